@@ -1,0 +1,1 @@
+"""The compiler: Tile IR to PTX, standard library only."""

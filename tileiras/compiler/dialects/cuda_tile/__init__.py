@@ -1,0 +1,1 @@
+"""cuda_tile: Tile IR as the frontends write it."""

@@ -1,0 +1,1 @@
+"""IR core: types, ops, specs, builder, passes, verifier, text. Knows no dialect."""
