@@ -1,0 +1,57 @@
+"""What every test may use: the import path, the tiers, `--bless`, and fixtures for NVIDIA's tools.
+
+The quick tier is everything unmarked. `@pytest.mark.full` is a heavy matrix (run with `-m "full or not full"`),
+`@pytest.mark.gpu` needs a GPU and is skipped without one.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parent
+REPOSITORY = TESTS.parent
+for entry in (str(TESTS), str(REPOSITORY)):
+    if entry not in sys.path:
+        sys.path.insert(0, entry)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--bless", action="store_true", help="rewrite the expected part of golden files; review the diff")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    # Without -m the quick tier runs; naming a test by its id runs it whatever its tier.
+    if config.option.markexpr or any("::" in arg for arg in config.args):
+        return
+    quick = [item for item in items if not item.get_closest_marker("full")]
+    if len(quick) != len(items):
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("full")])
+        items[:] = quick
+
+
+@pytest.fixture(autouse=True)
+def _needs_gpu(request: pytest.FixtureRequest) -> None:
+    if request.node.get_closest_marker("gpu") and not Path("/dev/nvidiactl").exists():
+        pytest.skip("needs a GPU")
+
+
+@pytest.fixture
+def bless(request: pytest.FixtureRequest) -> bool:
+    """True when golden files are to be rewritten."""
+    return bool(request.config.getoption("--bless"))
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """The root of the checkout."""
+    return REPOSITORY
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    # Tests never read or fill the user's compile cache: a stale entry there would decide a test.
+    os.environ["TILEIRAS_CACHE_DIR"] = str(tmp_path_factory.mktemp("tileiras-cache"))

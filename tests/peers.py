@@ -1,0 +1,201 @@
+"""Finds NVIDIA's published tools that the tests compare with, and installs them: `python tests/peers.py install`.
+
+Peers are test dependencies only. They live in one folder: $TILEIRAS_PEERS, else `.cache/peers` of the checkout. In it
+`v134` is a virtual environment with the 13.4.92 tools, cuTile Python and the test tools; every other release is a
+plain tree of wheels (`pip install --target`), because releases cannot share an environment. Versions are pinned; an
+interrupted installation goes on where it stopped; a complete one costs a few milliseconds.
+
+A test that needs a peer calls `require("tileirdisasm", "13.5")` and is skipped, naming that peer, where it is absent.
+TILEIRAS_REQUIRE_PEERS=1 (set by .ci/run) turns such a skip into a failure.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "scripts"))
+from environment import SetupError, cache_root, create_venv, digest_of, locked, run, venv_python  # noqa: E402
+
+MAIN_RELEASE = "13.4"
+
+
+def _nvidia(version: str, *names: str, **others: str) -> tuple[str, ...]:
+    """Returns pinned requirements for NVIDIA's wheels; `others` are names whose patch version differs."""
+    pins = dict.fromkeys(names, version) | others
+    prefix = {"nvvm": "nvidia-nvvm"}
+    return tuple(f"{prefix.get(name, 'nvidia-cuda-' + name)}=={pin}" for name, pin in pins.items())
+
+
+TOOLS = ("tileiras", "nvcc", "nvvm", "crt", "runtime", "nvdisasm", "cuobjdump")
+
+# release -> (folder, requirements)
+TREES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "13.1": ("t13.1.115", _nvidia("13.1.115", "nvcc", "nvvm", "crt", runtime="13.1.80", tileiras="13.1.80")),
+    "13.2": ("t13.2", _nvidia("13.2.86", "tileiras")),
+    "13.3": ("t13.3", _nvidia("13.3.36", "tileiras")),
+    "13.5": ("t13.5.37", _nvidia("13.5.37", *TOOLS)),
+}
+VENV = "v134"
+VENV_REQUIREMENTS = (
+    "cuda-tile==1.7.0",
+    *_nvidia("13.4.92", *TOOLS),
+    "numpy", "ml_dtypes", "pytest", "hypothesis", "mpmath", "ruff", "mypy",
+)  # fmt: skip
+
+
+def root() -> Path:
+    """Returns the folder that holds, or will hold, the peers."""
+    chosen = os.environ.get("TILEIRAS_PEERS")
+    return Path(chosen).absolute() if chosen else cache_root() / "peers"
+
+
+def site_packages(release: str = MAIN_RELEASE) -> Path | None:
+    """Returns the import root of a release's wheels, or None when that release is not installed."""
+    if release == MAIN_RELEASE:
+        return next(iter(sorted((root() / VENV / "lib").glob("python3.*/site-packages"))), None)
+    if release not in TREES:
+        raise ValueError(f"unknown peer release {release!r}: one of {', '.join(sorted((*TREES, MAIN_RELEASE)))}")
+    tree = root() / TREES[release][0]
+    return tree if tree.is_dir() else None
+
+
+def toolkit(release: str = MAIN_RELEASE) -> Path | None:
+    """Returns the toolkit root (with bin/, nvvm/, include/) of a release, or None."""
+    site = site_packages(release)
+    home = site / "nvidia" / "cu13" if site else None
+    return home if home and (home / "bin").is_dir() else None
+
+
+def tool(name: str, release: str = MAIN_RELEASE) -> Path | None:
+    """Returns the path of an NVIDIA tool (`ptxas`, `tileiras`, `nvcc`, ...) of a release, or None."""
+    home = toolkit(release)
+    path = home / "bin" / name if home else None
+    return path if path and os.access(path, os.X_OK) else None
+
+
+def python(release: str = MAIN_RELEASE) -> Path | None:
+    """Returns the interpreter that has cuTile Python of a release (only 13.4 has one), or None."""
+    path = venv_python(root() / VENV) if release == MAIN_RELEASE else None
+    return path if path and path.exists() else None
+
+
+def missing(what: str) -> None:
+    """Skips the calling test because `what` is absent; fails it instead when TILEIRAS_REQUIRE_PEERS is set."""
+    import pytest
+
+    text = f"peer not installed: {what} (python tests/peers.py install)"
+    if os.environ.get("TILEIRAS_REQUIRE_PEERS", "0") not in ("", "0"):
+        pytest.fail(text, pytrace=False)
+    pytest.skip(text)
+
+
+def require(name: str, release: str = MAIN_RELEASE) -> Path:
+    """Returns the path of a tool; the calling test is skipped, naming the tool and release, when it is absent."""
+    path = tool(name, release)
+    if path is None:
+        missing(f"{name} {release}")
+    assert path is not None
+    return path
+
+
+def require_toolkit(release: str = MAIN_RELEASE) -> Path:
+    """Returns the toolkit root of a release, else skips the calling test."""
+    path = toolkit(release)
+    if path is None:
+        missing(f"CUDA toolkit {release}")
+    assert path is not None
+    return path
+
+
+def require_python(release: str = MAIN_RELEASE) -> Path:
+    """Returns the interpreter that imports `cuda.tile`, else skips the calling test."""
+    path = python(release)
+    if path is None:
+        missing(f"cuda-tile for {release}")
+    assert path is not None
+    return path
+
+
+def _complete(folder: Path, requirements: tuple[str, ...]) -> bool:
+    stamp = folder.with_name(folder.name + ".complete")
+    return folder.is_dir() and stamp.exists() and stamp.read_text() == digest_of(*requirements)
+
+
+def _mark(folder: Path, requirements: tuple[str, ...]) -> None:
+    folder.with_name(folder.name + ".complete").write_text(digest_of(*requirements))
+
+
+def _install_venv(home: Path) -> None:
+    folder = home / VENV
+    if _complete(folder, VENV_REQUIREMENTS) and python() is not None:
+        return
+    print(f"peers: {MAIN_RELEASE} and cuTile Python -> {folder}", flush=True)
+    interpreter = create_venv(folder)
+    run([interpreter, "-m", "pip", "install", "--quiet", *VENV_REQUIREMENTS], "installing the 13.4 peers")
+    _mark(folder, VENV_REQUIREMENTS)
+
+
+def _install_tree(home: Path, release: str) -> None:
+    name, requirements = TREES[release]
+    folder = home / name
+    if _complete(folder, requirements):
+        return
+    print(f"peers: {release} -> {folder}", flush=True)
+    partial = folder.with_name(name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    interpreter = python() or create_venv(home / VENV)
+    run(
+        [interpreter, "-m", "pip", "install", "--quiet", "--no-deps", "--target", partial, *requirements],
+        f"installing the {release} peers",
+    )
+    shutil.rmtree(folder, ignore_errors=True)
+    partial.rename(folder)
+    _mark(folder, requirements)
+
+
+def install(directory: Path | None = None, releases: tuple[str, ...] = ()) -> Path:
+    """Returns the peers' folder after installing what is missing of `releases` (default: all)."""
+    if directory is not None:
+        os.environ["TILEIRAS_PEERS"] = str(directory.absolute())
+    home = root()
+    wanted = releases or (MAIN_RELEASE, *TREES)
+    with locked(home / ".lock"):
+        for release in wanted:
+            if release == MAIN_RELEASE:
+                _install_venv(home)
+            elif release in TREES:
+                _install_tree(home, release)
+            else:
+                raise SetupError(f"unknown release {release!r}: one of {MAIN_RELEASE}, {', '.join(TREES)}")
+    return home
+
+
+def main(argv: list[str]) -> int:
+    """Returns the exit code of `install [DIR] [--release R]...` or `list`."""
+    import argparse
+
+    parser = argparse.ArgumentParser(prog="tests/peers.py", description="NVIDIA's published tools, for tests.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    installer = commands.add_parser("install", help="install what is missing")
+    installer.add_argument("directory", nargs="?", type=Path)
+    installer.add_argument("--release", action="append", default=[], metavar="R", help="13.1 ... 13.5; default all")
+    commands.add_parser("list", help="say what is installed")
+    options = parser.parse_args(argv)
+    if options.command == "list":
+        for release in (MAIN_RELEASE, *TREES):
+            home = toolkit(release)
+            print(f"{release}: {home or 'not installed'}")
+        return 0
+    try:
+        print(install(options.directory, tuple(options.release)))
+    except SetupError as error:
+        print(f"peers: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
