@@ -1,0 +1,203 @@
+"""Exports corpus kernels to bytecode: `python -m tests.corpus.export [-k SUBSTR] [--check]`.
+
+cuda.tile kernels go through `cuda.tile.compilation.export_kernel` (this must run in an environment that has
+cuda-tile), Tile C++ through `nvcc -std=c++20 --tile-only -tilebc`. Results lie in tests/data/bytecode, with a
+manifest that records what each was made from, so that the quick test tier needs no frontend and a test can say
+which file is stale. Kernel sources are loaded under a neutral file name: bytecode carries debug information,
+and committed files must not name the machine that made them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import inspect
+import json
+import linecache
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from tests.corpus.case import Array, Case, ListOf, Scalar
+from tests.corpus.registry import CASES
+
+HERE = Path(__file__).resolve().parent
+DATA = HERE.parent / "data" / "bytecode"
+MANIFEST = DATA / "manifest.json"
+
+
+def bytecode_path(case: Case) -> Path:
+    """Where the exported bytecode of a case lies."""
+    return DATA / f"{case.module}.tilebc"
+
+
+def fingerprint(case: Case) -> str:
+    """Digest of all that decides a case's bytecode, apart from the frontend itself."""
+    source = (HERE / case.source).read_bytes()
+    key = repr((case.kernel, case.entry, case.signature, case.version)) if case.frontend == "python" else "cpp"
+    return hashlib.sha256(source + key.encode()).hexdigest()
+
+
+def load_kernels(relative: str) -> ModuleType:
+    """A kernel source as a module whose functions say they come from /corpus/..., wherever it lies."""
+    text = (HERE / relative).read_text()
+    filename = f"/corpus/{relative}"
+    linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
+    module = ModuleType("corpus_" + Path(relative).stem)
+    module.__file__ = filename
+    sys.modules[module.__name__] = module
+    exec(compile(text, filename, "exec"), module.__dict__)
+    return module
+
+
+def constraint(param: Any) -> Any:
+    """The cuda.tile constraint for one parameter of a case's signature; constants stay as they are."""
+    import cuda.tile as ct
+    from cuda.tile import compilation as cc
+
+    names = {"i1": "bool_", "bf16": "bfloat16", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2",
+             "e8m0": "float8_e8m0fnu", "tf32": "tfloat32"}
+
+    def dtype(short: str) -> Any:
+        long = names.get(short) or {"i": "int", "u": "uint", "f": "float"}[short[0]] + short[1:]
+        return getattr(ct, long)
+
+    if isinstance(param, Array):
+        n = param.ndim
+        return cc.ArrayConstraint(
+            dtype(param.dtype), n, index_dtype=dtype(param.index), stride_lower_bound_incl=0,
+            alias_groups=list(param.alias), may_alias_internally=param.overlaps,
+            stride_constant=None if param.strided or n == 0 else [None] * (n - 1) + [1],
+            stride_divisible_by=1 if param.div == 1 else [param.div] * (n - 1) + [param.div if param.strided else 1],
+            shape_divisible_by=param.div, base_addr_divisible_by=param.align)
+    if isinstance(param, ListOf):
+        return cc.ListConstraint(constraint(param.element), alias_groups=[], elements_may_alias=False)
+    if isinstance(param, Scalar):
+        return cc.ScalarConstraint(dtype(param.dtype))
+    return param
+
+
+_modules: dict[str, ModuleType] = {}
+
+
+def hide_install_path() -> None:
+    """Makes the frontend name its own library files /cuda/tile/... in debug information, wherever it is installed."""
+    from cuda.tile._bytecode.debug_info import DebugAttrTable
+
+    if getattr(DebugAttrTable, "corpus_neutral", False):
+        return
+    def neutral(path: str) -> str:
+        return "/cuda/tile" + path.rsplit("/cuda/tile", 1)[1] if "/cuda/tile" in path else path
+
+    file, loc = DebugAttrTable.file, DebugAttrTable.loc
+    DebugAttrTable.file = lambda self, name, folder: file(self, name, neutral(folder))
+    DebugAttrTable.loc = lambda self, scope, name, line, column: loc(self, scope, neutral(name), line, column)
+    DebugAttrTable.corpus_neutral = True
+
+
+def export_python(case: Case, output: Path) -> None:
+    """Writes the bytecode of a cuda.tile case."""
+    from cuda.tile import compilation as cc
+
+    hide_install_path()
+    if case.source not in _modules:
+        _modules[case.source] = load_kernels(case.source)
+    kernel = getattr(_modules[case.source], case.kernel)
+    signature = cc.KernelSignature([constraint(p) for p in case.signature],
+                                   calling_convention=cc.CallingConvention.cutile_python_v1(), symbol=case.entry)
+    cc.export_kernel(kernel, [signature], str(output), output_format="tileir_bytecode",
+                     bytecode_version=case.version, gpu_code=None if case.version >= "13.3" else "sm_90")
+
+
+def find_nvcc() -> Path | None:
+    """nvcc of the toolkit wheels beside this interpreter, or of the peers tree."""
+    for root in sys.path:
+        tool = Path(root) / "nvidia" / "cu13" / "bin" / "nvcc"
+        if tool.exists():
+            return tool
+    try:
+        from tests import peers
+    except ImportError:
+        return None
+    found = peers.tool("nvcc")
+    return Path(found) if found else None
+
+
+def export_cpp(source: str, output: Path, nvcc: Path) -> None:
+    """Writes the bytecode of a Tile C++ file, which may hold several entries."""
+    # Run in the source's folder with a relative name: debug information then names no machine path.
+    done = subprocess.run([str(nvcc), "-std=c++20", "--tile-only", "-tilebc", "-arch=sm_90", Path(source).name,
+                           "-o", str(output)], cwd=(HERE / source).parent, capture_output=True, text=True,
+                          timeout=500)
+    if done.returncode:
+        raise RuntimeError(f"nvcc: {done.stderr.strip()}")
+
+
+def export(cases: list[Case], folder: Path) -> dict[str, str]:
+    """Exports each case's module into `folder`; returns module -> error for those that failed."""
+    errors: dict[str, str] = {}
+    seen: set[str] = set()
+    for case in cases:
+        if case.module in seen:
+            continue
+        seen.add(case.module)
+        output = folder / f"{case.module}.tilebc"
+        partial = output.with_suffix(f".{os.getpid()}.tmp")
+        try:
+            if case.frontend == "python":
+                export_python(case, partial)
+            else:
+                nvcc = find_nvcc()
+                if nvcc is None:
+                    raise RuntimeError("no nvcc found")
+                export_cpp(case.source, partial, nvcc)
+            os.replace(partial, output)
+        except Exception as error:  # noqa: BLE001 - one bad kernel must not hide the rest
+            errors[case.module] = f"{type(error).__name__}: {error}"
+        finally:
+            partial.unlink(missing_ok=True)
+    return errors
+
+
+def read_manifest() -> dict[str, str]:
+    """module -> fingerprint of what its committed bytecode was made from."""
+    return json.loads(MANIFEST.read_text()) if MANIFEST.exists() else {}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=inspect.getdoc(sys.modules[__name__]))
+    parser.add_argument("-k", default="", help="only cases whose name contains this")
+    parser.add_argument("--force", action="store_true", help="export also what is up to date")
+    parser.add_argument("--check", action="store_true", help="export to a temporary folder and compare")
+    options = parser.parse_args()
+    cases = [c for c in CASES.values() if options.k in c.name or options.k in c.module]
+    manifest = read_manifest()
+    if options.check:
+        with tempfile.TemporaryDirectory() as folder:
+            errors = export(cases, Path(folder))
+            differ = sorted({c.module for c in cases if c.module not in errors and
+                             (Path(folder) / bytecode_path(c).name).read_bytes() != bytecode_path(c).read_bytes()})
+        print(f"{len(cases)} cases, {len(errors)} failed, differ: {differ or 'none'}")
+    else:
+        stale = [c for c in cases if options.force or manifest.get(c.module) != fingerprint(c)
+                 or not bytecode_path(c).exists()]
+        errors = export(stale, DATA)
+        manifest.update((c.module, fingerprint(c)) for c in stale if c.module not in errors)
+        known = {c.module for c in CASES.values()}
+        for gone in [m for m in manifest if m not in known]:
+            del manifest[gone]
+            (DATA / f"{gone}.tilebc").unlink(missing_ok=True)
+        MANIFEST.write_text(json.dumps(manifest, indent=0, sort_keys=True) + "\n")
+        differ = []
+        print(f"{len(stale)} of {len(cases)} cases exported, {len(errors)} modules failed")
+    for module, error in errors.items():
+        print(f"--- {module}\n{error}")
+    return 1 if errors or differ else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
