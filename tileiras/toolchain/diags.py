@@ -1,0 +1,54 @@
+"""What the toolchain can have to say. Codes are ours; the last line of a failed compile is NVIDIA's
+wording."""
+
+from __future__ import annotations
+
+from tileiras.diag import ERROR, NOTE, WARNING, CompileError, Diag, Emitted
+
+TOOL_MISSING = Diag("TC-0001", ERROR, "{tool} not found", src="integrations.md B0.2")
+TOOL_SEARCHED = Diag("TC-0002", NOTE, "searched {place}: {outcome}")
+TOOL_ADVICE = Diag("TC-0003", NOTE, "{advice}")
+TOOL_VERSION_UNKNOWN = Diag("TC-0004", ERROR, "cannot tell the release of {path}: {why}")
+TOOL_TOO_OLD = Diag(
+    "TC-0005", ERROR, "{tool} {version} ({path}) cannot {need}; release {needed} or later is needed"
+)
+RELEASES_DIFFER = Diag(
+    "TC-0006",
+    WARNING,
+    "{first} {first_version} ({first_path}) and {second} {second_version} ({second_path}) differ in release",
+    src="integrations.md B0.3",
+)
+ROOT_INVALID = Diag("TC-0007", ERROR, "{path} ({how}) is no CUDA toolkit: it has no {tool}")
+
+PTXAS_FAILED = Diag("TC-0101", ERROR, "ptxas ({path}, target {target}) failed: {how}")
+PTXAS_SAID = Diag("TC-0102", ERROR, "{text}")
+PTXAS_WARNED = Diag("TC-0103", WARNING, "{text}")
+PTXAS_LINE = Diag("TC-0106", NOTE, "PTX line {number}: {text}")
+PTXAS_NO_OUTPUT = Diag(
+    "TC-0104", ERROR, "ptxas ({path}, target {target}) reported success but wrote no image"
+)
+PTXAS_KEPT = Diag("TC-0105", NOTE, "the PTX was kept; repeat with: {command}")
+COMPILE_FAILED = Diag("TC-0199", ERROR, "failed to compile Tile IR program", src="spec-vs-real.md 6")
+
+CUBIN_MALFORMED = Diag("TC-0201", ERROR, "{name} is not a cubin: {why}")
+
+ARCH_UNKNOWN = Diag("TC-0301", ERROR, "'{text}' is no GPU architecture", src="integrations.md B0.5")
+ARCH_UNSUPPORTED = Diag("TC-0302", WARNING, "ignoring architectures without Tile IR support: {archs}")
+ARCH_NONE_LEFT = Diag("TC-0303", ERROR, "no supported architecture in '{text}'; supported: {supported}")
+ARCH_EMPTY = Diag("TC-0304", ERROR, "the list of architectures is empty")
+ARCH_NO_GPU = Diag(
+    "TC-0305", ERROR, "'native' needs a GPU in this machine, and none was found; name an architecture"
+)
+
+FATBINARY_FAILED = Diag("TC-0401", ERROR, "fatbinary ({path}) failed: {how}")
+TOOL_SAID = Diag("TC-0402", ERROR, "{text}")
+
+
+def fail(exit_code: int, *emitted: Emitted) -> CompileError:
+    """The exception to raise for these diagnostics."""
+    return CompileError(exit_code, list(emitted))
+
+
+def one(diag: Diag, **facts: object) -> Emitted:
+    """An occurrence of `diag`."""
+    return Emitted(diag, facts=facts.items())
