@@ -36,11 +36,19 @@ ARCH_UNKNOWN = Diag("TC-0301", ERROR, "'{text}' is no GPU architecture", src="in
 ARCH_UNSUPPORTED = Diag("TC-0302", WARNING, "ignoring architectures without Tile IR support: {archs}")
 ARCH_NONE_LEFT = Diag("TC-0303", ERROR, "no supported architecture in '{text}'; supported: {supported}")
 ARCH_EMPTY = Diag("TC-0304", ERROR, "the list of architectures is empty")
+ARCH_NOT_ONE = Diag("TC-0306", ERROR, "'{text}' does not name one architecture")
 ARCH_NO_GPU = Diag(
     "TC-0305", ERROR, "'native' needs a GPU in this machine, and none was found; name an architecture"
 )
 
 FATBINARY_FAILED = Diag("TC-0401", ERROR, "fatbinary ({path}) failed: {how}")
+FATBIN_NO_COMPRESSION = Diag(
+    "TC-0403", ERROR, "compression mode '{mode}' needs NVIDIA's fatbinary, not found"
+)
+FATBIN_WRONG_ARCH = Diag("TC-0404", ERROR, "the image given for {label} is for {found}")
+FATBIN_NOT_TILEIR = Diag("TC-0405", ERROR, "the Tile IR given for {label} is no Tile IR bytecode")
+FATBIN_NOT_PTX = Diag("TC-0406", ERROR, "the PTX given for {label} has no .version")
+FATBIN_MALFORMED = Diag("TC-0407", ERROR, "{name} is not a fatbin: {why}")
 TOOL_SAID = Diag("TC-0402", ERROR, "{text}")
 
 
