@@ -1,0 +1,381 @@
+#[=======================================================================[.rst:
+add_tile_kernel
+---------------
+::
+
+  add_tile_kernel(<name> SOURCES <file>... [TYPE OBJECT|STATIC|SHARED|MODULE|INTERFACE|CUSTOM]
+    [ARCHITECTURES <arch>...] [FORMATS <format>...] [COMPILER builtin|nvidia] [LAUNCH_ABI simt|tile]
+    [OPT_LEVEL 0|1|2|3] [DEBUG] [LINEINFO] [SANITIZE memcheck]
+    [OPTIONS <o>...] [PTXAS_OPTIONS <o>...] [FATBINARY_OPTIONS <o>...] [BYTECODE_VERSION <major.minor>]
+    [ENTRIES <kernel>...] [SIGNATURE <s>...]
+    [MAX_REGISTERS <n>] [NO_SPILLS] [MAX_SHARED <bytes|100K>]
+    [EMBED array|incbin|none] [COMPRESS default|size|speed|balance|none]
+    [PREFIX <c-identifier>] [NAMESPACE <c++-namespace>] [HEADER <path>] [LANGUAGE C|CXX]
+    [OUTPUT_DIRECTORY <dir>] [OUTPUT_NAME <stem>] [HOST_ARCH x86_64|aarch64] [HOST_OS linux|windows]
+    [REMARKS <category>] [REMARKS_FILE <file>] [LAUNCHER <command>...] [JOB_POOL <pool>] [JOBS <n>]
+    [DEPENDS <file|target>...] [COMMENT <text>] [FOLDER <ide-folder>] [ALIAS <alias>] [EXCLUDE_FROM_ALL])
+
+Compiles Tile IR for every architecture, bundles the images, and makes a library out of them that C and C++ programs
+link with: ``target_link_tile_kernels(app PRIVATE <name>)``, then ``#include "<stem>_tile.h"``.
+
+SOURCES            Tile IR text (``.tileir``, ``.mlir``) or bytecode (``.tilebc``, ``.tileirbc``), or a cuTile Python
+                   file (``.py``, with ENTRIES and SIGNATURE). Files made during the build are fine.
+TYPE               kind of the library, default OBJECT; CUSTOM makes the artefacts only and needs no C compiler.
+ARCHITECTURES      see ``tileiras_normalize_architectures``; default CMAKE_TILE_ARCHITECTURES,
+                   CMAKE_CUDA_ARCHITECTURES, environment TILEARCHS, CUDAARCHS. Fixed by this call.
+FORMATS            any of cubin fatbin tilebc ptx header json object; default fatbin header object
+                   (CUSTOM: fatbin json). What another format needs is made as well.
+COMPILER           our compiler, or NVIDIA's own tileiras of the toolkit; default CMAKE_TILE_COMPILER, environment
+                   TILEIRAS_COMPILER, builtin.
+LAUNCH_ABI         simt (default): launched with an explicit block, which the header's table knows. tile: block 1,1,1.
+OPT_LEVEL          default 3; DEBUG makes it 0. Generator expressions on the configuration are fine.
+ENTRIES            compile these kernels only; an absent one is an error.
+MAX_REGISTERS, NO_SPILLS, MAX_SHARED
+                   budgets: a kernel that exceeds one fails the build.
+EMBED              how the image gets into the program: a C array, ``.incbin`` (GNU and Clang), or not at all.
+PREFIX             of every C name in the header; default the stem of the source (with several sources: PREFIX_stem).
+OUTPUT_DIRECTORY   default ``<binary dir>/<name>.tile``, with the configuration below it in multi-config generators.
+
+Result: the target ``<name>`` with the properties TILE_CUBINS, TILE_CUBIN_<arch>, TILE_FATBIN, TILE_HEADER, TILE_JSON,
+TILE_PTX, TILE_TILEBC (absolute paths, sources outer, architectures inner), TILE_ARCHITECTURES, TILE_OPT_LEVEL,
+TILE_OPTIONS, TILE_PTXAS_OPTIONS, TILE_HOST_ARCH, TILE_HOST_OS, TILE_COMPILER_LAUNCHER, TILE_FORMATS, TILE_EMBED. The target
+``<name>_images`` builds the artefacts alone.
+
+Errors: configuring stops, naming the argument, when a source does not exist, no architecture is left, the bytecode
+version or format is unknown, or a format needs another TYPE or COMPILER. A failing compile leaves no output behind.
+#]=======================================================================]
+function(add_tile_kernel name)
+  set(flags DEBUG LINEINFO NO_SPILLS EXCLUDE_FROM_ALL)
+  set(single TYPE COMPILER LAUNCH_ABI OPT_LEVEL SANITIZE BYTECODE_VERSION MAX_REGISTERS MAX_SHARED EMBED COMPRESS PREFIX
+    NAMESPACE HEADER LANGUAGE OUTPUT_DIRECTORY OUTPUT_NAME HOST_ARCH HOST_OS REMARKS REMARKS_FILE JOB_POOL JOBS COMMENT
+    FOLDER ALIAS)
+  set(several SOURCES ARCHITECTURES FORMATS OPTIONS PTXAS_OPTIONS FATBINARY_OPTIONS ENTRIES SIGNATURE LAUNCHER DEPENDS)
+  cmake_parse_arguments(PARSE_ARGV 1 tile "${flags}" "${single}" "${several}")
+  if(DEFINED tile_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "add_tile_kernel(${name}): unknown arguments: ${tile_UNPARSED_ARGUMENTS}")
+  endif()
+  _tileiras_check_arguments()
+
+  _tileiras_default_architectures(wanted ${name} ${tile_ARCHITECTURES})
+  _tileiras_split_architectures(real virtual ${wanted})
+  set(wanted_numbers ${real} ${virtual})
+  list(GET wanted_numbers 0 first_arch)
+
+  get_property(is_multi_config GLOBAL PROPERTY GENERATOR_IS_MULTI_CONFIG)
+  set(folder "${CMAKE_CURRENT_BINARY_DIR}/${name}.tile")
+  if(tile_OUTPUT_DIRECTORY)
+    get_filename_component(folder "${tile_OUTPUT_DIRECTORY}" ABSOLUTE BASE_DIR "${CMAKE_CURRENT_BINARY_DIR}")
+  endif()
+  if(is_multi_config)
+    string(APPEND folder "/$<CONFIG>")
+  endif()
+
+  # The target of the artefacts exists first: it carries the properties that the rules read.
+  set(images ${name}_images)
+  set(all ALL)
+  if(tile_EXCLUDE_FROM_ALL OR NOT tile_TYPE STREQUAL "CUSTOM")
+    set(all "")
+  endif()
+  if(tile_TYPE STREQUAL "CUSTOM")
+    add_custom_target(${name} ${all})
+  elseif(tile_TYPE STREQUAL "INTERFACE")
+    add_library(${name} INTERFACE)
+  else()
+    set(exclude "")
+    if(tile_EXCLUDE_FROM_ALL)
+      set(exclude EXCLUDE_FROM_ALL)
+    endif()
+    add_library(${name} ${tile_TYPE} ${exclude})
+  endif()
+  _tileiras_set_properties()
+
+  set(options_file "${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/${name}.tile/options")
+  if(is_multi_config)
+    string(APPEND options_file "-$<CONFIG>")
+  endif()
+  string(APPEND options_file ".txt")
+  _tileiras_compile_options(compile_options)
+  file(GENERATE OUTPUT "${options_file}" CONTENT
+    "${compile_options}\n${tile_FATBINARY_OPTIONS} ${tile_COMPRESS} ${tile_PREFIX} ${tile_NAMESPACE} ${tile_EMBED} ${tile_LANGUAGE}\n")
+
+  _tileiras_stems(stems ${tile_SOURCES})
+  if(tile_OUTPUT_NAME)
+    set(stems "${tile_OUTPUT_NAME}")
+  endif()
+  set(products "")
+  set(generated "")
+  foreach(source stem IN ZIP_LISTS tile_SOURCES stems)
+    _tileiras_kernel_source("${source}" "${stem}")
+  endforeach()
+
+  add_custom_target(${images} DEPENDS ${products})
+  if(tile_FOLDER)
+    set_target_properties(${name} ${images} PROPERTIES FOLDER "${tile_FOLDER}")
+  endif()
+  add_dependencies(${name} ${images})
+  _tileiras_finish_library()
+  if(tile_ALIAS)
+    add_library(${tile_ALIAS} ALIAS ${name})
+  endif()
+endfunction()
+
+# Everything for one source. Appends to `products` (built by <name>_images) and `generated` (compiled into the library).
+function(_tileiras_kernel_source source stem)
+  _tileiras_source_path(path "${source}")
+  if(path MATCHES "\\.py$")
+    _tileiras_rule_export(path "${path}" "${stem}")
+    set(tile_ENTRIES "")  # the export names the kernels; the symbols are mangled by the frontend
+    _tileiras_compile_options(compile_options)
+  endif()
+  set(made "")
+
+  set(entries "")
+  set(files "")
+  set(jsons "")
+  foreach(arch IN LISTS real)
+    _tileiras_rule_cubin(cubin json "${path}" "${stem}" "${arch}")
+    list(APPEND entries --elf "sm_${arch}=${cubin}")
+    list(APPEND files "${cubin}")
+    list(APPEND jsons "${json}")
+    set_property(TARGET ${name} APPEND PROPERTY TILE_CUBINS "${cubin}")
+    set_property(TARGET ${name} APPEND PROPERTY TILE_CUBIN_${arch} "${cubin}")
+    if("cubin" IN_LIST tile_FORMATS OR "ptx" IN_LIST tile_FORMATS)
+      list(APPEND made "${cubin}")
+    endif()
+  endforeach()
+  set_property(TARGET ${name} APPEND PROPERTY TILE_JSON ${jsons})
+  if("json" IN_LIST tile_FORMATS)
+    list(APPEND made ${jsons})
+  endif()
+
+  set(bytecode "")
+  if("tilebc" IN_LIST tile_FORMATS OR (virtual AND tile_LAUNCH_ABI STREQUAL "tile"))
+    _tileiras_rule_bytecode(bytecode "${path}" "${stem}")
+    set_property(TARGET ${name} APPEND PROPERTY TILE_TILEBC "${bytecode}")
+    if("tilebc" IN_LIST tile_FORMATS)
+      list(APPEND made "${bytecode}")
+    endif()
+  endif()
+  if("fatbin" IN_LIST tile_FORMATS OR "ptx" IN_LIST tile_FORMATS)
+    foreach(arch IN LISTS virtual)
+      if(tile_LAUNCH_ABI STREQUAL "tile")
+        # The forward-compatible part of a tile image is the Tile IR itself: the driver compiles it for a later GPU.
+        list(APPEND entries --tileir "compute_${arch}=${bytecode}")
+        list(APPEND files "${bytecode}")
+      else()
+        _tileiras_rule_ptx(ptx "${path}" "${stem}" "${arch}")
+        list(APPEND entries --ptx "compute_${arch}=${ptx}")
+        list(APPEND files "${ptx}")
+        set_property(TARGET ${name} APPEND PROPERTY TILE_PTX "${ptx}")
+        if("ptx" IN_LIST tile_FORMATS)
+          list(APPEND made "${ptx}")
+        endif()
+      endif()
+    endforeach()
+  endif()
+
+  if("fatbin" IN_LIST tile_FORMATS)
+    _tileiras_rule_fatbin(fatbin "${stem}" ENTRIES ${entries} FILES ${files})
+    set_property(TARGET ${name} APPEND PROPERTY TILE_FATBIN "${fatbin}")
+    list(APPEND made "${fatbin}")
+  endif()
+  if("header" IN_LIST tile_FORMATS)
+    _tileiras_identifier(prefix "${stem}")
+    list(LENGTH tile_SOURCES count)
+    if(tile_PREFIX AND count EQUAL 1)
+      set(prefix "${tile_PREFIX}")
+    elseif(tile_PREFIX)
+      set(prefix "${tile_PREFIX}_${prefix}")
+    endif()
+    _tileiras_rule_header(header code "${stem}" "${prefix}" "${fatbin}" JSON ${jsons})
+    set_property(TARGET ${name} APPEND PROPERTY TILE_HEADER "${header}")
+    list(APPEND made "${header}" "${code}")
+    set(generated "${generated};${code}" PARENT_SCOPE)
+  endif()
+  list(APPEND products ${made})
+  set(products "${products}" PARENT_SCOPE)
+endfunction()
+
+# The absolute path of a source; a relative one is looked for as add_library does.
+function(_tileiras_source_path out source)
+  if(source MATCHES "\\$<" OR IS_ABSOLUTE "${source}")
+    set(path "${source}")
+  elseif(EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/${source}")
+    set(path "${CMAKE_CURRENT_SOURCE_DIR}/${source}")
+  else()
+    set(path "${CMAKE_CURRENT_BINARY_DIR}/${source}")
+  endif()
+  if(NOT path MATCHES "\\$<" AND NOT EXISTS "${path}")
+    get_source_file_property(is_generated "${path}" GENERATED)
+    if(NOT is_generated)
+      message(FATAL_ERROR "add_tile_kernel(${name}): cannot find source file '${source}'")
+    endif()
+  endif()
+  if(NOT path MATCHES "\\.(tileir|tilebc|tileirbc|mlir|bc|py)$" AND NOT path MATCHES "\\$<")
+    message(FATAL_ERROR "add_tile_kernel(${name}): '${source}' is no Tile IR file (.tileir .mlir .tilebc .tileirbc) and no cuTile file (.py)")
+  endif()
+  if(path MATCHES "\\.py$" AND (NOT tile_ENTRIES OR NOT tile_SIGNATURE))
+    message(FATAL_ERROR "add_tile_kernel(${name}): the cuTile source '${source}' needs ENTRIES and SIGNATURE")
+  endif()
+  set(${out} "${path}" PARENT_SCOPE)
+endfunction()
+
+macro(_tileiras_check_arguments)
+  if(TARGET ${name})
+    message(FATAL_ERROR "add_tile_kernel(${name}): there is already a target of this name")
+  endif()
+  if(NOT tile_SOURCES)
+    message(FATAL_ERROR "add_tile_kernel(${name}): SOURCES is empty")
+  endif()
+  if(NOT tile_TYPE)
+    set(tile_TYPE OBJECT)
+  endif()
+  if(NOT tile_TYPE MATCHES "^(OBJECT|STATIC|SHARED|MODULE|INTERFACE|CUSTOM)$")
+    message(FATAL_ERROR "add_tile_kernel(${name}): TYPE '${tile_TYPE}' is none of OBJECT, STATIC, SHARED, MODULE, INTERFACE, CUSTOM")
+  endif()
+
+  set(_compiler builtin)
+  if(NOT "$ENV{TILEIRAS_COMPILER}" STREQUAL "")
+    set(_compiler "$ENV{TILEIRAS_COMPILER}")
+  endif()
+  _tileiras_default(tile_COMPILER COMPILER "${tile_COMPILER}" "${_compiler}")
+  if(NOT tile_COMPILER MATCHES "^(builtin|nvidia)$")
+    message(FATAL_ERROR "add_tile_kernel(${name}): COMPILER '${tile_COMPILER}' is neither builtin nor nvidia")
+  endif()
+  if(tile_COMPILER STREQUAL "nvidia")
+    get_property(_vendor GLOBAL PROPERTY TILEIRAS_VENDOR_EXECUTABLE)
+    if(NOT _vendor)
+      message(FATAL_ERROR "add_tile_kernel(${name}): COMPILER nvidia needs NVIDIA's tileiras, and none was found (pip install cuda-tile[tileiras], or set Tileiras_TOOLKIT_ROOT)")
+    endif()
+    _tileiras_default(tile_LAUNCH_ABI LAUNCH_ABI "${tile_LAUNCH_ABI}" tile)
+    if(NOT tile_LAUNCH_ABI STREQUAL "tile")
+      message(FATAL_ERROR "add_tile_kernel(${name}): COMPILER nvidia makes LAUNCH_ABI tile only")
+    endif()
+  endif()
+  _tileiras_default(tile_LAUNCH_ABI LAUNCH_ABI "${tile_LAUNCH_ABI}" simt)
+  if(NOT tile_LAUNCH_ABI MATCHES "^(simt|tile)$")
+    message(FATAL_ERROR "add_tile_kernel(${name}): LAUNCH_ABI '${tile_LAUNCH_ABI}' is neither simt nor tile")
+  endif()
+
+  set(_formats fatbin header object)
+  if(tile_TYPE STREQUAL "CUSTOM")
+    set(_formats fatbin json)
+  endif()
+  _tileiras_default(tile_FORMATS FORMATS "${tile_FORMATS}" "${_formats}")
+  foreach(_format IN LISTS tile_FORMATS)
+    if(NOT _format MATCHES "^(cubin|fatbin|tilebc|ptx|header|json|object)$")
+      message(FATAL_ERROR "add_tile_kernel(${name}): FORMATS has '${_format}', which is none of cubin fatbin tilebc ptx header json object")
+    endif()
+  endforeach()
+  if("object" IN_LIST tile_FORMATS AND tile_TYPE STREQUAL "CUSTOM")
+    message(FATAL_ERROR "add_tile_kernel(${name}): FORMATS object needs a C compiler, and TYPE CUSTOM has none; use TYPE OBJECT")
+  endif()
+  if("ptx" IN_LIST tile_FORMATS AND tile_COMPILER STREQUAL "nvidia")
+    message(FATAL_ERROR "add_tile_kernel(${name}): FORMATS ptx needs COMPILER builtin; NVIDIA's assembler does not write PTX")
+  endif()
+  if(NOT tile_TYPE STREQUAL "CUSTOM")
+    list(APPEND tile_FORMATS header)
+  endif()
+  if("header" IN_LIST tile_FORMATS)
+    list(APPEND tile_FORMATS fatbin)
+  endif()
+  list(REMOVE_DUPLICATES tile_FORMATS)
+
+  get_property(_languages GLOBAL PROPERTY ENABLED_LANGUAGES)
+  if(NOT tile_LANGUAGE)
+    set(tile_LANGUAGE C)
+    if(NOT "C" IN_LIST _languages AND "CXX" IN_LIST _languages)
+      set(tile_LANGUAGE CXX)
+    endif()
+  endif()
+  if(NOT tile_LANGUAGE MATCHES "^(C|CXX)$")
+    message(FATAL_ERROR "add_tile_kernel(${name}): LANGUAGE '${tile_LANGUAGE}' is neither C nor CXX")
+  endif()
+  if(NOT tile_TYPE STREQUAL "CUSTOM" AND NOT tile_LANGUAGE IN_LIST _languages)
+    message(FATAL_ERROR "add_tile_kernel(${name}): TYPE ${tile_TYPE} needs a compiler for ${tile_LANGUAGE}: project(... LANGUAGES ${tile_LANGUAGE}), or TYPE CUSTOM")
+  endif()
+  if(tile_NAMESPACE AND NOT tile_LANGUAGE STREQUAL "CXX")
+    message(FATAL_ERROR "add_tile_kernel(${name}): NAMESPACE needs LANGUAGE CXX")
+  endif()
+  _tileiras_default(tile_EMBED EMBED "${tile_EMBED}" array)
+  if(NOT tile_EMBED MATCHES "^(array|incbin|none)$")
+    message(FATAL_ERROR "add_tile_kernel(${name}): EMBED '${tile_EMBED}' is none of array, incbin, none")
+  endif()
+  if(tile_COMPRESS AND NOT tile_COMPRESS MATCHES "^(default|size|speed|balance|none)$")
+    message(FATAL_ERROR "add_tile_kernel(${name}): COMPRESS '${tile_COMPRESS}' is none of default, size, speed, balance, none")
+  endif()
+  list(LENGTH tile_SOURCES _count)
+  foreach(_argument IN ITEMS HEADER OUTPUT_NAME)
+    if(tile_${_argument} AND _count GREATER 1)
+      message(FATAL_ERROR "add_tile_kernel(${name}): ${_argument} names one file, but there are ${_count} SOURCES")
+    endif()
+  endforeach()
+  if(tile_BYTECODE_VERSION)
+    get_property(_versions GLOBAL PROPERTY TILEIRAS_BYTECODE_VERSIONS)
+    if(NOT tile_BYTECODE_VERSION IN_LIST _versions)
+      message(FATAL_ERROR "add_tile_kernel(${name}): BYTECODE_VERSION ${tile_BYTECODE_VERSION} is unknown (${_versions})")
+    endif()
+  endif()
+  if(tile_DEBUG AND NOT tile_OPT_LEVEL)
+    set(tile_OPT_LEVEL 0)
+  endif()
+  _tileiras_default(tile_OPT_LEVEL OPT_LEVEL "${tile_OPT_LEVEL}" 3)
+  if(NOT tile_OPT_LEVEL MATCHES "^([0-3]|.*\\$<.*)$")
+    message(FATAL_ERROR "add_tile_kernel(${name}): OPT_LEVEL '${tile_OPT_LEVEL}' is not 0, 1, 2 or 3")
+  endif()
+  foreach(_argument IN LISTS tile_KEYWORDS_MISSING_VALUES)
+    message(FATAL_ERROR "add_tile_kernel(${name}): ${_argument} has no value")
+  endforeach()
+endmacro()
+
+function(_tileiras_set_properties)
+  if(NOT tile_HOST_ARCH OR NOT tile_HOST_OS)
+    _tileiras_host(host_arch host_os)
+  endif()
+  _tileiras_default(host_arch HOST_ARCH "${tile_HOST_ARCH}" "${host_arch}")
+  _tileiras_default(host_os HOST_OS "${tile_HOST_OS}" "${host_os}")
+  _tileiras_default(options OPTIONS "" "")
+  _tileiras_default(ptxas_options PTXAS_OPTIONS "" "")
+  list(APPEND options ${tile_OPTIONS})
+  list(APPEND ptxas_options ${tile_PTXAS_OPTIONS})
+  set(launcher "${tile_LAUNCHER}")
+  if(NOT launcher)
+    set(launcher "${TILE_COMPILER_LAUNCHER}")
+  endif()
+  _tileiras_default(launcher COMPILER_LAUNCHER "${launcher}" "")
+  set_target_properties(${name} PROPERTIES
+    TILE_ARCHITECTURES "${wanted}" TILE_FORMATS "${tile_FORMATS}" TILE_EMBED "${tile_EMBED}"
+    TILE_OPT_LEVEL "${tile_OPT_LEVEL}" TILE_OPTIONS "${options}" TILE_PTXAS_OPTIONS "${ptxas_options}"
+    TILE_HOST_ARCH "${host_arch}" TILE_HOST_OS "${host_os}" TILE_COMPILER_LAUNCHER "${launcher}"
+    TILE_IMAGES_TARGET ${images} TILE_OUTPUT_DIRECTORY "${folder}")
+endfunction()
+
+# The generated sources go into the library, its folder onto the include path of whoever links with it.
+function(_tileiras_finish_library)
+  if(tile_TYPE STREQUAL "CUSTOM")
+    return()
+  endif()
+  set(scope PUBLIC)
+  set(source_scope PRIVATE)
+  if(tile_TYPE STREQUAL "INTERFACE")
+    set(scope INTERFACE)
+    set(source_scope INTERFACE)
+  else()
+    set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON LINKER_LANGUAGE ${tile_LANGUAGE})
+  endif()
+  foreach(code IN LISTS generated)
+    if(tile_TYPE STREQUAL "INTERFACE")
+      set(code "$<BUILD_INTERFACE:${code}>")
+    endif()
+    if(code)
+      target_sources(${name} ${source_scope} "${code}")
+    endif()
+  endforeach()
+  target_include_directories(${name} ${scope} "$<BUILD_INTERFACE:${folder}>")
+  if(tile_HEADER)
+    get_target_property(header ${name} TILE_HEADER)
+    get_filename_component(directory "${header}" DIRECTORY)
+    target_include_directories(${name} ${scope} "$<BUILD_INTERFACE:${directory}>")
+  endif()
+  target_link_libraries(${name} ${scope} ${CMAKE_DL_LIBS})  # the loader finds the driver at run time
+endfunction()

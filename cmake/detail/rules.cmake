@@ -1,0 +1,189 @@
+# The custom commands behind add_tile_kernel: one for each image, so that a build is parallel and minimal.
+#
+# These functions read the variables of add_tile_kernel (CMake's dynamic scope): `tile_*` are its arguments after
+# defaults, `name` its target, `folder` the output directory. Every command depends on the source, on the file that
+# holds the options of the target (Make does not notice a changed command line) and on the toolchain's fingerprint.
+include_guard(GLOBAL)
+
+# The options that make the code, the same for every source and architecture: a list with generator expressions.
+# Properties of the target are read when the build system is generated, so target_tile_options may follow.
+function(_tileiras_compile_options out)
+  set(property "$<TARGET_PROPERTY:${name},")
+  set(options --compiler ${tile_COMPILER} --launch-abi ${tile_LAUNCH_ABI}
+    --host-arch "${property}TILE_HOST_ARCH>" --host-os "${property}TILE_HOST_OS>"
+    --opt-level "${property}TILE_OPT_LEVEL>")
+  if(tile_DEBUG)
+    list(APPEND options --debug)
+  endif()
+  if(tile_LINEINFO)
+    list(APPEND options --lineinfo)
+  endif()
+  foreach(pair IN ITEMS SANITIZE=--sanitize BYTECODE_VERSION=--bytecode-version MAX_REGISTERS=--max-registers
+      MAX_SHARED=--max-shared)
+    string(REPLACE "=" ";" pair "${pair}")
+    list(GET pair 0 argument)
+    list(GET pair 1 flag)
+    if(NOT "${tile_${argument}}" STREQUAL "")
+      list(APPEND options ${flag} "${tile_${argument}}")
+    endif()
+  endforeach()
+  if(tile_NO_SPILLS)
+    list(APPEND options --no-spills)
+  endif()
+  foreach(entry IN LISTS tile_ENTRIES)
+    list(APPEND options --entry "${entry}")
+  endforeach()
+  if(tile_JOBS)
+    list(APPEND options "--ptxas-option=--split-compile=${tile_JOBS}")
+  endif()
+  get_property(root_option GLOBAL PROPERTY TILEIRAS_ROOT_OPTION)
+  list(APPEND options ${root_option}
+    "$<$<BOOL:${property}TILE_OPTIONS>>:--option=$<JOIN:${property}TILE_OPTIONS>,;--option=>>"
+    "$<$<BOOL:${property}TILE_PTXAS_OPTIONS>>:--ptxas-option=$<JOIN:${property}TILE_PTXAS_OPTIONS>,;--ptxas-option=>>")
+  set(${out} "${options}" PARENT_SCOPE)
+endfunction()
+
+# add_custom_command with what all rules share. <first> is the output that the depfile names.
+function(_tileiras_rule)
+  cmake_parse_arguments(rule "LAUNCHED" "FIRST;DEPFILE;COMMENT" "OUTPUT;COMMAND;DEPENDS;BYPRODUCTS" ${ARGN})
+  get_property(launcher GLOBAL PROPERTY TILEIRAS_LAUNCHER)
+  set(command ${launcher} build ${rule_COMMAND})
+  if(rule_LAUNCHED)
+    set(command "$<TARGET_PROPERTY:${name},TILE_COMPILER_LAUNCHER>" ${command})
+  endif()
+  set(extra "")
+  if(rule_DEPFILE AND (NOT is_multi_config OR CMAKE_VERSION VERSION_GREATER_EQUAL 3.21))
+    list(APPEND command --depfile "${rule_DEPFILE}" --depfile-target "${rule_FIRST}")
+    list(APPEND extra DEPFILE "${rule_DEPFILE}")
+  endif()
+  if(tile_JOB_POOL)
+    list(APPEND extra JOB_POOL "${tile_JOB_POOL}")
+  endif()
+  if(rule_BYPRODUCTS)
+    list(APPEND extra BYPRODUCTS ${rule_BYPRODUCTS})
+  endif()
+  get_property(fingerprint GLOBAL PROPERTY TILEIRAS_FINGERPRINT_FILE)
+  add_custom_command(
+    OUTPUT "${rule_FIRST}" ${rule_OUTPUT}
+    COMMAND ${command}
+    DEPENDS ${rule_DEPENDS} "${fingerprint}" "${options_file}" ${tile_DEPENDS}
+    COMMENT "${rule_COMMENT}"
+    ${extra}
+    VERBATIM COMMAND_EXPAND_LISTS)
+endfunction()
+
+# Source and real architecture -> cubin and its kernels.json (and PTX, remarks). Sets <cubin_var> and <json_var>.
+function(_tileiras_rule_cubin cubin_var json_var source stem arch)
+  set(cubin "${folder}/${stem}.sm_${arch}.cubin")
+  set(json "${folder}/${stem}.sm_${arch}.kernels.json")
+  set(more "")
+  set(outputs "${json}")
+  if("ptx" IN_LIST tile_FORMATS AND tile_COMPILER STREQUAL "builtin")
+    set(ptx "${folder}/${stem}.sm_${arch}.ptx")
+    list(APPEND more --ptx "${ptx}")
+    list(APPEND outputs "${ptx}")
+    set_property(TARGET ${name} APPEND PROPERTY TILE_PTX "${ptx}")
+  endif()
+  set(byproducts "")
+  if(tile_REMARKS)
+    set(remarks "${folder}/${stem}.sm_${arch}.remarks.yaml")
+    if(tile_REMARKS_FILE)
+      set(remarks "${tile_REMARKS_FILE}")
+    endif()
+    list(APPEND more --remarks "${tile_REMARKS}" --remarks-output "${remarks}")
+    set(byproducts "${remarks}")
+  endif()
+  set(comment "Compiling Tile kernel ${stem} for sm_${arch}")
+  if(tile_COMMENT)
+    set(comment "${tile_COMMENT} (${stem}, sm_${arch})")
+  endif()
+  _tileiras_rule(LAUNCHED FIRST "${cubin}" OUTPUT ${outputs} BYPRODUCTS ${byproducts} DEPFILE "${cubin}.d"
+    COMMAND compile "${source}" -o "${cubin}" --arch "sm_${arch}" --kernels-json "${json}" ${more} ${compile_options}
+    DEPENDS "${source}" COMMENT "${comment}")
+  set(${cubin_var} "${cubin}" PARENT_SCOPE)
+  set(${json_var} "${json}" PARENT_SCOPE)
+endfunction()
+
+# Source and virtual architecture -> portable PTX, the entry that a driver can compile for a later GPU.
+function(_tileiras_rule_ptx ptx_var source stem arch)
+  set(ptx "${folder}/${stem}.compute_${arch}.ptx")
+  _tileiras_rule(LAUNCHED FIRST "${ptx}" DEPFILE "${ptx}.d"
+    COMMAND compile "${source}" --ptx "${ptx}" --arch "compute_${arch}" ${compile_options}
+    DEPENDS "${source}" COMMENT "Compiling Tile kernel ${stem} to PTX for compute_${arch}")
+  set(${ptx_var} "${ptx}" PARENT_SCOPE)
+endfunction()
+
+# Source -> bytecode; bytecode that needs no other version is used as it is.
+function(_tileiras_rule_bytecode out source stem)
+  set(bytecode "${folder}/${stem}.tilebc")
+  _tileiras_rule(LAUNCHED FIRST "${bytecode}" DEPFILE "${bytecode}.d"
+    COMMAND compile "${source}" --tilebc "${bytecode}" --arch "sm_${first_arch}" ${compile_options}
+    DEPENDS "${source}" COMMENT "Translating Tile kernel ${stem} to bytecode")
+  set(${out} "${bytecode}" PARENT_SCOPE)
+endfunction()
+
+# cuTile Python -> bytecode, by the cuda-tile of the project's Python; the depfile lists the modules it imported.
+function(_tileiras_rule_export out source stem)
+  set(bytecode "${folder}/${stem}.export.tilebc")
+  set(command export "${source}")
+  foreach(entry IN LISTS tile_ENTRIES)
+    list(APPEND command --entry "${entry}")
+  endforeach()
+  foreach(signature IN LISTS tile_SIGNATURE)
+    list(APPEND command --signature "${signature}")
+  endforeach()
+  if(tile_BYTECODE_VERSION)
+    list(APPEND command --bytecode-version "${tile_BYTECODE_VERSION}")
+  endif()
+  _tileiras_rule(FIRST "${bytecode}" DEPFILE "${bytecode}.d" COMMAND ${command} -o "${bytecode}"
+    DEPENDS "${source}" COMMENT "Exporting cuTile kernel ${stem}")
+  set(${out} "${bytecode}" PARENT_SCOPE)
+endfunction()
+
+# Cubins, PTX and bytecode -> one fatbin.
+function(_tileiras_rule_fatbin out stem)
+  cmake_parse_arguments(from "" "" "ENTRIES;FILES" ${ARGN})
+  set(fatbin "${folder}/${stem}.fatbin")
+  set(compress "")
+  if(tile_COMPRESS)
+    set(compress --compress "${tile_COMPRESS}")
+  endif()
+  get_property(root_option GLOBAL PROPERTY TILEIRAS_ROOT_OPTION)
+  set(extra "")
+  foreach(option IN LISTS tile_FATBINARY_OPTIONS)
+    list(APPEND extra "--option=${option}")
+  endforeach()
+  _tileiras_rule(FIRST "${fatbin}" COMMAND fatbin -o "${fatbin}" ${from_ENTRIES} ${compress} ${root_option} ${extra}
+    DEPENDS ${from_FILES} COMMENT "Bundling Tile kernel ${stem}")
+  set(${out} "${fatbin}" PARENT_SCOPE)
+endfunction()
+
+# Fatbin and kernels.json -> header and its source with the embedded image.
+function(_tileiras_rule_header header_var source_var stem prefix fatbin)
+  cmake_parse_arguments(from "" "" "JSON" ${ARGN})
+  set(suffix c)
+  if(tile_LANGUAGE STREQUAL "CXX")
+    set(suffix cpp)
+  endif()
+  set(header "${folder}/${stem}_tile.h")
+  if(tile_HEADER)
+    get_filename_component(header "${tile_HEADER}" ABSOLUTE BASE_DIR "${folder}")
+  endif()
+  set(source "${folder}/${stem}_tile.${suffix}")
+  set(command header --prefix "${prefix}" --language ${tile_LANGUAGE} --embed ${tile_EMBED} --image "${fatbin}")
+  if(tile_NAMESPACE)
+    list(APPEND command --namespace "${tile_NAMESPACE}")
+  endif()
+  foreach(json IN LISTS from_JSON)
+    list(APPEND command --json "${json}")
+  endforeach()
+  _tileiras_rule(FIRST "${source}" OUTPUT "${header}"
+    COMMAND ${command} --header-out "${header}" --source-out "${source}"
+    DEPENDS "${fatbin}" ${from_JSON} COMMENT "Writing ${stem}_tile.h")
+  if(tile_EMBED STREQUAL "incbin")
+    # The assembler reads the image by its path, which no compiler's depfile mentions.
+    set_source_files_properties("${source}" PROPERTIES OBJECT_DEPENDS "${fatbin}")
+  endif()
+  set(${header_var} "${header}" PARENT_SCOPE)
+  set(${source_var} "${source}" PARENT_SCOPE)
+endfunction()
