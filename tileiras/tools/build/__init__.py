@@ -1,0 +1,56 @@
+"""``tileiras-build``: the one command that CMake, Bazel, setuptools and the nvcc shim call.
+
+Each verb is a module of this package with a ``FLAGS`` table and a ``run``.  What all share is here: outputs
+appear whole or not at all, a failure or a signal leaves no output and no depfile behind, and the exit code
+says which stage stopped (0 done, 1 usage or unreadable input, 2 configuration, 3 bytecode, 5 compilation).
+"""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+VERBS = {
+    "compile": "one source for one architecture: cubin, and on request PTX, bytecode, kernel table, depfile",
+    "fatbin": "images of several architectures in one container",
+    "header": "C or C++ header and source that embed an image, list its kernels and load them",
+    "object": "an object file that holds an image",
+    "json": "the kernel table of a cubin",
+    "bytecode": "text or bytecode to verified bytecode",
+    "export": "cuTile Python source to bytecode, through the installed cuda-tile",
+    "test": "launch a kernel and compare with expected arrays",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one verb; returns the exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if not words or words[0] in ("-h", "--help"):
+        print(usage())
+        return 0 if words else 1
+    if words[0] in ("-V", "--version"):
+        from tileiras.version import __version__
+
+        print(f"tileiras-build {__version__}")
+        return 0
+    verb, *rest = words
+    if verb not in VERBS:
+        sys.stderr.write(f"tileiras-build: error: unknown verb '{verb}'; one of: {', '.join(VERBS)}\n")
+        return 1
+    if verb == "test":
+        from tileiras.tools import kernel_test
+
+        return kernel_test.main(rest)
+    from tileiras.tools.build import command
+
+    return command.run_verb(verb, rest)
+
+
+def usage() -> str:
+    """The list of verbs."""
+    width = max(map(len, VERBS))
+    rows = "\n".join(f"  {verb.ljust(width)}  {text}" for verb, text in VERBS.items())
+    return f"usage: tileiras-build VERB [options]\n\n{rows}\n\nEach verb has its own --help."

@@ -1,0 +1,7 @@
+"""``python -m tileiras.tools.build``."""
+
+import sys
+
+from tileiras.tools.build import main
+
+sys.exit(main())

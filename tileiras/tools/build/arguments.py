@@ -1,0 +1,132 @@
+"""A flag table and its parser: argparse would cost more start-up than the rest of the command.
+
+Accepted spellings: ``--name value``, ``--name=value``, a switch by its bare name.  A value that begins with a
+dash needs the ``=`` form, so that a forgotten value is noticed.  ``@FILE`` reads more words from a file, one
+a line.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SWITCH, ONE, MANY = "switch", "one", "many"
+
+
+class Flag:
+    """One row: spelling, how many values it takes, what it is for, the values it allows."""
+
+    __slots__ = ("choices", "default", "help", "kind", "metavar", "name")
+
+    def __init__(
+        self,
+        name: str,
+        kind: str,
+        help: str,
+        metavar: str = "",
+        choices: tuple[str, ...] = (),
+        default: str | None = None,
+    ) -> None:
+        self.name = name
+        self.kind = kind
+        self.help = help
+        self.metavar = metavar
+        self.choices = choices
+        self.default = default
+
+    @property
+    def key(self) -> str:
+        """ "kernels_json" for "--kernels-json"."""
+        return self.name.lstrip("-").replace("-", "_")
+
+
+class UsageError(Exception):
+    """A command line that makes no sense; exit code 1."""
+
+
+class Arguments:
+    """The values by key: bool for a switch, str or None for one, list for many; `inputs` are the other
+    words."""
+
+    def __init__(self) -> None:
+        self.inputs: list[str] = []
+        self.words: list[str] = []
+
+    def __getattr__(self, name: str):  # type: ignore[no-untyped-def]
+        raise AttributeError(name)
+
+
+def parse(flags: Sequence[Flag], words: Sequence[str]) -> Arguments:
+    """`words` read by the table. Errors: UsageError that names the word."""
+    by_name = {flag.name: flag for flag in flags}
+    found = Arguments()
+    for flag in flags:
+        empty: object = {SWITCH: False, ONE: flag.default, MANY: []}[flag.kind]
+        setattr(found, flag.key, empty)
+    queue = _expand(words)
+    found.words = list(queue)
+    at = 0
+    while at < len(queue):
+        word = queue[at]
+        at += 1
+        if not word.startswith("-") or word == "-":
+            found.inputs.append(word)
+            continue
+        if word == "--":
+            found.inputs += queue[at:]
+            break
+        name, equals, value = word.partition("=")
+        flag = by_name.get(name)
+        if flag is None:
+            raise UsageError(f"unknown option '{name}'{_suggestion(name, by_name)}")
+        if flag.kind == SWITCH:
+            if equals:
+                raise UsageError(f"option '{name}' takes no value")
+            setattr(found, flag.key, True)
+            continue
+        if not equals:
+            if at == len(queue) or (queue[at].startswith("-") and queue[at] != "-"):
+                raise UsageError(f"option '{name}' needs a value (one that begins with '-' as {name}=VALUE)")
+            value = queue[at]
+            at += 1
+        if flag.choices and value not in flag.choices:
+            raise UsageError(f"option '{name}': '{value}' is not one of {', '.join(flag.choices)}")
+        if flag.kind == ONE:
+            setattr(found, flag.key, value)
+        else:
+            getattr(found, flag.key).append(value)
+    return found
+
+
+def _expand(words: Sequence[str]) -> list[str]:
+    queue: list[str] = []
+    for word in words:
+        if word.startswith("@") and len(word) > 1:
+            try:
+                with open(word[1:], encoding="utf-8", errors="surrogateescape") as file:
+                    queue += [line for line in file.read().splitlines() if line]
+            except OSError as error:
+                raise UsageError(f"cannot read '{word[1:]}': {error.strerror}") from error
+        else:
+            queue.append(word)
+    return queue
+
+
+def _suggestion(name: str, known: dict[str, Flag]) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(name, known, 1)
+    return f"; did you mean '{close[0]}'?" if close else ""
+
+
+def help_text(verb: str, synopsis: str, flags: Sequence[Flag]) -> str:
+    """The page `--help` prints."""
+    rows = []
+    for flag in flags:
+        value = "" if flag.kind == SWITCH else " " + ("|".join(flag.choices) or flag.metavar or "VALUE")
+        again = "..." if flag.kind == MANY else ""
+        rows.append((f"{flag.name}{value}{again}", flag.help))
+    width = min(40, max(len(left) for left, _ in rows))
+    lines = [f"  {left.ljust(width)}  {right}" for left, right in rows]
+    return f"usage: tileiras-build {verb} {synopsis}\n\n" + "\n".join(lines)

@@ -1,0 +1,118 @@
+"""The built-in compiler, in this process, through the command line it offers everybody."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+
+from tileiras.toolchain.arch import VIRTUAL
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tileiras.tools.build.compile_verb import Job, Result
+    from tileiras.tools.build.outputs import Outputs
+
+
+def tools(job: Job) -> dict[str, str]:
+    """What decides the outcome beside input and options: the compiler's sources, and ptxas where it is
+    used."""
+    from tileiras.toolchain.cache import source_digest
+    from tileiras.toolchain.locate import find_ptxas
+    from tileiras.version import __version__
+
+    found = {"tileiras": f"{__version__} {source_digest()}"}
+    if job.arch.kind != VIRTUAL:
+        found["ptxas"] = find_ptxas(job.arguments.toolkit_root).identity()
+    return found
+
+
+def compile(job: Job, outputs: Outputs) -> Result:
+    """The parts, by one call of `tileiras.cli`. Errors: Failed with its exit code, its words already said."""
+    import os
+
+    from tileiras import cli
+    from tileiras.tools.build import table
+    from tileiras.tools.build.command import Failed, say
+    from tileiras.tools.build.compile_verb import Result
+
+    arguments = job.arguments
+    beside = arguments.o or arguments.ptx or arguments.tilebc or arguments.kernels_json
+    virtual = job.arch.kind == VIRTUAL
+    image = outputs.scratch(beside, ".image")
+    kernels = outputs.scratch(beside, ".kernels")
+    argv = [
+        f"--gpu-name={job.arch.gpu_name}",
+        f"--opt-level={job.opt_level}",
+        f"--host-arch={job.host_arch}",
+        f"--host-os={job.host_os}",
+        f"--launch-abi={job.launch_abi}",
+        f"--emit={'ptx' if virtual else 'cubin'}",
+        f"--kernels-json={kernels}",
+        f"--output-file={image}",
+    ]
+    extra: dict[str, str] = {}
+    if arguments.ptx and not virtual:
+        extra["ptx"] = outputs.scratch(beside, ".ptx")
+        argv.append(f"--ptx-output={extra['ptx']}")
+    if arguments.remarks:
+        argv.append(f"--remarks={arguments.remarks}")
+    if arguments.remarks_output:
+        extra["remarks"] = outputs.scratch(beside, ".remarks")
+        argv += ["--remark-format=yaml", f"--remarks-output-file={extra['remarks']}"]
+    argv += ["--lineinfo"] if arguments.lineinfo else []
+    argv += ["--device-debug"] if arguments.debug else []
+    argv += [f"--sanitize={arguments.sanitize}"] if arguments.sanitize else []
+    if arguments.ptxas_option:
+        argv.append("--ptxas-options=" + ",".join(arguments.ptxas_option))
+    argv += arguments.option
+    argv.append(job.source)
+    if arguments.verbose:
+        say("tileiras " + " ".join(argv))
+    status, log = _call(cli.main, argv, arguments.toolkit_root)
+    if status != 0:
+        sys.stderr.write(log)
+        raise Failed(status)
+    parts = {"ptx" if virtual else "cubin": _read(image)}
+    for name, path in extra.items():
+        parts[name] = _read(path) if os.path.exists(path) else b""
+    if virtual and arguments.ptx:
+        parts.setdefault("ptx", parts["ptx"])
+    if arguments.tilebc:
+        from tileiras.tools.build.bytecode_verb import to_bytecode
+
+        parts["tilebc"] = to_bytecode(job.data, arguments.bytecode_version, job.source)
+    reported = json.loads(_read(kernels))
+    parts["table"] = json.dumps(table.complete(reported, job, parts.get("cubin"))).encode()
+    return Result(parts, log, {})
+
+
+def _call(main, argv: list[str], toolkit_root: str | None) -> tuple[int, str]:  # type: ignore[no-untyped-def]
+    """(exit code, what it said). The toolkit root travels as the environment variable every look-up
+    honours."""
+    import os
+
+    held = sys.stderr
+    said = io.StringIO()
+    before = os.environ.get("TILEIRAS_TOOLKIT_ROOT")
+    sys.stderr = said
+    if toolkit_root:
+        os.environ["TILEIRAS_TOOLKIT_ROOT"] = toolkit_root
+    try:
+        try:
+            status = main(argv)
+        except SystemExit as stop:
+            status = stop.code
+    finally:
+        sys.stderr = held
+        if toolkit_root:
+            if before is None:
+                del os.environ["TILEIRAS_TOOLKIT_ROOT"]
+            else:
+                os.environ["TILEIRAS_TOOLKIT_ROOT"] = before
+    return (status if isinstance(status, int) else 0 if status is None else 1), said.getvalue()
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()

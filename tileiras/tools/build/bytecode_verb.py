@@ -1,0 +1,76 @@
+"""``tileiras-build bytecode``: text or bytecode in, verified bytecode out; no GPU, no ptxas."""
+
+from __future__ import annotations
+
+from tileiras.tools.build.arguments import ONE, Arguments, Flag, UsageError
+from tileiras.tools.build.command import read_input
+from tileiras.tools.build.outputs import Outputs
+
+SYNOPSIS = "[--bytecode-version V] IN -o OUT.tilebc"
+FLAGS = (
+    Flag("-o", ONE, "the bytecode", "FILE"),
+    Flag("--bytecode-version", ONE, "version to write; default that of the input", "V"),
+    Flag("--depfile", ONE, "what the output was made from, in Make's form", "FILE"),
+    Flag("--depfile-target", ONE, "the target in the depfile", "NAME"),
+)
+MAGIC = b"\x7fTileIR\0"
+
+
+def run(arguments: Arguments, outputs: Outputs) -> None:
+    """The verb."""
+    outputs.declare(arguments.o)
+    outputs.declare(arguments.depfile)
+    if len(arguments.inputs) != 1 or not arguments.o:
+        raise UsageError("one input and -o are needed")
+    source = arguments.inputs[0]
+    outputs.put(arguments.o, to_bytecode(read_input(source), arguments.bytecode_version, source))
+    if arguments.depfile:
+        from tileiras.tools.build.depfile import write_depfile
+
+        text = write_depfile(arguments.depfile_target or arguments.o, [source])
+        outputs.put(arguments.depfile, text.encode("utf-8", "surrogateescape"))
+    outputs.commit()
+
+
+def is_bytecode(data: bytes) -> bool:
+    """Whether `data` starts with the magic of Tile IR bytecode."""
+    return data.startswith(MAGIC)
+
+
+def to_bytecode(data: bytes, version: str | None, name: str) -> bytes:
+    """`data` as verified bytecode; unchanged when it is bytecode already and no version is asked for."""
+    import tileiras
+
+    module = tileiras.load(data)
+    module.verify()
+    if version is None and is_bytecode(data):
+        return data
+    return module.to_bytecode(version=version) if version else module.to_bytecode()
+
+
+class EntryFacts:
+    """What the source says of one entry: parameter types ("ptr<f32>", "i32") and where it was written."""
+
+    def __init__(self, types: list[str], source: str) -> None:
+        self.types = types
+        self.source = source
+
+
+def entry_facts(data: bytes) -> dict[str, EntryFacts]:
+    """The entries of bytecode by symbol. Errors: CompileError(3) for damaged bytecode."""
+    from tileiras.compiler.bytecode import reader
+    from tileiras.diag import Sink
+
+    module = reader.read(data, Sink())
+    found: dict[str, EntryFacts] = {}
+    for op in module.regions[0].blocks[0].ops:
+        if op.spec.full_name == "cuda_tile.entry":
+            types = [_scalar(str(value.type)) for value in op.regions[0].blocks[0].args]
+            source = f"{op.loc.file}:{op.loc.line}" if op.loc is not None and op.loc.file else ""
+            found[str(op.attrs["sym_name"]).strip('"')] = EntryFacts(types, source)
+    return found
+
+
+def _scalar(text: str) -> str:
+    """ "ptr<f32>" for "tile<ptr<f32>>": every parameter of an entry is a tile of rank 0."""
+    return text[len("tile<") : -1] if text.startswith("tile<") and text.endswith(">") else text

@@ -1,0 +1,155 @@
+"""What every verb shares: reading its flags, signals, the end of a failed run, the exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from tileiras.diag import CompileError
+from tileiras.tools.build.arguments import UsageError, help_text, parse
+from tileiras.tools.build.outputs import Outputs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import FrameType
+
+_OUTPUT_FLAGS = (
+    "-o",
+    "--depfile",
+    "--header-out",
+    "--kernels-json",
+    "--ptx",
+    "--remarks-output",
+    "--source-out",
+    "--tilebc",
+)
+
+
+class Interrupted(BaseException):
+    """A signal asked us to stop. Not an Exception: no handler of a mere error may swallow it."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+class Failed(Exception):
+    """A verb stops with this exit code; what there is to say has been said or is `text`."""
+
+    def __init__(self, exit_code: int, text: str = "") -> None:
+        super().__init__(text)
+        self.exit_code = exit_code
+        self.text = text
+
+
+def run_verb(verb: str, words: Sequence[str]) -> int:
+    """Parses, runs, cleans up; returns the exit code, or ends by the signal that ended us."""
+    module = __import__(f"tileiras.tools.build.{verb}_verb", fromlist=["run"])
+    if "-h" in words or "--help" in words:
+        print(help_text(verb, module.SYNOPSIS, module.FLAGS))
+        return 0
+    outputs = Outputs()
+    restore = _catch_signals()
+    try:
+        _declare_outputs(words, outputs)
+        arguments = parse(module.FLAGS, words)
+        module.run(arguments, outputs)
+        return 0
+    except Interrupted as stop:
+        outputs.discard()
+        _restore_signals(restore)
+        restore = {}
+        return _die_of(stop.number)
+    except KeyboardInterrupt:
+        outputs.discard()
+        _restore_signals(restore)
+        restore = {}
+        return _die_of(2)
+    except UsageError as error:
+        outputs.discard()
+        say(f"tileiras-build {verb}: error: {error}")
+        return 1
+    except Failed as error:
+        outputs.discard()
+        if error.text:
+            say(f"error: {error.text}")
+        return error.exit_code
+    except CompileError as error:
+        outputs.discard()
+        for emitted in error.diagnostics:
+            say(emitted.render())
+        return error.exit_code
+    except OSError as error:
+        outputs.discard()
+        name = f": '{error.filename}'" if error.filename else ""
+        say(f"error: {error.strerror or error}{name}")
+        return 1 if isinstance(error, FileNotFoundError) else 2
+    except BaseException:
+        outputs.discard()
+        raise
+    finally:
+        _restore_signals(restore)
+
+
+def _declare_outputs(words: Sequence[str], outputs: Outputs) -> None:
+    """Promises every output named on the line before it is parsed: a usage error leaves no stale output
+    either."""
+    for index, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        if name in _OUTPUT_FLAGS:
+            following = words[index + 1] if index + 1 < len(words) else ""
+            outputs.declare(value if equals else following)
+
+
+def say(text: str) -> None:
+    """One message to the user."""
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+def read_input(path: str) -> bytes:
+    """The bytes of `path`. Errors: Failed(1) in the assembler's words."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise Failed(1, f"unable to read input file '{path}': {error.strerror}") from error
+
+
+def _catch_signals() -> dict[int, object]:
+    """Turns TERM, INT and HUP into Interrupted; returns what to restore. Does nothing outside the main
+    thread."""
+    import _signal
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise Interrupted(number)
+
+    before: dict[int, object] = {}
+    for name in ("SIGTERM", "SIGINT", "SIGHUP"):
+        number = getattr(_signal, name, None)
+        if number is None:
+            continue
+        try:
+            # nohup and background jobs of a plain shell ignore these on purpose.
+            if _signal.getsignal(number) != _signal.SIG_IGN:
+                before[number] = _signal.signal(number, stop)
+        except ValueError:
+            break
+    return before
+
+
+def _restore_signals(before: dict[int, object]) -> None:
+    import _signal
+
+    for number, handler in before.items():
+        _signal.signal(number, _signal.SIG_DFL if handler is None else handler)  # type: ignore[arg-type]
+
+
+def _die_of(number: int) -> int:
+    """Ends this process by the signal it received, so that the caller sees the truth."""
+    import _signal
+
+    _signal.signal(number, _signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+    return 128 + number

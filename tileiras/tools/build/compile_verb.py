@@ -1,0 +1,316 @@
+"""``tileiras-build compile``: one source, one architecture, by either compiler.
+
+The built-in compiler runs in this process through `tileiras.cli`, NVIDIA's as a child with an environment
+that leads it to the ptxas of its own release.  Both write to temporary names; what the build system sees
+appears at the end, together.  The same inputs, options and tools give the same bytes, so the result is also
+kept in the cache.
+"""
+
+from __future__ import annotations
+
+import os
+
+from tileiras.diag import CompileError
+from tileiras.toolchain.arch import REAL, VIRTUAL, Arch, parse_archs
+from tileiras.toolchain.catalog import BUILTIN_ARCHS, TILE_ARCHS
+from tileiras.tools.build.arguments import MANY, ONE, SWITCH, Arguments, Flag, UsageError
+from tileiras.tools.build.command import Failed, read_input, say
+from tileiras.tools.build.outputs import Outputs
+
+SYNOPSIS = "[options] INPUT -o OUT.cubin --arch sm_90"
+COMPILERS = ("builtin", "nvidia")
+
+FLAGS = (
+    Flag("-o", ONE, "the cubin (for a virtual architecture: the PTX)", "FILE"),
+    Flag("--arch", ONE, "sm_90 for an image; compute_90 for portable PTX", "ARCH"),
+    Flag("--compiler", ONE, "which compiler; default $TILEIRAS_COMPILER, else builtin", choices=COMPILERS),
+    Flag("--opt-level", ONE, "optimisation level, 3 when not given", choices=("0", "1", "2", "3")),
+    Flag("--lineinfo", SWITCH, "line tables for profilers"),
+    Flag("--debug", SWITCH, "debug information, optimisation level 0"),
+    Flag("--sanitize", ONE, "instrument for a sanitizer", choices=("memcheck",)),
+    Flag(
+        "--launch-abi",
+        ONE,
+        "how a launch names the block; default simt (NVIDIA's is always tile)",
+        choices=("simt", "tile"),
+    ),
+    Flag("--host-arch", ONE, "processor of the machine that launches", "ARCH"),
+    Flag("--host-os", ONE, "its operating system", choices=("linux", "windows")),
+    Flag("--option", MANY, "passed to the compiler as it is", "X"),
+    Flag("--ptxas-option", MANY, "passed to ptxas as it is (built-in compiler)", "X"),
+    Flag("--entry", MANY, "a kernel that must be there; the table lists only these", "NAME"),
+    Flag("--bytecode-version", ONE, "version of the bytecode handed on and written", "V"),
+    Flag("--kernels-json", ONE, "the kernel table", "FILE"),
+    Flag("--ptx", ONE, "the PTX (built-in compiler)", "FILE"),
+    Flag("--tilebc", ONE, "the bytecode", "FILE"),
+    Flag("--depfile", ONE, "what the output was made from, in Make's form", "FILE"),
+    Flag("--depfile-target", ONE, "the target in the depfile, exactly as the build system spells it", "NAME"),
+    Flag("--depends", MANY, "one more file the output depends on, for the depfile and the record", "FILE"),
+    Flag(
+        "--remarks", ONE, "category of optimisation remarks", choices=("none", "all", "memory", "tensorcore")
+    ),
+    Flag("--remarks-output", ONE, "the remarks as YAML", "FILE"),
+    Flag("--max-registers", ONE, "fail when a kernel uses more registers per thread", "N"),
+    Flag("--no-spills", SWITCH, "fail when a kernel spills registers to memory"),
+    Flag("--max-shared", ONE, "fail when a kernel uses more shared memory (bytes, 100K)", "SIZE"),
+    Flag("--toolkit-root", ONE, "the CUDA toolkit to use", "DIR"),
+    Flag("--no-cache", SWITCH, "compile even where the cache has the answer"),
+    Flag("--verbose", SWITCH, "say what is run and where tools were found"),
+)
+
+
+class Job:
+    """One compilation after all defaults: what both compilers need to know."""
+
+    def __init__(self, arguments: Arguments, arch: Arch, source: str, data: bytes) -> None:
+        from tileiras.toolchain.locate import host, normalize_host_arch
+
+        machine, system = host()
+        self.arguments = arguments
+        self.arch = arch
+        self.source = source
+        self.data = data
+        self.compiler: str = arguments.compiler or os.environ.get("TILEIRAS_COMPILER") or "builtin"
+        self.launch_abi: str = arguments.launch_abi or ("tile" if self.compiler == "nvidia" else "simt")
+        self.host_arch = normalize_host_arch(arguments.host_arch or machine)
+        self.host_os: str = arguments.host_os or system
+        self.opt_level: str = arguments.opt_level or ("0" if arguments.debug else "3")
+        self.wants_ptx = bool(arguments.ptx) or arch.kind == VIRTUAL
+
+
+class Result:
+    """What a compiler made: parts by name (cubin, ptx, tilebc, remarks, table) and what it said."""
+
+    def __init__(self, parts: dict[str, bytes], log: str, tools: dict[str, str]) -> None:
+        self.parts = parts
+        self.log = log
+        self.tools = tools
+
+
+def run(arguments: Arguments, outputs: Outputs) -> None:
+    """The verb."""
+    _declare(arguments, outputs)
+    if len(arguments.inputs) != 1:
+        raise UsageError(f"one input is needed, {len(arguments.inputs)} were given")
+    if not arguments.arch:
+        raise Failed(2, "no GPU architecture given (--arch sm_90)")
+    compiler = arguments.compiler or os.environ.get("TILEIRAS_COMPILER") or "builtin"
+    if compiler not in COMPILERS:
+        raise Failed(2, f"TILEIRAS_COMPILER: '{compiler}' is not one of {', '.join(COMPILERS)}")
+    arch = _the_arch(arguments.arch, compiler)
+    if arch.kind == VIRTUAL and arguments.o and arguments.ptx:
+        raise UsageError("for a virtual architecture -o receives the PTX: --ptx is one name too many")
+    wanted = (arguments.o, arguments.ptx, arguments.tilebc, arguments.kernels_json)
+    if not any(wanted):
+        raise UsageError("no output asked for (-o, --ptx, --tilebc or --kernels-json)")
+    if arguments.depfile and not (arguments.depfile_target or arguments.o):
+        raise UsageError("--depfile needs --depfile-target where there is no -o")
+    if bool(arguments.remarks_output) > bool(arguments.remarks):
+        raise UsageError("--remarks-output needs --remarks")
+    source = arguments.inputs[0]
+    job = Job(arguments, arch, source, read_input(source))
+    _refuse(job)
+
+    from tileiras.tools.build import record
+
+    history = record.open_record(arguments)
+    try:
+        result = _compile_or_recall(job, outputs)
+        if result.log:
+            say(result.log.rstrip("\n"))
+        _check_budgets(job, result)
+    except (CompileError, Failed):
+        history.failed()
+        raise
+    _write(job, result, outputs)
+    outputs.commit()
+    history.succeeded(job, result)
+
+
+def _declare(arguments: Arguments, outputs: Outputs) -> None:
+    for path in (
+        arguments.o,
+        arguments.ptx,
+        arguments.tilebc,
+        arguments.kernels_json,
+        arguments.depfile,
+        arguments.remarks_output,
+    ):
+        outputs.declare(path)
+
+
+def _the_arch(text: str, compiler: str) -> Arch:
+    supported = TILE_ARCHS if compiler == "nvidia" else BUILTIN_ARCHS
+    archs, _ = parse_archs(text, supported)
+    reals = [arch for arch in archs if arch.kind == REAL]
+    if len(archs) == 1:
+        return archs[0]
+    if len(reals) == 1:  # "90" names one GPU here; only in a list does it stand for two entries
+        return reals[0]
+    raise Failed(2, f"'{text}' does not name one architecture")
+
+
+def _refuse(job: Job) -> None:
+    """What the chosen compiler cannot do is said, never ignored."""
+    arguments = job.arguments
+    if job.host_arch not in ("x86_64", "aarch64"):
+        raise Failed(2, f"unsupported host architecture '{job.host_arch}'")
+    if arguments.debug and arguments.opt_level not in (None, "0"):
+        raise Failed(2, "--debug needs --opt-level 0: optimised debugging is not supported")
+    if job.compiler != "nvidia":
+        return
+    if job.wants_ptx:
+        what = f"PTX for {job.arch}" if job.arch.kind == VIRTUAL else "--ptx"
+        raise Failed(2, f"NVIDIA's compiler gives no PTX ({what}); use --compiler builtin")
+    if job.launch_abi == "simt":
+        raise Failed(
+            2, "NVIDIA's compiler makes images of launch ABI tile only; use --compiler builtin for simt"
+        )
+    if arguments.ptxas_option:
+        raise Failed(2, "NVIDIA's compiler takes no ptxas options; use --compiler builtin")
+
+
+def _compile_or_recall(job: Job, outputs: Outputs) -> Result:
+    from tileiras.toolchain import cache
+    from tileiras.tools.build import builtin, nvidia
+
+    compiler = nvidia if job.compiler == "nvidia" else builtin
+    tools = compiler.tools(job)
+    store = None if job.arguments.no_cache else cache.open_cache()
+    key = ""
+    if store is not None:
+        key = _key(job, tools)
+        found = store.get(key)
+        if found is not None:
+            if job.arguments.verbose:
+                say(f"{job.source}: taken from the cache ({store.directory})")
+            log = found.pop("log").decode("utf-8", "replace")
+            return Result(found, log, tools)
+    result = compiler.compile(job, outputs)
+    result.tools = tools
+    if store is not None:
+        # The log names the input as it was spelled; a second input of the same bytes must not be reported
+        # under it.
+        store.put(key, {**result.parts, "log": result.log.encode()})
+    return result
+
+
+def _key(job: Job, tools: dict[str, str]) -> str:
+    from tileiras.toolchain import cache
+
+    arguments = job.arguments
+    words: list[str] = [
+        "compile-2",
+        job.compiler,
+        str(job.arch),
+        job.opt_level,
+        job.launch_abi,
+        job.host_arch,
+        job.host_os,
+        os.path.basename(job.source),
+        *(
+            f"{name}={getattr(arguments, name)}"
+            for name in ("lineinfo", "debug", "sanitize", "bytecode_version")
+        ),
+        *(f"wants {name}={bool(getattr(arguments, name))}" for name in ("ptx", "tilebc", "remarks_output")),
+        f"remarks={arguments.remarks}",
+        *(f"option={x}" for x in arguments.option),
+        *(f"ptxas-option={x}" for x in arguments.ptxas_option),
+        *(f"{name}: {identity}" for name, identity in sorted(tools.items())),
+    ]
+    return cache.key_of(job.data, *words)
+
+
+def _write(job: Job, result: Result, outputs: Outputs) -> None:
+    import json
+
+    arguments = job.arguments
+    parts = result.parts
+    primary = "ptx" if job.arch.kind == VIRTUAL else "cubin"
+    for path, part in (
+        (arguments.o, primary),
+        (arguments.ptx, "ptx"),
+        (arguments.tilebc, "tilebc"),
+        (arguments.remarks_output, "remarks"),
+    ):
+        if path:
+            outputs.put(path, parts[part])
+    if arguments.kernels_json:
+        table = json.loads(parts["table"])
+        outputs.put(arguments.kernels_json, (json.dumps(table, indent=1) + "\n").encode())
+    if arguments.depfile:
+        from tileiras.tools.build.depfile import write_depfile
+
+        target = arguments.depfile_target or arguments.o
+        text = write_depfile(target, [job.source, *arguments.depends])
+        outputs.put(arguments.depfile, text.encode("utf-8", "surrogateescape"))
+
+
+def _check_budgets(job: Job, result: Result) -> None:
+    """Errors: Failed(5), one line for each kernel and limit."""
+    import json
+
+    arguments = job.arguments
+    table = json.loads(result.parts["table"])
+    kernels = table["kernels"]
+    if arguments.entry:
+        known = {name: kernel for kernel in kernels for name in (kernel["name"], kernel["symbol"])}
+        missing = [entry for entry in arguments.entry if entry not in known]
+        if missing:
+            there = ", ".join(sorted(kernel["symbol"] for kernel in kernels)) or "none"
+            raise Failed(1, f"no kernel '{missing[0]}' in '{job.source}'; its kernels: {there}")
+        chosen = {known[entry]["symbol"] for entry in arguments.entry}
+        table["kernels"] = kernels = [kernel for kernel in kernels if kernel["symbol"] in chosen]
+        result.parts["table"] = json.dumps(table).encode()
+    registers = _number(arguments.max_registers, "--max-registers")
+    shared = parse_size(arguments.max_shared, "--max-shared")
+    complaints = []
+    for kernel in kernels:
+        name = f"kernel '{kernel['name']}' ({table['arch']})"
+        before = len(complaints)
+        if registers is not None and kernel["registers"] > registers:
+            complaints.append(
+                f"{name} uses {kernel['registers']} registers, more than the {registers} allowed"
+            )
+        if arguments.no_spills and kernel["spill_bytes"] > 0:
+            complaints.append(f"{name} spills {kernel['spill_bytes']} bytes of registers to local memory")
+        used = kernel["static_shared"] + kernel["dynamic_shared"]
+        if shared is not None and used > shared:
+            complaints.append(f"{name} uses {used} bytes of shared memory, more than the {shared} allowed")
+        source = _source_of(job, kernel["symbol"]) if len(complaints) > before else ""
+        complaints[before:] = [f"{source}error: {complaint}" for complaint in complaints[before:]]
+    if complaints:
+        say("\n".join(complaints))
+        raise Failed(5)
+
+
+def _source_of(job: Job, symbol: str) -> str:
+    """ "kernel.py:12: " for the entry, or "" where the source does not say."""
+    from tileiras.tools.build.bytecode_verb import entry_facts, is_bytecode, to_bytecode
+
+    try:
+        data = job.data if is_bytecode(job.data) else to_bytecode(job.data, None, job.source)
+        facts = entry_facts(data).get(symbol)
+    except CompileError:
+        return ""
+    return f"{facts.source}: " if facts is not None and facts.source else ""
+
+
+def _number(text: str | None, flag: str) -> int | None:
+    if text is None:
+        return None
+    if not text.isdecimal():
+        raise UsageError(f"option '{flag}': '{text}' is no number")
+    return int(text)
+
+
+def parse_size(text: str | None, flag: str) -> int | None:
+    """102400 for "100K"; the units are 1024."""
+    if text is None:
+        return None
+    body = text.strip().upper().removesuffix("B").removesuffix("I")
+    unit = {"K": 1 << 10, "M": 1 << 20}.get(body[-1:], 1)
+    digits = body[:-1] if unit > 1 else body
+    if not digits.isdecimal():
+        raise UsageError(f"option '{flag}': '{text}' is no size")
+    return int(digits) * unit

@@ -1,0 +1,70 @@
+"""``tileiras-build fatbin``: images of several architectures in one container."""
+
+from __future__ import annotations
+
+from tileiras.toolchain.fatbin import COMPRESS_MODES
+from tileiras.tools.build.arguments import MANY, ONE, SWITCH, Arguments, Flag, UsageError
+from tileiras.tools.build.command import read_input, say
+from tileiras.tools.build.outputs import Outputs
+
+SYNOPSIS = "-o OUT.fatbin [--elf sm_90=FILE]... [--tileir compute_120=FILE]... [--ptx compute_90=FILE]..."
+
+FLAGS = (
+    Flag("-o", ONE, "the container", "FILE"),
+    Flag("--elf", MANY, "a cubin", "ARCH=FILE"),
+    Flag("--tileir", MANY, "Tile IR bytecode for this and later GPUs", "ARCH=FILE"),
+    Flag("--ptx", MANY, "PTX for this and later GPUs", "ARCH=FILE"),
+    Flag(
+        "--compress",
+        ONE,
+        "compression; all but none are fatbinary's",
+        choices=COMPRESS_MODES,
+        default="default",
+    ),
+    Flag("--toolkit-root", ONE, "the CUDA toolkit to use", "DIR"),
+    Flag("--verbose", SWITCH, "say what goes in"),
+)
+_PREFIX = {"elf": "sm_", "tileir": "compute_", "ptx": "compute_"}
+
+
+def run(arguments: Arguments, outputs: Outputs) -> None:
+    """The verb."""
+    from tileiras.toolchain.fatbin import Image, make_fatbin
+    from tileiras.toolchain.locate import find_tool
+
+    outputs.declare(arguments.o)
+    if not arguments.o:
+        raise UsageError("no output given (-o)")
+    if arguments.inputs:
+        raise UsageError(f"'{arguments.inputs[0]}': images are given as --elf, --tileir or --ptx ARCH=FILE")
+    images = []
+    for kind in ("elf", "tileir", "ptx"):
+        for entry in getattr(arguments, kind):
+            label, path = _split(kind, entry)
+            images.append(Image(kind, label, read_input(path)))
+    if not images:
+        raise UsageError("no image given (--elf, --tileir or --ptx)")
+    seen = set()
+    for image in images:
+        if (image.kind, image.arch) in seen:
+            raise UsageError(f"two {image.kind} images for {_PREFIX[image.kind]}{image.arch}")
+        seen.add((image.kind, image.arch))
+    fatbinary = None if arguments.compress == "none" else find_tool("fatbinary", arguments.toolkit_root)
+    if arguments.verbose:
+        say(f"fatbinary: {fatbinary.path if fatbinary else 'not used'}; images: {images}")
+    outputs.put(arguments.o, make_fatbin(images, arguments.compress, fatbinary))
+    outputs.commit()
+
+
+def _split(kind: str, entry: str) -> tuple[str, str]:
+    from tileiras.toolchain.arch import REAL, parse_archs
+    from tileiras.toolchain.catalog import BUILTIN_ARCHS
+
+    name, equals, path = entry.partition("=")
+    if not equals or not path:
+        raise UsageError(f"--{kind}: '{entry}' is not of the form ARCH=FILE")
+    archs, _ = parse_archs(name, BUILTIN_ARCHS)
+    wanted = [arch for arch in archs if (arch.kind == REAL) == (kind == "elf")]
+    if len(wanted) != 1:
+        raise UsageError(f"--{kind}: '{name}' does not name one {_PREFIX[kind]}NN architecture")
+    return wanted[0].label, path

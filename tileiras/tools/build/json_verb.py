@@ -1,0 +1,28 @@
+"""``tileiras-build json``: the kernel table of a cubin, read from the cubin alone."""
+
+from __future__ import annotations
+
+from tileiras.tools.build.arguments import ONE, Arguments, Flag, UsageError
+from tileiras.tools.build.command import read_input
+from tileiras.tools.build.outputs import Outputs
+
+SYNOPSIS = "-o OUT CUBIN"
+FLAGS = (Flag("-o", ONE, "the table; '-' for standard output", "FILE"),)
+
+
+def run(arguments: Arguments, outputs: Outputs) -> None:
+    """The verb."""
+    import json
+
+    from tileiras.tools.build import table
+
+    if len(arguments.inputs) != 1 or not arguments.o:
+        raise UsageError("one cubin and -o are needed")
+    if arguments.o != "-":
+        outputs.declare(arguments.o, keep_if_same=True)
+    text = json.dumps(table.of_cubin(read_input(arguments.inputs[0]), arguments.inputs[0]), indent=1) + "\n"
+    if arguments.o == "-":
+        print(text, end="")
+        return
+    outputs.put(arguments.o, text.encode())
+    outputs.commit()

@@ -1,0 +1,114 @@
+"""NVIDIA's own assembler, with the ptxas of its own release and nothing of the caller's CUDA variables."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+from tileiras.toolchain import diags
+from tileiras.toolchain.locate import Tool, check_releases, find_tool, find_tool_beside, require
+from tileiras.toolchain.run import run, scrubbed_environment
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tileiras.tools.build.compile_verb import Job, Result
+    from tileiras.tools.build.outputs import Outputs
+
+
+def find_pair(toolkit_root: str | None) -> tuple[Tool, Tool]:
+    """(tileiras, ptxas): one root where possible. Errors: exit code 2 when one is missing or ptxas is the
+    older.
+
+    An older ptxas under a newer assembler is the most reported failure of Tile programs ("failed to compile
+    Tile IR program", no location), so it is refused here, by name; a newer ptxas works and gets a warning.
+    """
+    assembler = require("tileiras", toolkit_root)
+    ptxas = find_tool_beside("ptxas", assembler) or find_tool("ptxas", toolkit_root)
+    if ptxas is None:
+        ptxas = require("ptxas", toolkit_root)
+    if assembler.release and ptxas.release and ptxas.release < assembler.release:
+        raise diags.fail(
+            2,
+            diags.one(
+                diags.TOOL_TOO_OLD,
+                tool="ptxas",
+                version=ptxas.version,
+                path=ptxas.path,
+                need=f"serve tileiras {assembler.version} ({assembler.path})",
+                needed=f"{assembler.release[0]}.{assembler.release[1]}",
+            ),
+        )
+    return assembler, ptxas
+
+
+def tools(job: Job) -> dict[str, str]:
+    """The two programs that decide the outcome."""
+    assembler, ptxas = find_pair(job.arguments.toolkit_root)
+    return {"nvidia tileiras": assembler.identity(), "ptxas": ptxas.identity()}
+
+
+def compile(job: Job, outputs: Outputs) -> Result:
+    """The parts, by one run of the assembler. Errors: Failed with its exit code, its words already said."""
+    from tileiras.tools.build import table
+    from tileiras.tools.build.bytecode_verb import is_bytecode, to_bytecode
+    from tileiras.tools.build.command import Failed, say
+    from tileiras.tools.build.compile_verb import Result
+
+    arguments = job.arguments
+    assembler, ptxas = find_pair(arguments.toolkit_root)
+    log = "".join(
+        emitted.render() + "\n" for emitted in check_releases({"ptxas": ptxas, "tileiras": assembler})
+    )
+    beside = arguments.o or arguments.tilebc or arguments.kernels_json
+    bytecode = job.data
+    source = job.source
+    if not is_bytecode(job.data) or arguments.bytecode_version:
+        bytecode = to_bytecode(job.data, arguments.bytecode_version, job.source)
+        source = outputs.scratch(beside, ".tilebc")
+        with open(source, "wb") as file:
+            file.write(bytecode)
+    image = outputs.scratch(beside, ".image")
+    remarks = outputs.scratch(beside, ".remarks") if arguments.remarks_output else ""
+    argv = [
+        assembler.path,
+        f"--gpu-name={job.arch.gpu_name}",
+        f"--host-arch={job.host_arch}",
+        f"--host-os={job.host_os}",
+        f"--opt-level={job.opt_level}",
+    ]
+    argv += ["--lineinfo"] if arguments.lineinfo else []
+    argv += ["--device-debug"] if arguments.debug else []
+    argv += [f"--sanitize={arguments.sanitize}"] if arguments.sanitize else []
+    argv += [f"--remarks={arguments.remarks}"] if arguments.remarks else []
+    argv += ["--remark-format=yaml", f"--remarks-output-file={remarks}"] if remarks else []
+    argv += [*arguments.option, os.path.abspath(source), "-o", image]
+    if arguments.verbose:
+        if job.arch.suffix:
+            say(f"{job.arch}: NVIDIA's assembler takes no suffix, so it is given {job.arch.gpu_name}")
+        say(f"CUDA_ROOT={ptxas.root} " + " ".join(argv))
+    done = run(argv, env=scrubbed_environment(ptxas.root))
+    said = (done.stdout + done.stderr).decode("utf-8", "replace").replace(os.path.abspath(source), job.source)
+    if done.status != 0 or not os.path.exists(image):
+        sys.stderr.write(log + said)
+        if done.signal or done.error:
+            raise Failed(done.status, f"{assembler.path}: {done.how()}")
+        if done.status == 0:
+            raise Failed(5, f"{assembler.path} reported success but wrote no image")
+        raise Failed(done.status, "" if said.strip() else f"{assembler.path}: {done.how()}")
+    with open(image, "rb") as file:
+        cubin = file.read()
+    parts = {"cubin": cubin, "tilebc": bytecode}
+    if remarks:
+        parts["remarks"] = _read_if_there(remarks)
+    parts["table"] = json.dumps(table.complete(table.empty(job), job, cubin, bytecode)).encode()
+    return Result(parts, log + said, {})
+
+
+def _read_if_there(path: str) -> bytes:
+    """NVIDIA's assembler writes no remark file when there is no remark; the build system was promised one."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return b""

@@ -1,0 +1,206 @@
+"""What the last two builds of an output were made from, so that "why was this rebuilt?" has an exact answer.
+
+Written where a depfile is asked for, as ``.tileiras-record/<output>.json`` in the folder of the depfile.  It
+holds the present and the previous build: digest of every input, the options, the tools with version and
+place, digests of the outputs.  It is no output: nothing depends on it, and losing it loses only the
+explanation.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tileiras.tools.build.arguments import Arguments
+    from tileiras.tools.build.compile_verb import Job, Result
+
+FOLDER = ".tileiras-record"
+
+
+class Record:
+    """The record of one output; a disabled one (no depfile) does nothing."""
+
+    def __init__(self, path: str | None) -> None:
+        self.path = path
+
+    def succeeded(self, job: Job, result: Result) -> None:
+        """The present build becomes the previous one."""
+        if self.path is None:
+            return
+        arguments = job.arguments
+        inputs = {os.path.abspath(path): _digest_file(path) for path in (job.source, *arguments.depends)}
+        made = [
+            arguments.o,
+            arguments.ptx,
+            arguments.tilebc,
+            arguments.kernels_json,
+            arguments.remarks_output,
+        ]
+        outputs = {os.path.abspath(path): _digest_file(path) for path in made if path}
+        self._push(
+            {"inputs": inputs, "options": options_of(arguments), "tools": result.tools, "outputs": outputs}
+        )
+
+    def failed(self) -> None:
+        """Notes that a build was tried and failed."""
+        if self.path is not None:
+            self._push({"failed": True})
+
+    def _push(self, present: dict[str, Any]) -> None:
+        from tileiras.toolchain.cache import write_atomically
+
+        assert self.path is not None
+        before = read(self.path).get("present", {})
+        if present.get("failed"):
+            # A failure between two builds must not hide what changed between them.
+            present = {**before, "failed": True}
+            before = read(self.path).get("previous", {}) if not before else before
+        history = {"version": 1, "present": present, "previous": before}
+        try:
+            os.makedirs(os.path.dirname(self.path), exist_ok=True)
+            write_atomically(self.path, (json.dumps(history, indent=1, sort_keys=True) + "\n").encode())
+        except OSError:
+            pass
+
+
+def open_record(arguments: Arguments) -> Record:
+    """The record that belongs to this command line."""
+    name = arguments.o or arguments.depfile_target
+    if not arguments.depfile or not name:
+        return Record(None)
+    return Record(path_for(os.path.dirname(arguments.depfile), name))
+
+
+def path_for(folder: str, output: str) -> str:
+    """Where the record of `output` lies."""
+    return os.path.join(folder, FOLDER, os.path.basename(output) + ".json")
+
+
+def options_of(arguments: Arguments) -> list[str]:
+    """The options that decide what is made; names of outputs do not."""
+    from tileiras.tools.build.compile_verb import FLAGS
+
+    silent = (
+        "o",
+        "kernels_json",
+        "ptx",
+        "tilebc",
+        "depfile",
+        "depfile_target",
+        "depends",
+        "remarks_output",
+        "verbose",
+    )
+    found = []
+    for flag in FLAGS:
+        value = getattr(arguments, flag.key)
+        if flag.key in silent or not value:
+            continue
+        found += [f"{flag.name}={each}" for each in (value if isinstance(value, list) else [value])]
+    return found
+
+
+def read(path: str) -> dict[str, Any]:
+    """The record at `path`; {} when there is none that can be read."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = json.load(file)
+        return found if isinstance(found, dict) else {}
+    except (OSError, ValueError):
+        return {}
+
+
+def _digest_file(path: str) -> str:
+    from tileiras.toolchain.locate import digest_bytes
+
+    try:
+        with open(path, "rb") as file:
+            return digest_bytes(file.read())
+    except OSError:
+        return "missing"
+
+
+def explain(output: str) -> list[str]:
+    """Sentences that say why `output` was last rebuilt, and what would rebuild it now."""
+    path = _find(output)
+    if path is None:
+        return [f"no record for '{output}': it was not built by tileiras-build with --depfile, or not yet"]
+    history = read(path)
+    present, previous = history.get("present", {}), history.get("previous", {})
+    lines = []
+    if present.get("failed"):
+        lines.append("the last build failed, so the next one runs whatever changed")
+    elif not previous:
+        lines.append("it was built for the first time")
+    else:
+        changes = differences(previous, present)
+        if previous.get("failed"):
+            changes.insert(0, "the build before had failed")
+        if not changes:
+            changes = [
+                "nothing that it is made from changed: an output was missing or only time stamps were newer"
+            ]
+        lines += changes
+    now = {"inputs": {name: _digest_file(name) for name in present.get("inputs", {})}}
+    lines += [f"since then: {line}" for line in differences({"inputs": present.get("inputs", {})}, now)]
+    for name, digest in present.get("outputs", {}).items():
+        found = _digest_file(name)
+        if found == "missing":
+            lines.append(f"since then: output {name} was removed")
+        elif found != digest:
+            lines.append(f"since then: output {name} was changed by something else")
+    return lines
+
+
+def _find(output: str) -> str | None:
+    folder = os.path.dirname(os.path.abspath(output))
+    for _ in range(4):  # the depfile may lie some folders above the output
+        path = path_for(folder, output)
+        if os.path.exists(path):
+            return path
+        folder = os.path.dirname(folder)
+    return None
+
+
+def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """What differs between two builds, a sentence each: inputs, options, tools."""
+    lines = []
+    old, new = before.get("inputs", {}), after.get("inputs", {})
+    for name in sorted({*old, *new}):
+        if name not in old:
+            lines.append(f"input {name} is new")
+        elif name not in new:
+            lines.append(f"input {name} is no longer used")
+        elif new[name] == "missing":
+            lines.append(f"input {name} was removed")
+        elif old[name] != new[name]:
+            lines.append(f"input {name} changed")
+    old_options, new_options = before.get("options", []), after.get("options", [])
+    removed = [option for option in old_options if option not in new_options]
+    added = [option for option in new_options if option not in old_options]
+    for option in removed:
+        flag = option.partition("=")[0]
+        twin = next((each for each in added if each.partition("=")[0] == flag), None)
+        if twin is not None:
+            added.remove(twin)
+            lines.append(f"option {option} became {twin}")
+        else:
+            lines.append(f"option {option} was dropped")
+    lines += [f"option {option} was added" for option in added]
+    if (
+        not removed
+        and not added
+        and sorted(old_options) == sorted(new_options)
+        and old_options != new_options
+    ):
+        lines.append("the order of options changed")
+    old_tools, new_tools = before.get("tools", {}), after.get("tools", {})
+    for name in sorted({*old_tools, *new_tools}):
+        if old_tools.get(name) != new_tools.get(name):
+            was, now = old_tools.get(name, "not used"), new_tools.get(name, "not used")
+            lines.append(f"tool {name} changed: {was} -> {now}")
+    return lines

@@ -1,0 +1,281 @@
+"""The build command as Bazel runs it: one shot, or as a persistent worker.
+
+    tile-build @FILE                        one argument a line in FILE, then exit
+    tile-build --persistent_worker          WorkRequest messages on stdin, WorkResponse messages on stdout
+
+The protocol is the length-delimited protocol-buffer one, which every Bazel speaks without a flag; `worker_wire`
+has the few fields. A worker answers each request in a child of its own, forked from a process that has the
+compiler loaded: nothing of one request can reach another, requests may overlap (multiplex), one can be cancelled by
+ending its child, and a compiler that crashes takes no other with it. Modules that a child had to import are loaded
+by the worker afterwards, so the second request starts warm.
+
+Only responses go to stdout; whatever a request prints, on either stream, is the text of its response.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from tileiras.tools import worker_wire as wire
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FLAG = "--persistent_worker"
+
+
+def main(argv: list[str]) -> int:
+    """Returns the exit code of one build command, or of a worker's life."""
+    if FLAG in argv:
+        startup = [word for word in argv if word != FLAG]
+        return serve(run_request, startup)
+    from tileiras.tools.bazel_actions import UsageError, expand_parameter_files
+
+    try:
+        words = expand_parameter_files(argv)
+    except UsageError as error:
+        sys.stderr.write(f"tile-build: {error}\n")
+        return 1
+    return run_request(words)
+
+
+def run_request(words: list[str]) -> int:
+    """Returns the exit code of one build command in this process."""
+    from tileiras.tools.bazel_actions import run_action
+
+    return run_action(words)
+
+
+class _Job:
+    """A request under way: its child, the pipe with the child's output, and what was read of it."""
+
+    __slots__ = ("cancelled", "modules_fd", "names", "output", "output_fd", "pid", "request_id")
+
+    def __init__(self, request_id: int, pid: int, output_fd: int, modules_fd: int) -> None:
+        self.request_id = request_id
+        self.pid = pid
+        self.output_fd = output_fd
+        self.modules_fd = modules_fd
+        self.output = bytearray()
+        self.names = bytearray()
+        self.cancelled = False
+
+
+def serve(run: Callable[[list[str]], int], startup: list[str], source: int = 0, sink: int | None = None) -> int:
+    """Answers requests from descriptor `source` on `sink` (default: stdout) until `source` ends; returns 0.
+
+    Errors: 1 when the stream is not the worker protocol (what was said on it so far is answered).
+    """
+    if sink is None:
+        # Stray prints must not reach the channel: from here on descriptor 1 is the log.
+        sink = os.dup(1)
+        os.dup2(2, 1)
+    if not hasattr(os, "fork"):
+        return _serve_by_processes(startup, source, sink)
+    import select
+    import signal
+
+    die_with_parent = _parent_death_signal()
+    _preload(["tileiras.tools.bazel_actions", "tileiras.tools.build"])
+    reader = wire.Reader()
+    jobs: dict[int, _Job] = {}  # by each of its two descriptors
+    open_input = True
+    status = 0
+
+    def end(job: _Job) -> None:
+        try:
+            os.killpg(job.pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            try:
+                os.kill(job.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+    def on_term(_signal: int, _frame: object) -> None:
+        for job in set(jobs.values()):
+            end(job)
+        os._exit(143)
+
+    signal.signal(signal.SIGTERM, on_term)
+    while open_input or jobs:
+        ready, _, _ = select.select([*([source] if open_input else []), *jobs], [], [])
+        for descriptor in ready:
+            if descriptor == source and open_input:
+                data = os.read(source, 1 << 16)
+                if not data:
+                    open_input = False
+                    # Bazel has gone: nobody will read the answers, and late outputs would be stale files.
+                    for job in set(jobs.values()):
+                        end(job)
+                    continue
+                try:
+                    requests = reader.feed(data)
+                except wire.WireError as error:
+                    sys.stderr.write(f"tile-build worker: {error}\n")
+                    open_input = False
+                    status = 1
+                    continue
+                for request in requests:
+                    if request.cancel:
+                        for job in set(jobs.values()):
+                            if job.request_id == request.request_id and not job.cancelled:
+                                job.cancelled = True
+                                end(job)
+                        continue
+                    job = _start(run, startup, request, sink, source, jobs, die_with_parent)
+                    jobs[job.output_fd] = jobs[job.modules_fd] = job
+            elif descriptor in jobs:
+                _drain(descriptor, jobs, sink)
+    return status
+
+
+def _start(
+    run: Callable[[list[str]], int],
+    startup: list[str],
+    request: wire.WorkRequest,
+    sink: int,
+    source: int,
+    jobs: dict[int, _Job],
+    die_with_parent: Callable[[], None],
+) -> _Job:
+    """Forks the child that carries out `request`."""
+    output_read, output_write = os.pipe()
+    modules_read, modules_write = os.pipe()
+    parent = os.getpid()
+    pid = os.fork()
+    if pid:
+        os.close(output_write)
+        os.close(modules_write)
+        if request.verbosity > 0:
+            sys.stderr.write(f"tile-build worker: request {request.request_id} in process {pid}\n")
+            sys.stderr.flush()
+        return _Job(request.request_id, pid, output_read, modules_read)
+    code = 1
+    try:
+        import signal
+
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.setpgid(0, 0)
+        die_with_parent()
+        if os.getppid() != parent:
+            os._exit(1)  # the worker died between fork and here
+        for descriptor in (output_read, modules_read, sink, *([source] if source != 0 else []), *jobs):
+            os.close(descriptor)
+        null = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(null, 0)
+        os.dup2(output_write, 1)
+        os.dup2(output_write, 2)
+        os.close(output_write)
+        os.close(null)
+        known = set(sys.modules)
+        if request.sandbox_dir:
+            os.chdir(request.sandbox_dir)
+        code = run([*startup, *request.arguments])
+        names = [name for name in sys.modules if name not in known and _loadable(name)]
+        with os.fdopen(modules_write, "w", encoding="utf-8") as channel:
+            channel.write("\n".join(names))
+    except SystemExit as error:
+        code = error.code if isinstance(error.code, int) else 1
+    except BaseException as error:  # the child must never return into the worker's loop
+        import traceback
+
+        traceback.print_exception(type(error), error, error.__traceback__)
+        code = 1
+    finally:
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        finally:
+            os._exit(code)
+    raise AssertionError("unreachable")
+
+
+def _drain(descriptor: int, jobs: dict[int, _Job], sink: int) -> None:
+    """Reads what a child wrote; answers the request when both of its pipes have ended."""
+    job = jobs[descriptor]
+    data = os.read(descriptor, 1 << 16)
+    if data:
+        (job.output if descriptor == job.output_fd else job.names).extend(data)
+        return
+    os.close(descriptor)
+    del jobs[descriptor]
+    if job.output_fd in jobs or job.modules_fd in jobs:
+        return
+    _, status = os.waitpid(job.pid, 0)
+    text = job.output.decode("utf-8", "replace")
+    code = os.waitstatus_to_exitcode(status)
+    if code < 0:
+        if not job.cancelled:
+            text += f"tile-build: ended by signal {-code}\n"
+        code = 128 - code
+    response = wire.WorkResponse(code, text, job.request_id, job.cancelled)
+    _write_all(sink, wire.encode_response(response))
+    if code == 0 and not job.cancelled:
+        _preload(job.names.decode("utf-8").split("\n"))
+
+
+def _loadable(name: str) -> bool:
+    """Whether the worker may load a module that a child needed: ours or Python's, never a user's."""
+    top = name.partition(".")[0]
+    return top == "tileiras" or top in sys.stdlib_module_names
+
+
+def _preload(names: list[str]) -> None:
+    import gc
+    import importlib
+
+    for name in names:
+        if name and name not in sys.modules and _loadable(name):
+            try:
+                importlib.import_module(name)
+            except Exception:  # a speed-up only: the request that needs it will say what is wrong
+                pass
+    gc.collect()
+    gc.freeze()  # a child's collections must not copy the pages of everything loaded
+
+
+def _parent_death_signal() -> Callable[[], None]:
+    """Returns what a child calls so that it dies with the worker.
+
+    An orphan that finished late would rename its output over the one of the next build: a stale file.
+    """
+    if not sys.platform.startswith("linux"):
+        return lambda: None
+    try:
+        import ctypes
+
+        prctl = ctypes.CDLL(None, use_errno=True).prctl
+    except (ImportError, OSError, AttributeError):
+        return lambda: None
+    return lambda: prctl(1, 9, 0, 0, 0)  # PR_SET_PDEATHSIG, SIGKILL
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _serve_by_processes(startup: list[str], source: int, sink: int) -> int:
+    """The worker where there is no fork: each request in a fresh interpreter, one after the other."""
+    import subprocess
+
+    reader = wire.Reader()
+    while data := os.read(source, 1 << 16):
+        for request in reader.feed(data):
+            if request.cancel:
+                continue
+            command = [sys.executable, "-I", "-S", "-B", sys.argv[0], *startup, *request.arguments]
+            done = subprocess.run(
+                command,
+                cwd=request.sandbox_dir or None,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+            )
+            text = done.stdout.decode("utf-8", "replace")
+            response = wire.WorkResponse(done.returncode, text, request.request_id, False)
+            _write_all(sink, wire.encode_response(response))
+    return 0
