@@ -35,10 +35,17 @@ def bytecode_path(case: Case) -> Path:
     return DATA / f"{case.module}.tilebc"
 
 
+def together(case: Case) -> list[Case]:
+    """All cases whose entries share the case's bytecode file."""
+    return [c for c in CASES.values() if c.module == case.module]
+
+
 def fingerprint(case: Case) -> str:
     """Digest of all that decides a case's bytecode, apart from the frontend itself."""
     source = (HERE / case.source).read_bytes()
-    key = repr((case.kernel, case.entry, case.signature, case.version)) if case.frontend == "python" else "cpp"
+    key = "cpp"
+    if case.frontend == "python":
+        key = repr([(c.kernel, c.entry, c.signature, c.version) for c in together(case)])
     return hashlib.sha256(source + key.encode()).hexdigest()
 
 
@@ -99,18 +106,19 @@ def hide_install_path() -> None:
     DebugAttrTable.corpus_neutral = True
 
 
-def export_python(case: Case, output: Path) -> None:
-    """Writes the bytecode of a cuda.tile case."""
+def export_python(cases: list[Case], output: Path) -> None:
+    """Writes one file with an entry for each of `cases`, which are signatures of one cuda.tile kernel."""
     from cuda.tile import compilation as cc
 
     hide_install_path()
-    if case.source not in _modules:
-        _modules[case.source] = load_kernels(case.source)
-    kernel = getattr(_modules[case.source], case.kernel)
-    signature = cc.KernelSignature([constraint(p) for p in case.signature],
-                                   calling_convention=cc.CallingConvention.cutile_python_v1(), symbol=case.entry)
-    cc.export_kernel(kernel, [signature], str(output), output_format="tileir_bytecode",
-                     bytecode_version=case.version, gpu_code=None if case.version >= "13.3" else "sm_90")
+    first = cases[0]
+    if first.source not in _modules:
+        _modules[first.source] = load_kernels(first.source)
+    kernel = getattr(_modules[first.source], first.kernel)
+    signatures = [cc.KernelSignature([constraint(p) for p in case.signature], symbol=case.entry,
+                                     calling_convention=cc.CallingConvention.cutile_python_v1()) for case in cases]
+    cc.export_kernel(kernel, signatures, str(output), output_format="tileir_bytecode", bytecode_version=first.version,
+                     gpu_code=None if first.version >= "13.3" else "sm_90")
 
 
 def find_nvcc() -> Path | None:
@@ -149,7 +157,7 @@ def export(cases: list[Case], folder: Path) -> dict[str, str]:
         partial = output.with_suffix(f".{os.getpid()}.tmp")
         try:
             if case.frontend == "python":
-                export_python(case, partial)
+                export_python(together(case), partial)
             else:
                 nvcc = find_nvcc()
                 if nvcc is None:
