@@ -1,0 +1,173 @@
+"""-arch, -code and -gencode to the entries of a fatbin: nvcc's grammar, defaults and messages.
+
+An entry is an image for one real architecture ("elf") or a forward-compatible one for a virtual architecture
+("virtual": PTX or Tile IR, plan.py knows which). The suffix a or f is dropped for the Tile compiler, which has no such
+targets, and kept in the fatbin's label, as nvcc does. Messages were read off nvcc 13.4.92; nvcc orders entries by
+architecture, not as given, and so do we.
+"""
+
+from __future__ import annotations
+
+from .argv import Usage, split_list
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from .argv import Line
+
+# What nvcc 13.4 and 13.5 list (--list-gpu-code); `a` exists from 90 on, `f` from 100 on.
+BASE_ARCHS = (75, 80, 86, 87, 88, 89, 90, 100, 103, 107, 110, 120, 121)
+DEFAULT_ARCH = 75  # nvcc's own default when no option names one
+MAJOR_ARCHS = (75, 80, 90, 100, 110, 120)
+
+
+class Entry:
+    """One image of the fatbin. number 100, suffix "" | "a" | "f", kind "elf" | "virtual"."""
+
+    __slots__ = ("kind", "number", "suffix")
+
+    def __init__(self, kind: str, number: int, suffix: str) -> None:
+        self.kind, self.number, self.suffix = kind, number, suffix
+
+    @property
+    def plain(self) -> str:
+        """What the Tile compiler is asked for: no suffix."""
+        return f"{'sm' if self.kind == 'elf' else 'compute'}_{self.number}"
+
+    @property
+    def label(self) -> str:
+        """What the fatbin says."""
+        return f"{'sm' if self.kind == 'elf' else 'compute'}_{self.number}{self.suffix}"
+
+    def key(self) -> tuple[int, str, str]:
+        return (self.number, self.suffix, self.kind)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Entry) and self.key() == other.key()
+
+    def __hash__(self) -> int:
+        return hash(self.key())
+
+    def __repr__(self) -> str:
+        return f"Entry({self.label})"
+
+
+def parse_name(name: str) -> tuple[str, int, str]:
+    """Returns ("sm" | "compute" | "lto", number, suffix). Errors: Usage, Unsupported gpu architecture."""
+    space, _, rest = name.partition("_")
+    suffix = rest[-1:] if rest[-1:] in ("a", "f") else ""
+    digits = rest[: len(rest) - len(suffix)]
+    first = {"": 0, "a": 90, "f": 100}[suffix]
+    if space in ("sm", "compute", "lto") and digits.isdigit() and int(digits) in BASE_ARCHS and int(digits) >= first:
+        return space, int(digits), suffix
+    raise Usage(f"Unsupported gpu architecture '{name}'")
+
+
+def _check_pair(virtual: str, code: str) -> tuple[str, int, str]:
+    """Returns the parsed code. Errors: Usage when an image for `code` cannot be made from `virtual`."""
+    space, number, suffix = parse_name(virtual)
+    kind, real, real_suffix = parse_name(code)
+    if kind == "sm":
+        fits = real >= number
+        if suffix == "a":
+            fits = fits and real_suffix == "a"
+        elif suffix == "f":
+            # A family stays within one major number; a plain code takes on the family's suffix.
+            fits = fits and real // 10 == number // 10
+            real_suffix = real_suffix or "f"
+    else:
+        fits = (real, real_suffix) == (number, suffix)
+    if not fits:
+        raise Usage(f"Incompatible code generation requested: arch='{virtual}', code='{code}'")
+    return kind, real, real_suffix
+
+
+def _entries_of(virtual: str, codes: Sequence[str]) -> list[Entry]:
+    if parse_name(virtual)[0] == "sm":
+        raise Usage(f"Value of -arch option ('{virtual}') must be a virtual code architecture")
+    entries = []
+    for code in codes:
+        kind, number, suffix = _check_pair(virtual, code)
+        entries.append(Entry("elf" if kind == "sm" else "virtual", number, suffix))
+    return entries
+
+
+def _parse_gencode(text: str) -> list[Entry]:
+    """Returns the entries of one -gencode value: `arch=compute_90,code=[sm_90,compute_90]` in its spellings."""
+    found: dict[str, str] = {}
+    if text.count("[") != text.count("]"):
+        raise Usage(f"Stray '{'[' if text.count('[') > text.count(']') else ']'}' character")
+    for part in split_list(text):
+        key, equals, value = part.partition("=")
+        if not equals:
+            raise Usage(f"'{part}' is not in 'keyword=value' format")
+        if key not in ("arch", "code"):
+            raise Usage(f"Keyword '{key}' is not defined for option 'generate-code'")
+        if key in found:
+            raise Usage(f"redefinition of keyword '{key}'")
+        found[key] = value
+    for key, word in (("arch", "architecture"), ("code", "code")):
+        if key not in found:
+            raise Usage(f"Option '--generate-code {text}', missing {word}")
+    codes = found["code"]
+    if codes.startswith("[") and codes.endswith("]"):
+        codes = codes[1:-1]
+    return _entries_of(found["arch"], split_list(codes))
+
+
+def list_entries(line: Line, tile_archs: Sequence[int], native: Callable[[], list[int]], warnings: list[str]
+                 ) -> list[Entry]:  # fmt: skip
+    """Returns every entry that the line asks for, sorted, each once; `native` answers for the GPUs of this machine."""
+    entries: list[Entry] = []
+    arch, codes = line.one("--gpu-architecture"), line.all("--gpu-code")
+    gencodes = line.all("--generate-code")
+    if codes and arch is None:
+        raise Usage("-arch option not specified")
+    if arch in ("all", "all-major", "native") and codes:
+        raise Usage(f"Cannot use '-arch={arch}' with '--gpu-code (-code)'")
+    if arch == "native":
+        numbers = native()
+        if not numbers:
+            warnings.append("Cannot find valid GPU for '-arch=native', default arch is used")
+            numbers = [DEFAULT_ARCH]
+        entries += [Entry("elf", number, "") for number in numbers]
+    elif arch in ("all", "all-major"):
+        wanted = [n for n in (BASE_ARCHS if arch == "all" else MAJOR_ARCHS) if n in tile_archs]
+        entries += [Entry("elf", number, "") for number in wanted]
+        # One forward-compatible entry, for the highest major number, as nvcc does.
+        majors = [n for n in MAJOR_ARCHS if n in tile_archs]
+        if majors:
+            entries.append(Entry("virtual", majors[-1], ""))
+    elif arch is not None and codes:
+        entries += _entries_of(arch, codes)
+    elif arch is not None:
+        space, number, suffix = parse_name(arch)
+        if space == "sm":
+            entries.append(Entry("elf", number, suffix))
+        entries.append(Entry("virtual", number, suffix))
+    for gencode in gencodes:
+        entries += _parse_gencode(gencode)
+    if arch is None and not gencodes:
+        entries += [Entry("elf", DEFAULT_ARCH, ""), Entry("virtual", DEFAULT_ARCH, "")]
+    return sorted(set(entries), key=Entry.key)
+
+
+def select_entries(line: Line, tile_archs: Sequence[int], native: Callable[[], list[int]], warnings: list[str]
+                   ) -> list[Entry]:  # fmt: skip
+    """Returns the entries that the Tile compiler can make. The others are dropped with one warning, where nvcc is
+    silent; when none is left it is an error, where nvcc may succeed with an empty image."""
+    every = list_entries(line, tile_archs, native, warnings)
+    kept = [entry for entry in every if entry.number in tile_archs]
+    dropped = sorted({entry.number for entry in every if entry.number not in tile_archs})
+    if not kept:
+        named = line.one("--gpu-architecture") is not None or line.all("--generate-code")
+        asked = ", ".join(f"sm_{number}" for number in dropped)
+        reason = asked if named else f"none is named and the default is {asked}"
+        supported = " ".join(f"sm_{number}" for number in tile_archs)
+        raise Usage(f"Tile IR input requires at least one architecture supporting Tile output ({reason}); "
+                    f"supported: {supported}")  # fmt: skip
+    if dropped:
+        names = ", ".join(f"sm_{number}" for number in dropped)
+        warnings.append(f"architectures without Tile support are left out for Tile IR inputs: {names}")
+    return kept

@@ -1,0 +1,289 @@
+"""`tileiras-nvcc`: nvcc's command line for projects that hold Tile IR beside CUDA C++.
+
+Two routes. A line without Tile IR input belongs to the real nvcc, argument for argument, by exec; most such lines never
+reach this file, because delegate.sh hands them over before Python starts. A line with Tile IR input is planned here
+(plan.py), our steps run, and one nvcc gets the rest. Exit codes: 1 for a wrong line, a failing tool's own code, 128+n
+for a tool killed by signal n, 127 for a tool that is not there.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from . import home
+from .argv import Line, Usage, is_tile_input, parse_line
+from .flags import TILE_OPTIONS, index_flags, parse_help
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, MutableMapping, Sequence
+
+DEPTH = "TILEIRAS_NVCC_DEPTH"  # grows by one letter per start of this shim inside itself
+DEPTH_MAX = 8
+USAGE_CODE = 1
+MISSING_CODE = 127
+
+
+def fatal(text: str) -> int:
+    sys.stderr.write(f"nvcc fatal   : {text}\n")
+    return USAGE_CODE
+
+
+def main(argv: Sequence[str]) -> int:
+    """Returns the exit code; does not return at all when the real nvcc takes over."""
+    environ = dict(os.environ)
+    script = environ.pop("TILEIRAS_NVCC_SELF", sys.argv[0])
+    if "TILEIRAS_NVCC_SELF" not in os.environ:  # started without delegate.sh, which counts
+        environ[DEPTH] = "x" + environ.get(DEPTH, "")
+    if len(environ[DEPTH]) > DEPTH_MAX:
+        sys.stderr.write("tileiras-nvcc error   : this shim starts itself again and again; name the real nvcc by "
+                         "TILEIRAS_NVCC=/path/to/nvcc or --tileiras-nvcc=/path/to/nvcc\n")  # fmt: skip
+        return USAGE_CODE
+    words = list(argv)
+    try:
+        return _main(words, environ, script)
+    except Usage as error:
+        return fatal(str(error))
+    except home.Missing as error:
+        sys.stderr.write(f"tileiras-nvcc error   : {error}; install one (python -m pip install nvidia-cuda-nvcc) or "
+                         "name it by TILEIRAS_NVCC=/path/to/nvcc\n")  # fmt: skip
+        return MISSING_CODE
+
+
+def _main(words: list[str], environ: MutableMapping[str, str], script: str) -> int:
+    index = index_flags()
+    try:
+        line = parse_line(words, environ, index)
+    except Usage:
+        # nvcc must be the one to complain about its own lines.
+        if any(is_tile_input(word) for word in words if not word.startswith("-")):
+            raise
+        return delegate(words, environ, script, None, _has_tile_option(words))
+    if line.has("--tileiras-version"):
+        from tileiras.version import __version__
+
+        sys.stdout.write(f"tileiras-nvcc {__version__}\n")
+        return 0
+    for item in line.inputs():
+        item.is_tile = is_tile_input(item.values[0])
+    explicit = line.one("--tileiras-nvcc")
+    asks = any(item.flag is not None and item.flag.action == "ask" for item in line.items)
+    if asks or not any(item.is_tile for item in line.inputs()):
+        ours = [item for item in line.items if item.flag is not None and item.flag.ours]
+        tile = next((item for item in line.items if item.flag is not None and item.flag.long in TILE_OPTIONS), None)
+        if not ours:
+            return delegate(words, environ, script, None, tile.words[0] if tile else "")
+        # Ours are unknown to nvcc: the expanded line without them, so the environment's flags must not come twice.
+        from .plan import _rest_words
+
+        for name in ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"):
+            environ.pop(name, None)
+        compiler = line.one("--tileiras-compiler")
+        if compiler:
+            environ["TILEIRAS_COMPILER"] = compiler
+        return delegate(_rest_words(line, {}), environ, script, explicit, tile.words[0] if tile else "")
+    return run_native(line, words, index, environ, script, explicit)
+
+
+def _has_tile_option(words: Sequence[str]) -> str:
+    index = index_flags()
+    for word in words:
+        flag = index.get(word.partition("=")[0])
+        if flag is not None and flag.long in TILE_OPTIONS:
+            return word
+    return ""
+
+
+def delegate(words: Sequence[str], environ: Mapping[str, str], script: str, explicit: str | None, tile: str) -> int:
+    """Hands the line to the real nvcc; `tile` is the tile option on it, if any, which needs 13.3 and our private home."""
+    nvcc = home.find_nvcc(environ, explicit)
+    if tile and not nvcc.has_tile and nvcc.version:
+        flag = index_flags().get(tile.partition("=")[0])
+        spelled = f"{flag.long} ({flag.short})" if flag is not None else tile
+        return fatal(f"Option '{spelled}' needs nvcc 13.3 or newer; '{nvcc.path}' is {nvcc.version}")
+    target = nvcc.path
+    base = None
+    if nvcc.has_tile:
+        from tileiras.toolchain.cache import cache_directory
+
+        base = cache_directory(environ)
+        if base is not None:
+            try:
+                entry = home.make_home(nvcc, home.own_command("tileiras", "tileiras.cli", script),
+                                       os.path.join(base, "nvcc"))  # fmt: skip
+            except (OSError, home.Missing):
+                base = None  # a cache that cannot be written, or a toolkit of unusual shape: see below
+            else:
+                if explicit is None:
+                    home.record_route(nvcc, entry, script, environ)
+                if tile and environ.get("TILEIRAS_COMPILER") != "nvidia":
+                    target = entry
+        if base is None and tile and environ.get("TILEIRAS_COMPILER") != "nvidia":
+            return _delegate_without_cache(nvcc, words, environ, script)
+    elif explicit is None:
+        home.record_route(nvcc, None, script, environ)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    try:
+        os.execve(target, [target, *words], dict(environ))
+    except OSError as error:
+        raise home.Missing(f"cannot start '{target}': {error.strerror}") from None
+
+
+def _delegate_without_cache(nvcc: home.RealNvcc, words: Sequence[str], environ: Mapping[str, str], script: str) -> int:
+    """Runs nvcc from a home that lives as long as it does: there is no cache (an empty HOME in a build sandbox)."""
+    import shutil
+    import tempfile
+
+    from .plan import Plan
+    from .steps import execute
+
+    folder = tempfile.mkdtemp(prefix="tileiras-nvcc-")
+    try:
+        plan = Plan()
+        plan.rest = list(words)
+        entry = home.make_home(nvcc, home.own_command("tileiras", "tileiras.cli", script), folder)
+        return execute(plan, entry, environ, os.getcwd())
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def run_native(line: Line, words: Sequence[str], index: dict[str, object], environ: MutableMapping[str, str],
+               script: str, explicit: str | None) -> int:  # fmt: skip
+    """Plans and runs a line with Tile IR input."""
+    from .plan import Tools, plan_line
+    from .steps import execute, say
+
+    nvcc: home.RealNvcc | None = None
+    missing = ""
+    try:
+        nvcc = home.find_nvcc(environ, explicit)
+    except home.Missing as error:
+        missing = str(error)
+    if line.unknown() and nvcc is not None:
+        line = _learn(line, words, nvcc, environ)
+    compiler = line.one("--tileiras-compiler") or environ.get("TILEIRAS_COMPILER") or "builtin"
+    if compiler not in ("builtin", "nvidia"):
+        raise Usage(f"TILEIRAS_COMPILER is '{compiler}', not 'builtin' or 'nvidia'")
+    build = home.own_command("tileiras-build", "tileiras.tools.build", script)
+    tools = Tools(build, nvcc.path if nvcc else None, _find_gcc(environ), compiler,
+                  list_tile_archs(compiler), query_gpus)  # fmt: skip
+    if nvcc is not None and (explicit or environ.get("TILEIRAS_NVCC")):
+        # nvcc was named: the other tools come from its toolkit, so that two releases never mix.
+        environ["TILEIRAS_TOOLKIT_ROOT"] = nvcc.root
+    directory = temporary_directory(environ, line.one("--output-file") if line.has("--objdir-as-tempdir") else None)
+    for item in line.inputs():
+        if item.is_tile and not os.path.exists(item.values[0]):
+            raise Usage(f"cannot open Tile IR input '{item.values[0]}': No such file or directory")
+    plan = plan_line(line, tools, directory, os.getcwd(), environ, is_text)
+    for name in ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"):
+        value = environ.pop(name, "")  # expanded once, above
+        if value and plan.verbose:
+            say(f"#$ {name}={home.quote(value)}")
+    if not line.has("--disable-warnings"):
+        for text in plan.warnings:
+            say(f"nvcc warning : {text}")
+    target = nvcc.path if nvcc else None
+    if nvcc is not None and plan.rest is not None:
+        tile = _has_tile_option(plan.rest)
+        if tile and not nvcc.has_tile:
+            others = [item for item in line.inputs() if not item.is_tile and item.values[0].endswith(".cu")]
+            if others:
+                raise Usage(f"Option '{tile}' needs nvcc 13.3 or newer; '{nvcc.path}' is {nvcc.version}")
+            plan.rest = _without_tile_options(plan.rest)
+        elif tile and compiler == "builtin":
+            from tileiras.toolchain.cache import cache_directory
+
+            base = cache_directory(environ)
+            if base is not None:
+                target = home.make_home(nvcc, home.own_command("tileiras", "tileiras.cli", script),
+                                        os.path.join(base, "nvcc"))  # fmt: skip
+    return execute(plan, target, environ, os.getcwd(), missing)
+
+
+def _without_tile_options(words: Sequence[str]) -> list[str]:
+    """Returns the words without tile options, which say nothing once every Tile input has become an object."""
+    index, kept, skip = index_flags(), [], False
+    for word in words:
+        if skip:
+            skip = False
+            continue
+        flag = index.get(word.partition("=")[0])
+        if flag is not None and flag.long in TILE_OPTIONS:
+            skip = flag.value != 0 and "=" not in word
+            continue
+        kept.append(word)
+    return kept
+
+
+def _learn(line: Line, words: Sequence[str], nvcc: home.RealNvcc, environ: Mapping[str, str]) -> Line:
+    """Returns the line read again with the options that this nvcc's own help lists and our table lacks."""
+    from tileiras.toolchain.run import run
+
+    done = run([nvcc.path, "--help"], timeout=30)
+    if done.status != 0:
+        return line
+    again = parse_line(words, environ, index_flags(parse_help(done.stdout.decode("utf-8", "replace"))))
+    for item in again.inputs():
+        item.is_tile = is_tile_input(item.values[0])
+    return again
+
+
+def _find_gcc(environ: Mapping[str, str]) -> str:
+    for name in ("gcc", "cc", "clang"):
+        path = home._which(name, environ)
+        if path:
+            return path
+    return "gcc"
+
+
+def list_tile_archs(compiler: str) -> list[int]:
+    """Returns the architectures that a Tile compiler can make images for, ascending."""
+    from tileiras.toolchain import catalog
+
+    names = catalog.BUILTIN_ARCHS if compiler == "builtin" else catalog.TILE_ARCHS
+    return sorted({int(str(name).removeprefix("sm_").rstrip("af")) for name in names})
+
+
+def is_text(path: str) -> bool:
+    """Returns whether a Tile input is text, not bytecode."""
+    try:
+        with open(path, "rb") as file:
+            return not file.read(8).startswith(b"\x7fTileIR")
+    except OSError:
+        return False
+
+
+def temporary_directory(environ: Mapping[str, str], output: str | None) -> str:
+    """Returns a name for this process's intermediates in TMPDIR; with -objtemp beside the output."""
+    if output:
+        return output + ".tmp"
+    return os.path.join(environ.get("TMPDIR") or "/tmp", f"tileiras_{os.getpid():08x}_{os.urandom(4).hex()}")
+
+
+def query_gpus() -> list[int]:
+    """Returns the architectures of this machine's GPUs (90 for compute capability 9.0), each once; none without driver."""
+    import ctypes
+
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return []
+    count, found = ctypes.c_int(), []
+    if driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count)):
+        return []
+    for ordinal in range(count.value):
+        device, value, number = ctypes.c_int(), ctypes.c_int(), 0
+        if driver.cuDeviceGet(ctypes.byref(device), ordinal):
+            continue
+        for attribute, scale in ((75, 10), (76, 1)):  # COMPUTE_CAPABILITY_MAJOR, _MINOR
+            driver.cuDeviceGetAttribute(ctypes.byref(value), attribute, device)
+            number += value.value * scale
+        if number not in found:
+            found.append(number)
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,500 @@
+"""What to run for a line with Tile IR inputs: pure, from a parsed line to steps, files and the words for nvcc.
+
+Every Tile input becomes a Job: one compile step per real architecture, then what its phase needs (bundle, generate the
+C++ source that carries the image, compile that with the host compiler). What is not Tile IR goes, in the order and
+words given, to one nvcc at the end, with a job's object in the place of its input. steps.py runs it.
+"""
+
+from __future__ import annotations
+
+import os
+
+from .arch import select_entries
+from .argv import Usage
+from .flags import HOST, PHASE, REFUSE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from .arch import Entry
+    from .argv import Item, Line
+
+# Phases in the order in which nvcc lets the earlier one win, however they are ordered on the line.
+PHASES = ("--generate-dependencies", "--generate-nonsystem-dependencies", "--preprocess", "--cuda", "--ptx",
+          "--optix-ir", "--ltoir", "--tilebc", "--tilecubin", "--cubin", "--tilefatbin", "--fatbin", "--compile",
+          "--device-c", "--device-w", "--device-link", "--lib", "--run", "--link")  # fmt: skip
+SUFFIX = {"--ptx": ".ptx", "--tilebc": ".tilebc", "--tilecubin": ".tile.cubin", "--cubin": ".cubin",
+          "--tilefatbin": ".tile.fatbin", "--fatbin": ".fatbin", "--compile": ".o"}  # fmt: skip
+OBJECT = "--compile"
+NO_TILE_FORM = ("--preprocess", "--cuda", "--optix-ir", "--ltoir")
+DEPENDENCIES_ONLY = ("--generate-dependencies", "--generate-nonsystem-dependencies")
+
+
+class Tools:
+    """The programs that steps start, as absolute paths or argv prefixes, and what the Tile compiler can do."""
+
+    __slots__ = ("build", "compiler", "host_compiler", "nvcc", "native", "tile_archs")
+
+    def __init__(self, build: Sequence[str], nvcc: str | None, host_compiler: str, compiler: str,
+                 tile_archs: Sequence[int], native: Callable[[], list[int]]) -> None:  # fmt: skip
+        self.build = list(build)  # argv prefix of tileiras-build
+        self.nvcc = nvcc  # None: not found; only mixed lines and linking miss it
+        self.host_compiler = host_compiler
+        self.compiler = compiler  # "builtin" | "nvidia"
+        self.tile_archs = tile_archs
+        self.native = native
+
+
+class Step:
+    """One process. `output` must exist after it succeeded. Steps of one job with equal `wave` may run together."""
+
+    __slots__ = ("arch", "argv", "inputs", "name", "output", "source", "wave")
+
+    def __init__(self, name: str, source: str, argv: list[str], inputs: list[str], output: str, arch: str, wave: int
+                 ) -> None:  # fmt: skip
+        self.name, self.source, self.argv, self.inputs = name, source, argv, inputs
+        self.output, self.arch, self.wave = output, arch, wave
+
+
+class Depfile:
+    """Where a rule goes and what it says: `target` is text for Make, already escaped where it has to be."""
+
+    __slots__ = ("from_compiler", "path", "phony", "target")
+
+    def __init__(self, path: str | None, target: str, phony: bool, from_compiler: str | None) -> None:
+        self.path = path  # None: standard output
+        self.target, self.phony = target, phony
+        self.from_compiler = from_compiler  # the depfile that a compile step leaves, or None: the input alone
+
+
+class Job:
+    """One Tile input on its way to `output`."""
+
+    __slots__ = ("depfile", "is_temp", "output", "source", "steps")
+
+    def __init__(self, source: str, output: str | None) -> None:
+        self.source, self.output = source, output  # output None: only dependencies are wanted
+        self.is_temp = False  # the output is an object on its way into a link
+        self.steps: list[Step] = []
+        self.depfile: Depfile | None = None
+
+
+class Plan:
+    __slots__ = ("clean", "directory", "dryrun", "jobs", "keep", "linked", "rest", "rest_depfile", "threads", "time_file",
+                 "verbose", "warnings")  # fmt: skip
+
+    def __init__(self) -> None:
+        self.jobs: list[Job] = []
+        self.directory = ""  # holds the intermediates; made before the first step, removed at the end
+        self.rest: list[str] | None = None  # words for nvcc, without argv[0]
+        self.rest_depfile: Depfile | None = None  # nvcc's rule for the linked program, which ours completes
+        self.linked: str | None = None  # what the last nvcc writes
+        self.warnings: list[str] = []
+        self.dryrun = self.verbose = self.keep = self.clean = False
+        self.threads = 1
+        self.time_file: str | None = None
+
+
+def escape_make(path: str) -> str:
+    """Returns the path as Make and Ninja read it in a rule: blanks, #, $ and backslashes before them escaped.
+
+    Before a blank or # a backslash must be doubled to mean itself; elsewhere it stands for itself.
+    """
+    out = ""
+    pending = ""  # backslashes not yet written
+    for char in path:
+        if char == "\\":
+            pending += char
+            continue
+        if char in " #\t":
+            out += pending * 2 + "\\" + char
+        else:
+            out += pending + ("$$" if char == "$" else char)
+        pending = ""
+    return out + pending * (2 if pending else 1)
+
+
+def find_phase(line: Line) -> str:
+    """Returns the long name of the phase that nvcc would stop at; linking without any."""
+    given = {item.flag.long for item in line.items if item.flag is not None and item.flag.action == PHASE}
+    return next((name for name in PHASES if name in given), "--link")
+
+
+def _spell(flag_long: str, line: Line) -> str:
+    for item in line.items:
+        if item.flag is not None and item.flag.long == flag_long:
+            return f"{flag_long} ({item.flag.short})"
+    return flag_long
+
+
+def plan_line(
+    line: Line,
+    tools: Tools,
+    directory: str,
+    cwd: str,
+    environ: Mapping[str, str] | None = None,
+    is_text: Callable[[str], bool] = lambda path: False,
+) -> Plan:
+    """Returns the plan. Errors: Usage, in nvcc's words where nvcc has them.
+
+    `directory` will hold the intermediates; `is_text(path)` says that a Tile input is text, not bytecode.
+    """
+    plan = Plan()
+    plan.warnings = list(line.warnings)
+    inputs = line.inputs()
+    tiles = [item for item in inputs if item.is_tile]
+    others = [item for item in inputs if not item.is_tile]
+    phase = find_phase(line)
+    _check_line(line, phase, tiles, inputs)
+    plan.dryrun, plan.clean = line.has("--dryrun"), line.has("--clean-targets")
+    plan.verbose = line.has("--verbose") or line.has("--verbose2") or plan.dryrun
+    plan.keep = line.has("--keep") or line.has("--save-temps")
+    plan.time_file = line.one("--time")
+    plan.threads = _threads(line)
+
+    output = line.one("--output-file")
+    if output == "":
+        output = None
+    to_link = phase in ("--link", "--lib", "--run")
+    if phase == "--device-link":
+        # Tile code is whole-program: nothing for nvlink, and the host object goes to the final link only.
+        plan.rest = _rest_words(line, {id(item): None for item in tiles})
+        if not others:
+            raise Usage("No input files specified; use option --help for more information")
+        return plan
+    if output is not None and len(inputs) > 1 and not to_link:
+        raise Usage("A single input file is required for a non-link phase when an outputfile is specified")
+    form = OBJECT if to_link or phase in ("--device-c", "--device-w") else phase
+    entries: list[Entry] = []
+    if phase not in DEPENDENCIES_ONLY and form != "--tilebc":
+        entries = select_entries(line, tools.tile_archs, tools.native, plan.warnings)
+        _check_single(line, form, entries)
+    _warn_unhonoured(line, tools, plan)
+
+    plan.directory = directory
+    names = Names(directory, line.one("--keep-dir") or "", plan.keep)
+    replaced: dict[int, str | None] = {}
+    taken: set[str] = set()
+    for item in tiles:
+        source = item.values[0]
+        stem = os.path.splitext(os.path.basename(source))[0]
+        if phase in DEPENDENCIES_ONLY:
+            job = Job(source, None)
+        else:
+            if to_link:
+                target = names.temp(stem + ".tile.o")
+            else:
+                target = output or os.path.join(line.one("--output-directory") or "", stem + SUFFIX[form])
+                if os.path.normpath(os.path.join(cwd, target)) == os.path.normpath(os.path.join(cwd, source)):
+                    raise Usage(f"The output file '{target}' is also an input file")
+                if os.path.normpath(target) in taken:
+                    raise Usage(f"Two input files would be compiled to '{target}'")
+                taken.add(os.path.normpath(target))
+            job = Job(source, target)
+            _add_steps(job, form, stem, entries, line, tools, names, is_text(source), environ or {})
+            if to_link:
+                job.is_temp = True
+                replaced[id(item)] = target
+        if not to_link:
+            replaced[id(item)] = None
+        plan.jobs.append(job)
+        job.depfile = _depfile(line, phase, job, tools, names, output)
+    if to_link:
+        plan.linked = output or ("a.a" if phase == "--lib" else "a.out")
+        if any(job.depfile for job in plan.jobs):
+            plan.rest_depfile = plan.jobs[0].depfile
+    if to_link or others:
+        plan.rest = _rest_words(line, replaced)
+    return plan
+
+
+def _check_line(line: Line, phase: str, tiles: list[Item], inputs: list[Item]) -> None:
+    forward = any(line.has(name) for name in ("--forward-unknown-opts", "--forward-unknown-to-host-compiler",
+                                              "--forward-unknown-to-host-linker"))  # fmt: skip
+    unknown = line.unknown()
+    if unknown and not forward:
+        raise Usage(f"Unknown option '{unknown[0]}'")
+    first = tiles[0].values[0]
+    if phase in NO_TILE_FORM:
+        raise Usage(f"Option '{_spell(phase, line)}' is not allowed when compiling Tile IR input '{first}'")
+    for item in line.items:
+        if item.flag is not None and item.flag.action == REFUSE:
+            raise Usage(f"Option '{item.flag.long} ({item.flag.short})' is not allowed when compiling Tile IR input "
+                        f"'{first}'")  # fmt: skip
+    with_compile = line.has("--generate-dependencies-with-compile") or line.has(
+        "--generate-nonsystem-dependencies-with-compile")  # fmt: skip
+    if line.one("--dependency-output") is not None and not with_compile and phase not in DEPENDENCIES_ONLY:
+        raise Usage("Option '--dependency-file' requires one of '-M', '-MM', '-MD' or '-MMD' to be specified")
+    if line.one("--fdevice-sanitize") not in (None, "memcheck"):
+        raise Usage("Argument for --fdevice-sanitize (-fdevice-sanitize) can only be 'memcheck'")
+    wanted = line.one("--machine")
+    if wanted not in (None, "64"):
+        raise Usage(f"Value '{wanted}' is not defined for option 'machine'")
+
+
+def _threads(line: Line) -> int:
+    text = line.one("--threads")
+    if text is None:
+        return 1
+    if not text.isdigit():
+        raise Usage(f"'{text}': expected a number")
+    return int(text) or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+
+
+def _check_single(line: Line, form: str, entries: list[Entry]) -> None:
+    """-cubin and -tilecubin hold one image. A virtual entry beside the real one is CMake's way to spell it."""
+    spelled = _spell(form, line)
+    if form == "--ptx":
+        many = len({entry.number for entry in entries}) > 1
+    elif form in ("--cubin", "--tilecubin"):
+        real = [entry for entry in entries if entry.kind == "elf"]
+        if not real:
+            raise Usage(f"Option '{spelled}' is not allowed when compiling for a virtual compute architecture")
+        many = len(real) > 1
+    else:
+        return
+    if many:
+        raise Usage(f"Option '{spelled}' is not allowed when compiling for multiple GPU architectures")
+
+
+def _warn_unhonoured(line: Line, tools: Tools, plan: Plan) -> None:
+    """nvcc drops these for tile code without a word; we honour them with our own compiler, or say so."""
+    if tools.compiler == "builtin":
+        return
+    for long in ("--ptxas-options", "--maxrregcount", "--resource-usage"):
+        if line.has(long):
+            plan.warnings.append(f"option '{_spell(long, line)}' has no effect on Tile IR inputs with compiler 'nvidia'")
+
+
+class Names:
+    """Paths of intermediates: in the temporary directory, or with -keep where the user keeps them.
+
+    The last part of a name never depends on the process: it ends up in the objects that the host compiler writes.
+    """
+
+    __slots__ = ("directory", "keep", "keep_directory", "used")
+
+    def __init__(self, directory: str, keep_directory: str, keep: bool) -> None:
+        self.directory, self.keep_directory, self.keep = directory, keep_directory, keep
+        self.used: dict[str, int] = {}
+
+    def temp(self, name: str) -> str:
+        """A temporary whatever -keep says."""
+        return os.path.join(self.directory, self._unique(name))
+
+    def of(self, name: str) -> str:
+        return os.path.join(self.keep_directory, self._unique(name)) if self.keep else self.temp(name)
+
+    def _unique(self, name: str) -> str:
+        count = self.used[name] = self.used.get(name, 0) + 1
+        stem, dot, suffix = name.partition(".")
+        return name if count == 1 else f"{stem}-{count}{dot}{suffix}"
+
+
+def _compile_options(line: Line, tools: Tools) -> list[str]:
+    words = ["--compiler", tools.compiler]
+    if line.has("--device-debug") and line.one("--dopt") != "on":
+        words += ["--debug", "--opt-level", "0", "--lineinfo"]
+    elif line.has("--generate-line-info") or line.has("--device-debug"):
+        words.append("--lineinfo")
+    if line.one("--fdevice-sanitize"):
+        words += ["--sanitize", "memcheck"]
+    if tools.compiler == "builtin":
+        words += ["--launch-abi", line.one("--tileiras-launch-abi") or "simt"]
+    for value in line.all("--entries"):
+        words += ["--entry", value]
+    for value in line.all("--tileiras-options"):
+        words += [f"--option={value}"]
+    if line.has("--disable-warnings"):
+        words.append("--option=-w")
+    if "all-warnings" in line.all("--Werror"):
+        words.append("--option=--Werror")
+    if tools.compiler == "builtin":
+        if line.one("--maxrregcount") is not None:
+            words.append(f"--ptxas-option=--maxrregcount={line.one('--maxrregcount')}")
+        if line.has("--resource-usage"):
+            words.append("--ptxas-option=-v")
+        words += [f"--ptxas-option={value}" for value in line.all("--ptxas-options")]
+    return words
+
+
+def _add_steps(job: Job, form: str, stem: str, entries: list[Entry], line: Line, tools: Tools, names: Names,
+               text: bool, environ: Mapping[str, str]) -> None:  # fmt: skip
+    """Appends the steps that lead from job.source to job.output."""
+    assert job.output is not None
+    options = _compile_options(line, tools)
+    # A Tile IR entry is forward-compatible only where the launch ABI is the driver's own (architecture, section 6).
+    tile_abi = tools.compiler == "nvidia" or line.one("--tileiras-launch-abi") == "tile"
+
+    if form == "--tilebc":
+        argv = [*tools.build, "bytecode", job.source, "-o", job.output]
+        job.steps.append(Step("tileiras-build bytecode", job.source, argv, [job.source], job.output, "", 0))
+        return
+    single = form in ("--cubin", "--tilecubin", "--ptx")
+    if form == "--ptx" and tools.compiler == "nvidia":
+        raise Usage(f"Option '{_spell('--ptx', line)}' needs the compiler 'builtin': NVIDIA's writes no PTX")
+    bytecode = job.source
+    if tile_abi and text and not single and any(entry.kind == "virtual" for entry in entries):
+        bytecode = names.of(stem + ".tilebc")
+        argv = [*tools.build, "bytecode", job.source, "-o", bytecode]
+        job.steps.append(Step("tileiras-build bytecode", job.source, argv, [job.source], bytecode, "", 0))
+    images: dict[Entry, str] = {}
+    tables: list[str] = []
+    depfile = _wants_depfile(line)
+    for target, kind in _compilations(form, entries, tile_abi):
+        if single:
+            image = job.output
+        else:
+            image = names.of(f"{stem}.{target}" + (".ptx" if kind == "virtual" else ".tile.cubin"))
+        argv = [*tools.build, "compile", *options, job.source, "-o", image, "--arch", target]
+        if form == OBJECT and kind == "elf":
+            tables.append(names.of(f"{stem}.{target}.kernels.json"))
+            argv += ["--kernels-json", tables[-1]]
+        if depfile:
+            argv += ["--depfile", names.temp(stem + ".d"), "--depfile-target", job.output]
+            depfile = False
+        for entry in entries:
+            if entry.kind == kind and entry.plain == target:
+                images[entry] = image
+        job.steps.append(Step("tileiras-build compile", job.source, argv, [job.source], image, target, 1))
+    if single:
+        return
+
+    fatbin = job.output if form != OBJECT else names.of(stem + ".tile.fatbin")
+    argv = [*tools.build, "fatbin", "-o", fatbin]
+    inputs: list[str] = []
+    for entry in entries:
+        kind = "--elf" if entry.kind == "elf" else "--tileir" if tile_abi else "--ptx"
+        image = bytecode if kind == "--tileir" else images[entry]
+        argv += [kind, f"{entry.label}={image}"]
+        inputs.append(image)
+    mode = "none" if line.has("--no-compress") else line.one("--compress-mode")
+    if mode:
+        argv += ["--compress", mode]
+    job.steps.append(Step("tileiras-build fatbin", job.source, argv, inputs, fatbin, "", 2))
+    if form != OBJECT:
+        return
+
+    prefix = line.one("--tileiras-prefix") or identifier(stem)
+    source = names.of(stem + "_tile.cpp")
+    header = line.one("--tileiras-header") or names.of(stem + "_tile.h")
+    argv = [*tools.build, "header", "--prefix", prefix, "--language", "CXX", "--embed", "array", "--image", fatbin]
+    for table in tables:
+        argv += ["--json", table]
+    argv += ["--header-out", header, "--source-out", source]
+    job.steps.append(Step("tileiras-build header", job.source, argv, [fatbin, *tables], source, "", 3))
+    argv = [host_compiler(line, tools, environ), "-c", "-x", "c++", "-O2", "-m64", *host_options(line),
+            "-I", os.path.dirname(header) or ".", source, "-o", job.output]  # fmt: skip
+    job.steps.append(Step("host compiler", job.source, argv, [source], job.output, "", 4))
+
+
+def _compilations(form: str, entries: Sequence[Entry], tile_abi: bool) -> list[tuple[str, str]]:
+    """Returns (architecture as the Tile compiler spells it, "elf" | "virtual") for every compilation, each once.
+
+    -ptx is made for a virtual architecture. With the tile ABI a virtual entry is the bytecode itself: nothing to
+    compile, unless it stands alone; then one compilation checks it and gives the kernel table.
+    """
+    if form == "--ptx":
+        return [(f"compute_{entries[0].number}", "virtual")]
+    found: list[tuple[str, str]] = []
+    for entry in entries:
+        if entry.kind == "virtual" and (tile_abi or form in ("--cubin", "--tilecubin")):
+            continue
+        if (entry.plain, entry.kind) not in found:
+            found.append((entry.plain, entry.kind))
+    # The kernel table comes from a real image: with virtual entries alone one is compiled for it.
+    if form == OBJECT and not any(kind == "elf" for _, kind in found):
+        found.append((f"sm_{entries[0].number}", "elf"))
+    return found or [(f"sm_{entries[0].number}", "elf")]
+
+
+def _wants_depfile(line: Line) -> bool:
+    return line.has("--generate-dependencies-with-compile") or line.has(
+        "--generate-nonsystem-dependencies-with-compile")  # fmt: skip
+
+
+def identifier(stem: str) -> str:
+    """Returns a C identifier made of a file's stem: `my-kernel.v2` -> `my_kernel_v2`, `3d` -> `_3d`."""
+    name = "".join(char if char.isascii() and (char.isalnum() or char == "_") else "_" for char in stem)
+    return name if name and not name[0].isdigit() else "_" + name
+
+
+def host_compiler(line: Line, tools: Tools, environ: Mapping[str, str]) -> str:
+    """Returns the host compiler as nvcc chooses it: -ccbin (a program or its directory), NVCC_CCBIN, gcc."""
+    chosen = line.one("--compiler-bindir") or environ.get("NVCC_CCBIN") or ""
+    if chosen and os.path.isdir(chosen):
+        return os.path.join(chosen, "gcc")
+    return chosen or tools.host_compiler
+
+
+def host_options(line: Line) -> list[str]:
+    """Returns the words of the line that are meant for the host compiler."""
+    words: list[str] = []
+    forward = line.has("--forward-unknown-to-host-compiler") or line.has("--forward-unknown-opts")
+    for item in line.items:
+        if item.flag is None:
+            if forward and not item.is_input:
+                words += item.words
+        elif item.flag.action == HOST:
+            words += item.values if item.flag.values_are_words() else [item.flag.short]
+    return words
+
+
+def _rest_words(line: Line, replaced: Mapping[int, str | None]) -> list[str]:
+    """Returns the line for nvcc: options files expanded, ours and the Tile inputs taken out, objects put in."""
+    # `-x cu` would make nvcc read the objects as C++. Where suffixes say the same, -x goes; else the linker gets them.
+    others = [item.values[0] for item in line.inputs() if not item.is_tile]
+    has_objects = any(value is not None for value in replaced.values())
+    plain = all(name.endswith((".cu", ".o", ".a", ".so", ".obj", ".lib")) for name in others)
+    drop_x = has_objects and plain and line.one("--x") in (None, "cu")
+    through_linker = has_objects and line.one("--x") is not None and not drop_x
+    if through_linker and line.has("--lib"):
+        raise Usage("Option '-x' cannot be combined with Tile IR inputs and '-lib' here: nvcc would compile the objects")
+    words: list[str] = []
+    for item in line.items:
+        if id(item) in replaced:
+            path = replaced[id(item)]
+            if path is not None:
+                words += ["-Xlinker", path] if through_linker else [path]
+        elif item.flag is not None and item.flag.long == "--dependency-quoted-target-name":
+            words += ["-MT", escape_make(item.values[0])]
+        elif item.flag is not None and (item.flag.ours or (drop_x and item.flag.long == "--x")):
+            continue
+        else:
+            words += item.words
+    return words
+
+
+def _depfile(line: Line, phase: str, job: Job, tools: Tools, names: Names, output: str | None) -> Depfile | None:
+    """Returns the rule to write, named as nvcc names it: -MF, else from -o, else from the input."""
+    only = phase in DEPENDENCIES_ONLY
+    if not only and not _wants_depfile(line):
+        return None
+    stem = os.path.splitext(os.path.basename(job.source))[0]
+    path = line.one("--dependency-output")
+    if path is None and output is not None:
+        path = output if only else os.path.splitext(output)[0] + ".d"
+    if path is None and not only:
+        path = os.path.join(line.one("--output-directory") or "", stem + ".d")
+    # nvcc calls the target k.o whatever is made; ours is what the line really writes.
+    real = output if not only and output else job.output
+    if only or real is None:
+        real = os.path.join(line.one("--output-directory") or "", stem + ".o")
+    if phase in ("--link", "--lib", "--run"):
+        real = output or ("a.a" if phase == "--lib" else "a.out")
+        if path is None or output is None:
+            path = line.one("--dependency-output") or os.path.join(line.one("--output-directory") or "", stem + ".d")
+    quoted, verbatim = line.one("--dependency-quoted-target-name"), line.one("--dependency-target-name")
+    if quoted is not None:
+        target = escape_make(quoted)
+    elif verbatim is not None and verbatim != output:
+        target = verbatim
+    else:
+        # CMake names the output by -MT: one file, whatever characters it has.
+        target = escape_make(verbatim if verbatim is not None else real)
+    left = None
+    for step in job.steps:
+        if "--depfile" in step.argv:
+            left = step.argv[step.argv.index("--depfile") + 1]
+    return Depfile(path, target, line.has("--generate-dependency-targets"), left)
