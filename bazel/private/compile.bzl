@@ -1,0 +1,303 @@
+"""The compile actions: one per source and architecture, so that they run in parallel and rebuild alone.
+
+Every action runs the toolchain's build command with a parameter file, which is also what makes it usable by a
+persistent worker. Its environment is the toolchain's and complete: nothing of the client's shell reaches it.
+"""
+
+load("@tileiras_compat//:py.bzl", "PyInfo")
+load("//:toolchain.bzl", _TOOLCHAIN_TYPE = "TOOLCHAIN_TYPE")
+load("//private:archs.bzl", "normalize_archs")
+load("//private:flags.bzl", "FLAGS", "flag")
+
+TOOLCHAIN_TYPE = _TOOLCHAIN_TYPE
+
+# Tile IR bytecode and text; cuTile Python is exported to bytecode first.
+TILE_IR_SUFFIXES = [".tileir", ".tilebc", ".tileirbc", ".mlir"]
+SOURCE_SUFFIXES = TILE_IR_SUFFIXES + [".py"]
+
+COMPILE_ATTRS = dict(
+    FLAGS,
+    bytecode_version = attr.string(doc = "Version of exported bytecode, such as 13.1; default: the newest that the compiler reads."),
+    compiler = attr.string(values = ["", "builtin", "nvidia"], doc = "Default: --@tileiras//tile:compiler."),
+    copts = attr.string_list(doc = "Options for the compiler, appended last."),
+    debug = attr.bool(doc = "Device debug code; implies opt_level 0."),
+    entries = attr.string_list(doc = "Kernels to keep; a name that the source lacks is an error. For .py: the functions to export."),
+    hdrs = attr.label_list(allow_files = True, doc = "Files that sources include or, for .py, import."),
+    host_constraint = attr.label(doc = "A @platforms//cpu constraint for the host code inside images; default: the target platform."),
+    launch_abi = attr.string(values = ["", "simt", "tile"], doc = "Default: --@tileiras//tile:launch_abi."),
+    lineinfo = attr.bool(doc = "Source lines for profilers and sanitizers."),
+    max_registers = attr.int(doc = "Budget: the build fails when a kernel needs more registers per thread. 0: none."),
+    max_shared = attr.string(doc = "Budget: bytes of shared memory per block, such as 100K. Empty: none."),
+    no_spills = attr.bool(doc = "Budget: the build fails when a kernel spills registers."),
+    opt_level = attr.int(default = -1, values = [-1, 0, 1, 2, 3], doc = "-1: --@tileiras//tile:opt_level."),
+    ptxasopts = attr.string_list(doc = "Options for ptxas, appended last."),
+    py_deps = attr.label_list(doc = "py_library targets that .py sources import, such as your cuda-tile distribution."),
+    remarks = attr.string(doc = "Category of optimisation remarks to write (output group `remarks`); empty: none."),
+    sanitize = attr.string(values = ["", "memcheck"], doc = "Instrumentation."),
+    signatures = attr.string_list(doc = "For .py: one signature, or one per entry; see docs/build-command.md of tileiras."),
+    _aarch64 = attr.label(default = "@platforms//cpu:aarch64"),
+    _windows = attr.label(default = "@platforms//os:windows"),
+)
+
+def tile_toolchain(ctx):
+    """Returns the TileToolchainInfo of this target's toolchain."""
+    return ctx.toolchains[TOOLCHAIN_TYPE].tile
+
+def chosen_compiler(ctx):
+    """Returns 'builtin' or 'nvidia'; fails when the toolchain has no such compiler."""
+    compiler = ctx.attr.compiler or flag(ctx, "compiler")
+    if compiler == "nvidia" and not tile_toolchain(ctx).nvidia_compiler:
+        fail("%s: compiler = \"nvidia\", but the Tile toolchain %s holds no NVIDIA tileiras" %
+             (ctx.label, tile_toolchain(ctx).fingerprint))
+    return compiler
+
+def launch_abi(ctx):
+    """Returns the launch ABI of the images: NVIDIA's compiler writes 'tile' images only."""
+    if chosen_compiler(ctx) == "nvidia":
+        if ctx.attr.launch_abi == "simt":
+            fail("%s: launch_abi = \"simt\" needs compiler = \"builtin\": NVIDIA's compiler writes tile images only" % ctx.label)
+        return "tile"
+    return ctx.attr.launch_abi or flag(ctx, "launch_abi")
+
+def target_archs(ctx, spec = None):
+    """Returns struct(real, virtual) for this target; fails with the reason when there is none."""
+    compiler = chosen_compiler(ctx)
+    words = spec or ctx.attr.archs or [flag(ctx, "archs")]
+    found = normalize_archs(words, tile_toolchain(ctx).supported_archs[compiler])
+    if found.error:
+        fail("%s: %s (set `archs` or --@tileiras//tile:archs)" % (ctx.label, found.error))
+    if found.dropped:
+        # buildifier: disable=print
+        print("%s: compiler '%s' cannot target %s: dropped" % (ctx.label, compiler, ", ".join(found.dropped)))
+    return found
+
+def host_platform(ctx):
+    """Returns struct(arch, os) of the machine that will load the images: part of their identity."""
+    aarch64 = ctx.target_platform_has_constraint(ctx.attr._aarch64[platform_common.ConstraintValueInfo])
+    if ctx.attr.host_constraint:
+        aarch64 = ctx.attr.host_constraint.label == ctx.attr._aarch64.label
+    os = "linux"
+    if ctx.target_platform_has_constraint(ctx.attr._windows[platform_common.ConstraintValueInfo]):
+        os = "windows"
+    return struct(arch = "aarch64" if aarch64 else "x86_64", os = os)
+
+def run_tool(ctx, mnemonic, verb, arguments, inputs, outputs, message, transitive_inputs = [], env = {}, worker = True):
+    """Registers one action of the build command.
+
+    Args:
+      ctx: rule context.
+      mnemonic: of the action.
+      verb: subcommand.
+      arguments: list of strings and Files.
+      inputs: list of Files.
+      outputs: list of Files.
+      message: progress message.
+      transitive_inputs: list of depsets.
+      env: additions to the toolchain's environment.
+      worker: whether a persistent worker may run it.
+    """
+    toolchain = tile_toolchain(ctx)
+    args = ctx.actions.args()
+    args.use_param_file("@%s", use_always = True)
+    args.set_param_file_format("multiline")
+    args.add(verb)
+    for argument in arguments:
+        args.add(argument)
+    requirements = {}
+    if worker and flag(ctx, "worker"):
+        requirements = {
+            "requires-worker-protocol": "proto",
+            "supports-multiplex-sandboxing": "1",
+            "supports-multiplex-workers": "1",
+            "supports-worker-cancellation": "1",
+            "supports-workers": "1",
+        }
+    ctx.actions.run(
+        mnemonic = mnemonic,
+        executable = toolchain.compiler,
+        arguments = [args],
+        inputs = depset(inputs, transitive = [toolchain.all_files] + transitive_inputs),
+        outputs = outputs,
+        env = dict(toolchain.env, **env),
+        use_default_shell_env = False,
+        execution_requirements = requirements,
+        progress_message = message,
+    )
+
+def stem_of(file):
+    """Returns the file's name without its Tile suffix."""
+    for suffix in SOURCE_SUFFIXES:
+        if file.basename.endswith(suffix):
+            return file.basename[:-len(suffix)]
+    return file.basename
+
+def numbered_sources(ctx, files):
+    """Returns struct(file, stem, folder) per source; sources with one basename get a folder with their index."""
+    seen = {}
+    for file in files:
+        seen[stem_of(file)] = seen.get(stem_of(file), 0) + 1
+    result = []
+    for index, file in enumerate(files):
+        stem = stem_of(file)
+        folder = "_tile/%s/" % ctx.label.name + ("%d/" % index if seen[stem] > 1 else "")
+        result.append(struct(file = file, stem = stem, folder = folder, declared = [file] + ctx.files.hdrs))
+    return result
+
+def export_python(ctx, source, entry, signature, many):
+    """Returns a source like numbered_sources' for the bytecode that cuTile Python exports from a .py file."""
+    stem = source.stem + ("." + entry if many else "")
+    out = ctx.actions.declare_file("%s%s.tilebc" % (source.folder, stem))
+    imports, files = py_imports(ctx)
+    arguments = ["--declared=" + file.path for file in source.declared]
+    arguments += ["--import=" + path for path in imports]
+    arguments += [source.file, "--entry", entry, "-o", out]
+    if signature:
+        arguments += ["--signature", signature]
+    if ctx.attr.bytecode_version:
+        arguments += ["--bytecode-version", ctx.attr.bytecode_version]
+    if tile_toolchain(ctx).toolkit_root:
+        arguments += ["--toolkit-root", tile_toolchain(ctx).toolkit_root]
+    run_tool(
+        ctx,
+        mnemonic = "TileExport",
+        verb = "export",
+        arguments = arguments,
+        inputs = source.declared,
+        transitive_inputs = [files],
+        outputs = [out],
+        message = "Exporting %s from %s" % (entry, source.file.short_path),
+    )
+    return struct(file = out, stem = stem, folder = source.folder, declared = [out])
+
+def py_imports(ctx):
+    """Returns (import roots as execution paths, depset of files) of `py_deps`, from what py_library declares."""
+    roots = ["."]
+    files = []
+    for target in ctx.attr.py_deps:
+        files += [target[DefaultInfo].files, target[DefaultInfo].default_runfiles.files]
+        if PyInfo not in target:
+            continue
+        for root in target[PyInfo].imports.to_list():
+            workspace, _, path = root.partition("/")
+            folder = path or "."
+            if workspace != ctx.workspace_name and workspace != "_main":
+                folder = "external/" + root
+            for candidate in (folder, ctx.bin_dir.path + "/" + folder):
+                if candidate not in roots:
+                    roots.append(candidate)
+    return roots, depset(transitive = files)
+
+def bytecode_sources(ctx):
+    """Returns the Tile IR sources of the target, .py files exported; one per (file, entry) for those."""
+    result = []
+    for source in numbered_sources(ctx, ctx.files.srcs):
+        if not source.file.basename.endswith(".py"):
+            result.append(source)
+            continue
+        if not ctx.attr.entries:
+            fail("%s: %s is cuTile Python: `entries` must name the kernels to export" % (ctx.label, source.file.basename))
+        signatures = ctx.attr.signatures
+        if len(signatures) not in (0, 1, len(ctx.attr.entries)):
+            fail("%s: %d signatures for %d entries" % (ctx.label, len(signatures), len(ctx.attr.entries)))
+        for index, entry in enumerate(ctx.attr.entries):
+            signature = signatures[index] if len(signatures) > 1 else (signatures[0] if signatures else None)
+            result.append(export_python(ctx, source, entry, signature, len(ctx.attr.entries) > 1))
+    return result
+
+def compile_source(ctx, source, arch, stem = None, bytecode = False):
+    """Registers the compilation of one source for one architecture.
+
+    Args:
+      ctx: rule context.
+      source: struct of bytecode_sources().
+      arch: number with suffix, such as '90a'.
+      stem: base of the outputs' names; default: the source's folder and stem.
+      bytecode: whether to write the bytecode too (it depends on no architecture).
+
+    Returns:
+      struct(arch, host, file, source, kernels, ptx, bytecode, remarks, command)
+    """
+    toolchain = tile_toolchain(ctx)
+    compiler = chosen_compiler(ctx)
+    host = host_platform(ctx)
+    stem = stem or source.folder + source.stem
+    base = "%s.sm_%s" % (stem, arch)
+    cubin = ctx.actions.declare_file(base + ".cubin")
+    kernels = ctx.actions.declare_file(base + ".kernels.json")
+    outputs = [cubin, kernels]
+    debug = ctx.attr.debug or flag(ctx, "debug")
+    level = "0" if debug else (flag(ctx, "opt_level") if ctx.attr.opt_level < 0 else str(ctx.attr.opt_level))
+    arguments = [
+        "--compiler",
+        compiler,
+        "--arch",
+        "sm_" + arch,
+        "--opt-level",
+        level,
+        "--host-arch",
+        host.arch,
+        "--host-os",
+        host.os,
+    ]
+    if compiler == "builtin":
+        arguments += ["--launch-abi", launch_abi(ctx)]
+    if toolchain.toolkit_root:
+        arguments += ["--toolkit-root", toolchain.toolkit_root]
+    if debug:
+        arguments.append("--debug")
+    if ctx.attr.lineinfo:
+        arguments.append("--lineinfo")
+    if ctx.attr.sanitize:
+        arguments += ["--sanitize", ctx.attr.sanitize]
+    if ctx.attr.max_registers:
+        arguments += ["--max-registers", str(ctx.attr.max_registers)]
+    if ctx.attr.no_spills:
+        arguments.append("--no-spills")
+    if ctx.attr.max_shared:
+        arguments += ["--max-shared", ctx.attr.max_shared]
+    python_entries = source.file not in ctx.files.srcs
+    for entry in [] if python_entries else ctx.attr.entries:
+        arguments += ["--entry", entry]
+    for option in ctx.attr.copts:
+        arguments.append("--option=" + ctx.expand_location(option, ctx.attr.hdrs))
+    for option in ctx.attr.ptxasopts:
+        arguments.append("--ptxas-option=" + option)
+    remarks = None
+    if ctx.attr.remarks:
+        remarks = ctx.actions.declare_file(base + ".remarks.yaml")
+        arguments += ["--remarks", ctx.attr.remarks, "--remarks-output", remarks]
+        outputs.append(remarks)
+    ptx = None
+    if compiler == "builtin":
+        ptx = ctx.actions.declare_file(base + ".ptx")
+        arguments += ["--ptx", ptx]
+        outputs.append(ptx)
+    tilebc = None
+    if bytecode:
+        tilebc = ctx.actions.declare_file(stem + ".tilebc")
+        arguments += ["--tilebc", tilebc]
+        outputs.append(tilebc)
+    arguments += ["--kernels-json", kernels, "-o", cubin]
+    arguments += ["--declared=" + file.path for file in source.declared]
+    arguments.append(source.file)
+    run_tool(
+        ctx,
+        mnemonic = "TileCompile",
+        verb = "compile",
+        arguments = arguments,
+        inputs = source.declared,
+        outputs = outputs,
+        message = "Compiling %s for sm_%s" % (source.file.short_path, arch),
+    )
+    words = ["compile"] + [a if type(a) == "string" else a.path for a in arguments]
+    return struct(
+        arch = "sm_" + arch,
+        host = "%s-%s" % (host.arch, host.os),
+        file = cubin,
+        source = source.file,
+        kernels = kernels,
+        ptx = ptx,
+        bytecode = tilebc,
+        remarks = remarks,
+        command = struct(file = source.file, output = cubin, arguments = tuple(words)),
+    )

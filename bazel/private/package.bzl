@@ -1,0 +1,96 @@
+"""From cubins to what programs load: the container, and the generated header and source that embed it."""
+
+load("//private:compile.bzl", "chosen_compiler", "compile_source", "launch_abi", "run_tool", "tile_toolchain")
+
+_TEXT_SUFFIXES = (".mlir", ".tileir")
+
+def build_images(ctx, source, archs, stem = None):
+    """Compiles one source for every architecture; returns struct(cubins, virtual, bytecode).
+
+    A virtual architecture becomes a Tile IR entry when the images are launched as Tile kernels, else a PTX entry
+    (architecture.md, section 6): `virtual` is a list of struct(kind, arch, file).
+    """
+    stem = stem or source.folder + source.stem
+    tile_entries = archs.virtual and launch_abi(ctx) == "tile"
+    text = source.file.basename.endswith(_TEXT_SUFFIXES)
+    bytecode = None if text else source.file
+    cubins = {}
+    for arch in archs.real + ([] if tile_entries else archs.virtual):
+        if arch not in cubins:
+            cubins[arch] = compile_source(ctx, source, arch, stem, bytecode = text and not bytecode)
+            bytecode = bytecode or cubins[arch].bytecode
+    if bytecode == None:
+        # Only Tile IR entries are wanted: compiling once verifies the source and writes its bytecode.
+        cubins[archs.virtual[-1]] = compile_source(ctx, source, archs.virtual[-1], stem, bytecode = True)
+        bytecode = cubins[archs.virtual[-1]].bytecode
+    virtual = []
+    for arch in archs.virtual:
+        if tile_entries:
+            virtual.append(struct(kind = "tileir", arch = "compute_" + arch, file = bytecode))
+        else:
+            virtual.append(struct(kind = "ptx", arch = "compute_" + arch, file = cubins[arch].ptx))
+    return struct(
+        cubins = [cubins[arch] for arch in archs.real],
+        compiled = cubins.values(),
+        virtual = virtual,
+        bytecode = bytecode,
+    )
+
+def build_fatbin(ctx, out, images, compress = ""):
+    """Registers the action that bundles struct(kind, arch, file) entries into `out`."""
+    arguments = ["-o", out]
+    for image in images:
+        arguments += ["--" + image.kind, struct_entry(image.arch, image.file)]
+    if compress:
+        arguments += ["--compress", compress]
+    toolkit_root = tile_toolchain(ctx).toolkit_root
+    if toolkit_root:
+        arguments += ["--toolkit-root", toolkit_root]
+    run_tool(
+        ctx,
+        mnemonic = "TileFatbin",
+        verb = "fatbin",
+        arguments = arguments,
+        inputs = [image.file for image in images],
+        outputs = [out],
+        message = "Bundling %s" % out.short_path,
+    )
+
+def struct_entry(arch, file):
+    """Returns 'sm_90=path'."""
+    return "%s=%s" % (arch, file.path)
+
+def image_entries(images):
+    """Returns the container's entries of build_images()' result: real ones first, both in ascending order."""
+    elf = [struct(kind = "elf", arch = cubin.arch, file = cubin.file) for cubin in images.cubins]
+    return elf + images.virtual
+
+def build_header(ctx, header, source, image, kernels, prefix):
+    """Registers the action that writes the header and source for one image."""
+    arguments = ["--prefix", prefix]
+    if ctx.attr.namespace:
+        arguments += ["--namespace", ctx.attr.namespace]
+    arguments += ["--language", ctx.attr.language, "--embed", ctx.attr.embed, "--image", image]
+    for file in kernels:
+        arguments += ["--json", file]
+    arguments += ["--header-out", header, "--source-out", source]
+    run_tool(
+        ctx,
+        mnemonic = "TileHeader",
+        verb = "header",
+        arguments = arguments,
+        inputs = [image] + kernels,
+        outputs = [header, source],
+        message = "Generating %s" % header.short_path,
+    )
+
+def identifier(text):
+    """Returns `text` as a C identifier; other characters become '_', as CMake's MAKE_C_IDENTIFIER does."""
+    result = ""
+    for char in text.elems():
+        result += char if char.isalnum() and char <= "z" or char == "_" else "_"
+    return "_" + result if result[:1].isdigit() else result
+
+def describe_compiler(ctx):
+    """Returns the words of the toolchain for messages."""
+    return "%s (%s)" % (chosen_compiler(ctx), tile_toolchain(ctx).version)

@@ -1,0 +1,41 @@
+# %{comment}
+
+load("@tileiras//:toolchain.bzl", "tile_toolchain")
+
+package(default_visibility = ["//visibility:public"])
+
+exports_files(glob(["bin/**", "toolkit/**"]))
+
+filegroup(
+    name = "compiler_files",
+    srcs = glob(
+        [
+            "bin/*",
+            "site/**/*.py",
+            "site/**/*.json",
+            "site/**/*.h",
+            "site/**/*.in",
+        ],
+        exclude = ["site/**/__pycache__/**"],
+    ),
+)
+
+filegroup(
+    name = "toolkit_files",
+    srcs = glob(
+        ["toolkit/**"],
+        allow_empty = True,
+    ),
+)
+
+tile_toolchain(
+    name = "toolchain",
+    all_files = [
+        ":compiler_files",
+        ":toolkit_files",
+    ],
+    fingerprint = "%{fingerprint}",
+    hermetic = %{hermetic},
+    tool = "bin/tile-build",
+    version = "%{version}",
+%{labels})

@@ -1,0 +1,268 @@
+"""Runs a kernel on arrays from an .npz file and compares what it wrote: the test behind tile_test and add_tile_test.
+
+    tileiras-build test KERNEL --entry NAME --data CASE.npz [--grid 8,1,1] [--target emulator|reference|gpu]
+                   [--arch sm_80] [--rtol R] [--atol A] [--toolkit-root DIR]
+
+The file holds `arg0`, `arg1`, ... in the order of the entry's parameters: an array stands for a pointer to its
+first element, a 0-dimensional array for a scalar. `expected0` is what argument 0 must hold after the launch; an
+argument without an `expected` entry must be unchanged. Types that .npz has no name for are stored as integers and named in
+the key: `arg1:bfloat16`, `expected1:float8_e4m3fn` (ml_dtypes). `grid` may stand in the file as well.
+
+Integers and booleans must be equal; floating-point numbers within rtol and atol, by default those of the type
+(a few units in its last place, for a kernel that computes in another order than its formula). NaN equals NaN.
+
+Exit codes: 0 equal, 1 usage or unreadable input, 2..5 as the compiler's, 6 the results differ.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import numpy as np
+
+DIFFERENT = 6
+
+# type -> (rtol, atol): about 2^-(mantissa bits - 4), and the same of a value of magnitude one.
+TOLERANCES = {
+    "float64": (1e-12, 1e-12),
+    "float32": (2e-6, 2e-6),
+    "float16": (1e-2, 1e-2),
+    "bfloat16": (6e-2, 6e-2),
+}
+_NARROW = (0.25, 0.25)  # eight bits and less
+
+_SHOWN = 5
+
+
+class TestError(Exception):
+    """The test cannot be run as it is written; exit code 1."""
+
+
+class Case:
+    """What the .npz file holds."""
+
+    __slots__ = ("args", "expected", "grid")
+
+    def __init__(self, args: list, expected: dict[int, np.ndarray], grid: tuple[int, ...] | None) -> None:
+        self.args = args
+        self.expected = expected
+        self.grid = grid
+
+
+def _typed(key: str, array: np.ndarray) -> tuple[str, np.ndarray]:
+    """Returns (name, array) of an entry, viewed as the type after the colon of its key."""
+    import numpy
+
+    name, colon, dtype = key.partition(":")
+    if not colon:
+        if array.dtype.kind == "V":
+            raise TestError(f"{key}: .npz keeps no name for its type: store it as integers under '{name}:<type>'")
+        return name, array
+    try:
+        wanted = numpy.dtype(dtype)
+    except TypeError:
+        try:
+            import ml_dtypes
+
+            wanted = numpy.dtype(getattr(ml_dtypes, dtype))
+        except (ImportError, AttributeError, TypeError):
+            raise TestError(f"{key}: unknown type '{dtype}' (NumPy and ml_dtypes were asked)") from None
+    if array.dtype.itemsize != wanted.itemsize:
+        raise TestError(f"{key}: elements of {array.dtype.itemsize} bytes cannot be viewed as {dtype}")
+    return name, array.view(wanted)
+
+
+def load_case(path: str) -> Case:
+    """Returns the case in an .npz file. Errors: TestError."""
+    import numpy
+
+    try:
+        with numpy.load(path, allow_pickle=False) as file:
+            entries = dict(_typed(key, file[key]) for key in file.files)
+    except (OSError, ValueError, EOFError) as error:
+        raise TestError(f"{path}: {error}") from None
+    except Exception as error:
+        if type(error).__name__ != "BadZipFile":
+            raise
+        raise TestError(f"{path}: {error}") from None
+    grid = entries.pop("grid", None)
+    args: dict[int, np.ndarray] = {}
+    expected: dict[int, np.ndarray] = {}
+    for name, array in entries.items():
+        for prefix, table in (("arg", args), ("expected", expected)):
+            if name.startswith(prefix) and name[len(prefix) :].isdecimal():
+                table[int(name[len(prefix) :])] = array
+                break
+        else:
+            raise TestError(f"{path}: '{name}' is neither arg<i>, expected<i> nor grid")
+    if sorted(args) != list(range(len(args))):
+        raise TestError(f"{path}: arg0 to arg{max(args)} are not all there")
+    if not expected:
+        raise TestError(f"{path}: no expected<i>: the test could not fail")
+    for index, array in expected.items():
+        if index not in args or args[index].shape != array.shape or args[index].dtype != array.dtype:
+            raise TestError(f"{path}: expected{index} has not the type and shape of arg{index}")
+    ordered = [args[i][()] if args[i].ndim == 0 else args[i].copy(order="K") for i in range(len(args))]
+    shape = None if grid is None else tuple(int(n) for n in numpy.atleast_1d(grid))
+    return Case(ordered, expected, shape)
+
+
+def difference(
+    got: np.ndarray, expected: np.ndarray, rtol: float | None, atol: float | None
+) -> str | None:
+    """Returns how two arrays of one type and shape differ, or None when they agree."""
+    import numpy
+
+    name = expected.dtype.name
+    exact = expected.dtype.kind in "iub"
+    if exact:
+        wrong = got != expected
+        used = "exactly"
+    else:
+        default = TOLERANCES.get(name, _NARROW)
+        r = default[0] if rtol is None else rtol
+        a = default[1] if atol is None else atol
+        wide = numpy.float64
+        left, right = got.astype(wide), expected.astype(wide)
+        with numpy.errstate(invalid="ignore"):
+            near = numpy.abs(left - right) <= a + r * numpy.abs(right)
+        wrong = ~(near | (left == right) | (numpy.isnan(left) & numpy.isnan(right)))
+        used = f"within rtol {r:g}, atol {a:g}"
+    count = int(numpy.count_nonzero(wrong))
+    if not count:
+        return None
+    lines = [f"{count} of {expected.size} elements ({name}) differ when compared {used}"]
+    for index in numpy.argwhere(wrong)[:_SHOWN]:
+        at = tuple(int(i) for i in index)
+        place = ", ".join(map(str, at))
+        lines.append(f"  at [{place}]: got {got[at]}, expected {expected[at]}")
+    if count > _SHOWN:
+        lines.append("  ...")
+    return "\n".join(lines)
+
+
+_VALUES = ("--entry", "--data", "--grid", "--target", "--arch", "--rtol", "--atol", "--toolkit-root", "--opt-level")
+
+
+def _parse(argv: list[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    at = 0
+    while at < len(argv):
+        word = argv[at]
+        at += 1
+        name, equals, value = word.partition("=")
+        if name in _VALUES:
+            if not equals:
+                if at == len(argv):
+                    raise TestError(f"option '{name}' needs a value")
+                value = argv[at]
+                at += 1
+            found[name] = value
+        elif word.startswith("-"):
+            raise TestError(f"unknown option '{word}'; known: {', '.join(_VALUES)}")
+        elif "kernel" in found:
+            raise TestError(f"one kernel at a time, not '{found['kernel']}' and '{word}'")
+        else:
+            found["kernel"] = word
+    for name in ("kernel", "--entry", "--data"):
+        if name not in found:
+            raise TestError(f"{'a kernel' if name == 'kernel' else name} is needed")
+    return found
+
+
+def _number(options: dict[str, str], name: str) -> float | None:
+    if name not in options:
+        return None
+    try:
+        return float(options[name])
+    except ValueError:
+        raise TestError(f"option '{name}': '{options[name]}' is no number") from None
+
+
+def _grid(options: dict[str, str], case: Case) -> tuple[int, int, int]:
+    shape = case.grid
+    if "--grid" in options:
+        try:
+            shape = tuple(int(n) for n in options["--grid"].replace("x", ",").split(","))
+        except ValueError:
+            raise TestError(f"option '--grid': '{options['--grid']}' is not of the form X,Y,Z") from None
+    shape = shape or (1,)
+    if len(shape) > 3 or any(n < 0 for n in shape):
+        raise TestError(f"a grid of {shape} blocks")
+    filled = (*shape, 1, 1)
+    return filled[0], filled[1], filled[2]
+
+
+def run_case(options: dict[str, str]) -> int:
+    """Returns the exit code of one test, its verdict printed."""
+    try:
+        import numpy
+    except ImportError:
+        raise TestError(f"this Python ({sys.executable}) has no NumPy: pip install 'tileiras[run]'") from None
+    import tileiras
+
+    target = options.get("--target", "emulator")
+    if target not in ("emulator", "reference", "gpu"):
+        raise TestError(f"option '--target': '{target}' is not one of emulator, reference, gpu")
+    case = load_case(options["--data"])
+    before = [a.copy() if isinstance(a, numpy.ndarray) else a for a in case.args]
+    rtol, atol = _number(options, "--rtol"), _number(options, "--atol")
+    grid = _grid(options, case)
+    if options.get("--toolkit-root"):
+        os.environ["TILEIRAS_TOOLKIT_ROOT"] = options["--toolkit-root"]
+    if not os.path.isfile(options["kernel"]):
+        raise TestError(f"{options['kernel']}: no such file")
+    arch = options.get("--arch", "sm_80")
+    tileiras.launch(
+        # A path, not a name: a str may also be Tile IR text.
+        _path(options["kernel"]),
+        options["--entry"],
+        grid=grid,
+        args=case.args,
+        target=target,
+        gpu_name=arch,
+    )
+    failed = False
+    for index, got in enumerate(case.args):
+        if not isinstance(got, numpy.ndarray):
+            continue
+        wanted = case.expected.get(index)
+        said = difference(got, before[index] if wanted is None else wanted, 0.0 if wanted is None else rtol, 0.0 if wanted is None else atol)
+        if said:
+            failed = True
+            what = "was written to, but no expected value is given" if wanted is None else "is wrong"
+            print(f"argument {index} {what}: {said}")
+    where = f"{options['--entry']} on {target}" + (f" for {arch}" if target == "emulator" else "")
+    print(f"{'FAILED' if failed else 'PASSED'}: {where}, grid {grid[0]}x{grid[1]}x{grid[2]}")
+    return DIFFERENT if failed else 0
+
+
+def _path(name: str) -> os.PathLike:
+    from pathlib import Path
+
+    return Path(name)
+
+
+def main(argv: list[str]) -> int:
+    """Returns the exit code of the command."""
+    try:
+        options = _parse(argv)
+        return run_case(options)
+    except TestError as error:
+        sys.stderr.write(f"tileiras-build test: {error}\n")
+        return 1
+    except Exception as error:
+        from tileiras.diag import CompileError
+
+        if not isinstance(error, CompileError):
+            raise
+        for emitted in error.diagnostics:
+            sys.stderr.write(emitted.render() + "\n")
+        return error.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
