@@ -191,33 +191,17 @@ def _map_repository(rlocation: str, source: str, folder: str, entries: Mapping[s
 
 def _package_data(parts: list[str]) -> str | None:
     """Returns the file as data of a Python package: "<anything>/pkg/k.fatbin" is k.fatbin in package pkg."""
+    import importlib.util
+
     for start in range(len(parts) - 1):
-        package = parts[start]
-        if package not in sys.modules and not _importable(package):
+        if not parts[start].isidentifier():
             continue
-        module = sys.modules.get(package)
-        if module is None:
+        try:
+            spec = importlib.util.find_spec(parts[start])  # finds without importing
+        except (ImportError, ValueError):
             continue
-        for base in getattr(module, "__path__", []):
+        for base in (spec.submodule_search_locations if spec else None) or []:
             path = os.path.join(base, *parts[start + 1 :])
             if os.path.exists(path):
                 return os.path.abspath(path)
     return None
-
-
-def _importable(package: str) -> bool:
-    if not package.isidentifier():
-        return False
-    import importlib
-
-    try:
-        spec = importlib.util.find_spec(package) if hasattr(importlib, "util") else None
-    except (ImportError, ValueError):
-        return False
-    if spec is None or spec.submodule_search_locations is None:
-        return False
-    try:
-        importlib.import_module(package)
-    except Exception:
-        return False
-    return True

@@ -15,7 +15,7 @@ load(
     _tile_size_aspect = "tile_size_aspect",
 )
 load("//private:flags.bzl", _tile_archs = "tile_archs", _tile_archs_transition = "tile_archs_transition")
-load("//private:library.bzl", _tile_library = "tile_library")
+load("//private:library.bzl", _tile_configured = "tile_configured", _tile_library = "tile_library")
 load("//private:tests.bzl", _tile_golden_test = "tile_golden_test", _tile_test = "tile_test")
 
 TileInfo = _TileInfo
@@ -24,6 +24,7 @@ tile_archs = _tile_archs
 tile_archs_transition = _tile_archs_transition
 tile_collect_aspect = _tile_collect_aspect
 tile_compdb_aspect = _tile_compdb_aspect
+tile_configured = _tile_configured
 tile_cubin = _tile_cubin
 tile_fatbin = _tile_fatbin
 tile_golden_test = _tile_golden_test

@@ -89,8 +89,12 @@ def _expand(token, supported):
 
 def _rules_cuda_tokens(group):
     """Returns the words of one 'compute_80:sm_80,sm_86' group; its left side only names the frontend's target."""
-    _, _, right = group.partition(":")
-    return _tokens(right)
+    left, _, right = group.rpartition(":")
+    left = left.strip()
+    words = _tokens(right)
+    if not left.startswith("compute_") or _number(left[len("compute_"):]) == None or not words:
+        return [group.strip()]  # no such group: refused as a word
+    return words
 
 def normalize_archs(spec, supported):
     """Returns struct(real, virtual, dropped, error) of an architecture specification.

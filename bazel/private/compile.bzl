@@ -204,7 +204,7 @@ def bytecode_sources(ctx):
             result.append(export_python(ctx, source, entry, signature, len(ctx.attr.entries) > 1))
     return result
 
-def compile_source(ctx, source, arch, stem = None, bytecode = False):
+def compile_source(ctx, source, arch, stem = None, bytecode = False, virtual = False):
     """Registers the compilation of one source for one architecture.
 
     Args:
@@ -213,6 +213,7 @@ def compile_source(ctx, source, arch, stem = None, bytecode = False):
       arch: number with suffix, such as '90a'.
       stem: base of the outputs' names; default: the source's folder and stem.
       bytecode: whether to write the bytecode too (it depends on no architecture).
+      virtual: PTX for this and later GPUs instead of an image.
 
     Returns:
       struct(arch, host, file, source, kernels, ptx, bytecode, remarks, command)
@@ -221,63 +222,29 @@ def compile_source(ctx, source, arch, stem = None, bytecode = False):
     compiler = chosen_compiler(ctx)
     host = host_platform(ctx)
     stem = stem or source.folder + source.stem
-    base = "%s.sm_%s" % (stem, arch)
-    cubin = ctx.actions.declare_file(base + ".cubin")
+    label = ("compute_" if virtual else "sm_") + arch
+    base = "%s.%s" % (stem, label)
+    main = ctx.actions.declare_file(base + (".ptx" if virtual else ".cubin"))
     kernels = ctx.actions.declare_file(base + ".kernels.json")
-    outputs = [cubin, kernels]
-    debug = ctx.attr.debug or flag(ctx, "debug")
-    level = "0" if debug else (flag(ctx, "opt_level") if ctx.attr.opt_level < 0 else str(ctx.attr.opt_level))
-    arguments = [
-        "--compiler",
-        compiler,
-        "--arch",
-        "sm_" + arch,
-        "--opt-level",
-        level,
-        "--host-arch",
-        host.arch,
-        "--host-os",
-        host.os,
-    ]
-    if compiler == "builtin":
-        arguments += ["--launch-abi", launch_abi(ctx)]
-    if toolchain.toolkit_root:
-        arguments += ["--toolkit-root", toolchain.toolkit_root]
-    if debug:
-        arguments.append("--debug")
-    if ctx.attr.lineinfo:
-        arguments.append("--lineinfo")
-    if ctx.attr.sanitize:
-        arguments += ["--sanitize", ctx.attr.sanitize]
-    if ctx.attr.max_registers:
-        arguments += ["--max-registers", str(ctx.attr.max_registers)]
-    if ctx.attr.no_spills:
-        arguments.append("--no-spills")
-    if ctx.attr.max_shared:
-        arguments += ["--max-shared", ctx.attr.max_shared]
-    python_entries = source.file not in ctx.files.srcs
-    for entry in [] if python_entries else ctx.attr.entries:
-        arguments += ["--entry", entry]
-    for option in ctx.attr.copts:
-        arguments.append("--option=" + ctx.expand_location(option, ctx.attr.hdrs))
-    for option in ctx.attr.ptxasopts:
-        arguments.append("--ptxas-option=" + option)
-    remarks = None
-    if ctx.attr.remarks:
-        remarks = ctx.actions.declare_file(base + ".remarks.yaml")
-        arguments += ["--remarks", ctx.attr.remarks, "--remarks-output", remarks]
-        outputs.append(remarks)
-    ptx = None
-    if compiler == "builtin":
+    outputs = [main, kernels]
+    files = ["--kernels-json", kernels]
+    ptx = main if virtual else None
+    if compiler == "builtin" and not virtual:
         ptx = ctx.actions.declare_file(base + ".ptx")
-        arguments += ["--ptx", ptx]
         outputs.append(ptx)
+        files += ["--ptx", ptx]
     tilebc = None
     if bytecode:
         tilebc = ctx.actions.declare_file(stem + ".tilebc")
-        arguments += ["--tilebc", tilebc]
         outputs.append(tilebc)
-    arguments += ["--kernels-json", kernels, "-o", cubin]
+        files += ["--tilebc", tilebc]
+    remarks = None
+    if ctx.attr.remarks:
+        remarks = ctx.actions.declare_file(base + ".remarks.yaml")
+        outputs.append(remarks)
+        files += ["--remarks", ctx.attr.remarks, "--remarks-output", remarks]
+    arguments = _compile_flags(ctx, source, compiler, host, virtual)
+    arguments += ["--arch", label] + files + ["-o", main]
     arguments += ["--declared=" + file.path for file in source.declared]
     arguments.append(source.file)
     run_tool(
@@ -287,17 +254,47 @@ def compile_source(ctx, source, arch, stem = None, bytecode = False):
         arguments = arguments,
         inputs = source.declared,
         outputs = outputs,
-        message = "Compiling %s for sm_%s" % (source.file.short_path, arch),
+        message = "Compiling %s for %s" % (source.file.short_path, label),
     )
     words = ["compile"] + [a if type(a) == "string" else a.path for a in arguments]
     return struct(
-        arch = "sm_" + arch,
+        arch = label,
         host = "%s-%s" % (host.arch, host.os),
-        file = cubin,
+        file = main,
         source = source.file,
         kernels = kernels,
         ptx = ptx,
         bytecode = tilebc,
         remarks = remarks,
-        command = struct(file = source.file, output = cubin, arguments = tuple(words)),
+        command = struct(file = source.file, output = main, arguments = tuple(words)),
     )
+
+def _compile_flags(ctx, source, compiler, host, virtual):
+    """Returns the options that do not name outputs. Values that may begin with '-' are joined by '='."""
+    debug = ctx.attr.debug or flag(ctx, "debug")
+    level = flag(ctx, "opt_level") if ctx.attr.opt_level < 0 else str(ctx.attr.opt_level)
+    flags = ["--compiler", compiler, "--opt-level", "0" if debug else level]
+    flags += ["--host-arch", host.arch, "--host-os", host.os]
+    if compiler == "builtin":
+        flags += ["--launch-abi", launch_abi(ctx)]
+    if tile_toolchain(ctx).toolkit_root:
+        flags += ["--toolkit-root", tile_toolchain(ctx).toolkit_root]
+    if debug:
+        flags.append("--debug")
+    if ctx.attr.lineinfo:
+        flags.append("--lineinfo")
+    if ctx.attr.sanitize:
+        flags += ["--sanitize", ctx.attr.sanitize]
+    if not virtual:
+        # Registers, spills and shared memory are known once ptxas has run.
+        if ctx.attr.max_registers:
+            flags += ["--max-registers", str(ctx.attr.max_registers)]
+        if ctx.attr.no_spills:
+            flags.append("--no-spills")
+        if ctx.attr.max_shared:
+            flags += ["--max-shared", ctx.attr.max_shared]
+    exported = source.file not in ctx.files.srcs
+    flags += ["--entry=" + entry for entry in ([] if exported else ctx.attr.entries)]
+    flags += ["--option=" + ctx.expand_location(option, ctx.attr.hdrs) for option in ctx.attr.copts]
+    flags += ["--ptxas-option=" + option for option in ctx.attr.ptxasopts]
+    return flags

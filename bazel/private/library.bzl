@@ -102,7 +102,7 @@ def _tile_library_impl(ctx):
     cc = build_cc(
         ctx,
         name = ctx.label.name,
-        sources = cc_sources if ctx.attr.embed != "none" else cc_sources,
+        sources = cc_sources,
         headers = public_headers,
         deps = [dep for dep in ctx.attr.deps if CcInfo in dep],
         data_inputs = fatbins if ctx.attr.embed == "incbin" else [],
@@ -146,13 +146,19 @@ def _tile_library_impl(ctx):
 
 tile_library = rule(
     implementation = _tile_library_impl,
-    cfg = tile_archs_transition,
     attrs = dict(
         dict(COMPILE_ATTRS, **CC_ATTRS),
         srcs = attr.label_list(allow_files = SOURCE_SUFFIXES, mandatory = True, doc = "Tile IR (text or bytecode) or cuTile Python."),
-        deps = attr.label_list(providers = [[TileInfo], [CcInfo]], doc = "Tile and C++ libraries that consumers get too."),
+        deps = attr.label_list(
+            # The target itself reads `archs`, and what it depends on is configured for them. An incoming transition
+            # would do both, but would move the target's own outputs out of bazel-bin, and Bazel 5 and newer remove
+            # bazel-bin altogether when one build has targets of both kinds.
+            cfg = tile_archs_transition,
+            providers = [[TileInfo], [CcInfo]],
+            doc = "Tile and C++ libraries that consumers get too.",
+        ),
         data = attr.label_list(allow_files = True, doc = "Files for run time."),
-        archs = attr.string_list(doc = "Architectures; default: --@tileiras//tile:archs."),
+        archs = attr.string_list(doc = "Architectures, of `deps` too; default: --@tileiras//tile:archs."),
         defines = attr.string_list(doc = "Preprocessor definitions for consumers."),
         embed = attr.string(default = "array", values = ["array", "incbin", "none"], doc = "How the image gets into the object."),
         compress = attr.string(values = ["", "default", "size", "speed", "balance", "none"], doc = "Compression of the container."),
@@ -175,4 +181,28 @@ tile_library = rule(
 Outputs: `<source>.sm_NN.cubin` per source and architecture, one `<name>.fatbin`, `<name>_tile.h` and the kernel tables
 (with several sources a container and a header per source, and `<name>_tile.h` includes them all). `cc_binary`,
 `cc_library` and `cc_test` take the target as a dependency; `py_test` and others as data.""",
+)
+
+def _tile_configured_impl(ctx):
+    library = ctx.attr.library
+    groups = library[OutputGroupInfo] if OutputGroupInfo in library else None
+    result = [DefaultInfo(files = library[DefaultInfo].files, runfiles = library[DefaultInfo].default_runfiles)]
+    if CcInfo in library:
+        result.append(library[CcInfo])
+    if groups:
+        result.append(groups)
+    return result + [library[TileInfo]]
+
+tile_configured = rule(
+    implementation = _tile_configured_impl,
+    cfg = tile_archs_transition,
+    attrs = dict(
+        archs = attr.string_list(mandatory = True, doc = "Architectures for everything below this target."),
+        library = attr.label(mandatory = True, providers = [TileInfo], doc = "What to build for them."),
+        **ALLOWLIST
+    ),
+    provides = [TileInfo],
+    doc = """Stands for `library`, built for `archs`: one library can so be there for several sets of architectures in one build.
+
+The outputs lie in an output folder of their own (`bazel cquery --output=files` names it).""",
 )

@@ -14,27 +14,28 @@ def build_images(ctx, source, archs, stem = None):
     tile_entries = archs.virtual and launch_abi(ctx) == "tile"
     text = source.file.basename.endswith(_TEXT_SUFFIXES)
     bytecode = None if text else source.file
-    cubins = {}
-    for arch in archs.real + ([] if tile_entries else archs.virtual):
-        if arch not in cubins:
-            cubins[arch] = compile_source(ctx, source, arch, stem, bytecode = text and not bytecode)
-            bytecode = bytecode or cubins[arch].bytecode
-    if bytecode == None:
-        # Only Tile IR entries are wanted: compiling once verifies the source and writes its bytecode.
-        cubins[archs.virtual[-1]] = compile_source(ctx, source, archs.virtual[-1], stem, bytecode = True)
-        bytecode = cubins[archs.virtual[-1]].bytecode
+    cubins = []
     virtual = []
+    compiled = []
+    for arch in archs.real:
+        image = compile_source(ctx, source, arch, stem, bytecode = bytecode == None)
+        bytecode = bytecode or image.bytecode
+        cubins.append(image)
+        compiled.append(image)
     for arch in archs.virtual:
-        if tile_entries:
-            virtual.append(struct(kind = "tileir", arch = "compute_" + arch, file = bytecode))
-        else:
-            virtual.append(struct(kind = "ptx", arch = "compute_" + arch, file = cubins[arch].ptx))
-    return struct(
-        cubins = [cubins[arch] for arch in archs.real],
-        compiled = cubins.values(),
-        virtual = virtual,
-        bytecode = bytecode,
-    )
+        if not tile_entries:
+            image = compile_source(ctx, source, arch, stem, bytecode = bytecode == None, virtual = True)
+            bytecode = bytecode or image.bytecode
+            compiled.append(image)
+            virtual.append(struct(kind = "ptx", arch = image.arch, file = image.ptx))
+            continue
+        if not compiled:
+            # Only Tile IR entries: one image verifies the source, writes its bytecode and knows its kernels.
+            image = compile_source(ctx, source, arch, stem, bytecode = bytecode == None)
+            bytecode = bytecode or image.bytecode
+            compiled.append(image)
+        virtual.append(struct(kind = "tileir", arch = "compute_" + arch, file = bytecode))
+    return struct(cubins = cubins, compiled = compiled, virtual = virtual, bytecode = bytecode)
 
 def build_fatbin(ctx, out, images, compress = ""):
     """Registers the action that bundles struct(kind, arch, file) entries into `out`."""

@@ -160,6 +160,8 @@ def _one(word: str) -> list[Arch] | None:
         # one digit for the minor: "10.0" is 100 and "1.00" nothing
         if not (major.isdecimal() and major.isascii() and minor[:1].isdecimal() and minor[:1].isascii()):
             return None
+        if len(minor) > 1 and minor[1:] not in ("a", "f"):
+            return None
         body = major + minor
     suffix = body[-1] if body[-1:] in ("a", "f") else ""
     digits = body[: len(body) - len(suffix)]
