@@ -1,0 +1,177 @@
+"""Arguments of a launch: flat, in the order of the entry's parameters, encoded as the kernel receives them.
+
+A NumPy array stands for a pointer to its first element (a strided array is addressed as its memory lies), a
+Python or NumPy scalar for a scalar parameter, an integer for a pointer is an address. The same `Arguments`
+feeds the interpreter, the emulator and the GPU: per parameter the bytes of the parameter block, plus the arrays
+that must stay alive and be reachable.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tileiras.compiler.ir.types import Ptr, Scalar, TileType
+from tileiras.diag import ERROR, EXIT_USAGE, Diag, Emitted
+
+from .errors import LaunchError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    from tileiras.compiler.ir.types import Type
+
+SRC = "launch arguments"
+COUNT = Diag("RUN-0101", ERROR, "entry '{entry}' takes {want} arguments, got {got}{hint}", SRC)
+NEEDS_ARRAY = Diag(
+    "RUN-0102", ERROR, "argument {index} of '{entry}' is a {type}: expected a NumPy array, got {got}", SRC
+)
+NEEDS_SCALAR = Diag(
+    "RUN-0103", ERROR, "argument {index} of '{entry}' is a {type}: expected a scalar, got {got}", SRC
+)
+WIDTH = Diag(
+    "RUN-0104", ERROR,
+    "argument {index} of '{entry}' points to {pointee} ({want} bytes an element), but the array has dtype {dtype} ({got} bytes){hint}",
+    SRC,
+)  # fmt: skip
+RANGE = Diag(
+    "RUN-0105", ERROR, "argument {index} of '{entry}': {value} does not fit {type} ({low} .. {high})", SRC
+)
+NOT_INTEGER = Diag(
+    "RUN-0106", ERROR, "argument {index} of '{entry}': {value} is not an integer, as {type} needs", SRC
+)
+UNSUPPORTED = Diag(
+    "RUN-0107", ERROR, "argument {index} of '{entry}': a parameter of type {type} cannot be passed", SRC
+)
+ALIGNMENT = Diag(
+    "RUN-0108", ERROR, "argument {index} of '{entry}': the array starts at {address}, which is not aligned to {want} bytes", SRC
+)  # fmt: skip
+
+INT_BYTES = {"i1": 1, "i4": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8}
+
+
+class Arguments:
+    """Encoded arguments. data[i]: bytes of parameter i; arrays and labels: the memory behind pointers."""
+
+    __slots__ = ("arrays", "data", "labels", "sources", "types")
+
+    def __init__(self) -> None:
+        self.data: list[bytes] = []
+        self.types: list[Type] = []  # element types of the parameters
+        self.arrays: list[np.ndarray] = []
+        self.labels: list[str] = []
+        self.sources: list[np.ndarray | None] = []  # per parameter: its array
+
+    @property
+    def block(self) -> bytes:
+        """The parameter block: each parameter at its natural alignment."""
+        out = b""
+        for data in self.data:
+            out += b"\0" * (-len(out) % len(data)) + data
+        return out
+
+
+def refuse(diag: Diag, **facts: object) -> LaunchError:
+    return LaunchError([Emitted(diag, None, None, facts.items())], EXIT_USAGE)
+
+
+def kind_of(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"an array of {value.dtype}{list(value.shape)}"
+    return f"{type(value).__name__} {value!r}"
+
+
+def encode_arguments(entry: str, parameters: Sequence[Type], args: Iterable[Any]) -> Arguments:
+    """Arguments for the parameters of an entry (rank-0 tiles, or bare element types)."""
+    values = list(args)
+    if len(values) != len(parameters):
+        hint = ""
+        if len(values) < len(parameters) and any(isinstance(v, np.ndarray) and v.ndim for v in values):
+            hint = (
+                "; an array stands for its pointer only: pass its extents and strides as the entry lists them"
+            )
+        raise refuse(COUNT, entry=entry, want=len(parameters), got=len(values), hint=hint)
+    out = Arguments()
+    for index, (parameter, value) in enumerate(zip(parameters, values)):
+        elem = parameter.elem if isinstance(parameter, TileType) else parameter
+        facts = {"index": index, "entry": entry, "type": elem}
+        source = None
+        if isinstance(elem, Ptr):
+            data, source = encode_pointer(elem, value, facts)
+        elif isinstance(elem, Scalar):
+            data = encode_scalar(elem, value, facts)
+        else:
+            raise refuse(UNSUPPORTED, **facts)
+        out.data.append(data)
+        out.types.append(elem)
+        out.sources.append(source)
+        if source is not None:
+            out.arrays.append(source)
+            out.labels.append(f"argument {index}")
+    return out
+
+
+def encode_pointer(elem: Any, value: Any, facts: dict[str, Any]) -> tuple[bytes, np.ndarray | None]:
+    if value is None:
+        return bytes(8), None
+    if isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_)):
+        return int(value).to_bytes(8, "little", signed=int(value) < 0), None
+    if not isinstance(value, np.ndarray):
+        raise refuse(NEEDS_ARRAY, got=kind_of(value), **facts)
+    want = getattr(elem.pointee, "bytes", 8)
+    nibbles = getattr(elem.pointee, "bits", 64) == 4
+    if value.dtype.itemsize != want or value.dtype.kind == "O":
+        hint = "; pass its bytes with .view(np.uint8)" if nibbles else ""
+        raise refuse(
+            WIDTH,
+            pointee=elem.pointee,
+            want=want,
+            dtype=value.dtype,
+            got=value.dtype.itemsize,
+            hint=hint,
+            **facts,
+        )
+    address = value.__array_interface__["data"][0]
+    if address % want and value.size:
+        raise refuse(ALIGNMENT, address=f"{address:#x}", want=want, **facts)
+    return address.to_bytes(8, "little"), value
+
+
+def encode_scalar(elem: Scalar, value: Any, facts: dict[str, Any]) -> bytes:
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    if isinstance(value, (np.ndarray, str, bytes)) or value is None:
+        raise refuse(NEEDS_SCALAR, got=kind_of(value), **facts)
+    if elem.is_int:
+        return encode_integer(elem, value, facts)
+    from .reference.floats import FORMATS, encode
+
+    fmt = FORMATS[elem.name]
+    try:
+        number = np.float64(float(value))
+    except (TypeError, ValueError):
+        raise refuse(NEEDS_SCALAR, got=kind_of(value), **facts) from None
+    with np.errstate(all="ignore"):
+        stored = np.asarray(encode(number, fmt))
+        if (
+            np.isfinite(number)
+            and abs(float(number)) > fmt.max
+            and not np.isfinite(float(number.astype(np.float32)) if fmt.bits == 32 else 0)
+        ):
+            raise refuse(RANGE, value=value, low=-fmt.max, high=fmt.max, **facts)
+    return stored.tobytes()
+
+
+def encode_integer(elem: Scalar, value: Any, facts: dict[str, Any]) -> bytes:
+    if isinstance(value, (float, np.floating)) and not float(value).is_integer():
+        raise refuse(NOT_INTEGER, value=value, **facts)
+    try:
+        number = int(value)
+    except (TypeError, ValueError):
+        raise refuse(NEEDS_SCALAR, got=kind_of(value), **facts) from None
+    bits = elem.bits
+    low, high = -(1 << (bits - 1)), (1 << bits) - 1  # integers carry no sign: both readings fit
+    if not low <= number <= high:
+        raise refuse(RANGE, value=number, low=low, high=high, **facts)
+    return (number & ((1 << bits) - 1)).to_bytes(INT_BYTES[elem.name], "little")

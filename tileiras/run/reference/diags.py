@@ -1,0 +1,39 @@
+"""What a launch on the reference interpreter can report. Codes are stable; texts give facts."""
+
+from __future__ import annotations
+
+from tileiras.diag import ERROR, NOTE, Diag
+
+SRC = "reference interpreter"
+
+OUT_OF_BOUNDS = Diag(
+    "RUN-0001", ERROR,
+    "{verb} {size} bytes at {address} outside of all memory passed to the launch (tile block {block}, element {element})",
+    SRC,
+)  # fmt: skip
+NEAREST = Diag("RUN-0002", NOTE, "nearest memory: {label}, {distance}", SRC)
+MISALIGNED = Diag(
+    "RUN-0003", ERROR,
+    "{verb} {size} bytes at misaligned address {address} (tile block {block}, element {element})", SRC,
+)  # fmt: skip
+READ_ONLY = Diag("RUN-0004", ERROR, "writes to read-only memory: {label} (tile block {block})", SRC)
+ASSERT_FAILED = Diag("RUN-0005", ERROR, "assertion failed: {message} (tile block {block}, {where})", SRC)
+ASSUME_FALSE = Diag(
+    "RUN-0006",
+    ERROR,
+    "the assumption {predicate} does not hold: {what} (tile block {block}, element {element})",
+    SRC,
+)
+UNDEFINED = Diag(
+    "RUN-0007", ERROR, "undefined behaviour: {what} (tile block {block}, element {element})", SRC
+)
+DEADLOCK = Diag(
+    "RUN-0008",
+    ERROR,
+    "no tile block makes progress: {count} of {total} tile blocks wait here or elsewhere for a memory location to change",
+    SRC,
+)
+NO_ENTRY = Diag("RUN-0009", ERROR, "no entry named '{name}'; the module has: {names}", SRC)
+BAD_GRID = Diag("RUN-0010", ERROR, "grid {grid}: expected one to three positive integers", SRC)
+MORE = Diag("RUN-0011", NOTE, "{count} more of these", SRC)
+UNSUPPORTED = Diag("RUN-0012", ERROR, "has no meaning in the reference interpreter: {why}", SRC)
