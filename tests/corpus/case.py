@@ -170,10 +170,10 @@ class Family:
     def __call__(self, name: str, kernel: str, signature: Sequence[Any], grid: Sequence[int],
                  inputs: Callable[..., Any], expect: Callable[..., Any], **more: Any) -> Case:
         since = more.setdefault("since", "13.1")
-        more.setdefault("version", default_version(name, since))
-        more.setdefault("entry", name if self.source.startswith("python/") else kernel)
-        more.setdefault("module", name if self.source.startswith("python/") else
-                        "cpp_" + self.source.rsplit("/", 1)[-1][:-3])
+        python = self.source.startswith("python/")
+        more.setdefault("version", default_version(name, since) if python else "13.4")
+        more.setdefault("entry", name if python else kernel)
+        more.setdefault("module", more["entry"])
         grid3 = tuple(grid) + (1,) * (3 - len(grid))
         case = Case(name, self.family, self.source, kernel, tuple(signature), grid3, inputs, expect, **more)
         self.cases.append(case)

@@ -23,6 +23,7 @@ from types import ModuleType
 from typing import Any
 
 from tests.corpus.case import Array, Case, ListOf, Scalar
+from tests.corpus.neutral import neutral_strings
 from tests.corpus.registry import CASES
 
 HERE = Path(__file__).resolve().parent
@@ -43,7 +44,7 @@ def together(case: Case) -> list[Case]:
 def fingerprint(case: Case) -> str:
     """Digest of all that decides a case's bytecode, apart from the frontend itself."""
     source = (HERE / case.source).read_bytes()
-    key = "cpp"
+    key = f"nvcc {case.module}"
     if case.frontend == "python":
         key = repr([(c.kernel, c.entry, c.signature, c.version) for c in together(case)])
     return hashlib.sha256(source + key.encode()).hexdigest()
@@ -135,14 +136,40 @@ def find_nvcc() -> Path | None:
     return Path(found) if found else None
 
 
-def export_cpp(source: str, output: Path, nvcc: Path) -> None:
-    """Writes the bytecode of a Tile C++ file, which may hold several entries."""
-    # Run in the source's folder with a relative name: debug information then names no machine path.
-    done = subprocess.run([str(nvcc), "-std=c++20", "--tile-only", "-tilebc", "-arch=sm_90", Path(source).name,
-                           "-o", str(output)], cwd=(HERE / source).parent, capture_output=True, text=True,
-                          timeout=500)
-    if done.returncode:
-        raise RuntimeError(f"nvcc: {done.stderr.strip()}")
+def only_entry(text: str, entry: str) -> str:
+    """A Tile C++ source with every other entry blanked out: line numbers stay as they are."""
+    out, dropping, depth = [], False, 0
+    for line in text.splitlines():
+        if line.startswith('extern "C" __tile_global__') and f" {entry}(" not in line:
+            dropping, depth = True, 0
+        if not dropping:
+            out.append(line)
+            continue
+        out.append("")
+        opened = depth
+        depth += line.count("{") - line.count("}")
+        dropping = depth > 0 or (opened == 0 and "{" not in line)
+    return "\n".join(out) + "\n"
+
+
+def export_cpp(case: Case, output: Path, nvcc: Path) -> None:
+    """Writes the bytecode of a Tile C++ case: its entry alone, or all entries of its source."""
+    text = (HERE / case.source).read_text()
+    if case.module == case.entry:
+        text = only_entry(text, case.entry)
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder).resolve() / Path(case.source).name
+        source.write_text(text)
+        done = subprocess.run([str(nvcc), "-std=c++20", "--tile-only", "-tilebc", "-arch=sm_90",
+                               f"-I{HERE / 'cpp' / 'include'}", source.name, "-o", "out.tilebc"], cwd=source.parent,
+                              capture_output=True, text=True, timeout=500)
+        if done.returncode:
+            raise RuntimeError(f"nvcc: {done.stderr.strip()}")
+        data = (source.parent / "out.tilebc").read_bytes()
+        tools = nvcc.parent
+        output.write_bytes(neutral_strings(data, {
+            f"{tools}/../include": "/cuda/include", str(tools.parent): "/cuda", str(HERE / "cpp"): "/corpus/cpp",
+            str(source.parent): "/corpus/cpp"}))
 
 
 def export(cases: list[Case], folder: Path) -> dict[str, str]:
@@ -162,7 +189,7 @@ def export(cases: list[Case], folder: Path) -> dict[str, str]:
                 nvcc = find_nvcc()
                 if nvcc is None:
                     raise RuntimeError("no nvcc found")
-                export_cpp(case.source, partial, nvcc)
+                export_cpp(case, partial, nvcc)
             os.replace(partial, output)
         except Exception as error:  # noqa: BLE001 - one bad kernel must not hide the rest
             errors[case.module] = f"{type(error).__name__}: {error}"

@@ -140,7 +140,8 @@ SPECIAL = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-42, -1e-42, 1.0, -1.0
 
 def with_special(rng, n, dtype, low, high):
     x = uniform(rng, n, dtype, low, high)
-    x[:len(SPECIAL)] = SPECIAL.astype(x.dtype)
+    with np.errstate(over="ignore"):
+        x[:len(SPECIAL)] = SPECIAL.astype(x.dtype)
     return x
 
 
