@@ -58,8 +58,6 @@ function(add_tile_kernel name)
 
   _tileiras_default_architectures(wanted ${name} ${tile_ARCHITECTURES})
   _tileiras_split_architectures(real virtual ${wanted})
-  set(wanted_numbers ${real} ${virtual})
-  list(GET wanted_numbers 0 first_arch)
 
   get_property(is_multi_config GLOBAL PROPERTY GENERATOR_IS_MULTI_CONFIG)
   set(folder "${CMAKE_CURRENT_BINARY_DIR}/${name}.tile")

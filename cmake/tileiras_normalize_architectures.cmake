@@ -30,8 +30,12 @@ function(tileiras_normalize_architectures outvar)
 endfunction()
 
 # The same as two lists of plain numbers with their suffixes: "80;90a" and "120".
+# NVIDIA's compiler targets fewer: add_tile_kernel sets tile_COMPILER.
 function(_tileiras_split_architectures real_var virtual_var)
   get_property(supported GLOBAL PROPERTY TILEIRAS_SUPPORTED_ARCHITECTURES)
+  if(tile_COMPILER STREQUAL "nvidia")
+    get_property(supported GLOBAL PROPERTY TILEIRAS_VENDOR_ARCHITECTURES)
+  endif()
   _tileiras_majors(majors ${supported})
   set(real "")
   set(virtual "")

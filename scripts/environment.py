@@ -80,8 +80,10 @@ def create_venv(directory: Path) -> Path:
     python = venv_python(directory)
     stamp = directory / ".made-by"
     identity = f"{sys.version_info[0]}.{sys.version_info[1]} {sys.base_prefix} {directory}\n"
-    if stamp.exists() and stamp.read_text() == identity and _has_pip(python):
+    if _has_pip(python) and (not stamp.exists() or stamp.read_text() == identity):
         return python
+    if directory.is_symlink():
+        raise SetupError(f"{directory} is a link to an environment that does not work; remove or repair it")
     if directory.exists():
         shutil.rmtree(directory)
     directory.parent.mkdir(parents=True, exist_ok=True)

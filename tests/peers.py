@@ -38,11 +38,13 @@ TREES: dict[str, tuple[str, tuple[str, ...]]] = {
     "13.3": ("t13.3", _nvidia("13.3.36", "tileiras")),
     "13.5": ("t13.5.37", _nvidia("13.5.37", *TOOLS)),
 }
+# Build tools of the oldest version that is tested: name -> (folder, requirements)
+BUILD_TOOLS: dict[str, tuple[str, tuple[str, ...]]] = {"cmake-3.25": ("cmake325", ("cmake==3.25.2",))}
 VENV = "v134"
 VENV_REQUIREMENTS = (
     "cuda-tile==1.7.0",
     *_nvidia("13.4.92", *TOOLS),
-    "numpy", "ml_dtypes", "pytest", "hypothesis", "mpmath", "ruff", "mypy",
+    "numpy", "ml_dtypes", "pytest", "hypothesis", "mpmath", "ruff", "mypy", "cmake", "ninja",
 )  # fmt: skip
 
 
@@ -80,6 +82,13 @@ def python(release: str = MAIN_RELEASE) -> Path | None:
     """Returns the interpreter that has cuTile Python of a release (only 13.4 has one), or None."""
     path = venv_python(root() / VENV) if release == MAIN_RELEASE else None
     return path if path and path.exists() else None
+
+
+def cmake(version: str) -> Path | None:
+    """Returns a pinned old CMake (`3.25`), or None."""
+    row = BUILD_TOOLS.get(f"cmake-{version}")
+    path = root() / row[0] / "cmake" / "data" / "bin" / "cmake" if row else None
+    return path if path and os.access(path, os.X_OK) else None
 
 
 def missing(what: str) -> None:
@@ -139,7 +148,7 @@ def _install_venv(home: Path) -> None:
 
 
 def _install_tree(home: Path, release: str) -> None:
-    name, requirements = TREES[release]
+    name, requirements = TREES.get(release) or BUILD_TOOLS[release]
     folder = home / name
     if _complete(folder, requirements):
         return
@@ -161,15 +170,15 @@ def install(directory: Path | None = None, releases: tuple[str, ...] = ()) -> Pa
     if directory is not None:
         os.environ["TILEIRAS_PEERS"] = str(directory.absolute())
     home = root()
-    wanted = releases or (MAIN_RELEASE, *TREES)
+    wanted = releases or (MAIN_RELEASE, *TREES, *BUILD_TOOLS)
     with locked(home / ".lock"):
         for release in wanted:
             if release == MAIN_RELEASE:
                 _install_venv(home)
-            elif release in TREES:
+            elif release in TREES or release in BUILD_TOOLS:
                 _install_tree(home, release)
             else:
-                raise SetupError(f"unknown release {release!r}: one of {MAIN_RELEASE}, {', '.join(TREES)}")
+                raise SetupError(f"unknown release {release!r}: one of {', '.join((MAIN_RELEASE, *TREES, *BUILD_TOOLS))}")
     return home
 
 

@@ -38,8 +38,8 @@ function(_tileiras_compile_options out)
   endif()
   get_property(root_option GLOBAL PROPERTY TILEIRAS_ROOT_OPTION)
   list(APPEND options ${root_option}
-    "$<$<BOOL:${property}TILE_OPTIONS>>:--option=$<JOIN:${property}TILE_OPTIONS>,;--option=>>"
-    "$<$<BOOL:${property}TILE_PTXAS_OPTIONS>>:--ptxas-option=$<JOIN:${property}TILE_PTXAS_OPTIONS>,;--ptxas-option=>>")
+    "$<$<BOOL:${property}TILE_OPTIONS>>:--option=$<JOIN:${property}TILE_OPTIONS>,$<SEMICOLON>--option=>>"
+    "$<$<BOOL:${property}TILE_PTXAS_OPTIONS>>:--ptxas-option=$<JOIN:${property}TILE_PTXAS_OPTIONS>,$<SEMICOLON>--ptxas-option=>>")
   set(${out} "${options}" PARENT_SCOPE)
 endfunction()
 
@@ -122,11 +122,14 @@ function(_tileiras_rule_ptx ptx_var source stem arch)
   set(${ptx_var} "${ptx}" PARENT_SCOPE)
 endfunction()
 
-# Source -> bytecode; bytecode that needs no other version is used as it is.
+# Source -> verified bytecode.
 function(_tileiras_rule_bytecode out source stem)
   set(bytecode "${folder}/${stem}.tilebc")
-  _tileiras_rule(LAUNCHED FIRST "${bytecode}" DEPFILE "${bytecode}.d"
-    COMMAND compile "${source}" --tilebc "${bytecode}" --arch "sm_${first_arch}" ${compile_options}
+  set(version "")
+  if(tile_BYTECODE_VERSION)
+    set(version --bytecode-version "${tile_BYTECODE_VERSION}")
+  endif()
+  _tileiras_rule(FIRST "${bytecode}" DEPFILE "${bytecode}.d" COMMAND bytecode "${source}" -o "${bytecode}" ${version}
     DEPENDS "${source}" COMMENT "Translating Tile kernel ${stem} to bytecode")
   set(${out} "${bytecode}" PARENT_SCOPE)
 endfunction()
