@@ -95,14 +95,29 @@ def remove_quietly(path: str) -> None:
 
 
 def source_digest() -> str:
-    """The digest of every .py file of this package by relative name, size and time: a changed compiler is
-    another.
+    """A digest of this package's sources by relative name, size and time: a changed compiler is another.
 
-    Stat data, not content, because the content of some hundred files would cost more than a small compile; an
+    Stat data, not content, because reading some hundred files would cost more than a small compile; an
     install that restores an old file's size and time with new content is what this would miss.
     """
+    rows = [f"{name}\0{stat.st_size}\0{stat.st_mtime_ns}" for name, _, stat in _sources()]
+    return digest_bytes("\n".join(rows).encode("utf-8", "surrogateescape"))
+
+
+def content_digest() -> str:
+    """A digest of this package's sources by relative name and content: equal on two machines with equal
+    files."""
+    parts = []
+    for name, path, _ in _sources():
+        with open(path, "rb") as file:
+            parts += [name.encode("utf-8", "surrogateescape"), file.read()]
+    return digest_bytes(*parts)
+
+
+def _sources() -> list[tuple[str, str, os.stat_result]]:
+    """(relative name, path, stat) of every file that decides what the compiler does, by name."""
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    rows: list[str] = []
+    found = []
     stack = [root]
     while stack:
         folder = stack.pop()
@@ -112,9 +127,10 @@ def source_digest() -> str:
                     if entry.name != "__pycache__":
                         stack.append(entry.path)
                 elif entry.name.endswith((".py", ".json", ".toml")):
-                    stat = entry.stat()
-                    rows.append(f"{os.path.relpath(entry.path, root)}\0{stat.st_size}\0{stat.st_mtime_ns}")
-    return digest_bytes("\n".join(sorted(rows)).encode("utf-8", "surrogateescape"))
+                    found.append(
+                        (os.path.relpath(entry.path, root).replace(os.sep, "/"), entry.path, entry.stat())
+                    )
+    return sorted(found)
 
 
 def key_of(*parts: bytes | str) -> str:

@@ -198,6 +198,15 @@ def find_tool(
     return None
 
 
+def candidates(
+    name: str, explicit_root: str | None = None, environ: Mapping[str, str] | None = None
+) -> Iterator[tuple[str, str]]:
+    """(path, how) of every file that `find_tool` would try, in order."""
+    for place in places(explicit_root, environ):
+        for folder in place.folders or (*TOOLS[name].folders, ""):
+            yield os.path.join(place.root, folder, name + _EXE), place.how
+
+
 def find_tool_beside(name: str, other: Tool, environ: Mapping[str, str] | None = None) -> Tool | None:
     """`name` from the root that `other` came from, or None: a set of tools comes from one root."""
     place = Place(other.root, other.how)
@@ -385,6 +394,33 @@ def digest_bytes(*parts: bytes) -> str:
         state.update(len(part).to_bytes(8, "little"))
         state.update(part)
     return state.hexdigest()
+
+
+def digest_file(path: str) -> str:
+    """The digest of a file's content; kept in the cache under its path, size and time, as tools are large."""
+    from tileiras.toolchain.cache import cache_directory, write_atomically
+
+    stat = os.stat(path)
+    folder = cache_directory()
+    kept = ""
+    if folder and stat.st_size > 1 << 20:
+        kept = os.path.join(folder, "digests", digest_text(f"{path}\0{stat.st_size}\0{stat.st_mtime_ns}"))
+        try:
+            with open(kept, encoding="ascii") as file:
+                found = file.read()
+            if len(found) == 40:
+                return found
+        except (OSError, UnicodeDecodeError):
+            pass
+    with open(path, "rb") as file:
+        digest = digest_bytes(file.read())
+    if kept:
+        try:
+            os.makedirs(os.path.dirname(kept), exist_ok=True)
+            write_atomically(kept, digest.encode("ascii"))
+        except OSError:
+            pass
+    return digest
 
 
 # --- checks

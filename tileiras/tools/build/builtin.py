@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+from _thread import RLock
 
 from tileiras.toolchain.arch import VIRTUAL
 
@@ -12,6 +13,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tileiras.tools.build.compile_verb import Job, Result
     from tileiras.tools.build.outputs import Outputs
+
+_ONE_AT_A_TIME = RLock()
 
 
 def tools(job: Job) -> dict[str, str]:
@@ -90,6 +93,12 @@ def compile(job: Job, outputs: Outputs) -> Result:
 def _call(main, argv: list[str], toolkit_root: str | None) -> tuple[int, str]:  # type: ignore[no-untyped-def]
     """(exit code, what it said). The toolkit root travels as the environment variable every look-up
     honours."""
+
+    with _ONE_AT_A_TIME:  # a worker with several threads shares standard error and the environment
+        return _call_alone(main, argv, toolkit_root)
+
+
+def _call_alone(main, argv: list[str], toolkit_root: str | None) -> tuple[int, str]:  # type: ignore[no-untyped-def]
     import os
 
     held = sys.stderr

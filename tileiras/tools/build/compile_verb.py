@@ -200,7 +200,8 @@ def _key(job: Job, tools: dict[str, str]) -> str:
 
     arguments = job.arguments
     words: list[str] = [
-        "compile-2",
+        "compile",
+        cache.source_digest(),  # also for NVIDIA's compiler: the kernel table is written by this package
         job.compiler,
         str(job.arch),
         job.opt_level,

@@ -39,14 +39,15 @@ def complete(
     table = empty(job)
     by_symbol = {kernel["symbol"]: kernel for kernel in reported.get("kernels", [])}
     if cubin is None:
-        table["kernels"] = [_row(None, by_symbol[symbol]) for symbol in by_symbol]
+        table["kernels"] = [_row(None, by_symbol[symbol], job.launch_abi) for symbol in by_symbol]
     else:
         from tileiras.toolchain.cubin import read_cubin
 
         types = {} if by_symbol else _types_by_symbol(bytecode)
         found = read_cubin(cubin, job.source).kernels
         table["kernels"] = [
-            _row(found[symbol], by_symbol.get(symbol), types.get(symbol)) for symbol in sorted(found)
+            _row(found[symbol], by_symbol.get(symbol), job.launch_abi, types.get(symbol))
+            for symbol in sorted(found)
         ]
     _name(table["kernels"])
     return table
@@ -59,20 +60,24 @@ def of_cubin(data: bytes, name: str) -> dict[str, Any]:
     cubin = read_cubin(data, name)
     abis = {kernel.launch_abi for kernel in cubin.kernels.values()}
     is_tile = abis == {"tile"} or (cubin.host is not None)
+    launch_abi = "tile" if is_tile else "simt"
     table = {
         "version": VERSION,
         "arch": cubin.arch,
         "compiler": "nvidia" if is_tile else "unknown",
-        "launch_abi": "tile" if is_tile else "simt",
+        "launch_abi": launch_abi,
         "host_arch": cubin.host,
-        "kernels": [_row(cubin.kernels[symbol], None) for symbol in sorted(cubin.kernels)],
+        "kernels": [_row(cubin.kernels[symbol], None, launch_abi) for symbol in sorted(cubin.kernels)],
     }
     _name(table["kernels"])
     return table
 
 
 def _row(
-    kernel: Kernel | None, reported: dict[str, Any] | None, types: list[str] | None = None
+    kernel: Kernel | None,
+    reported: dict[str, Any] | None,
+    launch_abi: str,
+    types: list[str] | None = None,
 ) -> dict[str, Any]:
     known = reported or {}
     params: list[dict[str, Any]] = []
@@ -87,13 +92,15 @@ def _row(
                 {"type": known_type or type_of_bytes(param), "size": param.size, "offset": param.offset}
             )
     symbol = kernel.symbol if kernel is not None else known["symbol"]
-    block = (kernel.block if kernel is not None else None) or known.get("block") or (1, 1, 1)
+    threads = (kernel.block if kernel is not None else None) or known.get("block") or (1, 1, 1)
     cluster = (kernel.cluster if kernel is not None else None) or known.get("cluster") or (1, 1, 1)
     row = {
         "name": known.get("name") or symbol,
         "symbol": symbol,
         "params": params,
-        "block": list(block),
+        # What a launch names: a tile kernel is launched with one "thread" a block, however many run it.
+        "block": [1, 1, 1] if launch_abi == "tile" else list(threads),
+        "threads": list(threads),
         "cluster": list(cluster),
         "static_shared": kernel.static_shared if kernel is not None else known.get("static_shared", 0),
         "dynamic_shared": known.get("dynamic_shared", 0),

@@ -1,0 +1,552 @@
+"""The text of the generated header and source; everything that varies comes from a `header_verb.Unit`."""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tileiras.tools.build.header_verb import Entry, Unit
+
+_BYTES_PER_LINE = 32
+
+# Tile IR types with a C++ type of the same size and meaning; the others are passed as bits of their size.
+_SCALARS = {
+    "i8": "std::int8_t",
+    "i16": "std::int16_t",
+    "i32": "std::int32_t",
+    "i64": "std::int64_t",
+    "f32": "float",
+    "f64": "double",
+}
+_BITS = {1: "std::uint8_t", 2: "std::uint16_t", 4: "std::uint32_t", 8: "std::uint64_t"}
+
+_TYPES = """\
+/* CUDA's own header where there is one (TILEIRAS_NO_CUDA_H does without), else the few names needed. */
+#if !defined(CUDA_VERSION) && !defined(TILEIRAS_NO_CUDA_H) && defined(__has_include)
+#  if __has_include(<cuda.h>)
+#    include <cuda.h>
+#  endif
+#endif
+#if !defined(CUDA_VERSION) && !defined(TILEIRAS_CUDA_TYPES)
+#  define TILEIRAS_CUDA_TYPES
+typedef int CUresult;
+typedef int CUdevice;
+typedef struct CUstream_st *CUstream;
+typedef struct CUfunc_st *CUfunction;
+#endif
+#if (!defined(CUDA_VERSION) || CUDA_VERSION < 12000) && !defined(TILEIRAS_CUDA_LIBRARY_TYPES)
+#  define TILEIRAS_CUDA_LIBRARY_TYPES
+typedef struct CUlib_st *CUlibrary;
+typedef struct CUkern_st *CUkernel;
+#endif
+
+#ifndef TILEIRAS_KERNEL_TABLE
+#define TILEIRAS_KERNEL_TABLE
+/* How a kernel is launched on one architecture. */
+typedef struct tileirasVariant {
+  unsigned arch;             /* 90 */
+  unsigned is_virtual;       /* 1: compiled by the driver for arch and later, 0: an image for arch */
+  unsigned block[3];
+  unsigned cluster[3];
+  unsigned dynamic_shared;   /* bytes */
+} tileirasVariant;
+
+/* One kernel. block, cluster and dynamic_shared are those of variants[0]. */
+typedef struct tileirasKernel {
+  const char *name;
+  const char *symbol;
+  unsigned param_count;
+  const size_t *param_sizes;
+  const size_t *param_offsets;
+  const char *const *param_types;
+  unsigned block[3];
+  unsigned cluster[3];
+  unsigned dynamic_shared;
+  const char *archs;
+  const char *host_arch;
+  unsigned variant_count;
+  const tileirasVariant *variants;
+} tileirasKernel;
+
+/* Blocks in x, y, z. */
+typedef struct tileirasGrid {
+  unsigned x, y, z;
+} tileirasGrid;
+#endif
+"""
+
+_PROTOTYPES = """\
+/* The image, aligned to 64 bytes, its size, and a digest of its content. */
+extern const unsigned char @P@_image[];
+extern const size_t @P@_image_size;
+extern const char @P@_image_hash[];
+
+extern const unsigned @P@_kernel_count;
+extern const tileirasKernel @P@_kernels[];
+
+/* All functions may be called from any thread and return 0 (CUDA_SUCCESS) or the driver's error. The image is
+loaded by the first call that needs it, for all contexts; a launch uses the calling thread's current context.
+*/ CUresult @P@_load(CUlibrary *library);             /* library may be NULL */ CUresult @P@_get(unsigned
+index, CUkernel *kernel); CUresult @P@_get_by_name(const char *name, CUkernel *kernel); CUresult
+@P@_launch(unsigned index, tileirasGrid grid, CUstream stream, void **args); CUresult @P@_unload(void);
+/* no launch may be under way */
+"""
+
+_LOADER = r"""
+/* ---- the driver ---- */
+
+#define TILE_SUCCESS 0
+#define TILE_INVALID_VALUE 1
+#define TILE_NO_BINARY_FOR_GPU 209
+#define TILE_SYMBOL_NOT_FOUND 302
+#define TILE_DRIVER_NOT_FOUND 303
+#define TILE_NOT_FOUND 500
+#define TILE_COMPUTE_CAPABILITY_MAJOR 75
+#define TILE_COMPUTE_CAPABILITY_MINOR 76
+#define TILE_MAX_DYNAMIC_SHARED 8
+
+typedef int (*tile_init_fn)(unsigned);
+typedef int (*tile_load_fn)(CUlibrary *, const void *, void *, void **, unsigned, void *, void **, unsigned);
+typedef int (*tile_get_fn)(CUkernel *, CUlibrary, const char *);
+typedef int (*tile_unload_fn)(CUlibrary);
+typedef int (*tile_attribute_fn)(int, int, CUkernel, CUdevice);
+typedef int (*tile_device_fn)(CUdevice *);
+typedef int (*tile_query_fn)(int *, int, CUdevice);
+typedef int (*tile_launch_fn)(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                              unsigned, CUstream, void **, void **);
+
+static struct {
+  int ready;
+  tile_init_fn init;
+  tile_load_fn load;
+  tile_get_fn get;
+  tile_unload_fn unload;
+  tile_attribute_fn attribute;
+  tile_device_fn device;
+  tile_query_fn query;
+  tile_launch_fn launch;
+} driver;
+
+#ifdef TILEIRAS_LINK_CUDA
+
+#ifndef CUDA_VERSION
+#ifdef __cplusplus
+extern "C" {
+#endif
+extern int cuInit(unsigned);
+extern int cuLibraryLoadData(CUlibrary *, const void *, void *, void **, unsigned, void *, void **, unsigned);
+extern int cuLibraryGetKernel(CUkernel *, CUlibrary, const char *);
+extern int cuLibraryUnload(CUlibrary);
+extern int cuKernelSetAttribute(int, int, CUkernel, CUdevice);
+extern int cuCtxGetDevice(CUdevice *);
+extern int cuDeviceGetAttribute(int *, int, CUdevice);
+extern int cuLaunchKernel(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                          CUstream, void **, void **);
+#ifdef __cplusplus
+}
+#endif
+#endif
+
+/* cuda.h declares enums where the table above has int: both are passed alike, so the pointer is converted. */
+#define TILE_BIND(slot, name)                                  \
+  do {                                                         \
+    void (*function)(void) = (void (*)(void))name;             \
+    memcpy(&driver.slot, &function, sizeof driver.slot);       \
+  } while (0)
+
+static int open_driver(void) {
+  TILE_BIND(init, cuInit);
+  TILE_BIND(load, cuLibraryLoadData);
+  TILE_BIND(get, cuLibraryGetKernel);
+  TILE_BIND(unload, cuLibraryUnload);
+  TILE_BIND(attribute, cuKernelSetAttribute);
+  TILE_BIND(device, cuCtxGetDevice);
+  TILE_BIND(query, cuDeviceGetAttribute);
+  TILE_BIND(launch, cuLaunchKernel);
+  return TILE_SUCCESS;
+}
+
+#else
+
+#ifdef _WIN32
+#define WIN32_LEAN_AND_MEAN
+#include <windows.h>
+typedef HMODULE tile_module;
+static tile_module open_module(void) { return LoadLibraryA("nvcuda.dll"); }
+static int find_symbol(tile_module module, const char *name, void *slot) {
+  FARPROC found = GetProcAddress(module, name);
+  memcpy(slot, &found, sizeof found);
+  return found ? TILE_SUCCESS : TILE_SYMBOL_NOT_FOUND;
+}
+#else
+#include <dlfcn.h>
+typedef void *tile_module;
+static tile_module open_module(void) {
+  tile_module module = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  return module ? module : dlopen("libcuda.so", RTLD_NOW | RTLD_LOCAL);
+}
+static int find_symbol(tile_module module, const char *name, void *slot) {
+  void *found = dlsym(module, name);
+  memcpy(slot, &found, sizeof found);
+  return found ? TILE_SUCCESS : TILE_SYMBOL_NOT_FOUND;
+}
+#endif
+
+/* The driver stays open: other users of this process share it, and it may not be unloaded safely. */
+static int open_driver(void) {
+  int status = TILE_SUCCESS;
+  tile_module module = open_module();
+  if (!module) return TILE_DRIVER_NOT_FOUND;
+  if (!status) status = find_symbol(module, "cuInit", &driver.init);
+  if (!status) status = find_symbol(module, "cuLibraryLoadData", &driver.load);
+  if (!status) status = find_symbol(module, "cuLibraryGetKernel", &driver.get);
+  if (!status) status = find_symbol(module, "cuLibraryUnload", &driver.unload);
+  if (!status) status = find_symbol(module, "cuKernelSetAttribute", &driver.attribute);
+  if (!status) status = find_symbol(module, "cuCtxGetDevice", &driver.device);
+  if (!status) status = find_symbol(module, "cuDeviceGetAttribute", &driver.query);
+  if (!status) status = find_symbol(module, "cuLaunchKernel", &driver.launch);
+  return status;
+}
+
+#endif
+
+/* ---- one lock for everything below that is written ---- */
+
+#ifdef _MSC_VER
+#include <intrin.h>
+static volatile long lock_word;
+static void lock(void) {
+  while (_InterlockedExchange(&lock_word, 1)) {
+  }
+}
+static void unlock(void) { _InterlockedExchange(&lock_word, 0); }
+#else
+#include <sched.h>
+static int lock_word;
+static void lock(void) {
+  while (__atomic_exchange_n(&lock_word, 1, __ATOMIC_ACQUIRE)) sched_yield();
+}
+static void unlock(void) { __atomic_store_n(&lock_word, 0, __ATOMIC_RELEASE); }
+#endif
+
+static CUlibrary loaded;
+static CUkernel found[TILE_COUNT + 1];
+static unsigned long long raised[TILE_COUNT + 1]; /* bit d: device d was told the dynamic size */
+
+static int load_locked(void) {
+  int status = TILE_SUCCESS;
+  if (loaded) return TILE_SUCCESS;
+  if (!driver.ready) {
+    status = open_driver();
+    if (!status) status = driver.init(0);
+    if (status) return status;
+    driver.ready = 1;
+  }
+  return driver.load(&loaded, @P@_image, NULL, NULL, 0, NULL, NULL, 0);
+}
+
+static int get_locked(unsigned index, CUkernel *kernel) {
+  int status = load_locked();
+  if (status) {
+    loaded = NULL;
+    return status;
+  }
+  if (!found[index]) {
+    status = driver.get(&found[index], loaded, @P@_kernels[index].symbol);
+    if (status) {
+      found[index] = NULL;
+      return status;
+    }
+  }
+  *kernel = found[index];
+  return TILE_SUCCESS;
+}
+
+/* The variant the driver chooses on this device: its own image, else the highest image of the same major,
+   else the highest that it can compile. */
+static const tileirasVariant *variant_for(const tileirasKernel *kernel, unsigned arch) {
+  const tileirasVariant *best = NULL;
+  unsigned i;
+  for (i = 0; i < kernel->variant_count; ++i) {
+    const tileirasVariant *candidate = &kernel->variants[i];
+    if (candidate->arch > arch) continue;
+    if (!candidate->is_virtual && candidate->arch / 10 != arch / 10) continue;
+    if (best && !best->is_virtual && candidate->is_virtual) continue;
+    if (!best || candidate->is_virtual < best->is_virtual || candidate->arch > best->arch) best = candidate;
+  }
+  return best;
+}
+
+CUresult @P@_load(CUlibrary *library) {
+  int status;
+  lock();
+  status = load_locked();
+  if (status) loaded = NULL;
+  if (!status && library) *library = loaded;
+  unlock();
+  return (CUresult)status;
+}
+
+CUresult @P@_get(unsigned index, CUkernel *kernel) {
+  int status;
+  if (index >= TILE_COUNT || !kernel) return (CUresult)TILE_INVALID_VALUE;
+  lock();
+  status = get_locked(index, kernel);
+  unlock();
+  return (CUresult)status;
+}
+
+CUresult @P@_get_by_name(const char *name, CUkernel *kernel) {
+  unsigned i;
+  if (!name || !kernel) return (CUresult)TILE_INVALID_VALUE;
+  for (i = 0; i < TILE_COUNT; ++i) {
+    if (!strcmp(name, @P@_kernels[i].symbol) || !strcmp(name, @P@_kernels[i].name)) return @P@_get(i, kernel);
+  }
+  return (CUresult)TILE_NOT_FOUND;
+}
+
+CUresult @P@_launch(unsigned index, tileirasGrid grid, CUstream stream, void **args) {
+  const tileirasKernel *row;
+  const tileirasVariant *how;
+  CUkernel kernel;
+  CUfunction function;
+  CUdevice device = 0;
+  int status, major = 0, minor = 0;
+  if (index >= TILE_COUNT) return (CUresult)TILE_INVALID_VALUE;
+  row = &@P@_kernels[index];
+  status = (int)@P@_get(index, &kernel);
+  if (!status) status = driver.device(&device);
+  if (!status) status = driver.query(&major, TILE_COMPUTE_CAPABILITY_MAJOR, device);
+  if (!status) status = driver.query(&minor, TILE_COMPUTE_CAPABILITY_MINOR, device);
+  if (status) return (CUresult)status;
+  how = variant_for(row, (unsigned)(major * 10 + minor));
+  if (!how) return (CUresult)TILE_NO_BINARY_FOR_GPU;
+  if (how->dynamic_shared > 48 * 1024) {
+    unsigned long long bit = device >= 0 && device < 64 ? 1ULL << device : 0;
+    int known;
+    lock();
+    known = bit && (raised[index] & bit);
+    if (!known) {
+      status = driver.attribute(TILE_MAX_DYNAMIC_SHARED, (int)how->dynamic_shared, kernel, device);
+      if (!status) raised[index] |= bit;
+    }
+    unlock();
+    if (status) return (CUresult)status;
+  }
+  memcpy(&function, &kernel, sizeof function); /* a CUkernel may stand for a CUfunction in a launch */
+  return (CUresult)driver.launch(function, grid.x, grid.y, grid.z, how->block[0], how->block[1],
+                                 how->block[2], how->dynamic_shared, stream, args, NULL);
+}
+
+CUresult @P@_unload(void) {
+  int status = TILE_SUCCESS;
+  lock();
+  if (loaded) status = driver.unload(loaded);
+  loaded = NULL;
+  memset(found, 0, sizeof found);
+  memset(raised, 0, sizeof raised);
+  unlock();
+  return (CUresult)status;
+}
+"""
+
+
+def header(unit: Unit) -> str:
+    """The header."""
+    prefix = unit.prefix
+    guard = f"{prefix.upper()}_TILE_H"
+    lines = [
+        "/* Generated by tileiras-build header. Do not edit. */",
+        f"#ifndef {guard}",
+        f"#define {guard}",
+        "",
+        "#include <stddef.h>",
+        "",
+        _TYPES,
+        "#ifdef __cplusplus",
+        'extern "C" {',
+        "#endif",
+        "",
+        _PROTOTYPES.replace("@P@", prefix),
+    ]
+    if unit.entries:
+        lines.append("/* Index of each kernel, for get and launch. */")
+        lines.append("enum {")
+        for index, name in enumerate(identifiers(unit)):
+            lines.append(f"  {prefix}_{name} = {index},")
+        lines[-1] = lines[-1].rstrip(",")
+        lines += ["};", ""]
+    lines += ["#ifdef __cplusplus", '}  /* extern "C" */', "", "#include <cstdint>", ""]
+    lines += _typed(unit)
+    lines += ["#endif", "", f"#endif  /* {guard} */", ""]
+    return "\n".join(lines)
+
+
+def identifiers(unit: Unit) -> list[str]:
+    """A C identifier for each kernel, all different."""
+    taken = {"image", "image_size", "image_hash", "kernel_count", "kernels", "load", "get", "get_by_name"}
+    taken |= {"launch", "unload", "TILE_H"}
+    found = []
+    for entry in unit.entries:
+        name = "".join(
+            char if char.isascii() and (char.isalnum() or char == "_") else "_" for char in entry.name
+        )
+        if name[:1].isdigit():
+            name = "_" + name
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        found.append(name)
+    return found
+
+
+def _typed(unit: Unit) -> list[str]:
+    """A C++ function per kernel whose parameters are all of a known size."""
+    opening = [f"namespace {part} {{" for part in unit.namespace.split("::")]
+    lines = [*opening, ""]
+    for index, (entry, name) in enumerate(zip(unit.entries, identifiers(unit))):
+        types = [cxx_type(param["type"], param["size"]) for param in entry.params]
+        if None in types:
+            lines += [f"/* {entry.name}: a parameter has no C++ type; use {unit.prefix}_launch. */", ""]
+            continue
+        words = [f"{kind} a{i}" for i, kind in enumerate(types)]
+        signature = ", ".join(["tileirasGrid grid", "CUstream stream", *words])
+        lines.append(f"/* {entry.name}({', '.join(param['type'] for param in entry.params)}) */")
+        lines.append(f"inline CUresult launch_{name}({signature}) {{")
+        if words:
+            pointers = ", ".join(f"&a{i}" for i in range(len(words)))
+            lines.append(f"  void *args[] = {{{pointers}}};")
+            lines.append(f"  return {unit.prefix}_launch({index}, grid, stream, args);")
+        else:
+            lines.append(f"  return {unit.prefix}_launch({index}, grid, stream, nullptr);")
+        lines += ["}", ""]
+    lines += [f"}}  // namespace {part}" for part in reversed(unit.namespace.split("::"))]
+    return [*lines, ""]
+
+
+def cxx_type(kind: str, size: int) -> str | None:
+    """ "float *" for "ptr<f32>", "std::int32_t" for "i32", bits of the right size for the rest; None for
+    aggregates."""
+    if kind.startswith("ptr"):
+        pointee = kind[4:-1] if kind.startswith("ptr<") else ""
+        return f"{_SCALARS.get(pointee, 'void')} *"
+    return _SCALARS.get(kind) or _BITS.get(size)
+
+
+def source(unit: Unit, image: bytes, include: str, embed: str, image_path: str) -> str:
+    """The source, the same text for C and C++."""
+    from tileiras.toolchain.locate import digest_bytes
+
+    prefix = unit.prefix
+    lines = [
+        "/* Generated by tileiras-build header. Do not edit. */",
+        f'#include "{include}"',
+        "",
+        "#include <string.h>",
+        "",
+        f"#define TILE_COUNT {len(unit.entries)}u",
+        "",
+        "#ifdef __cplusplus",
+        'extern "C" {',
+        "#endif",
+        "",
+    ]
+    if embed == "none":
+        lines += ["/* The image comes from an object of `tileiras-build object`. */", ""]
+    else:
+        lines += _image(prefix, image, embed, image_path)
+        lines += [
+            f"const size_t {prefix}_image_size = {len(image)}u;",
+            f'const char {prefix}_image_hash[] = "{digest_bytes(image)}";',
+            "",
+        ]
+    lines += _rows(unit)
+    lines += ["#ifdef __cplusplus", '}  /* extern "C" */', "#endif", ""]
+    text = "\n".join(lines)
+    if not unit.entries:
+        # Comparing an unsigned index with a count of 0 is "always false" to -Wextra.
+        text = text.replace(
+            "#define TILE_COUNT 0u", "#define TILE_COUNT tile_count\nstatic const unsigned tile_count = 0;"
+        )
+        loader = _LOADER.replace("TILE_COUNT + 1", "1")
+    else:
+        loader = _LOADER
+    return text + loader.replace("@P@", prefix)
+
+
+def _image(prefix: str, image: bytes, embed: str, image_path: str) -> list[str]:
+    if embed == "incbin":
+        path = image_path.replace(os.sep, "/").replace("\\", "\\\\").replace('"', '\\"')
+        return [
+            "#if !defined(__GNUC__) || defined(_WIN32) || defined(__APPLE__)",
+            '#error "--embed incbin needs a GNU or Clang compiler for ELF; use --embed array"',
+            "#endif",
+            f"#ifndef {prefix.upper()}_IMAGE_FILE",
+            f'#define {prefix.upper()}_IMAGE_FILE "{path}"',
+            "#endif",
+            '__asm__(".pushsection .rodata\\n.balign 64\\n"',
+            f'        ".globl {prefix}_image\\n.type {prefix}_image, %object\\n"',
+            f'        "{prefix}_image:\\n.incbin \\"" {prefix.upper()}_IMAGE_FILE "\\"\\n"',
+            f'        ".size {prefix}_image, . - {prefix}_image\\n.byte 0\\n.popsection\\n");',
+            "",
+        ]
+    rows = []
+    for at in range(0, len(image), _BYTES_PER_LINE):
+        rows.append("  " + ",".join(map(str, image[at : at + _BYTES_PER_LINE])) + ",")
+    return [
+        "#ifdef _MSC_VER",
+        "__declspec(align(64))",
+        "#else",
+        "__attribute__((aligned(64)))",
+        "#endif",
+        f"const unsigned char {prefix}_image[{max(1, len(image))}] = {{",
+        *(rows or ["  0"]),
+        "};",
+        "",
+    ]
+
+
+def _rows(unit: Unit) -> list[str]:
+    lines: list[str] = []
+    table: list[str] = []
+    for index, entry in enumerate(unit.entries):
+        if entry.params:
+            sizes = ", ".join(str(param["size"]) for param in entry.params)
+            offsets = ", ".join(str(param["offset"]) for param in entry.params)
+            types = ", ".join(_quote(param["type"]) for param in entry.params)
+            lines.append(f"static const size_t sizes_{index}[] = {{{sizes}}};")
+            lines.append(f"static const size_t offsets_{index}[] = {{{offsets}}};")
+            lines.append(f"static const char *const types_{index}[] = {{{types}}};")
+        lines.append(f"static const tileirasVariant variants_{index}[] = {{")
+        for variant in entry.variants:
+            shapes = f"{_triple(variant.block)}, {_triple(variant.cluster)}"
+            kind = int(variant.virtual)
+            lines.append(f"  {{{variant.number}, {kind}, {shapes}, {variant.dynamic_shared}}},")
+        lines += ["};", ""]
+        table += _table_row(index, entry, unit.host_arch)
+    lines.append(f"const unsigned {unit.prefix}_kernel_count = {len(unit.entries)};")
+    lines.append(f"const tileirasKernel {unit.prefix}_kernels[] = {{")
+    lines += table
+    if not unit.entries:
+        zero = "{0, 0, 0}"
+        lines.append(f"  {{NULL, NULL, 0, NULL, NULL, NULL, {zero}, {zero}, 0, NULL, NULL, 0, NULL}}")
+    return [*lines, "};", ""]
+
+
+def _table_row(index: int, entry: Entry, host_arch: str) -> list[str]:
+    first = entry.variants[0]
+    arrays = f"sizes_{index}, offsets_{index}, types_{index}" if entry.params else "NULL, NULL, NULL"
+    return [
+        f"  {{{_quote(entry.name)}, {_quote(entry.symbol)}, {len(entry.params)}, {arrays},",
+        f"   {_triple(first.block)}, {_triple(first.cluster)}, {first.dynamic_shared},",
+        f"   {_quote(entry.archs)}, {_quote(host_arch)}, {len(entry.variants)}, variants_{index}}},",
+    ]
+
+
+def _triple(shape: tuple[int, ...]) -> str:
+    return "{" + ", ".join(map(str, shape)) + "}"
+
+
+def _quote(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

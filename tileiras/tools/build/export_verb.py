@@ -1,0 +1,291 @@
+"""``tileiras-build export``: cuTile Python source to bytecode, through the cuda-tile that is installed.
+
+Runs in the interpreter that has cuda-tile (this one, or --python), loads the file by path, and calls
+cuda.tile.compilation.export_kernel.  The depfile names the file and every module of the user's that it
+imported, so an edit of a helper rebuilds the kernel.  A JSON matrix exports one kernel for many signatures in
+one run.
+
+A signature is Python, evaluated with the names of cuda.tile.compilation, ``ct`` and the dtypes, or the short
+form ``a f32[2]`` per parameter: ``f32[2]`` an array of rank 2, ``f32[2]:16`` one whose address and strides
+are divisible by 16, ``i32`` a scalar, ``=128`` a constant.
+"""
+
+from __future__ import annotations
+
+import os
+
+from tileiras.tools.build.arguments import MANY, ONE, SWITCH, Arguments, Flag, UsageError
+from tileiras.tools.build.command import Failed, read_input, say
+from tileiras.tools.build.outputs import Outputs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+SYNOPSIS = "KERNEL.py --entry F --signature S -o OUT.tilebc"
+FLAGS = (
+    Flag("-o", ONE, "the bytecode", "FILE"),
+    Flag("--entry", ONE, "the kernel function in the file", "NAME"),
+    Flag("--signature", MANY, "its parameters: 'f32[1],f32[1],=128'; several give several kernels", "S"),
+    Flag("--symbol", MANY, "the symbol of each signature's kernel; default cuTile's own", "NAME"),
+    Flag("--matrix", ONE, "JSON: values by name, and signature and symbol that use them as {name}", "FILE"),
+    Flag("--arch", ONE, "GPU the kernel is for; needed below bytecode 13.3", "ARCH"),
+    Flag("--bytecode-version", ONE, "version to write", "V"),
+    Flag("--index-type", ONE, "type of extents and strides", choices=("i32", "i64"), default="i32"),
+    Flag("--calling-convention", ONE, "cuTile's calling convention", "NAME", default="cutile_python_v1"),
+    Flag("--path", MANY, "a folder to import from, before the file's own", "DIR"),
+    Flag("--python", ONE, "the interpreter that has cuda-tile; default this one", "EXE"),
+    Flag("--depfile", ONE, "what the output was made from, in Make's form", "FILE"),
+    Flag("--depfile-target", ONE, "the target in the depfile", "NAME"),
+    Flag("--verbose", SWITCH, "say which kernels are exported"),
+)
+
+_DTYPES = {
+    "bf16": "bfloat16",
+    "e4m3": "float8_e4m3fn",
+    "e5m2": "float8_e5m2",
+    "i1": "bool_",
+    "tf32": "tfloat32",
+}
+
+
+def run(arguments: Arguments, outputs: Outputs) -> None:
+    """The verb."""
+    outputs.declare(arguments.o)
+    outputs.declare(arguments.depfile)
+    if len(arguments.inputs) != 1 or not arguments.o or not arguments.entry:
+        raise UsageError("one Python file, --entry and -o are needed")
+    if bool(arguments.signature) == bool(arguments.matrix):
+        raise UsageError("either --signature or --matrix is needed")
+    if arguments.symbol and len(arguments.symbol) != len(arguments.signature):
+        raise UsageError("as many --symbol as --signature are needed")
+    if arguments.python:
+        _run_elsewhere(arguments, outputs)
+        return
+    source = os.path.abspath(arguments.inputs[0])
+    requests = _matrix(arguments.matrix) if arguments.matrix else _given(arguments)
+    data, modules = _export(arguments, source, requests)
+    outputs.put(arguments.o, data)
+    if arguments.depfile:
+        from tileiras.tools.build.depfile import write_depfile
+
+        prerequisites = [source, *modules, *([arguments.matrix] if arguments.matrix else [])]
+        text = write_depfile(arguments.depfile_target or arguments.o, prerequisites)
+        outputs.put(arguments.depfile, text.encode("utf-8", "surrogateescape"))
+    outputs.commit()
+
+
+def _run_elsewhere(arguments: Arguments, outputs: Outputs) -> None:
+    """The same in another interpreter, which gets this package by path and keeps its own cuda-tile."""
+    import sys
+
+    from tileiras.toolchain.run import run
+
+    words: list[str] = []
+    skip = False
+    for word in arguments.words:
+        if skip or word.startswith("--python="):
+            skip = False
+            continue
+        if word == "--python":
+            skip = True
+            continue
+        words.append(word)
+    package_root = os.path.dirname(
+        os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    )
+    code = (
+        "import sys; sys.path.append(sys.argv.pop(1)); from tileiras.tools.build import main; "
+        "sys.exit(main(['export', *sys.argv[1:]]))"
+    )
+    env = dict(os.environ)
+    done = run([os.path.abspath(arguments.python), "-c", code, package_root, *words], env=env)
+    sys.stdout.write(done.stdout.decode("utf-8", "replace"))
+    sys.stderr.write(done.stderr.decode("utf-8", "replace"))
+    if done.error or done.signal:
+        raise Failed(done.status, f"{arguments.python}: {done.how()}")
+    if done.status != 0:
+        raise Failed(done.status)
+
+
+class _Request:
+    """One kernel to export."""
+
+    def __init__(self, signature: str, symbol: str | None) -> None:
+        self.signature = signature
+        self.symbol = symbol
+
+
+def _given(arguments: Arguments) -> list[_Request]:
+    symbols = arguments.symbol or [None] * len(arguments.signature)
+    return [_Request(signature, symbol) for signature, symbol in zip(arguments.signature, symbols)]
+
+
+def _matrix(path: str) -> list[_Request]:
+    """The product of the matrix's values, in the order written."""
+    import itertools
+    import json
+
+    try:
+        matrix = json.loads(read_input(path))
+        names = list(matrix["values"])
+        choices = [matrix["values"][name] for name in names]
+        skipped = matrix.get("exclude", [])
+        unknown = set(matrix) - {"values", "signature", "symbol", "exclude"}
+    except (ValueError, KeyError, TypeError) as error:
+        raise Failed(1, f"'{path}' is no matrix: {error!r}") from error
+    if unknown:
+        raise Failed(1, f"'{path}': unknown key '{sorted(unknown)[0]}'")
+    requests = []
+    for values in itertools.product(*choices):
+        facts = dict(zip(names, values))
+        if any(all(facts.get(key) == value for key, value in row.items()) for row in skipped):
+            continue
+        try:
+            symbol = matrix["symbol"].format(**facts) if "symbol" in matrix else None
+            requests.append(_Request(matrix["signature"].format(**facts), symbol))
+        except (KeyError, IndexError) as error:
+            raise Failed(1, f"'{path}': no value for {error}") from error
+    if not requests:
+        raise Failed(1, f"'{path}' selects no kernel")
+    return requests
+
+
+def _export(arguments: Arguments, source: str, requests: list[_Request]) -> tuple[bytes, list[str]]:
+    """(bytecode, files of the user's modules that were imported)."""
+    import importlib.util
+    import io
+    import sys
+
+    try:
+        import cuda.tile as ct
+        from cuda.tile import compilation
+    except ImportError as error:
+        raise Failed(
+            2,
+            f"cuda-tile is not importable in {sys.executable} ({error}); install it, or name another by --python",
+        ) from error
+    read_input(source)
+    sys.path[:0] = [*map(os.path.abspath, arguments.path), os.path.dirname(source)]
+    before = set(sys.modules)
+    name = os.path.splitext(os.path.basename(source))[0]
+    spec = importlib.util.spec_from_file_location(name, source)
+    if spec is None or spec.loader is None:
+        raise Failed(1, f"'{source}' is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise Failed(1, f"'{source}' cannot be imported: {_in_short(error)}") from error
+    kernel = getattr(module, arguments.entry, None)
+    if kernel is None:
+        raise Failed(1, f"'{source}' has no '{arguments.entry}'")
+    convention = getattr(compilation.CallingConvention, arguments.calling_convention, None)
+    if convention is None:
+        raise Failed(2, f"this cuda-tile has no calling convention '{arguments.calling_convention}'")
+    signatures = []
+    for request in requests:
+        parameters = _parameters(request.signature, ct, compilation, arguments.index_type)
+        signatures.append(compilation.KernelSignature(parameters, convention(), symbol=request.symbol))
+        if arguments.verbose:
+            say(f"{arguments.entry}({request.signature}) -> {request.symbol or 'symbol of cuTile'}")
+    out = io.BytesIO()
+    gpu = None
+    if arguments.arch:
+        from tileiras.toolchain.arch import parse_arch
+
+        gpu = parse_arch(arguments.arch).gpu_name
+    try:
+        compilation.export_kernel(
+            kernel,
+            signatures,
+            out,
+            gpu_code=gpu,
+            output_format="tileir_bytecode",
+            bytecode_version=arguments.bytecode_version,
+        )
+    except Exception as error:
+        raise Failed(5, f"cuda-tile could not export '{arguments.entry}': {_in_short(error)}") from error
+    return out.getvalue(), _imported(set(sys.modules) - before)
+
+
+def _in_short(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _imported(names: set[str]) -> list[str]:
+    """Files of these modules that are the user's: not of the interpreter, not of an installed package."""
+    import sys
+    import sysconfig
+
+    installed = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    roots = tuple(os.path.realpath(path) + os.sep for path in [*filter(None, installed), package])
+    found = []
+    for name in sorted(names):
+        path = getattr(sys.modules.get(name), "__file__", None)
+        if path and os.path.isfile(path) and not os.path.realpath(path).startswith(roots):
+            found.append(os.path.abspath(path))
+    return found
+
+
+def _parameters(signature: str, ct: Any, compilation: Any, index_type: str) -> list[Any]:
+    """The constraints that a signature spells; see the top of this file."""
+    text = signature.strip()
+    if text.startswith("["):
+        names = {name: getattr(compilation, name) for name in dir(compilation) if not name.startswith("_")}
+        names |= {"ct": ct}
+        try:
+            return list(eval(text, {"__builtins__": {}}, names))
+        except Exception as error:
+            raise Failed(1, f"signature '{signature}': {_in_short(error)}") from error
+    return [
+        _parameter(word.strip(), signature, ct, compilation, index_type) for word in text.split(",") if word
+    ]
+
+
+def _parameter(word: str, signature: str, ct: Any, compilation: Any, index_type: str) -> Any:
+    if word.startswith("="):
+        import ast
+
+        try:
+            return ast.literal_eval(word[1:])
+        except (ValueError, SyntaxError) as error:
+            raise Failed(1, f"signature '{signature}': '{word}' is no constant") from error
+    body, colon, divisor = word.partition(":")
+    kind, bracket, rank = body.partition("[")
+    if not bracket:
+        return compilation.ScalarConstraint(_dtype(kind, signature, ct))
+    digits = rank.rstrip("]")
+    if not rank.endswith("]") or not digits.isdecimal() or (colon and not divisor.isdecimal()):
+        raise Failed(1, f"signature '{signature}': '{word}' is not of the form f32[2] or f32[2]:16")
+    ndim = int(digits)
+    facts: dict[str, Any] = {}
+    if colon:
+        by = int(divisor)
+        facts = {
+            "base_addr_divisible_by": by,
+            "shape_divisible_by": by,
+            "stride_divisible_by": [by] * (ndim - 1) + [1],
+            "stride_constant": [None] * (ndim - 1) + [1],
+        }
+    return compilation.ArrayConstraint(
+        _dtype(kind, signature, ct),
+        ndim,
+        index_dtype=_dtype(index_type, signature, ct),
+        stride_lower_bound_incl=0,
+        alias_groups=(),
+        may_alias_internally=False,
+        **facts,
+    )
+
+
+def _dtype(short: str, signature: str, ct: Any) -> Any:
+    long = _DTYPES.get(short)
+    if long is None and short[:1] in ("i", "u", "f") and short[1:].isdecimal():
+        long = {"i": "int", "u": "uint", "f": "float"}[short[0]] + short[1:]
+    found = getattr(ct, long or short, None)
+    if found is None:
+        raise Failed(1, f"signature '{signature}': cuda-tile has no type '{short}'")
+    return found

@@ -1,0 +1,167 @@
+"""``tileiras-build header``: C and C++ for one image: the bytes, a table of its kernels, a loader.
+
+The generated pair needs no CUDA header and no CUDA library to compile and link; the driver is opened at run
+time, or linked with -DTILEIRAS_LINK_CUDA.  Its text is a function of the image and the tables alone.  A file
+whose content would not change keeps its time stamp, so what includes the header is not rebuilt when only code
+changed.
+"""
+
+from __future__ import annotations
+
+from tileiras.tools.build.arguments import MANY, ONE, Arguments, Flag, UsageError
+from tileiras.tools.build.command import Failed, read_input
+from tileiras.tools.build.outputs import Outputs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+SYNOPSIS = "--prefix P --image FATBIN --json FILE... --header-out H --source-out C"
+FLAGS = (
+    Flag("--prefix", ONE, "first part of every C name", "P"),
+    Flag("--namespace", ONE, "C++ namespace of the typed launchers; default the prefix", "N"),
+    Flag("--language", ONE, "language of the source", choices=("C", "CXX"), default="C"),
+    Flag("--embed", ONE, "how the image gets in", choices=("array", "incbin", "none"), default="array"),
+    Flag("--image", ONE, "the container or cubin", "FILE"),
+    Flag("--json", MANY, "the kernel table of each architecture in it", "FILE"),
+    Flag("--header-out", ONE, "the header", "FILE"),
+    Flag("--source-out", ONE, "the source", "FILE"),
+    Flag("--include-as", ONE, "how the source includes the header; default its file name", "NAME"),
+)
+
+
+class Variant:
+    """One kernel on one architecture."""
+
+    def __init__(self, arch: str, row: dict[str, Any]) -> None:
+        self.virtual = arch.startswith("compute_")
+        self.label = arch.partition("_")[2]
+        self.number = int(self.label.rstrip("af"))
+        self.block = tuple(row["block"])
+        self.cluster = tuple(row["cluster"])
+        self.dynamic_shared = int(row["dynamic_shared"])
+
+    def launch(self) -> tuple[object, ...]:
+        """What a launch must name."""
+        return (self.block, self.dynamic_shared)
+
+
+class Entry:
+    """One kernel over all architectures of the image."""
+
+    def __init__(self, row: dict[str, Any]) -> None:
+        self.symbol: str = row["symbol"]
+        self.name: str = row["name"]
+        self.params: list[dict[str, Any]] = row["params"]
+        self.variants: list[Variant] = []
+
+    @property
+    def archs(self) -> str:
+        """ "sm_80 sm_90 compute_90"."""
+        return " ".join(f"{'compute' if v.virtual else 'sm'}_{v.label}" for v in self.variants)
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether every architecture is launched alike."""
+        return len({variant.launch() for variant in self.variants}) == 1
+
+
+class Unit:
+    """All that the generated pair is made from."""
+
+    def __init__(
+        self, prefix: str, namespace: str, entries: list[Entry], host_arch: str, launch_abi: str
+    ) -> None:
+        self.prefix = prefix
+        self.namespace = namespace
+        self.entries = entries
+        self.host_arch = host_arch
+        self.launch_abi = launch_abi
+
+
+def run(arguments: Arguments, outputs: Outputs) -> None:
+    """The verb."""
+    import os
+
+    from tileiras.tools.build import ctext
+
+    outputs.declare(arguments.header_out, keep_if_same=True)
+    outputs.declare(arguments.source_out, keep_if_same=True)
+    for name in ("prefix", "image", "header_out", "source_out"):
+        if not getattr(arguments, name):
+            raise UsageError(f"--{name.replace('_', '-')} is needed")
+    if arguments.inputs:
+        raise UsageError(f"unexpected '{arguments.inputs[0]}'")
+    prefix, namespace = arguments.prefix, arguments.namespace or arguments.prefix
+    if not _is_identifier(prefix):
+        raise UsageError(f"--prefix: '{prefix}' is no C identifier")
+    if not all(_is_identifier(part) for part in namespace.split("::")):
+        raise UsageError(f"--namespace: '{namespace}' is no C++ namespace")
+    image = read_input(arguments.image)
+    unit = gather(prefix, namespace, arguments.json)
+    include = arguments.include_as or os.path.basename(arguments.header_out)
+    outputs.put(arguments.header_out, ctext.header(unit).encode())
+    source = ctext.source(unit, image, include, arguments.embed, arguments.image)
+    outputs.put(arguments.source_out, source.encode())
+    outputs.commit()
+
+
+def _is_identifier(text: str) -> bool:
+    return text.isascii() and text.isidentifier()
+
+
+def gather(prefix: str, namespace: str, paths: list[str]) -> Unit:
+    """The tables as one. Errors: Failed(1) where two architectures disagree about a kernel."""
+    import json
+
+    by_symbol: dict[str, Entry] = {}
+    hosts: dict[str, None] = {}
+    abis: dict[str, None] = {}
+    tables: list[dict[str, Any]] = []
+    for path in paths:
+        try:
+            table = json.loads(read_input(path))
+        except ValueError as error:
+            raise Failed(1, f"'{path}' is no kernel table: {error}") from error
+        tables += table.get("images", [table])
+    if not tables:
+        raise UsageError("no kernel table given (--json)")
+    for table in tables:
+        if table.get("version") != 1 or "kernels" not in table:
+            raise Failed(
+                1, "a kernel table is of an unknown version; write it again with this tileiras-build"
+            )
+        hosts[table.get("host_arch") or ""] = None
+        abis[table["launch_abi"]] = None
+        for row in table["kernels"]:
+            entry = by_symbol.setdefault(row["symbol"], Entry(row))
+            if _layout(entry.params) != _layout(row["params"]):
+                raise Failed(1, f"kernel '{row['symbol']}' has other parameters for {table['arch']}")
+            if any(_types(entry.params)[i] != kind for i, kind in enumerate(_types(row["params"]))):
+                # One compiler knew the types, the other the sizes: keep the better knowledge.
+                entry.params = max(entry.params, row["params"], key=_knowledge)
+            variant = Variant(table["arch"], row)
+            if any((v.virtual, v.label) == (variant.virtual, variant.label) for v in entry.variants):
+                raise Failed(1, f"two tables describe kernel '{row['symbol']}' for {table['arch']}")
+            entry.variants.append(variant)
+    if len(abis) > 1:
+        raise Failed(1, "images of different launch ABIs (tile, simt) cannot share one loader")
+    entries = [by_symbol[symbol] for symbol in sorted(by_symbol)]
+    names = [entry.name for entry in entries]
+    for entry in entries:
+        entry.variants.sort(key=lambda variant: (variant.virtual, variant.number, variant.label))
+        if names.count(entry.name) > 1:
+            entry.name = entry.symbol
+    return Unit(prefix, namespace, entries, " ".join(filter(None, hosts)), next(iter(abis)))
+
+
+def _layout(params: list[dict[str, Any]]) -> list[tuple[int, int]]:
+    return [(param["offset"], param["size"]) for param in params]
+
+
+def _types(params: list[dict[str, Any]]) -> list[str]:
+    return [param["type"] for param in params]
+
+
+def _knowledge(params: list[dict[str, Any]]) -> int:
+    return sum(not kind.startswith("b") and kind != "ptr" for kind in _types(params))

@@ -1,0 +1,336 @@
+"""``tileiras-config``: what was found on this machine, where, and why; the one answer every integration
+reads.
+
+``--json`` is the whole of it (keys documented in docs/build-command.md), without arguments it is text for
+people. Single facts for scripts: ``--cmake-dir``, ``--bazel-dir``, ``--include-dir``, ``--fingerprint``.
+``--toolkit-view DIR`` makes a directory that CMake's FindCUDAToolkit accepts out of a toolkit that came as
+wheels, ``--why-rebuilt FILE`` says which input, option or tool changed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from tileiras.toolchain.locate import Tool
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from tileiras.diag import Emitted
+
+BYTECODE_VERSIONS = ("13.1", "13.2", "13.3", "13.4", "13.5")
+
+USAGE = """\
+usage: tileiras-config [--toolkit-root DIR] [ACTION]
+
+  (no action)          what was found, as text
+  --json               the same as JSON
+  --fingerprint        a digest of compiler and tools; changes when any of them does
+  --cmake-dir          directory of TileirasConfig.cmake
+  --bazel-dir          directory of the Bazel rules
+  --include-dir        directory of tileiras.h
+  --toolkit-view DIR   make DIR look like an installed toolkit (for CMake's FindCUDAToolkit)
+  --why-rebuilt FILE   why FILE was last rebuilt, and what would rebuild it now
+  --version            version of tileiras
+  --toolkit-root DIR   the toolkit to look in, instead of searching"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command; returns the exit code."""
+    from tileiras.diag import CompileError
+
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        root, action, operand = _parse(words)
+    except ValueError as error:
+        sys.stderr.write(f"tileiras-config: error: {error}\n{USAGE}\n")
+        return 1
+    try:
+        return _act(root, action, operand)
+    except CompileError as error:
+        for emitted in error.diagnostics:
+            sys.stderr.write(emitted.render() + "\n")
+        return error.exit_code
+    except OSError as error:
+        sys.stderr.write(f"error: {error.strerror or error}: '{error.filename}'\n")
+        return 2
+
+
+def _parse(words: list[str]) -> tuple[str | None, str, str]:
+    root: str | None = None
+    action, operand = "", ""
+    with_operand = ("--toolkit-root", "--toolkit-view", "--why-rebuilt")
+    plain = (
+        "--json",
+        "--fingerprint",
+        "--cmake-dir",
+        "--bazel-dir",
+        "--include-dir",
+        "--version",
+        "--help",
+        "-h",
+    )
+    at = 0
+    while at < len(words):
+        name, equals, value = words[at].partition("=")
+        at += 1
+        if name in with_operand:
+            if not equals:
+                if at == len(words):
+                    raise ValueError(f"option '{name}' needs a value")
+                value = words[at]
+                at += 1
+            if name == "--toolkit-root":
+                root = value
+                continue
+        elif name not in plain or equals:
+            raise ValueError(f"unknown option '{words[at - 1]}'")
+        if action:
+            raise ValueError(f"'{action}' and '{name}' are two actions")
+        action, operand = name, value
+    return root, action, operand
+
+
+def _act(root: str | None, action: str, operand: str) -> int:
+    if action in ("--help", "-h"):
+        print(USAGE)
+    elif action == "--version":
+        from tileiras.version import __version__
+
+        print(__version__)
+    elif action == "--cmake-dir":
+        from tileiras.cmake_dir import cmake_dir
+
+        print(cmake_dir())
+    elif action == "--bazel-dir":
+        print(_package_folder("bazel", "defs.bzl"))
+    elif action == "--include-dir":
+        print(include_dir())
+    elif action == "--why-rebuilt":
+        from tileiras.tools.build.record import explain
+
+        for line in explain(operand):
+            print(f"{operand}: {line}")
+    elif action == "--toolkit-view":
+        print(make_toolkit_view(root, operand))
+    elif action == "--fingerprint":
+        print(describe(root)["fingerprint"])
+    elif action == "--json":
+        import json
+
+        answer = describe(root)
+        _complain(answer["problems"])
+        print(json.dumps(answer, indent=1))
+    else:
+        answer = describe(root)
+        print(_text(answer))
+        _complain(answer["problems"])
+    return 0
+
+
+def _complain(problems: list[str]) -> None:
+    for problem in problems:
+        sys.stderr.write(f"warning: {problem}\n")
+
+
+def describe(root: str | None = None) -> dict[str, Any]:
+    """The whole answer. Errors: CompileError(2) only where the toolkit that the user named is none."""
+    from tileiras.toolchain import cache, diags, locate
+    from tileiras.toolchain.catalog import BUILTIN_ARCHS, PTXAS_SINCE, TILE_ARCHS, TOOLS, ptx_isa_max
+    from tileiras.version import __version__
+
+    tools, disagreements = locate.find_set(root)
+    named = root or os.environ.get("TILEIRAS_TOOLKIT_ROOT")
+    if named and not tools:
+        how = "option --toolkit-root" if root else "environment variable TILEIRAS_TOOLKIT_ROOT"
+        raise diags.fail(2, diags.one(diags.ROOT_INVALID, path=named, how=how, tool="ptxas or other tool"))
+    problems = [_plain(emitted) for emitted in disagreements]
+    ptxas = tools.get("ptxas")
+    if ptxas is None:
+        problems.append(
+            "ptxas not found: PTX can be generated but no cubin; install it with: "
+            f"python -m pip install {TOOLS['ptxas'].wheel}   (or name a toolkit by TILEIRAS_TOOLKIT_ROOT)"
+        )
+    lacking: list[int] = []
+    if ptxas is not None and ptxas.release is not None:
+        lacking = [number for number in BUILTIN_ARCHS if PTXAS_SINCE[f"sm_{number}"] > ptxas.release]
+    anchor = ptxas or next(iter(tools.values()), None)
+    machine, system = locate.host()
+    where = cache.cache_directory()
+    return {
+        "version": __version__,
+        "compiler": {"kind": "builtin", "path": _package(), "version": __version__},
+        "host": {"arch": machine, "os": system},
+        "toolkit": {
+            "root": anchor.root if anchor else None,
+            "version": anchor.version if anchor else None,
+            "origin": anchor.how if anchor else None,
+        },
+        "tools": {name: _tool(tool) for name, tool in tools.items()},
+        "libnvvm": _libnvvm(anchor.root) if anchor else None,
+        "ptx_isa_max": ".".join(map(str, ptx_isa_max(ptxas.release))) if ptxas and ptxas.release else None,
+        "supported_architectures": [str(number) for number in BUILTIN_ARCHS if number not in lacking],
+        "architectures_needing_newer_ptxas": {
+            str(number): ".".join(map(str, PTXAS_SINCE[f"sm_{number}"])) for number in lacking
+        },
+        "nvidia_architectures": [str(number) for number in TILE_ARCHS] if "tileiras" in tools else [],
+        "bytecode_versions": list(BYTECODE_VERSIONS),
+        "fingerprint": fingerprint(tools),
+        "cache": {"directory": where, "limit_bytes": cache.size_limit(), "enabled": where is not None},
+        "searched": _searched(root),
+        "problems": problems,
+    }
+
+
+def _plain(emitted: Emitted) -> str:
+    return emitted.message
+
+
+def _tool(tool: Tool) -> dict[str, Any]:
+    return {
+        "path": tool.path,
+        "version": tool.version or None,
+        "version_from": tool.version_from,
+        "origin": tool.how,
+        "root": tool.root,
+    }
+
+
+def _searched(root: str | None) -> list[dict[str, Any]]:
+    """Every file that was looked for as ptxas and as nvcc, in order, whether it is there or not."""
+    from tileiras.toolchain.locate import candidates
+
+    rows = []
+    for name in ("ptxas", "nvcc", "tileiras"):
+        for path, how in candidates(name, root):
+            rows.append({"tool": name, "path": path, "origin": how, "found": os.path.isfile(path)})
+    return rows
+
+
+def _libnvvm(root: str) -> str | None:
+    for folder in ("nvvm/lib64", "nvvm/lib", "nvvm/bin"):
+        try:
+            names = sorted(os.listdir(os.path.join(root, folder)))
+        except OSError:
+            continue
+        for name in names:
+            if name.startswith(("libnvvm.so", "nvvm64")):
+                return os.path.join(root, folder, name)
+    return None
+
+
+def fingerprint(tools: dict[str, Tool]) -> str:
+    """A digest of the content of the compiler and of each tool that takes part in a build: no paths, no
+    times."""
+    from tileiras.toolchain.cache import content_digest
+    from tileiras.toolchain.locate import digest_file, digest_text
+
+    rows = [f"compiler {content_digest()}"]
+    for name in ("ptxas", "fatbinary", "tileiras", "nvcc"):
+        if name in tools:
+            rows.append(f"{name} {tools[name].version} {digest_file(tools[name].path)}")
+    return digest_text("\n".join(rows))
+
+
+def _package() -> str:
+    return os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def _package_folder(name: str, witness: str) -> str:
+    """`name` inside the package (a wheel) or beside it (a checkout)."""
+    package = _package()
+    for folder in (os.path.join(package, name), os.path.join(os.path.dirname(package), name)):
+        if os.path.exists(os.path.join(folder, witness)):
+            return folder
+    raise FileNotFoundError(2, "no such part of this installation", os.path.join(package, name))
+
+
+def include_dir() -> str:
+    """The directory of tileiras.h."""
+    package = _package()
+    for folder in ("include", "capi", "capi/include"):
+        if os.path.exists(os.path.join(package, folder, "tileiras.h")):
+            return os.path.join(package, folder)
+    raise FileNotFoundError(
+        2, "no such part of this installation", os.path.join(package, "include", "tileiras.h")
+    )
+
+
+def make_toolkit_view(root: str | None, view: str) -> str:
+    """`view`, a directory of links that has the shape CMake expects: unversioned libraries, lib64, targets.
+
+    NVIDIA's wheels have only libcudart.so.13 in lib, so FindCUDAToolkit rejects them; nothing is copied.
+    """
+    from tileiras.toolchain import locate
+    from tileiras.toolchain.cache import write_atomically
+
+    tool = locate.find_tool("nvcc", root) or locate.require("ptxas", root)
+    source = tool.root
+    view = os.path.abspath(view)
+    os.makedirs(os.path.join(view, "lib"), exist_ok=True)
+    for name in ("bin", "include", "nvvm"):
+        if os.path.isdir(os.path.join(source, name)):
+            _link(os.path.join(source, name), os.path.join(view, name))
+    for folder in ("lib64", "lib"):
+        libraries = os.path.join(source, folder)
+        if os.path.isdir(libraries):
+            break
+    else:
+        libraries = ""
+    for name in sorted(os.listdir(libraries)) if libraries else []:
+        path = os.path.join(libraries, name)
+        _link(path, os.path.join(view, "lib", name))
+        stem, mark, _ = name.partition(".so.")
+        if mark and not os.path.exists(os.path.join(libraries, stem + ".so")):
+            _link(path, os.path.join(view, "lib", stem + ".so"))
+    _link("lib", os.path.join(view, "lib64"))
+    if tool.version and not os.path.exists(os.path.join(source, "version.json")):
+        row = f'{{"cuda": {{"name": "CUDA SDK", "version": "{tool.version}"}}}}\n'
+        write_atomically(os.path.join(view, "version.json"), row.encode())
+    return view
+
+
+def _link(target: str, link: str) -> None:
+    """Makes or renews a symbolic link, without a moment in which it is missing."""
+    from tileiras.toolchain.cache import temporary_sibling
+
+    if os.path.islink(link) and os.readlink(link) == target:
+        return
+    temporary = temporary_sibling(link)
+    os.symlink(target, temporary)
+    os.replace(temporary, link)
+
+
+def _text(answer: dict[str, Any]) -> str:
+    rows = [
+        ("tileiras", f"{answer['version']} ({answer['compiler']['path']})"),
+        ("host", f"{answer['host']['arch']} {answer['host']['os']}"),
+    ]
+    toolkit = answer["toolkit"]
+    if toolkit["root"]:
+        rows.append(
+            (
+                "toolkit",
+                f"{toolkit['version'] or 'unknown release'} at {toolkit['root']} ({toolkit['origin']})",
+            )
+        )
+    for name, tool in answer["tools"].items():
+        rows.append((name, f"{tool['version'] or 'unknown release'}  {tool['path']}  ({tool['origin']})"))
+    rows.append(("architectures", " ".join(answer["supported_architectures"])))
+    for arch, needed in answer["architectures_needing_newer_ptxas"].items():
+        rows.append((f"  sm_{arch}", f"needs ptxas {needed}"))
+    rows.append(("bytecode", " ".join(answer["bytecode_versions"])))
+    cache = answer["cache"]
+    rows.append(
+        ("cache", f"{cache['directory']} ({cache['limit_bytes'] >> 20} MB)" if cache["enabled"] else "off")
+    )
+    rows.append(("fingerprint", answer["fingerprint"]))
+    width = max(len(left) for left, _ in rows)
+    return "\n".join(f"{left.ljust(width)}  {right}" for left, right in rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
