@@ -311,9 +311,13 @@ def build_tile_view(op: Op) -> Any:
 
 
 def space_of(vt: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """(dim_map, how far one tile index moves along each view dimension)."""
+    """(dim_map, how many elements one step of an index moves along each view dimension).
+
+    Indices of a gather_scatter_view count elements, in its dense dimensions too: the frontend passes element
+    offsets and NVIDIA's code uses them as they are (seen in its SASS).
+    """
     if isinstance(vt, GatherScatterView):
-        return tuple(range(len(vt.tile))), vt.tile
+        return tuple(range(len(vt.tile))), (1,) * len(vt.tile)
     return vt.dim_map, (vt.traversal if isinstance(vt, StridedView) else vt.tile)
 
 

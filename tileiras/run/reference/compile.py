@@ -367,7 +367,11 @@ def commutative(block: Block) -> bool:
 
 
 def compile_body(c: Compiler, op: Op) -> Callable[[Frame, list[Any], list[Any]], list[Any]]:
-    """combine(frame, elements, accumulators) -> results, for arrays of any one shape."""
+    """combine(frame, elements, accumulators) -> results, for arrays of any one shape.
+
+    Of each pair of block arguments the first is what came earlier along the dimension, the second what comes
+    later (so NVIDIA's code combines a scan whose body does not commute).
+    """
     block = op.regions[0].block
     args = c.slots_of(block.args)
     outer = c.targets
@@ -379,7 +383,7 @@ def compile_body(c: Compiler, op: Op) -> Callable[[Frame, list[Any], list[Any]],
 
         def combine(s: Frame, elements: list[Any], accumulators: list[Any]) -> list[Any]:
             for i, (x, acc) in enumerate(zip(elements, accumulators)):
-                s[args[2 * i]], s[args[2 * i + 1]] = x, acc
+                s[args[2 * i]], s[args[2 * i + 1]] = acc, x
             for step in steps:
                 step(s)
             shape = np.shape(elements[0])
@@ -405,7 +409,7 @@ def compile_body(c: Compiler, op: Op) -> Callable[[Frame, list[Any], list[Any]],
         out = [np.empty(shape, np.asarray(x).dtype) for x in elements]
         for place in np.ndindex(*shape):
             for i, (x, acc) in enumerate(zip(elements, accumulators)):
-                s[args[2 * i]], s[args[2 * i + 1]] = x[place], acc[place]
+                s[args[2 * i]], s[args[2 * i + 1]] = acc[place], x[place]
             run(s)
             for o, e in zip(out, ends):
                 o[place] = s[e].reshape(())[()] if np.ndim(s[e]) else s[e]
