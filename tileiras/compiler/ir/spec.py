@@ -120,3 +120,14 @@ class OpSpec:
 
     def __repr__(self) -> str:
         return self.full_name
+
+
+def derive(spec: OpSpec, dialect: str) -> OpSpec:
+    """The op of the same name in a later dialect: same fields; its types are that dialect's."""
+    out = OpSpec.__new__(OpSpec)
+    for slot in OpSpec.__slots__:
+        setattr(out, slot, getattr(spec, slot))
+    out.dialect = dialect
+    out.full_name = f"{dialect}.{spec.name}"
+    out.check = None
+    return out

@@ -1,0 +1,224 @@
+"""The assembly form of cuda_tile: a template per op, and function pairs where a template cannot say it.
+
+Printed text equals what NVIDIA's disassembler prints. The parser takes more: the long `!cuda_tile.` spelling,
+MLIR's generic form, and the spellings of the specification documents (`frontend.py`).
+"""
+
+from __future__ import annotations
+
+from tileiras.compiler.ir import types as T
+from tileiras.compiler.ir.asm import Dialect
+from tileiras.compiler.ir.floats import decode
+
+from . import forms, frontend, syntax
+from .ops import BY_NAME, ENUMS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tileiras.compiler.ir.core import Op, Region
+    from tileiras.compiler.ir.spec import OpSpec
+
+UNARY = " {%source} : {T result}"
+BINARY = " {%lhs}, {%rhs} : {T result}"
+ROUNDED = " {=rounding_mode rounding nearest_even}{?flush_to_zero| flush_to_zero} : {T result}"
+OVERFLOW = " {%lhs}, {%rhs}{!overflow} : {T result}"
+SIGNED = " {%lhs}, {%rhs} {@signedness} : {T result}"
+CAST = " {%source} : {T source} -> {T result}"
+EXIT = "{?operands| {%operands} : {T operands}}"
+ORDER = " {@memory_ordering_semantics}{?memory_scope| {@memory_scope}}"
+HINTS = "{?optimization_hints| optimization_hints = {!hints}}"
+MINMAX = " {%lhs}, {%rhs}{!minmax_flags} : {T result}"
+
+TEMPLATES: dict[str, str] = {
+    **dict.fromkeys(
+        ("absf", "absi", "ceil", "cos", "cosh", "floor", "log", "log2", "negf", "sin", "sinh", "tan"), UNARY
+    ),
+    **dict.fromkeys(("andi", "ori", "xori", "remf"), BINARY),
+    **dict.fromkeys(("addf", "subf", "mulf", "divf"), " {%lhs}, {%rhs}" + ROUNDED),
+    **dict.fromkeys(("addi", "subi", "muli", "shli"), OVERFLOW),
+    **dict.fromkeys(("maxi", "mini", "remi", "shri"), SIGNED),
+    **dict.fromkeys(
+        ("bitcast", "broadcast", "int_to_ptr", "ptr_to_int", "ptr_to_ptr", "reshape", "pack", "unpack"), CAST
+    ),
+    **dict.fromkeys(("return", "yield", "break", "continue"), EXIT),
+    **dict.fromkeys(("make_partition_view", "make_strided_view", "make_gather_scatter_view"), " {%tensor_view} : {T result}"),
+    **dict.fromkeys(("exp2", "rsqrt"), " {%source}{?flush_to_zero| flush_to_zero} : {T result}"),
+    **dict.fromkeys(("maxf", "minf"), MINMAX),
+    **dict.fromkeys(("gdc_launch_dependents_tko", "gdc_wait_tko"), "{?token| token = {%token}} -> {T result_token}"),
+    **dict.fromkeys(("get_index_space_shape", "get_tensor_shape"), " {%src} : {T src} -> {!one_type}"),
+    "get_num_tile_blocks": " : {T gridSize_x}",
+    "get_tile_block_id": " : {T blockId_x}",
+    "assert": " {%condition}, {@message} : {T condition}",
+    "assume": " {!predicate}, {%value} : {T value}",
+    "atomic_cas_tko": ORDER + " {%pointers}, {%cmp}, {%val}{?mask|, {%mask}}{?token| token={%token}}"
+    " : {T pointers}, {T val}{?mask|, {T mask}} -> {T result}, {T result_token}",
+    "atomic_rmw_tko": ORDER + " {%pointers}, {@mode}, {%arg}{?mask|, {%mask}}{?token| token={%token}}"
+    " : {T pointers}, {T arg}{?mask|, {T mask}} -> {T result}, {T result_token}",
+    "atomic_red_view_tko": ORDER + " {%view}[{%index}], {@mode}, {%value}{?token| token = {%token}}{!inbounds}"
+    " : {T value}, {T view}{!index_types} -> {T result_token}",
+    "cat": " {%lhs}, {%rhs} dim = {@dim} : {T lhs}, {T rhs} -> {T result}",
+    "cmpf": " {@comparison_predicate} {@comparison_ordering} {%lhs}, {%rhs} : {T lhs} -> {T result}",
+    "cmpi": " {@comparison_predicate} {%lhs}, {%rhs}, {@signedness} : {T lhs} -> {T result}",
+    "constant": " {!value} : {T result}",
+    "divi": " {%lhs}, {%rhs} {@signedness}{!divi_rounding} : {T result}",
+    "exp": " {%source} {=rounding_mode rounding full} : {T result}",
+    "tanh": " {%source} {=rounding_mode rounding full} : {T result}",
+    "exti": " {%from} {@signedness} : {T from} -> {T to}",
+    "extract": " {%source}[{%indices}] : {T source} -> {T result}",
+    "fma": " {%lhs}, {%rhs}, {%acc}" + ROUNDED,
+    "ftof": " {%from} {=rounding_mode rounding nearest_even} : {T from} -> {T to}",
+    "ftoi": " {%from} {@signedness} {=rounding_mode rounding nearest_int_to_zero}{?saturating| saturating} : {T from} -> {T to}",
+    "itof": " {%from} {@signedness} {=rounding_mode rounding nearest_even} : {T from} -> {T to}",
+    "get_global": " {@name} : {T result}",
+    "insert": " {%source}, {%destination}[{%indices}] : {T source}, {T destination}",
+    "iota": " : {T result}",
+    "join_tokens": " {%tokens} : {T result}",
+    "load_ptr_tko": ORDER + " {%source}{!load_extras}{?token| token={%token}}" + HINTS
+    + " : {T source}{?mask|, {T mask}}{?paddingValue|, {T paddingValue}} -> {T result}, {T result_token}",
+    "load_view_tko": ORDER + " {%view}[{%index}]{?token| token = {%token}}" + HINTS + "{!inbounds}"
+    " : {T view}{!index_types} -> {T tile}, {T result_token}",
+    "store_ptr_tko": ORDER + " {%destination}, {%value}{?mask|, {%mask}}{?token| token={%token}}" + HINTS
+    + " : {T destination}, {T value}{?mask|, {T mask}} -> {T result_token}",
+    "store_view_tko": ORDER + " {%tile}, {%view}[{%index}]{?token| token = {%token}}" + HINTS + "{!inbounds}"
+    " : {T tile}, {T view}{!index_types} -> {T result_token}",
+    "make_tensor_view": "{!tensor_view}",
+    "make_token": " : {T result}",
+    "memory_fence_alias_tko": " {%token}",
+    "mmaf": " {%lhs}, {%rhs}, {%acc}{?fast_acc| fast_acc} : {T lhs}, {T rhs}, {T acc}",
+    "mmai": " {%lhs}, {%rhs}, {%acc} {@signedness_lhs} {@signedness_rhs} : {T lhs}, {T rhs}, {T acc}",
+    "mmaf_scaled": " {%lhs}, {%rhs}, {%acc}, {%lhs_scale}, {%rhs_scale}"
+    " : {T lhs}, {T rhs}, {T acc}, {T lhs_scale}, {T rhs_scale}",
+    "mulhii": " {%x}, {%y} : {T result}",
+    "negi": " {%source}{!overflow} : {T result}",
+    "offset": " {%ptr}, {%offset} : {T ptr}, {T offset} -> {T result}",
+    "permute": " {%source} {@permutation} : {T source} -> {T result}",
+    "fpowf": " {%source}, {%exponent} : {T result}",
+    "fpowi": " {%source}, {%exponent} : {T source}, {T exponent}",
+    "atan2": " {%x}, {%y} : {T result}",
+    "print_tko": " {@str}{?args|, {%args}}{?token| token={%token}}{!print_types} -> {T result_token}",
+    "select": " {%cond}, {%val_if_true}, {%val_if_false} : {T cond}, {T result}",
+    "sqrt": " {%source}" + ROUNDED,
+    "trunci": " {%from}{!overflow} : {T from} -> {T to}",
+    "alloca": " num_elem = {@num_elem}, alignment = {@alignment}{?global| global} : {T result}",
+    "module": "{!module}",
+    "entry": "{!entry}",
+    "global": "{!global}",
+    "if": "{!if}",
+    "for": "{!for}",
+    "loop": "{!loop}",
+    "reduce": "{!reduce}",
+    "scan": "{!scan}",
+}  # fmt: skip
+
+NAMED = {
+    "assume": None, "constant": None, "broadcast": "bcast", "reshape": "reshape", "for": "for", "reduce": "reduce",
+    "make_tensor_view": "tview", "make_partition_view": "pview", "make_strided_view": "sview",
+    "make_gather_scatter_view": "gsview", "if": "", "loop": "", "scan": "",
+}  # fmt: skip
+
+
+class CudaTile(Dialect):
+    """Names, type shorthands and aliases of the dialect."""
+
+    def result_names(self, op: Op) -> list[str]:
+        hint = self.hint(op, 0)
+        if hint is None:
+            return []
+        if len(op.results) > 1 and len(op.spec.results) == len(op.results):
+            return [result.name for result in op.spec.results]
+        return [hint] if hint else []
+
+    def hint(self, op: Op, index: int) -> str | None:
+        """Name hint of one result; "" when the op could name it but does not; None when it never names."""
+        name = op.spec.name
+        if name == "constant":
+            return constant_name(op)
+        if name == "assume":
+            source = op.operands[0]
+            if source.op is None:
+                return "assume"
+            inner = self.chain_hint(source)
+            return "assume" if inner is None else f"assume_{inner}"
+        if name in NAMED:
+            return NAMED[name] if index == 0 else ""
+        results = op.spec.results
+        if len(results) > 1 and index < len(results):
+            return results[index].name
+        return None
+
+    def chain_hint(self, value: Any) -> str | None:
+        """`hint` of a value; chains of assume are followed without recursion."""
+        prefix = ""
+        while True:
+            op = value.op
+            if op is None:
+                return None if not prefix else prefix + "assume"
+            if op.spec.name != "assume":
+                inner = self.hint(op, value.index)
+                return inner if not prefix else prefix[: -len("assume_")] + ("assume" if inner is None else f"assume_{inner}")
+            if op.operands[0].op is None:
+                return prefix + "assume"
+            prefix += "assume_"
+            if len(prefix) > 7 * 64:
+                return prefix[:-1]
+            value = op.operands[0]
+
+    def arg_names(self, region: Region) -> list[str]:
+        name, args = region.op.spec.name, region.blocks[0].args
+        if name == "for":
+            return ["loopIdx"] + [f"iterArg{i}" for i in range(len(args) - 1)]
+        if name == "reduce":
+            many = len(args) > 2
+            return [("reduce_lhs", "reduce_rhs")[i % 2] + (str(i // 2) if many else "") for i in range(len(args))]
+        return []
+
+    def value_type(self, type: Any) -> Any:
+        return T.TileType(type, ()) if isinstance(type, (T.Scalar, T.Ptr)) else type
+
+    def after_parse(self, parser: Any, op: Op) -> Op:
+        return frontend.after_parse(parser, op)
+
+    def spec(self, name: str) -> OpSpec | None:
+        return frontend.TEXT_ONLY.get(name) or super().spec(name)
+
+
+def constant_name(op: Op) -> str:
+    """`cst_1_i32`, `true`, `cst_f32`: the value when it is one whole number."""
+    dense = op.attrs.get("value")
+    if type(dense) is not T.Dense or type(dense.type) is not T.TileType:
+        return "cst"
+    elem = dense.type.elem
+    values = forms.unique_value(dense)
+    if elem is T.I1:
+        return "cst_i1" if values is None else ("true" if values else "false")
+    if values is None:
+        return f"cst_{elem}"
+    if not elem.is_float:
+        return f"cst_{forms.signed(values, elem.bits)}_{elem}"
+    parts = decode(values, elem)
+    if parts == "nan":
+        return f"cst_NaN_{elem}"
+    if isinstance(parts, str):
+        return f"cst_{elem}"
+    sign, mantissa, exponent = parts
+    if mantissa == 0:
+        return f"cst_{elem}" if sign else f"cst_0_{elem}"
+    if sign or (exponent < 0 and mantissa & ((1 << -exponent) - 1)):
+        return f"cst_{elem}"
+    if mantissa.bit_length() + exponent > 64:
+        return f"cst_{elem}"
+    return f"cst_{mantissa << exponent if exponent >= 0 else mantissa >> -exponent}_{elem}"
+
+
+DIALECT = CudaTile("cuda_tile", BY_NAME, ENUMS)
+DIALECT.prints_prefix = False
+DIALECT.templates = TEMPLATES
+DIALECT.custom = {**forms.FORMS, **syntax.FORMS}
+DIALECT.types = forms.TYPES
+DIALECT.attrs = forms.ATTRS
+DIALECT.op_aliases = {"pow": "fpowf", "print": "print_tko"}
+DIALECT.enum_aliases = {"gpu": "device", "cta": "tl_blk", "system": "sys"}
+DIALECT.attr_aliases = frontend.ATTR_ALIASES
+DIALECT.ignored_attrs = frontend.IGNORED

@@ -1,0 +1,778 @@
+"""Pieces of the assembly form: types, constants, assumptions, hints and the clauses of single ops.
+
+Each entry of `FORMS` is a pair (print, parse) that a template names.
+"""
+
+from __future__ import annotations
+
+from tileiras.compiler.ir import debug as D
+from tileiras.compiler.ir import floats
+from tileiras.compiler.ir import types as T
+from tileiras.diag import Loc
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tileiras.compiler.ir.core import Op
+    from tileiras.compiler.ir.parser import Parser, State
+    from tileiras.compiler.ir.printer import Printer
+
+MAX_ELEMENTS = 1 << 24
+
+
+def signed(value: int, bits: int) -> int:
+    return value - (1 << bits) if bits > 1 and value >> (bits - 1) & 1 else value
+
+
+# ---- types
+
+
+def elem_type(p: Parser) -> Any:
+    """An element type: scalar or pointer."""
+    pos = p.start
+    found = p.type()
+    if isinstance(found, T.TileType) and found.shape == () and p.text[pos:].startswith("index"):
+        return T.I64
+    if not isinstance(found, (T.Scalar, T.Ptr)):
+        raise p.error(f"invalid element type '{found}'", pos)
+    return found
+
+
+def parse_tile(p: Parser) -> Any:
+    p.expect("<")
+    shape = p.dims()
+    if None in shape:
+        raise p.error("expected static shape")
+    elem = elem_type(p)
+    p.expect(">")
+    return T.TileType(elem, shape)
+
+
+def ptr_attr(p: Parser) -> str:
+    p.expect("<")
+    pos = p.start
+    name = p.word("a pointer attribute")
+    if name != "none":
+        raise p.error(f"unknown pointer attribute '{name}'", pos)
+    p.expect(">")
+    return name
+
+
+def parse_ptr(p: Parser) -> Any:
+    p.expect("<")
+    pointee = elem_type(p)
+    attr = ptr_attr(p) if p.accept(",") else None
+    p.expect(">")
+    return T.Ptr(pointee, attr)
+
+
+def dynamic_int(p: Parser) -> int | None:
+    return None if p.accept("?") else p.integer()
+
+
+def parse_tensor_view(p: Parser) -> Any:
+    p.expect("<")
+    shape = p.dims()
+    elem = elem_type(p)
+    strides: tuple[int | None, ...] = ()
+    attr = None
+    given = False
+    while p.accept(","):
+        if p.at("<"):
+            attr = ptr_attr(p)
+            break
+        p.expect("strides")
+        p.expect("=")
+        p.expect("[")
+        strides = tuple(p.list_of(lambda: dynamic_int(p), "]"))
+        given = True
+    pos = p.start
+    p.expect(">")
+    if not given and shape:
+        raise p.error("expected 'strides'", pos)
+    return T.TensorView(elem, shape, strides, attr)
+
+
+def tile_shape(p: Parser) -> tuple[int, ...]:
+    """`tile=(4x8)`."""
+    p.expect("tile")
+    p.expect("=")
+    p.expect("(")
+    if p.accept(")"):
+        return ()
+    found = p.dims()  # all but the last, which has no `x` behind it
+    last = p.integer("a tile dimension")
+    if None in found:
+        raise p.error("expected static shape")
+    p.expect(")")
+    return (*found, last)  # type: ignore[arg-type]
+
+
+def comma_words(p: Parser) -> dict[str, Any]:
+    """Named parts of a tile view: padding, tensor view, dim_map, traversal strides, sparse dimension."""
+    found: dict[str, Any] = {}
+    while p.accept(","):
+        pos = p.start
+        if p.at("padding_value"):
+            p.step()
+            p.expect("=")
+            at = p.start
+            value = p.word("a padding value")
+            if value not in PADDING:
+                raise p.error(f"unknown padding value '{value}'", at)
+            found["padding"] = value
+        elif p.at("dim_map"):
+            p.step()
+            p.expect("=")
+            p.expect("[")
+            found["dim_map"] = tuple(p.list_of(p.integer, "]"))
+        elif p.at("traversal_strides"):
+            p.step()
+            p.expect("=")
+            p.expect("[")
+            found["traversal"] = tuple(p.list_of(p.integer, "]"))
+        elif p.at("sparse_dim"):
+            p.step()
+            p.expect("=")
+            found["sparse_dim"] = p.integer()
+        else:
+            view = p.type()
+            if not isinstance(view, T.TensorView):
+                raise p.error(f"expected a tensor_view, but got '{view}'", pos)
+            found["view"] = view
+    if "view" not in found:
+        raise p.error("expected a tensor_view")
+    return found
+
+
+PADDING = ("zero", "neg_zero", "nan", "pos_inf", "neg_inf")
+
+
+def parse_partition_view(p: Parser) -> Any:
+    p.expect("<")
+    if not p.at("tile"):  # the short form of the specification documents
+        shape = p.dims()
+        elem = elem_type(p)
+        p.expect(">")
+        unknown = (None,) * len(shape)
+        view = T.TensorView(elem, unknown, unknown, None)
+        return T.PartitionView(shape, view, tuple(range(len(shape))), None)
+    tile = tile_shape(p)
+    parts = comma_words(p)
+    p.expect(">")
+    dim_map = parts.get("dim_map", tuple(range(len(parts["view"].shape))))
+    return T.PartitionView(tile, parts["view"], dim_map, parts.get("padding"))
+
+
+def parse_strided_view(p: Parser) -> Any:
+    p.expect("<")
+    tile = tile_shape(p)
+    parts = comma_words(p)
+    p.expect(">")
+    dim_map = parts.get("dim_map", tuple(range(len(parts["view"].shape))))
+    return T.StridedView(tile, parts.get("traversal", ()), parts["view"], dim_map, parts.get("padding"))
+
+
+def parse_gather_scatter_view(p: Parser) -> Any:
+    p.expect("<")
+    tile = tile_shape(p)
+    parts = comma_words(p)
+    p.expect(">")
+    return T.GatherScatterView(tile, parts["view"], parts.get("sparse_dim", 0), parts.get("padding"))
+
+
+TYPES = {
+    "tile": parse_tile,
+    "ptr": parse_ptr,
+    "token": lambda p: T.TOKEN,
+    "tensor_view": parse_tensor_view,
+    "partition_view": parse_partition_view,
+    "strided_view": parse_strided_view,
+    "gather_scatter_view": parse_gather_scatter_view,
+}
+
+# ---- constants
+
+
+def elements_of(dense: Any) -> list[int]:
+    """Bit patterns of all elements, or one for a splat."""
+    elem, data = dense.type.elem, dense.data
+    count = 1
+    for d in dense.type.shape:
+        count *= d
+    if elem is T.I1:
+        if len(data) == (count + 7) // 8 and not (len(data) == 1 and count > 8):
+            return [data[i >> 3] >> (i & 7) & 1 for i in range(count)]
+        return [data[0] & 1]
+    size = elem.bytes
+    mask = (1 << floats.width_of(elem)) - 1 if elem.is_float else (1 << elem.bits) - 1
+    return [int.from_bytes(data[i : i + size], "little") & mask for i in range(0, len(data), size)]
+
+
+def unique_value(dense: Any) -> int | None:
+    """The bit pattern that all elements have, or None."""
+    data, elem = dense.data, dense.type.elem
+    if elem is not T.I1:
+        size = elem.bytes
+        if data != data[:size] * (len(data) // size):
+            return None
+        return elements_of(T.Dense(T.TileType(elem, ()), data[:size]))[0]
+    found = elements_of(dense)
+    return found[0] if found and all(v == found[0] for v in found) else None
+
+
+def pack_elements(elem: Any, values: list[int], count: int) -> bytes:
+    """Constant bytes of all elements; equal ones become a splat, as NVIDIA's writer stores them."""
+    if elem is T.I1:
+        if values and all(v == values[0] for v in values):
+            if count <= 8:
+                return bytes([((1 << count) - 1) * values[0]]) if count else b""
+            return b"\xff" if values[0] else b"\x00"
+        if len(values) == 1:
+            values = values * count
+        out = bytearray((count + 7) // 8)
+        for i, v in enumerate(values):
+            out[i >> 3] |= v << (i & 7)
+        return bytes(out)
+    if len(values) > 1 and all(v == values[0] for v in values):
+        values = values[:1]
+    return b"".join(v.to_bytes(elem.bytes, "little") for v in values)
+
+
+def spell_element(value: int, elem: Any) -> str:
+    if elem is T.I1:
+        return "true" if value else "false"
+    return floats.spell(value, elem) if elem.is_float else str(signed(value, elem.bits))
+
+
+def print_dense(printer: Printer, dense: Any) -> None:
+    """`<f32: 1.0>`, nested lists where elements differ."""
+    elem, shape = dense.type.elem, dense.type.shape
+    value = unique_value(dense)
+    if value is not None:
+        printer.put(f"<{elem}: {spell_element(value, elem)}>")
+        return
+    items = [spell_element(v, elem) for v in elements_of(dense)]
+    for extent in reversed(shape):
+        items = [f"[{', '.join(items[i : i + extent])}]" for i in range(0, len(items), extent)]
+    printer.put(f"<{elem}: {items[0]}>")
+
+
+def print_value(printer: Printer, op: Op) -> None:
+    print_dense(printer, op.attrs["value"])
+
+
+def parse_element(p: Parser, elem: Any) -> int:
+    pos = p.start
+    if p.kind == "word" and p.token in ("true", "false"):
+        if not (isinstance(elem, T.Scalar) and elem is T.I1):
+            raise p.error(f"expected a number of type '{elem}'{p.found()}")
+        return 1 if p.step() == "true" else 0
+    negative = p.accept("-")
+    if p.kind != "number":
+        raise p.error(f"expected a number of type '{elem}'{p.found()}", pos)
+    text = p.step()
+    if elem.is_float:
+        if text.startswith("0x"):
+            value = int(text, 16)
+            if negative or value >> floats.width_of(elem):
+                raise p.error("hexadecimal float constant out of range for type", pos)
+            return value
+        return floats.parse_decimal(("-" if negative else "") + text, elem)
+    if "." in text:
+        raise p.error("expected integer elements, but parsed floating-point", pos)
+    value = int(text, 16) if text.startswith("0x") else int(text)
+    value = -value if negative else value
+    limit = 1 << elem.bits
+    if not -(limit >> 1) <= value < limit and not (elem is T.I1 and value == -1):
+        raise p.error("integer constant out of range for type", pos)
+    return value & (limit - 1)
+
+
+def parse_elements(p: Parser, elem: Any, values: list[int], depth: int) -> tuple[int, ...]:
+    """A number or a nested list; its shape."""
+    if not p.at("["):
+        values.append(parse_element(p, elem))
+        return ()
+    pos = p.start
+    if depth > 16:
+        raise p.error("dense literal has too many dimensions")
+    p.step()
+    shapes: list[tuple[int, ...]] = []
+
+    def item() -> None:
+        if len(values) > MAX_ELEMENTS:
+            raise p.error("dense literal has too many elements")
+        shape = parse_elements(p, elem, values, depth + 1)
+        if shapes and shape != shapes[0]:
+            raise p.error("tensor literal is invalid; ranks are not consistent between elements", pos)
+        shapes.append(shape)
+
+    p.list_of(item, "]")
+    return (len(shapes), *(shapes[0] if shapes else ()))
+
+
+def parse_dense_literal(p: Parser) -> tuple[Any, list[int], tuple[int, ...], int]:
+    """`<f32: ...>`: element type, values, shape of the literal, position."""
+    p.expect("<")
+    pos = p.start
+    elem = elem_type(p)
+    if not isinstance(elem, T.Scalar):
+        raise p.error(f"element type '{elem}' has no constants", pos)
+    p.expect(":")
+    at = p.start
+    values: list[int] = []
+    shape = parse_elements(p, elem, values, 0)
+    p.expect(">")
+    return elem, values, shape, at
+
+
+def make_dense(p: Parser, literal: tuple[Any, list[int], tuple[int, ...], int], type: Any) -> Any:
+    elem, values, shape, pos = literal
+    if not isinstance(type, T.TileType):
+        raise p.error(f"constant must have a tile type, but got '{type}'", pos)
+    if type.elem is not elem:
+        raise p.error(f"element type of the constant ('{elem}') does not match its type '{type}'", pos)
+    count = 1
+    for d in type.shape:
+        count *= d
+    if shape and shape != type.shape:
+        listed = ", ".join(map(str, shape))
+        raise p.error(f"inferred shape of elements literal ([{listed}]) does not match type ('{type}')", pos)
+    if elem is T.I4:
+        raise p.error("element type 'i4' has no constants", pos)
+    return T.Dense(type, pack_elements(elem, values, count))
+
+
+def parse_value(p: Parser, state: State) -> None:
+    """`<f32: 1.0> : tile<4xf32>`; the template's `: {T result}` follows, so the type is read ahead."""
+    literal = parse_dense_literal(p)
+    mark = p.start
+    p.expect(":")
+    type = p.value_type()
+    p.seek(mark)
+    state.attrs["value"] = make_dense(p, literal, type)
+
+
+def parse_dense_attr(p: Parser, state: Any = None) -> Any:
+    """The rest of MLIR's `dense<"0x..."> : type` or `dense<[...]> : type`, behind `dense<`."""
+    pos = p.start
+    if p.kind == "string":
+        text = p.string()
+        p.expect(">")
+        p.expect(":")
+        type = p.value_type()
+        try:
+            data = bytes.fromhex(text[2:] if text.startswith("0x") else text)
+        except ValueError:
+            raise p.error("expected a string of hexadecimal digits", pos) from None
+        if not isinstance(type, T.TileType) or not isinstance(type.elem, T.Scalar):
+            raise p.error(f"constant must have a tile type, but got '{type}'", pos)
+        return T.Dense(type, data)
+    mark = pos
+    depth = 0
+    while p.kind != "end" and not (depth == 0 and p.at(">")):
+        depth += {"[": 1, "]": -1}.get(p.token, 0)
+        p.step()
+    p.expect(">")
+    p.expect(":")
+    type = p.value_type()
+    after = p.start
+    if not isinstance(type, T.TileType) or not isinstance(type.elem, T.Scalar):
+        raise p.error(f"constant must have a tile type, but got '{type}'", mark)
+    p.seek(mark)
+    values: list[int] = []
+    shape = parse_elements(p, type.elem, values, 0)
+    p.seek(after)
+    return make_dense(p, (type.elem, values, shape, mark), type)
+
+
+# ---- assumptions
+
+
+def print_predicate(printer: Printer, op: Op) -> None:
+    value = op.attrs.get("predicate")
+    printer.put(value if isinstance(value, str) else str(value))
+
+
+def parse_div_by(p: Parser) -> Any:
+    p.expect("<")
+    divisor = p.integer()
+    every = along = None
+    if p.accept(","):
+        p.expect("every")
+        every = p.integer()
+        p.expect("along")
+        along = p.integer()
+    p.expect(">")
+    return T.DivBy(divisor, every, along)
+
+
+def parse_bounded(p: Parser) -> Any:
+    p.expect("<")
+    lower = dynamic_int(p)
+    p.expect(",")
+    upper = dynamic_int(p)
+    p.expect(">")
+    return T.Bounded(lower, upper)
+
+
+def parse_same_elements(p: Parser) -> Any:
+    p.expect("<")
+    p.expect("[")
+    values = tuple(p.list_of(p.integer, "]"))
+    p.expect(">")
+    return T.SameElements(values)
+
+
+PREDICATES = {"div_by": parse_div_by, "bounded": parse_bounded, "same_elements": parse_same_elements}
+
+
+def parse_one_predicate(p: Parser) -> Any:
+    if p.kind == "word" and p.token in PREDICATES:
+        return PREDICATES[p.step()](p)
+    return p.attribute()
+
+
+def parse_predicate(p: Parser, state: State) -> None:
+    """One predicate, or the list of the specification documents."""
+    if p.accept("["):
+        state.attrs["predicate"] = tuple(p.list_of(lambda: parse_one_predicate(p), "]"))
+    else:
+        state.attrs["predicate"] = parse_one_predicate(p)
+
+
+# ---- hints
+
+
+def hints_text(printer: Printer, hints: dict[str, Any]) -> str:
+    return "<" + ", ".join(printer.dict_entry(k, v, False) for k, v in sorted(hints.items())) + ">"
+
+
+def print_hints(printer: Printer, op: Op) -> None:
+    printer.put(hints_text(printer, op.attrs["optimization_hints"]))
+
+
+def parse_hint_list(p: Parser) -> dict[str, Any]:
+    """`<sm_90 = {latency = 3}, default = {...}>`."""
+    from tileiras.compiler.ir.parser import plain_hints
+
+    p.expect("<")
+    found: dict[str, Any] = {}
+
+    def entry() -> None:
+        pos = p.start
+        name = p.string() if p.kind == "string" else p.word("an architecture")
+        p.expect("=")
+        if not p.at("{"):
+            raise p.error(f"expected a dictionary of hints for '{name}'{p.found()}")
+        if name in found:
+            raise p.error(f"duplicate key '{name}' in optimization hints", pos)
+        found[name] = plain_hints(p.dictionary())
+
+    p.list_of(entry, ">")
+    return found
+
+
+def parse_hints(p: Parser, state: State) -> None:
+    state.attrs["optimization_hints"] = parse_hint_list(p)
+
+
+# ---- clauses of single ops
+
+
+def print_overflow(printer: Printer, op: Op) -> None:
+    value = op.attr("overflow")
+    if value not in (None, "none"):
+        printer.put(f" overflow<{value}>")
+
+
+def clause(word: str, name: str) -> Any:
+    """Parses `word<case>` into attribute `name` when it is there."""
+
+    def parse(p: Parser, state: State) -> None:
+        if p.accept(word):
+            p.expect("<")
+            pos = p.start
+            state.attrs[name] = p.enum_case(state, state.spec.attr_by_name[name], p.word(), pos)
+            p.expect(">")
+
+    return parse
+
+
+def print_divi_rounding(printer: Printer, op: Op) -> None:
+    value = op.attr("rounding")
+    if value not in (None, "zero"):
+        printer.put(f" rounding<{value}>")
+
+
+def print_minmax_flags(printer: Printer, op: Op) -> None:
+    for name in ("flush_to_zero", "propagate_nan"):
+        if op.attrs.get(name):
+            printer.put(" " + name)
+
+
+def parse_minmax_flags(p: Parser, state: State) -> None:
+    while p.kind == "word" and p.token in ("flush_to_zero", "propagate_nan"):
+        state.attrs[p.step()] = True
+
+
+def index_group(op: Op) -> list[Any]:
+    return op.group("index")
+
+
+def print_index_types(printer: Printer, op: Op) -> None:
+    types = [v.type for v in index_group(op)]
+    if types and all(t is types[0] for t in types):
+        types = types[:1]
+    for type in types:
+        printer.put(f", {type}")
+
+
+def parse_index_types(p: Parser, state: State) -> None:
+    """One type for all indices, or one for each."""
+    indices = state.operands["index"]
+    found = []
+    pos = p.start
+    while p.accept(","):
+        pos = p.start
+        found.append(p.value_type())
+    if len(found) == 1:
+        found = found * len(indices)
+    if len(found) != len(indices):
+        raise p.error(f"expected 1 or {len(indices)} index types, but got {len(found)}", pos)
+    for value, type in zip(indices, found):
+        p.same_type(value, type, pos)
+
+
+def print_inbounds(printer: Printer, op: Op) -> None:
+    value = op.attrs.get("inbounds")
+    if value and any(value):
+        printer.put(f" inbounds = [{', '.join('true' if v else 'false' for v in value)}]")
+
+
+def parse_inbounds(p: Parser, state: State) -> None:
+    if p.accept("inbounds"):
+        p.expect("=")
+        p.expect("[")
+
+        def item() -> bool:
+            pos = p.start
+            word = p.word("true or false")
+            if word not in ("true", "false"):
+                raise p.error("expected true or false", pos)
+            return word == "true"
+
+        state.attrs["inbounds"] = tuple(p.list_of(item, "]"))
+
+
+def print_load_extras(printer: Printer, op: Op) -> None:
+    for name in ("mask", "paddingValue"):
+        for value in op.group(name):
+            printer.put(", " + printer.name(value))
+
+
+def parse_load_extras(p: Parser, state: State) -> None:
+    """Mask and padding: by type, as one of them may be absent."""
+    found = []
+    pos = p.start
+    while p.accept(","):
+        found.append(p.value())
+    if len(found) > 2:
+        raise p.error("expected a mask and a padding value at most", pos)
+    if len(found) == 1:
+        type = found[0].type
+        is_mask = isinstance(type, T.TileType) and type.elem is T.I1
+        state.operands["mask" if is_mask else "paddingValue"] = found
+    elif found:
+        state.operands["mask"], state.operands["paddingValue"] = found[:1], found[1:]
+    state.operands.setdefault("mask", [])
+    state.operands.setdefault("paddingValue", [])
+
+
+def print_one_type(printer: Printer, op: Op) -> None:
+    printer.put(str(op.results[0].type) if op.results else "")
+
+
+def parse_one_type(p: Parser, state: State) -> None:
+    type = p.value_type()
+    while p.accept(","):
+        type = p.value_type()
+    state.result_types = [type] * max(state.names, 1)
+
+
+def print_print_types(printer: Printer, op: Op) -> None:
+    args = op.group("args")
+    if args:
+        printer.put(" : " + ", ".join(str(v.type) for v in args))
+
+
+def parse_print_types(p: Parser, state: State) -> None:
+    args = state.operands.get("args", [])
+    if args or p.at(":"):
+        p.expect(":")
+        for i, value in enumerate(args):
+            if i:
+                p.expect(",")
+            pos = p.start
+            p.same_type(value, p.value_type(), pos)
+
+
+def print_tensor_view(printer: Printer, op: Op) -> None:
+    type = op.results[0].type
+    dynamic = [iter(op.group("dynamicShape")), iter(op.group("dynamicStrides"))]
+    lists = []
+    for values, extents in zip(dynamic, (type.shape, type.strides)):
+        names = [printer.name(v) if d is None and (v := next(values, None)) is not None else str(d) for d in extents]
+        lists.append(f"[{', '.join(names)}]")
+    printer.put(f" {printer.name(op.operands[0])}, shape = {lists[0]}, strides = {lists[1]} : ")
+    if len(op.operands) > 1:
+        printer.put(f"{op.operands[1].type} -> ")
+    printer.put(str(type))
+
+
+def parse_tensor_view_op(p: Parser, state: State) -> None:
+    state.operands["base"] = [p.value()]
+    lists: list[list[Any]] = []
+    for i, word in enumerate(("shape", "strides")):
+        if not p.accept(","):
+            if i == 0:
+                raise p.error(f"expected ','{p.found()}")
+            lists.append([])
+            continue
+        p.expect(word)
+        p.expect("=")
+        p.expect("[")
+        lists.append(p.list_of(lambda: p.value() if p.kind == "value" else p.integer("an extent"), "]"))
+    p.expect(":")
+    pos = p.start
+    type = p.type()
+    index_type = None
+    if p.accept("->"):
+        index_type = p.default.value_type(type)
+        pos = p.start
+        type = p.type()
+    if not isinstance(type, T.TensorView):
+        raise p.error(f"expected a tensor_view type, but got '{type}'", pos)
+    for name, given, extents in zip(("dynamicShape", "dynamicStrides"), lists, (type.shape, type.strides)):
+        state.operands[name] = values = [v for v in given if not isinstance(v, int)]
+        static = [v if isinstance(v, int) else None for v in given]
+        if static != list(extents):
+            word = "shape" if name == "dynamicShape" else "strides"
+            raise p.error(f"expected {word} declared with the op to match the type '{type}'", pos)
+        for value in values:
+            if index_type is None:
+                raise p.error("expected the type of dynamic extents and strides", pos)
+            p.same_type(value, index_type, pos)
+    state.types["result"] = [type]
+
+
+# ---- debug attributes
+
+
+def named_fields(p: Parser, names: dict[str, str]) -> dict[str, Any]:
+    """`<name = value, ...>`: each name once, all of them (a trailing `?` in the table: optional)."""
+    p.expect("<")
+    found: dict[str, Any] = {}
+
+    def entry() -> None:
+        pos = p.start
+        name = p.word("a parameter name")
+        if name not in names or name in found:
+            raise p.error(f"duplicate or unknown struct parameter name: {name}", pos)
+        p.expect("=")
+        kind = names[name].rstrip("?")
+        at = p.start
+        if kind == "int":
+            found[name] = p.integer()
+        elif kind == "str":
+            found[name] = p.string()
+        else:
+            value = p.attribute()
+            if type(value).__name__ not in kind.split("|"):
+                raise p.error(f"parameter '{name}' has the wrong kind", at)
+            found[name] = value
+
+    p.list_of(entry, ">")
+    for name, kind in names.items():
+        if name not in found and not kind.endswith("?"):
+            raise p.error(f"struct is missing required parameter: {name}")
+    return found
+
+
+def parse_di_file(p: Parser) -> Any:
+    p.expect("<")
+    name = p.string()
+    p.expect("in")
+    directory = p.string()
+    p.expect(">")
+    return D.DIFile(name, directory)
+
+
+def parse_di_compile_unit(p: Parser) -> Any:
+    return D.DICompileUnit(named_fields(p, {"file": "DIFile"})["file"])
+
+
+SCOPES = "DILexicalBlock|DISubprogram|DIFile|DICompileUnit"
+
+
+def parse_di_lexical_block(p: Parser) -> Any:
+    f = named_fields(p, {"scope": SCOPES, "file": "DIFile", "line": "int", "column": "int"})
+    return D.DILexicalBlock(f["scope"], f["file"], f["line"], f["column"])
+
+
+def parse_di_subprogram(p: Parser) -> Any:
+    f = named_fields(
+        p,
+        {"file": "DIFile", "line": "int", "name": "str", "linkageName": "str", "compileUnit": "DICompileUnit",
+         "scopeLine": "int?", "flags": "int?"},
+    )  # fmt: skip
+    return D.DISubprogram(
+        f["file"], f["line"], f["name"], f["linkageName"], f["compileUnit"], f.get("scopeLine", 0), f.get("flags")
+    )
+
+
+def parse_di_loc(p: Parser) -> Loc:
+    p.expect("<")
+    pos = p.start
+    where = p.location_body()
+    p.expect("in")
+    scope = p.attribute()
+    p.expect(">")
+    if not isinstance(where, Loc):
+        raise p.error(f"undefined location alias '{where}'", pos)
+    if not isinstance(scope, (D.DILexicalBlock, D.DISubprogram, D.DIFile, D.DICompileUnit)):
+        raise p.error("expected a debug scope", pos)
+    return Loc(where.file, where.line, where.col, where.callers, scope)
+
+
+def parse_wrapped_hints(p: Parser) -> Any:
+    return parse_hint_list(p)
+
+
+ATTRS = {
+    **PREDICATES,
+    "optimization_hints": parse_wrapped_hints,
+    "di_file": parse_di_file,
+    "di_compile_unit": parse_di_compile_unit,
+    "di_lexical_block": parse_di_lexical_block,
+    "di_subprogram": parse_di_subprogram,
+    "di_loc": parse_di_loc,
+}
+
+FORMS = {
+    "value": (print_value, parse_value),
+    "dense": (print_value, parse_dense_attr),
+    "predicate": (print_predicate, parse_predicate),
+    "hints": (print_hints, parse_hints),
+    "overflow": (print_overflow, clause("overflow", "overflow")),
+    "divi_rounding": (print_divi_rounding, clause("rounding", "rounding")),
+    "minmax_flags": (print_minmax_flags, parse_minmax_flags),
+    "index_types": (print_index_types, parse_index_types),
+    "inbounds": (print_inbounds, parse_inbounds),
+    "load_extras": (print_load_extras, parse_load_extras),
+    "one_type": (print_one_type, parse_one_type),
+    "print_types": (print_print_types, parse_print_types),
+    "tensor_view": (print_tensor_view, parse_tensor_view_op),
+}

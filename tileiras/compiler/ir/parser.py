@@ -1,0 +1,1163 @@
+"""Text -> ops. NVIDIA's assembly form by templates, MLIR's generic form, and a loose form of both.
+
+The parser knows no op. It loops over the OpSpec and the template of the dialect; what a template cannot say
+calls back into the dialect. Every op gets the location of its first character unless the text gives one.
+"""
+
+from __future__ import annotations
+
+from tileiras.diag import EXIT_COMPILE, Loc
+
+from . import debug as D
+from . import diags
+from . import types as T
+from .asm import ATTR, CLAUSE, CUSTOM, GROUP, LIT, OPERAND, REGISTRY, TYPES
+from .core import Block, Op, Region
+from .lexer import TOKEN, Lexer, ParseError, unquote
+from .spec import IMPLICIT_TERMINATOR, ISOLATED, OPTIONAL, REQUIRED
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from tileiras.diag import Sink
+
+    from .asm import Dialect
+    from .core import Value
+    from .spec import Attr, OpSpec
+
+MAX_DEPTH = 64
+LITERALS: dict[str, list[str]] = {}
+
+
+class State:
+    """One op while it is parsed: fields by name."""
+
+    __slots__ = ("attrs", "committed", "dialect", "names", "operands", "pos", "regions", "result_types", "spec", "types")
+
+    def __init__(self, spec: OpSpec, dialect: Dialect, pos: int, names: int) -> None:
+        self.spec = spec
+        self.dialect = dialect
+        self.pos = pos
+        self.names = names  # results that the left side names
+        self.operands: dict[str, list[Value]] = {}
+        self.types: dict[str, list[Any]] = {}  # result types by field
+        self.result_types: list[Any] | None = None
+        self.attrs: dict[str, Any] = {}
+        self.regions: list[Region] = []
+        self.committed = False  # a region was entered: no other form will be tried
+
+
+class Parser(Lexer):
+    """One text. `allowed` limits the dialects (None: all that are registered)."""
+
+    def __init__(self, text: str, sink: Sink, file: str = "", allowed: frozenset[str] | None = None) -> None:
+        self.sink = sink
+        self.file = file
+        self.allowed = allowed
+        self.scopes: list[dict[str, Any]] = [{}]
+        self.defaults: list[str] = ["cuda_tile"]
+        self.aliases: dict[str, Any] = {}
+        self.type_aliases: dict[str, Any] = {}
+        self.block: Block | None = None
+        self.depth = 0
+        self.late: list[tuple[Op, str, int]] = []  # ops whose location alias is defined further down
+        super().__init__(text)
+
+    # ---- small things
+
+    def loc(self, pos: int) -> Loc:
+        return Loc(self.file, *self.position(pos))
+
+    def error(self, text: str, pos: int | None = None) -> ParseError:
+        return ParseError(self.start if pos is None else pos, text)
+
+    def at(self, token: str) -> bool:
+        return self.token == token and self.kind != "string"
+
+    def accept(self, token: str) -> bool:
+        if self.token == token and self.kind != "string":
+            self.seek(self.end)
+            return True
+        return False
+
+    def expect(self, token: str) -> None:
+        if self.token != token or self.kind == "string":
+            raise self.error(f"expected '{token}'{self.found()}")
+        self.seek(self.end)
+
+    def found(self) -> str:
+        if self.kind == "end":
+            return ", but the input ends"
+        return f", but got '{self.token[:40]}'" if self.token.isprintable() else f", but got {self.token[:8]!r}"
+
+    def word(self, what: str = "a keyword") -> str:
+        if self.kind != "word":
+            raise self.error(f"expected {what}{self.found()}")
+        return self.step()
+
+    def integer(self, what: str = "an integer") -> int:
+        pos = self.start
+        negative = self.accept("-")
+        if self.kind != "number" or "." in self.token or (negative and self.start != pos + 1):
+            raise self.error(f"expected {what}{self.found()}")
+        value = int(self.step(), 0) if self.token.startswith("0x") else int(self.step())
+        return -value if negative else value
+
+    def string(self, what: str = "a string") -> str:
+        if self.kind != "string":
+            raise self.error(f"expected {what}{self.found()}")
+        pos = self.start
+        try:
+            return unquote(self.step())
+        except ParseError as error:
+            error.pos = pos
+            raise
+
+    def symbol_name(self) -> str:
+        if self.kind != "symbol":
+            raise self.error(f"expected a symbol name{self.found()}")
+        token = self.step()[1:]
+        return unquote(token) if token[0] == '"' else token
+
+    def list_of(self, item: Callable[[], Any], close: str) -> list[Any]:
+        """Items separated by commas up to `close`, which is consumed."""
+        items: list[Any] = []
+        if self.accept(close):
+            return items
+        while True:
+            items.append(item())
+            if not self.accept(","):
+                self.expect(close)
+                return items
+
+    def enter(self) -> None:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise self.error(f"nesting is deeper than {MAX_DEPTH} levels")
+
+    def leave(self) -> None:
+        self.depth -= 1
+
+    def dialect(self, name: str, pos: int) -> Dialect:
+        found = REGISTRY.get(name) if self.allowed is None or name in self.allowed else None
+        if found is None:
+            raise ParseError(pos, f"unregistered dialect: {name}", diags.UNREGISTERED, name=name)
+        return found
+
+    @property
+    def default(self) -> Dialect:
+        return self.dialect(self.defaults[-1], self.start)
+
+    # ---- values
+
+    def value(self) -> Value:
+        if self.kind != "value":
+            raise self.error(f"expected SSA operand{self.found()}")
+        pos = self.start
+        name = self.step()
+        index = 0
+        if self.kind == "hash" and self.token[1:].isdigit() and self.start == pos + len(name):
+            index = int(self.step()[1:])
+        for scope in reversed(self.scopes):
+            values = scope.get(name)
+            if values is not None:
+                if index >= len(values):
+                    raise self.error(f"reference to invalid result number {index} of '{name}'", pos)
+                return values[index]
+            if None in scope:  # an isolated region
+                break
+        raise self.error(f"use of undeclared SSA value name '{name}'", pos)
+
+    def values(self) -> list[Value]:
+        """A comma list, possibly empty."""
+        found = []
+        while self.kind == "value":
+            found.append(self.value())
+            if not self.at(","):
+                break
+            mark = self.start
+            self.step()
+            if self.kind != "value":
+                self.seek(mark)
+                break
+        return found
+
+    def define(self, name: str, values: list[Value], pos: int) -> None:
+        for scope in reversed(self.scopes):
+            if name in scope:
+                raise self.error(f"redefinition of SSA value '{name}'", pos)
+            if None in scope:
+                break
+        self.scopes[-1][name] = values
+        for value in values:
+            value.name = name[1:]
+
+    # ---- types
+
+    def type(self) -> Any:
+        """A type as written."""
+        pos = self.start
+        if self.kind == "bang":
+            name = self.step()[1:]
+            if "." not in name:
+                if self.at("<"):
+                    self.step()
+                    dialect = self.dialect(name, pos)
+                    found = self.dialect_type(dialect, self.word("a type name"), pos)
+                    self.expect(">")
+                    return found
+                if name not in self.type_aliases:
+                    raise self.error(f"undefined symbol alias id '{name}'", pos)
+                return self.type_aliases[name]
+            prefix, _, mnemonic = name.partition(".")
+            return self.dialect_type(self.dialect(prefix, pos), mnemonic, pos)
+        if self.at("("):
+            self.step()
+            self.enter()
+            params = self.list_of(self.type, ")")
+            self.expect("->")
+            results = self.type_or_list()
+            self.leave()
+            return T.FunctionType(tuple(params), tuple(results))
+        if self.kind != "word":
+            raise self.error(f"expected a type{self.found()}")
+        name = self.step()
+        scalar = T.Scalar.POOL.get(name)
+        if scalar is not None:
+            return scalar
+        if name == "index":
+            return T.TileType(T.I64, ())
+        if name == "tensor":
+            return self.tensor_type()
+        if name == "none":
+            return T.TOKEN
+        if "." in name:
+            prefix, _, mnemonic = name.partition(".")
+            if prefix in REGISTRY.modules:
+                return self.dialect_type(self.dialect(prefix, pos), mnemonic, pos)
+        return self.dialect_type(self.default, name, pos)
+
+    def dialect_type(self, dialect: Dialect, mnemonic: str, pos: int) -> Any:
+        parse = dialect.types.get(mnemonic)
+        if parse is None:
+            raise self.error(f"unknown type '{mnemonic}' in dialect '{dialect.name}'", pos)
+        self.enter()
+        found = parse(self)
+        self.leave()
+        return found
+
+    def tensor_type(self) -> Any:
+        self.expect("<")
+        shape = self.dims()
+        elem = self.type()
+        layout = self.attribute() if self.accept(",") else None
+        self.expect(">")
+        return T.TensorType(elem, shape, layout)
+
+    def type_or_list(self) -> list[Any]:
+        if self.at("("):
+            self.step()
+            return self.list_of(self.type, ")")
+        return [self.type()]
+
+    def value_type(self) -> Any:
+        """A type where an op's own form names one."""
+        return self.default.value_type(self.type())
+
+    # ---- attributes
+
+    def attribute(self) -> Any:
+        """Any attribute. Enum cases come back as their names, numbers typed."""
+        self.enter()
+        found = self.any_attribute()
+        self.leave()
+        return found
+
+    def any_attribute(self) -> Any:
+        kind, token, pos = self.kind, self.token, self.start
+        if kind == "string":
+            return self.string()
+        if kind == "number" or token == "-":
+            return self.number()
+        if kind == "symbol":
+            return self.symbol_name()
+        if token == "[" and kind == "punct":
+            self.step()
+            return tuple(self.list_of(self.attribute, "]"))
+        if token == "{" and kind == "punct":
+            return self.dictionary()
+        if kind == "hash":
+            return self.hash_attribute()
+        if kind in ("bang",) or token == "(":
+            return self.type()
+        if kind == "word":
+            if token in ("true", "false"):
+                self.step()
+                return token == "true"
+            if token == "unit":
+                self.step()
+                return True
+            if token == "array":
+                return self.dense_array()
+            if token == "dense":
+                return self.dense()
+            if token == "loc":
+                return self.location()
+            if token in T.Scalar.POOL or token in self.default.types or token in ("index", "tensor"):
+                return self.type()
+            return self.step()
+        raise self.error(f"expected an attribute value{self.found()}", pos)
+
+    def number(self) -> Any:
+        """`4 : i32`, `1.5 : f32`, `0x7F800000 : f32`; without a type i64 or f64."""
+        from . import floats
+
+        pos = self.start
+        negative = self.accept("-")
+        if self.kind != "number":
+            raise self.error(f"expected a number{self.found()}")
+        text = self.step()
+        elem = None
+        if self.at(":"):
+            self.step()
+            elem = self.type()
+        return number_attr(self, text, negative, elem, pos, floats)
+
+    def dense_array(self) -> tuple[Any, ...]:
+        """`array<i32: 1, 2>` as a tuple of ints or bools."""
+        self.step()
+        self.expect("<")
+        elem = self.type()
+        if self.accept(">"):
+            return ()
+        self.expect(":")
+
+        def item() -> Any:
+            if self.kind == "word" and self.token in ("true", "false"):
+                return self.step() == "true"
+            return self.integer() if elem is not T.I1 else bool(self.integer())
+
+        return tuple(self.list_of(item, ">"))
+
+    def dense(self) -> Any:
+        """`dense<"0x..."> : type` or `dense<[...]> : type`; the dialect's constant reader does the work."""
+        self.step()
+        self.expect("<")
+        reader = self.dialect("cuda_tile", self.start).custom["dense"][1]
+        return reader(self)
+
+    def dictionary(self) -> dict[str, Any]:
+        """`{name = value, unit}`."""
+        self.expect("{")
+        found: dict[str, Any] = {}
+
+        def entry() -> None:
+            pos = self.start
+            if self.kind == "string":
+                name = self.string()
+            else:
+                name = self.word("an attribute name")
+            value = self.attribute() if self.accept("=") else True
+            if name in found:
+                raise self.error(f"duplicate key '{name}' in dictionary attribute", pos)
+            found[name] = value
+
+        self.list_of(entry, "}")
+        return found
+
+    def hash_attribute(self) -> Any:
+        pos = self.start
+        name = self.step()[1:]
+        prefix, dot, mnemonic = name.partition(".")
+        if not dot and self.at("<") and name not in self.aliases:
+            self.step()
+            dialect = self.dialect(name, pos)
+            mnemonic = self.word("an attribute name")
+            found = self.dialect_attr(dialect, mnemonic, ">")
+            self.expect(">")
+            return found
+        if dot:
+            dialect = self.dialect(prefix, pos)
+            parse = dialect.attrs.get(mnemonic)
+            if parse is not None:
+                return parse(self)
+            self.expect("<")
+            found = self.dialect_attr(dialect, "", ">")
+            self.expect(">")
+            return found
+        if name not in self.aliases:
+            raise self.error(f"undefined symbol alias id '{name}'", pos)
+        return self.aliases[name]
+
+    def dialect_attr(self, dialect: Dialect, mnemonic: str, close: str) -> Any:
+        """`<mnemonic case>`, or one with its own parser: an enum case is its name."""
+        parse = dialect.attrs.get(mnemonic)
+        if parse is not None:
+            return parse(self)
+        if self.at("<"):
+            self.step()
+            found = self.attribute()
+            self.expect(">")
+            return found
+        return self.attribute() if not self.at(close) else mnemonic
+
+    def field_attr(self, state: State, attr: Attr) -> Any:
+        """A bare attribute of the op's own form."""
+        kind, pos = attr.kind, self.start
+        if kind == "enum":
+            name = self.word(f"one of {', '.join(state.dialect.enums.get(attr.enum, ()))}")
+            return self.enum_case(state, attr, name, pos)
+        if kind in ("i64", "i32"):
+            return self.integer()
+        if kind == "symbol":
+            return self.symbol_name()
+        if kind == "string":
+            return self.string()
+        return self.coerce(state.spec, attr, self.attribute(), pos, state.dialect)
+
+    def enum_case(self, state: State, attr: Attr, name: str, pos: int) -> str:
+        cases = state.dialect.enums.get(attr.enum)
+        name = state.dialect.enum_aliases.get(name, name) if cases is None or name not in cases else name
+        if cases is not None and name not in cases:
+            raise self.error(f"expected one of [{', '.join(cases)}] for attribute '{attr.name}', but got '{name}'", pos)
+        return name
+
+    def coerce(self, spec: OpSpec, attr: Attr, value: Any, pos: int, dialect: Dialect) -> Any:
+        """A parsed attribute as the kind that the spec asks for."""
+        kind = attr.kind
+        if kind == "enum":
+            cases = dialect.enums.get(attr.enum)
+            if type(value) is T.IntegerAttr:
+                value = next((n for n, v in (cases or {}).items() if v == value.value), value)
+            if isinstance(value, str):
+                value = value if cases is None or value in cases else dialect.enum_aliases.get(value, value)
+                if cases is None or value in cases:
+                    return value
+            shown = value if isinstance(value, str) else "another kind"
+            raise self.error(f"attribute '{attr.name}' expects one of [{', '.join(cases or ())}], but got {shown}", pos)
+        if kind in ("i64", "i32"):
+            if type(value) is T.IntegerAttr:
+                bits = value.type.bits
+                return value.value - (1 << bits) if value.value >> (bits - 1) and bits > 1 else value.value
+            raise self.error(f"attribute '{attr.name}' must be an integer", pos)
+        if kind in ("unit", "bool"):
+            if value is True or value is False:
+                return value
+            raise self.error(f"attribute '{attr.name}' must be a bool", pos)
+        if kind in ("string", "symbol"):
+            if isinstance(value, str):
+                return value
+            raise self.error(f"attribute '{attr.name}' must be a string", pos)
+        if kind in ("i32s", "bools", "array"):
+            if not isinstance(value, tuple):
+                raise self.error(f"attribute '{attr.name}' must be a list", pos)
+            if kind == "i32s":
+                return tuple(v.value if type(v) is T.IntegerAttr else v for v in value)
+            return value
+        if kind == "hints":
+            if not isinstance(value, dict):
+                raise self.error(f"attribute '{attr.name}' must be a dictionary", pos)
+            return plain_hints(value)
+        return value
+
+    # ---- locations
+
+    def location(self) -> Any:
+        """`loc(...)`: a Loc, or the name of an alias that is defined later."""
+        self.expect("loc")
+        self.expect("(")
+        found = self.location_body()
+        self.expect(")")
+        return found
+
+    def location_body(self) -> Any:
+        pos = self.start
+        self.enter()
+        found: Any
+        if self.kind == "hash":
+            name = self.token[1:]
+            if "." not in name and name not in self.aliases:
+                self.step()
+                found = "#" + name
+            else:
+                found = self.hash_attribute()
+        elif self.at("unknown"):
+            self.step()
+            found = Loc()
+        elif self.kind == "string":
+            file = self.string()
+            line = col = 0
+            if self.accept(":"):
+                line = self.integer("a line number")
+                self.expect(":")
+                col = self.integer("a column number")
+                if self.accept("to"):
+                    while not self.at(")") and self.kind in ("punct", "number"):
+                        self.step()
+            elif self.accept("("):
+                inner = self.location_body()
+                self.expect(")")
+                found = inner
+                self.leave()
+                return found
+            found = Loc(file, line, col)
+        elif self.at("callsite"):
+            self.step()
+            self.expect("(")
+            callee = self.solid(self.location_body(), pos)
+            self.expect("at")
+            caller = self.solid(self.location_body(), pos)
+            self.expect(")")
+            inner = Loc(caller.file, caller.line, caller.col, scope=caller.scope)
+            found = Loc(callee.file, callee.line, callee.col, (*callee.callers, inner, *caller.callers), callee.scope)
+            if len(found.callers) > 4 * MAX_DEPTH:
+                raise self.error("call site chain is too long", pos)
+        elif self.at("fused"):
+            self.step()
+            if self.accept("<"):
+                self.attribute()
+                self.expect(">")
+            self.expect("[")
+            items = self.list_of(self.location_body, "]")
+            found = next((i for i in items if isinstance(i, Loc) and i.file), items[0] if items else Loc())
+        elif self.at("loc"):
+            found = self.location()
+        else:
+            raise self.error(f"expected location instance{self.found()}")
+        self.leave()
+        if not isinstance(found, (Loc, str)):
+            raise self.error("expected location instance", pos)
+        return found
+
+    def solid(self, found: Any, pos: int) -> Loc:
+        if isinstance(found, Loc):
+            return found
+        raise self.error(f"undefined location alias '{found}'", pos)
+
+    def trailing_location(self, op: Op) -> None:
+        """`loc(...)` behind an op."""
+        if not self.at("loc"):
+            return
+        pos = self.start
+        found = self.location()
+        if isinstance(found, str):
+            self.late.append((op, found[1:], pos))
+        else:
+            op.loc = found
+
+    # ---- ops
+
+    def insert(self, op: Op) -> Op:
+        """Appends to the current block."""
+        assert self.block is not None
+        return self.block.append(op)
+
+    def one_op(self) -> Op:
+        """An op with the names of its results, appended to the current block."""
+        pos = self.start
+        names: list[tuple[str, int, int]] = []
+        while self.kind == "value":
+            at = self.start
+            name = self.step()
+            count = 1
+            if self.accept(":"):
+                count = self.integer("the number of results")
+                if not 1 <= count <= 1 << 16:
+                    raise self.error("expected a positive number of results", at)
+            names.append((name, count, at))
+            if not self.accept(","):
+                self.expect("=")
+                break
+            if self.kind != "value":
+                raise self.error(f"expected SSA result{self.found()}")
+        total = sum(count for _, count, _ in names)
+        if self.kind == "string":
+            op = self.generic_op(pos)
+        else:
+            op = self.custom_op(pos, total)
+        op.loc = self.loc(pos)
+        self.trailing_location(op)
+        self.insert(op)
+        results = self.after_parse(op)
+        if names:
+            if total != len(results):
+                raise self.error(f"operation defines {len(results)} results but was provided {total} to bind", pos)
+            first = 0
+            for name, count, at in names:
+                self.define(name, results[first : first + count], at)
+                first += count
+        return op
+
+    def after_parse(self, op: Op) -> list[Value]:
+        """Lets the dialect rewrite other spellings; the values that the names on the left side stand for."""
+        dialect = REGISTRY.get(op.spec.dialect)
+        if dialect is None:
+            return op.results
+        last = dialect.after_parse(self, op)
+        return last if isinstance(last, list) else last.results
+
+    def op_spec(self, name: str, pos: int) -> tuple[OpSpec, Dialect]:
+        prefix, dot, rest = name.partition(".")
+        if dot and (prefix in REGISTRY.modules or self.default.spec(name) is None):
+            dialect = self.dialect(prefix, pos)
+            spec = dialect.spec(rest)
+            if spec is None:
+                raise ParseError(pos, "", diags.UNKNOWN_OP, name=name)
+            return spec, dialect
+        dialect = self.default
+        spec = dialect.spec(name)
+        if spec is None:
+            raise ParseError(pos, "", diags.UNKNOWN_CUSTOM_OP, name=name, dialect=dialect.name)
+        return spec, dialect
+
+    def generic_op(self, pos: int) -> Op:
+        """`"dialect.op"(operands) <{properties}> ({regions}) {attributes} : (types) -> types`."""
+        name = self.string()
+        spec, dialect = self.op_spec(name, pos)
+        self.expect("(")
+        operands = self.list_of(self.value, ")")
+        attrs: dict[str, Any] = {}
+        attr_pos = self.start
+        if self.accept("<"):
+            attrs.update(self.dictionary())
+            self.expect(">")
+        regions: list[Region] = []
+        if self.accept("("):
+            self.defaults.append(dialect.name)
+            regions = self.list_of(lambda: self.region(spec, None), ")")
+            self.defaults.pop()
+        if self.at("{"):
+            attrs.update(self.dictionary())
+        self.expect(":")
+        self.defaults.append(dialect.name)
+        at = self.start
+        function = self.type()
+        self.defaults.pop()
+        if not isinstance(function, T.FunctionType):
+            raise self.error("expected function type", at)
+        if len(function.params) != len(operands):
+            raise self.error(f"expected {len(operands)} operand types but had {len(function.params)}", at)
+        for value, type in zip(operands, function.params):
+            self.same_type(value, type, at)
+        op = self.build(spec, dialect, operands, list(function.results), attrs, regions, attr_pos)
+        return op
+
+    def build(
+        self, spec: OpSpec, dialect: Dialect, operands: list[Value], results: list[Any], attrs: dict[str, Any],
+        regions: list[Region], pos: int,
+    ) -> Op:  # fmt: skip
+        """An op from flat operands and attributes as written."""
+        found: dict[str, Any] = {}
+        segments = None
+        for name, value in attrs.items():
+            if name in ("operandSegmentSizes", "operand_segment_sizes"):
+                segments = tuple(int(v.value if type(v) is T.IntegerAttr else v) for v in value)
+                continue
+            name = dialect.attr_aliases.get((spec.name, name)) or dialect.attr_aliases.get(("", name), name)
+            if name in dialect.ignored_attrs:
+                continue
+            attr = spec.attr_by_name.get(name)
+            found[name] = value if attr is None else self.coerce(spec, attr, value, pos, dialect)
+        if found.get("bytecode_version"):
+            found.pop("bytecode_version")
+        for attr in spec.attrs:
+            if attr.kind == "unit" and found.get(attr.name) is False:
+                del found[attr.name]
+        sizes = segments if segments is not None else guess_segments(spec, operands)
+        if spec.varies and (segments is not None or sizes is None):
+            if sizes is None or len(sizes) != len(spec.operands) or sum(sizes) != len(operands) or min(sizes, default=0) < 0:
+                found["operandSegmentSizes"] = segments  # the dialect's checks name what is wrong
+                sizes = clamp_segments(spec, operands)
+        return Op(spec, operands, results, found, regions, None, sizes if spec.varies else None)
+
+    def custom_op(self, pos: int, names: int) -> Op:
+        if self.kind != "word":
+            raise self.error(f"expected operation name{self.found()}")
+        at = self.start
+        name = self.step()
+        if name in ("module", "builtin.module") and "cuda_tile" in REGISTRY.modules:
+            outer = self.default.custom.get("outer_module")
+            if outer is not None and (name != "module" or not self.at("@") or self.looks_outer()):
+                return outer[1](self, pos)
+        spec, dialect = self.op_spec(name, at)
+        self.defaults.append(dialect.name)
+        steps = dialect.template(spec)
+        mark = self.start
+        state = State(spec, dialect, at, names)
+        try:
+            if steps is None:
+                op = self.loose(spec, dialect, names)
+            else:
+                self.run(state, steps)
+                op = self.finish(state)
+        except ParseError as error:
+            if steps is None or state.committed:
+                raise
+            self.seek(mark)
+            try:
+                op = self.loose(spec, dialect, names)
+            except ParseError as second:
+                raise (second if second.pos > error.pos else error) from None
+        self.defaults.pop()
+        return op
+
+    def looks_outer(self) -> bool:
+        """Whether `module @name` is the builtin one: its body holds a cuda_tile.module."""
+        brace = self.text.find("{", self.start)
+        following = TOKEN.match(self.text, len(self.text[: brace + 1]) + _spaces(self.text, brace + 1))
+        return following is not None and following.group() in ("cuda_tile.module", "module", '"cuda_tile.module"')
+
+    def run(self, state: State, steps: list[Any]) -> None:
+        spec = state.spec
+        for step in steps:
+            kind = step[0]
+            if kind == LIT:
+                for token in literal_tokens(step[2]):
+                    if self.token == "{" and token in (":", "->") and self.kind == "punct":
+                        self.attr_dict(state)
+                    self.expect(token)
+            elif kind == OPERAND:
+                self.field_operands(state, step[1])
+            elif kind == TYPES:
+                self.field_types(state, step[1])
+            elif kind == ATTR:
+                state.attrs[step[1]] = self.field_attr(state, spec.attr_by_name[step[1]])
+            elif kind == CLAUSE:
+                _, name, word, default = step
+                if self.accept(word):
+                    self.expect("<")
+                    pos = self.start
+                    case = self.enum_case(state, spec.attr_by_name[name], self.word(), pos)
+                    self.expect(">")
+                    state.attrs[name] = case
+                elif default is not None and spec.attr_by_name[name].default != default:
+                    state.attrs[name] = default
+            elif kind == GROUP:
+                if self.group_present(state, step[1], step[2]):
+                    if step[1] in spec.attr_by_name and spec.attr_by_name[step[1]].kind == "unit":
+                        state.attrs[step[1]] = True
+                    self.run(state, step[2])
+            elif kind == CUSTOM:
+                state.dialect.custom[step[1]][1](self, state)
+
+    def attr_dict(self, state: State) -> None:
+        """`{name = value}` behind the operands of an op's own form."""
+        pos = self.start
+        dialect, spec = state.dialect, state.spec
+        for name, value in self.dictionary().items():
+            name = dialect.attr_aliases.get((spec.name, name)) or dialect.attr_aliases.get(("", name), name)
+            if name in dialect.ignored_attrs:
+                continue
+            if name in ("operandSegmentSizes", "operand_segment_sizes"):
+                raise self.error("operandSegmentSizes in a form that names its operands", pos)
+            attr = spec.attr_by_name.get(name)
+            state.attrs[name] = value if attr is None else self.coerce(spec, attr, value, pos, dialect)
+
+    def group_present(self, state: State, name: str, steps: list[Any]) -> bool:
+        """Whether an optional part follows: known already, or seen from its first token."""
+        if name in state.operands:
+            return bool(state.operands[name])
+        if name in state.attrs and not any(s[0] in (OPERAND, ATTR) and s[1] == name for s in steps):
+            return True
+        if any(s[0] == TYPES and s[1] == name for s in steps) and not any(s[0] == OPERAND for s in steps):
+            return False
+        for step in steps:
+            if step[0] == LIT:
+                if not step[2]:
+                    continue
+                first = literal_tokens(step[2])[0]
+                if not self.at(first):
+                    return False
+                if first == "," and name in state.spec.operand_index:
+                    return TOKEN_AFTER(self, 1) == "value"
+                return True
+            if step[0] == OPERAND:
+                return self.kind == "value"
+            if step[0] == ATTR:
+                attr = state.spec.attr_by_name[step[1]]
+                cases = state.dialect.enums.get(attr.enum, {})
+                return self.kind == "word" and (self.token in cases or state.dialect.enum_aliases.get(self.token) in cases)
+            return True
+        return False
+
+    def field_operands(self, state: State, name: str) -> None:
+        arg = state.spec.operands[state.spec.operand_index[name]]
+        state.operands[name] = [self.value()] if arg.mode != 2 else self.values()
+
+    def same_type(self, value: Value, type: Any, pos: int) -> None:
+        if value.type is not type:
+            name = f"'%{value.name}'" if value.name else "the operand"
+            raise self.error(
+                f"use of value {name} expects different type than prior uses: '{type}' vs '{value.type}'", pos
+            )
+
+    def field_types(self, state: State, name: str) -> None:
+        spec = state.spec
+        if name in spec.operand_index:
+            for i, value in enumerate(state.operands.get(name, ())):
+                if i:
+                    self.expect(",")
+                pos = self.start
+                self.same_type(value, self.value_type(), pos)
+            return
+        arg = next(r for r in spec.results if r.name == name)
+        found = [self.value_type()]
+        while arg.mode == 2 and self.accept(","):
+            found.append(self.value_type())
+        state.types[name] = found
+
+    def finish(self, state: State) -> Op:
+        """The op of a state: operands in order, results inferred where the form does not say them."""
+        spec = state.spec
+        operands: list[Value] = []
+        sizes = []
+        for arg in spec.operands:
+            group = state.operands.get(arg.name, [])
+            operands += group
+            sizes.append(len(group))
+        results = state.result_types
+        if results is None:
+            results = self.infer_results(state)
+        segments = tuple(sizes) if spec.varies else None
+        return Op(spec, operands, results, state.attrs, state.regions, None, segments)
+
+    def infer_results(self, state: State) -> list[Any]:
+        spec = state.spec
+        results: list[Any] = []
+        for arg in spec.results:
+            if arg.name in state.types:
+                results += state.types[arg.name]
+                continue
+            found = None
+            for group in spec.same_type:
+                if arg.name not in group:
+                    continue
+                for other in group:
+                    if state.operands.get(other):
+                        found = state.operands[other][0].type
+                    elif other in state.types:
+                        found = state.types[other][0]
+                    if found is not None:
+                        break
+            if found is None and arg.constraint == "token":
+                found = T.TOKEN
+            if found is None and arg.constraint == "scalar:i32":
+                found = T.TileType(T.I32, ())
+            if arg.mode == REQUIRED and found is not None:
+                results.append(found)
+            elif arg.mode == REQUIRED:
+                raise self.error(f"type of result '{arg.name}' is missing", state.pos)
+        return results
+
+    def loose(self, spec: OpSpec, dialect: Dialect, names: int) -> Op:
+        """Operands, attributes in braces, types, regions: the form of ops without a template, and the way the
+        specification documents write the others. `[` and `]` around operands are punctuation."""
+        operands: list[Value] = []
+        attrs: dict[str, Any] = {}
+        pos = self.start
+        if self.kind == "symbol":
+            first = next((a.name for a in spec.attrs if a.kind == "symbol"), "sym_name")
+            attrs[first] = self.symbol_name()
+            self.accept(",")
+        while self.kind == "value" or self.token in ("[", "]", ",") and self.kind == "punct":
+            if self.kind == "value":
+                operands.append(self.value())
+            else:
+                self.step()
+        if self.at("{") and not (spec.regions and self.region_follows()):
+            attrs.update(self.dictionary())
+        results: list[Any] = []
+        if self.accept(":"):
+            at = self.start
+            types = []
+            if self.accept("("):
+                types = self.list_of(self.value_type, ")")
+            else:
+                types.append(self.value_type())
+                while self.accept(","):
+                    types.append(self.value_type())
+            if self.accept("->"):
+                if self.accept("("):
+                    results = self.list_of(self.value_type, ")")
+                else:
+                    results.append(self.value_type())
+                    while self.accept(","):
+                        results.append(self.value_type())
+                if len(types) == len(operands):
+                    for value, type in zip(operands, types):
+                        self.same_type(value, type, at)
+                elif len(types) == 1 and operands:
+                    self.same_type(operands[0], types[0], at)
+                elif types:
+                    raise self.error(f"expected {len(operands)} operand types but had {len(types)}", at)
+            elif spec.results and not (len(types) == len(operands) and not any(r.mode == REQUIRED for r in spec.results)):
+                results = types
+                if len(types) != names and len(types) == 1:
+                    results = types * max(names, 1)
+            elif len(types) == len(operands):
+                for value, type in zip(operands, types):
+                    self.same_type(value, type, at)
+            else:
+                raise self.error(f"expected {len(operands)} operand types but had {len(types)}", at)
+        regions = []
+        while self.at("{") and len(regions) < max(spec.regions, 1):
+            regions.append(self.region(spec, None))
+        while len(regions) < spec.regions:
+            regions.append(Region())
+        return self.build(spec, dialect, operands, results, attrs, regions, pos)
+
+    def region_follows(self) -> bool:
+        """Whether `{` opens a region and not a dictionary."""
+        i = self.end + _spaces(self.text, self.end)
+        match = TOKEN.match(self.text, i)
+        if match is None:
+            return False
+        if match.lastgroup in ("value", "label"):
+            return True
+        if match.lastgroup == "word" or match.lastgroup == "string":
+            j = match.end() + _spaces(self.text, match.end())
+            return self.text[j : j + 1] not in ("=", ",", "}")
+        return False
+
+    # ---- regions
+
+    def region(self, spec: OpSpec | None, args: list[tuple[str, Any, int]] | None) -> Region:
+        """`{ ops }` or `{ ^bb0(...): ops }`. `args`: names and types that the op's form gives."""
+        self.expect("{")
+        self.enter()
+        isolated = spec is not None and bool(spec.traits & ISOLATED)
+        scope: dict[Any, Any] = {None: True} if isolated else {}
+        self.scopes.append(scope)
+        outer = self.block
+        region = Region()
+        block = Block()
+        self.block = block
+        if args is not None:
+            for name, type, pos in args:
+                value = block.add_arg(type, name[1:])
+                self.define(name, [value], pos)
+        labelled = False
+        while not self.at("}"):
+            if self.kind == "label":
+                if labelled or block.ops:
+                    region.append(block)
+                    block = Block()
+                    self.block = block
+                labelled = True
+                self.step()
+                if self.accept("("):
+                    self.list_of(self.block_arg, ")")
+                self.expect(":")
+                continue
+            if self.kind == "end":
+                raise self.error("expected '}', but the input ends")
+            if self.kind in ("hash", "bang") and self.definition():
+                continue
+            self.one_op()
+        self.step()
+        if block.ops or block.args or labelled or args is not None:
+            region.append(block)
+        self.block = outer
+        self.scopes.pop()
+        self.leave()
+        return region
+
+    def block_arg(self) -> None:
+        pos = self.start
+        if self.kind != "value":
+            raise self.error(f"expected SSA operand{self.found()}")
+        name = self.step()
+        self.expect(":")
+        assert self.block is not None
+        self.define(name, [self.block.add_arg(self.type(), name[1:])], pos)
+        if self.at("loc"):
+            self.location()
+
+    def own_region(self, state: State, args: list[tuple[str, Any, int]]) -> Region:
+        """A region in an op's own form: a missing terminator is added."""
+        state.committed = True
+        region = self.region(state.spec, args)
+        self.close_region(region, state.spec, state.dialect)
+        return region
+
+    def close_region(self, region: Region, spec: OpSpec, dialect: Dialect) -> None:
+        if not spec.traits & IMPLICIT_TERMINATOR or not spec.terminator:
+            return
+        if not region.blocks:
+            region.append(Block())
+        for block in region.blocks:
+            if not block.ops or not block.ops[-1].spec.is_terminator:
+                terminator = dialect.spec(spec.terminator)
+                assert terminator is not None
+                block.append(Op(terminator, loc=self.loc(self.start), segments=(0,) * len(terminator.operands) or None))
+
+    # ---- top level
+
+    def definition(self) -> bool:
+        """`#alias = attribute` or `!alias = type`; false when something else stands here."""
+        mark, kind = self.start, self.kind
+        name = self.step()[1:]
+        if "." in name or not self.accept("="):
+            self.seek(mark)
+            return False
+        if kind == "bang":
+            self.type_aliases[name] = self.type()
+        elif self.at("loc"):
+            self.aliases[name] = self.location()
+        else:
+            self.aliases[name] = self.attribute()
+        return True
+
+    def top(self, ends: bool = True) -> list[Op]:
+        """All ops of the text."""
+        block = Block()
+        self.block = block
+        while self.kind != "end":
+            if self.kind == "bad":
+                raise self.error(f"unexpected character {self.token!r}")
+            if self.kind in ("hash", "bang") and self.definition():
+                continue
+            if self.at("{-#"):
+                self.seek(max(self.text.find("#-}", self.start), self.start + 3))
+                self.accept("#-}")
+                continue
+            self.one_op()
+        for op, name, pos in self.late:
+            found = self.aliases.get(name)
+            for _ in range(len(self.aliases)):
+                if not isinstance(found, str):
+                    break
+                found = self.aliases.get(found[1:])
+            if not isinstance(found, Loc):
+                raise self.error(f"operation location alias was never defined: '#{name}'", pos)
+            op.loc = found
+        return list(block.ops)
+
+
+def TOKEN_AFTER(parser: Parser, count: int) -> str:
+    """Kind of the token behind the next one."""
+    match = TOKEN.match(parser.text, parser.end + _spaces(parser.text, parser.end))
+    return match.lastgroup or "" if match is not None else ""
+
+
+def _spaces(text: str, pos: int) -> int:
+    from .lexer import SPACE
+
+    return SPACE.match(text, pos).end() - pos  # type: ignore[union-attr]
+
+
+def literal_tokens(text: str) -> list[str]:
+    """Tokens of a template literal."""
+    found = LITERALS.get(text)
+    if found is None:
+        found = [m.group() for m in TOKEN.finditer(text)]
+        LITERALS[text] = found
+    return found
+
+
+def plain_hints(value: dict[str, Any]) -> dict[str, Any]:
+    """Hints as they are kept: 32-bit and untyped integers are plain ints."""
+    found: dict[str, Any] = {}
+    for key, item in value.items():
+        if isinstance(item, dict):
+            item = plain_hints(item)
+        elif type(item) is T.IntegerAttr and item.type in (T.I32, T.I64):
+            bits = item.type.bits
+            item = item.value - (1 << bits) if item.value >> (bits - 1) else item.value
+        found[key] = item
+    return found
+
+
+def number_attr(parser: Parser, text: str, negative: bool, elem: Any, pos: int, floats: Any) -> Any:
+    """A number literal as an attribute of its type."""
+    hexadecimal = text.startswith("0x")
+    is_float = "." in text or (isinstance(elem, T.Scalar) and elem.is_float)
+    if isinstance(elem, T.TileType) and elem.shape == ():  # `index`
+        elem = elem.elem
+    if elem is None:
+        elem = T.F64 if "." in text else T.I64
+    if not isinstance(elem, T.Scalar) or is_float != elem.is_float:
+        raise parser.error(f"number literal does not fit the type '{elem}'", pos)
+    if elem.is_float:
+        if hexadecimal:
+            value = int(text, 16)
+            if value >> floats.width_of(elem) or negative:
+                raise parser.error("hexadecimal float constant out of range for type", pos)
+            return T.FloatAttr(elem, value)
+        return T.FloatAttr(elem, floats.parse_decimal(("-" if negative else "") + text, elem))
+    value = int(text, 16) if hexadecimal else int(text)
+    value = -value if negative else value
+    limit = 1 << elem.bits
+    low = -(limit >> 1) if elem.bits > 1 else -1
+    if not low <= value < limit:
+        raise parser.error("integer constant out of range for attribute", pos)
+    return T.IntegerAttr(elem, value & (limit - 1))
+
+
+def guess_segments(spec: OpSpec, operands: list[Value]) -> tuple[int, ...] | None:
+    """Group sizes of flat operands: by constraint where an optional operand may be absent."""
+    if not spec.varies:
+        return None
+    variadic = [i for i, a in enumerate(spec.operands) if a.mode == 2]
+    optional = [i for i, a in enumerate(spec.operands) if a.mode == OPTIONAL]
+    if not optional and len(variadic) == 1:
+        rest = len(operands) - (len(spec.operands) - 1)
+        if rest < 0:
+            return None
+        return tuple(rest if a.mode == 2 else 1 for a in spec.operands)
+    sizes = [0] * len(spec.operands)
+    position = 0
+    for i, arg in enumerate(spec.operands):
+        after = sum(1 for a in spec.operands[i + 1 :] if a.mode == REQUIRED)
+        left = len(operands) - position - after
+        if arg.mode == REQUIRED:
+            if left < 1:
+                return None
+            sizes[i] = 1
+        elif arg.mode == OPTIONAL:
+            if left > 0 and fits(operands[position].type, arg.constraint):
+                sizes[i] = 1
+        else:
+            while left > sizes[i] and fits(operands[position + sizes[i]].type, arg.constraint):
+                sizes[i] += 1
+        position += sizes[i]
+    return tuple(sizes) if position == len(operands) else None
+
+
+def clamp_segments(spec: OpSpec, operands: list[Value]) -> tuple[int, ...]:
+    """Some sizes that add up, for an op whose own are wrong."""
+    sizes = [1 if a.mode == REQUIRED else 0 for a in spec.operands]
+    extra = len(operands) - sum(sizes)
+    for i, arg in enumerate(spec.operands):
+        if arg.mode != REQUIRED and extra > 0:
+            sizes[i] = extra if arg.mode == 2 else 1
+            extra -= sizes[i]
+    if extra > 0 and sizes:
+        sizes[-1] += extra
+    for i in range(len(sizes) - 1, -1, -1):
+        if extra < 0 and sizes[i]:
+            take = min(sizes[i], -extra)
+            sizes[i] -= take
+            extra += take
+    return tuple(sizes)
+
+
+def fits(type: Any, constraint: str) -> bool:
+    """Whether a value may stand in a field: a coarse look that tells masks, tokens and indices apart."""
+    if constraint == "token":
+        return type is T.TOKEN
+    if constraint.startswith(("tile:", "scalar:")):
+        if not isinstance(type, T.TileType):
+            return False
+        what = constraint.partition(":")[2]
+        if what == "i1":
+            return type.elem is T.I1
+        if what == "int":
+            return isinstance(type.elem, T.Scalar) and not type.elem.is_float
+        return True
+    return type is not T.TOKEN
+
+
+__all__ = ["EXIT_COMPILE", "MAX_DEPTH", "D", "Parser", "State"]

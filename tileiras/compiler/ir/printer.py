@@ -1,0 +1,509 @@
+"""Ops -> text. NVIDIA's assembly form where the dialect has templates, MLIR's generic form on request.
+
+Value names follow MLIR's rules: hints of the dialect made unique with one counter per scope, numbers for the
+rest; a region is numbered before the regions inside of it.
+"""
+
+from __future__ import annotations
+
+from tileiras.diag import UNKNOWN
+
+from . import debug as D
+from . import types as T
+from .asm import ATTR, CLAUSE, CUSTOM, GROUP, LIT, OPERAND, REGISTRY, TYPES
+from .core import Op
+from .floats import spell
+from .spec import IMPLICIT_TERMINATOR, ISOLATED, SYMBOL_TABLE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tileiras.diag import Loc
+
+    from .asm import Dialect
+    from .core import Block, Region, Value
+
+PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_$.")
+
+
+def quote(text: str) -> str:
+    """A string literal: printable ASCII as it is, the rest as two hex digits per UTF-8 byte."""
+    out = []
+    for byte in text.encode("utf-8", "surrogatepass"):
+        c = chr(byte)
+        out.append(c if 32 <= byte < 127 and c not in '"\\' else f"\\{byte:02X}")
+    return '"' + "".join(out) + '"'
+
+
+def symbol(name: str) -> str:
+    """`@name`, quoted where needed."""
+    if name and set(name) <= PLAIN and not name[0].isdigit() and name[0] not in "$.":
+        return "@" + name
+    return "@" + quote(name)
+
+
+def key(name: str) -> str:
+    return name if name and set(name) <= PLAIN and not name[0].isdigit() else quote(name)
+
+
+def signed(value: int, bits: int) -> int:
+    return value - (1 << bits) if value >> (bits - 1) & 1 else value
+
+
+class Printer:
+    """One printing: names of values, options, output lines."""
+
+    def __init__(self, *, generic: bool = False, debug: bool = False) -> None:
+        self.generic = generic
+        self.debug = debug
+        self.names: dict[Value, str] = {}
+        self.lines: list[str] = []
+        self.current: list[str] = []
+        self.indent = 0
+        self.locs: DebugNames | None = DebugNames() if debug else None
+
+    # ---- names
+
+    def number(self, root: Op) -> None:
+        """Names every value under `root`, regions before the regions inside of them."""
+        work: list[tuple[Region, int, int, int, Any]] = []
+        for region in root.regions:
+            work.append((region, 0, 0, 0, _Scope(None)))
+        while work:
+            region, values, arguments, conflicts, parent = work.pop()
+            if region.op is not None and region.op.spec.traits & ISOLATED:
+                values = arguments = conflicts = 0
+            scope = _Scope(parent)
+            counters = [values, arguments, conflicts]
+            self.number_region(region, scope, counters)
+            for block in region.blocks:
+                for op in block.ops:
+                    for inner in op.regions:
+                        work.append((inner, *counters, scope))
+
+    def number_region(self, region: Region, scope: _Scope, counters: list[int]) -> None:
+        names = self.names
+        if region.op is not None and not self.generic:
+            dialect = REGISTRY.get(region.op.spec.dialect)
+            hints = dialect.arg_names(region) if dialect is not None and region.blocks else []
+            for arg, hint in zip(region.blocks[0].args if region.blocks else (), hints):
+                names[arg] = "%" + scope.unique(hint, counters)
+        for i, block in enumerate(region.blocks):
+            for arg in block.args:
+                if arg in names:
+                    continue
+                if i == 0:
+                    names[arg] = "%" + scope.unique(f"arg{counters[1]}", counters)
+                    counters[1] += 1
+                else:
+                    names[arg] = f"%{counters[0]}"
+                    counters[0] += 1
+            for op in block.ops:
+                if op.results:
+                    self.number_results(op, scope, counters)
+
+    def number_results(self, op: Op, scope: _Scope, counters: list[int]) -> None:
+        names, results = self.names, op.results
+        hints: list[str] = []
+        if not self.generic:
+            dialect = REGISTRY.get(op.spec.dialect)
+            hints = dialect.result_names(op) if dialect is not None else []
+        if len(hints) == len(results):
+            for value, hint in zip(results, hints):
+                names[value] = "%" + scope.unique(hint, counters)
+            return
+        if hints:
+            base = "%" + scope.unique(hints[0], counters)
+        else:
+            base = f"%{counters[0]}"
+            counters[0] += 1
+        names[results[0]] = base
+        if len(results) > 1:
+            for i, value in enumerate(results):
+                names[value] = f"{base}#{i}"
+
+    def name(self, value: Value) -> str:
+        return self.names.get(value, "<<unknown value>>")
+
+    # ---- text
+
+    def text(self) -> str:
+        return "".join(line + "\n" for line in self.lines)
+
+    def put(self, text: str) -> None:
+        self.current.append(text)
+
+    def newline(self) -> None:
+        """Ends the line; the next one starts at the current depth."""
+        self.lines.append("".join(self.current))
+        self.current = ["  " * self.indent]
+
+    def start(self) -> None:
+        self.current = ["  " * self.indent]
+
+    def op(self, op: Op) -> None:
+        """Prints one op on its own line or lines; the current line holds only the indentation."""
+        spec, results = op.spec, op.results
+        if results:
+            first = self.name(results[0])
+            if len(results) > 1 and first.endswith("#0"):
+                self.put(f"{first[:-2]}:{len(results)} = ")
+            else:
+                self.put(", ".join(map(self.name, results)) + " = ")
+        dialect = REGISTRY.get(spec.dialect)
+        steps = None
+        if not self.generic and dialect is not None:
+            steps = dialect.template(spec)
+        if self.generic or dialect is None:
+            self.generic_op(op)
+        else:
+            self.put(spec.full_name if dialect.prints_prefix or spec.traits & SYMBOL_TABLE else spec.name)
+            if steps is None:
+                self.default_op(op)
+            else:
+                self.steps(op, dialect, steps)
+        if self.locs is not None:
+            self.put(f" loc({self.locs.use(op.loc)})")
+
+    def steps(self, op: Op, dialect: Dialect, steps: list[Any]) -> None:
+        spec = op.spec
+        for step in steps:
+            kind = step[0]
+            if kind == LIT:
+                self.put(step[1])
+            elif kind == OPERAND:
+                self.put(", ".join(map(self.name, op.group(step[1]))))
+            elif kind == TYPES:
+                self.put(self.field_types(op, step[1]))
+            elif kind == ATTR:
+                self.put(self.attr_value(op.attr(step[1]), spec.attr_by_name[step[1]].kind))
+            elif kind == CLAUSE:
+                value = op.attr(step[1])
+                if value != step[3]:
+                    self.put(f"{step[2]}<{value}>")
+            elif kind == GROUP:
+                name = step[1]
+                present = op.group(name) if name in spec.operand_index else op.attrs.get(name) not in (None, False)
+                if present:
+                    self.steps(op, dialect, step[2])
+            elif kind == CUSTOM:
+                dialect.custom[step[1]][0](self, op)
+
+    def field_types(self, op: Op, name: str) -> str:
+        if name in op.spec.operand_index:
+            return ", ".join(str(v.type) for v in op.group(name))
+        results = op.spec.results
+        for i, result in enumerate(results):
+            if result.name == name:
+                if result.mode == 0:
+                    return str(op.results[i].type)
+                stop = len(op.results) - (len(results) - i - 1)
+                return ", ".join(str(v.type) for v in op.results[i:stop])
+        raise KeyError(name)
+
+    def region(self, region: Region, *, args: bool = False, hide_terminator: bool = False) -> None:
+        """`{`, the ops, `}`; the caller goes on behind the brace."""
+        self.put("{")
+        if not region.blocks:
+            self.newline()
+            self.put("}")
+            return
+        for i, block in enumerate(region.blocks):
+            self.newline()
+            if i or args:
+                self.label(block, i)
+            self.block(block, hide_terminator)
+        self.put("}")
+
+    def label(self, block: Block, index: int) -> None:
+        listed = ", ".join(f"{self.name(a)}: {self.type(a.type)}" for a in block.args)
+        self.put(f"^bb{index}" + (f"({listed})" if listed else "") + ":")
+        self.newline()
+
+    def block(self, block: Block, hide_terminator: bool) -> None:
+        ops = block.ops
+        if hide_terminator and ops:
+            last = ops[-1]
+            if last.spec.is_terminator and not last.operands and block.region is not None:
+                owner = block.region.op
+                if owner is not None and last.spec.name == owner.spec.terminator:
+                    ops = ops[:-1]
+        self.indent += 1
+        for op in ops:
+            self.start()
+            self.op(op)
+            self.newline()
+        self.indent -= 1
+        self.start()
+
+    def type(self, type: Any) -> str:
+        """A type where the dialect prefix is needed: generic form and default form."""
+        if isinstance(type, (T.Scalar, T.TensorType)):
+            return str(type)
+        if isinstance(type, T.FunctionType):
+            return f"({', '.join(map(self.type, type.params))}) -> {self.result_list(type.results)}"
+        text = str(type)
+        return text if text.startswith("!") else f"!{getattr(type, 'DIALECT', 'cuda_tile')}.{text}"
+
+    def result_list(self, types: Any) -> str:
+        texts = [self.type(t) for t in types]
+        return texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
+
+    def generic_op(self, op: Op) -> None:
+        attrs = dict(op.attrs)
+        spec = op.spec
+        for name, default in spec.defaults.items():
+            attrs.setdefault(name, default)
+        parts = [self.named_attr(op, n, v) for n, v in sorted(attrs.items()) if self.is_set(op, n, v)]
+        if op.segments is not None and len(op.segments) > 1:
+            parts.append(f"operandSegmentSizes = array<i32: {', '.join(map(str, op.segments))}>")
+        self.put(f'"{spec.full_name}"({", ".join(map(self.name, op.operands))})')
+        if parts:
+            self.put(f" <{{{', '.join(parts)}}}>")
+        if op.regions:
+            self.put(" (")
+            for i, region in enumerate(op.regions):
+                if i:
+                    self.put(", ")
+                self.region(region, args=bool(region.blocks and region.blocks[0].args))
+            self.put(")")
+        types = ", ".join(self.type(v.type) for v in op.operands)
+        self.put(f" : ({types}) -> {self.result_list([r.type for r in op.results])}")
+
+    def default_op(self, op: Op) -> None:
+        """The form of ops without a template."""
+        if op.operands:
+            self.put(" " + ", ".join(map(self.name, op.operands)))
+        parts = [self.named_attr(op, n, v) for n, v in op.attrs.items() if self.is_set(op, n, v)]
+        if op.segments is not None and len(op.segments) > 1:
+            parts.append(f"operandSegmentSizes = array<i32: {', '.join(map(str, op.segments))}>")
+        if parts:
+            self.put(f" {{{', '.join(parts)}}}")
+        if op.operands or op.results:
+            self.put(" : " + (", ".join(self.type(v.type) for v in op.operands) or "()"))
+        if op.results:
+            self.put(" -> " + ", ".join(self.type(r.type) for r in op.results))
+        for region in op.regions:
+            self.put(" ")
+            self.region(region, args=bool(region.blocks and region.blocks[0].args))
+
+    def is_set(self, op: Op, name: str, value: Any) -> bool:
+        attr = op.spec.attr_by_name.get(name)
+        return value is not None and (value is not False or (attr is not None and attr.kind != "unit"))
+
+    def named_attr(self, op: Op, name: str, value: Any) -> str:
+        attr = op.spec.attr_by_name.get(name)
+        if value is True and (attr is None or attr.kind == "unit"):
+            return key(name)
+        if attr is not None and attr.kind == "enum" and op.spec.dialect == "cuda_tile":
+            return f"{key(name)} = #cuda_tile<{name} {value}>"
+        return f"{key(name)} = {self.attr_value(value, attr.kind if attr is not None else '', typed=True)}"
+
+    def attr_value(self, value: Any, kind: str = "", *, typed: bool = False) -> str:
+        """An attribute as text. `typed` adds what a reader without the spec needs."""
+        if value is True or value is False:
+            return "true" if value else "false"
+        if isinstance(value, int):
+            return f"{value} : {kind}" if typed and kind in ("i32", "i64") else str(value)
+        if isinstance(value, str):
+            if kind == "symbol":
+                return symbol(value)
+            return value if kind == "enum" else quote(value)
+        if isinstance(value, T.Type) and not hasattr(type(value), "IS_ATTR"):
+            return self.attribute(value, typed)
+        if isinstance(value, tuple):
+            if typed and kind in ("i32s", "bools"):
+                inner = ", ".join(self.attr_value(v) for v in value)
+                head = "i32" if kind == "i32s" else "i1"
+                return f"array<{head}: {inner}>" if inner else f"array<{head}>"
+            return "[" + ", ".join(self.attr_value(v, typed=typed) for v in value) + "]"
+        if isinstance(value, dict):
+            return "{" + ", ".join(self.dict_entry(k, v, typed) for k, v in sorted(value.items())) + "}"
+        return str(value)
+
+    def dict_entry(self, name: str, value: Any, typed: bool) -> str:
+        return f"{key(name)} = {self.attr_value(value, typed=typed)}"
+
+    def attribute(self, value: Any, typed: bool) -> str:
+        kind = type(value)
+        if kind is T.IntegerAttr:
+            if value.type is T.I1:
+                return "true" if value.value else "false"
+            text = str(signed(value.value, value.type.bits))
+            return text if value.type is T.I64 and not typed else f"{text} : {value.type}"
+        if kind is T.FloatAttr:
+            text = spell(value.bits, value.type)
+            return text if value.type is T.F64 and not text.startswith("0x") else f"{text} : {value.type}"
+        if kind is T.Dense:
+            return f'dense<"0x{value.data.hex().upper()}"> : {self.type(value.type)}'
+        if kind in (T.DivBy, T.SameElements, T.Bounded):
+            return f"#cuda_tile.{value}" if typed else str(value)
+        return self.type(value) if typed else str(value)
+
+
+class _Scope:
+    """Names in use in a region and the ones around it."""
+
+    __slots__ = ("parent", "used")
+
+    def __init__(self, parent: _Scope | None) -> None:
+        self.parent = parent
+        self.used: set[str] = set()
+
+    def has(self, name: str) -> bool:
+        scope: _Scope | None = self
+        while scope is not None:
+            if name in scope.used:
+                return True
+            scope = scope.parent
+        return False
+
+    def unique(self, hint: str, counters: list[int]) -> str:
+        name = hint
+        if self.has(name):
+            while True:
+                name = f"{hint}_{counters[2]}"
+                counters[2] += 1
+                if not self.has(name):
+                    break
+        self.used.add(name)
+        return name
+
+
+class DebugNames:
+    """Aliases of locations and debug records, defined after the module as NVIDIA's disassembler does."""
+
+    def __init__(self) -> None:
+        self.order: list[tuple[Any, ...]] = []
+        self.known: dict[Any, int] = {}
+
+    @staticmethod
+    def identity(loc: Loc) -> tuple[Any, ...]:
+        callers = tuple((c.file, c.line, c.col, c.scope) for c in loc.callers)
+        return (loc.file, loc.line, loc.col, loc.scope, callers)
+
+    def use(self, loc: Loc) -> str:
+        """A placeholder for the alias of a location; `finish` puts the name in."""
+        identity = self.identity(loc)
+        index = self.known.setdefault(identity, len(self.order))
+        if index == len(self.order):
+            self.order.append(identity)
+        return f"\0{index}\0"
+
+    def finish(self, text: str) -> str:
+        """The text with names in place, and the definitions behind it."""
+        names: dict[Any, str] = {}
+        lines: list[str] = []
+        scopes: dict[Any, str] = {}
+        plain: list[Any] = []
+        counts: dict[str, int] = {}
+
+        def fresh(stem: str) -> str:
+            n = counts.get(stem, 0)
+            counts[stem] = n + 1
+            return f"#{stem}{n or ''}"
+
+        def position(file: str, line: int, col: int) -> str:
+            entry = ("loc", file, line, col)
+            if entry not in names:
+                names[entry] = "?"
+                plain.append(entry)
+            return f"\1{plain.index(entry)}\1"
+
+        def scope_name(scope: Any) -> str:
+            if scope in scopes:
+                return scopes[scope]
+            if isinstance(scope, D.DIFile):
+                body = f"di_file<{quote(scope.name)} in {quote(scope.directory)}>"
+                stem = "di_file"
+            elif isinstance(scope, D.DICompileUnit):
+                body = f"di_compile_unit<file = {scope_name(scope.file)}>"
+                stem = "di_compile_unit"
+            elif isinstance(scope, D.DILexicalBlock):
+                body = (
+                    f"di_lexical_block<scope = {scope_name(scope.scope)}, file = {scope_name(scope.file)}, "
+                    f"line = {scope.line}, column = {scope.column}>"
+                )
+                stem = "di_lexical_block"
+            else:
+                flags = f", flags = {scope.flags}" if scope.flags else ""
+                body = (
+                    f"di_subprogram<file = {scope_name(scope.file)}, line = {scope.line}, name = {quote(scope.name)}, "
+                    f"linkageName = {quote(scope.linkage_name)}, compileUnit = {scope_name(scope.compile_unit)}, "
+                    f"scopeLine = {scope.scope_line}{flags}>"
+                )
+                stem = "di_subprogram"
+            name = fresh(stem)
+            scopes[scope] = name
+            lines.append(f"{name} = #cuda_tile.{body}")
+            return name
+
+        described: list[str] = []
+        for file, line, col, scope, callers in self.order:
+            described.append(self.describe(file, line, col, scope, callers, position, scope_name))
+        # Plain positions come first, as definitions must precede what uses them.
+        index = 0
+        head: list[str] = []
+        position_names: list[str] = []
+        for _, file, line, col in plain:
+            name = f"#loc{index or ''}"
+            index += 1
+            position_names.append(name)
+            head.append(f'{name} = loc({quote(file)}:{line}:{col})' if file else f"{name} = loc(unknown)")
+        tail: list[str] = []
+        final: list[str] = []
+        for body in described:
+            for i, name in enumerate(position_names):
+                body = body.replace(f"\1{i}\1", name)
+            if body in position_names:
+                final.append(body)
+                continue
+            name = f"#loc{index or ''}"
+            index += 1
+            tail.append(f"{name} = {body}")
+            final.append(name)
+        for i, name in enumerate(final):
+            text = text.replace(f"\0{i}\0", name)
+        return text + "".join(line + "\n" for line in head + lines + tail)
+
+    def describe(self, file: str, line: int, col: int, scope: Any, callers: Any, position: Any, scope_name: Any) -> str:
+        where = position(file, line, col)
+        own = f"#cuda_tile.di_loc<{where} in {scope_name(scope)}>" if scope is not None else where
+        if not callers:
+            return own
+        first, *rest = callers
+        caller = self.describe(*first, tuple(rest), position, scope_name)
+        return f"loc(callsite({own} at {caller}))"
+
+
+def print_op(op: Op, *, generic: bool = False, debug: bool = False) -> str:
+    """Text of an op and everything in it, ending with a newline."""
+    printer = Printer(generic=generic, debug=debug)
+    printer.number(op)
+    for value in op.operands:  # a lone op: its operands come from outside
+        printer.names.setdefault(value, f"%{value.name or f'arg{value.index}'}")
+    if op.results and op.results[0] not in printer.names:
+        printer.number_results(op, _Scope(None), [0, 0, 0])
+    printer.start()
+    printer.op(op)
+    printer.newline()
+    text = printer.text()
+    return printer.locs.finish(text) if printer.locs is not None else text
+
+
+def print_body(module: Op, *, debug: bool = False) -> str:
+    """Only the ops inside a module, as NVIDIA's disassembler prints them."""
+    printer = Printer(debug=debug)
+    printer.number(module)
+    for region in module.regions:
+        for block in region.blocks:
+            for op in block.ops:
+                printer.start()
+                printer.op(op)
+                printer.newline()
+    text = printer.text()
+    return printer.locs.finish(text) if printer.locs is not None else text
+
+
+__all__ = ["IMPLICIT_TERMINATOR", "UNKNOWN", "Printer", "print_body", "print_op", "quote", "symbol"]

@@ -1,0 +1,40 @@
+"""Text form of the IR: what parses, what prints. Dialects register through `asm.REGISTRY`."""
+
+from __future__ import annotations
+
+from tileiras.diag import EXIT_COMPILE
+
+from . import diags
+from .asm import REGISTRY, Dialect
+from .lexer import ParseError
+from .parser import Parser
+from .printer import print_body, print_op
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tileiras.diag import Sink
+
+    from .core import Op
+
+PUBLIC = frozenset(("cuda_tile", "builtin"))  # what a frontend may write
+
+
+def parse(text: str, sink: Sink, *, file: str = "", dialects: frozenset[str] | None = None) -> list[Op]:
+    """Top-level ops of a text. `dialects`: None for all that are registered. Errors: CompileError, exit code 5."""
+    parser: Parser | None = None
+    try:
+        parser = Parser.__new__(Parser)
+        parser.__init__(text, sink, file, dialects)  # type: ignore[misc]
+        return parser.top()
+    except ParseError as error:
+        assert parser is not None
+        parser.lines = None
+        loc = parser.loc(error.pos)
+        if error.diag is not None:
+            sink.emit(error.diag, loc=loc, **error.facts)
+        else:
+            sink.emit(diags.SYNTAX, loc=loc, text=error.text)
+    raise sink.fail(EXIT_COMPILE)
+
+
+__all__ = ["PUBLIC", "REGISTRY", "Dialect", "parse", "print_body", "print_op"]

@@ -1,0 +1,87 @@
+"""Input of any kind -> the cuda_tile module: bytecode and text are told apart by the magic."""
+
+from __future__ import annotations
+
+import os
+
+from tileiras.diag import ERROR, EXIT_COMPILE, EXIT_USAGE, Diag, Loc
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tileiras.compiler.ir.core import Op
+    from tileiras.diag import Sink
+
+UNREADABLE = Diag("SRC-0001", ERROR, "unable to read input file '{path}': {why}", src="real driver")
+NOT_TEXT = Diag("SRC-0002", ERROR, "input is not valid UTF-8: byte 0x{byte:02X}", src="own")
+NO_MODULE = Diag("SRC-0003", ERROR, "expected one cuda_tile.module, but got {count}", src="own")
+
+STARTS = (
+    "module", "builtin", "cuda_tile", "entry", "global", "testing$func", '"', "#", "!", "//", "{-#",
+    "nv_tileaa", "nv_tileas", "nvvm", "cute", "arith", "func", "%",
+)  # fmt: skip
+
+
+def load(source: Any, sink: Sink) -> Op:
+    """The `cuda_tile.module` of a path, bytes, or text (a str with a newline or a brace).
+
+    Errors: CompileError with exit code 1 (unreadable), 3 (bytecode), 5 (text).
+    """
+    file = ""
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        data: bytes | str = bytes(source)
+    elif isinstance(source, str) and ("\n" in source or "{" in source):
+        data = source
+    else:
+        file = os.fspath(source)
+        try:
+            with open(file, "rb") as stream:
+                data = stream.read()
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            sink.emit(UNREADABLE, path=file, why=why)
+            raise sink.fail(EXIT_USAGE) from None
+    if isinstance(data, bytes):
+        if not looks_like_text(data):
+            from .bytecode.reader import read
+
+            return read(data, sink, file=file)
+        try:
+            data = data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            before = data[: error.start]
+            line = before.count(b"\n") + 1
+            column = error.start - (before.rfind(b"\n") + 1) + 1
+            sink.emit(NOT_TEXT, loc=Loc(file or "<input>", line, column), byte=data[error.start])
+            raise sink.fail(EXIT_COMPILE) from None
+    return load_text(data, sink, file or "<input>")
+
+
+def looks_like_text(data: bytes) -> bool:
+    """Whether the content can be meant as text: no bytecode magic, and a start that the grammar knows."""
+    if data[:1] == b"\x7f" or data[:4] == b"ML\xefR":
+        return False
+    head = data[:4096].lstrip(b" \t\r\n\xef\xbb\xbf")
+    return head.startswith(tuple(s.encode() for s in STARTS))
+
+
+def load_text(text: str, sink: Sink, file: str) -> Op:
+    """The module of a text: `cuda_tile.module`, an outer builtin module, or only what is inside of one."""
+    from .ir.core import Block, Op, Region
+    from .ir.text import PUBLIC, parse
+
+    ops = parse(text.lstrip("\ufeff"), sink, file=file, dialects=PUBLIC)
+    modules = [op for op in ops if op.spec.full_name == "cuda_tile.module"]
+    if len(modules) == 1 and len(ops) == 1:
+        modules[0].block = None
+        return modules[0]
+    if modules or not ops:
+        sink.emit(NO_MODULE, loc=Loc(file, 1, 1), count=len(modules))
+        raise sink.fail(EXIT_COMPILE)
+    from .dialects.cuda_tile.ops import BY_NAME
+
+    block = Block()
+    for op in ops:
+        block.append(op)
+    return Op(BY_NAME["module"], attrs={"sym_name": "kernels"}, regions=[Region([block])])
