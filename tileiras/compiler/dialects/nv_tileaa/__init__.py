@@ -1,0 +1,1 @@
+"""nv_tileaa: tiles lifted to tensors, facts known, no layouts yet."""

@@ -1,0 +1,1 @@
+"""nv_tileas: every tensor has a layout; data movement is explicit."""

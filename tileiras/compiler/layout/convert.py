@@ -1,0 +1,180 @@
+"""Plans to move a tile from one layout to another: rename registers, shuffle lanes, or go through shared memory.
+
+All three fall out of one question: for a destination place, which source place holds the element? The answer
+is linear over GF(2); where its lane and warp parts are the identity nothing moves but names.
+"""
+
+from __future__ import annotations
+
+from .gf2 import Basis, apply
+from .linear import LinearLayout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+RENAME, SHUFFLE, SHARED = "rename", "shuffle", "shared"
+
+
+class Plan:
+    """How to convert. `kind` RENAME: regs[r] = source register. SHUFFLE: regs[r] = source register and
+    lane_xor[r], with the source lane = linear(lane_columns)(lane) ^ lane_xor[r]. SHARED: nothing more."""
+
+    __slots__ = ("kind", "lane_columns", "lane_xor", "regs")
+
+    def __init__(
+        self,
+        kind: str,
+        regs: Sequence[int] = (),
+        lane_columns: Sequence[int] = (),
+        lane_xor: Sequence[int] = (),
+    ) -> None:
+        self.kind = kind
+        self.regs = regs
+        self.lane_columns = lane_columns
+        self.lane_xor = lane_xor
+
+
+_PLANS: dict[tuple[LinearLayout, LinearLayout], Plan] = {}
+
+
+def plan(source: LinearLayout, target: LinearLayout) -> Plan:
+    """The cheapest plan from `source` to `target` (same tile; target.inv must be within source.inv)."""
+    found = _PLANS.get((source, target))
+    if found is None:
+        found = _PLANS.setdefault((source, target), _plan(source, target))
+    return found
+
+
+def _plan(source: LinearLayout, target: LinearLayout) -> Plan:
+    keep = ~source.inv
+    # Same lane and warp columns modulo what the value does not depend on: registers are renamed.
+    lanes = [(t ^ s) & keep for s, t in zip(source.lane, target.lane)]
+    warps = [(t ^ s) & keep for s, t in zip(source.warp, target.warp)]
+    offsets = [offset & keep for offset in target.reg_table]
+    reg_of = source.reg_of
+    if not any(lanes) and not any(warps):
+        regs = [reg_of.get(offset) for offset in offsets]
+        if None not in regs:
+            return Plan(RENAME, regs)  # type: ignore[arg-type]
+        # registers may reach the element together with replicated lanes only through a shuffle
+    if any(warps):
+        return Plan(SHARED)
+    # One shuffle a register: element = regs ^ lanes of the source, with the register the same in every lane.
+    lane_basis = Basis([c & keep for c in source.lane])
+    columns = []
+    for t in target.lane:
+        lane = lane_basis.solve(t & keep)
+        if lane is None:
+            return Plan(SHARED)
+        columns.append(lane)
+    both = Basis([*[c & keep for c in source.reg], *[c & keep for c in source.lane]])
+    regs2, xors = [], []
+    for offset in offsets:
+        place = both.solve(offset)
+        if place is None:
+            return Plan(SHARED)
+        regs2.append(place & ((1 << len(source.reg)) - 1))
+        xors.append(place >> len(source.reg))
+    if target.num_regs > 16:
+        return Plan(SHARED)
+    return Plan(SHUFFLE, regs2, columns, xors)
+
+
+def bank_conflicts(offsets_log2_bytes: Sequence[int], access_bytes: int) -> int:
+    """Wavefronts of one warp access whose byte offset is linear in the lane: columns in, count out.
+
+    Shared memory has 32 banks of 4 bytes; wider accesses are served in phases of 128 bytes. Lanes that read
+    one word are served together.
+    """
+    word_columns = [c >> 2 for c in offsets_log2_bytes]
+    phase_lanes = max(0, 5 - max(0, (access_bytes // 4).bit_length() - 1))
+    lanes = word_columns[:phase_lanes]
+    distinct = Basis(lanes).rank
+    banks = Basis([c & 31 for c in lanes]).rank
+    return 1 << (distinct - banks)
+
+
+class SharedPlan:
+    """Shared-memory round trip: element index -> byte offset is linear (`columns` of index bits, bytes).
+
+    `store_vec` and `load_vec` are log2 of the elements one access moves on each side.
+    """
+
+    __slots__ = ("bytes", "columns", "load_vec", "store_vec")
+
+    def __init__(self, columns: Sequence[int], bytes: int, store_vec: int, load_vec: int) -> None:
+        self.columns = columns
+        self.bytes = bytes
+        self.store_vec = store_vec
+        self.load_vec = load_vec
+
+
+_SHARED: dict[tuple[LinearLayout, LinearLayout, int], SharedPlan] = {}
+
+
+def shared_plan(source: LinearLayout, target: LinearLayout, elem_bytes: int) -> SharedPlan:
+    """The swizzled arrangement with the fewest bank conflicts among a small family, widest vectors first."""
+    key = (source, target, elem_bytes)
+    found = _SHARED.get(key)
+    if found is None:
+        found = _SHARED.setdefault(key, _shared_plan(source, target, elem_bytes))
+    return found
+
+
+def _shared_plan(source: LinearLayout, target: LinearLayout, elem_bytes: int) -> SharedPlan:
+    live = [1 << k for k in range(source.bits) if not source.inv >> k & 1]
+    keep = ~source.inv
+    log2_elem = elem_bytes.bit_length() - 1
+    max_vec = max(0, 4 - log2_elem)
+    source_regs = [c & keep for c in source.reg]
+    target_regs = [c & keep for c in target.reg]
+    common = [c for c in source_regs if c in target_regs and c & (c - 1) == 0]
+    best = None
+    # The low offset bits are index bits that one side keeps in registers: shared ones first, then the target's
+    # (reads outnumber writes), then the source's.
+    for first in (common + [c for c in target_regs if c not in common], common + [c for c in source_regs if c not in common]):
+        order = [c for c in dict.fromkeys(first) if c in live][:max_vec]
+        order += [c for c in live if c not in order]
+        base = {bit: 1 << (k + log2_elem) for k, bit in enumerate(order)}
+        store_vec = _vector(source_regs, order, max_vec)
+        load_vec = _vector(target_regs, order, max_vec)
+        vector = min(max(store_vec, load_vec), max_vec)
+        for swizzle in _swizzles(source, target, order, vector, log2_elem):
+            columns = dict(base)
+            for high, low in swizzle:
+                columns[order[high]] ^= 1 << (low + log2_elem)
+            image = [columns.get(1 << k, 0) for k in range(source.bits)]
+            cost = 0.0
+            for layout, vec in ((source, store_vec), (target, load_vec)):
+                lanes = [apply(image, c & keep) for c in layout.lane]
+                accesses = max(1, layout.num_regs >> vec)
+                cost += bank_conflicts(lanes, elem_bytes << vec) * accesses * max(1, (elem_bytes << vec) / 4)
+            if best is None or cost < best[0]:
+                best = (cost, image, store_vec, load_vec)
+    assert best is not None
+    return SharedPlan(best[1], elem_bytes << len(live), best[2], best[3])
+
+
+def _vector(regs: Sequence[int], order: Sequence[int], max_vec: int) -> int:
+    """How many leading offset bits are single registers of a layout."""
+    vec = 0
+    while vec < max_vec and vec < len(order) and order[vec] in regs:
+        vec += 1
+    return vec
+
+
+def _swizzles(
+    source: LinearLayout, target: LinearLayout, order: Sequence[int], vector: int, log2_elem: int
+) -> list[list[tuple[int, int]]]:
+    """Candidate xor pairs (high offset bit, low offset bit): none, or the bits above the banks folded down."""
+    bank_bits = 7 - log2_elem  # 128 bytes of banks
+    count = len(order)
+    free = max(0, bank_bits - vector)
+    out: list[list[tuple[int, int]]] = [[]]
+    for start in range(bank_bits, count):
+        pairs = [(start + k, vector + k) for k in range(min(free, count - start))]
+        if pairs:
+            out.append(pairs)
+            out.append([(high, bank_bits - 1 - k) for k, (high, _) in enumerate(pairs)])
+    return out

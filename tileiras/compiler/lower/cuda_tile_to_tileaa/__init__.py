@@ -1,0 +1,64 @@
+"""ConvertCudaTileToTileAA: lifts tiles to tensors, entries to functions with a kernel spec.
+
+Before: `cuda_tile.addf %a, %b : tile<8xf32>`. After: `nv_tileaa.addf %a, %b : tensor<8xf32>`.
+"""
+
+from __future__ import annotations
+
+from tileiras.compiler.dialects.nv_tileaa import ops as aa
+from tileiras.compiler.ir.core import Block, Op, Region, Value
+from tileiras.compiler.ir.types import FunctionType, TensorType, TileType
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tileiras.compiler.ir.types import Type
+
+
+def lift_type(type: Type) -> Type:
+    """tile<...> -> tensor<...>; views and tokens stay."""
+    return TensorType(type.elem, type.shape) if isinstance(type, TileType) else type
+
+
+def lower_module(module: Op) -> Op:
+    """An nv_tileaa module from a cuda_tile module; private entries are dropped (they compile to nothing)."""
+    body = Block()
+    for op in module.regions[0].block.ops:
+        if op.spec.name == "entry":
+            body.append(_lower_entry(op))
+        elif op.spec.name == "global":
+            body.append(Op(aa.BY_NAME["global"], attrs=dict(op.attrs), loc=op.loc))
+    return Op(aa.MODULE, attrs={"sym_name": module.attrs.get("sym_name", "kernels")}, regions=[Region([body])])
+
+
+def _lower_entry(entry: Op) -> Op:
+    source = entry.regions[0].block
+    values: dict[Value, Value] = {}
+    region = _lower_region(entry.regions[0], values)
+    attrs = {name: value for name, value in entry.attrs.items() if name not in ("arg_attrs", "res_attrs")}
+    attrs["function_type"] = FunctionType(tuple(lift_type(a.type) for a in source.args), ())
+    return Op(aa.FUNC, attrs=attrs, regions=[region], loc=entry.loc)
+
+
+def _lower_region(region: Region, values: dict[Value, Value]) -> Region:
+    out = Region()
+    for block in region.blocks:
+        new = Block()
+        for arg in block.args:
+            values[arg] = new.add_arg(lift_type(arg.type), arg.name)
+        for op in block.ops:
+            regions = [_lower_region(r, values) for r in op.regions]
+            lifted = Op(
+                aa.BY_NAME[op.spec.name],
+                [values[v] for v in op.operands],
+                [lift_type(r.type) for r in op.results],
+                op.attrs,
+                regions,
+                op.loc,
+                op.segments,
+            )
+            for old, result in zip(op.results, lifted.results):
+                values[old] = result
+                result.name = old.name
+            new.append(lifted)
+        out.append(new)
+    return out

@@ -1,0 +1,471 @@
+"""Layout inference: one rule per op says what it wants of its operands and what its results get.
+
+`Inference.plan(op)` returns (wanted operand layouts, result layouts); None where an operand has no layout
+(views, tokens) or any layout will do. Memory ops and matrix products are anchors; everything else follows its
+operands. Values that cost nothing to compute again (iota, constants and cheap integer arithmetic on them)
+never decide a layout.
+"""
+
+from __future__ import annotations
+
+from tileiras.compiler.ir.types import TensorType
+from tileiras.compiler.layout.linear import (
+    LinearLayout, blocked, broadcasted, dim_bits, log2, permuted, reduced, remap_bits, splat, with_inv,
+)  # fmt: skip
+from tileiras.compiler.passes.tileaa.facts import Facts
+from tileiras.compiler.target import mma as atoms
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tileiras.compiler.ir.core import Block, Op, Value
+
+CHEAP = frozenset(
+    {"addi", "subi", "muli", "andi", "ori", "xori", "shli", "shri", "cmpi", "exti", "trunci", "broadcast", "reshape",
+     "permute", "offset", "maxi", "mini", "assume", "select"}
+)  # fmt: skip
+CHEAP_DEPTH = 10
+
+
+class Inference:
+    """Layouts of one function's values."""
+
+    def __init__(self, func: Op, target: Any, num_warps: int) -> None:
+        self.target = target
+        self.log2_warps = log2(num_warps)
+        self.facts = Facts()
+        self.layouts: dict[Value, LinearLayout | None] = {}
+        self.anchored: set[LinearLayout] = set()  # layouts of matrix products: others follow them
+        self.vectors: dict[tuple[int, ...], int] = {}
+        self._cheap: dict[Value, bool] = {}
+        self._collect_vectors(func)
+        block = func.regions[0].block
+        for arg in block.args:
+            self.layouts[arg] = self.default(arg.type)
+        self.infer_block(block)
+
+    # ---- defaults
+    def _collect_vectors(self, func: Op) -> None:
+        """Per tile shape the vector width (log2) all memory ops on it can use."""
+        for op in func.walk():
+            name = op.spec.name
+            if name in ("load_view_tko", "store_view_tko"):
+                tile: Any = (op.results[0] if name == "load_view_tko" else op.operand("tile")).type  # type: ignore[union-attr]
+                _, count = self.facts.view_vector(op)
+                width = log2(count)
+            elif name in ("load_ptr_tko", "store_ptr_tko"):
+                tile = op.operands[0].type
+                width = log2(self.pointer_vector(op))
+            else:
+                continue
+            old = self.vectors.get(tile.shape)
+            self.vectors[tile.shape] = width if old is None else min(old, width)
+
+    def pointer_vector(self, op: Op) -> int:
+        """Neighbouring elements a pointer load or store may move at once."""
+        return 1
+
+    def vector_of(self, shape: tuple[int, ...], width: int | None) -> int:
+        bits = sum(log2(e) for e in shape)
+        spare = max(0, bits - 5 - self.log2_warps)
+        return min(2 if width is None else width, spare)
+
+    def default(self, type: Any) -> LinearLayout | None:
+        if not isinstance(type, TensorType):
+            return None
+        shape = type.shape  # type: ignore[attr-defined]
+        if not shape:
+            return splat(0, self.log2_warps)
+        order = tuple(reversed(range(len(shape))))
+        return blocked(shape, order, self.vector_of(shape, self.vectors.get(shape)), self.log2_warps)
+
+    # ---- cheap values
+    def is_cheap(self, value: Value, depth: int = 0) -> bool:
+        found = self._cheap.get(value)
+        if found is not None:
+            return found
+        op = value.op
+        if op is None or depth > CHEAP_DEPTH:
+            return False
+        name = op.spec.name
+        if name in ("iota", "constant"):
+            result = True
+        elif name in CHEAP:
+            result = all(self.is_cheap(v, depth + 1) or self._is_uniform(v) for v in op.operands)
+        else:
+            result = False
+        self._cheap[value] = result
+        return result
+
+    def _is_uniform(self, value: Value) -> bool:
+        layout = self.layouts.get(value)
+        return layout is not None and layout.is_splat
+
+    # ---- walking
+    def infer_block(self, block: Block) -> None:
+        for op in block.ops:
+            self.infer(op)
+
+    def infer(self, op: Op) -> None:
+        name = op.spec.name
+        if name == "for":
+            body = op.regions[0].block
+            self.layouts[body.args[0]] = self.default(body.args[0].type)
+            self._loop(op, body, body.args[1:], op.operands[3:], op.results)
+        elif name == "loop":
+            body = op.regions[0].block
+            self._loop(op, body, body.args, op.operands, ())
+            self._results_from(op, "break")
+        elif name == "if":
+            for region in op.regions:
+                if region.blocks:
+                    self.infer_block(region.block)
+            self._results_from(op, "yield")
+        else:
+            _, results = self.plan(op)
+            for value, layout in zip(op.results, results):
+                self.layouts[value] = layout
+            for region in op.regions:  # bodies of reduce and scan: scalars
+                for block in region.blocks:
+                    for arg in block.args:
+                        self.layouts[arg] = self.default(arg.type)
+                    self.infer_block(block)
+
+    def _loop(self, op: Op, body: Block, args: Any, inits: Any, results: Any) -> None:
+        current = [self.layouts[v] for v in inits]
+        for attempt in range(4):
+            for arg, layout in zip(args, current):
+                self.layouts[arg] = layout
+            self.infer_block(body)
+            following = list(current)
+            for jump in _jumps(op, "continue"):
+                following = [self.join(arg.type, a, self.layouts[v]) for arg, a, v in zip(args, following, jump.operands)]
+            if following == current:
+                break
+            current = following
+            if attempt == 2:  # no agreement: the plain layout holds anything
+                current = [self.default(arg.type) for arg in args]
+        else:
+            for arg, layout in zip(args, current):
+                self.layouts[arg] = layout
+            self.infer_block(body)
+        for result, layout in zip(results, current):
+            self.layouts[result] = layout
+
+    def _results_from(self, op: Op, terminator: str) -> None:
+        layouts: list[Any] = [None] * len(op.results)
+        for jump in _jumps(op, terminator):
+            layouts = [
+                self.layouts[v] if a is None else self.join(r.type, a, self.layouts[v])
+                for r, a, v in zip(op.results, layouts, jump.operands)
+            ]
+        for result, layout in zip(op.results, layouts):
+            self.layouts[result] = layout if layout is not None else self.default(result.type)
+
+    def join(self, type: Any, a: LinearLayout | None, b: LinearLayout | None) -> LinearLayout | None:
+        """A layout that can hold what comes in either: not invariant where one is not."""
+        if a is None or b is None or a is b:
+            return a
+        inv = a.inv & b.inv
+        if a.inv == inv and (a in self.anchored or b.inv != inv or b not in self.anchored):
+            return a
+        if b.inv == inv:
+            return b
+        plain = self.default(type)
+        assert plain is not None
+        return with_inv(plain, inv)
+
+    # ---- rules
+    def plan(self, op: Op) -> tuple[list[LinearLayout | None], list[LinearLayout | None]]:
+        """(wanted operand layouts, result layouts)."""
+        rule = _RULES.get(op.spec.name)
+        if rule is not None:
+            return rule(self, op)
+        return self.follow(op)
+
+    def follow(self, op: Op) -> tuple[list[LinearLayout | None], list[LinearLayout | None]]:
+        """Elementwise: the best operand layout for all operands and results of its shape."""
+        tiles = [v for v in op.operands if isinstance(v.type, TensorType)]
+        results = [r for r in op.results if isinstance(r.type, TensorType)]
+        shape = (results or tiles)[0].type.shape if (results or tiles) else None  # type: ignore[attr-defined]
+        best = self.best(tiles) if shape else splat(0, self.log2_warps)
+        if best is None:
+            best = self.default((results or tiles)[0].type)
+        return (
+            [best if isinstance(v.type, TensorType) else None for v in op.operands],
+            [best if isinstance(r.type, TensorType) else None for r in op.results],
+        )
+
+    def best(self, tiles: list[Value]) -> LinearLayout | None:
+        layouts = [self.layouts[v] for v in tiles]
+        if not layouts:
+            return None
+        inv = layouts[0].inv  # type: ignore[union-attr]
+        for layout in layouts[1:]:
+            inv &= layout.inv  # type: ignore[union-attr]
+        ranked = []
+        for i, (value, layout) in enumerate(zip(tiles, layouts)):
+            assert layout is not None
+            if layout.inv == inv:
+                ranked.append((layout not in self.anchored, self.is_cheap(value), i, layout))
+        if ranked:
+            return min(ranked, key=lambda r: r[:3])[3]
+        plain = self.default(tiles[0].type)
+        assert plain is not None
+        return with_inv(plain, inv)
+
+    # ---- helpers for rules
+    def memory_layout(self, op: Op, shape: tuple[int, ...]) -> LinearLayout:
+        """Coalesced along the unit-stride dimension of the view."""
+        unit, _ = self.facts.view_vector(op)
+        order = list(reversed(range(len(shape))))
+        if unit >= 0:
+            order.remove(unit)
+            order.insert(0, unit)
+        return blocked(shape, order, self.vector_of(shape, self.vectors.get(shape)), self.log2_warps)
+
+    def store_layout(self, op: Op, value: Value, have: LinearLayout) -> LinearLayout:
+        """What the value has, unless neighbouring lanes would write far apart in a tile worth moving."""
+        shape = value.type.shape  # type: ignore[attr-defined]
+        if not shape:
+            return have
+        unit, _ = self.facts.view_vector(op)
+        want = self.memory_layout(op, shape)
+        if self.is_cheap(value):
+            return want
+        if unit < 0 or have.bits < 8 or have.inv:
+            return have if not have.inv else want
+        low, count = dim_bits(shape)[unit]
+        near = sum(1 for c in (*have.reg, *have.lane) if c >> low & 0xF and c >> low < 16 and c & ((1 << low) - 1) == 0)
+        enough = min(3, count)
+        return have if near >= enough else want
+
+
+def _jumps(op: Op, name: str) -> list[Op]:
+    """The terminators of this op with a name: through nested `if` regions for early exits, never into inner loops."""
+    found = []
+
+    def visit(block: Block) -> None:
+        for inner in block.ops:
+            if inner.spec.name == name:
+                found.append(inner)
+            elif inner.spec.name == "if" and op.spec.name != "if":
+                for region in inner.regions:
+                    for b in region.blocks:
+                        visit(b)
+
+    for region in op.regions:
+        for block in region.blocks:
+            visit(block)
+    return found
+
+
+def project(layout: LinearLayout, span: tuple[int, int]) -> LinearLayout:
+    """The layout of one dimension alone: all other index bits leave, places that differed there hold copies."""
+    low, count = span
+    moved = [k - low if low <= k < low + count else -1 for k in range(layout.bits)]
+    out = remap_bits(layout, moved, count)
+    seen: list[int] = []
+    for c in out.reg:
+        if c and c not in seen:
+            seen.append(c)
+    return LinearLayout(count, seen, out.lane, out.warp, out.inv)
+
+
+def embed(layout: LinearLayout, inner: tuple[int, ...], outer: tuple[int, ...]) -> LinearLayout:
+    """A layout of `inner` extended to `outer` (dims are multiples): the extra bits of every dimension are registers."""
+    idims, odims = dim_bits(inner), dim_bits(outer)
+    bits = sum(c for _, c in odims)
+    moved = [0] * layout.bits
+    extra = []
+    for (ilow, icount), (olow, ocount) in zip(idims, odims):
+        for k in range(icount):
+            moved[ilow + k] = olow + k
+        extra += [1 << (olow + k) for k in range(icount, ocount)]
+    out = remap_bits(layout, moved, bits)
+    return LinearLayout(bits, (*out.reg, *sorted(extra)), out.lane, out.warp, out.inv)
+
+
+def _load_view(inf: Inference, op: Op) -> Any:
+    layout = inf.memory_layout(op, op.results[0].type.shape)  # type: ignore[attr-defined]
+    return _view_operands(inf, op, layout), [layout, None]
+
+
+def _view_operands(inf: Inference, op: Op, layout: LinearLayout) -> list[LinearLayout | None]:
+    """Scalars for indices; the row numbers of a gather or scatter in the slice of the value's layout."""
+    view = op.operand("view")
+    sparse = getattr(view.type, "sparse_dim", -1)  # type: ignore[union-attr]
+    indices = op.group("index")
+    shape = view.type.tile  # type: ignore[union-attr]
+    out: list[LinearLayout | None] = []
+    for v in op.operands:
+        if not isinstance(v.type, TensorType):
+            out.append(None)
+        elif v.type.shape and 0 <= sparse < len(indices) and v is indices[sparse]:  # type: ignore[attr-defined]
+            out.append(project(layout, dim_bits(shape)[sparse]))
+        elif v.type.shape:  # type: ignore[attr-defined]
+            out.append(layout)
+        else:
+            out.append(splat(0, inf.log2_warps))
+    return out
+
+
+def _store_view(inf: Inference, op: Op) -> Any:
+    value = op.operand("tile")
+    assert value is not None
+    have = inf.layouts[value]
+    assert have is not None
+    layout = inf.store_layout(op, value, have)
+    return _view_operands(inf, op, layout), [None]
+
+
+def _load_ptr(inf: Inference, op: Op) -> Any:
+    source = op.operand("source")
+    assert source is not None
+    want, _ = inf.follow(op)
+    shape = source.type.shape  # type: ignore[attr-defined]
+    if shape and (inf.is_cheap(source) or inf.layouts[source].inv):  # type: ignore[union-attr]
+        layout = inf.default(op.results[0].type)
+    else:
+        layout = next(w for w in want if w is not None)
+    return [layout if isinstance(v.type, TensorType) else None for v in op.operands], [layout, None]
+
+
+def _store_ptr(inf: Inference, op: Op) -> Any:
+    value = op.operand("value")
+    assert value is not None
+    layout = inf.layouts[value]
+    assert layout is not None
+    if layout.inv or inf.is_cheap(value):
+        others = [v for v in op.operands if isinstance(v.type, TensorType)]
+        layout = inf.best(others)
+        if layout is None or layout.inv or layout.is_splat:
+            layout = inf.default(value.type)
+    return [layout if isinstance(v.type, TensorType) else None for v in op.operands], [None] * len(op.results)
+
+
+def _atomic_ptr(inf: Inference, op: Op) -> Any:
+    """Every element exactly once: no invariant bits."""
+    type = op.results[0].type
+    layout = inf.best([v for v in op.operands if isinstance(v.type, TensorType)])
+    if layout is None or layout.inv:
+        layout = inf.default(type)
+    return [layout if isinstance(v.type, TensorType) else None for v in op.operands], [layout, None]
+
+
+def _atomic_red(inf: Inference, op: Op) -> Any:
+    value = op.operand("value")
+    assert value is not None
+    layout = inf.layouts[value]
+    if layout is None or layout.inv or inf.is_cheap(value):
+        layout = inf.memory_layout(op, value.type.shape)  # type: ignore[attr-defined]
+    return _view_operands(inf, op, layout), [None]
+
+
+def _constant(inf: Inference, op: Op) -> Any:
+    type: Any = op.results[0].type
+    data = op.attr("value")
+    from tileiras.compiler.ir.dense import dense_bits
+
+    values = dense_bits(data)
+    if len(values) == 1 or len(set(values)) == 1:
+        return [], [splat(sum(log2(e) for e in type.shape), inf.log2_warps)]
+    return [], [inf.default(type)]
+
+
+def _iota(inf: Inference, op: Op) -> Any:
+    return [], [inf.default(op.results[0].type)]
+
+
+def _reshape(inf: Inference, op: Op) -> Any:
+    layout = inf.layouts[op.operands[0]]
+    return [layout], [layout]
+
+
+def _permute(inf: Inference, op: Op) -> Any:
+    layout = inf.layouts[op.operands[0]]
+    assert layout is not None
+    result = permuted(layout, op.operands[0].type.shape, op.attr("permutation"))  # type: ignore[attr-defined]
+    if layout in inf.anchored:
+        inf.anchored.add(result)
+    return [layout], [result]
+
+
+def _broadcast(inf: Inference, op: Op) -> Any:
+    layout = inf.layouts[op.operands[0]]
+    assert layout is not None
+    return [layout], [broadcasted(layout, op.operands[0].type.shape, op.results[0].type.shape)]  # type: ignore[attr-defined]
+
+
+def _reduce(inf: Inference, op: Op) -> Any:
+    layout = inf.best(list(op.operands))
+    assert layout is not None
+    result = reduced(layout, op.operands[0].type.shape, op.attr("dim"))  # type: ignore[attr-defined]
+    return [layout] * len(op.operands), [result] * len(op.results)
+
+
+def _mma(inf: Inference, op: Op) -> Any:
+    acc: Any = op.operands[2].type
+    elem = op.operands[0].type.elem.name  # type: ignore[attr-defined]
+    atom = atoms.find_atom(inf.target, elem)
+    if atom is None:
+        layout = _fma_layout(inf, acc.shape)
+        return [inf.layouts[op.operands[0]], inf.layouts[op.operands[1]], layout], [layout]
+    warps = atoms.split_warps(acc.shape, atom, inf.log2_warps)
+    layout = atoms.accumulator_layout(acc.shape, atom, warps)
+    inf.anchored.add(layout)
+    a = atoms.operand_layout(op.operands[0].type.shape, atom, 0, warps)  # type: ignore[attr-defined]
+    b = atoms.operand_layout(op.operands[1].type.shape, atom, 1, warps)  # type: ignore[attr-defined]
+    return [a, b, layout], [layout]
+
+
+def _fma_layout(inf: Inference, shape: tuple[int, ...]) -> LinearLayout:
+    """Four columns a thread, lanes over columns then rows, further rows in registers."""
+    bits = sum(log2(e) for e in shape)
+    order = tuple(reversed(range(len(shape))))
+    layout = blocked(shape, order, min(2, log2(shape[-1]), max(0, bits - 5 - inf.log2_warps)), inf.log2_warps)
+    inf.anchored.add(layout)
+    return layout
+
+
+def _block_source(inf: Inference, op: Op) -> Any:
+    """extract: block-selecting bits in registers."""
+    inner = op.results[0].type.shape  # type: ignore[attr-defined]
+    outer = op.operands[0].type.shape  # type: ignore[attr-defined]
+    small = inf.default(op.results[0].type)
+    assert small is not None
+    scalar = splat(0, inf.log2_warps)
+    return [embed(small, inner, outer), *[scalar] * (len(op.operands) - 1)], [small]
+
+
+def _insert(inf: Inference, op: Op) -> Any:
+    inner = op.operands[0].type.shape  # type: ignore[attr-defined]
+    outer = op.operands[1].type.shape  # type: ignore[attr-defined]
+    small = inf.default(op.operands[0].type)
+    assert small is not None
+    large = embed(small, inner, outer)
+    scalar = splat(0, inf.log2_warps)
+    return [small, large, *[scalar] * (len(op.operands) - 2)], [large]
+
+
+def _cat(inf: Inference, op: Op) -> Any:
+    inner = op.operands[0].type.shape  # type: ignore[attr-defined]
+    outer = op.results[0].type.shape  # type: ignore[attr-defined]
+    small = inf.default(op.operands[0].type)
+    assert small is not None
+    return [small, small], [embed(small, inner, outer)]
+
+
+def _keep(inf: Inference, op: Op) -> Any:
+    layouts = [inf.layouts[v] for v in op.operands]
+    return layouts, [layouts[0]] * len(op.results)
+
+
+_RULES: dict[str, Any] = {
+    "load_view_tko": _load_view, "store_view_tko": _store_view, "load_ptr_tko": _load_ptr, "store_ptr_tko": _store_ptr,
+    "atomic_rmw_tko": _atomic_ptr, "atomic_cas_tko": _atomic_ptr, "atomic_red_view_tko": _atomic_red,
+    "constant": _constant, "iota": _iota, "reshape": _reshape, "permute": _permute, "broadcast": _broadcast,
+    "reduce": _reduce, "mmaf": _mma, "mmai": _mma, "extract": _block_source, "insert": _insert, "cat": _cat,
+    "assume": _keep,
+}  # fmt: skip

@@ -1,0 +1,174 @@
+"""ConvertTileASToLLVM: per-thread code from laid-out tensors, one file per op family.
+
+Every op is looked up by name; what fails to lower is reported with its location and the walk goes on, so that
+one run shows every problem.
+"""
+
+from __future__ import annotations
+
+from tileiras.compiler.nvvm.code import Function, Module, Var
+from tileiras.compiler.passes.tileaa.facts import Facts
+from tileiras.diag import ERROR, Diag
+
+from . import arith, control, mma, reduce, shape
+from . import convert as convert_layout
+from . import memory as memory_ops
+from .state import Lowering, Tile, elem_bytes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from tileiras.compiler.ir.core import Op
+
+UNSUPPORTED = Diag("NVVM-0001", ERROR, "has no lowering for {target}: {reason}", src="ConvertTileASToLLVM")
+PARAM_TYPE = Diag("NVVM-0002", ERROR, "entry argument {index} of type '{type}' cannot be a kernel parameter")
+
+LOWER: dict[str, Callable[[Lowering, Op], None]] = {
+    **arith.LOWER,
+    **shape.LOWER,
+    **memory_ops.LOWER,
+    **control.LOWER,
+    **reduce.LOWER,
+    **mma.LOWER,
+    "convert_layout": convert_layout.lower_convert_layout,
+}
+
+# Families whose files are only loaded when a kernel uses them.
+LAZY = {}
+for _family, _names in {
+    "math": ("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "fpowf", "fpowi",
+             "atan2", "ceil", "floor", "remf", "divf"),
+    "casts": ("ftof", "ftoi", "itof", "exti", "trunci", "bitcast", "pack", "unpack"),
+    "atomics": ("atomic_rmw_tko", "atomic_cas_tko", "atomic_red_view_tko", "memory_fence_alias_tko"),
+    "scan": ("scan",),
+    "system": ("print_tko", "assert", "get_global", "alloca", "gdc_launch_dependents_tko", "gdc_wait_tko"),
+    "scaled": ("mmaf_scaled",),
+}.items():  # fmt: skip
+    LAZY.update(dict.fromkeys(_names, _family))
+
+
+class LoweringError(Exception):
+    """An op that cannot be lowered for this target; `reason` says what it needs."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+
+def lower_op(lowering: Lowering, op: Op) -> None:
+    """Append the code of one op."""
+    name = op.spec.name
+    rule = LOWER.get(name)
+    if rule is None:
+        family = LAZY.get(name)
+        if family is None:
+            raise LoweringError(f"unknown op '{op.spec.full_name}'")
+        from importlib import import_module
+
+        LOWER.update(import_module(f"{__name__}.{family}").LOWER)
+        rule = LOWER[name]
+    if lowering.lineinfo:
+        lowering.locate(op)
+    try:
+        rule(lowering, op)
+    except LoweringError as error:
+        lowering.sink.emit(UNSUPPORTED, op, target=lowering.target.name, reason=error.reason)
+        lowering.failed = True
+        raise LoweringStop from None
+
+
+class LoweringStop(Exception):
+    """The function cannot be finished; its diagnostics are in the sink."""
+
+
+_PARAM = {"i1": ("u8", 1), "i8": ("u8", 1), "i16": ("u16", 2), "i32": ("u32", 4), "i64": ("u64", 8), "f16": ("b16", 2),
+          "bf16": ("b16", 2), "f32": ("f32", 4), "tf32": ("b32", 4), "f64": ("f64", 8)}  # fmt: skip
+
+
+def lower_module(module: Op, target: Any, sink: Any, lineinfo: bool = False) -> tuple[Module, bool]:
+    """(per-thread module, whether every function was lowered)."""
+    out = Module(target)
+    globals_: dict[str, Any] = {}
+    ok = True
+    body = module.regions[0].block
+    for op in body.ops:
+        if op.spec.name == "global":
+            var = _global(op)
+            globals_[op.attr("sym_name")] = var
+            out.variables.append(var)
+    for op in body.ops:
+        if op.spec.name == "func":
+            function = lower_function(op, target, sink, globals_, lineinfo)
+            if function is None:
+                ok = False
+            else:
+                out.functions.append(function)
+    return out, ok
+
+
+def _global(op: Op) -> Var:
+    from tileiras.compiler.ir.dense import dense_bits, num_elements
+
+    dense = op.attr("value")
+    elem = dense.type.elem
+    values = dense_bits(dense)
+    count = num_elements(dense.type.shape)
+    if len(values) == 1:
+        values = values * count
+    size = elem_bytes(elem)
+    shift = 13 if elem.name == "tf32" else 0
+    data = b"".join((v << shift).to_bytes(size, "little") for v in values)
+    if elem.bits == 4:
+        data = bytes(values[i] | (values[i + 1] if i + 1 < count else 0) << 4 for i in range(0, count, 2))
+    align = max(op.attr("alignment") or 0, 16)
+    while align & (align - 1):
+        align += align & -align
+    return Var(op.attr("sym_name"), "global", len(data), align, data, visible=op.attr("symbol_visibility") == "public")
+
+
+def lower_function(op: Op, target: Any, sink: Any, globals_: dict[str, Any], lineinfo: bool) -> Function | None:
+    """One kernel; None when it failed (the sink says why)."""
+    spec = op.attrs["kernel_spec"]
+    fn = Function(op.attr("sym_name"))
+    fn.block = (32 * spec["num_warps"], 1, 1)
+    fn.cluster = spec["cluster_dim"]
+    lowering = Lowering(fn, target, sink, spec["num_warps"], Facts(), globals_)
+    lowering.lineinfo = lineinfo
+    block = op.regions[0].block
+    b = lowering.b
+    for i, arg in enumerate(block.args):
+        type: Any = arg.type
+        if not hasattr(type, "layout") or type.shape:
+            sink.emit(PARAM_TYPE, op, index=i, type=str(type))
+            return None
+        ptx_type, size = _PARAM.get(str(type.elem), ("u64", 8) if elem_bytes(type.elem) == 8 else ("u8", 1))
+        fn.params.append((ptx_type, size))
+        lowering.env[arg] = Tile(type.elem, (), type.layout, [_parameter(lowering, i, ptx_type, type.elem)])
+    try:
+        control.lower_block(lowering, block)
+    except LoweringStop:
+        return None
+    fn.code = b.prologue + b.code
+    return fn
+
+
+def _parameter(lowering: Lowering, index: int, ptx_type: str, elem: Any) -> Any:
+    from tileiras.compiler.ir.types import Ptr
+    from tileiras.compiler.nvvm.build import _sym
+    from tileiras.compiler.nvvm.code import Addr
+
+    from .state import reg_class
+
+    b = lowering.b
+    cls = reg_class(elem)
+    word_cls = "r" if cls == "p" else cls
+    reg = b.reg(word_cls)
+    address = Addr(_sym(f"{lowering.fn.name}_param_{index}"))
+    b.prologue.append((f"ld.param.{ptx_type}", reg, (address,), None))
+    if cls == "p":
+        return b.entry("setp.ne.b32", b.entry("and.b32", reg, 0xFF), 0)
+    if isinstance(elem, Ptr):
+        return b.entry("cvta.to.global.u64", reg)
+    return reg

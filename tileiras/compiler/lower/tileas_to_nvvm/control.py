@@ -1,0 +1,222 @@
+"""Structured control flow: for, loop, if and their early exits become labels, branches and copies.
+
+Tile-level control flow is uniform across the CTA (conditions are scalars that every thread computes alike), so
+barriers inside branches are safe. A carried value is a register that is written again at the end of each
+iteration; copies of one edge are parallel.
+"""
+
+from __future__ import annotations
+
+from .state import READ, WRITE, Lowering, Tile, reg_class
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from tileiras.compiler.ir.core import Block, Op, Region, Value
+
+_READS = {"load_view_tko", "load_ptr_tko"}
+_WRITES = {"store_view_tko", "store_ptr_tko", "atomic_rmw_tko", "atomic_cas_tko", "atomic_red_view_tko"}
+
+
+class LoopFrame:
+    """Where `continue` and `break` go and what they write."""
+
+    __slots__ = ("break_label", "carried", "continue_label", "is_for", "results")
+
+    def __init__(self, is_for: bool, continue_label: Any, break_label: Any, carried: Any, results: Any) -> None:
+        self.is_for = is_for
+        self.continue_label = continue_label
+        self.break_label = break_label
+        self.carried = carried  # (value, registers) written by continue
+        self.results = results  # (value, registers) written by break
+
+
+def _accesses(op: Op) -> int:
+    """READ and WRITE bits of everything nested in `op`."""
+    found = 0
+    for inner in op.walk():
+        if inner.spec.name in _READS:
+            found |= READ
+        elif inner.spec.name in _WRITES:
+            found |= READ | WRITE
+    return found
+
+
+def _fresh(lowering: Lowering, target: Value, source: Value | None) -> list[Any]:
+    """New registers for a carried value or result, holding `source`; defines `target`."""
+    type: Any = target.type
+    if not hasattr(type, "layout"):  # tokens have no value
+        lowering.env[target] = None
+        return []
+    cls = reg_class(type.elem)
+    b = lowering.b
+    if source is None:
+        regs = [b.reg(cls) for _ in range(type.layout.num_regs)]
+    else:
+        regs = [b.fresh(r, cls) for r in lowering.regs_as(source, type.layout)]
+    lowering.env[target] = Tile(type.elem, type.shape, type.layout, regs)
+    return regs
+
+
+def _assign(lowering: Lowering, targets: Sequence[tuple[Any, list[Any]]], values: Sequence[Value]) -> None:
+    """Parallel copies of values into carried registers."""
+    b = lowering.b
+    moves = []
+    for (type, regs), value in zip(targets, values):
+        if regs:
+            moves += list(zip(regs, lowering.regs_as(value, type.layout)))
+    moves = [(dst, src) for dst, src in moves if dst is not src]
+    written = {dst for dst, _ in moves}
+    late = []
+    for dst, src in moves:
+        if src in written:
+            late.append((dst, b.fresh(src, dst.cls)))
+    staged = dict(late)
+    for dst, src in moves:
+        b.copy(dst, staged.get(dst, src))
+
+
+def lower_for(lowering: Lowering, op: Op) -> None:
+    b = lowering.b
+    block = op.regions[0].block
+    lower, upper, step = (lowering.scalar(v) for v in op.operands[:3])
+    bits = op.operands[0].type.elem.bits  # type: ignore[attr-defined]
+    unsigned = bool(op.attr("unsignedCmp"))
+    w = max(32, bits)
+    from .arith import extended, signed_imm
+
+    lower, upper, step = (extended(lowering, v, bits, not unsigned) for v in (lower, upper, step))
+    kind = f"{'u' if unsigned else 's'}{w}"
+    if not unsigned:
+        lower, upper, step = (signed_imm(v, w) for v in (lower, upper, step))
+    induction = b.fresh(lower, "d" if w == 64 else "r")
+    iv = block.args[0]
+    iv_type: Any = iv.type
+    lowering.env[iv] = Tile(iv_type.elem, (), iv_type.layout, [induction])
+    carried = [(arg.type, _fresh(lowering, arg, init)) for arg, init in zip(block.args[1:], op.operands[3:])]
+    head, next_label, done = b.label(), b.label(), b.label()
+    b.bra(done, b.emit(f"setp.ge.{kind}", induction, upper))
+    lowering.pending |= _accesses(op)
+    lowering.scratch_busy = True
+    b.place(head)
+    lowering.loops.append(LoopFrame(True, next_label, done, carried, carried))
+    b.push()
+    lower_block(lowering, block)
+    b.pop()
+    lowering.loops.pop()
+    b.place(next_label)
+    following = b.emit_fresh(f"add.s{w}", induction, step)
+    again = b.emit_fresh(f"setp.lt.{kind}", following, upper)
+    if step != 1:  # the step may run past the type's range
+        again = b.emit_fresh("and.pred", again, b.emit_fresh(f"setp.gt.{kind}", following, induction))
+    b.copy(induction, following)
+    b.bra(head, again)
+    b.place(done)
+    for result, (type, regs) in zip(op.results, carried):
+        lowering.env[result] = Tile(type.elem, type.shape, type.layout, regs) if regs else None
+    lowering.pending |= _accesses(op)
+    lowering.scratch_busy = True
+
+
+def lower_loop(lowering: Lowering, op: Op) -> None:
+    b = lowering.b
+    block = op.regions[0].block
+    carried = [(arg.type, _fresh(lowering, arg, init)) for arg, init in zip(block.args, op.operands)]
+    results = [(result.type, _fresh(lowering, result, None)) for result in op.results]
+    head, done = b.label(), b.label()
+    lowering.pending |= _accesses(op)
+    lowering.scratch_busy = True
+    b.place(head)
+    lowering.loops.append(LoopFrame(False, head, done, carried, results))
+    b.push()
+    lower_block(lowering, block)
+    b.pop()
+    lowering.loops.pop()
+    b.place(done)
+    lowering.pending |= _accesses(op)
+    lowering.scratch_busy = True
+
+
+def lower_if(lowering: Lowering, op: Op) -> None:
+    b = lowering.b
+    condition = lowering.scalar(op.operands[0])
+    results = [(result.type, _fresh(lowering, result, None)) for result in op.results]
+    otherwise, done = b.label(), b.label()
+    has_else = bool(op.regions[1].blocks)
+    b.bra(otherwise if has_else else done, (condition, True))
+    pending, busy = lowering.pending, lowering.scratch_busy
+    reachable = _branch(lowering, op.regions[0], results)
+    after, after_busy = lowering.pending, lowering.scratch_busy
+    lowering.pending, lowering.scratch_busy = pending, busy
+    if has_else:
+        if reachable:
+            b.bra(done)
+        b.place(otherwise)
+        _branch(lowering, op.regions[1], results)
+    lowering.pending |= after | pending
+    lowering.scratch_busy |= after_busy or busy
+    b.place(done)
+
+
+def _branch(lowering: Lowering, region: Region, results: Any) -> bool:
+    """Lower one side of an `if`; false when it leaves by an early exit."""
+    b = lowering.b
+    b.push()
+    block = region.block
+    lower_block(lowering, block)
+    last = block.ops[-1]
+    falls = last.spec.name == "yield"
+    if falls:
+        _assign(lowering, results, last.operands)
+    b.pop()
+    return falls
+
+
+def lower_block(lowering: Lowering, block: Block) -> None:
+    """All ops of a block, terminator included."""
+    from . import lower_op
+
+    for op in block.ops:
+        lower_op(lowering, op)
+
+
+def lower_yield(lowering: Lowering, op: Op) -> None:
+    """Nothing here: the owner of the region copies the operands."""
+
+
+def lower_continue(lowering: Lowering, op: Op) -> None:
+    frame = lowering.loops[-1]
+    _assign(lowering, frame.carried, op.operands)
+    nested = op.parent is not None and op.parent.spec.name == "if"
+    if nested or not frame.is_for:
+        lowering.b.bra(frame.continue_label)
+
+
+def lower_break(lowering: Lowering, op: Op) -> None:
+    frame = lowering.loops[-1]
+    _assign(lowering, frame.results, op.operands)
+    lowering.b.bra(frame.break_label)
+
+
+def lower_return(lowering: Lowering, op: Op) -> None:
+    lowering.b.emit_to(None, "ret")
+
+
+def inline_body(lowering: Lowering, block: Block, args: Sequence[Any]) -> list[Any]:
+    """A reduce or scan body over scalars: binds the block arguments to operands, returns the yielded operands."""
+    from . import lower_op
+
+    for arg, operand in zip(block.args, args):
+        type: Any = arg.type
+        lowering.env[arg] = Tile(type.elem, (), type.layout, [operand])
+    for op in block.ops[:-1]:
+        lower_op(lowering, op)
+    return [lowering.scalar(v) for v in block.ops[-1].operands]
+
+
+LOWER = {
+    "for": lower_for, "loop": lower_loop, "if": lower_if, "yield": lower_yield, "continue": lower_continue,
+    "break": lower_break, "return": lower_return,
+}  # fmt: skip

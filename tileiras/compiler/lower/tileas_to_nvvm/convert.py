@@ -1,0 +1,212 @@
+"""convert_layout: rename registers, shuffle within warps, or a swizzled round trip through shared memory."""
+
+from __future__ import annotations
+
+from tileiras.compiler.layout import convert as plans
+from tileiras.compiler.layout.gf2 import apply
+from tileiras.compiler.layout.linear import LinearLayout, with_inv
+
+from .state import Lowering, Tile, reg_class
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from tileiras.compiler.ir.core import Op
+
+_BYTES = {"p": 1, "h": 2, "r": 4, "d": 8}
+
+
+def lower_convert_layout(lowering: Lowering, op: Op) -> None:
+    source = lowering.tile(op.operands[0])
+    target = op.results[0].type.layout  # type: ignore[attr-defined]
+    lowering.define(op.results[0], convert(lowering, source, target))
+
+
+def convert(lowering: Lowering, source: Tile, target: LinearLayout) -> Sequence[Any]:
+    """The registers of `source` in `target`'s layout."""
+    plan = plans.plan(source.layout, target)
+    if plan.kind == plans.RENAME:
+        return [source.regs[r] for r in plan.regs]
+    narrow = with_inv(target, source.layout.inv)
+    if narrow is not target:  # move what differs once, then copy names
+        moved = Tile(source.elem, source.shape, narrow, convert(lowering, source, narrow))
+        return [moved.regs[r] for r in plans.plan(narrow, target).regs]
+    if plan.kind == plans.SHUFFLE:
+        return _shuffle(lowering, source, plan)
+    return _through_shared(lowering, source, target)
+
+
+def _shuffle(lowering: Lowering, source: Tile, plan: plans.Plan) -> list[Any]:
+    lanes: dict[int, Any] = {}
+    b = lowering.b
+    base = b.thread_linear(plan.lane_columns, ())
+    identity = all(c == 1 << i for i, c in enumerate(plan.lane_columns))
+    out = []
+    for r, xor in zip(plan.regs, plan.lane_xor):
+        value = source.regs[r]
+        if identity and xor == 0:
+            out.append(value)
+            continue
+        if xor not in lanes:
+            lanes[xor] = b.xor(32, base, xor)
+        out.append(shuffle(lowering, "idx", value, lanes[xor], reg_class(source.elem)))
+    return out
+
+
+def shuffle(lowering: Lowering, mode: str, value: Any, lane: Any, cls: str) -> Any:
+    """shfl.sync of any register class across the whole warp (`mode` idx, bfly, up or down)."""
+    b = lowering.b
+    clamp = 0 if mode == "up" else 31
+    if isinstance(value, int) and cls != "p":
+        return value
+
+    def one(word: Any) -> Any:
+        return b.emit(f"shfl.sync.{mode}.b32", word, lane, clamp, 0xFFFFFFFF)
+
+    if cls == "r":
+        return one(b.materialize(value, "r"))
+    if cls == "p":
+        return b.emit("setp.ne.b32", one(b.emit("selp.b32", 1, 0, value)), 0)
+    if cls == "h":
+        word = b.emit("cvt.u32.u16", value)
+        return b.emit("cvt.u16.u32", one(word))
+    low, high = split64(lowering, value)
+    return join64(lowering, one(low), one(high))
+
+
+def split64(lowering: Lowering, value: Any) -> tuple[Any, Any]:
+    b = lowering.b
+    low, high = b.reg("r"), b.reg("r")
+    b.emit_to((low, high), "mov.b64", b.materialize(value, "d"))
+    return low, high
+
+
+def join64(lowering: Lowering, low: Any, high: Any) -> Any:
+    return lowering.b.emit("mov.b64", (low, high))
+
+
+def _through_shared(lowering: Lowering, source: Tile, target: LinearLayout) -> list[Any]:
+    cls = reg_class(source.elem)
+    size = _BYTES[cls]
+    layout = source.layout
+    plan = plans.shared_plan(layout, target, size)
+    b = lowering.b
+    base = lowering.scratch(plan.bytes)
+    # stores: every element once (copies in replicated lanes and warps write the same value: skip them)
+    guard = owner_guard(lowering, layout)
+    store_vec, load_vec = plan.store_vec, plan.load_vec
+    for regs, address in _accesses(lowering, layout, plan.columns, store_vec, base):
+        values = [source.regs[r] for r in regs]
+        store_shared(lowering, address, values, cls, guard)
+    lowering.barrier()
+    out: list[Any] = [None] * target.num_regs
+    for regs, address in _accesses(lowering, target, plan.columns, load_vec, base):
+        for r, value in zip(regs, load_shared(lowering, address, len(regs), cls)):
+            out[r] = value
+    lowering.scratch_busy = True
+    return out
+
+
+def owner_guard(lowering: Lowering, layout: LinearLayout) -> Any:
+    """The predicate of threads that own their elements; None when every thread does."""
+    lanes, warps = layout.replicated
+    mask = lanes | warps << 5
+    if not mask:
+        return None
+    b = lowering.b
+    return b.entry("setp.eq.u32", b.entry("and.b32", b.tid, mask), 0)
+
+
+def _accesses(
+    lowering: Lowering, layout: LinearLayout, columns: Sequence[int], vec: int, base: Any
+) -> list[tuple[list[int], Any]]:
+    """(registers, address) of every access: 2^vec registers whose offsets are consecutive."""
+    b = lowering.b
+    keep = ~_inv_mask(layout, columns)
+    image = list(columns)
+
+    def offset(index: int) -> int:
+        return apply(image, index & keep & ((1 << len(image)) - 1))
+
+    # order the register bits so that the vector bits come first
+    reg_columns = [offset(c) for c in layout.reg]
+    thread = b.thread_linear([offset(c) for c in layout.lane], [offset(c) for c in layout.warp])
+    used = 0
+    for c in [offset(c) for c in layout.lane] + [offset(c) for c in layout.warp]:
+        used |= c
+    elem = min((c for c in columns if c), default=1)
+    groups: dict[int, list[tuple[int, int]]] = {}
+    mask = (elem << vec) - 1
+    for r in range(layout.num_regs):
+        total = apply(reg_columns, r)
+        groups.setdefault(total & ~mask, []).append((total & mask, r))
+    out = []
+    xored: dict[int, Any] = {}
+    for start in groups:
+        members = sorted(groups[start])
+        conflict = start & used
+        plain = start & ~used
+        # bits that the thread part may also have are xored, the others are an immediate
+        if conflict not in xored:
+            where = thread if conflict == 0 else b.xor(32, thread, conflict)
+            xored[conflict] = b.add(32, base, where)
+        out.append(([r for _, r in members], b.address(xored[conflict], plain)))
+    return out
+
+
+def _inv_mask(layout: LinearLayout, columns: Sequence[int]) -> int:
+    mask = 0
+    for k, c in enumerate(columns):
+        if c == 0:
+            mask |= 1 << k
+    return mask
+
+
+def store_shared(lowering: Lowering, address: Any, values: Sequence[Any], cls: str, guard: Any) -> None:
+    """One vector store of register-class elements (p: one byte each)."""
+    b = lowering.b
+    if cls == "p":
+        for i, value in enumerate(values):
+            word = b.emit("selp.b32", 1, 0, value)
+            b.emit_to(None, "st.shared.u8", _shift(b, address, i), word, guard=guard)
+        return
+    if cls == "h" and len(values) > 1:
+        words = [b.emit("mov.b32", (values[i], values[i + 1])) for i in range(0, len(values), 2)]
+        return store_shared(lowering, address, words, "r", guard)
+    bits = {"h": 16, "r": 32, "d": 64}[cls]
+    values = [b.materialize(value, cls) for value in values]
+    if len(values) == 1:
+        b.emit_to(None, f"st.shared.b{bits}", address, values[0], guard=guard)
+    else:
+        b.emit_to(None, f"st.shared.v{len(values)}.b{bits}", address, tuple(values), guard=guard)
+
+
+def load_shared(lowering: Lowering, address: Any, count: int, cls: str) -> list[Any]:
+    """One vector load of `count` register-class elements."""
+    b = lowering.b
+    if cls == "p":
+        out = []
+        for i in range(count):
+            word = b.reg("r")
+            b.emit_to(word, "ld.shared.u8", _shift(b, address, i))
+            out.append(b.emit("setp.ne.b32", word, 0))
+        return out
+    if cls == "h" and count > 1:
+        halves: list[Any] = []
+        for word in load_shared(lowering, address, count // 2, "r"):
+            low, high = b.reg("h"), b.reg("h")
+            b.emit_to((low, high), "mov.b32", word)
+            halves += [low, high]
+        return halves
+    bits = {"h": 16, "r": 32, "d": 64}[cls]
+    if count == 1:
+        return [b.emit(f"ld.shared.b{bits}", address)]
+    regs = tuple(b.reg(cls) for _ in range(count))
+    b.emit_to(regs, f"ld.shared.v{count}.b{bits}", address)
+    return list(regs)
+
+
+def _shift(b: Any, address: Any, offset_bytes: int) -> Any:
+    return b.address(address.base, address.offset_bytes + offset_bytes) if offset_bytes else address

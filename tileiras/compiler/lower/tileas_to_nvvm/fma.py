@@ -1,0 +1,155 @@
+"""Matrix products by fused multiply-add: f32 operands, and every type a target has no atom for.
+
+Both operands go through shared memory as f32 (f64, i32): A as [K, M], B as [K, N], so that a thread reads its
+rows and columns as vectors. K is a loop, unrolled a little.
+"""
+
+from __future__ import annotations
+
+from tileiras.compiler.layout.gf2 import apply
+from tileiras.compiler.layout.linear import dim_bits
+
+from .arith import extended, upcast
+from .convert import load_shared, owner_guard, store_shared
+from .state import Lowering, Tile
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tileiras.compiler.ir.core import Op
+
+_UNROLL = 4
+
+
+def lower_fma_mma(lowering: Lowering, op: Op) -> None:
+    b = lowering.b
+    result = op.results[0]
+    layout = result.type.layout  # type: ignore[attr-defined]
+    acc_elem = result.type.elem.name  # type: ignore[attr-defined]
+    acc = list(lowering.regs_as(op.operands[2], layout))
+    if acc_elem == "f16":
+        acc = [b.emit("cvt.f32.f16", x) for x in acc]
+    cls = "d" if acc_elem == "f64" else "r"
+    size = 8 if cls == "d" else 4
+    shape = result.type.shape  # type: ignore[attr-defined]
+    lhs, rhs = lowering.tile(op.operands[0]), lowering.tile(op.operands[1])
+    signed = (True, True)
+    if op.spec.name == "mmai":
+        signed = (op.attr("signedness_lhs") == "signed", op.attr("signedness_rhs") == "signed")
+    rank = len(shape)
+    batch = shape[0] if rank == 3 else 1
+    m, n, k = shape[-2], shape[-1], lhs.shape[-1]
+    a_bytes, b_bytes = batch * m * k * size, batch * k * n * size
+    base = lowering.scratch(a_bytes + b_bytes)
+    # offsets of an element of A and of B from its packed index
+    a_columns = _columns(lhs.shape, [1 if d == rank - 2 else m if d == rank - 1 else m * k for d in range(rank)], size)
+    b_columns = _columns(rhs.shape, [n if d == rank - 2 else 1 if d == rank - 1 else n * k for d in range(rank)], size)
+    for tile, columns, start, sign in ((lhs, a_columns, 0, signed[0]), (rhs, b_columns, a_bytes, signed[1])):
+        _stage(lowering, tile, columns, start, base, cls, sign)
+    lowering.barrier()
+    # which rows and columns a thread needs
+    spans = dim_bits(shape)
+    m_low, m_count = spans[-2]
+    n_low, n_count = spans[-1]
+
+    def part(index: int, low: int, count: int) -> int:
+        return index >> low & ((1 << count) - 1)
+
+    def a_offset(index: int) -> int:
+        outer = index >> spans[0][0] if rank == 3 else 0
+        return (part(index, m_low, m_count) + outer * m * k) * size
+
+    def b_offset(index: int) -> int:
+        outer = index >> spans[0][0] if rank == 3 else 0
+        return (part(index, n_low, n_count) + outer * n * k) * size
+
+    thread_a = b.thread_linear([a_offset(c) for c in layout.lane], [a_offset(c) for c in layout.warp])
+    thread_b = b.thread_linear([b_offset(c) for c in layout.lane], [b_offset(c) for c in layout.warp])
+    unroll = min(k, _UNROLL)
+    pa = b.fresh(b.add(32, base, thread_a), "r")
+    pb = b.fresh(b.add(32, b.add(32, base, a_bytes), thread_b), "r")
+    counter = b.fresh(0, "r")
+    regs = [b.fresh(x, cls) for x in acc]
+    opcode = {"f64": "fma.rn.f64", "i32": "mad.lo.s32"}.get(acc_elem, "fma.rn.f32")
+    head = b.label()
+    loops = k > unroll
+    if loops:
+        b.place(head)
+    b.push()
+    for step in range(unroll):
+        a_values = _vectors(lowering, pa, step * m * size, sorted({a_offset(o) for o in layout.reg_table}), size, cls)
+        b_values = _vectors(lowering, pb, step * n * size, sorted({b_offset(o) for o in layout.reg_table}), size, cls)
+        for r, offset in enumerate(layout.reg_table):
+            b.emit_to(regs[r], opcode, a_values[a_offset(offset)], b_values[b_offset(offset)], regs[r])
+    b.pop()
+    if loops:
+        b.emit_to(pa, "add.s32", pa, unroll * m * size)
+        b.emit_to(pb, "add.s32", pb, unroll * n * size)
+        b.emit_to(counter, "add.s32", counter, unroll)
+        b.bra(head, b.emit_fresh("setp.lt.s32", counter, k))
+    lowering.scratch_busy = True
+    out: list[Any] = list(regs)
+    if acc_elem == "f16":
+        out = [b.emit_fresh("cvt.rn.f16.f32", x) for x in out]
+    lowering.define(result, out)
+
+
+def _columns(shape: Any, weights: list[int], size: int) -> list[int]:
+    """Byte offset of every packed index bit when dimension d has this element weight."""
+    out = []
+    for (low, count), weight in sorted(zip(dim_bits(shape), weights)):
+        del low
+        out += [weight * size << i for i in range(count)]
+    return out
+
+
+def _stage(lowering: Lowering, tile: Tile, columns: list[int], start: int, base: Any, cls: str, signed: bool) -> None:
+    """Write a tile to shared memory, widened to the accumulator's class. Values not depending on an index bit
+    are written for both settings of it."""
+    b = lowering.b
+    layout = tile.layout
+    guard = owner_guard(lowering, layout)
+    thread = b.thread_linear([apply(columns, c) for c in layout.lane], [apply(columns, c) for c in layout.warp])
+    copies = [0]
+    for k in range(layout.bits):
+        if layout.inv >> k & 1:
+            copies += [c ^ columns[k] for c in copies]
+    for offset, value in zip(layout.reg_table, tile.regs):
+        wide = _widen(lowering, value, tile.elem, signed)
+        for copy in copies:
+            where = b.xor(32, thread, apply(columns, offset) ^ copy)
+            store_shared(lowering, b.address(b.add(32, base, where), start), [wide], cls, guard)
+
+
+def _widen(lowering: Lowering, value: Any, elem: Any, signed: bool) -> Any:
+    if elem.name in ("f16", "bf16"):
+        return upcast(lowering, value, elem.name)
+    if elem.name == "i8":
+        return extended(lowering, value, 8, signed)
+    if elem.name in ("f8E4M3FN", "f8E5M2"):
+        from .casts import float_to_f32
+
+        return float_to_f32(lowering, value, elem.name)
+    return value
+
+
+def _vectors(lowering: Lowering, pointer: Any, start: int, offsets: list[int], size: int, cls: str) -> dict[int, Any]:
+    """Values at the byte offsets, neighbours loaded as vectors of up to 16 bytes."""
+    b = lowering.b
+    out: dict[int, Any] = {}
+    limit = 16 // size
+    i = 0
+    while i < len(offsets):
+        width = limit
+        while width > 1 and (
+            offsets[i] % (width * size)
+            or start % (width * size)
+            or any(i + j >= len(offsets) or offsets[i + j] != offsets[i] + j * size for j in range(width))
+        ):
+            width >>= 1
+        values = load_shared(lowering, b.address(pointer, start + offsets[i]), width, cls)
+        for j, value in enumerate(values):
+            out[offsets[i] + j * size] = value
+        i += width
+    return out

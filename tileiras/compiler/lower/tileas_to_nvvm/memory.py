@@ -1,0 +1,679 @@
+"""Global memory: views, loads and stores through views and pointer tiles.
+
+Addresses are split three ways: what the whole CTA shares (64-bit, once), what a thread adds (from its lane
+and warp), and what a register adds (an immediate where strides are static). Registers whose elements are
+neighbours in memory, aligned as the facts promise and masked alike, travel as one vector.
+
+A token edge from a memory op of other threads becomes a CTA barrier, once per pending access.
+"""
+
+from __future__ import annotations
+
+from tileiras.compiler.ir.types import GatherScatterView, Ptr, StridedView, TensorView
+from tileiras.compiler.layout.linear import dim_bits, log2
+
+from .convert import owner_guard
+from .shape import coordinates
+from .state import READ, WRITE, Lowering, Tile, View, elem_bytes, reg_class
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from tileiras.compiler.ir.core import Op, Value
+    from tileiras.compiler.ir.types import Type
+
+# bits of each padding value by element type
+_PADDING = {
+    "zero": dict.fromkeys(
+        ("i1", "i4", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "tf32", "f64", "f8E4M3FN", "f8E5M2",
+         "f8E8M0FNU", "f4E2M1FN", "fnv8E5M3FNU"), 0,
+    ),
+    "neg_zero": {"f16": 1 << 15, "bf16": 1 << 15, "f32": 1 << 31, "tf32": 1 << 31, "f64": 1 << 63,
+                 "f8E4M3FN": 0x80, "f8E5M2": 0x80, "f4E2M1FN": 0x8},
+    "nan": {"f16": 0x7E00, "bf16": 0x7FC0, "f32": 0x7FC00000, "tf32": 0x7FC00000, "f64": 0x7FF8 << 48,
+            "f8E4M3FN": 0x7F, "f8E5M2": 0x7E, "f8E8M0FNU": 0xFF},
+    "pos_inf": {"f16": 0x7C00, "bf16": 0x7F80, "f32": 0x7F800000, "tf32": 0x7F800000, "f64": 0x7FF0 << 48,
+                "f8E5M2": 0x7C},
+    "neg_inf": {"f16": 0xFC00, "bf16": 0xFF80, "f32": 0xFF800000, "tf32": 0xFF800000, "f64": 0xFFF0 << 48,
+                "f8E5M2": 0xFC},
+}  # fmt: skip
+
+
+# ---- views
+
+
+def lower_make_tensor_view(lowering: Lowering, op: Op) -> None:
+    type = op.results[0].type
+    base = lowering.scalar(op.operand("base"))  # type: ignore[arg-type]
+
+    def operands(static: Any, dynamic: list[Value]) -> list[tuple[Any, int]]:
+        rest = iter(dynamic)
+        out = []
+        for extent in static:
+            if extent is None:
+                value = next(rest)
+                out.append((lowering.scalar(value), value.type.elem.bits))  # type: ignore[attr-defined]
+            else:
+                out.append((extent, 64))
+        return out
+
+    lowering.env[op.results[0]] = View(
+        type,
+        base,
+        operands(type.shape, op.group("dynamicShape")),  # type: ignore[attr-defined]
+        operands(type.strides, op.group("dynamicStrides")),  # type: ignore[attr-defined]
+    )
+
+
+def lower_make_view(lowering: Lowering, op: Op) -> None:
+    view = lowering.env[op.operands[0]]
+    lowering.env[op.results[0]] = View(op.results[0].type, view.base, view.shape, view.strides)
+
+
+def widened(lowering: Lowering, value: tuple[Any, int], signed: bool = False) -> Any:
+    """An extent or stride as 64 bits."""
+    operand, bits = value
+    if isinstance(operand, int) or bits == 64:
+        return operand
+    from .arith import extended
+
+    return lowering.b.wide(extended(lowering, operand, bits, signed), signed)
+
+
+def lower_get_tensor_shape(lowering: Lowering, op: Op) -> None:
+    view = lowering.env[op.operands[0]]
+    for result, extent in zip(op.results, view.shape):
+        lowering.define(result, [_to_width(lowering, extent, result.type.elem.bits)])  # type: ignore[attr-defined]
+
+
+def _to_width(lowering: Lowering, value: tuple[Any, int], bits: int) -> Any:
+    operand, have = value
+    if isinstance(operand, int):
+        return operand & ((1 << bits) - 1)
+    if bits == 64:
+        return widened(lowering, value)
+    if have == 64:
+        return lowering.b.emit("cvt.u32.u64", operand)
+    return operand
+
+
+def view_steps(type: Any) -> tuple[Sequence[int], Sequence[int]]:
+    """(elements between neighbouring tiles, tensor dimension) per view dimension."""
+    if isinstance(type, StridedView):
+        return type.traversal, type.dim_map  # type: ignore[attr-defined]
+    if isinstance(type, GatherScatterView):
+        return type.tile, tuple(range(len(type.tile)))  # type: ignore[attr-defined]
+    return type.tile, type.dim_map
+
+
+def lower_get_index_space_shape(lowering: Lowering, op: Op) -> None:
+    b = lowering.b
+    view = lowering.env[op.operands[0]]
+    steps, dims = view_steps(view.type)
+    for result, step, m in zip(op.results, steps, dims):
+        bits = result.type.elem.bits  # type: ignore[attr-defined]
+        extent, have = view.shape[m]
+        if isinstance(extent, int):
+            lowering.define(result, [-(-extent // step) & ((1 << bits) - 1)])
+            continue
+        w = 64 if have == 64 else 32
+        # ceil without overflow: (extent - 1) / step + 1, and 0 for an empty dimension
+        if step & (step - 1) == 0:
+            down = b.shr(w, extent, log2(step))
+            rest = b.and_(w, extent, step - 1)
+        else:
+            down = b.emit(f"div.u{w}", extent, step)
+            rest = b.emit(f"rem.u{w}", extent, step)
+        more = b.emit(f"setp.ne.b{w}", rest, 0) if rest != 0 else None
+        count = down if more is None else b.add(w, down, b.emit(f"selp.b{w}", 1, 0, more))
+        lowering.define(result, [_to_width(lowering, (count, w), bits)])
+
+
+# ---- element access
+
+
+class Access:
+    """Where a tile lives in global memory: per register an address (Reg, byte offset) and a mask."""
+
+    __slots__ = ("alignment", "masks", "offsets", "pointers", "run")
+
+    def __init__(self, pointers: list[Any], offsets: list[int], masks: list[Any], run: int, alignment: int) -> None:
+        self.pointers = pointers  # 64-bit base per register
+        self.offsets = offsets  # bytes per register
+        self.masks = masks  # predicate or None per register
+        self.run = run  # registers 0..run-1 (and every aligned group of them) are neighbours in memory
+        self.alignment = alignment  # bytes the address of each group is known to be a multiple of
+
+
+def view_access(lowering: Lowering, op: Op, value_type: Any) -> Access:
+    """Addresses and masks of a tile of a view, in the layout of `value_type`."""
+    b = lowering.b
+    view_value = op.operand("view")
+    view = lowering.env[view_value]
+    type = view.type
+    tensor: Any = type.view
+    layout = value_type.layout
+    size = elem_bytes(tensor.elem)
+    shape = value_type.shape
+    spans = dim_bits(shape)
+    steps, dims = view_steps(type)
+    inbounds = op.attr("inbounds") if "inbounds" in op.spec.attr_by_name else None
+    sparse = type.sparse_dim if isinstance(type, GatherScatterView) else -1  # type: ignore[attr-defined]
+    indices = op.group("index")
+    uniform: Any = view.base
+    run_dim = next((d for d, m in enumerate(dims) if type.view.strides[m] == 1 and shape[d] > 1 and d != sparse), -1)
+    run = _run_of(layout, spans[run_dim], size) if run_dim >= 0 else 1
+    alignment = lowering.facts.pointer_alignment(view_value)
+    registers: list[list[Any]] = []  # per dimension: (64-bit term or 0, static bytes) per register
+    masks: list[list[Any]] = []
+    for d, m in enumerate(dims):
+        stride, stride_bits = view.strides[m]
+        extent = view.shape[m]
+        coords = coordinates(lowering, layout, *spans[d])
+        safe = bool(inbounds and d < len(inbounds) and inbounds[d])
+        stride64 = widened(lowering, (stride, stride_bits), signed=True)
+        if d != run_dim:
+            alignment = min(alignment, lowering.facts.stride_alignment(view_value, m, size))
+        elif isinstance(type, StridedView):
+            alignment = min(alignment, size * (steps[d] & -steps[d]))
+        if d == sparse:
+            rows = _sparse_rows(lowering, indices[d], layout, spans[d], value_type)
+            scale = b.mul(64, stride64, size)
+            registers.append([(b.mul(64, row, scale), 0) for row in rows])
+            if not safe:
+                limit = widened(lowering, extent)
+                masks.append([_below64(lowering, row, limit) for row in rows])
+            continue
+        start = _tile_start(lowering, indices[d], steps[d])  # 64 bits, elements
+        uniform = b.add(64, uniform, b.mul(64, b.mul(64, start, stride64), size))
+        if shape[d] > 1:
+            if isinstance(stride, int):
+                registers.append([_static_term(lowering, c, stride * size) for c in coords])
+            else:
+                scale = b.mul(64, stride64, size)
+                registers.append([(b.mul(64, b.wide(c, signed=False), scale), 0) for c in coords])
+        covered = isinstance(extent[0], int) and not isinstance(type, StridedView) and extent[0] % shape[d] == 0
+        if not safe and not covered:
+            if d == run_dim and run > 1:  # neighbours inside a divisor of the extent share their mask
+                group = min(run, lowering.facts.extent_divisor(view_value, m))
+                if isinstance(type, StridedView):
+                    group = min(group, steps[d] & -steps[d])
+                coords = [coords[r - r % group] for r in range(len(coords))]
+            masks.append(_limit_masks(lowering, extent, start, coords, shape[d]))
+    count = layout.num_regs
+    pointers: list[Any] = []
+    offsets: list[int] = []
+    for r in range(count):
+        pointer, offset = uniform, 0
+        for terms in registers:
+            dynamic, static = terms[r]
+            if dynamic != 0:
+                pointer = b.add(64, pointer, dynamic)
+            offset += static
+        pointers.append(pointer)
+        offsets.append(offset)
+    combined = []
+    for r in range(count):
+        mask = None
+        for column in masks:
+            mask = b.pand(mask, column[r])
+        combined.append(mask)
+    return Access(pointers, offsets, combined, run, alignment)
+
+
+def _static_term(lowering: Lowering, coordinate: Any, scale_bytes: int) -> tuple[Any, int]:
+    """(64-bit dynamic part, immediate bytes) of coordinate * scale."""
+    b = lowering.b
+    if isinstance(coordinate, int):
+        return 0, coordinate * scale_bytes
+    root = b.addc.get(coordinate)
+    constant = 0
+    if root is not None:
+        coordinate, constant = root
+    if scale_bytes < 1 << 31:
+        return b.emit("mul.wide.u32", coordinate, scale_bytes), constant * scale_bytes
+    return b.mul(64, b.wide(coordinate, signed=False), scale_bytes), constant * scale_bytes
+
+
+def _tile_start(lowering: Lowering, index: Value, step: int) -> Any:
+    """First element of a tile: index * step, 64 bits; indices are unsigned."""
+    from .arith import zext
+
+    b = lowering.b
+    operand = lowering.scalar(index)
+    bits = index.type.elem.bits  # type: ignore[attr-defined]
+    if isinstance(operand, int):
+        return (operand & ((1 << bits) - 1)) * step
+    if bits < 64:
+        operand = zext(lowering, operand, bits)
+        if step < 1 << 31:
+            return b.emit("mul.wide.u32", operand, step) if step != 1 else b.wide(operand, signed=False)
+        operand = b.wide(operand, signed=False)
+    return b.mul(64, operand, step)
+
+
+def _limit_masks(lowering: Lowering, extent: tuple[Any, int], start: Any, coords: list[Any], size: int) -> list[Any]:
+    """coordinate < extent - start, per register. The limit is brought into 0..size once, in 64 bits."""
+    b = lowering.b
+    total = widened(lowering, extent)
+    if isinstance(total, int) and isinstance(start, int):
+        left: Any = min(max(total - start, 0), size)
+        if left == size:
+            return [None] * len(coords)
+    else:
+        room = b.sub(64, total, start) if not isinstance(total, int) else b.emit("sub.s64", total, start)
+        room = b.emit("max.s64", b.emit("min.s64", room, size), 0)
+        left = b.emit("cvt.u32.u64", room)
+    out = []
+    for c in coords:
+        if isinstance(c, int) and isinstance(left, int):
+            out.append(None if c < left else b.true(False))
+        elif isinstance(c, int):
+            out.append(b.emit("setp.gt.u32", left, c))
+        else:
+            out.append(b.emit("setp.lt.u32", c, left))
+    return out
+
+
+def _below64(lowering: Lowering, row: Any, limit: Any) -> Any:
+    b = lowering.b
+    if isinstance(row, int):
+        if isinstance(limit, int):
+            return None if row < limit else b.true(False)
+        return b.emit("setp.gt.u64", limit, row)
+    return b.emit("setp.lt.u64", row, limit)
+
+
+def _sparse_rows(lowering: Lowering, index: Value, layout: Any, span: tuple[int, int], value_type: Any) -> list[Any]:
+    """The row number of every register, 64 bits: the index tile was laid out as the slice of the value's layout."""
+    from .arith import zext
+
+    b = lowering.b
+    tile = lowering.tile(index)
+    low, count = span
+    mask = ((1 << count) - 1) << low
+    reg_of = tile.layout.reg_of
+    keep = ~tile.layout.inv
+    bits = tile.elem.bits  # type: ignore[attr-defined]
+    out = []
+    for offset in layout.reg_table:
+        value = tile.regs[reg_of[((offset & mask) >> low) & keep]]
+        if bits < 64:
+            value = zext(lowering, value, bits)
+            value = b.wide(value, signed=False)
+        out.append(value)
+    return out
+
+
+def _run_of(layout: Any, span: tuple[int, int], size: int) -> int:
+    """Registers that are neighbours along one dimension: leading register columns 1, 2, 4 ... of that dimension."""
+    low, count = span
+    run = 0
+    limit = log2(16 // size)
+    while run < limit and run < count and run < len(layout.reg) and layout.reg[run] == 1 << (low + run):
+        run += 1
+    return 1 << run
+
+
+def vector_width(access: Access, size: int, first: int) -> int:
+    """Registers from `first` that one instruction may move: neighbours, aligned, under one mask."""
+    width = access.run
+    while width > 1 and (width * size > 16 or width * size > access.alignment):
+        width >>= 1
+    while width > 1:
+        if first % width == 0:
+            mask, pointer, offset = access.masks[first], access.pointers[first], access.offsets[first]
+            if all(
+                access.masks[first + i] is mask
+                and access.pointers[first + i] is pointer
+                and access.offsets[first + i] == offset + i * size
+                for i in range(1, width)
+            ):
+                return width
+        width >>= 1
+    return 1
+
+
+# ---- values of memory
+
+
+def load_elements(lowering: Lowering, elem: Type, address: Any, opcode: str, guard: Any = None, pad: Any = None) -> Any:
+    """One element in its register form."""
+    return load_vector(lowering, elem, address, 1, opcode, guard, [pad])[0]
+
+
+_MEM_BITS = {"p": 8, "h": 16, "r": 32, "d": 64}
+
+
+def load_vector(
+    lowering: Lowering, elem: Type, address: Any, count: int, opcode: str, guard: Any, pads: Sequence[Any]
+) -> list[Any]:
+    """`count` neighbouring elements in one instruction. `pads` are the values where the guard is false
+    (None: unspecified)."""
+    b = lowering.b
+    size = elem_bytes(elem)
+    cls = reg_class(elem)
+    total = size * count
+    if total < 4 or (count == 1):
+        unit = {1: "u8", 2: "u16" if cls == "r" else "b16", 4: "b32", 8: "b64"}[size]
+        if count > 1:  # two or more narrow elements that make 2 bytes
+            unit = "u16"
+        word_cls = "h" if unit == "b16" else "d" if unit == "b64" else "r"
+        dst = b.reg(word_cls)
+        if guard is not None:
+            initial: Any = 0
+            if count == 1 and pads[0] is not None and cls != "p":
+                initial = pads[0]
+            elif count == 2:
+                initial = 0
+            b.copy(dst, initial)
+        b.emit_to(dst, f"{opcode}.{unit}", address, guard=guard)
+        if count == 1:
+            return [b.emit("setp.ne.b32", dst, 0) if cls == "p" else dst]
+        values = [dst, b.emit("shr.u32", dst, 8)]
+        if cls == "p":
+            values = [b.emit("setp.ne.b32", b.and_(32, v, 0xFF), 0) for v in values]
+        return _padded(lowering, values, cls, guard, pads)
+    if size == 8:
+        regs = [b.reg("d") for _ in range(count)]
+        _guarded_init(lowering, regs, guard, pads)
+        b.emit_to(tuple(regs), f"{opcode}.v{count}.b64", address, guard=guard)
+        return list(regs)
+    words = total // 4
+    regs = [b.reg("r") for _ in range(words)]
+    if guard is not None:
+        if size == 4:
+            _guarded_init(lowering, regs, guard, pads)
+        else:
+            for reg in regs:
+                b.copy(reg, 0)
+    if words == 1:
+        b.emit_to(regs[0], f"{opcode}.b32", address, guard=guard)
+    else:
+        b.emit_to(tuple(regs), f"{opcode}.v{words}.b32", address, guard=guard)
+    if size == 4:
+        return list(regs)
+    return _padded(lowering, unpack_words(lowering, regs, elem), cls, guard, pads)
+
+
+def _guarded_init(lowering: Lowering, regs: Sequence[Any], guard: Any, pads: Sequence[Any]) -> None:
+    if guard is not None:
+        for reg, pad in zip(regs, pads):
+            lowering.b.copy(reg, 0 if pad is None else pad)
+
+
+def _padded(lowering: Lowering, values: list[Any], cls: str, guard: Any, pads: Sequence[Any]) -> list[Any]:
+    """Replace narrow elements by their padding where the guard is false (zero bits are right already)."""
+    from .arith import select
+
+    if guard is None:
+        return values
+    zero = [pad is None or (isinstance(pad, int) and pad == 0) for pad in pads]
+    if all(zero):
+        return values
+    return [v if z else select(lowering, cls, guard, v, p) for v, z, p in zip(values, zero, pads)]
+
+
+def unpack_words(lowering: Lowering, words: Sequence[Any], elem: Type) -> list[Any]:
+    """Elements of 1 or 2 bytes out of 32-bit words, low bytes first, in register form."""
+    b = lowering.b
+    cls = reg_class(elem)
+    out: list[Any] = []
+    for word in words:
+        if elem_bytes(elem) == 2:
+            if cls == "h":
+                low, high = b.reg("h"), b.reg("h")
+                b.emit_to((low, high), "mov.b32", word)
+                out += [low, high]
+            else:
+                out += [word, b.emit("shr.u32", word, 16)]
+        else:
+            bytes_ = [word, b.emit("shr.u32", word, 8), b.emit("shr.u32", word, 16), b.emit("shr.u32", word, 24)]
+            out += [b.emit("setp.ne.b32", b.and_(32, v, 0xFF), 0) for v in bytes_] if cls == "p" else bytes_
+    return out
+
+
+def pack_words(lowering: Lowering, values: Sequence[Any], elem: Type) -> list[Any]:
+    """32-bit words out of elements of 1 or 2 bytes in register form."""
+    b = lowering.b
+    cls = reg_class(elem)
+    if cls == "p":
+        values = [b.emit("selp.b32", 1, 0, v) for v in values]
+    out = []
+    if elem_bytes(elem) == 2:
+        for i in range(0, len(values), 2):
+            low, high = values[i], values[i + 1]
+            out.append(b.emit("mov.b32", (low, high)) if cls == "h" else b.emit("prmt.b32", low, high, 0x5410))
+        return out
+    for i in range(0, len(values), 4):
+        v = list(values[i : i + 4])
+        low = b.emit("prmt.b32", v[0], v[1], 0x0040)
+        high = b.emit("prmt.b32", v[2], v[3], 0x0040)
+        out.append(b.emit("prmt.b32", low, high, 0x5410))
+    return out
+
+
+def store_vector(lowering: Lowering, elem: Type, address: Any, values: Sequence[Any], opcode: str, guard: Any) -> None:
+    """Neighbouring elements in one instruction."""
+    b = lowering.b
+    size = elem_bytes(elem)
+    cls = reg_class(elem)
+    count = len(values)
+    if count == 1:
+        value = values[0]
+        if cls == "p":
+            value = b.emit("selp.b32", 1, 0, value)
+        unit = {1: "u8", 2: "b16" if cls == "h" else "u16", 4: "b32", 8: "b64"}[size]
+        word_cls = {"p": "r"}.get(cls, cls)
+        b.emit_to(None, f"{opcode}.{unit}", address, b.materialize(value, word_cls), guard=guard)
+        return
+    if size * count == 2:
+        word = b.emit("prmt.b32", *(_byte_values(lowering, values, cls)), 0x0040)
+        b.emit_to(None, f"{opcode}.u16", address, word, guard=guard)
+        return
+    if size == 8:
+        words = [b.materialize(v, "d") for v in values]
+        b.emit_to(None, f"{opcode}.v{count}.b64", address, tuple(words), guard=guard)
+        return
+    words = [b.materialize(v, "r") for v in values] if size == 4 else pack_words(lowering, values, elem)
+    if len(words) == 1:
+        b.emit_to(None, f"{opcode}.b32", address, words[0], guard=guard)
+    else:
+        b.emit_to(None, f"{opcode}.v{len(words)}.b32", address, tuple(words), guard=guard)
+
+
+def _byte_values(lowering: Lowering, values: Sequence[Any], cls: str) -> list[Any]:
+    if cls == "p":
+        return [lowering.b.emit("selp.b32", 1, 0, v) for v in values]
+    return list(values)
+
+
+# ---- ordering
+
+
+_SCOPE = {"tl_blk": "cta", "device": "gpu", "sys": "sys"}
+
+
+def order(lowering: Lowering, op: Op, writes: bool) -> None:
+    """A barrier when the token operand puts `op` after accesses of other threads that it conflicts with."""
+    token = op.operand("token")
+    conflict = READ | WRITE if writes else WRITE
+    if token is not None and lowering.pending & conflict and lowering.facts.needs_barrier(op):
+        lowering.barrier()
+    lowering.pending |= WRITE if writes else READ
+
+
+def load_opcode(op: Op) -> str:
+    ordering = op.attr("memory_ordering_semantics")
+    if ordering == "weak":
+        return "ld.global"
+    return f"ld.{ordering}.{_SCOPE[op.attr('memory_scope')]}.global"
+
+
+def store_opcode(op: Op) -> str:
+    ordering = op.attr("memory_ordering_semantics")
+    if ordering == "weak":
+        return "st.global"
+    return f"st.{ordering}.{_SCOPE[op.attr('memory_scope')]}.global"
+
+
+# ---- loads and stores
+
+
+def lower_load_view(lowering: Lowering, op: Op) -> None:
+    order(lowering, op, writes=False)
+    result = op.results[0]
+    type: Any = result.type
+    access = view_access(lowering, op, type)
+    padding = op.operand("view").type.padding  # type: ignore[union-attr]
+    pad = None
+    if padding is not None:
+        from .shape import constant_operand
+
+        bits = _PADDING[padding].get(type.elem.name, 0)
+        pad = constant_operand(lowering, type.elem, bits >> 13 if type.elem.name == "tf32" else bits)
+    _load(lowering, op, result, access, [pad] * type.layout.num_regs)
+    lowering.env[op.results[1]] = None
+
+
+def _load(lowering: Lowering, op: Op, result: Value, access: Access, pads: list[Any]) -> None:
+    b = lowering.b
+    type: Any = result.type
+    size = elem_bytes(type.elem)
+    opcode = load_opcode(op)
+    strong = opcode != "ld.global"
+    count = type.layout.num_regs
+    guard_owner = owner_guard(lowering, type.layout) if strong else None
+    out: list[Any] = []
+    r = 0
+    while r < count:
+        width = 1 if strong else vector_width(access, size, r)
+        address = b.address(access.pointers[r], access.offsets[r])
+        guard = b.pand(access.masks[r], guard_owner)
+        out += load_vector(lowering, type.elem, address, width, opcode, guard, pads[r : r + width])
+        r += width
+    if strong and guard_owner is not None:
+        out = list(broadcast_owned(lowering, Tile(type.elem, type.shape, type.layout, out)))
+    lowering.define(result, out)
+
+
+def broadcast_owned(lowering: Lowering, tile: Tile) -> Sequence[Any]:
+    """Every copy of an element gets the value of its owner (a strong load or an atomic ran once)."""
+    from .convert import load_shared, owner_guard, store_shared
+
+    b = lowering.b
+    cls = reg_class(tile.elem)
+    size = {"p": 1, "h": 2, "r": 4, "d": 8}[cls]
+    layout = tile.layout
+    count = 1 << layout.bits
+    base = lowering.scratch(count * size)
+    guard = owner_guard(lowering, layout)
+    thread = b.thread_linear([c * size for c in layout.lane], [c * size for c in layout.warp])
+    where = [b.address(b.add(32, base, b.xor(32, thread, offset * size))) for offset in layout.reg_table]
+    for address, value in zip(where, tile.regs):
+        store_shared(lowering, address, [value], cls, guard)
+    lowering.barrier()
+    out = [load_shared(lowering, address, 1, cls)[0] for address in where]
+    lowering.scratch_busy = True
+    return out
+
+
+def lower_store_view(lowering: Lowering, op: Op) -> None:
+    order(lowering, op, writes=True)
+    value = op.operand("tile")
+    type: Any = value.type  # type: ignore[union-attr]
+    access = view_access(lowering, op, type)
+    _store(lowering, op, value, access)  # type: ignore[arg-type]
+    lowering.env[op.results[0]] = None
+
+
+def _store(lowering: Lowering, op: Op, value: Value, access: Access) -> None:
+    b = lowering.b
+    tile = lowering.tile(value)
+    size = elem_bytes(tile.elem)
+    opcode = store_opcode(op)
+    owner = owner_guard(lowering, tile.layout)
+    r = 0
+    while r < len(tile.regs):
+        width = 1 if opcode != "st.global" else vector_width(access, size, r)
+        address = b.address(access.pointers[r], access.offsets[r])
+        guard = b.pand(access.masks[r], owner)
+        store_vector(lowering, tile.elem, address, tile.regs[r : r + width], opcode, guard)
+        r += width
+
+
+def pointer_access(lowering: Lowering, op: Op, pointers: Value, layout: Any) -> Access:
+    regs = lowering.regs_as(pointers, layout)
+    mask = op.operand("mask")
+    masks = list(lowering.regs_as(mask, layout)) if mask is not None else [None] * layout.num_regs
+    size = elem_bytes(pointers.type.elem.pointee)  # type: ignore[attr-defined]
+    run, alignment = lowering.facts.pointer_run(pointers, mask, layout, size)
+    if run > 1:  # the facts promise neighbours: address the group by its first register
+        bases, offsets, group_masks = [], [], []
+        for r in range(layout.num_regs):
+            first = r - r % run
+            bases.append(regs[first])
+            offsets.append((r - first) * size)
+            group_masks.append(masks[first])
+        return Access(bases, offsets, group_masks, run, alignment)
+    return Access(list(regs), [0] * layout.num_regs, masks, 1, size)
+
+
+def lower_load_ptr(lowering: Lowering, op: Op) -> None:
+    order(lowering, op, writes=False)
+    result = op.results[0]
+    layout = result.type.layout  # type: ignore[attr-defined]
+    access = pointer_access(lowering, op, op.operand("source"), layout)  # type: ignore[arg-type]
+    padding = op.operand("paddingValue")
+    pads = list(lowering.regs_as(padding, layout)) if padding is not None else [None] * layout.num_regs
+    _load(lowering, op, result, access, pads)
+    lowering.env[op.results[1]] = None
+
+
+def lower_store_ptr(lowering: Lowering, op: Op) -> None:
+    order(lowering, op, writes=True)
+    value = op.operand("value")
+    layout = value.type.layout  # type: ignore[union-attr]
+    access = pointer_access(lowering, op, op.operand("destination"), layout)  # type: ignore[arg-type]
+    _store(lowering, op, value, access)  # type: ignore[arg-type]
+    lowering.env[op.results[0]] = None
+
+
+def lower_offset(lowering: Lowering, op: Op) -> None:
+    """ptr + offset * size of the pointee; the offset is signed."""
+    from .arith import sext
+    from .state import elementwise
+
+    b = lowering.b
+    size = elem_bytes(op.results[0].type.elem.pointee)  # type: ignore[attr-defined]
+    bits = op.operands[1].type.elem.bits  # type: ignore[attr-defined]
+
+    def one(pointer: Any, offset: Any) -> Any:
+        if isinstance(offset, int):
+            offset &= (1 << bits) - 1
+            if offset >> (bits - 1):
+                offset -= 1 << bits
+            return b.add(64, pointer, offset * size)
+        if bits == 64:
+            return b.add(64, pointer, b.mul(64, offset, size))
+        offset = sext(lowering, offset, bits)
+        return b.add(64, pointer, b.emit("mul.wide.s32", offset, size))
+
+    elementwise(lowering, op, one)
+
+
+def lower_pointer_cast(lowering: Lowering, op: Op) -> None:
+    lowering.define(op.results[0], lowering.regs_as(op.operands[0], op.results[0].type.layout))  # type: ignore[attr-defined]
+
+
+
+LOWER = {
+    "make_tensor_view": lower_make_tensor_view, "make_partition_view": lower_make_view,
+    "make_strided_view": lower_make_view, "make_gather_scatter_view": lower_make_view,
+    "get_tensor_shape": lower_get_tensor_shape, "get_index_space_shape": lower_get_index_space_shape,
+    "load_view_tko": lower_load_view, "store_view_tko": lower_store_view, "load_ptr_tko": lower_load_ptr,
+    "store_ptr_tko": lower_store_ptr, "offset": lower_offset, "ptr_to_int": lower_pointer_cast,
+    "int_to_ptr": lower_pointer_cast, "ptr_to_ptr": lower_pointer_cast,
+}  # fmt: skip

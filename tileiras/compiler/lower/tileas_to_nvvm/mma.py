@@ -1,0 +1,143 @@
+"""mmaf and mmai: mma.sync over fragments, or fused multiply-adds where no atom fits.
+
+Layout assignment gave operands and accumulator the atom's fragment layouts, so registers are found by packed
+index. Extents below the atom's: missing rows and columns are copies (their results are copies too), missing K
+is zero in one operand.
+"""
+
+from __future__ import annotations
+
+from tileiras.compiler.layout.linear import dim_bits
+from tileiras.compiler.target import mma as atoms
+
+from .memory import pack_words
+from .state import Lowering, Tile
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tileiras.compiler.ir.core import Op
+
+
+def atom_of(op: Op, target: Any) -> Any:
+    """The atom for an mmaf or mmai op; None for FMA code."""
+    elem = op.operands[0].type.elem.name  # type: ignore[attr-defined]
+    signed = (True, True)
+    if op.spec.name == "mmai":
+        signed = (op.attr("signedness_lhs") == "signed", op.attr("signedness_rhs") == "signed")
+    return atoms.find_atom(target, elem, signed)
+
+
+def lower_mma(lowering: Lowering, op: Op) -> None:
+    atom = atom_of(op, lowering.target)
+    if atom is None:
+        from .fma import lower_fma_mma
+
+        return lower_fma_mma(lowering, op)
+    b = lowering.b
+    lhs, rhs = lowering.tile(op.operands[0]), lowering.tile(op.operands[1])
+    result = op.results[0]
+    layout = result.type.layout  # type: ignore[attr-defined]
+    acc = list(lowering.regs_as(op.operands[2], layout))
+    narrow = result.type.elem.name == "f16"  # type: ignore[attr-defined]
+    if narrow:
+        acc = [b.emit("cvt.f32.f16", x) for x in acc]
+    shape = result.type.shape  # type: ignore[attr-defined]
+    rank = len(shape)
+    acc_dims = dim_bits(shape)
+    a_dims, b_dims = dim_bits(lhs.shape), dim_bits(rhs.shape)
+    m_low, n_low = acc_dims[-2][0], acc_dims[-1][0]
+    k_bits = a_dims[-1][1]
+    # blocks: register offsets of the accumulator with the atom's own bits cleared
+    inner = ((1 << min(atom.m, acc_dims[-2][1])) - 1) << m_low | ((1 << min(atom.n, acc_dims[-1][1])) - 1) << n_low
+    reg_of = layout.reg_of
+    blocks = sorted({offset & ~inner for offset in layout.reg_table})
+    k_blocks = [k << atom.k for k in range(max(1, 1 << max(0, k_bits - atom.k)))]
+    a_words: dict[tuple[int, int, int], list[Any]] = {}
+    b_words: dict[tuple[int, int, int], list[Any]] = {}
+    for block in blocks:
+        m = block >> m_low & ((1 << acc_dims[-2][1]) - 1)
+        n = block >> n_low & ((1 << acc_dims[-1][1]) - 1)
+        batch = block >> acc_dims[0][0] if rank == 3 else 0
+        # the four (or two) accumulator registers: columns 0, 1 of row 0, then of row 8
+        places = []
+        for i in range(4 if atom.m > 3 else 2):
+            column = (i & 1) if acc_dims[-1][1] > 0 else 0
+            row = 8 if i & 2 and acc_dims[-2][1] > 3 else 0
+            places.append(reg_of[block | column << n_low | row << m_low])
+        d = [acc[p] for p in places]
+        for k in k_blocks:
+            if (batch, m, k) not in a_words:
+                a_words[batch, m, k] = _fragment(lowering, atom, lhs, a_dims, 0, batch, m, k, k_bits)
+            if (batch, n, k) not in b_words:
+                b_words[batch, n, k] = _fragment(lowering, atom, rhs, b_dims, 1, batch, n, k, k_bits)
+            d = _mma(lowering, atom, d, a_words[batch, m, k], b_words[batch, n, k])
+        for p, value in zip(places, d):
+            acc[p] = value
+    if narrow:
+        acc = [b.emit("cvt.rn.f16.f32", x) for x in acc]
+    lowering.define(result, acc)
+
+
+def _fragment(
+    lowering: Lowering, atom: Any, tile: Tile, dims: Any, which: int, batch: int, other: int, k: int, k_bits: int
+) -> list[Any]:
+    """The 32-bit (f64: 64-bit) registers of one A or B fragment."""
+    b = lowering.b
+    k_low = dims[-1][0] if which == 0 else dims[-2][0]
+    o_low, o_bits = dims[-2] if which == 0 else dims[-1]
+    base = batch << dims[0][0] if len(dims) == 3 else 0
+    reg_of = tile.layout.reg_of
+    keep = ~tile.layout.inv
+    pack = 1 << atom.pack
+    halves = [0, 8] if which == 0 and atom.m > 3 else [0]
+    steps = [s << (atom.pack + 2) for s in range(1 << (atom.k - atom.pack - 2))]
+    wide = tile.elem.name == "f64"  # type: ignore[attr-defined]
+    words = []
+    for step in steps:
+        for half in halves:
+            row = half if o_bits > 3 else 0
+            values = []
+            for i in range(pack):
+                place = k + step + i
+                if place >> k_bits:  # beyond the tile's K
+                    values.append(None)
+                    continue
+                index = base | place << k_low | (other | row) << o_low
+                values.append(tile.regs[reg_of[index & keep]])
+            words.append(_word(lowering, tile, values, wide))
+    if k_bits < atom.pack + 2:  # lanes that stand for missing K hold copies: they must not count twice
+        missing = sum(1 << i for i in range(2) if atom.pack + i >= k_bits)
+        own = b.entry("setp.eq.u32", b.entry("and.b32", b.tid, missing), 0)
+        if which == 0:
+            kind = "f64" if wide else "b32"
+            zero = b.float("d", 0) if wide else 0
+            words = [w if isinstance(w, int) else b.emit(f"selp.{kind}", w, zero, own) for w in words]
+    return words
+
+
+def _word(lowering: Lowering, tile: Tile, values: list[Any], wide: bool) -> Any:
+    b = lowering.b
+    if all(v is None for v in values):
+        return b.float("d", 0) if wide else b.entry("mov.b32", 0)
+    if len(values) == 1:
+        return b.materialize(values[0], "d" if wide else "r")
+    half = tile.elem.name in ("f16", "bf16")  # type: ignore[attr-defined]
+    filled = [b.imm16(0) if v is None and half else 0 if v is None else v for v in values]
+    return pack_words(lowering, filled, tile.elem)[0]
+
+
+def _mma(lowering: Lowering, atom: Any, d: list[Any], a: list[Any], b_regs: list[Any]) -> list[Any]:
+    b = lowering.b
+    cls = "d" if atom.opcode.endswith("f64") else "r"
+    out = tuple(b.reg(cls) for _ in d)
+    c = tuple(b.materialize(x, cls) for x in d)
+    if cls == "d":
+        a = [b.materialize(x, "d") for x in a]
+        b_regs = [b.materialize(x, "d") for x in b_regs]
+    b.emit_to(out, atom.opcode, tuple(a), tuple(b_regs), c)
+    return list(out)
+
+
+LOWER = {"mmaf": lower_mma, "mmai": lower_mma}

@@ -1,0 +1,172 @@
+"""reduce: a tree over registers, butterflies over lanes, shared memory over warps.
+
+The layout's columns are each inside or outside the reduced dimension (layout assignment sees to it). Copies
+end bitwise equal in every thread: where the body is not known to commute, the value of the lower index is
+always the left operand.
+"""
+
+from __future__ import annotations
+
+from tileiras.compiler.layout.linear import LANE_BITS, dim_bits, reduced
+
+from .control import inline_body
+from .convert import load_shared, shuffle, store_shared
+from .state import Lowering, reg_class
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tileiras.compiler.ir.core import Op
+
+_COMMUTES = {"addi", "addf", "muli", "mulf", "maxi", "mini", "maxf", "minf", "andi", "ori", "xori"}
+_BYTES = {"p": 1, "h": 2, "r": 4, "d": 8}
+
+
+def commutes(block: Any) -> bool:
+    """Whether the body is one commutative op on (element, accumulator)."""
+    return (
+        len(block.ops) == 2
+        and block.ops[0].spec.name in _COMMUTES
+        and list(block.ops[-1].operands) == list(block.ops[0].results)
+        and set(block.ops[0].operands) == set(block.args)
+    )
+
+
+def lower_reduce(lowering: Lowering, op: Op) -> None:
+    b = lowering.b
+    block = op.regions[0].block
+    source_type: Any = op.operands[0].type
+    layout = source_type.layout
+    low, count = dim_bits(source_type.shape)[op.attr("dim")]
+    mask = ((1 << count) - 1) << low
+    classes = [reg_class(v.type.elem) for v in op.operands]  # type: ignore[attr-defined]
+    columns = [lowering.regs_as(v, layout) for v in op.operands]
+    ordered = not commutes(block)
+
+    def combine(x: tuple[Any, ...], y: tuple[Any, ...]) -> tuple[Any, ...]:
+        """x is the accumulator (lower index), y the element."""
+        args: list[Any] = []
+        for acc, element in zip(x, y):
+            args += [element, acc]
+        return tuple(inline_body(lowering, block, args))
+
+    # registers
+    groups: dict[int, list[tuple[int, tuple[Any, ...]]]] = {}
+    for offset, values in zip(layout.reg_table, zip(*columns)):
+        groups.setdefault(offset & ~mask, []).append((offset & mask, values))
+    state: dict[int, tuple[Any, ...]] = {}
+    for kept, members in groups.items():
+        level = [values for _, values in sorted(members, key=lambda m: m[0])]
+        while len(level) > 1:
+            level = [combine(level[i], level[i + 1]) for i in range(0, len(level), 2)]
+        state[kept] = level[0]
+    # index bits the value does not depend on: combining equal values, once per bit
+    for _ in range(bin(layout.inv & mask).count("1")):
+        state = {kept: combine(values, values) for kept, values in state.items()}
+    # lanes, lowest index bit first
+    lane_bits = sorted((c & mask, k) for k, c in enumerate(layout.lane) if c & mask)
+    for _, k in lane_bits:
+        upper = b.entry("setp.ne.b32", b.entry("and.b32", b.tid, 1 << k), 0) if ordered else None
+        for kept, values in state.items():
+            others = tuple(shuffle(lowering, "bfly", v, 1 << k, cls) for v, cls in zip(values, classes))
+            state[kept] = _ordered(lowering, classes, upper, values, others, combine)
+    # warps
+    warp_bits = [k for _, k in sorted((c & mask, k) for k, c in enumerate(layout.warp) if c & mask)]
+    target = reduced(layout, source_type.shape, op.attr("dim"))
+    if warp_bits:
+        state = _across_warps(lowering, layout, mask, warp_bits, classes, state, combine)
+    kept_of = {_squeeze(kept, low, count): kept for kept in state}
+    for i, result in enumerate(op.results):
+        regs = [state[kept_of[offset]][i] for offset in target.reg_table]
+        lowering.define(result, regs)
+
+
+def _squeeze(index: int, low: int, count: int) -> int:
+    return index & ((1 << low) - 1) | index >> (low + count) << low
+
+
+def _ordered(lowering: Lowering, classes: Any, upper: Any, mine: Any, others: Any, combine: Any) -> Any:
+    if upper is None:
+        return combine(mine, others)
+    from .arith import select
+
+    first = tuple(select(lowering, c, upper, o, m) for c, m, o in zip(classes, mine, others))
+    second = tuple(select(lowering, c, upper, m, o) for c, m, o in zip(classes, mine, others))
+    return combine(first, second)
+
+
+def _across_warps(
+    lowering: Lowering, layout: Any, mask: int, warp_bits: list[int], classes: list[str], state: Any, combine: Any
+) -> Any:
+    """Every warp leaves its partial results in shared memory; every thread combines all partials in order."""
+    b = lowering.b
+    parts = 1 << len(warp_bits)
+    kept_bits = [k for k in range(layout.bits) if not (mask | layout.inv) >> k & 1]
+    place = {1 << k: i for i, k in enumerate(kept_bits)}
+
+    def compact(index: int) -> int:
+        out = 0
+        for bit, i in place.items():
+            if index & bit:
+                out |= 1 << i
+        return out
+
+    count = 1 << len(kept_bits)
+    # the part number: position of this warp among those that share elements
+    part_warp = [0] * len(layout.warp)
+    for i, k in enumerate(warp_bits):
+        part_warp[k] = 1 << i
+    sizes = [_BYTES[c] for c in classes]
+    starts = []
+    total = 0
+    for size in sorted(set(sizes), reverse=True):
+        for i, s in enumerate(sizes):
+            if s == size:
+                starts.append((i, total))
+                total += size * count * parts
+    start_of = dict(starts)
+    base = lowering.scratch(total)
+    # lanes and warps that hold copies of the same partial do not store
+    from tileiras.compiler.layout.linear import LinearLayout
+
+    owner = LinearLayout(
+        layout.bits + len(warp_bits),
+        [c for c in layout.reg if not c & mask],
+        [0 if c & mask else c for c in layout.lane],
+        [part << layout.bits if part else c for part, c in zip(part_warp, layout.warp)],
+        0,
+    )
+    lanes, warps = owner.replicated
+    copies = lanes | warps << LANE_BITS
+    guard = b.entry("setp.eq.u32", b.entry("and.b32", b.tid, copies), 0) if copies else None
+    out: dict[int, tuple[Any, ...]] = {}
+    addresses: dict[tuple[int, int], Any] = {}
+    for i, size in enumerate(sizes):
+        lane_cols = [compact(c & ~mask) * size for c in layout.lane]
+        warp_cols = [compact(c & ~mask) * size for c in layout.warp]
+        store_warp = [c ^ (p * count * size) for c, p in zip(warp_cols, part_warp)]
+        thread_store = b.thread_linear(lane_cols, store_warp)
+        thread_load = b.thread_linear(lane_cols, warp_cols)
+        for kept, values in state.items():
+            offset = compact(kept) * size
+            address = b.address(b.add(32, base, b.xor(32, thread_store, offset)), start_of[i])
+            store_shared(lowering, address, [values[i]], classes[i], guard)
+            addresses[i, kept] = b.add(32, base, b.xor(32, thread_load, offset))
+    lowering.barrier()
+    for kept in state:
+        level = []
+        for part in range(parts):
+            values = []
+            for i, size in enumerate(sizes):
+                address = b.address(addresses[i, kept], start_of[i] + part * count * size)
+                values.append(load_shared(lowering, address, 1, classes[i])[0])
+            level.append(tuple(values))
+        while len(level) > 1:
+            level = [combine(level[j], level[j + 1]) for j in range(0, len(level), 2)]
+        out[kept] = level[0]
+    lowering.scratch_busy = True
+    return out
+
+
+LOWER = {"reduce": lower_reduce}

@@ -1,0 +1,283 @@
+"""Ops that only rename: constants, iota, reshape, broadcast, permute, extract, insert, cat, ids, tokens.
+
+Layouts are computed in `tileaa_to_tileas`; here registers are matched by packed index.
+"""
+
+from __future__ import annotations
+
+from tileiras.compiler.ir.dense import dense_bits
+from tileiras.compiler.layout.linear import dim_bits, log2
+from tileiras.compiler.nvvm.build import _sym
+from tileiras.compiler.nvvm.code import Var
+
+from .state import Lowering, elem_bytes, reg_class
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tileiras.compiler.ir.core import Op
+    from tileiras.compiler.ir.types import Type
+
+
+def constant_operand(lowering: Lowering, elem: Type, bits: int) -> Any:
+    """The operand for a bit pattern of an element type."""
+    b = lowering.b
+    cls = reg_class(elem)
+    name = str(elem)
+    if cls == "p":
+        return b.true(bool(bits & 1))
+    if cls == "h":
+        return b.imm16(bits)
+    if name == "f32":
+        return b.float("r", bits)
+    if name == "f64":
+        return b.float("d", bits)
+    if name == "tf32":  # held as the f32 pattern
+        return bits << 13
+    return bits
+
+
+def lower_constant(lowering: Lowering, op: Op) -> None:
+    result = op.results[0]
+    type = result.type
+    values = dense_bits(op.attr("value"))
+    elem = type.elem  # type: ignore[attr-defined]
+    if len(values) == 1 or len(set(values)) == 1:
+        lowering.define(result, [constant_operand(lowering, elem, values[0])] * type.layout.num_regs)  # type: ignore[attr-defined]
+        return
+    # a table in constant data, read by index
+    from .memory import load_elements
+
+    layout = type.layout  # type: ignore[attr-defined]
+    size = elem_bytes(elem)
+    shift = 13 if str(elem) == "tf32" else 0
+    data = b"".join((v << shift).to_bytes(size, "little") for v in values)
+    name = f"{lowering.fn.name}_const{len(lowering.fn.variables)}"
+    lowering.fn.variables.append(Var(name, "global", len(data), 16, data))
+    b = lowering.b
+    base = b.entry("mov.u64", _sym(name))
+    thread = b.thread_linear([c * size for c in layout.lane], [c * size for c in layout.warp])
+    out = []
+    for offset in layout.reg_table:
+        where = b.add(64, base, b.wide(b.xor(32, thread, offset * size), signed=False))
+        out.append(load_elements(lowering, elem, b.address(where), "ld.global.nc"))
+    lowering.define(result, out)
+
+
+def lower_iota(lowering: Lowering, op: Op) -> None:
+    result = op.results[0]
+    layout = result.type.layout  # type: ignore[attr-defined]
+    b = lowering.b
+    bits = result.type.elem.bits  # type: ignore[attr-defined]
+    out = []
+    for index in coordinates(lowering, layout, 0, layout.bits):
+        out.append(b.wide(index, signed=False) if bits == 64 else _as_pred(lowering, index) if bits == 1 else index)
+    lowering.define(result, out)
+
+
+def _as_pred(lowering: Lowering, index: Any) -> Any:
+    b = lowering.b
+    if isinstance(index, int):
+        return b.true(bool(index & 1))
+    return b.emit("setp.ne.b32", b.and_(32, index, 1), 0)
+
+
+def coordinates(lowering: Lowering, layout: Any, low: int, count: int) -> list[Any]:
+    """For every register the value of index bits [low, low + count): the coordinate in one dimension, 32 bits."""
+    b = lowering.b
+    mask = ((1 << count) - 1) << low
+    thread = b.thread_linear([(c & mask) >> low for c in layout.lane], [(c & mask) >> low for c in layout.warp])
+    used = 0
+    for c in (*layout.lane, *layout.warp):
+        used |= c & mask
+    used >>= low
+    out = []
+    seen: dict[int, Any] = {}
+    for offset in layout.reg_table:
+        part = (offset & mask) >> low
+        if part not in seen:
+            if isinstance(thread, int):
+                seen[part] = thread ^ part
+            elif part & used:
+                seen[part] = b.xor(32, thread, part)
+            else:  # disjoint bits: an add, which folds into addresses
+                seen[part] = b.add(32, thread, part)
+        out.append(seen[part])
+    return out
+
+
+def _rename(lowering: Lowering, op: Op, move: Any) -> None:
+    """Registers of the result by the index they come from: `move(result index) -> source index`."""
+    source = lowering.tile(op.operands[0])
+    result = op.results[0]
+    layout = result.type.layout  # type: ignore[attr-defined]
+    reg_of = source.layout.reg_of
+    keep = ~source.layout.inv
+    lowering.define(result, [source.regs[reg_of[move(offset) & keep]] for offset in layout.reg_table])
+
+
+def lower_reshape(lowering: Lowering, op: Op) -> None:
+    _rename(lowering, op, lambda index: index)
+
+
+def lower_permute(lowering: Lowering, op: Op) -> None:
+    shape = op.operands[0].type.shape  # type: ignore[attr-defined]
+    permutation = op.attr("permutation")
+    source = dim_bits(shape)
+    result = dim_bits([shape[p] for p in permutation])
+
+    def move(index: int) -> int:
+        out = 0
+        for i, p in enumerate(permutation):
+            out |= (index >> result[i][0] & ((1 << result[i][1]) - 1)) << source[p][0]
+        return out
+
+    _rename(lowering, op, move)
+
+
+def lower_broadcast(lowering: Lowering, op: Op) -> None:
+    source_shape = op.operands[0].type.shape  # type: ignore[attr-defined]
+    target_shape = op.results[0].type.shape  # type: ignore[attr-defined]
+    source = dim_bits(source_shape)
+    target = dim_bits(target_shape)
+
+    def move(index: int) -> int:
+        out = 0
+        for (slow, scount), (tlow, _) in zip(source, target):
+            out |= (index >> tlow & ((1 << scount) - 1)) << slow
+        return out
+
+    _rename(lowering, op, move)
+
+
+def lower_extract(lowering: Lowering, op: Op) -> None:
+    """A block of the source chosen at run time. Its layout keeps the block-selecting bits in registers (see
+    layout assignment), so the choice is a tree of selects, or nothing when the indices are constants."""
+    source = lowering.tile(op.operands[0])
+    result = op.results[0]
+    layout = result.type.layout  # type: ignore[attr-defined]
+    sdims, rdims = dim_bits(source.shape), dim_bits(result.type.shape)  # type: ignore[attr-defined]
+    cls = reg_class(source.elem)
+    reg_of = source.layout.reg_of
+    keep = ~source.layout.inv
+    selectors = _block_selectors(lowering, op, op.operands[1:], sdims, rdims)
+    out = []
+    for offset in layout.reg_table:
+        base = 0
+        for (slow, _), (rlow, rcount) in zip(sdims, rdims):
+            base |= (offset >> rlow & ((1 << rcount) - 1)) << slow
+        out.append(_choose(lowering, cls, source, reg_of, keep, base, list(selectors)))
+    lowering.define(result, out)
+
+
+def _block_selectors(lowering: Lowering, op: Op, indices: Any, outer: Any, inner: Any) -> list[tuple[int, Any]]:
+    """(packed index bit, predicate or bool) for every bit of the block index, highest first."""
+    b = lowering.b
+    out: list[tuple[int, Any]] = []
+    for value, (olow, ocount), (_, icount) in zip(indices, outer, inner):
+        index = lowering.scalar(value)
+        for k in range(ocount - icount):
+            bit = 1 << (olow + icount + k)
+            if isinstance(index, int):
+                out.append((bit, bool(index >> k & 1)))
+            else:
+                out.append((bit, b.emit("setp.ne.b32", b.and_(32, index, 1 << k), 0)))
+    return out[::-1]
+
+
+def _choose(
+    lowering: Lowering, cls: str, source: Any, reg_of: Any, keep: int, base: int, selectors: list[tuple[int, Any]]
+) -> Any:
+    from .arith import select
+
+    if not selectors:
+        return source.regs[reg_of[base & keep]]
+    (bit, predicate), *rest = selectors
+    if isinstance(predicate, bool):
+        return _choose(lowering, cls, source, reg_of, keep, base | bit if predicate else base, rest)
+    one = _choose(lowering, cls, source, reg_of, keep, base | bit, rest)
+    zero = _choose(lowering, cls, source, reg_of, keep, base, rest)
+    return select(lowering, cls, predicate, one, zero)
+
+
+def lower_insert(lowering: Lowering, op: Op) -> None:
+    """The destination with one block replaced, chosen at run time: a select per register."""
+    from .arith import select
+
+    b = lowering.b
+    source, destination = op.operands[0], op.operands[1]
+    result = op.results[0]
+    layout = result.type.layout  # type: ignore[attr-defined]
+    cls = reg_class(result.type.elem)  # type: ignore[attr-defined]
+    outer, inner = dim_bits(result.type.shape), dim_bits(source.type.shape)  # type: ignore[attr-defined]
+    block = lowering.tile(source)
+    reg_of = block.layout.reg_of
+    keep = ~block.layout.inv
+    old = lowering.regs_as(destination, layout)
+    selectors = _block_selectors(lowering, op, op.operands[2:], outer, inner)
+    out = []
+    for offset, value in zip(layout.reg_table, old):
+        index = 0
+        for (olow, _), (ilow, icount) in zip(outer, inner):
+            index |= (offset >> olow & ((1 << icount) - 1)) << ilow
+        hit: Any = None
+        miss = False
+        for bit, predicate in selectors:
+            want = bool(offset & bit)
+            if isinstance(predicate, bool):
+                miss = miss or predicate != want
+            else:
+                term = predicate if want else b.emit("not.pred", predicate)
+                hit = term if hit is None else b.emit("and.pred", hit, term)
+        new = block.regs[reg_of[index & keep]]
+        out.append(value if miss else new if hit is None else select(lowering, cls, hit, new, value))
+    lowering.define(result, out)
+
+
+def lower_cat(lowering: Lowering, op: Op) -> None:
+    """The joining bit is the top bit of `dim`, a register bit of the result: low half lhs, high half rhs."""
+    result = op.results[0]
+    layout = result.type.layout  # type: ignore[attr-defined]
+    dim = op.attr("dim")
+    rdims = dim_bits(result.type.shape)  # type: ignore[attr-defined]
+    parts = [lowering.tile(v) for v in op.operands]
+    sdims = dim_bits(parts[0].shape)
+    top = 1 << (rdims[dim][0] + log2(parts[0].shape[dim]))
+    out = []
+    for offset in layout.reg_table:
+        part = parts[1] if offset & top else parts[0]
+        index = 0
+        for (slow, scount), (rlow, _) in zip(sdims, rdims):
+            index |= (offset >> rlow & ((1 << scount) - 1)) << slow
+        out.append(part.regs[part.layout.reg_of[index & ~part.layout.inv]])
+    lowering.define(result, out)
+
+
+def lower_tile_block_id(lowering: Lowering, op: Op) -> None:
+    b = lowering.b
+    for result, axis in zip(op.results, "xyz"):
+        lowering.define(result, [b.entry("mov.u32", _sym(f"%ctaid.{axis}"))])
+
+
+def lower_num_tile_blocks(lowering: Lowering, op: Op) -> None:
+    b = lowering.b
+    for result, axis in zip(op.results, "xyz"):
+        lowering.define(result, [b.entry("mov.u32", _sym(f"%nctaid.{axis}"))])
+
+
+def lower_assume(lowering: Lowering, op: Op) -> None:
+    """The facts were taken by the analysis; the value passes through."""
+    lowering.env[op.results[0]] = lowering.env[op.operands[0]]
+
+
+def lower_token(lowering: Lowering, op: Op) -> None:
+    lowering.env[op.results[0]] = None
+
+
+LOWER = {
+    "constant": lower_constant, "iota": lower_iota, "reshape": lower_reshape, "permute": lower_permute,
+    "broadcast": lower_broadcast, "extract": lower_extract, "insert": lower_insert, "cat": lower_cat,
+    "get_tile_block_id": lower_tile_block_id, "get_num_tile_blocks": lower_num_tile_blocks,
+    "assume": lower_assume, "make_token": lower_token, "join_tokens": lower_token,
+}  # fmt: skip

@@ -1,0 +1,155 @@
+"""What one function's lowering knows: the builder, the per-thread form of every value, shared memory.
+
+A tensor becomes a `Tile`: its layout and one operand per register of the layout (a Reg, an int for a known
+integer, a Float). Views become compile-time records over scalar operands. Tokens have no value.
+
+Register classes: i1 -> predicate; f16, bf16 -> 16 bits; 64-bit types and pointers -> 64; all others -> 32 bits
+with undefined upper bits (whoever looks at them extends first, see `arith.sext` and `arith.zext`).
+"""
+
+from __future__ import annotations
+
+from tileiras.compiler.ir.types import Ptr, Scalar
+from tileiras.compiler.layout import convert
+from tileiras.compiler.nvvm.build import Builder
+from tileiras.compiler.nvvm.code import Function, Reg
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from tileiras.compiler.ir.core import Op, Value
+    from tileiras.compiler.ir.types import Type
+    from tileiras.compiler.layout.linear import LinearLayout
+    from tileiras.compiler.target.sm import Sm
+    from tileiras.diag import Sink
+
+_CLASS = {"i1": "p", "f16": "h", "bf16": "h", "i64": "d", "f64": "d"}
+
+
+def reg_class(elem: Type) -> str:
+    """p, h, r or d for an element type."""
+    if isinstance(elem, Ptr):
+        return "d"
+    return _CLASS.get(elem.name, "r")  # type: ignore[attr-defined]
+
+
+def elem_bytes(elem: Type) -> int:
+    """Bytes of one element in memory (i1: 1; 4-bit types: 1, see memory)."""
+    return 8 if isinstance(elem, Ptr) else elem.bytes  # type: ignore[attr-defined]
+
+
+READ, WRITE = 1, 2
+
+
+class Tile:
+    """A tensor in registers: regs[r] holds the elements layout(reg=r, lane, warp)."""
+
+    __slots__ = ("elem", "layout", "regs", "shape")
+
+    def __init__(self, elem: Type, shape: tuple[int, ...], layout: LinearLayout, regs: Sequence[Any]) -> None:
+        self.elem = elem
+        self.shape = shape
+        self.layout = layout
+        self.regs = regs
+
+
+class View:
+    """A tensor_view at run time: base address (64 bits), extents and strides as operands with their widths."""
+
+    __slots__ = ("base", "shape", "strides", "type")
+
+    def __init__(self, type: Any, base: Any, shape: list[tuple[Any, int]], strides: list[tuple[Any, int]]) -> None:
+        self.type = type  # TensorView, or the tile view made of it
+        self.base = base
+        self.shape = shape  # (operand, width in bits); an int operand is static
+        self.strides = strides
+
+
+class Lowering:
+    """State of one function."""
+
+    def __init__(
+        self, fn: Function, target: Sm, sink: Sink, num_warps: int, facts: Any, globals_: dict[str, Any]
+    ) -> None:
+        self.fn = fn
+        self.target = target
+        self.sink = sink
+        self.num_warps = num_warps
+        self.log2_warps = num_warps.bit_length() - 1
+        self.b = Builder(fn, target)
+        self.env: dict[Value, Any] = {}
+        self.facts = facts
+        self.globals = globals_
+        self.loops: list[Any] = []  # innermost last; see control.py
+        self.pending = 0  # global accesses since the last CTA barrier: READ, WRITE
+        self.scratch_busy = False  # the shared arena may still be read by a slower warp
+        self.exit_label: Any = None
+        self.failed = False
+        self.lineinfo = False
+        self._last_loc: Any = None
+
+    def locate(self, op: Op) -> None:
+        """A .loc record when the source line changes."""
+        loc = op.loc
+        if loc.file and loc.line and (loc.file, loc.line, loc.col) != self._last_loc:
+            self._last_loc = (loc.file, loc.line, loc.col)
+            index = self.fn.loc_files.setdefault(loc.file, len(self.fn.loc_files) + 1)
+            self.b.code.append(("raw", None, (f".loc {index} {loc.line} {loc.col}",), None))
+
+    def tile(self, value: Value) -> Tile:
+        return self.env[value]
+
+    def scalar(self, value: Value) -> Any:
+        """The operand of a rank-0 tile."""
+        return self.env[value].regs[0]
+
+    def define(self, value: Value, regs: Sequence[Any]) -> None:
+        type = value.type
+        self.env[value] = Tile(type.elem, type.shape, type.layout, regs)  # type: ignore[attr-defined]
+
+    def regs_as(self, value: Value, layout: LinearLayout) -> Sequence[Any]:
+        """The registers of a tile renamed to `layout` (the layouts differ in names only, by construction)."""
+        tile = self.env[value]
+        if tile.layout is layout:
+            return tile.regs
+        plan = convert.plan(tile.layout, layout)
+        if plan.kind != convert.RENAME:
+            raise AssertionError(f"operand needs a convert_layout: {tile.layout} -> {layout}")
+        regs = tile.regs
+        return [regs[i] for i in plan.regs]
+
+    # ---- barriers and shared memory
+    def barrier(self) -> None:
+        if self.num_warps == 1:
+            self.b.emit_to(None, "bar.warp.sync", 0xFFFFFFFF)
+        else:
+            self.b.emit_to(None, "bar.sync", 0)
+        self.pending = 0
+        self.scratch_busy = False
+
+    def scratch(self, size_bytes: int) -> Reg:
+        """The base address of the shared arena, free for writing. Call `barrier` between writes and reads."""
+        self.fn.shared_bytes = max(self.fn.shared_bytes, (size_bytes + 127) & ~127)
+        if self.scratch_busy:
+            self.barrier()
+        return self.smem_base
+
+    @property
+    def smem_base(self) -> Reg:
+        from tileiras.compiler.nvvm.build import _sym
+
+        return self.b.entry("mov.u32", _sym("smem"))
+
+
+def elementwise(lowering: Lowering, op: Op, one: Any) -> None:
+    """Lower a one-result op register by register: `one(*operands) -> operand`."""
+    result = op.results[0]
+    layout = result.type.layout  # type: ignore[attr-defined]
+    columns = [lowering.regs_as(v, layout) for v in op.operands]
+    lowering.define(result, [one(*regs) for regs in zip(*columns)])
+
+
+def is_scalar(type: Type, name: str) -> bool:
+    return isinstance(type, Scalar) and type.name == name

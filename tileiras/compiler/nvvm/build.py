@@ -1,0 +1,316 @@
+"""Builder of per-thread code: folds constants, reuses equal values, folds byte offsets into addresses.
+
+Reuse is by scope: a value made inside a branch or a loop is forgotten when its scope closes, so every reused
+value dominates its use. What depends on nothing but the thread index and the parameters goes to the prologue,
+once per kernel.
+"""
+
+from __future__ import annotations
+
+from .code import Addr, Float, Function, Label, Reg, Sym
+from .inst import resolve
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from tileiras.compiler.target.sm import Sm
+
+    Operand = Reg | int | Float | Sym | Addr | tuple[Any, ...]
+
+MASK32 = (1 << 32) - 1
+MASK64 = (1 << 64) - 1
+
+
+class Builder:
+    """Appends records to a function. Integer results of folds are Python ints, wrapped to 32 or 64 bits
+    (unsigned form)."""
+
+    __slots__ = (
+        "_floats", "_labels", "_undo", "addc", "code", "counts", "fn", "prologue", "prologue_values", "target",
+        "values",
+    )  # fmt: skip
+
+    def __init__(self, fn: Function, target: Sm) -> None:
+        self.fn = fn
+        self.target = target
+        self.code: list[Any] = []
+        self.prologue: list[Any] = []
+        self.prologue_values: dict[Any, Reg] = {}
+        self.values: dict[Any, Reg] = {}
+        self.addc: dict[Reg, tuple[Reg, int]] = {}  # register -> (register, constant) of an integer add
+        self._undo: list[list[Any]] = []
+        self._labels = 0
+        self.counts = fn.counts
+        self._floats: dict[tuple[str, int], Float] = {}
+
+    # ---- raw emission
+    def reg(self, cls: str) -> Reg:
+        counts = self.counts
+        counts[cls] += 1
+        return Reg(cls, counts[cls])
+
+    def emit(self, opcode: str, *srcs: Operand) -> Reg:
+        """An instruction with one result. Pure ones are reused in scope."""
+        info = resolve(opcode)
+        if info.pure:
+            key = (opcode, srcs)
+            found = self.values.get(key)
+            if found is None:
+                found = self.prologue_values.get(key)
+            if found is not None:
+                return found
+            dst = self.reg(info.cls)  # type: ignore[arg-type]
+            self.values[key] = dst
+            if self._undo:
+                self._undo[-1].append(key)
+        else:
+            dst = self.reg(info.cls)  # type: ignore[arg-type]
+        if info.need is not None and not self.target.has(info.need):
+            self.fn.features.add(info.need)
+        self.code.append((opcode, dst, srcs, None))
+        return dst
+
+    def emit_fresh(self, opcode: str, *srcs: Operand) -> Reg:
+        """An instruction whose result is never shared: its operands will be written again."""
+        dst = self.reg(resolve(opcode).cls)  # type: ignore[arg-type]
+        self.code.append((opcode, dst, srcs, None))
+        return dst
+
+    def emit_to(self, dst: Reg | tuple[Reg, ...] | None, opcode: str, *srcs: Operand, guard: Any = None) -> None:
+        """An instruction that writes given registers (or none). `guard` is a predicate or (predicate, True) negated."""
+        info = resolve(opcode)
+        if info.need is not None and not self.target.has(info.need):
+            self.fn.features.add(info.need)
+        self.code.append((opcode, dst, srcs, guard))
+
+    def entry(self, opcode: str, *srcs: Operand) -> Reg:
+        """A pure instruction over entry values, placed in the prologue once."""
+        key = (opcode, srcs)
+        found = self.prologue_values.get(key)
+        if found is None:
+            found = self.reg(resolve(opcode).cls)  # type: ignore[arg-type]
+            self.prologue_values[key] = found
+            self.prologue.append((opcode, found, srcs, None))
+        return found
+
+    # ---- scopes and labels
+    def push(self) -> None:
+        self._undo.append([])
+
+    def pop(self) -> None:
+        for key in self._undo.pop():
+            self.values.pop(key, None)
+
+    def label(self) -> Label:
+        self._labels += 1
+        return Label(self._labels)
+
+    def place(self, label: Label) -> None:
+        self.code.append(label)
+
+    def bra(self, label: Label, guard: Any = None) -> None:
+        self.code.append(("bra.uni" if guard is None else "bra", None, (label,), guard))
+
+    # ---- constants and moves
+    def float(self, cls: str, bits: int) -> Float:
+        found = self._floats.get((cls, bits))
+        if found is None:
+            found = self._floats[cls, bits] = Float(cls, bits)
+        return found
+
+    def imm16(self, bits: int) -> Reg:
+        """A 16-bit constant in a register (f16 and bf16 have no immediates)."""
+        return self.entry("mov.b16", bits & 0xFFFF)
+
+    def copy(self, dst: Reg, src: Operand) -> None:
+        suffix = {"p": "pred", "h": "b16", "r": "b32", "d": "b64"}[dst.cls]
+        if dst.cls == "p" and isinstance(src, int):
+            self.code.append(("setp.ne.b32", dst, (int(bool(src)), 0), None))
+        else:
+            self.code.append(("mov." + suffix, dst, (src,), None))
+
+    def fresh(self, src: Operand, cls: str) -> Reg:
+        """A new register holding `src`, never shared (for values that will be rewritten)."""
+        dst = self.reg(cls)
+        self.copy(dst, src)
+        return dst
+
+    def materialize(self, src: Operand, cls: str) -> Reg:
+        """`src` in a register of `cls` (vector operands and calls take no immediates)."""
+        if isinstance(src, Reg):
+            return src
+        return self.entry({"h": "mov.b16", "r": "mov.b32", "d": "mov.b64"}[cls], src)
+
+    def true(self, value: bool = True) -> Reg:
+        """A constant predicate."""
+        return self.entry("setp.eq.b32" if value else "setp.ne.b32", 0, 0)
+
+    # ---- folding integer arithmetic (w: 32 or 64 bits)
+    def add(self, w: int, x: Operand, y: Operand) -> Operand:
+        mask = MASK32 if w == 32 else MASK64
+        if isinstance(x, int):
+            x, y = y, x
+        if isinstance(y, int):
+            y &= mask
+            if isinstance(x, int):
+                return (x + y) & mask
+            if y == 0:
+                return x
+            root = self.addc.get(x)  # type: ignore[arg-type]
+            if root is not None:
+                x, y = root[0], (root[1] + y) & mask
+                if y == 0:
+                    return x
+            dst = self.emit(f"add.s{w}", x, _signed(y, w))
+            self.addc[dst] = (x, y)  # type: ignore[assignment]
+            return dst
+        return self.emit(f"add.s{w}", x, y)
+
+    def sub(self, w: int, x: Operand, y: Operand) -> Operand:
+        if isinstance(y, int):
+            return self.add(w, x, -y)
+        return self.emit(f"sub.s{w}", x, y)
+
+    def mul(self, w: int, x: Operand, y: Operand) -> Operand:
+        mask = MASK32 if w == 32 else MASK64
+        if isinstance(x, int):
+            x, y = y, x
+        if isinstance(y, int):
+            y &= mask
+            if isinstance(x, int):
+                return x * y & mask
+            if y == 0:
+                return 0
+            if y == 1:
+                return x
+            if y & (y - 1) == 0:
+                return self.emit(f"shl.b{w}", x, y.bit_length() - 1)
+            return self.emit(f"mul.lo.s{w}", x, _signed(y, w))
+        return self.emit(f"mul.lo.s{w}", x, y)
+
+    def and_(self, w: int, x: Operand, y: Operand) -> Operand:
+        if isinstance(x, int):
+            x, y = y, x
+        if isinstance(y, int):
+            y &= MASK32 if w == 32 else MASK64
+            if isinstance(x, int):
+                return x & y
+            if y == 0:
+                return 0
+            if y == (MASK32 if w == 32 else MASK64):
+                return x
+        return self.emit(f"and.b{w}", x, y)
+
+    def or_(self, w: int, x: Operand, y: Operand) -> Operand:
+        if isinstance(x, int):
+            x, y = y, x
+        if isinstance(y, int):
+            if isinstance(x, int):
+                return x | y
+            if y == 0:
+                return x
+        return self.emit(f"or.b{w}", x, y)
+
+    def xor(self, w: int, x: Operand, y: Operand) -> Operand:
+        if isinstance(x, int):
+            x, y = y, x
+        if isinstance(y, int):
+            if isinstance(x, int):
+                return x ^ y
+            if y == 0:
+                return x
+        return self.emit(f"xor.b{w}", x, y)
+
+    def shl(self, w: int, x: Operand, n: int) -> Operand:
+        if n == 0:
+            return x
+        if isinstance(x, int):
+            return (x << n) & (MASK32 if w == 32 else MASK64)
+        return self.emit(f"shl.b{w}", x, n)
+
+    def shr(self, w: int, x: Operand, n: int) -> Operand:
+        if n == 0:
+            return x
+        if isinstance(x, int):
+            return x >> n
+        return self.emit(f"shr.u{w}", x, n)
+
+    def wide(self, x: Operand, signed: bool = True) -> Operand:
+        """32 -> 64 bits."""
+        if isinstance(x, int):
+            return _signed(x, 32) & MASK64 if signed else x & MASK32
+        return self.emit("cvt.s64.s32" if signed else "cvt.u64.u32", x)
+
+    def setp(self, cmp: str, type: str, x: Operand, y: Operand) -> Reg:
+        return self.emit(f"setp.{cmp}.{type}", x, y)
+
+    # ---- predicates; None stands for true
+    def pand(self, p: Reg | None, q: Reg | None) -> Reg | None:
+        if p is None or p is q:
+            return q
+        if q is None:
+            return p
+        return self.emit("and.pred", p, q)
+
+    # ---- thread coordinates
+    @property
+    def tid(self) -> Reg:
+        return self.entry("mov.u32", _sym("%tid.x"))
+
+    @property
+    def lane(self) -> Reg:
+        return self.entry("and.b32", self.tid, 31)
+
+    @property
+    def warp(self) -> Reg:
+        return self.entry("shr.u32", self.tid, 5)
+
+    def thread_linear(self, lane: Sequence[int], warp: Sequence[int]) -> Operand:
+        """Xor over the set bits of the thread index of the columns (lane bits, then warp bits), in the prologue."""
+        columns = [*lane, *warp]
+        result: Operand | None = None
+        i = 0
+        while i < len(columns):
+            if columns[i] == 0:
+                i += 1
+                continue
+            j = i + 1
+            one_bit = columns[i] & (columns[i] - 1) == 0
+            while j < len(columns) and one_bit and columns[j] == columns[j - 1] << 1:
+                j += 1
+            if one_bit:
+                shift = columns[i].bit_length() - 1 - i
+                part: Operand = self.entry("and.b32", self.tid, ((1 << (j - i)) - 1) << i)
+                if shift > 0:
+                    part = self.entry("shl.b32", part, shift)
+                elif shift < 0:
+                    part = self.entry("shr.u32", part, -shift)
+            else:
+                bit = self.entry("bfe.u32", self.tid, i, 1)
+                part = self.entry("mul.lo.s32", bit, columns[i])
+            result = part if result is None else self.entry("xor.b32", result, part)
+            i = j
+        return 0 if result is None else result
+
+    def address(self, base: Reg | Sym, offset_bytes: int = 0) -> Addr:
+        """An address operand; a constant add that made `base` goes into the immediate."""
+        root = self.addc.get(base) if isinstance(base, Reg) else None
+        if root is not None:
+            total = _signed((root[1] + offset_bytes) & MASK64, 64 if base.cls == "d" else 32)  # type: ignore[union-attr]
+            if -(1 << 23) <= total < 1 << 23:
+                return Addr(root[0], total)
+        return Addr(base, offset_bytes)
+
+
+_SYMS: dict[str, Sym] = {}
+
+
+def _sym(name: str) -> Sym:
+    return _SYMS.setdefault(name, Sym(name))
+
+
+def _signed(x: int, w: int) -> int:
+    x &= (1 << w) - 1
+    return x - (1 << w) if x >> (w - 1) else x

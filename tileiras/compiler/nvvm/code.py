@@ -1,0 +1,128 @@
+"""Compact per-thread code: virtual registers, operands, instruction records, functions.
+
+A record is a tuple `(opcode, dst, srcs, guard)`. `opcode` is the full PTX mnemonic with its modifiers: the
+row table in `inst.py` says once per distinct opcode what it yields and needs. Registers are typed by class:
+p (predicate), h (16 bits), r (32), d (64). Integers stand for immediates. Registers may be written more than
+once (loop-carried values); the builder never reuses a value across such a write.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class Reg:
+    """A virtual register. `cls` is p, h, r or d; `id` counts within the class."""
+
+    __slots__ = ("cls", "id")
+
+    def __init__(self, cls: str, id: int) -> None:
+        self.cls = cls
+        self.id = id
+
+    def __repr__(self) -> str:
+        return f"%{self.cls}{self.id}"
+
+
+class Float:
+    """An f32 or f64 immediate, as its bit pattern."""
+
+    __slots__ = ("bits", "cls", "text")
+
+    def __init__(self, cls: str, bits: int) -> None:
+        self.cls = cls
+        self.bits = bits
+        self.text = f"0f{bits:08X}" if cls == "r" else f"0d{bits:016X}"
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+class Sym:
+    """A name in the operand position: a parameter, a variable, a special register."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class Addr:
+    """`[base + offset_bytes]`; base is a Reg or a Sym."""
+
+    __slots__ = ("base", "offset_bytes")
+
+    def __init__(self, base: Reg | Sym, offset_bytes: int = 0) -> None:
+        self.base = base
+        self.offset_bytes = offset_bytes
+
+    def __repr__(self) -> str:
+        return f"[{self.base}+{self.offset_bytes}]" if self.offset_bytes else f"[{self.base}]"
+
+
+class Label:
+    __slots__ = ("id",)
+
+    def __init__(self, id: int) -> None:
+        self.id = id
+
+    def __repr__(self) -> str:
+        return f"$L{self.id}"
+
+
+class Var:
+    """A module-scope or shared variable: `space` global/shared/const, `data` its bytes or None."""
+
+    __slots__ = ("align", "data", "name", "size_bytes", "space", "visible", "relocs")
+
+    def __init__(
+        self, name: str, space: str, size_bytes: int, align: int, data: bytes | None = None, visible: bool = False
+    ) -> None:
+        self.name = name
+        self.space = space
+        self.size_bytes = size_bytes
+        self.align = align
+        self.data = data
+        self.visible = visible
+
+
+class Function:
+    """One kernel: parameters in order, directives, shared memory, code."""
+
+    __slots__ = (
+        "block", "cluster", "code", "counts", "directives", "dynamic_shared_bytes", "loc_files", "name",
+        "needs_vprintf", "params", "shared_bytes", "variables", "local_bytes", "needs_assertfail", "features",
+    )  # fmt: skip
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.params: list[tuple[str, int]] = []  # (PTX type, size in bytes), in order
+        self.block = (128, 1, 1)
+        self.cluster = (1, 1, 1)
+        self.directives: list[str] = []
+        self.code: list[Any] = []
+        self.counts = {"p": 0, "h": 0, "r": 0, "d": 0}
+        self.shared_bytes = 0  # one static arena named `smem`
+        self.dynamic_shared_bytes = 0
+        self.local_bytes = 0  # one local arena named `stack`
+        self.variables: list[Var] = []
+        self.needs_vprintf = False
+        self.needs_assertfail = False
+        self.features: set[str] = set()
+        self.loc_files: dict[str, int] = {}
+
+
+class Module:
+    """Kernels and module-scope variables for one target."""
+
+    __slots__ = ("functions", "target", "variables")
+
+    def __init__(self, target: Any) -> None:
+        self.target = target
+        self.functions: list[Function] = []
+        self.variables: list[Var] = []

@@ -1,0 +1,1 @@
+"""Passes, one folder a dialect, one file a pass."""

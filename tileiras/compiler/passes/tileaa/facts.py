@@ -1,0 +1,194 @@
+"""Integer facts: what is known about divisibility, alignment and memory order, asked per value.
+
+Facts come from `assume`, from constants and from arithmetic. They are computed on demand and remembered; the
+same code answers on nv_tileaa and, through `convert_layout`, on nv_tileas.
+"""
+
+from __future__ import annotations
+
+from tileiras.compiler.ir.dense import dense_bits
+from tileiras.compiler.ir.types import DivBy, Ptr
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tileiras.compiler.ir.core import Op, Value
+
+MAX_DIVISOR = 1 << 32
+VECTOR_BYTES = 16
+
+
+def low_bit(x: int) -> int:
+    """Largest power of two that divides x (0: everything divides it)."""
+    return x & -x if x else MAX_DIVISOR
+
+
+class Facts:
+    """Answers for one function."""
+
+    def __init__(self) -> None:
+        self._divisor: dict[Value, int] = {}
+
+    # ---- divisibility
+    def divisor(self, value: Value) -> int:
+        """A power of two that divides every element (pointers: byte address; at least 1)."""
+        found = self._divisor.get(value)
+        if found is None:
+            self._divisor[value] = self._start(value)  # a cycle through a loop sees this
+            found = self._divisor[value] = max(self._start(value), min(self._derive(value), MAX_DIVISOR))
+        return found
+
+    @staticmethod
+    def _start(value: Value) -> int:
+        elem = getattr(value.type, "elem", None)
+        if isinstance(elem, Ptr):  # an access must be naturally aligned anyway
+            return max(1, getattr(elem.pointee, "bits", 64) // 8)  # type: ignore[attr-defined]
+        return 1
+
+    def _derive(self, value: Value) -> int:
+        op = value.op
+        if op is None:
+            return self._block_argument(value)
+        rule = _RULES.get(op.spec.name)
+        return rule(self, op) if rule is not None else 1
+
+    def _block_argument(self, value: Value) -> int:
+        owner = value.owner.region.op if value.owner.region is not None else None  # type: ignore[union-attr]
+        if owner is None or owner.spec.name != "for":
+            return 1
+        if value.index == 0:  # lower + k * step
+            return min(self.divisor(owner.operands[0]), self.divisor(owner.operands[2]))
+        return 1
+
+    # ---- views
+    @staticmethod
+    def tensor_view_op(view: Value) -> Op:
+        """The make_tensor_view behind a view value."""
+        op = view.op
+        while op is not None and op.spec.name != "make_tensor_view":
+            op = op.operands[0].op
+        assert op is not None
+        return op
+
+    def pointer_alignment(self, view: Value) -> int:
+        """Bytes the base address of a view is a multiple of, at most 16."""
+        op = view.op
+        best = 1
+        while op is not None:
+            if op.spec.name == "assume" and isinstance(op.attr("predicate"), DivBy) and op.attr("predicate").every is None:
+                best = max(best, low_bit(op.attr("predicate").divisor))
+            if op.spec.name == "make_tensor_view":
+                best = max(best, self.divisor(op.operands[0]))
+                break
+            op = op.operands[0].op
+        return min(best, VECTOR_BYTES)
+
+    def _dynamic(self, view: Value, group: str, statics: Any, dim: int) -> Value:
+        position = sum(1 for s in statics[:dim] if s is None)
+        return self.tensor_view_op(view).group(group)[position]
+
+    def stride_alignment(self, view: Value, dim: int, size: int) -> int:
+        """Bytes the byte stride of a tensor dimension is a multiple of, at most 16."""
+        op = self.tensor_view_op(view)
+        strides = op.results[0].type.strides  # type: ignore[attr-defined]
+        stride = strides[dim]
+        divisor = low_bit(stride) if stride is not None else self.divisor(self._dynamic(view, "dynamicStrides", strides, dim))
+        return min(divisor * size, VECTOR_BYTES)
+
+    def extent_divisor(self, view: Value, dim: int) -> int:
+        """A power of two that divides the extent of a tensor dimension."""
+        op = self.tensor_view_op(view)
+        shape = op.results[0].type.shape  # type: ignore[attr-defined]
+        if shape[dim] is not None:
+            return low_bit(shape[dim])
+        return self.divisor(self._dynamic(view, "dynamicShape", shape, dim))
+
+    def view_vector(self, op: Op) -> tuple[int, int]:
+        """(view dimension with unit stride or -1, neighbours one access may move along it) of a view load or store."""
+        from tileiras.compiler.ir.types import GatherScatterView, StridedView
+
+        view = op.operand("view")
+        assert view is not None
+        type: Any = view.type
+        tensor = type.view
+        size = tensor.elem.bits // 8 or 1 if not isinstance(tensor.elem, Ptr) else 8
+        dims = getattr(type, "dim_map", None) or tuple(range(len(type.tile)))
+        sparse = getattr(type, "sparse_dim", -1) if isinstance(type, GatherScatterView) else -1
+        unit = next((d for d, m in enumerate(dims) if tensor.strides[m] == 1 and type.tile[d] > 1 and d != sparse), -1)
+        if unit < 0:
+            return -1, 1
+        alignment = self.pointer_alignment(view)
+        for d, m in enumerate(dims):
+            if d != unit:
+                alignment = min(alignment, self.stride_alignment(view, m, size))
+        if isinstance(type, StridedView):
+            alignment = min(alignment, size * low_bit(type.traversal[unit]))  # type: ignore[attr-defined]
+        inbounds = op.attrs.get("inbounds")
+        count = max(1, alignment // size)
+        if not (inbounds and inbounds[unit]):
+            count = min(count, self.extent_divisor(view, dims[unit]))
+        return unit, min(count, type.tile[unit])
+
+    # ---- pointer tiles
+    def pointer_run(self, pointers: Value, mask: Value | None, layout: Any, size: int) -> tuple[int, int]:
+        """(registers that are neighbours in memory under one mask, known alignment in bytes) of a pointer tile."""
+        return 1, size
+
+    # ---- order
+    def needs_barrier(self, op: Op) -> bool:
+        """Whether the token operand of `op` can carry an access of another thread."""
+        token = op.operand("token")
+        source = token.op if token is not None else None
+        return token is not None and (source is None or source.spec.name != "make_token")
+
+
+def _constant(facts: Facts, op: Op) -> int:
+    out = MAX_DIVISOR
+    for bits in dense_bits(op.attr("value")):
+        out = min(out, low_bit(bits))
+    return out
+
+
+def _assume(facts: Facts, op: Op) -> int:
+    known = facts.divisor(op.operands[0])
+    predicate = op.attr("predicate")
+    if isinstance(predicate, DivBy) and predicate.every is None:  # type: ignore[attr-defined]
+        return max(known, low_bit(predicate.divisor))  # type: ignore[attr-defined]
+    return known
+
+
+def _shli(facts: Facts, op: Op) -> int:
+    amount = op.operands[1].op
+    if amount is not None and amount.spec.name == "constant":
+        values = dense_bits(amount.attr("value"))
+        if len(values) == 1 and values[0] < 32:
+            return facts.divisor(op.operands[0]) << values[0]
+    return facts.divisor(op.operands[0])
+
+
+def _offset(facts: Facts, op: Op) -> int:
+    pointee = op.results[0].type.elem.pointee  # type: ignore[attr-defined]
+    size = 8 if isinstance(pointee, Ptr) else max(1, pointee.bits // 8)
+    return min(facts.divisor(op.operands[0]), facts.divisor(op.operands[1]) * size)
+
+
+def _smallest(facts: Facts, op: Op) -> int:
+    return min(facts.divisor(v) for v in op.operands)
+
+
+def _product(facts: Facts, op: Op) -> int:
+    return facts.divisor(op.operands[0]) * facts.divisor(op.operands[1])
+
+
+def _same(facts: Facts, op: Op) -> int:
+    return facts.divisor(op.operands[0])
+
+
+_RULES: dict[str, Any] = {
+    "constant": _constant, "assume": _assume, "muli": _product, "addi": _smallest, "subi": _smallest, "shli": _shli,
+    "maxi": _smallest, "mini": _smallest, "exti": _same, "trunci": _same, "offset": _offset, "broadcast": _same,
+    "reshape": _same, "permute": _same, "convert_layout": _same, "ptr_to_ptr": _same, "ptr_to_int": _same,
+    "int_to_ptr": _same, "select": lambda f, op: min(f.divisor(op.operands[1]), f.divisor(op.operands[2])),
+    "andi": lambda f, op: max(f.divisor(op.operands[0]), f.divisor(op.operands[1])),
+}  # fmt: skip

@@ -1,0 +1,64 @@
+"""The order of every pass and lowering: the table of contents of the compiler.
+
+cuda_tile -> nv_tileaa -> nv_tileas -> nvvm -> PTX text.
+"""
+
+from __future__ import annotations
+
+from tileiras.diag import EXIT_COMPILE, ERROR, Diag
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from tileiras.compiler.ir.core import Op
+    from tileiras.diag import Sink
+
+FAILED = Diag("DRV-0005", ERROR, "failed to compile Tile IR program", src="driver", word=0x103)
+
+
+class Stages:
+    """What each stage made, by name; `ptx` is the last."""
+
+    __slots__ = ("nvvm", "ptx", "tileaa", "tileas")
+
+    def __init__(self) -> None:
+        self.tileaa: Any = None
+        self.tileas: Any = None
+        self.nvvm: Any = None
+        self.ptx = ""
+
+
+def compile_module(
+    module: Op,
+    target: Any,
+    sink: Sink,
+    *,
+    opt_level: int = 3,
+    lineinfo: bool = False,
+    module_attrs: dict[str, Any] | None = None,
+    after: Callable[[str, Any], None] | None = None,
+) -> Stages:
+    """PTX for a verified cuda_tile module. `after(stage name, IR)` is called behind every stage."""
+    from tileiras.compiler.lower import cuda_tile_to_tileaa, tileaa_to_tileas, tileas_to_nvvm
+    from tileiras.compiler.ptx.text import print_module
+
+    stages = Stages()
+
+    def done(name: str, ir: Any) -> None:
+        if after is not None:
+            after(name, ir)
+
+    stages.tileaa = cuda_tile_to_tileaa.lower_module(module)
+    done("tileaa", stages.tileaa)
+    stages.tileas = tileaa_to_tileas.lower_module(stages.tileaa, target, sink, module_attrs or {})
+    done("tileas", stages.tileas)
+    stages.nvvm, ok = tileas_to_nvvm.lower_module(stages.tileas, target, sink, lineinfo)
+    if not ok or sink.errors:
+        sink.emit(FAILED)
+        raise sink.fail(EXIT_COMPILE)
+    done("nvvm", stages.nvvm)
+    stages.ptx = print_module(stages.nvvm)
+    done("ptx", stages.ptx)
+    return stages

@@ -1,0 +1,1 @@
+"""PTX: target spelling, directives and text of finished per-thread code."""

@@ -1,0 +1,135 @@
+"""PTX text: the one place that makes strings out of records.
+
+`print_module` returns the whole file for one target. The target is spelled as portably as the features used
+allow; `.version` is the largest of 8.1, what the target needs and what the features need.
+"""
+
+from __future__ import annotations
+
+from tileiras.compiler.nvvm.code import Addr, Float, Function, Label, Module, Reg, Sym, Var
+from tileiras.compiler.target import sm
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+# Features that need a newer PTX ISA than their target, and those only an `a` or `f` target has.
+# Source: PTX ISA manual, release notes.
+FEATURE_PTX = {sm.FP4_CVT: (8, 6), sm.UE8M0_CVT: (8, 6), sm.WGMMA: (8, 0), sm.TCGEN05: (8, 6)}
+FAMILY_FEATURES = frozenset({sm.FP4_CVT, sm.UE8M0_CVT, sm.TCGEN05})
+ARCH_FEATURES = frozenset({sm.WGMMA})
+
+
+def spell_target(module: Module) -> str:
+    """"sm_90", or with an `a` when a feature in use exists only there."""
+    features: set[str] = set()
+    for fn in module.functions:
+        features |= fn.features
+    name = module.target.name
+    if features & (ARCH_FEATURES | FAMILY_FEATURES):
+        return name + "a"
+    return name
+
+
+def ptx_version(module: Module) -> tuple[int, int]:
+    version = max((8, 1), module.target.ptx)
+    for fn in module.functions:
+        for feature in fn.features:
+            version = max(version, FEATURE_PTX.get(feature, (0, 0)))
+    return version
+
+
+def print_module(module: Module, language: bool = False) -> str:
+    major, minor = ptx_version(module)
+    out = [f".version {major}.{minor}", f".target {spell_target(module)}", ".address_size 64", ""]
+    if any(fn.needs_vprintf for fn in module.functions):
+        out.append(".extern .func (.param .b32 retval0) vprintf (.param .b64 fmt, .param .b64 args);")
+    if any(fn.needs_assertfail for fn in module.functions):
+        out.append(
+            ".extern .func __assertfail (.param .b64 message, .param .b64 file, .param .b32 line, "
+            ".param .b64 function, .param .b64 charsize);"
+        )
+    for var in module.variables:
+        out.append(_variable(var))
+    for fn in module.functions:
+        for var in fn.variables:
+            out.append(_variable(var))
+        out.append(print_function(fn))
+    if any(fn.loc_files for fn in module.functions):
+        files: dict[int, str] = {}
+        for fn in module.functions:
+            files.update({index: name for name, index in fn.loc_files.items()})
+        out += [f'.file {index} "{_escape(name)}"' for index, name in sorted(files.items())]
+    return "\n".join(out) + "\n"
+
+
+def _escape(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _variable(var: Var) -> str:
+    linkage = ".visible " if var.visible else ""
+    head = f"{linkage}.{var.space} .align {var.align} .b8 {var.name}[{max(1, var.size_bytes)}]"
+    if var.data is None or not any(var.data):
+        return head + ";"
+    return head + " = {" + ", ".join(map(str, var.data)) + "};"
+
+
+def print_function(fn: Function) -> str:
+    params = ",\n".join(
+        f"\t.param .{ptx_type} {fn.name}_param_{i}" for i, (ptx_type, _) in enumerate(fn.params)
+    )
+    out = [f".visible .entry {fn.name}(", params, ")"] if fn.params else [f".visible .entry {fn.name}()"]
+    x, y, z = fn.block
+    out.append(f".reqntid {x}, {y}, {z}")
+    out += fn.directives
+    out.append("{")
+    counts = fn.counts
+    for cls, kind in (("p", "pred"), ("h", "b16"), ("r", "b32"), ("d", "b64")):
+        if counts[cls]:
+            out.append(f"\t.reg .{kind} %{cls}<{counts[cls] + 1}>;")
+    if fn.shared_bytes:
+        out.append(f"\t.shared .align 128 .b8 smem[{fn.shared_bytes}];")
+    if fn.local_bytes:
+        out.append(f"\t.local .align 16 .b8 stack[{fn.local_bytes}];")
+    out += [_line(record) for record in fn.code]
+    out.append("}\n")
+    return "\n".join(out)
+
+
+def _operand(x: Any) -> str:
+    kind = x.__class__
+    if kind is Reg:
+        return f"%{x.cls}{x.id}"
+    if kind is int:
+        return str(x)
+    if kind is Float:
+        return x.text
+    if kind is Sym:
+        return x.name
+    if kind is Addr:
+        base = _operand(x.base)
+        return f"[{base}+{x.offset_bytes}]" if x.offset_bytes else f"[{base}]"
+    if kind is tuple:
+        return "{" + ", ".join(map(_operand, x)) + "}"
+    if kind is Label:
+        return f"$L{x.id}"
+    return str(x)
+
+
+def _line(record: Any) -> str:
+    if record.__class__ is Label:
+        return f"$L{record.id}:"
+    opcode, dst, srcs, guard = record
+    if opcode == "raw":
+        return "\t" + srcs[0].format(*map(_operand, srcs[1:]))
+    operands = [_operand(s) for s in srcs]
+    if dst is not None:
+        operands.insert(0, _operand(dst))
+    head = ""
+    if guard is not None:
+        if guard.__class__ is tuple:
+            head = f"@!%p{guard[0].id} " if guard[1] else f"@%p{guard[0].id} "
+        else:
+            head = f"@%p{guard.id} "
+    return f"\t{head}{opcode} {', '.join(operands)};" if operands else f"\t{head}{opcode};"

@@ -1,0 +1,1 @@
+"""What each GPU architecture has: features, limits, PTX versions, MMA atoms."""

@@ -1,0 +1,140 @@
+"""mma.sync atoms: shapes per element type and target, and the layouts of their operands.
+
+One atom multiplies A [M, K] by B [K, N]. Registers of 32 bits hold `pack` neighbours along K. Fragment layouts
+follow one scheme for every type (PTX ISA manual, "Matrix fragments for mma"): with g = lane / 4, t = lane % 4,
+A holds row g (and g + 8), columns t * pack ..; B holds column g; C holds row g (and g + 8), columns 2t, 2t + 1.
+"""
+
+from __future__ import annotations
+
+from tileiras.compiler.layout.linear import LANE_BITS, LinearLayout, log2
+
+from . import sm
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .sm import Sm
+
+
+class Atom:
+    """An instruction shape (log2 of m, n, k), the opcode with its types, and elements per A/B register."""
+
+    __slots__ = ("k", "m", "n", "name", "opcode", "pack")
+
+    def __init__(self, m: int, n: int, k: int, opcode: str, pack: int) -> None:
+        self.m = log2(m)
+        self.n = log2(n)
+        self.k = log2(k)
+        self.opcode = opcode
+        self.pack = log2(pack)
+        self.name = f"m{m}n{n}k{k}"
+
+
+_PTX = {"f8E4M3FN": "e4m3", "f8E5M2": "e5m2"}
+
+
+def find_atom(target: Sm, elem: str, signed: tuple[bool, bool] = (True, True)) -> Atom | None:
+    """The mma.sync atom for an operand type; None where the target has none (then FMA code is used)."""
+    if elem == "f16":
+        if target.has(sm.MMA_SM80):
+            return Atom(16, 8, 16, "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", 2)
+        return Atom(16, 8, 8, "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32", 2)
+    if elem == "i8":
+        types = ".".join("s8" if s else "u8" for s in signed)
+        if target.has(sm.MMA_SM80):
+            return Atom(16, 8, 32, f"mma.sync.aligned.m16n8k32.row.col.s32.{types}.s32", 4)
+        return Atom(8, 8, 16, f"mma.sync.aligned.m8n8k16.row.col.s32.{types}.s32", 4)
+    if not target.has(sm.MMA_SM80):
+        return None
+    if elem == "bf16":
+        return Atom(16, 8, 16, "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", 2)
+    if elem == "tf32":
+        return Atom(16, 8, 8, "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", 1)
+    if elem == "f64":
+        return Atom(8, 8, 4, "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64", 1)
+    if elem in _PTX and target.has(sm.MMA_FP8):
+        t = _PTX[elem]
+        return Atom(16, 8, 32, f"mma.sync.aligned.m16n8k32.row.col.f32.{t}.{t}.f32", 4)
+    return None
+
+
+def split_warps(shape: Sequence[int], atom: Atom, log2_warps: int) -> list[tuple[int, int]]:
+    """For every warp bit (dimension, bit of that dimension) it walks; (-1, 0) for a bit that only copies.
+
+    The last two dimensions are M and N; a batch dimension comes first. Tops of M first, then N, in turns.
+    """
+    rank = len(shape)
+    free = {rank - 2: [log2(shape[-2]), atom.m], rank - 1: [log2(shape[-1]), atom.n]}
+    out: list[tuple[int, int]] = []
+    if rank == 3:
+        batch = log2(shape[0])
+        while batch and len(out) < log2_warps:
+            batch -= 1
+            out.append((0, batch))
+    while len(out) < log2_warps:
+        room_m = free[rank - 2][0] - free[rank - 2][1]
+        room_n = free[rank - 1][0] - free[rank - 1][1]
+        if room_m <= 0 and room_n <= 0:
+            out.append((-1, 0))
+            continue
+        d = rank - 2 if room_m >= room_n and room_m > 0 or room_n <= 0 else rank - 1
+        free[d][0] -= 1
+        out.append((d, free[d][0]))
+    return out
+
+
+def accumulator_layout(shape: Sequence[int], atom: Atom, warps: Sequence[tuple[int, int]]) -> LinearLayout:
+    """C and D: register bit 0 is column bit 0, lanes hold columns 1-2 and rows 0-2, then row bit 3, then the rest."""
+    return _fragment(shape, warps, reg=[(-1, 0)] + ([(-2, 3)] if atom.m > 3 else []), lane=[(-1, 1), (-1, 2), (-2, 0), (-2, 1), (-2, 2)])
+
+
+def operand_layout(
+    shape: Sequence[int], atom: Atom, which: int, warps: Sequence[tuple[int, int]]
+) -> LinearLayout:
+    """A (which = 0, shape [.., M, K]) or B (which = 1, shape [.., K, N])."""
+    k, other = (-1, -2) if which == 0 else (-2, -1)
+    pack = atom.pack
+    reg = [(k, i) for i in range(pack)]
+    lane = [(k, pack), (k, pack + 1), (other, 0), (other, 1), (other, 2)]
+    if which == 0 and atom.m > 3:
+        reg.append((other, 3))
+    reg += [(k, i) for i in range(pack + 2, atom.k)]
+    rank = len(shape)
+    mine = rank - 2 if which == 0 else rank - 1
+    own = [(d, bit) if d == mine or (d == 0 and rank == 3) else (-1, 0) for d, bit in warps]
+    return _fragment(shape, own, reg, lane)
+
+
+def _fragment(
+    shape: Sequence[int], warps: Sequence[tuple[int, int]], reg: list[tuple[int, int]], lane: list[tuple[int, int]]
+) -> LinearLayout:
+    """Columns from (dimension, bit) pairs; bits the tile does not have become copies, the rest go to registers."""
+    rank = len(shape)
+    counts = [log2(e) for e in shape]
+    low = [0] * rank
+    total = 0
+    for d in reversed(range(rank)):
+        low[d] = total
+        total += counts[d]
+    used = set()
+
+    def column(d: int, bit: int) -> int:
+        if d < 0:
+            d += rank
+        if d < 0 or bit >= counts[d]:
+            return 0
+        used.add((d, bit))
+        return 1 << (low[d] + bit)
+
+    lanes = [column(*p) for p in lane]
+    warp = [column(*p) if p[0] >= 0 else 0 for p in warps]
+    regs = [column(*p) for p in reg]
+    regs = [c for c in regs if c]
+    for d in reversed(range(rank)):
+        for bit in range(counts[d]):
+            if (d, bit) not in used:
+                regs.append(1 << (low[d] + bit))
+    assert len(lanes) == LANE_BITS
+    return LinearLayout(total, regs, lanes, warp)
