@@ -1,0 +1,182 @@
+"""Executes PTX text on the CPU with NumPy: `launch`, `Memory`, `Report`, `EmulatorError`.
+
+The emulator is a witness of what was really emitted, so it shares nothing with the compiler: it reads PTX as the ISA
+manual defines it. Many warps run at once (see `machine.py`); CTAs of a grid run in batches that are all co-resident up
+to `RESIDENT_CTAS`, so persistent kernels that wait for each other work up to that size.
+"""
+
+from __future__ import annotations
+
+import collections
+
+import numpy as np
+
+from .machine import Batch, Stuck
+from .memory import Memory
+from .syntax import EmulatorError
+from .unit import Unit
+
+__all__ = ["EmulatorError", "Finding", "Memory", "Report", "launch"]
+
+RESIDENT_CTAS = 132 * 8              # CTAs that may wait for each other
+BATCH_LANES = 1 << 14                # lanes that run together: large enough to amortise NumPy, small enough for caches
+DEFAULT_STEPS = 50_000_000
+
+
+class Finding:
+    """One problem: kind, text, PTX line and instruction."""
+
+    __slots__ = ("kind", "text", "line", "instruction")
+
+    def __init__(self, kind: str, text: str, inst=None) -> None:
+        self.kind, self.text = kind, text
+        self.line = inst.line if inst is not None else 0
+        self.instruction = inst.text if inst is not None else ""
+
+    def __repr__(self) -> str:
+        return f"<{self.text}>"
+
+
+class Report:
+    """What a launch printed and what was found; executed counts instructions by opcode, lanes by instruction."""
+
+    def __init__(self) -> None:
+        self.printed: list[str] = []
+        self.findings: list[Finding] = []
+        self.executed: collections.Counter = collections.Counter()
+        self.thread_instructions = 0
+        self.warp_instructions = 0
+        self.steps = 0
+
+
+class _Abort(Exception):
+    """The launch ends here; its report says why."""
+
+
+class Launch:
+    """State shared by the batches of one launch."""
+
+    def __init__(self, unit: Unit, grid, cluster, memory: Memory, check: bool, seed, max_steps) -> None:
+        self.unit, self.memory = unit, memory
+        self.grid = grid
+        self.explicit_cluster = cluster is not None
+        self.cluster = cluster or (1, 1, 1)
+        self.cluster_size = int(np.prod(self.cluster))
+        self.report = Report()
+        self.steps = 0
+        self.max_steps = max_steps or DEFAULT_STEPS
+        self.check = check
+        self.checker = None
+        if check:
+            from .race import Checker
+            self.checker = Checker(self, seed)
+
+    def fatal(self, kind: str, text: str, inst) -> None:
+        self.report.findings.append(Finding(kind, text, inst))
+        if self.check and kind != "out of bounds":
+            raise _Abort
+        error = EmulatorError(text)
+        error.report = self.report
+        raise error
+
+    def cta_order(self) -> np.ndarray:
+        """[n, 3] coordinates: clusters in x, y, z order, within a cluster by rank."""
+        gx, gy, gz = self.grid
+        cx, cy, cz = self.cluster
+        if self.cluster_size == 1:
+            i = np.arange(gx * gy * gz)
+            return np.stack([i % gx, i // gx % gy, i // (gx * gy)], 1)
+        k = np.arange(gx // cx * (gy // cy) * (gz // cz))
+        base = np.stack([k % (gx // cx) * cx, k // (gx // cx) % (gy // cy) * cy,
+                         k // (gx // cx * (gy // cy)) * cz], 1)
+        r = np.arange(self.cluster_size)
+        rank = np.stack([r % cx, r // cx % cy, r // (cx * cy)], 1)
+        return (base[:, None, :] + rank[None, :, :]).reshape(-1, 3)
+
+    def run(self) -> Report:
+        ctas = self.cta_order()
+        span = -(-int(np.prod(self.unit.block)) // 32) * 32
+        per = max(1, (BATCH_LANES if not self.check else 2048) // span)
+        per = max(self.cluster_size, per // self.cluster_size * self.cluster_size)
+        if self.checker is not None:
+            ctas = self.checker.shuffle(ctas)
+        starts = list(range(0, len(ctas), per))
+        resident: list[Batch] = []
+        room = max(1, RESIDENT_CTAS // per)
+        try:
+            while starts or resident:
+                progressed = False
+                if starts and len(resident) < room:
+                    at = starts.pop(0)
+                    resident.append(Batch(self, ctas[at:at + per]))
+                for batch in list(resident):
+                    alone = not starts and len(resident) == 1
+                    outcome = self.turn(batch, alone)
+                    if outcome == "done":
+                        resident.remove(batch)
+                        self.collect(batch)
+                        progressed = True
+                        break                                  # start a fresh batch rather than spin on
+                if not progressed and len(resident) >= room and not starts:
+                    continue
+        except _Abort:
+            for batch in resident:
+                self.collect(batch)
+        self.report.steps = self.steps
+        return self.report
+
+    def turn(self, batch: Batch, alone: bool) -> str:
+        try:
+            return batch.run(alone)
+        except Stuck:
+            self.fatal("deadlock", f"deadlock: {batch.stuck_report()}", None)
+            return "done"
+
+    def collect(self, batch: Batch) -> None:
+        """Adds a batch's execution counts."""
+        report = self.report
+        for (pc, level), lanes in batch.counts.items():
+            insts = self.unit.pieces[pc].insts[:1] if level < 0 else \
+                [i for p in self.unit.run_of(pc, level) for i in p.insts]
+            for inst in insts:
+                if inst.op[0] != "$":
+                    report.executed[".".join((inst.op, *inst.mods))] += lanes
+                    report.thread_instructions += lanes
+
+
+def _triple(value, name: str) -> tuple[int, int, int]:
+    values = (value,) if isinstance(value, (int, np.integer)) else tuple(value)
+    values = tuple(int(v) for v in values) + (1, 1, 1)
+    if min(values[:3]) < 1:
+        raise EmulatorError(f"{name} must be positive, got {values[:3]}")
+    return values[:3]
+
+
+def launch(ptx: str, entry: str, grid, block, params: list, *, memory=(), dynamic_shared_bytes: int = 0, cluster=None,
+           check: bool = False, seed: int | None = None, max_steps: int | None = None) -> Report:
+    """Runs one kernel to its end and returns what it printed and what was found.
+
+    params: one item per .param, a number (encoded by the declared type), bytes, or a NumPy array (its address; its bytes
+    become accessible). memory: arrays reached only through pointers stored elsewhere, or a prepared `Memory`. block None
+    takes .reqntid; cluster None takes .reqnctapercluster. check perturbs the order of warps and CTAs (by seed) and looks
+    for races and other silent errors, listed in `Report.findings`.
+
+    Errors: EmulatorError for accesses out of bounds, misaligned accesses, traps, deadlock and unsupported instructions;
+    with check, all of these but the first and last are findings and end the launch.
+    """
+    if isinstance(memory, Memory):
+        mem = memory
+    else:
+        mem = Memory()
+        for i, array in enumerate(memory):
+            mem.add(array, f"memory[{i}]")
+    unit = Unit(ptx, entry, None if block is None else _triple(block, "block"), mem, dynamic_shared_bytes)
+    grid = _triple(grid, "grid")
+    if cluster is None and unit.entry.directives.get(".reqnctapercluster"):
+        cluster = unit.entry.directives[".reqnctapercluster"]
+    cluster = None if cluster is None else _triple(cluster, "cluster")
+    if cluster is not None and any(g % c for g, c in zip(grid, cluster)):
+        raise EmulatorError(f"grid {grid} is not a multiple of cluster {cluster}")
+    unit.encode_params(params)
+    with np.errstate(all="ignore"):
+        return Launch(unit, grid, cluster, mem, check, seed, max_steps).run()

@@ -1,0 +1,628 @@
+"""PTX text to `syntax.Module`: the whole directive syntax, registers in nested scopes, constant expressions.
+
+The parser is permissive where PTX leaves choices to the assembler (unknown performance directives are kept by name)
+and strict where a silent misreading would change meaning: an unknown name or a stray token is an error with its line.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+
+from .syntax import WIDTH_BITS, EmulatorError, Func, Inst, Module, Reg, Var
+
+_TOKEN = re.compile(r"""
+    (?P<space>\s+|//[^\n]*|/\*.*?\*/)
+  | (?P<string>"(?:[^"\\]|\\.)*")
+  | (?P<float>0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}|\d+\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\.\d+(?:[eE][+-]?\d+)?)
+  | (?P<int>0[xX][0-9a-fA-F]+U?|0[bB][01]+U?|\d+U?)
+  | (?P<word>[%$_.A-Za-z](?:[\w$.]|::)*)
+  | (?P<punct><<|>>|<=|>=|==|!=|&&|\|\||[-+*/%<>{}()\[\],;:@!|=&^~?])
+""", re.X | re.S)
+
+_SPACES = {".reg", ".local", ".shared", ".param", ".global", ".const", ".tex"}
+_BINARY = {"*": 10, "/": 10, "%": 10, "+": 9, "-": 9, "<<": 8, ">>": 8, "<": 7, ">": 7, "<=": 7, ">=": 7,
+           "==": 6, "!=": 6, "&": 5, "^": 4, "|": 3, "&&": 2, "||": 1}
+_SREG = re.compile(r"%(?:tid|ntid|ctaid|nctaid|clusterid|nclusterid|cluster_ctaid|cluster_nctaid)(?:\.[xyzw])?$|"
+                   r"%(?:laneid|warpid|nwarpid|smid|nsmid|gridid|is_explicit_cluster|cluster_ctarank|cluster_nctarank|"
+                   r"lanemask_(?:eq|le|lt|ge|gt)|clock|clock_hi|clock64|pm\d+(?:_64)?|globaltimer|globaltimer_lo|"
+                   r"globaltimer_hi|envreg\d+|reserved_smem_offset_\w+|total_smem_size|dynamic_smem_size|"
+                   r"aggr_smem_size|current_graph_exec)$|WARP_SZ$")
+
+
+class _Token:
+    __slots__ = ("kind", "text", "pos", "line")
+
+    def __init__(self, kind: str, text: str, pos: int, line: int) -> None:
+        self.kind, self.text, self.pos, self.line = kind, text, pos, line
+
+
+def tokenize(source: str) -> list[_Token]:
+    """Tokens with line numbers. A label's colon is a token of its own even where a name directly precedes it."""
+    out, pos, line, size = [], 0, 1, len(source)
+    match = _TOKEN.match
+    while pos < size:
+        m = match(source, pos)
+        if m is None:
+            raise EmulatorError(f"PTX line {line}: unexpected character {source[pos]!r}")
+        kind, text = m.lastgroup, m.group()
+        if kind != "space":
+            out.append(_Token(kind, text, pos, line))
+        line += text.count("\n")
+        pos = m.end()
+    out.append(_Token("end", "", pos, line))
+    return out
+
+
+class Parser:
+    """Recursive descent over the token list; `module()` is the entry point."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.tokens = tokenize(source)
+        self.at = 0
+        self.module_ = Module(source)
+        self.func: Func | None = None
+        self.scopes: list[dict] = []
+        self.path: tuple[int, ...] = ()                        # the nested blocks we are in: labels are local to them
+        self.blocks_seen = 0
+
+    # token helpers
+    def peek(self) -> str:
+        return self.tokens[self.at].text
+
+    def next(self) -> _Token:
+        tok = self.tokens[self.at]
+        self.at += 1
+        return tok
+
+    def accept(self, text: str) -> bool:
+        if self.tokens[self.at].text == text and self.tokens[self.at].kind != "string":
+            self.at += 1
+            return True
+        return False
+
+    def expect(self, text: str) -> _Token:
+        tok = self.next()
+        if tok.text != text:
+            self.fail(f"expected {text!r}, found {tok.text!r}", tok)
+        return tok
+
+    def fail(self, message: str, tok: _Token | None = None) -> None:
+        tok = tok or self.tokens[self.at]
+        raise EmulatorError(f"PTX line {tok.line}: {message}")
+
+    # module level
+    def module(self) -> Module:
+        mod = self.module_
+        while self.tokens[self.at].kind != "end":
+            tok = self.next()
+            word = tok.text
+            if word == ".version":
+                major, _, minor = self.next().text.partition(".")
+                mod.version = (int(major), int(minor or 0))
+            elif word == ".target":
+                mod.target = self.next().text
+                while self.accept(","):
+                    self.next()
+            elif word == ".address_size":
+                mod.address_size = int(self.next().text)
+            elif word in (".visible", ".weak", ".common", ".noreturn"):
+                continue
+            elif word == ".extern":
+                self.declaration(extern=True)
+            elif word in (".entry", ".func"):
+                self.function(word == ".entry", tok.line)
+            elif word in _SPACES:
+                self.at -= 1
+                self.declaration(extern=False)
+            elif word == ".file":
+                while self.tokens[self.at].line == tok.line and self.tokens[self.at].kind != "end":
+                    self.at += 1
+            elif word == ".section":
+                self.skip_section()
+            elif word == ".alias":
+                name = self.next().text
+                self.expect(",")
+                target = self.next().text
+                self.accept(";")
+                mod.funcs[name] = mod.funcs[target]
+            elif word == ".pragma":
+                while not self.accept(";"):
+                    self.next()
+            elif word == ";":
+                continue
+            else:
+                self.fail(f"unexpected {word!r} at module level", tok)
+        return mod
+
+    def skip_section(self) -> None:
+        while self.peek() != "{":
+            self.next()
+        depth = 0
+        while True:
+            text = self.next().text
+            depth += (text == "{") - (text == "}")
+            if depth == 0:
+                return
+
+    def declaration(self, extern: bool) -> None:
+        while self.peek() in (".visible", ".weak", ".common", ".noreturn"):
+            self.next()
+        if self.peek() in (".entry", ".func"):
+            tok = self.next()
+            self.function(tok.text == ".entry", tok.line)
+            return
+        for var in self.variables(extern):
+            known = self.module_.vars.get(var.name)
+            if known is None or (known.extern and not var.extern):
+                self.module_.vars[var.name] = var
+
+    def function(self, is_entry: bool, line: int) -> None:
+        returns: list[Var] = []
+        if not is_entry and self.peek() == "(":
+            returns = self.param_list()
+        func = Func(self.next().text, is_entry, line)
+        func.returns = returns
+        if self.peek() == "(":
+            func.params = self.param_list()
+        while self.peek() not in ("{", ";"):
+            tok = self.next()
+            name, values = tok.text, []
+            while self.tokens[self.at].text not in ("{", ";") and not self.tokens[self.at].text.startswith("."):
+                t = self.next()
+                if t.kind == "int":
+                    values.append(int(t.text.rstrip("U"), 0))
+                elif t.text != ",":
+                    values.append(t.text)
+            func.directives[name] = values
+        if self.accept(";"):
+            func.is_declaration = True
+            self.module_.funcs.setdefault(func.name, func)
+            return
+        self.expect("{")
+        self.func, self.scopes, self.path = func, [{p.name: p for p in (*func.params, *func.returns)}], ()
+        self.body()
+        self.module_.funcs[func.name] = func
+        self.func = None
+
+    def param_list(self) -> list[Var]:
+        self.expect("(")
+        out: list[Var] = []
+        while not self.accept(")"):
+            out += self.variables(False, in_params=True)
+            self.accept(",")
+        return out
+
+    # variables
+    def variables(self, extern: bool, in_params: bool = False) -> list:
+        """One declaration statement: `.space .align n .vN .type name<count>[d0][d1] = init, ...;`"""
+        space = self.next().text[1:]
+        align, vector, type_ = 0, 1, None
+        while self.tokens[self.at].text.startswith("."):
+            word = self.next().text[1:]
+            if word == "align":
+                align = int(self.next().text)
+            elif word in ("v2", "v4", "v8"):
+                vector = int(word[1:])
+            elif word in WIDTH_BITS:
+                type_ = word
+            elif word == "ptr":
+                while self.peek() in (".global", ".const", ".shared", ".local", ".param", ".generic"):
+                    self.next()
+            elif word == "attribute":
+                self.expect("(")
+                while not self.accept(")"):
+                    self.next()
+            elif word.partition("::")[0] in ("shared", "param"):
+                continue
+            else:
+                self.fail(f"unknown type .{word}", self.tokens[self.at - 1])
+        if type_ is None:
+            self.fail("a declaration needs a type")
+        if self.peek() == "ptr":
+            self.next()
+        out = []
+        while True:
+            out += self.declarator(space, type_, align, vector, extern)
+            if in_params or not self.accept(","):
+                break
+        if not in_params:
+            self.expect(";")
+        return out
+
+    def declarator(self, space: str, type_: str, align: int, vector: int, extern: bool) -> list:
+        tok = self.next()
+        name = tok.text
+        names = [name]
+        if self.accept("<"):
+            names = [f"{name}{i}" for i in range(int(self.next().text))]
+            self.expect(">")
+        elem = max(1, WIDTH_BITS[type_] // 8) * vector
+        dims: list[int] = []
+        while self.accept("["):
+            dims.append(0 if self.peek() == "]" else int(self.const_expr()))
+            self.expect("]")
+        if space == "reg":
+            out = []
+            for n in names:
+                for suffix in (("",) if vector == 1 else (".x", ".y", ".z", ".w")[:vector]):
+                    out.append(self.new_reg(n + suffix, type_))
+                if vector > 1:
+                    self.scopes[-1][n] = ("vec", [("reg", r) for r in out[-vector:]])
+            return out
+        count = 1
+        for d in dims:
+            count *= d
+        size = elem * count
+        out = []
+        for n in names:
+            var = Var(space, type_, n, align or max(elem, 1), size)
+            var.extern = extern or (bool(dims) and dims[0] == 0)
+            out.append(var)
+        if self.accept("="):
+            self.initializer(out[0], dims)
+        return out
+
+    def initializer(self, var: Var, dims: list[int]) -> None:
+        data = bytearray(var.size)
+        width = var.elem_bytes
+
+        def fill(offset: int, sub: list[int]) -> int:
+            if self.accept("{"):
+                stride = width
+                for d in sub[1:]:
+                    stride *= d
+                while not self.accept("}"):
+                    if self.peek() == "{":
+                        fill(offset, sub[1:])
+                        offset += stride
+                    else:
+                        offset = fill(offset, sub[1:])
+                    self.accept(",")
+                return offset
+            value = self.init_value()
+            if isinstance(value, tuple):
+                name, addend, mask_shift = value
+                var.relocs.append((offset, width, name, addend) if mask_shift is None
+                                  else (offset, width, name, addend, mask_shift))
+            elif isinstance(value, float):
+                data[offset:offset + width] = struct.pack({2: "<e", 4: "<f", 8: "<d"}[width], value)
+            elif isinstance(value, _Bits):
+                data[offset:offset + width] = value.value.to_bytes(width, "little")
+            elif isinstance(value, bytes):
+                data[offset:offset + len(value)] = value
+                return offset + len(value)
+            elif var.type in ("f32", "f64", "f16"):
+                data[offset:offset + width] = struct.pack({2: "<e", 4: "<f", 8: "<d"}[width], float(value))
+            else:
+                data[offset:offset + width] = (value & ((1 << 8 * width) - 1)).to_bytes(width, "little")
+            return offset + width
+
+        if dims and dims[0] == 0:
+            self.fail("an initialised array needs its size")
+        fill(0, dims or [1])
+        var.init = bytes(data)
+
+    def init_value(self):
+        tok = self.tokens[self.at]
+        if tok.kind == "float":
+            return self.float_bits(self.next())
+        if tok.text == "-" and self.tokens[self.at + 1].kind == "float":
+            self.next()
+            bits = self.float_bits(self.next())
+            return -bits if isinstance(bits, float) else _Bits(bits.value ^ (1 << bits.width - 1), bits.width)
+        if tok.kind == "string":
+            return self.next().text[1:-1].encode().decode("unicode_escape").encode("latin-1")
+        shift = None
+        if tok.kind == "int" and self.tokens[self.at + 1].text == "(":     # byte mask: 0xFF00(symbol)
+            mask = int(self.next().text.rstrip("U"), 0)
+            shift = (mask & -mask).bit_length() - 1
+            self.expect("(")
+            value = self.symbol_sum()
+            self.expect(")")
+            return (value[0], value[1], shift)
+        if tok.kind == "word" and (tok.text == "generic" or not tok.text.startswith(".")):
+            return (*self.symbol_sum(), shift)
+        return self.const_expr()
+
+    def symbol_sum(self) -> tuple[str, int]:
+        name = self.next().text
+        if name == "generic" and self.accept("("):
+            name = self.next().text
+            addend = self.const_expr() if self.peek() in "+-" else 0
+            self.expect(")")
+            extra = self.signed_tail()
+            return name, addend + extra
+        return name, self.signed_tail()
+
+    def signed_tail(self) -> int:
+        total = 0
+        while self.peek() in ("+", "-"):
+            sign = 1 if self.next().text == "+" else -1
+            total += sign * int(self.unary())
+        return total
+
+    def new_reg(self, name: str, type_: str) -> Reg:
+        reg = Reg(len(self.func.regs), name, type_)
+        self.func.regs.append(reg)
+        self.scopes[-1][name] = reg
+        return reg
+
+    # constants
+    def float_bits(self, tok: _Token):
+        text = tok.text
+        if text[:2] in ("0f", "0F"):
+            return _Bits(int(text[2:], 16), 32)
+        if text[:2] in ("0d", "0D"):
+            return _Bits(int(text[2:], 16), 64)
+        return float(text)
+
+    def const_expr(self, least: int = 0):
+        value = self.unary()
+        while True:
+            op = self.peek()
+            if op == "?" and least == 0:
+                self.next()
+                yes = self.const_expr()
+                self.expect(":")
+                no = self.const_expr()
+                return yes if value else no
+            rank = _BINARY.get(op)
+            if rank is None or rank <= least:
+                return value
+            self.next()
+            right = self.const_expr(rank)
+            value = _fold(op, value, right)
+
+    def unary(self):
+        tok = self.next()
+        if tok.kind == "int":
+            text = tok.text.rstrip("U")
+            if len(text) > 1 and text[0] == "0" and text.isdigit():
+                return int(text, 8)
+            return int(text, 0)
+        if tok.kind == "float":
+            value = self.float_bits(tok)
+            return value
+        if tok.text == "-":
+            value = self.unary()
+            return _Bits(value.value ^ (1 << value.width - 1), value.width) if isinstance(value, _Bits) else -value
+        if tok.text == "+":
+            return self.unary()
+        if tok.text == "~":
+            return ~self.unary()
+        if tok.text == "!":
+            return int(not self.unary())
+        if tok.text == "(":
+            if self.peek() in (".s64", ".u64"):
+                signed = self.next().text == ".s64"
+                self.expect(")")
+                value = self.unary() & 0xFFFFFFFFFFFFFFFF
+                return value - (1 << 64) if signed and value >> 63 else value
+            value = self.const_expr()
+            self.expect(")")
+            return value
+        if tok.text == "WARP_SZ":
+            return 32
+        self.fail(f"unexpected {tok.text!r} in a constant", tok)
+
+    # bodies
+    def body(self) -> None:
+        func, depth = self.func, 1
+        while depth:
+            tok = self.tokens[self.at]
+            text = tok.text
+            if text == "{":
+                self.next()
+                self.scopes.append({})
+                self.blocks_seen += 1
+                self.path += (self.blocks_seen,)
+                depth += 1
+            elif text == "}":
+                self.next()
+                self.scopes.pop()
+                self.path = self.path[:-1]
+                depth -= 1
+            elif text == ";":
+                self.next()
+            elif tok.kind == "end":
+                self.fail(f"the body of {func.name} is not closed", tok)
+            elif text in _SPACES:
+                for item in self.variables(False):
+                    if isinstance(item, Var):
+                        self.scopes[-1][item.name] = item
+                        func.vars.append(item)
+            elif text.startswith(".") and tok.kind == "word":
+                self.body_directive()
+            elif self.tokens[self.at + 1].text == ":" and tok.kind == "word":
+                self.next()
+                self.next()
+                if self.peek() in (".branchtargets", ".calltargets"):
+                    self.next()
+                    names = [self.next().text]
+                    while self.accept(","):
+                        names.append(self.next().text)
+                    self.expect(";")
+                    func.tables[text] = names
+                elif self.peek() == ".callprototype":
+                    self.next()
+                    returns = self.param_list() if self.peek() == "(" else []
+                    self.next()
+                    params = self.param_list() if self.peek() == "(" else []
+                    while not self.accept(";"):
+                        self.next()
+                    func.protos[text] = (returns, params)
+                else:
+                    func.body.append(("label", text, self.path))
+            else:
+                self.instruction()
+
+    def body_directive(self) -> None:
+        tok = self.next()
+        if tok.text == ".loc":
+            while self.tokens[self.at].line == tok.line and self.tokens[self.at].text not in ("}", "{"):
+                self.at += 1
+        elif tok.text == ".pragma":
+            while not self.accept(";"):
+                self.next()
+        elif tok.text in (".branchtargets", ".calltargets"):
+            self.fail(f"{tok.text} needs a label", tok)
+        else:
+            self.func.directives.setdefault(tok.text, [])
+            while self.tokens[self.at].line == tok.line and self.peek() not in ("}", "{"):
+                self.at += 1
+
+    def instruction(self) -> None:
+        start, guard = self.tokens[self.at], None
+        if self.accept("@"):
+            negated = self.accept("!")
+            guard_op = self.operand()
+            if guard_op[0] != "reg":
+                self.fail("a guard must be a predicate register")
+            guard = (guard_op[1], negated)
+        tok = self.next()
+        if tok.kind != "word":
+            self.fail(f"expected an instruction, found {tok.text!r}", tok)
+        parts = tok.text.split(".")
+        ops = []
+        while self.peek() != ";":
+            if self.tokens[self.at].kind == "end":
+                self.fail(f"instruction {tok.text} is not closed by ';'", tok)
+            ops.append(self.operand())
+            if not self.accept(","):
+                break
+        end = self.expect(";")
+        text = " ".join(self.source[start.pos:end.pos + 1].split())
+        self.func.body.append(Inst(parts[0], tuple(parts[1:]), ops, guard, tok.line, text, self.path))
+
+    def operand(self):
+        tok = self.tokens[self.at]
+        text = tok.text
+        if text == "{":
+            self.next()
+            items = []
+            while not self.accept("}"):
+                items.append(self.operand())
+                self.accept(",")
+            return ("vec", items)
+        if text == "[":
+            return self.address()
+        if text == "!":
+            self.next()
+            return ("not", self.operand())
+        if text == "(":
+            save = self.at
+            self.next()
+            if self.peek() == ")" or self.tokens[self.at].kind == "word" and not self.peek().startswith("."):
+                items = []
+                while not self.accept(")"):
+                    items.append(self.operand())
+                    self.accept(",")
+                return ("list", items)
+            if self.tokens[self.at].kind in ("int", "float") and self.tokens[self.at + 1].text in (",", ")"):
+                items = []
+                while not self.accept(")"):
+                    items.append(self.operand())
+                    self.accept(",")
+                if self.peek() in (",", ";"):
+                    return ("list", items)
+            self.at = save
+            return self.immediate()
+        if tok.kind in ("int", "float") or text in ("-", "~", "+"):
+            if text == "-" and self.tokens[self.at + 1].kind == "word" and self.peek() != "WARP_SZ":
+                self.next()
+                return ("neg", self.operand())
+            return self.immediate()
+        if tok.kind == "word":
+            return self.named()
+        self.fail(f"unexpected operand {text!r}", tok)
+
+    def immediate(self):
+        value = self.const_expr()
+        if isinstance(value, _Bits):
+            return ("imm", value.value, "f32" if value.width == 32 else "f64")
+        return ("imm", value, "float" if isinstance(value, float) else "int")
+
+    def named(self):
+        text = self.next().text
+        if text == "_":
+            first = ("sink",)
+        else:
+            first = self.resolve(text)
+        if self.peek() == "|":
+            self.next()
+            return ("pair", first, self.named())
+        if self.peek() == "[" and first[0] == "sym":           # a[3]: element address
+            self.next()
+            index = int(self.const_expr())
+            self.expect("]")
+            return ("sym", first[1], index, first[3] if len(first) > 3 else None)
+        if self.peek() in ("+", "-") and first[0] in ("sym", "reg"):
+            return (*first[:2], self.signed_tail(), *first[3:]) if first[0] == "sym" else first
+        return first
+
+    def resolve(self, text: str):
+        for scope in reversed(self.scopes):
+            if text in scope:
+                item = scope[text]
+                if isinstance(item, Reg):
+                    return ("reg", item)
+                if isinstance(item, Var):
+                    return ("sym", text, 0, item)
+                return item
+        if text == "WARP_SZ":
+            return ("imm", 32, "int")
+        if _SREG.match(text):
+            return ("sreg", text)
+        return ("sym", text, 0, None)
+
+    def address(self):
+        self.expect("[")
+        tok = self.tokens[self.at]
+        if tok.kind == "int" or tok.text in ("-", "("):
+            base = ("imm", int(self.const_expr()), "int")
+            offset = 0
+        else:
+            self.next()
+            base = self.resolve(tok.text)
+            if base[0] == "sreg":
+                self.fail(f"{tok.text} cannot be an address", tok)
+            offset = self.signed_tail()
+            if base[0] == "sym" and self.accept("["):
+                offset += int(self.const_expr()) * (base[3].elem_bytes if base[3] else 1)
+                self.expect("]")
+        extra = []
+        while self.accept(","):
+            extra.append(self.operand())
+        self.expect("]")
+        return ("mem", base, offset, extra)
+
+
+class _Bits:
+    """A floating-point literal given by its bits."""
+
+    __slots__ = ("value", "width")
+
+    def __init__(self, value: int, width: int) -> None:
+        self.value, self.width = value, width
+
+
+def _fold(op: str, a, b):
+    if op in ("/", "%"):
+        if isinstance(a, int) and isinstance(b, int):
+            q = abs(a) // abs(b)
+            q = q if (a < 0) == (b < 0) else -q
+            return q if op == "/" else a - q * b
+        return a / b
+    return {
+        "*": lambda: a * b, "+": lambda: a + b, "-": lambda: a - b, "<<": lambda: a << b, ">>": lambda: a >> b,
+        "<": lambda: int(a < b), ">": lambda: int(a > b), "<=": lambda: int(a <= b), ">=": lambda: int(a >= b),
+        "==": lambda: int(a == b), "!=": lambda: int(a != b), "&": lambda: a & b, "^": lambda: a ^ b,
+        "|": lambda: a | b, "&&": lambda: int(bool(a) and bool(b)), "||": lambda: int(bool(a) or bool(b)),
+    }[op]()
+
+
+def parse(source: str) -> Module:
+    """The module that a PTX text describes."""
+    return Parser(source).module()
