@@ -29,7 +29,9 @@ COMPILER           our compiler, or NVIDIA's own tileiras of the toolkit; defaul
                    TILEIRAS_COMPILER, builtin.
 LAUNCH_ABI         simt (default): launched with an explicit block, which the header's table knows. tile: block 1,1,1.
 OPT_LEVEL          default 3; DEBUG makes it 0. Generator expressions on the configuration are fine.
-ENTRIES            compile these kernels only; an absent one is an error.
+ENTRIES            kernels that must be there, and the only ones in the tables; of a cuTile file: the one function.
+SIGNATURE          of a cuTile file: its parameters, as "f32[1],f32[1],=128" (arrays with their rank, scalars, constants);
+                   several signatures make several kernels. See ``tileiras-build export --help``.
 MAX_REGISTERS, NO_SPILLS, MAX_SHARED
                    budgets: a kernel that exceeds one fails the build.
 EMBED              how the image gets into the program: a C array, ``.incbin`` (GNU and Clang), or not at all.
@@ -215,6 +217,9 @@ function(_tileiras_source_path out source)
   if(path MATCHES "\\.py$" AND (NOT tile_ENTRIES OR NOT tile_SIGNATURE))
     message(FATAL_ERROR "add_tile_kernel(${name}): the cuTile source '${source}' needs ENTRIES and SIGNATURE")
   endif()
+  if(path MATCHES "\\.py$" AND tile_ENTRIES MATCHES ";")
+    message(FATAL_ERROR "add_tile_kernel(${name}): ENTRIES names one function of a cuTile source; make one target for each")
+  endif()
   set(${out} "${path}" PARENT_SCOPE)
 endfunction()
 
@@ -291,9 +296,6 @@ macro(_tileiras_check_arguments)
   endif()
   if(NOT tile_TYPE STREQUAL "CUSTOM" AND NOT tile_LANGUAGE IN_LIST _languages)
     message(FATAL_ERROR "add_tile_kernel(${name}): TYPE ${tile_TYPE} needs a compiler for ${tile_LANGUAGE}: project(... LANGUAGES ${tile_LANGUAGE}), or TYPE CUSTOM")
-  endif()
-  if(tile_NAMESPACE AND NOT tile_LANGUAGE STREQUAL "CXX")
-    message(FATAL_ERROR "add_tile_kernel(${name}): NAMESPACE needs LANGUAGE CXX")
   endif()
   _tileiras_default(tile_EMBED EMBED "${tile_EMBED}" array)
   if(NOT tile_EMBED MATCHES "^(array|incbin|none)$")

@@ -45,7 +45,7 @@ endfunction()
 
 # add_custom_command with what all rules share. <first> is the output that the depfile names.
 function(_tileiras_rule)
-  cmake_parse_arguments(rule "LAUNCHED" "FIRST;DEPFILE;COMMENT" "OUTPUT;COMMAND;DEPENDS;BYPRODUCTS" ${ARGN})
+  cmake_parse_arguments(rule "LAUNCHED" "FIRST;DEPFILE;COMMENT" "OUTPUT;COMMAND;THEN;DEPENDS;BYPRODUCTS" ${ARGN})
   get_property(launcher GLOBAL PROPERTY TILEIRAS_LAUNCHER)
   set(command ${launcher} build ${rule_COMMAND})
   if(rule_LAUNCHED)
@@ -71,13 +71,16 @@ function(_tileiras_rule)
   if(rule_BYPRODUCTS)
     list(APPEND extra BYPRODUCTS ${rule_BYPRODUCTS})
   endif()
+  if(rule_THEN)
+    list(PREPEND extra COMMAND ${rule_THEN})
+  endif()
   get_property(fingerprint GLOBAL PROPERTY TILEIRAS_FINGERPRINT_FILE)
   add_custom_command(
     OUTPUT "${rule_FIRST}" ${rule_OUTPUT}
     COMMAND ${command}
+    ${extra}
     DEPENDS ${rule_DEPENDS} "${fingerprint}" "${options_file}" ${tile_DEPENDS}
     COMMENT "${rule_COMMENT}"
-    ${extra}
     VERBATIM COMMAND_EXPAND_LISTS)
 endfunction()
 
@@ -137,15 +140,16 @@ endfunction()
 # cuTile Python -> bytecode, by the cuda-tile of the project's Python; the depfile lists the modules it imported.
 function(_tileiras_rule_export out source stem)
   set(bytecode "${folder}/${stem}.export.tilebc")
-  set(command export "${source}")
-  foreach(entry IN LISTS tile_ENTRIES)
-    list(APPEND command --entry "${entry}")
-  endforeach()
+  set(command export "${source}" --entry "${tile_ENTRIES}")
   foreach(signature IN LISTS tile_SIGNATURE)
     list(APPEND command --signature "${signature}")
   endforeach()
   if(tile_BYTECODE_VERSION)
     list(APPEND command --bytecode-version "${tile_BYTECODE_VERSION}")
+    if(tile_BYTECODE_VERSION VERSION_LESS 13.3)  # older bytecode names the GPU that it is for
+      list(GET real 0 arch)
+      list(APPEND command --arch "sm_${arch}")
+    endif()
   endif()
   _tileiras_rule(FIRST "${bytecode}" DEPFILE "${bytecode}.d" COMMAND ${command} -o "${bytecode}"
     DEPENDS "${source}" COMMENT "Exporting cuTile kernel ${stem}")
@@ -189,8 +193,12 @@ function(_tileiras_rule_header header_var source_var stem prefix fatbin)
   foreach(json IN LISTS from_JSON)
     list(APPEND command --json "${json}")
   endforeach()
-  _tileiras_rule(FIRST "${source}" OUTPUT "${header}"
+  # The command keeps the time of a file whose content stays the same. The stamp, which always changes, comes first:
+  # Ninja then leaves alone what includes an unchanged header, and Make does not run the command again and again.
+  set(stamp "${folder}/${stem}_tile.stamp")
+  _tileiras_rule(FIRST "${stamp}" OUTPUT "${source}" "${header}"
     COMMAND ${command} --header-out "${header}" --source-out "${source}"
+    THEN "${CMAKE_COMMAND}" -E touch "${stamp}"
     DEPENDS "${fatbin}" ${from_JSON} COMMENT "Writing ${stem}_tile.h")
   if(tile_EMBED STREQUAL "incbin")
     # The assembler reads the image by its path, which no compiler's depfile mentions.
