@@ -152,6 +152,8 @@ def _delegate_without_cache(nvcc: home.RealNvcc, words: Sequence[str], environ: 
 def run_native(line: Line, words: Sequence[str], index: dict[str, object], environ: MutableMapping[str, str],
                script: str, explicit: str | None) -> int:  # fmt: skip
     """Plans and runs a line with Tile IR input."""
+    from tileiras.toolchain.arch import native_archs
+
     from .plan import Tools, plan_line
     from .steps import execute, say
 
@@ -168,7 +170,7 @@ def run_native(line: Line, words: Sequence[str], index: dict[str, object], envir
         raise Usage(f"TILEIRAS_COMPILER is '{compiler}', not 'builtin' or 'nvidia'")
     build = home.own_command("tileiras-build", "tileiras.tools.build", script)
     tools = Tools(build, nvcc.path if nvcc else None, _find_gcc(environ), compiler,
-                  list_tile_archs(compiler), query_gpus)  # fmt: skip
+                  list_tile_archs(compiler), native_archs)  # fmt: skip
     if nvcc is not None and (explicit or environ.get("TILEIRAS_NVCC")):
         # nvcc was named: the other tools come from its toolkit, so that two releases never mix.
         environ["TILEIRAS_TOOLKIT_ROOT"] = nvcc.root
@@ -260,29 +262,6 @@ def temporary_directory(environ: Mapping[str, str], output: str | None) -> str:
     if output:
         return output + ".tmp"
     return os.path.join(environ.get("TMPDIR") or "/tmp", f"tileiras_{os.getpid():08x}_{os.urandom(4).hex()}")
-
-
-def query_gpus() -> list[int]:
-    """Returns the architectures of this machine's GPUs (90 for compute capability 9.0), each once; none without driver."""
-    import ctypes
-
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return []
-    count, found = ctypes.c_int(), []
-    if driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count)):
-        return []
-    for ordinal in range(count.value):
-        device, value, number = ctypes.c_int(), ctypes.c_int(), 0
-        if driver.cuDeviceGet(ctypes.byref(device), ordinal):
-            continue
-        for attribute, scale in ((75, 10), (76, 1)):  # COMPUTE_CAPABILITY_MAJOR, _MINOR
-            driver.cuDeviceGetAttribute(ctypes.byref(value), attribute, device)
-            number += value.value * scale
-        if number not in found:
-            found.append(number)
-    return found
 
 
 if __name__ == "__main__":

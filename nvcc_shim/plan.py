@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 
+from tileiras.tools.build.depfile import escape as escape_make
+
 from .arch import select_entries
 from .argv import Usage
 from .flags import HOST, PHASE, REFUSE
@@ -94,25 +96,6 @@ class Plan:
         self.dryrun = self.verbose = self.keep = self.clean = False
         self.threads = 1
         self.time_file: str | None = None
-
-
-def escape_make(path: str) -> str:
-    """Returns the path as Make and Ninja read it in a rule: blanks, #, $ and backslashes before them escaped.
-
-    Before a blank or # a backslash must be doubled to mean itself; elsewhere it stands for itself.
-    """
-    out = ""
-    pending = ""  # backslashes not yet written
-    for char in path:
-        if char == "\\":
-            pending += char
-            continue
-        if char in " #\t":
-            out += pending * 2 + "\\" + char
-        else:
-            out += pending + ("$$" if char == "$" else char)
-        pending = ""
-    return out + pending * (2 if pending else 1)
 
 
 def find_phase(line: Line) -> str:
@@ -348,7 +331,7 @@ def _add_steps(job: Job, form: str, stem: str, entries: list[Entry], line: Line,
         else:
             image = names.of(f"{stem}.{target}" + (".ptx" if kind == "virtual" else ".tile.cubin"))
         argv = [*tools.build, "compile", *options, job.source, "-o", image, "--arch", target]
-        if form == OBJECT and kind == "elf":
+        if form == OBJECT:
             tables.append(names.of(f"{stem}.{target}.kernels.json"))
             argv += ["--kernels-json", tables[-1]]
         if depfile:
@@ -403,9 +386,6 @@ def _compilations(form: str, entries: Sequence[Entry], tile_abi: bool) -> list[t
             continue
         if (entry.plain, entry.kind) not in found:
             found.append((entry.plain, entry.kind))
-    # The kernel table comes from a real image: with virtual entries alone one is compiled for it.
-    if form == OBJECT and not any(kind == "elf" for _, kind in found):
-        found.append((f"sm_{entries[0].number}", "elf"))
     return found or [(f"sm_{entries[0].number}", "elf")]
 
 

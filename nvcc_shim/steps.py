@@ -12,8 +12,9 @@ import signal
 import sys
 import time
 
+from tileiras.tools.build.depfile import escape as escape_make
+
 from .home import quote
-from .plan import escape_make
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,0 +1,437 @@
+"""Compiles Tile sources for setuptools: what to run for each, whether it is up to date, several at once.
+
+A Unit is one source of one extension with its own directory below build_temp, so that two extensions may share a source
+and two sources a name. Up to date means: the same commands, toolchain and dependencies (the depfile of the last run and
+`depends`, by time stamp and size), and every output as it was left. Nothing is ever rebuilt for another reason.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import Any
+
+from setuptools.errors import CompileError
+
+from .jobs import Jobserver
+from .options import compile_words
+
+STATE_VERSION = 1
+ARCH_VARIABLES = ("TILEIRAS_CUDA_ARCHS", "TORCH_CUDA_ARCH_LIST", "CUDAARCHS")
+
+
+def find_package_root() -> str:
+    """Returns the directory that holds the package `tileiras`: on the path of every tool that is started."""
+    import tileiras.toolchain
+
+    return os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(tileiras.toolchain.__file__))))
+
+
+def tool_command(module: str) -> list[str]:
+    """Returns the argv prefix of one of our commands, run by this interpreter from this very installation.
+
+    Not `-m`: the project's directory would come first on the path, and a folder `tileiras` in it would win.
+    """
+    code = (f"import sys; sys.path.insert(0, {find_package_root()!r}); from {module} import main; "
+            "sys.exit(main(sys.argv[1:]))")  # fmt: skip
+    return [sys.executable, "-I", "-S", "-c", code]
+
+
+def read_fingerprint() -> str:
+    """Returns the toolchain's digest from the one resolver (tileiras-config). Errors: CompileError."""
+    command = [*tool_command("tileiras.tools.config"), "--fingerprint"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise CompileError(f"tileiras-config failed with exit code {done.returncode}: {done.stderr.strip()}")
+    return done.stdout.strip()
+
+
+def find_archs(option: Sequence[str] | None, environ: Mapping[str, str], compiler: str, warn: Callable[[str], None]
+               ) -> list[Any]:  # fmt: skip
+    """Returns the architectures: the option, else the environment. Errors: CompileError; never a guess.
+
+    The GPU of the building machine is used only for `native`, and then it is said.
+    """
+    from tileiras.diag import CompileError as ToolError
+    from tileiras.toolchain.arch import parse_archs
+    from tileiras.toolchain.catalog import BUILTIN_ARCHS, TILE_ARCHS
+
+    text: Any = option
+    origin = "archs"
+    for name in ARCH_VARIABLES:
+        if not text and environ.get(name):
+            text, origin = environ[name], name
+    if not text:
+        raise CompileError("no GPU architecture is named: give archs=['sm_90', ...] or [tool.tileiras] archs, or set "
+                           + ", ".join(ARCH_VARIABLES))  # fmt: skip
+    try:
+        archs, warnings = parse_archs(text, TILE_ARCHS if compiler == "nvidia" else BUILTIN_ARCHS)
+    except ToolError as error:
+        raise CompileError(f"{origin}: " + "; ".join(one.message for one in error.diagnostics)) from None
+    for emitted in warnings:
+        warn(f"{origin}: {emitted.message}")
+    if "native" in (text if isinstance(text, str) else " ".join(text)):
+        warn(f"{origin}: 'native' means the GPUs of this machine: {' '.join(map(str, archs))}; "
+             "a wheel built so may not run elsewhere")  # fmt: skip
+    return archs
+
+
+def read_depfile(path: str) -> list[str]:
+    """Returns the prerequisites that a depfile of ours names."""
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            text = file.read().replace("\\\n", " ")
+    except OSError:
+        return []
+    words, word, index = [], "", 0
+    while index < len(text) and text[index] != "\n":
+        char = text[index]
+        if char in " \t":
+            if word:
+                words.append(word)
+            word = ""
+        elif char == "\\":
+            run = index
+            while run < len(text) and text[run] == "\\":
+                run += 1
+            count = run - index
+            if run < len(text) and text[run] in " \t#":
+                # Doubled backslashes mean themselves, an odd last one escapes what follows.
+                word += "\\" * (count // 2)
+                if count % 2:
+                    word += text[run]
+                    run += 1
+            else:
+                word += "\\" * count
+            index = run
+            continue
+        elif char == "$" and text[index + 1 : index + 2] == "$":
+            word += "$"
+            index += 1
+        else:
+            word += char
+        index += 1
+    if word:
+        words.append(word)
+    return words[1:]  # the first is `target:`
+
+
+def stamp_of(path: str) -> list[int] | None:
+    """Returns [time stamp, size] of a file, None when it is not there."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return [status.st_mtime_ns, status.st_size]
+
+
+class Command:
+    """One process of a unit. Commands of one wave do not depend on each other."""
+
+    __slots__ = ("argv", "wave")
+
+    def __init__(self, argv: list[str], wave: int) -> None:
+        self.argv, self.wave = argv, wave
+
+
+class Unit:
+    """One Tile source of one extension, and where everything made from it lies.
+
+    `values` are the options after defaults; `depends` more files it depends on; `extra` the words for the Tile compiler
+    from extra_compile_args.
+    """
+
+    def __init__(self, source: str, directory: str, values: Mapping[str, Any], archs: Sequence[Any],
+                 depends: Sequence[str], extra: Sequence[str], host: tuple[str, str], with_object: bool) -> None:  # fmt: skip
+        self.source, self.directory, self.values = source, directory, values
+        self.archs, self.depends, self.extra, self.host = list(archs), list(depends), list(extra), host
+        self.stem = os.path.splitext(os.path.basename(source))[0]
+        self.with_object = with_object
+        self.failure: CompileError | None = None
+        self.rebuilt = False
+
+    def path(self, name: str) -> str:
+        return os.path.join(self.directory, name)
+
+    @property
+    def fatbin(self) -> str:
+        return self.path(self.stem + ".fatbin")
+
+    @property
+    def header(self) -> str:
+        return self.path(self.values.get("header") or self.stem + "_tile.h")
+
+    @property
+    def c_source(self) -> str:
+        # `_k.tileir.c` -> `_k.tileir.o`: beside a `_k.c` of the same extension there must be no second `_k.o`.
+        return self.path(os.path.basename(self.source) + ".c")
+
+    @property
+    def prefix(self) -> str:
+        name = self.values.get("prefix") or self.stem
+        name = "".join(char if char.isascii() and (char.isalnum() or char == "_") else "_" for char in name)
+        return name if name and not name[0].isdigit() else "_" + name
+
+    @property
+    def bytecode(self) -> str:
+        return self.path(self.stem + ".tilebc")
+
+    @property
+    def is_python(self) -> bool:
+        return self.source.endswith(".py")
+
+    def image(self, arch: Any) -> str:
+        return self.path(f"{self.stem}.{arch}" + (".ptx" if arch.kind == "virtual" else ".cubin"))
+
+    def table(self, arch: Any) -> str:
+        return self.path(f"{self.stem}.{arch}.kernels.json")
+
+    @property
+    def tables(self) -> list[str]:
+        return [self.table(arch) for arch in self.archs if not self.is_bytecode_entry(arch)]
+
+    @property
+    def tile_abi(self) -> bool:
+        return self.values.get("compiler") == "nvidia" or self.values.get("launch_abi") == "tile"
+
+    def is_bytecode_entry(self, arch: Any) -> bool:
+        """Returns whether the fatbin's entry for `arch` is the Tile IR itself (architecture.md, section 6)."""
+        return arch.kind == "virtual" and self.tile_abi
+
+    def commands(self) -> list[Command]:
+        """Returns every command that makes this unit, in order of waves."""
+        build = tool_command("tileiras.tools.build")
+        values = dict(self.values)
+        values["options"] = [*(values.get("options") or []), *self.extra]
+        words = compile_words(values)
+        words += ["--host-arch", self.host[0], "--host-os", self.host[1]]
+        words += [f"--depends={path}" for path in self.depends]
+        source = self.source
+        commands: list[Command] = []
+        if self.is_python:
+            words = [word for word in words if not word.startswith("--entry=")]
+            export = [*build, "export", self.source]
+            for entry in values.get("entries") or []:
+                export += ["--entry", entry]
+            if values.get("signature"):
+                export += ["--signature", values["signature"]]
+            export += ["-o", self.bytecode, "--depfile", self.path(self.stem + ".export.d")]
+            commands.append(Command([*export, "--depfile-target", self.bytecode], 0))
+            source = self.bytecode
+        formats = values.get("formats") or []
+        needs_bytecode = "tilebc" in formats or any(self.is_bytecode_entry(arch) for arch in self.archs)
+        if needs_bytecode and not self.is_python:
+            version = values.get("bytecode_version")
+            commands.append(Command([*build, "bytecode", *([f"--bytecode-version={version}"] if version else []),
+                                     source, "-o", self.bytecode], 0))  # fmt: skip
+        fatbin = [*build, "fatbin", "-o", self.fatbin]
+        if values.get("compress"):
+            fatbin += ["--compress", values["compress"]]
+        pending = True
+        for arch in self.archs:
+            if self.is_bytecode_entry(arch):
+                fatbin += ["--tileir", f"{arch}={self.bytecode}"]
+                continue
+            target = f"{'compute' if arch.kind == 'virtual' else 'sm'}_{arch.number}"
+            argv = [*build, "compile", *words, source, "-o", self.image(arch), "--arch", target,
+                    "--kernels-json", self.table(arch)]  # fmt: skip
+            if pending:
+                argv += ["--depfile", self.path(self.stem + ".d"), "--depfile-target", self.image(arch)]
+                pending = False
+            if "ptx" in formats and arch.kind != "virtual" and values.get("compiler") != "nvidia":
+                argv += ["--ptx", self.path(f"{self.stem}.{arch}.ptx")]
+            commands.append(Command(argv, 1))
+            fatbin += ["--ptx" if arch.kind == "virtual" else "--elf", f"{arch}={self.image(arch)}"]
+        commands.append(Command(fatbin, 2))
+        if self.with_object:
+            header = [*build, "header", "--prefix", self.prefix, "--language", "C",
+                      "--embed", values.get("embed") or "array", "--image", self.fatbin]  # fmt: skip
+            if values.get("namespace"):
+                header += ["--namespace", values["namespace"]]
+            for table in self.tables:
+                header += ["--json", table]
+            commands.append(Command([*header, "--header-out", self.header, "--source-out", self.c_source], 3))
+        return commands
+
+    def outputs(self) -> list[str]:
+        """Returns the files whose presence means that the unit is built."""
+        paths = [self.image(arch) for arch in self.archs if not self.is_bytecode_entry(arch)] + [self.fatbin]
+        return paths + self.tables + ([self.header, self.c_source] if self.with_object else [])
+
+    # --- what is up to date
+
+    @property
+    def state_path(self) -> str:
+        return self.path(self.stem + ".state.json")
+
+    def key(self, fingerprint: str) -> str:
+        """Returns a digest of all that decides the result and is not a dependency's content."""
+        what = [STATE_VERSION, fingerprint, [command.argv for command in self.commands()]]
+        return hashlib.sha256(json.dumps(what).encode("utf-8", "surrogateescape")).hexdigest()
+
+    def is_current(self, fingerprint: str) -> bool:
+        """Returns whether nothing that the outputs were made from has changed."""
+        try:
+            with open(self.state_path, encoding="utf-8", errors="surrogateescape") as file:
+                state = json.load(file)
+        except (OSError, ValueError):
+            return False
+        if not isinstance(state, dict) or state.get("key") != self.key(fingerprint):
+            return False
+        for group in ("dependencies", "outputs"):
+            for path, stamp in state.get(group, {}).items():
+                if stamp_of(path) != stamp:
+                    return False
+        return set(self.outputs()) <= set(state["outputs"])
+
+    def dependencies(self) -> list[str]:
+        """Returns what the last run read: the source, `depends`, and what the depfiles name."""
+        paths = [self.source, *self.depends]
+        for name in (self.stem + ".export.d", self.stem + ".d"):
+            paths += read_depfile(self.path(name))
+        return list(dict.fromkeys(os.path.abspath(path) for path in paths))
+
+    def remember(self, fingerprint: str, started: Mapping[str, Any]) -> None:
+        """Writes the state of a finished run. A dependency that changed meanwhile makes it stale at once."""
+        state = {
+            "key": self.key(fingerprint),
+            "dependencies": {path: started.get(path, stamp_of(path)) for path in self.dependencies()},
+            "outputs": {path: stamp_of(path) for path in self.outputs()},
+        }
+        temporary = f"{self.state_path}.{os.getpid()}.tmp"
+        with open(temporary, "w", encoding="utf-8", errors="surrogateescape") as file:
+            json.dump(state, file, indent=1, sort_keys=True)
+        os.replace(temporary, self.state_path)
+
+    def forget(self) -> None:
+        """Removes the state and the outputs: after a failure nothing stale may be linked."""
+        for path in [self.state_path, *self.outputs()]:
+            try:
+                os.unlink(path)
+            except OSError:
+                pass
+
+
+class Builder:
+    """Builds units, several commands at once, and reports each failure once."""
+
+    def __init__(self, jobs: int, announce: Callable[[str], None], environ: Mapping[str, str]) -> None:
+        self.jobs, self.announce, self.environ = jobs, announce, dict(environ)
+        self.jobserver = Jobserver.connect(environ)
+        self.processes: set[subprocess.Popen[bytes]] = set()
+        self.lock = threading.Lock()
+        self.own_token_free = True
+
+    def build(self, units: Sequence[Unit], fingerprint: str) -> None:
+        """Builds what is not given up; a unit that fails carries its CompileError and stops nobody else."""
+        plans: dict[Unit, list[Command]] = {}
+        started: dict[Unit, dict[str, Any]] = {}
+        for unit in units:
+            os.makedirs(unit.directory, exist_ok=True)
+            started[unit] = {os.path.abspath(path): stamp_of(path) for path in (unit.source, *unit.depends)}
+            unit.forget()
+            plans[unit] = unit.commands()
+        with ThreadPoolExecutor(max_workers=self.jobs) as pool:
+            running: dict[Future[None], Unit] = {}
+            try:
+                for unit in units:
+                    self._next_wave(pool, unit, plans[unit], running)
+                while running:
+                    done, _ = wait(running, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        unit = running.pop(future)
+                        error = future.exception()
+                        if isinstance(error, CompileError):
+                            unit.failure = unit.failure or error
+                        elif error is not None:
+                            raise error
+                        if unit not in running.values():
+                            if unit.failure is not None:
+                                unit.forget()
+                            elif plans[unit]:
+                                self._next_wave(pool, unit, plans[unit], running)
+                            else:
+                                unit.remember(fingerprint, started[unit])
+                                unit.rebuilt = True
+            except BaseException:
+                # Ctrl-C: nobody may go on in the background, and nothing half done may look finished.
+                pool.shutdown(wait=False, cancel_futures=True)
+                with self.lock:
+                    for process in self.processes:
+                        process.terminate()
+                for unit in units:
+                    if not unit.rebuilt:
+                        unit.forget()
+                raise
+
+    def _next_wave(self, pool: ThreadPoolExecutor, unit: Unit, plan: list[Command], running: dict[Future[None], Unit]
+                   ) -> None:  # fmt: skip
+        wave = plan[0].wave
+        while plan and plan[0].wave == wave:
+            running[pool.submit(self._run, unit, plan.pop(0))] = unit
+
+    @contextmanager
+    def _token(self) -> Iterator[None]:
+        """Holds one of make's tokens, or the one that this process has by right."""
+        if self.jobserver is None:
+            yield
+            return
+        token: bytes | None = None
+        while True:
+            with self.lock:
+                if self.own_token_free:
+                    self.own_token_free = False
+                    break
+            token = self.jobserver.try_acquire()
+            if token:
+                break
+            threading.Event().wait(0.02)
+        try:
+            yield
+        finally:
+            if token:
+                self.jobserver.release(token)
+            else:
+                with self.lock:
+                    self.own_token_free = True
+
+    def _run(self, unit: Unit, command: Command) -> None:
+        if unit.failure is not None:
+            return
+        with self._token():
+            self.announce(" ".join(_shorten(command.argv)))
+            try:
+                process = subprocess.Popen(command.argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                           stderr=subprocess.STDOUT, env=self.environ)  # fmt: skip
+            except OSError as error:
+                raise CompileError(f"{unit.source}: cannot start {command.argv[0]}: {error.strerror}") from None
+            with self.lock:
+                self.processes.add(process)
+            output, _ = process.communicate()
+            with self.lock:
+                self.processes.discard(process)
+            text = output.decode("utf-8", "replace").rstrip("\n")
+            if process.returncode:
+                code = process.returncode
+                how = f"was killed by signal {-code}" if code < 0 else f"failed with exit code {code}"
+                raise CompileError(f"{unit.source}: {' '.join(_shorten(command.argv))} {how}\n{text}".rstrip())
+            if text:
+                sys.stderr.write(text + "\n")
+                sys.stderr.flush()
+
+
+def _shorten(argv: Sequence[str]) -> list[str]:
+    """Returns the command as a user would type it: without the interpreter and its bootstrap."""
+    from shlex import quote
+
+    if len(argv) > 5 and argv[3] == "-c" and argv[1] == "-I":
+        name = "tileiras-config" if "tools.config" in argv[4] else "tileiras-build"
+        return [name, *map(quote, argv[5:])]
+    return list(map(quote, argv))

@@ -1,0 +1,81 @@
+"""What to build: an Extension with Tile sources (TileExtension), or images as package data (TileKernels).
+
+A plain setuptools Extension may list `.tileir` as well; it then gets the project's defaults. Sources may be text
+(.tileir, .mlir), bytecode (.tilebc, .tileirbc) or, where ENTRIES and SIGNATURE say what to export, cuTile Python (.py).
+"""
+
+from __future__ import annotations
+
+import os
+
+from setuptools import Extension
+
+from .options import BY_NAME, OptionError, check_value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+TILE_SUFFIXES = (".tileir", ".tilebc", ".tileirbc", ".mlir")
+COMPILERS = ("cxx", "nvcc", "tileiras")
+
+
+def is_tile_source(path: object) -> bool:
+    """Returns whether a source of any Extension is for the Tile compiler."""
+    return str(path).endswith(TILE_SUFFIXES)
+
+
+def split_options(keywords: dict[str, Any], where: str) -> dict[str, Any]:
+    """Takes the Tile options out of `keywords` and returns them, checked. Errors: OptionError."""
+    return {name: check_value(BY_NAME[name], keywords.pop(name), where) for name in list(keywords) if name in BY_NAME}
+
+
+class TileExtension(Extension):
+    """An extension module whose sources may include Tile IR; `extra_compile_args` may be a dict by compiler.
+
+    With Tile sources alone the module itself is generated: it has `images` and `tables`, one entry per source.
+    `package_data=True` also installs the files named by `formats` beside the module.
+    """
+
+    def __init__(self, name: str, sources: Sequence[str | os.PathLike[str]], *, package_data: bool = False,
+                 extra_compile_args: Sequence[str] | Mapping[str, Sequence[str]] | None = None, **keywords: Any) -> None:  # fmt: skip
+        where = f"TileExtension({name!r})"
+        self.tile_options = split_options(keywords, where)
+        self.tile_package_data = package_data
+        by_compiler: dict[str, list[str]] = {"cxx": [], "nvcc": [], "tileiras": []}
+        if hasattr(extra_compile_args, "items"):
+            for key, values in extra_compile_args.items():  # type: ignore[union-attr]
+                if key not in COMPILERS:
+                    raise OptionError(f"{where}: extra_compile_args has the keys {', '.join(COMPILERS)}, not {key!r}")
+                by_compiler[key] = list(values)
+        else:
+            by_compiler["cxx"] = list(extra_compile_args or ())  # type: ignore[arg-type]
+        self.tile_compile_args = by_compiler
+        super().__init__(name, [os.fspath(one) for one in sources], extra_compile_args=by_compiler["cxx"], **keywords)
+
+
+class TileKernels(Extension):
+    """Kernels as data of `package`: images, a JSON table and a small loader module; no C compiler takes part.
+
+    `loader` is True for a module `tile_kernels`, another module name, or False for the files alone.
+    """
+
+    def __init__(self, package: str, sources: Sequence[str | os.PathLike[str]], *, loader: bool | str = True,
+                 depends: Sequence[str] | None = None, optional: bool = False, **keywords: Any) -> None:  # fmt: skip
+        where = f"TileKernels({package!r})"
+        self.tile_options = split_options(keywords, where)
+        if keywords:
+            raise TypeError(f"{where}: unknown keyword{'s' * (len(keywords) > 1)} {', '.join(sorted(keywords))}")
+        self.tile_package = package
+        self.tile_loader = "tile_kernels" if loader is True else loader or ""
+        self.tile_compile_args = {"cxx": [], "nvcc": [], "tileiras": []}
+        self.tile_package_data = True
+        name = f"{package}.{self.tile_loader or 'tile_kernels'}" if package else self.tile_loader or "tile_kernels"
+        super().__init__(name, [os.fspath(one) for one in sources], depends=list(depends or ()), optional=optional)
+
+
+def tile_sources(extension: Extension) -> list[str]:
+    """Returns the sources that are for the Tile compiler, cuTile Python where this extension takes it."""
+    own = isinstance(extension, (TileExtension, TileKernels))
+    return [str(one) for one in extension.sources if is_tile_source(one) or (own and str(one).endswith(".py"))]
