@@ -1,0 +1,503 @@
+"""`tileiras-run`: launch a kernel from the shell, with arrays from .npy/.npz files or made on the spot.
+
+The kernel runs on the reference interpreter, on the PTX emulator or on a GPU; results can be saved and compared.
+Arguments are flat and in the order of the entry's parameters (`--list` shows them); `--tensor` adds an array the
+way cuTile Python passes it: pointer, extents, strides.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+    import numpy as np
+
+EXIT_MISMATCH = 6
+
+EPILOG = """\
+argument values, for --arg, --tensor, --memory and --expect, each as VALUE or NAME=VALUE:
+  a.npy            an array from a file; the file itself is not changed
+  d.npz:key        an array of an archive
+  a.npy:bf16       the same bytes as elements of another type (NumPy stores bf16 and fp8 as raw bytes)
+  zeros:f32:1024   zeros, ones, empty, arange: TYPE and SHAPE (4x8, 1024)
+  full:i32:4x8:7   one value everywhere
+  random:f32:4x8   uniform in [0, 1), integers over their range; random:f32:4x8:SEED
+  normal:f16:64    standard normal; normal:f16:64:SEED
+  1024  0.5  true  a scalar of the parameter's type;  null  a null pointer
+  i32:1024         a scalar, checked against the parameter's type
+  @NAME            the array of an earlier argument again, by name or number
+TYPE is a Tile IR element type (i1 i8 i16 i32 i64 f16 bf16 f32 tf32 f64 f8E4M3FN f8E5M2 f8E8M0FNU f4E2M1FN) or a
+NumPy one (uint8, float32). Arguments without a name are called by their number, counted from 0.
+
+exit codes:
+  0  launched, and equal to everything expected
+  1  wrong use, or an input that cannot be read
+  2  configuration (unknown GPU, no toolkit, no device)     3  damaged bytecode
+  5  the kernel does not compile, or the launch failed: access outside of memory, assertion, findings of --check
+  6  launched, but a result differs from what was expected
+
+example:
+  tileiras-run vadd.tileir --entry vadd --grid 8 --arg a.npy --arg b.npy --arg out=zeros:f32:1024 --arg 1024 \\
+      --target emulator --expect out=ref.npy --rtol 1e-5 --save out=out.npy --check
+"""
+
+# Tile IR element types as NumPy dtypes; those of ml_dtypes by its names.
+NUMPY_TYPES = {"i1": "bool", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "f16": "float16",
+               "f32": "float32", "tf32": "float32", "f64": "float64"}  # fmt: skip
+ML_TYPES = {"bf16": "bfloat16", "f8E4M3FN": "float8_e4m3fn", "f8E5M2": "float8_e5m2", "f8E8M0FNU": "float8_e8m0fnu",
+            "f4E2M1FN": "float4_e2m1fn"}  # fmt: skip
+
+
+class Usage(Exception):
+    """Something on the command line is wrong; the text says what."""
+
+
+def dtype_of(name: str) -> np.dtype[Any]:
+    """The dtype of a type name of the command line."""
+    import numpy as np
+
+    if name in ML_TYPES or name in ML_TYPES.values():
+        try:
+            import ml_dtypes
+        except ImportError:
+            raise Usage(f"type {name} needs ml_dtypes: pip install 'tileiras[run]'") from None
+        return np.dtype(getattr(ml_dtypes, ML_TYPES.get(name, name)))
+    try:
+        return np.dtype(NUMPY_TYPES.get(name, name))
+    except TypeError:
+        raise Usage(f"unknown element type '{name}'") from None
+
+
+def is_type(name: str) -> bool:
+    try:
+        dtype_of(name)
+    except Usage:
+        return False
+    return True
+
+
+def shape_of(text: str) -> tuple[int, ...]:
+    try:
+        shape = tuple(int(n) for n in text.split("x")) if text else ()
+    except ValueError:
+        raise Usage(f"shape '{text}': expected extents joined by x, such as 4x8") from None
+    if any(n < 0 for n in shape):
+        raise Usage(f"shape '{text}': negative extent")
+    return shape
+
+
+def make_array(kind: str, rest: list[str]) -> np.ndarray:
+    """zeros:T:S, ones, empty, arange, full:T:S:V, random:T:S[:SEED], normal:T:S[:SEED]."""
+    import numpy as np
+
+    want = 3 if kind == "full" else 2
+    if len(rest) < want or len(rest) > 3 or (len(rest) == 3 and kind not in ("full", "random", "normal")):
+        raise Usage(
+            f"'{kind}:{':'.join(rest)}': expected {kind}:TYPE:SHAPE{':VALUE' if kind == 'full' else ''}"
+        )
+    dtype, shape = dtype_of(rest[0]), shape_of(rest[1])
+    if kind in ("zeros", "empty"):
+        return np.zeros(shape, dtype)
+    if kind == "ones":
+        return np.ones(shape, dtype)
+    if kind == "arange":
+        return np.arange(int(np.prod(shape))).reshape(shape).astype(dtype)
+    if kind == "full":
+        return np.full(shape, scalar_value(rest[2]), np.float64 if dtype.kind not in "iub" else None).astype(
+            dtype
+        )
+    try:
+        rng = np.random.default_rng(int(rest[2]) if len(rest) == 3 else 0)
+    except ValueError:
+        raise Usage(f"seed '{rest[2]}' is not a number") from None
+    if kind == "normal":
+        return rng.standard_normal(shape).astype(dtype)
+    if dtype.kind == "b":
+        return rng.integers(0, 2, shape).astype(bool)
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        return rng.integers(info.min, info.max, shape, dtype, endpoint=True)
+    return rng.random(shape).astype(dtype)
+
+
+MAKERS = ("zeros", "ones", "empty", "arange", "full", "random", "normal")
+
+
+def scalar_value(text: str) -> Any:
+    """A Python number from text."""
+    low = text.lower()
+    if low in ("true", "false"):
+        return low == "true"
+    for convert in (lambda t: int(t, 0), float, float.fromhex):
+        try:
+            return convert(text)
+        except ValueError:
+            continue
+    raise Usage(f"'{text}' is neither a number nor a file nor one of the forms of --help")
+
+
+def load_array(path: str, key: str | None, reinterpret: str | None) -> np.ndarray:
+    import numpy as np
+
+    try:
+        found = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise Usage(f"cannot read '{path}': {reason}") from None
+    if not isinstance(found, np.ndarray):
+        with found:
+            if key is None:
+                raise Usage(
+                    f"'{path}' is an archive: name one array as {path}:KEY ({', '.join(found.files)})"
+                )
+            if key not in found.files:
+                raise Usage(f"'{path}' has no array '{key}' ({', '.join(found.files)})")
+            array = found[key]
+    else:
+        array = found
+    if reinterpret is not None:
+        dtype = dtype_of(reinterpret)
+        if dtype.itemsize != array.dtype.itemsize:
+            raise Usage(
+                f"'{path}' has elements of {array.dtype.itemsize} bytes, {reinterpret} has {dtype.itemsize}"
+            )
+        array = array.view(dtype)
+    return array
+
+
+def parse_value(text: str, known: dict[str, Any]) -> Any:
+    """An array or scalar from its form on the command line."""
+    if text.startswith("@"):
+        if text[1:] not in known:
+            raise Usage(f"'{text}': no earlier argument of that name")
+        return known[text[1:]]
+    if text == "null":
+        return None
+    head, *rest = text.split(":")
+    if head in MAKERS:
+        return make_array(head, rest)
+    base, dot, tail = text.rpartition(".npz:")
+    if dot:
+        key, _, reinterpret = tail.partition(":")
+        return load_array(base + ".npz", key, reinterpret or None)
+    base, dot, tail = text.rpartition(".npy:")
+    if dot:
+        return load_array(base + ".npy", None, tail)
+    if text.endswith((".npy", ".npz")):
+        return load_array(text, None, None)
+    if len(rest) == 1 and is_type(head):
+        import numpy as np
+
+        value, dtype = scalar_value(rest[0]), dtype_of(head)
+        if dtype.kind in "iu" and isinstance(value, int) and head.startswith("i"):
+            bits = dtype.itemsize * 8
+            if not -(1 << (bits - 1)) <= value < 1 << bits:
+                raise Usage(f"'{text}': {value} does not fit {head}")
+            return Typed(head, value)
+        return Typed(head, value if dtype.kind == "b" else np.asarray(value).astype(dtype)[()])
+    return scalar_value(text)
+
+
+class Typed:
+    """A scalar that says its type, to be compared with the parameter's."""
+
+    def __init__(self, type_name: str, value: Any) -> None:
+        self.type_name, self.value = type_name, value
+
+
+def split_name(text: str) -> tuple[str | None, str]:
+    """(name, value) of NAME=VALUE; a path with = in it needs no name because names are identifiers."""
+    name, equals, value = text.partition("=")
+    return (name, value) if equals and (name.isidentifier() or name.isdigit()) else (None, text)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="tileiras-run",
+        description="Launch a Tile IR kernel on the reference interpreter, the PTX emulator or a GPU.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("input", metavar="INPUT", help="Tile IR bytecode or text")
+    add("--entry", metavar="NAME", help="the entry to launch (may be left out when there is one)")
+    add("--grid", metavar="X[,Y[,Z]]", default="1", help="tile blocks in each dimension (default: 1)")
+    add("--arg", dest="args", action="append", default=[], metavar="VALUE", help="next argument")
+    add("--tensor", dest="args", action="append", metavar="VALUE", type=lambda t: ("tensor", t),
+        help="next arguments: an array's pointer, extents and strides (in elements)")  # fmt: skip
+    add(
+        "--memory",
+        action="append",
+        default=[],
+        metavar="VALUE",
+        help="an array reached only through stored pointers",
+    )
+    add(
+        "--target",
+        choices=("reference", "emulator", "gpu"),
+        default="reference",
+        help="where to run (default: reference)",
+    )
+    add(
+        "--gpu-name",
+        "--arch",
+        dest="gpu_name",
+        default="sm_90",
+        metavar="sm_N",
+        help="GPU to compile for (default: sm_90)",
+    )
+    add(
+        "-O",
+        "--opt-level",
+        dest="opt_level",
+        type=int,
+        choices=range(4),
+        default=3,
+        metavar="N",
+        help="0..3 (default: 3)",
+    )
+    add(
+        "--check",
+        action="store_true",
+        help="also report undefined behaviour, races and reads of unset memory",
+    )
+    add("--seed", type=int, metavar="N", help="shuffle the order in which tile blocks (warps) run")
+    add(
+        "--expect",
+        action="append",
+        default=[],
+        metavar="ARG=VALUE",
+        help="compare an argument after the launch",
+    )
+    add("--rtol", type=float, default=1e-5, help="relative tolerance for floats (default: 1e-5)")
+    add("--atol", type=float, default=1e-8, help="absolute tolerance for floats (default: 1e-8)")
+    add(
+        "--save",
+        action="append",
+        default=[],
+        metavar="ARG=FILE",
+        help="write an argument to a .npy file after the launch",
+    )
+    add("--show", action="append", default=[], metavar="ARG", help="print an argument after the launch")
+    add("--list", action="store_true", help="list the entries of INPUT with their parameters, and stop")
+    add("-q", "--quiet", action="store_true", help="print only what the kernel prints, and differences")
+    return parser
+
+
+def parse_grid(text: str) -> tuple[int, ...]:
+    try:
+        grid = tuple(int(n) for n in text.replace("x", ",").split(","))
+    except ValueError:
+        grid = ()
+    if not 1 <= len(grid) <= 3 or min(grid) < 1:
+        raise Usage(f"--grid '{text}': expected one to three positive numbers, such as 8,1,1")
+    return grid
+
+
+class Plan:
+    """What the command line asks for, with every array loaded."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.grid = parse_grid(options.grid)
+        self.flat: list[Any] = []
+        self.typed: list[tuple[int, str]] = []
+        self.named: dict[str, Any] = {}  # by name and by number
+        for item in options.args:
+            tensor = isinstance(item, tuple)
+            name, text = split_name(item[1] if tensor else item)
+            value = parse_value(text, self.named)
+            number = len(self.flat)
+            if isinstance(value, Typed):
+                self.typed.append((number, value.type_name))
+                value = value.value
+            self.flat.append(value)
+            for key in (str(number), name):
+                if key is not None:
+                    self.named[key] = value
+            if tensor:
+                if not hasattr(value, "strides"):
+                    raise Usage(f"--tensor {text}: not an array")
+                self.flat += [*value.shape, *(s // value.itemsize for s in value.strides)]
+        self.memory = []
+        for item in options.memory:
+            name, text = split_name(item)
+            self.memory.append(self.array_of(parse_value(text, self.named), item))
+            if name is not None:
+                self.named[name] = self.memory[-1]
+        self.expect = [self.pair(item, "--expect") for item in options.expect]
+        self.expected = [(name, parse_value(text, self.named)) for name, text in self.expect]
+        self.save = [self.pair(item, "--save") for item in options.save]
+        for name in options.show:
+            self.find(name)
+
+    @staticmethod
+    def array_of(value: Any, text: str) -> np.ndarray:
+        if not hasattr(value, "strides"):
+            raise Usage(f"'{text}' is not an array")
+        return value
+
+    def find(self, name: str) -> np.ndarray:
+        if name not in self.named:
+            raise Usage(f"no argument '{name}'; there are {', '.join(self.named) or 'none'}")
+        return self.array_of(self.named[name], name)
+
+    def pair(self, text: str, option: str) -> tuple[str, str]:
+        name, equals, value = text.partition("=")
+        if not equals or not value:
+            raise Usage(f"{option} '{text}': expected ARG=...")
+        self.find(name)
+        return name, value
+
+
+def compare(got: np.ndarray, want: Any, rtol: float, atol: float) -> tuple[bool, str]:
+    """(equal, what to say). Integers compare exactly; NaN equals NaN; a scalar is compared with every element."""
+    import numpy as np
+
+    want = np.asarray(want)
+    if want.ndim and want.shape != got.shape:
+        return False, f"shape {list(got.shape)}, expected {list(want.shape)}"
+    exact = got.dtype.kind in "iub" and want.dtype.kind in "iub"
+    if exact:
+        bad = got != want
+        worst = ""
+    else:
+        g, w = got.astype(np.float64), want.astype(np.float64)
+        with np.errstate(all="ignore"):
+            difference = np.abs(g - w)
+            bad = ~((difference <= atol + rtol * np.abs(w)) | (g == w) | (np.isnan(g) & np.isnan(w)))
+            finite = difference[np.isfinite(difference)]
+            worst = f", largest |difference| {finite.max():.3g}" if finite.size else ""
+    count = int(np.count_nonzero(bad))
+    if not count:
+        return True, f"equal, {got.size} elements{worst}"
+    place = tuple(int(i) for i in np.argwhere(bad)[0])
+    expected = np.broadcast_to(want, got.shape)[place]
+    return (
+        False,
+        f"{count} of {got.size} elements differ, first at {list(place)}: {got[place]}, expected {expected}{worst}",
+    )
+
+
+def save_array(path: str, array: np.ndarray) -> None:
+    """Write a .npy file through a temporary sibling, so that no partial file is ever seen."""
+    import numpy as np
+
+    part = f"{path}.{os.getpid()}.part"
+    try:
+        with open(part, "wb") as out:
+            np.save(out, np.asarray(array), allow_pickle=False)
+        os.replace(part, path)
+    except OSError as error:
+        raise Usage(f"cannot write '{path}': {error.strerror}") from None
+    finally:
+        if os.path.exists(part):
+            os.unlink(part)
+
+
+def list_entries(module: Any) -> None:
+    from tileiras.run.reference import entries_of
+
+    for name, op in entries_of(module).items():
+        params = ", ".join(f"{i}: {value.type}" for i, value in enumerate(op.regions[0].block.args))
+        print(f"{name}({params})")
+
+
+def check_types(plan: Plan, module: Any, entry: str) -> None:
+    """Scalars that name their type must have the parameter's."""
+    from tileiras.run.reference import find_entry
+
+    parameters = find_entry(module, entry).regions[0].block.args
+    for number, name in plan.typed:
+        if number < len(parameters):
+            elem = getattr(parameters[number].type, "elem", parameters[number].type)
+            wanted = str(elem)
+            if dtype_of(name).itemsize * 8 != getattr(elem, "bits", 64) and wanted not in (
+                name,
+                "i1",
+                "tf32",
+            ):
+                raise Usage(f"argument {number} of '{entry}' is {wanted}, not {name}")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command; the exit code."""
+    parser = build_parser()
+
+    def fail(message: str) -> NoReturn:
+        print(f"tileiras-run: error: {message}", file=sys.stderr)
+        raise SystemExit(1)
+
+    parser.error = fail  # type: ignore[method-assign]
+    options = parser.parse_args(argv)
+    try:
+        import numpy  # noqa: F401
+    except ImportError:
+        fail("launching needs NumPy: pip install 'tileiras[run]'")
+    from tileiras.diag import CompileError
+
+    try:
+        return run(options)
+    except Usage as wrong:
+        print(f"tileiras-run: error: {wrong}", file=sys.stderr)
+        return 1
+    except CompileError as error:
+        for diagnostic in error.diagnostics:
+            print(diagnostic.render(), file=sys.stderr)
+        if not error.diagnostics:
+            print(f"tileiras-run: error: exit code {error.exit_code}", file=sys.stderr)
+        return error.exit_code
+
+
+def run(options: argparse.Namespace) -> int:
+    from tileiras.run import launch, load_module
+    from tileiras.run.reference import entries_of
+
+    module = load_module(options.input)
+    if options.list:
+        list_entries(module)
+        return 0
+    names = list(entries_of(module))
+    entry = options.entry
+    if entry is None:
+        if len(names) != 1:
+            raise Usage(f"--entry is needed: '{options.input}' has {', '.join(names) or 'no entry'}")
+        (entry,) = names
+    plan = Plan(options)
+    check_types(plan, module, entry)
+    more = {} if options.target == "reference" else {"opt_level": options.opt_level}
+    source = module if options.target == "reference" else options.input
+    start = time.perf_counter()
+    launch(
+        source, entry, plan.grid, plan.flat, options.target, options.gpu_name,
+        memory=plan.memory, check=options.check, seed=options.seed, **more,
+    )  # fmt: skip
+    seconds = time.perf_counter() - start
+    sys.stdout.flush()
+    say = (lambda text: None) if options.quiet else print
+    say(f"{entry}: grid {'x'.join(map(str, plan.grid))} on {options.target} in {seconds:.3f} s")
+    for name in options.show:
+        print(f"{name} = {plan.find(name)}")
+    for name, path in plan.save:
+        save_array(path, plan.find(name))
+    wrong = 0
+    for name, want in plan.expected:
+        want = want.value if isinstance(want, Typed) else want
+        equal, text = compare(plan.find(name), want, options.rtol, options.atol)
+        if equal:
+            say(f"{name}: {text}")
+        else:
+            wrong += 1
+            print(f"{name}: {text}")
+    if plan.expected:
+        say("PASS" if not wrong else "FAIL")
+    return EXIT_MISMATCH if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
