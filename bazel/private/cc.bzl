@@ -1,6 +1,7 @@
 """CcInfo for generated C and C++: compiled and linked like any cc_library."""
 
 load("@tileiras_compat//:cc.bzl", "CC_TOOLCHAINS", "CcInfo", "cc_common", "find_cc_toolchain")
+load("//private:compile.bzl", "host_platform")
 
 CC_ATTRS = {
     "_cc_toolchain": attr.label(default = "@bazel_tools//tools/cpp:current_cc_toolchain"),
@@ -58,7 +59,8 @@ def build_cc(ctx, name, sources, headers, deps, data_inputs, include_root, inclu
             linking_contexts = linking,
             alwayslink = ctx.attr.alwayslink,
             disallow_dynamic_library = ctx.attr.linkstatic,
-            user_link_flags = ctx.attr.linkopts,
+            # The loader opens the driver at run time; before glibc 2.34 that is a library of its own.
+            user_link_flags = ctx.attr.linkopts + (["-ldl"] if host_platform(ctx).os == "linux" else []),
         )
         library = linked.library_to_link
         for file in (library.static_library, library.pic_static_library, library.dynamic_library) if library else ():

@@ -34,7 +34,9 @@ COMPILE_ATTRS = dict(
     py_deps = attr.label_list(doc = "py_library targets that .py sources import, such as your cuda-tile distribution."),
     remarks = attr.string(doc = "Category of optimisation remarks to write (output group `remarks`); empty: none."),
     sanitize = attr.string(values = ["", "memcheck"], doc = "Instrumentation."),
-    signatures = attr.string_list(doc = "For .py: one signature, or one per entry; see docs/build-command.md of tileiras."),
+    matrices = attr.label_keyed_string_dict(allow_files = [".json"], doc = "For .py: JSON matrix of signatures -> the entry that it is for."),
+    signature = attr.string(doc = "For .py: the signature of every entry without one in `signatures`, such as 'f32[1],f32[1],=128'."),
+    signatures = attr.string_list_dict(doc = "For .py: entry -> its signatures; several give several kernels."),
     _aarch64 = attr.label(default = "@platforms//cpu:aarch64"),
     _windows = attr.label(default = "@platforms//os:windows"),
 )
@@ -143,27 +145,40 @@ def numbered_sources(ctx, files):
         result.append(struct(file = file, stem = stem, folder = folder, declared = [file] + ctx.files.hdrs))
     return result
 
-def export_python(ctx, source, entry, signature, many):
-    """Returns a source like numbered_sources' for the bytecode that cuTile Python exports from a .py file."""
+def export_python(ctx, source, entry, many):
+    """Registers the export of one function of a .py file by cuTile Python.
+
+    Args:
+      ctx: rule context.
+      source: struct of numbered_sources().
+      entry: name of the function.
+      many: whether the file has more than one entry, so that names of outputs need it.
+
+    Returns:
+      struct like numbered_sources()', for the bytecode.
+    """
     stem = source.stem + ("." + entry if many else "")
     out = ctx.actions.declare_file("%s%s.tilebc" % (source.folder, stem))
     imports, files = py_imports(ctx)
-    arguments = ["--declared=" + file.path for file in source.declared]
-    arguments += ["--import=" + path for path in imports]
-    arguments += [source.file, "--entry", entry, "-o", out]
-    if signature:
-        arguments += ["--signature", signature]
+    declared = source.declared + files.to_list()
+    arguments = ["--entry", entry, "-o", out] + ["--path=" + path for path in imports]
+    matrices = [target for target, name in ctx.attr.matrices.items() if name == entry]
+    signatures = ctx.attr.signatures.get(entry, [ctx.attr.signature] if ctx.attr.signature else [])
+    if len(matrices) > 1 or bool(matrices) == bool(signatures):
+        fail("%s: '%s' needs a `signature`, an entry in `signatures`, or one matrix in `matrices`" % (ctx.label, entry))
+    arguments += ["--signature=" + signature for signature in signatures]
+    for matrix in matrices:
+        arguments += ["--matrix"] + matrix.files.to_list()
+        declared += matrix.files.to_list()
     if ctx.attr.bytecode_version:
         arguments += ["--bytecode-version", ctx.attr.bytecode_version]
-    if tile_toolchain(ctx).toolkit_root:
-        arguments += ["--toolkit-root", tile_toolchain(ctx).toolkit_root]
+    arguments += ["--declared=" + file.path for file in declared]
     run_tool(
         ctx,
         mnemonic = "TileExport",
         verb = "export",
-        arguments = arguments,
-        inputs = source.declared,
-        transitive_inputs = [files],
+        arguments = arguments + [source.file],
+        inputs = declared,
         outputs = [out],
         message = "Exporting %s from %s" % (entry, source.file.short_path),
     )
@@ -188,20 +203,17 @@ def py_imports(ctx):
     return roots, depset(transitive = files)
 
 def bytecode_sources(ctx):
-    """Returns the Tile IR sources of the target, .py files exported; one per (file, entry) for those."""
+    """Returns the Tile IR sources of the target; a .py file gives one per entry, by way of cuTile Python."""
     result = []
+    named = ctx.attr.entries + [entry for entry in ctx.attr.signatures if entry not in ctx.attr.entries]
+    named += [entry for entry in ctx.attr.matrices.values() if entry not in named]
     for source in numbered_sources(ctx, ctx.files.srcs):
         if not source.file.basename.endswith(".py"):
             result.append(source)
             continue
-        if not ctx.attr.entries:
+        if not named:
             fail("%s: %s is cuTile Python: `entries` must name the kernels to export" % (ctx.label, source.file.basename))
-        signatures = ctx.attr.signatures
-        if len(signatures) not in (0, 1, len(ctx.attr.entries)):
-            fail("%s: %d signatures for %d entries" % (ctx.label, len(signatures), len(ctx.attr.entries)))
-        for index, entry in enumerate(ctx.attr.entries):
-            signature = signatures[index] if len(signatures) > 1 else (signatures[0] if signatures else None)
-            result.append(export_python(ctx, source, entry, signature, len(ctx.attr.entries) > 1))
+        result += [export_python(ctx, source, entry, len(named) > 1) for entry in named]
     return result
 
 def compile_source(ctx, source, arch, stem = None, bytecode = False, virtual = False):

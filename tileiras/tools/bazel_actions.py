@@ -8,7 +8,9 @@ Options of `compile` and `export` that are ours and not the build command's:
     --declared=FILE   an input that the rule declares; repeated. A workspace file that the tool read and no rule
                       declares is an error that names `hdrs`: outside a sandbox it would go unnoticed, and the action
                       would not run again when that file changes.
-    --import=DIR      a folder for Python's import path; repeated
+
+The launcher starts Python without site-packages (-I -S): compiling needs none. The verbs that run a user's Python,
+`export` and `test`, switch them on.
 """
 
 from __future__ import annotations
@@ -57,20 +59,18 @@ def run_action(words: list[str]) -> int:
         except UsageError as error:
             sys.stderr.write(f"tile-build {verb}: {error}\n")
             return 1
+    if verb in ("export", "test") and sys.flags.no_site:
+        import site
+
+        site.main()
     if verb == "test":
         from tileiras.tools.kernel_test import main as test_main
 
         return test_main(rest)
-    folder = _temporary_folder(rest)
-    try:
+    with _TemporaryFolder(rest) as folder:
         if verb in ("compile", "export"):
             return _run_checked(verb, rest, folder)
         return _run_build([verb, *rest])
-    finally:
-        if folder:
-            import shutil
-
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _run_build(words: list[str]) -> int:
@@ -91,38 +91,60 @@ def _option(words: list[str], *names: str) -> str | None:
     return value
 
 
-def _temporary_folder(words: list[str]) -> str | None:
-    """Makes `<output>.tmp` the temporary folder of this process and its children.
+class _TemporaryFolder:
+    """Makes `<output>.tmp` the temporary folder of this process and its children while a command runs.
 
     The name follows from the output, so none that is random can leak into an artefact, and it lies in the folder that
     the action may write to.
     """
-    output = _option(words, "-o", "--output", "--header-out")
-    if output is None:
-        return None
-    folder = os.path.abspath(output) + ".tmp"
-    import shutil
 
-    shutil.rmtree(folder, ignore_errors=True)
-    try:
-        os.makedirs(folder)
-    except OSError:
-        return None  # an unwritable place: the build command says so, with its own exit code
-    for name in ("TMPDIR", "TMP", "TEMP"):
-        os.environ[name] = folder
-    tempfile = sys.modules.get("tempfile")
-    if tempfile is not None:
-        tempfile.tempdir = None
-    return folder
+    _NAMES = ("TMPDIR", "TMP", "TEMP")
+
+    def __init__(self, words: list[str]) -> None:
+        output = _option(words, "-o", "--output", "--header-out")
+        self._path = os.path.abspath(output) + ".tmp" if output else ""
+        self._before = {name: os.environ.get(name) for name in self._NAMES}
+
+    def __enter__(self) -> str | None:
+        if not self._path:
+            return None
+        import shutil
+
+        shutil.rmtree(self._path, ignore_errors=True)
+        try:
+            os.makedirs(self._path)
+        except OSError:
+            self._path = ""  # an unwritable place: the build command says so, with its own exit code
+            return None
+        os.environ.update(dict.fromkeys(self._NAMES, self._path))
+        self._forget()
+        return self._path
+
+    def __exit__(self, *_: object) -> None:
+        if not self._path:
+            return
+        import shutil
+
+        for name, value in self._before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+        self._forget()
+        shutil.rmtree(self._path, ignore_errors=True)
+
+    @staticmethod
+    def _forget() -> None:
+        tempfile = sys.modules.get("tempfile")
+        if tempfile is not None:
+            tempfile.tempdir = None  # it keeps the first answer otherwise
 
 
 def _run_checked(verb: str, words: list[str], folder: str | None) -> int:
     """Runs `compile` or `export`, and holds what it read against what the rule declares."""
     declared = [word[len("--declared=") :] for word in words if word.startswith("--declared=")]
-    imports = [word[len("--import=") :] for word in words if word.startswith("--import=")]
-    words = [word for word in words if not word.startswith(("--declared=", "--import="))]
-    if imports:
-        os.environ["PYTHONPATH"] = os.pathsep.join(os.path.abspath(path) for path in imports)
+    imports = [word[len("--path=") :] for word in words if word.startswith("--path=")]
+    words = [word for word in words if not word.startswith("--declared=")]
     depfile = os.path.join(folder, "inputs.d") if folder and declared else None
     if depfile:
         words = [*words, "--depfile", depfile, "--depfile-target", "out"]
