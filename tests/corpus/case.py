@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import zlib
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any
 
 import ml_dtypes
@@ -20,10 +21,23 @@ import numpy as np
 VERSIONS = ("13.1", "13.2", "13.3", "13.4")
 
 DTYPES: dict[str, Any] = {
-    "i1": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
-    "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64,
-    "f16": np.float16, "f32": np.float32, "f64": np.float64, "bf16": ml_dtypes.bfloat16, "tf32": np.float32,
-    "e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2, "e8m0": ml_dtypes.float8_e8m0fnu,
+    "i1": np.bool_,
+    "i8": np.int8,
+    "i16": np.int16,
+    "i32": np.int32,
+    "i64": np.int64,
+    "u8": np.uint8,
+    "u16": np.uint16,
+    "u32": np.uint32,
+    "u64": np.uint64,
+    "f16": np.float16,
+    "f32": np.float32,
+    "f64": np.float64,
+    "bf16": ml_dtypes.bfloat16,
+    "tf32": np.float32,
+    "e4m3": ml_dtypes.float8_e4m3fn,
+    "e5m2": ml_dtypes.float8_e5m2,
+    "e8m0": ml_dtypes.float8_e8m0fnu,
 }
 
 
@@ -107,8 +121,10 @@ class Case:
                 flat += [index(n) for n in value.shape]
                 flat += [index(n // value.itemsize) for n in value.strides]
             elif isinstance(param, ListOf):
-                records = np.array([[a.ctypes.data, *a.shape, *(s // a.itemsize for s in a.strides)]
-                                    for a in value], np.int64)
+                records = np.array(
+                    [[a.ctypes.data, *a.shape, *(s // a.itemsize for s in a.strides)] for a in value],
+                    np.int64,
+                )
                 flat += [place(records), np.int32(len(value))]
                 memory += list(value)
             else:
@@ -135,13 +151,13 @@ def place(value: Any, align: int = 256) -> Any:
         return value.view(np.ndarray)
     raw = np.zeros(value.nbytes + align, np.uint8)
     skip = -raw.ctypes.data % align
-    out = raw[skip:skip + value.nbytes].view(value.dtype).reshape(value.shape)
+    out = raw[skip : skip + value.nbytes].view(value.dtype).reshape(value.shape)
     out[...] = value
     return out
 
 
 def strided_in(value: np.ndarray, steps: Sequence[int], fill: Any = 0) -> np.ndarray:
-    """A view with the contents of `value` in which axis k moves steps[k] times as far as in a packed array."""
+    """A view with the contents of `value` whose axis k moves steps[k] times as far as in a packed array."""
     shape = [n * s for n, s in zip(value.shape, steps)]
     base = place(np.full(shape, fill, value.dtype))
     view = base[tuple(slice(None, None, s) for s in steps)]
@@ -155,6 +171,29 @@ def transposed(value: np.ndarray) -> np.ndarray:
     return keep(base.T)
 
 
+def fma(a: Any, b: Any, c: Any) -> np.ndarray:
+    """a * b + c with one rounding, in the type of the first array among the three.
+
+    Both frontends contract a product and a sum to the op `fma`, so a formula that must be exact needs it too.
+    f64 goes through rationals. Narrower types: the product is exact in f64; the sum is rounded to odd there
+    (its error decides the last bit), which makes the second rounding the only one that counts.
+    """
+    dtype = next(np.asarray(v).dtype for v in (a, b, c) if np.ndim(v))
+    a, b, c = np.broadcast_arrays(*(np.asarray(v).astype(dtype).astype(np.float64) for v in (a, b, c)))
+    if dtype == np.float64:
+        exact = [float(Fraction(x) * Fraction(y) + Fraction(z)) for x, y, z in zip(a.flat, b.flat, c.flat)]
+        return np.array(exact).reshape(a.shape)
+    with np.errstate(all="ignore"):
+        product = a * b
+        total = product + c
+        part = total - product
+        error = (product - (total - part)) + (c - part)
+        bits = total.view(np.int64)
+        inexact = (error != 0) & np.isfinite(total) & (bits & 1 == 0)
+        step = np.where((error > 0) == (total > 0), 1, -1)
+        return (bits + np.where(inexact, step, 0)).view(np.float64).astype(dtype)
+
+
 def default_version(name: str, since: str) -> str:
     """A bytecode version for a case: spread over all that can hold it, stable from run to run."""
     choices = [v for v in VERSIONS if v >= since]
@@ -162,13 +201,21 @@ def default_version(name: str, since: str) -> str:
 
 
 class Family:
-    """Collects the cases of one file: `case = Family("softmax", "python/softmax.py")`, then `case(name, ...)`."""
+    """Collects cases: `case = Family("softmax", "python/rows.py")`, then `case(name, ...)`."""
 
     def __init__(self, family: str, source: str) -> None:
         self.family, self.source, self.cases = family, source, []
 
-    def __call__(self, name: str, kernel: str, signature: Sequence[Any], grid: Sequence[int],
-                 inputs: Callable[..., Any], expect: Callable[..., Any], **more: Any) -> Case:
+    def __call__(
+        self,
+        name: str,
+        kernel: str,
+        signature: Sequence[Any],
+        grid: Sequence[int],
+        inputs: Callable[..., Any],
+        expect: Callable[..., Any],
+        **more: Any,
+    ) -> Case:
         since = more.setdefault("since", "13.1")
         python = self.source.startswith("python/")
         more.setdefault("version", default_version(name, since) if python else "13.4")
@@ -180,14 +227,20 @@ class Family:
         return case
 
 
-def uniform(rng: np.random.Generator, shape: Any, dtype: str = "f32", low: float = -2.0,
-            high: float = 2.0) -> np.ndarray:
+def uniform(
+    rng: np.random.Generator, shape: Any, dtype: str = "f32", low: float = -2.0, high: float = 2.0
+) -> np.ndarray:
     """Uniform numbers, rounded to the element type."""
-    return rng.uniform(low, high, shape).astype(np.float32 if dtype != "f64" else np.float64).astype(DTYPES[dtype])
+    return (
+        rng.uniform(low, high, shape)
+        .astype(np.float32 if dtype != "f64" else np.float64)
+        .astype(DTYPES[dtype])
+    )
 
 
-def integers(rng: np.random.Generator, shape: Any, dtype: str = "i32", low: int | None = None,
-             high: int | None = None) -> np.ndarray:
+def integers(
+    rng: np.random.Generator, shape: Any, dtype: str = "i32", low: int | None = None, high: int | None = None
+) -> np.ndarray:
     """Integers of the whole range of the type, or of [low, high)."""
     info = np.iinfo(DTYPES[dtype])
     low = info.min if low is None else low

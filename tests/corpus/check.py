@@ -27,17 +27,32 @@ PASS, WRONG, ERROR, TIMEOUT, SKIP = "pass", "wrong", "error", "timeout", "skip"
 class Outcome:
     """What one case did: word, seconds, one-line reason, and the full text behind it."""
 
-    __slots__ = ("case", "target", "gpu_name", "word", "seconds", "reason", "detail")
+    __slots__ = ("case", "detail", "gpu_name", "reason", "seconds", "target", "word")
 
-    def __init__(self, case: Case, target: str, gpu_name: str, word: str, seconds: float, reason: str = "",
-                 detail: str = "") -> None:
+    def __init__(
+        self,
+        case: Case,
+        target: str,
+        gpu_name: str,
+        word: str,
+        seconds: float,
+        reason: str = "",
+        detail: str = "",
+    ) -> None:
         self.case, self.target, self.gpu_name, self.word = case, target, gpu_name, word
         self.seconds, self.reason, self.detail = seconds, reason, detail
 
     def as_dict(self) -> dict[str, Any]:
-        return {"case": self.case.name, "family": self.case.family, "target": self.target,
-                "gpu_name": self.gpu_name, "outcome": self.word, "seconds": round(self.seconds, 3),
-                "reason": self.reason, "detail": self.detail}
+        return {
+            "case": self.case.name,
+            "family": self.case.family,
+            "target": self.target,
+            "gpu_name": self.gpu_name,
+            "outcome": self.word,
+            "seconds": round(self.seconds, 3),
+            "reason": self.reason,
+            "detail": self.detail,
+        }
 
 
 class TimedOut(BaseException):
@@ -47,6 +62,7 @@ class TimedOut(BaseException):
 @contextlib.contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
     """Raises TimedOut in the main thread after so many seconds (0: never)."""
+
     def ring(_signal: int, _frame: Any) -> None:
         raise TimedOut
 
@@ -65,7 +81,7 @@ def arch_number(gpu_name: str) -> int:
 
 
 def compare(got: np.ndarray, want: np.ndarray, rtol: float, atol: float) -> str:
-    """"" when the arrays agree, else the first difference and how many there are.
+    """ "" when the arrays agree, else the first difference and how many there are.
 
     With no tolerance the comparison is by value with the sign of zero; any NaN equals any NaN.
     """
@@ -86,20 +102,28 @@ def compare(got: np.ndarray, want: np.ndarray, rtol: float, atol: float) -> str:
         return ""
     where = tuple(int(i) for i in np.argwhere(bad)[0])
     with np.errstate(invalid="ignore", over="ignore"):
-        worst = "" if got.dtype.kind in "iub" else f", worst |difference| {np.nanmax(np.abs(g - w)[bad]):.3g}" \
-            if np.isfinite(g[bad]).any() else ", none of them finite"
-    return f"{int(bad.sum())} of {bad.size} differ, first at {list(where)}: got {got[where]}, want {want[where]}{worst}"
+        worst = (
+            ""
+            if got.dtype.kind in "iub"
+            else f", worst |difference| {np.nanmax(np.abs(g - w)[bad]):.3g}"
+            if np.isfinite(g[bad]).any()
+            else ", none of them finite"
+        )
+    count = f"{int(bad.sum())} of {bad.size} differ, first at {list(where)}"
+    return f"{count}: got {got[where]}, want {want[where]}{worst}"
 
 
 def judge(case: Case, before: list[Any], after: list[Any]) -> str:
-    """"" when every array is as it must be after the launch."""
+    """ "" when every array is as it must be after the launch."""
     with np.errstate(all="ignore"):
         expected = case.expect(*before)
     problems = []
     for k, (old, new) in enumerate(zip(before, after)):
         if isinstance(new, np.ndarray):
             if k in expected:
-                problem = compare(new, np.asarray(expected[k]).astype(new.dtype, copy=False), case.rtol, case.atol)
+                problem = compare(
+                    new, np.asarray(expected[k]).astype(new.dtype, copy=False), case.rtol, case.atol
+                )
             else:
                 problem = compare(new, old, 0, 0)
                 problem = problem and "changed though it is an input: " + problem
@@ -107,14 +131,18 @@ def judge(case: Case, before: list[Any], after: list[Any]) -> str:
                 problems.append(f"argument {k}: {problem}")
         elif isinstance(new, list) and k in expected:
             for j, (array, want) in enumerate(zip(new, expected[k])):
-                problem = compare(array, np.asarray(want).astype(array.dtype, copy=False), case.rtol, case.atol)
+                problem = compare(
+                    array, np.asarray(want).astype(array.dtype, copy=False), case.rtol, case.atol
+                )
                 if problem:
                     problems.append(f"argument {k}[{j}]: {problem}")
     return "; ".join(problems)
 
 
 def copy_of(values: list[Any]) -> list[Any]:
-    return [v.copy() if isinstance(v, np.ndarray) else copy_of(v) if isinstance(v, list) else v for v in values]
+    return [
+        v.copy() if isinstance(v, np.ndarray) else copy_of(v) if isinstance(v, list) else v for v in values
+    ]
 
 
 def _attempt(case: Case, target: str, gpu_name: str, limit: float, action: Any) -> Outcome:
@@ -127,7 +155,7 @@ def _attempt(case: Case, target: str, gpu_name: str, limit: float, action: Any) 
         word, reason, detail = (WRONG, problem, problem) if problem else (PASS, "", "")
     except TimedOut:
         word, reason, detail = TIMEOUT, f"over {limit:g} s", traceback.format_exc()
-    except Exception as error:  # noqa: BLE001 - the table must show every other case too
+    except Exception as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         frame = traceback.extract_tb(error.__traceback__)[-1]
         place = f" ({frame.filename.rsplit('/', 2)[-2]}/{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno})"
@@ -136,18 +164,30 @@ def _attempt(case: Case, target: str, gpu_name: str, limit: float, action: Any) 
     return Outcome(case, target, gpu_name, word, time.perf_counter() - start, reason, detail)
 
 
+def entrance(path: Any) -> tuple[Any, Any]:
+    """(launch function, source to give it): `tileiras.launch` and the path, as any user would."""
+    import tileiras
+
+    if hasattr(tileiras, "launch"):
+        return tileiras.launch, path
+    from tileiras.compiler.source import load
+    from tileiras.diag import Sink
+    from tileiras.run import launch
+
+    return launch, load(path, Sink())
+
+
 def launch_case(case: Case, target: str, gpu_name: str, limit: float = 60.0) -> Outcome:
     """Launches a case's bytecode on `target` and compares what it leaves in memory with the formula."""
-    def action() -> str:
-        import tileiras
 
+    def action() -> str:
+        launch, source = entrance(bytecode_path(case))
         values = case.make_values()
         before = copy_of(values)
         flat, memory = case.flat(values)
         more = {"memory": memory} if memory else {}
         with contextlib.redirect_stdout(io.StringIO()):
-            tileiras.launch(bytecode_path(case), case.entry, grid=case.grid, args=flat, target=target,
-                            gpu_name=gpu_name, **more)
+            launch(source, case.entry, grid=case.grid, args=flat, target=target, gpu_name=gpu_name, **more)
         return judge(case, before, values)
 
     return _attempt(case, target, gpu_name, limit, action)
@@ -155,6 +195,7 @@ def launch_case(case: Case, target: str, gpu_name: str, limit: float = 60.0) -> 
 
 def compile_case(case: Case, gpu_name: str, limit: float = 60.0) -> Outcome:
     """Compiles a case's bytecode for `gpu_name` down to a cubin that has the entry."""
+
     def action() -> str:
         import tileiras
 

@@ -1,10 +1,10 @@
 """Exports corpus kernels to bytecode: `python -m tests.corpus.export [-k SUBSTR] [--check]`.
 
-cuda.tile kernels go through `cuda.tile.compilation.export_kernel` (this must run in an environment that has
-cuda-tile), Tile C++ through `nvcc -std=c++20 --tile-only -tilebc`. Results lie in tests/data/bytecode, with a
-manifest that records what each was made from, so that the quick test tier needs no frontend and a test can say
-which file is stale. Kernel sources are loaded under a neutral file name: bytecode carries debug information,
-and committed files must not name the machine that made them.
+cuda.tile kernels go through `cuda.tile.compilation.export_kernel` (this must run in an environment that
+has cuda-tile), Tile C++ through `nvcc -std=c++20 --tile-only -tilebc`. Results lie in
+tests/data/bytecode, with a manifest that records what each was made from, so that the quick test tier
+needs no frontend and a test can say which file is stale. Kernel sources are loaded under a neutral file
+name: bytecode carries debug information, and committed files must not name the machine that made them.
 """
 
 from __future__ import annotations
@@ -67,8 +67,14 @@ def constraint(param: Any) -> Any:
     import cuda.tile as ct
     from cuda.tile import compilation as cc
 
-    names = {"i1": "bool_", "bf16": "bfloat16", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2",
-             "e8m0": "float8_e8m0fnu", "tf32": "tfloat32"}
+    names = {
+        "i1": "bool_",
+        "bf16": "bfloat16",
+        "e4m3": "float8_e4m3fn",
+        "e5m2": "float8_e5m2",
+        "e8m0": "float8_e8m0fnu",
+        "tf32": "tfloat32",
+    }
 
     def dtype(short: str) -> Any:
         long = names.get(short) or {"i": "int", "u": "uint", "f": "float"}[short[0]] + short[1:]
@@ -77,11 +83,19 @@ def constraint(param: Any) -> Any:
     if isinstance(param, Array):
         n = param.ndim
         return cc.ArrayConstraint(
-            dtype(param.dtype), n, index_dtype=dtype(param.index), stride_lower_bound_incl=0,
-            alias_groups=list(param.alias), may_alias_internally=param.overlaps,
+            dtype(param.dtype),
+            n,
+            index_dtype=dtype(param.index),
+            stride_lower_bound_incl=0,
+            alias_groups=list(param.alias),
+            may_alias_internally=param.overlaps,
             stride_constant=None if param.strided or n == 0 else [None] * (n - 1) + [1],
-            stride_divisible_by=1 if param.div == 1 else [param.div] * (n - 1) + [param.div if param.strided else 1],
-            shape_divisible_by=param.div, base_addr_divisible_by=param.align)
+            stride_divisible_by=1
+            if param.div == 1
+            else [param.div] * (n - 1) + [param.div if param.strided else 1],
+            shape_divisible_by=param.div,
+            base_addr_divisible_by=param.align,
+        )
     if isinstance(param, ListOf):
         return cc.ListConstraint(constraint(param.element), alias_groups=[], elements_may_alias=False)
     if isinstance(param, Scalar):
@@ -93,11 +107,12 @@ _modules: dict[str, ModuleType] = {}
 
 
 def hide_install_path() -> None:
-    """Makes the frontend name its own library files /cuda/tile/... in debug information, wherever it is installed."""
+    """Makes the frontend name its own files /cuda/tile/... in debug information, wherever it is installed."""
     from cuda.tile._bytecode.debug_info import DebugAttrTable
 
     if getattr(DebugAttrTable, "corpus_neutral", False):
         return
+
     def neutral(path: str) -> str:
         return "/cuda/tile" + path.rsplit("/cuda/tile", 1)[1] if "/cuda/tile" in path else path
 
@@ -116,10 +131,22 @@ def export_python(cases: list[Case], output: Path) -> None:
     if first.source not in _modules:
         _modules[first.source] = load_kernels(first.source)
     kernel = getattr(_modules[first.source], first.kernel)
-    signatures = [cc.KernelSignature([constraint(p) for p in case.signature], symbol=case.entry,
-                                     calling_convention=cc.CallingConvention.cutile_python_v1()) for case in cases]
-    cc.export_kernel(kernel, signatures, str(output), output_format="tileir_bytecode", bytecode_version=first.version,
-                     gpu_code=None if first.version >= "13.3" else "sm_90")
+    signatures = [
+        cc.KernelSignature(
+            [constraint(p) for p in case.signature],
+            symbol=case.entry,
+            calling_convention=cc.CallingConvention.cutile_python_v1(),
+        )
+        for case in cases
+    ]
+    cc.export_kernel(
+        kernel,
+        signatures,
+        str(output),
+        output_format="tileir_bytecode",
+        bytecode_version=first.version,
+        gpu_code=None if first.version >= "13.3" else "sm_90",
+    )
 
 
 def find_nvcc() -> Path | None:
@@ -160,16 +187,38 @@ def export_cpp(case: Case, output: Path, nvcc: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder).resolve() / Path(case.source).name
         source.write_text(text)
-        done = subprocess.run([str(nvcc), "-std=c++20", "--tile-only", "-tilebc", "-arch=sm_90",
-                               f"-I{HERE / 'cpp' / 'include'}", source.name, "-o", "out.tilebc"], cwd=source.parent,
-                              capture_output=True, text=True, timeout=500)
+        done = subprocess.run(
+            [
+                str(nvcc),
+                "-std=c++20",
+                "--tile-only",
+                "-tilebc",
+                "-arch=sm_90",
+                f"-I{HERE / 'cpp' / 'include'}",
+                source.name,
+                "-o",
+                "out.tilebc",
+            ],
+            cwd=source.parent,
+            capture_output=True,
+            text=True,
+            timeout=500,
+        )
         if done.returncode:
             raise RuntimeError(f"nvcc: {done.stderr.strip()}")
         data = (source.parent / "out.tilebc").read_bytes()
         tools = nvcc.parent
-        output.write_bytes(neutral_strings(data, {
-            f"{tools}/../include": "/cuda/include", str(tools.parent): "/cuda", str(HERE / "cpp"): "/corpus/cpp",
-            str(source.parent): "/corpus/cpp"}))
+        output.write_bytes(
+            neutral_strings(
+                data,
+                {
+                    f"{tools}/../include": "/cuda/include",
+                    str(tools.parent): "/cuda",
+                    str(HERE / "cpp"): "/corpus/cpp",
+                    str(source.parent): "/corpus/cpp",
+                },
+            )
+        )
 
 
 def export(cases: list[Case], folder: Path) -> dict[str, str]:
@@ -191,7 +240,7 @@ def export(cases: list[Case], folder: Path) -> dict[str, str]:
                     raise RuntimeError("no nvcc found")
                 export_cpp(case, partial, nvcc)
             os.replace(partial, output)
-        except Exception as error:  # noqa: BLE001 - one bad kernel must not hide the rest
+        except Exception as error:
             errors[case.module] = f"{type(error).__name__}: {error}"
         finally:
             partial.unlink(missing_ok=True)
@@ -214,12 +263,21 @@ def main() -> int:
     if options.check:
         with tempfile.TemporaryDirectory() as folder:
             errors = export(cases, Path(folder))
-            differ = sorted({c.module for c in cases if c.module not in errors and
-                             (Path(folder) / bytecode_path(c).name).read_bytes() != bytecode_path(c).read_bytes()})
+            differ = sorted(
+                {
+                    c.module
+                    for c in cases
+                    if c.module not in errors
+                    and (Path(folder) / bytecode_path(c).name).read_bytes() != bytecode_path(c).read_bytes()
+                }
+            )
         print(f"{len(cases)} cases, {len(errors)} failed, differ: {differ or 'none'}")
     else:
-        stale = [c for c in cases if options.force or manifest.get(c.module) != fingerprint(c)
-                 or not bytecode_path(c).exists()]
+        stale = [
+            c
+            for c in cases
+            if options.force or manifest.get(c.module) != fingerprint(c) or not bytecode_path(c).exists()
+        ]
         errors = export(stale, DATA)
         manifest.update((c.module, fingerprint(c)) for c in stale if c.module not in errors)
         known = {c.module for c in CASES.values()}

@@ -1,12 +1,15 @@
-"""Rewrites machine paths in the string table of a bytecode file: `neutral_strings(data, {"/opt/x/include": "/cuda"})`.
+"""Rewrites machine paths in the string table of a bytecode file: `neutral_strings(data, {"/opt/x/include":
+"/cuda"})`.
 
-nvcc puts the working directory and the toolkit's include folder into debug information. Files that are committed
-must not say where they were made. Only the String section changes; every other section refers to strings by
-number. Sections keep their order and alignment, so the result is what the frontend would have written there.
+nvcc puts the working directory and the toolkit's include folder into debug information. Files that are
+committed must not say where they were made. Only the String section changes; every other section refers
+to strings by number. Sections keep their order and alignment, so the result is what the frontend would
+have written there.
 """
 
 from __future__ import annotations
 
+import itertools
 import struct
 
 
@@ -40,7 +43,7 @@ def sections(data: bytes) -> list[tuple[int, int, bytes]]:
         if head & 0x80:
             align, at = read_varint(data, at)
             at += -at % align
-        found.append((head & 0x7F, align, data[at:at + length]))
+        found.append((head & 0x7F, align, data[at : at + length]))
         at += length
     return found
 
@@ -61,11 +64,11 @@ def neutral_strings(data: bytes, replace: dict[str, str]) -> bytes:
 
 
 def _strings(payload: bytes, replace: dict[str, str]) -> bytes:
-    # The payload starts on a multiple of its alignment (at least 4): padding can be counted from its own start.
+    # The payload starts on a multiple of its alignment (at least 4): padding counts from its own start.
     count, at = read_varint(payload, 0)
     at += -at % 4
     starts = [*struct.unpack_from(f"<{count}I", payload, at), len(payload) - at - 4 * count]
-    texts = [payload[at + 4 * count + a:at + 4 * count + b] for a, b in zip(starts, starts[1:])]
+    texts = [payload[at + 4 * count + a : at + 4 * count + b] for a, b in itertools.pairwise(starts)]
     for old, new in replace.items():
         texts = [t.replace(old.encode(), new.encode()) for t in texts]
     head = varint(count)

@@ -1,10 +1,11 @@
-"""Runs the corpus and prints a table: `python -m tests.corpus.run [--target reference emulator] [-k softmax]`.
+"""Runs the corpus and prints a table: `python -m tests.corpus.run [--target reference emulator] [-k
+softmax]`.
 
-    --target reference emulator   which witnesses (default: both); with --compile-only: none is run
-    --gpu-name sm_80 sm_90        targets to compile for (the reference target runs once)
-    --family F, -k SUBSTR, --tag  which cases; --fail-only shows only what did not pass
-    --limit 60                    seconds per case; --json FILE writes all outcomes; -v shows tracebacks
-    --nvidia TOOL                 instead: does NVIDIA's assembler TOOL accept every module, for each --gpu-name
+--target reference emulator which witnesses (default: both); with --compile-only: none is run --gpu-name
+sm_80 sm_90 targets to compile for (the reference target runs once) --family F, -k SUBSTR, --tag which
+cases; --fail-only shows only what did not pass --limit 60 seconds per case; --json FILE writes all
+outcomes; -v shows tracebacks --nvidia TOOL instead: does NVIDIA's assembler TOOL accept every module, for
+each --gpu-name
 """
 
 from __future__ import annotations
@@ -27,10 +28,14 @@ from tests.corpus.registry import CASES
 
 def select(options: argparse.Namespace) -> list[Case]:
     """The cases that the flags name."""
-    return [c for c in CASES.values()
-            if all(k in c.name for k in options.k) and (not options.family or c.family in options.family)
-            and (not options.tag or set(options.tag) & set(c.tags))
-            and (not options.frontend or c.frontend == options.frontend)]
+    return [
+        c
+        for c in CASES.values()
+        if all(k in c.name for k in options.k)
+        and (not options.family or c.family in options.family)
+        and (not options.tag or set(options.tag) & set(c.tags))
+        and (not options.frontend or c.frontend == options.frontend)
+    ]
 
 
 def nvidia_case(case: Case, gpu_name: str, tool: str, limit: float) -> Outcome:
@@ -40,20 +45,30 @@ def nvidia_case(case: Case, gpu_name: str, tool: str, limit: float) -> Outcome:
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         try:
-            done = subprocess.run([tool, str(bytecode_path(case)), "--gpu-name", gpu_name, "-o",
-                                   str(Path(folder) / "k.cubin")], capture_output=True, text=True, timeout=limit)
+            done = subprocess.run(
+                [tool, str(bytecode_path(case)), "--gpu-name", gpu_name, "-o", str(Path(folder) / "k.cubin")],
+                capture_output=True,
+                text=True,
+                timeout=limit,
+            )
         except subprocess.TimeoutExpired:
             return Outcome(case, "nvidia", gpu_name, "timeout", limit, f"over {limit:g} s")
     seconds = time.perf_counter() - start
     if done.returncode == 0:
         return Outcome(case, "nvidia", gpu_name, PASS, seconds)
     first = (done.stderr.strip().splitlines() or [""])[0]
-    return Outcome(case, "nvidia", gpu_name, ERROR, seconds, f"status {done.returncode}: {first}", done.stderr)
+    return Outcome(
+        case, "nvidia", gpu_name, ERROR, seconds, f"status {done.returncode}: {first}", done.stderr
+    )
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(formatter_class=argparse.RawDescriptionHelpFormatter, description=__doc__)
-    parser.add_argument("--target", nargs="+", default=["reference", "emulator"], choices=["reference", "emulator", "gpu"])
+    parser = argparse.ArgumentParser(
+        formatter_class=argparse.RawDescriptionHelpFormatter, description=__doc__
+    )
+    parser.add_argument(
+        "--target", nargs="+", default=["reference", "emulator"], choices=["reference", "emulator", "gpu"]
+    )
     parser.add_argument("--gpu-name", nargs="+", default=["sm_90"])
     parser.add_argument("--family", nargs="+")
     parser.add_argument("--tag", nargs="+")
@@ -93,8 +108,11 @@ def main(argv: list[str] | None = None) -> int:
             outcomes.append(outcome)
             if options.fail_only and outcome.word in (PASS, SKIP):
                 continue
-            print(f"{outcome.word:7} {outcome.seconds:6.2f}s {outcome.case.name:34} {outcome.target:9} "
-                  f"{outcome.gpu_name:6} {outcome.reason}", flush=True)
+            print(
+                f"{outcome.word:7} {outcome.seconds:6.2f}s {outcome.case.name:34} {outcome.target:9} "
+                f"{outcome.gpu_name:6} {outcome.reason}",
+                flush=True,
+            )
             if options.v and outcome.detail:
                 print(outcome.detail, flush=True)
     except KeyboardInterrupt:
@@ -114,10 +132,19 @@ def summarise(outcomes: list[Outcome]) -> None:
     for target, gpu in keys:
         mine = [o for o in outcomes if (o.target, o.gpu_name) == (target, gpu)]
         words = collections.Counter(o.word for o in mine)
-        print(f"{target} {gpu}: " + ", ".join(f"{n} {w}" for w, n in words.most_common()) +
-              f", {sum(o.seconds for o in mine):.1f} s")
-        short = [(f, sum(o.word == PASS for o in mine if o.case.family == f), sum(o.case.family == f for o in mine))
-                 for f in dict.fromkeys(o.case.family for o in mine)]
+        print(
+            f"{target} {gpu}: "
+            + ", ".join(f"{n} {w}" for w, n in words.most_common())
+            + f", {sum(o.seconds for o in mine):.1f} s"
+        )
+        short = [
+            (
+                f,
+                sum(o.word == PASS for o in mine if o.case.family == f),
+                sum(o.case.family == f for o in mine),
+            )
+            for f in dict.fromkeys(o.case.family for o in mine)
+        ]
         print("   " + "  ".join(f"{f} {p}/{n}" for f, p, n in short))
     reasons = collections.Counter(o.reason for o in outcomes if o.word == ERROR)
     for reason, count in reasons.most_common(8):

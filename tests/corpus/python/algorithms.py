@@ -121,7 +121,7 @@ def fft_stockham(re, im, out_re, out_im, N: Const, LOG: Const):
     xi = ct.load(im, (b, 0), (1, N)).reshape((N,))
     for stage in ct.static_iter(range(LOG)):
         half = N // 2
-        m = 2 ** stage
+        m = 2**stage
         ar, br = xr.extract((0,), (half,)), xr.extract((1,), (half,))
         ai, bi = xi.extract((0,), (half,)), xi.extract((1,), (half,))
         # Element p of the half is block p // m of twiddle group p % m.
@@ -156,7 +156,7 @@ def bitonic_sort(x, y, N: Const, LOG: Const):
     for k in ct.static_iter(range(1, LOG + 1)):
         up = (at >> k) % 2 == 0
         for j in ct.static_iter(range(k - 1, -1, -1)):
-            d = 2 ** j
+            d = 2**j
             pairs = v.reshape((N // (2 * d), 2, d))
             lo = pairs.extract((0, 0, 0), (N // (2 * d), 1, d))
             hi = pairs.extract((0, 1, 0), (N // (2 * d), 1, d))

@@ -204,7 +204,7 @@ def fibonacci_mod(y, T: Const):
 def stencil_rounds(a, b, n, T: Const):
     """Ping-pong between two arrays with neighbours read at shifted places; one block, many rounds."""
     i = ct.arange(T, dtype=ct.int32)
-    for k in range(n):
+    for _k in range(n):
         left = ct.gather(a, i - 1, padding_value=0)
         mid = ct.gather(a, i, padding_value=0)
         right = ct.gather(a, i + 1, padding_value=0)

@@ -126,8 +126,11 @@ def divide(x, y, z, T: Const):
 @ct.kernel
 def divide_fast(x, y, z, T: Const):
     i = ct.bid(0)
-    ct.store(z, (i,), ct.truediv(ct.load(x, (i,), (T,)), ct.load(y, (i,), (T,)),
-                                 rounding_mode=ct.RoundingMode.APPROX))
+    ct.store(
+        z,
+        (i,),
+        ct.truediv(ct.load(x, (i,), (T,)), ct.load(y, (i,), (T,)), rounding_mode=ct.RoundingMode.APPROX),
+    )
 
 
 @ct.kernel

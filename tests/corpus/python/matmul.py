@@ -1,4 +1,6 @@
-"""Matrix products: plain K loops, transposed operands, batched, split-K, persistent, grouped, mixture of experts."""
+"""Matrix products: plain K loops, transposed operands, batched, split-K, persistent, grouped, mixture of
+experts.
+"""
 
 import cuda.tile as ct
 
@@ -11,7 +13,9 @@ def matmul(a, b, c, M: Const, N: Const, K: Const):
     i, j = ct.bid(0), ct.bid(1)
     acc = ct.zeros((M, N), ct.float32)
     for k in range(ct.num_tiles(a, 1, (M, K))):
-        acc = ct.mma(ct.load(a, (i, k), (M, K), padding_mode=ZERO), ct.load(b, (k, j), (K, N), padding_mode=ZERO), acc)
+        acc = ct.mma(
+            ct.load(a, (i, k), (M, K), padding_mode=ZERO), ct.load(b, (k, j), (K, N), padding_mode=ZERO), acc
+        )
     ct.store(c, (i, j), acc.astype(c.dtype))
 
 
@@ -31,7 +35,9 @@ def matmul_f64(a, b, c, M: Const, N: Const, K: Const):
     i, j = ct.bid(0), ct.bid(1)
     acc = ct.zeros((M, N), ct.float64)
     for k in range(ct.num_tiles(a, 1, (M, K))):
-        acc = ct.mma(ct.load(a, (i, k), (M, K), padding_mode=ZERO), ct.load(b, (k, j), (K, N), padding_mode=ZERO), acc)
+        acc = ct.mma(
+            ct.load(a, (i, k), (M, K), padding_mode=ZERO), ct.load(b, (k, j), (K, N), padding_mode=ZERO), acc
+        )
     ct.store(c, (i, j), acc)
 
 
@@ -41,7 +47,9 @@ def matmul_f16_acc(a, b, c, M: Const, N: Const, K: Const):
     i, j = ct.bid(0), ct.bid(1)
     acc = ct.zeros((M, N), ct.float16)
     for k in range(ct.num_tiles(a, 1, (M, K))):
-        acc = ct.mma(ct.load(a, (i, k), (M, K), padding_mode=ZERO), ct.load(b, (k, j), (K, N), padding_mode=ZERO), acc)
+        acc = ct.mma(
+            ct.load(a, (i, k), (M, K), padding_mode=ZERO), ct.load(b, (k, j), (K, N), padding_mode=ZERO), acc
+        )
     ct.store(c, (i, j), acc)
 
 
@@ -50,7 +58,9 @@ def matmul_int8(a, b, c, M: Const, N: Const, K: Const):
     i, j = ct.bid(0), ct.bid(1)
     acc = ct.zeros((M, N), ct.int32)
     for k in range(ct.num_tiles(a, 1, (M, K))):
-        acc = ct.mma(ct.load(a, (i, k), (M, K), padding_mode=ZERO), ct.load(b, (k, j), (K, N), padding_mode=ZERO), acc)
+        acc = ct.mma(
+            ct.load(a, (i, k), (M, K), padding_mode=ZERO), ct.load(b, (k, j), (K, N), padding_mode=ZERO), acc
+        )
     ct.store(c, (i, j), acc)
 
 
@@ -82,7 +92,9 @@ def linear_gelu(a, w, bias, c, M: Const, N: Const, K: Const):
     i, j = ct.bid(0), ct.bid(1)
     acc = ct.zeros((M, N), ct.float32)
     for k in range(ct.num_tiles(a, 1, (M, K))):
-        acc = ct.mma(ct.load(a, (i, k), (M, K), padding_mode=ZERO), ct.load(w, (k, j), (K, N), padding_mode=ZERO), acc)
+        acc = ct.mma(
+            ct.load(a, (i, k), (M, K), padding_mode=ZERO), ct.load(w, (k, j), (K, N), padding_mode=ZERO), acc
+        )
     v = acc + ct.load(bias, (j,), (N,), padding_mode=ZERO).reshape((1, N)).astype(ct.float32)
     v = 0.5 * v * (1.0 + ct.tanh(0.7978845608028654 * (v + 0.044715 * v * v * v)))
     ct.store(c, (i, j), v.astype(c.dtype))
@@ -102,7 +114,9 @@ def batched(a, b, c, M: Const, N: Const, K: Const):
 @ct.kernel
 def batched_tile(a, b, c, B: Const, M: Const, N: Const, K: Const):
     """Several matrices in one rank-3 mma."""
-    acc = ct.mma(ct.load(a, (0, 0, 0), (B, M, K)), ct.load(b, (0, 0, 0), (B, K, N)), ct.zeros((B, M, N), ct.float32))
+    acc = ct.mma(
+        ct.load(a, (0, 0, 0), (B, M, K)), ct.load(b, (0, 0, 0), (B, K, N)), ct.zeros((B, M, N), ct.float32)
+    )
     ct.store(c, (0, 0, 0), acc)
 
 
@@ -112,7 +126,9 @@ def split_k(a, b, c, M: Const, N: Const, K: Const, S: Const):
     i, j, s = ct.bid(0), ct.bid(1), ct.bid(2)
     acc = ct.zeros((M, N), ct.float32)
     for k in range(s, ct.num_tiles(a, 1, (M, K)), S):
-        acc = ct.mma(ct.load(a, (i, k), (M, K), padding_mode=ZERO), ct.load(b, (k, j), (K, N), padding_mode=ZERO), acc)
+        acc = ct.mma(
+            ct.load(a, (i, k), (M, K), padding_mode=ZERO), ct.load(b, (k, j), (K, N), padding_mode=ZERO), acc
+        )
     rows = (i * M + ct.arange(M, dtype=ct.int32)).reshape((M, 1))
     cols = (j * N + ct.arange(N, dtype=ct.int32)).reshape((1, N))
     ct.atomic_add(c, (rows, cols), acc)
@@ -127,8 +143,11 @@ def persistent(a, b, c, M: Const, N: Const, K: Const):
         i, j = t // tn, t % tn
         acc = ct.zeros((M, N), ct.float32)
         for k in range(kt):
-            acc = ct.mma(ct.load(a, (i, k), (M, K), padding_mode=ZERO),
-                         ct.load(b, (k, j), (K, N), padding_mode=ZERO), acc)
+            acc = ct.mma(
+                ct.load(a, (i, k), (M, K), padding_mode=ZERO),
+                ct.load(b, (k, j), (K, N), padding_mode=ZERO),
+                acc,
+            )
         ct.store(c, (i, j), acc.astype(c.dtype))
 
 
@@ -143,7 +162,9 @@ def grouped_order(a, b, c, M: Const, N: Const, K: Const, G: Const):
     j = (t % (G * tn)) // height
     acc = ct.zeros((M, N), ct.float32)
     for k in range(ct.num_tiles(a, 1, (M, K))):
-        acc = ct.mma(ct.load(a, (i, k), (M, K), padding_mode=ZERO), ct.load(b, (k, j), (K, N), padding_mode=ZERO), acc)
+        acc = ct.mma(
+            ct.load(a, (i, k), (M, K), padding_mode=ZERO), ct.load(b, (k, j), (K, N), padding_mode=ZERO), acc
+        )
     ct.store(c, (i, j), acc.astype(c.dtype))
 
 
@@ -160,8 +181,11 @@ def grouped(a_list, b_list, c_list, M: Const, N: Const, K: Const):
             i, j = (t - last) // tn, (t - last) % tn
             acc = ct.zeros((M, N), ct.float32)
             for k in range(ct.num_tiles(a, 1, (M, K))):
-                acc = ct.mma(ct.load(a, (i, k), (M, K), padding_mode=ZERO),
-                             ct.load(b, (k, j), (K, N), padding_mode=ZERO), acc)
+                acc = ct.mma(
+                    ct.load(a, (i, k), (M, K), padding_mode=ZERO),
+                    ct.load(b, (k, j), (K, N), padding_mode=ZERO),
+                    acc,
+                )
             ct.store(c, (i, j), acc.astype(c.dtype))
         last = last + count
 
@@ -188,15 +212,22 @@ def matvec(a, x, y, M: Const, K: Const):
     i = ct.bid(0)
     acc = ct.zeros((M, K), ct.float32)
     for k in range(ct.num_tiles(a, 1, (M, K))):
-        acc += ct.load(a, (i, k), (M, K), padding_mode=ZERO) * ct.load(x, (k,), (K,), padding_mode=ZERO).reshape((1, K))
+        acc += ct.load(a, (i, k), (M, K), padding_mode=ZERO) * ct.load(
+            x, (k,), (K,), padding_mode=ZERO
+        ).reshape((1, K))
     ct.store(y, (i,), ct.sum(acc, 1))
 
 
 @ct.kernel
 def scaled_fp8(a, sa, b, sb, c, M: Const, N: Const, K: Const):
     """Block-scaled product of fp8 operands, one e8m0 scale per 32 of K."""
-    t = ct.mma_scaled(ct.load(a, (0, 0), (M, K)), ct.load(sa, (0, 0), (M, K // 32)),
-                      ct.load(b, (0, 0), (K, N)), ct.load(sb, (0, 0), (K // 32, N)), ct.zeros((M, N), ct.float32))
+    t = ct.mma_scaled(
+        ct.load(a, (0, 0), (M, K)),
+        ct.load(sa, (0, 0), (M, K // 32)),
+        ct.load(b, (0, 0), (K, N)),
+        ct.load(sb, (0, 0), (K // 32, N)),
+        ct.zeros((M, N), ct.float32),
+    )
     ct.store(c, (0, 0), t)
 
 

@@ -1,4 +1,6 @@
-"""Data movement inside tiles: transpose, permute, reshape, broadcast, cat, extract, insert, select, pack, bitcast."""
+"""Data movement inside tiles: transpose, permute, reshape, broadcast, cat, extract, insert, select, pack,
+bitcast.
+"""
 
 import cuda.tile as ct
 

@@ -1,4 +1,6 @@
-"""Views: padding modes, permuted and strided partitions, overlapping and gather/scatter views, slices, static shapes."""
+"""Views: padding modes, permuted and strided partitions, overlapping and gather/scatter views, slices,
+static shapes.
+"""
 
 import cuda.tile as ct
 

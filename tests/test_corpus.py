@@ -1,0 +1,153 @@
+"""Every corpus case by three witnesses: the reference interpreter, the emulated machine code, and NumPy.
+
+The quick tier runs all cases on the interpreter (seconds) and the slice `QUICK` on the emulator and
+through the compiler; the full tier runs everything for sm_80 and sm_90 and compiles everything for every
+target.
+"""
+
+from __future__ import annotations
+
+import zlib
+
+import pytest
+
+pytest.importorskip("numpy")
+pytest.importorskip("ml_dtypes")
+
+from tests.corpus.case import Case
+from tests.corpus.check import PASS, SKIP, compile_case, copy_of, judge, launch_case
+from tests.corpus.export import bytecode_path, fingerprint, read_manifest
+from tests.corpus.registry import CASES
+
+TARGETS = (
+    "sm_75",
+    "sm_80",
+    "sm_86",
+    "sm_87",
+    "sm_88",
+    "sm_89",
+    "sm_90",
+    "sm_100",
+    "sm_103",
+    "sm_107",
+    "sm_110",
+    "sm_120",
+    "sm_121",
+)
+LIMIT_S = 60.0
+
+# One or two cases of each family, the ones that reach furthest into the compiler.
+QUICK = (
+    "vadd_f32",
+    "vadd_bf16",
+    "vadd_f32_strided",
+    "axpy_f32",
+    "mixed_chain",
+    "sin_cos_f32",
+    "softmax_row_f32",
+    "softmax_online",
+    "layer_norm_f16",
+    "sum_axis0_f32",
+    "extrema_axis1_i32",
+    "cumsum_rows_f32",
+    "transpose_f16",
+    "permute_201",
+    "matmul_f16_ragged",
+    "matmul_f32_tiny",
+    "find_first",
+    "branch_tiles",
+    "cast_f32_bf16",
+    "divisions_i32",
+    "compare_f16",
+    "gather_rows",
+    "histogram",
+    "spin_lock",
+    "padding_modes_f16",
+    "cpp_layer_norm",
+    "cpp_early_exit_40",
+)
+
+
+def require(outcome: object) -> None:
+    """Fails with the whole story, skips with the reason."""
+    if outcome.word == SKIP:
+        pytest.skip(outcome.reason)
+    assert outcome.word == PASS, f"{outcome.word}: {outcome.reason}\n{outcome.detail}"
+
+
+def test_quick_slice_names_cases() -> None:
+    assert set(QUICK) <= set(CASES)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_kernel_that_stores_nothing_fails(name: str) -> None:
+    """No formula is satisfied by untouched memory, and every formula has the shape and type of its array."""
+    case = CASES[name]
+    values = case.make_values()
+    problem = judge(case, copy_of(values), values)
+    assert problem and "formula gives" not in problem
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_committed_bytecode_is_of_the_present_source(name: str) -> None:
+    case = CASES[name]
+    assert read_manifest().get(case.module) == fingerprint(case), "run: python -m tests.corpus.export"
+    assert bytecode_path(case).read_bytes()[:8] == b"\x7fTileIR\0"
+
+
+def test_committed_bytecode_names_no_machine() -> None:
+    for case in CASES.values():
+        data = bytecode_path(case).read_bytes()
+        for mark in (b"/root", b"/home", b"/tmp", b"site-packages"):
+            assert mark not in data, f"{case.module} contains {mark.decode()}"
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_reference(name: str) -> None:
+    require(launch_case(CASES[name], "reference", "sm_90", LIMIT_S))
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_emulator_quick(name: str) -> None:
+    require(launch_case(CASES[name], "emulator", gpu_of(CASES[name], ("sm_80", "sm_90")), LIMIT_S))
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_compile_quick(name: str) -> None:
+    require(compile_case(CASES[name], gpu_of(CASES[name], ("sm_75", "sm_89", "sm_100", "sm_120")), LIMIT_S))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("gpu_name", ("sm_80", "sm_90"))
+@pytest.mark.parametrize("name", CASES)
+def test_emulator(name: str, gpu_name: str) -> None:
+    require(launch_case(CASES[name], "emulator", gpu_name, LIMIT_S))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("gpu_name", TARGETS)
+@pytest.mark.parametrize("name", CASES)
+def test_compile(name: str, gpu_name: str) -> None:
+    require(compile_case(CASES[name], gpu_name, LIMIT_S))
+
+
+@pytest.mark.full
+def test_export_again_gives_the_same_bytes(tmp_path: object) -> None:
+    """The frontends here write what is committed: a new release shows up as a difference, by name."""
+    pytest.importorskip("cuda.tile")
+    from tests.corpus.export import export, find_nvcc
+
+    cases = [c for c in CASES.values() if c.frontend == "python" or find_nvcc()]
+    errors = export(cases, tmp_path)
+    assert not errors
+    differ = {
+        c.module
+        for c in cases
+        if (tmp_path / bytecode_path(c).name).read_bytes() != bytecode_path(c).read_bytes()
+    }
+    assert not differ
+
+
+def gpu_of(case: Case, names: tuple[str, ...]) -> str:
+    """One of `names`, chosen by the case's name: the quick tier sees every target, each run the same."""
+    return names[zlib.crc32(case.name.encode()) % len(names)]
