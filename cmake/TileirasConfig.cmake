@@ -4,8 +4,8 @@ Tileiras
 ``find_package(Tileiras [version] [CONFIG] [REQUIRED] [COMPONENTS compiler runtime shim])``
 
 Builds CUDA Tile IR kernels (``.tileir`` text, ``.tilebc`` bytecode, cuTile Python) inside a CMake project. No CUDA
-toolkit, no CUDA language and no GPU are needed: ``pip install tileiras[toolkit]`` brings everything. Point CMake at it
-with ``-DTileiras_DIR=$(python3 -m tileiras --cmake-dir)``; under scikit-build-core nothing is needed.
+toolkit, no CUDA language and no GPU are needed: ``pip install tileiras[toolkit]`` brings everything. CMake finds it in an
+active environment, under scikit-build-core, and elsewhere with ``-DTileiras_DIR=$(tileiras-config --cmake-dir)``.
 
 Components: ``compiler`` (some ptxas was found), ``runtime`` (always there), ``shim`` (some nvcc was found).
 
