@@ -150,7 +150,7 @@ def run(
         try:
             # Python ignores SIGPIPE and SIGXFSZ; a child that inherited that would misreport a full disk.
             pid = os.posix_spawn(
-                argv[0], argv, env, file_actions=actions, setpgroup=0, setsigdef=_reset_signals()
+                argv[0], list(argv), env, file_actions=actions, setpgroup=0, setsigdef=_reset_signals()
             )
         except OSError as error:
             return Finished(MISSING_TOOL, error=error.strerror or str(error))

@@ -77,9 +77,9 @@ def parse(flags: Sequence[Flag], words: Sequence[str]) -> Arguments:
             found.inputs += queue[at:]
             break
         name, equals, value = word.partition("=")
-        flag = by_name.get(name)
-        if flag is None:
+        if name not in by_name:
             raise UsageError(f"unknown option '{name}'{_suggestion(name, by_name)}")
+        flag = by_name[name]
         if flag.kind == SWITCH:
             if equals:
                 raise UsageError(f"option '{name}' takes no value")

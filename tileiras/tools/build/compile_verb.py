@@ -265,7 +265,7 @@ def _check_budgets(job: Job, result: Result) -> None:
         result.parts["table"] = json.dumps(table).encode()
     registers = _number(arguments.max_registers, "--max-registers")
     shared = parse_size(arguments.max_shared, "--max-shared")
-    complaints = []
+    complaints: list[str] = []
     for kernel in kernels:
         name = f"kernel '{kernel['name']}' ({table['arch']})"
         before = len(complaints)

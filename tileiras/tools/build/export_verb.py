@@ -5,9 +5,9 @@ cuda.tile.compilation.export_kernel.  The depfile names the file and every modul
 imported, so an edit of a helper rebuilds the kernel.  A JSON matrix exports one kernel for many signatures in
 one run.
 
-A signature is Python, evaluated with the names of cuda.tile.compilation, ``ct`` and the dtypes, or the short
-form ``a f32[2]`` per parameter: ``f32[2]`` an array of rank 2, ``f32[2]:16`` one whose address and strides
-are divisible by 16, ``i32`` a scalar, ``=128`` a constant.
+A signature is a comma list of short forms: ``f32[2]`` an array of rank 2, ``f32[2]:16`` one whose address and
+strides are divisible by 16, ``i32`` a scalar, ``=128`` a constant.  One that begins with a bracket is a
+Python list, evaluated with ``ct`` and the names of cuda.tile.compilation.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def _export(arguments: Arguments, source: str, requests: list[_Request]) -> tupl
     except ImportError as error:
         raise Failed(
             2,
-            f"cuda-tile is not importable in {sys.executable} ({error}); install it, or name another by --python",
+            f"cuda-tile is not importable in {sys.executable} ({error}); install it or use --python",
         ) from error
     read_input(source)
     sys.path[:0] = [*map(os.path.abspath, arguments.path), os.path.dirname(source)]
