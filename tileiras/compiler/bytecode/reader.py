@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.types import Type
     from tileiras.diag import Sink
 
+EXTRA_HINTS = "tileiras"  # architecture key under which the writer keeps other attributes
 MODULE_NAME = "kernels"  # the bytecode has no module name; this is what NVIDIA's readers use
 
 
@@ -187,7 +188,7 @@ class _Reader:
         module = Op(BY_NAME["module"], attrs=attrs, regions=[Region([block])])
         if GLOBAL in self.sections:
             self.read_globals(block)
-        self.read_functions(block)
+        self.read_functions(module, block)
         return module
 
     def read_constants(self) -> None:
@@ -232,17 +233,26 @@ class _Reader:
         except IndexError:
             raise Damage("failed to parse global section", end) from None
 
-    def read_functions(self, block: Block) -> None:
+    def read_functions(self, module: Op, block: Block) -> None:
         start, end = self.sections[FUNC]
         data = self.data[:end]
         try:
             count, pos = varint(data, start)
             for _ in range(count):
-                pos = self.read_function(data, pos, block)
+                pos = self.read_function(data, pos, module, block)
         except IndexError:
             raise Damage("failed to parse function section", end) from None
 
-    def read_function(self, data: bytes, pos: int, block: Block) -> int:
+    def extra_attrs(self, module: Op, attrs: dict[str, Any], extra: dict[str, Any]) -> None:
+        """Attributes that the format has no place for, as our writer keeps them: of the module and the entry."""
+        for name, value in extra.items():
+            where, _, plain = name.partition(".")
+            if where == "module":
+                module.attrs.setdefault(plain, value)
+            elif where == "entry":
+                attrs.setdefault(plain, value)
+
+    def read_function(self, data: bytes, pos: int, module: Op, block: Block) -> int:
         at = pos
         index, pos = varint(data, pos)
         name = self.string(index, at)
@@ -263,7 +273,12 @@ class _Reader:
             value, pos = self.attribute(data, pos, 0)
             if not isinstance(value, Hints):
                 raise Damage(f"hints of function '{name}' are not an optimization hints attribute", pos)
-            attrs["optimization_hints"] = dict(value)
+            hints = dict(value)
+            extra = hints.pop(EXTRA_HINTS, None)
+            if isinstance(extra, dict):
+                self.extra_attrs(module, attrs, extra)
+            if hints:
+                attrs["optimization_hints"] = hints
         length, pos = varint(data, pos)
         if pos + length > len(data):
             raise Damage(f"body of function '{name}' exceeds the section", pos)
@@ -614,8 +629,9 @@ class _Reader:
         if tag == D_CALL_SITE:
             callee = self.debug_part(fields[0], at, Loc)
             caller = self.debug_part(fields[1], at, Loc)
-            if callee is None or caller is None:
-                return callee or caller
+            callee = callee if callee is not None else UNKNOWN
+            if caller is None:
+                return callee
             callers = (*callee.callers, Loc(caller.file, caller.line, caller.col, scope=caller.scope), *caller.callers)
             if len(callers) > 4 * MAX_DEPTH:
                 raise Damage("call site chain is too long", at)

@@ -315,6 +315,8 @@ class Parser(Lexer):
         from . import floats
 
         pos = self.start
+        if self.kind == "word" and self.token in ("true", "false"):
+            return T.IntegerAttr(T.I1, 1 if self.step() == "true" else 0)
         negative = self.accept("-")
         if self.kind != "number":
             raise self.error(f"expected a number{self.found()}")
@@ -700,6 +702,8 @@ class Parser(Lexer):
                 op = self.loose(spec, dialect, names)
             except ParseError as second:
                 raise (second if second.pos > error.pos else error) from None
+            if names and len(op.results) != names:
+                raise error
         self.defaults.pop()
         return op
 

@@ -145,6 +145,7 @@ class Printer:
     def op(self, op: Op) -> None:
         """Prints one op on its own line or lines; the current line holds only the indentation."""
         spec, results = op.spec, op.results
+        loc = self.locs.use(op.loc) if self.locs is not None else ""
         if results:
             first = self.name(results[0])
             if len(results) > 1 and first.endswith("#0"):
@@ -163,8 +164,8 @@ class Printer:
                 self.default_op(op)
             else:
                 self.steps(op, dialect, steps)
-        if self.locs is not None:
-            self.put(f" loc({self.locs.use(op.loc)})")
+        if loc:
+            self.put(f" loc({loc})")
 
     def steps(self, op: Op, dialect: Dialect, steps: list[Any]) -> None:
         spec = op.spec
@@ -372,109 +373,101 @@ class _Scope:
 
 
 class DebugNames:
-    """Aliases of locations and debug records, defined after the module as NVIDIA's disassembler does."""
+    """Aliases of locations and debug records, defined after the ops as NVIDIA's disassembler does.
+
+    Every location and record has an alias. Definitions are sorted by nesting depth, then by name, then by the
+    order in which a walk meets them (a parent before its parts): MLIR's order.
+    """
 
     def __init__(self) -> None:
-        self.order: list[tuple[Any, ...]] = []
+        self.uses: list[Any] = []
         self.known: dict[Any, int] = {}
-
-    @staticmethod
-    def identity(loc: Loc) -> tuple[Any, ...]:
-        callers = tuple((c.file, c.line, c.col, c.scope) for c in loc.callers)
-        return (loc.file, loc.line, loc.col, loc.scope, callers)
 
     def use(self, loc: Loc) -> str:
         """A placeholder for the alias of a location; `finish` puts the name in."""
-        identity = self.identity(loc)
-        index = self.known.setdefault(identity, len(self.order))
-        if index == len(self.order):
-            self.order.append(identity)
+        node = self.node(loc.file, loc.line, loc.col, loc.scope, loc.callers)
+        index = self.known.setdefault(node, len(self.uses))
+        if index == len(self.uses):
+            self.uses.append(node)
         return f"\0{index}\0"
+
+    def node(self, file: str, line: int, col: int, scope: Any, callers: tuple[Loc, ...]) -> Any:
+        """A location as nested tuples: comparable, and the same for equal locations."""
+        own: Any = ("loc", file, line, col) if file else ("loc",)
+        if scope is not None:
+            own = ("di_loc", own, scope)
+        for i, caller in enumerate(callers):
+            rest = self.node(caller.file, caller.line, caller.col, caller.scope, callers[i + 1 :])
+            return ("callsite", own, rest)
+        return own
 
     def finish(self, text: str) -> str:
         """The text with names in place, and the definitions behind it."""
+        depths: dict[Any, int] = {}
+        for node in self.uses:
+            self.visit(node, depths)
+        stems = {node: node_stem(node) for node in depths}
         names: dict[Any, str] = {}
-        lines: list[str] = []
-        scopes: dict[Any, str] = {}
-        plain: list[Any] = []
         counts: dict[str, int] = {}
-
-        def fresh(stem: str) -> str:
+        ordered = sorted(depths, key=lambda node: (depths[node], stems[node]))
+        for node in ordered:
+            stem = stems[node]
             n = counts.get(stem, 0)
             counts[stem] = n + 1
-            return f"#{stem}{n or ''}"
+            names[node] = f"#{stem}{n or ''}"
+        for i, node in enumerate(self.uses):
+            text = text.replace(f"\0{i}\0", names[node])
+        return text + "".join(f"{names[node]} = {node_text(node, names)}\n" for node in ordered)
 
-        def position(file: str, line: int, col: int) -> str:
-            entry = ("loc", file, line, col)
-            if entry not in names:
-                names[entry] = "?"
-                plain.append(entry)
-            return f"\1{plain.index(entry)}\1"
+    def visit(self, node: Any, depths: dict[Any, int]) -> int:
+        if node in depths:
+            return depths[node]
+        depths[node] = 0
+        parts = node_parts(node)
+        depths[node] = 1 + max(self.visit(p, depths) for p in parts) if parts else 0
+        return depths[node]
 
-        def scope_name(scope: Any) -> str:
-            if scope in scopes:
-                return scopes[scope]
-            if isinstance(scope, D.DIFile):
-                body = f"di_file<{quote(scope.name)} in {quote(scope.directory)}>"
-                stem = "di_file"
-            elif isinstance(scope, D.DICompileUnit):
-                body = f"di_compile_unit<file = {scope_name(scope.file)}>"
-                stem = "di_compile_unit"
-            elif isinstance(scope, D.DILexicalBlock):
-                body = (
-                    f"di_lexical_block<scope = {scope_name(scope.scope)}, file = {scope_name(scope.file)}, "
-                    f"line = {scope.line}, column = {scope.column}>"
-                )
-                stem = "di_lexical_block"
-            else:
-                flags = f", flags = {scope.flags}" if scope.flags else ""
-                body = (
-                    f"di_subprogram<file = {scope_name(scope.file)}, line = {scope.line}, name = {quote(scope.name)}, "
-                    f"linkageName = {quote(scope.linkage_name)}, compileUnit = {scope_name(scope.compile_unit)}, "
-                    f"scopeLine = {scope.scope_line}{flags}>"
-                )
-                stem = "di_subprogram"
-            name = fresh(stem)
-            scopes[scope] = name
-            lines.append(f"{name} = #cuda_tile.{body}")
-            return name
 
-        described: list[str] = []
-        for file, line, col, scope, callers in self.order:
-            described.append(self.describe(file, line, col, scope, callers, position, scope_name))
-        # Plain positions come first, as definitions must precede what uses them.
-        index = 0
-        head: list[str] = []
-        position_names: list[str] = []
-        for _, file, line, col in plain:
-            name = f"#loc{index or ''}"
-            index += 1
-            position_names.append(name)
-            head.append(f'{name} = loc({quote(file)}:{line}:{col})' if file else f"{name} = loc(unknown)")
-        tail: list[str] = []
-        final: list[str] = []
-        for body in described:
-            for i, name in enumerate(position_names):
-                body = body.replace(f"\1{i}\1", name)
-            if body in position_names:
-                final.append(body)
-                continue
-            name = f"#loc{index or ''}"
-            index += 1
-            tail.append(f"{name} = {body}")
-            final.append(name)
-        for i, name in enumerate(final):
-            text = text.replace(f"\0{i}\0", name)
-        return text + "".join(line + "\n" for line in head + lines + tail)
+def node_stem(node: Any) -> str:
+    return "loc" if isinstance(node, tuple) else DEBUG_STEMS[type(node)]
 
-    def describe(self, file: str, line: int, col: int, scope: Any, callers: Any, position: Any, scope_name: Any) -> str:
-        where = position(file, line, col)
-        own = f"#cuda_tile.di_loc<{where} in {scope_name(scope)}>" if scope is not None else where
-        if not callers:
-            return own
-        first, *rest = callers
-        caller = self.describe(*first, tuple(rest), position, scope_name)
-        return f"loc(callsite({own} at {caller}))"
+
+def node_parts(node: Any) -> tuple[Any, ...]:
+    """What a location or record refers to, in printing order."""
+    if isinstance(node, tuple):
+        return node[1:] if node[0] != "loc" else ()
+    fields = [getattr(node, name) for name in ("scope", "file", "compile_unit") if hasattr(node, name)]
+    return tuple(f for f in fields if type(f) in DEBUG_STEMS)
+
+
+def node_text(node: Any, names: dict[Any, str]) -> str:
+    if isinstance(node, tuple):
+        if node[0] == "di_loc":
+            return f"#cuda_tile.di_loc<{names[node[1]]} in {names[node[2]]}>"
+        if node[0] == "callsite":
+            return f"loc(callsite({names[node[1]]} at {names[node[2]]}))"
+        return f"loc({quote(node[1])}:{node[2]}:{node[3]})" if len(node) > 1 else "loc(unknown)"
+    if isinstance(node, D.DIFile):
+        return f"#cuda_tile.di_file<{quote(node.name)} in {quote(node.directory)}>"
+    if isinstance(node, D.DICompileUnit):
+        return f"#cuda_tile.di_compile_unit<file = {names.get(node.file, '#none')}>"
+    if isinstance(node, D.DILexicalBlock):
+        scope, file = names.get(node.scope, "#none"), names.get(node.file, "#none")
+        return f"#cuda_tile.di_lexical_block<scope = {scope}, file = {file}, line = {node.line}, column = {node.column}>"
+    flags = f", flags = {node.flags}" if node.flags else ""
+    return (
+        f"#cuda_tile.di_subprogram<file = {names.get(node.file, '#none')}, line = {node.line}, "
+        f"name = {quote(node.name)}, linkageName = {quote(node.linkage_name)}, "
+        f"compileUnit = {names.get(node.compile_unit, '#none')}, scopeLine = {node.scope_line}{flags}>"
+    )
+
+
+DEBUG_STEMS = {
+    D.DIFile: "di_file",
+    D.DICompileUnit: "di_compile_unit",
+    D.DILexicalBlock: "di_lexical_block",
+    D.DISubprogram: "di_subprogram",
+}
 
 
 def print_op(op: Op, *, generic: bool = False, debug: bool = False) -> str:

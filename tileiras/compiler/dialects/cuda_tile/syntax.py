@@ -165,7 +165,8 @@ def parse_entry(p: Parser, state: State) -> None:
 
 def print_global(printer: Printer, op: Op) -> None:
     if op.attr("symbol_visibility") == "private":
-        printer.put(" private ")
+        printer.put(" private")
+    printer.put(" ")
     if op.attrs.get("constant"):
         printer.put(" constant")
     printer.put(f" {symbol(op.attrs['sym_name'])}")
