@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.core import Op
     from tileiras.diag import Sink
 
+STATIC_SHARED_BYTES = 48 * 1024  # what a block may have without opting in
 FAILED = Diag("DRV-0005", ERROR, "failed to compile Tile IR program", src="driver", word=0x103)
 
 
@@ -37,7 +38,7 @@ def compile_module(
     *,
     opt_level: int = 3,
     lineinfo: bool = False,
-    module_attrs: dict[str, Any] | None = None,
+    launch_abi: str = "tile",
     after: Callable[[str, Any], None] | None = None,
 ) -> Stages:
     """PTX for a verified cuda_tile module. `after(stage name, IR)` is called behind every stage."""
@@ -52,12 +53,15 @@ def compile_module(
 
     stages.tileaa = cuda_tile_to_tileaa.lower_module(module)
     done("tileaa", stages.tileaa)
-    stages.tileas = tileaa_to_tileas.lower_module(stages.tileaa, target, sink, module_attrs or {})
+    stages.tileas = tileaa_to_tileas.lower_module(stages.tileaa, target, sink, module.attrs)
     done("tileas", stages.tileas)
     stages.nvvm, ok = tileas_to_nvvm.lower_module(stages.tileas, target, sink, lineinfo)
     if not ok or sink.errors:
         sink.emit(FAILED)
         raise sink.fail(EXIT_COMPILE)
+    for fn in stages.nvvm.functions:
+        if launch_abi == "simt" and fn.shared_bytes > STATIC_SHARED_BYTES:
+            fn.dynamic_shared_bytes = fn.shared_bytes
     done("nvvm", stages.nvvm)
     stages.ptx = print_module(stages.nvvm)
     done("ptx", stages.ptx)

@@ -96,12 +96,13 @@ class Function:
 
     __slots__ = (
         "block", "cluster", "code", "counts", "directives", "dynamic_shared_bytes", "loc_files", "name",
-        "needs_vprintf", "params", "shared_bytes", "variables", "local_bytes", "needs_assertfail", "features",
+        "needs_vprintf", "param_types", "params", "shared_bytes", "variables", "local_bytes", "needs_assertfail", "features",
     )  # fmt: skip
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.params: list[tuple[str, int]] = []  # (PTX type, size in bytes), in order
+        self.param_types: list[str] = []  # Tile IR element types, in order
         self.block = (128, 1, 1)
         self.cluster = (1, 1, 1)
         self.directives: list[str] = []

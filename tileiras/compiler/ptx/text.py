@@ -49,6 +49,8 @@ def print_module(module: Module, language: bool = False) -> str:
             ".extern .func __assertfail (.param .b64 message, .param .b64 file, .param .b32 line, "
             ".param .b64 function, .param .b64 charsize);"
         )
+    if any(fn.dynamic_shared_bytes for fn in module.functions):
+        out.append(".extern .shared .align 128 .b8 smem_dynamic[];")
     for var in module.variables:
         out.append(_variable(var))
     for fn in module.functions:
@@ -88,13 +90,20 @@ def print_function(fn: Function) -> str:
     for cls, kind in (("p", "pred"), ("h", "b16"), ("r", "b32"), ("d", "b64")):
         if counts[cls]:
             out.append(f"\t.reg .{kind} %{cls}<{counts[cls] + 1}>;")
-    if fn.shared_bytes:
+    if fn.shared_bytes and not fn.dynamic_shared_bytes:
         out.append(f"\t.shared .align 128 .b8 smem[{fn.shared_bytes}];")
     if fn.local_bytes:
         out.append(f"\t.local .align 16 .b8 stack[{fn.local_bytes}];")
-    out += [_line(record) for record in fn.code]
+    if fn.dynamic_shared_bytes:  # the arena comes from the launch
+        out += [_line(record).replace(" smem;", " smem_dynamic;") if _names_arena(record) else _line(record) for record in fn.code]
+    else:
+        out += [_line(record) for record in fn.code]
     out.append("}\n")
     return "\n".join(out)
+
+
+def _names_arena(record: Any) -> bool:
+    return record.__class__ is tuple and record[0] == "mov.u32" and record[2][0].__class__ is Sym
 
 
 def _operand(x: Any) -> str:

@@ -145,6 +145,7 @@ def lower_function(op: Op, target: Any, sink: Any, globals_: dict[str, Any], lin
             return None
         ptx_type, size = _PARAM.get(str(type.elem), ("u64", 8) if elem_bytes(type.elem) == 8 else ("u8", 1))
         fn.params.append((ptx_type, size))
+        fn.param_types.append(str(type.elem))
         lowering.env[arg] = Tile(type.elem, (), type.layout, [_parameter(lowering, i, ptx_type, type.elem)])
     try:
         control.lower_block(lowering, block)

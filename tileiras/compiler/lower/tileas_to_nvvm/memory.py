@@ -104,7 +104,8 @@ def view_steps(type: Any) -> tuple[Sequence[int], Sequence[int]]:
     if isinstance(type, StridedView):
         return type.traversal, type.dim_map  # type: ignore[attr-defined]
     if isinstance(type, GatherScatterView):
-        return type.tile, tuple(range(len(type.tile)))  # type: ignore[attr-defined]
+        # dense indices of a gather are element offsets (seen in NVIDIA's code), so tiles start every element
+        return (1,) * len(type.tile), tuple(range(len(type.tile)))  # type: ignore[attr-defined]
     return type.tile, type.dim_map
 
 
@@ -178,6 +179,8 @@ def view_access(lowering: Lowering, op: Op, value_type: Any) -> Access:
             alignment = min(alignment, lowering.facts.stride_alignment(view_value, m, size))
         elif isinstance(type, StridedView):
             alignment = min(alignment, size * (steps[d] & -steps[d]))
+        elif sparse >= 0:
+            alignment = min(alignment, size * lowering.facts.divisor(indices[d]))
         if d == sparse:
             rows = _sparse_rows(lowering, indices[d], layout, spans[d], value_type)
             scale = b.mul(64, stride64, size)
@@ -200,6 +203,8 @@ def view_access(lowering: Lowering, op: Op, value_type: Any) -> Access:
                 group = min(run, lowering.facts.extent_divisor(view_value, m))
                 if isinstance(type, StridedView):
                     group = min(group, steps[d] & -steps[d])
+                elif sparse >= 0:
+                    group = min(group, lowering.facts.divisor(indices[d]))
                 coords = [coords[r - r % group] for r in range(len(coords))]
             masks.append(_limit_masks(lowering, extent, start, coords, shape[d]))
     count = layout.num_regs

@@ -45,10 +45,10 @@ def lower_reduce(lowering: Lowering, op: Op) -> None:
     ordered = not commutes(block)
 
     def combine(x: tuple[Any, ...], y: tuple[Any, ...]) -> tuple[Any, ...]:
-        """x is the accumulator (lower index), y the element."""
+        """x is the earlier value (block argument 2i), y the later one (2i + 1)."""
         args: list[Any] = []
-        for acc, element in zip(x, y):
-            args += [element, acc]
+        for earlier, later in zip(x, y):
+            args += [earlier, later]
         return tuple(inline_body(lowering, block, args))
 
     # registers

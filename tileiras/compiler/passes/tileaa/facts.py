@@ -124,6 +124,8 @@ class Facts:
                 alignment = min(alignment, self.stride_alignment(view, m, size))
         if isinstance(type, StridedView):
             alignment = min(alignment, size * low_bit(type.traversal[unit]))  # type: ignore[attr-defined]
+        if sparse >= 0:
+            alignment = min(alignment, size * self.divisor(op.group("index")[unit]))
         inbounds = op.attrs.get("inbounds")
         count = max(1, alignment // size)
         if not (inbounds and inbounds[unit]):

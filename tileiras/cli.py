@@ -1,0 +1,226 @@
+"""The command `tileiras`: flags -> Options -> driver -> exit code. Nothing is left behind by a failure.
+
+Old outputs are unlinked before the compile starts; new ones are written to temporary siblings and renamed
+when everything succeeded.
+"""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+VERSIONS = ("13.1", "13.2", "13.3", "13.4", "13.5")
+
+
+def main(argv: list[str]) -> int:
+    """The exit status, 0 to 5."""
+    if argv == ["--version"] or argv == ["-version"]:
+        from tileiras.version import __version__
+
+        print(f"tileiras: open CUDA Tile IR optimizing assembler\nrelease {__version__}, Tile IR bytecode {VERSIONS[0]} - {VERSIONS[-1]}")
+        return 0
+    try:
+        return run(argv)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        return 1
+
+
+def run(argv: list[str]) -> int:
+    given, files, problem = parse(argv)
+    if problem:
+        sys.stderr.write(f"tileiras: {problem}\n")
+        return 1
+    if given.get("help"):
+        print_help(sys.stdout)
+        return 0
+    if given.get("version"):
+        return main(["--version"])
+    if given.get("list_versions"):
+        print("\n".join(VERSIONS))
+        return 0
+    if not files:
+        sys.stderr.write("error: no input file provided\n\n")
+        print_help(sys.stderr)
+        return 1
+    if len(files) > 1:
+        sys.stderr.write("tileiras: Too many positional arguments specified!\nCan specify at most 1 positional arguments: See: tileiras --help\n")
+        return 1
+    return compile_file(files[0], given)
+
+
+def parse(argv: list[str]) -> tuple[dict[str, Any], list[str], str]:
+    """(values by field, input files, problem). One or two dashes, `--x=y` or `--x y`; -ON joined."""
+    from tileiras.options import BY_SPELLING
+
+    given: dict[str, Any] = {}
+    files: list[str] = []
+    i = 0
+    while i < len(argv):
+        word = argv[i]
+        i += 1
+        if word == "--":
+            files += argv[i:]
+            break
+        if not word.startswith("-") or word == "-":
+            files.append(word)
+            continue
+        body = word[2:] if word.startswith("--") else word[1:]
+        name, equals, value = body.partition("=")
+        row = BY_SPELLING.get(name)
+        if row is None and body[:1] in ("O", "o", "l") and not word.startswith("--") and len(body) > 1:
+            row, value, equals = BY_SPELLING[body[0]], body[1:], "="
+        if row is None or (len(name) == 1 and word.startswith("--")):
+            near = _nearest(name, BY_SPELLING)
+            hint = f"\ntileiras: Did you mean '{near}'?" if near else ""
+            return given, files, f"Unknown command line argument '{word}'.  Try: 'tileiras --help'{hint}"
+        spelling, kind, field, _ = row
+        if kind == "flag":
+            if equals and value.lower() not in ("true", "false", "1", "0", ""):
+                return given, files, f"for the --{spelling} option: '{value}' is invalid value for boolean argument! Try 0 or 1"
+            given[field] = not (equals and value.lower() in ("false", "0"))
+            continue
+        if not equals:
+            if spelling == "O":
+                return given, files, "for the -O option: requires a value!"
+            if i >= len(argv):
+                return given, files, f"for the {'-' if len(spelling) == 1 else '--'}{spelling} option: requires a value!"
+            value = argv[i]
+            i += 1
+        if kind == "list":
+            given.setdefault(field, []).extend(v for v in value.split(",") if v)
+        else:
+            given[field] = value
+    return given, files, ""
+
+
+def _nearest(name: str, known: Any) -> str:
+    """The closest flag by shared prefix and length, spelled with its dashes; empty when nothing is close."""
+    best, score = "", 1
+    for candidate in known:
+        common = 0
+        for a, b in zip(name, candidate):
+            if a != b:
+                break
+            common += 1
+        if common * 2 > max(len(name), len(candidate)) and common > score:
+            best, score = candidate, common
+    return ("-" if len(best) == 1 else "--") + best if best else ""
+
+
+def print_help(out: Any) -> None:
+    from tileiras.options import FLAGS
+
+    out.write("OVERVIEW: tileiras: open CUDA Tile IR optimizing assembler\n\nUSAGE: tileiras [options] <tile bytecode or text file>\n\nOPTIONS:\n")
+    for spelling, kind, _, text in FLAGS:
+        dashes = "-" if len(spelling) == 1 else "--"
+        head = f"{dashes}{spelling}" + ("" if kind == "flag" else "=<value>")
+        out.write(f"  {head:<32} - {text}\n")
+
+
+def _options(given: dict[str, Any]) -> tuple[Any, str]:
+    """(Options, problem with exit status 1)."""
+    from tileiras.options import EMITS, REMARK_CATEGORIES, REMARK_KINDS, Options
+
+    options = Options()
+    for field in ("gpu_name", "sanitize", "host_arch", "host_os", "launch_abi", "emit", "ptxas", "toolkit_root"):
+        if given.get(field) is not None:
+            setattr(options, field, given[field])
+    for field in ("lineinfo", "device_debug", "verify_each", "no_warnings", "warnings_as_errors"):
+        setattr(options, field, bool(given.get(field)))
+    options.ptxas_options = tuple(given.get("ptxas_options", ()))
+    level = given.get("opt_level", "3")
+    try:
+        options.opt_level = int(level)
+    except ValueError:
+        return options, f"for the --opt-level option: '{level}' value invalid for integer argument!"
+    if options.emit not in EMITS:
+        return options, f"for the --emit option: Cannot find option named '{options.emit}'!"
+    if given.get("preview"):
+        return options, f"preview feature '{given['preview']}' is not supported by this version of tileiras"
+    if given.get("library"):
+        return options, f"tile library '{given['library']}' cannot be linked by this version of tileiras"
+    for kind in ("", *REMARK_KINDS):
+        spelling = "remarks" + (f"-{kind}" if kind else "")
+        category = given.get("remarks" + (f"_{kind}" if kind else ""))
+        if category is None:
+            continue
+        if category not in REMARK_CATEGORIES:
+            return options, f"for the --{spelling} option: Cannot find option named '{category}'!"
+        for each in (kind,) if kind else REMARK_KINDS:
+            options.remarks[each] = category
+    if given.get("remark_format", "command-line") not in ("command-line", "yaml"):
+        return options, f"for the --remark-format option: Cannot find option named '{given['remark_format']}'!"
+    return options, ""
+
+
+def compile_file(path: str, given: dict[str, Any]) -> int:
+    """Compile one file and write its outputs."""
+    from tileiras import driver
+    from tileiras.diag import EXIT_CONFIGURATION, CompileError, Sink
+    from tileiras.outputs import Outputs, OutputError
+
+    options, problem = _options(given)
+    if problem:
+        sys.stderr.write(f"tileiras: {problem}\n")
+        return 1
+    sink = Sink()
+    sink.handlers.append(lambda emitted: _show(emitted, options))
+    output = given.get("output") or "elf.o"
+    outputs = Outputs(
+        [p for p in (output, given.get("ptx_output"), given.get("kernels_json"), given.get("depfile")) if p]
+    )
+    try:
+        data = driver.read_file(path, sink)
+        outputs.unlink_old(path)
+        program = driver.compile_source(data, options, sink, file=path)
+        if options.warnings_as_errors and any(d.severity == 2 for d in sink.emitted):
+            return 5
+        if options.emit == "cubin":
+            outputs.write(output, program.cubin)
+        elif options.emit == "ptx":
+            outputs.write(output, program.ptx.encode())
+        else:
+            from tileiras.compiler.source import to_bytecode
+
+            outputs.write(output, to_bytecode(program.module, None))
+        if given.get("ptx_output"):
+            outputs.write(given["ptx_output"], program.ptx.encode())
+        if given.get("kernels_json"):
+            import json
+
+            outputs.write(given["kernels_json"], (json.dumps(program.table(), indent=1) + "\n").encode())
+        if given.get("depfile"):
+            from tileiras.tools.build.depfile import write_depfile
+
+            text = write_depfile(given.get("depfile_target") or output, [path])
+            outputs.write(given["depfile"], text.encode())
+        outputs.commit()
+    except CompileError as error:
+        outputs.discard()
+        return error.exit_code
+    except OutputError as error:
+        outputs.discard()
+        sys.stderr.write(f"error: {error}\n")
+        return EXIT_CONFIGURATION
+    except BaseException:
+        outputs.discard()
+        raise
+    if given.get("time_passes"):
+        for name, seconds in program.times:
+            sys.stderr.write(f"{seconds * 1000:9.2f} ms  {name}\n")
+    return 0
+
+
+def _show(emitted: Any, options: Any) -> bool:
+    """Print a diagnostic; remarks only when asked for, warnings unless -w."""
+    if emitted.severity == 4 and not options.remarks:
+        return True
+    if emitted.severity == 2 and options.no_warnings:
+        return True
+    sys.stderr.write(emitted.render() + "\n")
+    return True

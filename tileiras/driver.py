@@ -1,0 +1,278 @@
+"""Runs the stages in order and keeps each artefact: source -> verified module -> PTX -> cubin.
+
+The command, `tileiras.compile` and the C API share this path. Checks come in the order of the real tool:
+magic and version (3), target (2), optimisation level and host (2), reading (3), verification and compilation (5).
+"""
+
+from __future__ import annotations
+
+from tileiras.diag import (
+    ERROR, EXIT_COMPILE, EXIT_CONFIGURATION, EXIT_USAGE, CompileError, Diag, Emitted, Sink,
+)  # fmt: skip
+from tileiras.options import HOST_ARCHES, HOST_OSES, LAUNCH_ABIS, Options
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+CONFIG_WORD = 0x503
+NO_TARGET = Diag(
+    "DRV-0201", ERROR,
+    "GPU architecture sm_0 is not supported by this version of tileiras. You may need a newer toolchain that "
+    "supports this architecture (bytecode in file is version {version}).", "spec-vs-real.md row 14", CONFIG_WORD,
+)  # fmt: skip
+UNSUPPORTED_TARGET = Diag("DRV-0202", ERROR, "unsupported GPU target '{name}'", "driver-unsupported-gpu", CONFIG_WORD)
+BAD_OPT_LEVEL = Diag("DRV-0203", ERROR, "invalid optimization level: {level}", "driver-invalid-opt-level", CONFIG_WORD)
+BAD_HOST_OS = Diag("DRV-0204", ERROR, "unsupported host operating system '{name}'", "driver-unsupported-host-os", CONFIG_WORD)
+BAD_HOST_ARCH = Diag("DRV-0205", ERROR, "unsupported host architecture '{name}'", "driver", CONFIG_WORD)
+DEBUG_NEEDS_O0 = Diag(
+    "DRV-0206", ERROR,
+    "optimized debugging is currently not supported, change the optimization level to 0 or disable full debug info",
+    "spec-vs-real.md section 6", CONFIG_WORD,
+)  # fmt: skip
+BAD_ABI = Diag("DRV-0207", ERROR, "unknown launch ABI '{name}', expected tile or simt", "driver", CONFIG_WORD)
+BAD_SANITIZER = Diag("DRV-0208", ERROR, "unsupported sanitizer '{name}', expected memcheck", "driver", CONFIG_WORD)
+NO_CAPABILITY = Diag("DRV-0501", ERROR, "Failed to get ComputeCapability", "pass-func-to-llvm-capability", 0x103)
+NO_CAPABILITY_O2 = Diag("DRV-0502", ERROR, "failed to get compute capability.", "pass-missing-capability-other-spelling", 0x103)
+NEEDS_SHARED = Diag(
+    "DRV-0503", ERROR,
+    "kernel '{kernel}' needs {need} bytes of shared memory, {target} has at most {have} bytes for one block", "driver",
+)  # fmt: skip
+FAILED = Diag("DRV-0005", ERROR, "failed to compile Tile IR program", "driver", 0x103)
+UNREADABLE = Diag("DRV-0101", ERROR, "unable to read input file '{name}': {why}", "spec-vs-real.md section 6", 0x103)
+STATIC_SHARED_BYTES = 48 * 1024  # above: extended static (tile) or dynamic (simt)
+
+
+class Kernel:
+    """One kernel of a program, as a launcher needs it."""
+
+    __slots__ = (
+        "block", "cluster", "dynamic_shared", "launch_abi", "name", "params", "registers", "spill_bytes",
+        "static_shared", "symbol",
+    )  # fmt: skip
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.symbol = name
+        self.params: list[dict[str, Any]] = []  # type (element type text), size, offset in bytes
+        self.block = (1, 1, 1)
+        self.cluster = (1, 1, 1)
+        self.static_shared = 0
+        self.dynamic_shared = 0
+        self.launch_abi = "tile"
+        self.registers: int | None = None
+        self.spill_bytes: int | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "symbol": self.symbol,
+            "params": self.params,
+            "block": list(self.block),
+            "cluster": list(self.cluster),
+            "static_shared": self.static_shared,
+            "dynamic_shared": self.dynamic_shared,
+            "registers": self.registers,
+            "spill_bytes": self.spill_bytes,
+        }
+
+
+class Program:
+    """The result of a compilation. `cubin` is empty when only PTX was asked for."""
+
+    __slots__ = ("cubin", "diagnostics", "kernels", "module", "options", "ptx", "target", "times")
+
+    def __init__(self, options: Options, target: Any, module: Any) -> None:
+        self.options = options
+        self.target = target
+        self.module = module
+        self.ptx = ""
+        self.cubin = b""
+        self.kernels: dict[str, Kernel] = {}
+        self.diagnostics: list[Emitted] = []
+        self.times: list[tuple[str, float]] = []
+
+    def table(self) -> dict[str, Any]:
+        """The kernel table that build rules read (kernels.json)."""
+        return {
+            "version": 1,
+            "arch": self.target.name,
+            "compiler": "builtin",
+            "launch_abi": self.options.launch_abi,
+            "host_arch": self.options.host_arch or host_arch(),
+            "kernels": [kernel.as_dict() for kernel in self.kernels.values()],
+        }
+
+
+def host_arch() -> str:
+    import os
+
+    machine = os.uname().machine if hasattr(os, "uname") else "x86_64"
+    return {"arm64": "aarch64", "AMD64": "x86_64"}.get(machine, machine)
+
+
+def read_file(path: str, sink: Sink) -> bytes:
+    """The bytes of an input file. Errors: exit code 1."""
+    try:
+        with open(path, "rb") as handle:
+            return handle.read()
+    except OSError as error:
+        sink.emit(UNREADABLE, name=str(path), why=error.strerror or str(error))
+        raise sink.fail(EXIT_USAGE) from None
+
+
+def check_configuration(options: Options, sink: Sink, version: str, module: Any = None) -> Any:
+    """The target row. Errors: exit code 2 (5 for text that names no capability anywhere)."""
+    from tileiras.compiler.target import sm
+
+    attrs = module.attrs if module is not None else {}
+    capability = attrs.get("nv_tileaa.compute_capability")
+    spec = attrs.get("nv_tileaa.target_spec")
+    name = options.gpu_name
+    if capability is not None:
+        name = f"sm_{getattr(capability, 'value', capability)}"
+    elif name is None and spec is not None:
+        name = str(spec)
+    if name is None:
+        if version:
+            sink.emit(NO_TARGET, version=version)
+            raise sink.fail(EXIT_CONFIGURATION)
+        sink.emit(NO_CAPABILITY if options.opt_level == 3 else NO_CAPABILITY_O2)
+        sink.emit(FAILED)
+        raise sink.fail(EXIT_COMPILE)
+    target = sm.find(name)
+    if target is None:
+        sink.emit(UNSUPPORTED_TARGET, name=name)
+    elif options.opt_level not in (0, 1, 2, 3):
+        sink.emit(BAD_OPT_LEVEL, level=options.opt_level)
+    elif options.host_os is not None and options.host_os not in HOST_OSES:
+        sink.emit(BAD_HOST_OS, name=options.host_os)
+    elif options.host_arch is not None and options.host_arch not in HOST_ARCHES:
+        sink.emit(BAD_HOST_ARCH, name=options.host_arch)
+    elif options.device_debug and options.opt_level != 0:
+        sink.emit(DEBUG_NEEDS_O0)
+    elif options.launch_abi not in LAUNCH_ABIS:
+        sink.emit(BAD_ABI, name=options.launch_abi)
+    elif options.sanitize not in (None, "memcheck"):
+        sink.emit(BAD_SANITIZER, name=options.sanitize)
+    else:
+        return target
+    raise sink.fail(EXIT_CONFIGURATION)
+
+
+def compile_source(data: bytes | str, options: Options, sink: Sink, *, file: str = "") -> Program:
+    """Compile bytecode or text. Errors: CompileError with the stage's exit code; the sink saw everything."""
+    from tileiras.compiler import source
+    from tileiras.compiler.bytecode.reader import NEWEST, is_bytecode
+
+    version = ""
+    if isinstance(data, bytes) and is_bytecode(data) and len(data) > 9:
+        version = f"{data[8]}.{data[9]}"
+        if data[8] == 13 and 1 <= data[9] <= NEWEST:  # else the reader says what is wrong with it
+            check_configuration(options, sink, version)
+    elif isinstance(data, str) and "\n" not in data and "{" not in data:
+        data = data.encode()  # text without a line break is content here, never a path
+    module = source.load(data, sink, file=file)
+    return compile_loaded(module, options, sink, version=version)
+
+
+def compile_loaded(module: Any, options: Options, sink: Sink, *, version: str = "") -> Program:
+    """Compile a cuda_tile module that was read or parsed."""
+    from time import perf_counter
+
+    target = check_configuration(options, sink, version, module)
+    program = Program(options, target, module)
+    clock = perf_counter()
+
+    def lap(name: str) -> None:
+        nonlocal clock
+        now = perf_counter()
+        program.times.append((name, now - clock))
+        clock = now
+
+    try:
+        from tileiras.compiler.ir.verify import verify
+    except ImportError:  # lands with the verifier
+        verify = lambda module, sink: True  # noqa: E731
+
+    if not verify(module, sink):
+        sink.emit(FAILED)
+        raise sink.fail(EXIT_COMPILE)
+    lap("verify")
+    if options.emit == "tilebc":
+        return program
+    from tileiras.compiler import pipeline
+
+    stages = pipeline.compile_module(
+        module,
+        target,
+        sink,
+        opt_level=options.opt_level,
+        lineinfo=options.lineinfo or options.device_debug,
+        launch_abi=options.launch_abi,
+        after=lambda name, ir: lap(name),
+    )
+    program.ptx = stages.ptx
+    _kernels(program, stages, sink)
+    if options.emit == "cubin":
+        _assemble(program, stages, sink)
+        lap("ptxas")
+    program.diagnostics = list(sink.emitted)
+    return program
+
+
+def _kernels(program: Program, stages: Any, sink: Sink) -> None:
+    for fn in stages.nvvm.functions:
+        kernel = Kernel(fn.name)
+        offset = 0
+        for (ptx_type, size), type in zip(fn.params, fn.param_types):
+            offset = (offset + size - 1) // size * size
+            kernel.params.append({"type": type, "size": size, "offset": offset})
+            offset += size
+        kernel.block = fn.block
+        kernel.cluster = fn.cluster
+        kernel.static_shared = 0 if fn.dynamic_shared_bytes else fn.shared_bytes
+        kernel.dynamic_shared = fn.dynamic_shared_bytes
+        kernel.launch_abi = program.options.launch_abi
+        program.kernels[fn.name] = kernel
+        if fn.shared_bytes > program.target.smem_bytes_max:
+            sink.emit(
+                NEEDS_SHARED, kernel=fn.name, need=fn.shared_bytes, target=program.target.name,
+                have=program.target.smem_bytes_max,
+            )  # fmt: skip
+    if sink.errors:
+        sink.emit(FAILED)
+        raise sink.fail(EXIT_COMPILE)
+
+
+def _assemble(program: Program, stages: Any, sink: Sink) -> None:
+    from tileiras.compiler.ptx.text import spell_target
+    from tileiras.toolchain import locate, ptxas
+
+    options = program.options
+    tool = options.ptxas or locate.find_ptxas(options.toolkit_root)
+    try:
+        result = ptxas.assemble(
+            program.ptx,
+            target=spell_target(stages.nvvm),
+            ptxas=tool,
+            options=options.ptxas_options,
+            lineinfo=options.lineinfo and not options.device_debug,
+            debug=options.device_debug,
+            opt_level=options.opt_level,
+            extended_smem=any(fn.shared_bytes > STATIC_SHARED_BYTES and not fn.dynamic_shared_bytes for fn in stages.nvvm.functions),
+            sanitize=options.sanitize,
+        )
+    except CompileError as error:
+        for emitted in error.diagnostics:
+            sink.deliver(emitted)
+        raise CompileError(error.exit_code, list(sink.emitted)) from None
+    program.cubin = result.cubin
+    for warning in result.warnings:
+        sink.deliver(warning)
+    for name, resources in result.kernels.items():
+        kernel = program.kernels.get(name)
+        if kernel is not None:
+            kernel.registers = resources.registers
+            kernel.spill_bytes = resources.spill_bytes
+

@@ -1,0 +1,91 @@
+"""Options of one compilation, and the command's flags: spelling, help and default in one place."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+OPT_LEVELS = (0, 1, 2, 3)
+LAUNCH_ABIS = ("tile", "simt")
+HOST_ARCHES = ("x86_64", "aarch64")
+HOST_OSES = ("linux", "windows")
+EMITS = ("cubin", "ptx", "tilebc")
+REMARK_CATEGORIES = ("none", "all", "memory", "tensorcore")
+REMARK_KINDS = ("passed", "missed", "failed", "analysis")
+
+
+class Options:
+    """What to compile for. Fields are the command's flags; None means not given."""
+
+    __slots__ = (
+        "device_debug", "emit", "gpu_name", "host_arch", "host_os", "kernels_json", "launch_abi", "lineinfo",
+        "opt_level", "ptxas", "ptxas_options", "remarks", "sanitize", "toolkit_root", "verify_each", "warnings_as_errors",
+        "no_warnings",
+    )  # fmt: skip
+
+    def __init__(self, **given: Any) -> None:
+        self.gpu_name: str | None = None
+        self.opt_level: int = 3
+        self.launch_abi = "tile"
+        self.lineinfo = False
+        self.device_debug = False
+        self.sanitize: str | None = None
+        self.host_arch: str | None = None
+        self.host_os: str | None = None
+        self.emit = "cubin"
+        self.ptxas: Any = None
+        self.ptxas_options: tuple[str, ...] = ()
+        self.toolkit_root: str | None = None
+        self.verify_each = False
+        self.remarks: dict[str, str] = {}  # kind -> category
+        self.kernels_json: str | None = None
+        self.warnings_as_errors = False
+        self.no_warnings = False
+        for name, value in given.items():
+            if name not in Options.__slots__:
+                raise TypeError(f"unknown option {name!r}")
+            setattr(self, name, value)
+
+
+# (spelling, kind, field, help): kind "value", "flag", or a tuple of the accepted values.
+FLAGS: tuple[tuple[str, Any, str, str], ...] = (
+    ("gpu-name", "value", "gpu_name", "Specify name of NVIDIA GPU to generate code for (sm_75 .. sm_121)."),
+    ("arch", "value", "gpu_name", "Alias for --gpu-name"),
+    ("opt-level", "value", "opt_level", "Specify optimization level, 0 to 3. Default Value: 3."),
+    ("O", "value", "opt_level", "Alias for --opt-level"),
+    ("output-file", "value", "output", "Specify name of output file. Default: elf.o."),
+    ("o", "value", "output", "Alias for --output-file"),
+    ("device-debug", "flag", "device_debug", "Generate debug information (needs -O0)"),
+    ("g", "flag", "device_debug", "Alias for --device-debug"),
+    ("lineinfo", "flag", "lineinfo", "Generate line-number information (if present in the input)"),
+    ("sanitize", "value", "sanitize", "Enable instrumentation for a sanitizer tool: memcheck"),
+    ("host-arch", "value", "host_arch", "Architecture of the host code: x86_64, aarch64"),
+    ("host-os", "value", "host_os", "Operating system of the host code: linux, windows"),
+    ("launch-abi", "value", "launch_abi", "How the kernel is launched: tile (block 1) or simt (explicit block). Default: tile"),
+    ("emit", "value", "emit", "What the output file receives: cubin, ptx or tilebc. Default: cubin"),
+    ("ptx-output", "value", "ptx_output", "Also write the PTX to this file"),
+    ("kernels-json", "value", "kernels_json", "Also write the kernel table to this file"),
+    ("depfile", "value", "depfile", "Write a Make dependency file"),
+    ("depfile-target", "value", "depfile_target", "Target named in the dependency file. Default: the output file"),
+    ("ptxas-options", "list", "ptxas_options", "Options handed to ptxas (comma list, repeatable)"),
+    ("ptxas", "value", "ptxas", "Path of the ptxas to use"),
+    ("toolkit-root", "value", "toolkit_root", "Root of the CUDA toolkit to use"),
+    ("remarks", "value", "remarks", "Enable all remarks of a category: none, all, memory, tensorcore"),
+    ("remarks-passed", "value", "remarks_passed", "Category for passed optimization remarks"),
+    ("remarks-missed", "value", "remarks_missed", "Category for missed optimization remarks"),
+    ("remarks-failed", "value", "remarks_failed", "Category for failed optimization remarks"),
+    ("remarks-analysis", "value", "remarks_analysis", "Category for analysis optimization remarks"),
+    ("remark-format", "value", "remark_format", "Format of remarks: command-line or yaml"),
+    ("remarks-output-file", "value", "remarks_output", "File for YAML remarks. Default: tileir_remarks.yaml"),
+    ("verify-each", "flag", "verify_each", "Verify the IR after every pass"),
+    ("time-passes", "flag", "time_passes", "Print where the time went"),
+    ("w", "flag", "no_warnings", "Print no warnings"),
+    ("Werror", "flag", "warnings_as_errors", "Warnings are errors"),
+    ("list-versions", "flag", "list_versions", "List all supported bytecode versions and exit"),
+    ("version", "flag", "version", "Display the version of this program"),
+    ("help", "flag", "help", "Display available options"),
+    ("preview", "value", "preview", "Preview features of newer frontends (refused by name)"),
+    ("l", "value", "library", "Tile libraries of newer frontends (refused by name)"),
+)
+BY_SPELLING = {row[0]: row for row in FLAGS}
