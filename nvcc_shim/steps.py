@@ -229,15 +229,6 @@ def remove(path: str) -> None:
         pass
 
 
-def _remove_directory(path: str) -> None:
-    for name in os.listdir(path):
-        remove(os.path.join(path, name))
-    try:
-        os.rmdir(path)
-    except OSError:
-        pass
-
-
 # --- depfiles
 
 
@@ -359,7 +350,9 @@ def execute(plan: Plan, nvcc: str | None, environ: Mapping[str, str], cwd: str, 
             if plan.directory and os.path.isdir(plan.directory) and not plan.dryrun:
                 if plan.verbose:
                     say("#$ rm -r " + quote(plan.directory))
-                _remove_directory(plan.directory)
+                import shutil
+
+                shutil.rmtree(plan.directory, ignore_errors=True)
     except Interrupted as error:
         signal.signal(error.number, signal.SIG_DFL)
         os.kill(os.getpid(), error.number)

@@ -217,11 +217,14 @@ class Unit:
         commands: list[Command] = []
         if self.is_python:
             words = [word for word in words if not word.startswith("--entry=")]
-            export = [*build, "export", self.source]
-            for entry in values.get("entries") or []:
-                export += ["--entry", entry]
-            if values.get("signature"):
-                export += ["--signature", values["signature"]]
+            # The user's cuda-tile is wherever this interpreter imports from, isolated builds included.
+            export = [*build, "export", self.source, f"--python={sys.executable}"]
+            if len(values.get("entries") or []) != 1:
+                raise CompileError(f"{self.source}: a cuTile Python source needs exactly one name in `entries`")
+            export += ["--entry", values["entries"][0]]
+            for keyword in ("signature", "matrix", "bytecode_version"):
+                if values.get(keyword):
+                    export.append(f"--{keyword.replace('_', '-')}={values[keyword]}")
             export += ["-o", self.bytecode, "--depfile", self.path(self.stem + ".export.d")]
             commands.append(Command([*export, "--depfile-target", self.bytecode], 0))
             source = self.bytecode

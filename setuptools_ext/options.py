@@ -41,6 +41,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("ptxas_options", WORDS, "--ptxas-option", "passed to ptxas as they are"),
     Option("entries", WORDS, "--entry", "kernels that must be there; the table lists only these"),
     Option("signature", TEXT, "", "cuTile Python sources: the signature to export"),
+    Option("matrix", TEXT, "", "cuTile Python sources: JSON file of the signatures to export"),
     Option("bytecode_version", TEXT, "--bytecode-version", "version of the bytecode handed on and written"),
     Option("max_registers", NUMBER, "--max-registers", "fail when a kernel uses more registers per thread"),
     Option("no_spills", FLAG, "--no-spills", "fail when a kernel spills registers to memory"),

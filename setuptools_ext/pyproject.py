@@ -41,7 +41,7 @@ EXTENSION_KEYS: dict[str, Any] = {
     "py-limited-api": {"type": "boolean"}, "optional": {"type": "boolean"},
 }  # fmt: skip
 TOP_KEYS: dict[str, Any] = {"jobs": {"type": "integer", "minimum": 1, "description": "compilations at once"}}
-NOT_COMMON = ("prefix", "header", "namespace", "entries", "signature", "formats")  # belong to a source, not a project
+NOT_COMMON = ("prefix", "header", "namespace", "entries", "signature", "matrix", "formats")  # belong to a source, not a project
 
 
 def schema() -> dict[str, Any]:
