@@ -45,29 +45,34 @@ tile_collect_aspect = aspect(
     doc = "Output group tile_images: every cubin, container and kernel table that a target is built from.",
 )
 
+TileCompdbInfo = provider(
+    doc = "Compile commands below a target.",
+    fields = {"files": "depset of File: one JSON file per Tile target"},
+)
+
 def _compdb_impl(target, ctx):
-    if TileInfo not in target:
-        return []
-    commands = target[TileInfo].transitive_commands.to_list()
-    if not commands:
-        return []
-    out = ctx.actions.declare_file(ctx.label.name + ".tile_compile_commands.json")
-    tool = tile_toolchain(ctx).compiler.executable.path
-    ctx.actions.write(out, json.encode_indent([
-        {
-            "arguments": [tool] + list(command.arguments),
-            # Editors read the entry from the workspace; bazel-<name> there leads to the execution root.
-            "directory": ".",
-            "file": command.file.path,
-            "output": command.output.path,
-        }
-        for command in commands
-    ]) + "\n")
-    return [OutputGroupInfo(tile_compdb = depset([out]))]
+    files = []
+    commands = target[TileInfo].commands.to_list() if TileInfo in target else []
+    if commands:
+        out = ctx.actions.declare_file(ctx.label.name + ".tile_compile_commands.json")
+        tool = tile_toolchain(ctx).compiler.executable.path
+        ctx.actions.write(out, json.encode_indent([
+            {
+                "arguments": [tool] + list(command.arguments),
+                # Editors read the entry from the workspace; bazel-<name> there leads to the execution root.
+                "directory": ".",
+                "file": command.file.path,
+                "output": command.output.path,
+            }
+            for command in commands
+        ]) + "\n")
+        files.append(out)
+    all_files = depset(files, transitive = [info.files for info in _below(ctx, TileCompdbInfo)])
+    return [TileCompdbInfo(files = all_files), OutputGroupInfo(tile_compdb = all_files)]
 
 tile_compdb_aspect = aspect(
     implementation = _compdb_impl,
-    attr_aspects = ["deps"],
+    attr_aspects = ["*"],
     toolchains = [TOOLCHAIN_TYPE],
     doc = "Output group tile_compdb: <name>.tile_compile_commands.json with one entry per source and architecture.",
 )

@@ -100,6 +100,15 @@ _PY_LOADS = {
     "rules": "load(\"@rules_python//python:py_info.bzl\", _PyInfo = \"PyInfo\")",
 }
 
+_RUNFILES = """{loads}
+py_library(
+    name = "runfiles",
+    srcs = ["tileiras_bazel.py"],
+    imports = ["."],
+    visibility = ["//visibility:public"],
+)
+"""
+
 _RULE_LOADS = """load("@rules_cc//cc:defs.bzl", _cc_binary = "cc_binary", _cc_library = "cc_library", _cc_test = "cc_test")
 load("@rules_python//python:defs.bzl", _py_binary = "py_binary", _py_library = "py_library", _py_test = "py_test")
 load("@rules_shell//shell:sh_binary.bzl", _sh_binary = "sh_binary")
@@ -124,6 +133,10 @@ def _compat_impl(repository_ctx):
     }
     if kind == "native":
         files["native.bzl"] = _NATIVE
+    files["runfiles/BUILD.bazel"] = _RUNFILES.format(
+        loads = "load(\"@rules_python//python:defs.bzl\", \"py_library\")\n" if kind == "rules" else "",
+    )
+    repository_ctx.symlink(repository_ctx.attr._locator, "runfiles/tileiras_bazel.py")
     for path, text in files.items():
         repository_ctx.file(path, text, executable = False)
 
@@ -131,6 +144,7 @@ tile_compat = repository_rule(
     implementation = _compat_impl,
     attrs = {
         "bazel_version": attr.string(doc = "native.bazel_version of the caller; empty in Debian's builds."),
+        "_locator": attr.label(default = "//:__init__.py"),
         "cuda_archs_flag": attr.string(doc = "Label of @rules_cuda//cuda:archs, mirrored when //tile:archs is empty."),
     },
     doc = "What the core files load: providers and rules under the names of this Bazel release.",

@@ -1,0 +1,261 @@
+"""Small Bazel workspaces for the tests, and the Bazel that builds them.
+
+`bazel` on PATH is Debian's 4.2.3 (package bazel-bootstrap). TILEIRAS_BAZEL7 names a newer one: a program, or a root
+folder made by debootstrap that holds one (with /proc mounted), which is then run by chroot. Nothing here needs a network:
+the repositories that Bazel's own tools load are stand-ins, as the documentation of the rules describes for users.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import peers
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+RULES = REPOSITORY / "bazel"
+BYTECODE = REPOSITORY / "tests" / "data" / "bytecode"
+
+# Modules that Bazel 7's own tools name and that Debian does not ship; none of them is loaded.
+STUB_MODULES = ("apple_support", "buildozer", "protobuf", "rules_shell", "zlib")
+_BUILDOZER = """def _empty(ctx):
+    ctx.file("BUILD.bazel", "")
+
+_repo = repository_rule(implementation = _empty)
+
+def _impl(_ctx):
+    _repo(name = "buildozer_binary")
+
+buildozer_binary = module_extension(implementation = _impl)
+"""
+
+
+class Result:
+    """What a Bazel command left: exit code, and its streams as one text without the sandbox's debug lines."""
+
+    def __init__(self, command: list[str], done: subprocess.CompletedProcess[str]) -> None:
+        self.command = command
+        self.code = done.returncode
+        self.out = done.stdout
+        lines = [line for line in done.stderr.splitlines() if "src/main/tools/linux-sandbox" not in line]
+        self.err = "\n".join(lines)
+
+    @property
+    def text(self) -> str:
+        return self.out + self.err
+
+    def processes(self) -> dict[str, int]:
+        """Returns how many actions ran, by kind: {"internal": 1, "worker": 2, "remote cache hit": 3}."""
+        found = re.findall(r"INFO: \d+ process(?:es)?: (.*?)\.$", self.err, re.M)
+        if not found:
+            return {}
+        words = [item.strip().split(" ", 1) for item in found[-1].split(",")]
+        return {kind: int(count) for count, kind in words}
+
+    def ran(self) -> int:
+        """Returns how many actions did work (not Bazel's own bookkeeping, not a cache)."""
+        skipped = ("internal", "remote cache hit", "disk cache hit", "action cache hit")
+        return sum(count for kind, count in self.processes().items() if kind not in skipped)
+
+
+def bazel4() -> str:
+    """Returns the path of Debian's Bazel; the calling test is skipped, by the package's name, without it."""
+    found = shutil.which("bazel")
+    if found is None:
+        peers.missing("bazel 4.2.3 (Debian package bazel-bootstrap)")
+    assert found is not None
+    return found
+
+
+def bazel7() -> Path:
+    """Returns what TILEIRAS_BAZEL7 names; the calling test is skipped, by that name, without it."""
+    named = os.environ.get("TILEIRAS_BAZEL7")
+    if not named or not Path(named).exists():
+        pytest.skip("needs Bazel 7: TILEIRAS_BAZEL7 names no program and no debootstrap folder")
+    return Path(named)
+
+
+def bytecode(name: str) -> Path:
+    """Returns a bytecode file of the corpus."""
+    return BYTECODE / f"{name}.tilebc"
+
+
+class Workspace:
+    """A workspace with its own Bazel server; `shutdown` ends the server and removes its outputs."""
+
+    def __init__(self, root: Path, user_root: Path, startup: list[str] | None = None) -> None:
+        self.root = root
+        self.user_root = user_root
+        self.program = [bazel4()]
+        self.startup = startup or []
+        self.python = str(peers.require_python())
+        self.toolkit = str(peers.require_toolkit())
+        self.rules = str(RULES)
+        # Nothing of the developer's shell may decide a test; PATH is for Bazel's own scripts and gcc.
+        self.env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(user_root / "home"), "LC_ALL": "C.UTF-8"}
+        (user_root / "home").mkdir(parents=True, exist_ok=True)
+        root.mkdir(parents=True, exist_ok=True)
+
+    def write(self, path: str, text: str | bytes) -> Path:
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(text.encode() if isinstance(text, str) else text)
+        return file
+
+    def register(self, extra: str = "", before: str = "", **arguments: str) -> None:
+        """Writes WORKSPACE and .bazelrc for a local toolchain."""
+        values = {"path": self.toolkit, "python": self.python, **arguments}
+        words = ", ".join(f"{name} = {value!r}".replace("'", '"') for name, value in values.items())
+        self.write(
+            "WORKSPACE",
+            'workspace(name = "ws")\n\n'
+            f'local_repository(name = "tileiras", path = "{self.rules}")\n\n{before}'
+            'load("@tileiras//:repositories.bzl", "tile_dependencies", "tile_register_toolchains")\n\n'
+            f"tile_dependencies()\n\ntile_register_toolchains({words})\n{extra}",
+        )
+        self.write_rc()
+
+    def write_rc(self, extra: str = "") -> None:
+        rc = "build --jobs=2 --nosandbox_debug\n"
+        for name in ("remote_coverage_tools", "rules_cc", "rules_java"):
+            rc += f"build --override_repository={name}={self.rules}/stubs/{name}\n"
+        self.write(".bazelrc", rc + extra)
+
+    def run(self, *words: str, check: bool | None = True, env: dict[str, str] | None = None) -> Result:
+        """Runs a Bazel command; `check` False expects failure, None accepts both."""
+        command = [
+            *self.program,
+            "--nohome_rc",
+            "--host_jvm_args=-Xmx1g",
+            "--max_idle_secs=60",
+            f"--output_user_root={self.user_root}",
+            *self.startup,
+            *words,
+        ]
+        done = subprocess.run(
+            command, cwd=self.root, env={**self.env, **(env or {})}, capture_output=True, text=True, timeout=500
+        )
+        result = Result(command, done)
+        if check is not None:
+            assert (result.code == 0) == check, f"{' '.join(words)}: exit code {result.code}\n{result.text}"
+        return result
+
+    def build(self, *words: str, check: bool | None = True, env: dict[str, str] | None = None) -> Result:
+        return self.run("build", "--color=no", "--curses=no", "--show_progress_rate_limit=60", *words, check=check, env=env)
+
+    def outputs(self, target: str, *flags: str) -> list[Path]:
+        """Returns the files of a target, as `bazel cquery` names them in Starlark."""
+        expression = "'\\n'.join([f.path for f in target.files.to_list()])"
+        # Without config() cquery lists the target in every configuration that something of the build gives it.
+        query = f"config({target}, target)"
+        done = self.run("cquery", *flags, "--output=starlark", f"--starlark:expr={expression}", query)
+        return [self.execroot / line for line in done.out.splitlines() if line]
+
+    @property
+    def execroot(self) -> Path:
+        return (self.root / "bazel-out").resolve().parent
+
+    @property
+    def bin(self) -> Path:
+        return self.root / "bazel-bin"
+
+    def digests(self, folder: str = "") -> dict[str, str]:
+        """Returns a digest for each artefact of ours below bazel-bin."""
+        base = self.bin / folder
+        suffixes = (".cubin", ".fatbin", ".json", ".tilebc", ".ptx", ".h", ".c", ".cc", ".a", ".o")
+        files = [p for p in sorted(base.resolve().rglob("*")) if p.is_file() and p.name.endswith(suffixes)]
+        return {
+            str(p.relative_to(base.resolve())): hashlib.sha256(p.read_bytes()).hexdigest()
+            for p in files
+            if "runfiles" not in str(p)
+        }
+
+    def shutdown(self) -> None:
+        self.run("shutdown", check=None)
+        # Bazel makes its folders read-only.
+        subprocess.run(["chmod", "-R", "u+w", str(self.user_root)], check=False, capture_output=True)
+        shutil.rmtree(self.user_root, ignore_errors=True)
+
+
+class Bazel7Workspace(Workspace):
+    """A workspace with MODULE.bazel under a newer Bazel, inside a debootstrap folder where TILEIRAS_BAZEL7 is one."""
+
+    def __init__(self, name: str) -> None:
+        place = bazel7()
+        self.chroot = place if place.is_dir() else None
+        base = (self.chroot / "var" / "tmp" if self.chroot else Path("/var/tmp")) / f"tileiras-test-{os.getpid()}-{name}"
+        shutil.rmtree(base, ignore_errors=True)
+        base.mkdir(parents=True)
+        self.base = base
+        super().__init__(base / "ws", base / "out")
+        self.program = [str(place)]
+        if self.chroot is None:
+            return
+        # The folder sees nothing outside: bring the rules, the package and the tools along.
+        for name_, source in (("bazel", RULES), ("tileiras", REPOSITORY / "tileiras")):
+            shutil.copytree(source, base / name_, ignore=shutil.ignore_patterns("__pycache__"))
+        real = Path(self.toolkit)
+        for path in ("bin/ptxas", "bin/fatbinary", "bin/tileiras", "bin/nvdisasm", "lib/libnvvm.so.4"):
+            if (real / path).exists():
+                (base / "cuda" / path).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(real / path, base / "cuda" / path)
+        self.rules = self.inside(base / "bazel")
+        self.toolkit = self.inside(base / "cuda")
+        self.python = "/usr/bin/python3"
+
+    def inside(self, path: Path) -> str:
+        return "/" + str(path.relative_to(self.chroot)) if self.chroot else str(path)
+
+    @property
+    def execroot(self) -> Path:
+        link = os.readlink(self.root / "bazel-out")
+        return Path(str(self.chroot or "") + link).parent
+
+    @property
+    def bin(self) -> Path:
+        link = os.readlink(self.root / "bazel-bin")
+        return Path(str(self.chroot or "") + link)
+
+    def register(self, extra: str = "", before: str = "", **arguments: str) -> None:
+        values = {"path": self.toolkit, "python": self.python, **arguments}
+        words = ", ".join(f'{name} = "{value}"' for name, value in values.items())
+        self.write(
+            "MODULE.bazel",
+            'module(name = "ws")\n\nbazel_dep(name = "tileiras", version = "0.1.0")\n'
+            f'local_path_override(module_name = "tileiras", path = "{self.rules}")\n\n{before}'
+            f'tile = use_extension("@tileiras//:extensions.bzl", "tile")\ntile.toolkit({words})\n{extra}',
+        )
+        rc = "common --noenable_workspace\nbuild --jobs=2 --nosandbox_debug\n"
+        for name in STUB_MODULES:
+            stub = self.base / "modules" / name
+            stub.mkdir(parents=True, exist_ok=True)
+            (stub / "MODULE.bazel").write_text(f'module(name = "{name}")\n')
+            (stub / "BUILD.bazel").touch()
+            rc += f"common --override_module={name}={self.inside(stub)}\n"
+        (self.base / "modules" / "buildozer" / "buildozer_binary.bzl").write_text(_BUILDOZER)
+        self.write(".bazelrc", rc)
+
+    def run(self, *words: str, check: bool | None = True, env: dict[str, str] | None = None) -> Result:
+        options = ["--nohome_rc", "--host_jvm_args=-Xmx1g", "--max_idle_secs=60"]
+        options.append(f"--output_user_root={self.inside(self.user_root)}")
+        full = {**self.env, "HOME": "/tmp", **(env or {})}
+        if self.chroot is None:
+            command = [*self.program, *options, *words]
+        else:
+            script = 'cd "$1" && shift && exec bazel "$@"'
+            command = ["chroot", str(self.chroot), "sh", "-c", script, "sh", self.inside(self.root), *options, *words]
+        done = subprocess.run(command, cwd=self.root, env=full, capture_output=True, text=True, timeout=500)
+        result = Result(command, done)
+        if check is not None:
+            assert (result.code == 0) == check, f"{' '.join(words)}: exit code {result.code}\n{result.text}"
+        return result
+
+    def shutdown(self) -> None:
+        super().shutdown()
+        subprocess.run(["chmod", "-R", "u+w", str(self.base)], check=False, capture_output=True)
+        shutil.rmtree(self.base, ignore_errors=True)
