@@ -482,7 +482,9 @@ def run(options: argparse.Namespace) -> int:
     say = (lambda text: None) if options.quiet else print
     say(f"{entry}: grid {'x'.join(map(str, plan.grid))} on {options.target} in {seconds:.3f} s")
     for name in options.show:
-        print(f"{name} = {plan.find(name)}")
+        import numpy
+
+        print(f"{name} = {numpy.array2string(plan.find(name), threshold=64)}")
     for name, path in plan.save:
         save_array(path, plan.find(name))
     wrong = 0
