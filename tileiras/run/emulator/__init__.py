@@ -108,7 +108,7 @@ class Launch:
                 progressed = False
                 if starts and len(resident) < room:
                     at = starts.pop(0)
-                    resident.append(Batch(self, ctas[at:at + per]))
+                    resident.append(Batch(self, ctas[at:at + per], at))
                 for batch in list(resident):
                     alone = not starts and len(resident) == 1
                     outcome = self.turn(batch, alone)
@@ -129,7 +129,8 @@ class Launch:
         try:
             return batch.run(alone)
         except Stuck:
-            self.fatal("deadlock", f"deadlock: {batch.stuck_report()}", None)
+            kind = "barrier divergence" if (batch.bar_at >= 0).any() else "deadlock"
+            self.fatal(kind, f"{kind}: no thread can go on: {batch.stuck_report()}", None)
             return "done"
 
     def collect(self, batch: Batch) -> None:

@@ -144,6 +144,8 @@ class AccessOps:
         at = self.host(where, space, width * count, idx, n, sel, False)
         if self.checker is not None:
             self.checker.access(self, "r", space, where, at, width * count, idx, n, sel, strong)
+        if strong:
+            self.spins += 1
         out = [gather(at if i == 0 else at + i * width, width) for i in range(count)]
         if sel is not None and at.size > 1 or sel is not None and n > 1:
             full = []
@@ -234,6 +236,8 @@ class AccessOps:
         if extra is not None:
             extra = np.broadcast_to(extra, (count,))
         old = _atomic(at, width, op, type_, value, extra, want, flush)
+        if op == "cas" and not (old == value).any() or op == "exch" and want and (old == value).all():
+            self.spins += 1
         if not want:
             return None
         if sel is None:

@@ -160,6 +160,8 @@ class AsyncOps:
             raise Fault("mbarrier", f"more arrivals than expected at mbarrier {address:#x}", None)
         if pending == 0 and count == 0:
             phase, pending = phase ^ 1, expected
+            if self.checker is not None:
+                self.checker.phase_flip(address)
         scatter(np.array([address]), 8,
                 np.array([phase | pending << 1 | expected << 21 | (count & (1 << 23) - 1) << 41], np.uint64))
         return state
@@ -202,6 +204,8 @@ class AsyncOps:
         now = gather(at, 8) & np.uint64(1)
         want = what if sel is None or what.size == 1 else what[sel]
         done = now != (want & want.dtype.type(1)).astype(np.uint64)
+        if not done.all():
+            self.spins += 1
         if self.checker is not None and done.any():
             self.checker.acquire(self, at[done], self.lanes(idx, n, sel)[done])
         if sel is None:

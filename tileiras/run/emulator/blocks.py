@@ -51,12 +51,12 @@ def barrier_count(inst: Inst):
 class Piece:
     """pc is the global number. next: the piece that follows in the same basic block or by falling through."""
 
-    __slots__ = ("pc", "func", "insts", "wait", "block", "index", "next", "live_in", "live_out", "spins", "targets",
+    __slots__ = ("pc", "func", "insts", "wait", "block", "index", "next", "live_in", "live_out", "targets",
                  "code", "runs", "masked")
 
     def __init__(self, func: Func, insts: list[Inst], block: int, index: int) -> None:
         self.func, self.insts, self.block, self.index = func, insts, block, index
-        self.pc, self.wait, self.next, self.spins, self.masked = -1, 0, None, False, False
+        self.pc, self.wait, self.next, self.masked = -1, 0, None, False
         self.live_in = self.live_out = 0
         self.targets: list[Piece] = []
         self.code: dict = {}                                   # (variant, level) -> compiled function
@@ -112,14 +112,6 @@ def defs_uses(inst: Inst, cc: Reg) -> tuple[list[Reg], list[Reg]]:
     return defs, uses
 
 
-def _spins(inst: Inst) -> bool:
-    if inst.op in ("atom", "nanosleep", "red"):
-        return True
-    if inst.op == "ld":
-        return any(m in inst.mods for m in ("volatile", "acquire", "relaxed"))
-    return inst.op == "mbarrier" and ("try_wait" in inst.mods or "test_wait" in inst.mods)
-
-
 def build(func: Func, cta_threads: int, cc: Reg) -> list[Piece]:
     """The pieces of a function in priority order; `pc` is left to the caller."""
     labels: dict[str, list[tuple[tuple[int, ...], int]]] = {}
@@ -163,7 +155,6 @@ def build(func: Func, cta_threads: int, cc: Reg) -> list[Piece]:
         for k in range(len(cuts) - 1):
             piece = Piece(func, insts[cuts[k]:cuts[k + 1]], b, k)
             piece.wait = wait_level(piece.insts[0], cta_threads)
-            piece.spins = any(_spins(i) for i in piece.insts)
             pieces.append(piece)
         for left, right in zip(pieces, pieces[1:]):
             left.next = right

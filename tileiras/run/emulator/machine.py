@@ -21,9 +21,9 @@ from .printf import PrintOps
 from .syntax import EmulatorError
 from .warp import WarpOps
 
-SPIN_PATIENCE = 24                   # spinning steps before a waiting group is preferred
+SPIN_PATIENCE = 2                    # fruitless spins (failed swaps, polled flags, sleeps) before a waiting group is preferred
 STEP_PATIENCE = 4000                 # any steps before that
-YIELD_SPINS = 400                    # spinning steps before another batch gets a turn
+YIELD_SPINS = 60                     # spinning steps before another batch gets a turn
 
 
 class Stuck(Exception):
@@ -31,11 +31,11 @@ class Stuck(Exception):
 
 
 class Batch(AccessOps, WarpOps, MmaOps, AsyncOps, PrintOps):
-    def __init__(self, launch, ctas: np.ndarray) -> None:
-        """ctas: [n, 3] CTA coordinates, those of a cluster adjacent and in rank order."""
+    def __init__(self, launch, ctas: np.ndarray, first_cta: int) -> None:
+        """ctas: [n, 3] CTA coordinates, those of a cluster adjacent and in rank order; first_cta numbers them."""
         unit = launch.unit
         self.launch, self.unit, self.memory, self.checker = launch, unit, launch.memory, launch.checker
-        self.ctas = ctas
+        self.ctas, self.first_cta = ctas, first_cta
         self.cta_count = len(ctas)
         bx, by, bz = unit.block
         self.threads = bx * by * bz
@@ -90,6 +90,10 @@ class Batch(AccessOps, WarpOps, MmaOps, AsyncOps, PrintOps):
             start = -(-self._local_memory.ctypes.data // 256) * 256
             self._local = start + np.arange(self.L) * self.local_bytes
         return self._local
+
+    def _local_range(self) -> tuple[int, int]:
+        start = int(self._local[0])
+        return start, start + self.L * self.local_bytes
 
     # registers
     def put(self, k: int, value: np.ndarray, idx: np.ndarray) -> None:
@@ -373,11 +377,9 @@ class Batch(AccessOps, WarpOps, MmaOps, AsyncOps, PrintOps):
                     return
                 level = 0
         n = self.L if idx is None else idx.size
-        fn, insts, spins = unit.function(pc, level, idx is not None)
+        fn = unit.function(pc, level, idx is not None)
         key = (pc, level)
         self.counts[key] = self.counts.get(key, 0) + n
-        if spins:
-            self.spins += 1
         if idx is None:
             self.owned.clear()
         try:

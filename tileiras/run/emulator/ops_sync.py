@@ -108,7 +108,9 @@ def trap(g: BlockGen, inst: Inst) -> None:
 
 @handles("nanosleep", "griddepcontrol", "setmaxnreg")
 def nothing(g: BlockGen, inst: Inst) -> None:
-    """No effect on values: the scheduler is fair to lanes that sleep."""
+    """No effect on values; a lane that sleeps lets others go first."""
+    if inst.op == "nanosleep":
+        g.emit("B.spins += 1")
 
 
 # barriers

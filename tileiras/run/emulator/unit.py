@@ -13,6 +13,7 @@ from .syntax import EmulatorError, Func, Inst, Reg, Var
 
 _HANDLER_MODULES = (ops_int, ops_float, ops_cvt, ops_memory, ops_sync)
 _FUNC_TAG = 1 << 62
+_NO_FUNC = 1 << 40
 
 
 class Unit:
@@ -141,7 +142,7 @@ class Unit:
         return False
 
     def function_address(self, name: str) -> int:
-        return _FUNC_TAG | self.first[name]
+        return _FUNC_TAG | self.first.get(name, _NO_FUNC)      # not loaded: nothing here can call it
 
     def entry_pc(self, g: BlockGen, name: str) -> int:
         if name not in self.first:
@@ -295,9 +296,7 @@ class Unit:
             name = g.tmp(result) if not result.lstrip("-").isdigit() else result
             g.write_back(last.live_out)
             g.emit(f"return {name}")
-            insts = [i for p in run for i in p.insts]
-            fn = self.code[key] = (g.compile(f"piece_{pc}_{level}_{'p' if partial else 'f'}"), insts,
-                                   any(p.spins for p in run))
+            fn = self.code[key] = g.compile(f"piece_{pc}_{level}_{'p' if partial else 'f'}")
         return fn
 
     def expression(self, pc: int, what: str, partial: bool):
