@@ -158,7 +158,7 @@ def _attempt(case: Case, target: str, gpu_name: str, limit: float, action: Any) 
     except Exception as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         frame = traceback.extract_tb(error.__traceback__)[-1]
-        place = f" ({frame.filename.rsplit('/', 2)[-2]}/{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno})"
+        place = f" ({'/'.join(frame.filename.rsplit('/', 2)[-2:])}:{frame.lineno})"
         word, reason = ERROR, f"{type(error).__name__}: {lines[0] if lines else ''}{place}"
         detail = traceback.format_exc()
     return Outcome(case, target, gpu_name, word, time.perf_counter() - start, reason, detail)

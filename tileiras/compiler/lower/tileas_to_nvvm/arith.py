@@ -328,6 +328,13 @@ def select(lowering: Lowering, cls: str, p: Any, x: Any, y: Any) -> Any:
 # ---- floats
 
 
+def word_of(lowering: Lowering, x: Any) -> Reg:
+    """The bits of an f32 operand in a register."""
+    if isinstance(x, Float):
+        return lowering.b.materialize(x.bits, "r")
+    return lowering.b.materialize(x, "r")
+
+
 def upcast(lowering: Lowering, x: Any, name: str) -> Any:
     """f16 or bf16 to f32 (exact)."""
     b = lowering.b
@@ -352,7 +359,7 @@ def downcast(lowering: Lowering, x: Any, name: str, rounding: str = "rn") -> Any
 def _bf16_by_integer(lowering: Lowering, x: Any, rounding: str) -> Any:
     """Round to nearest even (or toward zero) on the bit pattern; NaN stays NaN. For targets without cvt.bf16."""
     b = lowering.b
-    word = b.emit("mov.b32", x) if not isinstance(x, Reg) else x
+    word = word_of(lowering, x)
     if rounding == "rn":
         odd = b.emit("bfe.u32", word, 16, 1)
         rounded = b.add(32, b.add(32, word, odd), 0x7FFF)
