@@ -49,10 +49,10 @@ class Kernel:
         self.args = self.block.args
         self.globals: list[Op] = []
 
-    def op(self, name: str, groups: Any = (), results: Any = (), regions: Any = (), **attrs: Any) -> Any:
+    def op(self, op_name: str, groups: Any = (), results: Any = (), regions: Any = (), /, **attrs: Any) -> Any:
         """The op's only result, its results, or the op itself when it has none."""
         self.builder.loc = Loc("k.py", len(self.builder.block.ops) + 1, 1)
-        made = self.builder.op(BY_NAME[name], groups, results, attrs, regions)
+        made = self.builder.op(BY_NAME[op_name], groups, results, attrs, regions)
         return made if not made.results else made.result if len(made.results) == 1 else list(made.results)
 
     def const(self, values: Any, elem: str, *shape: int) -> Value:

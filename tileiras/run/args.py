@@ -145,7 +145,7 @@ def encode_scalar(elem: Scalar, value: Any, facts: dict[str, Any]) -> bytes:
         raise refuse(NEEDS_SCALAR, got=kind_of(value), **facts)
     if elem.is_int:
         return encode_integer(elem, value, facts)
-    from .reference.floats import FORMATS, encode
+    from .reference.floats import FORMATS, decode64, encode
 
     fmt = FORMATS[elem.name]
     try:
@@ -154,12 +154,9 @@ def encode_scalar(elem: Scalar, value: Any, facts: dict[str, Any]) -> bytes:
         raise refuse(NEEDS_SCALAR, got=kind_of(value), **facts) from None
     with np.errstate(all="ignore"):
         stored = np.asarray(encode(number, fmt))
-        if (
-            np.isfinite(number)
-            and abs(float(number)) > fmt.max
-            and not np.isfinite(float(number.astype(np.float32)) if fmt.bits == 32 else 0)
-        ):
-            raise refuse(RANGE, value=value, low=-fmt.max, high=fmt.max, **facts)
+        lost = not np.isfinite(decode64(stored, fmt)) if fmt.has_inf or fmt.has_nan else abs(number) > fmt.max
+    if np.isfinite(number) and lost:
+        raise refuse(RANGE, value=value, low=-fmt.max, high=fmt.max, **facts)
     return stored.tobytes()
 
 

@@ -59,7 +59,7 @@ def overflow(op: Op) -> Find | None:
         wide: Any = (
             object if bits == 64 else np.float64 if name == "i32" and op.spec.name == "muli" else np.int64
         )
-        x, y = np.asarray(a, wide), np.asarray(b, wide)
+        x, y = np.asarray(a).astype(wide), np.asarray(b).astype(wide)
         return x + y if op.spec.name == "addi" else x - y if op.spec.name == "subi" else x * y
 
     def find(a: Any, b: Any) -> Iterator[tuple[str, Any]]:
@@ -109,7 +109,8 @@ def shift_left(op: Op) -> Find | None:
 
 
 def _shift(value: Any, amount: Any, low: int, high: int) -> Any:
-    wide = np.asarray(value, object) * 2 ** np.minimum(np.asarray(amount, object), 64)
+    """Whether value << amount, unbounded, leaves low..high."""
+    wide = np.asarray(value).astype(object) << np.minimum(np.asarray(amount).astype(object), 64)
     return _outside(wide, low, high)
 
 
