@@ -24,7 +24,8 @@ TYPE               kind of the library, default OBJECT; CUSTOM makes the artefac
 ARCHITECTURES      see ``tileiras_normalize_architectures``; default CMAKE_TILE_ARCHITECTURES,
                    CMAKE_CUDA_ARCHITECTURES, environment TILEARCHS, CUDAARCHS. Fixed by this call.
 FORMATS            any of cubin fatbin tilebc ptx header json object; default fatbin header object
-                   (CUSTOM: fatbin json). What another format needs is made as well.
+                   (CUSTOM: fatbin json). What another format needs is made as well. An object of a CUSTOM target
+                   holds the image and its size (``<prefix>_image``), made without a compiler.
 COMPILER           our compiler, or NVIDIA's own tileiras of the toolkit; default CMAKE_TILE_COMPILER, environment
                    TILEIRAS_COMPILER, builtin.
 LAUNCH_ABI         simt (default): launched with an explicit block, which the header's table knows. tile: block 1,1,1.
@@ -39,7 +40,7 @@ PREFIX             of every C name in the header; default the stem of the source
 OUTPUT_DIRECTORY   default ``<binary dir>/<name>.tile``, with the configuration below it in multi-config generators.
 
 Result: the target ``<name>`` with the properties TILE_CUBINS, TILE_CUBIN_<arch>, TILE_FATBIN, TILE_HEADER, TILE_JSON,
-TILE_PTX, TILE_TILEBC (absolute paths, sources outer, architectures inner), TILE_ARCHITECTURES, TILE_OPT_LEVEL,
+TILE_PTX, TILE_TILEBC, TILE_OBJECT (absolute paths, sources outer, architectures inner), TILE_ARCHITECTURES, TILE_OPT_LEVEL,
 TILE_OPTIONS, TILE_PTXAS_OPTIONS, TILE_HOST_ARCH, TILE_HOST_OS, TILE_COMPILER_LAUNCHER, TILE_FORMATS, TILE_EMBED. The target
 ``<name>_images`` builds the artefacts alone.
 
@@ -179,14 +180,19 @@ function(_tileiras_kernel_source source stem)
     set_property(TARGET ${name} APPEND PROPERTY TILE_FATBIN "${fatbin}")
     list(APPEND made "${fatbin}")
   endif()
+  _tileiras_identifier(prefix "${stem}")
+  list(LENGTH tile_SOURCES count)
+  if(tile_PREFIX AND count EQUAL 1)
+    set(prefix "${tile_PREFIX}")
+  elseif(tile_PREFIX)
+    set(prefix "${tile_PREFIX}_${prefix}")
+  endif()
+  if("object" IN_LIST tile_FORMATS AND tile_TYPE STREQUAL "CUSTOM")
+    _tileiras_rule_object(object "${stem}" "${prefix}" "${fatbin}")
+    set_property(TARGET ${name} APPEND PROPERTY TILE_OBJECT "${object}")
+    list(APPEND made "${object}")
+  endif()
   if("header" IN_LIST tile_FORMATS)
-    _tileiras_identifier(prefix "${stem}")
-    list(LENGTH tile_SOURCES count)
-    if(tile_PREFIX AND count EQUAL 1)
-      set(prefix "${tile_PREFIX}")
-    elseif(tile_PREFIX)
-      set(prefix "${tile_PREFIX}_${prefix}")
-    endif()
     _tileiras_rule_header(header code "${stem}" "${prefix}" "${fatbin}" JSON ${jsons})
     set_property(TARGET ${name} APPEND PROPERTY TILE_HEADER "${header}")
     list(APPEND made "${header}" "${code}")
@@ -270,16 +276,13 @@ macro(_tileiras_check_arguments)
       message(FATAL_ERROR "add_tile_kernel(${name}): FORMATS has '${_format}', which is none of cubin fatbin tilebc ptx header json object")
     endif()
   endforeach()
-  if("object" IN_LIST tile_FORMATS AND tile_TYPE STREQUAL "CUSTOM")
-    message(FATAL_ERROR "add_tile_kernel(${name}): FORMATS object needs a C compiler, and TYPE CUSTOM has none; use TYPE OBJECT")
-  endif()
   if("ptx" IN_LIST tile_FORMATS AND tile_COMPILER STREQUAL "nvidia")
     message(FATAL_ERROR "add_tile_kernel(${name}): FORMATS ptx needs COMPILER builtin; NVIDIA's assembler does not write PTX")
   endif()
   if(NOT tile_TYPE STREQUAL "CUSTOM")
     list(APPEND tile_FORMATS header)
   endif()
-  if("header" IN_LIST tile_FORMATS)
+  if("header" IN_LIST tile_FORMATS OR "object" IN_LIST tile_FORMATS)
     list(APPEND tile_FORMATS fatbin)
   endif()
   list(REMOVE_DUPLICATES tile_FORMATS)
@@ -356,22 +359,22 @@ function(_tileiras_finish_library)
     return()
   endif()
   set(scope PUBLIC)
-  set(source_scope PRIVATE)
   if(tile_TYPE STREQUAL "INTERFACE")
     set(scope INTERFACE)
-    set(source_scope INTERFACE)
   else()
     set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON LINKER_LANGUAGE ${tile_LANGUAGE})
   endif()
   foreach(code IN LISTS generated)
-    if(tile_TYPE STREQUAL "INTERFACE")
-      set(code "$<BUILD_INTERFACE:${code}>")
-    endif()
-    if(code)
-      target_sources(${name} ${source_scope} "${code}")
+    if(code AND tile_TYPE STREQUAL "INTERFACE")
+      target_sources(${name} INTERFACE "$<BUILD_INTERFACE:${code}>")
+    elseif(code)
+      target_sources(${name} PRIVATE "${code}")
     endif()
   endforeach()
   target_include_directories(${name} ${scope} "$<BUILD_INTERFACE:${folder}>")
+  if(tile_TYPE MATCHES "^(OBJECT|STATIC|SHARED|MODULE)$")
+    set_target_properties(${name} PROPERTIES TILE_OBJECT "$<TARGET_OBJECTS:${name}>")
+  endif()
   if(tile_HEADER)
     get_target_property(header ${name} TILE_HEADER)
     get_filename_component(directory "${header}" DIRECTORY)

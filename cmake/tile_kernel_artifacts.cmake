@@ -3,7 +3,7 @@ tile_kernel_artifacts
 ---------------------
 ``tile_kernel_artifacts(<name> <format> <outvar> [ARCH <arch>])``
 
-Result: in ``<outvar>`` the absolute paths of one format (cubin, fatbin, header, json, ptx, tilebc) of a target of
+Result: in ``<outvar>`` the absolute paths of one format (cubin, fatbin, header, json, object, ptx, tilebc) of a target of
 ``add_tile_kernel``, sources outer, architectures inner; with ARCH (``90`` or ``sm_90``) the cubins of that architecture.
 In multi-config generators the paths hold ``$<CONFIG>``.
 
@@ -11,10 +11,10 @@ Errors: the format or architecture was not asked for in ``add_tile_kernel``.
 #]=======================================================================]
 function(tile_kernel_artifacts name format outvar)
   cmake_parse_arguments(PARSE_ARGV 3 query "" "ARCH" "")
-  set(properties cubin CUBINS fatbin FATBIN header HEADER json JSON ptx PTX tilebc TILEBC)
+  set(properties cubin CUBINS fatbin FATBIN header HEADER json JSON object OBJECT ptx PTX tilebc TILEBC)
   list(FIND properties "${format}" index)
   if(index EQUAL -1)
-    message(FATAL_ERROR "tile_kernel_artifacts(${name}): '${format}' is none of cubin fatbin header json ptx tilebc")
+    message(FATAL_ERROR "tile_kernel_artifacts(${name}): '${format}' is none of cubin fatbin header json object ptx tilebc")
   endif()
   math(EXPR index "${index} + 1")
   list(GET properties ${index} property)

@@ -6,12 +6,13 @@ tile_kernel_matrix
   tile_kernel_matrix(<name> MATRIX <file.json> TEMPLATE <file> [SIGNATURE <signature>] [<argument of add_tile_kernel>...])
 
 One target of ``add_tile_kernel`` out of a product of shapes and types. MATRIX is a JSON file of one object, each member
-a list of values (the product of all is built), or of a list of objects (exactly those are built)::
+a list of values (the product of all is built), or of a list of objects (exactly those are built); members count in
+alphabetical order::
 
   {"dtype": ["f16", "f32"], "block": [128, 256]}
 
 TEMPLATE ``gemm.tileir.in``: Tile IR text in which ``@dtype@`` and ``@block@`` stand for the values; each combination becomes
-``gemm_f16_128.tileir``. TEMPLATE ``gemm.py``: a cuTile Python file; SIGNATURE then holds the placeholders, and ENTRIES names
+``gemm_128_f16.tileir``. TEMPLATE ``gemm.py``: a cuTile Python file; SIGNATURE then holds the placeholders, and ENTRIES names
 the kernel.
 
 Result: as ``add_tile_kernel``; property TILE_MATRIX of the target lists the stems. Editing the matrix or the template

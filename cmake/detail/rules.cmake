@@ -8,10 +8,10 @@ include_guard(GLOBAL)
 # The options that make the code, the same for every source and architecture: a list with generator expressions.
 # Properties of the target are read when the build system is generated, so target_tile_options may follow.
 function(_tileiras_compile_options out)
-  set(property "$<TARGET_PROPERTY:${name},")
+  set(property "$<GENEX_EVAL:$<TARGET_PROPERTY:${name},")
   set(options --compiler ${tile_COMPILER} --launch-abi ${tile_LAUNCH_ABI}
-    --host-arch "${property}TILE_HOST_ARCH>" --host-os "${property}TILE_HOST_OS>"
-    --opt-level "${property}TILE_OPT_LEVEL>")
+    --host-arch "${property}TILE_HOST_ARCH>>" --host-os "${property}TILE_HOST_OS>>"
+    --opt-level "${property}TILE_OPT_LEVEL>>")
   if(tile_DEBUG)
     list(APPEND options --debug)
   endif()
@@ -38,8 +38,8 @@ function(_tileiras_compile_options out)
   endif()
   get_property(root_option GLOBAL PROPERTY TILEIRAS_ROOT_OPTION)
   list(APPEND options ${root_option}
-    "$<$<BOOL:${property}TILE_OPTIONS>>:--option=$<JOIN:${property}TILE_OPTIONS>,$<SEMICOLON>--option=>>"
-    "$<$<BOOL:${property}TILE_PTXAS_OPTIONS>>:--ptxas-option=$<JOIN:${property}TILE_PTXAS_OPTIONS>,$<SEMICOLON>--ptxas-option=>>")
+    "$<$<BOOL:${property}TILE_OPTIONS>>>:--option=$<JOIN:${property}TILE_OPTIONS>>,$<SEMICOLON>--option=>>"
+    "$<$<BOOL:${property}TILE_PTXAS_OPTIONS>>>:--ptxas-option=$<JOIN:${property}TILE_PTXAS_OPTIONS>>,$<SEMICOLON>--ptxas-option=>>")
   set(${out} "${options}" PARENT_SCOPE)
 endfunction()
 
@@ -73,6 +73,10 @@ function(_tileiras_rule)
   endif()
   if(rule_THEN)
     list(PREPEND extra COMMAND ${rule_THEN})
+  endif()
+  if(rule_LAUNCHED AND CMAKE_EXPORT_COMPILE_COMMANDS)
+    list(SUBLIST rule_COMMAND 0 6 main_words)  # compile SOURCE -o OUTPUT --arch ARCH
+    _tileiras_note_command("${rule_FIRST}" ${launcher} build ${main_words})
   endif()
   get_property(fingerprint GLOBAL PROPERTY TILEIRAS_FINGERPRINT_FILE)
   add_custom_command(
@@ -206,4 +210,14 @@ function(_tileiras_rule_header header_var source_var stem prefix fatbin)
   endif()
   set(${header_var} "${header}" PARENT_SCOPE)
   set(${source_var} "${source}" PARENT_SCOPE)
+endfunction()
+
+# Fatbin -> object file that holds it, without a C compiler.
+function(_tileiras_rule_object out stem prefix fatbin)
+  set(object "${folder}/${stem}.o")
+  _tileiras_rule(FIRST "${object}"
+    COMMAND object -o "${object}" --prefix "${prefix}" --image "${fatbin}"
+      --host-arch "$<TARGET_PROPERTY:${name},TILE_HOST_ARCH>"
+    DEPENDS "${fatbin}" COMMENT "Wrapping Tile kernel ${stem} in an object")
+  set(${out} "${object}" PARENT_SCOPE)
 endfunction()

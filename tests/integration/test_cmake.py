@@ -275,7 +275,7 @@ int main(void) { return middle() == 1 && second_kernel_count == 1 && first_image
 """)  # fmt: skip
     project.write("user/main.cpp", """
 #include "third_tile.h"
-int main() { return deep::third_kernel_count == 1 ? 0 : 1; }
+int main() { return third_kernel_count == 1 && &deep::launch_third ? 0 : 1; }
 """)  # fmt: skip
     project.configure()
     project.make()
@@ -515,6 +515,46 @@ def test_a_caching_launcher_sees_one_command_for_each_cubin(tmp_path: Path, proj
     assert {p.name: p.read_bytes() for p in project.artefacts("*.cubin")} == first
 
 
+# 11 ------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_language_route_through_the_shim(project: CMakeProject) -> None:
+    peers.require("nvcc")
+    project.write("CMakeLists.txt", """cmake_minimum_required(VERSION 3.20)
+project(language LANGUAGES CXX)
+find_package(Tileiras REQUIRED COMPONENTS shim)
+set(CMAKE_CUDA_COMPILER "${Tileiras_NVCC_EXECUTABLE}")
+set(CMAKE_CUDA_ARCHITECTURES 90)
+enable_language(CUDA)
+set_source_files_properties(k.tileir PROPERTIES LANGUAGE CUDA)
+add_library(both STATIC k.tileir plain.cu)
+if(CMAKE_VERSION VERSION_GREATER_EQUAL 3.27)
+  add_library(images OBJECT k.tileir)
+  set_target_properties(images PROPERTIES CUDA_FATBIN_COMPILATION ON)
+endif()
+""")  # fmt: skip
+    project.write("k.tileir", kernel("k"))
+    project.write("number.h", "#define NUMBER 1\n")
+    project.write("plain.cu", '#include "number.h"\n__global__ void plain(int *p) { *p = NUMBER; }\n')
+    project.configure("-DCMAKE_EXPORT_COMPILE_COMMANDS=ON", f"-DTileiras_TOOLKIT_ROOT={peers.toolkit()}")
+    project.make()
+    if not project.is_multi_config:
+        commands = (project.build / "compile_commands.json").read_text()
+        assert "k.tileir" in commands and "plain.cu" in commands
+    objects = [p for p in project.build.rglob("k.tileir.o") if "both.dir" in str(p)]
+    assert len(objects) == 1 and objects[0].read_bytes().startswith(b"\x7fELF")
+    if (project.build / "CMakeFiles" / "images.dir").exists():
+        images = [*project.build.rglob("k.fatbin"), *project.build.rglob("k.tileir.fatbin")]
+        assert images and all(p.read_bytes().startswith(b"\x50\xed\x55\xba") for p in images)
+    before = project.stamps()
+    out = project.make().stdout
+    assert project.stamps() == before and "Building CUDA" not in out
+    project.write("number.h", "#define NUMBER 2\n")
+    out = project.make().stdout
+    assert "plain.cu" in out and "Building CUDA object" in out
+    assert objects[0].stat().st_mtime_ns == before[str(objects[0])]
+
+
 # 12 ------------------------------------------------------------------------------------------------------------------
 
 
@@ -522,7 +562,7 @@ def test_artefacts_alone_need_no_language_and_no_toolkit_package(project: CMakeP
     project.write("CMakeLists.txt", """cmake_minimum_required(VERSION 3.20)
 project(none LANGUAGES NONE)
 find_package(Tileiras REQUIRED COMPONENTS compiler)
-add_tile_kernel(k SOURCES k.tileir TYPE CUSTOM ARCHITECTURES 90 FORMATS cubin fatbin tilebc ptx json header)
+add_tile_kernel(k SOURCES k.tileir TYPE CUSTOM ARCHITECTURES 90 FORMATS cubin fatbin tilebc ptx json header object)
 tile_kernel_artifacts(k cubin cubins ARCH sm_90)
 file(GENERATE OUTPUT "${CMAKE_BINARY_DIR}/list.txt" CONTENT "${cubins};$<TARGET_PROPERTY:k,TILE_FATBIN>")
 """)  # fmt: skip
@@ -531,7 +571,7 @@ file(GENERATE OUTPUT "${CMAKE_BINARY_DIR}/list.txt" CONTENT "${cubins};$<TARGET_
     project.make()
     names = {p.name for p in project.artefacts()}
     assert names >= {"k.sm_90.cubin", "k.fatbin", "k.tilebc", "k.sm_90.ptx", "k.compute_90.ptx",
-                     "k.sm_90.kernels.json", "k_tile.h", "k_tile.c"}  # fmt: skip
+                     "k.sm_90.kernels.json", "k_tile.h", "k_tile.c", "k.o"}  # fmt: skip
     listed = (project.build / "list.txt").read_text().split(";")
     assert len(listed) == 2
     assert all("$" in path or Path(path).exists() for path in listed) or project.is_multi_config
@@ -550,7 +590,6 @@ WRONG = [
     ("add_tile_kernel(k SOURCES k.tileir OPT_LEVEL 4)", "OPT_LEVEL '4'"),
     ("add_tile_kernel(k SOURCES k.tileir BYTECODE_VERSION 12.9)", "BYTECODE_VERSION 12.9"),
     ("add_tile_kernel(k SOURCES k.tileir COMPILER clang)", "COMPILER 'clang'"),
-    ("add_tile_kernel(k SOURCES k.tileir TYPE CUSTOM FORMATS object)", "needs a C compiler"),
     ("add_tile_kernel(k SOURCES k.py)", "needs ENTRIES and SIGNATURE"),
     ("add_tile_kernel(k SOURCES k.tileir)\ntarget_tile_options(k -O2)", "stands before PRIVATE"),
     ("add_tile_kernel(k SOURCES k.tileir)\ntile_kernel_artifacts(k tilebc x)", "makes no tilebc"),
@@ -584,21 +623,42 @@ add_tile_kernel(bad SOURCES k.tileir TYPE CUSTOM ARCHITECTURES 90-real MAX_REGIS
     assert "bad.tile" not in {p.parent.name for p in project.artefacts("*.cubin")}
 
 
+def test_compile_commands_for_editors(project: CMakeProject) -> None:
+    import json
+
+    project.write("CMakeLists.txt", HEAD + """
+add_tile_kernel(k SOURCES "a b.tileir" c.tileir TYPE STATIC)
+add_executable(app main.c)
+target_link_tile_kernels(app PRIVATE k)
+""")  # fmt: skip
+    project.write("a b.tileir", kernel("k"))
+    project.write("c.tileir", kernel("c"))
+    project.write("main.c", "int main(void) { return 0; }\n")
+    project.configure("-DCMAKE_EXPORT_COMPILE_COMMANDS=ON")
+    for _twice in range(2):
+        project.make(target="tile_compile_commands")
+    entries = json.loads((project.build / "compile_commands.json").read_text())
+    kernels = [e for e in entries if e["file"].endswith(".tileir")]
+    assert sorted(Path(e["file"]).name for e in kernels) == ["a b.tileir"] * 2 + ["c.tileir"] * 2
+    assert all(Path(e["arguments"][0]).exists() and e["output"].endswith(".cubin") for e in kernels)
+    assert any(e["file"].endswith("main.c") for e in entries)
+
+
 def test_a_matrix_of_kernels(tmp_path: Path) -> None:
     project = CMakeProject(tmp_path)
     project.write("CMakeLists.txt", HEAD + """
 tile_kernel_matrix(k MATRIX matrix.json TEMPLATE scale.tileir.in TYPE CUSTOM ARCHITECTURES 90-real FORMATS cubin)
 """)  # fmt: skip
-    text = kernel("NAME").replace("128", "@block@").replace("NAME", "scale_@factor@_@block@").replace("2.000000e+00", "@factor@.0")
+    text = kernel("NAME").replace("128", "@block@").replace("NAME", "scale_@block@_@factor@").replace("2.000000e+00", "@factor@.0")
     project.write("scale.tileir.in", text)
     project.write("matrix.json", '{"factor": [2, 3], "block": [128, 256]}')
     project.configure()
     project.make()
-    names = [f"scale_{f}_{b}.sm_90.cubin" for f in (2, 3) for b in (128, 256)]
+    names = [f"scale_{b}_{f}.sm_90.cubin" for b in (128, 256) for f in (2, 3)]
     assert project.compiled() == names
     project.write("matrix.json", '[{"factor": 2, "block": 128}, {"factor": 5, "block": 512}]')
     project.make()  # configures again by itself
-    assert project.compiled() == ["scale_5_512.sm_90.cubin"]
+    assert project.compiled() == ["scale_512_5.sm_90.cubin"]
 
 
 def test_cutile_python_sources(tmp_path: Path) -> None:
