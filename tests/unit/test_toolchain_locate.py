@@ -279,7 +279,8 @@ def test_the_compile_path_imports_little(repository: Path) -> None:
     code = (
         f"import sys; sys.path.insert(0, {str(repository)!r}); before = set(sys.modules)\n"
         "from tileiras.toolchain.ptxas import assemble\n"
-        f"assemble('.version 8.0\\n.target sm_80\\n.entry k() {{ ret; }}', target='sm_80', ptxas={str(ptxas)!r})\n"
+        "ptx = '.version 8.0\\n.target sm_80\\n.entry k() { ret; }'\n"
+        f"assemble(ptx, target='sm_80', ptxas={str(ptxas)!r})\n"
         "print(' '.join(sorted(set(sys.modules) - before)))"
     )
     got = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)

@@ -29,7 +29,6 @@ _KIND_NAMES = {number: name for name, number in _KINDS.items()}
 
 _FLAG_64BIT = 0x1
 _FLAG_LINUX = 0x10
-_FLAG_COMPRESSED = 0x8000
 _FLAG_ARCH_SPECIFIC = 0x100000  # 90a
 _FLAG_FAMILY = 0x200000  # 100f
 _FLAG_COMPAT = 0x1000000  # the extension holds .nv.compat
@@ -201,7 +200,7 @@ def read_fatbin(data: bytes, name: str = "input") -> list[Image]:
                 raise ValueError("an entry reaches past the end")
             payload = data[at + entry_header : at + entry_header + padded]
             suffix = "a" if flags & _FLAG_ARCH_SPECIFIC else "f" if flags & _FLAG_FAMILY else ""
-            is_compressed = bool(flags & _FLAG_COMPRESSED)
+            is_compressed = compressed != 0
             if kind in _KIND_NAMES:
                 payload = payload[:compressed] if is_compressed else payload
                 images.append(Image(_KIND_NAMES[kind], f"{number}{suffix}", payload, is_compressed))

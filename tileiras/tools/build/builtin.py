@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tileiras.tools.build.compile_verb import Job, Result
     from tileiras.tools.build.outputs import Outputs
 
-_ONE_AT_A_TIME = RLock()
+_ONE_AT_A_TIME = RLock()  # a worker with several threads shares standard error
 
 
 def tools(job: Job) -> dict[str, str]:
@@ -66,21 +66,19 @@ def compile(job: Job, outputs: Outputs) -> Result:
     argv += ["--lineinfo"] if arguments.lineinfo else []
     argv += ["--device-debug"] if arguments.debug else []
     argv += [f"--sanitize={arguments.sanitize}"] if arguments.sanitize else []
-    if arguments.ptxas_option:
-        argv.append("--ptxas-options=" + ",".join(arguments.ptxas_option))
+    argv += [f"--ptxas-options={option}" for option in arguments.ptxas_option]
+    argv += [f"--toolkit-root={arguments.toolkit_root}"] if arguments.toolkit_root else []
     argv += arguments.option
     argv.append(job.source)
     if arguments.verbose:
         say("tileiras " + " ".join(argv))
-    status, log = _call(cli.main, argv, arguments.toolkit_root)
+    status, log = _call(cli.main, argv)
     if status != 0:
         sys.stderr.write(log)
         raise Failed(status)
     parts = {"ptx" if virtual else "cubin": _read(image)}
     for name, path in extra.items():
         parts[name] = _read(path) if os.path.exists(path) else b""
-    if virtual and arguments.ptx:
-        parts.setdefault("ptx", parts["ptx"])
     if arguments.tilebc:
         from tileiras.tools.build.bytecode_verb import to_bytecode
 
@@ -90,35 +88,17 @@ def compile(job: Job, outputs: Outputs) -> Result:
     return Result(parts, log, {})
 
 
-def _call(main, argv: list[str], toolkit_root: str | None) -> tuple[int, str]:  # type: ignore[no-untyped-def]
-    """(exit code, what it said). The toolkit root travels as the environment variable every look-up
-    honours."""
-
-    with _ONE_AT_A_TIME:  # a worker with several threads shares standard error and the environment
-        return _call_alone(main, argv, toolkit_root)
-
-
-def _call_alone(main, argv: list[str], toolkit_root: str | None) -> tuple[int, str]:  # type: ignore[no-untyped-def]
-    import os
-
-    held = sys.stderr
-    said = io.StringIO()
-    before = os.environ.get("TILEIRAS_TOOLKIT_ROOT")
-    sys.stderr = said
-    if toolkit_root:
-        os.environ["TILEIRAS_TOOLKIT_ROOT"] = toolkit_root
-    try:
+def _call(main, argv: list[str]) -> tuple[int, str]:  # type: ignore[no-untyped-def]
+    """(exit code, what it said)."""
+    with _ONE_AT_A_TIME:
+        held, said = sys.stderr, io.StringIO()
+        sys.stderr = said
         try:
             status = main(argv)
         except SystemExit as stop:
             status = stop.code
-    finally:
-        sys.stderr = held
-        if toolkit_root:
-            if before is None:
-                del os.environ["TILEIRAS_TOOLKIT_ROOT"]
-            else:
-                os.environ["TILEIRAS_TOOLKIT_ROOT"] = before
+        finally:
+            sys.stderr = held
     return (status if isinstance(status, int) else 0 if status is None else 1), said.getvalue()
 
 

@@ -157,6 +157,10 @@ def _refuse(job: Job) -> None:
         raise Failed(2, f"unsupported host architecture '{job.host_arch}'")
     if arguments.debug and arguments.opt_level not in (None, "0"):
         raise Failed(2, "--debug needs --opt-level 0: optimised debugging is not supported")
+    if job.arch.kind == VIRTUAL and (arguments.max_registers or arguments.no_spills):
+        raise Failed(
+            2, f"{job.arch}: registers are the driver's choice; budgets need an image (sm_{job.arch.label})"
+        )
     if job.compiler != "nvidia":
         return
     if job.wants_ptx:
@@ -269,11 +273,11 @@ def _check_budgets(job: Job, result: Result) -> None:
     for kernel in kernels:
         name = f"kernel '{kernel['name']}' ({table['arch']})"
         before = len(complaints)
-        if registers is not None and kernel["registers"] > registers:
+        if registers is not None and (kernel["registers"] or 0) > registers:
             complaints.append(
                 f"{name} uses {kernel['registers']} registers, more than the {registers} allowed"
             )
-        if arguments.no_spills and kernel["spill_bytes"] > 0:
+        if arguments.no_spills and (kernel["spill_bytes"] or 0) > 0:
             complaints.append(f"{name} spills {kernel['spill_bytes']} bytes of registers to local memory")
         used = kernel["static_shared"] + kernel["dynamic_shared"]
         if shared is not None and used > shared:

@@ -61,7 +61,7 @@ def of_cubin(data: bytes, name: str) -> dict[str, Any]:
     abis = {kernel.launch_abi for kernel in cubin.kernels.values()}
     is_tile = abis == {"tile"} or (cubin.host is not None)
     launch_abi = "tile" if is_tile else "simt"
-    table = {
+    table: dict[str, Any] = {
         "version": VERSION,
         "arch": cubin.arch,
         "compiler": "nvidia" if is_tile else "unknown",
@@ -104,7 +104,8 @@ def _row(
         "cluster": list(cluster),
         "static_shared": kernel.static_shared if kernel is not None else known.get("static_shared", 0),
         "dynamic_shared": known.get("dynamic_shared", 0),
-        "registers": kernel.registers if kernel is not None else known.get("registers", 0),
+        # null where no image was made: PTX uses as many registers as the driver will give it
+        "registers": kernel.registers if kernel is not None else known.get("registers"),
         # An image says how much local memory a thread has, not what for: without the compiler's word, all of
         # it counts as spilled.
         "spill_bytes": known["spill_bytes"]
@@ -114,6 +115,12 @@ def _row(
         else 0,
     }
     return row
+
+
+def _spill_bytes(kernel: Kernel | None, known: dict[str, Any]) -> int | None:
+    if known.get("spill_bytes") is not None:
+        return known["spill_bytes"]
+    return kernel.stack_bytes if kernel is not None else None
 
 
 def type_of_bytes(param: Any) -> str:

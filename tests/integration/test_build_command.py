@@ -1,0 +1,497 @@
+"""`tileiras-build` and `tileiras-config` as the build systems call them: real tools, and fakes for every bad
+ending."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import peers
+import pytest
+from build_tools import BYTECODE, KERNEL, call, command, compile_images, fake_toolkit
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tileiras.toolchain.cubin import read_cubin
+from tileiras.toolchain.fatbin import read_fatbin
+from tileiras.tools.build.depfile import escape, write_depfile
+from tileiras.tools.build.table import plain_name
+
+
+@pytest.fixture
+def real() -> Path:
+    peers.require("tileiras")
+    return peers.require_toolkit()
+
+
+class TestCompileWithNvidia:
+    """The whole contract, on images of NVIDIA's assembler."""
+
+    def compile(
+        self, root: Path, out: Path, *more: object, source: Path = KERNEL
+    ) -> subprocess.CompletedProcess[str]:
+        words = [
+            "compile",
+            "--compiler",
+            "nvidia",
+            "--toolkit-root",
+            root,
+            source,
+            "-o",
+            out,
+            "--arch",
+            "sm_90",
+        ]
+        return call(*words, *more)
+
+    def test_everything(self, real: Path, tmp_path: Path) -> None:
+        out = tmp_path / "deep" / "er" / "k.cubin"
+        table, depfile, tilebc = tmp_path / "k.json", tmp_path / "k.d", tmp_path / "k.tilebc"
+        more = [
+            "--kernels-json",
+            table,
+            "--depfile",
+            depfile,
+            "--depfile-target",
+            "k rel.cubin",
+            "--tilebc",
+            tilebc,
+        ]
+        done = self.compile(real, out, *more)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+        image = read_cubin(out.read_bytes())
+        assert (image.sm, image.host) == (90, "x86_64" if os.uname().machine == "x86_64" else "aarch64")
+        facts = json.loads(table.read_text())
+        assert facts["version"] == 1
+        assert (facts["arch"], facts["compiler"], facts["launch_abi"]) == ("sm_90", "nvidia", "tile")
+        (kernel,) = facts["kernels"]
+        assert kernel["symbol"] == "add_2d_f32"
+        assert [p["type"] for p in kernel["params"]] == ["ptr<f32>", "i32", "i32", "i32", "i32"] * 3
+        assert [p["offset"] for p in kernel["params"]] == [
+            p.offset for p in image.kernels["add_2d_f32"].params
+        ]
+        assert kernel["block"] == [1, 1, 1]
+        assert tuple(kernel["threads"]) == image.kernels["add_2d_f32"].block
+        assert kernel["registers"] == image.kernels["add_2d_f32"].registers
+        assert depfile.read_text() == f"k\\ rel.cubin: {KERNEL}\n"
+        assert tilebc.read_bytes() == KERNEL.read_bytes()
+        assert str(tmp_path) not in table.read_text()
+        assert not list(tmp_path.rglob("*.tmp"))
+
+    def test_the_same_bytes_in_any_place(self, real: Path, tmp_path: Path) -> None:
+        found = []
+        for name in ("one", "two words"):
+            folder = tmp_path / name
+            folder.mkdir()
+            source = folder / "k.tilebc"
+            shutil.copy(KERNEL, source)
+            out, table = folder / "k.cubin", folder / "k.json"
+            env = {**os.environ, "TILEIRAS_CACHE": "0", "TMPDIR": str(folder)}
+            words = [
+                "compile",
+                "--compiler",
+                "nvidia",
+                "--toolkit-root",
+                real,
+                source,
+                "-o",
+                out,
+                "--arch",
+                "sm_90",
+            ]
+            assert call(*words, "--kernels-json", table, env=env).returncode == 0
+            found.append((out.read_bytes(), table.read_bytes()))
+        assert found[0] == found[1]
+
+    def test_the_cache_gives_the_same(self, real: Path, tmp_path: Path) -> None:
+        env = {**os.environ, "TILEIRAS_CACHE_DIR": str(tmp_path / "cache")}
+        results = []
+        for name in ("a", "b"):
+            out = tmp_path / f"{name}.cubin"
+            words = [
+                "compile",
+                "--compiler",
+                "nvidia",
+                "--toolkit-root",
+                real,
+                KERNEL,
+                "-o",
+                out,
+                "--arch",
+                "sm_90",
+            ]
+            done = call(*words, "--verbose", env=env)
+            assert done.returncode == 0
+            results.append((out.read_bytes(), "taken from the cache" in done.stderr))
+        assert results[0][0] == results[1][0]
+        assert [cached for _, cached in results] == [False, True]
+        other = call(*words, "--verbose", "--opt-level", "1", env=env)
+        assert "taken from the cache" not in other.stderr
+
+    def test_budgets(self, real: Path, tmp_path: Path) -> None:
+        out, depfile = tmp_path / "k.cubin", tmp_path / "k.d"
+        assert self.compile(real, out, "--depfile", depfile).returncode == 0
+        for limit, words in (
+            (["--max-registers", "5"], "registers, more than the 5 allowed"),
+            (["--max-registers=5", "--no-spills"], "registers"),
+        ):
+            done = self.compile(real, out, "--depfile", depfile, *limit)
+            assert done.returncode == 5
+            assert "kernel 'add_2d_f32' (sm_90) uses" in done.stderr and words in done.stderr
+            assert done.stderr.startswith("/corpus/")  # the line of the source
+            assert not out.exists() and not depfile.exists()
+        assert (
+            self.compile(
+                real, out, "--max-registers", "255", "--no-spills", "--max-shared", "100K"
+            ).returncode
+            == 0
+        )
+
+    def test_entries(self, real: Path, tmp_path: Path) -> None:
+        out, table = tmp_path / "k.cubin", tmp_path / "k.json"
+        assert self.compile(real, out, "--entry", "add_2d_f32", "--kernels-json", table).returncode == 0
+        done = self.compile(real, out, "--entry", "nothere", "--kernels-json", table)
+        assert done.returncode == 1
+        assert "no kernel 'nothere'" in done.stderr and "add_2d_f32" in done.stderr
+        assert not out.exists() and not table.exists()
+
+    @pytest.mark.parametrize(
+        ("more", "status", "words"),
+        [
+            (["--launch-abi", "simt"], 2, "launch ABI tile only"),
+            (["--ptx", "x.ptx"], 2, "gives no PTX"),
+            (["--ptxas-option=-v"], 2, "takes no ptxas options"),
+            (["--arch", "sm_75"], 2, "no supported architecture"),
+            (["--arch", "sm_66"], 2, "no GPU architecture"),
+            (["--arch", "80;90"], 2, "does not name one"),
+            (["--debug", "--opt-level", "2"], 2, "--opt-level 0"),
+            (["--host-arch", "riscv64"], 2, "unsupported host architecture"),
+            (["--opt-level", "4"], 1, "not one of"),
+            (["--max-registers", "many"], 1, "no number"),
+            (["--nonsense"], 1, "unknown option '--nonsense'"),
+            (["--archs", "sm_90"], 1, "did you mean '--arch'"),
+            (["--depfile"], 1, "needs a value"),
+            (["--toolkit-root", "/nonexistent"], 2, "is no CUDA toolkit"),
+        ],
+    )
+    def test_refusals_leave_nothing(
+        self, real: Path, tmp_path: Path, more: list[str], status: int, words: str
+    ) -> None:
+        out = tmp_path / "k.cubin"
+        out.write_bytes(b"of an earlier build")
+        done = self.compile(real, out, *more)
+        assert done.returncode == status
+        assert words in done.stderr
+        assert "Traceback" not in done.stderr
+        assert not out.exists()
+
+    def test_input_that_is_not_there(self, real: Path, tmp_path: Path) -> None:
+        done = self.compile(real, tmp_path / "k.cubin", source=tmp_path / "none.tilebc")
+        assert done.returncode == 1
+        assert f"unable to read input file '{tmp_path}/none.tilebc': No such file or directory" in done.stderr
+
+    def test_the_callers_cuda_variables_change_nothing(self, real: Path, tmp_path: Path) -> None:
+        env = {**os.environ, "CUDA_HOME": "/nonexistent", "CUDA_PATH": "/nonexistent", "TILEIRAS_CACHE": "0"}
+        words = [
+            "compile",
+            "--compiler",
+            "nvidia",
+            "--toolkit-root",
+            real,
+            KERNEL,
+            "-o",
+            tmp_path / "k.cubin",
+        ]
+        assert call(*words, "--arch", "sm_90", env=env).returncode == 0
+
+    def test_host_architecture_and_suffix(self, real: Path, tmp_path: Path) -> None:
+        out = tmp_path / "k.cubin"
+        done = self.compile(real, out, "--host-arch", "arm64", "--arch", "sm_90a", "--verbose")
+        assert done.returncode == 0
+        assert read_cubin(out.read_bytes()).host == "aarch64"
+        assert "takes no suffix" in done.stderr
+
+    def test_compiler_from_the_environment(self, real: Path, tmp_path: Path) -> None:
+        words = ["compile", "--toolkit-root", real, KERNEL, "-o", tmp_path / "k.cubin", "--arch", "sm_90"]
+        assert call(*words, env={**os.environ, "TILEIRAS_COMPILER": "nvidia"}).returncode == 0
+        done = call(*words, env={**os.environ, "TILEIRAS_COMPILER": "other"})
+        assert done.returncode == 2
+        assert "TILEIRAS_COMPILER" in done.stderr
+
+
+class TestBadEndings:
+    """A compiler that fails in every way it can."""
+
+    def words(self, root: Path, folder: Path) -> list[object]:
+        outputs = ["-o", folder / "k.cubin", "--depfile", folder / "k.d", "--kernels-json", folder / "k.json"]
+        return [
+            "compile",
+            "--compiler",
+            "nvidia",
+            "--toolkit-root",
+            root,
+            KERNEL,
+            *outputs,
+            "--arch",
+            "sm_90",
+        ]
+
+    def stale(self, folder: Path) -> None:
+        for name in ("k.cubin", "k.d", "k.json"):
+            (folder / name).write_text("of an earlier build")
+
+    @pytest.mark.parametrize(
+        ("body", "status", "words"),
+        [
+            ("echo 'error: no' >&2; exit 5", 5, "error: no"),
+            ("printf partial > \"$OUT\"; exit 3", 3, "exit status 3"),
+            ("exit 0", 5, "wrote no image"),
+            ("printf partial > \"$OUT\"; kill -SEGV $$", 139, "signal 11 (SIGSEGV)"),
+            ("printf partial > \"$OUT\"; kill -KILL $$", 137, "signal 9 (SIGKILL)"),
+            ("printf garbage > \"$OUT\"; exit 0", 1, "is not a cubin"),
+        ],
+    )  # fmt: skip
+    def test_ending(self, tmp_path: Path, body: str, status: int, words: str) -> None:
+        root = fake_toolkit(tmp_path / "toolkit", body)
+        folder = tmp_path / "out"
+        folder.mkdir()
+        self.stale(folder)
+        done = call(*self.words(root, folder))
+        assert done.returncode == status
+        assert words in done.stderr
+        assert [path.name for path in folder.iterdir()] == [".tileiras-record"]
+
+    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+    def test_signal_to_the_command(self, tmp_path: Path, number: signal.Signals) -> None:
+        mark = tmp_path / "started"
+        root = fake_toolkit(tmp_path / "toolkit", f'printf partial > "$OUT"; echo $$ > {mark}; sleep 60')
+        folder = tmp_path / "out"
+        folder.mkdir()
+        self.stale(folder)
+        child = subprocess.Popen(command(*self.words(root, folder)), stderr=subprocess.DEVNULL)
+        while not mark.exists() or not mark.read_text().strip():
+            assert child.poll() is None
+            time.sleep(0.02)
+        child.send_signal(number)
+        assert child.wait(timeout=30) == -number
+        assert [path.name for path in folder.iterdir() if path.name != ".tileiras-record"] == []
+        tool = int(mark.read_text())
+        for _ in range(100):
+            if not Path(f"/proc/{tool}").exists() or " Z " in Path(f"/proc/{tool}/stat").read_text():
+                break
+            time.sleep(0.05)
+        else:
+            pytest.fail("the compiler outlived the command")
+
+    def test_older_ptxas_than_tileiras(self, tmp_path: Path) -> None:
+        root = fake_toolkit(tmp_path / "toolkit", "exit 0")
+        ptxas = root / "bin" / "ptxas"
+        ptxas.write_text('#!/bin/sh\necho "release 13.1, V13.1.115"\n')
+        done = call(*self.words(root, tmp_path))
+        assert done.returncode == 2
+        assert str(ptxas) in done.stderr and str(root / "bin" / "tileiras") in done.stderr
+        assert "13.4 or later is needed" in done.stderr
+
+    def test_output_directory_that_cannot_be_made(self, tmp_path: Path) -> None:
+        root = fake_toolkit(tmp_path / "toolkit", "exit 0")
+        (tmp_path / "file").write_text("")
+        done = call(*self.words(root, tmp_path / "file" / "under"))
+        assert done.returncode == 2
+        assert "Traceback" not in done.stderr
+
+
+class TestRecord:
+    def test_why_rebuilt(self, real: Path, tmp_path: Path) -> None:
+        source = tmp_path / "k.tilebc"
+        shutil.copy(KERNEL, source)
+        out = tmp_path / "k.cubin"
+
+        def build(*more: object) -> int:
+            words = [
+                "compile",
+                "--compiler",
+                "nvidia",
+                "--toolkit-root",
+                real,
+                source,
+                "-o",
+                out,
+                "--arch",
+                "sm_90",
+            ]
+            return call(*words, "--depfile", tmp_path / "k.d", *more).returncode
+
+        def why() -> list[str]:
+            lines = call("--why-rebuilt", out, tool="config").stdout.splitlines()
+            return [line.removeprefix(f"{out}: ") for line in lines]
+
+        assert "no record" in why()[0]
+        assert build() == 0
+        assert why() == ["it was built for the first time"]
+        assert build("--opt-level", "2") == 0
+        assert why() == ["option --opt-level=2 was added"]
+        assert build("--opt-level", "1") == 0
+        assert why() == ["option --opt-level=2 became --opt-level=1"]
+        shutil.copy(BYTECODE / "add_2d_f16.tilebc", source)
+        assert why()[1:] == [f"since then: input {source} changed"]
+        assert build("--opt-level", "1") == 0
+        assert why() == [f"input {source} changed"]
+        assert build("--opt-level", "1") == 0
+        assert "nothing that it is made from changed" in why()[0]
+        assert build("--opt-level", "1", "--max-registers", "1") == 5
+        assert "the last build failed" in why()[0]
+        assert build("--opt-level", "1") == 0
+        assert why() == ["the build before had failed"]
+        out.unlink()
+        assert why()[-1] == f"since then: output {out} was removed"
+
+    def test_a_changed_tool_is_named(self) -> None:
+        from tileiras.tools.build.record import differences
+
+        before = {"inputs": {}, "options": [], "tools": {"ptxas": "ptxas 13.1.115 1 1"}}
+        after = {"inputs": {}, "options": [], "tools": {"ptxas": "ptxas 13.4.92 2 2"}}
+        assert differences(before, after) == ["tool ptxas changed: ptxas 13.1.115 1 1 -> ptxas 13.4.92 2 2"]
+        assert differences(after, after) == []
+
+
+PATHS = st.text(
+    st.characters(
+        min_codepoint=32, max_codepoint=0x2FF, blacklist_characters="/\x7f:;%|*?[]=<>\"'`&()!~,{}\\^@"
+    ),
+    min_size=1,
+    max_size=12,
+).filter(lambda name: name.strip() == name and name.strip(".") != "" and not name.startswith("-"))
+
+
+class TestDepfile:
+    """Read back by the tools that read them."""
+
+    @pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+    @settings(max_examples=25, deadline=None)
+    @given(name=PATHS)
+    def test_make_reads_the_name(self, tmp_path_factory: pytest.TempPathFactory, name: str) -> None:
+        folder = tmp_path_factory.mktemp("make")
+        source = folder / name
+        source.write_text("")
+        (folder / "k.d").write_text(write_depfile("out", [str(source)]))
+        (folder / "Makefile").write_text("out:\n\ttouch out\ninclude k.d\n")
+        run = [shutil.which("make"), "-s", "out"]
+        subprocess.run(run, cwd=folder, check=True)
+        os.utime(folder / "out", (2_000_000_000, 2_000_000_000))
+        assert subprocess.run([*run, "-q"], cwd=folder).returncode == 0
+        os.utime(source, (2_100_000_000, 2_100_000_000))
+        assert subprocess.run([*run, "-q"], cwd=folder, stderr=subprocess.DEVNULL).returncode == 1
+        source.unlink()
+        assert subprocess.run([*run, "-q"], cwd=folder, capture_output=True).returncode == 2
+
+    @pytest.mark.skipif(shutil.which("ninja") is None, reason="needs ninja")
+    @settings(max_examples=25, deadline=None)
+    @given(name=PATHS)
+    def test_ninja_reads_the_name(self, tmp_path_factory: pytest.TempPathFactory, name: str) -> None:
+        folder = tmp_path_factory.mktemp("ninja")
+        source = folder / name
+        source.write_text("")
+        (folder / "proto.d").write_text(write_depfile("out", [str(source)]))
+        (folder / "build.ninja").write_text(
+            "rule r\n  command = cp proto.d out.d && touch out\n  depfile = out.d\nbuild out: r\n"
+        )
+        subprocess.run(["ninja", "-C", folder], check=True, capture_output=True)
+        null = subprocess.run(["ninja", "-C", folder], check=True, capture_output=True, text=True)
+        assert "no work to do" in null.stdout
+        os.utime(source, (2_100_000_000, 2_100_000_000))
+        again = subprocess.run(["ninja", "-C", folder, "-n"], check=True, capture_output=True, text=True)
+        assert "no work to do" not in again.stdout
+
+    def test_escapes(self) -> None:
+        assert escape("a b#c$d") == "a\\ b\\#c$$d"
+        assert escape("a\\ b") == "a\\\\\\ b"
+        with pytest.raises(ValueError):
+            escape("a\nb")
+        with pytest.raises(ValueError):
+            write_depfile("out", [])
+
+    def test_repeats_and_order(self) -> None:
+        assert write_depfile("o", ["/b", "/a", "/b"]) == "o: /b \\\n  /a\n"
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with cubins and tables of one kernel for two architectures, and their container."""
+    return compile_images(tmp_path_factory.mktemp("images"))
+
+
+class TestFatbin:
+    def test_entries(self, images: Path) -> None:
+        found = read_fatbin((images / "k.fatbin").read_bytes())
+        assert [(image.kind, image.arch) for image in found] == [
+            ("elf", "90"),
+            ("elf", "100"),
+            ("tileir", "120"),
+        ]
+
+    @pytest.mark.parametrize(
+        ("words", "status"),
+        [
+            (["--elf", "sm_100={0}/sm_90.cubin"], 1),
+            (["--elf", "sm_90={0}/none.cubin"], 1),
+            (["--elf", "compute_90={0}/sm_90.cubin"], 1),
+            (["--elf", "sm_90={0}/sm_90.cubin", "--elf", "90={0}/sm_90.cubin"], 1),
+            (["--elf", "sm_90"], 1),
+            ([], 1),
+            (["--elf", "sm_66={0}/sm_90.cubin"], 2),
+        ],
+    )
+    def test_refusals(self, images: Path, tmp_path: Path, words: list[str], status: int) -> None:
+        out = tmp_path / "k.fatbin"
+        out.write_bytes(b"of an earlier build")
+        done = call("fatbin", "-o", out, *[word.format(images) for word in words])
+        assert done.returncode == status
+        assert done.stderr and "Traceback" not in done.stderr
+        assert not out.exists()
+
+    def test_table_of_a_cubin(self, images: Path) -> None:
+        done = call("json", "-o", "-", images / "sm_90.cubin")
+        table = json.loads(done.stdout)
+        assert table["launch_abi"] == "tile"
+        assert [p["type"] for p in table["kernels"][0]["params"]] == ["ptr", "b32", "b32", "b32", "b32"] * 3
+
+
+class TestCommandLine:
+    def test_help_of_every_verb(self) -> None:
+        from tileiras.tools.build import VERBS
+
+        for verb in VERBS:
+            if verb != "test":
+                done = call(verb, "--help")
+                assert done.returncode == 0
+                assert f"usage: tileiras-build {verb}" in done.stdout
+
+    def test_unknown_verb(self) -> None:
+        done = call("compil")
+        assert done.returncode == 1
+        assert "compile" in done.stderr
+
+    def test_arguments_from_a_file(self, tmp_path: Path, images: Path) -> None:
+        (tmp_path / "args").write_text(f"-o\n{tmp_path}/t.json\n{images}/sm_90.cubin\n")
+        assert call("json", f"@{tmp_path}/args").returncode == 0
+        assert json.loads((tmp_path / "t.json").read_text())["version"] == 1
+
+
+@pytest.mark.parametrize(
+    ("symbol", "name"),
+    [
+        ("vadd", "vadd"),
+        ("vadd_Kt1_A1f16_1l0_I256", "vadd"),
+        ("_Z4vaddPf", "vadd"),
+        ("_ZN2my4vaddEPf", "vadd"),
+        ("_Z", "_Z"),
+        ("a_Kb", "a_Kb"),
+    ],
+)
+def test_plain_names(symbol: str, name: str) -> None:
+    assert plain_name(symbol) == name

@@ -1,0 +1,108 @@
+"""`tileiras-build export`: cuTile Python through the real cuda-tile."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import peers
+import pytest
+from build_tools import call
+
+from tileiras.toolchain.cubin import read_cubin
+
+KERNEL_SOURCE = """\
+import cuda.tile as ct
+from helper import SCALE
+
+@ct.kernel
+def scale(a, b, n: ct.Constant[int]):
+    i = ct.bid(0)
+    ct.store(b, index=(i,), tile=ct.load(a, index=(i,), shape=(n,)) * SCALE)
+"""
+
+
+class TestExport:
+    @pytest.fixture
+    def source(self, tmp_path: Path) -> Path:
+        folder = tmp_path / "source dir"
+        folder.mkdir()
+        (folder / "helper.py").write_text("SCALE = 3.0\n")
+        (folder / "kernel.py").write_text(KERNEL_SOURCE)
+        return folder / "kernel.py"
+
+    def test_export_and_depfile(self, source: Path, tmp_path: Path) -> None:
+        out, depfile = tmp_path / "k.tilebc", tmp_path / "k.d"
+        python = peers.require_python()
+        words = [
+            "export",
+            source,
+            "--python",
+            python,
+            "--entry",
+            "scale",
+            "-o",
+            out,
+            "--depfile",
+            depfile,
+            "--arch",
+            "sm_90",
+        ]
+        done = call(*words, "--signature", "f32[1],f32[1]:16,=128", "--symbol", "scale")
+        assert (done.returncode, done.stderr) == (0, "")
+        escaped = str(source.parent).replace(" ", "\\ ")
+        assert depfile.read_text() == f"{out}: {escaped}/kernel.py \\\n  {escaped}/helper.py\n"
+        cubin = tmp_path / "k.cubin"
+        root = peers.require_toolkit()
+        words = ["compile", "--compiler", "nvidia", "--toolkit-root", root, out, "-o", cubin, "--arch", "90"]
+        assert call(*words).returncode == 0
+        assert set(read_cubin(cubin.read_bytes()).kernels) == {"scale"}
+
+    def test_matrix(self, source: Path, tmp_path: Path) -> None:
+        out, matrix = tmp_path / "k.tilebc", tmp_path / "m.json"
+        rows = {
+            "values": {"t": ["f16", "f32"], "n": [64, 128]},
+            "signature": "{t}[1],{t}[1],={n}",
+            "symbol": "scale_{t}_{n}",
+            "exclude": [{"t": "f16", "n": 64}],
+        }
+        matrix.write_text(json.dumps(rows))
+        words = [
+            "export",
+            source,
+            "--python",
+            peers.require_python(),
+            "--entry",
+            "scale",
+            "-o",
+            out,
+            "--verbose",
+        ]
+        done = call(*words, "--matrix", matrix, "--arch", "sm_90")
+        assert done.returncode == 0, done.stderr
+        names = [line.split(" -> ")[1] for line in done.stderr.splitlines()]
+        assert names == ["scale_f16_128", "scale_f32_64", "scale_f32_128"]
+        del rows["symbol"]
+        matrix.write_text(json.dumps({**rows, "typo": 1}))
+        assert "unknown key 'typo'" in call(*words, "--matrix", matrix).stderr
+
+    @pytest.mark.parametrize(
+        ("text", "signature", "status", "words"),
+        [
+            (KERNEL_SOURCE, "f32[1],q7[1],=128", 1, "no type 'q7'"),
+            (KERNEL_SOURCE, "f32[1],f32[1],=128,i32", 5, "could not export"),
+            (KERNEL_SOURCE + "raise RuntimeError('at import')\n", "f32[1],f32[1],=1", 1, "at import"),
+            ("def other(): pass\n", "i32", 1, "has no 'scale'"),
+        ],
+    )
+    def test_failures(
+        self, source: Path, tmp_path: Path, text: str, signature: str, status: int, words: str
+    ) -> None:
+        source.write_text(text)
+        out = tmp_path / "k.tilebc"
+        out.write_bytes(b"of an earlier build")
+        command = ["export", source, "--python", peers.require_python(), "--entry", "scale", "-o", out]
+        done = call(*command, "--signature", signature, "--arch", "sm_90")
+        assert done.returncode == status, done.stderr
+        assert words in done.stderr and "Traceback" not in done.stderr
+        assert not out.exists()
