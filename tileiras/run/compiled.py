@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tileiras.diag import EXIT_COMPILE, ERROR, Diag, Emitted
+import contextlib
+
+from tileiras.diag import ERROR, EXIT_COMPILE, NOTE, Diag, Emitted
 
 from .errors import LaunchError
 
@@ -15,16 +17,18 @@ if TYPE_CHECKING:
     from .args import Arguments
 
 NO_KERNEL = Diag("RUN-0301", ERROR, "the compiled program has no kernel '{entry}'", "launch")
+STOPPED = Diag("RUN-0302", ERROR, "{text}", "PTX emulator")
+FOUND = Diag("RUN-0303", ERROR, "{text}", "PTX emulator")
+INSTRUCTION = Diag("RUN-0304", NOTE, "PTX line {line}: {instruction}", "PTX emulator")
 
 
-def compile_for_launch(
-    source: Any, entry: str, gpu_name: str, check: bool, options: dict[str, Any]
-) -> tuple[Any, Any]:
+def compile_for_launch(source: Any, entry: str, gpu_name: str, options: dict[str, Any]) -> tuple[Any, Any]:
     """(program, kernel) with an explicit block size: launch ABI simt."""
     import tileiras
 
-    opt_level = options.pop("opt_level", 3)
-    program = tileiras.compile(source, gpu_name=gpu_name, opt_level=opt_level, launch_abi="simt", **options)
+    if hasattr(source, "spec"):
+        source = tileiras.Module(source)
+    program = tileiras.compile(source, gpu_name=gpu_name, **{"launch_abi": "simt", **options})
     kernel = program.kernels.get(entry)
     if kernel is None:
         raise LaunchError([Emitted(NO_KERNEL, None, None, [("entry", entry)])], EXIT_COMPILE)
@@ -47,24 +51,39 @@ def run_emulator(
     """Execute the generated PTX on the CPU."""
     from . import emulator
 
-    program, kernel = compile_for_launch(source, entry, gpu_name, check, options)
-    more: dict[str, Any] = {}
-    if seed is not None:
-        more["seed"] = seed
-    if out is not None:
-        more["out"] = out
-    emulator.launch(
-        program.ptx,
-        getattr(kernel, "symbol", entry),
-        grid,
-        tuple(kernel.block),
-        arguments.data,
-        memory=[*arguments.arrays, *memory],
-        dynamic_shared_bytes=kernel.dynamic_shared,
-        cluster=tuple(kernel.cluster or (1, 1, 1)),
-        check=check,
-        **more,
-    )
+    program, kernel = compile_for_launch(source, entry, gpu_name, {"emit": "ptx", **options})
+    space = emulator.Memory()
+    for array, label in zip(arguments.arrays, arguments.labels):
+        space.add(array, label)
+    for i, array in enumerate(memory):
+        space.add(array, f"memory[{i}]")
+    try:
+        with contextlib.redirect_stdout(out) if out is not None else contextlib.nullcontext():
+            report = emulator.launch(
+                program.ptx,
+                kernel.symbol,
+                grid,
+                kernel.block,
+                arguments.data,
+                memory=space,
+                dynamic_shared_bytes=kernel.dynamic_shared,
+                cluster=kernel.cluster if max(kernel.cluster) > 1 else None,
+                check=check,
+                seed=seed,
+            )
+    except emulator.EmulatorError as error:
+        raise LaunchError([Emitted(STOPPED, None, None, [("text", str(error))])]) from error
+    if report.findings:
+        raise LaunchError([told(finding) for finding in report.findings])
+
+
+def told(finding: Any) -> Emitted:
+    """A finding of the emulator as a diagnostic."""
+    notes = []
+    if finding.instruction:
+        facts = [("line", finding.line), ("instruction", finding.instruction)]
+        notes.append(Emitted(INSTRUCTION, None, None, facts))
+    return Emitted(FOUND, None, None, [("text", finding.text)], notes)
 
 
 def run_gpu(
@@ -85,5 +104,5 @@ def run_gpu(
 
     device = gpu.Device()
     name = device.arch if gpu_name == "native" else gpu_name
-    program, kernel = compile_for_launch(source, entry, name, check, options)
+    program, kernel = compile_for_launch(source, entry, name, options)
     device.launch(program.cubin, kernel, entry, grid, arguments, memory)
