@@ -109,7 +109,11 @@ function(add_tile_kernel name)
     _tileiras_kernel_source("${source}" "${stem}")
   endforeach()
 
-  add_custom_target(${images} DEPENDS ${products})
+  set(all "")
+  if(tile_TYPE STREQUAL "INTERFACE" AND NOT tile_EXCLUDE_FROM_ALL)
+    set(all ALL)  # nothing builds an INTERFACE library, but installing it needs its files
+  endif()
+  add_custom_target(${images} ${all} DEPENDS ${products})
   if(tile_FOLDER)
     set_target_properties(${name} ${images} PROPERTIES FOLDER "${tile_FOLDER}")
   endif()

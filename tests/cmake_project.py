@@ -89,7 +89,7 @@ class CMakeProject:
         if not any(option.startswith("-DTileiras_DIR=") for option in options):
             argv.append(f"-DTileiras_DIR={REPOSITORY / 'cmake'}")
         argv += [f"-DTileiras_PYTHON_EXECUTABLE={sys.executable}", f"-DTILE_COMPILER_LAUNCHER={self.launcher}", *options]
-        return self._run(argv, check)
+        return self.run(argv, check)
 
     def make(self, *options: str, config: str = "Release", target: str = "", build: Path | None = None,
              check: bool = True) -> subprocess.CompletedProcess[str]:  # fmt: skip
@@ -99,9 +99,10 @@ class CMakeProject:
             argv += ["--config", config]
         if target:
             argv += ["--target", target]
-        return self._run([*argv, *options], check)
+        return self.run([*argv, *options], check)
 
-    def _run(self, argv: list[str], check: bool) -> subprocess.CompletedProcess[str]:
+    def run(self, argv: list[str], check: bool = True) -> subprocess.CompletedProcess[str]:
+        """Returns the finished command, with its output and errors as one text."""
         done = subprocess.run(argv, env=self.env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         if check and done.returncode:
             pytest.fail(f"{' '.join(argv)}\nexit code {done.returncode}\n{done.stdout}", pytrace=False)

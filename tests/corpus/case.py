@@ -107,7 +107,7 @@ class Case:
 
     def flat(self, values: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """(flat arguments in the order of the entry's parameters, memory reached only through pointers)."""
-        if self.frontend == "cpp":
+        if self.frontend != "python":
             return list(values), []
         flat: list[Any] = []
         memory: list[Any] = []
@@ -217,9 +217,9 @@ class Family:
         **more: Any,
     ) -> Case:
         since = more.setdefault("since", "13.1")
-        python = self.source.startswith("python/")
-        more.setdefault("version", default_version(name, since) if python else "13.4")
-        more.setdefault("entry", name if python else kernel)
+        cpp = self.source.startswith("cpp/")
+        more.setdefault("version", "13.4" if cpp else default_version(name, since))
+        more.setdefault("entry", kernel if cpp else name)
         more.setdefault("module", more["entry"])
         grid3 = tuple(grid) + (1,) * (3 - len(grid))
         case = Case(name, self.family, self.source, kernel, tuple(signature), grid3, inputs, expect, **more)

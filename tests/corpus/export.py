@@ -45,7 +45,9 @@ def fingerprint(case: Case) -> str:
     """Digest of all that decides a case's bytecode, apart from the frontend itself."""
     source = (HERE / case.source).read_bytes()
     key = f"nvcc {case.module}"
-    if case.frontend == "python":
+    if case.frontend == "writer":
+        source += (HERE / "writer" / "builder.py").read_bytes()
+    if case.frontend != "cpp":
         key = repr([(c.kernel, c.entry, c.signature, c.version) for c in together(case)])
     return hashlib.sha256(source + key.encode()).hexdigest()
 
@@ -149,6 +151,17 @@ def export_python(cases: list[Case], output: Path) -> None:
     )
 
 
+def export_writer(case: Case, output: Path) -> None:
+    """Writes the module that a function of writer/ops.py describes."""
+    from cuda.tile import _bytecode as bc
+
+    from tests.corpus.writer import builder, ops
+
+    parameters, body = getattr(ops, case.kernel)(*case.signature)
+    version = bc.BytecodeVersion[f"V_{case.version.replace('.', '_')}"]
+    builder.write_module(case.entry, version, parameters, body, output)
+
+
 def find_nvcc() -> Path | None:
     """nvcc of the toolkit wheels beside this interpreter, or of the peers tree."""
     for root in sys.path:
@@ -234,6 +247,8 @@ def export(cases: list[Case], folder: Path) -> dict[str, str]:
         try:
             if case.frontend == "python":
                 export_python(together(case), partial)
+            elif case.frontend == "writer":
+                export_writer(case, partial)
             else:
                 nvcc = find_nvcc()
                 if nvcc is None:

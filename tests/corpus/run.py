@@ -72,7 +72,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--gpu-name", nargs="+", default=["sm_90"])
     parser.add_argument("--family", nargs="+")
     parser.add_argument("--tag", nargs="+")
-    parser.add_argument("--frontend", choices=["python", "cpp"])
+    parser.add_argument("--frontend", choices=["python", "cpp", "writer"])
     parser.add_argument("-k", action="append", default=[])
     parser.add_argument("--compile-only", action="store_true")
     parser.add_argument("--nvidia", metavar="TOOL")

@@ -7,11 +7,13 @@ the repositories that Bazel's own tools load are stand-ins, as the documentation
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import os
 import re
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import peers
@@ -80,6 +82,28 @@ def bazel7() -> Path:
     return Path(named)
 
 
+_SNAPSHOT: list[Path] = []
+
+
+def package_snapshot() -> Path:
+    """Returns a copy of the package as it is now.
+
+    Every action depends on each of its files: an edit between two builds of a test would be seen, rightly, and would
+    fail a test that expects nothing to run.
+    """
+    if not _SNAPSHOT:
+        folder = Path(tempfile.mkdtemp(prefix="tileiras-package-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        copy_package(folder / "tileiras")
+        _SNAPSHOT.append(folder / "tileiras")
+    return _SNAPSHOT[0]
+
+
+def copy_package(target: Path) -> None:
+    """Copies the package to `target`."""
+    shutil.copytree(REPOSITORY / "tileiras", target, ignore=shutil.ignore_patterns("__pycache__"))
+
+
 def bytecode(name: str) -> Path:
     """Returns a bytecode file of the corpus."""
     return BYTECODE / f"{name}.tilebc"
@@ -96,6 +120,7 @@ class Workspace:
         self.python = str(peers.require_python())
         self.toolkit = str(peers.require_toolkit())
         self.rules = str(RULES)
+        self.package = package_snapshot()
         # Nothing of the developer's shell may decide a test; PATH is for Bazel's own scripts and gcc.
         self.env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(user_root / "home"), "LC_ALL": "C.UTF-8"}
         (user_root / "home").mkdir(parents=True, exist_ok=True)
@@ -109,7 +134,7 @@ class Workspace:
 
     def register(self, extra: str = "", before: str = "", **arguments: str) -> None:
         """Writes WORKSPACE and .bazelrc for a local toolchain."""
-        values = {"path": self.toolkit, "python": self.python, **arguments}
+        values = {"package": str(self.package), "path": self.toolkit, "python": self.python, **arguments}
         words = ", ".join(f"{name} = {value!r}".replace("'", '"') for name, value in values.items())
         self.write(
             "WORKSPACE",

@@ -337,7 +337,7 @@ def test_consumers_of_the_install_tree_and_of_the_build_tree(tmp_path: Path, pro
     project.make()
     prefix = tmp_path / "prefix"
     config = ["--config", "Release"] if project.is_multi_config else []
-    subprocess.run([project.cmake, "--install", project.build, "--prefix", prefix, *config], check=True, capture_output=True)
+    project.run([str(project.cmake), "--install", str(project.build), "--prefix", str(prefix), *config])
     assert {p.name for p in (prefix / "share" / "kernels_test" / "tile").iterdir()} >= {"a.fatbin", "a.sm_90.kernels.json"}
     exported = "".join(p.read_text() for p in (prefix / "lib" / "cmake" / "Lib").iterdir())
     assert str(tmp_path) not in exported, "an installed package must not name the tree that it was built in"
@@ -358,7 +358,11 @@ def test_consumers_of_the_install_tree_and_of_the_build_tree(tmp_path: Path, pro
 
 def test_fetchcontent(tmp_path: Path, project: CMakeProject) -> None:
     checkout = tmp_path / "checkout of tileiras"
-    shutil.copytree(REPOSITORY, checkout, ignore=shutil.ignore_patterns(".git", ".cache", "__pycache__", "tests", "build"))
+    checkout.mkdir()
+    for name in ("tileiras", "cmake", "nvcc_shim", "setuptools_ext", "bazel"):
+        shutil.copytree(REPOSITORY / name, checkout / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("CMakeLists.txt", "pyproject.toml"):
+        shutil.copy(REPOSITORY / name, checkout / name)
     project.write("CMakeLists.txt", f"""cmake_minimum_required(VERSION 3.24)
 project(fetching LANGUAGES C)
 include(FetchContent)

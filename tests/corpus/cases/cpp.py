@@ -123,7 +123,7 @@ def divided(x, y, *_):
 
 
 def high_half(x, y):
-    """`mulhii` is unsigned. The frontend writes it for signed operands too, and NVIDIA's assembler keeps that."""
+    """`mulhii` is unsigned; the frontend writes it for signed operands too, and the assembler keeps that."""
     return ((x.view("u4").astype("u8") * y.view("u4").astype("u8")) >> np.uint64(32)).astype("u4").view("i4")
 
 
