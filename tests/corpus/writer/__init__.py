@@ -1,0 +1,1 @@
+"""Modules written op by op through cuda-tile's bytecode writer."""
