@@ -49,7 +49,7 @@ def launch(name: str, target: str, args: list[object], grid: tuple[int, int, int
     """Returns argument `result` as the kernel left it."""
     command = Path(sys.executable).parent / "tileiras-run"
     with tempfile.TemporaryDirectory(prefix="tileiras-example-") as folder:
-        argv = [str(command), str(KERNELS / f"{name}.tileir"), "--entry", name, "--target", target, "--gpu-name", "sm_90"]
+        argv = [str(command), str(KERNELS / f"{name}.tileir"), "--entry", name, "--target", target, "--gpu-name", "sm_90", "-q"]
         argv += ["--grid", ",".join(map(str, grid))]
         for i, arg in enumerate(args):
             if isinstance(arg, np.ndarray):
