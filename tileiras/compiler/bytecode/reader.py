@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 
+from tileiras.compiler.dialects.cuda_tile.dense import check_dense
 from tileiras.compiler.dialects.cuda_tile.ops import BY_NAME
 from tileiras.compiler.ir import debug as D
 from tileiras.compiler.ir import types as T
@@ -647,23 +648,6 @@ class _Reader:
 
 class Hints(dict):  # type: ignore[type-arg]
     """Attribute tag 11 while it is read: a dictionary that may stand where hints are expected."""
-
-
-def check_dense(type: Any, raw: bytes) -> str | None:
-    """What is wrong with the size of constant data, or None. Sizes: one element (splat) or all of them."""
-    count = 1
-    for d in type.shape:
-        count *= d
-    elem = type.elem
-    if not isinstance(elem, T.Scalar) or elem is T.I4:
-        return f"element type '{elem}' has no constants"
-    if elem is T.I1:
-        if len(raw) in (1, (count + 7) // 8):
-            return None
-        return f"i1 dense attribute payload size {len(raw)} is not a recognized encoding for {count} elements"
-    if len(raw) in (elem.bytes, elem.bytes * count):
-        return None
-    return "failed to validate buffer size and format"
 
 
 class _Body:

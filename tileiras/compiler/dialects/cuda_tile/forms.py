@@ -10,6 +10,8 @@ from tileiras.compiler.ir import floats
 from tileiras.compiler.ir import types as T
 from tileiras.diag import Loc
 
+from .dense import elements_of, pack_elements, unique_value
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -193,51 +195,6 @@ TYPES = {
 }
 
 # ---- constants
-
-
-def elements_of(dense: Any) -> list[int]:
-    """Bit patterns of all elements, or one for a splat."""
-    elem, data = dense.type.elem, dense.data
-    count = 1
-    for d in dense.type.shape:
-        count *= d
-    if elem is T.I1:
-        if len(data) == (count + 7) // 8 and not (len(data) == 1 and count > 8):
-            return [data[i >> 3] >> (i & 7) & 1 for i in range(count)]
-        return [data[0] & 1]
-    size = elem.bytes
-    mask = (1 << floats.width_of(elem)) - 1 if elem.is_float else (1 << elem.bits) - 1
-    return [int.from_bytes(data[i : i + size], "little") & mask for i in range(0, len(data), size)]
-
-
-def unique_value(dense: Any) -> int | None:
-    """The bit pattern that all elements have, or None."""
-    data, elem = dense.data, dense.type.elem
-    if elem is not T.I1:
-        size = elem.bytes
-        if data != data[:size] * (len(data) // size):
-            return None
-        return elements_of(T.Dense(T.TileType(elem, ()), data[:size]))[0]
-    found = elements_of(dense)
-    return found[0] if found and all(v == found[0] for v in found) else None
-
-
-def pack_elements(elem: Any, values: list[int], count: int) -> bytes:
-    """Constant bytes of all elements; equal ones become a splat, as NVIDIA's writer stores them."""
-    if elem is T.I1:
-        if values and all(v == values[0] for v in values):
-            if count <= 8:
-                return bytes([((1 << count) - 1) * values[0]]) if count else b""
-            return b"\xff" if values[0] else b"\x00"
-        if len(values) == 1:
-            values = values * count
-        out = bytearray((count + 7) // 8)
-        for i, v in enumerate(values):
-            out[i >> 3] |= v << (i & 7)
-        return bytes(out)
-    if len(values) > 1 and all(v == values[0] for v in values):
-        values = values[:1]
-    return b"".join(v.to_bytes(elem.bytes, "little") for v in values)
 
 
 def spell_element(value: int, elem: Any) -> str:

@@ -170,7 +170,7 @@ def aggregate_form(parser: Parser, op: Op) -> Op:
 
 def identity_of(value: Value) -> Any:
     """A splat constant as an identity attribute."""
-    from .forms import unique_value
+    from .dense import unique_value
 
     op = value.op
     if op is None or op.spec.name != "constant":

@@ -1,0 +1,361 @@
+"""The generic verifier: what the fields of a spec promise, in MLIR's words, compiled to one function per spec.
+
+Order inside an op: types that are well formed, counts, types of operands and results, attributes, relations
+between types, regions and parent, then the dialect's own check. The first failure of an op is its only
+diagnostic; the first failing op of an isolated region ends the walk of that region.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from tileiras.diag import EXIT_COMPILE, Diag, Emitted
+
+from . import diags
+from . import types as T
+from .spec import (
+    ALL_SAME_ELEMENT, ALL_SAME_SHAPE, I1_OF_LHS, IMPLICIT_TERMINATOR, ISOLATED, OPERANDS_SAME_SHAPE, OPTIONAL, REQUIRED,
+    SINGLE_BLOCK, SYMBOL_TABLE, VARIADIC,
+)  # fmt: skip
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from tileiras.diag import Sink
+
+    from .core import Op, Value
+    from .spec import OpSpec
+
+
+class Invalid(Exception):
+    """An op breaks a rule: its diagnostic, facts, and what the real verifier says as a note."""
+
+    def __init__(self, diag: Diag, real: str | None = None, prefix: bool = True, **facts: object) -> None:
+        super().__init__(diag.text)
+        self.diag = diag
+        self.real = real
+        self.prefix = prefix  # whether the message starts with the op
+        self.facts = facts
+
+
+def broken(text: str) -> Invalid:
+    """A rule whose text is complete: MLIR's own wording."""
+    return Invalid(diags.RULE, text=text)
+
+
+def tname(type: Any) -> str:
+    """A type in messages: with its dialect."""
+    text = str(type)
+    if isinstance(type, (T.Scalar, T.TensorType, T.FunctionType)) or text.startswith("!"):
+        return text
+    return f"!{getattr(type, 'DIALECT', 'cuda_tile')}.{text}"
+
+
+class Rules:
+    """What a dialect adds: constraints by name, checks by op, types that are malformed, texts it owns."""
+
+    def __init__(self) -> None:
+        self.checks: dict[str, Callable[[Op], None]] = {}
+        self.constraint: Callable[[str], tuple[Callable[[Any], bool], str] | None] = lambda name: None
+        self.type_problem: Callable[[Any], Invalid | None] = lambda type: None
+        # Ops whose own check covers some generic ones, in an order that the contract fixes.
+        self.own_types: frozenset[str] = frozenset()
+        self.own_attrs: frozenset[tuple[str, str]] = frozenset()
+        self.own_parents: frozenset[str] = frozenset()
+        self.describe: dict[tuple[str, str], str] = {}  # (op, field) -> constraint text
+        self.reword: Callable[[Op, str, str], Invalid | None] = lambda op, kind, real: None
+
+
+RULES: dict[str, Rules] = {}
+
+
+def rules_of(dialect: str) -> Rules:
+    """Rules of a dialect, loaded on first use; a dialect without rules has none."""
+    found = RULES.get(dialect)
+    if found is None:
+        module = f"tileiras.compiler.dialects.{dialect}.verify"
+        found = Rules()
+        try:
+            __import__(module)
+            found = getattr(sys.modules[module], "RULES", found)
+        except ModuleNotFoundError as error:
+            if error.name is None or not module.startswith(error.name):
+                raise
+        found = RULES.setdefault(dialect, found)
+    return found
+
+
+PASSED: dict[OpSpec, set[Any]] = {}  # signatures that passed every check of types alone
+CHECKED_TYPES: set[Any] = set()
+CONSTRAINTS: dict[tuple[str, str], tuple[Any, str] | None] = {}
+
+
+def verify(root: Op, sink: Sink) -> bool:
+    """Whether `root` and everything in it is well formed. Says what is not."""
+    return not _walk(root, sink, set())
+
+
+def verify_or_fail(root: Op, sink: Sink) -> None:
+    """Errors: CompileError with exit code 5."""
+    if not verify(root, sink):
+        raise sink.fail(EXIT_COMPILE)
+
+
+def verify_op(op: Op, sink: Sink) -> bool:
+    """One op alone, for checks at construction."""
+    try:
+        check_op(op)
+    except Invalid as problem:
+        report(problem, op, sink)
+        return False
+    return True
+
+
+def report(problem: Invalid, op: Op, sink: Sink) -> None:
+    notes = ()
+    if problem.real is not None:
+        name = op.spec.full_name if problem.prefix else None
+        notes = (Emitted(diags.NOTE_TEXT, op.loc, name, (("text", problem.real),)),)
+    if problem.prefix:
+        sink.emit(problem.diag, op, notes=notes, **problem.facts)
+    else:
+        sink.emit(problem.diag, loc=op.loc, notes=notes, **problem.facts)
+
+
+def _walk(op: Op, sink: Sink, visible: set[Value]) -> bool:
+    """Verifies op and regions; true when something failed."""
+    try:
+        for i, value in enumerate(op.operands):
+            if value not in visible and op.block is not None:
+                raise broken(f"operand #{i} does not dominate this use")
+        check_op(op)
+    except Invalid as problem:
+        report(problem, op, sink)
+        return True
+    if not op.regions:
+        return False
+    isolated = op.spec.traits & ISOLATED
+    inner = set() if isolated else visible
+    many = bool(op.spec.traits & SYMBOL_TABLE)  # each entry is checked, so that each reports
+    failed = False
+    for region in op.regions:
+        for block in region.blocks:
+            added: list[Value] = list(block.args)
+            inner.update(added)
+            for nested in block.ops:
+                if _walk(nested, sink, inner):
+                    failed = True
+                    if not many:
+                        return True
+                if nested.results:
+                    added += nested.results
+                    inner.update(nested.results)
+            if not isolated:
+                inner.difference_update(added)
+    return failed
+
+
+def check_op(op: Op) -> None:
+    """Raises Invalid for the first broken rule of one op."""
+    spec = op.spec
+    signature = (op.segments, *[v.type for v in op.operands], None, *[v.type for v in op.results])
+    passed = PASSED.get(spec)
+    if passed is None:
+        passed = PASSED.setdefault(spec, set())
+    rules = rules_of(spec.dialect)
+    if signature not in passed:
+        check_signature(op, rules)
+        passed.add(signature)
+    attrs = op.attrs
+    for attr in spec.attrs:
+        if attr.name not in attrs:
+            if attr.optional or attr.default is not None or attr.since > 1 or (spec.name, attr.name) in rules.own_attrs:
+                continue
+            raise broken(f"requires attribute '{attr.name}'")
+    if spec.traits & _STRUCTURE or spec.regions or op.regions or spec.parents:
+        check_structure(op, rules)
+    check = spec.check or rules.checks.get(spec.name)
+    if check is not None:
+        check(op)
+
+
+_STRUCTURE = SINGLE_BLOCK | IMPLICIT_TERMINATOR | SYMBOL_TABLE
+
+
+def check_signature(op: Op, rules: Rules) -> None:
+    """Everything that depends on types and counts only."""
+    spec = op.spec
+    for value in (*op.operands, *op.results):
+        check_type(value.type, rules)
+    check_counts(op, rules)
+    own = spec.name in rules.own_types
+    position = 0
+    sizes = op.segments or (1,) * len(spec.operands)
+    for arg, size in zip(spec.operands, sizes):
+        for value in op.operands[position : position + size]:
+            check_constraint(op, rules, arg, value, "operand", position, own)
+            position += 1
+    position = 0
+    variadic = sum(1 for r in spec.results if r.mode == VARIADIC)
+    for arg in spec.results:
+        size = 1
+        if arg.mode == VARIADIC and variadic == 1:
+            size = len(op.results) - len(spec.results) + 1
+        for value in op.results[position : position + size]:
+            check_constraint(op, rules, arg, value, "result", position, own)
+            position += 1
+    if not own:
+        check_relations(op, rules)
+
+
+def check_type(type: Any, rules: Rules) -> None:
+    if type in CHECKED_TYPES:
+        return
+    problem = rules.type_problem(type)
+    if problem is not None:
+        raise problem
+    CHECKED_TYPES.add(type)
+
+
+def check_counts(op: Op, rules: Rules) -> None:
+    spec, found = op.spec, len(op.operands)
+    if spec.varies:
+        sizes = op.segments
+        if sizes is None or len(sizes) != len(spec.operands) or sum(sizes) != found:
+            raise broken("operand segments do not add up to the number of operands")
+        for arg, size in zip(spec.operands, sizes):
+            if arg.mode == REQUIRED and size != 1 or arg.mode == OPTIONAL and size > 1:
+                if arg.constraint == "token":
+                    problem = rules.reword(op, "token", "")
+                    if problem is not None:
+                        raise problem
+                raise broken(f"operand group starting at #{sum(sizes[: spec.operand_index[arg.name]])} requires "
+                             f"{'1 element' if arg.mode == REQUIRED else '0 or 1 element'}, but found {size}")
+    elif found != len(spec.operands):
+        if any(arg.constraint == "token" for arg in spec.operands):
+            problem = rules.reword(op, "token", "")
+            if problem is not None:
+                raise problem
+        raise broken(f"expected {len(spec.operands)} operands, but found {found}")
+    variadic = any(r.mode == VARIADIC for r in spec.results)
+    wanted = sum(1 for r in spec.results if r.mode != VARIADIC)
+    count = len(op.results)
+    if count < wanted or (count > wanted and not variadic):
+        raise broken(f"expected {wanted}{' or more' if variadic else ''} results, but found {count}")
+
+
+def check_constraint(op: Op, rules: Rules, arg: Any, value: Value, what: str, index: int, own: bool) -> None:
+    name = arg.constraint
+    if name == "any":
+        return
+    key = (op.spec.dialect, name)
+    try:
+        found = CONSTRAINTS[key]
+    except KeyError:
+        found = CONSTRAINTS.setdefault(key, rules.constraint(name))
+    if found is None or found[0](value.type):
+        return
+    if own and isinstance(value.type, T.TileType) and name.startswith("tile:"):
+        return
+    text = rules.describe.get((op.spec.name, arg.name)) or found[1]
+    if arg.mode == VARIADIC:
+        text = "variadic of " + text
+    real = f"{what} #{index} must be {text}, but got '{tname(value.type)}'"
+    if name == "token" and what == "operand":
+        problem = rules.reword(op, "token", real)
+        if problem is not None:
+            raise problem
+    raise broken(real)
+
+
+def values_of(op: Op, name: str) -> list[Any]:
+    """Types of an operand or result field, or of an attribute that has one."""
+    if name in op.spec.operand_index:
+        return [v.type for v in op.group(name)]
+    results = op.spec.results
+    for i, arg in enumerate(results):
+        if arg.name == name:
+            stop = len(op.results) - (len(results) - i - 1) if arg.mode == VARIADIC else i + 1
+            return [v.type for v in op.results[i:stop]]
+    value = op.attrs.get(name)
+    return [value.type] if hasattr(value, "type") else []
+
+
+def is_variadic(op: Op, name: str) -> bool:
+    return any(a.name == name and a.mode == VARIADIC for a in (*op.spec.operands, *op.spec.results))
+
+
+def shape_of(type: Any) -> Any:
+    return type.shape if isinstance(type, (T.TileType, T.TensorType, T.TensorView)) else None
+
+
+def check_relations(op: Op, rules: Rules) -> None:
+    spec = op.spec
+    if spec.traits & (ALL_SAME_SHAPE | ALL_SAME_ELEMENT | OPERANDS_SAME_SHAPE):
+        types = [v.type for v in op.operands]
+        if not spec.traits & OPERANDS_SAME_SHAPE:
+            types += [v.type for v in op.results]
+        if spec.traits & (ALL_SAME_SHAPE | OPERANDS_SAME_SHAPE) and len({shape_of(t) for t in types}) > 1:
+            suffix = "" if spec.traits & OPERANDS_SAME_SHAPE else " and results"
+            refuse(op, rules, "shape", f"requires the same shape for all operands{suffix}")
+        if spec.traits & ALL_SAME_ELEMENT and len({getattr(t, "elem", t) for t in types}) > 1:
+            refuse(op, rules, "elem", "requires the same element type for all operands and results")
+    for groups, get, text in (
+        (spec.same_type, lambda t: t, "same type"),
+        (spec.same_shape, shape_of, "same shape"),
+        (spec.same_rank, lambda t: len(shape_of(t) or ()), "same rank"),
+        (spec.same_elem, lambda t: getattr(t, "elem", t), "the same element type"),
+    ):
+        for group in groups:
+            if any(is_variadic(op, name) for name in group):
+                continue
+            seen = {get(t) for name in group for t in values_of(op, name)}
+            if len(seen) > 1:
+                refuse(op, rules, text, f"failed to verify that all of {{{', '.join(group)}}} have {text}")
+    if spec.traits & I1_OF_LHS and op.operands:
+        want = T.TileType(T.I1, shape_of(op.operands[0].type) or ())
+        if op.results[0].type is not want:
+            refuse(op, rules, "i1", "failed to verify that Result type has i1 element type and same shape as operands")
+
+
+def refuse(op: Op, rules: Rules, kind: str, real: str) -> None:
+    problem = rules.reword(op, kind, real)
+    raise problem if problem is not None else broken(real)
+
+
+def check_structure(op: Op, rules: Rules) -> None:
+    """Parent, regions, terminators, symbols."""
+    spec = op.spec
+    if spec.parents and spec.name not in rules.own_parents:
+        parent = op.parent
+        if parent is None or parent.spec.dialect != spec.dialect or parent.spec.name not in spec.parents:
+            names = ", ".join(f"{spec.dialect}.{p}" for p in sorted(spec.parents))
+            many = "to be one of " if len(spec.parents) > 1 else ""
+            refuse(op, rules, "parent", f"expects parent op {many}'{names}'")
+    if len(op.regions) != spec.regions:
+        raise broken(f"requires {spec.regions} region{'s' if spec.regions != 1 else ''}, but got {len(op.regions)}")
+    for i, region in enumerate(op.regions):
+        if spec.traits & SINGLE_BLOCK and len(region.blocks) > 1:
+            raise broken(f"expects region #{i} to have 0 or 1 blocks")
+        for block in region.blocks:
+            for position, inner in enumerate(block.ops):
+                if inner.spec.is_terminator and position != len(block.ops) - 1:
+                    raise Invalid(diags.NOT_LAST, prefix=False, name=inner.spec.full_name)
+            if spec.terminator and not block.ops:
+                refuse(op, rules, "empty", "block is expected to have a terminator operation, but it is empty")
+            if spec.terminator and not block.ops[-1].spec.is_terminator:
+                last = block.ops[-1].spec.full_name
+                raise broken(f"expects regions to end with '{spec.dialect}.{spec.terminator}', found '{last}'")
+    if spec.traits & SYMBOL_TABLE:
+        seen: set[str] = set()
+        for region in op.regions:
+            for block in region.blocks:
+                for inner in block.ops:
+                    name = inner.attrs.get("sym_name")
+                    if name is None:
+                        continue
+                    if name in seen:
+                        raise Invalid(diags.REDEFINED, prefix=False, name=name)
+                    seen.add(name)
