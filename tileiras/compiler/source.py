@@ -23,12 +23,11 @@ STARTS = (
 )  # fmt: skip
 
 
-def load(source: Any, sink: Sink) -> Op:
+def load(source: Any, sink: Sink, *, file: str = "") -> Op:
     """The `cuda_tile.module` of a path, bytes, or text (a str with a newline or a brace).
 
     Errors: CompileError with exit code 1 (unreadable), 3 (bytecode), 5 (text).
     """
-    file = ""
     if isinstance(source, (bytes, bytearray, memoryview)):
         data: bytes | str = bytes(source)
     elif isinstance(source, str) and ("\n" in source or "{" in source):

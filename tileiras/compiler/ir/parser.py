@@ -14,7 +14,8 @@ from . import types as T
 from .asm import ATTR, CLAUSE, CUSTOM, GROUP, LIT, OPERAND, REGISTRY, TYPES
 from .core import Block, Op, Region
 from .lexer import TOKEN, Lexer, ParseError, unquote
-from .spec import IMPLICIT_TERMINATOR, ISOLATED, OPTIONAL, REQUIRED
+from .verify import tname
+from .spec import IMPLICIT_TERMINATOR, ISOLATED, OPTIONAL, REQUIRED, Arg, OpSpec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from .asm import Dialect
     from .core import Value
-    from .spec import Attr, OpSpec
+    from .spec import Attr
 
 MAX_DEPTH = 64
 LITERALS: dict[str, list[str]] = {}
@@ -34,7 +35,7 @@ LITERALS: dict[str, list[str]] = {}
 class State:
     """One op while it is parsed: fields by name."""
 
-    __slots__ = ("attrs", "committed", "dialect", "names", "operands", "pos", "regions", "result_types", "spec", "types")
+    __slots__ = ("attrs", "committed", "declared", "dialect", "names", "operands", "pos", "regions", "result_types", "spec", "types")
 
     def __init__(self, spec: OpSpec, dialect: Dialect, pos: int, names: int) -> None:
         self.spec = spec
@@ -44,6 +45,7 @@ class State:
         self.operands: dict[str, list[Value]] = {}
         self.types: dict[str, list[Any]] = {}  # result types by field
         self.result_types: list[Any] | None = None
+        self.declared: set[str] = set()  # operand fields whose type the form names
         self.attrs: dict[str, Any] = {}
         self.regions: list[Region] = []
         self.committed = False  # a region was entered: no other form will be tried
@@ -62,6 +64,7 @@ class Parser(Lexer):
         self.type_aliases: dict[str, Any] = {}
         self.block: Block | None = None
         self.depth = 0
+        self.allow_unregistered = False
         self.late: list[tuple[Op, str, int]] = []  # ops whose location alias is defined further down
         super().__init__(text)
 
@@ -617,7 +620,7 @@ class Parser(Lexer):
     def generic_op(self, pos: int) -> Op:
         """`"dialect.op"(operands) <{properties}> ({regions}) {attributes} : (types) -> types`."""
         name = self.string()
-        spec, dialect = self.op_spec(name, pos)
+        spec, dialect = self.unregistered(name) or self.op_spec(name, pos)
         self.expect("(")
         operands = self.list_of(self.value, ")")
         attrs: dict[str, Any] = {}
@@ -645,6 +648,16 @@ class Parser(Lexer):
             self.same_type(value, type, at)
         op = self.build(spec, dialect, operands, list(function.results), attrs, regions, attr_pos)
         return op
+
+    def unregistered(self, name: str) -> tuple[OpSpec, Dialect] | None:
+        """A spec for an op that nobody registered, where that is allowed."""
+        prefix, dot, rest = name.partition(".")
+        if not self.allow_unregistered or prefix in REGISTRY.modules:
+            return None
+        anything = Arg("operands", "any", 2), Arg("results", "any", 2)
+        spec = OpSpec(rest if dot else name, dialect=prefix if dot else "", operands=anything[:1], results=anything[1:])
+        spec.full_name = name
+        return spec, self.default
 
     def build(
         self, spec: OpSpec, dialect: Dialect, operands: list[Value], results: list[Any], attrs: dict[str, Any],
@@ -695,7 +708,7 @@ class Parser(Lexer):
                 self.run(state, steps)
                 op = self.finish(state)
         except ParseError as error:
-            if steps is None or state.committed:
+            if steps is None or state.committed or (error.text.startswith("use of value") and self.token not in (",", "->")):
                 raise
             self.seek(mark)
             try:
@@ -793,13 +806,13 @@ class Parser(Lexer):
     def same_type(self, value: Value, type: Any, pos: int) -> None:
         if value.type is not type:
             name = f"'%{value.name}'" if value.name else "the operand"
-            raise self.error(
-                f"use of value {name} expects different type than prior uses: '{type}' vs '{value.type}'", pos
-            )
+            text = f"use of value {name} expects different type than prior uses: '{tname(type)}' vs '{tname(value.type)}'"
+            raise self.error(text, pos)
 
     def field_types(self, state: State, name: str) -> None:
         spec = state.spec
         if name in spec.operand_index:
+            state.declared.add(name)
             for i, value in enumerate(state.operands.get(name, ())):
                 if i:
                     self.expect(",")
@@ -821,11 +834,24 @@ class Parser(Lexer):
             group = state.operands.get(arg.name, [])
             operands += group
             sizes.append(len(group))
+        self.check_declared(state)
         results = state.result_types
         if results is None:
             results = self.infer_results(state)
         segments = tuple(sizes) if spec.varies else None
         return Op(spec, operands, results, state.attrs, state.regions, None, segments)
+
+    def check_declared(self, state: State) -> None:
+        """Operands whose type the form gives through another field: `addf %a, %b : type of all`."""
+        for group in state.spec.same_type:
+            given = next((state.types[name][0] for name in group if state.types.get(name)), None)
+            if given is None:
+                given = next((v[0].type for name in group if name in state.declared and (v := state.operands[name])), None)
+            if given is None:
+                continue
+            for name in group:
+                for value in state.operands.get(name, ()):
+                    self.same_type(value, given, state.pos)
 
     def infer_results(self, state: State) -> list[Any]:
         spec = state.spec

@@ -19,12 +19,16 @@ if TYPE_CHECKING:
 PUBLIC = frozenset(("cuda_tile", "builtin"))  # what a frontend may write
 
 
-def parse(text: str, sink: Sink, *, file: str = "", dialects: frozenset[str] | None = None) -> list[Op]:
-    """Top-level ops of a text. `dialects`: None for all that are registered. Errors: CompileError, exit code 5."""
+def parse(
+    text: str, sink: Sink, *, file: str = "", dialects: frozenset[str] | None = None, allow_unregistered: bool = False
+) -> list[Op]:
+    """Top-level ops of a text. `dialects`: None for all that are registered; `allow_unregistered`: ops of unknown
+    dialects in generic form stand for themselves. Errors: CompileError, exit code 5."""
     parser: Parser | None = None
     try:
         parser = Parser.__new__(Parser)
         parser.__init__(text, sink, file, dialects)  # type: ignore[misc]
+        parser.allow_unregistered = allow_unregistered
         return parser.top()
     except ParseError as error:
         assert parser is not None

@@ -46,6 +46,11 @@ def _lower_region(region: Region, values: dict[Value, Value]) -> Region:
         for arg in block.args:
             values[arg] = new.add_arg(lift_type(arg.type), arg.name)
         for op in block.ops:
+            if op.spec.name == "mmaf_scaled":
+                from .scaled import lower_mmaf_scaled
+
+                values[op.result] = lower_mmaf_scaled(new, op, [values[v] for v in op.operands]).result
+                continue
             regions = [_lower_region(r, values) for r in op.regions]
             lifted = Op(
                 aa.BY_NAME[op.spec.name],

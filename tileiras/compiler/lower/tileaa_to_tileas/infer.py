@@ -462,7 +462,67 @@ def _keep(inf: Inference, op: Op) -> Any:
     return layouts, [layouts[0]] * len(op.results)
 
 
+def _scan(inf: Inference, op: Op) -> Any:
+    """The dimension in registers and lanes, other dimensions in warps; top bits of a long one in warps too."""
+    shape = op.operands[0].type.shape  # type: ignore[attr-defined]
+    dim = op.attr("dim")
+    dims = dim_bits(shape)
+    low, count = dims[dim]
+    others = [1 << (dims[d][0] + k) for d in reversed(range(len(shape))) if d != dim for k in range(dims[d][1])]
+    along = [1 << (low + k) for k in range(count)]
+    total = len(along) + len(others)
+    vector = min(2, max(0, count - 5))
+    reg, along = along[:vector], along[vector:]
+    lane, along = along[:5], along[5:]
+    while len(lane) < 5 and others:
+        lane.append(others.pop(0))
+    warp = []
+    while len(warp) < inf.log2_warps and others:
+        warp.append(others.pop())
+    while len(warp) < inf.log2_warps and along and len(along) + len(others) + vector > 3:
+        warp.append(along.pop())
+    reg += along + others
+    lane += [0] * (5 - len(lane))
+    warp += [0] * (inf.log2_warps - len(warp))
+    layout = LinearLayout(total, reg, lane, warp)
+    return [layout] * len(op.operands), [layout] * len(op.results)
+
+
+def _pack(inf: Inference, op: Op) -> Any:
+    source: Any = op.operands[0].type
+    bits = 32 if source.elem.bits == 19 else source.elem.bits
+    if bits < 8:  # pairs of elements in one thread
+        total = log2(source.shape[0])
+        want = blocked(source.shape, (0,), max(1, inf.vector_of(source.shape, None)), inf.log2_warps)
+        halved = remap_bits(want, [-1, *range(total - 1)], total - 1)
+        result = LinearLayout(total - 1, [c for c in halved.reg if c], halved.lane, halved.warp)
+        return [want], [result]
+    layout = inf.layouts[op.operands[0]]
+    assert layout is not None
+    return [layout], [_widen(layout, log2(bits // 8))]
+
+
+def _widen(layout: LinearLayout, extra: int) -> LinearLayout:
+    """Every element becomes 2^extra neighbours in registers."""
+    moved = [k + extra for k in range(layout.bits)]
+    out = remap_bits(layout, moved, layout.bits + extra)
+    return LinearLayout(out.bits, [*[1 << k for k in range(extra)], *out.reg], out.lane, out.warp, out.inv)
+
+
+def _unpack(inf: Inference, op: Op) -> Any:
+    result: Any = op.results[0].type
+    bits = 32 if result.elem.bits == 19 else result.elem.bits
+    if bits < 8:
+        layout = inf.layouts[op.operands[0]]
+        assert layout is not None
+        return [layout], [_widen(layout, 1)]
+    small = inf.default(result)
+    assert small is not None
+    return [_widen(small, log2(bits // 8))], [small]
+
+
 _RULES: dict[str, Any] = {
+    "scan": _scan, "pack": _pack, "unpack": _unpack,
     "load_view_tko": _load_view, "store_view_tko": _store_view, "load_ptr_tko": _load_ptr, "store_ptr_tko": _store_ptr,
     "atomic_rmw_tko": _atomic_ptr, "atomic_cas_tko": _atomic_ptr, "atomic_red_view_tko": _atomic_red,
     "constant": _constant, "iota": _iota, "reshape": _reshape, "permute": _permute, "broadcast": _broadcast,

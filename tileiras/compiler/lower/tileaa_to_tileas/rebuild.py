@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+# ops that work in the layout of an operand, which may be narrower than what they need (a splat, say)
+_VALUE_OPERAND = {
+    "store_view_tko": "tile", "store_ptr_tko": "value", "atomic_red_view_tko": "value", "reduce": "operands",
+}  # fmt: skip
+
+
 def rebuild(func: Op, inference: Inference) -> Op:
     """The nv_tileas function."""
     return _Rebuild(inference).function(func)
@@ -59,7 +65,11 @@ class _Rebuild:
         wanted = self.wanted(op)
         operands = [self.use(block, v, w) for v, w in zip(op.operands, wanted)]
         regions = [self.region(r) for r in op.regions]
-        self.append(block, op, operands, [self.typed(r) for r in op.results], regions, define=True)
+        new = self.append(block, op, operands, [self.typed(r) for r in op.results], regions, define=True)
+        value = _VALUE_OPERAND.get(op.spec.name)
+        if value is not None:  # no result carries the layout the op works in
+            index = next(i for i, v in enumerate(op.operands) if v is op.group(value)[0])
+            new.attrs = {**op.attrs, "layout": wanted[index]}
 
     def append(
         self, block: Block, op: Op, operands: list[Value], types: list[Any], regions: list[Region], define: bool

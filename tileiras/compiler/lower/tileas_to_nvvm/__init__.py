@@ -44,7 +44,6 @@ for _family, _names in {
     "atomics": ("atomic_rmw_tko", "atomic_cas_tko", "atomic_red_view_tko", "memory_fence_alias_tko"),
     "scan": ("scan",),
     "system": ("print_tko", "assert", "get_global", "alloca", "gdc_launch_dependents_tko", "gdc_wait_tko"),
-    "scaled": ("mmaf_scaled",),
 }.items():  # fmt: skip
     LAZY.update(dict.fromkeys(_names, _family))
 
@@ -136,6 +135,8 @@ def lower_function(op: Op, target: Any, sink: Any, globals_: dict[str, Any], lin
     fn.cluster = spec["cluster_dim"]
     lowering = Lowering(fn, target, sink, spec["num_warps"], Facts(), globals_)
     lowering.lineinfo = lineinfo
+    if any(inner.spec.name == "alloca" for inner in op.walk()):
+        lowering.space = ""
     block = op.regions[0].block
     b = lowering.b
     for i, arg in enumerate(block.args):
@@ -171,5 +172,5 @@ def _parameter(lowering: Lowering, index: int, ptx_type: str, elem: Any) -> Any:
     if cls == "p":
         return b.entry("setp.ne.b32", b.entry("and.b32", reg, 0xFF), 0)
     if isinstance(elem, Ptr):
-        return b.entry("cvta.to.global.u64", reg)
+        return b.entry("cvta.to.global.u64", reg) if lowering.space else reg
     return reg

@@ -141,6 +141,9 @@ def lower_ftoi(lowering: Lowering, op: Op) -> None:
         wide = 64 if bits == 64 else 32
         kind = f"{'s' if signed else 'u'}{wide}"
         value = b.emit(f"cvt.{mode}.{kind}.{name}", x)
+        if op.attr("saturating") and (name == "f64" or wide == 64):  # these give the most negative value for NaN
+            nan = b.emit(f"setp.nan.{'f64' if name == 'f64' else 'f32'}", *[upcast(lowering, x, name) if name == "f16" else x] * 2)
+            value = b.emit(f"selp.b{wide}", 0, value, nan)
         if bits < 32 and op.attr("saturating"):
             low = -(1 << (bits - 1)) if signed else 0
             high = (1 << (bits - 1)) - 1 if signed else (1 << bits) - 1
@@ -362,7 +365,59 @@ def bitcast(lowering: Lowering, x: Any, source: Any, target: Any) -> Any:
     return x
 
 
+# ---- pack and unpack: the bytes of a rank-1 tile
+
+
+def lower_pack(lowering: Lowering, op: Op) -> None:
+    """Elements to bytes, little endian; two 4-bit elements a byte, low nibble first."""
+    from .shape import bytes_of
+
+    b = lowering.b
+    source = lowering.tile(op.operands[0])
+    layout = op.results[0].type.layout  # type: ignore[attr-defined]
+    bits = source.elem.bits  # type: ignore[attr-defined]
+    if bits == 19:
+        bits = 32
+    keep = ~source.layout.inv
+    reg_of = source.layout.reg_of
+    out: list[Any] = []
+    parts: dict[int, list[Any]] = {}
+    for offset in layout.reg_table:
+        if bits < 8:
+            low = source.regs[reg_of[(offset << 1) & keep]]
+            high = source.regs[reg_of[(offset << 1 | 1) & keep]]
+            out.append(b.or_(32, b.and_(32, low, 15), b.shl(32, b.and_(32, high, 15), 4)))
+            continue
+        count = bits // 8
+        index = offset // count & keep
+        if index not in parts:
+            parts[index] = bytes_of(lowering, source.regs[reg_of[index]], source.elem, count)
+        out.append(parts[index][offset % count])
+    lowering.define(op.results[0], out)
+
+
+def lower_unpack(lowering: Lowering, op: Op) -> None:
+    from .shape import from_bytes
+
+    b = lowering.b
+    source = lowering.tile(op.operands[0])
+    result = op.results[0]
+    elem: Any = result.type.elem  # type: ignore[attr-defined]
+    bits = 32 if elem.bits == 19 else elem.bits
+    keep = ~source.layout.inv
+    reg_of = source.layout.reg_of
+    out = []
+    for offset in result.type.layout.reg_table:  # type: ignore[attr-defined]
+        if bits < 8:
+            byte = source.regs[reg_of[offset >> 1 & keep]]
+            out.append(b.and_(32, b.shr(32, byte, 4 * (offset & 1)), 15))
+            continue
+        count = bits // 8
+        out.append(from_bytes(lowering, [source.regs[reg_of[(offset * count + i) & keep]] for i in range(count)], elem))
+    lowering.define(result, out)
+
+
 LOWER = {
-    "exti": lower_exti, "trunci": lower_trunci, "itof": lower_itof, "ftoi": lower_ftoi, "ftof": lower_ftof,
+    "pack": lower_pack, "unpack": lower_unpack, "exti": lower_exti, "trunci": lower_trunci, "itof": lower_itof, "ftoi": lower_ftoi, "ftof": lower_ftof,
     "bitcast": lower_bitcast,
 }  # fmt: skip

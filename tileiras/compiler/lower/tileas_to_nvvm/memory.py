@@ -148,14 +148,13 @@ class Access:
         self.alignment = alignment  # bytes the address of each group is known to be a multiple of
 
 
-def view_access(lowering: Lowering, op: Op, value_type: Any) -> Access:
-    """Addresses and masks of a tile of a view, in the layout of `value_type`."""
+def view_access(lowering: Lowering, op: Op, value_type: Any, layout: Any) -> Access:
+    """Addresses and masks of a tile of a view, in `layout`."""
     b = lowering.b
     view_value = op.operand("view")
     view = lowering.env[view_value]
     type = view.type
     tensor: Any = type.view
-    layout = value_type.layout
     size = elem_bytes(tensor.elem)
     shape = value_type.shape
     spans = dim_bits(shape)
@@ -510,18 +509,18 @@ def order(lowering: Lowering, op: Op, writes: bool) -> None:
     lowering.pending |= WRITE if writes else READ
 
 
-def load_opcode(op: Op) -> str:
+def load_opcode(lowering: Lowering, op: Op) -> str:
     ordering = op.attr("memory_ordering_semantics")
     if ordering == "weak":
-        return "ld.global"
-    return f"ld.{ordering}.{_SCOPE[op.attr('memory_scope')]}.global"
+        return f"ld{lowering.space}"
+    return f"ld.{ordering}.{_SCOPE[op.attr('memory_scope')]}{lowering.space}"
 
 
-def store_opcode(op: Op) -> str:
+def store_opcode(lowering: Lowering, op: Op) -> str:
     ordering = op.attr("memory_ordering_semantics")
     if ordering == "weak":
-        return "st.global"
-    return f"st.{ordering}.{_SCOPE[op.attr('memory_scope')]}.global"
+        return f"st{lowering.space}"
+    return f"st.{ordering}.{_SCOPE[op.attr('memory_scope')]}{lowering.space}"
 
 
 # ---- loads and stores
@@ -531,7 +530,7 @@ def lower_load_view(lowering: Lowering, op: Op) -> None:
     order(lowering, op, writes=False)
     result = op.results[0]
     type: Any = result.type
-    access = view_access(lowering, op, type)
+    access = view_access(lowering, op, type, type.layout)
     padding = op.operand("view").type.padding  # type: ignore[union-attr]
     pad = None
     if padding is not None:
@@ -547,8 +546,8 @@ def _load(lowering: Lowering, op: Op, result: Value, access: Access, pads: list[
     b = lowering.b
     type: Any = result.type
     size = elem_bytes(type.elem)
-    opcode = load_opcode(op)
-    strong = opcode != "ld.global"
+    opcode = load_opcode(lowering, op)
+    strong = op.attr("memory_ordering_semantics") != "weak"
     count = type.layout.num_regs
     guard_owner = owner_guard(lowering, type.layout) if strong else None
     out: list[Any] = []
@@ -589,23 +588,26 @@ def lower_store_view(lowering: Lowering, op: Op) -> None:
     order(lowering, op, writes=True)
     value = op.operand("tile")
     type: Any = value.type  # type: ignore[union-attr]
-    access = view_access(lowering, op, type)
+    access = view_access(lowering, op, type, op.attrs["layout"])
     _store(lowering, op, value, access)  # type: ignore[arg-type]
     lowering.env[op.results[0]] = None
 
 
 def _store(lowering: Lowering, op: Op, value: Value, access: Access) -> None:
     b = lowering.b
-    tile = lowering.tile(value)
-    size = elem_bytes(tile.elem)
-    opcode = store_opcode(op)
-    owner = owner_guard(lowering, tile.layout)
+    layout = op.attrs["layout"]
+    regs = lowering.regs_as(value, layout)
+    elem = value.type.elem  # type: ignore[attr-defined]
+    size = elem_bytes(elem)
+    opcode = store_opcode(lowering, op)
+    strong = op.attr("memory_ordering_semantics") != "weak"
+    owner = owner_guard(lowering, layout)
     r = 0
-    while r < len(tile.regs):
-        width = 1 if opcode != "st.global" else vector_width(access, size, r)
+    while r < len(regs):
+        width = 1 if strong else vector_width(access, size, r)
         address = b.address(access.pointers[r], access.offsets[r])
         guard = b.pand(access.masks[r], owner)
-        store_vector(lowering, tile.elem, address, tile.regs[r : r + width], opcode, guard)
+        store_vector(lowering, elem, address, regs[r : r + width], opcode, guard)
         r += width
 
 
@@ -640,8 +642,7 @@ def lower_load_ptr(lowering: Lowering, op: Op) -> None:
 def lower_store_ptr(lowering: Lowering, op: Op) -> None:
     order(lowering, op, writes=True)
     value = op.operand("value")
-    layout = value.type.layout  # type: ignore[union-attr]
-    access = pointer_access(lowering, op, op.operand("destination"), layout)  # type: ignore[arg-type]
+    access = pointer_access(lowering, op, op.operand("destination"), op.attrs["layout"])  # type: ignore[arg-type]
     _store(lowering, op, value, access)  # type: ignore[arg-type]
     lowering.env[op.results[0]] = None
 

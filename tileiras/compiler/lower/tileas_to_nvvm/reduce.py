@@ -37,7 +37,7 @@ def lower_reduce(lowering: Lowering, op: Op) -> None:
     b = lowering.b
     block = op.regions[0].block
     source_type: Any = op.operands[0].type
-    layout = source_type.layout
+    layout = op.attrs["layout"]
     low, count = dim_bits(source_type.shape)[op.attr("dim")]
     mask = ((1 << count) - 1) << low
     classes = [reg_class(v.type.elem) for v in op.operands]  # type: ignore[attr-defined]

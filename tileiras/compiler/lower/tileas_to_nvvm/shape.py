@@ -254,6 +254,44 @@ def lower_cat(lowering: Lowering, op: Op) -> None:
     lowering.define(result, out)
 
 
+def bytes_of(lowering: Lowering, value: Any, elem: Any, count: int) -> list[Any]:
+    """The bytes of one element in 32-bit registers, low first (upper bits undefined)."""
+    from .convert import split64
+
+    b = lowering.b
+    cls = reg_class(elem)
+    if cls == "p":
+        return [b.emit("selp.b32", 1, 0, value)]
+    if cls == "d":
+        low, high = split64(lowering, value)
+        words = [low, high]
+    elif cls == "h":
+        words = [b.emit("cvt.u32.u16", value)]
+    else:
+        words = [b.materialize(value, "r")]
+    return [words[i // 4] if i % 4 == 0 else b.shr(32, words[i // 4], 8 * (i % 4)) for i in range(count)]
+
+
+def from_bytes(lowering: Lowering, parts: list[Any], elem: Any) -> Any:
+    """One element from its bytes."""
+    from .convert import join64
+
+    b = lowering.b
+    cls = reg_class(elem)
+    if len(parts) == 1:
+        return b.emit("setp.ne.b32", b.and_(32, parts[0], 0xFF), 0) if cls == "p" else parts[0]
+    words = []
+    for i in range(0, len(parts), 4):
+        group = parts[i : i + 4]
+        low = b.emit("prmt.b32", group[0], group[1], 0x0040)
+        if len(group) == 4:
+            low = b.emit("prmt.b32", low, b.emit("prmt.b32", group[2], group[3], 0x0040), 0x5410)
+        words.append(low)
+    if cls == "d":
+        return join64(lowering, *words)
+    return b.emit("cvt.u16.u32", words[0]) if cls == "h" else words[0]
+
+
 def lower_tile_block_id(lowering: Lowering, op: Op) -> None:
     b = lowering.b
     for result, axis in zip(op.results, "xyz"):

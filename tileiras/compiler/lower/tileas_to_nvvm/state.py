@@ -88,6 +88,7 @@ class Lowering:
         self.exit_label: Any = None
         self.failed = False
         self.lineinfo = False
+        self.space = ".global"  # state space of memory ops; "" (generic) in functions with block-local memory
         self._last_loc: Any = None
 
     def locate(self, op: Op) -> None:
