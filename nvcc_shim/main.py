@@ -169,16 +169,18 @@ def run_native(line: Line, words: Sequence[str], index: dict[str, object], envir
     if compiler not in ("builtin", "nvidia"):
         raise Usage(f"TILEIRAS_COMPILER is '{compiler}', not 'builtin' or 'nvidia'")
     build = home.own_command("tileiras-build", "tileiras.tools.build", script)
+    # Where nvcc was named, the other tools come from its toolkit: two releases never mix.
+    root = nvcc.root if nvcc is not None and (explicit or environ.get("TILEIRAS_NVCC")) else None
     tools = Tools(build, nvcc.path if nvcc else None, _find_gcc(environ), compiler,
-                  list_tile_archs(compiler), native_archs)  # fmt: skip
-    if nvcc is not None and (explicit or environ.get("TILEIRAS_NVCC")):
-        # nvcc was named: the other tools come from its toolkit, so that two releases never mix.
-        environ["TILEIRAS_TOOLKIT_ROOT"] = nvcc.root
+                  list_tile_archs(compiler), native_archs, root)  # fmt: skip
     directory = temporary_directory(environ, line.one("--output-file") if line.has("--objdir-as-tempdir") else None)
     for item in line.inputs():
         if item.is_tile and not os.path.exists(item.values[0]):
             raise Usage(f"cannot open Tile IR input '{item.values[0]}': No such file or directory")
-    plan = plan_line(line, tools, directory, os.getcwd(), environ, is_text)
+    plan = plan_line(line, tools, directory, os.getcwd(), environ, is_text, is_device)
+    for job in plan.jobs:
+        if job.output and os.path.exists(job.output) and os.path.samefile(job.output, job.source):
+            raise Usage(f"The output file '{job.output}' is also an input file")
     for name in ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"):
         value = environ.pop(name, "")  # expanded once, above
         if value and plan.verbose:
@@ -255,6 +257,11 @@ def is_text(path: str) -> bool:
             return not file.read(8).startswith(b"\x7fTileIR")
     except OSError:
         return False
+
+
+def is_device(path: str) -> bool:
+    """Returns whether an output is there and is no regular file: /dev/null, a pipe, a terminal."""
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
 def temporary_directory(environ: Mapping[str, str], output: str | None) -> str:

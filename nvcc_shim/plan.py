@@ -36,10 +36,11 @@ DEPENDENCIES_ONLY = ("--generate-dependencies", "--generate-nonsystem-dependenci
 class Tools:
     """The programs that steps start, as absolute paths or argv prefixes, and what the Tile compiler can do."""
 
-    __slots__ = ("build", "compiler", "host_compiler", "nvcc", "native", "tile_archs")
+    __slots__ = ("build", "compiler", "host_compiler", "native", "nvcc", "root", "tile_archs")
 
     def __init__(self, build: Sequence[str], nvcc: str | None, host_compiler: str, compiler: str,
-                 tile_archs: Sequence[int], native: Callable[[], list[int]]) -> None:  # fmt: skip
+                 tile_archs: Sequence[int], native: Callable[[], list[int]], root: str | None = None) -> None:  # fmt: skip
+        self.root = root  # of the toolkit whose nvcc was named: all tools come from there
         self.build = list(build)  # argv prefix of tileiras-build
         self.nvcc = nvcc  # None: not found; only mixed lines and linking miss it
         self.host_compiler = host_compiler
@@ -73,11 +74,12 @@ class Depfile:
 class Job:
     """One Tile input on its way to `output`."""
 
-    __slots__ = ("depfile", "is_temp", "output", "source", "steps")
+    __slots__ = ("deliver", "depfile", "is_temp", "output", "source", "steps")
 
     def __init__(self, source: str, output: str | None) -> None:
         self.source, self.output = source, output  # output None: only dependencies are wanted
         self.is_temp = False  # the output is an object on its way into a link
+        self.deliver = ""  # a device or pipe that gets the bytes: it must be written into, never replaced
         self.steps: list[Step] = []
         self.depfile: Depfile | None = None
 
@@ -118,10 +120,12 @@ def plan_line(
     cwd: str,
     environ: Mapping[str, str] | None = None,
     is_text: Callable[[str], bool] = lambda path: False,
+    is_device: Callable[[str], bool] = lambda path: False,
 ) -> Plan:
     """Returns the plan. Errors: Usage, in nvcc's words where nvcc has them.
 
-    `directory` will hold the intermediates; `is_text(path)` says that a Tile input is text, not bytecode.
+    `directory` will hold the intermediates; `is_text(path)` says that a Tile input is text, not bytecode;
+    `is_device(path)` that an output is there and no regular file.
     """
     plan = Plan()
     plan.warnings = list(line.warnings)
@@ -175,6 +179,10 @@ def plan_line(
                     raise Usage(f"Two input files would be compiled to '{target}'")
                 taken.add(os.path.normpath(target))
             job = Job(source, target)
+            if target == "-" or is_device(target):
+                job.deliver = "/dev/stdout" if target == "-" else target
+                job.output = names.temp(stem + SUFFIX[form])
+                job.is_temp = True
             _add_steps(job, form, stem, entries, line, tools, names, is_text(source), environ or {})
             if to_link:
                 job.is_temp = True
@@ -275,8 +283,12 @@ class Names:
         return name if count == 1 else f"{stem}-{count}{dot}{suffix}"
 
 
+def _root_words(tools: Tools) -> list[str]:
+    return ["--toolkit-root", tools.root] if tools.root else []
+
+
 def _compile_options(line: Line, tools: Tools) -> list[str]:
-    words = ["--compiler", tools.compiler]
+    words = ["--compiler", tools.compiler, *_root_words(tools)]
     if line.has("--device-debug") and line.one("--dopt") != "on":
         words += ["--debug", "--opt-level", "0", "--lineinfo"]
     elif line.has("--generate-line-info") or line.has("--device-debug"):
@@ -345,7 +357,7 @@ def _add_steps(job: Job, form: str, stem: str, entries: list[Entry], line: Line,
         return
 
     fatbin = job.output if form != OBJECT else names.of(stem + ".tile.fatbin")
-    argv = [*tools.build, "fatbin", "-o", fatbin]
+    argv = [*tools.build, "fatbin", *_root_words(tools), "-o", fatbin]
     inputs: list[str] = []
     for entry in entries:
         kind = "--elf" if entry.kind == "elf" else "--tileir" if tile_abi else "--ptx"

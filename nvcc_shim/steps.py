@@ -56,10 +56,11 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 class Runner:
     """Starts processes and knows which are alive."""
 
-    __slots__ = ("alive", "environ", "timings", "verbose")
+    __slots__ = ("alive", "environ", "scratch", "timings", "verbose")
 
     def __init__(self, environ: Mapping[str, str], verbose: bool) -> None:
         self.environ, self.verbose = environ, verbose
+        self.scratch = ""
         self.alive: dict[int, str] = {}
         self.timings: list[tuple[Step, float]] = []
 
@@ -71,10 +72,13 @@ class Runner:
         sys.stdout.flush()
         sys.stderr.flush()
         # Between the spawn and the note of its id no signal may come in: the child would outlive us unseen.
+        environ = dict(self.environ)
+        if self.scratch:
+            environ["TMPDIR"] = os.path.abspath(self.scratch)
         signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
         try:
             spawn = os.posix_spawn if os.sep in argv[0] else os.posix_spawnp
-            pid = spawn(argv[0], list(argv), dict(self.environ), file_actions=actions, setsigmask=[],
+            pid = spawn(argv[0], list(argv), environ, file_actions=actions, setsigmask=[],
                         setsigdef=ENDING)  # fmt: skip
             self.alive[pid] = argv[0]
         except OSError as error:
@@ -299,7 +303,7 @@ def outputs_of(plan: Plan) -> list[str]:
     """Returns every file that must not survive a failure: outputs and depfiles, not intermediates."""
     paths = []
     for job in plan.jobs:
-        if job.output and not job.is_temp:
+        if job.output and not job.is_temp and not os.path.isdir(job.output):
             paths.append(job.output)
         if job.depfile and job.depfile.path:
             paths.append(job.depfile.path)
@@ -325,6 +329,11 @@ def execute(plan: Plan, nvcc: str | None, environ: Mapping[str, str], cwd: str, 
                 if plan.verbose:
                     say("#$ mkdir " + quote(plan.directory))
                 os.mkdir(plan.directory, 0o700)
+                # A tool that is killed leaves its temporaries in ours, which goes away as a whole.
+                runner.scratch = plan.directory
+                # What is there now must never pass for what this run makes.
+                for path in outputs_of(plan):
+                    remove(path)
             for job in plan.jobs:
                 _run_job(job, plan, runner, cwd)
             if plan.rest is not None:
@@ -363,12 +372,15 @@ def execute(plan: Plan, nvcc: str | None, environ: Mapping[str, str], cwd: str, 
 
 
 def _run_job(job: Job, plan: Plan, runner: Runner, cwd: str) -> None:
-    special = job.output if job.output and os.path.exists(job.output) and not os.path.isfile(job.output) else None
-    if special and os.path.isdir(special):
-        say(f"tileiras-nvcc error   : the output '{special}' is a directory")
+    if job.output and os.path.isdir(job.output):
+        say(f"tileiras-nvcc error   : the output '{job.output}' is a directory")
         raise Failed(1)
     for wave in sorted({step.wave for step in job.steps}):
         runner.run_wave([step for step in job.steps if step.wave == wave], plan.threads)
+    if job.deliver:
+        if runner.verbose:
+            say(_delivery(job))
+        _deliver(str(job.output), job.deliver)
     if job.depfile and not plan.linked:
         text = render_rule(job.depfile, job.source, cwd)
         if job.depfile.path is None:
@@ -378,8 +390,20 @@ def _run_job(job: Job, plan: Plan, runner: Runner, cwd: str) -> None:
             write_file(job.depfile.path, text)
 
 
+def _delivery(job: Job) -> str:
+    return f"#$ cat {quote(str(job.output))} > {quote(job.deliver)}"
+
+
+def _deliver(path: str, device: str) -> None:
+    with open(path, "rb") as source, open(device, "wb", buffering=0) as target:
+        data = source.read()
+        while data:
+            data = data[target.write(data) :]
+
+
 def _run_nvcc(plan: Plan, nvcc: str, runner: Runner, cwd: str) -> None:
     assert plan.rest is not None
+    runner.scratch = ""
     started = runner.start([nvcc, *plan.rest])
     _, status = runner.wait()
     del started
@@ -404,6 +428,8 @@ def _show(plan: Plan, nvcc: str | None, runner: Runner, missing: str) -> int:
     for job in plan.jobs:
         for step in sorted(job.steps, key=lambda step: step.wave):
             say("#$ " + " ".join(quote(word) for word in step.argv))
+        if job.deliver:
+            say(_delivery(job))
     if plan.rest is not None:
         if nvcc is None:
             say(f"tileiras-nvcc error   : {missing}")
