@@ -50,10 +50,9 @@ def clean_environ(**extra: str) -> dict[str, str]:
     return env
 
 
-def run(argv: Sequence[str | os.PathLike[str]], what: str, **kwargs: object) -> None:
+def run(argv: Sequence[str | os.PathLike[str]], what: str, env: dict[str, str] | None = None) -> None:
     """Returns when the command has succeeded; its output goes to the user's terminal."""
-    kwargs.setdefault("env", clean_environ())
-    code = subprocess.call([os.fspath(a) for a in argv], **kwargs)  # type: ignore[call-overload]
+    code = subprocess.call([os.fspath(a) for a in argv], env=env if env is not None else clean_environ())
     if code:
         raise SetupError(f"{what} failed with exit code {code}: {' '.join(map(str, argv))}")
 

@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from environment import (  # noqa: E402
+from environment import (
     REPOSITORY,
     SetupError,
     cache_root,
@@ -57,7 +57,7 @@ def install(home: Path) -> Path:
     wanted = package_digest()
     if stamp.exists() and stamp.read_text() == wanted:
         return python
-    pip = [python, "-m", "pip", "install", "--quiet"]
+    pip: list[str | os.PathLike[str]] = [python, "-m", "pip", "install", "--quiet"]
     print(f"installing the package, ptxas, NumPy, CMake and Ninja into {home / 'venv'}", flush=True)
     run([*pip, f"{REPOSITORY}[toolkit,run]", *BUILD_TOOLS], "installing the package")
     # The version number does not change with every edit of the sources: replace what an earlier run installed.

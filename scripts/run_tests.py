@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from environment import (  # noqa: E402
+from environment import (
     REPOSITORY,
     SetupError,
     cache_root,

@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "scripts"))
-from environment import SetupError, cache_root, create_venv, digest_of, locked, run, venv_python  # noqa: E402
+from environment import SetupError, cache_root, create_venv, digest_of, locked, run, venv_python
 
 MAIN_RELEASE = "13.4"
 

@@ -22,7 +22,7 @@ if arguments[:1] == ["--site"]:
     del arguments[0]
 else:
     prefix = os.path.dirname(os.path.dirname(sys.executable))
-    site = prefix + "/lib/python%d.%d/site-packages" % sys.version_info[:2]
+    site = f"{prefix}/lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
     if site != package_root and os.path.isdir(site):
         sys.path.append(site)
 

@@ -165,7 +165,8 @@ def test_cmake_finds_an_active_environment_without_a_hint(installed: Path, tmp_p
 def test_a_version_that_is_not_there_is_refused(installed: Path, tmp_path: Path) -> None:
     from cmake_project import find_cmake
 
-    for number, (wanted, good) in enumerate((("0.1", True), ("0.1.0...<0.2", True), ("0.2", False), ("1", False), ("99.1", False))):
+    verdicts = {"0.1": True, "0.1.0...<0.2": True, "0.2": False, "1": False, "99.1": False}
+    for number, (wanted, good) in enumerate(verdicts.items()):
         (tmp_path / "CMakeLists.txt").write_text(
             f"cmake_minimum_required(VERSION 3.20)\nproject(x LANGUAGES NONE)\nfind_package(Tileiras {wanted} REQUIRED)\n"
         )
