@@ -224,6 +224,106 @@ class TestCompileWithNvidia:
         assert "TILEIRAS_COMPILER" in done.stderr
 
 
+class TestCompileWithBuiltin:
+    """The same contract over the compiler of this package."""
+
+    def compile(self, *words: object) -> subprocess.CompletedProcess[str]:
+        return call(
+            "compile", "--compiler", "builtin", "--toolkit-root", peers.require_toolkit(), KERNEL, *words
+        )
+
+    def test_everything(self, tmp_path: Path) -> None:
+        out, ptx, table, depfile = (tmp_path / name for name in ("k.cubin", "k.ptx", "k.json", "k.d"))
+        more = ["-o", out, "--ptx", ptx, "--kernels-json", table, "--depfile", depfile]
+        done = self.compile("--arch", "sm_90", *more)
+        assert (done.returncode, done.stderr) == (0, "")
+        image = read_cubin(out.read_bytes())
+        facts = json.loads(table.read_text())
+        assert (facts["compiler"], facts["launch_abi"], facts["arch"]) == ("builtin", "simt", "sm_90")
+        (kernel,) = facts["kernels"]
+        found = image.kernels["add_2d_f32"]
+        assert [p["type"] for p in kernel["params"]] == ["ptr<f32>", "i32", "i32", "i32", "i32"] * 3
+        assert [(p["offset"], p["size"]) for p in kernel["params"]] == [
+            (p.offset, p.size) for p in found.params
+        ]
+        assert tuple(kernel["block"]) == tuple(kernel["threads"]) == found.block
+        assert kernel["registers"] == found.registers
+        assert ".entry add_2d_f32" in ptx.read_text()
+        assert depfile.read_text() == f"{out}: {KERNEL}\n"
+        assert sorted(path.name for path in tmp_path.iterdir()) == [
+            ".tileiras-record",
+            "k.cubin",
+            "k.d",
+            "k.json",
+            "k.ptx",
+        ]
+
+    def test_portable_ptx(self, tmp_path: Path) -> None:
+        out, table = tmp_path / "k.ptx", tmp_path / "k.json"
+        assert self.compile("--arch", "compute_90", "-o", out, "--kernels-json", table).returncode == 0
+        assert ".target sm_90" in out.read_text()
+        facts = json.loads(table.read_text())
+        assert facts["arch"] == "compute_90"
+        assert facts["kernels"][0]["registers"] is None
+        done = self.compile("--arch", "compute_90", "-o", out, "--no-spills")
+        assert done.returncode == 2
+        done = call("fatbin", "-o", tmp_path / "k.fatbin", "--ptx", f"compute_90={out}", "--compress", "none")
+        assert done.returncode == 1  # the refusal above removed it
+
+    def test_tables_alone(self, tmp_path: Path) -> None:
+        table = tmp_path / "k.json"
+        assert self.compile("--arch", "sm_80", "--kernels-json", table).returncode == 0
+        assert [path.name for path in tmp_path.iterdir()] == ["k.json"]
+
+    def test_the_same_bytes_again(self, tmp_path: Path) -> None:
+        for name in ("a", "b"):
+            out, ptx = tmp_path / f"{name}.cubin", tmp_path / f"{name}.ptx"
+            assert self.compile("--arch", "sm_100", "-o", out, "--ptx", ptx, "--no-cache").returncode == 0
+        assert (tmp_path / "a.cubin").read_bytes() == (tmp_path / "b.cubin").read_bytes()
+        assert (tmp_path / "a.ptx").read_bytes() == (tmp_path / "b.ptx").read_bytes()
+
+    def test_budget(self, tmp_path: Path) -> None:
+        out = tmp_path / "k.cubin"
+        done = self.compile("--arch", "sm_90", "-o", out, "--max-registers", "4")
+        assert done.returncode == 5
+        assert "kernel 'add_2d_f32' (sm_90) uses" in done.stderr
+        assert not out.exists()
+
+    def test_damaged_input(self, tmp_path: Path) -> None:
+        source, out = tmp_path / "k.tilebc", tmp_path / "k.cubin"
+        source.write_bytes(KERNEL.read_bytes()[:100])
+        out.write_bytes(b"of an earlier build")
+        done = call("compile", "--compiler", "builtin", source, "-o", out, "--arch", "sm_90")
+        assert done.returncode == 3
+        assert "Traceback" not in done.stderr and done.stderr
+        assert not out.exists()
+
+    def test_ptxas_that_fails(self, tmp_path: Path) -> None:
+        root, out = fake_toolkit(tmp_path / "toolkit", "exit 0"), tmp_path / "k.cubin"
+        (root / "bin" / "ptxas").write_text(
+            '#!/bin/sh\n[ "$1" = --version ] && echo "release 13.4, V13.4.92" && exit 0\n'
+            "echo 'ptxas fatal   : out of luck' >&2\nexit 7\n"
+        )
+        done = call("compile", KERNEL, "-o", out, "--arch", "sm_90", "--toolkit-root", root)
+        assert done.returncode == 5
+        assert "out of luck" in done.stderr and "exit status 7" in done.stderr
+        assert not out.exists()
+
+    def test_an_image_for_many_gpus_with_loader(self, tmp_path: Path) -> None:
+        tables: list[object] = []
+        entries: list[object] = []
+        for arch, kind in (("sm_80", "elf"), ("sm_90", "elf"), ("sm_120", "elf"), ("compute_90", "ptx")):
+            out, table = tmp_path / f"k.{arch}", tmp_path / f"k.{arch}.json"
+            assert self.compile("--arch", arch, "-o", out, "--kernels-json", table).returncode == 0
+            tables += ["--json", table]
+            entries += [f"--{kind}", f"{arch}={out}"]
+        assert call("fatbin", "-o", tmp_path / "k.fatbin", *entries).returncode == 0
+        outputs = ["--header-out", tmp_path / "k.h", "--source-out", tmp_path / "k.c"]
+        done = call("header", "--prefix", "k", "--image", tmp_path / "k.fatbin", *tables, *outputs)
+        assert done.returncode == 0, done.stderr
+        assert '"sm_80 sm_90 sm_120 compute_90"' in (tmp_path / "k.c").read_text()
+
+
 class TestBadEndings:
     """A compiler that fails in every way it can."""
 

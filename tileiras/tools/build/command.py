@@ -85,6 +85,14 @@ def run_verb(verb: str, words: Sequence[str]) -> int:
         name = f": '{error.filename}'" if error.filename else ""
         say(f"error: {error.strerror or error}{name}")
         return 1 if isinstance(error, FileNotFoundError) else 2
+    except Exception:
+        # A bug of ours: everything that helps to report it, no outputs, and the code of a failed compilation.
+        outputs.discard()
+        import traceback
+
+        traceback.print_exc()
+        say(f"error: internal error in tileiras-build {verb}; please report it with the lines above")
+        return 5
     except BaseException:
         outputs.discard()
         raise
