@@ -1,4 +1,6 @@
-"""Small kernels built op by op, for tests of the interpreter: inputs come from pointers, results go to pointers."""
+"""Small kernels built op by op, for tests of the interpreter: inputs come from pointers, results go to
+pointers.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +19,44 @@ from tileiras.run import launch
 ELEMS = {
     s.name: s
     for s in (
-        T.I1, T.I4, T.I8, T.I16, T.I32, T.I64, T.F16, T.BF16, T.F32, T.TF32, T.F64,
-        T.F8E4M3FN, T.F8E5M2, T.F8E8M0FNU, T.F4E2M1FN, T.FNV8E5M3FNU,
+        T.I1,
+        T.I4,
+        T.I8,
+        T.I16,
+        T.I32,
+        T.I64,
+        T.F16,
+        T.BF16,
+        T.F32,
+        T.TF32,
+        T.F64,
+        T.F8E4M3FN,
+        T.F8E5M2,
+        T.F8E8M0FNU,
+        T.F4E2M1FN,
+        T.FNV8E5M3FNU,
     )
-}  # fmt: skip
+}
 
 # What a user passes for each element type.
 DTYPES: dict[str, Any] = {
-    "i1": np.bool_, "i4": np.uint8, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
-    "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "tf32": np.float32, "f64": np.float64,
-    "f8E4M3FN": ml_dtypes.float8_e4m3fn, "f8E5M2": ml_dtypes.float8_e5m2, "f8E8M0FNU": ml_dtypes.float8_e8m0fnu,
-    "f4E2M1FN": np.uint8, "fnv8E5M3FNU": np.uint8,
-}  # fmt: skip
+    "i1": np.bool_,
+    "i4": np.uint8,
+    "i8": np.int8,
+    "i16": np.int16,
+    "i32": np.int32,
+    "i64": np.int64,
+    "f16": np.float16,
+    "bf16": ml_dtypes.bfloat16,
+    "f32": np.float32,
+    "tf32": np.float32,
+    "f64": np.float64,
+    "f8E4M3FN": ml_dtypes.float8_e4m3fn,
+    "f8E5M2": ml_dtypes.float8_e5m2,
+    "f8E8M0FNU": ml_dtypes.float8_e8m0fnu,
+    "f4E2M1FN": np.uint8,
+    "fnv8E5M3FNU": np.uint8,
+}
 
 
 def tile(elem: str | T.Type, *shape: int) -> Any:
@@ -49,7 +77,9 @@ class Kernel:
         self.args = self.block.args
         self.globals: list[Op] = []
 
-    def op(self, op_name: str, groups: Any = (), results: Any = (), regions: Any = (), /, **attrs: Any) -> Any:
+    def op(
+        self, op_name: str, groups: Any = (), results: Any = (), regions: Any = (), /, **attrs: Any
+    ) -> Any:
         """The op's only result, its results, or the op itself when it has none."""
         self.builder.loc = Loc("k.py", len(self.builder.block.ops) + 1, 1)
         made = self.builder.op(BY_NAME[op_name], groups, results, attrs, regions)
@@ -58,7 +88,9 @@ class Kernel:
     def const(self, values: Any, elem: str, *shape: int) -> Value:
         kind = tile(elem, *shape)
         if elem == "i1":
-            data = np.packbits(np.broadcast_to(np.asarray(values, np.bool_), shape).reshape(-1), bitorder="little")
+            data = np.packbits(
+                np.broadcast_to(np.asarray(values, np.bool_), shape).reshape(-1), bitorder="little"
+            )
         elif elem == "tf32":
             words = np.asarray(values, np.float32).reshape(-1).view(np.uint32) >> np.uint32(13)
             data = words.view(np.uint8).reshape(-1, 4)[:, :3]
@@ -79,7 +111,9 @@ class Kernel:
         count = int(np.prod(shape, dtype=int))
         where = self.addresses(base, count, shape) if shape else base
         kind = T.TileType(base.type.elem.pointee, shape)
-        return self.op("load_ptr_tko", [where, None, None, None], [kind, T.TOKEN], memory_ordering_semantics="weak")[0]
+        return self.op(
+            "load_ptr_tko", [where, None, None, None], [kind, T.TOKEN], memory_ordering_semantics="weak"
+        )[0]
 
     def store(self, base: Value, value: Value) -> None:
         shape = value.type.shape
@@ -96,7 +130,9 @@ class Kernel:
         entry_type = T.FunctionType(tuple(a.type for a in self.args), ())
         if not self.block.ops or self.block.ops[-1].spec.name != "return":
             self.op("return", [[]])
-        entry = Op(BY_NAME["entry"], (), (), {"sym_name": "k", "function_type": entry_type}, [Region([self.block])])
+        entry = Op(
+            BY_NAME["entry"], (), (), {"sym_name": "k", "function_type": entry_type}, [Region([self.block])]
+        )
         body = Block()
         for op in (*self.globals, entry):
             body.append(op)
@@ -121,7 +157,9 @@ class Inside:
         self.kernel.builder.block = self.saved
 
 
-def evaluate(name: str, inputs: list[tuple[str, Any]], result: str, check: bool = False, **attrs: Any) -> np.ndarray:
+def evaluate(
+    name: str, inputs: list[tuple[str, Any]], result: str, check: bool = False, **attrs: Any
+) -> np.ndarray:
     """An elementwise op on arrays of any length (padded to a power of two), run as a kernel."""
     length = np.size(inputs[0][1])
     count = 1 << (length - 1).bit_length()

@@ -6,12 +6,12 @@ import io
 
 import numpy as np
 import pytest
+from unit.reference_kit import Kernel, pointer, tile
 
 from tileiras.compiler.ir import types as T
 from tileiras.compiler.ir.core import Region
 from tileiras.run import LaunchError
 from tileiras.run.reference.effects import format_element
-from unit.reference_kit import Kernel, pointer, tile
 
 I32, I1 = tile("i32"), tile("i1")
 DEVICE = {"memory_ordering_semantics": "relaxed", "memory_scope": "device"}
@@ -62,7 +62,13 @@ def test_for_may_compare_unsigned() -> None:
     with k.inside(body) as (_, n):
         k.op("continue", [[add(k, n, k.const(1, "i32"))]])
     high = k.const(-2, "i32")  # 4294967294 unsigned
-    n = k.op("for", [k.const(-5, "i32"), high, k.const(1, "i32"), [k.const(0, "i32")]], [I32], [body], unsignedCmp=True)
+    n = k.op(
+        "for",
+        [k.const(-5, "i32"), high, k.const(1, "i32"), [k.const(0, "i32")]],
+        [I32],
+        [body],
+        unsignedCmp=True,
+    )
     k.store(k.args[0], n)
     out = np.zeros(1, np.int32)
     k.run(out)
@@ -86,7 +92,10 @@ def test_loop_breaks_with_values_of_other_types_through_nested_ifs() -> None:
 
         def leave() -> None:
             def deeper() -> None:
-                k.op("break", [[k.op("itof", [i], [tile("f32")], signedness="signed", rounding_mode="nearest_even")]])
+                k.op(
+                    "break",
+                    [[k.op("itof", [i], [tile("f32")], signedness="signed", rounding_mode="nearest_even")]],
+                )
 
             when(k, compare(k, "greater_than", i, k.const(2, "i32")), deeper)
             k.op("continue", [[add(k, i, k.const(2, "i32"))]])
@@ -167,7 +176,9 @@ def spin_until(k: Kernel, place, value) -> None:
     """Loop: read with an atomic until the value is there."""
     body = k.region()
     with k.inside(body):
-        seen = k.op("atomic_rmw_tko", [place, k.const(0, "i32"), None, None], [I32, T.TOKEN], mode="add", **DEVICE)[0]
+        seen = k.op(
+            "atomic_rmw_tko", [place, k.const(0, "i32"), None, None], [I32, T.TOKEN], mode="add", **DEVICE
+        )[0]
         when(k, compare(k, "equal", seen, value), lambda: k.op("break", [[]]))
         k.op("continue", [[]])
     k.op("loop", [[]], [], [body])
@@ -238,7 +249,10 @@ def printed(text: str, *args: tuple[str, object]) -> str:
 def test_print_follows_printf() -> None:
     assert printed("%d|%5d|%-5d|%05d|%+d\n", *[("i32", -42)] * 5) == "-42|  -42|-42  |-0042|-42\n"
     assert printed("%u %x %#x %X %o", *[("i16", -1)] * 5) == "65535 ffff 0xffff FFFF 177777"
-    assert printed("%f %.2f %8.3f %e %g %G", *[("f32", 1.5)] * 6) == "1.500000 1.50    1.500 1.500000e+00 1.5 1.5"
+    assert (
+        printed("%f %.2f %8.3f %e %g %G", *[("f32", 1.5)] * 6)
+        == "1.500000 1.50    1.500 1.500000e+00 1.5 1.5"
+    )
     assert printed("%lld %hhd %i", ("i64", -(2**40)), ("i8", 7), ("i1", 1)) == f"{-(2**40)} 7 1"
     assert printed("100%% %s %c", ("i32", 5), ("i8", 65)) == "100% 5 A"
     assert printed("%f %F", ("f64", np.inf), ("f64", -np.inf)) == "inf -INF"
@@ -249,8 +263,16 @@ def test_print_shows_tiles_as_nested_lists() -> None:
     assert printed("%.1f", ("bf16", [0.5, 1.5])) == "[0.5, 1.5]"
 
 
-@pytest.mark.parametrize("conversion,value,want", [("%a", 1.0, "0x1p+0"), ("%A", 0.15625, "0X1.4P-3"), ("%6a", 2.0, "0x1p+1"),
-                                                   ("%#o", 8, "010"), ("%nan", 0, None)])  # fmt: skip
+@pytest.mark.parametrize(
+    "conversion,value,want",
+    [
+        ("%a", 1.0, "0x1p+0"),
+        ("%A", 0.15625, "0X1.4P-3"),
+        ("%6a", 2.0, "0x1p+1"),
+        ("%#o", 8, "010"),
+        ("%nan", 0, None),
+    ],
+)
 def test_less_common_conversions(conversion: str, value: float, want: str | None) -> None:
     if want is not None:
         assert format_element(conversion, value) == want
@@ -267,7 +289,11 @@ def test_failed_assertions_are_reported_after_the_launch() -> None:
     k.run(np.ones(4, bool), out)
     with pytest.raises(LaunchError) as error:
         k.run(np.array([1, 0, 1, 0], bool), out)
-    assert codes(error) == ["RUN-0005"] * 2 and "must hold" in str(error.value) and "element [3]" in str(error.value)
+    assert (
+        codes(error) == ["RUN-0005"] * 2
+        and "must hold" in str(error.value)
+        and "element [3]" in str(error.value)
+    )
     assert out[0] == 1
 
 
@@ -330,7 +356,9 @@ DEFINED = [
 ]
 
 
-@pytest.mark.parametrize("name,operands,attrs,bad", [(*row, True) for row in UNDEFINED] + [(*row, False) for row in DEFINED])
+@pytest.mark.parametrize(
+    "name,operands,attrs,bad", [(*row, True) for row in UNDEFINED] + [(*row, False) for row in DEFINED]
+)
 def test_undefined_integer_operands(name: str, operands: list[int], attrs: dict, bad: bool) -> None:
     k = Kernel("i32", "i32", "*i32")
     k.store(k.args[2], k.op(name, k.args[:2], [I32], **attrs))
@@ -346,7 +374,10 @@ def test_undefined_integer_operands(name: str, operands: list[int], attrs: dict,
 
 def test_findings_of_many_elements_are_counted() -> None:
     k = Kernel("*i32", "*i32")
-    k.store(k.args[1], k.op("divi", [k.load(k.args[0], 64)] * 2, [tile("i32", 64)], signedness="signed", rounding="zero"))
+    k.store(
+        k.args[1],
+        k.op("divi", [k.load(k.args[0], 64)] * 2, [tile("i32", 64)], signedness="signed", rounding="zero"),
+    )
     with pytest.raises(LaunchError) as error:
         k.run(np.zeros(64, np.int32), np.zeros(64, np.int32), check=True)
     assert len(error.value.diagnostics) < 10 and "more of these" in str(error.value)

@@ -11,15 +11,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from unit.reference_kit import DTYPES, evaluate
+
 from tileiras.run.reference.exact import compute
 from tileiras.run.reference.floats import FORMATS, decode64, encode
 
 MODES = ("nearest_even", "zero", "negative_inf", "positive_inf")
 ARITHMETIC = ("f16", "bf16", "f32", "f64")
-LAYOUT = {"f16": (11, -14, 15), "bf16": (8, -126, 127), "f32": (24, -126, 127), "tf32": (11, -126, 127),
-          "f64": (53, -1022, 1023)}  # precision, smallest and largest exponent  # fmt: skip
+LAYOUT = {
+    "f16": (11, -14, 15),
+    "bf16": (8, -126, 127),
+    "f32": (24, -126, 127),
+    "tf32": (11, -126, 127),
+    "f64": (53, -1022, 1023),
+}  # precision, smallest and largest exponent
 
 
 def neighbours(value: Fraction, name: str) -> tuple[Fraction, Fraction]:
@@ -50,13 +55,15 @@ def round_exactly(value: Fraction, name: str, mode: str) -> float:
     largest = (2 - Fraction(2) ** (1 - precision)) * Fraction(2) ** emax
     if abs(chosen) <= largest:
         return float(chosen) or (-0.0 if value < 0 else 0.0)
-    if mode == "nearest_even" or (mode == "positive_inf") == (chosen > 0) and mode != "zero":
+    if mode == "nearest_even" or ((mode == "positive_inf") == (chosen > 0) and mode != "zero"):
         return math.inf if chosen > 0 else -math.inf
     return float(largest if chosen > 0 else -largest)
 
 
 def same(got: float, want: float) -> bool:
-    return got == want and math.copysign(1, got) == math.copysign(1, want) or (math.isnan(got) and math.isnan(want))
+    return (got == want and math.copysign(1, got) == math.copysign(1, want)) or (
+        math.isnan(got) and math.isnan(want)
+    )
 
 
 def samples(name: str, count: int, seed: int) -> np.ndarray:
@@ -111,17 +118,26 @@ def test_sqrt_is_rounded_once(name: str, mode: str) -> None:
             if value:
                 exact = mpmath.sqrt(mpmath.mpf(float(value)))
                 scaled = int(mpmath.floor(exact * mpmath.mpf(2) ** 1400))
-                sticky = Fraction(1, 2**1402) if Fraction(scaled, 2**1400) ** 2 != Fraction(float(value)) else 0
-                assert same(float(root), round_exactly(Fraction(scaled, 2**1400) + sticky, name, mode)), (value, mode)
+                sticky = (
+                    Fraction(1, 2**1402) if Fraction(scaled, 2**1400) ** 2 != Fraction(float(value)) else 0
+                )
+                assert same(float(root), round_exactly(Fraction(scaled, 2**1400) + sticky, name, mode)), (
+                    value,
+                    mode,
+                )
 
 
 def test_cancelled_sums_are_negative_zero_only_toward_negative_infinity() -> None:
     for name in ARITHMETIC:
         for mode in MODES:
-            out = evaluate("subf", [(name, [1.5, 0.0, -0.0]), (name, [1.5, 0.0, 0.0])], name, rounding_mode=mode)
+            out = evaluate(
+                "subf", [(name, [1.5, 0.0, -0.0]), (name, [1.5, 0.0, 0.0])], name, rounding_mode=mode
+            )
             down = mode == "negative_inf"
             assert np.signbit(out.astype(np.float64)).tolist() == [down, down, True]
-            out = evaluate("addf", [(name, [0.0, -0.0, -0.0]), (name, [0.0, -0.0, 0.0])], name, rounding_mode=mode)
+            out = evaluate(
+                "addf", [(name, [0.0, -0.0, -0.0]), (name, [0.0, -0.0, 0.0])], name, rounding_mode=mode
+            )
             assert np.signbit(out.astype(np.float64)).tolist() == [False, True, down]
 
 
@@ -130,8 +146,10 @@ def test_infinities_and_nan_in_every_mode() -> None:
         for mode in MODES:
             a = [np.inf, np.inf, np.inf, 1.0, 0.0, np.nan]
             b = [1.0, -np.inf, 0.0, 0.0, 0.0, 1.0]
-            run = {op: evaluate(op, [(name, a), (name, b)], name, rounding_mode=mode).astype(np.float64)
-                   for op in ("addf", "mulf", "divf")}  # fmt: skip
+            run = {
+                op: evaluate(op, [(name, a), (name, b)], name, rounding_mode=mode).astype(np.float64)
+                for op in ("addf", "mulf", "divf")
+            }
             assert run["addf"][0] == np.inf and np.isnan(run["addf"][1]) and np.isnan(run["addf"][5])
             assert run["mulf"][1] == -np.inf and np.isnan(run["mulf"][2])
             assert run["divf"][3] == np.inf and np.isnan(run["divf"][4]) and np.isnan(run["divf"][1])
@@ -139,8 +157,15 @@ def test_infinities_and_nan_in_every_mode() -> None:
 
 @pytest.mark.parametrize("name", ["f8E4M3FN", "f8E5M2", "f8E8M0FNU", "f4E2M1FN"])
 def test_decode_tables_agree_with_ml_dtypes(name: str) -> None:
-    dtype = getattr(ml_dtypes, {"f8E4M3FN": "float8_e4m3fn", "f8E5M2": "float8_e5m2", "f8E8M0FNU": "float8_e8m0fnu",
-                                "f4E2M1FN": "float4_e2m1fn"}[name])  # fmt: skip
+    dtype = getattr(
+        ml_dtypes,
+        {
+            "f8E4M3FN": "float8_e4m3fn",
+            "f8E5M2": "float8_e5m2",
+            "f8E8M0FNU": "float8_e8m0fnu",
+            "f4E2M1FN": "float4_e2m1fn",
+        }[name],
+    )
     codes = np.arange(16 if name == "f4E2M1FN" else 256, dtype=np.uint8)
     want = codes.view(dtype).astype(np.float32)
     got = decode64(codes, FORMATS[name])
@@ -167,7 +192,11 @@ def test_every_value_survives_decode_and_encode(name: str) -> None:
     np.testing.assert_array_equal(np.asarray(back)[keep].view(codes.dtype), codes[keep])
 
 
-@given(st.floats(width=64, allow_nan=False), st.sampled_from(["f16", "bf16", "f32", "tf32"]), st.sampled_from(MODES))
+@given(
+    st.floats(width=64, allow_nan=False),
+    st.sampled_from(["f16", "bf16", "f32", "tf32"]),
+    st.sampled_from(MODES),
+)
 @settings(max_examples=400, deadline=None)
 def test_ftof_from_f64_rounds_exactly(x: float, name: str, mode: str) -> None:
     with np.errstate(all="ignore"):
@@ -179,7 +208,11 @@ def test_ftof_from_f64_rounds_exactly(x: float, name: str, mode: str) -> None:
 def test_nearest_away_differs_from_nearest_even_at_ties_only() -> None:
     x = np.array([1 + 2.0**-11, 1 + 3 * 2.0**-11, -(1 + 2.0**-11), 1 + 2.0**-12])
     assert decode64(encode(x, FORMATS["tf32"], "nearest_away"), FORMATS["tf32"]).tolist() == [
-        1 + 2.0**-10, 1 + 2.0**-9, -(1 + 2.0**-10), 1.0]  # fmt: skip
+        1 + 2.0**-10,
+        1 + 2.0**-9,
+        -(1 + 2.0**-10),
+        1.0,
+    ]
     assert decode64(encode(x, FORMATS["tf32"]), FORMATS["tf32"]).tolist() == [1.0, 1 + 2.0**-9, -1.0, 1.0]
 
 
@@ -202,9 +235,9 @@ def test_fp8_conversions_saturate(target: str, largest: float) -> None:
 @pytest.mark.parametrize("target", ["f8E4M3FN", "f8E5M2"])
 def test_fp8_rounding_agrees_with_ml_dtypes_in_range(target: str) -> None:
     limit = float(ml_dtypes.finfo(DTYPES[target]).max)
-    x = np.random.default_rng(3).uniform(-limit, limit, 2000).astype(np.float32) * np.float32(2.0) ** -np.arange(2000).astype(
-        np.float32
-    ).__mod__(24)
+    x = np.random.default_rng(3).uniform(-limit, limit, 2000).astype(np.float32) * np.float32(
+        2.0
+    ) ** -np.arange(2000).astype(np.float32).__mod__(24)
     out = evaluate("ftof", [("f32", x)], target, rounding_mode="nearest_even")
     np.testing.assert_array_equal(out.view(np.uint8), x.astype(DTYPES[target]).view(np.uint8))
 
@@ -219,11 +252,21 @@ def test_e8m0_conversions_round_up_or_toward_zero() -> None:
 
 def test_flush_to_zero_flushes_inputs_and_results() -> None:
     tiny, small = 2.0**-140, 2.0**-126
-    out = evaluate("addf", [("f32", [tiny, -tiny, small]), ("f32", [0.0, -0.0, -small * 0.5])], "f32",
-                   rounding_mode="nearest_even", flush_to_zero=True)  # fmt: skip
+    out = evaluate(
+        "addf",
+        [("f32", [tiny, -tiny, small]), ("f32", [0.0, -0.0, -small * 0.5])],
+        "f32",
+        rounding_mode="nearest_even",
+        flush_to_zero=True,
+    )
     assert out.tolist() == [0.0, 0.0, small] and np.signbit(out).tolist() == [False, True, False]
-    out = evaluate("mulf", [("f32", [small, small]), ("f32", [0.5, -0.5])], "f32", rounding_mode="nearest_even",
-                   flush_to_zero=True)  # fmt: skip
+    out = evaluate(
+        "mulf",
+        [("f32", [small, small]), ("f32", [0.5, -0.5])],
+        "f32",
+        rounding_mode="nearest_even",
+        flush_to_zero=True,
+    )
     assert out.tolist() == [0.0, 0.0] and np.signbit(out).tolist() == [False, True]
 
 
@@ -244,21 +287,38 @@ def test_extrema_treat_nan_and_signed_zero_by_rule(name: str) -> None:
 def test_comparisons_with_nan(name: str) -> None:
     a, b = [1.0, 2.0, np.nan, 1.0, np.nan], [2.0, 2.0, 1.0, np.nan, np.nan]
     want = {
-        "equal": [0, 1], "not_equal": [1, 0], "less_than": [1, 0],
-        "less_than_or_equal": [1, 1], "greater_than": [0, 0], "greater_than_or_equal": [0, 1],
-    }  # fmt: skip
+        "equal": [0, 1],
+        "not_equal": [1, 0],
+        "less_than": [1, 0],
+        "less_than_or_equal": [1, 1],
+        "greater_than": [0, 0],
+        "greater_than_or_equal": [0, 1],
+    }
     for predicate, values in want.items():
         for ordering, nan in (("ordered", 0), ("unordered", 1)):
-            out = evaluate("cmpf", [(name, a), (name, b)], "i1", comparison_predicate=predicate, comparison_ordering=ordering)
+            out = evaluate(
+                "cmpf",
+                [(name, a), (name, b)],
+                "i1",
+                comparison_predicate=predicate,
+                comparison_ordering=ordering,
+            )
             assert out.astype(int).tolist() == [*values, nan, nan, nan], (predicate, ordering)
 
 
 FUNCTIONS = {
-    "exp": (mpmath.exp, -80, 80), "exp2": (lambda x: mpmath.mpf(2) ** x, -120, 120), "log": (mpmath.log, 1e-30, 1e30),
-    "log2": (lambda x: mpmath.log(x, 2), 1e-30, 1e30), "sin": (mpmath.sin, -1e4, 1e4), "cos": (mpmath.cos, -1e4, 1e4),
-    "tan": (mpmath.tan, -1e3, 1e3), "sinh": (mpmath.sinh, -50, 50), "cosh": (mpmath.cosh, -50, 50),
-    "tanh": (mpmath.tanh, -10, 10), "rsqrt": (lambda x: 1 / mpmath.sqrt(x), 1e-30, 1e30),
-}  # fmt: skip
+    "exp": (mpmath.exp, -80, 80),
+    "exp2": (lambda x: mpmath.mpf(2) ** x, -120, 120),
+    "log": (mpmath.log, 1e-30, 1e30),
+    "log2": (lambda x: mpmath.log(x, 2), 1e-30, 1e30),
+    "sin": (mpmath.sin, -1e4, 1e4),
+    "cos": (mpmath.cos, -1e4, 1e4),
+    "tan": (mpmath.tan, -1e3, 1e3),
+    "sinh": (mpmath.sinh, -50, 50),
+    "cosh": (mpmath.cosh, -50, 50),
+    "tanh": (mpmath.tanh, -10, 10),
+    "rsqrt": (lambda x: 1 / mpmath.sqrt(x), 1e-30, 1e30),
+}
 
 
 @pytest.mark.parametrize("name", ["bf16", "f32", "f64"])
@@ -284,7 +344,9 @@ def test_two_operand_functions() -> None:
     assert out.tolist() == [1024.0, 3.0, 1.0, -8.0]
     out = evaluate("fpowi", [("f64", [2.0, -3.0, 5.0, 0.5]), ("i8", [-2, 3, 0, -1])], "f64")
     assert out.tolist() == [0.25, -27.0, 1.0, 2.0]
-    out = evaluate("remf", [("f32", [5.5, -5.5, 1.0, np.inf, 3.0]), ("f32", [2.0, 2.0, 0.0, 2.0, np.inf])], "f32")
+    out = evaluate(
+        "remf", [("f32", [5.5, -5.5, 1.0, np.inf, 3.0]), ("f32", [2.0, 2.0, 0.0, 2.0, np.inf])], "f32"
+    )
     assert out[:2].tolist() == [1.5, -1.5] and np.isnan(out[2:4]).all() and out[4] == 3.0
 
 

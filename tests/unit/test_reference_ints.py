@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-
 from unit.reference_kit import DTYPES, Kernel, evaluate, tile
 
 BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64}
@@ -61,13 +60,28 @@ def test_wrapping_arithmetic(name: str) -> None:
 @pytest.mark.parametrize("name", TYPES)
 def test_signedness_belongs_to_the_op(name: str) -> None:
     for op, pick in (("maxi", max), ("mini", min)):
-        binary(op, name, lambda x, y: pick(x, y, key=lambda v: signed(v, name)), signedness="signed")
-        binary(op, name, lambda x, y: pick(x, y, key=lambda v: unsigned(v, name)), signedness="unsigned")
+        binary(
+            op, name, lambda x, y, pick=pick: pick(x, y, key=lambda v: signed(v, name)), signedness="signed"
+        )
+        binary(
+            op,
+            name,
+            lambda x, y, pick=pick: pick(x, y, key=lambda v: unsigned(v, name)),
+            signedness="unsigned",
+        )
     a, b = values(name, 1), values(name, 2)
     for signedness, read in (("signed", signed), ("unsigned", unsigned)):
-        for predicate, fn in (("less_than", int.__lt__), ("greater_than_or_equal", int.__ge__), ("equal", int.__eq__),
-                              ("not_equal", int.__ne__), ("less_than_or_equal", int.__le__), ("greater_than", int.__gt__)):  # fmt: skip
-            out = evaluate("cmpi", [(name, a), (name, b)], "i1", comparison_predicate=predicate, signedness=signedness)
+        for predicate, fn in (
+            ("less_than", int.__lt__),
+            ("greater_than_or_equal", int.__ge__),
+            ("equal", int.__eq__),
+            ("not_equal", int.__ne__),
+            ("less_than_or_equal", int.__le__),
+            ("greater_than", int.__gt__),
+        ):
+            out = evaluate(
+                "cmpi", [(name, a), (name, b)], "i1", comparison_predicate=predicate, signedness=signedness
+            )
             assert out.tolist() == [fn(read(int(x), name), read(int(y), name)) for x, y in zip(a, b)]
 
 
@@ -83,11 +97,27 @@ def test_division_rounds_as_asked(name: str) -> None:
         return exact
 
     for rounding in ("zero", "negative_inf", "positive_inf"):
-        binary("divi", name, lambda x, y: quotient(x, y, signed, rounding), signedness="signed", rounding=rounding)
+        binary(
+            "divi",
+            name,
+            lambda x, y, r=rounding: quotient(x, y, signed, r),
+            signedness="signed",
+            rounding=rounding,
+        )
         if rounding != "negative_inf":
-            binary("divi", name, lambda x, y: quotient(x, y, unsigned, rounding), signedness="unsigned", rounding=rounding)
-    binary("remi", name, lambda x, y: int(math.copysign(1, signed(x, name))) * (abs(signed(x, name)) % abs(signed(y, name))),
-           signedness="signed")  # fmt: skip
+            binary(
+                "divi",
+                name,
+                lambda x, y, r=rounding: quotient(x, y, unsigned, r),
+                signedness="unsigned",
+                rounding=rounding,
+            )
+
+    def remainder(x: int, y: int) -> int:
+        x, y = signed(x, name), signed(y, name)
+        return (1 if x >= 0 else -1) * (abs(x) % abs(y))
+
+    binary("remi", name, remainder, signedness="signed")
     binary("remi", name, lambda x, y: unsigned(x, name) % unsigned(y, name), signedness="unsigned")
 
 
@@ -102,7 +132,9 @@ def test_shift_amounts_are_unsigned_and_clamped(name: str) -> None:
     logical = evaluate("shri", [(name, a), (name, b)], name, signedness="unsigned")
     assert as_list(logical, name) == [unsigned(int(x), name) >> min(n, bits) for x, n in zip(a, amounts)]
     arithmetic = evaluate("shri", [(name, a), (name, b)], name, signedness="signed")
-    assert as_list(arithmetic, name) == [unsigned(signed(int(x), name) >> min(n, bits), name) for x, n in zip(a, amounts)]
+    assert as_list(arithmetic, name) == [
+        unsigned(signed(int(x), name) >> min(n, bits), name) for x, n in zip(a, amounts)
+    ]
 
 
 @pytest.mark.parametrize("name", TYPES)
@@ -113,7 +145,9 @@ def test_high_half_is_unsigned(name: str) -> None:
 @pytest.mark.parametrize("name", TYPES)
 def test_abs_and_neg_wrap_at_the_minimum(name: str) -> None:
     a = values(name, 4)
-    assert as_list(evaluate("absi", [(name, a)], name), name) == [unsigned(abs(signed(int(x), name)), name) for x in a]
+    assert as_list(evaluate("absi", [(name, a)], name), name) == [
+        unsigned(abs(signed(int(x), name)), name) for x in a
+    ]
     assert as_list(evaluate("negi", [(name, a)], name), name) == [unsigned(-int(x), name) for x in a]
 
 
@@ -132,7 +166,10 @@ def test_extension_and_truncation_for_every_pair() -> None:
 
 def test_nibbles_pack_low_first_and_extend() -> None:
     data = np.array([0x21, 0x8F, 0x70, 0xFE, 0, 0, 0, 0], np.uint8).view(np.int8)
-    for signedness, want in (("signed", [1, 2, -1, -8, 0, 7, -2, -1]), ("unsigned", [1, 2, 15, 8, 0, 7, 14, 15])):
+    for signedness, want in (
+        ("signed", [1, 2, -1, -8, 0, 7, -2, -1]),
+        ("unsigned", [1, 2, 15, 8, 0, 7, 14, 15]),
+    ):
         k = Kernel("*i8", "*i32", "*i8")
         nibbles = k.op("unpack", [k.load(k.args[0], 8)], [tile("i4", 16)])
         k.store(k.args[1], k.op("exti", [nibbles], [tile("i32", 16)], signedness=signedness))
@@ -155,8 +192,17 @@ def test_pack_and_unpack_are_little_endian_bytes(name: str) -> None:
     np.testing.assert_array_equal(out.view(np.uint8), raw)
 
 
-@pytest.mark.parametrize("pair", [("i32", "f32"), ("f64", "i64"), ("bf16", "i16"), ("f16", "bf16"), ("i8", "f8E4M3FN"),
-                                  ("f8E5M2", "f8E4M3FN")])  # fmt: skip
+@pytest.mark.parametrize(
+    "pair",
+    [
+        ("i32", "f32"),
+        ("f64", "i64"),
+        ("bf16", "i16"),
+        ("f16", "bf16"),
+        ("i8", "f8E4M3FN"),
+        ("f8E5M2", "f8E4M3FN"),
+    ],
+)
 def test_bitcast_keeps_bits(pair: tuple[str, str]) -> None:
     source, target = pair
     raw = np.random.default_rng(1).integers(0, 256, 64 * np.dtype(DTYPES[source]).itemsize, dtype=np.uint8)
@@ -178,18 +224,40 @@ def test_integer_to_float_rounds_once(source: str, target: str) -> None:
     for signedness, read in (("signed", signed), ("unsigned", unsigned)):
         out = evaluate("itof", [(source, a)], target, signedness=signedness, rounding_mode="nearest_even")
         exact = [read(int(x), source) for x in a]
-        assert out.astype(np.float64).tolist() == [round_exactly(Fraction(v), target, "nearest_even") if v else 0.0 for v in exact]
+        assert out.astype(np.float64).tolist() == [
+            round_exactly(Fraction(v), target, "nearest_even") if v else 0.0 for v in exact
+        ]
 
 
 @pytest.mark.parametrize("target", TYPES)
 @pytest.mark.parametrize("source", ["f16", "bf16", "f32", "f64", "f8E5M2"])
 def test_float_to_integer_truncates_and_saturates(source: str, target: str) -> None:
-    x = np.array([0.0, 0.99, -0.99, 1.5, -1.5, 100.5, -100.5, 3e4, -3e4, 5e18, 2e19, -1e19, np.inf, -np.inf, np.nan])
+    x = np.array(
+        [0.0, 0.99, -0.99, 1.5, -1.5, 100.5, -100.5, 3e4, -3e4, 5e18, 2e19, -1e19, np.inf, -np.inf, np.nan]
+    )
     with np.errstate(all="ignore"):
         x = x.astype(DTYPES[source])
     bits = BITS[target]
-    for signedness, low, high in (("signed", -(1 << (bits - 1)), (1 << (bits - 1)) - 1), ("unsigned", 0, (1 << bits) - 1)):
-        out = evaluate("ftoi", [(source, x)], target, signedness=signedness, rounding_mode="nearest_int_to_zero", saturating=True)
+    for signedness, low, high in (
+        ("signed", -(1 << (bits - 1)), (1 << (bits - 1)) - 1),
+        ("unsigned", 0, (1 << bits) - 1),
+    ):
+        out = evaluate(
+            "ftoi",
+            [(source, x)],
+            target,
+            signedness=signedness,
+            rounding_mode="nearest_int_to_zero",
+            saturating=True,
+        )
         for value, got in zip(x.astype(np.float64), as_list(out, target)):
-            want = 0 if math.isnan(value) else high if value > high else low if value < low else math.trunc(value)
+            want = (
+                0
+                if math.isnan(value)
+                else high
+                if value > high
+                else low
+                if value < low
+                else math.trunc(value)
+            )
             assert got == unsigned(want, target), (value, signedness)

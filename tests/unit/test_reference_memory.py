@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from unit.reference_kit import DTYPES, ELEMS, Kernel, pointer, tile
 
 from tileiras.compiler.dialects.cuda_tile.ops import BY_NAME
 from tileiras.compiler.ir import types as T
 from tileiras.compiler.ir.core import Op
 from tileiras.run import LaunchError
-from unit.reference_kit import DTYPES, ELEMS, Kernel, pointer, tile
 
 WEAK = {"memory_ordering_semantics": "weak"}
 RELAXED = {"memory_ordering_semantics": "relaxed", "memory_scope": "device"}
@@ -23,8 +23,11 @@ def view_of(k: Kernel, base, elem: str, shape: list, strides: list):
 
 
 def load_view(k: Kernel, view, vt, shape: tuple, elem: str, index: list, **attrs):
-    kind = {T.PartitionView: "make_partition_view", T.StridedView: "make_strided_view",
-            T.GatherScatterView: "make_gather_scatter_view"}[type(vt)]  # fmt: skip
+    kind = {
+        T.PartitionView: "make_partition_view",
+        T.StridedView: "make_strided_view",
+        T.GatherScatterView: "make_gather_scatter_view",
+    }[type(vt)]
     made = k.op(kind, [view], [vt])
     return k.op("load_view_tko", [made, index, None], [tile(elem, *shape), T.TOKEN], **WEAK, **attrs)[0]
 
@@ -172,16 +175,22 @@ def test_dense_views_agree_with_their_definition(dim_map: tuple, traversal: tupl
     counts = [-(-x.shape[m] // s) for m, s in zip(dim_map, steps)]
     k = Kernel("*i32", "*i32", "*i32")
     view = view_of(k, k.args[0], "i32", list(x.shape), [11, 1])
-    vt = T.PartitionView(shape, view.type, dim_map, "zero") if traversal is None else T.StridedView(
-        shape, traversal, view.type, dim_map, "zero")  # fmt: skip
+    vt = (
+        T.PartitionView(shape, view.type, dim_map, "zero")
+        if traversal is None
+        else T.StridedView(shape, traversal, view.type, dim_map, "zero")
+    )
     bx, by, _ = k.op("get_tile_block_id", (), [tile("i32")] * 3)
     value = load_view(k, view, vt, shape, "i32", [bx, by])
     nx = k.const(counts[1], "i32")
     number = k.op("addi", [k.op("muli", [bx, nx], [tile("i32")]), by], [tile("i32")])
     far = k.op("muli", [number, k.const(8, "i32")], [tile("i32")])
     k.store(k.op("offset", [k.args[1], far], [tile(pointer("i32"))]), value)
-    space = k.op("get_index_space_shape", [k.op("make_partition_view" if traversal is None else "make_strided_view", [view], [vt])],
-                 [tile("i32")] * 2)  # fmt: skip
+    space = k.op(
+        "get_index_space_shape",
+        [k.op("make_partition_view" if traversal is None else "make_strided_view", [view], [vt])],
+        [tile("i32")] * 2,
+    )
     for i, extent in enumerate(space):
         k.store(k.op("offset", [k.args[2], k.const(i, "i32")], [tile(pointer("i32"))]), extent)
     out, extents = np.zeros((*counts, *shape), np.int32), np.zeros(2, np.int32)
@@ -277,10 +286,21 @@ def rmw(mode: str, elem: str, start, values, mask=None) -> tuple[np.ndarray, np.
     one = k.op("reshape", [k.args[0]], [tile(pointer(elem), 1)])
     where = k.op("broadcast", [one], [tile(pointer(elem), count)])
     lanes = None if mask is None else k.load(k.args[3], count)
-    old = k.op("atomic_rmw_tko", [where, k.load(k.args[1], count), lanes, None], [tile(elem, count), T.TOKEN], mode=mode, **RELAXED)[0]
+    old = k.op(
+        "atomic_rmw_tko",
+        [where, k.load(k.args[1], count), lanes, None],
+        [tile(elem, count), T.TOKEN],
+        mode=mode,
+        **RELAXED,
+    )[0]
     k.store(k.args[2], old)
     memory, out = np.array([start]).astype(DTYPES[elem]), np.zeros(count, DTYPES[elem])
-    k.run(memory, np.asarray(values).astype(DTYPES[elem]), out, np.zeros(count, bool) if mask is None else np.asarray(mask))
+    k.run(
+        memory,
+        np.asarray(values).astype(DTYPES[elem]),
+        out,
+        np.zeros(count, bool) if mask is None else np.asarray(mask),
+    )
     return out, memory
 
 
@@ -325,7 +345,13 @@ def test_view_reduction_skips_what_is_outside() -> None:
     k = Kernel("*i32")
     view = view_of(k, k.args[0], "i32", [3], [1])
     made = k.op("make_partition_view", [view], [T.PartitionView((4,), view.type, (0,), None)])
-    k.op("atomic_red_view_tko", [made, [k.const(0, "i32")], k.const(2, "i32", 4), None], [T.TOKEN], mode="add", **RELAXED)
+    k.op(
+        "atomic_red_view_tko",
+        [made, [k.const(0, "i32")], k.const(2, "i32", 4), None],
+        [T.TOKEN],
+        mode="add",
+        **RELAXED,
+    )
     out = np.zeros(4, np.int32)
     k.run(out, grid=5)
     assert out.tolist() == [10, 10, 10, 0]
@@ -339,8 +365,19 @@ def test_globals_hold_their_values_and_constants_refuse_stores() -> None:
         k = Kernel("*f32")
         kind = tile("f32", 4)
         data = np.arange(4, dtype=np.float32)
-        k.globals.append(Op(BY_NAME["global"], (), (), {"sym_name": "tab", "value": T.Dense(kind, data.tobytes()),
-                                                        "alignment": 64, "constant": constant or None}))  # fmt: skip
+        k.globals.append(
+            Op(
+                BY_NAME["global"],
+                (),
+                (),
+                {
+                    "sym_name": "tab",
+                    "value": T.Dense(kind, data.tobytes()),
+                    "alignment": 64,
+                    "constant": constant or None,
+                },
+            )
+        )
         where = k.op("get_global", (), [tile(pointer("f32"))], name="tab")
         k.store(k.args[0], k.load(where, 4))
         out = np.zeros(4, np.float32)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
+from unit.reference_kit import DTYPES, ELEMS, Kernel, tile
 
 from tileiras.compiler.ir import types as T
-from unit.reference_kit import DTYPES, ELEMS, Kernel, tile
 
 
 def test_permute_reshape_broadcast_cat_extract_insert() -> None:
@@ -26,14 +26,19 @@ def test_permute_reshape_broadcast_cat_extract_insert() -> None:
     k.run(x, *outs)
     want = x.copy()
     want[0] = x[1]
-    for got, expected in zip(outs, (x.T, x, np.broadcast_to(x[1:2], (4, 8)), np.concatenate((x, x), 1), x[2:4, 4:8], want)):
+    for got, expected in zip(
+        outs, (x.T, x, np.broadcast_to(x[1:2], (4, 8)), np.concatenate((x, x), 1), x[2:4, 4:8], want)
+    ):
         np.testing.assert_array_equal(got, expected.reshape(-1))
 
 
 def test_permute_of_rank_three_follows_the_permutation() -> None:
     x = np.arange(64, dtype=np.int32).reshape(2, 4, 8)
     k = Kernel("*i32", "*i32")
-    k.store(k.args[1], k.op("permute", [k.load(k.args[0], 2, 4, 8)], [tile("i32", 8, 2, 4)], permutation=(2, 0, 1)))
+    k.store(
+        k.args[1],
+        k.op("permute", [k.load(k.args[0], 2, 4, 8)], [tile("i32", 8, 2, 4)], permutation=(2, 0, 1)),
+    )
     out = np.zeros(64, np.int32)
     k.run(x, out)
     np.testing.assert_array_equal(out, x.transpose(2, 0, 1).reshape(-1))
@@ -45,15 +50,30 @@ def test_constants_of_every_type(name: str) -> None:
     k = Kernel(f"*{name}", f"*{name}")
     k.store(k.args[0], k.const(values, name, 8))
     splat = T.Dense(tile(name, 8), k.const(values[1:2], name, 1).op.attr("value").data)
-    k.store(k.args[1], k.op("constant", (), [splat.type], value=splat if name != "i1" else T.Dense(tile("i1", 8), b"\xff")))
+    k.store(
+        k.args[1],
+        k.op("constant", (), [splat.type], value=splat if name != "i1" else T.Dense(tile("i1", 8), b"\xff")),
+    )
     out, same = np.zeros(8, DTYPES[name]), np.zeros(8, DTYPES[name])
     k.run(out, same)
     np.testing.assert_array_equal(out.view(np.uint8), values.astype(DTYPES[name]).view(np.uint8))
-    np.testing.assert_array_equal(same.view(np.uint8), np.repeat(values[1:2], 8).astype(DTYPES[name]).view(np.uint8))
+    np.testing.assert_array_equal(
+        same.view(np.uint8), np.repeat(values[1:2], 8).astype(DTYPES[name]).view(np.uint8)
+    )
 
 
-MMA = [("f16", "f16"), ("f16", "f32"), ("bf16", "f32"), ("tf32", "f32"), ("f32", "f32"), ("f64", "f64"),
-       ("f8E4M3FN", "f16"), ("f8E4M3FN", "f32"), ("f8E5M2", "f16"), ("f8E5M2", "f32")]  # fmt: skip
+MMA = [
+    ("f16", "f16"),
+    ("f16", "f32"),
+    ("bf16", "f32"),
+    ("tf32", "f32"),
+    ("f32", "f32"),
+    ("f64", "f64"),
+    ("f8E4M3FN", "f16"),
+    ("f8E4M3FN", "f32"),
+    ("f8E5M2", "f16"),
+    ("f8E5M2", "f32"),
+]
 
 
 @pytest.mark.parametrize("operand,acc", MMA)
@@ -129,14 +149,31 @@ def test_mmaf_scaled(operand: str, scale: str, block: int) -> None:
 
 def test_mmaf_scaled_on_nibbles() -> None:
     rng = np.random.default_rng(5)
-    codes_a, codes_b = rng.integers(0, 16, (4, 32), dtype=np.uint8), rng.integers(0, 16, (32, 4), dtype=np.uint8)
+    codes_a, codes_b = (
+        rng.integers(0, 16, (4, 32), dtype=np.uint8),
+        rng.integers(0, 16, (32, 4), dtype=np.uint8),
+    )
     pack = lambda x: (x.reshape(-1)[0::2] | x.reshape(-1)[1::2] << 4).view(np.int8)  # noqa: E731
-    sa, sb = np.full((4, 2), 2.0).astype(ml_dtypes.float8_e4m3fn), np.full((2, 4), 0.5).astype(ml_dtypes.float8_e4m3fn)
+    sa, sb = (
+        np.full((4, 2), 2.0).astype(ml_dtypes.float8_e4m3fn),
+        np.full((2, 4), 0.5).astype(ml_dtypes.float8_e4m3fn),
+    )
     k = Kernel("*i8", "*i8", "*f8E4M3FN", "*f8E4M3FN", "*f32")
-    a = k.op("reshape", [k.op("unpack", [k.load(k.args[0], 64)], [tile("f4E2M1FN", 128)])], [tile("f4E2M1FN", 4, 32)])
-    b = k.op("reshape", [k.op("unpack", [k.load(k.args[1], 64)], [tile("f4E2M1FN", 128)])], [tile("f4E2M1FN", 32, 4)])
+    a = k.op(
+        "reshape",
+        [k.op("unpack", [k.load(k.args[0], 64)], [tile("f4E2M1FN", 128)])],
+        [tile("f4E2M1FN", 4, 32)],
+    )
+    b = k.op(
+        "reshape",
+        [k.op("unpack", [k.load(k.args[1], 64)], [tile("f4E2M1FN", 128)])],
+        [tile("f4E2M1FN", 32, 4)],
+    )
     acc = k.const(0.0, "f32", 4, 4)
-    k.store(k.args[4], k.op("mmaf_scaled", [a, b, acc, k.load(k.args[2], 4, 2), k.load(k.args[3], 2, 4)], [acc.type]))
+    k.store(
+        k.args[4],
+        k.op("mmaf_scaled", [a, b, acc, k.load(k.args[2], 4, 2), k.load(k.args[3], 2, 4)], [acc.type]),
+    )
     out = np.zeros((4, 4), np.float32)
     k.run(pack(codes_a), pack(codes_b), sa, sb, out)
     value = lambda x: x.view(ml_dtypes.float4_e2m1fn).astype(np.float64)  # noqa: E731
@@ -146,7 +183,9 @@ def test_mmaf_scaled_on_nibbles() -> None:
 # ---- reduce and scan
 
 
-def aggregate(name: str, inputs: list[np.ndarray], elems: list[str], dim: int, body, **attrs) -> list[np.ndarray]:
+def aggregate(
+    name: str, inputs: list[np.ndarray], elems: list[str], dim: int, body, **attrs
+) -> list[np.ndarray]:
     """Run reduce or scan; body(kernel, earlier values, later values) -> results."""
     k = Kernel(*(f"*{e}" for e in elems), *(f"*{e}" for e in elems))
     shape = inputs[0].shape
@@ -156,7 +195,15 @@ def aggregate(name: str, inputs: list[np.ndarray], elems: list[str], dim: int, b
         k.op("yield", [body(k, args[0::2], args[1::2])])
     out_shape = shape if name == "scan" else shape[:dim] + shape[dim + 1 :]
     identities = tuple(T.IntegerAttr(ELEMS[e], 0) for e in elems)
-    results = k.op(name, [operands], [tile(e, *out_shape) for e in elems], [region], dim=dim, identities=identities, **attrs)
+    results = k.op(
+        name,
+        [operands],
+        [tile(e, *out_shape) for e in elems],
+        [region],
+        dim=dim,
+        identities=identities,
+        **attrs,
+    )
     results = results if isinstance(results, list) else [results]
     for pointer, value in zip(k.args[len(elems) :], results):
         k.store(pointer, value)
@@ -212,7 +259,9 @@ def test_the_order_of_a_body_that_does_not_commute(reverse: bool) -> None:
 def argmax(k, first, second):
     """Larger value; the smaller index among equals: select on an `if`, which a body may have."""
     (v, i), (w, j) = first, second
-    better = k.op("cmpf", [w, v], [tile("i1")], comparison_predicate="greater_than", comparison_ordering="ordered")
+    better = k.op(
+        "cmpf", [w, v], [tile("i1")], comparison_predicate="greater_than", comparison_ordering="ordered"
+    )
     then, other = k.region(), k.region()
     with k.inside(then):
         k.op("yield", [[w, j]])
@@ -233,7 +282,9 @@ def gcd_step(k, first, second):
     """A body with a loop: runs element by element."""
     loop = k.region(tile("i32"), tile("i32"))
     with k.inside(loop) as (a, b):
-        done = k.op("cmpi", [b, k.const(0, "i32")], [tile("i1")], comparison_predicate="equal", signedness="signed")
+        done = k.op(
+            "cmpi", [b, k.const(0, "i32")], [tile("i1")], comparison_predicate="equal", signedness="signed"
+        )
         leave = k.region()
         with k.inside(leave):
             k.op("break", [[a]])

@@ -9,11 +9,11 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
+from unit.reference_kit import DTYPES, ELEMS, Kernel, pointer, tile
 
 from tileiras.run import LaunchError, launch, normalise_grid
 from tileiras.run.args import encode_arguments
 from tileiras.tools import run as tool
-from unit.reference_kit import DTYPES, ELEMS, Kernel, pointer, tile
 
 
 def encode(kind, value) -> bytes:
@@ -30,23 +30,41 @@ def refused(kind, value) -> str:
 def test_scalars_are_encoded_by_the_parameter_type() -> None:
     assert encode(tile("i32"), 5) == struct.pack("<i", 5) and encode(tile("i32"), -1) == b"\xff" * 4
     assert encode(tile("i32"), 2**32 - 1) == b"\xff" * 4  # integers carry no sign
-    assert encode(tile("i8"), np.int64(-128)) == b"\x80" and encode(tile("i64"), 2**63) == struct.pack("<Q", 2**63)
+    assert encode(tile("i8"), np.int64(-128)) == b"\x80" and encode(tile("i64"), 2**63) == struct.pack(
+        "<Q", 2**63
+    )
     assert encode(tile("i1"), True) == b"\x01" and encode(tile("i1"), 0) == b"\x00"
-    assert encode(tile("f32"), 1) == struct.pack("<f", 1.0) and encode(tile("f64"), np.float32(0.5)) == struct.pack("<d", 0.5)
+    assert encode(tile("f32"), 1) == struct.pack("<f", 1.0) and encode(
+        tile("f64"), np.float32(0.5)
+    ) == struct.pack("<d", 0.5)
     assert encode(tile("f16"), 0.1) == np.float16(0.1).tobytes()
     assert encode(tile("bf16"), ml_dtypes.bfloat16(1.5)) == ml_dtypes.bfloat16(1.5).tobytes()
     assert encode(tile("f8E4M3FN"), 2.0) == ml_dtypes.float8_e4m3fn(2.0).tobytes()
-    assert encode(tile("i32"), 3.0) == struct.pack("<i", 3) and encode(tile("i32"), np.array(7)) == struct.pack("<i", 7)
-    assert encode(tile("f32"), float("nan"))[3] & 0x7F == 0x7F and encode(tile("f32"), -np.inf) == struct.pack("<f", -np.inf)
+    assert encode(tile("i32"), 3.0) == struct.pack("<i", 3) and encode(
+        tile("i32"), np.array(7)
+    ) == struct.pack("<i", 7)
+    assert encode(tile("f32"), float("nan"))[3] & 0x7F == 0x7F and encode(
+        tile("f32"), -np.inf
+    ) == struct.pack("<f", -np.inf)
 
 
 def test_what_does_not_fit_is_refused_with_a_reason() -> None:
-    assert "does not fit i32" in refused(tile("i32"), 2**32) and "does not fit i8" in refused(tile("i8"), -129)
+    assert "does not fit i32" in refused(tile("i32"), 2**32) and "does not fit i8" in refused(
+        tile("i8"), -129
+    )
     assert "does not fit i1" in refused(tile("i1"), 2)
-    assert "not an integer" in refused(tile("i32"), 0.5) and "not an integer" in refused(tile("i32"), float("inf"))
-    assert "expected a scalar" in refused(tile("i32"), np.zeros(3)) and "expected a scalar" in refused(tile("f32"), "1")
-    assert "expected a NumPy array" in refused(tile(pointer("f32")), [1.0]) and "float" in refused(tile(pointer("f32")), 1.0)
-    assert "8 bytes" in refused(tile(pointer("f32")), np.zeros(3)) and "dtype float64" in refused(tile(pointer("f32")), np.zeros(3))
+    assert "not an integer" in refused(tile("i32"), 0.5) and "not an integer" in refused(
+        tile("i32"), float("inf")
+    )
+    assert "expected a scalar" in refused(tile("i32"), np.zeros(3)) and "expected a scalar" in refused(
+        tile("f32"), "1"
+    )
+    assert "expected a NumPy array" in refused(tile(pointer("f32")), [1.0]) and "float" in refused(
+        tile(pointer("f32")), 1.0
+    )
+    assert "8 bytes" in refused(tile(pointer("f32")), np.zeros(3)) and "dtype float64" in refused(
+        tile(pointer("f32")), np.zeros(3)
+    )
     assert "does not fit f16" in refused(tile("f16"), 1e6)
 
 
@@ -57,7 +75,9 @@ def test_pointers_take_arrays_of_their_element_width() -> None:
             assert encode(tile(pointer(name)), array) == struct.pack("<Q", array.ctypes.data)
     same_width = np.zeros(4, np.uint32)  # reinterpretation of the same width is fine
     assert encode(tile(pointer("f32")), same_width) == struct.pack("<Q", same_width.ctypes.data)
-    assert encode(tile(pointer("f32")), None) == bytes(8) and encode(tile(pointer("f32")), 4096) == struct.pack("<Q", 4096)
+    assert encode(tile(pointer("f32")), None) == bytes(8) and encode(
+        tile(pointer("f32")), 4096
+    ) == struct.pack("<Q", 4096)
 
 
 def test_a_misaligned_array_is_refused() -> None:
@@ -83,7 +103,9 @@ def test_arguments_keep_arrays_alive() -> None:
     assert arguments.arrays[0].tolist() == [0, 1, 2, 3] and arguments.sources[0] is arguments.arrays[0]
 
 
-@pytest.mark.parametrize("grid,want", [(4, (4, 1, 1)), ((2, 3), (2, 3, 1)), ([1, 2, 3], (1, 2, 3)), (np.int32(2), (2, 1, 1))])
+@pytest.mark.parametrize(
+    "grid,want", [(4, (4, 1, 1)), ((2, 3), (2, 3, 1)), ([1, 2, 3], (1, 2, 3)), (np.int32(2), (2, 1, 1))]
+)
 def test_grids(grid, want) -> None:
     assert normalise_grid(grid) == want
 
@@ -108,7 +130,7 @@ def test_unknown_entry_and_target() -> None:
 
 @pytest.fixture
 def double(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A folder with x.npy, and `load` patched to give an entry k(*f32 x, *f32 y, f32 scale) over 8 elements."""
+    """A folder with x.npy; `load_module` gives an entry k(*f32 x, *f32 y, f32 scale) over 8 elements."""
     k = Kernel("*f32", "*f32", "f32")
     x = k.load(k.args[0], 8)
     scale = k.op("broadcast", [k.op("reshape", [k.args[2]], [tile("f32", 1)])], [tile("f32", 8)])
@@ -138,7 +160,12 @@ def test_launch_save_and_compare(double: Path, capsys: pytest.CaptureFixture[str
     out = capsys.readouterr().out
     assert "7 of 8 elements differ, first at [1]" in out and "FAIL" in out
     assert command(*base, "--expect", "y=x.npy", "--rtol", "1.1") == 0
-    assert command("--arg", "d.npz:x", "--arg", "y=@0", "--arg", "0.5", "--expect", "y=arange:f32:8", "--atol", "4") == 0
+    assert (
+        command(
+            "--arg", "d.npz:x", "--arg", "y=@0", "--arg", "0.5", "--expect", "y=arange:f32:8", "--atol", "4"
+        )
+        == 0
+    )
     assert np.load("x.npy").tolist() == list(range(8))  # inputs on disk stay as they are
 
 
@@ -147,16 +174,38 @@ def test_list_shows_parameters(double: Path, capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().out == "k(0: tile<ptr<f32>>, 1: tile<ptr<f32>>, 2: tile<f32>)\n"
 
 
-@pytest.mark.parametrize("args,text", [
-    (("--bogus",), "unrecognized"), (("--grid", "0"), "--grid"), (("--grid", "1,2,3,4"), "--grid"),
-    (("--arg", "nothere.npy"), "cannot read"), (("--arg", "d.npz"), "archive"), (("--arg", "d.npz:q"), "no array 'q'"),
-    (("--arg", "zeros:f33:8"), "f33"), (("--arg", "zeros:f32:axb"), "shape"), (("--arg", "hello"), "neither"),
-    (("--arg", "@y"), "no earlier argument"), (("--arg", "i8:300"), "does not fit"), (("--tensor", "3"), "not an array"),
-    (("--arg", "x.npy", "--expect", "q=x.npy"), "no argument 'q'"), (("--arg", "x.npy", "--save", "0"), "expected ARG="),
-    (("--arg", "x.npy"), "takes 3 arguments"), (("--arg", "x.npy", "--arg", "zeros:f64:8", "--arg", "1"), "8 bytes"),
-    (("--arg", "x.npy", "--arg", "x.npy", "--arg", "f64:1"), "not f64"), (("--arg", "x.npy:f64",), "4 bytes"),
-])  # fmt: skip
-def test_wrong_use_is_exit_code_1_with_a_reason(double: Path, capsys: pytest.CaptureFixture[str], args, text: str) -> None:
+@pytest.mark.parametrize(
+    "args,text",
+    [
+        (("--bogus",), "unrecognized"),
+        (("--grid", "0"), "--grid"),
+        (("--grid", "1,2,3,4"), "--grid"),
+        (("--arg", "nothere.npy"), "cannot read"),
+        (("--arg", "d.npz"), "archive"),
+        (("--arg", "d.npz:q"), "no array 'q'"),
+        (("--arg", "zeros:f33:8"), "f33"),
+        (("--arg", "zeros:f32:axb"), "shape"),
+        (("--arg", "hello"), "neither"),
+        (("--arg", "@y"), "no earlier argument"),
+        (("--arg", "i8:300"), "does not fit"),
+        (("--tensor", "3"), "not an array"),
+        (("--arg", "x.npy", "--expect", "q=x.npy"), "no argument 'q'"),
+        (("--arg", "x.npy", "--save", "0"), "expected ARG="),
+        (("--arg", "x.npy"), "takes 3 arguments"),
+        (("--arg", "x.npy", "--arg", "zeros:f64:8", "--arg", "1"), "8 bytes"),
+        (("--arg", "x.npy", "--arg", "x.npy", "--arg", "f64:1"), "not f64"),
+        (
+            (
+                "--arg",
+                "x.npy:f64",
+            ),
+            "4 bytes",
+        ),
+    ],
+)
+def test_wrong_use_is_exit_code_1_with_a_reason(
+    double: Path, capsys: pytest.CaptureFixture[str], args, text: str
+) -> None:
     assert command(*args) == 1
     assert text in capsys.readouterr().err
 

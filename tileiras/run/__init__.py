@@ -42,15 +42,14 @@ def normalise_grid(grid: Any) -> tuple[int, int, int]:
 
 
 def load_module(source: Any) -> Any:
-    """The cuda_tile module op of a path, bytes, text, `tileiras.Module` or module op."""
+    """The verified cuda_tile module op of a path, bytes, text or `Module`; an op is left as it is."""
     if hasattr(source, "spec"):
         return source
-    op = getattr(source, "op", None)
-    if op is not None and hasattr(op, "spec"):
-        return op
     import tileiras
 
-    return tileiras.load(source).op
+    module = source if isinstance(source, tileiras.Module) else tileiras.load(source)
+    module.verify()
+    return module.op
 
 
 def launch(

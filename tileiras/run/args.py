@@ -2,8 +2,8 @@
 
 A NumPy array stands for a pointer to its first element (a strided array is addressed as its memory lies), a
 Python or NumPy scalar for a scalar parameter, an integer for a pointer is an address. The same `Arguments`
-feeds the interpreter, the emulator and the GPU: per parameter the bytes of the parameter block, plus the arrays
-that must stay alive and be reachable.
+feeds the interpreter, the emulator and the GPU: per parameter the bytes of the parameter block, plus the
+arrays that must stay alive and be reachable.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ NEEDS_SCALAR = Diag(
 )
 WIDTH = Diag(
     "RUN-0104", ERROR,
-    "argument {index} of '{entry}' points to {pointee} ({want} bytes an element), but the array has dtype {dtype} ({got} bytes){hint}",
+    "argument {index} of '{entry}' points to {pointee} ({want} bytes an element), "
+    "but the array has dtype {dtype} ({got} bytes){hint}",
     SRC,
 )  # fmt: skip
 RANGE = Diag(
@@ -45,7 +46,8 @@ UNSUPPORTED = Diag(
     "RUN-0107", ERROR, "argument {index} of '{entry}': a parameter of type {type} cannot be passed", SRC
 )
 ALIGNMENT = Diag(
-    "RUN-0108", ERROR, "argument {index} of '{entry}': the array starts at {address}, which is not aligned to {want} bytes", SRC
+    "RUN-0108", ERROR,
+    "argument {index} of '{entry}': the array starts at {address}, which is not aligned to {want} bytes", SRC,
 )  # fmt: skip
 
 INT_BYTES = {"i1": 1, "i4": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8}
@@ -138,7 +140,7 @@ def encode_pointer(elem: Any, value: Any, facts: dict[str, Any]) -> tuple[bytes,
     return address.to_bytes(8, "little"), value
 
 
-def encode_scalar(elem: Scalar, value: Any, facts: dict[str, Any]) -> bytes:
+def encode_scalar(elem: Any, value: Any, facts: dict[str, Any]) -> bytes:
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
     if isinstance(value, (np.ndarray, str, bytes)) or value is None:
@@ -160,7 +162,7 @@ def encode_scalar(elem: Scalar, value: Any, facts: dict[str, Any]) -> bytes:
     return stored.tobytes()
 
 
-def encode_integer(elem: Scalar, value: Any, facts: dict[str, Any]) -> bytes:
+def encode_integer(elem: Any, value: Any, facts: dict[str, Any]) -> bytes:
     if isinstance(value, (float, np.floating)) and not float(value).is_integer():
         raise refuse(NOT_INTEGER, value=value, **facts)
     try:

@@ -27,7 +27,9 @@ NO_BINDINGS = Diag(
 NO_GPU = Diag("RUN-0402", ERROR, "no usable GPU: {why}", "gpu")
 DRIVER = Diag("RUN-0403", ERROR, "{call} failed: {why}", "gpu")
 STORED_POINTERS = Diag(
-    "RUN-0404", ERROR, "memory reached through stored pointers cannot be passed to a GPU launch: host addresses mean nothing there", "gpu"
+    "RUN-0404", ERROR,
+    "memory behind stored pointers cannot be passed to a GPU launch: host addresses mean nothing there",
+    "gpu",
 )  # fmt: skip
 
 
@@ -75,8 +77,14 @@ class Device:
         return results[0] if len(results) == 1 else tuple(results)
 
     def launch(
-        self, cubin: bytes, kernel: Any, entry: str, grid: tuple[int, int, int], arguments: Arguments, memory: list[np.ndarray]
-    ) -> None:  # fmt: skip
+        self,
+        cubin: bytes,
+        kernel: Any,
+        entry: str,
+        grid: tuple[int, int, int],
+        arguments: Arguments,
+        memory: list[np.ndarray],
+    ) -> None:
         """Copy in, launch, wait, copy out."""
         if memory:
             raise refuse(STORED_POINTERS)

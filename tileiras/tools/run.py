@@ -1,8 +1,8 @@
 """`tileiras-run`: launch a kernel from the shell, with arrays from .npy/.npz files or made on the spot.
 
-The kernel runs on the reference interpreter, on the PTX emulator or on a GPU; results can be saved and compared.
-Arguments are flat and in the order of the entry's parameters (`--list` shows them); `--tensor` adds an array the
-way cuTile Python passes it: pointer, extents, strides.
+The kernel runs on the reference interpreter, on the PTX emulator or on a GPU; results can be saved and
+compared. Arguments are flat and in the order of the entry's parameters (`--list` shows them); `--tensor` adds
+an array the way cuTile Python passes it: pointer, extents, strides.
 """
 
 from __future__ import annotations
@@ -32,26 +32,31 @@ argument values, for --arg, --tensor, --memory and --expect, each as VALUE or NA
   1024  0.5  true  a scalar of the parameter's type;  null  a null pointer
   i32:1024         a scalar, checked against the parameter's type
   @NAME            the array of an earlier argument again, by name or number
-TYPE is a Tile IR element type (i1 i8 i16 i32 i64 f16 bf16 f32 tf32 f64 f8E4M3FN f8E5M2 f8E8M0FNU f4E2M1FN) or a
-NumPy one (uint8, float32). Arguments without a name are called by their number, counted from 0.
+TYPE is a Tile IR element type (i1 i8 i16 i32 i64 f16 bf16 f32 tf32 f64 f8E4M3FN f8E5M2 f8E8M0FNU f4E2M1FN) or
+one of NumPy (uint8, float32). Arguments without a name are called by their number, counted from 0.
 
 exit codes:
   0  launched, and equal to everything expected
   1  wrong use, or an input that cannot be read
   2  configuration (unknown GPU, no toolkit, no device)     3  damaged bytecode
-  5  the kernel does not compile, or the launch failed: access outside of memory, assertion, findings of --check
+  5  it does not compile, or the launch failed: an access outside of memory, an assertion, findings of --check
   6  launched, but a result differs from what was expected
 
 example:
-  tileiras-run vadd.tileir --entry vadd --grid 8 --arg a.npy --arg b.npy --arg out=zeros:f32:1024 --arg 1024 \\
-      --target emulator --expect out=ref.npy --rtol 1e-5 --save out=out.npy --check
+  tileiras-run vadd.tileir --entry vadd --grid 8 --arg a.npy --arg b.npy --arg out=zeros:f32:1024 \\
+      --arg 1024 --target emulator --expect out=ref.npy --rtol 1e-5 --save out=out.npy --check
 """
 
 # Tile IR element types as NumPy dtypes; those of ml_dtypes by its names.
 NUMPY_TYPES = {"i1": "bool", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "f16": "float16",
                "f32": "float32", "tf32": "float32", "f64": "float64"}  # fmt: skip
-ML_TYPES = {"bf16": "bfloat16", "f8E4M3FN": "float8_e4m3fn", "f8E5M2": "float8_e5m2", "f8E8M0FNU": "float8_e8m0fnu",
-            "f4E2M1FN": "float4_e2m1fn"}  # fmt: skip
+ML_TYPES = {
+    "bf16": "bfloat16",
+    "f8E4M3FN": "float8_e4m3fn",
+    "f8E5M2": "float8_e5m2",
+    "f8E8M0FNU": "float8_e8m0fnu",
+    "f4E2M1FN": "float4_e2m1fn",
+}
 
 
 class Usage(Exception):
@@ -356,7 +361,7 @@ class Plan:
 
 
 def compare(got: np.ndarray, want: Any, rtol: float, atol: float) -> tuple[bool, str]:
-    """(equal, what to say). Integers compare exactly; NaN equals NaN; a scalar is compared with every element."""
+    """(equal, what to say). Integers compare exactly, NaN equals NaN, a scalar stands for an array of it."""
     import numpy as np
 
     want = np.asarray(want)
@@ -380,7 +385,8 @@ def compare(got: np.ndarray, want: Any, rtol: float, atol: float) -> tuple[bool,
     expected = np.broadcast_to(want, got.shape)[place]
     return (
         False,
-        f"{count} of {got.size} elements differ, first at {list(place)}: {got[place]}, expected {expected}{worst}",
+        f"{count} of {got.size} elements differ, first at {list(place)}: "
+        f"{got[place]}, expected {expected}{worst}",
     )
 
 

@@ -90,8 +90,8 @@ def launch(
     """Run `entry` of a cuda_tile module for every tile block of `grid`.
 
     memory: arrays that the kernel reaches only through stored pointers. check: also report undefined behaviour
-    (false assumptions, division by zero, broken overflow promises, indices outside of the index space) and fill
-    what has no specified value with patterns that show. seed: run the tile blocks in a shuffled order.
+    (false assumptions, division by zero, broken overflow promises, indices outside of the index space), and
+    fill what has no specified value with patterns that show. seed: run the tile blocks in a shuffled order.
     Errors: LaunchError with one diagnostic per finding.
     """
     op = find_entry(module, entry)

@@ -147,7 +147,7 @@ def observed(c: Compiler, op: Op, step: Step, slot: int) -> Step:
 def compile_load_ptr(c: Compiler, op: Op) -> Step:
     site = Site(op, op.results[0].type.elem)  # type: ignore[attr-defined]
     source, mask, padding = (
-        c.slot(op.operand("source")),
+        c.at(op, "source"),
         c.one(op.operand("mask")),
         c.one(op.operand("paddingValue")),
     )
@@ -166,8 +166,8 @@ def compile_load_ptr(c: Compiler, op: Op) -> Step:
 def compile_store_ptr(c: Compiler, op: Op) -> Step:
     site = Site(op, op.operand("value").type.elem)  # type: ignore[union-attr]
     destination, value, mask = (
-        c.slot(op.operand("destination")),
-        c.slot(op.operand("value")),
+        c.at(op, "destination"),
+        c.at(op, "value"),
         c.one(op.operand("mask")),
     )
 
@@ -185,7 +185,7 @@ def rmw_function(mode: str, name: str) -> Callable[[Any, Any], Any]:
     if mode in ("umax", "umin"):
         pick = np.maximum if mode == "umax" else np.minimum
         return lambda old, arg: pick(as_unsigned(old, name), as_unsigned(arg, name)).view(old.dtype)
-    return {
+    plain: dict[str, Any] = {
         "and": np.bitwise_and,
         "or": np.bitwise_or,
         "xor": np.bitwise_xor,
@@ -193,7 +193,8 @@ def rmw_function(mode: str, name: str) -> Callable[[Any, Any], Any]:
         "max": np.maximum,
         "min": np.minimum,
         "xchg": lambda old, arg: arg,
-    }[mode]
+    }
+    return plain[mode]
 
 
 def in_turn(
@@ -222,6 +223,19 @@ def in_turn(
     return out.reshape(shape)
 
 
+AT_ONCE = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "add": np.add, "max": np.maximum,
+           "min": np.minimum, "addf": np.add}  # fmt: skip
+
+
+def without_result(site: Site, state: Block, addresses: Any, mask: Any, values: Any, combine: Any) -> bool:
+    """Atomic updates whose old values nobody reads, element after element by `ufunc.at`; False: not possible here."""
+    if mask is not None:
+        addresses, values = addresses[mask], values[mask]
+    if not np.size(addresses):
+        return True
+    return state.memory.combine(combine, addresses, values, site.dtype)
+
+
 def rounds(flat: Any, positions: Any) -> list[Any]:
     """Positions split so that no address repeats within a part, in order."""
     addresses = flat[positions]
@@ -242,11 +256,22 @@ def rounds(flat: Any, positions: Any) -> list[Any]:
 def compile_rmw(c: Compiler, op: Op) -> Step:
     elem = op.operand("arg").type.elem  # type: ignore[union-attr]
     site, fn = Site(op, elem), rmw_function(op.attr("mode"), elem_name(op.operand("arg")))  # type: ignore[arg-type]
-    pointers, arg, mask = c.slot(op.operand("pointers")), c.slot(op.operand("arg")), c.one(op.operand("mask"))
+    pointers, arg, mask = c.at(op, "pointers"), c.at(op, "arg"), c.one(op.operand("mask"))
     d = c.slot(op.results[0])
+
+    combine = (
+        None
+        if op.results[0].uses or elem_name(op.group("arg")[0]) == "bf16"
+        else AT_ONCE.get(op.attr("mode"))
+    )
 
     def step(s: Frame) -> None:
         state, value = s[0], np.asarray(s[arg]).reshape(-1)
+        if combine is not None:
+            lanes = None if mask is None else np.asarray(s[mask])
+            if without_result(site, state, np.asarray(s[pointers]), lanes, np.asarray(s[arg]), combine):
+                s[d] = site.zero
+                return
         out = in_turn(
             site, state, s[pointers], None if mask is None else s[mask], site.unspecified(state),
             lambda old, which: fn(old, value[which]),
@@ -259,7 +284,7 @@ def compile_rmw(c: Compiler, op: Op) -> Step:
 @effect("atomic_cas_tko")
 def compile_cas(c: Compiler, op: Op) -> Step:
     site = Site(op, op.results[0].type.elem)  # type: ignore[attr-defined]
-    pointers, cmp, val = (c.slot(op.operand(n)) for n in ("pointers", "cmp", "val"))  # type: ignore[arg-type]
+    pointers, cmp, val = (c.at(op, name) for name in ("pointers", "cmp", "val"))
     mask, d = c.one(op.operand("mask")), c.slot(op.results[0])
     bits = np.dtype(f"i{site.dtype.itemsize}")
 
@@ -289,7 +314,7 @@ class View:
 
 @effect("make_tensor_view")
 def compile_tensor_view(c: Compiler, op: Op) -> Step:
-    vt, base, d = op.result.type, c.slot(op.operand("base")), c.slot(op.result)
+    vt, base, d = op.result.type, c.at(op, "base"), c.slot(op.result)
     extents = iter([(c.slot(v), elem_name(v)) for v in op.group("dynamicShape")])
     steps = iter([c.slot(v) for v in op.group("dynamicStrides")])
     shape = [next(extents) if extent is None else extent for extent in vt.shape]  # type: ignore[attr-defined]
@@ -367,8 +392,8 @@ class Window:
     )
 
     def __init__(self, c: Compiler, op: Op, site: Site) -> None:
-        view, vt = op.operand("view"), op.operand("view").type  # type: ignore[union-attr]
-        self.op, self.site, self.view, self.tile = op, site, c.slot(view), vt.tile  # type: ignore[arg-type, attr-defined]
+        vt: Any = op.group("view")[0].type
+        self.op, self.site, self.view, self.tile = op, site, c.at(op, "view"), vt.tile
         self.dim_map, self.steps = space_of(vt)
         self.indices = [(c.slot(v), elem_name(v)) for v in op.group("index")]
         self.size = 1 if site.nibble else site.stored.itemsize
@@ -402,7 +427,8 @@ class Window:
                 what = f"the tile crosses the end of dimension {d}, which inbounds rules out"
             elif start >= shape[m]:
                 space = -(-shape[m] // self.steps[d])
-                what = f"index {start // self.steps[d]} is outside of the index space of dimension {d} ({space} tiles)"
+                index = start // self.steps[d]
+                what = f"index {index} is outside of the index space of dimension {d} ({space} tiles)"
             if what:
                 state.launch.report(
                     diags.UNDEFINED, self.op, what=what, block=state.id_text, element=f"[{d}]"
@@ -538,10 +564,15 @@ def compile_red_view(c: Compiler, op: Op) -> Step:
     value = op.operand("value")
     site, fn = Site(op, value.type.elem), rmw_function(op.attr("mode"), elem_name(value))  # type: ignore[union-attr, arg-type]
     window, source = Window(c, op, site), c.slot(value)  # type: ignore[arg-type]
+    combine = None if elem_name(value) == "bf16" else AT_ONCE.get(op.attr("mode"))  # type: ignore[arg-type]
 
     def step(s: Frame) -> None:
         addresses, mask, _ = window.addresses(s)
-        values = np.asarray(s[source]).reshape(-1)
+        values = np.asarray(s[source])
+        addresses = np.broadcast_to(addresses, window.tile)
+        if combine is not None and without_result(site, s[0], addresses, mask, values, combine):
+            return
+        values = values.reshape(-1)
         in_turn(
             site,
             s[0],

@@ -55,7 +55,7 @@ def overflow(op: Op) -> Find | None:
     bits = BITS[name]
 
     def compute(a: Any, b: Any) -> Any:
-        """The unbounded result: int64 holds sums of 32 bits, float64 tells products of 32 bits from the bounds."""
+        """The unbounded result: int64 holds sums of 32 bits, float64 tells their products from the bounds."""
         wide: Any = (
             object if bits == 64 else np.float64 if name == "i32" and op.spec.name == "muli" else np.int64
         )

@@ -1,8 +1,8 @@
 """Regions compiled once into lists of closures over a frame of slots; running a tile block is calling them.
 
-Every SSA value has a slot. A pure op becomes `frame[d] = fn(frame[a], ...)`; pure ops of constants are computed
-here and never again. Control flow: a block runs its steps in order and stops at the first that returns a
-signal (continue, break, return); `continue` and `break` have written the carried values by then.
+Every SSA value has a slot. A pure op becomes `frame[d] = fn(frame[a], ...)`; pure ops of constants are
+computed here and never again. Control flow: a block runs its steps in order and stops at the first that
+returns a signal (continue, break, return); `continue` and `break` have written the carried values by then.
 """
 
 from __future__ import annotations
@@ -53,6 +53,10 @@ class Compiler:
 
     def slots_of(self, values: Sequence[Value]) -> tuple[int, ...]:
         return tuple(self.slot(v) for v in values)
+
+    def at(self, op: Op, name: str) -> int:
+        """The slot of a required operand."""
+        return self.slot(op.group(name)[0])
 
     def one(self, value: Value | None) -> int | None:
         return None if value is None else self.slot(value)
@@ -218,12 +222,12 @@ def compile_if(c: Compiler, op: Op) -> Step:
 
 
 def compile_select(c: Compiler, op: Op, condition: int, results: tuple[int, ...]) -> Step:
-    """An `if` in a body that runs on whole tiles: both sides, then a choice per element (bodies have no effects)."""
+    """An `if` in a body that runs on whole tiles: both sides, then a choice per element."""
     sides = []
     for region in op.regions:
         if region.blocks:
             block = region.block
-            steps = [step for inner in block.ops[:-1] if (step := c.op(inner)) is not None]
+            steps = [s for inner in block.ops[:-1] if (s := c.op(inner)) is not None]
             sides.append((tuple(steps), c.slots_of(block.ops[-1].operands)))
 
     def step(s: Frame) -> None:
@@ -393,15 +397,15 @@ def compile_body(c: Compiler, op: Op) -> Callable[[Frame, list[Any], list[Any]],
     vector, c.vector, c.targets = c.vector, 0, [(op, "if")]
     ends = tuple(len(c.template) + i for i in range(len(op.results)))
     c.template.extend([None] * len(ends))
-    saved = [c.slots.get(r) for r in op.results]
+    saved: list[int | None] = [c.slots.get(r) for r in op.results]
     for r, e in zip(op.results, ends):
         c.slots[r] = e
     run = c.block(block)
-    for r, e in zip(op.results, saved):
-        if e is None:
+    for r, old in zip(op.results, saved):
+        if old is None:
             del c.slots[r]
         else:
-            c.slots[r] = e
+            c.slots[r] = old
     c.vector, c.targets = vector, outer
 
     def combine_each(s: Frame, elements: list[Any], accumulators: list[Any]) -> list[Any]:

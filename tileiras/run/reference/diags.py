@@ -8,7 +8,8 @@ SRC = "reference interpreter"
 
 OUT_OF_BOUNDS = Diag(
     "RUN-0001", ERROR,
-    "{verb} {size} bytes at {address} outside of all memory passed to the launch (tile block {block}, element {element})",
+    "{verb} {size} bytes at {address} outside of all memory passed to the launch "
+    "(tile block {block}, element {element})",
     SRC,
 )  # fmt: skip
 NEAREST = Diag("RUN-0002", NOTE, "nearest memory: {label}, {distance}", SRC)
@@ -30,7 +31,7 @@ UNDEFINED = Diag(
 DEADLOCK = Diag(
     "RUN-0008",
     ERROR,
-    "no tile block makes progress: {count} of {total} tile blocks wait here or elsewhere for a memory location to change",
+    "no tile block makes progress: {count} of {total} tile blocks wait here or elsewhere for a change",
     SRC,
 )
 NO_ENTRY = Diag("RUN-0009", ERROR, "no entry named '{name}'; the module has: {names}", SRC)

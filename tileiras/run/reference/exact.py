@@ -59,7 +59,7 @@ def narrow(op: str, fmt: Format, mode: str, args: tuple[Any, ...]) -> Any:
 
 
 def adjust(r: Any, residual: Any, mode: str) -> Any:
-    """r is the value rounded to nearest, `residual` has the sign of value - r: the value rounded in `mode`."""
+    """The value rounded in `mode`: r is the value to nearest, `residual` has the sign of value - r."""
     if mode == RN:
         return r
     down = (residual < 0) & ((mode == RM) | ((mode == RZ) & (r > 0)))
@@ -106,7 +106,7 @@ def wide(op: str, mode: str, args: tuple[Any, ...]) -> Any:
 
 
 def _middling(*values: Any) -> Any:
-    """Where all magnitudes lie in 2**-450 .. 2**450: no step of the transformations can over- or underflow."""
+    """Where all magnitudes lie in 2**-450 .. 2**450: no step of the transformations over- or underflows."""
     ok: Any = True
     for x in values:
         m = np.abs(x)

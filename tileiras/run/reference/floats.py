@@ -22,10 +22,12 @@ RN, RZ, RM, RP, RA = "nearest_even", "zero", "negative_inf", "positive_inf", "ne
 
 
 class Format:
-    """A binary float format. `precision` counts the hidden bit; `emin` is the exponent of the smallest normal."""
+    """A binary float format. `precision` counts the hidden bit; `emin` is the smallest normal exponent."""
 
-    __slots__ = ("bits", "canonical_nan", "emin", "has_inf", "has_nan", "has_zero", "max", "name", "positive", "precision",
-                 "signed", "storage", "table")  # fmt: skip
+    __slots__ = (
+        "bits", "canonical_nan", "emin", "has_inf", "has_nan", "has_zero", "max", "name", "positive",
+        "precision", "signed", "storage", "table",
+    )  # fmt: skip
 
     def __init__(
         self, name: str, bits: int, storage: Any, precision: int, emin: int, max: float, canonical_nan: int,
@@ -66,9 +68,10 @@ def _small(
         table[code] = np.copysign(value, -1.0) if signed and code >> (bits - 1) else value
     for code in range(1 << bits, 256):  # 4-bit types: high nibble is not part of the value
         table[code] = table[code & ((1 << bits) - 1)]
+    emin = 1 - bias if kw.get("has_zero", True) else -bias
     fmt = Format(
-        name, bits, np.uint8, mantissa_bits + 1, 1 - bias if kw.get("has_zero", True) else -bias, positive[-1],
-        max(nan, default=0), has_inf=bool(inf), has_nan=bool(nan), **kw,
+        name, bits, np.uint8, mantissa_bits + 1, emin, positive[-1], max(nan, default=0),
+        has_inf=bool(inf), has_nan=bool(nan), **kw,
     )  # fmt: skip
     fmt.table, fmt.positive = table, np.array(positive)
     return fmt
@@ -189,8 +192,8 @@ def encode_small(v: Any, fmt: Format) -> Any:
 def encode(x: Any, fmt: Format, mode: str = RN, saturate: bool = False) -> Any:
     """Stored elements of float64 values, rounded once in `mode`.
 
-    saturate (`.satfinite` of PTX, for formats of at most 8 bits): values beyond the range and infinities become
-    the largest finite value of their sign; otherwise infinity, or NaN where the format has no infinity. NaN
+    saturate (`.satfinite` of PTX, for formats of at most 8 bits): values beyond the range and infinities
+    become the largest finite value of their sign; otherwise infinity, or NaN where the format has none. NaN
     becomes the canonical NaN; formats without NaN give their largest value.
     """
     x = np.asarray(x, np.float64)

@@ -1,8 +1,8 @@
 """Memory as the kernel sees it: real addresses, inside the regions that were passed and nowhere else.
 
-A region is a byte interval that holds one array, or several that overlap. Accesses come as tiles of addresses;
-when one region contains them all (nearly always) they become one indexing operation of a typed view of that
-region. Every other access is resolved region by region, and what belongs to none is reported.
+A region is a byte interval that holds one array, or several that overlap. Accesses come as tiles of
+addresses; when one region contains them all (nearly always) they become one indexing operation of a typed
+view of that region. Every other access is resolved region by region, and what belongs to none is reported.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Region:
     def __init__(self, start: int, end: int, label: str, keep: Any, read_only: bool = False) -> None:
         self.start, self.end, self.label, self.keep, self.read_only = start, end, label, keep, read_only
         raw = (ctypes.c_ubyte * (end - start)).from_address(start)
-        self.bytes = np.frombuffer(raw, np.uint8)
+        self.bytes = np.frombuffer(memoryview(raw), np.uint8)
         self.views: dict[Any, tuple[int, Any]] = {}
 
     def view(self, dtype: Any) -> tuple[int, Any]:
@@ -204,12 +204,21 @@ class Memory:
 
         self.locate(addresses, dtype, "writes", use)
 
+    def combine(self, ufunc: Any, addresses: Any, values: Any, dtype: Any) -> bool:
+        """memory[a] = ufunc(memory[a], value) for each address in turn; False when not in one writable region."""
+        one = self._one(addresses, dtype, "writes")
+        if one is None:
+            return False
+        self.changes += 1
+        ufunc.at(one[0], one[1], values)
+        return True
+
     # ---- rectangular blocks
 
     def block(
         self, address: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any, verb: str
     ) -> Any:
-        """An array over memory: element (i, j) at address + i*strides[0] + j*strides[1]. Extents are positive."""
+        """An array over memory: element (i, j) at address + i*strides[0] + j*strides[1]; no extent is 0."""
         low = high = address
         for extent, stride in zip(shape, strides):
             if stride < 0:

@@ -1,8 +1,8 @@
 """The tables that ops register in: what a pure op computes, and how an op with effects is compiled.
 
-A pure row maps an op to a function of its operand values; it must work for any broadcast shape where the op is
-elementwise, because bodies of reduce and scan run on whole tiles. An effect row gets the compiler and returns
-a closure over the frame: a list of slots whose slot 0 holds the state of the tile block.
+A pure row maps an op to a function of its operand values; it must work for any broadcast shape where the op
+is elementwise, because bodies of reduce and scan run on whole tiles. An effect row gets the compiler and
+returns a closure over the frame: a list of slots whose slot 0 holds the state of the tile block.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Tile blocks that wait for each other: one thread each, only one running, handing on a baton.
 
-Most kernels never wait, so blocks run one after another on the caller's thread. When a loop of the kernel reads
-memory with more than weak ordering, blocks are watched: one that keeps reading the same at one place hands on to
-a block that has not started, else to the next that waits. Many turns in
-which nobody changed memory are a deadlock and are reported as one.
+Most kernels never wait, so blocks run one after another on the caller's thread. When a loop of the kernel
+reads memory with more than weak ordering, blocks are watched: one that keeps reading the same at one place
+hands on to a block that has not started, else to the next that waits. Many turns in which nobody changed
+memory are a deadlock and are reported as one.
 """
 
 from __future__ import annotations
@@ -64,7 +64,13 @@ class Scheduler:
     def start(self) -> None:
         """Run everything; raises what the first failing block raised."""
         self.spawn()
-        self.done.acquire()
+        try:
+            self.done.acquire()
+        except (
+            BaseException
+        ) as interrupt:  # Ctrl-C or an alarm: the carriers stop at their next wait or block
+            self.failure = interrupt
+            raise
         if self.failure is not None:
             raise self.failure
 
@@ -132,6 +138,8 @@ class Scheduler:
 
         def observe(site: int, op: Op, value: Any) -> None:
             nonlocal limit
+            if self.failure is not None:
+                raise Abandoned
             data = np.asarray(value).tobytes()
             found = last.get(site)
             if found is None or found[0] != data:

@@ -1,7 +1,8 @@
 """Ops that make, move and select elements, and the matrix products.
 
-Products of f16, bf16, tf32, f32 and 8-bit and 4-bit floats are exact in float64; a product matrix is summed in
-float64, added to the accumulator and rounded once to the accumulator's type. Integer products are exact too.
+Products of f16, bf16, tf32, f32 and 8-bit and 4-bit floats are exact in float64; a product matrix is summed
+in float64, added to the accumulator and rounded once to the accumulator's type. Integer products are exact
+too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""What a launch knows while it runs: memory, findings, output, and per tile block its id and scratch memory."""
+"""What a launch knows while it runs: memory, findings, output, and per tile block its id and scratch
+memory.
+"""
 
 from __future__ import annotations
 
