@@ -257,7 +257,7 @@ def red_view(name, mode, scope="device"):
 
 
 def tensor_shape():
-    """get_tensor_shape in i64 of a view with a dynamic extent; get_index_space_shape in i16 of its partition."""
+    """get_tensor_shape in i64 with a dynamic extent; get_index_space_shape in i16 of the partition."""
 
     def body(k):
         tensor = k.types.tensor_view(k.elem("f32"), [bc.DYNAMIC_SHAPE, 40], [40, 1], bc.PtrAttr.Missing)

@@ -1,0 +1,71 @@
+"""Makes tests/data/bytecode/versions: the same kernels in every bytecode version, as each writer writes it.
+
+`python -m tests.corpus.versions`. Files named KERNEL-13.x.tilebc for 13.1 to 13.4 come from cuda-tile; 13.5 comes
+from nvcc of toolkit 13.5 (the environment variable TILEIRAS_PEERS or --nvcc says where). See the README there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+from pathlib import Path
+
+from tests.corpus.case import VERSIONS, Case
+from tests.corpus.export import DATA, export_cpp, export_python, export_writer
+from tests.corpus.registry import CASES
+
+FOLDER = DATA / "versions"
+
+# What differs between versions: hints and their keys, pointer and view flags, optional attributes, padding bytes.
+PYTHON = (
+    "vadd_f32", "softmax_online", "matmul_f16_ragged", "find_first", "padding_modes_f32", "atomic_integers_i32",
+    "exp_special_f32", "matmul_grouped",
+)  # fmt: skip
+WRITER = (
+    "op_global_public", "op_negi_i32", "op_exp_f32", "op_tanh_f32", "op_for_unsigned", "op_rmw_masked_acq_rel",
+    "op_ftoi_f32_i32_signed", "op_constant_i1", "op_loop_types_10", "op_print",
+)  # fmt: skip
+SINCE = {"op_negi_i32": "13.1", "op_exp_f32": "13.1", "op_tanh_f32": "13.1"}
+CPP = ("elementwise", "blocks", "control")
+CPP_VERSION = "13.5"
+
+
+def versions_of(case: Case) -> list[str]:
+    """The versions from 13.1 to 13.4 that can hold a case."""
+    since = SINCE.get(case.name, case.since)
+    return [v for v in VERSIONS if v >= since]
+
+
+def path_of(name: str, version: str) -> Path:
+    return FOLDER / f"{name}-{version}.tilebc"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--nvcc", help="nvcc of toolkit 13.5")
+    options = parser.parse_args()
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for name in (*PYTHON, *WRITER):
+        case = CASES[name]
+        for version in versions_of(case):
+            write = export_python if case.frontend == "python" else export_writer
+            at = dataclasses.replace(case, version=version)
+            write([at] if case.frontend == "python" else at, path_of(name, version))
+    if not options.nvcc:
+        print("no --nvcc: the 13.5 files are left as they are", file=sys.stderr)
+        return 0
+    for stem in CPP:
+        case = next(c for c in CASES.values() if c.source == f"cpp/{stem}.cu")
+        export_cpp(
+            dataclasses.replace(case, module=f"cpp_{stem}"),
+            path_of(f"cpp_{stem}", CPP_VERSION),
+            Path(options.nvcc),
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
