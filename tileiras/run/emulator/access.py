@@ -285,6 +285,26 @@ def _typed(type_: str, width: int):
     return _UNSIGNED[width]
 
 
+def _compare_and_swap(current: np.ndarray, group: np.ndarray, start: np.ndarray, want: np.ndarray,
+                      new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Old value of each swap and the final value of each group: one round per swap that succeeds."""
+    count = want.size
+    place = np.arange(count)
+    before = np.empty(count, want.dtype)
+    done = np.full(start.size, -1)
+    current = current.copy()
+    while True:
+        hit = (want == current[group]) & (place > done[group])
+        first = np.minimum.reduceat(np.where(hit, place, count), start)
+        now = (place > done[group]) & (place <= first[group])
+        before[now] = current[group[now]]
+        found = first < count
+        if not found.any():
+            return before, current
+        current[found] = new[first[found]]
+        done = np.where(found, first, count)
+
+
 def _atomic(at: np.ndarray, width: int, op: str, type_: str, value: np.ndarray, extra, want: bool,
             flush: bool) -> np.ndarray:
     kind = _typed(type_, width)
@@ -330,8 +350,20 @@ def _atomic(at: np.ndarray, width: int, op: str, type_: str, value: np.ndarray, 
                 old[order[s:s + length]] = chain[:-1]
                 write(ranked[s:s + 1], chain[-1:])
             return old
-    # round k performs the k-th access to every address
     group = np.cumsum(fresh) - 1
+    if op in ("exch", "cas") and width < 16:
+        old = np.empty(slot.size, kind)
+        if op == "exch":
+            before = np.empty(slot.size, kind)
+            before[1:] = value[order][:-1]
+            before[start] = read(ranked[start])
+            write(ranked[start], value[order][np.append(start[1:], ranked.size) - 1])
+        else:
+            before, current = _compare_and_swap(read(ranked[start]), group, start, value[order], extra[order])
+            write(ranked[start], current)
+        old[order] = before
+        return old
+    # round k performs the k-th access to every address
     position = np.arange(ranked.size) - start[group]
     by_round = np.argsort(position, kind="stable")
     bounds = np.searchsorted(position[by_round], np.arange(int(position.max()) + 2))

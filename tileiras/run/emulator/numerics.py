@@ -328,7 +328,8 @@ def round_fraction(exact: Fraction, mode: str) -> float:
     n += bool(up)
     value = Fraction(n) * unit
     if value >= Fraction(2) ** 1024:
-        return sign * (math.inf if up or mode == "rn" else 1.7976931348623157e308)
+        away = mode == "rn" or mode == ("rm" if sign < 0 else "rp")
+        return sign * (math.inf if away else 1.7976931348623157e308)
     return sign * float(value)
 
 
