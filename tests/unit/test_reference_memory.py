@@ -323,6 +323,42 @@ def test_integer_modes(elem: str) -> None:
     assert rmw("xor", elem, 1, [2, 2, 4, 8])[1][0] == 13
 
 
+STEPS = {
+    "add": lambda a, b: a + b,
+    "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b,
+    "xor": lambda a, b: a ^ b,
+    "max": max,
+    "min": min,
+    "xchg": lambda a, b: b,
+    "umax": lambda a, b: max(a, b, key=lambda v: v & 0xFFFFFFFF),
+    "umin": lambda a, b: min(a, b, key=lambda v: v & 0xFFFFFFFF),
+}
+
+
+@pytest.mark.parametrize("places", [2, 20, 64])
+@pytest.mark.parametrize("mode", STEPS)
+def test_repeated_addresses_are_updated_in_turn(mode: str, places: int) -> None:
+    """Few addresses with many updates, many with few, and in between; with a mask; old values and memory."""
+    rng = np.random.default_rng(places)
+    where, values = rng.integers(0, places, 64).astype(np.int32), rng.integers(-99, 99, 64).astype(np.int32)
+    mask, memory = rng.random(64) < 0.8, rng.integers(-99, 99, places).astype(np.int32)
+    k = Kernel("*i32", "*i32", "*i32", "*i1", "*i32")
+    base = k.op(
+        "broadcast", [k.op("reshape", [k.args[0]], [tile(pointer("i32"), 1)])], [tile(pointer("i32"), 64)]
+    )
+    pointers = k.op("offset", [base, k.load(k.args[1], 64)], [base.type])
+    operands = [pointers, k.load(k.args[2], 64), k.load(k.args[3], 64), None]
+    old = k.op("atomic_rmw_tko", operands, [tile("i32", 64), T.TOKEN], mode=mode, **RELAXED)[0]
+    k.store(k.args[4], old)
+    want, want_old, out = memory.tolist(), {}, np.zeros(64, np.int32)
+    k.run(memory, where, values, mask, out)
+    for lane in np.flatnonzero(mask):
+        want_old[lane] = want[where[lane]]
+        want[where[lane]] = STEPS[mode](want[where[lane]], int(values[lane]))
+    assert memory.tolist() == want and {lane: out[lane] for lane in want_old} == want_old
+
+
 def test_masked_lanes_take_no_part() -> None:
     old, memory = rmw("add", "i32", 0, [1, 2, 4, 8], [True, False, True, False])
     assert memory[0] == 5 and old[[0, 2]].tolist() == [0, 1]

@@ -13,7 +13,7 @@ import numpy as np
 from tileiras.diag import EXIT_USAGE, Emitted
 from tileiras.run.errors import LaunchError
 
-from . import access, compile, convert, diags, effects, floatops, ints, shapes  # noqa: F401 - ops register
+from . import access, atomics, compile, convert, diags, effects, floatops, ints, shapes, views  # noqa: F401 - ops register
 from .compile import Compiler
 from .floats import storage_dtype
 from .memory import Memory
