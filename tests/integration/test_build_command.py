@@ -190,6 +190,51 @@ class TestCompileWithNvidia:
         assert "Traceback" not in done.stderr
         assert not out.exists()
 
+    def test_an_output_that_is_an_input_survives(self, real: Path, tmp_path: Path) -> None:
+        source = tmp_path / "k.tilebc"
+        shutil.copy(KERNEL, source)
+        (tmp_path / "link").symlink_to(source)
+        for out in (source, tmp_path / "link"):
+            done = self.compile(real, out, source=source)
+            assert done.returncode == 1
+            assert "both input and output" in done.stderr
+            assert source.read_bytes() == KERNEL.read_bytes()
+        done = self.compile(real, tmp_path / "x", "--tilebc", tmp_path / "x")
+        assert done.returncode == 1
+
+    def test_devices_are_written_not_replaced(self, real: Path, tmp_path: Path) -> None:
+        redirected = tmp_path / "out"
+        words = ["compile", "--compiler", "nvidia", "--toolkit-root", real, KERNEL, "--arch", "sm_90"]
+        with open(redirected, "wb") as file:
+            run = command(*words, "-o", "/dev/stdout", "--kernels-json", "/dev/null")
+            assert subprocess.run(run, stdout=file).returncode == 0
+        assert read_cubin(redirected.read_bytes()).sm == 90
+        assert Path("/dev/stdout").is_symlink()
+        assert Path("/dev/null").is_char_device()
+        assert call(*words, "-o", "/dev/null", "--nonsense").returncode == 1
+        assert Path("/dev/null").is_char_device()
+
+    def test_a_message_names_the_file_it_is_about(self, tmp_path: Path) -> None:
+        """The cache knows content; two files of the same content keep their own names in messages."""
+        root = fake_toolkit(tmp_path / "toolkit", 'echo "$0 warns about $IN" >&2; cp "$GOOD" "$OUT"')
+        tool = root / "bin" / "tileiras"
+        tool.write_text(
+            tool.read_text().replace(
+                "shift; done", 'IN2="$1"; case "$1" in /*.tilebc) IN="$1";; esac; shift; done'
+            )
+        )
+        good = tmp_path / "good.cubin"
+        assert self.compile(peers.require_toolkit(), good).returncode == 0
+        env = {**os.environ, "GOOD": str(good), "TILEIRAS_CACHE_DIR": str(tmp_path / "cache")}
+        for name in ("one", "two"):
+            source = tmp_path / f"{name}.tilebc"
+            shutil.copy(KERNEL, source)
+            words = ["compile", "--compiler", "nvidia", "--toolkit-root", root, source, "--arch", "sm_90"]
+            done = call(*words, "-o", tmp_path / "k.cubin", "--verbose", env=env)
+            assert done.returncode == 0, done.stderr
+            assert f"warns about {source}" in done.stderr
+        assert "taken from the cache" in done.stderr
+
     def test_input_that_is_not_there(self, real: Path, tmp_path: Path) -> None:
         done = self.compile(real, tmp_path / "k.cubin", source=tmp_path / "none.tilebc")
         assert done.returncode == 1

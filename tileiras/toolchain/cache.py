@@ -83,7 +83,7 @@ def write_atomically(path: str, data: bytes, mode: int = 0o666) -> None:
 def temporary_sibling(path: str) -> str:
     """A name beside `path` that nobody else draws; it never reaches any output."""
     folder, name = os.path.split(path)
-    return os.path.join(folder, f".{name[:100]}.{os.urandom(8).hex()}.tmp")
+    return os.path.join(folder, f".{name[:40]}.{os.urandom(8).hex()}.tmp")
 
 
 def remove_quietly(path: str) -> None:

@@ -303,4 +303,6 @@ def _failure(
                 diags.one(diags.PTXAS_KEPT, command=shlex.join([*argv, keep, "-o", os.devnull]))
             )
     spoken = [_emitted(line, ptx) for line in said]
+    if done.error:  # it could not even be started: the machine is at fault, not the kernel
+        return diags.fail(2, failed)
     return diags.fail(5, *spoken, failed, diags.one(diags.COMPILE_FAILED))

@@ -147,21 +147,35 @@ def run(
             actions.insert(0, (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0))
         else:
             actions.insert(0, (os.POSIX_SPAWN_DUP2, stdin, 0))
+        pid = 0
+        timed_out = False
+        # A signal between the start of the child and the note of its number would leave it running.
+        held = _hold_signals()
         try:
             # Python ignores SIGPIPE and SIGXFSZ; a child that inherited that would misreport a full disk.
             pid = os.posix_spawn(
-                argv[0], list(argv), env, file_actions=actions, setpgroup=0, setsigdef=_reset_signals()
+                argv[0],
+                list(argv),
+                env,
+                file_actions=actions,
+                setpgroup=0,
+                setsigmask=held,
+                setsigdef=_reset_signals(),
             )
-        except OSError as error:
-            return Finished(MISSING_TOOL, error=error.strerror or str(error))
-        timed_out = False
-        try:
+            _release_signals(held)
             status = _wait(pid, timeout)
             if status is None:
                 timed_out = True
                 status = _end(pid)
+        except OSError as error:
+            _release_signals(held)
+            if pid:
+                raise
+            return Finished(MISSING_TOOL, error=error.strerror or str(error))
         except BaseException:
-            _end(pid)
+            _release_signals(held)
+            if pid:
+                _end(pid)
             raise
         captured = read_all(out) if stdout is None else b""
         said = read_all(err)
@@ -175,6 +189,19 @@ def run(
         number = os.WTERMSIG(status)
         return Finished(128 + number, captured, said, signal=number)
     return Finished(os.WEXITSTATUS(status), captured, said)
+
+
+def _hold_signals() -> set[int]:
+    """Delays the signals that end a program; returns what was delayed before."""
+    import _signal
+
+    return _signal.pthread_sigmask(_signal.SIG_BLOCK, {_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP})
+
+
+def _release_signals(held: set[int]) -> None:
+    import _signal
+
+    _signal.pthread_sigmask(_signal.SIG_SETMASK, held)
 
 
 def _reset_signals() -> list[int]:

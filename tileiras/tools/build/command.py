@@ -7,7 +7,7 @@ import sys
 
 from tileiras.diag import CompileError
 from tileiras.tools.build.arguments import UsageError, help_text, parse
-from tileiras.tools.build.outputs import Outputs
+from tileiras.tools.build.outputs import Outputs, is_special
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ def run_verb(verb: str, words: Sequence[str]) -> int:
         module.run(arguments, outputs)
         return 0
     except Interrupted as stop:
+        _ignore_signals(restore)  # a second one must not stop the clean-up
         outputs.discard()
         _restore_signals(restore)
         restore = {}
@@ -102,12 +103,38 @@ def run_verb(verb: str, words: Sequence[str]) -> int:
 
 def _declare_outputs(words: Sequence[str], outputs: Outputs) -> None:
     """Promises every output named on the line before it is parsed: a usage error leaves no stale output
-    either."""
-    for index, word in enumerate(words):
+    either.
+
+    Errors: UsageError, before anything is promised, where an output is also an input or another output: the
+    clean-up after a failure would remove the user's source.
+    """
+    named: list[str] = []
+    others: list[str] = []
+    rest = iter(words)
+    for word in rest:
         name, equals, value = word.partition("=")
         if name in _OUTPUT_FLAGS:
-            following = words[index + 1] if index + 1 < len(words) else ""
-            outputs.declare(value if equals else following)
+            named.append(value if equals else next(rest, ""))
+        else:
+            # an input as such, as --image=FILE, or as --elf sm_90=FILE
+            others += [word, value, value.partition("=")[2]]
+    files = [path for path in named if path and path != "-" and not is_special(path)]
+    for index, path in enumerate(files):
+        if any(_is_same_file(path, other) for other in files[:index]):
+            raise UsageError(f"'{path}' is named as two outputs")
+        if any(_is_same_file(path, other) for other in others):
+            raise UsageError(f"'{path}' is both input and output")
+    for path in files:
+        outputs.declare(path)
+
+
+def _is_same_file(path: str, other: str) -> bool:
+    if not other or other.startswith("-"):
+        return False
+    try:
+        return os.path.samefile(path, other)
+    except OSError:  # one of them does not exist yet
+        return os.path.abspath(path) == os.path.abspath(other)
 
 
 def say(text: str) -> None:
@@ -145,6 +172,13 @@ def _catch_signals() -> dict[int, object]:
         except ValueError:
             break
     return before
+
+
+def _ignore_signals(caught: dict[int, object]) -> None:
+    import _signal
+
+    for number in caught:
+        _signal.signal(number, _signal.SIG_IGN)
 
 
 def _restore_signals(before: dict[int, object]) -> None:

@@ -18,6 +18,7 @@ from tileiras.tools.build.command import Failed, read_input, say
 from tileiras.tools.build.outputs import Outputs
 
 SYNOPSIS = "[options] INPUT -o OUT.cubin --arch sm_90"
+_SOURCE_MARK = "\0source\0"
 COMPILERS = ("builtin", "nvidia")
 
 FLAGS = (
@@ -188,14 +189,14 @@ def _compile_or_recall(job: Job, outputs: Outputs) -> Result:
         if found is not None:
             if job.arguments.verbose:
                 say(f"{job.source}: taken from the cache ({store.directory})")
-            log = found.pop("log").decode("utf-8", "replace")
+            log = found.pop("log").decode("utf-8", "replace").replace(_SOURCE_MARK, job.source)
             return Result(found, log, tools)
     result = compiler.compile(job, outputs)
     result.tools = tools
     if store is not None:
-        # The log names the input as it was spelled; a second input of the same bytes must not be reported
-        # under it.
-        store.put(key, {**result.parts, "log": result.log.encode()})
+        # Another file of the same bytes must not be reported under this one's name.
+        log = result.log.replace(job.source, _SOURCE_MARK)
+        store.put(key, {**result.parts, "log": log.encode("utf-8", "replace")})
     return result
 
 
@@ -212,7 +213,8 @@ def _key(job: Job, tools: dict[str, str]) -> str:
         job.launch_abi,
         job.host_arch,
         job.host_os,
-        os.path.basename(job.source),
+        # names in debug information come from the source's own text, where it has none from the file's name
+        job.source if arguments.lineinfo or arguments.debug else "",
         *(
             f"{name}={getattr(arguments, name)}"
             for name in ("lineinfo", "debug", "sanitize", "bytecode_version")

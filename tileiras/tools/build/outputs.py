@@ -4,6 +4,8 @@ A build system judges by what lies on disk.  So: nothing partial ever has an out
 the old outputs and the depfile are gone as well, because a stale cubin beside a failed build is used by the
 next one; and outputs that may keep their time stamp (headers) are left untouched when their content did not
 change.
+
+A device named as an output (/dev/stdout, /dev/null) is written to, never renamed over and never removed.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ class Outputs:
     def __init__(self) -> None:
         self._declared: list[str] = []
         self._keep_if_same: set[str] = set()
-        self._staged: dict[str, str] = {}
+        self._staged: dict[str, str] = {}  # final -> temporary
+        self._direct: list[tuple[str, bytes]] = []
         self._scratch: list[str] = []
 
     def declare(self, path: str | None, keep_if_same: bool = False) -> None:
@@ -29,23 +32,24 @@ class Outputs:
             if keep_if_same:
                 self._keep_if_same.add(path)
 
-    def stage(self, path: str) -> str:
-        """A name beside `path` to write to; `commit` renames it."""
-        self._make_folder(path)
-        if path not in self._staged:
-            self._staged[path] = temporary_sibling(path)
-        return self._staged[path]
-
     def scratch(self, beside: str, suffix: str) -> str:
-        """A name for a file that must not outlive the command."""
-        self._make_folder(beside)
+        """A name for a file that must not outlive the command, on the file system of `beside`."""
+        if is_special(beside):
+            import tempfile
+
+            beside = os.path.join(tempfile.gettempdir(), "tileiras")
+        _make_folder(beside)
         path = temporary_sibling(beside + suffix)
         self._scratch.append(path)
         return path
 
     def put(self, path: str, data: bytes) -> None:
         """Stages `data` for `path`."""
-        staged = self.stage(path)
+        if is_special(path):
+            self._direct.append((path, data))
+            return
+        _make_folder(path)
+        staged = self._staged.setdefault(path, temporary_sibling(path))
         write_atomically(staged, data)
 
     def commit(self) -> None:
@@ -55,16 +59,22 @@ class Outputs:
                 remove_quietly(staged)
                 continue
             os.replace(staged, path)
+        for path, data in self._direct:
+            with open(path, "wb") as file:
+                file.write(data)
         self._staged.clear()
+        self._direct.clear()
         self._drop_scratch()
 
     def discard(self) -> None:
         """Removes everything promised and everything staged."""
-        for path in (*self._staged.values(), *self._declared):
-            # A device such as /dev/null may have been named as an output; only real files are ours to remove.
-            if os.path.islink(path) or os.path.isfile(path):
+        for path in self._staged.values():
+            remove_quietly(path)
+        for path in self._declared:
+            if not is_special(path):
                 remove_quietly(path)
         self._staged.clear()
+        self._direct.clear()
         self._drop_scratch()
 
     def _drop_scratch(self) -> None:
@@ -72,11 +82,19 @@ class Outputs:
             remove_quietly(path)
         self._scratch.clear()
 
-    @staticmethod
-    def _make_folder(path: str) -> None:
-        folder = os.path.dirname(path)
-        if folder:
-            os.makedirs(folder, exist_ok=True)
+
+def is_special(path: str) -> bool:
+    """Whether `path` is no place for a file of ours: a device, a pipe, or a link of the system to one."""
+    # /dev/stdout is a link to whatever standard output is: a plain file when it was redirected.
+    if os.path.abspath(path).startswith(("/dev/", "/proc/")) and not path.startswith("/dev/shm/"):
+        return True
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
+
+
+def _make_folder(path: str) -> None:
+    folder = os.path.dirname(path)
+    if folder:
+        os.makedirs(folder, exist_ok=True)
 
 
 def _same(path: str, staged: str) -> bool:

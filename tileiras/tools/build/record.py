@@ -11,6 +11,8 @@ from __future__ import annotations
 import json
 import os
 
+from tileiras.tools.build.outputs import is_special
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -40,7 +42,9 @@ class Record:
             arguments.kernels_json,
             arguments.remarks_output,
         ]
-        outputs = {os.path.abspath(path): _digest_file(path) for path in made if path}
+        outputs = {
+            os.path.abspath(path): _digest_file(path) for path in made if path and not is_special(path)
+        }
         self._push(
             {"inputs": inputs, "options": options_of(arguments), "tools": result.tools, "outputs": outputs}
         )
@@ -118,6 +122,8 @@ def _digest_file(path: str) -> str:
     from tileiras.toolchain.locate import digest_bytes
 
     try:
+        if not os.path.isfile(path):  # reading a device may never end
+            return "missing"
         with open(path, "rb") as file:
             return digest_bytes(file.read())
     except OSError:
