@@ -63,7 +63,7 @@ def _report(damage: Damage, sink: Sink, where: Loc | None) -> None:
     notes = [real]
     if damage.diag is diags.BAD_VERSION:
         facts = tuple(damage.facts.items())
-        notes = [Emitted(diags.REAL_VERSION, where, facts=facts), Emitted(diags.SUPPORTED, where)]
+        notes = [Emitted(diags.REAL_VERSION, where, facts=facts)]
     elif damage.diag is not diags.BAD_MAGIC:
         offset = (("offset", damage.offset), ("what", damage.what))
         notes = [Emitted(diags.AT_OFFSET, where, facts=offset), real]
@@ -139,7 +139,8 @@ class _Reader:
             except IndexError:
                 raise Damage(f"failed to parse {SECTION_NAMES[id]} section", start) from None
             if pos + length > size:
-                raise Damage(f"failed to parse {SECTION_NAMES[id]} section: {length} bytes exceed the file", start)
+                text = f"failed to parse {SECTION_NAMES[id]} section: {length} bytes exceed the file"
+                raise Damage(f"{text}; end section is not the last section", start)
             self.sections[id] = (pos, pos + length)  # a repeated section: the last one counts
             pos += length
 
@@ -415,6 +416,8 @@ class _Reader:
             dim_map, pos = varint(data, pos)
         else:
             dim_map, pos = ints(data, pos, 4)
+            if -(1 << 31) in dim_map:
+                raise Damage(f"array contains unsupported value {-(1 << 31)}", at)
         if flags is None:
             flags, pos = data[pos], pos + 1
         padding = self.enum("PaddingValue", varint(data, pos)[0], at) if flags & 1 else None
@@ -529,7 +532,10 @@ class _Reader:
             value, pos = self.attribute(data, pos, depth + 1)
             if isinstance(value, T.IntegerAttr) and value.type is T.I32:
                 value = value.value - (1 << 32) if value.value >> 31 else value.value
-            found[self.string(index, at)] = value
+            name = self.string(index, at)
+            if not name:
+                raise Damage(f"invalid empty attribute name for DictionaryAttr element {len(found)}", at)
+            found[name] = value
         return found, pos
 
     def hints(self, data: bytes, pos: int) -> tuple[dict[str, Any], int]:

@@ -52,7 +52,7 @@ def write(module: Op, version: tuple[int, int] = (13, 1), *, sink: Sink | None =
         sink = Sink()
     major, minor = version[0], version[1]
     if major != 13 or not 1 <= minor <= NEWEST:
-        sink.emit(diags.BAD_VERSION, major=major, minor=minor, patch=0)
+        sink.emit(diags.BAD_TARGET, major=major, minor=minor)
         raise sink.fail(EXIT_BYTECODE)
     try:
         return _Writer(minor).file(module)
@@ -89,6 +89,10 @@ class _Writer:
         if self.minor < since:
             raise Unwritable(diags.NOT_EXPRESSIBLE, op, what=what, since=since, minor=self.minor)
 
+    def need_type(self, name: str, since: int) -> None:
+        if self.minor < since:
+            raise Unwritable(diags.TYPE_TOO_NEW, name=name, since=since, minor=self.minor)
+
     def type(self, type: Any) -> int:
         """Index of a type; the types inside of it come first."""
         found = self.types.get(type)
@@ -103,7 +107,7 @@ class _Writer:
         out = bytearray()
         if isinstance(type, T.Scalar):
             tag, since = SCALAR_TAGS[type]
-            self.need(f"type '{SCALAR_CLASS.get(type, type.name)}'", since)
+            self.need_type(SCALAR_CLASS.get(type, type.name), since)
             put_varint(out, tag)
         elif isinstance(type, T.TileType):
             elem = self.type(type.elem)
@@ -137,7 +141,7 @@ class _Writer:
                 for index in group:
                     put_varint(out, index)
         else:
-            raise Unwritable(diags.NOT_WRITABLE, what=f"type '{type}'")
+            raise Unwritable(diags.UNSUPPORTED_TYPE, type=type)
         return bytes(out)
 
     def ptr_flags(self, out: bytearray, attr: str | None) -> None:
@@ -156,7 +160,7 @@ class _Writer:
         strided = isinstance(type, T.StridedView)
         tag = PARTITION_VIEW if partition else STRIDED_VIEW if strided else GATHER_SCATTER_VIEW
         if not partition:
-            self.need(f"type '{'strided_view' if strided else 'gather_scatter_view'}'", 3)
+            self.need_type("strided_view" if strided else "gather_scatter_view", 3)
         padded = type.padding is not None
         put_varint(out, tag)
         if self.minor >= 3:
@@ -366,9 +370,9 @@ class _Writer:
             put_varint(out, ENUMS["SymbolVisibility"][visibility])
             put_varint(out, 1 if constant else 0)
         elif visibility != "public":
-            self.need("attribute 'symbol_visibility' of a global", 3, op)
+            raise Unwritable(diags.PRIVATE_GLOBAL, name=op.attrs["sym_name"], minor=self.minor)
         elif constant:
-            self.need("attribute 'constant' of a global", 3, op)
+            raise Unwritable(diags.CONSTANT_GLOBAL, name=op.attrs["sym_name"], minor=self.minor)
 
     def file(self, module: Op) -> bytes:
         """All sections. Functions and globals first, as they fill the tables."""
@@ -446,9 +450,12 @@ class _Body:
         for op in ops:
             spec = op.spec
             opcode = OPCODES.get(spec.name) if spec.dialect == "cuda_tile" else None
+            if spec.dialect != "cuda_tile":
+                raise Unwritable(diags.FOREIGN_OP, op)
             if opcode is None:
                 raise Unwritable(diags.NOT_WRITABLE, op, what=f"operation '{spec.full_name}'")
-            file.need(f"operation '{spec.full_name}'", spec.since, op)
+            if spec.since > minor:
+                raise Unwritable(diags.OP_TOO_NEW, op, name=spec.full_name, minor=minor)
             plan = plan_of(opcode, minor)
             if plan is None:
                 raise Unwritable(diags.NOT_WRITABLE, op, what=f"'{spec.full_name}' in a function body")
@@ -459,7 +466,8 @@ class _Body:
             if plan.absent:
                 for value in results[plan.results :]:
                     if value.uses:
-                        file.need(f"result of operation '{spec.full_name}'", plan.absent[0].since, op)
+                        new = plan.absent[0]
+                        raise Unwritable(diags.RESULT_TOO_NEW, op, name=new.name, since=new.since, minor=minor)
                 results = results[: plan.results]
             if plan.result_count:
                 put_varint(out, len(results))
@@ -475,7 +483,9 @@ class _Body:
             for attr in spec.attrs:
                 if attr.since > minor and attr.name in op.attrs and op.attrs[attr.name] not in (attr.default, False, None):
                     if attr.kind != "bools":  # a promise about bounds may be dropped, a meaning may not
-                        file.need(f"attribute '{attr.name}' of operation '{spec.full_name}'", attr.since, op)
+                        what = f"attribute '{attr.name}'"
+                        diag = diags.OPTIONAL_TOO_NEW if attr.optional else diags.NOT_EXPRESSIBLE
+                        raise Unwritable(diag, op, what=what, since=attr.since, minor=minor)
             for name, bit, kind, enum in plan.attrs:
                 if bit < 0 or op.attrs.get(name) is not None:
                     file.field(out, op, name, kind, enum)
@@ -507,7 +517,8 @@ class _Body:
                     if mode not in (REQUIRED, OPTIONAL):
                         put_varint(out, size)
                     elif mode == OPTIONAL and size and not mask:
-                        self.file.need(f"operand '{arg.name}' of operation '{spec.full_name}'", arg.since, op)
+                        facts = {"what": f"operand '{arg.name}'", "since": arg.since, "minor": self.file.minor}
+                        raise Unwritable(diags.OPTIONAL_TOO_NEW, op, **facts)
                     for value in op.operands[position : position + size]:
                         put_varint(out, numbers[value])
                     position += size

@@ -43,6 +43,7 @@ class Dialect:
         self.enum_aliases: dict[str, str] = {}
         self.attr_aliases: dict[tuple[str, str], str] = {}  # (op, other name) -> attribute of the spec
         self.ignored_attrs: frozenset[str] = frozenset()
+        self.loose_ops: frozenset[str] = frozenset()  # ops whose loose form needs no braces or result types
         self.prints_prefix = True  # whether ops and types carry the prefix when printed
         self.steps: dict[str, list[Any] | None] = {}
 
@@ -70,6 +71,10 @@ class Dialect:
     def arg_names(self, region: Region) -> list[str]:
         """Name hints of a region's entry arguments."""
         return []
+
+    def case_error(self, spec: OpSpec, attr: Any, cases: Any, got: str) -> str | None:
+        """Own words for a keyword that is no case of an enum."""
+        return None
 
     def after_parse(self, parser: Any, op: Op) -> Op:
         """May replace an op right after it was parsed (aliases of other spellings)."""

@@ -108,17 +108,31 @@ def parse_decimal(text: str, elem: Scalar) -> int:
 
 
 def _digits(mantissa: int, exponent: int, precision: int) -> tuple[str, int]:
-    """Decimal digits (no trailing zeros) and power of ten of the last one, rounded half up to `precision`."""
+    """Decimal digits (no trailing zeros) and power of ten of the last one, as LLVM's APFloat finds them.
+
+    Digits that precision does not need are cut off first, the rest is rounded half up: 0.01f has the digits
+    999999 at six digits, not 1.
+    """
+    while mantissa and not mantissa & 1:
+        mantissa, exponent = mantissa >> 1, exponent + 1
     if exponent >= 0:
-        text, power = str(mantissa << exponent), 0
+        value, power = mantissa << exponent, 0
     else:
-        text, power = str(mantissa * 5**-exponent), exponent
-    if len(text) > precision:
-        drop = len(text) - precision
-        head = int(text[:precision]) + (text[precision] >= "5")
-        text, power = str(head), power + drop
+        value, power = mantissa * 5**-exponent, exponent
+    needed = (precision * 196 + 58) // 59
+    if value.bit_length() > needed:
+        cut = (value.bit_length() - needed) * 59 // 196
+        value, power = value // 10**cut, power + cut
+    text = str(value)
     stripped = text.rstrip("0") or "0"
-    return stripped, power + len(text) - len(stripped)
+    power += len(text) - len(stripped)
+    if len(stripped) > precision:
+        drop = len(stripped) - precision
+        head = str(int(stripped[:precision]) + (stripped[precision] >= "5"))
+        power += drop
+        stripped = head.rstrip("0") or "0"
+        power += len(head) - len(stripped)
+    return stripped, power
 
 
 def spell(bits: int, elem: Scalar) -> str:

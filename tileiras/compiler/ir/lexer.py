@@ -31,12 +31,16 @@ DIMS = re.compile(r"(?:(?:[0-9]+|\?)x)*")
 class ParseError(Exception):
     """Text that means nothing: what, where (character offset)."""
 
-    def __init__(self, pos: int, text: str, diag: Diag | None = None, **facts: object) -> None:
+    def __init__(
+        self, pos: int, text: str, diag: Diag | None = None, notes: tuple[str, ...] = (), **facts: object
+    ) -> None:
         super().__init__(text)
         self.pos = pos
         self.text = text
         self.diag = diag
+        self.notes = notes
         self.facts = facts
+        self.op = ""  # the custom form it was found in
 
 
 class Lexer:

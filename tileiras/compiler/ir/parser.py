@@ -14,7 +14,7 @@ from . import types as T
 from .asm import ATTR, CLAUSE, CUSTOM, GROUP, LIT, OPERAND, REGISTRY, TYPES
 from .core import Block, Op, Region
 from .lexer import TOKEN, Lexer, ParseError, unquote
-from .verify import tname
+from .verify import rules_of, tname
 from .spec import IMPLICIT_TERMINATOR, ISOLATED, OPTIONAL, REQUIRED, Arg, OpSpec
 
 TYPE_CHECKING = False
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from .spec import Attr
 
 MAX_DEPTH = 64
+# Types that a constraint leaves no choice about: forms do not spell them.
+IMPLIED = {"token": T.TOKEN, "scalar:i32": T.TileType(T.I32, ()), "scalar:i1": T.TileType(T.I1, ())}
 LITERALS: dict[str, list[str]] = {}
 
 
@@ -65,6 +67,7 @@ class Parser(Lexer):
         self.block: Block | None = None
         self.depth = 0
         self.allow_unregistered = False
+        self.functional = False  # whether the last loose form was one: braces, or types of operands and results
         self.late: list[tuple[Op, str, int]] = []  # ops whose location alias is defined further down
         super().__init__(text)
 
@@ -73,8 +76,8 @@ class Parser(Lexer):
     def loc(self, pos: int) -> Loc:
         return Loc(self.file, *self.position(pos))
 
-    def error(self, text: str, pos: int | None = None) -> ParseError:
-        return ParseError(self.start if pos is None else pos, text)
+    def error(self, text: str, pos: int | None = None, *notes: str) -> ParseError:
+        return ParseError(self.start if pos is None else pos, text, None, notes)
 
     def at(self, token: str) -> bool:
         return self.token == token and self.kind != "string"
@@ -120,7 +123,7 @@ class Parser(Lexer):
 
     def symbol_name(self) -> str:
         if self.kind != "symbol":
-            raise self.error(f"expected a symbol name{self.found()}")
+            raise self.error(f"expected valid '@'-identifier for symbol name{self.found()}")
         token = self.step()[1:]
         return unquote(token) if token[0] == '"' else token
 
@@ -225,7 +228,7 @@ class Parser(Lexer):
             self.leave()
             return T.FunctionType(tuple(params), tuple(results))
         if self.kind != "word":
-            raise self.error(f"expected a type{self.found()}")
+            raise self.error(f"expected valid keyword or a type{self.found()}")
         name = self.step()
         scalar = T.Scalar.POOL.get(name)
         if scalar is not None:
@@ -249,6 +252,11 @@ class Parser(Lexer):
         self.enter()
         found = parse(self)
         self.leave()
+        problem = rules_of(dialect.name).type_problem(found)
+        if problem is not None:
+            error = ParseError(pos, "", problem.diag, problem.real)
+            error.facts = problem.facts
+            raise error
         return found
 
     def tensor_type(self) -> Any:
@@ -412,8 +420,9 @@ class Parser(Lexer):
         """A bare attribute of the op's own form."""
         kind, pos = attr.kind, self.start
         if kind == "enum":
-            name = self.word(f"one of {', '.join(state.dialect.enums.get(attr.enum, ()))}")
-            return self.enum_case(state, attr, name, pos)
+            if self.kind != "word":
+                raise self.error(f"expected valid keyword{self.found()}", pos, self.case_error(state, attr, ""))
+            return self.enum_case(state, attr, self.step(), pos)
         if kind in ("i64", "i32"):
             return self.integer()
         if kind == "symbol":
@@ -426,8 +435,14 @@ class Parser(Lexer):
         cases = state.dialect.enums.get(attr.enum)
         name = state.dialect.enum_aliases.get(name, name) if cases is None or name not in cases else name
         if cases is not None and name not in cases:
-            raise self.error(f"expected one of [{', '.join(cases)}] for attribute '{attr.name}', but got '{name}'", pos)
+            raise self.error(self.case_error(state, attr, name), pos)
         return name
+
+    def case_error(self, state: State, attr: Attr, got: str) -> str:
+        """What is said about a word that is no case of an enum."""
+        cases = state.dialect.enums.get(attr.enum, ())
+        said = state.dialect.case_error(state.spec, attr, cases, got)
+        return said or f"expected one of [{', '.join(cases)}] for attribute '{attr.name}', but got '{got}'"
 
     def coerce(self, spec: OpSpec, attr: Attr, value: Any, pos: int, dialect: Dialect) -> Any:
         """A parsed attribute as the kind that the spec asks for."""
@@ -444,8 +459,7 @@ class Parser(Lexer):
             raise self.error(f"attribute '{attr.name}' expects one of [{', '.join(cases or ())}], but got {shown}", pos)
         if kind in ("i64", "i32"):
             if type(value) is T.IntegerAttr:
-                bits = value.type.bits
-                return value.value - (1 << bits) if value.value >> (bits - 1) and bits > 1 else value.value
+                return signed_value(value)
             raise self.error(f"attribute '{attr.name}' must be an integer", pos)
         if kind in ("unit", "bool"):
             if value is True or value is False:
@@ -459,7 +473,7 @@ class Parser(Lexer):
             if not isinstance(value, tuple):
                 raise self.error(f"attribute '{attr.name}' must be a list", pos)
             if kind == "i32s":
-                return tuple(v.value if type(v) is T.IntegerAttr else v for v in value)
+                return tuple(signed_value(v) if type(v) is T.IntegerAttr else v for v in value)
             return value
         if kind == "hints":
             if not isinstance(value, dict):
@@ -587,6 +601,8 @@ class Parser(Lexer):
         self.insert(op)
         results = self.after_parse(op)
         if names:
+            if total and not results:
+                raise self.error("cannot name an operation with no results", pos)
             if total != len(results):
                 raise self.error(f"operation defines {len(results)} results but was provided {total} to bind", pos)
             first = 0
@@ -620,6 +636,8 @@ class Parser(Lexer):
     def generic_op(self, pos: int) -> Op:
         """`"dialect.op"(operands) <{properties}> ({regions}) {attributes} : (types) -> types`."""
         name = self.string()
+        if name == "builtin.module":
+            return self.generic_module(pos)
         spec, dialect = self.unregistered(name) or self.op_spec(name, pos)
         self.expect("(")
         operands = self.list_of(self.value, ")")
@@ -648,6 +666,24 @@ class Parser(Lexer):
             self.same_type(value, type, at)
         op = self.build(spec, dialect, operands, list(function.results), attrs, regions, attr_pos)
         return op
+
+    def generic_module(self, pos: int) -> Op:
+        """`"builtin.module"() ({...}) {attributes} : () -> ()`: the same as the outer `module`."""
+        self.expect("(")
+        self.expect(")")
+        attrs: dict[str, Any] = {}
+        if self.accept("<"):
+            attrs.update(self.dictionary())
+            self.expect(">")
+        self.expect("(")
+        region = self.region(None, None)
+        self.expect(")")
+        if self.at("{"):
+            attrs.update(self.dictionary())
+        self.expect(":")
+        self.type()
+        ops = [op for block in region.blocks for op in block.ops]
+        return self.dialect("cuda_tile", pos).outer_module(self, ops, attrs, pos)
 
     def unregistered(self, name: str) -> tuple[OpSpec, Dialect] | None:
         """A spec for an op that nobody registered, where that is allowed."""
@@ -709,14 +745,19 @@ class Parser(Lexer):
                 op = self.finish(state)
         except ParseError as error:
             if steps is None or state.committed or (error.text.startswith("use of value") and self.token not in (",", "->")):
+                if steps is not None and not error.op and not error.text.startswith("use of value"):
+                    error.op = spec.full_name
                 raise
             self.seek(mark)
             try:
                 op = self.loose(spec, dialect, names)
             except ParseError as second:
-                raise (second if second.pos > error.pos else error) from None
-            if names and len(op.results) != names:
-                raise error
+                worst = second if self.functional and second.pos > error.pos else error
+                worst.op = worst.op or spec.full_name
+                raise worst from None
+            if not self.functional or (names and len(op.results) != names):
+                error.op = error.op or spec.full_name
+                raise error from None
         self.defaults.pop()
         return op
 
@@ -820,6 +861,9 @@ class Parser(Lexer):
                 self.same_type(value, self.value_type(), pos)
             return
         arg = next(r for r in spec.results if r.name == name)
+        if arg.constraint == "token":
+            state.types[name] = [self.type()]
+            return
         found = [self.value_type()]
         while arg.mode == 2 and self.accept(","):
             found.append(self.value_type())
@@ -850,8 +894,14 @@ class Parser(Lexer):
             if given is None:
                 continue
             for name in group:
-                for value in state.operands.get(name, ()):
-                    self.same_type(value, given, state.pos)
+                if name not in state.declared:
+                    for value in state.operands.get(name, ()):
+                        self.same_type(value, given, state.pos)
+        for arg in state.spec.operands:
+            want = IMPLIED.get(arg.constraint)
+            if want is not None and arg.name not in state.declared:
+                for value in state.operands.get(arg.name, ()):
+                    self.same_type(value, want, state.pos)
 
     def infer_results(self, state: State) -> list[Any]:
         spec = state.spec
@@ -871,10 +921,8 @@ class Parser(Lexer):
                         found = state.types[other][0]
                     if found is not None:
                         break
-            if found is None and arg.constraint == "token":
-                found = T.TOKEN
-            if found is None and arg.constraint == "scalar:i32":
-                found = T.TileType(T.I32, ())
+            if found is None:
+                found = IMPLIED.get(arg.constraint)
             if arg.mode == REQUIRED and found is not None:
                 results.append(found)
             elif arg.mode == REQUIRED:
@@ -887,6 +935,7 @@ class Parser(Lexer):
         operands: list[Value] = []
         attrs: dict[str, Any] = {}
         pos = self.start
+        self.functional = dialect.template(spec) is None or spec.name in dialect.loose_ops
         if self.kind == "symbol":
             first = next((a.name for a in spec.attrs if a.kind == "symbol"), "sym_name")
             attrs[first] = self.symbol_name()
@@ -898,6 +947,7 @@ class Parser(Lexer):
                 self.step()
         if self.at("{") and not (spec.regions and self.region_follows()):
             attrs.update(self.dictionary())
+            self.functional = True
         results: list[Any] = []
         if self.accept(":"):
             at = self.start
@@ -909,6 +959,8 @@ class Parser(Lexer):
                 while self.accept(","):
                     types.append(self.value_type())
             if self.accept("->"):
+                if not any(step[0] == LIT and "->" in step[1] for step in dialect.template(spec) or ()):
+                    self.functional = True
                 if self.accept("("):
                     results = self.list_of(self.value_type, ")")
                 else:
@@ -1064,6 +1116,12 @@ class Parser(Lexer):
                 raise self.error(f"operation location alias was never defined: '#{name}'", pos)
             op.loc = found
         return list(block.ops)
+
+
+def signed_value(attr: Any) -> int:
+    """Value of an IntegerAttr, read as signed."""
+    value, bits = attr.value, attr.type.bits
+    return value - (1 << bits) if bits > 1 and value >> (bits - 1) else value
 
 
 def TOKEN_AFTER(parser: Parser, count: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tileiras.diag import EXIT_COMPILE
+from tileiras.diag import EXIT_COMPILE, Emitted
 
 from . import diags
 from .asm import REGISTRY, Dialect
@@ -34,10 +34,12 @@ def parse(
         assert parser is not None
         parser.lines = None
         loc = parser.loc(error.pos)
+        notes = [Emitted(diags.NOTE_TEXT, loc, facts=(("text", text),)) for text in error.notes]
         if error.diag is not None:
-            sink.emit(error.diag, loc=loc, **error.facts)
+            sink.emit(error.diag, loc=loc, notes=notes, **error.facts)
         else:
-            sink.emit(diags.SYNTAX, loc=loc, text=error.text)
+            text = f"custom op '{error.op}' {error.text}" if error.op else error.text
+            sink.emit(diags.SYNTAX, loc=loc, notes=notes, text=text)
     raise sink.fail(EXIT_COMPILE)
 
 

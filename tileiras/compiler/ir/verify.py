@@ -32,10 +32,12 @@ if TYPE_CHECKING:
 class Invalid(Exception):
     """An op breaks a rule: its diagnostic, facts, and what the real verifier says as a note."""
 
-    def __init__(self, diag: Diag, real: str | None = None, prefix: bool = True, **facts: object) -> None:
+    def __init__(
+        self, diag: Diag, real: str | tuple[str, ...] | None = None, prefix: bool = True, **facts: object
+    ) -> None:
         super().__init__(diag.text)
         self.diag = diag
-        self.real = real
+        self.real: tuple[str, ...] = (real,) if isinstance(real, str) else real or ()
         self.prefix = prefix  # whether the message starts with the op
         self.facts = facts
 
@@ -114,10 +116,8 @@ def verify_op(op: Op, sink: Sink) -> bool:
 
 
 def report(problem: Invalid, op: Op, sink: Sink) -> None:
-    notes = ()
-    if problem.real is not None:
-        name = op.spec.full_name if problem.prefix else None
-        notes = (Emitted(diags.NOTE_TEXT, op.loc, name, (("text", problem.real),)),)
+    name = op.spec.full_name if problem.prefix else None
+    notes = [Emitted(diags.NOTE_TEXT, op.loc, name, (("text", text),)) for text in problem.real]
     if problem.prefix:
         sink.emit(problem.diag, op, notes=notes, **problem.facts)
     else:

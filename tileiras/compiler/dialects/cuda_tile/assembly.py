@@ -43,7 +43,7 @@ TEMPLATES: dict[str, str] = {
         ("bitcast", "broadcast", "int_to_ptr", "ptr_to_int", "ptr_to_ptr", "reshape", "pack", "unpack"), CAST
     ),
     **dict.fromkeys(("return", "yield", "break", "continue"), EXIT),
-    **dict.fromkeys(("make_partition_view", "make_strided_view", "make_gather_scatter_view"), " {%tensor_view} : {T result}"),
+    **dict.fromkeys(("make_partition_view", "make_strided_view", "make_gather_scatter_view"), " {%tensor_view} : {T result}{!view_type}"),
     **dict.fromkeys(("exp2", "rsqrt"), " {%source}{?flush_to_zero| flush_to_zero} : {T result}"),
     **dict.fromkeys(("maxf", "minf"), MINMAX),
     **dict.fromkeys(("gdc_launch_dependents_tko", "gdc_wait_tko"), "{?token| token = {%token}} -> {T result_token}"),
@@ -112,6 +112,13 @@ TEMPLATES: dict[str, str] = {
     "scan": "{!scan}",
 }  # fmt: skip
 
+BASIC = ("nearest_even", "zero", "negative_inf", "positive_inf")
+MODES = {
+    "divf": (*BASIC, "approx", "full"), "sqrt": (*BASIC, "approx"), "exp": ("approx", "full"),
+    "tanh": ("approx", "full"), "ftoi": ("nearest_int_to_zero",), "divi": ("zero", "negative_inf", "positive_inf"),
+    "ftof": (*BASIC, "nearest_away"), "itof": ("nearest_even",),
+}  # fmt: skip
+
 NAMED = {
     "assume": None, "constant": None, "broadcast": "bcast", "reshape": "reshape", "for": "for", "reduce": "reduce",
     "make_tensor_view": "tview", "make_partition_view": "pview", "make_strided_view": "sview",
@@ -177,6 +184,24 @@ class CudaTile(Dialect):
     def value_type(self, type: Any) -> Any:
         return T.TileType(type, ()) if isinstance(type, (T.Scalar, T.Ptr)) else type
 
+    def outer_module(self, parser: Any, ops: list[Op], attrs: dict[str, Any], pos: int) -> Op:
+        return syntax.outer_module(parser, ops, attrs, pos)
+
+    def case_error(self, spec: OpSpec, attr: Any, cases: Any, got: str) -> str | None:
+        if attr.enum == "Signedness":
+            return "expected signedness to be one of: {'signed', 'unsigned'}"
+        if attr.enum == "RoundingMode":
+            names = ", ".join(map(repr, MODES.get(spec.name, BASIC)))
+            return f"expected rounding mode to be one of: {names}, got: '{got}'"
+        if attr.enum in ("ComparisonPredicate", "ComparisonOrdering"):
+            names = ", ".join(map(repr, cases if attr.enum == "ComparisonPredicate" else sorted(cases)))
+            return f"expected '{attr.name}' to be one of: {{{names}}}"
+        listed = ", ".join(cases)
+        return (
+            f"expected string or keyword containing one of the following enum values for attribute '{attr.name}' [{listed}]"
+            f", but got '{got}'"
+        )
+
     def after_parse(self, parser: Any, op: Op) -> Op:
         return frontend.after_parse(parser, op)
 
@@ -214,6 +239,10 @@ def constant_name(op: Op) -> str:
 
 DIALECT = CudaTile("cuda_tile", BY_NAME, ENUMS)
 DIALECT.prints_prefix = False
+# mmai without signedness: the verifier says what is missing. Memory ops: the documents' operand lists.
+DIALECT.loose_ops = frozenset(
+    ("mmai", "load_view_tko", "store_view_tko", "load_ptr_tko", "store_ptr_tko", "atomic_rmw_tko", "atomic_cas_tko")
+)
 DIALECT.templates = TEMPLATES
 DIALECT.custom = {**forms.FORMS, **syntax.FORMS}
 DIALECT.types = forms.TYPES

@@ -10,6 +10,8 @@ from tileiras.compiler.ir import floats
 from tileiras.compiler.ir import types as T
 from tileiras.diag import Loc
 
+from tileiras.compiler.ir.verify import tname
+
 from .dense import elements_of, pack_elements, unique_value
 
 TYPE_CHECKING = False
@@ -30,14 +32,20 @@ def signed(value: int, bits: int) -> int:
 # ---- types
 
 
-def elem_type(p: Parser) -> Any:
+SCALARS = (
+    "f16 or bf16 or f32 or tf32 or f64 or f8E4M3FN or f8E5M2 or f8E8M0FNU or f4E2M1FN or i1 or i8 or i16 or i32 or i64"
+)
+
+
+def elem_type(p: Parser, what: str = "elementType") -> Any:
     """An element type: scalar or pointer."""
     pos = p.start
+    expected = f"failed to verify '{what}': {SCALARS}" + (" or Pointer type" if what == "elementType" else "")
+    if p.kind == "word" and p.token not in T.Scalar.POOL and (p.token[1:].isdigit() or p.token == "index"):
+        raise p.error(expected, pos)
     found = p.type()
-    if isinstance(found, T.TileType) and found.shape == () and p.text[pos:].startswith("index"):
-        return T.I64
     if not isinstance(found, (T.Scalar, T.Ptr)):
-        raise p.error(f"invalid element type '{found}'", pos)
+        raise p.error(expected, pos)
     return found
 
 
@@ -63,7 +71,7 @@ def ptr_attr(p: Parser) -> str:
 
 def parse_ptr(p: Parser) -> Any:
     p.expect("<")
-    pointee = elem_type(p)
+    pointee = elem_type(p, "pointeeType")
     attr = ptr_attr(p) if p.accept(",") else None
     p.expect(">")
     return T.Ptr(pointee, attr)
@@ -84,16 +92,32 @@ def parse_tensor_view(p: Parser) -> Any:
         if p.at("<"):
             attr = ptr_attr(p)
             break
+        if not shape:
+            raise p.error("strides must not be provided for 0-d tiles")
         p.expect("strides")
         p.expect("=")
         p.expect("[")
-        strides = tuple(p.list_of(lambda: dynamic_int(p), "]"))
+        strides = tuple(p.list_of(lambda: stride(p), "]"))
         given = True
     pos = p.start
+    if not shape and not p.at(">"):
+        raise p.error(f"expected token after element type in 0-d tensor_view{p.found()}")
     p.expect(">")
     if not given and shape:
         raise p.error("expected 'strides'", pos)
     return T.TensorView(elem, shape, strides, attr)
+
+
+def stride(p: Parser) -> int | None:
+    if p.accept("?"):
+        return None
+    pos = p.start
+    if not (p.kind == "number" or p.at("-")):
+        raise p.error(f"expected either 64-bit integer or question mark{p.found()}")
+    value = p.integer()
+    if value <= 0:
+        raise p.error(f"expected strictly positive integer, got {value}", pos)
+    return value
 
 
 def tile_shape(p: Parser) -> tuple[int, ...]:
@@ -141,7 +165,7 @@ def comma_words(p: Parser) -> dict[str, Any]:
         else:
             view = p.type()
             if not isinstance(view, T.TensorView):
-                raise p.error(f"expected a tensor_view, but got '{view}'", pos)
+                raise p.error(f"expected 'tensor_view' type, but got '{tname(view)}'", pos)
             found["view"] = view
     if "view" not in found:
         raise p.error("expected a tensor_view")
@@ -224,11 +248,12 @@ def parse_element(p: Parser, elem: Any) -> int:
     pos = p.start
     if p.kind == "word" and p.token in ("true", "false"):
         if not (isinstance(elem, T.Scalar) and elem is T.I1):
-            raise p.error(f"expected a number of type '{elem}'{p.found()}")
+            raise p.error(f"expected {'floating-point' if elem.is_float else 'integer'} value{p.found()}")
         return 1 if p.step() == "true" else 0
     negative = p.accept("-")
     if p.kind != "number":
-        raise p.error(f"expected a number of type '{elem}'{p.found()}", pos)
+        what = "floating-point" if elem.is_float else "integer"
+        raise p.error(f"expected {what} value{p.found()}", pos)
     text = p.step()
     if elem.is_float:
         if text.startswith("0x"):
@@ -236,6 +261,9 @@ def parse_element(p: Parser, elem: Any) -> int:
             if negative or value >> floats.width_of(elem):
                 raise p.error("hexadecimal float constant out of range for type", pos)
             return value
+        if "." not in text:
+            note = "add a trailing dot to make the literal a float"
+            raise p.error("unexpected decimal integer literal for a floating point value", pos, note)
         return floats.parse_decimal(("-" if negative else "") + text, elem)
     if "." in text:
         raise p.error("expected integer elements, but parsed floating-point", pos)
@@ -288,15 +316,16 @@ def parse_dense_literal(p: Parser) -> tuple[Any, list[int], tuple[int, ...], int
 def make_dense(p: Parser, literal: tuple[Any, list[int], tuple[int, ...], int], type: Any) -> Any:
     elem, values, shape, pos = literal
     if not isinstance(type, T.TileType):
-        raise p.error(f"constant must have a tile type, but got '{type}'", pos)
+        text = "result #0 must be tile of i1 or i8 or i16 or i32 or i64 or f16 or bf16 or f32 or f64 or tf32 or "
+        raise p.error(f"{text}f8E4M3FN or f8E5M2 or f8E8M0FNU or f4E2M1FN values, but got '{tname(type)}'", pos)
     if type.elem is not elem:
-        raise p.error(f"element type of the constant ('{elem}') does not match its type '{type}'", pos)
+        raise p.error(f"mismatch between the element type: '{elem}' and the tile element type '{type.elem}'", pos)
     count = 1
     for d in type.shape:
         count *= d
     if shape and shape != type.shape:
-        listed = ", ".join(map(str, shape))
-        raise p.error(f"inferred shape of elements literal ([{listed}]) does not match type ('{type}')", pos)
+        listed, wanted = ", ".join(map(str, shape)), ", ".join(map(str, type.shape))
+        raise p.error(f"inferred shape of elements literal ([{listed}]) does not match type ([{wanted}])", pos)
     if elem is T.I4:
         raise p.error("element type 'i4' has no constants", pos)
     return T.Dense(type, pack_elements(elem, values, count))
@@ -420,10 +449,11 @@ def parse_hint_list(p: Parser) -> dict[str, Any]:
 
     def entry() -> None:
         pos = p.start
-        name = p.string() if p.kind == "string" else p.word("an architecture")
+        name = p.string() if p.kind == "string" else p.word("valid keyword or string")
         p.expect("=")
         if not p.at("{"):
-            raise p.error(f"expected a dictionary of hints for '{name}'{p.found()}")
+            text = f"expected dictionary attribute for optimization_hints entry `{name}`{p.found()}"
+            raise p.error(text)
         if name in found:
             raise p.error(f"duplicate key '{name}' in optimization hints", pos)
         found[name] = plain_hints(p.dictionary())
@@ -539,8 +569,9 @@ def parse_load_extras(p: Parser, state: State) -> None:
     if len(found) > 2:
         raise p.error("expected a mask and a padding value at most", pos)
     if len(found) == 1:
-        type = found[0].type
-        is_mask = isinstance(type, T.TileType) and type.elem is T.I1
+        type, source = found[0].type, state.operands["source"][0].type
+        pointee = getattr(getattr(source, "elem", None), "pointee", None)
+        is_mask = not isinstance(type, T.TileType) or type.elem is T.I1 or type.elem is not pointee
         state.operands["mask" if is_mask else "paddingValue"] = found
     elif found:
         state.operands["mask"], state.operands["paddingValue"] = found[:1], found[1:]
@@ -553,10 +584,15 @@ def print_one_type(printer: Printer, op: Op) -> None:
 
 
 def parse_one_type(p: Parser, state: State) -> None:
+    source = state.operands["src"][0].type
+    want = "tensor_view" if state.spec.operands[0].constraint == "tensor_view" else "tile view"
+    if not isinstance(source, T.TensorView if want == "tensor_view" else T.TILE_VIEWS):
+        raise p.error(f"expected {want}, got '{tname(source)}'")
     type = p.value_type()
     while p.accept(","):
         type = p.value_type()
-    state.result_types = [type] * max(state.names, 1)
+    rank = len(source.shape if isinstance(source, T.TensorView) else source.tile)
+    state.result_types = [type] * rank
 
 
 def print_print_types(printer: Printer, op: Op) -> None:
@@ -601,7 +637,7 @@ def parse_tensor_view_op(p: Parser, state: State) -> None:
         p.expect(word)
         p.expect("=")
         p.expect("[")
-        lists.append(p.list_of(lambda: p.value() if p.kind == "value" else p.integer("an extent"), "]"))
+        lists.append(p.list_of(lambda: p.value() if p.kind == "value" else p.integer("either integer or SSA value"), "]"))
     p.expect(":")
     pos = p.start
     type = p.type()
@@ -611,13 +647,18 @@ def parse_tensor_view_op(p: Parser, state: State) -> None:
         pos = p.start
         type = p.type()
     if not isinstance(type, T.TensorView):
-        raise p.error(f"expected a tensor_view type, but got '{type}'", pos)
+        raise p.error(f"expected 'tensor_view' type, but got '{tname(type)}'", pos)
     for name, given, extents in zip(("dynamicShape", "dynamicStrides"), lists, (type.shape, type.strides)):
         state.operands[name] = values = [v for v in given if not isinstance(v, int)]
-        static = [v if isinstance(v, int) else None for v in given]
-        if static != list(extents):
-            word = "shape" if name == "dynamicShape" else "strides"
-            raise p.error(f"expected {word} declared with the op to match the type '{type}'", pos)
+        word = "shape" if name == "dynamicShape" else "stride"
+        if len(given) != len(extents):
+            text = f"expected {word} declaration to contain {len(extents)} elements due to tensor_view type"
+            raise p.error(f"{text}, but {len(given)} were provided", pos)
+        for i, (v, d) in enumerate(zip(given, extents)):
+            v = v if isinstance(v, int) else None
+            if v != d:
+                sides = f"expected {'dynamic' if d is None else d}, got {'dynamic' if v is None else v}"
+                raise p.error(f"input {word} dimension {i} does not match tensor_view type ({sides})", pos)
         for value in values:
             if index_type is None:
                 raise p.error("expected the type of dynamic extents and strides", pos)
@@ -718,7 +759,16 @@ ATTRS = {
     "di_loc": parse_di_loc,
 }
 
+def parse_view_type(p: Parser, state: State) -> None:
+    """The operand of a view op has the tensor_view type inside of the result type."""
+    type = state.types["result"][0]
+    if not isinstance(type, T.TILE_VIEWS):
+        raise p.error(f"expected '{state.spec.results[0].constraint}' type, but got '{tname(type)}'")
+    p.same_type(state.operands["tensor_view"][0], type.view, state.pos)
+
+
 FORMS = {
+    "view_type": (lambda printer, op: None, parse_view_type),
     "value": (print_value, parse_value),
     "dense": (print_value, parse_dense_attr),
     "predicate": (print_predicate, parse_predicate),

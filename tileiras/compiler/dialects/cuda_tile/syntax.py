@@ -86,8 +86,16 @@ def parse_outer_module(p: Parser, pos: int) -> Op:
     p.step()
     p.leave()
     p.block = outer
-    modules = [op for op in block.ops if op.spec.name == "module"]
-    loose = [op for op in block.ops if op.spec.name != "module"]
+    if name is not None:
+        attrs.setdefault("sym_name", name)
+    return outer_module(p, list(block.ops), attrs, pos)
+
+
+def outer_module(p: Parser, ops: list[Op], attrs: dict[str, Any], pos: int) -> Op:
+    """The inner module of a builtin one, with its attributes; ops around it move in."""
+    name = attrs.pop("sym_name", None)
+    modules = [op for op in ops if op.spec.name == "module"]
+    loose = [op for op in ops if op.spec.name != "module"]
     if len(modules) > 1:
         raise p.error("expected one cuda_tile.module", pos)
     if modules:
@@ -318,7 +326,7 @@ def parse_loop(p: Parser, state: State) -> None:
         at = p.start
         types = parse_result_types(p)
         if len(types) != len(names):
-            raise p.error(f"expected {len(names)} types of carried values, but got {len(types)}", at)
+            raise p.error("found different number of iter_values and types", at)
         for value, type in zip(state.operands["initValues"], types):
             p.same_type(value, type, at)
         args = [(n, t, pos) for (n, pos), t in zip(names, types)]
@@ -326,6 +334,8 @@ def parse_loop(p: Parser, state: State) -> None:
             state.result_types = parse_result_types(p)
     elif p.accept(":"):
         state.result_types = parse_result_types(p)
+    if p.at("->"):
+        raise p.error("expected '{'")
     state.regions = [p.own_region(state, args)]
 
 
@@ -367,7 +377,8 @@ def parse_aggregate(p: Parser, state: State) -> None:
     while p.accept(","):
         types.append(p.value_type())
     if len(types) != len(state.operands["operands"]):
-        raise p.error(f"expected {len(state.operands['operands'])} operand types but had {len(types)}", pos)
+        count = len(state.operands["operands"])
+        raise p.error(f"number of operands and types do not match: got {count} operands and {len(types)} types", pos)
     for value, type in zip(state.operands["operands"], types):
         p.same_type(value, type, pos)
     p.expect("->")

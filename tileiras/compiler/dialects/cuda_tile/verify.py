@@ -118,6 +118,11 @@ def tile_problem(type: Any) -> Invalid | None:
         return wrong(f"failed to verify 'elementType': {ELEMENT_NAMES} or Pointer type")
     count = 1
     for d in type.shape:
+        count *= d
+    if type.elem is T.F4E2M1FN and count % 2:
+        return wrong("F4E2M1FN tiles must have an even number of elements")
+    count = 1
+    for d in type.shape:
         if d <= 0:
             return Invalid(D.POWER_OF_TWO, f"all dimensions must be positive constants, got {listed(type.shape)}", prefix=False)
         if d & (d - 1):
@@ -126,8 +131,6 @@ def tile_problem(type: Any) -> Invalid | None:
     if count > MAX_ELEMENTS:
         real = f"tile would exceed the maximum of {MAX_ELEMENTS} elements"
         return Invalid(D.TOO_MANY_ELEMENTS, real, prefix=False)
-    if type.elem is T.F4E2M1FN and type.shape and count < 2:
-        return wrong("F4E2M1FN tiles must have an even number of elements")
     return None
 
 
@@ -214,8 +217,14 @@ def modes(names: tuple[str, ...]) -> str:
 
 def check_basic_float(op: Op) -> None:
     check_ftz(op)
-    if op.attr("rounding_mode") not in BASIC:
-        raise Invalid(D.ROUNDING_OUTSIDE_DIVF, modes(BASIC))
+    mode = op.attr("rounding_mode")
+    if mode not in BASIC:
+        raise Invalid(D.ROUNDING_OUTSIDE_DIVF, (modes(BASIC), expected_modes(BASIC, mode)))
+
+
+def expected_modes(names: tuple[str, ...], got: Any) -> str:
+    """What the real text parser says about a rounding clause."""
+    return f"expected rounding mode to be one of: {', '.join(map(repr, names))}, got: '{got}'"
 
 
 def only_f32(op: Op, mode: Any) -> str | None:
@@ -229,7 +238,7 @@ def check_divf(op: Op) -> None:
     check_ftz(op)
     mode, allowed = op.attr("rounding_mode"), (*BASIC, "approx", "full")
     if mode not in allowed:
-        raise Invalid(D.DIVF_ROUNDING, modes(allowed))
+        raise Invalid(D.DIVF_ROUNDING, (modes(allowed), expected_modes(allowed, mode)))
     real = only_f32(op, mode)
     if real is not None:
         raise Invalid(D.DIVF_APPROX, real)
@@ -330,8 +339,10 @@ def check_itof(op: Op) -> None:
 
 
 def check_ftoi(op: Op) -> None:
-    if op.attr("rounding_mode") != "nearest_int_to_zero":
-        raise Invalid(D.FTOI_ROUNDING, "invalid rounding mode specified. Only 'nearest_int_to_zero' is supported")
+    mode = op.attr("rounding_mode")
+    if mode != "nearest_int_to_zero":
+        real = "invalid rounding mode specified. Only 'nearest_int_to_zero' is supported"
+        raise Invalid(D.FTOI_ROUNDING, (real, expected_modes(("nearest_int_to_zero",), mode)))
 
 
 def check_bitcast(op: Op) -> None:
@@ -518,7 +529,7 @@ def check_div_by(predicate: Any, value: Any, is_tile: bool) -> None:
     if not value.shape:
         raise broken("'cuda_tile.div_by' 'every'/'along' cannot be used if the constrained value is a 0D tile")
     if not 0 <= along < len(value.shape):
-        raise broken(f"expected 'cuda_tile.div_by' along to be within 0 and the rank of the constrained tile ({len(value.shape)})")
+        raise broken(f"'cuda_tile.div_by' every_dim ({along}) must be >= 0 and < tile rank ({len(value.shape)})")
     if not 0 <= every <= value.shape[along]:
         text = "expected 'cuda_tile.div_by' every_dim to be within 0 and the size of the respective dimension"
         raise broken(f"{text} ({value.shape[along]})")
@@ -535,6 +546,10 @@ def check_alloca(op: Op) -> None:
     alignment = op.attrs["alignment"]
     if alignment & (alignment - 1):
         raise broken("'alignment' must be power of two")
+    elem = op.results[0].type.elem.pointee
+    if isinstance(elem, T.Scalar) and alignment < elem.bytes:
+        text = f"'alignment' ({alignment}) must be at least the natural size ({elem.bytes} bytes) for element type '{elem}'"
+        raise broken(text)
 
 
 CONVERSIONS = frozenset("diouxXeEfFgGaAcspSn")

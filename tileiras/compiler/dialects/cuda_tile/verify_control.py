@@ -5,6 +5,7 @@ from __future__ import annotations
 from tileiras.compiler.ir import debug
 from tileiras.compiler.ir import types as T
 from tileiras.compiler.ir.spec import NO_MEMORY_EFFECT, PURE, RECURSIVE_EFFECTS
+from tileiras.compiler.ir.diags import RULE
 from tileiras.compiler.ir.verify import Invalid, broken, tname
 
 from . import diags as D
@@ -28,7 +29,7 @@ def require_block(op: Op, index: int = 0) -> Block:
     """The block of a region, which must have an op."""
     region = op.regions[index]
     if not region.blocks or not region.blocks[0].ops:
-        raise Invalid(D.EMPTY_BLOCK, "region with at least 1 blocks")
+        raise Invalid(D.EMPTY_BLOCK, "failed to verify constraint: region with 1 blocks")
     return region.blocks[0]
 
 
@@ -52,11 +53,11 @@ def check_entry(op: Op) -> None:
     if tuple(a.type for a in block.args) != signature.params:
         raise broken("entry block arguments must match the function signature")
     if op.spec.name == "entry":
+        if signature.results:
+            raise broken("entry op must not return values")
         for type in signature.params:
             if isinstance(type, T.TileType) and type.shape:
                 raise broken("entry op must have scalar types (rank 0 !cuda_tile.tile)")
-        if signature.results:
-            raise broken("entry op must not return values")
         check_debug_scope(op)
 
 
@@ -298,7 +299,7 @@ def check_identities(op: Op, inputs: list[Any]) -> None:
 def check_body(op: Op, inputs: list[Any]) -> None:
     """Arguments, ops and yield of the combiner."""
     if not op.regions[0].blocks or not op.regions[0].blocks[0].ops:
-        raise Invalid(D.EMPTY_BLOCK)
+        raise Invalid(D.EMPTY_BLOCK, "region #0 ('body') failed to verify constraint: region with 1 blocks")
     block = op.regions[0].blocks[0]
     types = [a.type for a in block.args]
     if len(types) != 2 * len(inputs):
@@ -338,15 +339,16 @@ def check_aggregate_yield(last: Op, inputs: list[Any], args: list[Value]) -> Non
 
 
 def check_aggregate_results(op: Op, inputs: list[Any], dim: int) -> None:
-    for i, (value, type) in enumerate(zip(op.results, inputs)):
-        want = type
-        if op.spec.name == "reduce":
-            want = T.TileType(type.elem, type.shape[:dim] + type.shape[dim + 1 :])
-        if value.type is not want:
-            text = f"expect same type for operand at index: {i} and result at index: {i}"
-            if op.spec.name == "reduce":
-                text = f"inferred type(s) '{tname(want)}' are incompatible with return type(s) of operation '{tname(value.type)}'"
-            raise broken(text)
+    found = [v.type for v in op.results]
+    want = inputs
+    if op.spec.name == "reduce":
+        want = [T.TileType(t.elem, t.shape[:dim] + t.shape[dim + 1 :]) for t in inputs]
+        if found != want:
+            text = f"inferred type(s) {quoted(want)} are incompatible with return type(s) of operation {quoted(found)}"
+            raise Invalid(RULE, "failed to infer returned types", text=text)
+    for i, (got, type) in enumerate(zip(found, want)):
+        if got is not type:
+            raise broken(f"expect same type for operand at index: {i} and result at index: {i}")
 
 
 CHECKS = {
