@@ -115,6 +115,8 @@ def _declare_outputs(words: Sequence[str], outputs: Outputs) -> None:
         name, equals, value = word.partition("=")
         if name in _OUTPUT_FLAGS:
             named.append(value if equals else next(rest, ""))
+        elif name == "--depfile-target":  # spells an output for the build system; no file of its own
+            _ = value if equals else next(rest, "")
         else:
             # an input as such, as --image=FILE, or as --elf sm_90=FILE
             others += [word, value, value.partition("=")[2]]
