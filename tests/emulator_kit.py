@@ -33,7 +33,7 @@ def apply(code, inputs, outs, *, extra=""):
     for i, (r, t) in enumerate(zip(results, outs)):
         size = r.dtype.itemsize
         if np.dtype(t) == bool:
-            lines.append(f"selp.b32 %d{i}, 1, 0, %q{i};")
+            lines.append(f"selp.b32 %d{i}, 1, 0, %q{sum(np.dtype(o) == bool for o in outs[:i])};")
         lines.append(f"ld.param.u64 %ad0, [p{len(inputs) + i}]; mad.wide.u32 %ad0, %t0, {size}, %ad0;")
         lines.append(f"st.global.b{size * 8} [%ad0], %d{i};")
     lines.append("ret; }")

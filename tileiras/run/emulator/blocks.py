@@ -124,6 +124,9 @@ def build(func: Func, cta_threads: int, cc: Reg) -> list[Piece]:
             if item.op == "call" and not is_builtin(item) and call_results(item):
                 insts.append(Inst("$results", (), [call_results(item)], item.guard, item.line, item.text, item.path))
     insts.append(Inst("ret", (), [], None, insts[-1].line if insts else func.line, "ret;"))
+    for inst in insts:
+        if inst.op == "ret":                                   # results in registers are read by the return
+            inst.ops = [("list", [("reg", r) for r in func.returns if isinstance(r, Reg)])]
 
     def find(name: str, inst: Inst) -> int:
         best = None

@@ -344,6 +344,8 @@ class Batch(AccessOps, WarpOps, MmaOps, AsyncOps, PrintOps):
             self.step(pc, idx)
             if self.spins > limit and not alone:
                 return "yield"
+        if (self.bar_at >= 0).any():
+            raise Stuck
         return "done"
 
     def choose(self) -> int | None:

@@ -200,6 +200,10 @@ def cp(g: BlockGen, inst: Inst) -> None:
 @handles("mbarrier")
 def mbarrier(g: BlockGen, inst: Inst) -> None:
     what = inst.mods[0]
+    if what == "pending_count":
+        state = g.use(inst.ops[1], "u64")
+        g.set(inst.ops[0], "u32", f"(({state} >> np.uint64(1)) & np.uint64(0xFFFFF)).astype(np.uint32)")
+        return
     at = next(op for op in inst.ops if op[0] == "mem")
     space = next((m for m in inst.mods if m.startswith("shared")), "generic")
     space = {"shared::cluster": "cluster", "generic": "generic"}.get(space, "shared")
@@ -233,9 +237,6 @@ def mbarrier(g: BlockGen, inst: Inst) -> None:
             expr = f"B.mbar_test({where}, '{space}', {g.use(rest[0], 'u64')}, False, {mask}, idx, n)"
         dst = inst.ops[0] if inst.ops[0][0] != "pair" else inst.ops[0][1]
         g.set(dst, "pred", expr)
-    elif what == "pending_count":
-        g.set(inst.ops[0], "u32", f"(({g.use(inst.ops[1], 'u64')} >> np.uint64(1)) & np.uint64(0xFFFFF))"
-                                  ".astype(np.uint32)")
     else:
         g.fail("this instruction is not supported by the emulator")
 

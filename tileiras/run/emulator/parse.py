@@ -159,11 +159,11 @@ class Parser:
                 self.module_.vars[var.name] = var
 
     def function(self, is_entry: bool, line: int) -> None:
-        returns: list[Var] = []
+        self.func = func = Func("", is_entry, line)            # registers may be declared in the parameter lists
+        self.scopes, self.path = [{}], ()
         if not is_entry and self.peek() == "(":
-            returns = self.param_list()
-        func = Func(self.next().text, is_entry, line)
-        func.returns = returns
+            func.returns = self.param_list()
+        func.name = self.next().text
         if self.peek() == "(":
             func.params = self.param_list()
         while self.peek() not in ("{", ";"):
@@ -178,10 +178,11 @@ class Parser:
             func.directives[name] = values
         if self.accept(";"):
             func.is_declaration = True
+            self.func = None
             self.module_.funcs.setdefault(func.name, func)
             return
         self.expect("{")
-        self.func, self.scopes, self.path = func, [{p.name: p for p in (*func.params, *func.returns)}], ()
+        self.scopes[0].update({p.name: p for p in (*func.params, *func.returns)})
         self.body()
         self.module_.funcs[func.name] = func
         self.func = None
@@ -486,12 +487,12 @@ class Parser:
             self.fail(f"expected an instruction, found {tok.text!r}", tok)
         parts = tok.text.split(".")
         ops = []
-        while self.peek() != ";":
-            if self.tokens[self.at].kind == "end":
-                self.fail(f"instruction {tok.text} is not closed by ';'", tok)
+        if self.peek() != ";":
             ops.append(self.operand())
-            if not self.accept(","):
-                break
+            while self.accept(","):
+                ops.append(self.operand())
+        if self.tokens[self.at].kind == "end":
+            self.fail(f"instruction {tok.text} is not closed by ';'", tok)
         end = self.expect(";")
         text = " ".join(self.source[start.pos:end.pos + 1].split())
         self.func.body.append(Inst(parts[0], tuple(parts[1:]), ops, guard, tok.line, text, self.path))

@@ -203,7 +203,8 @@ class Unit:
             variables = [v for v in func.vars if v.space in ("local", "param")]
             if not func.is_entry:
                 variables += [p for p in (*func.params, *func.returns) if isinstance(p, Var)]
-                func.body.insert(0, Inst("$params", (), [], None, func.line, f".func {func.name}"))
+                formals = [("reg", p) for p in func.params if isinstance(p, Reg)]
+                func.body.insert(0, Inst("$params", (), [("vec", formals)], None, func.line, f".func {func.name}"))
             for var in variables:
                 local = -(-local // max(var.align, 1)) * max(var.align, 1)
                 var.offset = local
