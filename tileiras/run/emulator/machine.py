@@ -211,9 +211,9 @@ class Batch(AccessOps, WarpOps, MmaOps, AsyncOps, PrintOps):
         """Lanes exit: nobody waits for them any longer."""
         if idx is None:
             self.live[:] = False
-        else:
-            self.live[idx] = False
-        if self.groups or (self.bar_at >= 0).any():
+            return
+        self.live[idx] = False
+        if self.live.any():
             self.warp_live = self.live.reshape(-1, 32).sum(1)
             self.cta_live = self.warp_live.reshape(self.cta_count, -1).sum(1)
             self.stalled.clear()

@@ -1,0 +1,148 @@
+"""check=True: one planted bug of each kind is found, and the same kernel without the bug is clean."""
+
+import numpy as np
+import pytest
+from emulator_kit import entry
+
+from tileiras.run.emulator import EmulatorError, launch
+
+HEAD = """.reg .b32 %t, %x, %y, %s, %n, %c; .reg .b64 %a, %b, %o; .reg .pred %p, %q; .shared .align 16 .b8 s[1024];
+    mov.u32 %t, %tid.x; mov.u32 %c, %ctaid.x; mov.u32 %s, s; mad.lo.u32 %s, %t, 4, %s; mad.lo.u32 %n, %c, 64, %t;
+    ld.param.u64 %a, [p0]; mad.wide.u32 %o, %n, 4, %a;"""
+SEEDS = range(4)
+
+
+def findings(body, *, grid=1, threads=64, seeds=SEEDS, size=4096, **options):
+    """Kinds of findings over several orders."""
+    kinds, texts = set(), []
+    for seed in seeds:
+        out = np.zeros(size, np.uint32)
+        report = launch(entry(HEAD + body, ".param .u64 p0"), "k", grid, threads, [out], check=True, seed=seed, **options)
+        kinds |= {f.kind for f in report.findings}
+        texts += [f.text for f in report.findings]
+    return kinds, texts
+
+
+SHARED = "st.shared.u32 [%s], %t; {} xor.b32 %y, %t, {}; mov.u32 %x, s; mad.lo.u32 %x, %y, 4, %x; ld.shared.u32 %y, [%x]; ret;"
+
+
+@pytest.mark.parametrize("partner", [1, 32])
+def test_shared_race(partner):
+    kinds, texts = findings(SHARED.format("", partner))
+    assert "shared-memory race" in kinds
+    assert any("PTX line" in t and "st.shared" in t or "ld.shared" in t for t in texts)
+    barrier = "bar.sync 0;" if partner == 32 else "bar.warp.sync -1;"
+    assert findings(SHARED.format(barrier, partner)) == (set(), [])
+
+
+def test_warp_barrier_does_not_order_other_warps():
+    kinds, _ = findings(SHARED.format("bar.warp.sync -1;", 32))
+    assert "shared-memory race" in kinds
+
+
+LOOP = """mov.u32 %n, 0; mov.u32 %y, 0; st.shared.u32 [s+512], %y;
+    L: add.u32 %x, %t, %n; st.shared.u32 [%s], %x; bar.sync 0; xor.b32 %x, %t, 32; mad.lo.u32 %x, %x, 4, 0; mov.u32 %c, s;
+    add.u32 %x, %x, %c; ld.shared.u32 %x, [%x]; add.u32 %y, %y, %x; {} add.u32 %n, %n, 1; setp.lt.u32 %p, %n, 3; @%p bra L; ret;"""
+
+
+def test_write_after_read_in_a_loop():
+    one_writer = LOOP.replace("st.shared.u32 [s+512], %y;", "")
+    assert "shared-memory race" in findings(one_writer.format(""))[0]
+    assert findings(one_writer.format("bar.sync 0;")) == (set(), [])
+
+
+def test_write_write_race_and_broadcast_read():
+    assert "shared-memory race" in findings("st.shared.u32 [s], %t; ret;")[0]
+    assert findings("setp.ne.u32 %p, %t, 0; @!%p st.shared.u32 [s], %t; bar.sync 0; ld.shared.u32 %x, [s]; ret;")[0] == set()
+
+
+def test_neighbouring_bytes_do_not_race():
+    body = "mov.u32 %x, s; add.u32 %x, %x, %t; st.shared.u8 [%x], %t; mad.lo.u32 %y, %t, 2, %x; add.u32 %y, %y, %t; ret;"
+    assert findings(body) == (set(), [])
+    assert findings("st.global.u32 [%o], %t; ret;", grid=8) == (set(), [])
+
+
+def test_global_races():
+    between_warps = "st.global.u32 [%o], %t; {} xor.b32 %y, %n, 32; mad.wide.u32 %b, %y, 4, %a; ld.global.u32 %y, [%b]; ret;"
+    assert "global-memory race" in findings(between_warps.format(""))[0]
+    assert findings(between_warps.format("bar.sync 0;")) == (set(), [])
+    between_ctas = "st.global.u32 [%o], %t; bar.sync 0; xor.b32 %y, %n, 64; mad.wide.u32 %b, %y, 4, %a; ld.global.u32 %y, [%b]; ret;"
+    kinds, texts = findings(between_ctas, grid=2)
+    assert kinds == {"global-memory race"}
+    assert "another CTA" in texts[0] and "'p0'" in texts[0]
+    assert "global-memory race" in findings("st.global.u32 [%a], %t; ret;", grid=2, threads=1)[0]
+
+
+def test_atomics_do_not_race_with_each_other_but_with_plain_accesses():
+    assert findings("atom.global.add.u32 %x, [%a], 1; red.global.max.u32 [%a+4], %t; ret;", grid=4) == (set(), [])
+    assert findings("st.shared.u32 [%s], 0; bar.sync 0; atom.shared.add.u32 %x, [s], 1; ret;") == (set(), [])
+    assert "global-memory race" in findings("atom.global.add.u32 %x, [%a], 1; ld.global.u32 %y, [%a]; ret;", grid=2)[0]
+
+
+MESSAGE = """setp.eq.u32 %p, %c, 1; @%p bra READER; st.global.u32 [%o+256], %t; bar.sync 0; setp.ne.u32 %q, %t, 0; @%q exit;
+    {} [%a], 1; exit;
+    READER: setp.ne.u32 %q, %t, 0; @%q bra WAIT; SPIN: {} %x, [%a]; setp.eq.u32 %q, %x, 0; @%q bra SPIN;
+    WAIT: {} bar.sync 0; mad.wide.u32 %b, %t, 4, %a; ld.global.u32 %y, [%b+256]; add.u32 %y, %y, 7; st.global.u32 [%b+1024], %y; ret;"""
+
+
+@pytest.mark.parametrize("store, load, fence", [
+    ("st.release.gpu.global.u32", "ld.acquire.gpu.global.u32", ""),
+    ("fence.acq_rel.gpu; st.relaxed.gpu.global.u32", "ld.relaxed.gpu.global.u32", "fence.acq_rel.gpu;"),
+    ("membar.gl; st.volatile.global.u32", "ld.volatile.global.u32", "membar.gl;"),
+])
+def test_messages_between_ctas(store, load, fence):
+    body = MESSAGE.format(store, load, fence)
+    assert findings(body, grid=2) == (set(), [])
+    weak = MESSAGE.format(store.replace("release", "relaxed").split("; ")[-1], load.replace("acquire", "relaxed"), "")
+    assert "global-memory race" in findings(weak, grid=2)[0]
+
+
+def test_uninitialised_shared_memory():
+    kinds, texts = findings("setp.lt.u32 %p, %t, 60; @%p st.shared.u32 [%s], %t; bar.sync 0; ld.shared.u32 %x, [%s]; ret;")
+    assert kinds == {"uninitialised shared memory"}
+    assert "byte 240" in texts[0] and "ld.shared.u32 %x, [%s]" in texts[0]
+    kinds, _ = findings("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%x}, [s]; ret;", threads=32)
+    assert kinds == {"uninitialised shared memory"}
+
+
+def test_misaligned_and_out_of_bounds():
+    kinds, texts = findings("add.u32 %s, %s, 2; st.shared.u32 [%s], %t; ret;", seeds=[0])
+    assert kinds == {"misaligned"} and "thread (0, 0, 0)" in texts[0]
+    with pytest.raises(EmulatorError, match="out of bounds") as error:
+        findings("st.global.u32 [%o+16384], %t; ret;", seeds=[0])
+    assert error.value.report.findings[0].kind == "out of bounds"
+
+
+def test_barrier_divergence():
+    assert findings("setp.lt.u32 %p, %t, 16; @%p bra A; bar.sync 0; bra B; A: bar.sync 0; B: ret;")[0] == {"barrier divergence"}
+    kinds, texts = findings("setp.lt.u32 %p, %t, 40; @%p exit; bar.sync 0; ret;")
+    assert kinds == {"barrier divergence"} and "40 of 64 threads exited" in texts[0]
+    kinds, texts = findings("setp.lt.u32 %p, %t, 32; @%p bra A; bar.sync 1; A: bar.sync 0; ret;")
+    assert kinds == {"barrier divergence"} and "no thread can go on" in texts[-1]
+    # whole warps may meet at different bar instructions
+    assert findings("setp.lt.u32 %p, %t, 32; @%p bra A; bar.sync 0; bra B; A: bar.sync 0; B: ret;") == (set(), [])
+    # one half of a warp waits at a barrier that does not require convergence
+    assert findings("setp.lt.u32 %p, %t, 16; @%p bra A; barrier.sync 0; bra B; A: barrier.sync 0; B: ret;") == (set(), [])
+
+
+COPY = """mad.wide.u32 %b, %t, 4, %a; cp.async.ca.shared.global [%s], [%b], 4; cp.async.commit_group; {} xor.b32 %y, %t, 32;
+    mov.u32 %x, s; mad.lo.u32 %x, %y, 4, %x; ld.shared.u32 %y, [%x]; ret;"""
+
+
+def test_copies_that_nobody_waited_for():
+    kinds, texts = findings(COPY.format("bar.sync 0;"))
+    assert "shared-memory race" in kinds and any("cp.async" in t and "may still be writing" in t for t in texts)
+    assert "shared-memory race" in findings(COPY.format("cp.async.wait_group 0;"))[0]
+    assert findings(COPY.format("cp.async.wait_group 0; bar.sync 0;")) == (set(), [])
+
+
+def test_orders_differ_by_seed_and_repeat():
+    """A kernel whose result depends on the order of CTAs shows it; the same seed gives the same result."""
+    body = "setp.ne.u32 %p, %t, 0; @%p exit; atom.global.exch.b32 %x, [%a], %c; mad.wide.u32 %b, %c, 4, %a; st.global.u32 [%b+4], %x; ret;"
+    results = []
+    for seed in (0, 0, 1, 2, 3):
+        out = np.zeros(100, np.uint32)
+        launch(entry(HEAD + body, ".param .u64 p0"), "k", 64, 64, [out], check=True, seed=seed)
+        results.append(out.tolist())
+    assert results[0] == results[1]
+    assert len({tuple(r) for r in results}) > 2
