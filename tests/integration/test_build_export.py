@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import peers
@@ -57,6 +58,31 @@ class TestExport:
         words = ["compile", "--compiler", "nvidia", "--toolkit-root", root, out, "-o", cubin, "--arch", "90"]
         assert call(*words).returncode == 0
         assert set(read_cubin(cubin.read_bytes()).kernels) == {"scale"}
+
+    def test_the_same_bytes_in_any_place(self, source: Path, tmp_path: Path) -> None:
+        """cuTile records file names; they must not be those of one machine's folders."""
+        made = []
+        for name, more in (("one", []), ("two", []), ("three", ["--file-prefix-map", "{}=/src"])):
+            folder = tmp_path / name
+            shutil.copytree(source.parent, folder)
+            out = folder / "k.tilebc"
+            words = [
+                "export",
+                folder / "kernel.py",
+                "--python",
+                peers.require_python(),
+                "--entry",
+                "scale",
+                "-o",
+                out,
+            ]
+            more = [word.format(folder) for word in more]
+            done = call(*words, "--signature", "f32[1],f32[1],=128", "--arch", "sm_90", *more)
+            assert done.returncode == 0, done.stderr
+            made.append(out.read_bytes())
+        assert made[0] == made[1]
+        assert str(tmp_path).encode() not in made[0]
+        assert b"kernel.py" in made[0] and b"/src" in made[2]
 
     def test_matrix(self, source: Path, tmp_path: Path) -> None:
         out, matrix = tmp_path / "k.tilebc", tmp_path / "m.json"

@@ -315,6 +315,7 @@ class TestHeader:
             table = json.loads((images / f"{arch}.json").read_text())
             table["launch_abi"] = "simt"
             table["kernels"][0].update(block=block, dynamic_shared=dynamic)
+            table["image_arch"] = arch
             (tmp_path / f"{arch}.json").write_text(json.dumps(table))
         shutil.copy(images / "k.fatbin", tmp_path / "k.fatbin")
         generate(tmp_path, tmp_path)
@@ -348,6 +349,57 @@ class TestHeader:
             "launch 0x1234 grid 1 1 1 block 128 1 1 shared 100000 first 1",
             "launch 0x1234 grid 1 1 1 block 256 1 1 shared 0 first 1",
         ]
+
+    @pytest.mark.parametrize(
+        ("image_arch", "device", "expected"),
+        [
+            ("sm_100a", (10, 0), "block 128 1 1"),
+            (
+                "sm_100a",
+                (10, 3),
+                "block 64 1 1",
+            ),  # runs on sm_100 only: the driver compiles the portable entry
+            ("sm_100", (10, 3), "block 128 1 1"),
+            ("sm_100", (12, 0), "block 64 1 1"),
+            ("sm_100", (8, 9), "209"),
+        ],
+    )
+    def test_which_image_a_device_runs(
+        self, images: Path, tmp_path: Path, image_arch: str, device: tuple[int, int], expected: str
+    ) -> None:
+        rows = (("sm_100", image_arch, [128, 1, 1]), ("compute_90", None, [64, 1, 1]))
+        tables: list[object] = []
+        for arch, image, block in rows:
+            table = json.loads((images / "sm_100.json").read_text())
+            table.update(arch=arch, image_arch=image, launch_abi="simt")
+            table["kernels"][0].update(block=block)
+            (tmp_path / f"{arch}.json").write_text(json.dumps(table))
+            tables += ["--json", tmp_path / f"{arch}.json"]
+        outputs = ["--header-out", tmp_path / "k_tile.h", "--source-out", tmp_path / "k_tile.c"]
+        done = call("header", "--prefix", "k", "--image", images / "k.fatbin", *tables, *outputs)
+        assert done.returncode == 0, done.stderr
+        (tmp_path / "driver.c").write_text(FAKE_DRIVER)
+        library = tmp_path / "libcuda.so.1"
+        subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, tmp_path / "driver.c"], check=True)
+        (tmp_path / "user.c").write_text(
+            '#include "k_tile.h"\n#include <stdio.h>\nextern void fake_device(int, int);\nint main(void) {\n'
+            "  int n = 1, i; void *args[15]; tileirasGrid grid = {1, 1, 1};\n"
+            "  for (i = 0; i < 15; ++i) args[i] = &n;\n"
+            f"  fake_device({device[0]}, {device[1]});\n"
+            '  printf("%d\\n", (int)k_launch(0, grid, 0, args));\n  return 0;\n}\n'
+        )
+        words = ["gcc", "-std=c99", *self.STRICT, "-DTILEIRAS_NO_CUDA_H", tmp_path / "user.c"]
+        words += [
+            tmp_path / "k_tile.c",
+            library,
+            f"-Wl,-rpath,{tmp_path}",
+            "-ldl",
+            "-o",
+            tmp_path / "program",
+        ]
+        subprocess.run(words, check=True)
+        said = subprocess.run([tmp_path / "program"], capture_output=True, text=True, check=True).stdout
+        assert expected in said
 
 
 class TestObject:

@@ -154,7 +154,7 @@ ptxas info    : Function properties for k2
     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
 ptxas info    : Used 255 registers
 ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized
-"""  # noqa: E501
+"""
 
 
 def test_log() -> None:

@@ -46,7 +46,8 @@ typedef struct CUkern_st *CUkernel;
 /* How a kernel is launched on one architecture. */
 typedef struct tileirasVariant {
   unsigned arch;             /* 90 */
-  unsigned is_virtual;       /* 1: compiled by the driver for arch and later, 0: an image for arch */
+  unsigned kind;             /* 0: image for arch and later ones of its major, 1: for arch alone,
+                                2: compiled by the driver for arch and later */
   unsigned block[3];
   unsigned cluster[3];
   unsigned dynamic_shared;   /* bytes */
@@ -271,9 +272,10 @@ static const tileirasVariant *variant_for(const tileirasKernel *kernel, unsigned
   for (i = 0; i < kernel->variant_count; ++i) {
     const tileirasVariant *candidate = &kernel->variants[i];
     if (candidate->arch > arch) continue;
-    if (!candidate->is_virtual && candidate->arch / 10 != arch / 10) continue;
-    if (best && !best->is_virtual && candidate->is_virtual) continue;
-    if (!best || candidate->is_virtual < best->is_virtual || candidate->arch > best->arch) best = candidate;
+    if (candidate->kind == 0 && candidate->arch / 10 != arch / 10) continue;
+    if (candidate->kind == 1 && candidate->arch != arch) continue;
+    if (best && best->kind < 2 && candidate->kind == 2) continue;
+    if (!best || (candidate->kind < 2 && best->kind == 2) || candidate->arch > best->arch) best = candidate;
   }
   return best;
 }
@@ -521,7 +523,7 @@ def _rows(unit: Unit) -> list[str]:
         lines.append(f"static const tileirasVariant variants_{index}[] = {{")
         for variant in entry.variants:
             shapes = f"{_triple(variant.block)}, {_triple(variant.cluster)}"
-            kind = int(variant.virtual)
+            kind = 2 if variant.virtual else int(variant.exact)
             lines.append(f"  {{{variant.number}, {kind}, {shapes}, {variant.dynamic_shared}}},")
         lines += ["};", ""]
         table += _table_row(index, entry, unit.host_arch)

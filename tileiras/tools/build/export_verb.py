@@ -6,7 +6,8 @@ imported, so an edit of a helper rebuilds the kernel.  A JSON matrix exports one
 one run.
 
 A signature is a comma list of short forms: ``f32[2]`` an array of rank 2, ``f32[2]:16`` one whose address and
-strides are divisible by 16, ``i32`` a scalar, ``=128`` a constant.  One that begins with a bracket is a
+strides are divisible by 16, ``f32[2]@x`` one that may overlap others marked ``@x`` (unmarked arrays overlap
+nothing), ``i32`` a scalar, ``=128`` a constant.  One that begins with a bracket is a
 Python list, evaluated with ``ct`` and the names of cuda.tile.compilation.
 """
 
@@ -33,6 +34,7 @@ FLAGS = (
     Flag("--bytecode-version", ONE, "version to write", "V"),
     Flag("--index-type", ONE, "type of extents and strides", choices=("i32", "i64"), default="i32"),
     Flag("--calling-convention", ONE, "cuTile's calling convention", "NAME", default="cutile_python_v1"),
+    Flag("--file-prefix-map", MANY, "name files under OLD as NEW in source locations", "OLD=NEW"),
     Flag("--path", MANY, "a folder to import from, before the file's own", "DIR"),
     Flag("--python", ONE, "the interpreter that has cuda-tile; default this one", "EXE"),
     Flag("--depfile", ONE, "what the output was made from, in Make's form", "FILE"),
@@ -174,8 +176,11 @@ def _export(arguments: Arguments, source: str, requests: list[_Request]) -> tupl
         raise Failed(1, f"'{source}' is no Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
+    from tileiras.tools.build.codenames import CodeNames
+
     try:
-        spec.loader.exec_module(module)
+        with CodeNames(_prefix_map(arguments, source)):
+            spec.loader.exec_module(module)
     except Exception as error:
         raise Failed(1, f"'{source}' cannot be imported: {_in_short(error)}") from error
     kernel = getattr(module, arguments.entry, None)
@@ -208,6 +213,17 @@ def _export(arguments: Arguments, source: str, requests: list[_Request]) -> tupl
     except Exception as error:
         raise Failed(5, f"cuda-tile could not export '{arguments.entry}': {_in_short(error)}") from error
     return out.getvalue(), _imported(set(sys.modules) - before)
+
+
+def _prefix_map(arguments: Arguments, source: str) -> list[tuple[str, str]]:
+    pairs = []
+    for word in arguments.file_prefix_map:
+        old, equals, new = word.rpartition("=")
+        if not equals or not old:
+            raise UsageError(f"--file-prefix-map: '{word}' is not of the form OLD=NEW")
+        pairs.append((os.path.abspath(old), new))
+    folders = [os.path.dirname(source), *map(os.path.abspath, arguments.path)]
+    return [*pairs, *((folder, "") for folder in folders)]
 
 
 def _in_short(error: BaseException) -> str:
@@ -253,7 +269,8 @@ def _parameter(word: str, signature: str, ct: Any, compilation: Any, index_type:
             return ast.literal_eval(word[1:])
         except (ValueError, SyntaxError) as error:
             raise Failed(1, f"signature '{signature}': '{word}' is no constant") from error
-    body, colon, divisor = word.partition(":")
+    rest, _, group = word.partition("@")
+    body, colon, divisor = rest.partition(":")
     kind, bracket, rank = body.partition("[")
     if not bracket:
         return compilation.ScalarConstraint(_dtype(kind, signature, ct))
@@ -275,7 +292,7 @@ def _parameter(word: str, signature: str, ct: Any, compilation: Any, index_type:
         ndim,
         index_dtype=_dtype(index_type, signature, ct),
         stride_lower_bound_incl=0,
-        alias_groups=(),
+        alias_groups=(group,) if group else (),
         may_alias_internally=False,
         **facts,
     )

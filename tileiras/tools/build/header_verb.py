@@ -33,8 +33,9 @@ FLAGS = (
 class Variant:
     """One kernel on one architecture."""
 
-    def __init__(self, arch: str, row: dict[str, Any]) -> None:
+    def __init__(self, arch: str, image_arch: str, row: dict[str, Any]) -> None:
         self.virtual = arch.startswith("compute_")
+        self.exact = not self.virtual and image_arch.endswith("a")  # such an image runs on no other GPU
         self.label = arch.partition("_")[2]
         self.number = int(self.label.rstrip("af"))
         self.block = tuple(row["block"])
@@ -140,7 +141,7 @@ def gather(prefix: str, namespace: str, paths: list[str]) -> Unit:
             if any(_types(entry.params)[i] != kind for i, kind in enumerate(_types(row["params"]))):
                 # One compiler knew the types, the other the sizes: keep the better knowledge.
                 entry.params = max(entry.params, row["params"], key=_knowledge)
-            variant = Variant(table["arch"], row)
+            variant = Variant(table["arch"], table.get("image_arch") or table["arch"], row)
             if any((v.virtual, v.label) == (variant.virtual, variant.label) for v in entry.variants):
                 raise Failed(1, f"two tables describe kernel '{row['symbol']}' for {table['arch']}")
             entry.variants.append(variant)

@@ -1,7 +1,7 @@
 """The kernel table (``kernels.json``): what a launcher must know of each kernel of one image.
 
-{"version": 1, "arch", "compiler", "launch_abi", "host_arch", "kernels": [{"name", "symbol", "params":
-[{"type", "size", "offset"}], "block", "cluster", "static_shared", "dynamic_shared", "registers",
+{"version": 1, "arch", "image_arch", "compiler", "launch_abi", "host_arch", "kernels": [{"name", "symbol",
+"params": [{"type", "size", "offset"}], "block", "cluster", "static_shared", "dynamic_shared", "registers",
 "spill_bytes"}]}
 
 Sizes, offsets, registers and shapes come from the image, which is what will be launched; types and what the
@@ -44,7 +44,9 @@ def complete(
         from tileiras.toolchain.cubin import read_cubin
 
         types = {} if by_symbol else _types_by_symbol(bytecode)
-        found = read_cubin(cubin, job.source).kernels
+        image = read_cubin(cubin, job.source)
+        table["image_arch"] = image.arch  # sm_90a where an image for sm_90 uses what only that GPU has
+        found = image.kernels
         table["kernels"] = [
             _row(found[symbol], by_symbol.get(symbol), job.launch_abi, types.get(symbol))
             for symbol in sorted(found)
@@ -64,6 +66,7 @@ def of_cubin(data: bytes, name: str) -> dict[str, Any]:
     table: dict[str, Any] = {
         "version": VERSION,
         "arch": cubin.arch,
+        "image_arch": cubin.arch,
         "compiler": "nvidia" if is_tile else "unknown",
         "launch_abi": launch_abi,
         "host_arch": cubin.host,
