@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("numpy")
 pytest.importorskip("ml_dtypes")
-hypothesis = pytest.importorskip("hypothesis")
+pytest.importorskip("hypothesis")
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
