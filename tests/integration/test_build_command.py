@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import peers
@@ -442,6 +443,22 @@ class TestBadEndings:
         assert str(ptxas) in done.stderr and str(root / "bin" / "tileiras") in done.stderr
         assert "13.4 or later is needed" in done.stderr
 
+    def test_a_full_disk(self, tmp_path: Path) -> None:
+        """A limit on file size stands for it: the image is made, and cannot be written."""
+        good = tmp_path / "good.cubin"
+        words = ["compile", "--compiler", "nvidia", "--toolkit-root", peers.require_toolkit(), KERNEL]
+        env = {**os.environ, "TILEIRAS_CACHE_DIR": str(tmp_path / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
+        assert call(*words, "-o", good, "--arch", "sm_90", env=env).returncode == 0
+        folder = tmp_path / "out"
+        folder.mkdir()
+        self.stale(folder)
+        run = command(*words, "-o", folder / "k.cubin", "--depfile", folder / "k.d", "--arch", "sm_90")
+        limited = ["/bin/sh", "-c", 'ulimit -f 8; exec "$@"', "sh", *run]
+        done = subprocess.run(limited, capture_output=True, text=True, env=env)
+        assert done.returncode == 2
+        assert f"'{folder}/k.cubin'" in done.stderr and "Traceback" not in done.stderr
+        assert [path.name for path in folder.iterdir() if not path.name.startswith(".tileiras")] == ["k.json"]
+
     def test_output_directory_that_cannot_be_made(self, tmp_path: Path) -> None:
         root = fake_toolkit(tmp_path / "toolkit", "exit 0")
         (tmp_path / "file").write_text("")
@@ -604,6 +621,24 @@ class TestFatbin:
         table = json.loads(done.stdout)
         assert table["launch_abi"] == "tile"
         assert [p["type"] for p in table["kernels"][0]["params"]] == ["ptr", "b32", "b32", "b32", "b32"] * 3
+
+
+class TestBytecode:
+    def test_bytecode_is_verified_and_handed_on(self, tmp_path: Path) -> None:
+        out, depfile = tmp_path / "k.tilebc", tmp_path / "k.d"
+        assert call("bytecode", KERNEL, "-o", out, "--depfile", depfile).returncode == 0
+        assert out.read_bytes() == KERNEL.read_bytes()
+        assert depfile.read_text() == f"{out}: {KERNEL}\n"
+
+    @pytest.mark.parametrize("damage", [lambda data: data[:60], lambda data: data[:8] + b"\x0e" + data[9:]])
+    def test_damage(self, tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+        source, out = tmp_path / "k.tilebc", tmp_path / "out.tilebc"
+        source.write_bytes(damage(KERNEL.read_bytes()))
+        out.write_bytes(b"of an earlier build")
+        done = call("bytecode", source, "-o", out)
+        assert done.returncode == 3
+        assert done.stderr and "Traceback" not in done.stderr
+        assert not out.exists()
 
 
 class TestCommandLine:

@@ -39,9 +39,11 @@ def is_bytecode(data: bytes) -> bool:
 
 def to_bytecode(data: bytes, version: str | None, name: str) -> bytes:
     """`data` as verified bytecode; unchanged when it is bytecode already and no version is asked for."""
-    import tileiras
+    from tileiras import Module
+    from tileiras.compiler.source import load
+    from tileiras.diag import Sink
 
-    module = tileiras.load(data)
+    module = Module(load(data, Sink(), file=name), name)
     module.verify()
     if version is None and is_bytecode(data):
         return data

@@ -48,9 +48,13 @@ class Outputs:
         if is_special(path):
             self._direct.append((path, data))
             return
-        _make_folder(path)
         staged = self._staged.setdefault(path, temporary_sibling(path))
-        write_atomically(staged, data)
+        try:
+            _make_folder(path)
+            write_atomically(staged, data)
+        except OSError as error:
+            # the user knows the output's name, not that of its temporary sibling
+            raise OSError(error.errno, error.strerror, path) from error
 
     def commit(self) -> None:
         """Renames all that was staged. Errors: OSError, after which `discard` cleans up."""
