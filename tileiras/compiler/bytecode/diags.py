@@ -12,7 +12,7 @@ DAMAGED = Diag("BC-0006", ERROR, "error at offset {offset}: {what}", src="real r
 NON_CANONICAL = Diag("BC-0007", ERROR, "non-canonical VarInt", src="frontend contract, container")
 UNKNOWN_TAG = Diag("BC-0008", ERROR, "unknown attribute tag {tag}", src="frontend contract, attributes")
 AT_OFFSET = Diag("BC-0009", NOTE, "error at offset {offset}: {what}", src="real reader")
-PREVIEW = Diag("BC-0010", ERROR, "preview content of bytecode version 13.5 is not supported: {what}", src="own")
+PREVIEW = Diag("BC-0010", ERROR, "preview content of bytecode version 13.5 is not supported: {content}", src="own")
 NOT_EXPRESSIBLE = Diag(
     "BC-0011", ERROR, "{what} requires bytecode version 13.{since}+, but targeting 13.{minor}", src="real writer"
 )

@@ -17,7 +17,7 @@ from tileiras.compiler.ir.core import Block, Op, Region, Value
 from tileiras.diag import EXIT_BYTECODE, UNKNOWN, Emitted, Loc
 
 from . import diags
-from .opcodes import MAX_OPCODE
+from .opcodes import MAX_OPCODE, NAMES
 from .plan import COUNTED, FIXED, OPTIONAL, REQUIRED, cases_of, plan_of
 from .wire import (
     A_ARRAY, A_BOOL, A_BOUNDED, A_DENSE, A_DICT, A_DIV_BY, A_FLOAT, A_HINTS, A_INTEGER, A_SAME, A_STRING, A_TYPE,
@@ -266,12 +266,15 @@ class _Reader:
         if flags & ~7:
             raise Damage(f"function entry has unrecognized flag bits (0x{flags & ~7:x});", pos - 1)
         if not flags & F_ENTRY:
-            raise Damage(f"un-expected non-entry function '{name}'", pos - 1)
+            text = f"un-expected non-entry function '{name}'"
+            if self.minor >= 5:
+                raise Damage(text, pos - 1, diags.PREVIEW, content=f"function '{name}' is not an entry")
+            raise Damage(text, pos - 1)
         location, pos = varint(data, pos)
         attrs: dict[str, Any] = {"sym_name": name, "function_type": signature}
         if flags & F_PRIVATE:
             attrs["sym_visibility"] = "private"
-        if flags & F_HINTS:
+        if flags & F_HINTS or self.minor >= 5:  # 13.5 writes the hints always, whatever the flag says
             value, pos = self.attribute(data, pos, 0)
             if not isinstance(value, Hints):
                 raise Damage(f"hints of function '{name}' are not an optimization hints attribute", pos)
@@ -281,6 +284,15 @@ class _Reader:
                 self.extra_attrs(module, attrs, extra)
             if hints:
                 attrs["optimization_hints"] = hints
+        if self.minor >= 5:
+            value, pos = self.attribute(data, pos, 0)
+            if not isinstance(value, tuple) or not all(isinstance(v, dict) for v in value):
+                raise Damage(f"argument attributes of function '{name}' are not a list of dictionaries", pos)
+            if value and len(value) != len(signature.params):
+                text = f"{len(value)} argument attributes for {len(signature.params)} arguments of function '{name}'"
+                raise Damage(text, pos)
+            if any(value):
+                attrs["arg_attrs"] = value
         length, pos = varint(data, pos)
         if pos + length > len(data):
             raise Damage(f"body of function '{name}' exceeds the section", pos)
@@ -387,6 +399,8 @@ class _Reader:
                     items.append(item)
                 lists.append(tuple(items))
             return T.FunctionType(*lists)
+        if self.minor >= 5 and self.tag & 1:
+            raise Damage(f"unsupported type tag {tag}", at, diags.PREVIEW, content=f"type tag {tag}")
         raise Damage(f"unsupported type tag {tag}", at)
 
     def ptr_attr(self, data: bytes, pos: int, at: int) -> str:
@@ -511,6 +525,8 @@ class _Reader:
                 upper, pos = varint(data, pos)
                 upper = unzigzag(upper)
             return T.Bounded(lower, upper), pos
+        if self.minor >= 5 and self.tag & 1:
+            raise Damage(f"unsupported AttributeTag {tag}", at, diags.PREVIEW, content=f"attribute tag {tag}")
         real = f"unsupported AttributeTag {tag} for self-contained attribute"
         raise Damage(real, at, diags.UNKNOWN_TAG, tag=tag)
 
@@ -858,6 +874,9 @@ class _Body:
 
     def bad_opcode(self, opcode: int, at: int) -> Damage:
         minor = self.file.minor
+        if minor >= 5 and opcode in NAMES:
+            text = f"unknown or unimplemented opcode: {opcode}"
+            return Damage(text, at, diags.PREVIEW, content=f"operation '{NAMES[opcode]}'")
         if opcode > MAX_OPCODE[minor]:
             return Damage(f"unsupported opcode {opcode} for bytecode version 13.{minor}", at)
         return Damage(f"unknown or unimplemented opcode: {opcode}", at)

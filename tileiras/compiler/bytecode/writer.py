@@ -146,7 +146,7 @@ class _Writer:
 
     def ptr_flags(self, out: bytearray, attr: str | None) -> None:
         if attr is not None:
-            self.need("pointer attribute", 4)
+            self.need(f"pointer attribute '{attr}'", 4 if attr == "none" else 5)
         if self.minor >= 4:
             put_varint(out, 0 if attr is None else 1)
 
@@ -349,6 +349,11 @@ class _Writer:
         if hints or self.minor >= 5:
             out.append(A_HINTS)
             self.dictionary(out, hints)
+        arg_attrs = attrs.get("arg_attrs") or ()
+        if self.minor >= 5:
+            self.attribute(out, tuple(arg_attrs))
+        elif any(arg_attrs):
+            self.need("attribute 'arg_attrs'", 5, entry)
         body = _Body(self, bool(located))
         block = entry.regions[0].blocks[0]
         for arg in block.args:

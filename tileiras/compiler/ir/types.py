@@ -116,7 +116,7 @@ FunctionType = _interned(
 
 
 def _tensor_view_text(t: Any) -> str:
-    attr = "" if t.ptr_attr is None else f", <{t.ptr_attr}>"
+    attr = "" if t.ptr_attr is None else f", #cuda_tile.ptr_attr<{t.ptr_attr}>"
     if not t.shape:
         return f"tensor_view<{t.elem}{attr}>"
     strides = ",".join("?" if s is None else str(s) for s in t.strides)

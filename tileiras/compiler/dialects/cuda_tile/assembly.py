@@ -29,6 +29,7 @@ CAST = " {%source} : {T source} -> {T result}"
 EXIT = "{?operands| {%operands} : {T operands}}"
 ORDER = " {@memory_ordering_semantics}{?memory_scope| {@memory_scope}}"
 HINTS = "{?optimization_hints| optimization_hints = {!hints}}"
+MULTIMEM = "{?token| token = {%token}} {!multimem} : "
 MINMAX = " {%lhs}, {%rhs}{!minmax_flags} : {T result}"
 
 TEMPLATES: dict[str, str] = {
@@ -83,6 +84,12 @@ TEMPLATES: dict[str, str] = {
     + " : {T destination}, {T value}{?mask|, {T mask}} -> {T result_token}",
     "store_view_tko": ORDER + " {%tile}, {%view}[{%index}]{?token| token = {%token}}" + HINTS + "{!inbounds}"
     " : {T tile}, {T view}{!index_types} -> {T result_token}",
+    "multimem_load_reduce_view_tko": ORDER + " {%view}[{%index}]" + MULTIMEM
+    + "{T view}{!index_token_types} -> {T reduced_values}, {T result_token}",
+    "multimem_reduce_view_tko": ORDER + " {%view}, {%tile}[{%index}]" + MULTIMEM
+    + "{T view}, {T tile}{!index_token_types} -> {T result_token}",
+    "multimem_store_view_tko": ORDER + " {%view}, {%tile}[{%index}]" + MULTIMEM
+    + "{T view}, {T tile}{!index_token_types} -> {T result_token}",
     "make_tensor_view": "{!tensor_view}",
     "make_token": " : {T result}",
     "memory_fence_alias_tko": " {%token}",

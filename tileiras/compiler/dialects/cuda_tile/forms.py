@@ -13,6 +13,7 @@ from tileiras.diag import Loc
 from tileiras.compiler.ir.verify import tname
 
 from .dense import elements_of, pack_elements, unique_value
+from .ops import ENUMS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,10 +61,12 @@ def parse_tile(p: Parser) -> Any:
 
 
 def ptr_attr(p: Parser) -> str:
+    if p.kind == "hash" and p.token == "#cuda_tile.ptr_attr":
+        p.step()
     p.expect("<")
     pos = p.start
     name = p.word("a pointer attribute")
-    if name != "none":
+    if name not in ENUMS["PtrAttr"]:
         raise p.error(f"unknown pointer attribute '{name}'", pos)
     p.expect(">")
     return name
@@ -89,7 +92,7 @@ def parse_tensor_view(p: Parser) -> Any:
     attr = None
     given = False
     while p.accept(","):
-        if p.at("<"):
+        if p.at("<") or p.kind == "hash":
             attr = ptr_attr(p)
             break
         if not shape:
@@ -554,6 +557,51 @@ def parse_inbounds(p: Parser, state: State) -> None:
         state.attrs["inbounds"] = tuple(p.list_of(item, "]"))
 
 
+def print_index_token_types(printer: Printer, op: Op) -> None:
+    print_index_types(printer, op)
+    for value in op.group("token"):
+        printer.put(f", {value.type}")
+
+
+def parse_index_token_types(p: Parser, state: State) -> None:
+    """Index types, then the type of the token."""
+    state.declared.add("token")
+    wanted = len(state.operands["index"])
+    found = []
+    pos = p.start
+    while p.accept(","):
+        pos = p.start
+        found.append(p.value_type())
+    tokens = [t for t in found if t is T.TOKEN]
+    if len(tokens) != len(state.operands.get("token", ())):
+        raise p.error("expected the type of the token", pos)
+    types = [t for t in found if t is not T.TOKEN]
+    types = types * wanted if len(types) == 1 else types
+    if len(types) != wanted:
+        raise p.error(f"expected 1 or {wanted} index types, but got {len(types)}", pos)
+    for value, type in zip(state.operands["index"], types):
+        p.same_type(value, type, pos)
+
+
+def print_multimem(printer: Printer, op: Op) -> None:
+    parts = []
+    value = op.attrs.get("inbounds")
+    if value and any(value):
+        parts.append(f"inbounds = [{', '.join('true' if v else 'false' for v in value)}]")
+    reduction = op.attrs.get("reduction", "add")
+    if reduction != "add":
+        parts.append(f"attributes {{reduction = #cuda_tile.multimem_reduction_kind<{reduction}>}}")
+    printer.put(" ".join(parts))
+
+
+def parse_multimem(p: Parser, state: State) -> None:
+    parse_inbounds(p, state)
+    if "reduction" in state.spec.attr_by_name:
+        state.attrs["reduction"] = "add"
+    if p.accept("attributes"):
+        p.attr_dict(state)
+
+
 def print_load_extras(printer: Printer, op: Op) -> None:
     for name in ("mask", "paddingValue"):
         for value in op.group(name):
@@ -620,8 +668,11 @@ def print_tensor_view(printer: Printer, op: Op) -> None:
         names = [printer.name(v) if d is None and (v := next(values, None)) is not None else str(d) for d in extents]
         lists.append(f"[{', '.join(names)}]")
     printer.put(f" {printer.name(op.operands[0])}, shape = {lists[0]}, strides = {lists[1]} : ")
+    named = [op.operands[0].type] if getattr(op.operands[0].type.elem, "attr", None) is not None else []
     if len(op.operands) > 1:
-        printer.put(f"{op.operands[1].type} -> ")
+        named.append(op.operands[1].type)
+    if named:
+        printer.put(", ".join(map(str, named)) + " -> ")
     printer.put(str(type))
 
 
@@ -641,9 +692,14 @@ def parse_tensor_view_op(p: Parser, state: State) -> None:
     p.expect(":")
     pos = p.start
     type = p.type()
+    named = [p.default.value_type(type)]
+    while p.accept(","):
+        named.append(p.value_type())
     index_type = None
     if p.accept("->"):
-        index_type = p.default.value_type(type)
+        if isinstance(named[0], T.TileType) and isinstance(named[0].elem, T.Ptr):  # its attribute has to be said
+            p.same_type(state.operands["base"][0], named.pop(0), pos)
+        index_type = named[0] if named else None
         pos = p.start
         type = p.type()
     if not isinstance(type, T.TensorView):
@@ -778,6 +834,8 @@ FORMS = {
     "minmax_flags": (print_minmax_flags, parse_minmax_flags),
     "index_types": (print_index_types, parse_index_types),
     "inbounds": (print_inbounds, parse_inbounds),
+    "index_token_types": (print_index_token_types, parse_index_token_types),
+    "multimem": (print_multimem, parse_multimem),
     "load_extras": (print_load_extras, parse_load_extras),
     "one_type": (print_one_type, parse_one_type),
     "print_types": (print_print_types, parse_print_types),

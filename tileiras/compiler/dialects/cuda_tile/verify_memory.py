@@ -149,6 +149,8 @@ def check_atomic_mode(mode: Any, elem: Any) -> None:
 
 def check_atomic_base(op: Op, name: str) -> None:
     pointers, value = op.group("pointers")[0].type, op.group(name)[0].type
+    if pointers.elem.attr == "multicast":
+        raise broken(f"multicast pointer is not supported for {op.spec.name[:10]}")
     pointee = pointers.elem.pointee
     if pointee is not value.elem:
         raise Invalid(D.POINTEE, f"expected pointee type ('{pointee}') to match element type of '{name}' ('{value.elem}')")
@@ -176,6 +178,8 @@ def check_atomic_red_view(op: Op) -> None:
     view, value = op.operands[0].type, op.group("value")[0].type
     if isinstance(view, T.GatherScatterView):
         raise broken("gather_scatter_view is not supported; use partition_view instead")
+    if view.view.ptr_attr == "multicast":
+        raise broken("multicast ptr_attr is not allowed")
     if view.padding is not None:
         raise broken("views with padding_value are not supported for atomic reductions")
     indices = op.group("index")
@@ -249,7 +253,39 @@ def check_result_types(op: Op, wanted: int, what: str) -> None:
         raise broken("requires the same type for all results")
 
 
+def check_multimem(op: Op) -> None:
+    """Ops on multicast memory (13.5): a partition view of a multicast pointer, 32- and 64-bit integers or floats."""
+    view = op.group("view")[0].type
+    if not isinstance(view, T.PartitionView):
+        raise broken(f"multimem view operations support only partition_view; got '{tname(view)}'")
+    if view.view.ptr_attr != "multicast":
+        raise broken(f"expected a multicast pointer, but got {view.view.ptr_attr or 'none'}")
+    tile = op.results[0].type if "tile" not in op.spec.operand_index else op.group("tile")[0].type
+    check_view_tile(view, tile)
+    check_indices(op, view)
+    elem, reduction = tile.elem, op.attr("reduction")
+    if not isinstance(elem, T.Scalar):
+        raise broken("multimem expects integer, index, or standard floating-point tensor elements")
+    if elem.is_float and elem not in (T.F16, T.BF16, T.F32, T.F64):
+        raise broken("multimem supports only f16, bf16, f32, and f64 floating-point element types")
+    if not elem.is_float and elem not in (T.I32, T.I64):
+        raise broken(f"multimem requires 32- or 64-bit integer/index element types; got '{elem}'")
+    if elem.is_float and reduction not in (None, "add"):
+        if "tile" in op.spec.operand_index:
+            raise broken("supports only add for floating-point element types")
+        if reduction in ("min", "max") and elem not in (T.F16, T.BF16):
+            raise broken(f"min/max supports f16 and bf16 float types only; got '{elem}'")
+    order, scope = op.attr("memory_ordering_semantics"), op.attrs.get("memory_scope")
+    if order == "weak" and scope is not None:
+        raise Invalid(D.WEAK_SCOPE)
+    if order != "weak" and scope is None:
+        raise Invalid(D.NEEDS_SCOPE)
+
+
 CHECKS = {
+    "multimem_load_reduce_view_tko": check_multimem,
+    "multimem_reduce_view_tko": check_multimem,
+    "multimem_store_view_tko": check_multimem,
     "load_ptr_tko": check_load_ptr,
     "store_ptr_tko": check_store_ptr,
     "load_view_tko": check_load_view,
