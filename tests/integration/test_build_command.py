@@ -203,6 +203,24 @@ class TestCompileWithNvidia:
         done = self.compile(real, tmp_path / "x", "--tilebc", tmp_path / "x")
         assert done.returncode == 1
 
+    def test_a_depfile_target_is_the_output_itself(self, real: Path, tmp_path: Path) -> None:
+        """As every build rule has it, relative or absolute."""
+        for target in ("k.cubin", str(tmp_path / "k.cubin")):
+            for joined in (False, True):
+                words = ["compile", "--compiler", "nvidia", "--toolkit-root", real, KERNEL, "--arch", "sm_90"]
+                words += [f"--depfile-target={target}"] if joined else ["--depfile-target", target]
+                done = call(*words, "-o", "k.cubin", "--depfile", "k.d", cwd=tmp_path)
+                assert (done.returncode, done.stderr) == (0, "")
+                assert (tmp_path / "k.d").read_text() == f"{target}: {KERNEL}\n"
+
+    def test_a_path_with_a_line_break(self, real: Path, tmp_path: Path) -> None:
+        source = tmp_path / "k\n.tilebc"
+        shutil.copy(KERNEL, source)
+        done = self.compile(real, tmp_path / "k.cubin", "--depfile", tmp_path / "k.d", source=source)
+        assert done.returncode == 2
+        assert "line break" in done.stderr
+        assert [path.name for path in tmp_path.iterdir() if path.is_file()] == [source.name]
+
     def test_devices_are_written_not_replaced(self, real: Path, tmp_path: Path) -> None:
         redirected = tmp_path / "out"
         words = ["compile", "--compiler", "nvidia", "--toolkit-root", real, KERNEL, "--arch", "sm_90"]

@@ -7,6 +7,7 @@ import sys
 
 from tileiras.diag import CompileError
 from tileiras.tools.build.arguments import UsageError, help_text, parse
+from tileiras.tools.build.depfile import UnwritableDepfile
 from tileiras.tools.build.outputs import Outputs, is_special
 
 TYPE_CHECKING = False
@@ -81,6 +82,10 @@ def run_verb(verb: str, words: Sequence[str]) -> int:
         for emitted in error.diagnostics:
             say(emitted.render())
         return error.exit_code
+    except UnwritableDepfile as error:
+        outputs.discard()
+        say(f"error: {error}")
+        return 2
     except OSError as error:
         outputs.discard()
         name = f": '{error.filename}'" if error.filename else ""

@@ -14,10 +14,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
+class UnwritableDepfile(ValueError):
+    """Something that no depfile can say."""
+
+
 def escape(path: str) -> str:
     """`path` as one word of a depfile."""
     if "\n" in path or "\r" in path:
-        raise ValueError("a path with a line break cannot stand in a depfile")
+        raise UnwritableDepfile(f"a path with a line break cannot stand in a depfile: {path!r}")
     out = []
     backslashes = 0
     for char in path:
@@ -42,5 +46,5 @@ def write_depfile(target: str, prerequisites: Iterable[str]) -> str:
     """The text: `target` exactly as the build system spelled it, prerequisites absolute, without repeats."""
     paths = list(dict.fromkeys(os.path.abspath(path) for path in prerequisites))
     if not paths:
-        raise ValueError("a depfile needs a prerequisite: Ninja would rebuild for ever")
+        raise UnwritableDepfile("a depfile needs a prerequisite: Ninja would rebuild for ever")
     return f"{escape(target)}: " + " \\\n  ".join(escape(path) for path in paths) + "\n"
