@@ -27,9 +27,12 @@ def _clean(text):
 
 def _tagged(module_ctx):
     """Returns the modules whose tags count."""
-    def_modules = [m for m in module_ctx.modules if m.tags.toolkit or m.tags.wheel or m.tags.redist_json]
-    roots = [m for m in def_modules if m.is_root]
-    return roots or def_modules
+    tagged = [m for m in module_ctx.modules if m.tags.toolkit or m.tags.wheel or m.tags.redist_json]
+    roots = [m for m in tagged if m.is_root]
+    return roots or tagged
+
+def _repo(kind, name):
+    return "tile_toolchain_%s_%s" % (kind, _clean(name))
 
 def _tile_impl(module_ctx):
     entries = []
@@ -42,17 +45,15 @@ def _tile_impl(module_ctx):
             if module.is_root and tag.python:
                 python = tag.python
     names = {}
-
-    def_repo = lambda kind, name: "tile_toolchain_%s_%s" % (kind, _clean(name))
     for module in _tagged(module_ctx):
         for tag in module.tags.toolkit:
-            repo = def_repo("local", tag.name)
+            repo = _repo("local", tag.name)
             if repo not in names:
                 tile_local_toolchain(name = repo, path = tag.path, python = tag.python or python, package = tag.package)
                 entries.append("%s|%s|%s" % (repo, tag.name, ",".join(tag.exec_compatible_with)))
             names[repo] = None
         for tag in module.tags.wheel:
-            repo = def_repo("wheels", tag.version + tag.platform)
+            repo = _repo("wheels", tag.version + tag.platform)
             if repo not in names:
                 tile_wheel_toolchain(
                     name = repo,
@@ -67,7 +68,7 @@ def _tile_impl(module_ctx):
             names[repo] = None
         for tag in module.tags.redist_json:
             for platform in tag.platforms:
-                repo = def_repo("redist", tag.version + platform)
+                repo = _repo("redist", tag.version + platform)
                 if repo not in names:
                     tile_redist_toolchain(
                         name = repo,

@@ -118,7 +118,9 @@ def run_tool(ctx, mnemonic, verb, arguments, inputs, outputs, message, transitiv
         mnemonic = mnemonic,
         executable = toolchain.compiler,
         arguments = [args],
-        inputs = depset(inputs, transitive = [toolchain.all_files] + transitive_inputs),
+        inputs = depset(inputs, transitive = transitive_inputs),
+        # As tools, not as inputs: a worker is restarted when one of these changes, and sees them in its own sandbox.
+        tools = toolchain.all_files,
         outputs = outputs,
         env = dict(toolchain.env, **env),
         use_default_shell_env = False,

@@ -52,15 +52,18 @@ ALLOWLIST = {
     ),
 }
 
-FLAGS = {
-    "_archs": attr.label(default = "//tile:archs", providers = [TileFlagInfo]),
-    "_compiler": attr.label(default = "//tile:compiler", providers = [TileFlagInfo]),
-    "_debug": attr.label(default = "//tile:debug", providers = [TileFlagInfo]),
-    "_launch_abi": attr.label(default = "//tile:launch_abi", providers = [TileFlagInfo]),
-    "_opt_level": attr.label(default = "//tile:opt_level", providers = [TileFlagInfo]),
-    "_worker": attr.label(default = "//tile:worker", providers = [TileFlagInfo]),
-}
+FLAGS = dict(
+    ALLOWLIST,
+    # Read through the transition: it is what knows the value that rules_cuda's flag lends to an empty one.
+    _archs = attr.label(default = "//tile:archs", cfg = tile_archs_transition, providers = [TileFlagInfo]),
+    _compiler = attr.label(default = "//tile:compiler", providers = [TileFlagInfo]),
+    _debug = attr.label(default = "//tile:debug", providers = [TileFlagInfo]),
+    _launch_abi = attr.label(default = "//tile:launch_abi", providers = [TileFlagInfo]),
+    _opt_level = attr.label(default = "//tile:opt_level", providers = [TileFlagInfo]),
+    _worker = attr.label(default = "//tile:worker", providers = [TileFlagInfo]),
+)
 
 def flag(ctx, name):
     """Returns the value of the flag //tile:<name>."""
-    return getattr(ctx.attr, "_" + name)[TileFlagInfo].value
+    target = getattr(ctx.attr, "_" + name)
+    return (target[0] if type(target) == "list" else target)[TileFlagInfo].value

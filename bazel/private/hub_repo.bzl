@@ -3,6 +3,11 @@
 _HUB = """# Declarations only: the tools are fetched when a target needs them.
 
 package(default_visibility = ["//visibility:public"])
+
+config_setting(
+    name = "use_any",
+    flag_values = {"@tileiras//tile:toolkit": ""},
+)
 """
 
 _TOOLCHAIN = """
@@ -23,7 +28,8 @@ toolchain(
 _DEFAULT = """
 toolchain(
     name = "{order}_{name}",
-    exec_compatible_with = {exec_constraints},{target_settings}
+    exec_compatible_with = {exec_constraints},
+    target_settings = [":use_any"],
     toolchain = "@{repo}//:toolchain",
     toolchain_type = "@tileiras//tile:toolchain_type",
 )
@@ -45,7 +51,6 @@ def _hub_impl(repository_ctx):
             name = name,
             order = ("00" + str(order))[-3:],
             repo = repo,
-            target_settings = "",
         )
         lines.append(_TOOLCHAIN.format(**values))
         lines.append(_DEFAULT.format(**values))

@@ -171,7 +171,6 @@ tile_library = rule(
         alwayslink = attr.bool(doc = "Keep the object even if nothing refers to it."),
         linkstatic = attr.bool(default = True, doc = "Only a static library."),
         formats = attr.string_list(default = ["cubin", "fatbin", "header", "json"], doc = "What a plain build writes: " + ", ".join(_FORMATS) + "."),
-        **ALLOWLIST
     ),
     provides = [TileInfo, CcInfo],
     toolchains = [TOOLCHAIN_TYPE] + RULE_CC_TOOLCHAINS,

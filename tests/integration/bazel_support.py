@@ -272,8 +272,9 @@ class Bazel7Workspace(Workspace):
         if self.chroot is None:
             command = [*self.program, *options, *words]
         else:
+            chroot = shutil.which("chroot", path="/usr/sbin:/sbin:/usr/bin:/bin") or "chroot"
             script = 'cd "$1" && shift && exec bazel "$@"'
-            command = ["chroot", str(self.chroot), "sh", "-c", script, "sh", self.inside(self.root), *options, *words]
+            command = [chroot, str(self.chroot), "sh", "-c", script, "sh", self.inside(self.root), *options, *words]
         done = subprocess.run(command, cwd=self.root, env=full, capture_output=True, text=True, timeout=500)
         result = Result(command, done)
         if check is not None:
@@ -284,3 +285,108 @@ class Bazel7Workspace(Workspace):
         super().shutdown()
         subprocess.run(["chmod", "-R", "u+w", str(self.base)], check=False, capture_output=True)
         shutil.rmtree(self.base, ignore_errors=True)
+
+
+# --- one workspace that every Bazel builds
+
+SAMPLE_BUILD = """
+load("@tileiras//:compat.bzl", "cc_binary", "cc_library", "cc_test", "py_test")
+load(
+    "@tileiras//:defs.bzl",
+    "tile_configured",
+    "tile_cubin",
+    "tile_fatbin",
+    "tile_golden_test",
+    "tile_kernels_json",
+    "tile_library",
+    "tile_test",
+)
+
+package(default_visibility = ["//visibility:public"])
+
+tile_library(name = "axpy", srcs = ["axpy.tilebc"], compiler = "nvidia")
+
+tile_library(
+    name = "pair",
+    srcs = ["axpy.tilebc", "sub/axpy.tilebc"],
+    archs = ["sm_80", "sm_90a", "120-virtual"],
+    compiler = "nvidia",
+    language = "CXX",
+    namespace = "pair::gpu",
+)
+
+tile_library(
+    name = "incbin",
+    srcs = ["axpy.tilebc"],
+    compiler = "nvidia",
+    embed = "incbin",
+    include_prefix = "some/prefix",
+    prefix = "other",
+)
+
+tile_cubin(name = "one", srcs = ["axpy.tilebc"], arch = "sm_89", compiler = "nvidia", opt_level = 1)
+
+tile_fatbin(name = "bundle", deps = [":one", ":pair_single"])
+
+tile_library(name = "pair_single", srcs = ["sub/axpy.tilebc"], archs = ["sm_120"], compiler = "nvidia")
+
+tile_kernels_json(name = "table", deps = [":axpy", ":one"])
+
+tile_configured(name = "axpy_for_86", archs = ["sm_86"], library = ":axpy")
+
+tile_configured(name = "axpy_for_100", archs = ["sm_100", "sm_103"], library = ":axpy")
+
+cc_binary(name = "program", srcs = ["main.c"], deps = [":axpy", ":incbin"])
+
+cc_test(name = "program_cxx", srcs = ["main.cc"], deps = [":pair"])
+
+cc_binary(name = "libshared.so", srcs = ["shared.c"], linkshared = True, deps = [":axpy"])
+
+py_test(
+    name = "loads",
+    srcs = ["loads.py"],
+    data = [":axpy"],
+    deps = ["@tileiras//:runfiles"],
+)
+"""
+
+_MAIN_C = """#include <stdio.h>
+#include <string.h>
+#include "k/axpy_tile.h"
+#include "some/prefix/incbin_tile.h"
+
+int main(void) {
+  if (axpy_image_size != other_image_size) return 1;
+  if (memcmp(axpy_image, other_image, axpy_image_size) != 0) return 2;
+  printf("%s %u %d\\n", axpy_kernels[0].symbol, (unsigned)axpy_image_size, (int)axpy_kernel_count);
+  return 0;
+}
+"""
+
+_MAIN_CC = """#include "k/pair_tile.h"
+
+int main() {
+  return pair_axpy_0_image_size > 0 && pair_axpy_1_image_size > 0 ? 0 : 1;
+}
+"""
+
+_LOADS = """import os
+
+from tileiras_bazel import locate
+
+with open(locate("ws/k/axpy.fatbin"), "rb") as file:
+    # The magic of a fat binary, little endian.
+    assert file.read(4) == bytes.fromhex("50ed55ba"), "no container"
+assert os.path.exists(locate("ws/k/_tile/axpy/axpy.sm_90.kernels.json"))
+"""
+
+
+def write_sample(ws: Workspace) -> None:
+    """Writes package //k: libraries of one and two sources, their consumers in C, C++ and Python."""
+    ws.write("k/axpy.tilebc", bytecode("axpy_f32").read_bytes())
+    ws.write("k/sub/axpy.tilebc", bytecode("axpy_f16").read_bytes())
+    ws.write("k/BUILD", SAMPLE_BUILD)
+    ws.write("k/main.c", _MAIN_C)
+    ws.write("k/main.cc", _MAIN_CC)
+    ws.write("k/shared.c", '#include "k/axpy_tile.h"\nunsigned long size(void) { return axpy_image_size; }\n')
+    ws.write("k/loads.py", _LOADS)

@@ -12,97 +12,6 @@ import numpy as np
 import pytest
 from integration import bazel_support as support
 
-BUILD = """
-load("@tileiras//:compat.bzl", "cc_binary", "cc_library", "cc_test", "py_test")
-load(
-    "@tileiras//:defs.bzl",
-    "tile_configured",
-    "tile_cubin",
-    "tile_fatbin",
-    "tile_golden_test",
-    "tile_kernels_json",
-    "tile_library",
-    "tile_test",
-)
-
-package(default_visibility = ["//visibility:public"])
-
-tile_library(name = "axpy", srcs = ["axpy.tilebc"], compiler = "nvidia")
-
-tile_library(
-    name = "pair",
-    srcs = ["axpy.tilebc", "sub/axpy.tilebc"],
-    archs = ["sm_80", "sm_90a", "120-virtual"],
-    compiler = "nvidia",
-    language = "CXX",
-    namespace = "pair::gpu",
-)
-
-tile_library(
-    name = "incbin",
-    srcs = ["axpy.tilebc"],
-    compiler = "nvidia",
-    embed = "incbin",
-    include_prefix = "some/prefix",
-    prefix = "other",
-)
-
-tile_cubin(name = "one", srcs = ["axpy.tilebc"], arch = "sm_89", compiler = "nvidia", opt_level = 1)
-
-tile_fatbin(name = "bundle", deps = [":one", ":pair_single"])
-
-tile_library(name = "pair_single", srcs = ["sub/axpy.tilebc"], archs = ["sm_120"], compiler = "nvidia")
-
-tile_kernels_json(name = "table", deps = [":axpy", ":one"])
-
-tile_configured(name = "axpy_for_86", archs = ["sm_86"], library = ":axpy")
-
-tile_configured(name = "axpy_for_100", archs = ["sm_100", "sm_103"], library = ":axpy")
-
-cc_binary(name = "program", srcs = ["main.c"], deps = [":axpy", ":incbin"])
-
-cc_test(name = "program_cxx", srcs = ["main.cc"], deps = [":pair"])
-
-cc_binary(name = "libshared.so", srcs = ["shared.c"], linkshared = True, deps = [":axpy"])
-
-py_test(
-    name = "loads",
-    srcs = ["loads.py"],
-    data = [":axpy"],
-    deps = ["@tileiras//:runfiles"],
-)
-"""
-
-MAIN_C = """#include <stdio.h>
-#include <string.h>
-#include "k/axpy_tile.h"
-#include "some/prefix/incbin_tile.h"
-
-int main(void) {
-  if (axpy_image_size != other_image_size) return 1;
-  if (memcmp(axpy_image, other_image, axpy_image_size) != 0) return 2;
-  printf("%s %u %d\\n", axpy_kernels[0].symbol, (unsigned)axpy_image_size, (int)axpy_kernel_count);
-  return 0;
-}
-"""
-
-MAIN_CC = """#include "k/pair_tile.h"
-
-int main() {
-  return pair_axpy_0_image_size > 0 && pair_axpy_1_image_size > 0 ? 0 : 1;
-}
-"""
-
-LOADS = """import os
-
-from tileiras_bazel import locate
-
-with open(locate("ws/k/axpy.fatbin"), "rb") as file:
-    # The magic of a fat binary, little endian.
-    assert file.read(4) == bytes.fromhex("50ed55ba"), "no container"
-assert os.path.exists(locate("ws/k/_tile/axpy/axpy.sm_90.kernels.json"))
-"""
-
 ARCH = "--@tileiras//tile:archs=90"
 
 
@@ -111,14 +20,7 @@ def ws(tmp_path_factory: pytest.TempPathFactory):
     base = tmp_path_factory.mktemp("bazel")
     workspace = support.Workspace(base / "ws", base / "out")
     workspace.register()
-    kernel = support.bytecode("axpy_f32").read_bytes()
-    workspace.write("k/axpy.tilebc", kernel)
-    workspace.write("k/sub/axpy.tilebc", support.bytecode("axpy_f16").read_bytes())
-    workspace.write("k/BUILD", BUILD)
-    workspace.write("k/main.c", MAIN_C)
-    workspace.write("k/main.cc", MAIN_CC)
-    workspace.write("k/shared.c", '#include "k/axpy_tile.h"\nunsigned long size(void) { return axpy_image_size; }\n')
-    workspace.write("k/loads.py", LOADS)
+    support.write_sample(workspace)
     yield workspace
     workspace.shutdown()
 
@@ -376,6 +278,8 @@ def test_cutile_python_sources(ws: support.Workspace) -> None:
     assert "py/shared/scale.py" in done.err and "`hdrs`" in done.err
     ws.build("//py:full")
     before = (ws.bin / "py/_tile/full/k.tilebc").read_bytes()
+    # The source locations name files as the workspace does, never a sandbox or an output base.
+    assert b"k.py" in before and b"scale.py" in before and str(ws.execroot).encode() not in before
     table = json.loads((ws.bin / "py/_tile/full/k.sm_90.kernels.json").read_text())
     assert len(table["kernels"]) == 1 and "twice" in table["kernels"][0]["symbol"]
     ws.write("py/shared/scale.py", SCALE_PY.replace("x + x", "x * x"))
