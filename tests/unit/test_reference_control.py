@@ -232,6 +232,49 @@ def test_a_deadlock_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     assert codes(error) == ["RUN-0008"]
 
 
+@pytest.mark.parametrize("grid", [1, 3])
+def test_waiting_with_a_weak_load_for_what_never_comes_is_a_deadlock_too(
+    grid: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tileiras.run.reference import schedule
+
+    monkeypatch.setattr(schedule, "TURNS", 100)
+    k = Kernel("*i32")
+    body = k.region()
+    with k.inside(body):
+        when(k, compare(k, "equal", k.load(k.args[0]), k.const(1, "i32")), lambda: k.op("break", [[]]))
+        k.op("continue", [[]])
+    k.op("loop", [[]], [], [body])
+    with pytest.raises(LaunchError) as error:
+        k.run(np.zeros(1, np.int32), grid=grid)
+    assert codes(error) == ["RUN-0008"]
+    k.run(np.ones(1, np.int32), grid=grid)
+
+
+def test_an_interrupt_ends_a_launch_that_waits() -> None:
+    import signal
+    import threading
+
+    k = Kernel("*i32")
+    spin_until(k, k.args[0], k.const(1, "i32"))
+
+    def ring(*_: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    try:
+        with pytest.raises(TimeoutError):
+            k.run(np.zeros(1, np.int32), grid=8)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and thread.name.startswith("tile block"):
+            thread.join(10)
+            assert not thread.is_alive()
+
+
 # ---- print
 
 

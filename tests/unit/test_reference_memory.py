@@ -276,6 +276,24 @@ def test_nibble_views_pack_two_elements_per_byte() -> None:
     assert copy.tolist() == [0x21, 0x43, 0x65, 0xF7]  # the eighth element is outside: kept
 
 
+def test_nibble_arrays_of_ml_dtypes_are_packed_for_the_launch() -> None:
+    import ml_dtypes
+
+    x = np.array([0.5, -1, 1.5, 2, -3, 4, 6], ml_dtypes.float4_e2m1fn)
+    k = Kernel("*f4E2M1FN", "*f4E2M1FN", "*f32")
+    zero = k.const(0, "i32")
+    view = view_of(k, k.args[0], "f4E2M1FN", [7], [1])
+    value = load_view(k, view, T.PartitionView((8,), view.type, (0,), "zero"), (8,), "f4E2M1FN", [zero])
+    target = view_of(k, k.args[1], "f4E2M1FN", [7], [1])
+    made = k.op("make_partition_view", [target], [T.PartitionView((8,), target.type, (0,), None)])
+    k.op("store_view_tko", [value, made, [zero], None], [T.TOKEN], **WEAK)
+    k.store(k.args[2], k.op("ftof", [value], [tile("f32", 8)], rounding_mode="nearest_even"))
+    out, wide = np.zeros(7, ml_dtypes.float4_e2m1fn), np.zeros(8, np.float32)
+    k.run(x, out, wide)
+    assert wide.tolist() == [0.5, -1, 1.5, 2, -3, 4, 6, 0]
+    np.testing.assert_array_equal(out.view(np.uint8) & 15, x.view(np.uint8) & 15)
+
+
 # ---- atomics
 
 

@@ -17,6 +17,7 @@ TARGETS = ("reference", "emulator", "gpu")
 NO_TARGET = Diag(
     "RUN-0201", ERROR, "unknown launch target '{target}': expected reference, emulator or gpu", "launch"
 )
+NOT_MEMORY = Diag("RUN-0203", ERROR, "memory: expected NumPy arrays, got {got}", "launch")
 BAD_GRID = Diag(
     "RUN-0202", ERROR, "grid {grid}: expected one to three positive integers below 2^24", "launch"
 )
@@ -84,21 +85,17 @@ def launch(
     op = find_entry(module, entry)
     arguments = encode_arguments(entry, [a.type for a in op.regions[0].block.args], args)
     keep = list(memory)
-    if target == "reference":
-        run_reference(module, entry, shape, arguments, keep, check, seed, out)
-        return
-    from . import compiled
+    for array in keep:
+        if not hasattr(array, "__array_interface__"):
+            raise LaunchError([Emitted(NOT_MEMORY, None, None, [("got", type(array).__name__)])], EXIT_USAGE)
+    try:
+        if target == "reference":
+            run_reference(module, entry, shape, arguments, keep, check, seed, out)
+            return
+        from . import compiled
 
-    run = compiled.run_emulator if target == "emulator" else compiled.run_gpu
-    run(
-        source,
-        entry,
-        shape,
-        arguments,
-        gpu_name,
-        memory=keep,
-        check=check,
-        seed=seed,
-        out=out,
-        options=options,
-    )
+        run = compiled.run_emulator if target == "emulator" else compiled.run_gpu
+        more: dict[str, Any] = {"memory": keep, "check": check, "seed": seed, "out": out, "options": options}
+        run(source, entry, shape, arguments, gpu_name, **more)
+    finally:
+        arguments.unpack()

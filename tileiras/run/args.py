@@ -1,9 +1,10 @@
 """Arguments of a launch: flat, in the order of the entry's parameters, encoded as the kernel receives them.
 
 A NumPy array stands for a pointer to its first element (a strided array is addressed as its memory lies), a
-Python or NumPy scalar for a scalar parameter, an integer for a pointer is an address. The same `Arguments`
-feeds the interpreter, the emulator and the GPU: per parameter the bytes of the parameter block, plus the
-arrays that must stay alive and be reachable.
+Python or NumPy scalar for a scalar parameter, an integer for a pointer is an address. 4-bit arrays of ml_dtypes
+are packed two a byte for the launch and unpacked after it. The same `Arguments` feeds the interpreter, the
+emulator and the GPU: per parameter the bytes of the parameter block, plus the arrays that must stay alive and
+be reachable.
 """
 
 from __future__ import annotations
@@ -50,20 +51,24 @@ ALIGNMENT = Diag(
     "argument {index} of '{entry}': the array starts at {address}, which is not aligned to {want} bytes", SRC,
 )  # fmt: skip
 
+NIBBLE_DTYPES = ("float4_e2m1fn", "int4", "uint4")
 INT_BYTES = {"i1": 1, "i4": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8}
 
 
 class Arguments:
     """Encoded arguments. data[i]: bytes of parameter i; arrays and labels: the memory behind pointers."""
 
-    __slots__ = ("arrays", "data", "labels", "sources", "types")
+    __slots__ = ("arrays", "data", "labels", "packed", "sources", "types")
 
     def __init__(self) -> None:
         self.data: list[bytes] = []
         self.types: list[Type] = []  # element types of the parameters
         self.arrays: list[np.ndarray] = []
         self.labels: list[str] = []
-        self.sources: list[np.ndarray | None] = []  # per parameter: its array
+        self.sources: list[np.ndarray | None] = []  # per parameter: its memory
+        self.packed: list[
+            tuple[np.ndarray, np.ndarray]
+        ] = []  # (4-bit array of the caller, its packed memory)
 
     @property
     def block(self) -> bytes:
@@ -72,6 +77,13 @@ class Arguments:
         for data in self.data:
             out += b"\0" * (-len(out) % len(data)) + data
         return out
+
+    def unpack(self) -> None:
+        """Write what a launch left in packed memory back to the caller's 4-bit arrays."""
+        for array, memory in self.packed:
+            if array.flags.writeable:
+                nibbles = np.stack((memory & np.uint8(15), memory >> np.uint8(4)), -1).reshape(-1)
+                array[...] = nibbles[: array.size].view(array.dtype).reshape(array.shape)
 
 
 def refuse(diag: Diag, **facts: object) -> LaunchError:
@@ -100,6 +112,8 @@ def encode_arguments(entry: str, parameters: Sequence[Type], args: Iterable[Any]
         facts = {"index": index, "entry": entry, "type": elem}
         source = None
         if isinstance(elem, Ptr):
+            if isinstance(value, np.ndarray) and value.dtype.name in NIBBLE_DTYPES:
+                value = pack(value, elem, out, facts)
             data, source = encode_pointer(elem, value, facts)
         elif isinstance(elem, Scalar):
             data = encode_scalar(elem, value, facts)
@@ -114,6 +128,18 @@ def encode_arguments(entry: str, parameters: Sequence[Type], args: Iterable[Any]
     return out
 
 
+def pack(value: np.ndarray, elem: Any, out: Arguments, facts: dict[str, Any]) -> np.ndarray:
+    """Memory for a 4-bit array of ml_dtypes, which keeps one element a byte: two a byte, the low half first."""
+    if getattr(elem.pointee, "bits", 64) != 4:
+        got = {"dtype": value.dtype, "got": "half", "hint": ""}
+        raise refuse(WIDTH, pointee=elem.pointee, want=getattr(elem.pointee, "bytes", 8), **got, **facts)
+    codes = np.zeros(value.size + value.size % 2, np.uint8)
+    codes[: value.size] = np.ascontiguousarray(value).reshape(-1).view(np.uint8) & np.uint8(15)
+    memory = codes[0::2] | codes[1::2] << np.uint8(4)
+    out.packed.append((value, memory))
+    return memory
+
+
 def encode_pointer(elem: Any, value: Any, facts: dict[str, Any]) -> tuple[bytes, np.ndarray | None]:
     if value is None:
         return bytes(8), None
@@ -123,7 +149,7 @@ def encode_pointer(elem: Any, value: Any, facts: dict[str, Any]) -> tuple[bytes,
         raise refuse(NEEDS_ARRAY, got=kind_of(value), **facts)
     want = getattr(elem.pointee, "bytes", 8)
     nibbles = getattr(elem.pointee, "bits", 64) == 4
-    if value.dtype.itemsize != want or value.dtype.kind == "O":
+    if value.dtype.itemsize != want or value.dtype.kind == "O" or not value.dtype.isnative:
         hint = "; pass its bytes with .view(np.uint8)" if nibbles else ""
         raise refuse(
             WIDTH,

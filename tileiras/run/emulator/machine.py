@@ -64,6 +64,8 @@ class Batch(AccessOps, WarpOps, MmaOps, AsyncOps, PrintOps):
         self.copies: list = []
         self.committed = np.zeros(self.L, np.int64)
         self.form_key, self.form_value = self, None
+        self.mma_cache: dict = {}
+        self.mma_form = None
         self.groups: dict[int, np.ndarray | None] = {}
         self.since: dict[int, tuple[int, int]] = {}
         self.stalled: set[int] = set()

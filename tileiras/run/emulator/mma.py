@@ -1,23 +1,22 @@
 """mma.sync: fragment layouts of the PTX ISA and the product of each warp.
 
-A fragment register holds elements whose (row, column) follow from lane and position. Layouts are built here once per
-shape as index arrays [lane, element] -> flat index of the matrix, from the ISA's formulas: groupID = lane / 4,
-threadID_in_group = lane % 4. Products and sums are exact in f64 (int64 for integers) and rounded once to the
-accumulator's type: the ISA leaves order and intermediate precision open, so tests allow the type's tolerance.
+A fragment register holds elements whose (row, column) follow from lane and position, with group = lane / 4 and
+t = lane % 4; `per` elements share a register. Element (k-step, half, j) of A lies at row 8 * half + group and column
+(k-step * 4 + t) * per + j; of B at row (k-step * 4 + t) * per + j and column group; element (half, j) of C at row
+8 * half + group and column 2 * t + j. So a fragment is a matrix up to a permutation of its 32-bit words (B: of the
+transposed matrix). Products and sums are exact in f64 (int64 for integers) and rounded once to the accumulator's type:
+the ISA leaves order and intermediate precision open, so tests allow the type's tolerance.
 """
 
 from __future__ import annotations
-
-from functools import lru_cache
 
 import numpy as np
 
 from . import numerics as num
 from .ops_cvt import decode_small
+from .syntax import EmulatorError
 
 _INT = {"s8": (8, True), "u8": (8, False), "s4": (4, True), "u4": (4, False), "b1": (1, False)}
-_BITS = {"f16": 16, "bf16": 16, "tf32": 32, "f64": 64, "f32": 32, "s8": 8, "u8": 8, "s4": 4, "u4": 4, "b1": 1,
-         "e4m3": 8, "e5m2": 8, "e3m2": 8, "e2m3": 8, "e2m1": 8, "s32": 32}
 
 
 def dims(shape: str) -> tuple[int, int, int]:
@@ -26,105 +25,110 @@ def dims(shape: str) -> tuple[int, int, int]:
     return int(m), int(n), int(k)
 
 
-@lru_cache(maxsize=None)
-def layout(part: str, m: int, n: int, k: int, bits: int) -> np.ndarray:
-    """[32, elements] -> flat index into A [m, k], B [k, n] or C [m, n]."""
-    lane = np.arange(32)
-    group, t = lane // 4, lane % 4
-    out = []
-    if part == "c":
-        if bits == 0:                                          # m8n8k4 f16: see quad pairs, handled apart
-            raise ValueError
-        for half in range(m // 8):
-            for j in range(2):
-                out.append((group + 8 * half) * n + t * 2 + j)
-        return np.stack(out, 1)
-    per = max(1, 32 // bits)                                   # elements of one 32-bit register
-    span = 4 * per                                             # columns of k that one register row covers
-    if part == "a":
-        for kk in range(k // span):
-            for half in range(m // 8):
-                for j in range(per):
-                    out.append((group + 8 * half) * k + kk * span + t * per + j)
-    else:
-        for kk in range(k // span):
-            for j in range(per):
-                out.append((kk * span + t * per + j) * n + group)
-    return np.stack(out, 1)
-
-
-def decode(regs: list[np.ndarray], type_: str) -> np.ndarray:
-    """[W, 32, elements] values of fragment registers, each [W, 32], as f64 or int64."""
-    if type_ in ("f64", "f32", "s32"):
-        return np.stack(regs, 2)
-    words = np.stack(regs, 2)
-    flat = np.ascontiguousarray(words)
-    shape = (*words.shape[:2], -1)
+def decode(words: np.ndarray, type_: str) -> np.ndarray:
+    """The elements of registers in memory order, flat, as f64."""
+    if type_ == "f64":
+        return words.reshape(-1)
     if type_ == "f16":
-        return flat.view(np.float16).reshape(shape).astype(np.float32)
+        return words.reshape(-1).view(np.float16).astype(np.float64)
     if type_ == "bf16":
-        return num.bf16_to_f32(flat.view(np.uint16)).reshape(shape)
+        return num.bf16_to_f32(words.reshape(-1).view(np.uint16)).astype(np.float64)
     if type_ == "tf32":                                        # the low 13 bits are not read
-        return (flat & np.uint32(0xFFFFE000)).view(np.float32).reshape(shape)
+        return (words.reshape(-1) & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64)
     if type_ in ("s8", "u8"):
-        return flat.view(np.int8 if type_ == "s8" else np.uint8).reshape(shape).astype(np.float64)
+        return words.reshape(-1).view(np.int8 if type_ == "s8" else np.uint8).astype(np.float64)
     if type_ in ("s4", "u4", "b1"):
         bits, signed = _INT[type_]
-        cols = [(flat >> np.uint32(bits * i)) & np.uint32((1 << bits) - 1) for i in range(32 // bits)]
-        v = np.stack(cols, -1).astype(np.float64)
-        if signed:
-            v = np.where(v >= 8, v - 16, v)
-        return v.reshape(shape)
-    codes = flat.view(np.uint8).reshape(shape)
+        shifts = np.arange(0, 32, bits, dtype=np.uint32)
+        v = ((words.reshape(-1, 1) >> shifts) & np.uint32((1 << bits) - 1)).astype(np.float64)
+        return (np.where(v >= 8, v - 16, v) if signed else v).reshape(-1)
+    codes = words.reshape(-1).view(np.uint8)
     if type_ == "e2m1":
         codes = (codes >> 2) & 15
     elif type_ in ("e3m2", "e2m3"):
         codes = codes & 63
-    table = decode_small(np.arange(256), type_)
-    return table[codes]
+    return decode_small(np.arange(256), type_).astype(np.float64)[codes]
 
 
-def matrices(values: np.ndarray, index: np.ndarray, rows: int, cols: int) -> np.ndarray:
-    """Fragments [W, 32, e] as matrices [W, rows, cols]."""
-    out = np.empty((values.shape[0], rows * cols), values.dtype)
-    out[:, index.reshape(-1)] = values.reshape(values.shape[0], -1)
-    return out.reshape(-1, rows, cols)
+def a_matrix(regs: list[np.ndarray], type_: str, m: int, k: int) -> np.ndarray:
+    """Fragments of A, registers [W, 32] each, as [W, m, k]."""
+    halves = m // 8
+    words = np.empty((len(regs[0]), halves, 8, len(regs) // halves, 4), regs[0].dtype)
+    for i, reg in enumerate(regs):
+        words[:, i % halves, :, i // halves] = reg.reshape(-1, 8, 4)
+    return decode(words, type_).reshape(-1, m, k)
+
+
+def b_matrix(regs: list[np.ndarray], type_: str, n: int, k: int) -> np.ndarray:
+    """Fragments of B as [W, k, n] (n is 8)."""
+    words = np.empty((len(regs[0]), n, len(regs), 4), regs[0].dtype)
+    for i, reg in enumerate(regs):
+        words[:, :, i] = reg.reshape(-1, 8, 4)
+    return decode(words, type_).reshape(-1, n, k).transpose(0, 2, 1)
+
+
+def c_matrix(regs: list[np.ndarray], type_: str, m: int, n: int) -> np.ndarray:
+    """Accumulators as [W, m, n], in their own type."""
+    pair = type_ == "f16"
+    words = np.empty((len(regs[0]), m // 8, 8, 4, 1 if pair else 2), regs[0].dtype)
+    for i, reg in enumerate(regs):
+        words[:, i if pair else i // 2, :, :, 0 if pair else i % 2] = reg.reshape(-1, 8, 4)
+    return (words.view(np.float16) if pair else words).reshape(-1, m, n)
 
 
 class MmaOps:
     """Mixed into Batch."""
 
+    def fragment(self, f, part: str, regs: tuple, type_: str, rows: int, cols: int, n: int) -> np.ndarray:
+        """The matrix of an operand; the last few are kept, because one operand often serves several products."""
+        cache = self.mma_cache
+        key = (part, type_, rows, cols, *map(id, regs))
+        got = cache.get(key)
+        if got is not None:
+            return got[0]
+        spread = [f.spread(x, n) for x in regs]
+        matrix = {"a": a_matrix, "b": b_matrix, "c": c_matrix}[part](spread, type_, rows, cols)
+        self.remember(key, matrix, regs)
+        return matrix
+
+    def remember(self, key: tuple, matrix: np.ndarray, regs) -> None:
+        if len(self.mma_cache) > 64:
+            self.mma_cache.clear()
+        self.mma_cache[key] = (matrix, regs)                   # holding the registers keeps their ids unique
+
     def mma(self, shape: str, dt: str, at: str, bt: str, ct: str, a: tuple, b: tuple, c: tuple, bit_op: str,
             satfinite: bool, a_order: str, idx, n: int):
         f = self.form(idx, n)
-        a, b, c = ([f.spread(x, n) for x in regs] for regs in (a, b, c))
+        if f is not self.mma_form:
+            self.mma_cache.clear()
+            self.mma_form = f
         m, nn, k = dims(shape)
         if shape == "m8n8k4" and at == "f16":
-            from .syntax import EmulatorError
             raise EmulatorError("mma.m8n8k4 with f16 (Volta layout) is not supported by the emulator")
-        av, bv = decode(a, at), decode(b, bt)
-        cv = decode(c, ct)
-        am = matrices(av, layout("a", m, nn, k, min(_BITS[at], 32)), m, k)
-        bm = matrices(bv, layout("b", m, nn, k, min(_BITS[bt], 32)), k, nn)
-        ci = layout("c", m, nn, k, 32)
-        cm = matrices(cv, ci, m, nn)
+        am = self.fragment(f, "a", a, at, m, k, n)
+        bm = self.fragment(f, "b", b, bt, nn, k, n)
+        cm = self.fragment(f, "c", c, ct, m, nn, n)
         if bit_op:
             fn = np.logical_and if bit_op == "and" else np.logical_xor
             prod = fn(am[:, :, :, None] != 0, bm[:, None, :, :] != 0).sum(2).astype(np.float64)
         else:
-            prod = np.matmul(am.astype(np.float64), bm.astype(np.float64))
-        total = prod + cm
+            prod = np.matmul(am, bm)
         if dt == "s32":
-            whole = prod.astype(np.int64) + cm.astype(np.int64)
+            total = prod.astype(np.int64) + cm
             if satfinite:
-                whole = np.clip(whole, -2**31, 2**31 - 1)
-            total = whole.astype(np.int32)
-        elif dt == "f32":
-            total = num.canon32(total.astype(np.float32))
-        elif dt == "f16":
-            total = num.canon16(total.astype(np.float16))
-        flat = total.reshape(total.shape[0], -1)[:, ci.reshape(-1)].reshape(-1, 32, ci.shape[1])
+                total = np.clip(total, -2**31, 2**31 - 1)
+            total = total.astype(np.int32)
+        else:
+            prod += cm
+            total = num.canon32(prod.astype(np.float32)) if dt == "f32" else \
+                num.canon16(prod.astype(np.float16)) if dt == "f16" else prod
+        parts = total.reshape(-1, m // 8, 8, 4, 2)
         if dt == "f16":
-            words = np.ascontiguousarray(flat).view(np.uint32)
-            return [f.collect(words[:, :, i]) for i in range(words.shape[2])]
-        return [f.collect(flat[:, :, i]) for i in range(flat.shape[2])]
+            words = np.ascontiguousarray(parts).view(np.uint32).reshape(-1, m // 8, 32).transpose(1, 0, 2)
+        else:
+            words = parts.transpose(1, 4, 0, 2, 3)
+        words = np.ascontiguousarray(words).reshape(-1, f.warps * 32)
+        out = [row if f.whole else row[f.at] for row in words]
+        if dt != "f16" and f.whole:
+            self.remember(("c", dt, m, nn, *map(id, out)), total, out)
+        return out

@@ -179,20 +179,24 @@ def mul32(a: np.ndarray, b: np.ndarray, mode: str) -> np.ndarray:
     return f64_to_f32(a.astype(np.float64) * b.astype(np.float64), mode)
 
 
+_EXPONENT32 = np.uint32(0x7F800000)
 _LOW29, _HALF29 = _U64(0x1FFFFFFF), _U64(0x10000000)
 
 
 def fma32(a: np.ndarray, b: np.ndarray, c: np.ndarray, mode: str = "rn") -> np.ndarray:
     """a*b+c with one rounding. In f64 the product is exact; only halfway cases need the sum's error."""
-    p = a.astype(np.float64) * b
-    s = p + c
     if mode == "rn":
+        if a.size < b.size or a.size < c.size:
+            a = np.broadcast_to(a, (max(b.size, c.size),))
+        s = a.astype(np.float64)
+        s *= b
+        s += c
         y = s.astype(np.float32)
-        risky = ((s.view(_U64) & _LOW29) == _HALF29) | (np.abs(s) < 1.2e-38)
-        if not risky.any():
+        risky = (s.view(_U64) & _LOW29) == _HALF29
+        risky |= (y.view(np.uint32) & _EXPONENT32) == 0        # f32 subnormals have their halfway points elsewhere
+        if not risky.any() or not ((s != 0) & risky & np.isfinite(s)).any():
             return y
-        if not ((s != 0) & risky & np.isfinite(s)).any():
-            return y
+    p = a.astype(np.float64) * b
     c64 = c.astype(np.float64)
     s, e = _two_sum(p, np.broadcast_to(c64, p.shape) if p.size >= c64.size else c64)
     return _zero_sign(f64_to_f32(_to_odd(s, e), mode), p, c64, mode)

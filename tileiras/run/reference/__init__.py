@@ -128,7 +128,7 @@ def launch(
             finally:
                 tile_block.release()
 
-        if compiler.waits and len(ids) > 1:
+        if compiler.waits:
             scheduler = state.scheduler = Scheduler(state, ids, run_block)
             scheduler.start()
         else:

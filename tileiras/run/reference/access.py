@@ -25,10 +25,17 @@ UINT8 = np.dtype(np.uint8)
 class Site:
     """A memory op: the element type it moves, and how its faults are told."""
 
-    __slots__ = ("dtype", "elem", "is_bool", "nibble", "op", "stored", "zero")
+    __slots__ = (
+        "dtype", "elem", "is_bool", "nibble", "op", "ordering", "stored", "strong", "token", "token_result", "zero",
+    )  # fmt: skip
 
-    def __init__(self, op: Op, elem: Any) -> None:
+    def __init__(self, c: Compiler, op: Op, elem: Any) -> None:
         self.op, self.elem = op, elem
+        self.ordering = op.attr("memory_ordering_semantics")
+        self.strong = self.ordering != "weak" and op.attr("memory_scope") != "tl_blk"
+        token = op.operand("token")
+        self.token = None if token is None else c.slot(token)
+        self.token_result = c.slot(op.results[-1])
         name = getattr(elem, "name", "ptr")
         self.dtype = storage_dtype(elem)
         self.is_bool, self.nibble = name == "i1", name in NIBBLES
@@ -45,6 +52,19 @@ class Site:
         if name in FORMATS:
             return self.dtype.type(FORMATS[name].canonical_nan)
         return np.frombuffer(b"\xa5" * self.dtype.itemsize, self.dtype)[0]
+
+    def track(self, s: Frame, addresses: Any, mask: Any, write: bool) -> None:
+        """With check=True, behind the access: look for races, and make the result token."""
+        state = s[0]
+        order = state.order
+        before = 0 if self.token is None else s[self.token] or 0
+        step = order.steps
+        order.steps = step + 1
+        size = self.stored.itemsize
+        if self.strong and self.ordering != "relaxed":
+            state.races.synchronise(state, addresses, mask, self.ordering)
+        state.races.access(state, self.op, addresses, mask, size, write, self.strong, before, step)
+        s[self.token_result] = before | 1 << step
 
     # addresses and mask: any shape; mask None means all. Nibbles: which half of the byte, or None.
 
@@ -108,11 +128,16 @@ def half_of(half: Any, mask: Any) -> Any:
 
 
 def waits(c: Compiler, op: Op) -> bool:
-    """Whether an op may be part of a loop that waits for another tile block."""
-    if c.in_loop() and op.attr("memory_ordering_semantics") != "weak":
-        c.waits = True
-        return True
-    return False
+    """Whether an op may be what a loop waits with for another tile block: its result is used, and it is an atomic,
+    a load with more than weak ordering, or any load in a `loop` (to wait with a weak load is a race, but it must
+    not hang here).
+    """
+    if not c.loops or not op.results[0].uses:
+        return False
+    if op.attr("memory_ordering_semantics") == "weak" and all(loop.spec.name == "for" for loop in c.loops):
+        return False
+    c.waits = True
+    return True
 
 
 def observed(c: Compiler, op: Op, step: Step, slot: int) -> Step:
@@ -135,7 +160,7 @@ def observed(c: Compiler, op: Op, step: Step, slot: int) -> Step:
 
 @effect("load_ptr_tko")
 def compile_load_ptr(c: Compiler, op: Op) -> Step:
-    site = Site(op, op.results[0].type.elem)  # type: ignore[attr-defined]
+    site = Site(c, op, op.results[0].type.elem)  # type: ignore[attr-defined]
     source, mask, padding = (
         c.at(op, "source"),
         c.one(op.operand("mask")),
@@ -148,13 +173,15 @@ def compile_load_ptr(c: Compiler, op: Op) -> Step:
         m = None if mask is None else s[mask]
         pad = s[padding] if padding is not None else site.unspecified(state) if m is not None else None
         s[d] = site.load(state, s[source], m, pad)
+        if state.races is not None:
+            site.track(s, s[source], m, write=False)
 
     return observed(c, op, step, d)
 
 
 @effect("store_ptr_tko")
 def compile_store_ptr(c: Compiler, op: Op) -> Step:
-    site = Site(op, op.operand("value").type.elem)  # type: ignore[union-attr]
+    site = Site(c, op, op.operand("value").type.elem)  # type: ignore[union-attr]
     destination, value, mask = (
         c.at(op, "destination"),
         c.at(op, "value"),
@@ -162,6 +189,9 @@ def compile_store_ptr(c: Compiler, op: Op) -> Step:
     )
 
     def step(s: Frame) -> None:
-        site.store(s[0], s[destination], s[value], None if mask is None else s[mask])
+        m = None if mask is None else s[mask]
+        site.store(s[0], s[destination], s[value], m)
+        if s[0].races is not None:
+            site.track(s, s[destination], m, write=True)
 
     return step

@@ -161,13 +161,15 @@ def update(site: Site, state: Block, mode: Mode, addresses: Any, mask: Any, valu
 @effect("atomic_rmw_tko")
 def compile_rmw(c: Compiler, op: Op) -> Step:
     value = op.group("arg")[0]
-    site, mode = Site(op, value.type.elem), Mode(op.attr("mode"), elem_name(value))  # type: ignore[attr-defined]
+    site, mode = Site(c, op, value.type.elem), Mode(op.attr("mode"), elem_name(value))  # type: ignore[attr-defined]
     pointers, arg, mask = c.at(op, "pointers"), c.at(op, "arg"), c.one(op.operand("mask"))
     d, read = c.slot(op.results[0]), bool(op.results[0].uses)
 
     def step(s: Frame) -> None:
         lanes = None if mask is None else np.asarray(s[mask])
         out = update(site, s[0], mode, np.asarray(s[pointers]), lanes, np.asarray(s[arg]), read)
+        if s[0].races is not None:
+            site.track(s, s[pointers], lanes, write=True)
         s[d] = out[()] if np.ndim(out) == 0 else out
 
     return observed(c, op, step, d)
@@ -175,7 +177,7 @@ def compile_rmw(c: Compiler, op: Op) -> Step:
 
 @effect("atomic_cas_tko")
 def compile_cas(c: Compiler, op: Op) -> Step:
-    site = Site(op, op.results[0].type.elem)  # type: ignore[attr-defined]
+    site = Site(c, op, op.results[0].type.elem)  # type: ignore[attr-defined]
     pointers, cmp, val = (c.at(op, name) for name in ("pointers", "cmp", "val"))
     mask, d = c.one(op.operand("mask")), c.slot(op.results[0])
     bits = np.dtype(f"i{site.dtype.itemsize}")
@@ -186,7 +188,10 @@ def compile_cas(c: Compiler, op: Op) -> Step:
         def change(old: Any, which: Any) -> Any:
             return np.where(old.view(bits) == expected[which].view(bits), value[which], old)
 
-        out = in_turn(site, s[0], s[pointers], None if mask is None else s[mask], s[cmp], change)
+        lanes = None if mask is None else s[mask]
+        out = in_turn(site, s[0], s[pointers], lanes, s[cmp], change)
+        if s[0].races is not None:
+            site.track(s, s[pointers], lanes, write=True)
         s[d] = np.asarray(out)[()] if np.ndim(out) == 0 else out
 
     return observed(c, op, step, d)

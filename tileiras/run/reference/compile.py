@@ -139,9 +139,6 @@ class Compiler:
 
         return step
 
-    def in_loop(self) -> bool:
-        return bool(self.loops)
-
 
 def apply(fn: Callable[..., Any], args: tuple[int, ...], d: int) -> Step:
     """frame[d] = fn(frame[a] ...), with the arity unrolled."""

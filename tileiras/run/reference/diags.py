@@ -34,6 +34,18 @@ DEADLOCK = Diag(
     "no tile block makes progress: {count} of {total} tile blocks wait here or elsewhere for a change",
     SRC,
 )
+RACE_TOKENS = Diag(
+    "RUN-0013", ERROR,
+    "data race in tile block {block}: no token orders this {kind} after an earlier {other} of address {address} "
+    "(element {element})",
+    SRC,
+)  # fmt: skip
+RACE_BLOCKS = Diag(
+    "RUN-0014", ERROR,
+    "data race between tile blocks: nothing orders this {kind} in tile block {block} and a {other} of address {address} "
+    "in another one (element {element})",
+    SRC,
+)  # fmt: skip
 NO_ENTRY = Diag("RUN-0009", ERROR, "no entry named '{name}'; the module has: {names}", SRC)
 BAD_GRID = Diag("RUN-0010", ERROR, "grid {grid}: expected one to three positive integers", SRC)
 MORE = Diag("RUN-0011", NOTE, "{count} more of these", SRC)

@@ -25,9 +25,19 @@ if TYPE_CHECKING:
 
 @effect("make_token", "join_tokens", "gdc_launch_dependents_tko", "gdc_wait_tko", "memory_fence_alias_tko")
 def compile_token(c: Compiler, op: Op) -> Step | None:
-    """Program order satisfies every token; tokens have no value."""
-    c.slots_of(op.results)
-    return None
+    """Program order satisfies every token. With check=True a token is the set of operations before it (races.py)."""
+    d = c.slot(op.result)
+    sources = c.slots_of(op.operands)
+    if not c.check:
+        return None
+
+    def step(s: Frame) -> None:
+        before = 0
+        for a in sources:
+            before |= s[a] or 0
+        s[d] = before
+
+    return step
 
 
 @effect("get_tile_block_id", "get_num_tile_blocks")
@@ -149,7 +159,7 @@ def format_value(conversion: str, value: Any, name: str) -> str:
 def compile_print(c: Compiler, op: Op) -> Step:
     parts = split_format(op.attr("str"))
     args = [(c.slot(v), elem_name(v)) for v in op.group("args")]
-    c.slots_of(op.results)
+    results, token = c.slots_of(op.results), c.one(op.operand("token"))
 
     def step(s: Frame) -> None:
         text = []
@@ -159,6 +169,8 @@ def compile_print(c: Compiler, op: Op) -> Step:
                 slot, name = args[i]
                 text.append(format_value(conversion, s[slot], name))
         s[0].launch.write("".join(text))
+        for d in results:
+            s[d] = None if token is None else s[token]
 
     return step
 

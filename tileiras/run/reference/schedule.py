@@ -76,7 +76,7 @@ class Scheduler:
 
     def spawn(self) -> None:
         carrier = self.current = Carrier()
-        carrier.thread = threading.Thread(target=self.carry, args=(carrier,), daemon=True)
+        carrier.thread = threading.Thread(target=self.carry, args=(carrier,), name="tile block", daemon=True)
         carrier.thread.start()
 
     def carry(self, carrier: Carrier) -> None:
@@ -144,6 +144,7 @@ class Scheduler:
             found = last.get(site)
             if found is None or found[0] != data:
                 last[site] = data, 0
+                limit = PATIENCE
             elif found[1] < limit:
                 last[site] = data, found[1] + 1
             else:

@@ -14,6 +14,7 @@ from tileiras.run.errors import LaunchError
 
 from . import diags
 from .memory import Fault, Memory
+from .races import Races
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class Launch:
         "memory",
         "out",
         "poison",
+        "races",
         "scheduler",
     )
 
@@ -53,6 +55,7 @@ class Launch:
         self.globals: dict[str, int] = {}
         self.keep: list[Any] = []
         self.scheduler: Scheduler | None = None
+        self.races = Races(memory) if check else None
 
     def write(self, text: str) -> None:
         (self.out or sys.stdout).write(text)
@@ -97,11 +100,13 @@ class Launch:
 class Block:
     """One tile block: slot 0 of its frame."""
 
-    __slots__ = ("id", "launch", "memory", "observe", "scratch")
+    __slots__ = ("id", "launch", "memory", "observe", "order", "races", "scratch")
 
     def __init__(self, launch: Launch, id: tuple[int, int, int]) -> None:
         self.launch, self.id, self.memory = launch, id, launch.memory
         self.scratch: dict[int, tuple[int, Any]] = {}  # alloca site -> its memory
+        self.races = launch.races
+        self.order: Any = None if launch.races is None else launch.races.order()
         self.observe: Callable[[int, Any], None] | None = None  # set when blocks must take turns
 
     @property
@@ -111,6 +116,8 @@ class Block:
     def release(self) -> None:
         for start, _ in self.scratch.values():
             self.memory.remove(start)
+            if self.races is not None:
+                self.races.forget(start)
         self.scratch.clear()
 
 

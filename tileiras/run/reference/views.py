@@ -212,7 +212,7 @@ def padding_of(vt: Any, site: Site) -> Callable[[Block], Any]:
 
 @effect("load_view_tko")
 def compile_load_view(c: Compiler, op: Op) -> Step:
-    site = Site(op, op.results[0].type.elem)  # type: ignore[attr-defined]
+    site = Site(c, op, op.results[0].type.elem)  # type: ignore[attr-defined]
     window, d = Window(c, op, site), c.slot(op.results[0])
     padding = padding_of(op.operand("view").type, site)  # type: ignore[union-attr]
     tile = window.tile
@@ -226,10 +226,15 @@ def compile_load_view(c: Compiler, op: Op) -> Step:
             padding(s[0]),
             None if half is None else np.broadcast_to(half, tile),
         )
+        if s[0].races is not None:
+            site.track(s, np.broadcast_to(addresses, tile), mask, write=False)
 
     def rectangle(s: Frame) -> None:
         starts = window.starts(s)
         counts = window.valid(s, starts)
+        if s[0].races is not None:
+            general(s)
+            return
         whole = tuple(counts) == tile
         if not whole and 0 in counts:
             s[d] = np.broadcast_to(padding(s[0]), tile)
@@ -254,7 +259,7 @@ def compile_load_view(c: Compiler, op: Op) -> Step:
 @effect("store_view_tko")
 def compile_store_view(c: Compiler, op: Op) -> Step:
     value = op.operand("tile")
-    site = Site(op, value.type.elem)  # type: ignore[union-attr]
+    site = Site(c, op, value.type.elem)  # type: ignore[union-attr]
     window, source = Window(c, op, site), c.slot(value)  # type: ignore[arg-type]
     tile = window.tile
 
@@ -267,10 +272,15 @@ def compile_store_view(c: Compiler, op: Op) -> Step:
             mask,
             None if half is None else np.broadcast_to(half, tile),
         )
+        if s[0].races is not None:
+            site.track(s, np.broadcast_to(addresses, tile), mask, write=True)
 
     def rectangle(s: Frame) -> None:
         starts = window.starts(s)
         counts = window.valid(s, starts)
+        if s[0].races is not None:
+            general(s)
+            return
         if 0 in counts:
             return
         try:
@@ -287,7 +297,7 @@ def compile_store_view(c: Compiler, op: Op) -> Step:
 @effect("atomic_red_view_tko")
 def compile_red_view(c: Compiler, op: Op) -> Step:
     value = op.group("value")[0]
-    site, mode = Site(op, value.type.elem), Mode(op.attr("mode"), elem_name(value))  # type: ignore[attr-defined]
+    site, mode = Site(c, op, value.type.elem), Mode(op.attr("mode"), elem_name(value))  # type: ignore[attr-defined]
     window, source = Window(c, op, site), c.slot(value)
 
     def step(s: Frame) -> None:
