@@ -84,3 +84,54 @@ def load_text(text: str, sink: Sink, file: str) -> Op:
     for op in ops:
         block.append(op)
     return Op(BY_NAME["module"], attrs={"sym_name": "kernels"}, regions=[Region([block])])
+
+
+def to_text(module: Op, *, generic: bool = False, debug: bool = False) -> str:
+    """The module as text; `generic` in MLIR's generic form, `debug` with locations."""
+    from .ir.printer import print_op
+
+    return print_op(module, generic=generic, debug=debug)
+
+
+def to_bytecode(module: Op, version: str | None = None, sink: Sink | None = None) -> bytes:
+    """Bytecode of `version` ("13.1"); without one, of the version it was read from, else of the oldest that can
+    hold it. Errors: CompileError, exit code 3."""
+    from tileiras.diag import EXIT_BYTECODE, CompileError, Sink
+
+    from .bytecode import diags
+    from .bytecode.wire import NEWEST
+    from .bytecode.writer import write
+
+    sink = sink if sink is not None else Sink()
+    if version is not None:
+        major, _, minor = version.partition(".")
+        if not (major.isdigit() and minor.isdigit() and len(version) < 9):
+            sink.emit(diags.BAD_TARGET, major=major, minor=minor)
+            raise sink.fail(EXIT_BYTECODE)
+        return write(module, (int(major), int(minor)), sink=sink)
+    known = module.attrs.get("bytecode_version")
+    if known is not None:
+        return write(module, known, sink=sink)
+    # Assemblers before 13.3 refuse the key under which launch attributes travel.
+    first = 3 if has_extras(module) else 1
+    for minor_version in range(first, NEWEST):
+        try:
+            return write(module, (13, minor_version))
+        except CompileError:
+            continue
+    return write(module, (13, NEWEST), sink=sink)
+
+
+def has_extras(module: Op) -> bool:
+    """Whether attributes are there that bytecode has no field for."""
+    from .bytecode.writer import ENTRY_FIELDS, MODULE_FIELDS
+
+    if set(module.attrs) - MODULE_FIELDS:
+        return True
+    return any(
+        set(op.attrs) - ENTRY_FIELDS
+        for region in module.regions
+        for block in region.blocks
+        for op in block.ops
+        if op.spec.name == "entry"
+    )

@@ -248,11 +248,13 @@ class _Reader:
     def extra_attrs(self, module: Op, attrs: dict[str, Any], extra: dict[str, Any]) -> None:
         """Attributes that the format has no place for, as our writer keeps them: of the module and the entry."""
         for name, value in extra.items():
-            where, _, plain = name.partition(".")
-            if where == "module":
-                module.attrs.setdefault(plain, value)
-            elif where == "entry":
-                attrs.setdefault(plain, value)
+            where, _, own = name.partition(".")
+            if isinstance(value, tuple):
+                value = tuple(v.value if type(v) is T.IntegerAttr and v.type is T.I32 else v for v in value)
+            if where == "module" and own not in ("sym_name", "producer", "bytecode_version"):
+                module.attrs.setdefault(own, value)
+            elif where == "entry" and own not in BY_NAME["entry"].attr_by_name:
+                attrs.setdefault(own, value)
 
     def read_function(self, data: bytes, pos: int, module: Op, block: Block) -> int:
         at = pos

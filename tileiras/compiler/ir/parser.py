@@ -638,6 +638,13 @@ class Parser(Lexer):
         name = self.string()
         if name == "builtin.module":
             return self.generic_module(pos)
+        if name == "arith.constant":
+            self.expect("(")
+            self.expect(")")
+            value = self.dictionary_in_angles().get("value")
+            self.expect(":")
+            self.type()
+            return self.dialect("cuda_tile", pos).foreign_constant(self, value, pos)
         spec, dialect = self.unregistered(name) or self.op_spec(name, pos)
         self.expect("(")
         operands = self.list_of(self.value, ")")
@@ -666,6 +673,14 @@ class Parser(Lexer):
             self.same_type(value, type, at)
         op = self.build(spec, dialect, operands, list(function.results), attrs, regions, attr_pos)
         return op
+
+    def dictionary_in_angles(self) -> dict[str, Any]:
+        """`<{...}>` or `{...}`."""
+        if not self.accept("<"):
+            return self.dictionary()
+        found = self.dictionary()
+        self.expect(">")
+        return found
 
     def generic_module(self, pos: int) -> Op:
         """`"builtin.module"() ({...}) {attributes} : () -> ()`: the same as the outer `module`."""
@@ -730,8 +745,11 @@ class Parser(Lexer):
         name = self.step()
         if name in ("module", "builtin.module") and "cuda_tile" in REGISTRY.modules:
             outer = self.default.custom.get("outer_module")
-            if outer is not None and (name != "module" or not self.at("@") or self.looks_outer()):
-                return outer[1](self, pos)
+            if outer is not None and self.defaults[-1] == "cuda_tile":
+                if name != "module" or not self.at("@") or self.looks_outer():
+                    return outer[1](self, pos)
+        if name == "arith.constant":
+            return self.dialect("cuda_tile", at).foreign_constant(self, self.attribute(), at)
         spec, dialect = self.op_spec(name, at)
         self.defaults.append(dialect.name)
         steps = dialect.template(spec)

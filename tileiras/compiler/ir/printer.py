@@ -299,6 +299,10 @@ class Printer:
             return key(name)
         if attr is not None and attr.kind == "enum" and op.spec.dialect == "cuda_tile":
             return f"{key(name)} = #cuda_tile<{name} {value}>"
+        if attr is None and type(value) is int:
+            return f"{key(name)} = {value} : {'i32' if -(1 << 31) <= value < 1 << 31 else 'i64'}"
+        if attr is None and isinstance(value, tuple) and value and all(type(v) is int for v in value):
+            return f"{key(name)} = array<i32: {', '.join(map(str, value))}>"
         return f"{key(name)} = {self.attr_value(value, attr.kind if attr is not None else '', typed=True)}"
 
     def attr_value(self, value: Any, kind: str = "", *, typed: bool = False) -> str:

@@ -191,6 +191,10 @@ class CudaTile(Dialect):
     def value_type(self, type: Any) -> Any:
         return T.TileType(type, ()) if isinstance(type, (T.Scalar, T.Ptr)) else type
 
+    def foreign_constant(self, parser: Any, value: Any, pos: int) -> Op:
+        """`arith.constant` as a constant tile of rank 0."""
+        return frontend.foreign_constant(parser, value, pos)
+
     def outer_module(self, parser: Any, ops: list[Op], attrs: dict[str, Any], pos: int) -> Op:
         return syntax.outer_module(parser, ops, attrs, pos)
 

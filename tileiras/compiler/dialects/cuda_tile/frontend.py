@@ -183,10 +183,33 @@ def identity_of(value: Value) -> Any:
     return kind(dense.type.elem, pattern)
 
 
-LAUNCH_PREFIXES = ("tt.", "nv_tileaa.")
+def foreign_constant(parser: Parser, value: Any, pos: int) -> Op:
+    """The cuda_tile constant for a typed number, bool or dense attribute."""
+    if isinstance(value, bool):
+        value = T.IntegerAttr(T.I1, int(value))
+    if type(value) is T.Dense:
+        dense = value
+    elif type(value) in (T.IntegerAttr, T.FloatAttr) and value.type is not T.I4:
+        pattern = value.value if type(value) is T.IntegerAttr else value.bits
+        dense = T.Dense(T.TileType(value.type, ()), pattern.to_bytes(value.type.bytes, "little"))
+    else:
+        raise parser.error("expected a number or a dense constant", pos)
+    return Op(BY_NAME["constant"], (), (dense.type,), {"value": dense})
 
 
 def apply_module_attrs(parser: Parser, module: Op, attrs: dict[str, Any], pos: int) -> None:
     """Keeps the outer module's attributes on the inner one; the driver and the lowering read them there."""
     for name, value in attrs.items():
-        module.attrs.setdefault(name, value)
+        module.attrs.setdefault(name, plain(value))
+
+
+def plain(value: Any) -> Any:
+    """Attributes that no field describes as Python values: 32- and 64-bit integers as int, in lists and dicts too."""
+    if type(value) is T.IntegerAttr and value.type in (T.I32, T.I64):
+        bits = value.type.bits
+        return value.value - (1 << bits) if value.value >> (bits - 1) else value.value
+    if isinstance(value, tuple):
+        return tuple(plain(v) for v in value)
+    if isinstance(value, dict):
+        return {k: plain(v) for k, v in value.items()}
+    return value

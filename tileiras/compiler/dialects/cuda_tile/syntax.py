@@ -36,7 +36,7 @@ def print_module(printer: Printer, op: Op) -> None:
     name = op.attrs.get("sym_name")
     printer.put(f" {symbol(name)}" if name else "")
     producer = op.attrs.get("producer")
-    extra = [f"{k} = {printer.attr_value(v, typed=True)}" for k, v in sorted(op.attrs.items()) if k not in MODULE_OWN]
+    extra = [printer.named_attr(op, k, v) for k, v in sorted(op.attrs.items()) if k not in MODULE_OWN]
     if producer is not None:
         extra.insert(0, f"producer = {printer.attr_value(producer)}")
     if extra:
@@ -59,7 +59,8 @@ def parse_module(p: Parser, state: State) -> None:
     if p.accept("attributes"):
         for name, value in p.dictionary().items():
             attr = state.spec.attr_by_name.get(name)
-            state.attrs[name] = value if attr is None else p.coerce(state.spec, attr, value, p.start, state.dialect)
+            plain = frontend.plain(value)
+            state.attrs[name] = plain if attr is None else p.coerce(state.spec, attr, value, p.start, state.dialect)
     p.scopes.append({None: True})  # type: ignore[dict-item]
     region = p.region(state.spec, None)
     p.scopes.pop()
@@ -165,6 +166,9 @@ def parse_entry(p: Parser, state: State) -> None:
             state.attrs["optimization_hints"] = hints
     if p.accept("attributes"):
         p.attr_dict(state)
+        for name, value in state.attrs.items():
+            if name not in state.spec.attr_by_name:
+                state.attrs[name] = frontend.plain(value)
     state.attrs["function_type"] = T.FunctionType(tuple(t for _, t, _ in args), results)
     p.scopes.append({None: True})  # type: ignore[dict-item]
     state.regions = [p.own_region(state, args)]
