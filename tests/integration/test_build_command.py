@@ -213,6 +213,17 @@ class TestCompileWithNvidia:
                 assert (done.returncode, done.stderr) == (0, "")
                 assert (tmp_path / "k.d").read_text() == f"{target}: {KERNEL}\n"
 
+    def test_the_oldest_release(self, tmp_path: Path) -> None:
+        """13.1 finds libnvvm only where an installed toolkit has it, not where its own wheel puts it."""
+        root = peers.require_toolkit("13.1")
+        source = BYTECODE / "versions" / "vadd_f32-13.1.tilebc"
+        out = tmp_path / "k.cubin"
+        done = self.compile(root, out, "--arch", "sm_100", source=source)
+        assert (done.returncode, done.stderr) == (0, "")
+        image = read_cubin(out.read_bytes())
+        assert image.sm == 100 and image.toolkit.startswith("13.1.")
+        assert len(image.kernels) == 1
+
     def test_a_path_with_a_line_break(self, real: Path, tmp_path: Path) -> None:
         source = tmp_path / "k\n.tilebc"
         shutil.copy(KERNEL, source)

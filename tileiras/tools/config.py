@@ -260,48 +260,18 @@ def include_dir() -> str:
 
 
 def make_toolkit_view(root: str | None, view: str) -> str:
-    """`view`, a directory of links that has the shape CMake expects: unversioned libraries, lib64, targets.
-
-    NVIDIA's wheels have only libcudart.so.13 in lib, so FindCUDAToolkit rejects them; nothing is copied.
-    """
+    """`view`, a directory of links to the toolkit that CMake's FindCUDAToolkit accepts."""
     from tileiras.toolchain import locate
     from tileiras.toolchain.cache import write_atomically
+    from tileiras.toolchain.view import make_view
 
     tool = locate.find_tool("nvcc", root) or locate.require("ptxas", root)
-    source = tool.root
     view = os.path.abspath(view)
-    os.makedirs(os.path.join(view, "lib"), exist_ok=True)
-    for name in ("bin", "include", "nvvm"):
-        if os.path.isdir(os.path.join(source, name)):
-            _link(os.path.join(source, name), os.path.join(view, name))
-    for folder in ("lib64", "lib"):
-        libraries = os.path.join(source, folder)
-        if os.path.isdir(libraries):
-            break
-    else:
-        libraries = ""
-    for name in sorted(os.listdir(libraries)) if libraries else []:
-        path = os.path.join(libraries, name)
-        _link(path, os.path.join(view, "lib", name))
-        stem, mark, _ = name.partition(".so.")
-        if mark and not os.path.exists(os.path.join(libraries, stem + ".so")):
-            _link(path, os.path.join(view, "lib", stem + ".so"))
-    _link("lib", os.path.join(view, "lib64"))
-    if tool.version and not os.path.exists(os.path.join(source, "version.json")):
+    make_view(tool.root, view)
+    if tool.version and not os.path.exists(os.path.join(tool.root, "version.json")):
         row = f'{{"cuda": {{"name": "CUDA SDK", "version": "{tool.version}"}}}}\n'
         write_atomically(os.path.join(view, "version.json"), row.encode())
     return view
-
-
-def _link(target: str, link: str) -> None:
-    """Makes or renews a symbolic link, without a moment in which it is missing."""
-    from tileiras.toolchain.cache import temporary_sibling
-
-    if os.path.islink(link) and os.readlink(link) == target:
-        return
-    temporary = temporary_sibling(link)
-    os.symlink(target, temporary)
-    os.replace(temporary, link)
 
 
 def _text(answer: dict[str, Any]) -> str:

@@ -10,8 +10,11 @@ from tileiras.toolchain import diags
 from tileiras.toolchain.locate import Tool, check_releases, find_tool, find_tool_beside, require
 from tileiras.toolchain.run import run, scrubbed_environment
 
+_FINDS_LIBNVVM_SINCE = (13, 3)
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from tileiras.toolchain.run import Finished
     from tileiras.tools.build.compile_verb import Job, Result
     from tileiras.tools.build.outputs import Outputs
 
@@ -87,7 +90,7 @@ def compile(job: Job, outputs: Outputs) -> Result:
         if job.arch.suffix:
             say(f"{job.arch}: NVIDIA's assembler takes no suffix, so it is given {job.arch.gpu_name}")
         say(f"CUDA_ROOT={ptxas.root} " + " ".join(argv))
-    done = run(argv, env=scrubbed_environment(ptxas.root))
+    done = _run(argv, assembler, ptxas)
     said = (done.stdout + done.stderr).decode("utf-8", "replace").replace(os.path.abspath(source), job.source)
     if done.status != 0 or not os.path.exists(image):
         sys.stderr.write(log + said)
@@ -103,6 +106,20 @@ def compile(job: Job, outputs: Outputs) -> Result:
         parts["remarks"] = _read_if_there(remarks)
     parts["table"] = json.dumps(table.complete(table.empty(job), job, cubin, bytecode)).encode()
     return Result(parts, log + said, {})
+
+
+def _run(argv: list[str], assembler: Tool, ptxas: Tool) -> Finished:
+    """One run with CUDA_ROOT at the toolkit of `ptxas`, for 13.1 and 13.2 in the shape those insist on."""
+    old = assembler.release is not None and assembler.release < _FINDS_LIBNVVM_SINCE
+    if not old or os.path.exists(os.path.join(ptxas.root, "nvvm", "lib64", "libnvvm.so")):
+        return run(argv, env=scrubbed_environment(ptxas.root))
+    import tempfile
+
+    from tileiras.toolchain.view import make_view
+
+    with tempfile.TemporaryDirectory(prefix="tileiras-") as folder:
+        make_view(ptxas.root, folder)
+        return run(argv, env=scrubbed_environment(folder))
 
 
 def _read_if_there(path: str) -> bytes:
