@@ -120,13 +120,15 @@ function(_tileiras_rule_cubin cubin_var json_var source stem arch)
   set(${json_var} "${json}" PARENT_SCOPE)
 endfunction()
 
-# Source and virtual architecture -> portable PTX, the entry that a driver can compile for a later GPU.
-function(_tileiras_rule_ptx ptx_var source stem arch)
+# Source and virtual architecture -> portable PTX, the entry that a driver can compile for a later GPU, and its table.
+function(_tileiras_rule_ptx ptx_var json_var source stem arch)
   set(ptx "${folder}/${stem}.compute_${arch}.ptx")
-  _tileiras_rule(LAUNCHED FIRST "${ptx}" DEPFILE "${ptx}.d"
-    COMMAND compile "${source}" --ptx "${ptx}" --arch "compute_${arch}" ${compile_options}
+  set(json "${folder}/${stem}.compute_${arch}.kernels.json")
+  _tileiras_rule(LAUNCHED FIRST "${ptx}" OUTPUT "${json}" DEPFILE "${ptx}.d"
+    COMMAND compile "${source}" --ptx "${ptx}" --arch "compute_${arch}" --kernels-json "${json}" ${compile_options}
     DEPENDS "${source}" COMMENT "Compiling Tile kernel ${stem} to PTX for compute_${arch}")
   set(${ptx_var} "${ptx}" PARENT_SCOPE)
+  set(${json_var} "${json}" PARENT_SCOPE)
 endfunction()
 
 # Source -> verified bytecode.

@@ -632,6 +632,21 @@ add_tile_kernel(bad SOURCES k.tileir TYPE CUSTOM ARCHITECTURES 90-real MAX_REGIS
     assert "bad.tile" not in {p.parent.name for p in project.artefacts("*.cubin")}
 
 
+def test_a_virtual_architecture_alone(tmp_path: Path) -> None:
+    project = CMakeProject(tmp_path)
+    project.write("CMakeLists.txt", HEAD + """
+add_tile_kernel(k SOURCES k.tileir ARCHITECTURES 90-virtual)
+add_executable(app main.c)
+target_link_tile_kernels(app PRIVATE k)
+""")  # fmt: skip
+    project.write("k.tileir", kernel("k"))
+    project.write("main.c", program("k"))
+    project.configure()
+    project.make()
+    assert run_program(project, "app").startswith("k ")
+    assert [p.name for p in project.artefacts("*.ptx")] == ["k.compute_90.ptx"] and not project.artefacts("*.cubin")
+
+
 def test_compile_commands_for_editors(project: CMakeProject) -> None:
     import json
 
