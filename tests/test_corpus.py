@@ -18,6 +18,7 @@ from tests.corpus.case import Case
 from tests.corpus.check import PASS, SKIP, compile_case, copy_of, judge, launch_case
 from tests.corpus.export import bytecode_path, fingerprint, read_manifest
 from tests.corpus.registry import CASES
+from tests.corpus.run import nvidia_case
 
 TARGETS = (
     "sm_75",
@@ -135,6 +136,17 @@ MATRIX = [
 @pytest.mark.parametrize(("name", "gpu_name"), MATRIX)
 def test_compile(name: str, gpu_name: str) -> None:
     require(compile_case(CASES[name], gpu_name, LIMIT_S))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_100", "sm_120"])
+@pytest.mark.parametrize("module", sorted({c.module for c in CASES.values() if "large" not in c.tags}))
+def test_nvidia_accepts(module: str, gpu_name: str) -> None:
+    """The bytecode that judges our compiler is bytecode to the assembler it stands in for."""
+    import peers
+
+    case = next(c for c in CASES.values() if c.module == module)
+    require(nvidia_case(case, gpu_name, str(peers.require("tileiras")), LIMIT_S))
 
 
 @pytest.mark.full
