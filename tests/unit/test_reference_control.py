@@ -386,9 +386,7 @@ UNDEFINED = [
     ("addi", [2**31 - 1, 1], {"overflow": "no_signed_wrap"}),
     ("subi", [0, 1], {"overflow": "no_unsigned_wrap"}),
     ("muli", [2**16, 2**16], {"overflow": "no_wrap"}),
-    ("shli", [1, 32], {"overflow": "none"}),
     ("shli", [2**30, 1], {"overflow": "no_signed_wrap"}),
-    ("shri", [1, -1], {"signedness": "signed"}),
 ]
 DEFINED = [
     ("divi", [-7, 2], {"signedness": "signed", "rounding": "zero"}),
@@ -396,6 +394,7 @@ DEFINED = [
     ("addi", [2**31 - 1, 1], {"overflow": "no_unsigned_wrap"}),
     ("muli", [-3, 5], {"overflow": "no_signed_wrap"}),
     ("shli", [1, 31], {"overflow": "none"}),
+    ("shli", [1, 32], {"overflow": "none"}),
 ]
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from .floats import FORMATS, storage_dtype
+from .floats import storage_dtype
 from .memory import Fault
 from .registry import effect
 from .state import Block, raise_fault
+from .taint import full, put, report_use
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,17 +42,6 @@ class Site:
         self.is_bool, self.nibble = name == "i1", name in NIBBLES
         self.stored = UINT8 if self.is_bool else self.dtype  # as it lies in memory
         self.zero = self.dtype.type(0)
-
-    def unspecified(self, state: Block) -> Any:
-        """What an element without a value reads as: zero, or with check=True a value that shows."""
-        if not state.launch.poison or self.is_bool:
-            return self.zero
-        if self.dtype.kind == "f":
-            return self.dtype.type(np.nan)
-        name = getattr(self.elem, "name", "ptr")
-        if name in FORMATS:
-            return self.dtype.type(FORMATS[name].canonical_nan)
-        return np.frombuffer(b"\xa5" * self.dtype.itemsize, self.dtype)[0]
 
     def track(self, s: Frame, addresses: Any, mask: Any, write: bool) -> None:
         """With check=True, behind the access: look for races, and make the result token."""
@@ -171,10 +161,13 @@ def compile_load_ptr(c: Compiler, op: Op) -> Step:
     def step(s: Frame) -> None:
         state = s[0]
         m = None if mask is None else s[mask]
-        pad = s[padding] if padding is not None else site.unspecified(state) if m is not None else None
-        s[d] = site.load(state, s[source], m, pad)
+        s[d] = site.load(state, s[source], m, site.zero if padding is None else s[padding])
         if state.races is not None:
             site.track(s, s[source], m, write=False)
+            if padding is None:
+                put(s, d, None if m is None else ~m)
+            else:
+                put(s, d, None if m is None else ~m & full(state.unspecified.get(padding), m))
 
     return observed(c, op, step, d)
 
@@ -190,6 +183,8 @@ def compile_store_ptr(c: Compiler, op: Op) -> Step:
 
     def step(s: Frame) -> None:
         m = None if mask is None else s[mask]
+        if s[0].unspecified:
+            report_use(s[0], op, value, m, "stores")
         site.store(s[0], s[destination], s[value], m)
         if s[0].races is not None:
             site.track(s, s[destination], m, write=True)

@@ -11,6 +11,7 @@ from .ints import as_unsigned
 from .memory import Fault
 from .registry import effect, elem_name
 from .state import Block, raise_fault
+from .taint import put, report_use
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ def update(site: Site, state: Block, mode: Mode, addresses: Any, mask: Any, valu
     flat = np.asarray(values).reshape(-1)
     change = mode.change
     return in_turn(
-        site, state, addresses, mask, site.unspecified(state), lambda old, part: change(old, flat[part]), flat, mode.chain
+        site, state, addresses, mask, site.zero, lambda old, part: change(old, flat[part]), flat, mode.chain
     )  # fmt: skip
 
 
@@ -167,9 +168,12 @@ def compile_rmw(c: Compiler, op: Op) -> Step:
 
     def step(s: Frame) -> None:
         lanes = None if mask is None else np.asarray(s[mask])
+        if s[0].unspecified:
+            report_use(s[0], op, arg, lanes, "stores")
         out = update(site, s[0], mode, np.asarray(s[pointers]), lanes, np.asarray(s[arg]), read)
         if s[0].races is not None:
             site.track(s, s[pointers], lanes, write=True)
+            put(s, d, None if lanes is None else ~lanes)
         s[d] = out[()] if np.ndim(out) == 0 else out
 
     return observed(c, op, step, d)

@@ -16,6 +16,7 @@ from tileiras.run.errors import LaunchError
 from . import diags
 from .floats import storage_dtype
 from .registry import EFFECT, ELEMENTWISE, PURE, effect
+from .taint import move_masks, put, report_use, specified, spread_step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,6 +54,19 @@ class Compiler:
 
     def slots_of(self, values: Sequence[Value]) -> tuple[int, ...]:
         return tuple(self.slot(v) for v in values)
+
+    def move(self, source: tuple[int, ...], target: tuple[int, ...]) -> Step | None:
+        """Parallel assignment of slots, with their masks when they are followed."""
+        assign = move(source, target)
+        if assign is None or not self.check:
+            return assign
+        plain = assign
+
+        def both(s: Frame) -> None:
+            move_masks(s, source, target)
+            plain(s)
+
+        return both
 
     def at(self, op: Op, name: str) -> int:
         """The slot of a required operand."""
@@ -111,12 +125,15 @@ class Compiler:
                 self.known.add(d)
                 return None
         plain = apply(fn, args, d)
-        if checked is None:
+        if not self.check:
             return plain
+        spread = spread_step(op, fn, args, d)
 
         def both(s: Frame) -> None:
-            checked(s)
+            if checked is not None:
+                checked(s)
             plain(s)
+            spread(s)
 
         return both
 
@@ -133,7 +150,7 @@ class Compiler:
 
         def step(s: Frame) -> None:
             for what, bad in find(*(s[a] for a in args)):
-                if np.any(bad):
+                if np.any(bad) and np.any(bad := specified(s[0], args, bad)):
                     state = s[0]
                     state.launch.report_elements(diags.UNDEFINED, op, state, bad, what=what)
 
@@ -207,8 +224,11 @@ def compile_if(c: Compiler, op: Op) -> Step:
     then = c.block(op.regions[0].block)
     other = c.block(op.regions[1].block) if len(op.regions) > 1 and op.regions[1].blocks else None
     c.targets.pop()
+    check = c.check
 
     def step(s: Frame) -> Any:
+        if check:
+            report_use(s[0], op, condition, None, "branches on")
         if s[condition]:
             return then(s)
         if other is not None:
@@ -245,7 +265,7 @@ def compile_for(c: Compiler, op: Op) -> Step:
     inits = c.slots_of(op.operands[3:])
     block = op.regions[0].block
     iv, *carried = c.slots_of(block.args)
-    enter, leave = move(inits, tuple(carried)), move(tuple(carried), c.slots_of(op.results))
+    enter, leave = c.move(inits, tuple(carried)), c.move(tuple(carried), c.slots_of(op.results))
     c.loops.append(op)
     c.targets.append((op, "for"))
     body = c.block(block)
@@ -286,7 +306,7 @@ def compile_for(c: Compiler, op: Op) -> Step:
 @effect("loop")
 def compile_loop(c: Compiler, op: Op) -> Step:
     block = op.regions[0].block
-    enter = move(c.slots_of(op.operands), c.slots_of(block.args))
+    enter = c.move(c.slots_of(op.operands), c.slots_of(block.args))
     c.slots_of(op.results)
     c.loops.append(op)
     c.targets.append((op, "loop"))
@@ -314,12 +334,12 @@ def compile_continue(c: Compiler, op: Op) -> Step:
     loop = innermost_loop(c)
     args = loop.regions[0].block.args
     targets = args[1:] if loop.spec.name == "for" else args
-    return signal_after(move(c.slots_of(op.operands), c.slots_of(targets)), CONTINUE)
+    return signal_after(c.move(c.slots_of(op.operands), c.slots_of(targets)), CONTINUE)
 
 
 @effect("break")
 def compile_break(c: Compiler, op: Op) -> Step:
-    return signal_after(move(c.slots_of(op.operands), c.slots_of(innermost_loop(c).results)), BREAK)
+    return signal_after(c.move(c.slots_of(op.operands), c.slots_of(innermost_loop(c).results)), BREAK)
 
 
 @effect("return")
@@ -330,7 +350,7 @@ def compile_return(c: Compiler, op: Op) -> Step:
 @effect("yield")
 def compile_yield(c: Compiler, op: Op) -> Step:
     parent = c.targets[-1][0]
-    return signal_after(move(c.slots_of(op.operands), c.slots_of(parent.results)), None)
+    return signal_after(c.move(c.slots_of(op.operands), c.slots_of(parent.results)), None)
 
 
 # ---- reduce and scan
@@ -429,6 +449,14 @@ def compile_reduce(c: Compiler, op: Op) -> Step:
 
     def step(s: Frame) -> None:
         x = [np.moveaxis(s[a], dim, 0) for a in sources]
+        if c.check:
+            masks = [
+                np.broadcast_to(m, np.shape(s[a]))
+                for a in sources
+                if (m := s[0].unspecified.get(a)) is not None
+            ]
+            for d in results:
+                put(s, d, np.logical_or.reduce(masks).any(dim) if masks else None)
         count = x[0].shape[0]
         while count > 1:
             if halves:
@@ -441,6 +469,14 @@ def compile_reduce(c: Compiler, op: Op) -> Step:
             s[d] = v[0]
 
     return step
+
+
+def running_or(masks: list[Any], dim: int, reverse: bool) -> Any:
+    """Which prefixes contain an unspecified element."""
+    mask = np.logical_or.reduce(masks)
+    mask = np.flip(mask, dim) if reverse else mask
+    out = np.logical_or.accumulate(mask, dim)
+    return np.flip(out, dim) if reverse else out
 
 
 @effect("scan")
@@ -465,6 +501,14 @@ def compile_scan(c: Compiler, op: Op) -> Step:
 
     def step(s: Frame) -> None:
         x = [np.moveaxis(s[a], dim, 0) for a in sources]
+        if c.check:
+            masks = [
+                np.broadcast_to(m, np.shape(s[a]))
+                for a in sources
+                if (m := s[0].unspecified.get(a)) is not None
+            ]
+            for d in results:
+                put(s, d, running_or(masks, dim, reverse) if masks else None)
         if reverse:
             x = [v[::-1] for v in x]
         x = prefixes(s, x)

@@ -41,14 +41,12 @@ class Launch:
         "keep",
         "memory",
         "out",
-        "poison",
         "races",
         "scheduler",
     )
 
     def __init__(self, memory: Memory, grid: tuple[int, int, int], check: bool, out: TextIO | None) -> None:
         self.memory, self.grid, self.check = memory, grid, check
-        self.poison = check  # unspecified elements: zero, or with check what makes their use show
         self.out = out
         self.findings: list[Emitted] = []
         self.counts: dict[tuple[str, int], int] = {}
@@ -100,12 +98,13 @@ class Launch:
 class Block:
     """One tile block: slot 0 of its frame."""
 
-    __slots__ = ("id", "launch", "memory", "observe", "order", "races", "scratch")
+    __slots__ = ("id", "launch", "memory", "observe", "order", "races", "scratch", "unspecified")
 
     def __init__(self, launch: Launch, id: tuple[int, int, int]) -> None:
         self.launch, self.id, self.memory = launch, id, launch.memory
         self.scratch: dict[int, tuple[int, Any]] = {}  # alloca site -> its memory
         self.races = launch.races
+        self.unspecified: dict[int, Any] = {}  # slot -> mask, see taint.py
         self.order: Any = None if launch.races is None else launch.races.order()
         self.observe: Callable[[int, Any], None] | None = None  # set when blocks must take turns
 

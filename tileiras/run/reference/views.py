@@ -17,11 +17,10 @@ from .floats import FORMATS, encode, storage_dtype
 from .ints import as_unsigned
 from .memory import Spread
 from .registry import effect, elem_name, pure
-from .state import Block
+from .taint import put, report_use
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     from tileiras.compiler.ir.core import Op, Value
@@ -199,22 +198,22 @@ class Window:
 PADDING = {"neg_zero": -0.0, "nan": np.nan, "pos_inf": np.inf, "neg_inf": -np.inf}
 
 
-def padding_of(vt: Any, site: Site) -> Callable[[Block], Any]:
+def padding_of(vt: Any, site: Site) -> Any:
+    """What elements beyond the extent read as; zero where the view does not say."""
     if vt.padding is None:
-        return site.unspecified
+        return site.zero
     name = getattr(site.elem, "name", "ptr")
     if vt.padding == "zero" or name not in FORMATS:
-        value = site.zero if name != "f8E8M0FNU" else np.uint8(0)
-    else:
-        value = encode(np.float64(PADDING[vt.padding]), FORMATS[name])[()]
-    return lambda state: value
+        return site.zero
+    return encode(np.float64(PADDING[vt.padding]), FORMATS[name])[()]
 
 
 @effect("load_view_tko")
 def compile_load_view(c: Compiler, op: Op) -> Step:
     site = Site(c, op, op.results[0].type.elem)  # type: ignore[attr-defined]
     window, d = Window(c, op, site), c.slot(op.results[0])
-    padding = padding_of(op.operand("view").type, site)  # type: ignore[union-attr]
+    vt: Any = op.group("view")[0].type
+    padding, bare = padding_of(vt, site), vt.padding is None
     tile = window.tile
 
     def general(s: Frame) -> None:
@@ -223,11 +222,12 @@ def compile_load_view(c: Compiler, op: Op) -> Step:
             s[0],
             np.broadcast_to(addresses, tile),
             mask,
-            padding(s[0]),
+            padding,
             None if half is None else np.broadcast_to(half, tile),
         )
         if s[0].races is not None:
             site.track(s, np.broadcast_to(addresses, tile), mask, write=False)
+            put(s, d, ~mask if bare else None)
 
     def rectangle(s: Frame) -> None:
         starts = window.starts(s)
@@ -237,7 +237,7 @@ def compile_load_view(c: Compiler, op: Op) -> Step:
             return
         whole = tuple(counts) == tile
         if not whole and 0 in counts:
-            s[d] = np.broadcast_to(padding(s[0]), tile)
+            s[d] = np.broadcast_to(padding, tile)
             return
         try:
             part = window.array(s, starts, counts, "reads")
@@ -249,7 +249,7 @@ def compile_load_view(c: Compiler, op: Op) -> Step:
         if whole:
             s[d] = np.array(part)
             return
-        out = np.full(tile, padding(s[0]), site.dtype)
+        out = np.full(tile, padding, site.dtype)
         out[tuple(map(slice, counts))] = part
         s[d] = out
 
@@ -265,6 +265,8 @@ def compile_store_view(c: Compiler, op: Op) -> Step:
 
     def general(s: Frame) -> None:
         addresses, mask, half = window.addresses(s)
+        if s[0].unspecified:
+            report_use(s[0], op, source, mask, "stores")
         site.store(
             s[0],
             np.broadcast_to(addresses, tile),
