@@ -30,7 +30,7 @@ SHARED = "st.shared.u32 [%s], %t; {} xor.b32 %y, %t, {}; mov.u32 %x, s; mad.lo.u
 def test_shared_race(partner):
     kinds, texts = findings(SHARED.format("", partner))
     assert "shared-memory race" in kinds
-    assert any("PTX line" in t and "st.shared" in t or "ld.shared" in t for t in texts)
+    assert any(("PTX line" in t and "st.shared" in t) or "ld.shared" in t for t in texts)
     barrier = "bar.sync 0;" if partner == 32 else "bar.warp.sync -1;"
     assert findings(SHARED.format(barrier, partner)) == (set(), [])
 

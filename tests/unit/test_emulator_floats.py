@@ -26,7 +26,7 @@ def round_exact(value, name, mode="rn"):
     e -= Fraction(2) ** e > x
     unit = Fraction(2) ** (max(e, least) - frac)
     n, rest = divmod(x, unit)
-    up = {"rn": rest * 2 > unit or rest * 2 == unit and n & 1, "rz": False, "rm": value < 0 and rest > 0,
+    up = {"rn": rest * 2 > unit or (rest * 2 == unit and n & 1), "rz": False, "rm": value < 0 and rest > 0,
           "rp": value > 0 and rest > 0}[mode]  # fmt: skip
     y = (n + bool(up)) * unit
     if y > Fraction(largest):
@@ -342,7 +342,7 @@ def test_tf32():
             _, e = math.frexp(x)
             unit = Fraction(2) ** (max(e - 1, -126) - 10)
             n, rest = divmod(abs(Fraction(x)), unit)
-            up = {"rna": rest * 2 >= unit, "rn": rest * 2 > unit or rest * 2 == unit and n & 1, "rz": False}[mode]
+            up = {"rna": rest * 2 >= unit, "rn": rest * 2 > unit or (rest * 2 == unit and n & 1), "rz": False}[mode]
             want = float((n + bool(up)) * unit)
             want = math.inf if want > 3.4e38 else want
             assert abs(g) == want, x

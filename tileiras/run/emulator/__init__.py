@@ -26,7 +26,7 @@ DEFAULT_STEPS = 50_000_000
 class Finding:
     """One problem: kind, text, PTX line and instruction."""
 
-    __slots__ = ("kind", "text", "line", "instruction")
+    __slots__ = ("instruction", "kind", "line", "text")
 
     def __init__(self, kind: str, text: str, inst=None) -> None:
         self.kind, self.text = kind, text
@@ -150,7 +150,7 @@ def _triple(value, name: str) -> tuple[int, int, int]:
     values = tuple(int(v) for v in values) + (1, 1, 1)
     if min(values[:3]) < 1:
         raise EmulatorError(f"{name} must be positive, got {values[:3]}")
-    return values[:3]
+    return values[0], values[1], values[2]
 
 
 def launch(ptx: str, entry: str, grid, block, params: list, *, memory=(), dynamic_shared_bytes: int = 0, cluster=None,

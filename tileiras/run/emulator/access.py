@@ -147,7 +147,7 @@ class AccessOps:
         if strong:
             self.spins += 1
         out = [gather(at if i == 0 else at + i * width, width) for i in range(count)]
-        if sel is not None and at.size > 1 or sel is not None and n > 1:
+        if (sel is not None and at.size > 1) or (sel is not None and n > 1):
             full = []
             for v in out:
                 if v.size == 1:
@@ -236,7 +236,7 @@ class AccessOps:
         if extra is not None:
             extra = np.broadcast_to(extra, (count,))
         old = _atomic(at, width, op, type_, value, extra, want, flush)
-        if op == "cas" and not (old == value).any() or op == "exch" and want and (old == value).all():
+        if (op == "cas" and not (old == value).any()) or (op == "exch" and want and (old == value).all()):
             self.spins += 1
         if not want:
             return None

@@ -15,7 +15,7 @@ _TX = 1 << 41
 
 
 class Copy:
-    __slots__ = ("to", "source", "size", "count", "lanes", "group", "barriers")
+    __slots__ = ("barriers", "count", "group", "lanes", "size", "source", "to")
 
     def __init__(self, to, source, size, count, lanes, group) -> None:
         self.to, self.source, self.size, self.count, self.lanes, self.group = to, source, size, count, lanes, group

@@ -10,6 +10,8 @@ function in reverse postorder with loop bodies before loop exits, so that diverg
 
 from __future__ import annotations
 
+import itertools
+
 from .syntax import EmulatorError, Func, Inst, Reg
 
 WARP, CTA, NEVER = 1, 2, 3         # how complete the running set must be to pass a waiting instruction in line
@@ -35,7 +37,7 @@ def wait_level(inst: Inst, cta_threads: int) -> int:
         if count is not None and not (count[0] == "imm" and count[1] == cta_threads):
             return NEVER
         return CTA
-    if op in _WARP_SYNC or op == "vote" and "sync" in mods or op == "match":
+    if op in _WARP_SYNC or (op == "vote" and "sync" in mods) or op == "match":
         return WARP
     return 0
 
@@ -51,8 +53,21 @@ def barrier_count(inst: Inst):
 class Piece:
     """pc is the global number. next: the piece that follows in the same basic block or by falling through."""
 
-    __slots__ = ("pc", "func", "insts", "wait", "block", "index", "next", "live_in", "live_out", "targets",
-                 "code", "runs", "masked")
+    __slots__ = (
+        "block",
+        "code",
+        "func",
+        "index",
+        "insts",
+        "live_in",
+        "live_out",
+        "masked",
+        "next",
+        "pc",
+        "runs",
+        "targets",
+        "wait",
+    )
 
     def __init__(self, func: Func, insts: list[Inst], block: int, index: int) -> None:
         self.func, self.insts, self.block, self.index = func, insts, block, index
@@ -139,7 +154,7 @@ def build(func: Func, cta_threads: int, cc: Reg) -> list[Piece]:
 
     leaders = {0} | {at for places in labels.values() for _, at in places}
     for i, inst in enumerate(insts):
-        if inst.op in _ENDS or inst.op == "call" and not is_builtin(inst):
+        if inst.op in _ENDS or (inst.op == "call" and not is_builtin(inst)):
             leaders.add(i + 1)
     starts = sorted(x for x in leaders if x < len(insts))
     block_of = {s: b for b, s in enumerate(starts)}
@@ -159,7 +174,7 @@ def build(func: Func, cta_threads: int, cc: Reg) -> list[Piece]:
             piece = Piece(func, insts[cuts[k]:cuts[k + 1]], b, k)
             piece.wait = wait_level(piece.insts[0], cta_threads)
             pieces.append(piece)
-        for left, right in zip(pieces, pieces[1:]):
+        for left, right in itertools.pairwise(pieces):
             left.next = right
         blocks.append(pieces)
     succ: list[list[int]] = []

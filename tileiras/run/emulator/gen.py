@@ -16,7 +16,7 @@ import struct
 
 import numpy as np
 
-from . import numerics
+from . import integers, numerics
 from .blocks import Piece
 from .syntax import WIDTH_BITS, EmulatorError, Inst, Reg
 
@@ -325,4 +325,5 @@ def is_type(mod: str) -> bool:
 
 
 RUNTIME = {"np": np, "where": np.where}
-RUNTIME.update({k: getattr(numerics, k) for k in numerics.__all__})
+for _module in (integers, numerics):
+    RUNTIME.update({k: getattr(_module, k) for k in _module.__all__})

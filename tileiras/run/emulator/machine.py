@@ -19,7 +19,11 @@ from .memory import SHARED_WINDOW, WINDOW_SHIFT
 from .mma import MmaOps
 from .printf import PrintOps
 from .syntax import EmulatorError
-from .warp import WarpOps
+from .warp import Form, WarpOps
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
 
 SPIN_PATIENCE = 2                    # fruitless spins (failed swaps, polled flags, sleeps) before a waiting group is preferred
 STEP_PATIENCE = 4000                 # any steps before that
@@ -60,12 +64,13 @@ class Batch(AccessOps, WarpOps, MmaOps, AsyncOps, PrintOps):
         base = self.shared_start + np.arange(self.cta_count) * self.shared_stride
         self.shared_base = base[self.cta_of] if self.cta_count > 1 else base
         self.local_bytes = unit.local_bytes
-        self._local = None
+        self._local: np.ndarray | None = None
         self.copies: list = []
         self.committed = np.zeros(self.L, np.int64)
-        self.form_key, self.form_value = self, None
+        self.form_key: object = self
+        self.form_value: Form | None = None
         self.mma_cache: dict = {}
-        self.mma_form = None
+        self.mma_form: Form | None = None
         self.groups: dict[int, np.ndarray | None] = {}
         self.since: dict[int, tuple[int, int]] = {}
         self.stalled: set[int] = set()
@@ -94,7 +99,7 @@ class Batch(AccessOps, WarpOps, MmaOps, AsyncOps, PrintOps):
         return self._local
 
     def _local_range(self) -> tuple[int, int]:
-        start = int(self._local[0])
+        start = int(self.local_base[0])
         return start, start + self.L * self.local_bytes
 
     # registers
@@ -397,7 +402,7 @@ class Batch(AccessOps, WarpOps, MmaOps, AsyncOps, PrintOps):
             for target, lanes in result:
                 self.push(target, lanes)
 
-    def ready(self, pc: int, idx: np.ndarray):
+    def ready(self, pc: int, idx: np.ndarray | None) -> np.ndarray | None:
         """Lanes at a warp-wide instruction whose partners are all there; the others go back and wait."""
         unit = self.unit
         lanes = np.arange(self.L) if idx is None else idx
@@ -532,9 +537,8 @@ class Batch(AccessOps, WarpOps, MmaOps, AsyncOps, PrintOps):
             self.push(after, lanes[done])
         if not done.all():
             rest = lanes[~done]
-            if pc in self.groups:
-                rest = np.union1d(rest, self.groups[pc])
-            self.groups[pc] = rest
+            others = self.groups.get(pc)
+            self.groups[pc] = rest if others is None else np.union1d(rest, others)
             self.since[pc] = (self.steps, self.spins)
             self.stalled.add(pc)
 
@@ -555,7 +559,7 @@ class Batch(AccessOps, WarpOps, MmaOps, AsyncOps, PrintOps):
 
     def current_inst(self):
         """The instruction whose generated line is on the call stack."""
-        frame = sys._getframe(1)
+        frame: FrameType | None = sys._getframe(1)
         while frame is not None:
             entry = self.unit.sources.get(frame.f_code.co_filename)
             if entry is not None:

@@ -39,7 +39,7 @@ LOG2 = {1: 0, 2: 1, 4: 2, 8: 3, 16: 4, 32: 5}
 class Region:
     """[start, end) in bytes, with a name for reports; `owner` keeps the memory alive."""
 
-    __slots__ = ("start", "end", "name", "owner", "writable")
+    __slots__ = ("end", "name", "owner", "start", "writable")
 
     def __init__(self, start: int, end: int, name: str, owner, writable: bool = True) -> None:
         self.start, self.end, self.name, self.owner, self.writable = start, end, name, owner, writable

@@ -44,9 +44,9 @@ def decode(words: np.ndarray, type_: str) -> np.ndarray:
         return (np.where(v >= 8, v - 16, v) if signed else v).reshape(-1)
     codes = words.reshape(-1).view(np.uint8)
     if type_ == "e2m1":
-        codes = (codes >> 2) & 15
+        codes = (codes >> np.uint8(2)) & np.uint8(15)
     elif type_ in ("e3m2", "e2m3"):
-        codes = codes & 63
+        codes = codes & np.uint8(63)
     return decode_small(np.arange(256), type_).astype(np.float64)[codes]
 
 

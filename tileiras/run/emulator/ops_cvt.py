@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import numerics as num
-from .gen import BlockGen, RUNTIME, flavour_of, handles
+from .gen import RUNTIME, BlockGen, flavour_of, handles
 from .syntax import WIDTH_BITS, Inst
 
 # name: (total bits, exponent bits, fraction bits, bias, largest finite, has infinity)
@@ -19,7 +19,7 @@ _MODES = ("rn", "rz", "rm", "rp", "rna", "rni", "rzi", "rmi", "rpi", "rs")
 
 def encode_small(x: np.ndarray, name: str, mode: str = "rn", satfinite: bool = True) -> np.ndarray:
     """f64 values to codes of a small format (uint8). NaN: the canonical NaN, or +largest where there is none."""
-    bits, exp_bits, frac, bias, largest, has_inf = SMALL[name]
+    bits, exp_bits, frac, bias, largest, _ = SMALL[name]
     y = num.round_to_format(x, frac, 1 - bias, mode)
     over = np.abs(y) > largest
     nan = x != x
@@ -31,7 +31,7 @@ def encode_small(x: np.ndarray, name: str, mode: str = "rn", satfinite: bool = T
     hidden = 1 << frac
     code = np.where(steps >= hidden, ((e + bias) << frac) + (steps - hidden), steps)
     top = ((1 << exp_bits) - 1) << frac
-    nan_code = top | (hidden - 1) if name == "e4m3" else top | (hidden - 1)
+    nan_code = top | (hidden - 1)
     if name == "e4m3":
         finite_code, inf_code = 0x7E, 0x7F
     elif name == "e5m2":
@@ -42,7 +42,7 @@ def encode_small(x: np.ndarray, name: str, mode: str = "rn", satfinite: bool = T
     big = over | np.isinf(x)
     code = np.where(big, finite_code if satfinite else inf_code, code)
     code = np.where(nan, nan_code, code)
-    sign = sign & ~nan if not has_inf or True else sign
+    sign = sign & ~nan
     return (code | (sign.astype(np.int64) << (bits - 1))).astype(np.uint8)
 
 

@@ -107,7 +107,7 @@ def atom(g: BlockGen, inst: Inst) -> None:
     items = vector_items(args[0]) if args[0][0] == "vec" else [args[0]]
     flavour = "v16" if bits == 128 else type_ if type_[0] in "su" or type_ in ("f32", "f64") else f"u{bits}"
     order = ordering(inst) or "relaxed"
-    flush = type_ == "f32" and op == "add" and space != "shared" or "ftz" in inst.mods
+    flush = (type_ == "f32" and op == "add" and space != "shared") or "ftz" in inst.mods
     single = len(items) == 1 or bits == 128
     if bits == 128:
         packs = [args[0]]

@@ -31,7 +31,7 @@ _SREG = re.compile(r"%(?:tid|ntid|ctaid|nctaid|clusterid|nclusterid|cluster_ctai
 
 
 class _Token:
-    __slots__ = ("kind", "text", "pos", "line")
+    __slots__ = ("kind", "line", "pos", "text")
 
     def __init__(self, kind: str, text: str, pos: int, line: int) -> None:
         self.kind, self.text, self.pos, self.line = kind, text, pos, line
@@ -515,7 +515,7 @@ class Parser:
         if text == "(":
             save = self.at
             self.next()
-            if self.peek() == ")" or self.tokens[self.at].kind == "word" and not self.peek().startswith("."):
+            if self.peek() == ")" or (self.tokens[self.at].kind == "word" and not self.peek().startswith(".")):
                 items = []
                 while not self.accept(")"):
                     items.append(self.operand())

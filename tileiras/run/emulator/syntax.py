@@ -37,7 +37,7 @@ class Reg:
 class Var:
     """A variable in some state space. size is in bytes; init is bytes, or a list with symbol addresses to fill in."""
 
-    __slots__ = ("space", "type", "name", "align", "size", "init", "relocs", "extern", "offset", "elem_bytes")
+    __slots__ = ("align", "elem_bytes", "extern", "init", "name", "offset", "relocs", "size", "space", "type")
 
     def __init__(self, space: str, type_: str, name: str, align: int, size: int) -> None:
         self.space, self.type, self.name, self.align, self.size = space, type_, name, align, size
@@ -53,7 +53,7 @@ class Inst:
 
     path is the chain of nested `{}` blocks around it, for labels, which are local to their block."""
 
-    __slots__ = ("op", "mods", "ops", "guard", "line", "text", "path")
+    __slots__ = ("guard", "line", "mods", "op", "ops", "path", "text")
 
     def __init__(self, op: str, mods: tuple[str, ...], ops: list, guard, line: int, text: str,
                  path: tuple[int, ...] = ()) -> None:
@@ -64,8 +64,20 @@ class Inst:
 class Func:
     """An entry or device function. body holds Inst and ("label", name, path) items in order."""
 
-    __slots__ = ("name", "is_entry", "params", "returns", "regs", "vars", "body", "directives", "tables", "protos",
-                 "line", "is_declaration")
+    __slots__ = (
+        "body",
+        "directives",
+        "is_declaration",
+        "is_entry",
+        "line",
+        "name",
+        "params",
+        "protos",
+        "regs",
+        "returns",
+        "tables",
+        "vars",
+    )
 
     def __init__(self, name: str, is_entry: bool, line: int) -> None:
         self.name, self.is_entry, self.line = name, is_entry, line
@@ -83,7 +95,7 @@ class Func:
 class Module:
     """A parsed PTX module."""
 
-    __slots__ = ("version", "target", "address_size", "funcs", "vars", "source")
+    __slots__ = ("address_size", "funcs", "source", "target", "vars", "version")
 
     def __init__(self, source: str) -> None:
         self.version, self.target, self.address_size = (0, 0), "", 64

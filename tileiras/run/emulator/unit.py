@@ -46,14 +46,13 @@ class Unit:
 
     @staticmethod
     def choose_block(func: Func, block) -> tuple[int, int, int]:
-        required = func.directives.get(".reqntid")
-        if required:
-            required = tuple(int(x) for x in (*required, 1, 1)[:3])
+        words = func.directives.get(".reqntid")
+        required = triple(words) if words else None
         if block is None:
             if not required:
                 raise EmulatorError(f"{func.name} has no .reqntid: give block")
             return required
-        block = tuple(int(x) for x in (*((block,) if isinstance(block, int) else block), 1, 1)[:3])
+        block = triple(block)
         if required and block != required:
             raise EmulatorError(f"{func.name} requires block {required} (.reqntid), launched with {block}")
         limit = func.directives.get(".maxntid")
@@ -231,7 +230,8 @@ class Unit:
                 piece.pc = len(self.pieces)
                 self.pieces.append(piece)
         for piece in self.pieces:                              # pieces after a piece in its block that wait
-            chain, q = [], piece
+            chain: list[blocks.Piece] = []
+            q: blocks.Piece | None = piece
             while q is not None and q.block == piece.block and q.func is piece.func:
                 chain.append(q)
                 q = q.next
@@ -313,6 +313,12 @@ class Unit:
         return fn
 
 
+def triple(values) -> tuple[int, int, int]:
+    """One to three extents, the missing ones 1."""
+    x, y, z = (int(v) for v in (*values, 1, 1)[:3])
+    return x, y, z
+
+
 _PACK = {"u8": "<B", "s8": "<b", "u16": "<H", "s16": "<h", "u32": "<I", "s32": "<i", "u64": "<Q", "s64": "<q",
          "f32": "<f", "f64": "<d", "f16": "<e"}
 
@@ -341,8 +347,8 @@ def encode_param(var: Var, value, mem: memory.Memory) -> bytes:
             raise EmulatorError(f"parameter {var.name} is {var.type}, got {value!r}")
         return (int(value) & (1 << 8 * var.size) - 1).to_bytes(var.size, "little")
     if isinstance(value, float):
-        code = {2: "<e", 4: "<f", 8: "<d"}.get(var.size)
-        if code is None:
+        form = {2: "<e", 4: "<f", 8: "<d"}.get(var.size)
+        if form is None:
             raise EmulatorError(f"parameter {var.name} has {var.size} bytes, got a float")
-        return struct.pack(code, value)
+        return struct.pack(form, value)
     return (int(value) & (1 << 8 * var.size) - 1).to_bytes(var.size, "little")

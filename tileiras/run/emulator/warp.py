@@ -13,7 +13,7 @@ _BIT = (np.uint32(1) << _LANE)
 class Form:
     """How the running lanes lie in warps: [W, 32] with a presence mask where warps are incomplete."""
 
-    __slots__ = ("whole", "warps", "at", "present")
+    __slots__ = ("at", "present", "warps", "whole")
 
     def __init__(self, idx: np.ndarray | None, n: int) -> None:
         self.whole = True
