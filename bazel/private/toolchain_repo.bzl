@@ -13,7 +13,7 @@ Nothing is fetched before a target needs the toolchain: the hub repository names
 # attribute of tile_toolchain -> places below the root; wheels and installers lay libnvvm out differently.
 _TOOLS = {
     "fatbinary": ["bin/fatbinary"],
-    "libnvvm": ["lib/libnvvm.so.4", "nvvm/lib64/libnvvm.so.4", "nvvm/lib64/libnvvm.so"],
+    "libnvvm": ["lib/libnvvm.so.4", "nvvm/lib64/libnvvm.so", "nvvm/lib64/libnvvm.so.4"],
     "nvdisasm": ["bin/nvdisasm"],
     "nvidia_compiler": ["bin/tileiras"],
     "ptxas": ["bin/ptxas"],

@@ -222,6 +222,45 @@ def test_a_crash_is_an_answer(worker: Worker) -> None:
     assert worker.receive().exit_code == 0
 
 
+def test_changed_tool_files_are_not_answered_for_by_old_code(tmp_path: Path) -> None:
+    import shutil
+
+    site = tmp_path / "site"
+    package = site / "tileiras"
+    shutil.copytree(REPOSITORY / "tileiras", package, ignore=shutil.ignore_patterns("__pycache__"))
+    main = tmp_path / "bin" / "tile_build.py"
+    main.parent.mkdir()
+    shutil.copy(REPOSITORY / "bazel" / "private" / "tile_build.py", main)
+    started = Worker.__new__(Worker)
+    started.process = subprocess.Popen(
+        [sys.executable, "-I", "-S", "-B", "bin/tile_build.py", "--persistent_worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=tmp_path,
+        bufsize=0,
+    )
+    started._reader, started._frames = wire.Reader(), []
+    ask = request("", 3, arguments=["compile", "--no-such-option", "-o", "x"])
+    try:
+        started.send(ask)
+        before = started.receive()
+        assert before.exit_code == 1 and "--no-such-option" in before.output
+        entry = package / "tools" / "build" / "__init__.py"
+        text = entry.read_text()
+        line = "    words = list("
+        assert line in text
+        entry.write_text(text.replace(line, f"    sys.stderr.write('NEW PACKAGE\\n')\n{line}", 1))
+        for _ in range(2):
+            started.send(ask)
+            after = started.receive()
+            assert "NEW PACKAGE" in after.output and after.exit_code == 1 and after.request_id == 3
+        assert started.close() == 0
+    finally:
+        started.process.kill()
+        started.process.wait()
+
+
 def test_large_output_and_bytes_that_are_no_text(worker: Worker) -> None:
     worker.send(request("os.write(2, b'x' * 3_000_000 + b'\\xff')"))
     answer = worker.receive()

@@ -9,6 +9,9 @@ compiler loaded: nothing of one request can reach another, requests may overlap 
 ending its child, and a compiler that crashes takes no other with it. Modules that a child had to import are loaded
 by the worker afterwards, so the second request starts warm.
 
+Bazel 4 and 5 do not restart a multiplex worker when its tool's files change. So each request first compares the files of
+the loaded modules with what they were when they were loaded; after a change it is carried out by a fresh interpreter.
+
 Only responses go to stdout; whatever a request prints, on either stream, is the text of its response.
 """
 
@@ -48,6 +51,35 @@ def run_request(words: list[str]) -> int:
     return run_action(words)
 
 
+class _Loaded:
+    """What the files behind the loaded modules, and the interpreter, looked like when they were loaded."""
+
+    __slots__ = ("_marks",)
+
+    def __init__(self) -> None:
+        self._marks: dict[str, tuple[int, ...] | None] = {}
+        self.note()
+
+    def note(self) -> None:
+        """Takes in modules that were loaded since."""
+        paths = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+        for path in (sys.executable, *paths):
+            if path and path not in self._marks:
+                self._marks[path] = _mark(path)
+
+    def is_stale(self) -> bool:
+        """Whether one of the files is another one by now."""
+        return any(_mark(path) != mark for path, mark in self._marks.items())
+
+
+def _mark(path: str) -> tuple[int, ...] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
 class _Job:
     """A request under way: its child, the pipe with the child's output, and what was read of it."""
 
@@ -78,7 +110,9 @@ def serve(run: Callable[[list[str]], int], startup: list[str], source: int = 0, 
     import signal
 
     die_with_parent = _parent_death_signal()
-    _preload(["tileiras.tools.bazel_actions", "tileiras.tools.build"])
+    loaded = _Loaded()
+    _preload(["tileiras.tools.bazel_actions", "tileiras.tools.build"], loaded)
+    program = os.path.abspath(sys.argv[0])  # a request may change the working directory
     reader = wire.Reader()
     jobs: dict[int, _Job] = {}  # by each of its two descriptors
     open_input = True
@@ -124,10 +158,11 @@ def serve(run: Callable[[list[str]], int], startup: list[str], source: int = 0, 
                                 job.cancelled = True
                                 end(job)
                         continue
-                    job = _start(run, startup, request, sink, source, jobs, die_with_parent)
+                    fresh = program if loaded.is_stale() else ""
+                    job = _start(run, startup, request, sink, source, jobs, die_with_parent, fresh)
                     jobs[job.output_fd] = jobs[job.modules_fd] = job
             elif descriptor in jobs:
-                _drain(descriptor, jobs, sink)
+                _drain(descriptor, jobs, sink, loaded)
     return status
 
 
@@ -139,8 +174,9 @@ def _start(
     source: int,
     jobs: dict[int, _Job],
     die_with_parent: Callable[[], None],
+    fresh: str,
 ) -> _Job:
-    """Forks the child that carries out `request`."""
+    """Forks the child that carries out `request`; `fresh` is the program to start anew for it, or empty."""
     output_read, output_write = os.pipe()
     modules_read, modules_write = os.pipe()
     parent = os.getpid()
@@ -172,7 +208,11 @@ def _start(
         known = set(sys.modules)
         if request.sandbox_dir:
             os.chdir(request.sandbox_dir)
-        code = run([*startup, *request.arguments])
+        words = [*startup, *request.arguments]
+        if fresh:
+            escaped = ["@" + word if word.startswith("@") else word for word in words]
+            os.execv(sys.executable, [sys.executable, "-I", "-S", "-B", "-u", fresh, *escaped])
+        code = run(words)
         names = [name for name in sys.modules if name not in known and _loadable(name)]
         with os.fdopen(modules_write, "w", encoding="utf-8") as channel:
             channel.write("\n".join(names))
@@ -192,7 +232,7 @@ def _start(
     raise AssertionError("unreachable")
 
 
-def _drain(descriptor: int, jobs: dict[int, _Job], sink: int) -> None:
+def _drain(descriptor: int, jobs: dict[int, _Job], sink: int, loaded: _Loaded) -> None:
     """Reads what a child wrote; answers the request when both of its pipes have ended."""
     job = jobs[descriptor]
     data = os.read(descriptor, 1 << 16)
@@ -213,7 +253,7 @@ def _drain(descriptor: int, jobs: dict[int, _Job], sink: int) -> None:
     response = wire.WorkResponse(code, text, job.request_id, job.cancelled)
     _write_all(sink, wire.encode_response(response))
     if code == 0 and not job.cancelled:
-        _preload(job.names.decode("utf-8").split("\n"))
+        _preload(job.names.decode("utf-8").split("\n"), loaded)
 
 
 def _loadable(name: str) -> bool:
@@ -222,16 +262,19 @@ def _loadable(name: str) -> bool:
     return top == "tileiras" or top in sys.stdlib_module_names
 
 
-def _preload(names: list[str]) -> None:
+def _preload(names: list[str], loaded: _Loaded) -> None:
     import gc
     import importlib
 
+    if loaded.is_stale():
+        return  # old and new modules must not meet in one process
     for name in names:
         if name and name not in sys.modules and _loadable(name):
             try:
                 importlib.import_module(name)
             except Exception:  # a speed-up only: the request that needs it will say what is wrong
                 pass
+    loaded.note()
     gc.collect()
     gc.freeze()  # a child's collections must not copy the pages of everything loaded
 
