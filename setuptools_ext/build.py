@@ -132,6 +132,13 @@ def stamp_of(path: str) -> list[int] | None:
     return [status.st_mtime_ns, status.st_size]
 
 
+def _unlink(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        pass
+
+
 class Command:
     """One process of a unit. Commands of one wave do not depend on each other."""
 
@@ -316,10 +323,7 @@ class Unit:
     def forget(self) -> None:
         """Removes the state and the outputs: after a failure nothing stale may be linked."""
         for path in [self.state_path, *self.outputs()]:
-            try:
-                os.unlink(path)
-            except OSError:
-                pass
+            _unlink(path)
 
 
 class Builder:
@@ -339,7 +343,8 @@ class Builder:
         for unit in units:
             os.makedirs(unit.directory, exist_ok=True)
             started[unit] = {os.path.abspath(path): stamp_of(path) for path in (unit.source, *unit.depends)}
-            unit.forget()
+            # Outputs stay for now: a header that comes out the same keeps its time, and nothing behind it is redone.
+            _unlink(unit.state_path)
             plans[unit] = unit.commands()
         with ThreadPoolExecutor(max_workers=self.jobs) as pool:
             running: dict[Future[None], Unit] = {}

@@ -216,11 +216,17 @@ class TileBuildExt:
         if every:
             fingerprint = read_fingerprint()
             stale = [unit for unit in every if self.force or not unit.is_current(fingerprint)]
-            # One directory may belong to two units only if both make the same files from the same source.
             jobs = count_jobs(self.parallel, os.environ)
-            level = 2 if not int(self.verbose or 0) else 1
-            Builder(jobs, lambda text: self.announce(text, level=level), os.environ).build(stale, fingerprint)  # type: ignore[attr-defined]
+            Builder(jobs, self._say, os.environ).build(stale, fingerprint)
         super().build_extensions()  # type: ignore[misc]
+
+    def _say(self, text: str) -> None:
+        """Shows a command where build_ext shows the C compiler's."""
+        try:
+            from setuptools._distutils import log
+        except ImportError:
+            from distutils import log
+        self.announce(text, level=log.INFO)  # type: ignore[attr-defined]
 
     def build_extension(self, ext: Any) -> None:
         if not tile_sources(ext):

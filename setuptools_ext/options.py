@@ -64,7 +64,7 @@ def check_value(option: Option, value: Any, where: str) -> Any:
     """Returns the value in its canonical form. Errors: OptionError."""
     if value is None:
         return None
-    what = f"{where}: {option.name if '_' in option.name or where.endswith(')') else option.key}"
+    what = f"{where}: {option.key if where.startswith('[') else option.name}"
     if option.kind == WORDS:
         if isinstance(value, str):
             value = [value]

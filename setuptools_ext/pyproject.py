@@ -112,8 +112,8 @@ def _check_type(value: Any, rule: dict[str, Any], what: str) -> None:
     python = {"string": str, "boolean": bool, "integer": int, "array": list, "object": dict}
     allowed = tuple(python[one] for one in (kinds if isinstance(kinds, list) else [kinds]))
     if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
-        name = " or ".join(kinds) if isinstance(kinds, list) else str(kinds)
-        raise OptionError(f"pyproject.toml: {what} is a {name}, not {value!r}")
+        names = " or ".join(("an " if one[0] in "aio" else "a ") + one for one in (kinds if isinstance(kinds, list) else [kinds]))
+        raise OptionError(f"pyproject.toml: {what} is {names}, not {value!r}")
     if isinstance(value, list):
         for one in value:
             _check_type(one, rule["items"], what)
@@ -182,3 +182,16 @@ def read_project(table: dict[str, Any], root: str) -> tuple[dict[str, Any], int 
             values.update(_tile_values(entry, every, where))
             extensions.append(TileKernels(**values) if group == "kernels" else TileExtension(**values))
     return defaults, table.get("jobs"), extensions
+
+
+def write_schema(path: str) -> None:
+    """Writes the schema file that editors read; a test compares it with the tables."""
+    import json
+
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(schema(), file, indent=2)
+        file.write("\n")
+
+
+if __name__ == "__main__":
+    write_schema(os.path.join(os.path.dirname(os.path.abspath(__file__)), "tileiras.schema.json"))
