@@ -223,6 +223,14 @@ class TestCompileWithNvidia:
         image = read_cubin(out.read_bytes())
         assert image.sm == 100 and image.toolkit.startswith("13.1.")
         assert len(image.kernels) == 1
+        for arch, kernel, words in (
+            ("sm_90", source, "cannot compile for sm_90; release 13.3"),
+            ("sm_100", KERNEL, "cannot read bytecode 13.3 (see --bytecode-version); release 13.3"),
+        ):
+            done = self.compile(root, out, "--arch", arch, source=kernel)
+            assert done.returncode == 2
+            assert words in done.stderr
+            assert not out.exists()
 
     def test_a_path_with_a_line_break(self, real: Path, tmp_path: Path) -> None:
         source = tmp_path / "k\n.tilebc"

@@ -13,7 +13,14 @@ import pytest
 
 from tileiras.diag import CompileError
 from tileiras.toolchain import locate
-from tileiras.toolchain.catalog import PTXAS_SINCE, TOOLS, ptx_isa_max, ptxas_needed
+from tileiras.toolchain.catalog import (
+    NVIDIA_TILE_SINCE,
+    PTXAS_SINCE,
+    TILE_ARCHS,
+    TOOLS,
+    ptx_isa_max,
+    ptxas_needed,
+)
 
 
 def make_tool(path: Path, version: str = "13.4.92", body: str = "") -> Path:
@@ -242,6 +249,18 @@ class TestChecks:
     def test_isa_and_release_tables_agree(self) -> None:
         for release in [(12, 0), (12, 6), (12, 9), (13, 0), (13, 4), (13, 7)]:
             assert ptxas_needed("sm_75", ptx_isa_max(release)) <= release
+
+
+@pytest.mark.parametrize("release", ["13.1", "13.2", "13.3", "13.4", "13.5"])
+def test_architectures_of_nvidias_assembler(release: str) -> None:
+    said = subprocess.run(
+        [peers.require("tileiras", release), "--help"], capture_output=True, text=True
+    ).stdout
+    listed = {int(word[4:]) for word in said.split() if word.startswith("=sm_")}
+    assert listed == {
+        n for n, since in NVIDIA_TILE_SINCE.items() if since <= tuple(map(int, release.split(".")))
+    }
+    assert set(NVIDIA_TILE_SINCE) == set(TILE_ARCHS)
 
 
 def test_host_names() -> None:

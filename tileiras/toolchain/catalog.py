@@ -81,6 +81,13 @@ PTXAS_SINCE: dict[str, Release] = {
 
 # The targets NVIDIA's assembler 13.4 takes (`tileiras --help`); sm_75 is ours only.
 TILE_ARCHS = (80, 86, 87, 88, 89, 90, 100, 103, 107, 110, 120, 121)
+# First release of NVIDIA's tileiras that takes an architecture (`tileiras --help` of 13.1 to 13.5).
+NVIDIA_TILE_SINCE: dict[int, Release] = {
+    **dict.fromkeys((100, 103, 110, 120, 121), (13, 1)),
+    **dict.fromkeys((80, 86, 87, 88, 89), (13, 2)),
+    90: (13, 3),
+    107: (13, 4),
+}
 BUILTIN_ARCHS = (75, *TILE_ARCHS)
 
 # `--enable-extended-smem` (static shared memory above 48 KB) is accepted by 13.0.88, the oldest release

@@ -139,7 +139,7 @@ def _complain(problems: list[str]) -> None:
 def describe(root: str | None = None) -> dict[str, Any]:
     """The whole answer. Errors: CompileError(2) only where the toolkit that the user named is none."""
     from tileiras.toolchain import cache, diags, locate
-    from tileiras.toolchain.catalog import BUILTIN_ARCHS, PTXAS_SINCE, TILE_ARCHS, TOOLS, ptx_isa_max
+    from tileiras.toolchain.catalog import BUILTIN_ARCHS, PTXAS_SINCE, TOOLS, ptx_isa_max
     from tileiras.version import __version__
 
     tools, disagreements = locate.find_set(root)
@@ -176,13 +176,25 @@ def describe(root: str | None = None) -> dict[str, Any]:
         "architectures_needing_newer_ptxas": {
             str(number): ".".join(map(str, PTXAS_SINCE[f"sm_{number}"])) for number in lacking
         },
-        "nvidia_architectures": [str(number) for number in TILE_ARCHS] if "tileiras" in tools else [],
+        "nvidia_architectures": _nvidia_archs(tools.get("tileiras")),
         "bytecode_versions": list(BYTECODE_VERSIONS),
         "fingerprint": fingerprint(tools),
         "cache": {"directory": where, "limit_bytes": cache.size_limit(), "enabled": where is not None},
         "searched": _searched(root),
         "problems": problems,
     }
+
+
+def _nvidia_archs(tool: Tool | None) -> list[str]:
+    from tileiras.toolchain.catalog import NVIDIA_TILE_SINCE
+
+    if tool is None:
+        return []
+    return [
+        str(n)
+        for n, since in sorted(NVIDIA_TILE_SINCE.items())
+        if tool.release is None or tool.release >= since
+    ]
 
 
 def _plain(emitted: Emitted) -> str:

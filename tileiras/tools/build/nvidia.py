@@ -10,7 +10,7 @@ from tileiras.toolchain import diags
 from tileiras.toolchain.locate import Tool, check_releases, find_tool, find_tool_beside, require
 from tileiras.toolchain.run import run, scrubbed_environment
 
-_FINDS_LIBNVVM_SINCE = (13, 3)
+_FINDS_LIBNVVM_SINCE = (13, 2)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,7 +48,40 @@ def find_pair(toolkit_root: str | None) -> tuple[Tool, Tool]:
 def tools(job: Job) -> dict[str, str]:
     """The two programs that decide the outcome."""
     assembler, ptxas = find_pair(job.arguments.toolkit_root)
+    _check(job, assembler)
     return {"nvidia tileiras": assembler.identity(), "ptxas": ptxas.identity()}
+
+
+def _check(job: Job, assembler: Tool) -> None:
+    """Errors: exit code 2, where this assembler is known not to take the architecture or the bytecode.
+
+    It would say "Cannot find option named 'sm_90'", or 13.1 for a newer bytecode "invalid GPU architecture:
+    100".
+    """
+    from tileiras.toolchain.catalog import NVIDIA_TILE_SINCE
+    from tileiras.tools.build.bytecode_verb import MAGIC, is_bytecode
+
+    release = assembler.release
+    if release is None:
+        return
+    needs = [(NVIDIA_TILE_SINCE[job.arch.number], f"compile for {job.arch.gpu_name}")]
+    if is_bytecode(job.data) and len(job.data) > len(MAGIC) + 1 and not job.arguments.bytecode_version:
+        version = (job.data[len(MAGIC)], job.data[len(MAGIC) + 1])
+        if version[0] == 13:  # anything else is damage, and the assembler's to report
+            needs.append((version, f"read bytecode {version[0]}.{version[1]} (see --bytecode-version)"))
+    for needed, need in needs:
+        if release < needed:
+            raise diags.fail(
+                2,
+                diags.one(
+                    diags.TOOL_TOO_OLD,
+                    tool="NVIDIA's tileiras",
+                    version=assembler.version,
+                    path=assembler.path,
+                    need=need,
+                    needed=f"{needed[0]}.{needed[1]}",
+                ),
+            )
 
 
 def compile(job: Job, outputs: Outputs) -> Result:
@@ -109,7 +142,7 @@ def compile(job: Job, outputs: Outputs) -> Result:
 
 
 def _run(argv: list[str], assembler: Tool, ptxas: Tool) -> Finished:
-    """One run with CUDA_ROOT at the toolkit of `ptxas`, for 13.1 and 13.2 in the shape those insist on."""
+    """One run with CUDA_ROOT at the toolkit of `ptxas`, for 13.1 in the shape it insists on."""
     old = assembler.release is not None and assembler.release < _FINDS_LIBNVVM_SINCE
     if not old or os.path.exists(os.path.join(ptxas.root, "nvvm", "lib64", "libnvvm.so")):
         return run(argv, env=scrubbed_environment(ptxas.root))
