@@ -1,7 +1,7 @@
 """A directory of links that gives a toolkit from NVIDIA's wheels the shape of an installed one.
 
 Two programs need it.  CMake's FindCUDAToolkit wants an unversioned libcudart; NVIDIA's tileiras 13.1
-load `<root>/nvvm/lib64/libnvvm.so`, which the wheels keep as `lib/libnvvm.so.4`, and fails without a reason
+loads `<root>/nvvm/lib64/libnvvm.so`, which the wheels keep as `lib/libnvvm.so.4`, and fails without a reason
 when it is not there ("failed to compile Tile IR program").  Nothing is copied.
 """
 
