@@ -11,7 +11,7 @@ load(
     "run_tool",
     "target_archs",
 )
-load("//private:library.bzl", "collect_tile_info", "public_cubin")
+load("//private:library.bzl", "collect_tile_info")
 load("//private:package.bzl", "build_fatbin")
 
 def _tile_cubin_impl(ctx):

@@ -10,7 +10,7 @@ CC_ATTRS = {
 RULE_CC_TOOLCHAINS = CC_TOOLCHAINS
 
 def build_cc(ctx, name, sources, headers, deps, data_inputs, include_root, include_files):
-    """Returns struct(info = CcInfo, files = libraries) of generated sources.
+    """Compiles and archives generated sources.
 
     Args:
       ctx: rule context with `include_prefix`, `strip_include_prefix`, `defines`, `alwayslink`, `linkstatic`.
@@ -21,6 +21,9 @@ def build_cc(ctx, name, sources, headers, deps, data_inputs, include_root, inclu
       data_inputs: files that the sources pull in other than by #include (an image behind .incbin).
       include_root: a further -isystem folder for the generated code, or "".
       include_files: depset of the files below it.
+
+    Returns:
+      struct(info = CcInfo, files = libraries).
     """
     toolchain = find_cc_toolchain(ctx)
     features = cc_common.configure_features(

@@ -46,7 +46,14 @@ def tile_toolchain(ctx):
     return ctx.toolchains[TOOLCHAIN_TYPE].tile
 
 def chosen_compiler(ctx):
-    """Returns 'builtin' or 'nvidia'; fails when the toolchain has no such compiler."""
+    """Chooses the compiler by attribute, then flag; fails when the toolchain has no such compiler.
+
+    Args:
+      ctx: rule context.
+
+    Returns:
+      'builtin' or 'nvidia'.
+    """
     compiler = ctx.attr.compiler or flag(ctx, "compiler")
     if compiler == "nvidia" and not tile_toolchain(ctx).nvidia_compiler:
         fail("%s: compiler = \"nvidia\", but the Tile toolchain %s holds no NVIDIA tileiras" %
@@ -54,7 +61,14 @@ def chosen_compiler(ctx):
     return compiler
 
 def launch_abi(ctx):
-    """Returns the launch ABI of the images: NVIDIA's compiler writes 'tile' images only."""
+    """Chooses the launch ABI of the images: NVIDIA's compiler writes 'tile' images only.
+
+    Args:
+      ctx: rule context.
+
+    Returns:
+      'simt' or 'tile'.
+    """
     if chosen_compiler(ctx) == "nvidia":
         if ctx.attr.launch_abi == "simt":
             fail("%s: launch_abi = \"simt\" needs compiler = \"builtin\": NVIDIA's compiler writes tile images only" % ctx.label)
@@ -62,7 +76,15 @@ def launch_abi(ctx):
     return ctx.attr.launch_abi or flag(ctx, "launch_abi")
 
 def target_archs(ctx, spec = None):
-    """Returns struct(real, virtual) for this target; fails with the reason when there is none."""
+    """Chooses the architectures of this target; fails with the reason when there is none.
+
+    Args:
+      ctx: rule context.
+      spec: words to use instead of attribute and flag.
+
+    Returns:
+      struct(real, virtual, dropped, error) of normalize_archs().
+    """
     compiler = chosen_compiler(ctx)
     words = spec or ctx.attr.archs or [flag(ctx, "archs")]
     found = normalize_archs(words, tile_toolchain(ctx).supported_archs[compiler])
@@ -74,7 +96,14 @@ def target_archs(ctx, spec = None):
     return found
 
 def host_platform(ctx):
-    """Returns struct(arch, os) of the machine that will load the images: part of their identity."""
+    """Finds the machine that will load the images: it is part of their identity.
+
+    Args:
+      ctx: rule context.
+
+    Returns:
+      struct(arch, os).
+    """
     aarch64 = ctx.target_platform_has_constraint(ctx.attr._aarch64[platform_common.ConstraintValueInfo])
     if ctx.attr.host_constraint:
         aarch64 = ctx.attr.host_constraint.label == ctx.attr._aarch64.label
@@ -129,14 +158,29 @@ def run_tool(ctx, mnemonic, verb, arguments, inputs, outputs, message, transitiv
     )
 
 def stem_of(file):
-    """Returns the file's name without its Tile suffix."""
+    """Takes the Tile suffix off a file's name.
+
+    Args:
+      file: a source.
+
+    Returns:
+      string.
+    """
     for suffix in SOURCE_SUFFIXES:
         if file.basename.endswith(suffix):
             return file.basename[:-len(suffix)]
     return file.basename
 
 def numbered_sources(ctx, files):
-    """Returns struct(file, stem, folder) per source; sources with one basename get a folder with their index."""
+    """Places the outputs of each source; sources with one basename get a folder with their index.
+
+    Args:
+      ctx: rule context.
+      files: the sources.
+
+    Returns:
+      list of struct(file, stem, folder, declared): `declared` are the files that its actions may read.
+    """
     seen = {}
     for file in files:
         seen[stem_of(file)] = seen.get(stem_of(file), 0) + 1
@@ -187,7 +231,14 @@ def export_python(ctx, source, entry, many):
     return struct(file = out, stem = stem, folder = source.folder, declared = [out])
 
 def py_imports(ctx):
-    """Returns (import roots as execution paths, depset of files) of `py_deps`, from what py_library declares."""
+    """Finds where Python imports `py_deps` from, by what py_library declares.
+
+    Args:
+      ctx: rule context.
+
+    Returns:
+      (import roots as execution paths, depset of files).
+    """
     roots = ["."]
     files = []
     for target in ctx.attr.py_deps:
@@ -205,7 +256,14 @@ def py_imports(ctx):
     return roots, depset(transitive = files)
 
 def bytecode_sources(ctx):
-    """Returns the Tile IR sources of the target; a .py file gives one per entry, by way of cuTile Python."""
+    """Lists the Tile IR sources of the target; a .py file gives one per entry, by way of cuTile Python.
+
+    Args:
+      ctx: rule context.
+
+    Returns:
+      list like numbered_sources()'.
+    """
     result = []
     named = ctx.attr.entries + [entry for entry in ctx.attr.signatures if entry not in ctx.attr.entries]
     named += [entry for entry in ctx.attr.matrices.values() if entry not in named]
@@ -232,7 +290,6 @@ def compile_source(ctx, source, arch, stem = None, bytecode = False, virtual = F
     Returns:
       struct(arch, host, file, source, kernels, ptx, bytecode, remarks, command)
     """
-    toolchain = tile_toolchain(ctx)
     compiler = chosen_compiler(ctx)
     host = host_platform(ctx)
     stem = stem or source.folder + source.stem

@@ -78,7 +78,7 @@ def _tile_library_impl(ctx):
     single = len(sources) == 1
     prefix = identifier(ctx.attr.prefix or ctx.label.name)
     suffix = ".c" if ctx.attr.language == "C" else ".cc"
-    fatbins, headers, cc_sources, images, bytecode, compiled, virtual = [], [], [], [], [], [], []
+    fatbins, headers, cc_sources, images, bytecode, compiled = [], [], [], [], [], []
     for source in sources:
         image = build_images(ctx, source, archs)
         base = ctx.label.name if single else source.folder + source.stem
@@ -96,7 +96,6 @@ def _tile_library_impl(ctx):
         images += image.cubins
         compiled += image.compiled
         bytecode.append(image.bytecode)
-        virtual += image.virtual
     public = headers[0] if single else _umbrella(ctx, headers)
     public_headers = headers if single else [public] + headers
     cc = build_cc(

@@ -1,14 +1,23 @@
 """From cubins to what programs load: the container, and the generated header and source that embed it."""
 
-load("//private:compile.bzl", "chosen_compiler", "compile_source", "launch_abi", "run_tool", "tile_toolchain")
+load("//private:compile.bzl", "compile_source", "launch_abi", "run_tool", "tile_toolchain")
 
 _TEXT_SUFFIXES = (".mlir", ".tileir")
 
 def build_images(ctx, source, archs, stem = None):
-    """Compiles one source for every architecture; returns struct(cubins, virtual, bytecode).
+    """Compiles one source for every architecture.
 
-    A virtual architecture becomes a Tile IR entry when the images are launched as Tile kernels, else a PTX entry
-    (architecture.md, section 6): `virtual` is a list of struct(kind, arch, file).
+    A virtual architecture becomes a Tile IR entry when the images are launched as Tile kernels, else a PTX entry: the
+    driver would compile Tile IR into an image that is launched otherwise than the rest.
+
+    Args:
+      ctx: rule context.
+      source: struct of bytecode_sources().
+      archs: struct(real, virtual).
+      stem: base of the outputs' names; default: the source's folder and stem.
+
+    Returns:
+      struct(cubins, compiled, virtual, bytecode); `virtual` is a list of struct(kind, arch, file).
     """
     stem = stem or source.folder + source.stem
     tile_entries = archs.virtual and launch_abi(ctx) == "tile"
@@ -38,7 +47,14 @@ def build_images(ctx, source, archs, stem = None):
     return struct(cubins = cubins, compiled = compiled, virtual = virtual, bytecode = bytecode)
 
 def build_fatbin(ctx, out, images, compress = ""):
-    """Registers the action that bundles struct(kind, arch, file) entries into `out`."""
+    """Registers the action that bundles images.
+
+    Args:
+      ctx: rule context.
+      out: the container.
+      images: list of struct(kind, arch, file).
+      compress: mode, or empty for the tool's default.
+    """
     arguments = ["-o", out]
     for image in images:
         arguments += ["--" + image.kind, struct_entry(image.arch, image.file)]
@@ -67,7 +83,16 @@ def image_entries(images):
     return elf + images.virtual
 
 def build_header(ctx, header, source, image, kernels, prefix):
-    """Registers the action that writes the header and source for one image."""
+    """Registers the action that writes the header and source for one image.
+
+    Args:
+      ctx: rule context.
+      header: file to write.
+      source: file to write.
+      image: the container.
+      kernels: kernels.json of each architecture.
+      prefix: of the C names.
+    """
     arguments = ["--prefix", prefix]
     if ctx.attr.namespace:
         arguments += ["--namespace", ctx.attr.namespace]
@@ -86,12 +111,15 @@ def build_header(ctx, header, source, image, kernels, prefix):
     )
 
 def identifier(text):
-    """Returns `text` as a C identifier; other characters become '_', as CMake's MAKE_C_IDENTIFIER does."""
+    """Makes a C identifier: other characters become '_', as CMake's MAKE_C_IDENTIFIER does.
+
+    Args:
+      text: any string.
+
+    Returns:
+      string.
+    """
     result = ""
     for char in text.elems():
         result += char if char.isalnum() and char <= "z" or char == "_" else "_"
     return "_" + result if result[:1].isdigit() else result
-
-def describe_compiler(ctx):
-    """Returns the words of the toolchain for messages."""
-    return "%s (%s)" % (chosen_compiler(ctx), tile_toolchain(ctx).version)
