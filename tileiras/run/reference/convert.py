@@ -38,6 +38,8 @@ SATFINITE = (E4M3, E5M2, E8M0, E2M1, E5M3)
 
 
 def convert_float(x: Any, source: Format, target: Format, mode: str) -> Any:
+    if source is TF32:
+        source = F32  # NVIDIA's code takes all 32 bits of a tf32 here; only products ignore the lower 13
     if source is F32 and mode == RN and target not in (TF32, F64) and target not in SATFINITE:
         return encode(x.astype(np.float64), target) if target.name == "bf16" else x.astype(target.storage)
     if target is F64:
