@@ -238,3 +238,14 @@ def test_the_help_names_every_exit_code(capsys: pytest.CaptureFixture[str]) -> N
     text = capsys.readouterr().out
     for code in (0, 1, 2, 3, 5, 6):
         assert f"  {code}  " in text
+
+
+def test_the_manual_lists_every_finding() -> None:
+    from tileiras.diag import ERROR, Diag
+    from tileiras.run.reference import diags
+
+    page = (Path(__file__).parents[2] / "docs" / "running-kernels.md").read_text()
+    usage = {"NO_ENTRY", "UNSUPPORTED"}
+    for name, row in vars(diags).items():
+        if isinstance(row, Diag) and row.severity == ERROR and name not in usage:
+            assert f"| {row.code} |" in page, name
