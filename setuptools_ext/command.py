@@ -285,13 +285,21 @@ class TileBuildExt:
         mine = set(tile_sources(ext))
         copied = copy.copy(ext)
         copied.sources = [one for one in ext.sources if str(one) not in mine]
-        copied.include_dirs = [*(ext.include_dirs or []), *dict.fromkeys(unit.directory for unit in units)]
+        # Absolute, because torch compiles from another directory.
+        folders = dict.fromkeys(os.path.abspath(unit.directory) for unit in units)
+        copied.include_dirs = [*(ext.include_dirs or []), *folders]
         objects = self._compile_generated([unit.c_source for unit in units])
         copied.extra_objects = [*(ext.extra_objects or []), *objects]
         # build_ext compares time stamps: the objects are sources of the link, the headers of the compilation.
         copied.depends = [*(ext.depends or []), *objects, *(unit.header for unit in units)]
-        if isinstance(ext, TileExtension) and type(self).__mro__ and _is_torch(self):
-            copied.extra_compile_args = {key: list(ext.tile_compile_args[key]) for key in ("cxx", "nvcc")}
+        mapped = self._prefix_map()
+        if isinstance(ext, TileExtension) and _is_torch(self):
+            words = ext.tile_compile_args
+            copied.extra_compile_args = {"cxx": [*words["cxx"], *mapped], "nvcc": list(words["nvcc"])}
+        elif isinstance(ext.extra_compile_args, dict):
+            copied.extra_compile_args = dict(ext.extra_compile_args)
+        else:
+            copied.extra_compile_args = [*(ext.extra_compile_args or []), *mapped]
         if not copied.sources:
             name = ext.name.rpartition(".")[2]
             path = os.path.join(self._directory(ext), name + "_module.c")
@@ -300,6 +308,15 @@ class TileBuildExt:
             _write_if_new(path, write_module(name, rows))
             copied.sources = [path]
         super().build_extension(copied)  # type: ignore[misc]
+
+    def _prefix_map(self) -> list[str]:
+        """Returns the flag that keeps this build's directory out of debug information and __FILE__."""
+        program = _find_words(getattr(self.compiler, "compiler_so", None))[:1]
+        name = os.path.basename(program[0]) if program else ""
+        known = any(one in name for one in ("gcc", "g++", "clang", "cc", "c++"))
+        if self.compiler.compiler_type != "unix" or sys.platform == "darwin" or not known:
+            return []
+        return [f"-ffile-prefix-map={os.getcwd()}=."]
 
     def _compile_generated(self, sources: list[str]) -> list[str]:
         """Returns the objects of the generated C files, compiled when older; not by a compiler that others patched.
@@ -316,16 +333,17 @@ class TileBuildExt:
         customize_compiler(compiler)
         if hasattr(compiler, "initialize") and not getattr(compiler, "initialized", True):
             compiler.initialize(self.plat_name)
-        # Debug information would name this build's directory.
-        unix = compiler.compiler_type == "unix"
-        strip = [f"-ffile-prefix-map={os.getcwd()}=."] if unix and sys.platform != "darwin" else []
         objects = []
         for source in sources:
             target = compiler.object_filenames([source], output_dir="")[0]
             if self.force or not os.path.exists(target) or os.path.getmtime(target) < os.path.getmtime(source):
-                compiler.compile([source], output_dir="", extra_postargs=strip, debug=self.debug)
+                compiler.compile([source], output_dir="", extra_postargs=self._prefix_map(), debug=self.debug)
             objects.append(target)
         return objects
+
+
+def _find_words(value: object) -> list[str]:
+    return [str(one) for one in value] if isinstance(value, (list, tuple)) else []
 
 
 def _is_torch(command: object) -> bool:
