@@ -244,30 +244,28 @@ class Checker:
     def synchronise(self, batch, s, kind: str, at: np.ndarray, lanes: np.ndarray, order: str) -> None:
         """What strong accesses order: acquire joins, release publishes, relaxed ones together with fences."""
         warps = lanes >> 5
-        reads = kind in ("r", "a")
-        if reads and self.objects:
-            for address, w in set(zip(at.tolist(), warps.tolist())):
-                obj = self.objects.get(address)
-                if obj is None:
-                    continue
-                if order in ("acquire", "acq_rel"):
+        reads, writes = kind in ("r", "a"), kind in ("w", "a")
+        acquires, releases = order in ("acquire", "acq_rel"), order in ("release", "acq_rel")
+        publishes = writes and (releases or bool(s.fenced))
+        if not publishes and not (reads and self.objects):
+            return
+        # in the order of lanes, which is the order in which atomics of one instruction happen
+        for address, w in dict.fromkeys(zip(at.tolist(), warps.tolist())):
+            obj = self.objects.get(address) if reads else None
+            if obj is not None:
+                if acquires:
                     self.join(batch, s, w, obj)
                 else:
                     s.pending.setdefault(w, []).append(obj)
-        if kind in ("w", "a"):
-            strong = order in ("release", "acq_rel")
-            if strong or s.fenced:
-                for address, w in set(zip(at.tolist(), warps.tolist())):
-                    c, k = divmod(w, batch.warps_per_cta)
-                    if strong:
-                        self.released[s.base + c] += 1
-                        snap = self.snapshot(batch, s, w, c, k)
-                    else:
-                        snap = s.fenced.get(w)
-                    if snap is not None:
-                        self.publish(address, snap)
-                if strong:
-                    s.tick(np.unique(warps))
+            if publishes:
+                c, k = divmod(w, batch.warps_per_cta)
+                if releases:
+                    self.released[s.base + c] += 1
+                    self.publish(address, self.snapshot(batch, s, w, c, k))
+                elif w in s.fenced:
+                    self.publish(address, s.fenced[w])
+        if writes and releases:
+            s.tick(np.unique(warps))
 
     # accesses
     def access(self, batch, kind: str, space: str, where, at, width: int, idx, n: int, sel, strong: str) -> None:
