@@ -30,6 +30,13 @@ _SREG = re.compile(r"%(?:tid|ntid|ctaid|nctaid|clusterid|nclusterid|cluster_ctai
                    r"aggr_smem_size|current_graph_exec)$|WARP_SZ$")
 
 
+# One whole instruction of the common kind; whatever it does not match goes through the token parser.
+_FAST = re.compile(r"\s*(?:@(!?)([%\w$]+)\s+)?([a-z]\w*(?:(?:\.|::)\w+)*)(?:\s+([^;/()\"]*))?;")
+_SPLIT = re.compile(r"\{[^{}]*\}|\[[^\[\]]*\]|[^,{}\[\]]+")
+_SIMPLE_ADDRESS = re.compile(r"\[\s*([%\w$]+)\s*(?:\+\s*(-?[1-9]\d*|0))?\s*\]$")
+_SIMPLE_INT = re.compile(r"-?(?:[1-9]\d*|0)$")
+
+
 class _Token:
     __slots__ = ("kind", "line", "pos", "text")
 
@@ -37,21 +44,38 @@ class _Token:
         self.kind, self.text, self.pos, self.line = kind, text, pos, line
 
 
-def tokenize(source: str) -> list[_Token]:
-    """Tokens with line numbers. A label's colon is a token of its own even where a name directly precedes it."""
-    out, pos, line, size = [], 0, 1, len(source)
-    match = _TOKEN.match
-    while pos < size:
-        m = match(source, pos)
-        if m is None:
-            raise EmulatorError(f"PTX line {line}: unexpected character {source[pos]!r}")
-        kind, text = m.lastgroup, m.group()
-        if kind != "space":
-            out.append(_Token(kind, text, pos, line))
-        line += text.count("\n")
-        pos = m.end()
-    out.append(_Token("end", "", pos, line))
-    return out
+class _Tokens:
+    """The tokens of a text from `pos` on, made when they are looked at. Index 0 is where the stream was last cut."""
+
+    def __init__(self, source: str, line: int = 1) -> None:
+        self.source, self.pos, self.line = source, 0, line
+        self.ready: list[_Token] = []
+
+    def __getitem__(self, at: int) -> _Token:
+        while len(self.ready) <= at:
+            self.ready.append(self.lex())
+        return self.ready[at]
+
+    def lex(self) -> _Token:
+        """The next token. A label's colon is a token of its own even where a name directly precedes it."""
+        source, size = self.source, len(self.source)
+        while self.pos < size:
+            m = _TOKEN.match(source, self.pos)
+            if m is None:
+                raise EmulatorError(f"PTX line {self.line}: unexpected character {source[self.pos]!r}")
+            kind, text, start, line = str(m.lastgroup), m.group(), self.pos, self.line
+            self.line += text.count("\n")
+            self.pos = m.end()
+            if kind != "space":
+                return _Token(kind, text, start, line)
+        return _Token("end", "", size, self.line)
+
+    def cut(self, at: int) -> None:
+        """Forgets the tokens before `at` and those looked at beyond it."""
+        if at < len(self.ready):
+            first = self.ready[at]
+            self.pos, self.line = first.pos, first.line
+        self.ready.clear()
 
 
 class Parser:
@@ -59,7 +83,7 @@ class Parser:
 
     def __init__(self, source: str) -> None:
         self.source = source
-        self.tokens = tokenize(source)
+        self.tokens = _Tokens(source)
         self.at = 0
         self.module_ = Module(source)
         self.func: Func | None = None
@@ -412,6 +436,10 @@ class Parser:
     def body(self) -> None:
         func, depth = self.func, 1
         while depth:
+            self.tokens.cut(self.at)
+            self.at = 0
+            if self.fast_instruction():
+                continue
             tok = self.tokens[self.at]
             text = tok.text
             if text == "{":
@@ -473,6 +501,58 @@ class Parser:
             self.func.directives.setdefault(tok.text, [])
             while self.tokens[self.at].line == tok.line and self.peek() not in ("}", "{"):
                 self.at += 1
+
+    def fast_instruction(self) -> bool:
+        """Reads an instruction of plain operands straight from the source; False leaves it to `instruction`."""
+        tokens = self.tokens
+        m = _FAST.match(self.source, tokens.pos)
+        if m is None:
+            return False
+        negated, guard_name, name, rest = m.groups()
+        ops = []
+        if rest is not None and (rest := rest.strip()):
+            parts = [p for p in (part.strip() for part in _SPLIT.findall(rest)) if p]
+            if rest.count(",") + 1 != len(parts) and "{" not in rest and "[" not in rest:
+                return False
+            for part in parts:
+                op = self.fast_operand(part)
+                if op is None:
+                    return False
+                ops.append(op)
+        guard = None
+        if guard_name is not None:
+            reg = self.fast_operand(guard_name)
+            if reg is None or reg[0] != "reg":
+                return False
+            guard = (reg[1], bool(negated))
+        start = m.start(3) if guard_name is None else m.start(1) - 1
+        line = tokens.line + self.source.count("\n", tokens.pos, start)
+        words = name.split(".")
+        text = " ".join(self.source[start:m.end()].split())
+        self.func.body.append(Inst(words[0], tuple(words[1:]), ops, guard, line, text, self.path))
+        tokens.line = line + self.source.count("\n", start, m.end())
+        tokens.pos = m.end()
+        return True
+
+    def fast_operand(self, text: str):
+        """A register, a decimal integer, [register + integer], or a vector of these."""
+        first = text[0]
+        if first == "[":
+            m = _SIMPLE_ADDRESS.match(text)
+            if m is None:
+                return None
+            base = self.fast_operand(m.group(1))
+            if base is None or base[0] != "reg":
+                return None
+            return ("mem", base, int(m.group(2) or 0), [])
+        if first == "{":
+            items = [self.fast_operand(part.strip()) for part in text[1:-1].split(",")] if text[-1] == "}" else [None]
+            return None if None in items else ("vec", items)
+        for scope in reversed(self.scopes):
+            item = scope.get(text)
+            if item is not None:
+                return ("reg", item) if isinstance(item, Reg) else None
+        return ("imm", int(text), "int") if _SIMPLE_INT.match(text) else None
 
     def instruction(self) -> None:
         start, guard = self.tokens[self.at], None
