@@ -251,6 +251,29 @@ def test_waiting_with_a_weak_load_for_what_never_comes_is_a_deadlock_too(
     k.run(np.ones(1, np.int32), grid=grid)
 
 
+def test_without_more_threads_waiting_is_reported_and_not_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tileiras.run.reference import schedule
+
+    spawned = []
+    spawn = schedule.Scheduler.spawn
+
+    def spawn_three(self: schedule.Scheduler) -> None:
+        if len(spawned) == 3:
+            raise RuntimeError("can't start new thread")
+        spawned.append(1)
+        spawn(self)
+
+    monkeypatch.setattr(schedule.Scheduler, "spawn", spawn_three)
+    monkeypatch.setattr(schedule, "TURNS", 100)
+    k = Kernel("*i32", "i32")
+    atomic = [k.args[0], k.const(1, "i32"), None, None]
+    k.op("atomic_rmw_tko", atomic, [I32, T.TOKEN], mode="add", **DEVICE)
+    spin_until(k, k.args[0], k.args[1])
+    with pytest.raises(LaunchError) as error:
+        k.run(np.zeros(1, np.int32), 8, grid=8)  # five tile blocks never start
+    assert codes(error) == ["RUN-0008"]
+
+
 def test_an_interrupt_ends_a_launch_that_waits() -> None:
     import signal
     import threading

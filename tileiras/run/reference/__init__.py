@@ -112,8 +112,12 @@ def launch(
         for slot, value, data in zip(slots, block.args, arguments.data):
             template[slot] = decode_scalar(data, value.type.elem)  # type: ignore[attr-defined]
 
-        ids = [(x, y, z) for z in range(grid[2]) for y in range(grid[1]) for x in range(grid[0])]
+        total = grid[0] * grid[1] * grid[2]
+        ids: Iterable[tuple[int, int, int]] = (
+            (x, y, z) for z in range(grid[2]) for y in range(grid[1]) for x in range(grid[0])
+        )
         if seed is not None:
+            ids = list(ids)
             random.Random(seed).shuffle(ids)
         scheduler = None
 
@@ -129,7 +133,7 @@ def launch(
                 tile_block.release()
 
         if compiler.waits:
-            scheduler = state.scheduler = Scheduler(state, ids, run_block)
+            scheduler = state.scheduler = Scheduler(state, ids, total, run_block)
             scheduler.start()
         else:
             for id in ids:

@@ -20,7 +20,7 @@ from . import diags
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
     from tileiras.compiler.ir.core import Op
@@ -49,11 +49,12 @@ class Carrier:
 class Scheduler:
     """Runs `run(id)` for all ids so that waiting blocks let the others progress."""
 
-    def __init__(self, launch: Launch, ids: list[tuple[int, int, int]], run: Callable[[Any], None]) -> None:
-        self.launch, self.run = launch, run
-        self.total = len(ids)
+    def __init__(
+        self, launch: Launch, ids: Iterable[tuple[int, int, int]], total: int, run: Callable[[Any], None]
+    ) -> None:
+        self.launch, self.run, self.total = launch, run, total
         self.fresh: Iterator[tuple[int, int, int]] = iter(ids)
-        self.exhausted = False
+        self.exhausted = False  # no block, or no thread for one, is left to start
         self.parked: deque[Carrier] = deque()
         self.failure: BaseException | None = None
         self.current = Carrier()
@@ -66,20 +67,21 @@ class Scheduler:
         self.spawn()
         try:
             self.done.acquire()
-        except (
-            BaseException
-        ) as interrupt:  # Ctrl-C or an alarm: the carriers stop at their next wait or block
-            self.failure = interrupt
+        except BaseException as interrupt:
+            self.failure = interrupt  # Ctrl-C or an alarm: the carriers stop at their next wait or block
             raise
         if self.failure is not None:
             raise self.failure
 
     def spawn(self) -> None:
-        carrier = self.current = Carrier()
+        carrier = Carrier()
         carrier.thread = threading.Thread(target=self.carry, args=(carrier,), name="tile block", daemon=True)
-        carrier.thread.start()
+        carrier.thread.start()  # it waits for its baton, so that only one carrier ever runs
+        self.current = carrier
+        carrier.baton.release()
 
     def carry(self, carrier: Carrier) -> None:
+        carrier.baton.acquire()
         try:
             with np.errstate(all="ignore"):
                 while self.failure is None:
@@ -109,16 +111,20 @@ class Scheduler:
         if changes != self.seen:
             self.seen, self.idle = changes, 0
         self.idle += 1
+        me = self.current
         if not self.exhausted:
-            me = self.current
             self.parked.append(me)
-            self.spawn()
+            try:
+                self.spawn()
+            except RuntimeError:  # the system gives no more threads: those that wait must do
+                self.parked.pop()
+                self.exhausted = True
+                return
         else:
             if self.idle > max(TURNS, 20 * len(self.parked)):
                 self.give_up(op)
             if not self.parked:
                 return
-            me = self.current
             self.parked.append(me)
             self.current = self.parked.popleft()
             self.current.baton.release()
