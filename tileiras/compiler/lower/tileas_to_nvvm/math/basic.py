@@ -1,9 +1,9 @@
-"""Math functions as instruction sequences. f16 and bf16 are computed in f32 and rounded once."""
+"""Division, roots and rounding to integers: one or two instructions each."""
 
 from __future__ import annotations
 
-from .arith import ROUND, in_f32, round_directed, upcast
-from .state import Lowering, elementwise
+from ..arith import ROUND, in_f32, round_directed, upcast
+from ..state import Lowering, elementwise
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

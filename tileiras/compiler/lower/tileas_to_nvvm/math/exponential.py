@@ -1,0 +1,167 @@
+"""exp, exp2, log, log2 and the hyperbolic functions.
+
+exp: x = n ln 2 + r with ln 2 in two parts, a polynomial on |r| <= 0.35, two multiplications by powers of two so
+that subnormal results are rounded once. log: x = 2^e m with m in [2/3, 4/3), a polynomial in m - 1.
+"""
+
+from __future__ import annotations
+
+from .tables import CONSTANTS, POLY
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tileiras.compiler.ir.core import Op
+
+    from .floats import Floats
+
+
+def _reduce(f: Floats, x: Any) -> tuple[Any, Any]:
+    """(n as s32, r): x = n ln 2 + r, |r| <= 0.35. x is clamped so that n stays in range; NaN goes through r."""
+    high, low = CONSTANTS["exp_range", f.w]
+    x = f.select(f.cmp("gt", x, f.c(high)), f.c(high), x)
+    x = f.select(f.cmp("lt", x, f.c(low)), f.c(low), x)
+    n = f.rint(f.mul(x, f.c(CONSTANTS["log2e", f.w])))
+    big, small = CONSTANTS["ln2", f.w]
+    r = f.fma(n, f.c(-small), f.fma(n, f.c(-big), x))
+    return f.to_int(n), r
+
+
+def _exp_poly(f: Floats, r: Any) -> Any:
+    """e^r = 1 + r + r^2 P(r)."""
+    tail = f.fma(f.mul(r, r), f.poly(r, POLY["exp", f.w]), r)
+    return f.add(tail, f.c(1.0))
+
+
+def exp_scaled(f: Floats, x: Any, extra: int = 0) -> Any:
+    """e^x * 2^extra."""
+    n, r = _reduce(f, x)
+    if extra:
+        n = f.b.add(32, n, extra)
+    return f.scale(_exp_poly(f, r), n)
+
+
+def exp(f: Floats, op: Op, x: Any) -> Any:
+    if f.w == 32 and op.attr("rounding_mode") == "approx":
+        return f.b.emit("ex2.approx.f32", f.mul(x, f.c(CONSTANTS["log2e", 32])))
+    return exp_scaled(f, x)
+
+
+def exp2(f: Floats, op: Op, x: Any) -> Any:
+    if op.attr("flush_to_zero"):
+        return f.b.emit("ex2.approx.ftz.f32", x)
+    high, low = CONSTANTS["exp2_range", f.w]
+    x = f.select(f.cmp("gt", x, f.c(high)), f.c(high), x)
+    x = f.select(f.cmp("lt", x, f.c(low)), f.c(low), x)
+    n = f.rint(x)
+    big, small = CONSTANTS["ln2_exact", f.w]
+    d = f.sub(x, n)
+    head = f.mul(d, f.c(big))
+    r = f.fma(d, f.c(small), head)
+    lost = f.fma(d, f.c(big), f.neg(head))  # what the product rounded away
+    value = _exp_poly(f, r)
+    value = f.fma(value, f.add(lost, f.sub(f.mul(d, f.c(small)), f.sub(r, head))), value)
+    return f.scale(value, f.to_int(n))
+
+
+def _split(f: Floats, x: Any) -> tuple[Any, Any, Any]:
+    """(e as float, m - 1, the special result or None): x = 2^e m for positive normal and subnormal x."""
+    b = f.b
+    tiny = f.cmp("lt", x, f.bits(0x00800000 if f.w == 32 else 0x0010 << 48))
+    scaled = f.select(tiny, f.mul(x, f.c(2.0**f.mantissa)), x)
+    word = f.word(scaled)
+    if f.w == 32:
+        start = b.emit("sub.s32", word, 0x3F2AAAAB)
+        exponent_bits = b.emit("and.b32", start, -(1 << 23))
+        m = b.emit("sub.s32", word, exponent_bits)
+        e = b.emit("shr.s32", exponent_bits, 23)
+    else:
+        low, high = b.reg("r"), b.reg("r")
+        b.emit_to((low, high), "mov.b64", word)
+        start = b.emit("sub.s32", high, 0x3FE55555)
+        exponent_bits = b.emit("and.b32", start, -(1 << 20))
+        m = b.emit("mov.b64", (low, b.emit("sub.s32", high, exponent_bits)))
+        e = b.emit("shr.s32", exponent_bits, 20)
+    e = b.emit("sub.s32", e, b.emit("selp.s32", f.mantissa, 0, tiny))
+    return f.from_int(e), f.sub(m, f.c(1.0)), None
+
+
+def _specials(f: Floats, x: Any, value: Any) -> Any:
+    """log of 0, negative numbers, infinity and NaN."""
+    finite = f.cmp("lt", x, f.inf)
+    value = f.select(finite, value, f.add(x, x))  # infinity and NaN
+    value = f.select(f.cmp("lt", x, f.c(0.0)), f.nan, value)
+    return f.select(f.cmp("eq", x, f.c(0.0)), f.neg(f.inf), value)
+
+
+def log1p_parts(f: Floats, d: Any) -> tuple[Any, Any]:
+    """log(1 + d) as head + tail for d in [-1/3, 1/3]; head is d (f32), or 2 s (f64)."""
+    if f.w == 32:
+        return d, f.mul(f.mul(d, d), f.poly(d, POLY["log", 32]))
+    # f64: s = d / (2 + d), log = 2 atanh(s); correct the rounding of the quotient
+    y = f.add(d, f.c(2.0))
+    s = f.div(d, y)
+    lost = f.sub(d, f.sub(y, f.c(2.0)))
+    rest = f.fma(f.neg(s), y, d)
+    rest = f.div(f.fma(f.neg(s), lost, rest), y)
+    z = f.mul(s, s)
+    tail = f.mul(f.mul(f.add(s, s), z), f.poly(z, POLY["atanh", 64]))
+    return f.add(s, s), f.add(tail, f.add(rest, rest))
+
+
+def log(f: Floats, op: Op, x: Any) -> Any:
+    e, d, _ = _split(f, x)
+    head, tail = log1p_parts(f, d)
+    big, small = CONSTANTS["ln2", f.w]
+    low = f.fma(e, f.c(small), tail)
+    top = f.mul(e, f.c(big))  # exact: big has few bits
+    total = f.add(top, head)
+    lost = f.add(f.sub(top, total), head)
+    zero = f.cmp("eq", e, f.c(0.0))
+    value = f.select(zero, f.add(head, tail), f.add(total, f.add(lost, low)))
+    return _specials(f, x, value)
+
+
+def log2(f: Floats, op: Op, x: Any) -> Any:
+    if op.attr("flush_to_zero") if "flush_to_zero" in op.spec.attr_by_name else False:
+        return f.b.emit("lg2.approx.ftz.f32", x)
+    e, d, _ = _split(f, x)
+    head, tail = log1p_parts(f, d)
+    big, small = CONSTANTS["log2e_exact", f.w]
+    top = f.mul(head, f.c(big))
+    lost = f.fma(head, f.c(big), f.neg(top))
+    low = f.fma(tail, f.c(big), f.fma(head, f.c(small), lost))
+    total = f.add(e, top)
+    carry = f.add(f.sub(e, total), top)
+    value = f.add(total, f.add(carry, low))
+    zero = f.cmp("eq", e, f.c(0.0))
+    return _specials(f, x, f.select(zero, f.add(top, low), value))
+
+
+def _small_odd(f: Floats, x: Any, name: str) -> Any:
+    z = f.mul(x, x)
+    return f.fma(f.mul(x, z), f.poly(z, POLY[name, f.w]), x)
+
+
+def sinh(f: Floats, op: Op, x: Any) -> Any:
+    a = f.abs(x)
+    half = exp_scaled(f, a, -1)  # e^a / 2
+    large = f.sub(half, f.div(f.c(0.25), half))
+    small = _small_odd(f, a, "sinh")
+    return f.copysign(f.select(f.cmp("lt", a, f.c(1.0)), small, large), x)
+
+
+def cosh(f: Floats, op: Op, x: Any) -> Any:
+    half = exp_scaled(f, f.abs(x), -1)
+    return f.add(half, f.div(f.c(0.25), half))
+
+
+def tanh(f: Floats, op: Op, x: Any) -> Any:
+    if f.w == 32 and op.attr("rounding_mode") == "approx":
+        return f.b.emit("tanh.approx.f32", x)
+    a = f.abs(x)
+    e = exp_scaled(f, f.add(a, a))
+    large = f.sub(f.c(1.0), f.div(f.c(2.0), f.add(e, f.c(1.0))))
+    small = _small_odd(f, a, "tanh")
+    return f.copysign(f.select(f.cmp("lt", a, f.c(0.6)), small, large), x)
