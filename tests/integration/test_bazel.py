@@ -54,8 +54,9 @@ def test_library_and_program(ws: support.Workspace) -> None:
 def test_consumers_in_c_cxx_and_python(ws: support.Workspace) -> None:
     # Debian's py_test looks for an interpreter on the test's PATH.
     path = f"--test_env=PATH={Path(ws.python).parent}:/usr/bin:/bin"
-    done = ws.run("test", "//k:program_cxx", "//k:loads", "//k:libshared.so", ARCH, path, "--test_output=errors")
-    assert "2 tests pass" in done.out.replace("2 test passes", "2 tests pass")
+    targets = ["//k:program_cxx", "//k:loads", "//k:transitive", "//k:libshared.so"]
+    done = ws.run("test", *targets, ARCH, path, "--test_output=errors")
+    assert "3 tests pass" in done.out
 
 
 def test_sources_with_one_name_and_three_archs(ws: support.Workspace) -> None:
@@ -112,7 +113,7 @@ def test_failure_keeps_the_code_says_it_once_and_leaves_nothing(ws: support.Work
 
 def test_archs_by_flag_attribute_and_parent(ws: support.Workspace) -> None:
     """Two configurations of one target in one build, beside a third by the flag."""
-    targets = ["//k:axpy", "//k:axpy_for_86", "//k:axpy_for_100", "//k:pair_single"]
+    targets = ["//k:axpy", "//k:axpy_for_86", "//k:axpy_for_100", "//k:pair_single", "//k:parent"]
     ws.build(*targets, "--@tileiras//tile:archs=sm_87;sm_90")
 
     def archs(target: str) -> list[str]:
@@ -124,6 +125,7 @@ def test_archs_by_flag_attribute_and_parent(ws: support.Workspace) -> None:
     assert archs("//k:axpy_for_86") == ["sm_86"]
     assert archs("//k:axpy_for_100") == ["sm_100", "sm_103"]
     assert archs("//k:pair_single") == ["sm_120"]
+    assert archs("//k:parent") == ["sm_88"]
 
 
 @pytest.mark.parametrize(
@@ -156,13 +158,13 @@ def test_same_bytes_by_every_strategy(ws: support.Workspace) -> None:
         # A marker in every action's key, so that each strategy compiles and none takes the other's result.
         marker = f"--action_env=MARK={len(seen)}"
         ws.run("clean")
-        done = ws.build("//k:axpy", "//k:pair", "//k:table", ARCH, marker, *flags)
-        assert done.ran() >= 8
+        done = ws.build("//k:axpy", ARCH, marker, *flags)
+        assert done.ran() >= 3
         if "TileCompile=worker" in flags[0]:
             assert any("worker" in kind for kind in done.processes()), done.processes()
         seen[" ".join(flags)] = ws.digests("k")
     first = next(iter(seen.values()))
-    assert len(first) > 10
+    assert len(first) >= 5
     for name, digests in seen.items():
         assert digests == first, name
 
@@ -314,11 +316,53 @@ def test_the_generated_files_are_plain(ws: support.Workspace) -> None:
     assert stat.S_ISREG(os.lstat(ws.bin / "k/_tile/axpy/axpy.sm_90.cubin").st_mode)
 
 
-def save_case(path: Path, correct: bool) -> None:
-    n = 256
-    alpha = np.float32(2)
-    x = np.arange(n, dtype=np.float32)
-    y = np.ones(n, dtype=np.float32)
-    size, stride = np.int32(n), np.int32(1)
-    expected = alpha * x + y + (0 if correct else 1)
-    np.savez(path, arg0=alpha, arg1=x, arg2=size, arg3=stride, arg4=y, arg5=size, arg6=stride, expected4=expected)
+TEXT_BUILD = """
+load("@tileiras//:defs.bzl", "tile_golden_test", "tile_library", "tile_test")
+
+tile_library(
+    name = "add",
+    srcs = ["vector_add.tileir"],
+    archs = ["80", "sm_90"],
+    formats = ["fatbin", "ptx", "tilebc"],
+)
+
+tile_golden_test(name = "ptx", arch = "sm_80", golden = "add.ptx", kernel = ":add")
+
+tile_golden_test(name = "tileir", golden = "add.tileir", kernel = ":add", kind = "tileir")
+
+tile_golden_test(name = "sass", arch = "sm_90", golden = "add.sass", kernel = ":add", kind = "sass")
+
+tile_test(name = "right", data = "right.npz", entry = "vector_add", kernel = ":add", target = "reference")
+
+tile_test(name = "wrong", data = "wrong.npz", entry = "vector_add", kernel = ":add", target = "reference")
+"""
+
+
+def test_text_source_built_in_compiler_and_tests_of_kernels(ws: support.Workspace) -> None:
+    """From Tile IR text: PTX and bytecode as artefacts, golden files that can be blessed, numeric tests."""
+    text = (support.REPOSITORY / "examples/bazel/kernels/vector_add.tileir").read_text()
+    ws.write("text/vector_add.tileir", text)
+    ws.write("text/BUILD", TEXT_BUILD)
+    for name in ("add.ptx", "add.tileir", "add.sass"):
+        ws.write(f"text/{name}", "to be blessed\n")
+    a = np.arange(300, dtype=np.float32)
+    arrays = {"arg0": a, "arg1": a / 4, "arg2": np.zeros_like(a), "arg3": np.int32(300)}
+    np.savez(ws.root / "text/right.npz", **arrays, expected2=a + a / 4)
+    np.savez(ws.root / "text/wrong.npz", **arrays, expected2=a)
+    ws.build("//text:add")
+    names = {path.name for path in (ws.bin / "text/_tile/add").iterdir()}
+    assert {"vector_add.sm_80.ptx", "vector_add.compute_80.ptx", "vector_add.tilebc"} <= names
+    assert (ws.bin / "text/_tile/add/vector_add.tilebc").read_bytes()[:8] == b"\x7fTileIR\0"
+    assert sorted(e.rpartition(".sm_")[2] for e in entries(ws.bin / "text/add.fatbin")) == ["80.cubin", "80.ptx", "90.cubin"]
+    done = ws.run("test", "//text:ptx", "//text:tileir", "//text:sass", "//text:right", "--test_output=all", check=False)
+    assert "3 fail" in done.out and "--bless" in done.out and "PASSED: vector_add on reference" in done.out
+    for name in ("ptx", "tileir", "sass"):
+        ws.run("run", f"//text:{name}", "--", "--bless")
+    assert ".visible .entry vector_add(" in (ws.root / "text/add.ptx").read_text()
+    assert "FADD" in (ws.root / "text/add.sass").read_text()
+    ws.run("test", "//text:ptx", "//text:tileir", "//text:sass", "//text:right")
+    done = ws.run("test", "//text:wrong", "--test_output=all", check=False)
+    assert "argument 2 is wrong: 299 of 300 elements" in done.out
+    ws.write("text/vector_add.tileir", text.replace("addf %x, %y", "subf %x, %y"))
+    done = ws.run("test", "//text:ptx", "//text:tileir", "//text:sass", "//text:right", check=False)
+    assert "4 fail" in done.out

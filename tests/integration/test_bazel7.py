@@ -24,10 +24,17 @@ def ws():
 def test_everything_builds_and_runs(ws: support.Bazel7Workspace) -> None:
     ws.build("//k/...", ARCH)
     assert ws.build("//k/...", ARCH).ran() == 0
-    done = ws.run("test", "//k:program_cxx", "//k:loads", ARCH, "--test_output=errors")
-    assert "2 tests pass" in done.out
+    done = ws.run("test", "//k:program_cxx", "//k:loads", "//k:transitive", ARCH, "--test_output=errors")
+    assert "3 tests pass" in done.out
     done = ws.run("run", "//k:program", ARCH)
     assert done.out.startswith("axpy_f32 ")
+
+
+def test_cc_shared_library(ws: support.Bazel7Workspace) -> None:
+    ws.write("shared/BUILD", 'cc_shared_library(name = "kernels", deps = ["//k:axpy"])\n')
+    ws.build("//shared:kernels", ARCH)
+    library = next((ws.bin / "shared").glob("libkernels.so"))
+    assert b"axpy_image" in library.read_bytes()
 
 
 def test_same_bytes_as_under_bazel_4(ws: support.Bazel7Workspace, tmp_path_factory: pytest.TempPathFactory) -> None:

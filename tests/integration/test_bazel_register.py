@@ -103,6 +103,32 @@ def test_wheels_are_a_hermetic_toolchain(tmp_path: Path) -> None:
 
 
 @pytest.mark.full
+def test_installed_package(tmp_path: Path) -> None:
+    """Rules and package where a wheel puts them; nothing but the folder is named, the resolver finds the toolkit."""
+    site = tmp_path / "env" / "lib" / "site-packages"
+    support.copy_package(site / "tileiras")
+    shutil.copytree(support.RULES, site / "tileiras" / "bazel", ignore=shutil.ignore_patterns("__pycache__"))
+    ws = workspace(tmp_path)
+    ws.rules = str(site / "tileiras" / "bazel")
+    ws.register()
+    path = ws.root / "WORKSPACE"
+    head = path.read_text()[: path.read_text().rindex("tile_register_toolchains(")]
+    path.write_text(head + "tile_register_toolchains()\n")
+    env = {"TILEIRAS_PYTHON": ws.python}
+    try:
+        # NVIDIA's wheels lie beside that interpreter.
+        ws.build("//k:axpy", "@tileiras//:toolchain_info", ARCH, env=env)
+        info = json.loads((ws.bin / "external/tileiras/toolchain_info.json").read_text())
+        assert info["version"] == "13.4"
+        done = ws.build("//k:axpy", ARCH, env={"TILEIRAS_PYTHON": "/nowhere/python"}, check=False)
+        assert "/nowhere/python" in done.err
+        done = ws.build("//k:axpy", ARCH, env={**env, "TILEIRAS_TOOLKIT_ROOT": str(tmp_path)}, check=False)
+        assert str(tmp_path) in done.err and "ptxas" in done.err
+    finally:
+        ws.shutdown()
+
+
+@pytest.mark.full
 def test_redistributable_archives(tmp_path: Path) -> None:
     ws = workspace(tmp_path)
     real = peers.require_toolkit()

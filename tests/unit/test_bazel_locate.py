@@ -152,5 +152,11 @@ def test_bazels_own_library_is_asked_first(tmp_path: Path) -> None:
     assert done.stdout.strip() == str(file), done.stderr
 
 
+def test_it_is_a_module_of_the_package() -> None:
+    import tileiras.bazel
+
+    assert Path(tileiras.bazel.__file__ or "").samefile(SOURCE)
+
+
 def test_directory_is_the_repository() -> None:
     assert (Path(bazel.directory()) / "defs.bzl").exists()
