@@ -24,6 +24,7 @@ from .jobs import Jobserver
 from .options import compile_words
 
 STATE_VERSION = 1
+BUDGETS = ("--max-registers=", "--no-spills", "--max-shared=")
 ARCH_VARIABLES = ("TILEIRAS_CUDA_ARCHS", "TORCH_CUDA_ARCH_LIST", "CUDAARCHS")
 
 
@@ -250,7 +251,9 @@ class Unit:
                 fatbin += ["--tileir", f"{arch}={self.bytecode}"]
                 continue
             target = f"{'compute' if arch.kind == 'virtual' else 'sm'}_{arch.number}"
-            argv = [*build, "compile", *words, source, "-o", self.image(arch), "--arch", target,
+            # Registers of portable code are the driver's choice: a budget is checked on the images.
+            mine = [word for word in words if arch.kind != "virtual" or not word.startswith(BUDGETS)]
+            argv = [*build, "compile", *mine, source, "-o", self.image(arch), "--arch", target,
                     "--kernels-json", self.table(arch)]  # fmt: skip
             if pending:
                 argv += ["--depfile", self.path(self.stem + ".d"), "--depfile-target", self.image(arch)]

@@ -1,0 +1,9 @@
+#include <pybind11/pybind11.h>
+
+#include "launch.h"
+
+PYBIND11_MODULE(_pybind11, m) {
+  m.def("describe", &describe);
+  m.def("launch", &launch);
+  m.def("image", [] { return pybind11::bytes(reinterpret_cast<const char *>(vector_add_image), vector_add_image_size); });
+}
