@@ -76,6 +76,11 @@ def launch(
     """
     if target not in TARGETS:
         raise LaunchError([Emitted(NO_TARGET, None, None, [("target", target)])], EXIT_USAGE)
+    from tileiras.options import Options
+
+    for name in options:
+        if name not in Options.__slots__:
+            raise TypeError(f"launch() got an unexpected keyword argument {name!r}")
     shape = normalise_grid(grid)
     module = load_module(source)
     from .args import encode_arguments
