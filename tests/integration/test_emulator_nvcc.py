@@ -24,10 +24,10 @@ def ptx(tmp_path_factory):
     nvcc = peers.require("nvcc")
     folder = tmp_path_factory.mktemp("ptx")
 
-    def build(name: str, arch: str) -> str:
-        out = folder / f"{name}.{arch}.ptx"
+    def build(name: str, arch: str, *flags: str) -> str:
+        out = folder / f"{name}.{arch}{''.join(flags)}.ptx"
         if not out.exists():
-            subprocess.run([nvcc, f"-arch={arch}", "-ptx", str(DATA / f"{name}.cu"), "-o", str(out)], check=True)
+            subprocess.run([nvcc, f"-arch={arch}", "-ptx", *flags, str(DATA / f"{name}.cu"), "-o", str(out)], check=True)
         return out.read_text()
 
     return build
@@ -193,10 +193,11 @@ def test_atomics(ptx, arch):
 
 @pytest.mark.parametrize("check", [False, True])
 def test_spin_lock_between_ctas(ptx, arch, check):
-    lock, count, order = np.zeros(1, np.int32), np.zeros(2, np.int32), np.full(40, -1, np.int32)
-    launch(ptx("simt", arch), "spin_lock", 40, 64, [lock, count, order], check=check, seed=3)
-    assert count.tolist() == [40, 40 * 64]
-    assert sorted(order) == list(range(40))
+    n = 6 if check else 40
+    lock, count, order = np.zeros(1, np.int32), np.zeros(2, np.int32), np.full(n, -1, np.int32)
+    launch(ptx("simt", arch), "spin_lock", n, 64, [lock, count, order], check=check, seed=3)
+    assert count.tolist() == [n, n * 64]
+    assert sorted(order) == list(range(n))
 
 
 def test_ctas_that_wait_for_later_ones(ptx, arch):
@@ -464,3 +465,49 @@ def test_out_of_bounds_names_everything(ptx, arch):
     text = str(error.value)
     assert "out of bounds" in text and "st.global" in text and "thread (99, 0, 0)" in text and "PTX line" in text
     assert "vadd_param_2" in text
+
+
+BUGS = {
+    "shared_race": "shared-memory race", "loop_race": "shared-memory race", "global_race": "global-memory race",
+    "uninitialised": "uninitialised shared memory", "misaligned": "misaligned", "divergent": "barrier divergence",
+    "no_wait": "shared-memory race", "last_block": "global-memory race",
+}  # fmt: skip
+
+
+GRIDS = {"global_race": 2, "last_block": 2}
+
+
+@pytest.mark.parametrize("name", [*BUGS, "out_of_bounds"])
+def test_planted_bugs_are_found(ptx, arch, name):
+    def kinds(*flags):
+        found = set()
+        for seed in range(5):
+            x, out = np.arange(256, dtype=np.int32), np.zeros(256, np.int32)
+            report = launch(ptx("bugs", arch, *flags), name, GRIDS.get(name, 1), 128, [x, out], check=True, seed=seed)
+            found |= {f.kind for f in report.findings}
+        return found
+
+    if name == "out_of_bounds":
+        with pytest.raises(EmulatorError, match=r"out of bounds: 4-byte store .*out_of_bounds_param_1.*thread \(56, 0, 0\)"):
+            kinds()
+    else:
+        assert BUGS[name] in kinds()
+    assert kinds("-DFIXED") == set()
+
+
+@pytest.mark.parametrize("check", [False, True])
+def test_clusters(ptx, check):
+    x, out = np.arange(8 * 64, dtype=np.int32), np.zeros(8 * 64, np.int32)
+    report = launch(ptx("cluster", "sm_90"), "ring", 8, 64, [x, out], check=check, seed=2)
+    assert report.findings == []
+    for b in range(8):
+        partner = b // 4 * 4 + (b + 1) % 4
+        assert (out.reshape(8, 64)[b] == x.reshape(8, 64)[partner][np.arange(64) ^ 1] * 10 + b % 4).all()
+
+
+@pytest.mark.parametrize("check", [False, True])
+def test_mbarrier_pipeline(ptx, check):
+    x, out = np.random.default_rng(15).integers(0, 99, (10, 32)).astype(np.int32), np.zeros(32, np.int32)
+    report = launch(ptx("cluster", "sm_90"), "pipeline", 1, 64, [x, out, 10], check=check, seed=3)
+    assert report.findings == []
+    assert (out == (x[:, ::-1] * np.arange(1, 11)[:, None]).sum(0)).all()

@@ -133,7 +133,7 @@ class AccessOps:
         sel = np.flatnonzero(mask)
         return None if sel.size == n else sel
 
-    def load(self, where, space: str, width: int, count: int, mask, idx, n: int, strong: str) -> list[np.ndarray]:
+    def load(self, where, offset: int, space: str, width: int, count: int, mask, idx, n: int, strong: str) -> list[np.ndarray]:
         """`count` consecutive elements of each lane, as unsigned arrays."""
         sel = self.select(mask, n)
         if sel is not None:
@@ -141,6 +141,8 @@ class AccessOps:
                 return [np.zeros(1, _UNSIGNED[width])] * count
             if where.size > 1:
                 where = where[sel]
+        if offset:
+            where = where + offset
         at = self.host(where, space, width * count, idx, n, sel, False)
         if self.checker is not None:
             self.checker.access(self, "r", space, where, at, width * count, idx, n, sel, strong)
@@ -159,7 +161,7 @@ class AccessOps:
             return full
         return out
 
-    def store(self, where, space: str, width: int, values: tuple, mask, idx, n: int, strong: str) -> None:
+    def store(self, where, offset: int, space: str, width: int, values: tuple, mask, idx, n: int, strong: str) -> None:
         sel = self.select(mask, n)
         if sel is not None:
             if sel.size == 0:
@@ -167,6 +169,8 @@ class AccessOps:
             if where.size > 1:
                 where = where[sel]
             values = tuple(v[sel] if v.size > 1 else v for v in values)
+        if offset:
+            where = where + offset
         at = self.host(where, space, width * len(values), idx, n, sel, True)
         if self.checker is not None:
             self.checker.access(self, "w", space, where, at, width * len(values), idx, n, sel, strong)

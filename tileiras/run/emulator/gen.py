@@ -245,7 +245,7 @@ class BlockGen:
         self.regs[reg.id] = reg
         width = max(8, reg.width) if reg.type != "pred" else 1
         bits = FLAVOUR_BITS[flavour]
-        name = self.tmp(expr)
+        name = expr if expr.isidentifier() else self.tmp(expr)  # variables are assigned once: a copy is an alias
         if flavour in ("bf", "h2", "bf2", "u16x2", "s16x2", "f32x2"):
             unsigned = f"u{bits}"
             name = self.convert(name, flavour, unsigned)

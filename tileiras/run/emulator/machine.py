@@ -342,8 +342,8 @@ class Batch(AccessOps, WarpOps, MmaOps, AsyncOps, PrintOps):
                 raise Stuck
             idx = self.groups.pop(pc)
             self.since.pop(pc, None)
-            if self.checker is not None:
-                idx = self.checker.subset(self, pc, idx)
+            if self.checker is not None:                       # by subsets of warps, so one variant of the code is enough
+                idx = self.checker.subset(self, pc, np.arange(self.L) if idx is None else idx)
             self.steps += 1
             launch.steps += 1
             if launch.steps > launch.max_steps:

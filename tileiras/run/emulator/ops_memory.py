@@ -22,13 +22,17 @@ def space_of(g: BlockGen, inst: Inst, mem) -> str:
     return "global" if base == "const" else base
 
 
+def base_address(g: BlockGen, mem) -> str:
+    """int64 addresses of a memory operand, without its offset."""
+    base = mem[1]
+    if base[0] == "reg" and base[1].width == 32:
+        return g.tmp(f"{g.use(base, 'u32')}.astype(np.int64)")
+    return g.use(base, "s64")
+
+
 def address(g: BlockGen, mem, space: str) -> str:
     """int64 addresses of a memory operand (offset included)."""
-    base, offset = mem[1], mem[2]
-    if base[0] == "reg" and base[1].width == 32:
-        name = g.tmp(f"{g.use(base, 'u32')}.astype(np.int64)")
-    else:
-        name = g.use(base, "s64")
+    name, offset = base_address(g, mem), mem[2]
     return g.tmp(f"{name} + np.int64({offset})") if offset else name
 
 
@@ -49,17 +53,19 @@ def ld(g: BlockGen, inst: Inst) -> None:
     type_ = type_of(inst)
     dst, mem = inst.ops[0], inst.ops[1]
     space = space_of(g, inst, mem)
-    where = address(g, mem, space)
+    where = base_address(g, mem)
     flavour = mem_flavour(type_)
     items = vector_items(dst)
     width = WIDTH_BITS[type_] // 8
     strong = ordering(inst)
-    out = g.tmp(f"B.load({where}, '{space}', {width}, {len(items)}, {mask_of(g)}, idx, n, {strong!r})")
+    one = len(items) == 1
+    out = g.tmp(f"B.load({where}, {mem[2]}, '{space}', {width}, {len(items)}, {mask_of(g)}, idx, n, {strong!r})"
+                f"{'[0]' if one else ''}")
     bits = FLAVOUR_BITS[flavour]
     for i, item in enumerate(items):
         if item[0] == "sink":
             continue
-        raw = f"{out}[{i}]"
+        raw = out if one else f"{out}[{i}]"
         if flavour[0] == "s":
             raw = f"{raw}.view(np.int{bits})"
         g.set(item, flavour, raw)
@@ -80,14 +86,14 @@ def st(g: BlockGen, inst: Inst) -> None:
     type_ = type_of(inst)
     mem, src = inst.ops[0], inst.ops[1]
     space = space_of(g, inst, mem)
-    where = address(g, mem, space)
+    where = base_address(g, mem)
     bits = WIDTH_BITS[type_]
     flavour = "v16" if bits == 128 else f"u{bits}"
     values = ", ".join(g.use(item, "f32" if item[0] == "imm" and type_ == "f32" else "f64"
                              if item[0] == "imm" and type_ == "f64" else flavour)
                        + (f".view(np.uint{bits})" if item[0] == "imm" and type_ in ("f32", "f64") else "")
                        for item in vector_items(src))
-    g.emit(f"B.store({where}, '{space}', {bits // 8}, ({values},), {mask_of(g)}, idx, n, {ordering(inst)!r})")
+    g.emit(f"B.store({where}, {mem[2]}, '{space}', {bits // 8}, ({values},), {mask_of(g)}, idx, n, {ordering(inst)!r})")
 
 
 @handles("atom", "red")

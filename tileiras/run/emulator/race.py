@@ -64,17 +64,16 @@ class Checker:
             return min(ready)
         return ready[int(self.rng.integers(len(ready)))]
 
-    def subset(self, batch, pc: int, idx):
+    def subset(self, batch, pc: int, lanes: np.ndarray) -> np.ndarray:
         """Some of the warps at a piece; the others stay for later."""
         if self.rng.random() < 0.5:
-            return idx
-        lanes = np.arange(batch.L) if idx is None else idx
+            return lanes
         warps = np.unique(lanes >> 5)
         if warps.size == 1:
-            return idx
+            return lanes
         chosen = self.rng.random(warps.size) < self.rng.random()
         if not chosen.any() or chosen.all():
-            return idx
+            return lanes
         take = np.zeros(batch.L // 32, bool)
         take[warps[chosen]] = True
         part = take[lanes >> 5]
