@@ -42,7 +42,8 @@ def test_warp_barrier_does_not_order_other_warps():
 
 LOOP = """mov.u32 %n, 0; mov.u32 %y, 0; st.shared.u32 [s+512], %y;
     L: add.u32 %x, %t, %n; st.shared.u32 [%s], %x; bar.sync 0; xor.b32 %x, %t, 32; mad.lo.u32 %x, %x, 4, 0; mov.u32 %c, s;
-    add.u32 %x, %x, %c; ld.shared.u32 %x, [%x]; add.u32 %y, %y, %x; {} add.u32 %n, %n, 1; setp.lt.u32 %p, %n, 3; @%p bra L; ret;"""
+    add.u32 %x, %x, %c; ld.shared.u32 %x, [%x]; add.u32 %y, %y, %x; {} add.u32 %n, %n, 1; setp.lt.u32 %p, %n, 3;
+        @%p bra L; ret;"""
 
 
 def test_write_after_read_in_a_loop():
@@ -66,7 +67,8 @@ def test_global_races():
     between_warps = "st.global.u32 [%o], %t; {} xor.b32 %y, %n, 32; mad.wide.u32 %b, %y, 4, %a; ld.global.u32 %y, [%b]; ret;"
     assert "global-memory race" in findings(between_warps.format(""))[0]
     assert findings(between_warps.format("bar.sync 0;")) == (set(), [])
-    between_ctas = "st.global.u32 [%o], %t; bar.sync 0; xor.b32 %y, %n, 64; mad.wide.u32 %b, %y, 4, %a; ld.global.u32 %y, [%b]; ret;"
+    between_ctas = ("st.global.u32 [%o], %t; bar.sync 0; xor.b32 %y, %n, 64; mad.wide.u32 %b, %y, 4, %a; "
+                    "ld.global.u32 %y, [%b]; ret;")
     kinds, texts = findings(between_ctas, grid=2)
     assert kinds == {"global-memory race"}
     assert "another CTA" in texts[0] and "'p0'" in texts[0]
@@ -82,7 +84,8 @@ def test_atomics_do_not_race_with_each_other_but_with_plain_accesses():
 MESSAGE = """setp.eq.u32 %p, %c, 1; @%p bra READER; st.global.u32 [%o+256], %t; bar.sync 0; setp.ne.u32 %q, %t, 0; @%q exit;
     {} [%a], 1; exit;
     READER: setp.ne.u32 %q, %t, 0; @%q bra WAIT; SPIN: {} %x, [%a]; setp.eq.u32 %q, %x, 0; @%q bra SPIN;
-    WAIT: {} bar.sync 0; mad.wide.u32 %b, %t, 4, %a; ld.global.u32 %y, [%b+256]; add.u32 %y, %y, 7; st.global.u32 [%b+1024], %y; ret;"""
+    WAIT: {} bar.sync 0; mad.wide.u32 %b, %t, 4, %a; ld.global.u32 %y, [%b+256]; add.u32 %y, %y, 7;
+        st.global.u32 [%b+1024], %y; ret;"""
 
 
 @pytest.mark.parametrize("store, load, fence", [
@@ -138,7 +141,8 @@ def test_copies_that_nobody_waited_for():
 
 def test_orders_differ_by_seed_and_repeat():
     """A kernel whose result depends on the order of CTAs shows it; the same seed gives the same result."""
-    body = "setp.ne.u32 %p, %t, 0; @%p exit; atom.global.exch.b32 %x, [%a], %c; mad.wide.u32 %b, %c, 4, %a; st.global.u32 [%b+4], %x; ret;"
+    body = ("setp.ne.u32 %p, %t, 0; @%p exit; atom.global.exch.b32 %x, [%a], %c; mad.wide.u32 %b, %c, 4, %a; "
+            "st.global.u32 [%b+4], %x; ret;")
     results = []
     for seed in (0, 0, 1, 2, 3):
         out = np.zeros(100, np.uint32)

@@ -418,7 +418,8 @@ def test_pack_to_half_pairs_and_integers():
 
 
 def test_integer_width_changes():
-    a = np.concatenate([RNG.integers(-(2**31), 2**31, 200), [0, -1, 127, 128, -128, -129, 255, 256, 65535, 32768]]).astype(np.int32)
+    edges = [0, -1, 127, 128, -128, -129, 255, 256, 65535, 32768]
+    a = np.concatenate([RNG.integers(-(2**31), 2**31, 200), edges]).astype(np.int32)
     got = apply("cvt.s8.s32 %d0, %a0; cvt.u8.s32 %d1, %a0; cvt.sat.s8.s32 %d2, %a0; cvt.sat.u16.s32 %d3, %a0;"
                 "cvt.s64.s32 %d4, %a0; cvt.u64.u32 %d5, %a0; cvt.sat.u32.s32 %d6, %a0;", [a],
                 [np.int32, np.uint32, np.int32, np.uint32, np.int64, np.uint64, np.uint32])

@@ -1,5 +1,7 @@
 """Integer instructions of the PTX emulator against Python integers."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from emulator_kit import apply
@@ -140,7 +142,7 @@ def test_32_bit_specials():
 
     for ks in "su":
         for kt in "su":
-            check(f"dp4a.{ks}32.{kt}32 %d0, %a0, %a1, %a2;", 32, lambda a, b, c: dp4(a, b, c, ks, kt), arity=3)
+            check(f"dp4a.{ks}32.{kt}32 %d0, %a0, %a1, %a2;", 32, partial(dp4, ks=ks, kt=kt), arity=3)
     check("dp2a.lo.s32.u32 %d0, %a0, %a1, %a2;", 32,
           lambda a, b, c: c + sum(signed(a >> 16 * i, 16) * (b >> 8 * i & 255) for i in range(2)), arity=3)
     check("dp2a.hi.u32.s32 %d0, %a0, %a1, %a2;", 32,

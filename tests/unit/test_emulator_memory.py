@@ -179,15 +179,18 @@ def test_required_block():
 
 
 # atomics
-def sequential(op, start, values, extra=None):
+def sequential(op, start, values, extra):
     """Old values of one location under sequential read-modify-writes."""
+    def step(cur, v, w):
+        return {"add": lambda: cur + v, "min": lambda: min(cur, v), "max": lambda: max(cur, v), "exch": lambda: v,
+                "and": lambda: cur & v, "or": lambda: cur | v, "xor": lambda: cur ^ v,
+                "inc": lambda: 0 if cur >= v else cur + 1, "dec": lambda: v if cur == 0 or cur > v else cur - 1,
+                "cas": lambda: w if cur == v else cur}[op]()
+
     old, cur = [], start
-    for i, v in enumerate(values):
+    for v, w in zip(values, extra):
         old.append(cur)
-        cur = {"add": lambda: cur + v, "min": lambda: min(cur, v), "max": lambda: max(cur, v), "exch": lambda: v,
-               "and": lambda: cur & v, "or": lambda: cur | v, "xor": lambda: cur ^ v,
-               "inc": lambda: 0 if cur >= v else cur + 1, "dec": lambda: v if cur == 0 or cur > v else cur - 1,
-               "cas": lambda: extra[i] if cur == v else cur}[op]()
+        cur = step(cur, v, w)
     return old, cur
 
 
@@ -236,7 +239,8 @@ def test_red_vector_and_half_atomics():
         [align32(f), align32(h), b])
     f2 = align32(f)
     run("""ld.param.u64 %a, [p0]; .reg .f32 %f, %g<4>; cvt.rn.f32.u32 %f, %t; red.global.add.f32 [%a], %f;
-        red.relaxed.gpu.global.add.f32 [%a+4], 0f40000000; atom.global.v2.f32.add {%g0, %g1}, [%a+8], {%f, 0f3F800000}; ret;""", [f2])
+        red.relaxed.gpu.global.add.f32 [%a+4], 0f40000000;
+        atom.global.v2.f32.add {%g0, %g1}, [%a+8], {%f, 0f3F800000}; ret;""", [f2])
     assert f2.tolist() == [496, 64, 496, 32]
     assert b[0] == 32
     h2 = align32(h)
@@ -370,7 +374,8 @@ MMAS = [
     ("m16n8k16", "f16", "f16", "f16", np.float16), ("m16n8k8", "f32", "bf16", "bf16", ml_dtypes.bfloat16),
     ("m16n8k16", "f32", "bf16", "bf16", ml_dtypes.bfloat16), ("m16n8k4", "f32", "tf32", "tf32", np.float32),
     ("m16n8k8", "f32", "tf32", "tf32", np.float32), ("m8n8k16", "s32", "s8", "u8", np.int8),
-    ("m16n8k16", "s32", "u8", "s8", np.int8), ("m16n8k32", "s32", "s8", "s8", np.int8), ("m16n8k4", "f64", "f64", "f64", np.float64),
+    ("m16n8k16", "s32", "u8", "s8", np.int8), ("m16n8k32", "s32", "s8", "s8", np.int8),
+    ("m16n8k4", "f64", "f64", "f64", np.float64),
     ("m8n8k4", "f64", "f64", "f64", np.float64), ("m16n8k8", "f64", "f64", "f64", np.float64),
     ("m16n8k16", "f64", "f64", "f64", np.float64),
     ("m16n8k32", "f32", "e4m3", "e4m3", ml_dtypes.float8_e4m3fn), ("m16n8k32", "f32", "e5m2", "e5m2", ml_dtypes.float8_e5m2),
@@ -401,7 +406,8 @@ def test_mma(shape, acc, at, bt, dtype):
              (("a", fa.shape[1]), ("b", fb.shape[1]), ("c", accumulators))]
     code = f""".reg .{reg} %a<9>, %b<9>, %c<5>; .reg .b64 %ap, %bp; ld.param.u64 %ap, [p0];
         mad.wide.u32 %ap, %t, {size * fa.shape[1]}, %ap; ld.param.u64 %bp, [p1]; mad.wide.u32 %bp, %t, {size * fb.shape[1]}, %bp;
-        {load}{init} mma.sync.aligned.{shape}.row.col.{acc}.{at}.{bt}.{acc} {{{names[2]}}}, {{{names[0]}}}, {{{names[1]}}}, {{{names[2]}}};
+        {load}{init} mma.sync.aligned.{shape}.row.col.{acc}.{at}.{bt}.{acc}
+        {{{names[2]}}}, {{{names[0]}}}, {{{names[1]}}}, {{{names[2]}}};
         ld.param.u64 %o, [p2]; mad.wide.u32 %o, %t, {size * accumulators}, %o;
         {"".join(f"st.global.{reg} [%o+{size * i}], %c{i};" for i in range(accumulators))} ret;"""
     run(code.replace(".reg .b64 %a, %b, %o;", ""), [fa, fb, out])
