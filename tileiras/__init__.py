@@ -94,15 +94,19 @@ def compile(
     Errors: CompileError with the exit code the command would end with.
     """
     from . import driver
-    from .diag import Sink
+    from .diag import FatalError, Sink
     from .options import Options
 
     sink = Sink()
     settings = Options(gpu_name=gpu_name, opt_level=opt_level, **options)
-    if isinstance(source, Module):
-        return driver.compile_loaded(source.op, settings, sink, version="13.1")
-    data, file = _content(source, sink)
-    return driver.compile_source(data, settings, sink, file=file)
+    try:
+        if isinstance(source, Module):
+            major, minor = source.op.attrs.get("bytecode_version", (0, 0))
+            return driver.compile_loaded(source.op, settings, sink, version=f"{major}.{minor}" if major else "")
+        data, file = _content(source, sink)
+        return driver.compile_source(data, settings, sink, file=file)
+    except FatalError as fatal:
+        raise driver.contain(fatal, sink) from fatal
 
 
 def launch(

@@ -86,6 +86,8 @@ class Loc:
         self.scope = scope  # debug scope record of the bytecode (DISubprogram, lexical block) or None
 
     def __str__(self) -> str:
+        if not self.line and self.file:
+            return self.file  # a container has offsets, not lines
         return f"{self.file}:{self.line}:{self.col}" if self.file else "unknown"
 
     def __repr__(self) -> str:

@@ -2,44 +2,50 @@
 
 The command, `tileiras.compile` and the C API share this path. Checks come in the order of the real tool:
 magic and version (3), target (2), optimisation level and host (2), reading (3), verification and compilation (5).
+
+A stage stops by raising `CompileError`; whatever ends with code 5 ends with the generic line. An exception that is no
+`CompileError` is a broken invariant: `FatalError`, on which the command aborts and which `contain` turns into code 5.
 """
 
 from __future__ import annotations
 
 from tileiras.diag import (
-    ERROR, EXIT_COMPILE, EXIT_CONFIGURATION, EXIT_USAGE, CompileError, Diag, Emitted, Sink,
+    ERROR, EXIT_COMPILE, EXIT_CONFIGURATION, EXIT_USAGE, NOTE, WORD_CONFIG, WORD_ERROR, CompileError,
+    Diag, Emitted, FatalError, Sink,
 )  # fmt: skip
-from tileiras.options import HOST_ARCHES, HOST_OSES, LAUNCH_ABIS, Options
+from tileiras.options import HOST_ARCHES, HOST_OSES, LAUNCH_ABIS, OPT_LEVELS, Options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-CONFIG_WORD = 0x503
 NO_TARGET = Diag(
     "DRV-0201", ERROR,
     "GPU architecture sm_0 is not supported by this version of tileiras. You may need a newer toolchain that "
-    "supports this architecture (bytecode in file is version {version}).", "spec-vs-real.md row 14", CONFIG_WORD,
+    "supports this architecture (bytecode in file is version {version}).", "spec-vs-real.md row 14", WORD_CONFIG,
 )  # fmt: skip
-UNSUPPORTED_TARGET = Diag("DRV-0202", ERROR, "unsupported GPU target '{name}'", "driver-unsupported-gpu", CONFIG_WORD)
-BAD_OPT_LEVEL = Diag("DRV-0203", ERROR, "invalid optimization level: {level}", "driver-invalid-opt-level", CONFIG_WORD)
-BAD_HOST_OS = Diag("DRV-0204", ERROR, "unsupported host operating system '{name}'", "driver-unsupported-host-os", CONFIG_WORD)
-BAD_HOST_ARCH = Diag("DRV-0205", ERROR, "unsupported host architecture '{name}'", "driver", CONFIG_WORD)
+UNSUPPORTED_TARGET = Diag("DRV-0202", ERROR, "unsupported GPU target '{name}'", "driver-unsupported-gpu", WORD_CONFIG)
+BAD_OPT_LEVEL = Diag("DRV-0203", ERROR, "invalid optimization level: {level}", "driver-invalid-opt-level", WORD_CONFIG)
+BAD_HOST_OS = Diag("DRV-0204", ERROR, "unsupported host operating system '{name}'", "driver-unsupported-host-os", WORD_CONFIG)
+BAD_HOST_ARCH = Diag("DRV-0205", ERROR, "unsupported host architecture '{name}'", "driver", WORD_CONFIG)
 DEBUG_NEEDS_O0 = Diag(
     "DRV-0206", ERROR,
     "optimized debugging is currently not supported, change the optimization level to 0 or disable full debug info",
-    "spec-vs-real.md section 6", CONFIG_WORD,
+    "spec-vs-real.md section 6", WORD_CONFIG,
 )  # fmt: skip
-BAD_ABI = Diag("DRV-0207", ERROR, "unknown launch ABI '{name}', expected tile or simt", "driver", CONFIG_WORD)
-BAD_SANITIZER = Diag("DRV-0208", ERROR, "unsupported sanitizer '{name}', expected memcheck", "driver", CONFIG_WORD)
-NO_CAPABILITY = Diag("DRV-0501", ERROR, "Failed to get ComputeCapability", "pass-func-to-llvm-capability", 0x103)
-NO_CAPABILITY_O2 = Diag("DRV-0502", ERROR, "failed to get compute capability.", "pass-missing-capability-other-spelling", 0x103)
+BAD_ABI = Diag("DRV-0207", ERROR, "unknown launch ABI '{name}', expected tile or simt", "driver", WORD_CONFIG)
+BAD_SANITIZER = Diag("DRV-0208", ERROR, "unsupported sanitizer '{name}', expected memcheck", "driver", WORD_CONFIG)
+NO_CAPABILITY = Diag("DRV-0501", ERROR, "Failed to get ComputeCapability", "pass-func-to-llvm-capability", WORD_ERROR)
+NO_CAPABILITY_O2 = Diag("DRV-0502", ERROR, "failed to get compute capability.", "pass-missing-capability-other-spelling", WORD_ERROR)
 NEEDS_SHARED = Diag(
     "DRV-0503", ERROR,
     "kernel '{kernel}' needs {need} bytes of shared memory, {target} has at most {have} bytes for one block", "driver",
 )  # fmt: skip
-FAILED = Diag("DRV-0005", ERROR, "failed to compile Tile IR program", "driver", 0x103)
-UNREADABLE = Diag("DRV-0101", ERROR, "unable to read input file '{name}': {why}", "spec-vs-real.md section 6", 0x103)
+FAILED = Diag("DRV-0005", ERROR, "failed to compile Tile IR program", "driver", WORD_ERROR)
+OUT_OF_MEMORY = Diag("DRV-0102", ERROR, "out of memory", "exit-1-allocation", WORD_ERROR)
+FATAL = Diag("DRV-0504", ERROR, "{text}", "exit-fm-codegen-abort", WORD_ERROR)
+AFTER_PASS = Diag("DRV-0505", NOTE, "after the pass {name}", "correctness-layers.md, layer 2")
+UNREADABLE = Diag("DRV-0101", ERROR, "unable to read input file '{name}': {why}", "spec-vs-real.md section 6", WORD_ERROR)
 STATIC_SHARED_BYTES = 48 * 1024  # above: extended static (tile) or dynamic (simt)
 
 
@@ -121,29 +127,13 @@ def read_file(path: str, sink: Sink) -> bytes:
         raise sink.fail(EXIT_USAGE) from None
 
 
-def check_configuration(options: Options, sink: Sink, version: str, module: Any = None) -> Any:
-    """The target row. Errors: exit code 2 (5 for text that names no capability anywhere)."""
+def check_options(options: Options, sink: Sink) -> None:
+    """Everything the options alone can get wrong, before any pass runs. Errors: exit code 2."""
     from tileiras.compiler.target import sm
 
-    attrs = module.attrs if module is not None else {}
-    capability = attrs.get("nv_tileaa.compute_capability")
-    spec = attrs.get("nv_tileaa.target_spec")
-    name = options.gpu_name
-    if capability is not None:
-        name = f"sm_{getattr(capability, 'value', capability)}"
-    elif name is None and spec is not None:
-        name = str(spec)
-    if name is None:
-        if version:
-            sink.emit(NO_TARGET, version=version)
-            raise sink.fail(EXIT_CONFIGURATION)
-        sink.emit(NO_CAPABILITY if options.opt_level == 3 else NO_CAPABILITY_O2)
-        sink.emit(FAILED)
-        raise sink.fail(EXIT_COMPILE)
-    target = sm.find(name)
-    if target is None:
-        sink.emit(UNSUPPORTED_TARGET, name=name)
-    elif options.opt_level not in (0, 1, 2, 3):
+    if options.gpu_name is not None and sm.find(options.gpu_name) is None:
+        sink.emit(UNSUPPORTED_TARGET, name=options.gpu_name)
+    elif options.opt_level not in OPT_LEVELS:
         sink.emit(BAD_OPT_LEVEL, level=options.opt_level)
     elif options.host_os is not None and options.host_os not in HOST_OSES:
         sink.emit(BAD_HOST_OS, name=options.host_os)
@@ -156,31 +146,107 @@ def check_configuration(options: Options, sink: Sink, version: str, module: Any 
     elif options.sanitize not in (None, "memcheck"):
         sink.emit(BAD_SANITIZER, name=options.sanitize)
     else:
-        return target
+        return
     raise sink.fail(EXIT_CONFIGURATION)
+
+
+def find_target(options: Options, sink: Sink, version: str, module: Any) -> Any:
+    """The target row. The module's attribute wins over the option, which is then written onto the module.
+
+    Errors: exit code 2; 5 for text that names no capability anywhere.
+    """
+    from tileiras.compiler.target import sm
+
+    capability = module.attrs.get("nv_tileaa.compute_capability")
+    spec = module.attrs.get("nv_tileaa.target_spec")
+    name = options.gpu_name
+    if capability is not None:
+        name = f"sm_{getattr(capability, 'value', capability)}"
+    elif name is None and spec is not None:
+        name = str(spec)
+    if name is None:
+        if version:
+            sink.emit(NO_TARGET, version=version)
+            raise sink.fail(EXIT_CONFIGURATION)
+        sink.emit(NO_CAPABILITY if options.opt_level == 3 else NO_CAPABILITY_O2)
+        raise sink.fail(EXIT_COMPILE)
+    target = sm.find(name)
+    if target is None:
+        sink.emit(UNSUPPORTED_TARGET, name=name)
+        raise sink.fail(EXIT_CONFIGURATION)
+    return target
+
+
+def check_input(data: bytes | str, options: Options, sink: Sink, *, file: str = "") -> str:
+    """Magic, version and options, in this order; the version of bytecode, "" of text. No pass has run.
+
+    Errors: exit codes 3 and 2.
+    """
+    from tileiras.compiler import source
+    from tileiras.compiler.bytecode.reader import check_header
+
+    version = ""
+    if isinstance(data, bytes) and not source.looks_like_text(data):
+        version = check_header(data, sink, file=file)
+    check_options(options, sink)
+    if version and options.gpu_name is None:  # bytecode has no place for a target
+        sink.emit(NO_TARGET, version=version)
+        raise sink.fail(EXIT_CONFIGURATION)
+    return version
 
 
 def compile_source(data: bytes | str, options: Options, sink: Sink, *, file: str = "") -> Program:
     """Compile bytecode or text. Errors: CompileError with the stage's exit code; the sink saw everything."""
     from tileiras.compiler import source
-    from tileiras.compiler.bytecode.reader import NEWEST, is_bytecode
 
-    version = ""
-    if isinstance(data, bytes) and is_bytecode(data) and len(data) > 9:
-        version = f"{data[8]}.{data[9]}"
-        if data[8] == 13 and 1 <= data[9] <= NEWEST:  # else the reader says what is wrong with it
-            check_configuration(options, sink, version)
-    elif isinstance(data, str) and "\n" not in data and "{" not in data:
+    if isinstance(data, str) and "\n" not in data and "{" not in data:
         data = data.encode()  # text without a line break is content here, never a path
-    module = source.load(data, sink, file=file)
+    try:
+        version = check_input(data, options, sink, file=file)
+        module = source.load(data, sink, file=file)
+    except Exception as error:
+        raise conclude(error, sink) from error
     return compile_loaded(module, options, sink, version=version)
 
 
+def conclude(error: Exception, sink: Sink) -> Exception:
+    """How a failed compile ends: everything delivered, the generic line last, anything unforeseen fatal."""
+    if isinstance(error, FatalError):
+        return error
+    if isinstance(error, MemoryError):
+        sink.emit(OUT_OF_MEMORY)
+        return sink.fail(EXIT_USAGE)
+    if not isinstance(error, CompileError):
+        return FatalError(f"internal error: {type(error).__name__}: {error}")
+    for emitted in error.diagnostics:  # a stage with a sink of its own
+        if not any(emitted is seen for seen in sink.emitted):
+            sink.deliver(emitted)
+    if error.exit_code == EXIT_COMPILE and not (sink.emitted and sink.emitted[-1].text == FAILED.text):
+        sink.emit(FAILED)
+    return sink.fail(error.exit_code)
+
+
+def contain(fatal: FatalError, sink: Sink) -> CompileError:
+    """A fatal error as the library reports it: code 5."""
+    sink.emit(FATAL, text=str(fatal))
+    sink.emit(FAILED)
+    return sink.fail(EXIT_COMPILE)
+
+
 def compile_loaded(module: Any, options: Options, sink: Sink, *, version: str = "") -> Program:
-    """Compile a cuda_tile module that was read or parsed."""
+    """Compile a cuda_tile module that was read or parsed. Errors: as `compile_source`."""
+    try:
+        check_options(options, sink)
+        return _compile(module, find_target(options, sink, version, module), options, sink)
+    except Exception as error:
+        raise conclude(error, sink) from error
+
+
+def _compile(module: Any, target: Any, options: Options, sink: Sink) -> Program:
     from time import perf_counter
 
-    target = check_configuration(options, sink, version, module)
+    from tileiras.compiler.ir.verify import verify
+
     program = Program(options, target, module)
     clock = perf_counter()
 
@@ -190,13 +256,18 @@ def compile_loaded(module: Any, options: Options, sink: Sink, *, version: str = 
         program.times.append((name, now - clock))
         clock = now
 
-    try:
-        from tileiras.compiler.ir.verify import verify
-    except ImportError:  # lands with the verifier
-        verify = lambda module, sink: True  # noqa: E731
+    def done(name: str, ir: Any) -> None:
+        lap(name)
+        if options.verify_each and hasattr(ir, "regions"):
+            found = Sink()
+            if not verify(ir, found):
+                for emitted in found.emitted:
+                    emitted.notes.append(Emitted(AFTER_PASS, emitted.loc, facts=(("name", name),)))
+                    sink.deliver(emitted)
+                raise sink.fail(EXIT_COMPILE)
+            lap("verify")
 
     if not verify(module, sink):
-        sink.emit(FAILED)
         raise sink.fail(EXIT_COMPILE)
     lap("verify")
     if options.emit == "tilebc":
@@ -210,7 +281,7 @@ def compile_loaded(module: Any, options: Options, sink: Sink, *, version: str = 
         opt_level=options.opt_level,
         lineinfo=options.lineinfo or options.device_debug,
         launch_abi=options.launch_abi,
-        after=lambda name, ir: lap(name),
+        after=done,
     )
     program.ptx = stages.ptx
     _kernels(program, stages, sink)
@@ -241,7 +312,6 @@ def _kernels(program: Program, stages: Any, sink: Sink) -> None:
                 have=program.target.smem_bytes_max,
             )  # fmt: skip
     if sink.errors:
-        sink.emit(FAILED)
         raise sink.fail(EXIT_COMPILE)
 
 
@@ -251,22 +321,17 @@ def _assemble(program: Program, stages: Any, sink: Sink) -> None:
 
     options = program.options
     tool = options.ptxas or locate.find_ptxas(options.toolkit_root)
-    try:
-        result = ptxas.assemble(
-            program.ptx,
-            target=spell_target(stages.nvvm),
-            ptxas=tool,
-            options=options.ptxas_options,
-            lineinfo=options.lineinfo and not options.device_debug,
-            debug=options.device_debug,
-            opt_level=options.opt_level,
-            extended_smem=any(fn.shared_bytes > STATIC_SHARED_BYTES and not fn.dynamic_shared_bytes for fn in stages.nvvm.functions),
-            sanitize=options.sanitize,
-        )
-    except CompileError as error:
-        for emitted in error.diagnostics:
-            sink.deliver(emitted)
-        raise CompileError(error.exit_code, list(sink.emitted)) from None
+    result = ptxas.assemble(
+        program.ptx,
+        target=spell_target(stages.nvvm),
+        ptxas=tool,
+        options=options.ptxas_options,
+        lineinfo=options.lineinfo and not options.device_debug,
+        debug=options.device_debug,
+        opt_level=options.opt_level,
+        extended_smem=any(fn.shared_bytes > STATIC_SHARED_BYTES and not fn.dynamic_shared_bytes for fn in stages.nvvm.functions),
+        sanitize=options.sanitize,
+    )
     program.cubin = result.cubin
     for warning in result.warnings:
         sink.deliver(warning)

@@ -5,7 +5,7 @@ cuda_tile -> nv_tileaa -> nv_tileas -> nvvm -> PTX text.
 
 from __future__ import annotations
 
-from tileiras.diag import EXIT_COMPILE, ERROR, Diag
+from tileiras.diag import EXIT_COMPILE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from tileiras.diag import Sink
 
 STATIC_SHARED_BYTES = 48 * 1024  # what a block may have without opting in
-FAILED = Diag("DRV-0005", ERROR, "failed to compile Tile IR program", src="driver", word=0x103)
 
 
 class Stages:
@@ -52,12 +51,12 @@ def compile_module(
             after(name, ir)
 
     stages.tileaa = cuda_tile_to_tileaa.lower_module(module)
+    stages.tileaa.attrs.setdefault("nv_tileaa.compute_capability", target.number)
     done("tileaa", stages.tileaa)
     stages.tileas = tileaa_to_tileas.lower_module(stages.tileaa, target, sink, module.attrs)
     done("tileas", stages.tileas)
     stages.nvvm, ok = tileas_to_nvvm.lower_module(stages.tileas, target, sink, lineinfo)
     if not ok or sink.errors:
-        sink.emit(FAILED)
         raise sink.fail(EXIT_COMPILE)
     for fn in stages.nvvm.functions:
         if launch_abi == "simt" and fn.shared_bytes > STATIC_SHARED_BYTES:

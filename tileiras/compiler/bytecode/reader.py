@@ -43,6 +43,20 @@ def is_bytecode(data: bytes) -> bool:
     return data[:7] == MAGIC[:7] or data[:4] == MLIR_MAGIC
 
 
+def check_header(data: bytes, sink: Sink, *, file: str = "") -> str:
+    """The version ("13.1") of an accepted header. Errors: as `read`; nothing behind the header is looked at."""
+    reader = _Reader(data)
+    try:
+        reader.header()
+    except Damage as damage:
+        _report(damage, sink, Loc(file) if file else None)
+    except IndexError:
+        _report(Damage("unexpected end of the file", len(data)), sink, Loc(file) if file else None)
+    else:
+        return f"13.{reader.minor}"
+    raise sink.fail(EXIT_BYTECODE)
+
+
 def read(data: bytes, sink: Sink, *, file: str = "") -> Op:
     """The `cuda_tile.module` op. Errors: one diagnostic in `sink`, CompileError with exit code 3."""
     where = Loc(file) if file else None
@@ -56,18 +70,20 @@ def read(data: bytes, sink: Sink, *, file: str = "") -> Op:
 
 
 def _report(damage: Damage, sink: Sink, where: Loc | None) -> None:
-    real = Emitted(diags.NOT_BYTECODE, where, facts=(("hint", damage.facts.get("hint", "")),))
-    if damage.diag is None:
-        sink.emit(diags.DAMAGED, loc=where, notes=(real,), offset=damage.offset, what=damage.what)
-        return
-    notes = [real]
+    """The reader's line first, then the driver's, which every refusal with code 3 but a wrong version ends with."""
     if damage.diag is diags.BAD_VERSION:
         facts = tuple(damage.facts.items())
-        notes = [Emitted(diags.REAL_VERSION, where, facts=facts)]
-    elif damage.diag is not diags.BAD_MAGIC:
+        sink.emit(diags.BAD_VERSION, loc=where, notes=(Emitted(diags.REAL_VERSION, where, facts=facts),), **damage.facts)
+        return
+    hint = damage.facts.pop("hint", "")
+    if damage.diag is None:
+        sink.emit(diags.DAMAGED, loc=where, offset=damage.offset, what=damage.what)
+    elif damage.diag is diags.BAD_MAGIC:
+        sink.emit(damage.diag, loc=where, **damage.facts)
+    else:
         offset = (("offset", damage.offset), ("what", damage.what))
-        notes = [Emitted(diags.AT_OFFSET, where, facts=offset), real]
-    sink.emit(damage.diag, loc=where, notes=notes, **damage.facts)
+        sink.emit(damage.diag, loc=where, notes=(Emitted(diags.AT_OFFSET, where, facts=offset),), **damage.facts)
+    sink.emit(diags.NOT_BYTECODE, loc=where, hint=hint)
 
 
 class _Reader:
