@@ -32,7 +32,9 @@ def directory() -> str:
     return os.path.dirname(os.path.abspath(__file__))
 
 
-def locate(rlocation: str, source_repository: str | None = None, environ: Mapping[str, str] | None = None) -> str:
+def locate(
+    rlocation: str, source_repository: str | None = None, environ: Mapping[str, str] | None = None
+) -> str:
     """Returns the absolute path of a runfile.
 
     rlocation: "<repository>/<path>", as `$(rlocationpath //pkg:target)` gives it; the main repository is its
@@ -51,10 +53,9 @@ def locate(rlocation: str, source_repository: str | None = None, environ: Mappin
         raise ValueError(f"{rlocation!r}: a runfile path has no '.', '..' or empty part")
     env = os.environ if environ is None else environ
     tried: list[str] = []
-    if environ is None:
-        found = _by_library(rlocation, source_repository, tried)
-        if found:
-            return found
+    by_library = _by_library(rlocation, source_repository, tried) if environ is None else None
+    if by_library:
+        return by_library
     folder, manifest = find_runfiles(env)
     entries = read_manifest(manifest) if manifest else {}
     mapped = _map_repository(rlocation, source_repository or "", folder, entries)
@@ -62,7 +63,9 @@ def locate(rlocation: str, source_repository: str | None = None, environ: Mappin
         found = look_up(entries, mapped)
         if found is not None:
             if found == "":
-                raise RunfileNotFound(f"{rlocation}: {manifest} says that this file is empty on purpose and has no path")
+                raise RunfileNotFound(
+                    f"{rlocation}: {manifest} says that this file is empty on purpose and has no path"
+                )
             if os.path.exists(found):
                 return os.path.abspath(found)
         tried.append(manifest)
@@ -123,7 +126,10 @@ def find_runfiles(env: Mapping[str, str]) -> tuple[str, str]:
             if at >= 0:
                 folder = program[: at + len(".runfiles")]
     if not manifest and folder:
-        for name in (os.path.join(folder, "MANIFEST"), folder.removesuffix(".runfiles") + ".runfiles_manifest"):
+        for name in (
+            os.path.join(folder, "MANIFEST"),
+            folder.removesuffix(".runfiles") + ".runfiles_manifest",
+        ):
             if os.path.isfile(name):
                 manifest = name
                 break

@@ -9,7 +9,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "site"))
 
-from tileiras.tools.worker import main  # noqa: E402
+from tileiras.tools.worker import main
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

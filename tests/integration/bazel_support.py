@@ -122,7 +122,11 @@ class Workspace:
         self.rules = str(RULES)
         self.package = package_snapshot()
         # Nothing of the developer's shell may decide a test; PATH is for Bazel's own scripts and gcc.
-        self.env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(user_root / "home"), "LC_ALL": "C.UTF-8"}
+        self.env = {
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "HOME": str(user_root / "home"),
+            "LC_ALL": "C.UTF-8",
+        }
         (user_root / "home").mkdir(parents=True, exist_ok=True)
         root.mkdir(parents=True, exist_ok=True)
 
@@ -163,7 +167,12 @@ class Workspace:
             *words,
         ]
         done = subprocess.run(
-            command, cwd=self.root, env={**self.env, **(env or {})}, capture_output=True, text=True, timeout=500
+            command,
+            cwd=self.root,
+            env={**self.env, **(env or {})},
+            capture_output=True,
+            text=True,
+            timeout=500,
         )
         result = Result(command, done)
         if check is not None:
@@ -171,7 +180,15 @@ class Workspace:
         return result
 
     def build(self, *words: str, check: bool | None = True, env: dict[str, str] | None = None) -> Result:
-        return self.run("build", "--color=no", "--curses=no", "--show_progress_rate_limit=60", *words, check=check, env=env)
+        return self.run(
+            "build",
+            "--color=no",
+            "--curses=no",
+            "--show_progress_rate_limit=60",
+            *words,
+            check=check,
+            env=env,
+        )
 
     def outputs(self, target: str, *flags: str) -> list[Path]:
         """Returns the files of a target, as `bazel cquery` names them in Starlark."""
@@ -213,7 +230,9 @@ class Bazel7Workspace(Workspace):
     def __init__(self, name: str) -> None:
         place = bazel7()
         self.chroot = place if place.is_dir() else None
-        base = (self.chroot / "var" / "tmp" if self.chroot else Path("/var/tmp")) / f"tileiras-test-{os.getpid()}-{name}"
+        base = (
+            self.chroot / "var" / "tmp" if self.chroot else Path("/var/tmp")
+        ) / f"tileiras-test-{os.getpid()}-{name}"
         shutil.rmtree(base, ignore_errors=True)
         base.mkdir(parents=True)
         self.base = base
@@ -274,7 +293,17 @@ class Bazel7Workspace(Workspace):
         else:
             chroot = shutil.which("chroot", path="/usr/sbin:/sbin:/usr/bin:/bin") or "chroot"
             script = 'cd "$1" && shift && exec bazel "$@"'
-            command = [chroot, str(self.chroot), "sh", "-c", script, "sh", self.inside(self.root), *options, *words]
+            command = [
+                chroot,
+                str(self.chroot),
+                "sh",
+                "-c",
+                script,
+                "sh",
+                self.inside(self.root),
+                *options,
+                *words,
+            ]
         done = subprocess.run(command, cwd=self.root, env=full, capture_output=True, text=True, timeout=500)
         result = Result(command, done)
         if check is not None:

@@ -101,9 +101,11 @@ def test_failure_keeps_the_code_says_it_once_and_leaves_nothing(ws: support.Work
             done = ws.build("//k:one", ARCH, f"--strategy=TileCompile={strategy}", check=False)
             assert "(Exit 3)" in done.err, done.err
             assert done.err.count("axpy.tilebc: error") + done.err.count("error: ") >= 1
-            message = next(line for line in done.err.splitlines() if "error: " in line and "ERROR" not in line)
+            message = next(
+                line for line in done.err.splitlines() if "error: " in line and "ERROR" not in line
+            )
             assert done.err.count(message) == 1, done.err
-            images = [p for p in (ws.bin / "k").glob("**/one*/*.cubin")] + [p for p in [cubin] if p.exists()]
+            images = list((ws.bin / "k").glob("**/one*/*.cubin")) + [p for p in [cubin] if p.exists()]
             assert images == [], "a stale image is left"
     finally:
         source.write_bytes(before)
@@ -172,7 +174,11 @@ def test_same_bytes_by_every_strategy(ws: support.Workspace) -> None:
 def test_actions_hold_relative_paths_only(ws: support.Workspace) -> None:
     done = ws.run("aquery", ARCH, "--include_param_files", 'mnemonic("Tile.*", //k:all)')
     assert "Mnemonic: TileCompile" in done.out and "Mnemonic: TileHeader" in done.out
-    lines = [line for line in done.out.splitlines() if not line.strip().startswith(("Environment", "ExecutionInfo"))]
+    lines = [
+        line
+        for line in done.out.splitlines()
+        if not line.strip().startswith(("Environment", "ExecutionInfo"))
+    ]
     assert not [line for line in lines if str(ws.root) in line or "/tmp/" in line or "/home/" in line]
     environments = {line.strip() for line in done.out.splitlines() if line.strip().startswith("Environment")}
     assert len(environments) == 1 and "PATH" not in environments.pop()
@@ -183,22 +189,38 @@ def test_tile_info_by_cquery(ws: support.Workspace) -> None:
         "[(c.arch, c.host, c.file.basename) "
         "for c in providers(target)['@tileiras//:providers.bzl%TileInfo'].cubins.to_list()]"
     )
-    done = ws.run("cquery", ARCH, "--output=starlark", f"--starlark:expr={expression}", "config(//k:axpy, target)")
+    done = ws.run(
+        "cquery", ARCH, "--output=starlark", f"--starlark:expr={expression}", "config(//k:axpy, target)"
+    )
     assert done.out.strip() == '[("sm_90", "x86_64-linux", "axpy.sm_90.cubin")]'
 
 
 def test_output_groups_and_aspects(ws: support.Workspace) -> None:
-    ws.build("//k:program", ARCH, "--aspects=@tileiras//:defs.bzl%tile_compdb_aspect", "--output_groups=+tile_compdb")
+    ws.build(
+        "//k:program",
+        ARCH,
+        "--aspects=@tileiras//:defs.bzl%tile_compdb_aspect",
+        "--output_groups=+tile_compdb",
+    )
     commands = json.loads((ws.bin / "k/axpy.tile_compile_commands.json").read_text())
     assert [c["file"] for c in commands] == ["k/axpy.tilebc"]
-    assert commands[0]["output"].endswith("_tile/axpy/axpy.sm_90.cubin") and "sm_90" in commands[0]["arguments"]
-    ws.build("//k:program", ARCH, "--aspects=@tileiras//:defs.bzl%tile_size_aspect", "--output_groups=tile_sizes")
+    assert (
+        commands[0]["output"].endswith("_tile/axpy/axpy.sm_90.cubin") and "sm_90" in commands[0]["arguments"]
+    )
+    ws.build(
+        "//k:program", ARCH, "--aspects=@tileiras//:defs.bzl%tile_size_aspect", "--output_groups=tile_sizes"
+    )
     sizes = json.loads((ws.bin / "k/program.tile_sizes.json").read_text())
     names = {Path(image["file"]).name: image["bytes"] for image in sizes["images"]}
     assert names["axpy.fatbin"] == (ws.bin / "k/axpy.fatbin").stat().st_size
     assert {kernel["name"] for kernel in sizes["kernels"]} == {"axpy_f32"}
     ws.run("clean")
-    ws.build("//k:program", ARCH, "--aspects=@tileiras//:defs.bzl%tile_collect_aspect", "--output_groups=tile_images")
+    ws.build(
+        "//k:program",
+        ARCH,
+        "--aspects=@tileiras//:defs.bzl%tile_collect_aspect",
+        "--output_groups=tile_images",
+    )
     assert (ws.bin / "k/axpy.fatbin").exists() and not (ws.bin / "k/program").exists()
 
 
@@ -212,7 +234,10 @@ def test_fatbin_of_several_libraries(ws: support.Workspace) -> None:
     build = ws.root / "k/BUILD"
     before = build.read_text()
     try:
-        build.write_text(before + 'tile_cubin(name = "two", srcs = ["sub/axpy.tilebc"], arch = "sm_89", compiler = "nvidia")\n')
+        build.write_text(
+            before
+            + 'tile_cubin(name = "two", srcs = ["sub/axpy.tilebc"], arch = "sm_89", compiler = "nvidia")\n'
+        )
         done = ws.build("//clash:c", "--nobuild", check=False)
         assert "both images for sm_89" in done.err
     finally:
@@ -222,7 +247,10 @@ def test_fatbin_of_several_libraries(ws: support.Workspace) -> None:
 def test_budgets_fail_the_build(ws: support.Workspace) -> None:
     ws.write("budget/k.tilebc", support.bytecode("axpy_f32").read_bytes())
     text = 'load("@tileiras//:defs.bzl", "tile_library")\n'
-    for name, budget in (("small", "max_registers = 2"), ("large", 'max_registers = 255, no_spills = True, max_shared = "100K"')):
+    for name, budget in (
+        ("small", "max_registers = 2"),
+        ("large", 'max_registers = 255, no_spills = True, max_shared = "100K"'),
+    ):
         text += f'tile_library(name = "{name}", srcs = ["k.tilebc"], archs = ["90"], compiler = "nvidia", {budget})\n'
     ws.write("budget/BUILD", text)
     done = ws.build("//budget:small", check=False)
@@ -273,12 +301,30 @@ def test_cutile_python_sources(ws: support.Workspace) -> None:
     )
     text = 'load("@tileiras//:defs.bzl", "tile_library")\n' + rule.format(name="bare", more="")
     text += rule.format(name="full", more=', hdrs = ["shared/__init__.py", "shared/scale.py"]')
+    text += (
+        'load("@tileiras//:compat.bzl", "py_library")\n'
+        'py_library(name = "lib", srcs = ["lib/shared/__init__.py", "lib/shared/scale.py"], imports = ["lib"])\n'
+        'tile_library(name = "matrix", srcs = ["k.py"], archs = ["90"], compiler = "nvidia", '
+        'matrices = {"m.json": "twice"}, py_deps = [":lib"])\n'
+    )
+    ws.write("py/lib/shared/scale.py", SCALE_PY)
+    ws.write("py/lib/shared/__init__.py", "")
+    matrix = {
+        "values": {"n": [64, 128], "t": ["f32", "f16"]},
+        "signature": "{t}[1],{t}[1],={n}",
+        "symbol": "twice_{t}_{n}",
+    }
+    ws.write("py/m.json", json.dumps(matrix))
     ws.write("py/BUILD", text)
     done = ws.build("//py:bare", "--strategy=TileExport=sandboxed", check=False)
     assert "No module named 'shared'" in done.err and "`hdrs`" in done.err
     done = ws.build("//py:bare", "--strategy=TileExport=local", check=False)
     assert "py/shared/scale.py" in done.err and "`hdrs`" in done.err
     ws.build("//py:full")
+    ws.build("//py:matrix")
+    table = json.loads((ws.bin / "py/_tile/matrix/k.sm_90.kernels.json").read_text())
+    symbols = sorted(kernel["symbol"] for kernel in table["kernels"])
+    assert symbols == ["twice_f16_128", "twice_f16_64", "twice_f32_128", "twice_f32_64"]
     before = (ws.bin / "py/_tile/full/k.tilebc").read_bytes()
     # The source locations name files as the workspace does, never a sandbox or an output base.
     assert b"k.py" in before and b"scale.py" in before and str(ws.execroot).encode() not in before
@@ -353,8 +399,14 @@ def test_text_source_built_in_compiler_and_tests_of_kernels(ws: support.Workspac
     names = {path.name for path in (ws.bin / "text/_tile/add").iterdir()}
     assert {"vector_add.sm_80.ptx", "vector_add.compute_80.ptx", "vector_add.tilebc"} <= names
     assert (ws.bin / "text/_tile/add/vector_add.tilebc").read_bytes()[:8] == b"\x7fTileIR\0"
-    assert sorted(e.rpartition(".sm_")[2] for e in entries(ws.bin / "text/add.fatbin")) == ["80.cubin", "80.ptx", "90.cubin"]
-    done = ws.run("test", "//text:ptx", "//text:tileir", "//text:sass", "//text:right", "--test_output=all", check=False)
+    assert sorted(e.rpartition(".sm_")[2] for e in entries(ws.bin / "text/add.fatbin")) == [
+        "80.cubin",
+        "80.ptx",
+        "90.cubin",
+    ]
+    done = ws.run(
+        "test", "//text:ptx", "//text:tileir", "//text:sass", "//text:right", "--test_output=all", check=False
+    )
     assert "3 fail" in done.out and "--bless" in done.out and "PASSED: vector_add on reference" in done.out
     for name in ("ptx", "tileir", "sass"):
         ws.run("run", f"//text:{name}", "--", "--bless")

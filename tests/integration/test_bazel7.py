@@ -37,7 +37,9 @@ def test_cc_shared_library(ws: support.Bazel7Workspace) -> None:
     assert b"axpy_image" in library.read_bytes()
 
 
-def test_same_bytes_as_under_bazel_4(ws: support.Bazel7Workspace, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_same_bytes_as_under_bazel_4(
+    ws: support.Bazel7Workspace, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     base = tmp_path_factory.mktemp("bazel4")
     old = support.Workspace(base / "ws", base / "out")
     old.register()
@@ -47,7 +49,9 @@ def test_same_bytes_as_under_bazel_4(ws: support.Bazel7Workspace, tmp_path_facto
     def ours(workspace: support.Workspace) -> dict[str, str]:
         found = workspace.digests("k")
         # Objects follow the C compiler; one.cubin is a link that leads nowhere outside a debootstrap folder.
-        return {name: digest for name, digest in found.items() if not name.endswith((".o", ".a", "one.cubin"))}
+        return {
+            name: digest for name, digest in found.items() if not name.endswith((".o", ".a", "one.cubin"))
+        }
 
     try:
         for workspace in (old, ws):
@@ -64,7 +68,11 @@ def test_strategies(ws: support.Bazel7Workspace) -> None:
     for flags in (
         ["--spawn_strategy=local"],
         ["--spawn_strategy=sandboxed"],
-        ["--strategy=TileCompile=worker", "--experimental_worker_multiplex_sandboxing", "--worker_sandboxing"],
+        [
+            "--strategy=TileCompile=worker",
+            "--experimental_worker_multiplex_sandboxing",
+            "--worker_sandboxing",
+        ],
         ["--strategy=TileCompile=worker", "--noworker_multiplex", "--worker_verbose"],
     ):
         ws.run("clean")
@@ -77,7 +85,9 @@ def test_two_toolkits_and_the_flag(ws: support.Bazel7Workspace) -> None:
     text = (ws.root / "MODULE.bazel").read_text()
     more = f'tile.toolkit(name = "20.0", path = "{ws.toolkit}", python = "{ws.python}")\n'
     try:
-        (ws.root / "MODULE.bazel").write_text(text.replace("tile.toolkit(", 'tile.toolkit(name = "13.1", ') + more)
+        (ws.root / "MODULE.bazel").write_text(
+            text.replace("tile.toolkit(", 'tile.toolkit(name = "13.1", ') + more
+        )
 
         def tool(*flags: str) -> str:
             ws.build("@tileiras//:toolchain_info", *flags)

@@ -125,7 +125,12 @@ def test_http_cache_two_workspaces_two_output_bases(tmp_path: Path, cache: Cache
         assert worked >= 8
         digests = first.digests("k")
         # Another place, another output base, another PATH and more variables in the client.
-        env = {"PATH": f"{tmp_path}:/usr/bin:/bin:/sbin", "CUDA_HOME": "/nowhere", "TILEIRAS_X": "1", "LANG": "tr_TR"}
+        env = {
+            "PATH": f"{tmp_path}:/usr/bin:/bin:/sbin",
+            "CUDA_HOME": "/nowhere",
+            "TILEIRAS_X": "1",
+            "LANG": "tr_TR",
+        }
         done = second.build("//k:all", ARCH, flag, env=env)
         assert done.ran() == 0, done.processes()
         assert done.processes()["remote cache hit"] == worked
@@ -178,7 +183,9 @@ def test_disk_cache_and_a_changed_tool(tmp_path: Path) -> None:
         entry = package / "tools" / "build" / "__init__.py"
         line = "    words = list("
         assert line in entry.read_text()
-        entry.write_text(entry.read_text().replace(line, f"    sys.stderr.write('NEW PACKAGE\\n')\n{line}", 1))
+        entry.write_text(
+            entry.read_text().replace(line, f"    sys.stderr.write('NEW PACKAGE\\n')\n{line}", 1)
+        )
         done = ws.build("//k:axpy", ARCH, flag)
         assert done.ran() == tools
         # The worker that compiled before must not answer for the changed package.

@@ -73,10 +73,9 @@ def test_wheels_are_a_hermetic_toolchain(tmp_path: Path) -> None:
     urls = {name: path.as_uri() for name, path in made.items()}
     digests = {name: sha256(path) for name, path in made.items()}
     text = (
-        'tile_register_toolchains(mode = "wheels", version = "13.4.92", urls = {urls}, sha256s = {digests}, '
-        'tileiras_url = "{own}", tileiras_sha256 = "{own_digest}", python = "{python}")\n'
-    ).format(
-        urls=json.dumps(urls), digests=json.dumps(digests), own=own.as_uri(), own_digest=sha256(own), python=sys.executable
+        f'tile_register_toolchains(mode = "wheels", version = "13.4.92", urls = {json.dumps(urls)}, '
+        f"sha256s = {json.dumps(digests)}, "
+        f'tileiras_url = "{own.as_uri()}", tileiras_sha256 = "{sha256(own)}", python = "{sys.executable}")\n'
     )
     ws.register()
     path = ws.root / "WORKSPACE"
@@ -214,7 +213,11 @@ def test_rules_cuda_flag_and_host_platform(tmp_path: Path) -> None:
     )
     ws.register(before=f'local_repository(name = "rules_cuda", path = "{fake}")\n\n')
     path = ws.root / "WORKSPACE"
-    path.write_text(path.read_text().replace("tile_dependencies()\n", 'tile_dependencies(cuda_archs_flag = "@rules_cuda//cuda:archs")\n'))
+    path.write_text(
+        path.read_text().replace(
+            "tile_dependencies()\n", 'tile_dependencies(cuda_archs_flag = "@rules_cuda//cuda:archs")\n'
+        )
+    )
     ws.write(
         "arm/BUILD",
         'platform(name = "arm", constraint_values = ["@platforms//cpu:aarch64", "@platforms//os:linux"])\n'
@@ -243,6 +246,47 @@ def test_rules_cuda_flag_and_host_platform(tmp_path: Path) -> None:
         ws.shutdown()
 
 
+@pytest.mark.full
+def test_a_toolchain_by_hand_with_an_interpreter_of_the_build(tmp_path: Path) -> None:
+    """tile_toolchain(python = ...): actions and tests run the labelled interpreter, which is part of their inputs."""
+    ws = workspace(tmp_path)
+    ws.register(
+        extra='register_toolchains("//hand:registered")\n', version="1.0", python=ws.python
+    )  # the flag below selects neither of its versions
+    ws.write("hand/python.sh", f'#!/bin/sh\nexec "{ws.python}" "$@"\n').chmod(0o755)
+    ws.write(
+        "hand/BUILD",
+        'load("@tileiras//:toolchain.bzl", "tile_toolchain")\n'
+        'exports_files(["python.sh"])\n'
+        "tile_toolchain(\n"
+        '    name = "tools",\n'
+        '    all_files = ["@tile_toolchains_tools//:compiler_files", "@tile_toolchains_tools//:toolkit_files"],\n'
+        '    fatbinary = "@tile_toolchains_tools//:toolkit/bin/fatbinary",\n'
+        '    fingerprint = "by hand",\n'
+        '    nvidia_compiler = "@tile_toolchains_tools//:toolkit/bin/tileiras",\n'
+        '    ptxas = "@tile_toolchains_tools//:toolkit/bin/ptxas",\n'
+        '    python = "python.sh",\n'
+        '    tool = "@tile_toolchains_tools//:bin/tile-build",\n'
+        ")\n"
+        'toolchain(name = "registered", toolchain = ":tools", toolchain_type = "@tileiras//tile:toolchain_type")\n',
+    )
+    example = support.REPOSITORY / "examples" / "bazel" / "kernels"
+    for name in ("BUILD.bazel", "vector_add.tileir", "vector_add.npz"):
+        ws.write(f"kernels/{name}", (example / name).read_bytes())
+    flags = [ARCH, "--@tileiras//tile:toolkit=by-hand"]
+    try:
+        ws.build("//kernels/...", "@tileiras//:toolchain_info", *flags)
+        info = json.loads((ws.bin / "external/tileiras/toolchain_info.json").read_text())
+        assert info["fingerprint"] == "by hand" and info["env"]["TILEIRAS_PYTHON"] == "hand/python.sh"
+        done = ws.run("test", "//kernels:vector_add_test", *flags, "--test_output=all")
+        assert "PASSED: vector_add on emulator" in done.out
+        ws.write("hand/python.sh", "#!/bin/sh\necho no interpreter >&2\nexit 9\n").chmod(0o755)
+        done = ws.build("//kernels/...", *flags, "--spawn_strategy=sandboxed", check=False)
+        assert "no interpreter" in done.err and "(Exit 9)" in done.err
+    finally:
+        ws.shutdown()
+
+
 def host_machine(cubin: Path) -> int:
     """Returns e_machine of the host ELF in section .nv.host: 62 x86-64, 183 AArch64."""
     data = cubin.read_bytes()
@@ -256,7 +300,9 @@ def test_buildifier_is_content(repository: Path) -> None:
     tool = shutil.which("buildifier")
     if tool is None:
         pytest.skip("needs buildifier (npm: @bazel/buildifier)")
-    files = [p for folder in ("bazel", "examples/bazel") for p in (repository / folder).rglob("*") if p.is_file()]
+    files = [
+        p for folder in ("bazel", "examples/bazel") for p in (repository / folder).rglob("*") if p.is_file()
+    ]
     names = {"BUILD", "BUILD.bazel", "WORKSPACE", "WORKSPACE.bazel", "MODULE.bazel"}
     chosen = [str(p) for p in files if p.suffix == ".bzl" or p.name in names]
     assert len(chosen) > 15

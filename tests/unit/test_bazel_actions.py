@@ -69,7 +69,12 @@ def test_an_undeclared_input_fails_the_action(root: Path, monkeypatch: pytest.Mo
     assert code == 1 and "'hdrs'" in said.replace("`", "'") and "helper #1.py" in said
     assert not (root / "k.tilebc").exists()
     assert "--declared=k.py" not in calls[0]
-    assert bazel_actions.run_action(["export", "--declared=k.py", "--declared=helper #1.py", "k.py", "-o", "k.tilebc"]) == 0
+    assert (
+        bazel_actions.run_action(
+            ["export", "--declared=k.py", "--declared=helper #1.py", "k.py", "-o", "k.tilebc"]
+        )
+        == 0
+    )
 
 
 def test_a_missing_module_names_hdrs(root: Path, monkeypatch: pytest.MonkeyPatch, capfd) -> None:  # type: ignore[no-untyped-def]
@@ -103,7 +108,12 @@ def test_temporary_files_lie_beside_the_output_and_go(root: Path, monkeypatch: p
 
 
 def table(path: Path, symbol: str, size: int) -> str:
-    kernel = {"name": symbol, "symbol": symbol, "params": [{"type": "f32", "size": size, "offset": 0}], "registers": 9}
+    kernel = {
+        "name": symbol,
+        "symbol": symbol,
+        "params": [{"type": "f32", "size": size, "offset": 0}],
+        "registers": 9,
+    }
     path.write_text(json.dumps({"version": 1, "arch": "sm_90", "kernels": [kernel]}))
     return str(path)
 
@@ -142,7 +152,9 @@ def test_bad_tables_are_usage_errors(root: Path, capfd) -> None:  # type: ignore
 
 
 def golden(root: Path, *words: str) -> int:
-    return bazel_golden.main(["--kind", "ptx", "--golden", "k.golden", "--golden-source", "k.golden", *words, "k.ptx"])
+    return bazel_golden.main(
+        ["--kind", "ptx", "--golden", "k.golden", "--golden-source", "k.golden", *words, "k.ptx"]
+    )
 
 
 def test_golden_comparison(root: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:  # type: ignore[no-untyped-def]

@@ -36,7 +36,7 @@ def test_runfiles_folder(tmp_path: Path) -> None:
     env = {"RUNFILES_DIR": str(tmp_path / "p.runfiles")}
     assert bazel.locate("ws/a b/k.fatbin", environ=env) == str(file)
     assert bazel.locate("ws/a b", environ=env) == str(file.parent)
-    with pytest.raises(bazel.RunfileNotFound, match="k2.fatbin"):
+    with pytest.raises(bazel.RunfileNotFound, match=r"k2\.fatbin"):
         bazel.locate("ws/k2.fatbin", environ=env)
 
 
@@ -48,7 +48,11 @@ def test_manifest_only(tmp_path: Path) -> None:
         f"ws/k.fatbin {target}\r\nws/tree {tree}\nws/empty \nws/gone {tmp_path / 'gone'}\n",
     )
     # As Bazel sets them on Windows: the folder is named, but nobody made it.
-    env = {"RUNFILES_MANIFEST_FILE": str(manifest), "RUNFILES_DIR": str(tmp_path / "p.runfiles"), "RUNFILES_MANIFEST_ONLY": "1"}
+    env = {
+        "RUNFILES_MANIFEST_FILE": str(manifest),
+        "RUNFILES_DIR": str(tmp_path / "p.runfiles"),
+        "RUNFILES_MANIFEST_ONLY": "1",
+    }
     assert bazel.locate("ws/k.fatbin", environ=env) == str(target)
     assert bazel.locate("ws/tree/sub/x.json", environ=env) == str(tree / "sub" / "x.json")
     with pytest.raises(bazel.RunfileNotFound, match="empty on purpose"):
@@ -61,7 +65,9 @@ def test_manifest_escapes(tmp_path: Path) -> None:
     target = write(tmp_path / "a b\\c" / "k #1.fatbin")
     escaped = str(target).replace("\\", "\\b")
     manifest = write(tmp_path / "M", f" ws/a\\sb\\bc/k\\s#1.fatbin {escaped}\n")
-    assert bazel.locate("ws/a b\\c/k #1.fatbin", environ={"RUNFILES_MANIFEST_FILE": str(manifest)}) == str(target)
+    assert bazel.locate("ws/a b\\c/k #1.fatbin", environ={"RUNFILES_MANIFEST_FILE": str(manifest)}) == str(
+        target
+    )
 
 
 def test_manifest_inside_the_folder(tmp_path: Path) -> None:
@@ -82,7 +88,12 @@ def test_repository_mapping(tmp_path: Path, form: str) -> None:
     )
     env = {"RUNFILES_DIR": str(root)}
     if form == "manifest":
-        lines = {"_main/k.fatbin": main, "kernels+1.0/k.fatbin": other, "kernels+2.0/k.fatbin": nested, "_repo_mapping": mapping}
+        lines = {
+            "_main/k.fatbin": main,
+            "kernels+1.0/k.fatbin": other,
+            "kernels+2.0/k.fatbin": nested,
+            "_repo_mapping": mapping,
+        }
         text = "".join(f"{name} {path}\n" for name, path in lines.items())
         env = {"RUNFILES_MANIFEST_FILE": str(write(tmp_path / "manifest", text))}
     assert bazel.locate("my_module/k.fatbin", environ=env) == str(main)

@@ -104,7 +104,9 @@ requests = st.builds(
 
 
 @given(st.lists(requests, max_size=5), st.data())
-def test_any_cut_of_the_stream_gives_the_same_requests(sent: list[wire.WorkRequest], data: st.DataObject) -> None:
+def test_any_cut_of_the_stream_gives_the_same_requests(
+    sent: list[wire.WorkRequest], data: st.DataObject
+) -> None:
     stream = b"".join(map(wire.encode_request, sent))
     reader = wire.Reader()
     got: list[wire.WorkRequest] = []
@@ -126,15 +128,26 @@ def test_response_round_trip(code: int, output: str, number: int, cancelled: boo
 def test_known_bytes() -> None:
     # By hand from the format: arguments ["-o", "x"], one input ("a", "\x01"), request_id 300, verbosity 10,
     # sandbox_dir "s", and an unknown field 15 of each wire type, which is skipped.
-    body = b"\x0a\x02-o\x0a\x01x" + b"\x12\x06\x0a\x01a\x12\x01\x01" + b"\x18\xac\x02" + b"\x28\x0a" + b"\x32\x01s"
+    body = (
+        b"\x0a\x02-o\x0a\x01x"
+        + b"\x12\x06\x0a\x01a\x12\x01\x01"
+        + b"\x18\xac\x02"
+        + b"\x28\x0a"
+        + b"\x32\x01s"
+    )
     body += b"\x78\x01" + b"\x7a\x01z" + b"\x79" + bytes(8) + b"\x7d" + bytes(4)
     got = wire.Reader().feed(bytes([len(body)]) + body)[0]
     assert (got.arguments, got.inputs, got.request_id) == (["-o", "x"], [("a", b"\x01")], 300)
     assert (got.verbosity, got.sandbox_dir, got.cancel) == (10, "s", False)
-    assert wire.encode_response(wire.WorkResponse(5, "no", 300, True)) == b"\x0b\x08\x05\x12\x02no\x18\xac\x02\x20\x01"
+    assert (
+        wire.encode_response(wire.WorkResponse(5, "no", 300, True))
+        == b"\x0b\x08\x05\x12\x02no\x18\xac\x02\x20\x01"
+    )
 
 
-@pytest.mark.parametrize("data", [b"\xff" * 11, b"\x02\x0a\x05", b"\x01\x0b", b"\x02\x02a", b"\x01\x00"], ids=repr)
+@pytest.mark.parametrize(
+    "data", [b"\xff" * 11, b"\x02\x0a\x05", b"\x01\x0b", b"\x02\x02a", b"\x01\x00"], ids=repr
+)
 def test_damaged_stream_is_refused(data: bytes) -> None:
     with pytest.raises(wire.WireError):
         wire.Reader().feed(data)
@@ -162,7 +175,9 @@ def test_multiplex_answers_as_requests_end(worker: Worker, tmp_path: Path) -> No
 
 def test_no_state_passes_from_one_request_to_the_next(worker: Worker, tmp_path: Path) -> None:
     (tmp_path / "inner").mkdir()
-    dirty = "os.environ['LEAK'] = '1'; sys.leak = 1; os.chdir('/'); os.umask(0o777); sys.path.insert(0, '/leak')"
+    dirty = (
+        "os.environ['LEAK'] = '1'; sys.leak = 1; os.chdir('/'); os.umask(0o777); sys.path.insert(0, '/leak')"
+    )
     worker.send(request(dirty, 1))
     assert worker.receive().exit_code == 0
     check = "print(os.environ.get('LEAK'), hasattr(sys, 'leak'), os.getcwd(), os.umask(0) == 0o777, '/leak' in sys.path)"
@@ -281,7 +296,9 @@ def test_killed_worker_takes_its_requests_along(worker: Worker, tmp_path: Path) 
 
 @pytest.mark.parametrize("how", ["close", "terminate"])
 def test_end_of_the_worker_ends_its_requests(worker: Worker, tmp_path: Path, how: str) -> None:
-    worker.send(request("f = open('pid', 'w'); f.write(str(os.getpid())); f.close(); import time; time.sleep(600)", 1))
+    worker.send(
+        request("f = open('pid', 'w'); f.write(str(os.getpid())); f.close(); import time; time.sleep(600)", 1)
+    )
     for _ in range(1000):
         if (tmp_path / "pid").exists() and (tmp_path / "pid").read_text():
             break
@@ -296,7 +313,7 @@ def test_end_of_the_worker_ends_its_requests(worker: Worker, tmp_path: Path, how
 
 def test_garbage_on_the_channel_ends_the_worker_with_a_message(worker: Worker) -> None:
     assert worker.process.stdin is not None
-    worker.process.stdin.write(b"{\"arguments\":[\"-o\"]}" * 10)
+    worker.process.stdin.write(b'{"arguments":["-o"]}' * 10)
     worker.process.stdin.close()
     assert worker.process.wait(30) == 1
     assert "tile-build worker" in worker.log()

@@ -163,7 +163,9 @@ def _run_checked(verb: str, words: list[str], folder: str | None) -> int:
         undeclared = undeclared_inputs(_read_depfile(depfile), declared, imports)
         if undeclared:
             for path in undeclared:
-                sys.stderr.write(f"error: {declared[0]} reads {path}, which the rule does not declare: add it to `hdrs`\n")
+                sys.stderr.write(
+                    f"error: {declared[0]} reads {path}, which the rule does not declare: add it to `hdrs`\n"
+                )
             _remove_outputs(words)
             return 1
     return 0
@@ -195,7 +197,9 @@ class RelativeCodeNames:
 
         def source_to_code(self, data, path, **options):  # type: ignore[no-untyped-def]
             name = os.fsdecode(path)
-            return plain_compile(self, data, name[len(prefix) :] if name.startswith(prefix) else path, **options)
+            return plain_compile(
+                self, data, name[len(prefix) :] if name.startswith(prefix) else path, **options
+            )
 
         Loader.get_code = get_code  # type: ignore[method-assign]
         Loader.source_to_code = source_to_code  # type: ignore[method-assign]
@@ -294,7 +298,7 @@ def undeclared_inputs(read: list[str], declared: list[str], imports: list[str] |
     the workspace itself belong to somebody else and are covered by their own rules.
     """
     here = os.getcwd()
-    allowed = set()
+    allowed: set[str] = set()
     roots = [here]
     for path in declared:
         full = os.path.abspath(path)
@@ -435,8 +439,10 @@ def _bazel_sizes(words: list[str]) -> int:
             for key in ("registers", "spill_bytes", "static_shared", "dynamic_shared"):
                 row[key] = kernel.get(key)
             kernels.append(row)
-    total = sum(image["bytes"] for image in images)
-    text = json.dumps({"total_bytes": total, "images": images, "kernels": kernels}, indent=1, ensure_ascii=False)
+    total = sum(os.stat(str(image["file"])).st_size for image in images)
+    text = json.dumps(
+        {"total_bytes": total, "images": images, "kernels": kernels}, indent=1, ensure_ascii=False
+    )
     write_text(output, text + "\n")
     return 0
 
@@ -454,7 +460,9 @@ def _bazel_toolchain(words: list[str]) -> int:
         raise UsageError(f"{root} holds no ptxas")
     warnings = [_render(problem) for problem in problems]
     if anchor is None:
-        warnings.append("no CUDA toolkit found: python -m pip install nvidia-cuda-nvcc, or set TILEIRAS_TOOLKIT_ROOT")
+        warnings.append(
+            "no CUDA toolkit found: python -m pip install nvidia-cuda-nvcc, or set TILEIRAS_TOOLKIT_ROOT"
+        )
     same = [tools[name] for name in sorted(tools) if anchor is not None and tools[name].root == anchor.root]
     identity = [f"{tool.name}-{tool.version}-{os.stat(tool.path).st_size}" for tool in same]
     version = ".".join(str(part) for part in anchor.release) if anchor is not None and anchor.release else ""

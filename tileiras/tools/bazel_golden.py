@@ -66,10 +66,16 @@ def _compare(argv: list[str]) -> int:
     import difflib
 
     lines = difflib.unified_diff(
-        expected.splitlines(), got.splitlines(), options.get("--golden-source", "golden"), "built", lineterm=""
+        expected.splitlines(),
+        got.splitlines(),
+        options.get("--golden-source", "golden"),
+        "built",
+        lineterm="",
     )
     print("\n".join(lines))
-    print(f"{os.path.basename(image)} differs from its golden file; to accept: bazel run <this target> -- --bless")
+    print(
+        f"{os.path.basename(image)} differs from its golden file; to accept: bazel run <this target> -- --bless"
+    )
     return DIFFERENT
 
 
@@ -79,8 +85,9 @@ def disassemble(kind: str, image: str, nvdisasm: str) -> str:
         with open(image, encoding="utf-8") as file:
             return normalise(file.read(), "//")
     if kind == "tileir":
-        import tileiras
         from pathlib import Path
+
+        import tileiras
 
         return normalise(str(tileiras.load(Path(image))), "//")
     if kind != "sass":
@@ -88,7 +95,7 @@ def disassemble(kind: str, image: str, nvdisasm: str) -> str:
     import subprocess
 
     try:
-        done = subprocess.run([nvdisasm, "-c", image], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        done = subprocess.run([nvdisasm, "-c", image], capture_output=True)
     except OSError as error:
         raise GoldenError(f"nvdisasm '{nvdisasm}': {error.strerror}", 2) from None
     if done.returncode:

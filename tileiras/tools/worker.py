@@ -95,7 +95,9 @@ class _Job:
         self.cancelled = False
 
 
-def serve(run: Callable[[list[str]], int], startup: list[str], source: int = 0, sink: int | None = None) -> int:
+def serve(
+    run: Callable[[list[str]], int], startup: list[str], source: int = 0, sink: int | None = None
+) -> int:
     """Answers requests from descriptor `source` on `sink` (default: stdout) until `source` ends; returns 0.
 
     Errors: 1 when the stream is not the worker protocol (what was said on it so far is answered).
