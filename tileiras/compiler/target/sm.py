@@ -67,7 +67,7 @@ class Sm:
 
 def _rows() -> dict[int, Sm]:
     f = frozenset
-    sm75 = Sm(75, None, (6, 3), 64, 1024, f({MMA_F16_M16N8K8, LDMATRIX, TANH_APPROX, F16_MINMAX, ATOM_F16}) - {F16_MINMAX})
+    sm75 = Sm(75, None, (6, 3), 64, 1024, f({MMA_F16_M16N8K8, LDMATRIX, TANH_APPROX, ATOM_F16}))
     sm80 = Sm(
         80, sm75, (7, 0), 163, 2048,
         f({MMA_SM80, CP_ASYNC, REDUX, BF16_CVT, BF16_ARITH, MINMAX_NAN, F16_MINMAX, CVT_TF32}),
@@ -82,7 +82,7 @@ def _rows() -> dict[int, Sm]:
     )  # fmt: skip
     sm100 = Sm(100, sm90, (8, 6), 227, 2048, f())
     sm103 = Sm(103, sm100, (8, 8), 227, 2048, f())
-    sm107 = Sm(107, sm100, (9, 3), 227, 2048, f())
+    sm107 = Sm(107, sm100, (9, 4), 227, 2048, f())
     sm110 = Sm(110, sm100, (9, 0), 227, 2048, f())
     sm120 = Sm(120, sm90, (8, 7), 99, 1536, f())
     sm121 = Sm(121, sm120, (8, 8), 99, 1536, f())

@@ -446,11 +446,25 @@ def lower_fma(lowering: Lowering, op: Op) -> None:
         return elementwise(lowering, op, lambda x, y, z: b.emit(f"fma.rn.{elem}", x, y, z))
 
     def one(x: Any, y: Any, z: Any) -> Any:
-        # the product of two narrow values is exact in f32; the sum is rounded to odd in f64, then once
         wide = [b.emit("cvt.f64.f32", upcast(lowering, v, elem)) for v in (x, y, z)]
-        return from_f64(lowering, b.emit("fma.rn.f64", *wide), elem, rounding)
+        if rounding != "rn":  # rounding twice in one direction is rounding once
+            return from_f64(lowering, b.emit(f"fma.{rounding}.f64", *wide), elem, rounding)
+        return from_f64(lowering, _odd_sum(lowering, b.emit("mul.rn.f64", wide[0], wide[1]), wide[2]), elem, "rn")
 
     elementwise(lowering, op, one)
+
+
+def _odd_sum(lowering: Lowering, x: Any, y: Any) -> Any:
+    """x + y in f64 rounded to odd: the exact error of the nearest sum says which neighbour that is."""
+    b = lowering.b
+    total = b.emit("add.rn.f64", x, y)
+    back = b.emit("sub.rn.f64", total, x)
+    error = b.emit("add.rn.f64", b.emit("sub.rn.f64", x, b.emit("sub.rn.f64", total, back)), b.emit("sub.rn.f64", y, back))
+    inexact = b.emit("setp.ne.f64", error, b.float("d", 0))
+    even = b.emit("setp.eq.b64", b.emit("and.b64", total, 1), 0)
+    outward = b.emit("setp.ge.s64", b.emit("xor.b64", total, error), 0)  # the error points away from zero
+    moved = b.emit("add.s64", total, b.emit("selp.s64", 1, -1, outward))
+    return b.emit("selp.b64", moved, total, b.emit("and.pred", inexact, even))
 
 
 def from_f64(lowering: Lowering, x: Any, elem: str, rounding: str) -> Any:

@@ -196,7 +196,8 @@ def view_access(lowering: Lowering, op: Op, value_type: Any, layout: Any) -> Acc
             else:
                 scale = b.mul(64, stride64, size)
                 registers.append([(b.mul(64, b.wide(c, signed=False), scale), 0) for c in coords])
-        covered = isinstance(extent[0], int) and not isinstance(type, StridedView) and extent[0] % shape[d] == 0
+        aligned = not isinstance(type, StridedView) and sparse < 0  # tiles start at multiples of their extent
+        covered = aligned and isinstance(extent[0], int) and extent[0] % shape[d] == 0
         if not safe and not covered:
             if d == run_dim and run > 1:  # neighbours inside a divisor of the extent share their mask
                 group = min(run, lowering.facts.extent_divisor(view_value, m))
