@@ -22,6 +22,10 @@ def main(argv: list[str]) -> int:
 
         print(f"tileiras: open CUDA Tile IR optimizing assembler\nrelease {__version__}, Tile IR bytecode {VERSIONS[0]} - {VERSIONS[-1]}")
         return 0
+    if argv == ["--serve"]:
+        from tileiras.serve import serve
+
+        return serve()
     try:
         return run(argv)
     except KeyboardInterrupt:
@@ -40,6 +44,9 @@ def run(argv: list[str]) -> int:
         return 0
     if given.get("version"):
         return main(["--version"])
+    if given.get("serve"):
+        sys.stderr.write("tileiras: --serve stands alone on the command line\n")
+        return 1
     if given.get("list_versions"):
         print("\n".join(VERSIONS))
         return 0
@@ -124,7 +131,7 @@ def print_help(out: Any) -> None:
 
 def _options(given: dict[str, Any]) -> tuple[Any, str]:
     """(Options, problem with exit status 1)."""
-    from tileiras.options import EMITS, REMARK_CATEGORIES, REMARK_KINDS, Options
+    from tileiras.options import EMITS, REMARK_CATEGORIES, REMARK_FORMATS, REMARK_KINDS, Options
 
     options = Options()
     for field in ("gpu_name", "sanitize", "host_arch", "host_os", "launch_abi", "emit", "ptxas", "toolkit_root"):
@@ -153,7 +160,7 @@ def _options(given: dict[str, Any]) -> tuple[Any, str]:
             return options, f"for the --{spelling} option: Cannot find option named '{category}'!"
         for each in (kind,) if kind else REMARK_KINDS:
             options.remarks[each] = category
-    if given.get("remark_format", "command-line") not in ("command-line", "yaml"):
+    if given.get("remark_format", "command-line") not in REMARK_FORMATS:
         return options, f"for the --remark-format option: Cannot find option named '{given['remark_format']}'!"
     return options, ""
 
@@ -161,25 +168,29 @@ def _options(given: dict[str, Any]) -> tuple[Any, str]:
 def compile_file(path: str, given: dict[str, Any]) -> int:
     """Compile one file and write its outputs."""
     from tileiras import driver
-    from tileiras.diag import EXIT_CONFIGURATION, CompileError, Sink
-    from tileiras.outputs import Outputs, OutputError
+    from tileiras.diag import EXIT_CONFIGURATION, CompileError, FatalError, Sink
+    from tileiras.outputs import OutputError, Outputs
 
     options, problem = _options(given)
     if problem:
         sys.stderr.write(f"tileiras: {problem}\n")
         return 1
-    sink = Sink()
-    sink.handlers.append(lambda emitted: _show(emitted, options))
+    yaml = None
+    if given.get("remark_format") == "yaml" or given.get("remarks_output"):
+        yaml = given.get("remarks_output") or "tileir_remarks.yaml"
+    sink = Sink(lambda emitted: _show(emitted, options, yaml is not None))
     output = given.get("output") or "elf.o"
     outputs = Outputs(
-        [p for p in (output, given.get("ptx_output"), given.get("kernels_json"), given.get("depfile")) if p]
+        [p for p in (output, given.get("ptx_output"), given.get("kernels_json"), given.get("depfile"), yaml) if p]
     )
     try:
-        data = driver.read_file(path, sink)
         outputs.unlink_old(path)
+        data = driver.read_file(path, sink)
         program = driver.compile_source(data, options, sink, file=path)
         if options.warnings_as_errors and any(d.severity == 2 for d in sink.emitted):
-            return 5
+            sink.emit(driver.WARNINGS)
+            sink.emit(driver.FAILED)
+            return driver.EXIT_COMPILE
         if options.emit == "cubin":
             outputs.write(output, program.cubin)
         elif options.emit == "ptx":
@@ -187,7 +198,7 @@ def compile_file(path: str, given: dict[str, Any]) -> int:
         else:
             from tileiras.compiler.source import to_bytecode
 
-            outputs.write(output, to_bytecode(program.module, None))
+            outputs.write(output, to_bytecode(program.module, None, sink))
         if given.get("ptx_output"):
             outputs.write(given["ptx_output"], program.ptx.encode())
         if given.get("kernels_json"):
@@ -199,14 +210,21 @@ def compile_file(path: str, given: dict[str, Any]) -> int:
 
             text = write_depfile(given.get("depfile_target") or output, [path])
             outputs.write(given["depfile"], text.encode())
+        if yaml is not None:
+            from tileiras.remarks import to_yaml, wanted
+
+            asked = [d for d in sink.emitted if d.severity == 4 and wanted(d, options.remarks)]
+            outputs.write(yaml, to_yaml(asked).encode())
         outputs.commit()
     except CompileError as error:
         outputs.discard()
         return error.exit_code
     except OutputError as error:
         outputs.discard()
-        sys.stderr.write(f"error: {error}\n")
+        sink.emit(driver.UNWRITABLE, text=str(error))
         return EXIT_CONFIGURATION
+    except FatalError as fatal:
+        abort(fatal)
     except BaseException:
         outputs.discard()
         raise
@@ -216,11 +234,33 @@ def compile_file(path: str, given: dict[str, Any]) -> int:
     return 0
 
 
-def _show(emitted: Any, options: Any) -> bool:
-    """Print a diagnostic; remarks only when asked for, warnings unless -w."""
-    if emitted.severity == 4 and not options.remarks:
-        return True
+def abort(fatal: Exception) -> None:
+    """The fatal-error handler: the text goes straight to stderr and the process dies by SIGABRT. Nothing is cleaned up."""
+    import os
+
+    if os.environ.get("TILEIRAS_TRACEBACK"):
+        import traceback
+
+        traceback.print_exception(type(fatal), fatal, fatal.__traceback__)
+    sys.stderr.flush()
+    sys.stderr.write(f"fatal error: {fatal}\n")
+    sys.stderr.flush()
+    try:  # the report is the text; a core of the interpreter helps nobody
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    except (ImportError, OSError, ValueError):
+        pass
+    os.abort()
+
+
+def _show(emitted: Any, options: Any, yaml: bool) -> None:
+    """The command's default handler: remarks only when asked for and not written as YAML, warnings unless -w."""
+    if emitted.severity == 4:
+        from tileiras.remarks import wanted
+
+        if yaml or not wanted(emitted, options.remarks):
+            return
     if emitted.severity == 2 and options.no_warnings:
-        return True
+        return
     sys.stderr.write(emitted.render() + "\n")
-    return True

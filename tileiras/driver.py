@@ -43,6 +43,8 @@ NEEDS_SHARED = Diag(
 )  # fmt: skip
 FAILED = Diag("DRV-0005", ERROR, "failed to compile Tile IR program", "driver", WORD_ERROR)
 OUT_OF_MEMORY = Diag("DRV-0102", ERROR, "out of memory", "exit-1-allocation", WORD_ERROR)
+UNWRITABLE = Diag("DRV-0209", ERROR, "{text}", "spec-vs-real.md section 6", WORD_CONFIG)
+WARNINGS = Diag("DRV-0506", ERROR, "warnings are treated as errors (--Werror)", "driver", WORD_ERROR)
 FATAL = Diag("DRV-0504", ERROR, "{text}", "exit-fm-codegen-abort", WORD_ERROR)
 AFTER_PASS = Diag("DRV-0505", NOTE, "after the pass {name}", "correctness-layers.md, layer 2")
 UNREADABLE = Diag("DRV-0101", ERROR, "unable to read input file '{name}': {why}", "spec-vs-real.md section 6", WORD_ERROR)

@@ -12,6 +12,7 @@ HOST_ARCHES = ("x86_64", "aarch64")
 HOST_OSES = ("linux", "windows")
 EMITS = ("cubin", "ptx", "tilebc")
 REMARK_CATEGORIES = ("none", "all", "memory", "tensorcore")
+REMARK_FORMATS = ("command-line", "yaml")
 REMARK_KINDS = ("passed", "missed", "failed", "analysis")
 
 
@@ -84,6 +85,7 @@ FLAGS: tuple[tuple[str, Any, str, str], ...] = (
     ("Werror", "flag", "warnings_as_errors", "Warnings are errors"),
     ("list-versions", "flag", "list_versions", "List all supported bytecode versions and exit"),
     ("version", "flag", "version", "Display the version of this program"),
+    ("serve", "flag", "serve", "Answer the requests of libtileiras on standard input (alone on the line)"),
     ("help", "flag", "help", "Display available options"),
     ("preview", "value", "preview", "Preview features of newer frontends (refused by name)"),
     ("l", "value", "library", "Tile libraries of newer frontends (refused by name)"),

@@ -22,9 +22,17 @@ class Outputs:
 
     def unlink_old(self, source: str) -> None:
         """Remove earlier outputs, so that a failure leaves no stale one. Devices and the input itself stay."""
+        seen = set()
+        try:
+            kept = os.stat(source)
+        except OSError:
+            kept = None
         for path in self.paths:
+            if os.path.abspath(path) in seen:
+                raise OutputError(f"output file '{path}' is named twice")
+            seen.add(os.path.abspath(path))
             try:
-                if os.path.isfile(path) and not os.path.samefile(path, source):
+                if os.path.isfile(path) and not (kept and os.path.samestat(os.stat(path), kept)):
                     os.unlink(path)
             except OSError as error:
                 raise OutputError(f"unable to write output file '{path}': {error.strerror}") from None
