@@ -739,3 +739,19 @@ endforeach()
     assert verdicts == {f"right_{t}": "Passed" for t in ("reference", "emulator")} | {
         f"wrong_{t}": "***Failed" for t in ("reference", "emulator")
     }, done.stdout  # fmt: skip
+
+
+def test_options_of_fatbinary(tmp_path: Path) -> None:
+    project = CMakeProject(tmp_path)
+    project.write("CMakeLists.txt", HEAD + """
+add_tile_kernel(plain SOURCES k.tileir TYPE CUSTOM COMPRESS none)
+add_tile_kernel(small SOURCES k.tileir TYPE CUSTOM COMPRESS size)
+add_tile_kernel(wrong SOURCES k.tileir TYPE CUSTOM FATBINARY_OPTIONS --no-such-option EXCLUDE_FROM_ALL)
+""")  # fmt: skip
+    project.write("k.tileir", kernel("k"))
+    project.configure(f"-DTileiras_TOOLKIT_ROOT={peers.require_toolkit()}")
+    project.make()
+    sizes = {p.parent.name: p.stat().st_size for p in project.artefacts("*.fatbin")}
+    assert sizes["small.tile"] < sizes["plain.tile"]
+    done = project.make(target="wrong_images", check=False)
+    assert done.returncode != 0 and "no-such-option" in done.stdout

@@ -16,7 +16,7 @@ EXAMPLES = REPOSITORY / "examples"
 
 
 def check_kernels(bin_dir: Path) -> subprocess.CompletedProcess[str]:
-    """Returns the finished check_kernels.py, which takes the `tileiras-run` of `bin_dir` for the one of its environment."""
+    """Returns the finished check_kernels.py, with the `tileiras-run` of `bin_dir` for that of its environment."""
     script = os.fspath(EXAMPLES / "cmake" / "check_kernels.py")
     code = (f"import sys, runpy; sys.executable = {os.fspath(bin_dir / 'python3')!r}; "
             f"runpy.run_path({script!r}, run_name='__main__')")  # fmt: skip

@@ -43,7 +43,7 @@ ARCH_NO_GPU = Diag(
 
 FATBINARY_FAILED = Diag("TC-0401", ERROR, "fatbinary ({path}) failed: {how}")
 FATBIN_NO_COMPRESSION = Diag(
-    "TC-0403", ERROR, "compression mode '{mode}' needs NVIDIA's fatbinary, not found"
+    "TC-0403", ERROR, "'{mode}' needs NVIDIA's fatbinary, not found"
 )
 FATBIN_WRONG_ARCH = Diag("TC-0404", ERROR, "the image given for {label} is for {found}")
 FATBIN_NOT_TILEIR = Diag("TC-0405", ERROR, "the Tile IR given for {label} is no Tile IR bytecode")

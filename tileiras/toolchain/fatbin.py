@@ -61,22 +61,28 @@ def split_label(label: str) -> tuple[int, str]:
     return int(label[: len(label) - len(suffix)]), suffix
 
 
-def make_fatbin(images: Sequence[Image], compress: str = "default", fatbinary: Tool | None = None) -> bytes:
+def make_fatbin(
+    images: Sequence[Image],
+    compress: str = "default",
+    fatbinary: Tool | None = None,
+    options: Sequence[str] = (),
+) -> bytes:
     """The container of `images`, in their order.
 
     `default` compresses as fatbinary does where one is given that knows all the entries, and else not at all:
-    the images are the same either way. A mode that was asked for needs fatbinary: CompileError(2) without it.
+    the images are the same either way. A mode that was asked for, and `options`, which are fatbinary's own,
+    need fatbinary: CompileError(2) without it.
     """
     _check(images)
-    if compress == "none" or not images:
+    if (compress == "none" and not options) or not images:
         return write_fatbin(images)
     if fatbinary is None or _too_old(fatbinary, images):
-        if compress == "default":
+        if compress == "default" and not options:
             return write_fatbin(images)
         from tileiras.toolchain import diags
 
         if fatbinary is None:
-            raise diags.fail(2, diags.one(diags.FATBIN_NO_COMPRESSION, mode=compress))
+            raise diags.fail(2, diags.one(diags.FATBIN_NO_COMPRESSION, mode=options[0] if options else compress))
         needed = max([TILEIR_SINCE, *(ptxas_needed("sm_" + image.arch) for image in images)])
         raise diags.fail(
             2,
@@ -89,7 +95,7 @@ def make_fatbin(images: Sequence[Image], compress: str = "default", fatbinary: T
                 needed=f"{needed[0]}.{needed[1]}",
             ),
         )
-    return _run_fatbinary(fatbinary, images, compress)
+    return _run_fatbinary(fatbinary, images, compress, options)
 
 
 def _check(images: Sequence[Image]) -> None:
@@ -212,7 +218,7 @@ def read_fatbin(data: bytes, name: str = "input") -> list[Image]:
         raise diags.fail(1, diags.one(diags.FATBIN_MALFORMED, name=name, why=str(error))) from error
 
 
-def _run_fatbinary(fatbinary: Tool, images: Sequence[Image], compress: str) -> bytes:
+def _run_fatbinary(fatbinary: Tool, images: Sequence[Image], compress: str, options: Sequence[str]) -> bytes:
     import tempfile
 
     from tileiras.toolchain import diags
@@ -227,6 +233,7 @@ def _run_fatbinary(fatbinary: Tool, images: Sequence[Image], compress: str) -> b
             with open(path, "wb") as file:
                 file.write(image.data)
             argv.append(f"--image3=kind={image.kind},sm={image.arch},file={path}")
+        argv += options
         done = run(argv)
         if done.status != 0 or not os.path.exists(out):
             said = (done.stderr + done.stdout).decode("utf-8", "replace").splitlines()

@@ -21,6 +21,7 @@ FLAGS = (
         choices=COMPRESS_MODES,
         default="default",
     ),
+    Flag("--option", MANY, "handed to fatbinary as it is", "X"),
     Flag("--toolkit-root", ONE, "the CUDA toolkit to use", "DIR"),
     Flag("--verbose", SWITCH, "say what goes in"),
 )
@@ -49,10 +50,11 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
         if (image.kind, image.arch) in seen:
             raise UsageError(f"two {image.kind} images for {_PREFIX[image.kind]}{image.arch}")
         seen.add((image.kind, image.arch))
-    fatbinary = None if arguments.compress == "none" else find_tool("fatbinary", arguments.toolkit_root)
+    plain = arguments.compress == "none" and not arguments.option
+    fatbinary = None if plain else find_tool("fatbinary", arguments.toolkit_root)
     if arguments.verbose:
         say(f"fatbinary: {fatbinary.path if fatbinary else 'not used'}; images: {images}")
-    outputs.put(arguments.o, make_fatbin(images, arguments.compress, fatbinary))
+    outputs.put(arguments.o, make_fatbin(images, arguments.compress, fatbinary, arguments.option))
     outputs.commit()
 
 
