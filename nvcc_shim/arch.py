@@ -66,7 +66,7 @@ def parse_name(name: str) -> tuple[str, int, str]:
 
 def _check_pair(virtual: str, code: str) -> tuple[str, int, str]:
     """Returns the parsed code. Errors: Usage when an image for `code` cannot be made from `virtual`."""
-    space, number, suffix = parse_name(virtual)
+    _, number, suffix = parse_name(virtual)
     kind, real, real_suffix = parse_name(code)
     if kind == "sm":
         fits = real >= number

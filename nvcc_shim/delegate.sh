@@ -4,7 +4,7 @@
 # The answer "which nvcc" comes from routes.sh, which home.py writes; it names what must still be true of the machine.
 TILEIRAS_NVCC_DEPTH=x$TILEIRAS_NVCC_DEPTH
 export TILEIRAS_NVCC_DEPTH
-shim_tile= shim_slow=$NVCC_PREPEND_FLAGS$NVCC_APPEND_FLAGS shim_skip=
+shim_tile= shim_arch= shim_slow=$NVCC_PREPEND_FLAGS$NVCC_APPEND_FLAGS shim_skip=
 case $TILEIRAS_NVCC_DEPTH in xxxxxxxxx*) shim_slow=1 ;; esac
 for shim_word do
   [ -z "$shim_slow" ] || break
@@ -14,9 +14,11 @@ for shim_word do
   fi
   case $shim_word in
     -optf|-optf=*|--options-file|--options-file=*|-MQ|-MQ=*|--dependency-quoted-target-name*|--tileiras-compiler*|--tileiras-header*|--tileiras-launch-abi*|--tileiras-nvcc*|--tileiras-prefix*|--tileiras-version) shim_slow=1 ;;
-    -enable-tile|--enable-tile|-tile-only|--tile-only|-simt-only|--simt-only|-tilebc|--tilebc|-tilecubin|--tilecubin|-tilefatbin|--tilefatbin|-tile-preview=*|--tile-preview=*|-Xtileiras=*|--tileiras-options=*) shim_tile=1 ;;
+    -enable-tile|--enable-tile|-tile-only|--tile-only|-simt-only|--simt-only|-tilebc|--tilebc|-tilefatbin|--tilefatbin|-tile-preview=*|--tile-preview=*|-Xtileiras=*|--tileiras-options=*) shim_tile=1 ;;
+    -tilecubin|--tilecubin) shim_slow=1 ;; # nvcc may write nothing and say nothing: main.py looks
     -tile-preview|--tile-preview|-Xtileiras|--tileiras-options) shim_tile=1 shim_skip=1 ;;
     -o|--output-file|-MF|--dependency-output|-MT|--dependency-target-name|-x|--x|-odir|--output-directory|-keep-dir|--keep-dir|-time|--time|-ccbin|--compiler-bindir|-Xlinker|--linker-options|-Xcompiler|--compiler-options|-Xarchive|--archive-options|-include|--pre-include|-I|-isystem|-L|-D|-U|-l|-run-args|--run-args|-frandom-seed|--frandom-seed) shim_skip=1 ;;
+    *sm_[89]*|*sm_1[0-9]*|*compute_[89]*|*compute_1[0-9]*|all|all-major|-arch=all*|--gpu-architecture=all*) shim_arch=1 ;;
     -*) ;;
     *.tileir|*.tilebc|*.tileirbc) shim_slow=1 ;;
     *.o|*.obj|*.a|*.lib|*.so|*.so.*|*.cubin|*.fatbin|*.ptx) ;;
@@ -37,6 +39,8 @@ for shim_word do
       fi ;;
   esac
 done
+# Tile code for an architecture without it: nvcc drops it silently, main.py says so.
+[ -n "$shim_tile" ] && [ -z "$shim_arch" ] && shim_slow=1
 if [ -z "$shim_slow" ] && [ "${TILEIRAS_CACHE:-1}" = 1 ]; then
   shim_routes=${TILEIRAS_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/tileiras}/nvcc/routes.sh
   if [ -r "$shim_routes" ] && [ -O "$shim_routes" ]; then

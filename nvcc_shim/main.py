@@ -59,7 +59,7 @@ def _main(words: list[str], environ: MutableMapping[str, str], script: str) -> i
         # nvcc must be the one to complain about its own lines.
         if any(is_tile_input(word) for word in words if not word.startswith("-")):
             raise
-        return delegate(words, environ, script, None, _has_tile_option(words))
+        return delegate(words, environ, script, None, None, _has_tile_option(words))
     if line.has("--tileiras-version"):
         from tileiras.version import __version__
 
@@ -73,7 +73,7 @@ def _main(words: list[str], environ: MutableMapping[str, str], script: str) -> i
         ours = [item for item in line.items if item.flag is not None and item.flag.ours]
         tile = next((item for item in line.items if item.flag is not None and item.flag.long in TILE_OPTIONS), None)
         if not ours:
-            return delegate(words, environ, script, None, tile.words[0] if tile else "")
+            return delegate(words, environ, script, None, line, tile.words[0] if tile else "")
         # Ours are unknown to nvcc: the expanded line without them, so the environment's flags must not come twice.
         from .plan import _rest_words
 
@@ -82,8 +82,8 @@ def _main(words: list[str], environ: MutableMapping[str, str], script: str) -> i
         compiler = line.one("--tileiras-compiler")
         if compiler:
             environ["TILEIRAS_COMPILER"] = compiler
-        return delegate(_rest_words(line, {}), environ, script, explicit, tile.words[0] if tile else "")
-    return run_native(line, words, index, environ, script, explicit)
+        return delegate(_rest_words(line, {}), environ, script, explicit, line, tile.words[0] if tile else "")
+    return run_native(line, words, environ, script, explicit)
 
 
 def _has_tile_option(words: Sequence[str]) -> str:
@@ -95,7 +95,8 @@ def _has_tile_option(words: Sequence[str]) -> str:
     return ""
 
 
-def delegate(words: Sequence[str], environ: Mapping[str, str], script: str, explicit: str | None, tile: str) -> int:
+def delegate(words: Sequence[str], environ: Mapping[str, str], script: str, explicit: str | None, line: Line | None,
+             tile: str) -> int:  # fmt: skip
     """Hands the line to the real nvcc; `tile` is the tile option on it, if any, which needs 13.3 and our private home."""
     nvcc = home.find_nvcc(environ, explicit)
     if tile and not nvcc.has_tile and nvcc.version:
@@ -123,12 +124,64 @@ def delegate(words: Sequence[str], environ: Mapping[str, str], script: str, expl
             return _delegate_without_cache(nvcc, words, environ, script)
     elif explicit is None:
         home.record_route(nvcc, None, script, environ)
+    if tile and line is not None:
+        _warn_dropped(line)
+        output = _tilecubin_output(line)
+        if output is not None:
+            return _delegate_and_check(target, words, environ, output)
     sys.stdout.flush()
     sys.stderr.flush()
     try:
         os.execve(target, [target, *words], dict(environ))
     except OSError as error:
         raise home.Missing(f"cannot start '{target}': {error.strerror}") from None
+
+
+def _warn_dropped(line: Line) -> None:
+    """Says that nvcc will leave the tile code out; it does so without a word where no architecture supports it."""
+    from tileiras.toolchain.catalog import TILE_ARCHS
+
+    from .arch import list_entries
+
+    asks = not line.inputs() or line.has("--disable-warnings") or line.has("--simt-only") or line.has("--tile-only")
+    if asks or not line.has("--enable-tile"):
+        return
+    try:
+        entries = list_entries(line, TILE_ARCHS, lambda: [TILE_ARCHS[0]], [])
+    except Usage:
+        return  # nvcc's to say
+    if entries and not any(entry.number in TILE_ARCHS for entry in entries):
+        names = ", ".join(sorted({f"sm_{entry.number}" for entry in entries}))
+        sys.stderr.write(f"nvcc warning : nvcc leaves tile code out for {names}; name an architecture with Tile support, "
+                         "such as -arch=sm_90\n")  # fmt: skip
+
+
+def _tilecubin_output(line: Line) -> str | None:
+    """Returns the file that -tilecubin must write, or None when the line does not end there."""
+    from .plan import find_phase
+
+    inputs = line.inputs()
+    if find_phase(line) != "--tilecubin" or len(inputs) != 1 or line.has("--dryrun") or line.has("--clean-targets"):
+        return None
+    stem = os.path.splitext(os.path.basename(inputs[0].values[0]))[0]
+    return line.one("--output-file") or os.path.join(line.one("--output-directory") or "", stem + ".tile.cubin")
+
+
+def _delegate_and_check(target: str, words: Sequence[str], environ: Mapping[str, str], output: str) -> int:
+    """Runs nvcc and looks for its output: with `code=[compute_100,sm_100]` it succeeds and writes nothing."""
+    from .plan import Plan
+    from .steps import execute, remove, say
+
+    if output not in ("-", "/dev/stdout"):
+        remove(output)
+    plan = Plan()
+    plan.rest = list(words)
+    code = execute(plan, target, environ, os.getcwd())
+    if code == 0 and output not in ("-", "/dev/stdout") and not os.path.exists(output):
+        say(f"tileiras-nvcc error   : nvcc reported success and wrote no '{output}': -tilecubin takes one real architecture, "
+            "named first (-arch=sm_100, or code=[sm_100,compute_100])")  # fmt: skip
+        return USAGE_CODE
+    return code
 
 
 def _delegate_without_cache(nvcc: home.RealNvcc, words: Sequence[str], environ: Mapping[str, str], script: str) -> int:
@@ -149,8 +202,8 @@ def _delegate_without_cache(nvcc: home.RealNvcc, words: Sequence[str], environ: 
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def run_native(line: Line, words: Sequence[str], index: dict[str, object], environ: MutableMapping[str, str],
-               script: str, explicit: str | None) -> int:  # fmt: skip
+def run_native(line: Line, words: Sequence[str], environ: MutableMapping[str, str], script: str, explicit: str | None
+               ) -> int:  # fmt: skip
     """Plans and runs a line with Tile IR input."""
     from tileiras.toolchain.arch import native_archs
 

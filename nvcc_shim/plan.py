@@ -85,8 +85,8 @@ class Job:
 
 
 class Plan:
-    __slots__ = ("clean", "directory", "dryrun", "jobs", "keep", "linked", "rest", "rest_depfile", "threads", "time_file",
-                 "verbose", "warnings")  # fmt: skip
+    __slots__ = ("clean", "directory", "dryrun", "jobs", "jobserver", "keep", "linked", "rest", "rest_depfile", "threads",
+                 "time_file", "verbose", "warnings")  # fmt: skip
 
     def __init__(self) -> None:
         self.jobs: list[Job] = []
@@ -97,6 +97,7 @@ class Plan:
         self.warnings: list[str] = []
         self.dryrun = self.verbose = self.keep = self.clean = False
         self.threads = 1
+        self.jobserver = False  # more than one process only by make's tokens
         self.time_file: str | None = None
 
 
@@ -139,6 +140,7 @@ def plan_line(
     plan.keep = line.has("--keep") or line.has("--save-temps")
     plan.time_file = line.one("--time")
     plan.threads = _threads(line)
+    plan.jobserver = line.has("--jobserver")
 
     output = line.one("--output-file")
     if output == "":

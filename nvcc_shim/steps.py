@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import time
+from contextlib import contextmanager
 
 from tileiras.tools.build.depfile import escape as escape_make
 
@@ -18,7 +19,7 @@ from .home import quote
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from .plan import Depfile, Job, Plan, Step
 
@@ -376,7 +377,9 @@ def _run_job(job: Job, plan: Plan, runner: Runner, cwd: str) -> None:
         say(f"tileiras-nvcc error   : the output '{job.output}' is a directory")
         raise Failed(1)
     for wave in sorted({step.wave for step in job.steps}):
-        runner.run_wave([step for step in job.steps if step.wave == wave], plan.threads)
+        steps = [step for step in job.steps if step.wave == wave]
+        with _threads(plan, len(steps), runner.environ) as threads:
+            runner.run_wave(steps, threads)
     if job.deliver:
         if runner.verbose:
             say(_delivery(job))
@@ -388,6 +391,30 @@ def _run_job(job: Job, plan: Plan, runner: Runner, cwd: str) -> None:
             sys.stdout.flush()
         else:
             write_file(job.depfile.path, text)
+
+
+@contextmanager
+def _threads(plan: Plan, wanted: int, environ: Mapping[str, str]) -> Iterator[int]:
+    """Holds make's tokens for what runs beside the first process, where -jobserver asks for it."""
+    threads = min(plan.threads, wanted)
+    if not plan.jobserver or threads == 1:
+        yield threads
+        return
+    from tileiras.setuptools_ext.jobs import Jobserver
+
+    server = Jobserver.connect(environ)
+    tokens: list[bytes] = []
+    try:
+        while server is not None and len(tokens) < threads - 1:
+            token = server.try_acquire()
+            if token is None:
+                break
+            tokens.append(token)
+        yield threads if server is None else 1 + len(tokens)
+    finally:
+        for token in tokens:
+            assert server is not None
+            server.release(token)
 
 
 def _delivery(job: Job) -> str:

@@ -38,8 +38,15 @@ class TileExtension(Extension):
     `package_data=True` also installs the files named by `formats` beside the module.
     """
 
-    def __init__(self, name: str, sources: Sequence[str | os.PathLike[str]], *, package_data: bool = False,
-                 extra_compile_args: Sequence[str] | Mapping[str, Sequence[str]] | None = None, **keywords: Any) -> None:  # fmt: skip
+    def __init__(
+        self,
+        name: str,
+        sources: Sequence[str | os.PathLike[str]],
+        *,
+        package_data: bool = False,
+        extra_compile_args: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
+        **keywords: Any,
+    ) -> None:
         where = f"TileExtension({name!r})"
         self.tile_options = split_options(keywords, where)
         self.tile_package_data = package_data

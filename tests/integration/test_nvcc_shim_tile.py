@@ -65,7 +65,8 @@ def test_the_assembler_called_by_nvcc_is_ours(
     shutil.copytree(installed.bin, copy, symlinks=True)
     (copy / "tileiras").rename(copy / "ours")
     recorder = copy / "tileiras"
-    recorder.write_text('#!/bin/sh\nprintf "%s\\n" "$TILEIRAS_TOOLKIT_ROOT" "$CUDA_ROOT" "$*" >> "$RECORD"\nexec "${0%/*}/ours" "$@"\n')
+    recorder.write_text('#!/bin/sh\nprintf "%s\\n" "$TILEIRAS_TOOLKIT_ROOT" "$CUDA_ROOT" "$*" >> "$RECORD"\n'
+                        'exec "${0%/*}/ours" "$@"\n')  # fmt: skip
     recorder.chmod(0o755)
     env["RECORD"] = str(tmp_path / "record")
     # CUDA_HOME and friends of the user's shell must not lead our assembler to another release.
@@ -97,9 +98,10 @@ def test_the_cubin_came_from_us(installed: Installed, env: dict[str, str], work:
     assert made == (work / "ours.cubin").read_bytes()
     assert made != (work / "theirs.cubin").read_bytes()
     # COMPILER nvidia: the same command, the other assembler.
-    ok(run([installed.shim, *TILE, "--tile-only", "-tilecubin", "k.cu", "-o", "v.cubin"], work, {**env, "TILEIRAS_COMPILER": "nvidia"}))
+    line = [installed.shim, *TILE, "--tile-only", "-tilecubin", "k.cu"]
+    ok(run([*line, "-o", "v.cubin"], work, {**env, "TILEIRAS_COMPILER": "nvidia"}))
     assert (work / "v.cubin").read_bytes() == (work / "theirs.cubin").read_bytes()
-    ok(run([installed.shim, *TILE, "--tile-only", "-tilecubin", "k.cu", "-o", "w.cubin", "--tileiras-compiler=nvidia"], work, env))
+    ok(run([*line, "-o", "w.cubin", "--tileiras-compiler=nvidia"], work, env))
     assert (work / "w.cubin").read_bytes() == (work / "theirs.cubin").read_bytes()
 
 
@@ -149,3 +151,28 @@ def test_many_first_calls_at_once_make_one_home(installed: Installed, env: dict[
     assert [process.wait(timeout=300) for process in started] == [0] * 6
     homes = [path for path in (Path(env["TILEIRAS_CACHE_DIR"]) / "nvcc").iterdir() if path.is_dir()]
     assert len(homes) == 1 and not homes[0].name.startswith(".")
+
+
+def test_tile_code_that_nvcc_would_drop_is_mentioned(installed: Installed, env: dict[str, str], work: Path) -> None:
+    for _ in range(2):
+        done = ok(run([installed.shim, "-std=c++20", "--enable-tile", "-c", "k.cu"], work, env))
+        assert "nvcc leaves tile code out for sm_75" in done.stderr
+    done = ok(run([installed.shim, "-std=c++20", "--enable-tile", "-c", "k.cu", "-arch=sm_90"], work, env))
+    assert done.stderr == ""
+
+
+def test_a_tilecubin_that_nvcc_does_not_write_is_an_error(installed: Installed, env: dict[str, str], work: Path) -> None:
+    """CMake's order of codes: nvcc answers 0 and writes nothing."""
+    line = ["-std=c++20", "--tile-only", "-tilecubin", "k.cu", "--generate-code=arch=compute_100,code=[compute_100,sm_100]"]
+    (work / "k.tile.cubin").write_text("old")
+    for _ in range(2):
+        done = run([installed.shim, *line], work, env)
+        assert done.returncode == 1 and "wrote no 'k.tile.cubin'" in done.stderr and not (work / "k.tile.cubin").exists()
+
+
+@pytest.mark.parametrize("words", [["-G"], ["-lineinfo"], ["-w"], ["-Werror", "all-warnings"], ["-Xtileiras", "-O1,--lineinfo"]])
+def test_options_that_nvcc_hands_on_are_understood(
+    words: list[str], installed: Installed, env: dict[str, str], work: Path
+) -> None:
+    ok(run([installed.shim, *TILE, "--tile-only", "-tilecubin", "k.cu", *words], work, env))
+    assert (work / "k.tile.cubin").stat().st_size > 500

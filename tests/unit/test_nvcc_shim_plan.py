@@ -15,7 +15,7 @@ def make(words: list[str], compiler: str = "builtin", text: tuple[str, ...] = ()
     line = argv.parse_line(words, environ)
     for item in line.inputs():
         item.is_tile = item.values[0].endswith(argv.TILE_SUFFIXES)
-    tools = plan.Tools(["build"], "/nvcc", "gcc", compiler, ARCHS, lambda: [])
+    tools = plan.Tools(["build"], "/nvcc", "gcc", compiler, ARCHS, list)
     return plan.plan_line(line, tools, "/t", "/cwd", environ, lambda path: path in text)
 
 
@@ -87,7 +87,9 @@ def test_options_for_the_tile_compiler(words: list[str], expected: str) -> None:
     assert step[len(start) :].replace("--launch-abi simt ", "").split(" k.tileir ")[0].strip() == expected
 
 
-@pytest.mark.parametrize("flag", ["-O0", "-O 3", "-Ofc=max", "-g", "-use_fast_math", "-rdc=true", "-DX", "-Iinc", "-std=c++20"])  # fmt: skip
+@pytest.mark.parametrize(
+    "flag", ["-O0", "-O 3", "-Ofc=max", "-g", "-use_fast_math", "-rdc=true", "-DX", "-Iinc", "-std=c++20"]
+)
 def test_what_says_nothing_about_tile_ir_changes_nothing(flag: str) -> None:
     line = ["-cubin", "k.tileir", "-arch=sm_90"]
     assert commands([*line, *flag.split()]) == commands(line)

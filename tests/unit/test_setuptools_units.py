@@ -76,7 +76,8 @@ define-macros = [["A"], ["B", "1"]]
         ("[tool.tileiras]\nkernels = {}", "an array of tables: [[tool.tileiras.kernels]]"),
         ("[[tool.tileiras.kernels]]\npackage = 'p'", "[[tool.tileiras.kernels]] needs 'sources'"),
         ("[[tool.tileiras.kernels]]\npackage = 'p'\nsources = ['*.tileir']", "no file matches '*.tileir'"),
-        ("[[tool.tileiras.kernels]]\npackage = 'p'\nsources = ['a']\nsorces = []", "has no key 'sorces'; did you mean 'sources'?"),
+        ("[[tool.tileiras.kernels]]\npackage = 'p'\nsources = ['a']\nsorces = []",
+         "has no key 'sorces'; did you mean 'sources'?"),
         ("[[tool.tileiras.kernels]]\npackage = 'p'\nsources = 'a'", "tool.tileiras.kernels.sources is an array, not 'a'"),
         ("[[tool.tileiras.extensions]]\nname = 'p'\nsources = ['a']\nextra-compile-args = {gcc = []}",
          "tool.tileiras.extensions.extra-compile-args has an unexpected value"),
@@ -98,7 +99,8 @@ def test_keywords_are_checked_too() -> None:
 
 
 def test_every_option_reaches_the_command_line_or_another_tool() -> None:
-    values = {one.name: (["v"] if one.kind == options.WORDS else True if one.kind == options.FLAG else 1) for one in options.OPTIONS}
+    samples = {options.WORDS: ["v"], options.FLAG: True}
+    values = {one.name: samples.get(one.kind, 1) for one in options.OPTIONS}
     words = options.compile_words(values)
     assert {word.partition("=")[0] for word in words} == {one.flag for one in options.OPTIONS if one.flag}
     assert options.compile_words({"debug": False, "options": ["-O1"]}) == ["--option=-O1"]
