@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 from integration import bazel_support as support
@@ -114,3 +115,25 @@ def test_lockfile_is_reproducible(ws: support.Bazel7Workspace) -> None:
 def test_the_rules_own_workspace_loads(ws: support.Bazel7Workspace) -> None:
     done = ws.run("query", "@tileiras//...")
     assert "@tileiras//tile:archs" in done.out and "@tileiras//:runfiles" in done.out
+
+
+def test_example_as_a_module() -> None:
+    """examples/bazel by its MODULE.bazel; the numeric test needs NumPy, which the interpreter here may not have."""
+    ws = support.Bazel7Workspace("example")
+    try:
+        ws.register()
+        rc = (ws.root / ".bazelrc").read_text()
+        shutil.copytree(support.REPOSITORY / "examples" / "bazel", ws.root, dirs_exist_ok=True)
+        (ws.root / ".bazelrc").write_text(rc + (ws.root / ".bazelrc").read_text())
+        module = (ws.root / "MODULE.bazel").read_text()
+        use = 'tile = use_extension("@tileiras//:extensions.bzl", "tile")\n'
+        assert '"../../bazel"' in module and use in module
+        module = module.replace('"../../bazel"', f'"{ws.rules}"')
+        tag = f'{use}tile.toolkit(path = "{ws.toolkit}", python = "{ws.python}")\n'
+        (ws.root / "MODULE.bazel").write_text(module.replace(use, tag))
+        ws.build("//...")
+        done = ws.run("run", "//app")
+        assert done.out.startswith("vector_add: 4 parameters") and "compute_90" in done.out
+        ws.run("test", "//app/...", "--test_output=errors")
+    finally:
+        ws.shutdown()

@@ -186,6 +186,10 @@ def _start(
     if pid:
         os.close(output_write)
         os.close(modules_write)
+        try:
+            os.setpgid(pid, pid)  # the child does the same; whoever comes first, a cancellation finds the group
+        except OSError:
+            pass
         if request.verbosity > 0:
             sys.stderr.write(f"tile-build worker: request {request.request_id} in process {pid}\n")
             sys.stderr.flush()
@@ -253,7 +257,10 @@ def _drain(descriptor: int, jobs: dict[int, _Job], sink: int, loaded: _Loaded) -
             text += f"tile-build: ended by signal {-code}\n"
         code = 128 - code
     response = wire.WorkResponse(code, text, job.request_id, job.cancelled)
-    _write_all(sink, wire.encode_response(response))
+    try:
+        _write_all(sink, wire.encode_response(response))
+    except BrokenPipeError:
+        return  # Bazel has gone
     if code == 0 and not job.cancelled:
         _preload(job.names.decode("utf-8").split("\n"), loaded)
 
