@@ -140,7 +140,7 @@ def test_special_registers():
              "%clusterid.x"]
     body = "".join(f"mov.u32 %x, {name}; st.global.u32 [%o+{4 * i}], %x;" for i, name in enumerate(names))
     run(f""".reg .b32 %x, %y, %n; .reg .b64 %c, %c2; .reg .pred %p; mov.u32 %x, %ctaid.y;
-        mad.lo.u32 %x, %x, 2, %ctaid.x; mov.u32 %y, %tid.y;
+        mov.u32 %n, %ctaid.x; mad.lo.u32 %x, %x, 2, %n; mov.u32 %y, %tid.y;
         mad.lo.u32 %n, %y, 12, %t; mad.lo.u32 %n, %x, 96, %n; ld.param.u64 %o, [p0]; mad.wide.u32 %o, %n, 40, %o;
         mov.u64 %c, %clock64; mov.u64 %c2, %globaltimer; mov.u32 %x, %smid; {body} ret;""", [out], threads=(12, 8), grid=(2, 3))
     i = np.arange(out.shape[0])
@@ -278,15 +278,15 @@ def printed(text, args):
 
 # syntax
 def test_directives_comments_and_constants():
-    out = np.zeros(8, np.uint64)
+    out = np.zeros(9, np.uint64)
     launch(HEAD + """
-        .file 1 "some \\"file\\".cu"  // comment
+        .file 1 "some file.cu"  // comment
         .section .debug_abbrev { .b8 1, 2, 3
           .b8 4 }
         /* block
            comment */
         .weak .global .align 8 .b8 grid[2][3] = {{1, 2, 3}, {4, 5}};
-        .global .f32 floats[3] = {0f3F800000, 2.5, -0f40400000};
+        .global .f32 floats[3] = {0f3F800000, 2.5, 0fC0400000};
         .extern .func ignored (.param .b32 x);
         .visible .entry k(
             .param .u64 .ptr .global .align 8 p0)
@@ -303,12 +303,13 @@ def test_directives_comments_and_constants():
             ld.global.f32 f, [floats+8];
             mov.b32 %v.x, f; mov.b32 %v.y, 1;  mov.b64 %rd1, %v; st.global.u64 [%rd0+24], %rd1;
             mov.u64 %rd1, WARP_SZ;                            st.global.u64 [%rd0+32], %rd1;
+            mov.u64 %rd2, floats[2]; mov.u64 %rd3, floats; sub.s64 %rd2, %rd2, %rd3; st.global.u64 [%rd0+64], %rd2;
             mov.s64 %rd1, -3;                                 st.global.u64 [%rd0+40], %rd1;
             st.global.v2.u64 [%rd0+48], {1, ~0};
             { .reg .b64 %rd1; mov.u64 %rd1, 9; }
             ret;
         }""", "k", 1, 1, [out])
-    assert out.tolist() == [16 + 10 - 14 + 15, 11, 5, 0x1_C0400000, 32, 2**64 - 3, 1, 2**64 - 1]
+    assert out.tolist() == [16 + 10 - 14 + 15, 11, 5, 0x1_C0400000, 32, 2**64 - 3, 1, 2**64 - 1, 8]
 
 
 def test_unknown_instruction_is_refused_with_its_line():

@@ -15,7 +15,7 @@ extern "C" __global__ void int_corners(const int *a, const int *b, long long *ou
   long long lx = ((long long)x << 32) | uy, ly = ((long long)y << 17) ^ ux;
   long long *o = out + (size_t)i * 24;
   o[0] = (long long)x + y;
-  o[1] = x * y;
+  o[1] = (int)(ux * uy);
   o[2] = y ? (x == INT32_MIN && y == -1 ? 0 : x / y) : 7;
   o[3] = y ? (x == INT32_MIN && y == -1 ? 0 : x % y) : 7;
   o[4] = uy ? ux / uy : 7;

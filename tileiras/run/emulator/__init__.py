@@ -45,7 +45,6 @@ class Report:
         self.findings: list[Finding] = []
         self.executed: collections.Counter = collections.Counter()
         self.thread_instructions = 0
-        self.warp_instructions = 0
         self.steps = 0
 
 
@@ -102,7 +101,7 @@ class Launch:
             ctas = self.checker.shuffle(ctas)
         starts = list(range(0, len(ctas), per))
         resident: list[Batch] = []
-        room = max(1, RESIDENT_CTAS // per)
+        room = -(-RESIDENT_CTAS // per)
         try:
             while starts or resident:
                 progressed = False

@@ -8,7 +8,7 @@ from . import numerics as num
 from .memory import CLUSTER_SHIFT, VIEW, WINDOW_SHIFT, gather, scatter
 from .syntax import WIDTH_BITS
 
-_UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.dtype("V16")}
+_UNSIGNED = {w: np.dtype(name) for w, name in ((1, "u1"), (2, "u2"), (4, "u4"), (8, "u8"), (16, "V16"))}
 _OFFSET = (1 << CLUSTER_SHIFT) - 1
 
 

@@ -71,7 +71,8 @@ class Piece:
 
     def __init__(self, func: Func, insts: list[Inst], block: int, index: int) -> None:
         self.func, self.insts, self.block, self.index = func, insts, block, index
-        self.pc, self.wait, self.next, self.masked = -1, 0, None, False
+        self.pc, self.wait, self.masked = -1, 0, False
+        self.next: Piece | None = None
         self.live_in = self.live_out = 0
         self.targets: list[Piece] = []
         self.code: dict = {}                                   # (variant, level) -> compiled function

@@ -18,9 +18,14 @@ import numpy as np
 
 from . import integers, numerics
 from .blocks import Piece
-from .syntax import WIDTH_BITS, EmulatorError, Inst, Reg
+from .syntax import WIDTH_BITS, EmulatorError, Func, Inst, Reg
 
-HANDLERS: dict = {}
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import NoReturn
+
+HANDLERS: dict[str, Callable] = {}
 
 DTYPE = {
     "u8": "uint8", "s8": "int8", "u16": "uint16", "s16": "int16", "u32": "uint32", "s32": "int32",
@@ -58,6 +63,9 @@ def zero_of(reg: Reg) -> np.ndarray:
     return np.zeros(1, "V16" if flavour == "v16" else DTYPE[flavour])
 
 
+_NOWHERE = Inst("", (), [], None, 0, "")
+
+
 class BlockGen:
     """Writes the function of one run of pieces. `unit` is the loaded program: constants, symbols, launch shape."""
 
@@ -71,7 +79,7 @@ class BlockGen:
         self.written: set[int] = set()
         self.special: dict[str, str] = {}
         self.guard: str | None = None
-        self.inst: Inst | None = None
+        self.inst: Inst = _NOWHERE
         self.base = 0
         self.temps = 0
         self.done = False                                      # a terminator wrote the return
@@ -88,8 +96,12 @@ class BlockGen:
             self.emit(f"{name} = {expr}")
         return name
 
-    def fail(self, why: str) -> None:
+    def fail(self, why: str) -> NoReturn:
         raise EmulatorError(f"PTX line {self.inst.line}: {why}: `{self.inst.text}`")
+
+    func: Func                                                 # set by Unit.generator, with piece and result
+    piece: Piece
+    result: str | None
 
     def const(self, array: np.ndarray) -> str:
         return self.unit.constant(array)
@@ -197,8 +209,8 @@ class BlockGen:
         if flavour == "pred":
             return self.const(np.array([bool(value)]))
         if flavour == "v16":
-            raw = (int(value) & (1 << 128) - 1).to_bytes(16, "little")
-            return self.const(np.frombuffer(raw, "V16").copy())
+            wide = (int(value) & (1 << 128) - 1).to_bytes(16, "little")
+            return self.const(np.frombuffer(wide, "V16").copy())
         if kind == "float":
             value = struct.unpack("<Q", struct.pack("<d", value))[0]
         bits = FLAVOUR_BITS[flavour]
@@ -275,6 +287,12 @@ class BlockGen:
                 self.set(item, f"u{bits}", f"{parts}[{i}]")
 
     # pieces
+    def after(self) -> int:
+        """The piece where control goes on."""
+        if self.piece.next is None:
+            self.fail("control runs off the end")
+        return self.piece.next.pc
+
     def add_piece(self, piece: Piece) -> None:
         for inst in piece.insts:
             self.add(inst)
@@ -289,7 +307,11 @@ class BlockGen:
             reg, negated = inst.guard
             name = self.use_reg(reg, "pred")
             self.guard = self.tmp(f"~{name}") if negated else name
-        handler(self, inst)
+        try:
+            handler(self, inst)
+        except (IndexError, KeyError, StopIteration, TypeError, ValueError, AttributeError) as error:
+            raise EmulatorError(f"PTX line {inst.line}: operands or modifiers that the emulator does not understand: "
+                                f"`{inst.text}`") from error
 
     def write_back(self, live: int) -> None:
         """Stores the written registers that live on."""

@@ -27,7 +27,7 @@ def _spanning(dtype: str) -> np.ndarray:
     width = np.dtype(dtype).itemsize
     count = _LIMIT // width - 1
     raw = (ctypes.c_ubyte * (count * width)).from_address(width if width > 1 else 1)
-    return np.ndarray((count,), dtype, buffer=raw)
+    return np.ndarray((count,), dtype, buffer=memoryview(raw))
 
 
 # element i of VIEW[w] lies at address (i + 1) * w, for every address but the first few (NumPy refuses address 0)
@@ -51,7 +51,7 @@ class Memory:
     def __init__(self) -> None:
         self.regions: list[Region] = []
         self.starts: list[int] = []
-        self._start_array = self._end_array = None
+        self._bounds: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None   # made again after a change
 
     def add(self, array: np.ndarray, name: str = "") -> int:
         """Registers an array's bytes; returns the address of its first element."""
@@ -73,7 +73,7 @@ class Memory:
         for i, r in enumerate(self.regions):
             if r.start == address:
                 del self.regions[i], self.starts[i]
-                self._start_array = None
+                self._bounds = None
                 return True
         return False
 
@@ -91,7 +91,7 @@ class Memory:
             end += 1
         self.regions[at:end] = [region]
         self.starts[at:end] = [region.start]
-        self._start_array = None
+        self._bounds = None
 
     def region_of(self, address: int) -> Region | None:
         at = bisect.bisect_right(self.starts, address) - 1
@@ -120,14 +120,14 @@ class Memory:
                 return None
         if not self.regions:
             return np.arange(address.size)
-        if self._start_array is None:
-            self._start_array = np.array(self.starts, np.int64)
-            self._end_array = np.array([r.end for r in self.regions], np.int64)
-            self._writable = np.array([r.writable for r in self.regions])
-        at = np.searchsorted(self._start_array, address, "right") - 1
-        good = (at >= 0) & (address + width <= self._end_array[at])
+        if self._bounds is None:
+            self._bounds = (np.array(self.starts, np.int64), np.array([r.end for r in self.regions], np.int64),
+                            np.array([r.writable for r in self.regions]))
+        starts, ends, writable = self._bounds
+        slot = np.searchsorted(starts, address, "right") - 1
+        good = (slot >= 0) & (address + width <= ends[slot])
         if write:
-            good &= self._writable[at]
+            good &= writable[slot]
         return None if good.all() else np.flatnonzero(~good)
 
 

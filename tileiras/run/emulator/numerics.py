@@ -40,7 +40,7 @@ def pack(parts: tuple, wide: str) -> np.ndarray:
 
 def unpack(a: np.ndarray, part: type) -> list[np.ndarray]:
     """The parts of each element, low first, each contiguous."""
-    cols = np.ascontiguousarray(a).view(part).reshape(a.size, -1)
+    cols: np.ndarray = np.ascontiguousarray(a).view(part).reshape(a.size, -1)
     return [np.ascontiguousarray(cols[:, i]) for i in range(cols.shape[1])]
 
 

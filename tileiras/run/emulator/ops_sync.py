@@ -18,7 +18,7 @@ def _or_next(g: BlockGen, target: str) -> str:
     """The target, or under a guard a split between target and the next piece."""
     if g.guard is None:
         return target
-    return f"B.branch({g.guard}, {target}, {g.piece.next.pc}, idx, n)"
+    return f"B.branch({g.guard}, {target}, {g.after()}, idx, n)"
 
 
 @handles("bra")
@@ -30,7 +30,7 @@ def bra(g: BlockGen, inst: Inst) -> None:
 def brx(g: BlockGen, inst: Inst) -> None:
     index = g.use(inst.ops[0], "u32")
     pcs = tuple(t.pc for t in g.piece.targets)
-    after = g.piece.next.pc if g.guard is not None else -1
+    after = g.after() if g.guard is not None else -1
     g.result = f"B.jump_table({index}, {pcs}, {mask_of(g)}, {after}, idx, n)"
 
 
@@ -50,7 +50,7 @@ def ret(g: BlockGen, inst: Inst) -> None:
             g.emit(f"B.local_store({at}, {g.use(('reg', var), flavour)}, {mask_of(g)}, idx, n)")
         else:
             g.emit(f"B.local_copy({at}, {var.offset}, {var.size}, {mask_of(g)}, idx, n)")
-    g.result = f"B.ret({mask_of(g)}, {g.piece.next.pc if g.guard is not None else -1}, idx, n)"
+    g.result = f"B.ret({mask_of(g)}, {g.after() if g.guard is not None else -1}, idx, n)"
 
 
 @handles("$params")
@@ -90,7 +90,7 @@ def call(g: BlockGen, inst: Inst) -> None:
             g.emit(f"B.local_copy({at}, {shape.offset}, {shape.size}, {mask_of(g)}, idx, n)")
         else:
             g.emit(f"B.local_store({at}, {g.use(arg, f'u{shape.width}')}, {mask_of(g)}, idx, n)")
-    after = g.piece.next.pc
+    after = g.after()
     if target[0] == "sym":
         g.result = f"B.call({g.unit.entry_pc(g, target[1])}, {after}, {mask_of(g)}, idx, n)"
     else:
@@ -100,7 +100,7 @@ def call(g: BlockGen, inst: Inst) -> None:
 @handles("trap", "brkpt")
 def trap(g: BlockGen, inst: Inst) -> None:
     if inst.op == "brkpt":
-        g.result = str(g.piece.next.pc)
+        g.result = str(g.after())
         return
     g.emit(f"B.trap({mask_of(g)}, idx, n)")
     g.result = _or_next(g, "-1")

@@ -86,7 +86,7 @@ class Parser:
         self.tokens = _Tokens(source)
         self.at = 0
         self.module_ = Module(source)
-        self.func: Func | None = None
+        self.func = Func("", False, 0)                          # the function being read
         self.scopes: list[dict] = []
         self.path: tuple[int, ...] = ()                        # the nested blocks we are in: labels are local to them
         self.blocks_seen = 0
@@ -192,7 +192,8 @@ class Parser:
             func.params = self.param_list()
         while self.peek() not in ("{", ";"):
             tok = self.next()
-            name, values = tok.text, []
+            name = tok.text
+            values: list[int | str] = []
             while self.tokens[self.at].text not in ("{", ";") and not self.tokens[self.at].text.startswith("."):
                 t = self.next()
                 if t.kind == "int":
@@ -202,14 +203,12 @@ class Parser:
             func.directives[name] = values
         if self.accept(";"):
             func.is_declaration = True
-            self.func = None
             self.module_.funcs.setdefault(func.name, func)
             return
         self.expect("{")
         self.scopes[0].update({p.name: p for p in (*func.params, *func.returns)})
         self.body()
         self.module_.funcs[func.name] = func
-        self.func = None
 
     def param_list(self) -> list[Var]:
         self.expect("(")
@@ -223,7 +222,7 @@ class Parser:
     def variables(self, extern: bool, in_params: bool = False) -> list:
         """One declaration statement: `.space .align n .vN .type name<count>[d0][d1] = init, ...;`"""
         space = self.next().text[1:]
-        align, vector, type_ = 0, 1, None
+        align, vector, type_ = 0, 1, ""
         while self.tokens[self.at].text.startswith("."):
             word = self.next().text[1:]
             if word == "align":
@@ -243,7 +242,7 @@ class Parser:
                 continue
             else:
                 self.fail(f"unknown type .{word}", self.tokens[self.at - 1])
-        if type_ is None:
+        if not type_:
             self.fail("a declaration needs a type")
         if self.peek() == "ptr":
             self.next()
@@ -269,18 +268,18 @@ class Parser:
             dims.append(0 if self.peek() == "]" else int(self.const_expr()))
             self.expect("]")
         if space == "reg":
-            out = []
+            regs: list[Reg] = []
             for n in names:
                 for suffix in (("",) if vector == 1 else (".x", ".y", ".z", ".w")[:vector]):
-                    out.append(self.new_reg(n + suffix, type_))
+                    regs.append(self.new_reg(n + suffix, type_))
                 if vector > 1:
-                    self.scopes[-1][n] = ("vec", [("reg", r) for r in out[-vector:]])
-            return out
+                    self.scopes[-1][n] = ("vec", [("reg", r) for r in regs[-vector:]])
+            return regs
         count = 1
         for d in dims:
             count *= d
         size = elem * count
-        out = []
+        out: list[Var] = []
         for n in names:
             var = Var(space, type_, n, align or max(elem, 1), size)
             var.extern = extern or (bool(dims) and dims[0] == 0)
@@ -308,9 +307,8 @@ class Parser:
                 return offset
             value = self.init_value()
             if isinstance(value, tuple):
-                name, addend, mask_shift = value
-                var.relocs.append((offset, width, name, addend) if mask_shift is None
-                                  else (offset, width, name, addend, mask_shift))
+                name, addend, shift = value
+                var.relocs.append((offset, width, name, addend, shift))
             elif isinstance(value, float):
                 data[offset:offset + width] = struct.pack({2: "<e", 4: "<f", 8: "<d"}[width], value)
             elif isinstance(value, _Bits):
@@ -627,6 +625,7 @@ class Parser:
 
     def named(self):
         text = self.next().text
+        first: tuple
         if text == "_":
             first = ("sink",)
         else:
@@ -636,9 +635,10 @@ class Parser:
             return ("pair", first, self.named())
         if self.peek() == "[" and first[0] == "sym":           # a[3]: element address
             self.next()
-            index = int(self.const_expr())
+            var = first[3] or self.module_.vars.get(first[1])
+            index = int(self.const_expr()) * (var.elem_bytes if var is not None else 1)
             self.expect("]")
-            return ("sym", first[1], index, first[3] if len(first) > 3 else None)
+            return ("sym", first[1], index, first[3])
         if self.peek() in ("+", "-") and first[0] in ("sym", "reg"):
             return (*first[:2], self.signed_tail(), *first[3:]) if first[0] == "sym" else first
         return first
@@ -671,7 +671,8 @@ class Parser:
                 self.fail(f"{tok.text} cannot be an address", tok)
             offset = self.signed_tail()
             if base[0] == "sym" and self.accept("["):
-                offset += int(self.const_expr()) * (base[3].elem_bytes if base[3] else 1)
+                var = base[3] or self.module_.vars.get(base[1])
+                offset += int(self.const_expr()) * (var.elem_bytes if var is not None else 1)
                 self.expect("]")
         extra = []
         while self.accept(","):

@@ -51,7 +51,7 @@ class Checker:
         self.objects: dict = {}                                # sync address -> (CTA knowledge, {cta: warp clocks})
         self.cta_total = int(np.prod(launch.grid))
         self.released = np.zeros(self.cta_total, np.int64)
-        self.knows = None                                      # [warps, CTAs] releases known, made on first use
+        self.knows: np.ndarray | None = None                   # [warps, CTAs] releases known, made on first use
 
     # scheduling
     def shuffle(self, ctas: np.ndarray) -> np.ndarray:
@@ -218,7 +218,9 @@ class Checker:
         cta, seq, vc, known = snap
         obj = self.objects.get(key)
         if obj is None:
-            obj = self.objects[key] = ({}, {})
+            seqs: dict[int, int] = {}
+            clocks: dict[int, np.ndarray] = {}
+            obj = self.objects[key] = (seqs, clocks)
         seqs, clocks = obj
         seqs[cta] = max(seqs.get(cta, 0), seq)
         clocks[cta] = vc.copy() if cta not in clocks else np.maximum(clocks[cta], vc)

@@ -43,7 +43,7 @@ class Var:
         self.space, self.type, self.name, self.align, self.size = space, type_, name, align, size
         self.elem_bytes = max(1, WIDTH_BITS[type_] // 8)
         self.init: bytes | None = None
-        self.relocs: list[tuple[int, int, str, int]] = []      # (offset, bytes, symbol, addend)
+        self.relocs: list[tuple[int, int, str, int, int | None]] = []   # (offset, bytes, symbol, addend, byte shift)
         self.extern = False
         self.offset = 0
 

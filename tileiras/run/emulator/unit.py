@@ -83,15 +83,15 @@ class Unit:
         for var in self.relocated:
             base = self.address[var.name]
             for reloc in var.relocs:
-                offset, width, name, addend = reloc[:4]
+                offset, width, name, addend, shift = reloc
                 value = self.address.get(name)
                 if value is None and name in self.module.funcs:
                     value = self.function_address(name)
                 if value is None:
                     raise EmulatorError(f"initialiser of {var.name} names unknown {name}")
                 value += addend
-                if len(reloc) > 4:
-                    value = value >> reloc[4] & 0xFF
+                if shift is not None:
+                    value = value >> shift & 0xFF
                 data = np.frombuffer((value & (1 << 8 * width) - 1).to_bytes(width, "little"), np.uint8)
                 memory.VIEW[1][base + offset - 1:base + offset - 1 + width] = data
 

@@ -17,7 +17,8 @@ class Form:
 
     def __init__(self, idx: np.ndarray | None, n: int) -> None:
         self.whole = True
-        self.at = self.present = None
+        self.at: np.ndarray | None = None
+        self.present: np.ndarray | None = None
         self.warps = n // 32
         if idx is None:
             return
@@ -133,15 +134,15 @@ class WarpOps:
             if v.dtype.kind == "f":
                 x = np.abs(v) if absolute else v
                 fn = num.float_min if how == "min" else num.float_max
-                y = None
+                y: np.ndarray | None = None
                 for lane in range(32):
                     if not (int(m) >> lane & 1):
                         continue
                     col = np.where(member[:, lane:lane + 1], x[:, lane:lane + 1], np.float32(np.nan))
-                    y = col if y is None else fn(y, col, False)
+                    y = col if y is None else np.asarray(fn(y, col, False))
                 if nan:
                     y = np.where((member & (v != v)).any(1, keepdims=True), np.float32(np.nan), y)
-                y = num.canon32(y)
+                y = num.canon32(np.asarray(y))
             else:
                 op = {"add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and,
                       "or": np.bitwise_or, "xor": np.bitwise_xor}[how]
@@ -197,7 +198,7 @@ class WarpOps:
         """Batch lane numbers as [W, 32]."""
         if idx is None:
             return np.arange(n).reshape(-1, 32)
-        if f.whole:
+        if f.at is None:
             return idx.reshape(-1, 32)
         first = np.zeros(f.warps, np.int64)
         first[f.at // 32] = idx & ~31
