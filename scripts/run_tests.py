@@ -60,6 +60,9 @@ def main(argv: list[str]) -> int:
     if "TILEIRAS_PEERS" in os.environ:
         env["TILEIRAS_PEERS"] = os.path.abspath(os.environ["TILEIRAS_PEERS"])
     tier = ["-m", "full or not full"] if full else []
+    if not any(a in ("-n", "-x", "-s", "--pdb") or os.path.exists(a.split("::")[0]) for a in arguments):
+        # A whole tier uses all processors; a file stays on one, so that its fixtures are made once.
+        tier += ["-n", str(os.cpu_count() or 1), "--dist", "loadfile"]
     # Paths among the arguments may be relative to the caller's folder.
     arguments = [os.path.abspath(a) if not a.startswith("-") and os.path.exists(a.split("::")[0]) else a for a in arguments]
     return subprocess.call([os.fspath(python), "-m", "pytest", *tier, *arguments], cwd=REPOSITORY, env=env)

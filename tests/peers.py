@@ -45,7 +45,7 @@ VENV_REQUIREMENTS = (
     "cuda-tile==1.7.0",
     *_nvidia("13.4.92", *TOOLS),
     "numpy", "ml_dtypes", "pytest", "hypothesis", "mpmath", "ruff", "mypy", "cmake", "ninja",
-    "build", "setuptools>=64", "wheel",
+    "build", "setuptools>=64", "wheel", "pytest-xdist",
 )  # fmt: skip
 
 
