@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .spec import Attr
 
 MAX_DEPTH = 64
+MAX_NODES = 1 << 22
 # Types that a constraint leaves no choice about: forms do not spell them.
 IMPLIED = {"token": T.TOKEN, "scalar:i32": T.TileType(T.I32, ()), "scalar:i1": T.TileType(T.I1, ())}
 LITERALS: dict[str, list[str]] = {}
@@ -66,6 +67,8 @@ class Parser(Lexer):
         self.type_aliases: dict[str, Any] = {}
         self.block: Block | None = None
         self.depth = 0
+        self.weight = 0  # nodes of attributes and types so far, with aliases counted as what they stand for
+        self.weights: dict[Any, int] = {}
         self.allow_unregistered = False
         self.functional = False  # whether the last loose form was one: braces, or types of operands and results
         self.late: list[tuple[Op, str, int]] = []  # ops whose location alias is defined further down
@@ -138,7 +141,14 @@ class Parser(Lexer):
                 self.expect(close)
                 return items
 
+    def weigh(self, nodes: int) -> None:
+        """Aliases of aliases of aliases may stand for more than fits into memory."""
+        self.weight += nodes
+        if self.weight > MAX_NODES:
+            raise self.error(f"attributes and types have more than {MAX_NODES} parts")
+
     def enter(self) -> None:
+        self.weight += 1
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise self.error(f"nesting is deeper than {MAX_DEPTH} levels")
@@ -216,6 +226,7 @@ class Parser(Lexer):
                     return found
                 if name not in self.type_aliases:
                     raise self.error(f"undefined symbol alias id '{name}'", pos)
+                self.weigh(self.weights["!" + name])
                 return self.type_aliases[name]
             prefix, _, mnemonic = name.partition(".")
             return self.dialect_type(self.dialect(prefix, pos), mnemonic, pos)
@@ -402,6 +413,7 @@ class Parser(Lexer):
             return found
         if name not in self.aliases:
             raise self.error(f"undefined symbol alias id '{name}'", pos)
+        self.weigh(self.weights.get("#" + name, 1))
         return self.aliases[name]
 
     def dialect_attr(self, dialect: Dialect, mnemonic: str, close: str) -> Any:
@@ -763,7 +775,7 @@ class Parser(Lexer):
                 op = self.finish(state)
         except ParseError as error:
             if steps is None or state.committed or (error.text.startswith("use of value") and self.token not in (",", "->")):
-                if steps is not None and not error.op and not error.text.startswith("use of value"):
+                if steps is not None and not (error.op or error.inside or error.text.startswith("use of value")):
                     error.op = spec.full_name
                 raise
             self.seek(mark)
@@ -1038,13 +1050,30 @@ class Parser(Lexer):
             for name, type, pos in args:
                 value = block.add_arg(type, name[1:])
                 self.define(name, [value], pos)
+        try:
+            labelled = self.region_ops(region)
+        except ParseError as error:
+            error.inside = True
+            raise
+        self.step()
+        block = self.block
+        if block.ops or block.args or labelled or args is not None:
+            region.append(block)
+        self.block = outer
+        self.scopes.pop()
+        self.leave()
+        return region
+
+    def region_ops(self, region: Region) -> bool:
+        """Ops up to the brace, the last block not yet appended; whether it has a label."""
         labelled = False
         while not self.at("}"):
+            block = self.block
+            assert block is not None
             if self.kind == "label":
                 if labelled or block.ops:
                     region.append(block)
-                    block = Block()
-                    self.block = block
+                    self.block = Block()
                 labelled = True
                 self.step()
                 if self.accept("("):
@@ -1056,13 +1085,7 @@ class Parser(Lexer):
             if self.kind in ("hash", "bang") and self.definition():
                 continue
             self.one_op()
-        self.step()
-        if block.ops or block.args or labelled or args is not None:
-            region.append(block)
-        self.block = outer
-        self.scopes.pop()
-        self.leave()
-        return region
+        return labelled
 
     def block_arg(self) -> None:
         pos = self.start
@@ -1102,12 +1125,14 @@ class Parser(Lexer):
         if "." in name or not self.accept("="):
             self.seek(mark)
             return False
+        before = self.weight
         if kind == "bang":
             self.type_aliases[name] = self.type()
         elif self.at("loc"):
             self.aliases[name] = self.location()
         else:
             self.aliases[name] = self.attribute()
+        self.weights[("!" if kind == "bang" else "#") + name] = self.weight - before + 1
         return True
 
     def top(self, ends: bool = True) -> list[Op]:

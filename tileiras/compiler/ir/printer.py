@@ -159,13 +159,24 @@ class Printer:
         if self.generic or dialect is None:
             self.generic_op(op)
         else:
-            self.put(spec.full_name if dialect.prints_prefix or spec.traits & SYMBOL_TABLE else spec.name)
+            self.own_form(op, dialect, steps)
+        if loc:
+            self.put(f" loc({loc})")
+
+    def own_form(self, op: Op, dialect: Dialect, steps: list[Any] | None) -> None:
+        """The op's own form; an op too broken for it is shown in the generic form, so that it can be looked at."""
+        spec = op.spec
+        mark = len(self.lines), list(self.current), self.indent
+        self.put(spec.full_name if dialect.prints_prefix or spec.traits & SYMBOL_TABLE else spec.name)
+        try:
             if steps is None:
                 self.default_op(op)
             else:
                 self.steps(op, dialect, steps)
-        if loc:
-            self.put(f" loc({loc})")
+        except (KeyError, AttributeError, IndexError, TypeError, ValueError):
+            del self.lines[mark[0] :]
+            self.current, self.indent = mark[1], mark[2]
+            self.generic_op(op)
 
     def steps(self, op: Op, dialect: Dialect, steps: list[Any]) -> None:
         spec = op.spec
@@ -297,6 +308,8 @@ class Printer:
         attr = op.spec.attr_by_name.get(name)
         if value is True and (attr is None or attr.kind == "unit"):
             return key(name)
+        if name == "sym_name" and isinstance(value, str):  # a definition is a string, a reference a symbol
+            return f"{key(name)} = {quote(value)}"
         if attr is not None and attr.kind == "enum" and op.spec.dialect == "cuda_tile":
             return f"{key(name)} = #cuda_tile<{name} {value}>"
         if attr is None and type(value) is int:

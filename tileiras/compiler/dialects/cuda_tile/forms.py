@@ -278,6 +278,23 @@ def parse_element(p: Parser, elem: Any) -> int:
     return value & (limit - 1)
 
 
+def plain_integers(p: Parser, elem: Any) -> list[int] | None:
+    """A long innermost list of plain integers, without a token for each; None when it is anything else."""
+    end = p.text.find("]", p.start)
+    body = p.text[p.start + 1 : end]
+    if len(body) < 256 or "[" in body or "/" in body or elem.is_float or elem.bits == 1:
+        return None
+    parts = [part.strip() for part in body.split(",")]
+    if any(len(part) > 20 or not part.lstrip("-").isdecimal() or not part.isascii() for part in parts):
+        return None
+    limit = 1 << elem.bits
+    found = [int(part) for part in parts if not part.startswith("--")]
+    if len(found) != len(parts) or any(not -(limit >> 1) <= v < limit for v in found):
+        return None
+    p.seek(end + 1)
+    return [v & (limit - 1) for v in found]
+
+
 def parse_elements(p: Parser, elem: Any, values: list[int], depth: int) -> tuple[int, ...]:
     """A number or a nested list; its shape."""
     if not p.at("["):
@@ -286,6 +303,10 @@ def parse_elements(p: Parser, elem: Any, values: list[int], depth: int) -> tuple
     pos = p.start
     if depth > 16:
         raise p.error("dense literal has too many dimensions")
+    quick = plain_integers(p, elem)
+    if quick is not None:
+        values += quick
+        return (len(quick),)
     p.step()
     shapes: list[tuple[int, ...]] = []
 
@@ -584,14 +605,12 @@ def parse_index_token_types(p: Parser, state: State) -> None:
 
 
 def print_multimem(printer: Printer, op: Op) -> None:
-    parts = []
     value = op.attrs.get("inbounds")
     if value and any(value):
-        parts.append(f"inbounds = [{', '.join('true' if v else 'false' for v in value)}]")
+        printer.put(f"inbounds = [{', '.join('true' if v else 'false' for v in value)}]")
     reduction = op.attrs.get("reduction", "add")
     if reduction != "add":
-        parts.append(f"attributes {{reduction = #cuda_tile.multimem_reduction_kind<{reduction}>}}")
-    printer.put(" ".join(parts))
+        printer.put(f" attributes {{reduction = #cuda_tile.multimem_reduction_kind<{reduction}>}}")
 
 
 def parse_multimem(p: Parser, state: State) -> None:
