@@ -276,6 +276,7 @@ def _compile(module: Any, target: Any, options: Options, sink: Sink) -> Program:
         return program
     from tileiras.compiler import pipeline
 
+    tool, launch_metadata = _assembler(options)
     stages = pipeline.compile_module(
         module,
         target,
@@ -283,12 +284,13 @@ def _compile(module: Any, target: Any, options: Options, sink: Sink) -> Program:
         opt_level=options.opt_level,
         lineinfo=options.lineinfo or options.device_debug,
         launch_abi=options.launch_abi,
+        launch_metadata=launch_metadata,
         after=done,
     )
     program.ptx = stages.ptx
     _kernels(program, stages, sink)
     if options.emit == "cubin":
-        _assemble(program, stages, sink)
+        _assemble(program, stages, tool, sink)
         lap("ptxas")
     program.diagnostics = list(sink.emitted)
     return program
@@ -317,12 +319,21 @@ def _kernels(program: Program, stages: Any, sink: Sink) -> None:
         raise sink.fail(EXIT_COMPILE)
 
 
-def _assemble(program: Program, stages: Any, sink: Sink) -> None:
-    from tileiras.compiler.ptx.text import spell_target
+def _assembler(options: Options) -> tuple[Any, bool]:
+    """(ptxas, whether its PTX carries the marks of tile kernels). PTX that nobody here assembles stays portable."""
+    if options.emit != "cubin":
+        return None, False
     from tileiras.toolchain import locate, ptxas
 
+    tool = ptxas.as_tool(options.ptxas or locate.find_ptxas(options.toolkit_root))
+    return tool, options.launch_abi == "tile" and ptxas.takes_launch_metadata(tool)
+
+
+def _assemble(program: Program, stages: Any, tool: Any, sink: Sink) -> None:
+    from tileiras.compiler.ptx.text import spell_target
+    from tileiras.toolchain import ptxas
+
     options = program.options
-    tool = options.ptxas or locate.find_ptxas(options.toolkit_root)
     result = ptxas.assemble(
         program.ptx,
         target=spell_target(stages.nvvm),

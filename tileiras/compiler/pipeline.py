@@ -38,9 +38,13 @@ def compile_module(
     opt_level: int = 3,
     lineinfo: bool = False,
     launch_abi: str = "tile",
+    launch_metadata: bool = False,
     after: Callable[[str, Any], None] | None = None,
 ) -> Stages:
-    """PTX for a verified cuda_tile module. `after(stage name, IR)` is called behind every stage."""
+    """PTX for a verified cuda_tile module. `after(stage name, IR)` is called behind every stage.
+
+    `launch_metadata`: the PTX is for a ptxas that takes the marks of tile kernels (see ptx/text.py).
+    """
     from tileiras.compiler.lower import cuda_tile_to_tileaa, tileaa_to_tileas, tileas_to_nvvm
     from tileiras.compiler.ptx.text import print_module
 
@@ -62,6 +66,6 @@ def compile_module(
         if launch_abi == "simt" and fn.shared_bytes > STATIC_SHARED_BYTES:
             fn.dynamic_shared_bytes = fn.shared_bytes
     done("nvvm", stages.nvvm)
-    stages.ptx = print_module(stages.nvvm)
+    stages.ptx = print_module(stages.nvvm, launch_metadata)
     done("ptx", stages.ptx)
     return stages

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 
 from tileiras.toolchain import diags
-from tileiras.toolchain.catalog import EXTENDED_SMEM_SINCE
+from tileiras.toolchain.catalog import EXTENDED_SMEM_SINCE, ptx_isa_max
 from tileiras.toolchain.locate import Tool, check_ptxas, find_ptxas, version_of
 from tileiras.toolchain.run import anonymous_file, read_all, run, write_all
 
@@ -68,6 +68,11 @@ class AssembleResult:
         self.warnings = warnings
 
 
+def takes_launch_metadata(tool: Tool) -> bool:
+    """Whether `.language` on an entry is known to this ptxas (PTX ISA 9.2, release 13.2)."""
+    return tool.release is not None and ptx_isa_max(tool.release) >= (9, 2)
+
+
 def ptx_version(ptx: str) -> tuple[int, int] | None:
     """The number in the `.version` directive, or None."""
     at = ptx.find(".version")
@@ -122,7 +127,7 @@ def assemble(
     shared memory (with the release needed); CompileError(5) when it refuses the PTX, dies or runs out of
     time, with its own exit status and everything it said.
     """
-    tool = _as_tool(ptxas)
+    tool = as_tool(ptxas)
     check_ptxas(tool, target, ptx_version(ptx))
     if extended_smem and tool.release is not None and tool.release < EXTENDED_SMEM_SINCE:
         need = "place more than 48 KB of shared memory statically (--enable-extended-smem)"
@@ -163,7 +168,8 @@ def assemble(
     return AssembleResult(cubin, "\n".join(said), kernels, warnings)
 
 
-def _as_tool(ptxas: Tool | str | None) -> Tool:
+def as_tool(ptxas: Tool | str | None) -> Tool:
+    """The tool that `assemble` runs: found, or given by record or path. Errors: CompileError(2) when there is none."""
     if ptxas is None:
         return find_ptxas()
     if isinstance(ptxas, Tool):

@@ -15,9 +15,15 @@ if TYPE_CHECKING:
 
 # Features that need a newer PTX ISA than their target, and those only an `a` or `f` target has.
 # Source: PTX ISA manual, release notes.
-FEATURE_PTX = {sm.FP4_CVT: (8, 6), sm.UE8M0_CVT: (8, 6), sm.WGMMA: (8, 0), sm.TCGEN05: (8, 6)}
+FEATURE_PTX = {sm.MMA_FP8: (8, 4), sm.FP4_CVT: (8, 6), sm.UE8M0_CVT: (8, 6), sm.WGMMA: (8, 0), sm.TCGEN05: (8, 6)}
 FAMILY_FEATURES = frozenset({sm.FP4_CVT, sm.UE8M0_CVT, sm.TCGEN05})
 ARCH_FEATURES = frozenset({sm.WGMMA})
+
+# What NVIDIA's assembler (13.3 and later) marks tile kernels with. `.language` takes the number that shows as
+# EIATTR_LANGUAGE ... TILEIR; it changes no machine code. The variable has the 64 zero bytes of 13.4 and 13.5.
+LANGUAGE_PTX = (9, 2)
+LANGUAGE_TILEIR = ".language 7"
+LAUNCH_METADATA = ".visible .global .align 8 .b8 ___NV_TILE_LAUNCH_META_DATA___[64];"
 
 
 def spell_target(module: Module) -> str:
@@ -31,16 +37,17 @@ def spell_target(module: Module) -> str:
     return name
 
 
-def ptx_version(module: Module) -> tuple[int, int]:
-    version = max((8, 1), module.target.ptx)
+def ptx_version(module: Module, launch_metadata: bool = False) -> tuple[int, int]:
+    version = max(LANGUAGE_PTX if launch_metadata else (8, 1), module.target.ptx)
     for fn in module.functions:
         for feature in fn.features:
             version = max(version, FEATURE_PTX.get(feature, (0, 0)))
     return version
 
 
-def print_module(module: Module, language: bool = False) -> str:
-    major, minor = ptx_version(module)
+def print_module(module: Module, launch_metadata: bool = False) -> str:
+    """The whole file. `launch_metadata` marks the kernels as tile kernels, for a ptxas that takes PTX ISA 9.2."""
+    major, minor = ptx_version(module, launch_metadata)
     out = [f".version {major}.{minor}", f".target {spell_target(module)}", ".address_size 64", ""]
     if any(fn.needs_vprintf for fn in module.functions):
         out.append(".extern .func (.param .b32 retval0) vprintf (.param .b64 fmt, .param .b64 args);")
@@ -51,12 +58,14 @@ def print_module(module: Module, language: bool = False) -> str:
         )
     if any(fn.dynamic_shared_bytes for fn in module.functions):
         out.append(".extern .shared .align 128 .b8 smem_dynamic[];")
+    if launch_metadata and module.functions:
+        out.append(LAUNCH_METADATA)
     for var in module.variables:
         out.append(_variable(var))
     for fn in module.functions:
         for var in fn.variables:
             out.append(_variable(var))
-        out.append(print_function(fn))
+        out.append(print_function(fn, launch_metadata))
     if any(fn.loc_files for fn in module.functions):
         files: dict[int, str] = {}
         for fn in module.functions:
@@ -77,7 +86,7 @@ def _variable(var: Var) -> str:
     return head + " = {" + ", ".join(map(str, var.data)) + "};"
 
 
-def print_function(fn: Function) -> str:
+def print_function(fn: Function, launch_metadata: bool = False) -> str:
     params = ",\n".join(
         f"\t.param .{ptx_type} {fn.name}_param_{i}" for i, (ptx_type, _) in enumerate(fn.params)
     )
@@ -85,6 +94,8 @@ def print_function(fn: Function) -> str:
     x, y, z = fn.block
     out.append(f".reqntid {x}, {y}, {z}")
     out += fn.directives
+    if launch_metadata:
+        out.append(LANGUAGE_TILEIR)
     out.append("{")
     counts = fn.counts
     for cls, kind in (("p", "pred"), ("h", "b16"), ("r", "b32"), ("d", "b64")):
