@@ -24,6 +24,7 @@ Imported targets:
 
 ``Tileiras::tileiras``, ``Tileiras::nvcc``  the commands, as imported executables
 ``Tileiras::headers``, ``Tileiras::runtime``  include path, and what the generated loaders link with
+``Tileiras::capi``                          libtileiras, the compiler as a C library (where C is enabled)
 
 Commands, each with its manual page on top of its file:
 
@@ -42,6 +43,8 @@ if(_tileiras_problem)
 else()
   include("${CMAKE_CURRENT_LIST_DIR}/TileirasMacros.cmake")
   _tileiras_define_targets()
+  include("${CMAKE_CURRENT_LIST_DIR}/detail/capi.cmake")
+  _tileiras_define_capi()
 
   set(Tileiras_runtime_FOUND TRUE)
   set(Tileiras_compiler_FOUND FALSE)

@@ -1,0 +1,375 @@
+/* libtileiras: worker processes. `tileiras --serve` at the other end of a socket pair; frames as in tileiras/serve.py.
+ *
+ * Idle workers wait in a pool. A call takes one out (or starts one), has it for itself, and puts it back; so calls run
+ * in parallel and no lock is held while a worker works. A worker that dies is reaped and forgotten: when it died
+ * before it said that it has read the request, the request goes to a fresh one, afterwards it ends with code 5.
+ * After fork() the child of the host process has a pool of its own.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "tileiras_internal.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* The build writes the worker's command into this header: TILEIRAS_WORKER "word", "word", ... */
+#if defined(__has_include)
+#if __has_include("tileiras_worker.h")
+#include "tileiras_worker.h"
+#endif
+#endif
+
+extern char **environ;
+
+#define HELLO "TILEIRAS1"
+#define MAX_IDLE 8          /* workers kept for the next call */
+#define MAX_REQUESTS 500    /* then a worker is replaced: caches of a long-lived host do not grow for ever */
+
+struct worker {
+  struct worker *next;
+  pid_t pid;
+  int fd;
+  unsigned requests;
+};
+
+static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct worker *idle;
+static unsigned idle_count;
+static pid_t pool_owner;
+
+static void lock_pool(void) { pthread_mutex_lock(&pool_lock); }
+static void unlock_pool(void) { pthread_mutex_unlock(&pool_lock); }
+__attribute__((constructor)) static void prepare_for_fork(void) {
+  pthread_atfork(lock_pool, unlock_pool, unlock_pool);
+}
+
+/* ---- bytes ---- */
+
+static int send_all(int fd, const char *data, size_t size) {
+  while (size) {
+    ssize_t n = send(fd, data, size, MSG_NOSIGNAL);
+    if (n < 0 && errno == EINTR)
+      continue;
+    if (n <= 0)
+      return 0;
+    data += n;
+    size -= (size_t)n;
+  }
+  return 1;
+}
+
+static int receive_all(int fd, char *data, size_t size) {
+  while (size) {
+    ssize_t n = recv(fd, data, size, 0);
+    if (n < 0 && errno == EINTR)
+      continue;
+    if (n <= 0)
+      return 0;
+    data += n;
+    size -= (size_t)n;
+  }
+  return 1;
+}
+
+static void put_u32(char *at, uint32_t value) {
+  at[0] = (char)value;
+  at[1] = (char)(value >> 8);
+  at[2] = (char)(value >> 16);
+  at[3] = (char)(value >> 24);
+}
+
+static uint32_t get_u32(const char *at) {
+  const unsigned char *b = (const unsigned char *)at;
+  return (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+}
+
+static uint64_t get_u64(const char *at) { return get_u32(at) | (uint64_t)get_u32(at + 4) << 32; }
+
+/* A frame's kind, 0 when the worker is gone. *payload is NUL-terminated and belongs to the caller. */
+static char receive_frame(int fd, char **payload, size_t *size) {
+  char head[5];
+  *payload = NULL;
+  if (!receive_all(fd, head, sizeof head))
+    return 0;
+  *size = get_u32(head);
+  *payload = (char *)malloc(*size + 1);
+  if (!*payload || !receive_all(fd, *payload, *size)) {
+    free(*payload);
+    *payload = NULL;
+    return 0;
+  }
+  (*payload)[*size] = 0;
+  return head[4];
+}
+
+/* ---- requests ---- */
+
+int tileiras_request_make(struct tileiras_request *into, const tileirasOptions *options, const void *input, size_t size) {
+  const char *texts[3];
+  size_t lengths[3], total = 8 + size;
+  char *at;
+  int i;
+  texts[0] = options->gpu_name;
+  texts[1] = options->host_arch;
+  texts[2] = options->host_os;
+  for (i = 0; i < 3; i++) {
+    lengths[i] = texts[i] ? strlen(texts[i]) : 0;
+    total += 4 + lengths[i];
+  }
+  at = into->payload = (char *)malloc(total);
+  into->size = total;
+  if (!at)
+    return 0;
+  put_u32(at, (uint32_t)options->opt_level);
+  put_u32(at + 4, options->flags);
+  at += 8;
+  for (i = 0; i < 3; i++) {
+    put_u32(at, texts[i] ? (uint32_t)lengths[i] : 0xffffffffu);
+    at += 4;
+    if (lengths[i])
+      memcpy(at, texts[i], lengths[i]);
+    at += lengths[i];
+  }
+  if (size)
+    memcpy(at, input, size);
+  return 1;
+}
+
+void tileiras_request_clear(struct tileiras_request *request) {
+  free(request->payload);
+  request->payload = NULL;
+}
+
+/* ---- processes ---- */
+
+static struct worker *start_worker(void) {
+#ifdef TILEIRAS_WORKER
+  static const char *const built_for[] = {TILEIRAS_WORKER, "--serve", NULL};
+#endif
+  static const char *const on_path[] = {"tileiras", "--serve", NULL};
+  const char *given = getenv("TILEIRAS_COMMAND");
+  const char *const *argv = on_path;
+  const char *chosen[3] = {NULL, "--serve", NULL};
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  sigset_t none, defaults;
+  struct worker *worker;
+  char *hello;
+  size_t size;
+  int ends[2], failed;
+  char kind;
+#ifdef TILEIRAS_WORKER
+  if (access(built_for[0], X_OK) == 0)
+    argv = built_for;
+#endif
+  if (given && *given) {
+    chosen[0] = given;
+    argv = chosen;
+  }
+  worker = (struct worker *)calloc(1, sizeof *worker);
+  if (!worker)
+    return NULL;
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends)) {
+    free(worker);
+    return NULL;
+  }
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], 0);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
+  posix_spawnattr_init(&attributes);
+  sigemptyset(&none);
+  sigemptyset(&defaults);
+  sigaddset(&defaults, SIGPIPE);
+  sigaddset(&defaults, SIGCHLD); /* a host that ignores it would take ptxas's status from the worker */
+  sigaddset(&defaults, SIGTERM);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setsigdefault(&attributes, &defaults);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  failed = posix_spawnp(&worker->pid, argv[0], &actions, &attributes, (char *const *)argv, environ);
+  posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
+  close(ends[1]);
+  worker->fd = ends[0];
+  if (failed) {
+    close(ends[0]);
+    free(worker);
+    return NULL;
+  }
+  kind = receive_frame(worker->fd, &hello, &size);
+  if (kind != 'H' || strcmp(hello, HELLO) != 0) {
+    free(hello);
+    close(worker->fd);
+    while (waitpid(worker->pid, NULL, 0) < 0 && errno == EINTR) {
+    }
+    free(worker);
+    return NULL;
+  }
+  free(hello);
+  return worker;
+}
+
+/* Ends a worker and says how it ended. */
+static void end_worker(struct worker *worker, char *how, size_t size) {
+  int status = 0;
+  pid_t reaped;
+  close(worker->fd); /* it ends when its input does */
+  do
+    reaped = waitpid(worker->pid, &status, 0);
+  while (reaped < 0 && errno == EINTR);
+  if (how && reaped == worker->pid && WIFSIGNALED(status))
+    snprintf(how, size, "killed by signal %d", WTERMSIG(status));
+  else if (how && reaped == worker->pid)
+    snprintf(how, size, "exit status %d", WEXITSTATUS(status));
+  else if (how)
+    snprintf(how, size, "status unknown");
+  free(worker);
+}
+
+static struct worker *take_worker(void) {
+  struct worker *worker;
+  pthread_mutex_lock(&pool_lock);
+  if (pool_owner != getpid()) { /* the host forked: these belong to its parent */
+    while (idle) {
+      worker = idle;
+      idle = worker->next;
+      close(worker->fd);
+      free(worker);
+    }
+    idle_count = 0;
+    pool_owner = getpid();
+  }
+  worker = idle;
+  if (worker) {
+    idle = worker->next;
+    idle_count--;
+  }
+  pthread_mutex_unlock(&pool_lock);
+  return worker;
+}
+
+static void put_back(struct worker *worker) {
+  int keep;
+  pthread_mutex_lock(&pool_lock);
+  keep = idle_count < MAX_IDLE && worker->requests < MAX_REQUESTS;
+  if (keep) {
+    worker->next = idle;
+    idle = worker;
+    idle_count++;
+  }
+  pthread_mutex_unlock(&pool_lock);
+  if (!keep)
+    end_worker(worker, NULL, 0);
+}
+
+/* Idle workers end with the host, and leave no zombie when the library is unloaded. */
+__attribute__((destructor)) static void close_pool(void) {
+  struct worker *worker;
+  if (pool_owner != getpid())
+    return;
+  while (idle) {
+    worker = idle;
+    idle = worker->next;
+    end_worker(worker, NULL, 0);
+  }
+}
+
+/* ---- one request ---- */
+
+/* Places a worker's record at its address in this process and hands it on. */
+static void deliver(const struct tileiras_sink *sink, const char *payload, size_t size) {
+  uint32_t text_size, pointers, i;
+  const char *places, *text, *arena;
+  size_t arena_size;
+  char *record, *rendered;
+  if (size < 8)
+    return;
+  text_size = get_u32(payload);
+  pointers = get_u32(payload + 4);
+  if (8 + 4 * (uint64_t)pointers + text_size + TILEIRAS_RECORD_SIZE > size)
+    return;
+  places = payload + 8;
+  text = places + 4 * (size_t)pointers;
+  arena = text + text_size;
+  arena_size = size - (size_t)(arena - payload);
+  record = (char *)malloc(arena_size);
+  rendered = (char *)malloc((size_t)text_size + 1);
+  if (record && rendered) {
+    memcpy(record, arena, arena_size);
+    memcpy(rendered, text, text_size);
+    rendered[text_size] = 0;
+    for (i = 0; i < pointers; i++) {
+      uint32_t place = get_u32(places + 4 * (size_t)i);
+      if ((uint64_t)place + 8 <= arena_size) {
+        const char *target = record + get_u64(record + place);
+        memcpy(record + place, &target, sizeof target);
+      }
+    }
+    tileiras_deliver(sink, record, rendered);
+  }
+  free(record);
+  free(rendered);
+}
+
+int tileiras_ask(char kind, const struct tileiras_request *request, char **output, size_t *output_size) {
+  char head[5], how[64], line[256], *payload;
+  size_t size;
+  struct worker *worker;
+  int fresh, acknowledged, code;
+  put_u32(head, (uint32_t)request->size);
+  head[4] = kind;
+  for (;;) {
+    worker = take_worker();
+    fresh = !worker;
+    if (!worker)
+      worker = start_worker();
+    if (!worker) {
+      tileiras_say(&request->sink, 0x503,
+                   "cannot start the compiler: no `tileiras --serve` at $TILEIRAS_COMMAND, where the library was built "
+                   "for, or on PATH");
+      return TILEIRAS_ERROR_CONFIGURATION;
+    }
+    worker->requests++;
+    acknowledged = 0;
+    if (send_all(worker->fd, head, sizeof head) && send_all(worker->fd, request->payload, request->size)) {
+      for (;;) {
+        char frame = receive_frame(worker->fd, &payload, &size);
+        if (frame == 'A')
+          acknowledged = 1;
+        else if (frame == 'D')
+          deliver(&request->sink, payload, size);
+        else if (frame == 'R' && size >= 4) {
+          code = (int)get_u32(payload);
+          if (code == TILEIRAS_SUCCESS && output) {
+            *output_size = size - 4;
+            memmove(payload, payload + 4, size - 4);
+            *output = payload;
+            payload = NULL;
+          }
+          free(payload);
+          put_back(worker);
+          return code;
+        } else {
+          free(payload);
+          break;
+        }
+        free(payload);
+      }
+    }
+    end_worker(worker, how, sizeof how);
+    if (acknowledged || fresh)
+      break;
+  }
+  snprintf(line, sizeof line, "the compiler process died (%s)", how);
+  tileiras_say(&request->sink, 0x103, line);
+  tileiras_say(&request->sink, 0x103, "failed to compile Tile IR program");
+  return TILEIRAS_ERROR_COMPILE;
+}
