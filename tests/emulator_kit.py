@@ -5,7 +5,7 @@ import numpy as np
 from tileiras.run.emulator import launch
 
 BITS = {"pred": 1, "b8": 8, "b16": 16, "b32": 32, "b64": 64, "f32": 32, "f64": 64}
-HEAD = ".version 9.0\n.target sm_100a\n.address_size 64\n"
+HEAD = ".version 9.2\n.target sm_100a\n.address_size 64\n"
 
 
 def apply(code, inputs, outs, *, extra=""):

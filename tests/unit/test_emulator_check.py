@@ -144,9 +144,9 @@ def test_orders_differ_by_seed_and_repeat():
     body = ("setp.ne.u32 %p, %t, 0; @%p exit; atom.global.exch.b32 %x, [%a], %c; mad.wide.u32 %b, %c, 4, %a; "
             "st.global.u32 [%b+4], %x; ret;")
     results = []
-    for seed in (0, 0, 1, 2, 3):
+    for seed, check in ((0, True), (0, True), (1, True), (2, False), (3, False)):
         out = np.zeros(100, np.uint32)
-        launch(entry(HEAD + body, ".param .u64 p0"), "k", 64, 64, [out], check=True, seed=seed)
+        launch(entry(HEAD + body, ".param .u64 p0"), "k", 64, 64, [out], check=check, seed=seed)
         results.append(out.tolist())
     assert results[0] == results[1]
     assert len({tuple(r) for r in results}) > 2

@@ -158,6 +158,29 @@ def test_packed_halves():
     assert_same(s.view(np.float16), np.where(total > 0, np.minimum(total, 1), 0))
 
 
+def test_packed_singles():
+    a, b, c = (interesting("f32", 60)[:96].reshape(-1, 2) for _ in range(3))
+    a, b, c = (np.where(np.isfinite(x), x, np.float32(2)) for x in (a, b, c))
+    words = [x.view(np.uint64).reshape(-1) for x in (a, b, c)]
+    one = "0x4040000040000000"                                  # {2, 3} in every lane
+    f, s, m, u = apply(f"fma.rn.f32x2 %d0, %a0, %a1, %a2; add.rz.f32x2 %d1, %a0, %a1; mul.rn.f32x2 %d2, %a0, %a1;"
+                       f"mov.b64 %rd0, {one}; fma.rn.f32x2 %d3, %rd0, %a1, %a2;", words, [np.uint64] * 4)
+    flat = [x.ravel() for x in (a, b, c)]
+    assert_same(f.view(np.float32), exact(lambda x, y, z: x * y + z, "f32", "rn", *flat))
+    assert_same(s.view(np.float32), exact(lambda x, y: x + y, "f32", "rz", *flat[:2]))
+    assert_same(m.view(np.float32), exact(lambda x, y: x * y, "f32", "rn", *flat[:2]))
+    two = np.tile(np.array([2, 3], np.float32), a.shape[0])
+    assert_same(u.view(np.float32), exact(lambda x, y, z: x * y + z, "f32", "rn", two, *flat[1:]))
+
+
+def test_mixed_precision():
+    a = interesting("f16", 60)
+    c = np.resize(interesting("f32", 60), a.size)
+    f, s = apply("fma.rn.f32.f16 %d0, %a0, %a0, %a1; add.rn.f32.f16 %d1, %a0, %a1;", [a, c], [np.float32] * 2)
+    assert_same(f, exact(lambda x, y: x * x + y, "f32", "rn", a, c), a, c)
+    assert_same(s, exact(lambda x, y: x + y, "f32", "rn", a, c), a, c)
+
+
 def test_flush_to_zero():
     tiny = np.float32(2.0**-126)
     a = np.array([tiny / 2, -tiny / 2, tiny, tiny * 0.75, 1e-38], np.float32)

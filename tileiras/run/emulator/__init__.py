@@ -13,6 +13,7 @@ import numpy as np
 
 from .machine import Batch, Stuck
 from .memory import Memory
+from .order import Order
 from .syntax import EmulatorError
 from .unit import Unit
 
@@ -66,9 +67,11 @@ class Launch:
         self.max_steps = max_steps or DEFAULT_STEPS
         self.check = check
         self.checker = None
+        self.order = Order(self.cluster_size, seed) if check or seed is not None else None
         if check:
             from .race import Checker
-            self.checker = Checker(self, seed)
+
+            self.checker = Checker(self)
 
     def fatal(self, kind: str, text: str, inst) -> None:
         self.report.findings.append(Finding(kind, text, inst))
@@ -95,10 +98,10 @@ class Launch:
     def run(self) -> Report:
         ctas = self.cta_order()
         span = -(-int(np.prod(self.unit.block)) // 32) * 32
-        per = max(1, (BATCH_LANES if not self.check else 2048) // span)
+        per = max(1, (BATCH_LANES if self.order is None else 2048) // span)
         per = max(self.cluster_size, per // self.cluster_size * self.cluster_size)
-        if self.checker is not None:
-            ctas = self.checker.shuffle(ctas)
+        if self.order is not None:
+            ctas = self.order.shuffle(ctas)
         starts = list(range(0, len(ctas), per))
         resident: list[Batch] = []
         room = -(-RESIDENT_CTAS // per)
@@ -158,8 +161,8 @@ def launch(ptx: str, entry: str, grid, block, params: list, *, memory=(), dynami
 
     params: one item per .param, a number (encoded by the declared type), bytes, or a NumPy array (its address; its bytes
     become accessible). memory: arrays reached only through pointers stored elsewhere, or a prepared `Memory`. block None
-    takes .reqntid; cluster None takes .reqnctapercluster. check perturbs the order of warps and CTAs (by seed) and looks
-    for races and other silent errors, listed in `Report.findings`.
+    takes .reqntid; cluster None takes .reqnctapercluster. A seed perturbs the order of warps and CTAs; check does so
+    too, and looks for races and other silent errors, listed in `Report.findings`.
 
     Errors: EmulatorError for accesses out of bounds, misaligned accesses, traps, deadlock and unsupported instructions;
     with check, all of these but the first and last are findings and end the launch.

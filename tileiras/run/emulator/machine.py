@@ -39,6 +39,7 @@ class Batch(AccessOps, WarpOps, MmaOps, AsyncOps, PrintOps):
         """ctas: [n, 3] CTA coordinates, those of a cluster adjacent and in rank order; first_cta numbers them."""
         unit = launch.unit
         self.launch, self.unit, self.memory, self.checker = launch, unit, launch.memory, launch.checker
+        self.order = launch.order
         self.ctas, self.first_cta = ctas, first_cta
         self.cta_count = len(ctas)
         bx, by, bz = unit.block
@@ -342,8 +343,8 @@ class Batch(AccessOps, WarpOps, MmaOps, AsyncOps, PrintOps):
                 raise Stuck
             idx = self.groups.pop(pc)
             self.since.pop(pc, None)
-            if self.checker is not None:                       # by subsets of warps, so one variant of the code is enough
-                idx = self.checker.subset(self, pc, np.arange(self.L) if idx is None else idx)
+            if self.order is not None:                         # by subsets of warps, so one variant of the code is enough
+                idx = self.order.subset(self, pc, np.arange(self.L) if idx is None else idx)
             self.steps += 1
             launch.steps += 1
             if launch.steps > launch.max_steps:
@@ -359,8 +360,8 @@ class Batch(AccessOps, WarpOps, MmaOps, AsyncOps, PrintOps):
         ready = self.groups if not self.stalled else [pc for pc in self.groups if pc not in self.stalled]
         if not ready:
             return None
-        if self.checker is not None:
-            return self.checker.choose(self, list(ready))
+        if self.order is not None:
+            return self.order.choose(list(ready))
         if len(ready) > 1:
             oldest = min(ready, key=lambda p: self.since[p])
             step, spin = self.since[oldest]

@@ -185,7 +185,7 @@ def fma32(a: np.ndarray, b: np.ndarray, c: np.ndarray, mode: str = "rn") -> np.n
     """a*b+c with one rounding. In f64 the product is exact; only halfway cases need the sum's error."""
     if mode == "rn":
         if a.size < b.size or a.size < c.size:
-            a = np.broadcast_to(a, (max(b.size, c.size),))
+            a = np.broadcast_to(a, np.broadcast_shapes(a.shape, b.shape, c.shape))
         s = a.astype(np.float64)
         s *= b
         s += c

@@ -1,4 +1,4 @@
-"""Checks of a launch: data races, uninitialised shared memory, barrier divergence; perturbed scheduling.
+"""Checks of a launch: data races, uninitialised shared memory, barrier divergence.
 
 Happens-before is kept with vector clocks: within a CTA one clock per warp (barriers, mbarriers, releases and acquires
 join them), between CTAs by counting releases (an acquire that reads a release is ordered after everything its CTA had
@@ -42,9 +42,8 @@ class Shadow:
 class Checker:
     """One per launch with check=True."""
 
-    def __init__(self, launch, seed) -> None:
+    def __init__(self, launch) -> None:
         self.launch = launch
-        self.rng = np.random.default_rng(seed)
         self.shadows: dict[int, Shadow] = {}
         self.seen: set = set()
         self.batches: dict = {}
@@ -52,33 +51,6 @@ class Checker:
         self.cta_total = int(np.prod(launch.grid))
         self.released = np.zeros(self.cta_total, np.int64)
         self.knows: np.ndarray | None = None                   # [warps, CTAs] releases known, made on first use
-
-    # scheduling
-    def shuffle(self, ctas: np.ndarray) -> np.ndarray:
-        size = self.launch.cluster_size
-        groups = ctas.reshape(-1, size, 3)
-        return groups[self.rng.permutation(len(groups))].reshape(-1, 3)
-
-    def choose(self, batch, ready: list[int]) -> int:
-        if len(ready) == 1 or self.rng.random() < 0.7:
-            return min(ready)
-        return ready[int(self.rng.integers(len(ready)))]
-
-    def subset(self, batch, pc: int, lanes: np.ndarray) -> np.ndarray:
-        """Some of the warps at a piece; the others stay for later."""
-        if self.rng.random() < 0.5:
-            return lanes
-        warps = np.unique(lanes >> 5)
-        if warps.size == 1:
-            return lanes
-        chosen = self.rng.random(warps.size) < self.rng.random()
-        if not chosen.any() or chosen.all():
-            return lanes
-        take = np.zeros(batch.L // 32, bool)
-        take[warps[chosen]] = True
-        part = take[lanes >> 5]
-        batch.push(pc, lanes[~part])
-        return lanes[part]
 
     # clocks
     def state(self, batch) -> BatchState:

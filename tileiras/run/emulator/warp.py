@@ -141,7 +141,8 @@ class WarpOps:
                     col = np.where(member[:, lane:lane + 1], x[:, lane:lane + 1], np.float32(np.nan))
                     y = col if y is None else np.asarray(fn(y, col, False))
                 if nan:
-                    y = np.where((member & (v != v)).any(1, keepdims=True), np.float32(np.nan), y)
+                    lost = (member & (v != v)).any(1, keepdims=True)
+                    y = np.asarray(np.where(lost, np.float32(np.nan), np.asarray(y)))
                 y = num.canon32(np.asarray(y))
             else:
                 op = {"add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and,
