@@ -8,10 +8,22 @@ from __future__ import annotations
 
 from tileiras.compiler.dialects.nv_tileas import ops as tileas
 from tileiras.compiler.ir.core import Block, Op, Region
+from tileiras.compiler.ir.dense import num_elements
+from tileiras.compiler.ir.types import TensorType
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+
+HUGE_ELEMS = 1 << 15  # tiles above are cut into slices before layouts are chosen
+
+
+def needs_strip_mining(func: Op) -> bool:
+    """Whether any tile of the function is above the limit."""
+    return any(
+        isinstance(r.type, TensorType) and num_elements(r.type.shape) > HUGE_ELEMS for op in func.walk() for r in op.results
+    )
 
 
 def lower_module(module: Op, target: Any, sink: Any, module_attrs: dict[str, Any]) -> Op:
@@ -23,6 +35,10 @@ def lower_module(module: Op, target: Any, sink: Any, module_attrs: dict[str, Any
     body = Block()
     for op in module.regions[0].block.ops:
         if op.spec.name == "func":
+            if needs_strip_mining(op):
+                from tileiras.compiler.passes.tileaa.strip_mine import strip_mine
+
+                op = strip_mine(op)
             spec = kernel_spec(op, target, module_attrs)
             inference = Inference(op, target, spec["num_warps"])
             func = rebuild(op, inference)

@@ -521,7 +521,34 @@ def _unpack(inf: Inference, op: Op) -> Any:
     return [_widen(small, log2(bits // 8))], [small]
 
 
+def _slice_layout(inf: Inference, type: Any) -> LinearLayout:
+    """All slices of one shape have one layout, so that what is written is what is read."""
+    layout = inf.default(type)
+    assert layout is not None
+    return layout
+
+
+def _local_alloc(inf: Inference, op: Op) -> Any:
+    return [], [None]
+
+
+def _local_write(inf: Inference, op: Op) -> Any:
+    return [None, splat(0, inf.log2_warps), _slice_layout(inf, op.operands[2].type)], []
+
+
+def _local_read(inf: Inference, op: Op) -> Any:
+    return [None, splat(0, inf.log2_warps)], [_slice_layout(inf, op.results[0].type)]
+
+
+def _local_read_all(inf: Inference, op: Op) -> Any:
+    whole: Any = op.results[0].type
+    shape = tuple(e >> op.attr("log2_slices") if d == op.attr("dim") else e for d, e in enumerate(whole.shape))
+    return [None], [embed(_slice_layout(inf, TensorType(whole.elem, shape)), shape, whole.shape)]
+
+
 _RULES: dict[str, Any] = {
+    "local_alloc": _local_alloc, "local_write": _local_write, "local_read": _local_read,
+    "local_read_all": _local_read_all,
     "scan": _scan, "pack": _pack, "unpack": _unpack,
     "load_view_tko": _load_view, "store_view_tko": _store_view, "load_ptr_tko": _load_ptr, "store_ptr_tko": _store_ptr,
     "atomic_rmw_tko": _atomic_ptr, "atomic_cas_tko": _atomic_ptr, "atomic_red_view_tko": _atomic_red,

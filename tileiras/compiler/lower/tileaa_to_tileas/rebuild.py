@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 # ops that work in the layout of an operand, which may be narrower than what they need (a splat, say)
 _VALUE_OPERAND = {
     "store_view_tko": "tile", "store_ptr_tko": "value", "atomic_red_view_tko": "value", "reduce": "operands",
+    "local_write": "value",
 }  # fmt: skip
 
 

@@ -55,6 +55,8 @@ def kernel_spec(op: Op, target: Any, module_attrs: dict[str, Any]) -> dict[str, 
 
 
 def _choose_warps(op: Op) -> int:
+    if op.attrs.get("strip_mined"):
+        return MAX_WARPS
     largest = 0
     accumulators = 0
     for inner in op.walk():

@@ -675,6 +675,53 @@ def lower_pointer_cast(lowering: Lowering, op: Op) -> None:
     lowering.define(op.results[0], lowering.regs_as(op.operands[0], op.results[0].type.layout))  # type: ignore[attr-defined]
 
 
+# ---- register images in local memory
+
+
+def store_units(lowering: Lowering, opcode: str, base: Any, start: int, regs: Sequence[Any], cls: str) -> None:
+    """Registers one after another at [base + start], in 16-byte vectors where the class allows."""
+    from tileiras.compiler.nvvm.code import Addr
+
+    b = lowering.b
+    if cls == "p":
+        for i, reg in enumerate(regs):
+            b.emit_to(None, f"{opcode}.u8", Addr(base, start + i), b.emit("selp.b32", 1, 0, reg))
+        return
+    size = {"h": 2, "r": 4, "d": 8}[cls]
+    width = {"h": 4, "r": 4, "d": 2}[cls]
+    for i in range(0, len(regs), width):
+        group = [b.materialize(r, cls) for r in regs[i : i + width]]
+        address = Addr(base, start + i * size)
+        if len(group) == 1:
+            b.emit_to(None, f"{opcode}.b{size * 8}", address, group[0])
+        else:
+            b.emit_to(None, f"{opcode}.v{len(group)}.b{size * 8}", address, tuple(group))
+
+
+def load_units(lowering: Lowering, opcode: str, base: Any, start: int, count: int, cls: str) -> list[Any]:
+    """`count` registers from [base + start]: the counterpart of `store_units`."""
+    from tileiras.compiler.nvvm.code import Addr
+
+    b = lowering.b
+    out: list[Any] = []
+    if cls == "p":
+        for i in range(count):
+            word = b.reg("r")
+            b.emit_to(word, f"{opcode}.u8", Addr(base, start + i))
+            out.append(b.emit("setp.ne.b32", word, 0))
+        return out
+    size = {"h": 2, "r": 4, "d": 8}[cls]
+    width = {"h": 4, "r": 4, "d": 2}[cls]
+    for i in range(0, count, width):
+        group = tuple(b.reg(cls) for _ in range(min(width, count - i)))
+        address = Addr(base, start + i * size)
+        if len(group) == 1:
+            b.emit_to(group[0], f"{opcode}.b{size * 8}", address)
+        else:
+            b.emit_to(group, f"{opcode}.v{len(group)}.b{size * 8}", address)
+        out += group
+    return out
+
 
 LOWER = {
     "make_tensor_view": lower_make_tensor_view, "make_partition_view": lower_make_view,
