@@ -53,7 +53,7 @@ class TestFakes:
         argv = ptxas_argv("/p", "sm_90a", options=["-O1"], lineinfo=True, opt_level=2, extended_smem=True)
         assert argv == [
             "/p",
-            "--gpu-name=sm_90a",
+            "-arch=sm_90a",
             "--opt-level=2",
             "--verbose",
             "--generate-line-info",
@@ -106,7 +106,7 @@ class TestFakes:
         tool = Tool("ptxas", str(tmp_path / "gone"), str(tmp_path), "test", "13.4.92", "test")
         with pytest.raises(CompileError) as caught:
             assemble(kernel(), target="sm_80", ptxas=tool)
-        assert caught.value.exit_code == 2
+        assert caught.value.exit_code == 5
         assert "No such file" in str(caught.value)
 
     def test_too_old_is_told_before_running(self, tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def ptxas_argv(
     sanitize: str | None = None,
 ) -> list[str]:
     """The command without its files. The caller's options come last, so that they win."""
-    argv = [path, f"--gpu-name={target}", f"--opt-level={0 if debug else opt_level}", "--verbose"]
+    argv = [path, f"-arch={target}", f"--opt-level={0 if debug else opt_level}", "--verbose"]
     if debug:
         argv.append("--device-debug")
     if lineinfo:
@@ -309,6 +309,4 @@ def _failure(
                 diags.one(diags.PTXAS_KEPT, command=shlex.join([*argv, keep, "-o", os.devnull]))
             )
     spoken = [_emitted(line, ptx) for line in said]
-    if done.error:  # it could not even be started: the machine is at fault, not the kernel
-        return diags.fail(2, failed)
     return diags.fail(5, *spoken, failed, diags.one(diags.COMPILE_FAILED))
