@@ -82,6 +82,7 @@ def _report(damage: Damage, sink: Sink, where: Loc | None) -> None:
         sink.emit(damage.diag, loc=where, **damage.facts)
     else:
         offset = (("offset", damage.offset), ("what", damage.what))
+        damage.facts.setdefault("offset", damage.offset)
         sink.emit(damage.diag, loc=where, notes=(Emitted(diags.AT_OFFSET, where, facts=offset),), **damage.facts)
     sink.emit(diags.NOT_BYTECODE, loc=where, hint=hint)
 
@@ -297,6 +298,9 @@ class _Reader:
             if not isinstance(value, Hints):
                 raise Damage(f"hints of function '{name}' are not an optimization hints attribute", pos)
             hints = dict(value)
+            for arch, entry_hints in hints.items():
+                if not isinstance(entry_hints, dict):
+                    raise Damage(f"optimization hints of '{arch}' are not a dictionary", pos)
             extra = hints.pop(EXTRA_HINTS, None)
             if isinstance(extra, dict):
                 self.extra_attrs(module, attrs, extra)
@@ -475,7 +479,7 @@ class _Reader:
         """A self-contained attribute: tag first."""
         at = pos
         if depth > MAX_DEPTH:
-            raise Damage("attribute", at, diags.TOO_DEEP, offset=at, limit=MAX_DEPTH)
+            raise Damage("attribute", at, diags.TOO_DEEP, limit=MAX_DEPTH)
         tag, pos = varint(data, pos)
         if tag == A_INTEGER:
             index, pos = varint(data, pos)
@@ -826,7 +830,7 @@ class _Body:
         data = self.data
         start = self.pos
         if depth >= MAX_DEPTH:
-            raise Damage("regions", start, diags.TOO_DEEP, offset=start, limit=MAX_DEPTH)
+            raise Damage("regions", start, diags.TOO_DEEP, limit=MAX_DEPTH)
         count, pos = varint(data, start)
         if count != expected:
             raise Damage(f"{count} regions, expected {expected}", start)

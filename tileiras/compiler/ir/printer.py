@@ -432,9 +432,10 @@ class DebugNames:
             n = counts.get(stem, 0)
             counts[stem] = n + 1
             names[node] = f"#{stem}{n or ''}"
-        for i, node in enumerate(self.uses):
-            text = text.replace(f"\0{i}\0", names[node])
-        return text + "".join(f"{names[node]} = {node_text(node, names)}\n" for node in ordered)
+        parts = text.split("\0")  # every other part is the number of a use
+        for i in range(1, len(parts), 2):
+            parts[i] = names[self.uses[int(parts[i])]]
+        return "".join(parts) + "".join(f"{names[node]} = {node_text(node, names)}\n" for node in ordered)
 
     def visit(self, node: Any, depths: dict[Any, int]) -> int:
         if node in depths:

@@ -1,0 +1,147 @@
+"""Writer and reader against each other: every op at every version, byte stability, what a version cannot say."""
+
+from __future__ import annotations
+
+import pytest
+from op_zoo import SNIPPETS, module_text, names
+
+from tileiras.compiler.bytecode.opcodes import MAX_OPCODE, OPCODES
+from tileiras.compiler.bytecode.plan import plan_of
+from tileiras.compiler.bytecode.reader import read
+from tileiras.compiler.bytecode.writer import write
+from tileiras.compiler.dialects.cuda_tile.ops import SPECS
+from tileiras.compiler.ir.printer import print_op
+from tileiras.compiler.ir.verify import verify
+from tileiras.compiler.source import load_text, to_bytecode
+from tileiras.diag import CompileError, Sink
+
+NEWEST = 5
+
+
+def parsed(text: str):  # type: ignore[no-untyped-def]
+    sink = Sink()
+    module = load_text(text, sink, "zoo.mlir")
+    assert verify(module, sink), [d.render() for d in sink.emitted]
+    return module
+
+
+@pytest.mark.parametrize(("op", "since", "lines"), SNIPPETS, ids=names())
+def test_every_version_that_can_hold_it_gives_it_back(op: str, since: int, lines: str) -> None:
+    module = parsed(module_text(lines))
+    text = print_op(module)
+    assert f"{op} " in text or f"{op}\n" in text
+    for minor in range(since, NEWEST + 1):
+        data = write(module, (13, minor))
+        again = read(data, Sink())
+        assert again.attrs["bytecode_version"] == (13, minor)
+        assert print_op(again) == text
+        assert verify(again, Sink())
+        assert write(again, (13, minor)) == data
+
+
+@pytest.mark.parametrize(
+    ("op", "since", "lines"), [s for s in SNIPPETS if s[1] > 1], ids=[f"{s[0]}-{i}" for i, s in enumerate(SNIPPETS) if s[1] > 1]
+)
+def test_an_older_version_refuses_what_it_cannot_say(op: str, since: int, lines: str) -> None:
+    module = parsed(module_text(lines))
+    if "inbounds" in lines and not op.startswith("multimem"):
+        assert write(module, (13, since - 1))  # a promise about bounds may be dropped
+        return
+    with pytest.raises(CompileError) as caught:
+        write(module, (13, since - 1))
+    assert caught.value.exit_code == 3
+    assert f"13.{since}" in str(caught.value) or f"version 13.{since - 1}" in str(caught.value)
+
+
+def test_every_op_is_in_the_zoo() -> None:
+    missing = {spec.name for spec in SPECS} - {op for op, _, _ in SNIPPETS}
+    assert missing == {"module", "entry", "global", "continue"}  # in every module, or inside of loops
+    assert any("continue" in lines for _, _, lines in SNIPPETS)
+
+
+def test_rosters_by_version() -> None:  # frontend-roster-92
+    body = [spec for spec in SPECS]
+    counts = [sum(1 for spec in body if spec.since <= minor) for minor in range(1, 5)]
+    assert counts == [92, 93, 100, 105]
+    for minor, newest in MAX_OPCODE.items():
+        used = [OPCODES[s.name] for s in SPECS if s.since <= minor]
+        assert max(used) == newest
+
+
+def test_containers_are_no_instructions() -> None:
+    for name in ("module", "entry", "global"):
+        assert plan_of(OPCODES[name], 4) is None
+
+
+@pytest.mark.parametrize("version", ["13.0", "13.6", "12.1", "13", "x", "13.1.1"])
+def test_versions_that_do_not_exist(version: str) -> None:
+    with pytest.raises(CompileError) as caught:
+        to_bytecode(parsed(module_text("")), version)
+    assert "the supported versions are [13.1 - 13.5]" in str(caught.value)
+
+
+def test_the_oldest_version_that_fits_is_the_default() -> None:
+    for lines, minor in (("", 1), ("%r = atan2 %f0, %f1 : tile<4xf32>", 2), ("%r = fpowi %f0, %i0 : tile<4xf32>, tile<4xi32>", 4)):
+        assert to_bytecode(parsed(module_text(lines)))[8:10] == bytes((13, minor))
+
+
+ATTRIBUTES = """module attributes {nv_tileaa.compute_capability = 90 : i32, tt.num_warps = 4 : i32,
+    tt.cluster_dim = array<i32: 2, 1, 1>, my.tag = "x"} {
+  cuda_tile.module {
+    cuda_tile.entry @k(%p: !cuda_tile.ptr<f16>) attributes {nvvm.maxnreg = 64 : i32, nvvm.blocksareclusters} {
+      cuda_tile.return
+    }
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("version", ["13.1", "13.2", "13.3", "13.4", "13.5"])
+def test_launch_attributes_survive_the_bytecode(version: str) -> None:
+    module = parsed(ATTRIBUTES)
+    again = read(to_bytecode(module, version), Sink())
+    launch = {k: v for k, v in again.attrs.items() if "." in k}
+    assert launch == {
+        "nv_tileaa.compute_capability": 90, "tt.num_warps": 4, "tt.cluster_dim": (2, 1, 1), "my.tag": "x",
+    }  # fmt: skip
+    entry = again.regions[0].block.ops[0]
+    assert (entry.attrs["nvvm.maxnreg"], entry.attrs["nvvm.blocksareclusters"]) == (64, True)
+    assert "optimization_hints" not in entry.attrs
+    del again.attrs["bytecode_version"]
+    assert print_op(again) == print_op(module)
+
+
+def test_attributes_without_a_field_start_at_13_3() -> None:  # assemblers before 13.3 refuse unknown hint keys
+    assert to_bytecode(parsed(ATTRIBUTES))[9] == 3
+
+
+def test_minimal_kernel_stays_small() -> None:  # frontend-minimal-256-bytes: at most
+    text = "cuda_tile.module { cuda_tile.entry @noop() { cuda_tile.return } }"
+    assert len(to_bytecode(parsed(text))) <= 256
+
+
+def test_negative_infinity_of_f64_is_what_the_frontend_meant() -> None:
+    # cuTile doubles the unsigned pattern: 65 bits, which NVIDIA's reader cuts to +inf.
+    from tileiras.compiler.bytecode.wire import float_bits, put_float_bits
+
+    pattern = 0xFFF0000000000000
+    doubled = bytes([0x80] * 7 + [0x80, 0xF0, 0xFF, 0x03][1:])
+    assert float_bits(doubled, 0, 64) == (pattern, len(doubled))
+    out = bytearray()
+    put_float_bits(out, pattern, 64)
+    assert float_bits(bytes(out), 0, 64) == (pattern, len(out))
+
+
+def test_print_of_13_1_has_no_number_for_its_token() -> None:
+    module = parsed(module_text('print_tko "a" -> token\n%r = addf %f0, %f1 : tile<4xf32>\n%s = negf %r : tile<4xf32>'))
+    again = read(write(module, (13, 1)), Sink())
+    ops = again.regions[0].block.ops[1].regions[0].block.ops
+    negf = next(op for op in ops if op.spec.name == "negf")
+    assert negf.operands[0].op.spec.name == "addf"
+    assert [v.type for op in ops if op.spec.name == "print_tko" for v in op.results] == [parsed_token()]
+
+
+def parsed_token():  # type: ignore[no-untyped-def]
+    from tileiras.compiler.ir.types import TOKEN
+
+    return TOKEN
