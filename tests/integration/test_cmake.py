@@ -650,6 +650,29 @@ target_link_tile_kernels(app PRIVATE k)
     assert [p.name for p in project.artefacts("*.ptx")] == ["k.compute_90.ptx"] and not project.artefacts("*.cubin")
 
 
+def test_generated_sources_and_paths_outside_the_directory(tmp_path: Path) -> None:
+    project = CMakeProject(tmp_path)
+    project.write("CMakeLists.txt", HEAD + """
+add_custom_command(OUTPUT made.tileir COMMAND "${CMAKE_COMMAND}" -E copy "${CMAKE_SOURCE_DIR}/template" made.tileir
+  DEPENDS template VERBATIM)
+add_subdirectory(sub)
+add_tile_kernel(k SOURCES made.tileir $<TARGET_PROPERTY:place,DIR>/evaluated.tileir TYPE CUSTOM ARCHITECTURES 90-real)
+add_custom_target(place)
+set_target_properties(place PROPERTIES DIR "${CMAKE_SOURCE_DIR}/else where")
+""")  # fmt: skip
+    project.write("sub/CMakeLists.txt", "add_tile_kernel(s SOURCES ../else\\ where/evaluated.tileir TYPE CUSTOM)\n")
+    project.write("template", kernel("made"))
+    project.write("else where/evaluated.tileir", kernel("evaluated"))
+    project.configure()
+    project.make()
+    names = [p.name for p in project.artefacts("*.cubin")]
+    assert sorted(names) == ["evaluated.sm_80.cubin"] + ["evaluated.sm_90.cubin"] * 2 + ["made.sm_90.cubin"]
+    project.assert_null_build()
+    project.write("template", kernel("made", factor=4))
+    project.make()
+    assert project.compiled() == ["made.sm_90.cubin"]
+
+
 def test_compile_commands_for_editors(project: CMakeProject) -> None:
     import json
 
