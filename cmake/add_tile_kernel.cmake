@@ -42,7 +42,8 @@ OUTPUT_DIRECTORY   default ``<binary dir>/<name>.tile``, with the configuration 
 Result: the target ``<name>`` with the properties TILE_CUBINS, TILE_CUBIN_<arch>, TILE_FATBIN, TILE_HEADER, TILE_JSON,
 TILE_PTX, TILE_TILEBC, TILE_OBJECT (absolute paths, sources outer, architectures inner), TILE_ARCHITECTURES, TILE_OPT_LEVEL,
 TILE_OPTIONS, TILE_PTXAS_OPTIONS, TILE_HOST_ARCH, TILE_HOST_OS, TILE_COMPILER_LAUNCHER, TILE_FORMATS, TILE_EMBED. The target
-``<name>_images`` builds the artefacts alone.
+``<name>_images`` builds the artefacts alone. In multi-config generators the paths hold ``$<CONFIG>``: write
+``$<TARGET_GENEX_EVAL:k,$<TARGET_PROPERTY:k,TILE_FATBIN>>`` there, or use ``tile_kernel_artifacts``.
 
 Errors: configuring stops, naming the argument, when a source does not exist, no architecture is left, the bytecode
 version or format is unknown, or a format needs another TYPE or COMPILER. A failing compile leaves no output behind.
