@@ -37,6 +37,7 @@ def compile_module(
     *,
     opt_level: int = 3,
     lineinfo: bool = False,
+    device_debug: bool = False,
     launch_abi: str = "tile",
     launch_metadata: bool = False,
     after: Callable[[str, Any], None] | None = None,
@@ -46,6 +47,7 @@ def compile_module(
     `launch_metadata`: the PTX is for a ptxas that takes the marks of tile kernels (see ptx/text.py).
     """
     from tileiras.compiler.lower import cuda_tile_to_tileaa, tileaa_to_tileas, tileas_to_nvvm
+    from tileiras.compiler.nvvm.code import DebugTable
     from tileiras.compiler.ptx.text import print_module
 
     stages = Stages()
@@ -59,7 +61,8 @@ def compile_module(
     done("tileaa", stages.tileaa)
     stages.tileas = tileaa_to_tileas.lower_module(stages.tileaa, target, sink, module.attrs)
     done("tileas", stages.tileas)
-    stages.nvvm, ok = tileas_to_nvvm.lower_module(stages.tileas, target, sink, lineinfo)
+    debug = DebugTable(device_debug) if lineinfo or device_debug else None
+    stages.nvvm, ok = tileas_to_nvvm.lower_module(stages.tileas, target, sink, debug)
     if not ok or sink.errors:
         raise sink.fail(EXIT_COMPILE)
     for fn in stages.nvvm.functions:

@@ -95,7 +95,7 @@ class Function:
     """One kernel: parameters in order, directives, shared memory, code."""
 
     __slots__ = (
-        "block", "cluster", "code", "counts", "directives", "dynamic_shared_bytes", "loc_files", "name",
+        "block", "cluster", "code", "counts", "directives", "dynamic_shared_bytes", "name",
         "needs_vprintf", "param_types", "params", "shared_bytes", "variables", "local_bytes", "needs_assertfail", "features",
     )  # fmt: skip
 
@@ -115,15 +115,47 @@ class Function:
         self.needs_vprintf = False
         self.needs_assertfail = False
         self.features: set[str] = set()
-        self.loc_files: dict[str, int] = {}
+
+
+class DebugFunction:
+    """A kernel as debug information describes it: its symbol, its name in the source, and where it starts."""
+
+    __slots__ = ("file", "line", "linkage_name", "name", "symbol")
+
+    def __init__(self, symbol: str, name: str, linkage_name: str, file: int, line: int) -> None:
+        self.symbol = symbol
+        self.name = name
+        self.linkage_name = linkage_name
+        self.file = file
+        self.line = line
+
+
+class DebugTable:
+    """What `.loc` lines refer to: files by path, inlined functions by linkage name. One table per module."""
+
+    __slots__ = ("files", "full", "functions", "inlined")
+
+    def __init__(self, full: bool = False) -> None:
+        self.full = full  # -g: describe the functions too
+        self.files: dict[str, int] = {}  # path -> index, from 1
+        self.inlined: dict[str, tuple[int, str, int, int]] = {}  # linkage name -> label, name, file, line
+        self.functions: list[DebugFunction] = []
+
+    def file(self, path: str) -> int:
+        return self.files.setdefault(path, len(self.files) + 1)
+
+    def name(self, linkage_name: str, name: str, file: int, line: int) -> int:
+        """The label number of an inlined function's name."""
+        return self.inlined.setdefault(linkage_name, (len(self.inlined), name, file, line))[0]
 
 
 class Module:
     """Kernels and module-scope variables for one target."""
 
-    __slots__ = ("functions", "target", "variables")
+    __slots__ = ("debug", "functions", "target", "variables")
 
     def __init__(self, target: Any) -> None:
         self.target = target
         self.functions: list[Function] = []
         self.variables: list[Var] = []
+        self.debug: DebugTable | None = None  # with --lineinfo and -g

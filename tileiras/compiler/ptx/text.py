@@ -48,7 +48,9 @@ def ptx_version(module: Module, launch_metadata: bool = False) -> tuple[int, int
 def print_module(module: Module, launch_metadata: bool = False) -> str:
     """The whole file. `launch_metadata` marks the kernels as tile kernels, for a ptxas that takes PTX ISA 9.2."""
     major, minor = ptx_version(module, launch_metadata)
-    out = [f".version {major}.{minor}", f".target {spell_target(module)}", ".address_size 64", ""]
+    debug = module.debug
+    full = ", debug" if debug is not None and debug.full else ""
+    out = [f".version {major}.{minor}", f".target {spell_target(module)}{full}", ".address_size 64", ""]
     if any(fn.needs_vprintf for fn in module.functions):
         out.append(".extern .func (.param .b32 retval0) vprintf (.param .b64 fmt, .param .b64 args);")
     if any(fn.needs_assertfail for fn in module.functions):
@@ -62,20 +64,17 @@ def print_module(module: Module, launch_metadata: bool = False) -> str:
         out.append(LAUNCH_METADATA)
     for var in module.variables:
         out.append(_variable(var))
-    for fn in module.functions:
+    for i, fn in enumerate(module.functions):
         for var in fn.variables:
             out.append(_variable(var))
-        out.append(print_function(fn, launch_metadata))
-    if any(fn.loc_files for fn in module.functions):
-        files: dict[int, str] = {}
-        for fn in module.functions:
-            files.update({index: name for name, index in fn.loc_files.items()})
-        out += [f'.file {index} "{_escape(name)}"' for index, name in sorted(files.items())]
+        out.append(print_function(fn, launch_metadata, i if full else None))
+    if debug is not None:
+        from .debug import file_lines, info_lines
+
+        out += file_lines(debug)
+        if full:
+            out += info_lines(debug)
     return "\n".join(out) + "\n"
-
-
-def _escape(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def _variable(var: Var) -> str:
@@ -86,7 +85,8 @@ def _variable(var: Var) -> str:
     return head + " = {" + ", ".join(map(str, var.data)) + "};"
 
 
-def print_function(fn: Function, launch_metadata: bool = False) -> str:
+def print_function(fn: Function, launch_metadata: bool = False, debug_index: int | None = None) -> str:
+    """One kernel. `debug_index`: its number in the debug sections, which refer to its begin and end (-g)."""
     params = ",\n".join(
         f"\t.param .{ptx_type} {fn.name}_param_{i}" for i, (ptx_type, _) in enumerate(fn.params)
     )
@@ -109,6 +109,14 @@ def print_function(fn: Function, launch_metadata: bool = False) -> str:
         out += [_line(record).replace(" smem;", " smem_dynamic;") if _names_arena(record) else _line(record) for record in fn.code]
     else:
         out += [_line(record) for record in fn.code]
+    if debug_index is not None:
+        from .debug import begin_label, end_label
+
+        first = next(i for i, line in enumerate(out) if line == "{") + 1
+        while out[first].startswith(("\t.reg", "\t.shared", "\t.local", "\t.loc ")):
+            first += 1
+        out.insert(first, f"{begin_label(debug_index)}:")
+        out.append(f"{end_label(debug_index)}:")
     out.append("}\n")
     return "\n".join(out)
 

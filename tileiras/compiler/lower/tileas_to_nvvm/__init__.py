@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tileiras.compiler.ir.core import Op
+    from tileiras.compiler.nvvm.code import DebugTable
 
 UNSUPPORTED = Diag("NVVM-0001", ERROR, "has no lowering for {target}: {reason}", src="ConvertTileASToLLVM")
 PARAM_TYPE = Diag("NVVM-0002", ERROR, "entry argument {index} of type '{type}' cannot be a kernel parameter")
@@ -69,8 +70,8 @@ def lower_op(lowering: Lowering, op: Op) -> None:
 
         LOWER.update(import_module(f"{__name__}.{family}").LOWER)
         rule = LOWER[name]
-    if lowering.lineinfo:
-        lowering.locate(op)
+    if lowering.positions is not None:
+        lowering.positions.mark(op.loc, lowering.b.code)
     try:
         rule(lowering, op)
     except LoweringError as error:
@@ -87,9 +88,10 @@ _PARAM = {"i1": ("u8", 1), "i8": ("u8", 1), "i16": ("u16", 2), "i32": ("u32", 4)
           "bf16": ("b16", 2), "f32": ("f32", 4), "tf32": ("b32", 4), "f64": ("f64", 8)}  # fmt: skip
 
 
-def lower_module(module: Op, target: Any, sink: Any, lineinfo: bool = False) -> tuple[Module, bool]:
-    """(per-thread module, whether every function was lowered)."""
+def lower_module(module: Op, target: Any, sink: Any, debug: DebugTable | None = None) -> tuple[Module, bool]:
+    """(per-thread module, whether every function was lowered). `debug` is filled with source positions."""
     out = Module(target)
+    out.debug = debug
     globals_: dict[str, Any] = {}
     ok = True
     body = module.regions[0].block
@@ -100,7 +102,7 @@ def lower_module(module: Op, target: Any, sink: Any, lineinfo: bool = False) -> 
             out.variables.append(var)
     for op in body.ops:
         if op.spec.name == "func":
-            function = lower_function(op, target, sink, globals_, lineinfo)
+            function = lower_function(op, target, sink, globals_, debug)
             if function is None:
                 ok = False
             else:
@@ -128,14 +130,18 @@ def _global(op: Op) -> Var:
     return Var(op.attr("sym_name"), "global", len(data), align, data, visible=op.attr("symbol_visibility") == "public")
 
 
-def lower_function(op: Op, target: Any, sink: Any, globals_: dict[str, Any], lineinfo: bool) -> Function | None:
+def lower_function(op: Op, target: Any, sink: Any, globals_: dict[str, Any], debug: DebugTable | None = None) -> Function | None:
     """One kernel; None when it failed (the sink says why)."""
     spec = op.attrs["kernel_spec"]
     fn = Function(op.attr("sym_name"))
     fn.block = (32 * spec["num_warps"], 1, 1)
     fn.cluster = spec["cluster_dim"]
     lowering = Lowering(fn, target, sink, spec["num_warps"], Facts(), globals_)
-    lowering.lineinfo = lineinfo
+    if debug is not None:
+        from .debug import Positions
+
+        lowering.positions = Positions(debug)
+        lowering.positions.begin(fn, op, lowering.b)
     if any(inner.spec.name == "alloca" for inner in op.walk()):
         lowering.space = ""
     block = op.regions[0].block

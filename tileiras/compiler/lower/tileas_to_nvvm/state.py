@@ -87,17 +87,8 @@ class Lowering:
         self.scratch_busy = False  # the shared arena may still be read by a slower warp
         self.exit_label: Any = None
         self.failed = False
-        self.lineinfo = False
+        self.positions: Any = None  # debug.Positions with --lineinfo and -g
         self.space = ".global"  # state space of memory ops; "" (generic) in functions with block-local memory
-        self._last_loc: Any = None
-
-    def locate(self, op: Op) -> None:
-        """A .loc record when the source line changes."""
-        loc = op.loc
-        if loc.file and loc.line and (loc.file, loc.line, loc.col) != self._last_loc:
-            self._last_loc = (loc.file, loc.line, loc.col)
-            index = self.fn.loc_files.setdefault(loc.file, len(self.fn.loc_files) + 1)
-            self.b.code.append(("raw", None, (f".loc {index} {loc.line} {loc.col}",), None))
 
     def tile(self, value: Value) -> Tile:
         return self.env[value]
