@@ -76,7 +76,7 @@ class TileKernels(Extension):
             raise TypeError(f"{where}: unknown keyword{'s' * (len(keywords) > 1)} {', '.join(sorted(keywords))}")
         self.tile_package = package
         self.tile_loader = "tile_kernels" if loader is True else loader or ""
-        self.tile_compile_args = {"cxx": [], "nvcc": [], "tileiras": []}
+        self.tile_compile_args: dict[str, list[str]] = {"cxx": [], "nvcc": [], "tileiras": []}
         self.tile_package_data = True
         name = f"{package}.{self.tile_loader or 'tile_kernels'}" if package else self.tile_loader or "tile_kernels"
         super().__init__(name, [os.fspath(one) for one in sources], depends=list(depends or ()), optional=optional)

@@ -98,9 +98,11 @@ def _check_keys(table: dict[str, Any], allowed: list[str], where: str) -> None:
         raise OptionError(f"pyproject.toml: {where} has no key '{key}'{hint}")
 
 
+PYTHON_TYPES: dict[str, type] = {"string": str, "boolean": bool, "integer": int, "array": list, "object": dict}
+
+
 def _check_type(value: Any, rule: dict[str, Any], what: str) -> None:
     """Checks the few forms that the key tables above use."""
-    kinds = rule.get("type")
     if "anyOf" in rule:
         for one in rule["anyOf"]:
             try:
@@ -109,10 +111,10 @@ def _check_type(value: Any, rule: dict[str, Any], what: str) -> None:
             except OptionError:
                 continue
         raise OptionError(f"pyproject.toml: {what} has an unexpected value: {value!r}")
-    python = {"string": str, "boolean": bool, "integer": int, "array": list, "object": dict}
-    allowed = tuple(python[one] for one in (kinds if isinstance(kinds, list) else [kinds]))
+    kinds: list[str] = rule["type"] if isinstance(rule["type"], list) else [rule["type"]]
+    allowed = tuple(PYTHON_TYPES[one] for one in kinds)
     if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
-        names = " or ".join(("an " if one[0] in "aio" else "a ") + one for one in (kinds if isinstance(kinds, list) else [kinds]))
+        names = " or ".join(("an " if one[0] in "aio" else "a ") + one for one in kinds)
         raise OptionError(f"pyproject.toml: {what} is {names}, not {value!r}")
     if isinstance(value, list):
         for one in value:
@@ -121,7 +123,7 @@ def _check_type(value: Any, rule: dict[str, Any], what: str) -> None:
         _check_keys(value, list(rule["properties"]), what)
         for key, one in value.items():
             _check_type(one, rule["properties"][key], f"{what}.{key}")
-    if kinds == "integer" and value < rule.get("minimum", value):
+    if kinds == ["integer"] and value < rule.get("minimum", value):
         raise OptionError(f"pyproject.toml: {what} is at least {rule['minimum']}, not {value}")
 
 

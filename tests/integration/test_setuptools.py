@@ -70,6 +70,21 @@ def test_two_extensions_share_a_source_with_different_options(project: Project) 
     assert len(project.stamps()) == 3
 
 
+def test_names_with_every_kind_of_letter(project: Project) -> None:
+    project.kernel("my k#1$é.tileir")
+    project.write("pkg/_m.c", c_module("_m", "my k#1$é").replace("my k#1$é_image", "my_k_1___image"))
+    project.setup("TileExtension('pkg._m', ['pkg/_m.c', 'pkg/my k#1$é.tileir'], archs='sm_90', package_data=True), "
+                  "TileExtension('pkg._o', ['pkg/my k#1$é.tileir'], archs='sm_90')")  # fmt: skip
+    project.build()
+    assert project.ask("import pkg._m, pkg._o; print(pkg._m.sizes()[0] == len(pkg._o.images['my k#1$é']))") == "True"
+    before = project.stamps()
+    project.build()
+    assert project.stamps() == before
+    os.utime(project.package / "my k#1$é.tileir")
+    project.build()
+    assert len(changed(project, before)) == 2
+
+
 def test_options_reach_the_compiler(project: Project) -> None:
     project.kernel("k.tileir")
     project.setup("TileExtension('pkg._a', ['pkg/k.tileir'], archs='sm_90', lineinfo=True, opt_level=1, prefix='my_k', "
