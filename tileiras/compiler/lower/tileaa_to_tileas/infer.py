@@ -56,15 +56,17 @@ class Inference:
                 width = log2(count)
             elif name in ("load_ptr_tko", "store_ptr_tko"):
                 tile = op.operands[0].type
-                width = log2(self.pointer_vector(op))
+                width = log2(self.pointer_vector(op)[1])
             else:
                 continue
             old = self.vectors.get(tile.shape)
             self.vectors[tile.shape] = width if old is None else min(old, width)
 
-    def pointer_vector(self, op: Op) -> int:
-        """Neighbouring elements a pointer load or store may move at once."""
-        return 1
+    def pointer_vector(self, op: Op) -> tuple[int, int]:
+        """(dimension, neighbouring elements) a pointer load or store may move at once."""
+        pointers = op.operands[0]
+        size = max(1, getattr(pointers.type.elem.pointee, "bits", 64) // 8)  # type: ignore[attr-defined]
+        return self.facts.pointer_vector(pointers, op.operand("mask"), size)
 
     def vector_of(self, shape: tuple[int, ...], width: int | None) -> int:
         bits = sum(log2(e) for e in shape)
@@ -217,8 +219,8 @@ class Inference:
 
     # ---- helpers for rules
     def memory_layout(self, op: Op, shape: tuple[int, ...]) -> LinearLayout:
-        """Coalesced along the unit-stride dimension of the view."""
-        unit, _ = self.facts.view_vector(op)
+        """Coalesced along the unit-stride dimension of the view, or the one along which pointers count up."""
+        unit, _ = self.facts.view_vector(op) if "view" in op.spec.operand_index else self.pointer_vector(op)
         order = list(reversed(range(len(shape))))
         if unit >= 0:
             order.remove(unit)
@@ -326,7 +328,7 @@ def _load_ptr(inf: Inference, op: Op) -> Any:
     want, _ = inf.follow(op)
     shape = source.type.shape  # type: ignore[attr-defined]
     if shape and (inf.is_cheap(source) or inf.layouts[source].inv):  # type: ignore[union-attr]
-        layout = inf.default(op.results[0].type)
+        layout = inf.memory_layout(op, shape)
     else:
         layout = next(w for w in want if w is not None)
     return [layout if isinstance(v.type, TensorType) else None for v in op.operands], [layout, None]
@@ -337,11 +339,12 @@ def _store_ptr(inf: Inference, op: Op) -> Any:
     assert value is not None
     layout = inf.layouts[value]
     assert layout is not None
+    shape = value.type.shape  # type: ignore[attr-defined]
     if layout.inv or inf.is_cheap(value):
         others = [v for v in op.operands if isinstance(v.type, TensorType)]
         layout = inf.best(others)
-        if layout is None or layout.inv or layout.is_splat:
-            layout = inf.default(value.type)
+        if layout is None or layout.inv or layout.is_splat or (shape and all(inf.is_cheap(v) for v in others)):
+            layout = inf.memory_layout(op, shape) if shape else inf.default(value.type)
     return [layout if isinstance(v.type, TensorType) else None for v in op.operands], [None] * len(op.results)
 
 

@@ -29,6 +29,7 @@ class Facts:
 
     def __init__(self) -> None:
         self._divisor: dict[Value, int] = {}
+        self._axis: Any = None
 
     # ---- divisibility
     def divisor(self, value: Value) -> int:
@@ -133,9 +134,41 @@ class Facts:
         return unit, min(count, type.tile[unit])
 
     # ---- pointer tiles
+    def axis(self, value: Value) -> Any:
+        """The Axis facts of a tile."""
+        if self._axis is None:
+            from .axis import AxisFacts
+
+            self._axis = AxisFacts(self)
+        return self._axis.of(value)
+
+    def pointer_vector(self, pointers: Value, mask: Value | None, size: int) -> tuple[int, int]:
+        """(dimension along which pointers count up, neighbours one access may move) of a pointer tile."""
+        shape: Any = pointers.type.shape  # type: ignore[attr-defined]
+        if not shape:
+            return -1, 1
+        axis = self.axis(pointers)
+        d = max(range(len(shape)), key=lambda k: (axis.contig[k], k))
+        count = axis.contig[d]
+        if mask is not None:
+            count = min(count, self.axis(mask).const[d])
+        count = min(count, max(1, VECTOR_BYTES // size))
+        while count > 1 and axis.start(d, count, size) < count * size:
+            count //= 2
+        return (d if axis.contig[d] > 1 else -1), max(1, count)
+
     def pointer_run(self, pointers: Value, mask: Value | None, layout: Any, size: int) -> tuple[int, int]:
-        """(registers that are neighbours in memory under one mask, known alignment in bytes) of a pointer tile."""
-        return 1, size
+        """(registers that are neighbours in memory under one mask, their alignment in bytes) of a pointer tile."""
+        from tileiras.compiler.layout.linear import dim_bits
+
+        d, count = self.pointer_vector(pointers, mask, size)
+        if d < 0 or count == 1:
+            return 1, size
+        low, bits = dim_bits(pointers.type.shape)[d]  # type: ignore[attr-defined]
+        run = 0
+        while run < bits and 2 << run <= count and run < len(layout.reg) and layout.reg[run] == 1 << (low + run):
+            run += 1
+        return 1 << run, size << run
 
     # ---- order
     def needs_barrier(self, op: Op) -> bool:
