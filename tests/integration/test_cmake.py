@@ -576,7 +576,8 @@ project(none LANGUAGES NONE)
 find_package(Tileiras REQUIRED COMPONENTS compiler)
 add_tile_kernel(k SOURCES k.tileir TYPE CUSTOM ARCHITECTURES 90 FORMATS cubin fatbin tilebc ptx json header object)
 tile_kernel_artifacts(k cubin cubins ARCH sm_90)
-file(GENERATE OUTPUT "${CMAKE_BINARY_DIR}/list-$<CONFIG>.txt" CONTENT "${cubins};$<TARGET_GENEX_EVAL:k,$<TARGET_PROPERTY:k,TILE_FATBIN>>")
+file(GENERATE OUTPUT "${CMAKE_BINARY_DIR}/list-$<CONFIG>.txt" CONTENT
+  "${cubins};$<TARGET_GENEX_EVAL:k,$<TARGET_PROPERTY:k,TILE_FATBIN>>")
 """)  # fmt: skip
     project.write("k.tileir", kernel("k"))
     project.configure("-DCMAKE_C_COMPILER=/nonexistent", "-DCMAKE_CXX_COMPILER=/nonexistent")

@@ -83,7 +83,8 @@ file(GENERATE OUTPUT "${CMAKE_BINARY_DIR}/host.txt" CONTENT "$<TARGET_PROPERTY:k
         if name == "system-toolkit" and os.uname().machine != "x86_64":
             continue
         argv = [str(project.cmake), "-S", str(project.source), "-B", str(tmp_path / name), "--preset", name,
-                "-G", "Unix Makefiles", f"-DTileiras_DIR={REPOSITORY / 'cmake'}", f"-DTileiras_PYTHON_EXECUTABLE={sys.executable}",
+                "-G",
+                "Unix Makefiles", f"-DTileiras_DIR={REPOSITORY / 'cmake'}", f"-DTileiras_PYTHON_EXECUTABLE={sys.executable}",
                 "-DTileiras_TOOLKIT_ROOT="]  # fmt: skip
         project.run(argv)
         assert (tmp_path / name / "host.txt").read_text() == host
