@@ -21,6 +21,7 @@ __all__ = ["EmulatorError", "Finding", "Memory", "Report", "launch"]
 
 RESIDENT_CTAS = 132 * 8              # CTAs that may wait for each other
 BATCH_LANES = 1 << 14                # lanes that run together: large enough to amortise NumPy, small enough for caches
+CHECK_LANES = 1 << 13                # the same where the order is perturbed
 DEFAULT_STEPS = 50_000_000
 
 
@@ -98,7 +99,7 @@ class Launch:
     def run(self) -> Report:
         ctas = self.cta_order()
         span = -(-int(np.prod(self.unit.block)) // 32) * 32
-        per = max(1, (BATCH_LANES if self.order is None else 2048) // span)
+        per = max(1, (BATCH_LANES if self.order is None else CHECK_LANES) // span)
         per = max(self.cluster_size, per // self.cluster_size * self.cluster_size)
         if self.order is not None:
             ctas = self.order.shuffle(ctas)

@@ -338,7 +338,7 @@ class Checker:
                     ((old >> _CLOCK_AT & (1 << _CLOCK) - 1) == stamp)
                 new = np.where(same, (rec & ~(np.int64(63) << _LANE_AT)) | (np.int64(_MANY) << _LANE_AT), rec)
                 sh.read[i] = new
-                if i.size > 1:                                 # several lanes of this instruction at one place
+                if i.size > 1 and not (i[1:] > i[:-1]).all():  # several lanes of this instruction at one place
                     order = np.argsort(i, kind="stable")
                     dup = i[order][1:] == i[order][:-1]
                     if dup.any():
