@@ -67,6 +67,7 @@ class Parser(Lexer):
         self.type_aliases: dict[str, Any] = {}
         self.block: Block | None = None
         self.depth = 0
+        self.brace = 0  # where the last region ended: the place of a terminator that is left out
         self.weight = 0  # nodes of attributes and types so far, with aliases counted as what they stand for
         self.weights: dict[Any, int] = {}
         self.allow_unregistered = False
@@ -783,7 +784,7 @@ class Parser(Lexer):
                 op = self.loose(spec, dialect, names)
             except ParseError as second:
                 worst = second if self.functional and second.pos > error.pos else error
-                worst.op = worst.op or spec.full_name
+                worst.op = worst.op or ("" if worst.inside else spec.full_name)
                 raise worst from None
             if not self.functional or (names and len(op.results) != names):
                 error.op = error.op or spec.full_name
@@ -1015,7 +1016,7 @@ class Parser(Lexer):
                 raise self.error(f"expected {len(operands)} operand types but had {len(types)}", at)
         regions = []
         while self.at("{") and len(regions) < max(spec.regions, 1):
-            regions.append(self.region(spec, None))
+            regions.append(self.region(spec, None, own=True))
         while len(regions) < spec.regions:
             regions.append(Region())
         return self.build(spec, dialect, operands, results, attrs, regions, pos)
@@ -1035,8 +1036,9 @@ class Parser(Lexer):
 
     # ---- regions
 
-    def region(self, spec: OpSpec | None, args: list[tuple[str, Any, int]] | None) -> Region:
-        """`{ ops }` or `{ ^bb0(...): ops }`. `args`: names and types that the op's form gives."""
+    def region(self, spec: OpSpec | None, args: list[tuple[str, Any, int]] | None, own: bool = False) -> Region:
+        """`{ ops }` or `{ ^bb0(...): ops }`. `args`: names and types that the op's form gives. `own`: the region of
+        an op's own form, where block arguments have value types (`f32` is `tile<f32>`)."""
         self.expect("{")
         self.enter()
         isolated = spec is not None and bool(spec.traits & ISOLATED)
@@ -1051,10 +1053,11 @@ class Parser(Lexer):
                 value = block.add_arg(type, name[1:])
                 self.define(name, [value], pos)
         try:
-            labelled = self.region_ops(region)
+            labelled = self.region_ops(region, own)
         except ParseError as error:
             error.inside = True
             raise
+        self.brace = self.start
         self.step()
         block = self.block
         if block.ops or block.args or labelled or args is not None:
@@ -1064,7 +1067,7 @@ class Parser(Lexer):
         self.leave()
         return region
 
-    def region_ops(self, region: Region) -> bool:
+    def region_ops(self, region: Region, own: bool) -> bool:
         """Ops up to the brace, the last block not yet appended; whether it has a label."""
         labelled = False
         while not self.at("}"):
@@ -1077,7 +1080,7 @@ class Parser(Lexer):
                 labelled = True
                 self.step()
                 if self.accept("("):
-                    self.list_of(self.block_arg, ")")
+                    self.list_of(lambda: self.block_arg(own), ")")
                 self.expect(":")
                 continue
             if self.kind == "end":
@@ -1087,14 +1090,14 @@ class Parser(Lexer):
             self.one_op()
         return labelled
 
-    def block_arg(self) -> None:
+    def block_arg(self, own: bool) -> None:
         pos = self.start
         if self.kind != "value":
             raise self.error(f"expected SSA operand{self.found()}")
         name = self.step()
         self.expect(":")
         assert self.block is not None
-        self.define(name, [self.block.add_arg(self.type(), name[1:])], pos)
+        self.define(name, [self.block.add_arg(self.value_type() if own else self.type(), name[1:])], pos)
         if self.at("loc"):
             self.location()
 
@@ -1114,7 +1117,7 @@ class Parser(Lexer):
             if not block.ops or not block.ops[-1].spec.is_terminator:
                 terminator = dialect.spec(spec.terminator)
                 assert terminator is not None
-                block.append(Op(terminator, loc=self.loc(self.start), segments=(0,) * len(terminator.operands) or None))
+                block.append(Op(terminator, loc=self.loc(self.brace), segments=(0,) * len(terminator.operands) or None))
 
     # ---- top level
 

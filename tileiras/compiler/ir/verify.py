@@ -165,6 +165,9 @@ def check_op(op: Op) -> None:
     if passed is None:
         passed = PASSED.setdefault(spec, set())
     rules = rules_of(spec.dialect)
+    if "operandSegmentSizes" in op.attrs:  # kept by the parser when the sizes do not fit the operands
+        problem = rules.reword(op, "segments", "")
+        raise problem if problem is not None else broken("operandSegmentSizes do not add up to the number of operands")
     if signature not in passed:
         check_signature(op, rules)
         passed.add(signature)

@@ -93,6 +93,9 @@ def memory_form(parser: Parser, op: Op) -> Any:
     if tokens and operands[-1].type is not T.TOKEN:
         op.attrs["operandSegmentSizes"] = segments or ()
         return op
+    if masks and getattr(operands[1 + indices].type, "elem", None) is not T.I1:
+        op.attrs["operandSegmentSizes"] = segments or ()
+        return op
     mask = operands[1 + indices] if masks else None
     fallback = operands[1 + indices + masks] if fallbacks else None
     kept = operands[: 1 + indices] + ([operands[-1]] if tokens else [])

@@ -594,6 +594,8 @@ def reword(op: Op, kind: str, real: str) -> Invalid | None:
         return Invalid(D.FOR_TYPES, real)
     if kind == "empty":
         return Invalid(D.EMPTY_BLOCK, f"invalid block structure: {real}")
+    if kind == "segments":
+        return verify_memory.segment_problem(op)
     if kind == "token":
         return Invalid(D.TOKEN_OPERAND, real or None)
     if kind == "parent" and name in ("break", "continue"):

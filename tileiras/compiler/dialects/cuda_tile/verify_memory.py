@@ -19,16 +19,14 @@ if TYPE_CHECKING:
 INT_MODES = frozenset(("and", "or", "xor", "add", "max", "min", "umax", "umin"))
 
 
-def check_segments(op: Op) -> None:
-    """Segment sizes that do not fit what the parser found."""
-    if "operandSegmentSizes" in op.attrs:
-        sizes = op.attrs["operandSegmentSizes"] or ()
-        last = op.operands[-1].type if op.operands else None
-        total = sum(sizes)
-        real = f"operandSegmentSizes has {len(sizes)} entries with sum {total} for {len(op.operands)} operands"
-        if total == len(op.operands) and sizes and sizes[-1] == 1 and last is T.TOKEN:
-            raise broken(real)
-        raise Invalid(D.TOKEN_OPERAND, real)
+def segment_problem(op: Op) -> Invalid | None:
+    """What is wrong with segment sizes that do not fit the operands."""
+    sizes = op.attrs["operandSegmentSizes"] or ()
+    last = op.operands[-1].type if op.operands else None
+    real = f"operandSegmentSizes has {len(sizes)} entries with sum {sum(sizes)} for {len(op.operands)} operands"
+    if op.spec.operands[-1].constraint != "token" or (sizes and sizes[-1] == 1 and last is T.TOKEN):
+        return broken(real)
+    return Invalid(D.TOKEN_OPERAND, real)
 
 
 def check_pointers(op: Op, pointers: Any, value: Any, real: str, mask_real: str) -> None:
@@ -61,7 +59,6 @@ def check_order(op: Op, allowed: tuple[str, ...], diag: Any, kind: str) -> None:
 
 
 def check_load_ptr(op: Op) -> None:
-    check_segments(op)
     source, result = op.operands[0].type, op.results[0].type
     pointer = "failed to verify that `source` type is expected a pointer type of `result` type"
     check_pointers(op, source, result, pointer, "failed to verify that shape of 'mask' must match the shape of 'source'")
@@ -72,7 +69,6 @@ def check_load_ptr(op: Op) -> None:
 
 
 def check_store_ptr(op: Op) -> None:
-    check_segments(op)
     target, value = op.operands[0].type, op.operands[1].type
     pointer = "failed to verify that `destination` type is expected a pointer type of `value` type"
     check_pointers(op, target, value, pointer, "failed to verify that shape of 'destination' must match the shape of 'mask'")
@@ -115,7 +111,6 @@ def check_indices(op: Op, view: Any) -> None:
 
 
 def check_load_view(op: Op) -> None:
-    check_segments(op)
     view = op.operands[0].type
     check_view_tile(view, op.results[0].type)
     check_indices(op, view)
@@ -123,7 +118,6 @@ def check_load_view(op: Op) -> None:
 
 
 def check_store_view(op: Op) -> None:
-    check_segments(op)
     tile, view = op.operands[0].type, op.operands[1].type
     check_view_tile(view, tile)
     check_indices(op, view)
@@ -160,14 +154,12 @@ def check_atomic_base(op: Op, name: str) -> None:
 
 
 def check_atomic_rmw(op: Op) -> None:
-    check_segments(op)
     check_atomic_base(op, "arg")
     check_atomic_order(op)
     check_atomic_mode(op.attr("mode"), op.group("arg")[0].type.elem)
 
 
 def check_atomic_cas(op: Op) -> None:
-    check_segments(op)
     check_atomic_base(op, "val")
     if op.group("val")[0].type.elem not in (T.I32, T.I64, T.F32, T.F64):
         raise broken("expect only float or integer types with 32 or 64 bit")
