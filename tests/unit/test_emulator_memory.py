@@ -440,3 +440,15 @@ def test_device_functions_and_recursion():
     loop = HEAD + ".func f() { call f; ret; } .visible .entry k() { call f; ret; }"
     with pytest.raises(EmulatorError, match="recursive"):
         launch(loop, "k", 1, 1, [])
+
+
+def test_device_malloc_and_free():
+    before = """.extern .func (.param .b64 r) malloc (.param .b64 n); .extern .func free (.param .b64 p);\n"""
+    out = np.zeros(32, np.uint32)
+    code = """{ .param .b64 n; .param .b64 r; st.param.b64 [n], 64; call.uni (r), malloc, (n); ld.param.b64 %b, [r]; }
+        st.u32 [%b+60], %t; ld.u32 %t, [%b+60]; ld.param.u64 %o, [p0]; mad.wide.u32 %o, %t, 4, %o; st.global.u32 [%o], %t;
+        { .param .b64 p; st.param.b64 [p], %b; call.uni free, (p); } MORE ret;"""
+    run(code.replace("MORE", ""), [out], before=before)
+    assert out.tolist() == list(range(32))
+    with pytest.raises(EmulatorError, match="out of bounds"):
+        run(code.replace("MORE", "st.u32 [%b], %t;"), [out], before=before)
