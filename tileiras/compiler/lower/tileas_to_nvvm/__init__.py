@@ -73,7 +73,10 @@ def lower_op(lowering: Lowering, op: Op) -> None:
     if lowering.positions is not None:
         lowering.positions.mark(op.loc, lowering.b.code)
     try:
-        rule(lowering, op)
+        if lowering.observer is None:
+            rule(lowering, op)
+        else:
+            lowering.observer.watch(op, rule)
     except LoweringError as error:
         lowering.sink.emit(UNSUPPORTED, op, target=lowering.target.name, reason=error.reason)
         lowering.failed = True
@@ -88,8 +91,13 @@ _PARAM = {"i1": ("u8", 1), "i8": ("u8", 1), "i16": ("u16", 2), "i32": ("u32", 4)
           "bf16": ("b16", 2), "f32": ("f32", 4), "tf32": ("b32", 4), "f64": ("f64", 8)}  # fmt: skip
 
 
-def lower_module(module: Op, target: Any, sink: Any, debug: DebugTable | None = None) -> tuple[Module, bool]:
-    """(per-thread module, whether every function was lowered). `debug` is filled with source positions."""
+def lower_module(
+    module: Op, target: Any, sink: Any, debug: DebugTable | None = None, remarks: dict[str, str] | None = None
+) -> tuple[Module, bool]:
+    """(per-thread module, whether every function was lowered).
+
+    `debug` is filled with source positions; `remarks` says which ones were asked for (kind -> category).
+    """
     out = Module(target)
     out.debug = debug
     globals_: dict[str, Any] = {}
@@ -102,7 +110,7 @@ def lower_module(module: Op, target: Any, sink: Any, debug: DebugTable | None = 
             out.variables.append(var)
     for op in body.ops:
         if op.spec.name == "func":
-            function = lower_function(op, target, sink, globals_, debug)
+            function = lower_function(op, target, sink, globals_, debug, remarks)
             if function is None:
                 ok = False
             else:
@@ -130,7 +138,10 @@ def _global(op: Op) -> Var:
     return Var(op.attr("sym_name"), "global", len(data), align, data, visible=op.attr("symbol_visibility") == "public")
 
 
-def lower_function(op: Op, target: Any, sink: Any, globals_: dict[str, Any], debug: DebugTable | None = None) -> Function | None:
+def lower_function(
+    op: Op, target: Any, sink: Any, globals_: dict[str, Any], debug: DebugTable | None = None,
+    remarks: dict[str, str] | None = None,
+) -> Function | None:  # fmt: skip
     """One kernel; None when it failed (the sink says why)."""
     spec = op.attrs["kernel_spec"]
     fn = Function(op.attr("sym_name"))
@@ -142,6 +153,10 @@ def lower_function(op: Op, target: Any, sink: Any, globals_: dict[str, Any], deb
 
         lowering.positions = Positions(debug)
         lowering.positions.begin(fn, op, lowering.b)
+    if remarks:
+        from .remarks import Observer
+
+        lowering.observer = Observer(lowering, remarks)
     if any(inner.spec.name == "alloca" for inner in op.walk()):
         lowering.space = ""
     block = op.regions[0].block

@@ -87,22 +87,73 @@ def join64(lowering: Lowering, low: Any, high: Any) -> Any:
     return lowering.b.emit("mov.b64", (low, high))
 
 
+ROUND_BYTES = 48 * 1024  # shared memory a conversion takes at once; larger tiles go in rounds
+
+
 def _through_shared(lowering: Lowering, source: Tile, target: LinearLayout) -> list[Any]:
+    size = _BYTES[reg_class(source.elem)]
+    rounds = round_bits(source.layout, target.reg, size, ROUND_BYTES)
+    if not rounds:
+        return _one_round(lowering, source, target, None)
+    # the index bits of `rounds` are fixed in each round: registers are chosen by them, threads guarded
+    mask = sum(rounds)
+    narrow = with_inv(target, source.layout.inv | mask)
+    out: list[Any] = [None] * target.num_regs
+    for i in range(1 << len(rounds)):
+        value = sum(bit for k, bit in enumerate(rounds) if i >> k & 1)
+        part, guard = fixed_part(lowering, source, mask, value)
+        moved = _one_round(lowering, part, narrow, guard)
+        reg_of = narrow.reg_of
+        for r, offset in enumerate(target.reg_table):
+            if offset & mask == value:
+                out[r] = moved[reg_of[offset & ~narrow.inv]]
+    return out
+
+
+def round_bits(layout: LinearLayout, candidates: Sequence[int], size: int, limit: int) -> list[int]:
+    """Index bits to fix in rounds so that a tile takes at most `limit` bytes: highest candidates first."""
+    live = layout.bits - bin(layout.inv).count("1")
+    singles = sorted((c for c in candidates if c & (c - 1) == 0 and not c & layout.inv), reverse=True)
+    out: list[int] = []
+    while singles and (size << live) > limit:
+        out.append(singles.pop(0))
+        live -= 1
+    return out
+
+
+def fixed_part(lowering: Lowering, tile: Tile, mask: int, value: int) -> tuple[Tile, Any]:
+    """The part of a tile whose index bits in `mask` are `value`, as a tile that does not depend on them, and the
+    predicate of threads that own its elements (None: all)."""
+    layout = tile.layout
+    narrow = with_inv(layout, layout.inv | mask)
+    reg_of = layout.reg_of
+    want_regs = sum(c for c in layout.reg if c & mask) & value
+    regs = [tile.regs[reg_of[offset | want_regs]] for offset in narrow.reg_table]
+    lanes, warps = narrow.replicated
+    copies = lanes | warps << 5
+    want = 0
+    for k, c in enumerate((*layout.lane, *layout.warp)):
+        if c & mask and c & value:
+            want |= 1 << k
+    guard = None
+    if copies:
+        b = lowering.b
+        guard = b.entry("setp.eq.u32", b.entry("and.b32", b.tid, copies), want)
+    return Tile(tile.elem, tile.shape, narrow, regs), guard
+
+
+def _one_round(lowering: Lowering, source: Tile, target: LinearLayout, guard: Any) -> list[Any]:
     cls = reg_class(source.elem)
-    size = _BYTES[cls]
     layout = source.layout
-    plan = plans.shared_plan(layout, target, size)
-    b = lowering.b
+    plan = plans.shared_plan(layout, target, _BYTES[cls])
     base = lowering.scratch(plan.bytes)
-    # stores: every element once (copies in replicated lanes and warps write the same value: skip them)
-    guard = owner_guard(lowering, layout)
-    store_vec, load_vec = plan.store_vec, plan.load_vec
-    for regs, address in _accesses(lowering, layout, plan.columns, store_vec, base):
-        values = [source.regs[r] for r in regs]
-        store_shared(lowering, address, values, cls, guard)
+    if guard is None:  # every element once: copies in replicated lanes and warps would write the same value
+        guard = owner_guard(lowering, layout)
+    for regs, address in _accesses(lowering, layout, plan.columns, plan.store_vec, base):
+        store_shared(lowering, address, [source.regs[r] for r in regs], cls, guard)
     lowering.barrier()
     out: list[Any] = [None] * target.num_regs
-    for regs, address in _accesses(lowering, target, plan.columns, load_vec, base):
+    for regs, address in _accesses(lowering, target, plan.columns, plan.load_vec, base):
         for r, value in zip(regs, load_shared(lowering, address, len(regs), cls)):
             out[r] = value
     lowering.scratch_busy = True

@@ -10,7 +10,7 @@ from tileiras.compiler.layout.gf2 import apply
 from tileiras.compiler.layout.linear import dim_bits
 
 from .arith import extended, upcast
-from .convert import load_shared, owner_guard, store_shared
+from .convert import ROUND_BYTES, fixed_part, load_shared, owner_guard, store_shared
 from .state import Lowering, Tile
 
 TYPE_CHECKING = False
@@ -39,14 +39,46 @@ def lower_fma_mma(lowering: Lowering, op: Op) -> None:
         signed = (op.attr("signedness_lhs") == "signed", op.attr("signedness_rhs") == "signed")
     rank = len(shape)
     batch = shape[0] if rank == 3 else 1
-    m, n, k = shape[-2], shape[-1], lhs.shape[-1]
+    m, n, whole_k = shape[-2], shape[-1], lhs.shape[-1]
+    # K in rounds when both operands together are too large
+    k = whole_k
+    while k > 1 and batch * (m + n) * k * size > ROUND_BYTES:
+        k //= 2
+    opcode = {"f64": "fma.rn.f64", "i32": "mad.lo.s32"}.get(acc_elem, "fma.rn.f32")
+    regs = [b.fresh(x, cls) for x in acc]
+    for start in range(0, whole_k, k):
+        _round(lowering, lhs, rhs, signed, regs, layout, shape, start, k, whole_k, cls, opcode)
+    out: list[Any] = list(regs)
+    if acc_elem == "f16":
+        out = [b.emit_fresh("cvt.rn.f16.f32", x) for x in out]
+    lowering.define(result, out)
+
+
+def _round(
+    lowering: Lowering, lhs: Tile, rhs: Tile, signed: tuple[bool, bool], regs: list[Any], layout: Any,
+    shape: tuple[int, ...], start: int, k: int, whole_k: int, cls: str, opcode: str,
+) -> None:  # fmt: skip
+    """acc += A[:, start : start + k] x B[start : start + k, :]."""
+    b = lowering.b
+    size = 8 if cls == "d" else 4
+    rank = len(shape)
+    batch = shape[0] if rank == 3 else 1
+    m, n = shape[-2], shape[-1]
     a_bytes, b_bytes = batch * m * k * size, batch * k * n * size
     base = lowering.scratch(a_bytes + b_bytes)
-    # offsets of an element of A and of B from its packed index
+    # byte offsets of index bits; K bits above the round are fixed and have no place
     a_columns = _columns(lhs.shape, [1 if d == rank - 2 else m if d == rank - 1 else m * k for d in range(rank)], size)
     b_columns = _columns(rhs.shape, [n if d == rank - 2 else 1 if d == rank - 1 else n * k for d in range(rank)], size)
-    for tile, columns, start, sign in ((lhs, a_columns, 0, signed[0]), (rhs, b_columns, a_bytes, signed[1])):
-        _stage(lowering, tile, columns, start, base, cls, sign)
+    for tile, columns, where, sign, dim in (
+        (lhs, a_columns, 0, signed[0], rank - 1), (rhs, b_columns, a_bytes, signed[1], rank - 2),
+    ):  # fmt: skip
+        low, _ = dim_bits(tile.shape)[dim]
+        mask = (whole_k - 1 & ~(k - 1)) << low
+        part, guard = (tile, owner_guard(lowering, tile.layout))
+        if mask:
+            part, guard = fixed_part(lowering, tile, mask, start << low)
+            columns = [0 if mask >> i & 1 else c for i, c in enumerate(columns)]
+        _stage(lowering, part, columns, where, base, cls, sign, guard, mask)
     lowering.barrier()
     # which rows and columns a thread needs
     spans = dim_bits(shape)
@@ -70,8 +102,6 @@ def lower_fma_mma(lowering: Lowering, op: Op) -> None:
     pa = b.fresh(b.add(32, base, thread_a), "r")
     pb = b.fresh(b.add(32, b.add(32, base, a_bytes), thread_b), "r")
     counter = b.fresh(0, "r")
-    regs = [b.fresh(x, cls) for x in acc]
-    opcode = {"f64": "fma.rn.f64", "i32": "mad.lo.s32"}.get(acc_elem, "fma.rn.f32")
     head = b.label()
     loops = k > unroll
     if loops:
@@ -89,10 +119,6 @@ def lower_fma_mma(lowering: Lowering, op: Op) -> None:
         b.emit_to(counter, "add.s32", counter, unroll)
         b.bra(head, b.emit_fresh("setp.lt.s32", counter, k))
     lowering.scratch_busy = True
-    out: list[Any] = list(regs)
-    if acc_elem == "f16":
-        out = [b.emit_fresh("cvt.rn.f16.f32", x) for x in out]
-    lowering.define(result, out)
 
 
 def _columns(shape: Any, weights: list[int], size: int) -> list[int]:
@@ -104,16 +130,17 @@ def _columns(shape: Any, weights: list[int], size: int) -> list[int]:
     return out
 
 
-def _stage(lowering: Lowering, tile: Tile, columns: list[int], start: int, base: Any, cls: str, signed: bool) -> None:
+def _stage(
+    lowering: Lowering, tile: Tile, columns: list[int], start: int, base: Any, cls: str, signed: bool, guard: Any, fixed: int
+) -> None:
     """Write a tile to shared memory, widened to the accumulator's class. Values not depending on an index bit
     are written for both settings of it."""
     b = lowering.b
     layout = tile.layout
-    guard = owner_guard(lowering, layout)
     thread = b.thread_linear([apply(columns, c) for c in layout.lane], [apply(columns, c) for c in layout.warp])
     copies = [0]
     for k in range(layout.bits):
-        if layout.inv >> k & 1:
+        if (layout.inv & ~fixed) >> k & 1:
             copies += [c ^ columns[k] for c in copies]
     for offset, value in zip(layout.reg_table, tile.regs):
         wide = _widen(lowering, value, tile.elem, signed)

@@ -547,6 +547,8 @@ def _load(lowering: Lowering, op: Op, result: Value, access: Access, pads: list[
     b = lowering.b
     type: Any = result.type
     size = elem_bytes(type.elem)
+    if lowering.observer is not None:
+        lowering.observer.access = access
     opcode = load_opcode(lowering, op)
     strong = op.attr("memory_ordering_semantics") != "weak"
     count = type.layout.num_regs
@@ -600,6 +602,8 @@ def _store(lowering: Lowering, op: Op, value: Value, access: Access) -> None:
     regs = lowering.regs_as(value, layout)
     elem = value.type.elem  # type: ignore[attr-defined]
     size = elem_bytes(elem)
+    if lowering.observer is not None:
+        lowering.observer.access = access
     opcode = store_opcode(lowering, op)
     strong = op.attr("memory_ordering_semantics") != "weak"
     owner = owner_guard(lowering, layout)
