@@ -10,7 +10,7 @@ A stage stops by raising `CompileError`; whatever ends with code 5 ends with the
 from __future__ import annotations
 
 from tileiras.diag import (
-    ERROR, EXIT_COMPILE, EXIT_CONFIGURATION, EXIT_USAGE, NOTE, WORD_CONFIG, WORD_ERROR, CompileError,
+    ERROR, EXIT_COMPILE, EXIT_CONFIGURATION, EXIT_USAGE, NOTE, REMARK, WORD_CONFIG, WORD_ERROR, CompileError,
     Diag, Emitted, FatalError, Sink,
 )  # fmt: skip
 from tileiras.options import HOST_ARCHES, HOST_OSES, LAUNCH_ABIS, OPT_LEVELS, Options
@@ -48,6 +48,15 @@ WARNINGS = Diag("DRV-0506", ERROR, "warnings are treated as errors (--Werror)", 
 FATAL = Diag("DRV-0504", ERROR, "{text}", "exit-fm-codegen-abort", WORD_ERROR)
 AFTER_PASS = Diag("DRV-0505", NOTE, "after the pass {name}", "correctness-layers.md, layer 2")
 UNREADABLE = Diag("DRV-0101", ERROR, "unable to read input file '{name}': {why}", "spec-vs-real.md section 6", WORD_ERROR)
+SPILLED = Diag(
+    "RegistersSpilled", REMARK,
+    "registers ran out: {bytes} bytes are written to and {loaded} bytes read from local memory per thread", "ptxas",
+    kind="missed", category="memory",
+)  # fmt: skip
+RESOURCES = Diag(
+    "KernelResources", REMARK, "{registers} registers per thread, {threads} threads, {shared} bytes of shared memory per block",
+    "ptxas", kind="analysis", category="memory",
+)  # fmt: skip
 STATIC_SHARED_BYTES = 48 * 1024  # above: extended static (tile) or dynamic (simt)
 
 
@@ -286,6 +295,7 @@ def _compile(module: Any, target: Any, options: Options, sink: Sink) -> Program:
         device_debug=options.device_debug,
         launch_abi=options.launch_abi,
         launch_metadata=launch_metadata,
+        remarks=options.remarks if any(c != "none" for c in options.remarks.values()) else None,
         after=done,
     )
     program.ptx = stages.ptx
@@ -354,4 +364,25 @@ def _assemble(program: Program, stages: Any, tool: Any, sink: Sink) -> None:
         if kernel is not None:
             kernel.registers = resources.registers
             kernel.spill_bytes = resources.spill_bytes
+            if options.remarks:
+                _remark_resources(program, kernel, resources, sink)
 
+
+
+def _remark_resources(program: Program, kernel: Kernel, resources: Any, sink: Sink) -> None:
+    """What ptxas made of the registers, at the head of the kernel."""
+    from tileiras.remarks import wanted
+
+    head = next((op for op in program.module.walk() if op.attrs.get("sym_name") == kernel.name), None)
+    x, y, z = kernel.block
+    facts: dict[str, object] = {"function": kernel.name}
+    found = [Emitted(RESOURCES, head and head.loc, facts={
+        **facts, "registers": resources.registers, "threads": x * y * z,
+        "shared": kernel.static_shared + kernel.dynamic_shared,
+    }.items())]  # fmt: skip
+    if resources.spill_bytes:
+        spilled = {**facts, "bytes": resources.spill_bytes, "loaded": resources.spill_load_bytes}
+        found.append(Emitted(SPILLED, head and head.loc, facts=spilled.items()))
+    for emitted in found:
+        if wanted(emitted, program.options.remarks):
+            sink.deliver(emitted)

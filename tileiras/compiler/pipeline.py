@@ -40,11 +40,13 @@ def compile_module(
     device_debug: bool = False,
     launch_abi: str = "tile",
     launch_metadata: bool = False,
+    remarks: dict[str, str] | None = None,
     after: Callable[[str, Any], None] | None = None,
 ) -> Stages:
     """PTX for a verified cuda_tile module. `after(stage name, IR)` is called behind every stage.
 
     `launch_metadata`: the PTX is for a ptxas that takes the marks of tile kernels (see ptx/text.py).
+    `remarks`: which optimisation remarks were asked for, kind -> category.
     """
     from tileiras.compiler.lower import cuda_tile_to_tileaa, tileaa_to_tileas, tileas_to_nvvm
     from tileiras.compiler.nvvm.code import DebugTable
@@ -62,7 +64,7 @@ def compile_module(
     stages.tileas = tileaa_to_tileas.lower_module(stages.tileaa, target, sink, module.attrs)
     done("tileas", stages.tileas)
     debug = DebugTable(device_debug) if lineinfo or device_debug else None
-    stages.nvvm, ok = tileas_to_nvvm.lower_module(stages.tileas, target, sink, debug)
+    stages.nvvm, ok = tileas_to_nvvm.lower_module(stages.tileas, target, sink, debug, remarks)
     if not ok or sink.errors:
         raise sink.fail(EXIT_COMPILE)
     for fn in stages.nvvm.functions:

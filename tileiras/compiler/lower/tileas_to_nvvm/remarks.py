@@ -1,0 +1,269 @@
+"""Optimisation remarks: what became of memory accesses, layout conversions and matrix products.
+
+The observer looks at the instructions that an op's lowering appended, so a remark says what is in the PTX and not
+what was planned. It exists only when a remark was asked for; otherwise lowering pays one comparison an op.
+"""
+
+from __future__ import annotations
+
+from tileiras.compiler.layout import convert as plans
+from tileiras.compiler.layout.gf2 import apply
+from tileiras.compiler.layout.linear import with_inv
+from tileiras.diag import REMARK, Diag
+
+from .state import Lowering, elem_bytes, reg_class
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from tileiras.compiler.ir.core import Op
+
+SECTOR_BYTES = 32  # what the memory system moves at least
+WIDEST_BYTES = 16  # what one thread's instruction moves at most
+
+ACCESS = Diag(
+    "GlobalAccess", REMARK, "{what}: {count} x {instruction} per thread, {bytes} bytes each", "lowering",
+    kind="passed", category="memory",
+)  # fmt: skip
+NARROW = Diag(
+    "GlobalAccessNotVectorized", REMARK,
+    "{what} could move {possible} bytes per thread and instruction, moves {bytes}: {reason}", "lowering",
+    kind="missed", category="memory",
+)  # fmt: skip
+SCATTERED = Diag(
+    "GlobalAccessNotCoalesced", REMARK,
+    "{what} touches {bytes} neighbouring bytes per warp and row, less than a sector of 32: {reason}", "lowering",
+    kind="missed", category="memory",
+)  # fmt: skip
+SHUFFLED = Diag(
+    "LayoutThroughShuffles", REMARK, "layout conversion by {shuffles} warp shuffles per thread", "lowering",
+    kind="analysis", category="memory",
+)  # fmt: skip
+ROUND_TRIP = Diag(
+    "LayoutThroughSharedMemory", REMARK,
+    "layout conversion through {bytes} bytes of shared memory: {stores} stores and {loads} loads per thread, "
+    "{store_waves} and {load_waves} wavefronts each where {store_least} and {load_least} are the least", "lowering",
+    kind="analysis", category="memory",
+)  # fmt: skip
+SHARED = Diag(
+    "CrossWarpThroughSharedMemory", REMARK,
+    "{what} exchanges values through shared memory: {stores} stores, {loads} loads, {barriers} barriers", "lowering",
+    kind="analysis", category="memory",
+)  # fmt: skip
+MMA = Diag(
+    "TensorCore", REMARK, "matrix product on tensor cores: {instruction}, {count} per thread", "lowering",
+    kind="passed", category="tensorcore",
+)  # fmt: skip
+NO_MMA = Diag(
+    "NoTensorCore", REMARK, "matrix product by fused multiply-adds: {reason}", "lowering",
+    kind="missed", category="tensorcore",
+)  # fmt: skip
+
+_WHAT = {
+    "load_view_tko": "load", "load_ptr_tko": "load", "store_view_tko": "store", "store_ptr_tko": "store",
+    "atomic_rmw_tko": "atomic", "atomic_cas_tko": "atomic", "atomic_red_view_tko": "atomic", "reduce": "reduction",
+    "scan": "scan",
+}  # fmt: skip
+
+
+class Observer:
+    """Emits the remarks of one function."""
+
+    __slots__ = ("access", "asked", "lowering")
+
+    def __init__(self, lowering: Lowering, asked: dict[str, str]) -> None:
+        self.lowering = lowering
+        self.asked = asked  # kind -> category
+        self.access: Any = None  # the Access of the load or store at hand, as memory.py made it
+
+    def watch(self, op: Op, rule: Callable[[Lowering, Op], None]) -> None:
+        """Run the lowering of an op and report on what it made."""
+        report = _REPORTS.get(op.spec.name)
+        if report is None:
+            return rule(self.lowering, op)
+        code = self.lowering.b.code
+        start = len(code)
+        self.access = None
+        rule(self.lowering, op)
+        counts: dict[str, int] = {}
+        for record in code[start:] if self.lowering.b.code is code else ():
+            if record.__class__ is tuple and record[0] != "raw":
+                counts[record[0]] = counts.get(record[0], 0) + 1
+        report(self, op, counts)
+
+    def say(self, diag: Diag, op: Op, **facts: object) -> None:
+        if self.asked.get(diag.kind, "none") in ("all", diag.category):
+            self.lowering.sink.emit(diag, None, op.loc, function=self.lowering.fn.name, **facts)
+
+
+def _picked(counts: dict[str, int], *prefixes: str) -> dict[str, int]:
+    return {opcode: n for opcode, n in counts.items() if opcode.startswith(prefixes)}
+
+
+def _bytes_of(opcode: str) -> int:
+    """Bytes that one thread moves with an ld, st, atom or red."""
+    lanes, bits = 1, 32
+    for word in opcode.split("."):
+        if word[0] == "v" and word[1:].isdigit():
+            lanes = int(word[1:])
+        elif word[0] in "bufs" and word[1:].isdigit():
+            bits = int(word[1:])
+    return lanes * bits // 8
+
+
+def _access(observer: Observer, op: Op, counts: dict[str, int]) -> None:
+    what = _WHAT[op.spec.name]
+    space = observer.lowering.space
+    found = _picked(counts, f"ld{space}.", f"st{space}.", "ld.relaxed", "ld.acquire", "st.relaxed", "st.release")
+    if not found:
+        return
+    widest = max(found, key=_bytes_of)
+    moved = _bytes_of(widest)
+    observer.say(ACCESS, op, what=what, bytes=moved, instruction=widest, count=sum(found.values()))
+    access = observer.access
+    value: Any = op.results[0].type if what == "load" else op.operand("tile" if "view" in op.spec.name else "value").type  # type: ignore[union-attr]
+    layout = value.layout if what == "load" else op.attrs["layout"]
+    size = elem_bytes(value.elem)
+    possible = min(WIDEST_BYTES, size * layout.num_regs)
+    if moved < possible:
+        observer.say(NARROW, op, what=what, possible=possible, bytes=moved, reason=_narrow(observer.lowering.facts, op, value, access, size, possible))
+    if size * (1 << value_bits(value)) < SECTOR_BYTES:
+        return  # the whole tile is smaller than what the memory moves
+    covered, reason = _warp_bytes(op, value, layout, size, moved)
+    if covered < SECTOR_BYTES:
+        observer.say(SCATTERED, op, what=what, bytes=covered, reason=reason)
+
+
+def value_bits(type: Any) -> int:
+    bits = 0
+    for extent in type.shape:
+        bits += extent.bit_length() - 1
+    return bits
+
+
+def _narrow(facts: Any, op: Op, value: Any, access: Any, size: int, possible: int) -> str:
+    """Why a thread's neighbouring elements travel one by one."""
+    if op.attr("memory_ordering_semantics") != "weak":
+        return f"{op.attr('memory_ordering_semantics')} accesses are made element by element"
+    if "view" in op.spec.name:
+        known = _known_of_view(facts, op, value, size, possible)
+        if known:
+            return known
+    if access is None or access.run == 1:
+        return "the elements of a thread are not neighbours in memory, or not known to be"
+    if access.alignment < min(possible, access.run * size):
+        return f"the address is only known to be a multiple of {access.alignment} bytes"
+    group = access.masks[: access.run]
+    if any(mask is not group[0] for mask in group):
+        return "neighbouring elements have different masks: the extent is not known to be a multiple of the vector"
+    return f"a thread holds {access.run} neighbouring elements of {size} bytes"
+
+
+def _row(op: Op, shape: Any) -> tuple[int, int]:
+    """(tile dimension whose elements are neighbours in memory, its tensor dimension); (-1, -1) for none."""
+    from .memory import view_steps
+
+    type: Any = op.operand("view").type  # type: ignore[union-attr]
+    _, dims = view_steps(type)
+    sparse = getattr(type, "sparse_dim", -1)
+    return next(
+        ((d, m) for d, m in enumerate(dims) if type.view.strides[m] == 1 and shape[d] > 1 and d != sparse), (-1, -1)
+    )
+
+
+def _known_of_view(facts: Any, op: Op, value: Any, size: int, possible: int) -> str:
+    """What about a view is not known well enough for vectors; "" when all is."""
+    view: Any = op.operand("view")
+    d, m = _row(op, value.shape)
+    if d < 0:
+        return "no dimension of the tile is known to have stride 1"
+    if value.shape[d] * size < possible:
+        return f"the tile has {value.shape[d]} neighbouring elements of {size} bytes in a row"
+    if facts.pointer_alignment(view) < possible:
+        return f"the base address is only known to be a multiple of {facts.pointer_alignment(view)} bytes"
+    for other in range(len(view.type.view.shape)):
+        if other != m and facts.stride_alignment(view, other, size) < possible:
+            known = facts.stride_alignment(view, other, size)
+            return f"the stride of dimension {other} is only known to be a multiple of {known} bytes"
+    inbounds = op.attr("inbounds") if "inbounds" in op.spec.attr_by_name else None
+    if not (inbounds and d < len(inbounds) and inbounds[d]) and facts.extent_divisor(view, m) * size < possible:
+        return f"the extent of dimension {m} is only known to be a multiple of {facts.extent_divisor(view, m)} elements"
+    return ""
+
+
+def _warp_bytes(op: Op, value: Any, layout: Any, size: int, moved: int) -> tuple[int, str]:
+    """(neighbouring bytes that the lanes of a warp touch together, why there are not more)."""
+    shape = value.shape
+    if "view" not in op.spec.name:
+        run_dim = len(shape) - 1  # pointers: by the order of elements, which is all that is known
+        if not shape:
+            return SECTOR_BYTES, ""
+    else:
+        run_dim, _ = _row(op, shape)
+        if run_dim < 0:
+            return min(moved, SECTOR_BYTES), "no dimension of the tile is known to have stride 1"
+    low = sum(extent.bit_length() - 1 for extent in shape[run_dim + 1 :])
+    count = shape[run_dim].bit_length() - 1
+    mine = {c for c in (*layout.lane, *layout.reg) if c and c & (c - 1) == 0 and low <= c.bit_length() - 1 < low + count}
+    run = 0
+    while run < count and 1 << (low + run) in mine:
+        run += 1
+    if run == count:
+        return size << run, f"the tile has {shape[run_dim]} neighbouring elements of {size} bytes in a row"
+    return size << run, f"the lanes of a warp do not walk dimension {run_dim} of the tile, which is the one of stride 1"
+
+
+def _convert(observer: Observer, op: Op, counts: dict[str, int]) -> None:
+    stores, loads = _picked(counts, "st.shared"), _picked(counts, "ld.shared")
+    if not stores and not loads:
+        shuffles = sum(_picked(counts, "shfl.").values())
+        if shuffles:
+            observer.say(SHUFFLED, op, shuffles=shuffles)
+        return
+    source, target = op.operands[0].type.layout, op.results[0].type.layout  # type: ignore[attr-defined]
+    target = with_inv(target, source.inv)
+    cls = reg_class(op.operands[0].type.elem)  # type: ignore[attr-defined]
+    size = {"p": 1, "h": 2, "r": 4, "d": 8}[cls]
+    plan = plans.shared_plan(source, target, size)
+    keep = (1 << len(plan.columns)) - 1
+
+    def waves(layout: Any, vec: int) -> tuple[int, int]:
+        width = size << vec
+        lanes = [apply(plan.columns, c & keep & ~source.inv) for c in layout.lane]
+        least = max(1, width // 4)  # 128 bytes are one wavefront
+        return plans.bank_conflicts(lanes, width) * least, least
+
+    store_waves, store_least = waves(source, plan.store_vec)
+    load_waves, load_least = waves(target, plan.load_vec)
+    observer.say(
+        ROUND_TRIP, op, bytes=plan.bytes, stores=sum(stores.values()), loads=sum(loads.values()),
+        store_waves=store_waves, load_waves=load_waves, store_least=store_least, load_least=load_least,
+    )  # fmt: skip
+
+
+def _exchange(observer: Observer, op: Op, counts: dict[str, int]) -> None:
+    stores = sum(_picked(counts, "st.shared").values())
+    loads = sum(_picked(counts, "ld.shared").values())
+    if stores or loads:
+        barriers = sum(_picked(counts, "bar.sync", "barrier.").values())
+        observer.say(SHARED, op, what=_WHAT[op.spec.name], stores=stores, loads=loads, barriers=barriers)
+
+
+def _product(observer: Observer, op: Op, counts: dict[str, int]) -> None:
+    found = _picked(counts, "mma.", "wgmma.mma_async", "tcgen05.mma")
+    if found:
+        for opcode, count in found.items():
+            observer.say(MMA, op, instruction=opcode, count=count)
+        return
+    elem = op.operands[0].type.elem.name  # type: ignore[attr-defined]
+    target = observer.lowering.target.name
+    observer.say(NO_MMA, op, reason=f"no tensor-core instruction for {elem} operands on {target} is used")
+
+
+_REPORTS: dict[str, Callable[[Observer, Op, dict[str, int]], None]] = {
+    "load_view_tko": _access, "load_ptr_tko": _access, "store_view_tko": _access, "store_ptr_tko": _access,
+    "convert_layout": _convert, "reduce": _exchange, "scan": _exchange, "atomic_rmw_tko": _exchange,
+    "atomic_cas_tko": _exchange, "mmaf": _product, "mmai": _product, "mmaf_scaled": _product,
+}  # fmt: skip
