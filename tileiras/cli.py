@@ -18,9 +18,7 @@ VERSIONS = ("13.1", "13.2", "13.3", "13.4", "13.5")
 def main(argv: list[str]) -> int:
     """The exit status, 0 to 5."""
     if argv == ["--version"] or argv == ["-version"]:
-        from tileiras.version import __version__
-
-        print(f"tileiras: open CUDA Tile IR optimizing assembler\nrelease {__version__}, Tile IR bytecode {VERSIONS[0]} - {VERSIONS[-1]}")
+        print_version()
         return 0
     if argv == ["--serve"]:
         from tileiras.serve import serve
@@ -32,6 +30,26 @@ def main(argv: list[str]) -> int:
         return 130
     except BrokenPipeError:
         return 1
+
+
+def print_version() -> None:
+    """Release, build and assembler. cuTile keys its cache of cubins with this text, so it says all that decides a cubin:
+    a compiler that was edited, or another ptxas, must not be answered with the cubins of the one before."""
+    from tileiras.diag import CompileError
+    from tileiras.toolchain.cache import content_digest
+    from tileiras.toolchain.locate import find_ptxas
+    from tileiras.version import __version__
+
+    try:
+        ptxas = find_ptxas().version or "of unknown version"
+    except CompileError:
+        ptxas = "not found"
+    print(
+        "tileiras: open CUDA Tile IR optimizing assembler\n"
+        f"release {__version__}, Tile IR bytecode {VERSIONS[0]} - {VERSIONS[-1]}\n"
+        f"Build {content_digest()[:16]}\n"
+        f"ptxas {ptxas}"
+    )
 
 
 def run(argv: list[str]) -> int:

@@ -110,14 +110,14 @@ def test_commands_start_through_links_and_without_path(
     link.symlink_to(bin_dir / "tileiras")
     again = tmp_path / "again"
     again.symlink_to("a link")  # a relative link to a link
-    direct = run(bin_dir / "tileiras", "--version")
+    direct = run(bin_dir / "tileiras", "--version").splitlines()[:3]  # the fourth names the ptxas that PATH leads to
     for argv, env in (
         ((link, "--version"), clean()),
         ((again, "--version"), clean(PATH="")),
         (("/bin/sh", "-c", "again --version"), clean(PATH=f"{tmp_path}:/nonexistent")),
         ((bin_dir / "tileiras", "--version"), clean(PATH="/nonexistent", PYTHONPATH="/nonexistent", PYTHONHOME="/x")),
     ):
-        assert run(*argv, env=env, cwd=Path("/")) == direct
+        assert run(*argv, env=env, cwd=Path("/")).splitlines()[:3] == direct
 
 
 @pytest.mark.parametrize("kind", ["installed", "editable"])
