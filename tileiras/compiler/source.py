@@ -18,7 +18,7 @@ NOT_TEXT = Diag("SRC-0002", ERROR, "input is not valid UTF-8: byte 0x{byte:02X}"
 NO_MODULE = Diag("SRC-0003", ERROR, "expected one cuda_tile.module, but got {count}", src="own")
 
 STARTS = (
-    "module", "builtin", "cuda_tile", "entry", "global", "testing$func", '"', "#", "!", "//", "{-#",
+    "module", "builtin", "cuda_tile", "entry", "global", "testing$func", '"', "!", "{-#",
     "nv_tileaa", "nv_tileas", "nvvm", "cute", "arith", "func", "%",
 )  # fmt: skip
 
@@ -61,7 +61,20 @@ def looks_like_text(data: bytes) -> bool:
     """Whether the content can be meant as text: no bytecode magic, and a start that the grammar knows."""
     if data[:1] == b"\x7f" or data[:4] == b"ML\xefR":
         return False
-    head = data[:4096].lstrip(b" \t\r\n\xef\xbb\xbf")
+    at = 3 if data[:3] == b"\xef\xbb\xbf" else 0
+    while True:  # a licence may come first
+        head = data[at : at + 256].lstrip(b" \t\r\n")
+        if not head and at < len(data):
+            at += 256
+        elif head.startswith(b"//"):
+            at = data.find(b"\n", at + data[at : at + 256].index(b"//"))
+            if at < 0:
+                return True
+        else:
+            break
+    if head.startswith(b"#"):  # an alias, not the directive of a C file
+        name, equals, _ = head.partition(b"=")
+        return bool(equals) and name[1:].strip().replace(b".", b"").replace(b"_", b"").replace(b"$", b"").isalnum()
     return head.startswith(tuple(s.encode() for s in STARTS))
 
 

@@ -95,6 +95,4 @@ NAMES = tuple(row.name for row in ROWS.values())
 
 def find(name: str) -> Sm | None:
     """The row of `sm_NN`; None when the architecture is not supported."""
-    if name.startswith("sm_") and name[3:].isdigit():
-        return ROWS.get(int(name[3:]))
-    return None
+    return next((row for row in ROWS.values() if row.name == name), None)
