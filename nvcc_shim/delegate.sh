@@ -23,7 +23,7 @@ for shim_word do
     *.tileir|*.tilebc|*.tileirbc) shim_slow=1 ;;
     *.o|*.obj|*.a|*.lib|*.so|*.so.*|*.cubin|*.fatbin|*.ptx) ;;
     *)
-      if [ -f "$shim_word" ]; then
+      if [ -f "$shim_word" ] && [ -r "$shim_word" ]; then
         case $shim_word in
           *.cu|*.c|*.cc|*.cpp|*.cxx|*.i|*.ii)
             # Tile IR under a C++ name: the magic, or text that opens a module after line comments.

@@ -80,6 +80,7 @@ def find_nvcc(environ: Mapping[str, str], explicit: str | None = None) -> RealNv
     absent: list[str] = []
     passed: list[str] = []
     notes: list[str] = []
+    bare: RealNvcc | None = None
     if not environ.get("TILEIRAS_TOOLKIT_ROOT"):
         # places() leaves out wheels that are not there; one that is installed later must be noticed.
         absent += [os.path.join(site, "nvidia", name, "bin", "nvcc") for site in locate.site_packages()
@@ -96,10 +97,19 @@ def find_nvcc(environ: Mapping[str, str], explicit: str | None = None) -> RealNv
                 notes.append(f"{path} is this shim itself")
             else:
                 root = _root_of(path) if place.folders is not None or folder == "" else os.path.abspath(place.root)
-                return RealNvcc(os.path.abspath(path), root, place.how, _version(path), absent, passed)
+                found = RealNvcc(os.path.abspath(path), root, place.how, _version(path), list(absent), list(passed))
+                header = os.path.join(root, "include", "cuda_runtime.h")
+                if not place.how.startswith("NVIDIA wheels") or os.path.exists(header):
+                    return found
+                # The wheel of ptxas brings nvcc along, but not the headers without which it compiles nothing. A whole
+                # toolkit further on is meant, unless there is none; and the headers may come later.
+                bare = bare or found
+                absent.append(header)
         if place.named:
             break
         notes.append(f"{place.root} ({place.how}): not there")
+    if bare is not None:
+        return bare
     raise Missing("no nvcc found; searched " + "; ".join(notes) if notes else "no nvcc found")
 
 

@@ -85,7 +85,8 @@ class TileBuildExt:
         files: list[str] = list(super().get_source_files())  # type: ignore[misc]
         for ext in self.extensions:
             # Releases of setuptools before 2023 leave `depends` out of the sdist.
-            for path in [*tile_sources(ext), *(ext.depends or [])]:
+            matrix = getattr(ext, "tile_options", {}).get("matrix")
+            for path in [*tile_sources(ext), *(ext.depends or []), *([matrix] if matrix else [])]:
                 path = str(path)
                 inside = not os.path.isabs(path) and ".." not in path.replace("\\", "/").split("/")
                 if path not in files and inside and os.path.isfile(path):

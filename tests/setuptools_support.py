@@ -52,6 +52,14 @@ def c_module(name: str, *prefixes: str) -> str:
         values="".join(f", (Py_ssize_t){one}_image_size" for one in prefixes))  # fmt: skip
 
 
+def need_bdist_wheel() -> None:
+    """Skips the calling test where neither setuptools nor `wheel` can pack a wheel."""
+    import pytest
+
+    if run([sys.executable, "-c", "import setuptools.command.bdist_wheel"]).returncode:
+        pytest.importorskip("wheel")
+
+
 class Project:
     """One project folder with a package `pkg`."""
 
@@ -96,6 +104,7 @@ class Project:
 
     def wheel(self, *words: str, **env: str) -> tuple[str, dict[str, bytes]]:
         """Returns (file name, contents) of the wheel that bdist_wheel makes."""
+        need_bdist_wheel()
         shutil.rmtree(self.root / "dist", ignore_errors=True)
         ok(self.run("bdist_wheel", *words, **env))
         return self.read_wheel(self.root / "dist")

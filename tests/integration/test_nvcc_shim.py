@@ -147,6 +147,25 @@ def test_a_toolkit_that_appears_before_the_known_one_is_noticed(installed: Insta
     assert run([installed.shim, "-c", "a.cu"], tmp_path, environ).returncode == 2
 
 
+def test_a_wheels_nvcc_without_headers_gives_way_to_a_whole_toolkit(tmp_path: Path) -> None:
+    """`pip install tileiras[toolkit]` brings nvcc for its ptxas; it must not hide the toolkit that the user has."""
+    installed = Installed(tmp_path / "installed")
+    wheel = installed.site / "nvidia" / "cu13"
+    (wheel / "bin").mkdir(parents=True)
+    script(wheel / "bin" / "nvcc", "exit 1\n")
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    environ = clean_environ(TILEIRAS_CACHE_DIR=str(tmp_path / "cache"))
+    assert run([installed.shim, "-c", "a.cu"], tmp_path, {**environ, "PATH": "/usr/bin:/bin"}).returncode == 1
+    script(whole / "nvcc", "exit 2\n")
+    environ["PATH"] = f"{whole}:/usr/bin:/bin"
+    for _ in range(2):
+        assert run([installed.shim, "-c", "a.cu"], tmp_path, environ).returncode == 2
+    (wheel / "include").mkdir()
+    (wheel / "include" / "cuda_runtime.h").touch()
+    assert run([installed.shim, "-c", "a.cu"], tmp_path, environ).returncode == 1
+
+
 @pytest.mark.parametrize("kind", ["link", "copy"])
 def test_the_shim_never_takes_itself_for_nvcc(kind: str, installed: Installed, tmp_path: Path) -> None:
     first, real = tmp_path / "first", tmp_path / "real"

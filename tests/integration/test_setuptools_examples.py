@@ -14,7 +14,7 @@ import pytest
 from build_support import REPOSITORY, Installed, clean_environ, ok, run
 from environment import clean_environ as clean_for_pip
 from environment import create_venv
-from setuptools_support import install_metadata
+from setuptools_support import install_metadata, need_bdist_wheel
 
 pytest.importorskip("setuptools", minversion="64")
 np = pytest.importorskip("numpy")
@@ -36,8 +36,7 @@ def copy_example(name: str, tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("name", ["setuptools", "pyproject_only"])
 def test_build_and_run(name: str, installed: Installed, tmp_path: Path) -> None:
-    if run([sys.executable, "-c", "import setuptools.command.bdist_wheel"]).returncode:
-        pytest.importorskip("wheel")
+    need_bdist_wheel()
     root = copy_example(name, tmp_path)
     env = clean_environ(PYTHONPATH=str(installed.site), TILEIRAS_TOOLKIT_ROOT=str(peers.require_toolkit("13.4")),
                         TILEIRAS_CACHE_DIR=os.environ["TILEIRAS_CACHE_DIR"])  # fmt: skip
