@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .spec import OpSpec
 
 LIT, OPERAND, TYPES, ATTR, CLAUSE, GROUP, CUSTOM = range(7)
+BARE_ATTRS = {"linear": "cute"}  # attributes that print without their dialect: `#linear<...>`
 
 
 class Dialect:

@@ -11,7 +11,7 @@ from tileiras.diag import EXIT_COMPILE, Loc
 from . import debug as D
 from . import diags
 from . import types as T
-from .asm import ATTR, CLAUSE, CUSTOM, GROUP, LIT, OPERAND, REGISTRY, TYPES
+from .asm import ATTR, BARE_ATTRS, CLAUSE, CUSTOM, GROUP, LIT, OPERAND, REGISTRY, TYPES
 from .core import Block, Op, Region
 from .lexer import TOKEN, Lexer, ParseError, unquote
 from .verify import rules_of, tname
@@ -396,6 +396,8 @@ class Parser(Lexer):
         pos = self.start
         name = self.step()[1:]
         prefix, dot, mnemonic = name.partition(".")
+        if name in BARE_ATTRS and self.at("<") and name not in self.aliases:
+            return self.dialect(BARE_ATTRS[name], pos).attrs[name](self)
         if not dot and self.at("<") and name not in self.aliases:
             self.step()
             dialect = self.dialect(name, pos)

@@ -95,7 +95,7 @@ class Function:
     """One kernel: parameters in order, directives, shared memory, code."""
 
     __slots__ = (
-        "block", "cluster", "code", "counts", "directives", "dynamic_shared_bytes", "name",
+        "attrs", "block", "cluster", "code", "counts", "directives", "dynamic_shared_bytes", "is_entry", "loc", "name",
         "needs_vprintf", "param_types", "params", "shared_bytes", "variables", "local_bytes", "needs_assertfail", "features",
     )  # fmt: skip
 
@@ -103,6 +103,9 @@ class Function:
         self.name = name
         self.params: list[tuple[str, int]] = []  # (PTX type, size in bytes), in order
         self.param_types: list[str] = []  # Tile IR element types, in order
+        self.attrs: dict[str, Any] = {}  # nvvm.* metadata: nvvm.kernel, nvvm.reqntid, nvvm.maxnreg, ...
+        self.is_entry = True  # whether it stems from a cuda_tile.entry
+        self.loc: Any = None
         self.block = (128, 1, 1)
         self.cluster = (1, 1, 1)
         self.directives: list[str] = []

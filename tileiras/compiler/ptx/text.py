@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # Features that need a newer PTX ISA than their target, and those only an `a` or `f` target has.
 # Source: PTX ISA manual, release notes.
-FEATURE_PTX = {sm.MMA_FP8: (8, 4), sm.FP4_CVT: (8, 6), sm.UE8M0_CVT: (8, 6), sm.WGMMA: (8, 0), sm.TCGEN05: (8, 6)}
+FEATURE_PTX = {"blocksareclusters": (9, 0), sm.MMA_FP8: (8, 4), sm.FP4_CVT: (8, 6), sm.UE8M0_CVT: (8, 6), sm.WGMMA: (8, 0), sm.TCGEN05: (8, 6)}
 FAMILY_FEATURES = frozenset({sm.FP4_CVT, sm.UE8M0_CVT, sm.TCGEN05})
 ARCH_FEATURES = frozenset({sm.WGMMA})
 

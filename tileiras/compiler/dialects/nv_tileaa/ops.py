@@ -1,47 +1,78 @@
 """The nv_tileaa dialect: every cuda_tile body op over tensors, and functions that carry a kernel spec.
 
-Its table is derived from cuda_tile's, because a lifted op means the same; only `module` and `func` are its own.
+Its table is derived from cuda_tile's, because a lifted op means the same; `module`, `func`, `call` and the agents of
+warp-specialised code are its own.
 """
 
 from __future__ import annotations
 
 from tileiras.compiler.dialects.cuda_tile import ops as cuda_tile
-from tileiras.compiler.ir.spec import ISOLATED, SINGLE_BLOCK, SYMBOL, SYMBOL_TABLE, Arg, Attr, OpSpec, derive
+from tileiras.compiler.ir.spec import (
+    I1_OF_LHS, ISOLATED, SINGLE_BLOCK, SYMBOL, SYMBOL_TABLE, VARIADIC, Arg, Attr, OpSpec, derive,
+)  # fmt: skip
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 D = "nv_tileaa"
 
-MODULE = OpSpec(
-    "module", dialect=D, attrs=(Attr("sym_name", "symbol"),), regions=1, traits=ISOLATED | SYMBOL_TABLE | SINGLE_BLOCK
-)
-FUNC = OpSpec(
-    "func",
-    dialect=D,
-    attrs=(
-        Attr("sym_name", "symbol"),
-        Attr("function_type", "type"),
-        Attr("kernel_spec", "dict", optional=True),
-    ),
-    regions=1,
-    traits=ISOLATED | SYMBOL | SINGLE_BLOCK,
-)
-# Slices of huge tiles in per-thread local memory (see passes/tileaa/strip_mine.py). The handle is a token-typed value.
-LOCAL_ALLOC = OpSpec(
-    "local_alloc", dialect=D, attrs=(Attr("type", "type"), Attr("log2_slices", "i64")), results=(Arg("handle", "any"),)
-)
-LOCAL_WRITE = OpSpec(
-    "local_write", dialect=D, operands=(Arg("handle", "any"), Arg("slice", "any"), Arg("value", "any"))
-)
-LOCAL_READ = OpSpec(
-    "local_read", dialect=D, operands=(Arg("handle", "any"), Arg("slice", "any")), results=(Arg("value", "any"),)
-)
-LOCAL_READ_ALL = OpSpec(
-    "local_read_all", dialect=D, operands=(Arg("handle", "any"),), results=(Arg("value", "any"),),
-    attrs=(Attr("dim", "i64"), Attr("log2_slices", "i64")),
-)  # fmt: skip
-_LOCAL = {spec.name: spec for spec in (LOCAL_ALLOC, LOCAL_WRITE, LOCAL_READ, LOCAL_READ_ALL)}
-_OWN = {**_LOCAL, "module": MODULE, "func": FUNC}
-BY_NAME: dict[str, OpSpec] = {
-    **{spec.name: derive(spec, D) for spec in cuda_tile.SPECS if spec.name not in ("module", "entry")},
-    **_OWN,
-}
+
+def tables(dialect: str) -> dict[str, OpSpec]:
+    """cuda_tile's body ops and the ops that both tensor dialects have, by name."""
+    found = {spec.name: derive(spec, dialect) for spec in cuda_tile.SPECS if spec.name not in ("module", "entry")}
+    for name in ("constant", "reduce", "scan"):  # their attributes keep the tile types they were written with
+        found[name].same_type = ()
+    for spec in found.values():
+        spec.parents = ()  # the lowering of one op may open a region of its own
+        spec.traits &= ~I1_OF_LHS  # a rule about tiles
+    found["module"] = OpSpec(
+        "module", dialect=dialect, attrs=(Attr("sym_name", "symbol"),), regions=1,
+        traits=ISOLATED | SYMBOL_TABLE | SINGLE_BLOCK,
+    )  # fmt: skip
+    found["func"] = OpSpec(
+        "func",
+        dialect=dialect,
+        attrs=(Attr("sym_name", "symbol"), Attr("function_type", "type"), Attr("nv_tileaa.kernel_spec", "spec", optional=True)),
+        regions=1,
+        traits=ISOLATED | SYMBOL | SINGLE_BLOCK,
+    )
+    # A call of a function of the module; symbols are resolved by the TileIR operation analysis.
+    found["call"] = OpSpec(
+        "call", dialect=dialect, operands=(Arg("operands", "any", VARIADIC),), results=(Arg("results", "any", VARIADIC),),
+        attrs=(Attr("callee", "symbol"),),
+    )  # fmt: skip
+    # Warps that run code of their own: `agent {id, num_warps} { ... }`, side by side in a function.
+    found["agent"] = OpSpec(
+        "agent", dialect=dialect, attrs=(Attr("id", "i32"), Attr("num_warps", "i32"), Attr("registers", "i32", optional=True)),
+        regions=1, traits=SINGLE_BLOCK,
+    )  # fmt: skip
+    # Slices of huge tiles in per-thread local memory (passes/tileaa/strip_mine.py). A handle is a token-typed value.
+    handle, index = Arg("handle", "any"), Arg("slice", "any")
+    slots = Attr("log2_slices", "i64")
+    found["local_alloc"] = OpSpec(
+        "local_alloc", dialect=dialect, attrs=(Attr("type", "type"), slots), results=(handle,)
+    )
+    found["local_write"] = OpSpec("local_write", dialect=dialect, operands=(handle, index, Arg("value", "any")))
+    found["local_read"] = OpSpec(
+        "local_read", dialect=dialect, operands=(handle, index), results=(Arg("value", "any"),)
+    )
+    found["local_read_all"] = OpSpec(
+        "local_read_all", dialect=dialect, operands=(handle,), attrs=(Attr("dim", "i64"), slots),
+        results=(Arg("value", "any"),),
+    )  # fmt: skip
+    return found
+
+
+def plain_spec(value: Any) -> Any:
+    """A kernel spec from text as the lowering keeps it: plain integers and tuples."""
+    inner = getattr(value, "value", value)
+    if isinstance(inner, tuple):
+        return tuple(map(plain_spec, inner))
+    return {k: plain_spec(v) for k, v in inner.items()} if isinstance(inner, dict) else inner
+
+
+BY_NAME: dict[str, OpSpec] = tables(D)
+MODULE = BY_NAME["module"]
+FUNC = BY_NAME["func"]
 SPECS = tuple(BY_NAME.values())

@@ -30,7 +30,7 @@ def lower_module(module: Op, target: Any, sink: Any, module_attrs: dict[str, Any
     """An nv_tileas module; globals are copied."""
     from .infer import Inference
     from .rebuild import rebuild
-    from .spec import kernel_spec
+    from .spec import KEY, kernel_spec
 
     body = Block()
     for op in module.regions[0].block.ops:
@@ -39,10 +39,10 @@ def lower_module(module: Op, target: Any, sink: Any, module_attrs: dict[str, Any
                 from tileiras.compiler.passes.tileaa.strip_mine import strip_mine
 
                 op = strip_mine(op)
-            spec = kernel_spec(op, target, module_attrs)
+            spec = op.attrs.get(KEY) or kernel_spec(op, target, module_attrs, sink)
             inference = Inference(op, target, spec["num_warps"])
             func = rebuild(op, inference)
-            func.attrs["kernel_spec"] = spec
+            func.attrs[KEY] = spec
             body.append(func)
         else:
             body.append(Op(tileas.BY_NAME[op.spec.name], attrs=dict(op.attrs), loc=op.loc))

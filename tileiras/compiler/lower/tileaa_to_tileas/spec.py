@@ -1,12 +1,21 @@
-"""attachKernelSpecAttributes: folds hints and tt.* attributes into one kernel_spec record.
+"""attachKernelSpecAttributes: folds hints and tt.* attributes into one record, `nv_tileaa.kernel_spec`, on every function.
 
-num_warps: tt.num_warps or num_worker_warps_per_cta when given; else enough warps that the largest tile leaves
-at most 64 elements a thread, between 4 and 16.
+    num_warps      tt.num_warps, or the hint num_worker_warps_per_cta; else enough warps that the largest tile leaves
+                   at most 64 elements a thread, between 4 and 16
+    cluster_dim    tt.cluster_dim or tt.cluster_size; else [tt.num_ctas, 1, 1]
+    num_ctas       CTAs of a cluster
+    occupancy      nv_tileaa.occupancy, or the hint of that name; num_stages and is_persistent as they are
+
+An attribute on the function wins over one on the module, and a hint of the bytecode is used as is. The hint
+num_cta_in_cga asks for several CTAs that share one tile block: a launch then counts clusters (NVIDIA's cubins carry
+BLOCKS_ARE_CLUSTERS for it). Our tile block is one CTA, so the hint is kept in the record and no cluster is formed: a
+grid of any size stays valid.
 """
 
 from __future__ import annotations
 
 from tileiras.compiler.ir.dense import num_elements
+from tileiras.diag import ERROR, WORD_ERROR, Diag
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,14 +23,18 @@ if TYPE_CHECKING:
 
     from tileiras.compiler.ir.core import Op
 
+KEY = "nv_tileaa.kernel_spec"
 DEFAULT_WARPS = 4
 MAX_WARPS = 16
+WARPS = (1, 2, 4, 8, 16, 32)
+INVALID = Diag("AA-0301", ERROR, "attribute '{name}' must be {want}, but is {got}", "attachKernelSpecAttributes", WORD_ERROR)
 
 
 def entry_hint(op: Op, target: Any, key: str) -> Any:
     """A hint of the entry: the target's entry first, then `default`; None when absent or of a wrong kind."""
     hints = op.attrs.get("optimization_hints") or {}
-    for arch in (target.name, "default"):
+    names = (target.name, "default") if target is not None else ("default",)
+    for arch in names:
         values = hints.get(arch)
         if isinstance(values, dict) and key in values:
             value = values[key]
@@ -30,42 +43,72 @@ def entry_hint(op: Op, target: Any, key: str) -> Any:
     return None
 
 
-def kernel_spec(op: Op, target: Any, module_attrs: dict[str, Any]) -> dict[str, Any]:
-    """The record that layout assignment, scheduling and the function boundary read."""
+def kernel_spec(op: Op, target: Any, module_attrs: dict[str, Any], sink: Any = None) -> dict[str, Any]:
+    """The record that layout assignment, scheduling and the function boundary read. What cannot be is reported."""
 
-    def module_int(name: str) -> Any:
+    def given(name: str, want: str, good: Any) -> Any:
         value = op.attrs.get(name, module_attrs.get(name))
-        return getattr(value, "value", value)
+        value = getattr(value, "value", value)
+        if value is None or good(value):
+            return value
+        if sink is not None:
+            sink.emit(INVALID, loc=op.loc, name=name, want=want, got=value)
+        return None
 
-    warps = module_int("tt.num_warps")
-    exact = isinstance(warps, int)
-    if not exact:
-        hint = entry_hint(op, target, "num_worker_warps_per_cta")
-        warps = hint if hint in (1, 2, 4, 8, 16, 32) else None
+    def whole(value: Any) -> bool:
+        return isinstance(value, int) and not isinstance(value, bool)
+
+    def triple(value: Any) -> bool:
+        return isinstance(value, (tuple, list)) and len(value) == 3 and all(whole(v) and v >= 1 for v in value)
+
+    warps = given("tt.num_warps", "one of 1, 2, 4, 8, 16, 32", lambda v: v in WARPS and whole(v))
+    hint = entry_hint(op, target, "num_worker_warps_per_cta")
+    if hint in WARPS:
+        warps = hint
     if warps is None:
         warps = _choose_warps(op)
-    ctas = entry_hint(op, target, "num_cta_in_cga")
-    cluster = (ctas, 1, 1) if ctas in (2, 4, 8, 16) else (1, 1, 1)
-    return {
+    ctas = given("tt.num_ctas", "an integer from 1 to 16", lambda v: whole(v) and 1 <= v <= 16)
+    cluster = given("tt.cluster_dim", "three positive integers", triple)
+    if cluster is None:
+        cluster = given("tt.cluster_size", "three positive integers", triple)
+    cluster = tuple(cluster) if cluster is not None else (ctas or 1, 1, 1)
+    occupancy = given("nv_tileaa.occupancy", "an integer from 1 to 32", lambda v: whole(v) and 1 <= v <= 32)
+    if occupancy is None:
+        hint = entry_hint(op, target, "occupancy")
+        occupancy = hint if hint is not None and 1 <= hint <= 32 else None
+    spec = {
         "num_warps": warps,
+        "num_ctas": cluster[0] * cluster[1] * cluster[2],
         "cluster_dim": cluster,
-        "occupancy": entry_hint(op, target, "occupancy"),
-        "num_stages": module_int("tt.num_stages"),
+        "occupancy": occupancy,
+        "num_stages": given("tt.num_stages", "a positive integer", lambda v: whole(v) and v >= 1),
+        "num_cta_in_cga": entry_hint(op, target, "num_cta_in_cga"),
     }
+    if op.attrs.get("tt.is_persistent", module_attrs.get("tt.is_persistent")) not in (None, False, 0):
+        spec["is_persistent"] = True
+        spec["scheduler"] = "StaticPersistent"
+    return {name: value for name, value in spec.items() if value is not None}
+
+
+def max_registers(spec: dict[str, Any]) -> int | None:
+    """Registers a thread may have so that `occupancy` blocks fit one SM; None without occupancy.
+
+    ptxas has a lower bound of 24 and warns about less.
+    """
+    occupancy = spec.get("occupancy")
+    if occupancy is None:
+        return None
+    fair = 65536 // (occupancy * 32 * spec["num_warps"])
+    return max(24, min(255, fair // 8 * 8))
 
 
 def _choose_warps(op: Op) -> int:
-    if op.attrs.get("strip_mined"):
-        return MAX_WARPS
     largest = 0
-    accumulators = 0
     for inner in op.walk():
         for result in inner.results:
             shape = getattr(result.type, "shape", None)
             if shape and inner.spec.name not in ("make_tensor_view", "constant", "iota", "broadcast"):
                 largest = max(largest, num_elements(tuple(s or 1 for s in shape)))
-        if inner.spec.name.startswith("mma"):
-            accumulators = max(accumulators, num_elements(inner.results[0].type.shape))  # type: ignore[attr-defined]
     warps = DEFAULT_WARPS
     while warps < MAX_WARPS and largest > warps * 32 * 64:
         warps *= 2

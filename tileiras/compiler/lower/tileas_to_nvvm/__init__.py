@@ -143,10 +143,11 @@ def lower_function(
     remarks: dict[str, str] | None = None,
 ) -> Function | None:  # fmt: skip
     """One kernel; None when it failed (the sink says why)."""
-    spec = op.attrs["kernel_spec"]
+    spec = op.attrs["nv_tileaa.kernel_spec"]
     fn = Function(op.attr("sym_name"))
+    fn.loc = op.loc
+    fn.attrs = {name: value for name, value in op.attrs.items() if name.startswith(("nvvm.", "cute."))}
     fn.block = (32 * spec["num_warps"], 1, 1)
-    fn.cluster = spec["cluster_dim"]
     lowering = Lowering(fn, target, sink, spec["num_warps"], Facts(), globals_)
     if debug is not None:
         from .debug import Positions

@@ -1,0 +1,1 @@
+"""The cute dialect: layout attributes."""

@@ -1,0 +1,1 @@
+"""The cute_nvgpu dialect: copy, MMA and TMA atoms."""

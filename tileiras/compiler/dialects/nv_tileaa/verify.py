@@ -1,0 +1,130 @@
+"""What the fields of nv_tileaa ops cannot say: layouts that fit shapes, tile attributes, kernel specs, constants.
+
+The rules of types and memory ops also hold in nv_tileas, whose verifier builds on this one.
+"""
+
+from __future__ import annotations
+
+from tileiras.compiler.ir import types as T
+from tileiras.compiler.ir.dense import num_elements
+from tileiras.compiler.ir.verify import Invalid, Rules
+
+from . import diags as D
+from .types import TileAttr
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from tileiras.compiler.ir.core import Op
+
+
+def constraint(name: str) -> tuple[Callable[[Any], bool], str] | None:
+    """cuda_tile's constraints with tensors in the place of tiles."""
+    if name == "any":
+        return None
+    if name == "token":
+        return (lambda t: t is T.TOKEN), "token type"
+    if name in ("tile_view", "tensor_view", "partition_view", "strided_view", "gather_scatter_view"):
+        return (lambda t: isinstance(t, T.VIEWS)), f"{name} type"
+    from tileiras.compiler.dialects.cuda_tile.verify import constraint as of_tiles
+
+    found = of_tiles(name)
+    if found is None:
+        return None
+    accepts, words = found
+
+    def of_tensors(type: Any) -> bool:
+        return isinstance(type, T.TensorType) and accepts(T.TileType(type.elem, type.shape))  # type: ignore[attr-defined]
+
+    return of_tensors, words.replace("tile of", "tensor of").replace("0D tile", "0D tensor")
+
+
+def type_problem(type: Any) -> Invalid | None:
+    if not isinstance(type, T.TensorType):
+        return None
+    shape = type.shape  # type: ignore[attr-defined]
+    if any(d <= 0 or d & (d - 1) for d in shape):
+        return Invalid(D.TENSOR_SHAPE, prefix=False, shape=", ".join(map(str, shape)))
+    bits = getattr(type.layout, "bits", None)  # type: ignore[attr-defined]
+    want = sum(d.bit_length() - 1 for d in shape)
+    if bits is not None and bits != want:
+        return Invalid(D.LAYOUT_SHAPE, prefix=False, bits=bits, shape=", ".join(map(str, shape)), want=want)
+    return None
+
+
+def check_constant(op: Op) -> None:
+    """As many elements as the result has, or one for all."""
+    value, result = op.attrs.get("value"), op.results[0].type
+    type: Any = getattr(value, "type", None)
+    if (
+        not isinstance(result, T.TensorType)
+        or type is None
+        or type.elem is not result.elem  # type: ignore[attr-defined]
+        or num_elements(type.shape) not in (1, num_elements(result.shape))  # type: ignore[attr-defined]
+    ):
+        raise Invalid(D.CONSTANT, got=type, want=result)
+
+
+def check_tile_attr(op: Op) -> None:
+    """A `tile` attribute of a memory op: rank of the tensor, alignment a power of two that holds an element."""
+    attr = op.attrs.get("tile")
+    if type(attr) is not TileAttr:
+        return
+    tensor: Any = next((v.type for v in (*op.results, *op.operands) if isinstance(v.type, T.TensorType)), None)
+    if tensor is None:
+        return
+    if len(attr.shape) != len(tensor.shape):
+        raise Invalid(D.TILE_RANK, got=len(attr.shape), want=len(tensor.shape))
+    size = 8 if isinstance(tensor.elem, T.Ptr) else tensor.elem.bytes
+    if attr.alignment < size or attr.alignment & (attr.alignment - 1):
+        raise Invalid(D.TILE_ALIGNMENT, size=size, got=attr.alignment)
+
+
+def check_memory(op: Op) -> None:
+    """Ordering and scope as in cuda_tile, and the tile attribute."""
+    from tileiras.compiler.dialects.cuda_tile.verify_memory import check_load_order, check_store_order
+
+    if op.spec.name.startswith("load"):
+        check_load_order(op)
+    else:
+        check_store_order(op)
+    check_tile_attr(op)
+
+
+SPEC_RULES = {
+    "num_warps": lambda v: v in (1, 2, 4, 8, 16, 32),
+    "num_ctas": lambda v: isinstance(v, int) and 1 <= v <= 16,
+    "cluster_dim": lambda v: isinstance(v, tuple) and len(v) == 3 and all(isinstance(d, int) and d >= 1 for d in v),
+    "num_stages": lambda v: isinstance(v, int) and v >= 1,
+    "occupancy": lambda v: isinstance(v, int) and 1 <= v <= 32,
+}
+
+
+def spec_problem(spec: Any) -> tuple[str, object] | None:
+    """(entry, value) of the first entry of a kernel spec that cannot be."""
+    if not isinstance(spec, dict) or "num_warps" not in spec:
+        return "num_warps", "missing"
+    for name, good in SPEC_RULES.items():
+        value = spec.get(name)
+        if value is not None and not good(value):
+            return name, value
+    return None
+
+
+def check_func(op: Op) -> None:
+    spec = op.attrs.get("nv_tileaa.kernel_spec")
+    problem = spec_problem(spec) if spec is not None else None
+    if problem is not None:
+        raise Invalid(D.SPEC, name=problem[0], got=problem[1])
+
+
+RULES = Rules()
+RULES.constraint = constraint
+RULES.type_problem = type_problem
+RULES.checks = {
+    "constant": check_constant,
+    "func": check_func,
+    **dict.fromkeys(("load_view_tko", "load_ptr_tko", "store_view_tko", "store_ptr_tko"), check_memory),
+}

@@ -1,0 +1,15 @@
+"""Text form of nv_tileas: the default form of every op, tensors with `#linear` layouts, pipelines."""
+
+from __future__ import annotations
+
+from tileiras.compiler.dialects.cuda_tile import forms
+from tileiras.compiler.dialects.cuda_tile.ops import ENUMS
+from tileiras.compiler.dialects.nv_tileaa.assembly import TensorDialect
+from tileiras.compiler.dialects.nv_tileaa.types import parse_tile
+
+from .ops import BY_NAME
+from .types import parse_pipeline, parse_tma_descriptor
+
+DIALECT = TensorDialect("nv_tileas", BY_NAME, ENUMS)
+DIALECT.types = {**forms.TYPES, "async.pipeline": parse_pipeline, "tma_descriptor": parse_tma_descriptor}
+DIALECT.attrs = {**forms.ATTRS, "tile": parse_tile}

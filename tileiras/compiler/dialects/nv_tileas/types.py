@@ -1,0 +1,34 @@
+"""Types of the nv_tileas dialect: pipelines and tensor-map descriptors."""
+
+from __future__ import annotations
+
+from tileiras.compiler.ir import types as T
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+PipelineType = T._interned("PipelineType", (), "Slots between producers and consumers.", lambda t: "async.pipeline")
+PipelineType.DIALECT = "nv_tileas"
+PIPELINE = PipelineType()
+
+TmaDescriptor = T._interned(
+    "TmaDescriptor", ("elem", "box", "space"),
+    "Descriptor of a tensor map: element type, box extents (outermost first), state space of the destination.",
+    lambda t: f"tma_descriptor<{'x'.join(map(str, t.box))}x{t.elem}{'' if t.space == 'shared' else ', ' + t.space}>",
+)
+TmaDescriptor.DIALECT = "nv_tileas"
+
+
+def parse_pipeline(p: Any) -> Any:
+    return PIPELINE
+
+
+def parse_tma_descriptor(p: Any) -> Any:
+    """`<8x64xf16>`, `<8x64xf16, global>`."""
+    p.expect("<")
+    box = p.dims()
+    elem = p.type()
+    space = p.word("a state space") if p.accept(",") else "shared"
+    p.expect(">")
+    return TmaDescriptor(elem, box, space)

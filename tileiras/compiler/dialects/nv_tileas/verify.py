@@ -1,0 +1,146 @@
+"""What the fields of nv_tileas ops cannot say: pipelines and their regions, layout conversions, schedules, TMA.
+
+Rules that look beyond the op itself (the other half of a pipeline) hold for ops that stand in a block: an op under
+construction is judged by its own fields only.
+"""
+
+from __future__ import annotations
+
+from tileiras.compiler.dialects.nv_tileaa import verify as tensors
+from tileiras.compiler.ir import types as T
+from tileiras.compiler.ir.verify import Invalid, Rules
+
+from . import diags as D
+from .types import PIPELINE, TmaDescriptor
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from tileiras.compiler.ir.core import Op, Value
+
+MAX_DEPTH = 16
+MAX_BOX = 256  # elements of one box dimension; PTX ISA, cuTensorMapEncodeTiled
+
+
+def constraint(name: str) -> tuple[Callable[[Any], bool], str] | None:
+    if name == "pipeline":
+        return (lambda t: t is PIPELINE), "async pipeline"
+    if name == "tma_descriptor":
+        return (lambda t: isinstance(t, TmaDescriptor)), "tensor-map descriptor"
+    return tensors.constraint(name)
+
+
+def listed(values: Any) -> str:
+    return ", ".join(str(getattr(v, "type", v)) for v in values)
+
+
+def types_of(values: Any) -> list[Any]:
+    return [v.type for v in values]
+
+
+def partners(pipeline: Value, *names: str) -> list[Op]:
+    """Ops on a pipeline by short name, in order of use."""
+    return [op for op, index in pipeline.uses if index == 0 and op.spec.name.rpartition(".")[2] in names]
+
+
+def yielded(op: Op) -> list[Value]:
+    return op.regions[0].block.ops[-1].operands
+
+
+def check_create(op: Op) -> None:
+    depth = op.attrs.get("depth")
+    if not isinstance(depth, int) or not 1 <= depth <= MAX_DEPTH:
+        raise Invalid(D.DEPTH, got=depth)
+
+
+def check_no_args(op: Op) -> None:
+    args = op.regions[0].blocks[0].args if op.regions[0].blocks else []
+    if args:
+        raise Invalid(D.PRODUCER_ARGS, got=f"[{listed(args)}]")
+
+
+def check_produce_one(op: Op) -> None:
+    check_no_args(op)
+    if op.block is not None and not partners(op.operands[0], "consume_one"):
+        raise Invalid(D.NO_CONSUMER)
+
+
+def check_transfer(op: Op) -> None:
+    check_no_args(op)
+    check_yield(op)
+    if op.block is not None:
+        other = partners(op.operands[0], "produce_one", "consume_one")
+        if other:
+            raise Invalid(D.LEFT_OVER, other=other[0].spec.full_name)
+
+
+def check_yield(op: Op) -> None:
+    if types_of(op.results) != types_of(yielded(op)):
+        raise Invalid(D.YIELD_TYPES, want=listed(op.results), got=listed(yielded(op)))
+
+
+def check_consume_one(op: Op) -> None:
+    check_yield(op)
+    if op.block is None:
+        return
+    args = op.regions[0].block.args
+    makers = partners(op.operands[0], "produce_one")
+    for maker in makers:
+        if types_of(yielded(maker)) != types_of(args):
+            raise Invalid(D.CONSUMER_TYPES, want=listed(yielded(maker)), got=listed(args))
+    if not makers:
+        raise Invalid(D.CONSUMER_TYPES, want="", got=listed(args))
+
+
+def check_convert_layout(op: Op) -> None:
+    source: Any = op.operands[0].type
+    result: Any = op.results[0].type
+    if not isinstance(source, T.TensorType) or not isinstance(result, T.TensorType) or result.layout is None:  # type: ignore[attr-defined]
+        raise Invalid(D.CONVERT_TYPES, got=source, want=result)
+
+
+def check_tma_load(op: Op) -> None:
+    descriptor: Any = op.operands[0].type
+    rank = len(descriptor.box)
+    coordinates = len(op.group("coordinates"))
+    if coordinates != rank:
+        raise Invalid(D.COORD_COUNT, want=rank, got=coordinates)
+    if not 1 <= rank <= 5:
+        raise Invalid(D.BOX, what=f"rank {rank}, expected 1 to 5")
+    if any(not 1 <= d <= MAX_BOX for d in descriptor.box):
+        raise Invalid(D.BOX, what=f"extents [{listed(descriptor.box)}], each must be from 1 to {MAX_BOX}")
+    if descriptor.space != "shared":
+        raise Invalid(D.SPACE, got=descriptor.space)
+
+
+def check_schedule(op: Op) -> None:
+    """A loop with a schedule: every op of its body has a stage, and none runs before a stage it depends on."""
+    schedule = op.attrs.get("schedule")
+    if not isinstance(schedule, dict):
+        return
+    stages = schedule.get("stages", 1)
+    body = op.regions[0].block
+    for index, inner in enumerate(body.ops[:-1]):
+        stage = inner.attrs.get("stage", 0)
+        if not isinstance(stage, int) or not 0 <= stage < stages:
+            raise Invalid(D.SCHEDULE_STAGE, name=inner.spec.full_name, index=index, got=stage, last=stages - 1)
+        need = max((v.op.attrs.get("stage", 0) for v in inner.operands if v.op is not None and v.op.block is body), default=0)
+        if stage < need:
+            raise Invalid(D.SCHEDULE_ORDER, name=inner.spec.full_name, index=index, got=stage, need=need)
+
+
+RULES = Rules()
+RULES.constraint = constraint
+RULES.type_problem = tensors.type_problem
+RULES.checks = {
+    **tensors.RULES.checks,
+    "convert_layout": check_convert_layout,
+    "async.pipeline.create": check_create,
+    "async.pipeline.transfer": check_transfer,
+    "async.pipeline.produce_one": check_produce_one,
+    "async.pipeline.consume_one": check_consume_one,
+    "async.tiled_tma_load": check_tma_load,
+    "for": check_schedule,
+}

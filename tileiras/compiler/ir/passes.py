@@ -1,0 +1,264 @@
+"""Passes and the manager that runs them: status word, results for later passes, verification between passes.
+
+A pass has two ways to fail and a third that ends everything:
+
+    miss            soft: says why, then sets bit 0x04 of its status word. The walk goes on, `run` returns True,
+                    later passes read the word and skip or fall back.
+    signal_failure  hard: the pass ends its walk, then the manager stops with failure (code 5).
+    FatalError      the IR or an invariant is broken: nothing goes on (report_fatal_error).
+
+The status word is the little-endian u32 at +40 of the pass's 48-byte record, whatever fields a pass has of its own.
+Writes are ORs; only the manager clears it, before every run. What a run left is kept for each (function, pass).
+"""
+
+from __future__ import annotations
+
+from tileiras.diag import ERROR, NOTE, WORD_ERROR, Diag, Emitted, FatalError, Sink
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+RECORD_BYTES = 48
+STATUS_OFFSET = 40  # of the u32 status word in a pass's record
+SOFT_FAILURE = 0x04  # bit 2; the other bits belong to the pass
+
+AFTER_PASS = Diag("PM-0001", NOTE, "after the pass {name}", "correctness-layers.md, layer 2")
+SIGNALLED = Diag("PM-0002", ERROR, "the pass {name} failed on '{function}'", "pass-failure-handshake.md", WORD_ERROR)
+LIFTED = Diag("PM-0003", ERROR, "the result of the pass {name} on '{function}' is required", "handshake-lift-required", WORD_ERROR)
+
+
+def word_of(record: bytes | bytearray | memoryview) -> int:
+    """The status word of a record."""
+    return int.from_bytes(record[STATUS_OFFSET : STATUS_OFFSET + 4], "little")
+
+
+def mark_soft_failure(record: bytearray | memoryview) -> None:
+    """ORs the bit into a record. The bit lies in the first byte of the word."""
+    record[STATUS_OFFSET] |= SOFT_FAILURE
+
+
+def soft_failed(word: int) -> bool:
+    return bool(word & SOFT_FAILURE)
+
+
+class Pass:
+    """One pass. Subclasses name themselves as on the command line and override `run`.
+
+    ANCHOR says what `run` gets: every function ("func"), or the module once ("module"). SUBJECT lists the op names
+    without which the pass has nothing to do (None: it always runs). OPTIONS are (name, default, help).
+    """
+
+    NAME = ""
+    SUMMARY = ""
+    ANCHOR = "func"
+    SUBJECT: frozenset[str] | None = None
+    OPTIONS: tuple[tuple[str, Any, str], ...] = ()
+    REQUIRED = False  # a miss of this pass stops the pipeline
+    LAYER = 0  # 3 and 4: a named verifier
+    __slots__ = ("hard", "options", "record")
+
+    def __init__(self, **options: Any) -> None:
+        self.record = bytearray(RECORD_BYTES)
+        self.hard = False
+        self.options = {name: default for name, default, _ in self.OPTIONS}
+        for name, value in options.items():
+            if name not in self.options:
+                raise KeyError(name)
+            self.options[name] = value
+
+    @property
+    def status(self) -> int:
+        return word_of(self.record)
+
+    def clear(self) -> None:
+        """Before a run, by the manager only."""
+        self.record[STATUS_OFFSET : STATUS_OFFSET + 4] = bytes(4)
+        self.hard = False
+
+    def miss(self, context: Context, diag: Diag, op: Any, **facts: object) -> None:
+        """Soft failure: the diagnostic first, then the bit."""
+        context.sink.emit(diag, loc=op.loc, notes=facts.pop("notes", ()), **facts)  # type: ignore[arg-type]
+        mark_soft_failure(self.record)
+
+    def signal_failure(self) -> None:
+        """Hard failure: the walk may end, nothing runs behind this pass."""
+        self.hard = True
+
+    def run(self, anchor: Any, context: Context) -> bool:
+        """Whether the IR is usable afterwards. A soft failure is no reason to return False."""
+        raise NotImplementedError
+
+    def lift(self, function: Any, context: Context) -> bool:
+        """Whether the bit is set and its result cannot be missed."""
+        return self.REQUIRED and soft_failed(self.status)
+
+
+class Result:
+    """What a pass left on one function."""
+
+    __slots__ = ("name", "word")
+
+    def __init__(self, name: str, word: int) -> None:
+        self.name = name
+        self.word = word
+
+    @property
+    def soft_failed(self) -> bool:
+        return bool(self.word & SOFT_FAILURE)
+
+
+class Context:
+    """What passes share: the module, the target, the sink, earlier results, analyses."""
+
+    __slots__ = (
+        "analyses", "function", "lineinfo", "module", "names", "opt_level", "results", "sink", "soft_failures", "target",
+        "trace",
+    )  # fmt: skip
+
+    def __init__(self, module: Any, target: Any, sink: Sink, opt_level: int = 3, lineinfo: bool = False) -> None:
+        self.module = module
+        self.target = target  # None: no compute capability is known
+        self.sink = sink
+        self.opt_level = opt_level
+        self.lineinfo = lineinfo
+        self.function = ""  # name of the function a pass runs on
+        self.results: dict[tuple[str, str], Result] = {}
+        self.soft_failures: dict[tuple[str, str], int] = {}  # only runs that ended with the bit
+        self.analyses: dict[tuple[str, str], Any] = {}
+        self.names: set[str] | None = None  # op names in the module; None: not known
+        self.trace: list[tuple[Any, ...]] | None = None
+
+    def lookup(self, name: str, function: str | None = None) -> Result | None:
+        """What the pass `name` left on a function (the current one); None when it did not run there."""
+        return self.results.get((self.function if function is None else function, name))
+
+    def event(self, *event: Any) -> None:
+        if self.trace is not None:
+            self.trace.append(event)
+
+
+def function_name(op: Any) -> str:
+    attrs = getattr(op, "attrs", None) or {}
+    return getattr(op, "name", "") if "sym_name" not in attrs else str(attrs["sym_name"])
+
+
+def functions_of(module: Any) -> list[Any]:
+    """The functions of a module of any dialect."""
+    found = getattr(module, "functions", None)
+    if found is not None:
+        return list(found)
+    return [op for region in module.regions for block in region.blocks for op in block.ops if op.spec.name in FUNCTIONS]
+
+
+FUNCTIONS = frozenset(("func", "entry"))
+
+
+def op_names(module: Any) -> set[str]:
+    """Names of all ops in a module; empty for per-thread code, which has records."""
+    return {op.spec.name for op in module.walk()} if hasattr(module, "walk") else set()
+
+
+def run_pass(p: Pass, function: Any, context: Context) -> bool:
+    """The wrapper of one run: clears the word, runs, keeps the word, returns the result of the walk unchanged."""
+    context.function = name = function_name(function)
+    p.clear()
+    ok = p.run(function, context)
+    word = p.status
+    context.results[name, p.NAME] = Result(p.NAME, word)
+    if word & SOFT_FAILURE:
+        context.soft_failures[name, p.NAME] = word
+    return ok
+
+
+class PassManager:
+    """Runs passes in order over `context.module`.
+
+    `after(pass name, IR)` is called behind every pass; `verify_each` turns layer 2 on; `required` names passes whose
+    miss stops the pipeline. `times` gets (name, seconds).
+    """
+
+    __slots__ = ("after", "context", "passes", "required", "times", "verify_each")
+
+    def __init__(
+        self, passes: Iterable[Pass | Callable[[], Pass]], context: Context, *, verify_each: bool = False,
+        required: frozenset[str] = frozenset(), after: Callable[[str, Any], None] | None = None,
+    ) -> None:  # fmt: skip
+        self.passes = list(passes)
+        self.context = context
+        self.verify_each = verify_each
+        self.required = required
+        self.after = after
+        self.times: list[tuple[str, float]] = []
+
+    def lookup(self, name: str, function: str) -> Result | None:
+        return self.context.lookup(name, function)
+
+    def run(self) -> bool:
+        """False when a pass failed, layer 2 found something, or an Error was emitted by the end."""
+        errors = self.context.sink.errors
+        for entry in self.passes:
+            p = entry if isinstance(entry, Pass) else entry()
+            if p.SUBJECT is not None and not self._occurs(p.SUBJECT):
+                continue
+            if not self._run_one(p):
+                return False
+        return self.context.sink.errors == errors
+
+    def _occurs(self, subject: frozenset[str]) -> bool:
+        context = self.context
+        if context.names is None:
+            context.names = op_names(context.module)
+        return not subject.isdisjoint(context.names)
+
+    def _run_one(self, p: Pass) -> bool:
+        from time import perf_counter
+
+        context = self.context
+        errors = context.sink.errors
+        start = perf_counter()
+        context.event("pass", p.NAME)
+        if p.LAYER:
+            context.event("layer", p.LAYER, p.NAME)
+        ok = True
+        anchors = functions_of(context.module) if p.ANCHOR == "func" else [context.module]
+        for anchor in anchors:
+            good = run_pass(p, anchor, context)
+            silent = context.sink.errors == errors
+            if not good or p.hard:
+                if silent:
+                    context.sink.emit(SIGNALLED, loc=getattr(anchor, "loc", None), name=p.NAME, function=context.function)
+                ok = False
+            elif soft_failed(p.status) and (p.lift(anchor, context) or p.NAME in self.required):
+                if silent:
+                    context.sink.emit(LIFTED, loc=getattr(anchor, "loc", None), name=p.NAME, function=context.function)
+                ok = False
+        if ok and self.verify_each:
+            ok = verify_after(p.NAME, context)
+        self.times.append((p.NAME, perf_counter() - start))
+        if ok and self.after is not None:
+            self.after(p.NAME, context.module)
+        return ok
+
+
+def verify_after(name: str, context: Context) -> bool:
+    """Layer 2: the whole anchor again; what breaks is reported with the name of the pass that left it."""
+    module = context.module
+    context.event("layer", 2, name)
+    if not hasattr(module, "regions"):
+        return True
+    from .verify import verify
+
+    found = Sink()
+    if verify(module, found):
+        return True
+    for emitted in found.emitted:
+        emitted.notes.append(Emitted(AFTER_PASS, emitted.loc, facts=(("name", name),)))
+        context.sink.deliver(emitted)
+    return False
+
+
+def report_fatal_error(text: str) -> FatalError:
+    """For `raise report_fatal_error(...)`: the command prints the bare text and aborts."""
+    return FatalError(text)
