@@ -4,7 +4,13 @@ load("@tileiras//:toolchain.bzl", "tile_toolchain")
 
 package(default_visibility = ["//visibility:public"])
 
-exports_files(glob(["bin/**", "toolkit/**"]))
+exports_files(glob(
+    [
+        "bin/**",
+        "toolkit/**",
+    ],
+    allow_empty = True,
+))
 
 filegroup(
     name = "compiler_files",
@@ -16,6 +22,7 @@ filegroup(
             "site/**/*.h",
             "site/**/*.in",
         ],
+        allow_empty = True,
         exclude = ["site/**/__pycache__/**"],
     ),
 )
