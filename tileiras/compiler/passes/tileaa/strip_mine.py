@@ -110,6 +110,8 @@ class _StripMiner:
     def __init__(self) -> None:
         self.values: dict[Value, Value] = {}
         self.slots: dict[Value, tuple[Value, int, int]] = {}  # handle, dimension, log2 of slices
+        self.dims: dict[Value, int] = {}  # the dimension a sliced value is cut along
+        self.op_dim: dict[Op, int] = {}  # the dimension an op's operands are cut along
         self.group: _Group | None = None
         self.block: Block = Block()
 
@@ -125,6 +127,13 @@ class _StripMiner:
             out.append(self.block)
             self.block = outer
         return out
+
+    def cut(self, value: Value) -> tuple[int, int]:
+        """(dimension, log2 of slices) of a huge value."""
+        shape = value.type.shape  # type: ignore[attr-defined]
+        found = slicing(shape)
+        assert found is not None
+        return self.dims.get(value, found[0]), found[1]
 
     # ---- which ops join a group
     def visit(self, op: Op) -> None:
@@ -158,45 +167,59 @@ class _StripMiner:
         return any(v in made for inner in op.walk() for v in inner.operands)
 
     def joins(self, op: Op) -> int | None:
-        """log2 of the slices an op would run in; None when it has no sliced form here."""
+        """log2 of the slices an op would run in; None when it has no sliced form here. Notes the dimensions."""
         name = op.spec.name
         tiles = [v for v in (*op.operands, *op.results) if is_big(v)]
-        if not tiles:
+        if not tiles or slicing(tiles[0].type.shape) is None:  # type: ignore[attr-defined]
             return None
-        shape = tiles[0].type.shape  # type: ignore[attr-defined]
-        cut = slicing(shape)
-        if cut is None or any(not self.can_slice(v) for v in op.operands if is_big(v)):
+        operands = [v for v in op.operands if is_big(v)]
+        if any(not self.can_slice(v) for v in operands):
             return None
-        dim, s = cut
+        dims = {self.cut(v)[0] for v in operands if not _is_splat(v.op)}
+        if len(dims) > 1:
+            return None
+        dim, s = self.cut(tiles[0])
+        if dims:
+            dim = dims.pop()
+        out = self.result_dim(op, name, dim)
+        if out is None:
+            return None
+        self.op_dim[op] = dim
+        for result in op.results:
+            if is_big(result):
+                self.dims[result] = out
+        return s
+
+    def result_dim(self, op: Op, name: str, dim: int) -> int | None:
+        """The dimension that results are cut along when operands are cut along `dim`; None: no sliced form."""
         if name in ELEMENTWISE or name in POINTER_OPS:
             shapes = {v.type.shape for v in (*op.operands, *op.results) if isinstance(v.type, TensorType)}  # type: ignore[attr-defined]
-            return s if len(shapes) == 1 else None
+            return dim if len(shapes) == 1 else None
         if name == "iota":
-            return s
+            return dim
         if name in VIEW_OPS:
             view = op.operand("view")
             assert view is not None
-            return s if isinstance(view.type, PartitionView) and view.op is not None else None
+            return dim if isinstance(view.type, PartitionView) and view.op is not None else None
         if name == "broadcast":
-            return s if is_big(op.result) and slicing(op.result.type.shape) is not None else None  # type: ignore[attr-defined]
+            return dim if is_big(op.result) and slicing(op.result.type.shape) is not None else None  # type: ignore[attr-defined]
+        if name == "permute":
+            return list(op.attr("permutation")).index(dim)
         if name == "reshape":
-            source = op.operands[0].type.shape  # type: ignore[attr-defined]
-            a, b = slicing(source), slicing(op.result.type.shape)  # type: ignore[attr-defined]
-            if a is None or b is None:
+            source, target = op.operands[0].type.shape, op.result.type.shape  # type: ignore[attr-defined]
+            cut = slicing(target)
+            if cut is None or not _is_leading(source, dim) or not _is_leading(target, cut[0]):
                 return None
-            return s if _is_leading(source, a[0]) and _is_leading(op.result.type.shape, b[0]) else None  # type: ignore[attr-defined]
+            return cut[0]
         if name in REGION_FREE:
             if any(inner.regions for inner in op.regions[0].block.ops):
                 return None
-            if name == "reduce" and any(is_big(r) for r in op.results):
-                return None
-            return s
+            return None if name == "reduce" and any(is_big(r) for r in op.results) else dim
         return None
 
     def along(self, op: Op) -> bool:
         """Whether a reduce or scan runs along the sliced dimension."""
-        cut = slicing(op.operands[0].type.shape)  # type: ignore[attr-defined]
-        return cut is not None and cut[0] == op.attr("dim")
+        return self.op_dim.get(op) == op.attr("dim")
 
     def can_slice(self, value: Value) -> bool:
         return _is_splat(value.op) or value in self.slots or (self.group is not None and value in self.group.made)
@@ -284,6 +307,7 @@ class _Loop:
         self.group = group
         self.body = Block()
         self.slices: dict[Value, Value] = {}
+        self.splats: dict[tuple[Value, int], Value] = {}
         self.carried: list[tuple[Value | None, Value]] = []  # (old value or None, initial new value)
         self.next: list[Value] = []
         self.reads: dict[Value, Value] = {}
@@ -331,53 +355,43 @@ class _Loop:
         self.carried.append((old, initial))
         return self.body.add_arg(initial.type, name)
 
-    def slice(self, value: Value) -> Value:
-        """The current slice of a huge value."""
-        found = self.slices.get(value)
+    def slice(self, value: Value, dim: int) -> Value:
+        """The current slice of a huge value; a splat is cut along `dim`."""
+        found = self.slices.get(value) or self.splats.get((value, dim))
         if found is not None:
             return found
         type: Any = value.type
-        cut = slicing(type.shape)
-        assert cut is not None
-        dim, s = cut
-        small = TensorType(type.elem, _sliced(type.shape, dim, s))
         if _is_splat(value.op):
             assert value.op is not None
             from tileiras.compiler.ir.dense import dense_bits
 
+            small = TensorType(type.elem, _sliced(type.shape, dim, self.group.s))
             bits = dense_bits(value.op.attr("value"))[0]
             made = self.op("constant", [], small, value=_splat(type.elem, small.shape, bits))
-        else:
-            handle, _, _ = self.miner.slots[value]
-            made = self.op("local_read", [handle, self.index], small)
+            self.splats[value, dim] = made
+            return made
+        handle, dim, s = self.miner.slots[value]
+        made = self.op("local_read", [handle, self.index], TensorType(type.elem, _sliced(type.shape, dim, s)))
         self.slices[value] = made
         return made
 
     def outer_slice(self, value: Value, dim: int, s: int) -> Value:
         """A slice of a value that is not huge but as long in `dim`: cut out of the whole tile."""
         if is_big(value):
-            return self.slice(value)
+            return self.slice(value, dim)
         type: Any = value.type
         small = TensorType(type.elem, _sliced(type.shape, dim, s))
         zero = self.op("constant", [], TensorType(I32, ()), value=_splat(I32, (), 0))
         indices = [self.index if d == dim else zero for d in range(len(type.shape))]
         return self.op("extract", [self.miner.use(value), *indices], small, segments=(1, len(indices)))
 
-    def operand(self, value: Value) -> Value:
+    def operand(self, op: Op, value: Value) -> Value:
         """An operand inside the loop: slice, token of this iteration, or a whole outer value."""
         if is_big(value):
-            return self.slice(value)
+            return self.slice(value, self.miner.op_dim.get(op, 0))
         if value in self.slices:
             return self.slices[value]
         return self.miner.use(value)
-
-    def small_type(self, value: Value) -> Any:
-        type: Any = value.type
-        if not is_big(value):
-            return type
-        cut = slicing(type.shape)
-        assert cut is not None
-        return TensorType(type.elem, _sliced(type.shape, *cut))
 
     # ---- ops
     def lower(self, op: Op) -> None:
@@ -392,24 +406,20 @@ class _Loop:
         self.plain(op)
 
     def skip(self, op: Op) -> None:
-        self.slices[op.result] = self.operand(op.operands[0])
+        self.slices[op.result] = self.operand(op, op.operands[0])
 
     def plain(self, op: Op) -> None:
         """The same op on slices (elementwise, pointer accesses, reshape, tokens)."""
         new = self.body.append(
-            Op(op.spec, [self.operand(v) for v in op.operands], [self.sliced_type(op, r) for r in op.results],
+            Op(op.spec, [self.operand(op, v) for v in op.operands], [self.sliced_type(op, r) for r in op.results],
                op.attrs, [], op.loc, op.segments)
         )  # fmt: skip
         self.results(op, new)
 
     def sliced_type(self, op: Op, value: Value) -> Any:
-        """A result may be below the limit while its operands are above (a narrower type): slice it alike."""
+        """The type of a result inside the loop."""
         type: Any = value.type
-        if not isinstance(type, TensorType) or not type.shape:  # type: ignore[attr-defined]
-            return type
-        cut = slicing(type.shape)
-        assert cut is not None
-        return TensorType(type.elem, _sliced(type.shape, *cut))  # type: ignore[attr-defined]
+        return TensorType(type.elem, _sliced(type.shape, *self.miner.cut(value))) if is_big(value) else type
 
     def results(self, op: Op, new: Op) -> None:
         for old, result in zip(op.results, new.results):
@@ -431,13 +441,10 @@ class _Loop:
         self.slices[op.result] = self.op("addi", [base, start], type)
 
     def broadcast(self, op: Op) -> None:
-        target: Any = op.result.type
-        cut = slicing(target.shape)
-        assert cut is not None
-        dim, s = cut
+        dim, s = self.miner.cut(op.result)
         source = op.operands[0]
         if source.type.shape[dim] == 1:  # type: ignore[attr-defined]
-            value = self.operand(source)
+            value = self.operand(op, source)
         else:
             value = self.outer_slice(source, dim, s) if source not in self.slices else self.slices[source]
         self.slices[op.result] = self.op("broadcast", [value], self.sliced_type(op, op.result))
@@ -447,9 +454,7 @@ class _Loop:
         view = op.operand("view")
         assert view is not None and view.op is not None
         type: Any = view.type
-        cut = slicing(type.tile)
-        assert cut is not None
-        dim, s = cut
+        dim, s = self.miner.op_dim[op], self.group.s
         small = PartitionView(_sliced(type.tile, dim, s), type.view, type.dim_map, type.padding)
         base = self.miner.use(view.op.operands[0])
         made = self.body.append(Op(BY_NAME["make_partition_view"], [base], [small], {}, loc=op.loc)).result
@@ -465,15 +470,13 @@ class _Loop:
                 value = self.op("addi", [self.op("muli", [value, count], wide), step], wide)
             indices.append(value)
         token = op.operand("token")
-        tokens = [self.operand(token)] if token is not None else []
-        first = [self.operand(op.operand("tile"))] if op.spec.name == "store_view_tko" else []  # type: ignore[arg-type]
+        tokens = [self.operand(op, token)] if token is not None else []
+        first = [self.operand(op, op.operand("tile"))] if op.spec.name == "store_view_tko" else []  # type: ignore[arg-type]
         segments = (*[1] * len(first), 1, len(indices), len(tokens))
         new = self.body.append(
-            Op(op.spec, [*first, made, *indices, *tokens], [self.small_type(r) for r in op.results], op.attrs, [],
+            Op(op.spec, [*first, made, *indices, *tokens], [self.sliced_type(op, r) for r in op.results], op.attrs, [],
                op.loc, segments)
         )  # fmt: skip
-        if op.spec.name == "load_view_tko":
-            new.results[0].type = self.sliced_type(op, op.results[0])
         self.results(op, new)
 
     # ---- reductions and scans
@@ -537,10 +540,8 @@ class _Loop:
         return list(self.body.append(reduce).results)
 
     def reduce(self, op: Op) -> None:
-        operands = [self.operand(v) for v in op.operands]
-        cut = slicing(op.operands[0].type.shape)  # type: ignore[attr-defined]
-        assert cut is not None
-        dim, _ = cut
+        operands = [self.operand(op, v) for v in op.operands]
+        dim = self.miner.op_dim[op]
         parts = self.partial(op, operands)
         if self.miner.along(op):
             shape = parts[0].type.shape  # type: ignore[attr-defined]
@@ -560,7 +561,7 @@ class _Loop:
             self.next.append(self.op("insert", [part, state_value, *indices], whole, segments=(1, 1, len(indices))))
 
     def scan(self, op: Op) -> None:
-        operands = [self.operand(v) for v in op.operands]
+        operands = [self.operand(op, v) for v in op.operands]
         types = [v.type for v in operands]
         local = self.clone(op, operands, types)
         if not self.miner.along(op):
@@ -604,11 +605,8 @@ class _Loop:
                 self.store(value)
 
     def store(self, value: Value) -> None:
-        type: Any = value.type
-        cut = slicing(type.shape)
-        assert cut is not None
-        dim, s = cut
-        handle = Op(BY_NAME["local_alloc"], [], [TOKEN], {"type": type, "log2_slices": s})
+        dim, s = self.miner.cut(value)
+        handle = Op(BY_NAME["local_alloc"], [], [TOKEN], {"type": value.type, "log2_slices": s})
         self.miner.block.append(handle)
         self.body.append(Op(BY_NAME["local_write"], [handle.result, self.index, self.slices[value]], [], {}))
         self.miner.slots[value] = (handle.result, dim, s)
