@@ -146,6 +146,8 @@ def _one_round(lowering: Lowering, source: Tile, target: LinearLayout, guard: An
     cls = reg_class(source.elem)
     layout = source.layout
     plan = plans.shared_plan(layout, target, _BYTES[cls])
+    if lowering.observer is not None:
+        lowering.observer.trips.append((layout, target, plan))
     base = lowering.scratch(plan.bytes)
     if guard is None:  # every element once: copies in replicated lanes and warps would write the same value
         guard = owner_guard(lowering, layout)

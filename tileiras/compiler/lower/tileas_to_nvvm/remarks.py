@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from tileiras.compiler.layout import convert as plans
 from tileiras.compiler.layout.gf2 import apply
-from tileiras.compiler.layout.linear import with_inv
 from tileiras.diag import REMARK, Diag
 
 from .state import Lowering, elem_bytes, reg_class
@@ -43,8 +42,8 @@ SHUFFLED = Diag(
 )  # fmt: skip
 ROUND_TRIP = Diag(
     "LayoutThroughSharedMemory", REMARK,
-    "layout conversion through {bytes} bytes of shared memory: {stores} stores and {loads} loads per thread, "
-    "{store_waves} and {load_waves} wavefronts each where {store_least} and {load_least} are the least", "lowering",
+    "layout conversion through {bytes} bytes of shared memory in {rounds} round(s): {stores} stores and {loads} loads per "
+    "thread, {store_waves} and {load_waves} wavefronts each where {store_least} and {load_least} are the least", "lowering",
     kind="analysis", category="memory",
 )  # fmt: skip
 SHARED = Diag(
@@ -71,12 +70,13 @@ _WHAT = {
 class Observer:
     """Emits the remarks of one function."""
 
-    __slots__ = ("access", "asked", "lowering")
+    __slots__ = ("access", "asked", "lowering", "trips")
 
     def __init__(self, lowering: Lowering, asked: dict[str, str]) -> None:
         self.lowering = lowering
         self.asked = asked  # kind -> category
         self.access: Any = None  # the Access of the load or store at hand, as memory.py made it
+        self.trips: list[Any] = []  # (layout, layout, SharedPlan) of the round trips of the op at hand, from convert.py
 
     def watch(self, op: Op, rule: Callable[[Lowering, Op], None]) -> None:
         """Run the lowering of an op and report on what it made."""
@@ -86,6 +86,7 @@ class Observer:
         code = self.lowering.b.code
         start = len(code)
         self.access = None
+        self.trips = []
         rule(self.lowering, op)
         counts: dict[str, int] = {}
         for record in code[start:] if self.lowering.b.code is code else ():
@@ -217,16 +218,14 @@ def _warp_bytes(op: Op, value: Any, layout: Any, size: int, moved: int) -> tuple
 
 def _convert(observer: Observer, op: Op, counts: dict[str, int]) -> None:
     stores, loads = _picked(counts, "st.shared"), _picked(counts, "ld.shared")
-    if not stores and not loads:
+    if not observer.trips:
         shuffles = sum(_picked(counts, "shfl.").values())
         if shuffles:
             observer.say(SHUFFLED, op, shuffles=shuffles)
         return
-    source, target = op.operands[0].type.layout, op.results[0].type.layout  # type: ignore[attr-defined]
-    target = with_inv(target, source.inv)
+    source, target, plan = observer.trips[0]  # the others differ in what they leave out only
     cls = reg_class(op.operands[0].type.elem)  # type: ignore[attr-defined]
     size = {"p": 1, "h": 2, "r": 4, "d": 8}[cls]
-    plan = plans.shared_plan(source, target, size)
     keep = (1 << len(plan.columns)) - 1
 
     def waves(layout: Any, vec: int) -> tuple[int, int]:
@@ -238,7 +237,7 @@ def _convert(observer: Observer, op: Op, counts: dict[str, int]) -> None:
     store_waves, store_least = waves(source, plan.store_vec)
     load_waves, load_least = waves(target, plan.load_vec)
     observer.say(
-        ROUND_TRIP, op, bytes=plan.bytes, stores=sum(stores.values()), loads=sum(loads.values()),
+        ROUND_TRIP, op, bytes=plan.bytes, rounds=len(observer.trips), stores=sum(stores.values()), loads=sum(loads.values()),
         store_waves=store_waves, load_waves=load_waves, store_least=store_least, load_least=load_least,
     )  # fmt: skip
 
