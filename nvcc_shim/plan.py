@@ -74,13 +74,14 @@ class Depfile:
 class Job:
     """One Tile input on its way to `output`."""
 
-    __slots__ = ("deliver", "depfile", "is_temp", "output", "source", "steps")
+    __slots__ = ("deliver", "depfile", "is_temp", "output", "source", "steps", "usage")
 
     def __init__(self, source: str, output: str | None) -> None:
         self.source, self.output = source, output  # output None: only dependencies are wanted
         self.is_temp = False  # the output is an object on its way into a link
         self.deliver = ""  # a device or pipe that gets the bytes: it must be written into, never replaced
         self.steps: list[Step] = []
+        self.usage: list[str] = []  # kernel tables whose registers and memory are to be shown
         self.depfile: Depfile | None = None
 
 
@@ -345,9 +346,13 @@ def _add_steps(job: Job, form: str, stem: str, entries: list[Entry], line: Line,
         else:
             image = names.of(f"{stem}.{target}" + (".ptx" if kind == "virtual" else ".tile.cubin"))
         argv = [*tools.build, "compile", *options, job.source, "-o", image, "--arch", target]
-        if form == OBJECT:
-            tables.append(names.of(f"{stem}.{target}.kernels.json"))
-            argv += ["--kernels-json", tables[-1]]
+        show = kind == "elf" and tools.compiler == "builtin" and _wants_usage(line)
+        if form == OBJECT or show:
+            table = names.of(f"{stem}.{target}.kernels.json")
+            tables.append(table)
+            argv += ["--kernels-json", table]
+            if show:
+                job.usage.append(table)
         if depfile:
             argv += ["--depfile", names.temp(stem + ".d"), "--depfile-target", job.output]
             depfile = False
@@ -401,6 +406,11 @@ def _compilations(form: str, entries: Sequence[Entry], tile_abi: bool) -> list[t
         if (entry.plain, entry.kind) not in found:
             found.append((entry.plain, entry.kind))
     return found or [(f"sm_{entries[0].number}", "elf")]
+
+
+def _wants_usage(line: Line) -> bool:
+    """Returns whether -res-usage or ptxas's own -v asks what each kernel uses."""
+    return line.has("--resource-usage") or any(word in ("-v", "--verbose") for word in line.all("--ptxas-options"))
 
 
 def _wants_depfile(line: Line) -> bool:

@@ -380,6 +380,8 @@ def _run_job(job: Job, plan: Plan, runner: Runner, cwd: str) -> None:
         steps = [step for step in job.steps if step.wave == wave]
         with _threads(plan, len(steps), runner.environ) as threads:
             runner.run_wave(steps, threads)
+    for path in job.usage:
+        _show_usage(path)
     if job.deliver:
         if runner.verbose:
             say(_delivery(job))
@@ -391,6 +393,18 @@ def _run_job(job: Job, plan: Plan, runner: Runner, cwd: str) -> None:
             sys.stdout.flush()
         else:
             write_file(job.depfile.path, text)
+
+
+def _show_usage(path: str) -> None:
+    """Prints what ptxas -v prints, from the kernel table: the compiler may have answered from its cache."""
+    import json
+
+    with open(path, encoding="utf-8") as file:
+        table = json.load(file)
+    for row in table["kernels"]:
+        say(f"ptxas info    : Compiling entry function '{row['symbol']}' for '{table['arch']}'")
+        say(f"ptxas info    : Used {row['registers']} registers, {row['spill_bytes']} bytes spilled, "
+            f"{row['static_shared'] + row['dynamic_shared']} bytes smem")  # fmt: skip
 
 
 @contextmanager

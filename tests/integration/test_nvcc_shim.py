@@ -239,6 +239,17 @@ def test_artifacts(installed: Installed, env: dict[str, str], work: Path) -> Non
         assert (work / (source + ".out")).read_bytes() == (work / "k.cubin").read_bytes()
 
 
+@pytest.mark.parametrize("words", [["-res-usage", "-cubin"], ["-Xptxas", "-v", "-c"]])
+def test_resource_usage_is_shown_also_from_the_cache(
+    words: list[str], installed: Installed, env: dict[str, str], work: Path
+) -> None:
+    env["TILEIRAS_COMPILER"] = "builtin"
+    for _ in range(2):
+        done = ok(run([installed.shim, "k.tileir", "-arch=sm_90", *words], work, env))
+        assert re.search(r"^ptxas info    : Compiling entry function '\w+' for 'sm_90'$", done.stderr, re.M)
+        assert re.search(r"^ptxas info    : Used [1-9]\d* registers, \d+ bytes spilled, \d+ bytes smem$", done.stderr, re.M)
+
+
 def test_outputs_are_reproducible_in_two_places(installed: Installed, env: dict[str, str], work: Path) -> None:
     other = work.parent / "elsewhere in a longer folder"
     other.mkdir()

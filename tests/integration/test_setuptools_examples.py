@@ -86,6 +86,9 @@ def test_pip_install_in_an_isolated_build(name: str, package: str, venv: tuple[P
     env = clean_for_pip(PIP_FIND_LINKS=f"{wheels} {os.environ.get('PIP_FIND_LINKS', '')}".strip())
     pip = [python, "-m", "pip"]
     ok(run([*pip, "install", "-q", "--force-reinstall", "tileiras", "numpy"], tmp_path, env, timeout=900))
+    assert ok(run([python.parent / "tileiras-nvcc", "--tileiras-version"], tmp_path)).stdout.startswith("tileiras-nvcc ")
+    assert "tileiras.nvcc_shim" in (python.parent / "tileiras-nvcc").read_text()
+    assert "shim_routes" in (python.parent / "tileiras-nvcc").read_text()  # the fast route is in the installed command
     ok(run([*pip, "install", "-q", root], tmp_path, env, timeout=900))
     done = ok(run([python, "-m", package], tmp_path, env, timeout=600))
     assert done.stdout.endswith("vector_add: right\n")
