@@ -1,0 +1,155 @@
+"""Data flows one way: the import table of ARCHITECTURE.md, held against the import statements of every file."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "tileiras"
+
+# room -> rooms it may import from (imports for type checkers do not count)
+MAY_IMPORT: dict[str, set[str]] = {
+    "diag": set(),
+    "version": set(),
+    "options": set(),
+    "outputs": set(),
+    "cmake_dir": set(),
+    "compiler": set(),
+    "ir": {"diag"},
+    "layout": {"diag"},
+    "target": {"layout", "diag"},
+    "dialects": set(),
+    "dialects/cuda_tile": {"ir", "target", "layout", "diag"},
+    "dialects/cute": {"ir", "target", "layout", "diag"},
+    "dialects/cute_nvgpu": {"ir", "target", "layout", "diag"},
+    "dialects/nvvm": {"ir", "target", "layout", "diag", "nvvm"},
+    # the tensor dialects derive their tables from the one before them
+    "dialects/nv_tileaa": {"ir", "target", "layout", "diag", "dialects/cuda_tile"},
+    "dialects/nv_tileas": {"ir", "target", "layout", "diag", "dialects/cuda_tile", "dialects/nv_tileaa", "dialects/cute"},
+    "bytecode": {"ir", "diag", "dialects/cuda_tile"},
+    "source": {"ir", "diag", "bytecode", "dialects/cuda_tile"},
+    "passes": set(),
+    "passes/cuda_tile": {"ir", "diag", "target", "layout", "dialects/cuda_tile"},
+    "passes/tileaa": {"ir", "diag", "target", "layout", "dialects/nv_tileaa"},
+    "passes/tileas": {"ir", "diag", "target", "layout", "dialects/nv_tileas", "dialects/nv_tileaa"},
+    "lower": set(),
+    "lower/cuda_tile_to_tileaa": {"ir", "diag", "dialects/cuda_tile", "dialects/nv_tileaa"},
+    "lower/tileaa_to_tileas": {"ir", "diag", "target", "layout", "dialects/nv_tileaa", "dialects/nv_tileas", "passes/tileaa"},
+    "lower/tileas_to_nvvm": {"ir", "diag", "target", "layout", "dialects/nv_tileas", "nvvm", "passes/tileaa"},
+    "nvvm": {"target", "diag"},
+    "ptx": {"nvvm", "target", "diag"},
+    "toolchain": {"diag", "options"},
+    "run/emulator": {"diag"},
+    "run/reference": {"run", "ir", "diag", "dialects/cuda_tile"},
+}
+# rooms that order the others may import anything: pipeline, driver, cli, tools, run, capi, the package itself
+
+
+def room_of(module: str) -> str:
+    """The room a dotted module name belongs to."""
+    parts = module.split(".")[1:]
+    if not parts:
+        return "tileiras"
+    if parts[0] == "compiler":
+        rest = parts[1:]
+        if not rest:
+            return "compiler"
+        if rest[0] in ("dialects", "lower", "passes"):
+            return "/".join(rest[:2])
+        return rest[0]
+    if parts[0] == "run" and len(parts) > 1 and parts[1] in ("reference", "emulator"):
+        return f"run/{parts[1]}"
+    return parts[0]
+
+
+def real_module(name: str) -> str:
+    """The longest prefix of a dotted name that is a file or a folder."""
+    while name:
+        path = ROOT / name.replace(".", "/")
+        if path.is_dir() or path.with_suffix(".py").exists():
+            return name
+        name = name.rpartition(".")[0]
+    return ""
+
+
+def imports_of(path: Path) -> set[str]:
+    """Modules of ours that a file imports at run time, lazily or not."""
+    tree = ast.parse(path.read_text())
+    typing_only: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            typing_only.update(ast.walk(node))
+    relative = path.relative_to(ROOT).with_suffix("")
+    package = ".".join(relative.parts[:-1])
+    found = set()
+    for node in ast.walk(tree):
+        if node in typing_only:
+            continue
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parts = package.split(".")
+                base = ".".join([*parts[: len(parts) - node.level + 1], *([node.module] if node.module else [])])
+            names = [f"{base}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        found.update(real_module(name) for name in names if name.split(".")[0] == "tileiras")
+    return found - {""}
+
+
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_a_file_imports_only_what_its_room_may(path: Path) -> None:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    room = room_of(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
+    if room not in MAY_IMPORT:
+        return
+    allowed = MAY_IMPORT[room] | {room, "tileiras", "compiler", "dialects", "lower", "passes", "version"}
+    strangers = {module for module in imports_of(path) if room_of(module) not in allowed}
+    assert not strangers, f"{room} may import {sorted(MAY_IMPORT[room])}"
+
+
+def test_every_room_of_the_compiler_is_in_the_table() -> None:
+    rooms = {
+        room_of(".".join(p.relative_to(ROOT).with_suffix("").parts[:-1]))
+        for p in (PACKAGE / "compiler").rglob("*/*.py")
+    }
+    assert rooms - {"compiler", "tileiras"} <= set(MAY_IMPORT)
+
+
+def test_the_architecture_page_shows_the_table() -> None:
+    page = (ROOT / "ARCHITECTURE.md").read_text()
+    for room, allowed in MAY_IMPORT.items():
+        if allowed:
+            row = f"| `{room}` | {', '.join(f'`{a}`' for a in sorted(allowed))} |"
+            assert row in page, f"ARCHITECTURE.md lacks the row\n{row}"
+
+
+COMPILE_PATH_MODULES = {"numpy", "ml_dtypes", "dataclasses", "typing", "argparse", "logging", "subprocess", "re", "json", "pathlib"}
+
+
+def test_a_compile_imports_the_standard_library_only_and_no_slow_part_of_it(tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    kernel = ROOT / "tests" / "data" / "bytecode" / "axpy_f32.tilebc"
+    script = (
+        "import sys; from tileiras.cli import main; "
+        "code = main([sys.argv[1], '--gpu-name=sm_90', '--emit=ptx', '-o', sys.argv[2]]); "
+        "print(code, *sorted(m for m in sys.modules if '.' not in m))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); {script}", kernel, tmp_path / "k.ptx"],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    code, *modules = done.stdout.split()
+    assert code == "0", done.stderr
+    assert not COMPILE_PATH_MODULES & set(modules)
