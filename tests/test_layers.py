@@ -35,6 +35,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "passes/cuda_tile": {"ir", "diag", "target", "layout", "dialects/cuda_tile"},
     "passes/tileaa": {"ir", "diag", "target", "layout", "dialects/nv_tileaa"},
     "passes/tileas": {"ir", "diag", "target", "layout", "dialects/nv_tileas", "dialects/nv_tileaa"},
+    "passes/nvvm": {"ir", "diag", "target", "nvvm", "dialects/nvvm"},
     "lower": set(),
     "lower/cuda_tile_to_tileaa": {"ir", "diag", "dialects/cuda_tile", "dialects/nv_tileaa"},
     "lower/tileaa_to_tileas": {"ir", "diag", "target", "layout", "dialects/nv_tileaa", "dialects/nv_tileas", "passes/tileaa"},

@@ -1,0 +1,197 @@
+"""Layouts against brute force: every law is checked by enumerating places."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tileiras.compiler.layout import convert
+from tileiras.compiler.layout.gf2 import Basis, apply, rank, table
+from tileiras.compiler.layout.linear import (
+    LinearLayout,
+    blocked,
+    broadcasted,
+    dim_bits,
+    permuted,
+    reduced,
+    splat,
+    with_inv,
+)
+from tileiras.compiler.target import mma, sm
+
+vectors = st.lists(st.integers(0, 255), max_size=8)
+
+
+@given(vectors, st.integers(0, 255))
+def test_solve_finds_a_combination_exactly_when_there_is_one(columns: list[int], target: int) -> None:
+    reachable = {apply(columns, place) for place in range(1 << len(columns))}
+    place = Basis(columns).solve(target)
+    assert (place is not None) == (target in reachable)
+    if place is not None:
+        assert apply(columns, place) == target
+
+
+@given(vectors)
+def test_rank_counts_what_is_reachable(columns: list[int]) -> None:
+    assert len(set(table(columns))) == 1 << rank(columns)
+
+
+@st.composite
+def layouts(draw: st.DrawFn, max_bits: int = 9, log2_warps: int = 1) -> tuple[LinearLayout, tuple[int, ...]]:
+    """(blocked layout of a random shape, order and vector width, shape)."""
+    dims = draw(st.lists(st.integers(0, 4), min_size=1, max_size=3).filter(lambda d: sum(d) <= max_bits))
+    shape = tuple(1 << d for d in dims)
+    order = tuple(draw(st.permutations(range(len(shape)))))
+    vector = draw(st.integers(0, min(3, sum(dims))))
+    return blocked(shape, order, vector, log2_warps), shape
+
+
+def places(layout: LinearLayout) -> list[tuple[int, int, int]]:
+    return [(r, lane, w) for w in range(layout.num_warps) for lane in range(32) for r in range(layout.num_regs)]
+
+
+@given(layouts())
+def test_a_blocked_layout_holds_every_element(drawn: tuple[LinearLayout, tuple[int, ...]]) -> None:
+    layout, _ = drawn
+    assert {layout(*p) for p in places(layout)} == set(range(1 << layout.bits))
+
+
+@given(layouts())
+def test_owners_hold_every_element_once(drawn: tuple[LinearLayout, tuple[int, ...]]) -> None:
+    layout, _ = drawn
+    lanes, warps = layout.replicated
+    owned = [layout(r, lane, w) for r, lane, w in places(layout) if not lane & lanes and not w & warps]
+    assert sorted(owned) == list(range(1 << layout.bits))
+
+
+def unpack(index: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(index >> low & ((1 << count) - 1) for low, count in dim_bits(shape))
+
+
+@given(layouts(), st.data())
+def test_permute_moves_no_element(drawn: tuple[LinearLayout, tuple[int, ...]], data: st.DataObject) -> None:
+    layout, shape = drawn
+    p = data.draw(st.permutations(range(len(shape))))
+    result = permuted(layout, shape, p)
+    target = tuple(shape[i] for i in p)
+    for place in places(layout):
+        coordinates = unpack(layout(*place), shape)
+        assert unpack(result(*place), target) == tuple(coordinates[i] for i in p)
+
+
+@given(layouts(), st.data())
+def test_reduced_forgets_one_dimension(drawn: tuple[LinearLayout, tuple[int, ...]], data: st.DataObject) -> None:
+    layout, shape = drawn
+    dim = data.draw(st.integers(0, len(shape) - 1))
+    result = reduced(layout, shape, dim)
+    kept = shape[:dim] + shape[dim + 1 :]
+    for lane in range(32):
+        coordinates = unpack(layout(0, lane, 1), shape)
+        assert unpack(result(0, lane, 1), kept) == coordinates[:dim] + coordinates[dim + 1 :]
+
+
+def test_broadcast_costs_nothing() -> None:
+    layout = blocked((64, 1), (1, 0), 0, 2)
+    wide = broadcasted(layout, (64, 1), (64, 128))
+    assert wide.num_regs == layout.num_regs
+    assert wide.inv == 127
+    assert convert.plan(splat(13, 2), wide).kind == convert.RENAME
+
+
+def execute(source: LinearLayout, target: LinearLayout) -> dict[tuple[int, int, int], int]:
+    """What a plan leaves in every destination place, as packed indices (modulo what the value ignores)."""
+    plan = convert.plan(source, target)
+    keep = ~source.inv & ((1 << source.bits) - 1)
+    out = {}
+    for r, lane, w in places(target):
+        if plan.kind == convert.RENAME:
+            out[r, lane, w] = source(plan.regs[r], lane, w) & keep
+        else:
+            from_lane = apply(plan.lane_columns, lane) ^ plan.lane_xor[r]
+            out[r, lane, w] = source(plan.regs[r], from_lane, w) & keep
+    return out
+
+
+@given(layouts(), st.data())
+def test_renames_and_shuffles_deliver_the_right_element(
+    drawn: tuple[LinearLayout, tuple[int, ...]], data: st.DataObject
+) -> None:
+    source, shape = drawn
+    order = tuple(data.draw(st.permutations(range(len(shape)))))
+    target = blocked(shape, order, data.draw(st.integers(0, min(3, source.bits))), 1)
+    if data.draw(st.booleans()):
+        source = with_inv(source, data.draw(st.integers(0, (1 << source.bits) - 1)))
+    plan = convert.plan(source, target)
+    if plan.kind == convert.SHARED:
+        return
+    keep = ~source.inv & ((1 << source.bits) - 1)
+    for place, index in execute(source, target).items():
+        assert index == target(*place) & keep
+
+
+@given(layouts(), st.data(), st.sampled_from([1, 2, 4, 8]))
+def test_a_shared_arrangement_has_one_address_per_element(
+    drawn: tuple[LinearLayout, tuple[int, ...]], data: st.DataObject, size: int
+) -> None:
+    source, shape = drawn
+    order = tuple(data.draw(st.permutations(range(len(shape)))))
+    target = blocked(shape, order, data.draw(st.integers(0, min(3, source.bits))), 1)
+    plan = convert.shared_plan(source, target, size)
+    offsets = {apply(plan.columns, index) for index in range(1 << source.bits)}
+    assert len(offsets) == 1 << source.bits
+    assert max(offsets) + size <= plan.bytes
+    assert all(offset % size == 0 for offset in offsets)
+
+
+def conflicts(lanes: list[int], access_bytes: int) -> int:
+    """Wavefronts by enumeration: words of one bank in one phase, equal words together."""
+    phases = max(1, 32 * access_bytes // 128)
+    per_phase = 32 // phases
+    total = 0
+    for phase in range(phases):
+        banks: dict[int, set[int]] = {}
+        for lane in range(phase * per_phase, (phase + 1) * per_phase):
+            word = apply(lanes, lane) >> 2
+            banks.setdefault(word & 31, set()).add(word)
+        total = max(total, max(len(words) for words in banks.values()))
+    return total
+
+
+@given(st.lists(st.integers(0, 11).map(lambda k: 1 << k), min_size=5, max_size=5, unique=True))
+def test_bank_conflicts_are_counted_as_by_enumeration(columns: list[int]) -> None:
+    lanes = [c * 4 for c in columns]
+    assert convert.bank_conflicts(lanes, 4) == conflicts(lanes, 4)
+
+
+def test_a_transpose_of_floats_has_no_bank_conflicts() -> None:
+    source, target = blocked((64, 64), (1, 0), 0, 2), blocked((64, 64), (0, 1), 0, 2)
+    plan = convert.shared_plan(source, target, 4)
+    for layout, vec in ((source, plan.store_vec), (target, plan.load_vec)):
+        lanes = [apply(plan.columns, c) for c in layout.lane]
+        assert conflicts(lanes, 4 << vec) == 1
+
+
+@pytest.mark.parametrize("elem", ["f16", "bf16", "tf32", "f64", "i8", "f8E4M3FN"])
+@pytest.mark.parametrize("name", ["sm_75", "sm_80", "sm_90"])
+def test_fragments_of_a_product_meet(elem: str, name: str) -> None:
+    """Every accumulator element of a warp finds its row of A and its column of B in that warp."""
+    atom = mma.find_atom(sm.find(name), elem)
+    if atom is None:
+        return
+    m, n, k = 64, 32, 32
+    warps = mma.split_warps((m, n), atom, 2)
+    acc = mma.accumulator_layout((m, n), atom, warps)
+    a = mma.operand_layout((m, k), atom, 0, warps)
+    b = mma.operand_layout((k, n), atom, 1, warps)
+    for w in range(4):
+        rows = {unpack(a(r, lane, w), (m, k))[0] for r in range(a.num_regs) for lane in range(32)}
+        columns = {unpack(b(r, lane, w), (k, n))[1] for r in range(b.num_regs) for lane in range(32)}
+        for r in range(acc.num_regs):
+            for lane in range(32):
+                row, column = unpack(acc(r, lane, w), (m, n))
+                assert row in rows and column in columns
+
+
+def test_layouts_are_interned() -> None:
+    assert blocked((8, 8), (1, 0), 1, 2) is blocked((8, 8), (1, 0), 1, 2)
