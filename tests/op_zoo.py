@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - one line of text per case
 """Every op of cuda_tile with every optional part, as text: what readers, writers, printers and verifiers loop over.
 
 A snippet names the op it is for, the first 13.x version that can hold it, and lines that use the values of PRELUDE.
@@ -33,7 +34,21 @@ PRELUDE = """
 """
 
 VIEW = "partition_view<tile=(4x8), tensor_view<?x64xf32, strides=[64,1]>>"
-UNARY_FLOAT = ("absf", "ceil", "cos", "cosh", "floor", "log", "log2", "negf", "sin", "sinh", "tan", "exp2", "rsqrt")
+UNARY_FLOAT = (
+    "absf",
+    "ceil",
+    "cos",
+    "cosh",
+    "floor",
+    "log",
+    "log2",
+    "negf",
+    "sin",
+    "sinh",
+    "tan",
+    "exp2",
+    "rsqrt",
+)
 BINARY_INT = ("andi", "ori", "xori")
 
 
@@ -42,14 +57,20 @@ def _arithmetic() -> list[tuple[str, int, str]]:
     found += [(op, 1, f"%r = {op} %f0 flush_to_zero : tile<4xf32>") for op in ("exp2", "rsqrt")]
     found += [(op, 1, f"%r = {op} %i0, %i1 : tile<4xi32>") for op in BINARY_INT]
     found += [("absi", 1, "%r = absi %i1 : tile<4xi32>"), ("mulhii", 1, "%r = mulhii %i0, %i1 : tile<4xi32>")]
-    found += [("remf", 1, "%r = remf %f0, %f1 : tile<4xf32>"), ("fpowf", 1, "%r = fpowf %f0, %f1 : tile<4xf32>")]
+    found += [
+        ("remf", 1, "%r = remf %f0, %f1 : tile<4xf32>"),
+        ("fpowf", 1, "%r = fpowf %f0, %f1 : tile<4xf32>"),
+    ]
     for op in ("addf", "subf", "mulf", "divf"):
         for mode in ("nearest_even", "zero", "negative_inf", "positive_inf"):
             found.append((op, 1, f"%r = {op} %f0, %f1 rounding<{mode}> flush_to_zero : tile<4xf32>"))
         found.append((op, 1, f"%r = {op} %d0, %d0 : tile<4xf64>"))
     found += [("divf", 1, f"%r = divf %f0, %f1 rounding<{m}> : tile<4xf32>") for m in ("approx", "full")]
     found += [("sqrt", 1, "%r = sqrt %f0 rounding<approx> flush_to_zero : tile<4xf32>")]
-    found += [("sqrt", 1, "%r = sqrt %f0 : tile<4xf32>"), ("fma", 1, "%r = fma %f0, %f1, %f0 rounding<zero> : tile<4xf32>")]
+    found += [
+        ("sqrt", 1, "%r = sqrt %f0 : tile<4xf32>"),
+        ("fma", 1, "%r = fma %f0, %f1, %f0 rounding<zero> : tile<4xf32>"),
+    ]
     for op in ("addi", "subi", "muli", "shli"):
         for flag in ("none", "no_signed_wrap", "no_unsigned_wrap", "no_wrap"):
             found.append((op, 1, f"%r = {op} %i0, %i1 overflow<{flag}> : tile<4xi32>"))
@@ -60,13 +81,29 @@ def _arithmetic() -> list[tuple[str, int, str]]:
             found.append((op, 1, f"%r = {op} %f0, %f1{flags} : tile<4xf32>"))
     found += [("divi", 1, "%r = divi %i0, %i1 signed rounding<negative_inf> : tile<4xi32>")]
     found += [("divi", 1, "%r = divi %i0, %i1 unsigned rounding<positive_inf> : tile<4xi32>")]
-    found += [("divi", 1, "%r = divi %i0, %i1 unsigned : tile<4xi32>"), ("negi", 1, "%r = negi %i0 : tile<4xi32>")]
+    found += [
+        ("divi", 1, "%r = divi %i0, %i1 unsigned : tile<4xi32>"),
+        ("negi", 1, "%r = negi %i0 : tile<4xi32>"),
+    ]
     found += [("negi", 2, "%r = negi %i0 overflow<no_signed_wrap> : tile<4xi32>")]
-    found += [("exp", 1, "%r = exp %f0 : tile<4xf32>"), ("exp", 3, "%r = exp %f0 rounding<approx> : tile<4xf32>")]
-    found += [("tanh", 1, "%r = tanh %f0 : tile<4xf32>"), ("tanh", 2, "%r = tanh %f0 rounding<approx> : tile<4xf32>")]
+    found += [
+        ("exp", 1, "%r = exp %f0 : tile<4xf32>"),
+        ("exp", 3, "%r = exp %f0 rounding<approx> : tile<4xf32>"),
+    ]
+    found += [
+        ("tanh", 1, "%r = tanh %f0 : tile<4xf32>"),
+        ("tanh", 2, "%r = tanh %f0 rounding<approx> : tile<4xf32>"),
+    ]
     found += [("atan2", 2, "%r = atan2 %f0, %f1 : tile<4xf32>")]
     found += [("fpowi", 4, "%r = fpowi %f0, %i0 : tile<4xf32>, tile<4xi32>")]
-    for predicate in ("equal", "not_equal", "less_than", "less_than_or_equal", "greater_than", "greater_than_or_equal"):
+    for predicate in (
+        "equal",
+        "not_equal",
+        "less_than",
+        "less_than_or_equal",
+        "greater_than",
+        "greater_than_or_equal",
+    ):
         found.append(("cmpf", 1, f"%r = cmpf {predicate} ordered %f0, %f1 : tile<4xf32> -> tile<4xi1>"))
         found.append(("cmpi", 1, f"%r = cmpi {predicate} %i0, %i1, unsigned : tile<4xi32> -> tile<4xi1>"))
     found += [("cmpf", 1, "%r = cmpf equal unordered %f0, %f1 : tile<4xf32> -> tile<4xi1>")]
@@ -78,7 +115,11 @@ def _conversions() -> list[tuple[str, int, str]]:
     return [
         ("bitcast", 1, "%r = bitcast %f0 : tile<4xf32> -> tile<4xi32>"),
         ("exti", 1, "%r = exti %i0 unsigned : tile<4xi32> -> tile<4xi64>"),
-        ("exti", 3, "%s = trunci %i0 : tile<4xi32> -> tile<4xi4>\n%r = exti %s signed : tile<4xi4> -> tile<4xi8>"),
+        (
+            "exti",
+            3,
+            "%s = trunci %i0 : tile<4xi32> -> tile<4xi4>\n%r = exti %s signed : tile<4xi4> -> tile<4xi8>",
+        ),
         ("trunci", 1, "%r = trunci %i0 overflow<no_signed_wrap> : tile<4xi32> -> tile<4xi8>"),
         ("ftof", 1, "%r = ftof %f0 : tile<4xf32> -> tile<4xf16>"),
         ("ftof", 1, "%r = ftof %d0 rounding<zero> : tile<4xf64> -> tile<4xf32>"),
@@ -245,7 +286,9 @@ SNIPPETS = [*_arithmetic(), *_conversions(), *_shapes(), *_memory(), *_views(), 
 CONTAINERS = ("entry", "global", "module")
 
 
-def module_text(lines: str, *, hints: str = "", globals_: str = "global @table <f32: [1.0, 2.0]> : tile<2xf32>") -> str:
+def module_text(
+    lines: str, *, hints: str = "", globals_: str = "global @table <f32: [1.0, 2.0]> : tile<2xf32>"
+) -> str:
     """A module whose only entry holds PRELUDE and the lines."""
     return f"cuda_tile.module @kernels {{\n{globals_}\nentry @k({ARGS}){hints} {{{PRELUDE}{lines}\n}}\n}}\n"
 

@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from tileiras.compiler.bytecode.reader import read
-from tileiras.compiler.bytecode.wire import put_varint, varint, zigzag, unzigzag
+from tileiras.compiler.bytecode.wire import put_varint, unzigzag, varint, zigzag
 from tileiras.compiler.source import load
 from tileiras.diag import CompileError, Sink
 
@@ -51,7 +51,9 @@ def test_smallest_module_is_read() -> None:
 
 
 @pytest.mark.parametrize("position", range(8))
-def test_bad_magic_names_the_first_wrong_byte(position: int) -> None:  # bytecode-magic, bytecode-magic-position-7
+def test_bad_magic_names_the_first_wrong_byte(
+    position: int,
+) -> None:  # bytecode-magic, bytecode-magic-position-7
     data = bytearray(MINIMAL)
     data[position] ^= 0x0A
     text = said(refused(bytes(data)))
@@ -90,7 +92,13 @@ def test_known_encodings() -> None:
         out = bytearray()
         put_varint(out, value)
         assert bytes(out) == encoded
-    assert [unzigzag(zigzag(v)) for v in (0, -1, 1, -(1 << 63), (1 << 63) - 1)] == [0, -1, 1, -(1 << 63), (1 << 63) - 1]
+    assert [unzigzag(zigzag(v)) for v in (0, -1, 1, -(1 << 63), (1 << 63) - 1)] == [
+        0,
+        -1,
+        1,
+        -(1 << 63),
+        (1 << 63) - 1,
+    ]
 
 
 def test_overlong_varint_is_refused() -> None:  # bytecode-varint-canonical

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -19,7 +19,7 @@ from tileiras.diag import CompileError, Sink
 SETTINGS = {"deadline": 10_000, "suppress_health_check": list(HealthCheck)}
 
 
-@lru_cache(maxsize=None)
+@cache
 def seed_file(index: int) -> bytes:
     """Bytecode of one zoo module."""
     _, since, lines = SNIPPETS[index]
@@ -27,7 +27,9 @@ def seed_file(index: int) -> bytes:
 
 
 EDITS = st.lists(
-    st.tuples(st.sampled_from(("set", "add", "cut", "insert", "copy")), st.integers(8, 1 << 14), st.integers(0, 255)),
+    st.tuples(
+        st.sampled_from(("set", "add", "cut", "insert", "copy")), st.integers(8, 1 << 14), st.integers(0, 255)
+    ),
     min_size=1,
     max_size=6,
 )
@@ -103,13 +105,14 @@ def test_nested_regions_have_a_limit() -> None:
     body = b"".join(inner + b"\x01\x00\x01" for _ in range(500))
     data = bytearray(write(load_text("cuda_tile.module { entry @k(%c: tile<i1>) {} }", Sink(), ""), (13, 1)))
     assert data
-    from tileiras.compiler.bytecode.reader import _Body, _Reader
+    from tileiras.compiler.bytecode.body import Body
+    from tileiras.compiler.bytecode.reader import _Reader
     from tileiras.compiler.bytecode.wire import Damage
     from tileiras.compiler.ir.core import Block
     from tileiras.compiler.ir.types import I1, TileType
 
     reader = _Reader(bytes(data))
-    code = _Body(reader, body, iter(()))
+    code = Body(reader, body, iter(()))
     code.values = Block([TileType(I1, ())]).args
     with pytest.raises(Damage) as caught:
         code.instructions(Block(), -1, 0)

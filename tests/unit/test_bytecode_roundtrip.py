@@ -40,7 +40,9 @@ def test_every_version_that_can_hold_it_gives_it_back(op: str, since: int, lines
 
 
 @pytest.mark.parametrize(
-    ("op", "since", "lines"), [s for s in SNIPPETS if s[1] > 1], ids=[f"{s[0]}-{i}" for i, s in enumerate(SNIPPETS) if s[1] > 1]
+    ("op", "since", "lines"),
+    [s for s in SNIPPETS if s[1] > 1],
+    ids=[f"{s[0]}-{i}" for i, s in enumerate(SNIPPETS) if s[1] > 1],
 )
 def test_an_older_version_refuses_what_it_cannot_say(op: str, since: int, lines: str) -> None:
     module = parsed(module_text(lines))
@@ -60,7 +62,7 @@ def test_every_op_is_in_the_zoo() -> None:
 
 
 def test_rosters_by_version() -> None:  # frontend-roster-92
-    body = [spec for spec in SPECS]
+    body = list(SPECS)
     counts = [sum(1 for spec in body if spec.since <= minor) for minor in range(1, 5)]
     assert counts == [92, 93, 100, 105]
     for minor, newest in MAX_OPCODE.items():
@@ -81,7 +83,11 @@ def test_versions_that_do_not_exist(version: str) -> None:
 
 
 def test_the_oldest_version_that_fits_is_the_default() -> None:
-    for lines, minor in (("", 1), ("%r = atan2 %f0, %f1 : tile<4xf32>", 2), ("%r = fpowi %f0, %i0 : tile<4xf32>, tile<4xi32>", 4)):
+    for lines, minor in (
+        ("", 1),
+        ("%r = atan2 %f0, %f1 : tile<4xf32>", 2),
+        ("%r = fpowi %f0, %i0 : tile<4xf32>, tile<4xi32>", 4),
+    ):
         assert to_bytecode(parsed(module_text(lines)))[8:10] == bytes((13, minor))
 
 
@@ -111,7 +117,9 @@ def test_launch_attributes_survive_the_bytecode(version: str) -> None:
     assert print_op(again) == print_op(module)
 
 
-def test_attributes_without_a_field_start_at_13_3() -> None:  # assemblers before 13.3 refuse unknown hint keys
+def test_attributes_without_a_field_start_at_13_3() -> (
+    None
+):  # assemblers before 13.3 refuse unknown hint keys
     assert to_bytecode(parsed(ATTRIBUTES))[9] == 3
 
 
@@ -133,7 +141,9 @@ def test_negative_infinity_of_f64_is_what_the_frontend_meant() -> None:
 
 
 def test_print_of_13_1_has_no_number_for_its_token() -> None:
-    module = parsed(module_text('print_tko "a" -> token\n%r = addf %f0, %f1 : tile<4xf32>\n%s = negf %r : tile<4xf32>'))
+    module = parsed(
+        module_text('print_tko "a" -> token\n%r = addf %f0, %f1 : tile<4xf32>\n%s = negf %r : tile<4xf32>')
+    )
     again = read(write(module, (13, 1)), Sink())
     ops = again.regions[0].block.ops[1].regions[0].block.ops
     negf = next(op for op in ops if op.spec.name == "negf")

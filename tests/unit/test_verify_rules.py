@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - one line of text per case
 """Each rule of the cuda_tile verifier: the smallest text that breaks it, what is said, and a neighbour that passes.
 
 The id of a case is the rule's id in the contract. The text is the error; `real` is part of a note.
@@ -17,7 +18,13 @@ REDUCE = '"cuda_tile.reduce"({v}) <{{dim = {dim} : i32, identities = [{ids}]}}> 
 
 
 def reduce(
-    v: str = "%f0", dim: int = 0, ids: str = "0.0 : f32", args: str = "", body: str = "", t: str = "", r: str = ""
+    v: str = "%f0",
+    dim: int = 0,
+    ids: str = "0.0 : f32",
+    args: str = "",
+    body: str = "",
+    t: str = "",
+    r: str = "",
 ) -> str:
     """A reduction in generic form, right unless told otherwise."""
     return REDUCE.format(
@@ -31,7 +38,9 @@ def reduce(
     )
 
 
-def store(pointer: str = "%ps", value: str = "%f0", rest: str = "", order: str = "weak", types: str = "") -> str:
+def store(
+    pointer: str = "%ps", value: str = "%f0", rest: str = "", order: str = "weak", types: str = ""
+) -> str:
     types = types or "tile<4xptr<f32>>, tile<4xf32>"
     return f"store_ptr_tko {order} {pointer}, {value}{rest} : {types} -> token"
 
@@ -187,12 +196,17 @@ def diagnosed(lines: str) -> list[Emitted]:
     return [d for d in sink.emitted if d.severity == ERROR]
 
 
-@pytest.mark.parametrize(("rule", "lines", "text", "real", "passing"), RULES, ids=[f"{r[0]}-{i}" for i, r in enumerate(RULES)])
+@pytest.mark.parametrize(
+    ("rule", "lines", "text", "real", "passing"), RULES, ids=[f"{r[0]}-{i}" for i, r in enumerate(RULES)]
+)
 def test_rule(rule: str, lines: str, text: str, real: str, passing: str) -> None:
     found = diagnosed(lines)
     assert [d.text for d in found] == [text], [d.render() for d in found]
     assert found[0].op is not None and found[0].word == 0x103
-    assert found[0].render().startswith("rule.mlir:") and f"error: '{found[0].op}' op {text}" in found[0].render()
+    assert (
+        found[0].render().startswith("rule.mlir:")
+        and f"error: '{found[0].op}' op {text}" in found[0].render()
+    )
     assert real in "\n".join(note.text for note in found[0].notes)
     assert not diagnosed(passing), rule
 
@@ -209,8 +223,16 @@ def test_rule_without_a_contract_text(rule: str, lines: str, text: str) -> None:
         ("tile<7x9xf32>", "tile dimensions must be powers of two", "got 7, 9"),
         ("tile<0xf32>", "tile dimensions must be powers of two", "positive constants"),
         ("tile<8192x4096xf32>", "tile would exceed the maximum element count", "16777216"),
-        ("partition_view<tile=(3), tensor_view<4xf32, strides=[1]>>", "tile shape dimensions must have power of two length but got [3]", ""),
-        ("partition_view<tile=(4x4), tensor_view<4xf32, strides=[1]>>", "expected tensor_view rank and tile rank to match, got tensor_view of rank 1 and tiles of rank 2", ""),
+        (
+            "partition_view<tile=(3), tensor_view<4xf32, strides=[1]>>",
+            "tile shape dimensions must have power of two length but got [3]",
+            "",
+        ),
+        (
+            "partition_view<tile=(4x4), tensor_view<4xf32, strides=[1]>>",
+            "expected tensor_view rank and tile rank to match, got tensor_view of rank 1 and tiles of rank 2",
+            "",
+        ),
     ],
 )  # verify-tile-power-of-two, verify-tile-element-ceiling
 def test_types_are_checked_where_they_stand(type: str, text: str, real: str) -> None:
@@ -234,10 +256,14 @@ def test_entry_rules() -> None:
             pass
         return "\n".join(d.render() for d in sink.emitted)
 
-    assert "entry op must have scalar types (rank 0 !cuda_tile.tile)" in said("cuda_tile.module { entry @k(%a: tile<4xf32>) {} }")
+    assert "entry op must have scalar types (rank 0 !cuda_tile.tile)" in said(
+        "cuda_tile.module { entry @k(%a: tile<4xf32>) {} }"
+    )
     assert "entry op must not return values" in said("cuda_tile.module { entry @k() -> tile<f32> {} }")
     assert "redefinition of symbol named 'k'" in said("cuda_tile.module { entry @k() {}\n entry @k() {} }")
-    assert "only function and global ops are allowed in the body" in said("cuda_tile.module { %0 = iota : tile<4xi32> }")
+    assert "only function and global ops are allowed in the body" in said(
+        "cuda_tile.module { %0 = iota : tile<4xi32> }"
+    )
     assert said("cuda_tile.module { entry @k(%a: !cuda_tile.ptr<f32>, %n: i32) {} }") == ""
 
 

@@ -74,7 +74,10 @@ def looks_like_text(data: bytes) -> bool:
             break
     if head.startswith(b"#"):  # an alias, not the directive of a C file
         name, equals, _ = head.partition(b"=")
-        return bool(equals) and name[1:].strip().replace(b".", b"").replace(b"_", b"").replace(b"$", b"").isalnum()
+        return (
+            bool(equals)
+            and name[1:].strip().replace(b".", b"").replace(b"_", b"").replace(b"$", b"").isalnum()
+        )
     return head.startswith(tuple(s.encode() for s in STARTS))
 
 

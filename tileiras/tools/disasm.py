@@ -54,7 +54,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         elif name in ("g", "print-debug-info"):
             chosen = flag(value)
             if chosen is None or (equals and not value):
-                say(f"{NAME}: for the --{name} option: '{value}' is invalid value for boolean argument! Try 0 or 1")
+                say(
+                    f"{NAME}: for the --{name} option: '{value}' is invalid value for boolean argument! Try 0 or 1"
+                )
                 return 1
             debug = chosen
         elif name in ("help", "h", "help-hidden", "help-list", "help-list-hidden"):
@@ -69,7 +71,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             say(f"{NAME}: Unknown command line argument '{arg}'.  Try: '{NAME} --help'")
             return 1
     if len(files) > 1:
-        say(f"{NAME}: Too many positional arguments specified!\nCan specify at most 1 positional arguments: See: {NAME} --help")
+        say(
+            f"{NAME}: Too many positional arguments specified!\nCan specify at most 1 positional arguments: See: {NAME} --help"
+        )
         return 1
     if not files:
         say("error: no input file provided\n\n" + OVERVIEW + OPTIONS.rstrip())

@@ -124,7 +124,9 @@ def run(arguments: Arguments) -> int:
             verify_or_fail(module, sink)
         to = arguments.to or ("text" if is_bytecode(data) and arguments.version is None else "bytecode")
         if to == "text":
-            out = to_text(module, generic=arguments.generic, debug=arguments.debug).encode("utf-8", "surrogateescape")
+            out = to_text(module, generic=arguments.generic, debug=arguments.debug).encode(
+                "utf-8", "surrogateescape"
+            )
         else:
             out = to_bytecode(module, arguments.version, sink)
     except CompileError as error:

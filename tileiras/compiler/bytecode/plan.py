@@ -41,7 +41,9 @@ class Plan:
             for a in spec.attrs
             if a.since <= minor and a.kind != "unit" and not (a.optional and a.name not in bits)
         )
-        self.units = tuple((a.name, 1 << bits[a.name]) for a in spec.attrs if a.kind == "unit" and a.name in bits)
+        self.units = tuple(
+            (a.name, 1 << bits[a.name]) for a in spec.attrs if a.kind == "unit" and a.name in bits
+        )
         modes = [o.mode for o in spec.operands]
         if all(mode == REQUIRED for mode in modes):
             self.encoding = FIXED

@@ -41,7 +41,20 @@ SCALAR_CLASS = {
 (PTR, TILE, TENSOR_VIEW, PARTITION_VIEW, FUNCTION, TOKEN) = range(12, 18)
 GATHER_SCATTER_VIEW, STRIDED_VIEW = 20, 21
 
-(A_INTEGER, A_FLOAT, A_BOOL, A_TYPE, A_STRING, A_ARRAY, A_DENSE, A_DIV_BY, A_SAME, A_DICT, A_HINTS, A_BOUNDED) = range(1, 13)
+(
+    A_INTEGER,
+    A_FLOAT,
+    A_BOOL,
+    A_TYPE,
+    A_STRING,
+    A_ARRAY,
+    A_DENSE,
+    A_DIV_BY,
+    A_SAME,
+    A_DICT,
+    A_HINTS,
+    A_BOUNDED,
+) = range(1, 13)
 (D_UNKNOWN, D_COMPILE_UNIT, D_FILE, D_BLOCK, D_LOC, D_SUBPROGRAM, D_CALL_SITE) = range(7)
 
 MAX_DEPTH = 64  # nested regions, types, attributes, scopes: far above real files, far below Python's stack

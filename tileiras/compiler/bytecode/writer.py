@@ -17,11 +17,53 @@ from . import diags
 from .opcodes import OPCODES
 from .plan import COUNTED, FIXED, OPTIONAL, REQUIRED, plan_of
 from .wire import (
-    A_ARRAY, A_BOOL, A_BOUNDED, A_DENSE, A_DICT, A_DIV_BY, A_FLOAT, A_HINTS, A_INTEGER, A_SAME, A_STRING, A_TYPE,
-    ALIGN, CONSTANT, D_BLOCK, D_CALL_SITE, D_COMPILE_UNIT, D_FILE, D_LOC, D_SUBPROGRAM, DEBUG, END, F_ENTRY, F_HINTS,
-    F_PRIVATE, FUNC, FUNCTION, GATHER_SCATTER_VIEW, GLOBAL, MAGIC, NEWEST, PAD, PARTITION_VIEW, PRODUCER, PTR,
-    SCALAR_CLASS, SCALAR_TAGS, STRIDED_VIEW, STRING, TENSOR_VIEW, TILE, TOKEN, TYPE, put_float_bits, put_ints,
-    put_varint, zigzag,
+    A_ARRAY,
+    A_BOOL,
+    A_BOUNDED,
+    A_DENSE,
+    A_DICT,
+    A_DIV_BY,
+    A_FLOAT,
+    A_HINTS,
+    A_INTEGER,
+    A_SAME,
+    A_STRING,
+    A_TYPE,
+    ALIGN,
+    CONSTANT,
+    D_BLOCK,
+    D_CALL_SITE,
+    D_COMPILE_UNIT,
+    D_FILE,
+    D_LOC,
+    D_SUBPROGRAM,
+    DEBUG,
+    END,
+    F_ENTRY,
+    F_HINTS,
+    F_PRIVATE,
+    FUNC,
+    FUNCTION,
+    GATHER_SCATTER_VIEW,
+    GLOBAL,
+    MAGIC,
+    NEWEST,
+    PAD,
+    PARTITION_VIEW,
+    PRODUCER,
+    PTR,
+    SCALAR_CLASS,
+    SCALAR_TAGS,
+    STRIDED_VIEW,
+    STRING,
+    TENSOR_VIEW,
+    TILE,
+    TOKEN,
+    TYPE,
+    put_float_bits,
+    put_ints,
+    put_varint,
+    zigzag,
 )  # fmt: skip
 
 TYPE_CHECKING = False
@@ -33,7 +75,9 @@ if TYPE_CHECKING:
 # Attributes that the format has no place for travel under this architecture key, which real readers ignore.
 EXTRA_HINTS = "tileiras"
 MODULE_FIELDS = frozenset(("sym_name", "producer", "bytecode_version"))
-ENTRY_FIELDS = frozenset(("sym_name", "function_type", "optimization_hints", "sym_visibility", "arg_attrs", "res_attrs"))
+ENTRY_FIELDS = frozenset(
+    ("sym_name", "function_type", "optimization_hints", "sym_visibility", "arg_attrs", "res_attrs")
+)
 
 
 class Unwritable(Exception):
@@ -303,13 +347,25 @@ class _Writer:
                 caller = self.debug_index(Loc(first.file, first.line, first.col, tuple(rest), first.scope))
                 fields = [D_CALL_SITE, callee, caller]
             else:
-                fields = [D_LOC, self.debug_index(value.scope), self.string(value.file), value.line, value.col]
+                fields = [
+                    D_LOC,
+                    self.debug_index(value.scope),
+                    self.string(value.file),
+                    value.line,
+                    value.col,
+                ]
         elif isinstance(value, D.DIFile):
             fields = [D_FILE, self.string(value.name), self.string(value.directory)]
         elif isinstance(value, D.DICompileUnit):
             fields = [D_COMPILE_UNIT, self.debug_index(value.file)]
         elif isinstance(value, D.DILexicalBlock):
-            fields = [D_BLOCK, self.debug_index(value.scope), self.debug_index(value.file), value.line, value.column]
+            fields = [
+                D_BLOCK,
+                self.debug_index(value.scope),
+                self.debug_index(value.file),
+                value.line,
+                value.column,
+            ]
         elif isinstance(value, D.DISubprogram):
             fields = [
                 D_SUBPROGRAM, self.debug_index(value.file), value.line, self.string(value.name),
@@ -472,7 +528,9 @@ class _Body:
                 for value in results[plan.results :]:
                     if value.uses:
                         new = plan.absent[0]
-                        raise Unwritable(diags.RESULT_TOO_NEW, op, name=new.name, since=new.since, minor=minor)
+                        raise Unwritable(
+                            diags.RESULT_TOO_NEW, op, name=new.name, since=new.since, minor=minor
+                        )
                 results = results[: plan.results]
             if plan.result_count:
                 put_varint(out, len(results))
@@ -481,12 +539,20 @@ class _Body:
             if plan.has_flags:
                 flags = 0
                 for name, bit in plan.flags.items():
-                    present = op.group(name) if name in spec.operand_index else op.attrs.get(name) not in (None, False)
+                    present = (
+                        op.group(name)
+                        if name in spec.operand_index
+                        else op.attrs.get(name) not in (None, False)
+                    )
                     if present:
                         flags |= 1 << bit
                 put_varint(out, flags)
             for attr in spec.attrs:
-                if attr.since > minor and attr.name in op.attrs and op.attrs[attr.name] not in (attr.default, False, None):
+                if (
+                    attr.since > minor
+                    and attr.name in op.attrs
+                    and op.attrs[attr.name] not in (attr.default, False, None)
+                ):
                     if attr.kind != "bools":  # a promise about bounds may be dropped, a meaning may not
                         what = f"attribute '{attr.name}'"
                         diag = diags.OPTIONAL_TOO_NEW if attr.optional else diags.NOT_EXPRESSIBLE
@@ -522,13 +588,19 @@ class _Body:
                     if mode not in (REQUIRED, OPTIONAL):
                         put_varint(out, size)
                     elif mode == OPTIONAL and size and not mask:
-                        facts = {"what": f"operand '{arg.name}'", "since": arg.since, "minor": self.file.minor}
+                        facts = {
+                            "what": f"operand '{arg.name}'",
+                            "since": arg.since,
+                            "minor": self.file.minor,
+                        }
                         raise Unwritable(diags.OPTIONAL_TOO_NEW, op, **facts)
                     for value in op.operands[position : position + size]:
                         put_varint(out, numbers[value])
                     position += size
         except KeyError:
-            raise Unwritable(diags.NOT_WRITABLE, op, what="an operand is not defined before its use") from None
+            raise Unwritable(
+                diags.NOT_WRITABLE, op, what="an operand is not defined before its use"
+            ) from None
 
     def region(self, out: bytearray, region: Region) -> None:
         put_varint(out, len(region.blocks))

@@ -32,14 +32,18 @@ BARE_ATTRS = {"linear": "cute"}  # attributes that print without their dialect: 
 class Dialect:
     """Everything textual about one dialect. Subclass or fill in; all parts are optional."""
 
-    def __init__(self, name: str, specs: dict[str, OpSpec], enums: dict[str, dict[str, int]] | None = None) -> None:
+    def __init__(
+        self, name: str, specs: dict[str, OpSpec], enums: dict[str, dict[str, int]] | None = None
+    ) -> None:
         self.name = name
         self.specs = specs
         self.enums = enums or {}
         self.templates: dict[str, str] = {}
         self.custom: dict[str, tuple[Callable[..., None], Callable[..., None]]] = {}
         self.op_aliases: dict[str, str] = {}
-        self.types: dict[str, Callable[..., Any]] = {}  # mnemonic -> parse function(parser) after the mnemonic
+        self.types: dict[
+            str, Callable[..., Any]
+        ] = {}  # mnemonic -> parse function(parser) after the mnemonic
         self.attrs: dict[str, Callable[..., Any]] = {}
         self.enum_aliases: dict[str, str] = {}
         self.attr_aliases: dict[tuple[str, str], str] = {}  # (op, other name) -> attribute of the spec

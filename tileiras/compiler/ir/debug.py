@@ -8,8 +8,12 @@ from __future__ import annotations
 
 from .types import _interned
 
-DIFile = _interned("DIFile", ("name", "directory"), "Source file.", lambda a: f'di_file<"{a.name}" in "{a.directory}">')
-DICompileUnit = _interned("DICompileUnit", ("file",), "Translation unit.", lambda a: f"di_compile_unit<file = {a.file}>")
+DIFile = _interned(
+    "DIFile", ("name", "directory"), "Source file.", lambda a: f'di_file<"{a.name}" in "{a.directory}">'
+)
+DICompileUnit = _interned(
+    "DICompileUnit", ("file",), "Translation unit.", lambda a: f"di_compile_unit<file = {a.file}>"
+)
 DILexicalBlock = _interned(
     "DILexicalBlock", ("scope", "file", "line", "column"), "Block inside a subprogram.",
     lambda a: f"di_lexical_block<scope = {a.scope}, file = {a.file}, line = {a.line}, column = {a.column}>",

@@ -12,6 +12,8 @@ UNKNOWN_CUSTOM_OP = Diag(
 )
 NOTE_TEXT = Diag("IR-0005", NOTE, "{text}", src="real verifier")
 RULE = Diag("IR-0006", ERROR, "{text}", src="MLIR verifier")
-NOT_LAST = Diag("IR-0007", ERROR, "'{name}' op must be the last operation in the parent block", src="MLIR verifier")
+NOT_LAST = Diag(
+    "IR-0007", ERROR, "'{name}' op must be the last operation in the parent block", src="MLIR verifier"
+)
 REDEFINED = Diag("IR-0008", ERROR, "redefinition of symbol named '{name}'", src="MLIR verifier")
 PRIOR_USE = Diag("IR-0009", NOTE, "prior use here", src="MLIR parser")

@@ -196,7 +196,9 @@ class Printer:
                     self.put(f"{step[2]}<{value}>")
             elif kind == GROUP:
                 name = step[1]
-                present = op.group(name) if name in spec.operand_index else op.attrs.get(name) not in (None, False)
+                present = (
+                    op.group(name) if name in spec.operand_index else op.attrs.get(name) not in (None, False)
+                )
                 if present:
                     self.steps(op, dialect, step[2])
             elif kind == CUSTOM:

@@ -20,7 +20,12 @@ PUBLIC = frozenset(("cuda_tile", "builtin"))  # what a frontend may write
 
 
 def parse(
-    text: str, sink: Sink, *, file: str = "", dialects: frozenset[str] | None = None, allow_unregistered: bool = False
+    text: str,
+    sink: Sink,
+    *,
+    file: str = "",
+    dialects: frozenset[str] | None = None,
+    allow_unregistered: bool = False,
 ) -> list[Op]:
     """Top-level ops of a text. `dialects`: None for all that are registered; `allow_unregistered`: ops of unknown
     dialects in generic form stand for themselves. Errors: CompileError, exit code 5."""

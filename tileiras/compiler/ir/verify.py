@@ -14,8 +14,17 @@ from tileiras.diag import EXIT_COMPILE, Diag, Emitted
 from . import diags
 from . import types as T
 from .spec import (
-    ALL_SAME_ELEMENT, ALL_SAME_SHAPE, I1_OF_LHS, IMPLICIT_TERMINATOR, ISOLATED, OPERANDS_SAME_SHAPE, OPTIONAL, REQUIRED,
-    SINGLE_BLOCK, SYMBOL_TABLE, VARIADIC,
+    ALL_SAME_ELEMENT,
+    ALL_SAME_SHAPE,
+    I1_OF_LHS,
+    IMPLICIT_TERMINATOR,
+    ISOLATED,
+    OPERANDS_SAME_SHAPE,
+    OPTIONAL,
+    REQUIRED,
+    SINGLE_BLOCK,
+    SYMBOL_TABLE,
+    VARIADIC,
 )  # fmt: skip
 
 TYPE_CHECKING = False
@@ -167,14 +176,23 @@ def check_op(op: Op) -> None:
     rules = rules_of(spec.dialect)
     if "operandSegmentSizes" in op.attrs:  # kept by the parser when the sizes do not fit the operands
         problem = rules.reword(op, "segments", "")
-        raise problem if problem is not None else broken("operandSegmentSizes do not add up to the number of operands")
+        raise (
+            problem
+            if problem is not None
+            else broken("operandSegmentSizes do not add up to the number of operands")
+        )
     if signature not in passed:
         check_signature(op, rules)
         passed.add(signature)
     attrs = op.attrs
     for attr in spec.attrs:
         if attr.name not in attrs:
-            if attr.optional or attr.default is not None or attr.since > 1 or (spec.name, attr.name) in rules.own_attrs:
+            if (
+                attr.optional
+                or attr.default is not None
+                or attr.since > 1
+                or (spec.name, attr.name) in rules.own_attrs
+            ):
                 continue
             raise broken(f"requires attribute '{attr.name}'")
     if spec.traits & _STRUCTURE or spec.regions or op.regions or spec.parents:
@@ -234,8 +252,10 @@ def check_counts(op: Op, rules: Rules) -> None:
                     problem = rules.reword(op, "token", "")
                     if problem is not None:
                         raise problem
-                raise broken(f"operand group starting at #{sum(sizes[: spec.operand_index[arg.name]])} requires "
-                             f"{'1 element' if arg.mode == REQUIRED else '0 or 1 element'}, but found {size}")
+                raise broken(
+                    f"operand group starting at #{sum(sizes[: spec.operand_index[arg.name]])} requires "
+                    f"{'1 element' if arg.mode == REQUIRED else '0 or 1 element'}, but found {size}"
+                )
     elif found != len(spec.operands):
         if any(arg.constraint == "token" for arg in spec.operands):
             problem = rules.reword(op, "token", "")
@@ -320,7 +340,12 @@ def check_relations(op: Op, rules: Rules) -> None:
     if spec.traits & I1_OF_LHS and op.operands:
         want = T.TileType(T.I1, shape_of(op.operands[0].type) or ())
         if op.results[0].type is not want:
-            refuse(op, rules, "i1", "failed to verify that Result type has i1 element type and same shape as operands")
+            refuse(
+                op,
+                rules,
+                "i1",
+                "failed to verify that Result type has i1 element type and same shape as operands",
+            )
 
 
 def refuse(op: Op, rules: Rules, kind: str, real: str) -> None:
@@ -338,7 +363,9 @@ def check_structure(op: Op, rules: Rules) -> None:
             many = "to be one of " if len(spec.parents) > 1 else ""
             refuse(op, rules, "parent", f"expects parent op {many}'{names}'")
     if len(op.regions) != spec.regions:
-        raise broken(f"requires {spec.regions} region{'s' if spec.regions != 1 else ''}, but got {len(op.regions)}")
+        raise broken(
+            f"requires {spec.regions} region{'s' if spec.regions != 1 else ''}, but got {len(op.regions)}"
+        )
     for i, region in enumerate(op.regions):
         if spec.traits & SINGLE_BLOCK and len(region.blocks) > 1:
             raise broken(f"expects region #{i} to have 0 or 1 blocks")
@@ -347,10 +374,14 @@ def check_structure(op: Op, rules: Rules) -> None:
                 if inner.spec.is_terminator and position != len(block.ops) - 1:
                     raise Invalid(diags.NOT_LAST, prefix=False, name=inner.spec.full_name)
             if spec.terminator and not block.ops:
-                refuse(op, rules, "empty", "block is expected to have a terminator operation, but it is empty")
+                refuse(
+                    op, rules, "empty", "block is expected to have a terminator operation, but it is empty"
+                )
             if spec.terminator and not block.ops[-1].spec.is_terminator:
                 last = block.ops[-1].spec.full_name
-                raise broken(f"expects regions to end with '{spec.dialect}.{spec.terminator}', found '{last}'")
+                raise broken(
+                    f"expects regions to end with '{spec.dialect}.{spec.terminator}', found '{last}'"
+                )
     if spec.traits & SYMBOL_TABLE:
         seen: set[str] = set()
         for region in op.regions:

@@ -10,7 +10,8 @@ from tileiras.compiler.ir import types as T
 from tileiras.compiler.ir.asm import Dialect
 from tileiras.compiler.ir.floats import decode
 
-from . import forms, frontend, syntax
+from . import forms, frontend, syntax, type_syntax
+from .dense import signed, unique_value
 from .ops import BY_NAME, ENUMS
 
 TYPE_CHECKING = False
@@ -171,7 +172,11 @@ class CudaTile(Dialect):
                 return None if not prefix else prefix + "assume"
             if op.spec.name != "assume":
                 inner = self.hint(op, value.index)
-                return inner if not prefix else prefix[: -len("assume_")] + ("assume" if inner is None else f"assume_{inner}")
+                return (
+                    inner
+                    if not prefix
+                    else prefix[: -len("assume_")] + ("assume" if inner is None else f"assume_{inner}")
+                )
             if op.operands[0].op is None:
                 return prefix + "assume"
             prefix += "assume_"
@@ -185,7 +190,9 @@ class CudaTile(Dialect):
             return ["loopIdx"] + [f"iterArg{i}" for i in range(len(args) - 1)]
         if name == "reduce":
             many = len(args) > 2
-            return [("reduce_lhs", "reduce_rhs")[i % 2] + (str(i // 2) if many else "") for i in range(len(args))]
+            return [
+                ("reduce_lhs", "reduce_rhs")[i % 2] + (str(i // 2) if many else "") for i in range(len(args))
+            ]
         return []
 
     def value_type(self, type: Any) -> Any:
@@ -226,13 +233,13 @@ def constant_name(op: Op) -> str:
     if type(dense) is not T.Dense or type(dense.type) is not T.TileType:
         return "cst"
     elem = dense.type.elem
-    values = forms.unique_value(dense)
+    values = unique_value(dense)
     if elem is T.I1:
         return "cst_i1" if values is None else ("true" if values else "false")
     if values is None:
         return f"cst_{elem}"
     if not elem.is_float:
-        return f"cst_{forms.signed(values, elem.bits)}_{elem}"
+        return f"cst_{signed(values, elem.bits)}_{elem}"
     parts = decode(values, elem)
     if parts == "nan":
         return f"cst_NaN_{elem}"
@@ -252,11 +259,19 @@ DIALECT = CudaTile("cuda_tile", BY_NAME, ENUMS)
 DIALECT.prints_prefix = False
 # mmai without signedness: the verifier says what is missing. Memory ops: the documents' operand lists.
 DIALECT.loose_ops = frozenset(
-    ("mmai", "load_view_tko", "store_view_tko", "load_ptr_tko", "store_ptr_tko", "atomic_rmw_tko", "atomic_cas_tko")
+    (
+        "mmai",
+        "load_view_tko",
+        "store_view_tko",
+        "load_ptr_tko",
+        "store_ptr_tko",
+        "atomic_rmw_tko",
+        "atomic_cas_tko",
+    )
 )
 DIALECT.templates = TEMPLATES
 DIALECT.custom = {**forms.FORMS, **syntax.FORMS}
-DIALECT.types = forms.TYPES
+DIALECT.types = type_syntax.TYPES
 DIALECT.attrs = forms.ATTRS
 DIALECT.op_aliases = {"pow": "fpowf", "print": "print_tko"}
 DIALECT.enum_aliases = {"gpu": "device", "cta": "tl_blk", "system": "sys"}

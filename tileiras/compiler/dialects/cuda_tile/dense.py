@@ -74,3 +74,7 @@ def pack_elements(elem: Any, values: list[int], count: int) -> bytes:
     if len(values) > 1 and all(v == values[0] for v in values):
         values = values[:1]
     return b"".join(v.to_bytes(elem.bytes, "little") for v in values)
+
+
+def signed(value: int, bits: int) -> int:
+    return value - (1 << bits) if bits > 1 and value >> (bits - 1) & 1 else value

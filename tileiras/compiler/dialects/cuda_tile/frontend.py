@@ -111,7 +111,9 @@ def memory_form(parser: Parser, op: Op) -> Any:
         dense = zero_of(tile.type)
         if dense is None:
             return op
-        fallback = parser.insert(Op(BY_NAME["constant"], (), (tile.type,), {"value": dense}, (), op.loc)).results[0]
+        fallback = parser.insert(
+            Op(BY_NAME["constant"], (), (tile.type,), {"value": dense}, (), op.loc)
+        ).results[0]
     select = Op(BY_NAME["select"], (mask, tile, fallback), (tile.type,), {}, (), op.loc)
     parser.insert(select)
     return [select.results[0], *op.results[1:]]

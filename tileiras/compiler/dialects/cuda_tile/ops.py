@@ -7,9 +7,27 @@ assembly templates in `assembly.py`, checks beyond the fields in `verify.py`.
 from __future__ import annotations
 
 from tileiras.compiler.ir.spec import (
-    ALL_SAME_ELEMENT, ALL_SAME_SHAPE, CONSTANT_LIKE, ELEMENTWISE, I1_OF_LHS, IMPLICIT_TERMINATOR, ISOLATED,
-    NO_MEMORY_EFFECT, OPERAND_SEGMENTS, OPERANDS_SAME_SHAPE, OPTIONAL, PURE, RECURSIVE_EFFECTS, SINGLE_BLOCK,
-    SYMBOL, SYMBOL_TABLE, TERMINATOR, VARIADIC, Arg, Attr, OpSpec,
+    ALL_SAME_ELEMENT,
+    ALL_SAME_SHAPE,
+    CONSTANT_LIKE,
+    ELEMENTWISE,
+    I1_OF_LHS,
+    IMPLICIT_TERMINATOR,
+    ISOLATED,
+    NO_MEMORY_EFFECT,
+    OPERAND_SEGMENTS,
+    OPERANDS_SAME_SHAPE,
+    OPTIONAL,
+    PURE,
+    RECURSIVE_EFFECTS,
+    SINGLE_BLOCK,
+    SYMBOL,
+    SYMBOL_TABLE,
+    TERMINATOR,
+    VARIADIC,
+    Arg,
+    Attr,
+    OpSpec,
 )  # fmt: skip
 
 D = "cuda_tile"

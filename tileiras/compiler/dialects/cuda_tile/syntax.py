@@ -6,7 +6,7 @@ from tileiras.compiler.ir import types as T
 from tileiras.compiler.ir.core import Block, Op, Region
 from tileiras.compiler.ir.printer import symbol
 
-from . import forms, frontend
+from . import const_syntax, forms, frontend
 from .ops import BY_NAME
 
 TYPE_CHECKING = False
@@ -60,7 +60,9 @@ def parse_module(p: Parser, state: State) -> None:
         for name, value in p.dictionary().items():
             attr = state.spec.attr_by_name.get(name)
             plain = frontend.plain(value)
-            state.attrs[name] = plain if attr is None else p.coerce(state.spec, attr, value, p.start, state.dialect)
+            state.attrs[name] = (
+                plain if attr is None else p.coerce(state.spec, attr, value, p.start, state.dialect)
+            )
     p.scopes.append({None: True})  # type: ignore[dict-item]
     region = p.region(state.spec, None)
     p.scopes.pop()
@@ -187,7 +189,7 @@ def print_global(printer: Printer, op: Op) -> None:
         printer.put(f" alignment = {alignment}")
     printer.put(" ")
     dense = op.attrs["value"]
-    forms.print_dense(printer, dense)
+    const_syntax.print_dense(printer, dense)
     printer.put(f" : {dense.type}")
 
 
@@ -202,9 +204,9 @@ def parse_global(p: Parser, state: State) -> None:
     if p.accept("alignment"):
         p.expect("=")
         state.attrs["alignment"] = p.integer()
-    literal = forms.parse_dense_literal(p)
+    literal = const_syntax.parse_dense_literal(p)
     p.expect(":")
-    state.attrs["value"] = forms.make_dense(p, literal, p.value_type())
+    state.attrs["value"] = const_syntax.make_dense(p, literal, p.value_type())
 
 
 # ---- control flow
@@ -382,7 +384,9 @@ def parse_aggregate(p: Parser, state: State) -> None:
         types.append(p.value_type())
     if len(types) != len(state.operands["operands"]):
         count = len(state.operands["operands"])
-        raise p.error(f"number of operands and types do not match: got {count} operands and {len(types)} types", pos)
+        raise p.error(
+            f"number of operands and types do not match: got {count} operands and {len(types)} types", pos
+        )
     for value, type in zip(state.operands["operands"], types):
         p.same_type(value, type, pos)
     p.expect("->")

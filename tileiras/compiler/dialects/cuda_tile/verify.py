@@ -69,7 +69,9 @@ def constraint(name: str) -> tuple[Callable[[Any], bool], str] | None:
     accepted = frozenset((*names, "fnv8E5M3FNU") if what == "mmaf_scale" else names)
     words = " or ".join("Pointer type" if n == "ptr" else n for n in names)
     if kind == "scalar":
-        return (lambda t: isinstance(t, T.TileType) and t.shape == () and elem_name(t) in accepted), f"0D tile of {words} values"
+        return (
+            lambda t: isinstance(t, T.TileType) and t.shape == () and elem_name(t) in accepted
+        ), f"0D tile of {words} values"
     head = PREFIXES.get(name, "tile of ")
     return (lambda t: isinstance(t, T.TileType) and elem_name(t) in accepted), f"{head}{words} values"
 
@@ -124,9 +126,17 @@ def tile_problem(type: Any) -> Invalid | None:
     count = 1
     for d in type.shape:
         if d <= 0:
-            return Invalid(D.POWER_OF_TWO, f"all dimensions must be positive constants, got {listed(type.shape)}", prefix=False)
+            return Invalid(
+                D.POWER_OF_TWO,
+                f"all dimensions must be positive constants, got {listed(type.shape)}",
+                prefix=False,
+            )
         if d & (d - 1):
-            return Invalid(D.POWER_OF_TWO, f"all dimensions must be powers of two, got {listed(type.shape)}", prefix=False)
+            return Invalid(
+                D.POWER_OF_TWO,
+                f"all dimensions must be powers of two, got {listed(type.shape)}",
+                prefix=False,
+            )
         count *= d
     if count > MAX_ELEMENTS:
         real = f"tile would exceed the maximum of {MAX_ELEMENTS} elements"
@@ -142,10 +152,14 @@ def tensor_view_problem(type: Any) -> Invalid | None:
         return wrong(f"expected shape and stride to be of same rank but got {ranks}")
     for d in type.shape:
         if d is not None and d <= 0:
-            return wrong(f"dimensions must have strictly positive constant sizes but got [{listed_dims(type.shape)}]")
+            return wrong(
+                f"dimensions must have strictly positive constant sizes but got [{listed_dims(type.shape)}]"
+            )
     for s in type.strides:
         if s is not None and s <= 0:
-            return wrong(f"strides must have strictly positive constant values but got [{listed_dims(type.strides)}]")
+            return wrong(
+                f"strides must have strictly positive constant values but got [{listed_dims(type.strides)}]"
+            )
     return None
 
 
@@ -164,12 +178,16 @@ def view_problem(type: Any) -> Invalid | None:
     if any(d & (d - 1) for d in tile):
         return wrong(f"tile shape dimensions must have power of two length but got [{listed(tile)}]")
     if rank != len(tile):
-        return wrong(f"expected tensor_view rank and tile rank to match, got tensor_view of rank {rank} and tiles of rank {len(tile)}")
+        return wrong(
+            f"expected tensor_view rank and tile rank to match, got tensor_view of rank {rank} and tiles of rank {len(tile)}"
+        )
     count = 1
     for d in tile:
         count *= d
     if count > MAX_ELEMENTS:
-        return Invalid(D.TOO_MANY_ELEMENTS, f"tile would exceed the maximum of {MAX_ELEMENTS} elements", prefix=False)
+        return Invalid(
+            D.TOO_MANY_ELEMENTS, f"tile would exceed the maximum of {MAX_ELEMENTS} elements", prefix=False
+        )
     if isinstance(type, T.StridedView):
         if len(type.traversal) != len(tile):
             return wrong(f"expected {len(tile)} traversal strides, got {len(type.traversal)}")
@@ -183,21 +201,29 @@ def view_problem(type: Any) -> Invalid | None:
         if problem is not None:
             return problem
     if type.padding not in (None, "zero") and not type.view.elem.is_float:
-        return wrong(f"padding value '{type.padding}' requires a floating-point element type, but got '{type.view.elem}'")
+        return wrong(
+            f"padding value '{type.padding}' requires a floating-point element type, but got '{type.view.elem}'"
+        )
     return None
 
 
 def dim_map_problem(dim_map: Any, tiles: int, rank: int) -> Invalid | None:
     if len(dim_map) != tiles:
-        return wrong(f"expected dim_map to map exactly all {tiles} dimensions of the tile, got {len(dim_map)} mappings")
+        return wrong(
+            f"expected dim_map to map exactly all {tiles} dimensions of the tile, got {len(dim_map)} mappings"
+        )
     seen: dict[int, int] = {}
     for i, d in enumerate(dim_map):
         if d < 0:
             return wrong(f"target dimension must not be negative, got {d}")
         if d >= rank:
-            return wrong(f"target dimension is outside of tensor view dimensions, expected strictly less than {rank}, got {d}")
+            return wrong(
+                f"target dimension is outside of tensor view dimensions, expected strictly less than {rank}, got {d}"
+            )
         if d in seen:
-            return wrong(f"target dimension {d} mapped at least twice (for tile dimensions {seen[d]} and {i})")
+            return wrong(
+                f"target dimension {d} mapped at least twice (for tile dimensions {seen[d]} and {i})"
+            )
         seen[d] = i
     return None
 
@@ -327,13 +353,17 @@ def check_ftof(op: Op) -> None:
     if mode in ftof_modes(source, target):
         return
     if target is T.F8E8M0FNU:
-        raise broken("invalid rounding mode specified for conversion to f8E8M0FNU. Only 'zero' and 'positive_inf' are supported")
+        raise broken(
+            "invalid rounding mode specified for conversion to f8E8M0FNU. Only 'zero' and 'positive_inf' are supported"
+        )
     raise Invalid(D.FTOF_ROUNDING, "invalid rounding mode specified. Only 'nearest_even' is supported")
 
 
 def check_itof(op: Op) -> None:
     if op.results[0].type.elem is T.F8E8M0FNU:
-        raise broken("integer to f8E8M0FNU conversion is not supported, please first convert to another float type")
+        raise broken(
+            "integer to f8E8M0FNU conversion is not supported, please first convert to another float type"
+        )
     if op.attr("rounding_mode") != "nearest_even":
         raise Invalid(D.ITOF_ROUNDING, "invalid rounding mode specified. Only 'nearest_even' is supported")
 
@@ -385,7 +415,9 @@ def check_extract(op: Op) -> None:
         raise broken(f"expected {len(source.shape)} indices, but got {indices}")
     for i, (s, r) in enumerate(zip(source.shape, result.shape)):
         if s % r:
-            raise broken(f"source dimension {i} size ({s}) must be evenly divisible by result dimension {i} size ({r})")
+            raise broken(
+                f"source dimension {i} size ({s}) must be evenly divisible by result dimension {i} size ({r})"
+            )
 
 
 def check_insert(op: Op) -> None:
@@ -397,7 +429,9 @@ def check_insert(op: Op) -> None:
         raise broken(f"expected {len(target.shape)} indices, but got {indices}")
     for i, (s, d) in enumerate(zip(source.shape, target.shape)):
         if d % s:
-            raise broken(f"result dimension {i} size ({d}) must be evenly divisible by source dimension {i} size ({s})")
+            raise broken(
+                f"result dimension {i} size ({d}) must be evenly divisible by source dimension {i} size ({s})"
+            )
 
 
 def check_cat(op: Op) -> None:
@@ -439,7 +473,9 @@ def check_iota(op: Op) -> None:
     if len(type.shape) != 1:
         raise broken("expects result type to be 1-d tile")
     if type.shape[0] > 1 << type.elem.bits:
-        raise broken(f"the number of elements {type.shape[0]} exceeds the maximum value of element type '{type.elem}'")
+        raise broken(
+            f"the number of elements {type.shape[0]} exceeds the maximum value of element type '{type.elem}'"
+        )
 
 
 def byte_size(type: Any) -> int:
@@ -525,11 +561,17 @@ def check_div_by(predicate: Any, value: Any, is_tile: bool) -> None:
     if every is None:
         return
     if isinstance(value, T.TensorView):
-        raise broken("'cuda_tile.div_by' 'every'/'along' cannot be used if the constrained value is a tensor_view")
+        raise broken(
+            "'cuda_tile.div_by' 'every'/'along' cannot be used if the constrained value is a tensor_view"
+        )
     if not value.shape:
-        raise broken("'cuda_tile.div_by' 'every'/'along' cannot be used if the constrained value is a 0D tile")
+        raise broken(
+            "'cuda_tile.div_by' 'every'/'along' cannot be used if the constrained value is a 0D tile"
+        )
     if not 0 <= along < len(value.shape):
-        raise broken(f"'cuda_tile.div_by' every_dim ({along}) must be >= 0 and < tile rank ({len(value.shape)})")
+        raise broken(
+            f"'cuda_tile.div_by' every_dim ({along}) must be >= 0 and < tile rank ({len(value.shape)})"
+        )
     if not 0 <= every <= value.shape[along]:
         text = "expected 'cuda_tile.div_by' every_dim to be within 0 and the size of the respective dimension"
         raise broken(f"{text} ({value.shape[along]})")

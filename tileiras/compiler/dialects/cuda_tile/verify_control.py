@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tileiras.compiler.ir import debug
 from tileiras.compiler.ir import types as T
-from tileiras.compiler.ir.spec import NO_MEMORY_EFFECT, PURE, RECURSIVE_EFFECTS
 from tileiras.compiler.ir.diags import RULE
+from tileiras.compiler.ir.spec import NO_MEMORY_EFFECT, PURE, RECURSIVE_EFFECTS
 from tileiras.compiler.ir.verify import Invalid, broken, tname
 
 from . import diags as D
@@ -48,7 +48,9 @@ def check_module(op: Op) -> None:
 def check_entry(op: Op) -> None:
     signature = op.attrs["function_type"]
     if not isinstance(signature, T.FunctionType):
-        raise broken("attribute 'function_type' failed to satisfy constraint: type attribute of function type")
+        raise broken(
+            "attribute 'function_type' failed to satisfy constraint: type attribute of function type"
+        )
     block = require_block(op)
     if tuple(a.type for a in block.args) != signature.params:
         raise broken("entry block arguments must match the function signature")
@@ -82,9 +84,13 @@ def check_debug_scope(op: Op) -> None:
         if last not in seen:
             seen[last] = debug.subprogram_of(last)
         if scope is None:
-            raise broken("invalid operation debug info scope: Operation has debug info scope, but function debug info scope is undefined")
+            raise broken(
+                "invalid operation debug info scope: Operation has debug info scope, but function debug info scope is undefined"
+            )
         if seen[last] is not scope:
-            raise broken("invalid operation debug info scope: Operation debug info scope does not match function debug info scope")
+            raise broken(
+                "invalid operation debug info scope: Operation debug info scope does not match function debug info scope"
+            )
 
 
 def check_global(op: Op) -> None:
@@ -97,7 +103,9 @@ def check_global(op: Op) -> None:
     if problem is not None:
         raise broken(problem)
     if op.attr("alignment") < 0:
-        raise broken("attribute 'alignment' failed to satisfy constraint: 64-bit signless integer attribute whose minimum value is 0")
+        raise broken(
+            "attribute 'alignment' failed to satisfy constraint: 64-bit signless integer attribute whose minimum value is 0"
+        )
 
 
 def check_get_global(op: Op) -> None:
@@ -174,10 +182,15 @@ def check_for(op: Op) -> None:
     check_carried(inits, carried, D.FOR_INIT)
     results = [v.type for v in op.results]
     if results != carried:
-        raise Invalid(D.FOR_RESULTS, f"result types {quoted(results)} differ from those of the region iter_values {quoted(carried)}")
+        raise Invalid(
+            D.FOR_RESULTS,
+            f"result types {quoted(results)} differ from those of the region iter_values {quoted(carried)}",
+        )
     for i, type in enumerate(results):
         if isinstance(type, VIEWS):
-            raise Invalid(D.FOR_VIEW, f"loop-carried value {i} is a {view_word(type)}, which is not supported")
+            raise Invalid(
+                D.FOR_VIEW, f"loop-carried value {i} is a {view_word(type)}, which is not supported"
+            )
     check_last_continue(block, results, "for", "return types")
 
 
@@ -249,7 +262,9 @@ def check_return(op: Op) -> None:
     results = parent.attrs["function_type"].results
     if len(op.operands) != len(results):
         name = parent.attrs["sym_name"]
-        raise broken(f"has {len(op.operands)} operands, but enclosing function (@{name}) returns {len(results)}")
+        raise broken(
+            f"has {len(op.operands)} operands, but enclosing function (@{name}) returns {len(results)}"
+        )
     for i, (value, type) in enumerate(zip(op.operands, results)):
         if value.type is not type:
             text = f"type of return operand {i} ('{tname(value.type)}') doesn't match function result type ('{tname(type)}')"
@@ -262,7 +277,9 @@ def check_return(op: Op) -> None:
 def has_effects(op: Op) -> bool:
     """Whether an op in a combiner reads or writes memory, nested ops included."""
     if op.spec.traits & RECURSIVE_EFFECTS:
-        return any(has_effects(inner) for region in op.regions for block in region.blocks for inner in block.ops)
+        return any(
+            has_effects(inner) for region in op.regions for block in region.blocks for inner in block.ops
+        )
     return not op.spec.traits & (PURE | NO_MEMORY_EFFECT) and op.spec.name not in ("assume", *EXITS)
 
 
@@ -320,7 +337,9 @@ def check_body(op: Op, inputs: list[Any]) -> None:
             raise broken(text)
     for inner in block.ops:
         if has_effects(inner):
-            raise Invalid(D.NOT_PURE, f"only memory-effect-free operations are allowed inside '{op.spec.full_name}'")
+            raise Invalid(
+                D.NOT_PURE, f"only memory-effect-free operations are allowed inside '{op.spec.full_name}'"
+            )
         if inner.spec.name in EXITS and inner.spec.name != "yield":
             raise Invalid(D.INVALID_OP, name=inner.spec.full_name)
     check_aggregate_yield(block.ops[-1], inputs, block.args)

@@ -23,7 +23,9 @@ def segment_problem(op: Op) -> Invalid | None:
     """What is wrong with segment sizes that do not fit the operands."""
     sizes = op.attrs["operandSegmentSizes"] or ()
     last = op.operands[-1].type if op.operands else None
-    real = f"operandSegmentSizes has {len(sizes)} entries with sum {sum(sizes)} for {len(op.operands)} operands"
+    real = (
+        f"operandSegmentSizes has {len(sizes)} entries with sum {sum(sizes)} for {len(op.operands)} operands"
+    )
     if op.spec.operands[-1].constraint != "token" or (sizes and sizes[-1] == 1 and last is T.TOKEN):
         return broken(real)
     return Invalid(D.TOKEN_OPERAND, real)
@@ -61,7 +63,9 @@ def check_order(op: Op, allowed: tuple[str, ...], diag: Any, kind: str) -> None:
 def check_load_ptr(op: Op) -> None:
     source, result = op.operands[0].type, op.results[0].type
     pointer = "failed to verify that `source` type is expected a pointer type of `result` type"
-    check_pointers(op, source, result, pointer, "failed to verify that shape of 'mask' must match the shape of 'source'")
+    check_pointers(
+        op, source, result, pointer, "failed to verify that shape of 'mask' must match the shape of 'source'"
+    )
     padding = op.operand("paddingValue")
     if padding is not None and padding.type is not result:
         raise broken("type of 'paddingValue' must match the type of 'result'")
@@ -71,7 +75,13 @@ def check_load_ptr(op: Op) -> None:
 def check_store_ptr(op: Op) -> None:
     target, value = op.operands[0].type, op.operands[1].type
     pointer = "failed to verify that `destination` type is expected a pointer type of `value` type"
-    check_pointers(op, target, value, pointer, "failed to verify that shape of 'destination' must match the shape of 'mask'")
+    check_pointers(
+        op,
+        target,
+        value,
+        pointer,
+        "failed to verify that shape of 'destination' must match the shape of 'mask'",
+    )
     check_store_order(op)
 
 
@@ -107,7 +117,9 @@ def check_indices(op: Op, view: Any) -> None:
             raise broken(text)
     inbounds = op.attrs.get("inbounds")
     if inbounds is not None and len(inbounds) != len(indices):
-        raise broken(f"inbounds size ({len(inbounds)}) must match the number of index dimensions ({len(indices)})")
+        raise broken(
+            f"inbounds size ({len(inbounds)}) must match the number of index dimensions ({len(indices)})"
+        )
 
 
 def check_load_view(op: Op) -> None:
@@ -147,10 +159,15 @@ def check_atomic_base(op: Op, name: str) -> None:
         raise broken(f"multicast pointer is not supported for {op.spec.name[:10]}")
     pointee = pointers.elem.pointee
     if pointee is not value.elem:
-        raise Invalid(D.POINTEE, f"expected pointee type ('{pointee}') to match element type of '{name}' ('{value.elem}')")
+        raise Invalid(
+            D.POINTEE,
+            f"expected pointee type ('{pointee}') to match element type of '{name}' ('{value.elem}')",
+        )
     mask = op.operand("mask")
     if mask is not None and mask.type.shape != value.shape:
-        raise Invalid(D.MASK_SHAPE, f"failed to verify that all of {{pointers, {name}, mask}} have same shape")
+        raise Invalid(
+            D.MASK_SHAPE, f"failed to verify that all of {{pointers, {name}, mask}} have same shape"
+        )
 
 
 def check_atomic_rmw(op: Op) -> None:
@@ -176,13 +193,18 @@ def check_atomic_red_view(op: Op) -> None:
         raise broken("views with padding_value are not supported for atomic reductions")
     indices = op.group("index")
     if len(indices) != len(view.tile):
-        raise broken(f"expected {len(view.tile)} index operand(s) for view with tile rank {len(view.tile)}, got {len(indices)}")
+        raise broken(
+            f"expected {len(view.tile)} index operand(s) for view with tile rank {len(view.tile)}, got {len(indices)}"
+        )
     for i, index in enumerate(indices):
         if index.type.shape != ():
             shape = ", ".join(map(str, index.type.shape))
             raise broken(f"index operand {i} must be a scalar tile (rank 0), got shape {shape}")
     if view.view.elem is not value.elem:
-        raise Invalid(D.POINTEE, f"view element type ('{view.view.elem}') must match value element type ('{value.elem}')")
+        raise Invalid(
+            D.POINTEE,
+            f"view element type ('{view.view.elem}') must match value element type ('{value.elem}')",
+        )
     if view.tile != value.shape:
         shapes = f"view tile shape {listed(view.tile)} must match value shape {listed(value.shape)}"
         raise Invalid(D.POINTER_SHAPE, f"{shapes} for element-wise atomic operations")
@@ -207,7 +229,9 @@ def listed(values: Any) -> str:
 def check_make_tensor_view(op: Op) -> None:
     base, type = op.operands[0].type, op.results[0].type
     if base.elem.pointee is not type.elem:
-        raise broken(f"expected pointer to '{type.elem}' to build tensor_view of this type, got '{base.elem.pointee}'")
+        raise broken(
+            f"expected pointer to '{type.elem}' to build tensor_view of this type, got '{base.elem.pointee}'"
+        )
     if base.elem.attr != type.ptr_attr:
         raise broken("expected the pointer attribute of the tensor_view to be that of the base pointer")
     shape, strides = op.group("dynamicShape"), op.group("dynamicStrides")
@@ -219,7 +243,9 @@ def check_make_tensor_view(op: Op) -> None:
     for i, value in enumerate(dynamic):
         if value.type is not dynamic[0].type:
             word, index = ("shape", i) if i < len(shape) else ("stride", i - len(shape))
-            text = f"expected dynamic {word} index {index} to be of the same type as the other dynamic values "
+            text = (
+                f"expected dynamic {word} index {index} to be of the same type as the other dynamic values "
+            )
             raise broken(f"{text}({tname(dynamic[0].type)}), got {tname(value.type)}")
 
 

@@ -37,7 +37,11 @@ def check_shapes(op: Op) -> None:
     names = "{lhs, rhs, acc}"
     if rank not in (2, 3):
         same = len(rhs) == rank == len(acc)
-        real = "operands must be 2D or 3D tiles" if same else f"failed to verify that all of {names} have same rank"
+        real = (
+            "operands must be 2D or 3D tiles"
+            if same
+            else f"failed to verify that all of {names} have same rank"
+        )
         raise Invalid(D.MMA_RANK, real)
     if len(rhs) != rank or len(acc) != rank or len(result) != rank:
         raise Invalid(D.MMA_SHARE_RANK, f"failed to verify that all of {names} have same rank")
@@ -69,7 +73,10 @@ def check_mmai(op: Op) -> None:
             raise Invalid(D.MMAI_ACC, real)
     for i, type in enumerate((lhs, rhs)):
         if type.elem is not T.I8:
-            raise Invalid(D.MMAI_INPUTS, f"operand #{i} must be mmai operand tile type of i8 values, but got '{tname(type)}'")
+            raise Invalid(
+                D.MMAI_INPUTS,
+                f"operand #{i} must be mmai operand tile type of i8 values, but got '{tname(type)}'",
+            )
 
 
 def check_mmaf(op: Op) -> None:
@@ -108,8 +115,14 @@ def check_mmaf_scaled(op: Op) -> None:
         if pair[2][pair[1]] != pair[5][pair[4]]:
             raise Invalid(D.MMA_MN, mismatch(*pair))
     check_scale_types(lhs, lhs_scale)
-    scale_pairs = [("lhs", i, a, "lhs_scale", i, sa) for i in batch] + [("rhs", i, b, "rhs_scale", i, sb) for i in batch]
-    scale_pairs += [("lhs", m, a, "lhs_scale", m, sa), ("rhs", k, b, "rhs_scale", k, sb), ("lhs_scale", k, sa, "rhs_scale", m, sb)]
+    scale_pairs = [("lhs", i, a, "lhs_scale", i, sa) for i in batch] + [
+        ("rhs", i, b, "rhs_scale", i, sb) for i in batch
+    ]
+    scale_pairs += [
+        ("lhs", m, a, "lhs_scale", m, sa),
+        ("rhs", k, b, "rhs_scale", k, sb),
+        ("lhs_scale", k, sa, "rhs_scale", m, sb),
+    ]
     for pair in scale_pairs:
         if pair[2][pair[1]] != pair[5][pair[4]]:
             raise broken(mismatch(*pair))
@@ -135,9 +148,13 @@ def check_block_factor(elem: Any, scale: Any, k: int, s: int) -> None:
             raise broken(f" shape error: f8 element type requires {who} 32, but got {factor}")
     elif scale is T.F8E4M3FN:
         if factor != 16:
-            raise broken(f" shape error: f4E2M1FN element type with f8E4M3FN scales requires {who} 16, but got {factor}")
+            raise broken(
+                f" shape error: f4E2M1FN element type with f8E4M3FN scales requires {who} 16, but got {factor}"
+            )
     elif factor not in (16, 32):
-        raise broken(f" shape error: f4E2M1FN element type with {scale} scales requires {who} 16 or 32, but got {factor}")
+        raise broken(
+            f" shape error: f4E2M1FN element type with {scale} scales requires {who} 16 or 32, but got {factor}"
+        )
 
 
 CHECKS = {"mmai": check_mmai, "mmaf": check_mmaf, "mmaf_scaled": check_mmaf_scaled}
