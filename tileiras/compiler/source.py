@@ -49,10 +49,10 @@ def load(source: Any, sink: Sink, *, file: str = "") -> Op:
         try:
             data = data.decode("utf-8")
         except UnicodeDecodeError as error:
-            before = data[: error.start]
+            before = error.object[: error.start]
             line = before.count(b"\n") + 1
             column = error.start - (before.rfind(b"\n") + 1) + 1
-            sink.emit(NOT_TEXT, loc=Loc(file or "<input>", line, column), byte=data[error.start])
+            sink.emit(NOT_TEXT, loc=Loc(file or "<input>", line, column), byte=error.object[error.start])
             raise sink.fail(EXIT_COMPILE) from None
     return load_text(data, sink, file or "<input>")
 

@@ -116,7 +116,7 @@ class Tables:
             text = f"{what} requires bytecode version 13.{since}+, file version is 13.{self.minor}"
             raise Damage(text, at)
 
-    def part(self, index: int, at: int, kinds: tuple[type, ...], what: str) -> Type:
+    def part(self, index: int, at: int, kinds: Any, what: str) -> Type:
         found = self.type(index, at)
         if not isinstance(found, kinds):
             raise Damage(f"{what} cannot be '{found}'", at)
@@ -310,7 +310,7 @@ class Tables:
             items.append(item)
         return tuple(items), pos
 
-    def dictionary(self, data: bytes, pos: int, depth: int, kind: type) -> tuple[dict[str, Any], int]:
+    def dictionary(self, data: bytes, pos: int, depth: int, kind: Any) -> tuple[dict[str, Any], int]:
         """Keys to values. 32-bit integers become plain ints: that is what hints are."""
         count, pos = varint(data, pos)
         found = kind()

@@ -101,7 +101,7 @@ def write(module: Op, version: tuple[int, int] = (13, 1), *, sink: Sink | None =
     try:
         return _Writer(minor).file(module)
     except Unwritable as error:
-        sink.emit(error.diag, error.op, **error.facts)
+        sink.emit(error.diag, error.op, **error.facts)  # type: ignore[arg-type]
     except RecursionError:
         sink.emit(diags.NOT_WRITABLE, what="nesting is too deep")
     raise sink.fail(EXIT_BYTECODE)
@@ -151,7 +151,7 @@ class _Writer:
         out = bytearray()
         if isinstance(type, T.Scalar):
             tag, since = SCALAR_TAGS[type]
-            self.need_type(SCALAR_CLASS.get(type, type.name), since)
+            self.need_type(SCALAR_CLASS.get(type) or type.name, since)
             put_varint(out, tag)
         elif isinstance(type, T.TileType):
             elem = self.type(type.elem)

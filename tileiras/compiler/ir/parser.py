@@ -254,7 +254,8 @@ class Parser(ValueParser):
             outer = self.default.custom.get("outer_module")
             if outer is not None and self.defaults[-1] == "cuda_tile":
                 if name != "module" or not self.at("@") or self.looks_outer():
-                    return outer[1](self, pos)
+                    found: Op = outer[1](self, pos)  # type: ignore[func-returns-value]
+                    return found
         if name == "arith.constant":
             return self.dialect("cuda_tile", at).foreign_constant(self, self.attribute(), at)
         spec, dialect = self.op_spec(name, at)
@@ -525,7 +526,7 @@ class Parser(ValueParser):
                     self.same_type(value, type, at)
             else:
                 raise self.error(f"expected {len(operands)} operand types but had {len(types)}", at)
-        regions = []
+        regions: list[Region] = []
         while self.at("{") and len(regions) < max(spec.regions, 1):
             regions.append(self.region(spec, None, own=True))
         while len(regions) < spec.regions:

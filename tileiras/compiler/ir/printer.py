@@ -80,7 +80,7 @@ class Printer:
             for block in region.blocks:
                 for op in block.ops:
                     for inner in op.regions:
-                        work.append((inner, *counters, scope))
+                        work.append((inner, counters[0], counters[1], counters[2], scope))
 
     def number_region(self, region: Region, scope: _Scope, counters: list[int]) -> None:
         names = self.names

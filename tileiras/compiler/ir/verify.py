@@ -130,7 +130,7 @@ def report(problem: Invalid, op: Op, sink: Sink) -> None:
     if problem.prefix:
         sink.emit(problem.diag, op, notes=notes, **problem.facts)
     else:
-        sink.emit(problem.diag, loc=op.loc, notes=notes, **problem.facts)
+        sink.emit(problem.diag, loc=op.loc, notes=notes, **problem.facts)  # type: ignore[arg-type]
 
 
 def _walk(op: Op, sink: Sink, visible: set[Value]) -> bool:

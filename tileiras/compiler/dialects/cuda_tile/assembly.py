@@ -45,7 +45,10 @@ TEMPLATES: dict[str, str] = {
         ("bitcast", "broadcast", "int_to_ptr", "ptr_to_int", "ptr_to_ptr", "reshape", "pack", "unpack"), CAST
     ),
     **dict.fromkeys(("return", "yield", "break", "continue"), EXIT),
-    **dict.fromkeys(("make_partition_view", "make_strided_view", "make_gather_scatter_view"), " {%tensor_view} : {T result}{!view_type}"),
+    **dict.fromkeys(
+        ("make_partition_view", "make_strided_view", "make_gather_scatter_view"),
+        " {%tensor_view} : {T result}{!view_type}",
+    ),
     **dict.fromkeys(("exp2", "rsqrt"), " {%source}{?flush_to_zero| flush_to_zero} : {T result}"),
     **dict.fromkeys(("maxf", "minf"), MINMAX),
     **dict.fromkeys(("gdc_launch_dependents_tko", "gdc_wait_tko"), "{?token| token = {%token}} -> {T result_token}"),

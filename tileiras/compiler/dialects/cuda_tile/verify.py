@@ -102,9 +102,9 @@ def wrong(text: str) -> Invalid:
     return problem
 
 
-ELEMENT_NAMES = "f16 or bf16 or f32 or tf32 or f64 or f8E4M3FN or f8E5M2 or f8E8M0FNU or f4E2M1FN or i1 or i8 or i16 or i32 or i64"
-
-
+ELEMENT_NAMES = " or ".join(
+    ("f16", "bf16", "f32", "tf32", "f64", "f8E4M3FN", "f8E5M2", "f8E8M0FNU", "f4E2M1FN", "i1", "i8", "i16", "i32", "i64")
+)
 def pointee_problem(type: Any) -> Invalid | None:
     if not isinstance(type.pointee, T.Scalar) or type.pointee is T.I4:
         return wrong(f"failed to verify 'pointeeType': {ELEMENT_NAMES}")
@@ -378,7 +378,8 @@ def check_ftoi(op: Op) -> None:
 def check_bitcast(op: Op) -> None:
     source, target = ends(op)
     if source.bits != target.bits:
-        real = f"types must be equal width, cannot convert '{source}' of width {source.bits} to type '{target}' of width {target.bits}"
+        sides = f"'{source}' of width {source.bits} to type '{target}' of width {target.bits}"
+        real = f"types must be equal width, cannot convert {sides}"
         raise Invalid(D.BITCAST, real)
 
 

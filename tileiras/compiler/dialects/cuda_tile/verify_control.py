@@ -226,7 +226,8 @@ def check_last_continue(block: Block, want: list[Any], name: str, what: str) -> 
     if last.spec.name == "continue":
         found = [v.type for v in last.operands]
         if found != want:
-            text = f"`{name}` is missing a valid terminator. `continue` op should have operand types that match the parent loop {what}: "
+            should = "`continue` op should have operand types that match the parent loop"
+            text = f"`{name}` is missing a valid terminator. {should} {what}: "
             raise Invalid(D.EARLY_EXIT_TYPES, f"{text}({quoted(want)}), but found: ({quoted(found)})")
 
 
@@ -303,7 +304,8 @@ def check_aggregate(op: Op) -> None:
 def check_identities(op: Op, inputs: list[Any]) -> None:
     identities = op.attrs["identities"]
     if len(identities) != len(inputs):
-        real = f"expect identities to match the number of operands but got: {len(inputs)} operands and {len(identities)} identities"
+        counts = f"{len(inputs)} operands and {len(identities)} identities"
+        real = f"expect identities to match the number of operands but got: {counts}"
         raise broken(real)
     for i, (type, identity) in enumerate(zip(inputs, identities)):
         found = T.I1 if isinstance(identity, bool) else getattr(identity, "type", None)
@@ -330,10 +332,12 @@ def check_body(op: Op, inputs: list[Any]) -> None:
     for i, type in enumerate(inputs):
         first, second = types[2 * i].elem, types[2 * i + 1].elem
         if first is not second:
-            text = f"expect same element type for block argument at index: {2 * i} and {2 * i + 1} but got: '{first}' and '{second}'"
+            indices = f"{2 * i} and {2 * i + 1}"
+            text = f"expect same element type for block argument at index: {indices} but got: '{first}' and '{second}'"
             raise broken(text)
         if first is not type.elem:
-            text = f"expect same type for operand at index: {i} and block argument at index: {2 * i} but got: '{type.elem}' and '{first}'"
+            sides = f"operand at index: {i} and block argument at index: {2 * i}"
+            text = f"expect same type for {sides} but got: '{type.elem}' and '{first}'"
             raise broken(text)
     for inner in block.ops:
         if has_effects(inner):
@@ -353,7 +357,8 @@ def check_aggregate_yield(last: Op, inputs: list[Any], args: list[Value]) -> Non
     for i, (got, type) in enumerate(zip(found, inputs)):
         if not isinstance(got, T.TileType) or got.elem is not type.elem:
             elem = getattr(got, "elem", got)
-            real = f"expect same type for operand at index: {i} and terminator argument at index: {i} but got: '{type.elem}' and '{elem}'"
+            sides = f"operand at index: {i} and terminator argument at index: {i}"
+            real = f"expect same type for {sides} but got: '{type.elem}' and '{elem}'"
             raise Invalid(D.TERMINATOR_TYPE, real, got=tname(got), want=tname(args[2 * i].type))
 
 

@@ -252,7 +252,8 @@ def check_make_tensor_view(op: Op) -> None:
 def check_make_view(op: Op) -> None:
     given, inside = op.operands[0].type, op.results[0].type.view
     if given is not inside:
-        text = f"expected the type of the provided tensor_view value ({tname(given)}) to be the same as the view's tensor_view type"
+        text = f"expected the type of the provided tensor_view value ({tname(given)})"
+        text += " to be the same as the view's tensor_view type"
         raise broken(f"{text} ({tname(inside)})")
 
 
