@@ -79,7 +79,7 @@ class TestCompileWithNvidia:
         assert kernel["block"] == [1, 1, 1]
         assert tuple(kernel["threads"]) == image.kernels["add_2d_f32"].block
         assert kernel["registers"] == image.kernels["add_2d_f32"].registers
-        assert depfile.read_text() == f"k\\ rel.cubin: {KERNEL}\n"
+        assert depfile.read_text() == f"k\\ rel.cubin: {escape(str(KERNEL))}\n"
         assert tilebc.read_bytes() == KERNEL.read_bytes()
         assert str(tmp_path) not in table.read_text()
         assert not list(tmp_path.rglob("*.tmp"))
@@ -211,7 +211,7 @@ class TestCompileWithNvidia:
                 words += [f"--depfile-target={target}"] if joined else ["--depfile-target", target]
                 done = call(*words, "-o", "k.cubin", "--depfile", "k.d", cwd=tmp_path)
                 assert (done.returncode, done.stderr) == (0, "")
-                assert (tmp_path / "k.d").read_text() == f"{target}: {KERNEL}\n"
+                assert (tmp_path / "k.d").read_text() == f"{target}: {escape(str(KERNEL))}\n"
 
     def test_the_oldest_release(self, tmp_path: Path) -> None:
         """13.1 finds libnvvm only where an installed toolkit has it, not where its own wheel puts it."""
@@ -332,7 +332,7 @@ class TestCompileWithBuiltin:
         assert tuple(kernel["block"]) == tuple(kernel["threads"]) == found.block
         assert kernel["registers"] == found.registers
         assert ".entry add_2d_f32" in ptx.read_text()
-        assert depfile.read_text() == f"{out}: {KERNEL}\n"
+        assert depfile.read_text() == f"{out}: {escape(str(KERNEL))}\n"
         assert sorted(path.name for path in tmp_path.iterdir()) == [
             ".tileiras-record",
             "k.cubin",
@@ -665,7 +665,7 @@ class TestBytecode:
         out, depfile = tmp_path / "k.tilebc", tmp_path / "k.d"
         assert call("bytecode", KERNEL, "-o", out, "--depfile", depfile).returncode == 0
         assert out.read_bytes() == KERNEL.read_bytes()
-        assert depfile.read_text() == f"{out}: {KERNEL}\n"
+        assert depfile.read_text() == f"{out}: {escape(str(KERNEL))}\n"
 
     @pytest.mark.parametrize("damage", [lambda data: data[:60], lambda data: data[:8] + b"\x0e" + data[9:]])
     def test_damage(self, tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
