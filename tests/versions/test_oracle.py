@@ -169,3 +169,11 @@ def test_disassembler_command_equals_nvidias(tmp_path: Path) -> None:
         a = subprocess.run([theirs, *arguments], capture_output=True, text=True)
         b = subprocess.run([*ours, *arguments], capture_output=True, text=True, cwd=BYTECODE.parents[2])
         assert a.returncode == b.returncode, (arguments, a.stderr, b.stderr)
+
+
+def test_private_entries_and_symbols_that_need_quotes(tmp_path: Path) -> None:
+    text = 'cuda_tile.module {\n  entry @"we ird"() {\n    return\n  } {sym_visibility = "private"}\n}\n'
+    data = to_bytecode(load_text(text, Sink(), "t"))
+    assert data[8:10] == b"\x0d\x01"
+    theirs = disassembled(data, tmp_path, "13.4")
+    assert theirs == print_body(read(data, Sink())) == 'entry @"we ird"() {\n  return\n} {sym_visibility = "private"}\n'

@@ -93,7 +93,7 @@ def _report(damage: Damage, sink: Sink, where: Loc | None) -> None:
     if damage.diag is None:
         sink.emit(diags.DAMAGED, loc=where, offset=damage.offset, what=damage.what)
     elif damage.diag is diags.BAD_MAGIC:
-        sink.emit(damage.diag, loc=where, **damage.facts)
+        sink.emit(damage.diag, loc=where, **damage.facts)  # type: ignore[arg-type]
     else:
         offset = (("offset", damage.offset), ("what", damage.what))
         damage.facts.setdefault("offset", damage.offset)

@@ -254,8 +254,7 @@ class Parser(ValueParser):
             outer = self.default.custom.get("outer_module")
             if outer is not None and self.defaults[-1] == "cuda_tile":
                 if name != "module" or not self.at("@") or self.looks_outer():
-                    found: Op = outer[1](self, pos)  # type: ignore[func-returns-value]
-                    return found
+                    return outer[1](self, pos)  # type: ignore[return-value,func-returns-value]
         if name == "arith.constant":
             return self.dialect("cuda_tile", at).foreign_constant(self, self.attribute(), at)
         spec, dialect = self.op_spec(name, at)

@@ -128,7 +128,7 @@ def report(problem: Invalid, op: Op, sink: Sink) -> None:
     name = op.spec.full_name if problem.prefix else None
     notes = [Emitted(diags.NOTE_TEXT, op.loc, name, (("text", text),)) for text in problem.real]
     if problem.prefix:
-        sink.emit(problem.diag, op, notes=notes, **problem.facts)
+        sink.emit(problem.diag, op, notes=notes, **problem.facts)  # type: ignore[arg-type]
     else:
         sink.emit(problem.diag, loc=op.loc, notes=notes, **problem.facts)  # type: ignore[arg-type]
 
@@ -302,8 +302,8 @@ def values_of(op: Op, name: str) -> list[Any]:
         if arg.name == name:
             stop = len(op.results) - (len(results) - i - 1) if arg.mode == VARIADIC else i + 1
             return [v.type for v in op.results[i:stop]]
-    value = op.attrs.get(name)
-    return [value.type] if hasattr(value, "type") else []
+    typed = getattr(op.attrs.get(name), "type", None)
+    return [typed] if typed is not None else []
 
 
 def is_variadic(op: Op, name: str) -> bool:

@@ -188,7 +188,8 @@ class CudaTile(Dialect):
             value = op.operands[0]
 
     def arg_names(self, region: Region) -> list[str]:
-        name, args = region.op.spec.name, region.blocks[0].args
+        name = region.op.spec.name if region.op is not None else ""
+        args = region.blocks[0].args
         if name == "for":
             return ["loopIdx"] + [f"iterArg{i}" for i in range(len(args) - 1)]
         if name == "reduce":
@@ -232,7 +233,7 @@ class CudaTile(Dialect):
 
 def constant_name(op: Op) -> str:
     """`cst_1_i32`, `true`, `cst_f32`: the value when it is one whole number."""
-    dense = op.attrs.get("value")
+    dense: Any = op.attrs.get("value")
     if type(dense) is not T.Dense or type(dense.type) is not T.TileType:
         return "cst"
     elem = dense.type.elem
@@ -273,7 +274,7 @@ DIALECT.loose_ops = frozenset(
     )
 )
 DIALECT.templates = TEMPLATES
-DIALECT.custom = {**forms.FORMS, **syntax.FORMS}
+DIALECT.custom = {**forms.FORMS, **syntax.FORMS}  # type: ignore[dict-item]
 DIALECT.types = type_syntax.TYPES
 DIALECT.attrs = forms.ATTRS
 DIALECT.op_aliases = {"pow": "fpowf", "print": "print_tko"}

@@ -116,8 +116,6 @@ def outer_module(p: Parser, ops: list[Op], attrs: dict[str, Any], pos: int) -> O
 
 
 def print_entry(printer: Printer, op: Op) -> None:
-    if op.attrs.get("sym_visibility") == "private":
-        printer.put(" private")
     block = op.regions[0].blocks[0] if op.regions and op.regions[0].blocks else None
     args = ", ".join(f"{printer.name(a)}: {a.type}" for a in block.args) if block is not None else ""
     if block is None:
@@ -131,6 +129,8 @@ def print_entry(printer: Printer, op: Op) -> None:
         printer.put(f" attributes {{{', '.join(extra)}}}")
     printer.put(" ")
     printer.region(op.regions[0])
+    if op.attrs.get("sym_visibility") == "private":
+        printer.put(' {sym_visibility = "private"}')
 
 
 ENTRY_OWN = ("sym_name", "function_type", "optimization_hints", "sym_visibility", "arg_attrs", "res_attrs")
@@ -175,6 +175,8 @@ def parse_entry(p: Parser, state: State) -> None:
     p.scopes.append({None: True})  # type: ignore[dict-item]
     state.regions = [p.own_region(state, args)]
     p.scopes.pop()
+    if p.at("{"):  # where the real printer puts the visibility
+        state.attrs.update(p.dictionary())
 
 
 def print_global(printer: Printer, op: Op) -> None:

@@ -539,7 +539,7 @@ def check_predicate(predicate: Any, value: Any) -> None:
                 text = f"expected 'cuda_tile.same_elements' value {i} to be within 0 and the size of the respective dimension"
                 raise broken(f"{text} ({d})")
     elif type(predicate) is T.Bounded:
-        if not integer:
+        if not integer or elem is None:
             raise broken("'cuda_tile.bounded' is valid only for tile of integer values")
         low, high = (-(1 << (elem.bits - 1)), (1 << (elem.bits - 1)) - 1)
         for name, bound in (("lower", predicate.lower), ("upper", predicate.upper)):
