@@ -287,3 +287,13 @@ def test_dominance_after_a_bad_rewrite() -> None:
     assert not verify(module, sink)
     assert sink.emitted[0].render().endswith("'cuda_tile.absf' op operand #0 does not dominate this use")
     assert isinstance(negf, Op)
+
+
+def test_an_op_inside_of_a_function_can_be_verified_alone() -> None:
+    sink = Sink()
+    module = load_text(module_text("for %i in (%z to %n, step %n) : tile<i32> {\n  %r = addi %i, %n : tile<i32>\n}"), sink, "t")
+    loop = next(op for op in module.walk() if op.spec.name == "for")
+    assert verify(loop, sink) and not sink.emitted
+    block = loop.regions[0].block
+    block.ops.insert(0, block.ops.pop())
+    assert not verify(loop, sink)

@@ -105,7 +105,20 @@ CONSTRAINTS: dict[tuple[str, str], tuple[Any, str] | None] = {}
 
 def verify(root: Op, sink: Sink) -> bool:
     """Whether `root` and everything in it is well formed. Says what is not."""
-    return not _walk(root, sink, set())
+    return not _walk(root, sink, set() if root.spec.traits & ISOLATED or root.block is None else _outside(root))
+
+
+def _outside(root: Op) -> set[Value]:
+    """Values that an op in the middle of a function takes from around it: in scope by assumption."""
+    inside: set[Value] = set()
+    used: set[Value] = set()
+    for op in root.walk():
+        used.update(op.operands)
+        inside.update(op.results)
+        for region in op.regions:
+            for block in region.blocks:
+                inside.update(block.args)
+    return used - inside
 
 
 def verify_or_fail(root: Op, sink: Sink) -> None:
