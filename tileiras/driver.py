@@ -10,7 +10,7 @@ A stage stops by raising `CompileError`; whatever ends with code 5 ends with the
 from __future__ import annotations
 
 from tileiras.diag import (
-    ERROR, EXIT_COMPILE, EXIT_CONFIGURATION, EXIT_USAGE, NOTE, REMARK, WORD_CONFIG, WORD_ERROR, CompileError,
+    ERROR, EXIT_COMPILE, EXIT_CONFIGURATION, EXIT_USAGE, NOTE, REMARK, WARNING, WORD_CONFIG, WORD_ERROR, CompileError,
     Diag, Emitted, FatalError, Sink,
 )  # fmt: skip
 from tileiras.options import HOST_ARCHES, HOST_OSES, LAUNCH_ABIS, OPT_LEVELS, Options
@@ -35,6 +35,9 @@ DEBUG_NEEDS_O0 = Diag(
 )  # fmt: skip
 BAD_ABI = Diag("DRV-0207", ERROR, "unknown launch ABI '{name}', expected tile or simt", "driver", WORD_CONFIG)
 BAD_SANITIZER = Diag("DRV-0208", ERROR, "unsupported sanitizer '{name}', expected memcheck", "driver", WORD_CONFIG)
+NOT_INSTRUMENTED = Diag(
+    "DRV-0507", WARNING, "--sanitize={name} instruments machine code; what --emit={emit} writes is not instrumented", "driver"
+)
 NO_CAPABILITY = Diag("DRV-0501", ERROR, "Failed to get ComputeCapability", "pass-func-to-llvm-capability", WORD_ERROR)
 NO_CAPABILITY_O2 = Diag("DRV-0502", ERROR, "failed to get compute capability.", "pass-missing-capability-other-spelling", WORD_ERROR)
 NEEDS_SHARED = Diag(
@@ -281,6 +284,8 @@ def _compile(module: Any, target: Any, options: Options, sink: Sink) -> Program:
     if not verify(module, sink):
         raise sink.fail(EXIT_COMPILE)
     lap("verify")
+    if options.sanitize and options.emit != "cubin":
+        sink.emit(NOT_INSTRUMENTED, name=options.sanitize, emit=options.emit)
     if options.emit == "tilebc":
         return program
     from tileiras.compiler import pipeline

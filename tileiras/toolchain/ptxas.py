@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tileiras.diag import Emitted
     from tileiras.toolchain.run import Finished
 
+SANITIZE_SINCE = (13, 1)  # the oldest release seen with --sanitize
 _STDIN, _STDOUT = "/dev/stdin", "/dev/fd/1"
 
 
@@ -130,18 +131,8 @@ def assemble(
     tool = as_tool(ptxas)
     check_ptxas(tool, target, ptx_version(ptx))
     if extended_smem and tool.release is not None and tool.release < EXTENDED_SMEM_SINCE:
-        need = "place more than 48 KB of shared memory statically (--enable-extended-smem)"
-        needed = ".".join(map(str, EXTENDED_SMEM_SINCE))
-        raise diags.fail(
-            2,
-            diags.one(
-                diags.TOOL_TOO_OLD,
-                tool="ptxas",
-                version=tool.version,
-                path=tool.path,
-                need=need,
-                needed=needed,
-            ),
+        raise _too_old(
+            tool, "place more than 48 KB of shared memory statically (--enable-extended-smem)", EXTENDED_SMEM_SINCE
         )
     argv = ptxas_argv(
         tool.path,
@@ -156,6 +147,8 @@ def assemble(
     done, cubin, input_name = _run_on(argv, ptx.encode("utf-8", "surrogateescape"), timeout)
     text = done.stderr.decode("utf-8", "replace") + done.stdout.decode("utf-8", "replace")
     said, kernels = parse_log(text.replace(input_name, "<ptx>"))
+    if done.status != 0 and sanitize and "Unknown option" in text and "sanitize" in text:
+        raise _too_old(tool, f"instrument code (--sanitize={sanitize})", SANITIZE_SINCE)
     if done.status != 0:
         raise _failure(tool, target, done, said, ptx, argv)
     if cubin[:4] != b"\x7fELF":
@@ -166,6 +159,12 @@ def assemble(
         )
     warnings = [_emitted(line, ptx) for line in said]
     return AssembleResult(cubin, "\n".join(said), kernels, warnings)
+
+
+def _too_old(tool: Tool, need: str, since: tuple[int, int]) -> Exception:
+    needed = f"{since[0]}.{since[1]}"
+    facts = {"tool": "ptxas", "version": tool.version, "path": tool.path, "need": need, "needed": needed}
+    return diags.fail(2, diags.one(diags.TOOL_TOO_OLD, **facts))
 
 
 def as_tool(ptxas: Tool | str | None) -> Tool:

@@ -124,8 +124,12 @@ def _access(observer: Observer, op: Op, counts: dict[str, int]) -> None:
     moved = _bytes_of(widest)
     observer.say(ACCESS, op, what=what, bytes=moved, instruction=widest, count=sum(found.values()))
     access = observer.access
-    value: Any = op.results[0].type if what == "load" else op.operand("tile" if "view" in op.spec.name else "value").type  # type: ignore[union-attr]
-    layout = value.layout if what == "load" else op.attrs["layout"]
+    if what == "load":
+        value: Any = op.results[0].type
+        layout = value.layout
+    else:
+        value = op.operand("tile" if "view" in op.spec.name else "value").type  # type: ignore[union-attr]
+        layout = op.attrs["layout"]
     size = elem_bytes(value.elem)
     possible = min(WIDEST_BYTES, size * layout.num_regs)
     if moved < possible:
