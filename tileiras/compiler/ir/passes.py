@@ -113,16 +113,17 @@ class Context:
     """What passes share: the module, the target, the sink, earlier results, analyses."""
 
     __slots__ = (
-        "analyses", "function", "lineinfo", "module", "names", "opt_level", "results", "sink", "soft_failures", "target",
-        "trace",
+        "analyses", "debug", "function", "module", "names", "opt_level", "remarks", "results", "sink", "soft_failures",
+        "target", "trace",
     )  # fmt: skip
 
-    def __init__(self, module: Any, target: Any, sink: Sink, opt_level: int = 3, lineinfo: bool = False) -> None:
+    def __init__(self, module: Any, target: Any, sink: Sink, opt_level: int = 3) -> None:
         self.module = module
         self.target = target  # None: no compute capability is known
         self.sink = sink
         self.opt_level = opt_level
-        self.lineinfo = lineinfo
+        self.debug: Any = None  # table of source positions, when they are asked for
+        self.remarks: dict[str, str] | None = None  # optimisation remarks asked for, kind -> category
         self.function = ""  # name of the function a pass runs on
         self.results: dict[tuple[str, str], Result] = {}
         self.soft_failures: dict[tuple[str, str], int] = {}  # only runs that ended with the bit
@@ -182,10 +183,10 @@ class PassManager:
     __slots__ = ("after", "context", "passes", "required", "times", "verify_each")
 
     def __init__(
-        self, passes: Iterable[Pass | Callable[[], Pass]], context: Context, *, verify_each: bool = False,
+        self, passes: Iterable[Pass], context: Context, *, verify_each: bool = False,
         required: frozenset[str] = frozenset(), after: Callable[[str, Any], None] | None = None,
     ) -> None:  # fmt: skip
-        self.passes = list(passes)
+        self.passes = passes
         self.context = context
         self.verify_each = verify_each
         self.required = required
@@ -198,8 +199,7 @@ class PassManager:
     def run(self) -> bool:
         """False when a pass failed, layer 2 found something, or an Error was emitted by the end."""
         errors = self.context.sink.errors
-        for entry in self.passes:
-            p = entry if isinstance(entry, Pass) else entry()
+        for p in self.passes:
             if p.SUBJECT is not None and not self._occurs(p.SUBJECT):
                 continue
             if not self._run_one(p):

@@ -1,1 +1,1 @@
-"""Passes, one folder a dialect, one file a pass."""
+"""Passes, one file each, by the dialect they work on; `pipeline.py` has their order."""

@@ -505,6 +505,8 @@ def check_constant(op: Op) -> None:
     value = op.attrs["value"]
     if type(value) is not T.Dense:
         raise broken("attribute 'value' failed to satisfy constraint: dense elements attribute")
+    if value.type is not op.results[0].type:
+        raise broken("failed to verify that all of {value, result} have same type")
     problem = check_dense(value.type, value.data)
     if problem is not None:
         raise broken(problem)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tileiras.compiler.dialects.cuda_tile import forms
+from tileiras.compiler.dialects.cuda_tile import forms, type_syntax
 from tileiras.compiler.dialects.cuda_tile.ops import ENUMS
 from tileiras.compiler.ir.asm import Dialect
 
@@ -29,5 +29,5 @@ class TensorDialect(Dialect):
 
 
 DIALECT = TensorDialect("nv_tileaa", BY_NAME, ENUMS)
-DIALECT.types = forms.TYPES
+DIALECT.types = type_syntax.TYPES
 DIALECT.attrs = {**forms.ATTRS, "tile": parse_tile}

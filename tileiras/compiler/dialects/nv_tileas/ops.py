@@ -56,6 +56,11 @@ TILED_TMA_LOAD = OpSpec(
     operands=(Arg("descriptor", "tma_descriptor"), Arg("token", "token"), Arg("coordinates", "scalar:int", VARIADIC)),
     results=(Arg("result", "any"), Arg("result_token", "token")),
 )  # fmt: skip
+SYNC_TMA_LOAD = OpSpec(
+    "tiled_tma_load", dialect=D,
+    operands=(Arg("descriptor", "tma_descriptor"), Arg("coordinates", "scalar:int", VARIADIC)),
+    results=(Arg("result", "any"),),
+)  # fmt: skip
 COPY = OpSpec(  # cp.async
     "async.copy", dialect=D, operands=(Arg("source", "tile:ptr"), Arg("token", "token")),
     results=(Arg("result", "any"), Arg("result_token", "token")),
@@ -63,7 +68,7 @@ COPY = OpSpec(  # cp.async
 WAIT = OpSpec("async.wait", dialect=D, operands=(Arg("tokens", "token", VARIADIC),), results=(Arg("result", "token"),))
 BY_NAME.update(
     {spec.name: spec for spec in (CONVERT_LAYOUT, CREATE, TRANSFER, PRODUCE_ONE, CONSUME_ONE, PIPELINE_YIELD,
-                                  TILED_TMA_LOAD, COPY, WAIT)}
+                                  TILED_TMA_LOAD, SYNC_TMA_LOAD, COPY, WAIT)}
 )  # fmt: skip
 SPECS = tuple(BY_NAME.values())
 PRODUCE_LIKE = (TRANSFER, PRODUCE_ONE)

@@ -32,3 +32,26 @@ def parse_tma_descriptor(p: Any) -> Any:
     space = p.word("a state space") if p.accept(",") else "shared"
     p.expect(">")
     return TmaDescriptor(elem, box, space)
+
+
+class TypeRef(T.Type):
+    """A type by its place in the module's `nv_tileaa.type_table`."""
+
+    __slots__ = ("index",)
+    FIELDS = ("index",)
+    DIALECT = "nv_tileas"
+    made = False  # whether one exists: most processes never see one
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        TypeRef.made = True
+
+    def __str__(self) -> str:
+        return f"type_ref<{self.index}>"
+
+
+def parse_type_ref(p: Any) -> Any:
+    p.expect("<")
+    found = TypeRef(p.integer())
+    p.expect(">")
+    return found

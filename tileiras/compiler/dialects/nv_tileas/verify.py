@@ -142,5 +142,6 @@ RULES.checks = {
     "async.pipeline.produce_one": check_produce_one,
     "async.pipeline.consume_one": check_consume_one,
     "async.tiled_tma_load": check_tma_load,
+    "tiled_tma_load": check_tma_load,
     "for": check_schedule,
 }

@@ -59,13 +59,16 @@ class LoweringError(Exception):
 
 
 def lower_op(lowering: Lowering, op: Op) -> None:
-    """Append the code of one op."""
+    """Append the code of one op. One that fails is reported; what depends on it is left out without a word."""
+    if lowering.failed and not lowering.lost.isdisjoint(op.operands):
+        lowering.lost.update(op.results)
+        return
     name = op.spec.name
     rule = LOWER.get(name)
     if rule is None:
         family = LAZY.get(name)
         if family is None:
-            raise LoweringError(f"unknown op '{op.spec.full_name}'")
+            return lose(lowering, op, f"unknown op '{op.spec.full_name}'")
         from importlib import import_module
 
         LOWER.update(import_module(f"{__name__}.{family}").LOWER)
@@ -78,13 +81,14 @@ def lower_op(lowering: Lowering, op: Op) -> None:
         else:
             lowering.observer.watch(op, rule)
     except LoweringError as error:
-        lowering.sink.emit(UNSUPPORTED, op, target=lowering.target.name, reason=error.reason)
-        lowering.failed = True
-        raise LoweringStop from None
+        lose(lowering, op, error.reason)
 
 
-class LoweringStop(Exception):
-    """The function cannot be finished; its diagnostics are in the sink."""
+def lose(lowering: Lowering, op: Op, reason: str) -> None:
+    """Reports an op without code; the walk goes on, so that one run shows every problem."""
+    lowering.sink.emit(UNSUPPORTED, op, target=lowering.target.name, reason=reason)
+    lowering.failed = True
+    lowering.lost.update(op.results)
 
 
 _PARAM = {"i1": ("u8", 1), "i8": ("u8", 1), "i16": ("u16", 2), "i32": ("u32", 4), "i64": ("u64", 8), "f16": ("b16", 2),
@@ -173,7 +177,10 @@ def lower_function(
         lowering.env[arg] = Tile(type.elem, (), type.layout, [_parameter(lowering, i, ptx_type, type.elem)])
     try:
         control.lower_block(lowering, block)
-    except LoweringStop:
+    except Exception:
+        if not lowering.failed:
+            raise
+    if lowering.failed:
         return None
     fn.code = b.prologue + b.code
     return fn

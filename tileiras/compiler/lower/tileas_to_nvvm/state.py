@@ -87,6 +87,7 @@ class Lowering:
         self.scratch_busy = False  # the shared arena may still be read by a slower warp
         self.exit_label: Any = None
         self.failed = False
+        self.lost: set[Value] = set()  # results of ops that have no code
         self.observer: Any = None  # remarks.Observer when remarks were asked for
         self.positions: Any = None  # debug.Positions with --lineinfo and -g
         self.space = ".global"  # state space of memory ops; "" (generic) in functions with block-local memory

@@ -1,0 +1,134 @@
+"""NVVM IR verifier (layer 4): what only the target and the per-thread form show.
+
+Parameter lists that fit the parameter space of the target, launches of kernels with arguments that they can read,
+instructions that the target has. Runs once over all functions.
+"""
+
+from __future__ import annotations
+
+from tileiras.compiler.target import sm
+from tileiras.diag import Emitted
+
+from . import diags as D
+from .code import Label, Reg, Sym
+from .directives import KERNEL
+from .inst import resolve
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from tileiras.diag import Sink
+
+    from .code import Function, Module
+
+# (first rejected is above, printed) bytes of kernel parameters. From sm_80 on the documents say 32760; ptxas takes four
+# more, so those pass. Below sm_80 the documents' limit holds. Source: contract-notes 45, spec-vs-real row 19.
+LIMIT_OLD = (1024, 1024)
+LIMIT_NEW = (32764, 32760)
+
+# Opcode prefixes beyond the rows of inst.py and the feature each needs.
+INTRINSICS = {
+    "tcgen05": sm.TCGEN05, "wgmma": sm.WGMMA, "clusterlaunchcontrol": "sm_100", "setmaxnreg": sm.WGMMA, "mapa": sm.CLUSTER,
+    "barrier.cluster": sm.CLUSTER, "cp.async.bulk": sm.TMA, "multimem": sm.CLUSTER, "tensormap": sm.TMA,
+}  # fmt: skip
+# Features that only the `a` or `f` spelling of a target has: first number of the architectures that do.
+FAMILY = {sm.TCGEN05: (100, 103, 107, 110), sm.WGMMA: (90,), "sm_100": (100, 103, 107, 110, 120, 121)}
+PSEUDO = frozenset(("raw", "launch"))
+LOCAL = {"stack": "local", "smem": "shared", "smem_dynamic": "shared"}
+
+
+def param_limit(target: Any) -> tuple[int, int]:
+    """(largest accepted size, size that the message names) in bytes."""
+    return LIMIT_OLD if target.number < 80 else LIMIT_NEW
+
+
+def verify_module(module: Module, sink: Sink) -> bool:
+    """Whether per-thread code is legal on its target. Says what is not."""
+    errors = sink.errors
+    for fn in module.functions:
+        check_params(fn, module.target, sink)
+        check_instructions(fn, module, sink)
+    return sink.errors == errors
+
+
+def check_params(fn: Function, target: Any, sink: Sink) -> None:
+    limit, named = param_limit(target)
+    if 16 * len(fn.params) <= limit and not any(t[:1] in "{[<v" for t in fn.param_types):
+        return  # scalars and pointers have 16 bytes at most
+    from .sizer import total_bytes
+
+    need = total_bytes(fn.param_types)
+    if need > limit:
+        sink.emit(D.OVERFLOW, loc=fn.loc, need=need, limit=named, function=fn.name)
+
+
+def check_instructions(fn: Function, module: Module, sink: Sink) -> None:
+    """Every distinct opcode once; launches one by one."""
+    opcodes = {record[0] for record in fn.code if record.__class__ is tuple}
+    for opcode in sorted(opcodes - PSEUDO):
+        feature = feature_of(opcode, lambda: sink.emit(D.UNKNOWN_OPCODE, loc=fn.loc, opcode=opcode, function=fn.name))
+        if feature is not None and not available(feature, module.target):
+            sink.emit(D.TOO_NEW, loc=fn.loc, opcode=opcode, function=fn.name, feature=feature, target=module.target.name)
+    if "launch" in opcodes:
+        check_launches(fn, module, sink)
+
+
+def feature_of(opcode: str, unknown: Callable[[], Any]) -> str | None:
+    for prefix, feature in INTRINSICS.items():
+        if opcode.startswith(prefix + ".") or opcode == prefix:
+            return feature
+    try:
+        return resolve(opcode).need
+    except (ValueError, KeyError):
+        unknown()
+        return None
+
+
+def available(feature: str, target: Any) -> bool:
+    numbers = FAMILY.get(feature)
+    return target.number in numbers if numbers is not None else target.has(feature)
+
+
+def check_launches(fn: Function, module: Module, sink: Sink) -> None:
+    functions = {f.name: f for f in module.functions}
+    spaces = address_spaces(fn)
+    for index, record in enumerate(fn.code):
+        if record.__class__ is not tuple or record[0] != "launch":
+            continue
+        callee, *args = record[2]
+        target = functions.get(callee.name)
+        place = [Emitted(D.WHERE, fn.loc, facts=(("text", f"launch of {callee.name}, record {index} of function {fn.name}"),))]
+        if target is None:
+            sink.emit(D.NO_SUCH_FUNCTION, loc=fn.loc, function=fn.name, callee=callee.name)
+        elif KERNEL not in target.attrs:
+            sink.emit(D.NOT_A_KERNEL, loc=fn.loc, notes=place)
+        for i, arg in enumerate(args):
+            space = spaces.get((arg.cls, arg.id)) if isinstance(arg, Reg) else LOCAL.get(getattr(arg, "name", ""))
+            if space is not None:
+                sink.emit(D.LAUNCH_SPACE, loc=fn.loc, index=i, callee=callee.name, function=fn.name, space=space, notes=place)
+
+
+def address_spaces(fn: Function) -> dict[tuple[str, int], str]:
+    """Registers that hold addresses of memory no other grid can read: from where they come, through moves and adds."""
+    found: dict[tuple[str, int], str] = {}
+    changed = True
+    while changed:
+        changed = False
+        for record in fn.code:
+            if record.__class__ is Label or record[1].__class__ is not Reg:
+                continue
+            opcode, dst, srcs, _ = record
+            if not opcode.startswith(("mov.", "add.", "sub.", "cvta.", "cvt.", "selp.")):
+                continue
+            for src in srcs:
+                space = LOCAL.get(src.name) if src.__class__ is Sym else None
+                if src.__class__ is Reg:
+                    space = found.get((src.cls, src.id))
+                if opcode.startswith("cvta.") and ".local" in opcode:
+                    space = space or "local"
+                if space is not None and (dst.cls, dst.id) not in found:
+                    found[dst.cls, dst.id] = space
+                    changed = True
+    return found

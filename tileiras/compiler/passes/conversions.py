@@ -1,0 +1,138 @@
+"""The conversions between dialects as passes: each replaces `context.module`."""
+
+from __future__ import annotations
+
+from tileiras.compiler.ir.passes import Context, Pass
+from tileiras.compiler.ir.types import TensorType
+from tileiras.diag import ERROR, WORD_ERROR, Diag
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+ILLEGAL = Diag("AA-0302", ERROR, "'{name}' is not legal input of ConvertCudaTileToTileAA", "ConvertCudaTileToTileAA", WORD_ERROR)
+UNEXPECTED_TYPE = Diag("AA-0303", ERROR, "unexpected type '{type}' of '{name}': a tile is a !cuda_tile.tile", "ConvertCudaTileToTileAA", WORD_ERROR)
+NO_CAPABILITY = Diag("FN-0001", ERROR, "Failed to get ComputeCapability", "pass-func-to-llvm-capability", WORD_ERROR)
+NO_CAPABILITY_O2 = Diag("FN-0002", ERROR, "failed to get compute capability.", "pass-missing-capability-other-spelling", WORD_ERROR)
+
+
+class ConvertCudaTileToTileAA(Pass):
+    """Before: `cuda_tile.addf %a, %b : tile<8xf32>`. After: `nv_tileaa.addf %a, %b : tensor<8xf32>`."""
+
+    NAME = "ConvertCudaTileToTileAA"
+    SUMMARY = "Lift tiles to tensors and entries to functions"
+    ANCHOR = "module"
+    __slots__ = ()
+
+    def run(self, module: Any, context: Context) -> bool:
+        names: set[str] = set()
+        for op in module.walk():
+            spec = op.spec
+            if spec.dialect != "cuda_tile":
+                context.sink.emit(ILLEGAL, loc=op.loc, name=spec.full_name)
+                return False
+            names.add(spec.name)
+            for result in op.results:
+                if isinstance(result.type, TensorType):
+                    context.sink.emit(UNEXPECTED_TYPE, loc=op.loc, name=spec.full_name, type=result.type)
+                    return False
+        from tileiras.compiler.lower import cuda_tile_to_tileaa
+
+        context.module = cuda_tile_to_tileaa.lower_module(module)
+        if context.target is not None:
+            context.module.attrs.setdefault("nv_tileaa.compute_capability", context.target.number)
+        names.add("func")
+        names.add("convert_layout")  # the next conversion makes them
+        context.names = names
+        return True
+
+
+class AttachKernelSpecAttributes(Pass):
+    """Before: `module {tt.num_warps = 8}`. After: every function has `nv_tileaa.kernel_spec = {num_warps = 8, ...}`."""
+
+    NAME = "attachKernelSpecAttributes"
+    SUMMARY = "Fold launch attributes and hints into the kernel spec of every function"
+    __slots__ = ()
+
+    def run(self, func: Any, context: Context) -> bool:
+        from tileiras.compiler.lower.tileaa_to_tileas.spec import KEY, kernel_spec
+
+        errors = context.sink.errors
+        func.attrs[KEY] = kernel_spec(func, context.target, context.module.attrs, context.sink)
+        return context.sink.errors == errors
+
+
+class ConvertTileAAToTileAS(Pass):
+    """Before: `tensor<8xf32>`. After: `tensor<8xf32, #linear<...>>`, with convert_layout between what does not fit."""
+
+    NAME = "ConvertTileAAToTileAS"
+    SUMMARY = "Give every tensor a layout"
+    ANCHOR = "module"
+    __slots__ = ()
+
+    def run(self, module: Any, context: Context) -> bool:
+        from tileiras.compiler.lower import tileaa_to_tileas
+
+        errors = context.sink.errors
+        context.module = tileaa_to_tileas.lower_module(module, context.target, context.sink, module.attrs)
+        return context.sink.errors == errors
+
+
+class ConvertTileFuncToLLVM(Pass):
+    """Before: `nv_tileaa.kernel_spec = {num_warps = 4}`. After: `nvvm.reqntid = [128, 1, 1]`, and the marker cute.kernel.
+
+    An attribute that the function carries already stays as it is.
+    """
+
+    NAME = "ConvertTileFuncToLLVM"
+    SUMMARY = "Project the kernel spec onto nvvm attributes of the function"
+    __slots__ = ()
+
+    def run(self, func: Any, context: Context) -> bool:
+        from tileiras.compiler.lower.tileaa_to_tileas.spec import KEY, kernel_spec, max_registers
+
+        attrs = context.module.attrs
+        if attrs.get("nv_tileaa.compute_capability") is None and attrs.get("nv_tileaa.target_spec") is None:
+            context.sink.emit(NO_CAPABILITY if context.opt_level == 3 else NO_CAPABILITY_O2, loc=func.loc)
+            return False
+        spec = func.attrs.get(KEY) or kernel_spec(func, context.target, attrs)
+        derived = {
+            "nvvm.reqntid": (32 * spec["num_warps"], 1, 1),
+            "nvvm.cluster_dim": tuple(spec.get("cluster_dim") or (1, 1, 1)),
+            "nvvm.maxnreg": max_registers(spec),
+            "cute.kernel": True,
+        }
+        for name, value in derived.items():
+            if value is not None:
+                func.attrs.setdefault(name, value)
+        return True
+
+
+class ConvertTileASToLLVM(Pass):
+    """Before: laid-out tensors. After: instruction records of one thread.
+
+    An op that cannot be lowered is a soft failure and the walk goes on; the conversion as a whole fails when the
+    result is no complete function.
+    """
+
+    NAME = "ConvertTileASToLLVM"
+    SUMMARY = "Lower tensors to the code of one thread"
+    ANCHOR = "module"
+    __slots__ = ("incomplete",)
+
+    def run(self, module: Any, context: Context) -> bool:
+        from tileiras.compiler.ir.passes import mark_soft_failure
+        from tileiras.compiler.lower import tileas_to_nvvm
+
+        errors = context.sink.errors
+        out, ok = tileas_to_nvvm.lower_module(module, context.target, context.sink, context.debug, context.remarks)
+        self.incomplete = not ok
+        if not ok and context.sink.errors > errors:
+            mark_soft_failure(self.record)  # every op has said why by now
+        context.module = out
+        context.names = set()
+        return True
+
+    def lift(self, module: Any, context: Context) -> bool:
+        """The verifier behind the walk: a function that is not complete is no IR."""
+        return self.incomplete

@@ -1,0 +1,1 @@
+"""Passes on per-thread code."""

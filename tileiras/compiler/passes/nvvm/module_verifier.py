@@ -1,0 +1,58 @@
+"""The module verifier behind the MLIR tier (layer 3): kernels are marked, and their launch bounds agree."""
+
+from __future__ import annotations
+
+from tileiras.compiler.ir.passes import Context, Pass
+from tileiras.compiler.nvvm import diags as D
+from tileiras.compiler.nvvm.directives import KERNEL, cluster_dim
+from tileiras.compiler.target import sm
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+MAX_THREADS = 1024
+MAX_CLUSTER = 16  # CTAs; more than 8 need a launch attribute
+
+
+class ModuleVerifier(Pass):
+    NAME = "ModuleVerifier"
+    SUMMARY = "Every kernel has nvvm.kernel and launch bounds that agree"
+    ANCHOR = "module"
+    LAYER = 3
+    __slots__ = ()
+
+    def run(self, module: Any, context: Context) -> bool:
+        errors = context.sink.errors
+        for fn in module.functions:
+            if KERNEL not in fn.attrs:
+                if fn.is_entry:
+                    context.sink.emit(D.NO_METADATA, loc=fn.loc, function=fn.name)
+                continue
+            for what in launch_bound_problems(fn, context.target):
+                context.sink.emit(D.LAUNCH_BOUNDS, loc=fn.loc, function=fn.name, what=what)
+        return context.sink.errors == errors
+
+
+def launch_bound_problems(fn: Any, target: Any) -> list[str]:
+    """What does not fit together in the launch bounds of a kernel."""
+    attrs, found = fn.attrs, []
+    x, y, z = fn.block
+    if x * y * z > MAX_THREADS:
+        found.append(f"nvvm.reqntid [{x}, {y}, {z}] is more than {MAX_THREADS} threads")
+    dims = cluster_dim(fn)
+    size = dims[0] * dims[1] * dims[2]
+    text = f"nvvm.cluster_dim [{dims[0]}, {dims[1]}, {dims[2]}]"
+    if size > 1 and attrs.get("nvvm.blocksareclusters") not in (None, False):
+        found.append(f"nvvm.blocksareclusters is only legal with cluster_dim [1, 1, 1], not with {text}")
+    if target is not None and target.has(sm.CLUSTER):
+        if size > MAX_CLUSTER:
+            found.append(f"{text} is more than {MAX_CLUSTER} CTAs")
+        rank = attrs.get("nvvm.maxclusterrank")
+        if rank is not None and size > 1:
+            found.append(f"nvvm.maxclusterrank {rank} and {text} exclude each other")
+    for name, low, high in (("nvvm.maxnreg", 1, 255), ("nvvm.minctasm", 1, 32), ("nvvm.maxclusterrank", 1, MAX_CLUSTER)):
+        value = attrs.get(name)
+        if value is not None and not (isinstance(value, int) and low <= value <= high):
+            found.append(f"{name} must be from {low} to {high}, but is {value}")
+    return found

@@ -1,0 +1,46 @@
+"""TileAA agent verifier (layer 3): agents of a warp-specialised function add up to its warps.
+
+Accepts: `agent {id = 0, num_warps = 1}` next to `agent {id = 1, num_warps = 3}` in a function of four warps.
+"""
+
+from __future__ import annotations
+
+from tileiras.compiler.dialects.nv_tileaa import diags as D
+from tileiras.compiler.ir.passes import Context, Pass
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class AgentVerifier(Pass):
+    NAME = "TileAAAgentVerifier"
+    SUMMARY = "Agents: distinct, side by side, as many warps as the kernel has, registers in steps of 8"
+    SUBJECT = frozenset(("agent",))
+    LAYER = 3
+    __slots__ = ()
+
+    def run(self, func: Any, context: Context) -> bool:
+        emit = context.sink.emit
+        errors = context.sink.errors
+        seen: set[int] = set()
+        warps = 0
+        agents = [op for op in func.walk() if op.spec.name == "agent"]
+        for op in agents:
+            parent = op.parent
+            while parent is not None and parent is not func:
+                if parent.spec.name == "agent":
+                    emit(D.AGENT_NESTED, loc=op.loc, id=op.attrs["id"])
+                    break
+                parent = parent.parent
+            if op.attrs["id"] in seen:
+                emit(D.AGENT_TWICE, loc=op.loc, id=op.attrs["id"], function=context.function)
+            seen.add(op.attrs["id"])
+            warps += op.attrs["num_warps"]
+            registers = op.attrs.get("registers")
+            if registers is not None and (registers % 8 or not 24 <= registers <= 256):
+                emit(D.AGENT_REGISTERS, loc=op.loc, id=op.attrs["id"], got=registers)
+        want = (func.attrs.get("nv_tileaa.kernel_spec") or {}).get("num_warps")
+        if agents and want is not None and warps != want:
+            emit(D.AGENT_WARPS, loc=func.loc, function=context.function, got=warps, want=want)
+        return context.sink.errors == errors

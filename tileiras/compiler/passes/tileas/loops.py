@@ -1,0 +1,142 @@
+"""Which loops can be pipelined: the questions that D11 and the modulo scheduler ask.
+
+A loop can when it counts by a static positive step, loads something, leaves only at its end, holds no other loop, and
+no load needs what a load of the same or of an earlier iteration produced.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from tileiras.compiler.ir.core import Op, Value
+
+LOOPS = frozenset(("for", "loop"))
+LOADS = frozenset(("load_view_tko", "load_ptr_tko", "tiled_tma_load", "async.tiled_tma_load", "async.copy"))
+PRODUCERS = LOADS | {"async.pipeline.produce_one", "async.pipeline.transfer"}
+EXITS = frozenset(("break", "return"))
+
+
+def writes(op: Op) -> bool:
+    """Whether an op changes memory or orders other accesses."""
+    name = op.spec.name
+    return name.startswith(("store_", "atomic_", "multimem_", "memory_fence", "print_", "gdc_")) or name in ("assert", "call")
+
+
+def constant_int(value: Value) -> int | None:
+    """The integer of a scalar constant, through casts of layout and assumptions."""
+    op = value.op
+    while op is not None and op.spec.name in ("convert_layout", "assume"):
+        op = op.operands[0].op
+    if op is None or op.spec.name != "constant":
+        return None
+    from tileiras.compiler.ir.dense import dense_bits
+
+    dense = op.attr("value")
+    bits = dense_bits(dense)
+    if dense.type.elem.is_float or len(set(bits)) != 1:
+        return None
+    width = dense.type.elem.bits
+    return bits[0] - (1 << width) if bits[0] >> (width - 1) else bits[0]
+
+
+def captured(op: Op) -> Iterable[Value]:
+    """Operands of an op, and what the ops in its regions use from outside of it."""
+    yield from op.operands
+    if op.regions:
+        inside = {r for inner in op.walk() for r in inner.results}
+        inside |= {a for inner in op.walk() for region in inner.regions for block in region.blocks for a in block.args}
+        for inner in op.walk():
+            if inner is not op:
+                yield from (v for v in inner.operands if v not in inside)
+
+
+def backward(values: Iterable[Value], body: Any) -> tuple[list[Op], set[int]]:
+    """(ops of the body that the values need, in body order; indices of body arguments that they need)."""
+    from tileiras.compiler.ir.types import TOKEN
+
+    work = list(values)
+    ops: set[Op] = set()
+    args: set[int] = set()
+    while work:
+        value = work.pop()
+        if value.type is TOKEN:
+            continue  # order only; see `dependence`
+        op = value.op
+        if op is None:
+            if value.owner is body:
+                args.add(value.index)
+            continue
+        while op is not None and op.block is not body:
+            op = op.parent
+        if op is not None and op not in ops:
+            ops.add(op)
+            work += captured(op)
+    return [op for op in body.ops if op in ops], args
+
+
+def producers_of(loop: Op) -> list[Op]:
+    return [op for op in loop.regions[0].block.ops if op.spec.name in PRODUCERS]
+
+
+def refusal(loop: Op) -> str | None:
+    """Why a loop cannot be pipelined; None when it can."""
+    if loop.spec.name != "for":
+        return "the loop has no static step: it ends by an early exit"
+    body = loop.regions[0].block
+    for op in loop.walk():
+        if op is loop:
+            continue
+        if op.spec.name in LOOPS:
+            return "the loop holds another loop"
+        if op.spec.name in EXITS or (op.spec.name == "continue" and op is not body.ops[-1]):
+            return f"the loop has an early exit: {op.spec.full_name}"
+    step = constant_int(loop.operands[2])
+    if step is None or step <= 0:
+        return "the step of the loop is no positive constant"
+    producers = producers_of(loop)
+    if not producers:
+        return "the loop has no producer: nothing is loaded in it"
+    return dependence(loop, producers)
+
+
+def dependence(loop: Op, producers: list[Op]) -> str | None:
+    """A chain from what a load produced to what a load needs."""
+    from tileiras.compiler.ir.types import TOKEN
+
+    body = loop.regions[0].block
+    made = set(producers)
+    consumers = {op for op in body.ops if op.spec.name == "async.pipeline.consume_one"}
+    following = body.ops[-1].operands
+    for producer in producers:
+        needs, args = backward(captured(producer), body)
+        if (made | consumers) & (set(needs) - {producer}):
+            return f"{producer.spec.full_name} depends on a value that the same iteration loads"
+        seen: set[int] = set()
+        work = [index for index in args if index > 0]
+        while work:
+            index = work.pop()
+            if index in seen:
+                continue
+            seen.add(index)
+            needs, more = backward([following[index - 1]], body)
+            if (made | consumers) & set(needs):
+                return f"{producer.spec.full_name} depends on a value that the iteration before loads"
+            work += [i for i in more if i > 0]
+    if any(writes(op) for op in loop.walk()):  # then tokens order loads behind writes
+        for producer in producers:
+            for value in captured(producer):
+                if value.type is TOKEN and ordered_in(value, loop):
+                    return f"{producer.spec.full_name} is ordered behind an access of the loop"
+    return None
+
+
+def ordered_in(value: Value, loop: Op) -> bool:
+    """Whether a token is made inside of the loop, or carried around it."""
+    op = value.op
+    owner = op if op is not None else value.owner.region.op  # type: ignore[union-attr]
+    while owner is not None and owner is not loop:
+        owner = owner.parent
+    return owner is loop

@@ -1,0 +1,55 @@
+"""TileASScheduleAnalysis: stages of the ops in loops with pipelines, for MaterializeSchedule.
+
+Producers and what they need are in stage 0; everything else waits for the consumers, depth - 1 iterations later.
+"""
+
+from __future__ import annotations
+
+from tileiras.compiler.ir.passes import Context, Pass
+
+from .loops import LOOPS, backward, captured
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tileiras.compiler.ir.core import Op
+
+ANALYSIS = "ScheduleAnalysis"
+
+
+class Schedule:
+    """Stage of each op of a loop's body, and how many stages there are."""
+
+    __slots__ = ("loop", "stage", "stages")
+
+    def __init__(self, loop: Op, stage: dict[Op, int], stages: int) -> None:
+        self.loop = loop
+        self.stage = stage
+        self.stages = stages
+
+
+def schedule(loop: Op) -> Schedule | None:
+    """None for a loop without pipelines."""
+    body = loop.regions[0].block
+    producers = [op for op in body.ops if op.spec.name == "async.pipeline.produce_one"]
+    if not producers:
+        return None
+    creates = [op.operands[0].op for op in producers]
+    stages = max((c.attrs.get("depth", 1) for c in creates if c is not None), default=1)
+    early = set(producers)
+    for op in producers:
+        early |= set(backward(captured(op), body)[0])
+    return Schedule(loop, {op: 0 if op in early else stages - 1 for op in body.ops}, stages)
+
+
+class ScheduleAnalysis(Pass):
+    NAME = "TileASScheduleAnalysis"
+    SUMMARY = "Compute the stages of loops with pipelines"
+    SUBJECT = frozenset(("async.pipeline.create",))
+    __slots__ = ()
+
+    def run(self, func: Any, context: Context) -> bool:
+        found = [schedule(op) for op in func.walk() if op.spec.name in LOOPS]
+        context.analyses[context.function, ANALYSIS] = [s for s in found if s is not None]
+        return True
