@@ -174,6 +174,7 @@ REAL = [
     ("verify-assume-known-predicates", "%r = assume same_elements<[1, 1]>, %i0 : tile<4xi32>", "to match rank of constrained tile"),
     ("verify-mem-tokens", f'%r = "cuda_tile.load_ptr_tko"(%ps) <{{memory_ordering_semantics = #cuda_tile.x<weak>}}> : ({G}tile<4xptr<f32>>) -> {G}tile<4xf32>', "expected 2 results, but found 1"),
     ("verify-generic-first", f'%r = "cuda_tile.addf"(%f0) <{{rounding_mode = #cuda_tile.rounding<approx>}}> : ({G}tile<4xf32>) -> {G}tile<4xf32>', "expected 2 operands, but found 1"),
+    ("constant", f'%k = constant <f32: 1.0> : tile<2xf32>\n%r = "cuda_tile.constant"() <{{value = dense<1.0> : {G}tile<4xf32>}}> : () -> {G}tile<2xf32>', "all of {value, result} have same type"),
     ("attribute", f'%r = "cuda_tile.cat"(%f0, %f0) : ({G}tile<4xf32>, {G}tile<4xf32>) -> {G}tile<8xf32>', "requires attribute 'dim'"),
     ("join", "%r = join_tokens %tok : token", "expect two or more tokens"),
     ("print", 'print_tko "%d %i" , %n : tile<i32> -> token', "incorrect number of operands: expected 2, found 1"),
