@@ -1,12 +1,13 @@
 """What the setuptools and nvcc shim tests share: the package as it is installed, its commands, kernels to compile.
 
-`installed(folder)` lays the checkout out as a wheel does (links, so that nothing is copied) and renders the command
-scripts beside an interpreter; what runs in a test is then the text that users run.
+`Installed(folder)` lays the checkout out as a wheel does and renders the command scripts beside an interpreter; what runs in
+a test is then the text that users run.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -36,13 +37,12 @@ class Installed:
     def __init__(self, folder: Path) -> None:
         self.site, self.bin = folder / "site", folder / "bin"
         package = self.site / "tileiras"
-        package.mkdir(parents=True)
-        self.bin.mkdir()
-        for path in (REPOSITORY / "tileiras").iterdir():
-            if path.name != "__pycache__":
-                (package / path.name).symlink_to(path)
+        ignore = shutil.ignore_patterns("__pycache__", "*.pyc")
+        # Copies: an edit of the checkout during a test changes the toolchain's fingerprint, and with it what is rebuilt.
+        shutil.copytree(REPOSITORY / "tileiras", package, ignore=ignore)
         for name in ("nvcc_shim", "setuptools_ext", "cmake", "bazel"):
-            (package / name).symlink_to(REPOSITORY / name)
+            shutil.copytree(REPOSITORY / name, package / name, ignore=ignore, symlinks=True)
+        self.bin.mkdir()
         (self.bin / "python3").symlink_to(sys.executable)
         template = (REPOSITORY / "scripts" / "command.in").read_text()
         for name, module in COMMANDS:
