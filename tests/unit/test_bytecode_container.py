@@ -106,6 +106,15 @@ def test_overlong_varint_is_refused() -> None:  # bytecode-varint-canonical
     assert "non-canonical VarInt" in said(refused(data))
 
 
+def test_overlong_varints_can_be_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tileiras.compiler.bytecode import wire
+
+    monkeypatch.setattr(wire, "ACCEPT_OVERLONG", True)
+    assert wire.varint(b"\x81\x80\x00", 0) == (1, 3)
+    with pytest.raises(wire.Damage):
+        wire.varint(b"\x80" * 10 + b"\x00", 0)
+
+
 @pytest.mark.parametrize("tag", [0, 13, 14, 99])
 def test_unknown_attribute_tag_gives_both_texts(tag: int) -> None:  # bytecode-attrtag-unknown
     body = b"\x01\x00\x02\x06\x00" + bytes((tag, 0, 3)) + b"\x5c\x00\x00"

@@ -57,6 +57,9 @@ GATHER_SCATTER_VIEW, STRIDED_VIEW = 20, 21
 ) = range(1, 13)
 (D_UNKNOWN, D_COMPILE_UNIT, D_FILE, D_BLOCK, D_LOC, D_SUBPROGRAM, D_CALL_SITE) = range(7)
 
+# No known writer emits overlong varints, and the contract refuses them; NVIDIA's reader takes up to ten bytes.
+ACCEPT_OVERLONG = False
+
 MAX_DEPTH = 64  # nested regions, types, attributes, scopes: far above real files, far below Python's stack
 
 
@@ -88,7 +91,7 @@ def varint(data: bytes, pos: int, bits: int = 64) -> tuple[int, int]:
         shift += 7
         if shift > 63:
             raise Damage("VarInt is longer than 10 bytes", start)
-    if byte == 0:
+    if byte == 0 and not ACCEPT_OVERLONG:
         from .diags import NON_CANONICAL
 
         raise Damage("non-canonical VarInt", start, NON_CANONICAL)
