@@ -138,6 +138,10 @@ def lower_ftoi(lowering: Lowering, op: Op) -> None:
         name = source.name
         if name not in ("f32", "f64", "f16"):
             x, name = float_to_f32(lowering, x, name), "f32"
+        if bits == 1:  # not zero: what NVIDIA's assembler makes of it, NaN included
+            if name == "f16":
+                x, name = upcast(lowering, x, name), "f32"
+            return b.emit(f"setp.neu.{name}", x, b.float("d" if name == "f64" else "r", 0))
         wide = 64 if bits == 64 else 32
         kind = f"{'s' if signed else 'u'}{wide}"
         value = b.emit(f"cvt.{mode}.{kind}.{name}", x)
@@ -148,8 +152,6 @@ def lower_ftoi(lowering: Lowering, op: Op) -> None:
             low = -(1 << (bits - 1)) if signed else 0
             high = (1 << (bits - 1)) - 1 if signed else (1 << bits) - 1
             value = b.emit(f"min.{kind}", b.emit(f"max.{kind}", value, low), high)
-        if bits == 1:
-            return b.emit("setp.ne.b32", b.and_(32, value, 1), 0)
         return value
 
     elementwise(lowering, op, one)

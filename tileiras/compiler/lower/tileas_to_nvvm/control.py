@@ -38,7 +38,7 @@ def _accesses(op: Op) -> int:
     found = 0
     for inner in op.walk():
         if inner.spec.name in _READS:
-            found |= READ
+            found |= READ if inner.attr("memory_ordering_semantics") == "weak" else READ | WRITE
         elif inner.spec.name in _WRITES:
             found |= READ | WRITE
     return found

@@ -507,7 +507,8 @@ def order(lowering: Lowering, op: Op, writes: bool) -> None:
     conflict = READ | WRITE if writes else WRITE
     if token is not None and lowering.pending & conflict and lowering.facts.needs_barrier(op):
         lowering.barrier()
-    lowering.pending |= WRITE if writes else READ
+    # what follows an acquire must wait for it, whatever it does
+    lowering.pending |= WRITE if writes or op.attr("memory_ordering_semantics") != "weak" else READ
 
 
 def load_opcode(lowering: Lowering, op: Op) -> str:
