@@ -10,7 +10,7 @@ A stage stops by raising `CompileError`; whatever ends with code 5 ends with the
 from __future__ import annotations
 
 from tileiras.diag import (
-    ERROR, EXIT_COMPILE, EXIT_CONFIGURATION, EXIT_USAGE, NOTE, REMARK, WARNING, WORD_CONFIG, WORD_ERROR, CompileError,
+    ERROR, EXIT_COMPILE, EXIT_CONFIGURATION, EXIT_USAGE, REMARK, WARNING, WORD_CONFIG, WORD_ERROR, CompileError,
     Diag, Emitted, FatalError, Sink,
 )  # fmt: skip
 from tileiras.options import HOST_ARCHES, HOST_OSES, LAUNCH_ABIS, OPT_LEVELS, Options
@@ -49,7 +49,6 @@ OUT_OF_MEMORY = Diag("DRV-0102", ERROR, "out of memory", "exit-1-allocation", WO
 UNWRITABLE = Diag("DRV-0209", ERROR, "{text}", "spec-vs-real.md section 6", WORD_CONFIG)
 WARNINGS = Diag("DRV-0506", ERROR, "warnings are treated as errors (--Werror)", "driver", WORD_ERROR)
 FATAL = Diag("DRV-0504", ERROR, "{text}", "exit-fm-codegen-abort", WORD_ERROR)
-AFTER_PASS = Diag("DRV-0505", NOTE, "after the pass {name}", "correctness-layers.md, layer 2")
 UNREADABLE = Diag("DRV-0101", ERROR, "unable to read input file '{name}': {why}", "spec-vs-real.md section 6", WORD_ERROR)
 SPILLED = Diag(
     "RegistersSpilled", REMARK,
@@ -270,17 +269,6 @@ def _compile(module: Any, target: Any, options: Options, sink: Sink) -> Program:
         program.times.append((name, now - clock))
         clock = now
 
-    def done(name: str, ir: Any) -> None:
-        lap(name)
-        if options.verify_each and hasattr(ir, "regions"):
-            found = Sink()
-            if not verify(ir, found):
-                for emitted in found.emitted:
-                    emitted.notes.append(Emitted(AFTER_PASS, emitted.loc, facts=(("name", name),)))
-                    sink.deliver(emitted)
-                raise sink.fail(EXIT_COMPILE)
-            lap("verify")
-
     if not verify(module, sink):
         raise sink.fail(EXIT_COMPILE)
     lap("verify")
@@ -301,7 +289,8 @@ def _compile(module: Any, target: Any, options: Options, sink: Sink) -> Program:
         launch_abi=options.launch_abi,
         launch_metadata=launch_metadata,
         remarks=options.remarks if any(c != "none" for c in options.remarks.values()) else None,
-        after=done,
+        after=lambda name, ir: lap(name),
+        verify_each=options.verify_each,
     )
     program.ptx = stages.ptx
     _kernels(program, stages, sink)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tileiras import driver
-from tileiras.diag import CompileError, Emitted, FatalError, Sink
+from tileiras.diag import REMARK, CompileError, Emitted, FatalError, Sink
 from tileiras.options import Options
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -69,17 +69,24 @@ def run(words: list[str], folder: Path, env: dict[str, str] | None = None) -> Re
     return Result(done.returncode, done.stdout, done.stderr, folder)
 
 
-def compile_(source: str | bytes, gpu_name: str | None = None, emit: str = "ptx", **options: Any) -> tuple[int, list[Emitted], Any]:
-    """(code, diagnostics, program or None) of a compile in this process, to PTX unless told otherwise."""
+def compile_(
+    source: str | bytes, gpu_name: str | None = None, emit: str = "ptx", *, remarks: bool = False, **options: Any
+) -> tuple[int, list[Emitted], Any]:
+    """(code, diagnostics, program or None) of a compile in this process, to PTX unless told otherwise.
+
+    Handlers always receive remarks; most tests are about everything else.
+    """
     sink = Sink()
+    program = None
+    code = 0
     try:
         program = driver.compile_source(source, Options(gpu_name=gpu_name, emit=emit, **options), sink, file="k.tileir")
     except CompileError as error:
-        return error.exit_code, error.diagnostics, None
+        code = error.exit_code
+        assert error.diagnostics == sink.emitted
     except FatalError as fatal:
-        error = driver.contain(fatal, sink)
-        return error.exit_code, error.diagnostics, None
-    return 0, sink.emitted, program
+        code = driver.contain(fatal, sink).exit_code
+    return code, [emitted for emitted in sink.emitted if remarks or emitted.severity != REMARK], program
 
 
 def messages(found: list[Emitted]) -> list[str]:

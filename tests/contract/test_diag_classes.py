@@ -80,7 +80,7 @@ def test_a_remark_is_printed_when_asked_for(
     inject(Diag("T", REMARK, "Failed to pipeline loop", kind="missed", category="memory"))
     assert run(tmp_path, *flags) == 0
     assert capsys.readouterr().err == ("k.tileir:3:7: remark: Failed to pipeline loop\n" if printed else "")
-    assert [d.text for d in compile_(NOOP)[1]] == ["Failed to pipeline loop"]
+    assert [d.text for d in compile_(NOOP, remarks=True)[1]] == ["Failed to pipeline loop"]
 
 
 def test_remarks_as_yaml(inject: Any, tmp_path: Path, capsys: Any) -> None:
