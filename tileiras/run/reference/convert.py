@@ -77,6 +77,8 @@ def build_ftoi(op: Op) -> Any:
         elem_name(op.result),
         op.attr("signedness") == "signed",
     )
+    if name == "i1":  # not zero, NaN included: FSETP.NEU in NVIDIA's code
+        return lambda a: decode64(a, source) != 0
     return lambda a: saturate_to_int(decode64(a, source), name, signed)
 
 
