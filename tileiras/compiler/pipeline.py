@@ -22,6 +22,7 @@ STATIC_SHARED_BYTES = 48 * 1024  # what a block may have without opting in
 PASSES = "tileiras.compiler.passes."
 _LOOPS = frozenset(("for", "loop"))
 _PIPELINES = frozenset(("async.pipeline.create", "async.pipeline.produce_one", "async.pipeline.consume_one"))
+_STAGES = frozenset(("tt.num_stages",))  # noted by attachKernelSpecAttributes
 _TMA = frozenset(("tiled_tma_load", "async.tiled_tma_load"))
 
 
@@ -54,7 +55,7 @@ PIPELINE: tuple[Row, ...] = (
     Row("tileaa", "TileAAAgentVerifier", "tileaa.agent_verifier", "AgentVerifier", frozenset(("agent",))),
     # -> nv_tileas: layouts, asynchronous copies, pipelined loops
     Row("tileas", "ConvertTileAAToTileAS", "conversions", "ConvertTileAAToTileAS"),
-    Row("tileas", "TileASModuloSchedule", "tileas.modulo_schedule", "ModuloSchedule", frozenset(("for",)), 1),
+    Row("tileas", "TileASModuloSchedule", "tileas.modulo_schedule", "ModuloSchedule", _STAGES, 1),
     Row("tileas", "LowerTMALoadStoreToAsync", "tileas.lower_tma", "LowerTMALoadStoreToAsync", _TMA),
     Row("tileas", "TileASMaterializeAsync", "tileas.materialize_async", "MaterializeAsync", _PIPELINES),  # D08
     Row("tileas", "TileASMaterializeConvertLayout", "tileas.materialize_convert_layout", "MaterializeConvertLayout",

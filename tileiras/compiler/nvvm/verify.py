@@ -7,16 +7,13 @@ instructions that the target has. Runs once over all functions.
 from __future__ import annotations
 
 from tileiras.compiler.target import sm
-from tileiras.diag import Emitted
 
-from . import diags as D
 from .code import Label, Reg, Sym
 from .directives import KERNEL
 from .inst import resolve
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     from tileiras.diag import Sink
@@ -61,6 +58,8 @@ def check_params(fn: Function, target: Any, sink: Sink) -> None:
 
     need = total_bytes(fn.param_types)
     if need > limit:
+        from . import diags as D
+
         sink.emit(D.OVERFLOW, loc=fn.loc, need=need, limit=named, function=fn.name)
 
 
@@ -68,22 +67,28 @@ def check_instructions(fn: Function, module: Module, sink: Sink) -> None:
     """Every distinct opcode once; launches one by one."""
     opcodes = {record[0] for record in fn.code if record.__class__ is tuple}
     for opcode in sorted(opcodes - PSEUDO):
-        feature = feature_of(opcode, lambda: sink.emit(D.UNKNOWN_OPCODE, loc=fn.loc, opcode=opcode, function=fn.name))
-        if feature is not None and not available(feature, module.target):
+        known, feature = feature_of(opcode)
+        if not known:
+            from . import diags as D
+
+            sink.emit(D.UNKNOWN_OPCODE, loc=fn.loc, opcode=opcode, function=fn.name)
+        elif feature is not None and not available(feature, module.target):
+            from . import diags as D
+
             sink.emit(D.TOO_NEW, loc=fn.loc, opcode=opcode, function=fn.name, feature=feature, target=module.target.name)
     if "launch" in opcodes:
         check_launches(fn, module, sink)
 
 
-def feature_of(opcode: str, unknown: Callable[[], Any]) -> str | None:
+def feature_of(opcode: str) -> tuple[bool, str | None]:
+    """(whether the opcode is known, the feature it needs)."""
     for prefix, feature in INTRINSICS.items():
         if opcode.startswith(prefix + ".") or opcode == prefix:
-            return feature
+            return True, feature
     try:
-        return resolve(opcode).need
+        return True, resolve(opcode).need
     except (ValueError, KeyError):
-        unknown()
-        return None
+        return False, None
 
 
 def available(feature: str, target: Any) -> bool:
@@ -92,6 +97,10 @@ def available(feature: str, target: Any) -> bool:
 
 
 def check_launches(fn: Function, module: Module, sink: Sink) -> None:
+    from tileiras.diag import Emitted
+
+    from . import diags as D
+
     functions = {f.name: f for f in module.functions}
     spaces = address_spaces(fn)
     for index, record in enumerate(fn.code):

@@ -58,7 +58,9 @@ class AttachKernelSpecAttributes(Pass):
         from tileiras.compiler.lower.tileaa_to_tileas.spec import KEY, kernel_spec
 
         errors = context.sink.errors
-        func.attrs[KEY] = kernel_spec(func, context.target, context.module.attrs, context.sink)
+        spec = func.attrs[KEY] = kernel_spec(func, context.target, context.module.attrs, context.sink)
+        if spec.get("num_stages", 1) > 1 and context.names is not None:
+            context.names.add("tt.num_stages")  # what the modulo scheduler works on
         return context.sink.errors == errors
 
 

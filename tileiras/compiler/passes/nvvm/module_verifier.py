@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tileiras.compiler.ir.passes import Context, Pass
-from tileiras.compiler.nvvm import diags as D
 from tileiras.compiler.nvvm.directives import KERNEL, cluster_dim
 from tileiras.compiler.target import sm
 
@@ -24,13 +23,17 @@ class ModuleVerifier(Pass):
 
     def run(self, module: Any, context: Context) -> bool:
         errors = context.sink.errors
+        emit = context.sink.emit
         for fn in module.functions:
-            if KERNEL not in fn.attrs:
-                if fn.is_entry:
-                    context.sink.emit(D.NO_METADATA, loc=fn.loc, function=fn.name)
-                continue
-            for what in launch_bound_problems(fn, context.target):
-                context.sink.emit(D.LAUNCH_BOUNDS, loc=fn.loc, function=fn.name, what=what)
+            unmarked = KERNEL not in fn.attrs
+            problems = [] if unmarked else launch_bound_problems(fn, context.target)
+            if problems or (unmarked and fn.is_entry):
+                from tileiras.compiler.nvvm import diags as D
+
+                if unmarked:
+                    emit(D.NO_METADATA, loc=fn.loc, function=fn.name)
+                for what in problems:
+                    emit(D.LAUNCH_BOUNDS, loc=fn.loc, function=fn.name, what=what)
         return context.sink.errors == errors
 
 

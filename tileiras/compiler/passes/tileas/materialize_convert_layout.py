@@ -6,10 +6,8 @@ Before: `convert_layout %a : tensor<.., #a> -> tensor<.., #b>`. After: with `pla
 
 from __future__ import annotations
 
-from tileiras.compiler.dialects.nv_tileas import diags as D
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.layout import convert
-from tileiras.diag import Emitted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,6 +38,9 @@ class MaterializeConvertLayout(Pass):
             source, target = op.operands[0].type, op.results[0].type
             why = problem(source, target)
             if why is not None:
+                from tileiras.compiler.dialects.nv_tileas import diags as D
+                from tileiras.diag import Emitted
+
                 self.miss(context, D.NOT_DECOMPOSED, op, notes=[Emitted(D.WHY, op.loc, facts=(("why", why),))])
             elif source is target:
                 op.results[0].replace_all_uses_with(op.operands[0])

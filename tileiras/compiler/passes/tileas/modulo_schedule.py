@@ -28,7 +28,7 @@ PLAIN_LOADS = frozenset(("load_view_tko", "load_ptr_tko"))
 class ModuloSchedule(Pass):
     NAME = "TileASModuloSchedule"
     SUMMARY = "Make producers of the loads of pipelinable loops, tt.num_stages deep"
-    SUBJECT = frozenset(("for",))
+    SUBJECT = frozenset(("tt.num_stages", "for"))
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:

@@ -6,14 +6,17 @@ names a type that the module's type table does not have.
 
 from __future__ import annotations
 
-from tileiras.compiler.dialects.nv_tileas import diags as D
-from tileiras.compiler.dialects.nv_tileas.types import TypeRef
+import sys
+
 from tileiras.compiler.ir.passes import Context, Pass, functions_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
+
+
+TYPES = "tileiras.compiler.dialects.nv_tileas.types"
 
 
 class OperationAnalysis(Pass):
@@ -25,17 +28,22 @@ class OperationAnalysis(Pass):
 
     def run(self, module: Any, context: Context) -> bool:
         errors = context.sink.errors
+        types = sys.modules.get(TYPES)
         functions = {f.attrs["sym_name"]: f for f in functions_of(module)}
         for name, func in functions.items():
             if "nv_tileaa.kernel_spec" not in func.attrs:
+                from tileiras.compiler.dialects.nv_tileas import diags as D
+
                 context.sink.emit(D.NO_SPEC, loc=func.loc, function=name)
         if context.names is None or "call" in context.names:
             self.check_calls(functions, context)
-        if TypeRef.made:  # one that was never made needs no search
+        if types is not None and types.TypeRef.made:  # what was never made needs no search
             self.check_types(module, functions, context)
         return context.sink.errors == errors
 
     def check_calls(self, functions: dict[str, Any], context: Context) -> None:
+        from tileiras.compiler.dialects.nv_tileas import diags as D
+
         for name, func in functions.items():
             for op in func.walk():
                 if op.spec.name != "call":
@@ -51,6 +59,8 @@ class OperationAnalysis(Pass):
                     context.sink.emit(D.CALL_TYPES, loc=op.loc, callee=callee, function=name, got=got, want=want)
 
     def check_types(self, module: Any, functions: dict[str, Any], context: Context) -> None:
+        from tileiras.compiler.dialects.nv_tileas import diags as D
+
         table = module.attrs.get("nv_tileaa.type_table") or ()
         for name, func in functions.items():
             for op in func.walk():
@@ -64,6 +74,8 @@ class OperationAnalysis(Pass):
 
 def references(value: Any) -> Iterator[Any]:
     """References to the type table inside an attribute."""
+    from tileiras.compiler.dialects.nv_tileas.types import TypeRef
+
     if isinstance(value, TypeRef):
         yield value
     elif isinstance(value, dict):

@@ -1,0 +1,130 @@
+"""The rewriting of D11: a loop with produce_one and consume_one, its producers `depth - 1` iterations ahead.
+
+Iterations that do not run produce zeros: their condition is computed without overflow from the distance to the bound.
+"""
+
+from __future__ import annotations
+
+from tileiras.compiler.dialects.nv_tileas import ops as tileas
+from tileiras.compiler.ir.core import Block, Op, Region, Value
+from tileiras.compiler.ir.dense import constant_bytes
+from tileiras.compiler.ir.spec import NO_MEMORY_EFFECT, PURE
+from tileiras.compiler.ir.types import I1, Dense, Scalar, TensorType, TileType
+
+from .clone import clone_into
+from .loops import backward, captured, constant_int
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+
+def expand(loop: Op) -> str | None:
+    """Rewrites a loop with produce_one and consume_one. Why not, when it cannot; nothing is changed then."""
+    body = loop.regions[0].block
+    producers = [op for op in body.ops if op.spec is tileas.PRODUCE_ONE]
+    step = constant_int(loop.operands[2])
+    assert step is not None
+    width = loop.operands[2].type.elem.bits  # type: ignore[attr-defined]
+    plans = []
+    for op in producers:
+        create = op.operands[0].op
+        consumers = [c for c in body.ops if c.spec is tileas.CONSUME_ONE and c.operands[0] is op.operands[0]]
+        if create is None or create.spec is not tileas.CREATE or len(consumers) != 1:
+            return f"{op.spec.full_name} has no consumer of its own in the loop"
+        if sum(other.operands[0] is op.operands[0] for other in producers) > 1:
+            return "two producers share a pipeline"
+        needs, args = backward(captured(op), body)
+        if args - {0}:
+            return "an address depends on a loop-carried value"
+        if any(not inner.spec.traits & (PURE | NO_MEMORY_EFFECT) for inner in needs):
+            return "an address depends on an op with effects"
+        ahead = create.attrs["depth"] - 1
+        if ahead * step >= 1 << (width - 1):
+            return "the steps of the stages overflow the induction variable"
+        if not all(isinstance(v.type, TensorType) and isinstance(v.type.elem, Scalar) for v in yielded(op)):  # type: ignore[attr-defined]
+            return "the pipeline carries pointers"
+        plans.append((op, needs, ahead))
+    lower, upper = loop.operands[0], loop.operands[1]
+    signedness = "unsigned" if loop.attr("unsignedCmp") else "signed"
+    assert loop.block is not None
+    for op, needs, ahead in plans:
+        for k in range(ahead):
+            put = inserter(loop.block, loop)
+            runs = compare(put, "less_than", lower, upper, signedness)
+            if k:
+                runs = both(put, runs, further(put, lower, upper, k * step))
+            guarded(op, needs, body, put, add(put, lower, k * step), runs)
+        if ahead:
+            put = inserter(body, op)
+            induction = body.args[0]
+            runs = further(put, induction, upper, ahead * step)
+            guarded(op, needs, body, put, add(put, induction, ahead * step), runs)
+            op.erase()
+    return None
+
+
+def yielded(op: Op) -> list[Value]:
+    return op.regions[0].block.ops[-1].operands
+
+
+def inserter(block: Block, anchor: Op) -> Callable[..., Op]:
+    """put(name, operands, result types, attrs, regions): an op before the anchor, at its location."""
+
+    def put(name: str, operands: Any, types: Any, attrs: dict[str, Any] | None = None, regions: Any = ()) -> Op:
+        spec = tileas.BY_NAME[name]
+        segments = (len(operands),) if spec.varies else None
+        return block.insert_before(anchor, Op(spec, operands, types, attrs or {}, regions, anchor.loc, segments))
+
+    return put
+
+
+def number(put: Any, type: Any, value: int) -> Value:
+    data = (value & ((1 << type.elem.bits) - 1)).to_bytes(constant_bytes(type.elem), "little")
+    return put("constant", (), (type,), {"value": Dense(TileType(type.elem, ()), data)}).result
+
+
+def add(put: Any, value: Value, by: int) -> Value:
+    if not by:
+        return value
+    return put("addi", (value, number(put, value.type, by)), (value.type,), {"overflow": "none"}).result
+
+
+def compare(put: Any, predicate: str, x: Value, y: Value, signedness: str) -> Value:
+    type = TensorType(I1, (), x.type.layout)  # type: ignore[attr-defined]
+    return put("cmpi", (x, y), (type,), {"comparison_predicate": predicate, "signedness": signedness}).result
+
+
+def further(put: Any, start: Value, upper: Value, distance: int) -> Value:
+    """Whether start + distance < upper, where start < upper: the difference does not overflow."""
+    left = put("subi", (upper, start), (start.type,), {"overflow": "none"}).result
+    return compare(put, "greater_than", left, number(put, start.type, distance), "unsigned")
+
+
+def both(put: Any, x: Value, y: Value) -> Value:
+    return put("andi", (x, y), (x.type,)).result
+
+
+def guarded(op: Op, needs: list[Op], body: Block, put: Any, induction: Value, runs: Value) -> None:
+    """A copy of the producer for another iteration, which makes zeros where that iteration does not run."""
+    types = [v.type for v in yielded(op)]
+    values: dict[Value, Value] = {body.args[0]: induction}
+    inside = Block()
+    clone_into(inside, needs, values)
+    source = op.regions[0].block
+    clone_into(inside, source.ops[:-1], values)
+    results = [values.get(v, v) for v in yielded(op)]
+    inside.append(Op(tileas.BY_NAME["yield"], results, loc=op.loc, segments=(len(types),)))
+    other = Block()
+    zeros = [other.append(zero(type, op)).result for type in types]
+    other.append(Op(tileas.BY_NAME["yield"], zeros, loc=op.loc, segments=(len(types),)))
+    region = Block()
+    made = region.append(Op(tileas.BY_NAME["if"], [runs], types, {}, [Region([inside]), Region([other])], op.loc))
+    region.append(Op(tileas.PIPELINE_YIELD, list(made.results), loc=op.loc, segments=(len(types),)))
+    put(tileas.PRODUCE_ONE.name, (op.operands[0],), (), dict(op.attrs), [Region([region])])
+
+
+def zero(type: Any, op: Op) -> Op:
+    data = Dense(TileType(type.elem, type.shape), bytes(constant_bytes(type.elem)))
+    return Op(tileas.BY_NAME["constant"], (), (type,), {"value": data}, loc=op.loc)
