@@ -120,5 +120,5 @@ def test_fatbin_compilation(env: dict[str, str], source: Path, tmp_path: Path) -
     ok(run([cmake, "-S", source, "-B", tmp_path / "b", "-G", "Ninja", "-DCMAKE_CUDA_ARCHITECTURES=90;100-real"], env=env,
            timeout=600))  # fmt: skip
     ok(run([cmake, "--build", tmp_path / "b"], env=env, timeout=600))
-    (image,) = (tmp_path / "b").rglob("*.fatbin")
+    (image,) = (tmp_path / "b" / "CMakeFiles" / "images.dir").rglob("*.fatbin")
     assert image.read_bytes()[:4] == bytes.fromhex("50ed55ba")
