@@ -23,12 +23,19 @@ MASK32 = (1 << 32) - 1
 MASK64 = (1 << 64) - 1
 
 
+class MissingFeature(Exception):
+    """An instruction was emitted that the target does not have."""
+
+    def __init__(self, opcode: str, feature: str, target: str) -> None:
+        super().__init__(f"{target} has no {opcode} (needs {feature})")
+
+
 class Builder:
     """Appends records to a function. Integer results of folds are Python ints, wrapped to 32 or 64 bits
     (unsigned form)."""
 
     __slots__ = (
-        "_floats", "_labels", "_undo", "addc", "code", "counts", "fn", "prologue", "prologue_values", "target",
+        "_floats", "_labels", "_pairs", "_undo", "addc", "code", "counts", "fn", "prologue", "prologue_values", "target",
         "values",
     )  # fmt: skip
 
@@ -44,6 +51,7 @@ class Builder:
         self._labels = 0
         self.counts = fn.counts
         self._floats: dict[tuple[str, int], Float] = {}
+        self._pairs: dict[Any, Reg] = {}  # halves of a word -> the word
 
     # ---- raw emission
     def reg(self, cls: str) -> Reg:
@@ -67,8 +75,8 @@ class Builder:
                 self._undo[-1].append(key)
         else:
             dst = self.reg(info.cls)  # type: ignore[arg-type]
-        if info.need is not None and not self.target.has(info.need):
-            self.fn.features.add(info.need)
+        if info.need is not None:
+            self.require(opcode, info.need)
         self.code.append((opcode, dst, srcs, None))
         return dst
 
@@ -81,9 +89,17 @@ class Builder:
     def emit_to(self, dst: Reg | tuple[Reg, ...] | None, opcode: str, *srcs: Operand, guard: Any = None) -> None:
         """An instruction that writes given registers (or none). `guard` is a predicate or (predicate, True) negated."""
         info = resolve(opcode)
-        if info.need is not None and not self.target.has(info.need):
-            self.fn.features.add(info.need)
+        if info.need is not None:
+            self.require(opcode, info.need)
         self.code.append((opcode, dst, srcs, guard))
+
+    def require(self, opcode: str, feature: str) -> None:
+        """Note a feature in use (it may raise `.version` or the target's suffix). Lowering asks the target first:
+        an instruction that it does not have is a bug here."""
+        if feature not in self.fn.features:
+            if not self.target.has(feature):
+                raise MissingFeature(opcode, feature, self.target.name)
+            self.fn.features.add(feature)
 
     def entry(self, opcode: str, *srcs: Operand) -> Reg:
         """A pure instruction over entry values, placed in the prologue once."""
@@ -146,6 +162,19 @@ class Builder:
     def true(self, value: bool = True) -> Reg:
         """A constant predicate."""
         return self.entry("setp.eq.b32" if value else "setp.ne.b32", 0, 0)
+
+    # ---- pairs of 16-bit registers
+    def unpack(self, word: Reg) -> tuple[Reg, Reg]:
+        """The low and high halves of a 32-bit register; packing them again gives `word` back."""
+        low, high = self.reg("h"), self.reg("h")
+        self.code.append(("mov.b32", (low, high), (word,), None))
+        self._pairs[low, high] = word
+        return low, high
+
+    def pack(self, low: Operand, high: Operand) -> Reg:
+        """A 32-bit register from two halves."""
+        found = self._pairs.get((low, high))
+        return found if found is not None else self.emit("mov.b32", (low, high))
 
     # ---- folding integer arithmetic (w: 32 or 64 bits)
     def add(self, w: int, x: Operand, y: Operand) -> Operand:

@@ -145,6 +145,12 @@ def fixed_part(lowering: Lowering, tile: Tile, mask: int, value: int) -> tuple[T
 def _one_round(lowering: Lowering, source: Tile, target: LinearLayout, guard: Any) -> list[Any]:
     cls = reg_class(source.elem)
     layout = source.layout
+    if cls == "h":
+        from . import ldmatrix
+
+        fragment = ldmatrix.arrangement(layout, target)
+        if fragment is not None:
+            return ldmatrix.move(lowering, source, target, fragment, guard or owner_guard(lowering, layout))
     plan = plans.shared_plan(layout, target, _BYTES[cls])
     if lowering.observer is not None:
         lowering.observer.trips.append((layout, target, plan))
@@ -226,7 +232,7 @@ def store_shared(lowering: Lowering, address: Any, values: Sequence[Any], cls: s
             b.emit_to(None, "st.shared.u8", _shift(b, address, i), word, guard=guard)
         return
     if cls == "h" and len(values) > 1:
-        words = [b.emit("mov.b32", (values[i], values[i + 1])) for i in range(0, len(values), 2)]
+        words = [b.pack(values[i], values[i + 1]) for i in range(0, len(values), 2)]
         return store_shared(lowering, address, words, "r", guard)
     bits = {"h": 16, "r": 32, "d": 64}[cls]
     values = [b.materialize(value, cls) for value in values]
@@ -249,9 +255,7 @@ def load_shared(lowering: Lowering, address: Any, count: int, cls: str) -> list[
     if cls == "h" and count > 1:
         halves: list[Any] = []
         for word in load_shared(lowering, address, count // 2, "r"):
-            low, high = b.reg("h"), b.reg("h")
-            b.emit_to((low, high), "mov.b32", word)
-            halves += [low, high]
+            halves += b.unpack(word)
         return halves
     bits = {"h": 16, "r": 32, "d": 64}[cls]
     if count == 1:

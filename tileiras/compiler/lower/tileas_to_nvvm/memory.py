@@ -429,9 +429,7 @@ def unpack_words(lowering: Lowering, words: Sequence[Any], elem: Type) -> list[A
     for word in words:
         if elem_bytes(elem) == 2:
             if cls == "h":
-                low, high = b.reg("h"), b.reg("h")
-                b.emit_to((low, high), "mov.b32", word)
-                out += [low, high]
+                out += b.unpack(word)
             else:
                 out += [word, b.emit("shr.u32", word, 16)]
         else:
@@ -450,7 +448,7 @@ def pack_words(lowering: Lowering, values: Sequence[Any], elem: Type) -> list[An
     if elem_bytes(elem) == 2:
         for i in range(0, len(values), 2):
             low, high = values[i], values[i + 1]
-            out.append(b.emit("mov.b32", (low, high)) if cls == "h" else b.emit("prmt.b32", low, high, 0x5410))
+            out.append(b.pack(low, high) if cls == "h" else b.emit("prmt.b32", low, high, 0x5410))
         return out
     for i in range(0, len(values), 4):
         v = list(values[i : i + 4])
