@@ -74,9 +74,11 @@ class ConvertTileAAToTileAS(Pass):
 
     def run(self, module: Any, context: Context) -> bool:
         from tileiras.compiler.lower import tileaa_to_tileas
+        from tileiras.compiler.target import sm
 
         errors = context.sink.errors
-        context.module = tileaa_to_tileas.lower_module(module, context.target, context.sink, module.attrs)
+        target = context.target or sm.ROWS[80]  # without a capability the function boundary reports that
+        context.module = tileaa_to_tileas.lower_module(module, target, context.sink, module.attrs)
         return context.sink.errors == errors
 
 
@@ -127,6 +129,9 @@ class ConvertTileASToLLVM(Pass):
         from tileiras.compiler.lower import tileas_to_nvvm
 
         errors = context.sink.errors
+        if context.target is None:
+            context.sink.emit(NO_CAPABILITY if context.opt_level == 3 else NO_CAPABILITY_O2)
+            return False
         out, ok = tileas_to_nvvm.lower_module(module, context.target, context.sink, context.debug, context.remarks)
         self.incomplete = not ok
         if not ok and context.sink.errors > errors:

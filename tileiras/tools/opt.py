@@ -1,0 +1,374 @@
+"""``tileiras-opt``: text in, named passes or the pipeline up to a stage, text out.
+
+    tileiras-opt k.mlir                                    parse, verify, print
+    tileiras-opt k.mlir --pipeline-to tileas --gpu-name sm_90
+    tileiras-opt k.mlir --pass TileASMaterializeAsync,TileASUnspecializedPipeline
+    tileiras-opt bad.mlir --split-input-file --verify-diagnostics
+
+Every dialect of the compiler parses: cuda_tile, nv_tileaa, nv_tileas, cute, cute_nvgpu, nvvm. The pipeline starts where
+the input stands. ``--verify-diagnostics`` compares what is emitted with comments in the input, as MLIR's tools do:
+
+    // expected-error @+1 {{exti requires the result width}}
+
+An expected error matches the text of the error or of one of its notes.
+"""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    from tileiras.compiler.ir.passes import Pass
+    from tileiras.diag import Sink
+
+NAME = "tileiras-opt"
+SEPARATOR = "// -----"
+USAGE = """\
+usage: tileiras-opt [INPUT] [-o OUTPUT] [options]
+
+  INPUT                        text or bytecode; - or nothing: standard input
+  -o FILE                      output; - or nothing: standard output
+  --pass A,B                   run these passes; options as A{name=value name}
+  --pipeline-to STAGE          run the pipeline up to tileaa, tileas, nvvm or ptx
+  --gpu-name sm_NN             target (default: what the module says)
+  -O N, --opt-level N          optimisation level 0 to 3 of the pipeline (default: 3)
+  --print-ir-after-all         print the IR behind every pass
+  --print-ir-after A,B         print the IR behind these passes
+  --verify-each                verify behind every pass (default); --no-verify-each
+  --no-verify                  do not verify what was parsed
+  --split-input-file           treat pieces between lines of '// -----' on their own
+  --verify-diagnostics         compare diagnostics with expected-error, -warning, -remark and -note comments
+  --allow-unregistered-dialect take ops of unknown dialects in generic form
+  --generic                    print in MLIR's generic form (--mlir-print-op-generic)
+  --debug                      print locations (--mlir-print-debuginfo)
+  --time-passes                print where the time went
+  --list-passes                print the passes
+  --help                       print this text"""
+
+VALUES = {
+    "-o": "output", "--output": "output", "--pass": "passes", "--passes": "passes", "--pipeline-to": "until",
+    "--gpu-name": "gpu_name", "--arch": "gpu_name", "--opt-level": "opt_level", "-O": "opt_level",
+    "--print-ir-after": "print_after",
+}  # fmt: skip
+FLAGS: dict[str, tuple[str, bool]] = {
+    "--print-ir-after-all": ("print_all", True), "--verify-each": ("verify_each", True),
+    "--no-verify-each": ("verify_each", False), "--no-verify": ("verify", False), "--split-input-file": ("split", True),
+    "--verify-diagnostics": ("expect", True), "--allow-unregistered-dialect": ("unregistered", True),
+    "--generic": ("generic", True), "--mlir-print-op-generic": ("generic", True), "--debug": ("debug", True),
+    "--mlir-print-debuginfo": ("debug", True), "--no-implicit-module": ("plain", True), "--time-passes": ("times", True),
+}  # fmt: skip
+STAGES = ("tileaa", "tileas", "nvvm", "ptx")
+
+
+class UsageError(Exception):
+    """An option that means nothing: exit code 1."""
+
+
+class Arguments:
+    """What the command line says."""
+
+    def __init__(self) -> None:
+        self.input = "-"
+        self.output = "-"
+        self.passes = ""
+        self.until = ""
+        self.gpu_name = ""
+        self.opt_level = "3"
+        self.print_after = ""
+        self.print_all = False
+        self.verify_each = True
+        self.verify = True
+        self.split = False
+        self.expect = False
+        self.unregistered = False
+        self.generic = False
+        self.debug = False
+        self.plain = False
+        self.times = False
+
+
+def parse_arguments(argv: Sequence[str]) -> Arguments | None:
+    """The arguments, or None when the command only prints something. One dash does as well as two."""
+    found = Arguments()
+    given = False
+    items = iter(argv)
+    for arg in items:
+        if arg == "-" or not arg.startswith("-"):
+            if given:
+                raise UsageError(f"more than one input: '{found.input}' and '{arg}'")
+            found.input, given = arg, True
+            continue
+        name, equals, value = arg.partition("=")
+        if name.startswith("-O") and len(name) == 3 and not equals:
+            name, equals, value = "-O", "=", name[2]
+        if name not in VALUES and not name.startswith("--"):
+            name = "-" + name
+        if name in VALUES:
+            if not equals:
+                value = next(items, "")
+            if not value:
+                raise UsageError(f"option '{name}' needs a value")
+            setattr(found, VALUES[name], value)
+        elif name in FLAGS:
+            field, on = FLAGS[name]
+            setattr(found, field, on if not equals else (value not in ("false", "0")) == on)
+        elif name in ("--help", "--h"):
+            sys.stdout.write(USAGE + "\n")
+            return None
+        elif name == "--list-passes":
+            sys.stdout.write(list_passes())
+            return None
+        else:
+            raise UsageError(f"unknown option '{arg}'")
+    if found.until and found.until not in STAGES:
+        raise UsageError(f"'--pipeline-to' takes {', '.join(STAGES)}, not '{found.until}'")
+    if found.opt_level not in ("0", "1", "2", "3"):
+        raise UsageError(f"invalid optimization level: {found.opt_level}")
+    if found.until and found.passes:
+        raise UsageError("--pass and --pipeline-to exclude each other")
+    return found
+
+
+def list_passes() -> str:
+    from tileiras.compiler.pipeline import PIPELINE
+
+    return "".join(f"{row.name:34} {row.load().SUMMARY}\n" for row in PIPELINE)
+
+
+def find_passes(text: str) -> list[Pass]:
+    """The passes of `A,B{option=value}`. Errors: UsageError."""
+    from tileiras.compiler.pipeline import BY_NAME
+
+    found = []
+    for part in filter(None, split_passes(text)):
+        name, brace, rest = part.partition("{")
+        row = BY_NAME.get(name.strip())
+        if row is None:
+            raise UsageError(f"unknown pass '{name.strip()}' (--list-passes prints them)")
+        options: dict[str, Any] = {}
+        for option in rest.rstrip("} ").split() if brace else ():
+            key, equals, value = option.partition("=")
+            options[key] = value not in ("false", "0") if not equals or value in ("true", "false") else value
+        try:
+            found.append(row.load(**options))
+        except KeyError as error:
+            raise UsageError(f"pass '{row.name}' has no option {error}") from None
+    return found
+
+
+def split_passes(text: str) -> list[str]:
+    """Items between commas that stand outside of braces."""
+    parts, depth = [""], 0
+    for c in text:
+        depth += {"{": 1, "}": -1}.get(c, 0)
+        if c == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += c
+    return [p.strip() for p in parts]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit code: 0, 1 (usage, input, an expectation that was not met), 2 (output), 3 (bytecode), 5 (text, verifier, pass)."""
+    try:
+        arguments = parse_arguments(sys.argv[1:] if argv is None else argv)
+        if arguments is None:
+            return 0
+        find_passes(arguments.passes)
+        if arguments.gpu_name:
+            find_target(arguments.gpu_name)
+    except UsageError as error:
+        sys.stderr.write(f"{NAME}: error: {error}\n")
+        return 1
+    return run(arguments)
+
+
+def find_target(name: str) -> Any:
+    from tileiras.compiler.target import sm
+
+    found = sm.find(name)
+    if found is None:
+        raise UsageError(f"unsupported GPU target '{name}'")
+    return found
+
+
+def run(arguments: Arguments) -> int:
+    from tileiras.tools.translate import read_input, write_output
+
+    try:
+        data = read_input(arguments.input)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        sys.stderr.write(f"error: unable to read input file '{arguments.input}': {why}\n")
+        return 1
+    file = "<stdin>" if arguments.input == "-" else arguments.input
+    status = 0
+    out = []
+    for text, start in pieces(data, arguments.split):
+        code, printed = treat(text, start, file, arguments)
+        out.append(printed)
+        status = status or code
+    if status:
+        return status
+    return write_output(arguments.output, f"{SEPARATOR}\n".join(out).encode("utf-8", "surrogateescape"))
+
+
+def pieces(data: bytes, split: bool) -> list[tuple[Any, int]]:
+    """(text or bytecode, lines before it)."""
+    from tileiras.compiler.bytecode.reader import is_bytecode
+
+    if is_bytecode(data):
+        return [(data, 0)]
+    text = data.decode("utf-8", "surrogateescape")
+    if not split:
+        return [(text, 0)]
+    found: list[tuple[Any, int]] = []
+    start, lines = 0, text.split("\n")
+    for i, line in enumerate([*lines, SEPARATOR]):
+        if line.startswith(SEPARATOR):
+            found.append(("\n".join(lines[start:i]) + "\n", start))
+            start = i + 1
+    return found
+
+
+def treat(text: Any, start: int, file: str, arguments: Arguments) -> tuple[int, str]:
+    """(exit code, what is printed) of one piece."""
+    from tileiras.diag import CompileError, FatalError, Sink, print_to_stderr
+
+    sink = Sink() if arguments.expect else Sink(print_to_stderr)
+    printed, code = "", 0
+    try:
+        printed = work(text, start, file, arguments, sink)
+    except CompileError as error:
+        code = error.exit_code
+    except FatalError as error:
+        sys.stderr.write(f"fatal error: {error}\n")
+        return 5, ""
+    if not arguments.expect:
+        return code, printed
+    from tileiras.tools.expect import compare
+
+    problems = compare(text if isinstance(text, str) else "", start, sink.emitted)
+    for line, problem in problems:
+        sys.stderr.write(f"{file}:{line}: error: {problem}\n")
+    return (1 if problems else 0), "" if code else printed
+
+
+def work(text: Any, start: int, file: str, arguments: Arguments, sink: Sink) -> str:
+    """Parse, verify, run, print. Errors: CompileError; the sink has said why."""
+    from tileiras.compiler.ir.verify import verify
+    from tileiras.diag import EXIT_COMPILE
+
+    ops = read(text, start, file, arguments, sink)
+    if arguments.verify:
+        good = [verify(op, sink) for op in ops]
+        if not all(good):
+            raise sink.fail(EXIT_COMPILE)
+    if not arguments.passes and not arguments.until:
+        return "".join(show(op, arguments) for op in ops)
+    module = only_module(ops)
+    return transform(module, arguments, sink)
+
+
+def read(text: Any, start: int, file: str, arguments: Arguments, sink: Sink) -> list[Any]:
+    if isinstance(text, bytes):
+        from tileiras.compiler.bytecode.reader import read as read_bytecode
+
+        return [read_bytecode(text, sink, file=file)]
+    from tileiras.compiler.ir.text import parse
+
+    return parse("\n" * start + text, sink, file=file, allow_unregistered=arguments.unregistered)
+
+
+def only_module(ops: list[Any]) -> Any:
+    """The module to work on; several ops without one are the body of a cuda_tile.module."""
+    if len(ops) == 1 and ops[0].spec.name == "module":
+        return ops[0]
+    from tileiras.compiler.dialects.cuda_tile.ops import BY_NAME
+    from tileiras.compiler.ir.core import Block, Op, Region
+
+    block = Block()
+    for op in ops:
+        block.append(op)
+    return Op(BY_NAME["module"], attrs={"sym_name": "kernels"}, regions=[Region([block])])
+
+
+def module_target(module: Any, gpu_name: str) -> Any:
+    """The target of the option or of the module; None when neither says one."""
+    from tileiras.compiler.target import sm
+
+    capability = getattr(module, "attrs", {}).get("nv_tileaa.compute_capability")
+    spec = getattr(module, "attrs", {}).get("nv_tileaa.target_spec")
+    if capability is not None:
+        return sm.find(f"sm_{getattr(capability, 'value', capability)}")
+    return sm.find(gpu_name or str(spec))
+
+
+def first_row(module: Any) -> int:
+    """Where the pipeline goes on from the dialect of a module."""
+    from tileiras.compiler.pipeline import PIPELINE
+
+    last = {
+        "nv_tileaa": "ConvertCudaTileToTileAA", "nv_tileas": "ConvertTileAAToTileAS", "nvvm": "ConvertTileASToLLVM",
+    }.get(module.spec.dialect)  # fmt: skip
+    return next((i + 1 for i, row in enumerate(PIPELINE) if row.name == last), 0)
+
+
+def transform(module: Any, arguments: Arguments, sink: Sink) -> str:
+    """Runs what was asked for. Errors: CompileError, code 5."""
+    from tileiras.compiler import pipeline
+    from tileiras.compiler.ir.passes import Context, PassManager
+    from tileiras.diag import EXIT_COMPILE
+
+    context = Context(module, module_target(module, arguments.gpu_name), sink, int(arguments.opt_level))
+    passes: Iterable[Pass]
+    if arguments.passes:
+        passes = find_passes(arguments.passes)
+    else:
+        until = "nvvm" if arguments.until == "ptx" else arguments.until
+        rows = pipeline.rows_of(context.opt_level, until)
+        first = first_row(module)
+        passes = [row.load() for row in rows if pipeline.PIPELINE.index(row) >= first]
+    if module.spec.dialect == "nvvm":
+        context.module = module.attrs["code"]
+        context.target = context.target or context.module.target
+    chosen = frozenset(split_passes(arguments.print_after)) if arguments.print_after else frozenset()
+
+    def after(name: str, ir: Any) -> None:
+        if arguments.print_all or name in chosen:
+            sys.stderr.write(f"// -----// IR dump after {name} //----- //\n{show(ir, arguments)}")
+
+    manager = PassManager(passes, context, verify_each=arguments.verify_each, after=after)
+    ok = manager.run()
+    if arguments.times:
+        for name, seconds in manager.times:
+            sys.stderr.write(f"{seconds * 1e3:9.3f} ms  {name}\n")
+    if not ok:
+        raise sink.fail(EXIT_COMPILE)
+    if arguments.until == "ptx":
+        from tileiras.compiler.ptx.text import print_module
+
+        return print_module(context.module)
+    return show(context.module, arguments)
+
+
+def show(ir: Any, arguments: Arguments) -> str:
+    """The text of an op or of per-thread code."""
+    if isinstance(ir, str):
+        return ir
+    from tileiras.compiler.ir.printer import print_op
+
+    if not hasattr(ir, "regions"):
+        from tileiras.compiler.dialects.nvvm.assembly import wrap
+
+        return print_op(wrap(ir))
+    generic = arguments.generic and ir.spec.dialect != "nvvm"
+    return print_op(ir, generic=generic, debug=arguments.debug)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
