@@ -44,6 +44,9 @@ NEEDS_SHARED = Diag(
     "DRV-0503", ERROR,
     "kernel '{kernel}' needs {need} bytes of shared memory, {target} has at most {have} bytes for one block", "driver",
 )  # fmt: skip
+BAD_NAME = Diag(
+    "DRV-0508", ERROR, "name '{name}' is no PTX identifier: letters, digits, _ and $, no digit first", "PTX ISA, identifiers"
+)
 FAILED = Diag("DRV-0005", ERROR, "failed to compile Tile IR program", "driver", WORD_ERROR)
 OUT_OF_MEMORY = Diag("DRV-0102", ERROR, "out of memory", "exit-1-allocation", WORD_ERROR)
 UNWRITABLE = Diag("DRV-0209", ERROR, "{text}", "spec-vs-real.md section 6", WORD_CONFIG)
@@ -276,6 +279,11 @@ def _compile(module: Any, target: Any, options: Options, sink: Sink) -> Program:
         sink.emit(NOT_INSTRUMENTED, name=options.sanitize, emit=options.emit)
     if options.emit == "tilebc":
         return program
+    for op in module.regions[0].block.ops:
+        name = op.attrs.get("sym_name")
+        if op.spec.name in ("entry", "global") and not is_ptx_identifier(name):
+            sink.emit(BAD_NAME, loc=op.loc, name=name)
+            raise sink.fail(EXIT_COMPILE)
     from tileiras.compiler import pipeline
 
     tool, launch_metadata = _assembler(options)
@@ -299,6 +307,12 @@ def _compile(module: Any, target: Any, options: Options, sink: Sink) -> Program:
         lap("ptxas")
     program.diagnostics = list(sink.emitted)
     return program
+
+
+def is_ptx_identifier(name: str) -> bool:
+    """Whether PTX can spell a symbol: what it cannot would end up as text between its directives."""
+    rest = name.replace("_", "a").replace("$", "a")
+    return rest.isascii() and rest.isalnum() and not rest[0].isdigit() and name not in ("_", "$")
 
 
 def _kernels(program: Program, stages: Any, sink: Sink) -> None:

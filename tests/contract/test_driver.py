@@ -214,3 +214,12 @@ def test_verify_each_names_the_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     code, found, _ = compile_(GOOD_EXTI, verify_each=True)
     assert code == 5 and messages(found)[-1] == "failed to compile Tile IR program"
     assert any("ConvertCudaTileToTileAA" in note.text for emitted in found for note in emitted.notes)
+
+
+@pytest.mark.parametrize("name", ['"; exit"', '"a b"', '"k\\00"', '"9k"', '"a.b"', '"\u00e4"'])
+def test_a_name_that_ptx_cannot_spell(name: str, tmp_path: Path) -> None:
+    code, found, _ = compile_(NOOP.replace("noop", name))
+    assert code == 5 and "is no PTX identifier" in messages(found)[0]
+    assert found[0].loc is not None and found[0].loc.line == 3
+    for good in ("_k", "k$1", '"k9"', "_ZN1a1bEv"):
+        assert compile_(NOOP.replace("noop", good))[:2] == (0, [])
