@@ -226,7 +226,7 @@ class Unit:
         if self.is_python:
             words = [word for word in words if not word.startswith("--entry=")]
             # The user's cuda-tile is wherever this interpreter imports from, isolated builds included.
-            export = [*build, "export", self.source, f"--python={sys.executable}"]
+            export = [*build, "export", self.source, f"--python={sys.executable}", f"--file-prefix-map={os.getcwd()}=."]
             if len(values.get("entries") or []) != 1:
                 raise CompileError(f"{self.source}: a cuTile Python source needs exactly one name in `entries`")
             export += ["--entry", values["entries"][0]]

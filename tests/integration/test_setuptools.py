@@ -121,8 +121,11 @@ def test_cutile_python_is_exported_by_the_users_cuda_tile(project: Project, tmp_
     project.write("pkg/vadd.py", KERNEL.format(helper="vadd_helper"))
     helper = project.write("pkg/vadd_helper.py", "def combine(x, y):\n    return x + y\n")
     project.setup("TileExtension('pkg._v', ['pkg/vadd.py'], archs='sm_90', entries=['vadd'], "
-                  "signature='f32[1],f32[1],f32[1],=128')")  # fmt: skip
+                  "signature='f32[1],f32[1],f32[1],=128', lineinfo=True)")  # fmt: skip
     project.build()
+    # cuTile writes the source's path into the bytecode; a wheel must not name the folder it was built in.
+    made = [path for path in (project.root / "build").rglob("vadd.*") if path.suffix in (".tilebc", ".cubin", ".fatbin")]
+    assert len(made) == 3 and not any(str(project.root).encode() in path.read_bytes() for path in made)
     before = project.stamps()
     project.build()
     assert project.stamps() == before
