@@ -267,6 +267,16 @@ def test_hints_are_advice() -> None:
     assert ptx_of(plain) == ptx_of(hinted)
 
 
+@rule("frontend-attr-fastmath")
+@pytest.mark.parametrize("value", ["#arith.fastmath<fast>", "#arith.fastmath<nnan,ninf>", '"fast"'])
+def test_fastmath_is_optional_and_changes_nothing(value: str) -> None:
+    # Row 31 of spec-vs-real.md: no operation of the real dialect has it, so it is accepted and ignored.
+    plain = module(entry(ADD.format(attrs="")))
+    flagged = module(entry(ADD.format(attrs=f" {{ fastmath = {value} }}")))
+    assert ptx_of(flagged) == ptx_of(plain)
+    assert "fast" not in to_text(load(flagged, Sink()))
+
+
 @rule("frontend-no-nv-tileas-input")
 @pytest.mark.parametrize("form", ['"nv_tileas.async.pipeline.produce_one"() : () -> ()', "nv_tileas.async.pipeline.produce_one"])
 def test_no_pipeline_operations(form: str) -> None:

@@ -375,6 +375,10 @@ class ValueParser(Lexer):
         pos = self.start
         name = self.step()[1:]
         prefix, dot, mnemonic = name.partition(".")
+        if name == "arith.fastmath" and self.at("<"):  # frontends write it; no operation here has it, so it is ignored
+            self.step()
+            self.list_of(lambda: self.word("a fastmath flag"), ">")
+            return name
         if name in BARE_ATTRS and self.at("<") and name not in self.aliases:
             return self.dialect(BARE_ATTRS[name], pos).attrs[name](self)
         if not dot and self.at("<") and name not in self.aliases:
