@@ -42,3 +42,34 @@ def test_float_to_i1_is_not_zero(target: str, gpu_name: str, elem: str, signedne
     y = np.zeros(8, bool)
     launch(text, [x, y], target, gpu_name)
     assert y.tolist() == [False, False, True, True, True, True, True, True]
+
+
+AFFINE = """{
+    %m = muli %f, %g : tile<i32>
+    %n = muli %a, %g : tile<i32>
+    %o = addi %n, %b : tile<i32>
+    yield %m, %o : tile<i32>, tile<i32>
+  }"""
+
+
+@everywhere
+@pytest.mark.parametrize("shape", [(2048, 1), (1, 2048), (16, 64), (64, 16), (2, 512), (512, 2)])
+@pytest.mark.parametrize("dim", [0, 1])
+def test_reduce_keeps_index_order(target: str, gpu_name: str, shape: tuple[int, int], dim: int) -> None:
+    """Composition of affine maps associates and does not commute; registers of far elements were joined first."""
+    (m, n), out = shape, shape[1 - dim]
+    tile, kept = f"tile<{m}x{n}xi32>", f"tile<{out}xi32>"
+    text = f"""entry @k(%x: tile<ptr<i32>>, %y: tile<ptr<i32>>) {{{spread("%x", "i32", m * n, "p")}{spread("%y", "i32", out, "q")}
+  %s = reshape %p : tile<{m * n}xptr<i32>> -> tile<{m}x{n}xptr<i32>>
+  %v, %t = load_ptr_tko weak %s : tile<{m}x{n}xptr<i32>> -> {tile}, token
+  %r:2 = reduce %v, %v dim={dim} identities=[1 : i32, 0 : i32] : {tile}, {tile} -> {kept}, {kept}
+  (%f: tile<i32>, %g: tile<i32>, %a: tile<i32>, %b: tile<i32>) {AFFINE}
+  %u = store_ptr_tko weak %q, %r#1 : tile<{out}xptr<i32>>, {kept} -> token
+}}"""
+    x = np.random.default_rng(0).integers(-9, 9, shape).astype(np.int32) * 2 + 1
+    y = np.zeros(out, np.int32)
+    launch(text, [x, y], target, gpu_name)
+    want = np.zeros(out, np.int32)
+    for line in np.moveaxis(x, dim, 0):
+        want = want * line + line
+    assert (y == want).all()

@@ -1,8 +1,8 @@
 """reduce: a tree over registers, butterflies over lanes, shared memory over warps.
 
 The layout's columns are each inside or outside the reduced dimension (layout assignment sees to it). Copies
-end bitwise equal in every thread: where the body is not known to commute, the value of the lower index is
-always the left operand.
+end bitwise equal in every thread. Where the body is not known to commute, index bits are taken from the lowest to
+the highest wherever each lies, and the value of the lower index is always the left operand.
 """
 
 from __future__ import annotations
@@ -42,7 +42,6 @@ def lower_reduce(lowering: Lowering, op: Op) -> None:
     mask = ((1 << count) - 1) << low
     classes = [reg_class(v.type.elem) for v in op.operands]  # type: ignore[attr-defined]
     columns = [lowering.regs_as(v, layout) for v in op.operands]
-    ordered = not commutes(block)
 
     def combine(x: tuple[Any, ...], y: tuple[Any, ...]) -> tuple[Any, ...]:
         """x is the earlier value (block argument 2i), y the later one (2i + 1)."""
@@ -51,35 +50,68 @@ def lower_reduce(lowering: Lowering, op: Op) -> None:
             args += [earlier, later]
         return tuple(inline_body(lowering, block, args))
 
-    # registers
-    groups: dict[int, list[tuple[int, tuple[Any, ...]]]] = {}
-    for offset, values in zip(layout.reg_table, zip(*columns)):
-        groups.setdefault(offset & ~mask, []).append((offset & mask, values))
-    state: dict[int, tuple[Any, ...]] = {}
-    for kept, members in groups.items():
-        level = [values for _, values in sorted(members, key=lambda m: m[0])]
-        while len(level) > 1:
-            level = [combine(level[i], level[i + 1]) for i in range(0, len(level), 2)]
-        state[kept] = level[0]
-    # index bits the value does not depend on: combining equal values, once per bit
-    for _ in range(bin(layout.inv & mask).count("1")):
-        state = {kept: combine(values, values) for kept, values in state.items()}
-    # lanes, lowest index bit first
-    lane_bits = sorted((c & mask, k) for k, c in enumerate(layout.lane) if c & mask)
-    for _, k in lane_bits:
-        upper = b.entry("setp.ne.b32", b.entry("and.b32", b.tid, 1 << k), 0) if ordered else None
-        for kept, values in state.items():
-            others = tuple(shuffle(lowering, "bfly", v, 1 << k, cls) for v, cls in zip(values, classes))
-            state[kept] = _ordered(lowering, classes, upper, values, others, combine)
-    # warps
-    warp_bits = [k for _, k in sorted((c & mask, k) for k, c in enumerate(layout.warp) if c & mask)]
+    state: dict[int, tuple[Any, ...]] = dict(zip(layout.reg_table, zip(*columns)))
+    reduce = _any_order if commutes(block) else _index_order
+    state = reduce(lowering, layout, mask, classes, state, combine)
     target = reduced(layout, source_type.shape, op.attr("dim"))
-    if warp_bits:
-        state = _across_warps(lowering, layout, mask, warp_bits, classes, state, combine)
     kept_of = {_squeeze(kept, low, count): kept for kept in state}
     for i, result in enumerate(op.results):
         regs = [state[kept_of[offset]][i] for offset in target.reg_table]
         lowering.define(result, regs)
+
+
+def _any_order(lowering: Lowering, layout: Any, mask: int, classes: list[str], state: Any, combine: Any) -> Any:
+    """Registers first, then lanes, then warps: the least traffic."""
+    groups: dict[int, list[tuple[int, tuple[Any, ...]]]] = {}
+    for offset, values in state.items():
+        groups.setdefault(offset & ~mask, []).append((offset & mask, values))
+    out: dict[int, tuple[Any, ...]] = {}
+    for kept, members in groups.items():
+        level = [values for _, values in sorted(members, key=lambda m: m[0])]
+        while len(level) > 1:
+            level = [combine(level[i], level[i + 1]) for i in range(0, len(level), 2)]
+        out[kept] = level[0]
+    # index bits the value does not depend on: combining equal values, once per bit
+    for _ in range(bin(layout.inv & mask).count("1")):
+        out = {kept: combine(values, values) for kept, values in out.items()}
+    for _, k in sorted((c & mask, k) for k, c in enumerate(layout.lane) if c & mask):
+        out = {kept: combine(values, _other_lane(lowering, values, k, classes)) for kept, values in out.items()}
+    warp_bits = [k for _, k in sorted((c & mask, k) for k, c in enumerate(layout.warp) if c & mask)]
+    return _across_warps(lowering, layout, mask, warp_bits, classes, out, combine) if warp_bits else out
+
+
+def _index_order(lowering: Lowering, layout: Any, mask: int, classes: list[str], state: Any, combine: Any) -> Any:
+    """Index bits from the lowest up, so that every step joins neighbouring spans."""
+    b = lowering.b
+    bits = [1 << k for k in range(mask.bit_length()) if mask >> k & 1]
+    lane_of = {c: k for k, c in enumerate(layout.lane) if c}
+    warp_of = {c: k for k, c in enumerate(layout.warp) if c}
+    done = 0
+    while bits:
+        bit = bits.pop(0)
+        done |= bit
+        if bit & layout.inv:
+            state = {offset: combine(values, values) for offset, values in state.items()}
+        elif bit in lane_of:
+            k = lane_of[bit]
+            upper = b.entry("setp.ne.b32", b.entry("and.b32", b.tid, 1 << k), 0)
+            for offset, values in state.items():
+                state[offset] = _ordered(lowering, classes, upper, values, _other_lane(lowering, values, k, classes), combine)
+        elif bit in warp_of:
+            group = [warp_of[bit]]
+            while bits and bits[0] in warp_of:
+                done |= bits[0]
+                group.append(warp_of[bits.pop(0)])
+            state = _across_warps(lowering, layout, done, group, classes, state, combine)
+        else:
+            state = {
+                offset: combine(values, state[offset | bit]) for offset, values in state.items() if not offset & bit
+            }
+    return state
+
+
+def _other_lane(lowering: Lowering, values: tuple[Any, ...], k: int, classes: list[str]) -> tuple[Any, ...]:
+    return tuple(shuffle(lowering, "bfly", v, 1 << k, cls) for v, cls in zip(values, classes))
 
 
 def _squeeze(index: int, low: int, count: int) -> int:
@@ -87,8 +119,6 @@ def _squeeze(index: int, low: int, count: int) -> int:
 
 
 def _ordered(lowering: Lowering, classes: Any, upper: Any, mine: Any, others: Any, combine: Any) -> Any:
-    if upper is None:
-        return combine(mine, others)
     from .arith import select
 
     first = tuple(select(lowering, c, upper, o, m) for c, m, o in zip(classes, mine, others))
@@ -99,7 +129,10 @@ def _ordered(lowering: Lowering, classes: Any, upper: Any, mine: Any, others: An
 def _across_warps(
     lowering: Lowering, layout: Any, mask: int, warp_bits: list[int], classes: list[str], state: Any, combine: Any
 ) -> Any:
-    """Every warp leaves its partial results in shared memory; every thread combines all partials in order."""
+    """Every warp leaves its partial results in shared memory; every thread combines all partials in order.
+
+    `mask`: the index bits that are combined once this is done, those of `warp_bits` among them.
+    """
     b = lowering.b
     parts = 1 << len(warp_bits)
     kept_bits = [k for k in range(layout.bits) if not (mask | layout.inv) >> k & 1]
@@ -134,7 +167,7 @@ def _across_warps(
         layout.bits + len(warp_bits),
         [c for c in layout.reg if not c & mask],
         [0 if c & mask else c for c in layout.lane],
-        [part << layout.bits if part else c for part, c in zip(part_warp, layout.warp)],
+        [part << layout.bits if part else 0 if c & mask else c for part, c in zip(part_warp, layout.warp)],
         0,
     )
     lanes, warps = owner.replicated
