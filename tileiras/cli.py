@@ -73,7 +73,10 @@ def run(argv: list[str]) -> int:
         print_help(sys.stderr)
         return 1
     if len(files) > 1:
-        sys.stderr.write("tileiras: Too many positional arguments specified!\nCan specify at most 1 positional arguments: See: tileiras --help\n")
+        sys.stderr.write(
+            "tileiras: Too many positional arguments specified!\n"
+            "Can specify at most 1 positional arguments: See: tileiras --help\n"
+        )
         return 1
     return compile_file(files[0], given)
 
@@ -140,7 +143,8 @@ def _nearest(name: str, known: Any) -> str:
 def print_help(out: Any) -> None:
     from tileiras.options import FLAGS
 
-    out.write("OVERVIEW: tileiras: open CUDA Tile IR optimizing assembler\n\nUSAGE: tileiras [options] <tile bytecode or text file>\n\nOPTIONS:\n")
+    out.write("OVERVIEW: tileiras: open CUDA Tile IR optimizing assembler\n\n")
+    out.write("USAGE: tileiras [options] <tile bytecode or text file>\n\nOPTIONS:\n")
     for spelling, kind, _, text in FLAGS:
         dashes = "-" if len(spelling) == 1 else "--"
         head = f"{dashes}{spelling}" + ("" if kind == "flag" else "=<value>")

@@ -173,7 +173,7 @@ def fragments(template: str, facts: dict[str, object]) -> list[object]:
             at += 2
         elif char == "{":
             stop = template.index("}", at)
-            name, colon, form = template[at + 1 : stop].partition(":")
+            name, colon, _ = template[at + 1 : stop].partition(":")
             if name in facts and not colon:
                 if literal:
                     found.append(literal)

@@ -10,8 +10,19 @@ A stage stops by raising `CompileError`; whatever ends with code 5 ends with the
 from __future__ import annotations
 
 from tileiras.diag import (
-    ERROR, EXIT_COMPILE, EXIT_CONFIGURATION, EXIT_USAGE, REMARK, WARNING, WORD_CONFIG, WORD_ERROR, CompileError,
-    Diag, Emitted, FatalError, Sink,
+    ERROR,
+    EXIT_COMPILE,
+    EXIT_CONFIGURATION,
+    EXIT_USAGE,
+    REMARK,
+    WARNING,
+    WORD_CONFIG,
+    WORD_ERROR,
+    CompileError,
+    Diag,
+    Emitted,
+    FatalError,
+    Sink,
 )  # fmt: skip
 from tileiras.options import HOST_ARCHES, HOST_OSES, LAUNCH_ABIS, OPT_LEVELS, Options
 
@@ -39,7 +50,9 @@ NOT_INSTRUMENTED = Diag(
     "DRV-0507", WARNING, "--sanitize={name} instruments machine code; what --emit={emit} writes is not instrumented", "driver"
 )
 NO_CAPABILITY = Diag("DRV-0501", ERROR, "Failed to get ComputeCapability", "pass-func-to-llvm-capability", WORD_ERROR)
-NO_CAPABILITY_O2 = Diag("DRV-0502", ERROR, "failed to get compute capability.", "pass-missing-capability-other-spelling", WORD_ERROR)
+NO_CAPABILITY_O2 = Diag(
+    "DRV-0502", ERROR, "failed to get compute capability.", "pass-missing-capability-other-spelling", WORD_ERROR
+)
 NEEDS_SHARED = Diag(
     "DRV-0503", ERROR,
     "kernel '{kernel}' needs {need} bytes of shared memory, {target} has at most {have} bytes for one block", "driver",
@@ -319,7 +332,7 @@ def _kernels(program: Program, stages: Any, sink: Sink) -> None:
     for fn in stages.nvvm.functions:
         kernel = Kernel(fn.name)
         offset = 0
-        for (ptx_type, size), type in zip(fn.params, fn.param_types):
+        for (_, size), type in zip(fn.params, fn.param_types):
             offset = (offset + size - 1) // size * size
             kernel.params.append({"type": type, "size": size, "offset": offset})
             offset += size

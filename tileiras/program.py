@@ -13,8 +13,19 @@ text. Without a callback the default handler prints to standard error. Codes bel
 from __future__ import annotations
 
 from tileiras.diag import (
-    ERROR, EXIT_COMPILE, EXIT_CONFIGURATION, EXIT_HANDLE_STATE, EXIT_SUCCESS, EXIT_USAGE, WORD_CONFIG, WORD_ERROR,
-    CompileError, Diag, FatalError, Sink, print_to_stderr,
+    ERROR,
+    EXIT_COMPILE,
+    EXIT_CONFIGURATION,
+    EXIT_HANDLE_STATE,
+    EXIT_SUCCESS,
+    EXIT_USAGE,
+    WORD_CONFIG,
+    WORD_ERROR,
+    CompileError,
+    Diag,
+    FatalError,
+    Sink,
+    print_to_stderr,
 )  # fmt: skip
 
 TYPE_CHECKING = False

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tileiras
 from contract.kit import BAD_EXTI, NOOP, REPOSITORY, bytecode, entry, module, run
 from contract.rules import rule
 
+import tileiras
 from tileiras.capi.build import build, worker_header
 
 CC = shutil.which("cc") or shutil.which("gcc")
@@ -211,8 +211,8 @@ def test_exported_symbols(prefix: Path) -> None:
     capi = REPOSITORY / "tileiras" / "capi"
     out = prefix / "plain.so"
     subprocess.run(
-        [str(CC), "-shared", "-fPIC", "-pthread", f"-I{capi}/include", str(capi / "tileiras.c"), str(capi / "worker.c"), "-o", str(out)],
-        check=True,
+        [str(CC), "-shared", "-fPIC", "-pthread", f"-I{capi}/include", str(capi / "tileiras.c"), str(capi / "worker.c"),
+         "-o", str(out)], check=True,
     )
     for path in (out, prefix / "lib" / "libtileiras.so"):
         listed = subprocess.run(["nm", "-D", "--defined-only", str(path)], capture_output=True, text=True, check=True).stdout
@@ -368,7 +368,8 @@ def test_the_header_is_cxx_and_strict_c(tmp_path: Path) -> None:
         "typedef char location_is_24[sizeof(tileirasLocation) == 24 ? 1 : -1];\n"
         "typedef char inline_ends[TILEIRAS_RECORD_INLINE + 4 * 24 == TILEIRAS_RECORD_NOTES ? 1 : -1];\n"
     )
-    subprocess.run([str(CC), "-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only", include, str(source)], check=True)
+    strict = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only", include, str(source)]
+    subprocess.run([str(CC), "-std=c99", *strict], check=True)
     cxx = shutil.which("c++") or shutil.which("g++")
     if cxx:
         subprocess.run([cxx, "-std=c++11", "-Wall", "-Werror", "-fsyntax-only", "-x", "c++", include, str(source)], check=True)

@@ -54,7 +54,8 @@ def strings_of(path: Path) -> set[str]:
     """Every string of a source file, what is substituted written as <>."""
     found: set[str] = set()
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    inside = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in ast.walk(node) if part is not node}
+    joined = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
+    inside = {id(part) for node in joined for part in ast.walk(node) if part is not node}
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
             parts = [p.value if isinstance(p, ast.Constant) else "<>" for p in node.values]

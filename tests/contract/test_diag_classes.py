@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tileiras
 from contract.kit import BAD_EXTI, GOOD_EXTI, NOOP, command, compile_, stub_ptxas
 from contract.rules import rule
 
+import tileiras
 from tileiras import cli, remarks
 from tileiras.compiler import pipeline
 from tileiras.diag import ERROR, REMARK, WARNING, Diag, Emitted, Loc
@@ -105,7 +105,9 @@ def test_yaml_survives_any_text() -> None:
 
 
 @rule("diag-emission-order", "driver-failed-to-compile")
-@pytest.mark.parametrize("source", [BAD_EXTI, "module { foo.bar }", NOOP.replace("noop", "noop(")], ids=["verifier", "dialect", "syntax"])
+@pytest.mark.parametrize(
+    "source", [BAD_EXTI, "module { foo.bar }", NOOP.replace("noop", "noop(")], ids=["verifier", "dialect", "syntax"]
+)
 def test_the_generic_line_is_last(source: str, tmp_path: Path) -> None:
     done = command(tmp_path, source, "--gpu-name=sm_90")
     assert done.status == 5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from typing import Any
@@ -75,7 +76,7 @@ def test_handlers_never_overlap_in_time() -> None:
         thread.join()
     spans.sort()
     assert len(spans) == 30 and sink.errors == 30
-    assert all(end <= start for (_, end), (start, _) in zip(spans, spans[1:]))
+    assert all(end <= start for (_, end), (start, _) in itertools.pairwise(spans))
 
 
 def test_the_mutex_is_recursive() -> None:

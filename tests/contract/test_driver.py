@@ -7,10 +7,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tileiras
-from contract.kit import BAD_EXTI, GOOD_EXTI, MAGIC, NOOP, bytecode, command, compile_, messages, ptx_of, stub_ptxas
+from contract.kit import (
+    BAD_EXTI,
+    GOOD_EXTI,
+    MAGIC,
+    NOOP,
+    bytecode,
+    command,
+    compile_,
+    messages,
+    ptx_of,
+    stub_ptxas,
+)
 from contract.rules import rule
 
+import tileiras
 from tileiras import program
 from tileiras.compiler.lower import tileaa_to_tileas
 from tileiras.compiler.source import to_text
@@ -19,7 +30,10 @@ from tileiras.options import HOST_OSES
 
 CAPABILITY = "nv_tileaa.compute_capability = 90 : i32"
 BARE = NOOP.replace(f"{CAPABILITY}, ", "")
-RECORDING = 'cat > "$TILEIRAS_TEST_DIR/ptx"; for word in "$@"; do echo "$word"; done > "$TILEIRAS_TEST_DIR/argv"; printf "\\177ELF image"'
+RECORDING = """\
+cat > "$TILEIRAS_TEST_DIR/ptx"
+for word in "$@"; do echo "$word"; done > "$TILEIRAS_TEST_DIR/argv"
+printf "\\177ELF image\""""
 
 
 @rule("driver-four-entry-points")

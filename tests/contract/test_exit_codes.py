@@ -8,10 +8,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tileiras
-from contract.kit import BAD_EXTI, GOOD_EXTI, MAGIC, NOOP, bytecode, command, compile_, entry, messages, module, run, stub_ptxas
+from contract.kit import (
+    BAD_EXTI,
+    GOOD_EXTI,
+    MAGIC,
+    NOOP,
+    bytecode,
+    command,
+    compile_,
+    entry,
+    messages,
+    module,
+    run,
+    stub_ptxas,
+)
 from contract.rules import rule
 
+import tileiras
 from tileiras import cli, diag, driver, program
 from tileiras.compiler import pipeline
 from tileiras.diag import CompileError, Diag, FatalError
@@ -59,13 +72,14 @@ def test_allocation_of_the_handle(monkeypatch: pytest.MonkeyPatch, answer: str) 
 @rule("exit-2-configuration", "exit-fm-config")
 @pytest.mark.parametrize(
     ("data", "options"),
-    [(None, {}), (NOOP, {"opt_level": 4}), (NOOP, {"opt_level": -1}), (NOOP, {"gpu_name": "sm_999"}), (NOOP, {"host_os": "plan9"}),
+    [(None, {}), (NOOP, {"opt_level": 4}), (NOOP, {"opt_level": -1}), (NOOP, {"gpu_name": "sm_999"}),
+     (NOOP, {"host_os": "plan9"}),
      (GOOD_BYTES, {}), (GOOD_BYTES, {"gpu_name": "sm_90", "opt_level": 9})],
 )  # fmt: skip
 def test_configuration(data: Any, options: dict[str, Any]) -> None:
     code, words, _ = api(data, **options)
     assert code == 2 and words == [0x503]
-    assert api(data or NOOP, **{"gpu_name": "sm_90", "opt_level": 3, "host_os": "linux"})[:2] == (0, [])
+    assert api(data or NOOP, gpu_name="sm_90", opt_level=3, host_os="linux")[:2] == (0, [])
 
 
 @rule("exit-3-bytecode", "bytecode-magic")

@@ -52,10 +52,10 @@ def build(prefix: Path, cc: str | None = None, defines: tuple[str, ...] = ()) ->
         scratch = Path(folder)
         (scratch / "tileiras_worker.h").write_text(worker_header(sys.executable, str(HERE / "launch.py")))
         objects = []
-        for source in SOURCES:
-            objects.append(str(scratch / (source + ".o")))
-            flags = [*FLAGS, *(f"-D{name}" for name in defines), f"-I{HERE / 'include'}", f"-I{scratch}"]
-            _run([*compiler.split(), *flags, "-c", str(HERE / source), "-o", objects[-1]])
+        for name in SOURCES:
+            objects.append(str(scratch / (name + ".o")))
+            flags = [*FLAGS, *(f"-D{define}" for define in defines), f"-I{HERE / 'include'}", f"-I{scratch}"]
+            _run([*compiler.split(), *flags, "-c", str(HERE / name), "-o", objects[-1]])
         shared = scratch / SONAME
         _run([*compiler.split(), "-shared", "-pthread", f"-Wl,-soname,{SONAME}", *objects, "-o", str(shared)])
         archive = scratch / "libtileiras.a"
