@@ -26,8 +26,7 @@ def log_pair(f: Floats, x: Any) -> tuple[Any, Any]:
     rest = f.div(f.fma(f.neg(s), lost, f.fma(f.neg(s), y, d)), y)
     z = f.mul(s, s)
     # 2 atanh(s) = 2 s + 2 s^3 (1/3 + ...): the leading third in two parts as well
-    table = POLY["atanh", f.w]
-    series = f.mul(f.mul(z, f.poly(z, table[1:])), f.c(1.0))
+    series = f.mul(z, f.poly(z, POLY["atanh_tail", f.w]))
     third_hi, third_lo = CONSTANTS["third", f.w]
     c_hi = f.add(f.c(third_hi), series)
     c_lo = f.add(f.add(f.sub(f.c(third_hi), c_hi), series), f.c(third_lo))
