@@ -11,14 +11,42 @@ from contract.kit import command, compile_, entry
 from contract.kit import module as tile_module
 from contract.rules import rule
 from contract.tileas import (
-    BAD_LOOP, CONFLICT, CREATE, D08, D09, D10, D11, D13, FAMILY, GOOD_LOOP, NO_WAY, PIPELINED, REFUSED_PIPELINE, TO_LLVM,
-    Run, consume, function, loop, module, passes, produce, run,
+    BAD_LOOP,
+    CONFLICT,
+    CREATE,
+    D08,
+    D09,
+    D10,
+    D11,
+    D13,
+    FAMILY,
+    GOOD_LOOP,
+    NO_WAY,
+    PIPELINED,
+    REFUSED_PIPELINE,
+    TO_LLVM,
+    Run,
+    consume,
+    function,
+    loop,
+    module,
+    passes,
+    produce,
+    run,
 )  # fmt: skip
 
 from tileiras.compiler import pipeline
 from tileiras.compiler.ir.passes import (
-    RECORD_BYTES, SOFT_FAILURE, STATUS_OFFSET, Context, Pass, mark_soft_failure, report_fatal_error, run_pass,
-    soft_failed, word_of,
+    RECORD_BYTES,
+    SOFT_FAILURE,
+    STATUS_OFFSET,
+    Context,
+    Pass,
+    mark_soft_failure,
+    report_fatal_error,
+    run_pass,
+    soft_failed,
+    word_of,
 )  # fmt: skip
 from tileiras.compiler.ir.printer import print_op
 from tileiras.compiler.passes.tileas.unspecialized_pipeline import UnspecializedPipeline
