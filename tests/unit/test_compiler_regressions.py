@@ -73,3 +73,19 @@ def test_reduce_keeps_index_order(target: str, gpu_name: str, shape: tuple[int, 
     for line in np.moveaxis(x, dim, 0):
         want = want * line + line
     assert (y == want).all()
+
+
+@everywhere
+def test_broadcast_of_a_huge_tile_to_a_larger_one(target: str, gpu_name: str) -> None:
+    """A tile of 2^16 waits in 8 slices and its broadcast of 2^17 runs in 16: every slice read came out double."""
+    n = 1 << 16
+    text = f"""entry @k(%y: tile<ptr<i32>>) {{{spread("%y", "i32", 2 * n, "q")}
+  %i = iota : tile<{n}xi32>
+  %c = reshape %i : tile<{n}xi32> -> tile<{n}x1xi32>
+  %w = broadcast %c : tile<{n}x1xi32> -> tile<{n}x2xi32>
+  %p = reshape %q : tile<{2 * n}xptr<i32>> -> tile<{n}x2xptr<i32>>
+  %u = store_ptr_tko weak %p, %w : tile<{n}x2xptr<i32>>, tile<{n}x2xi32> -> token
+}}"""
+    y = np.zeros((n, 2), np.int32)
+    launch(text, [y], target, gpu_name)
+    assert (y == np.arange(n)[:, None]).all()

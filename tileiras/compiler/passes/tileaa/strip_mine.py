@@ -179,8 +179,12 @@ class _StripMiner:
         if len(dims) > 1:
             return None
         dim, s = self.cut(tiles[0])
+        if name == "broadcast":  # a huge operand that is smaller than the result is cut finer than its own loops do
+            dim, s = self.cut(op.result)
         if dims:
             dim = dims.pop()
+        if any(v.type.shape[dim].bit_length() - 1 < s for v in op.results if name == "broadcast"):  # type: ignore[attr-defined]
+            return None
         out = self.result_dim(op, name, dim)
         if out is None:
             return None
@@ -371,7 +375,12 @@ class _Loop:
             self.splats[value, dim] = made
             return made
         handle, dim, s = self.miner.slots[value]
-        made = self.op("local_read", [handle, self.index], TensorType(type.elem, _sliced(type.shape, dim, s)))
+        finer = self.group.s - s
+        index = self.op("shri", [self.index, self.number(finer)], self.index.type, signedness="unsigned") if finer else self.index
+        made = self.op("local_read", [handle, index], TensorType(type.elem, _sliced(type.shape, dim, s)))
+        if finer:
+            part = self.op("andi", [self.index, self.number((1 << finer) - 1)], self.index.type)
+            made = self.block_of(made, dim, finer, part)
         self.slices[value] = made
         return made
 
@@ -379,11 +388,18 @@ class _Loop:
         """A slice of a value that is not huge but as long in `dim`: cut out of the whole tile."""
         if is_big(value):
             return self.slice(value, dim)
-        type: Any = value.type
+        return self.block_of(self.miner.use(value), dim, s, self.index)
+
+    def number(self, value: int) -> Value:
+        return self.op("constant", [], TensorType(I32, ()), value=_splat(I32, (), value))
+
+    def block_of(self, whole: Value, dim: int, s: int, index: Value) -> Value:
+        """Block `index` of a tile in 2^s blocks along `dim`."""
+        type: Any = whole.type
+        zero = self.number(0)
+        indices = [index if d == dim else zero for d in range(len(type.shape))]
         small = TensorType(type.elem, _sliced(type.shape, dim, s))
-        zero = self.op("constant", [], TensorType(I32, ()), value=_splat(I32, (), 0))
-        indices = [self.index if d == dim else zero for d in range(len(type.shape))]
-        return self.op("extract", [self.miner.use(value), *indices], small, segments=(1, len(indices)))
+        return self.op("extract", [whole, *indices], small, segments=(1, len(indices)))
 
     def operand(self, op: Op, value: Value) -> Value:
         """An operand inside the loop: slice, token of this iteration, or a whole outer value."""
