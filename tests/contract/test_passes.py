@@ -48,6 +48,8 @@ TEXT_D08 = (
     "there are two `produce-one-like` operations using different instructions to generate data into the same pipeline. "
     "It's a bug of MaterializeAsync Pass."
 )
+FURTHER_ARGS = f", %p: {P}, %f: {V}, %desc: !nv_tileas.tma_descriptor<128xf32>"
+ADD = f"%sum = nv_tileas.addi %lo, %hi {{overflow = none}} : {S}, {S} -> {S}"
 CAPABILITY = "nv_tileaa.compute_capability = 90 : i32"
 
 
@@ -149,10 +151,9 @@ def test_missing_analysis_and_alias() -> None:
         (loop(LOAD, step="%hi"), "step"),
         (loop(""), "nothing is loaded"),
         (loop(loop(LOAD).replace("%i", "%j")), "another loop"),
-        (loop(LOAD + "\n" + LOAD.replace("%x, %t", "%y, %u").replace("%p ", "%d ").replace(
-            "%y,", "%d = nv_tileas.offset %p, %xi : tensor<128xptr<f32>, #b>, tensor<128xi32, #b> -> tensor<128xptr<f32>, #b>\n%y,", 1
-        ).replace("%d =", f"%xi = nv_tileas.ftoi %x {{signedness = signed}} : {V} -> tensor<128xi32, #b>\n%d =", 1)),
-         "the same iteration loads"),
+        (loop(f"{LOAD}\n%n = nv_tileas.ftoi %x {{signedness = signed}} : {V} -> tensor<128xi32, #b>\n"
+              f"%d = nv_tileas.offset %p, %n : {P}, tensor<128xi32, #b> -> {P}\n"
+              + LOAD.replace("%x, %t", "%y, %u").replace("%p ", "%d ")), "the same iteration loads"),
     ],
 )  # fmt: skip
 def test_loops_that_cannot_be_pipelined(body: str, why: str) -> None:
@@ -215,12 +216,13 @@ def test_the_family_is_in_order() -> None:
 @rule("pass-tileas-to-llvm-continues", "pass-tileas-to-llvm-lift")
 def test_every_op_without_code_is_reported() -> None:
     unknown = '%u{} = "nv_tileas.async.wait"() : () -> !cuda_tile.token'
-    done = run(module(function("\n".join((unknown.format(0), LOAD, unknown.format(1))))), TO_LLVM)
+    scalars = function("\n".join((unknown.format(0), ADD, unknown.format(1)))).replace(FURTHER_ARGS, "")
+    done = run(module(scalars), TO_LLVM)
     assert len(done.texts) == 2 and all("has no lowering" in t for t in done.texts)
     assert done.word(TO_LLVM, "m") == 4 and not done.ok, "lifted: the function is not complete"
     lines = [e.loc.line for e in done.emitted if e.loc is not None]
     assert len(set(lines)) == 2
-    assert run(module(function(LOAD)), TO_LLVM).ok
+    assert run(module(function(ADD).replace(FURTHER_ARGS, "")), TO_LLVM).ok
 
 
 @rule("pass-tileas-to-llvm-lift")
@@ -354,7 +356,8 @@ def test_slots_of_the_named_verifiers() -> None:
 
 
 def agents(*warps: int, ids: tuple[int, ...] = (0, 1, 2), extra: str = "") -> str:
-    bodies = "".join(f"    nv_tileaa.agent {{id = {i} : i32, num_warps = {w} : i32{extra}}} {{\n    }}\n" for i, w in zip(ids, warps))
+    agent = "    nv_tileaa.agent {{id = {} : i32, num_warps = {} : i32{}}} {{\n    }}\n"
+    bodies = "".join(agent.format(i, w, extra) for i, w in zip(ids, warps))
     return (
         'nv_tileaa.module {sym_name = "m"} {\n  nv_tileaa.func {sym_name = "k", function_type = () -> (), '
         f"nv_tileaa.kernel_spec = {{num_warps = 4}}}} {{\n{bodies}    nv_tileaa.return\n  }}\n}}\n"

@@ -81,7 +81,8 @@ CONFLICT = module(function(f"%q = {CREATE}\n" + loop(transfer(producer=TMA) + "\
 # A way from one layout to the other that no plan has: eight elements more on the right.
 NO_WAY = module(
     function(
-        f"%w = nv_tileas.convert_layout %f : {V} -> tensor<128xf32, #linear<7, lane = [1, 2, 4, 8, 16], warp = [32, 64], inv = 1>>"
+        f"%w = nv_tileas.convert_layout %f : {V} -> "
+        "tensor<128xf32, #linear<7, lane = [1, 2, 4, 8, 16], warp = [32, 64], inv = 1>>"
     )
 )
 

@@ -21,11 +21,11 @@ _WIDE = {"u16": "r", "s16": "r", "u32": "d", "s32": "d"}
 
 # name -> (form, pure)
 FORMS: dict[str, tuple[str, bool]] = {
-    **{name: ("last", True) for name in (
+    **dict.fromkeys((
         "mov", "add", "sub", "mad", "fma", "div", "rem", "abs", "neg", "min", "max", "and", "or", "xor",
         "not", "shl", "shr", "selp", "sqrt", "rsqrt", "rcp", "ex2", "lg2", "sin", "cos", "tanh", "copysign",
         "lop3", "bfi", "bfe", "brev", "prmt", "sad", "cnot", "slct", "mul24", "mad24", "set",
-    )},
+    ), ("last", True)),
     "mul": ("last", True),
     "setp": ("pred", True),
     "testp": ("pred", True),
