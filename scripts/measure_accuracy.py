@@ -144,7 +144,7 @@ def write(rows: list[tuple[str, str, float]]) -> None:
     """docs/accuracy.md."""
     from pathlib import Path
 
-    table = {}
+    table: dict[str, dict[str, float]] = {}
     for name, elem, worst in rows:
         table.setdefault(name, {})[elem] = worst
     lines = [

@@ -39,7 +39,7 @@ class LinearLayout:
         if self is None:
             self = object.__new__(cls)
             self.bits, self.reg, self.lane, self.warp, self.inv = key
-            self._cache: dict[str, Any] = {}
+            self._cache = {}
             self = cls._pool.setdefault(key, self)
         return self
 

@@ -177,7 +177,7 @@ class Builder:
         return found if found is not None else self.emit("mov.b32", (low, high))
 
     # ---- folding integer arithmetic (w: 32 or 64 bits)
-    def add(self, w: int, x: Operand, y: Operand) -> Operand:
+    def add(self, w: int, x: Operand, y: Operand) -> Any:
         mask = MASK32 if w == 32 else MASK64
         if isinstance(x, int):
             x, y = y, x
@@ -197,12 +197,12 @@ class Builder:
             return dst
         return self.emit(f"add.s{w}", x, y)
 
-    def sub(self, w: int, x: Operand, y: Operand) -> Operand:
+    def sub(self, w: int, x: Operand, y: Operand) -> Any:
         if isinstance(y, int):
             return self.add(w, x, -y)
         return self.emit(f"sub.s{w}", x, y)
 
-    def mul(self, w: int, x: Operand, y: Operand) -> Operand:
+    def mul(self, w: int, x: Operand, y: Operand) -> Any:
         mask = MASK32 if w == 32 else MASK64
         if isinstance(x, int):
             x, y = y, x
@@ -219,7 +219,7 @@ class Builder:
             return self.emit(f"mul.lo.s{w}", x, _signed(y, w))
         return self.emit(f"mul.lo.s{w}", x, y)
 
-    def and_(self, w: int, x: Operand, y: Operand) -> Operand:
+    def and_(self, w: int, x: Operand, y: Operand) -> Any:
         if isinstance(x, int):
             x, y = y, x
         if isinstance(y, int):
@@ -232,7 +232,7 @@ class Builder:
                 return x
         return self.emit(f"and.b{w}", x, y)
 
-    def or_(self, w: int, x: Operand, y: Operand) -> Operand:
+    def or_(self, w: int, x: Operand, y: Operand) -> Any:
         if isinstance(x, int):
             x, y = y, x
         if isinstance(y, int):
@@ -242,7 +242,7 @@ class Builder:
                 return x
         return self.emit(f"or.b{w}", x, y)
 
-    def xor(self, w: int, x: Operand, y: Operand) -> Operand:
+    def xor(self, w: int, x: Operand, y: Operand) -> Any:
         if isinstance(x, int):
             x, y = y, x
         if isinstance(y, int):
@@ -252,21 +252,21 @@ class Builder:
                 return x
         return self.emit(f"xor.b{w}", x, y)
 
-    def shl(self, w: int, x: Operand, n: int) -> Operand:
+    def shl(self, w: int, x: Operand, n: int) -> Any:
         if n == 0:
             return x
         if isinstance(x, int):
             return (x << n) & (MASK32 if w == 32 else MASK64)
         return self.emit(f"shl.b{w}", x, n)
 
-    def shr(self, w: int, x: Operand, n: int) -> Operand:
+    def shr(self, w: int, x: Operand, n: int) -> Any:
         if n == 0:
             return x
         if isinstance(x, int):
             return x >> n
         return self.emit(f"shr.u{w}", x, n)
 
-    def wide(self, x: Operand, signed: bool = True) -> Operand:
+    def wide(self, x: Operand, signed: bool = True) -> Any:
         """32 -> 64 bits."""
         if isinstance(x, int):
             return _signed(x, 32) & MASK64 if signed else x & MASK32
@@ -296,7 +296,7 @@ class Builder:
     def warp(self) -> Reg:
         return self.entry("shr.u32", self.tid, 5)
 
-    def thread_linear(self, lane: Sequence[int], warp: Sequence[int]) -> Operand:
+    def thread_linear(self, lane: Sequence[int], warp: Sequence[int]) -> Any:
         """Xor over the set bits of the thread index of the columns (lane bits, then warp bits), in the prologue."""
         columns = [*lane, *warp]
         result: Operand | None = None

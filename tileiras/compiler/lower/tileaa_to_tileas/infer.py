@@ -10,7 +10,16 @@ from __future__ import annotations
 
 from tileiras.compiler.ir.types import TensorType
 from tileiras.compiler.layout.linear import (
-    LinearLayout, blocked, broadcasted, dim_bits, log2, permuted, reduced, remap_bits, splat, with_inv,
+    LinearLayout,
+    blocked,
+    broadcasted,
+    dim_bits,
+    log2,
+    permuted,
+    reduced,
+    remap_bits,
+    splat,
+    with_inv,
 )  # fmt: skip
 from tileiras.compiler.passes.tileaa.facts import Facts
 from tileiras.compiler.target import mma as atoms
@@ -479,7 +488,7 @@ def _scan(inf: Inference, op: Op) -> Any:
     lane, along = along[:5], along[5:]
     while len(lane) < 5 and others:
         lane.append(others.pop(0))
-    warp = []
+    warp: list[int] = []
     while len(warp) < inf.log2_warps and others:
         warp.append(others.pop())
     while len(warp) < inf.log2_warps and along and len(along) + len(others) + vector > 3:

@@ -74,11 +74,11 @@ def _round(
     ):  # fmt: skip
         low, _ = dim_bits(tile.shape)[dim]
         mask = (whole_k - 1 & ~(k - 1)) << low
-        part, guard = (tile, owner_guard(lowering, tile.layout))
+        staged, guard = (tile, owner_guard(lowering, tile.layout))
         if mask:
-            part, guard = fixed_part(lowering, tile, mask, start << low)
+            staged, guard = fixed_part(lowering, tile, mask, start << low)
             columns = [0 if mask >> i & 1 else c for i, c in enumerate(columns)]
-        _stage(lowering, part, columns, where, base, cls, sign, guard, mask)
+        _stage(lowering, staged, columns, where, base, cls, sign, guard, mask)
     lowering.barrier()
     # which rows and columns a thread needs
     spans = dim_bits(shape)

@@ -9,7 +9,7 @@ A token edge from a memory op of other threads becomes a CTA barrier, once per p
 
 from __future__ import annotations
 
-from tileiras.compiler.ir.types import GatherScatterView, Ptr, StridedView, TensorView
+from tileiras.compiler.ir.types import GatherScatterView, StridedView
 from tileiras.compiler.layout.linear import dim_bits, log2
 
 from .convert import owner_guard
@@ -151,7 +151,7 @@ class Access:
 def view_access(lowering: Lowering, op: Op, value_type: Any, layout: Any) -> Access:
     """Addresses and masks of a tile of a view, in `layout`."""
     b = lowering.b
-    view_value = op.operand("view")
+    view_value: Any = op.operand("view")
     view = lowering.env[view_value]
     type = view.type
     tensor: Any = type.view

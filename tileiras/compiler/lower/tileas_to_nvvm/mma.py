@@ -98,7 +98,7 @@ def _fragment(
     for step in steps:
         for half in halves:
             row = half if o_bits > 3 else 0
-            values = []
+            values: list[Any] = []
             for i in range(pack):
                 place = k + step + i
                 if place >> k_bits:  # beyond the tile's K
