@@ -7,7 +7,7 @@ import struct
 from typing import Any
 
 import pytest
-from contract.kit import BAD_EXTI, compile_
+from contract.kit import BAD_EXTI, compile_, entry, module
 from contract.rules import rule
 
 from tileiras.capi import record
@@ -165,3 +165,30 @@ def test_arguments_concatenate_to_the_text() -> None:
     emitted = Emitted(diag, LOC, facts=(("a", 1), ("b", "two"), ("c", 10)))
     assert emitted.text == "op {braces} 1/two at two of 0x0A"
     assert emitted.args == ["op {braces} ", 1, "/", "two", " at ", "two", " of 0x0A"]
+
+
+def pointers(count: int, capability: int) -> str:
+    """A kernel with this many 8-byte parameters."""
+    args = ", ".join(f"%p{i}: !cuda_tile.ptr<f32>" for i in range(count))
+    return module(entry(args=args, name="big_kernel"), attrs=f"nv_tileaa.compute_capability = {capability} : i32")
+
+
+@rule("diag-worked-example-arguments", "exit-fm-param-overflow")
+def test_the_overflow_streams_six_arguments() -> None:
+    code, found, _ = compile_(pointers(129, 75))
+    assert code == 5
+    overflow = found[0]
+    text = "Formal parameter space overflowed (1032 bytes required, max 1024 bytes allowed) in function big_kernel"
+    assert overflow.word == 0x103 and overflow.op is None
+    assert overflow.render() == f"k.tileir:3:5: error: {text}", "worded without an op prefix, whatever bit 8 says (notes A4)"
+    record = Record(overflow)
+    assert field(bytes(record), 0x20, "I") == 6
+    begin = field(bytes(record), 0x18, "Q")
+    assert not record.address <= begin < record.address + 208, "six arguments are on the heap"
+    words = [argument[1] if isinstance(argument, tuple) else argument for argument in arguments(record)]
+    assert words == [
+        "Formal parameter space overflowed (", 1032, " bytes required, max ", 1024, " bytes allowed) in function ", "big_kernel",
+    ]  # fmt: skip
+    assert "".join(map(str, words)) == text == overflow.text
+    assert found[-1].text == "failed to compile Tile IR program"
+    assert compile_(pointers(128, 75))[:2] == (0, [])

@@ -98,3 +98,15 @@ def test_an_old_output_that_cannot_go(source: Path) -> None:
     folder.chmod(0o555)
     done = subprocess.run([*COMMAND, str(source), "-o", str(folder / "k.ptx")], capture_output=True, text=True, env=ENV)
     assert done.returncode == 2 and "Permission denied" in done.stderr
+
+
+def test_an_output_that_cannot_be_removed(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = source.parent / "k.ptx"
+    old.write_text("old")
+
+    def refuse(path: str) -> None:
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr(os, "unlink", refuse)
+    with pytest.raises(OutputError, match=r"unable to write output file '.*k.ptx': Permission denied"):
+        Outputs([str(old)]).unlink_old(str(source))
