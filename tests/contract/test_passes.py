@@ -26,6 +26,7 @@ from contract.tileas import (
     REFUSED_PIPELINE,
     TMA,
     TO_LLVM,
+    P,
     S,
     V,
     consume,

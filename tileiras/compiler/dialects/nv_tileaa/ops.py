@@ -8,7 +8,16 @@ from __future__ import annotations
 
 from tileiras.compiler.dialects.cuda_tile import ops as cuda_tile
 from tileiras.compiler.ir.spec import (
-    I1_OF_LHS, ISOLATED, SINGLE_BLOCK, SYMBOL, SYMBOL_TABLE, VARIADIC, Arg, Attr, OpSpec, derive,
+    I1_OF_LHS,
+    ISOLATED,
+    SINGLE_BLOCK,
+    SYMBOL,
+    SYMBOL_TABLE,
+    VARIADIC,
+    Arg,
+    Attr,
+    OpSpec,
+    derive,
 )  # fmt: skip
 
 TYPE_CHECKING = False

@@ -14,7 +14,14 @@ from __future__ import annotations
 
 from tileiras.compiler.dialects.nv_tileaa.ops import tables
 from tileiras.compiler.ir.spec import (
-    NO_MEMORY_EFFECT, PURE, SINGLE_BLOCK, TERMINATOR, VARIADIC, Arg, Attr, OpSpec,
+    NO_MEMORY_EFFECT,
+    PURE,
+    SINGLE_BLOCK,
+    TERMINATOR,
+    VARIADIC,
+    Arg,
+    Attr,
+    OpSpec,
 )  # fmt: skip
 
 D = "nv_tileas"
