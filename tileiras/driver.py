@@ -64,6 +64,10 @@ FAILED = Diag("DRV-0005", ERROR, "failed to compile Tile IR program", "driver", 
 OUT_OF_MEMORY = Diag("DRV-0102", ERROR, "out of memory", "exit-1-allocation", WORD_ERROR)
 UNWRITABLE = Diag("DRV-0209", ERROR, "{text}", "spec-vs-real.md section 6", WORD_CONFIG)
 WARNINGS = Diag("DRV-0506", ERROR, "warnings are treated as errors (--Werror)", "driver", WORD_ERROR)
+INTERNAL = Diag(
+    "DRV-0505", ERROR, "internal error: {what} (a defect of tileiras: please report it; TILEIRAS_TRACEBACK=1 shows where)",
+    "driver", WORD_ERROR,
+)  # fmt: skip
 FATAL = Diag("DRV-0504", ERROR, "{text}", "exit-fm-codegen-abort", WORD_ERROR)
 UNREADABLE = Diag("DRV-0101", ERROR, "unable to read input file '{name}': {why}", "spec-vs-real.md section 6", WORD_ERROR)
 SPILLED = Diag(
@@ -239,14 +243,24 @@ def compile_source(data: bytes | str, options: Options, sink: Sink, *, file: str
 
 
 def conclude(error: Exception, sink: Sink) -> Exception:
-    """How a failed compile ends: everything delivered, the generic line last, anything unforeseen fatal."""
+    """How a failed compile ends: everything delivered, the generic line last.
+
+    A defect of ours in one compile is a failed compile (code 5) and says so; only a stage that declares its own
+    state broken aborts. TILEIRAS_TRACEBACK=1 lets the exception through.
+    """
     if isinstance(error, FatalError):
         return error
     if isinstance(error, MemoryError):
         sink.emit(OUT_OF_MEMORY)
         return sink.fail(EXIT_USAGE)
     if not isinstance(error, CompileError):
-        return FatalError(f"internal error: {type(error).__name__}: {error}")
+        import os
+
+        if os.environ.get("TILEIRAS_TRACEBACK"):
+            return error
+        sink.emit(INTERNAL, what=f"{type(error).__name__}: {error}")
+        sink.emit(FAILED)
+        return sink.fail(EXIT_COMPILE)
     for emitted in error.diagnostics:  # a stage with a sink of its own
         if not any(emitted is seen for seen in sink.emitted):
             sink.deliver(emitted)
