@@ -238,6 +238,8 @@ def compile_file(path: str, given: dict[str, Any]) -> int:
             asked = [d for d in sink.emitted if d.severity == 4 and wanted(d, options.remarks)]
             outputs.write(yaml, to_yaml(asked).encode())
         outputs.commit()
+        if program.ptxas_log:
+            sys.stderr.write(program.ptxas_log + "\n")
     except CompileError as error:
         outputs.discard()
         return error.exit_code

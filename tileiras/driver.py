@@ -119,7 +119,7 @@ class Kernel:
 class Program:
     """The result of a compilation. `cubin` is empty when only PTX was asked for."""
 
-    __slots__ = ("cubin", "diagnostics", "kernels", "module", "options", "ptx", "target", "times")
+    __slots__ = ("cubin", "diagnostics", "kernels", "module", "options", "ptx", "ptxas_log", "target", "times")
 
     def __init__(self, options: Options, target: Any, module: Any) -> None:
         self.options = options
@@ -127,6 +127,7 @@ class Program:
         self.module = module
         self.ptx = ""
         self.cubin = b""
+        self.ptxas_log = ""  # what ptxas says of registers and memory, when it was asked with -v
         self.kernels: dict[str, Kernel] = {}
         self.diagnostics: list[Emitted] = []
         self.times: list[tuple[str, float]] = []
@@ -392,6 +393,8 @@ def _assemble(program: Program, stages: Any, tool: Any, sink: Sink) -> None:
         sanitize=options.sanitize,
     )
     program.cubin = result.cubin
+    if "-v" in options.ptxas_options or "--verbose" in options.ptxas_options:
+        program.ptxas_log = result.log
     for warning in result.warnings:
         sink.deliver(warning)
     for name, resources in result.kernels.items():

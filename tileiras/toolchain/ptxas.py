@@ -158,7 +158,10 @@ def assemble(
             diags.one(diags.COMPILE_FAILED),
         )
     warnings = [_emitted(line, ptx) for line in said]
-    return AssembleResult(cubin, "\n".join(said), kernels, warnings)
+    # Statistics are always asked for; the user sees them on -v.
+    asked = any(option in ("-v", "--verbose") for option in options)
+    info = [line for line in text.replace(input_name, "<ptx>").splitlines() if line.strip() and line not in said]
+    return AssembleResult(cubin, "\n".join(info if asked else said), kernels, warnings)
 
 
 def _too_old(tool: Tool, need: str, since: tuple[int, int]) -> Exception:
