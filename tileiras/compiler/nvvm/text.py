@@ -6,9 +6,9 @@
         %d1 = ld.param.u64 [k_param_0]
         {%r1, %r2} = ld.global.v2.b32 [%d1+8]
         @!%p1 bra $L1
-        raw "bar.sync {};" 0
+        raw "bar.sync {};", 0
       $L1:
-        launch child %d1
+        launch child, %d1
         ret
       }
     }
