@@ -192,3 +192,21 @@ def test_the_overflow_streams_six_arguments() -> None:
     assert "".join(map(str, words)) == text == overflow.text
     assert found[-1].text == "failed to compile Tile IR program"
     assert compile_(pointers(128, 75))[:2] == (0, [])
+
+
+def test_call_sites() -> None:
+    """A location knows the call sites it was inlined through, innermost first."""
+    outer = Loc("c.py", 30, 3)
+    inlined = Emitted(Diag("T", ERROR, "x"), Loc("a.py", 10, 1, callers=(Loc("b.py", 20, 2), outer)))
+    found = Record(inlined)
+    at = field(bytes(found), 0, "Q")
+    chain = []
+    while at:
+        file, line, column, at = struct.unpack("<QIIQ", ctypes.string_at(at, 24))
+        chain.append((text_at(file), line, column))
+    assert chain == [("a.py", 10, 1), ("b.py", 20, 2), ("c.py", 30, 3)]
+    assert field(bytes(found), record.NOTE_COUNT, "I") == 2
+    notes = struct.unpack("<2Q", ctypes.string_at(field(bytes(found), record.NOTES, "Q"), 16))
+    said = ["".join(text_at(field(ctypes.string_at(field(ctypes.string_at(note, 208), 0x18, "Q") + 24 * i, 24), 8, "Q"))
+                    for i in range(2)) for note in notes]  # fmt: skip
+    assert said == ["called from b.py:20:2", "called from c.py:30:3"]

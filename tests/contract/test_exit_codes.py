@@ -349,3 +349,10 @@ def test_failure_goes_one_way(monkeypatch: pytest.MonkeyPatch) -> None:
     assert started == ["tileaa", "tileas"], "nothing after the stage that failed"
     started += ["", ""]
     assert compile_(NOOP)[:2] == (0, []) and started[-3:] == ["tileaa", "tileas", "nvvm"]
+
+
+def test_bytecode_output_is_verified(tmp_path: Path) -> None:
+    done = command(tmp_path, BAD_EXTI, "--emit=tilebc", output="k.tilebc")
+    assert done.status == 5 and not (tmp_path / "k.tilebc").exists()
+    assert command(tmp_path, GOOD_EXTI, "--emit=tilebc", output="k.tilebc").status == 0
+    assert (tmp_path / "k.tilebc").read_bytes()[:8] == MAGIC
