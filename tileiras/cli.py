@@ -34,22 +34,54 @@ def main(argv: list[str]) -> int:
 
 def print_version() -> None:
     """Release, build and assembler. cuTile keys its cache of cubins with this text, so it says all that decides a cubin:
-    a compiler that was edited, or another ptxas, must not be answered with the cubins of the one before."""
-    from tileiras.diag import CompileError
-    from tileiras.toolchain.cache import content_digest
-    from tileiras.toolchain.locate import find_ptxas
+    a compiler that was edited, or another ptxas, must not be answered with the cubins of the one before. Nothing is
+    read or run for it: files speak by size and time."""
     from tileiras.version import __version__
 
-    try:
-        ptxas = find_ptxas().version or "of unknown version"
-    except CompileError:
-        ptxas = "not found"
     print(
         "tileiras: open CUDA Tile IR optimizing assembler\n"
         f"release {__version__}, Tile IR bytecode {VERSIONS[0]} - {VERSIONS[-1]}\n"
-        f"Build {content_digest()[:16]}\n"
-        f"ptxas {ptxas}"
+        f"Build {_build_id():08x}\n"
+        f"ptxas {_ptxas_identity()}"
     )
+
+
+def _build_id() -> int:
+    """Changes with every edit of a checkout, and with every installation of a wheel."""
+    import os
+    from zlib import crc32
+
+    root = os.path.dirname(os.path.abspath(__file__))
+    if not os.path.exists(os.path.dirname(root) + "/pyproject.toml"):
+        stat = os.stat(root + "/version.py")
+        return crc32(f"{stat.st_size} {stat.st_mtime_ns}".encode())
+    total = 0
+    folders = [root]
+    while folders:
+        with os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.name.endswith(".py"):
+                    stat = entry.stat()
+                    total ^= crc32(f"{entry.path} {stat.st_size} {stat.st_mtime_ns}".encode())  # in any order
+                elif entry.is_dir() and entry.name != "__pycache__":
+                    folders.append(entry.path)
+    return total
+
+
+def _ptxas_identity() -> str:
+    """The ptxas that a compile would use, by path, size and time."""
+    import os
+
+    from tileiras.toolchain.locate import candidates
+
+    for path, _ in candidates("ptxas"):
+        try:
+            stat = os.stat(path)
+        except OSError:
+            continue
+        if os.access(path, os.X_OK):
+            return f"{path} {stat.st_size} {stat.st_mtime_ns}"
+    return "not found"
 
 
 def run(argv: list[str]) -> int:
