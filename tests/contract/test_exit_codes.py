@@ -356,3 +356,18 @@ def test_bytecode_output_is_verified(tmp_path: Path) -> None:
     assert done.status == 5 and not (tmp_path / "k.tilebc").exists()
     assert command(tmp_path, GOOD_EXTI, "--emit=tilebc", output="k.tilebc").status == 0
     assert (tmp_path / "k.tilebc").read_bytes()[:8] == MAGIC
+
+
+@rule("exit-2-configuration", "exit-5-compile")
+def test_the_toolchain_has_the_drivers_words(tmp_path: Path) -> None:
+    with pytest.raises(CompileError) as caught:
+        tileiras.compile(NOOP, toolkit_root=str(tmp_path))
+    assert caught.value.exit_code == 2 and [emitted.word for emitted in caught.value.diagnostics] == [0x503]
+    with pytest.raises(CompileError) as caught:
+        tileiras.compile(NOOP, ptxas=str(stub_ptxas(tmp_path, "exit 1")))
+    assert caught.value.exit_code == 5 and caught.value.diagnostics[-1].word == 0x103
+    old = stub_ptxas(tmp_path, "exit 0")
+    old.write_text(old.read_text().replace("13.4", "11.8"))
+    with pytest.raises(CompileError) as caught:
+        tileiras.compile(NOOP.replace("90", "120"), ptxas=str(old))
+    assert caught.value.exit_code == 2 and [emitted.word for emitted in caught.value.diagnostics] == [0x503]
