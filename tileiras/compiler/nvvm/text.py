@@ -202,7 +202,9 @@ def parse_var(r: Reader) -> Var:
 def parse_function(r: Reader) -> Function:
     from .sizer import describe, size_of
 
+    at = r.start
     fn = Function(r.symbol())
+    fn.loc = at  # offset; the dialect makes a location of it
     r.expect("(")
     while not r.accept(")"):
         ptx = r.of("name", "a PTX type")

@@ -29,7 +29,7 @@ def parse_code(parser: Any, state: Any) -> None:
     except TextError as error:
         raise parser.error(error.text, error.pos) from None
     for fn in state.attrs["code"].functions:
-        fn.loc = parser.loc(state.pos)
+        fn.loc = parser.loc(fn.loc)
     state.committed = True
     parser.seek(end)
 
