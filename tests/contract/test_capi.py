@@ -402,3 +402,23 @@ def test_cmake_target(tmp_path: Path) -> None:
     source = REPOSITORY / "examples" / "capi" / "vector_add.tileir"
     done = run([str(build_folder / "compile"), str(source), str(tmp_path / "v.cubin")], tmp_path, {"PYTHONPATH": ""})
     assert done.status == 0 and (tmp_path / "v.cubin").read_bytes()[:4] == b"\x7fELF"
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("sanitizer", ["address,undefined", "thread"])
+def test_under_sanitizers(sanitizer: str, tmp_path: Path) -> None:
+    capi = REPOSITORY / "tileiras" / "capi"
+    (tmp_path / "tileiras_worker.h").write_text(worker_header(sys.executable, str(capi / "launch.py")))
+    program = tmp_path / "stress"
+    sources = [str(Path(__file__).with_name("capi_stress.c")), str(capi / "tileiras.c"), str(capi / "worker.c")]
+    built = subprocess.run(
+        [str(CC), "-g", f"-fsanitize={sanitizer}", "-pthread", f"-I{capi}/include", f"-I{tmp_path}", *sources, "-o", str(program)],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    if built.returncode and "cannot find" in built.stderr:
+        pytest.skip(f"needs the runtime of -fsanitize={sanitizer}")
+    assert built.returncode == 0, built.stderr
+    (tmp_path / "good").write_text(NOOP)
+    (tmp_path / "bad").write_text(BAD_EXTI)
+    done = run([str(program), "good", "bad"], tmp_path)
+    assert done.status == 0 and "Sanitizer" not in done.err, done.err

@@ -15,7 +15,9 @@ from contract.kit import (
     bytecode,
     command,
     compile_,
+    entry,
     messages,
+    module,
     ptx_of,
     stub_ptxas,
 )
@@ -237,3 +239,16 @@ def test_a_name_that_ptx_cannot_spell(name: str, tmp_path: Path) -> None:
     assert found[0].loc is not None and found[0].loc.line == 3
     for good in ("_k", "k$1", '"k9"', "_ZN1a1bEv"):
         assert compile_(NOOP.replace("noop", good))[:2] == (0, [])
+
+
+def test_kernel_table(tmp_path: Path) -> None:
+    """What a launcher reads: parameters with C layout, threads, memory, registers."""
+    text = module(entry(name="k", args="%a: i8, %p: !cuda_tile.ptr<f16>, %b: i16, %c: f64, %d: i32"), attrs=CAPABILITY)
+    done = command(tmp_path, text, "--kernels-json=k.json", "--launch-abi=simt")
+    assert done.status == 0, done.err
+    table = json.loads((tmp_path / "k.json").read_text())
+    assert (table["version"], table["arch"], table["compiler"], table["launch_abi"]) == (1, "sm_90", "builtin", "simt")
+    (kernel,) = table["kernels"]
+    assert [(p["size"], p["offset"]) for p in kernel["params"]] == [(1, 0), (8, 8), (2, 16), (8, 24), (4, 32)]
+    assert kernel["name"] == kernel["symbol"] == "k" and kernel["block"] == [128, 1, 1] and kernel["cluster"] == [1, 1, 1]
+    assert kernel["registers"] > 0 and kernel["spill_bytes"] == 0 and kernel["static_shared"] == kernel["dynamic_shared"] == 0
