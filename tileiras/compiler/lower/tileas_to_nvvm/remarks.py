@@ -47,7 +47,7 @@ ROUND_TRIP = Diag(
     kind="analysis", category="memory",
 )  # fmt: skip
 SHARED = Diag(
-    "CrossWarpThroughSharedMemory", REMARK,
+    "ExchangeThroughSharedMemory", REMARK,
     "{what} exchanges values through shared memory: {stores} stores, {loads} loads, {barriers} barriers", "lowering",
     kind="analysis", category="memory",
 )  # fmt: skip
@@ -63,7 +63,7 @@ NO_MMA = Diag(
 _WHAT = {
     "load_view_tko": "load", "load_ptr_tko": "load", "store_view_tko": "store", "store_ptr_tko": "store",
     "atomic_rmw_tko": "atomic", "atomic_cas_tko": "atomic", "atomic_red_view_tko": "atomic", "reduce": "reduction",
-    "scan": "scan",
+    "scan": "scan", "convert_layout": "layout conversion",
 }  # fmt: skip
 
 
@@ -133,7 +133,8 @@ def _access(observer: Observer, op: Op, counts: dict[str, int]) -> None:
     size = elem_bytes(value.elem)
     possible = min(WIDEST_BYTES, size * layout.num_regs)
     if moved < possible:
-        observer.say(NARROW, op, what=what, possible=possible, bytes=moved, reason=_narrow(observer.lowering.facts, op, value, access, size, possible))
+        reason = _narrow(observer.lowering.facts, op, value, access, size, possible)
+        observer.say(NARROW, op, what=what, possible=possible, bytes=moved, reason=reason)
     if size * (1 << value_bits(value)) < SECTOR_BYTES:
         return  # the whole tile is smaller than what the memory moves
     covered, reason = _warp_bytes(op, value, layout, size, moved)
@@ -226,7 +227,7 @@ def _convert(observer: Observer, op: Op, counts: dict[str, int]) -> None:
         shuffles = sum(_picked(counts, "shfl.").values())
         if shuffles:
             observer.say(SHUFFLED, op, shuffles=shuffles)
-        return
+        return _exchange(observer, op, counts)  # by other means than a planned round trip: ldmatrix
     source, target, plan = observer.trips[0]  # the others differ in what they leave out only
     cls = reg_class(op.operands[0].type.elem)  # type: ignore[attr-defined]
     size = {"p": 1, "h": 2, "r": 4, "d": 8}[cls]
@@ -248,7 +249,7 @@ def _convert(observer: Observer, op: Op, counts: dict[str, int]) -> None:
 
 def _exchange(observer: Observer, op: Op, counts: dict[str, int]) -> None:
     stores = sum(_picked(counts, "st.shared").values())
-    loads = sum(_picked(counts, "ld.shared").values())
+    loads = sum(_picked(counts, "ld.shared", "ldmatrix").values())
     if stores or loads:
         barriers = sum(_picked(counts, "bar.sync", "barrier.").values())
         observer.say(SHARED, op, what=_WHAT[op.spec.name], stores=stores, loads=loads, barriers=barriers)
