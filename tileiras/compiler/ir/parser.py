@@ -268,6 +268,8 @@ class Parser(ValueParser):
             else:
                 self.run(state, steps)
                 op = self.finish(state)
+                if self.kind == "punct" and self.token in (",", "->"):  # more types than the op's own form has
+                    raise self.error(f"expected operation name{self.found()}")
         except ParseError as error:
             if (
                 steps is None
@@ -530,6 +532,9 @@ class Parser(ValueParser):
             regions.append(self.region(spec, None, own=True))
         while len(regions) < spec.regions:
             regions.append(Region())
+        for step in dialect.template(spec) or ():
+            if step[0] == CLAUSE and step[3] is not None and spec.attr_by_name[step[1]].default != step[3]:
+                attrs.setdefault(step[1], step[3])
         return self.build(spec, dialect, operands, results, attrs, regions, pos)
 
     def region_follows(self) -> bool:

@@ -90,7 +90,8 @@ def memory_form(parser: Parser, op: Op) -> Any:
     if masks > 1 or fallbacks > 1 or tokens > 1:
         op.attrs["operandSegmentSizes"] = segments or ()
         return op
-    if tokens and operands[-1].type is not T.TOKEN:
+    wanted = segments is not None or masks or fallbacks  # the documents' own form: its token is not optional
+    if (tokens and operands[-1].type is not T.TOKEN) or (wanted and not tokens):
         op.attrs["operandSegmentSizes"] = segments or ()
         return op
     if masks and getattr(operands[1 + indices].type, "elem", None) is not T.I1:
