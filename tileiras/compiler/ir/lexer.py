@@ -41,6 +41,7 @@ class ParseError(Exception):
         self.notes = notes
         self.facts = facts
         self.op = ""  # the custom form it was found in
+        self.prior: int | None = None  # where the value was defined that the error is about
         self.inside = False  # found in a region: the ops around it are not to blame
 
 

@@ -40,6 +40,7 @@ class ValueParser(Lexer):
         self.allowed = allowed
         self.scopes: list[dict[str, Any]] = [{}]
         self.defaults: list[str] = ["cuda_tile"]
+        self.places: dict[Value, int] = {}  # where each value was defined
         self.aliases: dict[str, Any] = {}
         self.type_aliases: dict[str, Any] = {}
         self.block: Block | None = None
@@ -189,6 +190,7 @@ class ValueParser(Lexer):
             if None in scope:
                 break
         self.scopes[-1][name] = values
+        self.places.update(dict.fromkeys(values, pos))
         for value in values:
             value.name = name[1:]
 

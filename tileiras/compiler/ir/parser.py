@@ -387,7 +387,9 @@ class Parser(ValueParser):
         if value.type is not type:
             name = f"'%{value.name}'" if value.name else "the operand"
             text = f"use of value {name} expects different type than prior uses: '{tname(type)}' vs '{tname(value.type)}'"
-            raise self.error(text, pos)
+            error = self.error(text, pos)
+            error.prior = self.places.get(value)
+            raise error
 
     def field_types(self, state: State, name: str) -> None:
         spec = state.spec

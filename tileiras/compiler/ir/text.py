@@ -40,6 +40,8 @@ def parse(
         parser.lines = None
         loc = parser.loc(error.pos)
         notes = [Emitted(diags.NOTE_TEXT, loc, facts=(("text", text),)) for text in error.notes]
+        if error.prior is not None:
+            notes.append(Emitted(diags.PRIOR_USE, parser.loc(error.prior)))
         if error.diag is not None:
             sink.emit(error.diag, loc=loc, notes=notes, **error.facts)
         else:
