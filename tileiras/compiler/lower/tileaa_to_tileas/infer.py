@@ -47,6 +47,7 @@ class Inference:
         self.layouts: dict[Value, LinearLayout | None] = {}
         self.anchored: set[LinearLayout] = set()  # layouts of matrix products: others follow them
         self.vectors: dict[tuple[int, ...], int] = {}
+        self.wanted: dict[Op, list[LinearLayout | None]] = {}  # operand layouts behind each op's result layouts
         self._cheap: dict[Value, bool] = {}
         self._collect_vectors(func)
         block = func.regions[0].block
@@ -134,7 +135,7 @@ class Inference:
                     self.infer_block(region.block)
             self._results_from(op, "yield")
         else:
-            _, results = self.plan(op)
+            self.wanted[op], results = self.plan(op)
             for value, layout in zip(op.results, results):
                 self.layouts[value] = layout
             for region in op.regions:  # bodies of reduce and scan: scalars

@@ -107,7 +107,7 @@ class _Rebuild:
                 args = owner.regions[0].block.args
                 return [layouts[a] for a in (args[1:] if owner.spec.name == "for" else args)]
             return [layouts[r] for r in owner.results]
-        return self.inf.plan(op)[0]
+        return self.inf.wanted[op]
 
     def use(self, block: Block, value: Value, want: LinearLayout | None) -> Value:
         """`value` in a layout that renames to `want`."""
