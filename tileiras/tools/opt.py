@@ -33,6 +33,7 @@ usage: tileiras-opt [INPUT] [-o OUTPUT] [options]
   INPUT                        text or bytecode; - or nothing: standard input
   -o FILE                      output; - or nothing: standard output
   --pass A,B                   run these passes; options as A{name=value name}
+  --pass-pipeline TEXT         the same in MLIR's nested form, builtin.module(..(A,B))
   --pipeline-to STAGE          run the pipeline up to tileaa, tileas, nvvm or ptx
   --gpu-name sm_NN             target (default: what the module says)
   -O N, --opt-level N          optimisation level 0 to 3 of the pipeline (default: 3)
@@ -45,6 +46,7 @@ usage: tileiras-opt [INPUT] [-o OUTPUT] [options]
   --allow-unregistered-dialect take ops of unknown dialects in generic form
   --generic                    print in MLIR's generic form (--mlir-print-op-generic)
   --debug                      print locations (--mlir-print-debuginfo)
+  --Wunsupported-hints         warn about optimization hints nobody reads; --Werr-hints makes them errors
   --time-passes                print where the time went
   --list-passes                print the passes
   --help                       print this text"""
@@ -52,13 +54,14 @@ usage: tileiras-opt [INPUT] [-o OUTPUT] [options]
 VALUES = {
     "-o": "output", "--output": "output", "--pass": "passes", "--passes": "passes", "--pipeline-to": "until",
     "--gpu-name": "gpu_name", "--arch": "gpu_name", "--opt-level": "opt_level", "-O": "opt_level",
-    "--print-ir-after": "print_after",
+    "--print-ir-after": "print_after", "--pass-pipeline": "pass_pipeline",
 }  # fmt: skip
 FLAGS: dict[str, tuple[str, bool]] = {
     "--print-ir-after-all": ("print_all", True), "--verify-each": ("verify_each", True),
     "--no-verify-each": ("verify_each", False), "--no-verify": ("verify", False), "--split-input-file": ("split", True),
     "--verify-diagnostics": ("expect", True), "--allow-unregistered-dialect": ("unregistered", True),
     "--generic": ("generic", True), "--mlir-print-op-generic": ("generic", True), "--debug": ("debug", True),
+    "--Wunsupported-hints": ("warn_hints", True), "--Werr-hints": ("bad_hints", True),
     "--mlir-print-debuginfo": ("debug", True), "--no-implicit-module": ("plain", True), "--time-passes": ("times", True),
 }  # fmt: skip
 STAGES = ("tileaa", "tileas", "nvvm", "ptx")
@@ -75,6 +78,7 @@ class Arguments:
         self.input = "-"
         self.output = "-"
         self.passes = ""
+        self.pass_pipeline = ""
         self.until = ""
         self.gpu_name = ""
         self.opt_level = "3"
@@ -89,6 +93,8 @@ class Arguments:
         self.debug = False
         self.plain = False
         self.times = False
+        self.warn_hints = False
+        self.bad_hints = False
 
 
 def parse_arguments(argv: Sequence[str]) -> Arguments | None:
@@ -128,8 +134,25 @@ def parse_arguments(argv: Sequence[str]) -> Arguments | None:
         raise UsageError(f"'--pipeline-to' takes {', '.join(STAGES)}, not '{found.until}'")
     if found.opt_level not in ("0", "1", "2", "3"):
         raise UsageError(f"invalid optimization level: {found.opt_level}")
+    if found.pass_pipeline:
+        found.passes = ",".join(filter(None, (found.passes, *leaves(found.pass_pipeline))))
     if found.until and found.passes:
         raise UsageError("--pass and --pipeline-to exclude each other")
+    return found
+
+
+def leaves(text: str) -> list[str]:
+    """Pass names of MLIR's nested form, `builtin.module(cuda_tile.module(A,B))`: what no parenthesis follows."""
+    found, name = [], ""
+    depth = 0
+    for c in text + ",":
+        depth += {"{": 1, "}": -1}.get(c, 0)
+        if depth or c not in "(),":
+            name += c
+            continue
+        if c != "(" and name.strip():
+            found.append(name.strip())
+        name = ""
     return found
 
 
@@ -266,7 +289,12 @@ def work(text: Any, start: int, file: str, arguments: Arguments, sink: Sink) -> 
     ops = read(text, start, file, arguments, sink)
     if arguments.verify:
         good = [verify(op, sink) for op in ops]
-        if not all(good):
+        if arguments.warn_hints or arguments.bad_hints:
+            from tileiras.compiler.dialects.cuda_tile.hints import check_hints
+
+            for op in ops:
+                check_hints(op, sink, errors=arguments.bad_hints)
+        if not all(good) or sink.errors:
             raise sink.fail(EXIT_COMPILE)
     if not arguments.passes and not arguments.until:
         return "".join(show(op, arguments) for op in ops)

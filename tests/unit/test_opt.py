@@ -1,0 +1,172 @@
+"""tileiras-opt: arguments, pieces of a file, expected diagnostics, stages, dumps, round trips of every dialect."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.contract import tileas as kit
+from tileiras.tools import expect, opt
+
+NOOP = """module attributes {nv_tileaa.compute_capability = 90 : i32} {
+  cuda_tile.module {
+    cuda_tile.entry @noop() {
+      cuda_tile.return
+    }
+  }
+}
+"""
+BAD = """cuda_tile.module @m {
+  entry @k() {
+    %a = constant <i32: 1> : tile<i32>
+    %b = exti %a signed : tile<i32> -> tile<i32>
+    return
+  }
+}
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path, capfd: Any) -> Any:
+    """run(text, *flags) -> (exit code, standard output, standard error)."""
+
+    def go(text: str, *flags: str) -> tuple[int, str, str]:
+        path = tmp_path / "k.mlir"
+        path.write_text(text, encoding="utf-8")
+        code = opt.main([str(path), *flags])
+        out, err = capfd.readouterr()
+        return code, out, err.replace(f"{tmp_path}/", "")
+
+    return go
+
+
+def test_parse_verify_print(run: Any) -> None:
+    code, out, err = run(NOOP)
+    assert (code, err) == (0, "") and "entry @noop()" in out
+    assert run(out)[:2] == (0, out), "what it prints, it reads"
+    code, out, err = run(BAD)
+    assert code == 5 and out == "" and err.startswith("k.mlir:4:5: error: 'cuda_tile.exti' op exti requires")
+    assert run(BAD, "--no-verify")[0] == 0
+    code, out, _ = run(NOOP, "--generic")
+    assert code == 0 and '"cuda_tile.entry"' in out
+    assert "loc(" in run(NOOP, "--mlir-print-debuginfo")[1] or run(NOOP, "--debug")[0] == 0
+
+
+@pytest.mark.parametrize(("stage", "first"), [("tileaa", "nv_tileaa.module"), ("tileas", "nv_tileas.module"), ("nvvm", "nvvm.module"), ("ptx", ".version")])
+def test_stages(run: Any, stage: str, first: str) -> None:
+    code, out, _ = run(NOOP, "--pipeline-to", stage)
+    assert code == 0 and out.startswith(first)
+    if stage != "ptx":  # and on from there, with the same result
+        assert run(out)[:2] == (0, out)
+        assert run(out, "--pipeline-to=ptx")[1] == run(NOOP, "--pipeline-to=ptx")[1]
+
+
+def test_dumps_and_times(run: Any) -> None:
+    _, _, err = run(NOOP, "--pipeline-to", "nvvm", "--print-ir-after-all")
+    assert err.count("IR dump after") >= 8 and "// -----// IR dump after KernelAttrPass //----- //" in err
+    _, _, err = run(NOOP, "--pipeline-to", "nvvm", "--print-ir-after=KernelAttrPass")
+    assert err.count("IR dump after") == 1 and "nvvm.kernel" in err
+    _, _, err = run(NOOP, "--pipeline-to", "nvvm", "--time-passes")
+    assert "ms  ConvertTileASToLLVM" in err
+
+
+def test_named_passes_and_their_options(run: Any) -> None:
+    assert "consume_one" in run(kit.PIPELINED, "--pass", kit.D08)[1]
+    both = f"{kit.D08},{kit.D11},{kit.D13}{{ignore-predecessor}}"
+    assert run(kit.REFUSED_PIPELINE, "--pass", both)[0] == 0
+    nested = f"builtin.module(nv_tileas.module(nv_tileas.func({kit.D08},{kit.D11})))"
+    assert run(kit.PIPELINED, f"--pass-pipeline={nested}")[1] == run(kit.PIPELINED, "--pass", f"{kit.D08},{kit.D11}")[1]
+    for flags, said in (
+        (["--pass", "Nothing"], "unknown pass 'Nothing'"), (["--pass", f"{kit.D13}{{nope}}"], "has no option 'nope'"),
+        (["--pipeline-to", "sass"], "takes tileaa"), (["--frobnicate"], "unknown option '--frobnicate'"), (["-O9"], "optimization level"),
+        (["--gpu-name", "sm_12"], "unsupported GPU target 'sm_12'"), (["-o"], "needs a value"), (["other"], "more than one input"),
+    ):  # fmt: skip
+        code, out, err = run(NOOP, *flags)
+        assert code == 1 and said in err and out == "", flags
+
+
+def test_output_file_and_missing_input(tmp_path: Path, capfd: Any) -> None:
+    source, out = tmp_path / "k.mlir", tmp_path / "out.mlir"
+    source.write_text(NOOP)
+    assert opt.main([str(source), "-o", str(out)]) == 0 and "entry @noop" in out.read_text()
+    source.write_text(BAD)
+    out.unlink()
+    assert opt.main([str(source), "-o", str(out)]) == 5 and not out.exists()
+    assert opt.main([str(tmp_path / "none.mlir")]) == 1
+    assert "unable to read input file" in capfd.readouterr().err
+
+
+def test_list_passes_and_help(capfd: Any) -> None:
+    from tileiras.compiler.pipeline import PIPELINE
+
+    assert opt.main(["--list-passes"]) == 0
+    assert [line.split()[0] for line in capfd.readouterr().out.splitlines()] == [row.name for row in PIPELINE]
+    assert opt.main(["--help"]) == 0
+    text = capfd.readouterr().out
+    assert all(name in text for name in ("--verify-diagnostics", "--split-input-file", "--pipeline-to", "--print-ir-after-all"))
+
+
+SPLIT = "{}// -----\n{}"
+MARKED = BAD.replace("    %b", "    // expected-error @+1 {{exti requires the result width}}\n    %b")
+
+
+def test_expected_errors(run: Any) -> None:
+    both = ("--verify-diagnostics", "--split-input-file")
+    assert run(MARKED, *both)[0] == 0
+    assert run(SPLIT.format(MARKED, NOOP), "-verify-diagnostics", "-split-input-file")[0] == 0
+    code, _, err = run(BAD, *both)
+    assert code == 1 and err.startswith("k.mlir:4: error: unexpected error: 'cuda_tile.exti' op")
+    code, _, err = run(SPLIT.format(NOOP, MARKED.replace("requires", "demands")), *both)
+    assert code == 1 and 'error: expected error "exti demands the result width" was not produced' in err
+    assert "k.mlir:12:" in err, "lines of the file, not of the piece"
+    note = MARKED.replace("exti requires the result width", "extending to smaller or identical integer")
+    assert run(note, *both)[0] == 0, "the words of a note count"
+    wrong = MARKED.replace("expected-error", "expected-warning")
+    assert run(wrong, *both)[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("place", "before"), [("@+1", True), ("@below", True), ("@-1", False), ("@above", False), ("@4", False), ("", None)]
+)
+def test_places(run: Any, place: str, before: bool | None) -> None:
+    lines = BAD.splitlines()
+    comment = f"// expected-error {place} {{{{exti requires}}}}"
+    if before is None:
+        lines[3] += "  " + comment
+    else:
+        lines.insert(3 if before else 4, comment)
+    assert run("\n".join(lines) + "\n", "--verify-diagnostics")[0] == 0
+
+
+def test_expected_remarks_and_notes(run: Any) -> None:
+    text = kit.module(kit.function(kit.BAD_LOOP)).replace(
+        "nv_tileas.for", "// expected-remark @below {{Failed to pipeline loop}}\n"
+        "// expected-note @below {{the step of the loop is no positive constant}}\nnv_tileas.for",
+    )  # fmt: skip
+    assert run(text, "--pass", kit.D11, "--verify-diagnostics")[0] == 0
+    assert run(text, "--pass", kit.D08, "--verify-diagnostics")[0] == 1
+    assert run(text.replace("no positive", "a positive"), "--pass", kit.D11, "--verify-diagnostics")[0] == 1
+
+
+def test_regular_expressions_and_counts() -> None:
+    (found,) = expect.expectations("x // expected-error-re {{got {{[0-9]+}} bytes}}", 0)
+    assert found.fits("we got 12 bytes here") and not found.fits("we got many bytes")
+    many = expect.expectations("// expected-remark @+1 3 {{again}}\n\n", 10)
+    assert [(e.line, e.at) for e in many] == [(12, 11)] * 3
+    (nowhere,) = expect.expectations("// expected-warning @unknown {{x}}", 0)
+    assert nowhere.line == 0
+
+
+def test_unregistered_dialects(run: Any) -> None:
+    text = '"other.op"() : () -> ()\n'
+    assert run(text)[0] == 5 and run(text, "--allow-unregistered-dialect")[:2] == (0, text)
+
+
+def test_adversarial_text_is_located(run: Any) -> None:
+    for text in ("nvvm.module sm_90 {\n  func @k( {\n", "nvvm.module sm_12 {\n}\n", "nv_tileas.module {", "#a = #linear<99>",
+                 "#a = #linear<3, lane = [1]>", "nvvm.module sm_90 {\n func @k(u8 \"i7\") {\n}\n}", "\x00", "%0 = ", "module {" * 200,
+                 "nvvm.module sm_90 {\n func @k() {\n  %r1 = mov.u32 \u00e9\n}\n}", '#a = #cute.layout<((1, 2) : 3>'):  # fmt: skip
+        code, out, err = run(text)
+        assert code == 5 and out == "" and err.startswith("k.mlir:") and "error: " in err and "Traceback" not in err, (text, err)
