@@ -144,7 +144,9 @@ def test_the_view_from_20() -> None:
 
 
 @rule("handshake-diag-before-bit")
-@pytest.mark.parametrize(("name", "text"), [(D11, module(function(BAD_LOOP))), (D08, CONFLICT), (D09, NO_WAY), (D10, PIPELINED)])
+@pytest.mark.parametrize(
+    ("name", "text"), [(D11, module(function(BAD_LOOP))), (D08, CONFLICT), (D09, NO_WAY), (D10, PIPELINED)]
+)
 def test_the_diagnostic_comes_before_the_bit(name: str, text: str) -> None:
     (made,) = passes(name)
     seen = []
@@ -157,7 +159,8 @@ def test_the_diagnostic_comes_before_the_bit(name: str, text: str) -> None:
 
 @rule("handshake-bit-needs-diag")
 @pytest.mark.parametrize(
-    ("name", "text"), [(D11, module(function(BAD_LOOP))), (D08, CONFLICT), (D09, NO_WAY), (D10, PIPELINED), (TO_LLVM, None)]
+    ("name", "text"),
+    [(D11, module(function(BAD_LOOP))), (D08, CONFLICT), (D09, NO_WAY), (D10, PIPELINED), (TO_LLVM, None)],
 )
 def test_the_bit_has_a_reason(name: str, text: str | None) -> None:
     text = text or module(function('%u = "nv_tileas.async.wait"() : () -> !cuda_tile.token'))
@@ -228,7 +231,12 @@ def test_the_wrapper_returns_the_walk_result() -> None:
     assert context.lookup("Probe", "k") is not None
 
 
-@rule("handshake-no-upward-propagation", "handshake-path-soft", "handshake-partial-function", "pass-d11-always-success")
+@rule(
+    "handshake-no-upward-propagation",
+    "handshake-path-soft",
+    "handshake-partial-function",
+    "pass-d11-always-success",
+)
 def test_a_soft_miss_stops_nothing() -> None:
     three = "\n".join((BAD_LOOP, GOOD_LOOP, BAD_LOOP, GOOD_LOOP, BAD_LOOP))
     done = run(module(function(three)), D11, D13)
@@ -245,7 +253,9 @@ def test_refused_loops_stay_and_others_are_pipelined() -> None:
     refused = run(module(function(pipe + loop(body, step="%hi"))))
     alone = run(module(function(pipe + loop(body, step="%hi"))), D11)
     assert alone.ir == refused.ir, "textually unchanged"
-    text = module(function(pipe + loop(body, step="%hi") + f"\n%q2 = {CREATE}\n" + loop(body.replace("%q", "%q2"))))
+    text = module(
+        function(pipe + loop(body, step="%hi") + f"\n%q2 = {CREATE}\n" + loop(body.replace("%q", "%q2")))
+    )
     before, done = run(text), run(text, D11)
     assert loops(done)[0] == loops(before)[0]
     assert loops(done)[1] != loops(before)[1] and "nv_tileas.if" in loops(done)[1]
@@ -354,7 +364,9 @@ def test_a_fatal_error_leaves_at_once(monkeypatch: Any, tmp_path: Any) -> None:
         def load(self, **options: Any) -> Pass:
             return Probe(body)
 
-    monkeypatch.setattr(pipeline, "PIPELINE", (*pipeline.PIPELINE[:4], Row("tileas", "Probe", "", ""), *pipeline.PIPELINE[4:]))
+    monkeypatch.setattr(
+        pipeline, "PIPELINE", (*pipeline.PIPELINE[:4], Row("tileas", "Probe", "", ""), *pipeline.PIPELINE[4:])
+    )
     from tileiras import cli
 
     source = tmp_path / "k.tileir"

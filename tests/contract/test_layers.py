@@ -115,9 +115,13 @@ def test_the_ladder_of_a_clean_compile() -> None:
         inside = [event for event in trace[at + 1 : behind] if event[0] in ("pass", "layer")]
         assert all(event[0] == "layer" and event[1] in (1, 3, 4) for event in inside)
     assert {name for number, name in layers(trace) if number == 1} >= {
-        "nv_tileas.async.pipeline.create", "nv_tileas.async.pipeline.produce_one",
-    }  # fmt: skip
-    assert [name for number, name in layers(trace) if number == 3] == ["TileIROperationAnalysis", "ModuleVerifier"]
+        "nv_tileas.async.pipeline.create",
+        "nv_tileas.async.pipeline.produce_one",
+    }
+    assert [name for number, name in layers(trace) if number == 3] == [
+        "TileIROperationAnalysis",
+        "ModuleVerifier",
+    ]
     assert [name for number, name in layers(trace) if number == 4] == ["NVVMIRVerifier"]
     ends = [i for i, event in enumerate(trace) if event[:2] == ("layer", 4)]
     assert max(trace.index(("pass", name)) for name in passes) < ends[0] < trace.index(("codegen", "ptx"))
@@ -126,7 +130,9 @@ def test_the_ladder_of_a_clean_compile() -> None:
 @rule("layer-five-ordered", "layer-5-only-after-success")
 def test_ptxas_runs_last_and_only_after_success(tmp_path: Path, inject: Any) -> None:
     calls = tmp_path / "calls"
-    tool = stub_ptxas(tmp_path, f'echo call >> {calls}; while [ $# -gt 1 ]; do [ "$1" = -o ] && : > "$2"; shift; done')
+    tool = stub_ptxas(
+        tmp_path, f'echo call >> {calls}; while [ $# -gt 1 ]; do [ "$1" = -o ] && : > "$2"; shift; done'
+    )
     failing = [
         tile_module(entry("      %a = cuda_tile.iota : tile<3xi32>")),  # layer 1
         kernel(129, 75),  # layer 4
@@ -150,7 +156,12 @@ def op_of(text: str, name: str) -> Op:
     return found
 
 
-@rule("layer-1-on-construction", "layer-1-before-linking", "layer-1-create-returns-null", "layer-1-diag-location")
+@rule(
+    "layer-1-on-construction",
+    "layer-1-before-linking",
+    "layer-1-create-returns-null",
+    "layer-1-diag-location",
+)
 def test_create_verifies_before_it_links() -> None:
     seen: dict[str, Any] = {}
 
@@ -160,21 +171,29 @@ def test_create_verifies_before_it_links() -> None:
         block = old.block
         before = list(block.ops)
         found = Rewriter(context, old).create(tileas.CREATE, (), (), {"depth": 2})  # without its result
-        seen.update(found=found, same=block.ops == before, good=Rewriter(context, old).create(
-            tileas.BY_NAME["make_token"], (), (old.results[1].type,)))  # fmt: skip
+        seen.update(
+            found=found,
+            same=block.ops == before,
+            good=Rewriter(context, old).create(tileas.BY_NAME["make_token"], (), (old.results[1].type,)),
+        )
         return found is not None
 
     done = run(module(function(LOAD)), Fault(body), D11)
     assert seen["found"] is None and seen["same"] and seen["good"] is not None
     assert not done.ok and len(done.emitted) == 1
-    assert done.emitted[0].op == "nv_tileas.async.pipeline.create" and str(done.emitted[0].loc) == "k.mlir:7:3"
+    assert (
+        done.emitted[0].op == "nv_tileas.async.pipeline.create" and str(done.emitted[0].loc) == "k.mlir:7:3"
+    )
 
 
 @rule("layer-1-before-run-returns", "layer-catch-operand-count")
 def test_a_malformed_op_ends_the_pass_before_layer_2() -> None:
     def body(p: Pass, module_: Any, context: Context) -> bool:
         old = next(op for op in module_.walk() if op.spec.name == "load_ptr_tko")
-        return Rewriter(context, old).create(tileas.BY_NAME["addi"], [old.operands[0], old.operands[0]], ()) is not None
+        return (
+            Rewriter(context, old).create(tileas.BY_NAME["addi"], [old.operands[0], old.operands[0]], ())
+            is not None
+        )
 
     done = run(module(function(LOAD)), Fault(body), D11)
     assert not done.ok and not [event for event in done.trace if event[:2] == ("layer", 2)]
@@ -205,8 +224,14 @@ def test_the_hook_is_selected_by_operation_name() -> None:
 ADDF = "      %a = cuda_tile.constant <f32: 1.0> : tile<f32>\n      %i = cuda_tile.constant <i32: 1> : tile<i32>\n"
 
 
-def generic(operands: str, types: str, attrs: str = "rounding_mode = #cuda_tile.rounding<nearest_even>") -> str:
-    return tile_module(entry(f'{ADDF}      %r = "cuda_tile.addf"({operands}) <{{{attrs}}}> : ({types}) -> !cuda_tile.tile<f32>'))
+def generic(
+    operands: str, types: str, attrs: str = "rounding_mode = #cuda_tile.rounding<nearest_even>"
+) -> str:
+    return tile_module(
+        entry(
+            f'{ADDF}      %r = "cuda_tile.addf"({operands}) <{{{attrs}}}> : ({types}) -> !cuda_tile.tile<f32>'
+        )
+    )
 
 
 TILE, INT = "!cuda_tile.tile<f32>", "!cuda_tile.tile<i32>"
@@ -221,8 +246,18 @@ REDUCE = tile_module(
     )
 )
 CATCHES = [
-    ("layer-catch-operand-count", generic("%a", TILE), generic("%a, %a", f"{TILE}, {TILE}"), "cuda_tile.addf"),
-    ("layer-catch-operand-type", generic("%i, %i", f"{INT}, {INT}"), generic("%a, %a", f"{TILE}, {TILE}"), "cuda_tile.addf"),
+    (
+        "layer-catch-operand-count",
+        generic("%a", TILE),
+        generic("%a, %a", f"{TILE}, {TILE}"),
+        "cuda_tile.addf",
+    ),
+    (
+        "layer-catch-operand-type",
+        generic("%i, %i", f"{INT}, {INT}"),
+        generic("%a, %a", f"{TILE}, {TILE}"),
+        "cuda_tile.addf",
+    ),
     ("layer-catch-attribute-type", REDUCE.replace("DIM", '"x"'), REDUCE.replace("DIM", "0 : i32"), "dim"),
 ]
 
@@ -252,16 +287,27 @@ def test_layer_1_catches_a_missing_terminator() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (f"%q = nv_tileas.async.pipeline.create {{depth = 2}} : () -> {S}", "result #0 must be async pipeline"),
+        (
+            f"%q = nv_tileas.async.pipeline.create {{depth = 2}} : () -> {S}",
+            "result #0 must be async pipeline",
+        ),
         (f'%q = "nv_tileas.async.pipeline.create"() : () -> {PIPE}', "requires attribute 'depth'"),
-        (f"%q = {CREATE}\n\"nv_tileas.async.pipeline.produce_one\"(%q) : ({PIPE}) -> ()", "requires 1 region"),
-        (f"%q = {CREATE}\n" + produce().replace(f"nv_tileas.async.pipeline.yield %x : {V}", "") + "\n" + consume(),
-         "expects regions to end with 'nv_tileas.async.pipeline.yield', found 'nv_tileas.load_ptr_tko'"),
+        (f'%q = {CREATE}\n"nv_tileas.async.pipeline.produce_one"(%q) : ({PIPE}) -> ()', "requires 1 region"),
+        (
+            f"%q = {CREATE}\n"
+            + produce().replace(f"nv_tileas.async.pipeline.yield %x : {V}", "")
+            + "\n"
+            + consume(),
+            "expects regions to end with 'nv_tileas.async.pipeline.yield', found 'nv_tileas.load_ptr_tko'",
+        ),
         (f"%q = nv_tileas.async.pipeline.create {{depth = 99}} : () -> {PIPE}", "from 1 to 16, but got 99"),
-        (f"%q = {CREATE}\n%v = nv_tileas.async.pipeline.transfer %lo : {S} -> {V} {{\n{LOAD}\n"
-         f"nv_tileas.async.pipeline.yield %x : {V}\n}}", "operand #0 must be async pipeline"),
+        (
+            f"%q = {CREATE}\n%v = nv_tileas.async.pipeline.transfer %lo : {S} -> {V} {{\n{LOAD}\n"
+            f"nv_tileas.async.pipeline.yield %x : {V}\n}}",
+            "operand #0 must be async pipeline",
+        ),
     ],
-)  # fmt: skip
+)
 def test_every_property_has_a_check(text: str, said: str) -> None:
     done = run(module(function(text)), "TileIROperationAnalysis")
     assert not done.ok and said in done.texts[0], done.texts
@@ -285,10 +331,12 @@ def test_tma_coordinates(rank: int, count: int) -> None:
     box = "x".join(["8", "16", "32"][-rank:])
     coordinates = "".join([", %lo"] * count)
     types = "".join([f", {S}"] * count)
-    text = module(function(
-        f"%k = nv_tileas.make_token : () -> {TOKEN}\n%x, %t = nv_tileas.async.tiled_tma_load %d, %k{coordinates} : "
-        f"!nv_tileas.tma_descriptor<{box}xf32>, {TOKEN}{types} -> {V}, {TOKEN}"
-    ).replace("%desc: !nv_tileas.tma_descriptor<128xf32>", f"%d: !nv_tileas.tma_descriptor<{box}xf32>"))  # fmt: skip
+    text = module(
+        function(
+            f"%k = nv_tileas.make_token : () -> {TOKEN}\n%x, %t = nv_tileas.async.tiled_tma_load %d, %k{coordinates} : "
+            f"!nv_tileas.tma_descriptor<{box}xf32>, {TOKEN}{types} -> {V}, {TOKEN}"
+        ).replace("%desc: !nv_tileas.tma_descriptor<128xf32>", f"%d: !nv_tileas.tma_descriptor<{box}xf32>")
+    )
     done = run(text, "TileIROperationAnalysis")
     if rank == count:
         assert done.texts == []
@@ -311,7 +359,12 @@ def test_what_only_layer_2_sees() -> None:
     # A use that escapes the region that defines it.
     pair = load(module(function(f"%q = {CREATE}\n{produce()}\n{consume()}")))
     inner = next(op for op in pair.walk() if op.spec.name == "load_ptr_tko")
-    user = Op(tileas.BY_NAME["addf"], [inner.results[0]] * 2, [inner.results[0].type], {"rounding_mode": "nearest_even"})
+    user = Op(
+        tileas.BY_NAME["addf"],
+        [inner.results[0]] * 2,
+        [inner.results[0].type],
+        {"rounding_mode": "nearest_even"},
+    )
     assert verify_op(user, Sink())
     outer = next(op for op in pair.walk() if op.spec.name == "func").regions[0].block
     outer.insert_before(outer.ops[-1], user)
@@ -364,7 +417,9 @@ def test_verify_each_is_on_in_tests_and_opt() -> None:
 @rule("layer-2-consume-one-types")
 def test_consumer_and_producer_types() -> None:
     wrong = "tensor<128xi32, #b>"
-    done = run(module(function(f"%q = {CREATE}\n{produce()}\n{consume(type=wrong)}")), "TileIROperationAnalysis")
+    done = run(
+        module(function(f"%q = {CREATE}\n{produce()}\n{consume(type=wrong)}")), "TileIROperationAnalysis"
+    )
     layout = "#linear<7, reg = [], lane = [1, 2, 4, 8, 16], warp = [32, 64]>"
     assert [e.message for e in done.emitted] == [
         "'nv_tileas.async.pipeline.consume_one' op expects region arguement types to match with producer types "
@@ -372,7 +427,10 @@ def test_consumer_and_producer_types() -> None:
     ]
     alone = run(module(function(f"%q = {CREATE}\n{consume()}")), "TileIROperationAnalysis")
     assert f"producer types [], but got: [tensor<128xf32, {layout}>]" in alone.texts[0] and not alone.ok
-    assert run(module(function(f"%q = {CREATE}\n{produce()}\n{consume()}")), "TileIROperationAnalysis").texts == []
+    assert (
+        run(module(function(f"%q = {CREATE}\n{produce()}\n{consume()}")), "TileIROperationAnalysis").texts
+        == []
+    )
 
 
 @rule("layer-catch-region-asymmetric")
@@ -408,7 +466,11 @@ def test_a_source_op_that_is_left_behind() -> None:
         op.block.insert_before(op, Op(tileas.CONSUME_ONE, [op.operands[0]], (), {}, [Region([other])]))
 
     done = run(PIPELINED, Fault(body), D11)
-    assert not done.ok and "is left over" in done.texts[0] and done.emitted[0].op == "nv_tileas.async.pipeline.transfer"
+    assert (
+        not done.ok
+        and "is left over" in done.texts[0]
+        and done.emitted[0].op == "nv_tileas.async.pipeline.transfer"
+    )
     assert run(PIPELINED, D08, D11).ok
 
 
@@ -421,8 +483,11 @@ def strip_attributes(p: Pass, module_: Any, context: Context) -> None:
 
 
 @rule(
-    "layer-3-kernel-metadata", "layer-catch-missing-kernel-metadata", "layer-3-diag-content", "pass-kernel-attr",
-)  # fmt: skip
+    "layer-3-kernel-metadata",
+    "layer-catch-missing-kernel-metadata",
+    "layer-3-diag-content",
+    "pass-kernel-attr",
+)
 def test_stripped_metadata(inject: Any) -> None:
     gemm = NOOP.replace("@noop", "@gemm")
     assert trace_of(gemm)[0] == 0
@@ -438,11 +503,18 @@ CALL = '"nv_tileas.call"() <{{callee = @{}}}> : () -> ()'
 
 @rule("layer-3-symbols", "layer-catch-unresolved-symbol", "layer-3-diag-content")
 def test_unresolved_symbols() -> None:
-    empty = function("", name="helper").replace(
-        f"%lo: {S}, %hi: {S}, %p: tensor<128xptr<f32>, #b>, %f: {V}, %desc: !nv_tileas.tma_descriptor<128xf32>", ""
-    ).replace("^bb0():", "")  # fmt: skip
+    empty = (
+        function("", name="helper")
+        .replace(
+            f"%lo: {S}, %hi: {S}, %p: tensor<128xptr<f32>, #b>, %f: {V}, %desc: !nv_tileas.tma_descriptor<128xf32>",
+            "",
+        )
+        .replace("^bb0():", "")
+    )
     done = run(module(function(CALL.format("missing"))), "TileIROperationAnalysis", D11)
-    assert not done.ok and done.texts == ["symbol '@missing' called in function 'k' is not defined in the module"]
+    assert not done.ok and done.texts == [
+        "symbol '@missing' called in function 'k' is not defined in the module"
+    ]
     assert done.started() == ["TileIROperationAnalysis"]
     assert run(module(function(CALL.format("helper")), empty), "TileIROperationAnalysis").texts == []
     wrong = run(module(function(CALL.format("k"))), "TileIROperationAnalysis")
@@ -455,14 +527,19 @@ def test_types_of_attributes_are_in_the_table() -> None:
     table = "nv_tileaa.compute_capability = 90 : i32, nv_tileaa.type_table = [f32, i32]"
     done = run(module(function(body), attrs=table), "TileIROperationAnalysis")
     assert not done.ok and "'my.type'" in done.texts[0] and "type_ref<2>" in done.texts[0]
-    assert run(module(function(body.replace("<2>", "<1>")), attrs=table), "TileIROperationAnalysis").texts == []
+    assert (
+        run(module(function(body.replace("<2>", "<1>")), attrs=table), "TileIROperationAnalysis").texts == []
+    )
 
 
 @rule("layer-3-launch-bounds")
 @pytest.mark.parametrize(
     ("attrs", "said"),
     [
-        ("nvvm.blocksareclusters, nvvm.cluster_dim = [2, 1, 1]", "nvvm.blocksareclusters is only legal with cluster_dim [1, 1, 1]"),
+        (
+            "nvvm.blocksareclusters, nvvm.cluster_dim = [2, 1, 1]",
+            "nvvm.blocksareclusters is only legal with cluster_dim [1, 1, 1]",
+        ),
         ("nvvm.blocksareclusters, nvvm.cluster_dim = [1, 1, 1]", ""),
         ("nvvm.maxclusterrank = 8, nvvm.cluster_dim = [2, 1, 1]", "exclude each other"),
         ("nvvm.cluster_dim = [4, 4, 2]", "more than 16 CTAs"),
@@ -504,7 +581,9 @@ def test_layer_4_stops_before_instruction_selection(tmp_path: Path) -> None:
 @rule("layer-omission-4", "layer-catch-param-overflow")
 @needs_ptxas
 def test_without_layer_4_ptxas_rejects_it(monkeypatch: Any) -> None:
-    monkeypatch.setattr(pipeline, "PIPELINE", tuple(r for r in pipeline.PIPELINE if r.name != "NVVMIRVerifier"))
+    monkeypatch.setattr(
+        pipeline, "PIPELINE", tuple(r for r in pipeline.PIPELINE if r.name != "NVVMIRVerifier")
+    )
     # 40000 bytes: the documents' 1024 of sm_75 are no limit of today's ptxas, 32764 bytes are.
     code, found, _ = compile_(kernel(5000, 80), emit="cubin", ptxas=str(ptxas))
     assert code == 5 and "Formal parameter space overflowed" not in messages(found)[0]
@@ -517,7 +596,10 @@ def test_without_layer_1_the_fault_surfaces_later(inject: Any, monkeypatch: Any)
 
     def body(p: Pass, made: Any, context: Context) -> bool:
         block = next(op for op in made.walk() if op.spec.name == "func").regions[0].block
-        return Rewriter(context, block.ops[-1]).create(tileas.BY_NAME["negi"], (), (), {"overflow": "none"}) is not None
+        return (
+            Rewriter(context, block.ops[-1]).create(tileas.BY_NAME["negi"], (), (), {"overflow": "none"})
+            is not None
+        )
 
     inject("ConvertTileAAToTileAS", body)
     code, trace, _ = trace_of(NOOP)
@@ -531,10 +613,21 @@ def test_without_layer_1_the_fault_surfaces_later(inject: Any, monkeypatch: Any)
     assert started(trace)[-1] == "ConvertTileASToLLVM", "far from its source"
 
 
-@rule("layer-5-unique-class", "layer-catch-ptx-syntax", "layer-catch-ptx-registers", "layer-catch-maxntid-reqntid", "layer-context-names")
+@rule(
+    "layer-5-unique-class",
+    "layer-catch-ptx-syntax",
+    "layer-catch-ptx-registers",
+    "layer-catch-maxntid-reqntid",
+    "layer-context-names",
+)
 @needs_ptxas
 @pytest.mark.parametrize(
-    ("old", "new"), [("\tret;", "\trett;"), ("\tret;", "\tmov.b32 %r9999, 0;\n\tret;"), (".reqntid", ".maxntid 128\n.reqntid")]
+    ("old", "new"),
+    [
+        ("\tret;", "\trett;"),
+        ("\tret;", "\tmov.b32 %r9999, 0;\n\tret;"),
+        (".reqntid", ".maxntid 128\n.reqntid"),
+    ],
 )
 def test_malformed_ptx_is_seen_by_ptxas_only(monkeypatch: Any, old: str, new: str) -> None:
     from tileiras.compiler.ptx import text
@@ -544,7 +637,9 @@ def test_malformed_ptx_is_seen_by_ptxas_only(monkeypatch: Any, old: str, new: st
     assert trace_of(NOOP, verify_each=True)[0] == 0, "layers 1 to 4 are silent"
     code, found, _ = compile_(NOOP, emit="cubin", ptxas=str(ptxas), verify_each=True)
     assert code == 5 and messages(found)[-1] == GENERIC
-    assert any("line" in m and "ptxas" in m for m in messages(found)) or any(e.loc and e.loc.line for e in found), found
+    assert any("line" in m and "ptxas" in m for m in messages(found)) or any(
+        e.loc and e.loc.line for e in found
+    ), found
     monkeypatch.undo()
     assert compile_(NOOP, emit="cubin", ptxas=str(ptxas))[0] == 0
 
@@ -558,8 +653,11 @@ def test_ptxas_also_knows_what_a_target_lacks(tmp_path: Path) -> None:
     with pytest.raises(CompileError) as error:
         harness.assemble(body, target="sm_90", ptxas=str(ptxas))
     assert error.value.exit_code == 5
-    layer4 = run("nvvm.module sm_90 {\n  func @k() block 128, 1, 1 attributes {nvvm.kernel} {\n    tcgen05.wait::ld.sync.aligned\n"
-                 "    ret\n  }\n}\n", "NVVMIRVerifier")  # fmt: skip
+    layer4 = run(
+        "nvvm.module sm_90 {\n  func @k() block 128, 1, 1 attributes {nvvm.kernel} {\n    tcgen05.wait::ld.sync.aligned\n"
+        "    ret\n  }\n}\n",
+        "NVVMIRVerifier",
+    )
     assert layer4.texts[0] not in str(error.value) and "tcgen05" in layer4.texts[0]
 
 
@@ -604,10 +702,20 @@ def test_no_layer_sees_a_race() -> None:
 def test_no_layer_sees_a_fused_multiply_add(inject: Any) -> None:
     def fuse(p: Pass, module_: Any, context: Context) -> None:
         for op in list(module_.walk()):
-            if op.spec.name == "addf" and op.operands[0].op is not None and op.operands[0].op.spec.name == "mulf":
+            if (
+                op.spec.name == "addf"
+                and op.operands[0].op is not None
+                and op.operands[0].op.spec.name == "mulf"
+            ):
                 product = op.operands[0].op
-                new = Op(tileas.BY_NAME["fma"], [*product.operands, op.operands[1]], [op.results[0].type],
-                         {"rounding_mode": "nearest_even"}, (), op.loc)  # fmt: skip
+                new = Op(
+                    tileas.BY_NAME["fma"],
+                    [*product.operands, op.operands[1]],
+                    [op.results[0].type],
+                    {"rounding_mode": "nearest_even"},
+                    (),
+                    op.loc,
+                )
                 op.block.insert_before(op, new)
                 op.results[0].replace_all_uses_with(new.results[0])
                 op.erase()
@@ -635,24 +743,61 @@ def test_no_layer_sees_a_bad_schedule(inject: Any) -> None:
 # ---- dialect families
 
 CUTE = [
-    ("cute.make_layout", "%a = cute.make_layout {layout = #cute.layout<(4, 8) : (8, 1)>} : () -> !cute.layout<2>",
-     [("(4, 8) : (8, (1, 2))", "differ in their nesting"), ("(4, 8, 2) : (8, 1, 1)", "has rank 3"), ("(4, 0) : (8, 1)", "positive")]),
-    ("cute.composition", "%a = cute.make_layout {layout = #cute.layout<4 : 1>} : () -> !cute.layout<1>\n"
-     "%b = cute.composition %a, %a {lhs_layout = #cute.layout<16 : 1>, rhs_layout = #cute.layout<(4, 8) : (8, 1)>} : "
-     "!cute.layout<1>, !cute.layout<1> -> !cute.layout<1>", [("(4, 8) : (8, 1)", "reaches offset 31, but 'lhs_layout' has 16")]),
-    ("cute_nvgpu.copy", '"cute_nvgpu.copy"() <{atom = #cute_nvgpu.copy_atom<cp_async, global -> shared, 128>, arch = 80 : i32}> : () -> ()',
-     [("global -> shared", "cp_async copies global -> shared"), ("128>", "moves one of"), ("80 : i32", "needs sm_80, but 'arch' is sm_75"),
-      ("cp_async", "unknown copy kind")]),
-    ("cute_nvgpu.mma", '"cute_nvgpu.mma"() <{atom = #cute_nvgpu.mma_atom<16, 8, 16, f16, f32>, arch = 80 : i32}> : () -> ()',
-     [("16, 8, 16", "there is no MMA instruction"), ("80 : i32", "needs sm_80")]),
-    ("cute_nvgpu.tma_load", '"cute_nvgpu.tma_load"() <{atom = #cute_nvgpu.tma_atom<64x64xf16, shared, 128>, arch = 90 : i32}> : () -> ()',
-     [("64x64xf16", "1 to 256 elements"), ("64xf16,", "no multiple of 16"), ("shared,", "destination space is 'global'"),
-      ("90 : i32", "needs sm_90"), (", 128>", "wider than the swizzle")]),
-]  # fmt: skip
+    (
+        "cute.make_layout",
+        "%a = cute.make_layout {layout = #cute.layout<(4, 8) : (8, 1)>} : () -> !cute.layout<2>",
+        [
+            ("(4, 8) : (8, (1, 2))", "differ in their nesting"),
+            ("(4, 8, 2) : (8, 1, 1)", "has rank 3"),
+            ("(4, 0) : (8, 1)", "positive"),
+        ],
+    ),
+    (
+        "cute.composition",
+        "%a = cute.make_layout {layout = #cute.layout<4 : 1>} : () -> !cute.layout<1>\n"
+        "%b = cute.composition %a, %a {lhs_layout = #cute.layout<16 : 1>, rhs_layout = #cute.layout<(4, 8) : (8, 1)>} : "
+        "!cute.layout<1>, !cute.layout<1> -> !cute.layout<1>",
+        [("(4, 8) : (8, 1)", "reaches offset 31, but 'lhs_layout' has 16")],
+    ),
+    (
+        "cute_nvgpu.copy",
+        '"cute_nvgpu.copy"() <{atom = #cute_nvgpu.copy_atom<cp_async, global -> shared, 128>, arch = 80 : i32}> : () -> ()',
+        [
+            ("global -> shared", "cp_async copies global -> shared"),
+            ("128>", "moves one of"),
+            ("80 : i32", "needs sm_80, but 'arch' is sm_75"),
+            ("cp_async", "unknown copy kind"),
+        ],
+    ),
+    (
+        "cute_nvgpu.mma",
+        '"cute_nvgpu.mma"() <{atom = #cute_nvgpu.mma_atom<16, 8, 16, f16, f32>, arch = 80 : i32}> : () -> ()',
+        [("16, 8, 16", "there is no MMA instruction"), ("80 : i32", "needs sm_80")],
+    ),
+    (
+        "cute_nvgpu.tma_load",
+        '"cute_nvgpu.tma_load"() <{atom = #cute_nvgpu.tma_atom<64x64xf16, shared, 128>, arch = 90 : i32}> : () -> ()',
+        [
+            ("64x64xf16", "1 to 256 elements"),
+            ("64xf16,", "no multiple of 16"),
+            ("shared,", "destination space is 'global'"),
+            ("90 : i32", "needs sm_90"),
+            (", 128>", "wider than the swizzle"),
+        ],
+    ),
+]
 SWAPS = {
-    "global -> shared": "shared -> global", "128>": "256>", "80 : i32": "75 : i32", "cp_async": "teleport", "16, 8, 16": "16, 8, 17",
-    "64x64xf16": "64x512xf16", "64xf16,": "7xf16,", "shared,": "global,", "90 : i32": "80 : i32", ", 128>": ", 32>",
-}  # fmt: skip
+    "global -> shared": "shared -> global",
+    "128>": "256>",
+    "80 : i32": "75 : i32",
+    "cp_async": "teleport",
+    "16, 8, 16": "16, 8, 17",
+    "64x64xf16": "64x512xf16",
+    "64xf16,": "7xf16,",
+    "shared,": "global,",
+    "90 : i32": "80 : i32",
+    ", 128>": ", 32>",
+}
 
 
 def opt_verify(text: str) -> list[str]:
@@ -684,8 +829,16 @@ def test_cute_families(name: str, good: str, faults: list[tuple[str, str]]) -> N
         ("align = 16", "align = 12", "power of two of at least the element size 4, got 12"),
         ("align = 16", "align = 2", "at least the element size"),
         ("[128], align", "[128, 1], align", "has rank 2, but the tensor has rank 1"),
-        ("memory_ordering_semantics = weak", "memory_ordering_semantics = release", "load ordering must be weak, relaxed, or acquire"),
-        ("memory_ordering_semantics = weak", "memory_ordering_semantics = relaxed", "requires an explicit scope"),
+        (
+            "memory_ordering_semantics = weak",
+            "memory_ordering_semantics = release",
+            "load ordering must be weak, relaxed, or acquire",
+        ),
+        (
+            "memory_ordering_semantics = weak",
+            "memory_ordering_semantics = relaxed",
+            "requires an explicit scope",
+        ),
     ],
 )
 def test_tensor_families(old: str, new: str, said: str) -> None:
@@ -701,9 +854,15 @@ def test_tensor_families(old: str, new: str, said: str) -> None:
 def test_schedule_regions() -> None:
     from contract.tileas import loop
 
-    staged = loop(f"%m = nv_tileas.addi %i, %one {{overflow = none, stage = 1 : i32}} : {S}, {S} -> {S}\n"
-                  f"%n = nv_tileas.addi %m, %one {{overflow = none, stage = 1 : i32}} : {S}, {S} -> {S}")  # fmt: skip
-    good = module(function(staged.replace("for %lo, %hi, %one :", "for %lo, %hi, %one {schedule = {stages = 2 : i32}} :")))
+    staged = loop(
+        f"%m = nv_tileas.addi %i, %one {{overflow = none, stage = 1 : i32}} : {S}, {S} -> {S}\n"
+        f"%n = nv_tileas.addi %m, %one {{overflow = none, stage = 1 : i32}} : {S}, {S} -> {S}"
+    )
+    good = module(
+        function(
+            staged.replace("for %lo, %hi, %one :", "for %lo, %hi, %one {schedule = {stages = 2 : i32}} :")
+        )
+    )
     assert opt_verify(good) == []
     early = good.replace("stage = 1", "stage = 0").replace("stage = 0", "stage = 1", 1)
     assert "but uses a value of stage 1" in opt_verify(early)[0]

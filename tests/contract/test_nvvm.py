@@ -16,7 +16,13 @@ HEAVY = "{f64, i8, [10000 x i32]}"
 VERIFIER = "NVVMIRVerifier"
 
 
-def code(body: str = "    ret", params: str = "", target: str = "sm_80", attrs: str = " attributes {nvvm.kernel}", more: str = "") -> str:
+def code(
+    body: str = "    ret",
+    params: str = "",
+    target: str = "sm_80",
+    attrs: str = " attributes {nvvm.kernel}",
+    more: str = "",
+) -> str:
     return f"nvvm.module {target} {{\n  func @big_kernel({params}) block 128, 1, 1{attrs} {{\n{body}\n  }}\n{more}}}\n"
 
 
@@ -30,7 +36,9 @@ def verify(text: str, target: str = "sm_80") -> Any:
 
 def kernel(count: int, sm: int) -> str:
     args = ", ".join(f"%a{i}: !cuda_tile.ptr<f32>" for i in range(count))
-    return tile_module(entry(args=args, name="big_kernel"), attrs=f"nv_tileaa.compute_capability = {sm} : i32")
+    return tile_module(
+        entry(args=args, name="big_kernel"), attrs=f"nv_tileaa.compute_capability = {sm} : i32"
+    )
 
 
 def overflow(need: int, limit: int, name: str = "big_kernel") -> str:
@@ -38,7 +46,9 @@ def overflow(need: int, limit: int, name: str = "big_kernel") -> str:
 
 
 @rule("nvvm-param-overflow", "nvvm-param-heavy-size", "nvvm-param-limit-sm75", "nvvm-param-limit-sm80")
-@pytest.mark.parametrize(("target", "limit"), [("sm_75", 1024), ("sm_80", 32760), ("sm_90", 32760), ("sm_120", 32760)])
+@pytest.mark.parametrize(
+    ("target", "limit"), [("sm_75", 1024), ("sm_80", 32760), ("sm_90", 32760), ("sm_120", 32760)]
+)
 def test_the_struct_of_the_documents(target: str, limit: int) -> None:
     done = verify(code(params=f'b8 "{HEAVY}"', target=target), target)
     assert done.texts == [overflow(40016, limit)] and not done.ok
@@ -88,7 +98,10 @@ def test_aggregates() -> None:
 @pytest.mark.parametrize(("count", "sm", "limit"), [(129, 75, 1024), (4096, 80, 32760)])
 def test_only_layer_4_knows_the_ceiling(count: int, sm: int, limit: int) -> None:
     status, found, _ = compile_(kernel(count, sm))
-    assert status == 5 and messages(found) == [overflow(8 * count, limit), "failed to compile Tile IR program"]
+    assert status == 5 and messages(found) == [
+        overflow(8 * count, limit),
+        "failed to compile Tile IR program",
+    ]
     assert compile_(kernel(count - 1, sm))[0] == 0
     # The same kernel on the next target up, and with layer 4 left out: nobody else minds.
     if sm == 75:
@@ -104,7 +117,9 @@ def test_the_worked_example() -> None:
     assert body.word == 0x103 and body.args == [
         "Formal parameter space overflowed (", 1032, " bytes required, max ", 1024, " bytes allowed) in function ", "big_kernel",
     ]  # fmt: skip
-    assert fragments(body.diag.text, dict(body.facts)) == body.args and len(body.args) == 6, "the fifth spills to the heap"
+    assert fragments(body.diag.text, dict(body.facts)) == body.args and len(body.args) == 6, (
+        "the fifth spills to the heap"
+    )
 
 
 LAUNCH = """\
@@ -131,13 +146,23 @@ def test_a_plain_function_cannot_be_launched() -> None:
 
 @rule("nvvm-launch-arg-addrspace", "layer-catch-launch-arg-addrspace")
 @pytest.mark.parametrize(
-    ("source", "space"), [("mov.u64 stack", "local"), ("mov.u64 smem", "shared"), ("cvta.local.u64 %d2", "local")]
+    ("source", "space"),
+    [("mov.u64 stack", "local"), ("mov.u64 smem", "shared"), ("cvta.local.u64 %d2", "local")],
 )
 def test_launch_arguments_in_private_memory(source: str, space: str) -> None:
     done = launch(source)
-    assert not done.ok and f"argument 0 of the launch of child in function big_kernel points to {space} memory" in done.texts[0]
-    far = LAUNCH.format(source="mov.u64 stack").replace("launch child, %d1", "%d3 = add.s64 %d1, 8\n    launch child, %d3")
-    assert "local" in verify(code(far, pointers(1), more=CHILD.format(attrs="attributes {nvvm.kernel} "))).texts[0]
+    assert (
+        not done.ok
+        and f"argument 0 of the launch of child in function big_kernel points to {space} memory"
+        in done.texts[0]
+    )
+    far = LAUNCH.format(source="mov.u64 stack").replace(
+        "launch child, %d1", "%d3 = add.s64 %d1, 8\n    launch child, %d3"
+    )
+    assert (
+        "local"
+        in verify(code(far, pointers(1), more=CHILD.format(attrs="attributes {nvvm.kernel} "))).texts[0]
+    )
     assert launch("cvta.to.global.u64 %d2").ok and launch().ok
 
 

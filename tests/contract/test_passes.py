@@ -62,7 +62,9 @@ def trees(text: str, until: str, target: str = "sm_90") -> dict[str, Any]:
     """Module behind every pass of a cuda_tile kernel, up to `until`."""
     seen: dict[str, Any] = {}
     sink = Sink()
-    pipeline.compile_module(source.load(text, sink), sm.find(target), sink, after=lambda name, ir: seen.setdefault(name, ir))
+    pipeline.compile_module(
+        source.load(text, sink), sm.find(target), sink, after=lambda name, ir: seen.setdefault(name, ir)
+    )
     assert until in seen
     return seen
 
@@ -122,8 +124,13 @@ def test_a_conversion_without_a_way() -> None:
     assert "index bits 1" in done.emitted[0].notes[0].text
     same = run(module(function(f"%w = nv_tileas.convert_layout %f : {V} -> {V}")), D09)
     assert same.ok and same.texts == [] and "convert_layout" not in names_in(same)
-    for layout, plan in (("#r", "shared"), ("#linear<7, lane = [2, 1, 4, 8, 16], warp = [32, 64]>", "shuffle")):
-        moved = run(module(function(f"%w = nv_tileas.convert_layout %f : {V} -> tensor<128xf32, {layout}>")), D09)
+    for layout, plan in (
+        ("#r", "shared"),
+        ("#linear<7, lane = [2, 1, 4, 8, 16], warp = [32, 64]>", "shuffle"),
+    ):
+        moved = run(
+            module(function(f"%w = nv_tileas.convert_layout %f : {V} -> tensor<128xf32, {layout}>")), D09
+        )
         assert moved.ok and f'plan = "{plan}"' in moved.ir
 
 
@@ -179,7 +186,9 @@ def test_a_dependence_of_the_next_iteration() -> None:
     bump = body.replace("offset %at, %n", "offset %at, %c7v").replace(
         "%next =", "%c7v = nv_tileas.iota : () -> tensor<128xi32, #b>\n%next ="
     )
-    assert run(module(function(bump)), D11, verify_each=False).texts == [], "a pointer that counts on its own is no dependence"
+    assert run(module(function(bump)), D11, verify_each=False).texts == [], (
+        "a pointer that counts on its own is no dependence"
+    )
 
 
 @rule("pass-d13-no-record-walks", "pass-d13-shrinks-regions")
@@ -249,7 +258,10 @@ def test_tma_needs_a_kernel_spec() -> None:
     tma = f"%x = nv_tileas.tiled_tma_load %desc, %lo : !nv_tileas.tma_descriptor<128xf32>, {S} -> {V}"
     for spec in ("", "nv_tileaa.kernel_spec = {num_warps = 3}, ", "nv_tileaa.kernel_spec = {}, "):
         done = run(module(function(tma, spec=spec)), "LowerTMALoadStoreToAsync", verify_each=False)
-        assert done.texts == ["LowerTMALoadStoreToAsync: missing or invalid KernelSpecAttr on function"] and not done.ok
+        assert (
+            done.texts == ["LowerTMALoadStoreToAsync: missing or invalid KernelSpecAttr on function"]
+            and not done.ok
+        )
     good = run(module(function(tma)), "LowerTMALoadStoreToAsync")
     assert good.ok and {"async.tiled_tma_load", "async.wait"} <= set(names_in(good))
 
@@ -276,7 +288,9 @@ def test_internal_ops_are_no_input() -> None:
     sink = Sink()
     made = source.load(tile_module(entry()), sink)
     inner = load(module(function("")), sink).regions[0].block.ops[0]
-    made.regions[0].block.ops[0].regions[0].block.insert_before(made.regions[0].block.ops[0].regions[0].block.ops[0], inner)
+    made.regions[0].block.ops[0].regions[0].block.insert_before(
+        made.regions[0].block.ops[0].regions[0].block.ops[0], inner
+    )
     with pytest.raises(CompileError) as error:
         pipeline.compile_module(made, sm.find("sm_90"), sink)
     assert error.value.exit_code == 5
@@ -320,14 +334,20 @@ def test_no_capability(level: int, text: str) -> None:
     code, found, _ = compile_(kernel, opt_level=level)
     assert code == 5 and messages(found)[0] == text
     for attrs in ("nv_tileaa.compute_capability = 90 : i32", 'nv_tileaa.target_spec = "sm_90"'):
-        assert run(module(function(""), attrs=attrs), "ConvertTileFuncToLLVM", target=None, opt_level=level).ok
+        assert run(
+            module(function(""), attrs=attrs), "ConvertTileFuncToLLVM", target=None, opt_level=level
+        ).ok
 
 
 @rule("pass-func-to-llvm-keeps-direct")
 def test_direct_attributes_stay() -> None:
-    both = tile_module(entry(attrs="nvvm.maxnreg = 64 : i32, nv_tileaa.occupancy = 4 : i32"), attrs=CAPABILITY)
+    both = tile_module(
+        entry(attrs="nvvm.maxnreg = 64 : i32, nv_tileaa.occupancy = 4 : i32"), attrs=CAPABILITY
+    )
     assert ".maxnreg 64" in ptx_of(both)
-    assert ".maxnreg 128" in ptx_of(tile_module(entry(attrs="nv_tileaa.occupancy = 4 : i32"), attrs=CAPABILITY))
+    assert ".maxnreg 128" in ptx_of(
+        tile_module(entry(attrs="nv_tileaa.occupancy = 4 : i32"), attrs=CAPABILITY)
+    )
 
 
 @rule("pass-kernel-attr", "pass-cute-kernel-rewrite")
@@ -337,20 +357,30 @@ def test_kernels_are_marked() -> None:
     assert [(fn.name, fn.attrs.get("nvvm.kernel"), "cute.kernel" in fn.attrs) for fn in code.functions] == [
         ("a", True, False), ("b", True, False),
     ]  # fmt: skip
-    plain = run("nvvm.module sm_90 {\n  func @helper() block 128, 1, 1 device {\n    ret\n  }\n}\n", "KernelAttrPass")
-    assert plain.ok and "nvvm.kernel" not in plain.context.module.functions[0].attrs, "no cute.kernel, no nvvm.kernel"
+    plain = run(
+        "nvvm.module sm_90 {\n  func @helper() block 128, 1, 1 device {\n    ret\n  }\n}\n", "KernelAttrPass"
+    )
+    assert plain.ok and "nvvm.kernel" not in plain.context.module.functions[0].attrs, (
+        "no cute.kernel, no nvvm.kernel"
+    )
 
 
 @rule("pass-tileir-operation-analysis", "pass-nvvm-ir-verifier-slot")
 def test_slots_of_the_named_verifiers() -> None:
     names = [row.name for row in pipeline.PIPELINE]
-    assert names.index("TileIROperationAnalysis") < names.index("ConvertTileFuncToLLVM") < names.index(TO_LLVM)
+    assert (
+        names.index("TileIROperationAnalysis") < names.index("ConvertTileFuncToLLVM") < names.index(TO_LLVM)
+    )
     assert names[-1] == "NVVMIRVerifier" and names.index("NVVMIRVerifier") > names.index(TO_LLVM)
     pointers = ", ".join(['u64 "ptr<f32>"'] * 129)
-    text = "nvvm.module {} {{\n  func @k({}) block 128, 1, 1 attributes {{nvvm.kernel}} {{\n    ret\n  }}\n}}\n"
+    text = (
+        "nvvm.module {} {{\n  func @k({}) block 128, 1, 1 attributes {{nvvm.kernel}} {{\n    ret\n  }}\n}}\n"
+    )
     small = run(text.format("sm_75", pointers), "NVVMIRVerifier", target="sm_75")
     assert not small.ok and "max 1024 bytes" in small.texts[0]
-    assert run(text.format("sm_80", pointers), "NVVMIRVerifier", target="sm_80").ok, "only the resolved target differs"
+    assert run(text.format("sm_80", pointers), "NVVMIRVerifier", target="sm_80").ok, (
+        "only the resolved target differs"
+    )
     many = ", ".join(['u64 "ptr<f32>"'] * 4097)
     large = run(text.format("sm_80", many), "NVVMIRVerifier", target="sm_80")
     assert not large.ok and "max 32760 bytes" in large.texts[0]
@@ -372,8 +402,12 @@ def test_agents_of_a_warp_specialised_function() -> None:
     assert good.ok and good.started() == ["TileAAAgentVerifier"]
     assert "5 warps together, but its kernel_spec has 4" in run(agents(2, 3), "TileAAAgentVerifier").texts[0]
     assert "agent id 7 is used twice" in run(agents(1, 3, ids=(7, 7)), "TileAAAgentVerifier").texts[0]
-    assert "multiple of 8" in run(agents(1, 3, extra=", registers = 30 : i32"), "TileAAAgentVerifier").texts[0]
-    nested = agents(4).replace("{\n    }\n", "{\n nv_tileaa.agent {id = 5 : i32, num_warps = 1 : i32} {\n }\n    }\n", 1)
+    assert (
+        "multiple of 8" in run(agents(1, 3, extra=", registers = 30 : i32"), "TileAAAgentVerifier").texts[0]
+    )
+    nested = agents(4).replace(
+        "{\n    }\n", "{\n nv_tileaa.agent {id = 5 : i32, num_warps = 1 : i32} {\n }\n    }\n", 1
+    )
     assert "agent 5 lies inside another agent" in run(nested, "TileAAAgentVerifier").texts
     plain = run(agents(), "TileAAAgentVerifier")
     assert plain.ok and plain.started() == [], "a kernel without agents has no such pass"
@@ -391,7 +425,9 @@ def test_num_stages_decides_the_depth() -> None:
 
             def after(name: str, ir: Any) -> None:
                 if name == "TileASModuloSchedule":
-                    seen.extend(op.attrs["depth"] for op in ir.walk() if op.spec.name == "async.pipeline.create")
+                    seen.extend(
+                        op.attrs["depth"] for op in ir.walk() if op.spec.name == "async.pipeline.create"
+                    )
 
             pipeline.compile_module(source.load(text, sink), sm.find("sm_90"), sink, after=after)
             depths = str(seen)

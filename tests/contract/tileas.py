@@ -34,7 +34,9 @@ CREATE = f"nv_tileas.async.pipeline.create {{depth = 2}} : () -> {PIPE}"
 YIELD = f"nv_tileas.async.pipeline.yield %x : {V}"
 
 
-def function(body: str, name: str = "k", spec: str = "nv_tileaa.kernel_spec = {num_warps = 4}, ", attrs: str = "") -> str:
+def function(
+    body: str, name: str = "k", spec: str = "nv_tileaa.kernel_spec = {num_warps = 4}, ", attrs: str = ""
+) -> str:
     """A function with scalars %lo, %hi, constants %one, %c7, pointers %p, a tensor %f and a descriptor %desc."""
     return f"""
   nv_tileas.func {{sym_name = "{name}", {spec}{attrs}function_type = () -> ()}} {{
@@ -53,7 +55,9 @@ def module(*functions: str, attrs: str = "nv_tileaa.compute_capability = 90 : i3
 
 def loop(body: str, step: str = "%one") -> str:
     """A loop without carried values. `%hi` as the step makes one that cannot be pipelined."""
-    return f"nv_tileas.for %lo, %hi, {step} : {S}, {S}, {S} {{\n^bb0(%i: {S}):\n{body}\nnv_tileas.continue\n}}"
+    return (
+        f"nv_tileas.for %lo, %hi, {step} : {S}, {S}, {S} {{\n^bb0(%i: {S}):\n{body}\nnv_tileas.continue\n}}"
+    )
 
 
 GOOD_LOOP = loop(LOAD)
@@ -77,7 +81,9 @@ def consume(name: str = "%q", type: str = V, result: str = "%v") -> str:
 
 PIPELINED = module(function(f"%q = {CREATE}\n" + loop(transfer())))
 REFUSED_PIPELINE = module(function(f"%q = {CREATE}\n" + loop(transfer(), step="%hi")))
-CONFLICT = module(function(f"%q = {CREATE}\n" + loop(transfer(producer=TMA) + "\n" + transfer(producer=COPY, result="%w"))))
+CONFLICT = module(
+    function(f"%q = {CREATE}\n" + loop(transfer(producer=TMA) + "\n" + transfer(producer=COPY, result="%w")))
+)
 # A way from one layout to the other that no plan has: eight elements more on the right.
 NO_WAY = module(
     function(

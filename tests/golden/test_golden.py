@@ -60,7 +60,9 @@ def test_golden(path: Path, bless: bool, tmp_path: Path, capfd: pytest.CaptureFi
         case.rewrite(code, got)
         return
     assert code == case.code, err
-    difference = difflib.unified_diff(case.expected.splitlines(), got.splitlines(), "expected", "got", lineterm="")
+    difference = difflib.unified_diff(
+        case.expected.splitlines(), got.splitlines(), "expected", "got", lineterm=""
+    )
     assert got == case.expected, "\n".join(difference)
     if "ptx" in case.words and (tool := peers.tool("ptxas")) is not None:
         from tileiras.toolchain import ptxas

@@ -54,7 +54,15 @@ def test_parse_verify_print(run: Any) -> None:
     assert "loc(" in run(NOOP, "--mlir-print-debuginfo")[1] or run(NOOP, "--debug")[0] == 0
 
 
-@pytest.mark.parametrize(("stage", "first"), [("tileaa", "nv_tileaa.module"), ("tileas", "nv_tileas.module"), ("nvvm", "nvvm.module"), ("ptx", ".version")])
+@pytest.mark.parametrize(
+    ("stage", "first"),
+    [
+        ("tileaa", "nv_tileaa.module"),
+        ("tileas", "nv_tileas.module"),
+        ("nvvm", "nvvm.module"),
+        ("ptx", ".version"),
+    ],
+)
 def test_stages(run: Any, stage: str, first: str) -> None:
     code, out, _ = run(NOOP, "--pipeline-to", stage)
     assert code == 0 and out.startswith(first)
@@ -77,12 +85,20 @@ def test_named_passes_and_their_options(run: Any) -> None:
     both = f"{kit.D08},{kit.D11},{kit.D13}{{ignore-predecessor}}"
     assert run(kit.REFUSED_PIPELINE, "--pass", both)[0] == 0
     nested = f"builtin.module(nv_tileas.module(nv_tileas.func({kit.D08},{kit.D11})))"
-    assert run(kit.PIPELINED, f"--pass-pipeline={nested}")[1] == run(kit.PIPELINED, "--pass", f"{kit.D08},{kit.D11}")[1]
+    assert (
+        run(kit.PIPELINED, f"--pass-pipeline={nested}")[1]
+        == run(kit.PIPELINED, "--pass", f"{kit.D08},{kit.D11}")[1]
+    )
     for flags, said in (
-        (["--pass", "Nothing"], "unknown pass 'Nothing'"), (["--pass", f"{kit.D13}{{nope}}"], "has no option 'nope'"),
-        (["--pipeline-to", "sass"], "takes tileaa"), (["--frobnicate"], "unknown option '--frobnicate'"), (["-O9"], "optimization level"),
-        (["--gpu-name", "sm_12"], "unsupported GPU target 'sm_12'"), (["-o"], "needs a value"), (["other"], "more than one input"),
-    ):  # fmt: skip
+        (["--pass", "Nothing"], "unknown pass 'Nothing'"),
+        (["--pass", f"{kit.D13}{{nope}}"], "has no option 'nope'"),
+        (["--pipeline-to", "sass"], "takes tileaa"),
+        (["--frobnicate"], "unknown option '--frobnicate'"),
+        (["-O9"], "optimization level"),
+        (["--gpu-name", "sm_12"], "unsupported GPU target 'sm_12'"),
+        (["-o"], "needs a value"),
+        (["other"], "more than one input"),
+    ):
         code, out, err = run(NOOP, *flags)
         assert code == 1 and said in err and out == "", flags
 
@@ -105,7 +121,10 @@ def test_list_passes_and_help(capfd: Any) -> None:
     assert [line.split()[0] for line in capfd.readouterr().out.splitlines()] == [row.name for row in PIPELINE]
     assert opt.main(["--help"]) == 0
     text = capfd.readouterr().out
-    assert all(name in text for name in ("--verify-diagnostics", "--split-input-file", "--pipeline-to", "--print-ir-after-all"))
+    assert all(
+        name in text
+        for name in ("--verify-diagnostics", "--split-input-file", "--pipeline-to", "--print-ir-after-all")
+    )
 
 
 SPLIT = "{}// -----\n{}"
@@ -128,7 +147,8 @@ def test_expected_errors(run: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "before"), [("@+1", True), ("@below", True), ("@-1", False), ("@above", False), ("@4", False), ("", None)]
+    ("place", "before"),
+    [("@+1", True), ("@below", True), ("@-1", False), ("@above", False), ("@4", False), ("", None)],
 )
 def test_places(run: Any, place: str, before: bool | None) -> None:
     lines = BAD.splitlines()
@@ -142,9 +162,10 @@ def test_places(run: Any, place: str, before: bool | None) -> None:
 
 def test_expected_remarks_and_notes(run: Any) -> None:
     text = kit.module(kit.function(kit.BAD_LOOP)).replace(
-        "nv_tileas.for", "// expected-remark @below {{Failed to pipeline loop}}\n"
+        "nv_tileas.for",
+        "// expected-remark @below {{Failed to pipeline loop}}\n"
         "// expected-note @below {{the step of the loop is no positive constant}}\nnv_tileas.for",
-    )  # fmt: skip
+    )
     assert run(text, "--pass", kit.D11, "--verify-diagnostics")[0] == 0
     assert run(text, "--pass", kit.D08, "--verify-diagnostics")[0] == 1
     assert run(text.replace("no positive", "a positive"), "--pass", kit.D11, "--verify-diagnostics")[0] == 1
@@ -165,8 +186,24 @@ def test_unregistered_dialects(run: Any) -> None:
 
 
 def test_adversarial_text_is_located(run: Any) -> None:
-    for text in ("nvvm.module sm_90 {\n  func @k( {\n", "nvvm.module sm_12 {\n}\n", "nv_tileas.module {", "#a = #linear<99>",
-                 "#a = #linear<3, lane = [1]>", "nvvm.module sm_90 {\n func @k(u8 \"i7\") {\n}\n}", "\x00", "%0 = ", "module {" * 200,
-                 "nvvm.module sm_90 {\n func @k() {\n  %r1 = mov.u32 \u00e9\n}\n}", '#a = #cute.layout<((1, 2) : 3>'):  # fmt: skip
+    for text in (
+        "nvvm.module sm_90 {\n  func @k( {\n",
+        "nvvm.module sm_12 {\n}\n",
+        "nv_tileas.module {",
+        "#a = #linear<99>",
+        "#a = #linear<3, lane = [1]>",
+        'nvvm.module sm_90 {\n func @k(u8 "i7") {\n}\n}',
+        "\x00",
+        "%0 = ",
+        "module {" * 200,
+        "nvvm.module sm_90 {\n func @k() {\n  %r1 = mov.u32 \u00e9\n}\n}",
+        "#a = #cute.layout<((1, 2) : 3>",
+    ):
         code, out, err = run(text)
-        assert code == 5 and out == "" and err.startswith("k.mlir:") and "error: " in err and "Traceback" not in err, (text, err)
+        assert (
+            code == 5
+            and out == ""
+            and err.startswith("k.mlir:")
+            and "error: " in err
+            and "Traceback" not in err
+        ), (text, err)

@@ -32,7 +32,13 @@ class Row:
     __slots__ = ("cls", "file", "min_level", "name", "stage", "subject")
 
     def __init__(
-        self, stage: str, name: str, file: str, cls: str, subject: frozenset[str] | None = None, min_level: int = 0
+        self,
+        stage: str,
+        name: str,
+        file: str,
+        cls: str,
+        subject: frozenset[str] | None = None,
+        min_level: int = 0,
     ) -> None:
         self.stage = stage
         self.name = name
@@ -94,7 +100,11 @@ def rows_of(opt_level: int = 3, until: str = "nvvm", skip: Iterable[str] = ()) -
     """The rows of a level, up to the end of a stage."""
     last = STAGES.index(until)
     left_out = frozenset(skip)
-    return [r for r in PIPELINE if opt_level >= r.min_level and STAGES.index(r.stage) <= last and r.name not in left_out]
+    return [
+        r
+        for r in PIPELINE
+        if opt_level >= r.min_level and STAGES.index(r.stage) <= last and r.name not in left_out
+    ]
 
 
 def loaded(rows: Iterable[Row], context: Context) -> Iterator[Pass]:
@@ -145,7 +155,9 @@ def compile_module(
         if after is not None:
             after(name, ir)
 
-    manager = PassManager(loaded(rows_of(opt_level, skip=skip), context), context, verify_each=verify_each, after=done)
+    manager = PassManager(
+        loaded(rows_of(opt_level, skip=skip), context), context, verify_each=verify_each, after=done
+    )
     if not manager.run() or sink.errors:
         raise sink.fail(EXIT_COMPILE)
     for fn in stages.nvvm.functions:

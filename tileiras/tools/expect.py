@@ -104,5 +104,7 @@ def compare(text: str, start: int, emitted: Iterable[Emitted]) -> list[tuple[int
     for expected in wanted:
         if not expected.met:
             where = "" if expected.line else " without a location"
-            problems.append((expected.at, f'expected {NAMES[expected.kind]} "{expected.text}" was not produced{where}'))
+            problems.append(
+                (expected.at, f'expected {NAMES[expected.kind]} "{expected.text}" was not produced{where}')
+            )
     return problems

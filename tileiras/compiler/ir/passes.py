@@ -25,8 +25,16 @@ STATUS_OFFSET = 40  # of the u32 status word in a pass's record
 SOFT_FAILURE = 0x04  # bit 2; the other bits belong to the pass
 
 AFTER_PASS = Diag("PM-0001", NOTE, "after the pass {name}", "correctness-layers.md, layer 2")
-SIGNALLED = Diag("PM-0002", ERROR, "the pass {name} failed on '{function}'", "pass-failure-handshake.md", WORD_ERROR)
-LIFTED = Diag("PM-0003", ERROR, "the result of the pass {name} on '{function}' is required", "handshake-lift-required", WORD_ERROR)
+SIGNALLED = Diag(
+    "PM-0002", ERROR, "the pass {name} failed on '{function}'", "pass-failure-handshake.md", WORD_ERROR
+)
+LIFTED = Diag(
+    "PM-0003",
+    ERROR,
+    "the result of the pass {name} on '{function}' is required",
+    "handshake-lift-required",
+    WORD_ERROR,
+)
 
 
 def word_of(record: bytes | bytearray | memoryview) -> int:
@@ -150,7 +158,13 @@ def functions_of(module: Any) -> list[Any]:
     found = getattr(module, "functions", None)
     if found is not None:
         return list(found)
-    return [op for region in module.regions for block in region.blocks for op in block.ops if op.spec.name in FUNCTIONS]
+    return [
+        op
+        for region in module.regions
+        for block in region.blocks
+        for op in block.ops
+        if op.spec.name in FUNCTIONS
+    ]
 
 
 FUNCTIONS = frozenset(("func", "entry"))
@@ -228,11 +242,15 @@ class PassManager:
             silent = context.sink.errors == errors
             if not good or p.hard:
                 if silent:
-                    context.sink.emit(SIGNALLED, loc=getattr(anchor, "loc", None), name=p.NAME, function=context.function)
+                    context.sink.emit(
+                        SIGNALLED, loc=getattr(anchor, "loc", None), name=p.NAME, function=context.function
+                    )
                 ok = False
             elif soft_failed(p.status) and (p.lift(anchor, context) or p.NAME in self.required):
                 if silent:
-                    context.sink.emit(LIFTED, loc=getattr(anchor, "loc", None), name=p.NAME, function=context.function)
+                    context.sink.emit(
+                        LIFTED, loc=getattr(anchor, "loc", None), name=p.NAME, function=context.function
+                    )
                 ok = False
         if ok and self.verify_each:
             ok = verify_after(p.NAME, context)

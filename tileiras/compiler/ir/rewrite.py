@@ -21,7 +21,13 @@ if TYPE_CHECKING:
     from .spec import OpSpec
 
 VERIFY_HOOK_OFFSET = 0x40  # of the verify hook in an operation-name record of the specification
-NO_REPLACEMENT = Diag("PM-0004", ERROR, "'{name}' was not replaced by the pattern for it", "layer-1-create-returns-null", WORD_ERROR)
+NO_REPLACEMENT = Diag(
+    "PM-0004",
+    ERROR,
+    "'{name}' was not replaced by the pattern for it",
+    "layer-1-create-returns-null",
+    WORD_ERROR,
+)
 
 
 class Rewriter:

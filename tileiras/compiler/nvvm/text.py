@@ -54,10 +54,18 @@ def print_function(fn: Function) -> list[str]:
     head = f"  func @{fn.name}({params}) block {fn.block[0]}, {fn.block[1]}, {fn.block[2]}"
     if tuple(fn.cluster) != (1, 1, 1):
         head += " cluster {}, {}, {}".format(*fn.cluster)
-    for word, count in (("shared", fn.shared_bytes), ("local", fn.local_bytes), ("dynamic", fn.dynamic_shared_bytes)):
+    for word, count in (
+        ("shared", fn.shared_bytes),
+        ("local", fn.local_bytes),
+        ("dynamic", fn.dynamic_shared_bytes),
+    ):
         if count:
             head += f" {word} {count}"
-    for word, flag in (("vprintf", fn.needs_vprintf), ("assertfail", fn.needs_assertfail), ("device", not fn.is_entry)):
+    for word, flag in (
+        ("vprintf", fn.needs_vprintf),
+        ("assertfail", fn.needs_assertfail),
+        ("device", not fn.is_entry),
+    ):
         if flag:
             head += f" {word}"
     if fn.attrs:
@@ -77,7 +85,9 @@ def spell_attr(name: str, value: Any) -> str:
 
 
 def spell_var(var: Var) -> str:
-    text = f"var {var.space} @{var.name} align {var.align} size {var.size_bytes}" + (" visible" if var.visible else "")
+    text = f"var {var.space} @{var.name} align {var.align} size {var.size_bytes}" + (
+        " visible" if var.visible else ""
+    )
     return text if var.data is None else f'{text} = "{var.data.hex()}"'
 
 
@@ -222,7 +232,11 @@ def parse_function(r: Reader) -> Function:
         at = r.start
         word = r.of("name", "a property of the function")
         if word in ("block", "cluster"):
-            setattr(fn, word, (r.number(), (r.expect(","), r.number())[1], (r.expect(","), r.number())[1]))
+            x = r.number()
+            r.expect(",")
+            y = r.number()
+            r.expect(",")
+            setattr(fn, word, (x, y, r.number()))
         elif word in ("shared", "local", "dynamic"):
             setattr(fn, {"dynamic": "dynamic_shared_bytes"}.get(word, word + "_bytes"), r.number())
         elif word == "attributes":

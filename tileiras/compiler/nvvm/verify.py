@@ -75,7 +75,14 @@ def check_instructions(fn: Function, module: Module, sink: Sink) -> None:
         elif feature is not None and not available(feature, module.target):
             from . import diags as D
 
-            sink.emit(D.TOO_NEW, loc=fn.loc, opcode=opcode, function=fn.name, feature=feature, target=module.target.name)
+            sink.emit(
+                D.TOO_NEW,
+                loc=fn.loc,
+                opcode=opcode,
+                function=fn.name,
+                feature=feature,
+                target=module.target.name,
+            )
     if "launch" in opcodes:
         check_launches(fn, module, sink)
 
@@ -108,15 +115,31 @@ def check_launches(fn: Function, module: Module, sink: Sink) -> None:
             continue
         callee, *args = record[2]
         target = functions.get(callee.name)
-        place = [Emitted(D.WHERE, fn.loc, facts=(("text", f"launch of {callee.name}, record {index} of function {fn.name}"),))]
+        place = [
+            Emitted(
+                D.WHERE,
+                fn.loc,
+                facts=(("text", f"launch of {callee.name}, record {index} of function {fn.name}"),),
+            )
+        ]
         if target is None:
             sink.emit(D.NO_SUCH_FUNCTION, loc=fn.loc, function=fn.name, callee=callee.name)
         elif KERNEL not in target.attrs:
             sink.emit(D.NOT_A_KERNEL, loc=fn.loc, notes=place)
         for i, arg in enumerate(args):
-            space = spaces.get((arg.cls, arg.id)) if isinstance(arg, Reg) else LOCAL.get(getattr(arg, "name", ""))
+            space = (
+                spaces.get((arg.cls, arg.id)) if isinstance(arg, Reg) else LOCAL.get(getattr(arg, "name", ""))
+            )
             if space is not None:
-                sink.emit(D.LAUNCH_SPACE, loc=fn.loc, index=i, callee=callee.name, function=fn.name, space=space, notes=place)
+                sink.emit(
+                    D.LAUNCH_SPACE,
+                    loc=fn.loc,
+                    index=i,
+                    callee=callee.name,
+                    function=fn.name,
+                    space=space,
+                    notes=place,
+                )
 
 
 def address_spaces(fn: Function) -> dict[tuple[str, int], str]:

@@ -10,10 +10,30 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-ILLEGAL = Diag("AA-0302", ERROR, "'{name}' is not legal input of ConvertCudaTileToTileAA", "ConvertCudaTileToTileAA", WORD_ERROR)
-UNEXPECTED_TYPE = Diag("AA-0303", ERROR, "unexpected type '{type}' of '{name}': a tile is a !cuda_tile.tile", "ConvertCudaTileToTileAA", WORD_ERROR)
-NO_CAPABILITY = Diag("FN-0001", ERROR, "Failed to get ComputeCapability", "pass-func-to-llvm-capability", WORD_ERROR)
-NO_CAPABILITY_O2 = Diag("FN-0002", ERROR, "failed to get compute capability.", "pass-missing-capability-other-spelling", WORD_ERROR)
+ILLEGAL = Diag(
+    "AA-0302",
+    ERROR,
+    "'{name}' is not legal input of ConvertCudaTileToTileAA",
+    "ConvertCudaTileToTileAA",
+    WORD_ERROR,
+)
+UNEXPECTED_TYPE = Diag(
+    "AA-0303",
+    ERROR,
+    "unexpected type '{type}' of '{name}': a tile is a !cuda_tile.tile",
+    "ConvertCudaTileToTileAA",
+    WORD_ERROR,
+)
+NO_CAPABILITY = Diag(
+    "FN-0001", ERROR, "Failed to get ComputeCapability", "pass-func-to-llvm-capability", WORD_ERROR
+)
+NO_CAPABILITY_O2 = Diag(
+    "FN-0002",
+    ERROR,
+    "failed to get compute capability.",
+    "pass-missing-capability-other-spelling",
+    WORD_ERROR,
+)
 
 
 class ConvertCudaTileToTileAA(Pass):
@@ -132,7 +152,9 @@ class ConvertTileASToLLVM(Pass):
         if context.target is None:
             context.sink.emit(NO_CAPABILITY if context.opt_level == 3 else NO_CAPABILITY_O2)
             return False
-        out, ok = tileas_to_nvvm.lower_module(module, context.target, context.sink, context.debug, context.remarks)
+        out, ok = tileas_to_nvvm.lower_module(
+            module, context.target, context.sink, context.debug, context.remarks
+        )
         self.incomplete = not ok
         if not ok and context.sink.errors > errors:
             mark_soft_failure(self.record)  # every op has said why by now

@@ -9,4 +9,8 @@ from .ops import BY_NAME
 
 DIALECT = Dialect("cute", BY_NAME)
 DIALECT.types = {"layout": layout.parse_layout_type}
-DIALECT.attrs = {"layout": layout.parse_layout, "swizzle": layout.parse_swizzle, "linear": layout.parse_linear}
+DIALECT.attrs = {
+    "layout": layout.parse_layout,
+    "swizzle": layout.parse_swizzle,
+    "linear": layout.parse_linear,
+}

@@ -19,13 +19,17 @@ def tree_text(tree: Any) -> str:
 
 
 LayoutAttr = T._interned(
-    "LayoutAttr", ("shape", "stride"), "Hierarchical shape and stride.",
+    "LayoutAttr",
+    ("shape", "stride"),
+    "Hierarchical shape and stride.",
     lambda a: f"#cute.layout<{tree_text(a.shape)} : {tree_text(a.stride)}>",
 )
 LayoutAttr.DIALECT = "cute"
 LayoutAttr.IS_ATTR = True
 Swizzle = T._interned(
-    "Swizzle", ("bits", "base", "shift"), "Xor of offset bits [base+shift, +bits) into [base, +bits).",
+    "Swizzle",
+    ("bits", "base", "shift"),
+    "Xor of offset bits [base+shift, +bits) into [base, +bits).",
     lambda a: f"#cute.swizzle<{a.bits}, {a.base}, {a.shift}>",
 )
 Swizzle.DIALECT = "cute"

@@ -5,7 +5,13 @@ from __future__ import annotations
 from tileiras.compiler.ir.spec import PURE, Arg, Attr, OpSpec
 
 D = "cute"
-MAKE_LAYOUT = OpSpec("make_layout", dialect=D, attrs=(Attr("layout", "cute_layout"),), results=(Arg("result", "layout"),), traits=PURE)
+MAKE_LAYOUT = OpSpec(
+    "make_layout",
+    dialect=D,
+    attrs=(Attr("layout", "cute_layout"),),
+    results=(Arg("result", "layout"),),
+    traits=PURE,
+)
 COMPOSITION = OpSpec(
     "composition", dialect=D, operands=(Arg("lhs", "layout"), Arg("rhs", "layout")),
     attrs=(Attr("lhs_layout", "cute_layout"), Attr("rhs_layout", "cute_layout")), results=(Arg("result", "layout"),), traits=PURE,

@@ -53,4 +53,8 @@ def check_swizzled(op: Op) -> None:
 
 RULES = Rules()
 RULES.constraint = constraint
-RULES.checks = {"make_layout": check_make_layout, "composition": check_composition, "swizzled": check_swizzled}
+RULES.checks = {
+    "make_layout": check_make_layout,
+    "composition": check_composition,
+    "swizzled": check_swizzled,
+}

@@ -29,15 +29,21 @@ MMA_SHAPES: dict[tuple[int, int, int, str, str], int] = {
 }  # fmt: skip
 
 CopyAtom = T._interned(
-    "CopyAtom", ("kind", "source", "target", "bits"), "One copy instruction: spaces and bits of an access.",
+    "CopyAtom",
+    ("kind", "source", "target", "bits"),
+    "One copy instruction: spaces and bits of an access.",
     lambda a: f"#cute_nvgpu.copy_atom<{a.kind}, {a.source} -> {a.target}, {a.bits}>",
 )
 MmaAtom = T._interned(
-    "MmaAtom", ("m", "n", "k", "elem", "acc"), "One MMA instruction.",
+    "MmaAtom",
+    ("m", "n", "k", "elem", "acc"),
+    "One MMA instruction.",
     lambda a: f"#cute_nvgpu.mma_atom<{a.m}, {a.n}, {a.k}, {a.elem}, {a.acc}>",
 )
 TmaAtom = T._interned(
-    "TmaAtom", ("box", "elem", "space", "swizzle_bytes"), "One bulk tensor copy: box, element, destination space, swizzle.",
+    "TmaAtom",
+    ("box", "elem", "space", "swizzle_bytes"),
+    "One bulk tensor copy: box, element, destination space, swizzle.",
     lambda a: f"#cute_nvgpu.tma_atom<{'x'.join(map(str, a.box))}x{a.elem}, {a.space}, {a.swizzle_bytes}>",
 )
 for _attr in (CopyAtom, MmaAtom, TmaAtom):

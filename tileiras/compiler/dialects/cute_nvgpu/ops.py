@@ -10,5 +10,7 @@ _VALUES = (Arg("operands", "any", VARIADIC),)
 _RESULTS = (Arg("results", "any", VARIADIC),)
 COPY = OpSpec("copy", dialect=D, operands=_VALUES, attrs=(Attr("atom", "copy_atom"), _ARCH), results=_RESULTS)
 MMA = OpSpec("mma", dialect=D, operands=_VALUES, attrs=(Attr("atom", "mma_atom"), _ARCH), results=_RESULTS)
-TMA_LOAD = OpSpec("tma_load", dialect=D, operands=_VALUES, attrs=(Attr("atom", "tma_atom"), _ARCH), results=_RESULTS)
+TMA_LOAD = OpSpec(
+    "tma_load", dialect=D, operands=_VALUES, attrs=(Attr("atom", "tma_atom"), _ARCH), results=_RESULTS
+)
 BY_NAME = {spec.name: spec for spec in (COPY, MMA, TMA_LOAD)}

@@ -34,7 +34,9 @@ def check_copy(op: Op) -> None:
         raise Invalid(D.KIND, got=atom.kind)
     source, target, bits, need = row
     if source != "any" and (atom.source, atom.target) != (source, target):
-        raise Invalid(D.MODES, kind=atom.kind, want=f"{source} -> {target}", got=f"{atom.source} -> {atom.target}")
+        raise Invalid(
+            D.MODES, kind=atom.kind, want=f"{source} -> {target}", got=f"{atom.source} -> {atom.target}"
+        )
     if atom.bits not in bits:
         raise Invalid(D.BITS, kind=atom.kind, want=", ".join(map(str, bits)), got=atom.bits)
     check_arch(op, atom.kind, need)

@@ -9,7 +9,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 TileAttr = T._interned(
-    "TileAttr", ("shape", "alignment"), "Tile of an access: extents in elements, alignment of its first byte.",
+    "TileAttr",
+    ("shape", "alignment"),
+    "Tile of an access: extents in elements, alignment of its first byte.",
     lambda a: f"#nv_tileaa.tile<[{', '.join(map(str, a.shape))}], align = {a.alignment}>",
 )
 TileAttr.DIALECT = "nv_tileaa"

@@ -69,10 +69,12 @@ def check_constant(op: Op) -> None:
 
 def check_tile_attr(op: Op) -> None:
     """A `tile` attribute of a memory op: rank of the tensor, alignment a power of two that holds an element."""
-    attr = op.attrs.get("tile")
+    attr: Any = op.attrs.get("tile")
     if type(attr) is not TileAttr:
         return
-    tensor: Any = next((v.type for v in (*op.results, *op.operands) if isinstance(v.type, T.TensorType)), None)
+    tensor: Any = next(
+        (v.type for v in (*op.results, *op.operands) if isinstance(v.type, T.TensorType)), None
+    )
     if tensor is None:
         return
     if len(attr.shape) != len(tensor.shape):
@@ -96,7 +98,9 @@ def check_memory(op: Op) -> None:
 SPEC_RULES = {
     "num_warps": lambda v: v in (1, 2, 4, 8, 16, 32),
     "num_ctas": lambda v: isinstance(v, int) and 1 <= v <= 16,
-    "cluster_dim": lambda v: isinstance(v, tuple) and len(v) == 3 and all(isinstance(d, int) and d >= 1 for d in v),
+    "cluster_dim": lambda v: (
+        isinstance(v, tuple) and len(v) == 3 and all(isinstance(d, int) and d >= 1 for d in v)
+    ),
     "num_stages": lambda v: isinstance(v, int) and v >= 1,
     "occupancy": lambda v: isinstance(v, int) and 1 <= v <= 32,
 }

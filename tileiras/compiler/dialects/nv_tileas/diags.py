@@ -14,7 +14,9 @@ def _rule(number: int, text: str) -> Diag:
 
 # Verifiers
 COORD_COUNT = _rule(104, "expects {want} coordinates, but got {got}")
-CONSUMER_TYPES = _rule(105, "expects region arguement types to match with producer types [{want}], but got: [{got}]")
+CONSUMER_TYPES = _rule(
+    105, "expects region arguement types to match with producer types [{want}], but got: [{got}]"
+)
 PRODUCER_ARGS = _rule(106, "expects a region without arguments, but got {got}")
 YIELD_TYPES = _rule(107, "expects the region to yield [{want}], but got: [{got}]")
 DEPTH = _rule(108, "attribute 'depth' must be from 1 to 16, but got {got}")
@@ -23,8 +25,13 @@ LEFT_OVER = _rule(110, "is left over: its pipeline was materialized by {other}")
 CONVERT_TYPES = _rule(111, "converts {got} to {want}: only the layout may change")
 BOX = _rule(112, "operand #0: box of the descriptor has {what}")
 SPACE = _rule(113, "operand #0: the descriptor's destination lies in '{got}', expected 'shared'")
-SCHEDULE_STAGE = _rule(114, "op '{name}' at position {index} of the schedule region has stage {got}, expected 0 to {last}")
-SCHEDULE_ORDER = _rule(115, "op '{name}' at position {index} of the schedule region has stage {got}, but uses a value of stage {need}")
+SCHEDULE_STAGE = _rule(
+    114, "op '{name}' at position {index} of the schedule region has stage {got}, expected 0 to {last}"
+)
+SCHEDULE_ORDER = _rule(
+    115,
+    "op '{name}' at position {index} of the schedule region has stage {got}, but uses a value of stage {need}",
+)
 
 # Passes
 TWO_INSTRUCTIONS = Diag(
@@ -43,7 +50,25 @@ WHY = Diag("AS-0306", NOTE, "{why}", _ASYNC)
 
 # TileIR operation analysis (layer 3)
 _ANALYSIS = "TileIR operation analysis"
-UNRESOLVED = Diag("AS-0401", ERROR, "symbol '@{callee}' called in function '{function}' is not defined in the module", _ANALYSIS, WORD_ERROR)
-CALL_TYPES = Diag("AS-0402", ERROR, "call of '@{callee}' in function '{function}' has types {got}, but the function has {want}", _ANALYSIS, WORD_ERROR)
-FOREIGN_TYPE = Diag("AS-0403", ERROR, "attribute '{attr}' of '{name}' in function '{function}' carries the type '{type}', which the type table does not have", _ANALYSIS, WORD_ERROR)
+UNRESOLVED = Diag(
+    "AS-0401",
+    ERROR,
+    "symbol '@{callee}' called in function '{function}' is not defined in the module",
+    _ANALYSIS,
+    WORD_ERROR,
+)
+CALL_TYPES = Diag(
+    "AS-0402",
+    ERROR,
+    "call of '@{callee}' in function '{function}' has types {got}, but the function has {want}",
+    _ANALYSIS,
+    WORD_ERROR,
+)
+FOREIGN_TYPE = Diag(
+    "AS-0403",
+    ERROR,
+    "attribute '{attr}' of '{name}' in function '{function}' carries the type '{type}', which the type table does not have",
+    _ANALYSIS,
+    WORD_ERROR,
+)
 NO_SPEC = Diag("AS-0404", ERROR, "kernel '{function}' has no nv_tileaa.kernel_spec", _ANALYSIS, WORD_ERROR)

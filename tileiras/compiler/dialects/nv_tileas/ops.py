@@ -27,7 +27,9 @@ from tileiras.compiler.ir.spec import (
 D = "nv_tileas"
 
 BY_NAME: dict[str, OpSpec] = tables(D)
-for _spec in BY_NAME.values():  # layouts of operands and results may differ in names only: shapes and elements count
+for (
+    _spec
+) in BY_NAME.values():  # layouts of operands and results may differ in names only: shapes and elements count
     _spec.same_shape += _spec.same_type
     _spec.same_elem += _spec.same_type
     _spec.same_type = ()
@@ -72,7 +74,9 @@ COPY = OpSpec(  # cp.async
     "async.copy", dialect=D, operands=(Arg("source", "tile:ptr"), Arg("token", "token")),
     results=(Arg("result", "any"), Arg("result_token", "token")),
 )  # fmt: skip
-WAIT = OpSpec("async.wait", dialect=D, operands=(Arg("tokens", "token", VARIADIC),), results=(Arg("result", "token"),))
+WAIT = OpSpec(
+    "async.wait", dialect=D, operands=(Arg("tokens", "token", VARIADIC),), results=(Arg("result", "token"),)
+)
 BY_NAME.update(
     {spec.name: spec for spec in (CONVERT_LAYOUT, CREATE, TRANSFER, PRODUCE_ONE, CONSUME_ONE, PIPELINE_YIELD,
                                   TILED_TMA_LOAD, SYNC_TMA_LOAD, COPY, WAIT)}

@@ -8,14 +8,19 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-PipelineType = T._interned("PipelineType", (), "Slots between producers and consumers.", lambda t: "async.pipeline")
+PipelineType = T._interned(
+    "PipelineType", (), "Slots between producers and consumers.", lambda t: "async.pipeline"
+)
 PipelineType.DIALECT = "nv_tileas"
 PIPELINE = PipelineType()
 
 TmaDescriptor = T._interned(
-    "TmaDescriptor", ("elem", "box", "space"),
+    "TmaDescriptor",
+    ("elem", "box", "space"),
     "Descriptor of a tensor map: element type, box extents (outermost first), state space of the destination.",
-    lambda t: f"tma_descriptor<{'x'.join(map(str, t.box))}x{t.elem}{'' if t.space == 'shared' else ', ' + t.space}>",
+    lambda t: (
+        f"tma_descriptor<{'x'.join(map(str, t.box))}x{t.elem}{'' if t.space == 'shared' else ', ' + t.space}>"
+    ),
 )
 TmaDescriptor.DIALECT = "nv_tileas"
 

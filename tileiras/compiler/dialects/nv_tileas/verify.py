@@ -125,8 +125,13 @@ def check_schedule(op: Op) -> None:
     for index, inner in enumerate(body.ops[:-1]):
         stage = inner.attrs.get("stage", 0)
         if not isinstance(stage, int) or not 0 <= stage < stages:
-            raise Invalid(D.SCHEDULE_STAGE, name=inner.spec.full_name, index=index, got=stage, last=stages - 1)
-        need = max((v.op.attrs.get("stage", 0) for v in inner.operands if v.op is not None and v.op.block is body), default=0)
+            raise Invalid(
+                D.SCHEDULE_STAGE, name=inner.spec.full_name, index=index, got=stage, last=stages - 1
+            )
+        need = max(
+            (v.op.attrs.get("stage", 0) for v in inner.operands if v.op is not None and v.op.block is body),
+            default=0,
+        )
         if stage < need:
             raise Invalid(D.SCHEDULE_ORDER, name=inner.spec.full_name, index=index, got=stage, need=need)
 

@@ -54,7 +54,11 @@ def launch_bound_problems(fn: Any, target: Any) -> list[str]:
         rank = attrs.get("nvvm.maxclusterrank")
         if rank is not None and size > 1:
             found.append(f"nvvm.maxclusterrank {rank} and {text} exclude each other")
-    for name, low, high in (("nvvm.maxnreg", 1, 255), ("nvvm.minctasm", 1, 32), ("nvvm.maxclusterrank", 1, MAX_CLUSTER)):
+    for name, low, high in (
+        ("nvvm.maxnreg", 1, 255),
+        ("nvvm.minctasm", 1, 32),
+        ("nvvm.maxclusterrank", 1, MAX_CLUSTER),
+    ):
         value = attrs.get(name)
         if value is not None and not (isinstance(value, int) and low <= value <= high):
             found.append(f"{name} must be from {low} to {high}, but is {value}")

@@ -22,7 +22,10 @@ EXITS = frozenset(("break", "return"))
 def writes(op: Op) -> bool:
     """Whether an op changes memory or orders other accesses."""
     name = op.spec.name
-    return name.startswith(("store_", "atomic_", "multimem_", "memory_fence", "print_", "gdc_")) or name in ("assert", "call")
+    return name.startswith(("store_", "atomic_", "multimem_", "memory_fence", "print_", "gdc_")) or name in (
+        "assert",
+        "call",
+    )
 
 
 def constant_int(value: Value) -> int | None:
@@ -47,7 +50,13 @@ def captured(op: Op) -> Iterable[Value]:
     yield from op.operands
     if op.regions:
         inside = {r for inner in op.walk() for r in inner.results}
-        inside |= {a for inner in op.walk() for region in inner.regions for block in region.blocks for a in block.args}
+        inside |= {
+            a
+            for inner in op.walk()
+            for region in inner.regions
+            for block in region.blocks
+            for a in block.args
+        }
         for inner in op.walk():
             if inner is not op:
                 yield from (v for v in inner.operands if v not in inside)

@@ -61,7 +61,10 @@ def balance(block: Block, pipeline: Value, held: int) -> int | None:
             if op.spec.name != "for" or balance(op.regions[0].block, pipeline, held) != held:
                 return None
             terminator = op.regions[0].block.ops[-1]
-            if sum(inner.spec.name == "continue" for inner in op.walk()) != 1 or terminator.spec.name != "continue":
+            if (
+                sum(inner.spec.name == "continue" for inner in op.walk()) != 1
+                or terminator.spec.name != "continue"
+            ):
                 return None
     return held
 

@@ -21,7 +21,12 @@ if TYPE_CHECKING:
     from typing import Any
 
 PRODUCE_LIKE = frozenset(spec.name for spec in tileas.PRODUCE_LIKE)
-KINDS = {"async.tiled_tma_load": "TMA", "async.copy": "cp.async", "load_view_tko": "load", "load_ptr_tko": "load"}
+KINDS = {
+    "async.tiled_tma_load": "TMA",
+    "async.copy": "cp.async",
+    "load_view_tko": "load",
+    "load_ptr_tko": "load",
+}
 
 
 def instruction_kind(producer: Op) -> str:
@@ -66,7 +71,12 @@ class MaterializeAsync(Pass):
             first, got = instruction_kind(producers[0]), instruction_kind(op)
             if got != first:
                 why = f"'{op.spec.full_name}' uses {got}, the first producer of the pipeline uses {first}"
-                self.miss(context, D.TWO_INSTRUCTIONS, op, notes=[Emitted(D.WHY, producers[0].loc, facts=(("why", why),))])
+                self.miss(
+                    context,
+                    D.TWO_INSTRUCTIONS,
+                    op,
+                    notes=[Emitted(D.WHY, producers[0].loc, facts=(("why", why),))],
+                )
                 return False
         return True
 

@@ -41,7 +41,9 @@ class MaterializeConvertLayout(Pass):
                 from tileiras.compiler.dialects.nv_tileas import diags as D
                 from tileiras.diag import Emitted
 
-                self.miss(context, D.NOT_DECOMPOSED, op, notes=[Emitted(D.WHY, op.loc, facts=(("why", why),))])
+                self.miss(
+                    context, D.NOT_DECOMPOSED, op, notes=[Emitted(D.WHY, op.loc, facts=(("why", why),))]
+                )
             elif source is target:
                 op.results[0].replace_all_uses_with(op.operands[0])
                 op.erase()

@@ -47,7 +47,11 @@ class ModuloSchedule(Pass):
 
     def is_candidate(self, op: Op, loop: Op) -> bool:
         """A weak load of numbers; nobody waits for its token, and it waits for none of the loop."""
-        if op.spec.name not in PLAIN_LOADS or op.attr("memory_ordering_semantics") != "weak" or op.results[1].uses:
+        if (
+            op.spec.name not in PLAIN_LOADS
+            or op.attr("memory_ordering_semantics") != "weak"
+            or op.results[1].uses
+        ):
             return False
         return not any(v.type is TOKEN and ordered_in(v, loop) for v in op.operands)
 
@@ -61,7 +65,9 @@ class ModuloSchedule(Pass):
         block.append(Op(tileas.PIPELINE_YIELD, [values[op.results[0]]], loc=op.loc, segments=(1,)))
         if create is None:
             return False
-        made = Rewriter(context, op).create(tileas.TRANSFER, [create.result], [op.results[0].type], {}, [Region([block])])
+        made = Rewriter(context, op).create(
+            tileas.TRANSFER, [create.result], [op.results[0].type], {}, [Region([block])]
+        )
         if made is None:
             return False
         op.results[0].replace_all_uses_with(made.result)

@@ -56,7 +56,9 @@ class OperationAnalysis(Pass):
                 got = [v.type for v in op.operands]
                 want = [a.type for a in target.regions[0].block.args]
                 if got != want:
-                    context.sink.emit(D.CALL_TYPES, loc=op.loc, callee=callee, function=name, got=got, want=want)
+                    context.sink.emit(
+                        D.CALL_TYPES, loc=op.loc, callee=callee, function=name, got=got, want=want
+                    )
 
     def check_types(self, module: Any, functions: dict[str, Any], context: Context) -> None:
         from tileiras.compiler.dialects.nv_tileas import diags as D
@@ -68,7 +70,12 @@ class OperationAnalysis(Pass):
                     for ref in references(value):
                         if ref.index >= len(table):
                             context.sink.emit(
-                                D.FOREIGN_TYPE, loc=op.loc, attr=attr, name=op.spec.full_name, function=name, type=ref
+                                D.FOREIGN_TYPE,
+                                loc=op.loc,
+                                attr=attr,
+                                name=op.spec.full_name,
+                                function=name,
+                                type=ref,
                             )
 
 

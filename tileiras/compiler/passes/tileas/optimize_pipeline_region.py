@@ -43,7 +43,11 @@ def shrink(op: Op) -> None:
     body = op.regions[0].block
     inside = set(body.args)
     for inner in list(body.ops):
-        movable = bool(inner.spec.traits & (PURE | NO_MEMORY_EFFECT)) and not inner.regions and not inner.spec.is_terminator
+        movable = (
+            bool(inner.spec.traits & (PURE | NO_MEMORY_EFFECT))
+            and not inner.regions
+            and not inner.spec.is_terminator
+        )
         if movable and not inside.intersection(inner.operands):
             body.ops.remove(inner)
             op.block.insert_before(op, inner)

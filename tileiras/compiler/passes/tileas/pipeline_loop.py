@@ -72,10 +72,14 @@ def yielded(op: Op) -> list[Value]:
 def inserter(block: Block, anchor: Op) -> Callable[..., Op]:
     """put(name, operands, result types, attrs, regions): an op before the anchor, at its location."""
 
-    def put(name: str, operands: Any, types: Any, attrs: dict[str, Any] | None = None, regions: Any = ()) -> Op:
+    def put(
+        name: str, operands: Any, types: Any, attrs: dict[str, Any] | None = None, regions: Any = ()
+    ) -> Op:
         spec = tileas.BY_NAME[name]
         segments = (len(operands),) if spec.varies else None
-        return block.insert_before(anchor, Op(spec, operands, types, attrs or {}, regions, anchor.loc, segments))
+        return block.insert_before(
+            anchor, Op(spec, operands, types, attrs or {}, regions, anchor.loc, segments)
+        )
 
     return put
 
@@ -120,7 +124,9 @@ def guarded(op: Op, needs: list[Op], body: Block, put: Any, induction: Value, ru
     zeros = [other.append(zero(type, op)).result for type in types]
     other.append(Op(tileas.BY_NAME["yield"], zeros, loc=op.loc, segments=(len(types),)))
     region = Block()
-    made = region.append(Op(tileas.BY_NAME["if"], [runs], types, {}, [Region([inside]), Region([other])], op.loc))
+    made = region.append(
+        Op(tileas.BY_NAME["if"], [runs], types, {}, [Region([inside]), Region([other])], op.loc)
+    )
     region.append(Op(tileas.PIPELINE_YIELD, list(made.results), loc=op.loc, segments=(len(types),)))
     put(tileas.PRODUCE_ONE.name, (op.operands[0],), (), dict(op.attrs), [Region([region])])
 
