@@ -91,7 +91,7 @@ def test_every_text_of_the_catalogue_is_in_the_sources_letter_by_letter() -> Non
         text = row.get("text")
         if text is None or text in NOT_ONE_MESSAGE or text.startswith(".") or row["id"] in open_now:
             continue
-        wanted = re.sub(r"<[^>]*>", "<>", text)
+        wanted = re.sub(r"^'[a-z_.]+' op ", "", re.sub(r"<[^>]*>", "<>", text))  # the op is put in front when it is rendered
         assert wanted in written, f"{row['id']}: {text!r}"
 
 
