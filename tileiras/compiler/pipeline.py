@@ -7,6 +7,8 @@ A pass is loaded when its turn comes and something it works on is there, so that
 
 from __future__ import annotations
 
+import sys
+
 from tileiras.diag import EXIT_COMPILE
 
 TYPE_CHECKING = False
@@ -48,9 +50,9 @@ class Row:
         self.min_level = min_level
 
     def load(self, **options: Any) -> Pass:
-        from importlib import import_module
-
-        made: Pass = getattr(import_module(PASSES + self.file), self.cls)(**options)
+        module = PASSES + self.file
+        __import__(module)
+        made: Pass = getattr(sys.modules[module], self.cls)(**options)
         return made
 
 
