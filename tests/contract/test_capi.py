@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -246,7 +247,7 @@ os.kill(os.getpid(), 9)
 
 def test_survives_a_crash_of_the_worker(library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     worker = tmp_path / "worker"
-    worker.write_text(CRASH.format(marker=tmp_path / "crashed", python=sys.executable))
+    worker.write_text(CRASH.format(marker=shlex.quote(str(tmp_path / "crashed")), python=shlex.quote(sys.executable)))
     worker.chmod(0o755)
     monkeypatch.setenv("TILEIRAS_COMMAND", str(worker))
     monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))

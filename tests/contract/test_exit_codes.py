@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import sys
 from pathlib import Path
@@ -293,7 +294,7 @@ def test_a_fatal_error_aborts_the_command(tmp_path: Path) -> None:
     assert done.status == -signal.SIGABRT, "134 in a shell"
     assert done.err == text + "\n", "no generic line, no cleanup hook, main does not return"
     assert not (tmp_path / "k.cubin").exists()
-    shell = run(["sh", "-c", f"{sys.executable} -c \"$SCRIPT\" 2>/dev/null; echo $?"], tmp_path, {"SCRIPT": script})
+    shell = run(["sh", "-c", f"{shlex.quote(sys.executable)} -c \"$SCRIPT\" 2>/dev/null; echo $?"], tmp_path, {"SCRIPT": script})
     assert shell.out.split()[-1] == "134"
 
 
