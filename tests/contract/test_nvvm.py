@@ -147,7 +147,7 @@ def test_a_plain_function_cannot_be_launched() -> None:
 @rule("nvvm-launch-arg-addrspace", "layer-catch-launch-arg-addrspace")
 @pytest.mark.parametrize(
     ("source", "space"),
-    [("mov.u64 stack", "local"), ("mov.u64 smem", "shared"), ("cvta.local.u64 %d2", "local")],
+    [("mov.u64 $stack", "local"), ("mov.u64 $smem", "shared"), ("cvta.local.u64 %d2", "local")],
 )
 def test_launch_arguments_in_private_memory(source: str, space: str) -> None:
     done = launch(source)
@@ -156,7 +156,7 @@ def test_launch_arguments_in_private_memory(source: str, space: str) -> None:
         and f"argument 0 of the launch of child in function big_kernel points to {space} memory"
         in done.texts[0]
     )
-    far = LAUNCH.format(source="mov.u64 stack").replace(
+    far = LAUNCH.format(source="mov.u64 $stack").replace(
         "launch child, %d1", "%d3 = add.s64 %d1, 8\n    launch child, %d3"
     )
     assert (

@@ -89,3 +89,29 @@ def test_broadcast_of_a_huge_tile_to_a_larger_one(target: str, gpu_name: str) ->
     y = np.zeros((n, 2), np.int32)
     launch(text, [y], target, gpu_name)
     assert (y == np.arange(n)[:, None]).all()
+
+
+@pytest.mark.parametrize("name", ["smem", "smem_dynamic", "stack", "k_const0", "k_str0", "k2", "tid", "r1"])
+def test_names_of_users_are_theirs(name: str) -> None:
+    """A global called like the compiler's own arena was read from shared memory."""
+    text = f"""global @{name} <i32: [5, 6]> : tile<2xi32>
+entry @k(%x: tile<ptr<i32>>, %y: tile<ptr<i32>>) {{{spread("%x", "i32", 2048, "p")}
+  %v, %t = load_ptr_tko weak %p : tile<2048xptr<i32>> -> tile<2048xi32>, token
+  %s = reduce %v dim=0 identities=[0 : i32] : tile<2048xi32> -> tile<i32>
+  (%a: tile<i32>, %b: tile<i32>) {{
+    %c = addi %a, %b : tile<i32>
+    yield %c : tile<i32>
+  }}
+  %k = constant <i32: [3, 4, 5, 6]> : tile<4xi32>
+  %z = constant <i32: 2> : tile<i32>
+  %e = extract %k[%z] : tile<4xi32> -> tile<1xi32>
+  %f = reshape %e : tile<1xi32> -> tile<i32>
+  %g = get_global @{name} : tile<ptr<i32>>
+  %h, %w = load_ptr_tko weak %g : tile<ptr<i32>> -> tile<i32>, token
+  %i = addi %s, %f : tile<i32>
+  %j = addi %i, %h : tile<i32>
+  %u = store_ptr_tko weak %y, %j : tile<ptr<i32>>, tile<i32> -> token
+}}"""
+    x, y = np.arange(2048, dtype=np.int32), np.zeros(1, np.int32)
+    launch(text, [x, y], "emulator", "sm_80")
+    assert y[0] == x.sum() + 5 + 5

@@ -111,7 +111,7 @@ class Function:
         self.directives: list[str] = []
         self.code: list[Any] = []
         self.counts = {"p": 0, "h": 0, "r": 0, "d": 0}
-        self.shared_bytes = 0  # one static arena named `smem`
+        self.shared_bytes = 0  # one static arena named `$smem`
         self.dynamic_shared_bytes = 0
         self.local_bytes = 0  # one local arena named `stack`
         self.variables: list[Var] = []

@@ -33,7 +33,7 @@ INTRINSICS = {
 # Features that only the `a` or `f` spelling of a target has: first number of the architectures that do.
 FAMILY = {sm.TCGEN05: (100, 103, 107, 110), sm.WGMMA: (90,), "sm_100": (100, 103, 107, 110, 120, 121)}
 PSEUDO = frozenset(("raw", "launch"))
-LOCAL = {"stack": "local", "smem": "shared", "smem_dynamic": "shared"}
+LOCAL = {"$stack": "local", "$smem": "shared", "$smem_dynamic": "shared"}  # "$": no name of a user's
 
 
 def param_limit(target: Any) -> tuple[int, int]:

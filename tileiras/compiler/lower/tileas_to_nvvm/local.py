@@ -39,7 +39,7 @@ def lower_alloc(lowering: Lowering, op: Op) -> None:
 
 def _address(lowering: Lowering, slots: Slots, index: Any) -> Any:
     b = lowering.b
-    base = b.entry("mov.u64", _sym("stack"))
+    base = b.entry("mov.u64", _sym("$stack"))
     if isinstance(index, int):
         return base, slots.start + index * slots.slice_bytes
     offset = b.emit("mul.wide.u32", index, slots.slice_bytes)

@@ -53,7 +53,7 @@ def lower_constant(lowering: Lowering, op: Op) -> None:
     size = elem_bytes(elem)
     shift = 13 if str(elem) == "tf32" else 0
     data = b"".join((v << shift).to_bytes(size, "little") for v in values)
-    name = f"{lowering.fn.name}_const{len(lowering.fn.variables)}"
+    name = f"{lowering.fn.name}$const{len(lowering.fn.variables)}"
     lowering.fn.variables.append(Var(name, "global", len(data), 16, data))
     b = lowering.b
     base = b.entry("mov.u64", _sym(name))

@@ -134,7 +134,7 @@ class Lowering:
     def smem_base(self) -> Reg:
         from tileiras.compiler.nvvm.build import _sym
 
-        return self.b.entry("mov.u32", _sym("smem"))
+        return self.b.entry("mov.u32", _sym("$smem"))
 
 
 def elementwise(lowering: Lowering, op: Op, one: Any) -> None:

@@ -31,7 +31,7 @@ def string_variable(lowering: Lowering, text: str) -> Any:
             name = var.name
             break
     else:
-        name = f"{lowering.fn.name}_str{len(lowering.fn.variables)}"
+        name = f"{lowering.fn.name}$str{len(lowering.fn.variables)}"
         lowering.fn.variables.append(Var(name, "global", len(data), 1, data))
     return b.entry("cvta.global.u64", b.entry("mov.u64", _sym(name)))
 
@@ -114,7 +114,7 @@ def call_vprintf(lowering: Lowering, text: str, args: list[tuple[Any, str]]) -> 
     lowering.fn.local_bytes = max(lowering.fn.local_bytes, (offset + 15) & ~15)
     buffer: Any = 0
     if places:
-        base = b.entry("mov.u64", _sym("stack"))
+        base = b.entry("mov.u64", _sym("$stack"))
         for place, value, size in places:
             b.emit_to(None, f"st.local.b{size * 8}", Addr(base, place), value)
         buffer = b.entry("cvta.local.u64", base)
@@ -290,7 +290,7 @@ def lower_alloca(lowering: Lowering, op: Op) -> None:
     b = lowering.b
     size = op.attr("num_elem") * elem_bytes(op.results[0].type.elem.pointee)  # type: ignore[attr-defined]
     align = max(op.attr("alignment"), 16)
-    name = f"{lowering.fn.name}_alloca{len(lowering.fn.variables)}"
+    name = f"{lowering.fn.name}$alloca{len(lowering.fn.variables)}"
     lowering.fn.variables.append(Var(name, "shared", max(1, size), align))
     lowering.define(op.results[0], [b.entry("cvta.shared.u64", b.entry("mov.u64", _sym(name)))])
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def _table(f: Floats) -> Any:
     """The bits of 2/pi in module data, most significant word first, with zero words in front."""
     fn = f.lowering.fn
-    name = f"{fn.name}_two_over_pi"
+    name = f"{fn.name}$two_over_pi"
     if not any(var.name == name for var in fn.variables):
         data = b"".join(word.to_bytes(4, "little") for word in TWO_OVER_PI)
         fn.variables.append(Var(name, "global", len(data), 16, data))
