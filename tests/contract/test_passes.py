@@ -464,3 +464,22 @@ def test_pipelined_loops_compute_the_same(stages: int, low: int, high: int) -> N
         tileiras.launch(text, "k", grid=(1, 1, 1), args=args, target=target, gpu_name="sm_90")
         found.append(out)
     assert (found[0] == found[1]).all()
+
+
+@pytest.mark.parametrize(
+    ("elements", "stages", "depth"), [(128, 4, 4), (4096, 4, 3), (8192, 4, 2), (16384, 4, None)]
+)
+def test_slots_fit_the_registers(elements: int, stages: int, depth: int | None) -> None:
+    warps, registers = 4, elements // 128
+    text = LOADS_IN_LOOP.replace("128x", f"{elements}x").replace(
+        "tt.num_warps = 4", f"tt.num_stages = {stages} : i32, tt.num_warps = {warps}"
+    )
+    depths: list[int] = []
+
+    def after(name: str, ir: Any) -> None:
+        if name == "TileASModuloSchedule":
+            depths.extend(op.attrs["depth"] for op in ir.walk() if op.spec.name == "async.pipeline.create")
+
+    sink = Sink()
+    pipeline.compile_module(source.load(text, sink), sm.find("sm_90"), sink, after=after)
+    assert depths == ([] if depth is None else [depth]), registers

@@ -1,7 +1,7 @@
 """TileASModuloSchedule: turns tt.num_stages into transfers through pipelines.
 
 Only where the kernel asks for two or more stages. In every loop that can be pipelined each weak load becomes the
-producer of a pipeline of that depth.
+producer of a pipeline of that depth, or of fewer slots where they would take more registers than a thread can spare.
 
 Before: `%x, %t = load_view_tko weak %view[%i]` in a loop. After: `%p = async.pipeline.create {depth = 2}` before the
 loop, and in it `%x = async.pipeline.transfer %p { load_view_tko ..; yield }`.
@@ -14,7 +14,7 @@ from tileiras.compiler.dialects.nv_tileas.types import PIPELINE
 from tileiras.compiler.ir.core import Block, Op, Region
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.rewrite import Rewriter
-from tileiras.compiler.ir.types import TOKEN
+from tileiras.compiler.ir.types import TOKEN, Ptr
 
 from .loops import ordered_in, refusal
 
@@ -23,6 +23,14 @@ if TYPE_CHECKING:
     from typing import Any
 
 PLAIN_LOADS = frozenset(("load_view_tko", "load_ptr_tko"))
+MAX_DEPTH = 16
+SLOT_REGISTERS = 64  # of a thread's 255, for values that wait in pipelines: more of them would spill
+
+
+def registers_of(type: Any) -> int:
+    """32-bit registers that a tensor takes in every thread."""
+    bits = 64 if isinstance(type.elem, Ptr) else type.elem.bits
+    return type.layout.num_regs * max(1, bits // 32)  # type: ignore[no-any-return]
 
 
 class ModuloSchedule(Pass):
@@ -38,8 +46,13 @@ class ModuloSchedule(Pass):
         for loop in [op for op in func.walk() if op.spec.name == "for"]:
             if refusal(loop) is not None:
                 continue
-            for op in list(loop.regions[0].block.ops):
-                if self.is_candidate(op, loop) and not self.transfer(op, loop, min(depth, 16), context):
+            loads = [op for op in loop.regions[0].block.ops if self.is_candidate(op, loop)]
+            held = sum(registers_of(op.results[0].type) for op in loads)
+            fits = min(depth, MAX_DEPTH, 1 + SLOT_REGISTERS // max(held, 1))
+            if fits < 2:
+                continue
+            for op in loads:
+                if not self.transfer(op, loop, fits, context):
                     return False
         if context.names is not None:
             context.names |= {"async.pipeline.create", "async.pipeline.transfer"}
