@@ -218,12 +218,12 @@ def test_an_exit_carries_what_the_loop_wants() -> None:
 
 @rule("verify-early-exit-operands")
 def test_a_continue_carries_what_the_next_round_wants() -> None:
-    """The last op of a body is checked with the loop, one inside of an if by itself."""
+    """The last op of a body as well as one inside of an if."""
     for_one = f"%r = cuda_tile.for %k in (%i32 to %i32, step %i32) : {I} iter_values(%a = %f32) -> ({F}) {{\n"
     loop_one = f"cuda_tile.loop iter_values(%a = %f32) : {F} {{\n"
-    refused(for_one + f"cuda_tile.continue %i32 : {I}\n}}", CONTRACT, "for", at="%r = cuda_tile.for",
+    refused(for_one + f"cuda_tile.continue %i32 : {I}\n}}", CONTRACT, "continue", at="cuda_tile.continue",
             real="`for` is missing a valid terminator. `continue` op should have operand types that match the parent loop return types")  # fmt: skip
-    refused(loop_one + f"cuda_tile.continue %i32 : {I}\n}}", CONTRACT, "loop", at="cuda_tile.loop",
+    refused(loop_one + f"cuda_tile.continue %i32 : {I}\n}}", CONTRACT, "continue", at="cuda_tile.continue",
             real="`loop` is missing a valid terminator")  # fmt: skip
     last = f"cuda_tile.continue %a : {F}\n}}"
     refused(for_one + ifs(1, f"cuda_tile.continue %i32 : {I}") + last, CONTRACT, "continue", at="continue %i32",

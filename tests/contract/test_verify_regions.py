@@ -42,6 +42,12 @@ def pair(op: str, **changes: str) -> str:
 @BOTH
 def test_a_body_has_an_op(op: str) -> None:
     refused(aggregate(op, body=""), "expect non-empty block", op, text_only="bytecode spells no empty block", real="it is empty")
+    own = {"reduce": "dim=1 identities=[0.0 : f32] : tile<8x16xf32> -> tile<8xf32>",
+           "scan": "dim=1 reverse=false identities=[0.0 : f32] : tile<8x16xf32> -> tile<8x16xf32>"}[op]  # fmt: skip
+    head = f"%r = cuda_tile.{op} %f32_8x16 {own}\n(%a: {T}, %b: {T}) "
+    refused(head + "{\n}", "expect non-empty block", op, text_only="as above", real="operands (0) to match number of operands (1)")
+    refused(f"%r = cuda_tile.{op} %f32_8x16 {own}\n() {{}}", "expect non-empty block", op, text_only="as above", real="region with 1 blocks")
+    accepted(f"{head}{{\n{YIELD}\n}}")
     accepted(aggregate(op))
 
 

@@ -96,8 +96,9 @@ def compare(text: str, start: int, emitted: Iterable[Emitted]) -> list[tuple[int
     problems = []
     for body in emitted:
         # MLIR's tools say in several errors what is one error with notes here: each text may meet an expectation.
-        texts = [body.message, *[note.message for note in body.notes]]
-        if not sum(meet(wanted, body.severity, line_of(body), said) for said in texts):
+        # A note may stand at the op where MLIR has the error.
+        texts = [(body, body.message), *[(note, note.message) for note in body.notes]]
+        if not sum(meet(wanted, body.severity, line_of(at), said) for at, said in texts):
             problems.append((line_of(body), f"unexpected {NAMES[body.severity]}: {body.message}"))
         for note in body.notes:
             meet(wanted, NOTE, line_of(note), note.message)

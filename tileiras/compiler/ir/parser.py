@@ -288,7 +288,7 @@ class Parser(ValueParser):
                 worst = second if self.functional and second.pos > error.pos else error
                 worst.op = worst.op or ("" if worst.inside else spec.full_name)
                 raise worst from None
-            if not self.functional or (names and len(op.results) != names):
+            if not self.functional or self.start == mark or (names and len(op.results) != names):
                 error.op = error.op or spec.full_name
                 raise error from None
         self.defaults.pop()
@@ -634,6 +634,8 @@ class Parser(ValueParser):
         if not region.blocks:
             region.append(Block())
         for block in region.blocks:
+            if not block.ops and spec.name in dialect.empty_bodies:
+                continue
             if not block.ops or not block.ops[-1].spec.is_terminator:
                 terminator = dialect.spec(spec.terminator)
                 assert terminator is not None

@@ -39,14 +39,14 @@ def parse(
         assert parser is not None
         parser.lines = None
         loc = parser.loc(error.pos)
-        notes = [Emitted(diags.NOTE_TEXT, loc, facts=(("text", text),)) for text in error.notes]
+        custom = f"custom op '{error.op}' " if error.op else ""
+        notes = [Emitted(diags.NOTE_TEXT, loc, facts=(("text", custom + text),)) for text in error.notes]
         if error.prior is not None:
             notes.append(Emitted(diags.PRIOR_USE, parser.loc(error.prior)))
         if error.diag is not None:
             sink.emit(error.diag, loc=loc, notes=notes, **error.facts)
         else:
-            text = f"custom op '{error.op}' {error.text}" if error.op else error.text
-            sink.emit(diags.SYNTAX, loc=loc, notes=notes, text=text)
+            sink.emit(diags.SYNTAX, loc=loc, notes=notes, text=custom + error.text)
     raise sink.fail(EXIT_COMPILE)
 
 

@@ -49,6 +49,13 @@ class Invalid(Exception):
         self.real: tuple[str, ...] = (real,) if isinstance(real, str) else real or ()
         self.prefix = prefix  # whether the message starts with the op
         self.facts = facts
+        self.inner: Op | None = None  # the op inside that is to blame, and what is said of it
+        self.inner_real = ""
+
+    def blame(self, inner: Op, real: str) -> Invalid:
+        """Adds a note at an op inside."""
+        self.inner, self.inner_real = inner, real
+        return self
 
 
 def broken(text: str) -> Invalid:
@@ -139,7 +146,13 @@ def verify_op(op: Op, sink: Sink) -> bool:
 
 def report(problem: Invalid, op: Op, sink: Sink) -> None:
     name = op.spec.full_name if problem.prefix else None
-    notes = [Emitted(diags.NOTE_TEXT, op.loc, name, (("text", text),)) for text in problem.real]
+    notes = []
+    for text in problem.real:  # a text that names its op itself is the real parser's
+        own = None if text.startswith("custom op ") else name
+        notes.append(Emitted(diags.NOTE_TEXT, op.loc, own, (("text", text),)))
+    if problem.inner is not None:
+        place = problem.inner
+        notes.append(Emitted(diags.NOTE_TEXT, place.loc, place.spec.full_name, (("text", problem.inner_real),)))
     if problem.prefix:
         sink.emit(problem.diag, op, notes=notes, **problem.facts)  # type: ignore[arg-type]
     else:

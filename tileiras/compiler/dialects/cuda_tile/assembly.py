@@ -127,7 +127,7 @@ BASIC = ("nearest_even", "zero", "negative_inf", "positive_inf")
 MODES = {
     "divf": (*BASIC, "approx", "full"), "sqrt": (*BASIC, "approx"), "exp": ("approx", "full"),
     "tanh": ("approx", "full"), "ftoi": ("nearest_int_to_zero",), "divi": ("zero", "negative_inf", "positive_inf"),
-    "ftof": (*BASIC, "nearest_away"), "itof": ("nearest_even",),
+    "ftof": (*BASIC, "nearest_away"),
 }  # fmt: skip
 
 NAMED = {
@@ -219,6 +219,8 @@ class CudaTile(Dialect):
             names = ", ".join(map(repr, cases if attr.enum == "ComparisonPredicate" else sorted(cases)))
             return f"expected '{attr.name}' to be one of: {{{names}}}"
         listed = ", ".join(cases)
+        if attr.enum in ("MemoryOrderingSemantics", "MemoryScope") and spec.name in ("load_view_tko", "store_view_tko"):
+            return f'invalid {attr.name} attribute specification. Got "{got}" but expect one of: {listed}'
         return (
             f"expected string or keyword containing one of the following enum values for attribute '{attr.name}' [{listed}]"
             f", but got '{got}'"
@@ -262,6 +264,7 @@ def constant_name(op: Op) -> str:
 DIALECT = CudaTile("cuda_tile", BY_NAME, ENUMS)
 DIALECT.prints_prefix = False
 # mmai without signedness: the verifier says what is missing. Memory ops: the documents' operand lists.
+DIALECT.empty_bodies = frozenset(("reduce", "scan"))
 DIALECT.loose_ops = frozenset(
     (
         "mmai",

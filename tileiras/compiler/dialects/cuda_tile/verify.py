@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 MAX_ELEMENTS = 1 << 24
 I32_MAX = (1 << 31) - 1
 BASIC = ("nearest_even", "zero", "negative_inf", "positive_inf")
+BASIC_OPS = frozenset(("addf", "subf", "mulf", "fma"))
 
 # ---- constraints of operands and results
 
@@ -234,7 +235,10 @@ def dim_map_problem(dim_map: Any, tiles: int, rank: int) -> Invalid | None:
 def check_ftz(op: Op) -> None:
     elem = op.results[0].type.elem
     if op.attrs.get("flush_to_zero") and elem is not T.F32:
-        raise Invalid(D.FTZ, f"flush_to_zero modifier only supported for f32 data type, but got: '{elem}'")
+        real = f"flush_to_zero modifier only supported for f32 data type, but got: '{elem}'"
+        mode = op.attrs.get("rounding_mode", "zero")
+        allowed = BASIC if op.spec.name in BASIC_OPS else (mode,)
+        raise Invalid(D.FTZ, real if mode in allowed else (real, expected_modes(op, allowed, mode)))
 
 
 def modes(names: tuple[str, ...]) -> str:
@@ -245,12 +249,12 @@ def check_basic_float(op: Op) -> None:
     check_ftz(op)
     mode = op.attr("rounding_mode")
     if mode not in BASIC:
-        raise Invalid(D.ROUNDING_OUTSIDE_DIVF, (modes(BASIC), expected_modes(BASIC, mode)))
+        raise Invalid(D.ROUNDING_OUTSIDE_DIVF, (modes(BASIC), expected_modes(op, BASIC, mode)))
 
 
-def expected_modes(names: tuple[str, ...], got: Any) -> str:
+def expected_modes(op: Op, names: tuple[str, ...], got: Any) -> str:
     """What the real text parser says about a rounding clause."""
-    return f"expected rounding mode to be one of: {', '.join(map(repr, names))}, got: '{got}'"
+    return f"custom op '{op.spec.full_name}' expected rounding mode to be one of: {', '.join(map(repr, names))}, got: '{got}'"
 
 
 def only_f32(op: Op, mode: Any) -> str | None:
@@ -264,7 +268,7 @@ def check_divf(op: Op) -> None:
     check_ftz(op)
     mode, allowed = op.attr("rounding_mode"), (*BASIC, "approx", "full")
     if mode not in allowed:
-        raise Invalid(D.DIVF_ROUNDING, (modes(allowed), expected_modes(allowed, mode)))
+        raise Invalid(D.DIVF_ROUNDING, (modes(allowed), expected_modes(op, allowed, mode)))
     real = only_f32(op, mode)
     if real is not None:
         raise Invalid(D.DIVF_APPROX, real)
@@ -372,7 +376,7 @@ def check_ftoi(op: Op) -> None:
     mode = op.attr("rounding_mode")
     if mode != "nearest_int_to_zero":
         real = "invalid rounding mode specified. Only 'nearest_int_to_zero' is supported"
-        raise Invalid(D.FTOI_ROUNDING, (real, expected_modes(("nearest_int_to_zero",), mode)))
+        raise Invalid(D.FTOI_ROUNDING, (real, expected_modes(op, ("nearest_int_to_zero",), mode)))
 
 
 def check_bitcast(op: Op) -> None:
@@ -631,6 +635,8 @@ def reword(op: Op, kind: str, real: str) -> Invalid | None:
     name = op.spec.name
     if kind == "same type" and name in FLOAT_ARITH:
         return Invalid(D.FLOAT_TYPES, real)
+    if kind == "shape" and name == "offset" and op.results[0].type is not op.operands[0].type:
+        return broken("failed to verify that all of {result, ptr} have same type")  # the real verifier's first
     if kind == "elem" and name == "reshape":
         return Invalid(D.RESHAPE_ELEM, real)
     if kind == "same shape" and name in ("atomic_rmw_tko", "atomic_cas_tko"):
@@ -638,7 +644,14 @@ def reword(op: Op, kind: str, real: str) -> Invalid | None:
     if kind == "same type" and name == "for":
         return Invalid(D.FOR_TYPES, real)
     if kind == "empty":
-        return Invalid(D.EMPTY_BLOCK, f"invalid block structure: {real}")
+        also: tuple[str, ...] = ()
+        if name in ("reduce", "scan"):  # the real text reader ends the body in a yield of nothing
+            count = len(op.operands)
+            also = (
+                "region #0 ('body') failed to verify constraint: region with 1 blocks",
+                f"expect number of terminators operands (0) to match number of operands ({count})",
+            )
+        return Invalid(D.EMPTY_BLOCK, (f"invalid block structure: {real}", *also))
     if kind == "segments":
         return verify_memory.segment_problem(op)
     if kind == "token":
@@ -659,7 +672,7 @@ RULES.own_types = frozenset(("mmaf", "mmai"))
 RULES.own_attrs = frozenset((("mmai", "signedness_lhs"), ("mmai", "signedness_rhs")))
 RULES.own_parents = frozenset(("return",))
 RULES.checks = {
-    **dict.fromkeys(("addf", "subf", "mulf", "fma"), check_basic_float),
+    **dict.fromkeys(BASIC_OPS, check_basic_float),
     **dict.fromkeys(("exp2", "rsqrt", "maxf", "minf"), check_ftz),
     **dict.fromkeys(("exp", "tanh"), check_approx_full),
     **dict.fromkeys(("pack", "unpack"), check_pack),

@@ -191,7 +191,6 @@ def check_for(op: Op) -> None:
             raise Invalid(
                 D.FOR_VIEW, f"loop-carried value {i} is a {view_word(type)}, which is not supported"
             )
-    check_last_continue(block, results, "for", "return types")
 
 
 def check_carried(inits: list[Any], carried: list[Any], diag: Any) -> None:
@@ -217,18 +216,6 @@ def check_loop(op: Op) -> None:
     for i, value in enumerate(op.results):
         if isinstance(value.type, VIEWS):
             raise broken(f"result type {i} is a {view_word(value.type)}, which is not supported")
-    check_last_continue(block, inits, "loop", "iter_values")
-
-
-def check_last_continue(block: Block, want: list[Any], name: str, what: str) -> None:
-    """The last op of a loop body continues with the carried types (or leaves the loop)."""
-    last = block.ops[-1]
-    if last.spec.name == "continue":
-        found = [v.type for v in last.operands]
-        if found != want:
-            should = "`continue` op should have operand types that match the parent loop"
-            text = f"`{name}` is missing a valid terminator. {should} {what}: "
-            raise Invalid(D.EARLY_EXIT_TYPES, f"{text}({quoted(want)}), but found: ({quoted(found)})")
 
 
 def check_early_exit(op: Op) -> None:
@@ -240,7 +227,8 @@ def check_early_exit(op: Op) -> None:
         parent = parent.parent
     if parent is None or parent.spec.name not in parents:
         names = ", ".join(f"'cuda_tile.{p}'" for p in (*parents, "if"))
-        raise Invalid(D.EARLY_EXIT, f"can only be nested within a ancestor chain of {names} operations")
+        problem = Invalid(D.EARLY_EXIT, f"can only be nested within a ancestor chain of {names} operations")
+        raise problem if parent is None else problem.blame(parent, "see unexpected ancestor operation")
     if name == "break":
         want = [v.type for v in parent.results]
     elif parent.spec.name == "for":
@@ -249,7 +237,13 @@ def check_early_exit(op: Op) -> None:
         want = [v.type for v in parent.operands]
     if [v.type for v in op.operands] != want:
         what = "loop result types" if name == "break" else "loop iter_values"
-        raise Invalid(D.EARLY_EXIT_TYPES, f"operand types must correspond to the parent {what}")
+        real = f"operand types must correspond to the parent {what}"
+        if name == "continue" and parent is op.parent:
+            what = "return types" if parent.spec.name == "for" else "iter_values"
+            should = f"`continue` op should have operand types that match the parent loop {what}"
+            found = quoted([v.type for v in op.operands])
+            real = f"`{parent.spec.name}` is missing a valid terminator. {should}: ({quoted(want)}), but found: ({found})"
+        raise Invalid(D.EARLY_EXIT_TYPES, real)
 
 
 def check_return(op: Op) -> None:
@@ -341,9 +335,9 @@ def check_body(op: Op, inputs: list[Any]) -> None:
             raise broken(text)
     for inner in block.ops:
         if has_effects(inner):
-            raise Invalid(
-                D.NOT_PURE, f"only memory-effect-free operations are allowed inside '{op.spec.full_name}'"
-            )
+            where = f"inside '{op.spec.full_name}'"
+            problem = Invalid(D.NOT_PURE, f"only memory-effect-free operations are allowed {where}")
+            raise problem.blame(inner, f"only pure operations are allowed {where}")
         if inner.spec.name in EXITS and inner.spec.name != "yield":
             raise Invalid(D.INVALID_OP, name=inner.spec.full_name)
     check_aggregate_yield(block.ops[-1], inputs, block.args)

@@ -67,16 +67,20 @@ def check_mmai(op: Op) -> None:
             raise Invalid(D.MMAI_SIGNEDNESS, f"requires attribute '{name}'")
     lhs, rhs, acc = (v.type for v in op.operands)
     result = op.results[0].type
-    for type, what in ((acc, "operand #2"), (result, "result #0")):
-        if type.elem is not T.I32:
-            real = f"{what} must be mmai acc/result tile type of i32 values, but got '{tname(type)}'"
-            raise Invalid(D.MMAI_ACC, real)
-    for i, type in enumerate((lhs, rhs)):
-        if type.elem is not T.I8:
-            raise Invalid(
-                D.MMAI_INPUTS,
-                f"operand #{i} must be mmai operand tile type of i8 values, but got '{tname(type)}'",
-            )
+    inputs, outputs = ("mmai operand", T.I8), ("mmai acc/result", T.I32)
+    sides = (
+        (lhs, "operand #0", inputs), (rhs, "operand #1", inputs), (acc, "operand #2", outputs),
+        (result, "result #0", outputs),
+    )  # fmt: skip
+    wrong = [
+        f"{where} must be {what} tile type of {elem} values, but got '{tname(type)}'"
+        for type, where, (what, elem) in sides
+        if type.elem is not elem
+    ]
+    if acc.elem is not T.I32 or result.elem is not T.I32:
+        raise Invalid(D.MMAI_ACC, wrong[0])  # the real verifier goes from left to right
+    if wrong:
+        raise Invalid(D.MMAI_INPUTS, wrong[0])
 
 
 def check_mmaf(op: Op) -> None:
