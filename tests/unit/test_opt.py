@@ -185,6 +185,53 @@ def test_unregistered_dialects(run: Any) -> None:
     assert run(text)[0] == 5 and run(text, "--allow-unregistered-dialect")[:2] == (0, text)
 
 
+def test_mutated_goldens_end_with_a_diagnostic() -> None:
+    """Random damage to the inputs of the golden tests: text is refused with a message, never with an exception."""
+    import random
+
+    from tileiras.diag import CompileError, Sink
+
+    rng = random.Random(20)
+    sources = []
+    for path in sorted((Path(__file__).parents[1] / "golden").glob("*.txt")):
+        head, _, rest = path.read_text(encoding="utf-8").partition("\n")
+        sources.append((rest.partition("---- expected")[0], head.removeprefix("# run: tileiras-opt").split()))
+    tokens = [
+        "{",
+        "}",
+        "(",
+        ")",
+        "<",
+        ">",
+        ",",
+        "%0",
+        "-1",
+        "9" * 30,
+        '"',
+        "#s",
+        "tensor<4xf32>",
+        ":",
+        "\0",
+        "\n",
+        "^bb0",
+        "0x",
+    ]
+    refused = 0
+    for _ in range(150):
+        text, words = rng.choice(sources)
+        for _ in range(rng.randint(1, 3)):
+            at = rng.randrange(len(text))
+            text = text[:at] + rng.choice([*tokens, ""]) + text[at + rng.randint(0, 10) :]
+        arguments, sink = opt.parse_arguments(["-", *words]), Sink()
+        assert arguments is not None
+        try:
+            opt.work(text, 0, "k.mlir", arguments, sink)
+        except CompileError:
+            refused += 1
+            assert sink.emitted, "refused without a word"
+    assert refused > 50
+
+
 def test_adversarial_text_is_located(run: Any) -> None:
     for text in (
         "nvvm.module sm_90 {\n  func @k( {\n",
@@ -194,6 +241,8 @@ def test_adversarial_text_is_located(run: Any) -> None:
         "#a = #linear<3, lane = [1]>",
         'nvvm.module sm_90 {\n func @k(u8 "i7") {\n}\n}',
         "\x00",
+        'nvvm.module sm_90 {\n  var global @t align 4 size 2 = "xyz"\n}',
+        'nvvm.module sm_90 {\n  func @k(u8 "\t") {\n}\n}',
         "%0 = ",
         "module {" * 200,
         "nvvm.module sm_90 {\n func @k() {\n  %r1 = mov.u32 \u00e9\n}\n}",

@@ -172,6 +172,13 @@ class Reader:
     def number(self) -> int:
         return int(self.of("int", "a number"))
 
+    def string(self, what: str) -> str:
+        at, token = self.start, self.of("string", what)
+        try:
+            return str(json.loads(token))
+        except ValueError:
+            raise TextError(at, f"malformed string {token[:40]}") from None
+
     def symbol(self) -> str:
         name = self.of("name", "a symbol")
         if not name.startswith("@"):
@@ -205,8 +212,16 @@ def parse_var(r: Reader) -> Var:
     r.expect("size")
     size = r.number()
     visible = r.accept("visible")
-    data = bytes.fromhex(json.loads(r.of("string", "hexadecimal bytes"))) if r.accept("=") else None
+    data = parse_bytes(r) if r.accept("=") else None
     return Var(name, space, size, align, data, visible)
+
+
+def parse_bytes(r: Reader) -> bytes:
+    at, text = r.start, r.string("hexadecimal bytes")
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        raise TextError(at, "expected an even number of hexadecimal digits") from None
 
 
 def parse_function(r: Reader) -> Function:
@@ -219,7 +234,7 @@ def parse_function(r: Reader) -> Function:
     while not r.accept(")"):
         ptx = r.of("name", "a PTX type")
         at = r.start
-        type = json.loads(r.of("string", "a parameter type"))
+        type = r.string("a parameter type")
         try:
             fn.params.append((ptx, size_of(describe(type))))
         except ValueError as error:
@@ -273,7 +288,7 @@ def parse_attrs(r: Reader) -> dict[str, Any]:
                     r.accept(",")
                 value = tuple(items)
             else:
-                value = json.loads(r.step())
+                value = r.string("a value") if r.kind == "string" else r.number()
         found[name] = value
         r.accept(",")
     return found
@@ -317,7 +332,7 @@ def parse_operand(r: Reader) -> Any:
     if kind == "label":
         return Label(int(r.step()[2:]))
     if kind == "string":
-        return json.loads(r.step())
+        return r.string("a string")
     if kind == "name":
         return Sym(r.step())
     if r.accept("{"):
