@@ -38,12 +38,12 @@ FILES = (
 DIAGS = "dialects.cuda_tile.diags"
 UNIT = "tests/unit/test_verify_rules.py"
 FAMILY = {
-    "verify": "arith shapes",
-    "verify_control": "regions control",
-    "verify_memory": "memory",
+    "verify": "arith shapes released",
+    "verify_control": "regions control released",
+    "verify_memory": "memory released",
     "verify_mma": "mma",
 }
-ALL = "arith shapes regions control memory mma ladder"
+ALL = "arith shapes regions control memory mma ladder released"
 SWAPS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
     ast.LtE: ast.Lt,
