@@ -53,7 +53,7 @@ AFFINE = """{
 
 
 @everywhere
-@pytest.mark.parametrize("shape", [(2048, 1), (1, 2048), (16, 64), (64, 16), (2, 512), (512, 2)])
+@pytest.mark.parametrize("shape", [(2048, 1), (1, 2048), (16, 64), (64, 16), (2, 512), (256, 128)])
 @pytest.mark.parametrize("dim", [0, 1])
 def test_reduce_keeps_index_order(target: str, gpu_name: str, shape: tuple[int, int], dim: int) -> None:
     """Composition of affine maps associates and does not commute; registers of far elements were joined first."""
@@ -115,3 +115,71 @@ entry @k(%x: tile<ptr<i32>>, %y: tile<ptr<i32>>) {{{spread("%x", "i32", 2048, "p
     x, y = np.arange(2048, dtype=np.int32), np.zeros(1, np.int32)
     launch(text, [x, y], "emulator", "sm_80")
     assert y[0] == x.sum() + 5 + 5
+
+
+BODIES = {
+    "argmax": ("""
+    %p = cmpf greater_than ordered %f, %g : tile<f32> -> tile<i1>
+    %q = cmpf equal ordered %f, %g : tile<f32> -> tile<i1>
+    %r = cmpi less_than %a, %b, signed : tile<i32> -> tile<i1>
+    %s = andi %q, %r : tile<i1>
+    %t = ori %p, %s : tile<i1>
+    %m = select %t, %f, %g : tile<i1>, tile<f32>
+    %n = select %t, %a, %b : tile<i1>, tile<i32>""", True),
+    "argmax that leaves out NaN": ("""
+    %p = cmpf greater_than ordered %f, %g : tile<f32> -> tile<i1>
+    %q = cmpf equal ordered %f, %g : tile<f32> -> tile<i1>
+    %o = cmpf equal ordered %f, %f : tile<f32> -> tile<i1>
+    %u = cmpf not_equal unordered %g, %g : tile<f32> -> tile<i1>
+    %v = andi %o, %u : tile<i1>
+    %w = cmpf not_equal unordered %f, %f : tile<f32> -> tile<i1>
+    %x = andi %w, %u : tile<i1>
+    %y = ori %q, %x : tile<i1>
+    %r = cmpi less_than %a, %b, signed : tile<i32> -> tile<i1>
+    %s = andi %y, %r : tile<i1>
+    %z = ori %p, %v : tile<i1>
+    %t = ori %z, %s : tile<i1>
+    %m = select %t, %f, %g : tile<i1>, tile<f32>
+    %n = select %t, %a, %b : tile<i1>, tile<i32>""", True),
+    "first NaN": ("""
+    %p = cmpf greater_than ordered %f, %g : tile<f32> -> tile<i1>
+    %q = cmpf equal ordered %f, %g : tile<f32> -> tile<i1>
+    %o = cmpf not_equal unordered %f, %f : tile<f32> -> tile<i1>
+    %r = cmpi less_than %a, %b, signed : tile<i32> -> tile<i1>
+    %s = andi %q, %r : tile<i1>
+    %u = ori %p, %o : tile<i1>
+    %t = ori %u, %s : tile<i1>
+    %m = select %t, %f, %g : tile<i1>, tile<f32>
+    %n = select %t, %a, %b : tile<i1>, tile<i32>""", False),
+    "sums": ("\n    %m = addf %f, %g : tile<f32>\n    %n = maxi %b, %a signed : tile<i32>", True),
+    "difference": ("\n    %m = subf %f, %g : tile<f32>\n    %n = maxi %b, %a signed : tile<i32>", False),
+    "first greatest": ("""
+    %t = cmpf greater_than_or_equal unordered %f, %g : tile<f32> -> tile<i1>
+    %m = select %t, %f, %g : tile<i1>, tile<f32>
+    %n = select %t, %a, %b : tile<i1>, tile<i32>""", False),
+    "crossed": ("""
+    %t = cmpi less_than %a, %b, signed : tile<i32> -> tile<i1>
+    %m = select %t, %f, %g : tile<i1>, tile<f32>
+    %n = mini %a, %a signed : tile<i32>""", False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_which_bodies_commute(name: str) -> None:
+    """Only a body that is known to commute may take elements in any order."""
+    from tileiras.compiler.lower.tileas_to_nvvm.commute import commutes
+
+    body, want = BODIES[name]
+    module = tileiras.load(f"""cuda_tile.module @m {{
+entry @k() {{
+  %in = constant <f32: 1.0> : tile<8xf32>
+  %at = iota : tile<8xi32>
+  %out:2 = reduce %in, %at dim=0 identities=[0.0 : f32, 0 : i32] : tile<8xf32>, tile<8xi32> -> tile<f32>, tile<i32>
+  (%f: tile<f32>, %g: tile<f32>, %a: tile<i32>, %b: tile<i32>) {{{body}
+    yield %m, %n : tile<f32>, tile<i32>
+  }}
+}}
+}}
+""")
+    reduce = next(op for op in module.op.walk() if op.spec.name == "reduce")
+    assert commutes(reduce.regions[0].block) == want

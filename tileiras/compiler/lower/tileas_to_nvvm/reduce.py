@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from tileiras.compiler.layout.linear import LANE_BITS, dim_bits, reduced
 
+from .commute import commutes, is_one_op
 from .control import inline_body
 from .convert import load_shared, shuffle, store_shared
 from .state import Lowering, reg_class
@@ -19,22 +20,11 @@ if TYPE_CHECKING:
 
     from tileiras.compiler.ir.core import Op
 
-_COMMUTES = {"addi", "addf", "muli", "mulf", "maxi", "mini", "maxf", "minf", "andi", "ori", "xori"}
+ROUND_BYTES = 32 << 10  # shared memory that a round of partial results may take
 _BYTES = {"p": 1, "h": 2, "r": 4, "d": 8}
 
 
-def commutes(block: Any) -> bool:
-    """Whether the body is one commutative op on (element, accumulator)."""
-    return (
-        len(block.ops) == 2
-        and block.ops[0].spec.name in _COMMUTES
-        and list(block.ops[-1].operands) == list(block.ops[0].results)
-        and set(block.ops[0].operands) == set(block.args)
-    )
-
-
 def lower_reduce(lowering: Lowering, op: Op) -> None:
-    b = lowering.b
     block = op.regions[0].block
     source_type: Any = op.operands[0].type
     layout = op.attrs["layout"]
@@ -51,8 +41,10 @@ def lower_reduce(lowering: Lowering, op: Op) -> None:
         return tuple(inline_body(lowering, block, args))
 
     state: dict[int, tuple[Any, ...]] = dict(zip(layout.reg_table, zip(*columns)))
-    reduce = _any_order if commutes(block) else _index_order
-    state = reduce(lowering, layout, mask, classes, state, combine)
+    if commutes(block):
+        state = _any_order(lowering, layout, mask, classes, state, combine, not is_one_op(block))
+    else:
+        state = _index_order(lowering, layout, mask, classes, state, combine)
     target = reduced(layout, source_type.shape, op.attr("dim"))
     kept_of = {_squeeze(kept, low, count): kept for kept in state}
     for i, result in enumerate(op.results):
@@ -60,8 +52,12 @@ def lower_reduce(lowering: Lowering, op: Op) -> None:
         lowering.define(result, regs)
 
 
-def _any_order(lowering: Lowering, layout: Any, mask: int, classes: list[str], state: Any, combine: Any) -> Any:
-    """Registers first, then lanes, then warps: the least traffic."""
+def _any_order(
+    lowering: Lowering, layout: Any, mask: int, classes: list[str], state: Any, combine: Any, by_lane: bool
+) -> Any:
+    """Registers first, then lanes, then warps: the least traffic. `by_lane`: the lower lane's value comes first, so
+    that both lanes hold the same bits."""
+    b = lowering.b
     groups: dict[int, list[tuple[int, tuple[Any, ...]]]] = {}
     for offset, values in state.items():
         groups.setdefault(offset & ~mask, []).append((offset & mask, values))
@@ -75,7 +71,9 @@ def _any_order(lowering: Lowering, layout: Any, mask: int, classes: list[str], s
     for _ in range(bin(layout.inv & mask).count("1")):
         out = {kept: combine(values, values) for kept, values in out.items()}
     for _, k in sorted((c & mask, k) for k, c in enumerate(layout.lane) if c & mask):
-        out = {kept: combine(values, _other_lane(lowering, values, k, classes)) for kept, values in out.items()}
+        upper = b.entry("setp.ne.b32", b.entry("and.b32", b.tid, 1 << k), 0) if by_lane else None
+        for kept, values in out.items():
+            out[kept] = _ordered(lowering, classes, upper, values, _other_lane(lowering, values, k, classes), combine)
     warp_bits = [k for _, k in sorted((c & mask, k) for k, c in enumerate(layout.warp) if c & mask)]
     return _across_warps(lowering, layout, mask, warp_bits, classes, out, combine) if warp_bits else out
 
@@ -102,12 +100,32 @@ def _index_order(lowering: Lowering, layout: Any, mask: int, classes: list[str],
             while bits and bits[0] in warp_of:
                 done |= bits[0]
                 group.append(warp_of[bits.pop(0)])
-            state = _across_warps(lowering, layout, done, group, classes, state, combine)
+            state = _in_rounds(lowering, layout, done, group, classes, state, combine)
         else:
             state = {
                 offset: combine(values, state[offset | bit]) for offset, values in state.items() if not offset & bit
             }
     return state
+
+
+def _in_rounds(
+    lowering: Lowering, layout: Any, mask: int, warp_bits: list[int], classes: list[str], state: Any, combine: Any
+) -> Any:
+    """Across warps with so few registers at a time that their partial results fit shared memory."""
+    size = sum(_BYTES[c] for c in classes) << len(warp_bits) << bin(~(mask | layout.inv) & (1 << layout.bits) - 1).count("1")
+    fixed = 0
+    for c in sorted((c for c in layout.reg if c & ~mask), reverse=True):
+        if size <= ROUND_BYTES:
+            break
+        fixed |= c
+        size >>= 1
+    rounds: dict[int, dict[int, tuple[Any, ...]]] = {}
+    for offset, values in state.items():
+        rounds.setdefault(offset & fixed, {})[offset] = values
+    out: dict[int, tuple[Any, ...]] = {}
+    for part in rounds.values():
+        out.update(_across_warps(lowering, layout, mask, warp_bits, classes, part, combine, fixed))
+    return out
 
 
 def _other_lane(lowering: Lowering, values: tuple[Any, ...], k: int, classes: list[str]) -> tuple[Any, ...]:
@@ -119,6 +137,8 @@ def _squeeze(index: int, low: int, count: int) -> int:
 
 
 def _ordered(lowering: Lowering, classes: Any, upper: Any, mine: Any, others: Any, combine: Any) -> Any:
+    if upper is None:
+        return combine(mine, others)
     from .arith import select
 
     first = tuple(select(lowering, c, upper, o, m) for c, m, o in zip(classes, mine, others))
@@ -127,15 +147,17 @@ def _ordered(lowering: Lowering, classes: Any, upper: Any, mine: Any, others: An
 
 
 def _across_warps(
-    lowering: Lowering, layout: Any, mask: int, warp_bits: list[int], classes: list[str], state: Any, combine: Any
-) -> Any:
+    lowering: Lowering, layout: Any, mask: int, warp_bits: list[int], classes: list[str], state: Any, combine: Any,
+    fixed: int = 0,
+) -> Any:  # fmt: skip
     """Every warp leaves its partial results in shared memory; every thread combines all partials in order.
 
-    `mask`: the index bits that are combined once this is done, those of `warp_bits` among them.
+    `mask`: the index bits that are combined once this is done, those of `warp_bits` among them; `fixed`: index
+    bits that all of `state` agree in.
     """
     b = lowering.b
     parts = 1 << len(warp_bits)
-    kept_bits = [k for k in range(layout.bits) if not (mask | layout.inv) >> k & 1]
+    kept_bits = [k for k in range(layout.bits) if not (mask | layout.inv | fixed) >> k & 1]
     place = {1 << k: i for i, k in enumerate(kept_bits)}
 
     def compact(index: int) -> int:
