@@ -207,7 +207,8 @@ def mutants(names: list[str]) -> Iterator[Mutant]:
 
 def tests_for(mutant: Mutant | None) -> list[str]:
     """The verifier's tests; those of the mutant's family first, and alone unless the whole engine is concerned."""
-    name = mutant.module.rpartition(".")[2] if mutant is not None and "cuda_tile" in mutant.module else ""
+    family = mutant is not None and "cuda_tile" in mutant.module and mutant.function != "reword"
+    name = mutant.module.rpartition(".")[2] if mutant is not None and family else ""
     return [UNIT, *(f"tests/contract/test_verify_{part}.py" for part in FAMILY.get(name, ALL).split())]
 
 

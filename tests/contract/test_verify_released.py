@@ -56,6 +56,11 @@ OPS = [
     ("%r = cuda_tile.divi %i32_8, %i32_8 signed rounding<nearest_even> : tile<8xi32>", "divi", "invalid rounding mode specified, expect one of [zero, negative_inf, positive_inf]"),
     ("%r = cuda_tile.divi %i32_8, %i32_8 unsigned rounding<negative_inf> : tile<8xi32>", "divi", "rounding mode 'negative_inf' is not allowed with 'unsigned' flag"),
     ("%r = cuda_tile.pack %i32_8 : tile<8xi32> -> tile<8xi8>", "pack", "expects source and result to have the same size in bytes, but got source tile size 32 bytes and result tile size 8 bytes"),
+    ("%r = cuda_tile.pack %i32_4x2 : tile<4x2xi32> -> tile<4x8xi8>", "pack", "expects source and result to be rank-1 tiles"),
+    ("%r = cuda_tile.pack %i8_8 : tile<8xi8> -> tile<8xi8>", "pack", "expects source and result to have different element type widths"),
+    ("%r = cuda_tile.insert %f16_4, %f32_8[%i32] : tile<4xf16>, tile<8xf32>", "insert", "source and result element type do not match"),
+    ("%r = cuda_tile.insert %f32_16, %f32_8[%i32] : tile<16xf32>, tile<8xf32>", "insert", "result dimension 0 size (8) must be evenly divisible by source dimension 0 size (16)"),
+    ("%r = cuda_tile.insert %f32_4, %f32_8[%i32, %i32] : tile<4xf32>, tile<8xf32>", "insert", "expected 1 indices, but got 2"),
     ("%r = cuda_tile.itof %i32_8 signed : tile<8xi32> -> tile<8xf8E8M0FNU>", "itof", "integer to f8E8M0FNU conversion is not supported, please first convert to another float type"),
     ("%r = cuda_tile.ftof %f32_8 : tile<8xf32> -> tile<8xf8E8M0FNU>", "ftof", "invalid rounding mode specified for conversion to f8E8M0FNU. Only 'zero' and 'positive_inf' are supported"),
     ("%r = cuda_tile.permute %f32_8 [0] : tile<8xf32> -> tile<8xf32>", "permute", "expects at least rank 2, but got: 1"),
@@ -86,6 +91,8 @@ TYPES = [
     (f"partition_view<tile=(4x4), {T64}, dim_map=[0, 2]>", "target dimension is outside of tensor view dimensions, expected strictly less than 2, got 2"),
     (f"partition_view<tile=(4x4), {T64}, dim_map=[1, 1]>", "target dimension 1 mapped at least twice (for tile dimensions 0 and 1)"),
     ("partition_view<tile=(4x4), padding_value = nan, tensor_view<64x64xi32, strides=[64,1]>>", "padding value 'nan' requires a floating-point element type, but got 'i32'"),
+    (f"strided_view<tile=(4x4), traversal_strides=[4], {T64}>", "expected 2 traversal strides, got 1"),
+    (f"gather_scatter_view<tile=(4x4), {T64}, sparse_dim=2>", "sparse dimension must be within [0, 2), got 2"),
     ("tile<1xf4E2M1FN>", "F4E2M1FN tiles must have an even number of elements"),
 ]  # fmt: skip
 
