@@ -321,3 +321,11 @@ def test_decimal_f32_and_f64_agree_with_python(value: float) -> None:
 )  # fmt: skip
 def test_floats_are_spelled_as_mlir_does(bits: int, elem, text: str) -> None:  # type: ignore[no-untyped-def]
     assert floats.spell(bits, elem) == text
+
+
+@pytest.mark.parametrize("results", ["token", "(token, token)"])
+def test_functions_print_what_they_return(results: str) -> None:
+    values, types = ("%t, %t", "token, token") if "," in results else ("%t", "token")
+    text = f"cuda_tile.module @m {{ testing$func @f() -> {results} {{ %t = make_token : token\n return {values} : {types} }} }}"
+    once = print_op(parsed(text))
+    assert f"@f() -> {results} {{" in once and print_op(parsed(once)) == once

@@ -121,6 +121,10 @@ def print_entry(printer: Printer, op: Op) -> None:
     if block is None:
         args = ", ".join(map(str, op.attrs["function_type"].params))
     printer.put(f" {symbol(op.attrs['sym_name'])}({args})")
+    results = getattr(op.attrs["function_type"], "results", ())
+    if results:
+        listed = ", ".join(map(str, results))
+        printer.put(f" -> ({listed})" if len(results) > 1 else f" -> {listed}")
     hints = op.attrs.get("optimization_hints")
     if hints:
         printer.put(f" optimization_hints={forms.hints_text(printer, hints)}")
