@@ -94,7 +94,7 @@ def build(folder: Path, gpu_name: str) -> dict[str, dict[str, object]]:
     bytecode = folder / "probe.tilebc"
     bytecode.write_bytes(tileiras.load(KERNEL).to_bytecode("13.1"))
     plain = tileiras.compile(KERNEL, gpu_name=gpu_name, launch_abi="simt", emit="ptx")
-    block = tuple(plain.kernels[ENTRY].block)
+    block = plain.kernels[ENTRY].block
     table: dict[str, dict[str, object]] = {}
 
     def keep(name: str, image: bytes | str) -> None:

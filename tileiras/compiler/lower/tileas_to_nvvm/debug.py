@@ -50,8 +50,8 @@ class Positions:
         path = source_path(loc) or getattr(unit, "linkage_name", "") or fn.name
         line = getattr(unit, "line", 0) or loc.line
         file = self.table.file(path)
-        names = (unit.name, unit.linkage_name) if unit is not None else (fn.name, fn.name)  # type: ignore[attr-defined]
-        self.table.functions.append(DebugFunction(fn.name, *names, file, line))
+        name, linkage_name = getattr(unit, "name", fn.name), getattr(unit, "linkage_name", fn.name)
+        self.table.functions.append(DebugFunction(fn.name, name, linkage_name, file, line))
         if line:
             b.prologue.append(("raw", None, (f".loc {file} {line} 0",), None))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tileiras.compiler.layout import convert as plans
 from tileiras.compiler.layout.gf2 import apply
-from tileiras.diag import REMARK, Diag
+from tileiras.diag import REMARK, Diag, Emitted
 
 from .state import Lowering, elem_bytes, reg_class
 
@@ -96,7 +96,8 @@ class Observer:
 
     def say(self, diag: Diag, op: Op, **facts: object) -> None:
         if self.asked.get(diag.kind, "none") in ("all", diag.category):
-            self.lowering.sink.emit(diag, None, op.loc, function=self.lowering.fn.name, **facts)
+            facts = {"function": self.lowering.fn.name, **facts}
+            self.lowering.sink.deliver(Emitted(diag, op.loc, facts=facts.items()))
 
 
 def _picked(counts: dict[str, int], *prefixes: str) -> dict[str, int]:
