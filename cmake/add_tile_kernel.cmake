@@ -34,9 +34,10 @@ ENTRIES            kernels that must be there, and the only ones in the tables; 
 SIGNATURE          of a cuTile file: its parameters, as "f32[1],f32[1],=128" (arrays with their rank, scalars, constants);
                    several signatures make several kernels. See ``tileiras-build export --help``.
 MAX_REGISTERS, NO_SPILLS, MAX_SHARED
-                   budgets: a kernel that exceeds one fails the build.
+                   budgets: an image with a kernel that exceeds one fails the build.
 EMBED              how the image gets into the program: a C array, ``.incbin`` (GNU and Clang), or not at all.
-PREFIX             of every C name in the header; default the stem of the source (with several sources: PREFIX_stem).
+PREFIX             of every C name in the header; default the stem of the source (with several sources: PREFIX_stem);
+                   a number follows where two sources give one identifier.
 OUTPUT_DIRECTORY   default ``<binary dir>/<name>.tile``, with the configuration below it in multi-config generators.
 
 Result: the target ``<name>`` with the properties TILE_CUBINS, TILE_CUBIN_<arch>, TILE_FATBIN, TILE_HEADER, TILE_JSON,
@@ -65,6 +66,11 @@ function(add_tile_kernel name)
 
   if(NOT real AND tile_LAUNCH_ABI STREQUAL "tile" AND "header" IN_LIST tile_FORMATS)
     message(FATAL_ERROR "add_tile_kernel(${name}): a header needs one real architecture with LAUNCH_ABI tile: Tile IR alone does not tell how a kernel is launched")
+  endif()
+
+  _tileiras_budget_options(budgets)
+  if(budgets AND NOT real)
+    message(FATAL_ERROR "add_tile_kernel(${name}): MAX_REGISTERS, NO_SPILLS and MAX_SHARED need a real architecture: what portable code uses is decided by the driver")
   endif()
 
   get_property(is_multi_config GLOBAL PROPERTY GENERATOR_IS_MULTI_CONFIG)
@@ -102,7 +108,7 @@ function(add_tile_kernel name)
   string(APPEND options_file ".txt")
   _tileiras_compile_options(compile_options)
   file(GENERATE OUTPUT "${options_file}" CONTENT
-    "${compile_options}\n${tile_FATBINARY_OPTIONS} ${tile_COMPRESS} ${tile_PREFIX} ${tile_NAMESPACE} ${tile_EMBED} ${tile_LANGUAGE}\n")
+    "${compile_options} ${budgets}\n${tile_FATBINARY_OPTIONS} ${tile_COMPRESS} ${tile_PREFIX} ${tile_NAMESPACE} ${tile_EMBED} ${tile_LANGUAGE}\n")
 
   _tileiras_stems(stems ${tile_SOURCES})
   if(tile_OUTPUT_NAME)
@@ -110,6 +116,7 @@ function(add_tile_kernel name)
   endif()
   set(products "")
   set(generated "")
+  set(prefixes "")
   foreach(source stem IN ZIP_LISTS tile_SOURCES stems)
     _tileiras_kernel_source("${source}" "${stem}")
   endforeach()
@@ -198,6 +205,15 @@ function(_tileiras_kernel_source source stem)
   elseif(tile_PREFIX)
     set(prefix "${tile_PREFIX}_${prefix}")
   endif()
+  set(number 2)  # "a b" and "a_b" are two files, but one identifier
+  set(unique "${prefix}")
+  while(unique IN_LIST prefixes)
+    set(unique "${prefix}_${number}")
+    math(EXPR number "${number} + 1")
+  endwhile()
+  set(prefix "${unique}")
+  list(APPEND prefixes "${prefix}")
+  set(prefixes "${prefixes}" PARENT_SCOPE)
   if("object" IN_LIST tile_FORMATS AND tile_TYPE STREQUAL "CUSTOM")
     _tileiras_rule_object(object "${stem}" "${prefix}" "${fatbin}")
     set_property(TARGET ${name} APPEND PROPERTY TILE_OBJECT "${object}")

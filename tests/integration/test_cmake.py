@@ -202,7 +202,7 @@ def test_odd_names_and_a_read_only_source_tree(tmp_path: Path, project: CMakePro
     odd.source, odd.build = tmp_path / "src $x ü" / "p", tmp_path / "build dir $y é"
     odd.source.mkdir(parents=True)
     odd.write("CMakeLists.txt", HEAD + """
-set(name "my kernel #1 $ ß.tileir")
+set(name "my kernel #1 $ ß & it's ^.tileir")
 add_tile_kernel(k SOURCES ${name} PREFIX odd TYPE STATIC)
 tile_kernel_artifacts(k header header)
 get_filename_component(header "${header}" NAME)
@@ -211,7 +211,7 @@ add_executable(app main.c)
 target_include_directories(app PRIVATE "${CMAKE_CURRENT_BINARY_DIR}")
 target_link_tile_kernels(app PRIVATE k)
 """)  # fmt: skip
-    odd.write("my kernel #1 $ ß.tileir", kernel("k"))
+    odd.write("my kernel #1 $ ß & it's ^.tileir", kernel("k"))
     odd.write("main.c", program("odd").replace("odd_tile.h", "name.h"))
     if odd.is_multi_config:
         text = (odd.source / "CMakeLists.txt").read_text()
@@ -222,13 +222,28 @@ target_link_tile_kernels(app PRIVATE k)
         odd.make()
         assert "k" in run_program(odd, "app")
         odd.assert_null_build()
-        odd.source.joinpath("my kernel #1 $ ß.tileir").chmod(0o644)
-        odd.write("my kernel #1 $ ß.tileir", kernel("k", factor=9))
+        odd.source.joinpath("my kernel #1 $ ß & it's ^.tileir").chmod(0o644)
+        odd.write("my kernel #1 $ ß & it's ^.tileir", kernel("k", factor=9))
         odd.compiled()
         odd.make()
         assert len(odd.compiled()) == 2
     finally:
         make_writable(odd.source)
+
+
+def test_names_that_are_one_c_identifier(tmp_path: Path) -> None:
+    project = CMakeProject(tmp_path)
+    project.write("CMakeLists.txt", HEAD + """
+add_tile_kernel(k SOURCES "a b.tileir" a_b.tileir ä.tileir ö.tileir ARCHITECTURES 90-real)
+add_executable(app main.c)
+target_link_tile_kernels(app PRIVATE k)
+""")  # fmt: skip
+    for index, name in enumerate(("a b", "a_b", "ä", "ö")):
+        project.write(f"{name}.tileir", kernel(f"kernel{index}"))
+    project.write("main.c", program("a b", "1/a_b", "ä", "ö", prefixes=("a_b", "_1_a_b", "__", "___2")))
+    project.configure()
+    project.make()
+    assert run_program(project, "app").split()[::2] == ["kernel0", "kernel1", "kernel2", "kernel3"]
 
 
 def test_build_tree_inside_the_source_tree(project: CMakeProject) -> None:
@@ -602,6 +617,7 @@ WRONG = [
     ("add_tile_kernel(k SOURCES k.tileir OPT_LEVEL 4)", "OPT_LEVEL '4'"),
     ("add_tile_kernel(k SOURCES k.tileir BYTECODE_VERSION 12.9)", "BYTECODE_VERSION 12.9"),
     ("add_tile_kernel(k SOURCES k.tileir COMPILER clang)", "COMPILER 'clang'"),
+    ("add_tile_kernel(k SOURCES k.tileir ARCHITECTURES 90-virtual NO_SPILLS)", "need a real architecture"),
     ("add_tile_kernel(k SOURCES k.py)", "needs ENTRIES and SIGNATURE"),
     ("add_tile_kernel(k SOURCES k.tileir)\ntarget_tile_options(k -O2)", "stands before PRIVATE"),
     ("add_tile_kernel(k SOURCES k.tileir)\ntile_kernel_artifacts(k tilebc x)", "makes no tilebc"),
@@ -623,7 +639,7 @@ def test_wrong_arguments_stop_the_configuration(tmp_path: Path, call: str, messa
 def test_a_budget_that_is_exceeded_fails_the_build(tmp_path: Path) -> None:
     project = CMakeProject(tmp_path)
     project.write("CMakeLists.txt", HEAD + """
-add_tile_kernel(good SOURCES k.tileir TYPE CUSTOM ARCHITECTURES 90-real MAX_REGISTERS 255 NO_SPILLS MAX_SHARED 227K)
+add_tile_kernel(good SOURCES k.tileir TYPE CUSTOM ARCHITECTURES 90 MAX_REGISTERS 255 NO_SPILLS MAX_SHARED 227K)
 add_tile_kernel(bad SOURCES k.tileir TYPE CUSTOM ARCHITECTURES 90-real MAX_REGISTERS 2 EXCLUDE_FROM_ALL)
 """)  # fmt: skip
     project.write("k.tileir", kernel("k"))
