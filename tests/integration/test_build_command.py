@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -307,6 +308,21 @@ class TestCompileWithNvidia:
         assert "TILEIRAS_COMPILER" in done.stderr
 
 
+KERNEL_TEXT = """cuda_tile.module @m {
+
+  entry @one(%p: tile<ptr<f32>>) {
+    %c = constant <f32: 1.0> : tile<f32>
+    %t = store_ptr_tko weak %p, %c : tile<ptr<f32>>, tile<f32> -> token
+    return
+  }
+}
+"""
+
+
+def text_call(*words: object) -> subprocess.CompletedProcess[str]:
+    return call("compile", "--compiler", "builtin", *words)
+
+
 class TestCompileWithBuiltin:
     """The same contract over the compiler of this package."""
 
@@ -371,6 +387,51 @@ class TestCompileWithBuiltin:
         assert done.returncode == 5
         assert "kernel 'add_2d_f32' (sm_90) uses" in done.stderr
         assert not out.exists()
+
+    def test_a_budget_names_the_line_of_text(self, tmp_path: Path) -> None:
+        source = tmp_path / "k.tileir"
+        source.write_text(KERNEL_TEXT)
+        done = text_call(source, "-o", tmp_path / "k.cubin", "--arch", "sm_90", "--max-registers", "2")
+        assert done.returncode == 5
+        assert done.stderr.startswith(f"{source}:3: error: kernel 'one' (sm_90) uses"), done.stderr
+
+    def test_a_cached_answer_names_its_own_file(self, tmp_path: Path) -> None:
+        remarks = tmp_path / "remarks.yaml"
+        for name in ("first", "second"):
+            source = tmp_path / f"{name}.tileir"
+            source.write_text(KERNEL_TEXT)
+            words = ("-o", tmp_path / "k.cubin", "--arch", "sm_90", "--remarks", "all", "--remarks-output", remarks)
+            assert text_call(source, *words).returncode == 0
+            assert set(re.findall(r"(\w+)\.tileir", remarks.read_text())) == {name}
+
+    def test_a_source_saved_during_the_compilation_is_not_remembered(self, tmp_path: Path) -> None:
+        source, out = tmp_path / "k.tileir", tmp_path / "k.cubin"
+        ptxas = tmp_path / "toolkit" / "bin" / "ptxas"
+        ptxas.parent.mkdir(parents=True)
+        edited = KERNEL_TEXT.replace("1.0", "2.0")
+        # The edit happens between the reading for the cache's key and the end of the compilation.
+        ptxas.write_text(f"#!/bin/sh\ncase \"$*\" in *-o*) printf '%s' '{edited}' > '{source}';; esac\n"
+                         f"exec '{peers.require('ptxas')}' \"$@\"\n")  # fmt: skip
+        ptxas.chmod(0o755)
+        words = ("-o", out, "--arch", "sm_90", "--toolkit-root", tmp_path / "toolkit")
+        seen = []
+        for _ in range(2):
+            source.write_text(KERNEL_TEXT)
+            done = text_call(source, *words, "--verbose")
+            assert done.returncode == 0, done.stderr
+            seen.append("taken from the cache" in done.stderr)
+        assert seen == [False, False]
+
+    @pytest.mark.parametrize("flag", ["--lineinfo", "--debug"])
+    def test_debug_information_of_files_with_odd_names(self, flag: str, tmp_path: Path) -> None:
+        folder = tmp_path / 'é "q"\\ü'
+        folder.mkdir()
+        source = folder / "ß$ #.tileir"
+        source.write_text(KERNEL_TEXT)
+        ptx = tmp_path / "k.ptx"
+        done = text_call(source, "-o", tmp_path / "k.cubin", "--arch", "sm_90", "--ptx", ptx, flag)
+        assert done.returncode == 0, done.stderr
+        assert '/%C3%A9 %22q%22%5C%C3%BC/%C3%9F$ #.tileir"' in ptx.read_text()
 
     def test_damaged_input(self, tmp_path: Path) -> None:
         source, out = tmp_path / "k.tilebc", tmp_path / "k.cubin"

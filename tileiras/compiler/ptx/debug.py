@@ -93,4 +93,6 @@ def _bytes(data: list[int] | tuple[int, ...]) -> str:
 
 
 def _escape(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "?")
+    """A path as ptxas takes it: it refuses bytes beyond ASCII and ends a name at a backslash, so those are spelled %C3."""
+    plain = text.encode("utf-8", "surrogateescape")
+    return "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"%{b:02X}" for b in plain)

@@ -58,12 +58,12 @@ class EntryFacts:
         self.source = source
 
 
-def entry_facts(data: bytes) -> dict[str, EntryFacts]:
-    """The entries of bytecode by symbol. Errors: CompileError(3) for damaged bytecode."""
-    from tileiras.compiler.bytecode import reader
+def entry_facts(data: bytes, name: str = "") -> dict[str, EntryFacts]:
+    """The entries of text or bytecode by symbol; positions in text are in `name`. Errors: CompileError."""
+    from tileiras.compiler.source import load
     from tileiras.diag import Sink
 
-    module = reader.read(data, Sink())
+    module = load(data, Sink(), file=name)
     found: dict[str, EntryFacts] = {}
     for op in module.regions[0].blocks[0].ops:
         if op.spec.full_name == "cuda_tile.entry":

@@ -193,11 +193,19 @@ def _compile_or_recall(job: Job, outputs: Outputs) -> Result:
             return Result(found, log, tools)
     result = compiler.compile(job, outputs)
     result.tools = tools
-    if store is not None:
+    if store is not None and _is_unchanged(job):
         # Another file of the same bytes must not be reported under this one's name.
         log = result.log.replace(job.source, _SOURCE_MARK)
         store.put(key, {**result.parts, "log": log.encode("utf-8", "replace")})
     return result
+
+
+def _is_unchanged(job: Job) -> bool:
+    """Whether the source is what it was: compiled bytes of a file saved meanwhile must not stand for the old ones."""
+    try:
+        return os.path.isfile(job.source) and read_input(job.source) == job.data
+    except Failed:
+        return False
 
 
 def _key(job: Job, tools: dict[str, str]) -> str:
@@ -213,8 +221,8 @@ def _key(job: Job, tools: dict[str, str]) -> str:
         job.launch_abi,
         job.host_arch,
         job.host_os,
-        # names in debug information come from the source's own text, where it has none from the file's name
-        job.source if arguments.lineinfo or arguments.debug else "",
+        # positions in debug information and remarks are in the source's own words, where it has none in this file
+        job.source if arguments.lineinfo or arguments.debug or arguments.remarks_output else "",
         *(
             f"{name}={getattr(arguments, name)}"
             for name in ("lineinfo", "debug", "sanitize", "bytecode_version")
@@ -293,11 +301,10 @@ def _check_budgets(job: Job, result: Result) -> None:
 
 def _source_of(job: Job, symbol: str) -> str:
     """ "kernel.py:12: " for the entry, or "" where the source does not say."""
-    from tileiras.tools.build.bytecode_verb import entry_facts, is_bytecode, to_bytecode
+    from tileiras.tools.build.bytecode_verb import entry_facts
 
     try:
-        data = job.data if is_bytecode(job.data) else to_bytecode(job.data, None, job.source)
-        facts = entry_facts(data).get(symbol)
+        facts = entry_facts(job.data, job.source).get(symbol)
     except CompileError:
         return ""
     return f"{facts.source}: " if facts is not None and facts.source else ""
