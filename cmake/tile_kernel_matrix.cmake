@@ -7,7 +7,7 @@ tile_kernel_matrix
 
 One target of ``add_tile_kernel`` out of a product of shapes and types. MATRIX is a JSON file of one object, each member
 a list of values (the product of all is built), or of a list of objects (exactly those are built); members count in
-alphabetical order::
+alphabetical order, numbers keep their spelling::
 
   {"dtype": ["f16", "f32"], "block": [128, 256]}
 
@@ -16,7 +16,8 @@ TEMPLATE ``gemm.tileir.in``: Tile IR text in which ``@dtype@`` and ``@block@`` s
 the kernel.
 
 Result: as ``add_tile_kernel``; property TILE_MATRIX of the target lists the stems. Editing the matrix or the template
-configures again and rebuilds what changed. Errors: a value that is no scalar, a placeholder without a member.
+configures again and rebuilds what changed. Errors: a value that is no scalar, a placeholder without
+a member, two kernels of one name.
 #]=======================================================================]
 function(tile_kernel_matrix name)
   cmake_parse_arguments(PARSE_ARGV 1 matrix "" "MATRIX;TEMPLATE;SIGNATURE" "")
@@ -30,58 +31,33 @@ function(tile_kernel_matrix name)
     endif()
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${${argument}}")
   endforeach()
-  file(READ "${MATRIX}" json)
-  string(JSON kind ERROR_VARIABLE problem TYPE "${json}")
-  if(problem)
-    message(FATAL_ERROR "tile_kernel_matrix(${name}): ${MATRIX}: ${problem}")
-  endif()
-
-  # rows: one "key=value|key=value" for each kernel
-  set(rows "")
-  if(kind STREQUAL "OBJECT")
-    set(rows "_")
-    string(JSON count LENGTH "${json}")
-    math(EXPR last "${count} - 1")
-    foreach(member RANGE ${last})
-      string(JSON key MEMBER "${json}" ${member})
-      _tileiras_json_list(values "${json}" ${key})
-      set(longer "")
-      foreach(row IN LISTS rows)
-        foreach(value IN LISTS values)
-          list(APPEND longer "${row}|${key}=${value}")
-        endforeach()
-      endforeach()
-      set(rows "${longer}")
-    endforeach()
-  elseif(kind STREQUAL "ARRAY")
-    string(JSON count LENGTH "${json}")
-    math(EXPR last "${count} - 1")
-    foreach(element RANGE ${last})
-      set(row "_")
-      string(JSON members LENGTH "${json}" ${element})
-      math(EXPR last_member "${members} - 1")
-      foreach(member RANGE ${last_member})
-        string(JSON key MEMBER "${json}" ${element} ${member})
-        string(JSON value GET "${json}" ${element} ${key})
-        string(APPEND row "|${key}=${value}")
-      endforeach()
-      list(APPEND rows "${row}")
-    endforeach()
-  endif()
-  if(NOT rows)
-    message(FATAL_ERROR "tile_kernel_matrix(${name}): ${MATRIX} describes no kernel")
-  endif()
-
   get_filename_component(base "${TEMPLATE}" NAME)
   string(REGEX REPLACE "(\\.in)$" "" base "${base}")
   string(REGEX REPLACE "\\.[^.]*$" "" stem "${base}")
   string(REGEX MATCH "\\.[^.]*$" suffix "${base}")
+  set(language text)
+  if(suffix STREQUAL ".py")
+    set(language python)
+  endif()
+  # Not by string(JSON): it turns 0.1 into 0.10000000000000001 and true into ON.
+  get_property(launcher GLOBAL PROPERTY TILEIRAS_LAUNCHER)
+  list(GET launcher 0 python)
+  execute_process(
+    COMMAND "${python}" -I -S "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/detail/matrix.py" "${MATRIX}" "${stem}" ${language}
+    OUTPUT_VARIABLE rows ERROR_VARIABLE problem RESULT_VARIABLE status ENCODING UTF-8)
+  if(NOT status EQUAL 0)
+    string(STRIP "${problem}" problem)
+    message(FATAL_ERROR "tile_kernel_matrix(${name}): ${MATRIX}: ${problem}")
+  endif()
+  string(REGEX REPLACE "\n$" "" rows "${rows}")
+  string(REPLACE "\n" ";" rows "${rows}")
+
   set(sources "")
   set(stems "")
+  set(signatures "")
   foreach(row IN LISTS rows)
-    set(unit "${stem}")
     string(REPLACE "|" ";" pairs "${row}")
-    list(REMOVE_AT pairs 0)
+    list(POP_FRONT pairs unit)
     if(suffix STREQUAL ".py")
       set(text "${matrix_SIGNATURE}")
     else()
@@ -89,15 +65,7 @@ function(tile_kernel_matrix name)
     endif()
     foreach(pair IN LISTS pairs)
       string(REGEX MATCH "^([^=]+)=(.*)$" matched "${pair}")
-      set(key "${CMAKE_MATCH_1}")
-      set(value "${CMAKE_MATCH_2}")
-      if(value MATCHES "[][{}|;]")
-        message(FATAL_ERROR "tile_kernel_matrix(${name}): '${key}' has the value '${value}', which is no scalar")
-      endif()
-      string(REPLACE "@${key}@" "${value}" text "${text}")
-      string(MAKE_C_IDENTIFIER "x${value}" word)
-      string(SUBSTRING "${word}" 1 -1 word)
-      string(APPEND unit "_${word}")
+      string(REPLACE "@${CMAKE_MATCH_1}@" "${CMAKE_MATCH_2}" text "${text}")
     endforeach()
     if(text MATCHES "@([A-Za-z_][A-Za-z0-9_]*)@")
       message(FATAL_ERROR "tile_kernel_matrix(${name}): ${TEMPLATE}: '@${CMAKE_MATCH_1}@' is no member of ${MATRIX}")

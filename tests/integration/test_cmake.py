@@ -728,6 +728,47 @@ tile_kernel_matrix(k MATRIX matrix.json TEMPLATE scale.tileir.in TYPE CUSTOM ARC
     assert project.compiled() == ["scale_512_5.sm_90.cubin"]
 
 
+MATRICES = [
+    ('{"b": [true], "a": [0.1, 1e3, -1]}', "k_0_1_true|a=0.1|b=true\nk_1e3_true|a=1e3|b=true\nk__1_true|a=-1|b=true\n"),
+    ('[{"b": "x", "a": null}]', "k_null_x|a=null|b=x\n"),
+    ('{"a": ["1 2", "1_2"], "b": [0]}', "two kernels are named 'k_1_2_0'"),
+    ('{"a": [1, 1], "b": [0]}', "two kernels are named 'k_1_0'"),
+    ('{"a": [1], "a": [2], "b": [0]}', "names one member twice"),
+    ('{"a": 1, "b": [0]}', "'a' is no list of values"),
+    ('{"a": [[1]], "b": [0]}', "which is no scalar"),
+    ('{"a": ["1;2"], "b": [0]}', "which is no scalar"),
+    ('{"a": [], "b": [1]}', "describes no kernel"),
+    ("{}", "describes no kernel"),
+    ("[]", "describes no kernel"),
+    ("[{}]", "a row without members"),
+    ('"a"', "neither an object of lists nor a list of objects"),
+    ('{"a": [1', "line 1 column 9"),
+]
+
+
+@pytest.mark.parametrize(("matrix", "answer"), MATRICES, ids=[m for m, _ in MATRICES])
+def test_what_is_a_matrix(tmp_path: Path, matrix: str, answer: str) -> None:
+    (tmp_path / "m.json").write_text(matrix)
+    done = subprocess.run([sys.executable, "-I", "-S", REPOSITORY / "cmake" / "detail" / "matrix.py", tmp_path / "m.json",
+                           "k", "text"], capture_output=True, text=True)  # fmt: skip
+    if answer.startswith("k_"):
+        assert (done.returncode, done.stdout) == (0, answer)
+    else:
+        assert done.returncode == 1 and done.stdout == "" and answer in done.stderr
+
+
+@pytest.mark.parametrize(("matrix", "answer"), [('{"a": [1]}', "'@b@' is no member"), ("[]", "describes no kernel")])
+def test_a_matrix_that_stops_the_configuration(tmp_path: Path, matrix: str, answer: str) -> None:
+    project = CMakeProject(tmp_path)
+    project.write("CMakeLists.txt", HEAD.replace("C CXX", "NONE") + """
+tile_kernel_matrix(k MATRIX matrix.json TEMPLATE k.tileir.in TYPE CUSTOM ARCHITECTURES 90-real)
+""")  # fmt: skip
+    project.write("k.tileir.in", "@a@ @b@")
+    project.write("matrix.json", matrix)
+    done = project.configure(check=False)
+    assert done.returncode != 0 and answer in re.sub(r"\s+", " ", done.stdout)
+
+
 def test_cutile_python_sources(tmp_path: Path) -> None:
     python = peers.require_python()
     project = CMakeProject(tmp_path)
