@@ -35,6 +35,8 @@ SIGNATURE          of a cuTile file: its parameters, as "f32[1],f32[1],=128" (ar
                    several signatures make several kernels. See ``tileiras-build export --help``.
 MAX_REGISTERS, NO_SPILLS, MAX_SHARED
                    budgets: an image with a kernel that exceeds one fails the build.
+REMARKS            category of optimisation remarks: all, memory, tensorcore. They are written beside the image as YAML, or to
+                   REMARKS_FILE, into whose name stem and architecture go where there are several images.
 EMBED              how the image gets into the program: a C array, ``.incbin`` (GNU and Clang), or not at all.
 PREFIX             of every C name in the header; default the stem of the source (with several sources: PREFIX_stem);
                    a number follows where two sources give one identifier.

@@ -651,6 +651,21 @@ add_tile_kernel(bad SOURCES k.tileir TYPE CUSTOM ARCHITECTURES 90-real MAX_REGIS
     assert "bad.tile" not in {p.parent.name for p in project.artefacts("*.cubin")}
 
 
+def test_one_remarks_file_for_each_image(tmp_path: Path) -> None:
+    project = CMakeProject(tmp_path)
+    project.write("CMakeLists.txt", HEAD.replace("C CXX", "NONE") + """
+add_tile_kernel(one SOURCES k.tileir TYPE CUSTOM ARCHITECTURES 90-real REMARKS all REMARKS_FILE one.yaml)
+add_tile_kernel(several SOURCES k.tileir sub/k.tileir TYPE CUSTOM REMARKS all REMARKS_FILE r.yaml)
+""")  # fmt: skip
+    project.write("k.tileir", kernel("k"))
+    project.write("sub/k.tileir", kernel("k"))
+    project.configure()
+    project.make()
+    assert sorted(p.name for p in project.build.glob("*.yaml")) == [
+        "one.yaml", "r.k.sm_80.yaml", "r.k.sm_90.yaml", "r.sub_k.sm_80.yaml", "r.sub_k.sm_90.yaml"]  # fmt: skip
+    project.assert_null_build()
+
+
 def test_a_virtual_architecture_alone(tmp_path: Path) -> None:
     project = CMakeProject(tmp_path)
     project.write("CMakeLists.txt", HEAD + """
