@@ -252,7 +252,9 @@ def test_float_to_integer_truncates_and_saturates(source: str, target: str) -> N
         )
         for value, got in zip(x.astype(np.float64), as_list(out, target)):
             want = (
-                0
+                int(value != 0)  # to i1: whether it is not zero; NaN is true
+                if target == "i1"
+                else 0
                 if math.isnan(value)
                 else high
                 if value > high
