@@ -85,8 +85,7 @@ def install(monkeypatch: pytest.MonkeyPatch, driver: Driver | None) -> None:
     if driver is not None:
         bindings.driver = driver  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "cuda.bindings", bindings)
-    # None stops the import even where another test loaded the real module
-    monkeypatch.setitem(sys.modules, "cuda.bindings.driver", driver)  # type: ignore[arg-type]
+    monkeypatch.delitem(sys.modules, "cuda.bindings.driver", raising=False)  # another test may have loaded it
 
 
 def read(params: int, kinds: list[Any]) -> list[Any]:
