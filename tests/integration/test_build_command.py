@@ -532,6 +532,22 @@ class TestBadEndings:
         else:
             pytest.fail("the compiler outlived the command")
 
+    def test_what_a_killed_command_left_is_removed_by_the_next(self, tmp_path: Path) -> None:
+        mark = tmp_path / "started"
+        root = fake_toolkit(tmp_path / "toolkit", f'printf partial > "$OUT"; echo $$ > {mark}; exec sleep 60')
+        out = tmp_path / "out" / "k.cubin"
+        stuck = subprocess.Popen(command(*self.words(root, out.parent)), stderr=subprocess.DEVNULL)
+        while not mark.exists() or not mark.read_text().strip():
+            assert stuck.poll() is None
+            time.sleep(0.02)
+        call("compile", KERNEL, "-o", out, "--arch", "sm_90")
+        assert list(out.parent.glob(".*.tmp"))  # of a command that is alive
+        stuck.kill()
+        stuck.wait()
+        os.kill(int(mark.read_text()), signal.SIGKILL)
+        assert call("compile", KERNEL, "-o", out, "--arch", "sm_90").returncode == 0
+        assert [path.name for path in out.parent.glob(".*.tmp")] == []
+
     def test_older_ptxas_than_tileiras(self, tmp_path: Path) -> None:
         root = fake_toolkit(tmp_path / "toolkit", "exit 0")
         ptxas = root / "bin" / "ptxas"

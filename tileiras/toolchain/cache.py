@@ -81,9 +81,35 @@ def write_atomically(path: str, data: bytes, mode: int = 0o666) -> None:
 
 
 def temporary_sibling(path: str) -> str:
-    """A name beside `path` that nobody else draws; it never reaches any output."""
+    """A name beside `path` that nobody else draws; it never reaches any output. It tells whose it is."""
     folder, name = os.path.split(path)
-    return os.path.join(folder, f".{name[:40]}.{os.urandom(8).hex()}.tmp")
+    return os.path.join(folder, f".{name[:40]}.{os.urandom(6).hex()}-{os.getpid()}.tmp")
+
+
+def sweep_siblings(path: str) -> None:
+    """Removes temporary siblings of `path` that a process left which was killed before it could."""
+    folder, name = os.path.split(path)
+    try:
+        names = os.listdir(folder or ".")
+    except OSError:
+        return
+    for sibling in names:
+        if sibling.endswith(".tmp") and sibling.startswith(".") and sibling.lstrip(".").startswith(name[:40].lstrip(".")):
+            owner = sibling[:-4].rpartition("-")[2]
+            if owner.isdecimal() and not _is_alive(int(owner)):
+                remove_quietly(os.path.join(folder, sibling))
+
+
+def _is_alive(pid: int) -> bool:
+    if os.name == "nt":
+        return True  # there kill() would end the process instead of asking for it
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True  # another user's
+    return True
 
 
 def remove_quietly(path: str) -> None:

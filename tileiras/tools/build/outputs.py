@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 
-from tileiras.toolchain.cache import remove_quietly, temporary_sibling, write_atomically
+from tileiras.toolchain.cache import remove_quietly, sweep_siblings, temporary_sibling, write_atomically
 
 
 class Outputs:
@@ -69,6 +69,9 @@ class Outputs:
         self._staged.clear()
         self._direct.clear()
         self._drop_scratch()
+        for path in self._declared:
+            if not is_special(path):
+                sweep_siblings(path)
 
     def discard(self) -> None:
         """Removes everything promised and everything staged."""
