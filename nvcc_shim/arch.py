@@ -59,7 +59,12 @@ def parse_name(name: str) -> tuple[str, int, str]:
     suffix = rest[-1:] if rest[-1:] in ("a", "f") else ""
     digits = rest[: len(rest) - len(suffix)]
     first = {"": 0, "a": 90, "f": 100}[suffix]
-    if space in ("sm", "compute", "lto") and digits.isdigit() and int(digits) in BASE_ARCHS and int(digits) >= first:
+    if (
+        space in ("sm", "compute", "lto")
+        and digits.isdigit()
+        and int(digits) in BASE_ARCHS
+        and int(digits) >= first
+    ):
         return space, int(digits), suffix
     raise Usage(f"Unsupported gpu architecture '{name}'")
 

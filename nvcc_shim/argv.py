@@ -32,7 +32,9 @@ class Item:
 
     __slots__ = ("flag", "is_input", "is_tile", "values", "words")
 
-    def __init__(self, flag: Flag | None, values: list[str], words: list[str], is_input: bool = False) -> None:
+    def __init__(
+        self, flag: Flag | None, values: list[str], words: list[str], is_input: bool = False
+    ) -> None:
         self.flag, self.values, self.words, self.is_input, self.is_tile = flag, values, words, is_input, False
 
 
@@ -57,7 +59,9 @@ class Line:
 
     def all(self, long: str) -> list[str]:
         """Returns the accumulated values of a list option."""
-        return [v for item in self.items if item.flag is not None and item.flag.long == long for v in item.values]
+        return [
+            v for item in self.items if item.flag is not None and item.flag.long == long for v in item.values
+        ]
 
     def inputs(self) -> list[Item]:
         return [item for item in self.items if item.is_input]
@@ -97,7 +101,11 @@ def split_file(text: str) -> list[str]:
     words, word, started, quote, index = [], "", False, "", 0
     while index < len(text):
         char = text[index]
-        if char == "\\" and index + 1 < len(text) and (text[index + 1] in "\"'\\" or text[index + 1].isspace()):
+        if (
+            char == "\\"
+            and index + 1 < len(text)
+            and (text[index + 1] in "\"'\\" or text[index + 1].isspace())
+        ):
             word, started = word + text[index + 1], True
             index += 2
             continue

@@ -33,7 +33,9 @@ class RealNvcc:
 
     __slots__ = ("absent", "how", "passed", "path", "root", "version")
 
-    def __init__(self, path: str, root: str, how: str, version: str, absent: list[str], passed: list[str]) -> None:
+    def __init__(
+        self, path: str, root: str, how: str, version: str, absent: list[str], passed: list[str]
+    ) -> None:
         self.path, self.root, self.how, self.version = path, root, how, version
         self.absent, self.passed = absent, passed
 
@@ -58,7 +60,11 @@ def is_shim(path: str) -> bool:
 
 def _root_of(path: str) -> str:
     folder = os.path.dirname(os.path.realpath(path))
-    return os.path.dirname(folder) if os.path.basename(folder) != "x64" else os.path.dirname(os.path.dirname(folder))
+    return (
+        os.path.dirname(folder)
+        if os.path.basename(folder) != "x64"
+        else os.path.dirname(os.path.dirname(folder))
+    )
 
 
 def find_nvcc(environ: Mapping[str, str], explicit: str | None = None) -> RealNvcc:
@@ -71,7 +77,11 @@ def find_nvcc(environ: Mapping[str, str], explicit: str | None = None) -> RealNv
             continue
         path = value if os.sep in value else _which(value, environ)
         if path and os.path.isdir(path):
-            path = os.path.join(path, "nvcc") if os.path.exists(os.path.join(path, "nvcc")) else path + "/bin/nvcc"
+            path = (
+                os.path.join(path, "nvcc")
+                if os.path.exists(os.path.join(path, "nvcc"))
+                else path + "/bin/nvcc"
+            )
         if not path or not os.path.isfile(path) or not os.access(path, os.X_OK):
             raise Missing(f"{how} names '{value}', which is no program")
         if is_shim(path):
@@ -96,8 +106,14 @@ def find_nvcc(environ: Mapping[str, str], explicit: str | None = None) -> RealNv
                 passed.append(path)
                 notes.append(f"{path} is this shim itself")
             else:
-                root = _root_of(path) if place.folders is not None or folder == "" else os.path.abspath(place.root)
-                found = RealNvcc(os.path.abspath(path), root, place.how, _version(path), list(absent), list(passed))
+                root = (
+                    _root_of(path)
+                    if place.folders is not None or folder == ""
+                    else os.path.abspath(place.root)
+                )
+                found = RealNvcc(
+                    os.path.abspath(path), root, place.how, _version(path), list(absent), list(passed)
+                )
                 header = os.path.join(root, "include", "cuda_runtime.h")
                 if not place.how.startswith("NVIDIA wheels") or os.path.exists(header):
                     return found
@@ -166,7 +182,9 @@ def find_profile(nvcc: RealNvcc) -> tuple[str, str] | None:
     for path in (nvcc.path, os.path.realpath(nvcc.path)):
         folder = os.path.dirname(path)
         try:
-            with open(os.path.join(folder, "nvcc.profile"), encoding="utf-8", errors="surrogateescape") as file:
+            with open(
+                os.path.join(folder, "nvcc.profile"), encoding="utf-8", errors="surrogateescape"
+            ) as file:
                 return folder, file.read()
         except OSError:
             continue
@@ -180,13 +198,17 @@ def make_home(nvcc: RealNvcc, assembler: list[str], base: str) -> str:
     """
     found = find_profile(nvcc)
     if found is None:
-        raise Missing(f"{nvcc.path} has no nvcc.profile beside it, so it cannot be told to use this assembler")
+        raise Missing(
+            f"{nvcc.path} has no nvcc.profile beside it, so it cannot be told to use this assembler"
+        )
     real_bin, profile = found
     wrapper = (f"#!/bin/sh\n# Started by nvcc in the place of its own assembler; written by tileiras-nvcc.\n"
                f"TILEIRAS_TOOLKIT_ROOT={quote(nvcc.root)}\nexport TILEIRAS_TOOLKIT_ROOT\n"
                f"exec {' '.join(quote(word) for word in assembler)} \"$@\"\n")  # fmt: skip
     stat = os.stat(nvcc.path)
-    name = locate.digest_text("\0".join((nvcc.path, str(stat.st_mtime_ns), str(stat.st_size), profile, wrapper)))
+    name = locate.digest_text(
+        "\0".join((nvcc.path, str(stat.st_mtime_ns), str(stat.st_size), profile, wrapper))
+    )
     home = os.path.join(base, name)
     entry = os.path.join(home, "bin", "nvcc")
     if os.path.exists(entry) and os.path.exists(os.path.join(home, "tools", "tileiras")):
@@ -202,7 +224,9 @@ def make_home(nvcc: RealNvcc, assembler: list[str], base: str) -> str:
         os.symlink(nvcc.path, os.path.join(work, "bin", "nvcc"))
         if os.path.isdir(os.path.join(real_bin, "crt")):
             os.symlink(os.path.join(real_bin, "crt"), os.path.join(work, "bin", "crt"))
-        with open(os.path.join(work, "bin", "nvcc.profile"), "w", encoding="utf-8", errors="surrogateescape") as file:
+        with open(
+            os.path.join(work, "bin", "nvcc.profile"), "w", encoding="utf-8", errors="surrogateescape"
+        ) as file:
             file.write(write_profile(profile, real_bin, os.path.join(home, "tools"), nvcc.root))
         path = os.path.join(work, "tools", "tileiras")
         with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:

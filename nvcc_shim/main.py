@@ -71,7 +71,9 @@ def _main(words: list[str], environ: MutableMapping[str, str], script: str) -> i
     asks = any(item.flag is not None and item.flag.action == "ask" for item in line.items)
     if asks or not any(item.is_tile for item in line.inputs()):
         ours = [item for item in line.items if item.flag is not None and item.flag.ours]
-        tile = next((item for item in line.items if item.flag is not None and item.flag.long in TILE_OPTIONS), None)
+        tile = next(
+            (item for item in line.items if item.flag is not None and item.flag.long in TILE_OPTIONS), None
+        )
         if not ours:
             return delegate(words, environ, script, None, line, tile.words[0] if tile else "")
         # Ours are unknown to nvcc: the expanded line without them, so the environment's flags must not come twice.
@@ -143,7 +145,12 @@ def _warn_dropped(line: Line) -> None:
 
     from .arch import list_entries
 
-    asks = not line.inputs() or line.has("--disable-warnings") or line.has("--simt-only") or line.has("--tile-only")
+    asks = (
+        not line.inputs()
+        or line.has("--disable-warnings")
+        or line.has("--simt-only")
+        or line.has("--tile-only")
+    )
     if asks or not line.has("--enable-tile"):
         return
     try:
@@ -161,10 +168,17 @@ def _tilecubin_output(line: Line) -> str | None:
     from .plan import find_phase
 
     inputs = line.inputs()
-    if find_phase(line) != "--tilecubin" or len(inputs) != 1 or line.has("--dryrun") or line.has("--clean-targets"):
+    if (
+        find_phase(line) != "--tilecubin"
+        or len(inputs) != 1
+        or line.has("--dryrun")
+        or line.has("--clean-targets")
+    ):
         return None
     stem = os.path.splitext(os.path.basename(inputs[0].values[0]))[0]
-    return line.one("--output-file") or os.path.join(line.one("--output-directory") or "", stem + ".tile.cubin")
+    return line.one("--output-file") or os.path.join(
+        line.one("--output-directory") or "", stem + ".tile.cubin"
+    )
 
 
 def _delegate_and_check(target: str, words: Sequence[str], environ: Mapping[str, str], output: str) -> int:
@@ -184,7 +198,9 @@ def _delegate_and_check(target: str, words: Sequence[str], environ: Mapping[str,
     return code
 
 
-def _delegate_without_cache(nvcc: home.RealNvcc, words: Sequence[str], environ: Mapping[str, str], script: str) -> int:
+def _delegate_without_cache(
+    nvcc: home.RealNvcc, words: Sequence[str], environ: Mapping[str, str], script: str
+) -> int:
     """Runs nvcc from a home that lives as long as it does: there is no cache (an empty HOME in a build sandbox)."""
     import shutil
     import tempfile
@@ -226,7 +242,9 @@ def run_native(line: Line, words: Sequence[str], environ: MutableMapping[str, st
     root = nvcc.root if nvcc is not None and (explicit or environ.get("TILEIRAS_NVCC")) else None
     tools = Tools(build, nvcc.path if nvcc else None, _find_gcc(environ), compiler,
                   list_tile_archs(compiler), native_archs, root)  # fmt: skip
-    directory = temporary_directory(environ, line.one("--output-file") if line.has("--objdir-as-tempdir") else None)
+    directory = temporary_directory(
+        environ, line.one("--output-file") if line.has("--objdir-as-tempdir") else None
+    )
     for item in line.inputs():
         if item.is_tile and not os.path.exists(item.values[0]):
             raise Usage(f"cannot open Tile IR input '{item.values[0]}': No such file or directory")

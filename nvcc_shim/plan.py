@@ -233,7 +233,9 @@ def _threads(line: Line) -> int:
         return 1
     if not text.isdigit():
         raise Usage(f"'{text}': expected a number")
-    return int(text) or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    return int(text) or (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
 
 
 def _check_single(line: Line, form: str, entries: list[Entry]) -> None:
@@ -244,7 +246,9 @@ def _check_single(line: Line, form: str, entries: list[Entry]) -> None:
     elif form in ("--cubin", "--tilecubin"):
         real = [entry for entry in entries if entry.kind == "elf"]
         if not real:
-            raise Usage(f"Option '{spelled}' is not allowed when compiling for a virtual compute architecture")
+            raise Usage(
+                f"Option '{spelled}' is not allowed when compiling for a virtual compute architecture"
+            )
         many = len(real) > 1
     else:
         return
@@ -258,7 +262,9 @@ def _warn_unhonoured(line: Line, tools: Tools, plan: Plan) -> None:
         return
     for long in ("--ptxas-options", "--maxrregcount", "--resource-usage"):
         if line.has(long):
-            plan.warnings.append(f"option '{_spell(long, line)}' has no effect on Tile IR inputs with compiler 'nvidia'")
+            plan.warnings.append(
+                f"option '{_spell(long, line)}' has no effect on Tile IR inputs with compiler 'nvidia'"
+            )
 
 
 class Names:
@@ -381,7 +387,18 @@ def _add_steps(job: Job, form: str, stem: str, entries: list[Entry], line: Line,
     prefix = line.one("--tileiras-prefix") or identifier(stem)
     source = names.of(stem + "_tile.cpp")
     header = line.one("--tileiras-header") or names.of(stem + "_tile.h")
-    argv = [*tools.build, "header", "--prefix", prefix, "--language", "CXX", "--embed", "array", "--image", fatbin]
+    argv = [
+        *tools.build,
+        "header",
+        "--prefix",
+        prefix,
+        "--language",
+        "CXX",
+        "--embed",
+        "array",
+        "--image",
+        fatbin,
+    ]
     for table in tables:
         argv += ["--json", table]
     argv += ["--header-out", header, "--source-out", source]
@@ -410,7 +427,9 @@ def _compilations(form: str, entries: Sequence[Entry], tile_abi: bool) -> list[t
 
 def _wants_usage(line: Line) -> bool:
     """Returns whether -res-usage or ptxas's own -v asks what each kernel uses."""
-    return line.has("--resource-usage") or any(word in ("-v", "--verbose") for word in line.all("--ptxas-options"))
+    return line.has("--resource-usage") or any(
+        word in ("-v", "--verbose") for word in line.all("--ptxas-options")
+    )
 
 
 def _wants_depfile(line: Line) -> bool:
@@ -454,7 +473,9 @@ def _rest_words(line: Line, replaced: Mapping[int, str | None]) -> list[str]:
     drop_x = has_objects and plain and line.one("--x") in (None, "cu")
     through_linker = has_objects and line.one("--x") is not None and not drop_x
     if through_linker and line.has("--lib"):
-        raise Usage("Option '-x' cannot be combined with Tile IR inputs and '-lib' here: nvcc would compile the objects")
+        raise Usage(
+            "Option '-x' cannot be combined with Tile IR inputs and '-lib' here: nvcc would compile the objects"
+        )
     words: list[str] = []
     for item in line.items:
         if id(item) in replaced:
@@ -470,7 +491,9 @@ def _rest_words(line: Line, replaced: Mapping[int, str | None]) -> list[str]:
     return words
 
 
-def _depfile(line: Line, phase: str, job: Job, tools: Tools, names: Names, output: str | None) -> Depfile | None:
+def _depfile(
+    line: Line, phase: str, job: Job, tools: Tools, names: Names, output: str | None
+) -> Depfile | None:
     """Returns the rule to write, named as nvcc names it: -MF, else from -o, else from the input."""
     only = phase in DEPENDENCIES_ONLY
     if not only and not _wants_depfile(line):
@@ -488,7 +511,9 @@ def _depfile(line: Line, phase: str, job: Job, tools: Tools, names: Names, outpu
     if phase in ("--link", "--lib", "--run"):
         real = output or ("a.a" if phase == "--lib" else "a.out")
         if path is None or output is None:
-            path = line.one("--dependency-output") or os.path.join(line.one("--output-directory") or "", stem + ".d")
+            path = line.one("--dependency-output") or os.path.join(
+                line.one("--output-directory") or "", stem + ".d"
+            )
     quoted, verbatim = line.one("--dependency-quoted-target-name"), line.one("--dependency-target-name")
     if quoted is not None:
         target = escape_make(quoted)

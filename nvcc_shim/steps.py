@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from .plan import Depfile, Job, Plan, Step
 
 NOT_STARTED = 127
-HEADINGS = ("source file name , phase name , phase input files , phase output file , arch , tool, metric , unit")
+HEADINGS = (
+    "source file name , phase name , phase input files , phase output file , arch , tool, metric , unit"
+)
 
 
 class Interrupted(BaseException):
@@ -452,7 +454,9 @@ def _run_nvcc(plan: Plan, nvcc: str, runner: Runner, cwd: str) -> None:
     if plan.rest_depfile and plan.rest_depfile.path:
         # nvcc has written the rule of its own source, if it had one; ours completes it.
         path, text = plan.rest_depfile.path, ""
-        if os.path.isfile(path) and any(word.endswith((".cu", ".c", ".cc", ".cpp", ".cxx")) for word in plan.rest):
+        if os.path.isfile(path) and any(
+            word.endswith((".cu", ".c", ".cc", ".cpp", ".cxx")) for word in plan.rest
+        ):
             with open(path, encoding="utf-8", errors="surrogateescape") as file:
                 text = file.read().rstrip("\n") + "\n"
         for job in plan.jobs:

@@ -49,12 +49,19 @@ def page() -> str:
     done = sum(row["id"] in tests for row in rows)
     out = [HEAD, f"{done} of {len(rows)} rules are proved by tests.", ""]
     for area, title in AREAS.items():
-        out += [f"## {title}", "", "| rule | promise | text | layer | exit | proved by |", "|---|---|---|---|---|---|"]
+        out += [
+            f"## {title}",
+            "",
+            "| rule | promise | text | layer | exit | proved by |",
+            "|---|---|---|---|---|---|",
+        ]
         for row in rows:
             if row["area"] != area:
                 continue
             text = f"`{row['text'].replace('|', chr(92) + '|')}`" if "text" in row else ""
-            proofs = "<br>".join(f"`{test.rpartition('/')[2]}`" for test in tests.get(row["id"], ())) or "open"
+            proofs = (
+                "<br>".join(f"`{test.rpartition('/')[2]}`" for test in tests.get(row["id"], ())) or "open"
+            )
             cells = (f"`{row['id']}`", cell(row["statement"]), text, str(row.get("layer", "")),
                      cell(str(row.get("exit_code", ""))), proofs)  # fmt: skip
             out.append("| " + " | ".join(cells) + " |")

@@ -44,7 +44,15 @@ def cache_root() -> Path:
 
 def clean_environ(**extra: str) -> dict[str, str]:
     """Returns this process's environment without the variables that point Python at somebody else's packages."""
-    drop = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PIP_USER", "PIP_TARGET", "PIP_PREFIX", "PIP_REQUIRE_VIRTUALENV")
+    drop = (
+        "PYTHONPATH",
+        "PYTHONHOME",
+        "VIRTUAL_ENV",
+        "PIP_USER",
+        "PIP_TARGET",
+        "PIP_PREFIX",
+        "PIP_REQUIRE_VIRTUALENV",
+    )
     env = {k: v for k, v in os.environ.items() if k not in drop}
     env.update(PIP_DISABLE_PIP_VERSION_CHECK="1", **extra)
     return env
@@ -87,8 +95,12 @@ def create_venv(directory: Path) -> Path:
         shutil.rmtree(directory)
     directory.parent.mkdir(parents=True, exist_ok=True)
     tried = []
-    for name, attempt in (("python3 -m venv", _by_venv), ("pip --target", _by_pip_target),
-                          ("virtualenv", _by_virtualenv), ("uv", _by_uv)):
+    for name, attempt in (
+        ("python3 -m venv", _by_venv),
+        ("pip --target", _by_pip_target),
+        ("virtualenv", _by_virtualenv),
+        ("uv", _by_uv),
+    ):
         problem = attempt(directory)
         if not problem and _has_pip(python):
             stamp.write_text(identity)
@@ -104,7 +116,9 @@ def create_venv(directory: Path) -> Path:
 def _attempt(argv: Sequence[str | os.PathLike[str]]) -> str:
     """Returns an empty string, or the last line that the failing command printed."""
     try:
-        done = subprocess.run([os.fspath(a) for a in argv], capture_output=True, text=True, env=clean_environ())
+        done = subprocess.run(
+            [os.fspath(a) for a in argv], capture_output=True, text=True, env=clean_environ()
+        )
     except OSError as error:
         return str(error)
     if done.returncode == 0:

@@ -25,9 +25,11 @@ def fit(f, powers, low, high, bits, fixed=()):
     n = len(powers)
     fixed = list(fixed)
     while len(fixed) < n:
-        rest = powers[len(fixed):]
+        rest = powers[len(fixed) :]
         m = 12 * n
-        nodes = [(low + high) / 2 + (high - low) / 2 * mp.cos(mp.pi * (2 * k + 1) / (2 * m)) for k in range(m)]
+        nodes = [
+            (low + high) / 2 + (high - low) / 2 * mp.cos(mp.pi * (2 * k + 1) / (2 * m)) for k in range(m)
+        ]
         rows, rhs = [], []
         for x in nodes:
             value = f(x)
@@ -69,14 +71,40 @@ def main():
             "sin": (lambda x: (mp.sin(mp.sqrt(x)) / mp.sqrt(x) - 1) / x if x else -mp.mpf(1) / 6, 0, q * q),
             "cos": (lambda x: (mp.cos(mp.sqrt(x)) - 1 + x / 2) / x**2 if x else mp.mpf(1) / 24, 0, q * q),
             "tan": (lambda x: (mp.tan(mp.sqrt(x)) / mp.sqrt(x) - 1) / x if x else mp.mpf(1) / 3, 0, q * q),
-            "sinh": (lambda x: (mp.sinh(mp.sqrt(x)) / mp.sqrt(x) - 1) / x if x else mp.mpf(1) / 6, 0, mp.mpf(1.1)),
-            "tanh": (lambda x: (mp.tanh(mp.sqrt(x)) / mp.sqrt(x) - 1) / x if x else -mp.mpf(1) / 3, 0, mp.mpf(0.4)),
-            "atan": (lambda x: (mp.atan(mp.sqrt(x)) / mp.sqrt(x) - 1) / x if x else -mp.mpf(1) / 3, 0, mp.mpf(1)),
-            "atanh": (lambda x: (mp.atanh(mp.sqrt(x)) / mp.sqrt(x) - 1) / x if x else mp.mpf(1) / 3, 0, mp.mpf(0.0405)),
+            "sinh": (
+                lambda x: (mp.sinh(mp.sqrt(x)) / mp.sqrt(x) - 1) / x if x else mp.mpf(1) / 6,
+                0,
+                mp.mpf(1.1),
+            ),
+            "tanh": (
+                lambda x: (mp.tanh(mp.sqrt(x)) / mp.sqrt(x) - 1) / x if x else -mp.mpf(1) / 3,
+                0,
+                mp.mpf(0.4),
+            ),
+            "atan": (
+                lambda x: (mp.atan(mp.sqrt(x)) / mp.sqrt(x) - 1) / x if x else -mp.mpf(1) / 3,
+                0,
+                mp.mpf(1),
+            ),
+            "atanh": (
+                lambda x: (mp.atanh(mp.sqrt(x)) / mp.sqrt(x) - 1) / x if x else mp.mpf(1) / 3,
+                0,
+                mp.mpf(0.0405),
+            ),
             # what pow needs beyond the leading third, which it adds in two parts
-            "atanh_tail": (lambda x: ((mp.atanh(mp.sqrt(x)) / mp.sqrt(x) - 1) / x - mp.mpf(1) / 3) / x if x else mp.mpf(1) / 5, 0, mp.mpf(0.0405)),
+            "atanh_tail": (
+                lambda x: (
+                    ((mp.atanh(mp.sqrt(x)) / mp.sqrt(x) - 1) / x - mp.mpf(1) / 3) / x if x else mp.mpf(1) / 5
+                ),
+                0,
+                mp.mpf(0.0405),
+            ),
             "log": (log1p_tail, mp.mpf(-1) / 3, mp.mpf(1) / 3 + mp.mpf(1) / 100),
-            "exp": (lambda x: (mp.exp(x) - 1 - x) / x**2 if x else mp.mpf(1) / 2, -mp.log(2) / 2 * 1.01, mp.log(2) / 2 * 1.01),
+            "exp": (
+                lambda x: (mp.exp(x) - 1 - x) / x**2 if x else mp.mpf(1) / 2,
+                -mp.log(2) / 2 * 1.01,
+                mp.log(2) / 2 * 1.01,
+            ),
         }
         for name, (f, low, high) in jobs.items():
             if only and name not in only:

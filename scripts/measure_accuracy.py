@@ -19,7 +19,8 @@ BINARY = ("fpowf", "atan2", "remf")
 REFERENCE = {
     "exp": mp.exp, "exp2": lambda x: mp.mpf(2) ** x, "log": mp.log, "log2": lambda x: mp.log(x, 2), "sin": mp.sin,
     "cos": mp.cos, "tan": mp.tan, "sinh": mp.sinh, "cosh": mp.cosh, "tanh": mp.tanh, "sqrt": mp.sqrt,
-    "rsqrt": lambda x: 1 / mp.sqrt(x), "fpowf": lambda x, y: mp.power(x, y), "atan2": mp.atan2, "remf": lambda x, y: mp.fmod(x, y),
+    "rsqrt": lambda x: 1 / mp.sqrt(x), "fpowf": mp.power, "atan2": mp.atan2,
+    "remf": mp.fmod,
 }  # fmt: skip
 N = 1024
 
@@ -36,7 +37,9 @@ def kernel(name: str, elem: str) -> str:
             f"%q{i} = offset %b{i}, %i : tile<1024xptr<{elem}>>, tile<1024xi32> -> tile<1024xptr<{elem}>>",
         ]
     for i in range(arity):
-        body.append(f"%x{i}, %t{i} = load_ptr_tko weak %q{i} : tile<1024xptr<{elem}>> -> tile<1024x{elem}>, token")
+        body.append(
+            f"%x{i}, %t{i} = load_ptr_tko weak %q{i} : tile<1024xptr<{elem}>> -> tile<1024x{elem}>, token"
+        )
     operands = ", ".join(f"%x{i}" for i in range(arity))
     body.append(f"%y = {name} {operands} : tile<1024x{elem}>")
     body.append(f"%t = store_ptr_tko weak %q{arity}, %y : tile<1024xptr<{elem}>>, tile<1024x{elem}> -> token")
@@ -45,12 +48,18 @@ def kernel(name: str, elem: str) -> str:
 
 def samples(name: str, dtype: type, rng: np.random.Generator) -> list[np.ndarray]:
     """Arguments: ordinary ones, extremes, random bit patterns."""
-    out = []
+    out: list[np.ndarray] = []
+    patterns: np.ndarray
+    normal: np.ndarray
+    wide: np.ndarray
+    near: np.ndarray
     bits = 32 if dtype is np.float32 else 64
     for _ in range(2 if name in BINARY else 1):
         patterns = rng.integers(0, 1 << bits, N // 4, dtype=np.uint64).astype(f"u{bits // 8}").view(dtype)
         normal = rng.normal(0, 3, N // 4).astype(dtype)
-        wide = (rng.uniform(-1, 1, N // 4) * 10.0 ** rng.uniform(-10, 10 if bits == 32 else 30, N // 4)).astype(dtype)
+        wide = (
+            rng.uniform(-1, 1, N // 4) * 10.0 ** rng.uniform(-10, 10 if bits == 32 else 30, N // 4)
+        ).astype(dtype)
         near = (rng.uniform(0.5, 2, N // 4)).astype(dtype)
         x = np.concatenate([patterns, normal, wide, near])
         if name in ("exp", "sinh", "cosh"):
@@ -65,7 +74,9 @@ def samples(name: str, dtype: type, rng: np.random.Generator) -> list[np.ndarray
     if name == "fpowf":
         out[0] = np.abs(out[0])
         with np.errstate(all="ignore"):
-            limit = np.log(np.finfo(dtype).max) / np.abs(np.log(np.where(out[0] > 0, out[0], 2).astype(np.float64)))
+            limit = np.log(np.finfo(dtype).max) / np.abs(
+                np.log(np.where(out[0] > 0, out[0], 2).astype(np.float64))
+            )
         out[1][: N // 2] = (rng.uniform(-1, 1, N // 2) * np.minimum(limit[: N // 2], 1e6)).astype(dtype)
     return out
 
@@ -105,7 +116,11 @@ def reference(name: str, args: tuple) -> object:
         if name == "rsqrt" and args[0] == 0:
             return mp.inf
         if name == "fpowf":
-            return mp.mpf(float(np.power(np.longdouble(args[0]), np.longdouble(args[1])))) if not all(np.isfinite(args)) or args[0] == 0 else mp.power(mp.mpf(float(args[0])), mp.mpf(float(args[1])))
+            return (
+                mp.mpf(float(np.power(np.longdouble(args[0]), np.longdouble(args[1]))))
+                if not all(np.isfinite(args)) or args[0] == 0
+                else mp.power(mp.mpf(float(args[0])), mp.mpf(float(args[1])))
+            )
         if name == "remf":
             a, b = (mp.mpf(float(v)) for v in args)
             with mp.workprec(4000):
@@ -134,7 +149,8 @@ def main() -> int:
         for elem in ("f32", "f64"):
             worst, case = max((measure(name, elem, seed=s) for s in range(3)), key=lambda r: r[0])
             rows.append((name, elem, worst))
-            print(f"{name:8} {elem} {worst:10.3f} ulp   worst at {case[:-1]} want {mp.nstr(case[-1], 20) if case[-1] is not None else 'nan'}")
+            want = "nan" if case[-1] is None else mp.nstr(case[-1], 20)
+            print(f"{name:8} {elem} {worst:10.3f} ulp   worst at {case[:-1]} want {want}")
     if "--write" in sys.argv:
         write(rows)
     return 0
@@ -159,7 +175,10 @@ def write(rows: list[tuple[str, str, float]]) -> None:
         "| function | f32 | f64 |",
         "|---|---|---|",
     ]
-    lines += [f"| {name} | {t.get('f32', float('nan')):.2f} | {t.get('f64', float('nan')):.2f} |" for name, t in table.items()]
+    lines += [
+        f"| {name} | {t.get('f32', float('nan')):.2f} | {t.get('f64', float('nan')):.2f} |"
+        for name, t in table.items()
+    ]
     Path(__file__).resolve().parent.parent.joinpath("docs", "accuracy.md").write_text("\n".join(lines) + "\n")
 
 

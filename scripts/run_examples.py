@@ -43,10 +43,16 @@ def find_cxx() -> str:
 
 def package_digest() -> str:
     """Returns a fingerprint of everything that the wheel is made from."""
-    files: list[Path] = [REPOSITORY / "pyproject.toml", REPOSITORY / "CMakeLists.txt", REPOSITORY / "README.md"]
+    files: list[Path] = [
+        REPOSITORY / "pyproject.toml",
+        REPOSITORY / "CMakeLists.txt",
+        REPOSITORY / "README.md",
+    ]
     files += sorted((REPOSITORY / "scripts").glob("*.in"))
     for folder in PACKAGE_FOLDERS:
-        files += sorted(p for p in (REPOSITORY / folder).rglob("*") if p.is_file() and "__pycache__" not in p.parts)
+        files += sorted(
+            p for p in (REPOSITORY / folder).rglob("*") if p.is_file() and "__pycache__" not in p.parts
+        )
     return digest_of(*[part for p in files for part in (str(p.relative_to(REPOSITORY)), p)])
 
 
@@ -70,7 +76,9 @@ def build(home: Path, python: Path) -> Path:
     """Returns the program that CMake made of examples/cmake."""
     tree = home / "build"
     cache = tree / "CMakeCache.txt"
-    if cache.exists() and f"CMAKE_HOME_DIRECTORY:INTERNAL={EXAMPLE}\n" not in cache.read_text(errors="replace"):
+    if cache.exists() and f"CMAKE_HOME_DIRECTORY:INTERNAL={EXAMPLE}\n" not in cache.read_text(
+        errors="replace"
+    ):
         shutil.rmtree(tree)  # the checkout was moved; CMake refuses a tree of another place
     bin_dir = python.parent
     env = clean_environ(PATH=f"{bin_dir}{os.pathsep}{os.environ.get('PATH', os.defpath)}")
@@ -90,7 +98,9 @@ def capture(argv: list[str | os.PathLike[str]], env: dict[str, str]) -> str:
     """Returns what a command prints, without its last newline. Errors: it failed."""
     import subprocess
 
-    done = subprocess.run([os.fspath(a) for a in argv], env=env, stdout=subprocess.PIPE, text=True, cwd=os.path.sep)
+    done = subprocess.run(
+        [os.fspath(a) for a in argv], env=env, stdout=subprocess.PIPE, text=True, cwd=os.path.sep
+    )
     if done.returncode:
         raise SetupError(f"exit code {done.returncode}: {' '.join(map(str, argv))}")
     return done.stdout.rstrip("\n")
@@ -112,7 +122,10 @@ def main(argv: list[str]) -> int:
             print("\n== the C++ program with the embedded images", flush=True)
             run([program], "the example program")
             print("\n== the kernels on the CPU, against NumPy", flush=True)
-            run([python, "-P" if sys.version_info >= (3, 11) else "-s", EXAMPLE / "check_kernels.py"], "checking numbers")
+            run(
+                [python, "-P" if sys.version_info >= (3, 11) else "-s", EXAMPLE / "check_kernels.py"],
+                "checking numbers",
+            )
     except SetupError as error:
         print(f"run_examples: {error}", file=sys.stderr)
         print("FAILED")

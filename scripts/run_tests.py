@@ -35,7 +35,11 @@ def set_up(releases: tuple[str, ...]) -> Path:
         home = peers.install(releases=releases)
         python = venv_python(home / peers.VENV)
         # An editable installation sees edits of the sources; only these files make another one necessary.
-        parts = [REPOSITORY / "pyproject.toml", REPOSITORY / "CMakeLists.txt", REPOSITORY / "scripts" / "command.in"]
+        parts = [
+            REPOSITORY / "pyproject.toml",
+            REPOSITORY / "CMakeLists.txt",
+            REPOSITORY / "scripts" / "command.in",
+        ]
         wanted = digest_of(str(REPOSITORY), *parts)
         stamp = home / f"{peers.VENV}.editable"
         if not stamp.exists() or stamp.read_text() != wanted:
@@ -64,7 +68,10 @@ def main(argv: list[str]) -> int:
         # A whole tier uses all processors; a file stays on one, so that its fixtures are made once.
         tier += ["-n", str(os.cpu_count() or 1), "--dist", "loadfile"]
     # Paths among the arguments may be relative to the caller's folder.
-    arguments = [os.path.abspath(a) if not a.startswith("-") and os.path.exists(a.split("::")[0]) else a for a in arguments]
+    arguments = [
+        os.path.abspath(a) if not a.startswith("-") and os.path.exists(a.split("::")[0]) else a
+        for a in arguments
+    ]
     return subprocess.call([os.fspath(python), "-m", "pytest", *tier, *arguments], cwd=REPOSITORY, env=env)
 
 

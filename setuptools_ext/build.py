@@ -226,9 +226,17 @@ class Unit:
         if self.is_python:
             words = [word for word in words if not word.startswith("--entry=")]
             # The user's cuda-tile is wherever this interpreter imports from, isolated builds included.
-            export = [*build, "export", self.source, f"--python={sys.executable}", f"--file-prefix-map={os.getcwd()}=."]
+            export = [
+                *build,
+                "export",
+                self.source,
+                f"--python={sys.executable}",
+                f"--file-prefix-map={os.getcwd()}=.",
+            ]
             if len(values.get("entries") or []) != 1:
-                raise CompileError(f"{self.source}: a cuTile Python source needs exactly one name in `entries`")
+                raise CompileError(
+                    f"{self.source}: a cuTile Python source needs exactly one name in `entries`"
+                )
             export += ["--entry", values["entries"][0]]
             for keyword in ("signature", "matrix", "bytecode_version"):
                 if values.get(keyword):
@@ -422,7 +430,9 @@ class Builder:
                 process = subprocess.Popen(command.argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                            stderr=subprocess.STDOUT, env=self.environ)  # fmt: skip
             except OSError as error:
-                raise CompileError(f"{unit.source}: cannot start {command.argv[0]}: {error.strerror}") from None
+                raise CompileError(
+                    f"{unit.source}: cannot start {command.argv[0]}: {error.strerror}"
+                ) from None
             with self.lock:
                 self.processes.add(process)
             output, _ = process.communicate()
@@ -432,7 +442,9 @@ class Builder:
             if process.returncode:
                 code = process.returncode
                 how = f"was killed by signal {-code}" if code < 0 else f"failed with exit code {code}"
-                raise CompileError(f"{unit.source}: {' '.join(_shorten(command.argv))} {how}\n{text}".rstrip())
+                raise CompileError(
+                    f"{unit.source}: {' '.join(_shorten(command.argv))} {how}\n{text}".rstrip()
+                )
             if text:
                 sys.stderr.write(text + "\n")
                 sys.stderr.flush()

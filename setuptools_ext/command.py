@@ -33,7 +33,9 @@ def extend_command(name: str, base: type) -> type:
     if issubclass(base, mixin):
         return base
     if base not in _EXTENDED:
-        _EXTENDED[base] = type(base.__name__, (mixin, base), {"__module__": base.__module__, "__doc__": base.__doc__})
+        _EXTENDED[base] = type(
+            base.__name__, (mixin, base), {"__module__": base.__module__, "__doc__": base.__doc__}
+        )
     return _EXTENDED[base]
 
 
@@ -108,7 +110,9 @@ class TileBuildExt:
                 if form == "fatbin":
                     files[unit.fatbin] = os.path.join(folder, unit.stem + ".fatbin")
                 elif form == "json":
-                    files[unit.path(unit.stem + ".kernels.json")] = os.path.join(folder, unit.stem + ".kernels.json")
+                    files[unit.path(unit.stem + ".kernels.json")] = os.path.join(
+                        folder, unit.stem + ".kernels.json"
+                    )
                 elif form == "tilebc":
                     files[unit.bytecode] = os.path.join(folder, unit.stem + ".tilebc")
                 else:
@@ -247,7 +251,9 @@ class TileBuildExt:
         elif ext.tile_loader:
             files = {unit.stem: unit.stem + ".fatbin" for unit in units}
             module = f"{ext.tile_package}.{ext.tile_loader}" if ext.tile_package else ext.tile_loader
-            _write_if_new(os.path.join(self._directory(ext), ext.tile_loader + ".py"), write_loader(module, files))
+            _write_if_new(
+                os.path.join(self._directory(ext), ext.tile_loader + ".py"), write_loader(module, files)
+            )
         for path, target in self._data_files(ext).items():
             target = os.path.join(self.build_lib, target)
             os.makedirs(os.path.dirname(target), exist_ok=True)
@@ -337,7 +343,11 @@ class TileBuildExt:
         objects = []
         for source in sources:
             target = compiler.object_filenames([source], output_dir="")[0]
-            if self.force or not os.path.exists(target) or os.path.getmtime(target) < os.path.getmtime(source):
+            if (
+                self.force
+                or not os.path.exists(target)
+                or os.path.getmtime(target) < os.path.getmtime(source)
+            ):
                 compiler.compile([source], output_dir="", extra_postargs=self._prefix_map(), debug=self.debug)
             objects.append(target)
         return objects

@@ -28,7 +28,11 @@ def is_tile_source(path: object) -> bool:
 
 def split_options(keywords: dict[str, Any], where: str) -> dict[str, Any]:
     """Takes the Tile options out of `keywords` and returns them, checked. Errors: OptionError."""
-    return {name: check_value(BY_NAME[name], keywords.pop(name), where) for name in list(keywords) if name in BY_NAME}
+    return {
+        name: check_value(BY_NAME[name], keywords.pop(name), where)
+        for name in list(keywords)
+        if name in BY_NAME
+    }
 
 
 class TileExtension(Extension):
@@ -54,12 +58,16 @@ class TileExtension(Extension):
         if hasattr(extra_compile_args, "items"):
             for key, values in extra_compile_args.items():  # type: ignore[union-attr]
                 if key not in COMPILERS:
-                    raise OptionError(f"{where}: extra_compile_args has the keys {', '.join(COMPILERS)}, not {key!r}")
+                    raise OptionError(
+                        f"{where}: extra_compile_args has the keys {', '.join(COMPILERS)}, not {key!r}"
+                    )
                 by_compiler[key] = list(values)
         else:
             by_compiler["cxx"] = list(extra_compile_args or ())  # type: ignore[arg-type]
         self.tile_compile_args = by_compiler
-        super().__init__(name, [os.fspath(one) for one in sources], extra_compile_args=by_compiler["cxx"], **keywords)
+        super().__init__(
+            name, [os.fspath(one) for one in sources], extra_compile_args=by_compiler["cxx"], **keywords
+        )
 
 
 class TileKernels(Extension):
@@ -73,16 +81,26 @@ class TileKernels(Extension):
         where = f"TileKernels({package!r})"
         self.tile_options = split_options(keywords, where)
         if keywords:
-            raise TypeError(f"{where}: unknown keyword{'s' * (len(keywords) > 1)} {', '.join(sorted(keywords))}")
+            raise TypeError(
+                f"{where}: unknown keyword{'s' * (len(keywords) > 1)} {', '.join(sorted(keywords))}"
+            )
         self.tile_package = package
         self.tile_loader = "tile_kernels" if loader is True else loader or ""
         self.tile_compile_args: dict[str, list[str]] = {"cxx": [], "nvcc": [], "tileiras": []}
         self.tile_package_data = True
-        name = f"{package}.{self.tile_loader or 'tile_kernels'}" if package else self.tile_loader or "tile_kernels"
-        super().__init__(name, [os.fspath(one) for one in sources], depends=list(depends or ()), optional=optional)
+        name = (
+            f"{package}.{self.tile_loader or 'tile_kernels'}"
+            if package
+            else self.tile_loader or "tile_kernels"
+        )
+        super().__init__(
+            name, [os.fspath(one) for one in sources], depends=list(depends or ()), optional=optional
+        )
 
 
 def tile_sources(extension: Extension) -> list[str]:
     """Returns the sources that are for the Tile compiler, cuTile Python where this extension takes it."""
     own = isinstance(extension, (TileExtension, TileKernels))
-    return [str(one) for one in extension.sources if is_tile_source(one) or (own and str(one).endswith(".py"))]
+    return [
+        str(one) for one in extension.sources if is_tile_source(one) or (own and str(one).endswith(".py"))
+    ]

@@ -49,7 +49,8 @@ def _may_have_tile_sources(distribution: Any) -> bool:
     """Returns whether a closer look is worth its imports."""
     for one in getattr(distribution, "ext_modules", None) or []:
         if type(one).__module__.startswith("tileiras.") or any(
-            hasattr(base, "__module__") and base.__module__.startswith("tileiras.") for base in type(one).__mro__
+            hasattr(base, "__module__") and base.__module__.startswith("tileiras.")
+            for base in type(one).__mro__
         ):
             return True
         if any(str(source).endswith((".tileir", ".tilebc", ".tileirbc", ".mlir")) for source in

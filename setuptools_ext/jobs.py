@@ -16,7 +16,9 @@ JOB_BYTES = 1 << 30  # one compilation with its ptxas: a few hundred MB as measu
 VARIABLES = ("TILEIRAS_JOBS", "MAX_JOBS", "CMAKE_BUILD_PARALLEL_LEVEL")
 
 
-def count_jobs(parallel: int | bool | None, environ: Mapping[str, str], available_bytes: int | None = None) -> int:
+def count_jobs(
+    parallel: int | bool | None, environ: Mapping[str, str], available_bytes: int | None = None
+) -> int:
     """Returns the number of compilations to run at once, at least one."""
     if parallel is not None and parallel is not True and int(parallel) > 0:
         return int(parallel)

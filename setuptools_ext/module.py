@@ -82,7 +82,10 @@ def write_module(name: str, units: Sequence[tuple[str, str, str, str]]) -> str:
 
 def merge_tables(tables: Sequence[dict[str, Any]]) -> str:
     """Returns one JSON text for the tables of all architectures of a source."""
-    return json.dumps({"version": 1, "images": list(tables)}, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+    return (
+        json.dumps({"version": 1, "images": list(tables)}, indent=1, sort_keys=True, ensure_ascii=False)
+        + "\n"
+    )
 
 
 LOADER = '''\

@@ -46,7 +46,9 @@ OPTIONS: tuple[Option, ...] = (
     Option("max_registers", NUMBER, "--max-registers", "fail when a kernel uses more registers per thread"),
     Option("no_spills", FLAG, "--no-spills", "fail when a kernel spills registers to memory"),
     Option("max_shared", SIZE, "--max-shared", "fail when a kernel uses more shared memory: bytes or 100K"),
-    Option("compress", TEXT, "", "compression of the fatbin", ("default", "size", "speed", "balance", "none")),
+    Option(
+        "compress", TEXT, "", "compression of the fatbin", ("default", "size", "speed", "balance", "none")
+    ),
     Option("prefix", TEXT, "", "prefix of the C symbols; default the name of the source"),
     Option("namespace", TEXT, "", "C++ namespace of the header"),
     Option("header", TEXT, "", "name of the generated header; default <source>_tile.h"),

@@ -20,7 +20,10 @@ TEXT, FLAG, WORDS = options.TEXT, options.FLAG, options.WORDS
 # Keys beside the Tile options: name -> JSON schema.
 _STRING: dict[str, Any] = {"type": "string"}
 _STRINGS: dict[str, Any] = {"type": "array", "items": _STRING}
-_MACROS: dict[str, Any] = {"type": "array", "items": {"type": "array", "items": _STRING, "minItems": 1, "maxItems": 2}}
+_MACROS: dict[str, Any] = {
+    "type": "array",
+    "items": {"type": "array", "items": _STRING, "minItems": 1, "maxItems": 2},
+}
 KERNEL_KEYS: dict[str, Any] = {
     "package": {**_STRING, "description": "package that receives the files"},
     "sources": {**_STRINGS, "description": "Tile sources; globs allowed"},
@@ -41,7 +44,15 @@ EXTENSION_KEYS: dict[str, Any] = {
     "py-limited-api": {"type": "boolean"}, "optional": {"type": "boolean"},
 }  # fmt: skip
 TOP_KEYS: dict[str, Any] = {"jobs": {"type": "integer", "minimum": 1, "description": "compilations at once"}}
-NOT_COMMON = ("prefix", "header", "namespace", "entries", "signature", "matrix", "formats")  # belong to a source, not a project
+NOT_COMMON = (
+    "prefix",
+    "header",
+    "namespace",
+    "entries",
+    "signature",
+    "matrix",
+    "formats",
+)  # belong to a source, not a project
 
 
 def schema() -> dict[str, Any]:
@@ -98,7 +109,13 @@ def _check_keys(table: dict[str, Any], allowed: list[str], where: str) -> None:
         raise OptionError(f"pyproject.toml: {where} has no key '{key}'{hint}")
 
 
-PYTHON_TYPES: dict[str, type] = {"string": str, "boolean": bool, "integer": int, "array": list, "object": dict}
+PYTHON_TYPES: dict[str, type] = {
+    "string": str,
+    "boolean": bool,
+    "integer": int,
+    "array": list,
+    "object": dict,
+}
 
 
 def _check_type(value: Any, rule: dict[str, Any], what: str) -> None:
@@ -155,7 +172,9 @@ def read_project(table: dict[str, Any], root: str) -> tuple[dict[str, Any], int 
     common = [name for name in every if name not in NOT_COMMON]
     tile_keys = [option.key for option in options.OPTIONS]
     where = "[tool.tileiras]"
-    _check_keys(table, [*TOP_KEYS, *(options.BY_NAME[name].key for name in common), "kernels", "extensions"], where)
+    _check_keys(
+        table, [*TOP_KEYS, *(options.BY_NAME[name].key for name in common), "kernels", "extensions"], where
+    )
     for key, rule in TOP_KEYS.items():
         if key in table:
             _check_type(table[key], rule, f"tool.tileiras.{key}")
@@ -165,7 +184,9 @@ def read_project(table: dict[str, Any], root: str) -> tuple[dict[str, Any], int 
                                   ("extensions", EXTENSION_KEYS, ("name", "sources"))):  # fmt: skip
         entries = table.get(group, [])
         if not isinstance(entries, list) or not all(isinstance(one, dict) for one in entries):
-            raise OptionError(f"pyproject.toml: tool.tileiras.{group} is an array of tables: [[tool.tileiras.{group}]]")
+            raise OptionError(
+                f"pyproject.toml: tool.tileiras.{group} is an array of tables: [[tool.tileiras.{group}]]"
+            )
         for entry in entries:
             where = f"[[tool.tileiras.{group}]]"
             _check_keys(entry, [*keys, *tile_keys], where)
@@ -180,7 +201,9 @@ def read_project(table: dict[str, Any], root: str) -> tuple[dict[str, Any], int 
             if "depends" in values:
                 values["depends"] = _expand(values["depends"], root, where)
             if "define_macros" in values:
-                values["define_macros"] = [(one[0], one[1] if len(one) > 1 else None) for one in values["define_macros"]]
+                values["define_macros"] = [
+                    (one[0], one[1] if len(one) > 1 else None) for one in values["define_macros"]
+                ]
             values.update(_tile_values(entry, every, where))
             extensions.append(TileKernels(**values) if group == "kernels" else TileExtension(**values))
     return defaults, table.get("jobs"), extensions

@@ -46,7 +46,9 @@ class Installed:
         (self.bin / "python3").symlink_to(sys.executable)
         template = (REPOSITORY / "scripts" / "command.in").read_text()
         for name, module in COMMANDS:
-            prelude = (REPOSITORY / "nvcc_shim" / "delegate.sh").read_text() if name == "tileiras-nvcc" else ""
+            prelude = (
+                (REPOSITORY / "nvcc_shim" / "delegate.sh").read_text() if name == "tileiras-nvcc" else ""
+            )
             text = (template.replace("@TILEIRAS_PRELUDE@", prelude).replace("@TILEIRAS_MODULE@", module)
                     .replace("@TILEIRAS_PYTHON_FLAGS@", "-I -S").replace("@TILEIRAS_SOURCE_DIR@", str(self.site)))  # fmt: skip
             script = self.bin / name
@@ -74,13 +76,24 @@ def ok(done: subprocess.CompletedProcess[str]) -> subprocess.CompletedProcess[st
 
 def clean_environ(**extra: str) -> dict[str, str]:
     """Returns the environment without what steers a toolchain, plus `extra`."""
-    drop = ("CUDA", "NVCC_", "TILEIRAS_", "PYTHON", "CONDA_", "MAKEFLAGS", "MAX_JOBS", "VIRTUAL_ENV", "TORCH_", "XDG_")
+    drop = (
+        "CUDA",
+        "NVCC_",
+        "TILEIRAS_",
+        "PYTHON",
+        "CONDA_",
+        "MAKEFLAGS",
+        "MAX_JOBS",
+        "VIRTUAL_ENV",
+        "TORCH_",
+        "XDG_",
+    )
     env = {name: value for name, value in os.environ.items() if not name.startswith(drop)}
     env.update(extra)
     return env
 
 
-KERNEL = '''\
+KERNEL = """\
 import cuda.tile as ct
 from {helper} import combine
 
@@ -91,7 +104,7 @@ def vadd(a, b, c, n: ct.Constant[int]):
     x = ct.load(a, index=(i,), shape=(n,))
     y = ct.load(b, index=(i,), shape=(n,))
     ct.store(c, index=(i,), tile=combine(x, y))
-'''
+"""
 
 
 def export_vadd(folder: Path, installed: Installed, version: str = "13.1") -> Path:

@@ -38,7 +38,10 @@ def find_cmake(version: str = "newest") -> Path:
     if pinned is not None:
         return pinned
     system = shutil.which("cmake", path="/usr/bin")
-    if system and f" {version}." in subprocess.run([system, "--version"], capture_output=True, text=True).stdout:
+    if (
+        system
+        and f" {version}." in subprocess.run([system, "--version"], capture_output=True, text=True).stdout
+    ):
         return Path(system)
     peers.missing(f"cmake {version}")
     raise AssertionError
@@ -56,7 +59,9 @@ def find_ninja() -> str:
 class CMakeProject:
     """Source and build folder of one project."""
 
-    def __init__(self, root: Path, cmake: str = "newest", generator: str = "Ninja", build: str = "build") -> None:
+    def __init__(
+        self, root: Path, cmake: str = "newest", generator: str = "Ninja", build: str = "build"
+    ) -> None:
         self.cmake = find_cmake(cmake)
         self.generator = generator
         self.source = root / "source"
@@ -66,7 +71,11 @@ class CMakeProject:
         self.source.mkdir(parents=True)
         self.launcher.write_text(LOGGER)
         self.launcher.chmod(0o755)
-        self.env = {k: v for k, v in os.environ.items() if not k.startswith(("TILE", "CUDA", "CMAKE", "NINJA", "MAKE"))}
+        self.env = {
+            k: v
+            for k, v in os.environ.items()
+            if not k.startswith(("TILE", "CUDA", "CMAKE", "NINJA", "MAKE"))
+        }
         self.env.update(LAUNCHER_LOG=str(self.log), TILEIRAS_CACHE_DIR=str(root / "cache"))
 
     @property
@@ -83,12 +92,24 @@ class CMakeProject:
     def configure(self, *options: str, source: Path | None = None, build: Path | None = None,
                   check: bool = True) -> subprocess.CompletedProcess[str]:  # fmt: skip
         """Returns the finished `cmake -S -B`; fails the test when it failed, unless `check` is false."""
-        argv = [str(self.cmake), "-S", str(source or self.source), "-B", str(build or self.build), "-G", self.generator]
+        argv = [
+            str(self.cmake),
+            "-S",
+            str(source or self.source),
+            "-B",
+            str(build or self.build),
+            "-G",
+            self.generator,
+        ]
         if "Ninja" in self.generator:
             argv.append(f"-DCMAKE_MAKE_PROGRAM={find_ninja()}")
         if not any(option.startswith("-DTileiras_DIR=") for option in options):
             argv.append(f"-DTileiras_DIR={REPOSITORY / 'cmake'}")
-        argv += [f"-DTileiras_PYTHON_EXECUTABLE={sys.executable}", f"-DTILE_COMPILER_LAUNCHER={self.launcher}", *options]
+        argv += [
+            f"-DTileiras_PYTHON_EXECUTABLE={sys.executable}",
+            f"-DTILE_COMPILER_LAUNCHER={self.launcher}",
+            *options,
+        ]
         return self.run(argv, check)
 
     def make(self, *options: str, config: str = "Release", target: str = "", build: Path | None = None,

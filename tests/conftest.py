@@ -20,7 +20,9 @@ for entry in (str(TESTS), str(REPOSITORY)):
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--bless", action="store_true", help="rewrite the expected part of golden files; review the diff")
+    parser.addoption(
+        "--bless", action="store_true", help="rewrite the expected part of golden files; review the diff"
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

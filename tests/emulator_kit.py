@@ -19,16 +19,22 @@ def apply(code, inputs, outs, *, extra=""):
     params = ", ".join(f".param .u64 p{i}" for i in range(len(inputs) + len(results)))
     lines = [f"{HEAD}{extra}.visible .entry k({params}, .param .u32 n) {{"]
     lines.append(".reg .pred %p<10>; .reg .pred %q<4>; .reg .b32 %t<4>; .reg .b64 %ad<3>; .reg .pred %in;")
-    lines.append(".reg .b16 %h<10>; .reg .b32 %r<20>; .reg .b64 %rd<10>; .reg .f32 %f<8>; .reg .f64 %fd<8>; .reg .b128 %x<4>;")
+    lines.append(
+        ".reg .b16 %h<10>; .reg .b32 %r<20>; .reg .b64 %rd<10>; .reg .f32 %f<8>; .reg .f64 %fd<8>; .reg .b128 %x<4>;"
+    )
     for i, a in enumerate(inputs):
         lines.append(f".reg .b{max(16, a.dtype.itemsize * 8)} %a{i};")
     for i, r in enumerate(results):
         lines.append(f".reg .b{max(16, r.dtype.itemsize * 8)} %d{i};")
-    lines.append("mov.u32 %t0, %tid.x; mov.u32 %t1, %ctaid.x; mad.lo.u32 %t0, %t1, 128, %t0; ld.param.u32 %t2, [n];")
+    lines.append(
+        "mov.u32 %t0, %tid.x; mov.u32 %t1, %ctaid.x; mad.lo.u32 %t0, %t1, 128, %t0; ld.param.u32 %t2, [n];"
+    )
     lines.append("setp.ge.u32 %in, %t0, %t2; @%in exit;")
     for i, a in enumerate(inputs):
         size = a.dtype.itemsize
-        lines.append(f"ld.param.u64 %ad0, [p{i}]; mad.wide.u32 %ad0, %t0, {size}, %ad0; ld.global.b{size * 8} %a{i}, [%ad0];")
+        lines.append(
+            f"ld.param.u64 %ad0, [p{i}]; mad.wide.u32 %ad0, %t0, {size}, %ad0; ld.global.b{size * 8} %a{i}, [%ad0];"
+        )
     lines.append(code)
     for i, (r, t) in enumerate(zip(results, outs)):
         size = r.dtype.itemsize

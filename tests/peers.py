@@ -60,7 +60,9 @@ def site_packages(release: str = MAIN_RELEASE) -> Path | None:
     if release == MAIN_RELEASE:
         return next(iter(sorted((root() / VENV / "lib").glob("python3.*/site-packages"))), None)
     if release not in TREES:
-        raise ValueError(f"unknown peer release {release!r}: one of {', '.join(sorted((*TREES, MAIN_RELEASE)))}")
+        raise ValueError(
+            f"unknown peer release {release!r}: one of {', '.join(sorted((*TREES, MAIN_RELEASE)))}"
+        )
     tree = root() / TREES[release][0]
     return tree if tree.is_dir() else None
 
@@ -183,7 +185,9 @@ def install(directory: Path | None = None, releases: tuple[str, ...] = ()) -> Pa
             elif release in TREES or release in BUILD_TOOLS:
                 _install_tree(home, release)
             else:
-                raise SetupError(f"unknown release {release!r}: one of {', '.join((MAIN_RELEASE, *TREES, *BUILD_TOOLS))}")
+                raise SetupError(
+                    f"unknown release {release!r}: one of {', '.join((MAIN_RELEASE, *TREES, *BUILD_TOOLS))}"
+                )
     return home
 
 
@@ -191,11 +195,15 @@ def main(argv: list[str]) -> int:
     """Returns the exit code of `install [DIR] [--release R]...` or `list`."""
     import argparse
 
-    parser = argparse.ArgumentParser(prog="tests/peers.py", description="NVIDIA's published tools, for tests.")
+    parser = argparse.ArgumentParser(
+        prog="tests/peers.py", description="NVIDIA's published tools, for tests."
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     installer = commands.add_parser("install", help="install what is missing")
     installer.add_argument("directory", nargs="?", type=Path)
-    installer.add_argument("--release", action="append", default=[], metavar="R", help="13.1 ... 13.5; default all")
+    installer.add_argument(
+        "--release", action="append", default=[], metavar="R", help="13.1 ... 13.5; default all"
+    )
     commands.add_parser("list", help="say what is installed")
     options = parser.parse_args(argv)
     if options.command == "list":

@@ -100,7 +100,10 @@ class Project:
         return ok(run([sys.executable, "-c", code], self.root, env)).stdout.strip()
 
     def stamps(self, pattern: str = "*.cubin") -> dict[str, int]:
-        return {str(path.relative_to(self.root)): path.stat().st_mtime_ns for path in (self.root / "build").rglob(pattern)}
+        return {
+            str(path.relative_to(self.root)): path.stat().st_mtime_ns
+            for path in (self.root / "build").rglob(pattern)
+        }
 
     def wheel(self, *words: str, **env: str) -> tuple[str, dict[str, bytes]]:
         """Returns (file name, contents) of the wheel that bdist_wheel makes."""

@@ -28,7 +28,15 @@ MAY_IMPORT: dict[str, set[str]] = {
     "dialects/nvvm": {"ir", "target", "layout", "diag", "nvvm"},
     # the tensor dialects derive their tables from the one before them
     "dialects/nv_tileaa": {"ir", "target", "layout", "diag", "dialects/cuda_tile"},
-    "dialects/nv_tileas": {"ir", "target", "layout", "diag", "dialects/cuda_tile", "dialects/nv_tileaa", "dialects/cute"},
+    "dialects/nv_tileas": {
+        "ir",
+        "target",
+        "layout",
+        "diag",
+        "dialects/cuda_tile",
+        "dialects/nv_tileaa",
+        "dialects/cute",
+    },
     "bytecode": {"ir", "diag", "dialects/cuda_tile"},
     "source": {"ir", "diag", "bytecode", "dialects/cuda_tile"},
     "passes": set(),
@@ -38,7 +46,15 @@ MAY_IMPORT: dict[str, set[str]] = {
     "passes/nvvm": {"ir", "diag", "target", "nvvm", "dialects/nvvm"},
     "lower": set(),
     "lower/cuda_tile_to_tileaa": {"ir", "diag", "dialects/cuda_tile", "dialects/nv_tileaa"},
-    "lower/tileaa_to_tileas": {"ir", "diag", "target", "layout", "dialects/nv_tileaa", "dialects/nv_tileas", "passes/tileaa"},
+    "lower/tileaa_to_tileas": {
+        "ir",
+        "diag",
+        "target",
+        "layout",
+        "dialects/nv_tileaa",
+        "dialects/nv_tileas",
+        "passes/tileaa",
+    },
     "lower/tileas_to_nvvm": {"ir", "diag", "target", "layout", "dialects/nv_tileas", "nvvm", "passes/tileaa"},
     "nvvm": {"target", "diag"},
     "ptx": {"nvvm", "target", "diag"},
@@ -95,7 +111,9 @@ def imports_of(path: Path) -> set[str]:
             base = node.module or ""
             if node.level:
                 parts = package.split(".")
-                base = ".".join([*parts[: len(parts) - node.level + 1], *([node.module] if node.module else [])])
+                base = ".".join(
+                    [*parts[: len(parts) - node.level + 1], *([node.module] if node.module else [])]
+                )
             names = [f"{base}.{alias.name}" for alias in node.names]
         else:
             continue
@@ -133,7 +151,18 @@ def test_the_architecture_page_shows_the_table() -> None:
             assert row in page, f"ARCHITECTURE.md lacks the row\n{row}"
 
 
-COMPILE_PATH_MODULES = {"numpy", "ml_dtypes", "dataclasses", "typing", "argparse", "logging", "subprocess", "re", "json", "pathlib"}
+COMPILE_PATH_MODULES = {
+    "numpy",
+    "ml_dtypes",
+    "dataclasses",
+    "typing",
+    "argparse",
+    "logging",
+    "subprocess",
+    "re",
+    "json",
+    "pathlib",
+}
 
 
 def test_a_compile_imports_the_standard_library_only_and_no_slow_part_of_it(tmp_path: Path) -> None:
@@ -147,7 +176,8 @@ def test_a_compile_imports_the_standard_library_only_and_no_slow_part_of_it(tmp_
         "print(code, *sorted(m for m in sys.modules if '.' not in m))"
     )
     done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); {script}", kernel, tmp_path / "k.ptx"],
+        [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); {script}", kernel,
+         tmp_path / "k.ptx"],
         capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -86,7 +86,10 @@ def load(source: str | bytes | os.PathLike[str]) -> Module:
 
 
 def compile(
-    source: str | bytes | os.PathLike[str] | Module, gpu_name: str | None = None, opt_level: int = 3, **options: Any
+    source: str | bytes | os.PathLike[str] | Module,
+    gpu_name: str | None = None,
+    opt_level: int = 3,
+    **options: Any,
 ) -> Program:
     """Compile a module for a GPU. The program has `.cubin`, `.ptx`, `.kernels` and `.diagnostics`.
 
@@ -102,7 +105,9 @@ def compile(
     try:
         if isinstance(source, Module):
             major, minor = source.op.attrs.get("bytecode_version", (0, 0))
-            return driver.compile_loaded(source.op, settings, sink, version=f"{major}.{minor}" if major else "")
+            return driver.compile_loaded(
+                source.op, settings, sink, version=f"{major}.{minor}" if major else ""
+            )
         data, file = _content(source, sink)
         return driver.compile_source(data, settings, sink, file=file)
     except FatalError as fatal:

@@ -141,14 +141,22 @@ def parse(argv: list[str]) -> tuple[dict[str, Any], list[str], str]:
         spelling, kind, field, _ = row
         if kind == "flag":
             if equals and value.lower() not in ("true", "false", "1", "0", ""):
-                return given, files, f"for the --{spelling} option: '{value}' is invalid value for boolean argument! Try 0 or 1"
+                return (
+                    given,
+                    files,
+                    f"for the --{spelling} option: '{value}' is invalid value for boolean argument! Try 0 or 1",
+                )
             given[field] = not (equals and value.lower() in ("false", "0"))
             continue
         if not equals:
             if spelling == "O":
                 return given, files, "for the -O option: requires a value!"
             if i >= len(argv):
-                return given, files, f"for the {'-' if len(spelling) == 1 else '--'}{spelling} option: requires a value!"
+                return (
+                    given,
+                    files,
+                    f"for the {'-' if len(spelling) == 1 else '--'}{spelling} option: requires a value!",
+                )
             value = argv[i]
             i += 1
         if kind == "list":
@@ -188,7 +196,16 @@ def _options(given: dict[str, Any]) -> tuple[Any, str]:
     from tileiras.options import EMITS, REMARK_CATEGORIES, REMARK_FORMATS, REMARK_KINDS, Options
 
     options = Options()
-    for field in ("gpu_name", "sanitize", "host_arch", "host_os", "launch_abi", "emit", "ptxas", "toolkit_root"):
+    for field in (
+        "gpu_name",
+        "sanitize",
+        "host_arch",
+        "host_os",
+        "launch_abi",
+        "emit",
+        "ptxas",
+        "toolkit_root",
+    ):
         if given.get(field) is not None:
             setattr(options, field, given[field])
     for field in ("lineinfo", "device_debug", "verify_each", "no_warnings", "warnings_as_errors"):
@@ -215,7 +232,10 @@ def _options(given: dict[str, Any]) -> tuple[Any, str]:
         for each in (kind,) if kind else REMARK_KINDS:
             options.remarks[each] = category
     if given.get("remark_format", "command-line") not in REMARK_FORMATS:
-        return options, f"for the --remark-format option: Cannot find option named '{given['remark_format']}'!"
+        return (
+            options,
+            f"for the --remark-format option: Cannot find option named '{given['remark_format']}'!",
+        )
     return options, ""
 
 
@@ -235,7 +255,11 @@ def compile_file(path: str, given: dict[str, Any]) -> int:
     sink = Sink(lambda emitted: _show(emitted, options, yaml is not None))
     output = given.get("output") or "elf.o"
     outputs = Outputs(
-        [p for p in (output, given.get("ptx_output"), given.get("kernels_json"), given.get("depfile"), yaml) if p]
+        [
+            p
+            for p in (output, given.get("ptx_output"), given.get("kernels_json"), given.get("depfile"), yaml)
+            if p
+        ]
     )
     try:
         outputs.unlink_old(path)

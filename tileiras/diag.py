@@ -208,7 +208,12 @@ class Sink:
         self.open: list[InFlight] = []  # bodies in flight, innermost last
 
     def emit(
-        self, diag: Diag, op: Any = None, loc: Loc | None = None, notes: Iterable[Emitted] = (), **facts: object
+        self,
+        diag: Diag,
+        op: Any = None,
+        loc: Loc | None = None,
+        notes: Iterable[Emitted] = (),
+        **facts: object,
     ) -> Emitted:
         """Record and deliver one diagnostic. `op` is an Op (its name and location are used) or a name."""
         name, loc = _anchor(op, loc)

@@ -35,9 +35,15 @@ NO_TARGET = Diag(
     "GPU architecture sm_0 is not supported by this version of tileiras. You may need a newer toolchain that "
     "supports this architecture (bytecode in file is version {version}).", "spec-vs-real.md row 14", WORD_CONFIG,
 )  # fmt: skip
-UNSUPPORTED_TARGET = Diag("DRV-0202", ERROR, "unsupported GPU target '{name}'", "driver-unsupported-gpu", WORD_CONFIG)
-BAD_OPT_LEVEL = Diag("DRV-0203", ERROR, "invalid optimization level: {level}", "driver-invalid-opt-level", WORD_CONFIG)
-BAD_HOST_OS = Diag("DRV-0204", ERROR, "unsupported host operating system '{name}'", "driver-unsupported-host-os", WORD_CONFIG)
+UNSUPPORTED_TARGET = Diag(
+    "DRV-0202", ERROR, "unsupported GPU target '{name}'", "driver-unsupported-gpu", WORD_CONFIG
+)
+BAD_OPT_LEVEL = Diag(
+    "DRV-0203", ERROR, "invalid optimization level: {level}", "driver-invalid-opt-level", WORD_CONFIG
+)
+BAD_HOST_OS = Diag(
+    "DRV-0204", ERROR, "unsupported host operating system '{name}'", "driver-unsupported-host-os", WORD_CONFIG
+)
 BAD_HOST_ARCH = Diag("DRV-0205", ERROR, "unsupported host architecture '{name}'", "driver", WORD_CONFIG)
 DEBUG_NEEDS_O0 = Diag(
     "DRV-0206", ERROR,
@@ -45,20 +51,34 @@ DEBUG_NEEDS_O0 = Diag(
     "spec-vs-real.md section 6", WORD_CONFIG,
 )  # fmt: skip
 BAD_ABI = Diag("DRV-0207", ERROR, "unknown launch ABI '{name}', expected tile or simt", "driver", WORD_CONFIG)
-BAD_SANITIZER = Diag("DRV-0208", ERROR, "unsupported sanitizer '{name}', expected memcheck", "driver", WORD_CONFIG)
-NOT_INSTRUMENTED = Diag(
-    "DRV-0507", WARNING, "--sanitize={name} instruments machine code; what --emit={emit} writes is not instrumented", "driver"
+BAD_SANITIZER = Diag(
+    "DRV-0208", ERROR, "unsupported sanitizer '{name}', expected memcheck", "driver", WORD_CONFIG
 )
-NO_CAPABILITY = Diag("DRV-0501", ERROR, "Failed to get ComputeCapability", "pass-func-to-llvm-capability", WORD_ERROR)
+NOT_INSTRUMENTED = Diag(
+    "DRV-0507",
+    WARNING,
+    "--sanitize={name} instruments machine code; what --emit={emit} writes is not instrumented",
+    "driver",
+)
+NO_CAPABILITY = Diag(
+    "DRV-0501", ERROR, "Failed to get ComputeCapability", "pass-func-to-llvm-capability", WORD_ERROR
+)
 NO_CAPABILITY_O2 = Diag(
-    "DRV-0502", ERROR, "failed to get compute capability.", "pass-missing-capability-other-spelling", WORD_ERROR
+    "DRV-0502",
+    ERROR,
+    "failed to get compute capability.",
+    "pass-missing-capability-other-spelling",
+    WORD_ERROR,
 )
 NEEDS_SHARED = Diag(
     "DRV-0503", ERROR,
     "kernel '{kernel}' needs {need} bytes of shared memory, {target} has at most {have} bytes for one block", "driver",
 )  # fmt: skip
 BAD_NAME = Diag(
-    "DRV-0508", ERROR, "name '{name}' is no PTX identifier: letters, digits, _ and $, no digit first", "PTX ISA, identifiers"
+    "DRV-0508",
+    ERROR,
+    "name '{name}' is no PTX identifier: letters, digits, _ and $, no digit first",
+    "PTX ISA, identifiers",
 )
 FAILED = Diag("DRV-0005", ERROR, "failed to compile Tile IR program", "driver", WORD_ERROR)
 OUT_OF_MEMORY = Diag("DRV-0102", ERROR, "out of memory", "exit-1-allocation", WORD_ERROR)
@@ -69,7 +89,9 @@ INTERNAL = Diag(
     "driver", WORD_ERROR,
 )  # fmt: skip
 FATAL = Diag("DRV-0504", ERROR, "{text}", "exit-fm-codegen-abort", WORD_ERROR)
-UNREADABLE = Diag("DRV-0101", ERROR, "unable to read input file '{name}': {why}", "spec-vs-real.md section 6", WORD_ERROR)
+UNREADABLE = Diag(
+    "DRV-0101", ERROR, "unable to read input file '{name}': {why}", "spec-vs-real.md section 6", WORD_ERROR
+)
 SPILLED = Diag(
     "RegistersSpilled", REMARK,
     "registers ran out: {bytes} bytes are written to and {loaded} bytes read from local memory per thread", "ptxas",
@@ -119,7 +141,17 @@ class Kernel:
 class Program:
     """The result of a compilation. `cubin` is empty when only PTX was asked for."""
 
-    __slots__ = ("cubin", "diagnostics", "kernels", "module", "options", "ptx", "ptxas_log", "target", "times")
+    __slots__ = (
+        "cubin",
+        "diagnostics",
+        "kernels",
+        "module",
+        "options",
+        "ptx",
+        "ptxas_log",
+        "target",
+        "times",
+    )
 
     def __init__(self, options: Options, target: Any, module: Any) -> None:
         self.options = options
@@ -389,7 +421,10 @@ def _assemble(program: Program, stages: Any, tool: Any, sink: Sink) -> None:
         lineinfo=options.lineinfo and not options.device_debug,
         debug=options.device_debug,
         opt_level=options.opt_level,
-        extended_smem=any(fn.shared_bytes > STATIC_SHARED_BYTES and not fn.dynamic_shared_bytes for fn in stages.nvvm.functions),
+        extended_smem=any(
+            fn.shared_bytes > STATIC_SHARED_BYTES and not fn.dynamic_shared_bytes
+            for fn in stages.nvvm.functions
+        ),
         sanitize=options.sanitize,
     )
     program.cubin = result.cubin
@@ -404,7 +439,6 @@ def _assemble(program: Program, stages: Any, tool: Any, sink: Sink) -> None:
             kernel.spill_bytes = resources.spill_bytes
             if options.remarks:
                 _remark_resources(program, kernel, resources, sink)
-
 
 
 def _remark_resources(program: Program, kernel: Kernel, resources: Any, sink: Sink) -> None:

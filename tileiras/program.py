@@ -39,9 +39,20 @@ NULL_INPUT = Diag("API-0201", ERROR, "null input pointer", "exit-per-call-site",
 UNKNOWN_OPTION = Diag("API-0202", ERROR, "unknown option '{name}'", "exit-2-configuration", WORD_CONFIG)
 NULL_HANDLE = Diag("API-0401", ERROR, "null program handle", "exit-4-handle-state", WORD_ERROR)
 NOT_COMPILED = Diag("API-0402", ERROR, "the program is not compiled", "exit-4-handle-state", WORD_ERROR)
-NO_HANDLE = Diag("API-0101", ERROR, "allocation of the program handle failed", "exit-1-allocation", WORD_ERROR)
+NO_HANDLE = Diag(
+    "API-0101", ERROR, "allocation of the program handle failed", "exit-1-allocation", WORD_ERROR
+)
 
-FIELDS = ("gpu_name", "opt_level", "host_arch", "host_os", "lineinfo", "device_debug", "sanitize", "launch_abi")
+FIELDS = (
+    "gpu_name",
+    "opt_level",
+    "host_arch",
+    "host_os",
+    "lineinfo",
+    "device_debug",
+    "sanitize",
+    "launch_abi",
+)
 _CREATED, _COMPILED, _RELEASED = "created", "compiled", "released"
 
 

@@ -12,8 +12,11 @@ import sys
 here = os.path.dirname(os.path.abspath(__file__))
 above = os.path.dirname(os.path.dirname(here))
 # <site-packages>/tileiras/cmake/detail in a wheel, <checkout>/cmake/detail otherwise
-package_root = os.path.dirname(above) if os.path.basename(above) == "tileiras" and os.path.exists(
-    above + "/version.py") else above
+package_root = (
+    os.path.dirname(above)
+    if os.path.basename(above) == "tileiras" and os.path.exists(above + "/version.py")
+    else above
+)
 
 arguments = sys.argv[1:]
 sys.path[:] = [entry for entry in sys.path if entry != here]

@@ -64,7 +64,9 @@ def main(path, stem, language):
         rows = rows_of(matrix, PYTHON if language == "python" else TEXT)
         units = {}
         for row in rows:
-            unit = "_".join([stem, *(re.sub(rb"[^A-Za-z0-9_]", b"_", value.encode()).decode() for _, value in row)])
+            unit = "_".join(
+                [stem, *(re.sub(rb"[^A-Za-z0-9_]", b"_", value.encode()).decode() for _, value in row)]
+            )
             if unit in units:
                 raise ValueError(f"two kernels are named '{unit}': {units[unit]} and {dict(row)}")
             units[unit] = dict(row)

@@ -29,7 +29,12 @@ def softmax(rng: np.random.Generator) -> tuple[list[object], tuple[int, int, int
     rows, cols = 7, 300
     x = (2 * rng.standard_normal((rows, cols))).astype(np.float32)
     e = np.exp(x.astype(np.float64) - x.max(axis=1, keepdims=True))
-    return [x, np.zeros_like(x), f"i32:{rows}", f"i32:{cols}"], (rows, 1, 1), 1, e / e.sum(axis=1, keepdims=True)
+    return (
+        [x, np.zeros_like(x), f"i32:{rows}", f"i32:{cols}"],
+        (rows, 1, 1),
+        1,
+        e / e.sum(axis=1, keepdims=True),
+    )
 
 
 def matmul(rng: np.random.Generator) -> tuple[list[object], tuple[int, int, int], int, np.ndarray]:
@@ -49,7 +54,17 @@ def launch(name: str, target: str, args: list[object], grid: tuple[int, int, int
     """Returns argument `result` as the kernel left it."""
     command = Path(sys.executable).parent / "tileiras-run"
     with tempfile.TemporaryDirectory(prefix="tileiras-example-") as folder:
-        argv = [str(command), str(KERNELS / f"{name}.tileir"), "--entry", name, "--target", target, "--gpu-name", "sm_90", "-q"]
+        argv = [
+            str(command),
+            str(KERNELS / f"{name}.tileir"),
+            "--entry",
+            name,
+            "--target",
+            target,
+            "--gpu-name",
+            "sm_90",
+            "-q",
+        ]
         argv += ["--grid", ",".join(map(str, grid))]
         for i, arg in enumerate(args):
             if isinstance(arg, np.ndarray):
@@ -80,7 +95,9 @@ def main() -> int:
             is_right = got.shape == right.shape and error_max <= tolerance  # False for NaN
             wrong += not is_right
             values = [" ".join(f"{v:+.5g}" for v in array.ravel()[:3]) for array in (got, right)]
-            print(f"{name:<12} {target:<10} {values[0]:<34} {values[1]:<34} {error_max:>10.2e} {'' if is_right else 'WRONG'}")
+            print(
+                f"{name:<12} {target:<10} {values[0]:<34} {values[1]:<34} {error_max:>10.2e} {'' if is_right else 'WRONG'}"
+            )
     total = len(CASES) * len(TARGETS)
     print(f"{total - wrong} of {total} right")
     return 1 if wrong else 0

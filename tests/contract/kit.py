@@ -16,7 +16,9 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 MAGIC = bytes.fromhex("7f54696c65495200")
 
 
-def module(body: str = "", attrs: str = "nv_tileaa.compute_capability = 90 : i32, tt.num_warps = 4 : i32") -> str:
+def module(
+    body: str = "", attrs: str = "nv_tileaa.compute_capability = 90 : i32, tt.num_warps = 4 : i32"
+) -> str:
     """The contract's module shell around entries."""
     return f"module attributes {{{attrs}}} {{\n  cuda_tile.module {{\n{body}\n  }}\n}}\n"
 
@@ -51,7 +53,11 @@ class Result:
 
 
 def command(
-    folder: Path, source: str | bytes | None, *flags: str, output: str = "k.cubin", env: dict[str, str] | None = None
+    folder: Path,
+    source: str | bytes | None,
+    *flags: str,
+    output: str = "k.cubin",
+    env: dict[str, str] | None = None,
 ) -> Result:
     """`tileiras` on `source`, in a process of its own, with -o in `folder`."""
     words = [sys.executable, "-m", "tileiras", *flags]
@@ -70,7 +76,12 @@ def run(words: list[str], folder: Path, env: dict[str, str] | None = None) -> Re
 
 
 def compile_(
-    source: str | bytes, gpu_name: str | None = None, emit: str = "ptx", *, remarks: bool = False, **options: Any
+    source: str | bytes,
+    gpu_name: str | None = None,
+    emit: str = "ptx",
+    *,
+    remarks: bool = False,
+    **options: Any,
 ) -> tuple[int, list[Emitted], Any]:
     """(code, diagnostics, program or None) of a compile in this process, to PTX unless told otherwise.
 
@@ -80,7 +91,9 @@ def compile_(
     program = None
     code = 0
     try:
-        program = driver.compile_source(source, Options(gpu_name=gpu_name, emit=emit, **options), sink, file="k.tileir")
+        program = driver.compile_source(
+            source, Options(gpu_name=gpu_name, emit=emit, **options), sink, file="k.tileir"
+        )
     except CompileError as error:
         code = error.exit_code
         assert error.diagnostics == sink.emitted

@@ -61,10 +61,16 @@ def covered() -> dict[str, list[str]]:
             continue
         where = path.relative_to(TESTS.parent).as_posix()
         for node in ast.walk(ast.parse(source)):
-            if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) or not node.name.startswith("test_"):
+            if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) or not node.name.startswith(
+                "test_"
+            ):
                 continue
             for decorator in node.decorator_list:
-                if isinstance(decorator, ast.Call) and isinstance(decorator.func, ast.Name) and decorator.func.id == "rule":
+                if (
+                    isinstance(decorator, ast.Call)
+                    and isinstance(decorator.func, ast.Name)
+                    and decorator.func.id == "rule"
+                ):
                     for argument in decorator.args:
                         if isinstance(argument, ast.Constant):
                             found.setdefault(argument.value, []).append(f"{where}::{node.name}")

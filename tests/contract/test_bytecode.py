@@ -65,7 +65,9 @@ def test_magic() -> None:
 
 
 @rule("bytecode-version-triple")
-@pytest.mark.parametrize(("triple", "version"), [(b"\x0d\x01\x00", "13.1"), (b"\x0d\x01\x05", "13.1"), (b"\x0d\x02\x00", "13.2")])
+@pytest.mark.parametrize(
+    ("triple", "version"), [(b"\x0d\x01\x00", "13.1"), (b"\x0d\x01\x05", "13.1"), (b"\x0d\x02\x00", "13.2")]
+)
 def test_version_triple(triple: bytes, version: str) -> None:
     # The documents' header has 11 bytes; the real one has a u16 tag in place of the patch, so 12. Byte 11 tells them
     # apart (spec-vs-real.md row 1): 0 in real files, a section id otherwise. Sections are aligned from the file start.
@@ -94,13 +96,17 @@ def test_versions() -> None:
 
 
 @rule("bytecode-dialect-cuda-tile")
-@pytest.mark.parametrize("body", ['"foo.entry"() : () -> ()', "func.func @k() { func.return }", "llvm.func @k()"])
+@pytest.mark.parametrize(
+    "body", ['"foo.entry"() : () -> ()', "func.func @k() { func.return }", "llvm.func @k()"]
+)
 def test_only_cuda_tile_is_a_program(body: str) -> None:
     # Bytecode has no dialect list (row 5): what it holds is cuda_tile by definition. In text the operations count.
     code, found, _ = compile_(f"module {{\n  {body}\n}}", "sm_90")
     assert code == 5 and messages(found)[0].startswith("unregistered dialect: ")
     assert found[0].loc is not None and found[0].loc.line == 2
-    assert compile_("module { cuda_tile.module { cuda_tile.entry @k() { cuda_tile.return } } }", "sm_90")[:2] == (0, [])
+    assert compile_("module { cuda_tile.module { cuda_tile.entry @k() { cuda_tile.return } } }", "sm_90")[
+        :2
+    ] == (0, [])
 
 
 @rule("bytecode-dialect-builtin")
@@ -114,11 +120,19 @@ def test_builtin_needs_no_mention(outer: str) -> None:
 @rule("bytecode-dialect-allow")
 def test_arith_constants() -> None:
     # row 35: arith.constant is read as the cuda_tile constant; func has no meaning here and is refused by name.
-    arith = entry("      %c = arith.constant 7 : i32\n      %d = cuda_tile.addi %c, %c : !cuda_tile.tile<i32>")
+    arith = entry(
+        "      %c = arith.constant 7 : i32\n      %d = cuda_tile.addi %c, %c : !cuda_tile.tile<i32>"
+    )
     own = arith.replace("arith.constant 7 : i32", "cuda_tile.constant <i32: 7> : !cuda_tile.tile<i32>")
     assert to_text(load(module(arith), Sink())) == to_text(load(module(own), Sink()))
-    assert messages(compile_(module(entry('      "func.call"() : () -> ()')))[1])[0] == "unregistered dialect: func"
-    assert messages(compile_(module(entry("      %c = arith.addi %d, %d : i32")))[1])[0] == "unregistered dialect: arith"
+    assert (
+        messages(compile_(module(entry('      "func.call"() : () -> ()')))[1])[0]
+        == "unregistered dialect: func"
+    )
+    assert (
+        messages(compile_(module(entry("      %c = arith.addi %d, %d : i32")))[1])[0]
+        == "unregistered dialect: arith"
+    )
 
 
 @rule("bytecode-dialect-unknown")
@@ -130,7 +144,9 @@ def test_unknown_dialect() -> None:
 
 
 @rule("bytecode-dialect-deny", "frontend-pitfall-dialect")
-@pytest.mark.parametrize("name", ["nv_tileaa", "nv_tileas", "cute", "cute_nvgpu", "cutlass", "nvgpu", "nvvm", "llvm"])
+@pytest.mark.parametrize(
+    "name", ["nv_tileaa", "nv_tileas", "cute", "cute_nvgpu", "cutlass", "nvgpu", "nvvm", "llvm"]
+)
 def test_internal_dialects_are_refused(name: str) -> None:
     for text in (
         module(entry(f'      "{name}.op"() : () -> ()')),
@@ -220,7 +236,10 @@ def test_tag_4_is_a_type() -> None:
     assert (TAGS["A_TYPE"], TAGS["A_DENSE"]) == (4, 7)
     code, said = refusal(hints_file(4, b"\x63"))
     assert code == 3 and "type index 99 out of bounds" in said[0], "decoded as a type"
-    assert "constant index" in refusal(hints_file(7, b"\0\x63"))[1][0] or "type" in refusal(hints_file(7, b"\0\x63"))[1][0]
+    assert (
+        "constant index" in refusal(hints_file(7, b"\0\x63"))[1][0]
+        or "type" in refusal(hints_file(7, b"\0\x63"))[1][0]
+    )
 
 
 @rule("bytecode-attrtag-5")
@@ -247,7 +266,14 @@ def test_assume_predicates() -> None:
 
 @rule("bytecode-varint-leb128")
 def test_leb128() -> None:
-    for value, encoded in ((0, "00"), (13, "0d"), (127, "7f"), (128, "8001"), (300, "ac02"), (2**64 - 1, "ff" * 9 + "01")):
+    for value, encoded in (
+        (0, "00"),
+        (13, "0d"),
+        (127, "7f"),
+        (128, "8001"),
+        (300, "ac02"),
+        (2**64 - 1, "ff" * 9 + "01"),
+    ):
         out = bytearray()
         put_varint(out, value)
         assert out.hex() == encoded
@@ -290,7 +316,10 @@ def test_sections_in_any_order() -> None:
     for order in itertools.permutations(parts):
         assert entry_names(assemble(list(order))) == ["noop"]
     for order in itertools.permutations(parts):
-        broken = [(n, a, p.replace(b"\x01\x00\x00\x02", b"\x01\x00\x05\x02", 1) if n == wire.FUNC else p) for n, a, p in order]
+        broken = [
+            (n, a, p.replace(b"\x01\x00\x00\x02", b"\x01\x00\x05\x02", 1) if n == wire.FUNC else p)
+            for n, a, p in order
+        ]
         code, said = refusal(assemble(broken))
         assert code == 3 and "type index 5 out of bounds" in said[0] and "section" not in said[0]
 
@@ -299,7 +328,10 @@ def test_sections_in_any_order() -> None:
 def test_mandatory_sections() -> None:
     # row 7: strings and functions are mandatory; types and constants only where something refers to them.
     parts = sections(bytecode(PLAIN))
-    for missing, text in ((wire.STRING, "string section is mandatory"), (wire.FUNC, "function section is mandatory")):
+    for missing, text in (
+        (wire.STRING, "string section is mandatory"),
+        (wire.FUNC, "function section is mandatory"),
+    ):
         code, said = refusal(assemble([part for part in parts if part[0] != missing]))
         assert code == 3 and text in said[0]
     code, said = refusal(assemble([part for part in parts if part[0] != wire.TYPE]))

@@ -39,7 +39,12 @@ class Library:
 
     def __init__(self, path: Path) -> None:
         self.c = ctypes.CDLL(str(path))
-        self.c.tileirasProgramCreate.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_void_p]
+        self.c.tileirasProgramCreate.argtypes = [
+            ctypes.c_void_p,
+            ctypes.c_char_p,
+            ctypes.c_size_t,
+            ctypes.c_void_p,
+        ]
         self.c.tileirasProgramCompile.argtypes = [ctypes.c_void_p]
         self.c.tileirasProgramGetOutput.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
         self.c.tileirasProgramRelease.argtypes = [ctypes.c_void_p]
@@ -53,13 +58,20 @@ class Library:
             self.on_diagnostic(record)
 
     def options(self, **fields: Any) -> Options:
-        given = {"struct_size": ctypes.sizeof(Options), "gpu_name": b"sm_90", "opt_level": 3, "diagnostic": self.callback}
+        given = {
+            "struct_size": ctypes.sizeof(Options),
+            "gpu_name": b"sm_90",
+            "opt_level": 3,
+            "diagnostic": self.callback,
+        }
         return Options(**{**given, **fields})
 
     def create(self, source: str | bytes | None, **fields: Any) -> tuple[int, ctypes.c_void_p]:
         data = source.encode() if isinstance(source, str) else source
         handle = ctypes.c_void_p(1)
-        code = self.c.tileirasProgramCreate(ctypes.byref(handle), data, len(data or b""), ctypes.byref(self.options(**fields)))
+        code = self.c.tileirasProgramCreate(
+            ctypes.byref(handle), data, len(data or b""), ctypes.byref(self.options(**fields))
+        )
         return code, handle
 
     def output(self, handle: ctypes.c_void_p) -> tuple[int, bytes]:
@@ -118,7 +130,9 @@ def test_codes_by_call_site(library: Library) -> None:
     assert c.tileirasProgramGetOutput(None, ctypes.byref(data), ctypes.byref(size)) == 4
     assert not data.value and not size.value
     assert c.tileirasProgramCompile(None) == 4
-    assert c.tileirasProgramRelease(None) == 4 and c.tileirasProgramRelease(ctypes.byref(ctypes.c_void_p())) == 4
+    assert (
+        c.tileirasProgramRelease(None) == 4 and c.tileirasProgramRelease(ctypes.byref(ctypes.c_void_p())) == 4
+    )
     code, handle = library.create(NOOP)
     assert code == 0 and library.output(handle) == (4, b"")
     assert c.tileirasProgramCompile(handle) == 0 and c.tileirasProgramCompile(handle) == 0
@@ -127,7 +141,9 @@ def test_codes_by_call_site(library: Library) -> None:
     stale = ctypes.c_void_p(handle.value)
     assert c.tileirasProgramRelease(ctypes.byref(handle)) == 0 and not handle.value
     assert c.tileirasProgramCompile(stale) == 4 and library.output(stale) == (4, b"")
-    assert c.tileirasProgramRelease(ctypes.byref(stale)) == 4 and stale.value, "a handle that is no program stays as it is"
+    assert c.tileirasProgramRelease(ctypes.byref(stale)) == 4 and stale.value, (
+        "a handle that is no program stays as it is"
+    )
 
 
 @rule("exit-3-bytecode", "exit-5-compile")
@@ -146,7 +162,19 @@ def test_codes_by_call_site(library: Library) -> None:
         (BAD_EXTI, {}, False, 5),
         (bytecode(BARE)[:-3], {}, False, 3),
     ],
-    ids=["zeros", "empty", "gpu", "level", "host os", "debug", "flags", "struct size", "no gpu", "verifier", "cut"],
+    ids=[
+        "zeros",
+        "empty",
+        "gpu",
+        "level",
+        "host os",
+        "debug",
+        "flags",
+        "struct size",
+        "no gpu",
+        "verifier",
+        "cut",
+    ],
 )
 def test_refusals(library: Library, source: Any, fields: dict[str, Any], at_create: bool, code: int) -> None:
     created, handle = library.create(source, **fields)
@@ -175,7 +203,8 @@ def test_the_record_arrives_with_its_pointers(library: Library) -> None:
         body = ctypes.string_at(record, 208)
         where = field(body, 0, "Q")
         arguments = [
-            text_at(field(ctypes.string_at(field(body, 0x18, "Q") + 24 * i, 24), 8, "Q")) for i in range(field(body, 0x20, "I"))
+            text_at(field(ctypes.string_at(field(body, 0x18, "Q") + 24 * i, 24), 8, "Q"))
+            for i in range(field(body, 0x20, "I"))
         ]
         location = ctypes.string_at(where, 24)
         seen.append((text_at(field(location, 0, "Q")), field(location, 8, "I"), arguments, body[0xCF]))
@@ -213,11 +242,23 @@ def test_exported_symbols(prefix: Path) -> None:
     capi = REPOSITORY / "tileiras" / "capi"
     out = prefix / "plain.so"
     subprocess.run(
-        [str(CC), "-shared", "-fPIC", "-pthread", f"-I{capi}/include", str(capi / "tileiras.c"), str(capi / "worker.c"),
-         "-o", str(out)], check=True,
+        [
+            str(CC),
+            "-shared",
+            "-fPIC",
+            "-pthread",
+            f"-I{capi}/include",
+            str(capi / "tileiras.c"),
+            str(capi / "worker.c"),
+            "-o",
+            str(out),
+        ],
+        check=True,
     )
     for path in (out, prefix / "lib" / "libtileiras.so"):
-        listed = subprocess.run(["nm", "-D", "--defined-only", str(path)], capture_output=True, text=True, check=True).stdout
+        listed = subprocess.run(
+            ["nm", "-D", "--defined-only", str(path)], capture_output=True, text=True, check=True
+        ).stdout
         names = sorted(line.split()[-1] for line in listed.splitlines() if " T " in line)
         assert names == [f"tileirasProgram{verb}" for verb in ("Compile", "Create", "GetOutput", "Release")]
 
@@ -246,9 +287,13 @@ os.kill(os.getpid(), 9)
 """
 
 
-def test_survives_a_crash_of_the_worker(library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_survives_a_crash_of_the_worker(
+    library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     worker = tmp_path / "worker"
-    worker.write_text(CRASH.format(marker=shlex.quote(str(tmp_path / "crashed")), python=shlex.quote(sys.executable)))
+    worker.write_text(
+        CRASH.format(marker=shlex.quote(str(tmp_path / "crashed")), python=shlex.quote(sys.executable))
+    )
     worker.chmod(0o755)
     monkeypatch.setenv("TILEIRAS_COMMAND", str(worker))
     monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
@@ -342,7 +387,9 @@ def example(prefix: Path) -> Path:
     folder = prefix / "example"
     shutil.copytree(source, folder, ignore=shutil.ignore_patterns("build"))
     env = {**os.environ, "PKG_CONFIG_PATH": str(prefix / "lib" / "pkgconfig")}
-    subprocess.run(["make", "-C", str(folder), "compile", f"CC={CC} -Werror"], check=True, env=env, capture_output=True)
+    subprocess.run(
+        ["make", "-C", str(folder), "compile", f"CC={CC} -Werror"], check=True, env=env, capture_output=True
+    )
     return folder
 
 
@@ -350,7 +397,9 @@ def example(prefix: Path) -> Path:
 def test_the_example(example: Path, tmp_path: Path) -> None:
     """A host program in C, in an environment that has no Python of ours."""
     env = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(tmp_path)}
-    done = run([str(example / "compile"), "vector_add.tileir", str(tmp_path / "v.cubin"), "sm_80"], example, env)
+    done = run(
+        [str(example / "compile"), "vector_add.tileir", str(tmp_path / "v.cubin"), "sm_80"], example, env
+    )
     assert (done.status, done.err) == (0, "")
     image = (tmp_path / "v.cubin").read_bytes()
     assert image == tileiras.compile(example / "vector_add.tileir", "sm_80", launch_abi="simt").cubin
@@ -359,7 +408,10 @@ def test_the_example(example: Path, tmp_path: Path) -> None:
     done = run([str(example / "compile"), str(bad), str(tmp_path / "x"), "sm_90"], example, env)
     assert done.status == 5 and "word 0x103, line 5" in done.err and "error: 'cuda_tile.exti' op" in done.err
     assert run([str(example / "compile"), "compile.c", str(tmp_path / "x")], example, env).status == 3
-    assert run([str(example / "compile"), "vector_add.tileir", str(tmp_path / "x"), "sm_1"], example, env).status == 2
+    assert (
+        run([str(example / "compile"), "vector_add.tileir", str(tmp_path / "x"), "sm_1"], example, env).status
+        == 2
+    )
     assert not (tmp_path / "x").exists()
 
 
@@ -376,14 +428,19 @@ def test_the_header_is_cxx_and_strict_c(tmp_path: Path) -> None:
     subprocess.run([str(CC), "-std=c99", *strict], check=True)
     cxx = shutil.which("c++") or shutil.which("g++")
     if cxx:
-        subprocess.run([cxx, "-std=c++11", "-Wall", "-Werror", "-fsyntax-only", "-x", "c++", include, str(source)], check=True)
+        subprocess.run(
+            [cxx, "-std=c++11", "-Wall", "-Werror", "-fsyntax-only", "-x", "c++", include, str(source)],
+            check=True,
+        )
 
 
 def test_header_and_record_agree() -> None:
     from tileiras.capi import record
 
     header = (REPOSITORY / "tileiras/capi/include/tileiras.h").read_text()
-    defined = dict(line.split()[1:3] for line in header.splitlines() if line.startswith("#define TILEIRAS_RECORD_"))
+    defined = dict(
+        line.split()[1:3] for line in header.splitlines() if line.startswith("#define TILEIRAS_RECORD_")
+    )
     for name, value in (
         ("SIZE", record.SIZE), ("LOCATION", record.LOCATION), ("SEVERITY", record.SEVERITY), ("ARGS_BEGIN", record.ARGS_BEGIN),
         ("ARG_COUNT", record.ARG_COUNT), ("INLINE", record.INLINE), ("NOTES", record.NOTES), ("NOTE_COUNT", record.NOTE_COUNT),
@@ -404,7 +461,9 @@ def test_cmake_target(tmp_path: Path) -> None:
     )  # fmt: skip
     subprocess.run([cmake, "--build", str(build_folder)], check=True, capture_output=True)
     source = REPOSITORY / "examples" / "capi" / "vector_add.tileir"
-    done = run([str(build_folder / "compile"), str(source), str(tmp_path / "v.cubin")], tmp_path, {"PYTHONPATH": ""})
+    done = run(
+        [str(build_folder / "compile"), str(source), str(tmp_path / "v.cubin")], tmp_path, {"PYTHONPATH": ""}
+    )
     assert done.status == 0 and (tmp_path / "v.cubin").read_bytes()[:4] == b"\x7fELF"
 
 
@@ -414,9 +473,14 @@ def test_under_sanitizers(sanitizer: str, tmp_path: Path) -> None:
     capi = REPOSITORY / "tileiras" / "capi"
     (tmp_path / "tileiras_worker.h").write_text(worker_header(sys.executable, str(capi / "launch.py")))
     program = tmp_path / "stress"
-    sources = [str(Path(__file__).with_name("capi_stress.c")), str(capi / "tileiras.c"), str(capi / "worker.c")]
+    sources = [
+        str(Path(__file__).with_name("capi_stress.c")),
+        str(capi / "tileiras.c"),
+        str(capi / "worker.c"),
+    ]
     built = subprocess.run(
-        [str(CC), "-g", f"-fsanitize={sanitizer}", "-pthread", f"-I{capi}/include", f"-I{tmp_path}", *sources, "-o", str(program)],
+        [str(CC), "-g", f"-fsanitize={sanitizer}", "-pthread", f"-I{capi}/include", f"-I{tmp_path}",
+         *sources, "-o", str(program)],
         capture_output=True, text=True,
     )  # fmt: skip
     if built.returncode and "cannot find" in built.stderr:

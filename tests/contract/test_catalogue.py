@@ -45,7 +45,9 @@ def test_unknown_ids_are_refused() -> None:
 
 def test_the_page_is_up_to_date() -> None:
     script = REPOSITORY / "scripts" / "contract_page.py"
-    done = subprocess.run([sys.executable, str(script), "--stdout"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, str(script), "--stdout"], capture_output=True, text=True, check=True
+    )
     page = (REPOSITORY / "docs" / "contract.md").read_text(encoding="utf-8")
     assert page == done.stdout, "run scripts/contract_page.py"
 
@@ -91,7 +93,9 @@ def test_every_text_of_the_catalogue_is_in_the_sources_letter_by_letter() -> Non
         text = row.get("text")
         if text is None or text in NOT_ONE_MESSAGE or text.startswith(".") or row["id"] in open_now:
             continue
-        wanted = re.sub(r"^'[a-z_.]+' op ", "", re.sub(r"<[^>]*>", "<>", text))  # the op is put in front when it is rendered
+        wanted = re.sub(
+            r"^'[a-z_.]+' op ", "", re.sub(r"<[^>]*>", "<>", text)
+        )  # the op is put in front when it is rendered
         assert wanted in written, f"{row['id']}: {text!r}"
 
 

@@ -106,7 +106,9 @@ def test_yaml_survives_any_text() -> None:
 
 @rule("diag-emission-order", "driver-failed-to-compile")
 @pytest.mark.parametrize(
-    "source", [BAD_EXTI, "module { foo.bar }", NOOP.replace("noop", "noop(")], ids=["verifier", "dialect", "syntax"]
+    "source",
+    [BAD_EXTI, "module { foo.bar }", NOOP.replace("noop", "noop(")],
+    ids=["verifier", "dialect", "syntax"],
 )
 def test_the_generic_line_is_last(source: str, tmp_path: Path) -> None:
     done = command(tmp_path, source, "--gpu-name=sm_90")

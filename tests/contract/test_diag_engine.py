@@ -69,7 +69,9 @@ def test_handlers_never_overlap_in_time() -> None:
         return True
 
     sink.handlers.append(slow)
-    threads = [threading.Thread(target=lambda: [sink.error(LOC, "x").report() for _ in range(5)]) for _ in range(6)]
+    threads = [
+        threading.Thread(target=lambda: [sink.error(LOC, "x").report() for _ in range(5)]) for _ in range(6)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -64,7 +64,13 @@ def test_size(count: int) -> None:
 def test_zero_filled() -> None:
     dirty = Arena(bytearray(b"\xee" * 4096))
     memory = encode(streamed(), dirty).memory
-    fields = [(0x00, 8), (0x10, 2), (0x18, 8), (0x20, 8), (0xCF, 1)]  # location, severity, argument header, guard
+    fields = [
+        (0x00, 8),
+        (0x10, 2),
+        (0x18, 8),
+        (0x20, 8),
+        (0xCF, 1),
+    ]  # location, severity, argument header, guard
     written = {at + i for at, size in fields for i in range(size)}
     assert all(memory[i] == 0 for i in range(208) if i not in written)
     clean = encode(streamed()).memory
@@ -170,7 +176,9 @@ def test_arguments_concatenate_to_the_text() -> None:
 def pointers(count: int, capability: int) -> str:
     """A kernel with this many 8-byte parameters."""
     args = ", ".join(f"%p{i}: !cuda_tile.ptr<f32>" for i in range(count))
-    return module(entry(args=args, name="big_kernel"), attrs=f"nv_tileaa.compute_capability = {capability} : i32")
+    return module(
+        entry(args=args, name="big_kernel"), attrs=f"nv_tileaa.compute_capability = {capability} : i32"
+    )
 
 
 @rule("diag-worked-example-arguments", "exit-fm-param-overflow")
@@ -180,7 +188,9 @@ def test_the_overflow_streams_six_arguments() -> None:
     overflow = found[0]
     text = "Formal parameter space overflowed (1032 bytes required, max 1024 bytes allowed) in function big_kernel"
     assert overflow.word == 0x103 and overflow.op is None
-    assert overflow.render() == f"k.tileir:3:5: error: {text}", "worded without an op prefix, whatever bit 8 says (notes A4)"
+    assert overflow.render() == f"k.tileir:3:5: error: {text}", (
+        "worded without an op prefix, whatever bit 8 says (notes A4)"
+    )
     record = Record(overflow)
     assert field(bytes(record), 0x20, "I") == 6
     begin = field(bytes(record), 0x18, "Q")

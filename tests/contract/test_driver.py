@@ -50,11 +50,15 @@ def test_four_functions(tmp_path: Path) -> None:
     assert (tmp_path / "k.cubin").read_bytes() == image, "the command shares the code path"
     assert tileiras.compile(NOOP).cubin == image
     public = [name for name in vars(program) if name.startswith("tileirasProgram")]
-    assert sorted(public) == [f"tileirasProgram{verb}" for verb in ("Compile", "Create", "GetOutput", "Release")]
+    assert sorted(public) == [
+        f"tileirasProgram{verb}" for verb in ("Compile", "Create", "GetOutput", "Release")
+    ]
 
 
 @rule("driver-not-tileir")
-@pytest.mark.parametrize("data", [b"#include <cuda.h>\nint main;", bytes(range(1, 60)), b"\x7fELF" + bytes(60), b"x"])
+@pytest.mark.parametrize(
+    "data", [b"#include <cuda.h>\nint main;", bytes(range(1, 60)), b"\x7fELF" + bytes(60), b"x"]
+)
 def test_not_tile_ir(data: bytes, tmp_path: Path) -> None:
     done = command(tmp_path, data, "--gpu-name=sm_90")
     assert done.status == 3
@@ -84,7 +88,9 @@ def test_mlir_tail(data: bytes, position: int, hint: bool) -> None:
 
 
 @rule("driver-unsupported-gpu")
-@pytest.mark.parametrize("name", ["sm_999", "sm_91", "sm_70", "gfx90a", "", "90", "sm_90x", "compute_90", "sm_٩٠"])
+@pytest.mark.parametrize(
+    "name", ["sm_999", "sm_91", "sm_70", "gfx90a", "", "90", "sm_90x", "compute_90", "sm_٩٠"]
+)
 def test_unsupported_gpu(name: str, tmp_path: Path) -> None:
     # The message ends with the name. The list is the real one plus sm_75 (spec-vs-real.md row 15); no ptxas of the
     # releases with Tile IR supports sm_70.
@@ -141,7 +147,10 @@ def test_the_option_is_written_onto_the_module(monkeypatch: pytest.MonkeyPatch) 
     assert compile_(BARE, "sm_120")[:2] == (0, [])
     assert "nv_tileaa.compute_capability = 120 : i32" in modules[1]
     code, found, _ = compile_(BARE)
-    assert code == 5 and messages(found) == ["Failed to get ComputeCapability", "failed to compile Tile IR program"]
+    assert code == 5 and messages(found) == [
+        "Failed to get ComputeCapability",
+        "failed to compile Tile IR program",
+    ]
     assert found[0].word == 0x103
     for level in (0, 1, 2):  # contract-notes A42: the other spelling below O3
         assert messages(compile_(BARE, opt_level=level)[1])[0] == "failed to get compute capability."
@@ -167,7 +176,9 @@ def test_the_attribute_wins() -> None:
 @rule("driver-ptx-to-ptxas")
 def test_what_ptxas_gets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ptxas = stub_ptxas(tmp_path, RECORDING)
-    done = command(tmp_path, NOOP, f"--ptxas={ptxas}", "--ptx-output=k.ptx", env={"TILEIRAS_TEST_DIR": str(tmp_path)})
+    done = command(
+        tmp_path, NOOP, f"--ptxas={ptxas}", "--ptx-output=k.ptx", env={"TILEIRAS_TEST_DIR": str(tmp_path)}
+    )
     assert done.status == 0, done.err
     argv = (tmp_path / "argv").read_text().splitlines()
     assert "-arch=sm_90" in argv and "--opt-level=3" in argv
@@ -175,7 +186,11 @@ def test_what_ptxas_gets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     received = (tmp_path / "ptx").read_bytes() if name == "/dev/stdin" else Path(name).read_bytes()
     assert received == (tmp_path / "k.ptx").read_bytes() and received.isascii() and b".entry noop" in received
     done = command(
-        tmp_path, NOOP.replace("90 : i32", "80 : i32"), f"--ptxas={ptxas}", "-O1", env={"TILEIRAS_TEST_DIR": str(tmp_path)}
+        tmp_path,
+        NOOP.replace("90 : i32", "80 : i32"),
+        f"--ptxas={ptxas}",
+        "-O1",
+        env={"TILEIRAS_TEST_DIR": str(tmp_path)},
     )
     argv = (tmp_path / "argv").read_text().splitlines()
     assert "-arch=sm_80" in argv and "--opt-level=1" in argv
@@ -183,7 +198,10 @@ def test_what_ptxas_gets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 @rule("driver-ptxas-stderr-forwarded")
 def test_what_ptxas_says(tmp_path: Path) -> None:
-    ptxas = stub_ptxas(tmp_path, "echo 'cannot allocate the unobtainium' >&2; echo 'ptxas fatal   : Out of beads' >&2; exit 1")
+    ptxas = stub_ptxas(
+        tmp_path,
+        "echo 'cannot allocate the unobtainium' >&2; echo 'ptxas fatal   : Out of beads' >&2; exit 1",
+    )
     seen: list[str] = []
     with pytest.raises(CompileError) as caught:
         tileiras.compile(NOOP, ptxas=str(ptxas))
@@ -243,12 +261,27 @@ def test_a_name_that_ptx_cannot_spell(name: str, tmp_path: Path) -> None:
 
 def test_kernel_table(tmp_path: Path) -> None:
     """What a launcher reads: parameters with C layout, threads, memory, registers."""
-    text = module(entry(name="k", args="%a: i8, %p: !cuda_tile.ptr<f16>, %b: i16, %c: f64, %d: i32"), attrs=CAPABILITY)
+    text = module(
+        entry(name="k", args="%a: i8, %p: !cuda_tile.ptr<f16>, %b: i16, %c: f64, %d: i32"), attrs=CAPABILITY
+    )
     done = command(tmp_path, text, "--kernels-json=k.json", "--launch-abi=simt")
     assert done.status == 0, done.err
     table = json.loads((tmp_path / "k.json").read_text())
-    assert (table["version"], table["arch"], table["compiler"], table["launch_abi"]) == (1, "sm_90", "builtin", "simt")
+    assert (table["version"], table["arch"], table["compiler"], table["launch_abi"]) == (
+        1,
+        "sm_90",
+        "builtin",
+        "simt",
+    )
     (kernel,) = table["kernels"]
     assert [(p["size"], p["offset"]) for p in kernel["params"]] == [(1, 0), (8, 8), (2, 16), (8, 24), (4, 32)]
-    assert kernel["name"] == kernel["symbol"] == "k" and kernel["block"] == [128, 1, 1] and kernel["cluster"] == [1, 1, 1]
-    assert kernel["registers"] > 0 and kernel["spill_bytes"] == 0 and kernel["static_shared"] == kernel["dynamic_shared"] == 0
+    assert (
+        kernel["name"] == kernel["symbol"] == "k"
+        and kernel["block"] == [128, 1, 1]
+        and kernel["cluster"] == [1, 1, 1]
+    )
+    assert (
+        kernel["registers"] > 0
+        and kernel["spill_bytes"] == 0
+        and kernel["static_shared"] == kernel["dynamic_shared"] == 0
+    )

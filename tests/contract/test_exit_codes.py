@@ -156,7 +156,9 @@ def test_failing_corpus(name: str, tmp_path: Path) -> None:
     assert done.status == code and done.out == "" and done.err
     assert "Traceback" not in done.err
     assert code == 1 or not stale.exists(), "no stale output after a failure"
-    assert sorted(p.name for p in tmp_path.iterdir()) in (["k.tileir"], ["k.cubin", "k.tileir"]), "no partial output"
+    assert sorted(p.name for p in tmp_path.iterdir()) in (["k.tileir"], ["k.cubin", "k.tileir"]), (
+        "no partial output"
+    )
 
 
 def test_unreadable_input_leaves_no_stale_output(tmp_path: Path) -> None:
@@ -214,7 +216,9 @@ def test_command_and_functions_agree(name: str, tmp_path: Path) -> None:
         (GOOD_BYTES, "sm_999", 2, "unsupported GPU target 'sm_999'"),
     ],
 )
-def test_gates_come_before_any_pass(data: Any, gpu: str, code: int, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gates_come_before_any_pass(
+    data: Any, gpu: str, code: int, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     started: list[str] = []
     real = pipeline.compile_module
 
@@ -233,8 +237,12 @@ def test_order_of_the_checks() -> None:
     """Magic and version, target, level, rest: the first that fails decides."""
     assert compile_(b"\0" * 16, "sm_1", opt_level=9)[0] == 3
     assert messages(compile_(GOOD_BYTES, "sm_1", opt_level=9)[1]) == ["unsupported GPU target 'sm_1'"]
-    assert messages(compile_(GOOD_BYTES, "sm_90", opt_level=9, host_os="x")[1]) == ["invalid optimization level: 9"]
-    assert compile_(GOOD_BYTES[:-1], "sm_90", opt_level=9)[0] == 2, "a damaged section is found by reading, later"
+    assert messages(compile_(GOOD_BYTES, "sm_90", opt_level=9, host_os="x")[1]) == [
+        "invalid optimization level: 9"
+    ]
+    assert compile_(GOOD_BYTES[:-1], "sm_90", opt_level=9)[0] == 2, (
+        "a damaged section is found by reading, later"
+    )
     assert compile_(BAD_EXTI, opt_level=9)[0] == 2
 
 
@@ -247,7 +255,9 @@ def test_unregistered_dialect_of_an_operation() -> None:
 
 
 @rule("exit-parser-fallthrough-5")
-@pytest.mark.parametrize("symbol", ["!cuda_tile.bogus", "!cuda_tile.tile<", "#cuda_tile.nothing", "!cuda_tile", "!other.type"])
+@pytest.mark.parametrize(
+    "symbol", ["!cuda_tile.bogus", "!cuda_tile.tile<", "#cuda_tile.nothing", "!cuda_tile", "!other.type"]
+)
 def test_malformed_dialect_symbol(symbol: str, tmp_path: Path) -> None:
     good = module(entry(args="%p: !cuda_tile.ptr<f32>"))
     assert compile_(good)[:2] == (0, [])
@@ -286,7 +296,10 @@ sys.exit(status)
 
 @rule("exit-fm-codegen-abort", "exit-abort-unclean")
 def test_a_fatal_error_aborts_the_command(tmp_path: Path) -> None:
-    error, text = "FatalError('Cannot select: nvvm.frobnicate')", "fatal error: Cannot select: nvvm.frobnicate"
+    error, text = (
+        "FatalError('Cannot select: nvvm.frobnicate')",
+        "fatal error: Cannot select: nvvm.frobnicate",
+    )
     source = tmp_path / "k.tileir"
     source.write_text(NOOP)
     script = FATAL.format(error=error, source=str(source), output=str(tmp_path / "k.cubin"))
@@ -294,7 +307,11 @@ def test_a_fatal_error_aborts_the_command(tmp_path: Path) -> None:
     assert done.status == -signal.SIGABRT, "134 in a shell"
     assert done.err == text + "\n", "no generic line, no cleanup hook, main does not return"
     assert not (tmp_path / "k.cubin").exists()
-    shell = run(["sh", "-c", f"{shlex.quote(sys.executable)} -c \"$SCRIPT\" 2>/dev/null; echo $?"], tmp_path, {"SCRIPT": script})
+    shell = run(
+        ["sh", "-c", f'{shlex.quote(sys.executable)} -c "$SCRIPT" 2>/dev/null; echo $?'],
+        tmp_path,
+        {"SCRIPT": script},
+    )
     assert shell.out.split()[-1] == "134"
 
 
@@ -302,10 +319,14 @@ def test_a_defect_of_ours_is_a_failed_compile_and_says_so(tmp_path: Path) -> Non
     """An exception that no stage foresaw is no broken state of the process: code 5, one line, nothing left."""
     source = tmp_path / "k.tileir"
     source.write_text(NOOP)
-    script = FATAL.format(error="KeyError('frobnicate')", source=str(source), output=str(tmp_path / "k.cubin"))
+    script = FATAL.format(
+        error="KeyError('frobnicate')", source=str(source), output=str(tmp_path / "k.cubin")
+    )
     done = run([sys.executable, "-c", script], tmp_path)
     assert done.status == 5
-    assert done.err.startswith("error: internal error: KeyError: 'frobnicate'") and "Traceback" not in done.err
+    assert (
+        done.err.startswith("error: internal error: KeyError: 'frobnicate'") and "Traceback" not in done.err
+    )
     assert GENERIC in done.err
     assert not (tmp_path / "k.cubin").exists()
 

@@ -77,7 +77,13 @@ def test_wrong_order_names_the_token() -> None:
 def test_a_load_produces_data_and_token() -> None:
     assert refusal(load_view(results="tile<8x8xf32>"))[0] == 5
     assert compile_(load_view())[0] == 0
-    families = {"load_view_tko": 2, "load_ptr_tko": 2, "store_view_tko": 1, "store_ptr_tko": 1, "atomic_rmw_tko": 2}
+    families = {
+        "load_view_tko": 2,
+        "load_ptr_tko": 2,
+        "store_view_tko": 1,
+        "store_ptr_tko": 1,
+        "atomic_rmw_tko": 2,
+    }
     for name, results in families.items():
         spec = BY_NAME[name]
         assert len(spec.results) == results and spec.results[-1].name.endswith("token")
@@ -92,7 +98,9 @@ def test_memory_attributes() -> None:
     assert (code, said[0]) == (5, "non-weak memory ordering requires an explicit scope")
     code, said = refusal(load_view(semantic="weak"))
     assert (code, said[0]) == (5, "weak memory ordering must not carry a scope")
-    assert "load_view_tko relaxed device" in to_text(load(load_view(), Sink())), "gpu is the device scope (row 26)"
+    assert "load_view_tko relaxed device" in to_text(load(load_view(), Sink())), (
+        "gpu is the device scope (row 26)"
+    )
 
 
 @rule("frontend-tko-suffix")
@@ -113,7 +121,9 @@ def two_loads(chains: int) -> str:
       %a, %t2 = cuda_tile.load_ptr_tko weak %q token = {second} : tile<ptr<f32>> -> tile<f32>, token
       %both = cuda_tile.join_tokens %t1, %t2 : token
       %t3 = cuda_tile.store_ptr_tko weak %r, %a token = %both : tile<ptr<f32>>, tile<f32> -> token"""
-    return module(entry(body, args="%p: !cuda_tile.ptr<f32>, %q: !cuda_tile.ptr<f32>, %r: !cuda_tile.ptr<f32>"))
+    return module(
+        entry(body, args="%p: !cuda_tile.ptr<f32>, %q: !cuda_tile.ptr<f32>, %r: !cuda_tile.ptr<f32>")
+    )
 
 
 @rule("frontend-make-token", "frontend-join-tokens")
@@ -128,12 +138,18 @@ def test_token_chains_order_memory() -> None:
         tileiras.launch(two_loads(1), "k", (1, 1, 1), [memory[:1], memory[:1], memory[1:2]], target=target)
         assert memory.tolist() == [1, 1, 0, 0], target
     assert memory_steps(two_loads(1)) == ["st", "bar", "ld", "bar", "st"]
-    assert memory_steps(two_loads(2)) == ["st", "ld", "bar", "st"], "nothing orders the two chains before they are joined"
+    assert memory_steps(two_loads(2)) == ["st", "ld", "bar", "st"], (
+        "nothing orders the two chains before they are joined"
+    )
 
 
 def memory_steps(text: str) -> list[str]:
     """Loads, stores and barriers of the PTX, in order."""
-    words = [line.split()[1 if line.strip().startswith("@") else 0] for line in ptx_of(text).splitlines() if line.strip()]
+    words = [
+        line.split()[1 if line.strip().startswith("@") else 0]
+        for line in ptx_of(text).splitlines()
+        if line.strip()
+    ]
     return [word.split(".")[0] for word in words if word.startswith(("st.global", "ld.global", "bar.sync"))]
 
 
@@ -142,9 +158,13 @@ def memory_steps(text: str) -> list[str]:
 
 def mma(a: str, b: str, c: str, d: str | None = None, attrs: str = "") -> str:
     ins = {"a": a, "b": b, "c": c}
-    body = "".join(f"      %{n} = cuda_tile.constant <{t[-3:]}: 1.0> : !cuda_tile.tile<{t}>\n" for n, t in ins.items())
+    body = "".join(
+        f"      %{n} = cuda_tile.constant <{t[-3:]}: 1.0> : !cuda_tile.tile<{t}>\n" for n, t in ins.items()
+    )
     tail = f" {{ {attrs} }}" if attrs else ""
-    return module(entry(body + f"      %d = cuda_tile.mmaf %a, %b, %c{tail} : tile<{a}>, tile<{b}>, tile<{d or c}>"))
+    return module(
+        entry(body + f"      %d = cuda_tile.mmaf %a, %b, %c{tail} : tile<{a}>, tile<{b}>, tile<{d or c}>")
+    )
 
 
 @rule("frontend-mma-shapes")
@@ -211,7 +231,9 @@ def test_the_lowering_picks_the_atom() -> None:
     shapes = {}
     for gpu in ("sm_75", "sm_80"):
         lines = [line for line in ptx_of(text, gpu).splitlines() if "mma" in line]
-        shapes[gpu] = {word for line in lines for word in line.split(".") if word.startswith("m") and word[1:2].isdigit()}
+        shapes[gpu] = {
+            word for line in lines for word in line.split(".") if word.startswith("m") and word[1:2].isdigit()
+        }
     assert shapes == {"sm_75": {"m16n8k8"}, "sm_80": {"m16n8k16"}}
     assert not any("atom" in attr.name for name in ("mmaf", "mmai") for attr in BY_NAME[name].attrs)
 
@@ -246,11 +268,15 @@ def test_combiner() -> None:
     load = good.replace("%r = cuda_tile.addf %lhs, %rhs : f32", from_memory)
     code, said = refusal(reduction(load))
     assert (code, said[0]) == (5, "only pure operations allowed")
-    ranked = good.replace("%lhs: f32, %rhs: f32", "%lhs: tile<4xf32>, %rhs: tile<4xf32>").replace(": f32", ": tile<4xf32>")
+    ranked = good.replace("%lhs: f32, %rhs: f32", "%lhs: tile<4xf32>, %rhs: tile<4xf32>").replace(
+        ": f32", ": tile<4xf32>"
+    )
     code, said = refusal(reduction(ranked))
     assert (code, said[0]) == (5, "expect 0-rank tile type at index: 0")
     assert refusal(reduction(good.replace("%lhs: f32, %rhs: f32", "%lhs: f32")))[0] == 5
-    assert refusal(reduction(good.replace("f32", "f16")))[0] == 5, "the combiner has the element type of the input"
+    assert refusal(reduction(good.replace("f32", "f16")))[0] == 5, (
+        "the combiner has the element type of the input"
+    )
 
 
 # ---- attributes of operations, and the pitfalls
@@ -264,7 +290,11 @@ ADD = """\
 @rule("frontend-attr-optimization-hints")
 def test_hints_are_advice() -> None:
     plain = module(entry(ADD.format(attrs="")))
-    hinted = module(entry(ADD.format(attrs=" { optimization_hints = #cuda_tile.optimization_hints<sm_90 = {latency = 3}> }")))
+    hinted = module(
+        entry(
+            ADD.format(attrs=" { optimization_hints = #cuda_tile.optimization_hints<sm_90 = {latency = 3}> }")
+        )
+    )
     assert ptx_of(plain) == ptx_of(hinted)
 
 
@@ -279,7 +309,9 @@ def test_fastmath_is_optional_and_changes_nothing(value: str) -> None:
 
 
 @rule("frontend-no-nv-tileas-input")
-@pytest.mark.parametrize("form", ['"nv_tileas.async.pipeline.produce_one"() : () -> ()', "nv_tileas.async.pipeline.produce_one"])
+@pytest.mark.parametrize(
+    "form", ['"nv_tileas.async.pipeline.produce_one"() : () -> ()', "nv_tileas.async.pipeline.produce_one"]
+)
 def test_no_pipeline_operations(form: str) -> None:
     code, said = refusal(module(entry(f"      {form}")))
     assert (code, said[0]) == (5, "unregistered dialect: nv_tileas")
@@ -316,7 +348,9 @@ def test_views_are_not_returned() -> None:
     view = "tensor_view<?xf32, strides=[1]>"
     args = "%p: !cuda_tile.ptr<f32>"
     yields = f"{{ cuda_tile.yield %v : {view} }}"
-    code, said = refusal(module(entry(f"{IF_VIEW}      %r = cuda_tile.if %c -> ({view}) {yields} else {yields}", args=args)))
+    code, said = refusal(
+        module(entry(f"{IF_VIEW}      %r = cuda_tile.if %c -> ({view}) {yields} else {yields}", args=args))
+    )
     assert (code, said[0]) == (5, "view-typed if results are not permitted")
     loop = f"""\
       %one = cuda_tile.constant <i32: 1> : !cuda_tile.tile<i32>
@@ -340,5 +374,3 @@ def test_roster() -> None:
 
     first: list[str] = [name for name in NAMES.values() if name in BY_NAME and BY_NAME[name].since <= 1]
     assert len(first) == len(set(first)) == 92, len(first)
-
-

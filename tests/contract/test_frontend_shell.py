@@ -24,11 +24,15 @@ def directives(attrs: str = "", entry_attrs: str = "", capability: str = CAPABIL
     """The directive lines of an empty kernel, from .entry on."""
     text = module(entry(name="noop", attrs=entry_attrs), attrs=", ".join(filter(None, (capability, attrs))))
     lines = [line.strip() for line in ptx_of(text).splitlines()]
-    return [line for line in lines[lines.index(next(x for x in lines if ".entry" in x)) :] if line.startswith(".")]
+    return [
+        line for line in lines[lines.index(next(x for x in lines if ".entry" in x)) :] if line.startswith(".")
+    ]
 
 
 def refused(attrs: str = "", entry_attrs: str = "") -> list[str]:
-    code, found, _ = compile_(module(entry(attrs=entry_attrs), attrs=", ".join(filter(None, (CAPABILITY, attrs)))))
+    code, found, _ = compile_(
+        module(entry(attrs=entry_attrs), attrs=", ".join(filter(None, (CAPABILITY, attrs))))
+    )
     assert code == 5
     return messages(found)
 
@@ -78,7 +82,9 @@ def test_no_producer_is_special() -> None:
             put_varint(index, count)
             parts.append((wire.PRODUCER, 1, bytes(index)))
         made = assemble(parts, data[:12])
-        assert reader.read(made, Sink()).attrs.get("producer") == (name.decode() if name is not None else None)
+        assert reader.read(made, Sink()).attrs.get("producer") == (
+            name.decode() if name is not None else None
+        )
         return ptx_of(made, "sm_90")
 
     assert with_producer(None) == with_producer(b"nvcc") == with_producer(b"my own frontend 0.1")
@@ -139,7 +145,9 @@ def test_module_shell() -> None:
 def test_only_an_entry_is_a_kernel() -> None:
     # The documents let func.func compile into a cubin without a kernel. Row 35 of spec-vs-real.md: only cuda_tile's
     # operations are read, so the mistake shows before anything is launched.
-    code, found, _ = compile_(f"module attributes {{{CAPABILITY}}} {{ cuda_tile.module {{ func.func @k() {{ func.return }} }} }}")
+    code, found, _ = compile_(
+        f"module attributes {{{CAPABILITY}}} {{ cuda_tile.module {{ func.func @k() {{ func.return }} }} }}"
+    )
     assert code == 5 and messages(found)[0] == "unregistered dialect: func"
     assert ".entry k()" in ptx_of(module(entry()))
 
@@ -153,14 +161,20 @@ def test_the_body_ends_with_return() -> None:
     assert found[0].loc is not None and (found[0].loc.line, found[0].loc.col) == (4, 7)
     code, found, _ = compile_(good.replace("cuda_tile.return", "cuda_tile.yield"))
     assert code == 5
-    code, found, _ = compile_(good.replace("      cuda_tile.return\n", "      cuda_tile.return\n      cuda_tile.return\n"))
+    code, found, _ = compile_(
+        good.replace("      cuda_tile.return\n", "      cuda_tile.return\n      cuda_tile.return\n")
+    )
     assert code == 5, "nothing may follow the terminator"
-    assert ptx_of(good.replace("      cuda_tile.return\n", "")) == ptx_of(good), "text may leave it out (row 20)"
+    assert ptx_of(good.replace("      cuda_tile.return\n", "")) == ptx_of(good), (
+        "text may leave it out (row 20)"
+    )
 
 
 @rule("frontend-entry-arguments")
 def test_entry_arguments() -> None:
-    good = module(entry(args="%p: !cuda_tile.ptr<f32>, %q: i32, %r: f16, %s: !cuda_tile.tile<ptr<f64>>, %t: tile<i64>"))
+    good = module(
+        entry(args="%p: !cuda_tile.ptr<f32>, %q: i32, %r: f16, %s: !cuda_tile.tile<ptr<f64>>, %t: tile<i64>")
+    )
     lines = [line.split() for line in ptx_of(good).splitlines() if line.strip().startswith(".param")]
     assert [line[1] for line in lines] == [".u64", ".u32", ".b16", ".u64", ".u64"]
     for kind, dialect in (("!llvm.ptr", "llvm"), ("!nvvm.x", "nvvm"), ("!foo.bar<3>", "foo")):
@@ -216,7 +230,9 @@ def test_num_warps() -> None:
     for warps in (1, 2, 4, 8):
         assert f".reqntid {32 * warps}, 1, 1" in directives(f"tt.num_warps = {warps} : i32")
     for warps in ("3", "0", "-4", "64"):
-        assert any("tt.num_warps" in said and warps in said for said in refused(f"tt.num_warps = {warps} : i32"))
+        assert any(
+            "tt.num_warps" in said and warps in said for said in refused(f"tt.num_warps = {warps} : i32")
+        )
 
 
 @rule("frontend-attr-cluster-dim", "frontend-ptx-cluster")
@@ -224,7 +240,10 @@ def test_num_warps() -> None:
 def test_cluster_dim(spelled: str) -> None:
     line = ".reqnctapercluster 2, 1, 1"
     assert line in directives(f"tt.cluster_dim = {spelled}")
-    assert not any("cluster" in x for x in directives(f"tt.cluster_dim = {spelled.replace('[2', '[1').replace(': 2', ': 1')}"))
+    assert not any(
+        "cluster" in x
+        for x in directives(f"tt.cluster_dim = {spelled.replace('[2', '[1').replace(': 2', ': 1')}")
+    )
     assert not any("cluster" in x for x in directives())
     below = "nv_tileaa.compute_capability = 80 : i32"
     assert not any("cluster" in x for x in directives(f"tt.cluster_dim = {spelled}", capability=below))
@@ -238,10 +257,14 @@ def test_num_ctas() -> None:
 
 
 @rule("frontend-attr-num-stages", "frontend-triton-dump")
-@pytest.mark.parametrize("attrs", ["tt.num_stages = 3 : i32", "tt.dump_intermediate", "tt.dump_intermediate = true"])
+@pytest.mark.parametrize(
+    "attrs", ["tt.num_stages = 3 : i32", "tt.dump_intermediate", "tt.dump_intermediate = true"]
+)
 def test_advisory_attributes(attrs: str) -> None:
     assert directives(attrs) == directives()
-    assert ptx_of(module(entry(), attrs=f"{CAPABILITY}, {attrs}")) == ptx_of(module(entry(), attrs=CAPABILITY))
+    assert ptx_of(module(entry(), attrs=f"{CAPABILITY}, {attrs}")) == ptx_of(
+        module(entry(), attrs=CAPABILITY)
+    )
 
 
 @rule("frontend-triton-cluster-size")
@@ -266,9 +289,13 @@ def test_kernel_spec_is_attached() -> None:
 
     def after(name: str, ir: Any) -> None:
         if name in ("ConvertCudaTileToTileAA", "attachKernelSpecAttributes"):
-            specs[name] = [dict(op.attrs.get("nv_tileaa.kernel_spec") or {}) for op in ir.regions[0].block.ops]
+            specs[name] = [
+                dict(op.attrs.get("nv_tileaa.kernel_spec") or {}) for op in ir.regions[0].block.ops
+            ]
 
-    two = load(module(entry(name="a") + "\n" + entry(name="b"), attrs=f"{CAPABILITY}, tt.num_warps = 8 : i32"), sink)
+    two = load(
+        module(entry(name="a") + "\n" + entry(name="b"), attrs=f"{CAPABILITY}, tt.num_warps = 8 : i32"), sink
+    )
     pipeline.compile_module(two, sm.find("sm_90"), sink, after=after)
     assert specs["ConvertCudaTileToTileAA"] == [{}, {}], "absent before the step"
     assert len(specs["attachKernelSpecAttributes"]) == 2
@@ -300,7 +327,10 @@ def test_maxclusterrank() -> None:
 def test_blocksareclusters() -> None:
     assert ".blocksareclusters" in directives(entry_attrs="nvvm.blocksareclusters")
     assert not any("blocksareclusters" in x for x in directives())
-    assert any("blocksareclusters" in said for said in refused("tt.cluster_dim = [2, 1, 1]", "nvvm.blocksareclusters"))
+    assert any(
+        "blocksareclusters" in said
+        for said in refused("tt.cluster_dim = [2, 1, 1]", "nvvm.blocksareclusters")
+    )
 
 
 @rule("frontend-attr-nvvm-kernel")
@@ -322,19 +352,25 @@ def test_occupancy() -> None:
 
 @rule("frontend-wrong-namespace-silent")
 def test_another_namespace_is_ignored() -> None:
-    assert ".reqntid 128, 1, 1" in directives("myfrontend.num_warps = 8 : i32, myfrontend.cluster_dim = [2, 1, 1]")
+    assert ".reqntid 128, 1, 1" in directives(
+        "myfrontend.num_warps = 8 : i32, myfrontend.cluster_dim = [2, 1, 1]"
+    )
     assert directives("myfrontend.num_warps = 8 : i32") == directives()
     assert ".reqntid 256, 1, 1" in directives("tt.num_warps = 8 : i32")
 
 
 @rule("frontend-foreign-attributes")
 def test_foreign_attributes_change_nothing() -> None:
-    tagged = module(entry(attrs="my.note = [1, 2]"), attrs=f'{CAPABILITY}, my.tag = "x", other.thing = {{a = 1 : i32}}')
+    tagged = module(
+        entry(attrs="my.note = [1, 2]"), attrs=f'{CAPABILITY}, my.tag = "x", other.thing = {{a = 1 : i32}}'
+    )
     assert ptx_of(tagged) == ptx_of(module(entry(), attrs=CAPABILITY))
     assert 'my.tag = "x"' in to_text(load(tagged, Sink())), "and survive as far as nobody rewrites them"
 
 
-@pytest.mark.parametrize("attrs", ["tt.num_warps = 8 : i32", "tt.cluster_dim = array<i32: 2, 1, 1>", "tt.num_stages = 2 : i32"])
+@pytest.mark.parametrize(
+    "attrs", ["tt.num_warps = 8 : i32", "tt.cluster_dim = array<i32: 2, 1, 1>", "tt.num_stages = 2 : i32"]
+)
 def test_launch_attributes_survive_bytecode(attrs: str) -> None:
     text = module(entry(attrs="nvvm.maxnreg = 64 : i32"), attrs=f"{CAPABILITY}, {attrs}")
     data = to_bytecode(load(text, Sink()))

@@ -19,7 +19,9 @@ def binary(op: str, elem: str, tail: str = "") -> str:
     return f"%r = cuda_tile.{op} {values}{tail} : tile<8x{elem}>"
 
 
-def mixed(op: str, lhs: str, rhs: str, result: str, attrs: str = "rounding_mode = #cuda_tile.rounding<nearest_even>") -> str:
+def mixed(
+    op: str, lhs: str, rhs: str, result: str, attrs: str = "rounding_mode = #cuda_tile.rounding<nearest_even>"
+) -> str:
     third, kind = (f", %{lhs}_8", f", tile<8x{lhs}>") if op == "fma" else ("", "")
     types = f"(tile<8x{lhs}>, tile<8x{rhs}>{kind}) -> tile<8x{result}>"
     return f'%r = "cuda_tile.{op}"(%{lhs}_8, %{rhs}_8{third}) <{{{attrs}}}> : {types}'
@@ -69,7 +71,12 @@ def test_flush_to_zero_of_extrema(op: str) -> None:
 @rule("verify-divf-rounding")
 @pytest.mark.parametrize("mode", ["nearest_int_to_zero", "nearest_away"])
 def test_modes_that_do_not_divide(mode: str) -> None:
-    refused(binary("divf", "f32", f" rounding<{mode}>"), DIVF, "divf", real="[nearest_even, zero, negative_inf, positive_inf, approx, full]")
+    refused(
+        binary("divf", "f32", f" rounding<{mode}>"),
+        DIVF,
+        "divf",
+        real="[nearest_even, zero, negative_inf, positive_inf, approx, full]",
+    )
 
 
 @rule("verify-divf-rounding")
@@ -146,7 +153,12 @@ def test_exti_widens(source: str, result: str) -> None:
         if WIDTH[source] < WIDTH[result]:
             accepted(convert("exti", source, result, sign))
         else:
-            refused(convert("exti", source, result, sign), EXTI, "exti", real="extending to smaller or identical integer")
+            refused(
+                convert("exti", source, result, sign),
+                EXTI,
+                "exti",
+                real="extending to smaller or identical integer",
+            )
 
 
 @rule("verify-trunci", "verify-no-hidden-noop-cast")
@@ -155,7 +167,12 @@ def test_trunci_narrows(source: str, result: str) -> None:
     if WIDTH[source] > WIDTH[result]:
         accepted(convert("trunci", source, result))
     else:
-        refused(convert("trunci", source, result), TRUNCI, "trunci", real="truncating to larger or identical integer")
+        refused(
+            convert("trunci", source, result),
+            TRUNCI,
+            "trunci",
+            real="truncating to larger or identical integer",
+        )
 
 
 @rule("verify-ftof-identity", "verify-no-hidden-noop-cast")
@@ -163,7 +180,12 @@ def test_ftof_changes_the_type() -> None:
     """The contract compares widths; cuTile writes f16 -> bf16 and the released format accepts it, so only equal types
     are an identity (spec-vs-real.md row 37)."""
     for elem in ("f16", "bf16", "f32", "f64", "tf32", "f8E4M3FN", "f8E5M2"):
-        refused(convert("ftof", elem, elem), "ftof rejects identity conversions", "ftof", real="must not be a no-op")
+        refused(
+            convert("ftof", elem, elem),
+            "ftof rejects identity conversions",
+            "ftof",
+            real="must not be a no-op",
+        )
     for source, result in (("f16", "f32"), ("f16", "bf16"), ("bf16", "f16"), ("f64", "f32")):
         accepted(convert("ftof", source, result))
 
@@ -191,7 +213,9 @@ def test_the_identity_is_found_before_the_mode() -> None:
 
 
 @rule("verify-itof-rounding")
-@pytest.mark.parametrize("mode", ["zero", "positive_inf", "negative_inf", "approx", "full", "nearest_int_to_zero"])
+@pytest.mark.parametrize(
+    "mode", ["zero", "positive_inf", "negative_inf", "approx", "full", "nearest_int_to_zero"]
+)
 def test_itof_rounds_to_nearest_even(mode: str) -> None:
     refused(convert("itof", "i32", "f32", f" signed rounding<{mode}>"), "itof requires nearest-even rounding", "itof",
             real="Only 'nearest_even' is supported")  # fmt: skip

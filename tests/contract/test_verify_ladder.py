@@ -36,14 +36,28 @@ def test_counts_and_types_come_before_the_domain() -> None:
             "operand #0 must be tile of f16 or bf16 or f32 or f64 values, but got '!cuda_tile.tile<8xi32>'", "addf")  # fmt: skip
     refused(f'"cuda_tile.addf"(%f32_8, %f32_8) <{{{approx}}}> : ({t}, {t}) -> ()', "expected 1 results, but found 0", "addf",
             text_only="as above")  # fmt: skip
-    refused(f'%r = "cuda_tile.addf"(%f32_8, %f32_8) <{{{approx}}}> : ({t}, {t}) -> {t}', "rounding mode not allowed outside divf", "addf")
+    refused(
+        f'%r = "cuda_tile.addf"(%f32_8, %f32_8) <{{{approx}}}> : ({t}, {t}) -> {t}',
+        "rounding mode not allowed outside divf",
+        "addf",
+    )
 
 
 @rule("verify-generic-first")
 def test_attributes_and_regions_come_before_the_domain() -> None:
     t = "tile<8xf32>"
-    refused(f'%r = "cuda_tile.addf"(%f32_8, %f32_8) : ({t}, {t}) -> {t}', "requires attribute 'rounding_mode'", "addf", text_only="a field")
-    refused('%r = "cuda_tile.exti"(%i32_8) : (tile<8xi32>) -> tile<8xi32>', "requires attribute 'signedness'", "exti", text_only="a field")
+    refused(
+        f'%r = "cuda_tile.addf"(%f32_8, %f32_8) : ({t}, {t}) -> {t}',
+        "requires attribute 'rounding_mode'",
+        "addf",
+        text_only="a field",
+    )
+    refused(
+        '%r = "cuda_tile.exti"(%i32_8) : (tile<8xi32>) -> tile<8xi32>',
+        "requires attribute 'signedness'",
+        "exti",
+        text_only="a field",
+    )
     body = "{\n^bb0(%a: tile<f32>):\ncuda_tile.yield\n}"
     refused(f'%r = "cuda_tile.reduce"(%f32_8) <{{dim = 9 : i32, identities = [0.0 : f32]}}> ({body}, {body}) : ({t}) -> tile<f32>',
             "requires 1 region, but got 2", "reduce", text_only="in bytecode the number of regions is the op's")  # fmt: skip
@@ -73,14 +87,46 @@ def test_every_entry_reports_its_own_first_failure() -> None:
 FAMILIES = {
     "float arithmetic": ("addf", "subf", "mulf", "divf", "fma"),
     "conversion": ("exti", "trunci", "ftof", "itof", "ftoi", "bitcast"),
-    "token memory": ("load_ptr_tko", "store_ptr_tko", "load_view_tko", "store_view_tko", "atomic_rmw_tko", "atomic_cas_tko"),
+    "token memory": (
+        "load_ptr_tko",
+        "store_ptr_tko",
+        "load_view_tko",
+        "store_view_tko",
+        "atomic_rmw_tko",
+        "atomic_cas_tko",
+    ),
     "control flow": ("if", "for", "loop", "break", "continue"),
-    "view and shape": ("make_tensor_view", "make_partition_view", "reshape", "extract", "cat", "permute", "iota"),
+    "view and shape": (
+        "make_tensor_view",
+        "make_partition_view",
+        "reshape",
+        "extract",
+        "cat",
+        "permute",
+        "iota",
+    ),
     "aggregate": ("reduce", "scan"),
     "MMA": ("mmaf", "mmai"),
     "assumption": ("assume",),
 }
-OUTSIDE = ("addi", "subi", "muli", "maxi", "mini", "andi", "ori", "xori", "shli", "shri", "absf", "negf", "cos", "log2", "cmpi", "cmpf")
+OUTSIDE = (
+    "addi",
+    "subi",
+    "muli",
+    "maxi",
+    "mini",
+    "andi",
+    "ori",
+    "xori",
+    "shli",
+    "shri",
+    "absf",
+    "negf",
+    "cos",
+    "log2",
+    "cmpi",
+    "cmpf",
+)
 
 
 @rule("verify-family-dispatch")
@@ -96,7 +142,12 @@ def test_an_op_of_no_family_passes() -> None:
     accepted("%r = cuda_tile.addi %i32_8, %i32_8 : tile<8xi32>\n%s = cuda_tile.xori %r, %i32_8 : tile<8xi32>\n"
              "%t = cuda_tile.maxi %s, %r signed : tile<8xi32>\n%u = cuda_tile.absf %f32_8 : tile<8xf32>")  # fmt: skip
     # Their generic checks hold all the same.
-    refused('%r = "cuda_tile.xori"(%i32_8) : (tile<8xi32>) -> tile<8xi32>', "expected 2 operands, but found 1", "xori", text_only="a count")
+    refused(
+        '%r = "cuda_tile.xori"(%i32_8) : (tile<8xi32>) -> tile<8xi32>',
+        "expected 2 operands, but found 1",
+        "xori",
+        text_only="a count",
+    )
 
 
 @rule("verify-before-lowering")
@@ -150,7 +201,9 @@ def test_the_command(family: str, tmp_path: Path) -> None:
     line, column = position(text, f'"{name}"' if f'"{name}"' in text else f"{name} ")
     said = said_by_command(done.err)
     assert done.status == 5 and done.out == ""
-    assert len(said) == 2 and said[0].endswith(f"k.tileir:{line}:{column}: error: '{name}' op {message}"), done.err
+    assert len(said) == 2 and said[0].endswith(f"k.tileir:{line}:{column}: error: '{name}' op {message}"), (
+        done.err
+    )
     assert done.lines()[-1] == f"error: {GENERIC_LINE}"
     assert not (tmp_path / "k.cubin").exists()
 
@@ -167,4 +220,7 @@ def test_the_command_on_bytecode(tmp_path: Path) -> None:
 def test_the_python_function() -> None:
     with pytest.raises(CompileError) as caught:
         tileiras.compile(kernel(RESHAPE))
-    assert caught.value.exit_code == 5 and [d.text for d in caught.value.diagnostics] == [MESSAGE, GENERIC_LINE]
+    assert caught.value.exit_code == 5 and [d.text for d in caught.value.diagnostics] == [
+        MESSAGE,
+        GENERIC_LINE,
+    ]

@@ -28,7 +28,9 @@ MAKE = (
 P = "%p: !cuda_tile.ptr<f32>"
 
 
-def load(order: str = "weak", pointers: str = "8xptr<f32>", result: str = "8xf32", mask: str = "", tail: str = "") -> str:
+def load(
+    order: str = "weak", pointers: str = "8xptr<f32>", result: str = "8xf32", mask: str = "", tail: str = ""
+) -> str:
     name = pointer_name(pointers)
     names, kinds = (f", %i1_{mask}", f", tile<{mask}xi1>") if mask else ("", "")
     return f"%r, %t = cuda_tile.load_ptr_tko {order} {name}{names}{tail} : tile<{pointers}>{kinds} -> tile<{result}>, token"
@@ -49,7 +51,10 @@ def pointer_name(pointers: str) -> str:
 
 
 def load_view(order: str = "weak", result: str = "8x8xf32") -> str:
-    return MAKE + f"%r, %t = cuda_tile.load_view_tko {order} %tiles[%i32, %i32] : {VIEW}, tile<i32>, tile<i32> -> tile<{result}>, token"
+    return (
+        MAKE
+        + f"%r, %t = cuda_tile.load_view_tko {order} %tiles[%i32, %i32] : {VIEW}, tile<i32>, tile<i32> -> tile<{result}>, token"
+    )
 
 
 def store_view(order: str = "weak", value: str = "8x8xf32") -> str:
@@ -82,8 +87,18 @@ def test_a_view_s_element_is_the_value_s_type() -> None:
 @rule("verify-mem-pointer-shape")
 @pytest.mark.parametrize("shape", ["16", "1", "2x4"])
 def test_pointers_have_the_value_s_shape(shape: str) -> None:
-    refused(load(pointers=f"{shape}xptr<f32>"), SHAPE, "load_ptr_tko", real="`source` type is expected a pointer type")
-    refused(store(pointers=f"{shape}xptr<f32>"), SHAPE, "store_ptr_tko", real="`destination` type is expected a pointer type")
+    refused(
+        load(pointers=f"{shape}xptr<f32>"),
+        SHAPE,
+        "load_ptr_tko",
+        real="`source` type is expected a pointer type",
+    )
+    refused(
+        store(pointers=f"{shape}xptr<f32>"),
+        SHAPE,
+        "store_ptr_tko",
+        real="`destination` type is expected a pointer type",
+    )
     accepted(load())
 
 
@@ -99,7 +114,9 @@ def test_a_view_s_tile_has_the_value_s_shape() -> None:
 @pytest.mark.parametrize("mask", ["4", "1", "2x4"])
 def test_a_mask_has_the_value_s_shape(mask: str) -> None:
     refused(load(mask=mask), MASK, "load_ptr_tko", real="shape of 'mask' must match the shape of 'source'")
-    refused(store(mask=mask), MASK, "store_ptr_tko", real="shape of 'destination' must match the shape of 'mask'")
+    refused(
+        store(mask=mask), MASK, "store_ptr_tko", real="shape of 'destination' must match the shape of 'mask'"
+    )
     accepted(load(mask="8"))
     accepted(load())
     accepted(store(mask="8"))
@@ -176,7 +193,12 @@ def test_memory_ops_give_a_token() -> None:
     """A token to take is optional in the released format (spec-vs-real.md row 24), the one that is given is not."""
     result = "in bytecode the number of results is the op's"
     stored = ("%ptr_f32_8, %f32_8", "tile<8xptr<f32>>, tile<8xf32>")
-    refused(typed("store_ptr_tko", *stored, "()", "1, 1, 0, 0", ""), "expected 1 results, but found 0", "store_ptr_tko", text_only=result)
+    refused(
+        typed("store_ptr_tko", *stored, "()", "1, 1, 0, 0", ""),
+        "expected 1 results, but found 0",
+        "store_ptr_tko",
+        text_only=result,
+    )
     accepted(typed("store_ptr_tko", *stored, "!cuda_tile.token", "1, 1, 0, 0", "%t = "))
     loaded = ("%ptr_f32_8", "tile<8xptr<f32>>")
     refused(typed("load_ptr_tko", *loaded, "tile<8xf32>", "1, 0, 0, 0", "%r = "), "expected 2 results, but found 1", "load_ptr_tko",
@@ -202,9 +224,16 @@ def test_the_token_is_last(operands: str, types: str, segments: str) -> None:
     more, kinds = (f", {operands}", f", {types}") if operands else ("", "")
     made = MAKE + "%tok = cuda_tile.make_token : token\n"
     line = f"%r, %s = cuda_tile.load_view_tko %tiles[%i32, %i32]{more} {{operandSegmentSizes = array<i32: {segments}>}} : {VIEW}, tile<i32>, tile<i32>{kinds} -> tile<8x8xf32>, token"
-    refused(made + line, TOKEN, "load_view_tko", args=P, text_only="bytecode has a flag for the token, not sizes")
+    refused(
+        made + line, TOKEN, "load_view_tko", args=P, text_only="bytecode has a flag for the token, not sizes"
+    )
     good = "%r, %s = cuda_tile.load_view_tko %tiles[%i32, %i32], %i1_8x8, %f32_8x8, %tok {operandSegmentSizes = array<i32: 1, 2, 1, 1, 1>} : "
-    accepted(made + good + f"{VIEW}, tile<i32>, tile<i32>, tile<8x8xi1>, tile<8x8xf32>, token -> tile<8x8xf32>, token", args=P)
+    accepted(
+        made
+        + good
+        + f"{VIEW}, tile<i32>, tile<i32>, tile<8x8xi1>, tile<8x8xf32>, token -> tile<8x8xf32>, token",
+        args=P,
+    )
 
 
 @rule("verify-expected-token-operand")
@@ -244,7 +273,12 @@ def cas(elem: str, order: str = "relaxed device", mask: str = "", pointee: str =
 @rule("verify-atomic-base-first")
 def test_atomics_are_memory_ops_first() -> None:
     refused(rmw("add", "f32", mask="4"), MASK, "atomic_rmw_tko", real="have same shape")
-    refused(rmw("add", "f32", pointers="i32"), POINTEE, "atomic_rmw_tko", real="expected pointee type ('i32') to match element type of 'arg' ('f32')")
+    refused(
+        rmw("add", "f32", pointers="i32"),
+        POINTEE,
+        "atomic_rmw_tko",
+        real="expected pointee type ('i32') to match element type of 'arg' ('f32')",
+    )
     refused(rmw("xchg", "i8", pointers="i32", mask="4"), POINTEE, "atomic_rmw_tko")
     refused(cas("i8", mask="4"), MASK, "atomic_cas_tko")
     refused(cas("i32", pointee="i64"), POINTEE, "atomic_cas_tko")
@@ -255,7 +289,10 @@ def test_atomics_are_memory_ops_first() -> None:
 
 @rule("verify-atomic-base-first")
 def test_atomics_are_not_weak() -> None:
-    for source, op in ((rmw("add", "i32", "weak device"), "atomic_rmw_tko"), (cas("i32", "weak device"), "atomic_cas_tko")):
+    for source, op in (
+        (rmw("add", "i32", "weak device"), "atomic_rmw_tko"),
+        (cas("i32", "weak device"), "atomic_cas_tko"),
+    ):
         refused(source, "memory ordering semantics must be one of: relaxed, acquire, release, acq_rel", op)
     for order in ("relaxed", "acquire", "release", "acq_rel"):
         accepted(rmw("add", "i32", f"{order} device"))
@@ -275,7 +312,12 @@ def test_integer_modes(mode: str) -> None:
 def test_float_add() -> None:
     """f16, bf16, f32 and f64, as the released verifier has it (spec-vs-real.md row 41)."""
     for elem in ("i32", "i64", "f8E4M3FN", "f8E5M2", "tf32"):
-        refused(rmw("addf", elem), ADDF, "atomic_rmw_tko", real="'addf' works only with floats f16, bf16, f32, and f64")
+        refused(
+            rmw("addf", elem),
+            ADDF,
+            "atomic_rmw_tko",
+            real="'addf' works only with floats f16, bf16, f32, and f64",
+        )
     for elem in ("f16", "bf16", "f32", "f64"):
         accepted(rmw("addf", elem))
 
@@ -283,7 +325,12 @@ def test_float_add() -> None:
 @rule("verify-atomic-xchg")
 def test_exchange() -> None:
     for elem in ("i8", "i16", "f16", "bf16"):
-        refused(rmw("xchg", elem), XCHG, "atomic_rmw_tko", real="'xchg' works only with integers or float of 32 or 64 bitwidth")
+        refused(
+            rmw("xchg", elem),
+            XCHG,
+            "atomic_rmw_tko",
+            real="'xchg' works only with integers or float of 32 or 64 bitwidth",
+        )
     for elem in ("i32", "i64", "f32", "f64"):
         accepted(rmw("xchg", elem))
 
@@ -297,7 +344,9 @@ def test_compare_and_swap() -> None:
         accepted(cas(elem))
 
 
-def reduction(mode: str = "add", elem: str = "i32", value: str = "", order: str = "relaxed device", padding: str = "") -> str:
+def reduction(
+    mode: str = "add", elem: str = "i32", value: str = "", order: str = "relaxed device", padding: str = ""
+) -> str:
     tensor = f"tensor_view<?x64x{elem}, strides=[64,1]>"
     view = f"partition_view<tile=(8x8), {padding}{tensor}>"
     shape, _, kind = (value or f"8x8x{elem}").rpartition("x")
@@ -314,13 +363,31 @@ def test_reductions_into_a_view_follow_the_same_rules() -> None:
     refused(reduction("add", "f32"), INT, op)
     refused(reduction("max", "i16"), INT, op)
     refused(reduction("addf", "i32"), ADDF, op)
-    refused(reduction("add", "i32", "8x8xi64"), POINTEE, op, real="view element type ('i32') must match value element type ('i64')")
-    refused(reduction("add", "i32", "8x16xi32"), SHAPE, op, real="view tile shape 8, 8 must match value shape 8, 16")
+    refused(
+        reduction("add", "i32", "8x8xi64"),
+        POINTEE,
+        op,
+        real="view element type ('i32') must match value element type ('i64')",
+    )
+    refused(
+        reduction("add", "i32", "8x16xi32"),
+        SHAPE,
+        op,
+        real="view tile shape 8, 8 must match value shape 8, 16",
+    )
     refused(reduction("xchg"), "atomic_red_view_tko op cannot use xchg operation", op)
-    refused(reduction(order="acquire device"), "only 'relaxed' memory ordering is supported for view-based atomic reductions", op)
+    refused(
+        reduction(order="acquire device"),
+        "only 'relaxed' memory ordering is supported for view-based atomic reductions",
+        op,
+    )
     refused(reduction(order="relaxed sys"),
             "memory scope 'sys' is not supported for view-based atomic reductions; use 'tl_blk' or 'device' for TMA compatibility", op)  # fmt: skip
-    refused(reduction(padding="padding_value = zero, "), "views with padding_value are not supported for atomic reductions", op)
+    refused(
+        reduction(padding="padding_value = zero, "),
+        "views with padding_value are not supported for atomic reductions",
+        op,
+    )
     accepted(reduction())
     accepted(reduction("addf", "f32"))
 
@@ -328,7 +395,14 @@ def test_reductions_into_a_view_follow_the_same_rules() -> None:
 # ---- views
 
 
-def tensor_view(pointee: str = "f32", elem: str = "f32", shape: str = "?x?", strides: str = "?,1", sizes: int = 2, steps: int = 1) -> str:
+def tensor_view(
+    pointee: str = "f32",
+    elem: str = "f32",
+    shape: str = "?x?",
+    strides: str = "?,1",
+    sizes: int = 2,
+    steps: int = 1,
+) -> str:
     dynamic = ", ".join(["%i32"] * (sizes + steps))
     types = "".join([", tile<i32>"] * (sizes + steps))
     comma = ", " if dynamic else ""
@@ -343,7 +417,11 @@ def tensor_view(pointee: str = "f32", elem: str = "f32", shape: str = "?x?", str
 @pytest.mark.parametrize("pointee", ["f16", "i32", "f64"])
 def test_a_tensor_view_has_its_pointer_s_type(pointee: str) -> None:
     """The contract gives no text: the released verifier's."""
-    refused(tensor_view(pointee), f"expected pointer to 'f32' to build tensor_view of this type, got '{pointee}'", "make_tensor_view")
+    refused(
+        tensor_view(pointee),
+        f"expected pointer to 'f32' to build tensor_view of this type, got '{pointee}'",
+        "make_tensor_view",
+    )
     accepted(tensor_view())
 
 
@@ -362,13 +440,24 @@ def test_a_tensor_view_has_a_value_per_dynamic_slot() -> None:
 
 @rule("verify-tensor-view-dynamic-count")
 def test_dynamic_values_have_one_type() -> None:
-    mixed = tensor_view().replace("%i32, %i32, %i32", "%i32, %i64, %i32").replace("tile<i32>, tile<i32>, tile<i32>", "tile<i32>, tile<i64>, tile<i32>")
+    mixed = (
+        tensor_view()
+        .replace("%i32, %i32, %i32", "%i32, %i64, %i32")
+        .replace("tile<i32>, tile<i32>, tile<i32>", "tile<i32>, tile<i64>, tile<i32>")
+    )
     refused(mixed, "expected dynamic shape index 1 to be of the same type as the other dynamic values (!cuda_tile.tile<i32>), "
             "got !cuda_tile.tile<i64>", "make_tensor_view")  # fmt: skip
 
 
 @rule("verify-partition-view-tensor")
-@pytest.mark.parametrize("other", ["tensor_view<?x64xf16, strides=[64,1]>", "tensor_view<?x32xf32, strides=[64,1]>", "tensor_view<?x64xf32, strides=[?,1]>"])
+@pytest.mark.parametrize(
+    "other",
+    [
+        "tensor_view<?x64xf16, strides=[64,1]>",
+        "tensor_view<?x32xf32, strides=[64,1]>",
+        "tensor_view<?x64xf32, strides=[?,1]>",
+    ],
+)
 def test_a_partition_is_of_its_tensor(other: str) -> None:
     first = MAKE.splitlines()[0] + "\n"
     line = '%tiles = "cuda_tile.make_partition_view"(%tensor) : (!cuda_tile.{}) -> !cuda_tile.partition_view<tile=(8x8), {}>'

@@ -1,4 +1,3 @@
-# ruff: noqa: E501 - one line of text per case
 """Matrix products: ranks, shapes, signedness, element types."""
 
 from __future__ import annotations
@@ -34,7 +33,10 @@ def mma(
     d, td = c if d is None else d, td or tc
     if attrs is None:
         attrs = BOTH if op == "mmai" else ""
-    kinds = [f"tile<{shape}x{elem}>" if shape else f"tile<{elem}>" for shape, elem in ((a, ta), (b, tb), (c, tc), (d, td))]
+    kinds = [
+        f"tile<{shape}x{elem}>" if shape else f"tile<{elem}>"
+        for shape, elem in ((a, ta), (b, tb), (c, tc), (d, td))
+    ]
     names = [f"%{elem}_{shape}" if shape else f"%{elem}" for shape, elem in ((a, ta), (b, tb), (c, tc))]
     props = f" <{{{attrs}}}>" if attrs else ""
     return f'%r = "cuda_tile.{op}"({", ".join(names)}){props} : ({", ".join(kinds[:3])}) -> {kinds[3]}'
@@ -64,7 +66,12 @@ def test_all_have_the_rank_of_a(op: str) -> None:
 @OPS
 def test_k_agrees(op: str) -> None:
     refused(mma(op, b="16x16"), K, op, real="dim 1 of lhs (32) and dim 0 of rhs (16) must match")
-    refused(mma(op, "2x16x32", "2x16x16", "2x16x16"), K, op, real="dim 2 of lhs (32) and dim 1 of rhs (16) must match")
+    refused(
+        mma(op, "2x16x32", "2x16x16", "2x16x16"),
+        K,
+        op,
+        real="dim 2 of lhs (32) and dim 1 of rhs (16) must match",
+    )
     accepted(mma(op, b="32x16"))
 
 
@@ -82,8 +89,18 @@ def test_the_accumulator_is_m_by_n(op: str) -> None:
 @OPS
 def test_the_batch_is_shared(op: str) -> None:
     """The document shares the batch dimension and has no text of its own for it: the one of M and N (notes A38)."""
-    refused(mma(op, "2x16x32", "4x32x16", "2x16x16"), MN, op, real="dim 0 of lhs (2) and dim 0 of rhs (4) must match")
-    refused(mma(op, "2x16x32", "2x32x16", "4x16x16"), MN, op, real="dim 0 of lhs (2) and dim 0 of acc (4) must match")
+    refused(
+        mma(op, "2x16x32", "4x32x16", "2x16x16"),
+        MN,
+        op,
+        real="dim 0 of lhs (2) and dim 0 of rhs (4) must match",
+    )
+    refused(
+        mma(op, "2x16x32", "2x32x16", "4x16x16"),
+        MN,
+        op,
+        real="dim 0 of lhs (2) and dim 0 of acc (4) must match",
+    )
     accepted(mma(op, "2x16x32", "2x32x16", "2x16x16"))
 
 
@@ -113,17 +130,40 @@ def test_both_signs_are_said(attrs: str) -> None:
 @rule("verify-mmai-acc-i32")
 @pytest.mark.parametrize("elem", ["i8", "i16", "i64", "f32"])
 def test_integer_products_are_i32(elem: str) -> None:
-    refused(mma("mmai", tc=elem), ACC, "mmai", real=f"operand #2 must be mmai acc/result tile type of i32 values, but got '!cuda_tile.tile<16x16x{elem}>'")
-    refused(mma("mmai", td=elem), ACC, "mmai", real="result #0 must be mmai acc/result tile type of i32 values")
+    refused(
+        mma("mmai", tc=elem),
+        ACC,
+        "mmai",
+        real=f"operand #2 must be mmai acc/result tile type of i32 values, but got '!cuda_tile.tile<16x16x{elem}>'",
+    )
+    refused(
+        mma("mmai", td=elem), ACC, "mmai", real="result #0 must be mmai acc/result tile type of i32 values"
+    )
     refused(mma("mmai", tc=elem, td="i32"), ACC, "mmai")
     accepted(mma("mmai"))
 
 
 @rule("verify-mmai-inputs")
-@pytest.mark.parametrize(("lhs", "rhs"), [("i8", "i16"), ("i16", "i8"), ("i64", "i64"), ("i32", "i32"), ("i1", "i1"), ("f16", "f16"), ("i8", "f32")])
+@pytest.mark.parametrize(
+    ("lhs", "rhs"),
+    [
+        ("i8", "i16"),
+        ("i16", "i8"),
+        ("i64", "i64"),
+        ("i32", "i32"),
+        ("i1", "i1"),
+        ("f16", "f16"),
+        ("i8", "f32"),
+    ],
+)
 def test_integer_inputs_are_i8(lhs: str, rhs: str) -> None:
     wrong = 0 if lhs != "i8" else 1
-    refused(mma("mmai", ta=lhs, tb=rhs), INPUTS, "mmai", real=f"operand #{wrong} must be mmai operand tile type of i8 values")
+    refused(
+        mma("mmai", ta=lhs, tb=rhs),
+        INPUTS,
+        "mmai",
+        real=f"operand #{wrong} must be mmai operand tile type of i8 values",
+    )
     accepted(mma("mmai"))
 
 
@@ -140,14 +180,29 @@ def test_pairs_of_input_and_accumulator(elem: str, acc: str) -> None:
     if acc in LEGAL[elem]:
         accepted(mma("mmaf", ta=elem, tc=acc))
     elif acc == "bf16":
-        refused(mma("mmaf", ta=elem, tc=acc), PAIR, "mmaf", real="operand #2 must be mmaf acc/result tile type of f16 or f32 or f64 values")
+        refused(
+            mma("mmaf", ta=elem, tc=acc),
+            PAIR,
+            "mmaf",
+            real="operand #2 must be mmaf acc/result tile type of f16 or f32 or f64 values",
+        )
     else:
-        refused(mma("mmaf", ta=elem, tc=acc), PAIR, "mmaf", real=f"Input type '{elem}' expects accumulator/result type to be one of {{")
+        refused(
+            mma("mmaf", ta=elem, tc=acc),
+            PAIR,
+            "mmaf",
+            real=f"Input type '{elem}' expects accumulator/result type to be one of {{",
+        )
 
 
 @rule("verify-mmaf-tuple")
 def test_inputs_share_a_float_type() -> None:
-    refused(mma("mmaf", ta="f16", tb="bf16"), PAIR, "mmaf", real="failed to verify that all of {lhs, rhs} have the same element type")
+    refused(
+        mma("mmaf", ta="f16", tb="bf16"),
+        PAIR,
+        "mmaf",
+        real="failed to verify that all of {lhs, rhs} have the same element type",
+    )
     refused(mma("mmaf", ta="i8"), PAIR, "mmaf", real="operand #0 must be mmaf operand tile type of")
     refused(mma("mmaf", ta="f16", tb="i8"), PAIR, "mmaf", real="operand #1 must be mmaf operand tile type of")
     accepted(mma("mmaf"))
@@ -155,7 +210,12 @@ def test_inputs_share_a_float_type() -> None:
 
 @rule("verify-mmaf-acc-result-type")
 def test_accumulator_and_result_have_one_type() -> None:
-    refused(mma("mmaf", td="f16"), RESULT, "mmaf", real="failed to verify that all of {acc, result} have same type")
+    refused(
+        mma("mmaf", td="f16"),
+        RESULT,
+        "mmaf",
+        real="failed to verify that all of {acc, result} have same type",
+    )
     refused(mma("mmaf", tc="f16", td="f32"), RESULT, "mmaf")
     accepted(mma("mmaf", td="f32"))
 

@@ -41,12 +41,30 @@ def pair(op: str, **changes: str) -> str:
 @rule("verify-region-non-empty")
 @BOTH
 def test_a_body_has_an_op(op: str) -> None:
-    refused(aggregate(op, body=""), "expect non-empty block", op, text_only="bytecode spells no empty block", real="it is empty")
+    refused(
+        aggregate(op, body=""),
+        "expect non-empty block",
+        op,
+        text_only="bytecode spells no empty block",
+        real="it is empty",
+    )
     own = {"reduce": "dim=1 identities=[0.0 : f32] : tile<8x16xf32> -> tile<8xf32>",
            "scan": "dim=1 reverse=false identities=[0.0 : f32] : tile<8x16xf32> -> tile<8x16xf32>"}[op]  # fmt: skip
     head = f"%r = cuda_tile.{op} %f32_8x16 {own}\n(%a: {T}, %b: {T}) "
-    refused(head + "{\n}", "expect non-empty block", op, text_only="as above", real="operands (0) to match number of operands (1)")
-    refused(f"%r = cuda_tile.{op} %f32_8x16 {own}\n() {{}}", "expect non-empty block", op, text_only="as above", real="region with 1 blocks")
+    refused(
+        head + "{\n}",
+        "expect non-empty block",
+        op,
+        text_only="as above",
+        real="operands (0) to match number of operands (1)",
+    )
+    refused(
+        f"%r = cuda_tile.{op} %f32_8x16 {own}\n() {{}}",
+        "expect non-empty block",
+        op,
+        text_only="as above",
+        real="region with 1 blocks",
+    )
     accepted(f"{head}{{\n{YIELD}\n}}")
     accepted(aggregate(op))
 
@@ -54,10 +72,17 @@ def test_a_body_has_an_op(op: str) -> None:
 @rule("verify-region-non-empty")
 def test_other_regions_have_an_op() -> None:
     i = "tile<i32>"
-    refused('"cuda_tile.loop"() ({\n^bb0:\n}) : () -> ()', "expect non-empty block", "loop", text_only="as above")
+    refused(
+        '"cuda_tile.loop"() ({\n^bb0:\n}) : () -> ()', "expect non-empty block", "loop", text_only="as above"
+    )
     refused(f'"cuda_tile.for"(%i32, %i32, %i32) ({{\n^bb0(%k: {i}):\n}}) : ({i}, {i}, {i}) -> ()', "expect non-empty block", "for",
             text_only="as above")  # fmt: skip
-    refused('"cuda_tile.if"(%i1) ({\n^bb0:\n}, {}) : (tile<i1>) -> ()', "expect non-empty block", "if", text_only="as above")
+    refused(
+        '"cuda_tile.if"(%i1) ({\n^bb0:\n}, {}) : (tile<i1>) -> ()',
+        "expect non-empty block",
+        "if",
+        text_only="as above",
+    )
     accepted('"cuda_tile.if"(%i1) ({\n^bb0:\ncuda_tile.yield\n}, {}) : (tile<i1>) -> ()')
 
 
@@ -80,8 +105,16 @@ def test_arguments_are_tiles(op: str) -> None:
 def test_arguments_have_rank_0(op: str) -> None:
     refused(aggregate(op, args=f"%a: {T}, %b: tile<8xf32>"), "expect 0-rank tile type at index: 1", op,
             real="but got: '!cuda_tile.tile<8xf32>'")  # fmt: skip
-    refused(aggregate(op, args="%c: tile<1xf32>, %d: tile<8xf32>", body=f"cuda_tile.yield %f32 : {T}"), "expect 0-rank tile type at index: 0", op)
-    refused(pair(op, args=f"%a: {T}, %b: {T}, %c: tile<i32>, %d: tile<4xi32>"), "expect 0-rank tile type at index: 3", op)
+    refused(
+        aggregate(op, args="%c: tile<1xf32>, %d: tile<8xf32>", body=f"cuda_tile.yield %f32 : {T}"),
+        "expect 0-rank tile type at index: 0",
+        op,
+    )
+    refused(
+        pair(op, args=f"%a: {T}, %b: {T}, %c: tile<i32>, %d: tile<4xi32>"),
+        "expect 0-rank tile type at index: 3",
+        op,
+    )
     accepted(aggregate(op))
     accepted(pair(op))
 
@@ -91,14 +124,22 @@ def test_arguments_have_rank_0(op: str) -> None:
 def test_a_body_yields_as_many_values_as_there_are_inputs(op: str) -> None:
     refused(aggregate(op, body=f"cuda_tile.yield %a, %b : {T}, {T}"),
             "expect number of terminators operands (2) to match expected (1)", op, real="number of operands (1)")  # fmt: skip
-    refused(pair(op, body=f"cuda_tile.yield %a : {T}"), "expect number of terminators operands (1) to match expected (2)", op)
+    refused(
+        pair(op, body=f"cuda_tile.yield %a : {T}"),
+        "expect number of terminators operands (1) to match expected (2)",
+        op,
+    )
     accepted(aggregate(op))
 
 
 @rule("verify-agg-yields")
 @BOTH
 def test_a_body_yields_something(op: str) -> None:
-    refused(aggregate(op, body="cuda_tile.yield"), "expect number of terminators operands (0) to match expected (1)", op)
+    refused(
+        aggregate(op, body="cuda_tile.yield"),
+        "expect number of terminators operands (0) to match expected (1)",
+        op,
+    )
     accepted(aggregate(op))
 
 
@@ -124,7 +165,12 @@ def test_region_checks_have_an_order(op: str) -> None:
     refused(aggregate(op, args="%a: f32, %b: tile<8xf32>", body=two),
             "expected TileType for block arguments but got types: 'f32', '!cuda_tile.tile<8xf32>'", op, text_only="scalars")  # fmt: skip
     # Argument by argument: the rank of the first comes before the type of the second.
-    refused(aggregate(op, args="%b: tile<8xf32>, %a: f32", body=two), "expect 0-rank tile type at index: 0", op, text_only="scalars")
+    refused(
+        aggregate(op, args="%b: tile<8xf32>, %a: f32", body=two),
+        "expect 0-rank tile type at index: 0",
+        op,
+        text_only="scalars",
+    )
     refused(aggregate(op, args=f"%a: {T}, %b: tile<8xf32>", body=f"cuda_tile.yield %a, %a : {T}, {T}"),
             "expect 0-rank tile type at index: 1", op)  # fmt: skip
     refused(aggregate(op, body=f"cuda_tile.yield %i32, %a : tile<i32>, {T}"),
@@ -140,7 +186,9 @@ IN_IF = "cuda_tile.if %i1 {\n" + STORE + "cuda_tile.yield\n}\n"
 
 @rule("verify-region-pure")
 @BOTH
-@pytest.mark.parametrize("effect", [STORE, LOAD, RMW, PRINT, IN_IF], ids=["store", "load", "rmw", "print", "nested"])
+@pytest.mark.parametrize(
+    "effect", [STORE, LOAD, RMW, PRINT, IN_IF], ids=["store", "load", "rmw", "print", "nested"]
+)
 def test_a_body_has_no_effects(op: str, effect: str) -> None:
     refused(aggregate(op, body=effect + YIELD), "only pure operations allowed", op, at=f'"cuda_tile.{op}"',
             real=f"only memory-effect-free operations are allowed inside 'cuda_tile.{op}'")  # fmt: skip
@@ -173,7 +221,12 @@ def test_a_body_ends_in_a_yield(op: str, exit: str) -> None:
 @rule("verify-region-pure-before-kind")
 @BOTH
 def test_purity_is_checked_before_the_kind(op: str) -> None:
-    refused(aggregate(op, body=STORE + "cuda_tile.return"), "only pure operations allowed", op, at=f'"cuda_tile.{op}"')
+    refused(
+        aggregate(op, body=STORE + "cuda_tile.return"),
+        "only pure operations allowed",
+        op,
+        at=f'"cuda_tile.{op}"',
+    )
     # Side-effecting and illegal at once: an if that holds a store and returns.
     both = "cuda_tile.if %i1 {\n" + STORE + "cuda_tile.return\n}\n"
     refused(aggregate(op, body=both + YIELD), "only pure operations allowed", op, at=f'"cuda_tile.{op}"')
@@ -204,9 +257,18 @@ def test_one_result_per_input(op: str) -> None:
 @BOTH
 def test_the_dimension_is_one_of_the_input_s(op: str) -> None:
     for dim in ("2", "7"):
-        refused(aggregate(op, dim=dim), "reduction dimension is out of range", op, real=f"dimension ({dim}) is out of bound [0, 2)")
-    refused(aggregate(op, dim="-1"), "reduction dimension is out of range", op, real="whose value is non-negative")
-    refused(aggregate(op, inputs="%f32", types=T, dim="0", results=T), "reduction dimension is out of range", op)
+        refused(
+            aggregate(op, dim=dim),
+            "reduction dimension is out of range",
+            op,
+            real=f"dimension ({dim}) is out of bound [0, 2)",
+        )
+    refused(
+        aggregate(op, dim="-1"), "reduction dimension is out of range", op, real="whose value is non-negative"
+    )
+    refused(
+        aggregate(op, inputs="%f32", types=T, dim="0", results=T), "reduction dimension is out of range", op
+    )
     accepted(aggregate(op))
     accepted(aggregate(op, dim="0", results="tile<16xf32>" if op == "reduce" else None))
 
@@ -224,8 +286,14 @@ def test_identities_have_the_input_s_element_type(op: str, identity: str) -> Non
 @BOTH
 def test_one_identity_per_input(op: str) -> None:
     """The released verifier wants as many identities as inputs (spec-vs-real.md row 40); the contract is silent."""
-    refused(aggregate(op, identities=""), "expect identities to match the number of operands but got: 1 operands and 0 identities", op)
-    refused(pair(op, identities="0 : i32, 0.0 : f32"), "identity element type must match input element type", op)
+    refused(
+        aggregate(op, identities=""),
+        "expect identities to match the number of operands but got: 1 operands and 0 identities",
+        op,
+    )
+    refused(
+        pair(op, identities="0 : i32, 0.0 : f32"), "identity element type must match input element type", op
+    )
 
 
 @rule("verify-agg-body-args")
@@ -234,7 +302,11 @@ def test_one_identity_per_input(op: str) -> None:
 def test_two_arguments_per_input(op: str, args: str, count: int) -> None:
     refused(aggregate(op, args=args), "reduce/scan body must take two rank-zero arguments per input", op,
             real=f"expect 2 block arguments but got: {count}")  # fmt: skip
-    refused(pair(op, args=f"%a: {T}, %c: tile<i32>"), "reduce/scan body must take two rank-zero arguments per input", op)
+    refused(
+        pair(op, args=f"%a: {T}, %c: tile<i32>"),
+        "reduce/scan body must take two rank-zero arguments per input",
+        op,
+    )
     accepted(aggregate(op))
 
 
@@ -242,10 +314,25 @@ def test_two_arguments_per_input(op: str, args: str, count: int) -> None:
 @BOTH
 def test_aggregate_checks_have_an_order(op: str) -> None:
     one = "tile<8xf32>" if op == "reduce" else "tile<8x16xf32>"
-    wrong = {"dim": "5", "identities": "0 : i32", "args": "%a: tile<8xf32>", "body": STORE.replace("%a", "%f32") + "cuda_tile.yield"}
+    wrong = {
+        "dim": "5",
+        "identities": "0 : i32",
+        "args": "%a: tile<8xf32>",
+        "body": STORE.replace("%a", "%f32") + "cuda_tile.yield",
+    }
     at = f'"cuda_tile.{op}"'
-    refused(aggregate(op, inputs="", types="", results=one, **wrong), "reduce/scan requires at least one input", op, at=at)
-    refused(aggregate(op, results=f"{one}, {one}", **wrong), "reduce/scan must produce one result per input", op, at=at)
+    refused(
+        aggregate(op, inputs="", types="", results=one, **wrong),
+        "reduce/scan requires at least one input",
+        op,
+        at=at,
+    )
+    refused(
+        aggregate(op, results=f"{one}, {one}", **wrong),
+        "reduce/scan must produce one result per input",
+        op,
+        at=at,
+    )
     refused(aggregate(op, **wrong), "reduction dimension is out of range", op, at=at)
     wrong.pop("dim")
     refused(aggregate(op, **wrong), "identity element type must match input element type", op, at=at)
@@ -256,7 +343,9 @@ def test_aggregate_checks_have_an_order(op: str) -> None:
     wrong.pop("args")
     refused(aggregate(op, **wrong), "only pure operations allowed", op, at=at)
     wrong["body"] = "cuda_tile.yield"
-    refused(aggregate(op, **wrong), "expect number of terminators operands (0) to match expected (1)", op, at=at)
+    refused(
+        aggregate(op, **wrong), "expect number of terminators operands (0) to match expected (1)", op, at=at
+    )
 
 
 @BOTH

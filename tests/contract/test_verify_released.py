@@ -26,16 +26,26 @@ def test_top_level(line: str, op: str, said: str) -> None:
 
 def test_a_global_s_pointer() -> None:
     table = "cuda_tile.global @g <f32: [1.0, 2.0]> : tile<2xf32>\n"
-    for pointee, said in (("i32", "pointee type of result type '!cuda_tile.ptr<i32>' does not match type 'f32' of the global @g"), ("f32", "")):
+    for pointee, said in (
+        (
+            "i32",
+            "pointee type of result type '!cuda_tile.ptr<i32>' does not match type 'f32' of the global @g",
+        ),
+        ("f32", ""),
+    ):
         text = module(table + entry(f"%a = cuda_tile.get_global @g : tile<ptr<{pointee}>>"), CAPABILITY)
         if said:
             refused("", said, "get_global", whole=text)
         else:
             accepted("", whole=text)
-    refused("%a = cuda_tile.get_global @h : tile<ptr<f32>>", "'h' does not reference a valid global", "get_global")
+    refused(
+        "%a = cuda_tile.get_global @h : tile<ptr<f32>>", "'h' does not reference a valid global", "get_global"
+    )
 
 
-ARGS = "%a: !cuda_tile.tile<f32>, %b: !cuda_tile.tile<f32>, %c: !cuda_tile.tile<f32>, %d: !cuda_tile.tile<f32>"
+ARGS = (
+    "%a: !cuda_tile.tile<f32>, %b: !cuda_tile.tile<f32>, %c: !cuda_tile.tile<f32>, %d: !cuda_tile.tile<f32>"
+)
 WEAK = "memory_ordering_semantics = #cuda_tile.x<weak>"
 SCALED = "%r = cuda_tile.mmaf_scaled {a}, {b}, {c}, {s}, {t} : {kinds}"
 OPS = [
@@ -113,8 +123,16 @@ MADE = (
     ("index", "kinds", "said"),
     [
         ("%i32", "tile<i32>", "expected 2 index operands (based on view type), got 1"),
-        ("%i32, %i32_4", "tile<i32>, tile<4xi32>", "expected index type to be a scalar tile, got '!cuda_tile.tile<4xi32>'"),
-        ("%i32, %i64", "tile<i32>, tile<i64>", "expected index type 1 to be the same as other index types ('!cuda_tile.tile<i32>'), got '!cuda_tile.tile<i64>'"),
+        (
+            "%i32, %i32_4",
+            "tile<i32>, tile<4xi32>",
+            "expected index type to be a scalar tile, got '!cuda_tile.tile<4xi32>'",
+        ),
+        (
+            "%i32, %i64",
+            "tile<i32>, tile<i64>",
+            "expected index type 1 to be the same as other index types ('!cuda_tile.tile<i32>'), got '!cuda_tile.tile<i64>'",
+        ),
     ],
 )
 def test_indices(index: str, kinds: str, said: str) -> None:

@@ -18,7 +18,9 @@ def test_dimensions_are_powers_of_two(dims: str) -> None:
     if "0" in dims.split("x"):
         refused_type(line, POWER, "tile<", real="all dimensions must be positive constants")
     else:
-        refused_type(line, POWER, "tile<", real=f"all dimensions must be powers of two, got {dims.replace('x', ', ')}")
+        refused_type(
+            line, POWER, "tile<", real=f"all dimensions must be powers of two, got {dims.replace('x', ', ')}"
+        )
 
 
 @rule("verify-tile-power-of-two")
@@ -82,7 +84,11 @@ def test_the_document_s_own_example_fails_earlier() -> None:
 
 @rule("verify-reshape-element-type")
 def test_the_element_type_is_checked_before_the_count() -> None:
-    refused("%r = cuda_tile.reshape %f32_8x8 : tile<8x8xf32> -> tile<8x16xi32>", "reshape requires matching element types", "reshape")
+    refused(
+        "%r = cuda_tile.reshape %f32_8x8 : tile<8x8xf32> -> tile<8x16xi32>",
+        "reshape requires matching element types",
+        "reshape",
+    )
 
 
 # ---- extract, cat, permute, iota: the contract has no words for them (notes B17), the real verifier has
@@ -96,7 +102,11 @@ def test_extract_divides_the_source() -> None:
             "source dimension 1 size (4) must be evenly divisible by result dimension 1 size (8)", "extract")  # fmt: skip
     refused("%r = cuda_tile.extract %f32_8[%i32] : tile<8xf32> -> tile<4xf16>",
             "source and result element type do not match", "extract")  # fmt: skip
-    refused("%r = cuda_tile.extract %f32_8x4[%i32] : tile<8x4xf32> -> tile<4x4xf32>", "expected 2 indices, but got 1", "extract")
+    refused(
+        "%r = cuda_tile.extract %f32_8x4[%i32] : tile<8x4xf32> -> tile<4x4xf32>",
+        "expected 2 indices, but got 1",
+        "extract",
+    )
     accepted("%r = cuda_tile.extract %f32_8[%i32] : tile<8xf32> -> tile<4xf32>")
     accepted("%r = cuda_tile.extract %f32_8[%i32] : tile<8xf32> -> tile<8xf32>")
 
@@ -133,7 +143,9 @@ def test_cat_inputs() -> None:
     ],
 )
 def test_a_permutation_is_dense(permutation: str, said: str) -> None:
-    refused(f"%r = cuda_tile.permute %f32_4x8 [{permutation}] : tile<4x8xf32> -> tile<8x4xf32>", said, "permute")
+    refused(
+        f"%r = cuda_tile.permute %f32_4x8 [{permutation}] : tile<4x8xf32> -> tile<8x4xf32>", said, "permute"
+    )
     accepted("%r = cuda_tile.permute %f32_4x8 [1, 0] : tile<4x8xf32> -> tile<8x4xf32>")
 
 
@@ -168,9 +180,18 @@ DIV_BY, SAME, BOUNDED = "'cuda_tile.div_by'", "'cuda_tile.same_elements'", "'cud
         ("div_by<12>", f"{DIV_BY} divisor must be a power of 2"),
         ("div_by<9223372036854775808>", f"{DIV_BY} divisor is too large"),
         ("div_by<16, every 4 along 2>", f"{DIV_BY} every_dim (2) must be >= 0 and < tile rank (2)"),
-        ("div_by<16, every 16 along 0>", f"expected {DIV_BY} every_dim to be within 0 and the size of the respective dimension (8)"),
-        ("same_elements<[1]>", f"expected number of values in {SAME} (1) to match rank of constrained tile (2)"),
-        ("same_elements<[1, 8]>", f"expected {SAME} value 1 to be within 0 and the size of the respective dimension (4)"),
+        (
+            "div_by<16, every 16 along 0>",
+            f"expected {DIV_BY} every_dim to be within 0 and the size of the respective dimension (8)",
+        ),
+        (
+            "same_elements<[1]>",
+            f"expected number of values in {SAME} (1) to match rank of constrained tile (2)",
+        ),
+        (
+            "same_elements<[1, 8]>",
+            f"expected {SAME} value 1 to be within 0 and the size of the respective dimension (4)",
+        ),
         ("bounded<5, 3>", f"{BOUNDED} expects lower bound to be less than or equal to upper bound"),
         ("bounded<?, 2147483648>", f"{BOUNDED} expects upper bound to be within [-2147483648, 2147483647]"),
         ("bounded<-2147483649, ?>", f"{BOUNDED} expects lower bound to be within [-2147483648, 2147483647]"),
@@ -194,9 +215,21 @@ def test_well_formed_predicates(predicate: str) -> None:
 def test_predicates_and_types() -> None:
     refused(assume("div_by<16>", "%f32_8", "tile<8xf32>"),
             f"{DIV_BY} is valid only for tile of integer/pointer or tensor_view values", "assume")  # fmt: skip
-    refused(assume("bounded<0, 1>", "%f32_8", "tile<8xf32>"), f"{BOUNDED} is valid only for tile of integer values", "assume")
-    refused(assume("bounded<0, 1>", "%ptr_f32_8", "tile<8xptr<f32>>"), f"{BOUNDED} is valid only for tile of integer values", "assume")
-    refused(assume("same_elements<[1]>", "%f32_8", "tile<8xf32>"), f"{SAME} is valid only for tile of integer/pointer values", "assume")
+    refused(
+        assume("bounded<0, 1>", "%f32_8", "tile<8xf32>"),
+        f"{BOUNDED} is valid only for tile of integer values",
+        "assume",
+    )
+    refused(
+        assume("bounded<0, 1>", "%ptr_f32_8", "tile<8xptr<f32>>"),
+        f"{BOUNDED} is valid only for tile of integer values",
+        "assume",
+    )
+    refused(
+        assume("same_elements<[1]>", "%f32_8", "tile<8xf32>"),
+        f"{SAME} is valid only for tile of integer/pointer values",
+        "assume",
+    )
     refused(assume("div_by<16, every 1 along 0>", "%i32", "tile<i32>"),
             f"{DIV_BY} 'every'/'along' cannot be used if the constrained value is a 0D tile", "assume")  # fmt: skip
     for predicate in ("div_by<16>", "same_elements<[2]>"):
@@ -208,14 +241,24 @@ def test_the_first_failing_predicate_ends_the_list() -> None:
     """The released format holds one predicate per op; a list in text becomes a chain of ops (spec-vs-real.md row 32)."""
     bad, worse = "div_by<0>", "bounded<5, 3>"
     refused(assume(f"[{bad}, {worse}]"), f"{DIV_BY} divisor must be a power of 2", "assume")
-    refused(assume(f"[{worse}, {bad}]"), f"{BOUNDED} expects lower bound to be less than or equal to upper bound", "assume")
-    refused(assume(f"[div_by<4>, {worse}]"), f"{BOUNDED} expects lower bound to be less than or equal to upper bound", "assume")
+    refused(
+        assume(f"[{worse}, {bad}]"),
+        f"{BOUNDED} expects lower bound to be less than or equal to upper bound",
+        "assume",
+    )
+    refused(
+        assume(f"[div_by<4>, {worse}]"),
+        f"{BOUNDED} expects lower bound to be less than or equal to upper bound",
+        "assume",
+    )
     accepted(assume("[div_by<4>, bounded<0, 8>, same_elements<[1, 1]>]"))
 
 
 @rule("verify-assume-foreign-predicate")
 def test_what_is_no_predicate_is_skipped() -> None:
-    accepted('%r = "cuda_tile.assume"(%i32_8) <{predicate = "the producer says so"}> : (tile<8xi32>) -> tile<8xi32>')
+    accepted(
+        '%r = "cuda_tile.assume"(%i32_8) <{predicate = "the producer says so"}> : (tile<8xi32>) -> tile<8xi32>'
+    )
     accepted('%r = "cuda_tile.assume"(%i32_8) <{predicate = 3 : i32}> : (tile<8xi32>) -> tile<8xi32>')
     refused('%r = "cuda_tile.assume"(%i32_8) <{predicate = #cuda_tile.div_by<0>}> : (tile<8xi32>) -> tile<8xi32>',
             f"{DIV_BY} divisor must be a power of 2", "assume")  # fmt: skip

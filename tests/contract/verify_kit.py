@@ -16,7 +16,9 @@ from tileiras.diag import ERROR, NOTE, CompileError, Sink
 
 GENERIC_LINE = "failed to compile Tile IR program"
 CAPABILITY = "nv_tileaa.compute_capability = 90 : i32"
-NAME = re.compile(r"%((ptr)_)?(f64|f32|f16|bf16|tf32|f8E4M3FN|f8E5M2|i64|i32|i16|i8|i1)(?:_(\d+(?:x\d+)*))?(?![\w])")
+NAME = re.compile(
+    r"%((ptr)_)?(f64|f32|f16|bf16|tf32|f8E4M3FN|f8E5M2|i64|i32|i16|i8|i1)(?:_(\d+(?:x\d+)*))?(?![\w])"
+)
 
 
 def kernel(body: str, args: str = "", capability: str = CAPABILITY) -> str:
@@ -32,7 +34,9 @@ def kernel(body: str, args: str = "", capability: str = CAPABILITY) -> str:
             made[found[0]] = line
         else:
             make(made, found[0], elem, dims)
-    lines = [f"      {line}" for line in made.values()] + [f"      {line}" for line in body.strip("\n").splitlines()]
+    lines = [f"      {line}" for line in made.values()] + [
+        f"      {line}" for line in body.strip("\n").splitlines()
+    ]
     return module(entry("\n".join(lines), args), capability)
 
 
@@ -80,7 +84,9 @@ def refused(
         return
     code, found, program = compile_(as_bytecode(text), "sm_90")
     said = [emitted.render() for emitted in found]
-    assert code == 5 and program is None and [emitted.text for emitted in found] == [message, GENERIC_LINE], said
+    assert code == 5 and program is None and [emitted.text for emitted in found] == [message, GENERIC_LINE], (
+        said
+    )
     assert (found[0].severity, found[0].word, found[0].op) == (ERROR, 0x103, name), said
 
 
@@ -108,4 +114,13 @@ def said_by_command(err: str) -> list[str]:
     return [line for line in err.splitlines() if ": note: " not in line and not line.startswith("note: ")]
 
 
-__all__ = ["CompileError", "accepted", "as_bytecode", "kernel", "position", "refused", "refused_type", "said_by_command"]
+__all__ = [
+    "CompileError",
+    "accepted",
+    "as_bytecode",
+    "kernel",
+    "position",
+    "refused",
+    "refused_type",
+    "said_by_command",
+]

@@ -35,7 +35,9 @@ cuda_tile.module @launch_abi {{
 """  # noqa: E501
 LANGUAGE = ".language 7"
 METADATA = ".visible .global .align 8 .b8 ___NV_TILE_LAUNCH_META_DATA___[64]"
-HEADER_BYTES = 56  # of the metadata that release 13.3 fills: cluster, block, seven zero words, bytes of a host object
+HEADER_BYTES = (
+    56  # of the metadata that release 13.3 fills: cluster, block, seven zero words, bytes of a host object
+)
 
 
 def filled_metadata(block: tuple[int, int, int]) -> str:
@@ -175,7 +177,7 @@ class Driver:
 
 
 def attempt(image: Path, block: tuple[int, int, int]) -> str:
-    """"right", or what went wrong, of one launch. Runs in a process of its own."""
+    """ "right", or what went wrong, of one launch. Runs in a process of its own."""
     cuda = Driver()
     module, function, buffer = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_uint64()
     cuda("cuModuleLoadData", ctypes.byref(module), image.read_bytes())

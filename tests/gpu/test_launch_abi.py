@@ -62,7 +62,9 @@ def test_the_unmarked_kernel_counts_on_the_emulator(tmp_path: Path) -> None:
     import tileiras
 
     values = numpy.arange(probe.BLOCKS * probe.TILE, dtype=numpy.int32)
-    tileiras.launch(probe.KERNEL, probe.ENTRY, (probe.BLOCKS, 1, 1), [values], target="emulator", gpu_name="sm_80")
+    tileiras.launch(
+        probe.KERNEL, probe.ENTRY, (probe.BLOCKS, 1, 1), [values], target="emulator", gpu_name="sm_80"
+    )
     at = numpy.arange(values.size)
     assert (values == at + at // probe.TILE + 1).all()
 

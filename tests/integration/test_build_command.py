@@ -400,7 +400,16 @@ class TestCompileWithBuiltin:
         for name in ("first", "second"):
             source = tmp_path / f"{name}.tileir"
             source.write_text(KERNEL_TEXT)
-            words = ("-o", tmp_path / "k.cubin", "--arch", "sm_90", "--remarks", "all", "--remarks-output", remarks)
+            words = (
+                "-o",
+                tmp_path / "k.cubin",
+                "--arch",
+                "sm_90",
+                "--remarks",
+                "all",
+                "--remarks-output",
+                remarks,
+            )
             assert text_call(source, *words).returncode == 0
             assert set(re.findall(r"(\w+)\.tileir", remarks.read_text())) == {name}
 

@@ -65,7 +65,7 @@ def program(*stems: str, prefixes: tuple[str, ...] = ()) -> str:
     names = prefixes or stems
     includes = "\n".join(f'#include "{stem}_tile.h"' for stem in stems)
     checks = "\n".join(
-        f'  if ({p}_image_size < 64 || {p}_kernel_count < 1 || {p}_kernels[0].param_count < 1) return {i + 1};\n'
+        f"  if ({p}_image_size < 64 || {p}_kernel_count < 1 || {p}_kernels[0].param_count < 1) return {i + 1};\n"
         f'  printf("%s %u\\n", {p}_kernels[0].name, (unsigned){p}_kernels[0].block[0]);'
         for i, p in enumerate(names)
     )
@@ -75,7 +75,9 @@ def program(*stems: str, prefixes: tuple[str, ...] = ()) -> str:
 def run_program(project: CMakeProject, name: str, config: str = "Release", build: Path | None = None) -> str:
     """Returns what a built program prints; fails the test when it exits with anything but 0."""
     folder = build or project.build
-    found = [p for p in folder.rglob(name) if p.is_file() and os.access(p, os.X_OK) and "CMakeFiles" not in p.parts]
+    found = [
+        p for p in folder.rglob(name) if p.is_file() and os.access(p, os.X_OK) and "CMakeFiles" not in p.parts
+    ]
     found = [p for p in found if not project.is_multi_config or config in p.parts]
     assert len(found) == 1, found
     return subprocess.run([found[0]], check=True, capture_output=True, text=True).stdout
@@ -156,7 +158,9 @@ def test_another_toolkit_configures_again_and_rebuilds(project: CMakeProject) ->
 
 
 def test_a_failing_compile_leaves_nothing_and_is_tried_again(project: CMakeProject) -> None:
-    project.write("CMakeLists.txt", HEAD + "add_tile_kernel(k SOURCES k.tileir TYPE CUSTOM ARCHITECTURES 90-real)\n")
+    project.write(
+        "CMakeLists.txt", HEAD + "add_tile_kernel(k SOURCES k.tileir TYPE CUSTOM ARCHITECTURES 90-real)\n"
+    )
     project.write("k.tileir", kernel("k"))
     project.configure()
     project.make()
@@ -178,7 +182,9 @@ def test_a_failing_compile_leaves_nothing_and_is_tried_again(project: CMakeProje
 
 
 def test_a_killed_compiler_leaves_nothing_and_is_tried_again(project: CMakeProject) -> None:
-    project.write("CMakeLists.txt", HEAD + "add_tile_kernel(k SOURCES k.tileir TYPE CUSTOM ARCHITECTURES 90-real)\n")
+    project.write(
+        "CMakeLists.txt", HEAD + "add_tile_kernel(k SOURCES k.tileir TYPE CUSTOM ARCHITECTURES 90-real)\n"
+    )
     project.write("k.tileir", kernel("k"))
     healthy = project.launcher.read_text()
     # The launcher kills the compiler a moment after its start, wherever it is then.
@@ -248,7 +254,9 @@ target_link_tile_kernels(app PRIVATE k)
 
 def test_build_tree_inside_the_source_tree(project: CMakeProject) -> None:
     project.build = project.source / "build"
-    project.write("CMakeLists.txt", HEAD + "add_tile_kernel(k SOURCES sub/k.tileir TYPE CUSTOM FORMATS cubin)\n")
+    project.write(
+        "CMakeLists.txt", HEAD + "add_tile_kernel(k SOURCES sub/k.tileir TYPE CUSTOM FORMATS cubin)\n"
+    )
     project.write("sub/k.tileir", kernel("k"))
     project.configure()
     project.make()
@@ -318,20 +326,28 @@ target_link_tile_kernels(app PRIVATE obj iface)
     assert run_program(project, "app").split()[::2] == ["obj", "iface"]
     project.assert_null_build()
     before = run_digest(project, "app")
-    project.write("iface.tileir", kernel("iface", factor=11))  # .incbin: only OBJECT_DEPENDS tells of the new image
+    project.write(
+        "iface.tileir", kernel("iface", factor=11)
+    )  # .incbin: only OBJECT_DEPENDS tells of the new image
     project.make()
     assert run_digest(project, "app") != before
 
 
 def run_digest(project: CMakeProject, name: str) -> bytes:
     """Returns the bytes of a built program."""
-    found = [p for p in project.build.rglob(name) if p.is_file() and os.access(p, os.X_OK) and "CMakeFiles" not in p.parts]
+    found = [
+        p
+        for p in project.build.rglob(name)
+        if p.is_file() and os.access(p, os.X_OK) and "CMakeFiles" not in p.parts
+    ]
     return found[0].read_bytes()
 
 
 # 6 -------------------------------------------------------------------------------------------------------------------
 
-LIBRARY = HEAD + """
+LIBRARY = (
+    HEAD
+    + """
 add_tile_kernel(shared_kernels SOURCES a.tileir TYPE SHARED)
 add_tile_kernel(static_kernels SOURCES b.tileir TYPE STATIC)
 add_tile_kernel(source_kernels SOURCES c.tileir TYPE INTERFACE)
@@ -340,6 +356,7 @@ install_tile_kernels(TARGETS shared_kernels static_kernels source_kernels EXPORT
 install(EXPORT LibTargets NAMESPACE Lib:: DESTINATION lib/cmake/Lib FILE LibConfig.cmake)
 export(TARGETS shared_kernels static_kernels source_kernels NAMESPACE Lib:: FILE "${CMAKE_BINARY_DIR}/LibConfig.cmake")
 """
+)
 CONSUMER = """cmake_minimum_required(VERSION 3.20)
 project(consumer LANGUAGES C)
 find_package(Lib REQUIRED CONFIG)
@@ -357,7 +374,10 @@ def test_consumers_of_the_install_tree_and_of_the_build_tree(tmp_path: Path, pro
     prefix = tmp_path / "prefix"
     config = ["--config", "Release"] if project.is_multi_config else []
     project.run([str(project.cmake), "--install", str(project.build), "--prefix", str(prefix), *config])
-    assert {p.name for p in (prefix / "share" / "kernels_test" / "tile").iterdir()} >= {"a.fatbin", "a.sm_90.kernels.json"}
+    assert {p.name for p in (prefix / "share" / "kernels_test" / "tile").iterdir()} >= {
+        "a.fatbin",
+        "a.sm_90.kernels.json",
+    }
     exported = "".join(p.read_text() for p in (prefix / "lib" / "cmake" / "Lib").iterdir())
     assert str(tmp_path) not in exported, "an installed package must not name the tree that it was built in"
     assert "CUDA::" not in exported and "Tileiras::" not in exported
@@ -421,13 +441,15 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("arguments", "message"), REFUSED, ids=[a or "unset" for a, _ in REFUSED])
-def test_architectures_that_stop_the_configuration(project: CMakeProject, arguments: str, message: str) -> None:
+def test_architectures_that_stop_the_configuration(
+    project: CMakeProject, arguments: str, message: str
+) -> None:
     if arguments.endswith("native") and shutil.which("nvidia-smi"):
         pytest.skip("this machine may have a GPU")
     head = HEAD.replace("set(CMAKE_TILE_ARCHITECTURES 80-real 90-real)", "")
     project.write("CMakeLists.txt", head + f"add_tile_kernel(k SOURCES k.tileir TYPE CUSTOM {arguments})\n")
     project.write("k.tileir", kernel("k"))
-    done = project.configure('-DCMAKE_CUDA_ARCHITECTURES_NATIVE=No CUDA devices found.-real', check=False)
+    done = project.configure("-DCMAKE_CUDA_ARCHITECTURES_NATIVE=No CUDA devices found.-real", check=False)
     assert done.returncode != 0
     assert message in re.sub(r"\s+", " ", done.stdout)
 
@@ -482,7 +504,9 @@ target_link_tile_kernels(app PRIVATE k)
 
 def test_cross_compiling_takes_the_hosts_processor(project: CMakeProject) -> None:
     peers.require("tileiras")
-    toolchain = project.write("aarch64.cmake", "set(CMAKE_SYSTEM_NAME Linux)\nset(CMAKE_SYSTEM_PROCESSOR aarch64)\n")
+    toolchain = project.write(
+        "aarch64.cmake", "set(CMAKE_SYSTEM_NAME Linux)\nset(CMAKE_SYSTEM_PROCESSOR aarch64)\n"
+    )
     project.write("CMakeLists.txt", """cmake_minimum_required(VERSION 3.20)
 project(cross LANGUAGES NONE)
 find_package(Tileiras REQUIRED)
@@ -528,7 +552,9 @@ def test_a_caching_launcher_sees_one_command_for_each_cubin(tmp_path: Path, proj
     project.launcher.write_text(CACHING.format(python=sys.executable))
     (tmp_path / "fake cache").mkdir()
     project.env["FAKE_CACHE"] = str(tmp_path / "fake cache")
-    project.write("CMakeLists.txt", HEAD + "add_tile_kernel(k SOURCES a.tileir b.tileir TYPE CUSTOM FORMATS cubin)\n")
+    project.write(
+        "CMakeLists.txt", HEAD + "add_tile_kernel(k SOURCES a.tileir b.tileir TYPE CUSTOM FORMATS cubin)\n"
+    )
     for name in "ab":
         project.write(f"{name}.tileir", kernel(name))
     project.configure()
@@ -600,7 +626,11 @@ file(GENERATE OUTPUT "${CMAKE_BINARY_DIR}/list-$<CONFIG>.txt" CONTENT
     names = {p.name for p in project.artefacts()}
     assert names >= {"k.sm_90.cubin", "k.fatbin", "k.tilebc", "k.sm_90.ptx", "k.compute_90.ptx",
                      "k.sm_90.kernels.json", "k_tile.h", "k_tile.c", "k.o"}  # fmt: skip
-    listed = (project.build / ("list-Release.txt" if project.is_multi_config else "list-.txt")).read_text().split(";")
+    listed = (
+        (project.build / ("list-Release.txt" if project.is_multi_config else "list-.txt"))
+        .read_text()
+        .split(";")
+    )
     assert len(listed) == 2 and all(Path(path).exists() for path in listed)
     project.assert_null_build()
 
@@ -647,7 +677,9 @@ add_tile_kernel(bad SOURCES k.tileir TYPE CUSTOM ARCHITECTURES 90-real MAX_REGIS
     project.make()
     done = project.make(target="bad_images", check=False)
     assert done.returncode != 0
-    assert re.search(r"kernel 'k' \(sm_90\) uses \d+ registers, more than the 2 allowed", done.stdout), done.stdout
+    assert re.search(r"kernel 'k' \(sm_90\) uses \d+ registers, more than the 2 allowed", done.stdout), (
+        done.stdout
+    )
     assert "bad.tile" not in {p.parent.name for p in project.artefacts("*.cubin")}
 
 
@@ -678,7 +710,9 @@ target_link_tile_kernels(app PRIVATE k)
     project.configure()
     project.make()
     assert run_program(project, "app").startswith("k ")
-    assert [p.name for p in project.artefacts("*.ptx")] == ["k.compute_90.ptx"] and not project.artefacts("*.cubin")
+    assert [p.name for p in project.artefacts("*.ptx")] == ["k.compute_90.ptx"] and not project.artefacts(
+        "*.cubin"
+    )
 
 
 def test_generated_sources_and_paths_outside_the_directory(tmp_path: Path) -> None:
@@ -691,7 +725,9 @@ add_tile_kernel(k SOURCES made.tileir $<TARGET_PROPERTY:place,DIR>/evaluated.til
 add_custom_target(place)
 set_target_properties(place PROPERTIES DIR "${CMAKE_SOURCE_DIR}/else where")
 """)  # fmt: skip
-    project.write("sub/CMakeLists.txt", "add_tile_kernel(s SOURCES ../else\\ where/evaluated.tileir TYPE CUSTOM)\n")
+    project.write(
+        "sub/CMakeLists.txt", "add_tile_kernel(s SOURCES ../else\\ where/evaluated.tileir TYPE CUSTOM)\n"
+    )
     project.write("template", kernel("made"))
     project.write("else where/evaluated.tileir", kernel("evaluated"))
     project.configure()
@@ -744,7 +780,10 @@ tile_kernel_matrix(k MATRIX matrix.json TEMPLATE scale.tileir.in TYPE CUSTOM ARC
 
 
 MATRICES = [
-    ('{"b": [true], "a": [0.1, 1e3, -1]}', "k_0_1_true|a=0.1|b=true\nk_1e3_true|a=1e3|b=true\nk__1_true|a=-1|b=true\n"),
+    (
+        '{"b": [true], "a": [0.1, 1e3, -1]}',
+        "k_0_1_true|a=0.1|b=true\nk_1e3_true|a=1e3|b=true\nk__1_true|a=-1|b=true\n",
+    ),
     ('[{"b": "x", "a": null}]', "k_null_x|a=null|b=x\n"),
     ('{"a": ["1 2", "1_2"], "b": [0]}', "two kernels are named 'k_1_2_0'"),
     ('{"a": [1, 1], "b": [0]}', "two kernels are named 'k_1_0'"),
@@ -772,7 +811,9 @@ def test_what_is_a_matrix(tmp_path: Path, matrix: str, answer: str) -> None:
         assert done.returncode == 1 and done.stdout == "" and answer in done.stderr
 
 
-@pytest.mark.parametrize(("matrix", "answer"), [('{"a": [1]}', "'@b@' is no member"), ("[]", "describes no kernel")])
+@pytest.mark.parametrize(
+    ("matrix", "answer"), [('{"a": [1]}', "'@b@' is no member"), ("[]", "describes no kernel")]
+)
 def test_a_matrix_that_stops_the_configuration(tmp_path: Path, matrix: str, answer: str) -> None:
     project = CMakeProject(tmp_path)
     project.write("CMakeLists.txt", HEAD.replace("C CXX", "NONE") + """

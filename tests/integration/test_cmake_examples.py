@@ -37,7 +37,9 @@ def test_the_cmake_examples_numbers(tmp_path: Path) -> None:
     pytest.importorskip("numpy")
     # The example looks for tileiras-run beside its interpreter: a folder with both, and this checkout's package.
     command = tmp_path / "tileiras-run"
-    command.write_text(f'#!/bin/sh\nPYTHONPATH="{REPOSITORY}" exec "{sys.executable}" -m tileiras.tools.run "$@"\n')
+    command.write_text(
+        f'#!/bin/sh\nPYTHONPATH="{REPOSITORY}" exec "{sys.executable}" -m tileiras.tools.run "$@"\n'
+    )
     command.chmod(0o755)
     done = check_kernels(tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -67,7 +69,9 @@ def test_the_fetchcontent_example(tmp_path: Path) -> None:
 
 def test_the_presets_configure(tmp_path: Path) -> None:
     project = CMakeProject(tmp_path)
-    shutil.copytree(EXAMPLES / "cmake", project.source, dirs_exist_ok=True, ignore=shutil.ignore_patterns("build"))
+    shutil.copytree(
+        EXAMPLES / "cmake", project.source, dirs_exist_ok=True, ignore=shutil.ignore_patterns("build")
+    )
     presets = json.loads((project.source / "CMakePresets.json").read_text())
     names = [preset["name"] for preset in presets["configurePresets"] if not preset.get("hidden")]
     listed = project.run([str(project.cmake), "-S", str(project.source), "--list-presets"]).stdout

@@ -21,7 +21,7 @@ from tileiras.toolchain.cubin import read_cubin
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
-CHILD = '''
+CHILD = """
 import json, os, sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import kernels
@@ -54,8 +54,8 @@ for line in json.loads(sys.argv[1]):
     except TileCompilerError as error:
         said[line] = type(error).__name__ + ": " + str(error)
 print(json.dumps(said))
-'''
-KERNELS = '''
+"""
+KERNELS = """
 import cuda.tile as ct
 
 def twice(x):
@@ -70,7 +70,7 @@ def double(a, b, n: ct.Constant[int]):
 def gentle(a, b, n: ct.Constant[int]):
     i = ct.bid(0)
     ct.store(b, index=(i,), tile=ct.exp(ct.load(a, index=(i,), shape=(n,))))
-'''
+"""
 
 
 def write_commands(folder: Path, python: Path) -> Path:
@@ -107,7 +107,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
             "python": Path(os.path.realpath(python)), "ptxas": peers.require("ptxas").parent}  # fmt: skip
 
 
-def cutile(place: dict[str, Path], *lines: str, path: str | None = None, **env: str) -> tuple[dict[str, Any], str]:
+def cutile(
+    place: dict[str, Path], *lines: str, path: str | None = None, **env: str
+) -> tuple[dict[str, Any], str]:
     """(what the child answered to each line, its stderr)."""
     settings = {
         "PATH": f"{place['bin']}:{place['ptxas']}:/usr/bin:/bin" if path is None else path,
@@ -132,12 +134,21 @@ def test_cutile_finds_ours_and_compiles_with_it(place: dict[str, Path]) -> None:
     for name, kernel, arch in (("a", "double", 90), ("b", "double", 80), ("c", "gentle", 120)):
         image = read_cubin((place["home"] / f"{name}.cubin").read_bytes())
         assert image.sm == arch and list(image.kernels) == [kernel]
-        assert image.kernels[kernel].language == 7 and ".debug_line" in image.sections, "--lineinfo is what cuTile asks for"
-    assert "entry @double(" in err and "Failed to disassemble" not in err, "CUDA_TILE_LOGS=TILEIR goes through tileirdisasm"
+        assert image.kernels[kernel].language == 7 and ".debug_line" in image.sections, (
+            "--lineinfo is what cuTile asks for"
+        )
+    assert "entry @double(" in err and "Failed to disassemble" not in err, (
+        "CUDA_TILE_LOGS=TILEIR goes through tileirdisasm"
+    )
 
 
 def test_cuda_home_leads_to_ours_too(place: dict[str, Path]) -> None:
-    said, _ = cutile(place, "find", path=f"{place['ptxas'].parent / 'no'}:/usr/bin:/bin", CUDA_HOME=str(place["bin"].parent))
+    said, _ = cutile(
+        place,
+        "find",
+        path=f"{place['ptxas'].parent / 'no'}:/usr/bin:/bin",
+        CUDA_HOME=str(place["bin"].parent),
+    )
     assert said["find"][0] == str(place["bin"] / "tileiras")
 
 
@@ -168,7 +179,9 @@ def stub_ptxas(folder: Path, body: str) -> str:
     """A PATH entry with a ptxas of release 13.4 that runs `body`."""
     folder.mkdir()
     path = folder / "ptxas"
-    path.write_text(f'#!/bin/sh\n[ "$1" = --version ] && {{ echo "release 13.4, V13.4.92"; exit 0; }}\n{body}\n')
+    path.write_text(
+        f'#!/bin/sh\n[ "$1" = --version ] && {{ echo "release 13.4, V13.4.92"; exit 0; }}\n{body}\n'
+    )
     path.chmod(0o755)
     return str(folder)
 
@@ -178,7 +191,11 @@ def test_errors_reach_the_user(place: dict[str, Path], tmp_path: Path) -> None:
     path = f"{place['bin']}:{broken}:/usr/bin:/bin"
     said, _ = cutile(place, "double sm_90 f.cubin", "double sm_42 g.cubin", path=path)
     failed, refused = said["double sm_90 f.cubin"], said["double sm_42 g.cubin"]
-    assert "Return code 5" in failed and "this one is broken" in failed and "failed to compile Tile IR program" in failed
+    assert (
+        "Return code 5" in failed
+        and "this one is broken" in failed
+        and "failed to compile Tile IR program" in failed
+    )
     assert "Return code 2" in refused and "unsupported GPU target 'sm_42'" in refused
     assert not (place["home"] / "f.cubin").exists()
 
@@ -211,7 +228,10 @@ def test_a_fresh_environment(tmp_path: Path) -> None:
     home = tmp_path / "fresh env"
     subprocess.run([sys.executable, "-m", "venv", home], check=True)
     python = home / "bin" / "python"
-    for words in (["cuda-tile==1.7.0", "nvidia-cuda-nvcc==13.4.92", "numpy"], ["--no-deps", "-e", str(REPOSITORY)]):
+    for words in (
+        ["cuda-tile==1.7.0", "nvidia-cuda-nvcc==13.4.92", "numpy"],
+        ["--no-deps", "-e", str(REPOSITORY)],
+    ):
         subprocess.run([python, "-m", "pip", "install", "--quiet", *words], check=True)
     (tmp_path / "kernels.py").write_text(KERNELS)
     (tmp_path / "child.py").write_text(CHILD)

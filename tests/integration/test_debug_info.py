@@ -15,7 +15,10 @@ DATA = Path(__file__).resolve().parents[1] / "data" / "bytecode"
 QUICK = ("black_scholes", "softmax_row_f32")
 KERNELS = [
     *QUICK,
-    *(pytest.param(n, marks=pytest.mark.full) for n in ("matmul_f16_ragged", "argmax_last", "spin_lock", "layer_norm_f16")),
+    *(
+        pytest.param(n, marks=pytest.mark.full)
+        for n in ("matmul_f16_ragged", "argmax_last", "spin_lock", "layer_norm_f16")
+    ),
 ]
 
 TEXT = """cuda_tile.module @m {
@@ -132,8 +135,12 @@ def test_text_input_has_lines_too(tmp_path: Path) -> None:
     found = lines_of(program.cubin, tmp_path)
     assert found and found <= {f"{source}:{n}" for n in (2, 3, 4, 5, 6)}
     assert f"{source}:5" in found
-    source.write_text(text('loc("a.py":30:1)', 'loc(callsite("b.py":4:0 at "a.py":31:2))', 'loc("a.py":32:1)'))
-    assert {"a.py:30", "b.py:4", "a.py:32"} <= lines_of(tileiras.compile(source, "sm_90", lineinfo=True).cubin, tmp_path)
+    source.write_text(
+        text('loc("a.py":30:1)', 'loc(callsite("b.py":4:0 at "a.py":31:2))', 'loc("a.py":32:1)')
+    )
+    assert {"a.py:30", "b.py:4", "a.py:32"} <= lines_of(
+        tileiras.compile(source, "sm_90", lineinfo=True).cubin, tmp_path
+    )
 
 
 def test_several_kernels_share_one_file_table() -> None:
@@ -142,7 +149,9 @@ def test_several_kernels_share_one_file_table() -> None:
     both = a[: a.rindex("}")] + body.replace("@k", "@l").replace("one.py", "three.py") + "}\n"
     ptx = tileiras.compile(both, "sm_80", lineinfo=True).ptx
     files = re.findall(r'\.file (\d+) "([^"]+)"', ptx)
-    assert len({number for number, _ in files}) == len(files) and {"one.py", "two.py", "three.py"} <= {f for _, f in files}
+    assert len({number for number, _ in files}) == len(files) and {"one.py", "two.py", "three.py"} <= {
+        f for _, f in files
+    }
     numbers = {file: number for number, file in files}
     second = ptx[ptx.index(".entry l(") :]
     assert f".loc {numbers['three.py']} 1 0" in second and f".loc {numbers['one.py']} " not in second
@@ -157,7 +166,10 @@ def test_debug_build_describes_the_kernels(tmp_path: Path) -> None:
     readelf = subprocess.run(["readelf", "--debug-dump=info", image], capture_output=True, text=True)
     if readelf.returncode:
         pytest.skip("readelf is not installed")
-    assert "DW_AT_name        : black_scholes" in readelf.stdout and "DW_AT_name        : _normal" in readelf.stdout
+    assert (
+        "DW_AT_name        : black_scholes" in readelf.stdout
+        and "DW_AT_name        : _normal" in readelf.stdout
+    )
     high = re.search(r"DW_AT_high_pc\s*: 0x([0-9a-f]+)", readelf.stdout)
     assert high and int(high[1], 16) > 0
     assert any("@" in place for place in lines_of(program.cubin, tmp_path, "--print-line-info-inline"))
@@ -165,7 +177,9 @@ def test_debug_build_describes_the_kernels(tmp_path: Path) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("release", ["13.1", "13.4", "13.5"])
-@pytest.mark.parametrize("flags", [{"lineinfo": True}, {"device_debug": True, "opt_level": 0}], ids=["lineinfo", "debug"])
+@pytest.mark.parametrize(
+    "flags", [{"lineinfo": True}, {"device_debug": True, "opt_level": 0}], ids=["lineinfo", "debug"]
+)
 def test_every_ptxas_takes_it(release: str, flags: dict[str, object]) -> None:
     ptxas = str(peers.require("ptxas", release))
     for gpu in ("sm_75", "sm_120"):

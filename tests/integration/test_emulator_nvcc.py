@@ -27,7 +27,9 @@ def ptx(tmp_path_factory):
     def build(name: str, arch: str, *flags: str) -> str:
         out = folder / f"{name}.{arch}{''.join(flags)}.ptx"
         if not out.exists():
-            subprocess.run([nvcc, f"-arch={arch}", "-ptx", *flags, str(DATA / f"{name}.cu"), "-o", str(out)], check=True)
+            subprocess.run(
+                [nvcc, f"-arch={arch}", "-ptx", *flags, str(DATA / f"{name}.cu"), "-o", str(out)], check=True
+            )
         return out.read_text()
 
     return build
@@ -49,7 +51,9 @@ def test_vector_add(ptx, arch):
 
 def test_integer_corners(ptx, arch):
     rng = np.random.default_rng(1)
-    special = np.array([0, 1, -1, 2, -2, 7, -7, 2**31 - 1, -(2**31), 0x55555555, 0x80000001 - 2**32, 31, 32, 33], np.int64)
+    special = np.array(
+        [0, 1, -1, 2, -2, 7, -7, 2**31 - 1, -(2**31), 0x55555555, 0x80000001 - 2**32, 31, 32, 33], np.int64
+    )
     grid = np.stack(np.meshgrid(special, special)).reshape(2, -1)
     noise = rng.integers(-(2**31), 2**31, (2, 300))
     x, y = np.concatenate([grid, noise], 1).astype(np.int32)
@@ -73,22 +77,39 @@ def test_integer_corners(ptx, arch):
         overflow = p == -(2**31) and q == -1
         both = up | uq << 32
         shift = p % 2**32
-        sel = 0x7531                                           # CUDA's intrinsic ignores the sign bits of a selector
+        sel = 0x7531  # CUDA's intrinsic ignores the sign bits of a selector
         byte = [both >> 8 * (sel >> 4 * k & 7) & 255 for k in range(4)]
         wide = (uq << 32 | up) << (shift & 31) >> 32 & 0xFFFFFFFF
         bytes_p = np.array([p], np.int32).view(np.int8).astype(int)
         bytes_q = np.array([q], np.int32).view(np.int8).astype(int)
         want = [
-            p + q, s32(p * q), (0 if overflow else trunc(p, q)) if q else 7,
-            (0 if overflow else p - trunc(p, q) * q) if q else 7, up // uq if uq else 7, up % uq if uq else 7,
-            p * q >> 32, up * uq >> 32, lx * ly >> 64, s64((lx % 2**64) * (ly % 2**64) >> 64), 32 - up.bit_length(),
-            bin(lx % 2**64).count("1"), int(f"{up:032b}"[::-1], 2), (uq & -uq).bit_length(), s32(p << (q & 31)),
-            p >> (q & 31), up >> (uq & 31), wide, (uq << 32 | up) >> min(shift & 63, 32) & 0xFFFFFFFF,
-            sum(b << 8 * k for k, b in enumerate(byte)), abs(p - q) + 5, trunc(lx, ly | 1) if ly else 7,
-            s32(int((bytes_p * bytes_q).sum()) + 11), s32(min(p, q) % 2**32 ^ max(up, uq)),
+            p + q,
+            s32(p * q),
+            (0 if overflow else trunc(p, q)) if q else 7,
+            (0 if overflow else p - trunc(p, q) * q) if q else 7,
+            up // uq if uq else 7,
+            up % uq if uq else 7,
+            p * q >> 32,
+            up * uq >> 32,
+            lx * ly >> 64,
+            s64((lx % 2**64) * (ly % 2**64) >> 64),
+            32 - up.bit_length(),
+            bin(lx % 2**64).count("1"),
+            int(f"{up:032b}"[::-1], 2),
+            (uq & -uq).bit_length(),
+            s32(p << (q & 31)),
+            p >> (q & 31),
+            up >> (uq & 31),
+            wide,
+            (uq << 32 | up) >> min(shift & 63, 32) & 0xFFFFFFFF,
+            sum(b << 8 * k for k, b in enumerate(byte)),
+            abs(p - q) + 5,
+            trunc(lx, ly | 1) if ly else 7,
+            s32(int((bytes_p * bytes_q).sum()) + 11),
+            s32(min(p, q) % 2**32 ^ max(up, uq)),
         ]
         got = [int(v) for v in out[i]]
-        for j in (12, 17, 18, 19, 20, 23):                     # 32-bit results that C widened by sign or by zero
+        for j in (12, 17, 18, 19, 20, 23):  # 32-bit results that C widened by sign or by zero
             got[j] %= 2**32
             want[j] %= 2**32
         if want[21] == 2**63:
@@ -211,7 +232,8 @@ def test_printf(ptx, arch, capsys):
     name = np.frombuffer(b"stra\xc3\x9fe\0", np.uint8).copy()
     report = launch(ptx("simt", arch), "say", 1, 32, [3, np.float32(1.5), name])
     want = [
-        f"hello {t} of 3: {1.5 * t:5.2f}|ab    |{t * 77:x} {t << 40} {chr(65 + t)} {-5 * t} % {1.5:e} straße\n" for t in range(3)
+        f"hello {t} of 3: {1.5 * t:5.2f}|ab    |{t * 77:x} {t << 40} {chr(65 + t)} {-5 * t} % {1.5:e} straße\n"
+        for t in range(3)
     ]
     assert report.printed == want
     assert capsys.readouterr().out == "".join(want)
@@ -249,15 +271,26 @@ def test_votes(ptx, arch):
         up = w[lane - 3] if lane % 8 >= 3 else w[lane]
         same = sum(1 << i for i in range(32) if w[i] == w[lane])
         odd = int((w & 1).sum())
-        assert out[t, :6].tolist() == [ballot, (w == 9).any() + 2 * (w < 10).all(), w[t * 7 % 32], up, w.sum(), same]
-        assert out[t, 6] == (0xFFFFFFFF + 1 + 1000 * int((v > 4).sum()) + 100000 * int((v == 8).any())) % 2**32
+        assert out[t, :6].tolist() == [
+            ballot,
+            (w == 9).any() + 2 * (w < 10).all(),
+            w[t * 7 % 32],
+            up,
+            w.sum(),
+            same,
+        ]
+        assert (
+            out[t, 6] == (0xFFFFFFFF + 1 + 1000 * int((v > 4).sum()) + 100000 * int((v == 8).any())) % 2**32
+        )
         assert out[t, 7] == (odd if w[lane] & 1 else 100 + 32 - odd)
 
 
 def test_scan_in_dynamic_shared_memory(ptx, arch):
     x = np.arange(1, 251, dtype=np.int32)
     out = np.zeros(250, np.int32)
-    report = launch(ptx("simt", arch), "scan", 1, 256, [x, out, 250], dynamic_shared_bytes=1024, check=True, seed=4)
+    report = launch(
+        ptx("simt", arch), "scan", 1, 256, [x, out, 250], dynamic_shared_bytes=1024, check=True, seed=4
+    )
     assert (out == np.cumsum(x)).all()
     assert report.findings == []
 
@@ -274,7 +307,9 @@ def ulps(got, want):
     """Largest distance in units of the last place of want's type, where finite."""
     want = want.astype(got.dtype)
     with np.errstate(all="ignore"):
-        d = np.abs(got.astype(np.longdouble) - want.astype(np.longdouble)) / np.spacing(np.abs(want)).astype(np.longdouble)
+        d = np.abs(got.astype(np.longdouble) - want.astype(np.longdouble)) / np.spacing(np.abs(want)).astype(
+            np.longdouble
+        )
     same = (got == want) | (np.isnan(got) & np.isnan(want))
     return float(np.where(same, 0, d).max())
 
@@ -323,7 +358,7 @@ def directed(value, kind, mode):
     """A Fraction rounded to f32 in a directed mode."""
     from fractions import Fraction
 
-    near = np.float32(float(value))                            # within one step either way
+    near = np.float32(float(value))  # within one step either way
     options = [np.nextafter(near, np.float32(-np.inf)), near, np.nextafter(near, np.float32(np.inf))]
     options = [o for o in options if np.isfinite(o)]
     if mode == "rz":
@@ -349,8 +384,12 @@ def test_directed_rounding(ptx, arch):
                 root = out[i, j]
                 square = Fraction(float(root)) ** 2
                 other = np.nextafter(root, np.float32(np.inf if mode != "ru" else 0))
-                assert (square <= abs(x) if mode != "ru" else square >= abs(x)), (i, j)
-                assert (Fraction(float(other)) ** 2 > abs(x)) if mode != "ru" else (Fraction(float(other)) ** 2 < abs(x))
+                assert square <= abs(x) if mode != "ru" else square >= abs(x), (i, j)
+                assert (
+                    (Fraction(float(other)) ** 2 > abs(x))
+                    if mode != "ru"
+                    else (Fraction(float(other)) ** 2 < abs(x))
+                )
             else:
                 assert out[i, j] == directed(value, np.float32, mode), (i, j)
 
@@ -399,8 +438,12 @@ def nearest(value, dtype):
 
 def test_conversions(ptx, arch):
     rng = np.random.default_rng(12)
-    x = np.concatenate([rng.normal(0, 1, 300) * 2.0 ** rng.integers(-5, 40, 300),
-                        [0.5, 1.5, 2.5, -0.5, -1.5, 3e9, -3e9, 1e20, -1e20, 65519, 65520, 1e-8]]).astype(np.float32)
+    x = np.concatenate(
+        [
+            rng.normal(0, 1, 300) * 2.0 ** rng.integers(-5, 40, 300),
+            [0.5, 1.5, 2.5, -0.5, -1.5, 3e9, -3e9, 1e20, -1e20, 65519, 65520, 1e-8],
+        ]
+    ).astype(np.float32)
     out = np.zeros((x.size, 12), np.int64)
     launch(ptx("math", arch), "conversions", 3, 128, [x, out, x.size])
     d = x.astype(np.float64)
@@ -463,7 +506,9 @@ def test_out_of_bounds_names_everything(ptx, arch):
     with pytest.raises(EmulatorError) as error:
         launch(ptx("simt", arch), "vadd", 1, 128, [a, b, c, 100])
     text = str(error.value)
-    assert "out of bounds" in text and "st.global" in text and "thread (99, 0, 0)" in text and "PTX line" in text
+    assert (
+        "out of bounds" in text and "st.global" in text and "thread (99, 0, 0)" in text and "PTX line" in text
+    )
     assert "vadd_param_2" in text
 
 
@@ -483,12 +528,16 @@ def test_planted_bugs_are_found(ptx, arch, name):
         found = set()
         for seed in range(5):
             x, out = np.arange(256, dtype=np.int32), np.zeros(256, np.int32)
-            report = launch(ptx("bugs", arch, *flags), name, GRIDS.get(name, 1), 128, [x, out], check=True, seed=seed)
+            report = launch(
+                ptx("bugs", arch, *flags), name, GRIDS.get(name, 1), 128, [x, out], check=True, seed=seed
+            )
             found |= {f.kind for f in report.findings}
         return found
 
     if name == "out_of_bounds":
-        with pytest.raises(EmulatorError, match=r"out of bounds: 4-byte store .*out_of_bounds_param_1.*thread \(56, 0, 0\)"):
+        with pytest.raises(
+            EmulatorError, match=r"out of bounds: 4-byte store .*out_of_bounds_param_1.*thread \(56, 0, 0\)"
+        ):
             kinds()
     else:
         assert BUGS[name] in kinds()

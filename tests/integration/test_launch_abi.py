@@ -41,7 +41,9 @@ def large(monkeypatch: pytest.MonkeyPatch) -> None:
 def stub(folder: Path, release: str) -> str:
     """A ptxas that knows its release and nothing else."""
     path = folder / "ptxas"
-    path.write_text(f'#!/bin/sh\n[ "$1" = --version ] && {{ echo "release {release}, V{release}.1"; exit 0; }}\nexit 9\n')
+    path.write_text(
+        f'#!/bin/sh\n[ "$1" = --version ] && {{ echo "release {release}, V{release}.1"; exit 0; }}\nexit 9\n'
+    )
     path.chmod(0o755)
     return str(path)
 
@@ -54,7 +56,9 @@ def test_tile_images_are_marked_where_ptxas_can(release: str, marked: bool) -> N
         image = read_cubin(program.cubin)
         (kernel,) = image.kernels.values()
         assert (kernel.language == 7, image.has_tile_metadata) == (marked, marked)
-        assert kernel.block == tuple(next(iter(program.kernels.values())).block), "the real threads, for the driver"
+        assert kernel.block == tuple(next(iter(program.kernels.values())).block), (
+            "the real threads, for the driver"
+        )
 
 
 def test_simt_images_are_not_marked() -> None:
@@ -101,6 +105,8 @@ def test_the_emulator_runs_both() -> None:
     numpy = pytest.importorskip("numpy")
     for abi in ("tile", "simt"):
         values, out = numpy.arange(128 * 128, dtype=numpy.float32), numpy.zeros(128 * 128, numpy.float32)
-        tileiras.launch(TRANSPOSE, "tr", (1, 1, 1), [values, out], target="emulator", gpu_name="sm_80", launch_abi=abi)
+        tileiras.launch(
+            TRANSPOSE, "tr", (1, 1, 1), [values, out], target="emulator", gpu_name="sm_80", launch_abi=abi
+        )
         square = values.reshape(128, 128)
         assert (out.reshape(128, 128) == square + square.T).all()

@@ -60,7 +60,10 @@ def script(path: Path, text: str) -> Path:
 
 def recorder(folder: Path) -> Path:
     """A program that writes down its words, and the environment flags, in the place of nvcc."""
-    return script(folder / "fake-nvcc", 'printf "%s\\0" "$NVCC_PREPEND_FLAGS" "$NVCC_APPEND_FLAGS" "$@" > "$RECORD"\nexit 42\n')
+    return script(
+        folder / "fake-nvcc",
+        'printf "%s\\0" "$NVCC_PREPEND_FLAGS" "$NVCC_APPEND_FLAGS" "$@" > "$RECORD"\nexit 42\n',
+    )
 
 
 DELEGATED = [
@@ -84,7 +87,9 @@ def test_nvcc_gets_the_very_words(words: list[str], route: str, installed: Insta
     (tmp_path / "opts").write_text("-DX -c a.cu")
     fake = recorder(tmp_path)
     record = tmp_path / "record"
-    environ = clean_environ(TILEIRAS_NVCC=str(fake), RECORD=str(record), TILEIRAS_CACHE_DIR=str(tmp_path / "cache"))
+    environ = clean_environ(
+        TILEIRAS_NVCC=str(fake), RECORD=str(record), TILEIRAS_CACHE_DIR=str(tmp_path / "cache")
+    )
     if route == "known":
         assert run([installed.shim, "-c", "a.cu"], tmp_path, environ).returncode == 42
         assert (tmp_path / "cache" / "nvcc" / "routes.sh").exists()
@@ -129,7 +134,11 @@ def test_real_nvcc_answers_as_itself(installed: Installed, env: dict[str, str], 
         theirs = run([env["TILEIRAS_NVCC"], *words], work, env)
         for _ in range(2):
             ours = run([installed.shim, *words], work, env)
-            assert (ours.returncode, ours.stdout, ours.stderr) == (theirs.returncode, theirs.stdout, theirs.stderr)
+            assert (ours.returncode, ours.stdout, ours.stderr) == (
+                theirs.returncode,
+                theirs.stdout,
+                theirs.stderr,
+            )
 
 
 def test_a_toolkit_that_appears_before_the_known_one_is_noticed(installed: Installed, tmp_path: Path) -> None:
@@ -157,7 +166,10 @@ def test_a_wheels_nvcc_without_headers_gives_way_to_a_whole_toolkit(tmp_path: Pa
     whole.mkdir()
     environ = clean_environ(TILEIRAS_CACHE_DIR=str(tmp_path / "cache"))
     if not [*Path("/usr/local").glob("cuda*/bin/nvcc"), *Path("/opt").glob("cuda/bin/nvcc")]:
-        assert run([installed.shim, "-c", "a.cu"], tmp_path, {**environ, "PATH": "/usr/bin:/bin"}).returncode == 41
+        assert (
+            run([installed.shim, "-c", "a.cu"], tmp_path, {**environ, "PATH": "/usr/bin:/bin"}).returncode
+            == 41
+        )
     script(whole / "nvcc", "exit 42\n")
     environ["PATH"] = f"{whole}:/usr/bin:/bin"
     for _ in range(2):
@@ -194,7 +206,9 @@ def test_a_wrapper_that_leads_back_to_the_shim_ends(installed: Installed, tmp_pa
 
 
 def test_no_nvcc_at_all(installed: Installed, work: Path, tmp_path: Path) -> None:
-    environ = clean_environ(TILEIRAS_CACHE_DIR=str(tmp_path / "cache"), TILEIRAS_TOOLKIT_ROOT=str(tmp_path / "nothing"))
+    environ = clean_environ(
+        TILEIRAS_CACHE_DIR=str(tmp_path / "cache"), TILEIRAS_TOOLKIT_ROOT=str(tmp_path / "nothing")
+    )
     done = run([installed.shim, "-c", "a.cu"], work, environ)
     assert done.returncode == 127 and "TILEIRAS_NVCC=" in done.stderr and done.stdout == ""
     # -tilebc needs no toolkit; linking does.
@@ -207,7 +221,9 @@ def test_no_nvcc_at_all(installed: Installed, work: Path, tmp_path: Path) -> Non
 # --- the native route
 
 
-def test_native_lines_work_without_nvcc(installed: Installed, env: dict[str, str], work: Path, tmp_path: Path) -> None:
+def test_native_lines_work_without_nvcc(
+    installed: Installed, env: dict[str, str], work: Path, tmp_path: Path
+) -> None:
     root = tmp_path / "toolkit"
     (root / "bin").mkdir(parents=True)
     real = Path(env["TILEIRAS_NVCC"]).parent
@@ -229,13 +245,29 @@ def test_artifacts(installed: Installed, env: dict[str, str], work: Path) -> Non
     done = ok(run([installed.shim, "-cubin", "k.tileir", "-arch=sm_90"], work, env))
     assert done.stdout == "" and done.stderr == ""
     assert ".nv.info" in sections(work / "k.cubin")
-    ok(run([installed.shim, "-tilefatbin", "k.tileir", "-gencode=arch=compute_90,code=[sm_90,compute_90]"], work, env))
+    ok(
+        run(
+            [installed.shim, "-tilefatbin", "k.tileir", "-gencode=arch=compute_90,code=[sm_90,compute_90]"],
+            work,
+            env,
+        )
+    )
     assert (work / "k.tile.fatbin").read_bytes()[:4] == bytes.fromhex("50ed55ba")
-    ok(run([installed.shim, "-c", "k.tileir", "-arch=sm_90", "-o", "ö $x#1.o", "-Xcompiler=-fPIC"], work, env))
+    ok(
+        run(
+            [installed.shim, "-c", "k.tileir", "-arch=sm_90", "-o", "ö $x#1.o", "-Xcompiler=-fPIC"], work, env
+        )
+    )
     assert "k_image" in ok(run(["nm", "ö $x#1.o"], work)).stdout
     shutil.copy(work / "k.tileir", work / "noext")
     for source in ("noext", "k.tileir"):  # `-x cu`, which CMake always adds, does not decide
-        ok(run([installed.shim, "-x", "cu", "-cubin", source, "-arch=sm_90", "-o", source + ".out"], work, env))
+        ok(
+            run(
+                [installed.shim, "-x", "cu", "-cubin", source, "-arch=sm_90", "-o", source + ".out"],
+                work,
+                env,
+            )
+        )
         assert (work / (source + ".out")).read_bytes() == (work / "k.cubin").read_bytes()
 
 
@@ -247,10 +279,14 @@ def test_resource_usage_is_shown_also_from_the_cache(
     for _ in range(2):
         done = ok(run([installed.shim, "k.tileir", "-arch=sm_90", *words], work, env))
         assert re.search(r"^ptxas info    : Compiling entry function '\w+' for 'sm_90'$", done.stderr, re.M)
-        assert re.search(r"^ptxas info    : Used [1-9]\d* registers, \d+ bytes spilled, \d+ bytes smem$", done.stderr, re.M)
+        assert re.search(
+            r"^ptxas info    : Used [1-9]\d* registers, \d+ bytes spilled, \d+ bytes smem$", done.stderr, re.M
+        )
 
 
-def test_outputs_are_reproducible_in_two_places(installed: Installed, env: dict[str, str], work: Path) -> None:
+def test_outputs_are_reproducible_in_two_places(
+    installed: Installed, env: dict[str, str], work: Path
+) -> None:
     other = work.parent / "elsewhere in a longer folder"
     other.mkdir()
     shutil.copy(work / "k.tileir", other)
@@ -261,7 +297,9 @@ def test_outputs_are_reproducible_in_two_places(installed: Installed, env: dict[
 
 
 @pytest.mark.parametrize("release", ["13.1", "13.4", "13.5"])
-def test_mixed_line_links_one_program(release: str, installed: Installed, env: dict[str, str], work: Path) -> None:
+def test_mixed_line_links_one_program(
+    release: str, installed: Installed, env: dict[str, str], work: Path
+) -> None:
     env["TILEIRAS_NVCC"] = str(peers.require("nvcc", release))
     env["TILEIRAS_COMPILER"] = "builtin"  # NVIDIA's 13.1 assembler reads no newer bytecode
     (work / "main.cu").write_text(MAIN_CU)
@@ -272,7 +310,13 @@ def test_mixed_line_links_one_program(release: str, installed: Installed, env: d
     assert run([work / "prog"]).returncode == 0
     text = (work / "prog.d").read_text()
     assert "main.cu" in text and f"prog : {work / 'k.tileir'}\n" in text
-    assert sorted(path.name for path in work.iterdir()) == ["k.tileir", "k_tile.h", "main.cu", "prog", "prog.d"]
+    assert sorted(path.name for path in work.iterdir()) == [
+        "k.tileir",
+        "k_tile.h",
+        "main.cu",
+        "prog",
+        "prog.d",
+    ]
     assert list(Path(env["TMPDIR"]).iterdir()) == []
 
 
@@ -283,30 +327,52 @@ def test_old_nvcc_is_named(option: str, installed: Installed, env: dict[str, str
     for _ in range(2):
         done = run([installed.shim, option, "-c", "a.cu"], work, env)
         assert done.returncode == 1
-        assert re.search(r"nvcc fatal   : Option '.*' needs nvcc 13\.3 or newer; '.*' is 13\.1\.115", done.stderr)
+        assert re.search(
+            r"nvcc fatal   : Option '.*' needs nvcc 13\.3 or newer; '.*' is 13\.1\.115", done.stderr
+        )
 
 
-def test_separate_compilation_of_both_kinds_and_a_run(installed: Installed, env: dict[str, str], work: Path) -> None:
+def test_separate_compilation_of_both_kinds_and_a_run(
+    installed: Installed, env: dict[str, str], work: Path
+) -> None:
     (work / "main.cu").write_text(MAIN_CU.replace("? 0 : 3", "? 7 : 3"))
-    ok(run([installed.shim, "-c", "k.tileir", "main.cu", "-arch=sm_100", "--tileiras-header=k_tile.h"], work, env))
+    ok(
+        run(
+            [installed.shim, "-c", "k.tileir", "main.cu", "-arch=sm_100", "--tileiras-header=k_tile.h"],
+            work,
+            env,
+        )
+    )
     assert {"k.o", "main.o"} <= {path.name for path in work.iterdir()}
     ok(run([installed.shim, "k.o", "main.o", "-arch=sm_100", "-o", "prog"], work, env))
     assert run([work / "prog"]).returncode == 7
-    done = run([installed.shim, "-run", "main.cu", "k.tileir", "-arch=sm_100", "--tileiras-header=k_tile.h"], work, env)
+    done = run(
+        [installed.shim, "-run", "main.cu", "k.tileir", "-arch=sm_100", "--tileiras-header=k_tile.h"],
+        work,
+        env,
+    )
     assert done.returncode == 7  # the program's own
 
 
 def test_static_library_and_shared_object(installed: Installed, env: dict[str, str], work: Path) -> None:
     ok(run([installed.shim, "-lib", "k.tileir", "-arch=sm_100", "-o", "libk.a"], work, env))
     assert "k_image" in ok(run(["nm", "libk.a"], work)).stdout
-    ok(run([installed.shim, "-shared", "-Xcompiler=-fPIC", "k.tileir", "-arch=sm_100", "-o", "libk.so"], work, env))
+    ok(
+        run(
+            [installed.shim, "-shared", "-Xcompiler=-fPIC", "k.tileir", "-arch=sm_100", "-o", "libk.so"],
+            work,
+            env,
+        )
+    )
     assert "k_image" in ok(run(["nm", "-D", "libk.so"], work)).stdout
 
 
 # --- dry runs
 
 
-@pytest.mark.parametrize("words", [["-c"], ["-cubin"], ["-fatbin", "-o", "a b$#.fatbin"], ["-c", "-o", "é/k.o", "-lineinfo"]])
+@pytest.mark.parametrize(
+    "words", [["-c"], ["-cubin"], ["-fatbin", "-o", "a b$#.fatbin"], ["-c", "-o", "é/k.o", "-lineinfo"]]
+)
 def test_dryrun_lists_what_a_run_does_and_can_be_replayed(
     words: list[str], installed: Installed, env: dict[str, str], work: Path
 ) -> None:
@@ -318,7 +384,11 @@ def test_dryrun_lists_what_a_run_does_and_can_be_replayed(
     lines = dry.stderr.splitlines()
     assert all(one.startswith("#$ ") for one in lines)
     real = ok(run([*line, "-v"], work, env)).stderr
-    made = {path: path.read_bytes() for path in work.rglob("*") if path.is_file() and not path.name.startswith(".")}
+    made = {
+        path: path.read_bytes()
+        for path in work.rglob("*")
+        if path.is_file() and not path.name.startswith(".")
+    }
     assert len(made) == 2
 
     def normal(text: str) -> str:
@@ -334,7 +404,9 @@ def test_dryrun_lists_what_a_run_does_and_can_be_replayed(
     assert list(Path(env["TMPDIR"]).iterdir()) == []
 
 
-def test_dryrun_echoes_environment_flags_as_nvcc_does(installed: Installed, env: dict[str, str], work: Path) -> None:
+def test_dryrun_echoes_environment_flags_as_nvcc_does(
+    installed: Installed, env: dict[str, str], work: Path
+) -> None:
     env["NVCC_APPEND_FLAGS"] = "-lineinfo"
     done = ok(run([installed.shim, "--dryrun", "-cubin", "k.tileir", "-arch=sm_90"], work, env))
     assert done.stderr.splitlines()[0] == "#$ NVCC_APPEND_FLAGS=-lineinfo"
@@ -370,7 +442,9 @@ def test_stops_at_the_first_failing_input(installed: Installed, env: dict[str, s
     assert not list(work.glob("*.o"))
 
 
-def test_host_compile_and_link_errors_are_passed_on(installed: Installed, env: dict[str, str], work: Path) -> None:
+def test_host_compile_and_link_errors_are_passed_on(
+    installed: Installed, env: dict[str, str], work: Path
+) -> None:
     (work / "main.cu").write_text("int main() { return undefined_function(); }\n")
     done = run([installed.shim, "main.cu", "k.tileir", "-arch=sm_90", "-o", "p"], work, env)
     assert done.returncode in (1, 2) and not (work / "p").exists()
@@ -381,7 +455,9 @@ def test_host_compile_and_link_errors_are_passed_on(installed: Installed, env: d
 
 
 @pytest.mark.parametrize("target", ["missing/k.o", "k.tileir/k.o", "/proc/k.o"])
-def test_an_output_that_cannot_be_written(target: str, installed: Installed, env: dict[str, str], work: Path) -> None:
+def test_an_output_that_cannot_be_written(
+    target: str, installed: Installed, env: dict[str, str], work: Path
+) -> None:
     done = run([installed.shim, "-c", "k.tileir", "-arch=sm_90", "-o", target], work, env)
     assert done.returncode not in (0, 255) and done.stderr
     assert sorted(path.name for path in work.iterdir()) == ["k.tileir"]
@@ -396,7 +472,12 @@ def limit_files(size: int) -> Callable[[], None]:
 
 @pytest.mark.parametrize("size", [pytest.param(0, marks=pytest.mark.full), 300, 4096, 12000])
 @pytest.mark.parametrize(
-    "words", [["-c", "-MD"], pytest.param(["-cubin"], marks=pytest.mark.full), pytest.param(["-fatbin"], marks=pytest.mark.full)]
+    "words",
+    [
+        ["-c", "-MD"],
+        pytest.param(["-cubin"], marks=pytest.mark.full),
+        pytest.param(["-fatbin"], marks=pytest.mark.full),
+    ],
 )
 def test_a_full_disk_leaves_no_partial_file(
     size: int, words: list[str], installed: Installed, env: dict[str, str], work: Path
@@ -432,7 +513,11 @@ def test_a_killed_tool_is_named_and_answered_with_its_signal(
     number = getattr(signal, "SIG" + name)
     shim = with_build(installed, tmp_path, f"ulimit -c 0; kill -{name} $$\nsleep 5\n")
     (work / "k.o").write_text("old")
-    done = run([shim, "-c", "k.tileir", "-arch=sm_90", "-t", threads, "-gencode=arch=compute_80,code=sm_80"], work, env)
+    done = run(
+        [shim, "-c", "k.tileir", "-arch=sm_90", "-t", threads, "-gencode=arch=compute_80,code=sm_80"],
+        work,
+        env,
+    )
     assert done.returncode == 128 + number
     assert f"'tileiras-build compile' died due to signal {int(number)} " in done.stderr
     assert not (work / "k.o").exists()
@@ -443,7 +528,7 @@ def test_a_killed_tool_is_named_and_answered_with_its_signal(
 def test_a_signal_ends_the_shim_its_tools_and_its_files(
     name: str, threads: str, installed: Installed, env: dict[str, str], work: Path, tmp_path: Path
 ) -> None:
-    shim = with_build(installed, tmp_path, f'echo $$ >> {tmp_path}/pids; exec sleep 60\n')
+    shim = with_build(installed, tmp_path, f"echo $$ >> {tmp_path}/pids; exec sleep 60\n")
     (work / "k.o").write_text("old")
     process = subprocess.Popen([shim, "-c", "k.tileir", "-t", threads, "-gencode=arch=compute_80,code=sm_80",
                                 "-gencode=arch=compute_90,code=sm_90"], cwd=work, env=env)  # fmt: skip
@@ -461,18 +546,24 @@ def test_a_signal_ends_the_shim_its_tools_and_its_files(
     assert not (work / "k.o").exists() and list(Path(env["TMPDIR"]).iterdir()) == []
 
 
-def test_success_without_an_output_is_a_failure(installed: Installed, env: dict[str, str], work: Path, tmp_path: Path) -> None:
+def test_success_without_an_output_is_a_failure(
+    installed: Installed, env: dict[str, str], work: Path, tmp_path: Path
+) -> None:
     done = run([with_build(installed, tmp_path, "exit 0\n"), "-cubin", "k.tileir", "-arch=sm_90"], work, env)
     assert done.returncode == 1 and "there is no 'k.cubin'" in done.stderr
 
 
-def test_a_stale_output_is_not_taken_for_a_new_one(installed: Installed, env: dict[str, str], work: Path, tmp_path: Path) -> None:
+def test_a_stale_output_is_not_taken_for_a_new_one(
+    installed: Installed, env: dict[str, str], work: Path, tmp_path: Path
+) -> None:
     (work / "k.cubin").write_text("old")
     done = run([with_build(installed, tmp_path, "exit 0\n"), "-cubin", "k.tileir", "-arch=sm_90"], work, env)
     assert done.returncode == 1 and not (work / "k.cubin").exists()
 
 
-def test_parallel_output_is_whole_and_in_order(installed: Installed, env: dict[str, str], work: Path, tmp_path: Path) -> None:
+def test_parallel_output_is_whole_and_in_order(
+    installed: Installed, env: dict[str, str], work: Path, tmp_path: Path
+) -> None:
     text = ('case "$*" in *sm_80*) sleep 0.3;; esac\n'
             'for a; do case $a in sm_*) echo "out $a"; echo "err $a" >&2;; esac; done\nexit 9\n')  # fmt: skip
     done = run([with_build(installed, tmp_path, text), "-c", "k.tileir", "-t2", "-gencode=arch=compute_80,code=sm_80",
@@ -497,7 +588,9 @@ def test_depfile_text(installed: Installed, env: dict[str, str], work: Path) -> 
 
 
 @pytest.mark.parametrize("tool", ["make", "ninja"])
-def test_build_tools_rebuild_through_the_depfile(tool: str, installed: Installed, env: dict[str, str], work: Path) -> None:
+def test_build_tools_rebuild_through_the_depfile(
+    tool: str, installed: Installed, env: dict[str, str], work: Path
+) -> None:
     if shutil.which(tool) is None:
         pytest.skip(f"needs {tool}")
     command = f"{installed.shim} -arch=sm_90 -MD -MF k.d -MT k.cubin -x cu -cubin k.tileir -o k.cubin"
@@ -505,7 +598,9 @@ def test_build_tools_rebuild_through_the_depfile(tool: str, installed: Installed
         (work / "Makefile").write_text(f"k.cubin:\n\t{command}\n-include k.d\n")
         build = ["make"]
     else:
-        (work / "build.ninja").write_text(f"rule cc\n command = {command}\n depfile = k.d\n deps = gcc\nbuild k.cubin: cc\n")
+        (work / "build.ninja").write_text(
+            f"rule cc\n command = {command}\n depfile = k.d\n deps = gcc\nbuild k.cubin: cc\n"
+        )
         build = ["ninja"]
     ok(run(build, work, env))
     first = (work / "k.cubin").stat().st_mtime_ns
@@ -521,10 +616,14 @@ def test_build_tools_rebuild_through_the_depfile(tool: str, installed: Installed
 # --- small things
 
 
-def test_options_file_with_many_inputs(installed: Installed, env: dict[str, str], work: Path, tmp_path: Path) -> None:
+def test_options_file_with_many_inputs(
+    installed: Installed, env: dict[str, str], work: Path, tmp_path: Path
+) -> None:
     for index in range(200):
         shutil.copy(work / "k.tileir", work / f"in {index}.tileir")
-    (work / "options").write_text("-cubin -arch=sm_90\n" + "\n".join(f'"in {index}.tileir"' for index in range(200)))
+    (work / "options").write_text(
+        "-cubin -arch=sm_90\n" + "\n".join(f'"in {index}.tileir"' for index in range(200))
+    )
     text = 'while [ $# -gt 0 ]; do [ "$1" = -o ] && : > "$2"; shift; done\n'
     ok(run([with_build(installed, tmp_path, text), "-optf", "options"], work, env))
     assert len(list(work.glob("in *.cubin"))) == 200
@@ -534,7 +633,9 @@ def test_keep_time_and_clean(installed: Installed, env: dict[str, str], work: Pa
     (work / "kept").mkdir()
     line = [installed.shim, "-c", "k.tileir", "-arch=sm_90"]
     ok(run([*line, "--keep", "--keep-dir", "kept", "-time", "t.csv", "-MD"], work, env))
-    assert {"k.sm_90.tile.cubin", "k.tile.fatbin", "k_tile.cpp", "k_tile.h"} <= {path.name for path in (work / "kept").iterdir()}
+    assert {"k.sm_90.tile.cubin", "k.tile.fatbin", "k_tile.cpp", "k_tile.h"} <= {
+        path.name for path in (work / "kept").iterdir()
+    }
     rows = (work / "t.csv").read_text().splitlines()
     assert rows[0].startswith("source file name , phase name") and len(rows) == 5
     assert all(row.count(",") == 7 for row in rows)
@@ -544,11 +645,15 @@ def test_keep_time_and_clean(installed: Installed, env: dict[str, str], work: Pa
     assert not (work / "k.o").exists() and not (work / "k.d").exists()
 
 
-def test_an_output_that_is_no_file_is_written_into(installed: Installed, env: dict[str, str], work: Path) -> None:
+def test_an_output_that_is_no_file_is_written_into(
+    installed: Installed, env: dict[str, str], work: Path
+) -> None:
     line = [installed.shim, "-cubin", "k.tileir", "-arch=sm_90"]
     ok(run(line, work, env))
     image = (work / "k.cubin").read_bytes()
-    os.mkfifo(work / "pipe")  # stands for /dev/null and /dev/stdout: a rename over those would harm the machine
+    os.mkfifo(
+        work / "pipe"
+    )  # stands for /dev/null and /dev/stdout: a rename over those would harm the machine
     reader = subprocess.Popen(["cat", "pipe"], cwd=work, stdout=subprocess.PIPE)
     ok(run([*line, "-o", "pipe"], work, env))
     assert reader.communicate(timeout=30)[0] == image
@@ -561,7 +666,9 @@ def test_an_output_that_is_no_file_is_written_into(installed: Installed, env: di
     assert done.stdout == image
 
 
-def test_an_output_that_is_the_input_under_another_name(installed: Installed, env: dict[str, str], work: Path) -> None:
+def test_an_output_that_is_the_input_under_another_name(
+    installed: Installed, env: dict[str, str], work: Path
+) -> None:
     (work / "same.o").symlink_to("k.tileir")
     before = (work / "k.tileir").read_bytes()
     done = run([installed.shim, "-c", "k.tileir", "-arch=sm_90", "-o", "same.o"], work, env)
@@ -575,7 +682,9 @@ def test_version_of_the_shim(installed: Installed) -> None:
 
 
 @pytest.mark.parametrize("launcher", ["ccache", "sccache"])
-def test_compiler_caches_in_front(launcher: str, installed: Installed, env: dict[str, str], work: Path) -> None:
+def test_compiler_caches_in_front(
+    launcher: str, installed: Installed, env: dict[str, str], work: Path
+) -> None:
     if shutil.which(launcher) is None:
         pytest.skip(f"needs {launcher}")
     (work / "a.cu").write_text("__global__ void s(float* p) { p[0] = 1; }\n")

@@ -51,7 +51,9 @@ def work(tmp_path: Path) -> Path:
     folder = tmp_path / "work"
     folder.mkdir()
     (folder / "k.cu").write_text(KERNEL)
-    (folder / "main.cu").write_text("#include <cstdio>\n" + KERNEL + 'int main() { std::puts("linked"); return 0; }\n')
+    (folder / "main.cu").write_text(
+        "#include <cstdio>\n" + KERNEL + 'int main() { std::puts("linked"); return 0; }\n'
+    )
     return folder
 
 
@@ -74,7 +76,13 @@ def test_the_assembler_called_by_nvcc_is_ours(
     env.update(CUDA_HOME="/nonexistent", CUDA_PATH="/nonexistent")
     for _ in range(2):  # the first call makes the home, the second goes through sh alone
         (tmp_path / "record").unlink(missing_ok=True)
-        ok(run([copy / "tileiras-nvcc", *TILE, "--enable-tile", "-c", "k.cu", "-Xtileiras=-O2", "-lineinfo"], work, env))
+        ok(
+            run(
+                [copy / "tileiras-nvcc", *TILE, "--enable-tile", "-c", "k.cu", "-Xtileiras=-O2", "-lineinfo"],
+                work,
+                env,
+            )
+        )
         seen = (tmp_path / "record").read_text().splitlines()
         assert [Path(one).resolve() for one in seen[:2]] == [root.resolve()] * 2
         words = seen[2].split()
@@ -129,14 +137,20 @@ def test_a_failure_of_our_assembler_is_nvccs_failure(
 def test_a_tile_program_beside_tile_ir(installed: Installed, env: dict[str, str], work: Path) -> None:
     """One line, both kinds: the .cu goes through nvcc with our assembler, the .tilebc through us alone."""
     ok(run([installed.shim, *TILE, "--tile-only", "-tilebc", "k.cu", "-o", "other.tilebc"], work, env))
-    done = ok(run([installed.shim, *TILE, "--enable-tile", "main.cu", "other.tilebc", "-o", "prog", "-v"], work, env))
+    done = ok(
+        run(
+            [installed.shim, *TILE, "--enable-tile", "main.cu", "other.tilebc", "-o", "prog", "-v"], work, env
+        )
+    )
     assert "tileiras-build compile" in done.stderr and "#$ tileiras --host-arch" in done.stderr
     assert ok(run([work / "prog"])).stdout == "linked\n"
     assert "other_image" in ok(run(["nm", "prog"], work)).stdout
 
 
 @FIRST
-def test_without_a_cache_the_home_lives_as_long_as_nvcc(installed: Installed, env: dict[str, str], work: Path) -> None:
+def test_without_a_cache_the_home_lives_as_long_as_nvcc(
+    installed: Installed, env: dict[str, str], work: Path
+) -> None:
     env.update(TILEIRAS_CACHE="0", TMPDIR=str(work.parent / "tmp"))
     os.mkdir(env["TMPDIR"])
     ok(run([installed.shim, *TILE, "--enable-tile", "-c", "k.cu"], work, env))
@@ -147,7 +161,9 @@ def test_without_a_cache_the_home_lives_as_long_as_nvcc(installed: Installed, en
 
 
 @FIRST
-def test_many_first_calls_at_once_make_one_home(installed: Installed, env: dict[str, str], work: Path) -> None:
+def test_many_first_calls_at_once_make_one_home(
+    installed: Installed, env: dict[str, str], work: Path
+) -> None:
     import subprocess
 
     line = [installed.shim, *TILE, "--enable-tile", "-c", "k.cu"]
@@ -157,7 +173,9 @@ def test_many_first_calls_at_once_make_one_home(installed: Installed, env: dict[
     assert len(homes) == 1 and not homes[0].name.startswith(".")
 
 
-def test_tile_code_that_nvcc_would_drop_is_mentioned(installed: Installed, env: dict[str, str], work: Path) -> None:
+def test_tile_code_that_nvcc_would_drop_is_mentioned(
+    installed: Installed, env: dict[str, str], work: Path
+) -> None:
     for _ in range(2):
         done = ok(run([installed.shim, "-std=c++20", "--enable-tile", "-c", "k.cu"], work, env))
         assert "nvcc leaves tile code out for sm_75" in done.stderr
@@ -165,17 +183,31 @@ def test_tile_code_that_nvcc_would_drop_is_mentioned(installed: Installed, env: 
     assert done.stderr == ""
 
 
-def test_a_tilecubin_that_nvcc_does_not_write_is_an_error(installed: Installed, env: dict[str, str], work: Path) -> None:
+def test_a_tilecubin_that_nvcc_does_not_write_is_an_error(
+    installed: Installed, env: dict[str, str], work: Path
+) -> None:
     """CMake's order of codes: nvcc answers 0 and writes nothing."""
-    line = ["-std=c++20", "--tile-only", "-tilecubin", "k.cu", "--generate-code=arch=compute_100,code=[compute_100,sm_100]"]
+    line = [
+        "-std=c++20",
+        "--tile-only",
+        "-tilecubin",
+        "k.cu",
+        "--generate-code=arch=compute_100,code=[compute_100,sm_100]",
+    ]
     (work / "k.tile.cubin").write_text("old")
     for _ in range(2):
         done = run([installed.shim, *line], work, env)
-        assert done.returncode == 1 and "wrote no 'k.tile.cubin'" in done.stderr and not (work / "k.tile.cubin").exists()
+        assert (
+            done.returncode == 1
+            and "wrote no 'k.tile.cubin'" in done.stderr
+            and not (work / "k.tile.cubin").exists()
+        )
 
 
 @FIRST
-@pytest.mark.parametrize("words", [["-G"], ["-lineinfo"], ["-w"], ["-Werror", "all-warnings"], ["-Xtileiras", "-O1,--lineinfo"]])
+@pytest.mark.parametrize(
+    "words", [["-G"], ["-lineinfo"], ["-w"], ["-Werror", "all-warnings"], ["-Xtileiras", "-O1,--lineinfo"]]
+)
 def test_options_that_nvcc_hands_on_are_understood(
     words: list[str], installed: Installed, env: dict[str, str], work: Path
 ) -> None:

@@ -110,30 +110,47 @@ def test_commands_start_through_links_and_without_path(
     link.symlink_to(bin_dir / "tileiras")
     again = tmp_path / "again"
     again.symlink_to("a link")  # a relative link to a link
-    direct = run(bin_dir / "tileiras", "--version").splitlines()[:3]  # the fourth names the ptxas that PATH leads to
+    direct = run(bin_dir / "tileiras", "--version").splitlines()[
+        :3
+    ]  # the fourth names the ptxas that PATH leads to
     for argv, env in (
         ((link, "--version"), clean()),
         ((again, "--version"), clean(PATH="")),
         (("/bin/sh", "-c", "again --version"), clean(PATH=f"{tmp_path}:/nonexistent")),
-        ((bin_dir / "tileiras", "--version"), clean(PATH="/nonexistent", PYTHONPATH="/nonexistent", PYTHONHOME="/x")),
+        (
+            (bin_dir / "tileiras", "--version"),
+            clean(PATH="/nonexistent", PYTHONPATH="/nonexistent", PYTHONHOME="/x"),
+        ),
     ):
         assert run(*argv, env=env, cwd=Path("/")).splitlines()[:3] == direct
 
 
 @pytest.mark.parametrize("kind", ["installed", "editable"])
-def test_the_mapped_folders_import_and_data_files_are_found(kind: str, request: pytest.FixtureRequest) -> None:
+def test_the_mapped_folders_import_and_data_files_are_found(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
     python = request.getfixturevalue(kind) / "python3"
     out = run(python, "-c", "import tileiras.setuptools_ext, tileiras.nvcc_shim, tileiras.bazel; "
                             "from tileiras.cmake_dir import cmake_dir; print(cmake_dir())", cwd=Path("/"))  # fmt: skip
     assert (Path(out.strip()) / "TileirasConfig.cmake").exists()
     path = run(python, "-c", "import sys; print(*sys.path, sep='\\n')", cwd=Path("/")).splitlines()
-    assert str(REPOSITORY.parent) not in path, "an editable installation opens the checkout at most, not what is around it"
+    assert str(REPOSITORY.parent) not in path, (
+        "an editable installation opens the checkout at most, not what is around it"
+    )
     if kind == "installed":
-        assert not {p.name for p in Path(path[-1]).iterdir()} & {"cmake", "bazel", "setuptools_ext", "nvcc_shim", "scripts"}
+        assert not {p.name for p in Path(path[-1]).iterdir()} & {
+            "cmake",
+            "bazel",
+            "setuptools_ext",
+            "nvcc_shim",
+            "scripts",
+        }
 
 
 def test_exit_codes_reach_the_caller(installed: Path) -> None:
-    done = subprocess.run([installed / "tileiras", "--no-such-flag"], env=clean(), capture_output=True, text=True)
+    done = subprocess.run(
+        [installed / "tileiras", "--no-such-flag"], env=clean(), capture_output=True, text=True
+    )
     assert done.returncode == 1
     assert "Traceback" not in done.stderr and done.stderr
 
@@ -191,7 +208,9 @@ def test_the_toolkit_extra_installs_beside_cuda_tile(wheel: Path, tmp_path: Path
     run(sys.executable, "-m", "venv", home)
     report = run(home / "bin" / "python3", "-m", "pip", "install", "--dry-run", "--quiet", "--report", "-",
                  f"tileiras[toolkit,run] @ {wheel.as_uri()}", "cuda-tile[tileiras]")  # fmt: skip
-    releases = set(re.findall(r'"name": "nvidia-(?:cuda-nvcc|cuda-tileiras|nvvm)",\s*"version": "(\d+\.\d+)', report))
+    releases = set(
+        re.findall(r'"name": "nvidia-(?:cuda-nvcc|cuda-tileiras|nvvm)",\s*"version": "(\d+\.\d+)', report)
+    )
     assert len(releases) == 1, releases
 
 

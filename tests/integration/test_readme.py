@@ -54,7 +54,11 @@ def test_the_python_example(folder: Path) -> None:
 def test_the_shell_example(folder: Path) -> None:
     numpy = pytest.importorskip("numpy")
     numpy.save(folder / "x.npy", numpy.arange(300, dtype=numpy.float32))
-    lines = {line.split()[0]: line.split()[1:] for line in block_with("tileiras-translate").splitlines() if line.strip()}
+    lines = {
+        line.split()[0]: line.split()[1:]
+        for line in block_with("tileiras-translate").splitlines()
+        if line.strip()
+    }
     run(folder, "-m", "tileiras.tools.translate", *lines["tileiras-translate"])
     run(folder, "-m", "tileiras", *lines["tileiras"])
     assert (folder / "scale.cubin").read_bytes().startswith(b"\x7fELF")

@@ -106,7 +106,10 @@ def test_conversions_through_shared_memory_count_their_conflicts() -> None:
     assert trips
     for facts in trips:
         assert facts["bytes"] > 0 and facts["stores"] > 0 and facts["loads"] > 0 and facts["rounds"] >= 1
-        assert facts["store_waves"] >= facts["store_least"] >= 1 and facts["load_waves"] >= facts["load_least"] >= 1
+        assert (
+            facts["store_waves"] >= facts["store_least"] >= 1
+            and facts["load_waves"] >= facts["load_least"] >= 1
+        )
 
 
 def test_every_other_exchange_is_counted() -> None:
@@ -160,12 +163,17 @@ def test_spills_are_missed_optimisations(monkeypatch: pytest.MonkeyPatch) -> Non
     assert (facts["function"], facts["bytes"], facts["loaded"]) == ("vadd_f32", 24, 40)
 
 
-@pytest.mark.parametrize("name", ["softmax_row_f32", "matmul_f16_ragged", "cumsum_rows_f32", "histogram", "gather_rows"])
+@pytest.mark.parametrize(
+    "name", ["softmax_row_f32", "matmul_f16_ragged", "cumsum_rows_f32", "histogram", "gather_rows"]
+)
 def test_remarks_change_no_code(name: str) -> None:
     source = DATA / f"{name}.tilebc"
     plain = tileiras.compile(source, "sm_80", emit="ptx")
     assert not plain.diagnostics
-    assert tileiras.compile(source, "sm_80", emit="ptx", remarks=dict.fromkeys(REMARK_KINDS, "all")).ptx == plain.ptx
+    assert (
+        tileiras.compile(source, "sm_80", emit="ptx", remarks=dict.fromkeys(REMARK_KINDS, "all")).ptx
+        == plain.ptx
+    )
 
 
 def test_nothing_of_it_is_loaded_unasked(tmp_path: Path) -> None:
@@ -183,14 +191,18 @@ def test_nothing_of_it_is_loaded_unasked(tmp_path: Path) -> None:
 
 
 def command(folder: Path, *flags: str) -> int:
-    return cli.main([str(DATA / "matmul_f16_ragged.tilebc"), "--gpu-name=sm_90", "-o", str(folder / "k.cubin"), *flags])
+    return cli.main(
+        [str(DATA / "matmul_f16_ragged.tilebc"), "--gpu-name=sm_90", "-o", str(folder / "k.cubin"), *flags]
+    )
 
 
 def test_text_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command(tmp_path) == 0 and capsys.readouterr().err == ""
     assert command(tmp_path, "--remarks=tensorcore") == 0
     lines = capsys.readouterr().err.splitlines()
-    assert lines and all(re.match(r"/corpus/python/matmul\.py:\d+:\d+: remark: matrix product ", line) for line in lines)
+    assert lines and all(
+        re.match(r"/corpus/python/matmul\.py:\d+:\d+: remark: matrix product ", line) for line in lines
+    )
 
 
 def documents(text: str) -> list[dict[str, str]]:
@@ -212,7 +224,9 @@ def test_yaml_has_the_shape_of_nvidias(tmp_path: Path, capsys: pytest.CaptureFix
     flags = ("--remarks=all", "--remark-format=yaml", f"--remarks-output-file={out}")
     assert command(tmp_path, *flags) == 0 and capsys.readouterr().err == ""
     ours = documents(out.read_text())
-    assert {"!Passed", "!Analysis"} <= {d["tag"] for d in ours} and {"Memory", "Tensor-core"} == {d["Pass"] for d in ours}
+    assert {"!Passed", "!Analysis"} <= {d["tag"] for d in ours} and {"Memory", "Tensor-core"} == {
+        d["Pass"] for d in ours
+    }
     theirs_file = tmp_path / "n.yaml"
     subprocess.run(
         [peers.require("tileiras"), DATA / "matmul_f16_ragged.tilebc", "--gpu-name=sm_90", "-o", tmp_path / "n.cubin",
@@ -225,4 +239,6 @@ def test_yaml_has_the_shape_of_nvidias(tmp_path: Path, capsys: pytest.CaptureFix
     place = re.compile(r"\{ File: '[^']*', Line: \d+, Column: \d+ \}")
     assert all(place.fullmatch(d["DebugLoc"]) for d in theirs + ours)
     products = {d["DebugLoc"] for d in theirs if d["Pass"] == "Tensor-core"}
-    assert products == {d["DebugLoc"] for d in ours if d["Pass"] == "Tensor-core"}, "the same mmaf at the same place"
+    assert products == {d["DebugLoc"] for d in ours if d["Pass"] == "Tensor-core"}, (
+        "the same mmaf at the same place"
+    )

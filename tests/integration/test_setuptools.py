@@ -50,7 +50,9 @@ def test_tileir_among_the_sources_of_a_plain_extension(project: Project) -> None
 def test_a_module_of_tile_sources_alone(project: Project) -> None:
     project.kernel("one.tileir")
     project.kernel("two.tilebc", "axpy_f16")
-    project.setup("TileExtension('pkg._only', ['pkg/one.tileir', 'pkg/two.tilebc'], archs=['sm_90', 'compute_90'])")
+    project.setup(
+        "TileExtension('pkg._only', ['pkg/one.tileir', 'pkg/two.tilebc'], archs=['sm_90', 'compute_90'])"
+    )
     project.build()
     answer = project.ask("import pkg._only as m, json; one = m.images['one']; "
                          "print(sorted(m.images), one.readonly, bytes(one[:4]).hex(), "
@@ -74,7 +76,10 @@ def test_names_with_every_kind_of_letter(project: Project) -> None:
     project.setup("TileExtension('pkg._m', ['pkg/_m.c', 'pkg/my k#1$é.tileir'], archs='sm_90', package_data=True), "
                   "TileExtension('pkg._o', ['pkg/my k#1$é.tileir'], archs='sm_90')")  # fmt: skip
     project.build()
-    assert project.ask("import pkg._m, pkg._o; print(pkg._m.sizes()[0] == len(pkg._o.images['my k#1$é']))") == "True"
+    assert (
+        project.ask("import pkg._m, pkg._o; print(pkg._m.sizes()[0] == len(pkg._o.images['my k#1$é']))")
+        == "True"
+    )
     before = project.stamps()
     project.build()
     assert project.stamps() == before
@@ -89,7 +94,14 @@ def test_options_reach_the_compiler(project: Project) -> None:
                   "header='my.h', extra_compile_args={'tileiras': ['--lineinfo']})")  # fmt: skip
     done = project.build("-v")
     line = next(one for one in done.stdout.splitlines() if one.startswith("tileiras-build compile"))
-    for word in ("--compiler=nvidia", "--opt-level=1", "--lineinfo", "--option=--lineinfo", "--host-arch x86_64", "--arch sm_90"):
+    for word in (
+        "--compiler=nvidia",
+        "--opt-level=1",
+        "--lineinfo",
+        "--option=--lineinfo",
+        "--host-arch x86_64",
+        "--arch sm_90",
+    ):
         assert word in line
     assert "my_k_image" in next((project.root / "build").rglob("my.h")).read_text()
 
@@ -124,13 +136,19 @@ def test_cutile_python_is_exported_by_the_users_cuda_tile(project: Project, tmp_
                   "signature='f32[1],f32[1],f32[1],=128', lineinfo=True)")  # fmt: skip
     project.build()
     # cuTile writes the source's path into the bytecode; a wheel must not name the folder it was built in.
-    made = [path for path in (project.root / "build").rglob("vadd.*") if path.suffix in (".tilebc", ".cubin", ".fatbin")]
+    made = [
+        path
+        for path in (project.root / "build").rglob("vadd.*")
+        if path.suffix in (".tilebc", ".cubin", ".fatbin")
+    ]
     assert len(made) == 3 and not any(str(project.root).encode() in path.read_bytes() for path in made)
     before = project.stamps()
     project.build()
     assert project.stamps() == before
     time.sleep(0.02)
-    helper.write_text("def combine(x, y):\n    return x - y\n")  # an imported module, known by the depfile alone
+    helper.write_text(
+        "def combine(x, y):\n    return x - y\n"
+    )  # an imported module, known by the depfile alone
     project.build()
     assert project.stamps() != before
 
@@ -142,7 +160,9 @@ def test_a_matrix_of_signatures_is_a_dependency_and_a_source(project: Project) -
     project.write("pkg/vadd_helper.py", "def combine(x, y):\n    return x + y\n")
     matrix = {"values": {"t": ["f32", "f16"]}, "signature": "{t}[1],{t}[1],{t}[1],=128", "symbol": "vadd_{t}"}
     project.write("pkg/matrix.json", json.dumps(matrix))
-    project.setup("TileExtension('pkg._v', ['pkg/vadd.py'], archs='sm_90', entries=['vadd'], matrix='pkg/matrix.json')")
+    project.setup(
+        "TileExtension('pkg._v', ['pkg/vadd.py'], archs='sm_90', entries=['vadd'], matrix='pkg/matrix.json')"
+    )
     project.build()
     code = "import pkg._v as v, json; print(sorted(k['symbol'] for k in json.loads(v.tables['vadd'])['images'][0]['kernels']))"
     assert project.ask(code) == "['vadd_f16', 'vadd_f32']"
@@ -166,7 +186,9 @@ def two_kernels(project: Project) -> None:
 
 
 def changed(project: Project, before: dict[str, int], pattern: str = "*.cubin") -> list[str]:
-    return sorted(Path(path).name for path, stamp in project.stamps(pattern).items() if before.get(path) != stamp)
+    return sorted(
+        Path(path).name for path, stamp in project.stamps(pattern).items() if before.get(path) != stamp
+    )
 
 
 def test_only_what_changed_is_built_again(project: Project) -> None:
@@ -189,7 +211,9 @@ def test_only_what_changed_is_built_again(project: Project) -> None:
 
 def test_an_option_the_environment_or_a_dependency_rebuilds(project: Project) -> None:
     two_kernels(project)
-    project.setup("TileExtension('pkg._m', ['pkg/_m.c', 'pkg/a.tileir', 'pkg/b.tileir'], depends=['pkg/dep.txt'])")
+    project.setup(
+        "TileExtension('pkg._m', ['pkg/_m.c', 'pkg/a.tileir', 'pkg/b.tileir'], depends=['pkg/dep.txt'])"
+    )
     project.build(TILEIRAS_CUDA_ARCHS="90-real")
     before = project.stamps()
     project.write("pkg/dep.txt", "22")
@@ -199,10 +223,16 @@ def test_an_option_the_environment_or_a_dependency_rebuilds(project: Project) ->
     project.build(TILEIRAS_CUDA_ARCHS="90-real;100-real")
     assert changed(project, before, "*.fatbin") == ["a.fatbin", "b.fatbin"]
     before = project.stamps()
-    project.build(TILEIRAS_CUDA_ARCHS="90-real;100-real", TILEIRAS_TOOLKIT_ROOT=str(peers.require_toolkit("13.5")))
+    project.build(
+        TILEIRAS_CUDA_ARCHS="90-real;100-real", TILEIRAS_TOOLKIT_ROOT=str(peers.require_toolkit("13.5"))
+    )
     assert len(changed(project, before)) == 4
     before = project.stamps()
-    project.build("--force", TILEIRAS_CUDA_ARCHS="90-real;100-real", TILEIRAS_TOOLKIT_ROOT=str(peers.require_toolkit("13.5")))
+    project.build(
+        "--force",
+        TILEIRAS_CUDA_ARCHS="90-real;100-real",
+        TILEIRAS_TOOLKIT_ROOT=str(peers.require_toolkit("13.5")),
+    )
     assert len(changed(project, before)) == 4
 
 
@@ -226,7 +256,9 @@ def test_a_failing_kernel_stops_the_build_and_leaves_nothing_stale(project: Proj
     done = project.run("build_ext")
     assert done.returncode != 0
     assert "exit code 3" in done.stderr and done.stderr.count("pkg/a.tileir: tileiras-build compile") == 1
-    assert not list((project.root / "build").rglob("*.so")) and not list((project.root / "build").rglob("a.*.cubin"))
+    assert not list((project.root / "build").rglob("*.so")) and not list(
+        (project.root / "build").rglob("a.*.cubin")
+    )
     project.kernel("a.tileir")
     project.build()
 
@@ -290,13 +322,19 @@ def test_a_wheel_of_data_kernels_fits_every_python_of_the_platform(project: Proj
                   "formats=['fatbin', 'cubin', 'json'])")  # fmt: skip
     name, files = project.wheel(CC="/no/compiler/is/needed")
     assert re.fullmatch(r"pkg-1\.0-py3-none-linux_x86_64\.whl", name)
-    expected = {f"pkg/{stem}.{form}" for stem in "ab" for form in ("fatbin", "kernels.json", "sm_90.cubin", "sm_100.cubin")}
+    expected = {
+        f"pkg/{stem}.{form}"
+        for stem in "ab"
+        for form in ("fatbin", "kernels.json", "sm_90.cubin", "sm_100.cubin")
+    }
     assert expected | {"pkg/tile_kernels.py", "pkg/__init__.py"} <= set(files)
     assert json.loads(files["pkg/a.kernels.json"])["images"]
     check_record(files)
     assert not any(str(project.root).encode() in data for data in files.values())
     project.build()
-    code = "from pkg import tile_kernels as t; print(t.names(), t.image('a')[:4].hex(), t.table('b')['version'])"
+    code = (
+        "from pkg import tile_kernels as t; print(t.names(), t.image('a')[:4].hex(), t.table('b')['version'])"
+    )
     assert project.ask(code) == "['a', 'b'] 50ed55ba 1"
 
 

@@ -30,7 +30,9 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
 
 def copy_example(name: str, tmp_path: Path) -> Path:
     target = tmp_path / name
-    shutil.copytree(EXAMPLES / name, target, ignore=shutil.ignore_patterns("build", "*.egg-info", "__pycache__", "dist"))
+    shutil.copytree(
+        EXAMPLES / name, target, ignore=shutil.ignore_patterns("build", "*.egg-info", "__pycache__", "dist")
+    )
     return target
 
 
@@ -42,7 +44,14 @@ def test_build_and_run(name: str, installed: Installed, tmp_path: Path) -> None:
                         TILEIRAS_CACHE_DIR=os.environ["TILEIRAS_CACHE_DIR"])  # fmt: skip
     dist = tmp_path / "dist"
     dist.mkdir()
-    ok(run([sys.executable, "-c", f"import setuptools.build_meta as b; b.build_wheel({str(dist)!r})"], root, env, timeout=600))
+    ok(
+        run(
+            [sys.executable, "-c", f"import setuptools.build_meta as b; b.build_wheel({str(dist)!r})"],
+            root,
+            env,
+            timeout=600,
+        )
+    )
     (wheel,) = dist.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "site")
@@ -55,7 +64,9 @@ def test_the_shims_example(installed: Installed, tmp_path: Path) -> None:
     root = copy_example("nvcc_shim", tmp_path)
     env = clean_environ(PYTHONPATH=str(installed.site), TILEIRAS_NVCC=str(peers.require("nvcc", "13.4")),
                         TILEIRAS_CACHE_DIR=os.environ["TILEIRAS_CACHE_DIR"])  # fmt: skip
-    done = ok(run(["make", "check", f"NVCC={installed.shim}", f"PYTHON={sys.executable}"], root, env, timeout=600))
+    done = ok(
+        run(["make", "check", f"NVCC={installed.shim}", f"PYTHON={sys.executable}"], root, env, timeout=600)
+    )
     assert "both kernels on the emulator: right" in done.stdout
     assert "Nothing to be done" in ok(run(["make", "all", f"NVCC={installed.shim}"], root, env)).stdout
     ok(run(["make", "clean"], root, env))
@@ -80,15 +91,21 @@ def venv(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 @pytest.mark.full
 @pytest.mark.parametrize(("name", "package"), [("setuptools", "tile_add"), ("pyproject_only", "tile_add"),
                                                ("scikit_build_core", "tile_bindings")])  # fmt: skip
-def test_pip_install_in_an_isolated_build(name: str, package: str, venv: tuple[Path, Path], tmp_path: Path) -> None:
+def test_pip_install_in_an_isolated_build(
+    name: str, package: str, venv: tuple[Path, Path], tmp_path: Path
+) -> None:
     python, wheels = venv
     root = copy_example(name, tmp_path)
     env = clean_for_pip(PIP_FIND_LINKS=f"{wheels} {os.environ.get('PIP_FIND_LINKS', '')}".strip())
     pip = [python, "-m", "pip"]
     ok(run([*pip, "install", "-q", "--force-reinstall", "tileiras", "numpy"], tmp_path, env, timeout=900))
-    assert ok(run([python.parent / "tileiras-nvcc", "--tileiras-version"], tmp_path)).stdout.startswith("tileiras-nvcc ")
+    assert ok(run([python.parent / "tileiras-nvcc", "--tileiras-version"], tmp_path)).stdout.startswith(
+        "tileiras-nvcc "
+    )
     assert "tileiras.nvcc_shim" in (python.parent / "tileiras-nvcc").read_text()
-    assert "shim_routes" in (python.parent / "tileiras-nvcc").read_text()  # the fast route is in the installed command
+    assert (
+        "shim_routes" in (python.parent / "tileiras-nvcc").read_text()
+    )  # the fast route is in the installed command
     ok(run([*pip, "install", "-q", root], tmp_path, env, timeout=900))
     done = ok(run([python, "-m", package], tmp_path, env, timeout=600))
     assert done.stdout.endswith("vector_add: right\n")

@@ -61,7 +61,15 @@ def test_no_hint_where_nothing_is_near(capsys: Any) -> None:
 
 @pytest.mark.parametrize(
     "argv",
-    [["--remarks=some"], ["--remarks-passed=x"], ["--remark-format=xml"], ["--emit=elf"], ["-Ofast"], ["--preview=x"], ["-lfoo"]],
+    [
+        ["--remarks=some"],
+        ["--remarks-passed=x"],
+        ["--remark-format=xml"],
+        ["--emit=elf"],
+        ["-Ofast"],
+        ["--preview=x"],
+        ["-lfoo"],
+    ],
 )
 def test_values_that_are_none_of_the_choices(argv: list[str], tmp_path: Path, capsys: Any) -> None:
     source = tmp_path / "k"

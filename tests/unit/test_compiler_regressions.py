@@ -38,7 +38,9 @@ def test_float_to_i1_is_not_zero(target: str, gpu_name: str, elem: str, signedne
   %b = ftoi %v {signedness} : tile<8x{elem}> -> tile<8xi1>
   %u = store_ptr_tko weak %q, %b : tile<8xptr<i1>>, tile<8xi1> -> token
 }}"""
-    x = np.array([0.0, -0.0, 0.5, -2.0, 3.0, np.nan, np.inf, 6e-8], {"f16": "f2", "f32": "f4", "f64": "f8"}[elem])
+    x = np.array(
+        [0.0, -0.0, 0.5, -2.0, 3.0, np.nan, np.inf, 6e-8], {"f16": "f2", "f32": "f4", "f64": "f8"}[elem]
+    )
     y = np.zeros(8, bool)
     launch(text, [x, y], target, gpu_name)
     assert y.tolist() == [False, False, True, True, True, True, True, True]

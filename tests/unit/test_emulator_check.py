@@ -17,7 +17,9 @@ def findings(body, *, grid=1, threads=64, seeds=SEEDS, size=4096, **options):
     kinds, texts = set(), []
     for seed in seeds:
         out = np.zeros(size, np.uint32)
-        report = launch(entry(HEAD + body, ".param .u64 p0"), "k", grid, threads, [out], check=True, seed=seed, **options)
+        report = launch(
+            entry(HEAD + body, ".param .u64 p0"), "k", grid, threads, [out], check=True, seed=seed, **options
+        )
         kinds |= {f.kind for f in report.findings}
         texts += [f.text for f in report.findings]
     return kinds, texts
@@ -54,7 +56,12 @@ def test_write_after_read_in_a_loop():
 
 def test_write_write_race_and_broadcast_read():
     assert "shared-memory race" in findings("st.shared.u32 [s], %t; ret;")[0]
-    assert findings("setp.ne.u32 %p, %t, 0; @!%p st.shared.u32 [s], %t; bar.sync 0; ld.shared.u32 %x, [s]; ret;")[0] == set()
+    assert (
+        findings(
+            "setp.ne.u32 %p, %t, 0; @!%p st.shared.u32 [s], %t; bar.sync 0; ld.shared.u32 %x, [s]; ret;"
+        )[0]
+        == set()
+    )
 
 
 def test_neighbouring_bytes_do_not_race():
@@ -67,8 +74,10 @@ def test_global_races():
     between_warps = "st.global.u32 [%o], %t; {} xor.b32 %y, %n, 32; mad.wide.u32 %b, %y, 4, %a; ld.global.u32 %y, [%b]; ret;"
     assert "global-memory race" in findings(between_warps.format(""))[0]
     assert findings(between_warps.format("bar.sync 0;")) == (set(), [])
-    between_ctas = ("st.global.u32 [%o], %t; bar.sync 0; xor.b32 %y, %n, 64; mad.wide.u32 %b, %y, 4, %a; "
-                    "ld.global.u32 %y, [%b]; ret;")
+    between_ctas = (
+        "st.global.u32 [%o], %t; bar.sync 0; xor.b32 %y, %n, 64; mad.wide.u32 %b, %y, 4, %a; "
+        "ld.global.u32 %y, [%b]; ret;"
+    )
     kinds, texts = findings(between_ctas, grid=2)
     assert kinds == {"global-memory race"}
     assert "another CTA" in texts[0] and "'p0'" in texts[0]
@@ -76,9 +85,15 @@ def test_global_races():
 
 
 def test_atomics_do_not_race_with_each_other_but_with_plain_accesses():
-    assert findings("atom.global.add.u32 %x, [%a], 1; red.global.max.u32 [%a+4], %t; ret;", grid=4) == (set(), [])
+    assert findings("atom.global.add.u32 %x, [%a], 1; red.global.max.u32 [%a+4], %t; ret;", grid=4) == (
+        set(),
+        [],
+    )
     assert findings("st.shared.u32 [%s], 0; bar.sync 0; atom.shared.add.u32 %x, [s], 1; ret;") == (set(), [])
-    assert "global-memory race" in findings("atom.global.add.u32 %x, [%a], 1; ld.global.u32 %y, [%a]; ret;", grid=2)[0]
+    assert (
+        "global-memory race"
+        in findings("atom.global.add.u32 %x, [%a], 1; ld.global.u32 %y, [%a]; ret;", grid=2)[0]
+    )
 
 
 MESSAGE = """setp.eq.u32 %p, %c, 1; @%p bra READER; st.global.u32 [%o+256], %t; bar.sync 0; setp.ne.u32 %q, %t, 0; @%q exit;
@@ -88,20 +103,27 @@ MESSAGE = """setp.eq.u32 %p, %c, 1; @%p bra READER; st.global.u32 [%o+256], %t; 
         st.global.u32 [%b+1024], %y; ret;"""
 
 
-@pytest.mark.parametrize("store, load, fence", [
-    ("st.release.gpu.global.u32", "ld.acquire.gpu.global.u32", ""),
-    ("fence.acq_rel.gpu; st.relaxed.gpu.global.u32", "ld.relaxed.gpu.global.u32", "fence.acq_rel.gpu;"),
-    ("membar.gl; st.volatile.global.u32", "ld.volatile.global.u32", "membar.gl;"),
-])
+@pytest.mark.parametrize(
+    "store, load, fence",
+    [
+        ("st.release.gpu.global.u32", "ld.acquire.gpu.global.u32", ""),
+        ("fence.acq_rel.gpu; st.relaxed.gpu.global.u32", "ld.relaxed.gpu.global.u32", "fence.acq_rel.gpu;"),
+        ("membar.gl; st.volatile.global.u32", "ld.volatile.global.u32", "membar.gl;"),
+    ],
+)
 def test_messages_between_ctas(store, load, fence):
     body = MESSAGE.format(store, load, fence)
     assert findings(body, grid=2) == (set(), [])
-    weak = MESSAGE.format(store.replace("release", "relaxed").split("; ")[-1], load.replace("acquire", "relaxed"), "")
+    weak = MESSAGE.format(
+        store.replace("release", "relaxed").split("; ")[-1], load.replace("acquire", "relaxed"), ""
+    )
     assert "global-memory race" in findings(weak, grid=2)[0]
 
 
 def test_uninitialised_shared_memory():
-    kinds, texts = findings("setp.lt.u32 %p, %t, 60; @%p st.shared.u32 [%s], %t; bar.sync 0; ld.shared.u32 %x, [%s]; ret;")
+    kinds, texts = findings(
+        "setp.lt.u32 %p, %t, 60; @%p st.shared.u32 [%s], %t; bar.sync 0; ld.shared.u32 %x, [%s]; ret;"
+    )
     assert kinds == {"uninitialised shared memory"}
     assert "byte 240" in texts[0] and "ld.shared.u32 %x, [%s]" in texts[0]
     kinds, _ = findings("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%x}, [s]; ret;", threads=32)
@@ -117,15 +139,22 @@ def test_misaligned_and_out_of_bounds():
 
 
 def test_barrier_divergence():
-    assert findings("setp.lt.u32 %p, %t, 16; @%p bra A; bar.sync 0; bra B; A: bar.sync 0; B: ret;")[0] == {"barrier divergence"}
+    assert findings("setp.lt.u32 %p, %t, 16; @%p bra A; bar.sync 0; bra B; A: bar.sync 0; B: ret;")[0] == {
+        "barrier divergence"
+    }
     kinds, texts = findings("setp.lt.u32 %p, %t, 40; @%p exit; bar.sync 0; ret;")
     assert kinds == {"barrier divergence"} and "40 of 64 threads exited" in texts[0]
     kinds, texts = findings("setp.lt.u32 %p, %t, 32; @%p bra A; bar.sync 1; A: bar.sync 0; ret;")
     assert kinds == {"barrier divergence"} and "no thread can go on" in texts[-1]
     # whole warps may meet at different bar instructions
-    assert findings("setp.lt.u32 %p, %t, 32; @%p bra A; bar.sync 0; bra B; A: bar.sync 0; B: ret;") == (set(), [])
+    assert findings("setp.lt.u32 %p, %t, 32; @%p bra A; bar.sync 0; bra B; A: bar.sync 0; B: ret;") == (
+        set(),
+        [],
+    )
     # one half of a warp waits at a barrier that does not require convergence
-    assert findings("setp.lt.u32 %p, %t, 16; @%p bra A; barrier.sync 0; bra B; A: barrier.sync 0; B: ret;") == (set(), [])
+    assert findings(
+        "setp.lt.u32 %p, %t, 16; @%p bra A; barrier.sync 0; bra B; A: barrier.sync 0; B: ret;"
+    ) == (set(), [])
 
 
 COPY = """mad.wide.u32 %b, %t, 4, %a; cp.async.ca.shared.global [%s], [%b], 4; cp.async.commit_group; {} xor.b32 %y, %t, 32;
@@ -134,15 +163,19 @@ COPY = """mad.wide.u32 %b, %t, 4, %a; cp.async.ca.shared.global [%s], [%b], 4; c
 
 def test_copies_that_nobody_waited_for():
     kinds, texts = findings(COPY.format("bar.sync 0;"))
-    assert "shared-memory race" in kinds and any("cp.async" in t and "may still be writing" in t for t in texts)
+    assert "shared-memory race" in kinds and any(
+        "cp.async" in t and "may still be writing" in t for t in texts
+    )
     assert "shared-memory race" in findings(COPY.format("cp.async.wait_group 0;"))[0]
     assert findings(COPY.format("cp.async.wait_group 0; bar.sync 0;")) == (set(), [])
 
 
 def test_orders_differ_by_seed_and_repeat():
     """A kernel whose result depends on the order of CTAs shows it; the same seed gives the same result."""
-    body = ("setp.ne.u32 %p, %t, 0; @%p exit; atom.global.exch.b32 %x, [%a], %c; mad.wide.u32 %b, %c, 4, %a; "
-            "st.global.u32 [%b+4], %x; ret;")
+    body = (
+        "setp.ne.u32 %p, %t, 0; @%p exit; atom.global.exch.b32 %x, [%a], %c; mad.wide.u32 %b, %c, 4, %a; "
+        "st.global.u32 [%b+4], %x; ret;"
+    )
     results = []
     for seed, check in ((0, True), (0, True), (1, True), (2, False), (3, False)):
         out = np.zeros(100, np.uint32)

@@ -21,12 +21,18 @@ def store(value, index=0):
 @pytest.mark.parametrize("check", [False, True])
 def test_loops_and_early_exit(check):
     out = np.zeros(96, np.uint32)
-    run(f""".reg .b32 %i, %s, %j; .reg .pred %p, %q; mov.u32 %s, 0; mov.u32 %i, 0;
+    run(
+        f""".reg .b32 %i, %s, %j; .reg .pred %p, %q; mov.u32 %s, 0; mov.u32 %i, 0;
         OUTER: setp.ge.u32 %p, %i, %t; @%p bra END; mov.u32 %j, 0;
         INNER: add.u32 %s, %s, 1; add.u32 %j, %j, 1; setp.lt.u32 %p, %j, %i; setp.gt.u32 %q, %s, 500; @%q bra STOP; @%p bra INNER;
         add.u32 %i, %i, 1; bra OUTER;
         STOP: {store("7777")} exit;
-        END: {store("%s")} ret;""", [out], threads=96, check=check, seed=1)
+        END: {store("%s")} ret;""",
+        [out],
+        threads=96,
+        check=check,
+        seed=1,
+    )
 
     def want(t):
         s = 0
@@ -42,13 +48,17 @@ def test_loops_and_early_exit(check):
 
 def test_branch_tables_and_guards():
     out = np.zeros(64, np.uint32)
-    run(f""".reg .b32 %i, %v; .reg .pred %p; and.b32 %i, %t, 3; mov.u32 %v, 5; T: .branchtargets L0, L1, L2, L1;
+    run(
+        f""".reg .b32 %i, %v; .reg .pred %p; and.b32 %i, %t, 3; mov.u32 %v, 5; T: .branchtargets L0, L1, L2, L1;
         brx.idx %i, T;
         L0: mov.u32 %v, 100; bra.uni END;
         L1: add.u32 %v, %v, %t;
         L2: add.u32 %v, %v, 1000;
         END: setp.gt.u32 %p, %t, 60; @%p exit; setp.lt.u32 %p, %t, 3; @%p mul.lo.u32 %v, %v, 3;
-        {store("%v")}""", [out], threads=64)
+        {store("%v")}""",
+        [out],
+        threads=64,
+    )
     for t in range(64):
         v = {0: 100, 1: 1005 + t, 2: 1005, 3: 1005 + t}[t & 3]
         assert out[t] == (0 if t > 60 else v * 3 if t < 3 else v)
@@ -56,8 +66,10 @@ def test_branch_tables_and_guards():
 
 def test_labels_are_local_to_their_block():
     out = np.zeros(32, np.uint32)
-    body = ("{ .reg .b32 %x; .reg .pred %p; mov.u32 %x, 0; L: add.u32 %x, %x, 1; setp.lt.u32 %p, %x, %t; "
-            "@%p bra L; add.u32 %s, %s, %x; }")
+    body = (
+        "{ .reg .b32 %x; .reg .pred %p; mov.u32 %x, 0; L: add.u32 %x, %x, 1; setp.lt.u32 %p, %x, %t; "
+        "@%p bra L; add.u32 %s, %s, %x; }"
+    )
     run(f".reg .b32 %s; mov.u32 %s, 0; {body} {body} {store('%s')} ret;", [out])
     assert out.tolist() == [2 * max(t, 1) for t in range(32)]
 
@@ -91,11 +103,17 @@ def test_shuffles():
 @pytest.mark.parametrize("check", [False, True])
 def test_warp_instructions_of_diverged_halves(check):
     out = np.zeros(64, np.uint32)
-    run(f""".reg .b32 %v, %x; .reg .pred %p, %q; and.b32 %x, %t, 1; setp.eq.u32 %p, %x, 1; @%p bra ODD;
+    run(
+        f""".reg .b32 %v, %x; .reg .pred %p, %q; and.b32 %x, %t, 1; setp.eq.u32 %p, %x, 1; @%p bra ODD;
         shfl.sync.bfly.b32 %v, %t, 2, 31, 0x55555555; redux.sync.add.u32 %v, %v, 0x55555555; bra JOIN;
         ODD: add.u32 %x, %t, 500; shfl.sync.down.b32 %v, %x, 2, 31, 0xaaaaaaaa;
         vote.sync.ballot.b32 %x, %p, 0xaaaaaaaa; xor.b32 %v, %v, %x;
-        JOIN: {store("%v")} ret;""", [out], threads=64, check=check, seed=3)
+        JOIN: {store("%v")} ret;""",
+        [out],
+        threads=64,
+        check=check,
+        seed=3,
+    )
     for t in range(64):
         base, lane = t // 32 * 32, t % 32
         if t & 1:
@@ -109,23 +127,35 @@ def test_votes_matches_and_reductions():
     w = lanes(x)
     bit = 1 << np.arange(32, dtype=np.uint64)
     each = lambda v: np.repeat(np.asarray(v), 32)  # noqa: E731
-    got = apply("setp.gt.s32 %p0, %a0, 0; vote.sync.ballot.b32 %d0, %p0, -1; vote.sync.any.pred %q0, !%p0, -1;"
-                "vote.sync.all.pred %q1, %p0, 0x3; vote.sync.uni.pred %q2, %p0, 0x7; match.any.sync.b32 %d4, %a0, -1;"
-                "activemask.b32 %d5;", [x], [np.uint32, bool, bool, bool, np.uint32, np.uint32])
+    got = apply(
+        "setp.gt.s32 %p0, %a0, 0; vote.sync.ballot.b32 %d0, %p0, -1; vote.sync.any.pred %q0, !%p0, -1;"
+        "vote.sync.all.pred %q1, %p0, 0x3; vote.sync.uni.pred %q2, %p0, 0x7; match.any.sync.b32 %d4, %a0, -1;"
+        "activemask.b32 %d5;",
+        [x],
+        [np.uint32, bool, bool, bool, np.uint32, np.uint32],
+    )
     assert got[0].tolist() == each(((w > 0) * bit).sum(1)).tolist()
     assert got[1].tolist() == each((w <= 0).any(1)).tolist()
     assert got[2].tolist() == each((w[:, :2] > 0).all(1)).tolist()
     assert got[3].tolist() == each((w[:, :3] > 0).all(1) | (w[:, :3] <= 0).all(1)).tolist()
     assert got[4].tolist() == [int(((row == v) * bit).sum()) for row in w for v in row]
     assert (got[5] == 0xFFFFFFFF).all()
-    for op, fn in {"add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,
-                   "xor": np.bitwise_xor}.items():
+    for op, fn in {
+        "add": np.add,
+        "min": np.minimum,
+        "max": np.maximum,
+        "and": np.bitwise_and,
+        "or": np.bitwise_or,
+        "xor": np.bitwise_xor,
+    }.items():
         type_ = "s32" if op in ("add", "min", "max") else "b32"
         got = apply(f"redux.sync.{op}.{type_} %d0, %a0, 0xffffffff;", [x], [np.int32])
         assert got.tolist() == each(fn.reduce(w, axis=1)).tolist(), op
     f = x.astype(np.float32)
     f[40] = np.nan
-    got = apply("redux.sync.min.abs.f32 %d0, %a0, -1; redux.sync.max.NaN.f32 %d1, %a0, -1;", [f], [np.float32] * 2)
+    got = apply(
+        "redux.sync.min.abs.f32 %d0, %a0, -1; redux.sync.max.NaN.f32 %d1, %a0, -1;", [f], [np.float32] * 2
+    )
     g = lanes(f)
     assert got[0].tolist() == each(np.nanmin(np.abs(g), axis=1)).tolist()
     want = each(g.max(1))
@@ -136,17 +166,42 @@ def test_votes_matches_and_reductions():
 
 def test_special_registers():
     out = np.zeros((2 * 3 * 96, 10), np.uint32)
-    names = ["%laneid", "%warpid", "%ctaid.x", "%ctaid.y", "%nctaid.y", "%tid.y", "%lanemask_lt", "%lanemask_ge", "%ntid.x",
-             "%clusterid.x"]
+    names = [
+        "%laneid",
+        "%warpid",
+        "%ctaid.x",
+        "%ctaid.y",
+        "%nctaid.y",
+        "%tid.y",
+        "%lanemask_lt",
+        "%lanemask_ge",
+        "%ntid.x",
+        "%clusterid.x",
+    ]
     body = "".join(f"mov.u32 %x, {name}; st.global.u32 [%o+{4 * i}], %x;" for i, name in enumerate(names))
-    run(f""".reg .b32 %x, %y, %n; .reg .b64 %c, %c2; .reg .pred %p; mov.u32 %x, %ctaid.y;
+    run(
+        f""".reg .b32 %x, %y, %n; .reg .b64 %c, %c2; .reg .pred %p; mov.u32 %x, %ctaid.y;
         mov.u32 %n, %ctaid.x; mad.lo.u32 %x, %x, 2, %n; mov.u32 %y, %tid.y;
         mad.lo.u32 %n, %y, 12, %t; mad.lo.u32 %n, %x, 96, %n; ld.param.u64 %o, [p0]; mad.wide.u32 %o, %n, 40, %o;
-        mov.u64 %c, %clock64; mov.u64 %c2, %globaltimer; mov.u32 %x, %smid; {body} ret;""", [out], threads=(12, 8), grid=(2, 3))
+        mov.u64 %c, %clock64; mov.u64 %c2, %globaltimer; mov.u32 %x, %smid; {body} ret;""",
+        [out],
+        threads=(12, 8),
+        grid=(2, 3),
+    )
     i = np.arange(out.shape[0])
     t, cta = i % 96, i // 96
-    want = [t % 32, t // 32, cta % 2, cta // 2, 3 + 0 * i, t // 12, (1 << t % 32) - 1, (0xFFFFFFFF << t % 32) & 0xFFFFFFFF,
-            12 + 0 * i, cta % 2]
+    want = [
+        t % 32,
+        t // 32,
+        cta % 2,
+        cta // 2,
+        3 + 0 * i,
+        t // 12,
+        (1 << t % 32) - 1,
+        (0xFFFFFFFF << t % 32) & 0xFFFFFFFF,
+        12 + 0 * i,
+        cta % 2,
+    ]
     for k, w in enumerate(want):
         assert (out[:, k] == w).all(), names[k]
 
@@ -155,8 +210,13 @@ def test_special_registers():
 def test_partial_blocks_and_exited_threads(check):
     """45 threads; those of the last 5 leave early; warp instructions and shared memory go on without them."""
     out = np.zeros(45, np.uint32)
-    run(f""".reg .b32 %v; .reg .pred %p; setp.ge.u32 %p, %t, 40; @%p exit; activemask.b32 %v; {store("%v")} ret;""", [out],
-        threads=45, check=check, seed=0)
+    run(
+        f""".reg .b32 %v; .reg .pred %p; setp.ge.u32 %p, %t, 40; @%p exit; activemask.b32 %v; {store("%v")} ret;""",
+        [out],
+        threads=45,
+        check=check,
+        seed=0,
+    )
     if not check:
         assert out.tolist() == [0xFFFFFFFF] * 32 + [0xFF] * 8 + [0] * 5
 
@@ -165,13 +225,19 @@ def test_partial_blocks_and_exited_threads(check):
 def test_named_barriers_pass_data_between_warps(check):
     """Warp 0 produces, warps 1 and 2 consume; arrive and sync with counts."""
     out = np.zeros(96, np.uint32)
-    report = run(f""".shared .align 4 .b8 s[128]; .reg .b32 %v, %s, %l, %i; .reg .pred %p, %q; and.b32 %l, %t, 31; mov.u32 %s, s;
+    report = run(
+        f""".shared .align 4 .b8 s[128]; .reg .b32 %v, %s, %l, %i; .reg .pred %p, %q; and.b32 %l, %t, 31; mov.u32 %s, s;
         mad.lo.u32 %s, %l, 4, %s; setp.lt.u32 %p, %t, 32; mov.u32 %i, 0; mov.u32 %v, 0; @!%p bra CONSUME;
         PRODUCE: mad.lo.u32 %v, %i, 100, %l; st.shared.u32 [%s], %v; barrier.cta.arrive.aligned 1, 96; bar.sync 2, 96;
         add.u32 %i, %i, 1; setp.lt.u32 %q, %i, 4; @%q bra PRODUCE; bra END;
         CONSUME: bar.sync 1, 96; ld.shared.u32 %l, [%s]; add.u32 %v, %v, %l; bar.arrive 2, 96; add.u32 %i, %i, 1;
         setp.lt.u32 %q, %i, 4; @%q bra CONSUME;
-        END: {store("%v")} ret;""", [out], threads=96, check=check, seed=4)
+        END: {store("%v")} ret;""",
+        [out],
+        threads=96,
+        check=check,
+        seed=4,
+    )
     assert report.findings == []
     want = np.array([600 + 4 * k for k in range(32)])
     assert (out[32:64] == want).all() and (out[64:] == want).all()
@@ -183,7 +249,10 @@ def test_barrier_reductions_in_one_and_in_parts():
         bar.red.popc.u32 %c, 0, %p; bar.red.and.pred %q, 0, !%p; bar.red.or.pred %r, 0, 64, %p;
         selp.u32 %x1, 1, 0, %q; selp.u32 %x2, 1, 0, %r; ld.param.u64 %o, [p0]; mad.wide.u32 %o, %t, 12, %o;
         st.global.u32 [%o], %c; st.global.u32 [%o+4], %x1; st.global.u32 [%o+8], %x2; ret;"""
-    for pre in ("", "setp.lt.u32 %q, %t, 32; @%q bra W0; bar.red.popc.u32 %c, 0, %p; bra J; W0: bar.red.popc.u32 %c, 0, %p; J: "):
+    for pre in (
+        "",
+        "setp.lt.u32 %q, %t, 32; @%q bra W0; bar.red.popc.u32 %c, 0, %p; bra J; W0: bar.red.popc.u32 %c, 0, %p; J: ",
+    ):
         out[:] = 0
         run(code.replace("PRE", pre), [out], threads=64)
         assert (out == [23, 0, 1]).all()
@@ -191,13 +260,17 @@ def test_barrier_reductions_in_one_and_in_parts():
 
 def test_cluster_barrier_and_distributed_shared_memory():
     out = np.zeros(4 * 32, np.uint32)
-    text = entry(""".shared .align 4 .b8 s[128]; .reg .b32 %t, %r, %n, %s, %d, %v, %g; .reg .b64 %o, %q; mov.u32 %t, %tid.x;
+    text = entry(
+        """.shared .align 4 .b8 s[128]; .reg .b32 %t, %r, %n, %s, %d, %v, %g; .reg .b64 %o, %q; mov.u32 %t, %tid.x;
         mov.u32 %r, %cluster_ctarank; mov.u32 %n, %cluster_nctarank; mov.u32 %s, s; mad.lo.u32 %s, %t, 4, %s;
         mad.lo.u32 %v, %r, 100, %t; st.shared.u32 [%s], %v; barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
         add.u32 %r, %r, 1; rem.u32 %r, %r, %n; mapa.shared::cluster.u32 %d, %s, %r; ld.shared::cluster.u32 %v, [%d];
         getctarank.shared::cluster.u32 %g, %d; mad.lo.u32 %v, %g, 1000, %v;
         barrier.cluster.arrive; barrier.cluster.wait; mov.u32 %g, %ctaid.x; mad.lo.u32 %g, %g, 32, %t; ld.param.u64 %o, [p0];
-        mad.wide.u32 %o, %g, 4, %o; st.global.u32 [%o], %v; ret;""", ".param .u64 p0", directives=".reqnctapercluster 2, 1, 1")
+        mad.wide.u32 %o, %g, 4, %o; st.global.u32 [%o], %v; ret;""",
+        ".param .u64 p0",
+        directives=".reqnctapercluster 2, 1, 1",
+    )
     for check in (False, True):
         out[:] = 0
         report = launch(text, "k", 4, 32, [out], check=check, seed=1)
@@ -209,21 +282,33 @@ def test_cluster_barrier_and_distributed_shared_memory():
 
 def test_deadlock_is_reported():
     with pytest.raises(EmulatorError, match=r"no thread can go on: 32 threads .*bar\.sync 1, 64"):
-        run(".reg .pred %p; setp.lt.u32 %p, %t, 32; @%p bra A; bar.sync 2, 64; A: bar.sync 1, 64; ret;", [], threads=64)
+        run(
+            ".reg .pred %p; setp.lt.u32 %p, %t, 32; @%p bra A; bar.sync 2, 64; A: bar.sync 1, 64; ret;",
+            [],
+            threads=64,
+        )
     with pytest.raises(EmulatorError, match="gave up after 1000 steps"):
         run("L: bra L;", [], max_steps=1000)
 
 
 def test_trap_and_assert():
-    with pytest.raises(EmulatorError, match=r"trap executed; CTA \(1, 0, 0\) thread \(0, 0, 0\); PTX line \d+, `@%p trap;`"):
-        run(".reg .pred %p; .reg .b32 %c; mov.u32 %c, %ctaid.x; setp.eq.u32 %p, %c, 1; @%p trap; ret;", [], grid=3)
+    with pytest.raises(
+        EmulatorError, match=r"trap executed; CTA \(1, 0, 0\) thread \(0, 0, 0\); PTX line \d+, `@%p trap;`"
+    ):
+        run(
+            ".reg .pred %p; .reg .b32 %c; mov.u32 %c, %ctaid.x; setp.eq.u32 %p, %c, 1; @%p trap; ret;",
+            [],
+            grid=3,
+        )
     before = """.extern .func __assertfail (.param .b64 a, .param .b64 b, .param .b32 c, .param .b64 d, .param .b64 e);
         .global .align 1 .b8 m[6] = {105, 32, 60, 32, 51, 0}; .global .align 1 .b8 f[4] = {97, 46, 99, 0};\n"""
     body = """.reg .pred %p; setp.ne.u32 %p, %t, 9; @%p bra OK; { .param .b64 a; .param .b64 b; .param .b32 c;
         .param .b64 d; .param .b64 e;
         mov.u64 %a, m; st.param.b64 [a], %a; mov.u64 %b, f; st.param.b64 [b], %b; st.param.b32 [c], 12; st.param.b64 [d], %b;
         st.param.b64 [e], 1; call.uni __assertfail, (a, b, c, d, e); } OK: ret;"""
-    with pytest.raises(EmulatorError, match=r"a\.c:12: a\.c: Assertion `i < 3` failed; CTA \(0, 0, 0\) thread \(9, 0, 0\)"):
+    with pytest.raises(
+        EmulatorError, match=r"a\.c:12: a\.c: Assertion `i < 3` failed; CTA \(0, 0, 0\) thread \(9, 0, 0\)"
+    ):
         run(body, [], before=before)
     report = run(body, [], before=before, check=True, seed=0)
     assert [f.kind for f in report.findings] == ["assert"]
@@ -244,8 +329,12 @@ def test_printf_integers(text, args, want):
 
 def test_printf_wide_and_floating():
     assert printed("%lld %llu %lx", [("q", -(2**40)), ("q", -1), ("q", 255)]) == f"{-(2**40)} {2**64 - 1} ff"
-    assert printed("%f %.2f %e %g %10.3f|%-10.1f|", [("d", v) for v in (1.5, 2.345, 12345.678, 1e-7, 3.14159, 2.5)]) == \
-        "1.500000 2.35 1.234568e+04 1e-07      3.142|2.5       |"
+    assert (
+        printed(
+            "%f %.2f %e %g %10.3f|%-10.1f|", [("d", v) for v in (1.5, 2.345, 12345.678, 1e-7, 3.14159, 2.5)]
+        )
+        == "1.500000 2.35 1.234568e+04 1e-07      3.142|2.5       |"
+    )
     assert printed("%f %F %5.1f", [("d", np.inf), ("d", -np.inf), ("d", np.nan)]) == "inf -INF   nan"
     assert printed("%a", [("d", 1.5)]) == "0x1.8p+0"
     assert printed("%d %f %d", [("i", 1), ("d", 2.0), ("i", 3)]) == "1 2.000000 3"
@@ -259,7 +348,9 @@ def printed(text, args):
     for kind, value in args:
         size = 4 if kind == "i" else 8
         at = -(-at // size) * size
-        raw = np.array([value]).astype({"i": np.int64, "q": np.int64, "d": np.float64}[kind]).view(np.uint64)[0]
+        raw = (
+            np.array([value]).astype({"i": np.int64, "q": np.int64, "d": np.float64}[kind]).view(np.uint64)[0]
+        )
         if kind == "i":
             stores.append(f"st.local.b32 [buf+{at}], {int(raw) & 0xFFFFFFFF};")
         else:
@@ -268,10 +359,15 @@ def printed(text, args):
         at += size
     before = f""".extern .func (.param .b32 r) vprintf (.param .b64 a, .param .b64 b);
         .global .align 1 .b8 fmt[{len(data)}] = {{{", ".join(map(str, data))}}};\n"""
-    report = run(f""".local .align 8 .b8 buf[{max(at, 8)}]; {"".join(stores)} mov.u64 %a, fmt;
+    report = run(
+        f""".local .align 8 .b8 buf[{max(at, 8)}]; {"".join(stores)} mov.u64 %a, fmt;
         cvta.global.u64 %a, %a; mov.u64 %b, buf;
         cvta.local.u64 %b, %b; {{ .param .b64 p; .param .b64 q; .param .b32 r; st.param.b64 [p], %a; st.param.b64 [q], %b;
-        call.uni (r), vprintf, (p, q); ld.param.b32 %t, [r]; }} ret;""", [], threads=1, before=before)
+        call.uni (r), vprintf, (p, q); ld.param.b32 %t, [r]; }} ret;""",
+        [],
+        threads=1,
+        before=before,
+    )
     assert len(report.printed) == 1
     return report.printed[0]
 
@@ -279,7 +375,9 @@ def printed(text, args):
 # syntax
 def test_directives_comments_and_constants():
     out = np.zeros(9, np.uint64)
-    launch(HEAD + """
+    launch(
+        HEAD
+        + """
         .file 1 "some file.cu"  // comment
         .section .debug_abbrev { .b8 1, 2, 3
           .b8 4 }
@@ -308,22 +406,36 @@ def test_directives_comments_and_constants():
             st.global.v2.u64 [%rd0+48], {1, ~0};
             { .reg .b64 %rd1; mov.u64 %rd1, 9; }
             ret;
-        }""", "k", 1, 1, [out])
+        }""",
+        "k",
+        1,
+        1,
+        [out],
+    )
     assert out.tolist() == [16 + 10 - 14 + 15, 11, 5, 0x1_C0400000, 32, 2**64 - 3, 1, 2**64 - 1, 8]
 
 
 def test_unknown_instruction_is_refused_with_its_line():
-    text = entry(".reg .pred %p; .reg .b32 %t; mov.u32 %t, %tid.x; setp.gt.u32 %p, %t, 99; "
-                 "@!%p bra OK;\n frobnicate.b32 %t, 1;\n OK: ret;")
+    text = entry(
+        ".reg .pred %p; .reg .b32 %t; mov.u32 %t, %tid.x; setp.gt.u32 %p, %t, 99; "
+        "@!%p bra OK;\n frobnicate.b32 %t, 1;\n OK: ret;"
+    )
     launch(text, "k", 1, 32, [])
-    with pytest.raises(EmulatorError, match=r"PTX line 5: .* not supported by the emulator: `frobnicate\.b32 %t, 1;`"):
+    with pytest.raises(
+        EmulatorError, match=r"PTX line 5: .* not supported by the emulator: `frobnicate\.b32 %t, 1;`"
+    ):
         launch(text, "k", 1, 128, [])
 
 
-@pytest.mark.parametrize("body, message", [
-    ("add.u32 %t, %t, ;", "unexpected operand"), ("bra nowhere;", "no label nowhere"), ("mov.u32 %t, $;", "unknown name"),
-    ("add.u32 %t, %t, 1", "not closed|expected"),
-])
+@pytest.mark.parametrize(
+    "body, message",
+    [
+        ("add.u32 %t, %t, ;", "unexpected operand"),
+        ("bra nowhere;", "no label nowhere"),
+        ("mov.u32 %t, $;", "unknown name"),
+        ("add.u32 %t, %t, 1", "not closed|expected"),
+    ],
+)
 def test_syntax_errors_name_the_line(body, message):
     with pytest.raises(EmulatorError, match=f"PTX line 4: .*({message})"):
         run(body + " ret;" if body[-1] == ";" else body, [])

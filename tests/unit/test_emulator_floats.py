@@ -43,12 +43,34 @@ def interesting(name, count=300):
         raw |= RNG.integers(0, 2, count, np.uint64) << np.uint64(63)
     narrow = RNG.normal(0, 1, count) * 2.0 ** RNG.integers(-4, 5, count)
     info = ml_dtypes.finfo(dtype)
-    special = [0.0, -0.0, 1.0, -1.0, 1.5, 0.5, float(info.max), -float(info.max), float(info.tiny), -float(info.tiny),
-               float(info.smallest_subnormal), 3 * float(info.smallest_subnormal), math.inf, -math.inf, math.nan,
-               1 + float(info.eps), 1 - float(info.epsneg), 2 + 2 * float(info.eps)]
+    special = [
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        1.5,
+        0.5,
+        float(info.max),
+        -float(info.max),
+        float(info.tiny),
+        -float(info.tiny),
+        float(info.smallest_subnormal),
+        3 * float(info.smallest_subnormal),
+        math.inf,
+        -math.inf,
+        math.nan,
+        1 + float(info.eps),
+        1 - float(info.epsneg),
+        2 + 2 * float(info.eps),
+    ]
     with np.errstate(all="ignore"):
-        return np.concatenate([np.array(special, np.float64).astype(dtype), raw.astype(f"uint{bits}").view(dtype),
-                               narrow.astype(dtype)])
+        return np.concatenate(
+            [
+                np.array(special, np.float64).astype(dtype),
+                raw.astype(f"uint{bits}").view(dtype),
+                narrow.astype(dtype),
+            ]
+        )
 
 
 def same(got, want):
@@ -61,7 +83,9 @@ def assert_same(got, want, *context):
     ok = same(got, want)
     if not ok.all():
         i = int(np.flatnonzero(~ok)[0])
-        raise AssertionError((i, *(np.asarray(c)[i] for c in context), "got", np.asarray(got)[i], "want", np.asarray(want)[i]))
+        raise AssertionError(
+            (i, *(np.asarray(c)[i] for c in context), "got", np.asarray(got)[i], "want", np.asarray(want)[i])
+        )
 
 
 def exact(fn, name, mode, *arrays):
@@ -81,12 +105,16 @@ def exact(fn, name, mode, *arrays):
 def test_add_mul_fma(name, mode):
     a = interesting(name)
     b, c = RNG.permutation(a), RNG.permutation(a)
-    near = slice(-120, None)                                   # products that almost cancel the addend
+    near = slice(-120, None)  # products that almost cancel the addend
     with np.errstate(all="ignore"):
         c[near] = -(a[near] * b[near])
     dtype = a.dtype
-    out = apply(f"add.{mode}.{name} %d0, %a0, %a1; sub.{mode}.{name} %d1, %a0, %a1; mul.{mode}.{name} %d2, %a0, %a1;"
-                f"fma.{mode}.{name} %d3, %a0, %a1, %a2;", [a, b, c], [dtype] * 4)
+    out = apply(
+        f"add.{mode}.{name} %d0, %a0, %a1; sub.{mode}.{name} %d1, %a0, %a1; mul.{mode}.{name} %d2, %a0, %a1;"
+        f"fma.{mode}.{name} %d3, %a0, %a1, %a2;",
+        [a, b, c],
+        [dtype] * 4,
+    )
     assert_same(out[0], exact(lambda x, y: x + y, name, mode, a, b), a, b)
     assert_same(out[1], exact(lambda x, y: x - y, name, mode, a, b), a, b)
     assert_same(out[2], exact(lambda x, y: x * y, name, mode, a, b), a, b)
@@ -98,8 +126,11 @@ def test_add_mul_fma(name, mode):
 def test_zero_signs():
     a = np.array([0.0, -0.0, 1.5, -1.5, 0.0], np.float32)
     b = np.array([-0.0, -0.0, -1.5, 1.5, 0.0], np.float32)
-    rn, rm, m = apply("add.rn.f32 %d0, %a0, %a1; add.rm.f32 %d1, %a0, %a1; fma.rm.f32 %d2, %a0, 0f3F800000, %a1;",
-                      [a, b], [np.float32] * 3)
+    rn, rm, m = apply(
+        "add.rn.f32 %d0, %a0, %a1; add.rm.f32 %d1, %a0, %a1; fma.rm.f32 %d2, %a0, 0f3F800000, %a1;",
+        [a, b],
+        [np.float32] * 3,
+    )
     assert np.signbit(rn).tolist() == [False, True, False, False, False]
     assert np.signbit(rm).tolist() == [True, True, True, True, False]
     assert np.signbit(m).tolist() == [True, True, True, True, False]
@@ -111,8 +142,12 @@ def test_div_sqrt_rcp(name, mode):
     a = interesting(name, 200)
     b = RNG.permutation(a)
     a, b = (np.where(np.isfinite(v) & (v != 0), v, v.dtype.type(3)) for v in (a, b))
-    q, r, s = apply(f"div.{mode}.{name} %d0, %a0, %a1; rcp.{mode}.{name} %d1, %a1; abs.{name} %a0, %a0;"
-                    f"sqrt.{mode}.{name} %d2, %a0;", [a, b], [a.dtype] * 3)
+    q, r, s = apply(
+        f"div.{mode}.{name} %d0, %a0, %a1; rcp.{mode}.{name} %d1, %a1; abs.{name} %a0, %a0;"
+        f"sqrt.{mode}.{name} %d2, %a0;",
+        [a, b],
+        [a.dtype] * 3,
+    )
     assert_same(q, exact(lambda x, y: x / y, name, mode, a, b), a, b)
     assert_same(r, exact(lambda y: 1 / y, name, mode, b), b)
     for x, y in zip(np.abs(a).tolist(), s.tolist()):
@@ -140,8 +175,12 @@ def test_division_by_zero_and_infinities():
 def test_half_arithmetic_rounds_once(name):
     a = interesting(name, 500)
     b, c = RNG.permutation(a), RNG.permutation(a)
-    ops = {"fma": (lambda x, y, z: x * y + z, (a, b, c)), "add": (lambda x, y: x + y, (a, b)),
-           "sub": (lambda x, y: x - y, (a, b)), "mul": (lambda x, y: x * y, (a, b))}
+    ops = {
+        "fma": (lambda x, y, z: x * y + z, (a, b, c)),
+        "add": (lambda x, y: x + y, (a, b)),
+        "sub": (lambda x, y: x - y, (a, b)),
+        "mul": (lambda x, y: x * y, (a, b)),
+    }
     for op, (fn, args) in ops.items():
         regs = ", ".join(f"%a{i}" for i in range(len(args)))
         got = apply(f"{op}.rn.{name} %d0, {regs};", args, [np.uint16]).view(a.dtype)
@@ -152,7 +191,9 @@ def test_packed_halves():
     a, b, c = (interesting("f16", 200)[18:].reshape(-1, 2) for _ in range(3))
     words = [x.copy().view(np.uint32).reshape(-1) for x in (a, b, c)]
     f, s = apply("fma.rn.f16x2 %d0, %a0, %a1, %a2; add.rn.sat.f16x2 %d1, %a0, %a1;", words, [np.uint32] * 2)
-    assert_same(f.view(np.float16), exact(lambda x, y, z: x * y + z, "f16", "rn", a.ravel(), b.ravel(), c.ravel()))
+    assert_same(
+        f.view(np.float16), exact(lambda x, y, z: x * y + z, "f16", "rn", a.ravel(), b.ravel(), c.ravel())
+    )
     with np.errstate(all="ignore"):
         total = (a + b).ravel().astype(np.float64)
     assert_same(s.view(np.float16), np.where(total > 0, np.minimum(total, 1), 0))
@@ -162,9 +203,13 @@ def test_packed_singles():
     a, b, c = (interesting("f32", 60)[:96].reshape(-1, 2) for _ in range(3))
     a, b, c = (np.where(np.isfinite(x), x, np.float32(2)) for x in (a, b, c))
     words = [x.view(np.uint64).reshape(-1) for x in (a, b, c)]
-    one = "0x4040000040000000"                                  # {2, 3} in every lane
-    f, s, m, u = apply(f"fma.rn.f32x2 %d0, %a0, %a1, %a2; add.rz.f32x2 %d1, %a0, %a1; mul.rn.f32x2 %d2, %a0, %a1;"
-                       f"mov.b64 %rd0, {one}; fma.rn.f32x2 %d3, %rd0, %a1, %a2;", words, [np.uint64] * 4)
+    one = "0x4040000040000000"  # {2, 3} in every lane
+    f, s, m, u = apply(
+        f"fma.rn.f32x2 %d0, %a0, %a1, %a2; add.rz.f32x2 %d1, %a0, %a1; mul.rn.f32x2 %d2, %a0, %a1;"
+        f"mov.b64 %rd0, {one}; fma.rn.f32x2 %d3, %rd0, %a1, %a2;",
+        words,
+        [np.uint64] * 4,
+    )
     flat = [x.ravel() for x in (a, b, c)]
     assert_same(f.view(np.float32), exact(lambda x, y, z: x * y + z, "f32", "rn", *flat))
     assert_same(s.view(np.float32), exact(lambda x, y: x + y, "f32", "rz", *flat[:2]))
@@ -185,9 +230,12 @@ def test_flush_to_zero():
     tiny = np.float32(2.0**-126)
     a = np.array([tiny / 2, -tiny / 2, tiny, tiny * 0.75, 1e-38], np.float32)
     b = np.array([1, 1, 0.5, 1, 0.5], np.float32)
-    got = apply("mul.ftz.f32 %d0, %a0, %a1; add.ftz.f32 %d1, %a0, %a0; mul.f32 %d2, %a0, %a1; fma.rn.ftz.f32 %d3, %a0, %a1, %a0;"
-                "abs.ftz.f32 %d4, %a0; setp.eq.ftz.f32 %q0, %a0, 0f00000000; selp.u32 %d5, 1, 0, %q0;", [a, b],
-                [np.float32] * 5 + [np.uint32])
+    got = apply(
+        "mul.ftz.f32 %d0, %a0, %a1; add.ftz.f32 %d1, %a0, %a0; mul.f32 %d2, %a0, %a1; fma.rn.ftz.f32 %d3, %a0, %a1, %a0;"
+        "abs.ftz.f32 %d4, %a0; setp.eq.ftz.f32 %q0, %a0, 0f00000000; selp.u32 %d5, 1, 0, %q0;",
+        [a, b],
+        [np.float32] * 5 + [np.uint32],
+    )
     with np.errstate(all="ignore"):
         flush = lambda v: np.where(np.abs(v) < tiny, 0, v)  # noqa: E731
         x = flush(a)
@@ -205,7 +253,9 @@ def test_saturation_and_relu():
     want = np.array([0, 0, 0.3, 1, 1, 0, 1, 0], np.float32)
     assert (got[0] == want).all() and (got[1] == want).all() and not np.signbit(got[0]).any()
     h = a.astype(np.float16)
-    got = apply("fma.rn.relu.f16 %d0, %a0, %a1, %a2;", [h, np.ones_like(h), np.zeros_like(h)], [np.uint16]).view(np.float16)
+    got = apply(
+        "fma.rn.relu.f16 %d0, %a0, %a1, %a2;", [h, np.ones_like(h), np.zeros_like(h)], [np.uint16]
+    ).view(np.float16)
     assert_same(got, np.array([0, 0, np.float16(0.3), 1, 7, np.nan, np.inf, 0]))
 
 
@@ -217,8 +267,11 @@ def test_min_max(name):
     raw = [a, b]
     mods = ("", ".NaN") if name != "f64" else ("",)
     for mod in mods:
-        lo, hi = apply(f"min{mod}.{name} %d0, %a0, %a1; max{mod}.{name} %d1, %a0, %a1;", raw,
-                       [f"uint{a.dtype.itemsize * 8}"] * 2)
+        lo, hi = apply(
+            f"min{mod}.{name} %d0, %a0, %a1; max{mod}.{name} %d1, %a0, %a1;",
+            raw,
+            [f"uint{a.dtype.itemsize * 8}"] * 2,
+        )
         lo, hi = lo.view(a.dtype), hi.view(a.dtype)
         x, y = a.astype(np.float64), b.astype(np.float64)
         assert_same(lo, np.minimum(x, y) if mod else np.fmin(x, y), a, b)
@@ -228,8 +281,11 @@ def test_min_max(name):
 
 def test_min_max_variants():
     a, b, c = (RNG.normal(0, 1, 100).astype(np.float32) for _ in range(3))
-    got = apply("max.xorsign.abs.f32 %d0, %a0, %a1; min.f32 %d1, %a0, %a1, %a2; max.abs.f32 %d2, %a0, %a1, %a2;",
-                [a, b, c], [np.float32] * 3)
+    got = apply(
+        "max.xorsign.abs.f32 %d0, %a0, %a1; min.f32 %d1, %a0, %a1, %a2; max.abs.f32 %d2, %a0, %a1, %a2;",
+        [a, b, c],
+        [np.float32] * 3,
+    )
     sign = np.where(np.signbit(a) != np.signbit(b), -1, 1)
     assert_same(got[0], sign * np.maximum(np.abs(a), np.abs(b)))
     assert_same(got[1], np.minimum(np.minimum(a, b), c))
@@ -254,20 +310,35 @@ def test_unordered_comparisons():
 
 def test_sign_operations_keep_bits():
     bits = np.array([0x7FC12345, 0xFFC00001, 0x7F812345, 0x80000000, 0x3F800000], np.uint32)
-    n, a, c = apply("neg.f32 %d0, %a0; abs.f32 %d1, %a0; copysign.f32 %d2, %a0, 0f40000000;", [bits], [np.uint32] * 3)
+    n, a, c = apply(
+        "neg.f32 %d0, %a0; abs.f32 %d1, %a0; copysign.f32 %d2, %a0, 0f40000000;", [bits], [np.uint32] * 3
+    )
     assert (n == bits ^ np.uint32(1 << 31)).all() and (a == bits & np.uint32(0x7FFFFFFF)).all()
     assert (c == np.where(bits >> np.uint32(31), np.uint32(0xC0000000), np.uint32(0x40000000))).all()
     f = bits.view(np.float32)
-    for kind, want in {"finite": np.isfinite(f), "notanumber": np.isnan(f), "infinite": np.isinf(f),
-                       "number": ~np.isnan(f), "normal": f == 1, "subnormal": f == 5}.items():
+    for kind, want in {
+        "finite": np.isfinite(f),
+        "notanumber": np.isnan(f),
+        "infinite": np.isinf(f),
+        "number": ~np.isnan(f),
+        "normal": f == 1,
+        "subnormal": f == 5,
+    }.items():
         assert apply(f"testp.{kind}.f32 %q0, %a0;", [bits], [bool]).tolist() == want.tolist(), kind
 
 
 def test_approximations_are_close():
     x = np.concatenate([np.exp2(RNG.uniform(-20, 20, 300)), [1, 2, 0.5]]).astype(np.float32)
     d = x.astype(np.float64)
-    cases = {"rcp.approx": 1 / d, "sqrt.approx": np.sqrt(d), "rsqrt.approx": 1 / np.sqrt(d), "lg2.approx": np.log2(d),
-             "sin.approx": np.sin(d), "cos.approx": np.cos(d), "tanh.approx": np.tanh(d)}
+    cases = {
+        "rcp.approx": 1 / d,
+        "sqrt.approx": np.sqrt(d),
+        "rsqrt.approx": 1 / np.sqrt(d),
+        "lg2.approx": np.log2(d),
+        "sin.approx": np.sin(d),
+        "cos.approx": np.cos(d),
+        "tanh.approx": np.tanh(d),
+    }
     for op, want in cases.items():
         assert_same(apply(f"{op}.f32 %d0, %a0;", [x], [np.float32]), want.astype(np.float32), x)
     e = RNG.uniform(-140, 120, 200).astype(np.float32)
@@ -275,7 +346,11 @@ def test_approximations_are_close():
     want = np.exp2(e.astype(np.float64)).astype(np.float32)
     assert_same(full, want, e)
     assert_same(ftz, np.where(np.abs(want) < 2.0**-126, 0, want), e)
-    q = apply("div.approx.f32 %d0, %a0, %a1; div.full.f32 %d1, %a0, %a1;", [x, np.full_like(x, 2.0**127)], [np.float32] * 2)
+    q = apply(
+        "div.approx.f32 %d0, %a0, %a1; div.full.f32 %d1, %a0, %a1;",
+        [x, np.full_like(x, 2.0**127)],
+        [np.float32] * 2,
+    )
     assert (q[0] == 0).all() and (q[1] == x / np.float32(2.0**127)).all()
     r = apply("rcp.approx.ftz.f64 %d0, %a0;", [d], [np.uint64])
     assert (r & np.uint64(0xFFFFFFFF) == 0).all()
@@ -286,15 +361,23 @@ def test_approximations_are_close():
 @pytest.mark.parametrize("mode", ["rni", "rzi", "rmi", "rpi"])
 @pytest.mark.parametrize("name", ["f16", "f32", "f64"])
 def test_float_to_integer(name, mode):
-    a = np.concatenate([interesting(name, 200), np.array([0.5, 1.5, 2.5, -0.5, -1.5, 127.5, 255.5, -128.5, 32767.5, 65503.0])
-                        .astype(FORMATS[name][3])])
+    a = np.concatenate(
+        [
+            interesting(name, 200),
+            np.array([0.5, 1.5, 2.5, -0.5, -1.5, 127.5, 255.5, -128.5, 32767.5, 65503.0]).astype(
+                FORMATS[name][3]
+            ),
+        ]
+    )
     with np.errstate(all="ignore"):
         r = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}[mode](a.astype(np.float64))
     for bits in (8, 16, 32, 64):
         for sign in "su":
             lo, hi = (-(1 << bits - 1), (1 << bits - 1) - 1) if sign == "s" else (0, (1 << bits) - 1)
             width = max(16, bits)
-            got = apply(f"cvt.{mode}.{sign}{bits}.{name} %d0, %a0;", [a], [f"{'u' if sign == 'u' else ''}int{width}"])
+            got = apply(
+                f"cvt.{mode}.{sign}{bits}.{name} %d0, %a0;", [a], [f"{'u' if sign == 'u' else ''}int{width}"]
+            )
             for x, v, g in zip(a.tolist(), r.tolist(), got.tolist()):
                 if math.isnan(x):
                     zero = name != "f64" and bits != 64
@@ -302,7 +385,9 @@ def test_float_to_integer(name, mode):
                 else:
                     want = min(max(int(v), lo), hi) if math.isfinite(v) else (hi if v > 0 else lo)
                 assert g == want, (x, sign, bits)
-    same_type = apply(f"cvt.{mode}.{name}.{name} %d0, %a0;", [a], [f"uint{a.dtype.itemsize * 8}"]).view(a.dtype)
+    same_type = apply(f"cvt.{mode}.{name}.{name} %d0, %a0;", [a], [f"uint{a.dtype.itemsize * 8}"]).view(
+        a.dtype
+    )
     assert_same(same_type, r, a)
 
 
@@ -311,11 +396,23 @@ def test_float_to_integer(name, mode):
 def test_integer_to_float(source, mode):
     bits, kind = int(source[1:]), f"{'u' if source[0] == 'u' else ''}int{int(source[1:])}"
     raw = RNG.integers(0, 1 << 63, 300, np.uint64) >> RNG.integers(0, 63, 300, np.uint64)
-    edge = [0, 1, (1 << 24) + 1, (1 << 25) + 2, (1 << 53) + 1, (1 << 54) + 2, (1 << 63) - 1, (1 << 64) - 1, 1 << 63]
+    edge = [
+        0,
+        1,
+        (1 << 24) + 1,
+        (1 << 25) + 2,
+        (1 << 53) + 1,
+        (1 << 54) + 2,
+        (1 << 63) - 1,
+        (1 << 64) - 1,
+        1 << 63,
+    ]
     a = np.concatenate([raw, np.array(edge, np.uint64)]).astype(f"uint{bits}").view(kind)
     for to in ("f16", "f32", "f64"):
         dtype = FORMATS[to][3]
-        out = apply(f"cvt.{mode}.{to}.{source} %d0, %a0;", [a], [f"uint{np.dtype(dtype).itemsize * 8}"]).view(dtype)
+        out = apply(f"cvt.{mode}.{to}.{source} %d0, %a0;", [a], [f"uint{np.dtype(dtype).itemsize * 8}"]).view(
+            dtype
+        )
         assert_same(out, [round_exact(Fraction(int(v)), to, mode) for v in a], a)
 
 
@@ -327,12 +424,19 @@ def test_single_to_half(to, mode):
     finite = exact32[np.isfinite(exact32)]
     with np.errstate(all="ignore"):
         up = np.nextafter(finite, np.float32(np.inf))
-        middle = ((finite.astype(np.float64) + np.nextafter(every[np.isfinite(exact32)], every.dtype.type(np.inf))
-                   .astype(np.float64)) / 2).astype(np.float32)
+        middle = (
+            (
+                finite.astype(np.float64)
+                + np.nextafter(every[np.isfinite(exact32)], every.dtype.type(np.inf)).astype(np.float64)
+            )
+            / 2
+        ).astype(np.float32)
     picks = RNG.permutation(np.concatenate([finite, up, middle, np.nextafter(middle, np.float32(0))]))[:6000]
     a = np.concatenate([picks, interesting("f32", 300)])
     got = apply(f"cvt.{mode}.{to}.f32 %d0, %a0;", [a], [np.uint16]).view(every.dtype)
-    want = [round_exact(Fraction(v), to, mode) if math.isfinite(v) else v for v in a.astype(np.float64).tolist()]
+    want = [
+        round_exact(Fraction(v), to, mode) if math.isfinite(v) else v for v in a.astype(np.float64).tolist()
+    ]
     assert_same(got, want, a)
     if mode == "rn":
         with np.errstate(all="ignore"):
@@ -349,8 +453,12 @@ def test_double_to_narrow():
     for to, modes in (("f32", ("rn", "rz", "rm", "rp")), ("f16", ("rn",))):
         for mode in modes:
             dtype = FORMATS[to][3]
-            got = apply(f"cvt.{mode}.{to}.f64 %d0, %a0;", [a], [f"uint{np.dtype(dtype).itemsize * 8}"]).view(dtype)
-            assert_same(got, [round_exact(Fraction(v), to, mode) if math.isfinite(v) else v for v in a.tolist()], a)
+            got = apply(f"cvt.{mode}.{to}.f64 %d0, %a0;", [a], [f"uint{np.dtype(dtype).itemsize * 8}"]).view(
+                dtype
+            )
+            assert_same(
+                got, [round_exact(Fraction(v), to, mode) if math.isfinite(v) else v for v in a.tolist()], a
+            )
 
 
 def test_tf32():
@@ -365,7 +473,11 @@ def test_tf32():
             _, e = math.frexp(x)
             unit = Fraction(2) ** (max(e - 1, -126) - 10)
             n, rest = divmod(abs(Fraction(x)), unit)
-            up = {"rna": rest * 2 >= unit, "rn": rest * 2 > unit or (rest * 2 == unit and n & 1), "rz": False}[mode]
+            up = {
+                "rna": rest * 2 >= unit,
+                "rn": rest * 2 > unit or (rest * 2 == unit and n & 1),
+                "rz": False,
+            }[mode]
             want = float((n + bool(up)) * unit)
             want = math.inf if want > 3.4e38 else want
             assert abs(g) == want, x
@@ -383,8 +495,15 @@ def test_fp8(name):
     assert_same(wide[:, 1], table[pairs >> 8])
     finite = np.sort(table[np.isfinite(table)])
     middle = (finite[1:] + finite[:-1]) / 2
-    a = np.concatenate([finite, middle, np.nextafter(middle, np.float32(0)), np.nextafter(middle, np.float32(9e9)),
-                        np.array([1e9, -1e9, np.inf, -np.inf, np.nan, largest * 1.03, largest * 1.5], np.float32)])
+    a = np.concatenate(
+        [
+            finite,
+            middle,
+            np.nextafter(middle, np.float32(0)),
+            np.nextafter(middle, np.float32(9e9)),
+            np.array([1e9, -1e9, np.inf, -np.inf, np.nan, largest * 1.03, largest * 1.5], np.float32),
+        ]
+    )
     b = RNG.permutation(a)
     got = apply(f"cvt.rn.satfinite.{name}x2.f32 %d0, %a0, %a1;", [a, b], [np.uint16])
 
@@ -394,7 +513,11 @@ def test_fp8(name):
 
     assert ((got >> 8) == code(a)).all() and ((got & 255) == code(b)).all()
     half = RNG.permutation(a.astype(np.float16))[: a.size // 2 * 2].reshape(-1, 2)
-    got = apply(f"cvt.rn.satfinite.relu.{name}x2.f16x2 %d0, %a0;", [half.copy().view(np.uint32).reshape(-1)], [np.uint16])
+    got = apply(
+        f"cvt.rn.satfinite.relu.{name}x2.f16x2 %d0, %a0;",
+        [half.copy().view(np.uint32).reshape(-1)],
+        [np.uint16],
+    )
     low = np.where(half <= 0, np.float16(0), half).astype(np.float32)
     assert ((got & 255) == code(low[:, 0])).all() and ((got >> 8) == code(low[:, 1])).all()
 
@@ -404,7 +527,9 @@ def test_fp4_fp6_and_scales():
     finite = np.sort(table)
     a = np.concatenate([finite, (finite[1:] + finite[:-1]) / 2, [9, -9, 0.1, 0.26, 5.1]]).astype(np.float32)
     b = RNG.permutation(a)
-    got = apply(".reg .b8 %by; cvt.rn.satfinite.e2m1x2.f32 %by, %a0, %a1; cvt.u16.u8 %d0, %by;", [a, b], [np.uint16])
+    got = apply(
+        ".reg .b8 %by; cvt.rn.satfinite.e2m1x2.f32 %by, %a0, %a1; cvt.u16.u8 %d0, %by;", [a, b], [np.uint16]
+    )
     clip = lambda x: np.clip(x, -6, 6).astype(ml_dtypes.float4_e2m1fn).view(np.uint8) & 15  # noqa: E731
     assert ((got >> 4) == clip(a)).all() and ((got & 15) == clip(b)).all()
     for name, dtype in (("e3m2", ml_dtypes.float6_e3m2fn), ("e2m3", ml_dtypes.float6_e2m3fn)):
@@ -429,13 +554,19 @@ def test_fp4_fp6_and_scales():
 
 def test_pack_to_half_pairs_and_integers():
     a, b = (RNG.normal(0, 100, 200).astype(np.float32) for _ in range(2))
-    h, f = apply("cvt.rn.f16x2.f32 %d0, %a0, %a1; cvt.rn.relu.bf16x2.f32 %d1, %a0, %a1;", [a, b], [np.uint32] * 2)
+    h, f = apply(
+        "cvt.rn.f16x2.f32 %d0, %a0, %a1; cvt.rn.relu.bf16x2.f32 %d1, %a0, %a1;", [a, b], [np.uint32] * 2
+    )
     assert (h.view(np.float16).reshape(-1, 2) == np.stack([b, a], 1).astype(np.float16)).all()
     want = np.maximum(np.stack([b, a], 1), 0).astype(BF16)
     assert (f.view(np.uint16).reshape(-1, 2) == want.view(np.uint16)).all()
     x, y = (RNG.integers(-300, 300, 100).astype(np.int32) for _ in range(2))
     c = RNG.integers(0, 2**31, 100).astype(np.uint32)
-    s, u = apply("cvt.pack.sat.s16.s32 %d0, %a0, %a1; cvt.pack.sat.u8.s32.b32 %d1, %a0, %a1, %a2;", [x, y, c], [np.uint32] * 2)
+    s, u = apply(
+        "cvt.pack.sat.s16.s32 %d0, %a0, %a1; cvt.pack.sat.u8.s32.b32 %d1, %a0, %a1, %a2;",
+        [x, y, c],
+        [np.uint32] * 2,
+    )
     assert (s.view(np.int32) == (y & 0xFFFF) + ((x & 0xFFFF) << 16)).all()
     assert (u == (np.clip(y, 0, 255) | np.clip(x, 0, 255) << 8 | ((c & 0xFFFF).astype(np.int64) << 16))).all()
 
@@ -443,9 +574,12 @@ def test_pack_to_half_pairs_and_integers():
 def test_integer_width_changes():
     edges = [0, -1, 127, 128, -128, -129, 255, 256, 65535, 32768]
     a = np.concatenate([RNG.integers(-(2**31), 2**31, 200), edges]).astype(np.int32)
-    got = apply("cvt.s8.s32 %d0, %a0; cvt.u8.s32 %d1, %a0; cvt.sat.s8.s32 %d2, %a0; cvt.sat.u16.s32 %d3, %a0;"
-                "cvt.s64.s32 %d4, %a0; cvt.u64.u32 %d5, %a0; cvt.sat.u32.s32 %d6, %a0;", [a],
-                [np.int32, np.uint32, np.int32, np.uint32, np.int64, np.uint64, np.uint32])
+    got = apply(
+        "cvt.s8.s32 %d0, %a0; cvt.u8.s32 %d1, %a0; cvt.sat.s8.s32 %d2, %a0; cvt.sat.u16.s32 %d3, %a0;"
+        "cvt.s64.s32 %d4, %a0; cvt.u64.u32 %d5, %a0; cvt.sat.u32.s32 %d6, %a0;",
+        [a],
+        [np.int32, np.uint32, np.int32, np.uint32, np.int64, np.uint64, np.uint32],
+    )
     assert (got[0] == a.astype(np.int8)).all() and (got[1] == a.astype(np.uint8)).all()
     assert (got[2] == np.clip(a, -128, 127)).all() and (got[3] == np.clip(a, 0, 65535)).all()
     assert (got[4] == a).all() and (got[5] == a.view(np.uint32)).all() and (got[6] == np.maximum(a, 0)).all()

@@ -7,13 +7,45 @@ import pytest
 from emulator_kit import apply
 
 RNG = np.random.default_rng(0)
-CORNERS = [0, 1, 2, 3, 7, 31, 32, 33, 63, 64, 127, 128, 255, 256, 0x7FFF, 0x8000, 0xFFFF, 0x10000, 0x7FFFFFFF, 0x80000000,
-           0xFFFFFFFF, 0xFFFFFFFE, 0x55555555, 0x80000001, 1 << 32, (1 << 63) - 1, 1 << 63, (1 << 64) - 1, (1 << 64) - 2]
+CORNERS = [
+    0,
+    1,
+    2,
+    3,
+    7,
+    31,
+    32,
+    33,
+    63,
+    64,
+    127,
+    128,
+    255,
+    256,
+    0x7FFF,
+    0x8000,
+    0xFFFF,
+    0x10000,
+    0x7FFFFFFF,
+    0x80000000,
+    0xFFFFFFFF,
+    0xFFFFFFFE,
+    0x55555555,
+    0x80000001,
+    1 << 32,
+    (1 << 63) - 1,
+    1 << 63,
+    (1 << 64) - 1,
+    (1 << 64) - 2,
+]
 
 
 def values(bits, count=400):
     """Corner cases first, then noise of all magnitudes."""
-    noise = [int(RNG.integers(0, 1 << 63)) * 2 + int(RNG.integers(0, 2)) >> int(RNG.integers(0, 64)) for _ in range(count)]
+    noise = [
+        int(RNG.integers(0, 1 << 63)) * 2 + int(RNG.integers(0, 2)) >> int(RNG.integers(0, 64))
+        for _ in range(count)
+    ]
     return np.array([v % (1 << bits) for v in (*CORNERS, *noise)], np.uint64).astype(f"uint{bits}")
 
 
@@ -61,8 +93,11 @@ def test_arithmetic(bits, kind):
     check(f"max.{t} %d0, %a0, %a1;", bits, lambda a, b: max(s(a), s(b)))
     check(f"sad.{t} %d0, %a0, %a1, %a2;", bits, lambda a, b, c: c + abs(s(a) - s(b)), arity=3)
     check(f"or.b{bits} %a1, %a1, 1; div.{t} %d0, %a0, %a1;", bits, lambda a, b: trunc_div(s(a), s(b | 1)))
-    check(f"or.b{bits} %a1, %a1, 1; rem.{t} %d0, %a0, %a1;", bits,
-          lambda a, b: s(a) - trunc_div(s(a), s(b | 1)) * s(b | 1))
+    check(
+        f"or.b{bits} %a1, %a1, 1; rem.{t} %d0, %a0, %a1;",
+        bits,
+        lambda a, b: s(a) - trunc_div(s(a), s(b | 1)) * s(b | 1),
+    )
     if bits < 64:
         wide = "%r0, %a0, %a1; mov.b32 %d0, %r0;" if bits == 16 else "%rd0, %a0, %a1; mov.b64 %d0, %rd0;"
         check(f"mul.wide.{t} {wide}", bits, lambda a, b: s(a) * s(b), out_bits=2 * bits)
@@ -99,9 +134,20 @@ def test_bit_counting(bits):
     check(tail(f"popc.b{bits}", "%a0"), bits, lambda a: bin(a).count("1"), arity=1, out_bits=32)
     check(tail(f"clz.b{bits}", "%a0"), bits, lambda a: bits - a.bit_length(), arity=1, out_bits=32)
     check(tail(f"bfind.u{bits}", "%a0"), bits, lambda a: a.bit_length() - 1, arity=1, out_bits=32)
-    check(tail(f"bfind.s{bits}", "%a0"), bits,
-          lambda a: (a if signed(a, bits) >= 0 else ~a & (1 << bits) - 1).bit_length() - 1, arity=1, out_bits=32)
-    check(tail(f"bfind.shiftamt.u{bits}", "%a0"), bits, lambda a: bits - a.bit_length() if a else -1, arity=1, out_bits=32)
+    check(
+        tail(f"bfind.s{bits}", "%a0"),
+        bits,
+        lambda a: (a if signed(a, bits) >= 0 else ~a & (1 << bits) - 1).bit_length() - 1,
+        arity=1,
+        out_bits=32,
+    )
+    check(
+        tail(f"bfind.shiftamt.u{bits}", "%a0"),
+        bits,
+        lambda a: bits - a.bit_length() if a else -1,
+        arity=1,
+        out_bits=32,
+    )
     check(f"brev.b{bits} %d0, %a0;", bits, lambda a: int(f"{a:0{bits}b}"[::-1], 2), arity=1)
 
     def field(a, p, n, sign):
@@ -128,7 +174,12 @@ def test_bit_counting(bits):
 def test_32_bit_specials():
     m32 = 0xFFFFFFFF
     check("shf.l.wrap.b32 %d0, %a0, %a1, %a2;", 32, lambda a, b, n: (b << 32 | a) << (n & 31) >> 32, arity=3)
-    check("shf.l.clamp.b32 %d0, %a0, %a1, %a2;", 32, lambda a, b, n: (b << 32 | a) << min(n, 32) >> 32 & m32, arity=3)
+    check(
+        "shf.l.clamp.b32 %d0, %a0, %a1, %a2;",
+        32,
+        lambda a, b, n: (b << 32 | a) << min(n, 32) >> 32 & m32,
+        arity=3,
+    )
     check("shf.r.wrap.b32 %d0, %a0, %a1, %a2;", 32, lambda a, b, n: (b << 32 | a) >> (n & 31), arity=3)
     check("shf.r.clamp.b32 %d0, %a0, %a1, %a2;", 32, lambda a, b, n: (b << 32 | a) >> min(n, 32), arity=3)
     check("mul24.lo.u32 %d0, %a0, %a1;", 32, lambda a, b: (a & 0xFFFFFF) * (b & 0xFFFFFF))
@@ -136,28 +187,49 @@ def test_32_bit_specials():
     check("mad24.lo.s32 %d0, %a0, %a1, %a2;", 32, lambda a, b, c: signed(a, 24) * signed(b, 24) + c, arity=3)
 
     def dp4(a, b, c, ks, kt):
-        parts = [(signed(a >> 8 * i, 8) if ks == "s" else a >> 8 * i & 255, signed(b >> 8 * i, 8) if kt == "s" else
-                  b >> 8 * i & 255) for i in range(4)]
+        parts = [
+            (
+                signed(a >> 8 * i, 8) if ks == "s" else a >> 8 * i & 255,
+                signed(b >> 8 * i, 8) if kt == "s" else b >> 8 * i & 255,
+            )
+            for i in range(4)
+        ]
         return c + sum(x * y for x, y in parts)
 
     for ks in "su":
         for kt in "su":
             check(f"dp4a.{ks}32.{kt}32 %d0, %a0, %a1, %a2;", 32, partial(dp4, ks=ks, kt=kt), arity=3)
-    check("dp2a.lo.s32.u32 %d0, %a0, %a1, %a2;", 32,
-          lambda a, b, c: c + sum(signed(a >> 16 * i, 16) * (b >> 8 * i & 255) for i in range(2)), arity=3)
-    check("dp2a.hi.u32.s32 %d0, %a0, %a1, %a2;", 32,
-          lambda a, b, c: c + sum((a >> 16 * i & 0xFFFF) * signed(b >> 16 + 8 * i, 8) for i in range(2)), arity=3)
+    check(
+        "dp2a.lo.s32.u32 %d0, %a0, %a1, %a2;",
+        32,
+        lambda a, b, c: c + sum(signed(a >> 16 * i, 16) * (b >> 8 * i & 255) for i in range(2)),
+        arity=3,
+    )
+    check(
+        "dp2a.hi.u32.s32 %d0, %a0, %a1, %a2;",
+        32,
+        lambda a, b, c: c + sum((a >> 16 * i & 0xFFFF) * signed(b >> 16 + 8 * i, 8) for i in range(2)),
+        arity=3,
+    )
     check("szext.wrap.s32 %d0, %a0, %a1;", 32, lambda a, n: signed(a, n & 31) if n & 31 else 0)
     check("szext.clamp.u32 %d0, %a0, %a1;", 32, lambda a, n: a & (1 << min(n, 32)) - 1)
     check("bmsk.wrap.b32 %d0, %a0, %a1;", 32, lambda a, b: ((1 << (b & 31)) - 1) << (a & 31) & m32)
     check("bmsk.clamp.b32 %d0, %a0, %a1;", 32, lambda a, b: ((1 << min(b, 32)) - 1) << min(a, 32) & m32)
-    check("add.sat.s32 %d0, %a0, %a1;", 32, lambda a, b: min(max(signed(a, 32) + signed(b, 32), -(2**31)), 2**31 - 1))
+    check(
+        "add.sat.s32 %d0, %a0, %a1;",
+        32,
+        lambda a, b: min(max(signed(a, 32) + signed(b, 32), -(2**31)), 2**31 - 1),
+    )
 
 
-@pytest.mark.parametrize("table", [0x00, 0x96, 0xE8, 0xCA, 0x80, 0xFE, 0x1B, 0x6A, 0x78, 0xF8, 0xA8, 0xE2, 0xEA, 0xFF])
+@pytest.mark.parametrize(
+    "table", [0x00, 0x96, 0xE8, 0xCA, 0x80, 0xFE, 0x1B, 0x6A, 0x78, 0xF8, 0xA8, 0xE2, 0xEA, 0xFF]
+)
 def test_lop3(table):
     def want(a, b, c):
-        return sum((table >> ((a >> i & 1) << 2 | (b >> i & 1) << 1 | c >> i & 1) & 1) << i for i in range(32))
+        return sum(
+            (table >> ((a >> i & 1) << 2 | (b >> i & 1) << 1 | c >> i & 1) & 1) << i for i in range(32)
+        )
 
     check(f"lop3.b32 %d0, %a0, %a1, %a2, {table};", 32, want, arity=3)
 
@@ -195,7 +267,11 @@ def test_fns():
     masks = values(32, 60)
     for n in (-3, -1, 0, 1, 2):
         counts = np.full(masks.size, n, np.int32)
-        got = apply("and.b32 %a1, %a1, 31; fns.b32 %d0, %a0, %a1, %a2;", [masks, shuffled(masks, 1), counts], ["uint32"])
+        got = apply(
+            "and.b32 %a1, %a1, 31; fns.b32 %d0, %a0, %a1, %a2;",
+            [masks, shuffled(masks, 1), counts],
+            ["uint32"],
+        )
         assert got.tolist() == [want(int(m), int(b), n) for m, b in zip(masks, shuffled(masks, 1))]
 
 
@@ -225,16 +301,25 @@ def test_comparisons_and_selection(type_):
     def v(x):
         return signed(x, bits) if type_[0] == "s" else int(x)
 
-    for cmp, fn in {"eq": lambda x, y: x == y, "ne": lambda x, y: x != y, "lt": lambda x, y: x < y,
-                    "le": lambda x, y: x <= y, "gt": lambda x, y: x > y, "ge": lambda x, y: x >= y}.items():
+    for cmp, fn in {
+        "eq": lambda x, y: x == y,
+        "ne": lambda x, y: x != y,
+        "lt": lambda x, y: x < y,
+        "le": lambda x, y: x <= y,
+        "gt": lambda x, y: x > y,
+        "ge": lambda x, y: x >= y,
+    }.items():
         p, q = apply(f"setp.{cmp}.{type_} %q0|%q1, %a0, %a1;", [a, b], [bool, bool])
         want = [fn(v(x), v(y)) for x, y in zip(a, b)]
         assert p.tolist() == want and q.tolist() == [not w for w in want]
     if type_[0] == "u":
         p = apply(f"setp.lo.{type_} %q0, %a0, %a1;", [a, b], [bool])
         assert p.tolist() == (a < b).tolist()
-    got = apply(f"setp.lt.{type_} %p0, %a0, %a1; setp.ge.and.{type_} %q0, %a0, 3, %p0; setp.eq.xor.{type_} %q1, %a1, 7, !%p0;",
-                [a, b], [bool, bool])
+    got = apply(
+        f"setp.lt.{type_} %p0, %a0, %a1; setp.ge.and.{type_} %q0, %a0, 3, %p0; setp.eq.xor.{type_} %q1, %a1, 7, !%p0;",
+        [a, b],
+        [bool, bool],
+    )
     less = [v(x) < v(y) for x, y in zip(a, b)]
     assert got[0].tolist() == [v(x) >= 3 and w for x, w in zip(a, less)]
     assert got[1].tolist() == [(v(y) == 7) != (not w) for y, w in zip(b, less)]
@@ -250,9 +335,12 @@ def test_slct_and_predicate_logic():
     a, b, c = values(32), shuffled(values(32), 1), shuffled(values(32), 2)
     got = apply("slct.b32.s32 %d0, %a0, %a1, %a2;", [a, b, c], ["uint32"])
     assert got.tolist() == np.where(c.view(np.int32) >= 0, a, b).tolist()
-    got = apply("setp.lt.u32 %p0, %a0, %a1; setp.lt.u32 %p1, %a1, %a2; xor.pred %p2, %p0, %p1; not.pred %p3, %p2;"
-                "and.pred %q0, %p3, %p0; or.pred %q1, %p2, %p1; mov.pred %p4, 1; selp.b32 %d2, 5, 6, %p4;",
-                [a, b, c], [bool, bool, "uint32"])
+    got = apply(
+        "setp.lt.u32 %p0, %a0, %a1; setp.lt.u32 %p1, %a1, %a2; xor.pred %p2, %p0, %p1; not.pred %p3, %p2;"
+        "and.pred %q0, %p3, %p0; or.pred %q1, %p2, %p1; mov.pred %p4, 1; selp.b32 %d2, 5, 6, %p4;",
+        [a, b, c],
+        [bool, bool, "uint32"],
+    )
     p, q = a < b, b < c
     assert got[0].tolist() == (~(p ^ q) & p).tolist() and got[1].tolist() == ((p ^ q) | q).tolist()
     assert (got[2] == 5).all()
@@ -260,18 +348,28 @@ def test_slct_and_predicate_logic():
 
 def test_vectors_in_registers():
     a = values(64)
-    got = apply("mov.b64 {%r0, %r1}, %a0; mov.b32 {%h0, %h1}, %r0; mov.b32 {%h2, _}, %r1; mov.b64 %rd0, {%h1, %h0, %h2, %h2};"
-                "mov.b64 %d0, %rd0;", [a], ["uint64"])
+    got = apply(
+        "mov.b64 {%r0, %r1}, %a0; mov.b32 {%h0, %h1}, %r0; mov.b32 {%h2, _}, %r1; mov.b64 %rd0, {%h1, %h0, %h2, %h2};"
+        "mov.b64 %d0, %rd0;",
+        [a],
+        ["uint64"],
+    )
     for x, y in zip(a.tolist(), got.tolist()):
         h = [x >> 16 * i & 0xFFFF for i in range(4)]
         assert y == h[1] | h[0] << 16 | h[2] << 32 | h[2] << 48
-    got = apply("mov.b128 %x0, {%a0, %a1}; mov.b128 {%rd0, %rd1}, %x0; xor.b64 %d0, %rd0, %rd1;", [a, shuffled(a, 1)], ["uint64"])
+    got = apply(
+        "mov.b128 %x0, {%a0, %a1}; mov.b128 {%rd0, %rd1}, %x0; xor.b64 %d0, %rd0, %rd1;",
+        [a, shuffled(a, 1)],
+        ["uint64"],
+    )
     assert (got == (a ^ shuffled(a, 1))).all()
 
 
 def test_simd_minmax():
     a, b = values(32), shuffled(values(32), 1)
-    got = apply("min.s16x2 %d0, %a0, %a1; max.u16x2 %d1, %a0, %a1; add.u16x2 %d2, %a0, %a1;", [a, b], ["uint32"] * 3)
+    got = apply(
+        "min.s16x2 %d0, %a0, %a1; max.u16x2 %d1, %a0, %a1; add.u16x2 %d2, %a0, %a1;", [a, b], ["uint32"] * 3
+    )
     s, u = (lambda x: x.view(np.int16)), (lambda x: x.view(np.uint16))
     assert (s(got[0]) == np.minimum(s(a), s(b))).all()
     assert (u(got[1]) == np.maximum(u(a), u(b))).all()

@@ -13,20 +13,30 @@ TID = ".reg .b32 %t; .reg .b64 %a, %b, %o; mov.u32 %t, %tid.x;"
 def run(body, params, *, threads=32, grid=1, before="", directives="", **options):
     """Launches a kernel of pointer parameters p0, p1..; %a, %b are free, %t is the thread."""
     spelled = ", ".join(f".param .u64 p{i}" for i in range(len(params)))
-    return launch(entry(TID + body, spelled, before=before, directives=directives), "k", grid, threads, params, **options)
+    return launch(
+        entry(TID + body, spelled, before=before, directives=directives),
+        "k",
+        grid,
+        threads,
+        params,
+        **options,
+    )
 
 
 def test_widths_and_extension():
     src = np.arange(0, 256, dtype=np.uint8)
     out = np.zeros((32, 6), np.uint64)
-    run("""ld.param.u64 %a, [p0]; mad.wide.u32 %a, %t, 8, %a; ld.param.u64 %o, [p1]; mad.wide.u32 %o, %t, 48, %o;
+    run(
+        """ld.param.u64 %a, [p0]; mad.wide.u32 %a, %t, 8, %a; ld.param.u64 %o, [p1]; mad.wide.u32 %o, %t, 48, %o;
         .reg .b32 %x; .reg .b64 %y; .reg .b16 %h;
         ld.global.u8 %x, [%a+7]; cvt.u64.u32 %y, %x; st.global.u64 [%o], %y;
         ld.global.s8 %y, [%a+7]; st.global.u64 [%o+8], %y;
         ld.global.s16 %x, [%a+6]; cvt.u64.u32 %y, %x; st.global.u64 [%o+16], %y;
         ld.global.nc.L1::no_allocate.L2::128B.b64 %y, [%a]; st.global.wt.u64 [%o+24], %y;
         ld.global.u8 %h, [%a+1]; cvt.u64.u16 %y, %h; st.global.u64 [%o+32], %y;
-        ld.volatile.global.s32 %y, [%a+4]; st.relaxed.gpu.global.u64 [%o+40], %y; ret;""", [src, out])
+        ld.volatile.global.s32 %y, [%a+4]; st.relaxed.gpu.global.u64 [%o+40], %y; ret;""",
+        [src, out],
+    )
     b = src.reshape(32, 8)
     assert (out[:, 0] == b[:, 7]).all()
     assert (out[:, 1].view(np.int64) == b[:, 7].view(np.int8)).all()
@@ -38,16 +48,22 @@ def test_widths_and_extension():
 def test_vectors():
     src = np.arange(256, dtype=np.uint32)
     out = np.zeros(256, np.uint32)
-    run("""ld.param.u64 %a, [p0]; mad.wide.u32 %a, %t, 32, %a; ld.param.u64 %o, [p1]; mad.wide.u32 %o, %t, 32, %o;
+    run(
+        """ld.param.u64 %a, [p0]; mad.wide.u32 %a, %t, 32, %a; ld.param.u64 %o, [p1]; mad.wide.u32 %o, %t, 32, %o;
         .reg .b32 %x<8>; .reg .b64 %y<4>;
         ld.global.v4.b32 {%x0, %x1, _, %x3}, [%a]; mov.b32 %x2, 99; st.global.v4.b32 [%o], {%x3, %x2, %x1, %x0};
-        ld.global.v2.b64 {%y0, %y1}, [%a+16]; st.global.v2.u64 [%o+16], {%y1, %y0}; ret;""", [src, out])
+        ld.global.v2.b64 {%y0, %y1}, [%a+16]; st.global.v2.u64 [%o+16], {%y1, %y0}; ret;""",
+        [src, out],
+    )
     s = src.reshape(32, 8)
     want = np.stack([s[:, 3], np.full(32, 99), s[:, 1], s[:, 0], s[:, 6], s[:, 7], s[:, 4], s[:, 5]], 1)
     assert (out.reshape(32, 8) == want).all()
-    run("""ld.param.u64 %a, [p0]; mad.wide.u32 %a, %t, 32, %a; ld.param.u64 %o, [p1]; mad.wide.u32 %o, %t, 32, %o;
+    run(
+        """ld.param.u64 %a, [p0]; mad.wide.u32 %a, %t, 32, %a; ld.param.u64 %o, [p1]; mad.wide.u32 %o, %t, 32, %o;
         .reg .b32 %x<8>; ld.global.v8.b32 {%x0, %x1, %x2, %x3, %x4, %x5, %x6, %x7}, [%a];
-        st.global.v8.b32 [%o], {%x7, %x6, %x5, %x4, %x3, %x2, %x1, %x0}; ret;""", [align32(src), out := align32(out)])
+        st.global.v8.b32 [%o], {%x7, %x6, %x5, %x4, %x3, %x2, %x1, %x0}; ret;""",
+        [align32(src), out := align32(out)],
+    )
     assert (out.reshape(32, 8) == s[:, ::-1]).all()
 
 
@@ -62,9 +78,12 @@ def align32(a):
 
 def test_predicated_accesses_touch_only_their_lanes():
     src, out = np.arange(10, dtype=np.uint32), np.full(32, 7, np.uint32)
-    run("""ld.param.u64 %a, [p0]; mad.wide.u32 %a, %t, 4, %a; ld.param.u64 %o, [p1]; mad.wide.u32 %o, %t, 4, %o;
+    run(
+        """ld.param.u64 %a, [p0]; mad.wide.u32 %a, %t, 4, %a; ld.param.u64 %o, [p1]; mad.wide.u32 %o, %t, 4, %o;
         .reg .pred %p; .reg .b32 %x; setp.lt.u32 %p, %t, 10; mov.b32 %x, 50; @%p ld.global.b32 %x, [%a];
-        st.global.b32 [%o], %x; @!%p st.global.b32 [%o], %t; ret;""", [src, out])
+        st.global.b32 [%o], %x; @!%p st.global.b32 [%o], %t; ret;""",
+        [src, out],
+    )
     assert out.tolist() == list(range(32))
 
 
@@ -74,7 +93,8 @@ def test_state_spaces_and_generic_addresses():
         .const .align 4 .b8 bytes[6] = {1, 2, 3, 4, 5, 6};
         .global .u64 pointers[2] = {table+4, generic(bytes)+1};
         .shared .align 4 .u32 s[64]; .extern .shared .align 16 .b8 dyn[];\n"""
-    run("""ld.param.u64 %o, [p0]; mad.wide.u32 %o, %t, 24, %o; .reg .b32 %x, %y, %z; .reg .pred %p, %q, %r;
+    run(
+        """ld.param.u64 %o, [p0]; mad.wide.u32 %o, %t, 24, %o; .reg .b32 %x, %y, %z; .reg .pred %p, %q, %r;
         .local .align 4 .b8 frame[16]; .reg .b64 %sp, %g;
         and.b32 %x, %t, 3; mov.u64 %a, table; mad.wide.u32 %a, %x, 4, %a; ld.global.u32 %y, [%a]; st.global.u32 [%o], %y;
         ld.global.u64 %b, [pointers]; ld.u32 %y, [%b]; ld.global.u64 %b, [pointers+8]; ld.u8 %z, [%b]; add.u32 %y, %y, %z;
@@ -85,8 +105,12 @@ def test_state_spaces_and_generic_addresses():
         setp.gt.u32 %p, %t, 40; selp.b64 %b, %a, %g, %p; @!%p add.u64 %b, %b, 4; ld.u32 %z, [%b]; st.global.u32 [%o+16], %z;
         isspacep.shared %p, %a; isspacep.local %q, %g; isspacep.global %r, %o; and.pred %p, %p, %q; and.pred %p, %p, %r;
         isspacep.shared %q, %o; not.pred %q, %q; and.pred %p, %p, %q; selp.u32 %z, 1, 0, %p; st.global.u32 [%o+20], %z;
-        mov.u32 %x, dyn; st.shared.u32 [%x+252], %t; cvta.to.global.u64 %a, %o; ret;""", [out], threads=64, before=before,
-        dynamic_shared_bytes=256)
+        mov.u32 %x, dyn; st.shared.u32 [%x+252], %t; cvta.to.global.u64 %a, %o; ret;""",
+        [out],
+        threads=64,
+        before=before,
+        dynamic_shared_bytes=256,
+    )
     t = np.arange(64)
     assert (out[:, 0] == np.array([10, 20, 30, 40])[t & 3]).all()
     assert (out[:, 1] == 22).all()
@@ -97,11 +121,17 @@ def test_state_spaces_and_generic_addresses():
 def test_strided_and_overlapping_arrays():
     base = np.arange(64, dtype=np.float32)
     view, out = base[::-2], np.zeros(32, np.float32)
-    run("""ld.param.u64 %a, [p0]; .reg .s64 %i; mul.wide.s32 %i, %t, -8; add.s64 %a, %a, %i; .reg .f32 %f;
-        ld.global.f32 %f, [%a]; ld.param.u64 %o, [p1]; mad.wide.u32 %o, %t, 4, %o; st.global.f32 [%o], %f; ret;""", [view, out])
+    run(
+        """ld.param.u64 %a, [p0]; .reg .s64 %i; mul.wide.s32 %i, %t, -8; add.s64 %a, %a, %i; .reg .f32 %f;
+        ld.global.f32 %f, [%a]; ld.param.u64 %o, [p1]; mad.wide.u32 %o, %t, 4, %o; st.global.f32 [%o], %f; ret;""",
+        [view, out],
+    )
     assert (out == view).all()
-    run("""ld.param.u64 %a, [p0]; mad.wide.u32 %a, %t, 4, %a; ld.param.u64 %o, [p1]; mad.wide.u32 %o, %t, 4, %o; .reg .f32 %f;
-        ld.global.f32 %f, [%a]; add.f32 %f, %f, 0f3F800000; st.global.f32 [%o], %f; ret;""", [base[:32], base[32:]])
+    run(
+        """ld.param.u64 %a, [p0]; mad.wide.u32 %a, %t, 4, %a; ld.param.u64 %o, [p1]; mad.wide.u32 %o, %t, 4, %o; .reg .f32 %f;
+        ld.global.f32 %f, [%a]; add.f32 %f, %f, 0f3F800000; st.global.f32 [%o], %f; ret;""",
+        [base[:32], base[32:]],
+    )
     assert (base[32:] == base[:32] + 1).all()
 
 
@@ -124,11 +154,22 @@ def test_memory_reached_through_stored_pointers():
 def test_out_of_bounds(offset, kind):
     a = np.zeros(8, np.float32)
     with pytest.raises(EmulatorError) as error:
-        run(f"""ld.param.u64 %a, [p0]; mad.wide.u32 %a, %t, 4, %a; .reg .f32 %f;
-            ld.global.f32 %f, [%a+{offset}]; ret;""", [a], grid=3, threads=(8, 4))
+        run(
+            f"""ld.param.u64 %a, [p0]; mad.wide.u32 %a, %t, 4, %a; .reg .f32 %f;
+            ld.global.f32 %f, [%a+{offset}]; ret;""",
+            [a],
+            grid=3,
+            threads=(8, 4),
+        )
     text = str(error.value)
-    assert text.startswith("out of bounds: 4-byte load") and "PTX line" in text and "ld.global.f32 %f, [%a" in text
-    assert "CTA (0, 0, 0)" in text and ("thread (7, 0, 0)" in text if kind == "past" else "thread (0, 0, 0)" in text)
+    assert (
+        text.startswith("out of bounds: 4-byte load")
+        and "PTX line" in text
+        and "ld.global.f32 %f, [%a" in text
+    )
+    assert "CTA (0, 0, 0)" in text and (
+        "thread (7, 0, 0)" in text if kind == "past" else "thread (0, 0, 0)" in text
+    )
     assert "p0" in text or kind == "before"
 
 
@@ -147,18 +188,33 @@ def test_bounds_of_other_spaces_and_read_only_arrays():
 
 def test_parameters_follow_their_types():
     out = np.zeros(8, np.uint64)
-    text = entry("""ld.param.u64 %a, [o]; ld.param.u8 %x, [c]; cvt.u64.u32 %y, %x; st.global.u64 [%a], %y;
+    text = entry(
+        """ld.param.u64 %a, [o]; ld.param.u8 %x, [c]; cvt.u64.u32 %y, %x; st.global.u64 [%a], %y;
         ld.param.s16 %x, [s]; cvt.s64.s32 %y, %x; st.global.u64 [%a+8], %y; ld.param.f32 %f, [f]; mov.b32 %x, %f;
         cvt.u64.u32 %y, %x; st.global.u64 [%a+16], %y; ld.param.f64 %d, [d]; st.global.f64 [%a+24], %d;
         ld.param.b16 %h, [h]; cvt.u64.u16 %y, %h; st.global.u64 [%a+32], %y; ld.param.u64 %y, [l]; st.global.u64 [%a+40], %y;
         ld.param.v2.u32 {%x, %z}, [blob+8]; cvt.u64.u32 %y, %z; st.global.u64 [%a+48], %y;
         mov.u64 %b, blob; ld.param.u32 %x, [%b+4]; cvt.u64.u32 %y, %x; st.global.u64 [%a+56], %y; ret;""",
         ".param .u64 o, .param .u8 c, .param .s16 s, .param .f32 f, .param .f64 d, .param .b16 h, .param .s64 l, "
-        ".param .align 8 .b8 blob[16]", directives=".maxntid 64, 1, 1 .minnctapersm 2").replace(
-        "{ ld.param", "{ .reg .b64 %a, %b, %y; .reg .b32 %x, %z; .reg .b16 %h; .reg .f32 %f; .reg .f64 %d; ld.param", 1)
+        ".param .align 8 .b8 blob[16]",
+        directives=".maxntid 64, 1, 1 .minnctapersm 2",
+    ).replace(
+        "{ ld.param",
+        "{ .reg .b64 %a, %b, %y; .reg .b32 %x, %z; .reg .b16 %h; .reg .f32 %f; .reg .f64 %d; ld.param",
+        1,
+    )
     blob = np.arange(1, 5, dtype=np.uint32).tobytes()
     launch(text, "k", 1, 1, [out, 200, -3, 1.5, 2, ml_dtypes.bfloat16(3), -1, blob])
-    assert out.tolist() == [200, 2**64 - 3, 0x3FC00000, np.array([2.0]).view(np.uint64)[0], 0x4040, 2**64 - 1, 4, 2]
+    assert out.tolist() == [
+        200,
+        2**64 - 3,
+        0x3FC00000,
+        np.array([2.0]).view(np.uint64)[0],
+        0x4040,
+        2**64 - 1,
+        4,
+        2,
+    ]
     with pytest.raises(EmulatorError, match="takes 8 parameters, got 1"):
         launch(text, "k", 1, 1, [out])
     with pytest.raises(EmulatorError, match="maxntid"):
@@ -169,9 +225,12 @@ def test_parameters_follow_their_types():
 
 def test_required_block():
     out = np.zeros(4, np.uint32)
-    text = entry(".reg .b64 %a; .reg .b32 %x<4>; mov.u32 %x0, %ntid.x; mov.u32 %x1, %ntid.y; mov.u32 %x2, %nctaid.z;"
-                 "mov.u32 %x3, %nctaid.x; ld.param.u64 %a, [o]; st.global.v4.u32 [%a], {%x0, %x1, %x2, %x3}; ret;",
-                 ".param .u64 o", directives=".reqntid 32, 2")
+    text = entry(
+        ".reg .b64 %a; .reg .b32 %x<4>; mov.u32 %x0, %ntid.x; mov.u32 %x1, %ntid.y; mov.u32 %x2, %nctaid.z;"
+        "mov.u32 %x3, %nctaid.x; ld.param.u64 %a, [o]; st.global.v4.u32 [%a], {%x0, %x1, %x2, %x3}; ret;",
+        ".param .u64 o",
+        directives=".reqntid 32, 2",
+    )
     launch(text, "k", (3, 1, 5), None, [out])
     assert out.tolist() == [32, 2, 5, 3]
     with pytest.raises(EmulatorError, match="requires block"):
@@ -181,11 +240,20 @@ def test_required_block():
 # atomics
 def sequential(op, start, values, extra):
     """Old values of one location under sequential read-modify-writes."""
+
     def step(cur, v, w):
-        return {"add": lambda: cur + v, "min": lambda: min(cur, v), "max": lambda: max(cur, v), "exch": lambda: v,
-                "and": lambda: cur & v, "or": lambda: cur | v, "xor": lambda: cur ^ v,
-                "inc": lambda: 0 if cur >= v else cur + 1, "dec": lambda: v if cur == 0 or cur > v else cur - 1,
-                "cas": lambda: w if cur == v else cur}[op]()
+        return {
+            "add": lambda: cur + v,
+            "min": lambda: min(cur, v),
+            "max": lambda: max(cur, v),
+            "exch": lambda: v,
+            "and": lambda: cur & v,
+            "or": lambda: cur | v,
+            "xor": lambda: cur ^ v,
+            "inc": lambda: 0 if cur >= v else cur + 1,
+            "dec": lambda: v if cur == 0 or cur > v else cur - 1,
+            "cas": lambda: w if cur == v else cur,
+        }[op]()
 
     old, cur = [], start
     for v, w in zip(values, extra):
@@ -195,10 +263,28 @@ def sequential(op, start, values, extra):
 
 
 @pytest.mark.parametrize("space", ["global", "shared", ""])
-@pytest.mark.parametrize("type_, op", [("u32", "add"), ("s32", "min"), ("u32", "max"), ("b32", "and"), ("b32", "or"),
-                                       ("b32", "xor"), ("u32", "inc"), ("u32", "dec"), ("b32", "exch"), ("u64", "add"),
-                                       ("b64", "exch"), ("s64", "max"), ("f32", "add"), ("f64", "add"), ("b32", "cas"),
-                                       ("b16", "cas"), ("b64", "cas")])
+@pytest.mark.parametrize(
+    "type_, op",
+    [
+        ("u32", "add"),
+        ("s32", "min"),
+        ("u32", "max"),
+        ("b32", "and"),
+        ("b32", "or"),
+        ("b32", "xor"),
+        ("u32", "inc"),
+        ("u32", "dec"),
+        ("b32", "exch"),
+        ("u64", "add"),
+        ("b64", "exch"),
+        ("s64", "max"),
+        ("f32", "add"),
+        ("f64", "add"),
+        ("b32", "cas"),
+        ("b16", "cas"),
+        ("b64", "cas"),
+    ],
+)
 def test_atomics_are_sequential(space, type_, op):
     bits = int(type_[1:])
     kind = {"u": f"uint{bits}", "s": f"int{bits}", "b": f"uint{bits}", "f": f"float{bits}"}[type_[0]]
@@ -217,13 +303,22 @@ def test_atomics_are_sequential(space, type_, op):
         atom{dot}.{op}.{type_} %r, {where}, %v{more};
         ld.param.u64 %o, [p3]; mad.wide.u32 %o, %t, SIZE, %o; st.global.bN [%o], %r; bar.sync 0;"""
     if space == "shared":
-        body = """ld.param.u64 %b, [p0]; and.b32 %c, %t, 3; mad.wide.u32 %b, %c, SIZE, %b; mov.u32 %s, cells;
-            mad.lo.u32 %s, %c, SIZE, %s; ld.global.bN %v, [%b]; st.shared.bN [%s], %v; bar.sync 0;""" + body + \
-            """ld.param.u64 %b, [p0]; mad.wide.u32 %b, %c, SIZE, %b; ld.shared.bN %v, [%s]; st.global.bN [%b], %v;"""
+        body = (
+            """ld.param.u64 %b, [p0]; and.b32 %c, %t, 3; mad.wide.u32 %b, %c, SIZE, %b; mov.u32 %s, cells;
+            mad.lo.u32 %s, %c, SIZE, %s; ld.global.bN %v, [%b]; st.shared.bN [%s], %v; bar.sync 0;"""
+            + body
+            + """ld.param.u64 %b, [p0]; mad.wide.u32 %b, %c, SIZE, %b; ld.shared.bN %v, [%s]; st.global.bN [%b], %v;"""
+        )
     declared = f".reg .b{max(16, bits)} %v, %w, %r; .reg .b32 %c, %s; .shared .align 8 .b8 cells[64];"
-    run((declared + body + "ret;").replace("SIZE", str(size)).replace("bN", f"b{bits}"), [cells, values, extra, old], threads=64)
+    run(
+        (declared + body + "ret;").replace("SIZE", str(size)).replace("bN", f"b{bits}"),
+        [cells, values, extra, old],
+        threads=64,
+    )
     for c in range(4):
-        want, last = sequential(op, kind and np.array(3, kind).item(), values[c::4].tolist(), extra[c::4].tolist())
+        want, last = sequential(
+            op, kind and np.array(3, kind).item(), values[c::4].tolist(), extra[c::4].tolist()
+        )
         assert old[c::4].tolist() == want and cells[c] == last
 
 
@@ -231,30 +326,41 @@ def test_red_vector_and_half_atomics():
     f = np.zeros(4, np.float32)
     h = np.zeros(4, np.float16)
     b = np.zeros(2, ml_dtypes.bfloat16)
-    run("""ld.param.u64 %a, [p0]; .reg .f32 %f, %g<4>; cvt.rn.f32.u32 %f, %t; red.global.add.f32 [%a], %f;
+    run(
+        """ld.param.u64 %a, [p0]; .reg .f32 %f, %g<4>; cvt.rn.f32.u32 %f, %t; red.global.add.f32 [%a], %f;
         red.relaxed.gpu.global.add.f32 [%a+4], 0f40000000; atom.global.v2.f32.add {%g0, %g1}, [%a+8], {%f, 0f3F800000};
         ld.param.u64 %a, [p1]; .reg .b16 %h; .reg .b32 %x; cvt.rn.f16.f32 %h, %f; red.global.add.noftz.f16 [%a], %h;
         mov.b32 %x, {%h, %h}; red.global.add.noftz.f16x2 [%a+4], %x;
         ld.param.u64 %a, [p2]; cvt.rn.bf16.f32 %h, 0f3F800000; atom.global.add.noftz.bf16 %h, [%a], %h; ret;""",
-        [align32(f), align32(h), b])
+        [align32(f), align32(h), b],
+    )
     f2 = align32(f)
-    run("""ld.param.u64 %a, [p0]; .reg .f32 %f, %g<4>; cvt.rn.f32.u32 %f, %t; red.global.add.f32 [%a], %f;
+    run(
+        """ld.param.u64 %a, [p0]; .reg .f32 %f, %g<4>; cvt.rn.f32.u32 %f, %t; red.global.add.f32 [%a], %f;
         red.relaxed.gpu.global.add.f32 [%a+4], 0f40000000;
-        atom.global.v2.f32.add {%g0, %g1}, [%a+8], {%f, 0f3F800000}; ret;""", [f2])
+        atom.global.v2.f32.add {%g0, %g1}, [%a+8], {%f, 0f3F800000}; ret;""",
+        [f2],
+    )
     assert f2.tolist() == [496, 64, 496, 32]
     assert b[0] == 32
     h2 = align32(h)
-    run("""ld.param.u64 %a, [p0]; .reg .b16 %h; .reg .b32 %x; cvt.rn.f16.u32 %h, %t; red.global.add.noftz.f16 [%a], %h;
-        mov.b32 %x, {%h, 0x3c00}; red.global.add.noftz.f16x2 [%a+4], %x; ret;""", [h2])
+    run(
+        """ld.param.u64 %a, [p0]; .reg .b16 %h; .reg .b32 %x; cvt.rn.f16.u32 %h, %t; red.global.add.noftz.f16 [%a], %h;
+        mov.b32 %x, {%h, 0x3c00}; red.global.add.noftz.f16x2 [%a+4], %x; ret;""",
+        [h2],
+    )
     assert h2.tolist() == [496, 0, 496, 32]
 
 
 def test_cas_128():
     cell = align32(np.array([1, 2], np.uint64))
     out = align32(np.zeros((32, 2), np.uint64).reshape(-1))
-    run("""ld.param.u64 %a, [p0]; ld.param.u64 %o, [p1]; mad.wide.u32 %o, %t, 16, %o; .reg .b128 %x, %y, %z; .reg .b64 %l, %h;
+    run(
+        """ld.param.u64 %a, [p0]; ld.param.u64 %o, [p1]; mad.wide.u32 %o, %t, 16, %o; .reg .b128 %x, %y, %z; .reg .b64 %l, %h;
         mov.b64 %l, 1; mov.b64 %h, 2; mov.b128 %x, {%l, %h}; cvt.u64.u32 %l, %t; mov.b128 %y, {%l, %l};
-        atom.global.cas.b128 %z, [%a], %x, %y; st.global.b128 [%o], %z; ret;""", [cell, out])
+        atom.global.cas.b128 %z, [%a], %x, %y; st.global.b128 [%o], %z; ret;""",
+        [cell, out],
+    )
     out = out.reshape(32, 2)
     assert out[0].tolist() == [1, 2] and (out[1:] == 0).all() and cell.tolist() == [0, 0]
 
@@ -262,28 +368,33 @@ def test_cas_128():
 # asynchronous copies
 def test_cp_async_is_done_only_when_waited_for():
     src, out = np.arange(1, 65, dtype=np.uint32), np.zeros((32, 4), np.uint32)
-    run(""".shared .align 16 .b8 s[256]; .reg .b32 %s, %x<4>; .reg .pred %p;
+    run(
+        """.shared .align 16 .b8 s[256]; .reg .b32 %s, %x<4>; .reg .pred %p;
         ld.param.u64 %a, [p0]; mad.wide.u32 %a, %t, 4, %a; mov.u32 %s, s; mad.lo.u32 %s, %t, 4, %s;
         mov.b32 %x0, 0; st.shared.b32 [%s], %x0; st.shared.b32 [%s+128], %x0;
         cp.async.ca.shared.global [%s], [%a], 4; cp.async.commit_group;
         cp.async.ca.shared.global.L2::128B [%s+128], [%a+128], 4; cp.async.commit_group;
         ld.shared.b32 %x0, [%s]; cp.async.wait_group 1; ld.shared.b32 %x1, [%s]; ld.shared.b32 %x2, [%s+128];
         cp.async.wait_group 0; ld.shared.b32 %x3, [%s+128];
-        ld.param.u64 %o, [p1]; mad.wide.u32 %o, %t, 16, %o; st.global.v4.b32 [%o], {%x0, %x1, %x2, %x3}; ret;""", [src, out])
+        ld.param.u64 %o, [p1]; mad.wide.u32 %o, %t, 16, %o; st.global.v4.b32 [%o], {%x0, %x1, %x2, %x3}; ret;""",
+        [src, out],
+    )
     t = np.arange(32)
     assert (out == np.stack([0 * t, t + 1, 0 * t, t + 33], 1)).all()
 
 
 def test_cp_async_sizes():
     src, out = np.arange(1, 129, dtype=np.uint32), np.full((32, 4), 9, np.uint32)
-    run(""".shared .align 16 .b8 s[512]; .reg .b32 %s, %n, %x<4>; .reg .pred %p;
+    run(
+        """.shared .align 16 .b8 s[512]; .reg .b32 %s, %n, %x<4>; .reg .pred %p;
         ld.param.u64 %a, [p0]; mad.wide.u32 %a, %t, 16, %a; mov.u32 %s, s; mad.lo.u32 %s, %t, 16, %s;
         setp.ge.u32 %p, %t, 16; and.b32 %n, %t, 7; shl.b32 %n, %n, 1; @%p bra IGN;
         cp.async.cg.shared.global [%s], [%a], 16, %n; bra DONE;
         IGN: cp.async.cg.shared.global [%s], [%a], 16, %p;
         DONE: cp.async.wait_all; ld.shared.v4.b32 {%x0, %x1, %x2, %x3}, [%s];
         ld.param.u64 %o, [p1]; mad.wide.u32 %o, %t, 16, %o; st.global.v4.b32 [%o], {%x0, %x1, %x2, %x3}; ret;""",
-        [align32(src), got := align32(out.reshape(-1))])
+        [align32(src), got := align32(out.reshape(-1))],
+    )
     raw = src.view(np.uint8).reshape(32, 16).copy()
     for t in range(32):
         raw[t, (t & 7) * 2 if t < 16 else 0 :] = 0
@@ -293,7 +404,8 @@ def test_cp_async_sizes():
 # mbarriers
 def test_mbarrier_between_two_warps():
     out = np.zeros((2, 32), np.uint32)
-    report = run(""".shared .align 8 .b64 full; .shared .align 8 .b64 empty; .shared .align 4 .b8 slot[128];
+    report = run(
+        """.shared .align 8 .b64 full; .shared .align 8 .b64 empty; .shared .align 4 .b8 slot[128];
         .reg .b32 %f, %e, %i, %ph, %x, %y, %s; .reg .b64 %st; .reg .pred %p, %w;
         mov.u32 %f, full; mov.u32 %e, empty; mov.u32 %s, slot; and.b32 %y, %t, 31; mad.lo.u32 %s, %y, 4, %s;
         setp.eq.u32 %p, %t, 0; @%p mbarrier.init.shared::cta.b64 [%f], 32; @%p mbarrier.init.shared.b64 [%e], 32;
@@ -306,21 +418,28 @@ def test_mbarrier_between_two_warps():
         W2: mbarrier.test_wait.parity.shared.b64 %p, [%f], %ph; @!%p bra W2;
         ld.shared.b32 %ph, [%s]; add.u32 %x, %x, %ph; mbarrier.arrive.shared.b64 _, [%e];
         add.u32 %i, %i, 1; setp.lt.u32 %p, %i, 10; @%p bra CONSUMER;
-        END: ld.param.u64 %o, [p0]; mad.wide.u32 %o, %t, 4, %o; st.global.b32 [%o], %x; ret;""", [out], threads=64,
-        check=True, seed=2)
+        END: ld.param.u64 %o, [p0]; mad.wide.u32 %o, %t, 4, %o; st.global.b32 [%o], %x; ret;""",
+        [out],
+        threads=64,
+        check=True,
+        seed=2,
+    )
     assert report.findings == []
     assert (out[1] == 45000 + 10 * np.arange(32)).all()
 
 
 def test_mbarrier_transactions_and_states():
     out = np.zeros(4, np.uint32)
-    run(""".shared .align 8 .b64 m; .reg .b32 %x<4>, %m; .reg .b64 %s, %q; .reg .pred %p<4>;
+    run(
+        """.shared .align 8 .b64 m; .reg .b32 %x<4>, %m; .reg .b64 %s, %q; .reg .pred %p<4>;
         mov.u32 %m, m; setp.ne.u32 %p0, %t, 0; @%p0 exit; mbarrier.init.shared.b64 [%m], 2;
         mbarrier.arrive.expect_tx.shared.b64 %s, [%m], 16; mbarrier.pending_count.b64 %x0, %s;
         mbarrier.arrive.shared.b64 %q, [%m]; mbarrier.test_wait.shared.b64 %p1, [%m], %s; selp.u32 %x1, 1, 0, %p1;
         mbarrier.complete_tx.shared::cta.relaxed.cta.b64 [%m], 16; mbarrier.test_wait.shared.b64 %p1, [%m], %s;
         selp.u32 %x2, 1, 0, %p1; mbarrier.try_wait.parity.shared.b64 %p1, [%m], 1, 1000; selp.u32 %x3, 1, 0, %p1;
-        ld.param.u64 %o, [p0]; st.global.v4.b32 [%o], {%x0, %x1, %x2, %x3}; ret;""", [out])
+        ld.param.u64 %o, [p0]; st.global.v4.b32 [%o], {%x0, %x1, %x2, %x3}; ret;""",
+        [out],
+    )
     assert out.tolist() == [2, 0, 1, 0]
 
 
@@ -332,7 +451,8 @@ def test_ldmatrix_and_stmatrix(count, trans):
     out, back = np.zeros((32, count), np.uint32), np.zeros_like(src)
     regs = ", ".join(f"%x{i}" for i in range(count))
     stores = "".join(f"st.global.b32 [%o+{4 * i}], %x{i};" for i in range(count))
-    run(f""".shared .align 16 .b8 s[{128 * count}]; .reg .b32 %s, %l, %x<4>, %y<4>; .reg .pred %p; .reg .b64 %g;
+    run(
+        f""".shared .align 16 .b8 s[{128 * count}]; .reg .b32 %s, %l, %x<4>, %y<4>; .reg .pred %p; .reg .b64 %g;
         setp.lt.u32 %p, %t, {8 * count}; and.b32 %l, %t, {8 * count - 1}; mov.u32 %s, s; mad.lo.u32 %s, %l, 16, %s;
         ld.param.u64 %a, [p0]; mad.wide.u32 %a, %l, 16, %a;
         @%p ld.global.v4.b32 {{%y0, %y1, %y2, %y3}}, [%a]; @%p st.shared.v4.b32 [%s], {{%y0, %y1, %y2, %y3}}; bar.warp.sync -1;
@@ -340,7 +460,9 @@ def test_ldmatrix_and_stmatrix(count, trans):
         ld.param.u64 %o, [p1]; mad.wide.u32 %o, %t, {4 * count}, %o; {stores} bar.warp.sync 0xffffffff;
         stmatrix.sync.aligned.m8n8.x{count}{trans}.shared.b16 [%s], {{{regs}}}; bar.warp.sync 0xffffffff;
         ld.param.u64 %a, [p2]; mad.wide.u32 %a, %l, 16, %a; ld.shared.v4.b32 {{%y0, %y1, %y2, %y3}}, [%s];
-        @%p st.global.v4.b32 [%a], {{%y0, %y1, %y2, %y3}}; ret;""", [align32(src), out, b := align32(back)])
+        @%p st.global.v4.b32 [%a], {{%y0, %y1, %y2, %y3}}; ret;""",
+        [align32(src), out, b := align32(back)],
+    )
     mats = src.reshape(count, 8, 8)
     for i, m in enumerate(mats):
         m = m.T if trans else m
@@ -402,8 +524,10 @@ def test_mma(shape, acc, at, bt, dtype):
     load += "".join(f"ld.global.{reg} %b{i}, [%bp+{size * i}];" for i in range(fb.shape[1]))
     one = {"f64": "0d3FF0000000000000", "f32": "0x3F800000", "s32": "1", "f16": "0x3C003C00"}[acc]
     init = "".join(f"mov.{reg} %c{i}, {one};" for i in range(accumulators))
-    names = [", ".join(f"%{r}{i}" for i in range(count)) for r, count in
-             (("a", fa.shape[1]), ("b", fb.shape[1]), ("c", accumulators))]
+    names = [
+        ", ".join(f"%{r}{i}" for i in range(count))
+        for r, count in (("a", fa.shape[1]), ("b", fb.shape[1]), ("c", accumulators))
+    ]
     code = f""".reg .{reg} %a<9>, %b<9>, %c<5>; .reg .b64 %ap, %bp; ld.param.u64 %ap, [p0];
         mad.wide.u32 %ap, %t, {size * fa.shape[1]}, %ap; ld.param.u64 %bp, [p1]; mad.wide.u32 %bp, %t, {size * fb.shape[1]}, %bp;
         {load}{init} mma.sync.aligned.{shape}.row.col.{acc}.{at}.{bt}.{acc}
@@ -421,18 +545,23 @@ def test_mma(shape, acc, at, bt, dtype):
 
 def test_movmatrix():
     src = np.arange(64, dtype=np.uint16).reshape(8, 8)
-    got = apply("movmatrix.sync.aligned.m8n8.trans.b16 %d0, %a0;", [src.view(np.uint32).reshape(-1)], [np.uint32])
+    got = apply(
+        "movmatrix.sync.aligned.m8n8.trans.b16 %d0, %a0;", [src.view(np.uint32).reshape(-1)], [np.uint32]
+    )
     assert (got.view(np.uint16).reshape(8, 8) == src.T).all()
 
 
 def test_device_functions_and_recursion():
-    source = HEAD + """.func (.param .b32 r) square(.param .b32 x) {
+    source = (
+        HEAD
+        + """.func (.param .b32 r) square(.param .b32 x) {
             .reg .b32 %v; ld.param.b32 %v, [x]; mul.lo.u32 %v, %v, %v; st.param.b32 [r], %v; ret; }
         .func (.reg .b32 r) plain(.reg .b32 x) { add.u32 r, x, 100; ret; }
         .visible .entry k(.param .u64 p0) { .reg .b32 %t, %v, %w; .reg .b64 %a; .reg .pred %p; mov.u32 %t, %tid.x; mov.u32 %v, %t;
             setp.lt.u32 %p, %t, 5; @%p bra SKIP;
             { .param .b32 arg; .param .b32 res; st.param.b32 [arg], %t; call.uni (res), square, (arg); ld.param.b32 %v, [res]; }
             SKIP: call (%w), plain, (%v); ld.param.u64 %a, [p0]; mad.wide.u32 %a, %t, 4, %a; st.global.u32 [%a], %w; ret; }"""
+    )
     out = np.zeros(32, np.uint32)
     launch(source, "k", 1, 32, [out])
     t = np.arange(32)

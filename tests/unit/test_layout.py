@@ -48,7 +48,9 @@ def layouts(draw: st.DrawFn, max_bits: int = 9, log2_warps: int = 1) -> tuple[Li
 
 
 def places(layout: LinearLayout) -> list[tuple[int, int, int]]:
-    return [(r, lane, w) for w in range(layout.num_warps) for lane in range(32) for r in range(layout.num_regs)]
+    return [
+        (r, lane, w) for w in range(layout.num_warps) for lane in range(32) for r in range(layout.num_regs)
+    ]
 
 
 @given(layouts())
@@ -81,7 +83,9 @@ def test_permute_moves_no_element(drawn: tuple[LinearLayout, tuple[int, ...]], d
 
 
 @given(layouts(), st.data())
-def test_reduced_forgets_one_dimension(drawn: tuple[LinearLayout, tuple[int, ...]], data: st.DataObject) -> None:
+def test_reduced_forgets_one_dimension(
+    drawn: tuple[LinearLayout, tuple[int, ...]], data: st.DataObject
+) -> None:
     layout, shape = drawn
     dim = data.draw(st.integers(0, len(shape) - 1))
     result = reduced(layout, shape, dim)

@@ -16,7 +16,9 @@ from tileiras.nvcc_shim import arch, argv  # noqa: E402
 TILE = [80, 86, 87, 88, 89, 90, 100, 103, 107, 110, 120, 121]
 
 
-def select(words: list[str], archs: list[int] = TILE, gpus: list[int] | None = None) -> tuple[list[str], list[str]]:
+def select(
+    words: list[str], archs: list[int] = TILE, gpus: list[int] | None = None
+) -> tuple[list[str], list[str]]:
     warnings: list[str] = []
     line = argv.parse_line([*words, "k.tileir"], {})
     entries = arch.select_entries(line, archs, lambda: gpus or [], warnings)
@@ -97,7 +99,9 @@ def test_same_entries_and_errors_as_nvcc(text: str, tmp_path: Path) -> None:
 
 def test_cmakes_default_architecture_is_an_error_not_an_empty_image() -> None:
     for words in ([], ["-arch=sm_75"]):
-        with pytest.raises(argv.Usage, match=r"requires at least one architecture supporting Tile output.*sm_75.*sm_80"):
+        with pytest.raises(
+            argv.Usage, match=r"requires at least one architecture supporting Tile output.*sm_75.*sm_80"
+        ):
             select(words)
 
 

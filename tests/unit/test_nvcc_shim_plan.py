@@ -11,7 +11,9 @@ from tileiras.nvcc_shim import argv, home, plan  # noqa: E402
 ARCHS = [75, 80, 90, 100, 120]
 
 
-def make(words: list[str], compiler: str = "builtin", text: tuple[str, ...] = (), **environ: str) -> plan.Plan:
+def make(
+    words: list[str], compiler: str = "builtin", text: tuple[str, ...] = (), **environ: str
+) -> plan.Plan:
     line = argv.parse_line(words, environ)
     for item in line.inputs():
         item.is_tile = item.values[0].endswith(argv.TILE_SUFFIXES)
@@ -44,7 +46,9 @@ def test_an_object_is_compiled_bundled_generated_and_compiled() -> None:
     steps = commands(["-c", "k.tileir", "-gencode", "arch=compute_90,code=[sm_90a,compute_90]"])
     assert [step.split()[:2] for step in steps] == [["build", "compile"]] * 2 + [["build", "fatbin"], ["build", "header"],
                                                                                 ["gcc", "-c"]]  # fmt: skip
-    assert steps[0].endswith("-o /t/k.compute_90.ptx --arch compute_90 --kernels-json /t/k.compute_90.kernels.json")
+    assert steps[0].endswith(
+        "-o /t/k.compute_90.ptx --arch compute_90 --kernels-json /t/k.compute_90.kernels.json"
+    )
     assert "--arch sm_90 " in steps[1]
     # The suffix goes for the Tile compiler and stays in the label.
     assert steps[2] == "build fatbin -o /t/k.fatbin".replace("k.fatbin", "k.tile.fatbin") + (
@@ -71,7 +75,10 @@ def test_the_portable_entry_is_tile_ir_only_with_the_tile_launch_abi() -> None:
         (["-G", "-dopt=on"], "--lineinfo"),
         (["-lineinfo"], "--lineinfo"),
         (["-fdevice-sanitize", "memcheck"], "--sanitize memcheck"),
-        (["-Xtileiras", "-O1,--lineinfo", "--tileiras-options=-w"], "--option=-O1 --option=--lineinfo --option=-w"),
+        (
+            ["-Xtileiras", "-O1,--lineinfo", "--tileiras-options=-w"],
+            "--option=-O1 --option=--lineinfo --option=-w",
+        ),
         (["-w"], "--option=-w"),
         (["-Werror", "all-warnings"], "--option=--Werror"),
         (["-Xptxas", "-v,-O1"], "--ptxas-option=-v --ptxas-option=-O1"),
@@ -97,7 +104,10 @@ def test_what_says_nothing_about_tile_ir_changes_nothing(flag: str) -> None:
 
 def test_nvidias_compiler_cannot_honour_ptxas_options_and_it_is_said() -> None:
     done = make(["-cubin", "k.tileir", "-arch=sm_90", "-Xptxas", "-v", "-maxrregcount=64"], compiler="nvidia")
-    assert [text.split("'")[1] for text in done.warnings] == ["--ptxas-options (-Xptxas)", "--maxrregcount (-maxrregcount)"]
+    assert [text.split("'")[1] for text in done.warnings] == [
+        "--ptxas-options (-Xptxas)",
+        "--maxrregcount (-maxrregcount)",
+    ]
     assert "--ptxas-option" not in " ".join(done.jobs[0].steps[0].argv)
 
 
@@ -141,35 +151,82 @@ def test_cmakes_spelling_of_one_real_architecture_gives_a_cubin() -> None:
 
 def test_mixed_link_puts_the_object_where_the_input_was() -> None:
     done = make(["-arch=sm_90", "-o", "p", "a.cu", "dir/k.tileir", "-lfoo", "-Xlinker", "-z,now", "b.o"])
-    assert done.rest == ["-arch=sm_90", "-o", "p", "a.cu", "/t/k.tile.o", "-lfoo", "-Xlinker", "-z,now", "b.o"]
+    assert done.rest == [
+        "-arch=sm_90",
+        "-o",
+        "p",
+        "a.cu",
+        "/t/k.tile.o",
+        "-lfoo",
+        "-Xlinker",
+        "-z,now",
+        "b.o",
+    ]
     assert done.linked == "p"
 
 
 def test_ours_never_reach_nvcc() -> None:
-    done = make(["--tileiras-prefix", "p", "--tileiras-header=h.h", "-MD", "-MQ", "a b", "k.tileir", "m.cu", "-arch=sm_90"])
+    done = make(
+        [
+            "--tileiras-prefix",
+            "p",
+            "--tileiras-header=h.h",
+            "-MD",
+            "-MQ",
+            "a b",
+            "k.tileir",
+            "m.cu",
+            "-arch=sm_90",
+        ]
+    )
     assert done.rest == ["-MD", "-MT", "a\\ b", "/t/k.tile.o", "m.cu", "-arch=sm_90"]
     header = next(step.argv for step in done.jobs[0].steps if "header" in step.argv)
     assert header[header.index("--prefix") + 1] == "p" and header[header.index("--header-out") + 1] == "h.h"
 
 
 def test_x_cu_must_not_turn_objects_into_sources() -> None:
-    assert make(["-x", "cu", "k.tileir", "m.cu", "-arch=sm_90"]).rest == ["/t/k.tile.o", "m.cu", "-arch=sm_90"]
+    assert make(["-x", "cu", "k.tileir", "m.cu", "-arch=sm_90"]).rest == [
+        "/t/k.tile.o",
+        "m.cu",
+        "-arch=sm_90",
+    ]
     done = make(["-x", "cu", "k.tileir", "m.cpp", "-arch=sm_90"])
     assert done.rest == ["-x", "cu", "-Xlinker", "/t/k.tile.o", "m.cpp", "-arch=sm_90"]
 
 
 def test_device_link_takes_nothing_from_tile_ir() -> None:
-    assert make(["-dlink", "a.o", "k.tileir", "-o", "d.o", "-arch=sm_90"]).rest == ["-dlink", "a.o", "-o", "d.o", "-arch=sm_90"]
+    assert make(["-dlink", "a.o", "k.tileir", "-o", "d.o", "-arch=sm_90"]).rest == [
+        "-dlink",
+        "a.o",
+        "-o",
+        "d.o",
+        "-arch=sm_90",
+    ]
     with pytest.raises(argv.Usage, match="No input files specified"):
         make(["-dlink", "k.tileir"])
 
 
 def test_host_options_reach_the_host_compiler_and_only_it() -> None:
-    words = ["-c", "k.tileir", "-arch=sm_90", "-Xcompiler=-fPIC,-Wall", "-g", "-forward-unknown-to-host-compiler", "-fopenmp"]
+    words = [
+        "-c",
+        "k.tileir",
+        "-arch=sm_90",
+        "-Xcompiler=-fPIC,-Wall",
+        "-g",
+        "-forward-unknown-to-host-compiler",
+        "-fopenmp",
+    ]
     host = make([*words, "-ccbin", "/opt/g++"]).jobs[0].steps[-1].argv
     assert host[0] == "/opt/g++"
-    assert [word for word in host if word in ("-fPIC", "-Wall", "-g", "-fopenmp")] == ["-fPIC", "-Wall", "-g", "-fopenmp"]
-    assert make(["-c", "k.tileir", "-arch=sm_90"], NVCC_CCBIN="/opt/cc").jobs[0].steps[-1].argv[0] == "/opt/cc"
+    assert [word for word in host if word in ("-fPIC", "-Wall", "-g", "-fopenmp")] == [
+        "-fPIC",
+        "-Wall",
+        "-g",
+        "-fopenmp",
+    ]
+    assert (
+        make(["-c", "k.tileir", "-arch=sm_90"], NVCC_CCBIN="/opt/cc").jobs[0].steps[-1].argv[0] == "/opt/cc"
+    )
 
 
 @pytest.mark.parametrize(
@@ -205,15 +262,26 @@ def test_intermediates_have_names_that_do_not_depend_on_the_process() -> None:
 
 def test_keep_leaves_intermediates_under_nvccs_names() -> None:
     done = make(["-c", "k.tileir", "-arch=sm_90", "--keep", "--keep-dir", "kept"])
-    assert {step.output for job in done.jobs for step in job.steps} >= {"kept/k.sm_90.tile.cubin", "kept/k.tile.fatbin"}
+    assert {step.output for job in done.jobs for step in job.steps} >= {
+        "kept/k.sm_90.tile.cubin",
+        "kept/k.tile.fatbin",
+    }
 
 
 def test_identifiers() -> None:
-    assert [plan.identifier(stem) for stem in ("k", "my-kernel.v2", "3d", "", "é")] == ["k", "my_kernel_v2", "_3d", "_", "_"]
+    assert [plan.identifier(stem) for stem in ("k", "my-kernel.v2", "3d", "", "é")] == [
+        "k",
+        "my_kernel_v2",
+        "_3d",
+        "_",
+        "_",
+    ]
 
 
 def test_profile_keeps_the_toolkits_lines_and_puts_our_tools_first() -> None:
-    text = "TOP = $(_HERE_)/..\nCICC_PATH = $(TOP)/nvvm/bin\nPATH += $(CICC_PATH):$(_HERE_):\nPTXAS_FLAGS +=\n"
+    text = (
+        "TOP = $(_HERE_)/..\nCICC_PATH = $(TOP)/nvvm/bin\nPATH += $(CICC_PATH):$(_HERE_):\nPTXAS_FLAGS +=\n"
+    )
     assert home.write_profile(text, "/opt/cuda/bin", "/c/tools", "/opt/cuda").splitlines() == [
         "TOP = /opt/cuda/bin/..", "CICC_PATH = $(TOP)/nvvm/bin", "PATH += $(CICC_PATH):/opt/cuda/bin:", "PTXAS_FLAGS +=",
         "", "PATH += /c/tools:", "CUDA_ROOT = /opt/cuda", "TILEIRAS_TOOLKIT_ROOT = /opt/cuda",
@@ -224,5 +292,7 @@ def test_profile_keeps_the_toolkits_lines_and_puts_our_tools_first() -> None:
 def test_quoting_survives_sh(word: str) -> None:
     import subprocess
 
-    done = subprocess.run(["sh", "-c", f"printf %s {home.quote(word)}"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["sh", "-c", f"printf %s {home.quote(word)}"], capture_output=True, text=True, check=True
+    )
     assert done.stdout == word

@@ -40,7 +40,10 @@ def test_redirected_standard_output_keeps_its_device(source: Path) -> None:
     assert done.returncode == 0 and os.path.lexists("/dev/stdout")
     assert out.read_bytes().startswith(b"before\n.version")
     with out.open("ab") as handle:
-        assert subprocess.run([*COMMAND, str(source), "-o", "/dev/stdout"], stdout=handle, env=ENV).returncode == 0
+        assert (
+            subprocess.run([*COMMAND, str(source), "-o", "/dev/stdout"], stdout=handle, env=ENV).returncode
+            == 0
+        )
     assert os.path.lexists("/dev/stdout") and out.read_bytes().count(b".entry noop") == 2
 
 
@@ -60,7 +63,9 @@ def test_a_link_stays(source: Path) -> None:
     assert subprocess.run([*COMMAND, str(source), "-o", str(link)], env=ENV).returncode == 0
     assert link.is_symlink() and b".entry noop" in real.read_bytes()
     source.write_text(BAD_EXTI)
-    assert subprocess.run([*COMMAND, str(source), "-o", str(link)], env=ENV, capture_output=True).returncode == 5
+    assert (
+        subprocess.run([*COMMAND, str(source), "-o", str(link)], env=ENV, capture_output=True).returncode == 5
+    )
     assert not real.exists()
 
 
@@ -85,7 +90,9 @@ def test_all_or_nothing(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_no_output(source: Path) -> None:
-    done = subprocess.run([*COMMAND, str(source), "-o", str(source.parent)], capture_output=True, text=True, env=ENV)
+    done = subprocess.run(
+        [*COMMAND, str(source), "-o", str(source.parent)], capture_output=True, text=True, env=ENV
+    )
     assert done.returncode == 2 and "unable to write output file" in done.stderr
 
 
@@ -96,7 +103,9 @@ def test_an_old_output_that_cannot_go(source: Path) -> None:
     folder.mkdir()
     (folder / "k.ptx").write_text("old")
     folder.chmod(0o555)
-    done = subprocess.run([*COMMAND, str(source), "-o", str(folder / "k.ptx")], capture_output=True, text=True, env=ENV)
+    done = subprocess.run(
+        [*COMMAND, str(source), "-o", str(folder / "k.ptx")], capture_output=True, text=True, env=ENV
+    )
     assert done.returncode == 2 and "Permission denied" in done.stderr
 
 

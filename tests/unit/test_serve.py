@@ -17,7 +17,9 @@ import tileiras
 from tileiras.serve import ABI_SIMT, DEVICE_DEBUG, LINEINFO, NULL, SANITIZE_MEMCHECK, decode_request
 
 
-def request(source: str | bytes, gpu: str | None = "sm_90", level: int = 3, flags: int = 0, arch: str | None = None) -> bytes:
+def request(
+    source: str | bytes, gpu: str | None = "sm_90", level: int = 3, flags: int = 0, arch: str | None = None
+) -> bytes:
     """A request's payload, written by hand."""
     out = struct.pack("<iI", level, flags)
     for text in (gpu, arch, None):
@@ -29,7 +31,11 @@ class Worker:
     def __init__(self, **options: Any) -> None:
         env = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tileiras", "--serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, **options
+            [sys.executable, "-m", "tileiras", "--serve"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=env,
+            **options,
         )
 
     def read(self) -> tuple[bytes, bytes]:
@@ -71,7 +77,9 @@ def test_frames_in_order(worker: Worker) -> None:
     assert frames[-1][1] == struct.pack("<i", 0) + tileiras.compile(NOOP).cubin
     frames = worker.ask(b"C", request(BAD_EXTI))
     assert [kind for kind, _ in frames] == [b"A", b"D", b"D", b"R"] and frames[-1][1] == struct.pack("<i", 5)
-    assert worker.ask(b"K", request(NOOP, level=7))[-1][1] == struct.pack("<i", 2), "nothing of one request reaches another"
+    assert worker.ask(b"K", request(NOOP, level=7))[-1][1] == struct.pack("<i", 2), (
+        "nothing of one request reaches another"
+    )
 
 
 def test_a_diagnostic_frame(worker: Worker) -> None:
@@ -132,9 +140,27 @@ def test_descriptors_of_the_client_are_closed() -> None:
 
 
 def test_options() -> None:
-    data, options = decode_request(request(b"input", gpu=None, level=-1, flags=LINEINFO | ABI_SIMT, arch="aarch64"))
-    assert (data, options.gpu_name, options.opt_level, options.host_arch, options.host_os) == (b"input", None, -1, "aarch64", None)
-    assert options.lineinfo and options.launch_abi == "simt" and not options.device_debug and options.sanitize is None
+    data, options = decode_request(
+        request(b"input", gpu=None, level=-1, flags=LINEINFO | ABI_SIMT, arch="aarch64")
+    )
+    assert (data, options.gpu_name, options.opt_level, options.host_arch, options.host_os) == (
+        b"input",
+        None,
+        -1,
+        "aarch64",
+        None,
+    )
+    assert (
+        options.lineinfo
+        and options.launch_abi == "simt"
+        and not options.device_debug
+        and options.sanitize is None
+    )
     _, options = decode_request(request(b"", flags=DEVICE_DEBUG | SANITIZE_MEMCHECK))
-    assert options.device_debug and options.sanitize == "memcheck" and options.launch_abi == "tile" and not options.lineinfo
+    assert (
+        options.device_debug
+        and options.sanitize == "memcheck"
+        and options.launch_abi == "tile"
+        and not options.lineinfo
+    )
     assert (LINEINFO, DEVICE_DEBUG, SANITIZE_MEMCHECK, ABI_SIMT) == (1, 2, 4, 8), "as in tileiras.h"

@@ -59,7 +59,9 @@ define-macros = [["A"], ["B", "1"]]
     assert isinstance(kernels, TileKernels) and isinstance(extension, TileExtension)
     assert kernels.name == "p.q.kernels" and kernels.sources == ["a.tileir", "b.tileir"]
     assert kernels.tile_options == {"formats": ["cubin"], "max_shared": "100K"}
-    assert extension.extra_compile_args == ["-O1"] and extension.tile_compile_args["tileiras"] == ["--lineinfo"]
+    assert extension.extra_compile_args == ["-O1"] and extension.tile_compile_args["tileiras"] == [
+        "--lineinfo"
+    ]
     assert extension.define_macros == [("A", None), ("B", "1")]
 
 
@@ -138,7 +140,13 @@ def test_makes_jobserver(tmp_path: Path) -> None:
     assert server.try_acquire() == b"a"
     read, write = os.pipe()
     assert jobs.Jobserver.connect({"MAKEFLAGS": f"--jobserver-auth={read},{write}"}) is not None
-    for flags in ("", "-j4", "--jobserver-auth=-2,-2", "--jobserver-auth=900,901", "--jobserver-auth=fifo:/no/such"):
+    for flags in (
+        "",
+        "-j4",
+        "--jobserver-auth=-2,-2",
+        "--jobserver-auth=900,901",
+        "--jobserver-auth=fifo:/no/such",
+    ):
         assert jobs.Jobserver.connect({"MAKEFLAGS": flags}) is None
 
 
@@ -150,7 +158,11 @@ def test_archs_come_from_the_option_then_the_environment_and_never_from_nowhere(
 
     assert find(["90a-real"], TILEIRAS_CUDA_ARCHS="80") == ["sm_90a"]
     assert find(None, TILEIRAS_CUDA_ARCHS="80-real", TORCH_CUDA_ARCH_LIST="9.0") == ["sm_80"]
-    assert find(None, TORCH_CUDA_ARCH_LIST="9.0 10.0+PTX", CUDAARCHS="80") == ["sm_90", "sm_100", "compute_100"]
+    assert find(None, TORCH_CUDA_ARCH_LIST="9.0 10.0+PTX", CUDAARCHS="80") == [
+        "sm_90",
+        "sm_100",
+        "compute_100",
+    ]
     assert find(None, CUDAARCHS="90") == ["sm_90", "compute_90"]
     assert said == []
     assert find(None, TORCH_CUDA_ARCH_LIST="7.0;9.0") == ["sm_90"]
@@ -171,7 +183,9 @@ def test_depfiles_are_read_as_they_are_written(name: str, tmp_path: Path) -> Non
 
 def test_c_strings_survive_a_c_compiler(tmp_path: Path) -> None:
     text = 'é "quoted" \\ ??/ trigraph\n\ttab \x01 ' + "x" * 200
-    (tmp_path / "s.c").write_text(f"#include <stdio.h>\nint main(void) {{ fputs({module.c_string(text)}, stdout); return 0; }}\n")
+    (tmp_path / "s.c").write_text(
+        f"#include <stdio.h>\nint main(void) {{ fputs({module.c_string(text)}, stdout); return 0; }}\n"
+    )
     subprocess.run(["cc", "-trigraphs", "-o", "s", "s.c"], cwd=tmp_path, check=True)
     assert subprocess.run(["./s"], cwd=tmp_path, capture_output=True, check=True).stdout.decode() == text
 
@@ -201,5 +215,7 @@ def test_hooks_import_next_to_nothing() -> None:
     code = ("import sys; sys.path.insert(0, sys.argv[1]); import tileiras; before = set(sys.modules)\n"
             "import tileiras.setuptools_ext.hooks\n"
             "print(sorted(name for name in set(sys.modules) - before if not name.startswith('tileiras')))")  # fmt: skip
-    done = subprocess.run([sys.executable, "-I", "-S", "-c", code, str(REPOSITORY)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code, str(REPOSITORY)], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "[]"

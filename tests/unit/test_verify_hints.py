@@ -19,7 +19,10 @@ from tileiras.diag import ERROR, WARNING, Sink
         ('sm_100 = {num_cta_in_cga = "a"}', "integer value expected for sm_100.num_cta_in_cga"),
         ("sm_100 = {num_cta_in_cga = 7}", "expected power-of-two ≤ 16 for sm_100.num_cta_in_cga"),
         ("sm_100 = {occupancy = 64}", "integer value in the range [1, 32] is expected for sm_100.occupancy"),
-        ("default = {num_worker_warps_per_cta = 64}", "expected power-of-two ≤ 32 for default.num_worker_warps_per_cta"),
+        (
+            "default = {num_worker_warps_per_cta = 64}",
+            "expected power-of-two ≤ 32 for default.num_worker_warps_per_cta",
+        ),
         ("sm_90 = {num_cta_in_cga = 2, occupancy = 4}, default = {num_worker_warps_per_cta = 8}", ""),
     ],
 )
@@ -31,7 +34,9 @@ def test_entry_hints(hints: str, said: str) -> None:
     assert [(d.severity, d.text) for d in sink.emitted] == ([(WARNING, said)] if said else [])
     strict = Sink()
     check_hints(module, strict, errors=True)
-    assert [d.text for d in strict.emitted if d.severity == ERROR] == (["Optimization hints verification failed"] if said else [])
+    assert [d.text for d in strict.emitted if d.severity == ERROR] == (
+        ["Optimization hints verification failed"] if said else []
+    )
 
 
 def test_hints_of_loads() -> None:

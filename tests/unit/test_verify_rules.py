@@ -292,7 +292,11 @@ def test_dominance_after_a_bad_rewrite() -> None:
 
 def test_an_op_inside_of_a_function_can_be_verified_alone() -> None:
     sink = Sink()
-    module = load_text(module_text("for %i in (%z to %n, step %n) : tile<i32> {\n  %r = addi %i, %n : tile<i32>\n}"), sink, "t")
+    module = load_text(
+        module_text("for %i in (%z to %n, step %n) : tile<i32> {\n  %r = addi %i, %n : tile<i32>\n}"),
+        sink,
+        "t",
+    )
     loop = next(op for op in module.walk() if op.spec.name == "for")
     assert verify(loop, sink) and not sink.emitted
     block = loop.regions[0].block

@@ -176,4 +176,8 @@ def test_private_entries_and_symbols_that_need_quotes(tmp_path: Path) -> None:
     data = to_bytecode(load_text(text, Sink(), "t"))
     assert data[8:10] == b"\x0d\x01"
     theirs = disassembled(data, tmp_path, "13.4")
-    assert theirs == print_body(read(data, Sink())) == 'entry @"we ird"() {\n  return\n} {sym_visibility = "private"}\n'
+    assert (
+        theirs
+        == print_body(read(data, Sink()))
+        == 'entry @"we ird"() {\n  return\n} {sym_visibility = "private"}\n'
+    )

@@ -37,7 +37,9 @@ Libs.private: -pthread
 
 def worker_header(python: str, launch: str) -> str:
     """The header that tells the library how its worker is started."""
-    words = ", ".join('"' + word.replace("\\", "\\\\").replace('"', '\\"') + '"' for word in (python, "-I", "-S", launch))
+    words = ", ".join(
+        '"' + word.replace("\\", "\\\\").replace('"', '\\"') + '"' for word in (python, "-I", "-S", launch)
+    )
     return f"#define TILEIRAS_WORKER {words}\n"
 
 
@@ -45,7 +47,9 @@ def build(prefix: Path, cc: str | None = None, defines: tuple[str, ...] = ()) ->
     """Builds into a scratch folder, then installs file by file. Errors: SystemExit with the compiler's words."""
     from tileiras.version import __version__
 
-    compiler = cc or os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    compiler = (
+        cc or os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    )
     if not compiler:
         raise SystemExit("no C compiler: set CC")
     with tempfile.TemporaryDirectory(prefix="tileiras-capi-") as folder:

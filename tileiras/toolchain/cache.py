@@ -94,7 +94,11 @@ def sweep_siblings(path: str) -> None:
     except OSError:
         return
     for sibling in names:
-        if sibling.endswith(".tmp") and sibling.startswith(".") and sibling.lstrip(".").startswith(name[:40].lstrip(".")):
+        if (
+            sibling.endswith(".tmp")
+            and sibling.startswith(".")
+            and sibling.lstrip(".").startswith(name[:40].lstrip("."))
+        ):
             owner = sibling[:-4].rpartition("-")[2]
             if owner.isdecimal() and not _is_alive(int(owner)):
                 remove_quietly(os.path.join(folder, sibling))

@@ -10,7 +10,9 @@ TOOL_SEARCHED = Diag("TC-0002", NOTE, "searched {place}: {outcome}")
 TOOL_ADVICE = Diag("TC-0003", NOTE, "{advice}")
 TOOL_VERSION_UNKNOWN = Diag("TC-0004", ERROR, "cannot tell the release of {path}: {why}", word=WORD_CONFIG)
 TOOL_TOO_OLD = Diag(
-    "TC-0005", ERROR, "{tool} {version} ({path}) cannot {need}; release {needed} or later is needed",
+    "TC-0005",
+    ERROR,
+    "{tool} {version} ({path}) cannot {need}; release {needed} or later is needed",
     word=WORD_CONFIG,
 )
 RELEASES_DIFFER = Diag(
@@ -29,23 +31,33 @@ PTXAS_NO_OUTPUT = Diag(
     "TC-0104", ERROR, "ptxas ({path}, target {target}) reported success but wrote no image"
 )
 PTXAS_KEPT = Diag("TC-0105", NOTE, "the PTX was kept; repeat with: {command}")
-COMPILE_FAILED = Diag("TC-0199", ERROR, "failed to compile Tile IR program", src="spec-vs-real.md 6", word=WORD_ERROR)
+COMPILE_FAILED = Diag(
+    "TC-0199", ERROR, "failed to compile Tile IR program", src="spec-vs-real.md 6", word=WORD_ERROR
+)
 
 CUBIN_MALFORMED = Diag("TC-0201", ERROR, "{name} is not a cubin: {why}")
 
-ARCH_UNKNOWN = Diag("TC-0301", ERROR, "'{text}' is no GPU architecture", src="integrations.md B0.5", word=WORD_CONFIG)
+ARCH_UNKNOWN = Diag(
+    "TC-0301", ERROR, "'{text}' is no GPU architecture", src="integrations.md B0.5", word=WORD_CONFIG
+)
 ARCH_UNSUPPORTED = Diag("TC-0302", WARNING, "ignoring architectures without Tile IR support: {archs}")
-ARCH_NONE_LEFT = Diag("TC-0303", ERROR, "no supported architecture in '{text}'; supported: {supported}", word=WORD_CONFIG)
+ARCH_NONE_LEFT = Diag(
+    "TC-0303", ERROR, "no supported architecture in '{text}'; supported: {supported}", word=WORD_CONFIG
+)
 ARCH_EMPTY = Diag("TC-0304", ERROR, "the list of architectures is empty", word=WORD_CONFIG)
 ARCH_NOT_ONE = Diag("TC-0306", ERROR, "'{text}' does not name one architecture", word=WORD_CONFIG)
 ARCH_NO_GPU = Diag(
-    "TC-0305", ERROR, "'native' needs a GPU in this machine, and none was found; name an architecture",
+    "TC-0305",
+    ERROR,
+    "'native' needs a GPU in this machine, and none was found; name an architecture",
     word=WORD_CONFIG,
 )
 
 FATBINARY_FAILED = Diag("TC-0401", ERROR, "fatbinary ({path}) failed: {how}")
 FATBIN_NO_COMPRESSION = Diag(
-    "TC-0403", ERROR, "'{mode}' needs NVIDIA's fatbinary, not found",
+    "TC-0403",
+    ERROR,
+    "'{mode}' needs NVIDIA's fatbinary, not found",
     word=WORD_CONFIG,
 )
 FATBIN_WRONG_ARCH = Diag("TC-0404", ERROR, "the image given for {label} is for {found}")

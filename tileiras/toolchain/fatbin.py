@@ -82,7 +82,9 @@ def make_fatbin(
         from tileiras.toolchain import diags
 
         if fatbinary is None:
-            raise diags.fail(2, diags.one(diags.FATBIN_NO_COMPRESSION, mode=options[0] if options else compress))
+            raise diags.fail(
+                2, diags.one(diags.FATBIN_NO_COMPRESSION, mode=options[0] if options else compress)
+            )
         needed = max([TILEIR_SINCE, *(ptxas_needed("sm_" + image.arch) for image in images)])
         raise diags.fail(
             2,

@@ -132,7 +132,9 @@ def assemble(
     check_ptxas(tool, target, ptx_version(ptx))
     if extended_smem and tool.release is not None and tool.release < EXTENDED_SMEM_SINCE:
         raise _too_old(
-            tool, "place more than 48 KB of shared memory statically (--enable-extended-smem)", EXTENDED_SMEM_SINCE
+            tool,
+            "place more than 48 KB of shared memory statically (--enable-extended-smem)",
+            EXTENDED_SMEM_SINCE,
         )
     argv = ptxas_argv(
         tool.path,
@@ -160,7 +162,9 @@ def assemble(
     warnings = [_emitted(line, ptx) for line in said]
     # Statistics are always asked for; the user sees them on -v.
     asked = any(option in ("-v", "--verbose") for option in options)
-    info = [line for line in text.replace(input_name, "<ptx>").splitlines() if line.strip() and line not in said]
+    info = [
+        line for line in text.replace(input_name, "<ptx>").splitlines() if line.strip() and line not in said
+    ]
     return AssembleResult(cubin, "\n".join(info if asked else said), kernels, warnings)
 
 

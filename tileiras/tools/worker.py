@@ -187,7 +187,9 @@ def _start(
         os.close(output_write)
         os.close(modules_write)
         try:
-            os.setpgid(pid, pid)  # the child does the same; whoever comes first, a cancellation finds the group
+            os.setpgid(
+                pid, pid
+            )  # the child does the same; whoever comes first, a cancellation finds the group
         except OSError:
             pass
         if request.verbosity > 0:

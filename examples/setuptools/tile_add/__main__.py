@@ -26,7 +26,14 @@ def main() -> int:
         import tileiras
 
         kernel = Path(__file__).parent / "kernels" / "vector_add.tileir"
-        tileiras.launch(kernel, "vector_add", grid=(3, 1, 1), args=[a, b, c, np.int32(n)], target="emulator", gpu_name="sm_90")
+        tileiras.launch(
+            kernel,
+            "vector_add",
+            grid=(3, 1, 1),
+            args=[a, b, c, np.int32(n)],
+            target="emulator",
+            gpu_name="sm_90",
+        )
     else:
         pointers = [device.to_device(one) for one in (a, b, c)]
         launch(*pointers, n)

@@ -25,9 +25,16 @@ class Device:
         """A device pointer to a copy of the array."""
         pointer = ctypes.c_uint64()
         self.call("cuMemAlloc_v2", ctypes.byref(pointer), ctypes.c_size_t(array.nbytes))
-        self.call("cuMemcpyHtoD_v2", pointer, ctypes.c_void_p(array.ctypes.data), ctypes.c_size_t(array.nbytes))
+        self.call(
+            "cuMemcpyHtoD_v2", pointer, ctypes.c_void_p(array.ctypes.data), ctypes.c_size_t(array.nbytes)
+        )
         return pointer.value
 
     def to_host(self, pointer: int, array: np.ndarray) -> None:
         """Waits for the GPU and copies back."""
-        self.call("cuMemcpyDtoH_v2", ctypes.c_void_p(array.ctypes.data), ctypes.c_uint64(pointer), ctypes.c_size_t(array.nbytes))
+        self.call(
+            "cuMemcpyDtoH_v2",
+            ctypes.c_void_p(array.ctypes.data),
+            ctypes.c_uint64(pointer),
+            ctypes.c_size_t(array.nbytes),
+        )

@@ -48,7 +48,9 @@ class Dialect:
         self.enum_aliases: dict[str, str] = {}
         self.attr_aliases: dict[tuple[str, str], str] = {}  # (op, other name) -> attribute of the spec
         self.ignored_attrs: frozenset[str] = frozenset()
-        self.empty_bodies: frozenset[str] = frozenset()  # ops whose empty region gets no terminator: a fault to name
+        self.empty_bodies: frozenset[str] = (
+            frozenset()
+        )  # ops whose empty region gets no terminator: a fault to name
         self.loose_ops: frozenset[str] = frozenset()  # ops whose loose form needs no braces or result types
         self.prints_prefix = True  # whether ops and types carry the prefix when printed
         self.steps: dict[str, list[Any] | None] = {}

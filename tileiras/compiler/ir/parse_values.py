@@ -33,7 +33,6 @@ MAX_NODES = 1 << 22
 class ValueParser(Lexer):
     """One text. `allowed` limits the dialects (None: all that are registered)."""
 
-
     def __init__(self, text: str, sink: Sink, file: str = "", allowed: frozenset[str] | None = None) -> None:
         self.sink = sink
         self.file = file
@@ -377,7 +376,9 @@ class ValueParser(Lexer):
         pos = self.start
         name = self.step()[1:]
         prefix, dot, mnemonic = name.partition(".")
-        if name == "arith.fastmath" and self.at("<"):  # frontends write it; no operation here has it, so it is ignored
+        if name == "arith.fastmath" and self.at(
+            "<"
+        ):  # frontends write it; no operation here has it, so it is ignored
             self.step()
             self.list_of(lambda: self.word("a fastmath flag"), ">")
             return name

@@ -268,7 +268,10 @@ class Parser(ValueParser):
             else:
                 self.run(state, steps)
                 op = self.finish(state)
-                if self.kind == "punct" and self.token in (",", "->"):  # more types than the op's own form has
+                if self.kind == "punct" and self.token in (
+                    ",",
+                    "->",
+                ):  # more types than the op's own form has
                     raise self.error(f"expected operation name{self.found()}")
         except ParseError as error:
             if (

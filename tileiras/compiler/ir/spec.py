@@ -50,7 +50,13 @@ class Attr:
     __slots__ = ("default", "enum", "kind", "name", "optional", "since")
 
     def __init__(
-        self, name: str, kind: str, enum: str = "", optional: bool = False, default: Any = None, since: int = 1
+        self,
+        name: str,
+        kind: str,
+        enum: str = "",
+        optional: bool = False,
+        default: Any = None,
+        since: int = 1,
     ) -> None:
         self.name = name
         self.kind = kind

@@ -50,7 +50,14 @@ def _interned(name: str, fields: tuple[str, ...], doc: str, text: Any) -> Any:
     return type(
         name,
         (Type,),
-        {"__slots__": fields, "FIELDS": fields, "__doc__": doc, "__new__": __new__, "__str__": text, "__module__": __name__},
+        {
+            "__slots__": fields,
+            "FIELDS": fields,
+            "__doc__": doc,
+            "__new__": __new__,
+            "__str__": text,
+            "__module__": __name__,
+        },
     )
 
 
@@ -106,7 +113,9 @@ TileType = _interned(
     "Tile of `elem` over `shape` (elements per dimension, outermost first; () is a scalar).",
     lambda t: f"tile<{_dims(t.shape)}{t.elem}>",
 )
-TokenType = _interned("TokenType", (), "Orders memory operations; has no value at run time.", lambda t: "token")
+TokenType = _interned(
+    "TokenType", (), "Orders memory operations; has no value at run time.", lambda t: "token"
+)
 FunctionType = _interned(
     "FunctionType",
     ("params", "results"),
@@ -163,7 +172,9 @@ GatherScatterView = _interned(
     "GatherScatterView",
     ("tile", "view", "sparse_dim", "padding"),
     "Tiles whose rows along `sparse_dim` are named one by one by an index tile.",
-    lambda t: f"gather_scatter_view<tile=({_tile_dims(t.tile)}){_padding(t)}, {t.view}, sparse_dim={t.sparse_dim}>",
+    lambda t: (
+        f"gather_scatter_view<tile=({_tile_dims(t.tile)}){_padding(t)}, {t.view}, sparse_dim={t.sparse_dim}>"
+    ),
 )
 TensorType = _interned(
     "TensorType",
@@ -178,8 +189,15 @@ VIEWS = (TensorView, *TILE_VIEWS)
 
 # ---- attributes. Enum cases are their names (str), flags are True, integers int, strings str.
 
-IntegerAttr = _interned("IntegerAttr", ("type", "value"), "Typed integer; `value` is zero-extended.", lambda a: f"{a.value} : {a.type}")
-FloatAttr = _interned("FloatAttr", ("type", "bits"), "Typed float as its bit pattern.", lambda a: f"0x{a.bits:X} : {a.type}")
+IntegerAttr = _interned(
+    "IntegerAttr",
+    ("type", "value"),
+    "Typed integer; `value` is zero-extended.",
+    lambda a: f"{a.value} : {a.type}",
+)
+FloatAttr = _interned(
+    "FloatAttr", ("type", "bits"), "Typed float as its bit pattern.", lambda a: f"0x{a.bits:X} : {a.type}"
+)
 Dense = _interned(
     "Dense",
     ("type", "data"),
@@ -190,13 +208,19 @@ DivBy = _interned(
     "DivBy",
     ("divisor", "every", "along"),
     "Assumption: divisible by `divisor`; with every/along only the first of each group along a dimension.",
-    lambda a: f"div_by<{a.divisor}" + (f", every {a.every} along {a.along}" if a.every is not None else "") + ">",
+    lambda a: (
+        f"div_by<{a.divisor}" + (f", every {a.every} along {a.along}" if a.every is not None else "") + ">"
+    ),
 )
 SameElements = _interned(
-    "SameElements", ("values",), "Assumption: equal values in blocks of this shape.",
+    "SameElements",
+    ("values",),
+    "Assumption: equal values in blocks of this shape.",
     lambda a: f"same_elements<[{', '.join(map(str, a.values))}]>",
 )
 Bounded = _interned(
-    "Bounded", ("lower", "upper"), "Assumption: inclusive signed range; None is open.",
+    "Bounded",
+    ("lower", "upper"),
+    "Assumption: inclusive signed range; None is open.",
     lambda a: f"bounded<{'?' if a.lower is None else a.lower}, {'?' if a.upper is None else a.upper}>",
 )

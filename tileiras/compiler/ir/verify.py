@@ -112,7 +112,9 @@ CONSTRAINTS: dict[tuple[str, str], tuple[Any, str] | None] = {}
 
 def verify(root: Op, sink: Sink) -> bool:
     """Whether `root` and everything in it is well formed. Says what is not."""
-    return not _walk(root, sink, set() if root.spec.traits & ISOLATED or root.block is None else _outside(root))
+    return not _walk(
+        root, sink, set() if root.spec.traits & ISOLATED or root.block is None else _outside(root)
+    )
 
 
 def _outside(root: Op) -> set[Value]:
@@ -152,7 +154,9 @@ def report(problem: Invalid, op: Op, sink: Sink) -> None:
         notes.append(Emitted(diags.NOTE_TEXT, op.loc, own, (("text", text),)))
     if problem.inner is not None:
         place = problem.inner
-        notes.append(Emitted(diags.NOTE_TEXT, place.loc, place.spec.full_name, (("text", problem.inner_real),)))
+        notes.append(
+            Emitted(diags.NOTE_TEXT, place.loc, place.spec.full_name, (("text", problem.inner_real),))
+        )
     if problem.prefix:
         sink.emit(problem.diag, op, notes=notes, **problem.facts)  # type: ignore[arg-type]
     else:

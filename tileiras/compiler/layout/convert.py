@@ -133,7 +133,10 @@ def _shared_plan(source: LinearLayout, target: LinearLayout, elem_bytes: int) ->
     best = None
     # The low offset bits are index bits that one side keeps in registers: shared ones first, then the target's
     # (reads outnumber writes), then the source's.
-    for first in (common + [c for c in target_regs if c not in common], common + [c for c in source_regs if c not in common]):
+    for first in (
+        common + [c for c in target_regs if c not in common],
+        common + [c for c in source_regs if c not in common],
+    ):
         order = [c for c in dict.fromkeys(first) if c in live][:max_vec]
         order += [c for c in live if c not in order]
         base = {bit: 1 << (k + log2_elem) for k, bit in enumerate(order)}

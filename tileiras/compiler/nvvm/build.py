@@ -86,7 +86,9 @@ class Builder:
         self.code.append((opcode, dst, srcs, None))
         return dst
 
-    def emit_to(self, dst: Reg | tuple[Reg, ...] | None, opcode: str, *srcs: Operand, guard: Any = None) -> None:
+    def emit_to(
+        self, dst: Reg | tuple[Reg, ...] | None, opcode: str, *srcs: Operand, guard: Any = None
+    ) -> None:
         """An instruction that writes given registers (or none). `guard` is a predicate or (predicate, True) negated."""
         info = resolve(opcode)
         if info.need is not None:

@@ -81,7 +81,13 @@ class Var:
     __slots__ = ("align", "data", "name", "size_bytes", "space", "visible", "relocs")
 
     def __init__(
-        self, name: str, space: str, size_bytes: int, align: int, data: bytes | None = None, visible: bool = False
+        self,
+        name: str,
+        space: str,
+        size_bytes: int,
+        align: int,
+        data: bytes | None = None,
+        visible: bool = False,
     ) -> None:
         self.name = name
         self.space = space

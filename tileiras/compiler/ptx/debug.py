@@ -60,7 +60,17 @@ def info_lines(table: DebugTable) -> list[str]:
     for i, fn in enumerate(table.functions):
         put([3])
         out += [(8, f".b64 {begin_label(i)}"), (8, f".b64 {end_label(i)}")]
-        put([1, _CALL_FRAME_CFA, *_string(fn.linkage_name), *_string(fn.name), *_leb(fn.file), *_leb(fn.line), 1])
+        put(
+            [
+                1,
+                _CALL_FRAME_CFA,
+                *_string(fn.linkage_name),
+                *_string(fn.name),
+                *_leb(fn.file),
+                *_leb(fn.line),
+                1,
+            ]
+        )
     put([0])
     return [
         ".section .debug_abbrev {", *(_bytes(row) for row in _ABBREVIATIONS), "}",

@@ -15,7 +15,14 @@ if TYPE_CHECKING:
 
 # Features that need a newer PTX ISA than their target, and those only an `a` or `f` target has.
 # Source: PTX ISA manual, release notes.
-FEATURE_PTX = {"blocksareclusters": (9, 0), sm.MMA_FP8: (8, 4), sm.FP4_CVT: (8, 6), sm.UE8M0_CVT: (8, 6), sm.WGMMA: (8, 0), sm.TCGEN05: (8, 6)}
+FEATURE_PTX = {
+    "blocksareclusters": (9, 0),
+    sm.MMA_FP8: (8, 4),
+    sm.FP4_CVT: (8, 6),
+    sm.UE8M0_CVT: (8, 6),
+    sm.WGMMA: (8, 0),
+    sm.TCGEN05: (8, 6),
+}
 FAMILY_FEATURES = frozenset({sm.FP4_CVT, sm.UE8M0_CVT, sm.TCGEN05})
 ARCH_FEATURES = frozenset({sm.WGMMA})
 
@@ -27,7 +34,7 @@ LAUNCH_METADATA = ".visible .global .align 8 .b8 ___NV_TILE_LAUNCH_META_DATA___[
 
 
 def spell_target(module: Module) -> str:
-    """"sm_90", or with an `a` when a feature in use exists only there."""
+    """ "sm_90", or with an `a` when a feature in use exists only there."""
     features: set[str] = set()
     for fn in module.functions:
         features |= fn.features
@@ -106,7 +113,10 @@ def print_function(fn: Function, launch_metadata: bool = False, debug_index: int
     if fn.local_bytes:
         out.append(f"\t.local .align 16 .b8 $stack[{fn.local_bytes}];")
     if fn.dynamic_shared_bytes:  # the arena comes from the launch
-        out += [_line(record).replace(" $smem;", " $smem_dynamic;") if _names_arena(record) else _line(record) for record in fn.code]
+        out += [
+            _line(record).replace(" $smem;", " $smem_dynamic;") if _names_arena(record) else _line(record)
+            for record in fn.code
+        ]
     else:
         out += [_line(record) for record in fn.code]
     if debug_index is not None:

@@ -87,7 +87,12 @@ def split_warps(shape: Sequence[int], atom: Atom, log2_warps: int) -> list[tuple
 
 def accumulator_layout(shape: Sequence[int], atom: Atom, warps: Sequence[tuple[int, int]]) -> LinearLayout:
     """C and D: register bit 0 is column bit 0, lanes hold columns 1-2 and rows 0-2, then row bit 3, then the rest."""
-    return _fragment(shape, warps, reg=[(-1, 0)] + ([(-2, 3)] if atom.m > 3 else []), lane=[(-1, 1), (-1, 2), (-2, 0), (-2, 1), (-2, 2)])
+    return _fragment(
+        shape,
+        warps,
+        reg=[(-1, 0)] + ([(-2, 3)] if atom.m > 3 else []),
+        lane=[(-1, 1), (-1, 2), (-2, 0), (-2, 1), (-2, 2)],
+    )
 
 
 def operand_layout(
@@ -108,7 +113,10 @@ def operand_layout(
 
 
 def _fragment(
-    shape: Sequence[int], warps: Sequence[tuple[int, int]], reg: list[tuple[int, int]], lane: list[tuple[int, int]]
+    shape: Sequence[int],
+    warps: Sequence[tuple[int, int]],
+    reg: list[tuple[int, int]],
+    lane: list[tuple[int, int]],
 ) -> LinearLayout:
     """Columns from (dimension, bit) pairs; bits the tile does not have become copies, the rest go to registers."""
     rank = len(shape)

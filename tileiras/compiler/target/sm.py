@@ -47,7 +47,13 @@ class Sm:
     __slots__ = ("adds", "base", "name", "number", "ptx", "regs_per_sm", "smem_bytes_max", "threads_per_sm")
 
     def __init__(
-        self, number: int, base: Sm | None, ptx: tuple[int, int], smem_kib: int, threads: int, adds: frozenset[str]
+        self,
+        number: int,
+        base: Sm | None,
+        ptx: tuple[int, int],
+        smem_kib: int,
+        threads: int,
+        adds: frozenset[str],
     ) -> None:
         self.number = number
         self.name = f"sm_{number}"
@@ -86,7 +92,10 @@ def _rows() -> dict[int, Sm]:
     sm110 = Sm(110, sm100, (9, 0), 227, 2048, f())
     sm120 = Sm(120, sm90, (8, 7), 99, 1536, f())
     sm121 = Sm(121, sm120, (8, 8), 99, 1536, f())
-    return {s.number: s for s in (sm75, sm80, sm86, sm87, sm88, sm89, sm90, sm100, sm103, sm107, sm110, sm120, sm121)}
+    return {
+        s.number: s
+        for s in (sm75, sm80, sm86, sm87, sm88, sm89, sm90, sm100, sm103, sm107, sm110, sm120, sm121)
+    }
 
 
 ROWS = _rows()

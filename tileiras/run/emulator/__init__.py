@@ -19,9 +19,9 @@ from .unit import Unit
 
 __all__ = ["EmulatorError", "Finding", "Memory", "Report", "launch"]
 
-RESIDENT_CTAS = 132 * 8              # CTAs that may wait for each other
-BATCH_LANES = 1 << 14                # lanes that run together: large enough to amortise NumPy, small enough for caches
-CHECK_LANES = 1 << 13                # the same where the order is perturbed
+RESIDENT_CTAS = 132 * 8  # CTAs that may wait for each other
+BATCH_LANES = 1 << 14  # lanes that run together: large enough to amortise NumPy, small enough for caches
+CHECK_LANES = 1 << 13  # the same where the order is perturbed
 DEFAULT_STEPS = 50_000_000
 
 
@@ -90,8 +90,9 @@ class Launch:
             i = np.arange(gx * gy * gz)
             return np.stack([i % gx, i // gx % gy, i // (gx * gy)], 1)
         k = np.arange(gx // cx * (gy // cy) * (gz // cz))
-        base = np.stack([k % (gx // cx) * cx, k // (gx // cx) % (gy // cy) * cy,
-                         k // (gx // cx * (gy // cy)) * cz], 1)
+        base = np.stack(
+            [k % (gx // cx) * cx, k // (gx // cx) % (gy // cy) * cy, k // (gx // cx * (gy // cy)) * cz], 1
+        )
         r = np.arange(self.cluster_size)
         rank = np.stack([r % cx, r // cx % cy, r // (cx * cy)], 1)
         return (base[:, None, :] + rank[None, :, :]).reshape(-1, 3)
@@ -111,7 +112,7 @@ class Launch:
                 progressed = False
                 if starts and len(resident) < room:
                     at = starts.pop(0)
-                    resident.append(Batch(self, ctas[at:at + per], at))
+                    resident.append(Batch(self, ctas[at : at + per], at))
                 for batch in list(resident):
                     alone = not starts and len(resident) == 1
                     outcome = self.turn(batch, alone)
@@ -119,7 +120,7 @@ class Launch:
                         resident.remove(batch)
                         self.collect(batch)
                         progressed = True
-                        break                                  # start a fresh batch rather than spin on
+                        break  # start a fresh batch rather than spin on
                 if not progressed and len(resident) >= room and not starts:
                     continue
         except _Abort:
@@ -140,8 +141,11 @@ class Launch:
         """Adds a batch's execution counts."""
         report = self.report
         for (pc, level), lanes in batch.counts.items():
-            insts = self.unit.pieces[pc].insts[:1] if level < 0 else \
-                [i for p in self.unit.run_of(pc, level) for i in p.insts]
+            insts = (
+                self.unit.pieces[pc].insts[:1]
+                if level < 0
+                else [i for p in self.unit.run_of(pc, level) for i in p.insts]
+            )
             for inst in insts:
                 if inst.op[0] != "$":
                     report.executed[".".join((inst.op, *inst.mods))] += lanes
@@ -156,8 +160,20 @@ def _triple(value, name: str) -> tuple[int, int, int]:
     return values[0], values[1], values[2]
 
 
-def launch(ptx: str, entry: str, grid, block, params: list, *, memory=(), dynamic_shared_bytes: int = 0, cluster=None,
-           check: bool = False, seed: int | None = None, max_steps: int | None = None) -> Report:
+def launch(
+    ptx: str,
+    entry: str,
+    grid,
+    block,
+    params: list,
+    *,
+    memory=(),
+    dynamic_shared_bytes: int = 0,
+    cluster=None,
+    check: bool = False,
+    seed: int | None = None,
+    max_steps: int | None = None,
+) -> Report:
     """Runs one kernel to its end and returns what it printed and what was found.
 
     params: one item per .param, a number (encoded by the declared type), bytes, or a NumPy array (its address; its bytes

@@ -34,18 +34,35 @@ class AccessOps:
             low = int(where[0]) if where.size == 1 else int(np.bitwise_or.reduce(where))
             if low & (width - 1):
                 bad = int(np.flatnonzero(where & (width - 1))[0])
-                self.fault("misaligned", f"{width}-byte access at {self.spell(space, int(where[bad]))}",
-                           idx, n, sel, where, bad)
+                self.fault(
+                    "misaligned",
+                    f"{width}-byte access at {self.spell(space, int(where[bad]))}",
+                    idx,
+                    n,
+                    sel,
+                    where,
+                    bad,
+                )
         if space == "global":
             bad = self.memory.outside(where, width, write)
             if bad is not None:
                 at = int(bad[0])
                 address = int(where[at])
                 region = self.memory.region_of(address)
-                how = "store to read-only memory" if region and region.end >= address + width else \
-                    f"{width}-byte {'store' if write else 'load'}"
-                self.fault("out of bounds", f"{how} at {address:#x}, {self.memory.nearest(address)}",
-                           idx, n, sel, where, at)
+                how = (
+                    "store to read-only memory"
+                    if region and region.end >= address + width
+                    else f"{width}-byte {'store' if write else 'load'}"
+                )
+                self.fault(
+                    "out of bounds",
+                    f"{how} at {address:#x}, {self.memory.nearest(address)}",
+                    idx,
+                    n,
+                    sel,
+                    where,
+                    at,
+                )
             return where
         if space == "shared":
             return self.shared_host(where, width, idx, n, sel)
@@ -53,8 +70,16 @@ class AccessOps:
             low, high = int(where.min()), int(where.max())
             if low < 0 or high + width > self.local_bytes:
                 at = int(np.flatnonzero((where < 0) | (where + width > self.local_bytes))[0])
-                self.fault("out of bounds", f"{width}-byte access at local offset {int(where[at])} "
-                                            f"({self.local_bytes} bytes of local memory)", idx, n, sel, where, at)
+                self.fault(
+                    "out of bounds",
+                    f"{width}-byte access at local offset {int(where[at])} "
+                    f"({self.local_bytes} bytes of local memory)",
+                    idx,
+                    n,
+                    sel,
+                    where,
+                    at,
+                )
             return where + self.pick_lanes(self.local_base, idx, sel)
         if space == "cluster":
             return self.cluster_host(where, width, idx, n, sel)
@@ -72,8 +97,16 @@ class AccessOps:
             if high >> CLUSTER_SHIFT and low >= 0:
                 return self.cluster_host(where, width, idx, n, sel)
             at = int(np.flatnonzero((where < 0) | (where + width > self.shared_bytes))[0])
-            self.fault("out of bounds", f"{width}-byte access at shared offset {int(where[at])} "
-                                        f"({self.shared_bytes} bytes of shared memory)", idx, n, sel, where, at)
+            self.fault(
+                "out of bounds",
+                f"{width}-byte access at shared offset {int(where[at])} "
+                f"({self.shared_bytes} bytes of shared memory)",
+                idx,
+                n,
+                sel,
+                where,
+                at,
+            )
         return where + self.pick_lanes(self.shared_base, idx, sel)
 
     def cluster_host(self, where: np.ndarray, width: int, idx, n: int, sel) -> np.ndarray:
@@ -86,8 +119,15 @@ class AccessOps:
         bad = (offset + width > self.shared_bytes) | (rank > size) | (where < 0)
         if bad.any():
             at = int(np.flatnonzero(bad)[0])
-            self.fault("out of bounds", f"{width}-byte access at shared::cluster address {int(where[at]):#x}",
-                       idx, n, sel, where, at)
+            self.fault(
+                "out of bounds",
+                f"{width}-byte access at shared::cluster address {int(where[at]):#x}",
+                idx,
+                n,
+                sel,
+                where,
+                at,
+            )
         return self.shared_start + target * self.shared_stride + offset
 
     def generic_host(self, where: np.ndarray, width: int, idx, n: int, sel, write: bool) -> np.ndarray:
@@ -95,8 +135,11 @@ class AccessOps:
         low, high = int(window.min()), int(window.max())
         if low == high:
             if low == 0:
-                return self.host(where, "global", 1, idx, n, sel, write) if width == 1 else \
-                    self.global_host(where, width, idx, n, sel, write)
+                return (
+                    self.host(where, "global", 1, idx, n, sel, write)
+                    if width == 1
+                    else self.global_host(where, width, idx, n, sel, write)
+                )
             if low == 1:
                 return self.shared_host(where & ((1 << WINDOW_SHIFT) - 1), width, idx, n, sel)
             if low == 2:
@@ -107,8 +150,11 @@ class AccessOps:
             part = np.flatnonzero(window == value)
             if part.size:
                 sub = place[part] if place.size == where.size else place
-                out[part] = self.generic_host(where[part], width, idx, n, sub, write) if value in (0, 1, 2) else \
-                    self.host(where[part], "global", width, idx, n, sub, write)
+                out[part] = (
+                    self.generic_host(where[part], width, idx, n, sub, write)
+                    if value in (0, 1, 2)
+                    else self.host(where[part], "global", width, idx, n, sub, write)
+                )
         return out
 
     def global_host(self, where: np.ndarray, width: int, idx, n: int, sel, write: bool) -> np.ndarray:
@@ -133,7 +179,9 @@ class AccessOps:
         sel = np.flatnonzero(mask)
         return None if sel.size == n else sel
 
-    def load(self, where, offset: int, space: str, width: int, count: int, mask, idx, n: int, strong: str) -> list[np.ndarray]:
+    def load(
+        self, where, offset: int, space: str, width: int, count: int, mask, idx, n: int, strong: str
+    ) -> list[np.ndarray]:
         """`count` consecutive elements of each lane, as unsigned arrays."""
         sel = self.select(mask, n)
         if sel is not None:
@@ -161,7 +209,9 @@ class AccessOps:
             return full
         return out
 
-    def store(self, where, offset: int, space: str, width: int, values: tuple, mask, idx, n: int, strong: str) -> None:
+    def store(
+        self, where, offset: int, space: str, width: int, values: tuple, mask, idx, n: int, strong: str
+    ) -> None:
         sel = self.select(mask, n)
         if sel is not None:
             if sel.size == 0:
@@ -219,8 +269,22 @@ class AccessOps:
         scatter(self.pick_lanes(self.local_base, idx, sel) + at, value.dtype.itemsize, value)
 
     # atomics
-    def atomic(self, where, space: str, op: str, type_: str, value, extra, mask, idx, n: int, order: str, want: bool,
-               flush: bool, vector_bytes: int) -> np.ndarray | None:
+    def atomic(
+        self,
+        where,
+        space: str,
+        op: str,
+        type_: str,
+        value,
+        extra,
+        mask,
+        idx,
+        n: int,
+        order: str,
+        want: bool,
+        flush: bool,
+        vector_bytes: int,
+    ) -> np.ndarray | None:
         """Old values (where wanted) of read-modify-writes performed one lane after another, in lane order."""
         sel = self.select(mask, n)
         count = n if sel is None else sel.size
@@ -267,8 +331,10 @@ def _combine(op: str, type_: str, old: np.ndarray, value: np.ndarray, extra, flu
         return np.where((old == 0) | (old > value), value, old - old.dtype.type(1))
     if type_ in ("f16", "f16x2", "bf16", "bf16x2"):
         bf = type_[0] == "b"
-        a, b = (num.bf16_to_f32(v.view(np.uint16)) if bf else v.view(np.float16) for v in
-                (np.ascontiguousarray(old), np.ascontiguousarray(value)))
+        a, b = (
+            num.bf16_to_f32(v.view(np.uint16)) if bf else v.view(np.float16)
+            for v in (np.ascontiguousarray(old), np.ascontiguousarray(value))
+        )
         y = a + b if op == "add" else (num.float_min if op == "min" else num.float_max)(a, b, False)
         y = num.f32_to_bf16(y) if bf else num.canon16(y.astype(np.float16)).view(np.uint16)
         return y.view(old.dtype)
@@ -289,8 +355,9 @@ def _typed(type_: str, width: int):
     return _UNSIGNED[width]
 
 
-def _compare_and_swap(current: np.ndarray, group: np.ndarray, start: np.ndarray, want: np.ndarray,
-                      new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _compare_and_swap(
+    current: np.ndarray, group: np.ndarray, start: np.ndarray, want: np.ndarray, new: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Old value of each swap and the final value of each group: one round per swap that succeeds."""
     count = want.size
     place = np.arange(count)
@@ -309,8 +376,9 @@ def _compare_and_swap(current: np.ndarray, group: np.ndarray, start: np.ndarray,
         done = np.where(found, first, count)
 
 
-def _atomic(at: np.ndarray, width: int, op: str, type_: str, value: np.ndarray, extra, want: bool,
-            flush: bool) -> np.ndarray:
+def _atomic(
+    at: np.ndarray, width: int, op: str, type_: str, value: np.ndarray, extra, want: bool, flush: bool
+) -> np.ndarray:
     kind = _typed(type_, width)
     slot = (at >> {1: 0, 2: 1, 4: 2, 8: 3, 16: 4}[width]) - 1
     view = VIEW[width]
@@ -335,10 +403,20 @@ def _atomic(at: np.ndarray, width: int, op: str, type_: str, value: np.ndarray, 
         write(slot, _combine(op, type_, old, value, extra, flush))
         return old
     start = np.flatnonzero(fresh)
-    if op in ("add", "min", "max", "and", "or", "xor") and type_ not in ("f16", "f16x2", "bf16", "bf16x2") \
-            and not flush and (type_[0] in "usb" or op == "add"):
-        fn = {"add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,
-              "xor": np.bitwise_xor}[op]
+    if (
+        op in ("add", "min", "max", "and", "or", "xor")
+        and type_ not in ("f16", "f16x2", "bf16", "bf16x2")
+        and not flush
+        and (type_[0] in "usb" or op == "add")
+    ):
+        fn = {
+            "add": np.add,
+            "min": np.minimum,
+            "max": np.maximum,
+            "and": np.bitwise_and,
+            "or": np.bitwise_or,
+            "xor": np.bitwise_xor,
+        }[op]
         lengths = np.diff(np.append(start, ranked.size))
         if not want and type_[0] in "usb":
             heads = ranked[start]
@@ -349,10 +427,10 @@ def _atomic(at: np.ndarray, width: int, op: str, type_: str, value: np.ndarray, 
             old = np.empty(slot.size, kind)
             sorted_values = value[order]
             for s, length in zip(start.tolist(), lengths.tolist()):
-                base = read(ranked[s:s + 1])
-                chain = fn.accumulate(np.concatenate([base, sorted_values[s:s + length]]), dtype=kind)
-                old[order[s:s + length]] = chain[:-1]
-                write(ranked[s:s + 1], chain[-1:])
+                base = read(ranked[s : s + 1])
+                chain = fn.accumulate(np.concatenate([base, sorted_values[s : s + length]]), dtype=kind)
+                old[order[s : s + length]] = chain[:-1]
+                write(ranked[s : s + 1], chain[-1:])
             return old
     group = np.cumsum(fresh) - 1
     if op in ("exch", "cas") and width < 16:
@@ -373,7 +451,7 @@ def _atomic(at: np.ndarray, width: int, op: str, type_: str, value: np.ndarray, 
     bounds = np.searchsorted(position[by_round], np.arange(int(position.max()) + 2))
     old = np.empty(slot.size, kind)
     for k in range(bounds.size - 1):
-        chosen = order[by_round[bounds[k]:bounds[k + 1]]]
+        chosen = order[by_round[bounds[k] : bounds[k + 1]]]
         s = slot[chosen]
         before = read(s)
         old[chosen] = before

@@ -18,7 +18,14 @@ class Copy:
     __slots__ = ("barriers", "count", "group", "lanes", "size", "source", "to")
 
     def __init__(self, to, source, size, count, lanes, group) -> None:
-        self.to, self.source, self.size, self.count, self.lanes, self.group = to, source, size, count, lanes, group
+        self.to, self.source, self.size, self.count, self.lanes, self.group = (
+            to,
+            source,
+            size,
+            count,
+            lanes,
+            group,
+        )
 
 
 def _perform(c: Copy, part) -> None:
@@ -60,7 +67,7 @@ class AsyncOps:
             count = np.broadcast_to(np.minimum(count, size), (total,))
             src = source
             full = np.flatnonzero(count > 0)
-            if full.size:                                      # only the bytes that are read need to exist
+            if full.size:  # only the bytes that are read need to exist
                 place = (np.arange(n) if sel is None else sel)[full]
                 for size_read in np.unique(count[full]):
                     some = count[full] == size_read
@@ -78,8 +85,15 @@ class AsyncOps:
         bad = self.memory.outside(where, width)
         if bad is not None:
             at = int(bad[0])
-            self.fault("out of bounds", f"{width}-byte copy from {int(where[at]):#x}, "
-                                        f"{self.memory.nearest(int(where[at]))}", idx, n, sel, where, at)
+            self.fault(
+                "out of bounds",
+                f"{width}-byte copy from {int(where[at]):#x}, {self.memory.nearest(int(where[at]))}",
+                idx,
+                n,
+                sel,
+                where,
+                at,
+            )
 
     def cp_commit(self, idx, n: int, mask) -> None:
         sel = self.select(mask, n)
@@ -108,8 +122,16 @@ class AsyncOps:
                 if self.checker is not None:
                     self.checker.copy_done(self, c.to[part], c.size, c.lanes[part])
                 rest = np.flatnonzero(~due)
-                left.append(Copy(c.to[rest], c.source[rest], c.size,
-                                 None if c.count is None else c.count[rest], c.lanes[rest], c.group[rest]))
+                left.append(
+                    Copy(
+                        c.to[rest],
+                        c.source[rest],
+                        c.size,
+                        None if c.count is None else c.count[rest],
+                        c.lanes[rest],
+                        c.group[rest],
+                    )
+                )
             else:
                 left.append(c)
         self.copies = left
@@ -135,7 +157,9 @@ class AsyncOps:
         at, sel = self.barrier_words(where, space, mask, idx, n)
         if at is None:
             return
-        c = np.broadcast_to(count if sel is None or count.size == 1 else count[sel], at.shape).astype(np.uint64)
+        c = np.broadcast_to(count if sel is None or count.size == 1 else count[sel], at.shape).astype(
+            np.uint64
+        )
         scatter(at, 8, (c << np.uint64(1)) | (c << np.uint64(21)) | (np.uint64(0) << np.uint64(41)))
         if self.checker is not None:
             self.checker.barrier_init(self, at, self.lanes(idx, n, sel))
@@ -157,13 +181,17 @@ class AsyncOps:
         count += tx
         if pending < 0:
             from .access import Fault
+
             raise Fault("mbarrier", f"more arrivals than expected at mbarrier {address:#x}", None)
         if pending == 0 and count == 0:
             phase, pending = phase ^ 1, expected
             if self.checker is not None:
                 self.checker.phase_flip(address)
-        scatter(np.array([address]), 8,
-                np.array([phase | pending << 1 | expected << 21 | (count & (1 << 23) - 1) << 41], np.uint64))
+        scatter(
+            np.array([address]),
+            8,
+            np.array([phase | pending << 1 | expected << 21 | (count & (1 << 23) - 1) << 41], np.uint64),
+        )
         return state
 
     def mbar_arrive(self, where, space: str, count, tx, drop: bool, mask, idx, n: int) -> np.ndarray:
@@ -178,6 +206,7 @@ class AsyncOps:
 
         def of(v, i: int, default: int) -> int:
             return default if v is None else int(v[0] if v.size == 1 else v[i])
+
         for k, address in enumerate(at.tolist()):
             i = int(place[k])
             bytes_ = of(tx, i, 0)

@@ -14,12 +14,33 @@ import itertools
 
 from .syntax import EmulatorError, Func, Inst, Reg
 
-WARP, CTA, NEVER = 1, 2, 3         # how complete the running set must be to pass a waiting instruction in line
+WARP, CTA, NEVER = 1, 2, 3  # how complete the running set must be to pass a waiting instruction in line
 
 _WARP_SYNC = {"shfl", "mma", "ldmatrix", "stmatrix", "movmatrix", "redux", "elect", "wmma"}
 _ENDS = {"bra", "brx", "ret", "exit", "trap", "brkpt"}
-_NO_DEST = {"bra", "brx", "ret", "exit", "trap", "brkpt", "call", "nanosleep", "st", "red", "membar", "fence", "cp",
-            "prefetch", "prefetchu", "discard", "stmatrix", "griddepcontrol", "setmaxnreg", "pmevent", "applypriority"}
+_NO_DEST = {
+    "bra",
+    "brx",
+    "ret",
+    "exit",
+    "trap",
+    "brkpt",
+    "call",
+    "nanosleep",
+    "st",
+    "red",
+    "membar",
+    "fence",
+    "cp",
+    "prefetch",
+    "prefetchu",
+    "discard",
+    "stmatrix",
+    "griddepcontrol",
+    "setmaxnreg",
+    "pmevent",
+    "applypriority",
+}
 BUILTINS = {"vprintf", "__assertfail", "malloc", "free"}
 
 
@@ -75,7 +96,7 @@ class Piece:
         self.next: Piece | None = None
         self.live_in = self.live_out = 0
         self.targets: list[Piece] = []
-        self.code: dict = {}                                   # (variant, level) -> compiled function
+        self.code: dict = {}  # (variant, level) -> compiled function
         self.runs: dict[int, tuple[list[Piece], Piece]] = {}
 
 
@@ -108,7 +129,7 @@ def defs_uses(inst: Inst, cc: Reg) -> tuple[list[Reg], list[Reg]]:
     if inst.op == "call":
         for op in ops:
             walk(op, uses)
-        if len(ops) > 1 and ops[0][0] == "list":               # registers in the return list are written afterwards
+        if len(ops) > 1 and ops[0][0] == "list":  # registers in the return list are written afterwards
             uses.clear()
             for op in ops[1:]:
                 walk(op, uses)
@@ -138,16 +159,18 @@ def build(func: Func, cta_threads: int, cc: Reg) -> list[Piece]:
         else:
             insts.append(item)
             if item.op == "call" and not is_builtin(item) and call_results(item):
-                insts.append(Inst("$results", (), [call_results(item)], item.guard, item.line, item.text, item.path))
+                insts.append(
+                    Inst("$results", (), [call_results(item)], item.guard, item.line, item.text, item.path)
+                )
     insts.append(Inst("ret", (), [], None, insts[-1].line if insts else func.line, "ret;"))
     for inst in insts:
-        if inst.op == "ret":                                   # results in registers are read by the return
+        if inst.op == "ret":  # results in registers are read by the return
             inst.ops = [("list", [("reg", r) for r in func.returns if isinstance(r, Reg)])]
 
     def find(name: str, inst: Inst) -> int:
         best = None
         for path, at in labels.get(name, ()):
-            if inst.path[:len(path)] == path and (best is None or len(path) > len(best[0])):
+            if inst.path[: len(path)] == path and (best is None or len(path) > len(best[0])):
                 best = (path, at)
         if best is None:
             raise EmulatorError(f"PTX line {inst.line}: no label {name} for `{inst.text}`")
@@ -172,7 +195,7 @@ def build(func: Func, cta_threads: int, cc: Reg) -> list[Piece]:
         cuts.append(end)
         pieces = []
         for k in range(len(cuts) - 1):
-            piece = Piece(func, insts[cuts[k]:cuts[k + 1]], b, k)
+            piece = Piece(func, insts[cuts[k] : cuts[k + 1]], b, k)
             piece.wait = wait_level(piece.insts[0], cta_threads)
             pieces.append(piece)
         for left, right in itertools.pairwise(pieces):

@@ -28,22 +28,61 @@ if TYPE_CHECKING:
 HANDLERS: dict[str, Callable] = {}
 
 DTYPE = {
-    "u8": "uint8", "s8": "int8", "u16": "uint16", "s16": "int16", "u32": "uint32", "s32": "int32",
-    "u64": "uint64", "s64": "int64", "f16": "float16", "f32": "float32", "f64": "float64", "pred": "bool_",
+    "u8": "uint8",
+    "s8": "int8",
+    "u16": "uint16",
+    "s16": "int16",
+    "u32": "uint32",
+    "s32": "int32",
+    "u64": "uint64",
+    "s64": "int64",
+    "f16": "float16",
+    "f32": "float32",
+    "f64": "float64",
+    "pred": "bool_",
 }
-FLAVOUR_BITS = {"u8": 8, "s8": 8, "u16": 16, "s16": 16, "u32": 32, "s32": 32, "u64": 64, "s64": 64, "f16": 16,
-                "bf": 16, "f32": 32, "f64": 64, "h2": 32, "bf2": 32, "u16x2": 32, "s16x2": 32, "f32x2": 64,
-                "v16": 128, "pred": 1}
-_FLAVOUR_OF_TYPE = {"b8": "u8", "b16": "u16", "b32": "u32", "b64": "u64", "bf16": "bf", "f16x2": "h2",
-                    "bf16x2": "bf2", "tf32": "f32", "b128": "v16"}
+FLAVOUR_BITS = {
+    "u8": 8,
+    "s8": 8,
+    "u16": 16,
+    "s16": 16,
+    "u32": 32,
+    "s32": 32,
+    "u64": 64,
+    "s64": 64,
+    "f16": 16,
+    "bf": 16,
+    "f32": 32,
+    "f64": 64,
+    "h2": 32,
+    "bf2": 32,
+    "u16x2": 32,
+    "s16x2": 32,
+    "f32x2": 64,
+    "v16": 128,
+    "pred": 1,
+}
+_FLAVOUR_OF_TYPE = {
+    "b8": "u8",
+    "b16": "u16",
+    "b32": "u32",
+    "b64": "u64",
+    "bf16": "bf",
+    "f16x2": "h2",
+    "bf16x2": "bf2",
+    "tf32": "f32",
+    "b128": "v16",
+}
 
 
 def handles(*names: str):
     """Registers a handler for instructions of these names."""
+
     def add(fn):
         for name in names:
             HANDLERS[name] = fn
         return fn
+
     return add
 
 
@@ -73,8 +112,8 @@ class BlockGen:
         self.unit = unit
         self.partial = partial
         self.lines: list[str] = []
-        self.where: list[Inst | None] = []                     # instruction of each line, for error reports
-        self.views: dict[int, dict[str, str]] = {}             # register id -> flavour -> variable
+        self.where: list[Inst | None] = []  # instruction of each line, for error reports
+        self.views: dict[int, dict[str, str]] = {}  # register id -> flavour -> variable
         self.regs: dict[int, Reg] = {}
         self.written: set[int] = set()
         self.special: dict[str, str] = {}
@@ -82,7 +121,7 @@ class BlockGen:
         self.inst: Inst = _NOWHERE
         self.base = 0
         self.temps = 0
-        self.done = False                                      # a terminator wrote the return
+        self.done = False  # a terminator wrote the return
 
     # writing
     def emit(self, line: str) -> None:
@@ -99,7 +138,7 @@ class BlockGen:
     def fail(self, why: str) -> NoReturn:
         raise EmulatorError(f"PTX line {self.inst.line}: {why}: `{self.inst.text}`")
 
-    func: Func                                                 # set by Unit.generator, with piece and result
+    func: Func  # set by Unit.generator, with piece and result
     piece: Piece
     result: str | None
 
@@ -141,13 +180,13 @@ class BlockGen:
         bits = FLAVOUR_BITS[flavour]
         have, name = next(iter(views.items()))
         have_bits = FLAVOUR_BITS[have]
-        if bits < have_bits:                                   # truncating read of a wider register
+        if bits < have_bits:  # truncating read of a wider register
             if have not in ("u16", "u32", "u64"):
                 name = self.convert(name, have, f"u{have_bits}")
                 have = f"u{have_bits}"
             name = self.tmp(f"{name}.astype(np.uint{max(bits, 8)})")
             have = f"u{bits}"
-        elif bits > have_bits:                                 # the instruction is wider than its register
+        elif bits > have_bits:  # the instruction is wider than its register
             name = self.tmp(f"{self.convert(name, have, f'u{have_bits}')}.astype(np.uint{bits})")
             have = f"u{bits}"
         out = self.convert(name, have, flavour)
@@ -193,14 +232,16 @@ class BlockGen:
                 bits = FLAVOUR_BITS[flavour]
                 raw = np.array([value & (1 << bits) - 1], f"uint{bits}")
                 name = self.const(raw)
-                if flavour in ("f32", "f64"):                  # an integer literal at a float type is its value
+                if flavour in ("f32", "f64"):  # an integer literal at a float type is its value
                     return self.const(np.array([value], DTYPE[flavour]))
                 return self.convert(name, f"u{bits}", flavour)
             if kind == "float":
                 number = np.array([value], np.float64)
             else:
                 width = 4 if kind == "f32" else 8
-                number = np.frombuffer(value.to_bytes(width, "little"), np.float32 if width == 4 else np.float64)
+                number = np.frombuffer(
+                    value.to_bytes(width, "little"), np.float32 if width == 4 else np.float64
+                )
                 if flavour == kind:
                     return self.const(number.copy())
             if flavour in ("f32", "f64", "f16"):
@@ -223,16 +264,23 @@ class BlockGen:
     def packed(self, items: list, flavour: str) -> str:
         """{a, b, ...} read as one wider value, first element in the low bits."""
         bits = FLAVOUR_BITS[flavour] // len(items)
-        parts = ", ".join(self.use(item, f"u{bits}") if item[0] != "sink" else
-                          self.const(np.zeros(1, f"uint{bits}")) for item in items)
+        parts = ", ".join(
+            self.use(item, f"u{bits}") if item[0] != "sink" else self.const(np.zeros(1, f"uint{bits}"))
+            for item in items
+        )
         wide = "V16" if flavour == "v16" else f"uint{FLAVOUR_BITS[flavour]}"
         name = self.tmp(f"pack(({parts},), '{wide}')")
         return name if flavour == "v16" else self.convert(name, f"u{FLAVOUR_BITS[flavour]}", flavour)
 
     def special_register(self, name: str) -> tuple[str, str]:
         """(variable, flavour) of a special register."""
-        flavour = "u64" if name in ("%clock64", "%globaltimer", "%gridid") else \
-            "pred" if name == "%is_explicit_cluster" else "u32"
+        flavour = (
+            "u64"
+            if name in ("%clock64", "%globaltimer", "%gridid")
+            else "pred"
+            if name == "%is_explicit_cluster"
+            else "u32"
+        )
         if name.startswith(("%clock", "%globaltimer")):
             return self.tmp(f"B.clock('{name}')"), flavour
         got = self.special.get(name)
@@ -257,7 +305,9 @@ class BlockGen:
         self.regs[reg.id] = reg
         width = max(8, reg.width) if reg.type != "pred" else 1
         bits = FLAVOUR_BITS[flavour]
-        name = expr if expr.isidentifier() else self.tmp(expr)  # variables are assigned once: a copy is an alias
+        name = (
+            expr if expr.isidentifier() else self.tmp(expr)
+        )  # variables are assigned once: a copy is an alias
         if flavour in ("bf", "h2", "bf2", "u16x2", "s16x2", "f32x2"):
             unsigned = f"u{bits}"
             name = self.convert(name, flavour, unsigned)
@@ -310,8 +360,10 @@ class BlockGen:
         try:
             handler(self, inst)
         except (IndexError, KeyError, StopIteration, TypeError, ValueError, AttributeError) as error:
-            raise EmulatorError(f"PTX line {inst.line}: operands or modifiers that the emulator does not understand: "
-                                f"`{inst.text}`") from error
+            raise EmulatorError(
+                f"PTX line {inst.line}: operands or modifiers that the emulator does not understand: "
+                f"`{inst.text}`"
+            ) from error
 
     def write_back(self, live: int) -> None:
         """Stores the written registers that live on."""

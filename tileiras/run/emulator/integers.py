@@ -5,9 +5,29 @@ from __future__ import annotations
 import numpy as np
 
 __all__ = [
-    "bfe", "bfi", "bmsk", "clamp_int", "divide", "dot", "fns", "funnel", "leading", "lop3", "mad_carry",
-    "mulhi_s64", "mulhi_u64", "popcount", "prmt", "remainder", "reverse_bits", "sad", "shl", "shr",
-    "szext", "wide_add", "wide_sub",
+    "bfe",
+    "bfi",
+    "bmsk",
+    "clamp_int",
+    "divide",
+    "dot",
+    "fns",
+    "funnel",
+    "leading",
+    "lop3",
+    "mad_carry",
+    "mulhi_s64",
+    "mulhi_u64",
+    "popcount",
+    "prmt",
+    "remainder",
+    "reverse_bits",
+    "sad",
+    "shl",
+    "shr",
+    "szext",
+    "wide_add",
+    "wide_sub",
 ]
 
 _U64 = np.uint64
@@ -83,7 +103,11 @@ def shr(a: np.ndarray, n: np.ndarray) -> np.ndarray:
 def popcount(a: np.ndarray) -> np.ndarray:
     if hasattr(np, "bitwise_count"):
         return np.bitwise_count(a).astype(np.uint32)
-    return np.unpackbits(np.ascontiguousarray(a).view(np.uint8).reshape(a.size, -1), axis=1).sum(1).astype(np.uint32)
+    return (
+        np.unpackbits(np.ascontiguousarray(a).view(np.uint8).reshape(a.size, -1), axis=1)
+        .sum(1)
+        .astype(np.uint32)
+    )
 
 
 def leading(a: np.ndarray) -> np.ndarray:
@@ -113,19 +137,27 @@ def bfe(a: np.ndarray, pos: np.ndarray, length: np.ndarray) -> np.ndarray:
     pos, length = (pos & 0xFF).astype(np.int64), (length & 0xFF).astype(np.int64)
     unsigned = a.view(f"uint{bits}")
     part = shr(unsigned, pos)
-    kept = np.where(length >= bits, ~unsigned.dtype.type(0),
-                    (unsigned.dtype.type(1) << np.minimum(length, bits - 1).astype(unsigned.dtype))
-                    - unsigned.dtype.type(1))
+    kept = np.where(
+        length >= bits,
+        ~unsigned.dtype.type(0),
+        (unsigned.dtype.type(1) << np.minimum(length, bits - 1).astype(unsigned.dtype))
+        - unsigned.dtype.type(1),
+    )
     part = part & kept
     if a.dtype.kind == "u":
         return part
     at = np.minimum(pos + length - 1, bits - 1)
-    sign = np.where(length == 0, 0, (shr(unsigned, np.maximum(at, 0)) & unsigned.dtype.type(1)).astype(np.int64))
+    sign = np.where(
+        length == 0, 0, (shr(unsigned, np.maximum(at, 0)) & unsigned.dtype.type(1)).astype(np.int64)
+    )
     # bits of the field that lie beyond the register repeat the sign as well
     have = np.clip(np.minimum(length, bits - pos), 0, bits)
-    kept = np.where(have >= bits, ~unsigned.dtype.type(0),
-                    (unsigned.dtype.type(1) << np.minimum(have, bits - 1).astype(unsigned.dtype))
-                    - unsigned.dtype.type(1))
+    kept = np.where(
+        have >= bits,
+        ~unsigned.dtype.type(0),
+        (unsigned.dtype.type(1) << np.minimum(have, bits - 1).astype(unsigned.dtype))
+        - unsigned.dtype.type(1),
+    )
     return np.where(sign != 0, part | ~kept, part & kept).view(a.dtype)
 
 
@@ -133,7 +165,9 @@ def bfi(a: np.ndarray, b: np.ndarray, pos: np.ndarray, length: np.ndarray) -> np
     bits = a.dtype.itemsize * 8
     kind = a.dtype.type
     pos, length = (pos & 0xFF).astype(np.int64), (length & 0xFF).astype(np.int64)
-    ones = np.where(length >= bits, kind(~kind(0)), (kind(1) << np.minimum(length, bits - 1).astype(a.dtype)) - kind(1))
+    ones = np.where(
+        length >= bits, kind(~kind(0)), (kind(1) << np.minimum(length, bits - 1).astype(a.dtype)) - kind(1)
+    )
     mask = shl(ones, pos)
     return (b & ~mask) | (shl(a, pos) & mask)
 
@@ -152,15 +186,31 @@ def szext(a: np.ndarray, n: np.ndarray, clamp: bool) -> np.ndarray:
     n = n.astype(np.int64)
     n = np.minimum(n, 32) if clamp else n & 31
     k = (32 - n).astype(np.int64)
-    return np.where(n == 0, a.dtype.type(0), (a.astype(np.uint32) << np.minimum(k, 31).astype(np.uint32)).view(a.dtype)
-                    >> np.minimum(k, 31).astype(a.dtype))
+    return np.where(
+        n == 0,
+        a.dtype.type(0),
+        (a.astype(np.uint32) << np.minimum(k, 31).astype(np.uint32)).view(a.dtype)
+        >> np.minimum(k, 31).astype(a.dtype),
+    )
 
 
 def lop3(a: np.ndarray, b: np.ndarray, c: np.ndarray, table: int) -> np.ndarray:
-    known = {0x80: lambda: a & b & c, 0xFE: lambda: a | b | c, 0x96: lambda: a ^ b ^ c, 0xC0: lambda: a & b,
-             0xFC: lambda: a | b, 0x3C: lambda: a ^ b, 0xEA: lambda: (a & b) | c, 0xE2: lambda: (a & b) | (c & ~b),
-             0xCA: lambda: (a & b) | (~a & c), 0xF8: lambda: a | (b & c), 0xA8: lambda: (a | b) & c,
-             0xE8: lambda: (a & b) | (a & c) | (b & c), 0x78: lambda: a ^ (b & c), 0x6A: lambda: (a & b) ^ c}
+    known = {
+        0x80: lambda: a & b & c,
+        0xFE: lambda: a | b | c,
+        0x96: lambda: a ^ b ^ c,
+        0xC0: lambda: a & b,
+        0xFC: lambda: a | b,
+        0x3C: lambda: a ^ b,
+        0xEA: lambda: (a & b) | c,
+        0xE2: lambda: (a & b) | (c & ~b),
+        0xCA: lambda: (a & b) | (~a & c),
+        0xF8: lambda: a | (b & c),
+        0xA8: lambda: (a | b) & c,
+        0xE8: lambda: (a & b) | (a & c) | (b & c),
+        0x78: lambda: a ^ (b & c),
+        0x6A: lambda: (a & b) ^ c,
+    }
     if table in known:
         return known[table]()
     out = None
@@ -182,11 +232,19 @@ def prmt(a: np.ndarray, b: np.ndarray, sel: np.ndarray, mode: str) -> np.ndarray
         else:
             sign = np.zeros(1, np.uint32)
             k = np.uint32(i)
-            at = {"f4e": low + k, "b4e": (low - k) & np.uint32(7), "rc8": low, "ecl": np.maximum(low, k),
-                  "ecr": np.minimum(low, k), "rc16": (low & np.uint32(1)) * np.uint32(2) + (k & np.uint32(1))}[mode]
+            at = {
+                "f4e": low + k,
+                "b4e": (low - k) & np.uint32(7),
+                "rc8": low,
+                "ecl": np.maximum(low, k),
+                "ecr": np.minimum(low, k),
+                "rc16": (low & np.uint32(1)) * np.uint32(2) + (k & np.uint32(1)),
+            }[mode]
         byte = ((both >> (at.astype(np.uint64) * np.uint64(8))) & np.uint64(255)).astype(np.uint32)
         if sign.any():
-            byte = np.where(sign != 0, np.where(byte >> np.uint32(7) != 0, np.uint32(255), np.uint32(0)), byte)
+            byte = np.where(
+                sign != 0, np.where(byte >> np.uint32(7) != 0, np.uint32(255), np.uint32(0)), byte
+            )
         out = out | (byte << np.uint32(8 * i))
     return out
 
@@ -251,7 +309,9 @@ def sad(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     return c + diff.astype(c.dtype)
 
 
-def dot(a: np.ndarray, b: np.ndarray, c: np.ndarray, a_kind: str, b_kind: str, high: bool | None) -> np.ndarray:
+def dot(
+    a: np.ndarray, b: np.ndarray, c: np.ndarray, a_kind: str, b_kind: str, high: bool | None
+) -> np.ndarray:
     """dp4a (high None) and dp2a (lo/hi): c plus products of the parts."""
     if high is None:
         x = np.ascontiguousarray(a).view(a_kind).reshape(-1, 4).astype(np.int64)

@@ -25,9 +25,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import FrameType
 
-SPIN_PATIENCE = 2                    # fruitless spins (failed swaps, polled flags, sleeps) before a waiting group is preferred
-STEP_PATIENCE = 4000                 # any steps before that
-YIELD_SPINS = 60                     # spinning steps before another batch gets a turn
+SPIN_PATIENCE = 2  # fruitless spins (failed swaps, polled flags, sleeps) before a waiting group is preferred
+STEP_PATIENCE = 4000  # any steps before that
+YIELD_SPINS = 60  # spinning steps before another batch gets a turn
 
 
 class Stuck(Exception):
@@ -129,6 +129,7 @@ class Batch(AccessOps, WarpOps, MmaOps, AsyncOps, PrintOps):
         def per_cta(values) -> np.ndarray:
             values = np.asarray(values).astype(u32)
             return values[:1] if (values == values[0]).all() else values[self.cta_of]
+
         if k == 3:
             return np.zeros(1, u32)
         launch = self.launch
@@ -149,8 +150,13 @@ class Batch(AccessOps, WarpOps, MmaOps, AsyncOps, PrintOps):
             return np.array([64], u32)
         if what.startswith("lanemask_"):
             bit = u32(1) << (t & 31).astype(u32)
-            return {"eq": lambda: bit, "lt": lambda: bit - u32(1), "le": lambda: bit | (bit - u32(1)),
-                    "gt": lambda: ~(bit | (bit - u32(1))), "ge": lambda: ~(bit - u32(1))}[what[-2:]]()
+            return {
+                "eq": lambda: bit,
+                "lt": lambda: bit - u32(1),
+                "le": lambda: bit | (bit - u32(1)),
+                "gt": lambda: ~(bit | (bit - u32(1))),
+                "ge": lambda: ~(bit - u32(1)),
+            }[what[-2:]]()
         cx, cy, cz = launch.cluster
         if what == "clusterid":
             return per_cta(self.ctas[:, k] // (cx, cy, cz)[k])
@@ -343,12 +349,14 @@ class Batch(AccessOps, WarpOps, MmaOps, AsyncOps, PrintOps):
                 raise Stuck
             idx = self.groups.pop(pc)
             self.since.pop(pc, None)
-            if self.order is not None:                         # by subsets of warps, so one variant of the code is enough
+            if self.order is not None:  # by subsets of warps, so one variant of the code is enough
                 idx = self.order.subset(self, pc, np.arange(self.L) if idx is None else idx)
             self.steps += 1
             launch.steps += 1
             if launch.steps > launch.max_steps:
-                raise EmulatorError(f"gave up after {launch.max_steps} steps (max_steps): the kernel may never end")
+                raise EmulatorError(
+                    f"gave up after {launch.max_steps} steps (max_steps): the kernel may never end"
+                )
             self.step(pc, idx)
             if self.spins > limit and not alone:
                 return "yield"
@@ -407,12 +415,16 @@ class Batch(AccessOps, WarpOps, MmaOps, AsyncOps, PrintOps):
         """Lanes at a warp-wide instruction whose partners are all there; the others go back and wait."""
         unit = self.unit
         lanes = np.arange(self.L) if idx is None else idx
-        masks = np.broadcast_to(unit.expression(pc, "member", True)(self, self.R, lanes, lanes.size), (lanes.size,))
+        masks = np.broadcast_to(
+            unit.expression(pc, "member", True)(self, self.R, lanes, lanes.size), (lanes.size,)
+        )
         if unit.pieces[pc].insts[0].guard is not None:
             # lanes that the guard switches off take no part but pass through with the others
             masks = masks & self.presence(lanes)
         here = self.presence(lanes)
-        alive = (self.live.reshape(-1, 32) * (np.uint32(1) << np.arange(32, dtype=np.uint32))).sum(1, dtype=np.uint32)
+        alive = (self.live.reshape(-1, 32) * (np.uint32(1) << np.arange(32, dtype=np.uint32))).sum(
+            1, dtype=np.uint32
+        )
         missing = masks & ~here & alive[lanes >> 5]
         good = missing == 0
         if good.all():
@@ -587,12 +599,16 @@ class Batch(AccessOps, WarpOps, MmaOps, AsyncOps, PrintOps):
         for pc, idx in self.groups.items():
             inst = self.unit.pieces[pc].insts[0]
             lanes = np.arange(self.L) if idx is None else idx
-            lines.append(f"{lanes.size} threads (first: {self.thread_name(int(lanes[0]))}) wait at PTX line "
-                         f"{inst.line}, `{inst.text}`")
+            lines.append(
+                f"{lanes.size} threads (first: {self.thread_name(int(lanes[0]))}) wait at PTX line "
+                f"{inst.line}, `{inst.text}`"
+            )
         waiting = np.flatnonzero(self.bar_at >= 0)
         for pc in np.unique(self.bar_pc[waiting]).tolist():
             part = waiting[self.bar_pc[waiting] == pc]
             inst = self.unit.pieces[pc].insts[0]
-            lines.append(f"{part.size} threads (first: {self.thread_name(int(part[0]))}) wait at PTX line "
-                         f"{inst.line}, `{inst.text}`")
+            lines.append(
+                f"{part.size} threads (first: {self.thread_name(int(part[0]))}) wait at PTX line "
+                f"{inst.line}, `{inst.text}`"
+            )
         return "; ".join(lines)

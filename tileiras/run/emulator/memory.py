@@ -19,7 +19,7 @@ from .syntax import EmulatorError
 SHARED_WINDOW = np.uint64(1 << 60)
 LOCAL_WINDOW = np.uint64(1 << 61)
 WINDOW_SHIFT = 60
-CLUSTER_SHIFT = 24                   # a shared::cluster address: (rank + 1) << 24 | offset; 0 above means the own CTA
+CLUSTER_SHIFT = 24  # a shared::cluster address: (rank + 1) << 24 | offset; 0 above means the own CTA
 _LIMIT = 1 << 47
 
 
@@ -31,8 +31,13 @@ def _spanning(dtype: str) -> np.ndarray:
 
 
 # element i of VIEW[w] lies at address (i + 1) * w, for every address but the first few (NumPy refuses address 0)
-VIEW = {1: _spanning("uint8"), 2: _spanning("uint16"), 4: _spanning("uint32"), 8: _spanning("uint64"),
-        16: _spanning("V16")}
+VIEW = {
+    1: _spanning("uint8"),
+    2: _spanning("uint16"),
+    4: _spanning("uint32"),
+    8: _spanning("uint64"),
+    16: _spanning("V16"),
+}
 LOG2 = {1: 0, 2: 1, 4: 2, 8: 3, 16: 4, 32: 5}
 
 
@@ -51,14 +56,23 @@ class Memory:
     def __init__(self) -> None:
         self.regions: list[Region] = []
         self.starts: list[int] = []
-        self._bounds: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None   # made again after a change
+        self._bounds: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None  # made again after a change
 
     def add(self, array: np.ndarray, name: str = "") -> int:
         """Registers an array's bytes; returns the address of its first element."""
-        low, high = np.lib.array_utils.byte_bounds(array) if hasattr(np.lib, "array_utils") else np.byte_bounds(array)
+        low, high = (
+            np.lib.array_utils.byte_bounds(array) if hasattr(np.lib, "array_utils") else np.byte_bounds(array)
+        )
         if array.size:
-            self.insert(Region(low, high, name or f"array {array.shape} {array.dtype}", array,
-                               bool(array.flags.writeable)))
+            self.insert(
+                Region(
+                    low,
+                    high,
+                    name or f"array {array.shape} {array.dtype}",
+                    array,
+                    bool(array.flags.writeable),
+                )
+            )
         return array.ctypes.data
 
     def allocate(self, nbytes: int, name: str = "allocation", align: int = 256) -> int:
@@ -86,8 +100,13 @@ class Memory:
         while end < len(self.regions) and self.regions[end].start < region.end:
             other = self.regions[end]
             name = region.name if other.name == region.name else f"{other.name}, {region.name}"
-            region = Region(min(region.start, other.start), max(region.end, other.end), name,
-                            (region.owner, other.owner), region.writable or other.writable)
+            region = Region(
+                min(region.start, other.start),
+                max(region.end, other.end),
+                name,
+                (region.owner, other.owner),
+                region.writable or other.writable,
+            )
             end += 1
         self.regions[at:end] = [region]
         self.starts[at:end] = [region.start]
@@ -103,12 +122,18 @@ class Memory:
         """Where an address lies relative to the nearest region, in words."""
         if not self.regions:
             return "no memory is registered"
-        best = min(self.regions, key=lambda r: r.start - address if address < r.start else max(0, address - r.end + 1))
+        best = min(
+            self.regions,
+            key=lambda r: r.start - address if address < r.start else max(0, address - r.end + 1),
+        )
         size = best.end - best.start
         if address < best.start:
             return f"{best.start - address} bytes before '{best.name}' ({size} bytes at {best.start:#x})"
-        return f"{address - best.end} bytes past the end of '{best.name}' ({size} bytes at {best.start:#x})" \
-            if address >= best.end else f"at the end of '{best.name}' ({size} bytes at {best.start:#x})"
+        return (
+            f"{address - best.end} bytes past the end of '{best.name}' ({size} bytes at {best.start:#x})"
+            if address >= best.end
+            else f"at the end of '{best.name}' ({size} bytes at {best.start:#x})"
+        )
 
     def outside(self, address: np.ndarray, width: int, write: bool = False) -> np.ndarray | None:
         """Indices of accesses not wholly inside one region, or None when all are."""
@@ -121,8 +146,11 @@ class Memory:
         if not self.regions:
             return np.arange(address.size)
         if self._bounds is None:
-            self._bounds = (np.array(self.starts, np.int64), np.array([r.end for r in self.regions], np.int64),
-                            np.array([r.writable for r in self.regions]))
+            self._bounds = (
+                np.array(self.starts, np.int64),
+                np.array([r.end for r in self.regions], np.int64),
+                np.array([r.writable for r in self.regions]),
+            )
         starts, ends, writable = self._bounds
         slot = np.searchsorted(starts, address, "right") - 1
         good = (slot >= 0) & (address + width <= ends[slot])

@@ -33,7 +33,7 @@ def decode(words: np.ndarray, type_: str) -> np.ndarray:
         return words.reshape(-1).view(np.float16).astype(np.float64)
     if type_ == "bf16":
         return num.bf16_to_f32(words.reshape(-1).view(np.uint16)).astype(np.float64)
-    if type_ == "tf32":                                        # the low 13 bits are not read
+    if type_ == "tf32":  # the low 13 bits are not read
         return (words.reshape(-1) & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64)
     if type_ in ("s8", "u8"):
         return words.reshape(-1).view(np.int8 if type_ == "s8" else np.uint8).astype(np.float64)
@@ -94,10 +94,24 @@ class MmaOps:
     def remember(self, key: tuple, matrix: np.ndarray, regs) -> None:
         if len(self.mma_cache) > 64:
             self.mma_cache.clear()
-        self.mma_cache[key] = (matrix, regs)                   # holding the registers keeps their ids unique
+        self.mma_cache[key] = (matrix, regs)  # holding the registers keeps their ids unique
 
-    def mma(self, shape: str, dt: str, at: str, bt: str, ct: str, a: tuple, b: tuple, c: tuple, bit_op: str,
-            satfinite: bool, a_order: str, idx, n: int):
+    def mma(
+        self,
+        shape: str,
+        dt: str,
+        at: str,
+        bt: str,
+        ct: str,
+        a: tuple,
+        b: tuple,
+        c: tuple,
+        bit_op: str,
+        satfinite: bool,
+        a_order: str,
+        idx,
+        n: int,
+    ):
         f = self.form(idx, n)
         if f is not self.mma_form:
             self.mma_cache.clear()
@@ -116,12 +130,17 @@ class MmaOps:
         if dt == "s32":
             total = prod.astype(np.int64) + cm
             if satfinite:
-                total = np.clip(total, -2**31, 2**31 - 1)
+                total = np.clip(total, -(2**31), 2**31 - 1)
             total = total.astype(np.int32)
         else:
             prod += cm
-            total = num.canon32(prod.astype(np.float32)) if dt == "f32" else \
-                num.canon16(prod.astype(np.float16)) if dt == "f16" else prod
+            total = (
+                num.canon32(prod.astype(np.float32))
+                if dt == "f32"
+                else num.canon16(prod.astype(np.float16))
+                if dt == "f16"
+                else prod
+            )
         parts = total.reshape(-1, m // 8, 8, 4, 2)
         if dt == "f16":
             words = np.ascontiguousarray(parts).view(np.uint32).reshape(-1, m // 8, 32).transpose(1, 0, 2)

@@ -14,14 +14,50 @@ from fractions import Fraction
 import numpy as np
 
 __all__ = [
-    "add32", "add64", "approx32", "bf16_to_f32", "canon16", "canon32", "canon64", "canonbf", "div32",
-    "div64", "f32_to_bf16", "f64_to_f32", "f64_to_half", "float_max", "float_min", "float_to_int",
-    "flush16", "flush32", "fma16", "fma32", "fma64", "fma_generic", "fmabf", "fmabf_round",
-    "int_to_f64_odd", "mul32", "mul64", "pack", "packed2", "packed2f", "pick", "rcp32", "relu",
-    "round_f64", "round_to_format", "rsqrt64", "saturate", "sqrt32", "sqrt64", "testp", "unpack",
+    "add32",
+    "add64",
+    "approx32",
+    "bf16_to_f32",
+    "canon16",
+    "canon32",
+    "canon64",
+    "canonbf",
+    "div32",
+    "div64",
+    "f32_to_bf16",
+    "f64_to_f32",
+    "f64_to_half",
+    "float_max",
+    "float_min",
+    "float_to_int",
+    "flush16",
+    "flush32",
+    "fma16",
+    "fma32",
+    "fma64",
+    "fma_generic",
+    "fmabf",
+    "fmabf_round",
+    "int_to_f64_odd",
+    "mul32",
+    "mul64",
+    "pack",
+    "packed2",
+    "packed2f",
+    "pick",
+    "rcp32",
+    "relu",
+    "round_f64",
+    "round_to_format",
+    "rsqrt64",
+    "saturate",
+    "sqrt32",
+    "sqrt64",
+    "testp",
+    "unpack",
 ]
 
-F32_MIN_NORMAL = np.float32(2.0 ** -126)
+F32_MIN_NORMAL = np.float32(2.0**-126)
 _INF = np.inf
 _U64 = np.uint64
 
@@ -59,7 +95,9 @@ def bf16_to_f32(bits: np.ndarray) -> np.ndarray:
 def f32_to_bf16(x: np.ndarray) -> np.ndarray:
     """bf16 bits, nearest even; every NaN becomes the canonical one."""
     u = x.view(np.uint32) if x.flags.c_contiguous else np.ascontiguousarray(x).view(np.uint32)
-    out = ((u + (((u >> np.uint32(16)) & np.uint32(1)) + np.uint32(0x7FFF))) >> np.uint32(16)).astype(np.uint16)
+    out = ((u + (((u >> np.uint32(16)) & np.uint32(1)) + np.uint32(0x7FFF))) >> np.uint32(16)).astype(
+        np.uint16
+    )
     nan = x != x
     if nan.any():
         out[nan] = 0x7FFF
@@ -74,7 +112,7 @@ def flush32(x: np.ndarray) -> np.ndarray:
 
 
 def flush16(x: np.ndarray) -> np.ndarray:
-    small = np.abs(x) < x.dtype.type(2.0 ** -14)
+    small = np.abs(x) < x.dtype.type(2.0**-14)
     return np.where(small, np.copysign(x.dtype.type(0), x), x) if small.any() else x
 
 
@@ -131,8 +169,9 @@ def _to_odd(s: np.ndarray, err: np.ndarray) -> np.ndarray:
     if not even.any():
         return s
     away = (err > 0) == (s > 0)
-    fixed = np.where(s == 0, np.copysign(5e-324, err).view(_U64),
-                     np.where(away, bits + _U64(1), bits - _U64(1)))
+    fixed = np.where(
+        s == 0, np.copysign(5e-324, err).view(_U64), np.where(away, bits + _U64(1), bits - _U64(1))
+    )
     return np.where(even, fixed.view(np.float64), s)
 
 
@@ -163,7 +202,11 @@ def _zero_sign(s: np.ndarray, a: np.ndarray, b: np.ndarray, mode: str) -> np.nda
     """x + (-x) is -0 under rounding toward minus infinity."""
     if mode != "rm":
         return s
-    flip = (s == 0) & ~(np.signbit(a) & np.signbit(b)) & ((np.signbit(a) != np.signbit(b)) | ((a != 0) & (b != 0)))
+    flip = (
+        (s == 0)
+        & ~(np.signbit(a) & np.signbit(b))
+        & ((np.signbit(a) != np.signbit(b)) | ((a != 0) & (b != 0)))
+    )
     return np.where(flip, -np.abs(s), s)
 
 
@@ -191,7 +234,7 @@ def fma32(a: np.ndarray, b: np.ndarray, c: np.ndarray, mode: str = "rn") -> np.n
         s += c
         y = s.astype(np.float32)
         risky = (s.view(_U64) & _LOW29) == _HALF29
-        risky |= (y.view(np.uint32) & _EXPONENT32) == 0        # f32 subnormals have their halfway points elsewhere
+        risky |= (y.view(np.uint32) & _EXPONENT32) == 0  # f32 subnormals have their halfway points elsewhere
         if not risky.any() or not ((s != 0) & risky & np.isfinite(s)).any():
             return y
     p = a.astype(np.float64) * b
@@ -270,7 +313,7 @@ def sqrt32(a: np.ndarray, mode: str) -> np.ndarray:
     a64 = a.astype(np.float64)
     q = np.sqrt(a64)
     y = q.astype(np.float32)
-    square = y.astype(np.float64) ** 2                          # exact: 24 bits squared
+    square = y.astype(np.float64) ** 2  # exact: 24 bits squared
     return _direct(y, (square < a64) & np.isfinite(y), square > a64, mode)
 
 
@@ -304,8 +347,11 @@ def _exact64(a: float, b: float, c: float, mode: str) -> float:
     """a*b+c by rational arithmetic."""
     if not (math.isfinite(a) and math.isfinite(b) and math.isfinite(c)):
         with np.errstate(all="ignore"):
-            return float(np.float64(a) * np.float64(b) + np.float64(c)) if math.isfinite(c) or \
-                not (math.isfinite(a) and math.isfinite(b)) else c
+            return (
+                float(np.float64(a) * np.float64(b) + np.float64(c))
+                if math.isfinite(c) or not (math.isfinite(a) and math.isfinite(b))
+                else c
+            )
     exact = Fraction(a) * Fraction(b) + Fraction(c)
     if exact == 0:
         p = math.copysign(1.0, a) * math.copysign(1.0, b)
@@ -325,8 +371,12 @@ def round_fraction(exact: Fraction, mode: str) -> float:
     e = max(e, -1022)
     unit = Fraction(2) ** (e - 52)
     n, rest = divmod(x, unit)
-    up = {"rn": rest * 2 > unit or (rest * 2 == unit and n & 1), "rz": False,
-          "rm": sign < 0 and rest > 0, "rp": sign > 0 and rest > 0}[mode]
+    up = {
+        "rn": rest * 2 > unit or (rest * 2 == unit and n & 1),
+        "rz": False,
+        "rm": sign < 0 and rest > 0,
+        "rp": sign > 0 and rest > 0,
+    }[mode]
     n += bool(up)
     value = Fraction(n) * unit
     if value >= Fraction(2) ** 1024:
@@ -348,7 +398,7 @@ def fma64(a: np.ndarray, b: np.ndarray, c: np.ndarray, mode: str = "rn") -> np.n
         zs, ze = _two_sum(tl, vl)
         z = _to_odd(zs, ze)
         y = vh + z
-        err = (vh - y) + z                                     # fast two-sum: |vh| >= |z|
+        err = (vh - y) + z  # fast two-sum: |vh| >= |z|
         y = _direct(y, err > 0, err < 0, mode)
         y = _zero_sign(y, ph, c, mode)
     size = np.abs(ph)
@@ -393,6 +443,7 @@ def div64(a: np.ndarray, b: np.ndarray, mode: str) -> np.ndarray:
         if not (math.isfinite(x) and math.isfinite(y)) or y == 0 or x == 0:
             return float(np.float64(x) / np.float64(y))
         return round_fraction(Fraction(x) / Fraction(y), mode)
+
     return _by_fraction(one, a, b)
 
 
@@ -410,6 +461,7 @@ def sqrt64(a: np.ndarray, mode: str) -> np.ndarray:
         if square < x and mode == "rp":
             return float(np.nextafter(r, np.inf))
         return r
+
     return _by_fraction(one, a, y)
 
 

@@ -10,8 +10,11 @@ from .syntax import WIDTH_BITS, Inst
 
 # name: (total bits, exponent bits, fraction bits, bias, largest finite, has infinity)
 SMALL = {
-    "e4m3": (8, 4, 3, 7, 448.0, False), "e5m2": (8, 5, 2, 15, 57344.0, True), "e2m1": (4, 2, 1, 1, 6.0, False),
-    "e2m3": (6, 2, 3, 1, 7.5, False), "e3m2": (6, 3, 2, 3, 28.0, False),
+    "e4m3": (8, 4, 3, 7, 448.0, False),
+    "e5m2": (8, 5, 2, 15, 57344.0, True),
+    "e2m1": (4, 2, 1, 1, 6.0, False),
+    "e2m3": (6, 2, 3, 1, 7.5, False),
+    "e3m2": (6, 3, 2, 3, 28.0, False),
 }
 _FLOATS = ("f16", "bf16", "f32", "f64", "tf32")
 _MODES = ("rn", "rz", "rm", "rp", "rna", "rni", "rzi", "rmi", "rpi", "rs")
@@ -27,7 +30,7 @@ def encode_small(x: np.ndarray, name: str, mode: str = "rn", satfinite: bool = T
     mag = np.where(over | nan | np.isinf(x), 0.0, np.abs(y))
     _, e = np.frexp(mag)
     e = np.maximum(e - 1, 1 - bias)
-    steps = np.ldexp(mag, frac - e).astype(np.int64)           # fraction with hidden bit, or subnormal count
+    steps = np.ldexp(mag, frac - e).astype(np.int64)  # fraction with hidden bit, or subnormal count
     hidden = 1 << frac
     code = np.where(steps >= hidden, ((e + bias) << frac) + (steps - hidden), steps)
     top = ((1 << exp_bits) - 1) << frac
@@ -53,8 +56,11 @@ def decode_small(code: np.ndarray, name: str) -> np.ndarray:
     sign = np.where(code >> (bits - 1), -1.0, 1.0)
     exp = (code >> frac) & (1 << exp_bits) - 1
     man = code & (1 << frac) - 1
-    mag = np.where(exp == 0, np.ldexp(man.astype(np.float64), 1 - bias - frac),
-                   np.ldexp((man + (1 << frac)).astype(np.float64), (exp - bias - frac).astype(np.int64)))
+    mag = np.where(
+        exp == 0,
+        np.ldexp(man.astype(np.float64), 1 - bias - frac),
+        np.ldexp((man + (1 << frac)).astype(np.float64), (exp - bias - frac).astype(np.int64)),
+    )
     if name == "e4m3":
         mag = np.where((code & 0x7F) == 0x7F, np.nan, mag)
     elif has_inf:
@@ -92,7 +98,9 @@ def to_narrow(x: np.ndarray, kind: str, mode: str, satfinite: bool, relu: bool) 
     """f64 (exact source values) to f32, f16 or bf16 in f32; one rounding."""
     with_inf = np.isinf(x)
     if mode == "rna":
-        y = num.round_to_format(x, {"f16": 10, "bf16": 7, "f32": 23}[kind], {"f16": -14}.get(kind, -126), "rna")
+        y = num.round_to_format(
+            x, {"f16": 10, "bf16": 7, "f32": 23}[kind], {"f16": -14}.get(kind, -126), "rna"
+        )
         y = y.astype(np.float16 if kind == "f16" else np.float32)
     elif kind == "f32":
         y = num.f64_to_f32(x, mode)
@@ -107,8 +115,11 @@ def to_narrow(x: np.ndarray, kind: str, mode: str, satfinite: bool, relu: bool) 
         over = (np.abs(y) > largest) & ~with_inf
         y = np.where(over, np.copysign(np.where(away, np.inf, largest), x), y).astype(np.float32)
     if satfinite:
-        largest = {"f16": 65504.0, "f32": 3.4028234663852886e38,
-                   "bf16": float(np.uint32(0x7F7F0000).view(np.float32))}[kind]
+        largest = {
+            "f16": 65504.0,
+            "f32": 3.4028234663852886e38,
+            "bf16": float(np.uint32(0x7F7F0000).view(np.float32)),
+        }[kind]
         y = np.where(np.isinf(y), np.copysign(y.dtype.type(largest), y), y)
     if relu:
         y = num.relu(y)
@@ -160,27 +171,38 @@ def cvt(g: BlockGen, inst: Inst) -> None:
             x = g.tmp(f"flush32({x})")
         bits, signed = WIDTH_BITS[to], to[0] == "s"
         nan_zero = src != "f64" and bits != 64
-        g.set(dst, f"{'s' if signed else 'u'}{bits}",
-              f"float_to_int({x}, '{mode or 'rzi'}', {bits}, {signed}, {nan_zero})")
+        g.set(
+            dst,
+            f"{'s' if signed else 'u'}{bits}",
+            f"float_to_int({x}, '{mode or 'rzi'}', {bits}, {signed}, {nan_zero})",
+        )
     else:
         x = g.use(ops[0], src if src[0] != "b" else f"u{WIDTH_BITS[src]}")
         to = to if to[0] != "b" else f"u{WIDTH_BITS[to]}"
         bits = WIDTH_BITS[to]
-        y = f"clamp_int({x}, {bits}, {to[0] == 's'})" if sat else f"{x}.astype(np.{'' if to[0] == 's' else 'u'}int{bits})"
+        y = (
+            f"clamp_int({x}, {bits}, {to[0] == 's'})"
+            if sat
+            else f"{x}.astype(np.{'' if to[0] == 's' else 'u'}int{bits})"
+        )
         g.set(dst, to, y)
 
 
-def float_to_float(g: BlockGen, inst: Inst, to: str, src: str, mode: str, sat: bool, satfinite: bool, relu: bool,
-                   ftz: bool) -> None:
+def float_to_float(
+    g: BlockGen, inst: Inst, to: str, src: str, mode: str, sat: bool, satfinite: bool, relu: bool, ftz: bool
+) -> None:
     dst, op = inst.ops[0], inst.ops[1]
-    if mode in ("rni", "rzi", "rmi", "rpi"):                   # to an integral value of the same type
+    if mode in ("rni", "rzi", "rmi", "rpi"):  # to an integral value of the same type
         x = g.use(op, flavour_of(src))
         if ftz and src == "f32":
             x = g.tmp(f"flush32({x})")
         y = f"round_f64({x}, '{mode}')"
         if to != src:
-            y = f"to_narrow({y}.astype(np.float64), '{to}', 'rn', False, False)" if to != "f64" else \
-                f"{y}.astype(np.float64)"
+            y = (
+                f"to_narrow({y}.astype(np.float64), '{to}', 'rn', False, False)"
+                if to != "f64"
+                else f"{y}.astype(np.float64)"
+            )
     elif WIDTH_BITS[to] == WIDTH_BITS[src] and to == src:
         y = g.use(op, flavour_of(src))
         if ftz and src == "f32":
@@ -279,6 +301,13 @@ def int_to_f64(x: np.ndarray, mode: str) -> np.ndarray:
     return num.add64(hi, lo, mode)
 
 
-RUNTIME.update(encode_small=encode_small, decode_small=decode_small, encode_ue8m0=encode_ue8m0,
-               decode_ue8m0=decode_ue8m0, to_tf32=to_tf32, to_narrow=to_narrow, int_to_f64=int_to_f64,
-               flush64=lambda x: np.where(np.abs(x) < 2.2250738585072014e-308, np.copysign(0.0, x), x))
+RUNTIME.update(
+    encode_small=encode_small,
+    decode_small=decode_small,
+    encode_ue8m0=encode_ue8m0,
+    decode_ue8m0=decode_ue8m0,
+    to_tf32=to_tf32,
+    to_narrow=to_narrow,
+    int_to_f64=int_to_f64,
+    flush64=lambda x: np.where(np.abs(x) < 2.2250738585072014e-308, np.copysign(0.0, x), x),
+)

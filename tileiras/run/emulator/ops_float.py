@@ -34,7 +34,13 @@ def _finish(g: BlockGen, inst: Inst, type_: str, expr: str, canonical: bool = Tr
     if "relu" in inst.mods:
         expr = f"relu({expr})"
     if canonical:
-        kind = {"f32": "canon32", "f64": "canon64", "f32x2": "canon32", "f16": "canon16", "f16x2": "canon16"}.get(type_)
+        kind = {
+            "f32": "canon32",
+            "f64": "canon64",
+            "f32x2": "canon32",
+            "f16": "canon16",
+            "f16x2": "canon16",
+        }.get(type_)
         if kind:
             expr = f"{kind}({expr})"
     g.set(inst.ops[0], flavour_of(type_), expr)
@@ -46,7 +52,7 @@ def add(g: BlockGen, inst: Inst) -> None:
         ops_int.int_binary(g, inst)
         return
     types = [m for m in inst.mods if m in ("f16", "bf16", "f32", "f64", "f16x2", "bf16x2", "f32x2")]
-    if len(types) == 2:                                        # add.f32.f16: mixed precision
+    if len(types) == 2:  # add.f32.f16: mixed precision
         a = g.tmp(f"{g.use(inst.ops[1], flavour_of(types[1]))}.astype(np.float32)")
         b = g.use(inst.ops[2], types[0])
         if inst.op == "sub":
@@ -95,7 +101,9 @@ def fma(g: BlockGen, inst: Inst) -> None:
     else:
         expr = f"fmabf({a}, {b}, {c})"
     if "oob" in inst.mods:
-        expr = f"where(({a}.view(np.uint16) == 0xFFFF) | ({b}.view(np.uint16) == 0xFFFF), np.float16(0), {expr})"
+        expr = (
+            f"where(({a}.view(np.uint16) == 0xFFFF) | ({b}.view(np.uint16) == 0xFFFF), np.float16(0), {expr})"
+        )
     _finish(g, inst, type_, expr)
 
 
@@ -108,7 +116,7 @@ def div(g: BlockGen, inst: Inst) -> None:
     a, b = _args(g, inst, type_, inst.ops[1:3])
     if type_ == "f64":
         expr = f"div64({a}, {b}, '{mode}')"
-    elif "approx" in inst.mods:                                # 2^126 < |b| < 2^128 gives 0
+    elif "approx" in inst.mods:  # 2^126 < |b| < 2^128 gives 0
         far = g.tmp(f"(np.abs({b}) > np.float32(2.0**126)) & np.isfinite({b}) & np.isfinite({a})")
         expr = f"where({far}, np.copysign(np.float32(0), {a} / {b}), {a} / {b})"
     else:
@@ -122,7 +130,7 @@ def unary(g: BlockGen, inst: Inst) -> None:
     approx = "approx" in inst.mods
     (a,) = _args(g, inst, type_, inst.ops[1:2])
     if type_ == "f64":
-        if op == "rcp" and approx:                             # 20 bits of mantissa; the low word is zero
+        if op == "rcp" and approx:  # 20 bits of mantissa; the low word is zero
             expr = f"((1.0 / flush64({a})).view(np.uint64) & np.uint64(0xFFFFFFFF00000000)).view(np.float64)"
         elif op == "rsqrt":
             expr = f"rsqrt64({a})"
@@ -160,8 +168,15 @@ def sign(g: BlockGen, inst: Inst) -> None:
         (a,) = _args(g, inst, type_, inst.ops[1:2])
         g.set(inst.ops[0], flavour_of(type_), f"np.abs({a})" if inst.op == "abs" else f"-{a}")
         return
-    bits, mask = {"f16": (16, 0x8000), "bf16": (16, 0x8000), "f32": (32, 0x80000000), "f64": (64, 1 << 63),
-                  "f16x2": (32, 0x80008000), "bf16x2": (32, 0x80008000), "f32x2": (64, 0x8000000080000000)}[type_]
+    bits, mask = {
+        "f16": (16, 0x8000),
+        "bf16": (16, 0x8000),
+        "f32": (32, 0x80000000),
+        "f64": (64, 1 << 63),
+        "f16x2": (32, 0x80008000),
+        "bf16x2": (32, 0x80008000),
+        "f32x2": (64, 0x8000000080000000),
+    }[type_]
     a = g.use(inst.ops[1], f"u{bits}")
     if inst.op == "abs":
         g.set(inst.ops[0], f"u{bits}", f"{a} & np.uint{bits}({mask ^ ((1 << bits) - 1)})")
@@ -192,8 +207,10 @@ def minmax(g: BlockGen, inst: Inst) -> None:
     fn = f"float_{inst.op}"
     if "xorsign" in inst.mods:
         a, b = values
-        expr = f"np.copysign({fn}(np.abs({a}), np.abs({b}), {nan}), " \
-               f"where(np.signbit({a}) ^ np.signbit({b}), -np.abs({a}), np.abs({a})))"
+        expr = (
+            f"np.copysign({fn}(np.abs({a}), np.abs({b}), {nan}), "
+            f"where(np.signbit({a}) ^ np.signbit({b}), -np.abs({a}), np.abs({a})))"
+        )
     else:
         if "abs" in inst.mods:
             values = [f"np.abs({v})" for v in values]

@@ -5,8 +5,18 @@ from __future__ import annotations
 from .gen import FLAVOUR_BITS, BlockGen, flavour_of, handles
 from .syntax import WIDTH_BITS, Inst
 
-_CMP = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
-        "lo": "<", "ls": "<=", "hi": ">", "hs": ">="}
+_CMP = {
+    "eq": "==",
+    "ne": "!=",
+    "lt": "<",
+    "le": "<=",
+    "gt": ">",
+    "ge": ">=",
+    "lo": "<",
+    "ls": "<=",
+    "hi": ">",
+    "hs": ">=",
+}
 _UNORDERED = {"equ": "==", "neu": "!=", "ltu": "<", "leu": "<=", "gtu": ">", "geu": ">="}
 FLOATS = {"f16", "bf16", "f32", "f64", "f16x2", "bf16x2", "f32x2"}
 
@@ -26,8 +36,11 @@ def is_float(inst: Inst) -> bool:
 @handles("mov")
 def mov(g: BlockGen, inst: Inst) -> None:
     type_ = type_of(inst)
-    flavour = "pred" if type_ == "pred" else {1: "pred", 8: "u8", 16: "u16", 32: "u32", 64: "u64",
-                                              128: "v16"}[WIDTH_BITS[type_]]
+    flavour = (
+        "pred"
+        if type_ == "pred"
+        else {1: "pred", 8: "u8", 16: "u16", 32: "u32", 64: "u64", 128: "v16"}[WIDTH_BITS[type_]]
+    )
     dst, src = inst.ops
     if dst[0] == "vec" and src[0] == "vec":
         values = [g.use(s, "u32") for s in src[1]]
@@ -42,7 +55,9 @@ def mov(g: BlockGen, inst: Inst) -> None:
 @handles("cvta")
 def cvta(g: BlockGen, inst: Inst) -> None:
     """Address conversion: shared and local windows are offsets, everything else is a host address already."""
-    space = next(m for m in inst.mods if m.partition("::")[0] in ("global", "shared", "local", "const", "param"))
+    space = next(
+        m for m in inst.mods if m.partition("::")[0] in ("global", "shared", "local", "const", "param")
+    )
     flavour = "u64" if type_of(inst) == "u64" else "u32"
     src = inst.ops[1]
     value = g.use(src, flavour)
@@ -114,7 +129,10 @@ def product(g: BlockGen, inst: Inst, type_: str, part: str) -> tuple[str, str]:
     if bits == 64:
         return f"mulhi_{flavour}({a}, {b})", flavour
     wide = f"np.{'' if signed else 'u'}int{2 * bits}"
-    return f"(({a}.astype({wide}) * {b}) >> {wide}({bits})).astype(np.{'' if signed else 'u'}int{bits})", flavour
+    return (
+        f"(({a}.astype({wide}) * {b}) >> {wide}({bits})).astype(np.{'' if signed else 'u'}int{bits})",
+        flavour,
+    )
 
 
 def int_mul(g: BlockGen, inst: Inst) -> None:
@@ -150,11 +168,16 @@ def mul24(g: BlockGen, inst: Inst) -> None:
     signed = type_of(inst)[0] == "s"
     flavour = "s32" if signed else "u32"
     a, b = g.use(inst.ops[1], flavour), g.use(inst.ops[2], flavour)
-    cut = "(({0}.astype(np.int64) << 40) >> 40)" if signed else "({0}.astype(np.uint64) & np.uint64(0xFFFFFF))"
+    cut = (
+        "(({0}.astype(np.int64) << 40) >> 40)" if signed else "({0}.astype(np.uint64) & np.uint64(0xFFFFFF))"
+    )
     p = g.tmp(f"{cut.format(a)} * {cut.format(b)}")
     kind = "np.int32" if signed else "np.uint32"
-    expr = f"({p} >> {'np.int64' if signed else 'np.uint64'}(16)).astype({kind})" if "hi" in inst.mods else \
-        f"{p}.astype({kind})"
+    expr = (
+        f"({p} >> {'np.int64' if signed else 'np.uint64'}(16)).astype({kind})"
+        if "hi" in inst.mods
+        else f"{p}.astype({kind})"
+    )
     if inst.op == "mad24":
         c = g.use(inst.ops[3], flavour)
         if "sat" in inst.mods:
@@ -245,8 +268,11 @@ def lop3(g: BlockGen, inst: Inst) -> None:
 @handles("bfe")
 def bfe(g: BlockGen, inst: Inst) -> None:
     flavour = type_of(inst)
-    g.set(inst.ops[0], flavour,
-          f"bfe({g.use(inst.ops[1], flavour)}, {g.use(inst.ops[2], 'u32')}, {g.use(inst.ops[3], 'u32')})")
+    g.set(
+        inst.ops[0],
+        flavour,
+        f"bfe({g.use(inst.ops[1], flavour)}, {g.use(inst.ops[2], 'u32')}, {g.use(inst.ops[3], 'u32')})",
+    )
 
 
 @handles("bfi")

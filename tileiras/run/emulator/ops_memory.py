@@ -59,8 +59,10 @@ def ld(g: BlockGen, inst: Inst) -> None:
     width = WIDTH_BITS[type_] // 8
     strong = ordering(inst)
     one = len(items) == 1
-    out = g.tmp(f"B.load({where}, {mem[2]}, '{space}', {width}, {len(items)}, {mask_of(g)}, idx, n, {strong!r})"
-                f"{'[0]' if one else ''}")
+    out = g.tmp(
+        f"B.load({where}, {mem[2]}, '{space}', {width}, {len(items)}, {mask_of(g)}, idx, n, {strong!r})"
+        f"{'[0]' if one else ''}"
+    )
     bits = FLAVOUR_BITS[flavour]
     for i, item in enumerate(items):
         if item[0] == "sink":
@@ -89,11 +91,21 @@ def st(g: BlockGen, inst: Inst) -> None:
     where = base_address(g, mem)
     bits = WIDTH_BITS[type_]
     flavour = "v16" if bits == 128 else f"u{bits}"
-    values = ", ".join(g.use(item, "f32" if item[0] == "imm" and type_ == "f32" else "f64"
-                             if item[0] == "imm" and type_ == "f64" else flavour)
-                       + (f".view(np.uint{bits})" if item[0] == "imm" and type_ in ("f32", "f64") else "")
-                       for item in vector_items(src))
-    g.emit(f"B.store({where}, {mem[2]}, '{space}', {bits // 8}, ({values},), {mask_of(g)}, idx, n, {ordering(inst)!r})")
+    values = ", ".join(
+        g.use(
+            item,
+            "f32"
+            if item[0] == "imm" and type_ == "f32"
+            else "f64"
+            if item[0] == "imm" and type_ == "f64"
+            else flavour,
+        )
+        + (f".view(np.uint{bits})" if item[0] == "imm" and type_ in ("f32", "f64") else "")
+        for item in vector_items(src)
+    )
+    g.emit(
+        f"B.store({where}, {mem[2]}, '{space}', {bits // 8}, ({values},), {mask_of(g)}, idx, n, {ordering(inst)!r})"
+    )
 
 
 @handles("atom", "red")
@@ -108,7 +120,9 @@ def atom(g: BlockGen, inst: Inst) -> None:
     space = space_of(g, inst, mem)
     where = address(g, mem, space)
     type_ = type_of(inst)
-    op = next(m for m in inst.mods if m in ("add", "min", "max", "inc", "dec", "and", "or", "xor", "exch", "cas"))
+    op = next(
+        m for m in inst.mods if m in ("add", "min", "max", "inc", "dec", "and", "or", "xor", "exch", "cas")
+    )
     bits = WIDTH_BITS[type_]
     items = vector_items(args[0]) if args[0][0] == "vec" else [args[0]]
     flavour = "v16" if bits == 128 else type_ if type_[0] in "su" or type_ in ("f32", "f64") else f"u{bits}"
@@ -124,8 +138,10 @@ def atom(g: BlockGen, inst: Inst) -> None:
         extra = g.use(args[1], flavour) if op == "cas" else "None"
         place = where if i == 0 else g.tmp(f"{where} + np.int64({i * bits // 8})")
         want = dst[0] != "sink"
-        out = g.tmp(f"B.atomic({place}, '{space}', '{op}', '{type_}', {value}, {extra}, {mask_of(g)}, idx, n, "
-                    f"'{order}', {want}, {flush}, {(len(items) * bits // 8) if i == 0 and not single else 0})")
+        out = g.tmp(
+            f"B.atomic({place}, '{space}', '{op}', '{type_}', {value}, {extra}, {mask_of(g)}, idx, n, "
+            f"'{order}', {want}, {flush}, {(len(items) * bits // 8) if i == 0 and not single else 0})"
+        )
         if want:
             target = vector_items(dst)[i] if not single else dst
             g.set(target, flavour, out)
@@ -195,7 +211,7 @@ def cp(g: BlockGen, inst: Inst) -> None:
             op = inst.ops[3]
             if op[0] == "reg" and op[1].type == "pred":
                 count = g.tmp(f"where({g.use(op, 'pred')}, np.int64(0), np.int64({size}))")
-            elif not (op[0] == "reg" and op[1].width == 64):   # a 64-bit register is a cache policy
+            elif not (op[0] == "reg" and op[1].width == 64):  # a 64-bit register is a cache policy
                 count = g.tmp(f"{g.use(op, 'u32')}.astype(np.int64)")
         elif len(inst.ops) > 3 and inst.ops[3][0] == "imm":
             count = g.const(np.array([int(inst.ops[3][1])], np.int64))
@@ -214,7 +230,7 @@ def mbarrier(g: BlockGen, inst: Inst) -> None:
     space = next((m for m in inst.mods if m.startswith("shared")), "generic")
     space = {"shared::cluster": "cluster", "generic": "generic"}.get(space, "shared")
     where = address(g, at, space)
-    rest = inst.ops[inst.ops.index(at) + 1:]
+    rest = inst.ops[inst.ops.index(at) + 1 :]
     mask = mask_of(g)
     if what == "init":
         g.emit(f"B.mbar_init({where}, '{space}', {g.use(rest[0], 'u32')}, {mask}, idx, n)")
@@ -235,7 +251,9 @@ def mbarrier(g: BlockGen, inst: Inst) -> None:
         else:
             g.emit(expr)
     elif what in ("expect_tx", "complete_tx"):
-        g.emit(f"B.mbar_tx({where}, '{space}', {g.use(rest[0], 'u32')}, {what == 'complete_tx'}, {mask}, idx, n)")
+        g.emit(
+            f"B.mbar_tx({where}, '{space}', {g.use(rest[0], 'u32')}, {what == 'complete_tx'}, {mask}, idx, n)"
+        )
     elif what in ("test_wait", "try_wait"):
         if "parity" in inst.mods:
             expr = f"B.mbar_test({where}, '{space}', {g.use(rest[0], 'u32')}, True, {mask}, idx, n)"
@@ -266,4 +284,3 @@ def ldmatrix(g: BlockGen, inst: Inst) -> None:
     else:
         values = ", ".join(g.use(item, "u32") for item in vector_items(inst.ops[1]))
         g.emit(f"B.stmatrix({where}, '{space}', ({values},), {trans}, idx, n)")
-

@@ -181,7 +181,11 @@ def vote(g: BlockGen, inst: Inst) -> None:
     src = inst.ops[1]
     pred = g.use(src, "pred")
     mask = g.use(inst.ops[2], "u32") if "sync" in inst.mods else "None"
-    g.set(inst.ops[0], "u32" if how == "ballot" else "pred", f"B.vote('{how}', {pred}, {mask}, {mask_of(g)}, idx, n)")
+    g.set(
+        inst.ops[0],
+        "u32" if how == "ballot" else "pred",
+        f"B.vote('{how}', {pred}, {mask}, {mask_of(g)}, idx, n)",
+    )
 
 
 @handles("match")
@@ -235,12 +239,22 @@ def mma(g: BlockGen, inst: Inst) -> None:
     bit_op = next((m for m in inst.mods if m in ("xor", "and")), "")
 
     def fragment(op, type_: str) -> str:
-        flavour = type_ if type_ in ("f32", "f64") else "s32" if type_ == "s32" else \
-            "f64" if type_ == "f64" else "u32"
+        flavour = (
+            type_
+            if type_ in ("f32", "f64")
+            else "s32"
+            if type_ == "s32"
+            else "f64"
+            if type_ == "f64"
+            else "u32"
+        )
         return "(" + "".join(g.use(item, flavour) + ", " for item in vector_items(op)) + ")"
-    out = g.tmp(f"B.mma('{shape}', '{dt}', '{at}', '{bt}', '{ct}', {fragment(inst.ops[1], at)}, "
-                f"{fragment(inst.ops[2], bt)}, {fragment(inst.ops[3], ct)}, '{bit_op}', {'satfinite' in inst.mods}, "
-                f"{('row' if 'row' in inst.mods[:6] else 'col')!r}, idx, n)")
+
+    out = g.tmp(
+        f"B.mma('{shape}', '{dt}', '{at}', '{bt}', '{ct}', {fragment(inst.ops[1], at)}, "
+        f"{fragment(inst.ops[2], bt)}, {fragment(inst.ops[3], ct)}, '{bit_op}', {'satfinite' in inst.mods}, "
+        f"{('row' if 'row' in inst.mods[:6] else 'col')!r}, idx, n)"
+    )
     flavour = dt if dt in ("f32", "f64", "s32") else "u32"
     for i, item in enumerate(vector_items(inst.ops[0])):
         g.set(item, flavour, f"{out}[{i}]")

@@ -11,23 +11,46 @@ import struct
 
 from .syntax import WIDTH_BITS, EmulatorError, Func, Inst, Module, Reg, Var
 
-_TOKEN = re.compile(r"""
+_TOKEN = re.compile(
+    r"""
     (?P<space>\s+|//[^\n]*|/\*.*?\*/)
   | (?P<string>"(?:[^"\\]|\\.)*")
   | (?P<float>0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}|\d+\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\.\d+(?:[eE][+-]?\d+)?)
   | (?P<int>0[xX][0-9a-fA-F]+U?|0[bB][01]+U?|\d+U?)
   | (?P<word>[%$_.A-Za-z](?:[\w$.]|::)*)
   | (?P<punct><<|>>|<=|>=|==|!=|&&|\|\||[-+*/%<>{}()\[\],;:@!|=&^~?])
-""", re.X | re.S)
+""",
+    re.X | re.S,
+)
 
 _SPACES = {".reg", ".local", ".shared", ".param", ".global", ".const", ".tex"}
-_BINARY = {"*": 10, "/": 10, "%": 10, "+": 9, "-": 9, "<<": 8, ">>": 8, "<": 7, ">": 7, "<=": 7, ">=": 7,
-           "==": 6, "!=": 6, "&": 5, "^": 4, "|": 3, "&&": 2, "||": 1}
-_SREG = re.compile(r"%(?:tid|ntid|ctaid|nctaid|clusterid|nclusterid|cluster_ctaid|cluster_nctaid)(?:\.[xyzw])?$|"
-                   r"%(?:laneid|warpid|nwarpid|smid|nsmid|gridid|is_explicit_cluster|cluster_ctarank|cluster_nctarank|"
-                   r"lanemask_(?:eq|le|lt|ge|gt)|clock|clock_hi|clock64|pm\d+(?:_64)?|globaltimer|globaltimer_lo|"
-                   r"globaltimer_hi|envreg\d+|reserved_smem_offset_\w+|total_smem_size|dynamic_smem_size|"
-                   r"aggr_smem_size|current_graph_exec)$|WARP_SZ$")
+_BINARY = {
+    "*": 10,
+    "/": 10,
+    "%": 10,
+    "+": 9,
+    "-": 9,
+    "<<": 8,
+    ">>": 8,
+    "<": 7,
+    ">": 7,
+    "<=": 7,
+    ">=": 7,
+    "==": 6,
+    "!=": 6,
+    "&": 5,
+    "^": 4,
+    "|": 3,
+    "&&": 2,
+    "||": 1,
+}
+_SREG = re.compile(
+    r"%(?:tid|ntid|ctaid|nctaid|clusterid|nclusterid|cluster_ctaid|cluster_nctaid)(?:\.[xyzw])?$|"
+    r"%(?:laneid|warpid|nwarpid|smid|nsmid|gridid|is_explicit_cluster|cluster_ctarank|cluster_nctarank|"
+    r"lanemask_(?:eq|le|lt|ge|gt)|clock|clock_hi|clock64|pm\d+(?:_64)?|globaltimer|globaltimer_lo|"
+    r"globaltimer_hi|envreg\d+|reserved_smem_offset_\w+|total_smem_size|dynamic_smem_size|"
+    r"aggr_smem_size|current_graph_exec)$|WARP_SZ$"
+)
 
 
 # One whole instruction of the common kind; whatever it does not match goes through the token parser.
@@ -86,9 +109,9 @@ class Parser:
         self.tokens = _Tokens(source)
         self.at = 0
         self.module_ = Module(source)
-        self.func = Func("", False, 0)                          # the function being read
+        self.func = Func("", False, 0)  # the function being read
         self.scopes: list[dict] = []
-        self.path: tuple[int, ...] = ()                        # the nested blocks we are in: labels are local to them
+        self.path: tuple[int, ...] = ()  # the nested blocks we are in: labels are local to them
         self.blocks_seen = 0
 
     # token helpers
@@ -183,7 +206,7 @@ class Parser:
                 self.module_.vars[var.name] = var
 
     def function(self, is_entry: bool, line: int) -> None:
-        self.func = func = Func("", is_entry, line)            # registers may be declared in the parameter lists
+        self.func = func = Func("", is_entry, line)  # registers may be declared in the parameter lists
         self.scopes, self.path = [{}], ()
         if not is_entry and self.peek() == "(":
             func.returns = self.param_list()
@@ -194,7 +217,9 @@ class Parser:
             tok = self.next()
             name = tok.text
             values: list[int | str] = []
-            while self.tokens[self.at].text not in ("{", ";") and not self.tokens[self.at].text.startswith("."):
+            while self.tokens[self.at].text not in ("{", ";") and not self.tokens[self.at].text.startswith(
+                "."
+            ):
                 t = self.next()
                 if t.kind == "int":
                     values.append(int(t.text.rstrip("U"), 0))
@@ -270,7 +295,7 @@ class Parser:
         if space == "reg":
             regs: list[Reg] = []
             for n in names:
-                for suffix in (("",) if vector == 1 else (".x", ".y", ".z", ".w")[:vector]):
+                for suffix in ("",) if vector == 1 else (".x", ".y", ".z", ".w")[:vector]:
                     regs.append(self.new_reg(n + suffix, type_))
                 if vector > 1:
                     self.scopes[-1][n] = ("vec", [("reg", r) for r in regs[-vector:]])
@@ -310,16 +335,16 @@ class Parser:
                 name, addend, shift = value
                 var.relocs.append((offset, width, name, addend, shift))
             elif isinstance(value, float):
-                data[offset:offset + width] = struct.pack({2: "<e", 4: "<f", 8: "<d"}[width], value)
+                data[offset : offset + width] = struct.pack({2: "<e", 4: "<f", 8: "<d"}[width], value)
             elif isinstance(value, _Bits):
-                data[offset:offset + width] = value.value.to_bytes(width, "little")
+                data[offset : offset + width] = value.value.to_bytes(width, "little")
             elif isinstance(value, bytes):
-                data[offset:offset + len(value)] = value
+                data[offset : offset + len(value)] = value
                 return offset + len(value)
             elif var.type in ("f32", "f64", "f16"):
-                data[offset:offset + width] = struct.pack({2: "<e", 4: "<f", 8: "<d"}[width], float(value))
+                data[offset : offset + width] = struct.pack({2: "<e", 4: "<f", 8: "<d"}[width], float(value))
             else:
-                data[offset:offset + width] = (value & ((1 << 8 * width) - 1)).to_bytes(width, "little")
+                data[offset : offset + width] = (value & ((1 << 8 * width) - 1)).to_bytes(width, "little")
             return offset + width
 
         if dims and dims[0] == 0:
@@ -338,7 +363,7 @@ class Parser:
         if tok.kind == "string":
             return self.next().text[1:-1].encode().decode("unicode_escape").encode("latin-1")
         shift = None
-        if tok.kind == "int" and self.tokens[self.at + 1].text == "(":     # byte mask: 0xFF00(symbol)
+        if tok.kind == "int" and self.tokens[self.at + 1].text == "(":  # byte mask: 0xFF00(symbol)
             mask = int(self.next().text.rstrip("U"), 0)
             shift = (mask & -mask).bit_length() - 1
             self.expect("(")
@@ -410,7 +435,11 @@ class Parser:
             return value
         if tok.text == "-":
             value = self.unary()
-            return _Bits(value.value ^ (1 << value.width - 1), value.width) if isinstance(value, _Bits) else -value
+            return (
+                _Bits(value.value ^ (1 << value.width - 1), value.width)
+                if isinstance(value, _Bits)
+                else -value
+            )
         if tok.text == "+":
             return self.unary()
         if tok.text == "~":
@@ -526,7 +555,7 @@ class Parser:
         start = m.start(3) if guard_name is None else m.start(1) - 1
         line = tokens.line + self.source.count("\n", tokens.pos, start)
         words = name.split(".")
-        text = " ".join(self.source[start:m.end()].split())
+        text = " ".join(self.source[start : m.end()].split())
         self.func.body.append(Inst(words[0], tuple(words[1:]), ops, guard, line, text, self.path))
         tokens.line = line + self.source.count("\n", start, m.end())
         tokens.pos = m.end()
@@ -544,7 +573,11 @@ class Parser:
                 return None
             return ("mem", base, int(m.group(2) or 0), [])
         if first == "{":
-            items = [self.fast_operand(part.strip()) for part in text[1:-1].split(",")] if text[-1] == "}" else [None]
+            items = (
+                [self.fast_operand(part.strip()) for part in text[1:-1].split(",")]
+                if text[-1] == "}"
+                else [None]
+            )
             return None if None in items else ("vec", items)
         for scope in reversed(self.scopes):
             item = scope.get(text)
@@ -572,7 +605,7 @@ class Parser:
         if self.tokens[self.at].kind == "end":
             self.fail(f"instruction {tok.text} is not closed by ';'", tok)
         end = self.expect(";")
-        text = " ".join(self.source[start.pos:end.pos + 1].split())
+        text = " ".join(self.source[start.pos : end.pos + 1].split())
         self.func.body.append(Inst(parts[0], tuple(parts[1:]), ops, guard, tok.line, text, self.path))
 
     def operand(self):
@@ -593,7 +626,9 @@ class Parser:
         if text == "(":
             save = self.at
             self.next()
-            if self.peek() == ")" or (self.tokens[self.at].kind == "word" and not self.peek().startswith(".")):
+            if self.peek() == ")" or (
+                self.tokens[self.at].kind == "word" and not self.peek().startswith(".")
+            ):
                 items = []
                 while not self.accept(")"):
                     items.append(self.operand())
@@ -633,7 +668,7 @@ class Parser:
         if self.peek() == "|":
             self.next()
             return ("pair", first, self.named())
-        if self.peek() == "[" and first[0] == "sym":           # a[3]: element address
+        if self.peek() == "[" and first[0] == "sym":  # a[3]: element address
             self.next()
             var = first[3] or self.module_.vars.get(first[1])
             index = int(self.const_expr()) * (var.elem_bytes if var is not None else 1)
@@ -698,10 +733,22 @@ def _fold(op: str, a, b):
             return q if op == "/" else a - q * b
         return a / b
     return {
-        "*": lambda: a * b, "+": lambda: a + b, "-": lambda: a - b, "<<": lambda: a << b, ">>": lambda: a >> b,
-        "<": lambda: int(a < b), ">": lambda: int(a > b), "<=": lambda: int(a <= b), ">=": lambda: int(a >= b),
-        "==": lambda: int(a == b), "!=": lambda: int(a != b), "&": lambda: a & b, "^": lambda: a ^ b,
-        "|": lambda: a | b, "&&": lambda: int(bool(a) and bool(b)), "||": lambda: int(bool(a) or bool(b)),
+        "*": lambda: a * b,
+        "+": lambda: a + b,
+        "-": lambda: a - b,
+        "<<": lambda: a << b,
+        ">>": lambda: a >> b,
+        "<": lambda: int(a < b),
+        ">": lambda: int(a > b),
+        "<=": lambda: int(a <= b),
+        ">=": lambda: int(a >= b),
+        "==": lambda: int(a == b),
+        "!=": lambda: int(a != b),
+        "&": lambda: a & b,
+        "^": lambda: a ^ b,
+        "|": lambda: a | b,
+        "&&": lambda: int(bool(a) and bool(b)),
+        "||": lambda: int(bool(a) or bool(b)),
     }[op]()
 
 

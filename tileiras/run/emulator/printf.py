@@ -16,6 +16,7 @@ _SPEC = re.compile(r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+)?)?(hh|h|ll|l|j|z|t|L)?([d
 
 def format_c(text: str, fetch, string_at) -> str:
     """C printf. fetch(size, kind) yields the next argument, kind 'i', 'u' or 'f'; string_at(address) the characters."""
+
     def one(m: re.Match) -> str:
         flags, width, precision, length, conv = m.groups()
         if conv == "%":
@@ -66,6 +67,7 @@ def format_c(text: str, fetch, string_at) -> str:
             spec = spec.partition(".")[0].replace("0", "", flags.count("0"))
             return (spec.replace("+", "") + "s") % (name.upper() if conv.isupper() else name)
         return (spec + conv) % value
+
     return _SPEC.sub(one, text)
 
 
@@ -137,17 +139,24 @@ class PrintOps:
             at[0] = -(-at[0] // size) * size
             raw = gather(np.array([at[0]]), size).tobytes()
             at[0] += size
-            return struct.unpack({(4, "i"): "<i", (4, "u"): "<I", (8, "i"): "<q", (8, "u"): "<Q",
-                                  (8, "f"): "<d"}[size, kind], raw)[0]
+            return struct.unpack(
+                {(4, "i"): "<i", (4, "u"): "<I", (8, "i"): "<q", (8, "u"): "<Q", (8, "f"): "<d"}[size, kind],
+                raw,
+            )[0]
+
         count = len([m for m in _SPEC.finditer(text) if m.group(5) != "%"])
         line = format_c(text, fetch, lambda address: self.string(lane, address))
         self.launch.report.printed.append(line)
         sys.stdout.write(line)
         return count
 
-    def call_assertfail(self, lane: int, message: int, file: int, line: int, function: int, char_size: int) -> int:
-        text = f"{self.string(lane, file)}:{line & 0xFFFFFFFF}: {self.string(lane, function)}: " \
-               f"Assertion `{self.string(lane, message)}` failed"
+    def call_assertfail(
+        self, lane: int, message: int, file: int, line: int, function: int, char_size: int
+    ) -> int:
+        text = (
+            f"{self.string(lane, file)}:{line & 0xFFFFFFFF}: {self.string(lane, function)}: "
+            f"Assertion `{self.string(lane, message)}` failed"
+        )
         raise Fault("assert", text, lane)
 
     def call_malloc(self, lane: int, size: int) -> int:

@@ -15,8 +15,13 @@ from __future__ import annotations
 import numpy as np
 
 _SEQ, _CLOCK, _LANE, _WARP = 18, 20, 6, 18
-_CLOCK_AT, _LANE_AT, _WARP_AT, _STRONG_AT = _SEQ, _SEQ + _CLOCK, _SEQ + _CLOCK + _LANE, _SEQ + _CLOCK + _LANE + _WARP
-_PENDING = (1 << _CLOCK) - 1         # clock of a copy that is still under way: ordered before nothing
+_CLOCK_AT, _LANE_AT, _WARP_AT, _STRONG_AT = (
+    _SEQ,
+    _SEQ + _CLOCK,
+    _SEQ + _CLOCK + _LANE,
+    _SEQ + _CLOCK + _LANE + _WARP,
+)
+_PENDING = (1 << _CLOCK) - 1  # clock of a copy that is still under way: ordered before nothing
 _MANY = 32
 
 
@@ -47,10 +52,10 @@ class Checker:
         self.shadows: dict[int, Shadow] = {}
         self.seen: set = set()
         self.batches: dict = {}
-        self.objects: dict = {}                                # sync address -> (CTA knowledge, {cta: warp clocks})
+        self.objects: dict = {}  # sync address -> (CTA knowledge, {cta: warp clocks})
         self.cta_total = int(np.prod(launch.grid))
         self.released = np.zeros(self.cta_total, np.int64)
-        self.knows: np.ndarray | None = None                   # [warps, CTAs] releases known, made on first use
+        self.knows: np.ndarray | None = None  # [warps, CTAs] releases known, made on first use
 
     # clocks
     def state(self, batch) -> BatchState:
@@ -78,13 +83,16 @@ class Checker:
         ctas = np.unique(batch.cta_of[lanes])
         for cta in ctas.tolist():
             if batch.cta_live[cta] != batch.threads:
-                self.divergence(batch, cta, f"{batch.threads - int(batch.cta_live[cta])} of {batch.threads} threads "
-                                            "exited before it")
+                self.divergence(
+                    batch,
+                    cta,
+                    f"{batch.threads - int(batch.cta_live[cta])} of {batch.threads} threads exited before it",
+                )
         s.vc[ctas] = s.vc[ctas].max(1, keepdims=True)
         if self.knows is not None:
             w = batch.warps_per_cta
             for cta in ctas.tolist():
-                rows = self.knows[(s.base + cta) * w:(s.base + cta + 1) * w]
+                rows = self.knows[(s.base + cta) * w : (s.base + cta + 1) * w]
                 rows[:] = rows.max(0)
         warps = (ctas[:, None] * batch.warps_per_cta + np.arange(batch.warps_per_cta)).reshape(-1)
         s.absorb(warps)
@@ -114,8 +122,13 @@ class Checker:
             inst = batch.unit.pieces[int(pcs[0])].insts[0]
             aligned = inst.op == "bar" or "aligned" in inst.mods
             if aligned and (pcs.size > 1 or size != int(batch.warp_live[w])):
-                self.divergence(batch, c, f"only {size if pcs.size == 1 else 'some'} of the {int(batch.warp_live[w])} "
-                                          f"threads of warp {k} arrived at it together", inst)
+                self.divergence(
+                    batch,
+                    c,
+                    f"only {size if pcs.size == 1 else 'some'} of the {int(batch.warp_live[w])} "
+                    f"threads of warp {k} arrived at it together",
+                    inst,
+                )
         s.absorb(warps)
         s.tick(warps)
         for c in np.unique(batch.cta_of[lanes]).tolist():
@@ -124,8 +137,13 @@ class Checker:
                 s.barriers.pop((c, i), None)
                 if batch.bar_want[c, i] < 0 and batch.cta_live[c] != batch.threads:
                     inst = batch.unit.pieces[int(batch.bar_pc[part[0]])].insts[0]
-                    self.divergence(batch, c, f"{batch.threads - int(batch.cta_live[c])} of {batch.threads} threads "
-                                              "exited before it", inst)
+                    self.divergence(
+                        batch,
+                        c,
+                        f"{batch.threads - int(batch.cta_live[c])} of {batch.threads} threads "
+                        "exited before it",
+                        inst,
+                    )
 
     def divergence(self, batch, cta: int, why: str, inst=None) -> None:
         inst = inst or batch.current_inst()
@@ -147,7 +165,9 @@ class Checker:
             c = w // batch.warps_per_cta
             first = s.base + c // size * size
             row = know[s.base * batch.warps_per_cta + w]
-            row[first:first + size] = np.maximum(row[first:first + size], self.released[first:first + size])
+            row[first : first + size] = np.maximum(
+                row[first : first + size], self.released[first : first + size]
+            )
             s.vc[c, w % batch.warps_per_cta] = np.maximum(s.vc[c, w % batch.warps_per_cta], s.vc[c].max(0))
         s.tick(np.unique(lanes >> 5))
 
@@ -241,7 +261,9 @@ class Checker:
             s.tick(np.unique(warps))
 
     # accesses
-    def access(self, batch, kind: str, space: str, where, at, width: int, idx, n: int, sel, strong: str) -> None:
+    def access(
+        self, batch, kind: str, space: str, where, at, width: int, idx, n: int, sel, strong: str
+    ) -> None:
         lanes = batch.lanes(idx, n, sel)
         if not lanes.size:
             return
@@ -281,9 +303,12 @@ class Checker:
             if bad.any():
                 i = int(np.flatnonzero(bad)[0])
                 offset = int(base[i] + b) % batch.shared_stride
-                self.report("uninitialised shared memory",
-                            f"byte {offset} of shared memory is read by {batch.thread_name(int(lanes[i]))} "
-                            "before anything wrote it", inst)
+                self.report(
+                    "uninitialised shared memory",
+                    f"byte {offset} of shared memory is read by {batch.thread_name(int(lanes[i]))} "
+                    "before anything wrote it",
+                    inst,
+                )
                 return
 
     def shadow(self, batch, s, address: int, shared: bool, granule: int) -> Shadow:
@@ -300,21 +325,46 @@ class Checker:
             sh.refine(granule)
         return sh
 
-    def examine(self, batch, s, kind: str, at, width: int, lanes, strong: bool, inst, shared: bool, clock) -> None:
+    def examine(
+        self, batch, s, kind: str, at, width: int, lanes, strong: bool, inst, shared: bool, clock
+    ) -> None:
         granule = min(4, width)
         if shared:
-            self.examine_range(batch, s, kind, at, width, lanes, strong, inst,
-                               self.shadow(batch, s, 0, True, granule), shared, clock)
+            self.examine_range(
+                batch,
+                s,
+                kind,
+                at,
+                width,
+                lanes,
+                strong,
+                inst,
+                self.shadow(batch, s, 0, True, granule),
+                shared,
+                clock,
+            )
             return
         while at.size:
             region = batch.memory.region_of(int(at[0]))
             part = (at >= region.start) & (at < region.end)
-            self.examine_range(batch, s, kind, at[part], width, lanes[part], strong, inst,
-                               self.shadow(batch, s, int(at[0]), False, granule), shared, clock)
+            self.examine_range(
+                batch,
+                s,
+                kind,
+                at[part],
+                width,
+                lanes[part],
+                strong,
+                inst,
+                self.shadow(batch, s, int(at[0]), False, granule),
+                shared,
+                clock,
+            )
             at, lanes = at[~part], lanes[~part]
 
-    def examine_range(self, batch, s, kind: str, at, width: int, lanes, strong: bool, inst, sh: Shadow, shared: bool,
-                      clock) -> None:
+    def examine_range(
+        self, batch, s, kind: str, at, width: int, lanes, strong: bool, inst, sh: Shadow, shared: bool, clock
+    ) -> None:
         slot = (at - sh.start) // sh.granule
         wpc = batch.warps_per_cta
         warp = lanes >> 5
@@ -323,33 +373,76 @@ class Checker:
         seq = self.released[s.base + cta]
         stamp = own if clock is None else np.full(own.shape, clock, np.int64)
         gwarp = warp + s.base * wpc
-        rec = (np.int64(strong) << _STRONG_AT) | (gwarp << _WARP_AT) | ((lanes & 31) << _LANE_AT) | \
-            (stamp << _CLOCK_AT) | (seq & ((1 << _SEQ) - 1))
+        rec = (
+            (np.int64(strong) << _STRONG_AT)
+            | (gwarp << _WARP_AT)
+            | ((lanes & 31) << _LANE_AT)
+            | (stamp << _CLOCK_AT)
+            | (seq & ((1 << _SEQ) - 1))
+        )
         line = inst.line if inst is not None else 0
         for k in range(max(1, width // sh.granule)):
             i = slot + k
-            self.conflict(batch, s, sh.write[i], sh.write_line[i], "write", kind, lanes, warp, own, strong, inst, at,
-                          shared, sh, i)
+            self.conflict(
+                batch,
+                s,
+                sh.write[i],
+                sh.write_line[i],
+                "write",
+                kind,
+                lanes,
+                warp,
+                own,
+                strong,
+                inst,
+                at,
+                shared,
+                sh,
+                i,
+            )
             if kind == "r":
                 old = sh.read[i]
                 other = (old >= 0) & ((old >> _WARP_AT & (1 << _WARP) - 1) != gwarp)
                 sh.read2[i[other]] = old[other]
-                same = (old >= 0) & ~other & ((old >> _LANE_AT & 63) != (lanes & 31)) & \
-                    ((old >> _CLOCK_AT & (1 << _CLOCK) - 1) == stamp)
+                same = (
+                    (old >= 0)
+                    & ~other
+                    & ((old >> _LANE_AT & 63) != (lanes & 31))
+                    & ((old >> _CLOCK_AT & (1 << _CLOCK) - 1) == stamp)
+                )
                 new = np.where(same, (rec & ~(np.int64(63) << _LANE_AT)) | (np.int64(_MANY) << _LANE_AT), rec)
                 sh.read[i] = new
-                if i.size > 1 and not (i[1:] > i[:-1]).all():  # several lanes of this instruction at one place
+                if (
+                    i.size > 1 and not (i[1:] > i[:-1]).all()
+                ):  # several lanes of this instruction at one place
                     order = np.argsort(i, kind="stable")
                     dup = i[order][1:] == i[order][:-1]
                     if dup.any():
                         again = i[order][1:][dup]
-                        sh.read[again] = (sh.read[again] & ~(np.int64(63) << _LANE_AT)) | (np.int64(_MANY) << _LANE_AT)
+                        sh.read[again] = (sh.read[again] & ~(np.int64(63) << _LANE_AT)) | (
+                            np.int64(_MANY) << _LANE_AT
+                        )
                         self.spread_readers(sh, i[order], rec[order], gwarp[order])
                 sh.read_line[i] = line
             else:
                 for reads in (sh.read, sh.read2):
-                    self.conflict(batch, s, reads[i], sh.read_line[i], "read", kind, lanes, warp, own, strong, inst, at,
-                                  shared, sh, i)
+                    self.conflict(
+                        batch,
+                        s,
+                        reads[i],
+                        sh.read_line[i],
+                        "read",
+                        kind,
+                        lanes,
+                        warp,
+                        own,
+                        strong,
+                        inst,
+                        at,
+                        shared,
+                        sh,
+                        i,
+                    )
                 sh.write[i] = rec
                 sh.write_line[i] = line
                 sh.read[i] = -1
@@ -363,8 +456,24 @@ class Checker:
         two = warps[first] != warps[last]
         sh.read2[slots[first[two]]] = recs[first[two]]
 
-    def conflict(self, batch, s, rec, lines, what: str, kind: str, lanes, warp, own, strong: bool, inst, at, shared: bool,
-                 sh, slots) -> None:
+    def conflict(
+        self,
+        batch,
+        s,
+        rec,
+        lines,
+        what: str,
+        kind: str,
+        lanes,
+        warp,
+        own,
+        strong: bool,
+        inst,
+        at,
+        shared: bool,
+        sh,
+        slots,
+    ) -> None:
         there = rec >= 0
         if not there.any():
             return
@@ -390,8 +499,11 @@ class Checker:
         if not bad.any():
             return
         j = int(np.flatnonzero(bad)[0])
-        place = f"shared offset {(int(at[j]) - s.shared[0]) % batch.shared_stride}" if shared else \
-            f"{int(at[j]):#x} in '{batch.memory.region_of(int(at[j])).name}'"
+        place = (
+            f"shared offset {(int(at[j]) - s.shared[0]) % batch.shared_stride}"
+            if shared
+            else f"{int(at[j]):#x} in '{batch.memory.region_of(int(at[j])).name}'"
+        )
         verb = {"r": "read", "w": "write", "a": "atomic"}[kind]
         who = batch.thread_name(int(lanes[j]))
         if int(r_clock[j]) == _PENDING:
@@ -400,8 +512,10 @@ class Checker:
             rw, rl = int(r_warp[j]), int(r_lane[j])
             lane_text = "several lanes" if rl == _MANY else f"lane {rl}"
             cta_text = "the same CTA" if r_cta[j] == cta[j] else "another CTA"
-            text = f"{verb} of {place} by {who} is not ordered after the {what} at PTX line {int(lines[j])} by " \
-                   f"warp {rw % wpc}, {lane_text}, of {cta_text}"
+            text = (
+                f"{verb} of {place} by {who} is not ordered after the {what} at PTX line {int(lines[j])} by "
+                f"warp {rw % wpc}, {lane_text}, of {cta_text}"
+            )
         self.report("shared-memory race" if shared else "global-memory race", text, inst, int(lines[j]))
 
     # asynchronous copies
@@ -419,7 +533,9 @@ class Checker:
             i = (at - sh.start) // sh.granule + k
             old = sh.write[i]
             gwarp = warp + s.base * wpc
-            mine = ((old >> _CLOCK_AT & (1 << _CLOCK) - 1) == _PENDING) & (old >> _WARP_AT & (1 << _WARP) - 1 == gwarp)
+            mine = ((old >> _CLOCK_AT & (1 << _CLOCK) - 1) == _PENDING) & (
+                old >> _WARP_AT & (1 << _WARP) - 1 == gwarp
+            )
             new = (old & ~(np.int64((1 << _CLOCK) - 1) << _CLOCK_AT)) | (own << _CLOCK_AT)
             sh.write[i[mine]] = new[mine]
 
@@ -429,6 +545,7 @@ class Checker:
     def report(self, kind: str, text: str, inst, other: int = 0) -> None:
         """One finding per kind and pair of instructions."""
         from . import Finding
+
         key = (kind, inst.line if inst is not None else 0, other)
         if key in self.seen:
             return
@@ -441,7 +558,7 @@ class BatchState:
     """Clocks and shared-memory state of one batch."""
 
     def __init__(self, batch) -> None:
-        self.batch = batch                                     # keeps id(batch) unique
+        self.batch = batch  # keeps id(batch) unique
         self.base = batch.first_cta
         w = batch.warps_per_cta
         self.vc = np.zeros((batch.cta_count, w, w), np.int64)
@@ -473,4 +590,3 @@ class BatchState:
         base = at - self.shared[0]
         for b in range(width):
             self.initialised[base + b] = True
-

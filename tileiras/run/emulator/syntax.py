@@ -15,13 +15,48 @@ class EmulatorError(Exception):
 
 
 WIDTH_BITS = {
-    "pred": 1, "b8": 8, "u8": 8, "s8": 8, "b16": 16, "u16": 16, "s16": 16, "f16": 16, "bf16": 16,
-    "b32": 32, "u32": 32, "s32": 32, "f32": 32, "tf32": 32, "f16x2": 32, "bf16x2": 32,
-    "u16x2": 32, "s16x2": 32, "u8x4": 32, "s8x4": 32, "f32x2": 64,
-    "b64": 64, "u64": 64, "s64": 64, "f64": 64, "b128": 128,
-    "e4m3": 8, "e5m2": 8, "e2m1": 4, "e2m3": 8, "e3m2": 8, "ue8m0": 8,
-    "e4m3x2": 16, "e5m2x2": 16, "e2m1x2": 8, "e2m3x2": 16, "e3m2x2": 16, "ue8m0x2": 16, "tensormap": 1024,
-    "texref": 64, "samplerref": 64, "surfref": 64,
+    "pred": 1,
+    "b8": 8,
+    "u8": 8,
+    "s8": 8,
+    "b16": 16,
+    "u16": 16,
+    "s16": 16,
+    "f16": 16,
+    "bf16": 16,
+    "b32": 32,
+    "u32": 32,
+    "s32": 32,
+    "f32": 32,
+    "tf32": 32,
+    "f16x2": 32,
+    "bf16x2": 32,
+    "u16x2": 32,
+    "s16x2": 32,
+    "u8x4": 32,
+    "s8x4": 32,
+    "f32x2": 64,
+    "b64": 64,
+    "u64": 64,
+    "s64": 64,
+    "f64": 64,
+    "b128": 128,
+    "e4m3": 8,
+    "e5m2": 8,
+    "e2m1": 4,
+    "e2m3": 8,
+    "e3m2": 8,
+    "ue8m0": 8,
+    "e4m3x2": 16,
+    "e5m2x2": 16,
+    "e2m1x2": 8,
+    "e2m3x2": 16,
+    "e3m2x2": 16,
+    "ue8m0x2": 16,
+    "tensormap": 1024,
+    "texref": 64,
+    "samplerref": 64,
+    "surfref": 64,
 }
 
 
@@ -43,7 +78,9 @@ class Var:
         self.space, self.type, self.name, self.align, self.size = space, type_, name, align, size
         self.elem_bytes = max(1, WIDTH_BITS[type_] // 8)
         self.init: bytes | None = None
-        self.relocs: list[tuple[int, int, str, int, int | None]] = []   # (offset, bytes, symbol, addend, byte shift)
+        self.relocs: list[
+            tuple[int, int, str, int, int | None]
+        ] = []  # (offset, bytes, symbol, addend, byte shift)
         self.extern = False
         self.offset = 0
 
@@ -55,8 +92,16 @@ class Inst:
 
     __slots__ = ("guard", "line", "mods", "op", "ops", "path", "text")
 
-    def __init__(self, op: str, mods: tuple[str, ...], ops: list, guard, line: int, text: str,
-                 path: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self,
+        op: str,
+        mods: tuple[str, ...],
+        ops: list,
+        guard,
+        line: int,
+        text: str,
+        path: tuple[int, ...] = (),
+    ) -> None:
         self.op, self.mods, self.ops, self.guard, self.line, self.text = op, mods, ops, guard, line, text
         self.path = path
 
@@ -87,7 +132,7 @@ class Func:
         self.vars: list[Var] = []
         self.body: list = []
         self.directives: dict[str, list] = {}
-        self.tables: dict[str, list[str]] = {}                 # .branchtargets / .calltargets
+        self.tables: dict[str, list[str]] = {}  # .branchtargets / .calltargets
         self.protos: dict[str, tuple[list[Var], list[Var]]] = {}
         self.is_declaration = False
 

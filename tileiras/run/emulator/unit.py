@@ -19,8 +19,14 @@ _NO_FUNC = 1 << 40
 class Unit:
     """One entry of one module, for one block size."""
 
-    def __init__(self, source: str, entry: str, block: tuple[int, int, int] | None, mem: memory.Memory,
-                 dynamic_shared_bytes: int) -> None:
+    def __init__(
+        self,
+        source: str,
+        entry: str,
+        block: tuple[int, int, int] | None,
+        mem: memory.Memory,
+        dynamic_shared_bytes: int,
+    ) -> None:
         self.module = parse(source)
         func = self.module.funcs.get(entry)
         if func is None or not func.is_entry:
@@ -73,7 +79,7 @@ class Unit:
                 self.address[var.name] = at
                 if var.init:
                     data = np.frombuffer(var.init, np.uint8)
-                    memory.VIEW[1][at - 1:at - 1 + data.size] = data
+                    memory.VIEW[1][at - 1 : at - 1 + data.size] = data
                 if var.relocs:
                     pending.append(var)
         self.relocated = pending
@@ -93,7 +99,7 @@ class Unit:
                 if shift is not None:
                     value = value >> shift & 0xFF
                 data = np.frombuffer((value & (1 << 8 * width) - 1).to_bytes(width, "little"), np.uint8)
-                memory.VIEW[1][base + offset - 1:base + offset - 1 + width] = data
+                memory.VIEW[1][base + offset - 1 : base + offset - 1 + width] = data
 
     def place_shared(self) -> None:
         at = 0
@@ -141,7 +147,7 @@ class Unit:
         return False
 
     def function_address(self, name: str) -> int:
-        return _FUNC_TAG | self.first.get(name, _NO_FUNC)      # not loaded: nothing here can call it
+        return _FUNC_TAG | self.first.get(name, _NO_FUNC)  # not loaded: nothing here can call it
 
     def entry_pc(self, g: BlockGen, name: str) -> int:
         if name not in self.first:
@@ -152,7 +158,9 @@ class Unit:
         """(variable, offset) in the area through which calls pass arguments and results."""
         out, at = [], 0
         for v in variables:
-            size, align = (v.width // 8, v.width // 8) if isinstance(v, Reg) else (v.size, min(max(v.align, 1), 16))
+            size, align = (
+                (v.width // 8, v.width // 8) if isinstance(v, Reg) else (v.size, min(max(v.align, 1), 16))
+            )
             at = -(-at // align) * align
             out.append((v, at))
             at += size
@@ -174,18 +182,21 @@ class Unit:
                 if target[0] == "sym":
                     callees = [self.module.funcs[target[1]]] if target[1] in self.module.funcs else []
                     if not callees or callees[0].is_declaration:
-                        continue                               # reported when it is executed
+                        continue  # reported when it is executed
                 else:
                     callees = indirect
                 for callee in callees:
                     if state.get(callee.name) == 1:
                         if target[0] == "sym":
-                            raise EmulatorError(f"PTX line {inst.line}: recursive calls are not supported by the "
-                                                f"emulator: `{inst.text}`")
+                            raise EmulatorError(
+                                f"PTX line {inst.line}: recursive calls are not supported by the "
+                                f"emulator: `{inst.text}`"
+                            )
                     elif callee.name not in state:
                         visit(callee)
             state[func.name] = 2
             order.append(func)
+
         visit(self.entry)
         return order
 
@@ -203,7 +214,9 @@ class Unit:
             if not func.is_entry:
                 variables += [p for p in (*func.params, *func.returns) if isinstance(p, Var)]
                 formals = [("reg", p) for p in func.params if isinstance(p, Reg)]
-                func.body.insert(0, Inst("$params", (), [("vec", formals)], None, func.line, f".func {func.name}"))
+                func.body.insert(
+                    0, Inst("$params", (), [("vec", formals)], None, func.line, f".func {func.name}")
+                )
             for var in variables:
                 local = -(-local // max(var.align, 1)) * max(var.align, 1)
                 var.offset = local
@@ -225,11 +238,13 @@ class Unit:
             self.ccs[func.name] = cc
             self.zeros += [zero_of(r) for r in (*func.regs, cc)]
             pieces = blocks.build(func, threads, cc)
-            self.first[func.name] = len(self.pieces) + pieces.index(min(pieces, key=lambda p: (p.block, p.index)))
+            self.first[func.name] = len(self.pieces) + pieces.index(
+                min(pieces, key=lambda p: (p.block, p.index))
+            )
             for piece in pieces:
                 piece.pc = len(self.pieces)
                 self.pieces.append(piece)
-        for piece in self.pieces:                              # pieces after a piece in its block that wait
+        for piece in self.pieces:  # pieces after a piece in its block that wait
             chain: list[blocks.Piece] = []
             q: blocks.Piece | None = piece
             while q is not None and q.block == piece.block and q.func is piece.func:
@@ -245,7 +260,7 @@ class Unit:
             raise EmulatorError(f"{self.entry.name} takes {len(want)} parameters, got {len(params)}")
         for var, value in zip(want, params):
             data = encode_param(var, value, self.memory)
-            memory.VIEW[1][var.offset - 1:var.offset - 1 + len(data)] = np.frombuffer(data, np.uint8)
+            memory.VIEW[1][var.offset - 1 : var.offset - 1 + len(data)] = np.frombuffer(data, np.uint8)
 
     # code
     def constant(self, array: np.ndarray) -> str:
@@ -319,8 +334,19 @@ def triple(values) -> tuple[int, int, int]:
     return x, y, z
 
 
-_PACK = {"u8": "<B", "s8": "<b", "u16": "<H", "s16": "<h", "u32": "<I", "s32": "<i", "u64": "<Q", "s64": "<q",
-         "f32": "<f", "f64": "<d", "f16": "<e"}
+_PACK = {
+    "u8": "<B",
+    "s8": "<b",
+    "u16": "<H",
+    "s16": "<h",
+    "u32": "<I",
+    "s32": "<i",
+    "u64": "<Q",
+    "s64": "<q",
+    "f32": "<f",
+    "f64": "<d",
+    "f16": "<e",
+}
 
 
 def encode_param(var: Var, value, mem: memory.Memory) -> bytes:

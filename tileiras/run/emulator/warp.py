@@ -7,7 +7,7 @@ import numpy as np
 from . import numerics as num
 
 _LANE = np.arange(32, dtype=np.uint32)
-_BIT = (np.uint32(1) << _LANE)
+_BIT = np.uint32(1) << _LANE
 
 
 class Form:
@@ -138,19 +138,33 @@ class WarpOps:
                 for lane in range(32):
                     if not (int(m) >> lane & 1):
                         continue
-                    col = np.where(member[:, lane:lane + 1], x[:, lane:lane + 1], np.float32(np.nan))
+                    col = np.where(member[:, lane : lane + 1], x[:, lane : lane + 1], np.float32(np.nan))
                     y = col if y is None else np.asarray(fn(y, col, False))
                 if nan:
                     lost = (member & (v != v)).any(1, keepdims=True)
                     y = np.asarray(np.where(lost, np.float32(np.nan), np.asarray(y)))
                 y = num.canon32(np.asarray(y))
             else:
-                op = {"add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and,
-                      "or": np.bitwise_or, "xor": np.bitwise_xor}[how]
+                op = {
+                    "add": np.add,
+                    "min": np.minimum,
+                    "max": np.maximum,
+                    "and": np.bitwise_and,
+                    "or": np.bitwise_or,
+                    "xor": np.bitwise_xor,
+                }[how]
                 info = np.iinfo(v.dtype)
-                identity = {"add": 0, "or": 0, "xor": 0, "and": -1 if info.min < 0 else info.max, "min": info.max,
-                            "max": info.min}[how]
-                y = op.reduce(np.where(member, v, v.dtype.type(identity)), axis=1, keepdims=True, dtype=v.dtype)
+                identity = {
+                    "add": 0,
+                    "or": 0,
+                    "xor": 0,
+                    "and": -1 if info.min < 0 else info.max,
+                    "min": info.max,
+                    "max": info.min,
+                }[how]
+                y = op.reduce(
+                    np.where(member, v, v.dtype.type(identity)), axis=1, keepdims=True, dtype=v.dtype
+                )
             out = np.where(mw == m, y, out)
         return f.collect(out)
 
@@ -173,8 +187,8 @@ class WarpOps:
     def ldmatrix(self, where, space: str, count: int, trans: bool, idx, n: int):
         f = self.form(idx, n)
         lanes = f.spread(np.broadcast_to(where, (n,)), n)
-        rows = np.ascontiguousarray(lanes[:, :8 * count]).reshape(-1)
-        row_lane = self.lane_ids(idx, n, f)[:, :8 * count].reshape(-1)
+        rows = np.ascontiguousarray(lanes[:, : 8 * count]).reshape(-1)
+        row_lane = self.lane_ids(idx, n, f)[:, : 8 * count].reshape(-1)
         data = self.load_lanes(rows, space, 16, row_lane, "ldmatrix")
         mats = data.view(np.uint16).reshape(-1, count, 8, 8)
         if trans:
@@ -186,8 +200,8 @@ class WarpOps:
         f = self.form(idx, n)
         count = len(values)
         lanes = f.spread(np.broadcast_to(where, (n,)), n)
-        rows = np.ascontiguousarray(lanes[:, :8 * count]).reshape(-1)
-        row_lane = self.lane_ids(idx, n, f)[:, :8 * count].reshape(-1)
+        rows = np.ascontiguousarray(lanes[:, : 8 * count]).reshape(-1)
+        row_lane = self.lane_ids(idx, n, f)[:, : 8 * count].reshape(-1)
         words = np.stack([np.ascontiguousarray(f.spread(v, n)) for v in values], 1)
         mats = words.view(np.uint16).reshape(-1, count, 8, 8)
         if trans:

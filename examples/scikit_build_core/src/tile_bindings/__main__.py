@@ -37,7 +37,14 @@ def main() -> int:
 
         c = np.zeros(n, np.float32)
         kernel = Path(__file__).parent / "kernels" / "vector_add.tileir"
-        tileiras.launch(kernel, "vector_add", grid=(3, 1, 1), args=[a, b, c, np.int32(n)], target="emulator", gpu_name="sm_90")
+        tileiras.launch(
+            kernel,
+            "vector_add",
+            grid=(3, 1, 1),
+            args=[a, b, c, np.int32(n)],
+            target="emulator",
+            gpu_name="sm_90",
+        )
         results.append(c)
     right = all(np.array_equal(one, a + b) for one in results)
     print("vector_add:", "right" if right else "WRONG")

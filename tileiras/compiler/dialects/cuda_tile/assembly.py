@@ -219,7 +219,10 @@ class CudaTile(Dialect):
             names = ", ".join(map(repr, cases if attr.enum == "ComparisonPredicate" else sorted(cases)))
             return f"expected '{attr.name}' to be one of: {{{names}}}"
         listed = ", ".join(cases)
-        if attr.enum in ("MemoryOrderingSemantics", "MemoryScope") and spec.name in ("load_view_tko", "store_view_tko"):
+        if attr.enum in ("MemoryOrderingSemantics", "MemoryScope") and spec.name in (
+            "load_view_tko",
+            "store_view_tko",
+        ):
             return f'invalid {attr.name} attribute specification. Got "{got}" but expect one of: {listed}'
         return (
             f"expected string or keyword containing one of the following enum values for attribute '{attr.name}' [{listed}]"

@@ -200,5 +200,3 @@ def parse_dense_attr(p: Parser, state: Any = None) -> Any:
     shape = parse_elements(p, type.elem, values, 0)
     p.seek(after)
     return make_dense(p, (type.elem, values, shape, mark), type)
-
-

@@ -20,7 +20,10 @@ NOT_INTEGER = Diag("CT-0102", WARNING, "integer value expected for {arch}.{name}
 NOT_BOOL = Diag("CT-0103", WARNING, "bool value expected for {arch}.{name}", src="own")
 NOT_POWER = Diag("CT-0104", WARNING, "expected power-of-two ≤ {high} for {arch}.{name}", src="real verifier")
 OUT_OF_RANGE = Diag(
-    "CT-0105", WARNING, "integer value in the range [{low}, {high}] is expected for {arch}.{name}", src="real verifier"
+    "CT-0105",
+    WARNING,
+    "integer value in the range [{low}, {high}] is expected for {arch}.{name}",
+    src="real verifier",
 )
 FAILED = Diag("CT-0106", ERROR, "Optimization hints verification failed", src="real verifier")
 
@@ -66,7 +69,9 @@ def check_hints(root: Op, sink: Sink, *, errors: bool = False) -> bool:
     return fine
 
 
-def check_value(op: Op, sink: Sink, arch: str, name: str, value: Any, rule: tuple[int, int, int] | None) -> None:
+def check_value(
+    op: Op, sink: Sink, arch: str, name: str, value: Any, rule: tuple[int, int, int] | None
+) -> None:
     if rule is None:
         sink.emit(UNKNOWN_HINT, op, name=name)
         return

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.parser import Parser
 
 
-
 SCALARS = "f16 or bf16 or f32 or tf32 or f64 or f8E4M3FN or f8E5M2 or f8E8M0FNU or f4E2M1FN or i1 or i8 or i16 or i32 or i64"
 
 
@@ -286,5 +285,3 @@ def parse_di_loc(p: Parser) -> Loc:
     if not isinstance(scope, (D.DILexicalBlock, D.DISubprogram, D.DIFile, D.DICompileUnit)):
         raise p.error("expected a debug scope", pos)
     return Loc(where.file, where.line, where.col, where.callers, scope)
-
-

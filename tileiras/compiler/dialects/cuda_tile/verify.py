@@ -104,8 +104,25 @@ def wrong(text: str) -> Invalid:
 
 
 ELEMENT_NAMES = " or ".join(
-    ("f16", "bf16", "f32", "tf32", "f64", "f8E4M3FN", "f8E5M2", "f8E8M0FNU", "f4E2M1FN", "i1", "i8", "i16", "i32", "i64")
+    (
+        "f16",
+        "bf16",
+        "f32",
+        "tf32",
+        "f64",
+        "f8E4M3FN",
+        "f8E5M2",
+        "f8E8M0FNU",
+        "f4E2M1FN",
+        "i1",
+        "i8",
+        "i16",
+        "i32",
+        "i64",
+    )
 )
+
+
 def pointee_problem(type: Any) -> Invalid | None:
     if not isinstance(type.pointee, T.Scalar) or type.pointee is T.I4:
         return wrong(f"failed to verify 'pointeeType': {ELEMENT_NAMES}")
@@ -636,7 +653,9 @@ def reword(op: Op, kind: str, real: str) -> Invalid | None:
     if kind == "same type" and name in FLOAT_ARITH:
         return Invalid(D.FLOAT_TYPES, real)
     if kind == "shape" and name == "offset" and op.results[0].type is not op.operands[0].type:
-        return broken("failed to verify that all of {result, ptr} have same type")  # the real verifier's first
+        return broken(
+            "failed to verify that all of {result, ptr} have same type"
+        )  # the real verifier's first
     if kind == "elem" and name == "reshape":
         return Invalid(D.RESHAPE_ELEM, real)
     if kind == "same shape" and name in ("atomic_rmw_tko", "atomic_cas_tko"):

@@ -29,7 +29,9 @@ D = "nv_tileaa"
 
 def tables(dialect: str) -> dict[str, OpSpec]:
     """cuda_tile's body ops and the ops that both tensor dialects have, by name."""
-    found = {spec.name: derive(spec, dialect) for spec in cuda_tile.SPECS if spec.name not in ("module", "entry")}
+    found = {
+        spec.name: derive(spec, dialect) for spec in cuda_tile.SPECS if spec.name not in ("module", "entry")
+    }
     for name in ("constant", "reduce", "scan"):  # their attributes keep the tile types they were written with
         found[name].same_type = ()
     for spec in found.values():
@@ -42,7 +44,11 @@ def tables(dialect: str) -> dict[str, OpSpec]:
     found["func"] = OpSpec(
         "func",
         dialect=dialect,
-        attrs=(Attr("sym_name", "symbol"), Attr("function_type", "type"), Attr("nv_tileaa.kernel_spec", "spec", optional=True)),
+        attrs=(
+            Attr("sym_name", "symbol"),
+            Attr("function_type", "type"),
+            Attr("nv_tileaa.kernel_spec", "spec", optional=True),
+        ),
         regions=1,
         traits=ISOLATED | SYMBOL | SINGLE_BLOCK,
     )
@@ -62,7 +68,9 @@ def tables(dialect: str) -> dict[str, OpSpec]:
     found["local_alloc"] = OpSpec(
         "local_alloc", dialect=dialect, attrs=(Attr("type", "type"), slots), results=(handle,)
     )
-    found["local_write"] = OpSpec("local_write", dialect=dialect, operands=(handle, index, Arg("value", "any")))
+    found["local_write"] = OpSpec(
+        "local_write", dialect=dialect, operands=(handle, index, Arg("value", "any"))
+    )
     found["local_read"] = OpSpec(
         "local_read", dialect=dialect, operands=(handle, index), results=(Arg("value", "any"),)
     )

@@ -27,8 +27,14 @@ def lower_module(module: Op) -> Op:
             body.append(_lower_entry(op))
         elif op.spec.name == "global":
             body.append(Op(aa.BY_NAME["global"], attrs=dict(op.attrs), loc=op.loc))
-    attrs = {name: value for name, value in module.attrs.items() if "." in name}  # tt.*, nv_tileaa.*, a producer's own
-    return Op(aa.MODULE, attrs={"sym_name": module.attrs.get("sym_name", "kernels"), **attrs}, regions=[Region([body])])
+    attrs = {
+        name: value for name, value in module.attrs.items() if "." in name
+    }  # tt.*, nv_tileaa.*, a producer's own
+    return Op(
+        aa.MODULE,
+        attrs={"sym_name": module.attrs.get("sym_name", "kernels"), **attrs},
+        regions=[Region([body])],
+    )
 
 
 def _lower_entry(entry: Op) -> Op:

@@ -22,7 +22,9 @@ def lower_mmaf_scaled(block: Block, op: Op, operands: list[Value]) -> Op:
     lhs, rhs, acc, lhs_scale, rhs_scale = operands
 
     def make(name: str, values: list[Value], shape: Any, **attrs: Any) -> Value:
-        return block.append(Op(BY_NAME[name], values, [TensorType(F32, tuple(shape))], attrs, loc=op.loc)).result
+        return block.append(
+            Op(BY_NAME[name], values, [TensorType(F32, tuple(shape))], attrs, loc=op.loc)
+        ).result
 
     def widen(value: Value) -> Value:
         return make("ftof", [value], value.type.shape, rounding_mode="nearest_even")  # type: ignore[attr-defined]

@@ -22,7 +22,9 @@ HUGE_ELEMS = 1 << 15  # tiles above are cut into slices before layouts are chose
 def needs_strip_mining(func: Op) -> bool:
     """Whether any tile of the function is above the limit."""
     return any(
-        isinstance(r.type, TensorType) and num_elements(r.type.shape) > HUGE_ELEMS for op in func.walk() for r in op.results
+        isinstance(r.type, TensorType) and num_elements(r.type.shape) > HUGE_ELEMS
+        for op in func.walk()
+        for r in op.results
     )
 
 

@@ -47,7 +47,9 @@ class Inference:
         self.layouts: dict[Value, LinearLayout | None] = {}
         self.anchored: set[LinearLayout] = set()  # layouts of matrix products: others follow them
         self.vectors: dict[tuple[int, ...], int] = {}
-        self.wanted: dict[Op, list[LinearLayout | None]] = {}  # operand layouts behind each op's result layouts
+        self.wanted: dict[
+            Op, list[LinearLayout | None]
+        ] = {}  # operand layouts behind each op's result layouts
         self._cheap: dict[Value, bool] = {}
         self._collect_vectors(func)
         block = func.regions[0].block
@@ -152,7 +154,10 @@ class Inference:
             self.infer_block(body)
             following = list(current)
             for jump in _jumps(op, "continue"):
-                following = [self.join(arg.type, a, self.layouts[v]) for arg, a, v in zip(args, following, jump.operands)]
+                following = [
+                    self.join(arg.type, a, self.layouts[v])
+                    for arg, a, v in zip(args, following, jump.operands)
+                ]
             if following == current:
                 break
             current = following
@@ -249,7 +254,7 @@ class Inference:
         if unit < 0 or have.bits < 8 or have.inv:
             return have if not have.inv else want
         low, count = dim_bits(shape)[unit]
-        near = sum(1 for c in (*have.reg, *have.lane) if c >> low & 0xF and c >> low < 16 and c & ((1 << low) - 1) == 0)
+        near = len([c for c in (*have.reg, *have.lane) if 0 < c >> low < 16 and c & ((1 << low) - 1) == 0])
         enough = min(3, count)
         return have if near >= enough else want
 
@@ -353,7 +358,12 @@ def _store_ptr(inf: Inference, op: Op) -> Any:
     if layout.inv or inf.is_cheap(value):
         others = [v for v in op.operands if isinstance(v.type, TensorType)]
         layout = inf.best(others)
-        if layout is None or layout.inv or layout.is_splat or (shape and all(inf.is_cheap(v) for v in others)):
+        if (
+            layout is None
+            or layout.inv
+            or layout.is_splat
+            or (shape and all(inf.is_cheap(v) for v in others))
+        ):
             layout = inf.memory_layout(op, shape) if shape else inf.default(value.type)
     return [layout if isinstance(v.type, TensorType) else None for v in op.operands], [None] * len(op.results)
 
@@ -481,7 +491,9 @@ def _scan(inf: Inference, op: Op) -> Any:
     dim = op.attr("dim")
     dims = dim_bits(shape)
     low, count = dims[dim]
-    others = [1 << (dims[d][0] + k) for d in reversed(range(len(shape))) if d != dim for k in range(dims[d][1])]
+    others = [
+        1 << (dims[d][0] + k) for d in reversed(range(len(shape))) if d != dim for k in range(dims[d][1])
+    ]
     along = [1 << (low + k) for k in range(count)]
     total = len(along) + len(others)
     vector = min(2, max(0, count - 5))
@@ -555,7 +567,9 @@ def _local_read(inf: Inference, op: Op) -> Any:
 
 def _local_read_all(inf: Inference, op: Op) -> Any:
     whole: Any = op.results[0].type
-    shape = tuple(e >> op.attr("log2_slices") if d == op.attr("dim") else e for d, e in enumerate(whole.shape))
+    shape = tuple(
+        e >> op.attr("log2_slices") if d == op.attr("dim") else e for d, e in enumerate(whole.shape)
+    )
     return [None], [embed(_slice_layout(inf, TensorType(whole.elem, shape)), shape, whole.shape)]
 
 

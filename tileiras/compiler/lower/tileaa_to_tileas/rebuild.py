@@ -73,7 +73,13 @@ class _Rebuild:
             new.attrs = {**op.attrs, "layout": wanted[index]}
 
     def append(
-        self, block: Block, op: Op, operands: list[Value], types: list[Any], regions: list[Region], define: bool
+        self,
+        block: Block,
+        op: Op,
+        operands: list[Value],
+        types: list[Any],
+        regions: list[Region],
+        define: bool,
     ) -> Op:
         new = Op(tileas.BY_NAME[op.spec.name], operands, types, op.attrs, regions, op.loc, op.segments)
         block.append(new)
@@ -126,7 +132,9 @@ class _Rebuild:
             converted = self.clone(block, value, want)
         else:
             type = TensorType(new.type.elem, new.type.shape, target)  # type: ignore[attr-defined]
-            made = Op(tileas.CONVERT_LAYOUT, [new], [type], {}, loc=value.op.loc if value.op is not None else None)
+            made = Op(
+                tileas.CONVERT_LAYOUT, [new], [type], {}, loc=value.op.loc if value.op is not None else None
+            )
             converted = block.append(made).result
         self.scopes[-1][value, target] = converted
         return converted
@@ -150,7 +158,9 @@ class _Rebuild:
             if name == "broadcast":
                 operands.append(self.clone_or_use(block, v, _unbroadcast(target, shape, value.type.shape)))  # type: ignore[attr-defined]
             elif name == "permute":
-                operands.append(self.clone_or_use(block, v, _unpermute(target, shape, op.attr("permutation"))))
+                operands.append(
+                    self.clone_or_use(block, v, _unpermute(target, shape, op.attr("permutation")))
+                )
             else:
                 operands.append(self.clone_or_use(block, v, target))
         return self.append(block, op, operands, [type], [], define=False).result

@@ -27,7 +27,13 @@ KEY = "nv_tileaa.kernel_spec"
 DEFAULT_WARPS = 4
 MAX_WARPS = 16
 WARPS = (1, 2, 4, 8, 16, 32)
-INVALID = Diag("AA-0301", ERROR, "attribute '{name}' must be {want}, but is {got}", "attachKernelSpecAttributes", WORD_ERROR)
+INVALID = Diag(
+    "AA-0301",
+    ERROR,
+    "attribute '{name}' must be {want}, but is {got}",
+    "attachKernelSpecAttributes",
+    WORD_ERROR,
+)
 
 
 def entry_hint(op: Op, target: Any, key: str) -> Any:
@@ -59,7 +65,9 @@ def kernel_spec(op: Op, target: Any, module_attrs: dict[str, Any], sink: Any = N
         return isinstance(value, int) and not isinstance(value, bool)
 
     def triple(value: Any) -> bool:
-        return isinstance(value, (tuple, list)) and len(value) == 3 and all(whole(v) and v >= 1 for v in value)
+        return (
+            isinstance(value, (tuple, list)) and len(value) == 3 and all(whole(v) and v >= 1 for v in value)
+        )
 
     warps = given("tt.num_warps", "one of 1, 2, 4, 8, 16, 32", lambda v: v in WARPS and whole(v))
     hint = entry_hint(op, target, "num_worker_warps_per_cta")

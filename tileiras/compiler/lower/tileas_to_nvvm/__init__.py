@@ -139,7 +139,14 @@ def _global(op: Op) -> Var:
     align = max(op.attr("alignment") or 0, 16)
     while align & (align - 1):
         align += align & -align
-    return Var(op.attr("sym_name"), "global", len(data), align, data, visible=op.attr("symbol_visibility") == "public")
+    return Var(
+        op.attr("sym_name"),
+        "global",
+        len(data),
+        align,
+        data,
+        visible=op.attr("symbol_visibility") == "public",
+    )
 
 
 def lower_function(

@@ -139,7 +139,13 @@ def lower_divi(lowering: Lowering, op: Op) -> None:
 
     def one(x: Any, y: Any) -> Any:
         x, y = extended(lowering, x, bits, signed), extended(lowering, y, bits, signed)
-        if isinstance(y, int) and not signed and y and y & (y - 1) == 0 and rounding in ("zero", "negative_inf"):
+        if (
+            isinstance(y, int)
+            and not signed
+            and y
+            and y & (y - 1) == 0
+            and rounding in ("zero", "negative_inf")
+        ):
             return b.shr(w, x, y.bit_length() - 1)
         if signed:
             x, y = signed_imm(x, w), signed_imm(y, w)
@@ -280,7 +286,9 @@ def lower_cmpi(lowering: Lowering, op: Op) -> None:
         if signed and kind == "s":
             x, y = signed_imm(x, w), signed_imm(y, w)
         if isinstance(x, int) and isinstance(y, int):
-            result = {"eq": x == y, "ne": x != y, "lt": x < y, "le": x <= y, "gt": x > y, "ge": x >= y}[predicate]
+            result = {"eq": x == y, "ne": x != y, "lt": x < y, "le": x <= y, "gt": x > y, "ge": x >= y}[
+                predicate
+            ]
             return b.true(result)
         if isinstance(x, int):  # the first operand must be a register
             swap = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}.get(predicate, predicate)
@@ -449,7 +457,9 @@ def lower_fma(lowering: Lowering, op: Op) -> None:
         wide = [b.emit("cvt.f64.f32", upcast(lowering, v, elem)) for v in (x, y, z)]
         if rounding != "rn":  # rounding twice in one direction is rounding once
             return from_f64(lowering, b.emit(f"fma.{rounding}.f64", *wide), elem, rounding)
-        return from_f64(lowering, _odd_sum(lowering, b.emit("mul.rn.f64", wide[0], wide[1]), wide[2]), elem, "rn")
+        return from_f64(
+            lowering, _odd_sum(lowering, b.emit("mul.rn.f64", wide[0], wide[1]), wide[2]), elem, "rn"
+        )
 
     elementwise(lowering, op, one)
 
@@ -459,7 +469,11 @@ def _odd_sum(lowering: Lowering, x: Any, y: Any) -> Any:
     b = lowering.b
     total = b.emit("add.rn.f64", x, y)
     back = b.emit("sub.rn.f64", total, x)
-    error = b.emit("add.rn.f64", b.emit("sub.rn.f64", x, b.emit("sub.rn.f64", total, back)), b.emit("sub.rn.f64", y, back))
+    error = b.emit(
+        "add.rn.f64",
+        b.emit("sub.rn.f64", x, b.emit("sub.rn.f64", total, back)),
+        b.emit("sub.rn.f64", y, back),
+    )
     inexact = b.emit("setp.ne.f64", error, b.float("d", 0))
     even = b.emit("setp.eq.b64", b.emit("and.b64", total, 1), 0)
     outward = b.emit("setp.ge.s64", b.emit("xor.b64", total, error), 0)  # the error points away from zero

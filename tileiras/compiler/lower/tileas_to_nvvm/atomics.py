@@ -55,7 +55,14 @@ def lower_atomic_cas(lowering: Lowering, op: Op) -> None:
         want = b.materialize(compare[r], cls)
         dst = b.fresh(want, cls) if guard is not None else b.reg(cls)
         opcode = f"atom{_suffix(op)}{lowering.space}.cas.b{bits}"
-        b.emit_to(dst, opcode, b.address(access.pointers[r], access.offsets[r]), want, b.materialize(values[r], cls), guard=guard)
+        b.emit_to(
+            dst,
+            opcode,
+            b.address(access.pointers[r], access.offsets[r]),
+            want,
+            b.materialize(values[r], cls),
+            guard=guard,
+        )
         old.append(dst)
     tile = Tile(result.type.elem, result.type.shape, layout, old)  # type: ignore[attr-defined]
     lowering.define(result, _shared_result(lowering, tile))
@@ -93,7 +100,14 @@ def _suffix(op: Op) -> str:
 
 
 def _update_all(
-    lowering: Lowering, op: Op, mode: str, elem: Any, layout: Any, access: Any, values: Sequence[Any], used: bool
+    lowering: Lowering,
+    op: Op,
+    mode: str,
+    elem: Any,
+    layout: Any,
+    access: Any,
+    values: Sequence[Any],
+    used: bool,
 ) -> list[Any]:
     b = lowering.b
     owner = owner_guard(lowering, layout)
@@ -105,7 +119,9 @@ def _update_all(
     return old
 
 
-def _update(lowering: Lowering, op: Op, mode: str, elem: Any, address: Any, value: Any, guard: Any, used: bool) -> Any:
+def _update(
+    lowering: Lowering, op: Op, mode: str, elem: Any, address: Any, value: Any, guard: Any, used: bool
+) -> Any:
     """One atomic update; the old value (undefined where the guard is false)."""
     b = lowering.b
     cls = reg_class(elem)
@@ -117,8 +133,12 @@ def _update(lowering: Lowering, op: Op, mode: str, elem: Any, address: Any, valu
             return _emit(lowering, f"atom{suffix}{lowering.space}.add.noftz.f16", "h", address, value, guard)
         if name == "bf16":
             if lowering.target.has(sm.ATOM_BF16):
-                return _emit(lowering, f"atom{suffix}{lowering.space}.add.noftz.bf16", "h", address, value, guard)
-            return _half_by_cas(lowering, suffix, address, lambda old: _add_half(lowering, old, value, name), guard)
+                return _emit(
+                    lowering, f"atom{suffix}{lowering.space}.add.noftz.bf16", "h", address, value, guard
+                )
+            return _half_by_cas(
+                lowering, suffix, address, lambda old: _add_half(lowering, old, value, name), guard
+            )
         # ptxas has no memory form that flushes: .f32 add keeps subnormals on global memory
         return _emit(lowering, f"atom{suffix}{lowering.space}.add.{name}", cls, address, value, guard)
     bits = 64 if cls == "d" else 32
@@ -139,7 +159,9 @@ def _add_half(lowering: Lowering, old: Any, value: Any, name: str) -> Any:
     return downcast(lowering, wide, name)
 
 
-def _half_by_cas(lowering: Lowering, suffix: str, address: Any, update: Callable[[Any], Any], guard: Any) -> Any:
+def _half_by_cas(
+    lowering: Lowering, suffix: str, address: Any, update: Callable[[Any], Any], guard: Any
+) -> Any:
     """A 16-bit update by compare-and-swap on 16 bits."""
     b = lowering.b
     done = b.label()

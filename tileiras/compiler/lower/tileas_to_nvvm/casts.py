@@ -25,7 +25,15 @@ class Mini:
     __slots__ = ("bias", "exponent", "has_inf", "largest", "mantissa", "name", "nan", "ptx")
 
     def __init__(
-        self, name: str, exponent: int, mantissa: int, bias: int, has_inf: bool, largest: int, nan: int, ptx: str
+        self,
+        name: str,
+        exponent: int,
+        mantissa: int,
+        bias: int,
+        has_inf: bool,
+        largest: int,
+        nan: int,
+        ptx: str,
     ) -> None:
         self.name = name
         self.exponent = exponent
@@ -128,9 +136,13 @@ def lower_ftoi(lowering: Lowering, op: Op) -> None:
     """Truncates by default; PTX saturates and turns NaN into 0, which is what `saturating` asks for."""
     source, target = _types(op)
     signed = op.attr("signedness") == "signed"
-    mode = {"nearest_int_to_zero": "rzi", "zero": "rzi", "nearest_even": "rni", "negative_inf": "rmi", "positive_inf": "rpi"}[
-        op.attr("rounding_mode") or "nearest_int_to_zero"
-    ]
+    mode = {
+        "nearest_int_to_zero": "rzi",
+        "zero": "rzi",
+        "nearest_even": "rni",
+        "negative_inf": "rmi",
+        "positive_inf": "rpi",
+    }[op.attr("rounding_mode") or "nearest_int_to_zero"]
     b = lowering.b
     bits = target.bits
 
@@ -145,8 +157,13 @@ def lower_ftoi(lowering: Lowering, op: Op) -> None:
         wide = 64 if bits == 64 else 32
         kind = f"{'s' if signed else 'u'}{wide}"
         value = b.emit(f"cvt.{mode}.{kind}.{name}", x)
-        if op.attr("saturating") and (name == "f64" or wide == 64):  # these give the most negative value for NaN
-            nan = b.emit(f"setp.nan.{'f64' if name == 'f64' else 'f32'}", *[upcast(lowering, x, name) if name == "f16" else x] * 2)
+        if op.attr("saturating") and (
+            name == "f64" or wide == 64
+        ):  # these give the most negative value for NaN
+            nan = b.emit(
+                f"setp.nan.{'f64' if name == 'f64' else 'f32'}",
+                *[upcast(lowering, x, name) if name == "f16" else x] * 2,
+            )
             value = b.emit(f"selp.b{wide}", 0, value, nan)
         if bits < 32 and op.attr("saturating"):
             low = -(1 << (bits - 1)) if signed else 0
@@ -239,7 +256,11 @@ def to_float(lowering: Lowering, x: Any, source: str, target: str, rounding: str
     if target == "tf32":
         return f32_to_tf32(lowering, value, rounding)
     if target in ("f16", "bf16"):
-        return round_directed(lowering, value, target, rounding) if rounding != "rna" else downcast(lowering, value, target)
+        return (
+            round_directed(lowering, value, target, rounding)
+            if rounding != "rna"
+            else downcast(lowering, value, target)
+        )
     if target == "f8E8M0FNU":
         return _to_e8m0(lowering, value, rounding)
     if target == "fnv8E5M3FNU":
@@ -415,11 +436,15 @@ def lower_unpack(lowering: Lowering, op: Op) -> None:
             out.append(b.and_(32, b.shr(32, byte, 4 * (offset & 1)), 15))
             continue
         count = bits // 8
-        out.append(from_bytes(lowering, [source.regs[reg_of[(offset * count + i) & keep]] for i in range(count)], elem))
+        out.append(
+            from_bytes(
+                lowering, [source.regs[reg_of[(offset * count + i) & keep]] for i in range(count)], elem
+            )
+        )
     lowering.define(result, out)
 
 
 LOWER = {
-    "pack": lower_pack, "unpack": lower_unpack, "exti": lower_exti, "trunci": lower_trunci, "itof": lower_itof, "ftoi": lower_ftoi, "ftof": lower_ftof,
-    "bitcast": lower_bitcast,
+    "pack": lower_pack, "unpack": lower_unpack, "exti": lower_exti, "trunci": lower_trunci,
+    "itof": lower_itof, "ftoi": lower_ftoi, "ftof": lower_ftof, "bitcast": lower_bitcast,
 }  # fmt: skip

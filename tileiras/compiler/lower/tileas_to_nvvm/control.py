@@ -25,7 +25,9 @@ class LoopFrame:
 
     __slots__ = ("break_label", "carried", "continue_label", "is_for", "results")
 
-    def __init__(self, is_for: bool, continue_label: Any, break_label: Any, carried: Any, results: Any) -> None:
+    def __init__(
+        self, is_for: bool, continue_label: Any, break_label: Any, carried: Any, results: Any
+    ) -> None:
         self.is_for = is_for
         self.continue_label = continue_label
         self.break_label = break_label

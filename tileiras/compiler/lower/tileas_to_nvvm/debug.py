@@ -83,7 +83,9 @@ class Positions:
                 return (self._place(loc),)
             text = place = self._place(frame)
             if outer:
-                label = self.table.name(unit.linkage_name, unit.name, self.table.file(source_path(frame)), unit.line)  # type: ignore[union-attr]
+                label = self.table.name(
+                    unit.linkage_name, unit.name, self.table.file(source_path(frame)), unit.line
+                )  # type: ignore[union-attr]
                 text += f", function_name $L__info_string{label}, inlined_at {outer}"
             lines.append(text)
             outer = place.removeprefix(".loc ")

@@ -67,8 +67,12 @@ def _round(
     a_bytes, b_bytes = batch * m * k * size, batch * k * n * size
     base = lowering.scratch(a_bytes + b_bytes)
     # byte offsets of index bits; K bits above the round are fixed and have no place
-    a_columns = _columns(lhs.shape, [1 if d == rank - 2 else m if d == rank - 1 else m * k for d in range(rank)], size)
-    b_columns = _columns(rhs.shape, [n if d == rank - 2 else 1 if d == rank - 1 else n * k for d in range(rank)], size)
+    a_columns = _columns(
+        lhs.shape, [1 if d == rank - 2 else m if d == rank - 1 else m * k for d in range(rank)], size
+    )
+    b_columns = _columns(
+        rhs.shape, [n if d == rank - 2 else 1 if d == rank - 1 else n * k for d in range(rank)], size
+    )
     for tile, columns, where, sign, dim in (
         (lhs, a_columns, 0, signed[0], rank - 1), (rhs, b_columns, a_bytes, signed[1], rank - 2),
     ):  # fmt: skip
@@ -108,8 +112,12 @@ def _round(
         b.place(head)
     b.push()
     for step in range(unroll):
-        a_values = _vectors(lowering, pa, step * m * size, sorted({a_offset(o) for o in layout.reg_table}), size, cls)
-        b_values = _vectors(lowering, pb, step * n * size, sorted({b_offset(o) for o in layout.reg_table}), size, cls)
+        a_values = _vectors(
+            lowering, pa, step * m * size, sorted({a_offset(o) for o in layout.reg_table}), size, cls
+        )
+        b_values = _vectors(
+            lowering, pb, step * n * size, sorted({b_offset(o) for o in layout.reg_table}), size, cls
+        )
         for r, offset in enumerate(layout.reg_table):
             b.emit_to(regs[r], opcode, a_values[a_offset(offset)], b_values[b_offset(offset)], regs[r])
     b.pop()
@@ -131,13 +139,23 @@ def _columns(shape: Any, weights: list[int], size: int) -> list[int]:
 
 
 def _stage(
-    lowering: Lowering, tile: Tile, columns: list[int], start: int, base: Any, cls: str, signed: bool, guard: Any, fixed: int
+    lowering: Lowering,
+    tile: Tile,
+    columns: list[int],
+    start: int,
+    base: Any,
+    cls: str,
+    signed: bool,
+    guard: Any,
+    fixed: int,
 ) -> None:
     """Write a tile to shared memory, widened to the accumulator's class. Values not depending on an index bit
     are written for both settings of it."""
     b = lowering.b
     layout = tile.layout
-    thread = b.thread_linear([apply(columns, c) for c in layout.lane], [apply(columns, c) for c in layout.warp])
+    thread = b.thread_linear(
+        [apply(columns, c) for c in layout.lane], [apply(columns, c) for c in layout.warp]
+    )
     copies = [0]
     for k in range(layout.bits):
         if (layout.inv & ~fixed) >> k & 1:
@@ -161,7 +179,9 @@ def _widen(lowering: Lowering, value: Any, elem: Any, signed: bool) -> Any:
     return value
 
 
-def _vectors(lowering: Lowering, pointer: Any, start: int, offsets: list[int], size: int, cls: str) -> dict[int, Any]:
+def _vectors(
+    lowering: Lowering, pointer: Any, start: int, offsets: list[int], size: int, cls: str
+) -> dict[int, Any]:
     """Values at the byte offsets, neighbours loaded as vectors of up to 16 bytes."""
     b = lowering.b
     out: dict[int, Any] = {}

@@ -25,7 +25,9 @@ class Arrangement:
 
     __slots__ = ("bytes", "columns", "rows", "store_vec", "transposed")
 
-    def __init__(self, columns: list[int], size: int, rows: Sequence[int], transposed: bool, store_vec: int) -> None:
+    def __init__(
+        self, columns: list[int], size: int, rows: Sequence[int], transposed: bool, store_vec: int
+    ) -> None:
         self.columns = columns
         self.bytes = size
         self.rows = rows

@@ -86,4 +86,9 @@ def lower_read_all(lowering: Lowering, op: Op) -> None:
     lowering.define(result, out)
 
 
-LOWER = {"local_alloc": lower_alloc, "local_write": lower_write, "local_read": lower_read, "local_read_all": lower_read_all}
+LOWER = {
+    "local_alloc": lower_alloc,
+    "local_write": lower_write,
+    "local_read": lower_read,
+    "local_read_all": lower_read_all,
+}

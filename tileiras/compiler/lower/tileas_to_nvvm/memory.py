@@ -140,7 +140,9 @@ class Access:
 
     __slots__ = ("alignment", "masks", "offsets", "pointers", "run")
 
-    def __init__(self, pointers: list[Any], offsets: list[int], masks: list[Any], run: int, alignment: int) -> None:
+    def __init__(
+        self, pointers: list[Any], offsets: list[int], masks: list[Any], run: int, alignment: int
+    ) -> None:
         self.pointers = pointers  # 64-bit base per register
         self.offsets = offsets  # bytes per register
         self.masks = masks  # predicate or None per register
@@ -163,7 +165,9 @@ def view_access(lowering: Lowering, op: Op, value_type: Any, layout: Any) -> Acc
     sparse = type.sparse_dim if isinstance(type, GatherScatterView) else -1  # type: ignore[attr-defined]
     indices = op.group("index")
     uniform: Any = view.base
-    run_dim = next((d for d, m in enumerate(dims) if type.view.strides[m] == 1 and shape[d] > 1 and d != sparse), -1)
+    run_dim = next(
+        (d for d, m in enumerate(dims) if type.view.strides[m] == 1 and shape[d] > 1 and d != sparse), -1
+    )
     run = _run_of(layout, spans[run_dim], size) if run_dim >= 0 else 1
     alignment = lowering.facts.pointer_alignment(view_value)
     registers: list[list[Any]] = []  # per dimension: (64-bit term or 0, static bytes) per register
@@ -259,7 +263,9 @@ def _tile_start(lowering: Lowering, index: Value, step: int) -> Any:
     return b.mul(64, operand, step)
 
 
-def _limit_masks(lowering: Lowering, extent: tuple[Any, int], start: Any, coords: list[Any], size: int) -> list[Any]:
+def _limit_masks(
+    lowering: Lowering, extent: tuple[Any, int], start: Any, coords: list[Any], size: int
+) -> list[Any]:
     """coordinate < extent - start, per register. The limit is brought into 0..size once, in 64 bits."""
     b = lowering.b
     total = widened(lowering, extent)
@@ -291,7 +297,9 @@ def _below64(lowering: Lowering, row: Any, limit: Any) -> Any:
     return b.emit("setp.lt.u64", row, limit)
 
 
-def _sparse_rows(lowering: Lowering, index: Value, layout: Any, span: tuple[int, int], value_type: Any) -> list[Any]:
+def _sparse_rows(
+    lowering: Lowering, index: Value, layout: Any, span: tuple[int, int], value_type: Any
+) -> list[Any]:
     """The row number of every register, 64 bits: the index tile was laid out as the slice of the value's layout."""
     from .arith import zext
 
@@ -344,7 +352,9 @@ def vector_width(access: Access, size: int, first: int) -> int:
 # ---- values of memory
 
 
-def load_elements(lowering: Lowering, elem: Type, address: Any, opcode: str, guard: Any = None, pad: Any = None) -> Any:
+def load_elements(
+    lowering: Lowering, elem: Type, address: Any, opcode: str, guard: Any = None, pad: Any = None
+) -> Any:
     """One element in its register form."""
     return load_vector(lowering, elem, address, 1, opcode, guard, [pad])[0]
 
@@ -433,7 +443,12 @@ def unpack_words(lowering: Lowering, words: Sequence[Any], elem: Type) -> list[A
             else:
                 out += [word, b.emit("shr.u32", word, 16)]
         else:
-            bytes_ = [word, b.emit("shr.u32", word, 8), b.emit("shr.u32", word, 16), b.emit("shr.u32", word, 24)]
+            bytes_ = [
+                word,
+                b.emit("shr.u32", word, 8),
+                b.emit("shr.u32", word, 16),
+                b.emit("shr.u32", word, 24),
+            ]
             out += [b.emit("setp.ne.b32", b.and_(32, v, 0xFF), 0) for v in bytes_] if cls == "p" else bytes_
     return out
 
@@ -458,7 +473,9 @@ def pack_words(lowering: Lowering, values: Sequence[Any], elem: Type) -> list[An
     return out
 
 
-def store_vector(lowering: Lowering, elem: Type, address: Any, values: Sequence[Any], opcode: str, guard: Any) -> None:
+def store_vector(
+    lowering: Lowering, elem: Type, address: Any, values: Sequence[Any], opcode: str, guard: Any
+) -> None:
     """Neighbouring elements in one instruction."""
     b = lowering.b
     size = elem_bytes(elem)
@@ -681,7 +698,9 @@ def lower_pointer_cast(lowering: Lowering, op: Op) -> None:
 # ---- register images in local memory
 
 
-def store_units(lowering: Lowering, opcode: str, base: Any, start: int, regs: Sequence[Any], cls: str) -> None:
+def store_units(
+    lowering: Lowering, opcode: str, base: Any, start: int, regs: Sequence[Any], cls: str
+) -> None:
     """Registers one after another at [base + start], in 16-byte vectors where the class allows."""
     from tileiras.compiler.nvvm.code import Addr
 

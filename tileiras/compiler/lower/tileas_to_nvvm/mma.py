@@ -50,7 +50,9 @@ def lower_mma(lowering: Lowering, op: Op) -> None:
     m_low, n_low = acc_dims[-2][0], acc_dims[-1][0]
     k_bits = a_dims[-1][1]
     # blocks: register offsets of the accumulator with the atom's own bits cleared
-    inner = ((1 << min(atom.m, acc_dims[-2][1])) - 1) << m_low | ((1 << min(atom.n, acc_dims[-1][1])) - 1) << n_low
+    inner = ((1 << min(atom.m, acc_dims[-2][1])) - 1) << m_low | (
+        (1 << min(atom.n, acc_dims[-1][1])) - 1
+    ) << n_low
     reg_of = layout.reg_of
     blocks = sorted({offset & ~inner for offset in layout.reg_table})
     k_blocks = [k << atom.k for k in range(max(1, 1 << max(0, k_bits - atom.k)))]
@@ -81,7 +83,15 @@ def lower_mma(lowering: Lowering, op: Op) -> None:
 
 
 def _fragment(
-    lowering: Lowering, atom: Any, tile: Tile, dims: Any, which: int, batch: int, other: int, k: int, k_bits: int
+    lowering: Lowering,
+    atom: Any,
+    tile: Tile,
+    dims: Any,
+    which: int,
+    batch: int,
+    other: int,
+    k: int,
+    k_bits: int,
 ) -> list[Any]:
     """The 32-bit (f64: 64-bit) registers of one A or B fragment."""
     b = lowering.b

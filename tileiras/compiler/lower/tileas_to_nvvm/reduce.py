@@ -73,12 +73,16 @@ def _any_order(
     for _, k in sorted((c & mask, k) for k, c in enumerate(layout.lane) if c & mask):
         upper = b.entry("setp.ne.b32", b.entry("and.b32", b.tid, 1 << k), 0) if by_lane else None
         for kept, values in out.items():
-            out[kept] = _ordered(lowering, classes, upper, values, _other_lane(lowering, values, k, classes), combine)
+            out[kept] = _ordered(
+                lowering, classes, upper, values, _other_lane(lowering, values, k, classes), combine
+            )
     warp_bits = [k for _, k in sorted((c & mask, k) for k, c in enumerate(layout.warp) if c & mask)]
     return _across_warps(lowering, layout, mask, warp_bits, classes, out, combine) if warp_bits else out
 
 
-def _index_order(lowering: Lowering, layout: Any, mask: int, classes: list[str], state: Any, combine: Any) -> Any:
+def _index_order(
+    lowering: Lowering, layout: Any, mask: int, classes: list[str], state: Any, combine: Any
+) -> Any:
     """Index bits from the lowest up, so that every step joins neighbouring spans."""
     b = lowering.b
     bits = [1 << k for k in range(mask.bit_length()) if mask >> k & 1]
@@ -94,7 +98,9 @@ def _index_order(lowering: Lowering, layout: Any, mask: int, classes: list[str],
             k = lane_of[bit]
             upper = b.entry("setp.ne.b32", b.entry("and.b32", b.tid, 1 << k), 0)
             for offset, values in state.items():
-                state[offset] = _ordered(lowering, classes, upper, values, _other_lane(lowering, values, k, classes), combine)
+                state[offset] = _ordered(
+                    lowering, classes, upper, values, _other_lane(lowering, values, k, classes), combine
+                )
         elif bit in warp_of:
             group = [warp_of[bit]]
             while bits and bits[0] in warp_of:
@@ -103,16 +109,28 @@ def _index_order(lowering: Lowering, layout: Any, mask: int, classes: list[str],
             state = _in_rounds(lowering, layout, done, group, classes, state, combine)
         else:
             state = {
-                offset: combine(values, state[offset | bit]) for offset, values in state.items() if not offset & bit
+                offset: combine(values, state[offset | bit])
+                for offset, values in state.items()
+                if not offset & bit
             }
     return state
 
 
 def _in_rounds(
-    lowering: Lowering, layout: Any, mask: int, warp_bits: list[int], classes: list[str], state: Any, combine: Any
+    lowering: Lowering,
+    layout: Any,
+    mask: int,
+    warp_bits: list[int],
+    classes: list[str],
+    state: Any,
+    combine: Any,
 ) -> Any:
     """Across warps with so few registers at a time that their partial results fit shared memory."""
-    size = sum(_BYTES[c] for c in classes) << len(warp_bits) << bin(~(mask | layout.inv) & (1 << layout.bits) - 1).count("1")
+    size = (
+        sum(_BYTES[c] for c in classes)
+        << len(warp_bits)
+        << bin(~(mask | layout.inv) & (1 << layout.bits) - 1).count("1")
+    )
     fixed = 0
     for c in sorted((c for c in layout.reg if c & ~mask), reverse=True):
         if size <= ROUND_BYTES:

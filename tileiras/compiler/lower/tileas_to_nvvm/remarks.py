@@ -76,7 +76,9 @@ class Observer:
         self.lowering = lowering
         self.asked = asked  # kind -> category
         self.access: Any = None  # the Access of the load or store at hand, as memory.py made it
-        self.trips: list[Any] = []  # (layout, layout, SharedPlan) of the round trips of the op at hand, from convert.py
+        self.trips: list[
+            Any
+        ] = []  # (layout, layout, SharedPlan) of the round trips of the op at hand, from convert.py
 
     def watch(self, op: Op, rule: Callable[[Lowering, Op], None]) -> None:
         """Run the lowering of an op and report on what it made."""
@@ -118,7 +120,9 @@ def _bytes_of(opcode: str) -> int:
 def _access(observer: Observer, op: Op, counts: dict[str, int]) -> None:
     what = _WHAT[op.spec.name]
     space = observer.lowering.space
-    found = _picked(counts, f"ld{space}.", f"st{space}.", "ld.relaxed", "ld.acquire", "st.relaxed", "st.release")
+    found = _picked(
+        counts, f"ld{space}.", f"st{space}.", "ld.relaxed", "ld.acquire", "st.relaxed", "st.release"
+    )
     if not found:
         return
     widest = max(found, key=_bytes_of)
@@ -176,7 +180,8 @@ def _row(op: Op, shape: Any) -> tuple[int, int]:
     _, dims = view_steps(type)
     sparse = getattr(type, "sparse_dim", -1)
     return next(
-        ((d, m) for d, m in enumerate(dims) if type.view.strides[m] == 1 and shape[d] > 1 and d != sparse), (-1, -1)
+        ((d, m) for d, m in enumerate(dims) if type.view.strides[m] == 1 and shape[d] > 1 and d != sparse),
+        (-1, -1),
     )
 
 
@@ -195,7 +200,10 @@ def _known_of_view(facts: Any, op: Op, value: Any, size: int, possible: int) -> 
             known = facts.stride_alignment(view, other, size)
             return f"the stride of dimension {other} is only known to be a multiple of {known} bytes"
     inbounds = op.attr("inbounds") if "inbounds" in op.spec.attr_by_name else None
-    if not (inbounds and d < len(inbounds) and inbounds[d]) and facts.extent_divisor(view, m) * size < possible:
+    if (
+        not (inbounds and d < len(inbounds) and inbounds[d])
+        and facts.extent_divisor(view, m) * size < possible
+    ):
         return f"the extent of dimension {m} is only known to be a multiple of {facts.extent_divisor(view, m)} elements"
     return ""
 
@@ -213,13 +221,20 @@ def _warp_bytes(op: Op, value: Any, layout: Any, size: int, moved: int) -> tuple
             return min(moved, SECTOR_BYTES), "no dimension of the tile is known to have stride 1"
     low = sum(extent.bit_length() - 1 for extent in shape[run_dim + 1 :])
     count = shape[run_dim].bit_length() - 1
-    mine = {c for c in (*layout.lane, *layout.reg) if c and c & (c - 1) == 0 and low <= c.bit_length() - 1 < low + count}
+    mine = {
+        c
+        for c in (*layout.lane, *layout.reg)
+        if c and c & (c - 1) == 0 and low <= c.bit_length() - 1 < low + count
+    }
     run = 0
     while run < count and 1 << (low + run) in mine:
         run += 1
     if run == count:
         return size << run, f"the tile has {shape[run_dim]} neighbouring elements of {size} bytes in a row"
-    return size << run, f"the lanes of a warp do not walk dimension {run_dim} of the tile, which is the one of stride 1"
+    return (
+        size << run,
+        f"the lanes of a warp do not walk dimension {run_dim} of the tile, which is the one of stride 1",
+    )
 
 
 def _convert(observer: Observer, op: Op, counts: dict[str, int]) -> None:

@@ -43,7 +43,7 @@ def lower_scan(lowering: Lowering, op: Op) -> None:
 
     lane_of = {c: k for k, c in enumerate(layout.lane) if c}
     warp_of = {c: k for k, c in enumerate(layout.warp) if c}
-    registers = {c for c in layout.reg}
+    registers = set(layout.reg)
     warp_bits = []
     for i in range(count):
         bit = 1 << (low + i)
@@ -165,7 +165,9 @@ def _across_warps(
         have: Any = None
         for p in order:
             values = tuple(
-                load_shared(lowering, b.address(addresses[i, kept], starts[i] + p * groups * _BYTES[c]), 1, c)[0]
+                load_shared(
+                    lowering, b.address(addresses[i, kept], starts[i] + p * groups * _BYTES[c]), 1, c
+                )[0]
                 for i, c in enumerate(classes)
             )
             counts = b.emit("setp.lt.u32" if reverse else "setp.gt.u32", part, p)
@@ -177,7 +179,9 @@ def _across_warps(
         for offset, values in state.items():
             if offset & ~mask == kept:
                 merged = combine(prefix, values)
-                out[offset] = tuple(select(lowering, c, have, m, v) for c, m, v in zip(classes, merged, values))
+                out[offset] = tuple(
+                    select(lowering, c, have, m, v) for c, m, v in zip(classes, merged, values)
+                )
     lowering.scratch_busy = True
     return out
 

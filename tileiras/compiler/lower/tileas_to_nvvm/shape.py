@@ -72,7 +72,9 @@ def lower_iota(lowering: Lowering, op: Op) -> None:
     bits = result.type.elem.bits  # type: ignore[attr-defined]
     out = []
     for index in coordinates(lowering, layout, 0, layout.bits):
-        out.append(b.wide(index, signed=False) if bits == 64 else _as_pred(lowering, index) if bits == 1 else index)
+        out.append(
+            b.wide(index, signed=False) if bits == 64 else _as_pred(lowering, index) if bits == 1 else index
+        )
     lowering.define(result, out)
 
 
@@ -87,7 +89,9 @@ def coordinates(lowering: Lowering, layout: Any, low: int, count: int) -> list[A
     """For every register the value of index bits [low, low + count): the coordinate in one dimension, 32 bits."""
     b = lowering.b
     mask = ((1 << count) - 1) << low
-    thread = b.thread_linear([(c & mask) >> low for c in layout.lane], [(c & mask) >> low for c in layout.warp])
+    thread = b.thread_linear(
+        [(c & mask) >> low for c in layout.lane], [(c & mask) >> low for c in layout.warp]
+    )
     used = 0
     for c in (*layout.lane, *layout.warp):
         used |= c & mask
@@ -171,7 +175,9 @@ def lower_extract(lowering: Lowering, op: Op) -> None:
     lowering.define(result, out)
 
 
-def _block_selectors(lowering: Lowering, op: Op, indices: Any, outer: Any, inner: Any) -> list[tuple[int, Any]]:
+def _block_selectors(
+    lowering: Lowering, op: Op, indices: Any, outer: Any, inner: Any
+) -> list[tuple[int, Any]]:
     """(packed index bit, predicate or bool) for every bit of the block index, highest first."""
     b = lowering.b
     out: list[tuple[int, Any]] = []
@@ -187,7 +193,13 @@ def _block_selectors(lowering: Lowering, op: Op, indices: Any, outer: Any, inner
 
 
 def _choose(
-    lowering: Lowering, cls: str, source: Any, reg_of: Any, keep: int, base: int, selectors: list[tuple[int, Any]]
+    lowering: Lowering,
+    cls: str,
+    source: Any,
+    reg_of: Any,
+    keep: int,
+    base: int,
+    selectors: list[tuple[int, Any]],
 ) -> Any:
     from .arith import select
 

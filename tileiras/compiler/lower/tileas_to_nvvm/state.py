@@ -60,7 +60,9 @@ class View:
 
     __slots__ = ("base", "shape", "strides", "type")
 
-    def __init__(self, type: Any, base: Any, shape: list[tuple[Any, int]], strides: list[tuple[Any, int]]) -> None:
+    def __init__(
+        self, type: Any, base: Any, shape: list[tuple[Any, int]], strides: list[tuple[Any, int]]
+    ) -> None:
         self.type = type  # TensorView, or the tile view made of it
         self.base = base
         self.shape = shape  # (operand, width in bits); an int operand is static

@@ -127,7 +127,9 @@ def _call(lowering: Lowering, result: str, name: str, args: list[tuple[str, Any]
     raw(("raw", None, ("{{",), None))
     for i, (ptx_type, value) in enumerate(args):
         raw(("raw", None, (f".param .{ptx_type} param{i};",), None))
-        operand = b.materialize(value, "d" if ptx_type == "b64" else "r") if not hasattr(value, "cls") else value
+        operand = (
+            b.materialize(value, "d" if ptx_type == "b64" else "r") if not hasattr(value, "cls") else value
+        )
         raw(("raw", None, (f"st.param.{ptx_type} [param{i}], {{0}};", operand), None))
     if result:
         raw(("raw", None, (".param .b32 retval;",), None))

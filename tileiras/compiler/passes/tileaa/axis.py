@@ -100,7 +100,8 @@ class AxisFacts:
 
 def _has_early_exit(loop: Op) -> bool:
     return any(
-        op.spec.name in ("continue", "break") and op is not loop.regions[0].block.ops[-1] for op in loop.walk()
+        op.spec.name in ("continue", "break") and op is not loop.regions[0].block.ops[-1]
+        for op in loop.walk()
     )
 
 
@@ -185,9 +186,15 @@ def _product(f: AxisFacts, op: Op, shape: tuple[int, ...]) -> Axis:
     const = tuple(min(x, y) for x, y in zip(a.const, b.const))
     for x, other in ((a, op.operands[1]), (b, op.operands[0])):
         maker = other.op
-        if maker is not None and maker.spec.name == "constant" and set(dense_bits(maker.attr("value"))) == {1}:
+        if (
+            maker is not None
+            and maker.spec.name == "constant"
+            and set(dense_bits(maker.attr("value"))) == {1}
+        ):
             return x
-    return Axis((1,) * len(shape), const, tuple(a.elementwise(d) * b.elementwise(d) for d in range(len(shape))))
+    return Axis(
+        (1,) * len(shape), const, tuple(a.elementwise(d) * b.elementwise(d) for d in range(len(shape)))
+    )
 
 
 def _offset(f: AxisFacts, op: Op, shape: tuple[int, ...]) -> Axis:

@@ -77,7 +77,11 @@ class Facts:
         op = view.op
         best = 1
         while op is not None:
-            if op.spec.name == "assume" and isinstance(op.attr("predicate"), DivBy) and op.attr("predicate").every is None:
+            if (
+                op.spec.name == "assume"
+                and isinstance(op.attr("predicate"), DivBy)
+                and op.attr("predicate").every is None
+            ):
                 best = max(best, low_bit(op.attr("predicate").divisor))
             if op.spec.name == "make_tensor_view":
                 best = max(best, self.divisor(op.operands[0]))
@@ -94,7 +98,11 @@ class Facts:
         op = self.tensor_view_op(view)
         strides = op.results[0].type.strides  # type: ignore[attr-defined]
         stride = strides[dim]
-        divisor = low_bit(stride) if stride is not None else self.divisor(self._dynamic(view, "dynamicStrides", strides, dim))
+        divisor = (
+            low_bit(stride)
+            if stride is not None
+            else self.divisor(self._dynamic(view, "dynamicStrides", strides, dim))
+        )
         return min(divisor * size, VECTOR_BYTES)
 
     def extent_divisor(self, view: Value, dim: int) -> int:
@@ -116,7 +124,9 @@ class Facts:
         size = tensor.elem.bits // 8 or 1 if not isinstance(tensor.elem, Ptr) else 8
         dims = getattr(type, "dim_map", None) or tuple(range(len(type.tile)))
         sparse = getattr(type, "sparse_dim", -1) if isinstance(type, GatherScatterView) else -1
-        unit = next((d for d, m in enumerate(dims) if tensor.strides[m] == 1 and type.tile[d] > 1 and d != sparse), -1)
+        unit = next(
+            (d for d, m in enumerate(dims) if tensor.strides[m] == 1 and type.tile[d] > 1 and d != sparse), -1
+        )
         if unit < 0:
             return -1, 1
         alignment = self.pointer_alignment(view)
@@ -166,7 +176,9 @@ class Facts:
             return 1, size
         low, bits = dim_bits(pointers.type.shape)[d]  # type: ignore[attr-defined]
         run = 0
-        while run < bits and 2 << run <= count and run < len(layout.reg) and layout.reg[run] == 1 << (low + run):
+        while (
+            run < bits and 2 << run <= count and run < len(layout.reg) and layout.reg[run] == 1 << (low + run)
+        ):
             run += 1
         return 1 << run, size << run
 

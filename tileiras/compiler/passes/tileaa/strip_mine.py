@@ -179,7 +179,9 @@ class _StripMiner:
         if len(dims) > 1:
             return None
         dim, s = self.cut(tiles[0])
-        if name == "broadcast":  # a huge operand that is smaller than the result is cut finer than its own loops do
+        if (
+            name == "broadcast"
+        ):  # a huge operand that is smaller than the result is cut finer than its own loops do
             dim, s = self.cut(op.result)
         if dims:
             dim = dims.pop()
@@ -226,7 +228,11 @@ class _StripMiner:
         return self.op_dim.get(op) == op.attr("dim")
 
     def can_slice(self, value: Value) -> bool:
-        return _is_splat(value.op) or value in self.slots or (self.group is not None and value in self.group.made)
+        return (
+            _is_splat(value.op)
+            or value in self.slots
+            or (self.group is not None and value in self.group.made)
+        )
 
     def compatible(self, op: Op) -> bool:
         """Whether an op may run in the open group: results of reductions are whole only after it, and token
@@ -376,7 +382,11 @@ class _Loop:
             return made
         handle, dim, s = self.miner.slots[value]
         finer = self.group.s - s
-        index = self.op("shri", [self.index, self.number(finer)], self.index.type, signedness="unsigned") if finer else self.index
+        index = (
+            self.op("shri", [self.index, self.number(finer)], self.index.type, signedness="unsigned")
+            if finer
+            else self.index
+        )
         made = self.op("local_read", [handle, index], TensorType(type.elem, _sliced(type.shape, dim, s)))
         if finer:
             part = self.op("andi", [self.index, self.number((1 << finer) - 1)], self.index.type)
@@ -450,7 +460,12 @@ class _Loop:
             kind = "exti" if elem.bits > 32 else "trunci"
             attrs = {"signedness": "unsigned"} if kind == "exti" else {}
             start = self.op(kind, [start], TensorType(elem, ()), **attrs)
-        length = self.op("constant", [], TensorType(elem, ()), value=_splat(elem, (), type.shape[0] & ((1 << elem.bits) - 1)))
+        length = self.op(
+            "constant",
+            [],
+            TensorType(elem, ()),
+            value=_splat(elem, (), type.shape[0] & ((1 << elem.bits) - 1)),
+        )
         start = self.op("muli", [start, length], TensorType(elem, ()))
         start = self.op("reshape", [start], TensorType(elem, (1,)))
         start = self.op("broadcast", [start], type)
@@ -574,7 +589,9 @@ class _Loop:
             whole: Any = result.type
             state_value = self.carry(result, self.identity(op, i, whole.shape))
             indices = [self.index if d == place else zero for d in range(len(whole.shape))]
-            self.next.append(self.op("insert", [part, state_value, *indices], whole, segments=(1, 1, len(indices))))
+            self.next.append(
+                self.op("insert", [part, state_value, *indices], whole, segments=(1, 1, len(indices)))
+            )
 
     def scan(self, op: Op) -> None:
         operands = [self.operand(op, v) for v in op.operands]

@@ -46,7 +46,9 @@ def lower_sqrt(lowering: Lowering, op: Op) -> None:
         return elementwise(lowering, op, lambda x: b.emit(f"sqrt.{rounding}{ftz}.{elem}", x))
 
     def one(x: Any) -> Any:
-        return round_directed(lowering, b.emit(f"sqrt.{rounding}.f32", upcast(lowering, x, elem)), elem, rounding)
+        return round_directed(
+            lowering, b.emit(f"sqrt.{rounding}.f32", upcast(lowering, x, elem)), elem, rounding
+        )
 
     elementwise(lowering, op, one)
 
@@ -56,7 +58,11 @@ def lower_rsqrt(lowering: Lowering, op: Op) -> None:
     elem = _elem(op)
     ftz = ".ftz" if op.attr("flush_to_zero") else ""
     if elem == "f64":
-        return elementwise(lowering, op, lambda x: b.emit("div.rn.f64", b.float("d", 0x3FF0000000000000), b.emit("sqrt.rn.f64", x)))
+        return elementwise(
+            lowering,
+            op,
+            lambda x: b.emit("div.rn.f64", b.float("d", 0x3FF0000000000000), b.emit("sqrt.rn.f64", x)),
+        )
     if elem == "f32":
         return elementwise(lowering, op, lambda x: b.emit(f"rsqrt.approx{ftz}.f32", x))
     in_f32(lowering, op, lambda x: b.emit("rsqrt.approx.f32", x))
@@ -73,4 +79,10 @@ def _to_integer(mode: str) -> Any:
     return lower
 
 
-LOWER = {"divf": lower_divf, "sqrt": lower_sqrt, "rsqrt": lower_rsqrt, "ceil": _to_integer("rpi"), "floor": _to_integer("rmi")}
+LOWER = {
+    "divf": lower_divf,
+    "sqrt": lower_sqrt,
+    "rsqrt": lower_rsqrt,
+    "ceil": _to_integer("rpi"),
+    "floor": _to_integer("rmi"),
+}

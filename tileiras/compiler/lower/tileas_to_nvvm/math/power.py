@@ -100,7 +100,9 @@ def pow(f: Floats, op: Op, x: Any, y: Any) -> Any:
     value = f.select(f.both(y_inf, f.cmp("eq", ax, one)), one, value)
     flipped = f.select(f.both(negative, odd), f.neg(value), value)
     # a negative finite base needs an integral exponent
-    bad = f.both(f.both(f.cmp("lt", x, zero), f.cmp("lt", ax, f.inf)), f.both(f.invert(whole), f.cmp("lt", ay, f.inf)))
+    bad = f.both(
+        f.both(f.cmp("lt", x, zero), f.cmp("lt", ax, f.inf)), f.both(f.invert(whole), f.cmp("lt", ay, f.inf))
+    )
     value = f.select(bad, f.nan, flipped)
     value = f.select(b.emit(f"setp.nan.{f.t}", x, y), f.nan, value)
     value = f.select(f.cmp("eq", x, one), one, value)

@@ -120,7 +120,12 @@ def _payne_hanek(f: Floats, x: Any) -> tuple[Any, Any, Any]:
         lower = b.emit("shl.b64", lower, 2)
         head = b.emit("cvt.rz.f64.s64", fraction)
         rest = b.emit("sub.s64", fraction, b.emit("cvt.rzi.s64.f64", head))
-        low_value = b.emit("fma.rn.f64", b.emit("cvt.rn.f64.u64", lower), b.float("d", 0x3BF0000000000000), b.emit("cvt.rn.f64.s64", rest))
+        low_value = b.emit(
+            "fma.rn.f64",
+            b.emit("cvt.rn.f64.u64", lower),
+            b.float("d", 0x3BF0000000000000),
+            b.emit("cvt.rn.f64.s64", rest),
+        )
         # (head + low) * pi/2 * 2^-64 in two parts
         pio2_hi, pio2_lo = b.float("d", 0x3BF921FB54442D18), b.float("d", 0x3891A62633145C07)
         big0 = b.emit("mul.rn.f64", head, pio2_hi)
