@@ -44,7 +44,7 @@ VENV = "v134"
 VENV_REQUIREMENTS = (
     "cuda-tile==1.7.0",
     *_nvidia("13.4.92", *TOOLS),
-    "numpy", "ml_dtypes", "pytest", "hypothesis", "mpmath", "ruff", "mypy", "cmake", "ninja",
+    "numpy", "ml_dtypes", "pytest", "hypothesis", "mpmath", "ruff==0.17.*", "mypy==2.4.*", "cmake", "ninja",
     "build", "setuptools>=64", "wheel", "pytest-xdist",
 )  # fmt: skip
 
