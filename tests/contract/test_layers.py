@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +132,8 @@ def test_the_ladder_of_a_clean_compile() -> None:
 def test_ptxas_runs_last_and_only_after_success(tmp_path: Path, inject: Any) -> None:
     calls = tmp_path / "calls"
     tool = stub_ptxas(
-        tmp_path, f'echo call >> {calls}; while [ $# -gt 1 ]; do [ "$1" = -o ] && : > "$2"; shift; done'
+        tmp_path,
+        f'echo call >> {shlex.quote(str(calls))}; while [ $# -gt 1 ]; do [ "$1" = -o ] && : > "$2"; shift; done',
     )
     failing = [
         tile_module(entry("      %a = cuda_tile.iota : tile<3xi32>")),  # layer 1
@@ -573,7 +575,7 @@ def test_layer_4_stops_before_instruction_selection(tmp_path: Path) -> None:
     code, trace, said = trace_of(kernel(129, 75), "sm_75", verify_each=True)
     assert code == 5 and said == [overflow(1032, 1024)] and ("codegen", "ptx") not in trace
     calls = tmp_path / "calls"
-    tool = stub_ptxas(tmp_path, f"touch {calls}; exit 1")
+    tool = stub_ptxas(tmp_path, f"touch {shlex.quote(str(calls))}; exit 1")
     status, found, _ = compile_(kernel(129, 75), emit="cubin", ptxas=str(tool))
     assert status == 5 and messages(found) == [overflow(1032, 1024), GENERIC] and not calls.exists()
 

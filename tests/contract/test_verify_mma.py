@@ -174,7 +174,7 @@ LEGAL = {
 
 
 @rule("verify-mmaf-tuple")
-@pytest.mark.parametrize(("elem", "acc"), itertools.product(LEGAL, ["f16", "f32", "f64", "bf16"]))
+@pytest.mark.parametrize(("elem", "acc"), list(itertools.product(LEGAL, ["f16", "f32", "f64", "bf16"])))
 def test_pairs_of_input_and_accumulator(elem: str, acc: str) -> None:
     """The fixed table of the released verifier (spec-vs-real.md row 42, notes B14)."""
     if acc in LEGAL[elem]:

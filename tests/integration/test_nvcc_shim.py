@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import resource
+import shlex
 import shutil
 import signal
 import stat
@@ -528,7 +529,7 @@ def test_a_killed_tool_is_named_and_answered_with_its_signal(
 def test_a_signal_ends_the_shim_its_tools_and_its_files(
     name: str, threads: str, installed: Installed, env: dict[str, str], work: Path, tmp_path: Path
 ) -> None:
-    shim = with_build(installed, tmp_path, f"echo $$ >> {tmp_path}/pids; exec sleep 60\n")
+    shim = with_build(installed, tmp_path, f"echo $$ >> {shlex.quote(str(tmp_path))}/pids; exec sleep 60\n")
     (work / "k.o").write_text("old")
     process = subprocess.Popen([shim, "-c", "k.tileir", "-t", threads, "-gencode=arch=compute_80,code=sm_80",
                                 "-gencode=arch=compute_90,code=sm_90"], cwd=work, env=env)  # fmt: skip
