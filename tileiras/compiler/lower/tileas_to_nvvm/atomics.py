@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from tileiras.compiler.target import sm
 
-from .convert import owner_guard
 from .memory import _SCOPE, order, pointer_access, view_access
+from .shared import broadcast_owned, owner_guard
 from .state import READ, WRITE, Lowering, Tile, reg_class
 
 TYPE_CHECKING = False
@@ -87,8 +87,6 @@ def lower_fence_alias(lowering: Lowering, op: Op) -> None:
 
 def _shared_result(lowering: Lowering, tile: Tile) -> Sequence[Any]:
     """The owner's value in every copy; nothing to do when nobody holds copies."""
-    from .memory import broadcast_owned
-
     if owner_guard(lowering, tile.layout) is None:
         return tile.regs
     return broadcast_owned(lowering, tile)

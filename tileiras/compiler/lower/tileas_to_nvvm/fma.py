@@ -10,7 +10,8 @@ from tileiras.compiler.layout.gf2 import apply
 from tileiras.compiler.layout.linear import dim_bits
 
 from .arith import extended, upcast
-from .convert import ROUND_BYTES, fixed_part, load_shared, owner_guard, store_shared
+from .convert import ROUND_BYTES, fixed_part
+from .shared import load_shared, owner_guard, store_shared
 from .state import Lowering, Tile
 
 TYPE_CHECKING = False

@@ -12,6 +12,8 @@ from __future__ import annotations
 from tileiras.compiler.layout.gf2 import apply
 from tileiras.compiler.layout.linear import LinearLayout
 
+from .shared import accesses, store_shared
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,11 +81,9 @@ def _arrange(source: LinearLayout, target: LinearLayout) -> Arrangement | None:
 
 def move(lowering: Lowering, source: Tile, target: LinearLayout, plan: Arrangement, guard: Any) -> list[Any]:
     """The registers of `source` in `target`'s layout: one round trip."""
-    from .convert import _accesses, store_shared
-
     b = lowering.b
     base = lowering.scratch(plan.bytes)
-    for regs, address in _accesses(lowering, source.layout, plan.columns, plan.store_vec, base):
+    for regs, address in accesses(lowering, source.layout, plan.columns, plan.store_vec, base):
         store_shared(lowering, address, [source.regs[r] for r in regs], "h", guard)
     lowering.barrier()
     image = plan.columns

@@ -47,7 +47,7 @@ def _address(lowering: Lowering, slots: Slots, index: Any) -> Any:
 
 
 def lower_write(lowering: Lowering, op: Op) -> None:
-    from .memory import store_units
+    from .transfer import store_units
 
     slots = lowering.env[op.operands[0]]
     layout = op.attrs["layout"]
@@ -59,7 +59,7 @@ def lower_write(lowering: Lowering, op: Op) -> None:
 
 
 def lower_read(lowering: Lowering, op: Op) -> None:
-    from .memory import load_units
+    from .transfer import load_units
 
     slots = lowering.env[op.operands[0]]
     result: Any = op.results[0]
@@ -72,7 +72,7 @@ def lower_read(lowering: Lowering, op: Op) -> None:
 
 def lower_read_all(lowering: Lowering, op: Op) -> None:
     """The whole tile: the slices' registers, slice bits on top."""
-    from .memory import load_units
+    from .transfer import load_units
 
     slots = lowering.env[op.operands[0]]
     result: Any = op.results[0]

@@ -12,9 +12,10 @@ from __future__ import annotations
 from tileiras.compiler.ir.types import GatherScatterView, StridedView
 from tileiras.compiler.layout.linear import dim_bits, log2
 
-from .convert import owner_guard
-from .shape import coordinates
-from .state import READ, WRITE, Lowering, Tile, View, elem_bytes, reg_class
+from .shape import constant_operand, coordinates
+from .shared import broadcast_owned, owner_guard
+from .state import READ, WRITE, Lowering, Tile, View, elem_bytes
+from .transfer import load_vector, store_vector
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tileiras.compiler.ir.core import Op, Value
-    from tileiras.compiler.ir.types import Type
 
 # bits of each padding value by element type
 _PADDING = {
@@ -349,167 +349,6 @@ def vector_width(access: Access, size: int, first: int) -> int:
     return 1
 
 
-# ---- values of memory
-
-
-def load_elements(
-    lowering: Lowering, elem: Type, address: Any, opcode: str, guard: Any = None, pad: Any = None
-) -> Any:
-    """One element in its register form."""
-    return load_vector(lowering, elem, address, 1, opcode, guard, [pad])[0]
-
-
-_MEM_BITS = {"p": 8, "h": 16, "r": 32, "d": 64}
-
-
-def load_vector(
-    lowering: Lowering, elem: Type, address: Any, count: int, opcode: str, guard: Any, pads: Sequence[Any]
-) -> list[Any]:
-    """`count` neighbouring elements in one instruction. `pads` are the values where the guard is false
-    (None: unspecified)."""
-    b = lowering.b
-    size = elem_bytes(elem)
-    cls = reg_class(elem)
-    total = size * count
-    if total < 4 or (count == 1):
-        unit = {1: "u8", 2: "u16" if cls == "r" else "b16", 4: "b32", 8: "b64"}[size]
-        if count > 1:  # two or more narrow elements that make 2 bytes
-            unit = "u16"
-        word_cls = "h" if unit == "b16" else "d" if unit == "b64" else "r"
-        dst = b.reg(word_cls)
-        if guard is not None:
-            initial: Any = 0
-            if count == 1 and pads[0] is not None and cls != "p":
-                initial = pads[0]
-            elif count == 2:
-                initial = 0
-            b.copy(dst, initial)
-        b.emit_to(dst, f"{opcode}.{unit}", address, guard=guard)
-        if count == 1:
-            return [b.emit("setp.ne.b32", dst, 0) if cls == "p" else dst]
-        values = [dst, b.emit("shr.u32", dst, 8)]
-        if cls == "p":
-            values = [b.emit("setp.ne.b32", b.and_(32, v, 0xFF), 0) for v in values]
-        return _padded(lowering, values, cls, guard, pads)
-    if size == 8:
-        regs = [b.reg("d") for _ in range(count)]
-        _guarded_init(lowering, regs, guard, pads)
-        b.emit_to(tuple(regs), f"{opcode}.v{count}.b64", address, guard=guard)
-        return list(regs)
-    words = total // 4
-    regs = [b.reg("r") for _ in range(words)]
-    if guard is not None:
-        if size == 4:
-            _guarded_init(lowering, regs, guard, pads)
-        else:
-            for reg in regs:
-                b.copy(reg, 0)
-    if words == 1:
-        b.emit_to(regs[0], f"{opcode}.b32", address, guard=guard)
-    else:
-        b.emit_to(tuple(regs), f"{opcode}.v{words}.b32", address, guard=guard)
-    if size == 4:
-        return list(regs)
-    return _padded(lowering, unpack_words(lowering, regs, elem), cls, guard, pads)
-
-
-def _guarded_init(lowering: Lowering, regs: Sequence[Any], guard: Any, pads: Sequence[Any]) -> None:
-    if guard is not None:
-        for reg, pad in zip(regs, pads):
-            lowering.b.copy(reg, 0 if pad is None else pad)
-
-
-def _padded(lowering: Lowering, values: list[Any], cls: str, guard: Any, pads: Sequence[Any]) -> list[Any]:
-    """Replace narrow elements by their padding where the guard is false (zero bits are right already)."""
-    from .arith import select
-
-    if guard is None:
-        return values
-    zero = [pad is None or (isinstance(pad, int) and pad == 0) for pad in pads]
-    if all(zero):
-        return values
-    return [v if z else select(lowering, cls, guard, v, p) for v, z, p in zip(values, zero, pads)]
-
-
-def unpack_words(lowering: Lowering, words: Sequence[Any], elem: Type) -> list[Any]:
-    """Elements of 1 or 2 bytes out of 32-bit words, low bytes first, in register form."""
-    b = lowering.b
-    cls = reg_class(elem)
-    out: list[Any] = []
-    for word in words:
-        if elem_bytes(elem) == 2:
-            if cls == "h":
-                out += b.unpack(word)
-            else:
-                out += [word, b.emit("shr.u32", word, 16)]
-        else:
-            bytes_ = [
-                word,
-                b.emit("shr.u32", word, 8),
-                b.emit("shr.u32", word, 16),
-                b.emit("shr.u32", word, 24),
-            ]
-            out += [b.emit("setp.ne.b32", b.and_(32, v, 0xFF), 0) for v in bytes_] if cls == "p" else bytes_
-    return out
-
-
-def pack_words(lowering: Lowering, values: Sequence[Any], elem: Type) -> list[Any]:
-    """32-bit words out of elements of 1 or 2 bytes in register form."""
-    b = lowering.b
-    cls = reg_class(elem)
-    if cls == "p":
-        values = [b.emit("selp.b32", 1, 0, v) for v in values]
-    out = []
-    if elem_bytes(elem) == 2:
-        for i in range(0, len(values), 2):
-            low, high = values[i], values[i + 1]
-            out.append(b.pack(low, high) if cls == "h" else b.emit("prmt.b32", low, high, 0x5410))
-        return out
-    for i in range(0, len(values), 4):
-        v = list(values[i : i + 4])
-        low = b.emit("prmt.b32", v[0], v[1], 0x0040)
-        high = b.emit("prmt.b32", v[2], v[3], 0x0040)
-        out.append(b.emit("prmt.b32", low, high, 0x5410))
-    return out
-
-
-def store_vector(
-    lowering: Lowering, elem: Type, address: Any, values: Sequence[Any], opcode: str, guard: Any
-) -> None:
-    """Neighbouring elements in one instruction."""
-    b = lowering.b
-    size = elem_bytes(elem)
-    cls = reg_class(elem)
-    count = len(values)
-    if count == 1:
-        value = values[0]
-        if cls == "p":
-            value = b.emit("selp.b32", 1, 0, value)
-        unit = {1: "u8", 2: "b16" if cls == "h" else "u16", 4: "b32", 8: "b64"}[size]
-        word_cls = {"p": "r"}.get(cls, cls)
-        b.emit_to(None, f"{opcode}.{unit}", address, b.materialize(value, word_cls), guard=guard)
-        return
-    if size * count == 2:
-        word = b.emit("prmt.b32", *(_byte_values(lowering, values, cls)), 0x0040)
-        b.emit_to(None, f"{opcode}.u16", address, word, guard=guard)
-        return
-    if size == 8:
-        words = [b.materialize(v, "d") for v in values]
-        b.emit_to(None, f"{opcode}.v{count}.b64", address, tuple(words), guard=guard)
-        return
-    words = [b.materialize(v, "r") for v in values] if size == 4 else pack_words(lowering, values, elem)
-    if len(words) == 1:
-        b.emit_to(None, f"{opcode}.b32", address, words[0], guard=guard)
-    else:
-        b.emit_to(None, f"{opcode}.v{len(words)}.b32", address, tuple(words), guard=guard)
-
-
-def _byte_values(lowering: Lowering, values: Sequence[Any], cls: str) -> list[Any]:
-    if cls == "p":
-        return [lowering.b.emit("selp.b32", 1, 0, v) for v in values]
-    return list(values)
-
-
 # ---- ordering
 
 
@@ -551,8 +390,6 @@ def lower_load_view(lowering: Lowering, op: Op) -> None:
     padding = op.operand("view").type.padding  # type: ignore[union-attr]
     pad = None
     if padding is not None:
-        from .shape import constant_operand
-
         bits = _PADDING[padding].get(type.elem.name, 0)
         pad = constant_operand(lowering, type.elem, bits >> 13 if type.elem.name == "tf32" else bits)
     _load(lowering, op, result, access, [pad] * type.layout.num_regs)
@@ -580,27 +417,6 @@ def _load(lowering: Lowering, op: Op, result: Value, access: Access, pads: list[
     if strong and guard_owner is not None:
         out = list(broadcast_owned(lowering, Tile(type.elem, type.shape, type.layout, out)))
     lowering.define(result, out)
-
-
-def broadcast_owned(lowering: Lowering, tile: Tile) -> Sequence[Any]:
-    """Every copy of an element gets the value of its owner (a strong load or an atomic ran once)."""
-    from .convert import load_shared, owner_guard, store_shared
-
-    b = lowering.b
-    cls = reg_class(tile.elem)
-    size = {"p": 1, "h": 2, "r": 4, "d": 8}[cls]
-    layout = tile.layout
-    count = 1 << layout.bits
-    base = lowering.scratch(count * size)
-    guard = owner_guard(lowering, layout)
-    thread = b.thread_linear([c * size for c in layout.lane], [c * size for c in layout.warp])
-    where = [b.address(b.add(32, base, b.xor(32, thread, offset * size))) for offset in layout.reg_table]
-    for address, value in zip(where, tile.regs):
-        store_shared(lowering, address, [value], cls, guard)
-    lowering.barrier()
-    out = [load_shared(lowering, address, 1, cls)[0] for address in where]
-    lowering.scratch_busy = True
-    return out
 
 
 def lower_store_view(lowering: Lowering, op: Op) -> None:
@@ -693,56 +509,6 @@ def lower_offset(lowering: Lowering, op: Op) -> None:
 
 def lower_pointer_cast(lowering: Lowering, op: Op) -> None:
     lowering.define(op.results[0], lowering.regs_as(op.operands[0], op.results[0].type.layout))  # type: ignore[attr-defined]
-
-
-# ---- register images in local memory
-
-
-def store_units(
-    lowering: Lowering, opcode: str, base: Any, start: int, regs: Sequence[Any], cls: str
-) -> None:
-    """Registers one after another at [base + start], in 16-byte vectors where the class allows."""
-    from tileiras.compiler.nvvm.code import Addr
-
-    b = lowering.b
-    if cls == "p":
-        for i, reg in enumerate(regs):
-            b.emit_to(None, f"{opcode}.u8", Addr(base, start + i), b.emit("selp.b32", 1, 0, reg))
-        return
-    size = {"h": 2, "r": 4, "d": 8}[cls]
-    width = {"h": 4, "r": 4, "d": 2}[cls]
-    for i in range(0, len(regs), width):
-        group = [b.materialize(r, cls) for r in regs[i : i + width]]
-        address = Addr(base, start + i * size)
-        if len(group) == 1:
-            b.emit_to(None, f"{opcode}.b{size * 8}", address, group[0])
-        else:
-            b.emit_to(None, f"{opcode}.v{len(group)}.b{size * 8}", address, tuple(group))
-
-
-def load_units(lowering: Lowering, opcode: str, base: Any, start: int, count: int, cls: str) -> list[Any]:
-    """`count` registers from [base + start]: the counterpart of `store_units`."""
-    from tileiras.compiler.nvvm.code import Addr
-
-    b = lowering.b
-    out: list[Any] = []
-    if cls == "p":
-        for i in range(count):
-            word = b.reg("r")
-            b.emit_to(word, f"{opcode}.u8", Addr(base, start + i))
-            out.append(b.emit("setp.ne.b32", word, 0))
-        return out
-    size = {"h": 2, "r": 4, "d": 8}[cls]
-    width = {"h": 4, "r": 4, "d": 2}[cls]
-    for i in range(0, count, width):
-        group = tuple(b.reg(cls) for _ in range(min(width, count - i)))
-        address = Addr(base, start + i * size)
-        if len(group) == 1:
-            b.emit_to(group[0], f"{opcode}.b{size * 8}", address)
-        else:
-            b.emit_to(group, f"{opcode}.v{len(group)}.b{size * 8}", address)
-        out += group
-    return out
 
 
 LOWER = {

@@ -10,8 +10,8 @@ from __future__ import annotations
 from tileiras.compiler.layout.linear import dim_bits
 from tileiras.compiler.target import mma as atoms
 
-from .memory import pack_words
 from .state import Lowering, Tile
+from .transfer import pack_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from tileiras.compiler.layout.linear import LANE_BITS, dim_bits, reduced
 
 from .commute import commutes, is_one_op
 from .control import inline_body
-from .convert import load_shared, shuffle, store_shared
+from .convert import shuffle
+from .shared import load_shared, store_shared
 from .state import Lowering, reg_class
 
 TYPE_CHECKING = False

@@ -10,7 +10,9 @@ from tileiras.compiler.layout.linear import dim_bits, log2
 from tileiras.compiler.nvvm.build import _sym
 from tileiras.compiler.nvvm.code import Var
 
+from .convert import join64, split64
 from .state import Lowering, elem_bytes, reg_class
+from .transfer import load_elements
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,8 +49,6 @@ def lower_constant(lowering: Lowering, op: Op) -> None:
         lowering.define(result, [constant_operand(lowering, elem, values[0])] * type.layout.num_regs)  # type: ignore[attr-defined]
         return
     # a table in constant data, read by index
-    from .memory import load_elements
-
     layout = type.layout  # type: ignore[attr-defined]
     size = elem_bytes(elem)
     shift = 13 if str(elem) == "tf32" else 0
@@ -268,8 +268,6 @@ def lower_cat(lowering: Lowering, op: Op) -> None:
 
 def bytes_of(lowering: Lowering, value: Any, elem: Any, count: int) -> list[Any]:
     """The bytes of one element in 32-bit registers, low first (upper bits undefined)."""
-    from .convert import split64
-
     b = lowering.b
     cls = reg_class(elem)
     if cls == "p":
@@ -286,8 +284,6 @@ def bytes_of(lowering: Lowering, value: Any, elem: Any, count: int) -> list[Any]
 
 def from_bytes(lowering: Lowering, parts: list[Any], elem: Any) -> Any:
     """One element from its bytes."""
-    from .convert import join64
-
     b = lowering.b
     cls = reg_class(elem)
     if len(parts) == 1:

@@ -9,7 +9,7 @@ from tileiras.compiler.target import sm
 
 from .arith import extended
 from .casts import float_to_f32
-from .convert import load_shared, owner_guard, store_shared
+from .shared import load_shared, owner_guard, store_shared
 from .state import READ, WRITE, Lowering, reg_class
 
 TYPE_CHECKING = False

@@ -1,0 +1,133 @@
+"""Shared memory between the threads of a block: who stores an element, where it lies, in what vectors it travels."""
+
+from __future__ import annotations
+
+from tileiras.compiler.layout.gf2 import apply
+from tileiras.compiler.layout.linear import LinearLayout
+
+from .state import Lowering, Tile, reg_class
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+
+def owner_guard(lowering: Lowering, layout: LinearLayout) -> Any:
+    """The predicate of threads that own their elements; None when every thread does."""
+    lanes, warps = layout.replicated
+    mask = lanes | warps << 5
+    if not mask:
+        return None
+    b = lowering.b
+    return b.entry("setp.eq.u32", b.entry("and.b32", b.tid, mask), 0)
+
+
+def broadcast_owned(lowering: Lowering, tile: Tile) -> Sequence[Any]:
+    """Every copy of an element gets the value of its owner (a strong load or an atomic ran once)."""
+    b = lowering.b
+    cls = reg_class(tile.elem)
+    size = {"p": 1, "h": 2, "r": 4, "d": 8}[cls]
+    layout = tile.layout
+    count = 1 << layout.bits
+    base = lowering.scratch(count * size)
+    guard = owner_guard(lowering, layout)
+    thread = b.thread_linear([c * size for c in layout.lane], [c * size for c in layout.warp])
+    where = [b.address(b.add(32, base, b.xor(32, thread, offset * size))) for offset in layout.reg_table]
+    for address, value in zip(where, tile.regs):
+        store_shared(lowering, address, [value], cls, guard)
+    lowering.barrier()
+    out = [load_shared(lowering, address, 1, cls)[0] for address in where]
+    lowering.scratch_busy = True
+    return out
+
+
+def accesses(
+    lowering: Lowering, layout: LinearLayout, columns: Sequence[int], vec: int, base: Any
+) -> list[tuple[list[int], Any]]:
+    """(registers, address) of every access: 2^vec registers whose offsets are consecutive."""
+    b = lowering.b
+    keep = ~_inv_mask(layout, columns)
+    image = list(columns)
+
+    def offset(index: int) -> int:
+        return apply(image, index & keep & ((1 << len(image)) - 1))
+
+    # order the register bits so that the vector bits come first
+    reg_columns = [offset(c) for c in layout.reg]
+    thread = b.thread_linear([offset(c) for c in layout.lane], [offset(c) for c in layout.warp])
+    used = 0
+    for c in [offset(c) for c in layout.lane] + [offset(c) for c in layout.warp]:
+        used |= c
+    elem = min((c for c in columns if c), default=1)
+    groups: dict[int, list[tuple[int, int]]] = {}
+    mask = (elem << vec) - 1
+    for r in range(layout.num_regs):
+        total = apply(reg_columns, r)
+        groups.setdefault(total & ~mask, []).append((total & mask, r))
+    out = []
+    xored: dict[int, Any] = {}
+    for start in groups:
+        members = sorted(groups[start])
+        conflict = start & used
+        plain = start & ~used
+        # bits that the thread part may also have are xored, the others are an immediate
+        if conflict not in xored:
+            where = thread if conflict == 0 else b.xor(32, thread, conflict)
+            xored[conflict] = b.add(32, base, where)
+        out.append(([r for _, r in members], b.address(xored[conflict], plain)))
+    return out
+
+
+def _inv_mask(layout: LinearLayout, columns: Sequence[int]) -> int:
+    mask = 0
+    for k, c in enumerate(columns):
+        if c == 0:
+            mask |= 1 << k
+    return mask
+
+
+def store_shared(lowering: Lowering, address: Any, values: Sequence[Any], cls: str, guard: Any) -> None:
+    """One vector store of register-class elements (p: one byte each)."""
+    b = lowering.b
+    if cls == "p":
+        for i, value in enumerate(values):
+            word = b.emit("selp.b32", 1, 0, value)
+            b.emit_to(None, "st.shared.u8", _shift(b, address, i), word, guard=guard)
+        return
+    if cls == "h" and len(values) > 1:
+        words = [b.pack(values[i], values[i + 1]) for i in range(0, len(values), 2)]
+        return store_shared(lowering, address, words, "r", guard)
+    bits = {"h": 16, "r": 32, "d": 64}[cls]
+    values = [b.materialize(value, cls) for value in values]
+    if len(values) == 1:
+        b.emit_to(None, f"st.shared.b{bits}", address, values[0], guard=guard)
+    else:
+        b.emit_to(None, f"st.shared.v{len(values)}.b{bits}", address, tuple(values), guard=guard)
+
+
+def load_shared(lowering: Lowering, address: Any, count: int, cls: str) -> list[Any]:
+    """One vector load of `count` register-class elements."""
+    b = lowering.b
+    if cls == "p":
+        out = []
+        for i in range(count):
+            word = b.reg("r")
+            b.emit_to(word, "ld.shared.u8", _shift(b, address, i))
+            out.append(b.emit("setp.ne.b32", word, 0))
+        return out
+    if cls == "h" and count > 1:
+        halves: list[Any] = []
+        for word in load_shared(lowering, address, count // 2, "r"):
+            halves += b.unpack(word)
+        return halves
+    bits = {"h": 16, "r": 32, "d": 64}[cls]
+    if count == 1:
+        return [b.emit(f"ld.shared.b{bits}", address)]
+    regs = tuple(b.reg(cls) for _ in range(count))
+    b.emit_to(regs, f"ld.shared.v{count}.b{bits}", address)
+    return list(regs)
+
+
+def _shift(b: Any, address: Any, offset_bytes: int) -> Any:
+    return b.address(address.base, address.offset_bytes + offset_bytes) if offset_bytes else address
