@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import sys
 
-from tileiras.toolchain.locate import digest_bytes
+from tileiras.toolchain.digest import digest_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

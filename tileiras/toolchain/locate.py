@@ -16,6 +16,7 @@ import os
 import sys
 
 from tileiras.toolchain.catalog import ONE_RELEASE, TOOLS, ptxas_needed
+from tileiras.toolchain.digest import digest_bytes, digest_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -377,23 +378,6 @@ def parse_version(text: str) -> str:
                 release = max(release, word, key=len)
         break
     return release
-
-
-def digest_text(text: str) -> str:
-    """A 40-digit name for `text`."""
-    return digest_bytes(text.encode("utf-8", "surrogateescape"))
-
-
-def digest_bytes(*parts: bytes) -> str:
-    """A 40-digit name for these bytes, each part apart; _blake2 starts faster than hashlib with its
-    OpenSSL."""
-    from _blake2 import blake2b
-
-    state = blake2b(digest_size=20)
-    for part in parts:
-        state.update(len(part).to_bytes(8, "little"))
-        state.update(part)
-    return state.hexdigest()
 
 
 def digest_file(path: str) -> str:

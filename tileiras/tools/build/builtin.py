@@ -11,7 +11,7 @@ from tileiras.toolchain.arch import VIRTUAL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from tileiras.tools.build.compile_verb import Job, Result
+    from tileiras.tools.build.job import Job, Result
     from tileiras.tools.build.outputs import Outputs
 
 _ONE_AT_A_TIME = RLock()  # a worker with several threads shares standard error
@@ -37,7 +37,7 @@ def compile(job: Job, outputs: Outputs) -> Result:
     from tileiras import cli
     from tileiras.tools.build import table
     from tileiras.tools.build.command import Failed, say
-    from tileiras.tools.build.compile_verb import Result
+    from tileiras.tools.build.job import Result
 
     arguments = job.arguments
     beside = arguments.o or arguments.ptx or arguments.tilebc or arguments.kernels_json

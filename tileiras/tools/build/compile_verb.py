@@ -15,6 +15,7 @@ from tileiras.toolchain.arch import REAL, VIRTUAL, Arch, parse_archs
 from tileiras.toolchain.catalog import BUILTIN_ARCHS, TILE_ARCHS
 from tileiras.tools.build.arguments import MANY, ONE, SWITCH, Arguments, Flag, UsageError
 from tileiras.tools.build.command import Failed, read_input, say
+from tileiras.tools.build.job import Job, Result
 from tileiras.tools.build.outputs import Outputs
 
 SYNOPSIS = "[options] INPUT -o OUT.cubin --arch sm_90"
@@ -58,34 +59,6 @@ FLAGS = (
     Flag("--no-cache", SWITCH, "compile even where the cache has the answer"),
     Flag("--verbose", SWITCH, "say what is run and where tools were found"),
 )
-
-
-class Job:
-    """One compilation after all defaults: what both compilers need to know."""
-
-    def __init__(self, arguments: Arguments, arch: Arch, source: str, data: bytes) -> None:
-        from tileiras.toolchain.locate import host, normalize_host_arch
-
-        machine, system = host()
-        self.arguments = arguments
-        self.arch = arch
-        self.source = source
-        self.data = data
-        self.compiler: str = arguments.compiler or os.environ.get("TILEIRAS_COMPILER") or "builtin"
-        self.launch_abi: str = arguments.launch_abi or ("tile" if self.compiler == "nvidia" else "simt")
-        self.host_arch = normalize_host_arch(arguments.host_arch or machine)
-        self.host_os: str = arguments.host_os or system
-        self.opt_level: str = arguments.opt_level or ("0" if arguments.debug else "3")
-        self.wants_ptx = bool(arguments.ptx) or arch.kind == VIRTUAL
-
-
-class Result:
-    """What a compiler made: parts by name (cubin, ptx, tilebc, remarks, table) and what it said."""
-
-    def __init__(self, parts: dict[str, bytes], log: str, tools: dict[str, str]) -> None:
-        self.parts = parts
-        self.log = log
-        self.tools = tools
 
 
 def run(arguments: Arguments, outputs: Outputs) -> None:

@@ -15,7 +15,7 @@ _FINDS_LIBNVVM_SINCE = (13, 2)
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tileiras.toolchain.run import Finished
-    from tileiras.tools.build.compile_verb import Job, Result
+    from tileiras.tools.build.job import Job, Result
     from tileiras.tools.build.outputs import Outputs
 
 
@@ -89,7 +89,7 @@ def compile(job: Job, outputs: Outputs) -> Result:
     from tileiras.tools.build import table
     from tileiras.tools.build.bytecode_verb import is_bytecode, to_bytecode
     from tileiras.tools.build.command import Failed, say
-    from tileiras.tools.build.compile_verb import Result
+    from tileiras.tools.build.job import Result
 
     arguments = job.arguments
     assembler, ptxas = find_pair(arguments.toolkit_root)

@@ -43,7 +43,7 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
 
 def write_object(prefix: str, image: bytes, machine: int) -> bytes:
     """A relocatable ELF file with one read-only section that holds the image, its size and its digest."""
-    from tileiras.toolchain.locate import digest_bytes
+    from tileiras.toolchain.digest import digest_bytes
 
     content = bytearray(image)
     content += b"\0" * (-len(content) % 8)

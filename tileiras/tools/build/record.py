@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tileiras.tools.build.arguments import Arguments
-    from tileiras.tools.build.compile_verb import Job, Result
+    from tileiras.tools.build.job import Job, Result
 
 FOLDER = ".tileiras-record"
 
@@ -119,7 +119,7 @@ def read(path: str) -> dict[str, Any]:
 
 
 def _digest_file(path: str) -> str:
-    from tileiras.toolchain.locate import digest_bytes
+    from tileiras.toolchain.digest import digest_bytes
 
     try:
         if not os.path.isfile(path):  # reading a device may never end

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tileiras.toolchain.cubin import Kernel
-    from tileiras.tools.build.compile_verb import Job
+    from tileiras.tools.build.job import Job
 
 VERSION = 1
 

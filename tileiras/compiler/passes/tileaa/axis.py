@@ -12,8 +12,6 @@ from __future__ import annotations
 from tileiras.compiler.ir.dense import dense_bits
 from tileiras.compiler.ir.types import DivBy, Ptr, SameElements
 
-from .facts import MAX_DIVISOR, low_bit
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -21,6 +19,13 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.core import Op, Value
 
     from .facts import Facts
+
+MAX_DIVISOR = 1 << 32
+
+
+def low_bit(x: int) -> int:
+    """Largest power of two that divides x (0: everything divides it)."""
+    return x & -x if x else MAX_DIVISOR
 
 
 class Axis:

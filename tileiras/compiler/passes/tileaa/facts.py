@@ -9,19 +9,15 @@ from __future__ import annotations
 from tileiras.compiler.ir.dense import dense_bits
 from tileiras.compiler.ir.types import DivBy, Ptr
 
+from .axis import MAX_DIVISOR, AxisFacts, low_bit
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from tileiras.compiler.ir.core import Op, Value
 
-MAX_DIVISOR = 1 << 32
 VECTOR_BYTES = 16
-
-
-def low_bit(x: int) -> int:
-    """Largest power of two that divides x (0: everything divides it)."""
-    return x & -x if x else MAX_DIVISOR
 
 
 class Facts:
@@ -147,8 +143,6 @@ class Facts:
     def axis(self, value: Value) -> Any:
         """The Axis facts of a tile."""
         if self._axis is None:
-            from .axis import AxisFacts
-
             self._axis = AxisFacts(self)
         return self._axis.of(value)
 

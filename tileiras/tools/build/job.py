@@ -1,0 +1,36 @@
+"""One compilation and what came of it: what the verb, both compilers and the record speak about."""
+
+from __future__ import annotations
+
+import os
+
+from tileiras.toolchain.arch import VIRTUAL, Arch
+from tileiras.tools.build.arguments import Arguments
+
+
+class Job:
+    """One compilation after all defaults: what both compilers need to know."""
+
+    def __init__(self, arguments: Arguments, arch: Arch, source: str, data: bytes) -> None:
+        from tileiras.toolchain.locate import host, normalize_host_arch
+
+        machine, system = host()
+        self.arguments = arguments
+        self.arch = arch
+        self.source = source
+        self.data = data
+        self.compiler: str = arguments.compiler or os.environ.get("TILEIRAS_COMPILER") or "builtin"
+        self.launch_abi: str = arguments.launch_abi or ("tile" if self.compiler == "nvidia" else "simt")
+        self.host_arch = normalize_host_arch(arguments.host_arch or machine)
+        self.host_os: str = arguments.host_os or system
+        self.opt_level: str = arguments.opt_level or ("0" if arguments.debug else "3")
+        self.wants_ptx = bool(arguments.ptx) or arch.kind == VIRTUAL
+
+
+class Result:
+    """What a compiler made: parts by name (cubin, ptx, tilebc, remarks, table) and what it said."""
+
+    def __init__(self, parts: dict[str, bytes], log: str, tools: dict[str, str]) -> None:
+        self.parts = parts
+        self.log = log
+        self.tools = tools
