@@ -197,7 +197,7 @@ class Sink:
     which hands everything over in `CompileError.diagnostics`. The mutex is recursive: a handler may emit.
     """
 
-    __slots__ = ("default", "emitted", "errors", "handlers", "lock", "open")
+    __slots__ = ("default", "emitted", "errors", "file", "handlers", "lock", "open")
 
     def __init__(self, default: Callable[[Emitted], object] | None = None) -> None:
         self.handlers: list[Callable[[Emitted], object]] = []
@@ -206,6 +206,11 @@ class Sink:
         self.errors = 0
         self.lock = RLock()
         self.open: list[InFlight] = []  # bodies in flight, innermost last
+        self.file = ""  # the input of this context: the place of what has no other
+
+    def place(self, loc: Loc | None) -> Loc | None:
+        """A location to say something at: of an operation without one, the input file."""
+        return Loc(self.file) if loc is UNKNOWN and self.file else loc
 
     def emit(
         self,
@@ -217,14 +222,14 @@ class Sink:
     ) -> Emitted:
         """Record and deliver one diagnostic. `op` is an Op (its name and location are used) or a name."""
         name, loc = _anchor(op, loc)
-        return self.deliver(Emitted(diag, loc, name, facts.items(), notes))
+        return self.deliver(Emitted(diag, self.place(loc), name, facts.items(), notes))
 
     # The three constructors of a body that is written piece by piece: `with sink.op_error(op) as body: body.append(..)`.
 
     def op_error(self, op: Any, text: str = "") -> InFlight:
         """emitOpError: Error with op prefix, at the location of the operation."""
         name, loc = _anchor(op, None)
-        return InFlight(self, Emitted(Diag("", ERROR, text, word=WORD_ERROR), loc, name))
+        return InFlight(self, Emitted(Diag("", ERROR, text, word=WORD_ERROR), self.place(loc), name))
 
     def error(self, loc: Loc | None, text: str = "") -> InFlight:
         """emitError: a plain Error at a location."""

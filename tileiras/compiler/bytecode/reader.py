@@ -69,6 +69,7 @@ def check_header(data: bytes, sink: Sink, *, file: str = "") -> str:
 def read(data: bytes, sink: Sink, *, file: str = "") -> Op:
     """The `cuda_tile.module` op. Errors: one diagnostic in `sink`, CompileError with exit code 3."""
     where = Loc(file) if file else None
+    sink.file = file
     try:
         return _Reader(data).module()
     except Damage as damage:

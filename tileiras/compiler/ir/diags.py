@@ -17,3 +17,4 @@ NOT_LAST = Diag(
 )
 REDEFINED = Diag("IR-0008", ERROR, "redefinition of symbol named '{name}'", src="MLIR verifier")
 PRIOR_USE = Diag("IR-0009", NOTE, "prior use here", src="MLIR parser")
+IN_FILE = Diag("IR-0010", NOTE, "this is {place}", src="own")

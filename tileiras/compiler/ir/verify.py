@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 
-from tileiras.diag import EXIT_COMPILE, Diag, Emitted
+from tileiras.diag import EXIT_COMPILE, UNKNOWN, Diag, Emitted
 
 from . import diags
 from . import types as T
@@ -149,18 +149,35 @@ def verify_op(op: Op, sink: Sink) -> bool:
 def report(problem: Invalid, op: Op, sink: Sink) -> None:
     name = op.spec.full_name if problem.prefix else None
     notes = []
+    at = sink.place(op.loc)
     for text in problem.real:  # a text that names its op itself is the real parser's
         own = None if text.startswith("custom op ") else name
-        notes.append(Emitted(diags.NOTE_TEXT, op.loc, own, (("text", text),)))
+        notes.append(Emitted(diags.NOTE_TEXT, at, own, (("text", text),)))
+    if op.loc is UNKNOWN:
+        notes.append(Emitted(diags.IN_FILE, at, facts=(("place", place_in_file(op)),)))
     if problem.inner is not None:
         place = problem.inner
         notes.append(
-            Emitted(diags.NOTE_TEXT, place.loc, place.spec.full_name, (("text", problem.inner_real),))
+            Emitted(diags.NOTE_TEXT, sink.place(place.loc), place.spec.full_name, (("text", problem.inner_real),))
         )
     if problem.prefix:
         sink.emit(problem.diag, op, notes=notes, **problem.facts)  # type: ignore[arg-type]
     else:
         sink.emit(problem.diag, loc=op.loc, notes=notes, **problem.facts)  # type: ignore[arg-type]
+
+
+def place_in_file(op: Op) -> str:
+    """The symbol that an op without debug information belongs to, and its number there in the order of the file."""
+    holder: Op | None = op
+    while holder is not None and "sym_name" not in holder.attrs:
+        holder = holder.parent
+    if holder is None:
+        return op.spec.full_name
+    symbol = f"@{holder.attrs['sym_name']}"
+    if holder is op:
+        return symbol
+    number = next(i for i, inner in enumerate(holder.walk()) if inner is op)
+    return f"operation {number} of {symbol}, {op.spec.full_name}"
 
 
 def _walk(op: Op, sink: Sink, visible: set[Value]) -> bool:
