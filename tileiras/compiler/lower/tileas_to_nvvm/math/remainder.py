@@ -24,13 +24,18 @@ def rem(f: Floats, op: Op, x: Any, y: Any) -> Any:
     ay = d.abs(wide_y)
     usable = d.both(d.cmp("lt", d.abs(wide_x), d.inf), d.cmp("gt", ay, d.c(0.0)))
     r = b.fresh(d.select(usable, d.abs(wide_x), d.c(0.0)), "d")
+    divisor = _true_exponent(d, ay) if f.w == 64 else _exponent(d, ay)  # an f32 is no subnormal f64
     done, head = b.label(), b.label()
     b.bra(done, b.emit_fresh("setp.lt.f64", r, ay))
     b.place(head)
     b.push()
     # t = y * 2^k with k so large that r / t stays below 2^50
-    gap = b.emit_fresh("sub.s32", _exponent(d, r), _exponent(d, ay))
+    gap = b.emit_fresh("sub.s32", _exponent(d, r), divisor)
     k = b.emit_fresh("max.s32", b.emit_fresh("sub.s32", gap, _STEP_BITS), 0)
+    if f.w == 64:
+        k = b.emit_fresh(
+            "min.s32", k, 2 * 1023
+        )  # of at most 2047: as two normal powers, with one bit to spare
     half = b.emit_fresh("shr.s32", k, 1)
     t = b.emit_fresh("mul.rn.f64", ay, _power(d, half))
     t = b.emit_fresh("mul.rn.f64", t, _power(d, b.emit_fresh("sub.s32", k, half)))
@@ -52,11 +57,19 @@ def rem(f: Floats, op: Op, x: Any, y: Any) -> Any:
 
 
 def _exponent(d: Floats, x: Any) -> Any:
-    """Biased exponent of a non-negative f64 (0 for subnormals, which only makes the step smaller or longer)."""
+    """Biased exponent of a non-negative f64; 0 for subnormals, an upper bound."""
     b = d.b
     low, high = b.reg("r"), b.reg("r")
     b.emit_to((low, high), "mov.b64", b.materialize(x, "d"))
     return b.emit_fresh("shr.u32", high, 20)
+
+
+def _true_exponent(d: Floats, x: Any) -> Any:
+    """Biased exponent of a non-negative f64 as if it had no smallest one: down to -51 for subnormals."""
+    b = d.b
+    plain = _exponent(d, x)
+    scaled = b.emit_fresh("sub.s32", _exponent(d, b.emit_fresh("mul.rn.f64", x, d.c(2.0**54))), 54)
+    return b.emit_fresh("selp.b32", plain, scaled, b.emit_fresh("setp.ne.b32", plain, 0))
 
 
 def _power(d: Floats, n: Any) -> Any:
