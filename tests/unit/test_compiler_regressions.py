@@ -194,7 +194,7 @@ def test_remainder_by_a_subnormal(target: str, gpu_name: str) -> None:
   %v, %t = load_ptr_tko weak %p : tile<8xptr<f64>> -> tile<8xf64>, token
   %w, %u = load_ptr_tko weak %q : tile<8xptr<f64>> -> tile<8xf64>, token
   %r = remf %v, %w : tile<8xf64>
-  %s = store_ptr_tko weak %q, %r token = %u : tile<8xptr<f64>>, tile<8xf64>, token -> token
+  %s = store_ptr_tko weak %q, %r token = %u : tile<8xptr<f64>>, tile<8xf64> -> token
 }}"""
     x = np.array([-1.9518541000069058e-144, 1.7e308, 1.0, -1e300, 4.0e-308, 3e-310, 2.5e-320, np.inf])
     y = np.array([4.20944984e-315, 4.9e-324, 1.5e-323, 2.2e-308, 3.3e-311, 7e-320, 1e-322, 1e-310])
