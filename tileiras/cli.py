@@ -54,7 +54,7 @@ def _build_id() -> int:
     root = os.path.dirname(os.path.abspath(__file__))
     if not os.path.exists(os.path.dirname(root) + "/pyproject.toml"):
         stat = os.stat(root + "/version.py")
-        return crc32(f"{stat.st_size} {stat.st_mtime_ns}".encode())
+        return crc32(f"{stat.st_size} {stat.st_mtime_ns}".encode("utf-8", "surrogateescape"))
     total = 0
     folders = [root]
     while folders:
@@ -62,7 +62,8 @@ def _build_id() -> int:
             for entry in entries:
                 if entry.name.endswith(".py"):
                     stat = entry.stat()
-                    total ^= crc32(f"{entry.path} {stat.st_size} {stat.st_mtime_ns}".encode())  # in any order
+                    known = f"{entry.path} {stat.st_size} {stat.st_mtime_ns}"
+                    total ^= crc32(known.encode("utf-8", "surrogateescape"))  # in any order
                 elif entry.is_dir() and entry.name != "__pycache__":
                     folders.append(entry.path)
     return total
@@ -272,13 +273,13 @@ def compile_file(path: str, given: dict[str, Any]) -> int:
         if options.emit == "cubin":
             outputs.write(output, program.cubin)
         elif options.emit == "ptx":
-            outputs.write(output, program.ptx.encode())
+            outputs.write(output, program.ptx.encode("utf-8", "surrogateescape"))
         else:
             from tileiras.compiler.source import to_bytecode
 
             outputs.write(output, to_bytecode(program.module, None, sink))
         if given.get("ptx_output"):
-            outputs.write(given["ptx_output"], program.ptx.encode())
+            outputs.write(given["ptx_output"], program.ptx.encode("utf-8", "surrogateescape"))
         if given.get("kernels_json"):
             import json
 
@@ -287,12 +288,12 @@ def compile_file(path: str, given: dict[str, Any]) -> int:
             from tileiras.tools.build.depfile import write_depfile
 
             text = write_depfile(given.get("depfile_target") or output, [path])
-            outputs.write(given["depfile"], text.encode())
+            outputs.write(given["depfile"], text.encode("utf-8", "surrogateescape"))
         if yaml is not None:
             from tileiras.remarks import to_yaml, wanted
 
             asked = [d for d in sink.emitted if d.severity == 4 and wanted(d, options.remarks)]
-            outputs.write(yaml, to_yaml(asked).encode())
+            outputs.write(yaml, to_yaml(asked, options.file_prefix_map).encode("utf-8", "surrogateescape"))
         outputs.commit()
         if program.ptxas_log:
             sys.stderr.write(program.ptxas_log + "\n")

@@ -210,7 +210,9 @@ class Sink:
 
     def place(self, loc: Loc | None) -> Loc | None:
         """A location to say something at: of an operation without one, the input file."""
-        return Loc(self.file) if loc is UNKNOWN and self.file else loc
+        if loc is not None and not loc.file and self.file:
+            return Loc(self.file, callers=loc.callers)
+        return loc
 
     def emit(
         self,

@@ -199,11 +199,9 @@ class _Reader(Tables):
         for id in (STRING, FUNC):
             if id not in self.sections:
                 raise Damage(f"{SECTION_NAMES[id]} section is mandatory", len(self.data))
-        for i, (start, end) in enumerate(self.offsets(STRING, 4, "I")[0]):
-            try:
-                self.strings.append(self.data[start:end].decode("utf-8"))
-            except UnicodeDecodeError:
-                raise Damage(f"string {i} is not valid UTF-8", start) from None
+        # File names are in whatever encoding a file system has.
+        for start, end in self.offsets(STRING, 4, "I")[0]:
+            self.strings.append(self.data[start:end].decode("utf-8", "surrogateescape"))
         self.type_entries = self.offsets(TYPE, 4, "I")[0]
         self.types = [None] * len(self.type_entries)
         self.read_constants()

@@ -30,7 +30,7 @@ PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678
 def quote(text: str) -> str:
     """A string literal: printable ASCII as it is, the rest as two hex digits per UTF-8 byte."""
     out = []
-    for byte in text.encode("utf-8", "surrogatepass"):
+    for byte in text.encode("utf-8", "surrogateescape"):
         c = chr(byte)
         out.append(c if 32 <= byte < 127 and c not in '"\\' else f"\\{byte:02X}")
     return '"' + "".join(out) + '"'
