@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 
-from tileiras.diag import EXIT_COMPILE, UNKNOWN, Diag, Emitted
+from tileiras.diag import EXIT_COMPILE, Diag, Emitted
 
 from . import diags
 from . import types as T
@@ -153,7 +153,7 @@ def report(problem: Invalid, op: Op, sink: Sink) -> None:
     for text in problem.real:  # a text that names its op itself is the real parser's
         own = None if text.startswith("custom op ") else name
         notes.append(Emitted(diags.NOTE_TEXT, at, own, (("text", text),)))
-    if op.loc is UNKNOWN:
+    if not op.loc.file:
         notes.append(Emitted(diags.IN_FILE, at, facts=(("place", place_in_file(op)),)))
     if problem.inner is not None:
         place = problem.inner
