@@ -293,7 +293,7 @@ def compile_file(path: str, given: dict[str, Any]) -> int:
             from tileiras.remarks import to_yaml, wanted
 
             asked = [d for d in sink.emitted if d.severity == 4 and wanted(d, options.remarks)]
-            outputs.write(yaml, to_yaml(asked, options.file_prefix_map).encode("utf-8", "surrogateescape"))
+            outputs.write(yaml, to_yaml(asked).encode("utf-8", "surrogateescape"))
         outputs.commit()
         if program.ptxas_log:
             sys.stderr.write(program.ptxas_log + "\n")
