@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import re
 
-from tileiras.diag import ERROR, EXIT_COMPILE, NOTE, Diag, Emitted
+from tileiras.diag import ERROR, EXIT_COMPILE, NOTE, Diag, Emitted, Loc
 
 from .errors import LaunchError
 
@@ -51,7 +53,10 @@ def run_emulator(
     """Execute the generated PTX on the CPU."""
     from . import emulator
 
-    program, kernel = compile_for_launch(source, entry, gpu_name, {"emit": "ptx", **options})
+    # line information changes no instruction: it only lets a fault name the line of the kernel
+    program, kernel = compile_for_launch(
+        source, entry, gpu_name, {"emit": "ptx", "lineinfo": True, **options}
+    )
     space = emulator.Memory()
     for array, label in zip(arguments.arrays, arguments.labels):
         space.add(array, label)
@@ -72,18 +77,47 @@ def run_emulator(
                 seed=seed,
             )
     except emulator.EmulatorError as error:
-        raise LaunchError([Emitted(STOPPED, None, None, [("text", str(error))])]) from error
+        where = source_of(program.ptx, error.line)
+        raise LaunchError([Emitted(STOPPED, where, None, [("text", str(error))])]) from error
     if report.findings:
-        raise LaunchError([told(finding) for finding in report.findings])
+        raise LaunchError([told(finding, program.ptx) for finding in report.findings])
 
 
-def told(finding: Any) -> Emitted:
+def source_of(ptx: str, number: int) -> Loc | None:
+    """The position that `.loc` and `.file` give the PTX line of this number; None without line information."""
+    lines = ptx.splitlines()
+    for line in reversed(lines[:number]):
+        words = line.split()
+        if words[:1] == [".loc"]:
+            file, row, column = words[1], int(words[2]), int(words[3].rstrip(","))
+            names = (
+                rest.partition('"')[2].rstrip().removesuffix('"')
+                for rest in lines
+                if rest.lstrip().startswith(f".file {file} ")
+            )
+            return Loc(plain_name(next(names, "")), row, column) if row else None
+        if words[:1] in ([".entry"], [".func"], [".visible"]):
+            break
+    return None
+
+
+def plain_name(written: str) -> str:
+    """A file name as it was before the PTX spelled the bytes that ptxas refuses as %XX."""
+
+    def byte(match: re.Match[bytes]) -> bytes:
+        value = int(match[1], 16)
+        return match[0] if 32 <= value < 127 and value not in b'"\\' else bytes([value])
+
+    return os.fsdecode(re.sub(rb"%([0-9A-F]{2})", byte, written.encode("ascii")))
+
+
+def told(finding: Any, ptx: str) -> Emitted:
     """A finding of the emulator as a diagnostic."""
     notes = []
     if finding.instruction:
         facts = [("line", finding.line), ("instruction", finding.instruction)]
         notes.append(Emitted(INSTRUCTION, None, None, facts))
-    return Emitted(FOUND, None, None, [("text", finding.text)], notes)
+    return Emitted(FOUND, source_of(ptx, finding.line), None, [("text", finding.text)], notes)
 
 
 def run_gpu(

@@ -80,6 +80,7 @@ class Launch:
             raise _Abort
         error = EmulatorError(text)
         error.report = self.report
+        error.line = inst.line if inst is not None else 0
         raise error
 
     def cta_order(self) -> np.ndarray:

@@ -13,6 +13,8 @@ from __future__ import annotations
 class EmulatorError(Exception):
     """A program that cannot be executed further; the text names the instruction, the PTX line and the thread."""
 
+    line = 0  # PTX line, where one is to blame
+
 
 WIDTH_BITS = {
     "pred": 1,
