@@ -48,8 +48,8 @@ TILE_OPTIONS, TILE_PTXAS_OPTIONS, TILE_HOST_ARCH, TILE_HOST_OS, TILE_COMPILER_LA
 ``<name>_images`` builds the artefacts alone. In multi-config generators the paths hold ``$<CONFIG>``: write
 ``$<TARGET_GENEX_EVAL:k,$<TARGET_PROPERTY:k,TILE_FATBIN>>`` there, or use ``tile_kernel_artifacts``.
 
-Errors: configuring stops, naming the argument, when a source does not exist, no architecture is left, the bytecode
-version or format is unknown, or a format needs another TYPE or COMPILER. A failing compile leaves no output behind.
+Errors: configuring stops, naming the argument, when a source does not exist, no architecture is left, a value is none
+that the argument takes, or a format needs another TYPE or COMPILER. A failing compile leaves no output behind.
 #]=======================================================================]
 function(add_tile_kernel name)
   set(flags DEBUG LINEINFO NO_SPILLS EXCLUDE_FROM_ALL)
@@ -268,6 +268,7 @@ macro(_tileiras_check_arguments)
   if(NOT tile_SOURCES)
     message(FATAL_ERROR "add_tile_kernel(${name}): SOURCES is empty")
   endif()
+  list(REMOVE_DUPLICATES tile_SOURCES)  # as add_library does
   if(NOT tile_TYPE)
     set(tile_TYPE OBJECT)
   endif()
@@ -351,8 +352,12 @@ macro(_tileiras_check_arguments)
       message(FATAL_ERROR "add_tile_kernel(${name}): BYTECODE_VERSION ${tile_BYTECODE_VERSION} is unknown (${_versions})")
     endif()
   endif()
-  if(tile_DEBUG AND NOT tile_OPT_LEVEL)
-    set(tile_OPT_LEVEL 0)
+  if(tile_DEBUG)
+    if(tile_OPT_LEVEL AND NOT tile_OPT_LEVEL MATCHES "\\$<")
+      message(FATAL_ERROR "add_tile_kernel(${name}): DEBUG needs OPT_LEVEL 0; optimised code cannot be debugged")
+    elseif(NOT tile_OPT_LEVEL)
+      set(tile_OPT_LEVEL 0)
+    endif()
   endif()
   _tileiras_default(tile_OPT_LEVEL OPT_LEVEL "${tile_OPT_LEVEL}" 3)
   if(NOT tile_OPT_LEVEL MATCHES "^([0-3]|.*\\$<.*)$")
@@ -361,6 +366,28 @@ macro(_tileiras_check_arguments)
   foreach(_argument IN LISTS tile_KEYWORDS_MISSING_VALUES)
     message(FATAL_ERROR "add_tile_kernel(${name}): ${_argument} has no value")
   endforeach()
+  # What would otherwise be found out by every command of the build. Values may be generator expressions.
+  foreach(_row IN ITEMS
+      "SANITIZE|memcheck|is not memcheck"
+      "HOST_ARCH|x86_64|amd64|aarch64|arm64|is neither x86_64 nor aarch64"
+      "HOST_OS|linux|windows|is neither linux nor windows"
+      "REMARKS|none|all|memory|tensorcore|is none of all, memory, tensorcore, none"
+      "MAX_REGISTERS|[0-9]+|is no number"
+      "JOBS|[0-9]+|is no number"
+      "MAX_SHARED|[0-9]+ *[KkMm]?[Ii]?[Bb]?|is no size (examples: 49152, 100K)"
+      "PREFIX|[A-Za-z_][A-Za-z0-9_]*|is no C identifier"
+      "NAMESPACE|[A-Za-z_][A-Za-z0-9_]*(::[A-Za-z_][A-Za-z0-9_]*)*|is no C++ namespace")
+    string(REGEX MATCH "^([A-Z_]+)[|](.*)[|]([^|]*)$" _matched "${_row}")
+    set(_argument "${CMAKE_MATCH_1}")
+    set(_pattern "${CMAKE_MATCH_2}")
+    set(_verdict "${CMAKE_MATCH_3}")
+    if(NOT "${tile_${_argument}}" STREQUAL "" AND NOT "${tile_${_argument}}" MATCHES "^(${_pattern}|.*\\$<.*)$")
+      message(FATAL_ERROR "add_tile_kernel(${name}): ${_argument} '${tile_${_argument}}' ${_verdict}")
+    endif()
+  endforeach()
+  if(tile_REMARKS_FILE AND NOT tile_REMARKS)
+    message(FATAL_ERROR "add_tile_kernel(${name}): REMARKS_FILE needs REMARKS: which remarks it is to hold")
+  endif()
 endmacro()
 
 function(_tileiras_set_properties)
@@ -381,6 +408,7 @@ function(_tileiras_set_properties)
   set_target_properties(${name} PROPERTIES
     TILE_ARCHITECTURES "${wanted}" TILE_FORMATS "${tile_FORMATS}" TILE_EMBED "${tile_EMBED}"
     TILE_OPT_LEVEL "${tile_OPT_LEVEL}" TILE_OPTIONS "${options}" TILE_PTXAS_OPTIONS "${ptxas_options}"
+    TILE_FATBINARY_OPTIONS "${tile_FATBINARY_OPTIONS}"
     TILE_HOST_ARCH "${host_arch}" TILE_HOST_OS "${host_os}" TILE_COMPILER_LAUNCHER "${launcher}"
     TILE_IMAGES_TARGET ${images} TILE_OUTPUT_DIRECTORY "${folder}")
 endfunction()
@@ -395,6 +423,10 @@ function(_tileiras_finish_library)
     set(scope INTERFACE)
   else()
     set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON LINKER_LANGUAGE ${tile_LANGUAGE})
+  endif()
+  if(tile_TYPE MATCHES "^(SHARED|MODULE)$")
+    # Its symbols are all that it is for, whatever CMAKE_<LANG>_VISIBILITY_PRESET says of the project's own code.
+    set_target_properties(${name} PROPERTIES ${tile_LANGUAGE}_VISIBILITY_PRESET default)
   endif()
   foreach(code IN LISTS generated)
     if(code AND tile_TYPE STREQUAL "INTERFACE")

@@ -25,6 +25,12 @@ if [ -n "$LAUNCHER_LOG" ]; then printf '%s\\n' "$*" >> "$LAUNCHER_LOG"; fi
 exec "$@"
 """
 
+HEAD = """cmake_minimum_required(VERSION 3.20)
+project(kernels_test LANGUAGES C CXX)
+find_package(Tileiras REQUIRED)
+set(CMAKE_TILE_ARCHITECTURES 80-real 90-real)
+"""
+
 
 def find_cmake(version: str = "newest") -> Path:
     """Returns a CMake: `newest` of PyPI in the test environment, `3.25` of the peers or of Debian; else skips."""
@@ -178,3 +184,50 @@ def make_writable(folder: Path) -> None:
     for path in folder.rglob("*"):
         if not path.is_symlink():
             path.chmod(path.stat().st_mode | stat.S_IWUSR)
+
+
+def kernel(name: str = "scale", factor: float = 2.0) -> str:
+    """Returns a Tile IR text: y[i] = factor * x[i] for i < n, 128 elements a block."""
+    view = "tensor_view<?xf32, strides=[1]>"
+    tiles = f"partition_view<tile=(128), {view}>"
+    return f"""
+cuda_tile.module @{name} {{
+  entry @{name}(%x: tile<ptr<f32>>, %y: tile<ptr<f32>>, %n: tile<i32>) {{
+    %size = assume bounded<0, ?>, %n : tile<i32>
+    %xv = make_tensor_view %x, shape = [%size], strides = [1] : tile<i32> -> {view}
+    %yv = make_tensor_view %y, shape = [%size], strides = [1] : tile<i32> -> {view}
+    %xs = make_partition_view %xv : {tiles}
+    %ys = make_partition_view %yv : {tiles}
+    %b, %by, %bz = get_tile_block_id : tile<i32>
+    %t = make_token : token
+    %v, %r = load_view_tko weak %xs[%b] token = %t : {tiles}, tile<i32> -> tile<128xf32>, token
+    %f = constant <f32: {factor:e}> : tile<128xf32>
+    %p = mulf %v, %f : tile<128xf32>
+    %w = store_view_tko weak %p, %ys[%b] token = %t : tile<128xf32>, {tiles}, tile<i32> -> token
+    return
+  }}
+}}
+"""
+
+
+def program(*stems: str, prefixes: tuple[str, ...] = ()) -> str:
+    """Returns a C program that checks the embedded image and table of each kernel library."""
+    names = prefixes or stems
+    includes = "\n".join(f'#include "{stem}_tile.h"' for stem in stems)
+    checks = "\n".join(
+        f"  if ({p}_image_size < 64 || {p}_kernel_count < 1 || {p}_kernels[0].param_count < 1) return {i + 1};\n"
+        f'  printf("%s %u\\n", {p}_kernels[0].name, (unsigned){p}_kernels[0].block[0]);'
+        for i, p in enumerate(names)
+    )
+    return f"#include <stdio.h>\n{includes}\nint main(void) {{\n{checks}\n  return 0;\n}}\n"
+
+
+def run_program(project: CMakeProject, name: str, config: str = "Release", build: Path | None = None) -> str:
+    """Returns what a built program prints; fails the test when it exits with anything but 0."""
+    folder = build or project.build
+    found = [
+        p for p in folder.rglob(name) if p.is_file() and os.access(p, os.X_OK) and "CMakeFiles" not in p.parts
+    ]
+    found = [p for p in found if not project.is_multi_config or config in p.parts]
+    assert len(found) == 1, found
+    return subprocess.run([found[0]], check=True, capture_output=True, text=True).stdout

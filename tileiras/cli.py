@@ -162,6 +162,8 @@ def parse(argv: list[str]) -> tuple[dict[str, Any], list[str], str]:
             i += 1
         if kind == "list":
             given.setdefault(field, []).extend(v for v in value.split(",") if v)
+        elif kind == "many":
+            given.setdefault(field, []).append(value)
         else:
             given[field] = value
     return given, files, ""
@@ -212,6 +214,14 @@ def _options(given: dict[str, Any]) -> tuple[Any, str]:
     for field in ("lineinfo", "device_debug", "verify_each", "no_warnings", "warnings_as_errors"):
         setattr(options, field, bool(given.get(field)))
     options.ptxas_options = tuple(given.get("ptxas_options", ()))
+    pairs = [word.rpartition("=") for word in given.get("file_prefix_map", ())]
+    for old, equals, new in pairs:
+        if not old or not equals:
+            return (
+                options,
+                f"for the --file-prefix-map option: '{old}{equals}{new}' is not of the form OLD=NEW",
+            )
+    options.file_prefix_map = tuple((old, new) for old, _, new in pairs)
     level = given.get("opt_level", "3")
     try:
         options.opt_level = int(level)
@@ -293,7 +303,7 @@ def compile_file(path: str, given: dict[str, Any]) -> int:
             from tileiras.remarks import to_yaml, wanted
 
             asked = [d for d in sink.emitted if d.severity == 4 and wanted(d, options.remarks)]
-            outputs.write(yaml, to_yaml(asked).encode("utf-8", "surrogateescape"))
+            outputs.write(yaml, to_yaml(asked, options.file_prefix_map).encode("utf-8", "surrogateescape"))
         outputs.commit()
         if program.ptxas_log:
             sys.stderr.write(program.ptxas_log + "\n")

@@ -24,7 +24,7 @@ from tileiras.diag import (
     FatalError,
     Sink,
 )  # fmt: skip
-from tileiras.options import HOST_ARCHES, HOST_OSES, LAUNCH_ABIS, OPT_LEVELS, Options
+from tileiras.options import HOST_ARCHES, HOST_OSES, LAUNCH_ABIS, OPT_LEVELS, Options, renamed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -354,6 +354,7 @@ def _compile(module: Any, target: Any, options: Options, sink: Sink) -> Program:
         opt_level=options.opt_level,
         lineinfo=options.lineinfo,
         device_debug=options.device_debug,
+        rename=lambda path: renamed(path, options.file_prefix_map),
         launch_abi=options.launch_abi,
         launch_metadata=launch_metadata,
         remarks=options.remarks if any(c != "none" for c in options.remarks.values()) else None,

@@ -20,7 +20,7 @@ class Options:
     """What to compile for. Fields are the command's flags; None means not given."""
 
     __slots__ = (
-        "device_debug", "emit", "gpu_name", "host_arch", "host_os", "kernels_json", "launch_abi", "lineinfo",
+        "device_debug", "emit", "file_prefix_map", "gpu_name", "host_arch", "host_os", "kernels_json", "launch_abi", "lineinfo",
         "opt_level", "ptxas", "ptxas_options", "remarks", "sanitize", "toolkit_root", "verify_each", "warnings_as_errors",
         "no_warnings",
     )  # fmt: skip
@@ -41,6 +41,7 @@ class Options:
         self.verify_each = False
         self.remarks: dict[str, str] = {}  # kind -> category
         self.kernels_json: str | None = None
+        self.file_prefix_map: tuple[tuple[str, str], ...] = ()  # (old, new) of `renamed`
         self.warnings_as_errors = False
         self.no_warnings = False
         for name, value in given.items():
@@ -49,7 +50,17 @@ class Options:
             setattr(self, name, value)
 
 
-# (spelling, kind, field, help): kind "value", "flag", or a tuple of the accepted values.
+def renamed(path: str, pairs: tuple[tuple[str, str], ...] | list[tuple[str, str]]) -> str:
+    """`path` with the first prefix of `pairs` that fits (whole folders only) replaced."""
+    for old, new in pairs:
+        folder = old.rstrip("/") + "/"
+        if path == old or path.startswith(folder):
+            rest = path[len(folder) :]
+            return f"{new.rstrip('/')}/{rest}" if new else rest
+    return path
+
+
+# (spelling, kind, field, help): kind "value", "flag", "list" (commas separate) or "many" (repeated, commas belong to it).
 FLAGS: tuple[tuple[str, Any, str, str], ...] = (
     ("gpu-name", "value", "gpu_name", "Specify name of NVIDIA GPU to generate code for (sm_75 .. sm_121)."),
     ("arch", "value", "gpu_name", "Alias for --gpu-name"),
@@ -78,6 +89,12 @@ FLAGS: tuple[tuple[str, Any, str, str], ...] = (
         "value",
         "depfile_target",
         "Target named in the dependency file. Default: the output file",
+    ),
+    (
+        "file-prefix-map",
+        "many",
+        "file_prefix_map",
+        "Name source files under OLD as NEW in debug information and remarks: OLD=NEW (repeatable)",
     ),
     ("ptxas-options", "list", "ptxas_options", "Options handed to ptxas (comma list, repeatable)"),
     ("ptxas", "value", "ptxas", "Path of the ptxas to use"),

@@ -6,6 +6,8 @@ asks for every kind of a category, `--remarks-KIND=C` for one kind; `all` stands
 
 from __future__ import annotations
 
+from tileiras.options import renamed
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,18 +24,20 @@ def wanted(emitted: Emitted, asked: dict[str, str]) -> bool:
     return category == "all" or (category != "none" and category == emitted.diag.category)
 
 
-def to_yaml(remarks: Iterable[Emitted]) -> str:
+def to_yaml(remarks: Iterable[Emitted], prefix_map: tuple[tuple[str, str], ...] = ()) -> str:
     """One YAML document a remark, in the order of emission; empty when there is none."""
-    return "".join(map(_document, remarks))
+    return "".join(_document(emitted, prefix_map) for emitted in remarks)
 
 
-def _document(emitted: Emitted) -> str:
+def _document(emitted: Emitted, prefix_map: tuple[tuple[str, str], ...]) -> str:
     loc = emitted.loc
     facts = dict(emitted.facts)
     lines = [f"--- {TAGS[emitted.diag.kind]}", f"Pass:            {PASSES[emitted.diag.category]}",
              f"Name:            {quote(emitted.diag.code)}"]  # fmt: skip
     if loc is not None and loc.file:
-        lines.append(f"DebugLoc:        {{ File: {quote(loc.file)}, Line: {loc.line}, Column: {loc.col} }}")
+        lines.append(
+            f"DebugLoc:        {{ File: {quote(renamed(loc.file, prefix_map))}, Line: {loc.line}, Column: {loc.col} }}"
+        )
     function = facts.pop("function", None)
     if function is not None:
         lines.append(f"Function:        {quote(function)}")

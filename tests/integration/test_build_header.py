@@ -169,6 +169,32 @@ class TestHeader:
             "again 0, loads 2",
         ]
 
+    def test_two_units_in_one_file(self, images: Path, tmp_path: Path) -> None:
+        """As in a unity build; their prefixes differ in case alone."""
+        for prefix in ("k", "K"):
+            (tmp_path / prefix).mkdir()
+            generate(images, tmp_path / prefix, "--prefix", prefix, "--include-as", f"{prefix}/k_tile.h",
+                     "--embed", "incbin")  # fmt: skip
+        both = tmp_path / "both.c"
+        for prefix in ("k", "K"):
+            with both.open("a") as file:
+                file.write(f'#include "{prefix}/k_tile.c"\n')
+        both.open("a").write("int main(void) { return k_kernel_count == K_kernel_count ? 0 : 1; }\n")
+        for language, standard in (("c", "-std=c99"), ("c++", "-std=c++17")):
+            words = ["g++", *self.STRICT, "-DTILEIRAS_NO_CUDA_H", "-x", language, standard, f"-I{tmp_path}"]
+            subprocess.run([*words, both, "-o", tmp_path / "both", "-ldl"], check=True)
+            subprocess.run([tmp_path / "both"], check=True)
+
+    def test_a_namespace_that_is_a_word_of_cxx(self, images: Path, tmp_path: Path) -> None:
+        generate(images, tmp_path, "--prefix", "default")
+        assert "namespace default_ {" in (tmp_path / "k_tile.h").read_text()
+        (tmp_path / "user.cpp").write_text('#include "k_tile.h"\n')
+        subprocess.run(["g++", "-fsyntax-only", tmp_path / "user.cpp"], check=True)
+        done = call("header", "--prefix", "k", "--namespace", "a::int", "--image", images / "k.fatbin",
+                    "--json", images / "sm_90.json", "--header-out", tmp_path / "h", "--source-out",
+                    tmp_path / "c")  # fmt: skip
+        assert done.returncode == 1 and "'a::int' is no C++ namespace" in done.stderr
+
     def test_without_a_driver(self, images: Path, tmp_path: Path) -> None:
         generate(images, tmp_path)
         (tmp_path / "user.c").write_text(

@@ -26,10 +26,31 @@ from tileiras.options import BY_SPELLING, FLAGS
         (["-g", "--lineinfo", "k"], {"device_debug": True, "lineinfo": True}),
         (["--lineinfo=false", "k"], {"lineinfo": False}),
         (["--ptxas-options=-v,-O1", "--ptxas-options=-w", "k"], {"ptxas_options": ["-v", "-O1", "-w"]}),
+        (
+            ["--file-prefix-map=/a,b=x", "--file-prefix-map", "/c=", "k"],
+            {"file_prefix_map": ["/a,b=x", "/c="]},
+        ),
     ],
 )
 def test_spellings(argv: list[str], expected: dict[str, Any]) -> None:
     assert cli.parse(argv) == (expected, ["k"], "")
+
+
+def test_source_files_are_named_as_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = tmp_path / "a=b" / "k.tileir"
+    source.parent.mkdir()
+    source.write_text("cuda_tile.module @m { entry @k() { return } }")
+    out = tmp_path / "k.ptx"
+    words = [str(source), "--arch=sm_90", "--emit=ptx", "--lineinfo", "-o", str(out)]
+    for option, name in (
+        (f"--file-prefix-map={source.parent}=", "k.tileir"),
+        (f"--file-prefix-map={tmp_path}=src/", "src/a=b/k.tileir"),
+        (f"--file-prefix-map={tmp_path}/a=", str(source)),  # whole folders only
+    ):
+        assert cli.main([*words, option]) == 0
+        assert f'.file 1 "{name}"' in out.read_text()
+    assert cli.main([*words, "--file-prefix-map=nothing"]) == 1
+    assert "'nothing' is not of the form OLD=NEW" in capsys.readouterr().err
 
 
 def test_everything_behind_two_dashes_is_a_file() -> None:

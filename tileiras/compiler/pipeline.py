@@ -124,6 +124,7 @@ def compile_module(
     opt_level: int = 3,
     lineinfo: bool = False,
     device_debug: bool = False,
+    rename: Callable[[str], str] = str,
     launch_abi: str = "tile",
     launch_metadata: bool = False,
     remarks: dict[str, str] | None = None,
@@ -136,6 +137,7 @@ def compile_module(
 
     `launch_metadata`: the PTX is for a ptxas that takes the marks of tile kernels (see ptx/text.py).
     `remarks`: which optimisation remarks were asked for, kind -> category. `skip`: passes to leave out.
+    `rename`: a source file's path as the debug information is to say it.
     Errors: CompileError, exit code 5; nothing behind the pass that failed has run.
     """
     from tileiras.compiler.ir.passes import Context, PassManager
@@ -148,7 +150,7 @@ def compile_module(
     if lineinfo or device_debug:
         from tileiras.compiler.nvvm.code import DebugTable
 
-        context.debug = DebugTable(device_debug)
+        context.debug = DebugTable(device_debug, rename)
 
     def done(name: str, ir: Any) -> None:
         row = BY_NAME.get(name)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 
@@ -142,16 +143,17 @@ class DebugFunction:
 class DebugTable:
     """What `.loc` lines refer to: files by path, inlined functions by linkage name. One table per module."""
 
-    __slots__ = ("files", "full", "functions", "inlined")
+    __slots__ = ("files", "full", "functions", "inlined", "rename")
 
-    def __init__(self, full: bool = False) -> None:
+    def __init__(self, full: bool = False, rename: Callable[[str], str] = str) -> None:
+        self.rename = rename  # a path as the debug information is to say it
         self.full = full  # -g: describe the functions too
         self.files: dict[str, int] = {}  # path -> index, from 1
         self.inlined: dict[str, tuple[int, str, int, int]] = {}  # linkage name -> label, name, file, line
         self.functions: list[DebugFunction] = []
 
     def file(self, path: str) -> int:
-        return self.files.setdefault(path, len(self.files) + 1)
+        return self.files.setdefault(self.rename(path), len(self.files) + 1)
 
     def name(self, linkage_name: str, name: str, file: int, line: int) -> int:
         """The label number of an inlined function's name."""

@@ -9,19 +9,11 @@ from __future__ import annotations
 
 import os
 
+from tileiras.options import renamed
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-
-def map_name(path: str, pairs: Sequence[tuple[str, str]]) -> str:
-    """`path` with the first prefix of `pairs` that fits (whole folders only) replaced."""
-    for old, new in pairs:
-        folder = old.rstrip(os.sep) + os.sep
-        if path == old or path.startswith(folder):
-            rest = path[len(folder) :]
-            return os.path.join(new, rest) if new else rest
-    return path
 
 
 class CodeNames:
@@ -39,14 +31,14 @@ class CodeNames:
 
         def get_code(self, fullname):  # type: ignore[no-untyped-def]
             path = self.get_filename(fullname)
-            if map_name(os.path.abspath(path), pairs) == path:
+            if renamed(os.path.abspath(path), pairs) == path:
                 return plain_code(self, fullname)
             # Past __pycache__: what lies there carries the name under which it was compiled.
             return self.source_to_code(self.get_data(path), path)
 
         def source_to_code(self, data, path, **options):  # type: ignore[no-untyped-def]
             original = os.path.abspath(os.fsdecode(path))
-            name = map_name(original, pairs)
+            name = renamed(original, pairs)
             if name != original:
                 _remember_lines(name, data)
             return plain_compile(self, data, name if name != original else path, **options)

@@ -29,6 +29,9 @@ FLAGS = (
     Flag("--opt-level", ONE, "optimisation level, 3 when not given", choices=("0", "1", "2", "3")),
     Flag("--lineinfo", SWITCH, "line tables for profilers"),
     Flag("--debug", SWITCH, "debug information, optimisation level 0"),
+    Flag(
+        "--file-prefix-map", MANY, "name files under OLD as NEW in debug information and remarks", "OLD=NEW"
+    ),
     Flag("--sanitize", ONE, "instrument for a sanitizer", choices=("memcheck",)),
     Flag(
         "--launch-abi",
@@ -185,6 +188,7 @@ def _key(job: Job, tools: dict[str, str]) -> str:
     from tileiras.toolchain import cache
 
     arguments = job.arguments
+    positions = arguments.lineinfo or arguments.debug or arguments.remarks_output
     words: list[str] = [
         "compile",
         cache.source_digest(),  # also for NVIDIA's compiler: the kernel table is written by this package
@@ -195,7 +199,7 @@ def _key(job: Job, tools: dict[str, str]) -> str:
         job.host_arch,
         job.host_os,
         # positions in debug information and remarks are in the source's own words, where it has none in this file
-        job.source if arguments.lineinfo or arguments.debug or arguments.remarks_output else "",
+        *((job.source, *arguments.file_prefix_map) if positions else ()),
         *(
             f"{name}={getattr(arguments, name)}"
             for name in ("lineinfo", "debug", "sanitize", "bytecode_version")

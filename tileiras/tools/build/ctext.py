@@ -1,4 +1,8 @@
-"""The text of the generated header and source; everything that varies comes from a `header_verb.Unit`."""
+"""The text of the generated header and source; everything that varies comes from a `header_verb.Unit`.
+
+Several generated sources may be compiled as one (CMake's unity builds): every private name holds the prefix of its
+image, no macro outlives its file, and nothing is told apart by case alone where C tells it apart by case.
+"""
 
 from __future__ import annotations
 
@@ -87,11 +91,12 @@ extern const unsigned @P@_kernel_count;
 extern const tileirasKernel @P@_kernels[];
 
 /* All functions may be called from any thread and return 0 (CUDA_SUCCESS) or the driver's error. The image is
-loaded by the first call that needs it, for all contexts; a launch uses the calling thread's current context.
-*/ CUresult @P@_load(CUlibrary *library);             /* library may be NULL */ CUresult @P@_get(unsigned
-index, CUkernel *kernel); CUresult @P@_get_by_name(const char *name, CUkernel *kernel); CUresult
-@P@_launch(unsigned index, tileirasGrid grid, CUstream stream, void **args); CUresult @P@_unload(void);
-/* no launch may be under way */
+   loaded by the first call that needs it, for all contexts; a launch uses the calling thread's current context. */
+CUresult @P@_load(CUlibrary *library); /* library may be NULL */
+CUresult @P@_get(unsigned index, CUkernel *kernel);
+CUresult @P@_get_by_name(const char *name, CUkernel *kernel);
+CUresult @P@_launch(unsigned index, tileirasGrid grid, CUstream stream, void **args);
+CUresult @P@_unload(void); /* no launch may be under way */
 """
 
 _LOADER = r"""
@@ -127,7 +132,7 @@ static struct {
   tile_device_fn device;
   tile_query_fn query;
   tile_launch_fn launch;
-} driver;
+} tile_driver;
 
 #ifdef TILEIRAS_LINK_CUDA
 
@@ -150,13 +155,13 @@ extern int cuLaunchKernel(CUfunction, unsigned, unsigned, unsigned, unsigned, un
 #endif
 
 /* cuda.h declares enums where the table above has int: both are passed alike, so the pointer is converted. */
-#define TILE_BIND(slot, name)                                  \
-  do {                                                         \
-    void (*function)(void) = (void (*)(void))name;             \
-    memcpy(&driver.slot, &function, sizeof driver.slot);       \
+#define TILE_BIND(slot, name)                                      \
+  do {                                                             \
+    void (*function)(void) = (void (*)(void))name;                 \
+    memcpy(&tile_driver.slot, &function, sizeof tile_driver.slot); \
   } while (0)
 
-static int open_driver(void) {
+static int tile_open_driver(void) {
   TILE_BIND(init, cuInit);
   TILE_BIND(load, cuLibraryLoadData);
   TILE_BIND(get, cuLibraryGetKernel);
@@ -167,6 +172,7 @@ static int open_driver(void) {
   TILE_BIND(launch, cuLaunchKernel);
   return TILE_SUCCESS;
 }
+#undef TILE_BIND
 
 #else
 
@@ -174,8 +180,8 @@ static int open_driver(void) {
 #define WIN32_LEAN_AND_MEAN
 #include <windows.h>
 typedef HMODULE tile_module;
-static tile_module open_module(void) { return LoadLibraryA("nvcuda.dll"); }
-static int find_symbol(tile_module module, const char *name, void *slot) {
+static tile_module tile_open_module(void) { return LoadLibraryA("nvcuda.dll"); }
+static int tile_find_symbol(tile_module module, const char *name, void *slot) {
   FARPROC found = GetProcAddress(module, name);
   memcpy(slot, &found, sizeof found);
   return found ? TILE_SUCCESS : TILE_SYMBOL_NOT_FOUND;
@@ -183,11 +189,11 @@ static int find_symbol(tile_module module, const char *name, void *slot) {
 #else
 #include <dlfcn.h>
 typedef void *tile_module;
-static tile_module open_module(void) {
+static tile_module tile_open_module(void) {
   tile_module module = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   return module ? module : dlopen("libcuda.so", RTLD_NOW | RTLD_LOCAL);
 }
-static int find_symbol(tile_module module, const char *name, void *slot) {
+static int tile_find_symbol(tile_module module, const char *name, void *slot) {
   void *found = dlsym(module, name);
   memcpy(slot, &found, sizeof found);
   return found ? TILE_SUCCESS : TILE_SYMBOL_NOT_FOUND;
@@ -195,18 +201,18 @@ static int find_symbol(tile_module module, const char *name, void *slot) {
 #endif
 
 /* The driver stays open: other users of this process share it, and it may not be unloaded safely. */
-static int open_driver(void) {
+static int tile_open_driver(void) {
   int status = TILE_SUCCESS;
-  tile_module module = open_module();
+  tile_module module = tile_open_module();
   if (!module) return TILE_DRIVER_NOT_FOUND;
-  if (!status) status = find_symbol(module, "cuInit", &driver.init);
-  if (!status) status = find_symbol(module, "cuLibraryLoadData", &driver.load);
-  if (!status) status = find_symbol(module, "cuLibraryGetKernel", &driver.get);
-  if (!status) status = find_symbol(module, "cuLibraryUnload", &driver.unload);
-  if (!status) status = find_symbol(module, "cuKernelSetAttribute", &driver.attribute);
-  if (!status) status = find_symbol(module, "cuCtxGetDevice", &driver.device);
-  if (!status) status = find_symbol(module, "cuDeviceGetAttribute", &driver.query);
-  if (!status) status = find_symbol(module, "cuLaunchKernel", &driver.launch);
+  if (!status) status = tile_find_symbol(module, "cuInit", &tile_driver.init);
+  if (!status) status = tile_find_symbol(module, "cuLibraryLoadData", &tile_driver.load);
+  if (!status) status = tile_find_symbol(module, "cuLibraryGetKernel", &tile_driver.get);
+  if (!status) status = tile_find_symbol(module, "cuLibraryUnload", &tile_driver.unload);
+  if (!status) status = tile_find_symbol(module, "cuKernelSetAttribute", &tile_driver.attribute);
+  if (!status) status = tile_find_symbol(module, "cuCtxGetDevice", &tile_driver.device);
+  if (!status) status = tile_find_symbol(module, "cuDeviceGetAttribute", &tile_driver.query);
+  if (!status) status = tile_find_symbol(module, "cuLaunchKernel", &tile_driver.launch);
   return status;
 }
 
@@ -216,57 +222,57 @@ static int open_driver(void) {
 
 #ifdef _MSC_VER
 #include <intrin.h>
-static volatile long lock_word;
-static void lock(void) {
-  while (_InterlockedExchange(&lock_word, 1)) {
+static volatile long tile_lock_word;
+static void tile_lock(void) {
+  while (_InterlockedExchange(&tile_lock_word, 1)) {
   }
 }
-static void unlock(void) { _InterlockedExchange(&lock_word, 0); }
+static void tile_unlock(void) { _InterlockedExchange(&tile_lock_word, 0); }
 #else
 #include <sched.h>
-static int lock_word;
-static void lock(void) {
-  while (__atomic_exchange_n(&lock_word, 1, __ATOMIC_ACQUIRE)) sched_yield();
+static int tile_lock_word;
+static void tile_lock(void) {
+  while (__atomic_exchange_n(&tile_lock_word, 1, __ATOMIC_ACQUIRE)) sched_yield();
 }
-static void unlock(void) { __atomic_store_n(&lock_word, 0, __ATOMIC_RELEASE); }
+static void tile_unlock(void) { __atomic_store_n(&tile_lock_word, 0, __ATOMIC_RELEASE); }
 #endif
 
-static CUlibrary loaded;
-static CUkernel found[TILE_COUNT + 1];
-static unsigned long long raised[TILE_COUNT + 1]; /* bit d: device d was told the dynamic size */
+static CUlibrary tile_loaded;
+static CUkernel tile_found[TILE_COUNT + 1];
+static unsigned tile_raised[TILE_COUNT + 1][2]; /* bit d: device d was told the dynamic size */
 
-static int load_locked(void) {
+static int tile_load_locked(void) {
   int status = TILE_SUCCESS;
-  if (loaded) return TILE_SUCCESS;
-  if (!driver.ready) {
-    status = open_driver();
-    if (!status) status = driver.init(0);
+  if (tile_loaded) return TILE_SUCCESS;
+  if (!tile_driver.ready) {
+    status = tile_open_driver();
+    if (!status) status = tile_driver.init(0);
     if (status) return status;
-    driver.ready = 1;
+    tile_driver.ready = 1;
   }
-  return driver.load(&loaded, @P@_image, NULL, NULL, 0, NULL, NULL, 0);
+  return tile_driver.load(&tile_loaded, @P@_image, NULL, NULL, 0, NULL, NULL, 0);
 }
 
-static int get_locked(unsigned index, CUkernel *kernel) {
-  int status = load_locked();
+static int tile_get_locked(unsigned index, CUkernel *kernel) {
+  int status = tile_load_locked();
   if (status) {
-    loaded = NULL;
+    tile_loaded = NULL;
     return status;
   }
-  if (!found[index]) {
-    status = driver.get(&found[index], loaded, @P@_kernels[index].symbol);
+  if (!tile_found[index]) {
+    status = tile_driver.get(&tile_found[index], tile_loaded, @P@_kernels[index].symbol);
     if (status) {
-      found[index] = NULL;
+      tile_found[index] = NULL;
       return status;
     }
   }
-  *kernel = found[index];
+  *kernel = tile_found[index];
   return TILE_SUCCESS;
 }
 
 /* The variant the driver chooses on this device: its own image, else the highest image of the same major,
    else the highest that it can compile. */
-static const tileirasVariant *variant_for(const tileirasKernel *kernel, unsigned arch) {
+static const tileirasVariant *tile_variant_for(const tileirasKernel *kernel, unsigned arch) {
   const tileirasVariant *best = NULL;
   unsigned i;
   for (i = 0; i < kernel->variant_count; ++i) {
@@ -282,20 +288,20 @@ static const tileirasVariant *variant_for(const tileirasKernel *kernel, unsigned
 
 CUresult @P@_load(CUlibrary *library) {
   int status;
-  lock();
-  status = load_locked();
-  if (status) loaded = NULL;
-  if (!status && library) *library = loaded;
-  unlock();
+  tile_lock();
+  status = tile_load_locked();
+  if (status) tile_loaded = NULL;
+  if (!status && library) *library = tile_loaded;
+  tile_unlock();
   return (CUresult)status;
 }
 
 CUresult @P@_get(unsigned index, CUkernel *kernel) {
   int status;
   if (index >= TILE_COUNT || !kernel) return (CUresult)TILE_INVALID_VALUE;
-  lock();
-  status = get_locked(index, kernel);
-  unlock();
+  tile_lock();
+  status = tile_get_locked(index, kernel);
+  tile_unlock();
   return (CUresult)status;
 }
 
@@ -318,46 +324,71 @@ CUresult @P@_launch(unsigned index, tileirasGrid grid, CUstream stream, void **a
   if (index >= TILE_COUNT) return (CUresult)TILE_INVALID_VALUE;
   row = &@P@_kernels[index];
   status = (int)@P@_get(index, &kernel);
-  if (!status) status = driver.device(&device);
-  if (!status) status = driver.query(&major, TILE_COMPUTE_CAPABILITY_MAJOR, device);
-  if (!status) status = driver.query(&minor, TILE_COMPUTE_CAPABILITY_MINOR, device);
+  if (!status) status = tile_driver.device(&device);
+  if (!status) status = tile_driver.query(&major, TILE_COMPUTE_CAPABILITY_MAJOR, device);
+  if (!status) status = tile_driver.query(&minor, TILE_COMPUTE_CAPABILITY_MINOR, device);
   if (status) return (CUresult)status;
-  how = variant_for(row, (unsigned)(major * 10 + minor));
+  how = tile_variant_for(row, (unsigned)(major * 10 + minor));
   if (!how) return (CUresult)TILE_NO_BINARY_FOR_GPU;
   if (how->dynamic_shared > 48 * 1024) {
-    unsigned long long bit = device >= 0 && device < 64 ? 1ULL << device : 0;
-    int known;
-    lock();
-    known = bit && (raised[index] & bit);
+    unsigned bit = device >= 0 && device < 64 ? 1u << device % 32 : 0;
+    unsigned *told = &tile_raised[index][bit ? device / 32 : 0];
+    unsigned known;
+    tile_lock();
+    known = *told & bit;
     if (!known) {
-      status = driver.attribute(TILE_MAX_DYNAMIC_SHARED, (int)how->dynamic_shared, kernel, device);
-      if (!status) raised[index] |= bit;
+      status = tile_driver.attribute(TILE_MAX_DYNAMIC_SHARED, (int)how->dynamic_shared, kernel, device);
+      if (!status) *told |= bit;
     }
-    unlock();
+    tile_unlock();
     if (status) return (CUresult)status;
   }
   memcpy(&function, &kernel, sizeof function); /* a CUkernel may stand for a CUfunction in a launch */
-  return (CUresult)driver.launch(function, grid.x, grid.y, grid.z, how->block[0], how->block[1],
+  return (CUresult)tile_driver.launch(function, grid.x, grid.y, grid.z, how->block[0], how->block[1],
                                  how->block[2], how->dynamic_shared, stream, args, NULL);
 }
 
 CUresult @P@_unload(void) {
   int status = TILE_SUCCESS;
-  lock();
-  if (loaded) status = driver.unload(loaded);
-  loaded = NULL;
-  memset(found, 0, sizeof found);
-  memset(raised, 0, sizeof raised);
-  unlock();
+  tile_lock();
+  if (tile_loaded) status = tile_driver.unload(tile_loaded);
+  tile_loaded = NULL;
+  memset(tile_found, 0, sizeof tile_found);
+  memset(tile_raised, 0, sizeof tile_raised);
+  tile_unlock();
   return (CUresult)status;
 }
+
+#undef TILE_COUNT
+#undef TILE_SUCCESS
+#undef TILE_INVALID_VALUE
+#undef TILE_NO_BINARY_FOR_GPU
+#undef TILE_SYMBOL_NOT_FOUND
+#undef TILE_DRIVER_NOT_FOUND
+#undef TILE_NOT_FOUND
+#undef TILE_COMPUTE_CAPABILITY_MAJOR
+#undef TILE_COMPUTE_CAPABILITY_MINOR
+#undef TILE_MAX_DYNAMIC_SHARED
+"""
+# The casts and the NULL of C, for users who compile their C++ with every warning as an error.
+_QUIET_BEGIN = """\
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wold-style-cast"
+#pragma GCC diagnostic ignored "-Wzero-as-null-pointer-constant"
+#endif
+"""
+_QUIET_END = """
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
 """
 
 
 def header(unit: Unit) -> str:
     """The header."""
     prefix = unit.prefix
-    guard = f"{prefix.upper()}_TILE_H"
+    guard = f"TILEIRAS_HEADER_{prefix}"
     lines = [
         "/* Generated by tileiras-build header. Do not edit. */",
         f"#ifndef {guard}",
@@ -388,7 +419,7 @@ def header(unit: Unit) -> str:
 def identifiers(unit: Unit) -> list[str]:
     """A C identifier for each kernel, all different."""
     taken = {"image", "image_size", "image_hash", "kernel_count", "kernels", "load", "get", "get_by_name"}
-    taken |= {"launch", "unload", "TILE_H"}
+    taken |= {"launch", "unload", "IMAGE_FILE"}
     found = []
     for entry in unit.entries:
         name = "".join(
@@ -438,7 +469,7 @@ def cxx_type(kind: str, size: int) -> str | None:
 
 def source(unit: Unit, image: bytes, include: str, embed: str, image_path: str) -> str:
     """The source, the same text for C and C++."""
-    from tileiras.toolchain.locate import digest_bytes
+    from tileiras.toolchain.digest import digest_bytes
 
     prefix = unit.prefix
     lines = [
@@ -447,6 +478,7 @@ def source(unit: Unit, image: bytes, include: str, embed: str, image_path: str) 
         "",
         "#include <string.h>",
         "",
+        _QUIET_BEGIN,
         f"#define TILE_COUNT {len(unit.entries)}u",
         "",
         "#ifdef __cplusplus",
@@ -469,12 +501,18 @@ def source(unit: Unit, image: bytes, include: str, embed: str, image_path: str) 
     if not unit.entries:
         # Comparing an unsigned index with a count of 0 is "always false" to -Wextra.
         text = text.replace(
-            "#define TILE_COUNT 0u", "#define TILE_COUNT tile_count\nstatic const unsigned tile_count = 0;"
+            "#define TILE_COUNT 0u",
+            f"#define TILE_COUNT {_private(prefix)}count\nstatic const unsigned {_private(prefix)}count = 0;",
         )
         loader = _LOADER.replace("TILE_COUNT + 1", "1")
     else:
         loader = _LOADER
-    return text + loader.replace("@P@", prefix)
+    return text + loader.replace("tile_", _private(prefix)).replace("@P@", prefix) + _QUIET_END
+
+
+def _private(prefix: str) -> str:
+    """What the names begin with that no other file is to see."""
+    return f"tileiras_{prefix}_"
 
 
 def _image(prefix: str, image: bytes, embed: str, image_path: str) -> list[str]:
@@ -484,12 +522,12 @@ def _image(prefix: str, image: bytes, embed: str, image_path: str) -> list[str]:
             "#if !defined(__GNUC__) || defined(_WIN32) || defined(__APPLE__)",
             '#error "--embed incbin needs a GNU or Clang compiler for ELF; use --embed array"',
             "#endif",
-            f"#ifndef {prefix.upper()}_IMAGE_FILE",
-            f'#define {prefix.upper()}_IMAGE_FILE "{path}"',
+            f"#ifndef {prefix}_IMAGE_FILE",
+            f'#define {prefix}_IMAGE_FILE "{path}"',
             "#endif",
             '__asm__(".pushsection .rodata\\n.balign 64\\n"',
             f'        ".globl {prefix}_image\\n.type {prefix}_image, %object\\n"',
-            f'        "{prefix}_image:\\n.incbin \\"" {prefix.upper()}_IMAGE_FILE "\\"\\n"',
+            f'        "{prefix}_image:\\n.incbin \\"" {prefix}_IMAGE_FILE "\\"\\n"',
             f'        ".size {prefix}_image, . - {prefix}_image\\n.byte 0\\n.popsection\\n");',
             "",
         ]
@@ -512,21 +550,22 @@ def _image(prefix: str, image: bytes, embed: str, image_path: str) -> list[str]:
 def _rows(unit: Unit) -> list[str]:
     lines: list[str] = []
     table: list[str] = []
+    private = _private(unit.prefix)
     for index, entry in enumerate(unit.entries):
         if entry.params:
             sizes = ", ".join(str(param["size"]) for param in entry.params)
             offsets = ", ".join(str(param["offset"]) for param in entry.params)
             types = ", ".join(_quote(param["type"]) for param in entry.params)
-            lines.append(f"static const size_t sizes_{index}[] = {{{sizes}}};")
-            lines.append(f"static const size_t offsets_{index}[] = {{{offsets}}};")
-            lines.append(f"static const char *const types_{index}[] = {{{types}}};")
-        lines.append(f"static const tileirasVariant variants_{index}[] = {{")
+            lines.append(f"static const size_t {private}sizes_{index}[] = {{{sizes}}};")
+            lines.append(f"static const size_t {private}offsets_{index}[] = {{{offsets}}};")
+            lines.append(f"static const char *const {private}types_{index}[] = {{{types}}};")
+        lines.append(f"static const tileirasVariant {private}variants_{index}[] = {{")
         for variant in entry.variants:
             shapes = f"{_triple(variant.block)}, {_triple(variant.cluster)}"
             kind = 2 if variant.virtual else int(variant.exact)
             lines.append(f"  {{{variant.number}, {kind}, {shapes}, {variant.dynamic_shared}}},")
         lines += ["};", ""]
-        table += _table_row(index, entry, unit.host_arch)
+        table += _table_row(index, entry, unit.host_arch, private)
     lines.append(f"const unsigned {unit.prefix}_kernel_count = {len(unit.entries)};")
     lines.append(f"const tileirasKernel {unit.prefix}_kernels[] = {{")
     lines += table
@@ -536,13 +575,15 @@ def _rows(unit: Unit) -> list[str]:
     return [*lines, "};", ""]
 
 
-def _table_row(index: int, entry: Entry, host_arch: str) -> list[str]:
+def _table_row(index: int, entry: Entry, host_arch: str, private: str) -> list[str]:
     first = entry.variants[0]
-    arrays = f"sizes_{index}, offsets_{index}, types_{index}" if entry.params else "NULL, NULL, NULL"
+    arrays = ", ".join(
+        f"{private}{what}_{index}" if entry.params else "NULL" for what in ("sizes", "offsets", "types")
+    )
     return [
         f"  {{{_quote(entry.name)}, {_quote(entry.symbol)}, {len(entry.params)}, {arrays},",
         f"   {_triple(first.block)}, {_triple(first.cluster)}, {first.dynamic_shared},",
-        f"   {_quote(entry.archs)}, {_quote(host_arch)}, {len(entry.variants)}, variants_{index}}},",
+        f"   {_quote(entry.archs)}, {_quote(host_arch)}, {len(entry.variants)}, {private}variants_{index}}},",
     ]
 
 

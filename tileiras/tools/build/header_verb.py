@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SYNOPSIS = "--prefix P --image FATBIN --json FILE... --header-out H --source-out C"
 FLAGS = (
     Flag("--prefix", ONE, "first part of every C name", "P"),
-    Flag("--namespace", ONE, "C++ namespace of the typed launchers; default the prefix", "N"),
+    Flag("--namespace", ONE, "C++ namespace of the typed launchers; default the prefix (int: int_)", "N"),
     Flag("--language", ONE, "language of the source", choices=("C", "CXX"), default="C"),
     Flag("--embed", ONE, "how the image gets in", choices=("array", "incbin", "none"), default="array"),
     Flag("--image", ONE, "the container or cubin", "FILE"),
@@ -27,6 +27,19 @@ FLAGS = (
     Flag("--header-out", ONE, "the header", "FILE"),
     Flag("--source-out", ONE, "the source", "FILE"),
     Flag("--include-as", ONE, "how the source includes the header; default its file name", "NAME"),
+)
+
+# Words that are C identifiers and no names in C++; the last line: what GCC defines as 1 unless told to be strict.
+_NO_CXX_NAMES = frozenset(
+    """
+    alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class compl
+    concept const const_cast consteval constexpr constinit continue co_await co_return co_yield decltype default delete
+    do double dynamic_cast else enum explicit export extern false float for friend goto if inline int long mutable
+    namespace new noexcept not not_eq nullptr operator or or_eq private protected public register reinterpret_cast
+    requires return short signed sizeof static static_assert static_cast struct switch template this thread_local throw
+    true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor xor_eq
+    std linux unix i386
+    """.split()
 )
 
 
@@ -93,10 +106,11 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
             raise UsageError(f"--{name.replace('_', '-')} is needed")
     if arguments.inputs:
         raise UsageError(f"unexpected '{arguments.inputs[0]}'")
-    prefix, namespace = arguments.prefix, arguments.namespace or arguments.prefix
+    prefix = arguments.prefix
+    namespace = arguments.namespace or (prefix + "_" if prefix in _NO_CXX_NAMES else prefix)
     if not _is_identifier(prefix):
         raise UsageError(f"--prefix: '{prefix}' is no C identifier")
-    if not all(_is_identifier(part) for part in namespace.split("::")):
+    if not all(_is_identifier(part) and part not in _NO_CXX_NAMES for part in namespace.split("::")):
         raise UsageError(f"--namespace: '{namespace}' is no C++ namespace")
     image = read_input(arguments.image)
     unit = gather(prefix, namespace, arguments.json)

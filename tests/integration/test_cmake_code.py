@@ -1,0 +1,232 @@
+"""The code that add_tile_kernel generates, under the settings of other people's projects: unity builds, every warning
+an error, hidden symbols, link-time optimisation, odd names; and the same bytes wherever the project lies.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import peers
+import pytest
+from cmake_project import HEAD, CMakeProject, kernel, program, run_program
+
+STEMS = ("k", "K", "a/same", "b/same", "iface")
+PREFIXES = ("k", "K", "a_same", "b_same", "iface")
+
+
+def kernels_of_many_kinds(project: CMakeProject, language: str, embed: str, settings: str) -> None:
+    """Writes a project whose program uses five kernels of three kinds of library."""
+    suffix = "c" if language == "C" else "cpp"
+    project.write("CMakeLists.txt", HEAD.replace("80-real 90-real", "90") + settings + f"""
+add_tile_kernel(several SOURCES k.tileir K.tileir TYPE STATIC LANGUAGE {language} EMBED {embed})
+add_tile_kernel(same SOURCES a/same.tileir b/same.tileir LANGUAGE {language} EMBED {embed})
+add_tile_kernel(iface SOURCES iface.tileir TYPE INTERFACE LANGUAGE {language} EMBED {embed})
+add_executable(app main.{suffix})
+target_link_tile_kernels(app PRIVATE several same iface)
+""")  # fmt: skip
+    for stem in STEMS:
+        project.write(f"{stem}.tileir", kernel(stem.replace("/", "_")))
+    project.write(f"main.{suffix}", program(*STEMS, prefixes=PREFIXES))
+
+
+@pytest.mark.parametrize(
+    ("language", "embed"), [("C", "array"), pytest.param("CXX", "incbin", marks=pytest.mark.full)]
+)
+def test_a_unity_build(tmp_path: Path, language: str, embed: str) -> None:
+    project = CMakeProject(tmp_path)
+    kernels_of_many_kinds(project, language, embed, "set(CMAKE_UNITY_BUILD ON)\n")
+    project.configure()
+    project.make()
+    assert any("unity" in p.name for p in project.build.rglob("*.o"))
+    assert run_program(project, "app").split()[::2] == list(PREFIXES)
+    project.assert_null_build()
+
+
+STRICT = """
+set(CMAKE_C_STANDARD 90)
+set(CMAKE_CXX_STANDARD 11)
+set(CMAKE_C_EXTENSIONS OFF)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(warnings -Wall -Wextra -pedantic -Werror -Wconversion -Wsign-conversion -Wshadow -Wcast-qual -Wundef -Wmissing-declarations)
+add_compile_options(${warnings} "$<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes;-Wstrict-prototypes>"
+  "$<$<COMPILE_LANGUAGE:CXX>:-Wold-style-cast;-Wzero-as-null-pointer-constant;-fno-exceptions;-fno-rtti>")
+"""
+
+
+@pytest.mark.parametrize("language", [pytest.param("C", marks=pytest.mark.full), "CXX"])
+def test_every_warning_is_an_error(tmp_path: Path, language: str) -> None:
+    project = CMakeProject(tmp_path)
+    kernels_of_many_kinds(project, language, "array", STRICT)
+    if language == "CXX":
+        main = (project.source / "main.cpp").read_text()
+        project.write("main.cpp", main.replace("int main(void)", "int main()").replace("(unsigned)", ""))
+    project.configure()
+    project.make()
+    run_program(project, "app")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("embed", ["array", "incbin"])
+def test_link_time_optimisation_and_dropped_sections(tmp_path: Path, embed: str) -> None:
+    project = CMakeProject(tmp_path)
+    kernels_of_many_kinds(project, "C", embed, """
+set(CMAKE_INTERPROCEDURAL_OPTIMIZATION ON)
+set(CMAKE_C_FLAGS "-O2 -ffunction-sections -fdata-sections -Wl,--gc-sections")
+""")  # fmt: skip
+    project.configure()
+    project.make()
+    assert run_program(project, "app").split()[::2] == list(PREFIXES)
+
+
+@pytest.mark.full
+def test_a_shared_library_in_a_project_that_hides_symbols(tmp_path: Path) -> None:
+    project = CMakeProject(tmp_path)
+    project.write("CMakeLists.txt", HEAD + """
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+add_tile_kernel(k SOURCES k.tileir TYPE SHARED)
+add_tile_kernel(j SOURCES j.tileir TYPE SHARED LANGUAGE CXX)
+add_executable(app main.c)
+target_link_tile_kernels(app PRIVATE k j)
+""")  # fmt: skip
+    for name in "kj":
+        project.write(f"{name}.tileir", kernel(name))
+    project.write("main.c", program("k", "j"))
+    project.configure()
+    project.make()
+    assert run_program(project, "app").split()[::2] == ["k", "j"]
+
+
+@pytest.mark.full
+def test_names_that_are_words_of_cxx(tmp_path: Path) -> None:
+    project = CMakeProject(tmp_path)
+    project.write("CMakeLists.txt", HEAD + """
+add_tile_kernel(k SOURCES int.tileir linux.tileir default.tileir)
+add_executable(app main.cpp)
+target_link_tile_kernels(app PRIVATE k)
+""")  # fmt: skip
+    for name in ("int", "linux", "default"):
+        project.write(f"{name}.tileir", kernel("k"))
+    project.write("main.cpp", """
+#include "int_tile.h"
+#include "linux_tile.h"
+#include "default_tile.h"
+int main() {
+  CUresult (*launches[])(tileirasGrid, CUstream, float *, float *, std::int32_t) = {
+    int_::launch_k, linux_::launch_k, default_::launch_k};
+  return launches[0] != launches[1] && int_kernel_count == 1 ? 0 : 1;
+}
+""")  # fmt: skip
+    project.configure()
+    project.make()
+    run_program(project, "app")
+
+
+def images_of(root: Path, python: Path | None) -> dict[str, bytes]:
+    """Builds one project in `root` and returns its artefacts."""
+    project = CMakeProject(root)
+    project.write("CMakeLists.txt", HEAD.replace("C CXX", "NONE").replace("80-real 90-real", "90") + """
+add_tile_kernel(lines SOURCES sub/k.tileir TYPE CUSTOM LINEINFO REMARKS all FORMATS cubin fatbin ptx tilebc json header)
+add_tile_kernel(debug SOURCES sub/k.tileir TYPE CUSTOM DEBUG FORMATS cubin fatbin ptx)
+if(CUTILE)
+  add_tile_kernel(cutile SOURCES py/k.py ENTRIES k SIGNATURE "f32[1],f32[1]" TYPE CUSTOM LINEINFO FORMATS cubin tilebc)
+endif()
+""")  # fmt: skip
+    project.write("sub/k.tileir", kernel("k"))
+    project.write("py/helper.py", "def twice(x):\n    return x + x\n")
+    project.write("py/k.py", """
+import cuda.tile as ct
+import helper
+
+@ct.kernel
+def k(a, b):
+    i = ct.bid(0)
+    ct.store(b, index=(i,), tile=helper.twice(ct.load(a, index=(i,), shape=(128,))))
+""")  # fmt: skip
+    project.configure(*([f"-DTileiras_PYTHON_EXECUTABLE={python}", "-DCUTILE=ON"] if python else []))
+    project.make()
+    found = [p for p in project.artefacts() if p.suffix != ".d" and ".tileiras-record" not in p.parts]
+    return {str(p.relative_to(project.build)): p.read_bytes() for p in found}
+
+
+@pytest.mark.parametrize(
+    "with_cutile", [False, pytest.param(True, marks=pytest.mark.full)], ids=["text", "cutile"]
+)
+def test_two_places_give_the_same_bytes(tmp_path: Path, with_cutile: bool) -> None:
+    python = peers.require_python() if with_cutile else None
+    one = images_of(tmp_path / "one", python)
+    two = images_of(tmp_path / "another place" / "two", python)
+    assert one.keys() == two.keys() and len(one) > 10
+    for name, data in one.items():
+        assert data == two[name], name
+        assert str(tmp_path).encode() not in data, name
+    assert b'"sub/k.tileir"' in one["lines.tile/k.sm_90.ptx"]
+    assert b"'sub/k.tileir'" in one["lines.tile/k.sm_90.remarks.yaml"]
+    if with_cutile:
+        assert b"py/helper.py" in one["cutile.tile/k.export.tilebc"]
+
+
+def test_options_that_are_generator_expressions(tmp_path: Path) -> None:
+    project = CMakeProject(tmp_path)
+    project.write("CMakeLists.txt", HEAD.replace("C CXX", "NONE") + """
+add_tile_kernel(k SOURCES k.tileir k.tileir TYPE CUSTOM ARCHITECTURES 90-real
+  OPTIONS $<1:-w> "$<0:--no-such-option>" PTXAS_OPTIONS "$<1:-v;-warn-spills>" "$<0:--no-such-option>"
+  FATBINARY_OPTIONS "$<1:--compress-all>" "$<0:--no-such-option>")
+""")  # fmt: skip
+    project.write("k.tileir", kernel("k"))
+    project.configure(f"-DTileiras_TOOLKIT_ROOT={peers.require_toolkit()}")
+    project.make()
+    assert project.compiled() == ["k.sm_90.cubin"]  # a source named twice is one source
+    project.assert_null_build()
+
+
+WRONG = [
+    ("SANITIZE racecheck", "SANITIZE 'racecheck' is not memcheck"),
+    ("HOST_ARCH mips", "HOST_ARCH 'mips' is neither"),
+    ("HOST_OS darwin", "HOST_OS 'darwin' is neither"),
+    ("REMARKS everything", "REMARKS 'everything' is none of"),
+    ("REMARKS_FILE r.yaml", "REMARKS_FILE needs REMARKS"),
+    ("MAX_REGISTERS many", "MAX_REGISTERS 'many' is no number"),
+    ("MAX_SHARED 12Q", "MAX_SHARED '12Q' is no size"),
+    ("JOBS all", "JOBS 'all' is no number"),
+    ("PREFIX 1a-b", "PREFIX '1a-b' is no C identifier"),
+    ("NAMESPACE a:b", "NAMESPACE 'a:b' is no C++ namespace"),
+    ("DEBUG OPT_LEVEL 2", "DEBUG needs OPT_LEVEL 0"),
+    ("ENTRIES", "ENTRIES has no value"),
+]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("arguments", "message"), WRONG, ids=[a for a, _ in WRONG])
+def test_values_that_no_command_would_take_stop_the_configuration(
+    tmp_path: Path, arguments: str, message: str
+) -> None:
+    project = CMakeProject(tmp_path)
+    project.write("CMakeLists.txt", HEAD.replace("C CXX", "NONE") +
+                  f"add_tile_kernel(k SOURCES k.tileir TYPE CUSTOM {arguments})\n")  # fmt: skip
+    project.write("k.tileir", kernel("k"))
+    done = project.configure(check=False)
+    assert done.returncode != 0
+    assert message in re.sub(r"\s+", " ", done.stdout)
+
+
+WRONG_TESTS = [
+    ("GRID 3 TARGET moon", "TARGET 'moon' is none of"),
+    ("GRID 1 2 3 4", "GRID '1;2;3;4' is not one to three numbers"),
+    ("GRID x", "GRID 'x' is not"),
+    ("GRID 3 ARCH banana", "ARCH 'banana' is no GPU"),
+    ("", "needs GRID"),
+]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("arguments", "message"), WRONG_TESTS, ids=[m for _, m in WRONG_TESTS])
+def test_wrong_arguments_of_a_kernel_test(tmp_path: Path, arguments: str, message: str) -> None:
+    project = CMakeProject(tmp_path)
+    project.write("CMakeLists.txt", HEAD.replace("C CXX", "NONE") +
+                  f"add_tile_test(NAME t KERNEL k.tileir ENTRY k DATA d.npz {arguments})\n")  # fmt: skip
+    done = project.configure(check=False)
+    assert done.returncode != 0
+    assert message in re.sub(r"\s+", " ", done.stdout)
