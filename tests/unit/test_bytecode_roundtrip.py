@@ -34,7 +34,7 @@ def test_every_version_that_can_hold_it_gives_it_back(op: str, since: int, lines
         data = write(module, (13, minor))
         again = read(data, Sink())
         assert again.attrs["bytecode_version"] == (13, minor)
-        assert print_op(again) == text
+        assert print_op(again) == (text.replace("fpowf", "pow") if minor < 4 else text)
         assert verify(again, Sink())
         assert write(again, (13, minor)) == data
 

@@ -23,7 +23,7 @@ STARTS = (
 )  # fmt: skip
 
 
-def load(source: Any, sink: Sink, *, file: str = "") -> Op:
+def load(source: Any, sink: Sink, *, file: str = "", allow_unregistered: bool = False) -> Op:
     """The `cuda_tile.module` of a path, bytes, or text (a str with a newline or a brace).
 
     Errors: CompileError with exit code 1 (unreadable), 3 (bytecode), 5 (text).
@@ -54,7 +54,7 @@ def load(source: Any, sink: Sink, *, file: str = "") -> Op:
             column = error.start - (before.rfind(b"\n") + 1) + 1
             sink.emit(NOT_TEXT, loc=Loc(file or "<input>", line, column), byte=error.object[error.start])
             raise sink.fail(EXIT_COMPILE) from None
-    return load_text(data, sink, file or "<input>")
+    return load_text(data, sink, file or "<input>", allow_unregistered)
 
 
 def looks_like_text(data: bytes) -> bool:
@@ -81,12 +81,14 @@ def looks_like_text(data: bytes) -> bool:
     return head.startswith(tuple(s.encode() for s in STARTS))
 
 
-def load_text(text: str, sink: Sink, file: str) -> Op:
+def load_text(text: str, sink: Sink, file: str, allow_unregistered: bool = False) -> Op:
     """The module of a text: `cuda_tile.module`, an outer builtin module, or only what is inside of one."""
     from .ir.core import Block, Op, Region
     from .ir.text import PUBLIC, parse
 
-    ops = parse(text.lstrip("\ufeff"), sink, file=file, dialects=PUBLIC)
+    ops = parse(
+        text.removeprefix("\ufeff"), sink, file=file, dialects=PUBLIC, allow_unregistered=allow_unregistered
+    )
     modules = [op for op in ops if op.spec.full_name == "cuda_tile.module"]
     if len(modules) == 1 and len(ops) == 1:
         modules[0].block = None
@@ -112,25 +114,18 @@ def to_text(module: Op, *, generic: bool = False, debug: bool = False) -> str:
 def to_bytecode(module: Op, version: str | None = None, sink: Sink | None = None) -> bytes:
     """Bytecode of `version` ("13.1"); without one, of the version it was read from, else of the oldest that can
     hold it. Errors: CompileError, exit code 3."""
-    from tileiras.diag import EXIT_BYTECODE, CompileError, Sink
+    from tileiras.diag import CompileError, Sink
 
-    from .bytecode import diags
     from .bytecode.wire import NEWEST
     from .bytecode.writer import write
 
     sink = sink if sink is not None else Sink()
     if version is not None:
-        major, _, minor = version.partition(".")
-        if not (major.isdigit() and minor.isdigit() and len(version) < 9):
-            sink.emit(diags.BAD_TARGET, major=major, minor=minor)
-            raise sink.fail(EXIT_BYTECODE)
-        return write(module, (int(major), int(minor)), sink=sink)
+        return write(module, version_of(version, sink), sink=sink)
     known = module.attrs.get("bytecode_version")
     if known is not None:
         return write(module, known, sink=sink)
-    # Assemblers before 13.3 refuse the key under which launch attributes travel.
-    first = 3 if has_extras(module) else 1
-    for minor_version in range(first, NEWEST):
+    for minor_version in range(first_version(module), NEWEST):
         try:
             return write(module, (13, minor_version))
         except CompileError:
@@ -138,16 +133,35 @@ def to_bytecode(module: Op, version: str | None = None, sink: Sink | None = None
     return write(module, (13, NEWEST), sink=sink)
 
 
-def has_extras(module: Op) -> bool:
-    """Whether attributes are there that bytecode has no field for."""
-    from .bytecode.writer import ENTRY_FIELDS, MODULE_FIELDS
+def version_of(text: str, sink: Sink) -> tuple[int, int]:
+    """The numbers of "13.4". Errors: CompileError, exit code 3, for a version that cannot be written."""
+    from tileiras.diag import EXIT_BYTECODE
 
-    if set(module.attrs) - MODULE_FIELDS:
-        return True
-    return any(
-        set(op.attrs) - ENTRY_FIELDS
-        for region in module.regions
-        for block in region.blocks
-        for op in block.ops
-        if op.spec.name == "entry"
-    )
+    from .bytecode import diags
+    from .bytecode.wire import NEWEST
+
+    major, _, minor = text.partition(".")
+    if major == "13" and len(minor) < 4 and minor.isascii() and minor.isdigit() and 1 <= int(minor) <= NEWEST:
+        return 13, int(minor)
+    sink.emit(diags.BAD_TARGET, major=major, minor=minor)
+    raise sink.fail(EXIT_BYTECODE)
+
+
+def first_version(module: Op) -> int:
+    """The oldest 13.x that loses nothing which the writer may leave out, and knows the ops by the names in the text."""
+    from .bytecode.writer import ENTRY_FIELDS, MODULE_FIELDS
+    from .dialects.cuda_tile.assembly import DIALECT
+
+    first = 1
+    # Assemblers before 13.3 refuse the key under which launch attributes travel.
+    if set(module.attrs) - MODULE_FIELDS or module.attrs.get("producer") is not None:
+        first = 3
+    for op in module.walk():
+        name, attrs = op.spec.name, op.attrs
+        if name == "entry" and set(attrs) - ENTRY_FIELDS:
+            first = max(first, 3)
+        if name in DIALECT.older_names and op.spec.full_name.endswith("." + name):
+            first = max(first, DIALECT.older_names[name][1])
+        if any(attrs.get("inbounds") or ()):
+            first = max(first, op.spec.attr_by_name["inbounds"].since)
+    return first

@@ -17,6 +17,8 @@ from __future__ import annotations
 
 import sys
 
+from tileiras.tools.pieces import SEPARATOR, read_input, run_pieces, separator, write_output
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     from tileiras.diag import Sink
 
 NAME = "tileiras-opt"
-SEPARATOR = "// -----"
 USAGE = """\
 usage: tileiras-opt [INPUT] [-o OUTPUT] [options]
 
@@ -58,7 +59,7 @@ VALUES = {
 }  # fmt: skip
 FLAGS: dict[str, tuple[str, bool]] = {
     "--print-ir-after-all": ("print_all", True), "--verify-each": ("verify_each", True),
-    "--no-verify-each": ("verify_each", False), "--no-verify": ("verify", False), "--split-input-file": ("split", True),
+    "--no-verify-each": ("verify_each", False), "--no-verify": ("verify", False), "--split-input-file": ("split", SEPARATOR),
     "--verify-diagnostics": ("expect", True), "--allow-unregistered-dialect": ("unregistered", True),
     "--generic": ("generic", True), "--mlir-print-op-generic": ("generic", True), "--debug": ("debug", True),
     "--Wunsupported-hints": ("warn_hints", True), "--Werr-hints": ("bad_hints", True),
@@ -86,7 +87,7 @@ class Arguments:
         self.print_all = False
         self.verify_each = True
         self.verify = True
-        self.split = False
+        self.split = ""
         self.expect = False
         self.unregistered = False
         self.generic = False
@@ -119,6 +120,8 @@ def parse_arguments(argv: Sequence[str]) -> Arguments | None:
             if not value:
                 raise UsageError(f"option '{name}' needs a value")
             setattr(found, VALUES[name], value)
+        elif name == "--split-input-file":
+            found.split = separator(value, bool(equals))
         elif name in FLAGS:
             field, on = FLAGS[name]
             setattr(found, field, on if not equals else (value not in ("false", "0")) == on)
@@ -220,8 +223,6 @@ def find_target(name: str) -> Any:
 
 
 def run(arguments: Arguments) -> int:
-    from tileiras.tools.translate import read_input, write_output
-
     try:
         data = read_input(arguments.input)
     except (OSError, ValueError) as error:
@@ -229,56 +230,15 @@ def run(arguments: Arguments) -> int:
         sys.stderr.write(f"error: unable to read input file '{arguments.input}': {why}\n")
         return 1
     file = "<stdin>" if arguments.input == "-" else arguments.input
-    status = 0
-    out = []
-    for text, start in pieces(data, arguments.split):
-        code, printed = treat(text, start, file, arguments)
-        out.append(printed)
-        status = status or code
+
+    def one(text: Any, start: int, sink: Sink) -> str:
+        return work(text, start, file, arguments, sink)
+
+    status, made = run_pieces(data, arguments.split, arguments.expect, file, one)
     if status:
         return status
-    return write_output(arguments.output, f"{SEPARATOR}\n".join(out).encode("utf-8", "surrogateescape"))
-
-
-def pieces(data: bytes, split: bool) -> list[tuple[Any, int]]:
-    """(text or bytecode, lines before it)."""
-    from tileiras.compiler.bytecode.reader import is_bytecode
-
-    if is_bytecode(data):
-        return [(data, 0)]
-    text = data.decode("utf-8", "surrogateescape")
-    if not split:
-        return [(text, 0)]
-    found: list[tuple[Any, int]] = []
-    start, lines = 0, text.split("\n")
-    for i, line in enumerate([*lines, SEPARATOR]):
-        if line.startswith(SEPARATOR):
-            found.append(("\n".join(lines[start:i]) + "\n", start))
-            start = i + 1
-    return found
-
-
-def treat(text: Any, start: int, file: str, arguments: Arguments) -> tuple[int, str]:
-    """(exit code, what is printed) of one piece."""
-    from tileiras.diag import CompileError, FatalError, Sink, print_to_stderr
-
-    sink = Sink() if arguments.expect else Sink(print_to_stderr)
-    printed, code = "", 0
-    try:
-        printed = work(text, start, file, arguments, sink)
-    except CompileError as error:
-        code = error.exit_code
-    except FatalError as error:
-        sys.stderr.write(f"fatal error: {error}\n")
-        return 5, ""
-    if not arguments.expect:
-        return code, printed
-    from tileiras.tools.expect import compare
-
-    problems = compare(text if isinstance(text, str) else "", start, sink.emitted)
-    for line, problem in problems:
-        sys.stderr.write(f"{file}:{line}: error: {problem}\n")
-    return (1 if problems else 0), "" if code else printed
+    out = f"{SEPARATOR}\n".join(part or "" for part in made)
+    return write_output(arguments.output, out.encode("utf-8", "surrogateescape"))
 
 
 def work(text: Any, start: int, file: str, arguments: Arguments, sink: Sink) -> str:

@@ -4,18 +4,24 @@
     tileiras-translate k.mlir -o k.tilebc           text to bytecode (the oldest version that can hold it)
     tileiras-translate k.mlir --version 13.3 -o -   text to bytecode of a version, on standard output
     tileiras-translate k.tilebc --to text --debug   text with locations
+    tileiras-translate k.mlir --roundtrip           text to bytecode to text
 
-What goes in is told apart by its magic; what comes out is the other form, unless ``--to`` says which.
+What goes in is told apart by its magic; what comes out is the other form, unless ``--to`` says which. The spellings
+of NVIDIA's tool mean the same: -mlir-to-cudatilebc, -cudatilebc-to-mlir, -test-cudatile-roundtrip, -bytecode-version.
 """
 
 from __future__ import annotations
 
-import os
 import sys
+
+from tileiras.tools.pieces import SEPARATOR, read_input, run_pieces, separator, write_output
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
+
+    from tileiras.diag import Sink
 
 NAME = "tileiras-translate"
 VERSIONS = ("13.1", "13.2", "13.3", "13.4", "13.5")
@@ -25,18 +31,36 @@ usage: tileiras-translate [INPUT] [-o OUTPUT] [options]
   INPUT               bytecode or text; - or nothing: standard input
   -o, --output FILE   output; - or nothing: standard output
   --to text|bytecode  what to write (default: the other form than INPUT)
+  --roundtrip         write bytecode, read it, print text
   --version V         bytecode version 13.1 ... 13.5 to write (default: that of INPUT, else the oldest that fits)
   --generic           text in MLIR's generic form
   --debug             text with locations
   --no-verify         do not verify
+  --split-input-file  treat pieces between lines of '// -----' on their own
+  --verify-diagnostics         compare diagnostics with expected-error, -warning, -remark and -note comments
+  --allow-unregistered-dialect take ops of unknown dialects in generic form
   --list-versions     print the bytecode versions
   --help              print this text"""
+
+VALUES = {
+    "-o": "output", "--output": "output", "--to": "to", "--version": "version", "--bytecode-version": "version",
+}  # fmt: skip
+FLAGS: dict[str, tuple[str, Any]] = {
+    "--generic": ("generic", True), "--mlir-print-op-generic": ("generic", True), "-g": ("debug", True),
+    "--debug": ("debug", True), "--mlir-print-debuginfo": ("debug", True), "--no-verify": ("verify", False),
+    "--roundtrip": ("to", "roundtrip"), "--test-cudatile-roundtrip": ("to", "roundtrip"),
+    "--mlir-to-cudatilebc": ("to", "bytecode"), "--cudatilebc-to-mlir": ("to", "text"),
+    "--split-input-file": ("split", SEPARATOR), "--verify-diagnostics": ("expect", True),
+    "--allow-unregistered-dialect": ("unregistered", True), "--no-implicit-module": ("plain", True),
+}  # fmt: skip
 
 
 class Arguments:
     """What the command line says."""
 
-    __slots__ = ("debug", "generic", "input", "output", "to", "verify", "version")
+    __slots__ = (
+        "debug", "expect", "generic", "input", "output", "plain", "split", "to", "unregistered", "verify", "version",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.input = "-"
@@ -46,6 +70,10 @@ class Arguments:
         self.generic = False
         self.debug = False
         self.verify = True
+        self.split = ""
+        self.expect = False
+        self.unregistered = False
+        self.plain = False  # output never has a module around the cuda_tile.module
 
 
 class UsageError(Exception):
@@ -53,48 +81,46 @@ class UsageError(Exception):
 
 
 def parse_arguments(argv: Sequence[str]) -> Arguments | None:
-    """The arguments, or None when the command only prints something."""
+    """The arguments, or None when the command only prints something. One dash does as well as two."""
     found = Arguments()
     given_input = False
     items = iter(argv)
     for arg in items:
+        if arg == "-" or not arg.startswith("-"):
+            if given_input:
+                raise UsageError(f"more than one input: '{found.input}' and '{arg}'")
+            found.input, given_input = arg, True
+            continue
         name, equals, value = arg.partition("=")
-        if name in ("-o", "--output", "--to", "--version", "--bytecode-version"):
+        if name not in VALUES and name not in FLAGS and not name.startswith("--"):
+            name = "-" + name
+        if name in VALUES:
             if not equals:
                 value = next(items, "")
-                if not value:
-                    raise UsageError(f"option '{name}' needs a value")
-            if name in ("-o", "--output"):
-                found.output = value
-            elif name == "--to":
-                if value not in ("text", "bytecode"):
-                    raise UsageError(f"'--to' takes text or bytecode, not '{value}'")
-                found.to = value
-            else:
-                found.version = value
-        elif arg in ("--generic", "--mlir-print-op-generic"):
-            found.generic = True
-        elif arg in ("-g", "--debug", "--mlir-print-debuginfo"):
-            found.debug = True
-        elif arg == "--no-verify":
-            found.verify = False
-        elif arg == "--list-versions":
+            if not value:
+                raise UsageError(f"option '{name}' needs a value")
+            if name == "--to" and value not in ("text", "bytecode"):
+                raise UsageError(f"'--to' takes text or bytecode, not '{value}'")
+            setattr(found, VALUES[name], value)
+        elif name == "--split-input-file":
+            found.split = separator(value, bool(equals))
+        elif name in FLAGS:
+            field, on = FLAGS[name]
+            if not equals or value not in ("false", "0"):
+                setattr(found, field, on)
+        elif name == "--list-versions":
             sys.stdout.write("\n".join(VERSIONS) + "\n")
             return None
-        elif arg in ("--help", "-h"):
+        elif name in ("--help", "--h"):
             sys.stdout.write(USAGE + "\n")
             return None
-        elif arg.startswith("-") and arg != "-":
-            raise UsageError(f"unknown option '{arg}'")
-        elif given_input:
-            raise UsageError(f"more than one input: '{found.input}' and '{arg}'")
         else:
-            found.input, given_input = arg, True
+            raise UsageError(f"unknown option '{arg}'")
     return found
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code: 0, 1 (usage, input), 2 (output), 3 (bytecode), 5 (text, verifier)."""
+    """Exit code: 0, 1 (usage, input, an expectation that was not met), 2 (output), 3 (bytecode), 5 (text, verifier)."""
     try:
         arguments = parse_arguments(sys.argv[1:] if argv is None else argv)
     except UsageError as error:
@@ -104,63 +130,52 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run(arguments: Arguments) -> int:
-    from tileiras.compiler.bytecode.reader import is_bytecode
-    from tileiras.compiler.ir.verify import verify_or_fail
-    from tileiras.compiler.source import load, to_bytecode, to_text
-    from tileiras.diag import CompileError, Sink, print_to_stderr
-
-    sink = Sink()
-    sink.handlers.append(print_to_stderr)
     try:
         data = read_input(arguments.input)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         sys.stderr.write(f"error: unable to read input file '{arguments.input}': {why}\n")
         return 1
-    try:
-        file = "<stdin>" if arguments.input == "-" else arguments.input
-        module = load(data, sink, file=file)
+    file = "<stdin>" if arguments.input == "-" else arguments.input
+
+    def work(text: Any, start: int, sink: Sink) -> bytes:
+        return translate(text, start, file, arguments, sink)
+
+    if (
+        not arguments.split and not arguments.expect
+    ):  # as it stands: what is neither text nor bytecode says so
+        from tileiras.tools.pieces import treat
+
+        status, made = treat(data, 0, file, False, work)
+        return status or write_output(arguments.output, made)
+    status, parts = run_pieces(data, arguments.split, arguments.expect, file, work)
+    return status or write_output(arguments.output, b"".join(filter(None, parts)))
+
+
+def translate(text: Any, start: int, file: str, arguments: Arguments, sink: Sink) -> bytes:
+    """The other form of one piece. Errors: CompileError; the sink has said why."""
+    from tileiras.compiler.bytecode.reader import is_bytecode
+    from tileiras.compiler.ir.verify import verify_or_fail
+    from tileiras.compiler.source import load, load_text, to_bytecode, to_text, version_of
+
+    if arguments.version is not None:
+        version_of(arguments.version, sink)
+    if isinstance(text, str):
+        module = load_text("\n" * start + text, sink, file, arguments.unregistered)
+    else:
+        module = load(text, sink, file=file, allow_unregistered=arguments.unregistered)
+    if arguments.verify:
+        verify_or_fail(module, sink)
+    binary = not isinstance(text, str) and is_bytecode(text)
+    to = arguments.to or ("text" if binary and arguments.version is None else "bytecode")
+    if to == "bytecode":
+        return to_bytecode(module, arguments.version, sink)
+    if to == "roundtrip":
+        module = load(to_bytecode(module, arguments.version, sink), sink, file=file)
         if arguments.verify:
             verify_or_fail(module, sink)
-        to = arguments.to or ("text" if is_bytecode(data) and arguments.version is None else "bytecode")
-        if to == "text":
-            out = to_text(module, generic=arguments.generic, debug=arguments.debug).encode(
-                "utf-8", "surrogateescape"
-            )
-        else:
-            out = to_bytecode(module, arguments.version, sink)
-    except CompileError as error:
-        return error.exit_code
-    return write_output(arguments.output, out)
-
-
-def read_input(path: str) -> bytes:
-    if path == "-":
-        return sys.stdin.buffer.read()
-    with open(path, "rb") as stream:
-        return stream.read()
-
-
-def write_output(path: str, data: bytes) -> int:
-    """Writes a file whole or not at all, or standard output."""
-    from tileiras.outputs import OutputError, Outputs
-
-    if path == "-":
-        try:
-            sys.stdout.buffer.write(data)
-            sys.stdout.flush()
-        except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 0
-    outputs = Outputs([path])
-    try:
-        outputs.write(path, data)
-        outputs.commit()
-    except OutputError as error:
-        outputs.discard()
-        sys.stderr.write(f"error: {error}\n")
-        return 2
-    return 0
+    printed = to_text(module, generic=arguments.generic, debug=arguments.debug)
+    return printed.encode("utf-8", "surrogateescape")
 
 
 if __name__ == "__main__":

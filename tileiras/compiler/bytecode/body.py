@@ -212,7 +212,11 @@ class Body:
         if kind == "array":
             return file.array(data, pos, 0)
         if kind == "i32s":
-            return ints(data, pos, 4)
+            at = pos
+            found, pos = ints(data, pos, 4)
+            if -(1 << 31) in found:
+                raise Damage(f"array contains unsupported value {-(1 << 31)}", at)
+            return found, pos
         if kind == "bools":
             at = pos
             n, pos = varint(data, pos)

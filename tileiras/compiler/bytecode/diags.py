@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tileiras.diag import ERROR, NOTE, WORD_REMARK, Diag
+from tileiras.diag import ERROR, NOTE, REMARK, WORD_REMARK, Diag
 
 BAD_MAGIC = Diag(
     "BC-0001",
@@ -85,6 +85,10 @@ PRIVATE_GLOBAL = Diag(
     src="real writer",
 )
 FOREIGN_OP = Diag("BC-0021", ERROR, "only ops from the 'cuda_tile' dialect are allowed", src="real writer")
+INVALID_OP = Diag("BC-0024", REMARK, "invalid op: {name}", src="real writer", kind="analysis")
+UNSUPPORTED_LOCATION = Diag(
+    "BC-0025", ERROR, "unsupported location, got {kind}, expected DILocAttr or CallSiteLoc", src="real writer"
+)
 UNSUPPORTED_TYPE = Diag("BC-0022", ERROR, "unsupported type in bytecode writer: '{type}'", src="real writer")
 BAD_TARGET = Diag(
     "BC-0023",

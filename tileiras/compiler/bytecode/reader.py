@@ -144,7 +144,7 @@ class _Reader(Tables):
                 if data[start] != END:
                     raise Damage("end section must not be aligned", start)
                 if pos != size:
-                    raise Damage("unexpected data after the end section", pos)
+                    raise Damage("end section is not the last section", pos)
                 return
             if id > PRODUCER:
                 raise Damage(f"unknown section ID: {id}", start)

@@ -85,6 +85,7 @@ class Unwritable(Exception):
 
     def __init__(self, diag: Any, op: Op | None = None, **facts: object) -> None:
         super().__init__(str(facts))
+        self.invalid: Op | None = None  # an op that has no place in the module
         self.diag = diag
         self.op = op
         self.facts = facts
@@ -101,6 +102,8 @@ def write(module: Op, version: tuple[int, int] = (13, 1), *, sink: Sink | None =
     try:
         return _Writer(minor).file(module)
     except Unwritable as error:
+        if error.invalid is not None:
+            sink.emit(diags.INVALID_OP, loc=error.invalid.loc, name=error.invalid.spec.full_name)
         sink.emit(error.diag, error.op, **error.facts)  # type: ignore[arg-type]
     except RecursionError:
         sink.emit(diags.NOT_WRITABLE, what="nesting is too deep")
@@ -112,6 +115,7 @@ class _Writer:
 
     def __init__(self, minor: int) -> None:
         self.minor = minor
+        self.module: Op | None = None
         self.strings: dict[str, int] = {}
         self.types: dict[Any, int] = {}
         self.type_data: list[bytes] = []
@@ -383,6 +387,7 @@ class _Writer:
 
     def function(self, out: bytearray, entry: Op, extra: dict[str, Any]) -> None:
         attrs = entry.attrs
+        check_location(entry)
         if not entry.regions or not entry.regions[0].blocks:
             raise Unwritable(diags.NOT_WRITABLE, entry, what="entry without a body")
         put_varint(out, self.string(attrs["sym_name"]))
@@ -437,6 +442,7 @@ class _Writer:
 
     def file(self, module: Op) -> bytes:
         """All sections. Functions and globals first, as they fill the tables."""
+        self.module = module
         functions = bytearray()
         globals_ = bytearray()
         ops = module.regions[0].blocks[0].ops if module.regions and module.regions[0].blocks else []
@@ -512,7 +518,11 @@ class _Body:
             spec = op.spec
             opcode = OPCODES.get(spec.name) if spec.dialect == "cuda_tile" else None
             if spec.dialect != "cuda_tile":
-                raise Unwritable(diags.FOREIGN_OP, op)
+                error = Unwritable(diags.FOREIGN_OP, file.module)
+                error.invalid = op
+                raise error
+            if type(op.loc) is not Loc or op.loc.callers:
+                check_location(op)
             if opcode is None:
                 raise Unwritable(diags.NOT_WRITABLE, op, what=f"operation '{spec.full_name}'")
             if spec.since > minor:
@@ -613,6 +623,13 @@ class _Body:
             put_varint(out, len(block.ops))
             self.instructions(out, block.ops)
             self.next = scope
+
+
+def check_location(op: Op) -> None:
+    """Locations with names or of several places have no record."""
+    for loc in (op.loc, *op.loc.callers):
+        if type(loc) is D.WrappedLoc:
+            raise Unwritable(diags.UNSUPPORTED_LOCATION, op, kind=loc.kind)
 
 
 def pad(out: bytearray, alignment: int) -> None:

@@ -52,6 +52,11 @@ class Dialect:
             frozenset()
         )  # ops whose empty region gets no terminator: a fault to name
         self.loose_ops: frozenset[str] = frozenset()  # ops whose loose form needs no braces or result types
+        self.strict_ops: frozenset[str] = frozenset()  # ops that are read in their own form only
+        self.keyword_ops: frozenset[str] = (
+            frozenset()
+        )  # a word where an optional enum may stand is one of its cases
+        self.older_names: dict[str, tuple[str, int]] = {}  # op -> its name in files before 13.N
         self.prints_prefix = True  # whether ops and types carry the prefix when printed
         self.steps: dict[str, list[Any] | None] = {}
 
@@ -83,6 +88,9 @@ class Dialect:
     def case_error(self, spec: OpSpec, attr: Any, cases: Any, got: str) -> str | None:
         """Own words for a keyword that is no case of an enum."""
         return None
+
+    def annotate(self, state: Any, error: Any) -> None:
+        """May add notes to a syntax error, from what was read of the op before it."""
 
     def after_parse(self, parser: Any, op: Op) -> Op:
         """May replace an op right after it was parsed (aliases of other spellings)."""

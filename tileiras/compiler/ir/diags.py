@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tileiras.diag import ERROR, NOTE, Diag
+from tileiras.diag import ERROR, NOTE, REMARK, Diag
 
 SYNTAX = Diag("IR-0001", ERROR, "{text}", src="own")
 UNREGISTERED = Diag("IR-0002", ERROR, "unregistered dialect: {name}", src="frontend contract, dialect list")
@@ -18,3 +18,4 @@ NOT_LAST = Diag(
 REDEFINED = Diag("IR-0008", ERROR, "redefinition of symbol named '{name}'", src="MLIR verifier")
 PRIOR_USE = Diag("IR-0009", NOTE, "prior use here", src="MLIR parser")
 IN_FILE = Diag("IR-0010", NOTE, "this is {place}", src="own")
+INVALID_OP = Diag("IR-0010", REMARK, "invalid op: {name}", src="real writer", kind="analysis")

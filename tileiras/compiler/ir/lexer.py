@@ -53,7 +53,7 @@ class Lexer:
         self.lines: list[int] | None = None
         self.kind = ""
         self.token = ""
-        self.start = self.end = 0
+        self.start = self.end = self.last = 0  # `last`: where the token before ended
         self.seek(0)
 
     def seek(self, pos: int) -> None:
@@ -77,6 +77,7 @@ class Lexer:
     def step(self) -> str:
         """The token, and on to the next."""
         token = self.token
+        self.last = self.end
         self.seek(self.end)
         return token
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from tileiras.diag import Loc
 
+from . import debug as D
 from . import diags, floats
 from . import types as T
 from .asm import BARE_ATTRS, REGISTRY
-from .core import Block
-from .lexer import Lexer, ParseError, unquote
+from .core import Block, Value
+from .lexer import SPACE, Lexer, ParseError, unquote
 from .verify import rules_of
 
 TYPE_CHECKING = False
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from tileiras.diag import Sink
 
     from .asm import Dialect
-    from .core import Op, Value
+    from .core import Op
     from .parser import State
     from .spec import Attr, OpSpec
 
@@ -52,6 +53,9 @@ class ValueParser(Lexer):
             False  # whether the last loose form was one: braces, or types of operands and results
         )
         self.late: list[tuple[Op, str, int]] = []  # ops whose location alias is defined further down
+        self.pending: ParseError | None = (
+            None  # about an operand: said once the op is read, as its syntax comes first
+        )
         super().__init__(text)
 
     # ---- small things
@@ -62,18 +66,25 @@ class ValueParser(Lexer):
     def error(self, text: str, pos: int | None = None, *notes: str) -> ParseError:
         return ParseError(self.start if pos is None else pos, text, None, notes)
 
+    def here(self) -> int:
+        """The next token; the end of the last one when a new line lies between: the fault is what is missing there."""
+        text = self.text[self.last : self.start]
+        return self.last if "\n" in text and SPACE.fullmatch(text) else self.start
+
     def at(self, token: str) -> bool:
         return self.token == token and self.kind != "string"
 
     def accept(self, token: str) -> bool:
         if self.token == token and self.kind != "string":
+            self.last = self.end
             self.seek(self.end)
             return True
         return False
 
     def expect(self, token: str) -> None:
         if self.token != token or self.kind == "string":
-            raise self.error(f"expected '{token}'{self.found()}")
+            raise self.error(f"expected '{token}'{self.found()}", self.here())
+        self.last = self.end
         self.seek(self.end)
 
     def found(self) -> str:
@@ -150,6 +161,16 @@ class ValueParser(Lexer):
 
     # ---- values
 
+    def defer(self, error: ParseError) -> None:
+        """Keeps what is wrong with an operand until the rest of the op is read."""
+        self.pending = self.pending or error
+
+    def settle(self) -> None:
+        """Errors: what was deferred."""
+        error, self.pending = self.pending, None
+        if error is not None:
+            raise error
+
     def value(self) -> Value:
         if self.kind != "value":
             raise self.error(f"expected SSA operand{self.found()}")
@@ -166,7 +187,8 @@ class ValueParser(Lexer):
                 return values[index]
             if None in scope:  # an isolated region
                 break
-        raise self.error(f"use of undeclared SSA value name '{name}'", pos)
+        self.defer(self.error(f"use of undeclared SSA value name '{name}'", pos))
+        return Value(T.UNRESOLVED, Block(), 0, name[1:])
 
     def values(self) -> list[Value]:
         """A comma list, possibly empty."""
@@ -242,7 +264,9 @@ class ValueParser(Lexer):
     def dialect_type(self, dialect: Dialect, mnemonic: str, pos: int) -> Any:
         parse = dialect.types.get(mnemonic)
         if parse is None:
-            raise self.error(f"unknown type '{mnemonic}' in dialect '{dialect.name}'", pos)
+            if self.text[pos] == "!":
+                raise self.error(f"unknown type '{mnemonic}' in dialect '{dialect.name}'", pos)
+            raise self.error(f"unknown type: {mnemonic}", pos)
         self.enter()
         found = parse(self)
         self.leave()
@@ -431,7 +455,7 @@ class ValueParser(Lexer):
         if kind == "symbol":
             return self.symbol_name()
         if kind == "string":
-            return self.string()
+            return self.string("attribute value")
         return self.coerce(state.spec, attr, self.attribute(), pos, state.dialect)
 
     def enum_case(self, state: State, attr: Attr, name: str, pos: int) -> str:
@@ -520,13 +544,13 @@ class ValueParser(Lexer):
                 if self.accept("to"):
                     while not self.at(")") and self.kind in ("punct", "number"):
                         self.step()
-            elif self.accept("("):
-                inner = self.location_body()
-                self.expect(")")
-                found = inner
-                self.leave()
-                return found
-            found = Loc(file, line, col)
+                found = Loc(file, line, col)
+            else:
+                inner = Loc()
+                if self.accept("("):
+                    inner = self.solid(self.location_body(), pos)
+                    self.expect(")")
+                found = D.WrappedLoc("NameLoc", (inner,), file)
         elif self.at("callsite"):
             self.step()
             self.expect("(")
@@ -534,20 +558,25 @@ class ValueParser(Lexer):
             self.expect("at")
             caller = self.solid(self.location_body(), pos)
             self.expect(")")
-            inner = Loc(caller.file, caller.line, caller.col, scope=caller.scope)
-            found = Loc(
-                callee.file, callee.line, callee.col, (*callee.callers, inner, *caller.callers), callee.scope
-            )
-            if len(found.callers) > 4 * MAX_DEPTH:
+            inner = caller
+            if type(caller) is Loc:
+                inner = Loc(caller.file, caller.line, caller.col, scope=caller.scope)
+            callers = (*callee.callers, inner, *caller.callers)
+            if isinstance(callee, D.WrappedLoc):
+                found = callee.called_from(callers)
+            else:
+                found = Loc(callee.file, callee.line, callee.col, callers, callee.scope)
+            if len(callers) > 4 * MAX_DEPTH:
                 raise self.error("call site chain is too long", pos)
         elif self.at("fused"):
             self.step()
+            metadata = None
             if self.accept("<"):
-                self.attribute()
+                metadata = self.attribute()
                 self.expect(">")
             self.expect("[")
-            items = self.list_of(self.location_body, "]")
-            found = next((i for i in items if isinstance(i, Loc) and i.file), items[0] if items else Loc())
+            items = self.list_of(lambda: self.solid(self.location_body(), pos), "]")
+            found = D.WrappedLoc("FusedLoc", tuple(items), metadata=metadata)
         elif self.at("loc"):
             found = self.location()
         else:

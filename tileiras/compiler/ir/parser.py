@@ -171,8 +171,8 @@ class Parser(ValueParser):
             raise self.error(f"expected {len(operands)} operand types but had {len(function.params)}", at)
         for value, type in zip(operands, function.params):
             self.same_type(value, type, at)
-        op = self.build(spec, dialect, operands, list(function.results), attrs, regions, attr_pos)
-        return op
+        self.settle()
+        return self.build(spec, dialect, operands, list(function.results), attrs, regions, attr_pos)
 
     def dictionary_in_angles(self) -> dict[str, Any]:
         """`<{...}>` or `{...}`."""
@@ -274,16 +274,14 @@ class Parser(ValueParser):
                 ):  # more types than the op's own form has
                     raise self.error(f"expected operation name{self.found()}")
         except ParseError as error:
-            if (
-                steps is None
-                or state.committed
-                or (error.text.startswith("use of value") and self.token not in (",", "->"))
-            ):
-                if steps is not None and not (
-                    error.op or error.inside or error.text.startswith("use of value")
-                ):
+            if self.pending is not None and str(T.UNRESOLVED) in error.text:
+                self.settle()  # the rest follows from that
+            if steps is None or state.committed:
+                if steps is not None and not (error.op or error.inside or error.text.startswith("use of ")):
                     error.op = spec.full_name
                 raise
+            self.pending = None
+            dialect.annotate(state, error)
             self.seek(mark)
             try:
                 op = self.loose(spec, dialect, names)
@@ -291,9 +289,11 @@ class Parser(ValueParser):
                 worst = second if self.functional and second.pos > error.pos else error
                 worst.op = worst.op or ("" if worst.inside else spec.full_name)
                 raise worst from None
-            if not self.functional or self.start == mark or (names and len(op.results) != names):
+            strict = not self.functional or spec.name in dialect.strict_ops
+            if strict or self.start == mark or (names and len(op.results) != names):
                 error.op = error.op or spec.full_name
                 raise error from None
+        self.settle()
         self.defaults.pop()
         return op
 
@@ -374,11 +374,10 @@ class Parser(ValueParser):
             if step[0] == OPERAND:
                 return self.kind == "value"
             if step[0] == ATTR:
-                attr = state.spec.attr_by_name[step[1]]
-                cases = state.dialect.enums.get(attr.enum, {})
-                return self.kind == "word" and (
-                    self.token in cases or state.dialect.enum_aliases.get(self.token) in cases
-                )
+                dialect = state.dialect
+                cases = dialect.enums.get(state.spec.attr_by_name[step[1]].enum, {})
+                known = self.token in cases or dialect.enum_aliases.get(self.token) in cases
+                return self.kind == "word" and (known or state.spec.name in dialect.keyword_ops)
             return True
         return False
 
@@ -387,12 +386,12 @@ class Parser(ValueParser):
         state.operands[name] = [self.value()] if arg.mode != 2 else self.values()
 
     def same_type(self, value: Value, type: Any, pos: int) -> None:
-        if value.type is not type:
+        if value.type is not type and value.type is not T.UNRESOLVED:
             name = f"'%{value.name}'" if value.name else "the operand"
             text = f"use of value {name} expects different type than prior uses: '{tname(type)}' vs '{tname(value.type)}'"
             error = self.error(text, pos)
             error.prior = self.places.get(value)
-            raise error
+            self.defer(error)
 
     def field_types(self, state: State, name: str) -> None:
         spec = state.spec
@@ -562,6 +561,7 @@ class Parser(ValueParser):
     ) -> Region:
         """`{ ops }` or `{ ^bb0(...): ops }`. `args`: names and types that the op's form gives. `own`: the region of
         an op's own form, where block arguments have value types (`f32` is `tile<f32>`)."""
+        self.settle()
         self.expect("{")
         self.enter()
         isolated = spec is not None and bool(spec.traits & ISOLATED)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .asm import Dialect
     from .core import Block, Region, Value
 
+NEWEST = 99
 PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_$.")
 
 
@@ -54,8 +55,11 @@ def signed(value: int, bits: int) -> int:
 class Printer:
     """One printing: names of values, options, output lines."""
 
-    def __init__(self, *, generic: bool = False, debug: bool = False) -> None:
+    def __init__(self, *, generic: bool = False, debug: bool = False, minor: int = 0) -> None:
         self.generic = generic
+        self.minor = (
+            minor  # of the file that the ops come from: names of its time; 0: names as they were spelled
+        )
         self.debug = debug
         self.names: dict[Value, str] = {}
         self.lines: list[str] = []
@@ -163,11 +167,20 @@ class Printer:
         if loc:
             self.put(f" loc({loc})")
 
+    def spelling(self, op: Op, dialect: Dialect | None) -> str:
+        """The op's full name."""
+        older = dialect.older_names.get(op.spec.name) if self.minor and dialect is not None else None
+        if older is None:
+            return op.spec.full_name
+        return f"{op.spec.dialect}.{older[0] if self.minor < older[1] else op.spec.name}"
+
     def own_form(self, op: Op, dialect: Dialect, steps: list[Any] | None) -> None:
         """The op's own form; an op too broken for it is shown in the generic form, so that it can be looked at."""
         spec = op.spec
         mark = len(self.lines), list(self.current), self.indent
-        self.put(spec.full_name if dialect.prints_prefix or spec.traits & SYMBOL_TABLE else spec.name)
+        name = self.spelling(op, dialect)
+        prefix = dialect.prints_prefix or spec.traits & SYMBOL_TABLE
+        self.put(name if prefix else name.partition(".")[2])
         try:
             if steps is None:
                 self.default_op(op)
@@ -272,7 +285,8 @@ class Printer:
         parts = [self.named_attr(op, n, v) for n, v in sorted(attrs.items()) if self.is_set(op, n, v)]
         if op.segments is not None and len(op.segments) > 1:
             parts.append(f"operandSegmentSizes = array<i32: {', '.join(map(str, op.segments))}>")
-        self.put(f'"{spec.full_name}"({", ".join(map(self.name, op.operands))})')
+        name = self.spelling(op, REGISTRY.get(spec.dialect))
+        self.put(f'"{name}"({", ".join(map(self.name, op.operands))})')
         if parts:
             self.put(f" <{{{', '.join(parts)}}}>")
         if op.regions:
@@ -404,20 +418,24 @@ class DebugNames:
 
     def use(self, loc: Loc) -> str:
         """A placeholder for the alias of a location; `finish` puts the name in."""
-        node = self.node(loc.file, loc.line, loc.col, loc.scope, loc.callers)
+        node = self.node(loc, loc.callers)
         index = self.known.setdefault(node, len(self.uses))
         if index == len(self.uses):
             self.uses.append(node)
         return f"\0{index}\0"
 
-    def node(self, file: str, line: int, col: int, scope: Any, callers: tuple[Loc, ...]) -> Any:
+    def node(self, loc: Loc, callers: tuple[Loc, ...]) -> Any:
         """A location as nested tuples: comparable, and the same for equal locations."""
-        own: Any = ("loc", file, line, col) if file else ("loc",)
-        if scope is not None:
-            own = ("di_loc", own, scope)
-        for i, caller in enumerate(callers):
-            rest = self.node(caller.file, caller.line, caller.col, caller.scope, callers[i + 1 :])
-            return ("callsite", own, rest)
+        own: Any = ("loc", loc.file, loc.line, loc.col) if loc.file else ("loc",)
+        if isinstance(loc, D.WrappedLoc):
+            head = quote(loc.name) if loc.kind == "NameLoc" else "fused"
+            if loc.metadata is not None:
+                head += f"<{Printer().attr_value(loc.metadata, typed=True)}>"
+            own = ("wrapped", head, *(self.node(part, part.callers) for part in loc.parts))
+        elif loc.scope is not None:
+            own = ("di_loc", own, loc.scope)
+        if callers:
+            return ("callsite", own, self.node(callers[0], callers[1:]))
         return own
 
     def finish(self, text: str) -> str:
@@ -455,7 +473,7 @@ def node_stem(node: Any) -> str:
 def node_parts(node: Any) -> tuple[Any, ...]:
     """What a location or record refers to, in printing order."""
     if isinstance(node, tuple):
-        return node[1:] if node[0] != "loc" else ()
+        return () if node[0] == "loc" else node[2:] if node[0] == "wrapped" else node[1:]
     fields = [getattr(node, name) for name in ("scope", "file", "compile_unit") if hasattr(node, name)]
     return tuple(f for f in fields if type(f) in DEBUG_STEMS)
 
@@ -466,6 +484,11 @@ def node_text(node: Any, names: dict[Any, str]) -> str:
             return f"#cuda_tile.di_loc<{names[node[1]]} in {names[node[2]]}>"
         if node[0] == "callsite":
             return f"loc(callsite({names[node[1]]} at {names[node[2]]}))"
+        if node[0] == "wrapped":
+            parts = ", ".join(names[part] for part in node[2:])
+            if node[1].startswith("fused"):
+                return f"loc({node[1]}[{parts}])"
+            return f"loc({node[1]}({parts}))" if node[2] != ("loc",) else f"loc({node[1]})"
         return f"loc({quote(node[1])}:{node[2]}:{node[3]})" if len(node) > 1 else "loc(unknown)"
     if isinstance(node, D.DIFile):
         return f"#cuda_tile.di_file<{quote(node.name)} in {quote(node.directory)}>"
@@ -492,7 +515,8 @@ DEBUG_STEMS = {
 
 def print_op(op: Op, *, generic: bool = False, debug: bool = False) -> str:
     """Text of an op and everything in it, ending with a newline."""
-    printer = Printer(generic=generic, debug=debug)
+    version = op.attrs.get("bytecode_version")
+    printer = Printer(generic=generic, debug=debug, minor=version[1] if isinstance(version, tuple) else 0)
     printer.number(op)
     for value in op.operands:  # a lone op: its operands come from outside
         printer.names.setdefault(value, f"%{value.name or f'arg{value.index}'}")
@@ -506,8 +530,8 @@ def print_op(op: Op, *, generic: bool = False, debug: bool = False) -> str:
 
 
 def print_body(module: Op, *, debug: bool = False) -> str:
-    """Only the ops inside a module, as NVIDIA's disassembler prints them."""
-    printer = Printer(debug=debug)
+    """Only the ops inside a module, as NVIDIA's disassembler prints them: by the newest names."""
+    printer = Printer(debug=debug, minor=NEWEST)
     printer.number(module)
     for region in module.regions:
         for block in region.blocks:

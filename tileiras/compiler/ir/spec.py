@@ -130,10 +130,17 @@ class OpSpec:
 
 def derive(spec: OpSpec, dialect: str) -> OpSpec:
     """The op of the same name in a later dialect: same fields; its types are that dialect's."""
-    out = OpSpec.__new__(OpSpec)
-    for slot in OpSpec.__slots__:
-        setattr(out, slot, getattr(spec, slot))
+    out = spelled(spec, spec.name)
     out.dialect = dialect
     out.full_name = f"{dialect}.{spec.name}"
     out.check = None
+    return out
+
+
+def spelled(spec: OpSpec, name: str) -> OpSpec:
+    """The same op under another full name; `name` of the spec stays what everything else knows it by."""
+    out = OpSpec.__new__(OpSpec)
+    for slot in OpSpec.__slots__:
+        setattr(out, slot, getattr(spec, slot))
+    out.full_name = f"{spec.dialect}.{name}"
     return out

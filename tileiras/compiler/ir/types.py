@@ -184,6 +184,9 @@ TensorType = _interned(
 )
 
 TOKEN = TokenType()
+UNRESOLVED = _interned(
+    "Unresolved", (), "Of a value that a text uses and does not define.", lambda t: "<<unresolved>>"
+)()
 TILE_VIEWS = (PartitionView, StridedView, GatherScatterView)
 VIEWS = (TensorView, *TILE_VIEWS)
 

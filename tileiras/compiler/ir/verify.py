@@ -51,6 +51,12 @@ class Invalid(Exception):
         self.facts = facts
         self.inner: Op | None = None  # the op inside that is to blame, and what is said of it
         self.inner_real = ""
+        self.invalid: Op | None = None
+
+    def remark(self, inner: Op) -> Invalid:
+        """Names an op inside that has no place there."""
+        self.invalid = inner
+        return self
 
     def blame(self, inner: Op, real: str) -> Invalid:
         """Adds a note at an op inside."""
@@ -148,6 +154,8 @@ def verify_op(op: Op, sink: Sink) -> bool:
 
 def report(problem: Invalid, op: Op, sink: Sink) -> None:
     name = op.spec.full_name if problem.prefix else None
+    if problem.invalid is not None:
+        sink.emit(diags.INVALID_OP, loc=problem.invalid.loc, name=problem.invalid.spec.full_name)
     notes = []
     at = sink.place(op.loc)
     for text in problem.real:  # a text that names its op itself is the real parser's
@@ -158,7 +166,9 @@ def report(problem: Invalid, op: Op, sink: Sink) -> None:
     if problem.inner is not None:
         place = problem.inner
         notes.append(
-            Emitted(diags.NOTE_TEXT, sink.place(place.loc), place.spec.full_name, (("text", problem.inner_real),))
+            Emitted(
+                diags.NOTE_TEXT, sink.place(place.loc), place.spec.full_name, (("text", problem.inner_real),)
+            )
         )
     if problem.prefix:
         sink.emit(problem.diag, op, notes=notes, **problem.facts)  # type: ignore[arg-type]

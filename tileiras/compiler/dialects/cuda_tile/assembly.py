@@ -12,7 +12,7 @@ from tileiras.compiler.ir.floats import decode
 
 from . import forms, frontend, syntax, type_syntax
 from .dense import signed, unique_value
-from .ops import BY_NAME, ENUMS
+from .ops import BY_NAME, ENUMS, OLD_NAMES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -137,6 +137,9 @@ NAMED = {
 }  # fmt: skip
 
 
+VIEW_ACCESS = ("load_view_tko", "store_view_tko")
+
+
 class CudaTile(Dialect):
     """Names, type shorthands and aliases of the dialect."""
 
@@ -219,21 +222,24 @@ class CudaTile(Dialect):
             names = ", ".join(map(repr, cases if attr.enum == "ComparisonPredicate" else sorted(cases)))
             return f"expected '{attr.name}' to be one of: {{{names}}}"
         listed = ", ".join(cases)
-        if attr.enum in ("MemoryOrderingSemantics", "MemoryScope") and spec.name in (
-            "load_view_tko",
-            "store_view_tko",
-        ):
+        if attr.enum in ("MemoryOrderingSemantics", "MemoryScope") and spec.name in VIEW_ACCESS:
             return f'invalid {attr.name} attribute specification. Got "{got}" but expect one of: {listed}'
         return (
             f"expected string or keyword containing one of the following enum values for attribute '{attr.name}' [{listed}]"
             f", but got '{got}'"
         )
 
+    def annotate(self, state: Any, error: Any) -> None:
+        scope = state.attrs.get("memory_scope")
+        if scope is not None and state.attrs.get("memory_ordering_semantics") == "weak":
+            what = "operation specifies weak memory ordering semantics, but then provides"
+            error.notes += (f'{what} "{scope}" scope, expected no memory scope.',)
+
     def after_parse(self, parser: Any, op: Op) -> Op:
         return frontend.after_parse(parser, op)
 
     def spec(self, name: str) -> OpSpec | None:
-        return frontend.TEXT_ONLY.get(name) or super().spec(name)
+        return frontend.TEXT_ONLY.get(name) or OLD_NAMES.get(name) or super().spec(name)
 
 
 def constant_name(op: Op) -> str:
@@ -279,11 +285,14 @@ DIALECT.loose_ops = frozenset(
         "atomic_cas_tko",
     )
 )
+DIALECT.strict_ops = frozenset(("make_partition_view", "make_strided_view", "make_gather_scatter_view"))
+DIALECT.keyword_ops = frozenset(VIEW_ACCESS)
+DIALECT.older_names = {"fpowf": ("pow", 4)}
 DIALECT.templates = TEMPLATES
 DIALECT.custom = {**forms.FORMS, **syntax.FORMS}  # type: ignore[dict-item]
 DIALECT.types = type_syntax.TYPES
 DIALECT.attrs = forms.ATTRS
-DIALECT.op_aliases = {"pow": "fpowf", "print": "print_tko"}
+DIALECT.op_aliases = {"print": "print_tko"}
 DIALECT.enum_aliases = {"gpu": "device", "cta": "tl_blk", "system": "sys"}
 DIALECT.attr_aliases = frontend.ATTR_ALIASES
 DIALECT.ignored_attrs = frontend.IGNORED

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tileiras.compiler.ir import floats
 from tileiras.compiler.ir import types as T
+from tileiras.compiler.ir.lexer import ParseError
 from tileiras.compiler.ir.verify import tname
 
 from .dense import elements_of, pack_elements, signed, unique_value
-from .type_syntax import elem_type
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.printer import Printer
 
 MAX_ELEMENTS = 1 << 24
+CONSTANTS = "i1 or i8 or i16 or i32 or i64 or f16 or bf16 or f32 or f64 or tf32 or f8E4M3FN or f8E5M2 or f8E8M0FNU or f4E2M1FN"
 
 
 def spell_element(value: int, elem: Any) -> str:
@@ -118,13 +119,24 @@ def parse_elements(p: Parser, elem: Any, values: list[int], depth: int) -> tuple
     return (len(shapes), *(shapes[0] if shapes else ()))
 
 
+def constant_type(p: Parser) -> Any:
+    """The element type of a constant."""
+    pos = p.start
+    expected = f"expect element type to be one of {CONSTANTS} values, but got "
+    try:
+        elem = p.type()
+    except ParseError as error:
+        error.notes += (f"{expected}'<<NULL TYPE>>'",)
+        raise
+    if not isinstance(elem, T.Scalar) or elem is T.I4:
+        raise p.error(f"{expected}'{tname(elem)}'", pos)
+    return elem
+
+
 def parse_dense_literal(p: Parser) -> tuple[Any, list[int], tuple[int, ...], int]:
     """`<f32: ...>`: element type, values, shape of the literal, position."""
     p.expect("<")
-    pos = p.start
-    elem = elem_type(p)
-    if not isinstance(elem, T.Scalar):
-        raise p.error(f"element type '{elem}' has no constants", pos)
+    elem = constant_type(p)
     p.expect(":")
     at = p.start
     values: list[int] = []
@@ -136,12 +148,7 @@ def parse_dense_literal(p: Parser) -> tuple[Any, list[int], tuple[int, ...], int
 def make_dense(p: Parser, literal: tuple[Any, list[int], tuple[int, ...], int], type: Any) -> Any:
     elem, values, shape, pos = literal
     if not isinstance(type, T.TileType):
-        text = (
-            "result #0 must be tile of i1 or i8 or i16 or i32 or i64 or f16 or bf16 or f32 or f64 or tf32 or "
-        )
-        raise p.error(
-            f"{text}f8E4M3FN or f8E5M2 or f8E8M0FNU or f4E2M1FN values, but got '{tname(type)}'", pos
-        )
+        raise p.error(f"result #0 must be tile of {CONSTANTS} values, but got '{tname(type)}'", pos)
     if type.elem is not elem:
         raise p.error(
             f"mismatch between the element type: '{elem}' and the tile element type '{type.elem}'", pos
@@ -154,8 +161,6 @@ def make_dense(p: Parser, literal: tuple[Any, list[int], tuple[int, ...], int], 
         raise p.error(
             f"inferred shape of elements literal ([{listed}]) does not match type ([{wanted}])", pos
         )
-    if elem is T.I4:
-        raise p.error("element type 'i4' has no constants", pos)
     return T.Dense(type, pack_elements(elem, values, count))
 
 

@@ -71,7 +71,9 @@ PREDICATES = {"div_by": parse_div_by, "bounded": parse_bounded, "same_elements":
 def parse_one_predicate(p: Parser) -> Any:
     if p.kind == "word" and p.token in PREDICATES:
         return PREDICATES[p.step()](p)
-    return p.attribute()
+    if p.kind == "number" or p.at("-"):
+        raise p.error("expected assume predicate attribute")
+    return p.attribute()  # of another kind: nobody checks it
 
 
 def parse_predicate(p: Parser, state: State) -> None:
@@ -105,8 +107,10 @@ def parse_hint_list(p: Parser) -> dict[str, Any]:
         name = p.string() if p.kind == "string" else p.word("valid keyword or string")
         p.expect("=")
         if not p.at("{"):
-            text = f"expected dictionary attribute for optimization_hints entry `{name}`{p.found()}"
-            raise p.error(text)
+            at = p.start
+            got = p.attribute()
+            text = f"expected dictionary attribute for optimization_hints entry `{name}` got value={got}"
+            raise p.error(text, at)
         if name in found:
             raise p.error(f"duplicate key '{name}' in optimization hints", pos)
         found[name] = plain_hints(p.dictionary())
@@ -356,7 +360,7 @@ def parse_tensor_view_op(p: Parser, state: State) -> None:
             named[0].elem, T.Ptr
         ):  # its attribute has to be said
             p.same_type(state.operands["base"][0], named.pop(0), pos)
-        index_type = named[0] if named else None
+        index_type = named[0] if named else p.default.value_type(type)
         pos = p.start
         type = p.type()
     if not isinstance(type, T.TensorView):
@@ -398,7 +402,9 @@ def parse_view_type(p: Parser, state: State) -> None:
     """The operand of a view op has the tensor_view type inside of the result type."""
     type = state.types["result"][0]
     if not isinstance(type, T.TILE_VIEWS):
-        raise p.error(f"expected '{state.spec.results[0].constraint}' type, but got '{tname(type)}'")
+        raise p.error(
+            f"expected '{state.spec.results[0].constraint}' type, but got '{tname(type)}'", p.here()
+        )
     p.same_type(state.operands["tensor_view"][0], type.view, state.pos)
 
 

@@ -28,6 +28,7 @@ from tileiras.compiler.ir.spec import (
     Arg,
     Attr,
     OpSpec,
+    spelled,
 )  # fmt: skip
 
 D = "cuda_tile"
@@ -1226,3 +1227,5 @@ SPECS: tuple[OpSpec, ...] = (
 )
 
 BY_NAME: dict[str, OpSpec] = {spec.name: spec for spec in SPECS}
+# Ops under the name they had before: the same op in everything but how text and messages call it.
+OLD_NAMES: dict[str, OpSpec] = {"pow": spelled(BY_NAME["fpowf"], "pow")}

@@ -402,7 +402,7 @@ def parse_aggregate(p: Parser, state: State) -> None:
     def arg() -> None:
         name, pos = named_arg(p)
         p.expect(":")
-        args.append((name, p.value_type(), pos))
+        args.append((name, p.type(), pos))
 
     p.expect("(")
     p.list_of(arg, ")")

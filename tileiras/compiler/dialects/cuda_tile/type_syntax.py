@@ -76,8 +76,10 @@ def parse_tensor_view(p: Parser) -> Any:
         if p.at("<") or p.kind == "hash":
             attr = ptr_attr(p)
             break
-        if not shape:
+        if not shape and p.at("strides"):
             raise p.error("strides must not be provided for 0-d tiles")
+        if not shape:
+            raise p.error(f"expected token after element type in 0-d tensor_view{p.found()}")
         p.expect("strides")
         p.expect("=")
         p.expect("[")
@@ -212,7 +214,7 @@ def named_fields(p: Parser, names: dict[str, str]) -> dict[str, Any]:
 
     def entry() -> None:
         pos = p.start
-        name = p.word("a parameter name")
+        name = p.word("a parameter name in struct")
         if name not in names or name in found:
             raise p.error(f"duplicate or unknown struct parameter name: {name}", pos)
         p.expect("=")
@@ -228,6 +230,8 @@ def named_fields(p: Parser, names: dict[str, str]) -> dict[str, Any]:
                 raise p.error(f"parameter '{name}' has the wrong kind", at)
             found[name] = value
 
+    if p.at(">"):
+        entry()
     p.list_of(entry, ">")
     for name, kind in names.items():
         if name not in found and not kind.endswith("?"):

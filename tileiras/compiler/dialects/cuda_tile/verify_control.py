@@ -39,10 +39,16 @@ def require_block(op: Op, index: int = 0) -> Block:
 def check_module(op: Op) -> None:
     for block in op.regions[0].blocks:
         for inner in block.ops:
+            if inner.spec.name in ("entry", "testing$func"):
+                continue
+            if debug.scope_of(inner.loc) is not None:
+                raise broken(
+                    "invalid operation debug info scope: Global variables must not have scope"
+                ).remark(inner)
             if inner.spec.dialect != "cuda_tile":
-                raise broken("only ops from the 'cuda_tile' dialect are allowed")
-            if inner.spec.name not in ("entry", "global", "testing$func"):
-                raise broken("only function and global ops are allowed in the body")
+                raise broken("only ops from the 'cuda_tile' dialect are allowed").remark(inner)
+            if inner.spec.name != "global":
+                raise broken("only function and global ops are allowed in the body").remark(inner)
 
 
 def check_entry(op: Op) -> None:
@@ -78,7 +84,7 @@ def check_debug_scope(op: Op) -> None:
         loc = inner.loc
         if inner is op or (loc.scope is None and not loc.callers):
             continue
-        last = loc.callers[-1].scope if loc.callers else loc.scope
+        last = debug.scope_of(loc)
         if last is None:
             continue
         if last not in seen:

@@ -1,0 +1,111 @@
+"""What the text tools share: streams in and out, the pieces of a file, and running one piece against its expectations.
+
+A file may hold several inputs between lines of `// -----`; each is treated on its own, and lines are counted in the
+file. With expectations (`expect.py`) a piece succeeds when it says exactly what its comments say.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from tileiras.diag import Sink
+
+SEPARATOR = "// -----"
+
+
+def read_input(path: str) -> bytes:
+    if path == "-":
+        return sys.stdin.buffer.read()
+    with open(path, "rb") as stream:
+        return stream.read()
+
+
+def write_output(path: str, data: bytes) -> int:
+    """Writes a file whole or not at all, or standard output. Exit code: 0 or 2."""
+    from tileiras.outputs import OutputError, Outputs
+
+    if path == "-":
+        try:
+            sys.stdout.buffer.write(data)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 0
+    outputs = Outputs([path])
+    try:
+        outputs.write(path, data)
+        outputs.commit()
+    except OutputError as error:
+        outputs.discard()
+        sys.stderr.write(f"error: {error}\n")
+        return 2
+    return 0
+
+
+def pieces(data: bytes, split: str) -> list[tuple[Any, int]]:
+    """(text or bytecode, lines before it). `split`: how the lines between the pieces begin; empty: one piece."""
+    from tileiras.compiler.bytecode.reader import is_bytecode
+
+    if is_bytecode(data):
+        return [(data, 0)]
+    text = data.decode("utf-8", "surrogateescape").removeprefix("\ufeff")
+    if not split:
+        return [(text, 0)]
+    found: list[tuple[Any, int]] = []
+    start, lines = 0, text.split("\n")
+    for i, line in enumerate([*lines, split]):
+        if line.startswith(split):
+            found.append(("\n".join(lines[start:i]) + "\n", start))
+            start = i + 1
+    return found
+
+
+def separator(value: str, on: bool) -> str:
+    """What `--split-input-file` or `--split-input-file=VALUE` asks for: a truth value or a separator of one's own."""
+    if not on or value in ("", "true", "1"):
+        return SEPARATOR
+    return "" if value in ("false", "0") else value
+
+
+def run_pieces(
+    data: bytes, split: str, expect: bool, file: str, work: Callable[[Any, int, Sink], Any]
+) -> tuple[int, list[Any]]:
+    """(exit code of the first piece that fails, what `work(text, lines before, sink)` made of each)."""
+    status = 0
+    made = []
+    for text, start in pieces(data, split):
+        code, result = treat(text, start, file, expect, work)
+        made.append(result)
+        status = status or code
+    return status, made
+
+
+def treat(
+    text: Any, start: int, file: str, expect: bool, work: Callable[[Any, int, Sink], Any]
+) -> tuple[int, Any]:
+    """(exit code, result or None) of one piece. What was expected and not said, or the other way round, is code 1."""
+    from tileiras.diag import CompileError, FatalError, Sink, print_to_stderr
+
+    sink = Sink() if expect else Sink(print_to_stderr)
+    result, code = None, 0
+    try:
+        result = work(text, start, sink)
+    except CompileError as error:
+        code = error.exit_code
+    except FatalError as error:
+        sys.stderr.write(f"fatal error: {error}\n")
+        return 5, None
+    if not expect:
+        return code, result
+    from tileiras.tools.expect import compare
+
+    problems = compare(text if isinstance(text, str) else "", start, sink.emitted)
+    for line, problem in problems:
+        sys.stderr.write(f"{file}:{line}: error: {problem}\n")
+    return (1 if problems else 0), None if code else result
