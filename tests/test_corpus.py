@@ -17,7 +17,7 @@ pytest.importorskip("ml_dtypes")
 from tests.corpus.case import Case
 from tests.corpus.check import PASS, SKIP, compile_case, copy_of, judge, launch_case
 from tests.corpus.export import bytecode_path, fingerprint, read_manifest
-from tests.corpus.registry import CASES
+from tests.corpus.registry import CASES, one_per_module
 from tests.corpus.run import nvidia_case
 
 TARGETS = (
@@ -126,8 +126,8 @@ def test_emulator(name: str, gpu_name: str) -> None:
 
 
 MATRIX = [
-    (name, gpu)
-    for name, case in CASES.items()
+    (case.name, gpu)
+    for case in one_per_module(CASES.values())
     for gpu in (TARGETS if case.frontend != "writer" else ("sm_75", "sm_80", "sm_90", "sm_100", "sm_120"))
 ]
 

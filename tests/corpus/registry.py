@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Iterable
 
 from tests.corpus import cases as _cases
 from tests.corpus.case import Case, Family
@@ -23,3 +24,11 @@ def load() -> dict[str, Case]:
 
 
 CASES = load()
+
+
+def one_per_module(cases: Iterable[Case]) -> list[Case]:
+    """The first case of each bytecode file: a file compiles as a whole, with all its entries."""
+    first: dict[str, Case] = {}
+    for case in cases:
+        first.setdefault(case.module, case)
+    return list(first.values())

@@ -23,7 +23,7 @@ from pathlib import Path
 from tests.corpus.case import Case
 from tests.corpus.check import ERROR, PASS, SKIP, Outcome, arch_number, compile_case, launch_case
 from tests.corpus.export import bytecode_path
-from tests.corpus.registry import CASES
+from tests.corpus.registry import CASES, one_per_module
 
 
 def select(options: argparse.Namespace) -> list[Case]:
@@ -92,7 +92,7 @@ def main(argv: list[str] | None = None) -> int:
         print(len(cases), "cases")
         return 0
     jobs = []
-    for case in cases:
+    for case in one_per_module(cases) if options.nvidia or options.compile_only else cases:
         if options.nvidia:
             jobs += [(nvidia_case, (case, gpu, options.nvidia)) for gpu in options.gpu_name]
         elif options.compile_only:
