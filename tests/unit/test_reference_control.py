@@ -324,6 +324,12 @@ def test_print_follows_printf() -> None:
     assert printed("%f %F", ("f64", np.inf), ("f64", -np.inf)) == "inf -INF"
 
 
+def test_print_ends_at_the_nul_of_a_literal() -> None:
+    """C++ frontends write it into the attribute."""
+    assert printed("%d\n\0", ("i32", 7)) == "7\n"
+    assert printed("%d\0%d", ("i32", 7), ("i32", 8)) == "7"
+
+
 def test_print_shows_tiles_as_nested_lists() -> None:
     assert printed("%d;", ("i32", [[1, 2], [3, 4]])) == "[[1, 2], [3, 4]];"
     assert printed("%.1f", ("bf16", [0.5, 1.5])) == "[0.5, 1.5]"

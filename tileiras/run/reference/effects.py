@@ -11,7 +11,9 @@ from tileiras.compiler.ir.types import Bounded, DivBy, TensorView
 from . import diags
 from .floats import FORMATS, decode64
 from .ints import as_signed, as_unsigned
+from .memory import Fault
 from .registry import effect, elem_name
+from .state import raise_fault
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -133,9 +135,20 @@ def format_element(conversion: str, value: Any) -> str:
     return ("%" + flags + (width or "") + "s") % str(value)
 
 
-def format_value(conversion: str, value: Any, name: str) -> str:
-    """A scalar as printf prints it, a tile as nested lists of its elements."""
+def string_at(memory: Any, address: int) -> str:
+    """The characters from an address up to the NUL."""
+    data = bytearray()
+    while byte := int(memory.load(np.array([address + len(data)], np.int64), np.dtype(np.uint8))[0]):
+        data.append(byte)
+    return data.decode("utf-8", "surrogateescape")
+
+
+def format_value(conversion: str, value: Any, name: str, memory: Any = None) -> str:
+    """A scalar as printf prints it, a tile as nested lists of its elements. Strings are read from memory."""
     kind = conversion[-1]
+    if name == "ptr" and kind == "s":
+        texts = [string_at(memory, int(address)) for address in np.ravel(value)]
+        value = np.array(texts, object).reshape(np.shape(value))
     if name in FORMATS:
         value = decode64(value, FORMATS[name])
     elif name != "ptr":
@@ -155,7 +168,8 @@ def format_value(conversion: str, value: Any, name: str) -> str:
 
 @effect("print_tko")
 def compile_print(c: Compiler, op: Op) -> Step:
-    parts = split_format(op.attr("str"))
+    # C++ frontends write the NUL of a literal into the attribute: printf stops there
+    parts = split_format(op.attr("str").split("\0", 1)[0])
     args = [(c.slot(v), elem_name(v)) for v in op.group("args")]
     results, token = c.slots_of(op.results), c.one(op.operand("token"))
 
@@ -165,7 +179,10 @@ def compile_print(c: Compiler, op: Op) -> Step:
             text.append(literal)
             if conversion and i < len(args):
                 slot, name = args[i]
-                text.append(format_value(conversion, s[slot], name))
+                try:
+                    text.append(format_value(conversion, s[slot], name, s[0].memory))
+                except Fault as fault:
+                    raise_fault(s[0], op, fault, (1,), None)
         s[0].launch.write("".join(text))
         for d in results:
             s[d] = None if token is None else s[token]

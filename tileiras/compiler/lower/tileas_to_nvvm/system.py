@@ -25,9 +25,9 @@ _CALL_ARGS = 32  # what one vprintf takes
 def string_variable(lowering: Lowering, text: str) -> Any:
     """The generic address of a NUL-terminated string."""
     b = lowering.b
-    data = text.encode("utf-8", "surrogateescape") + b"\0"
+    data = text.split("\0", 1)[0].encode("utf-8", "surrogateescape") + b"\0"
     for var in lowering.fn.variables:
-        if var.data == data and "_str" in var.name:
+        if var.data == data and "$str" in var.name:
             name = var.name
             break
     else:
@@ -141,7 +141,8 @@ def _call(lowering: Lowering, result: str, name: str, args: list[tuple[str, Any]
 def lower_print(lowering: Lowering, op: Op) -> None:
     """Thread 0 of the tile block prints: scalars in one call, tiles as nested lists of their elements."""
     b = lowering.b
-    parts = split_format(op.attr("str"))
+    # C++ frontends write the NUL of a literal into the attribute: printf stops there
+    parts = split_format(op.attr("str").split("\0", 1)[0])
     values = op.group("args")
     staged = {}
     offset = 0
