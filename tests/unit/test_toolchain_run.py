@@ -125,3 +125,32 @@ def test_an_interrupt_ends_the_child(tmp_path: Path, repository: Path) -> None:
     parent.send_signal(signal.SIGINT)
     assert parent.wait(timeout=30) != 0
     assert not _alive(int(mark.read_text()))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="signals of a pipe that closes are Linux's")
+def test_nothing_outlives_a_killed_caller(tmp_path: Path, repository: Path) -> None:
+    """cuTile kills a compiler that takes too long by SIGKILL: ptxas, and what it started, must end with it."""
+    script = f"echo $$ > {tmp_path}/child; sleep 60 & echo $! > {tmp_path}/half; mv {tmp_path}/half {tmp_path}/pid; wait"
+    code = f"from tileiras.toolchain.run import run; run(['/bin/sh', '-c', {script!r}])"
+    caller = subprocess.Popen([sys.executable, "-c", code], cwd=repository)
+    end = time.monotonic() + 30
+    while not (tmp_path / "pid").exists() and time.monotonic() < end:
+        time.sleep(0.01)
+    pids = [int((tmp_path / name).read_text()) for name in ("child", "pid")]
+    assert all(map(_alive, pids))
+    caller.kill()
+    caller.wait()
+    while any(map(_alive, pids)) and time.monotonic() < end:
+        time.sleep(0.01)
+    assert not any(map(_alive, pids))
+
+
+def test_what_a_child_leaves_in_the_background_goes_on(tmp_path: Path) -> None:
+    done = sh(f"(while [ ! -e {tmp_path}/go ]; do sleep 0.02; done; : > {tmp_path}/done) & echo $!")
+    pid = int(done.stdout)
+    assert done.status == 0
+    (tmp_path / "go").touch()
+    end = time.monotonic() + 30
+    while not (tmp_path / "done").exists() and time.monotonic() < end:
+        time.sleep(0.01)
+    assert (tmp_path / "done").exists(), f"{pid} was ended"

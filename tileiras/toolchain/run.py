@@ -3,7 +3,8 @@
 Built on ``os.posix_spawn`` because importing ``subprocess`` costs more than a small compile.  Both streams
 are captured in anonymous files, not pipes: the child can never block on a full pipe, a grandchild that keeps
 a stream open cannot keep us waiting, and nothing is left on disk whatever dies.  The child leads a process
-group of its own, so that a time-out or a signal to us ends the tools it started as well.
+group of its own, so that a time-out or a signal to us ends the tools it started as well.  On Linux that holds for
+SIGKILL too, by which cuTile ends a compiler that takes too long, and which we cannot answer: see `_Leash`.
 """
 
 from __future__ import annotations
@@ -141,6 +142,7 @@ def run(
         return _run_by_subprocess(argv, timeout, env, stdin, stdout, cwd)
     err = anonymous_file("stderr")
     out = anonymous_file("stdout") if stdout is None else stdout
+    leash = _Leash()
     try:
         actions: list[tuple] = [(os.POSIX_SPAWN_DUP2, out, 1), (os.POSIX_SPAWN_DUP2, err, 2)]
         if stdin is None:
@@ -162,6 +164,7 @@ def run(
                 setsigmask=held,
                 setsigdef=_reset_signals(),
             )
+            leash.tie(pid)
             _release_signals(held)
             status = _wait(pid, timeout)
             if status is None:
@@ -180,6 +183,7 @@ def run(
         captured = read_all(out) if stdout is None else b""
         said = read_all(err)
     finally:
+        leash.drop()
         os.close(err)
         if stdout is None:
             os.close(out)
@@ -189,6 +193,55 @@ def run(
         number = os.WTERMSIG(status)
         return Finished(128 + number, captured, said, signal=number)
     return Finished(os.WEXITSTATUS(status), captured, said)
+
+
+class _Leash:
+    """Ends the child's process group when this process is gone, whatever ended it. Does nothing where it cannot.
+
+    A pipe whose reading end the child holds, unread, and whose writing end only we hold: with our death it closes, and
+    the kernel signals the owner of the reading end, the group. (prctl's PDEATHSIG has to be set in the child, between
+    fork and exec: a fork of Python costs more than this.)
+    """
+
+    __slots__ = ("_ours", "_theirs")
+
+    def __init__(self) -> None:
+        self._ours = self._theirs = -1
+        if sys.platform == "linux":
+            try:
+                self._theirs, self._ours = os.pipe()
+                os.set_inheritable(self._theirs, True)
+            except OSError:  # no descriptor left: the start of the child will say so, or can do without
+                pass
+
+    def tie(self, pid: int) -> None:
+        """Names the group that `pid` leads as the owner."""
+        if self._theirs < 0:
+            return
+        import _signal
+        import fcntl
+
+        try:
+            os.set_inheritable(self._theirs, False)
+            fcntl.fcntl(self._theirs, fcntl.F_SETSIG, _signal.SIGKILL)
+            fcntl.fcntl(self._theirs, fcntl.F_SETOWN, -pid)
+            fcntl.fcntl(self._theirs, fcntl.F_SETFL, os.O_RDONLY | os.O_ASYNC)
+        except OSError:  # a sandbox may forbid it
+            pass
+
+    def drop(self) -> None:
+        """The child is over; what it left in the background, such as a compiler cache's server, may go on."""
+        if self._theirs < 0:
+            return
+        import fcntl
+
+        try:
+            fcntl.fcntl(self._theirs, fcntl.F_SETFL, os.O_RDONLY)
+        except OSError:
+            pass
+        os.close(self._theirs)
+        os.close(self._ours)
+        self._ours = self._theirs = -1
 
 
 def _hold_signals() -> set[int]:
