@@ -84,6 +84,32 @@ def find_archs(option: Sequence[str] | None, environ: Mapping[str, str], compile
     return archs
 
 
+def find_host(platform: str) -> tuple[str, str]:
+    """Returns (machine, system) of a platform's name: `linux-x86_64`, `manylinux_2_28_aarch64`, `win-arm64`."""
+    name = platform.lower().replace("-", "_")
+    system = "windows" if name.startswith("win") else "linux"
+    for spelled, machine in (
+        ("x86_64", "x86_64"),
+        ("amd64", "x86_64"),
+        ("aarch64", "aarch64"),
+        ("arm64", "aarch64"),
+    ):
+        if name.endswith(spelled):
+            return machine, system
+    if name and name.rpartition("_")[2] != "universal2":
+        return name.rpartition("_")[2], system  # the Tile compiler says that it has none for it
+    import platform as running
+
+    machine = running.machine().lower()
+    return {"amd64": "x86_64", "arm64": "aarch64"}.get(machine, machine or "x86_64"), system
+
+
+def find_prefix(stem: str) -> str:
+    """Returns the prefix of the C symbols: `my-kernel.v2` -> `my_kernel_v2`, `3d` -> `_3d`."""
+    name = "".join(char if char.isascii() and (char.isalnum() or char == "_") else "_" for char in stem)
+    return name if name and not name[0].isdigit() else "_" + name
+
+
 def read_depfile(path: str) -> list[str]:
     """Returns the prerequisites that a depfile of ours names."""
     try:
@@ -183,9 +209,7 @@ class Unit:
 
     @property
     def prefix(self) -> str:
-        name = self.values.get("prefix") or self.stem
-        name = "".join(char if char.isascii() and (char.isalnum() or char == "_") else "_" for char in name)
-        return name if name and not name[0].isdigit() else "_" + name
+        return find_prefix(self.values.get("prefix") or self.stem)
 
     @property
     def bytecode(self) -> str:

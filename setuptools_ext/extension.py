@@ -6,6 +6,9 @@ A plain setuptools Extension may list `.tileir` as well; it then gets the projec
 
 from __future__ import annotations
 
+import difflib
+import inspect
+import keyword
 import os
 
 from setuptools import Extension
@@ -35,6 +38,21 @@ def split_options(keywords: dict[str, Any], where: str) -> dict[str, Any]:
     }
 
 
+def refuse_unknown(names: Sequence[str], known: Sequence[str], where: str) -> None:
+    """A misspelt keyword is an error: a budget that setuptools ignores with a warning is none. Errors: TypeError."""
+    for name in names:
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"; did you mean '{near[0]}'?" if near else ""
+        raise TypeError(f"{where}: unknown keyword '{name}'{hint}")
+
+
+def _known_keywords() -> list[str]:
+    """Returns the keywords of setuptools' own Extension and of the class below it."""
+    return [one.name for base in Extension.__mro__ if "__init__" in vars(base) and base is not object
+            for one in inspect.signature(base.__init__).parameters.values()
+            if one.name != "self" and one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]  # fmt: skip
+
+
 class TileExtension(Extension):
     """An extension module whose sources may include Tile IR; `extra_compile_args` may be a dict by compiler.
 
@@ -53,6 +71,8 @@ class TileExtension(Extension):
     ) -> None:
         where = f"TileExtension({name!r})"
         self.tile_options = split_options(keywords, where)
+        known = [*_known_keywords(), "py_limited_api"]
+        refuse_unknown([one for one in keywords if one not in known], [*known, *BY_NAME], where)
         self.tile_package_data = package_data
         by_compiler: dict[str, list[str]] = {"cxx": [], "nvcc": [], "tileiras": []}
         if hasattr(extra_compile_args, "items"):
@@ -80,12 +100,15 @@ class TileKernels(Extension):
                  depends: Sequence[str] | None = None, optional: bool = False, **keywords: Any) -> None:  # fmt: skip
         where = f"TileKernels({package!r})"
         self.tile_options = split_options(keywords, where)
-        if keywords:
-            raise TypeError(
-                f"{where}: unknown keyword{'s' * (len(keywords) > 1)} {', '.join(sorted(keywords))}"
-            )
+        refuse_unknown(list(keywords), [*BY_NAME, "sources", "loader", "depends", "optional"], where)
         self.tile_package = package
         self.tile_loader = "tile_kernels" if loader is True else loader or ""
+        if self.tile_loader and (
+            not self.tile_loader.isidentifier()
+            or keyword.iskeyword(self.tile_loader)
+            or self.tile_loader == "__init__"
+        ):
+            raise OptionError(f"{where}: loader '{self.tile_loader}' is no name for a module of its own")
         self.tile_compile_args: dict[str, list[str]] = {"cxx": [], "nvcc": [], "tileiras": []}
         self.tile_package_data = True
         name = (

@@ -6,6 +6,8 @@ command lines, so that none of them can have an option that another lacks.
 
 from __future__ import annotations
 
+from tileiras.tools.config import BYTECODE_VERSIONS
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,7 +44,13 @@ OPTIONS: tuple[Option, ...] = (
     Option("entries", WORDS, "--entry", "kernels that must be there; the table lists only these"),
     Option("signature", TEXT, "", "cuTile Python sources: the signature to export"),
     Option("matrix", TEXT, "", "cuTile Python sources: JSON file of the signatures to export"),
-    Option("bytecode_version", TEXT, "--bytecode-version", "version of the bytecode handed on and written"),
+    Option(
+        "bytecode_version",
+        TEXT,
+        "--bytecode-version",
+        "version of the bytecode handed on and written",
+        BYTECODE_VERSIONS,
+    ),
     Option("max_registers", NUMBER, "--max-registers", "fail when a kernel uses more registers per thread"),
     Option("no_spills", FLAG, "--no-spills", "fail when a kernel spills registers to memory"),
     Option("max_shared", SIZE, "--max-shared", "fail when a kernel uses more shared memory: bytes or 100K"),

@@ -205,7 +205,10 @@ def read_project(table: dict[str, Any], root: str) -> tuple[dict[str, Any], int 
                     (one[0], one[1] if len(one) > 1 else None) for one in values["define_macros"]
                 ]
             values.update(_tile_values(entry, every, where))
-            extensions.append(TileKernels(**values) if group == "kernels" else TileExtension(**values))
+            try:
+                extensions.append(TileKernels(**values) if group == "kernels" else TileExtension(**values))
+            except options.OptionError as error:
+                raise OptionError(f"pyproject.toml: {where}: {error}") from None
     return defaults, table.get("jobs"), extensions
 
 

@@ -94,7 +94,7 @@ def test_mistakes_are_named(text: str, message: str, tmp_path: Path) -> None:
 def test_keywords_are_checked_too() -> None:
     with pytest.raises(options.OptionError, match=r"TileExtension\('m'\): opt_level is a whole number"):
         TileExtension("m", ["k.tileir"], opt_level="3")
-    with pytest.raises(TypeError, match="unknown keyword optlevel"):
+    with pytest.raises(TypeError, match="unknown keyword 'optlevel'; did you mean 'opt_level'"):
         TileKernels("p", ["k.tileir"], optlevel=3)
     with pytest.raises(options.OptionError, match="extra_compile_args has the keys cxx, nvcc, tileiras"):
         TileExtension("m", ["k.tileir"], extra_compile_args={"gcc": []})
