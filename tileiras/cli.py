@@ -18,31 +18,52 @@ VERSIONS = ("13.1", "13.2", "13.3", "13.4", "13.5")
 def main(argv: list[str]) -> int:
     """The exit status, 0 to 5."""
     if argv == ["--version"] or argv == ["-version"]:
-        print_version()
-        return 0
+        return tell(version_text())
     if argv == ["--serve"]:
         from tileiras.serve import serve
 
         return serve()
+    from tileiras import signals
+
+    caught = signals.catch()
     try:
         return run(argv)
-    except KeyboardInterrupt:
-        return 130
-    except BrokenPipeError:
-        return 1
+    except signals.Interrupted as stop:
+        signals.restore(caught)
+        caught = {}
+        return signals.die_of(stop.number)
+    finally:
+        signals.restore(caught)
 
 
-def print_version() -> None:
+def tell(text: str) -> int:
+    """Writes to standard output; the exit status: 2 when it cannot be written."""
+    from tileiras.diag import EXIT_CONFIGURATION, say
+
+    try:
+        if sys.stdout is None:
+            raise OSError(9, "it is closed")
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except (OSError, ValueError) as error:
+        sys.stdout = None  # type: ignore[assignment]  # the interpreter would flush it again, and exit with 120
+        if not isinstance(error, BrokenPipeError):  # `tileiras --help | head` has seen enough
+            say(f"error: unable to write to standard output: {getattr(error, 'strerror', None) or error}\n")
+        return EXIT_CONFIGURATION
+    return 0
+
+
+def version_text() -> str:
     """Release, build and assembler. cuTile keys its cache of cubins with this text, so it says all that decides a cubin:
     a compiler that was edited, or another ptxas, must not be answered with the cubins of the one before. Nothing is
     read or run for it: files speak by size and time."""
     from tileiras.version import __version__
 
-    print(
+    return (
         "tileiras: open CUDA Tile IR optimizing assembler\n"
         f"release {__version__}, Tile IR bytecode {VERSIONS[0]} - {VERSIONS[-1]}\n"
         f"Build {_build_id():08x}\n"
-        f"ptxas {_ptxas_identity()}"
+        f"ptxas {_ptxas_identity()}\n"
     )
 
 
@@ -86,32 +107,51 @@ def _ptxas_identity() -> str:
 
 
 def run(argv: list[str]) -> int:
+    from tileiras.diag import EXIT_USAGE, say
+
     given, files, problem = parse(argv)
+    if not problem:
+        if given.get("help"):
+            return tell(help_text())
+        if given.get("version"):
+            return tell(version_text())
+        if given.get("list_versions"):
+            return tell("\n".join(VERSIONS) + "\n")
+        if given.get("serve"):
+            problem = "--serve stands alone on the command line"
+        elif not files:
+            say("error: no input file provided\n\n" + help_text())
+            return EXIT_USAGE  # outputs stay: an -o without its value may have taken the input
+        elif len(files) > 1:
+            problem = (
+                "Too many positional arguments specified!\n"
+                "Can specify at most 1 positional arguments: See: tileiras --help"
+            )
+    options = None
+    if not problem:
+        options, problem = _options(given)
     if problem:
-        sys.stderr.write(f"tileiras: {problem}\n")
-        return 1
-    if given.get("help"):
-        print_help(sys.stdout)
-        return 0
-    if given.get("version"):
-        return main(["--version"])
-    if given.get("serve"):
-        sys.stderr.write("tileiras: --serve stands alone on the command line\n")
-        return 1
-    if given.get("list_versions"):
-        print("\n".join(VERSIONS))
-        return 0
-    if not files:
-        sys.stderr.write("error: no input file provided\n\n")
-        print_help(sys.stderr)
-        return 1
-    if len(files) > 1:
-        sys.stderr.write(
-            "tileiras: Too many positional arguments specified!\n"
-            "Can specify at most 1 positional arguments: See: tileiras --help\n"
-        )
-        return 1
-    return compile_file(files[0], given)
+        say(f"tileiras: {problem}\n")
+        _drop_stale(given, files)
+        return EXIT_USAGE
+    return compile_file(files[0], given, options)
+
+
+def _drop_stale(given: dict[str, Any], files: list[str]) -> None:
+    """After a line that says nothing sensible: outputs that it names are no results of it."""
+    from tileiras.outputs import OutputError, Outputs
+
+    try:
+        if files:
+            Outputs(_output_files(given)).unlink_old(*files)
+    except OutputError:
+        pass
+
+
+def _output_files(given: dict[str, Any]) -> list[str]:
+    """The outputs that the line names."""
+    fields = ("output", "ptx_output", "kernels_json", "depfile", "remarks_output")
+    return [given[field] for field in fields if field in given]
 
 
 def parse(argv: list[str]) -> tuple[dict[str, Any], list[str], str]:
@@ -120,6 +160,7 @@ def parse(argv: list[str]) -> tuple[dict[str, Any], list[str], str]:
 
     given: dict[str, Any] = {}
     files: list[str] = []
+    problem = ""  # the first one; the rest of the line is still read, for the outputs that it names
     i = 0
     while i < len(argv):
         word = argv[i]
@@ -138,26 +179,23 @@ def parse(argv: list[str]) -> tuple[dict[str, Any], list[str], str]:
         if row is None or (len(name) == 1 and word.startswith("--")):
             near = _nearest(name, BY_SPELLING)
             hint = f"\ntileiras: Did you mean '{near}'?" if near else ""
-            return given, files, f"Unknown command line argument '{word}'.  Try: 'tileiras --help'{hint}"
+            problem = problem or f"Unknown command line argument '{word}'.  Try: 'tileiras --help'{hint}"
+            continue
         spelling, kind, field, _ = row
         if kind == "flag":
             if equals and value.lower() not in ("true", "false", "1", "0", ""):
-                return (
-                    given,
-                    files,
-                    f"for the --{spelling} option: '{value}' is invalid value for boolean argument! Try 0 or 1",
-                )
+                text = f"for the --{spelling} option: '{value}' is invalid value for boolean argument! Try 0 or 1"
+                problem = problem or text
             given[field] = not (equals and value.lower() in ("false", "0"))
             continue
         if not equals:
             if spelling == "O":
-                return given, files, "for the -O option: requires a value!"
+                problem = problem or "for the -O option: requires a value!"
+                continue
             if i >= len(argv):
-                return (
-                    given,
-                    files,
-                    f"for the {'-' if len(spelling) == 1 else '--'}{spelling} option: requires a value!",
-                )
+                dashes = "-" if len(spelling) == 1 else "--"
+                problem = problem or f"for the {dashes}{spelling} option: requires a value!"
+                break
             value = argv[i]
             i += 1
         if kind == "list":
@@ -166,7 +204,7 @@ def parse(argv: list[str]) -> tuple[dict[str, Any], list[str], str]:
             given.setdefault(field, []).append(value)
         else:
             given[field] = value
-    return given, files, ""
+    return given, files, problem
 
 
 def _nearest(name: str, known: Any) -> str:
@@ -183,15 +221,18 @@ def _nearest(name: str, known: Any) -> str:
     return ("-" if len(best) == 1 else "--") + best if best else ""
 
 
-def print_help(out: Any) -> None:
+def help_text() -> str:
     from tileiras.options import FLAGS
 
-    out.write("OVERVIEW: tileiras: open CUDA Tile IR optimizing assembler\n\n")
-    out.write("USAGE: tileiras [options] <tile bytecode or text file>\n\nOPTIONS:\n")
+    lines = [
+        "OVERVIEW: tileiras: open CUDA Tile IR optimizing assembler\n",
+        "USAGE: tileiras [options] <tile bytecode or text file>\n\nOPTIONS:",
+    ]
     for spelling, kind, _, text in FLAGS:
         dashes = "-" if len(spelling) == 1 else "--"
         head = f"{dashes}{spelling}" + ("" if kind == "flag" else "=<value>")
-        out.write(f"  {head:<32} - {text}\n")
+        lines.append(f"  {head:<32} - {text}")
+    return "\n".join(lines) + "\n"
 
 
 def _options(given: dict[str, Any]) -> tuple[Any, str]:
@@ -224,7 +265,7 @@ def _options(given: dict[str, Any]) -> tuple[Any, str]:
     options.file_prefix_map = tuple((old, new) for old, _, new in pairs)
     level = given.get("opt_level", "3")
     try:
-        options.opt_level = int(level)
+        options.opt_level = _integer(level)
     except ValueError:
         return options, f"for the --opt-level option: '{level}' value invalid for integer argument!"
     if options.emit not in EMITS:
@@ -250,28 +291,30 @@ def _options(given: dict[str, Any]) -> tuple[Any, str]:
     return options, ""
 
 
-def compile_file(path: str, given: dict[str, Any]) -> int:
+def _integer(text: str) -> int:
+    """A number as LLVM's command lines take it: 32 bits, decimal, 0x, 0b or 0 for octal. Errors: ValueError."""
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isalnum()):  # int() takes blanks, underscores and other scripts
+        raise ValueError(text)
+    base = 0 if not digits.isdigit() else 8 if len(digits) > 1 and digits[0] == "0" else 10
+    value = int(text, base)
+    if not -(1 << 31) <= value < 1 << 31:
+        raise ValueError(text)
+    return value
+
+
+def compile_file(path: str, given: dict[str, Any], options: Any) -> int:
     """Compile one file and write its outputs."""
     from tileiras import driver
-    from tileiras.diag import EXIT_CONFIGURATION, CompileError, FatalError, Sink
+    from tileiras.diag import EXIT_CONFIGURATION, CompileError, FatalError, Sink, say
     from tileiras.outputs import OutputError, Outputs
 
-    options, problem = _options(given)
-    if problem:
-        sys.stderr.write(f"tileiras: {problem}\n")
-        return 1
-    yaml = None
-    if given.get("remark_format") == "yaml" or given.get("remarks_output"):
-        yaml = given.get("remarks_output") or "tileir_remarks.yaml"
+    yaml = given.get("remarks_output")
+    if yaml is None and given.get("remark_format") == "yaml":
+        yaml = given["remarks_output"] = "tileir_remarks.yaml"
     sink = Sink(lambda emitted: _show(emitted, options, yaml is not None))
-    output = given.get("output") or "elf.o"
-    outputs = Outputs(
-        [
-            p
-            for p in (output, given.get("ptx_output"), given.get("kernels_json"), given.get("depfile"), yaml)
-            if p
-        ]
-    )
+    output = given.setdefault("output", "elf.o")
+    outputs = Outputs(_output_files(given))
     try:
         outputs.unlink_old(path)
         data = driver.read_file(path, sink)
@@ -288,16 +331,19 @@ def compile_file(path: str, given: dict[str, Any]) -> int:
             from tileiras.compiler.source import to_bytecode
 
             outputs.write(output, to_bytecode(program.module, None, sink))
-        if given.get("ptx_output"):
+        if "ptx_output" in given:
             outputs.write(given["ptx_output"], program.ptx.encode("utf-8", "surrogateescape"))
-        if given.get("kernels_json"):
+        if "kernels_json" in given:
             import json
 
             outputs.write(given["kernels_json"], (json.dumps(program.table(), indent=1) + "\n").encode())
-        if given.get("depfile"):
-            from tileiras.tools.build.depfile import write_depfile
+        if "depfile" in given:
+            from tileiras.tools.build.depfile import UnwritableDepfile, write_depfile
 
-            text = write_depfile(given.get("depfile_target") or output, [path])
+            try:
+                text = write_depfile(given.get("depfile_target") or output, [path])
+            except (UnwritableDepfile, OSError) as error:
+                raise OutputError(f"unable to write output file '{given['depfile']}': {error}") from None
             outputs.write(given["depfile"], text.encode("utf-8", "surrogateescape"))
         if yaml is not None:
             from tileiras.remarks import to_yaml, wanted
@@ -306,7 +352,7 @@ def compile_file(path: str, given: dict[str, Any]) -> int:
             outputs.write(yaml, to_yaml(asked, options.file_prefix_map).encode("utf-8", "surrogateescape"))
         outputs.commit()
         if program.ptxas_log:
-            sys.stderr.write(program.ptxas_log + "\n")
+            say(program.ptxas_log + "\n")
     except CompileError as error:
         outputs.discard()
         return error.exit_code
@@ -316,12 +362,18 @@ def compile_file(path: str, given: dict[str, Any]) -> int:
         return EXIT_CONFIGURATION
     except FatalError as fatal:
         abort(fatal)
+    except Exception as error:  # nobody foresaw it
+        outputs.discard()
+        concluded = driver.conclude(error, sink)
+        if not isinstance(concluded, CompileError):
+            raise
+        return concluded.exit_code
     except BaseException:
         outputs.discard()
         raise
     if given.get("time_passes"):
         for name, seconds in program.times:
-            sys.stderr.write(f"{seconds * 1000:9.2f} ms  {name}\n")
+            say(f"{seconds * 1000:9.2f} ms  {name}\n")
     return 0
 
 
@@ -333,9 +385,9 @@ def abort(fatal: Exception) -> None:
         import traceback
 
         traceback.print_exception(type(fatal), fatal, fatal.__traceback__)
-    sys.stderr.flush()
-    sys.stderr.write(f"fatal error: {fatal}\n")
-    sys.stderr.flush()
+    from tileiras.diag import say
+
+    say(f"fatal error: {fatal}\n")
     try:  # the report is the text; a core of the interpreter helps nobody
         import resource
 
@@ -354,4 +406,6 @@ def _show(emitted: Any, options: Any, yaml: bool) -> None:
             return
     if emitted.severity == 2 and options.no_warnings:
         return
-    sys.stderr.write(emitted.render() + "\n")
+    from tileiras.diag import say
+
+    say(emitted.render() + "\n")

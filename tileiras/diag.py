@@ -323,10 +323,21 @@ class InFlight:
         self.report()
 
 
+def say(text: str) -> None:
+    """Writes to standard error. That it is closed, full or a broken pipe changes no exit code."""
+    stream = sys.stderr
+    if stream is None:
+        return
+    try:
+        stream.write(text)
+        stream.flush()
+    except (OSError, ValueError):
+        sys.stderr = None  # type: ignore[assignment]  # the interpreter would flush it again, and exit with 120
+
+
 def print_to_stderr(emitted: Emitted) -> bool:
     """The default handler of the commands and of the C interface."""
-    sys.stderr.write(emitted.render() + "\n")
-    sys.stderr.flush()
+    say(emitted.render() + "\n")
     return True
 
 

@@ -188,8 +188,8 @@ def read_file(path: str, sink: Sink) -> bytes:
     try:
         with open(path, "rb") as handle:
             return handle.read()
-    except OSError as error:
-        sink.emit(UNREADABLE, name=str(path), why=error.strerror or str(error))
+    except (OSError, ValueError) as error:
+        sink.emit(UNREADABLE, name=str(path), why=getattr(error, "strerror", None) or str(error))
         raise sink.fail(EXIT_USAGE) from None
 
 

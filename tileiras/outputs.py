@@ -24,71 +24,106 @@ def is_stream(path: str) -> bool:
     return os.path.exists(path) and not os.path.isfile(path)
 
 
+def _real(path: str) -> str:
+    """The file behind links; a relative name as it is in a folder that was removed."""
+    try:
+        return os.path.realpath(path)
+    except (OSError, ValueError):
+        return path
+
+
+def _stat(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path)
+    except (OSError, ValueError):
+        return None
+
+
 class Outputs:
     """Files that one run will write."""
 
     def __init__(self, paths: Sequence[str]) -> None:
         self.paths = list(paths)
-        self._staged: list[tuple[str, str]] = []  # (temporary, final)
+        self._staged: list[tuple[str, str, str]] = []  # (temporary, final, as the user spelled it)
         self._streams: list[tuple[str, bytes]] = []
 
-    def unlink_old(self, source: str) -> None:
-        """Remove earlier outputs, so that a failure leaves no stale one. Streams and the input itself stay."""
+    def unlink_old(self, *sources: str) -> None:
+        """Remove earlier outputs, so that a failure leaves no stale one. Streams stay, and the inputs do.
+
+        Errors: OutputError for the first output that cannot be one; the others are removed all the same.
+        """
         seen = set()
-        try:
-            kept = os.stat(source)
-        except OSError:
-            kept = None
+        problem = ""
+        inputs = [found for found in map(_stat, sources) if found is not None]
         for path in self.paths:
             if is_stream(path):
                 continue
-            real = os.path.realpath(path)
-            if real in seen:
-                raise OutputError(f"output file '{path}' is named twice")
-            seen.add(real)
-            try:
-                if os.path.exists(real) and not (kept and os.path.samestat(os.stat(real), kept)):
+            why = ""
+            real = _real(path)
+            old = _stat(real)
+            if not path or path.endswith(os.sep):
+                why = "it has no name" if not path else "Is a directory"
+            elif old is not None and any(os.path.samestat(old, source) for source in inputs):
+                why = "it is the input file"
+            elif old is not None:
+                try:
                     os.unlink(real)
-            except OSError as error:
-                raise OutputError(f"unable to write output file '{path}': {error.strerror}") from None
+                except OSError as error:
+                    why = error.strerror or str(error)
+            if why:
+                problem = problem or f"unable to write output file '{path}': {why}"
+            elif real in seen:
+                problem = problem or f"output file '{path}' is named twice"
+            seen.add(real)
+        if problem:
+            raise OutputError(problem)
 
     def write(self, path: str, data: bytes) -> None:
         """Stage one output."""
         if is_stream(path):
             self._streams.append((path, data))
             return
-        real = os.path.realpath(path)
-        temporary = f"{real}.{os.getpid()}.tmp"
-        self._staged.append((temporary, real))
+        real = _real(path)
+        folder, name = os.path.split(real)
+        while len(os.fsencode(name)) > 200:  # a name may have 255 bytes
+            name = name[:-1]
+        temporary = os.path.join(folder, f"{name}.{os.getpid()}.tmp")
+        self._staged.append((temporary, real, path))
         try:
             with open(temporary, "wb") as handle:
                 handle.write(data)
-        except OSError as error:
-            raise OutputError(f"unable to write output file '{path}': {error.strerror}") from None
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            raise OutputError(f"unable to write output file '{path}': {why}") from None
 
     def commit(self) -> None:
         """Rename everything staged; when one rename fails, none of the outputs remains."""
         done = []
-        path = ""
+        place = ""
         try:
-            for temporary, path in self._staged:
-                os.replace(temporary, path)
-                done.append(path)
+            for temporary, real, path in self._staged:
+                place = path
+                done.append(real)
+                os.replace(temporary, real)
             for path, data in self._streams:
+                place = path
                 # Appending: what the shell redirects with >> keeps what it had.
                 descriptor = os.dup(1) if path == "-" else os.open(path, os.O_WRONLY | os.O_APPEND)
                 with open(descriptor, "wb") as handle:
                     handle.write(data)
-        except OSError as error:
+        except BaseException as error:  # a signal, too, finds all of them or none
             for finished in done:
-                os.unlink(finished)
-            raise OutputError(f"unable to write output file '{path}': {error.strerror}") from None
+                if os.path.lexists(finished):
+                    os.unlink(finished)
+            if isinstance(error, OSError):
+                raise OutputError(f"unable to write output file '{place}': {error.strerror}") from None
+            raise
         self._staged = []
 
     def discard(self) -> None:
-        for temporary, _ in self._staged:
+        for temporary, _, _ in self._staged:
             try:
                 os.unlink(temporary)
-            except OSError:
+            except (OSError, ValueError):
                 pass
         self._staged = []

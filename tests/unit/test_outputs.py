@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from contract.kit import BAD_EXTI, NOOP, REPOSITORY, command
+from contract.kit import BAD_EXTI, NOOP, REPOSITORY, run
 
 from tileiras.outputs import OutputError, Outputs
 
@@ -69,9 +69,23 @@ def test_a_link_stays(source: Path) -> None:
     assert not real.exists()
 
 
-def test_the_input_survives_a_failure_that_names_it_as_output(tmp_path: Path) -> None:
-    done = command(tmp_path, BAD_EXTI, output="k.tileir")
-    assert done.status == 5 and (tmp_path / "k.tileir").read_text() == BAD_EXTI
+@pytest.mark.parametrize(
+    "flag", ["-o", "--ptx-output", "--depfile", "--kernels-json", "--remarks-output-file"]
+)
+def test_the_input_is_no_output(flag: str, source: Path) -> None:
+    """Not by another name, either; what else the line names goes, as after every failure."""
+    os.link(source, source.parent / "twin")
+    (source.parent / "link").symlink_to("k.tileir")
+    for name in ("k.tileir", "./k.tileir", "twin", "link"):
+        stale = source.parent / "stale"
+        stale.write_text("old")
+        flags = [flag, name, *(["--ptx-output", "stale"] if flag == "-o" else ["-o", "stale"])]
+        done = run([*COMMAND, "k.tileir", *flags], source.parent)
+        assert (
+            done.status == 2
+            and done.err == f"error: unable to write output file '{name}': it is the input file\n"
+        )
+        assert source.read_text() == NOOP and not stale.exists()
 
 
 def test_all_or_nothing(tmp_path: Path) -> None:

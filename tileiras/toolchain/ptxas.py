@@ -13,14 +13,13 @@ import os
 from tileiras.toolchain import diags
 from tileiras.toolchain.catalog import EXTENDED_SMEM_SINCE, ptx_isa_max
 from tileiras.toolchain.locate import Tool, check_ptxas, find_ptxas, version_of
-from tileiras.toolchain.run import anonymous_file, read_all, run, write_all
+from tileiras.toolchain.run import MISSING_TOOL, Finished, anonymous_file, read_all, run, write_all
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tileiras.diag import Emitted
-    from tileiras.toolchain.run import Finished
 
 SANITIZE_SINCE = (13, 1)  # the oldest release seen with --sanitize
 _STDIN, _STDOUT = "/dev/stdin", "/dev/fd/1"
@@ -146,7 +145,10 @@ def assemble(
         extended_smem=extended_smem,
         sanitize=sanitize,
     )
-    done, cubin, input_name = _run_on(argv, ptx.encode("utf-8", "surrogateescape"), timeout)
+    try:
+        done, cubin, input_name = _run_on(argv, ptx.encode("utf-8", "surrogateescape"), timeout)
+    except OSError as error:  # no room for its files: a limit, a full disk, no descriptor left
+        done, cubin, input_name = Finished(MISSING_TOOL, error=error.strerror or str(error)), b"", _STDIN
     text = done.stderr.decode("utf-8", "replace") + done.stdout.decode("utf-8", "replace")
     said, kernels = parse_log(text.replace(input_name, "<ptx>"))
     if done.status != 0 and sanitize and "Unknown option" in text and "sanitize" in text:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+from tileiras import signals
 from tileiras.diag import CompileError
 from tileiras.tools.build.arguments import UsageError, help_text, parse
 from tileiras.tools.build.depfile import UnwritableDepfile
@@ -13,7 +14,6 @@ from tileiras.tools.build.outputs import Outputs, is_special
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import FrameType
 
 _OUTPUT_FLAGS = (
     "-o",
@@ -25,14 +25,6 @@ _OUTPUT_FLAGS = (
     "--source-out",
     "--tilebc",
 )
-
-
-class Interrupted(BaseException):
-    """A signal asked us to stop. Not an Exception: no handler of a mere error may swallow it."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
 
 
 class Failed(Exception):
@@ -51,23 +43,22 @@ def run_verb(verb: str, words: Sequence[str]) -> int:
         print(help_text(verb, module.SYNOPSIS, module.FLAGS))
         return 0
     outputs = Outputs()
-    restore = _catch_signals()
+    caught = signals.catch()
     try:
         _declare_outputs(words, outputs)
         arguments = parse(module.FLAGS, words)
         module.run(arguments, outputs)
         return 0
-    except Interrupted as stop:
-        _ignore_signals(restore)  # a second one must not stop the clean-up
+    except signals.Interrupted as stop:
         outputs.discard()
-        _restore_signals(restore)
-        restore = {}
-        return _die_of(stop.number)
+        signals.restore(caught)
+        caught = {}
+        return signals.die_of(stop.number)
     except KeyboardInterrupt:
         outputs.discard()
-        _restore_signals(restore)
-        restore = {}
-        return _die_of(2)
+        signals.restore(caught)
+        caught = {}
+        return signals.die_of(2)
     except UsageError as error:
         outputs.discard()
         say(f"tileiras-build {verb}: error: {error}")
@@ -103,7 +94,7 @@ def run_verb(verb: str, words: Sequence[str]) -> int:
         outputs.discard()
         raise
     finally:
-        _restore_signals(restore)
+        signals.restore(caught)
 
 
 def _declare_outputs(words: Sequence[str], outputs: Outputs) -> None:
@@ -157,48 +148,3 @@ def read_input(path: str) -> bytes:
             return file.read()
     except OSError as error:
         raise Failed(1, f"unable to read input file '{path}': {error.strerror}") from error
-
-
-def _catch_signals() -> dict[int, object]:
-    """Turns TERM, INT and HUP into Interrupted; returns what to restore. Does nothing outside the main
-    thread."""
-    import _signal
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise Interrupted(number)
-
-    before: dict[int, object] = {}
-    for name in ("SIGTERM", "SIGINT", "SIGHUP"):
-        number = getattr(_signal, name, None)
-        if number is None:
-            continue
-        try:
-            # nohup and background jobs of a plain shell ignore these on purpose.
-            if _signal.getsignal(number) != _signal.SIG_IGN:
-                before[number] = _signal.signal(number, stop)
-        except ValueError:
-            break
-    return before
-
-
-def _ignore_signals(caught: dict[int, object]) -> None:
-    import _signal
-
-    for number in caught:
-        _signal.signal(number, _signal.SIG_IGN)
-
-
-def _restore_signals(before: dict[int, object]) -> None:
-    import _signal
-
-    for number, handler in before.items():
-        _signal.signal(number, _signal.SIG_DFL if handler is None else handler)  # type: ignore[arg-type]
-
-
-def _die_of(number: int) -> int:
-    """Ends this process by the signal it received, so that the caller sees the truth."""
-    import _signal
-
-    _signal.signal(number, _signal.SIG_DFL)
-    os.kill(os.getpid(), number)
-    return 128 + number

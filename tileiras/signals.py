@@ -1,0 +1,68 @@
+"""Signals that end a command: it cleans up first, and then dies of the signal, so that its caller sees the truth.
+
+caught = catch()
+try:
+    ...
+except Interrupted as stop:
+    ...  # remove what is unfinished; further signals are ignored meanwhile
+    return die_of(stop.number)
+finally:
+    restore(caught)
+"""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import Any
+
+
+class Interrupted(BaseException):
+    """A signal asked us to stop. Not an Exception: no handler of a mere error may swallow it."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def catch() -> dict[int, Any]:
+    """Turns TERM, INT and HUP into Interrupted; what to restore. Does nothing outside the main thread."""
+    import _signal
+
+    before: dict[int, Any] = {}
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        for each in before:  # a second one must not stop the clean-up
+            _signal.signal(each, _signal.SIG_IGN)
+        raise Interrupted(number)
+
+    for name in ("SIGTERM", "SIGINT", "SIGHUP"):
+        number = getattr(_signal, name, None)
+        if number is None:
+            continue
+        try:
+            # nohup and background jobs of a plain shell ignore these on purpose.
+            if _signal.getsignal(number) != _signal.SIG_IGN:
+                before[number] = _signal.signal(number, stop)
+        except ValueError:
+            break
+    return before
+
+
+def restore(before: dict[int, Any]) -> None:
+    import _signal
+
+    for number, handler in before.items():
+        _signal.signal(number, _signal.SIG_DFL if handler is None else handler)
+
+
+def die_of(number: int) -> int:
+    """Ends this process by the signal it received; its status in a shell, where it cannot."""
+    import _signal
+
+    _signal.signal(number, _signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+    return 128 + number
