@@ -219,7 +219,7 @@ case(
     "cpp_layouts",
     (3, 2),
     lambda rng: (
-        integers(rng, (20, 30)),
+        integers(rng, (20, 30), "i32", -9999, 9999),
         like((30, 20), "i32"),
         like((20, 32), "i32", 5),
         like((20, 70), "i32", 5),
@@ -249,8 +249,8 @@ case(
 case(
     "cpp_print",
     (2,),
-    lambda rng: (integers(rng, 8, "i32", -99, 99), like(8)),
-    lambda x, y: {1: x.astype("f4") * np.float32(0.5)},
+    lambda rng: (integers(rng, 8, "i32", -99, 99), like(16)),
+    lambda x, y: {1: np.tile(x.astype("f4") * np.float32(0.5), 2)},
 )
 
 

@@ -48,7 +48,14 @@ def corners(rng: np.random.Generator, d: str, n: int = N) -> np.ndarray:
     return x
 
 
-# Wrapping arithmetic
+# Arithmetic that wraps where the type is unsigned; signed overflow is undefined, as in C++
+
+
+def factors(rng: np.random.Generator, d: str) -> np.ndarray:
+    if d[0] == "u":
+        return corners(rng, d)
+    half = 2 ** (int(d[1:]) // 2 - 1)
+    return integers(rng, N, d, -half + 1, half)
 
 
 def wrapped(x: np.ndarray, y: np.ndarray, z: np.ndarray, n: int) -> dict[int, np.ndarray]:
@@ -64,7 +71,7 @@ for d in INTS:
         f"cpp_wrap_{d}",
         symbol("num_wrap", d),
         1,
-        lambda rng, d=d: (corners(rng, d), integers(rng, N, d), like((8, N), d), i4(N)),
+        lambda rng, d=d: (factors(rng, d), factors(rng, d), like((8, N), d), i4(N)),
         wrapped,
     )
 

@@ -30,7 +30,7 @@ __tile__ void attend(const __half *q, const __half *k, const __half *v, float *o
   auto acc = ct::zeros<tile<float, M, D>>();
   auto row = ct::reshape<ct::shape<M, 1>>(ct::iota<tile<int, M>>()) + i * int(M);
   auto col = ct::reshape<ct::shape<1, N>>(ct::iota<tile<int, N>>());
-  int last = ((i + 1) * int(M) + int(N) - 1) / int(N);
+  int reach = (i + 1) * int(M) < length ? (i + 1) * int(M) : length, last = (reach + int(N) - 1) / int(N);
   for (int j = 0; j < last; ++j) {
     auto s = ct::mma(qt, ct::transpose(kv.load_masked(j, 0)), ct::zeros<tile<float, M, N>>()) * scale;
     auto at = col + j * int(N);

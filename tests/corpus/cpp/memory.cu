@@ -202,7 +202,7 @@ extern "C" __tile_global__ void mem_print(const int *x, float *y) {
   printf("block %d of %u: %5d|%-6d|%08x\n", int(ct::bid().x), ct::num_blocks().x, x[0], x[1], unsigned(x[2]));
   printf("%e %g %.3f %lld %c%%\n", 0.1f, 1e10, 2.0 / 3.0, (long long)x[3] << 33, 'q');
   assert(x[0] < 1000);
-  ct::store(y + i, ct::element_cast<float>(v) * 0.5f);
+  ct::store(y + (i + int(ct::bid().x) * 8), ct::element_cast<float>(v) * 0.5f);
 }
 
 // Tables: of bytes, of structures of numbers, two-dimensional, written and read by all blocks.
