@@ -70,6 +70,19 @@ def test_neighbouring_bytes_do_not_race():
     assert findings("st.global.u32 [%o], %t; ret;", grid=8) == (set(), [])
 
 
+@pytest.mark.parametrize("seed", [None, *SEEDS])
+def test_stores_of_several_warps_to_one_place(seed):
+    """Also where all of them run in one step, and although they write the same."""
+    seeds = [seed]
+    assert findings("st.global.u32 [%a], 7; ret;", grid=2, threads=32, seeds=seeds)[0] == {
+        "global-memory race"
+    }
+    assert findings("st.global.u32 [%a], 7; ret;", threads=64, seeds=seeds)[0] == {"global-memory race"}
+    assert not findings("st.global.u32 [%a], 7; ret;", threads=32, seeds=seeds)[0]
+    assert findings("mov.u32 %s, s; st.shared.u32 [%s], 7; ret;", seeds=seeds)[0] == {"shared-memory race"}
+    assert not findings("st.relaxed.gpu.global.u32 [%a], 7; ret;", grid=2, seeds=seeds)[0]
+
+
 def test_global_races():
     between_warps = "st.global.u32 [%o], %t; {} xor.b32 %y, %n, 32; mad.wide.u32 %b, %y, 4, %a; ld.global.u32 %y, [%b]; ret;"
     assert "global-memory race" in findings(between_warps.format(""))[0]

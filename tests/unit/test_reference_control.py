@@ -324,6 +324,13 @@ def test_print_follows_printf() -> None:
     assert printed("%f %F", ("f64", np.inf), ("f64", -np.inf)) == "inf -INF"
 
 
+def test_print_writes_integers_as_c_does() -> None:
+    assert printed("%#x|%#5X|%#o", *[("i32", 0)] * 3) == "0|    0|0"
+    assert printed("%#6o|%-#6o|%06o|%#.5o", *[("i32", 8)] * 4) == "   010|010   |000010|00010"
+    assert printed("%08.3d|%-8.3d|%.0d|% 5d|%+05d", *[("i32", 5)] * 5) == "     005|005     |5|    5|+0005"
+    assert printed("%#08x|%#8X|%.0d", *[("i32", 171)] * 2, ("i32", 0)) == "0x0000ab|    0XAB|"
+
+
 def test_print_ends_at_the_nul_of_a_literal() -> None:
     """C++ frontends write it into the attribute."""
     assert printed("%d\n\0", ("i32", 7)) == "7\n"

@@ -35,19 +35,12 @@ def format_c(text: str, fetch, string_at) -> str:
             if length in ("h", "hh"):
                 bits = 16 if length == "h" else 8
                 value = (value + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)
-            return (spec + "d") % value
+            return c_integer(value, conv, flags, int(width or 0), int(precision or 0) if dot else None)
         if conv in "ouxX":
             value = fetch(8 if length in ("l", "ll", "j", "z", "t") else 4, "u")
             if length in ("h", "hh"):
                 value &= 0xFFFF if length == "h" else 0xFF
-            if conv == "u":
-                return (spec + "d") % value
-            if conv == "o" and "#" in flags:
-                body = f"0{value:o}" if value else "0"
-                return (spec.replace("#", "").partition(".")[0] + "s") % body
-            if "#" in flags and value == 0:
-                spec = spec.replace("#", "")
-            return (spec + conv) % value
+            return c_integer(value, conv, flags, int(width or 0), int(precision or 0) if dot else None)
         if conv == "c":
             return (spec.partition(".")[0] + "s") % chr(fetch(4, "u") & 0xFF)
         if conv == "s":
@@ -69,6 +62,24 @@ def format_c(text: str, fetch, string_at) -> str:
         return (spec + conv) % value
 
     return _SPEC.sub(one, text)
+
+
+def c_integer(value: int, conv: str, flags: str, width: int, digits: int | None) -> str:
+    """%d %i %u %o %x %X of an integer, with at least `digits` digits."""
+    body = {"o": "{:o}", "x": "{:x}", "X": "{:X}"}.get(conv, "{}").format(abs(value))
+    if digits is not None:
+        body = body.rjust(digits, "0") if value or digits else ""
+    sign = "-" if value < 0 else ""
+    if conv in "di" and value >= 0:
+        sign = "+" if "+" in flags else " " if " " in flags else ""
+    if "#" in flags and conv in "xX" and value:
+        sign = "0" + conv
+    if "#" in flags and conv == "o" and body[:1] != "0":
+        body = "0" + body
+    blanks = width - len(sign) - len(body)
+    if "-" in flags:
+        return sign + body + " " * blanks
+    return sign + "0" * blanks + body if "0" in flags and digits is None else " " * blanks + sign + body
 
 
 def c_hex(value: float, digits: int | None) -> str:

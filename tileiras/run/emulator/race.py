@@ -443,10 +443,36 @@ class Checker:
                         sh,
                         i,
                     )
+                if not strong and kind == "w":
+                    self.collide(batch, s, i, gwarp, lanes, inst, at, shared)
                 sh.write[i] = rec
                 sh.write_line[i] = line
                 sh.read[i] = -1
                 sh.read2[i] = -1
+
+    def collide(self, batch, s, slots, gwarp, lanes, inst, at, shared: bool) -> None:
+        """Lanes of different warps that store to one place in the same step."""
+        if slots.size < 2 or gwarp[0] == gwarp[-1] and (gwarp == gwarp[0]).all():
+            return
+        order = np.argsort(slots, kind="stable")
+        warps = gwarp[order]
+        bad = (slots[order][1:] == slots[order][:-1]) & (warps[1:] != warps[:-1])
+        if not bad.any():
+            return
+        j = int(np.flatnonzero(bad)[0])
+        one, two = int(order[j]), int(order[j + 1])
+        line = inst.line if inst is not None else 0
+        text = (
+            f"write of {self.place(batch, s, int(at[two]), shared)} by {batch.thread_name(int(lanes[two]))} is not "
+            f"ordered after the write at PTX line {line} by {batch.thread_name(int(lanes[one]))}"
+        )
+        self.report("shared-memory race" if shared else "global-memory race", text, inst, line)
+
+    @staticmethod
+    def place(batch, s, address: int, shared: bool) -> str:
+        if shared:
+            return f"shared offset {(address - s.shared[0]) % batch.shared_stride}"
+        return f"{address:#x} in '{batch.memory.region_of(address).name}'"
 
     @staticmethod
     def spread_readers(sh: Shadow, slots, recs, warps) -> None:
@@ -499,11 +525,7 @@ class Checker:
         if not bad.any():
             return
         j = int(np.flatnonzero(bad)[0])
-        place = (
-            f"shared offset {(int(at[j]) - s.shared[0]) % batch.shared_stride}"
-            if shared
-            else f"{int(at[j]):#x} in '{batch.memory.region_of(int(at[j])).name}'"
-        )
+        place = self.place(batch, s, int(at[j]), shared)
         verb = {"r": "read", "w": "write", "a": "atomic"}[kind]
         who = batch.thread_name(int(lanes[j]))
         if int(r_clock[j]) == _PENDING:

@@ -122,17 +122,34 @@ def format_element(conversion: str, value: Any) -> str:
             text = text.upper() if kind.isupper() else text
             return text.ljust(int(width or 0)) if "-" in flags else text.rjust(int(width or 0))
         return (spec + kind) % number
-    if kind in "diu":
-        return (spec + "d") % int(value)
-    if kind in "oxX":
-        text = (spec.replace("#", "") if kind == "o" else spec) + kind
-        out = text % int(value)
-        return "0" + out if kind == "o" and "#" in flags and not out.startswith("0") else out
+    if kind in "diuoxX":
+        return format_integer(
+            int(value), kind, flags, int(width or 0), precision if "." in conversion else None
+        )
     if kind == "c":
         return (spec + "c") % chr(int(value) & 0xFF)
     if kind == "p":
         return f"{int(value):#x}"
     return ("%" + flags + (width or "") + "s") % str(value)
+
+
+def format_integer(value: int, kind: str, flags: str, width: int, precision: str | None) -> str:
+    """An integer by C's rules: digits, then the prefix of #, then the sign, then zeros or blanks up to the width."""
+    digits = f"{abs(value):{kind if kind in 'oxX' else 'd'}}"
+    if precision is not None:
+        digits = "" if not value and not int(precision or 0) else digits.zfill(int(precision or 0))
+    prefix = ""
+    if "#" in flags and kind == "o" and not digits.startswith("0"):
+        digits = "0" + digits
+    elif "#" in flags and kind in "xX" and value:
+        prefix = "0" + kind
+    if kind in "di":
+        prefix = "-" if value < 0 else "+" if "+" in flags else " " if " " in flags else ""
+    if "-" in flags:
+        return (prefix + digits).ljust(width)
+    if "0" in flags and precision is None:
+        return prefix + digits.zfill(width - len(prefix))
+    return (prefix + digits).rjust(width)
 
 
 def string_at(memory: Any, address: int) -> str:
