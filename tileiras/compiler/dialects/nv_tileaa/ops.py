@@ -75,7 +75,7 @@ def tables(dialect: str) -> dict[str, OpSpec]:
         "local_read", dialect=dialect, operands=(handle, index), results=(Arg("value", "any"),)
     )
     found["local_read_all"] = OpSpec(
-        "local_read_all", dialect=dialect, operands=(handle,), attrs=(Attr("dim", "i64"), slots),
+        "local_read_all", dialect=dialect, operands=(handle,), attrs=(Attr("cut", "i32s"),),
         results=(Arg("value", "any"),),
     )  # fmt: skip
     return found

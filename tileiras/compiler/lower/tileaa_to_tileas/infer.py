@@ -22,6 +22,7 @@ from tileiras.compiler.layout.linear import (
     with_inv,
 )  # fmt: skip
 from tileiras.compiler.passes.tileaa.facts import Facts
+from tileiras.compiler.passes.tileaa.slices import cut_bits, sliced
 from tileiras.compiler.target import mma as atoms
 
 TYPE_CHECKING = False
@@ -566,11 +567,15 @@ def _local_read(inf: Inference, op: Op) -> Any:
 
 
 def _local_read_all(inf: Inference, op: Op) -> Any:
+    """Every slice in the layout that it was written in; bits of the slice number are the top register bits."""
     whole: Any = op.results[0].type
-    shape = tuple(
-        e >> op.attr("log2_slices") if d == op.attr("dim") else e for d, e in enumerate(whole.shape)
-    )
-    return [None], [embed(_slice_layout(inf, TensorType(whole.elem, shape)), shape, whole.shape)]
+    cut = tuple(op.attr("cut"))
+    small = _slice_layout(inf, TensorType(whole.elem, sliced(whole.shape, cut)))
+    bits = cut_bits(whole.shape, cut)
+    kept = [k for k in range(sum(log2(e) for e in whole.shape)) if k not in bits]
+    out = remap_bits(small, kept, len(kept) + len(bits))
+    number = [1 << bit for bit in reversed(bits)]
+    return [None], [LinearLayout(out.bits, (*out.reg, *number), out.lane, out.warp, out.inv)]
 
 
 def _as_it_is(inf: Inference, op: Op) -> Any:

@@ -1,0 +1,210 @@
+"""Tiles beyond the registers of a block: every sliced form on the interpreter, on the emulator and in NumPy."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+np = pytest.importorskip("numpy")
+pytest.importorskip("ml_dtypes")
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import tile_text as text  # noqa: E402
+from tile_text import Kernel, tile  # noqa: E402
+
+import tileiras  # noqa: E402
+from tileiras.compiler.passes.tileaa.slices import leading_cut, reshaped_cut, sliced  # noqa: E402
+
+WITNESSES = [
+    ("reference", "sm_90"),
+    ("emulator", "sm_80"),
+    pytest.param("emulator", "sm_90", marks=pytest.mark.full),
+]
+everywhere = pytest.mark.parametrize(("target", "gpu_name"), WITNESSES)
+N = 1 << 17
+MANY_LINES = 3000  # PTX of a kernel whose tile was not cut: over 10,000
+
+
+def numbers(*shape: int) -> Any:
+    """Small whole numbers: every order of adding them gives the same sum."""
+    return np.random.default_rng(0).integers(-8, 8, shape).astype(np.float32)
+
+
+def launch(source: str, args: list, target: str, gpu_name: str) -> None:
+    tileiras.launch(source, "k", grid=(1, 1, 1), args=args, target=target, gpu_name=gpu_name)
+
+
+def run(source: str, inputs: list, shape: tuple[int, ...], target: str, gpu_name: str) -> Any:
+    """The one output of a kernel."""
+    out = np.zeros(shape, np.float32)
+    launch(source, [*inputs, out], target, gpu_name)
+    return out
+
+
+def test_cuts() -> None:
+    assert leading_cut((4, 64), 3) == (0, 0, 1)
+    assert leading_cut((4, 64), 3, last=[0]) == (1, 1, 1)
+    assert sliced((4, 64), (0, 0, 1)) == (1, 32)
+    assert reshaped_cut((4, 64), (0, 0, 1), (256,)) == (0, 0, 0)
+    assert reshaped_cut((256,), (0, 0, 0), (2, 2, 64)) == (0, 1, 2)
+    assert reshaped_cut((4, 64), (1, 1), (256,)) is None  # slices of columns are no blocks of the line
+
+
+@everywhere
+@pytest.mark.parametrize(
+    ("source", "result"), [((N,), (2, N // 2)), ((512, 256), (2, 256, 256)), ((4, N // 4), (N // 8, 8))]
+)
+def test_reshape(source: tuple[int, ...], result: tuple[int, ...], target: str, gpu_name: str) -> None:
+    x = numbers(*source)
+    assert (
+        run(text.reshaped(source, result), [x], result, target, gpu_name) == (x * x).reshape(result)
+    ).all()
+
+
+@everywhere
+@pytest.mark.parametrize(("shape", "dim"), [((N,), 0), ((512, 256), 0), ((512, 256), 1), ((4, N // 4), 1)])
+def test_cat(shape: tuple[int, ...], dim: int, target: str, gpu_name: str) -> None:
+    x, y = np.split(numbers(*shape), 2, dim)
+    x, y = np.ascontiguousarray(x), np.ascontiguousarray(y)
+    got = run(text.joined(shape, dim), [x, y], shape, target, gpu_name)
+    assert (got == np.concatenate([x, y], dim) ** 2).all()
+
+
+@everywhere
+@pytest.mark.parametrize("shape", [(N,), (512, 256)])
+def test_carried_tile(shape: tuple[int, ...], target: str, gpu_name: str) -> None:
+    x = numbers(4 * shape[0], *shape[1:]) / 8
+    want = np.ones(shape, np.float32)
+    for block in np.split(x, 4):
+        want = want * block + block
+    assert (run(text.carried(shape), [x], shape, target, gpu_name) == want).all()
+
+
+@everywhere
+@pytest.mark.parametrize(
+    ("shape", "dim"),
+    [((N,), 0), ((512, 256), 0), ((512, 256), 1), ((4, N // 4), 0), ((4, N // 4), 1), ((2, 64, 1024), 1)],
+)
+def test_sums_and_running_sums(shape: tuple[int, ...], dim: int, target: str, gpu_name: str) -> None:
+    x = numbers(*shape)
+    kept = shape[:dim] + shape[dim + 1 :] or (1,)
+    got = run(text.reduction(shape, dim), [x], kept, target, gpu_name)
+    assert (got == (x * x).sum(dim).reshape(kept)).all()
+    assert (run(text.prefix(shape, dim), [x], shape, target, gpu_name) == np.cumsum(x, dim)).all()
+
+
+@everywhere
+@pytest.mark.parametrize("shape", [(4, N // 4), (512, 256)])
+def test_reverse_scan_of_maps(shape: tuple[int, ...], target: str, gpu_name: str) -> None:
+    """Composition of affine maps does not commute: slices must be joined in order, from the end."""
+    k, t = Kernel(), tile(shape, "i32")
+    f, a = k.load(shape, "i32"), k.load(shape, "i32")
+    k.lines.append(f"""%r:2 = scan {f}, {a} dim=1 reverse=true identities=[1 : i32, 0 : i32] : {t}, {t} -> {t}, {t}
+      (%f1: tile<i32>, %f2: tile<i32>, %a1: tile<i32>, %a2: tile<i32>) {{
+      %m = muli %f1, %f2 : tile<i32>
+      %n = muli %a1, %f2 : tile<i32>
+      %o = addi %n, %a2 : tile<i32>
+      yield %m, %o : tile<i32>, tile<i32> }}""")
+    k.store("%r#1", shape, "i32")
+    rng = np.random.default_rng(1)
+    f_in, a_in = (rng.integers(-9, 9, shape).astype(np.int32) * 2 + 1 for _ in range(2))
+    out = np.zeros(shape, np.int32)
+    launch(k.text(), [f_in, a_in, out], target, gpu_name)
+    want, line = np.zeros(shape, np.int32), np.zeros(shape[0], np.int32)
+    for c in reversed(range(shape[1])):
+        line = line * f_in[:, c] + a_in[:, c]
+        want[:, c] = line
+    assert (out == want).all()
+
+
+@everywhere
+def test_transposed_and_flattened(target: str, gpu_name: str) -> None:
+    """Slices of rows, put together again from slices of columns."""
+    m, n = 256, 512
+    k = Kernel()
+    x = k.load((m, n), "f32")
+    y = k.let(f"permute {x} [1, 0] : {tile((m, n), 'f32')} -> {tile((n, m), 'f32')}")
+    z = k.let(f"reshape {y} : {tile((n, m), 'f32')} -> {tile((m * n,), 'f32')}")
+    k.store(k.let(f"addf {z}, {z} : {tile((m * n,), 'f32')}"), (m * n,), "f32")
+    x_in = numbers(m, n)
+    assert (run(k.text(), [x_in], (m * n,), target, gpu_name) == 2 * x_in.T.reshape(-1)).all()
+
+
+def recurrence(jump: str) -> str:
+    """Two huge tiles through five rounds of a loop; `jump` says what the next round gets."""
+    k, t = Kernel(), tile((N,), "f32")
+    a, b = k.load((N,), "f32"), k.load((N,), "f32")
+    low, high, one = (k.let(f"constant <i32: {v}> : tile<i32>") for v in (0, 5, 1))
+    k.lines.append(f"%r:2 = for %i in ({low} to {high}, step {one}) : tile<i32> "
+                   f"iter_values(%a = {a}, %b = {b}) -> ({t}, {t}) {{")  # fmt: skip
+    k.lines += [f"%c = addf %a, %b : {t}", f"continue {jump} : {t}, {t}", "}"]
+    k.store("%r#0", (N,), "f32")
+    k.store("%r#1", (N,), "f32")
+    return k.text()
+
+
+@everywhere
+@pytest.mark.parametrize("jump", ["%b, %a", "%b, %c", "%c, %b", "%c, %c"])
+def test_carried_tiles_that_trade_places(jump: str, target: str, gpu_name: str) -> None:
+    a, b = numbers(N), numbers(N) + 1
+    x, y = np.zeros_like(a), np.zeros_like(a)
+    launch(recurrence(jump), [a, b, x, y], target, gpu_name)
+    for _ in range(5):
+        found = {"%a": a, "%b": b, "%c": a + b}
+        a, b = (found[name] for name in jump.split(", "))
+    assert (x == a).all() and (y == b).all()
+
+
+@everywhere
+@pytest.mark.parametrize("rounds", [0, 3])
+def test_huge_tiles_through_early_exits(rounds: int, target: str, gpu_name: str) -> None:
+    k, t = Kernel(), tile((N,), "f32")
+    a = k.load((N,), "f32")
+    k.params.append("%n: tile<i32>")
+    zero, one = k.zero(), k.let("constant <i32: 1> : tile<i32>")
+    k.lines += [
+        f"%r:2 = loop iter_values(%x = {a}, %i = {zero}) : {t}, tile<i32> -> {t}, tile<i32> {{",
+        f"%y = addf %x, {a} : {t}",
+        "%s = cmpi greater_than_or_equal %i, %n, signed : tile<i32> -> tile<i1>",
+        f"if %s {{ break %y, %i : {t}, tile<i32> }}",
+        f"%j = addi %i, {one} : tile<i32>",
+        f"continue %y, %j : {t}, tile<i32>",
+        "}",
+        f"%odd = cmpi equal %r#1, {zero}, signed : tile<i32> -> tile<i1>",
+        f"%z = if %odd -> ({t}) {{ %u = mulf %r#0, {a} : {t} yield %u : {t} }} else {{ yield {a} : {t} }}",
+        f"%w = addf %r#0, %z : {t}",
+    ]
+    k.store("%w", (N,), "f32")
+    x, out = numbers(N), np.zeros(N, np.float32)
+    launch(k.text(), [x, np.int32(rounds), out], target, gpu_name)
+    total = x * (rounds + 2)
+    assert (out == total + (total * x if rounds == 0 else x)).all()
+
+
+@everywhere
+def test_product_beyond_registers(target: str, gpu_name: str) -> None:
+    a, b = numbers(512, 64).astype(np.float16), numbers(64, 256).astype(np.float16)
+    got = run(text.matmul(512, 256, 16, "f16"), [a, b], (512, 256), target, gpu_name)
+    assert (got == a.astype(np.float32) @ b.astype(np.float32)).all()
+
+
+CUT = {
+    "reshape": text.reshaped((1 << 20,), (2, 1 << 19)),
+    "cat": text.joined((1 << 20,), 0),
+    "carried": text.carried((1 << 20,)),
+    "scan": text.prefix((1024, 1024), 1),
+    "rows": text.softmax((1024, 1024)),
+    "long row": text.softmax((1, 1 << 20)),
+    "product": text.matmul(1024, 256, 32, "f16"),
+    "trading places": recurrence("%b, %c"),
+}
+
+
+@pytest.mark.parametrize("name", CUT)
+def test_code_does_not_grow_with_the_tile(name: str) -> None:
+    ptx = tileiras.compile(CUT[name], gpu_name="sm_90").ptx
+    assert len(re.findall(r"^\t[^.}]", ptx, re.M)) < MANY_LINES

@@ -1,0 +1,576 @@
+"""The loop over slices that a group of ops becomes (see strip_mine).
+
+Every op gets a twin that works on the slice of the current iteration. Reductions and scans along a cut dimension
+keep what they have so far in values that the loop carries; where that is a huge tile itself, in local memory.
+"""
+
+from __future__ import annotations
+
+from tileiras.compiler.dialects.nv_tileaa.ops import BY_NAME
+from tileiras.compiler.ir.core import Block, Op, Region, Value
+from tileiras.compiler.ir.dense import constant_bytes, dense_bits, num_elements
+from tileiras.compiler.ir.types import (
+    I1,
+    I32,
+    I64,
+    TOKEN,
+    Dense,
+    PartitionView,
+    TensorType,
+    TileType,
+    TokenType,
+)
+
+from .slices import LOG2_SLICE, is_big, is_prefix, positions_of, sliced
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from .slice_plan import Plan
+    from .slices import Cut
+    from .strip_mine import StripMiner
+
+
+def splat_constant(elem: Any, shape: tuple[int, ...], bits: int) -> Dense:
+    data = b"\xff" if elem.name == "i1" and bits else bits.to_bytes(constant_bytes(elem), "little")
+    return Dense(TileType(elem, shape), data)
+
+
+def is_splat(op: Op | None) -> bool:
+    return op is not None and op.spec.name == "constant" and len(set(dense_bits(op.attr("value")))) == 1
+
+
+class Body:
+    """A block under construction: scalars and slices."""
+
+    def __init__(self) -> None:
+        self.block = Block()
+
+    def op(self, name: str, operands: list[Value], type: Any, segments: Any = None, **attrs: Any) -> Value:
+        return self.block.append(Op(BY_NAME[name], operands, [type], attrs, segments=segments)).result
+
+    def number(self, value: int) -> Value:
+        return self.op("constant", [], TensorType(I32, ()), value=splat_constant(I32, (), value))
+
+    def bits(self, index: Value, s: int, places: Sequence[int]) -> Value:
+        """The number made of some bits of an s-bit number; place 0 is its top bit."""
+        if len(places) == s:
+            return index
+        out: Value | None = None
+        left = len(places)
+        at = 0
+        while at < left:
+            end = at
+            while end + 1 < left and places[end + 1] == places[end] + 1:
+                end += 1
+            count, shift = end - at + 1, s - 1 - places[end]
+            part = index
+            if shift:
+                part = self.op("shri", [part, self.number(shift)], index.type, signedness="unsigned")
+            if places[at]:
+                part = self.op("andi", [part, self.number((1 << count) - 1)], index.type)
+            if left - 1 - end:
+                part = self.op("shli", [part, self.number(left - 1 - end)], index.type)
+            out = part if out is None else self.op("ori", [out, part], index.type)
+            at = end + 1
+        return out if out is not None else self.number(0)
+
+    def dim_blocks(self, index: Value, cut: Cut, rank: int) -> list[Value]:
+        """Per dimension the number of the block that a slice is."""
+        return [self.bits(index, len(cut), positions_of(cut, (d,))) for d in range(rank)]
+
+    def extract(self, whole: Value, index: Value, cut: Cut) -> Value:
+        """A slice of a tile by its number."""
+        if not cut:
+            return whole
+        type: Any = whole.type
+        indices = self.dim_blocks(index, cut, len(type.shape))
+        small = TensorType(type.elem, sliced(type.shape, cut))
+        return self.op("extract", [whole, *indices], small, segments=(1, len(indices)))
+
+    def insert(self, part: Value, whole: Value, indices: list[Value]) -> Value:
+        return self.op("insert", [part, whole, *indices], whole.type, segments=(1, 1, len(indices)))
+
+    def choose(self, condition: Value, yes: Value, no: Value) -> Value:
+        """`yes` where a scalar condition holds, else `no`."""
+        shape = yes.type.shape  # type: ignore[attr-defined]
+        if shape:
+            condition = self.op("reshape", [condition], TensorType(I1, (1,) * len(shape)))
+            condition = self.op("broadcast", [condition], TensorType(I1, shape))
+        return self.op("select", [condition, yes, no], yes.type)
+
+    def loop(
+        self, outer: Block, s: int, inits: list[Value], yields: list[Value], loc: Any = None
+    ) -> list[Value]:
+        """Append `for` over 2^s slices with this body; its first argument is the slice number."""
+        scalar = TensorType(I32, ())
+
+        def constant(value: int) -> Value:
+            op = Op(BY_NAME["constant"], [], [scalar], {"value": splat_constant(I32, (), value)})
+            return outer.append(op).result
+
+        bounds = [constant(0), constant(1 << s), constant(1)]
+        self.block.append(Op(BY_NAME["continue"], yields, [], {}, segments=(len(yields),)))
+        loop = Op(BY_NAME["for"], [*bounds, *inits], [v.type for v in inits], {}, [Region([self.block])], loc,
+                  (1, 1, 1, len(inits)))  # fmt: skip
+        return list(outer.append(loop).results)
+
+
+class SliceLoop(Body):
+    """Builds the loop of one group."""
+
+    def __init__(
+        self,
+        miner: StripMiner,
+        plans: list[Plan],
+        s: int,
+        reverse: bool,
+        copies: list[tuple[Value, Value, Cut]],
+    ) -> None:
+        super().__init__()
+        self.miner = miner
+        self.plans = plans
+        self.s = s
+        self.reverse = reverse
+        self.copies = copies  # (huge value, local memory it also goes to, cut)
+        self.slices: dict[Value, Value] = {}
+        self.read: dict[tuple[Value, Cut, tuple[int, ...]], Value] = {}
+        self.carried: list[tuple[Value | None, Value]] = []  # (old value or None, initial new value)
+        self.next: list[Value] = []
+        self.numbers: dict[tuple[int, ...], Value] = {}
+
+    def build(self) -> None:
+        iv = self.block.add_arg(TensorType(I32, ()), "slice")
+        self.index = iv
+        if self.reverse:
+            self.index = self.op("subi", [self.number((1 << self.s) - 1), iv], iv.type)
+        for plan in self.plans:
+            self.lower(plan)
+        self.keep_outputs()
+        for value, handle, cut in self.copies:
+            part = self.slice(value, cut, tuple(range(self.s)))
+            self.block.append(Op(BY_NAME["local_write"], [handle, self.index, part], [], {}))
+        loc = self.plans[0].op.loc if self.plans else None
+        results = self.loop(self.miner.block, self.s, [init for _, init in self.carried], self.next, loc)
+        for (old, _), result in zip(self.carried, results):
+            if old is not None:
+                self.miner.values[old] = result
+
+    # ---- helpers
+    def carry(self, old: Value | None, initial: Value) -> Value:
+        """A loop-carried value; `self.next` gets its following value."""
+        self.carried.append((old, initial))
+        return self.block.add_arg(initial.type)
+
+    def number_at(self, places: tuple[int, ...]) -> Value:
+        """Some bits of the current slice number."""
+        found = self.numbers.get(places)
+        if found is None:
+            found = self.numbers[places] = self.bits(self.index, self.s, places)
+        return found
+
+    def slice(self, value: Value, want: Cut, places: tuple[int, ...]) -> Value:
+        """The slice of a tile, cut along `want`, that bits of the slice number choose."""
+        found = self.slices.get(value)
+        if found is None:
+            key = value, want, places
+            found = self.read.get(key)
+            if found is None:
+                found = self.read[key] = self.make_slice(value, want, places)
+        return found
+
+    def make_slice(self, value: Value, want: Cut, places: tuple[int, ...]) -> Value:
+        type: Any = value.type
+        if is_splat(value.op):
+            assert value.op is not None
+            shape = sliced(type.shape, want)
+            bits = dense_bits(value.op.attr("value"))[0]
+            return self.op(
+                "constant", [], TensorType(type.elem, shape), value=splat_constant(type.elem, shape, bits)
+            )
+        home = self.miner.home(value, want)
+        if home is None:
+            return self.extract(self.miner.use(value), self.number_at(places), want)
+        handle, cut = home
+        n = len(cut)
+        made = self.op(
+            "local_read", [handle, self.number_at(places[:n])], TensorType(type.elem, sliced(type.shape, cut))
+        )
+        return self.extract(made, self.number_at(places[n:]), want[n:])
+
+    def operand(self, plan: Plan, i: int) -> Value:
+        """An operand inside the loop: slice, token of this iteration, or a whole outer value."""
+        value = plan.op.operands[i]
+        want = plan.wants.get(i)
+        if value in self.slices and (want is None or is_big(value)):
+            return self.slices[value]
+        if want is not None and want[0]:
+            return self.slice(value, *want)
+        return self.miner.use(value)
+
+    def result_type(self, plan: Plan, i: int) -> Any:
+        """The type of a result inside the loop."""
+        type: Any = plan.op.results[i].type
+        cut = plan.results[i]
+        return TensorType(type.elem, sliced(type.shape, cut)) if cut is not None else type
+
+    # ---- ops
+    def lower(self, plan: Plan) -> None:
+        special: dict[str, Callable[[Plan], None]] = {
+            "iota": self.iota, "broadcast": self.broadcast, "cat": self.cat, "reduce": self.reduce,
+            "scan": self.scan, "load_view_tko": self.view, "store_view_tko": self.view,
+            "atomic_red_view_tko": self.view, "assume": self.skip,
+        }  # fmt: skip
+        special.get(plan.op.spec.name, self.plain)(plan)
+
+    def skip(self, plan: Plan) -> None:
+        self.slices[plan.op.result] = self.operand(plan, 0)
+
+    def plain(self, plan: Plan) -> None:
+        """The same op on slices (elementwise, pointer accesses, permute, reshape, products, tokens)."""
+        op = plan.op
+        operands = [self.operand(plan, i) for i in range(len(op.operands))]
+        types = [self.result_type(plan, i) for i in range(len(op.results))]
+        self.results(op, self.block.append(Op(op.spec, operands, types, op.attrs, [], op.loc, op.segments)))
+
+    def results(self, op: Op, new: Op) -> None:
+        for old, result in zip(op.results, new.results):
+            self.slices[old] = result
+
+    def iota(self, plan: Plan) -> None:
+        op = plan.op
+        type: Any = self.result_type(plan, 0)
+        elem = type.elem
+        base = self.op("iota", [], type)
+        start = self.index
+        if elem is not I32:
+            kind = "exti" if elem.bits > 32 else "trunci"
+            attrs = {"signedness": "unsigned"} if kind == "exti" else {}
+            start = self.op(kind, [start], TensorType(elem, ()), **attrs)
+        length = splat_constant(elem, (), type.shape[0] & ((1 << elem.bits) - 1))
+        start = self.op(
+            "muli", [start, self.op("constant", [], TensorType(elem, ()), value=length)], TensorType(elem, ())
+        )
+        start = self.op("reshape", [start], TensorType(elem, (1,)))
+        start = self.op("broadcast", [start], type)
+        self.slices[op.result] = self.op("addi", [base, start], type)
+
+    def broadcast(self, plan: Plan) -> None:
+        type = self.result_type(plan, 0)
+        self.slices[plan.op.result] = self.op("broadcast", [self.operand(plan, 0)], type)
+
+    def cat(self, plan: Plan) -> None:
+        op = plan.op
+        if len(plan.wants[0][1]) == self.s:  # the joined dimension is not cut
+            return self.plain(plan)
+        chooser = plan.cut.index(op.attr("dim"))
+        bit = self.number_at((chooser,))
+        low = self.op("cmpi", [bit, self.number(0)], TensorType(I1, ()), comparison_predicate="equal",
+                      signedness="unsigned")  # fmt: skip
+        self.slices[op.result] = self.choose(low, self.operand(plan, 0), self.operand(plan, 1))
+
+    def view(self, plan: Plan) -> None:
+        """A load, store or reduction of a partition view: a view of smaller tiles, the index scaled."""
+        op, cut = plan.op, plan.cut
+        view = op.operand("view")
+        assert view is not None and view.op is not None
+        type: Any = view.type
+        small = PartitionView(sliced(type.tile, cut), type.view, type.dim_map, type.padding)
+        base = self.miner.use(view.op.operands[0])
+        made = self.block.append(Op(BY_NAME["make_partition_view"], [base], [small], {}, loc=op.loc)).result
+        wide = TensorType(I64, ())
+        indices = {}
+        for d, index in enumerate(op.group("index")):
+            value = self.miner.use(index)
+            if index.type.elem is not I64:  # type: ignore[attr-defined]
+                value = self.op("exti", [value], wide, signedness="unsigned")
+            if d in cut:
+                count = self.op("constant", [], wide, value=splat_constant(I64, (), 1 << cut.count(d)))
+                step = self.op("exti", [self.number_at(positions_of(cut, (d,)))], wide, signedness="unsigned")
+                value = self.op("addi", [self.op("muli", [value, count], wide), step], wide)
+            indices[d] = value
+        operands = []
+        numbered = iter(indices.values())
+        places = {id(v) for v in op.group("index")}
+        for i, v in enumerate(op.operands):
+            if i in plan.wants or isinstance(v.type, TokenType):
+                operands.append(self.operand(plan, i))
+            elif v is view:
+                operands.append(made)
+            else:
+                assert id(v) in places
+                operands.append(next(numbered))
+        types = [self.result_type(plan, i) for i in range(len(op.results))]
+        self.results(op, self.block.append(Op(op.spec, operands, types, op.attrs, [], op.loc, op.segments)))
+
+    # ---- reductions and scans
+    def inline(self, op: Op, earlier: list[Value], later: list[Value], shape: tuple[int, ...]) -> list[Value]:
+        """The body of a reduce or scan on whole tiles instead of scalars."""
+        body = op.regions[0].block
+        env: dict[Value, Value] = {}
+        for i, (x, y) in enumerate(zip(earlier, later)):
+            env[body.args[2 * i]], env[body.args[2 * i + 1]] = x, y
+        for inner in body.ops[:-1]:
+            types = [TensorType(r.type.elem, shape) for r in inner.results]  # type: ignore[attr-defined]
+            attrs = inner.attrs
+            if inner.spec.name == "constant":
+                bits = dense_bits(inner.attr("value"))[0]
+                attrs = {"value": splat_constant(inner.result.type.elem, shape, bits)}  # type: ignore[attr-defined]
+            operands = []
+            for v in inner.operands:
+                if v in env:
+                    operands.append(env[v])
+                else:  # an outer scalar
+                    spread = self.miner.use(v)
+                    elem = v.type.elem  # type: ignore[attr-defined]
+                    if shape:
+                        spread = self.op("reshape", [spread], TensorType(elem, (1,) * len(shape)))
+                        spread = self.op("broadcast", [spread], TensorType(elem, shape))
+                    operands.append(spread)
+            new = self.block.append(Op(inner.spec, operands, types, attrs, [], inner.loc, inner.segments))
+            for old, result in zip(inner.results, new.results):
+                env[old] = result
+        return [env[v] for v in body.ops[-1].operands]
+
+    def clone(self, op: Op, operands: list[Value], types: list[Any]) -> list[Value]:
+        """The op with its body on other operands."""
+        region = _copy_region(op.regions[0], self.miner)
+        new = self.block.append(Op(op.spec, operands, types, op.attrs, [region], op.loc, op.segments))
+        return list(new.results)
+
+    def identity(self, op: Op, i: int, shape: tuple[int, ...]) -> Value:
+        attr = op.attr("identities")[i]
+        bits = getattr(attr, "bits", None)
+        elem = op.operands[i].type.elem  # type: ignore[attr-defined]
+        if bits is None:
+            bits = int(getattr(attr, "value", attr)) & ((1 << elem.bits) - 1)
+        value = Op(
+            BY_NAME["constant"], [], [TensorType(elem, shape)], {"value": splat_constant(elem, shape, bits)}
+        )
+        return self.miner.block.append(value).result
+
+    def partial(self, op: Op, operands: list[Value]) -> list[Value]:
+        """The reduction of the current slices, in the order of a scan from the end where it is one."""
+        shape = operands[0].type.shape  # type: ignore[attr-defined]
+        dim = op.attr("dim")
+        kept = shape[:dim] + shape[dim + 1 :]
+        types = [TensorType(v.type.elem, kept) for v in operands]  # type: ignore[attr-defined]
+        if op.spec.name == "reduce":
+            return self.clone(op, operands, types)
+        reduce = Op(
+            BY_NAME["reduce"], operands, types, {"dim": dim, "identities": op.attr("identities")},
+            [_copy_region(op.regions[0], self.miner, bool(op.attr("reverse")))], op.loc, (len(operands),),
+        )  # fmt: skip
+        return list(self.block.append(reduce).results)
+
+    def combine(self, op: Op, before: list[Value], parts: list[Value]) -> list[Value]:
+        """What came so far and the current parts; slices come from the end in a reversed loop."""
+        shape = parts[0].type.shape  # type: ignore[attr-defined]
+        if self.reverse and op.spec.name == "reduce":
+            return self.inline(op, parts, before, shape)
+        return self.inline(op, before, parts, shape)
+
+    def is_first(self, places: tuple[int, ...]) -> Value:
+        """Whether the loop meets the current slice before all others that differ in these bits only."""
+        edge = self.number((1 << len(places)) - 1 if self.reverse else 0)
+        return self.op("cmpi", [self.number_at(places), edge], TensorType(I1, ()), comparison_predicate="equal",
+                       signedness="unsigned")  # fmt: skip
+
+    def reduce(self, plan: Plan) -> None:
+        op = plan.op
+        operands = [self.operand(plan, i) for i in range(len(op.operands))]
+        parts = self.partial(op, operands)
+        self.accumulate(plan, parts, list(op.results))
+
+    def accumulate(self, plan: Plan, parts: list[Value], results: list[Value | None]) -> list[Value]:
+        """Keeps totals of the slices so far, per block of the kept dimensions, and returns those before this slice.
+
+        `results` name the totals after the loop; None where nobody wants them.
+        """
+        op, cut = plan.op, plan.cut
+        dim = op.attr("dim")
+        kept = tuple(p for p, d in enumerate(cut) if d != dim)
+        along = tuple(p for p, d in enumerate(cut) if d == dim)
+        block = parts[0].type.shape  # type: ignore[attr-defined]
+        source = op.operands[0].type.shape  # type: ignore[attr-defined]
+        whole = source[:dim] + source[dim + 1 :]
+        kept_cut = tuple(cut[p] - (cut[p] > dim) for p in kept)
+        if not kept:
+            state = [self.carry(r, self.identity(op, i, whole)) for i, r in enumerate(results)]
+            self.next += self.combine(op, state, parts)
+            return state
+        fresh = [self.identity(op, i, block) for i in range(len(parts))]
+        if results[0] is None and max(kept) < min(along):  # one block after another
+            first = self.is_first(along)
+            state = [self.choose(first, f, self.carry(None, f)) for f in fresh]
+            self.next += self.combine(op, state, parts)
+            return state
+        if num_elements(whole) > 1 << LOG2_SLICE:
+            return self.accumulate_in_memory(plan, parts, results, fresh, whole, kept, along, kept_cut)
+        held = [self.carry(r, self.identity(op, i, whole)) for i, r in enumerate(results)]
+        where = self.dim_blocks(self.number_at(kept), kept_cut, len(whole))
+        before = [self.extract(h, self.number_at(kept), kept_cut) for h in held] if along else fresh
+        totals = self.combine(op, before, parts) if along else parts
+        self.next += [self.insert(total, h, where) for total, h in zip(totals, held)]
+        return before
+
+    def accumulate_in_memory(
+        self, plan: Plan, parts: list[Value], results: list[Value | None], fresh: list[Value],
+        whole: tuple[int, ...], kept: tuple[int, ...], along: tuple[int, ...], kept_cut: Cut,
+    ) -> list[Value]:  # fmt: skip
+        """Totals of a tile that is huge itself wait in local memory, a slot for every block."""
+        number = self.number_at(kept)
+        handles = []
+        for result, part in zip(results, parts):
+            type = TensorType(part.type.elem, whole)  # type: ignore[attr-defined]
+            handles.append(self.miner.allocate(type, kept_cut))
+            if result is not None:
+                self.miner.homes.setdefault(result, []).append((handles[-1], kept_cut))
+        before, totals = fresh, parts
+        if along:
+            first = self.is_first(along)
+            held = [self.op("local_read", [h, number], f.type) for h, f in zip(handles, fresh)]
+            before = [self.choose(first, f, h) for f, h in zip(fresh, held)]
+            totals = self.combine(plan.op, before, parts)
+        for handle, total in zip(handles, totals):
+            self.block.append(Op(BY_NAME["local_write"], [handle, number, total], [], {}))
+        return before
+
+    def scan(self, plan: Plan) -> None:
+        op = plan.op
+        operands = [self.operand(plan, i) for i in range(len(op.operands))]
+        local = self.clone(op, operands, [v.type for v in operands])
+        if plan.along:
+            shape: Any = operands[0].type.shape  # type: ignore[attr-defined]
+            dim = op.attr("dim")
+            one = shape[:dim] + (1,) + shape[dim + 1 :]
+            totals = self.partial(op, operands)
+            prefixes = []
+            for v in self.accumulate(plan, totals, [None] * len(totals)):
+                elem = v.type.elem  # type: ignore[attr-defined]
+                spread = self.op("reshape", [v], TensorType(elem, one))
+                prefixes.append(self.op("broadcast", [spread], TensorType(elem, shape)))
+            local = self.inline(op, prefixes, local, shape)
+        for old, value in zip(op.results, local):
+            self.slices[old] = value
+
+    # ---- what later ops need
+    def keep_outputs(self) -> None:
+        """Values used outside: huge ones to local memory, tokens through the loop."""
+        inside = {plan.op for plan in self.plans}
+        copied = {value for value, _, _ in self.copies}
+        for plan in self.plans:
+            for value, cut in zip(plan.op.results, plan.results):
+                if value not in self.slices:
+                    continue
+                users = [user for user, _ in value.uses if _outside(user, inside)]
+                if not users:
+                    continue
+                if isinstance(value.type, TokenType):
+                    start = self.miner.block.append(Op(BY_NAME["make_token"], [], [TOKEN])).result
+                    self.carry(value, start)
+                    self.next.append(self.slices[value])
+                    continue
+                assert cut is not None
+                if value in copied and len(users) == 1:  # only the jump that the copy stands for
+                    continue
+                handle = self.miner.allocate(value.type, cut)
+                self.block.append(
+                    Op(BY_NAME["local_write"], [handle, self.index, self.slices[value]], [], {})
+                )
+                self.miner.homes.setdefault(value, []).append((handle, cut))
+
+
+def recut(miner: StripMiner, value: Value, want: Cut) -> None:
+    """Gives a huge value in local memory a second home with another cut.
+
+    Every new slice is put together from the blocks that old slices have of it.
+    """
+    type: Any = value.type
+    shape, rank = type.shape, len(type.shape)
+    handle, have = miner.homes[value][0]
+    new = miner.allocate(type, want)
+    mine = [min(have.count(d), want.count(d)) for d in range(rank)]
+    # places of the old slice number that a new slice leaves open
+    seen = [0] * rank
+    free = []
+    for p, d in enumerate(have):
+        seen[d] += 1
+        if seen[d] > mine[d]:
+            free.append(p)
+    finer = [max(0, want.count(d) - have.count(d)) for d in range(rank)]
+    coarser = [max(0, have.count(d) - want.count(d)) for d in range(rank)]
+    scalar = TensorType(I32, ())
+    outer, inner = Body(), Body()
+    j = outer.block.add_arg(scalar, "slice")
+    blocks = outer.dim_blocks(j, want, rank)
+    small = TensorType(type.elem, sliced(shape, want))
+    start = outer.op("constant", [], small, value=splat_constant(type.elem, small.shape, 0))
+    i = inner.block.add_arg(scalar, "part")
+    held = inner.block.add_arg(small)
+    # the old slice number, bit by bit
+    number: Value | None = None
+    seen = [0] * rank
+    for p, d in enumerate(have):
+        seen[d] += 1
+        if p in free:
+            bit = inner.bits(i, len(free), (free.index(p),))
+        else:
+            bit = inner.bits(blocks[d], want.count(d), (seen[d] - 1,))
+        if len(have) - 1 - p:
+            bit = inner.op("shli", [bit, inner.number(len(have) - 1 - p)], scalar)
+        number = bit if number is None else inner.op("ori", [number, bit], scalar)
+    assert number is not None
+    piece = inner.op("local_read", [handle, number], TensorType(type.elem, sliced(shape, have)))
+    low = []
+    at = []
+    for d in range(rank):
+        bits = want.count(d)
+        low.append(
+            inner.bits(blocks[d], bits, tuple(range(bits - finer[d], bits))) if finer[d] else inner.number(0)
+        )
+        places = tuple(k for k, p in enumerate(free) if have[p] == d)
+        at.append(inner.bits(i, len(free), places) if coarser[d] else inner.number(0))
+    extent = tuple(e >> finer[d] for d, e in enumerate(sliced(shape, have)))
+    part = inner.op("extract", [piece, *low], TensorType(type.elem, extent), segments=(1, rank))
+    merged = inner.insert(part, held, at)
+    made = inner.loop(outer.block, len(free), [start], [merged])
+    outer.block.append(Op(BY_NAME["local_write"], [new, j, made[0]], [], {}))
+    outer.loop(miner.block, len(want), [], [])
+    miner.homes[value].append((new, want))
+
+
+def home_for(homes: list[tuple[Value, Cut]], want: Cut) -> tuple[Value, Cut] | None:
+    """The local memory that holds the slices of a cut, or coarser ones; the finest of them."""
+    fitting = [h for h in homes if is_prefix(h[1], want)]
+    return max(fitting, key=lambda h: len(h[1])) if fitting else None
+
+
+def _outside(user: Op, inside: set[Op]) -> bool:
+    op: Op | None = user
+    while op is not None:
+        if op in inside:
+            return False
+        op = op.parent
+    return True
+
+
+def _copy_region(region: Region, miner: StripMiner, swapped: bool = False) -> Region:
+    """A body of scalars copied op by op; `swapped`: what comes earlier and what comes later trade places."""
+    out = Region()
+    env: dict[Value, Value] = {}
+    for block in region.blocks:
+        new = Block()
+        args = [new.add_arg(arg.type, arg.name) for arg in block.args]
+        for i, arg in enumerate(block.args):
+            env[arg] = args[i ^ 1 if swapped else i]
+        for op in block.ops:
+            copy = Op(op.spec, [env.get(v) or miner.use(v) for v in op.operands], [r.type for r in op.results], op.attrs, [],
+                      op.loc, op.segments)  # fmt: skip
+            for old, result in zip(op.results, copy.results):
+                env[old] = result
+            new.append(copy)
+        out.append(new)
+    return out
