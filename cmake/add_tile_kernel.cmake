@@ -37,7 +37,8 @@ MAX_REGISTERS, NO_SPILLS, MAX_SHARED
                    budgets: an image with a kernel that exceeds one fails the build.
 REMARKS            category of optimisation remarks: all, memory, tensorcore. They are written beside the image as YAML, or to
                    REMARKS_FILE, into whose name stem and architecture go where there are several images.
-EMBED              how the image gets into the program: a C array, ``.incbin`` (GNU and Clang), or not at all.
+EMBED              how the image gets into the program: a C array, ``.incbin`` (GNU and Clang), or none: the program links
+                   with an object that defines ``<prefix>_image`` and its size, such as TILE_OBJECT of a CUSTOM target.
 PREFIX             of every C name in the header; default the stem of the source (with several sources: PREFIX_stem);
                    a number follows where two sources give one identifier.
 OUTPUT_DIRECTORY   default ``<binary dir>/<name>.tile``, with the configuration below it in multi-config generators.
@@ -80,7 +81,7 @@ function(add_tile_kernel name)
   if(tile_OUTPUT_DIRECTORY)
     get_filename_component(folder "${tile_OUTPUT_DIRECTORY}" ABSOLUTE BASE_DIR "${CMAKE_CURRENT_BINARY_DIR}")
   endif()
-  if(is_multi_config)
+  if(is_multi_config AND NOT folder MATCHES "\\$<CONFIG>")
     string(APPEND folder "/$<CONFIG>")
   endif()
 
@@ -128,6 +129,8 @@ function(add_tile_kernel name)
     set(all ALL)  # nothing builds an INTERFACE library, but installing it needs its files
   endif()
   add_custom_target(${images} ${all} DEPENDS ${products})
+  get_target_property(leftovers ${name} TILE_LEFTOVERS)
+  set_property(TARGET ${images} PROPERTY ADDITIONAL_CLEAN_FILES ${leftovers})
   if(tile_FOLDER)
     set_target_properties(${name} ${images} PROPERTIES FOLDER "${tile_FOLDER}")
   endif()
@@ -269,6 +272,11 @@ macro(_tileiras_check_arguments)
     message(FATAL_ERROR "add_tile_kernel(${name}): SOURCES is empty")
   endif()
   list(REMOVE_DUPLICATES tile_SOURCES)  # as add_library does
+  foreach(_source IN LISTS tile_SOURCES)
+    if(_source MATCHES ";")
+      message(FATAL_ERROR "add_tile_kernel(${name}): SOURCES: to CMake, '${_source}' is a list: a file's name cannot hold ';'")
+    endif()
+  endforeach()
   if(NOT tile_TYPE)
     set(tile_TYPE OBJECT)
   endif()

@@ -11,6 +11,9 @@ it), its headers below HEADERS_DESTINATION (default ``include``), and the images
 fatbin json ptx tilebc) below DESTINATION (default ``share/<project>/tile``). All paths in the export are relative: the
 installed tree may be moved, and its consumers need neither this package nor CUDA.
 
+Errors: a target that ``add_tile_kernel`` did not make, a format that it does not make, and an INTERFACE library with
+EMBED incbin, whose source names the image in the build tree.
+
 OBJECT libraries: CMake installs their objects apart from any archive, which a consumer cannot link by name, so only
 their headers and images are installed, with a warning when EXPORT is given.
 #]=======================================================================]
@@ -71,6 +74,10 @@ function(install_tile_kernels)
       set(export EXPORT "${install_EXPORT}")
     endif()
     if(type STREQUAL "INTERFACE_LIBRARY")
+      get_target_property(embed "${target}" TILE_EMBED)
+      if(embed STREQUAL "incbin")
+        message(FATAL_ERROR "install_tile_kernels: the source of the INTERFACE library '${target}' reads its image from this build tree; EMBED array can be installed")
+      endif()
       # Its consumers compile the generated sources themselves: install them beside the headers.
       get_target_property(sources "${target}" INTERFACE_SOURCES)
       foreach(source IN LISTS sources)

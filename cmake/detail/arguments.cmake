@@ -63,9 +63,10 @@ function(_tileiras_identifier out name)
   set(${out} "${identifier}" PARENT_SCOPE)
 endfunction()
 
-# A name that every generator takes for an output: CMake refuses # < >, shells and Make trip over the others.
+# A name that every generator takes for an output: CMake refuses # < >, shells and Make trip over the others (a % makes
+# a pattern of Make's rule).
 function(_tileiras_file_name out name)
-  string(REGEX REPLACE "[]#<>$:'\"*?|&^`[]" "_" name "${name}")
+  string(REGEX REPLACE "[]#<>$:'\"*?|&^`%[]" "_" name "${name}")
   set(${out} "${name}" PARENT_SCOPE)
 endfunction()
 

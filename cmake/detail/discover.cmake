@@ -7,6 +7,9 @@ set_property(GLOBAL PROPERTY TILEIRAS_CMAKE_DIR "${CMAKE_CURRENT_LIST_DIR}/..")
 # Sets <problem> to a text when the package cannot be used, else to nothing, and the Tileiras_* result variables in the
 # caller. A macro, because find_package's result variables belong to its caller.
 macro(_tileiras_discover problem)
+  if("${CMAKE_SOURCE_DIR}${CMAKE_BINARY_DIR}" MATCHES ";")
+    message(FATAL_ERROR "Tileiras: CMake takes a path with ';' for a list; move the project: ${CMAKE_SOURCE_DIR}, ${CMAKE_BINARY_DIR}")
+  endif()
   _tileiras_find_python(${problem})
   if(NOT ${problem})
     _tileiras_ask_resolver(${problem})

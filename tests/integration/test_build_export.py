@@ -52,7 +52,10 @@ class TestExport:
         done = call(*words, "--signature", "f32[1],f32[1]:16,=128", "--symbol", "scale")
         assert (done.returncode, done.stderr) == (0, "")
         escaped = str(source.parent).replace(" ", "\\ ")
-        assert depfile.read_text() == f"{out}: {escaped}/kernel.py \\\n  {escaped}/helper.py\n"
+        first, *rest = depfile.read_text().split(" \\\n  ")
+        assert (first, rest[0]) == (f"{out}: {escaped}/kernel.py", f"{escaped}/helper.py")
+        # another cuda-tile exports other bytecode: what its installer writes anew stands for it
+        assert [Path(path.strip()).name for path in rest[1:]] == ["__init__.py", "RECORD"]
         cubin = tmp_path / "k.cubin"
         root = peers.require_toolkit()
         words = ["compile", "--compiler", "nvidia", "--toolkit-root", root, out, "-o", cubin, "--arch", "90"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import peers
 import pytest
-from cmake_project import HEAD, CMakeProject, kernel, program, run_program
+from cmake_project import GENERATORS, HEAD, CMakeProject, kernel, program, run_program
 
 STEMS = ("k", "K", "a/same", "b/same", "iface")
 PREFIXES = ("k", "K", "a_same", "b_same", "iface")
@@ -230,3 +230,74 @@ def test_wrong_arguments_of_a_kernel_test(tmp_path: Path, arguments: str, messag
     done = project.configure(check=False)
     assert done.returncode != 0
     assert message in re.sub(r"\s+", " ", done.stdout)
+
+
+def test_an_image_that_the_program_links(tmp_path: Path) -> None:
+    """EMBED none: the table and the loader by the C compiler, the image as an object that no compiler made."""
+    project = CMakeProject(tmp_path)
+    project.write("CMakeLists.txt", HEAD + """
+add_tile_kernel(table SOURCES k.tileir EMBED none ARCHITECTURES 90)
+add_tile_kernel(image SOURCES k.tileir TYPE CUSTOM FORMATS object ARCHITECTURES 90)
+tile_kernel_artifacts(image object object)
+add_executable(app main.c "${object}")
+target_link_tile_kernels(app PRIVATE table image)
+""")  # fmt: skip
+    project.write("k.tileir", kernel("k"))
+    project.write("main.c", program("k"))
+    project.configure()
+    project.make()
+    assert run_program(project, "app").startswith("k ")
+
+
+GENERATORS_FULL = [
+    pytest.param(g, marks=[] if g == "Ninja" else [pytest.mark.full], id=g.replace(" ", ""))
+    for g in GENERATORS
+]
+
+
+@pytest.mark.parametrize("generator", GENERATORS_FULL)
+def test_clean_leaves_nothing(tmp_path: Path, generator: str) -> None:
+    project = CMakeProject(tmp_path, generator=generator)
+    project.write("CMakeLists.txt", HEAD.replace("C CXX", "NONE").replace("80-real 90-real", "90") + """
+add_tile_kernel(k SOURCES k.tileir a/k.tileir "a%b.tileir" TYPE CUSTOM OUTPUT_DIRECTORY k.tile/$<CONFIG>
+  FORMATS cubin ptx tilebc json header object)
+""")  # fmt: skip
+    for name in ("k", "a/k", "a%b"):
+        project.write(f"{name}.tileir", kernel("k"))
+    project.configure()
+    project.make()
+    assert {p.name for p in project.artefacts("*.fatbin")} == {"k.fatbin", "a_b.fatbin"}
+    assert not list(project.build.rglob("Release/Release"))
+    project.assert_null_build()
+    project.make(target="clean")
+    assert project.artefacts() == []
+    project.make()
+    project.assert_null_build()
+
+
+REFUSED = [
+    (
+        "add_tile_kernel(k SOURCES k.tileir TYPE INTERFACE EMBED incbin)\ninstall_tile_kernels(TARGETS k)",
+        "EMBED array can be installed",
+    ),
+    ('add_tile_kernel(k SOURCES "a\\;b.tileir")', "a file's name cannot hold ';'"),
+]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("calls", "message"), REFUSED, ids=[m for _, m in REFUSED])
+def test_what_could_not_work_is_refused(tmp_path: Path, calls: str, message: str) -> None:
+    project = CMakeProject(tmp_path)
+    project.write("CMakeLists.txt", HEAD.replace("C CXX", "C") + calls + "\n")
+    project.write("k.tileir", kernel("k"))
+    done = project.configure(check=False)
+    assert done.returncode != 0
+    assert message in re.sub(r"\s+", " ", done.stdout)
+
+
+def test_a_path_that_is_a_list(tmp_path: Path) -> None:
+    project = CMakeProject(tmp_path / "a;b")
+    project.write("CMakeLists.txt", HEAD.replace("C CXX", "NONE"))
+    done = project.configure(check=False)
+    assert done.returncode != 0
+    assert "CMake takes a path with ';' for a list" in re.sub(r"\s+", " ", done.stdout)

@@ -212,7 +212,7 @@ def _export(arguments: Arguments, source: str, requests: list[_Request]) -> tupl
         )
     except Exception as error:
         raise Failed(5, f"cuda-tile could not export '{arguments.entry}': {_in_short(error)}") from error
-    return out.getvalue(), _imported(set(sys.modules) - before)
+    return out.getvalue(), [*_imported(set(sys.modules) - before), *_frontend(ct)]
 
 
 def _prefix_map(arguments: Arguments, source: str) -> list[tuple[str, str]]:
@@ -236,6 +236,7 @@ def _imported(names: set[str]) -> list[str]:
     import sysconfig
 
     installed = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    # This package's folder alone: its checkout may hold kernels of the user's, such as the examples.
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     roots = tuple(os.path.realpath(path) + os.sep for path in [*filter(None, installed), package])
     found = []
@@ -244,6 +245,22 @@ def _imported(names: set[str]) -> list[str]:
         if path and os.path.isfile(path) and not os.path.realpath(path).startswith(roots):
             found.append(os.path.abspath(path))
     return found
+
+
+def _frontend(ct: Any) -> list[str]:
+    """The files that an installer writes anew with another cuda-tile, which exports other bytecode."""
+    import importlib.metadata
+
+    found = [ct.__file__] if getattr(ct, "__file__", None) else []
+    try:
+        found += [
+            os.fspath(file.locate())
+            for file in importlib.metadata.files("cuda-tile") or ()
+            if file.name == "RECORD"
+        ]
+    except importlib.metadata.PackageNotFoundError:  # imported from a checkout
+        pass
+    return [path for path in found if os.path.isfile(path)]
 
 
 def _parameters(signature: str, ct: Any, compilation: Any, index_type: str) -> list[Any]:
