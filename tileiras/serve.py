@@ -64,8 +64,10 @@ def serve() -> int:
             os.close(descriptor)
         except OSError:
             pass
+    empty = os.open(os.devnull, os.O_RDWR)
+    if empty == 2:  # the host has no standard error, and neither have we
+        empty = os.dup(empty)
     source, target = os.dup(0), os.dup(1)
-    empty = os.open(os.devnull, os.O_RDONLY)
     os.dup2(empty, 0)
     os.dup2(2, 1)  # stray prints must not reach the channel
     channel = _Channel(source, target)

@@ -52,6 +52,9 @@ def build(prefix: Path, cc: str | None = None, defines: tuple[str, ...] = ()) ->
     )
     if not compiler:
         raise SystemExit("no C compiler: set CC")
+    words = (
+        [compiler] if os.path.exists(compiler) else compiler.split()
+    )  # "ccache gcc", or a path with blanks
     with tempfile.TemporaryDirectory(prefix="tileiras-capi-") as folder:
         scratch = Path(folder)
         (scratch / "tileiras_worker.h").write_text(worker_header(sys.executable, str(HERE / "launch.py")))
@@ -59,9 +62,9 @@ def build(prefix: Path, cc: str | None = None, defines: tuple[str, ...] = ()) ->
         for name in SOURCES:
             objects.append(str(scratch / (name + ".o")))
             flags = [*FLAGS, *(f"-D{define}" for define in defines), f"-I{HERE / 'include'}", f"-I{scratch}"]
-            _run([*compiler.split(), *flags, "-c", str(HERE / name), "-o", objects[-1]])
+            _run([*words, *flags, "-c", str(HERE / name), "-o", objects[-1]])
         shared = scratch / SONAME
-        _run([*compiler.split(), "-shared", "-pthread", f"-Wl,-soname,{SONAME}", *objects, "-o", str(shared)])
+        _run([*words, "-shared", "-pthread", f"-Wl,-soname,{SONAME}", *objects, "-o", str(shared)])
         archive = scratch / "libtileiras.a"
         _run([os.environ.get("AR", "ar"), "rcs", str(archive), *objects])
         (scratch / "tileiras.pc").write_text(PC.format(version=__version__))

@@ -11,6 +11,7 @@
 #include "tileiras_internal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
@@ -151,6 +152,26 @@ void tileiras_request_clear(struct tileiras_request *request) {
 
 /* ---- processes ---- */
 
+/* A socket pair above the standard streams: what a host without them prints must not reach a worker. */
+static int connect_pair(int ends[2]) {
+  int i, moved;
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
+    return 0;
+  for (i = 0; i < 2; i++) {
+    if (ends[i] > 2)
+      continue;
+    moved = fcntl(ends[i], F_DUPFD_CLOEXEC, 3);
+    if (moved < 0) {
+      close(ends[0]);
+      close(ends[1]);
+      return 0;
+    }
+    close(ends[i]);
+    ends[i] = moved;
+  }
+  return 1;
+}
+
 static struct worker *start_worker(void) {
 #ifdef TILEIRAS_WORKER
   static const char *const built_for[] = {TILEIRAS_WORKER, "--serve", NULL};
@@ -178,7 +199,7 @@ static struct worker *start_worker(void) {
   worker = (struct worker *)calloc(1, sizeof *worker);
   if (!worker)
     return NULL;
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends)) {
+  if (!connect_pair(ends)) {
     free(worker);
     return NULL;
   }
