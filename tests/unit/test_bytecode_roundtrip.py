@@ -10,10 +10,11 @@ from tileiras.compiler.bytecode.plan import plan_of
 from tileiras.compiler.bytecode.reader import read
 from tileiras.compiler.bytecode.writer import write
 from tileiras.compiler.dialects.cuda_tile.ops import SPECS
+from tileiras.compiler.ir.debug import DICompileUnit, DIFile, DISubprogram
 from tileiras.compiler.ir.printer import print_op
 from tileiras.compiler.ir.verify import verify
 from tileiras.compiler.source import load_text, to_bytecode
-from tileiras.diag import CompileError, Sink
+from tileiras.diag import CompileError, Loc, Sink
 
 NEWEST = 5
 
@@ -155,3 +156,37 @@ def parsed_token():  # type: ignore[no-untyped-def]
     from tileiras.compiler.ir.types import TOKEN
 
     return TOKEN
+
+
+def test_tf32_takes_three_bytes() -> None:
+    text = module_text("%eight = constant <tf32: [1.000000e+00, 2.000000e+00, 4.000000e+00, -6.000000e+00]> : tile<4xtf32>\n"
+                       "%nine = constant <tf32: 2.500000e+00> : tile<8xtf32>")  # fmt: skip
+    module = parsed(text)
+    data = write(module, (13, 4))
+    patterns = (0x1FC00, 0x20000, 0x20400, 0x60600)  # sign, 8 bits of exponent, 10 of fraction
+    assert b"".join(bits.to_bytes(3, "little") for bits in patterns) in data
+    again = read(data, Sink())
+    assert print_op(again) == print_op(module)
+    assert verify(again, Sink())
+
+
+def test_call_sites_a_thousand_deep() -> None:
+    """What cuTile Python writes for a kernel that calls itself; the reader once took the chain for a cycle."""
+    module = parsed(module_text("%only = constant <i32: 1> : tile<i32>"))
+    entry = module.regions[0].block.ops[-1]
+    assert entry.spec.name == "entry"
+    subprogram = DISubprogram(
+        DIFile("k.py", "/d"),
+        1,
+        entry.attrs["sym_name"],
+        entry.attrs["sym_name"],
+        DICompileUnit(DIFile("k.py", "/d")),
+        1,
+    )
+    entry.loc = Loc("k.py", 1, 1, scope=subprogram)
+    op = entry.regions[0].block.ops[0]
+    callers = tuple(Loc("k.py", 3 + k, 5, scope=subprogram) for k in range(999))
+    op.loc = Loc("k.py", 2, 5, callers, subprogram)
+    again = read(write(module, (13, 4)), Sink())
+    found = again.regions[0].block.ops[-1].regions[0].block.ops[0].loc
+    assert [c.line for c in found.callers] == [c.line for c in callers]

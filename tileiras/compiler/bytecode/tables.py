@@ -37,6 +37,7 @@ from .wire import (
     DEBUG,
     FUNCTION,
     GATHER_SCATTER_VIEW,
+    MAX_CALLERS,
     MAX_DEPTH,
     PARTITION_VIEW,
     PTR,
@@ -385,6 +386,9 @@ class Tables:
             raise Damage(f"debug attribute index {index} out of bounds (size={len(self.debug)})", at)
         found = self.debug[index - 1]
         if found is None:
+            self.resolve_callers(index)
+            found = self.debug[index - 1]
+        if found is None:
             key = -index
             if key in self.resolving or len(self.resolving) > MAX_DEPTH:
                 raise Damage(f"debug attribute {index} refers to itself", at)
@@ -397,6 +401,25 @@ class Tables:
             self.resolving.pop()
             self.debug[index - 1] = found
         return found
+
+    def resolve_callers(self, index: int) -> None:
+        """Decode the callers of a call site, outermost first: recursive kernels have chains of a thousand of them."""
+        chain: list[int] = []
+        while 0 < index <= len(self.debug) and self.debug[index - 1] is None:
+            start, end = self.debug_entries[index - 1]
+            data = self.data[start:end]
+            if data[:1] != bytes((D_CALL_SITE,)):
+                break
+            if len(chain) >= MAX_CALLERS:
+                raise Damage("call site chain is too long", start)
+            chain.append(index)
+            try:
+                _, pos = varint(data, 1)
+                index, _ = varint(data, pos)
+            except IndexError:
+                break
+        for inner in reversed(chain[1:]):
+            self.debug_attribute(inner, self.debug_entries[inner - 1][0])
 
     def decode_debug(self, data: bytes, at: int) -> Any:
         tag, pos = varint(data, 0)
@@ -438,7 +461,7 @@ class Tables:
                 Loc(caller.file, caller.line, caller.col, scope=caller.scope),
                 *caller.callers,
             )
-            if len(callers) > 4 * MAX_DEPTH:
+            if len(callers) > MAX_CALLERS:
                 raise Damage("call site chain is too long", at)
             return Loc(callee.file, callee.line, callee.col, callers, callee.scope)
         raise Damage(f"unsupported debug tag {tag}", at)

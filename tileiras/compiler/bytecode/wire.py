@@ -61,6 +61,9 @@ GATHER_SCATTER_VIEW, STRIDED_VIEW = 20, 21
 ACCEPT_OVERLONG = False
 
 MAX_DEPTH = 64  # nested regions, types, attributes, scopes: far above real files, far below Python's stack
+MAX_CALLERS = (
+    4096  # call sites that a location went through; cuTile Python inlines recursion 1000 levels deep
+)
 
 
 class Damage(Exception):

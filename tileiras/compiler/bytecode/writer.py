@@ -121,6 +121,7 @@ class _Writer:
         self.type_data: list[bytes] = []
         self.constants: dict[bytes, int] = {}
         self.debug: dict[Any, int] = {}
+        self.callers: dict[Any, int] = {}
         self.debug_data: list[bytes] = []
         self.records: list[int] = []  # position of each function's first index
         self.indices: list[int] = []
@@ -342,14 +343,27 @@ class _Writer:
             found = self.debug[key] = len(self.debug_data)
         return found
 
+    def caller_index(self, callers: tuple[Loc, ...]) -> int:
+        """The record of a chain of call sites, without a Python frame for each of them."""
+        tails, found = [], None
+        for k, first in enumerate(callers):
+            tail = callers[k:]
+            key = tuple((c.file, c.line, c.col, c.scope) for c in tail)
+            found = self.callers.get(key)
+            if found is not None:
+                break
+            tails.append((key, Loc(first.file, first.line, first.col, tail[1:], first.scope)))
+        for key, loc in reversed(tails):
+            found = self.callers[key] = self.debug_index(loc)
+        assert found is not None
+        return found
+
     def debug_entry(self, value: Any) -> bytes:
         out = bytearray()
         if isinstance(value, Loc):
             if value.callers:
                 callee = self.debug_index(Loc(value.file, value.line, value.col, scope=value.scope))
-                first, *rest = value.callers
-                caller = self.debug_index(Loc(first.file, first.line, first.col, tuple(rest), first.scope))
-                fields = [D_CALL_SITE, callee, caller]
+                fields = [D_CALL_SITE, callee, self.caller_index(value.callers)]
             else:
                 fields = [
                     D_LOC,

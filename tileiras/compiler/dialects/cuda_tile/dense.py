@@ -1,13 +1,14 @@
 """Constant data: what sizes are allowed, and the bit patterns of its elements.
 
 Data is raw bytes as the constant section holds them: one element (a splat) or all of them, low byte first;
-i1 is packed, or one byte.
+i1 is packed, or one byte; tf32 takes three bytes.
 """
 
 from __future__ import annotations
 
 from tileiras.compiler.ir import floats
 from tileiras.compiler.ir import types as T
+from tileiras.compiler.ir.dense import constant_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def check_dense(type: Any, raw: bytes) -> str | None:
         if len(raw) in (1, (count + 7) // 8):
             return None
         return f"i1 dense attribute payload size {len(raw)} is not a recognized encoding for {count} elements"
-    if len(raw) in (elem.bytes, elem.bytes * count):
+    if len(raw) in (constant_bytes(elem), constant_bytes(elem) * count):
         return None
     return "failed to validate buffer size and format"
 
@@ -41,7 +42,7 @@ def elements_of(dense: Any) -> list[int]:
         if len(data) == (count + 7) // 8 and not (len(data) == 1 and count > 8):
             return [data[i >> 3] >> (i & 7) & 1 for i in range(count)]
         return [data[0] & 1]
-    size = elem.bytes
+    size = constant_bytes(elem)
     mask = (1 << floats.width_of(elem)) - 1 if elem.is_float else (1 << elem.bits) - 1
     return [int.from_bytes(data[i : i + size], "little") & mask for i in range(0, len(data), size)]
 
@@ -50,7 +51,7 @@ def unique_value(dense: Any) -> int | None:
     """The bit pattern that all elements have, or None."""
     data, elem = dense.data, dense.type.elem
     if elem is not T.I1:
-        size = elem.bytes
+        size = constant_bytes(elem)
         if data != data[:size] * (len(data) // size):
             return None
         return elements_of(T.Dense(T.TileType(elem, ()), data[:size]))[0]
@@ -73,7 +74,7 @@ def pack_elements(elem: Any, values: list[int], count: int) -> bytes:
         return bytes(out)
     if len(values) > 1 and all(v == values[0] for v in values):
         values = values[:1]
-    return b"".join(v.to_bytes(elem.bytes, "little") for v in values)
+    return b"".join(v.to_bytes(constant_bytes(elem), "little") for v in values)
 
 
 def signed(value: int, bits: int) -> int:

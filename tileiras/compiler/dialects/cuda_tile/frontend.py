@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tileiras.compiler.ir import types as T
 from tileiras.compiler.ir.core import Op
+from tileiras.compiler.ir.dense import constant_bytes
 from tileiras.compiler.ir.spec import IMPLICIT_TERMINATOR, ISOLATED, SINGLE_BLOCK, SYMBOL, Attr, OpSpec
 
 from .ops import BY_NAME
@@ -123,7 +124,7 @@ def memory_form(parser: Parser, op: Op) -> Any:
 def zero_of(type: Any) -> Any:
     if not isinstance(type, T.TileType) or not isinstance(type.elem, T.Scalar) or type.elem is T.I4:
         return None
-    return T.Dense(type, bytes(type.elem.bytes))
+    return T.Dense(type, bytes(constant_bytes(type.elem)))
 
 
 def view_rank(op: Op) -> int:
@@ -197,7 +198,7 @@ def foreign_constant(parser: Parser, value: Any, pos: int) -> Op:
         dense = value
     elif type(value) in (T.IntegerAttr, T.FloatAttr) and value.type is not T.I4:
         pattern = value.value if type(value) is T.IntegerAttr else value.bits
-        dense = T.Dense(T.TileType(value.type, ()), pattern.to_bytes(value.type.bytes, "little"))
+        dense = T.Dense(T.TileType(value.type, ()), pattern.to_bytes(constant_bytes(value.type), "little"))
     else:
         raise parser.error("expected a number or a dense constant", pos)
     return Op(BY_NAME["constant"], (), (dense.type,), {"value": dense})
