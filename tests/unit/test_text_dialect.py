@@ -64,7 +64,8 @@ VIEW = f"%v: {PVIEW}, %a: tile<8xf32>, %i: tile<i32>"
          "(%x: f32, %y: tile<f32>) {\n  yield %y : tile<f32>\n}",
          "%a: tile<8xf32>", "expected TileType for block arguments but got types: 'f32', '!cuda_tile.tile<f32>'"),
         ('"cuda_tile.yield"() : () -> !cuda_tile.tensor_view<f16,>', "", "expected token after element type in 0-d tensor_view"),
-        ('"cuda_tile.yield"() : () -> !cuda_tile.tensor_view<f16, strides=[1]>', "", "strides must not be provided for 0-d tiles"),
+        ('"cuda_tile.yield"() : () -> !cuda_tile.tensor_view<f16, strides=[1]>', "",
+         "strides must not be provided for 0-d tiles"),
     ],
 )  # fmt: skip
 def test_what_is_named(op: str, args: str, said: str) -> None:

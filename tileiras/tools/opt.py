@@ -264,9 +264,9 @@ def work(text: Any, start: int, file: str, arguments: Arguments, sink: Sink) -> 
 
 def read(text: Any, start: int, file: str, arguments: Arguments, sink: Sink) -> list[Any]:
     if isinstance(text, bytes):
-        from tileiras.compiler.bytecode.reader import read as read_bytecode
+        from tileiras.compiler.source import load
 
-        return [read_bytecode(text, sink, file=file)]
+        return [load(text, sink, file=file)]
     from tileiras.compiler.ir.text import parse
 
     return parse("\n" * start + text, sink, file=file, allow_unregistered=arguments.unregistered)

@@ -54,7 +54,10 @@ def pieces(data: bytes, split: str) -> list[tuple[Any, int]]:
 
     if is_bytecode(data):
         return [(data, 0)]
-    text = data.decode("utf-8", "surrogateescape").removeprefix("\ufeff")
+    try:
+        text = data.decode("utf-8").removeprefix("\ufeff")
+    except UnicodeDecodeError:
+        return [(data, 0)]  # who reads it says where
     if not split:
         return [(text, 0)]
     found: list[tuple[Any, int]] = []
@@ -101,6 +104,13 @@ def treat(
     except FatalError as error:
         sys.stderr.write(f"fatal error: {error}\n")
         return 5, None
+    except Exception as error:  # nobody foresaw it
+        from tileiras.driver import conclude
+
+        concluded = conclude(error, sink)
+        if not isinstance(concluded, CompileError):
+            raise
+        code = concluded.exit_code
     if not expect:
         return code, result
     from tileiras.tools.expect import compare

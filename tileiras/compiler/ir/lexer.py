@@ -9,13 +9,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tileiras.diag import Diag
 
+HEXADECIMAL = frozenset("0123456789abcdefABCDEF")
 MAX_LITERAL = 512  # characters of one number: no type needs more
 TOKEN = re.compile(
     r"""
-    (?P<string>"(?:[^"\\\n]|\\.)*")
+    (?P<string>"[^"\\\n]*(?:\\.[^"\\\n]*)*")
   | (?P<number>(?:0x[0-9a-fA-F]+|[0-9]+(?:\.[0-9]*(?:[eE][-+]?[0-9]+)?)?))
   | (?P<value>%(?:[0-9]+|[A-Za-z_$.-][A-Za-z0-9_$.-]*))
-  | (?P<symbol>@(?:[A-Za-z_][A-Za-z0-9_$.]*|"(?:[^"\\\n]|\\.)*"))
+  | (?P<symbol>@(?:[A-Za-z_][A-Za-z0-9_$.]*|"[^"\\\n]*(?:\\.[^"\\\n]*)*"))
   | (?P<hash>\#[A-Za-z_0-9][A-Za-z0-9_$.]*)
   | (?P<bang>![A-Za-z_][A-Za-z0-9_$.]*)
   | (?P<label>\^[A-Za-z0-9_$.-]+)
@@ -24,8 +25,24 @@ TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
-SPACE = re.compile(r"(?:[ \t\r\n]+|//[^\n]*)*")
+BLANKS = re.compile(r"[ \t\r\n]*")
 DIMS = re.compile(r"(?:(?:[0-9]+|\?)x)*")
+
+
+def skip(text: str, pos: int) -> int:
+    """Where the next token begins: behind blanks and comments. A loop, as one expression would remember each comment."""
+    pos = BLANKS.match(text, pos).end()  # type: ignore[union-attr]
+    while text.startswith("//", pos):
+        pos = text.find("\n", pos)
+        if pos < 0:
+            return len(text)
+        pos = BLANKS.match(text, pos).end()  # type: ignore[union-attr]
+    return pos
+
+
+def clip(name: str) -> str:
+    """A name in a message."""
+    return name if len(name) <= 80 else f"{name[:64]}..."
 
 
 class ParseError(Exception):
@@ -59,7 +76,7 @@ class Lexer:
     def seek(self, pos: int) -> None:
         """Reads the token at or after `pos`."""
         text = self.text
-        pos = SPACE.match(text, pos).end()  # type: ignore[union-attr]
+        pos = skip(text, pos)
         self.start = pos
         match = TOKEN.match(text, pos)
         if match is None:
@@ -84,7 +101,7 @@ class Lexer:
     def position(self, pos: int) -> tuple[int, int]:
         """Line and column, both from 1."""
         if self.lines is None:
-            self.lines = [0] + [i + 1 for i, c in enumerate(self.text) if c == "\n"]
+            self.lines = [0, *(match.end() for match in re.finditer("\n", self.text))]
         line = bisect_right(self.lines, pos)
         return line, pos - self.lines[line - 1] + 1
 
@@ -125,9 +142,9 @@ def unquote(token: str) -> str:
             out.append(ord(c))
             i += 2
         else:
-            try:
-                out.append(int(body[i + 1 : i + 3], 16))
-            except ValueError:
-                raise ParseError(0, "unknown escape in string literal") from None
+            digits = body[i + 1 : i + 3]
+            if len(digits) != 2 or not set(digits) <= HEXADECIMAL:
+                raise ParseError(0, "unknown escape in string literal")
+            out.append(int(digits, 16))
             i += 3
     return out.decode("utf-8", "surrogateescape")

@@ -12,7 +12,7 @@ from . import diags, floats
 from . import types as T
 from .asm import BARE_ATTRS, REGISTRY
 from .core import Block, Value
-from .lexer import SPACE, Lexer, ParseError, unquote
+from .lexer import Lexer, ParseError, clip, skip, unquote
 from .verify import rules_of
 
 TYPE_CHECKING = False
@@ -68,8 +68,8 @@ class ValueParser(Lexer):
 
     def here(self) -> int:
         """The next token; the end of the last one when a new line lies between: the fault is what is missing there."""
-        text = self.text[self.last : self.start]
-        return self.last if "\n" in text and SPACE.fullmatch(text) else self.start
+        between = skip(self.text, self.last) == self.start
+        return self.last if between and self.text.find("\n", self.last, self.start) >= 0 else self.start
 
     def at(self, token: str) -> bool:
         return self.token == token and self.kind != "string"
@@ -152,6 +152,7 @@ class ValueParser(Lexer):
     def dialect(self, name: str, pos: int) -> Dialect:
         found = REGISTRY.get(name) if self.allowed is None or name in self.allowed else None
         if found is None:
+            name = clip(name)
             raise ParseError(pos, f"unregistered dialect: {name}", diags.UNREGISTERED, name=name)
         return found
 
@@ -187,7 +188,7 @@ class ValueParser(Lexer):
                 return values[index]
             if None in scope:  # an isolated region
                 break
-        self.defer(self.error(f"use of undeclared SSA value name '{name}'", pos))
+        self.defer(self.error(f"use of undeclared SSA value name '{clip(name)}'", pos))
         return Value(T.UNRESOLVED, Block(), 0, name[1:])
 
     def values(self) -> list[Value]:
@@ -207,7 +208,7 @@ class ValueParser(Lexer):
     def define(self, name: str, values: list[Value], pos: int) -> None:
         for scope in reversed(self.scopes):
             if name in scope:
-                raise self.error(f"redefinition of SSA value '{name}'", pos)
+                raise self.error(f"redefinition of SSA value '{clip(name)}'", pos)
             if None in scope:
                 break
         self.scopes[-1][name] = values
@@ -230,7 +231,7 @@ class ValueParser(Lexer):
                     self.expect(">")
                     return found
                 if name not in self.type_aliases:
-                    raise self.error(f"undefined symbol alias id '{name}'", pos)
+                    raise self.error(f"undefined symbol alias id '{clip(name)}'", pos)
                 self.weigh(self.weights["!" + name])
                 return self.type_aliases[name]
             prefix, _, mnemonic = name.partition(".")
@@ -265,8 +266,8 @@ class ValueParser(Lexer):
         parse = dialect.types.get(mnemonic)
         if parse is None:
             if self.text[pos] == "!":
-                raise self.error(f"unknown type '{mnemonic}' in dialect '{dialect.name}'", pos)
-            raise self.error(f"unknown type: {mnemonic}", pos)
+                raise self.error(f"unknown type '{clip(mnemonic)}' in dialect '{dialect.name}'", pos)
+            raise self.error(f"unknown type: {clip(mnemonic)}", pos)
         self.enter()
         found = parse(self)
         self.leave()
@@ -390,7 +391,7 @@ class ValueParser(Lexer):
                 name = self.word("an attribute name")
             value = self.attribute() if self.accept("=") else True
             if name in found:
-                raise self.error(f"duplicate key '{name}' in dictionary attribute", pos)
+                raise self.error(f"duplicate key '{clip(name)}' in dictionary attribute", pos)
             found[name] = value
 
         self.list_of(entry, "}")
@@ -425,7 +426,7 @@ class ValueParser(Lexer):
             self.expect(">")
             return found
         if name not in self.aliases:
-            raise self.error(f"undefined symbol alias id '{name}'", pos)
+            raise self.error(f"undefined symbol alias id '{clip(name)}'", pos)
         self.weigh(self.weights.get("#" + name, 1))
         return self.aliases[name]
 

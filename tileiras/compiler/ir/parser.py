@@ -12,7 +12,7 @@ from . import diags
 from . import types as T
 from .asm import ATTR, CLAUSE, CUSTOM, GROUP, LIT, OPERAND, REGISTRY, TYPES
 from .core import Block, Op, Region
-from .lexer import SPACE, TOKEN, ParseError
+from .lexer import TOKEN, ParseError, clip, skip
 from .parse_values import MAX_DEPTH, ValueParser, plain_hints
 from .segments import clamp_segments, guess_segments
 from .spec import IMPLICIT_TERMINATOR, ISOLATED, REQUIRED, Arg, OpSpec
@@ -125,12 +125,12 @@ class Parser(ValueParser):
             dialect = self.dialect(prefix, pos)
             spec = dialect.spec(rest)
             if spec is None:
-                raise ParseError(pos, "", diags.UNKNOWN_OP, name=name)
+                raise ParseError(pos, "", diags.UNKNOWN_OP, name=clip(name))
             return spec, dialect
         dialect = self.default
         spec = dialect.spec(name)
         if spec is None:
-            raise ParseError(pos, "", diags.UNKNOWN_CUSTOM_OP, name=name, dialect=dialect.name)
+            raise ParseError(pos, "", diags.UNKNOWN_CUSTOM_OP, name=clip(name), dialect=dialect.name)
         return spec, dialect
 
     def generic_op(self, pos: int) -> Op:
@@ -300,7 +300,7 @@ class Parser(ValueParser):
     def looks_outer(self) -> bool:
         """Whether `module @name` is the builtin one: its body holds a cuda_tile.module."""
         brace = self.text.find("{", self.start)
-        following = TOKEN.match(self.text, len(self.text[: brace + 1]) + _spaces(self.text, brace + 1))
+        following = TOKEN.match(self.text, skip(self.text, brace + 1))
         return following is not None and following.group() in (
             "cuda_tile.module",
             "module",
@@ -543,14 +543,14 @@ class Parser(ValueParser):
 
     def region_follows(self) -> bool:
         """Whether `{` opens a region and not a dictionary."""
-        i = self.end + _spaces(self.text, self.end)
+        i = skip(self.text, self.end)
         match = TOKEN.match(self.text, i)
         if match is None:
             return False
         if match.lastgroup in ("value", "label"):
             return True
         if match.lastgroup == "word" or match.lastgroup == "string":
-            j = match.end() + _spaces(self.text, match.end())
+            j = skip(self.text, match.end())
             return self.text[j : j + 1] not in ("=", ",", "}")
         return False
 
@@ -675,8 +675,10 @@ class Parser(ValueParser):
             if self.kind in ("hash", "bang") and self.definition():
                 continue
             if self.at("{-#"):
-                self.seek(max(self.text.find("#-}", self.start), self.start + 3))
-                self.accept("#-}")
+                end = self.text.find("#-}", self.start + 3)
+                if end < 0:
+                    raise self.error("expected '#-}', but the input ends")
+                self.seek(end + 3)
                 continue
             self.one_op()
         for op, name, pos in self.late:
@@ -693,12 +695,8 @@ class Parser(ValueParser):
 
 def kind_after(parser: Parser, count: int) -> str:
     """Kind of the token behind the next one."""
-    match = TOKEN.match(parser.text, parser.end + _spaces(parser.text, parser.end))
+    match = TOKEN.match(parser.text, skip(parser.text, parser.end))
     return match.lastgroup or "" if match is not None else ""
-
-
-def _spaces(text: str, pos: int) -> int:
-    return SPACE.match(text, pos).end() - pos  # type: ignore[union-attr]
 
 
 def literal_tokens(text: str) -> list[str]:

@@ -52,10 +52,16 @@ class Invalid(Exception):
         self.inner: Op | None = None  # the op inside that is to blame, and what is said of it
         self.inner_real = ""
         self.invalid: Op | None = None
+        self.place: Op | None = None  # where it is, when not at the op that was checked
 
     def remark(self, inner: Op) -> Invalid:
         """Names an op inside that has no place there."""
         self.invalid = inner
+        return self
+
+    def at(self, inner: Op) -> Invalid:
+        """Is about an op inside."""
+        self.place = inner
         return self
 
     def blame(self, inner: Op, real: str) -> Invalid:
@@ -173,7 +179,8 @@ def report(problem: Invalid, op: Op, sink: Sink) -> None:
     if problem.prefix:
         sink.emit(problem.diag, op, notes=notes, **problem.facts)  # type: ignore[arg-type]
     else:
-        sink.emit(problem.diag, loc=op.loc, notes=notes, **problem.facts)  # type: ignore[arg-type]
+        loc = (problem.place or op).loc
+        sink.emit(problem.diag, loc=loc, notes=notes, **problem.facts)  # type: ignore[arg-type]
 
 
 def place_in_file(op: Op) -> str:
@@ -429,7 +436,7 @@ def check_structure(op: Op, rules: Rules) -> None:
         for block in region.blocks:
             for position, inner in enumerate(block.ops):
                 if inner.spec.is_terminator and position != len(block.ops) - 1:
-                    raise Invalid(diags.NOT_LAST, prefix=False, name=inner.spec.full_name)
+                    raise Invalid(diags.NOT_LAST, prefix=False, name=inner.spec.full_name).at(inner)
             if spec.terminator and not block.ops:
                 refuse(
                     op, rules, "empty", "block is expected to have a terminator operation, but it is empty"
@@ -448,5 +455,5 @@ def check_structure(op: Op, rules: Rules) -> None:
                     if name is None:
                         continue
                     if name in seen:
-                        raise Invalid(diags.REDEFINED, prefix=False, name=name)
+                        raise Invalid(diags.REDEFINED, prefix=False, name=name).at(inner)
                     seen.add(name)
