@@ -32,7 +32,7 @@ def lower_module(module: Op, target: Any, sink: Any, module_attrs: dict[str, Any
     """An nv_tileas module; globals are copied."""
     from .infer import Inference
     from .rebuild import rebuild
-    from .spec import KEY, kernel_spec
+    from .spec import KEY, kernel_spec, registers_of
 
     body = Block()
     for op in module.regions[0].block.ops:
@@ -42,6 +42,10 @@ def lower_module(module: Op, target: Any, sink: Any, module_attrs: dict[str, Any
 
                 op = strip_mine(op)
             spec = op.attrs.get(KEY) or kernel_spec(op, target, module_attrs, sink)
+            if any(inner.spec.name in ("mmaf", "mmai") for inner in op.walk()):
+                from tileiras.compiler.passes.tileaa.stream_products import stream_products
+
+                op = stream_products(op, target, spec["num_warps"], registers_of(spec))
             inference = Inference(op, target, spec["num_warps"])
             func = rebuild(op, inference)
             func.attrs[KEY] = spec

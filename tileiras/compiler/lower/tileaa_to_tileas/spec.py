@@ -114,6 +114,11 @@ def max_registers(spec: dict[str, Any]) -> int | None:
     return max(24, min(255, fair // 8 * 8))
 
 
+def registers_of(spec: dict[str, Any]) -> int:
+    """Registers that a thread can count on."""
+    return max_registers(spec) or min(255, 65536 // (32 * spec["num_warps"]))
+
+
 def _choose_warps(op: Op) -> int:
     largest = 0
     for inner in op.walk():

@@ -21,7 +21,7 @@ from tileiras.compiler.ir.types import (
     TokenType,
 )
 
-from .slices import LOG2_SLICE, is_big, is_prefix, positions_of, sliced
+from .slices import LOG2_SLICE, is_prefix, positions_of, sliced
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ class SliceLoop(Body):
         """An operand inside the loop: slice, token of this iteration, or a whole outer value."""
         value = plan.op.operands[i]
         want = plan.wants.get(i)
-        if value in self.slices and (want is None or is_big(value)):
+        if value in self.slices:
             return self.slices[value]
         if want is not None and want[0]:
             return self.slice(value, *want)
@@ -223,6 +223,8 @@ class SliceLoop(Body):
             "scan": self.scan, "load_view_tko": self.view, "store_view_tko": self.view,
             "atomic_red_view_tko": self.view, "assume": self.skip,
         }  # fmt: skip
+        if plan.accumulates:
+            return self.product(plan)
         special.get(plan.op.spec.name, self.plain)(plan)
 
     def skip(self, plan: Plan) -> None:
@@ -270,6 +272,14 @@ class SliceLoop(Body):
         low = self.op("cmpi", [bit, self.number(0)], TensorType(I1, ()), comparison_predicate="equal",
                       signedness="unsigned")  # fmt: skip
         self.slices[op.result] = self.choose(low, self.operand(plan, 0), self.operand(plan, 1))
+
+    def product(self, plan: Plan) -> None:
+        """A part of K, added to what came before."""
+        op = plan.op
+        state = self.carry(op.result, self.miner.use(op.operands[2]))
+        operands = [self.operand(plan, 0), self.operand(plan, 1), state]
+        new = Op(op.spec, operands, [state.type], op.attrs, [], op.loc, op.segments)
+        self.next.append(self.block.append(new).result)
 
     def view(self, plan: Plan) -> None:
         """A load, store or reduction of a partition view: a view of smaller tiles, the index scaled."""

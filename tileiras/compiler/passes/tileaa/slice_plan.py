@@ -38,13 +38,14 @@ PRODUCTS = frozenset({"mmaf", "mmai"})
 class Plan:
     """An op in a loop over slices."""
 
-    __slots__ = ("cut", "op", "results", "wants")
+    __slots__ = ("accumulates", "cut", "op", "results", "wants")
 
     def __init__(self, op: Op, cut: Cut, wants: dict[int, Want], results: list[Cut | None]) -> None:
         self.op = op
         self.cut = cut  # of the op's index space; its length is log2 of the loop's iterations
         self.wants = wants  # operand number -> (its cut, places of the slice number that choose its slice)
         self.results = results  # cuts of huge results
+        self.accumulates = False  # a product cut along K: slices add up
 
     @property
     def along(self) -> bool:

@@ -1,0 +1,150 @@
+"""stream-products: a matrix product with operands too deep for the registers runs as a loop over parts of K.
+
+Fragments of both operands live beside the accumulator. Where the three exceed the registers of a thread, ptxas would
+spill; instead the loads of the operands move into a loop and every iteration loads, converts and multiplies a part.
+
+Before: `%c = mmaf %a, %b, %acc : tensor<128x128xf16>, tensor<128x256xf16>, tensor<128x256xf32>`, %a and %b loaded.
+After: `for %i in (0 to 4, step 1) iter_values(%d = %acc) { %a', %b' loaded: 128x32, 32x256; mmaf %a', %b', %d }`.
+
+Only loads of views and what is computed from them element by element move, and none past a write.
+"""
+
+from __future__ import annotations
+
+from tileiras.compiler.ir.core import Block, Op, Region, Value
+from tileiras.compiler.ir.dense import num_elements
+from tileiras.compiler.ir.types import TokenType
+from tileiras.compiler.layout.linear import log2
+from tileiras.compiler.target import mma as atoms
+
+from .slice_demand import LOADS, demand, writes_memory
+from .slice_loop import SliceLoop
+from .slice_plan import PRODUCTS, Plan
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .slices import Cut
+
+SPARE_REGISTERS = 16  # addresses, counters, what is on its way between fragments
+FMA_REGISTERS = 40  # the same for products without tensor cores: rows and columns of both operands too
+MIN_DEPTH = 16  # of a part of K
+
+
+def stream_products(func: Op, target: Any, num_warps: int, registers: int) -> Op:
+    """The function with products streamed that need more than `registers` a thread; the function itself if none does."""
+    streams: dict[Op, list[Plan]] = {}
+    for op in func.walk():
+        if op.spec.name in PRODUCTS:
+            plans = _stream_of(op, target, num_warps, registers)
+            if plans is not None:
+                streams[op] = plans
+    if not streams:
+        return func
+    region = _Streamer(streams).region(func.regions[0])
+    return Op(func.spec, attrs=dict(func.attrs), regions=[region], loc=func.loc)
+
+
+def product_registers(op: Op, target: Any, num_warps: int) -> tuple[int, int, int]:
+    """Registers a thread needs for a product: accumulator and what is always there, fragments of the operands. And
+    the least depth of K that makes sense."""
+    acc, elem = op.operands[2].type, op.operands[0].type.elem  # type: ignore[attr-defined]
+    bits = elem.bits if elem.bits > 8 else 2 * elem.bits  # bytes are gathered one by one
+    bits = 32 if elem.name == "tf32" else bits
+    wide = max(1, acc.elem.bits // 32)  # type: ignore[attr-defined]
+    threads = 32 * num_warps
+    sizes = [num_elements(v.type.shape) for v in op.operands]  # type: ignore[attr-defined]
+    atom = atoms.find_atom(target, elem.name)
+    if atom is None:
+        fragments = (sizes[0] + sizes[1]) * max(32, bits) // 32 // threads
+        return sizes[2] * wide // threads + FMA_REGISTERS, fragments, MIN_DEPTH
+    warps = atoms.split_warps(acc.shape, atom, log2(num_warps))  # type: ignore[attr-defined]
+    fragments = 0
+    for i in (0, 1):
+        layout = atoms.operand_layout(op.operands[i].type.shape, atom, i, warps)  # type: ignore[attr-defined]
+        fragments += layout.num_regs * bits // 32
+    held = atoms.accumulator_layout(acc.shape, atom, warps).num_regs * wide  # type: ignore[attr-defined]
+    return held + SPARE_REGISTERS, fragments, max(MIN_DEPTH, 1 << atom.k)
+
+
+def _stream_of(op: Op, target: Any, num_warps: int, registers: int) -> list[Plan] | None:
+    """The loop of a product, op by op; None where it fits or cannot be one."""
+    held, fragments, least = product_registers(op, target, num_warps)
+    lhs, rhs = op.operands[0], op.operands[1]
+    a_dim, b_dim = len(lhs.type.shape) - 1, len(rhs.type.shape) - 2  # type: ignore[attr-defined]
+    depth = lhs.type.shape[a_dim]  # type: ignore[attr-defined]
+    s = 0
+    while held + (fragments >> s) > registers and depth >> s + 1 >= least:
+        s += 1
+    if s == 0 or op.block is None:
+        return None
+    ops = op.block.ops
+    order = {o: i for i, o in enumerate(ops)}
+    before = set(ops[: order[op]])
+    plans: dict[Op, Plan] = {}
+    if not demand(lhs, (a_dim,) * s, before, plans) or not demand(rhs, (b_dim,) * s, before, plans):
+        return None
+    for moved in plans:
+        for result in moved.results:
+            for user, _ in result.uses:
+                if isinstance(result.type, TokenType):
+                    if user not in plans and order.get(_in_block(user, op.block), -1) < order[op]:
+                        return None
+                elif user is not op and user not in plans:
+                    return None
+        if moved.spec.name in LOADS and writes_memory(ops[order[moved] + 1 : order[op]]):
+            return None
+    everywhere = tuple(range(s))
+    product = Plan(op, everywhere, {0: ((a_dim,) * s, everywhere), 1: ((b_dim,) * s, everywhere)}, [None])
+    product.accumulates = True
+    return [*sorted(plans.values(), key=lambda p: order[p.op]), product]
+
+
+def _in_block(op: Op, block: Block) -> Op:
+    """The op of a block that holds `op`, or `op` itself where none does."""
+    at: Op | None = op
+    while at is not None and at.block is not block:
+        at = at.parent
+    return at if at is not None else op
+
+
+class _Streamer:
+    """Copies regions, with loops in place of products. What SliceLoop asks of a StripMiner, for tiles that are whole."""
+
+    def __init__(self, streams: dict[Op, list[Plan]]) -> None:
+        self.streams = streams
+        self.moved = {plan.op for plans in streams.values() for plan in plans}
+        self.values: dict[Value, Value] = {}
+        self.block = Block()
+
+    def use(self, value: Value) -> Value:
+        return self.values[value]
+
+    def home(self, value: Value, want: Cut) -> None:
+        return None
+
+    def region(self, region: Region) -> Region:
+        out = Region()
+        for block in region.blocks:
+            outer, self.block = self.block, Block()
+            for arg in block.args:
+                self.values[arg] = self.block.add_arg(arg.type, arg.name)
+            for op in block.ops:
+                if op in self.streams:
+                    plans = self.streams[op]
+                    SliceLoop(self, plans, len(plans[-1].cut), False, []).build()  # type: ignore[arg-type]
+                elif op not in self.moved:
+                    self.copy(op)
+            out.append(self.block)
+            self.block = outer
+        return out
+
+    def copy(self, op: Op) -> None:
+        operands = [self.values[v] for v in op.operands]
+        regions = [self.region(r) for r in op.regions]
+        new = Op(op.spec, operands, [r.type for r in op.results], op.attrs, regions, op.loc, op.segments)
+        self.block.append(new)
+        for old, result in zip(op.results, new.results):
+            self.values[old] = result
+            result.name = old.name
