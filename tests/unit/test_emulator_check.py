@@ -133,6 +133,12 @@ def test_messages_between_ctas(store, load, fence):
     assert "global-memory race" in findings(weak, grid=2)[0]
 
 
+def test_a_barrier_hands_on_what_one_warp_has_acquired():
+    """Also where the other warps arrive at it one by one."""
+    body = MESSAGE.format("st.release.gpu.global.u32", "ld.acquire.gpu.global.u32", "")
+    assert findings(body, grid=2, threads=64, seeds=range(24)) == (set(), [])
+
+
 def test_uninitialised_shared_memory():
     kinds, texts = findings(
         "setp.lt.u32 %p, %t, 60; @%p st.shared.u32 [%s], %t; bar.sync 0; ld.shared.u32 %x, [%s]; ret;"

@@ -102,11 +102,17 @@ class Checker:
         s = self.state(batch)
         warps, first = np.unique(lanes >> 5, return_index=True)
         cta, ident, w = warps // batch.warps_per_cta, ids[first], warps % batch.warps_per_cta
-        for c, i, k in zip(cta.tolist(), ident.tolist(), w.tolist()):
+        for c, i, k, warp in zip(cta.tolist(), ident.tolist(), w.tolist(), warps.tolist()):
             key = (c, i)
+            row, known = (
+                s.vc[c, k],
+                None if self.knows is None else self.knows[s.base * batch.warps_per_cta + warp],
+            )
             old = s.barriers.get(key)
-            row = s.vc[c, k]
-            s.barriers[key] = row.copy() if old is None else np.maximum(old, row)
+            if old is not None:
+                row = np.maximum(old[0], row)
+                known = old[1] if known is None else known if old[1] is None else np.maximum(old[1], known)
+            s.barriers[key] = row.copy(), None if known is None else known.copy()
         s.tick(warps)
 
     def barrier_release(self, batch, lanes: np.ndarray, ids: np.ndarray) -> None:
@@ -116,7 +122,10 @@ class Checker:
             c, k = divmod(w, batch.warps_per_cta)
             joined = s.barriers.get((c, i))
             if joined is not None:
-                s.vc[c, k] = np.maximum(s.vc[c, k], joined)
+                s.vc[c, k] = np.maximum(s.vc[c, k], joined[0])
+                if joined[1] is not None:
+                    known = self.know()[s.base * batch.warps_per_cta + w]
+                    np.maximum(known, joined[1], out=known)
             part = lanes[lanes >> 5 == w]
             pcs = np.unique(batch.bar_pc[part])
             inst = batch.unit.pieces[int(pcs[0])].insts[0]
