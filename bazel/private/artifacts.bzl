@@ -48,7 +48,7 @@ tile_cubin = rule(
     implementation = _tile_cubin_impl,
     attrs = dict(
         COMPILE_ATTRS,
-        srcs = attr.label_list(allow_files = SOURCE_SUFFIXES, mandatory = True, doc = "One source."),
+        srcs = attr.label_list(allow_empty = False, allow_files = SOURCE_SUFFIXES, mandatory = True, doc = "One source."),
         arch = attr.string(mandatory = True, doc = "One real architecture, such as sm_90."),
         out = attr.string(doc = "Name of the file; default: <name>.cubin."),
     ),

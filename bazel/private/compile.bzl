@@ -17,7 +17,7 @@ SOURCE_SUFFIXES = TILE_IR_SUFFIXES + [".py"]
 
 COMPILE_ATTRS = dict(
     FLAGS,
-    bytecode_version = attr.string(doc = "Version of exported bytecode, such as 13.1; default: the newest that the compiler reads."),
+    bytecode_version = attr.string(doc = "Version of the bytecode that is exported, handed to the compiler and written, such as 13.1; default: the source's own, for .py the newest that the compiler reads."),
     compiler = attr.string(values = ["", "builtin", "nvidia"], doc = "Default: --@tileiras//tile:compiler."),
     copts = attr.string_list(doc = "Options for the compiler, appended last."),
     debug = attr.bool(doc = "Device debug code; implies opt_level 0."),
@@ -32,13 +32,14 @@ COMPILE_ATTRS = dict(
     opt_level = attr.int(default = -1, values = [-1, 0, 1, 2, 3], doc = "-1: --@tileiras//tile:opt_level."),
     ptxasopts = attr.string_list(doc = "Options for ptxas, appended last."),
     py_deps = attr.label_list(doc = "py_library targets that .py sources import, such as your cuda-tile distribution."),
-    remarks = attr.string(doc = "Category of optimisation remarks to write (output group `remarks`); empty: none."),
+    remarks = attr.string(values = ["", "none", "all", "memory", "tensorcore"], doc = "Category of optimisation remarks to write (output group `remarks`); empty: none."),
     sanitize = attr.string(values = ["", "memcheck"], doc = "Instrumentation."),
     matrices = attr.label_keyed_string_dict(allow_files = [".json"], doc = "For .py: JSON matrix of signatures -> the entry that it is for."),
     signature = attr.string(doc = "For .py: the signature of every entry without one in `signatures`, such as 'f32[1],f32[1],=128'."),
     signatures = attr.string_list_dict(doc = "For .py: entry -> its signatures; several give several kernels."),
     _aarch64 = attr.label(default = "@platforms//cpu:aarch64"),
     _windows = attr.label(default = "@platforms//os:windows"),
+    _x86_64 = attr.label(default = "@platforms//cpu:x86_64"),
 )
 
 def tile_toolchain(ctx):
@@ -107,6 +108,9 @@ def host_platform(ctx):
     aarch64 = ctx.target_platform_has_constraint(ctx.attr._aarch64[platform_common.ConstraintValueInfo])
     if ctx.attr.host_constraint:
         aarch64 = ctx.attr.host_constraint.label == ctx.attr._aarch64.label
+        if not aarch64 and ctx.attr.host_constraint.label != ctx.attr._x86_64.label:
+            fail("%s: host_constraint = %s is neither @platforms//cpu:x86_64 nor @platforms//cpu:aarch64" %
+                 (ctx.label, ctx.attr.host_constraint.label))
     os = "linux"
     if ctx.target_platform_has_constraint(ctx.attr._windows[platform_common.ConstraintValueInfo]):
         os = "windows"
@@ -340,9 +344,23 @@ def compile_source(ctx, source, arch, stem = None, bytecode = False, virtual = F
         command = struct(file = source.file, output = main, arguments = tuple(words)),
     )
 
+def _is_size(text):
+    """Whether `text` is empty or a number, with K or M behind it."""
+    digits = text.upper()
+    for unit in ("B", "I", "K", "M"):
+        if digits.endswith(unit):
+            digits = digits[:-1]
+    return text == "" or digits.strip().isdigit()
+
 def _compile_flags(ctx, source, compiler, host, virtual):
     """Returns the options that do not name outputs. Values that may begin with '-' are joined by '='."""
     debug = ctx.attr.debug or flag(ctx, "debug")
+    if ctx.attr.debug and ctx.attr.opt_level > 0:
+        fail("%s: debug needs opt_level = 0: optimised code cannot be debugged" % ctx.label)
+    if ctx.attr.max_registers < 0:
+        fail("%s: max_registers = %d is negative" % (ctx.label, ctx.attr.max_registers))
+    if not _is_size(ctx.attr.max_shared):
+        fail("%s: max_shared = '%s' is no size (examples: 49152, 100K)" % (ctx.label, ctx.attr.max_shared))
     level = flag(ctx, "opt_level") if ctx.attr.opt_level < 0 else str(ctx.attr.opt_level)
     flags = ["--compiler", compiler, "--opt-level", "0" if debug else level]
     flags += ["--host-arch", host.arch, "--host-os", host.os]
@@ -365,6 +383,8 @@ def _compile_flags(ctx, source, compiler, host, virtual):
         if ctx.attr.max_shared:
             flags += ["--max-shared", ctx.attr.max_shared]
     exported = source.file not in ctx.files.srcs
+    if ctx.attr.bytecode_version and not exported:
+        flags += ["--bytecode-version", ctx.attr.bytecode_version]
     flags += ["--entry=" + entry for entry in ([] if exported else ctx.attr.entries)]
     flags += ["--option=" + ctx.expand_location(option, ctx.attr.hdrs) for option in ctx.attr.copts]
     flags += ["--ptxas-option=" + option for option in ctx.attr.ptxasopts]

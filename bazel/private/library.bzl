@@ -10,6 +10,7 @@ load(
     "TOOLCHAIN_TYPE",
     "bytecode_sources",
     "chosen_compiler",
+    "launch_abi",
     "run_tool",
     "target_archs",
     "tile_toolchain",
@@ -22,7 +23,7 @@ _FORMATS = ["cubin", "fatbin", "header", "json", "ptx", "remarks", "tilebc"]
 def _umbrella(ctx, headers):
     """Writes and returns the header that includes one header per source."""
     out = ctx.actions.declare_file(ctx.label.name + "_tile.h")
-    guard = identifier(out.short_path).upper()
+    guard = "TILEIRAS_HEADER_" + identifier(out.short_path)
     lines = ["/* Every kernel table of this library. */", "#ifndef " + guard, "#define " + guard]
     lines += ["#include \"%s\"" % header.path[len(out.dirname) + 1:] for header in headers]
     lines.append("#endif")
@@ -72,11 +73,19 @@ def _tile_library_impl(ctx):
             fail("%s: formats: '%s' is not one of %s" % (ctx.label, word, ", ".join(_FORMATS)))
     if "ptx" in ctx.attr.formats and chosen_compiler(ctx) == "nvidia":
         fail("%s: formats = [\"ptx\"] needs compiler = \"builtin\": NVIDIA's compiler writes no PTX" % ctx.label)
+    if ctx.attr.prefix and ctx.attr.prefix != identifier(ctx.attr.prefix):
+        fail("%s: prefix = '%s' is no C identifier" % (ctx.label, ctx.attr.prefix))
+    for part in ctx.attr.namespace.split("::") if ctx.attr.namespace else []:
+        if part != identifier(part) or not part:
+            fail("%s: namespace = '%s' is no C++ namespace" % (ctx.label, ctx.attr.namespace))
     archs = target_archs(ctx)
+    if not archs.real and launch_abi(ctx) != "tile" and (ctx.attr.max_registers or ctx.attr.no_spills or ctx.attr.max_shared):
+        fail("%s: max_registers, no_spills and max_shared need a real architecture: what portable code uses is decided by the driver" % ctx.label)
     sources = bytecode_sources(ctx)
     toolchain = tile_toolchain(ctx)
     single = len(sources) == 1
     prefix = identifier(ctx.attr.prefix or ctx.label.name)
+    prefixes = []
     suffix = ".c" if ctx.attr.language == "C" else ".cc"
     fatbins, headers, cc_sources, images, bytecode, compiled = [], [], [], [], [], []
     for source in sources:
@@ -89,6 +98,11 @@ def _tile_library_impl(ctx):
         own_prefix = prefix if single else "%s_%s" % (prefix, identifier(source.stem))
         if not single and source.folder.count("/") > 2:
             own_prefix += "_" + source.folder.split("/")[-2]
+        same = len([None for other in prefixes if other == own_prefix])
+        prefixes.append(own_prefix)
+        if same:
+            own_prefix += "_%d" % (same + 1)  # "a-b" and "a_b" are two files, but one identifier
+            prefixes.append(own_prefix)
         build_header(ctx, header, code, fatbin, [one.kernels for one in image.compiled], own_prefix)
         fatbins.append(fatbin)
         headers.append(header)
@@ -147,7 +161,7 @@ tile_library = rule(
     implementation = _tile_library_impl,
     attrs = dict(
         dict(COMPILE_ATTRS, **CC_ATTRS),
-        srcs = attr.label_list(allow_files = SOURCE_SUFFIXES, mandatory = True, doc = "Tile IR (text or bytecode) or cuTile Python."),
+        srcs = attr.label_list(allow_empty = False, allow_files = SOURCE_SUFFIXES, mandatory = True, doc = "Tile IR (text or bytecode) or cuTile Python."),
         deps = attr.label_list(
             # The target itself reads `archs`, and what it depends on is configured for them. An incoming transition
             # would do both, but would move the target's own outputs out of bazel-bin, and Bazel 5 and newer remove

@@ -1,6 +1,7 @@
 """Tests of kernels that need no GPU: against .npz data on the emulator, and against a stored disassembly."""
 
 load("//:providers.bzl", "TileInfo")
+load("//private:archs.bzl", "normalize_archs")
 load("//private:compile.bzl", "TOOLCHAIN_TYPE", "tile_toolchain")
 
 _SCRIPT = """#!/bin/sh
@@ -60,6 +61,12 @@ def _one_bytecode(ctx):
 
 def _tile_test_impl(ctx):
     source = _one_bytecode(ctx)
+    if not ctx.attr.grid or len(ctx.attr.grid) > 3 or min(ctx.attr.grid) < 1:
+        fail("%s: grid = %s is not one to three positive numbers" % (ctx.label, ctx.attr.grid))
+    if ctx.attr.arch:
+        found = normalize_archs(ctx.attr.arch, tile_toolchain(ctx).supported_archs["builtin"])
+        if len(found.real) != 1:
+            fail("%s: arch = '%s' names no GPU that the emulator stands for, such as sm_90" % (ctx.label, ctx.attr.arch))
     words = [_in_runfiles(runfiles_path(ctx, source))]
     words += ["--entry", quote(ctx.attr.entry), "--grid", quote(",".join([str(n) for n in ctx.attr.grid]))]
     words += ["--data", _in_runfiles(runfiles_path(ctx, ctx.file.data)), "--target", ctx.attr.target]

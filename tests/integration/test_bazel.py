@@ -271,6 +271,63 @@ def test_entries_are_verified(ws: support.Workspace) -> None:
     ws.build("//entry:yes")
 
 
+WRONG = [
+    ('prefix = "1a-b"', "prefix = '1a-b' is no C identifier"),
+    ('namespace = "a b"', "namespace = 'a b' is no C++ namespace"),
+    ('max_shared = "12Q"', "max_shared = '12Q' is no size"),
+    ("max_registers = -5", "max_registers = -5 is negative"),
+    ('archs = ["90-virtual"], no_spills = True', "need a real architecture"),
+    ("debug = True, opt_level = 3", "debug needs opt_level = 0"),
+    ('host_constraint = "@platforms//cpu:ppc"', "is neither @platforms//cpu:x86_64 nor"),
+    ('formats = ["exe"]', "'exe' is not one of"),
+    ('compiler = "nvidia", launch_abi = "simt"', "writes tile images only"),
+    ('remarks = "everything"', "contains errors"),  # by Bazel itself, with the values there are
+    ("srcs = []", "srcs"),
+]
+
+
+def test_wrong_attributes_stop_the_analysis(ws: support.Workspace) -> None:
+    for index, (words, message) in enumerate(WRONG):
+        ws.write(f"wrong{index}/k.tilebc", support.bytecode("axpy_f32").read_bytes())
+        sources = "" if words.startswith("srcs") else ', srcs = ["k.tilebc"]'
+        rule = f'tile_library(name = "k"{sources}, {words})'
+        ws.write(f"wrong{index}/BUILD", f'load("@tileiras//:defs.bzl", "tile_library")\n{rule}\n')
+        done = ws.build(f"//wrong{index}:k", "--nobuild", ARCH, check=False)
+        assert message in done.err, (words, done.err)
+    test = 'tile_test(name = "t", data = "d.npz", entry = "axpy_f32", kernel = "//k:axpy", {})'
+    for index, (words, message) in enumerate(
+        [("grid = [1, 2, 3, 4]", "not one to three positive numbers"), ('arch = "moon"', "names no GPU")]
+    ):
+        ws.write(f"wrong_test{index}/d.npz", "")
+        ws.write(
+            f"wrong_test{index}/BUILD", f'load("@tileiras//:defs.bzl", "tile_test")\n{test.format(words)}\n'
+        )
+        done = ws.build(f"//wrong_test{index}:t", "--nobuild", ARCH, check=False)
+        assert message in done.err, (words, done.err)
+
+
+def test_files_that_are_one_c_identifier(ws: support.Workspace) -> None:
+    """Each has an image of its own: a linker would silently take the first of two that have one name."""
+    names = ("a-b", "a_b", "K", "k")
+    for name, kernel in zip(names, ("axpy_f32", "axpy_f16", "axpy_f32", "axpy_f16")):
+        ws.write(f"same/{name}.tilebc", support.bytecode(kernel).read_bytes())
+    sources = ", ".join(f'"{name}.tilebc"' for name in names)
+    ws.write(
+        "same/BUILD",
+        'load("@tileiras//:compat.bzl", "cc_binary")\nload("@tileiras//:defs.bzl", "tile_library")\n'
+        f'tile_library(name = "lib", srcs = [{sources}], compiler = "nvidia")\n'
+        'cc_binary(name = "app", srcs = ["main.cc"], deps = [":lib"])\n',
+    )
+    prefixes = ("lib_a_b", "lib_a_b_2", "lib_K", "lib_k")
+    rows = " ".join(f'std::printf("%s\\n", {prefix}_kernels[0].name);' for prefix in prefixes)
+    ws.write(
+        "same/main.cc", f'#include <cstdio>\n#include "same/lib_tile.h"\nint main() {{ {rows} return 0; }}\n'
+    )
+    ws.build("//same:app", ARCH)
+    done = subprocess.run([ws.bin / "same/app"], capture_output=True, text=True)
+    assert done.stdout.split() == ["axpy_f32", "axpy_f16", "axpy_f32", "axpy_f16"]
+
+
 KERNEL_PY = """import cuda.tile as ct
 from shared.scale import scaled
 
