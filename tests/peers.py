@@ -17,7 +17,16 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "scripts"))
-from environment import SetupError, cache_root, create_venv, digest_of, locked, run, venv_python
+from environment import (
+    SetupError,
+    cache_root,
+    clean_environ,
+    create_venv,
+    digest_of,
+    locked,
+    run,
+    venv_python,
+)
 
 MAIN_RELEASE = "13.4"
 
@@ -40,6 +49,9 @@ TREES: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 # Build tools of the oldest version that is tested: name -> (folder, requirements)
 BUILD_TOOLS: dict[str, tuple[str, tuple[str, ...]]] = {"cmake-3.25": ("cmake325", ("cmake==3.25.2",))}
+# Optional: tools of other registries, brought where that can be done quietly; their tests are skipped without them.
+BUILDIFIER = ("buildifier", "@bazel/buildifier@8.2.1")  # folder, npm's name
+BAZEL_PACKAGE = "bazel-bootstrap"  # Debian's: Bazel 4.2.3
 VENV = "v134"
 VENV_REQUIREMENTS = (
     "cuda-tile==1.7.0",
@@ -92,6 +104,13 @@ def cmake(version: str) -> Path | None:
     row = BUILD_TOOLS.get(f"cmake-{version}")
     path = root() / row[0] / "cmake" / "data" / "bin" / "cmake" if row else None
     return path if path and os.access(path, os.X_OK) else None
+
+
+def buildifier() -> Path | None:
+    """Returns the formatter of Starlark files, from PATH or of the peers, or None."""
+    found = shutil.which("buildifier")
+    path = Path(found) if found else root() / BUILDIFIER[0] / "node_modules" / ".bin" / "buildifier"
+    return path if os.access(path, os.X_OK) and (found or shutil.which("node")) else None
 
 
 # Tools that `install` does not bring, because of their size: a test that wants one may always be skipped.
@@ -172,21 +191,80 @@ def _install_tree(home: Path, release: str) -> None:
     _mark(folder, requirements)
 
 
+def _install_buildifier(home: Path) -> None:
+    name, package = BUILDIFIER
+    folder = home / name
+    npm = shutil.which("npm")
+    if _complete(folder, (package,)) or npm is None:
+        return
+    print(f"peers: {package} -> {folder}", flush=True)
+    partial = folder.with_name(name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    words = [
+        npm,
+        "install",
+        "--silent",
+        "--no-audit",
+        "--no-fund",
+        "--ignore-scripts",
+        "--prefix",
+        partial,
+        package,
+    ]
+    try:
+        run(words, "installing buildifier")
+    except SetupError as error:  # no network to that registry: one test of style is skipped
+        print(f"peers: {error}", file=sys.stderr)
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+    partial.rename(folder)
+    _mark(folder, (package,))
+
+
+def _install_bazel() -> None:
+    """Debian's Bazel, on a machine of CI alone: nobody's own system gets packages from a set-up of tests."""
+    apt = shutil.which("apt-get")
+    if shutil.which("bazel") or apt is None or os.environ.get("CI") != "true" or os.geteuid() != 0:
+        return
+    print(f"peers: {BAZEL_PACKAGE} -> system", flush=True)
+    env = clean_environ(DEBIAN_FRONTEND="noninteractive")
+    quick = (
+        "-qq",
+        "-o",
+        "Acquire::Retries=0",
+        "-o",
+        "Acquire::http::Timeout=20",
+        "-o",
+        "Acquire::https::Timeout=20",
+    )
+    try:
+        run([apt, "update", *quick], "apt-get update", env)
+        run([apt, "install", "-y", *quick, "--no-install-recommends", BAZEL_PACKAGE], "installing Bazel", env)
+    except SetupError as error:
+        print(f"peers: {error}", file=sys.stderr)
+
+
 def install(directory: Path | None = None, releases: tuple[str, ...] = ()) -> Path:
     """Returns the peers' folder after installing what is missing of `releases` (default: all)."""
     if directory is not None:
         os.environ["TILEIRAS_PEERS"] = str(directory.absolute())
     home = root()
-    wanted = releases or (MAIN_RELEASE, *TREES, *BUILD_TOOLS)
+    wanted = releases or (MAIN_RELEASE, *TREES, *BUILD_TOOLS, "buildifier", "bazel")
     with locked(home / ".lock"):
         for release in wanted:
             if release == MAIN_RELEASE:
                 _install_venv(home)
             elif release in TREES or release in BUILD_TOOLS:
                 _install_tree(home, release)
+            elif release == "buildifier":
+                _install_buildifier(home)
+            elif release == "bazel":
+                _install_bazel()
             else:
                 raise SetupError(
-                    f"unknown release {release!r}: one of {', '.join((MAIN_RELEASE, *TREES, *BUILD_TOOLS))}"
+                    f"unknown release {release!r}: one of "
+                    f"{', '.join((MAIN_RELEASE, *TREES, *BUILD_TOOLS, 'buildifier', 'bazel'))}"
                 )
     return home
 
@@ -210,6 +288,8 @@ def main(argv: list[str]) -> int:
         for release in (MAIN_RELEASE, *TREES):
             home = toolkit(release)
             print(f"{release}: {home or 'not installed'}")
+        print(f"buildifier: {buildifier() or 'not installed'}")
+        print(f"bazel: {shutil.which('bazel') or 'not installed'}")
         return 0
     try:
         print(install(options.directory, tuple(options.release)))

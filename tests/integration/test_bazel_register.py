@@ -297,9 +297,9 @@ def host_machine(cubin: Path) -> int:
 
 def test_buildifier_is_content(repository: Path) -> None:
     """Formatting and lint of every Starlark file of ours, where buildifier is installed."""
-    tool = shutil.which("buildifier")
+    tool = peers.buildifier()
     if tool is None:
-        pytest.skip("needs buildifier (npm: @bazel/buildifier)")
+        pytest.skip("needs buildifier (npm: @bazel/buildifier), which set-up brings where there is npm")
     files = [
         p for folder in ("bazel", "examples/bazel") for p in (repository / folder).rglob("*") if p.is_file()
     ]
