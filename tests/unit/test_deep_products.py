@@ -76,3 +76,58 @@ def test_computed_operands_and_writes_between(overwritten: bool, target: str, gp
     assert (c == want).all()
     assert (products(source) <= LOOPED) is not overwritten
     assert (a[0, 0] == 7) == overwritten
+
+
+def in_place(n: int, depth: int, ordered: bool) -> str:
+    """A = A @ B for n x n tiles; with `ordered` the store waits for all loads of A."""
+    k = Kernel()
+    a, a_type = k.partition(k.pointer("f16"), (n, depth), "f16", (n, n))
+    b, b_type = k.partition(k.pointer("f16"), (depth, n), "f16", (n, n))
+    c, c_type = k.partition("%v1", (n, n), "f16")
+    t = tile((n, n), "f32")
+    k.lines += [
+        f"%zero = constant <f32: 0.0> : {t}",
+        "%low = constant <i32: 0> : tile<i32>",
+        f"%high = constant <i32: {n // depth}> : tile<i32>",
+        "%one = constant <i32: 1> : tile<i32>",
+        "%start = make_token : token",
+        f"%r, %last = for %i in (%low to %high, step %one) : tile<i32> "
+        f"iter_values(%acc = %zero, %t = %start) -> ({t}, token) {{",
+        f"%x, %t1 = load_view_tko weak {a}[%low, %i] token = %t : {a_type}, tile<i32> -> {tile((n, depth), 'f16')}, token",
+        f"%y, %t2 = load_view_tko weak {b}[%i, %low] token = %t : {b_type}, tile<i32> -> {tile((depth, n), 'f16')}, token",
+        f"%z = mmaf %x, %y, %acc : {tile((n, depth), 'f16')}, {tile((depth, n), 'f16')}, {t}",
+        "%both = join_tokens %t1, %t2 : token",
+        f"continue %z, %both : {t}, token",
+        "}",
+        f"%h = ftof %r : {t} -> {tile((n, n), 'f16')}",
+        f"%s = store_view_tko weak %h, {c}[%low, %low]{' token = %last' if ordered else ''} : "
+        f"{tile((n, n), 'f16')}, {c_type}, tile<i32> -> token",
+    ]
+    return k.text()
+
+
+@everywhere
+def test_wide_accumulators_run_in_slices(target: str, gpu_name: str) -> None:
+    """The loop runs once per slice of its accumulator, and a store that waits for it runs after all of them."""
+    n = 256
+    source = in_place(n, 64, ordered=True)
+    a = np.random.default_rng(0).integers(-1, 2, (n, n)).astype(np.float16)
+    b = np.random.default_rng(1).integers(-1, 2, (n, n)).astype(np.float16)
+    want = a.astype(np.float32) @ b.astype(np.float32)
+    launch(source, [a, b], target, gpu_name)
+    assert (a == want).all()
+    assert products(source) <= LOOPED
+
+
+@everywhere
+@pytest.mark.parametrize(
+    ("m", "n", "depth", "elem"), [(256, 256, 64, "f16"), (256, 256, 32, "f32"), (512, 256, 32, "f16")]
+)
+def test_products_beyond_the_register_file(
+    m: int, n: int, depth: int, elem: str, target: str, gpu_name: str
+) -> None:
+    kind = {"f16": np.float16, "f32": np.float32}[elem]
+    a, b = numbers(m, 4 * depth).astype(kind), numbers(4 * depth, n, seed=1).astype(kind)
+    c = np.zeros((m, n), np.float32)
+    launch(matmul(m, n, depth, elem), [a, b, c], target, gpu_name)
+    assert (c == a.astype(np.float32) @ b.astype(np.float32)).all()

@@ -37,16 +37,18 @@ def lower_module(module: Op, target: Any, sink: Any, module_attrs: dict[str, Any
     body = Block()
     for op in module.regions[0].block.ops:
         if op.spec.name == "func":
+            spec = op.attrs.get(KEY) or kernel_spec(op, target, module_attrs, sink)
+            num_warps, registers = spec["num_warps"], registers_of(spec)
             if needs_strip_mining(op):
+                from tileiras.compiler.passes.tileaa.product_loops import Budget
                 from tileiras.compiler.passes.tileaa.strip_mine import strip_mine
 
-                op = strip_mine(op)
-            spec = op.attrs.get(KEY) or kernel_spec(op, target, module_attrs, sink)
+                op = strip_mine(op, Budget(target, num_warps, registers))
             if any(inner.spec.name in ("mmaf", "mmai") for inner in op.walk()):
                 from tileiras.compiler.passes.tileaa.stream_products import stream_products
 
-                op = stream_products(op, target, spec["num_warps"], registers_of(spec))
-            inference = Inference(op, target, spec["num_warps"])
+                op = stream_products(op, target, num_warps, registers)
+            inference = Inference(op, target, num_warps)
             func = rebuild(op, inference)
             func.attrs[KEY] = spec
             body.append(func)

@@ -21,7 +21,7 @@ from tileiras.compiler.ir.types import (
     TokenType,
 )
 
-from .slices import LOG2_SLICE, is_prefix, positions_of, sliced
+from .slices import LOG2_SLICE, is_big, is_prefix, positions_of, sliced
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ class SliceLoop(Body):
         special: dict[str, Callable[[Plan], None]] = {
             "iota": self.iota, "broadcast": self.broadcast, "cat": self.cat, "reduce": self.reduce,
             "scan": self.scan, "load_view_tko": self.view, "store_view_tko": self.view,
-            "atomic_red_view_tko": self.view, "assume": self.skip,
+            "atomic_red_view_tko": self.view, "assume": self.skip, "for": self.nested,
         }  # fmt: skip
         if plan.accumulates:
             return self.product(plan)
@@ -272,6 +272,42 @@ class SliceLoop(Body):
         low = self.op("cmpi", [bit, self.number(0)], TensorType(I1, ()), comparison_predicate="equal",
                       signedness="unsigned")  # fmt: skip
         self.slices[op.result] = self.choose(low, self.operand(plan, 0), self.operand(plan, 1))
+
+    def nested(self, plan: Plan) -> None:
+        """A loop whose accumulator is sliced (see product_loops): the whole loop for the current slice."""
+        op = plan.op
+        inner: dict[Op, Plan] = plan.inner  # type: ignore[attr-defined]
+        whole: set[Op] = plan.whole  # type: ignore[attr-defined]
+        body, known = op.regions[0].block, self.miner.values
+        operands = [self.operand(plan, i) for i in range(len(op.operands))]
+        outer, numbers, read = self.block, self.numbers, self.read
+        self.block, self.numbers, self.read = Block(), dict(numbers), dict(read)
+        known[body.args[0]] = self.block.add_arg(body.args[0].type)
+        for arg, init in zip(body.args[1:], operands[3:]):
+            made = self.block.add_arg(init.type)
+            (self.slices if is_big(arg) else known)[arg] = made
+
+        def take(value: Value) -> Value:
+            return self.slices[value] if value in self.slices else self.miner.use(value)
+
+        for old in body.ops[:-1]:
+            if old in inner:
+                self.lower(inner[old])
+            if old in whole:
+                parts = [
+                    take(v) if isinstance(v.type, TokenType) else self.miner.use(v) for v in old.operands
+                ]
+                new = Op(old.spec, parts, [r.type for r in old.results], old.attrs, [], old.loc, old.segments)
+                self.block.append(new)
+                known.update(zip(old.results, new.results))
+        jump = body.ops[-1]
+        self.block.append(
+            Op(jump.spec, [take(v) for v in jump.operands], [], jump.attrs, [], jump.loc, jump.segments)
+        )
+        made_body, self.block, self.numbers, self.read = self.block, outer, numbers, read
+        types = [v.type for v in operands[3:]]
+        loop = Op(op.spec, operands, types, op.attrs, [Region([made_body])], op.loc, op.segments)
+        self.results(op, outer.append(loop))
 
     def product(self, plan: Plan) -> None:
         """A part of K, added to what came before."""

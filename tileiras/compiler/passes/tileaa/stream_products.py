@@ -46,32 +46,32 @@ def stream_products(func: Op, target: Any, num_warps: int, registers: int) -> Op
     return Op(func.spec, attrs=dict(func.attrs), regions=[region], loc=func.loc)
 
 
-def product_registers(op: Op, target: Any, num_warps: int) -> tuple[int, int, int]:
-    """Registers a thread needs for a product: accumulator and what is always there, fragments of the operands. And
-    the least depth of K that makes sense."""
-    acc, elem = op.operands[2].type, op.operands[0].type.elem  # type: ignore[attr-defined]
+def product_registers(
+    op: Op, shapes: list[tuple[int, ...]], target: Any, num_warps: int
+) -> tuple[int, int, int]:
+    """Registers a thread needs for a product of tiles of `shapes` (left, right, accumulator): accumulator and what is
+    always there, fragments of the operands. And the least depth of K that makes sense."""
+    acc, elem = op.operands[2].type.elem, op.operands[0].type.elem  # type: ignore[attr-defined]
     bits = elem.bits if elem.bits > 8 else 2 * elem.bits  # bytes are gathered one by one
     bits = 32 if elem.name == "tf32" else bits
-    wide = max(1, acc.elem.bits // 32)  # type: ignore[attr-defined]
+    wide = max(1, acc.bits // 32)
     threads = 32 * num_warps
-    sizes = [num_elements(v.type.shape) for v in op.operands]  # type: ignore[attr-defined]
     atom = atoms.find_atom(target, elem.name)
     if atom is None:
+        sizes = [num_elements(shape) for shape in shapes]
         fragments = (sizes[0] + sizes[1]) * max(32, bits) // 32 // threads
         return sizes[2] * wide // threads + FMA_REGISTERS, fragments, MIN_DEPTH
-    warps = atoms.split_warps(acc.shape, atom, log2(num_warps))  # type: ignore[attr-defined]
-    fragments = 0
-    for i in (0, 1):
-        layout = atoms.operand_layout(op.operands[i].type.shape, atom, i, warps)  # type: ignore[attr-defined]
-        fragments += layout.num_regs * bits // 32
-    held = atoms.accumulator_layout(acc.shape, atom, warps).num_regs * wide  # type: ignore[attr-defined]
+    warps = atoms.split_warps(shapes[2], atom, log2(num_warps))
+    fragments = sum(atoms.operand_layout(shapes[i], atom, i, warps).num_regs for i in (0, 1)) * bits // 32
+    held = atoms.accumulator_layout(shapes[2], atom, warps).num_regs * wide
     return held + SPARE_REGISTERS, fragments, max(MIN_DEPTH, 1 << atom.k)
 
 
 def _stream_of(op: Op, target: Any, num_warps: int, registers: int) -> list[Plan] | None:
     """The loop of a product, op by op; None where it fits or cannot be one."""
-    held, fragments, least = product_registers(op, target, num_warps)
     lhs, rhs = op.operands[0], op.operands[1]
+    shapes = [v.type.shape for v in op.operands]  # type: ignore[attr-defined]
+    held, fragments, least = product_registers(op, shapes, target, num_warps)
     a_dim, b_dim = len(lhs.type.shape) - 1, len(rhs.type.shape) - 2  # type: ignore[attr-defined]
     depth = lhs.type.shape[a_dim]  # type: ignore[attr-defined]
     s = 0

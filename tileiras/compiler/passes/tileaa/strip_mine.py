@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+    from .product_loops import Budget
     from .slices import Cut
 
     Home = tuple[Value, Cut]  # local memory handle, the cut of its slots
@@ -40,11 +41,14 @@ def needs_strip_mining(func: Op) -> bool:
     return any(is_big(r) for op in func.walk() for r in op.results)
 
 
-def strip_mine(func: Op) -> Op:
-    """The function with loops over slices; the function itself when no tile is above the limit."""
+def strip_mine(func: Op, budget: Budget | None = None) -> Op:
+    """The function with loops over slices; the function itself when no tile is above the limit.
+
+    `budget`: what matrix products may use; without one, all that registers could hold.
+    """
     if not needs_strip_mining(func):
         return func
-    worker = StripMiner(func)
+    worker = StripMiner(func, budget)
     region = worker.region(func.regions[0])
     return Op(func.spec, attrs={**func.attrs, "strip_mined": True}, regions=[region], loc=func.loc)
 
@@ -67,7 +71,8 @@ class _Group:
 class StripMiner:
     """Rebuilds regions. `values`: old value -> new whole value. `homes`: old huge value -> where its slices lie."""
 
-    def __init__(self, func: Op) -> None:
+    def __init__(self, func: Op, budget: Budget | None) -> None:
+        self.budget = budget
         self.values: dict[Value, Value] = {}
         self.homes: dict[Value, list[Home]] = {}
         self.frames: list[
@@ -139,6 +144,8 @@ class StripMiner:
         """How an op runs in slices; None when it has no sliced form here. Cuts operands again where it must."""
         if not any(is_big(v) for v in (*op.operands, *op.results)):
             return None
+        if op.spec.name == "for":
+            return self.loop_plan(op)
         shape = index_space(op)
         if shape is None or any(is_big(v) and not self.cuts(v) for v in op.operands):
             return None
@@ -164,6 +171,18 @@ class StripMiner:
             if home_for(self.homes[value], want) is None:
                 recut(self, value, cut)
         return best[1]
+
+    def loop_plan(self, op: Op) -> Plan | None:
+        """How a loop over a product runs in slices of its accumulator."""
+        if self.budget is None:
+            return None
+        from .product_loops import plan_product_loop
+
+        plan = plan_product_loop(op, self.budget)
+        if plan is None:
+            return None
+        start = next(op.operands[i] for i in plan.wants)
+        return plan if self.fits(start, plan.cut) else None
 
     def candidates(self, op: Op, shape: tuple[int, ...]) -> Iterator[Cut]:
         """Cuts of the index space worth trying: those that operands have, then the one that suits the shape."""
@@ -204,6 +223,8 @@ class StripMiner:
         op, made, s = plan.op, self.group.made, len(plan.cut)
         if self.group.s != s:
             return False
+        if op.spec.name == "for" and any(v in made for inner in op.walk() for v in inner.operands):
+            return False
         for i, value in enumerate(op.operands):
             if value not in made or isinstance(value.type, TokenType):
                 continue
@@ -233,7 +254,7 @@ class StripMiner:
             op = value.op
             if op is None or value not in self.group.made:
                 continue
-            if op.spec.name in MEMORY:
+            if op.spec.name in MEMORY or op.spec.name == "for":
                 found.append(by_op[op])
             todo += [v for v in op.operands if isinstance(v.type, TokenType)]
         return found
