@@ -256,3 +256,24 @@ def test_adversarial_text_is_located(run: Any) -> None:
             and "error: " in err
             and "Traceback" not in err
         ), (text, err)
+
+
+LAUNCHES = """nvvm.module sm_90 {
+  func @parent(u64 "ptr<f32>") block 32, 1, 1 attributes {nvvm.kernel} {
+    %d1 = ld.param.u64 [parent_param_0]
+    launch child, %d1
+    ret
+  }
+  func @child(u64 "ptr<f32>") block 32, 1, 1 attributes {nvvm.kernel} {
+    ret
+  }
+}
+"""
+
+
+def test_a_launch_has_no_ptx(run: Any) -> None:
+    """It passes layer 4, which judges it; there is no instruction for it."""
+    code, out, err = run(LAUNCHES, "--pipeline-to", "ptx")
+    assert (code, out) == (5, "") and "the launch of child in function parent has no PTX" in err
+    code, out, _ = run(LAUNCHES.replace("    launch child, %d1\n", ""), "--pipeline-to", "ptx")
+    assert code == 0 and ".entry parent" in out

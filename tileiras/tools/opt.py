@@ -338,8 +338,11 @@ def transform(module: Any, arguments: Arguments, sink: Sink) -> str:
     if not ok:
         raise sink.fail(EXIT_COMPILE)
     if arguments.until == "ptx":
+        from tileiras.compiler.nvvm.verify import printable
         from tileiras.compiler.ptx.text import print_module
 
+        if not printable(context.module, sink):
+            raise sink.fail(EXIT_COMPILE)
         return print_module(context.module)
     return show(context.module, arguments)
 

@@ -39,6 +39,13 @@ TOO_NEW = Diag(
 UNKNOWN_OPCODE = Diag(
     "NV-0106", ERROR, "instruction {opcode} in function {function} is not known", _SRC, WORD_ERROR
 )
+NO_PTX = Diag(
+    "NV-0108",
+    ERROR,
+    "the launch of {callee} in function {function} has no PTX: kernels are launched by the host",
+    _SRC,
+    WORD_ERROR,
+)
 WHERE = Diag("NV-0107", NOTE, "{text}", _SRC)
 
 NO_METADATA = Diag(

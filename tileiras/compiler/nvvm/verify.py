@@ -103,6 +103,18 @@ def available(feature: str, target: Any) -> bool:
     return target.number in numbers if numbers is not None else target.has(feature)
 
 
+def printable(module: Module, sink: Sink) -> bool:
+    """Whether everything has a PTX form. A launch is checked like any record, but only the host's runtime can do one."""
+    from . import diags as D
+
+    errors = sink.errors
+    for fn in module.functions:
+        for record in fn.code:
+            if record.__class__ is tuple and record[0] == "launch":
+                sink.emit(D.NO_PTX, loc=fn.loc, function=fn.name, callee=record[2][0].name)
+    return sink.errors == errors
+
+
 def check_launches(fn: Function, module: Module, sink: Sink) -> None:
     from tileiras.diag import Emitted
 
