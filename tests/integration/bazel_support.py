@@ -152,9 +152,8 @@ class Workspace:
     def write_rc(self, extra: str = "") -> None:
         rc = "build --jobs=2 --nosandbox_debug\n"
         for name in ("remote_coverage_tools", "rules_cc", "rules_java"):
-            rc += (
-                f'build "--override_repository={name}={self.rules}/stubs/{name}"\n'  # a path may hold a blank
-            )
+            for command in ("build", "query"):  # a path may hold a blank
+                rc += f'{command} "--override_repository={name}={self.rules}/stubs/{name}"\n'
         self.write(".bazelrc", rc + extra)
 
     def run(self, *words: str, check: bool | None = True, env: dict[str, str] | None = None) -> Result:

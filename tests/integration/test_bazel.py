@@ -185,6 +185,7 @@ def test_actions_hold_relative_paths_only(ws: support.Workspace) -> None:
 
 
 def test_tile_info_by_cquery(ws: support.Workspace) -> None:
+    assert "//k:axpy.tilebc" in ws.run("query", "deps(//k:axpy, 1)").out
     expression = (
         "[(c.arch, c.host, c.file.basename) "
         "for c in providers(target)['@tileiras//:providers.bzl%TileInfo'].cubins.to_list()]"
@@ -384,7 +385,9 @@ def test_cutile_python_sources(ws: support.Workspace) -> None:
     assert symbols == ["twice_f16_128", "twice_f16_64", "twice_f32_128", "twice_f32_64"]
     before = (ws.bin / "py/_tile/full/k.tilebc").read_bytes()
     # The source locations name files as the workspace does, never a sandbox or an output base.
-    assert b"k.py" in before and b"scale.py" in before and str(ws.execroot).encode() not in before
+    assert (
+        b"py/k.py" in before and b"py/shared/scale.py" in before and str(ws.execroot).encode() not in before
+    )
     table = json.loads((ws.bin / "py/_tile/full/k.sm_90.kernels.json").read_text())
     assert len(table["kernels"]) == 1 and "twice" in table["kernels"][0]["symbol"]
     ws.write("py/shared/scale.py", SCALE_PY.replace("x + x", "x * x"))

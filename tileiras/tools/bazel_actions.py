@@ -148,12 +148,10 @@ def _run_checked(verb: str, words: list[str], folder: str | None) -> int:
     depfile = os.path.join(folder, "inputs.d") if folder and declared else None
     if depfile:
         words = [*words, "--depfile", depfile, "--depfile-target", "out"]
+    # Source locations below the execution root relative to it: its absolute name is that of a sandbox.
+    words = [*words, f"--file-prefix-map={os.getcwd()}="]
     with _Captured() as captured:
-        if verb == "export":
-            with RelativeCodeNames(os.getcwd()):
-                code = _run_build([verb, *words])
-        else:
-            code = _run_build([verb, *words])
+        code = _run_build([verb, *words])
     if code != 0:
         hint = _missing_module_hint(captured.text, declared) if verb == "export" else ""
         if hint:
@@ -169,45 +167,6 @@ def _run_checked(verb: str, words: list[str], folder: str | None) -> int:
             _remove_outputs(words)
             return 1
     return 0
-
-
-class RelativeCodeNames:
-    """Makes this process compile Python files below `root` under their path relative to it, inside a `with`.
-
-    cuTile writes the file name of a kernel's code into the bytecode's source locations. The absolute name is that of a
-    sandbox or of one user's output folder: with it the same source would give other bytes in each of them.
-    """
-
-    def __init__(self, root: str) -> None:
-        self._prefix = root.rstrip(os.sep) + os.sep
-
-    def __enter__(self) -> None:
-        from importlib.machinery import SourceFileLoader as Loader
-
-        prefix = self._prefix
-        plain_code, plain_compile = Loader.get_code, Loader.source_to_code
-        self._plain = (plain_code, plain_compile)
-
-        def get_code(self, fullname):  # type: ignore[no-untyped-def]
-            path = self.get_filename(fullname)
-            if not path.startswith(prefix):
-                return plain_code(self, fullname)
-            # Past __pycache__: what lies there carries the name under which it was compiled.
-            return self.source_to_code(self.get_data(path), path)
-
-        def source_to_code(self, data, path, **options):  # type: ignore[no-untyped-def]
-            name = os.fsdecode(path)
-            return plain_compile(
-                self, data, name[len(prefix) :] if name.startswith(prefix) else path, **options
-            )
-
-        Loader.get_code = get_code  # type: ignore[method-assign]
-        Loader.source_to_code = source_to_code  # type: ignore[method-assign]
-
-    def __exit__(self, *_: object) -> None:
-        from importlib.machinery import SourceFileLoader as Loader
-
-        Loader.get_code, Loader.source_to_code = self._plain  # type: ignore[method-assign]
 
 
 class _Captured:
