@@ -192,6 +192,29 @@ def test_product_beyond_registers(target: str, gpu_name: str) -> None:
     assert (got == a.astype(np.float32) @ b.astype(np.float32)).all()
 
 
+@everywhere
+@pytest.mark.parametrize("elem", ["f32", "f16", "f64", "i8"])
+@pytest.mark.parametrize("spread", [False, True])
+def test_block_of_many_chosen_at_run_time(elem: str, spread: bool, target: str, gpu_name: str) -> None:
+    """64 places of an 8x16 block; `spread`: of a tile whose rows are all the same."""
+    shape = (1, 128) if spread else (64, 128)
+    k = Kernel()
+    x = k.load(shape, elem)
+    k.params.insert(1, "%i: tile<i32>")
+    k.params.insert(2, "%j: tile<i32>")
+    if spread:
+        x = k.let(f"broadcast {x} : {tile(shape, elem)} -> {tile((64, 128), elem)}")
+    y = k.let(f"extract {x}[%i, %j] : {tile((64, 128), elem)} -> {tile((8, 16), elem)}")
+    k.store(y, (8, 16), elem)
+    kind = {"f32": np.float32, "f16": np.float16, "f64": np.float64, "i8": np.int8}[elem]
+    x_in = np.random.default_rng(0).integers(-100, 100, shape).astype(kind)
+    whole = np.broadcast_to(x_in, (64, 128))
+    for i, j in ((0, 0), (5, 2), (7, 7)):
+        out = np.zeros((8, 16), kind)
+        launch(k.text(), [x_in, np.int32(i), np.int32(j), out], target, gpu_name)
+        assert (out == whole[8 * i : 8 * i + 8, 16 * j : 16 * j + 16]).all()
+
+
 CUT = {
     "reshape": text.reshaped((1 << 20,), (2, 1 << 19)),
     "cat": text.joined((1 << 20,), 0),

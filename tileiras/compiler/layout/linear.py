@@ -194,6 +194,20 @@ def reduced(layout: LinearLayout, shape: Sequence[int], dim: int) -> LinearLayou
     return LinearLayout(out.bits, [c for c in out.reg if c], out.lane, out.warp, out.inv)
 
 
+def embedded(layout: LinearLayout, inner: Sequence[int], outer: Sequence[int]) -> LinearLayout:
+    """A layout of `inner` extended to `outer` (dims are multiples): the extra bits of every dimension are registers."""
+    idims, odims = dim_bits(inner), dim_bits(outer)
+    bits = sum(c for _, c in odims)
+    moved = [0] * layout.bits
+    extra = []
+    for (ilow, icount), (olow, ocount) in zip(idims, odims):
+        for k in range(icount):
+            moved[ilow + k] = olow + k
+        extra += [1 << (olow + k) for k in range(icount, ocount)]
+    out = remap_bits(layout, moved, bits)
+    return LinearLayout(bits, (*out.reg, *sorted(extra)), out.lane, out.warp, out.inv)
+
+
 def with_inv(layout: LinearLayout, inv: int) -> LinearLayout:
     """The layout of a value known not to depend on the index bits of `inv`: those bits leave the columns."""
     keep = ~inv

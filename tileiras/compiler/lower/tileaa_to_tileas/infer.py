@@ -14,6 +14,7 @@ from tileiras.compiler.layout.linear import (
     blocked,
     broadcasted,
     dim_bits,
+    embedded,
     log2,
     permuted,
     reduced,
@@ -36,6 +37,7 @@ CHEAP = frozenset(
      "permute", "offset", "maxi", "mini", "assume", "select"}
 )  # fmt: skip
 CHEAP_DEPTH = 10
+SHARED_BYTES = 48 * 1024  # that an extract may take
 
 
 class Inference:
@@ -291,20 +293,6 @@ def project(layout: LinearLayout, span: tuple[int, int]) -> LinearLayout:
     return LinearLayout(count, seen, out.lane, out.warp, out.inv)
 
 
-def embed(layout: LinearLayout, inner: tuple[int, ...], outer: tuple[int, ...]) -> LinearLayout:
-    """A layout of `inner` extended to `outer` (dims are multiples): the extra bits of every dimension are registers."""
-    idims, odims = dim_bits(inner), dim_bits(outer)
-    bits = sum(c for _, c in odims)
-    moved = [0] * layout.bits
-    extra = []
-    for (ilow, icount), (olow, ocount) in zip(idims, odims):
-        for k in range(icount):
-            moved[ilow + k] = olow + k
-        extra += [1 << (olow + k) for k in range(icount, ocount)]
-    out = remap_bits(layout, moved, bits)
-    return LinearLayout(bits, (*out.reg, *sorted(extra)), out.lane, out.warp, out.inv)
-
-
 def _load_view(inf: Inference, op: Op) -> Any:
     layout = inf.memory_layout(op, op.results[0].type.shape)  # type: ignore[attr-defined]
     return _view_operands(inf, op, layout), [layout, None]
@@ -453,24 +441,59 @@ def _fma_layout(inf: Inference, shape: tuple[int, ...]) -> LinearLayout:
     return layout
 
 
+BLOCK_REGISTERS = 16  # of one thread, that an index may choose from
+
+
+def _many_blocks(indices: list[Value], small: LinearLayout, inner: Any, outer: Any) -> bool:
+    """Whether a block chosen at run time has too many places to be a matter of registers."""
+    if all(v.op is not None and v.op.spec.name == "constant" for v in indices):
+        return False
+    blocks = sum(log2(e) for e in outer) - sum(log2(e) for e in inner)
+    return small.num_regs << blocks > BLOCK_REGISTERS
+
+
 def _block_source(inf: Inference, op: Op) -> Any:
-    """extract: block-selecting bits in registers."""
+    """extract: block-selecting bits in registers, or the source as it lies when there are too many of them."""
+    source: Any = op.operands[0]
     inner = op.results[0].type.shape  # type: ignore[attr-defined]
-    outer = op.operands[0].type.shape  # type: ignore[attr-defined]
+    outer = source.type.shape
     small = inf.default(op.results[0].type)
     assert small is not None
-    scalar = splat(0, inf.log2_warps)
-    return [embed(small, inner, outer), *[scalar] * (len(op.operands) - 1)], [small]
+    large = embedded(small, inner, outer)
+    indices = list(op.operands[1:])
+    have = inf.layouts[source]
+    size = 1 if source.type.elem.bits == 1 else max(16, source.type.elem.bits) // 8
+    if (
+        _many_blocks(indices, small, inner, outer)
+        and size << large.bits <= SHARED_BYTES
+        and not inf.is_cheap(source)
+    ):
+        large = have  # type: ignore[assignment]
+    return [large, *[splat(0, inf.log2_warps)] * len(indices)], [small]
 
 
 def _insert(inf: Inference, op: Op) -> Any:
+    """insert: block-selecting bits in registers, or every thread with its share of the destination."""
     inner = op.operands[0].type.shape  # type: ignore[attr-defined]
     outer = op.operands[1].type.shape  # type: ignore[attr-defined]
     small = inf.default(op.operands[0].type)
     assert small is not None
-    large = embed(small, inner, outer)
-    scalar = splat(0, inf.log2_warps)
-    return [small, large, *[scalar] * (len(op.operands) - 2)], [large]
+    large = embedded(small, inner, outer)
+    indices = list(op.operands[2:])
+    if _many_blocks(indices, small, inner, outer):
+        large = inf.default(op.operands[1].type)  # type: ignore[assignment]
+        small = _block_layout(large, inner, outer)
+    return [small, large, *[splat(0, inf.log2_warps)] * len(indices)], [large]
+
+
+def _block_layout(layout: LinearLayout, inner: Any, outer: Any) -> LinearLayout:
+    """The layout of a block that puts its elements wherever `layout` has them, whichever block it is."""
+    moved = [-1] * layout.bits
+    for (ilow, icount), (olow, _) in zip(dim_bits(inner), dim_bits(outer)):
+        for k in range(icount):
+            moved[olow + k] = ilow + k
+    out = remap_bits(layout, moved, sum(log2(e) for e in inner))
+    return LinearLayout(out.bits, [c for c in out.reg if c], out.lane, out.warp)
 
 
 def _cat(inf: Inference, op: Op) -> Any:
@@ -478,7 +501,7 @@ def _cat(inf: Inference, op: Op) -> Any:
     outer = op.results[0].type.shape  # type: ignore[attr-defined]
     small = inf.default(op.operands[0].type)
     assert small is not None
-    return [small, small], [embed(small, inner, outer)]
+    return [small, small], [embedded(small, inner, outer)]
 
 
 def _keep(inf: Inference, op: Op) -> Any:

@@ -44,6 +44,7 @@ for _family, _names in {
     "casts": ("ftof", "ftoi", "itof", "exti", "trunci", "bitcast", "pack", "unpack"),
     "atomics": ("atomic_rmw_tko", "atomic_cas_tko", "atomic_red_view_tko", "memory_fence_alias_tko"),
     "scan": ("scan",),
+    "blocks": ("extract", "insert", "cat"),
     "local": ("local_alloc", "local_write", "local_read", "local_read_all"),
     "system": ("print_tko", "assert", "get_global", "alloca", "gdc_launch_dependents_tko", "gdc_wait_tko"),
 }.items():  # fmt: skip

@@ -1,4 +1,4 @@
-"""Ops that only rename: constants, iota, reshape, broadcast, permute, extract, insert, cat, ids, tokens.
+"""Ops that only rename: constants, iota, reshape, broadcast, permute, ids, tokens.
 
 Layouts are computed in `tileaa_to_tileas`; here registers are matched by packed index.
 """
@@ -6,7 +6,7 @@ Layouts are computed in `tileaa_to_tileas`; here registers are matched by packed
 from __future__ import annotations
 
 from tileiras.compiler.ir.dense import dense_bits
-from tileiras.compiler.layout.linear import dim_bits, log2
+from tileiras.compiler.layout.linear import dim_bits
 from tileiras.compiler.nvvm.build import _sym
 from tileiras.compiler.nvvm.code import Var
 
@@ -155,117 +155,6 @@ def lower_broadcast(lowering: Lowering, op: Op) -> None:
     _rename(lowering, op, move)
 
 
-def lower_extract(lowering: Lowering, op: Op) -> None:
-    """A block of the source chosen at run time. Its layout keeps the block-selecting bits in registers (see
-    layout assignment), so the choice is a tree of selects, or nothing when the indices are constants."""
-    source = lowering.tile(op.operands[0])
-    result = op.results[0]
-    layout = result.type.layout  # type: ignore[attr-defined]
-    sdims, rdims = dim_bits(source.shape), dim_bits(result.type.shape)  # type: ignore[attr-defined]
-    cls = reg_class(source.elem)
-    reg_of = source.layout.reg_of
-    keep = ~source.layout.inv
-    selectors = _block_selectors(lowering, op, op.operands[1:], sdims, rdims)
-    out = []
-    for offset in layout.reg_table:
-        base = 0
-        for (slow, _), (rlow, rcount) in zip(sdims, rdims):
-            base |= (offset >> rlow & ((1 << rcount) - 1)) << slow
-        out.append(_choose(lowering, cls, source, reg_of, keep, base, list(selectors)))
-    lowering.define(result, out)
-
-
-def _block_selectors(
-    lowering: Lowering, op: Op, indices: Any, outer: Any, inner: Any
-) -> list[tuple[int, Any]]:
-    """(packed index bit, predicate or bool) for every bit of the block index, highest first."""
-    b = lowering.b
-    out: list[tuple[int, Any]] = []
-    for value, (olow, ocount), (_, icount) in zip(indices, outer, inner):
-        index = lowering.scalar(value)
-        for k in range(ocount - icount):
-            bit = 1 << (olow + icount + k)
-            if isinstance(index, int):
-                out.append((bit, bool(index >> k & 1)))
-            else:
-                out.append((bit, b.emit("setp.ne.b32", b.and_(32, index, 1 << k), 0)))
-    return out[::-1]
-
-
-def _choose(
-    lowering: Lowering,
-    cls: str,
-    source: Any,
-    reg_of: Any,
-    keep: int,
-    base: int,
-    selectors: list[tuple[int, Any]],
-) -> Any:
-    from .arith import select
-
-    if not selectors:
-        return source.regs[reg_of[base & keep]]
-    (bit, predicate), *rest = selectors
-    if isinstance(predicate, bool):
-        return _choose(lowering, cls, source, reg_of, keep, base | bit if predicate else base, rest)
-    one = _choose(lowering, cls, source, reg_of, keep, base | bit, rest)
-    zero = _choose(lowering, cls, source, reg_of, keep, base, rest)
-    return select(lowering, cls, predicate, one, zero)
-
-
-def lower_insert(lowering: Lowering, op: Op) -> None:
-    """The destination with one block replaced, chosen at run time: a select per register."""
-    from .arith import select
-
-    b = lowering.b
-    source, destination = op.operands[0], op.operands[1]
-    result = op.results[0]
-    layout = result.type.layout  # type: ignore[attr-defined]
-    cls = reg_class(result.type.elem)  # type: ignore[attr-defined]
-    outer, inner = dim_bits(result.type.shape), dim_bits(source.type.shape)  # type: ignore[attr-defined]
-    block = lowering.tile(source)
-    reg_of = block.layout.reg_of
-    keep = ~block.layout.inv
-    old = lowering.regs_as(destination, layout)
-    selectors = _block_selectors(lowering, op, op.operands[2:], outer, inner)
-    out = []
-    for offset, value in zip(layout.reg_table, old):
-        index = 0
-        for (olow, _), (ilow, icount) in zip(outer, inner):
-            index |= (offset >> olow & ((1 << icount) - 1)) << ilow
-        hit: Any = None
-        miss = False
-        for bit, predicate in selectors:
-            want = bool(offset & bit)
-            if isinstance(predicate, bool):
-                miss = miss or predicate != want
-            else:
-                term = predicate if want else b.emit("not.pred", predicate)
-                hit = term if hit is None else b.emit("and.pred", hit, term)
-        new = block.regs[reg_of[index & keep]]
-        out.append(value if miss else new if hit is None else select(lowering, cls, hit, new, value))
-    lowering.define(result, out)
-
-
-def lower_cat(lowering: Lowering, op: Op) -> None:
-    """The joining bit is the top bit of `dim`, a register bit of the result: low half lhs, high half rhs."""
-    result = op.results[0]
-    layout = result.type.layout  # type: ignore[attr-defined]
-    dim = op.attr("dim")
-    rdims = dim_bits(result.type.shape)  # type: ignore[attr-defined]
-    parts = [lowering.tile(v) for v in op.operands]
-    sdims = dim_bits(parts[0].shape)
-    top = 1 << (rdims[dim][0] + log2(parts[0].shape[dim]))
-    out = []
-    for offset in layout.reg_table:
-        part = parts[1] if offset & top else parts[0]
-        index = 0
-        for (slow, scount), (rlow, _) in zip(sdims, rdims):
-            index |= (offset >> rlow & ((1 << scount) - 1)) << slow
-        out.append(part.regs[part.layout.reg_of[index & ~part.layout.inv]])
-    lowering.define(result, out)
-
-
 def bytes_of(lowering: Lowering, value: Any, elem: Any, count: int) -> list[Any]:
     """The bytes of one element in 32-bit registers, low first (upper bits undefined)."""
     b = lowering.b
@@ -323,7 +212,7 @@ def lower_token(lowering: Lowering, op: Op) -> None:
 
 LOWER = {
     "constant": lower_constant, "iota": lower_iota, "reshape": lower_reshape, "permute": lower_permute,
-    "broadcast": lower_broadcast, "extract": lower_extract, "insert": lower_insert, "cat": lower_cat,
+    "broadcast": lower_broadcast,
     "get_tile_block_id": lower_tile_block_id, "get_num_tile_blocks": lower_num_tile_blocks,
     "assume": lower_assume, "make_token": lower_token, "join_tokens": lower_token,
 }  # fmt: skip
