@@ -375,3 +375,60 @@ def test_launch_attributes_survive_bytecode(attrs: str) -> None:
     text = module(entry(attrs="nvvm.maxnreg = 64 : i32"), attrs=f"{CAPABILITY}, {attrs}")
     data = to_bytecode(load(text, Sink()))
     assert ptx_of(data, "sm_90") == ptx_of(text)
+
+
+@pytest.mark.parametrize("version", [None, "13.1", "13.4", "13.5"])
+def test_attributes_of_arguments_survive(version: str | None) -> None:
+    args = '%a: tile<ptr<f32>> {tt.divisibility = 16 : i32, my.note = "x"}, %b: tile<i32>'
+    module = load(NOOP.replace("@noop()", f"@noop({args})"), Sink())
+    text = to_text(module)
+    assert '%arg0: tile<ptr<f32>> {my.note = "x", tt.divisibility = 16}, %arg1: tile<i32>' in text
+    assert to_text(load(text, Sink())) == text
+    assert to_text(load(to_text(module, generic=True), Sink())) == text
+    again = reader.read(to_bytecode(module, version), Sink())
+    assert (
+        again.regions[0].block.ops[0].attrs["arg_attrs"] == module.regions[0].block.ops[0].attrs["arg_attrs"]
+    )
+
+
+def hints_of(text: str) -> tuple[dict[str, Any], Any]:
+    """(hints that any reader of the bytecode finds, the module as our reader has it)."""
+    from tileiras.compiler.bytecode import launch_hints
+
+    data = to_bytecode(load(text, Sink()))
+    keep = launch_hints.take_out
+    try:
+        launch_hints.take_out = lambda hints, extra: None  # type: ignore[assignment]
+        plain = reader.read(data, Sink())
+    finally:
+        launch_hints.take_out = keep  # type: ignore[assignment]
+    found = plain.regions[0].block.ops[0].attrs.get("optimization_hints") or {}
+    return found, reader.read(data, Sink())
+
+
+@pytest.mark.parametrize(
+    ("attrs", "own", "hints", "seen"),
+    [
+        ("tt.num_ctas = 2 : i32", "", "", {"num_cta_in_cga": 2}),
+        ("tt.cluster_dim = array<i32: 4, 1, 1>", "", "", {"num_cta_in_cga": 4}),
+        ("tt.cluster_size = [2, 1, 1], tt.num_ctas = 4 : i32", "", "", {"num_cta_in_cga": 2}),
+        ("tt.num_ctas = 1 : i32, tt.num_warps = 4 : i32", "", "", {"num_worker_warps_per_cta": 4}),
+        ("tt.num_ctas = 3 : i32", "", "", {}),
+        ("tt.num_warps = 8 : i32", "tt.num_warps = 4 : i32", "", {"num_worker_warps_per_cta": 4}),
+        ("my.tag = 1 : i32", "nv_tileaa.occupancy = 3 : i32", "", {"occupancy": 3}),
+        ("tt.num_ctas = 2 : i32", "", "default = {num_cta_in_cga = 4}", {"num_cta_in_cga": 4}),
+        ("tt.num_ctas = 2 : i32", "", "default = {latency = 3}", {"latency": 3, "num_cta_in_cga": 2}),
+        ("", "", "default = {num_cta_in_cga = 4}", {"num_cta_in_cga": 4}),
+    ],
+)
+def test_launch_attributes_are_hints_to_other_readers(
+    attrs: str, own: str, hints: str, seen: dict[str, int]
+) -> None:
+    """spec-vs-real.md row 13: what the real format has a hint for reaches real compilers; a hint is used as is."""
+    text = module(entry(attrs=own), attrs=f"{CAPABILITY}, {attrs}" if attrs else CAPABILITY)
+    if hints:
+        text = text.replace("@k()", f"@k() optimization_hints=<{hints}>")
+        assert hints in text
+    found, again = hints_of(text)
+    assert found.get("default", {}) == seen
+    assert to_text(again).replace("@kernels", "") == to_text(load(text, Sink())).replace("@kernels", "")

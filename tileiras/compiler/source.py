@@ -158,7 +158,7 @@ def first_version(module: Op) -> int:
         first = 3
     for op in module.walk():
         name, attrs = op.spec.name, op.attrs
-        if name == "entry" and set(attrs) - ENTRY_FIELDS:
+        if name == "entry" and (set(attrs) - ENTRY_FIELDS or any(attrs.get("arg_attrs") or ())):
             first = max(first, 3)
         if name in DIALECT.older_names and op.spec.full_name.endswith("." + name):
             first = max(first, DIALECT.older_names[name][1])

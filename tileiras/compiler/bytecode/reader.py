@@ -14,7 +14,7 @@ from tileiras.compiler.ir import types as T
 from tileiras.compiler.ir.core import Block, Op, Region
 from tileiras.diag import EXIT_BYTECODE, UNKNOWN, Emitted, Loc
 
-from . import diags
+from . import diags, launch_hints
 from .body import Body
 from .plan import cases_of
 from .tables import Hints, Tables
@@ -274,6 +274,13 @@ class _Reader(Tables):
 
     def extra_attrs(self, module: Op, attrs: dict[str, Any], extra: dict[str, Any]) -> None:
         """Attributes that the format has no place for, as our writer keeps them: of the module and the entry."""
+        arguments = extra.pop("arguments", ())
+        if (
+            isinstance(arguments, tuple)
+            and all(isinstance(one, dict) for one in arguments)
+            and any(arguments)
+        ):
+            attrs["arg_attrs"] = arguments
         for name, value in extra.items():
             where, _, own = name.partition(".")
             if isinstance(value, tuple):
@@ -313,7 +320,10 @@ class _Reader(Tables):
                     raise Damage(f"optimization hints of '{arch}' are not a dictionary", pos)
             extra = hints.pop(EXTRA_HINTS, None)
             if isinstance(extra, dict):
+                launch_hints.take_out(hints, extra)
                 self.extra_attrs(module, attrs, extra)
+                if len(attrs.get("arg_attrs") or signature.params) != len(signature.params):
+                    del attrs["arg_attrs"]
             if hints:
                 attrs["optimization_hints"] = hints
         if self.minor >= 5:

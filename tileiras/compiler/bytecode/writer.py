@@ -13,7 +13,7 @@ from tileiras.compiler.ir import debug as D
 from tileiras.compiler.ir import types as T
 from tileiras.diag import EXIT_BYTECODE, Loc, Sink
 
-from . import diags
+from . import diags, launch_hints
 from .opcodes import OPCODES
 from .plan import COUNTED, FIXED, OPTIONAL, REQUIRED, plan_of
 from .wire import (
@@ -408,8 +408,14 @@ class _Writer:
         put_varint(out, self.type(attrs["function_type"]))
         hints = dict(attrs.get("optimization_hints") or {})
         own = {f"entry.{k}": v for k, v in attrs.items() if k not in ENTRY_FIELDS}
+        arg_attrs = tuple(attrs.get("arg_attrs") or ())
+        if self.minor < 5 and any(arg_attrs):
+            own["arguments"] = arg_attrs
         if own or extra:
-            hints[EXTRA_HINTS] = {**extra, **own}
+            extra = {**extra, **own}
+            assert self.module is not None
+            launch_hints.add(hints, extra, launch_hints.forwarded(self.module.attrs, attrs, hints))
+            hints[EXTRA_HINTS] = extra
         flags = F_ENTRY
         if attrs.get("sym_visibility") == "private":
             flags |= F_PRIVATE
@@ -424,11 +430,8 @@ class _Writer:
         if hints or self.minor >= 5:
             out.append(A_HINTS)
             self.dictionary(out, hints)
-        arg_attrs = attrs.get("arg_attrs") or ()
         if self.minor >= 5:
-            self.attribute(out, tuple(arg_attrs))
-        elif any(arg_attrs):
-            self.need("attribute 'arg_attrs'", 5, entry)
+            self.attribute(out, arg_attrs)
         body = _Body(self, bool(located))
         block = entry.regions[0].blocks[0]
         for arg in block.args:

@@ -509,6 +509,10 @@ class ValueParser(Lexer):
             if not isinstance(value, dict):
                 raise self.error(f"attribute '{attr.name}' must be a dictionary", pos)
             return plain_hints(value)
+        if kind == "dicts":
+            if isinstance(value, tuple) and all(isinstance(one, dict) for one in value):
+                return tuple(map(plain_hints, value))
+            raise self.error(f"attribute '{attr.name}' must be a list of dictionaries", pos)
         return value
 
     # ---- locations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tileiras.compiler.ir import types as T
 from tileiras.compiler.ir.core import Block, Op, Region
+from tileiras.compiler.ir.parse_values import plain_hints
 from tileiras.compiler.ir.printer import symbol
 
 from . import const_syntax, forms, frontend
@@ -117,7 +118,12 @@ def outer_module(p: Parser, ops: list[Op], attrs: dict[str, Any], pos: int) -> O
 
 def print_entry(printer: Printer, op: Op) -> None:
     block = op.regions[0].blocks[0] if op.regions and op.regions[0].blocks else None
-    args = ", ".join(f"{printer.name(a)}: {a.type}" for a in block.args) if block is not None else ""
+    args = ""
+    if block is not None:
+        listed = [f"{printer.name(a)}: {a.type}" for a in block.args]
+        for i, own in enumerate(op.attrs.get("arg_attrs") or ()):
+            listed[i] += f" {printer.attr_value(own, typed=True)}" if own else ""
+        args = ", ".join(listed)
     if block is None:
         args = ", ".join(map(str, op.attrs["function_type"].params))
     printer.put(f" {symbol(op.attrs['sym_name'])}({args})")
@@ -148,20 +154,22 @@ def parse_entry(p: Parser, state: State) -> None:
         del state.attrs["sym_visibility"]
     state.attrs["sym_name"] = p.symbol_name()
     raw = state.spec.name != "entry"
+    arg_attrs: list[dict[str, Any]] = []
     args: list[tuple[str, Any, int]] = []
 
     def arg() -> None:
         name, pos = named_arg(p)
         p.expect(":")
         type = p.type() if raw else p.value_type()
-        if p.at("{"):
-            p.dictionary()
+        arg_attrs.append(plain_hints(p.dictionary()) if p.at("{") else {})
         if p.at("loc"):
             p.location()
         args.append((name, type, pos))
 
     p.expect("(")
     p.list_of(arg, ")")
+    if any(arg_attrs):
+        state.attrs["arg_attrs"] = tuple(arg_attrs)
     results: tuple[Any, ...] = ()
     if p.accept("->"):
         results = tuple(p.type_or_list())
