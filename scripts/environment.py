@@ -58,9 +58,22 @@ def clean_environ(**extra: str) -> dict[str, str]:
     return env
 
 
-def run(argv: Sequence[str | os.PathLike[str]], what: str, env: dict[str, str] | None = None) -> None:
+def run(
+    argv: Sequence[str | os.PathLike[str]],
+    what: str,
+    env: dict[str, str] | None = None,
+    timeout_s: float | None = None,
+) -> None:
     """Returns when the command has succeeded; its output goes to the user's terminal."""
-    code = subprocess.call([os.fspath(a) for a in argv], env=env if env is not None else clean_environ())
+    try:
+        code = subprocess.call(
+            [os.fspath(a) for a in argv],
+            env=env if env is not None else clean_environ(),
+            stdin=subprocess.DEVNULL,
+            timeout=timeout_s,
+        )
+    except subprocess.TimeoutExpired:
+        raise SetupError(f"{what} took more than {timeout_s:g} s: {' '.join(map(str, argv))}") from None
     if code:
         raise SetupError(f"{what} failed with exit code {code}: {' '.join(map(str, argv))}")
 

@@ -51,6 +51,7 @@ TREES: dict[str, tuple[str, tuple[str, ...]]] = {
 BUILD_TOOLS: dict[str, tuple[str, tuple[str, ...]]] = {"cmake-3.25": ("cmake325", ("cmake==3.25.2",))}
 # Optional: tools of other registries, brought where that can be done quietly; their tests are skipped without them.
 BUILDIFIER = ("buildifier", "@bazel/buildifier@8.2.1")  # folder, npm's name
+OPTIONAL_LIMIT_S = 240.0  # a registry that does not answer must not hold up the tests
 BAZEL_PACKAGE = "bazel-bootstrap"  # Debian's: Bazel 4.2.3
 VENV = "v134"
 VENV_REQUIREMENTS = (
@@ -208,12 +209,13 @@ def _install_buildifier(home: Path) -> None:
         "--no-audit",
         "--no-fund",
         "--ignore-scripts",
+        "--fetch-retries=0",
         "--prefix",
         partial,
         package,
     ]
     try:
-        run(words, "installing buildifier")
+        run(words, "installing buildifier", timeout_s=OPTIONAL_LIMIT_S)
     except SetupError as error:  # no network to that registry: one test of style is skipped
         print(f"peers: {error}", file=sys.stderr)
         return
@@ -239,8 +241,9 @@ def _install_bazel() -> None:
         "Acquire::https::Timeout=20",
     )
     try:
-        run([apt, "update", *quick], "apt-get update", env)
-        run([apt, "install", "-y", *quick, "--no-install-recommends", BAZEL_PACKAGE], "installing Bazel", env)
+        run([apt, "update", *quick], "apt-get update", env, OPTIONAL_LIMIT_S)
+        words = [apt, "install", "-y", *quick, "--no-install-recommends", BAZEL_PACKAGE]
+        run(words, "installing Bazel", env, OPTIONAL_LIMIT_S)
     except SetupError as error:
         print(f"peers: {error}", file=sys.stderr)
 
