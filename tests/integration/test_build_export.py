@@ -135,3 +135,35 @@ class TestExport:
         assert done.returncode == status, done.stderr
         assert words in done.stderr and "Traceback" not in done.stderr
         assert not out.exists()
+
+    def test_why_it_was_exported_again(self, source: Path, tmp_path: Path) -> None:
+        out = tmp_path / "k.tilebc"
+        words = ["export", source, "--python", peers.require_python(), "--entry", "scale", "-o", out,
+                 "--depfile", tmp_path / "k.d", "--signature", "f32[1],f32[1],=128"]  # fmt: skip
+
+        def export(code: int = 0) -> str:
+            done = call(*words)
+            assert done.returncode == code, done.stderr
+            why = call("--why-rebuilt", out, tool="config").stdout
+            return done.stderr if code else why
+
+        assert "built for the first time" in export()
+        helper = source.parent / "helper.py"
+        helper.write_text("SCALE = 5.0\n")
+        assert f"input {helper} changed" in export()
+        helper.write_text("SCALE = 5.0\nimport nowhere\n")
+        said = export(1)
+        assert said.count("error:") == 1 and "No module named 'nowhere' (helper.py, line 2)" in said
+        assert not out.exists()
+        assert "the last build failed" in call("--why-rebuilt", out, tool="config").stdout
+        helper.write_text("SCALE = 5.0\n")
+        assert "the build before had failed" in export()
+
+    def test_why_bytecode_was_written_again(self, tmp_path: Path) -> None:
+        source, out = tmp_path / "k.tileir", tmp_path / "k.tilebc"
+        words = ["bytecode", source, "-o", out, "--depfile", tmp_path / "k.d"]
+        source.write_text("cuda_tile.module @m { entry @k() { return } }")
+        assert call(*words).returncode == 0
+        source.write_text("cuda_tile.module @m { entry @other() { return } }")
+        assert call(*words).returncode == 0
+        assert f"input {source} changed" in call("--why-rebuilt", out, tool="config").stdout

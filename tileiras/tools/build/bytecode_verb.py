@@ -22,14 +22,29 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
     outputs.declare(arguments.depfile)
     if len(arguments.inputs) != 1 or not arguments.o:
         raise UsageError("one input and -o are needed")
+    from tileiras.diag import CompileError
+    from tileiras.tools.build import record
+
     source = arguments.inputs[0]
-    outputs.put(arguments.o, to_bytecode(read_input(source), arguments.bytecode_version, source))
+    history = record.open_record(arguments)
+    data = read_input(source)
+    try:
+        outputs.put(arguments.o, to_bytecode(data, arguments.bytecode_version, source))
+    except CompileError:
+        history.failed()
+        raise
     if arguments.depfile:
         from tileiras.tools.build.depfile import write_depfile
 
         text = write_depfile(arguments.depfile_target or arguments.o, [source])
         outputs.put(arguments.depfile, text.encode("utf-8", "surrogateescape"))
     outputs.commit()
+    if history.path:
+        from tileiras.toolchain.cache import source_digest
+
+        history.wrote(
+            [source], [arguments.o], record.options_of(arguments, FLAGS), {"tileiras": source_digest()}
+        )
 
 
 def is_bytecode(data: bytes) -> bool:

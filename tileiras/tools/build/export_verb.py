@@ -66,15 +66,23 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
         return
     source = os.path.abspath(arguments.inputs[0])
     requests = _matrix(arguments.matrix) if arguments.matrix else _given(arguments)
-    data, modules = _export(arguments, source, requests)
+    from tileiras.tools.build import record
+
+    history = record.open_record(arguments)
+    try:
+        data, modules = _export(arguments, source, requests)
+    except Failed:
+        history.failed()
+        raise
     outputs.put(arguments.o, data)
+    prerequisites = [source, *modules, *([arguments.matrix] if arguments.matrix else [])]
     if arguments.depfile:
         from tileiras.tools.build.depfile import write_depfile
 
-        prerequisites = [source, *modules, *([arguments.matrix] if arguments.matrix else [])]
         text = write_depfile(arguments.depfile_target or arguments.o, prerequisites)
         outputs.put(arguments.depfile, text.encode("utf-8", "surrogateescape"))
     outputs.commit()
+    history.wrote(prerequisites, [arguments.o], record.options_of(arguments, FLAGS), _tools())
 
 
 def _run_elsewhere(arguments: Arguments, outputs: Outputs) -> None:
@@ -182,7 +190,7 @@ def _export(arguments: Arguments, source: str, requests: list[_Request]) -> tupl
         with CodeNames(_prefix_map(arguments, source)):
             spec.loader.exec_module(module)
     except Exception as error:
-        raise Failed(1, f"'{source}' cannot be imported: {_in_short(error)}") from error
+        raise Failed(1, f"'{source}' cannot be imported: {_in_short(error)}{_line_of(error)}") from error
     kernel = getattr(module, arguments.entry, None)
     if kernel is None:
         raise Failed(1, f"'{source}' has no '{arguments.entry}'")
@@ -230,6 +238,18 @@ def _in_short(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
+def _line_of(error: BaseException) -> str:
+    """ " (k.py, line 3)": the last line of the user's that ran; "" where the error's own words say it."""
+    frame = error.__traceback__
+    found = ""
+    while frame is not None:
+        name = frame.tb_frame.f_code.co_filename
+        if not name.startswith("<") and not os.path.abspath(name).startswith(os.path.dirname(__file__)):
+            found = f" ({name}, line {frame.tb_lineno})"
+        frame = frame.tb_next
+    return "" if isinstance(error, SyntaxError) else found
+
+
 def _imported(names: set[str]) -> list[str]:
     """Files of these modules that are the user's: not of the interpreter, not of an installed package."""
     import sys
@@ -245,6 +265,16 @@ def _imported(names: set[str]) -> list[str]:
         if path and os.path.isfile(path) and not os.path.realpath(path).startswith(roots):
             found.append(os.path.abspath(path))
     return found
+
+
+def _tools() -> dict[str, str]:
+    import importlib.metadata
+    import sys
+
+    try:
+        return {"cuda-tile": importlib.metadata.version("cuda-tile"), "python": sys.version.split()[0]}
+    except importlib.metadata.PackageNotFoundError:
+        return {}
 
 
 def _frontend(ct: Any) -> list[str]:

@@ -15,9 +15,10 @@ from tileiras.tools.build.outputs import is_special
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
-    from tileiras.tools.build.arguments import Arguments
+    from tileiras.tools.build.arguments import Arguments, Flag
     from tileiras.tools.build.job import Job, Result
 
 FOLDER = ".tileiras-record"
@@ -30,11 +31,10 @@ class Record:
         self.path = path
 
     def succeeded(self, job: Job, result: Result) -> None:
-        """The present build becomes the previous one."""
-        if self.path is None:
-            return
+        """A compilation: the present build becomes the previous one."""
+        from tileiras.tools.build.compile_verb import FLAGS
+
         arguments = job.arguments
-        inputs = {os.path.abspath(path): _digest_file(path) for path in (job.source, *arguments.depends)}
         made = [
             arguments.o,
             arguments.ptx,
@@ -42,12 +42,19 @@ class Record:
             arguments.kernels_json,
             arguments.remarks_output,
         ]
+        self.wrote([job.source, *arguments.depends], made, options_of(arguments, FLAGS), result.tools)
+
+    def wrote(
+        self, inputs: Sequence[str], made: Sequence[str | None], options: list[str], tools: dict[str, str]
+    ) -> None:
+        """Any build: from `inputs`, the files `made`."""
+        if self.path is None:
+            return
+        read_ = {os.path.abspath(path): _digest_file(path) for path in inputs}
         outputs = {
             os.path.abspath(path): _digest_file(path) for path in made if path and not is_special(path)
         }
-        self._push(
-            {"inputs": inputs, "options": options_of(arguments), "tools": result.tools, "outputs": outputs}
-        )
+        self._push({"inputs": read_, "options": options, "tools": tools, "outputs": outputs})
 
     def failed(self) -> None:
         """Notes that a build was tried and failed."""
@@ -84,10 +91,8 @@ def path_for(folder: str, output: str) -> str:
     return os.path.join(folder, FOLDER, os.path.basename(output) + ".json")
 
 
-def options_of(arguments: Arguments) -> list[str]:
+def options_of(arguments: Arguments, flags: Sequence[Flag]) -> list[str]:
     """The options that decide what is made; names of outputs do not."""
-    from tileiras.tools.build.compile_verb import FLAGS
-
     silent = (
         "o",
         "kernels_json",
@@ -100,7 +105,7 @@ def options_of(arguments: Arguments) -> list[str]:
         "verbose",
     )
     found = []
-    for flag in FLAGS:
+    for flag in flags:
         value = getattr(arguments, flag.key)
         if flag.key in silent or not value:
             continue
@@ -134,7 +139,10 @@ def explain(output: str) -> list[str]:
     """Sentences that say why `output` was last rebuilt, and what would rebuild it now."""
     path = _find(output)
     if path is None:
-        return [f"no record for '{output}': it was not built by tileiras-build with --depfile, or not yet"]
+        return [
+            f"no record for '{output}': tileiras-build keeps one of what compile, bytecode and export make with "
+            "--depfile; ask for the files that this one is made from"
+        ]
     history = read(path)
     present, previous = history.get("present", {}), history.get("previous", {})
     lines = []
