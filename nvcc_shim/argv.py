@@ -97,15 +97,14 @@ def split_list(text: str) -> list[str]:
 
 
 def split_file(text: str) -> list[str]:
-    """Returns the words of an options file: separated by blanks, quotes honoured, a backslash escapes, no comments."""
+    """Returns the words of an options file: separated by blanks, a backslash escapes, no comments.
+
+    nvcc knows double quotes there; a single one is a letter like others.
+    """
     words, word, started, quote, index = [], "", False, "", 0
     while index < len(text):
         char = text[index]
-        if (
-            char == "\\"
-            and index + 1 < len(text)
-            and (text[index + 1] in "\"'\\" or text[index + 1].isspace())
-        ):
+        if char == "\\" and index + 1 < len(text) and (text[index + 1] in '"\\' or text[index + 1].isspace()):
             word, started = word + text[index + 1], True
             index += 2
             continue
@@ -114,7 +113,7 @@ def split_file(text: str) -> list[str]:
                 quote = ""
             else:
                 word += char
-        elif char in "\"'":
+        elif char == '"':
             quote, started = char, True
         elif char.isspace():
             if started:
@@ -124,7 +123,7 @@ def split_file(text: str) -> list[str]:
             word, started = word + char, True
         index += 1
     if quote:
-        raise Usage("Unbalanced quotes in options file")
+        raise Usage("Stray '\"' character")
     if started:
         words.append(word)
     return words
@@ -147,6 +146,8 @@ def match_option(word: str, index: Mapping[str, Flag]) -> tuple[Flag, str | None
         digits = flag.short in ("-O", "-m", "-t")  # `-tilebc` of an nvcc without it must not be `-t ilebc`
         if flag.short in JOINED and (not digits or word[2:].isdigit()):
             return flag, word[2:]
+        if flag.short == "-O" and not word.startswith("-Ofc"):
+            raise Usage(f"'{word[2:]}': expected a number")  # nvcc forwards it to nobody
     return None
 
 

@@ -403,7 +403,7 @@ def _add_steps(job: Job, form: str, stem: str, entries: list[Entry], line: Line,
         argv += ["--json", table]
     argv += ["--header-out", header, "--source-out", source]
     job.steps.append(Step("tileiras-build header", job.source, argv, [fatbin, *tables], source, "", 3))
-    argv = [host_compiler(line, tools, environ), "-c", "-x", "c++", "-O2", "-m64", *host_options(line),
+    argv = [host_compiler(line, tools, environ), "-c", "-x", "c++", "-O2", "-m64", "-fPIC", *host_options(line),
             "-I", os.path.dirname(header) or ".", source, "-o", job.output]  # fmt: skip
     job.steps.append(Step("host compiler", job.source, argv, [source], job.output, "", 4))
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .plan import Depfile, Job, Plan, Step
 
 NOT_STARTED = 127
+UNWRITABLE = {"tileiras-build compile": 2}  # the code of the assembler for an output that it cannot write
 HEADINGS = (
     "source file name , phase name , phase input files , phase output file , arch , tool, metric , unit"
 )
@@ -315,6 +316,18 @@ def outputs_of(plan: Plan) -> list[str]:
     return paths
 
 
+def _check_folders(plan: Plan) -> None:
+    """nvcc makes no folders: a misspelt -o, -odir or -keep-dir is an error. Errors: Failed, as the writing tool would."""
+    last = {job.output: job.steps[-1].name for job in plan.jobs if job.steps}
+    kept = [step.output for job in plan.jobs for step in job.steps if plan.keep and step.output != job.output]
+    for path in [*outputs_of(plan), *kept]:
+        folder = os.path.dirname(path)
+        if folder and folder != plan.directory and not os.path.isdir(folder):
+            what = "Not a directory" if os.path.exists(folder) else "No such file or directory"
+            say(f"tileiras-nvcc error   : cannot write '{path}': {what}")
+            raise Failed(UNWRITABLE.get(last.get(path, ""), 1))
+
+
 def execute(plan: Plan, nvcc: str | None, environ: Mapping[str, str], cwd: str, missing: str = "") -> int:
     """Returns the exit code of the plan after running it; `missing` says why `nvcc` is None."""
     runner = Runner(environ, plan.verbose)
@@ -328,6 +341,7 @@ def execute(plan: Plan, nvcc: str | None, environ: Mapping[str, str], cwd: str, 
                 return _clean(plan, nvcc, runner)
             if plan.dryrun:
                 return _show(plan, nvcc, runner, missing)
+            _check_folders(plan)
             if any(job.steps for job in plan.jobs):
                 if plan.verbose:
                     say("#$ mkdir " + quote(plan.directory))

@@ -464,6 +464,32 @@ def test_an_output_that_cannot_be_written(
     assert sorted(path.name for path in work.iterdir()) == ["k.tileir"]
 
 
+@pytest.mark.parametrize(
+    ("words", "code", "named"),
+    [
+        (["-c", "-o", "no/k.o"], 1, "no/k.o"),
+        (["-cubin", "-o", "no/k.cubin"], 2, "no/k.cubin"),
+        (["-fatbin", "-o", "no/k.fatbin"], 1, "no/k.fatbin"),
+        (["-c", "-odir", "no"], 1, "no/k.o"),
+        (["-c", "-MD", "-MF", "no/k.d"], 1, "no/k.d"),
+        (["-c", "--keep", "--keep-dir", "no"], 1, "no/k."),
+    ],
+    ids=lambda value: "-".join(value[:2]) if isinstance(value, list) else None,
+)
+def test_folders_are_not_made(
+    words: list[str], code: int, named: str, installed: Installed, env: dict[str, str], work: Path
+) -> None:
+    """As with nvcc, whose tools answer so: a misspelt folder is an error, and stays none."""
+    done = run([installed.shim, "-arch=sm_90", *words, "k.tileir"], work, env)
+    assert done.returncode == code and f"cannot write '{named}" in done.stderr
+    assert sorted(path.name for path in work.iterdir()) == ["k.tileir"]
+
+
+def test_an_object_fits_a_shared_library(installed: Installed, env: dict[str, str], work: Path) -> None:
+    ok(run([installed.shim, "-arch=sm_90", "-shared", "k.tileir", "-o", "libk.so"], work, env))
+    assert (work / "libk.so").is_file()
+
+
 def limit_files(size: int) -> Callable[[], None]:
     def apply() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))

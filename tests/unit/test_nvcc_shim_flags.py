@@ -103,11 +103,23 @@ def test_environment_flags_come_before_and_after_without_quotes() -> None:
 
 
 def test_options_files_nest_and_honour_quotes() -> None:
-    files = {"a": "-I 'x y' -optf b\n", "b": '-D"Q R" k\\ l.tileir # no comment\n'}
+    files = {"a": '-I "x y" -optf b\n', "b": '-D"Q R" k\\ l.tileir # no comment\n'}
     line = argv.parse_line(["-optf=a"], {}, read=files.__getitem__)
     assert line.all("--include-path") == ["x y"]
     assert line.all("--define-macro") == ["Q R"]
     assert [item.values[0] for item in line.inputs()] == ["k l.tileir", "#", "no", "comment"]
+
+
+def test_a_single_quote_is_a_letter_in_an_options_file() -> None:
+    """As nvcc reads it: `-DX='a b'` are two words there."""
+    assert argv.split_file("-DX='a b' -DY=it's -DZ=\"c'd e\"") == ["-DX='a", "b'", "-DY=it's", "-DZ=c'd e"]
+    with pytest.raises(argv.Usage, match="Stray '.' character"):
+        argv.split_file('-DX="a')
+
+
+def test_a_level_that_is_no_number_is_nobodys_option() -> None:
+    with pytest.raises(argv.Usage, match="'s': expected a number"):
+        argv.parse_line(["-forward-unknown-to-host-compiler", "-Os", "-c", "k.tileir"], {})
 
 
 def test_an_options_file_that_includes_itself_is_an_error() -> None:
