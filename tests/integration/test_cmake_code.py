@@ -5,6 +5,7 @@ an error, hidden symbols, link-time optimisation, odd names; and the same bytes 
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import peers
@@ -301,3 +302,41 @@ def test_a_path_that_is_a_list(tmp_path: Path) -> None:
     done = project.configure(check=False)
     assert done.returncode != 0
     assert "CMake takes a path with ';' for a list" in re.sub(r"\s+", " ", done.stdout)
+
+
+def test_components_that_nobody_needs(tmp_path: Path) -> None:
+    project = CMakeProject(tmp_path)
+    project.write("CMakeLists.txt", """cmake_minimum_required(VERSION 3.20)
+project(p LANGUAGES NONE)
+find_package(Tileiras 0.1 REQUIRED COMPONENTS runtime OPTIONAL_COMPONENTS nonesuch)
+message(STATUS "found: ${Tileiras_FOUND} ${Tileiras_runtime_FOUND} ${Tileiras_nonesuch_FOUND}")
+find_package(Tileiras COMPONENTS nonesuch)
+message(STATUS "then: ${Tileiras_FOUND} ${Tileiras_NOT_FOUND_MESSAGE}")
+""")  # fmt: skip
+    out = project.configure().stdout
+    assert "-- found: 1 TRUE FALSE" in out or "-- found: TRUE TRUE FALSE" in out, out
+    assert re.search(r"-- then: (0|FALSE) there is no component 'nonesuch'", out), out
+
+
+@pytest.mark.full
+def test_every_tool_is_watched(tmp_path: Path) -> None:
+    """A tool that changes in its place configures again, and rebuilds where its content is another."""
+    root = tmp_path / "tool kit"
+    shutil.copytree(peers.require_toolkit() / "bin", root / "bin")
+    project = CMakeProject(tmp_path)
+    project.write("CMakeLists.txt", HEAD.replace("C CXX", "NONE").replace("80-real 90-real", "90-real") +
+                  "add_tile_kernel(k SOURCES k.tileir TYPE CUSTOM COMPRESS size)\n")  # fmt: skip
+    project.write("k.tileir", kernel("k"))
+    project.configure(f"-DTileiras_TOOLKIT_ROOT={root}")
+    project.make()
+    project.assert_null_build()
+    for tool in ("ptxas", "fatbinary"):
+        project.compiled()
+        (root / "bin" / tool).touch()
+        assert "Re-running CMake" in project.make().stdout
+        assert project.compiled() == []
+        with (root / "bin" / tool).open("ab") as file:
+            file.write(b"\0" * 8)
+        project.make()
+        assert project.compiled() == ["k.sm_90.cubin"]
+        project.assert_null_build()
