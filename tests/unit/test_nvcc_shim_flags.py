@@ -113,7 +113,7 @@ def test_options_files_nest_and_honour_quotes() -> None:
 def test_a_single_quote_is_a_letter_in_an_options_file() -> None:
     """As nvcc reads it: `-DX='a b'` are two words there."""
     assert argv.split_file("-DX='a b' -DY=it's -DZ=\"c'd e\"") == ["-DX='a", "b'", "-DY=it's", "-DZ=c'd e"]
-    with pytest.raises(argv.Usage, match="Stray '.' character"):
+    with pytest.raises(argv.Usage, match="Stray"):
         argv.split_file('-DX="a')
 
 
