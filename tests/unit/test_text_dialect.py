@@ -233,3 +233,30 @@ def test_scopes_inside_of_names_and_fusions_are_checked(run: Any) -> None:
         "Global variables must not have scope"
         in run(opt, stray, "--allow-unregistered-dialect", "--split-input-file")[2]
     )
+
+
+def test_a_module_has_no_arguments() -> None:
+    text = '"cuda_tile.module"() <{sym_name = "m"}> ({\n^bb0(%a: !cuda_tile.tile<f32>):\n}) : () -> ()'
+    sink = Sink()
+    assert not verify(load_text(text, sink, "k.mlir"), sink)
+    assert "region should have no arguments" in sink.emitted[0].message
+    assert verify(load_text(text.replace("(%a: !cuda_tile.tile<f32>)", ""), Sink(), "k.mlir"), Sink())
+
+
+@pytest.mark.parametrize(
+    "sizes", ["dense<[1]> : !cuda_tile.tile<1xi32>", "[a]", "array<i1: true>", '"x"', "2"]
+)
+def test_segment_sizes_are_integers(sizes: str) -> None:
+    text = BODY.format(
+        args="%a: tile<8xf32>",
+        op=f'"cuda_tile.return"(%a) <{{operandSegmentSizes = {sizes}}}> : (!cuda_tile.tile<8xf32>) -> ()',
+    )
+    with pytest.raises(CompileError, match="'operandSegmentSizes' must be a list of integers"):
+        load_text(text, Sink(), "k.mlir")
+
+
+def test_what_cannot_be_written_is_located() -> None:
+    text = "cuda_tile.module @m {\n  entry @k() {\n  }\n  entry @t(%a: tensor<2xi16>) {\n  }\n}\n"
+    sink = Sink()
+    with pytest.raises(CompileError, match=r"k\.mlir:4:3: error: unsupported type in bytecode writer"):
+        to_bytecode(load_text(text, sink, "k.mlir"), "13.1", sink)

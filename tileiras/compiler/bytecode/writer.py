@@ -99,12 +99,16 @@ def write(module: Op, version: tuple[int, int] = (13, 1), *, sink: Sink | None =
     if major != 13 or not 1 <= minor <= NEWEST:
         sink.emit(diags.BAD_TARGET, major=major, minor=minor)
         raise sink.fail(EXIT_BYTECODE)
+    writer = _Writer(minor)
     try:
-        return _Writer(minor).file(module)
+        return writer.file(module)
     except Unwritable as error:
         if error.invalid is not None:
             sink.emit(diags.INVALID_OP, loc=error.invalid.loc, name=error.invalid.spec.full_name)
-        sink.emit(error.diag, error.op, **error.facts)  # type: ignore[arg-type]
+        loc = None
+        if error.op is None and writer.place is not None and error.diag is not diags.TYPE_TOO_NEW:
+            loc = writer.place.loc  # a type that is too new belongs to the file
+        sink.emit(error.diag, error.op, loc, **error.facts)  # type: ignore[arg-type]
     except RecursionError:
         sink.emit(diags.NOT_WRITABLE, what="nesting is too deep")
     raise sink.fail(EXIT_BYTECODE)
@@ -116,6 +120,7 @@ class _Writer:
     def __init__(self, minor: int) -> None:
         self.minor = minor
         self.module: Op | None = None
+        self.place: Op | None = None  # what is being written
         self.strings: dict[str, int] = {}
         self.types: dict[Any, int] = {}
         self.type_data: list[bytes] = []
@@ -401,6 +406,7 @@ class _Writer:
 
     def function(self, out: bytearray, entry: Op, extra: dict[str, Any]) -> None:
         attrs = entry.attrs
+        self.place = entry
         check_location(entry)
         if not entry.regions or not entry.regions[0].blocks:
             raise Unwritable(diags.NOT_WRITABLE, entry, what="entry without a body")
@@ -443,6 +449,7 @@ class _Writer:
 
     def global_record(self, out: bytearray, op: Op) -> None:
         value = op.attrs["value"]
+        self.place = op
         put_varint(out, self.string(op.attrs["sym_name"]))
         put_varint(out, self.type(value.type))
         put_varint(out, self.constant(value.data))
@@ -533,6 +540,7 @@ class _Body:
         file, minor = self.file, self.file.minor
         for op in ops:
             spec = op.spec
+            file.place = op
             opcode = OPCODES.get(spec.name) if spec.dialect == "cuda_tile" else None
             if spec.dialect != "cuda_tile":
                 error = Unwritable(diags.FOREIGN_OP, file.module)

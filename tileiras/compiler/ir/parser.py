@@ -221,7 +221,11 @@ class Parser(ValueParser):
         segments = None
         for name, value in attrs.items():
             if name in ("operandSegmentSizes", "operand_segment_sizes"):
-                segments = tuple(int(v.value if type(v) is T.IntegerAttr else v) for v in value)
+                if not isinstance(value, tuple):
+                    raise self.error(f"attribute '{name}' must be a list of integers", pos)
+                segments = tuple(v.value if type(v) is T.IntegerAttr else v for v in value)
+                if any(type(v) is not int for v in segments):
+                    raise self.error(f"attribute '{name}' must be a list of integers", pos)
                 continue
             name = dialect.attr_aliases.get((spec.name, name)) or dialect.attr_aliases.get(("", name), name)
             if name in dialect.ignored_attrs:

@@ -317,6 +317,8 @@ class Printer:
             self.region(region, args=bool(region.blocks and region.blocks[0].args))
 
     def is_set(self, op: Op, name: str, value: Any) -> bool:
+        if name == "bytecode_version":  # of the file that was read; text has none
+            return False
         attr = op.spec.attr_by_name.get(name)
         return value is not None and (value is not False or (attr is not None and attr.kind != "unit"))
 

@@ -38,6 +38,8 @@ def require_block(op: Op, index: int = 0) -> Block:
 
 def check_module(op: Op) -> None:
     for block in op.regions[0].blocks:
+        if block.args:
+            raise broken("region should have no arguments")
         for inner in block.ops:
             if inner.spec.name in ("entry", "testing$func"):
                 continue
