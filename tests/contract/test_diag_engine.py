@@ -152,6 +152,65 @@ def test_a_note_is_printed_with_its_parent_only(capsys: Any) -> None:
     assert sink.errors == 1
 
 
+def test_a_note_finds_only_bodies_in_flight() -> None:
+    """One whose body was flushed or moved away has no parent left: it is dropped, and said nowhere."""
+    stray = Diag("T", NOTE, "stray")
+    sink = Sink()
+    with sink.error(LOC, "one") as body:
+        sink.emit(stray)
+    sink.emit(stray)
+    assert (
+        [note.text for note in body.body.notes] == ["stray"]
+        and sink.open == []
+        and sink.emitted == [body.body]
+    )
+    first = sink.error(LOC, "two")
+    second = first.move()
+    sink.emit(stray)
+    other = threading.Thread(
+        target=lambda: sink.emit(stray)
+    )  # the body of one thread is no parent in another
+    other.start()
+    other.join()
+    assert first.body.notes == [] and len(second.body.notes) == 1 and sink.open == [second]
+    second.report()
+    sink.emit(stray)
+    assert len(second.body.notes) == 1 and sink.open == []
+
+
+def test_what_is_emitted_whole_has_been_flushed() -> None:
+    """A handler may keep a body: its guard says that the engine has had it, so that no second flush follows."""
+    guards: list[int] = []
+    sink = Sink()
+    sink.handlers.append(lambda emitted: guards.append(bytes(encode(emitted).memory)[GUARD]))
+    emitted = sink.emit(Diag("T", ERROR, "x"), loc=LOC)
+    assert guards == [1] and emitted.flushed == 1 and sink.emitted == [emitted]
+    InFlight(sink, emitted).report()
+    assert guards == [1]
+
+
+def test_an_operation_by_name_and_the_input_as_a_place() -> None:
+    sink = Sink()
+    assert (
+        sink.emit(Diag("T", ERROR, "x"), "cuda_tile.addf", LOC).render()
+        == f"{LOC}: error: 'cuda_tile.addf' op x"
+    )
+    assert sink.emit(Diag("T", ERROR, "x"), loc=diag.UNKNOWN).render() == "error: x"
+    with sink.op_error(some_op(), "y") as body:
+        body.note("at its parent").note("elsewhere", Loc("other", 1, 1))
+    assert (body.body.severity, body.body.word & 0xFF, sink.errors) == (ERROR, ERROR, 3)
+    assert [str(note.loc) for note in body.body.notes] == [str(some_op().loc), "other:1:1"]
+    sink.file = "k.tilebc"
+    assert sink.emit(Diag("T", ERROR, "x"), loc=diag.UNKNOWN).render() == "k.tilebc: error: x"
+    assert sink.emit(Diag("T", ERROR, "x")).render() == "error: x", "the driver's own have no place"
+    assert sink.emit(Diag("T", ERROR, "x"), loc=LOC).render() == f"{LOC}: error: x"
+    inlined = Loc(callers=(LOC,))
+    assert sink.emit(Diag("T", ERROR, "x"), loc=inlined).render().splitlines() == [
+        "k.tilebc: error: x",
+        f"k.tilebc: note: called from {LOC}",
+    ]
+
+
 @rule("diag-raii-flush")
 def test_flushed_at_the_end_of_the_scope() -> None:
     sink = Sink()
