@@ -255,6 +255,14 @@ def test_segment_sizes_are_integers(sizes: str) -> None:
         load_text(text, Sink(), "k.mlir")
 
 
+@pytest.mark.parametrize("list_", ["[a, 0 : i32]", "array<i1: true, false>", '["0", "1"]'])
+def test_elements_of_lists_are_of_one_kind(list_: str) -> None:
+    types = "(!cuda_tile.tile<2x4xf32>) -> !cuda_tile.tile<4x2xf32>"
+    op = f'%r = "cuda_tile.permute"(%a) <{{permutation = {list_}}}> : {types}'
+    with pytest.raises(CompileError, match="'permutation' must be a list of integers"):
+        load_text(BODY.format(args="%a: tile<2x4xf32>", op=op), Sink(), "k.mlir")
+
+
 def test_what_cannot_be_written_is_located() -> None:
     text = "cuda_tile.module @m {\n  entry @k() {\n  }\n  entry @t(%a: tensor<2xi16>) {\n  }\n}\n"
     sink = Sink()

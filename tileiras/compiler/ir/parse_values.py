@@ -503,7 +503,11 @@ class ValueParser(Lexer):
             if not isinstance(value, tuple):
                 raise self.error(f"attribute '{attr.name}' must be a list", pos)
             if kind == "i32s":
-                return tuple(signed_value(v) if type(v) is T.IntegerAttr else v for v in value)
+                value = tuple(signed_value(v) if type(v) is T.IntegerAttr else v for v in value)
+            want = {"i32s": int, "bools": bool}.get(kind)
+            if want is not None and any(type(v) is not want for v in value):
+                what = "integers" if want is int else "bools"
+                raise self.error(f"attribute '{attr.name}' must be a list of {what}", pos)
             return value
         if kind == "hints":
             if not isinstance(value, dict):

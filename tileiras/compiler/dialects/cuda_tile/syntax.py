@@ -120,10 +120,10 @@ def print_entry(printer: Printer, op: Op) -> None:
     block = op.regions[0].blocks[0] if op.regions and op.regions[0].blocks else None
     args = ""
     if block is not None:
-        listed = [f"{printer.name(a)}: {a.type}" for a in block.args]
+        parts = [f"{printer.name(a)}: {a.type}" for a in block.args]
         for i, own in enumerate(op.attrs.get("arg_attrs") or ()):
-            listed[i] += f" {printer.attr_value(own, typed=True)}" if own else ""
-        args = ", ".join(listed)
+            parts[i] += f" {printer.attr_value(own, typed=True)}" if own else ""
+        args = ", ".join(parts)
     if block is None:
         args = ", ".join(map(str, op.attrs["function_type"].params))
     printer.put(f" {symbol(op.attrs['sym_name'])}({args})")
