@@ -62,6 +62,25 @@ class TestExport:
         assert call(*words).returncode == 0
         assert set(read_cubin(cubin.read_bytes()).kernels) == {"scale"}
 
+    @pytest.mark.parametrize(
+        ("text", "signature", "said"),
+        [
+            ("import sys\nsys.exit(0)\n", "f32[1],f32[1],=128", "cannot be imported: SystemExit: 0"),
+            ("import os\nos._exit(0)\n", "f32[1],f32[1],=128", "ended without an error and without"),
+            (KERNEL_SOURCE, "f32[1]", "has 1 parameters, and the kernel 3: scale(a, b, n)"),
+        ],
+        ids=["exits", "vanishes", "counts"],
+    )
+    def test_a_source_that_makes_nothing_is_an_error(
+        self, text: str, signature: str, said: str, source: Path, tmp_path: Path
+    ) -> None:
+        source.write_text(text)
+        out = tmp_path / "k.tilebc"
+        words = ["--python", peers.require_python(), "--entry", "scale", "--signature", signature]
+        done = call("export", source, *words, "-o", out)
+        assert done.returncode in (1, 5) and said in done.stderr
+        assert not out.exists()
+
     def test_the_same_bytes_in_any_place(self, source: Path, tmp_path: Path) -> None:
         """cuTile records file names; they must not be those of one machine's folders."""
         made = []

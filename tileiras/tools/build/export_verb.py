@@ -116,6 +116,8 @@ def _run_elsewhere(arguments: Arguments, outputs: Outputs) -> None:
         raise Failed(done.status, f"{arguments.python}: {done.how()}")
     if done.status != 0:
         raise Failed(done.status)
+    if not os.path.exists(arguments.o):
+        raise Failed(1, f"{arguments.python} ended without an error and without '{arguments.o}'")
 
 
 class _Request:
@@ -189,7 +191,10 @@ def _export(arguments: Arguments, source: str, requests: list[_Request]) -> tupl
     try:
         with CodeNames(_prefix_map(arguments, source)):
             spec.loader.exec_module(module)
-    except Exception as error:
+    except (
+        Exception,
+        SystemExit,
+    ) as error:  # a script that ends itself would end this build step with its code
         raise Failed(1, f"'{source}' cannot be imported: {_in_short(error)}{_line_of(error)}") from error
     kernel = getattr(module, arguments.entry, None)
     if kernel is None:
@@ -200,6 +205,7 @@ def _export(arguments: Arguments, source: str, requests: list[_Request]) -> tupl
     signatures = []
     for request in requests:
         parameters = _parameters(request.signature, ct, compilation, arguments.index_type)
+        _check_count(kernel, parameters, request.signature, arguments.entry)
         signatures.append(compilation.KernelSignature(parameters, convention(), symbol=request.symbol))
         if arguments.verbose:
             say(f"{arguments.entry}({request.signature}) -> {request.symbol or 'symbol of cuTile'}")
@@ -221,6 +227,19 @@ def _export(arguments: Arguments, source: str, requests: list[_Request]) -> tupl
     except Exception as error:
         raise Failed(5, f"cuda-tile could not export '{arguments.entry}': {_in_short(error)}") from error
     return out.getvalue(), [*_imported(set(sys.modules) - before), *_frontend(ct)]
+
+
+def _check_count(kernel: Any, parameters: list[Any], signature: str, entry: str) -> None:
+    """cuda-tile says of a wrong number that zip() has a longer argument. Errors: Failed."""
+    import inspect
+
+    function = getattr(kernel, "_pyfunc", None)
+    if not inspect.isfunction(function):
+        return
+    declared = list(inspect.signature(function).parameters)
+    if len(declared) != len(parameters):
+        raise Failed(5, f"cuda-tile could not export '{entry}': signature '{signature}' has {len(parameters)} parameters, "
+                        f"and the kernel {len(declared)}: {entry}({', '.join(declared)})")  # fmt: skip
 
 
 def _prefix_map(arguments: Arguments, source: str) -> list[tuple[str, str]]:
