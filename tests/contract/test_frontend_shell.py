@@ -377,6 +377,17 @@ def test_launch_attributes_survive_bytecode(attrs: str) -> None:
     assert ptx_of(data, "sm_90") == ptx_of(text)
 
 
+def test_the_generic_form_carries_the_same() -> None:
+    """What no field describes is the same in `attributes {...}` and between the `<{` and `}>` of the generic form."""
+    own = "nvvm.maxnreg = 64 : i32, nvvm.minctasm = 2 : i64, nv_tileaa.occupancy = 2 : i32"
+    text = module(entry(attrs=own), attrs=f"{CAPABILITY}, tt.num_warps = 8 : i32, tt.cluster_dim = [2, 1, 1]")
+    generic = to_text(load(text, Sink()), generic=True)
+    typed = generic.replace("nvvm.minctasm = 2 : i32", "nvvm.minctasm = 2 : i64")
+    assert typed != generic and '"cuda_tile.entry"() <{' in typed
+    assert ptx_of(typed) == ptx_of(text)
+    assert to_text(load(typed, Sink())) == to_text(load(text, Sink()))
+
+
 @pytest.mark.parametrize("version", [None, "13.1", "13.4", "13.5"])
 def test_attributes_of_arguments_survive(version: str | None) -> None:
     args = '%a: tile<ptr<f32>> {tt.divisibility = 16 : i32, my.note = "x"}, %b: tile<i32>'

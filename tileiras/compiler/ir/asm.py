@@ -89,6 +89,10 @@ class Dialect:
         """Own words for a keyword that is no case of an enum."""
         return None
 
+    def plain(self, value: Any) -> Any:
+        """How an attribute is kept that no field describes."""
+        return value
+
     def annotate(self, state: Any, error: Any) -> None:
         """May add notes to a syntax error, from what was read of the op before it."""
 

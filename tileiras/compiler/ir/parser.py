@@ -231,7 +231,9 @@ class Parser(ValueParser):
             if name in dialect.ignored_attrs:
                 continue
             attr = spec.attr_by_name.get(name)
-            found[name] = value if attr is None else self.coerce(spec, attr, value, pos, dialect)
+            found[name] = (
+                dialect.plain(value) if attr is None else self.coerce(spec, attr, value, pos, dialect)
+            )
         if found.get("bytecode_version"):
             found.pop("bytecode_version")
         for attr in spec.attrs:

@@ -229,6 +229,9 @@ class CudaTile(Dialect):
             f", but got '{got}'"
         )
 
+    def plain(self, value: Any) -> Any:
+        return frontend.plain(value)
+
     def annotate(self, state: Any, error: Any) -> None:
         scope = state.attrs.get("memory_scope")
         if scope is not None and state.attrs.get("memory_ordering_semantics") == "weak":
