@@ -193,6 +193,112 @@ def test_product_beyond_registers(target: str, gpu_name: str) -> None:
 
 
 @everywhere
+def test_bytes_of_huge_tiles(target: str, gpu_name: str) -> None:
+    k = Kernel()
+    x = k.load((N,), "f32")
+    y = k.let(f"pack {x} : {tile((N,), 'f32')} -> {tile((4 * N,), 'i8')}")
+    k.store(y, (4 * N,), "i8")
+    z = k.let(f"unpack {y} : {tile((4 * N,), 'i8')} -> {tile((N,), 'i32')}")
+    k.store(z, (N,), "i32")
+    x_in = numbers(N)
+    out, words = np.zeros(4 * N, np.int8), np.zeros(N, np.int32)
+    launch(k.text(), [x_in, out, words], target, gpu_name)
+    assert (out == x_in.view(np.int8)).all() and (words == x_in.view(np.int32)).all()
+
+
+@everywhere
+@pytest.mark.parametrize("index", [0, 1])
+def test_strided_view(index: int, target: str, gpu_name: str) -> None:
+    """Tiles that start every N / 2 elements; the second hangs over the end."""
+    k, extent = Kernel(), N + 1000
+    base = f"tensor_view<{extent}xf32, strides=[1]>"
+    view = f"strided_view<tile=({N}), traversal_strides=[{N // 2}], padding_value = zero, {base}>"
+    b = k.let(f"make_tensor_view {k.pointer('f32')}, shape = [{extent}], strides = [1] : {base}")
+    v, at = k.let(f"make_strided_view {b} : {view}"), k.let(f"constant <i32: {index}> : tile<i32>")
+    k.lines.append(f"%x, %t = load_view_tko weak {v}[{at}] : {view}, tile<i32> -> {tile((N,), 'f32')}, token")
+    k.store("%x", (N,), "f32")
+    x = numbers(extent)
+    want = np.zeros(N, np.float32)
+    part = x[index * N // 2 :][:N]
+    want[: len(part)] = part
+    assert (run(k.text(), [x], (N,), target, gpu_name) == want).all()
+
+
+@everywhere
+@pytest.mark.parametrize("dim", [0, 1])
+def test_rows_gathered_and_scattered(dim: int, target: str, gpu_name: str) -> None:
+    shape = (N // 64, 64)
+    k = Kernel()
+    rows = k.load((shape[dim],), "i32")
+    base = f"tensor_view<{shape[0]}x{shape[1]}xf32, strides=[64,1]>"
+    view = f"gather_scatter_view<tile=({shape[0]}x{shape[1]}), sparse_dim={dim}, {base}>"
+    zero, t = k.zero(), tile(shape, "f32")
+    at = f"[{rows}, {zero}]" if dim == 0 else f"[{zero}, {rows}]"
+    types = (
+        f"{tile((shape[dim],), 'i32')}, tile<i32>" if dim == 0 else f"tile<i32>, {tile((shape[dim],), 'i32')}"
+    )
+    views = []
+    for _ in range(2):
+        b = k.let(
+            f"make_tensor_view {k.pointer('f32')}, shape = [{shape[0]}, {shape[1]}], strides = [64, 1] : {base}"
+        )
+        views.append(k.let(f"make_gather_scatter_view {b} : {view}"))
+    k.lines += [
+        f"%x, %t = load_view_tko weak {views[0]}{at} : {view}, {types} -> {t}, token",
+        f"%y = addf %x, %x : {t}",
+        f"%u = store_view_tko weak %y, {views[1]}{at} : {t}, {view}, {types} -> token",
+    ]
+    order = np.random.default_rng(2).permutation(shape[dim]).astype(np.int32)
+    x, out = numbers(*shape), np.zeros(shape, np.float32)
+    launch(k.text(), [order, x, out], target, gpu_name)
+    assert (out == 2 * x).all()
+
+
+@everywhere
+def test_tile_far_larger_than_its_tensor(target: str, gpu_name: str) -> None:
+    """Most slices lie behind the end: zeros are loaded, nothing is stored."""
+    k = Kernel()
+    base = "tensor_view<100xf32, strides=[1]>"
+    view = f"partition_view<tile=({N}), padding_value = zero, {base}>"
+    names = []
+    for _ in range(2):
+        b = k.let(f"make_tensor_view {k.pointer('f32')}, shape = [100], strides = [1] : {base}")
+        names.append(k.let(f"make_partition_view {b} : {view}"))
+    zero, t = k.zero(), tile((N,), "f32")
+    k.lines += [
+        f"%x, %t = load_view_tko weak {names[0]}[{zero}] : {view}, tile<i32> -> {t}, token",
+        f"%y = cos %x : {t}",
+        f"%u = store_view_tko weak %y, {names[1]}[{zero}] : {t}, {view}, tile<i32> -> token",
+    ]
+    x, out = numbers(100), np.full(128, 7, np.float32)
+    launch(k.text(), [x, out], target, gpu_name)
+    assert np.allclose(out[:100], np.cos(x), rtol=1e-6) and (out[100:] == 7).all()
+
+
+@everywhere
+def test_product_of_huge_operands(target: str, gpu_name: str) -> None:
+    """K alone is beyond the registers: 64 x 2048 times 2048 x 64, four times."""
+    a, b = numbers(64, 4 * 2048).astype(np.float16), numbers(4 * 2048, 64).astype(np.float16)
+    got = run(text.matmul(64, 64, 2048, "f16"), [a, b], (64, 64), target, gpu_name)
+    assert (got == a.astype(np.float32) @ b.astype(np.float32)).all()
+
+
+@everywhere
+@pytest.mark.parametrize("shape", [(1 << 14,), (128, 128)])
+def test_long_chain_is_a_loop(shape: tuple[int, ...], target: str, gpu_name: str) -> None:
+    """Tiles that registers hold, and too much to do with them to do it all in a row."""
+    source = text.elementwise(shape)
+    x, y = numbers(*shape) / 256, numbers(*shape) / 512
+    want_x, want_y = x.astype(np.float64), y.astype(np.float64)
+    for _ in range(4):
+        q = want_x * want_y + want_x
+        want_x, want_y = np.maximum(q, want_y), np.exp2(q)
+    got = run(source, [x, y], shape, target, gpu_name)
+    assert np.allclose(got, want_x + want_y, rtol=1e-3)
+    assert tileiras.compile(source, gpu_name=gpu_name).ptx.count("ex2.approx") <= 32
+
+
+@everywhere
 @pytest.mark.parametrize("elem", ["f32", "f16", "f64", "i8"])
 @pytest.mark.parametrize("spread", [False, True])
 def test_block_of_many_chosen_at_run_time(elem: str, spread: bool, target: str, gpu_name: str) -> None:
@@ -223,6 +329,7 @@ CUT = {
     "rows": text.softmax((1024, 1024)),
     "long row": text.softmax((1, 1 << 20)),
     "product": text.matmul(1024, 256, 32, "f16"),
+    "deep product": text.matmul(64, 64, 1 << 14, "f16"),
     "trading places": recurrence("%b, %c"),
 }
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+WORK_ELEMS = 32 * 64  # elements a warp, of all tiles of a function, below which no chain of ops is long
 HUGE_ELEMS = 1 << 15  # tiles above are cut into slices before layouts are chosen
 
 
@@ -28,6 +29,39 @@ def needs_strip_mining(func: Op) -> bool:
     )
 
 
+def _cut_long_chains(func: Op, num_warps: int) -> Op:
+    """See passes/tileaa/long_chains.py, which is loaded for functions of many or large tiles only."""
+    work = 0
+    for op in func.walk():
+        for r in op.results:
+            if isinstance(r.type, TensorType):
+                work += num_elements(r.type.shape)
+    if work < WORK_ELEMS * num_warps:
+        return func
+    from tileiras.compiler.passes.tileaa.long_chains import cut_long_chains
+
+    return cut_long_chains(func, num_warps)
+
+
+def _in_parts(func: Op, target: Any, num_warps: int, registers: int) -> Op:
+    """The function with loops over parts of what the registers of a block cannot hold."""
+    products = any(op.spec.name in ("mmaf", "mmai") for op in func.walk())
+    huge = needs_strip_mining(func)
+    if products:
+        from tileiras.compiler.passes.tileaa.stream_products import stream_products
+
+        if huge:
+            func = stream_products(func, target, num_warps, registers, huge_only=True)
+    if huge:
+        from tileiras.compiler.passes.tileaa.product_loops import Budget
+        from tileiras.compiler.passes.tileaa.strip_mine import strip_mine
+
+        func = strip_mine(func, Budget(target, num_warps, registers))
+    elif not products:
+        func = _cut_long_chains(func, num_warps)
+    return stream_products(func, target, num_warps, registers) if products else func
+
+
 def lower_module(module: Op, target: Any, sink: Any, module_attrs: dict[str, Any]) -> Op:
     """An nv_tileas module; globals are copied."""
     from .infer import Inference
@@ -38,17 +72,8 @@ def lower_module(module: Op, target: Any, sink: Any, module_attrs: dict[str, Any
     for op in module.regions[0].block.ops:
         if op.spec.name == "func":
             spec = op.attrs.get(KEY) or kernel_spec(op, target, module_attrs, sink)
-            num_warps, registers = spec["num_warps"], registers_of(spec)
-            if needs_strip_mining(op):
-                from tileiras.compiler.passes.tileaa.product_loops import Budget
-                from tileiras.compiler.passes.tileaa.strip_mine import strip_mine
-
-                op = strip_mine(op, Budget(target, num_warps, registers))
-            if any(inner.spec.name in ("mmaf", "mmai") for inner in op.walk()):
-                from tileiras.compiler.passes.tileaa.stream_products import stream_products
-
-                op = stream_products(op, target, num_warps, registers)
-            inference = Inference(op, target, num_warps)
+            op = _in_parts(op, target, spec["num_warps"], registers_of(spec))
+            inference = Inference(op, target, spec["num_warps"])
             func = rebuild(op, inference)
             func.attrs[KEY] = spec
             body.append(func)

@@ -14,7 +14,7 @@ from tileiras.compiler.ir.types import TensorType, TokenType
 
 from .slice_demand import LOADS, demand, writes_memory
 from .slice_plan import ELEMENTWISE, PRODUCTS, Plan
-from .slices import is_big, sliced
+from .slices import sliced
 from .stream_products import product_registers
 
 TYPE_CHECKING = False
@@ -80,7 +80,7 @@ def plan_product_loop(op: Op, budget: Budget) -> LoopPlan | None:
     """How a loop runs in slices of its accumulator; None when it need not or cannot."""
     body = op.regions[0].block
     args, jump = body.args[1:], body.ops[-1]
-    huge = [i for i, arg in enumerate(args) if is_big(arg)]
+    huge = [i for i, arg in enumerate(args) if isinstance(arg.type, TensorType)]
     if len(huge) != 1 or any(not isinstance(a.type, TokenType) for i, a in enumerate(args) if i != huge[0]):
         return None
     at = huge[0]

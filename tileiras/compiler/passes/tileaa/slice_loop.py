@@ -6,6 +6,8 @@ keep what they have so far in values that the loop carries; where that is a huge
 
 from __future__ import annotations
 
+from math import gcd
+
 from tileiras.compiler.dialects.nv_tileaa.ops import BY_NAME
 from tileiras.compiler.ir.core import Block, Op, Region, Value
 from tileiras.compiler.ir.dense import constant_bytes, dense_bits, num_elements
@@ -15,13 +17,16 @@ from tileiras.compiler.ir.types import (
     I64,
     TOKEN,
     Dense,
+    GatherScatterView,
     PartitionView,
+    StridedView,
     TensorType,
     TileType,
     TokenType,
 )
 
-from .slices import LOG2_SLICE, is_big, is_prefix, positions_of, sliced
+from .slice_plan import number_of
+from .slices import is_prefix, positions_of, sliced
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -285,7 +290,7 @@ class SliceLoop(Body):
         known[body.args[0]] = self.block.add_arg(body.args[0].type)
         for arg, init in zip(body.args[1:], operands[3:]):
             made = self.block.add_arg(init.type)
-            (self.slices if is_big(arg) else known)[arg] = made
+            (self.slices if isinstance(arg.type, TensorType) else known)[arg] = made
 
         def take(value: Value) -> Value:
             return self.slices[value] if value in self.slices else self.miner.use(value)
@@ -318,36 +323,42 @@ class SliceLoop(Body):
         self.next.append(self.block.append(new).result)
 
     def view(self, plan: Plan) -> None:
-        """A load, store or reduction of a partition view: a view of smaller tiles, the index scaled."""
+        """A load, store or reduction of a view: a view of smaller tiles, the index scaled."""
         op, cut = plan.op, plan.cut
         view = op.operand("view")
         assert view is not None and view.op is not None
         type: Any = view.type
-        small = PartitionView(sliced(type.tile, cut), type.view, type.dim_map, type.padding)
+        small, scales, steps = _smaller_view(type, cut)
         base = self.miner.use(view.op.operands[0])
-        made = self.block.append(Op(BY_NAME["make_partition_view"], [base], [small], {}, loc=op.loc)).result
+        made = self.block.append(Op(view.op.spec, [base], [small], {}, loc=op.loc)).result
         wide = TensorType(I64, ())
-        indices = {}
-        for d, index in enumerate(op.group("index")):
-            value = self.miner.use(index)
-            if index.type.elem is not I64:  # type: ignore[attr-defined]
-                value = self.op("exti", [value], wide, signedness="unsigned")
-            if d in cut:
-                count = self.op("constant", [], wide, value=splat_constant(I64, (), 1 << cut.count(d)))
-                step = self.op("exti", [self.number_at(positions_of(cut, (d,)))], wide, signedness="unsigned")
-                value = self.op("addi", [self.op("muli", [value, count], wide), step], wide)
-            indices[d] = value
+
+        def long(value: Value) -> Value:
+            return self.op("exti", [value], wide, signedness="unsigned")
+
+        def number(value: int) -> Value:
+            return self.op("constant", [], wide, value=splat_constant(I64, (), value))
+
+        first = number_of(op, "index")
         operands = []
-        numbered = iter(indices.values())
-        places = {id(v) for v in op.group("index")}
         for i, v in enumerate(op.operands):
-            if i in plan.wants or isinstance(v.type, TokenType):
-                operands.append(self.operand(plan, i))
-            elif v is view:
+            d = i - first
+            if v is view:
                 operands.append(made)
+            elif not 0 <= d < len(type.tile) or v.type.shape:  # type: ignore[attr-defined]
+                operands.append(self.operand(plan, i))
             else:
-                assert id(v) in places
-                operands.append(next(numbered))
+                value = self.miner.use(v)
+                if v.type.elem is not I64:  # type: ignore[attr-defined]
+                    value = long(value)
+                if d in cut:
+                    step = long(self.number_at(positions_of(cut, (d,))))
+                    if steps[d] != 1:
+                        step = self.op("muli", [step, number(steps[d])], wide)
+                    if scales[d] != 1:
+                        value = self.op("muli", [value, number(scales[d])], wide)
+                    value = self.op("addi", [value, step], wide)
+                operands.append(value)
         types = [self.result_type(plan, i) for i in range(len(op.results))]
         self.results(op, self.block.append(Op(op.spec, operands, types, op.attrs, [], op.loc, op.segments)))
 
@@ -453,7 +464,7 @@ class SliceLoop(Body):
             state = [self.choose(first, f, self.carry(None, f)) for f in fresh]
             self.next += self.combine(op, state, parts)
             return state
-        if num_elements(whole) > 1 << LOG2_SLICE:
+        if num_elements(whole) > 1 << self.miner.limits.log2_slice:
             return self.accumulate_in_memory(plan, parts, results, fresh, whole, kept, along, kept_cut)
         held = [self.carry(r, self.identity(op, i, whole)) for i, r in enumerate(results)]
         where = self.dim_blocks(self.number_at(kept), kept_cut, len(whole))
@@ -592,6 +603,24 @@ def home_for(homes: list[tuple[Value, Cut]], want: Cut) -> tuple[Value, Cut] | N
     """The local memory that holds the slices of a cut, or coarser ones; the finest of them."""
     fitting = [h for h in homes if is_prefix(h[1], want)]
     return max(fitting, key=lambda h: len(h[1])) if fitting else None
+
+
+def _smaller_view(type: Any, cut: Cut) -> tuple[Any, list[int], list[int]]:
+    """The view of slices of a view's tiles; per dimension, what an old index and a block count for in its indices.
+
+    Those of a gather or scatter count elements, all others tiles.
+    """
+    tile = sliced(type.tile, cut)
+    rank = len(tile)
+    scales, steps = [1 << cut.count(d) for d in range(rank)], [1] * rank
+    if isinstance(type, GatherScatterView):
+        return GatherScatterView(tile, type.view, type.sparse_dim, type.padding), steps, list(tile)
+    if isinstance(type, PartitionView):
+        return PartitionView(tile, type.view, type.dim_map, type.padding), scales, steps
+    traversal = tuple(gcd(t, e) if d in cut else t for d, (t, e) in enumerate(zip(type.traversal, tile)))
+    scales = [old // new for old, new in zip(type.traversal, traversal)]
+    steps = [e // t if d in cut else 1 for d, (e, t) in enumerate(zip(tile, traversal))]
+    return StridedView(tile, traversal, type.view, type.dim_map, type.padding), scales, steps
 
 
 def _outside(user: Op, inside: set[Op]) -> bool:

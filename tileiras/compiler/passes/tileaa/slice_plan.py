@@ -7,16 +7,16 @@ slice; for every huge result its cut. None: the op has no sliced form under that
 
 from __future__ import annotations
 
-from tileiras.compiler.ir.core import Op, Value
-from tileiras.compiler.ir.types import PartitionView, TensorType
+from tileiras.compiler.ir.core import Op
+from tileiras.compiler.ir.types import GatherScatterView, TensorType
 
-from .slices import cut_fits, is_big, is_vast, positions_of, reshaped_cut
+from .slices import HUGE, cut_fits, positions_of, reshaped_cut
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .slices import Cut
+    from .slices import Cut, Limits
 
     Want = tuple[Cut, tuple[int, ...]]
 
@@ -53,7 +53,7 @@ class Plan:
         return self.op.attr("dim") in self.cut
 
 
-def index_space(op: Op) -> tuple[int, ...] | None:
+def index_space(op: Op, limits: Limits = HUGE) -> tuple[int, ...] | None:
     """The shape that an op is cut in; None for an op without a sliced form."""
     name = op.spec.name
     if name in ELEMENTWISE or name in POINTER_OPS:
@@ -63,12 +63,12 @@ def index_space(op: Op) -> tuple[int, ...] | None:
         view = op.operand("view")
         assert view is not None
         type: Any = view.type
-        return type.tile if isinstance(type, PartitionView) and view.op is not None else None
+        return type.tile if view.op is not None else None
     if name in ("iota", "broadcast", "cat"):
         return op.result.type.shape  # type: ignore[attr-defined]
     if name in PRODUCTS:
-        return op.result.type.shape if is_vast(op.result) else None  # type: ignore[attr-defined]
-    if name in ("permute", "reshape"):
+        return op.result.type.shape if limits.is_vast(op.result) else None  # type: ignore[attr-defined]
+    if name in ("permute", "reshape", "pack", "unpack"):
         return op.operands[0].type.shape  # type: ignore[attr-defined]
     if name in ("reduce", "scan"):
         if any(inner.regions for inner in op.regions[0].block.ops):
@@ -77,7 +77,7 @@ def index_space(op: Op) -> tuple[int, ...] | None:
     return None
 
 
-def plan_of(op: Op, cut: Cut) -> Plan | None:
+def plan_of(op: Op, cut: Cut, limits: Limits = HUGE) -> Plan | None:
     """The op under a cut of its index space."""
     name = op.spec.name
     everywhere = tuple(range(len(cut)))
@@ -92,21 +92,38 @@ def plan_of(op: Op, cut: Cut) -> Plan | None:
     if name == "reshape":
         moved = reshaped_cut(op.operands[0].type.shape, cut, op.result.type.shape)  # type: ignore[attr-defined]
         return Plan(op, cut, {0: (cut, everywhere)}, [moved]) if moved is not None else None
+    if name in ("pack", "unpack"):
+        return Plan(op, cut, {0: (cut, everywhere)}, [cut])
     if name == "cat":
         return _plan_cat(op, cut)
     if name in PRODUCTS:
         return _plan_product(op, cut)
     if name in VIEW_OPS:
-        value = (
-            op.operand("tile" if name == "store_view_tko" else "value") if name != "load_view_tko" else None
-        )
-        tiles = [i for i in tiles if op.operands[i] is value][:1]
+        return _plan_view(op, cut)
     wants = dict.fromkeys(tiles, (cut, everywhere))
     if name == "reduce":
         dim = op.attr("dim")
         kept_cut = tuple(d - (d > dim) for d in cut if d != dim)
-        return Plan(op, cut, wants, [kept_cut if is_big(r) else None for r in op.results])
-    return Plan(op, cut, wants, [cut if is_big(r) else None for r in op.results])
+        return Plan(op, cut, wants, [kept_cut if limits.is_big(r) else None for r in op.results])
+    return Plan(op, cut, wants, [cut if limits.is_big(r) else None for r in op.results])
+
+
+def number_of(op: Op, name: str) -> int:
+    """The number of the first operand in a group."""
+    return sum(op.segments[: op.spec.operand_index[name]])  # type: ignore[index]
+
+
+def _plan_view(op: Op, cut: Cut) -> Plan:
+    """The tile that is stored, and the numbers of rows where they are a tile."""
+    everywhere = tuple(range(len(cut)))
+    wants: dict[int, Want] = {}
+    if op.spec.name != "load_view_tko":
+        wants[number_of(op, "tile" if op.spec.name == "store_view_tko" else "value")] = cut, everywhere
+    type: Any = op.operand("view").type  # type: ignore[union-attr]
+    if isinstance(type, GatherScatterView):
+        places = positions_of(cut, (type.sparse_dim,))
+        wants[number_of(op, "index") + type.sparse_dim] = (0,) * len(places), places
+    return Plan(op, cut, wants, [cut if isinstance(r.type, TensorType) else None for r in op.results])
 
 
 def _plan_cat(op: Op, cut: Cut) -> Plan | None:
@@ -134,7 +151,3 @@ def _plan_product(op: Op, cut: Cut) -> Plan:
 def is_whole(want: Want, s: int) -> bool:
     """Whether an operand's slice has the number of the loop's own."""
     return len(want[1]) == s
-
-
-def huge_operands(op: Op) -> list[tuple[int, Value]]:
-    return [(i, v) for i, v in enumerate(op.operands) if is_big(v)]

@@ -22,28 +22,35 @@ if TYPE_CHECKING:
 
     Cut = tuple[int, ...]
 
-LIMIT_ELEMS = 1 << 15  # the largest tile that stays whole: 64 elements a thread in 16 warps
-HELD_ELEMS = 1 << 16  # the largest tile that loops carry, and products accumulate, in registers
-LOG2_SLICE = 13  # elements of a slice
-
-
-def is_big(value: Value) -> bool:
-    """Whether a value is a tile above the limit."""
-    return isinstance(value.type, TensorType) and num_elements(value.type.shape) > LIMIT_ELEMS  # type: ignore[attr-defined]
-
-
-def is_vast(value: Value) -> bool:
-    """Whether a value is a tile that the registers of a block cannot hold."""
-    return isinstance(value.type, TensorType) and num_elements(value.type.shape) > HELD_ELEMS  # type: ignore[attr-defined]
-
 
 def _log2(extent: int) -> int:
     return extent.bit_length() - 1
 
 
-def log2_slices(shape: Sequence[int]) -> int:
-    """log2 of the slices that a tile is best divided into."""
-    return max(0, _log2(num_elements(tuple(shape))) - LOG2_SLICE)
+class Limits:
+    """Sizes in elements: tiles above `big` are cut; those above `vast` cannot be held in registers across a loop; a
+    slice has 2^log2_slice."""
+
+    __slots__ = ("big", "log2_slice", "vast")
+
+    def __init__(self, big: int, vast: int, log2_slice: int) -> None:
+        self.big = big
+        self.vast = vast
+        self.log2_slice = log2_slice
+
+    def is_big(self, value: Value) -> bool:
+        return isinstance(value.type, TensorType) and num_elements(value.type.shape) > self.big  # type: ignore[attr-defined]
+
+    def is_vast(self, value: Value) -> bool:
+        return isinstance(value.type, TensorType) and num_elements(value.type.shape) > self.vast  # type: ignore[attr-defined]
+
+    def log2_slices(self, shape: Sequence[int]) -> int:
+        """log2 of the slices that a tile is best divided into."""
+        return max(0, _log2(num_elements(tuple(shape))) - self.log2_slice)
+
+
+# what 16 warps hold: 64 elements a thread of each tile; 128 registers of the one that a loop carries
+HUGE = Limits(big=1 << 15, vast=1 << 16, log2_slice=13)
 
 
 def leading_cut(shape: Sequence[int], s: int, last: Iterable[int] = ()) -> Cut:

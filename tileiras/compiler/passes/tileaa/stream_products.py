@@ -20,6 +20,7 @@ from tileiras.compiler.target import mma as atoms
 from .slice_demand import LOADS, demand, writes_memory
 from .slice_loop import SliceLoop
 from .slice_plan import PRODUCTS, Plan
+from .slices import HUGE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,11 +33,16 @@ FMA_REGISTERS = 40  # the same for products without tensor cores: rows and colum
 MIN_DEPTH = 16  # of a part of K
 
 
-def stream_products(func: Op, target: Any, num_warps: int, registers: int) -> Op:
-    """The function with products streamed that need more than `registers` a thread; the function itself if none does."""
+def stream_products(func: Op, target: Any, num_warps: int, registers: int, huge_only: bool = False) -> Op:
+    """The function with products streamed that need more than `registers` a thread; the function itself if none does.
+
+    `huge_only`: those whose operands are huge tiles and whose accumulator is none.
+    """
     streams: dict[Op, list[Plan]] = {}
     for op in func.walk():
         if op.spec.name in PRODUCTS:
+            if huge_only and (HUGE.is_big(op.result) or not any(map(HUGE.is_big, op.operands))):
+                continue
             plans = _stream_of(op, target, num_warps, registers)
             if plans is not None:
                 streams[op] = plans

@@ -21,7 +21,7 @@ from tileiras.compiler.ir.types import TOKEN, TokenType
 
 from .slice_loop import SliceLoop, home_for, is_splat, recut
 from .slice_plan import MEMORY, POINTER_OPS, VIEW_OPS, Plan, index_space, is_whole, plan_of
-from .slices import cut_fits, extended_cut, is_big, is_prefix, is_vast, leading_cut, log2_slices
+from .slices import HUGE, cut_fits, extended_cut, is_prefix, leading_cut
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .product_loops import Budget
-    from .slices import Cut
+    from .slices import Cut, Limits
 
     Home = tuple[Value, Cut]  # local memory handle, the cut of its slots
 
@@ -37,18 +37,18 @@ CONTROL = frozenset({"for", "loop", "if"})
 JUMPS = frozenset({"continue", "break", "yield"})
 
 
-def needs_strip_mining(func: Op) -> bool:
-    return any(is_big(r) for op in func.walk() for r in op.results)
+def needs_strip_mining(func: Op, limits: Limits = HUGE) -> bool:
+    return any(limits.is_big(r) for op in func.walk() for r in op.results)
 
 
-def strip_mine(func: Op, budget: Budget | None = None) -> Op:
+def strip_mine(func: Op, budget: Budget | None = None, limits: Limits = HUGE) -> Op:
     """The function with loops over slices; the function itself when no tile is above the limit.
 
     `budget`: what matrix products may use; without one, all that registers could hold.
     """
-    if not needs_strip_mining(func):
+    if not needs_strip_mining(func, limits):
         return func
-    worker = StripMiner(func, budget)
+    worker = StripMiner(func, budget, limits)
     region = worker.region(func.regions[0])
     return Op(func.spec, attrs={**func.attrs, "strip_mined": True}, regions=[region], loc=func.loc)
 
@@ -71,8 +71,9 @@ class _Group:
 class StripMiner:
     """Rebuilds regions. `values`: old value -> new whole value. `homes`: old huge value -> where its slices lie."""
 
-    def __init__(self, func: Op, budget: Budget | None) -> None:
+    def __init__(self, func: Op, budget: Budget | None, limits: Limits) -> None:
         self.budget = budget
+        self.limits = limits
         self.values: dict[Value, Value] = {}
         self.homes: dict[Value, list[Home]] = {}
         self.frames: list[
@@ -82,7 +83,9 @@ class StripMiner:
         self.block: Block = Block()
         self.late: dict[tuple[int, ...], set[int]] = {}  # dimensions of a shape that are better not cut
         for op in func.walk():
-            if op.spec.name == "reduce" and is_big(op.result if len(op.results) == 1 else op.results[0]):
+            if op.spec.name == "reduce" and self.limits.is_big(
+                op.result if len(op.results) == 1 else op.results[0]
+            ):
                 self.late.setdefault(op.operands[0].type.shape, set()).add(op.attr("dim"))  # type: ignore[attr-defined]
 
     def region(self, region: Region) -> Region:
@@ -104,7 +107,7 @@ class StripMiner:
 
     # ---- which ops join a group
     def visit(self, op: Op) -> None:
-        if op.spec.name == "constant" and is_big(op.result) and is_splat(op):
+        if op.spec.name == "constant" and self.limits.is_big(op.result) and is_splat(op):
             return  # made again wherever it is used
         plan = self.plan(op)
         if plan is not None:
@@ -142,22 +145,22 @@ class StripMiner:
 
     def plan(self, op: Op) -> Plan | None:
         """How an op runs in slices; None when it has no sliced form here. Cuts operands again where it must."""
-        if not any(is_big(v) for v in (*op.operands, *op.results)):
+        if not any(self.limits.is_big(v) for v in (*op.operands, *op.results)):
             return None
         if op.spec.name == "for":
             return self.loop_plan(op)
-        shape = index_space(op)
-        if shape is None or any(is_big(v) and not self.cuts(v) for v in op.operands):
+        shape = index_space(op, self.limits)
+        if shape is None or any(self.limits.is_big(v) and not self.cuts(v) for v in op.operands):
             return None
         best: tuple[list[tuple[Value, Cut]], Plan] | None = None
         for cut in self.candidates(op, shape):
-            plan = plan_of(op, cut) if cut_fits(shape, cut) and cut else None
+            plan = plan_of(op, cut, self.limits) if cut_fits(shape, cut) and cut else None
             if plan is None:
                 continue
             misfits = [
                 (op.operands[i], want)
                 for i, (want, _) in plan.wants.items()
-                if is_big(op.operands[i]) and not self.fits(op.operands[i], want)
+                if self.limits.is_big(op.operands[i]) and not self.fits(op.operands[i], want)
             ]
             if not misfits:
                 return plan
@@ -167,7 +170,7 @@ class StripMiner:
             return None
         self.close()
         for value, want in best[0]:
-            cut = want[: max(1, min(len(want), log2_slices(value.type.shape)))]  # type: ignore[attr-defined]
+            cut = want[: max(1, min(len(want), self.limits.log2_slices(value.type.shape)))]  # type: ignore[attr-defined]
             if home_for(self.homes[value], want) is None:
                 recut(self, value, cut)
         return best[1]
@@ -187,11 +190,11 @@ class StripMiner:
     def candidates(self, op: Op, shape: tuple[int, ...]) -> Iterator[Cut]:
         """Cuts of the index space worth trying: those that operands have, then the one that suits the shape."""
         name = op.spec.name
-        s = log2_slices(shape)
+        s = self.limits.log2_slices(shape)
         if name == "broadcast":
             source = op.operands[0].type.shape  # type: ignore[attr-defined]
             natural = leading_cut(shape, s, self.late.get(shape, ()))
-            if is_big(op.operands[0]) and not is_splat(op.operands[0].op):
+            if self.limits.is_big(op.operands[0]) and not is_splat(op.operands[0].op):
                 for cut in self.cuts(op.operands[0]):
                     yield extended_cut(shape, cut, max(s, len(cut)))
             elif source != shape:
@@ -200,7 +203,7 @@ class StripMiner:
             return
         if name not in ("cat",):
             for v in op.operands:
-                if is_big(v) and v.type.shape == shape and not is_splat(v.op):  # type: ignore[attr-defined]
+                if self.limits.is_big(v) and v.type.shape == shape and not is_splat(v.op):  # type: ignore[attr-defined]
                     yield from self.cuts(v)
         yield leading_cut(shape, s, self.late.get(shape, ()))
 
@@ -304,10 +307,14 @@ class StripMiner:
         carried: list[Home | None] = []
         for arg, init in zip(args, inits):
             home = None
-            if is_vast(arg):
+            if self.limits.is_vast(arg):
                 cuts = [c for c in self.cuts(init) if c]
                 shape = arg.type.shape  # type: ignore[attr-defined]
-                cut = cuts[0] if cuts else leading_cut(shape, log2_slices(shape), self.late.get(shape, ()))
+                cut = (
+                    cuts[0]
+                    if cuts
+                    else leading_cut(shape, self.limits.log2_slices(shape), self.late.get(shape, ()))
+                )
                 home = self.allocate(arg.type, cut), cut
                 self.copy(init, home)
                 self.homes[arg] = [home]
@@ -335,15 +342,15 @@ class StripMiner:
                 result.name = old.name
 
     def result_home(self, result: Value) -> Home | None:
-        if not is_vast(result):
+        if not self.limits.is_vast(result):
             return None
         shape = result.type.shape  # type: ignore[attr-defined]
-        cut = leading_cut(shape, log2_slices(shape), self.late.get(shape, ()))
+        cut = leading_cut(shape, self.limits.log2_slices(shape), self.late.get(shape, ()))
         return self.allocate(result.type, cut), cut
 
     def jump_homes(self, op: Op) -> list[Home | None]:
         """Where the operands of a jump go, None for those that stay in registers; none for a body of scalars."""
-        if not any(is_vast(v) for v in op.operands):
+        if not any(self.limits.is_vast(v) for v in op.operands):
             return []
         return next(frame[op.spec.name] for frame in reversed(self.frames) if op.spec.name in frame)
 
