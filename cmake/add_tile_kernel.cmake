@@ -7,7 +7,7 @@ add_tile_kernel
     [ARCHITECTURES <arch>...] [FORMATS <format>...] [COMPILER builtin|nvidia] [LAUNCH_ABI simt|tile]
     [OPT_LEVEL 0|1|2|3] [DEBUG] [LINEINFO] [SANITIZE memcheck]
     [OPTIONS <o>...] [PTXAS_OPTIONS <o>...] [FATBINARY_OPTIONS <o>...] [BYTECODE_VERSION <major.minor>]
-    [ENTRIES <kernel>...] [SIGNATURE <s>...]
+    [ENTRIES <kernel>...] [SIGNATURE <s>...] [IMPORT_DIRECTORIES <dir>...]
     [MAX_REGISTERS <n>] [NO_SPILLS] [MAX_SHARED <bytes|100K>]
     [EMBED array|incbin|none] [COMPRESS default|size|speed|balance|none]
     [PREFIX <c-identifier>] [NAMESPACE <c++-namespace>] [HEADER <path>] [LANGUAGE C|CXX]
@@ -33,6 +33,7 @@ OPT_LEVEL          default 3; DEBUG makes it 0. Generator expressions on the con
 ENTRIES            kernels that must be there, and the only ones in the tables; of a cuTile file: the one function.
 SIGNATURE          of a cuTile file: its parameters, as "f32[1],f32[1],=128" (arrays with their rank, scalars, constants);
                    several signatures make several kernels. See ``tileiras-build export --help``.
+IMPORT_DIRECTORIES where a cuTile file imports modules from, besides its own folder.
 MAX_REGISTERS, NO_SPILLS, MAX_SHARED
                    budgets: an image with a kernel that exceeds one fails the build.
 REMARKS            category of optimisation remarks: all, memory, tensorcore. They are written beside the image as YAML, or to
@@ -57,7 +58,8 @@ function(add_tile_kernel name)
   set(single TYPE COMPILER LAUNCH_ABI OPT_LEVEL SANITIZE BYTECODE_VERSION MAX_REGISTERS MAX_SHARED EMBED COMPRESS PREFIX
     NAMESPACE HEADER LANGUAGE OUTPUT_DIRECTORY OUTPUT_NAME HOST_ARCH HOST_OS REMARKS REMARKS_FILE JOB_POOL JOBS COMMENT
     FOLDER ALIAS)
-  set(several SOURCES ARCHITECTURES FORMATS OPTIONS PTXAS_OPTIONS FATBINARY_OPTIONS ENTRIES SIGNATURE LAUNCHER DEPENDS)
+  set(several SOURCES ARCHITECTURES FORMATS OPTIONS PTXAS_OPTIONS FATBINARY_OPTIONS ENTRIES SIGNATURE IMPORT_DIRECTORIES
+    LAUNCHER DEPENDS)
   cmake_parse_arguments(PARSE_ARGV 1 tile "${flags}" "${single}" "${several}")
   if(DEFINED tile_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "add_tile_kernel(${name}): unknown arguments: ${tile_UNPARSED_ARGUMENTS}")
@@ -391,6 +393,11 @@ macro(_tileiras_check_arguments)
     set(_verdict "${CMAKE_MATCH_3}")
     if(NOT "${tile_${_argument}}" STREQUAL "" AND NOT "${tile_${_argument}}" MATCHES "^(${_pattern}|.*\\$<.*)$")
       message(FATAL_ERROR "add_tile_kernel(${name}): ${_argument} '${tile_${_argument}}' ${_verdict}")
+    endif()
+  endforeach()
+  foreach(_argument IN ITEMS SIGNATURE IMPORT_DIRECTORIES)
+    if(tile_${_argument} AND NOT "${tile_SOURCES};" MATCHES "(\\.py|>);")
+      message(FATAL_ERROR "add_tile_kernel(${name}): ${_argument} is for cuTile sources, and no source is a .py file")
     endif()
   endforeach()
   if(tile_REMARKS_FILE AND NOT tile_REMARKS)

@@ -196,6 +196,8 @@ WRONG = [
     ("NAMESPACE a:b", "NAMESPACE 'a:b' is no C++ namespace"),
     ("DEBUG OPT_LEVEL 2", "DEBUG needs OPT_LEVEL 0"),
     ("ENTRIES", "ENTRIES has no value"),
+    ("SIGNATURE f32[1]", "SIGNATURE is for cuTile sources"),
+    ("IMPORT_DIRECTORIES .", "IMPORT_DIRECTORIES is for cuTile sources"),
 ]
 
 
@@ -340,3 +342,29 @@ def test_every_tool_is_watched(tmp_path: Path) -> None:
         project.make()
         assert project.compiled() == ["k.sm_90.cubin"]
         project.assert_null_build()
+
+
+def test_a_cutile_file_of_a_package(tmp_path: Path) -> None:
+    """It imports its package from the project's folder, and is named as a module of the library that is loaded already."""
+    python = peers.require_python()
+    project = CMakeProject(tmp_path)
+    project.write("CMakeLists.txt", HEAD.replace("C CXX", "NONE").replace("80-real 90-real", "90-real") + """
+add_tile_kernel(k SOURCES kern/types.py ENTRIES k SIGNATURE "f32[1],f32[1]" IMPORT_DIRECTORIES . TYPE CUSTOM FORMATS cubin)
+""")  # fmt: skip
+    project.write("kern/__init__.py", "")
+    project.write("kern/helper.py", "def twice(x):\n    return x + x\n")
+    project.write("kern/types.py", """
+import cuda.tile as ct
+import kern.helper as helper
+
+@ct.kernel
+def k(a, b):
+    i = ct.bid(0)
+    ct.store(b, index=(i,), tile=helper.twice(ct.load(a, index=(i,), shape=(128,))))
+""")  # fmt: skip
+    project.configure(f"-DTileiras_PYTHON_EXECUTABLE={python}")
+    project.make()
+    assert project.compiled() == ["types.sm_90.cubin"]
+    project.write("kern/helper.py", "def twice(x):\n    return x * x\n")
+    project.make()
+    assert project.compiled() == ["types.sm_90.cubin"]

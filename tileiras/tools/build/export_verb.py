@@ -181,6 +181,10 @@ def _export(arguments: Arguments, source: str, requests: list[_Request]) -> tupl
     sys.path[:0] = [*map(os.path.abspath, arguments.path), os.path.dirname(source)]
     before = set(sys.modules)
     name = os.path.splitext(os.path.basename(source))[0]
+    if (
+        name in sys.modules
+    ):  # types.py, io.py: whoever imports that name means the module that is there already
+        name += ".kernel"
     spec = importlib.util.spec_from_file_location(name, source)
     if spec is None or spec.loader is None:
         raise Failed(1, f"'{source}' is no Python file")
