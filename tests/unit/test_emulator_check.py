@@ -202,3 +202,13 @@ def test_orders_differ_by_seed_and_repeat():
         results.append(out.tolist())
     assert results[0] == results[1]
     assert len({tuple(r) for r in results}) > 2
+
+
+def test_no_warp_is_lost_at_an_instruction_that_waits():
+    """Warps that come later meet those of which some lanes are still elsewhere."""
+    body = """setp.ne.u32 %p, %t, 0; @%p bra JOIN; mov.u32 %x, 5; add.u32 %x, %x, %t; st.shared.u32 [%s], %x;
+        JOIN: shfl.sync.idx.b32 %y, %t, 1, 31, 0xffffffff; st.global.u32 [%o], %y; ret;"""
+    for seed in range(12):
+        out = np.zeros(256, np.uint32)
+        launch(entry(HEAD + body.replace("%n", "%t"), ".param .u64 p0"), "k", 1, 256, [out], seed=seed)
+        assert (out == np.arange(256) // 32 * 32 + 1).all()

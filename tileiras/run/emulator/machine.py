@@ -360,7 +360,7 @@ class Batch(AccessOps, WarpOps, MmaOps, AsyncOps, PrintOps):
             self.step(pc, idx)
             if self.spins > limit and not alone:
                 return "yield"
-        if (self.bar_at >= 0).any():
+        if (self.bar_at >= 0).any() or self.live.any():
             raise Stuck
         return "done"
 
@@ -429,10 +429,12 @@ class Batch(AccessOps, WarpOps, MmaOps, AsyncOps, PrintOps):
         good = missing == 0
         if good.all():
             return lanes
-        rest = lanes[~good]
-        self.groups[pc] = rest
-        self.since[pc] = (self.steps, self.spins)
-        self.stalled.add(pc)
+        others = (
+            pc in self.groups
+        )  # warps that a perturbed order left here for later: they may be able to go on
+        self.push(pc, lanes[~good])
+        if not others:
+            self.stalled.add(pc)
         return lanes[good] if good.any() else None
 
     def presence(self, lanes: np.ndarray) -> np.ndarray:
