@@ -321,6 +321,27 @@ def test_block_of_many_chosen_at_run_time(elem: str, spread: bool, target: str, 
         assert (out == whole[8 * i : 8 * i + 8, 16 * j : 16 * j + 16]).all()
 
 
+def test_more_than_local_memory_holds() -> None:
+    """Five tiles of 2^24 elements that are all needed twice: what they would take is said, where and at once."""
+    n, count = 1 << 24, 5
+    k, t = Kernel(), tile((n,), "f32")
+    tiles = [k.load((n,), "f32") for _ in range(count)]
+    total = "%zero"
+    k.lines.append("%zero = constant <f32: 0.0> : tile<f32>")
+    for x in tiles:
+        total = k.let(f"addf {total}, {k.fold('reduce', x, (n,), 0)} : tile<f32>")
+    one = k.let(f"reshape {total} : tile<f32> -> tile<1xf32>")
+    out = k.let(f"broadcast {one} : tile<1xf32> -> {t}")
+    for x in tiles:
+        out = k.let(f"divf {out}, {x} : {t}")
+    k.store(out, (n,), "f32")
+    with pytest.raises(
+        tileiras.CompileError, match=r":\d+:\d+: error: .*655360 bytes of local memory .* 524288"
+    ) as caught:
+        tileiras.compile(k.text(), gpu_name="sm_90")
+    assert caught.value.exit_code == 5
+
+
 CUT = {
     "reshape": text.reshaped((1 << 20,), (2, 1 << 19)),
     "cat": text.joined((1 << 20,), 0),

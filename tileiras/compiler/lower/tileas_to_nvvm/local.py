@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.core import Op
 
 _BYTES = {"p": 1, "h": 2, "r": 4, "d": 8}
+LOCAL_BYTES = 512 * 1024  # of one thread (CUDA C++ Programming Guide, technical specifications)
 
 
 class Slots:
@@ -30,7 +31,14 @@ class Slots:
         if self.start < 0:
             self.slice_bytes = max(16, slice_bytes)
             self.start = (lowering.fn.local_bytes + 15) & ~15
-            lowering.fn.local_bytes = self.start + (self.slice_bytes << self.log2_slices)
+            total = self.start + (self.slice_bytes << self.log2_slices)
+            if total > LOCAL_BYTES:
+                from . import LoweringError
+
+                raise LoweringError(
+                    f"huge tiles wait in {total} bytes of local memory a thread, of at most {LOCAL_BYTES}"
+                )
+            lowering.fn.local_bytes = total
 
 
 def lower_alloc(lowering: Lowering, op: Op) -> None:

@@ -156,7 +156,8 @@ class SliceLoop(Body):
         self.keep_outputs()
         for value, handle, cut in self.copies:
             part = self.slice(value, cut, tuple(range(self.s)))
-            self.block.append(Op(BY_NAME["local_write"], [handle, self.index, part], [], {}))
+            loc = value.op.loc if value.op is not None else None
+            self.block.append(Op(BY_NAME["local_write"], [handle, self.index, part], [], {}, loc=loc))
         loc = self.plans[0].op.loc if self.plans else None
         results = self.loop(self.miner.block, self.s, [init for _, init in self.carried], self.next, loc)
         for (old, _), result in zip(self.carried, results):
@@ -492,7 +493,7 @@ class SliceLoop(Body):
             before = [self.choose(first, f, h) for f, h in zip(fresh, held)]
             totals = self.combine(plan.op, before, parts)
         for handle, total in zip(handles, totals):
-            self.block.append(Op(BY_NAME["local_write"], [handle, number, total], [], {}))
+            self.block.append(Op(BY_NAME["local_write"], [handle, number, total], [], {}, loc=plan.op.loc))
         return before
 
     def scan(self, plan: Plan) -> None:
@@ -535,7 +536,13 @@ class SliceLoop(Body):
                     continue
                 handle = self.miner.allocate(value.type, cut)
                 self.block.append(
-                    Op(BY_NAME["local_write"], [handle, self.index, self.slices[value]], [], {})
+                    Op(
+                        BY_NAME["local_write"],
+                        [handle, self.index, self.slices[value]],
+                        [],
+                        {},
+                        loc=plan.op.loc,
+                    )
                 )
                 self.miner.homes.setdefault(value, []).append((handle, cut))
 
