@@ -277,3 +277,56 @@ def test_a_launch_has_no_ptx(run: Any) -> None:
     assert (code, out) == (5, "") and "the launch of child in function parent has no PTX" in err
     code, out, _ = run(LAUNCHES.replace("    launch child, %d1\n", ""), "--pipeline-to", "ptx")
     assert code == 0 and ".entry parent" in out
+
+
+def test_passes_over_code_and_over_ops(run: Any) -> None:
+    code, out, err = run(NOOP, "--pass", "NVVMIRVerifier")
+    assert (code, out) == (
+        5,
+        "",
+    ) and "pass 'NVVMIRVerifier' works on per-thread code, but there is a module" in err
+    code, _, err = run(LAUNCHES, "--pass", "TileASMaterializeAsync")
+    assert code == 5 and "works on a module of ops, but there is per-thread code" in err
+    assert run(LAUNCHES, "--pass", "NVVMIRVerifier")[0] == 0
+
+
+NVVM = "nvvm.module sm_90 {{\n  func @k() block 32, 1, 1 {attrs}{{\n    {record}\n    ret\n  }}\n}}\n"
+
+
+@pytest.mark.parametrize(
+    ("attrs", "record", "said"),
+    [
+        ("attributes {nvvm.cluster_dim} ", "", "2:40: error: .*'nvvm.cluster_dim' must be three numbers"),
+        ("attributes {nvvm.cluster_dim = [1, 2]} ", "", "'nvvm.cluster_dim' must be three numbers"),
+        ('attributes {nvvm.maxnreg = "x"} ', "", "'nvvm.maxnreg' must be a number"),
+        ("attributes {nvvm.kernel = 1} ", "", "'nvvm.kernel' must be a flag"),
+        ("", "launch", "3:5: error: .*launch needs a function"),
+        ("", "launch %d1", "launch needs a function"),
+        ("", "raw", "3:5: error: .*raw needs a text"),
+        ("", "raw add", "raw needs a text"),
+        ("", 'raw "{0} {1}", %r1', "raw needs a text"),
+        ("", 'raw "{"', "raw needs a text"),
+        ("", "%r1 = mov.u32 " + "9" * 5000, "has too many digits"),
+        ("", "%r" + "1" * 5000 + " = mov.u32 1", "has too many digits"),
+        ("", "%r1 = mov.u32 " + "{" * 20_000, "operands nest deeper"),
+        ("", "%r1 = mov.u32 " + "[" * 20_000, "operands nest deeper"),
+    ],
+)
+def test_malformed_code_is_located(run: Any, attrs: str, record: str, said: str) -> None:
+    import re
+
+    code, out, err = run(NVVM.format(attrs=attrs, record=record), "--pipeline-to", "ptx")
+    assert (code, out) == (5, "") and re.search(said, err), err
+    assert "internal error" not in err and len(err) < 400
+
+
+def test_long_code_takes_time_by_its_lines(run: Any) -> None:
+    """Every record asks whether the next token stands on its line: only what lies between is looked at."""
+    from tileiras.compiler.nvvm.text import Reader
+
+    reader = Reader("a b\nc // d\ne", 0)
+    seen = []
+    while reader.kind != "end":
+        reader.step()
+        seen.append(reader.same_line())
+    assert seen == [True, False, False, False]

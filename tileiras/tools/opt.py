@@ -316,6 +316,7 @@ def transform(module: Any, arguments: Arguments, sink: Sink) -> str:
     passes: Iterable[Pass]
     if arguments.passes:
         passes = find_passes(arguments.passes)
+        check_order(passes, module, sink)
     else:
         until = "nvvm" if arguments.until == "ptx" else arguments.until
         rows = pipeline.rows_of(context.opt_level, until)
@@ -345,6 +346,25 @@ def transform(module: Any, arguments: Arguments, sink: Sink) -> str:
             raise sink.fail(EXIT_COMPILE)
         return print_module(context.module)
     return show(context.module, arguments)
+
+
+def check_order(passes: Iterable[Pass], module: Any, sink: Sink) -> None:
+    """Passes over per-thread code come behind the one that makes it, the others before. Errors: CompileError, code 5."""
+    from tileiras.compiler.pipeline import BY_NAME
+    from tileiras.diag import ERROR, EXIT_COMPILE, Diag
+
+    code = module.spec.dialect == "nvvm"
+    for one in passes:
+        if BY_NAME[one.NAME].file.startswith("nvvm.") != code:
+            kinds = (
+                ("per-thread code", "a module of ops") if not code else ("a module of ops", "per-thread code")
+            )
+            sink.emit(
+                Diag("OPT-0001", ERROR, "pass '{name}' works on {want}, but there is {got}", src="own"),
+                loc=module.loc, name=one.NAME, want=kinds[0], got=kinds[1],
+            )  # fmt: skip
+            raise sink.fail(EXIT_COMPILE)
+        code = code or one.NAME == "ConvertTileASToLLVM"
 
 
 def show(ir: Any, arguments: Arguments) -> str:

@@ -282,7 +282,12 @@ class ValueParser(Lexer):
         self.expect("<")
         shape = self.dims()
         elem = self.type()
-        layout = self.attribute() if self.accept(",") else None
+        layout = None
+        if self.accept(","):
+            pos = self.start
+            layout = self.attribute()
+            if isinstance(layout, (str, bool, tuple, dict, T.Type)):
+                raise self.error("expected a layout", pos)
         self.expect(">")
         return T.TensorType(elem, shape, layout)
 

@@ -29,6 +29,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+MAX_DIGITS = 20
+MAX_DEPTH = 8  # of operands: a vector of addresses is two
+TRIPLES = frozenset(("nvvm.cluster_dim", "nvvm.reqntid"))
+FLAGS = frozenset(("nvvm.kernel", "nvvm.blocksareclusters"))
+COUNTS = frozenset(("nvvm.maxnreg", "nvvm.minctasm", "nvvm.maxclusterrank"))
+BLANKS = re.compile(r"\s*")
 PARAM_BYTES = {"8": 1, "16": 2, "32": 4, "64": 8}
 TOKEN = re.compile(
     r"""\s*(?:(?P<string>"(?:[^"\\]|\\.)*")|(?P<reg>%[phrd][0-9]+(?![\w.]))|(?P<float>0f[0-9A-Fa-f]{8}|0d[0-9A-Fa-f]{16})
@@ -130,13 +136,12 @@ class Reader:
         self.text = text
         self.pos = pos
         self.kind = self.token = ""
-        self.start = pos
+        self.start = self.last = pos
         self.seek(pos)
 
     def seek(self, pos: int) -> None:
         while True:
-            while pos < len(self.text) and self.text[pos].isspace():
-                pos += 1
+            pos = BLANKS.match(self.text, pos).end()  # type: ignore[union-attr]
             if not self.text.startswith("//", pos):
                 break
             end = self.text.find("\n", pos)
@@ -146,13 +151,23 @@ class Reader:
         self.kind, self.token, self.pos = "end", "", pos
         if match is not None:
             self.kind, self.token, self.pos = match.lastgroup or "", match.group().strip(), match.end()
+            if self.kind in ("int", "reg", "label") and len(self.token) > MAX_DIGITS:
+                raise TextError(pos, f"{self.token[:8]}... has too many digits")
         elif pos < len(self.text):
             raise TextError(pos, f"unexpected character {self.text[pos]!r}")
 
     def step(self) -> str:
         token = self.token
+        self.last = self.pos
         self.seek(self.pos)
         return token
+
+    def same_line(self) -> bool:
+        """Whether the next token stands on the line of the one before."""
+        return self.kind != "end" and self.text.find("\n", self.last, self.start) < 0
+
+    def shown(self) -> str:
+        return self.token if len(self.token) <= 80 else f"{self.token[:64]}..."
 
     def accept(self, token: str) -> bool:
         if self.token == token and self.kind != "string":
@@ -162,11 +177,11 @@ class Reader:
 
     def expect(self, token: str) -> None:
         if not self.accept(token):
-            raise TextError(self.start, f"expected '{token}', but got '{self.token}'")
+            raise TextError(self.start, f"expected '{token}', but got '{self.shown()}'")
 
     def of(self, kind: str, what: str) -> str:
         if self.kind != kind:
-            raise TextError(self.start, f"expected {what}, but got '{self.token}'")
+            raise TextError(self.start, f"expected {what}, but got '{self.shown()}'")
         return self.step()
 
     def number(self) -> int:
@@ -201,7 +216,7 @@ def parse_module(text: str, pos: int, find_target: Callable[[str], Any]) -> tupl
         elif r.accept("func"):
             module.functions.append(parse_function(r))
         else:
-            raise TextError(r.start, f"expected func, var or '}}', but got '{r.token}'")
+            raise TextError(r.start, f"expected func, var or '}}', but got '{r.shown()}'")
     return module, r.pos
 
 
@@ -278,6 +293,7 @@ def parse_attrs(r: Reader) -> dict[str, Any]:
     found: dict[str, Any] = {}
     r.expect("{")
     while not r.accept("}"):
+        at = r.start
         name = r.of("name", "an attribute name")
         value: Any = True
         if r.accept("="):
@@ -289,6 +305,14 @@ def parse_attrs(r: Reader) -> dict[str, Any]:
                 value = tuple(items)
             else:
                 value = r.string("a value") if r.kind == "string" else r.number()
+        want = (
+            "a flag" if name in FLAGS and value is not True
+            else "three numbers" if name in TRIPLES and not (isinstance(value, tuple) and len(value) == 3)
+            else "a number" if name in COUNTS and type(value) is not int
+            else ""
+        )  # fmt: skip
+        if want:
+            raise TextError(at, f"attribute '{name}' must be {want}")
         found[name] = value
         r.accept(",")
     return found
@@ -296,7 +320,6 @@ def parse_attrs(r: Reader) -> dict[str, Any]:
 
 def parse_record(r: Reader) -> Any:
     guard: Any = None
-    line = r.text.count("\n", 0, r.start)
     if r.accept("@"):
         negated = r.accept("!")
         reg = parse_reg(r.of("reg", "a predicate"))
@@ -305,23 +328,41 @@ def parse_record(r: Reader) -> Any:
     if r.kind == "reg" or r.token == "{":
         dst = parse_operand(r)
         r.expect("=")
+    at = r.start
     opcode = r.of("name", "an instruction")
-    srcs = []
-    while r.kind != "end" and r.text.count("\n", 0, r.start) == line and r.token != "}":
+    srcs: list[Any] = []
+    while r.same_line() and r.token != "}":
         srcs.append(parse_operand(r))
         if not r.accept(","):
-            if opcode == "raw" and r.text.count("\n", 0, r.start) == line:
+            if opcode == "raw" and r.same_line():
                 continue
             break
+    if opcode == "launch" and (not srcs or srcs[0].__class__ is not Sym):
+        raise TextError(at, "launch needs a function")
+    if opcode == "raw":
+        check_raw(srcs, at)
     return (opcode, dst, tuple(srcs), guard)
+
+
+def check_raw(srcs: list[Any], at: int) -> None:
+    """`raw "text with {0}", operand`: the text has a place for what follows it."""
+    try:
+        srcs[0].format(*map(spell, srcs[1:]))
+        good = srcs[0].__class__ is str
+    except (AttributeError, IndexError, KeyError, ValueError):
+        good = False
+    if not good:
+        raise TextError(at, "raw needs a text whose places the operands fill")
 
 
 def parse_reg(token: str) -> Reg:
     return Reg(token[1], int(token[2:]))
 
 
-def parse_operand(r: Reader) -> Any:
+def parse_operand(r: Reader, depth: int = 0) -> Any:
     kind, at = r.kind, r.start
+    if depth > MAX_DEPTH:
+        raise TextError(at, f"operands nest deeper than {MAX_DEPTH} levels")
     if kind == "reg":
         return parse_reg(r.step())
     if kind == "int":
@@ -338,11 +379,11 @@ def parse_operand(r: Reader) -> Any:
     if r.accept("{"):
         items = []
         while not r.accept("}"):
-            items.append(parse_operand(r))
+            items.append(parse_operand(r, depth + 1))
             r.accept(",")
         return tuple(items)
     if r.accept("["):
-        base = parse_operand(r)
+        base = parse_operand(r, depth + 1)
         offset = 0
         if r.accept("+"):
             offset = r.number()
@@ -350,7 +391,7 @@ def parse_operand(r: Reader) -> Any:
             offset = r.number()
         r.expect("]")
         return Addr(base, offset)
-    raise TextError(at, f"expected an operand, but got '{r.token}'")
+    raise TextError(at, f"expected an operand, but got '{r.shown()}'")
 
 
 def count_registers(fn: Function) -> None:
