@@ -445,21 +445,32 @@ class Loaded:
         self.spans = {
             path: function_span((REPOSITORY / path).read_text(encoding="utf-8")) for path in mutants
         }
+        # Who reads a name of a module: files of its folder. It means what its readers make of it.
+        folders = {(REPOSITORY / path).parent for path in mutants}
+        self.watched = sorted(
+            str(path.relative_to(REPOSITORY)) for folder in folders for path in folder.glob("*.py")
+        )
+        self.readers: dict[str, set[tuple[str, int]]] = {}
+        for path in self.watched:
+            for node in ast.walk(ast.parse((REPOSITORY / path).read_text(encoding="utf-8"))):
+                name = getattr(node, "id", None) or getattr(node, "attr", None)
+                if isinstance(name, str) and isinstance(node, (ast.Name, ast.Attribute)):
+                    places = {(path, line) for line in range(node.lineno - 3, node.lineno + 1)}
+                    self.readers.setdefault(name, set()).update(places)
 
     def pytest_runtestloop(self, session: Any) -> bool:
         items = {item.nodeid: item for item in session.items}
         reached, good = self.reached(list(items.values()))
         for path, mutants in self.mutants.items():
-            whole: dict[str, None] = {}
-            for (file, _), found in reached.items():
-                if file == path:
-                    whole.update(found)
+            names_of = assigned((REPOSITORY / path).read_text(encoding="utf-8"))
             for mutant in mutants:
                 span = self.spans[path].get(mutant.line)
                 exact = reached.get((path, mutant.line)) if span is not None else None
                 near = exact or {t: None for n in span or () for t in reached.get((path, n), {})}
-                names = list(near) if span is not None else [*whole, *(n for n in items if n not in whole)]
-                chosen = [items[name] for name in names if name in good][: 300 if span is not None else 100]
+                if span is None:
+                    places = self.readers.get(names_of.get(mutant.line, ""), set())
+                    near = {t: None for place in sorted(places) for t in reached.get(place, {})}
+                chosen = [items[name] for name in near if name in good][:300]
                 if not chosen:
                     self.tell(mutant, "no test reaches")
                 else:
@@ -468,7 +479,7 @@ class Loaded:
 
     def reached(self, items: list[Any]) -> tuple[dict[tuple[str, int], dict[str, None]], set[str]]:
         """(file, line) -> the tests that execute it, fastest first; and the tests that pass."""
-        watched = {str(REPOSITORY / path): path for path in self.mutants}
+        watched = {str(REPOSITORY / path): path for path in self.watched}
         read, write = os.pipe()
         child = os.fork()
         if child == 0:
@@ -523,6 +534,16 @@ class Loaded:
             return int(not all(passes for _, passes in passing(items)))
 
         return forked(body) == 0
+
+
+def assigned(source: str) -> dict[int, str]:
+    """Line -> the name of the module that gets its value there."""
+    found: dict[int, str] = {}
+    for node in ast.parse(source).body:
+        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+        if isinstance(target, ast.Name):
+            found.update(dict.fromkeys(range(node.lineno, (node.end_lineno or node.lineno) + 1), target.id))
+    return found
 
 
 def quiet() -> None:
@@ -681,7 +702,9 @@ def main(argv: list[str]) -> int:
         if child == 0:
             quiet()
             flags = ["-q", "-p", "no:cacheprovider", "-p", "no:randomly"]
-            pytest.main([*flags, *names], plugins=[Loaded(mutants, tell)])
+            status = pytest.main([*flags, *names], plugins=[Loaded(mutants, tell)])
+            if status > 1:
+                print(f"pytest ends with {status}", file=out)
             out.flush()
             print(f"{', '.join(mutants)}: {done - left} of {done} changes are noticed", file=out, flush=True)
             os._exit(min(left, 1))

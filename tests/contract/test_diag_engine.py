@@ -198,7 +198,7 @@ def test_an_operation_by_name_and_the_input_as_a_place() -> None:
     assert sink.emit(Diag("T", ERROR, "x"), loc=diag.UNKNOWN).render() == "error: x"
     with sink.op_error(some_op(), "y") as body:
         body.note("at its parent").note("elsewhere", Loc("other", 1, 1))
-    assert (body.body.severity, body.body.word & 0xFF, sink.errors) == (ERROR, ERROR, 3)
+    assert (body.body.severity, body.body.word, sink.errors) == (ERROR, 0x103, 3)
     assert [str(note.loc) for note in body.body.notes] == [str(some_op().loc), "other:1:1"]
     sink.file = "k.tilebc"
     assert sink.emit(Diag("T", ERROR, "x"), loc=diag.UNKNOWN).render() == "k.tilebc: error: x"

@@ -237,6 +237,40 @@ def test_the_token_is_last(operands: str, types: str, segments: str) -> None:
 
 
 @rule("verify-expected-token-operand")
+@pytest.mark.parametrize(
+    ("segments", "token", "missing"),
+    [("1, 1, 0, 0", True, True), ("1, 1, 1, 1", True, False), ("1, 1, 0, 1", False, True), ("1, 1, 1, 0", False, True),
+     ("1, 2, 0, 1", True, False)],
+)  # fmt: skip
+def test_sizes_that_do_not_fit(segments: str, token: bool, missing: bool) -> None:
+    """The token is to blame where it is missing or not counted; else the sizes are."""
+    made = "%tok = cuda_tile.make_token : token\n"
+    operands, types = "%ptr_f32_8, %f32_8", "tile<8xptr<f32>>, tile<8xf32>"
+    if token:
+        operands, types = f"{operands}, %tok", f"{types}, !cuda_tile.token"
+    sizes = [int(size) for size in segments.split(",")]
+    real = f"operandSegmentSizes has 4 entries with sum {sum(sizes)} for {2 + token} operands"
+    line = made + typed("store_ptr_tko", operands, types, "!cuda_tile.token", segments, "%t = ")
+    refused(
+        line,
+        TOKEN if missing else real,
+        "store_ptr_tko",
+        real=real if missing else "",
+        text_only="no sizes there",
+    )
+
+
+def test_sizes_of_an_op_without_a_token() -> None:
+    refused(
+        tensor_view().replace("array<i32: 1, 2, 1>", "array<i32: 1, 2, 2>"),
+        "operandSegmentSizes has 3 entries with sum 5 for 4 operands",
+        "make_tensor_view",
+        text_only="no sizes there",
+    )
+    accepted(tensor_view())
+
+
+@rule("verify-expected-token-operand")
 def test_the_token_of_the_others_is_a_token() -> None:
     made = "%tok = cuda_tile.make_token : token\n"
     stored = ("%ptr_f32_8, %f32_8, {}", "tile<8xptr<f32>>, tile<8xf32>, {}")
