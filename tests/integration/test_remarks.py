@@ -242,3 +242,14 @@ def test_yaml_has_the_shape_of_nvidias(tmp_path: Path, capsys: pytest.CaptureFix
     assert products == {d["DebugLoc"] for d in ours if d["Pass"] == "Tensor-core"}, (
         "the same mmaf at the same place"
     )
+
+
+def test_every_remark_names_its_function(tmp_path: Path) -> None:
+    """Also those of passes, as NVIDIA's do."""
+    out = tmp_path / "r.yaml"
+    flags = ["--remarks=all", "--remark-format=yaml", f"--remarks-output-file={out}"]
+    source = str(DATA / "spin_lock.tilebc")
+    assert cli.main([source, "--gpu-name=sm_90", "-o", str(tmp_path / "k.cubin"), *flags]) == 0
+    found = documents(out.read_text())
+    assert "'AS-0304'" in {d["Name"] for d in found}
+    assert {d["Function"] for d in found} == {"'spin_lock'"}

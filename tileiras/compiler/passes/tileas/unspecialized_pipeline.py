@@ -60,4 +60,5 @@ class UnspecializedPipeline(Pass):
         from tileiras.compiler.dialects.nv_tileas import diags as D
         from tileiras.diag import Emitted
 
-        self.miss(context, D.NOT_PIPELINED, loop, notes=[Emitted(D.WHY, loop.loc, facts=(("why", why),))])
+        notes = [Emitted(D.WHY, loop.loc, facts=(("why", why),))]
+        self.miss(context, D.NOT_PIPELINED, loop, notes=notes, function=context.function)
