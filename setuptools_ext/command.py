@@ -76,6 +76,7 @@ class TileBuildExt:
         super().finalize_options()  # type: ignore[misc]
         self.tile_units: dict[int, list[Unit]] = {}
         self.tile_failures: dict[int, CompileError] = {}
+        self.tile_failed: set[int] = set()
         self.tile_in_place = bool(self.inplace)
         for ext in self.extensions:
             sources = tile_sources(ext)
@@ -169,7 +170,9 @@ class TileBuildExt:
         return mapping
 
     def copy_extensions_to_source(self) -> None:
-        kept = [ext for ext in self.extensions if not isinstance(ext, TileKernels)]
+        # setuptools before 66 looks for the module of an optional extension that failed.
+        kept = [ext for ext in self.extensions if not isinstance(ext, TileKernels)
+                and not (id(ext) in self.tile_failed and getattr(ext, "optional", False))]  # fmt: skip
         self._with_extensions(kept, super().copy_extensions_to_source)  # type: ignore[misc]
         copied: dict[str, str] = {}
         for ext in self.extensions:
@@ -296,6 +299,7 @@ class TileBuildExt:
         if failed:
             failure = CompileError("\n".join(failed))
         if failure is not None:
+            self.tile_failed.add(id(ext))
             self._remove_outputs(ext)
             raise failure
         tables = {unit.stem: self._write_table(unit) for unit in units}

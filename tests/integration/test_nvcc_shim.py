@@ -405,6 +405,29 @@ def test_dryrun_lists_what_a_run_does_and_can_be_replayed(
     assert list(Path(env["TMPDIR"]).iterdir()) == []
 
 
+def test_the_dryrun_of_a_mixed_line_can_be_replayed(
+    installed: Installed, env: dict[str, str], work: Path
+) -> None:
+    """By sh without -e: nvcc's own lines assign words without quotes, and remove files that were never there."""
+    (work / "main.cu").write_text(MAIN_CU)
+    line = [
+        installed.shim,
+        "main.cu",
+        "k.tileir",
+        "-arch=sm_100",
+        "--tileiras-header",
+        "k_tile.h",
+        "-o",
+        "prog",
+    ]
+    dry = ok(run([*line, "--dryrun"], work, env))
+    assert not (work / "prog").exists() and not (work / "k_tile.h").exists()
+    text = "\n".join(one[3:] for one in dry.stderr.splitlines() if one.startswith("#$ "))
+    run(["sh", "-c", text], work, {name: value for name, value in env.items() if name != "TILEIRAS_NVCC"})
+    assert run([work / "prog"]).returncode == 0
+    assert not [path for path in Path(env["TMPDIR"]).iterdir() if path.name.startswith("tileiras_")]
+
+
 def test_dryrun_echoes_environment_flags_as_nvcc_does(
     installed: Installed, env: dict[str, str], work: Path
 ) -> None:
