@@ -106,19 +106,25 @@ function(add_tile_kernel name)
   endif()
   _tileiras_set_properties()
 
-  set(options_file "${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/${name}.tile/options")
-  if(is_multi_config)
-    string(APPEND options_file "-$<CONFIG>")
-  endif()
-  string(APPEND options_file ".txt")
-  _tileiras_compile_options(compile_options)
-  file(GENERATE OUTPUT "${options_file}" CONTENT
-    "${compile_options} ${budgets}\n${tile_FATBINARY_OPTIONS} ${tile_COMPRESS} ${tile_PREFIX} ${tile_NAMESPACE} ${tile_EMBED} ${tile_LANGUAGE}\n")
-
   _tileiras_stems(stems ${tile_SOURCES})
   if(tile_OUTPUT_NAME)
     set(stems "${tile_OUTPUT_NAME}")
   endif()
+
+  # Make does not notice a changed command line, nor that an image was taken out of a container: these files tell it.
+  set(records "${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/${name}.tile")
+  set(record "")
+  if(is_multi_config)
+    set(record "-$<CONFIG>")
+  endif()
+  set(options_file "${records}/options${record}.txt")
+  set(bundle_file "${records}/bundle${record}.txt")
+  _tileiras_compile_options(compile_options)
+  file(GENERATE OUTPUT "${options_file}" CONTENT
+    "${compile_options} ${budgets}\n${tile_SIGNATURE} ${tile_IMPORT_DIRECTORIES} ${tile_REMARKS} ${tile_REMARKS_FILE}\n")
+  file(GENERATE OUTPUT "${bundle_file}" CONTENT
+    "${real} ${virtual} ${stems}\n$<TARGET_GENEX_EVAL:${name},$<TARGET_PROPERTY:${name},TILE_FATBINARY_OPTIONS>> ${tile_COMPRESS}\n${tile_PREFIX} ${tile_NAMESPACE} ${tile_EMBED} ${tile_LANGUAGE} ${tile_HEADER}\n")
+
   set(products "")
   set(generated "")
   set(prefixes "")

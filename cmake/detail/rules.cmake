@@ -1,8 +1,8 @@
 # The custom commands behind add_tile_kernel: one for each image, so that a build is parallel and minimal.
 #
 # These functions read the variables of add_tile_kernel (CMake's dynamic scope): `tile_*` are its arguments after
-# defaults, `name` its target, `folder` the output directory. Every command depends on the source, on the file that
-# holds the options of the target (Make does not notice a changed command line) and on the toolchain's fingerprint.
+# defaults, `name` its target, `folder` the output directory. Every command depends on the source, on a file that
+# holds what its command line says (Make does not notice a changed one) and on the toolchain's fingerprint.
 include_guard(GLOBAL)
 
 # The options that make the code, the same for every source and architecture: a list with generator expressions.
@@ -60,7 +60,7 @@ endfunction()
 
 # add_custom_command with what all rules share. <first> is the output that the depfile names.
 function(_tileiras_rule)
-  cmake_parse_arguments(rule "LAUNCHED" "FIRST;DEPFILE;COMMENT" "OUTPUT;COMMAND;THEN;DEPENDS;BYPRODUCTS" ${ARGN})
+  cmake_parse_arguments(rule "LAUNCHED;BUNDLES" "FIRST;DEPFILE;COMMENT" "OUTPUT;COMMAND;THEN;DEPENDS;BYPRODUCTS" ${ARGN})
   get_property(launcher GLOBAL PROPERTY TILEIRAS_LAUNCHER)
   set(command ${launcher} build ${rule_COMMAND})
   if(rule_LAUNCHED)
@@ -100,12 +100,16 @@ function(_tileiras_rule)
     list(SUBLIST rule_COMMAND 0 6 main_words)  # compile SOURCE -o OUTPUT --arch ARCH
     _tileiras_note_command("${rule_FIRST}" ${launcher} build ${main_words})
   endif()
+  set(record "${options_file}")
+  if(rule_BUNDLES)
+    set(record "${bundle_file}")
+  endif()
   get_property(fingerprint GLOBAL PROPERTY TILEIRAS_FINGERPRINT_FILE)
   add_custom_command(
     OUTPUT "${rule_FIRST}" ${rule_OUTPUT}
     COMMAND ${command}
     ${extra}
-    DEPENDS ${rule_DEPENDS} "${fingerprint}" "${options_file}" ${tile_DEPENDS}
+    DEPENDS ${rule_DEPENDS} "${fingerprint}" "${record}" ${tile_DEPENDS}
     COMMENT "${rule_COMMENT}"
     VERBATIM COMMAND_EXPAND_LISTS)
 endfunction()
@@ -225,7 +229,7 @@ function(_tileiras_rule_fatbin out stem)
   endif()
   get_property(root_option GLOBAL PROPERTY TILEIRAS_ROOT_OPTION)
   set(options "$<TARGET_GENEX_EVAL:${name},$<TARGET_PROPERTY:${name},TILE_FATBINARY_OPTIONS>>")
-  _tileiras_rule(FIRST "${fatbin}" COMMAND fatbin -o "${fatbin}" ${from_ENTRIES} ${compress} ${root_option}
+  _tileiras_rule(BUNDLES FIRST "${fatbin}" COMMAND fatbin -o "${fatbin}" ${from_ENTRIES} ${compress} ${root_option}
     "$<$<BOOL:${options}>:--option=$<JOIN:${options},$<SEMICOLON>--option=>>"
     DEPENDS ${from_FILES} COMMENT "Bundling Tile kernel ${stem}")
   set(${out} "${fatbin}" PARENT_SCOPE)
@@ -253,7 +257,7 @@ function(_tileiras_rule_header header_var source_var stem prefix fatbin)
   # The command keeps the time of a file whose content stays the same. The stamp, which always changes, comes first:
   # Ninja then leaves alone what includes an unchanged header, and Make does not run the command again and again.
   set(stamp "${folder}/${stem}_tile.stamp")
-  _tileiras_rule(FIRST "${stamp}" OUTPUT "${source}" "${header}"
+  _tileiras_rule(BUNDLES FIRST "${stamp}" OUTPUT "${source}" "${header}"
     COMMAND ${command} --header-out "${header}" --source-out "${source}"
     THEN "${CMAKE_COMMAND}" -E touch "${stamp}"
     DEPENDS "${fatbin}" ${from_JSON} COMMENT "Writing ${stem}_tile.h")
@@ -268,7 +272,7 @@ endfunction()
 # Fatbin -> object file that holds it, without a C compiler.
 function(_tileiras_rule_object out stem prefix fatbin)
   set(object "${folder}/${stem}.o")
-  _tileiras_rule(FIRST "${object}"
+  _tileiras_rule(BUNDLES FIRST "${object}"
     COMMAND object -o "${object}" --prefix "${prefix}" --image "${fatbin}"
       --host-arch "$<TARGET_PROPERTY:${name},TILE_HOST_ARCH>"
     DEPENDS "${fatbin}" COMMENT "Wrapping Tile kernel ${stem} in an object")

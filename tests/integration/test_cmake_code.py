@@ -368,3 +368,39 @@ def k(a, b):
     project.write("kern/helper.py", "def twice(x):\n    return x * x\n")
     project.make()
     assert project.compiled() == ["types.sm_90.cubin"]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("generator", GENERATORS)
+def test_a_changed_call_changes_what_it_makes(tmp_path: Path, generator: str) -> None:
+    """An architecture less, another prefix, another signature: Make sees none of them by itself."""
+    python = peers.require_python()
+    project = CMakeProject(tmp_path, generator=generator)
+    project.write("CMakeLists.txt", HEAD.replace("C CXX", "NONE").replace("80-real 90-real", "90-real") + """
+add_tile_kernel(k SOURCES k.tileir TYPE CUSTOM ARCHITECTURES ${ARCHS} PREFIX ${PREFIX} FORMATS fatbin header object)
+add_tile_kernel(py SOURCES py.py ENTRIES py SIGNATURE ${SIGNATURE} TYPE CUSTOM FORMATS tilebc)
+""")  # fmt: skip
+    project.write("k.tileir", kernel("k"))
+    project.write("py.py", """
+import cuda.tile as ct
+
+@ct.kernel
+def py(a, b):
+    i = ct.bid(0)
+    ct.store(b, index=(i,), tile=ct.load(a, index=(i,), shape=(128,)))
+""")  # fmt: skip
+
+    def build(archs: str, prefix: str, signature: str) -> dict[str, bytes]:
+        project.configure(f"-DARCHS={archs}", f"-DPREFIX={prefix}", f"-DSIGNATURE={signature}",
+                          f"-DTileiras_PYTHON_EXECUTABLE={python}")  # fmt: skip
+        project.make()
+        project.assert_null_build()
+        return {p.name: p.read_bytes() for p in project.artefacts()}
+
+    first = build("80-real;90-real", "one", "f32[1],f32[1]")
+    second = build("90-real", "one", "f32[1],f32[1]")
+    assert len(second["k.fatbin"]) < len(first["k.fatbin"]) and second["k.o"] != first["k.o"]
+    assert b"sm_80" in first["k_tile.c"] and b"sm_80" not in second["k_tile.c"]
+    third = build("90-real", "two", "f16[1],f16[1]")
+    assert b"two_image" in third["k_tile.h"] and b"one_image" not in third["k_tile.h"]
+    assert third["py.tilebc"] != second["py.tilebc"] and third["k.fatbin"] == second["k.fatbin"]
