@@ -31,7 +31,7 @@ def has_tile_sources(distribution: Any) -> bool:
 
 def extend_command(name: str, base: type) -> type:
     """Returns `base` with Tile support; the same class again for the same base."""
-    mixin = {"build_ext": TileBuildExt, "bdist_wheel": TileBdistWheel}[name]
+    mixin = {"build_ext": TileBuildExt, "bdist_wheel": TileBdistWheel, "sdist": TileSdist}[name]
     if issubclass(base, mixin):
         return base
     if base not in _EXTENDED:
@@ -54,6 +54,17 @@ class TileBdistWheel:
         if modules and all(isinstance(one, TileKernels) for one in modules) and tag[2] != "any":
             return ("py3", "none", tag[2])
         return tag
+
+
+class TileSdist:
+    """Source distributions hold sources: not what an editable or in-place build left among them."""
+
+    def make_distribution(self) -> None:
+        command = self.get_finalized_command("build_ext")  # type: ignore[attr-defined]
+        made = {os.path.normpath(path) for path in command.generated_in_place()}
+        found = self.filelist.files  # type: ignore[attr-defined]
+        found[:] = [path for path in found if os.path.normpath(path) not in made]
+        super().make_distribution()  # type: ignore[misc]
 
 
 class TileBuildExt:
@@ -186,6 +197,17 @@ class TileBuildExt:
         build_py = self.get_finalized_command("build_py")  # type: ignore[attr-defined]
         package = ".".join(os.path.dirname(path).split(os.sep))
         return os.path.join(build_py.get_package_dir(package), os.path.basename(path))
+
+    def generated_in_place(self) -> list[str]:
+        """Returns the files of data kernels that an in-place build puts among the sources, there or not."""
+        found = []
+        for ext in self.extensions:
+            for path in self._data_files_or_none(ext):
+                target = self._inplace_path(path)
+                # A loader by another hand is a source.
+                if not target.endswith(".py") or MADE_BY in (read_bytes(target) or b""):
+                    found.append(target)
+        return found
 
     def _copy(self, source: str, target: str, copied: dict[str, str]) -> None:
         """Copies by content: another build may have put its own, newer or older, in the same place."""

@@ -1,6 +1,6 @@
 """What setuptools finds by entry points. Runs in every project of an environment, so it imports next to nothing.
 
-`finalize_distribution` reads [tool.tileiras] and lets the distribution's build_ext and bdist_wheel pass through
+`finalize_distribution` reads [tool.tileiras] and lets the distribution's build_ext, bdist_wheel and sdist pass through
 command.extend_command, at the moment they are asked for: whatever class is there by then, from cmdclass, from another
 plugin or from setuptools, is extended and not replaced. Projects without Tile sources get their classes untouched.
 """
@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-EXTENDED = ("build_ext", "bdist_wheel")
+EXTENDED = ("build_ext", "bdist_wheel", "sdist")
 
 
 def finalize_distribution(distribution: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tarfile
 import time
 from pathlib import Path
 
@@ -206,6 +207,21 @@ def test_a_wheel_for_another_machine_has_that_machines_host_code(project: Projec
         cubin = files["pkg/a.sm_90.cubin"]
         host = cubin[cubin.index(b"\x7fELF", 4) :]
         assert name.endswith(f"-linux_{ELF_MACHINES[int.from_bytes(host[18:20], 'little')]}.whl")
+
+
+def test_an_sdist_after_an_in_place_build_holds_sources_alone(project: Project) -> None:
+    project.kernel("a.tileir")
+    project.write("pkg/kept.fatbin", "shipped as it is")
+    project.setup("TileKernels('pkg', ['pkg/a.tileir'], archs='sm_90'), "
+                  "TileExtension('pkg._m', ['pkg/a.tileir'], archs='sm_90', package_data=True, formats=['cubin'])",
+                  "package_data={'pkg': ['*.fatbin', '*.cubin', '*.json', '*.tileir']}, include_package_data=True")  # fmt: skip
+    project.build()
+    assert {"a.fatbin", "a.sm_90.cubin", "tile_kernels.py"} <= set(images(project))
+    assert project.run("sdist").returncode == 0
+    with tarfile.open(next((project.root / "dist").glob("*.tar.gz"))) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {one for one in names if one.startswith("pkg/")} == {
+        "pkg/__init__.py", "pkg/a.tileir", "pkg/kept.fatbin"}  # fmt: skip
 
 
 def test_the_record_of_what_was_installed_is_no_path_of_this_machine(project: Project) -> None:
