@@ -330,3 +330,27 @@ def test_long_code_takes_time_by_its_lines(run: Any) -> None:
         reader.step()
         seen.append(reader.same_line())
     assert seen == [True, False, False, False]
+
+
+AS = 'nv_tileas.module {{sym_name = "m", nv_tileaa.compute_capability = 90 : i32}} {{\n{func}\n}}\n'
+FUNC = 'nv_tileas.func {{sym_name = "k", function_type = () -> (){spec}}}'
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [
+        ("nv_tileas.module {sym_name = \"m\", nv_tileaa.compute_capability = 90 : i32}\n", 0, ""),
+        ("nv_tileaa.module {sym_name = \"m\", nv_tileaa.compute_capability = 90 : i32} {}\n", 0, ""),
+        (AS.format(func=FUNC.format(spec="")), 5, "region with 1 blocks"),
+        (AS.format(func=FUNC.format(spec="") + " {\nnv_tileas.return\n}"), 5, "nv_tileaa.kernel_spec"),
+        (AS.format(func='nv_tileas.func {sym_name = "k", function_type = (tensor<4xf32, "x">) -> ()} {\n}'), 5,
+         "expected a layout"),
+    ],
+)  # fmt: skip
+def test_modules_with_parts_missing(run: Any, text: str, code: int, said: str) -> None:
+    flags = [["--pipeline-to", "ptx"]] + (
+        [["--pass", "ConvertTileASToLLVM"]] if "kernel_spec" in said else []
+    )
+    for words in flags:
+        found, _, err = run(text, *words)
+        assert found == code and said in err and "internal error" not in err, err

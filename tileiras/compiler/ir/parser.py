@@ -15,7 +15,7 @@ from .core import Block, Op, Region
 from .lexer import TOKEN, ParseError, clip, skip
 from .parse_values import MAX_DEPTH, ValueParser, plain_hints
 from .segments import clamp_segments, guess_segments
-from .spec import IMPLICIT_TERMINATOR, ISOLATED, REQUIRED, Arg, OpSpec
+from .spec import IMPLICIT_TERMINATOR, ISOLATED, REQUIRED, SYMBOL_TABLE, Arg, OpSpec
 from .verify import tname
 
 TYPE_CHECKING = False
@@ -542,6 +542,10 @@ class Parser(ValueParser):
             regions.append(self.region(spec, None, own=True))
         while len(regions) < spec.regions:
             regions.append(Region())
+        if spec.traits & SYMBOL_TABLE:  # a module may be empty, its block is there
+            for region in regions:
+                if not region.blocks:
+                    region.append(Block())
         for step in dialect.template(spec) or ():
             if step[0] == CLAUSE and step[3] is not None and spec.attr_by_name[step[1]].default != step[3]:
                 attrs.setdefault(step[1], step[3])

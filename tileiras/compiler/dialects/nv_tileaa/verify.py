@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tileiras.compiler.ir import types as T
 from tileiras.compiler.ir.dense import num_elements
-from tileiras.compiler.ir.verify import Invalid, Rules
+from tileiras.compiler.ir.verify import Invalid, Rules, broken
 
 from . import diags as D
 from .types import TileAttr
@@ -118,6 +118,8 @@ def spec_problem(spec: Any) -> tuple[str, object] | None:
 
 
 def check_func(op: Op) -> None:
+    if not op.regions[0].blocks:
+        raise broken("region #0 failed to verify constraint: region with 1 blocks")
     spec = op.attrs.get("nv_tileaa.kernel_spec")
     problem = spec_problem(spec) if spec is not None else None
     if problem is not None:

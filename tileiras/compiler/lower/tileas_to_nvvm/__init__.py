@@ -155,7 +155,12 @@ def lower_function(
     remarks: dict[str, str] | None = None,
 ) -> Function | None:  # fmt: skip
     """One kernel; None when it failed (the sink says why)."""
-    spec = op.attrs["nv_tileaa.kernel_spec"]
+    spec = op.attrs.get("nv_tileaa.kernel_spec")
+    if spec is None or "num_warps" not in spec:
+        sink.emit(
+            UNSUPPORTED, op, target=target.name, reason="attribute 'nv_tileaa.kernel_spec' names no num_warps"
+        )
+        return None
     fn = Function(op.attr("sym_name"))
     fn.loc = op.loc
     fn.attrs = {name: value for name, value in op.attrs.items() if name.startswith(("nvvm.", "cute."))}
