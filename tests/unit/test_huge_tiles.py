@@ -321,6 +321,42 @@ def test_block_of_many_chosen_at_run_time(elem: str, spread: bool, target: str, 
         assert (out == whole[8 * i : 8 * i + 8, 16 * j : 16 * j + 16]).all()
 
 
+def addresses(k: Kernel, shape: tuple[int, ...]) -> str:
+    """Pointers to a dense row-major array."""
+    line, p = (int(np.prod(shape)),), "ptr<f32>"
+    one = k.let(f"reshape {k.pointer('f32')} : tile<{p}> -> tile<1x{p}>")
+    many = k.let(f"broadcast {one} : tile<1x{p}> -> {tile(line, p)}")
+    iota = k.let(f"iota : {tile(line, 'i32')}")
+    far = k.let(f"offset {many}, {iota} : {tile(line, p)}, {tile(line, 'i32')} -> {tile(line, p)}")
+    return k.let(f"reshape {far} : {tile(line, p)} -> {tile(shape, p)}")
+
+
+@everywhere
+def test_block_of_pointers(target: str, gpu_name: str) -> None:
+    k, p = Kernel(), "ptr<f32>"
+    far = addresses(k, (64, 128))
+    k.params.append("%i: tile<i32>")
+    part = k.let(f"extract {far}[%i, %i] : {tile((64, 128), p)} -> {tile((8, 16), p)}")
+    k.lines.append(f"%x, %t = load_ptr_tko weak {part} : {tile((8, 16), p)} -> {tile((8, 16), 'f32')}, token")
+    k.store("%x", (8, 16), "f32")
+    x, out = numbers(64, 128), np.zeros((8, 16), np.float32)
+    launch(k.text(), [x, np.int32(3), out], target, gpu_name)
+    assert (out == x[24:32, 48:64]).all()
+
+
+@everywhere
+def test_transposed_pointers(target: str, gpu_name: str) -> None:
+    """Slices of rows of pointers, put together again from slices of columns."""
+    k, p = Kernel(), "ptr<f32>"
+    far = addresses(k, (256, 512))
+    turned = k.let(f"permute {far} [1, 0] : {tile((256, 512), p)} -> {tile((512, 256), p)}")
+    line = k.let(f"reshape {turned} : {tile((512, 256), p)} -> {tile((N,), p)}")
+    k.lines.append(f"%x, %t = load_ptr_tko weak {line} : {tile((N,), p)} -> {tile((N,), 'f32')}, token")
+    k.store("%x", (N,), "f32")
+    x = numbers(256, 512)
+    assert (run(k.text(), [x], (N,), target, gpu_name) == x.T.reshape(-1)).all()
+
+
 def test_more_than_local_memory_holds() -> None:
     """Five tiles of 2^24 elements that are all needed twice: what they would take is said, where and at once."""
     n, count = 1 << 24, 5

@@ -462,7 +462,8 @@ def _block_source(inf: Inference, op: Op) -> Any:
     large = embedded(small, inner, outer)
     indices = list(op.operands[1:])
     have = inf.layouts[source]
-    size = 1 if source.type.elem.bits == 1 else max(16, source.type.elem.bits) // 8
+    bits = getattr(source.type.elem, "bits", 64)  # pointers have none
+    size = 1 if bits == 1 else max(16, bits) // 8
     if (
         _many_blocks(indices, small, inner, outer)
         and size << large.bits <= SHARED_BYTES

@@ -19,6 +19,7 @@ from tileiras.compiler.ir.types import (
     Dense,
     GatherScatterView,
     PartitionView,
+    Ptr,
     StridedView,
     TensorType,
     TileType,
@@ -571,7 +572,13 @@ def recut(miner: StripMiner, value: Value, want: Cut) -> None:
     j = outer.block.add_arg(scalar, "slice")
     blocks = outer.dim_blocks(j, want, rank)
     small = TensorType(type.elem, sliced(shape, want))
-    start = outer.op("constant", [], small, value=splat_constant(type.elem, small.shape, 0))
+    if isinstance(type.elem, Ptr):
+        zeros = outer.op(
+            "constant", [], TensorType(I64, small.shape), value=splat_constant(I64, small.shape, 0)
+        )
+        start = outer.op("int_to_ptr", [zeros], small)
+    else:
+        start = outer.op("constant", [], small, value=splat_constant(type.elem, small.shape, 0))
     i = inner.block.add_arg(scalar, "part")
     held = inner.block.add_arg(small)
     # the old slice number, bit by bit
