@@ -248,6 +248,8 @@ def run_native(line: Line, words: Sequence[str], environ: MutableMapping[str, st
     for item in line.inputs():
         if item.is_tile and not os.path.exists(item.values[0]):
             raise Usage(f"cannot open Tile IR input '{item.values[0]}': No such file or directory")
+        if item.is_tile and is_device(item.values[0]):  # several steps read it, and a pipe can be read once
+            raise Usage(f"cannot open Tile IR input '{item.values[0]}': not a regular file")
     plan = plan_line(line, tools, directory, os.getcwd(), environ, is_text, is_device)
     for job in plan.jobs:
         if job.output and os.path.exists(job.output) and os.path.samefile(job.output, job.source):

@@ -176,6 +176,8 @@ def plan_line(
                 target = names.temp(stem + ".tile.o")
             else:
                 target = output or os.path.join(line.one("--output-directory") or "", stem + SUFFIX[form])
+                if target.startswith("-") and target != "-":
+                    target = os.path.join(".", target)  # the tools would take it for an option
                 if os.path.normpath(os.path.join(cwd, target)) == os.path.normpath(os.path.join(cwd, source)):
                     raise Usage(f"The output file '{target}' is also an input file")
                 if os.path.normpath(target) in taken:

@@ -508,6 +508,20 @@ def test_folders_are_not_made(
     assert sorted(path.name for path in work.iterdir()) == ["k.tileir"]
 
 
+def test_a_pipe_is_no_input(installed: Installed, env: dict[str, str], work: Path) -> None:
+    """Each architecture's step would read it: refused at once, instead of waiting for a second writer."""
+    os.mkfifo(work / "p.tileir")
+    done = run([installed.shim, "-arch=sm_90", "-cubin", "p.tileir"], work, env, timeout=60)
+    assert done.returncode == 1 and "'p.tileir': not a regular file" in done.stderr
+
+
+def test_names_that_look_like_options(installed: Installed, env: dict[str, str], work: Path) -> None:
+    (work / "k.tileir").rename(work / "-k.tileir")
+    for words in (["-cubin"], ["-c", "-MD"]):
+        ok(run([installed.shim, "-arch=sm_90", *words, "./-k.tileir"], work, env))
+    assert {"-k.cubin", "-k.o", "-k.d"} <= {path.name for path in work.iterdir()}
+
+
 def test_an_object_fits_a_shared_library(installed: Installed, env: dict[str, str], work: Path) -> None:
     ok(run([installed.shim, "-arch=sm_90", "-shared", "k.tileir", "-o", "libk.so"], work, env))
     assert (work / "libk.so").is_file()
