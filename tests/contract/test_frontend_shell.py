@@ -386,6 +386,10 @@ def test_the_generic_form_carries_the_same() -> None:
     assert typed != generic and '"cuda_tile.entry"() <{' in typed
     assert ptx_of(typed) == ptx_of(text)
     assert to_text(load(typed, Sink())) == to_text(load(text, Sink()))
+    behind = text.replace(f" attributes {{{own}}}", "").replace(
+        "cuda_tile.return\n    }", f"cuda_tile.return\n    }} {{{own}}}"
+    )
+    assert behind.count(own) == 1 and ptx_of(behind) == ptx_of(text)
 
 
 @pytest.mark.parametrize("version", [None, "13.1", "13.4", "13.5"])

@@ -188,7 +188,7 @@ def parse_entry(p: Parser, state: State) -> None:
     state.regions = [p.own_region(state, args)]
     p.scopes.pop()
     if p.at("{"):  # where the real printer puts the visibility
-        state.attrs.update(p.dictionary())
+        state.attrs.update({name: frontend.plain(value) for name, value in p.dictionary().items()})
 
 
 def print_global(printer: Printer, op: Op) -> None:
