@@ -164,7 +164,8 @@ def python_mutants(path: str, source: str) -> Iterator[Mutant]:
         if node in guarded or annotation(node, parents) or of_class(node, parents):
             continue
         for kind, what, change in changes(node, parents):
-            yield Mutant(path, getattr(node, "lineno", 0), kind, what, changed(i, change))
+            line = node.target.lineno if isinstance(node, ast.comprehension) else getattr(node, "lineno", 0)
+            yield Mutant(path, line, kind, what, changed(i, change))
 
 
 def annotation(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:
