@@ -16,7 +16,8 @@ from .slice_plan import ELEMENTWISE, MEMORY
 from .slices import HUGE, Limits
 
 ELEMS_PER_THREAD = 8  # of a slice: two vectors of 16 bytes for f32, one for f16
-LONG = 1200  # instructions of a thread from which a loop is better
+HEAVY = 40  # instructions an element from which half of them are enough
+LONG = 400  # instructions of a thread from which a loop is better
 FREE = frozenset({"iota", "broadcast", "reshape", "constant", "offset", "assume", "bitcast", "select"})
 SEQUENCES = {
     "cos": 40, "sin": 40, "tan": 50, "sinh": 30, "cosh": 30, "tanh": 20, "exp": 12, "exp2": 10, "log": 20, "log2": 20,
@@ -27,20 +28,21 @@ SEQUENCES = {
 def cut_long_chains(func: Op, num_warps: int) -> Op:
     """The function with its chains as loops; the function itself when they are short or not all of it."""
     threads = 32 * num_warps
-    if not _is_long(func, threads):
+    total, per_element = _instructions(func, threads)
+    if total <= LONG:
         return func
     from .strip_mine import needs_strip_mining, strip_mine
 
-    elems = ELEMS_PER_THREAD * threads
+    elems = threads * (ELEMS_PER_THREAD if per_element < HEAVY else ELEMS_PER_THREAD // 2)
     limits = Limits(elems, HUGE.big, elems.bit_length() - 1)
     cut = strip_mine(func, None, limits)
     waits = any(op.spec.name.startswith("local_") for op in cut.walk())
     return func if waits or needs_strip_mining(cut, limits) else cut
 
 
-def _is_long(func: Op, threads: int) -> bool:
-    """Whether the function is made of elementwise ops, and many instructions of them."""
-    total = 0
+def _instructions(func: Op, threads: int) -> tuple[int, int]:
+    """Instructions of a thread, and of one element, about; nothing where not all of it is elementwise."""
+    total = per_element = 0
     for op in func.walk():
         name = op.spec.name
         tiles = [v.type for v in (*op.operands, *op.results) if isinstance(v.type, TensorType)]
@@ -49,9 +51,10 @@ def _is_long(func: Op, threads: int) -> bool:
             continue
         if name == "constant":
             if len(set(dense_bits(op.attr("value")))) > 1:
-                return False
+                return 0, 0
         elif name not in ELEMENTWISE and name not in MEMORY and name not in FREE:
-            return False
+            return 0, 0
         elif name not in FREE:
+            per_element += SEQUENCES.get(name, 1)
             total += SEQUENCES.get(name, 1) * elements // threads
-    return total > LONG
+    return total, per_element
