@@ -405,10 +405,28 @@ def test_agents_of_a_warp_specialised_function() -> None:
     assert (
         "multiple of 8" in run(agents(1, 3, extra=", registers = 30 : i32"), "TileAAAgentVerifier").texts[0]
     )
+    for registers, ok in (
+        (24, True),
+        (256, True),
+        (16, False),
+        (264, False),
+        (31, False),
+        (32, True),
+        (36, False),
+    ):
+        done = run(agents(1, 3, extra=f", registers = {registers} : i32"), "TileAAAgentVerifier")
+        assert done.ok == ok and len(done.texts) == (0 if ok else 2), registers
     nested = agents(4).replace(
         "{\n    }\n", "{\n nv_tileaa.agent {id = 5 : i32, num_warps = 1 : i32} {\n }\n    }\n", 1
     )
     assert "agent 5 lies inside another agent" in run(nested, "TileAAAgentVerifier").texts
+    deeper = nested.replace(
+        "num_warps = 1 : i32} {\n }",
+        "num_warps = 1 : i32} {\n nv_tileaa.agent {id = 6 : i32, num_warps = 1 : i32} {\n }\n }",
+        1,
+    )
+    said = run(deeper, "TileAAAgentVerifier").texts
+    assert said.count("agent 6 lies inside another agent") == 1, "once, however deep"
     plain = run(agents(), "TileAAAgentVerifier")
     assert plain.ok and plain.started() == [], "a kernel without agents has no such pass"
 
