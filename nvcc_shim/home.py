@@ -59,7 +59,10 @@ def is_shim(path: str) -> bool:
 
 
 def _root_of(path: str) -> str:
-    folder = os.path.dirname(os.path.realpath(path))
+    """Returns the toolkit of an nvcc: where its profile lies beside a link to it, that is nvcc's home and ours, too."""
+    folder = os.path.dirname(os.path.abspath(path))
+    if not os.path.exists(os.path.join(folder, "nvcc.profile")):
+        folder = os.path.dirname(os.path.realpath(path))
     return (
         os.path.dirname(folder)
         if os.path.basename(folder) != "x64"

@@ -508,6 +508,23 @@ def test_folders_are_not_made(
     assert sorted(path.name for path in work.iterdir()) == ["k.tileir"]
 
 
+def test_a_toolkit_of_links_is_the_toolkit(
+    installed: Installed, env: dict[str, str], work: Path, tmp_path: Path
+) -> None:
+    """nvcc follows no link to itself: what lies beside the link is its toolkit, and so it is for the Tile inputs."""
+    farm = tmp_path / "farm" / "bin"
+    farm.mkdir(parents=True)
+    for one in (peers.require_toolkit("13.4") / "bin").iterdir():
+        (farm / one.name).symlink_to(one)
+    (farm / "ptxas").unlink()
+    (farm / "ptxas").write_text('#!/bin/sh\ncase "$*" in *--version*) echo "release 13.4, V13.4.92"; exit;; esac\n'
+                                "echo our own ptxas >&2; exit 9\n")  # fmt: skip
+    (farm / "ptxas").chmod(0o755)
+    env |= {"TILEIRAS_NVCC": str(farm / "nvcc"), "TILEIRAS_COMPILER": "builtin", "TILEIRAS_CACHE": "0"}
+    done = run([installed.shim, "-arch=sm_90", "-cubin", "k.tileir"], work, env)
+    assert done.returncode and "our own ptxas" in done.stderr
+
+
 def test_a_pipe_is_no_input(installed: Installed, env: dict[str, str], work: Path) -> None:
     """Each architecture's step would read it: refused at once, instead of waiting for a second writer."""
     os.mkfifo(work / "p.tileir")
