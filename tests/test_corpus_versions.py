@@ -15,7 +15,7 @@ from tests.corpus import check
 from tests.corpus.case import Case
 from tests.corpus.export import DATA
 from tests.corpus.registry import CASES
-from tests.corpus.versions import CPP, CPP_VERSION, PYTHON, WRITER, path_of, versions_of
+from tests.corpus.versions import CPP, CPP_VERSION, LATER, PYTHON, WRITER, path_of, versions_of
 
 ALL = [(name, v) for name in (*PYTHON, *WRITER) for v in versions_of(CASES[name])]
 STRAIGHT = ("vadd_f32", "padding_modes_f32", "atomic_integers_i32", "exp_special_f32")
@@ -57,7 +57,9 @@ def test_every_version_reads_as_the_same_text(name: str) -> None:
 
 
 def test_every_file_is_listed() -> None:
-    expected = {path_of(*pair).name for pair in ALL} | {path_of(f"cpp_{s}", CPP_VERSION).name for s in CPP}
+    expected = {path_of(*pair).name for pair in ALL} | {
+        path_of(f"cpp_{s}", CPP_VERSION).name for s in (*CPP, LATER)
+    }
     assert {p.name for p in (DATA / "versions").glob("*.tilebc")} == expected
     assert {p.stem for p in DATA.glob("*.tilebc")} == {c.module for c in CASES.values()}
 
