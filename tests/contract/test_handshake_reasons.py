@@ -11,6 +11,7 @@ from contract.tileas import (
     LOAD,
     PIPE,
     TMA,
+    TO_LLVM,
     TOKEN,
     P,
     S,
@@ -207,3 +208,26 @@ def test_d11_keeps_loads_behind_the_writes_that_their_tokens_name() -> None:
     for text in (outside + loop(f"{other}\n{waits}"), outside + loop(waits)):
         done = run(module(function(text)), D11)
         assert done.ok and not done.emitted
+
+
+EMPTY = module(
+    '\n  nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {\n'
+    "    nv_tileas.return\n  }"
+)
+
+
+@pytest.mark.parametrize(
+    ("level", "text"), [(3, "Failed to get ComputeCapability"), (2, "failed to get compute capability.")]
+)
+def test_the_conversion_to_threads_needs_a_target(level: int, text: str) -> None:
+    done = run(module(function("")), TO_LLVM, target=None, opt_level=level, verify_each=False)
+    assert not done.ok and done.texts == [text] and not done.context.soft_failures, "hard, without the bit"
+    assert run(EMPTY, TO_LLVM, opt_level=level).ok
+
+
+def test_an_incomplete_function_goes_no_further() -> None:
+    """An op that cannot be lowered sets the bit; the verifier behind the walk then lifts it, and no pass follows."""
+    text = module(function(f'%u = "nv_tileas.async.wait"() : () -> {TOKEN}'))
+    done = run(text, TO_LLVM, "KernelAttrPass", verify_each=False)
+    assert not done.ok and done.started() == [TO_LLVM] and done.emitted
+    assert run(EMPTY, TO_LLVM, "KernelAttrPass").started() == [TO_LLVM, "KernelAttrPass"]
