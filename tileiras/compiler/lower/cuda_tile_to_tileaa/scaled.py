@@ -1,7 +1,8 @@
 """mmaf_scaled as ordinary ops: widen both operands, multiply each by its block's scale, then mmaf in f32.
 
 Before: `mmaf_scaled %a, %b, %c, %sa, %sb`. After: ftof, reshape, broadcast, mulf on each side, then `mmaf`.
-The products of an 8-bit float and a power-of-two or 8-bit scale are exact in f32.
+The products of an 8-bit float and a power-of-two or 8-bit scale are exact in f32, but for scales so large that the
+product leaves its range (2^119 and more with f8E4M3FN, 2^112 with f8E5M2): those overflow to infinity.
 """
 
 from __future__ import annotations
