@@ -7,11 +7,13 @@ real compiler and the real CMake; which CMake and which generator is a parameter
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import peers
@@ -30,6 +32,25 @@ project(kernels_test LANGUAGES C CXX)
 find_package(Tileiras REQUIRED)
 set(CMAKE_TILE_ARCHITECTURES 80-real 90-real)
 """
+
+
+_SNAPSHOT: list[Path] = []
+
+
+def package_snapshot() -> Path:
+    """Returns a copy of the checkout's package as it is now.
+
+    Every image depends on the compiler's sources: an edit between two builds of a test would be seen, rightly, and would
+    fail a test that expects nothing to run.
+    """
+    if not _SNAPSHOT:
+        folder = Path(tempfile.mkdtemp(prefix="tileiras-checkout-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        for name in ("tileiras", "cmake", "nvcc_shim", "setuptools_ext", "bazel"):
+            shutil.copytree(REPOSITORY / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(REPOSITORY / "pyproject.toml", folder)
+        _SNAPSHOT.append(folder)
+    return _SNAPSHOT[0]
 
 
 def find_cmake(version: str = "newest") -> Path:
@@ -110,7 +131,7 @@ class CMakeProject:
         if "Ninja" in self.generator:
             argv.append(f"-DCMAKE_MAKE_PROGRAM={find_ninja()}")
         if not any(option.startswith("-DTileiras_DIR=") for option in options):
-            argv.append(f"-DTileiras_DIR={REPOSITORY / 'cmake'}")
+            argv.append(f"-DTileiras_DIR={package_snapshot() / 'cmake'}")
         argv += [
             f"-DTileiras_PYTHON_EXECUTABLE={sys.executable}",
             f"-DTILE_COMPILER_LAUNCHER={self.launcher}",
