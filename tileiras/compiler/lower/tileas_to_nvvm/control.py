@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from tileiras.compiler.ir.core import Block, Op, Region, Value
 
+NOUNROLL = "nv_tileaa.nounroll"  # on a loop over slices
 _READS = {"load_view_tko", "load_ptr_tko"}
 _WRITES = {"store_view_tko", "store_ptr_tko", "atomic_rmw_tko", "atomic_cas_tko", "atomic_red_view_tko"}
 
@@ -103,6 +104,8 @@ def lower_for(lowering: Lowering, op: Op) -> None:
     lowering.pending |= _accesses(op)
     lowering.scratch_busy = True
     b.place(head)
+    if op.attrs.get(NOUNROLL):  # ptxas would repeat the body and need registers for every copy
+        b.code.append(("raw", None, ('.pragma "nounroll";',), None))
     lowering.loops.append(LoopFrame(True, next_label, done, carried, carried))
     b.push()
     lower_block(lowering, block)

@@ -53,6 +53,7 @@ class Body:
 
     def __init__(self) -> None:
         self.block = Block()
+        self.may_unroll = False  # by ptxas, which would need registers for every copy of the body
 
     def op(self, name: str, operands: list[Value], type: Any, segments: Any = None, **attrs: Any) -> Value:
         return self.block.append(Op(BY_NAME[name], operands, [type], attrs, segments=segments)).result
@@ -119,7 +120,8 @@ class Body:
 
         bounds = [constant(0), constant(1 << s), constant(1)]
         self.block.append(Op(BY_NAME["continue"], yields, [], {}, segments=(len(yields),)))
-        loop = Op(BY_NAME["for"], [*bounds, *inits], [v.type for v in inits], {}, [Region([self.block])], loc,
+        attrs = {} if self.may_unroll else {"nv_tileaa.nounroll": True}
+        loop = Op(BY_NAME["for"], [*bounds, *inits], [v.type for v in inits], attrs, [Region([self.block])], loc,
                   (1, 1, 1, len(inits)))  # fmt: skip
         return list(outer.append(loop).results)
 
@@ -138,6 +140,9 @@ class SliceLoop(Body):
         super().__init__()
         self.miner = miner
         self.plans = plans
+        self.may_unroll = any(
+            plan.accumulates for plan in plans
+        )  # loads of the next part beside products of this one
         self.s = s
         self.reverse = reverse
         self.copies = copies  # (huge value, local memory it also goes to, cut)

@@ -49,8 +49,8 @@ class Limits:
         return max(0, _log2(num_elements(tuple(shape))) - self.log2_slice)
 
 
-# what 16 warps hold: 64 elements a thread of each tile; 128 registers of the one that a loop carries
-HUGE = Limits(big=1 << 15, vast=1 << 16, log2_slice=13)
+# what 16 warps hold: 64 elements a thread. Twice that is the whole register file of an SM
+HUGE = Limits(big=1 << 15, vast=1 << 15, log2_slice=13)
 
 
 def leading_cut(shape: Sequence[int], s: int, last: Iterable[int] = ()) -> Cut:
