@@ -84,7 +84,9 @@ class TileBuildExt:
     verbose: Any
 
     def finalize_options(self) -> None:
+        self.tile_asked = bool(self.force)
         super().finalize_options()  # type: ignore[misc]
+        self.tile_asked |= bool(self.get_finalized_command("build").force)  # type: ignore[attr-defined]
         self.tile_units: dict[int, list[Unit]] = {}
         self.tile_failures: dict[int, CompileError] = {}
         self.tile_failed: set[int] = set()
@@ -293,13 +295,17 @@ class TileBuildExt:
                     self.tile_failures[id(ext)] = CompileError(f"{ext.name}: {error}")
         if every:
             fingerprint = read_fingerprint()
-            stale = [unit for unit in every if self.force or not unit.is_current(fingerprint)]
+            stale = [unit for unit in every if self._is_forced() or not unit.is_current(fingerprint)]
             jobs = count_jobs(self.parallel, os.environ)
             Builder(jobs, self._say, os.environ).build(stale, fingerprint)
         self.tile_copied: dict[str, str] = {}
         self.tile_owners: dict[str, str] = {}
         super().build_extensions()  # type: ignore[misc]
         self._record(self.build_lib, self.tile_copied)
+
+    def _is_forced(self) -> bool:
+        """Returns whether the user said --force. torch forces every build with ninja, which then looks for itself."""
+        return self.tile_asked if _is_torch(self) else bool(self.force)
 
     def _say(self, text: str) -> None:
         """Shows a command where build_ext shows the C compiler's."""
@@ -451,7 +457,7 @@ class TileBuildExt:
         except ImportError:  # SETUPTOOLS_USE_DISTUTILS=stdlib
             from distutils.ccompiler import new_compiler
             from distutils.sysconfig import customize_compiler
-        compiler = new_compiler(compiler=self.compiler.compiler_type, force=self.force)
+        compiler = new_compiler(compiler=self.compiler.compiler_type, force=True)  # we look ourselves, below
         customize_compiler(compiler)
         if hasattr(compiler, "initialize") and not getattr(compiler, "initialized", True):
             compiler.initialize(self.plat_name)
@@ -459,7 +465,7 @@ class TileBuildExt:
         for source in sources:
             target = compiler.object_filenames([source], output_dir="")[0]
             if (
-                self.force
+                self._is_forced()
                 or not os.path.exists(target)
                 or os.path.getmtime(target) < os.path.getmtime(source)
             ):

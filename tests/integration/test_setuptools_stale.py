@@ -209,6 +209,22 @@ def test_a_wheel_for_another_machine_has_that_machines_host_code(project: Projec
         assert name.endswith(f"-linux_{ELF_MACHINES[int.from_bytes(host[18:20], 'little')]}.whl")
 
 
+def test_only_the_users_force_compiles_again(project: Project) -> None:
+    """torch's BuildExtension sets `force` with ninja, in every build; a kernel that takes minutes must not pay for it."""
+    project.kernel("a.tileir")
+    project.setup("Extension('pkg._m', ['pkg/a.tileir'])", "cmdclass={'build_ext': Forced}",
+                  "from setuptools.command.build_ext import build_ext\nclass Forced(build_ext):\n"
+                  "    __module__ = 'torch.utils.cpp_extension'\n    def finalize_options(self):\n"
+                  "        super().finalize_options()\n        self.force = True\n")  # fmt: skip
+    archs = {"TILEIRAS_CUDA_ARCHS": "90-real"}
+    project.build(**archs)
+    before = project.stamps(), project.stamps("*.tileir.o")
+    project.build(**archs)
+    assert (project.stamps(), project.stamps("*.tileir.o")) == before
+    project.build("--force", **archs)
+    assert project.stamps() != before[0]
+
+
 def test_an_sdist_after_an_in_place_build_holds_sources_alone(project: Project) -> None:
     project.kernel("a.tileir")
     project.write("pkg/kept.fatbin", "shipped as it is")
