@@ -78,7 +78,7 @@ ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("tileiras/compiler/dialects/cuda_tile/dense.py", tests(VERIFY, "verify_rules")),
     ("tileiras/compiler/dialects/cuda_tile/hints.py", tests("", "verify_hints")),
     ("tileiras/compiler/dialects/", tests(f"{LADDER} {VERIFY}", "verify_rules")),
-    ("tileiras/compiler/passes/", tests(LADDER)),
+    ("tileiras/compiler/passes/", tests(LADDER + " handshake_reasons launch_bounds")),
     ("tileiras/compiler/nvvm/", tests(LADDER + " frontend_shell")),
 )
 OUTSIDE = (
