@@ -55,6 +55,12 @@ def test_a_bad_value(flag: str, code: int, tmp_path: Path) -> None:
     assert left(tmp_path) == []
 
 
+@pytest.mark.parametrize("kind", ["", "-passed", "-missed", "-failed", "-analysis"])
+def test_a_category_of_remarks_is_refused_by_its_flag(kind: str, tmp_path: Path) -> None:
+    done = command(tmp_path, NOOP, f"--remarks{kind}=some")
+    assert done.err == f"tileiras: for the --remarks{kind} option: Cannot find option named 'some'!\n"
+
+
 @pytest.mark.parametrize("level", ["0", "3", "0x1", "0b10", "03"])
 def test_levels_as_llvm_reads_them(level: str, tmp_path: Path) -> None:
     ptxas = stub_ptxas(tmp_path, IMAGE)
