@@ -63,14 +63,15 @@ def num_tiles_of(x, y, M: Const, N: Const, S: Const):
     """Index space sizes of plain and strided views, and the array's own shape and strides."""
     tv = x.tiled_view((M, N))
     sv = x.tiled_view((M, N), traversal_steps=(S, S))
-    ct.scatter(y, 0, tv.num_tiles(0))
-    ct.scatter(y, 1, tv.num_tiles(1))
-    ct.scatter(y, 2, sv.num_tiles(0))
-    ct.scatter(y, 3, sv.num_tiles(1))
-    ct.scatter(y, 4, x.shape[0])
-    ct.scatter(y, 5, x.shape[1])
-    ct.scatter(y, 6, x.strides[0])
-    ct.scatter(y, 7, ct.num_blocks(1))
+    if ct.bid(1) == 0:
+        ct.scatter(y, 0, tv.num_tiles(0))
+        ct.scatter(y, 1, tv.num_tiles(1))
+        ct.scatter(y, 2, sv.num_tiles(0))
+        ct.scatter(y, 3, sv.num_tiles(1))
+        ct.scatter(y, 4, x.shape[0])
+        ct.scatter(y, 5, x.shape[1])
+        ct.scatter(y, 6, x.strides[0])
+        ct.scatter(y, 7, ct.num_blocks(1))
 
 
 @ct.kernel
