@@ -265,3 +265,43 @@ def test_strings_in_any_encoding(name: bytes, tmp_path: Path) -> None:
 
 def test_bytecode_of_our_own_making_is_not_damaged() -> None:
     assert judge(bytecode(), random.Random(0)) == 0
+
+
+def said_of(data: bytes) -> str:
+    """The reader's first line; the file must be refused with code 3."""
+    code, found, _ = compile_(data, "sm_90")
+    assert code == 3
+    return found[0].text
+
+
+def test_lengths_that_leave_the_file() -> None:
+    data = (DATA / "vadd_f32.tilebc").read_bytes()
+    found = list(sections(data))
+    for k in range(len(found)):
+        assert "bytes exceed the file; end section is not the last section" in said_of(
+            container(data[:12], found, (k, 1 << 20))
+        )
+    for length in range(8, 12):
+        assert said_of(data[:length]) == "error at offset 8: failed to parse the version"
+
+
+def test_globals_that_are_wrong() -> None:
+    """Their type is a tile, their visibility one of the known ones, their flag a bit."""
+    data = (DATA / "versions" / "op_global_public-13.4.tilebc").read_bytes()
+    found = list(sections(data))
+    k = next(i for i, (number, _, _) in enumerate(found) if number == 6)
+    number, alignment, content = found[k]
+    said = set()
+    for at in range(1, len(content)):
+        for value in range(8):
+            changed = content[:at] + bytes([value]) + content[at + 1 :]
+            file = container(data[:12], [*found[:k], (number, alignment, changed), *found[k + 1 :]])
+            code, emitted, _ = compile_(file, "sm_90")
+            if code == 3:
+                said.add(re.sub(r"\d+|'[^']*'", "_", emitted[0].text))
+    for text in (
+        "global has type _, expected a tile",
+        "unknown SymbolVisibility value: _",
+        "invalid constant flag of a global: _",
+    ):
+        assert f"error at offset _: {text}" in said, said
