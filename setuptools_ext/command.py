@@ -16,7 +16,7 @@ from typing import Any
 from setuptools.errors import CompileError, OptionError
 
 from . import options
-from .build import Builder, Unit, find_archs, find_host, find_prefix, read_fingerprint
+from .build import Builder, Unit, find_archs, find_host, find_prefix, read_fingerprint, stamp_of
 from .extension import TileExtension, TileKernels, tile_sources
 from .installed import Installed, digest_of, read_bytes, remove, write_if_new
 from .jobs import count_jobs
@@ -422,7 +422,14 @@ class TileBuildExt:
             _write_text(path, write_module(name, rows))
             copied.sources = [path]
         copied.depends.append(self._write_link_inputs(copied))
+        self._drop_if_older(self.get_ext_fullpath(ext.name), copied.depends)  # type: ignore[attr-defined]
         super().build_extension(copied)  # type: ignore[misc]
+
+    def _drop_if_older(self, path: str, inputs: list[str]) -> None:
+        """Removes a library that any input is newer than: setuptools before 66 compares whole seconds."""
+        made = stamp_of(path)
+        if made is not None and any((stamp_of(one) or [0])[0] > made[0] for one in map(os.fspath, inputs)):
+            os.unlink(path)
 
     def _write_link_inputs(self, ext: Any) -> str:
         """Returns a file that is new when options or the list of inputs are: build_ext looks at time stamps alone."""
