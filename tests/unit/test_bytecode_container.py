@@ -6,6 +6,7 @@ import struct
 
 import pytest
 
+import tileiras
 from tileiras.compiler.bytecode.reader import read
 from tileiras.compiler.bytecode.wire import put_varint, unzigzag, varint, zigzag
 from tileiras.compiler.source import load
@@ -231,3 +232,16 @@ def test_missing_file_is_code_1(tmp_path) -> None:  # type: ignore[no-untyped-de
         load(tmp_path / "absent.tilebc", Sink())
     assert caught.value.exit_code == 1
     assert "No such file or directory" in str(caught.value)
+
+
+def test_hints_of_13_5_have_no_flag() -> None:
+    """Since 13.5 hints always follow and the bit that announced them marks external functions, as real readers say."""
+    from tileiras.compiler.bytecode.writer import write
+
+    text = "cuda_tile.module @m { entry @k() optimization_hints=<sm_90 = {occupancy = 2}> { return } }"
+    module = tileiras.load(text).op
+    older, newer = write(module, (13, 4)), write(module, (13, 5))
+    for data, version in ((older, (13, 4)), (newer, (13, 5))):
+        again = tileiras.load(data).op
+        assert again.regions[0].block.ops[0].attrs["optimization_hints"] == {"sm_90": {"occupancy": 2}}
+        assert write(again, version) == data

@@ -306,11 +306,13 @@ class _Reader(Tables):
             if self.minor >= 5:
                 raise Damage(text, pos - 1, diags.PREVIEW, content=f"function '{name}' is not an entry")
             raise Damage(text, pos - 1)
+        if flags & F_HINTS and self.minor >= 5:  # the bit has another meaning there: an external implementation
+            raise Damage("function entry cannot be both kernel and extern impl", pos - 1)
         location, pos = varint(data, pos)
         attrs: dict[str, Any] = {"sym_name": name, "function_type": signature}
         if flags & F_PRIVATE:
             attrs["sym_visibility"] = "private"
-        if flags & F_HINTS or self.minor >= 5:  # 13.5 writes the hints always, whatever the flag says
+        if flags & F_HINTS or self.minor >= 5:  # 13.5 writes the hints always
             value, pos = self.attribute(data, pos, 0)
             if not isinstance(value, Hints):
                 raise Damage(f"hints of function '{name}' are not an optimization hints attribute", pos)
