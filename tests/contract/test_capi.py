@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -391,7 +392,7 @@ def example(prefix: Path) -> Path:
     shutil.copytree(source, folder, ignore=shutil.ignore_patterns("build"))
     env = {**os.environ, "PKG_CONFIG_PATH": str(prefix / "lib" / "pkgconfig")}
     subprocess.run(
-        ["make", "-C", str(folder), "compile", f"CC={CC} -Werror"], check=True, env=env, capture_output=True
+        ["make", "-C", str(folder), f"CC={CC} -Werror"], check=True, env=env, capture_output=True
     )
     return folder
 
@@ -406,6 +407,8 @@ def test_the_example(example: Path, tmp_path: Path) -> None:
     assert (done.status, done.err) == (0, "")
     image = (tmp_path / "v.cubin").read_bytes()
     assert image == tileiras.compile(example / "vector_add.tileir", "sm_80", launch_abi="simt").cubin
+    done = run([str(example / "launch"), "vector_add.tileir"], example, env)
+    assert done.status == 0 and re.search(r"sm_90 is complete\n$|right\n$", done.out), done.err
     bad = tmp_path / "bad.tileir"
     bad.write_text(BAD_EXTI)
     done = run([str(example / "compile"), str(bad), str(tmp_path / "x"), "sm_90"], example, env)
