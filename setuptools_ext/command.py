@@ -186,6 +186,9 @@ class TileBuildExt:
         # setuptools before 66 looks for the module of an optional extension that failed.
         kept = [ext for ext in self.extensions if not isinstance(ext, TileKernels)
                 and not (id(ext) in self.tile_failed and getattr(ext, "optional", False))]  # fmt: skip
+        for ext in kept:
+            if tile_sources(ext):
+                self._drop_if_other(self.get_ext_filename(self.get_ext_fullname(ext.name)))  # type: ignore[attr-defined]
         self._with_extensions(kept, super().copy_extensions_to_source)  # type: ignore[misc]
         copied: dict[str, str] = {}
         for ext in self.extensions:
@@ -194,6 +197,12 @@ class TileBuildExt:
                 if os.path.exists(regular) or not getattr(ext, "optional", False):
                     self._copy(regular, target, copied)
         self._record("", copied)
+
+    def _drop_if_other(self, path: str) -> None:
+        """Removes the library in the source tree that is not what was built: setuptools goes by whole seconds there too."""
+        regular, target = os.path.join(self.build_lib, path), self._inplace_path(path)
+        if os.path.exists(regular) and os.path.exists(target) and read_bytes(regular) != read_bytes(target):
+            os.unlink(target)
 
     def _inplace_path(self, path: str) -> str:
         build_py = self.get_finalized_command("build_py")  # type: ignore[attr-defined]
