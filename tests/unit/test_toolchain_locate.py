@@ -118,6 +118,26 @@ def test_a_file_that_cannot_run_is_no_tool(tmp_path: Path, bare: None) -> None:
     assert locate.find_tool("ptxas", str(tmp_path / "other"), {}) is None
 
 
+@pytest.mark.parametrize("name", ["tileiras", "tileirdisasm"])
+def test_our_own_commands_are_no_part_of_a_toolkit(
+    tmp_path: Path, bare: None, repository: Path, name: str
+) -> None:
+    """They have the names of NVIDIA's, and lie on PATH in every environment that has this package."""
+    (tmp_path / "ours").mkdir()
+    ours = tmp_path / "ours" / name
+    ours.write_text(
+        (repository / "scripts" / "command.in").read_text().replace("@TILEIRAS_MODULE@", "tileiras.cli")
+    )
+    ours.chmod(0o755)
+    theirs = make_tool(tmp_path / "theirs" / "bin" / name)
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / name).symlink_to(ours)
+    path = f"{ours.parent}:{tmp_path / 'links'}"
+    assert locate.find_tool(name, None, {"PATH": path}) is None
+    tool = locate.find_tool(name, None, {"PATH": f"{path}:{theirs.parent}"})
+    assert tool is not None and tool.path == str(theirs)
+
+
 def test_a_bin_directory_given_as_root(tmp_path: Path, bare: None) -> None:
     make_tool(tmp_path / "bin" / "ptxas")
     tool = locate.find_tool("ptxas", str(tmp_path / "bin"), {})

@@ -223,9 +223,21 @@ def _tool_in(place: Place, name: str, folders: tuple[str, ...]) -> str | None:
     # The root may also have been given as its bin directory, as people do.
     for folder in place.folders or (*folders, ""):
         path = os.path.join(place.root, folder, name + _EXE)
-        if os.path.isfile(path) and os.access(path, os.X_OK):
+        if os.path.isfile(path) and os.access(path, os.X_OK) and not (name in _SHARED and _is_ours(path)):
             return path
     return None
+
+
+_SHARED = ("tileiras", "tileirdisasm")  # names that NVIDIA's tools and our commands have in common
+
+
+def _is_ours(path: str) -> bool:
+    """Whether this is a command of this project (scripts/command.in), which is no part of a toolkit."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(2) == b"#!" and b"\nfrom tileiras." in file.read(8192)
+    except OSError:
+        return False
 
 
 def _describe(name: str, path: str, place: Place) -> Tool:
