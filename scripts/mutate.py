@@ -73,7 +73,7 @@ ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("tileiras/options.py", COMMAND),
     ("tileiras/compiler/bytecode/", READER),
     ("tileiras/compiler/ir/verify.py", tests(VERIFY, "verify_rules")),
-    ("tileiras/compiler/ir/passes.py", tests("passes layers handshake")),
+    ("tileiras/compiler/ir/passes.py", tests("passes layers handshake", "pass_manager")),
     ("tileiras/compiler/dialects/cuda_tile/verify", tests(VERIFY, "verify_rules")),
     ("tileiras/compiler/dialects/cuda_tile/dense.py", tests(VERIFY, "verify_rules")),
     ("tileiras/compiler/dialects/cuda_tile/hints.py", tests("", "verify_hints")),

@@ -391,9 +391,7 @@ def example(prefix: Path) -> Path:
     folder = prefix / "example"
     shutil.copytree(source, folder, ignore=shutil.ignore_patterns("build"))
     env = {**os.environ, "PKG_CONFIG_PATH": str(prefix / "lib" / "pkgconfig")}
-    subprocess.run(
-        ["make", "-C", str(folder), f"CC={CC} -Werror"], check=True, env=env, capture_output=True
-    )
+    subprocess.run(["make", "-C", str(folder), f"CC={CC} -Werror"], check=True, env=env, capture_output=True)
     return folder
 
 

@@ -124,6 +124,52 @@ def test_attributes_without_a_field_start_at_13_3() -> (
     assert to_bytecode(parsed(ATTRIBUTES))[9] == 3
 
 
+@pytest.mark.parametrize("version", ["13.4", "13.5"])
+def test_what_an_entry_says_besides(version: str) -> None:
+    """Attributes of arguments, lists of numbers and a private entry: in hints of ours, or in fields since 13.5."""
+    text = (
+        'module attributes {my.list = [1 : i32, 2 : i64, "x"], my.flag} { cuda_tile.module @m {'
+        " entry @k(%p: ptr<f32> {nvvm.align = 16 : i32, my.arg}, %q: ptr<f32>) attributes {my.own = [3 : i32]} { return }"
+        " entry private @h(%p: ptr<f32>) { return } } }"
+    )
+    again = read(to_bytecode(parsed(text), version), Sink())
+    assert {k: v for k, v in again.attrs.items() if k.startswith("my.")} == {
+        "my.list": (1, 2, "x"), "my.flag": True,
+    }  # fmt: skip
+    assert type(again.attrs["my.list"][0]) is int, "a number of 32 bits comes back bare"
+    assert again.attrs["sym_name"] == "kernels" and again.attrs["bytecode_version"] == (13, int(version[3:]))
+    first, second = again.regions[0].block.ops
+    assert first.attrs["arg_attrs"] == ({"nvvm.align": 16, "my.arg": True}, {}) and first.attrs["my.own"] == (
+        3,
+    )
+    assert first.attrs.get("sym_visibility") in (None, "public")
+    assert second.attrs["sym_visibility"] == "private" and "arg_attrs" not in second.attrs
+
+
+def test_attributes_of_ours_that_do_not_fit_are_left_out() -> None:
+    """Hints under our name in a file of somebody else: neither fields nor other numbers of arguments come from them."""
+    hints = {
+        "module.sym_name": "other", "module.producer": "p", "module.bytecode_version": 9, "module.my.tag": 1,
+        "entry.sym_name": "other", "entry.my.tag": 2, "other.my.tag": 3,
+    }  # fmt: skip
+    for arguments, kept in (
+        (({"a.b": 1},), ({"a.b": 1},)),
+        (({"a.b": 1}, {}), None),
+        (({},), None),
+        ((1,), None),
+        (5, None),
+    ):
+        module = parsed("cuda_tile.module @m { entry @k(%p: ptr<f32>) { return } }")
+        own = {**hints, "arguments": arguments}
+        module.regions[0].block.ops[0].attrs["optimization_hints"] = {"tileiras": own}
+        again = read(write(module, (13, 4)), Sink())
+        entry = again.regions[0].block.ops[0]
+        assert entry.attrs.get("arg_attrs") == kept
+        assert (again.attrs["my.tag"], entry.attrs["my.tag"]) == (1, 2)
+        assert again.attrs["sym_name"] == "kernels" and again.attrs["bytecode_version"] == (13, 4)
+        assert "producer" not in again.attrs and entry.attrs["sym_name"] == "k"
+
+
 def test_minimal_kernel_stays_small() -> None:  # frontend-minimal-256-bytes: at most
     text = "cuda_tile.module { cuda_tile.entry @noop() { cuda_tile.return } }"
     assert len(to_bytecode(parsed(text))) <= 256

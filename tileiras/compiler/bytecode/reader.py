@@ -306,7 +306,7 @@ class _Reader(Tables):
             if self.minor >= 5:
                 raise Damage(text, pos - 1, diags.PREVIEW, content=f"function '{name}' is not an entry")
             raise Damage(text, pos - 1)
-        if flags & F_HINTS and self.minor >= 5:  # the bit has another meaning there: an external implementation
+        if flags & F_HINTS and self.minor >= 5:  # there they always follow, and the bit means extern
             raise Damage("function entry cannot be both kernel and extern impl", pos - 1)
         location, pos = varint(data, pos)
         attrs: dict[str, Any] = {"sym_name": name, "function_type": signature}

@@ -425,7 +425,7 @@ class _Writer:
         flags = F_ENTRY
         if attrs.get("sym_visibility") == "private":
             flags |= F_PRIVATE
-        if hints and self.minor < 5:  # from 13.5 on they always follow, and the bit means an external function
+        if hints and self.minor < 5:  # later they always follow, and the bit means extern
             flags |= F_HINTS
         out.append(flags)
         located = self.debug_index(entry.loc) if entry.loc.scope is not None else 0
