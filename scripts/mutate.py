@@ -77,9 +77,9 @@ ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("tileiras/compiler/dialects/cuda_tile/verify", tests(VERIFY, "verify_rules")),
     ("tileiras/compiler/dialects/cuda_tile/dense.py", tests(VERIFY, "verify_rules")),
     ("tileiras/compiler/dialects/cuda_tile/hints.py", tests("", "verify_hints")),
-    ("tileiras/compiler/dialects/", tests(f"{LADDER} {VERIFY}", "verify_rules")),
+    ("tileiras/compiler/dialects/", tests(f"{LADDER} {VERIFY}", "verify_rules verify_tensors")),
     ("tileiras/compiler/passes/", tests(LADDER + " handshake_reasons launch_bounds")),
-    ("tileiras/compiler/nvvm/", tests(LADDER + " frontend_shell")),
+    ("tileiras/compiler/nvvm/", tests(LADDER + " frontend_shell", "verify_tensors")),
 )
 OUTSIDE = (
     "tileiras/cli.py",
