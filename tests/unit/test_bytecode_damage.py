@@ -219,6 +219,11 @@ def test_no_other_constant_flag_of_a_global(flag: int) -> None:
 
 
 def test_visibility_and_type_of_a_global() -> None:
+    for number, name in ((0, None), (1, "private")):
+        found = read(with_global(3, GLOBAL + bytes((number, 0))), Sink()).regions[0].block.ops[0]
+        assert found.attrs.get("symbol_visibility") == name and ("symbol_visibility" in found.attrs) == bool(
+            name
+        )
     payload = GLOBAL + b"\x09\x00"
     data = with_global(3, payload)
     assert said(data) == damage(offset_of(data, payload) + 1, "unknown SymbolVisibility value: 9")
@@ -242,6 +247,8 @@ def test_global_section_is_cut(minor: int, whole: bytes) -> None:
 
 def test_signature_flags_and_body() -> None:
     for payload, back, what in (
+        (bytes((1, 2, NO_ARGS, 2)) + RETURN, 1, "string index 2 out of bounds (size=2)"),
+        (bytes((1, 0, 5, 2)) + RETURN, 1, "type index 5 out of bounds (size=5)"),
         (bytes((1, 0, I32, 2)) + RETURN, 1, "function 'k' has type 'i32', expected a function type"),
         (bytes((1, 0, NO_ARGS, 0)) + RETURN, 3, "un-expected non-entry function 'k'"),
         (bytes((1, 0, NO_ARGS, 0x12)) + RETURN, 3, "function entry has unrecognized flag bits (0x10);"),

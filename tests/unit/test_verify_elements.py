@@ -107,6 +107,32 @@ def test_as_many_strides_as_extents() -> None:
     assert type_problem(view((4, 4), (4, 1))) is None
 
 
+# ---- views of tiles
+
+
+def strided(*traversal: int) -> Any:
+    return T.StridedView((4, 8), traversal, view((64, 64), (64, 1)), (0, 1), None)
+
+
+def test_traversal_strides() -> None:
+    for count in ((4,), (4, 8, 1), ()):
+        text = f"expected 2 traversal strides, got {len(count)}"
+        assert text_of(type_problem(strided(*count))) == text
+    for value in (0, -1):
+        text = f"traversal strides must be strictly positive but got [4, {value}]"
+        assert text_of(type_problem(strided(4, value))) == text
+    for sound in ((1, 1), (4, 8), (3, 5)):
+        assert type_problem(strided(*sound)) is None
+
+
+def test_sparse_dimension() -> None:
+    for dim in (-1, 2, 3):
+        text = f"sparse dimension must be within [0, 2), got {dim}"
+        assert text_of(type_problem(T.GatherScatterView((4, 8), view((64, 64), (64, 1)), dim, None))) == text
+    for dim in (0, 1):
+        assert type_problem(T.GatherScatterView((4, 8), view((64, 64), (64, 1)), dim, None)) is None
+
+
 # ---- conversions of floats
 
 
@@ -138,6 +164,7 @@ def convert(source: T.Scalar, target: T.Scalar, mode: str) -> Invalid | None:
         (T.F32, T.TF32, (*MODES[:2], "nearest_away")),
         (T.F16, T.TF32, (*MODES, "nearest_away")),
         (T.TF32, T.F32, MODES[:2]),
+        (T.F8E4M3FN, T.F32, MODES[:2]),
         (T.F64, T.F8E5M2, MODES[:1]),
         (T.F32, T.F8E4M3FN, MODES[:1]),
         (T.F32, T.F4E2M1FN, MODES[:1]),
