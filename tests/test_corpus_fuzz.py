@@ -1,9 +1,9 @@
-"""Random programs: machine code and interpreter agree bit for bit. What once failed is kept in tests/data/fuzz."""
+"""Random programs: machine code and interpreter agree bit for bit. What once failed is a test of its own
+in unit/test_compiler_regressions.py."""
 
 from __future__ import annotations
 
 import random
-from pathlib import Path
 
 import pytest
 
@@ -16,18 +16,10 @@ from hypothesis import strategies as st
 
 from tests.corpus.fuzz import differences, draw_program
 
-KEPT = sorted((Path(__file__).parent / "data" / "fuzz").glob("*.tileir"))
-
 
 def check(text: str, gpu_name: str) -> None:
     found = differences(text, "emulator", gpu_name)
     assert not found, "\n".join([*found, text])
-
-
-@pytest.mark.parametrize("path", KEPT, ids=lambda p: p.stem)
-@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90"])
-def test_what_once_failed(path: Path, gpu_name: str) -> None:
-    check(path.read_text(), gpu_name)
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.corpus.bits import unlike
 from tests.corpus.case import DTYPES, place
 
 INPUTS = (("i32", 4096), ("f32", 4096))
@@ -321,16 +322,4 @@ def differences(text: str, target: str, gpu_name: str) -> list[str]:
     got, want = arguments_of(text), arguments_of(text)
     tileiras.launch(text, "k", grid=(1, 1, 1), args=want, target="reference")
     tileiras.launch(text, "k", grid=(1, 1, 1), args=got, target=target, gpu_name=gpu_name)
-    found = []
-    for k, (g, w) in enumerate(zip(got, want)):
-        same = (
-            (g == w)
-            if g.dtype.kind == "i"
-            else ((g == w) & (np.signbit(g) == np.signbit(w))) | np.isnan(g) & np.isnan(w)
-        )
-        if not same.all():
-            at = int(np.flatnonzero(~same)[0])
-            found.append(
-                f"argument {k}: {int((~same).sum())} of {g.size} differ, first [{at}]: {g[at]} against {w[at]}"
-            )
-    return found
+    return unlike(got, want)

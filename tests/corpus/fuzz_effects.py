@@ -19,6 +19,7 @@ import numpy as np
 
 from tests.corpus import fuzz as F
 from tests.corpus import fuzz_wide as W
+from tests.corpus.bits import unlike
 from tests.corpus.case import place
 from tests.corpus.fuzz import FLOATS, INTS, Choose, tile
 from tests.corpus.fuzz_flow import ALL, Wide, branch, cond, loop, until
@@ -647,19 +648,5 @@ def differences(text: str, gpu_name: str, **more: Any) -> list[str]:
     """What the emulated machine code leaves in memory or prints differently from the interpreter."""
     want, said = run(text, "reference")
     got, says = run(text, "emulator", gpu_name, **more)
-    found = [] if said == says else [f"printed {says!r}, not {said!r}"]
-    for k, (g, w) in enumerate(zip(got, want)):
-        if not isinstance(g, np.ndarray):
-            continue
-        with np.errstate(invalid="ignore"):
-            same = (
-                (g == w)
-                if g.dtype.kind == "i"
-                else ((g == w) & (np.signbit(g) == np.signbit(w))) | np.isnan(g) & np.isnan(w)
-            )
-        if not same.all():
-            at = int(np.flatnonzero(~same)[0])
-            found.append(
-                f"argument {k}: {int((~same).sum())} of {g.size} differ, first [{at}]: {g[at]} against {w[at]}"
-            )
-    return found
+    printed = [] if said == says else [f"printed {says!r}, not {said!r}"]
+    return [*printed, *unlike(got, want)]

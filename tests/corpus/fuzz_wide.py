@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tests.corpus import fuzz as F
+from tests.corpus.bits import unlike
 from tests.corpus.case import DTYPES, place
 from tests.corpus.fuzz import FLOATS, INTS, Choose, tile
 from tests.corpus.fuzz_flow import ALL, Wide, branch, loop, until
@@ -541,19 +542,4 @@ def differences(text: str, gpu_name: str, **more: Any) -> list[str]:
     got, want = arguments_of(text), arguments_of(text)
     tileiras.launch(text, "k", grid=(1, 1, 1), args=want, target="reference")
     tileiras.launch(text, "k", grid=(1, 1, 1), args=got, target="emulator", gpu_name=gpu_name, **more)
-    found = []
-    for k, (g, w) in enumerate(zip(got, want)):
-        if not isinstance(g, np.ndarray):
-            continue
-        with np.errstate(invalid="ignore"):
-            same = (
-                (g == w)
-                if g.dtype.kind == "i"
-                else ((g == w) & (np.signbit(g) == np.signbit(w))) | np.isnan(g) & np.isnan(w)
-            )
-        if not same.all():
-            at = int(np.flatnonzero(~same)[0])
-            found.append(
-                f"argument {k}: {int((~same).sum())} of {g.size} differ, first [{at}]: {g[at]} against {w[at]}"
-            )
-    return found
+    return unlike(got, want)
