@@ -38,14 +38,14 @@ def main(argv: list[str]) -> int:
 
 def tell(text: str) -> int:
     """Writes to standard output; the exit status: 2 when it cannot be written."""
-    from tileiras.diag import EXIT_CONFIGURATION, say
-
     try:
         if sys.stdout is None:
             raise OSError(9, "it is closed")
         sys.stdout.write(text)
         sys.stdout.flush()
     except (OSError, ValueError) as error:
+        from tileiras.diag import EXIT_CONFIGURATION, say
+
         sys.stdout = None  # type: ignore[assignment]  # the interpreter would flush it again, and exit with 120
         if not isinstance(error, BrokenPipeError):  # `tileiras --help | head` has seen enough
             say(f"error: unable to write to standard output: {getattr(error, 'strerror', None) or error}\n")
