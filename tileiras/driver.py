@@ -400,13 +400,18 @@ def _kernels(program: Program, stages: Any, sink: Sink) -> None:
 
 
 def _assembler(options: Options) -> tuple[Any, bool]:
-    """(ptxas, whether its PTX carries the marks of tile kernels). PTX that nobody here assembles stays portable."""
+    """(ptxas, whether its PTX carries the marks of tile kernels). PTX that nobody here assembles stays portable.
+
+    Errors: exit code 2 for tile images and a ptxas that cannot mark them.
+    """
     if options.emit != "cubin":
         return None, False
     from tileiras.toolchain import locate, ptxas
 
     tool = ptxas.as_tool(options.ptxas or locate.find_ptxas(options.toolkit_root))
-    return tool, options.launch_abi == "tile" and ptxas.takes_launch_metadata(tool)
+    if options.launch_abi == "tile":
+        ptxas.check_launch_metadata(tool)
+    return tool, options.launch_abi == "tile"
 
 
 def _assemble(program: Program, stages: Any, tool: Any, sink: Sink) -> None:

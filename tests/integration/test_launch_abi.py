@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import peers
 import pytest
+from build_tools import call
 
 import tileiras
 from tileiras.toolchain.cubin import read_cubin
@@ -38,6 +41,11 @@ def large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(convert, "ROUND_BYTES", 128 * 1024)
 
 
+def run_command(*words: object) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "tileiras", *map(str, words)]
+    return subprocess.run(argv, capture_output=True, text=True)
+
+
 def stub(folder: Path, release: str) -> str:
     """A ptxas that knows its release and nothing else."""
     path = folder / "ptxas"
@@ -48,17 +56,36 @@ def stub(folder: Path, release: str) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize(("release", "marked"), [("13.1", False), ("13.4", True), ("13.5", True)])
-def test_tile_images_are_marked_where_ptxas_can(release: str, marked: bool) -> None:
+@pytest.mark.parametrize("release", ["13.4", "13.5"])
+def test_tile_images_are_marked(release: str) -> None:
     ptxas = str(peers.require("ptxas", release))
     for gpu in ("sm_75", "sm_90", "sm_120"):
         program = tileiras.compile(KERNEL, gpu, ptxas=ptxas)
         image = read_cubin(program.cubin)
         (kernel,) = image.kernels.values()
-        assert (kernel.language == 7, image.has_tile_metadata) == (marked, marked)
+        assert (kernel.language, image.has_tile_metadata) == (7, True)
         assert kernel.block == tuple(next(iter(program.kernels.values())).block), (
             "the real threads, for the driver"
         )
+
+
+def test_a_ptxas_that_cannot_mark_tile_images_is_code_2(tmp_path: Path) -> None:
+    """An image without its marks looks like any other and cannot be launched as a tile kernel."""
+    old = str(peers.require("ptxas", "13.1"))
+    ways_out = ("ptxas 13.1.115", "13.2 or later", "tileiras[toolkit]", "--ptxas", "--launch-abi=simt")
+    with pytest.raises(tileiras.CompileError) as caught:
+        tileiras.compile(KERNEL, "sm_90", ptxas=old)
+    assert caught.value.exit_code == 2 and all(word in str(caught.value) for word in ways_out)
+    output = tmp_path / "k.cubin"
+    done = run_command(KERNEL, "--gpu-name=sm_90", f"--ptxas={old}", "-o", output)
+    assert done.returncode == 2 and not output.exists() and all(word in done.stderr for word in ways_out)
+    root = peers.require_toolkit("13.1")
+    words = ["compile", KERNEL, "--arch=sm_90", f"--toolkit-root={root}", "-o", output]
+    done = call(*words, "--launch-abi=tile")
+    assert done.returncode == 2 and not output.exists() and all(word in done.stderr for word in ways_out)
+    assert call(*words).returncode == 0  # the build rules' own default
+    for emit in ("ptx", "tilebc"):
+        assert tileiras.compile(KERNEL, "sm_90", emit=emit, ptxas=old).cubin == b""
 
 
 def test_simt_images_are_not_marked() -> None:
@@ -93,7 +120,7 @@ def test_shared_memory_above_48_kb_is_static_in_tile_and_dynamic_in_simt() -> No
 
 @pytest.mark.usefixtures("large")
 def test_a_ptxas_that_cannot_express_it_is_code_2(tmp_path: Path) -> None:
-    with pytest.raises(tileiras.CompileError, match=r"release 13\.0 or later is needed") as caught:
+    with pytest.raises(tileiras.CompileError, match=r"release 13\.2 or later is needed") as caught:
         tileiras.compile(TRANSPOSE, "sm_90", ptxas=stub(tmp_path, "12.8"))
     assert caught.value.exit_code == 2
     with pytest.raises(tileiras.CompileError) as caught:  # dynamic memory asks nothing of ptxas: it is run

@@ -94,6 +94,9 @@ BUILTIN_ARCHS = (75, *TILE_ARCHS)
 # tried.
 EXTENDED_SMEM_SINCE: Release = (13, 0)
 
+# `.language` on an entry, the mark of a tile kernel, is part of PTX ISA 9.2.
+LAUNCH_METADATA_SINCE: Release = (13, 2)
+
 _PTX_ISA_BEFORE_13 = {
     (11, 8): (7, 8),
     (12, 0): (8, 0),

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 
 from tileiras.toolchain import diags
-from tileiras.toolchain.catalog import EXTENDED_SMEM_SINCE, ptx_isa_max
+from tileiras.toolchain.catalog import EXTENDED_SMEM_SINCE, LAUNCH_METADATA_SINCE
 from tileiras.toolchain.locate import Tool, check_ptxas, find_ptxas, version_of
 from tileiras.toolchain.run import MISSING_TOOL, Finished, anonymous_file, read_all, run, write_all
 
@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 
     from tileiras.diag import Emitted
 
+_NEWER_OR_SIMT = (
+    "pip install 'tileiras[toolkit]' brings a newer ptxas",
+    "--ptxas=FILE (or --toolkit-root, TILEIRAS_TOOLKIT_ROOT) names another one",
+    "--launch-abi=simt makes kernels that need no marks and are launched with their real block",
+)
 SANITIZE_SINCE = (13, 1)  # the oldest release seen with --sanitize
 _STDIN, _STDOUT = "/dev/stdin", "/dev/fd/1"
 
@@ -68,9 +73,13 @@ class AssembleResult:
         self.warnings = warnings
 
 
-def takes_launch_metadata(tool: Tool) -> bool:
-    """Whether `.language` on an entry is known to this ptxas (PTX ISA 9.2, release 13.2)."""
-    return tool.release is not None and ptx_isa_max(tool.release) >= (9, 2)
+def check_launch_metadata(tool: Tool) -> None:
+    """Errors: CompileError(2) where `.language` on an entry is unknown to this ptxas: an image without its marks looks
+    like any other, and fails where it is launched. A ptxas that does not tell its release is left to try.
+    """
+    if tool.release is None or tool.release >= LAUNCH_METADATA_SINCE:
+        return
+    raise _too_old(tool, "mark the kernels of --launch-abi=tile", LAUNCH_METADATA_SINCE, _NEWER_OR_SIMT)
 
 
 def ptx_version(ptx: str) -> tuple[int, int] | None:
@@ -170,10 +179,12 @@ def assemble(
     return AssembleResult(cubin, "\n".join(info if asked else said), kernels, warnings)
 
 
-def _too_old(tool: Tool, need: str, since: tuple[int, int]) -> Exception:
+def _too_old(tool: Tool, need: str, since: tuple[int, int], advice: Sequence[str] = ()) -> Exception:
     needed = f"{since[0]}.{since[1]}"
     facts = {"tool": "ptxas", "version": tool.version, "path": tool.path, "need": need, "needed": needed}
-    return diags.fail(2, diags.one(diags.TOOL_TOO_OLD, **facts))
+    error = diags.one(diags.TOOL_TOO_OLD, **facts)
+    error.notes = [diags.one(diags.TOOL_ADVICE, advice=line) for line in advice]
+    return diags.fail(2, error)
 
 
 def as_tool(ptxas: Tool | str | None) -> Tool:
