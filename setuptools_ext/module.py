@@ -142,7 +142,12 @@ class DriverError(RuntimeError):
 
 
 def _driver():
-    library = ctypes.CDLL("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
+    name = "nvcuda.dll" if os.name == "nt" else "libcuda.so.1"
+    try:
+        library = ctypes.CDLL(name)
+    except OSError as error:
+        raise OSError("launching these kernels needs an NVIDIA GPU and its driver, and this machine has no usable "
+                      "%s (%s); names(), image() and table() work without one" % (name, error)) from None
 
     def call(name, *arguments):
         code = getattr(library, name)(*arguments)

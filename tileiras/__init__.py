@@ -115,7 +115,7 @@ def compile(
 
 
 def launch(
-    source: str | bytes | os.PathLike[str] | Module,
+    source: str | bytes | os.PathLike[str] | Module | Program,
     entry: str,
     grid: Sequence[int] | int,
     args: Iterable[Any],
@@ -123,7 +123,10 @@ def launch(
     gpu_name: str = "sm_90",
     **options: Any,
 ) -> None:
-    """Run an entry over a grid of tile blocks. Arrays in `args` are read and written in place; see `tileiras.run`."""
+    """Run an entry over a grid of tile blocks. Arrays in `args` are read and written in place; see `tileiras.run`.
+
+    A source is compiled with launch ABI simt (emulator, gpu), whereas `compile` makes tile ABI unless told otherwise.
+    """
     from .run import launch as run_launch
 
     run_launch(source, entry, grid, args, target, gpu_name, **options)

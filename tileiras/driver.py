@@ -151,6 +151,7 @@ class Program:
         "ptxas_log",
         "target",
         "times",
+        "translated",
     )
 
     def __init__(self, options: Options, target: Any, module: Any) -> None:
@@ -163,6 +164,18 @@ class Program:
         self.kernels: dict[str, Kernel] = {}
         self.diagnostics: list[Emitted] = []
         self.times: list[tuple[str, float]] = []
+        self.translated: dict[str, Any] = {}  # kernels that launches have made ready, by name
+
+    def launch(
+        self, kernel: str | Kernel, grid: Any, args: Any, target: str = "emulator", **more: Any
+    ) -> None:
+        """Run a kernel of this program over a grid of tile blocks; what a launch makes of it serves the next ones.
+
+        Arguments, `memory`, `check`, `seed` and `out` as in `tileiras.launch`; any number of threads may launch at once.
+        """
+        from tileiras.run import launch
+
+        launch(self, kernel.name if isinstance(kernel, Kernel) else kernel, grid, args, target, **more)
 
     def table(self) -> dict[str, Any]:
         """The kernel table that build rules read (kernels.json)."""

@@ -211,6 +211,26 @@ assert row(103, "sm_100", "compute_90") == "sm_100"
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
 
 
+def test_the_loader_says_what_a_machine_without_a_driver_lacks(tmp_path: Path) -> None:
+    (tmp_path / "loader.py").write_text(module.write_loader("p.loader", {"k": "k.fatbin"}))
+    code = """
+import ctypes, loader
+def missing(name):
+    raise OSError(name + ": cannot open shared object file")
+ctypes.CDLL = missing
+try:
+    loader.load("k")
+except OSError as error:
+    print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True, text=True
+    )
+    assert (
+        "needs an NVIDIA GPU and its driver" in done.stdout and "names(), image() and table()" in done.stdout
+    )
+
+
 def test_hooks_import_next_to_nothing() -> None:
     code = ("import sys; sys.path.insert(0, sys.argv[1]); import tileiras; before = set(sys.modules)\n"
             "import tileiras.setuptools_ext.hooks\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tileiras.diag import ERROR, EXIT_USAGE, Diag, Emitted
+from tileiras.diag import ERROR, EXIT_CONFIGURATION, EXIT_USAGE, Diag, Emitted
 
 from .errors import LaunchError
 
@@ -11,16 +11,28 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Any, TextIO
 
-    import numpy as np
-
 TARGETS = ("reference", "emulator", "gpu")
 NO_TARGET = Diag(
     "RUN-0201", ERROR, "unknown launch target '{target}': expected reference, emulator or gpu", "launch"
 )
-NOT_MEMORY = Diag("RUN-0203", ERROR, "memory: expected NumPy arrays, got {got}", "launch")
 BAD_GRID = Diag(
     "RUN-0202", ERROR, "grid {grid}: expected one to three positive integers below 2^24", "launch"
 )
+
+NO_NUMPY = Diag(
+    "RUN-0204", ERROR, "launching needs NumPy and ml_dtypes: pip install 'tileiras[run]' ({why})", "launch"
+)
+OTHER_TARGET = Diag(
+    "RUN-0205", ERROR, "the program was compiled for {have}, not for {want}: compile it again", "launch"
+)
+COMPILED = Diag(
+    "RUN-0206",
+    ERROR,
+    "option '{name}' belongs to tileiras.compile: the program is compiled already",
+    "launch",
+)
+NOT_ITERABLE = Diag("RUN-0207", ERROR, "args: expected a list of arguments, got {got}", "launch")
+DEFAULT_GPU = "sm_90"
 
 __all__ = ["TARGETS", "LaunchError", "launch", "normalise_grid"]
 
@@ -43,14 +55,42 @@ def normalise_grid(grid: Any) -> tuple[int, int, int]:
 
 
 def load_module(source: Any) -> Any:
-    """The verified cuda_tile module op of a path, bytes, text or `Module`; an op is left as it is."""
+    """The verified cuda_tile module op of a path, bytes, text, `Module` or `Program`; an op is left as it is."""
     if hasattr(source, "spec"):
         return source
+    if is_program(source):
+        return source.module
     import tileiras
 
     module = source if isinstance(source, tileiras.Module) else tileiras.load(source)
     module.verify()
     return module.op
+
+
+def is_program(source: Any) -> bool:
+    from tileiras.driver import Program
+
+    return isinstance(source, Program)
+
+
+def refuse(diag: Diag, code: int = EXIT_USAGE, **facts: object) -> LaunchError:
+    return LaunchError([Emitted(diag, None, None, facts.items())], code)
+
+
+def check_request(source: Any, target: str, gpu_name: str, options: dict[str, Any]) -> None:
+    """What a launch's own options can get wrong. Errors: LaunchError, TypeError for a name that is none."""
+    from tileiras.options import Options
+
+    if target not in TARGETS:
+        raise refuse(NO_TARGET, target=target)
+    for name in options:
+        if name not in Options.__slots__:
+            raise TypeError(f"launch() got an unexpected keyword argument {name!r}")
+    if is_program(source):
+        for name in options:
+            raise refuse(COMPILED, name=name)
+        if gpu_name not in (DEFAULT_GPU, source.target.name):
+            raise refuse(OTHER_TARGET, EXIT_CONFIGURATION, have=source.target.name, want=gpu_name)
 
 
 def launch(
@@ -59,9 +99,9 @@ def launch(
     grid: Sequence[int] | int,
     args: Iterable[Any],
     target: str = "reference",
-    gpu_name: str = "sm_90",
+    gpu_name: str = DEFAULT_GPU,
     *,
-    memory: Iterable[np.ndarray] = (),
+    memory: Iterable[Any] = (),
     check: bool = False,
     seed: int | None = None,
     out: TextIO | None = None,
@@ -71,28 +111,28 @@ def launch(
 
     check: report undefined behaviour, not only what a machine would trap. seed: shuffles the order of tile
     blocks (reference) or of warps (emulator). out: where print goes, standard output by default. Further
-    options go to the compiler (emulator, gpu).
+    options go to the compiler (emulator, gpu). A `Program` as source is launched as it was compiled.
+    Launches share no state but the arrays passed: any number of threads may launch at once.
     Errors: LaunchError (arguments, faults, findings) and CompileError (the module does not compile).
     """
-    if target not in TARGETS:
-        raise LaunchError([Emitted(NO_TARGET, None, None, [("target", target)])], EXIT_USAGE)
-    from tileiras.options import Options
-
-    for name in options:
-        if name not in Options.__slots__:
-            raise TypeError(f"launch() got an unexpected keyword argument {name!r}")
+    check_request(source, target, gpu_name, options)
     shape = normalise_grid(grid)
+    if not hasattr(args, "__iter__"):
+        raise refuse(NOT_ITERABLE, got=type(args).__name__)
+    try:
+        import ml_dtypes  # noqa: F401
+        import numpy  # noqa: F401
+    except ImportError as missing:
+        raise refuse(NO_NUMPY, EXIT_CONFIGURATION, why=missing) from None
     module = load_module(source)
-    from .args import encode_arguments
+    from .args import encode_arguments, encode_extra
     from .reference import find_entry
     from .reference import launch as run_reference
 
     op = find_entry(module, entry)
-    arguments = encode_arguments(entry, [a.type for a in op.regions[0].block.args], args)
-    keep = list(memory)
-    for array in keep:
-        if not hasattr(array, "__array_interface__"):
-            raise LaunchError([Emitted(NOT_MEMORY, None, None, [("got", type(array).__name__)])], EXIT_USAGE)
+    types = [a.type for a in op.regions[0].block.args]
+    arguments = encode_arguments(entry, types, args, on_gpu=target == "gpu")
+    keep = encode_extra(memory)
     try:
         if target == "reference":
             run_reference(module, entry, shape, arguments, keep, check, seed, out)

@@ -1,20 +1,22 @@
 """Arguments of a launch: flat, in the order of the entry's parameters, encoded as the kernel receives them.
 
-A NumPy array stands for a pointer to its first element (a strided array is addressed as its memory lies), a
-Python or NumPy scalar for a scalar parameter, an integer for a pointer is an address. 4-bit arrays of ml_dtypes
-are packed two a byte for the launch and unpacked after it. The same `Arguments` feeds the interpreter, the
-emulator and the GPU: per parameter the bytes of the parameter block, plus the arrays that must stay alive and
-be reachable.
+A NumPy array stands for a pointer to its first element (a strided array is addressed as its memory lies), and so does
+what another library offers by DLPack or an array interface. A list or tuple of arrays stands for a pointer to their
+addresses (in Tile IR: a pointer to i64), a Python or NumPy scalar for a scalar parameter, an integer for a pointer is
+an address. 4-bit arrays of ml_dtypes are packed two a byte for the launch and unpacked after it. The same `Arguments`
+feeds the interpreter, the emulator and the GPU: per parameter the bytes of the parameter block, plus the arrays that
+must stay alive and be reachable.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from tileiras.compiler.ir.types import Ptr, Scalar, TileType
+from tileiras.compiler.ir.types import I64, Ptr, Scalar, TileType
 from tileiras.diag import ERROR, EXIT_USAGE, Diag, Emitted
 
 from .errors import LaunchError
+from .imports import DeviceArray, NotImportable, import_array
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +28,10 @@ if TYPE_CHECKING:
 SRC = "launch arguments"
 COUNT = Diag("RUN-0101", ERROR, "entry '{entry}' takes {want} arguments, got {got}{hint}", SRC)
 NEEDS_ARRAY = Diag(
-    "RUN-0102", ERROR, "argument {index} of '{entry}' is a {type}: expected a NumPy array, got {got}", SRC
+    "RUN-0102",
+    ERROR,
+    "argument {index} of '{entry}' is a {type}: expected a NumPy array or one with DLPack, got {got}",
+    SRC,
 )
 NEEDS_SCALAR = Diag(
     "RUN-0103", ERROR, "argument {index} of '{entry}' is a {type}: expected a scalar, got {got}", SRC
@@ -50,7 +55,14 @@ ALIGNMENT = Diag(
     "RUN-0108", ERROR,
     "argument {index} of '{entry}': the array starts at {address}, which is not aligned to {want} bytes", SRC,
 )  # fmt: skip
+NOT_IMPORTED = Diag("RUN-0109", ERROR, "argument {index} of '{entry}' ({got}): {why}", SRC)
+ON_DEVICE = Diag(
+    "RUN-0110", ERROR,
+    "argument {index} of '{entry}' lies in the memory of a GPU: copy it to the host, or launch with target='gpu'", SRC,
+)  # fmt: skip
+NOT_MEMORY = Diag("RUN-0203", ERROR, "memory: expected NumPy arrays, got {got}", "launch")
 
+LONGEST_VALUE = 60  # characters of a value that a message repeats
 NIBBLE_DTYPES = ("float4_e2m1fn", "int4", "uint4")
 INT_BYTES = {"i1": 1, "i4": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8}
 
@@ -58,7 +70,7 @@ INT_BYTES = {"i1": 1, "i4": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8}
 class Arguments:
     """Encoded arguments. data[i]: bytes of parameter i; arrays and labels: the memory behind pointers."""
 
-    __slots__ = ("arrays", "data", "labels", "packed", "sources", "types")
+    __slots__ = ("arrays", "data", "keep", "labels", "packed", "sources", "tables", "types")
 
     def __init__(self) -> None:
         self.data: list[bytes] = []
@@ -69,6 +81,8 @@ class Arguments:
         self.packed: list[
             tuple[np.ndarray, np.ndarray]
         ] = []  # (4-bit array of the caller, its packed memory)
+        self.tables: list[np.ndarray] = []  # those of `arrays` that hold addresses of others
+        self.keep: list[Any] = []  # owners of imported memory
 
     @property
     def block(self) -> bytes:
@@ -93,11 +107,17 @@ def refuse(diag: Diag, **facts: object) -> LaunchError:
 def kind_of(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return f"an array of {value.dtype}{list(value.shape)}"
-    return f"{type(value).__name__} {value!r}"
+    name = type(value).__name__
+    if isinstance(value, (list, tuple, dict, set)):
+        return f"{name} of {len(value)}"
+    text = repr(value) if isinstance(value, (int, float, complex, str, bytes, np.generic)) else ""
+    return f"{name} {text}" if 0 < len(text) <= LONGEST_VALUE else name
 
 
-def encode_arguments(entry: str, parameters: Sequence[Type], args: Iterable[Any]) -> Arguments:
-    """Arguments for the parameters of an entry (rank-0 tiles, or bare element types)."""
+def encode_arguments(
+    entry: str, parameters: Sequence[Type], args: Iterable[Any], *, on_gpu: bool = False
+) -> Arguments:
+    """Arguments for the parameters of an entry (rank-0 tiles, or bare element types). on_gpu: takes a GPU's memory."""
     values = list(args)
     if len(values) != len(parameters):
         hint = ""
@@ -110,11 +130,10 @@ def encode_arguments(entry: str, parameters: Sequence[Type], args: Iterable[Any]
     for index, (parameter, value) in enumerate(zip(parameters, values)):
         elem = parameter.elem if isinstance(parameter, TileType) else parameter
         facts = {"index": index, "entry": entry, "type": elem}
+        value = imported(value, out, facts, on_gpu)
         source = None
         if isinstance(elem, Ptr):
-            if isinstance(value, np.ndarray) and value.dtype.name in NIBBLE_DTYPES:
-                value = pack(value, elem, out, facts)
-            data, source = encode_pointer(elem, value, facts)
+            data, source = encode_memory(elem, value, out, facts, on_gpu)
         elif isinstance(elem, Scalar):
             data = encode_scalar(elem, value, facts)
         else:
@@ -122,17 +141,78 @@ def encode_arguments(entry: str, parameters: Sequence[Type], args: Iterable[Any]
         out.data.append(data)
         out.types.append(elem)
         out.sources.append(source)
-        if source is not None:
-            out.arrays.append(source)
-            out.labels.append(f"argument {index}")
     return out
 
 
-def pack(value: np.ndarray, elem: Any, out: Arguments, facts: dict[str, Any]) -> np.ndarray:
+def imported(value: Any, out: Arguments, facts: dict[str, Any], on_gpu: bool) -> Any:
+    """The value, or the array that another library's object stands for; `out` keeps the object."""
+    try:
+        array = import_array(value)
+    except NotImportable as why:
+        raise refuse(NOT_IMPORTED, got=type(value).__name__, why=why, **facts) from None
+    if array is None:
+        return value
+    if isinstance(array, DeviceArray) and not on_gpu:
+        raise refuse(ON_DEVICE, **facts)
+    if array is not value:
+        out.keep.append(value)
+    return array
+
+
+def encode_memory(
+    elem: Ptr, value: Any, out: Arguments, facts: dict[str, Any], on_gpu: bool
+) -> tuple[bytes, np.ndarray | None]:
+    """(bytes of the pointer, memory behind it) of an array, a list of arrays, an address or None."""
+    if isinstance(value, np.ndarray) and value.dtype.name in NIBBLE_DTYPES:
+        if getattr(elem.pointee, "bits", 64) != 4:
+            got = {"dtype": value.dtype, "got": "half", "hint": ""}
+            raise refuse(WIDTH, pointee=elem.pointee, want=getattr(elem.pointee, "bytes", 8), **got, **facts)
+        value = pack(value, out)
+    elif isinstance(value, (list, tuple)) and elem.pointee == I64:
+        value = address_table(value, out, facts, on_gpu)
+    data, source = encode_pointer(elem, value, facts)
+    if source is not None:
+        out.arrays.append(source)
+        out.labels.append(f"argument {facts['index']}")
+    return data, source
+
+
+def encode_extra(memory: Iterable[Any]) -> list[np.ndarray]:
+    """The arrays that a kernel reaches only through stored pointers; each keeps its owner alive."""
+    out = []
+    for value in memory:
+        try:
+            array = import_array(value)
+        except NotImportable:
+            array = None
+        if not isinstance(array, np.ndarray):
+            raise refuse(NOT_MEMORY, got=kind_of(value))
+        out.append(array)
+    return out
+
+
+def address_table(values: Sequence[Any], out: Arguments, facts: dict[str, Any], on_gpu: bool) -> np.ndarray:
+    """The addresses of a list of arrays: Tile IR keeps a pointer in memory as an i64."""
+    table = np.zeros(len(values), np.uint64)
+    for place, value in enumerate(values):
+        inner = {**facts, "index": f"{facts['index']}[{place}]"}
+        array = imported(value, out, inner, on_gpu)
+        if isinstance(array, DeviceArray):
+            table[place] = array.address
+            continue
+        if not isinstance(array, np.ndarray) or array.dtype.kind == "O":
+            raise refuse(NEEDS_ARRAY, got=kind_of(array), **inner)
+        if array.dtype.name in NIBBLE_DTYPES:
+            array = pack(array, out)
+        table[place] = array.__array_interface__["data"][0]
+        out.arrays.append(array)
+        out.labels.append(f"argument {inner['index']}")
+    out.tables.append(table)
+    return table
+
+
+def pack(value: np.ndarray, out: Arguments) -> np.ndarray:
     """Memory for a 4-bit array of ml_dtypes, which keeps one element a byte: two a byte, the low half first."""
-    if getattr(elem.pointee, "bits", 64) != 4:
-        got = {"dtype": value.dtype, "got": "half", "hint": ""}
-        raise refuse(WIDTH, pointee=elem.pointee, want=getattr(elem.pointee, "bytes", 8), **got, **facts)
     codes = np.zeros(value.size + value.size % 2, np.uint8)
     codes[: value.size] = np.ascontiguousarray(value).reshape(-1).view(np.uint8) & np.uint8(15)
     memory = codes[0::2] | codes[1::2] << np.uint8(4)
@@ -145,7 +225,7 @@ def encode_pointer(elem: Any, value: Any, facts: dict[str, Any]) -> tuple[bytes,
         return bytes(8), None
     if isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_)):
         return int(value).to_bytes(8, "little", signed=int(value) < 0), None
-    if not isinstance(value, np.ndarray):
+    if not isinstance(value, (np.ndarray, DeviceArray)):
         raise refuse(NEEDS_ARRAY, got=kind_of(value), **facts)
     want = getattr(elem.pointee, "bytes", 8)
     nibbles = getattr(elem.pointee, "bits", 64) == 4
@@ -160,16 +240,16 @@ def encode_pointer(elem: Any, value: Any, facts: dict[str, Any]) -> tuple[bytes,
             hint=hint,
             **facts,
         )
-    address = value.__array_interface__["data"][0]
+    address = value.address if isinstance(value, DeviceArray) else value.__array_interface__["data"][0]
     if address % want and value.size:
         raise refuse(ALIGNMENT, address=f"{address:#x}", want=want, **facts)
-    return address.to_bytes(8, "little"), value
+    return address.to_bytes(8, "little"), value if isinstance(value, np.ndarray) else None
 
 
 def encode_scalar(elem: Any, value: Any, facts: dict[str, Any]) -> bytes:
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
-    if isinstance(value, (np.ndarray, str, bytes)) or value is None:
+    if isinstance(value, (np.ndarray, DeviceArray, str, bytes)) or value is None:
         raise refuse(NEEDS_SCALAR, got=kind_of(value), **facts)
     if elem.is_int:
         return encode_integer(elem, value, facts)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 
@@ -19,18 +18,30 @@ if TYPE_CHECKING:
     from .args import Arguments
 
 NO_KERNEL = Diag("RUN-0301", ERROR, "the compiled program has no kernel '{entry}'", "launch")
+NO_IMAGE = Diag(
+    "RUN-0305", ERROR, "the program was compiled with emit='{emit}', which makes no {what}", "launch"
+)
 STOPPED = Diag("RUN-0302", ERROR, "{text}", "PTX emulator")
 FOUND = Diag("RUN-0303", ERROR, "{text}", "PTX emulator")
 INSTRUCTION = Diag("RUN-0304", NOTE, "PTX line {line}: {instruction}", "PTX emulator")
 
 
-def compile_for_launch(source: Any, entry: str, gpu_name: str, options: dict[str, Any]) -> tuple[Any, Any]:
-    """(program, kernel) with an explicit block size: launch ABI simt."""
+def compile_for_launch(
+    source: Any, entry: str, gpu_name: str, options: dict[str, Any], image: str
+) -> tuple[Any, Any]:
+    """(program, kernel) with an explicit block size: launch ABI simt. A program is taken as it is, if it has the image."""
     import tileiras
 
-    if hasattr(source, "spec"):
-        source = tileiras.Module(source)
-    program = tileiras.compile(source, gpu_name=gpu_name, **{"launch_abi": "simt", **options})
+    from . import is_program, refuse
+
+    if is_program(source):
+        program = source
+        if not getattr(program, image):
+            raise refuse(NO_IMAGE, emit=program.options.emit, what={"ptx": "PTX"}.get(image, image))
+    else:
+        if hasattr(source, "spec"):
+            source = tileiras.Module(source)
+        program = tileiras.compile(source, gpu_name=gpu_name, **{"launch_abi": "simt", **options})
     kernel = program.kernels.get(entry)
     if kernel is None:
         raise LaunchError([Emitted(NO_KERNEL, None, None, [("entry", entry)])], EXIT_COMPILE)
@@ -55,7 +66,7 @@ def run_emulator(
 
     # line information changes no instruction: it only lets a fault name the line of the kernel
     program, kernel = compile_for_launch(
-        source, entry, gpu_name, {"emit": "ptx", "lineinfo": True, **options}
+        source, entry, gpu_name, {"emit": "ptx", "lineinfo": True, **options}, "ptx"
     )
     space = emulator.Memory()
     for array, label in zip(arguments.arrays, arguments.labels):
@@ -63,19 +74,14 @@ def run_emulator(
     for i, array in enumerate(memory):
         space.add(array, f"memory[{i}]")
     try:
-        with contextlib.redirect_stdout(out) if out is not None else contextlib.nullcontext():
-            report = emulator.launch(
-                program.ptx,
-                kernel.symbol,
-                grid,
-                kernel.block,
-                arguments.data,
-                memory=space,
-                dynamic_shared_bytes=kernel.dynamic_shared,
-                cluster=kernel.cluster if max(kernel.cluster) > 1 else None,
-                check=check,
-                seed=seed,
+        ready = program.translated.get(kernel.name)
+        if ready is None:
+            cluster = kernel.cluster if max(kernel.cluster) > 1 else None
+            ready = emulator.Kernel(
+                program.ptx, kernel.symbol, kernel.block, kernel.dynamic_shared, cluster=cluster
             )
+            ready = program.translated.setdefault(kernel.name, ready)
+        report = ready.launch(grid, arguments.data, memory=space, check=check, seed=seed, out=out)
     except emulator.EmulatorError as error:
         where = source_of(program.ptx, error.line)
         raise LaunchError([Emitted(STOPPED, where, None, [("text", str(error))])]) from error
@@ -138,5 +144,5 @@ def run_gpu(
 
     device = gpu.Device()
     name = device.arch if gpu_name == "native" else gpu_name
-    program, kernel = compile_for_launch(source, entry, name, options)
+    program, kernel = compile_for_launch(source, entry, name, options, "cubin")
     device.launch(program.cubin, kernel, entry, grid, arguments, memory)

@@ -90,6 +90,10 @@ class Device:
             raise refuse(STORED_POINTERS)
         from .reference.memory import Memory
 
+        if (
+            arguments.keep
+        ):  # memory of other libraries may have work in flight, also behind an address in a table
+            self.call("cuCtxSynchronize")
         space = Memory()  # merges arrays that overlap
         for array, label in zip(arguments.arrays, arguments.labels):
             space.add_array(array, label)
@@ -103,6 +107,17 @@ class Device:
                 buffer = self.call("cuMemAlloc", size + 256)
                 buffers.append((region, buffer))
                 self.call("cuMemcpyHtoD", int(buffer) + skew, region.bytes.ctypes.data, size)
+            for table in arguments.tables:
+                moved = table.copy()
+                for place, address in enumerate(table):
+                    moved[place] = self.translate(int(address), buffers)
+                if table.size:
+                    self.call(
+                        "cuMemcpyHtoD",
+                        self.translate(table.ctypes.data, buffers),
+                        moved.ctypes.data,
+                        table.nbytes,
+                    )
             values = []
             for data, source in zip(arguments.data, arguments.sources):
                 if source is not None and source.size:
@@ -113,9 +128,8 @@ class Device:
             if shared:
                 limit = self.driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
                 self.call("cuFuncSetAttribute", function, limit, shared)
-            self.call(
-                "cuLaunchKernel", function, *grid, *kernel.block, shared, 0, ctypes.addressof(pointers), 0
-            )
+            block = (1, 1, 1) if getattr(kernel, "launch_abi", "simt") == "tile" else kernel.block
+            self.call("cuLaunchKernel", function, *grid, *block, shared, 0, ctypes.addressof(pointers), 0)
             self.call("cuCtxSynchronize")
             for region, buffer in buffers:
                 if not region.read_only:

@@ -8,6 +8,7 @@ to `RESIDENT_CTAS`, so persistent kernels that wait for each other work up to th
 from __future__ import annotations
 
 import collections
+import sys
 
 import numpy as np
 
@@ -17,7 +18,11 @@ from .order import Order
 from .syntax import EmulatorError
 from .unit import Unit
 
-__all__ = ["EmulatorError", "Finding", "Memory", "Report", "launch"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TextIO
+
+__all__ = ["EmulatorError", "Finding", "Kernel", "Memory", "Report", "launch"]
 
 RESIDENT_CTAS = 132 * 8  # CTAs that may wait for each other
 BATCH_LANES = 1 << 14  # lanes that run together: large enough to amortise NumPy, small enough for caches
@@ -57,8 +62,9 @@ class _Abort(Exception):
 class Launch:
     """State shared by the batches of one launch."""
 
-    def __init__(self, unit: Unit, grid, cluster, memory: Memory, check: bool, seed, max_steps) -> None:
+    def __init__(self, unit: Unit, grid, cluster, memory: Memory, check: bool, seed, max_steps, out) -> None:
         self.unit, self.memory = unit, memory
+        self.out: TextIO = out or sys.stdout
         self.grid = grid
         self.explicit_cluster = cluster is not None
         self.cluster = cluster or (1, 1, 1)
@@ -161,6 +167,62 @@ def _triple(value, name: str) -> tuple[int, int, int]:
     return values[0], values[1], values[2]
 
 
+class Kernel:
+    """One kernel, translated once: launched any number of times, by several threads at once if need be.
+
+    block None takes .reqntid; cluster None takes .reqnctapercluster. Errors: EmulatorError.
+    """
+
+    def __init__(self, ptx: str, entry: str, block=None, dynamic_shared_bytes: int = 0, cluster=None) -> None:
+        self.ptx, self.name, self.cluster = ptx, entry, cluster
+        self.block = None if block is None else _triple(block, "block")
+        self.dynamic_shared_bytes = dynamic_shared_bytes
+        # Addresses of parameters and globals are part of the translated code, so a launch has a unit to itself.
+        self.idle = [self.translate()]
+
+    def translate(self) -> Unit:
+        return Unit(self.ptx, self.name, self.block, Memory(), self.dynamic_shared_bytes)
+
+    def launch(
+        self,
+        grid,
+        params: list,
+        *,
+        memory=(),
+        check: bool = False,
+        seed: int | None = None,
+        max_steps: int | None = None,
+        out: TextIO | None = None,
+    ) -> Report:
+        """Runs the kernel to its end; see `launch` below."""
+        if isinstance(memory, Memory):
+            mem = memory
+        else:
+            mem = Memory()
+            for i, array in enumerate(memory):
+                mem.add(array, f"memory[{i}]")
+        grid = _triple(grid, "grid")
+        try:
+            unit = self.idle.pop()
+        except IndexError:
+            unit = self.translate()
+        try:
+            unit.fill_globals()
+            for region in unit.memory.regions:
+                mem.insert(region)
+            cluster = self.cluster
+            if cluster is None and unit.entry.directives.get(".reqnctapercluster"):
+                cluster = unit.entry.directives[".reqnctapercluster"]
+            cluster = None if cluster is None else _triple(cluster, "cluster")
+            if cluster is not None and any(g % c for g, c in zip(grid, cluster)):
+                raise EmulatorError(f"grid {grid} is not a multiple of cluster {cluster}")
+            unit.encode_params(params, mem)
+            with np.errstate(all="ignore"):
+                return Launch(unit, grid, cluster, mem, check, seed, max_steps, out).run()
+        finally:
+            self.idle.append(unit)
+
+
 def launch(
     ptx: str,
     entry: str,
@@ -185,19 +247,5 @@ def launch(
     Errors: EmulatorError for accesses out of bounds, misaligned accesses, traps, deadlock and unsupported instructions;
     with check, all of these but the first and last are findings and end the launch.
     """
-    if isinstance(memory, Memory):
-        mem = memory
-    else:
-        mem = Memory()
-        for i, array in enumerate(memory):
-            mem.add(array, f"memory[{i}]")
-    unit = Unit(ptx, entry, None if block is None else _triple(block, "block"), mem, dynamic_shared_bytes)
-    grid = _triple(grid, "grid")
-    if cluster is None and unit.entry.directives.get(".reqnctapercluster"):
-        cluster = unit.entry.directives[".reqnctapercluster"]
-    cluster = None if cluster is None else _triple(cluster, "cluster")
-    if cluster is not None and any(g % c for g, c in zip(grid, cluster)):
-        raise EmulatorError(f"grid {grid} is not a multiple of cluster {cluster}")
-    unit.encode_params(params)
-    with np.errstate(all="ignore"):
-        return Launch(unit, grid, cluster, mem, check, seed, max_steps).run()
+    kernel = Kernel(ptx, entry, block, dynamic_shared_bytes, cluster)
+    return kernel.launch(grid, params, memory=memory, check=check, seed=seed, max_steps=max_steps)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import struct
-import sys
 
 import numpy as np
 
@@ -158,7 +157,7 @@ class PrintOps:
         count = len([m for m in _SPEC.finditer(text) if m.group(5) != "%"])
         line = format_c(text, fetch, lambda address: self.string(lane, address))
         self.launch.report.printed.append(line)
-        sys.stdout.write(line)
+        self.launch.out.write(line)
         return count
 
     def call_assertfail(

@@ -77,29 +77,33 @@ class Unit:
                     continue
                 at = self.memory.allocate(max(var.size, 1), var.name, max(var.align, 16))
                 self.address[var.name] = at
-                if var.init:
-                    data = np.frombuffer(var.init, np.uint8)
-                    memory.VIEW[1][at - 1 : at - 1 + data.size] = data
-                if var.relocs:
-                    pending.append(var)
-        self.relocated = pending
+                pending.append(var)
+        self.globals = pending
 
-    def relocate(self) -> None:
-        """Initialisers that hold addresses, once functions have theirs."""
-        for var in self.relocated:
-            base = self.address[var.name]
-            for reloc in var.relocs:
-                offset, width, name, addend, shift = reloc
-                value = self.address.get(name)
-                if value is None and name in self.module.funcs:
-                    value = self.function_address(name)
-                if value is None:
-                    raise EmulatorError(f"initialiser of {var.name} names unknown {name}")
-                value += addend
-                if shift is not None:
-                    value = value >> shift & 0xFF
-                data = np.frombuffer((value & (1 << 8 * width) - 1).to_bytes(width, "little"), np.uint8)
-                memory.VIEW[1][base + offset - 1 : base + offset - 1 + width] = data
+    def fill_globals(self) -> None:
+        """Give every global its initial value, as the start of each launch does."""
+        for var in self.globals:
+            at = self.address[var.name]
+            data = np.zeros(max(var.size, 1), np.uint8)
+            if var.init:
+                data[: len(var.init)] = np.frombuffer(var.init, np.uint8)
+            memory.VIEW[1][at - 1 : at - 1 + data.size] = data
+            self.relocate(var)
+
+    def relocate(self, var: Var) -> None:
+        """Parts of an initialiser that hold addresses, known once functions have theirs."""
+        base = self.address[var.name]
+        for offset, width, name, addend, shift in var.relocs or ():
+            value = self.address.get(name)
+            if value is None and name in self.module.funcs:
+                value = self.function_address(name)
+            if value is None:
+                raise EmulatorError(f"initialiser of {var.name} names unknown {name}")
+            value += addend
+            if shift is not None:
+                value = value >> shift & 0xFF
+            data = np.frombuffer((value & (1 << 8 * width) - 1).to_bytes(width, "little"), np.uint8)
+            memory.VIEW[1][base + offset - 1 : base + offset - 1 + width] = data
 
     def place_shared(self) -> None:
         at = 0
@@ -251,15 +255,14 @@ class Unit:
                 chain.append(q)
                 q = q.next
             piece.masked = any(p.wait for p in chain)
-        self.relocate()
 
-    def encode_params(self, params: list) -> None:
-        """Writes kernel parameters in their declared types."""
+    def encode_params(self, params: list, mem: memory.Memory) -> None:
+        """Writes kernel parameters in their declared types; arrays among them become part of `mem`."""
         want = self.entry.params
         if len(params) != len(want):
             raise EmulatorError(f"{self.entry.name} takes {len(want)} parameters, got {len(params)}")
         for var, value in zip(want, params):
-            data = encode_param(var, value, self.memory)
+            data = encode_param(var, value, mem)
             memory.VIEW[1][var.offset - 1 : var.offset - 1 + len(data)] = np.frombuffer(data, np.uint8)
 
     # code
