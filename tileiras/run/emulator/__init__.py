@@ -75,6 +75,7 @@ class Launch:
         self.check = check
         self.checker = None
         self.order = Order(self.cluster_size, seed) if check or seed is not None else None
+        unit.ordered = self.order is not None
         if check:
             from .race import Checker
 

@@ -16,7 +16,18 @@ from .syntax import EmulatorError, Func, Inst, Reg
 
 WARP, CTA, NEVER = 1, 2, 3  # how complete the running set must be to pass a waiting instruction in line
 
-_WARP_SYNC = {"shfl", "mma", "ldmatrix", "stmatrix", "movmatrix", "redux", "elect", "wmma"}
+_WARP_SYNC = {
+    "shfl",
+    "mma",
+    "ldmatrix",
+    "stmatrix",
+    "movmatrix",
+    "redux",
+    "elect",
+    "wmma",
+    "wgmma",
+    "setmaxnreg",
+}
 _ENDS = {"bra", "brx", "ret", "exit", "trap", "brkpt"}
 _NO_DEST = {
     "bra",
@@ -139,6 +150,8 @@ def defs_uses(inst: Inst, cc: Reg) -> tuple[list[Reg], list[Reg]]:
     else:
         for i, op in enumerate(ops):
             walk(op, defs if i == 0 and has_dest else uses)
+        if inst.op == "wgmma" and has_dest:  # accumulates
+            walk(ops[0], uses)
     if "cc" in inst.mods:
         defs.append(cc)
     if inst.op in ("addc", "subc", "madc"):

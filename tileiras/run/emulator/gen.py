@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 HANDLERS: dict[str, Callable] = {}
+BEFORE: list[Callable] = []  # what looks at each instruction first where the order is perturbed
 
 DTYPE = {
     "u8": "uint8",
@@ -357,6 +358,9 @@ class BlockGen:
             reg, negated = inst.guard
             name = self.use_reg(reg, "pred")
             self.guard = self.tmp(f"~{name}") if negated else name
+        if self.unit.ordered:
+            for look in BEFORE:
+                look(self, inst)
         try:
             handler(self, inst)
         except (IndexError, KeyError, StopIteration, TypeError, ValueError, AttributeError) as error:
@@ -370,11 +374,17 @@ class BlockGen:
         for rid in sorted(self.written):
             if not live >> rid & 1:
                 continue
-            reg = self.regs[rid]
-            raw = raw_flavour(reg)
-            name = self.use_reg(reg, raw)
-            at = rid + self.base
-            self.emit(f"R[{at}] = {name}" if not self.partial else f"B.put({at}, {name}, idx)")
+            self.store_register(rid)
+
+    def store_register(self, rid: int) -> None:
+        reg = self.regs[rid]
+        name = self.use_reg(reg, raw_flavour(reg))
+        at = rid + self.base
+        self.emit(f"R[{at}] = {name}" if not self.partial else f"B.put({at}, {name}, idx)")
+
+    def instruction(self, inst: Inst) -> str:
+        """The name of an instruction's record in generated code."""
+        return self.unit.object(inst)
 
     def compile(self, name: str):
         body = self.lines or ["    pass"]

@@ -20,6 +20,7 @@ from .mma import MmaOps
 from .printf import PrintOps
 from .syntax import EmulatorError
 from .warp import Form, WarpOps
+from .wgmma import WgmmaOps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class Stuck(Exception):
     """No group can go on."""
 
 
-class Batch(AccessOps, WarpOps, MmaOps, AsyncOps, PrintOps):
+class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, PrintOps):
     def __init__(self, launch, ctas: np.ndarray, first_cta: int) -> None:
         """ctas: [n, 3] CTA coordinates, those of a cluster adjacent and in rank order; first_cta numbers them."""
         unit = launch.unit
@@ -68,6 +69,8 @@ class Batch(AccessOps, WarpOps, MmaOps, AsyncOps, PrintOps):
         self._local: np.ndarray | None = None
         self.copies: list = []
         self.committed = np.zeros(self.L, np.int64)
+        self.products: list = []  # wgmma in flight
+        self.wgmma_committed = np.zeros(self.L // 32, np.int64)
         self.form_key: object = self
         self.form_value: Form | None = None
         self.mma_cache: dict = {}
@@ -322,6 +325,10 @@ class Batch(AccessOps, WarpOps, MmaOps, AsyncOps, PrintOps):
     def fence(self, idx, n: int) -> None:
         if self.checker is not None:
             self.checker.fence(self, idx, n)
+
+    def proxy_fence(self, mask, idx, n: int) -> None:
+        if self.checker is not None:
+            self.checker.proxy_fence(self, idx, n, mask)
 
     def cta_barrier(self, idx, n: int) -> None:
         if self.checker is not None:

@@ -183,6 +183,9 @@ def getctarank(g: BlockGen, inst: Inst) -> None:
 @handles("membar", "fence")
 def fence(g: BlockGen, inst: Inst) -> None:
     """Lanes run in lockstep on one coherent memory; race detection takes fences as promises about earlier stores."""
+    if inst.mods[:2] == ("proxy", "async"):
+        g.emit(f"B.proxy_fence({mask_of(g)}, idx, n)")
+        return
     g.emit("B.fence(idx, n)")
 
 

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from .race_async import AsyncChecks
+
 _SEQ, _CLOCK, _LANE, _WARP = 18, 20, 6, 18
 _CLOCK_AT, _LANE_AT, _WARP_AT, _STRONG_AT = (
     _SEQ,
@@ -44,13 +46,16 @@ class Shadow:
         self.granule = granule
 
 
-class Checker:
+class Checker(AsyncChecks):
     """One per launch with check=True."""
+
+    PENDING = _PENDING
 
     def __init__(self, launch) -> None:
         self.launch = launch
         self.shadows: dict[int, Shadow] = {}
         self.seen: set = set()
+        self.opcodes: dict[int, str] = {}
         self.batches: dict = {}
         self.objects: dict = {}  # sync address -> (CTA knowledge, {cta: warp clocks})
         self.cta_total = int(np.prod(launch.grid))
@@ -279,11 +284,10 @@ class Checker:
         at = np.broadcast_to(at, (lanes.size,))
         self.record(batch, kind, at, width, lanes, strong or ("relaxed" if kind == "a" else ""), None)
 
-    def record(self, batch, kind: str, at, width: int, lanes, strong: str, clock) -> None:
+    def record(self, batch, kind: str, at, width: int, lanes, strong: str, clock, inst=None) -> None:
         s = self.state(batch)
         low, high = s.shared
         inside = (at >= low) & (at < high)
-        inst = None
         if strong:
             self.synchronise(batch, s, kind, at, lanes, strong)
         for shared in (True, False):
@@ -301,8 +305,10 @@ class Checker:
             if shared:
                 if kind != "w":
                     self.uninitialised(batch, s, a, width, ln, inst)
-                if kind != "r" and clock is None:
-                    s.mark(a, width)
+                if kind != "r":
+                    if clock is None:
+                        s.mark(a, width)
+                    self.generic_write(batch, s, a, width, ln, clock is None)
             self.examine(batch, s, kind, a, width, ln, bool(strong), inst, shared, clock)
 
     def uninitialised(self, batch, s, at, width: int, lanes, inst) -> None:
@@ -538,7 +544,9 @@ class Checker:
         verb = {"r": "read", "w": "write", "a": "atomic"}[kind]
         who = batch.thread_name(int(lanes[j]))
         if int(r_clock[j]) == _PENDING:
-            text = f"{verb} of {place} by {who} while the cp.async of PTX line {int(lines[j])} may still be writing it"
+            op = self.opcode(batch, int(lines[j]))
+            doing = "writing" if what == "write" else "reading"
+            text = f"{verb} of {place} by {who} while the {op} of PTX line {int(lines[j])} may still be {doing} it"
         else:
             rw, rl = int(r_warp[j]), int(r_lane[j])
             lane_text = "several lanes" if rl == _MANY else f"lane {rl}"
@@ -556,19 +564,35 @@ class Checker:
     def copy_done(self, batch, at, size: int, lanes) -> None:
         s = self.state(batch)
         s.mark(at, size)
+        self.settle(batch, s, ("write",), at, size, lanes)
+
+    def settle(self, batch, s, fields: tuple[str, ...], at, size: int, lanes) -> None:
+        """Records that these lanes have pending get their warps' present clocks."""
         sh = self.shadow(batch, s, 0, True, 4)
         warp = lanes >> 5
         wpc = batch.warps_per_cta
         own = s.vc[warp // wpc, warp % wpc, warp % wpc]
+        gwarp = warp + s.base * wpc
         for k in range(max(1, size // sh.granule)):
             i = (at - sh.start) // sh.granule + k
-            old = sh.write[i]
-            gwarp = warp + s.base * wpc
-            mine = ((old >> _CLOCK_AT & (1 << _CLOCK) - 1) == _PENDING) & (
-                old >> _WARP_AT & (1 << _WARP) - 1 == gwarp
-            )
-            new = (old & ~(np.int64((1 << _CLOCK) - 1) << _CLOCK_AT)) | (own << _CLOCK_AT)
-            sh.write[i[mine]] = new[mine]
+            for field in fields:
+                records = getattr(sh, field)
+                old = records[i]
+                mine = ((old >> _CLOCK_AT & (1 << _CLOCK) - 1) == _PENDING) & (
+                    old >> _WARP_AT & (1 << _WARP) - 1 == gwarp
+                )
+                new = (old & ~(np.int64((1 << _CLOCK) - 1) << _CLOCK_AT)) | (own << _CLOCK_AT)
+                records[i[mine]] = new[mine]
+
+    def opcode(self, batch, line: int) -> str:
+        """The asynchronous instruction at a PTX line, without its modifiers."""
+        if not self.opcodes:
+            for piece in batch.unit.pieces:
+                for inst in piece.insts:
+                    if inst.op in ("cp", "wgmma", "tcgen05"):
+                        short = "cp.async.bulk" if "bulk" in inst.mods else "cp.async"
+                        self.opcodes[inst.line] = short if inst.op == "cp" else inst.op
+        return self.opcodes.get(line, "asynchronous instruction")
 
     def barrier_init(self, batch, at, lanes) -> None:
         self.state(batch).mark(at, 8)
@@ -592,7 +616,9 @@ class BatchState:
         self.batch = batch  # keeps id(batch) unique
         self.base = batch.first_cta
         w = batch.warps_per_cta
-        self.vc = np.zeros((batch.cta_count, w, w), np.int64)
+        self.vc = np.zeros(
+            (batch.cta_count, w, 2 * w), np.int64
+        )  # the second half: what was fenced for other proxies
         diagonal = np.arange(w)
         self.vc[:, diagonal, diagonal] = 1
         self.barriers: dict = {}
@@ -602,6 +628,9 @@ class BatchState:
         self.shared = (batch.shared_start, batch.shared_start + size)
         self.initialised = np.zeros(size, bool)
         self.shadow: Shadow | None = None
+        self.generic: np.ndarray | None = None  # last write of each word of shared memory, if generic
+        self.generic_line: np.ndarray | None = None
+        self.dirty: dict[int, np.ndarray] = {}  # registers of wgmma written since the warp's last fence
 
     def tick(self, warps: np.ndarray) -> None:
         """Accesses from here on are not covered by what was just published."""

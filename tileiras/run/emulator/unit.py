@@ -6,12 +6,12 @@ import struct
 
 import numpy as np
 
-from . import blocks, memory, ops_cvt, ops_float, ops_int, ops_memory, ops_sync
+from . import blocks, memory, ops_cvt, ops_float, ops_int, ops_memory, ops_sync, ops_wgmma
 from .gen import RUNTIME, BlockGen, zero_of
 from .parse import parse
 from .syntax import EmulatorError, Func, Inst, Reg, Var
 
-_HANDLER_MODULES = (ops_int, ops_float, ops_cvt, ops_memory, ops_sync)
+_HANDLER_MODULES = (ops_int, ops_float, ops_cvt, ops_memory, ops_sync, ops_wgmma)
 _FUNC_TAG = 1 << 62
 _NO_FUNC = 1 << 40
 
@@ -37,7 +37,10 @@ class Unit:
         self.memory = mem
         self.dynamic_shared_bytes = dynamic_shared_bytes
         self.namespace = dict(RUNTIME, SHARED_WINDOW=memory.SHARED_WINDOW, LOCAL_WINDOW=memory.LOCAL_WINDOW)
+        self.ordered = False  # the launch perturbs the order: asynchronous instructions stay in flight
+        self.held: dict[str, tuple[set[int], set[int]]] = {}  # function -> registers that wgmma may hold
         self.constants: dict = {}
+        self.objects: dict[int, str] = {}
         self.sources: dict[str, tuple[str, list]] = {}
         self.code: dict = {}
         self.pieces: list[blocks.Piece] = []
@@ -274,6 +277,19 @@ class Unit:
             array.flags.writeable = False
             self.namespace[name] = array
         return name
+
+    def object(self, value) -> str:
+        """The name of any record in generated code."""
+        name = self.objects.get(id(value))
+        if name is None:
+            name = self.objects[id(value)] = f"O{len(self.objects)}"
+            self.namespace[name] = value  # keeps its id unique
+        return name
+
+    def register_name(self, k: int) -> str:
+        """The PTX name of a register by its place in the register file."""
+        func = max((base, name) for name, base in self.reg_base.items() if base <= k)
+        return self.module.funcs[func[1]].regs[k - func[0]].name
 
     def cc(self, g: BlockGen):
         return ("reg", self.ccs[g.func.name])

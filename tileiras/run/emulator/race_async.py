@@ -1,0 +1,134 @@
+"""Checks of asynchronous readers and writers: wgmma, bulk copies, tensor memory, and the proxies between them.
+
+A place that an instruction in flight may still read or write carries a record with the clock `_PENDING`, which orders
+before nothing; when its completion has been waited for, the record becomes an ordinary one.
+
+Generic writes become visible to the asynchronous proxy by `fence.proxy.async` somewhere on the way from the writer to
+the instruction. Each warp's clock vector has a second half for that: what it knows to have been fenced. A fence copies
+the first half to the second, and whatever joins vectors joins both. `cp.async` (not bulk) needs no such fence.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+class AsyncChecks:
+    """Mixed into Checker."""
+
+    # proxies
+    def proxy_fence(self, batch, idx, n: int, mask) -> None:
+        s = self.state(batch)
+        w = batch.warps_per_cta
+        warps = np.unique(batch.lanes(idx, n, batch.select(mask, n)) >> 5)
+        rows = s.vc[warps // w, warps % w]
+        rows[:, w:] = np.maximum(rows[:, w:], rows[:, :w])
+        s.vc[warps // w, warps % w] = rows
+        s.tick(warps)
+
+    def generic_write(self, batch, s, at: np.ndarray, width: int, lanes: np.ndarray, proxy: bool) -> None:
+        """Remembers who wrote through the generic proxy last; other writes (proxy False) clear that."""
+        if s.generic is None:
+            if not proxy:
+                return
+            s.generic = np.full((s.shared[1] - s.shared[0]) // 4, -1, np.int64)
+            s.generic_line = np.zeros(s.generic.size, np.int32)
+        slot = (at - s.shared[0]) >> 2
+        w = batch.warps_per_cta
+        value: np.ndarray | int = -1
+        if proxy:
+            warp = lanes >> 5
+            value = (warp << 32) | s.vc[warp // w, warp % w, warp % w]
+            inst = batch.current_inst()
+            line = inst.line if inst is not None else 0
+        for k in range(max(1, width // 4)):
+            s.generic[slot + k] = value
+            if proxy:
+                s.generic_line[slot + k] = line
+
+    def unfenced(self, batch, s, inst, at: np.ndarray, width: int, lanes: np.ndarray, verb: str) -> None:
+        """Reports places written through the generic proxy and not fenced on the way here."""
+        if s.generic is None:
+            return
+        slot = (at - s.shared[0]) >> 2
+        w = batch.warps_per_cta
+        reader = lanes >> 5
+        for k in range(max(1, width // 4)):
+            value = s.generic[slot + k]
+            there = value >= 0
+            if not there.any():
+                continue
+            writer, clock = value >> 32, value & 0xFFFFFFFF
+            same = there & (writer // w == reader // w)
+            known = s.vc[reader // w, reader % w, w + np.where(same, writer % w, 0)]
+            bad = same & (clock > known)
+            if bad.any():
+                j = int(np.flatnonzero(bad)[0])
+                offset = (int(at[j]) - s.shared[0]) % batch.shared_stride + 4 * k
+                line = int(s.generic_line[int(slot[j]) + k])
+                self.report(
+                    "missing proxy fence",
+                    f"shared offset {offset} was written by PTX line {line} through the generic proxy and is {verb} "
+                    f"by an asynchronous instruction of {batch.thread_name(int(lanes[j]))} without fence.proxy.async "
+                    "in between",
+                    inst,
+                    line,
+                )
+                return
+
+    # places in flight
+    def async_read(self, batch, inst, at: np.ndarray, width: int, lanes: np.ndarray) -> None:
+        """An asynchronous read of shared memory begins: it may happen until it is waited for."""
+        s = self.state(batch)
+        self.unfenced(batch, s, inst, at, width, lanes, "read")
+        self.record(batch, "r", at, width, lanes, "", self.PENDING, inst)
+
+    def async_read_done(self, batch, at: np.ndarray, width: int, lanes: np.ndarray) -> None:
+        """The reader waited: its reads are over, and ordered like its own."""
+        s = self.state(batch)
+        self.settle(batch, s, ("read", "read2"), at, width, lanes)
+
+    # registers of wgmma
+    def wgmma_fence(self, batch, warps: np.ndarray) -> None:
+        dirty = self.state(batch).dirty
+        for marked in dirty.values():
+            marked[warps] = False
+
+    def wgmma_written(self, batch, regs: tuple, lanes: np.ndarray) -> None:
+        dirty = self.state(batch).dirty
+        for k in regs:
+            marked = dirty.get(k)
+            if marked is None:
+                marked = dirty[k] = np.zeros(batch.L // 32, bool)
+            marked[lanes >> 5] = True
+
+    def wgmma_registers(self, batch, inst, regs: tuple, sources: tuple, warps: np.ndarray) -> None:
+        """Registers written since the last wgmma.fence may not be used."""
+        dirty = self.state(batch).dirty
+        if not dirty:
+            return
+        for k in (*regs, *sources):
+            marked = dirty.get(k)
+            if marked is not None and marked[warps].any():
+                warp = int(warps[np.flatnonzero(marked[warps])[0]])
+                self.report(
+                    "missing wgmma.fence",
+                    f"{batch.unit.register_name(k)} was written by {batch.thread_name(warp * 32)} after its last "
+                    "wgmma.fence",
+                    inst,
+                )
+                return
+
+    def wgmma_touched(self, batch, inst, product, warp: int, write: bool, regs: list) -> None:
+        names = ", ".join(batch.unit.register_name(k) for k in regs[:3])
+        what = "written" if write else "read"
+        part = "accumulator" if regs[0] in product.regs else "fragment of A"
+        group = int(product.group[product.warps == warp][0])
+        state = "is committed" if batch.wgmma_committed[warp] > group else "is not committed"
+        self.report(
+            "wgmma in flight",
+            f"{names} ({part} of the wgmma at PTX line {product.inst.line}, whose group {group} {state} and not waited "
+            f"for) is {what} by {batch.thread_name(warp * 32)}",
+            inst,
+            product.inst.line,
+        )
