@@ -493,11 +493,27 @@ def _show(plan: Plan, nvcc: str | None, runner: Runner, missing: str) -> int:
         if nvcc is None:
             say(f"tileiras-nvcc error   : {missing}")
             return NOT_STARTED
-        runner.start([nvcc, *plan.rest])  # it has --dryrun itself, and prints its own lines
-        report("nvcc", runner.wait()[1])
+        _show_lines_of_nvcc([nvcc, *plan.rest], runner)
     if started:
         say("#$ rm -r " + quote(plan.directory))
     return 0
+
+
+def _show_lines_of_nvcc(argv: Sequence[str], runner: Runner) -> None:
+    """nvcc has --dryrun itself; its lines as they are, but for assignments (PATH=/a b/bin:...), which it does not quote."""
+    import tempfile
+
+    with tempfile.TemporaryFile() as said:
+        runner.start(argv, (1, said.fileno()))
+        status = runner.wait()[1]
+        said.seek(0)
+        text = said.read().decode("utf-8", "surrogateescape")
+    for line in text.splitlines():
+        name, equals, value = line.removeprefix("#$ ").partition("=")
+        if line.startswith("#$ ") and equals and name.isidentifier():
+            line = f"#$ {name}={quote(value) if value.strip() else value}"
+        say(line)
+    report("nvcc", status)
 
 
 def _clean(plan: Plan, nvcc: str | None, runner: Runner) -> int:

@@ -7,6 +7,7 @@ The quick tier is everything unmarked. `@pytest.mark.full` is a heavy matrix (ru
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -17,6 +18,13 @@ REPOSITORY = TESTS.parent
 for entry in (str(TESTS), str(REPOSITORY)):
     if entry not in sys.path:
         sys.path.insert(0, entry)
+
+
+# Under nohup, and behind & in a script, these are ignored, and every program that a test starts would inherit that. A
+# handler, unlike SIG_IGN, is not inherited; one that does nothing ignores the signal here as before.
+for _number in (signal.SIGINT, signal.SIGHUP):
+    if signal.getsignal(_number) == signal.SIG_IGN:
+        signal.signal(_number, lambda number, frame: None)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -479,7 +479,10 @@ add_tile_kernel(k SOURCES k.tileir TYPE CUSTOM COMPILER nvidia ARCHITECTURES 90-
 
 # 10 ------------------------------------------------------------------------------------------------------------------
 
-CACHING = """#!{python}
+CACHING = """#!/bin/sh
+''':'
+exec '{python}' "$0" "$@"
+'''
 # A small ccache: keyed by the words of the command without folders and by the bytes of the sources.
 import hashlib, json, os, shutil, subprocess, sys
 words = sys.argv[1:]

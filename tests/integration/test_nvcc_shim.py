@@ -408,8 +408,9 @@ def test_dryrun_lists_what_a_run_does_and_can_be_replayed(
 def test_the_dryrun_of_a_mixed_line_can_be_replayed(
     installed: Installed, env: dict[str, str], work: Path
 ) -> None:
-    """By sh without -e: nvcc's own lines assign words without quotes, and remove files that were never there."""
+    """By sh without -e: nvcc's own lines remove files that were never there. From any folder, by any PATH."""
     (work / "main.cu").write_text(MAIN_CU)
+    env["PATH"] = f"{work}/tools of mine{os.pathsep}{env['PATH']}"
     line = [
         installed.shim,
         "main.cu",
@@ -423,6 +424,7 @@ def test_the_dryrun_of_a_mixed_line_can_be_replayed(
     dry = ok(run([*line, "--dryrun"], work, env))
     assert not (work / "prog").exists() and not (work / "k_tile.h").exists()
     text = "\n".join(one[3:] for one in dry.stderr.splitlines() if one.startswith("#$ "))
+    assert not re.search(r"^\w+=[^'\n].* ", text, re.MULTILINE), text
     run(["sh", "-c", text], work, {name: value for name, value in env.items() if name != "TILEIRAS_NVCC"})
     assert run([work / "prog"]).returncode == 0
     assert not [path for path in Path(env["TMPDIR"]).iterdir() if path.name.startswith("tileiras_")]
