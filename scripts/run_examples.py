@@ -25,11 +25,14 @@ from environment import (
     digest_of,
     locked,
     run,
+    share_equal_files,
 )
 
 EXAMPLE = REPOSITORY / "examples" / "cmake"
 PACKAGE_FOLDERS = ("tileiras", "cmake", "bazel", "setuptools_ext", "nvcc_shim")
 BUILD_TOOLS = ("cmake>=3.25", "ninja")
+# Of the extra [toolkit] this is what compiles Tile IR; the rest of it compiles CUDA C++ and is larger.
+PTXAS_WHEEL = "nvidia-cuda-nvcc==13.4.*"
 
 
 def find_cxx() -> str:
@@ -65,9 +68,11 @@ def install(home: Path) -> Path:
         return python
     pip: list[str | os.PathLike[str]] = [python, "-m", "pip", "install", "--quiet"]
     print(f"installing the package, ptxas, NumPy, CMake and Ninja into {home / 'venv'}", flush=True)
-    run([*pip, f"{REPOSITORY}[toolkit,run]", *BUILD_TOOLS], "installing the package")
+    run([*pip, f"{REPOSITORY}[run]", *BUILD_TOOLS], "installing the package")
+    run([*pip, "--no-deps", PTXAS_WHEEL], "installing ptxas")
     # The version number does not change with every edit of the sources: replace what an earlier run installed.
     run([*pip, "--force-reinstall", "--no-deps", REPOSITORY], "installing the package")
+    share_equal_files(home / "venv", cache_root() / "peers" / "v134")
     stamp.write_text(wanted)
     return python
 

@@ -22,17 +22,18 @@ from environment import (
     digest_of,
     locked,
     run,
+    share_equal_files,
     venv_python,
 )
 
 
-def set_up(releases: tuple[str, ...]) -> Path:
-    """Returns the interpreter that has the package, its extras and pytest."""
+def set_up(quick: bool) -> Path:
+    """Returns the interpreter that has the package, its extras and pytest, and what the tier compares with."""
     sys.path.insert(0, str(REPOSITORY / "tests"))
     import peers
 
     with locked(cache_root() / "tests.lock"):
-        home = peers.install(releases=releases)
+        home = peers.install(quick=quick)
         python = venv_python(home / peers.VENV)
         # An editable installation sees edits of the sources; only these files make another one necessary.
         parts = [
@@ -46,6 +47,7 @@ def set_up(releases: tuple[str, ...]) -> Path:
             print("installing this checkout, editable", flush=True)
             run([python, "-m", "pip", "install", "--quiet", "-e", f"{REPOSITORY}[run,test]", "cmake", "ninja"],
                 "installing the package")  # fmt: skip
+            share_equal_files(home / peers.VENV, cache_root() / "examples" / "venv")
             stamp.write_text(wanted)
         return python
 
@@ -55,7 +57,7 @@ def main(argv: list[str]) -> int:
     full = "--full" in argv
     arguments = [word for word in argv if word != "--full"]
     try:
-        python = set_up(())
+        python = set_up(quick=not full)
     except SetupError as error:
         print(f"run_tests: {error}", file=sys.stderr)
         return 1

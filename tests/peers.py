@@ -3,7 +3,8 @@
 Peers are test dependencies only. They live in one folder: $TILEIRAS_PEERS, else `.cache/peers` of the checkout. In it
 `v134` is a virtual environment with the 13.4.92 tools, cuTile Python and the test tools; every other release is a
 plain tree of wheels (`pip install --target`), because releases cannot share an environment. Versions are pinned; an
-interrupted installation goes on where it stopped; a complete one costs a few milliseconds.
+interrupted installation goes on where it stopped; a complete one costs a few milliseconds. Room matters: the quick tier
+(QUICK) does without releases and wheels that only marked tests use, and nothing keeps tools that no test calls.
 
 A test that needs a peer calls `require("tileirdisasm", "13.5")` and is skipped, naming that peer, where it is absent.
 TILEIRAS_REQUIRE_PEERS=1 (set by .ci/run) turns such a skip into a failure.
@@ -47,6 +48,15 @@ TREES: dict[str, tuple[str, tuple[str, ...]]] = {
     "13.3": ("t13.3", _nvidia("13.3.36", "tileiras")),
     "13.5": ("t13.5.37", _nvidia("13.5.37", *TOOLS)),
 }
+# What the quick tier has of them; the tests that need more are marked full.
+QUICK: dict[str, tuple[str, ...]] = {
+    "13.1": _nvidia("13.1.115", "nvcc"),
+    "13.5": _nvidia("13.5.37", "nvcc", "tileiras", "nvdisasm", "cuobjdump"),
+}
+# Files that are removed after an installation: of the environment, and of the trees of the quick tier. No test links
+# device code with another release than the main one, and NVIDIA's assembler does not load the JIT linker.
+UNUSED = ("nvidia/cu13/lib/libnvJitLink.so.*",)
+UNUSED_QUICK = (*UNUSED, "nvidia/cu13/bin/nvlink", "nvidia/cu13/bin/cudafe++")
 # Build tools of the oldest version that is tested: name -> (folder, requirements)
 BUILD_TOOLS: dict[str, tuple[str, tuple[str, ...]]] = {"cmake-3.25": ("cmake325", ("cmake==3.25.2",))}
 # Optional: tools of other registries, brought where that can be done quietly; their tests are skipped without them.
@@ -171,14 +181,26 @@ def _install_venv(home: Path) -> None:
     print(f"peers: {MAIN_RELEASE} and cuTile Python -> {folder}", flush=True)
     interpreter = create_venv(folder)
     run([interpreter, "-m", "pip", "install", "--quiet", *VENV_REQUIREMENTS], "installing the 13.4 peers")
+    for site in (folder / "lib").glob("python3.*/site-packages"):
+        _remove(site, UNUSED)
     _mark(folder, VENV_REQUIREMENTS)
 
 
-def _install_tree(home: Path, release: str) -> None:
+def _remove(site: Path, patterns: tuple[str, ...]) -> None:
+    for pattern in patterns:
+        for path in site.glob(pattern):
+            path.unlink()
+
+
+def _install_tree(home: Path, release: str, quick: bool) -> None:
     name, requirements = TREES.get(release) or BUILD_TOOLS[release]
     folder = home / name
     if _complete(folder, requirements):
         return
+    if quick:
+        requirements = QUICK.get(release, requirements)
+        if _complete(folder, requirements):
+            return
     print(f"peers: {release} -> {folder}", flush=True)
     partial = folder.with_name(name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
@@ -187,6 +209,7 @@ def _install_tree(home: Path, release: str) -> None:
         [interpreter, "-m", "pip", "install", "--quiet", "--no-deps", "--target", partial, *requirements],
         f"installing the {release} peers",
     )
+    _remove(partial, UNUSED_QUICK if quick else UNUSED)
     shutil.rmtree(folder, ignore_errors=True)
     partial.rename(folder)
     _mark(folder, requirements)
@@ -248,18 +271,18 @@ def _install_bazel() -> None:
         print(f"peers: {error}", file=sys.stderr)
 
 
-def install(directory: Path | None = None, releases: tuple[str, ...] = ()) -> Path:
-    """Returns the peers' folder after installing what is missing of `releases` (default: all)."""
+def install(directory: Path | None = None, releases: tuple[str, ...] = (), quick: bool = False) -> Path:
+    """Returns the peers' folder after installing what is missing of `releases` (default: all, or those of the quick tier)."""
     if directory is not None:
         os.environ["TILEIRAS_PEERS"] = str(directory.absolute())
     home = root()
-    wanted = releases or (MAIN_RELEASE, *TREES, *BUILD_TOOLS, "buildifier", "bazel")
+    wanted = releases or (MAIN_RELEASE, *(QUICK if quick else TREES), *BUILD_TOOLS, "buildifier", "bazel")
     with locked(home / ".lock"):
         for release in wanted:
             if release == MAIN_RELEASE:
                 _install_venv(home)
             elif release in TREES or release in BUILD_TOOLS:
-                _install_tree(home, release)
+                _install_tree(home, release, quick)
             elif release == "buildifier":
                 _install_buildifier(home)
             elif release == "bazel":

@@ -214,6 +214,7 @@ class TestCompileWithNvidia:
                 assert (done.returncode, done.stderr) == (0, "")
                 assert (tmp_path / "k.d").read_text() == f"{target}: {escape(str(KERNEL))}\n"
 
+    @pytest.mark.full
     def test_the_oldest_release(self, tmp_path: Path) -> None:
         """13.1 finds libnvvm only where an installed toolkit has it, not where its own wheel puts it."""
         root = peers.require_toolkit("13.1")

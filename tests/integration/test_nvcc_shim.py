@@ -297,7 +297,9 @@ def test_outputs_are_reproducible_in_two_places(
     assert (work / "k.o").read_bytes() == (other / "k.o").read_bytes()
 
 
-@pytest.mark.parametrize("release", ["13.1", "13.4", "13.5"])
+@pytest.mark.parametrize(
+    "release", ["13.4", *(pytest.param(old, marks=pytest.mark.full) for old in ("13.1", "13.5"))]
+)
 def test_mixed_line_links_one_program(
     release: str, installed: Installed, env: dict[str, str], work: Path
 ) -> None:

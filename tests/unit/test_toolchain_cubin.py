@@ -119,7 +119,9 @@ def test_agrees_with_cuobjdump(target: str, tmp_path: Path) -> None:
         assert registers and registers[0].endswith(f"register count: {kernel.registers}")
 
 
-@pytest.mark.parametrize("release", ["13.3", "13.4", "13.5"])
+@pytest.mark.parametrize(
+    "release", ["13.4", *(pytest.param(other, marks=pytest.mark.full) for other in ("13.3", "13.5"))]
+)
 def test_images_of_nvidia(release: str, tmp_path: Path, repository: Path) -> None:
     image = read_cubin(tile_cubin(release, "sm_100", tmp_path, repository))
     assert image.sm == 100
