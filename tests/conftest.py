@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 TESTS = Path(__file__).resolve().parent
 REPOSITORY = TESTS.parent
@@ -25,6 +26,11 @@ for entry in (str(TESTS), str(REPOSITORY)):
 for _number in (signal.SIGINT, signal.SIGHUP):
     if signal.getsignal(_number) == signal.SIG_IGN:
         signal.signal(_number, lambda number, frame: None)
+
+
+# No test measures time: on a busy machine a draw may take seconds.
+settings.register_profile("tileiras", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tileiras")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

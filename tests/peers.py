@@ -53,10 +53,13 @@ QUICK: dict[str, tuple[str, ...]] = {
     "13.1": _nvidia("13.1.115", "nvcc"),
     "13.5": _nvidia("13.5.37", "nvcc", "tileiras", "nvdisasm", "cuobjdump"),
 }
-# Files that are removed after an installation: of the environment, and of the trees of the quick tier. No test links
-# device code with another release than the main one, and NVIDIA's assembler does not load the JIT linker.
-UNUSED = ("nvidia/cu13/lib/libnvJitLink.so.*",)
-UNUSED_QUICK = (*UNUSED, "nvidia/cu13/bin/nvlink", "nvidia/cu13/bin/cudafe++")
+# Files that are removed after an installation. NVIDIA's assembler does not load the JIT linker, and no unmarked test
+# compiles CUDA C++ with another release than the main one, or Tile IR with NVIDIA's assembler of another one.
+UNUSED = ("nvidia/cu13/lib/libnvJitLink.so.*", "cmake/data/bin/cpack")
+UNUSED_QUICK = {
+    "13.1": ("nvidia/cu13/bin/nvlink", "nvidia/cu13/bin/cudafe++"),
+    "13.5": tuple(f"nvidia/cu13/bin/{name}" for name in ("nvlink", "cudafe++", "nvcc", "tileiras")),
+}
 # Build tools of the oldest version that is tested: name -> (folder, requirements)
 BUILD_TOOLS: dict[str, tuple[str, tuple[str, ...]]] = {"cmake-3.25": ("cmake325", ("cmake==3.25.2",))}
 # Optional: tools of other registries, brought where that can be done quietly; their tests are skipped without them.
@@ -209,7 +212,9 @@ def _install_tree(home: Path, release: str, quick: bool) -> None:
         [interpreter, "-m", "pip", "install", "--quiet", "--no-deps", "--target", partial, *requirements],
         f"installing the {release} peers",
     )
-    _remove(partial, UNUSED_QUICK if quick else UNUSED)
+    _remove(partial, UNUSED)
+    if quick:
+        _remove(partial, UNUSED_QUICK.get(release, ()))
     shutil.rmtree(folder, ignore_errors=True)
     partial.rename(folder)
     _mark(folder, requirements)
@@ -242,6 +247,10 @@ def _install_buildifier(home: Path) -> None:
     except SetupError as error:  # no network to that registry: one test of style is skipped
         print(f"peers: {error}", file=sys.stderr)
         return
+    machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, "")
+    for path in partial.glob("node_modules/@bazel/buildifier/buildifier-*_*"):  # one for each system
+        if path.name != f"buildifier-{sys.platform}_{machine}":
+            path.unlink()
     shutil.rmtree(folder, ignore_errors=True)
     partial.rename(folder)
     _mark(folder, (package,))

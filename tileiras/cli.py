@@ -1,7 +1,7 @@
 """The command `tileiras`: flags -> Options -> driver -> exit code. Nothing is left behind by a failure.
 
-Old outputs are unlinked before the compile starts; new ones are written to temporary siblings and renamed
-when everything succeeded.
+Old outputs are unlinked once the input was read (a mistyped name costs nothing) and before the compile starts; new
+ones are written to temporary siblings and renamed when everything succeeded.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def run(argv: list[str]) -> int:
             problem = "--serve stands alone on the command line"
         elif not files:
             say("error: no input file provided\n\n" + help_text())
-            return EXIT_USAGE  # outputs stay: an -o without its value may have taken the input
+            return EXIT_USAGE
         elif len(files) > 1:
             problem = (
                 "Too many positional arguments specified!\n"
@@ -132,20 +132,8 @@ def run(argv: list[str]) -> int:
         options, problem = _options(given)
     if problem:
         say(f"tileiras: {problem}\n")
-        _drop_stale(given, files)
         return EXIT_USAGE
     return compile_file(files[0], given, options)
-
-
-def _drop_stale(given: dict[str, Any], files: list[str]) -> None:
-    """After a line that says nothing sensible: outputs that it names are no results of it."""
-    from tileiras.outputs import OutputError, Outputs
-
-    try:
-        if files:
-            Outputs(_output_files(given)).unlink_old(*files)
-    except OutputError:
-        pass
 
 
 def _output_files(given: dict[str, Any]) -> list[str]:
@@ -316,8 +304,8 @@ def compile_file(path: str, given: dict[str, Any], options: Any) -> int:
     output = given.setdefault("output", "elf.o")
     outputs = Outputs(_output_files(given))
     try:
-        outputs.unlink_old(path)
         data = driver.read_file(path, sink)
+        outputs.unlink_old(path)
         program = driver.compile_source(data, options, sink, file=path)
         if options.warnings_as_errors and any(d.severity == 2 for d in sink.emitted):
             sink.emit(driver.WARNINGS)

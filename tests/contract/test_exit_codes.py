@@ -155,14 +155,17 @@ def test_failing_corpus(name: str, tmp_path: Path) -> None:
     done = command(tmp_path, source, *flags)
     assert done.status == code and done.out == "" and done.err
     assert "Traceback" not in done.err
+    if code == 1:
+        assert stale.read_bytes() == b"old", "nothing is touched before the input was read"
+        stale.unlink()
     assert [p.name for p in tmp_path.iterdir()] == ["k.tileir"], "neither a stale output nor a partial one"
 
 
-def test_unreadable_input_leaves_no_stale_output(tmp_path: Path) -> None:
+def test_a_mistyped_input_costs_no_output(tmp_path: Path) -> None:
     stale = tmp_path / "k.cubin"
     stale.write_bytes(b"old")
     done = command(tmp_path, None, "missing.tilebc", "-o", str(stale))
-    assert done.status == 1 and not stale.exists()
+    assert done.status == 1 and stale.read_bytes() == b"old"
     assert done.err == "error: unable to read input file 'missing.tilebc': No such file or directory\n"
 
 

@@ -190,7 +190,8 @@ class TestCompileWithNvidia:
         assert done.returncode == status
         assert words in done.stderr
         assert "Traceback" not in done.stderr
-        assert not out.exists()
+        # A line that cannot be read costs nothing; what was tried and failed leaves nothing.
+        assert out.exists() == (status == 1 and words != "no number")
 
     def test_an_output_that_is_an_input_survives(self, real: Path, tmp_path: Path) -> None:
         source = tmp_path / "k.tilebc"
@@ -520,6 +521,28 @@ class TestBadEndings:
         assert words in done.stderr
         assert [path.name for path in folder.iterdir()] == [".tileiras-record"]
 
+    @pytest.mark.parametrize(
+        "words",
+        [
+            ["compile", "typo.tilebc", "-o", "k.cubin", "--depfile", "k.d", "--kernels-json", "k.json", "--arch=sm_90"],
+            ["compile", KERNEL, "-o", "k.cubin", "--depfile", "k.d", "--kernels-json", "k.json", "--arhc=sm_90"],
+            ["bytecode", "typo.tileir", "-o", "k.cubin", "--depfile", "k.d"],
+            ["export", "typo.py", "--entry=k", "--signature=f32[1]", "-o", "k.cubin", "--depfile", "k.d"],
+            ["fatbin", "--elf", "sm_90=typo.cubin", "-o", "k.cubin"],
+            ["header", "--prefix=k", "--image=typo", "--json=typo", "--header-out=k.cubin", "--source-out=k.d"],
+            ["object", "--prefix=k", "--image=typo", "-o", "k.cubin"],
+            ["json", "typo.cubin", "-o", "k.json"],
+        ],
+        ids=lambda words: words[0],
+    )  # fmt: skip
+    def test_a_mistyped_line_costs_no_output(self, tmp_path: Path, words: list[object]) -> None:
+        """Nothing is touched before the input was read."""
+        self.stale(tmp_path)
+        done = call(*words, cwd=tmp_path)
+        assert done.returncode == 1, done.stderr
+        assert {path.read_text() for path in tmp_path.iterdir()} == {"of an earlier build"}
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["k.cubin", "k.d", "k.json"]
+
     @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
     def test_signal_to_the_command(self, tmp_path: Path, number: signal.Signals) -> None:
         mark = tmp_path / "started"
@@ -723,7 +746,7 @@ class TestFatbin:
     @pytest.mark.parametrize(
         ("words", "status"),
         [
-            (["--elf", "sm_100={0}/sm_90.cubin"], 1),
+            (["--elf", "sm_100={0}/sm_90.cubin"], 1),  # only this one gets as far as a container
             (["--elf", "sm_90={0}/none.cubin"], 1),
             (["--elf", "compute_90={0}/sm_90.cubin"], 1),
             (["--elf", "sm_90={0}/sm_90.cubin", "--elf", "90={0}/sm_90.cubin"], 1),
@@ -738,7 +761,7 @@ class TestFatbin:
         done = call("fatbin", "-o", out, *[word.format(images) for word in words])
         assert done.returncode == status
         assert done.stderr and "Traceback" not in done.stderr
-        assert not out.exists()
+        assert out.exists() == (words != ["--elf", "sm_100={0}/sm_90.cubin"])
 
     def test_table_of_a_cubin(self, images: Path) -> None:
         done = call("json", "-o", "-", images / "sm_90.cubin")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 import textwrap
@@ -44,7 +45,7 @@ def run(folder: Path, *argv: str, check: bool = True) -> str:
 
 def test_the_python_example(folder: Path) -> None:
     pytest.importorskip("numpy")
-    code = block_with("import numpy")
+    code = block_with("import numpy as np")
     expected = re.findall(r"print\(.*\)\s+# (.*)", code)
     assert expected
     assert run(folder, "-c", code).splitlines() == expected
@@ -53,16 +54,15 @@ def test_the_python_example(folder: Path) -> None:
 
 def test_the_shell_example(folder: Path) -> None:
     numpy = pytest.importorskip("numpy")
-    numpy.save(folder / "x.npy", numpy.arange(300, dtype=numpy.float32))
-    lines = {
-        line.split()[0]: line.split()[1:]
-        for line in block_with("tileiras-translate").splitlines()
-        if line.strip()
-    }
-    run(folder, "-m", "tileiras.tools.translate", *lines["tileiras-translate"])
-    run(folder, "-m", "tileiras", *lines["tileiras"])
+    modules = {"tileiras": "tileiras", "tileiras-translate": "tileiras.tools.translate"}
+    modules["tileiras-run"] = "tileiras.tools.run"
+    ran = []
+    for line in filter(None, block_with("tileiras-translate").splitlines()):
+        name, *words = shlex.split(line)
+        ran.append(name)
+        run(folder, *(["-m", modules[name]] if name in modules else []), *words)
+    assert {*modules, "python"} == {*ran}
     assert (folder / "scale.cubin").read_bytes().startswith(b"\x7fELF")
-    run(folder, "-m", "tileiras.tools.run", *lines["tileiras-run"])
     assert (numpy.load(folder / "out.npy") == 2 * numpy.arange(300)).all()
 
 

@@ -273,7 +273,7 @@ class TestChecks:
 
 @pytest.mark.parametrize(
     "release",
-    [*(pytest.param(old, marks=pytest.mark.full) for old in ("13.1", "13.2", "13.3")), "13.4", "13.5"],
+    ["13.4", *(pytest.param(other, marks=pytest.mark.full) for other in ("13.1", "13.2", "13.3", "13.5"))],
 )
 def test_architectures_of_nvidias_assembler(release: str) -> None:
     said = subprocess.run(

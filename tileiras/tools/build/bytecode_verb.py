@@ -18,8 +18,6 @@ MAGIC = b"\x7fTileIR\0"
 
 def run(arguments: Arguments, outputs: Outputs) -> None:
     """The verb."""
-    outputs.declare(arguments.o)
-    outputs.declare(arguments.depfile)
     if len(arguments.inputs) != 1 or not arguments.o:
         raise UsageError("one input and -o are needed")
     from tileiras.diag import CompileError
@@ -28,6 +26,8 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
     source = arguments.inputs[0]
     history = record.open_record(arguments)
     data = read_input(source)
+    outputs.declare(arguments.o)
+    outputs.declare(arguments.depfile)
     try:
         outputs.put(arguments.o, to_bytecode(data, arguments.bytecode_version, source))
     except CompileError:

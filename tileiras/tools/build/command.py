@@ -45,7 +45,7 @@ def run_verb(verb: str, words: Sequence[str]) -> int:
     outputs = Outputs()
     caught = signals.catch()
     try:
-        _declare_outputs(words, outputs)
+        _check_outputs(words)
         arguments = parse(module.FLAGS, words)
         module.run(arguments, outputs)
         return 0
@@ -97,12 +97,11 @@ def run_verb(verb: str, words: Sequence[str]) -> int:
         signals.restore(caught)
 
 
-def _declare_outputs(words: Sequence[str], outputs: Outputs) -> None:
-    """Promises every output named on the line before it is parsed: a usage error leaves no stale output
-    either.
+def _check_outputs(words: Sequence[str]) -> None:
+    """Errors: UsageError where an output is also an input or another output: the clean-up after a failure would remove the
+    user's source.
 
-    Errors: UsageError, before anything is promised, where an output is also an input or another output: the
-    clean-up after a failure would remove the user's source.
+    A verb promises its outputs once it has read its inputs; until then a failure leaves everything as it was.
     """
     named: list[str] = []
     others: list[str] = []
@@ -122,8 +121,6 @@ def _declare_outputs(words: Sequence[str], outputs: Outputs) -> None:
             raise UsageError(f"'{path}' is named as two outputs")
         if any(_is_same_file(path, other) for other in others):
             raise UsageError(f"'{path}' is both input and output")
-    for path in files:
-        outputs.declare(path)
 
 
 def _is_same_file(path: str, other: str) -> bool:

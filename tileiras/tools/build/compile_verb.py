@@ -66,9 +66,11 @@ FLAGS = (
 
 def run(arguments: Arguments, outputs: Outputs) -> None:
     """The verb."""
-    _declare(arguments, outputs)
     if len(arguments.inputs) != 1:
         raise UsageError(f"one input is needed, {len(arguments.inputs)} were given")
+    source = arguments.inputs[0]
+    data = read_input(source)
+    _declare(arguments, outputs)
     if not arguments.arch:
         raise Failed(2, "no GPU architecture given (--arch sm_90)")
     compiler = arguments.compiler or os.environ.get("TILEIRAS_COMPILER") or "builtin"
@@ -84,8 +86,7 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
         raise UsageError("--depfile needs --depfile-target where there is no -o")
     if bool(arguments.remarks_output) > bool(arguments.remarks):
         raise UsageError("--remarks-output needs --remarks")
-    source = arguments.inputs[0]
-    job = Job(arguments, arch, source, read_input(source))
+    job = Job(arguments, arch, source, data)
     _refuse(job)
 
     from tileiras.tools.build import record

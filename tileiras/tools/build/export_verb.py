@@ -53,19 +53,20 @@ _DTYPES = {
 
 def run(arguments: Arguments, outputs: Outputs) -> None:
     """The verb."""
-    outputs.declare(arguments.o)
-    outputs.declare(arguments.depfile)
     if len(arguments.inputs) != 1 or not arguments.o or not arguments.entry:
         raise UsageError("one Python file, --entry and -o are needed")
     if bool(arguments.signature) == bool(arguments.matrix):
         raise UsageError("either --signature or --matrix is needed")
     if arguments.symbol and len(arguments.symbol) != len(arguments.signature):
         raise UsageError("as many --symbol as --signature are needed")
+    read_input(arguments.inputs[0])
+    requests = _matrix(arguments.matrix) if arguments.matrix else _given(arguments)
+    outputs.declare(arguments.o)
+    outputs.declare(arguments.depfile)
     if arguments.python:
-        _run_elsewhere(arguments, outputs)
+        _run_elsewhere(arguments)
         return
     source = os.path.abspath(arguments.inputs[0])
-    requests = _matrix(arguments.matrix) if arguments.matrix else _given(arguments)
     from tileiras.tools.build import record
 
     history = record.open_record(arguments)
@@ -85,7 +86,7 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
     history.wrote(prerequisites, [arguments.o], record.options_of(arguments, FLAGS), _tools())
 
 
-def _run_elsewhere(arguments: Arguments, outputs: Outputs) -> None:
+def _run_elsewhere(arguments: Arguments) -> None:
     """The same in another interpreter, which gets this package by path and keeps its own cuda-tile."""
     import sys
 
@@ -177,7 +178,6 @@ def _export(arguments: Arguments, source: str, requests: list[_Request]) -> tupl
             2,
             f"cuda-tile is not importable in {sys.executable} ({error}); install it or use --python",
         ) from error
-    read_input(source)
     sys.path[:0] = [*map(os.path.abspath, arguments.path), os.path.dirname(source)]
     before = set(sys.modules)
     name = os.path.splitext(os.path.basename(source))[0]

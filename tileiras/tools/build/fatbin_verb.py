@@ -33,7 +33,6 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
     from tileiras.toolchain.fatbin import Image, make_fatbin
     from tileiras.toolchain.locate import find_tool
 
-    outputs.declare(arguments.o)
     if not arguments.o:
         raise UsageError("no output given (-o)")
     if arguments.inputs:
@@ -50,6 +49,7 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
         if (image.kind, image.arch) in seen:
             raise UsageError(f"two {image.kind} images for {_PREFIX[image.kind]}{image.arch}")
         seen.add((image.kind, image.arch))
+    outputs.declare(arguments.o)
     plain = arguments.compress == "none" and not arguments.option
     fatbinary = None if plain else find_tool("fatbinary", arguments.toolkit_root)
     if arguments.verbose:

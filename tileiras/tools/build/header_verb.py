@@ -99,8 +99,6 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
 
     from tileiras.tools.build import ctext
 
-    outputs.declare(arguments.header_out, keep_if_same=True)
-    outputs.declare(arguments.source_out, keep_if_same=True)
     for name in ("prefix", "image", "header_out", "source_out"):
         if not getattr(arguments, name):
             raise UsageError(f"--{name.replace('_', '-')} is needed")
@@ -113,7 +111,10 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
     if not all(_is_identifier(part) and part not in _NO_CXX_NAMES for part in namespace.split("::")):
         raise UsageError(f"--namespace: '{namespace}' is no C++ namespace")
     image = read_input(arguments.image)
-    unit = gather(prefix, namespace, arguments.json)
+    read = [read_input(path) for path in arguments.json]
+    outputs.declare(arguments.header_out, keep_if_same=True)
+    outputs.declare(arguments.source_out, keep_if_same=True)
+    unit = gather(prefix, namespace, list(zip(arguments.json, read)))
     include = arguments.include_as or os.path.basename(arguments.header_out)
     outputs.put(arguments.header_out, ctext.header(unit).encode())
     source = ctext.source(unit, image, include, arguments.embed, arguments.image)
@@ -125,7 +126,7 @@ def _is_identifier(text: str) -> bool:
     return text.isascii() and text.isidentifier()
 
 
-def gather(prefix: str, namespace: str, paths: list[str]) -> Unit:
+def gather(prefix: str, namespace: str, files: list[tuple[str, bytes]]) -> Unit:
     """The tables as one. Errors: Failed(1) where two architectures disagree about a kernel."""
     import json
 
@@ -133,9 +134,9 @@ def gather(prefix: str, namespace: str, paths: list[str]) -> Unit:
     hosts: dict[str, None] = {}
     abis: dict[str, None] = {}
     tables: list[dict[str, Any]] = []
-    for path in paths:
+    for path, content in files:
         try:
-            table = json.loads(read_input(path))
+            table = json.loads(content)
         except ValueError as error:
             raise Failed(1, f"'{path}' is no kernel table: {error}") from error
         tables += table.get("images", [table])

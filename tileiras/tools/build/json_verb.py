@@ -18,9 +18,10 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
 
     if len(arguments.inputs) != 1 or not arguments.o:
         raise UsageError("one cubin and -o are needed")
+    data = read_input(arguments.inputs[0])
     if arguments.o != "-":
         outputs.declare(arguments.o, keep_if_same=True)
-    text = json.dumps(table.of_cubin(read_input(arguments.inputs[0]), arguments.inputs[0]), indent=1) + "\n"
+    text = json.dumps(table.of_cubin(data, arguments.inputs[0]), indent=1) + "\n"
     if arguments.o == "-":
         print(text, end="")
         return

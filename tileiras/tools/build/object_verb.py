@@ -28,7 +28,6 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
     """The verb."""
     from tileiras.toolchain.locate import host, normalize_host_arch
 
-    outputs.declare(arguments.o, keep_if_same=True)
     if not (arguments.o and arguments.prefix and arguments.image) or arguments.inputs:
         raise UsageError("-o, --prefix and --image are needed, and nothing else")
     if not (arguments.prefix.isascii() and arguments.prefix.isidentifier()):
@@ -37,6 +36,7 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
     if arch not in _MACHINES:
         raise Failed(2, f"unsupported host architecture '{arch}'; use 'header --embed array'")
     image = read_input(arguments.image)
+    outputs.declare(arguments.o, keep_if_same=True)
     outputs.put(arguments.o, write_object(arguments.prefix, image, _MACHINES[arch]))
     outputs.commit()
 
