@@ -291,6 +291,63 @@ def test_deadlock_is_reported():
         run("L: bra L;", [], max_steps=1000)
 
 
+POLL = ".reg .b64 %a, %c; .reg .b32 %x, %n; .reg .pred %p, %q; .shared .b32 s; ld.param.u64 %a, [p0]; mov.u32 %n, 0; "
+WAITS = {
+    "ld.acquire": "L: ld.acquire.gpu.global.u32 %x, [%a]; setp.eq.u32 %p, %x, 0; @%p bra L; ret;",
+    "ld.global": "L: ld.global.u32 %x, [%a]; setp.eq.u32 %p, %x, 0; @%p bra L; ret;",
+    "atom.global.cas": "L: atom.global.cas.b32 %x, [%a], 1, 2; setp.ne.u32 %p, %x, 1; @%p bra L; ret;",
+    "ld.volatile": "mov.u32 %n, 8; L: ld.volatile.global.u32 %x, [%a]; nanosleep.u32 %n; min.u32 %n, %n, 128; "
+    "add.u32 %n, %n, %n; setp.eq.u32 %p, %x, 0; @%p bra L; ret;",
+    "ld.relaxed": "L: setp.ne.u32 %q, %t, 0; @!%q ld.relaxed.gpu.global.u32 %x, [%a]; @!%q st.shared.u32 [s], %x; "
+    "bar.sync 0; ld.shared.u32 %x, [s]; bar.sync 0; setp.eq.u32 %p, %x, 0; @%p bra L; ret;",
+    "mbarrier.try_wait": "mbarrier.init.shared.b64 [m], 2; L: mbarrier.try_wait.parity.shared.b64 %p, [m], 0; @!%p bra L; ret;",
+}
+
+
+@pytest.mark.parametrize("seed", [None, 3])
+@pytest.mark.parametrize("waits", WAITS)
+def test_waiting_for_what_nobody_does_is_a_deadlock(waits, seed):
+    body = POLL + ".shared .align 8 .b64 m; " + WAITS[waits]
+    for grid in (1, 200) if waits == "ld.acquire" else (2,):  # 200: more than one batch
+        with pytest.raises(
+            EmulatorError, match=rf"deadlock: kernel 'k' never ends: .* waits for .*{waits}.*;"
+        ) as error:
+            run(body, [np.zeros(4, np.uint32)], threads=96, grid=grid, seed=seed)
+        assert error.value.line > 0
+
+
+def test_loops_that_end_by_themselves_are_no_deadlock():
+    """Counted polls, a wait in registers only, a counter in local memory, and a clock."""
+    out = np.zeros(4, np.uint32)
+    counted = (
+        "L: ld.acquire.gpu.global.u32 %x, [%a]; add.u32 %n, %n, 1; setp.lt.u32 %p, %n, 9000; @%p bra L; "
+        "st.global.u32 [%a+4], %n; ret;"
+    )
+    run(POLL + counted, [out], threads=1)
+    local = (
+        ".local .b32 c; st.local.u32 [c], 0; L: ld.local.u32 %n, [c]; add.u32 %n, %n, 1; st.local.u32 [c], %n; "
+        "setp.lt.u32 %p, %n, 9000; @%p bra L; st.global.u32 [%a+8], %n; ret;"
+    )
+    run(POLL + local, [out], threads=1)
+    clock = (
+        "mov.u64 %c, %clock64; add.u64 %c, %c, 100000; L: ld.acquire.gpu.global.u32 %x, [%a]; { .reg .b64 %d; "
+        "mov.u64 %d, %clock64; setp.lt.u64 %p, %d, %c; } @%p bra L; st.global.u32 [%a+12], 1; ret;"
+    )
+    run(POLL + clock, [out], threads=1)
+    assert out.tolist() == [0, 9000, 9000, 1]
+
+
+@pytest.mark.parametrize("seed", [None, 0, 1])
+def test_a_late_answer_is_no_deadlock(seed):
+    """The first CTA waits for the last of more CTAs than run at once, which computes for long before it answers."""
+    out = np.zeros(2, np.uint32)
+    body = """mov.u32 %x, %ctaid.x; setp.eq.u32 %p, %x, 0; @%p bra L; setp.ne.u32 %p, %x, 299; @%p exit;
+        C: add.u32 %n, %n, 1; setp.lt.u32 %p, %n, 5000; @%p bra C; st.release.gpu.global.u32 [%a], %n; ret;
+        L: ld.acquire.gpu.global.u32 %x, [%a]; setp.eq.u32 %p, %x, 0; @%p bra L; st.global.u32 [%a+4], %x; ret;"""
+    run(POLL + body, [out], threads=64, grid=300, seed=seed)
+    assert out.tolist() == [5000, 5000]
+
+
 def test_trap_and_assert():
     with pytest.raises(
         EmulatorError, match=r"trap executed; CTA \(1, 0, 0\) thread \(0, 0, 0\); PTX line \d+, `@%p trap;`"

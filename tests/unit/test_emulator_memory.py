@@ -6,6 +6,7 @@ import pytest
 from emulator_kit import HEAD, apply, entry
 
 from tileiras.run.emulator import EmulatorError, Memory, launch
+from tileiras.run.emulator.unit import Unit
 
 TID = ".reg .b32 %t; .reg .b64 %a, %b, %o; mov.u32 %t, %tid.x;"
 
@@ -221,6 +222,35 @@ def test_parameters_follow_their_types():
         launch(text, "k", 1, 65, [out] * 8)
     with pytest.raises(EmulatorError, match="no entry named other"):
         launch(text, "other", 1, 1, [])
+
+
+def test_the_alignment_behind_ptr_is_that_of_the_pointee():
+    """As nvcc writes it for sm_100a: the pointers keep their own alignment, and so do the parameters behind them."""
+    out = np.zeros(2, np.uint64)
+    text = entry(
+        ".reg .b64 %a, %b; ld.param.u64 %a, [o]; ld.param.u64 %b, [q]; st.global.u64 [%a], %b; "
+        "ld.param.u8 %b, [c]; st.global.u64 [%a+8], %b; ret;",
+        ".param .u8 c, .param .u64 .ptr .align 1 o, .param .u16 d, .param .u64 .ptr .global .align 16 q",
+    )
+    launch(text, "k", 1, 1, [7, out, 3, 1 << 40])
+    assert out.tolist() == [1 << 40, 7]
+    unit = Unit(text, "k", (1, 1, 1), Memory(), 0)
+    assert [p.offset - unit.param_base for p in unit.entry.params] == [0, 8, 16, 24]
+
+
+@pytest.mark.parametrize(
+    "more,text",
+    [
+        ({"grid": (1, 65536)}, "grid"),
+        ({"grid": (1 << 31,)}, "grid"),
+        ({"seed": -1}, "seed"),
+        ({"memory": None}, "memory"),
+        ({"memory": np.zeros(1)}, "memory"),
+    ],
+)
+def test_bad_launches_are_refused_by_name(more, text):
+    with pytest.raises(EmulatorError, match=text):
+        launch(entry("ret;"), "k", **{"grid": 1, "block": 1, "params": [], **more})
 
 
 def test_required_block():

@@ -415,6 +415,27 @@ def test_pointer_assumptions_count_bytes() -> None:
         k.run(base[1:], check=True)
 
 
+@pytest.mark.parametrize("rows,columns,holds", [(4, 1, True), (4, 2, False), (1, 4, True)])
+def test_strides_are_assumed_only_where_they_are_used(rows: int, columns: int, holds: bool) -> None:
+    """Frontends promise divisible strides; the stride of a dimension of extent 1 is whatever NumPy left there."""
+    k = Kernel("*i32", "i32", "i32", "i32", "i32")
+    strides = []
+    for arg in k.args[3:]:
+        known = k.op("assume", [arg], [tile("i32")], predicate=T.Bounded(0, None))
+        strides.append(k.op("assume", [known], [tile("i32")], predicate=T.DivBy(4)))
+    vt = T.TensorView(T.I32, (None, None), (None, None), None)
+    k.op("make_tensor_view", [k.args[0], k.args[1:3], strides], [vt])
+    steps = (4, 1) if rows > 1 else (1, 4)  # the other one than the promise: used where its extent is above 1
+    arguments = (np.zeros(64, np.int32), rows, columns, *steps)
+    k.run(*arguments)
+    if holds:
+        k.run(*arguments, check=True)
+        return
+    with pytest.raises(LaunchError) as error:
+        k.run(*arguments, check=True)
+    assert codes(error) == ["RUN-0006"] and "e.g. 1" in str(error.value)
+
+
 UNDEFINED = [
     ("divi", [5, 0], {"signedness": "signed", "rounding": "zero"}),
     ("divi", [-(2**31), -1], {"signedness": "signed", "rounding": "zero"}),

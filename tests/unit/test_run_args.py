@@ -117,6 +117,29 @@ def test_bad_grids_are_refused(grid) -> None:
     assert error.value.exit_code == 1
 
 
+@pytest.mark.parametrize(
+    "more,text",
+    [
+        ({"seed": -1}, "seed -1"),
+        ({"seed": "x"}, "seed 'x'"),
+        ({"seed": 1.5}, "seed 1.5"),
+        ({"memory": None}, "got NoneType"),
+        ({"memory": np.zeros(4, np.float32)}, "got an array of float32"),
+        ({"memory": [3]}, "got int"),
+        ({"grid": (1, 65536, 1), "target": "emulator"}, "at most 65535"),
+        ({"grid": (1, 1, 65536), "target": "emulator"}, "at most 65535"),
+    ],
+)
+def test_bad_options_of_a_launch_are_named(more, text) -> None:
+    with pytest.raises(LaunchError) as error:
+        launch(Kernel("i32").module(), "k", **{"grid": 1, "args": [1], **more})
+    assert error.value.exit_code == 1 and text in str(error.value)
+
+
+def test_the_second_dimension_of_a_grid_may_be_large_on_the_interpreter() -> None:
+    launch(Kernel("i32").module(), "k", grid=(1, 65537, 1), args=[1], seed=np.int64(3))
+
+
 def test_unknown_entry_and_target() -> None:
     module = Kernel("i32").module()
     for facts in ({"entry": "nope"}, {"entry": "k", "target": "cpu"}):

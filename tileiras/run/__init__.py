@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 from tileiras.diag import ERROR, EXIT_CONFIGURATION, EXIT_USAGE, Diag, Emitted
 
 from .errors import LaunchError
@@ -15,6 +17,11 @@ TARGETS = ("reference", "emulator", "gpu")
 NO_TARGET = Diag(
     "RUN-0201", ERROR, "unknown launch target '{target}': expected reference, emulator or gpu", "launch"
 )
+BAD_SEED = Diag("RUN-0208", ERROR, "seed {seed}: expected an integer from 0 on, or none", "launch")
+TOO_WIDE = Diag(
+    "RUN-0209", ERROR, "grid {grid}: a GPU takes at most 65535 tile blocks in the second and third dimension",
+    "launch",
+)  # fmt: skip
 BAD_GRID = Diag(
     "RUN-0202", ERROR, "grid {grid}: expected one to three positive integers below 2^24", "launch"
 )
@@ -52,6 +59,19 @@ def normalise_grid(grid: Any) -> tuple[int, int, int]:
     if not ok:
         raise LaunchError([Emitted(BAD_GRID, None, None, [("grid", grid)])], EXIT_USAGE)
     return (*out, 1, 1)[:3]  # type: ignore[return-value]
+
+
+def normalise_seed(seed: Any) -> int | None:
+    """The seed as an int; None stays."""
+    if seed is None:
+        return None
+    try:
+        number = operator.index(seed)
+    except TypeError:
+        number = -1
+    if number < 0 or isinstance(seed, bool):
+        raise refuse(BAD_SEED, seed=repr(seed))
+    return number
 
 
 def load_module(source: Any) -> Any:
@@ -117,6 +137,9 @@ def launch(
     """
     check_request(source, target, gpu_name, options)
     shape = normalise_grid(grid)
+    if target in ("emulator", "gpu") and max(shape[1:]) > 65535:
+        raise refuse(TOO_WIDE, grid=shape)
+    seed = normalise_seed(seed)
     if not hasattr(args, "__iter__"):
         raise refuse(NOT_ITERABLE, got=type(args).__name__)
     try:

@@ -60,7 +60,7 @@ ON_DEVICE = Diag(
     "RUN-0110", ERROR,
     "argument {index} of '{entry}' lies in the memory of a GPU: copy it to the host, or launch with target='gpu'", SRC,
 )  # fmt: skip
-NOT_MEMORY = Diag("RUN-0203", ERROR, "memory: expected NumPy arrays, got {got}", "launch")
+NOT_MEMORY = Diag("RUN-0203", ERROR, "memory: expected a sequence of NumPy arrays, got {got}", "launch")
 
 LONGEST_VALUE = 60  # characters of a value that a message repeats
 NIBBLE_DTYPES = ("float4_e2m1fn", "int4", "uint4")
@@ -180,6 +180,8 @@ def encode_memory(
 def encode_extra(memory: Iterable[Any]) -> list[np.ndarray]:
     """The arrays that a kernel reaches only through stored pointers; each keeps its owner alive."""
     out = []
+    if not hasattr(memory, "__iter__") or hasattr(memory, "__array_interface__"):
+        raise refuse(NOT_MEMORY, got=kind_of(memory))
     for value in memory:
         try:
             array = import_array(value)

@@ -15,6 +15,7 @@ import numpy as np
 from .machine import Batch, Stuck
 from .memory import Memory
 from .order import Order
+from .progress import Progress
 from .syntax import EmulatorError
 from .unit import Unit
 
@@ -28,6 +29,7 @@ RESIDENT_CTAS = 132 * 8  # CTAs that may wait for each other
 BATCH_LANES = 1 << 14  # lanes that run together: large enough to amortise NumPy, small enough for caches
 CHECK_LANES = 1 << 13  # the same where the order is perturbed
 DEFAULT_STEPS = 50_000_000
+GRID_LIMITS = (0x7FFFFFFF, 65535, 65535)  # PTX ISA, %nctaid; the same for every target since sm_30
 
 
 class Finding:
@@ -72,6 +74,7 @@ class Launch:
         self.report = Report()
         self.steps = 0
         self.max_steps = max_steps or DEFAULT_STEPS
+        self.progress = Progress()
         self.check = check
         self.checker = None
         self.order = Order(self.cluster_size, seed) if check or seed is not None else None
@@ -129,11 +132,14 @@ class Launch:
                         self.collect(batch)
                         progressed = True
                         break  # start a fresh batch rather than spin on
-                if not progressed and len(resident) >= room and not starts:
-                    continue
+                if not progressed and (not starts or len(resident) >= room):
+                    self.find_deadlock(resident, len(ctas) - starts[0] if starts else 0)
         except _Abort:
             for batch in resident:
                 self.collect(batch)
+        finally:
+            for batch in resident:
+                batch.flush_prints()
         self.report.steps = self.steps
         return self.report
 
@@ -142,8 +148,16 @@ class Launch:
             return batch.run(alone)
         except Stuck:
             kind = "barrier divergence" if (batch.bar_at >= 0).any() else "deadlock"
-            self.fatal(kind, f"{kind}: no thread can go on: {batch.stuck_report()}", None)
+            text = f"{kind} in kernel '{self.unit.entry.name}': no thread can go on: {batch.stuck_report()}"
+            self.fatal(kind, text, batch.first_waiting())
             return "done"
+
+    def find_deadlock(self, resident: list[Batch], waiting: int) -> None:
+        """Ends the launch when no CTA that has begun can go on."""
+        progress = self.progress
+        if progress.open and resident and all(progress.hopeless(batch) for batch in resident):
+            text, inst = progress.told(resident, waiting)
+            self.fatal("deadlock", text, inst)
 
     def collect(self, batch: Batch) -> None:
         """Adds a batch's execution counts."""
@@ -196,13 +210,22 @@ class Kernel:
         out: TextIO | None = None,
     ) -> Report:
         """Runs the kernel to its end; see `launch` below."""
+        if seed is not None and (
+            not isinstance(seed, (int, np.integer)) or isinstance(seed, bool) or seed < 0
+        ):
+            raise EmulatorError(f"seed must be an integer from 0 on or None, got {seed!r}")
         if isinstance(memory, Memory):
             mem = memory
+        elif memory is None or isinstance(memory, np.ndarray):
+            got = "None" if memory is None else "one array: put it into a list"
+            raise EmulatorError(f"memory must be a sequence of NumPy arrays, got {got}")
         else:
             mem = Memory()
             for i, array in enumerate(memory):
                 mem.add(array, f"memory[{i}]")
         grid = _triple(grid, "grid")
+        if any(n > most for n, most in zip(grid, GRID_LIMITS)):
+            raise EmulatorError(f"grid {grid} is larger than a GPU takes: at most {GRID_LIMITS}")
         try:
             unit = self.idle.pop()
         except IndexError:

@@ -196,6 +196,10 @@ class AccessOps:
             self.checker.access(self, "r", space, where, at, width * count, idx, n, sel, strong)
         if strong:
             self.spins += 1
+            if self.lines:
+                self.flush_prints_of(self.lanes(idx, n, sel))
+        if self.progress.open:
+            self.progress.polled(self, self.current_inst(), int(at[0]), self.lanes(idx, n, sel), bool(strong))
         out = [gather(at if i == 0 else at + i * width, width) for i in range(count)]
         if (sel is not None and at.size > 1) or (sel is not None and n > 1):
             full = []
@@ -224,10 +228,21 @@ class AccessOps:
         at = self.host(where, space, width * len(values), idx, n, sel, True)
         if self.checker is not None:
             self.checker.access(self, "w", space, where, at, width * len(values), idx, n, sel, strong)
+        if strong and self.lines:
+            self.flush_prints_of(self.lanes(idx, n, sel))
         for i, v in enumerate(values):
             if at.size == 1 and v.size > 1:
                 v = v[-1:]
-            scatter(at + i * width if i else at, width, v)
+            self.write(at + i * width if i else at, width, v)
+
+    def write(self, at: np.ndarray, width: int, value) -> None:
+        """Changes memory, under the eyes of what looks for progress."""
+        if not self.progress.open:
+            scatter(at, width, value)
+            return
+        before = gather(at, width)
+        scatter(at, width, value)
+        self.progress.stored(self, at, width, before)
 
     # rows of matrices: addresses with explicit lanes
     def load_lanes(self, where, space: str, width: int, lanes: np.ndarray, what: str) -> np.ndarray:
@@ -240,7 +255,7 @@ class AccessOps:
         at = self.host(where, space, width, lanes, lanes.size, None, True)
         if self.checker is not None:
             self.checker.access(self, "w", space, where, at, width, lanes, lanes.size, None, "")
-        scatter(at, width, data)
+        self.write(at, width, data)
 
     # local memory at fixed offsets: parameters of device functions
     def local_copy(self, to: int, source: int, size: int, mask, idx, n: int) -> None:
@@ -299,11 +314,17 @@ class AccessOps:
         at = self.host(where, space, width, idx, n, sel, True)
         if self.checker is not None:
             self.checker.access(self, "a", space, where, at, width, idx, n, sel, order)
+        if self.lines:
+            self.flush_prints_of(self.lanes(idx, n, sel))
         at = np.broadcast_to(at, (count,))
         value = np.broadcast_to(value, (count,))
         if extra is not None:
             extra = np.broadcast_to(extra, (count,))
+        before = gather(at, width) if self.progress.open else None
         old = _atomic(at, width, op, type_, value, extra, want, flush)
+        if before is not None:
+            self.progress.polled(self, self.current_inst(), int(at[0]), self.lanes(idx, n, sel), True)
+            self.progress.stored(self, at, width, before)
         if (op == "cas" and not (old == value).any()) or (op == "exch" and want and (old == value).all()):
             self.spins += 1
         if not want:

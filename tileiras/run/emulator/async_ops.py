@@ -187,7 +187,7 @@ class AsyncOps:
             phase, pending = phase ^ 1, expected
             if self.checker is not None:
                 self.checker.phase_flip(address)
-        scatter(
+        self.write(
             np.array([address]),
             8,
             np.array([phase | pending << 1 | expected << 21 | (count & (1 << 23) - 1) << 41], np.uint64),
@@ -235,6 +235,9 @@ class AsyncOps:
         done = now != (want & want.dtype.type(1)).astype(np.uint64)
         if not done.all():
             self.spins += 1
+            if self.progress.open:
+                lanes = self.lanes(idx, n, sel)[~done]
+                self.progress.polled(self, self.current_inst(), int(at[~done][0]), lanes, True)
         if self.checker is not None and done.any():
             self.checker.acquire(self, at[done], self.lanes(idx, n, sel)[done])
         if sel is None:

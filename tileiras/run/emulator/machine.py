@@ -40,7 +40,7 @@ class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, PrintOps):
         """ctas: [n, 3] CTA coordinates, those of a cluster adjacent and in rank order; first_cta numbers them."""
         unit = launch.unit
         self.launch, self.unit, self.memory, self.checker = launch, unit, launch.memory, launch.checker
-        self.order = launch.order
+        self.order, self.progress = launch.order, launch.progress
         self.ctas, self.first_cta = ctas, first_cta
         self.cta_count = len(ctas)
         bx, by, bz = unit.block
@@ -80,6 +80,7 @@ class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, PrintOps):
         self.stalled: set[int] = set()
         self.steps = self.spins = 0
         self.counts: dict = {}
+        self.lines: dict[int, list[str]] = {}  # printed by a CTA and not written yet
         self.stack: list[np.ndarray] = []
         self.depth = np.zeros(self.L, np.int64)
         self.bar_at = np.full(self.L, -1, np.int64)
@@ -194,6 +195,7 @@ class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, PrintOps):
 
     def clock(self, name: str) -> np.ndarray:
         """Executed pieces as cycles; wall time in nanoseconds."""
+        self.progress.changed(self.launch.steps)  # a loop may end by time
         now = time.time_ns() if "globaltimer" in name else self.steps * 16 + 1
         if name in ("%clock64", "%globaltimer"):
             return np.array([now], np.uint64)
@@ -228,8 +230,13 @@ class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, PrintOps):
         """Lanes exit: nobody waits for them any longer."""
         if idx is None:
             self.live[:] = False
+            self.flush_prints()
             return
         self.live[idx] = False
+        if self.lines:
+            self.flush_prints(
+                [c for c in self.lines if not self.live[c * self.span : (c + 1) * self.span].any()]
+            )
         if self.live.any():
             self.warp_live = self.live.reshape(-1, 32).sum(1)
             self.cta_live = self.warp_live.reshape(self.cta_count, -1).sum(1)
@@ -347,9 +354,11 @@ class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, PrintOps):
 
     # scheduling
     def run(self, alone: bool) -> str:
-        """Runs until every lane left ('done') or spinning asks for another batch ('yield')."""
+        """Runs until every lane left ('done'), spinning asks for another batch ('yield') or no lane can get on by itself
+        ('stuck')."""
         limit = self.spins + YIELD_SPINS
         launch = self.launch
+        progress = launch.progress
         while self.groups:
             pc = self.choose()
             if pc is None:
@@ -364,7 +373,13 @@ class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, PrintOps):
                 raise EmulatorError(
                     f"gave up after {launch.max_steps} steps (max_steps): the kernel may never end"
                 )
+            if launch.steps >= progress.at:
+                progress.look(launch.steps)
+            if progress.open:
+                progress.visit(self, self.unit.pieces[pc], idx)
             self.step(pc, idx)
+            if progress.open and progress.hopeless(self):
+                return "stuck"
             if self.spins > limit and not alone:
                 return "yield"
         if (self.bar_at >= 0).any() or self.live.any():
@@ -380,7 +395,7 @@ class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, PrintOps):
         if len(ready) > 1:
             oldest = min(ready, key=lambda p: self.since[p])
             step, spin = self.since[oldest]
-            if self.spins - spin > SPIN_PATIENCE or self.steps - step > STEP_PATIENCE:
+            if self.progress.open or self.spins - spin > SPIN_PATIENCE or self.steps - step > STEP_PATIENCE:
                 return oldest
             return min(ready)
         return next(iter(ready))
@@ -573,6 +588,14 @@ class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, PrintOps):
             self.stalled.clear()
 
     # reports
+    def spell_place(self, address: int) -> str:
+        """A real address, by the shared memory or the array that it lies in."""
+        offset = address - self.shared_start
+        if 0 <= offset < self.shared_stride * self.cta_count:
+            return f"shared offset {offset % self.shared_stride}"
+        region = self.memory.region_of(address)
+        return f"{address:#x} in '{region.name}'" if region is not None else f"{address:#x}"
+
     def thread_name(self, lane: int) -> str:
         bx, by, _ = self.unit.block
         t = int(self.thread_of[lane])
@@ -601,6 +624,11 @@ class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, PrintOps):
         who = self.thread_name(fault.lane) if fault.lane is not None else "a thread"
         where = f"PTX line {inst.line}, `{inst.text}`" if inst is not None else "PTX"
         self.launch.fatal(fault.kind, f"{fault.kind}: {fault.text}; {who}; {where}", inst)
+
+    def first_waiting(self):
+        """An instruction at which threads wait for partners that do not come."""
+        waiting = self.bar_pc[self.bar_at >= 0].tolist() or list(self.groups)
+        return self.unit.pieces[waiting[0]].insts[0] if waiting else None
 
     def stuck_report(self) -> str:
         """Who waits where, when nothing can go on."""

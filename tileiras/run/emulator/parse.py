@@ -248,15 +248,18 @@ class Parser:
         """One declaration statement: `.space .align n .vN .type name<count>[d0][d1] = init, ...;`"""
         space = self.next().text[1:]
         align, vector, type_ = 0, 1, ""
+        pointee = False  # behind .ptr, .align is that of the memory pointed to
         while self.tokens[self.at].text.startswith("."):
             word = self.next().text[1:]
             if word == "align":
-                align = int(self.next().text)
+                value = int(self.next().text)
+                align = align if pointee else value
             elif word in ("v2", "v4", "v8"):
                 vector = int(word[1:])
             elif word in WIDTH_BITS:
                 type_ = word
             elif word == "ptr":
+                pointee = True
                 while self.peek() in (".global", ".const", ".shared", ".local", ".param", ".generic"):
                     self.next()
             elif word == "attribute":

@@ -156,9 +156,20 @@ class PrintOps:
 
         count = len([m for m in _SPEC.finditer(text) if m.group(5) != "%"])
         line = format_c(text, fetch, lambda address: self.string(lane, address))
-        self.launch.report.printed.append(line)
-        self.launch.out.write(line)
+        self.lines.setdefault(int(self.cta_of[lane]), []).append(line)
         return count
+
+    def flush_prints(self, ctas=None) -> None:
+        """Writes what CTAs have printed; None: all of them. A CTA's lines stay together up to where another may see that
+        it came so far (a strong access) or it ends: one print of a kernel is several calls."""
+        for cta in sorted(self.lines) if ctas is None else ctas:
+            for line in self.lines.pop(cta, ()):
+                self.launch.report.printed.append(line)
+                self.launch.out.write(line)
+
+    def flush_prints_of(self, lanes: np.ndarray) -> None:
+        """The same for the CTAs of some lanes."""
+        self.flush_prints(np.unique(self.cta_of[lanes]).tolist())
 
     def call_assertfail(
         self, lane: int, message: int, file: int, line: int, function: int, char_size: int

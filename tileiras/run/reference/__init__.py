@@ -133,7 +133,7 @@ def launch(
                 tile_block.release()
 
         if compiler.waits:
-            scheduler = state.scheduler = Scheduler(state, ids, total, run_block)
+            scheduler = state.scheduler = Scheduler(entry, state, ids, total, run_block)
             scheduler.start()
         else:
             for id in ids:

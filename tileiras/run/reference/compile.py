@@ -43,6 +43,7 @@ class Compiler:
         self.loops: list[Op] = []
         self.targets: list[tuple[Op, str]] = []
         self.vector = 0  # depth of reduce and scan bodies that run on whole tiles
+        self.assumed: dict[Value, list[Op]] = {}  # stride -> assumptions on it, checked where views are made
         self.waits = False  # some loop reads memory that another tile block may change
 
     def slot(self, value: Value) -> int:

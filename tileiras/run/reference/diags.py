@@ -31,7 +31,7 @@ UNDEFINED = Diag(
 DEADLOCK = Diag(
     "RUN-0008",
     ERROR,
-    "no tile block makes progress: {count} of {total} tile blocks wait here or elsewhere for a change",
+    "no tile block of kernel '{kernel}' makes progress: {count} of {total} tile blocks wait here or elsewhere for a change",
     SRC,
 )
 RACE_TOKENS = Diag(

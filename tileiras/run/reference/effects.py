@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from tileiras.compiler.ir.types import Bounded, DivBy, TensorView
+from tileiras.compiler.ir.types import Bounded, DivBy, TensorView, TileType
 
 from . import diags
 from .floats import FORMATS, decode64
@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from tileiras.compiler.ir.core import Op
+    from tileiras.compiler.ir.core import Op, Value
 
     from .compile import Compiler
     from .registry import Frame, Step
@@ -270,12 +270,7 @@ def broken(predicate: Any, value: Any, value_type: Any) -> tuple[Any, str]:
 
 @effect("assume")
 def compile_assume(c: Compiler, op: Op) -> Step:
-    a, d, predicate, value_type = (
-        c.slot(op.operands[0]),
-        c.slot(op.result),
-        op.attr("predicate"),
-        op.operands[0].type,
-    )
+    a, d = c.slot(op.operands[0]), c.slot(op.result)
     if not c.check:
 
         def step(s: Frame) -> None:
@@ -283,18 +278,49 @@ def compile_assume(c: Compiler, op: Op) -> Step:
 
         return step
 
+    if is_count(op.result) and only_strides(
+        op.result
+    ):  # said where it matters: a stride of one element is never used
+
+        def deferred(s: Frame) -> None:
+            s[d] = s[a]
+
+        c.assumed.setdefault(op.result, []).append(op)
+        c.assumed[op.result] += c.assumed.get(op.operands[0], ())
+        return deferred
+
     def checked(s: Frame) -> None:
         value = s[d] = s[a]
-        bad, what = broken(predicate, value, value_type)
-        if bad.any():
-            state = s[0]
-            sample = (
-                ""
-                if isinstance(value_type, TensorView)
-                else f", e.g. {np.asarray(value)[bad].reshape(-1)[0]}"
-            )
-            state.launch.report_elements(
-                diags.ASSUME_FALSE, op, state, bad, predicate=str(predicate), what=what + sample
-            )
+        tell_broken(s, op, value)
 
     return checked
+
+
+def is_count(value: Value) -> bool:
+    """Whether a value is one integer."""
+    return isinstance(value.type, TileType) and not value.type.shape and elem_name(value) in ("i32", "i64")
+
+
+def only_strides(value: Value) -> bool:
+    """Whether a value is used as a stride of tensor views only (or not at all), perhaps by way of more assumptions."""
+    return all(
+        only_strides(user.result)
+        if user.spec.name == "assume"
+        else user.spec.name == "make_tensor_view"
+        and value not in (*user.group("base"), *user.group("dynamicShape"))
+        for user, _ in value.uses
+    )
+
+
+def tell_broken(s: Frame, op: Op, value: Any) -> None:
+    """Report an assumption that the value breaks."""
+    predicate, value_type = op.attr("predicate"), op.operands[0].type
+    bad, what = broken(predicate, value, value_type)
+    if bad.any():
+        state = s[0]
+        sample = (
+            "" if isinstance(value_type, TensorView) else f", e.g. {np.asarray(value)[bad].reshape(-1)[0]}"
+        )
+        state.launch.report_elements(
+            diags.ASSUME_FALSE, op, state, bad, predicate=str(predicate), what=what + sample
+        )

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .state import Launch
 
 PATIENCE = 64  # equal reads in a row before a block is thought to wait
-TURNS = 20000  # turns without a change of memory before the launch is thought to be stuck
+TURNS = 3000  # turns without a change of memory before the launch is thought to be stuck
 
 
 class Abandoned(BaseException):
@@ -50,8 +50,14 @@ class Scheduler:
     """Runs `run(id)` for all ids so that waiting blocks let the others progress."""
 
     def __init__(
-        self, launch: Launch, ids: Iterable[tuple[int, int, int]], total: int, run: Callable[[Any], None]
+        self,
+        kernel: str,
+        launch: Launch,
+        ids: Iterable[tuple[int, int, int]],
+        total: int,
+        run: Callable[[Any], None],
     ) -> None:
+        self.kernel = kernel
         self.launch, self.run, self.total = launch, run, total
         self.fresh: Iterator[tuple[int, int, int]] = iter(ids)
         self.exhausted = False  # no block, or no thread for one, is left to start
@@ -121,7 +127,7 @@ class Scheduler:
                 self.exhausted = True
                 return
         else:
-            if self.idle > max(TURNS, 20 * len(self.parked)):
+            if self.idle > max(TURNS, 8 * len(self.parked)):
                 self.give_up(op)
             if not self.parked:
                 return
@@ -134,7 +140,7 @@ class Scheduler:
 
     def give_up(self, op: Op) -> None:
         waiting = len(self.parked) + 1
-        facts = [("count", waiting), ("total", self.total)]
+        facts = [("kernel", self.kernel), ("count", waiting), ("total", self.total)]
         raise LaunchError([*self.launch.findings, Emitted(diags.DEADLOCK, op.loc, op.spec.full_name, facts)])
 
     def watch(self) -> Callable[[int, Op, Any], None]:

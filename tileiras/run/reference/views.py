@@ -13,6 +13,7 @@ from tileiras.compiler.ir.types import GatherScatterView, StridedView
 from . import diags
 from .access import Site, observed
 from .atomics import Mode, update
+from .effects import tell_broken
 from .floats import FORMATS, encode, storage_dtype
 from .ints import as_unsigned
 from .memory import Spread
@@ -53,7 +54,22 @@ def compile_tensor_view(c: Compiler, op: Op) -> Step:
             tuple([int(s[t[0]]) if isinstance(t, tuple) else t for t in strides]),  # strides may be negative
         )
 
-    return step
+    dims = [m for m, stride in enumerate(strides) if isinstance(stride, tuple)]
+    assumed = [
+        (m, assumption)
+        for m, value in zip(dims, op.group("dynamicStrides"))
+        for assumption in c.assumed.get(value, ())
+    ]
+    if not assumed:
+        return step
+
+    def checked(s: Frame) -> None:
+        step(s)
+        for m, assumption in assumed:
+            if s[d].shape[m] > 1:
+                tell_broken(s, assumption, s[strides[m][0]])
+
+    return checked
 
 
 @pure("make_partition_view", "make_strided_view", "make_gather_scatter_view")
