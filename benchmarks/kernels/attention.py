@@ -1,0 +1,66 @@
+"""Attention of production size, forward, with a running maximum; K and V may serve GROUP heads each."""
+
+import cuda.tile as ct
+
+Const = ct.Constant[int]
+ZERO = ct.PaddingMode.ZERO
+LOG2E = 1.4426950408889634
+
+
+@ct.kernel
+def forward(q, k, v, o, scale, M: Const, N: Const, D: Const, CAUSAL: Const, GROUP: Const):
+    """One block a row tile of one head. Masks only where a tile of keys can need one."""
+    i, h = ct.bid(0), ct.bid(1)
+    length = k.shape[1]
+    qt = ct.load(q, (h, i, 0), (1, M, D), padding_mode=ZERO).reshape((M, D))
+    top = ct.full((M, 1), -1.0e30, ct.float32)
+    total = ct.zeros((M, 1), ct.float32)
+    acc = ct.zeros((M, D), ct.float32)
+    rows = i * M + ct.arange(M, dtype=ct.int32).reshape((M, 1))
+    columns = ct.arange(N, dtype=ct.int32).reshape((1, N))
+    end = ct.cdiv(length, N)
+    unmasked = length // N
+    if CAUSAL:
+        end = ct.minimum(end, ct.cdiv((i + 1) * M, N))
+        unmasked = ct.minimum(unmasked, i * M // N)
+    for j in range(end):
+        kt = ct.load(k, (h // GROUP, 0, j), (1, D, N), order=(0, 2, 1), padding_mode=ZERO).reshape((D, N))
+        s = ct.mma(qt, kt, ct.zeros((M, N), ct.float32))
+        if j >= unmasked:
+            at = j * N + columns
+            ok = at < length
+            if CAUSAL:
+                ok = ok & (at <= rows)
+            s = ct.where(ok, s, -1.0e30)
+        new = ct.maximum(top, ct.max(s, 1, keepdims=True) * (scale * LOG2E))
+        p = ct.exp2(s * (scale * LOG2E) - new)
+        fix = ct.exp2(top - new)
+        total = total * fix + ct.sum(p, 1, keepdims=True)
+        vt = ct.load(v, (h // GROUP, j, 0), (1, N, D), padding_mode=ZERO).reshape((N, D))
+        acc = ct.mma(p.astype(v.dtype), vt, acc * fix)
+        top = new
+    ct.store(o, (h, i, 0), (acc / total).astype(o.dtype).reshape((1, M, D)))
+
+
+@ct.kernel
+def backward_keys(q, k, v, do, lse, delta, dk, dv, scale, M: Const, N: Const, D: Const):
+    """Gradients of K and V of causal attention, one tile of keys a block."""
+    j, h = ct.bid(0), ct.bid(1)
+    kt = ct.load(k, (h, j, 0), (1, N, D), padding_mode=ZERO).reshape((N, D))
+    vt = ct.load(v, (h, j, 0), (1, N, D), padding_mode=ZERO).reshape((N, D))
+    gk = ct.zeros((N, D), ct.float32)
+    gv = ct.zeros((N, D), ct.float32)
+    columns = j * N + ct.arange(N, dtype=ct.int32).reshape((1, N))
+    for i in range((j * N) // M, ct.cdiv(q.shape[1], M)):
+        qt = ct.load(q, (h, i, 0), (1, M, D), padding_mode=ZERO).reshape((M, D))
+        gt = ct.load(do, (h, i, 0), (1, M, D), padding_mode=ZERO).reshape((M, D))
+        rows = i * M + ct.arange(M, dtype=ct.int32).reshape((M, 1))
+        s = ct.mma(qt, ct.transpose(kt), ct.zeros((M, N), ct.float32)) * (scale * LOG2E)
+        l = ct.load(lse, (h, i), (1, M)).reshape((M, 1)) * LOG2E
+        p = ct.where(columns <= rows, ct.exp2(s - l), 0.0)
+        gv = ct.mma(ct.transpose(p.astype(do.dtype)), gt, gv)
+        dp = ct.mma(gt, ct.transpose(vt), ct.zeros((M, N), ct.float32))
+        ds = p * (dp - ct.load(delta, (h, i), (1, M)).reshape((M, 1)))
+        gk = ct.mma(ct.transpose(ds.astype(q.dtype)), qt, gk)
+    ct.store(dk, (h, j, 0), (gk * scale).astype(dk.dtype).reshape((1, N, D)))
+    ct.store(dv, (h, j, 0), gv.astype(dv.dtype).reshape((1, N, D)))

@@ -1,0 +1,167 @@
+"""Matrix products of production size: plain, transposed operands, converted operands, persistent, grouped, split-K."""
+
+import cuda.tile as ct
+
+Const = ct.Constant[int]
+ZERO = ct.PaddingMode.ZERO
+
+
+@ct.kernel
+def product(a, b, c, M: Const, N: Const, K: Const, AT: Const, BT: Const):
+    """AT and BT: the operand is stored with K outermost (A) or innermost (B)."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[0 if AT else 1], K)):
+        x = ct.load(a, (i, k), (M, K), order="F" if AT else "C", padding_mode=ZERO)
+        y = ct.load(b, (k, j), (K, N), order="F" if BT else "C", padding_mode=ZERO)
+        acc = ct.mma(x, y, acc)
+    ct.store(c, (i, j), acc.astype(c.dtype))
+
+
+@ct.kernel
+def product_int32(a, b, c, M: Const, N: Const, K: Const, AT: Const, BT: Const):
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((M, N), ct.int32)
+    for k in range(ct.cdiv(a.shape[0 if AT else 1], K)):
+        x = ct.load(a, (i, k), (M, K), order="F" if AT else "C", padding_mode=ZERO)
+        y = ct.load(b, (k, j), (K, N), order="F" if BT else "C", padding_mode=ZERO)
+        acc = ct.mma(x, y, acc)
+    ct.store(c, (i, j), acc)
+
+
+@ct.kernel
+def product_float64(a, b, c, M: Const, N: Const, K: Const, AT: Const, BT: Const):
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((M, N), ct.float64)
+    for k in range(ct.cdiv(a.shape[0 if AT else 1], K)):
+        x = ct.load(a, (i, k), (M, K), order="F" if AT else "C", padding_mode=ZERO)
+        y = ct.load(b, (k, j), (K, N), order="F" if BT else "C", padding_mode=ZERO)
+        acc = ct.mma(x, y, acc)
+    ct.store(c, (i, j), acc)
+
+
+@ct.kernel
+def product_tf32(a, b, c, M: Const, N: Const, K: Const, AT: Const, BT: Const):
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[0 if AT else 1], K)):
+        x = ct.load(a, (i, k), (M, K), order="F" if AT else "C", padding_mode=ZERO).astype(ct.tfloat32)
+        y = ct.load(b, (k, j), (K, N), order="F" if BT else "C", padding_mode=ZERO).astype(ct.tfloat32)
+        acc = ct.mma(x, y, acc)
+    ct.store(c, (i, j), acc)
+
+
+@ct.kernel
+def transposed_in_registers(a, b, c, M: Const, N: Const, K: Const):
+    """B is stored N x K, loaded so and transposed as a value."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        x = ct.load(a, (i, k), (M, K), padding_mode=ZERO)
+        y = ct.load(b, (j, k), (N, K), padding_mode=ZERO)
+        acc = ct.mma(x, ct.transpose(y), acc)
+    ct.store(c, (i, j), acc.astype(c.dtype))
+
+
+@ct.kernel
+def weights_8bit(a, q, scale, c, M: Const, N: Const, K: Const, BT: Const):
+    """8-bit weights with one scale a column, widened before the product."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        x = ct.load(a, (i, k), (M, K), padding_mode=ZERO)
+        w = ct.load(q, (k, j), (K, N), order="F" if BT else "C", padding_mode=ZERO)
+        acc = ct.mma(x, w.astype(a.dtype), acc)
+    s = ct.load(scale, (j,), (N,), padding_mode=ZERO).astype(ct.float32).reshape((1, N))
+    ct.store(c, (i, j), (acc * s).astype(c.dtype))
+
+
+@ct.kernel
+def linear_gelu(a, w, bias, c, M: Const, N: Const, K: Const):
+    """Product with bias and activation in the epilogue; W is stored N x K as a layer keeps it."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        x = ct.load(a, (i, k), (M, K), padding_mode=ZERO)
+        y = ct.load(w, (k, j), (K, N), order="F", padding_mode=ZERO)
+        acc = ct.mma(x, y, acc)
+    v = acc + ct.load(bias, (j,), (N,), padding_mode=ZERO).astype(ct.float32).reshape((1, N))
+    v = 0.5 * v * (1.0 + ct.tanh(0.7978845608028654 * (v + 0.044715 * v * v * v)))
+    ct.store(c, (i, j), v.astype(c.dtype))
+
+
+@ct.kernel
+def persistent(a, b, c, M: Const, N: Const, K: Const):
+    """Fewer blocks than tiles: each block walks over several."""
+    across = ct.cdiv(b.shape[1], N)
+    for t in range(ct.bid(0), ct.cdiv(a.shape[0], M) * across, ct.num_blocks(0)):
+        i, j = t // across, t % across
+        acc = ct.zeros((M, N), ct.float32)
+        for k in range(ct.cdiv(a.shape[1], K)):
+            x = ct.load(a, (i, k), (M, K), padding_mode=ZERO)
+            y = ct.load(b, (k, j), (K, N), padding_mode=ZERO)
+            acc = ct.mma(x, y, acc)
+        ct.store(c, (i, j), acc.astype(c.dtype))
+
+
+@ct.kernel
+def grouped_order(a, b, c, M: Const, N: Const, K: Const, G: Const):
+    """A one-dimensional grid walked in groups of G row tiles, for cache reuse."""
+    down, across = ct.cdiv(a.shape[0], M), ct.cdiv(b.shape[1], N)
+    t = ct.bid(0)
+    first = t // (G * across) * G
+    height = ct.minimum(down - first, G)
+    i = first + (t % (G * across)) % height
+    j = (t % (G * across)) // height
+    acc = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        x = ct.load(a, (i, k), (M, K), padding_mode=ZERO)
+        y = ct.load(b, (k, j), (K, N), padding_mode=ZERO)
+        acc = ct.mma(x, y, acc)
+    ct.store(c, (i, j), acc.astype(c.dtype))
+
+
+@ct.kernel
+def grouped(a_list, b_list, c_list, M: Const, N: Const, K: Const):
+    """Several products of different sizes in one launch, through lists of arrays."""
+    last = 0
+    t = ct.bid(0)
+    for g in range(len(a_list)):
+        a, b, c = a_list[g], b_list[g], c_list[g]
+        across = ct.cdiv(b.shape[1], N)
+        count = ct.cdiv(a.shape[0], M) * across
+        if t >= last and t < last + count:
+            i, j = (t - last) // across, (t - last) % across
+            acc = ct.zeros((M, N), ct.float32)
+            for k in range(ct.cdiv(a.shape[1], K)):
+                x = ct.load(a, (i, k), (M, K), padding_mode=ZERO)
+                y = ct.load(b, (k, j), (K, N), padding_mode=ZERO)
+                acc = ct.mma(x, y, acc)
+            ct.store(c, (i, j), acc.astype(c.dtype))
+        last = last + count
+
+
+@ct.kernel
+def split_k(a, b, c, M: Const, N: Const, K: Const, S: Const):
+    """Every block adds its share of K atomically."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((M, N), ct.float32)
+    for k in range(ct.bid(2), ct.cdiv(a.shape[1], K), S):
+        x = ct.load(a, (i, k), (M, K), padding_mode=ZERO)
+        y = ct.load(b, (k, j), (K, N), padding_mode=ZERO)
+        acc = ct.mma(x, y, acc)
+    rows = (i * M + ct.arange(M, dtype=ct.int32)).reshape((M, 1))
+    cols = (j * N + ct.arange(N, dtype=ct.int32)).reshape((1, N))
+    ct.atomic_add(c, (rows, cols), acc)
+
+
+@ct.kernel(occupancy=1)
+def hinted(a, b, c, M: Const, N: Const, K: Const):
+    """Hints on the kernel and on both loads."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        x = ct.load(a, (i, k), (M, K), padding_mode=ZERO, latency=4, allow_tma=True)
+        y = ct.load(b, (k, j), (K, N), padding_mode=ZERO, latency=4, allow_tma=True)
+        acc = ct.mma(x, y, acc)
+    ct.store(c, (i, j), acc.astype(c.dtype))

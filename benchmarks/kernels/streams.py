@@ -1,0 +1,135 @@
+"""Memory-bound kernels of production size: elementwise, rows, gathers, transposes."""
+
+import cuda.tile as ct
+
+Const = ct.Constant[int]
+ZERO = ct.PaddingMode.ZERO
+NEG_INF = ct.PaddingMode.NEG_INF
+
+
+@ct.kernel
+def vadd(x, y, z, T: Const):
+    b = ct.bid(0)
+    ct.store(z, (b,), ct.load(x, (b,), (T,)) + ct.load(y, (b,), (T,)))
+
+
+@ct.kernel
+def gelu(x, y, T: Const):
+    b = ct.bid(0)
+    v = ct.load(x, (b,), (T,)).astype(ct.float32)
+    v = 0.5 * v * (1.0 + ct.tanh(0.7978845608028654 * (v + 0.044715 * v * v * v)))
+    ct.store(y, (b,), v.astype(y.dtype))
+
+
+@ct.kernel
+def silu_mul(gate, up, y, T: Const):
+    b = ct.bid(0)
+    g = ct.load(gate, (b,), (T,)).astype(ct.float32)
+    u = ct.load(up, (b,), (T,)).astype(ct.float32)
+    ct.store(y, (b,), (g / (1.0 + ct.exp(-g)) * u).astype(y.dtype))
+
+
+@ct.kernel
+def adamw(p, g, m, v, rate, T: Const):
+    """One step of the optimizer, in place."""
+    b = ct.bid(0)
+    grad = ct.load(g, (b,), (T,)).astype(ct.float32)
+    first = 0.9 * ct.load(m, (b,), (T,)) + 0.1 * grad
+    second = 0.999 * ct.load(v, (b,), (T,)) + 0.001 * grad * grad
+    old = ct.load(p, (b,), (T,))
+    ct.store(m, (b,), first)
+    ct.store(v, (b,), second)
+    ct.store(p, (b,), old - rate * (first / (ct.sqrt(second) + 1.0e-8) + 0.01 * old))
+
+
+@ct.kernel
+def softmax(x, y, N: Const):
+    """A row a block, the whole row in one tile."""
+    r = ct.bid(0)
+    v = ct.load(x, (r, 0), (1, N), padding_mode=NEG_INF).astype(ct.float32)
+    e = ct.exp(v - ct.max(v, 1, keepdims=True))
+    ct.store(y, (r, 0), (e / ct.sum(e, 1, keepdims=True)).astype(y.dtype))
+
+
+@ct.kernel
+def layer_norm(x, w, b, y, eps, T: Const):
+    """A row a block, in chunks of T, in two passes."""
+    r = ct.bid(0)
+    n = ct.cdiv(x.shape[1], T)
+    total = ct.zeros((1, T), ct.float32)
+    square = ct.zeros((1, T), ct.float32)
+    for k in range(n):
+        v = ct.load(x, (r, k), (1, T), padding_mode=ZERO).astype(ct.float32)
+        total += v
+        square += v * v
+    mean = ct.sum(total, 1, keepdims=True) / x.shape[1]
+    scale = ct.rsqrt(ct.sum(square, 1, keepdims=True) / x.shape[1] - mean * mean + eps)
+    for k in range(n):
+        v = ct.load(x, (r, k), (1, T), padding_mode=ZERO).astype(ct.float32)
+        g = ct.load(w, (k,), (T,), padding_mode=ZERO).astype(ct.float32).reshape((1, T))
+        s = ct.load(b, (k,), (T,), padding_mode=ZERO).astype(ct.float32).reshape((1, T))
+        ct.store(y, (r, k), ((v - mean) * scale * g + s).astype(y.dtype))
+
+
+@ct.kernel
+def rms_norm_rope(x, w, cos, sin, y, eps, H: Const, D: Const):
+    """Norm of each head of a token, then rotation of its two halves; x is [token, head, half, D]."""
+    t = ct.bid(0)
+    lo = ct.load(x, (t, 0, 0, 0), (1, H, 1, D)).reshape((H, D)).astype(ct.float32)
+    hi = ct.load(x, (t, 0, 1, 0), (1, H, 1, D)).reshape((H, D)).astype(ct.float32)
+    square = ct.sum(lo * lo + hi * hi, 1, keepdims=True)
+    scale = ct.rsqrt(square / (2 * D) + eps)
+    lo = lo * scale * ct.load(w, (0, 0), (1, D)).astype(ct.float32)
+    hi = hi * scale * ct.load(w, (1, 0), (1, D)).astype(ct.float32)
+    c, s = ct.load(cos, (t, 0), (1, D)), ct.load(sin, (t, 0), (1, D))
+    ct.store(y, (t, 0, 0, 0), (lo * c - hi * s).astype(y.dtype).reshape((1, H, 1, D)))
+    ct.store(y, (t, 0, 1, 0), (hi * c + lo * s).astype(y.dtype).reshape((1, H, 1, D)))
+
+
+@ct.kernel
+def embedding(table, ids, y, D: Const):
+    """One row of the table a block."""
+    t = ct.bid(0)
+    at = ct.arange(D, dtype=ct.int32)
+    ct.store(y, (t, 0), ct.gather(table, (ct.gather(ids, t), at)).reshape((1, D)))
+
+
+@ct.kernel
+def row_sum(x, y, M: Const, T: Const):
+    """M rows a block, in chunks of T, summed in each step."""
+    i = ct.bid(0)
+    total = ct.zeros((M,), ct.float32)
+    for k in range(ct.cdiv(x.shape[1], T)):
+        total += ct.sum(ct.load(x, (i, k), (M, T), padding_mode=ZERO).astype(ct.float32), 1)
+    ct.store(y, (i,), total)
+
+
+@ct.kernel
+def transpose(x, y, M: Const, N: Const):
+    i, j = ct.bid(0), ct.bid(1)
+    ct.store(y, (j, i), ct.transpose(ct.load(x, (i, j), (M, N))))
+
+
+@ct.kernel
+def quantize(x, q, scale, N: Const):
+    """A row a block to 8 bits, by its largest magnitude."""
+    r = ct.bid(0)
+    v = ct.load(x, (r, 0), (1, N), padding_mode=ZERO).astype(ct.float32)
+    s = ct.maximum(ct.max(ct.abs(v), 1, keepdims=True), 1.0e-10) / 127.0
+    ct.store(q, (r, 0), ct.floor(v / s + 0.5).astype(ct.int8))
+    ct.store(scale, (r,), s.reshape((1,)))
+
+
+@ct.kernel
+def cross_entropy(x, labels, loss, T: Const):
+    """The loss of one row, in chunks of T, with a running maximum."""
+    r = ct.bid(0)
+    top = ct.full((1, 1), -1.0e30, ct.float32)
+    total = ct.zeros((1, 1), ct.float32)
+    for k in range(ct.cdiv(x.shape[1], T)):
+        v = ct.load(x, (r, k), (1, T), padding_mode=NEG_INF).astype(ct.float32)
+        new = ct.maximum(top, ct.max(v, 1, keepdims=True))
+        total = total * ct.exp(top - new) + ct.sum(ct.exp(v - new), 1, keepdims=True)
+        top = new
+    own = ct.gather(x, (r, ct.gather(labels, r))).astype(ct.float32)
+    ct.store(loss, (r,), (ct.log(total) + top).reshape((1,)) - own)

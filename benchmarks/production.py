@@ -1,0 +1,330 @@
+"""The kernels of production size that benchmarks and GPU tests compile: what each is, how large, and its bytecode.
+
+`kernels("standard")` is the list that benchmarks/code_quality.py prints by default; `kernels("full")` has every matrix
+product of KINDS x TILES x LAYOUTS besides. Sources lie in benchmarks/kernels. cuTile Python kernels need cuda-tile,
+Tile C++ ones NVIDIA's nvcc, to be exported; the results are cached by content.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import linecache
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+SOURCES = Path(__file__).resolve().parent / "kernels"
+sys.path[:0] = [p for p in (str(REPOSITORY), str(REPOSITORY / "tests")) if p not in sys.path]
+
+import numpy as np  # noqa: E402
+
+from tests.corpus.case import DTYPES, Array, ListOf, Scalar  # noqa: E402
+
+BITS = {name: np.dtype(DTYPES[name]).itemsize * 8 for name in ("i8", "e4m3", "f16", "bf16", "f32", "f64")}
+
+
+@dataclasses.dataclass(frozen=True)
+class Product:
+    """The tensor work of one step of one block: flops, bytes of operands read, and the type that decides the peak."""
+
+    element: str
+    flops: int
+    bytes: int
+    m: int
+    n: int
+    k: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Stream:
+    """The work of one block of a memory-bound kernel: elements, and bytes of the main array, read and written, each."""
+
+    elements: int
+    read: int
+    written: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Production:
+    """One kernel: `source` below benchmarks/kernels, arguments as tests.corpus.export takes them."""
+
+    name: str
+    source: str
+    kernel: str
+    signature: tuple[Any, ...]
+    work: Product | Stream
+    min_arch: int = 80
+
+    @property
+    def entry(self) -> str:
+        return self.kernel if self.source.endswith(".cu") else self.name
+
+
+# ---- matrix products
+TILES = ((128, 128, 64), (128, 256, 64), (256, 128, 64), (64, 64, 64))
+LAYOUTS = {"nn": (0, 0), "nt": (0, 1), "tn": (1, 0)}
+KINDS = {  # operand, accumulator, result
+    "f16": ("f16", "f32", "f16"),
+    "bf16": ("bf16", "f32", "bf16"),
+    "tf32": ("f32", "f32", "f32"),
+    "i8": ("i8", "i32", "i32"),
+    "e4m3": ("e4m3", "f32", "bf16"),
+    "f64": ("f64", "f64", "f64"),
+    "f32": ("f32", "f32", "f32"),
+    "w8a16": ("bf16", "f32", "bf16"),
+}
+# What a kernel may assume that PyTorch's allocator and usual sizes give: 16-byte pointers, extents and strides of 16.
+PROVEN = {"div": 16, "align": 16}
+UNPROVEN = {"div": 1, "align": 1}
+
+
+def _step(element: str, tile: tuple[int, int, int], bits: tuple[int, int] | None = None) -> Product:
+    m, n, k = tile
+    a, b = bits or (BITS["f32" if element == "tf32" else element],) * 2
+    return Product(element, 2 * m * n * k, (m * k * a + k * n * b) // 8, m, n, k)
+
+
+def product(kind: str, tile: tuple[int, int, int], layout: str = "nn", facts: str = "") -> Production:
+    """The plain product of a kind; `facts` is "" (proven) or "unproven"."""
+    operand, accumulator, result = KINDS[kind]
+    at, bt = LAYOUTS[layout]
+    known = UNPROVEN if facts else PROVEN
+    a, b, c = Array(operand, 2, **known), Array(operand, 2, **known), Array(result, 2, **known)
+    name = "_".join(w for w in ("mm", kind, "x".join(map(str, tile)), layout, facts) if w)
+    if kind == "w8a16":
+        signature: tuple[Any, ...] = (a, Array("i8", 2, **known), Array("bf16", 1, **known), c, *tile, bt)
+        return Production(name, "products.py", "weights_8bit", signature, _step("bf16", tile, (16, 8)))
+    if kind == "tf32":
+        return Production(name, "products.py", "product_tf32", (a, b, c, *tile, at, bt), _step("tf32", tile))
+    kernel = {"f32": "product", "i32": "product_int32", "f64": "product_float64"}[accumulator]
+    least = 90 if kind == "e4m3" else 80
+    return Production(name, "products.py", kernel, (a, b, c, *tile, at, bt), _step(kind, tile), least)
+
+
+def _special_products() -> list[Production]:
+    tile = (128, 128, 64)
+    bf, step = Array("bf16", 2, **PROVEN), _step("bf16", tile)  # type: ignore[arg-type]
+    wide = Array("f32", 2, **PROVEN)  # type: ignore[arg-type]
+
+    def one(name: str, kernel: str, signature: tuple[Any, ...], source: str = "products.py") -> Production:
+        return Production(name, source, kernel, signature, step)
+
+    lists = (ListOf(bf),) * 3
+    return [
+        one("mm_bf16_transposed_value", "transposed_in_registers", (bf, bf, bf, *tile)),
+        one("mm_bf16_linear_gelu", "linear_gelu", (bf, bf, Array("bf16", 1, **PROVEN), bf, *tile)),  # type: ignore[arg-type]
+        one("mm_bf16_persistent", "persistent", (bf, bf, bf, *tile)),
+        one("mm_bf16_grouped_order", "grouped_order", (bf, bf, bf, *tile, 8)),
+        one("mm_bf16_grouped", "grouped", (*lists, *tile)),
+        one("mm_bf16_split_k", "split_k", (bf, bf, wide, *tile, 4)),
+        one("mm_bf16_hinted", "hinted", (bf, bf, bf, *tile)),
+        one("mm_cpp", "cpp_product", (), "products.cu"),
+        one("mm_cpp_aligned", "cpp_product_aligned", (), "products.cu"),
+    ]
+
+
+# ---- attention
+def attention(element: str, m: int, n: int, d: int, causal: int, group: int) -> Production:
+    known: dict[str, Any] = PROVEN
+    q = Array(element, 3, **known)
+    name = (
+        f"attn_{element}_{m}x{n}_d{d}" + ("_causal" if causal else "") + (f"_gqa{group}" if group > 1 else "")
+    )
+    step = Product(element, 4 * m * n * d, 2 * n * d * BITS[element] // 8, m, n, d)
+    return Production(
+        name, "attention.py", "forward", (q, q, q, q, Scalar("f32"), m, n, d, causal, group), step
+    )
+
+
+def _attention() -> list[Production]:
+    known: dict[str, Any] = PROVEN
+    q, r = Array("bf16", 3, **known), Array("f32", 2, **known)
+    m, n, d = 64, 64, 64
+    back = Product("bf16", 8 * m * n * d, 2 * m * d * 2, m, n, d)
+    signature = (q, q, q, q, r, r, q, q, Scalar("f32"), m, n, d)
+    return [
+        attention("bf16", 128, 64, 64, 0, 1),
+        attention("bf16", 128, 64, 128, 0, 1),
+        attention("bf16", 128, 64, 128, 1, 1),
+        attention("f16", 128, 128, 128, 1, 1),
+        attention("bf16", 128, 64, 128, 1, 4),
+        attention("bf16", 64, 64, 256, 0, 1),
+        attention("bf16", 256, 128, 128, 0, 1),
+        Production("attn_bf16_backward_keys", "attention.py", "backward_keys", signature, back),
+    ]
+
+
+# ---- memory-bound kernels
+def _streams() -> list[Production]:
+    def array(element: str, rank: int = 1) -> Array:
+        return Array(element, rank, **PROVEN)  # type: ignore[arg-type]
+
+    def one(name: str, kernel: str, signature: tuple[Any, ...], work: Stream) -> Production:
+        return Production(name, "streams.py", kernel, signature, work)
+
+    f, h = array("f32"), array("bf16")
+    rows, wide = array("bf16", 2), array("f32", 2)
+    four = array("bf16", 4)
+    return [
+        one("vadd_f32", "vadd", (f, f, f, 1024), Stream(1024, 8, 4)),
+        one("gelu_bf16", "gelu", (h, h, 2048), Stream(2048, 2, 2)),
+        one("gelu_f16", "gelu", (array("f16"), array("f16"), 2048), Stream(2048, 2, 2)),
+        one("silu_mul_bf16", "silu_mul", (h, h, h, 2048), Stream(2048, 4, 2)),
+        one("adamw_f32", "adamw", (f, h, f, f, Scalar("f32"), 1024), Stream(1024, 14, 12)),
+        one("softmax_bf16_4096", "softmax", (rows, rows, 4096), Stream(4096, 2, 2)),
+        one("softmax_f32_1024", "softmax", (wide, wide, 1024), Stream(1024, 4, 4)),
+        one("layer_norm_bf16", "layer_norm", (rows, h, h, rows, Scalar("f32"), 1024), Stream(4096, 2, 2)),
+        one("rms_norm_rope_bf16", "rms_norm_rope", (four, rows, wide, wide, four, Scalar("f32"), 32, 64), Stream(4096, 2, 2)),
+        one("embedding_bf16", "embedding", (rows, array("i32"), rows, 2048), Stream(2048, 2, 2)),
+        one("row_sum_bf16", "row_sum", (rows, f, 16, 512), Stream(16 * 4096, 2, 0)),
+        one("transpose_bf16", "transpose", (rows, rows, 64, 64), Stream(4096, 2, 2)),
+        one("transpose_f32", "transpose", (wide, wide, 64, 64), Stream(4096, 4, 4)),
+        one("quantize_bf16", "quantize", (rows, array("i8", 2), f, 4096), Stream(4096, 2, 1)),
+        one("cross_entropy_bf16", "cross_entropy", (rows, array("i32"), f, 2048), Stream(32768, 2, 0)),
+    ]  # fmt: skip
+
+
+def kernels(which: str = "standard") -> list[Production]:
+    """The kernels of a set, "standard" or "full"."""
+    plain = [product(kind, (128, 128, 64)) for kind in KINDS if kind not in ("f64", "f32")]
+    plain += [product("f64", (64, 64, 64)), product("f32", (64, 64, 64)), product("f32", (128, 128, 64))]
+    plain += [product("bf16", tile) for tile in TILES[1:]]
+    plain += [
+        product(kind, (128, 128, 64), way) for kind in ("bf16", "tf32", "i8", "e4m3") for way in ("nt", "tn")
+    ]
+    plain += [product("w8a16", (128, 128, 64), "nt"), product("e4m3", (128, 256, 64), "nt")]
+    plain += [product("f16", (256, 128, 64), "nt"), product("bf16", (128, 128, 64), "nn", "unproven")]
+    if which == "full":
+        plain = [product(kind, tile, way) for kind in KINDS for tile in TILES for way in LAYOUTS
+                 if not (kind == "w8a16" and way == "tn")]  # fmt: skip
+        plain.append(product("bf16", (128, 128, 64), "nn", "unproven"))
+    return plain + _special_products() + _attention() + _streams()
+
+
+# ---- bytecode
+def cache_folder() -> Path:
+    """Where exported bytecode and NVIDIA's images are kept: $TILEIRAS_QUALITY_CACHE, else .cache/quality."""
+    chosen = os.environ.get("TILEIRAS_QUALITY_CACHE")
+    folder = Path(chosen) if chosen else REPOSITORY / ".cache" / "quality"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def digest(*parts: str | bytes) -> str:
+    """Hexadecimal digest of the parts, each with its length."""
+    h = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        h.update(len(data).to_bytes(8, "little") + data)
+    return h.hexdigest()[:32]
+
+
+def keep(path: Path, data: bytes) -> None:
+    """Writes a cache file whole."""
+    partial = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    partial.write_bytes(data)
+    os.replace(partial, path)
+
+
+class ExportError(Exception):
+    """A frontend is missing or refused the kernel."""
+
+
+_modules: dict[str, ModuleType] = {}
+
+
+def _load(source: str) -> ModuleType:
+    """A kernel source as a module that says it comes from /production/..., wherever it lies."""
+    if source not in _modules:
+        text, filename = (SOURCES / source).read_text(), f"/production/{source}"
+        linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
+        module = ModuleType("production_" + Path(source).stem)
+        module.__file__ = filename
+        sys.modules[module.__name__] = module
+        exec(compile(text, filename, "exec"), module.__dict__)
+        _modules[source] = module
+    return _modules[source]
+
+
+def _export_python(kernel: Production) -> bytes:
+    from cuda.tile import compilation as cc
+
+    from tests.corpus.export import constraint, hide_install_path
+
+    hide_install_path()
+    parameters = [constraint(p) for p in kernel.signature]
+    signature = cc.KernelSignature(
+        parameters, symbol=kernel.entry, calling_convention=cc.CallingConvention.cutile_python_v1()
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder) / "k.tilebc"
+        cc.export_kernel(
+            getattr(_load(kernel.source), kernel.kernel), [signature], str(output),
+            output_format="tileir_bytecode", bytecode_version="13.3", gpu_code=None,
+        )  # fmt: skip
+        return output.read_bytes()
+
+
+def _export_cpp(kernel: Production) -> bytes:
+    from tests.corpus.export import find_nvcc, only_entry
+    from tests.corpus.neutral import neutral_strings
+
+    nvcc = find_nvcc()
+    if nvcc is None:
+        raise ExportError("no nvcc found")
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary).resolve()
+        source = folder / kernel.source
+        source.write_text(only_entry((SOURCES / kernel.source).read_text(), kernel.kernel))
+        words = [
+            "-std=c++20",
+            "--tile-only",
+            "-tilebc",
+            "-arch=sm_90",
+            f"-I{REPOSITORY / 'tests/corpus/cpp/include'}",
+            source.name,
+            "-o",
+            "k.tilebc",
+        ]
+        done = subprocess.run([str(nvcc), *words], cwd=folder, capture_output=True, text=True, timeout=500)
+        if done.returncode:
+            raise ExportError(f"nvcc: {done.stderr.strip()[-300:]}")
+        homes = {
+            f"{nvcc.parent}/../include": "/cuda/include",
+            str(nvcc.parents[1]): "/cuda",
+            str(folder): "/production",
+        }
+        return neutral_strings((folder / "k.tilebc").read_bytes(), homes)
+
+
+def bytecode(kernel: Production) -> bytes:
+    """The kernel's bytecode, exported now or before. Errors: ExportError."""
+    from importlib import metadata
+
+    made_by = f"nvidia-cuda-nvcc {_version(metadata, 'nvidia-cuda-nvcc')}"
+    if not kernel.source.endswith(".cu"):
+        made_by = f"cuda-tile {_version(metadata, 'cuda-tile')}"
+    key = digest(made_by, (SOURCES / kernel.source).read_bytes(), kernel.name, repr(kernel.signature))
+    path = cache_folder() / f"{kernel.name}.{key}.tilebc"
+    if not path.exists():
+        try:
+            data = _export_cpp(kernel) if kernel.source.endswith(".cu") else _export_python(kernel)
+        except ExportError:
+            raise
+        except Exception as error:  # the frontend's own classes: each says what it refused
+            raise ExportError(f"{type(error).__name__}: {str(error)[:300]}") from error
+        keep(path, data)
+    return path.read_bytes()
+
+
+def _version(metadata: Any, name: str) -> str:
+    try:
+        return str(metadata.version(name))
+    except metadata.PackageNotFoundError:
+        return "absent"

@@ -1,0 +1,290 @@
+"""benchmarks/sass.py, model.py and hot_loop.py on machine code that ptxas makes here from a few lines of PTX."""
+
+from __future__ import annotations
+
+import functools
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import peers
+import pytest
+
+pytest.importorskip("numpy")
+pytest.importorskip("ml_dtypes")
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
+
+import code_quality
+import hot_loop
+import model
+import production
+import sass
+
+HEAD = ".version 8.5\n.target {target}\n.address_size 64\n"
+
+# A K loop: both operands by asynchronous copies of 16 bytes, two groups left under way, two mma.sync a pass.
+PIPELINED = """.visible .entry k(.param .u64 p, .param .u32 n) .reqntid 128
+{{
+ .shared .align 16 .b8 s[32768]; .reg .b64 %a; .reg .b32 %n, %i, %s; .reg .f32 %c<4>; .reg .b32 %f<4>; .reg .pred %q;
+ ld.param.u64 %a, [p]; ld.param.u32 %n, [n]; mov.u32 %i, 0; mov.u32 %s, s;
+ mov.f32 %c0, 0f00000000; mov.f32 %c1, %c0; mov.f32 %c2, %c0; mov.f32 %c3, %c0;
+L:
+ .pragma "nounroll";
+ cp.async.cg.shared.global [%s], [%a], 16; cp.async.commit_group; cp.async.wait_group {left};
+ bar.sync 0;
+ ldmatrix.sync.aligned.m8n8.x4.shared.b16 {{%f0, %f1, %f2, %f3}}, [%s];
+ mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {{%c0,%c1,%c2,%c3}}, {{%f0,%f1,%f2,%f3}}, {{%f0,%f1}}, {{%c0,%c1,%c2,%c3}};
+ mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {{%c0,%c1,%c2,%c3}}, {{%f0,%f1,%f2,%f3}}, {{%f2,%f3}}, {{%c0,%c1,%c2,%c3}};
+ add.s64 %a, %a, 64; add.s32 %s, %s, 16; add.s32 %i, %i, 1; setp.lt.s32 %q, %i, %n;
+ @%q bra L;
+ st.global.v4.f32 [%a], {{%c0,%c1,%c2,%c3}};
+ ret;
+}}
+"""
+# An outer loop with stores around an inner one that only loads and adds.
+NESTED = """.visible .entry k(.param .u64 p, .param .u32 n) .reqntid 64
+{{
+ .reg .b64 %a; .reg .b32 %n, %i, %j; .reg .f32 %c, %v<4>; .reg .pred %q;
+ ld.param.u64 %a, [p]; ld.param.u32 %n, [n]; mov.u32 %i, 0;
+O:
+ .pragma "nounroll";
+ mov.f32 %c, 0f00000000; mov.u32 %j, 0;
+I:
+ .pragma "nounroll";
+ ld.global.v4.f32 {{%v0,%v1,%v2,%v3}}, [%a]; add.f32 %c, %c, %v0;
+ add.f32 %c, %c, %v1; add.f32 %c, %c, %v2; add.f32 %c, %c, %v3;
+ add.s64 %a, %a, 16; add.s32 %j, %j, 1; setp.lt.s32 %q, %j, %n;
+ @%q bra I;
+ st.global.f32 [%a], %c; add.s32 %i, %i, 1; setp.lt.s32 %q, %i, %n;
+ @%q bra O;
+ ret;
+}}
+"""
+# Waits for a barrier in shared memory, then multiplies by warpgroup: ptxas moves the waiting out of line.
+GROUPED = """.visible .entry k(.param .u64 p, .param .u32 n) .reqntid 128
+{{
+ .shared .align 1024 .b8 s[65536]; .shared .align 8 .b64 m; .reg .b32 %n, %i, %b; .reg .b64 %d, %a;  .reg .f32 %c<4>;
+ .reg .pred %q, %w; ld.param.u64 %a, [p]; ld.param.u32 %n, [n]; mov.u32 %i, 0; mov.u32 %b, m; mov.b64 %d, 16384;
+ mov.f32 %c0, 0f00000000; mov.f32 %c1, %c0; mov.f32 %c2, %c0; mov.f32 %c3, %c0;
+L:
+W:
+ mbarrier.try_wait.parity.shared.b64 %w, [%b], 0;
+ @!%w bra W;
+ wgmma.fence.sync.aligned;
+ wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {{%c0,%c1,%c2,%c3}}, %d, %d, 1, 1, 1, 0, 0;
+ wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;
+ add.s32 %i, %i, 1; setp.lt.s32 %q, %i, %n;
+ @%q bra L;
+ st.global.v4.f32 [%a], {{%c0,%c1,%c2,%c3}};
+ ret;
+}}
+"""
+
+
+@functools.cache
+def image(text: str, target: str, **fields: object) -> bytes:
+    ptxas = peers.require("ptxas")
+    peers.require("nvdisasm")
+    ptx = HEAD.format(target=target) + text
+    done = subprocess.run(
+        [str(ptxas), f"--gpu-name={target}", "-o", "/dev/stdout", "-"],
+        input=ptx.encode(),
+        capture_output=True,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout
+
+
+def code(text: str, target: str, **fields: object) -> sass.Code:
+    return hot_loop.disassemble(image(text.format(**fields), target))["k"]
+
+
+def bases(instructions: list[sass.Instruction]) -> list[str]:
+    return [i.base for i in instructions]
+
+
+def test_the_hot_loop_of_a_pipelined_product() -> None:
+    found = code(PIPELINED, "sm_80", left=2)
+    loop = hot_loop.hottest(found)
+    assert loop is not None
+    inside = found.of_loop(loop)
+    names = bases(inside)
+    assert names.count("LDGSTS") == names.count("LDSM") == names.count("BAR") == 1
+    assert names.count("HMMA") >= 2 and "STG" not in names and "STG" in bases(found.straight())
+    assert {sass.flops(i) for i in inside if i.base == "HMMA"} == {2 * 16 * 8 * 16}
+    assert [sass.wavefronts(i) for i in inside if i.base in ("LDGSTS", "LDSM")] == [4, 4]
+
+
+@pytest.mark.parametrize("left, fed", [(2, True), (0, False)])
+def test_fed_is_a_wait_that_leaves_a_group_under_way(left: int, fed: bool) -> None:
+    warps = 4
+    work = production.Product("bf16", 2 * 2 * 16 * 8 * 16 * warps, 128 * 16, 64, 16, 16)
+    row = hot_loop.measure(image(PIPELINED.format(left=left), "sm_80"), work, 80)
+    assert row["fed"] is fed
+    assert row["in_flight"] == left * 16 * 128
+    assert row["steps"] == pytest.approx(row["mma"] / 2)
+    assert row["shared"] == 32768 and row["threads"] == 128 and row["blocks"] == 4
+    assert row["bound"] == "latency" if not fed else row["bound"] in "TISL"
+
+
+def test_loops_nest_and_traffic_is_told_by_width() -> None:
+    found = code(NESTED, "sm_90")
+    assert len(found.loops) == 2
+    inner, outer = found.loops
+    assert inner.blocks < outer.blocks
+    assert "LDG" in bases(found.of_loop(inner)) and "STG" not in bases(found.of_loop(inner))
+    assert hot_loop.hottest(found) == inner
+    own = hot_loop._separate(found)[1]
+    assert "STG" in bases(own) and "LDG" not in bases(own)
+    assert [i.bits for i in found.of_loop(inner) if i.base == "LDG"] == [128]
+    assert sass.loads_in_flight(found.of_loop(inner)) == 16
+
+
+def test_a_streamed_element_counts_every_loop_once() -> None:
+    """64 threads: the inner loop loads 4 elements a thread and pass, the outer stores 1."""
+    found = code(NESTED, "sm_90")
+    inner, outer = (len(i) for i in hot_loop._separate(found))
+    row = hot_loop.measure(image(NESTED.format(), "sm_90"), production.Stream(1024, 4, 4), 90)
+    expected = inner / 4 + outer / 1 + len(found.straight()) * 64 / 1024
+    assert row["per_element"] == pytest.approx(expected, abs=0.01)
+
+
+def test_waiting_loops_are_no_work() -> None:
+    found = code(GROUPED, "sm_90a")
+    loop = hot_loop.hottest(found)
+    assert loop is not None and loop.work < loop.blocks
+    inside = found.of_loop(loop)
+    assert [sass.flops(i) for i in inside if i.base == "HGMMA"] == [2 * 64 * 8 * 16]
+    assert sum("PHASECHK" in i.modifiers for i in inside) == 1
+    assert "NANOSLEEP" not in bases(inside)
+
+
+def test_spilled_bytes_are_those_that_ptxas_counts() -> None:
+    """Sixty values live across a loop with 24 registers allowed."""
+    loads = "".join(f" ld.volatile.global.f32 %v{n}, [%a+{4 * n}];\n" for n in range(60))
+    adds = "".join(f" add.f32 %c, %c, %v{n};\n" for n in reversed(range(60)))
+    text = f""".visible .entry k(.param .u64 p) .reqntid 32 .maxnreg 24
+{{ .reg .b64 %a; .reg .f32 %c, %v<60>; ld.param.u64 %a, [p]; mov.f32 %c, 0f00000000;
+{loads}{adds} st.volatile.global.f32 [%a], %c; ret; }}
+"""
+    ptxas = peers.require("ptxas")
+    done = subprocess.run(
+        [str(ptxas), "-v", "--gpu-name=sm_80", "-o", "/dev/null", "-"],
+        input=HEAD.format(target="sm_80") + text, capture_output=True, text=True,
+    )  # fmt: skip
+    said = int(done.stderr.split(" bytes spill stores")[0].split()[-1])
+    assert said > 0
+    assert hot_loop.measure(image(text, "sm_80"), None, 80)["spill"] == said
+
+
+@pytest.mark.parametrize("opcode, operands, expected", [
+    ("HMMA.16816.F32.BF16", "R4, R8, R12, R4", 4096),
+    ("HMMA.1688.F32.TF32", "R4, R8, R12, R4", 2048),
+    ("IMMA.16832.S8.S8", "R4, R8.ROW, R12.COL, R4", 8192),
+    ("DMMA.884", "R4, R8, R12, R4", 512),
+    ("DMMA.16x8x16", "R4, R8, R12, R4", 4096),
+    ("HGMMA.64x128x16.F32.BF16", "R24, gdesc[UR4], R24, gsb0", 2 * 64 * 128 * 16),
+    ("QGMMA.64x256x32.F32.E4M3.E4M3", "R24, gdesc[UR4], R24", 2 * 64 * 256 * 32),
+    ("UTCHMMA", "gdesc[UR4], gdesc[UR6], tmem[UR8], tmem[UR9], idesc[UR10]", 2 * 128 * 128 * 16),
+    ("FFMA", "R4, R8, R12, R4", 64),
+    ("IMAD", "R4, R8, R12, R4", 0),
+])  # fmt: skip
+def test_flops_of_an_instruction(opcode: str, operands: str, expected: int) -> None:
+    assert sass.flops(sass.Instruction(0, "", opcode, operands)) == expected
+
+
+# ---- the model, against terms worked out by hand for bf16 128x128x64: 2 MFlop and 32 KB a step
+def one_step(
+    fed: bool, issued: float, tensor: float, fronts: float, barriers: int, which: str = "mma"
+) -> model.Pass:
+    flops = 2.0 * 128 * 128 * 64
+    return model.Pass("bf16", {which: flops}, {which: "f16"}, issued, tensor, fronts, 32768, barriers, fed)
+
+
+def test_a_loop_that_is_not_fed_pays_for_everything_in_turn() -> None:
+    found = model.terms(model.GPUS[80], one_step(False, 8 * 344, 8 * 64, 1024, 4), 1)
+    assert (found.P, found.T, found.L, found.S, found.other_I) == (1024, 1024, 512, 1024, 560)
+    assert found.share == pytest.approx(1024 / (model.LATENCY + 120 + 512 + 1024 + 1024))
+
+
+def test_two_resident_blocks_share_latency_and_barriers() -> None:
+    found = model.terms(model.GPUS[80], one_step(False, 8 * 344, 8 * 64, 1024, 4), 2)
+    assert found.share == pytest.approx(2048 / (model.LATENCY + 120 + 2 * (512 + 1024 + 1024)))
+
+
+@pytest.mark.parametrize("gpu, which, share", [
+    (80, "mma", 0.9),  # tensor-bound
+    (90, "mma", 0.9 * 0.63),  # mma.sync cannot reach the peak
+    (90, "group", 0.9),
+    (100, "group", 0.9 * 256 / 512),  # 32 KB from L2 take longer than the product
+])  # fmt: skip
+def test_a_fed_loop_pays_for_its_largest_term(gpu: int, which: str, share: float) -> None:
+    found = model.terms(model.GPUS[gpu], one_step(True, 4 * 70, 4 * 8, 0, 0, which), 1)
+    assert found.share == pytest.approx(share)
+
+
+@pytest.mark.parametrize("gpu, registers, shared, threads, expected", [
+    (80, 174, 16384, 256, (1, 9, 8)),
+    (80, 128, 16384, 256, (2, 9, 8)),
+    (90, 168, 197784, 384, (1, 1, 5)),
+    (120, 64, 48 * 1024, 128, (8, 2, 12)),
+])  # fmt: skip
+def test_residency(
+    gpu: int, registers: int, shared: int, threads: int, expected: tuple[int, int, int]
+) -> None:
+    found = model.residency(model.GPUS[gpu], registers, shared, threads)
+    assert (found.by_registers, found.by_shared, found.by_threads) == expected
+    assert found.blocks == min(expected)
+
+
+# ---- comparison and the command
+def row(**fields: object) -> dict[str, object]:
+    base = {"kernel": "k", "target": 80, "kind": "tensor", "who": "ours", "issued": 100, "unit": 1, "bar": 2,
+            "spill": 0, "blocks": 2, "share": 0.5}  # fmt: skip
+    return base | fields
+
+
+@pytest.mark.parametrize("change, said", [
+    ({}, ""),
+    ({"issued": 101}, ""),
+    ({"issued": 110}, "instructions issued 100 -> 110"),
+    ({"issued": 110, "bar": 4, "unit": 2}, ""),  # twice the work a pass
+    ({"bar": 3}, "barriers 2 -> 3"),
+    ({"spill": 8}, "spilled bytes 0 -> 8"),
+    ({"blocks": 1}, "resident blocks 2 -> 1"),
+    ({"share": 0.4}, "modelled share 0.5 -> 0.4"),
+])  # fmt: skip
+def test_what_got_worse(change: dict[str, object], said: str) -> None:
+    assert "; ".join(code_quality.worse(row(**change), row())) == said
+
+
+def test_compare_fails_on_worse_and_on_kernels_that_no_longer_compile(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert code_quality.compare([row()], [row()]) == 0
+    assert code_quality.compare([row(spill=4)], [row()]) == 1
+    lost = {"kernel": "k", "target": 80, "kind": "tensor", "who": "ours", "problem": "refused"}
+    assert code_quality.compare([lost], [row()]) == 1
+    assert "no longer compiles: refused" in capsys.readouterr().out
+
+
+def test_one_call_measures_and_compares(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    peers.require("nvdisasm")
+    pytest.importorskip("cuda.tile")
+    monkeypatch.setenv("TILEIRAS_QUALITY_CACHE", str(tmp_path / "cache"))
+    base = tmp_path / "base.json"
+    words = ["--target", "80", "--ours-only", "-k", "mm_bf16_64x64x64_nn", "vadd"]
+    assert code_quality.main([*words, "--json", str(base)]) == 0
+    rows = {r["kernel"]: r for r in json.loads(base.read_text())["rows"]}
+    assert rows["mm_bf16_64x64x64_nn"]["mma_kind"] == "HMMA" and rows["mm_bf16_64x64x64_nn"]["steps"] == 1
+    assert rows["vadd_f32"]["per_element"] > 0
+    assert code_quality.main([*words, "--compare", str(base)]) == 0
+    assert code_quality.main([*words, "--compare", str(tmp_path / "absent.json")]) == 1
+    assert code_quality.main(["-k", "no such kernel"]) == 1
+
+
+def test_every_production_kernel_has_its_own_name() -> None:
+    for which in ("standard", "full"):
+        names = [k.name for k in production.kernels(which)]
+        assert len(names) == len(set(names))
