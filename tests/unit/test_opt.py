@@ -302,10 +302,6 @@ NVVM = "nvvm.module sm_90 {{\n  func @k() block 32, 1, 1 {attrs}{{\n    {record}
         ("attributes {nvvm.kernel = 1} ", "", "'nvvm.kernel' must be a flag"),
         ("", "launch", "3:5: error: .*launch needs a function"),
         ("", "launch %d1", "launch needs a function"),
-        ("", "raw", "3:5: error: .*raw needs a text"),
-        ("", "raw add", "raw needs a text"),
-        ("", 'raw "{0} {1}", %r1', "raw needs a text"),
-        ("", 'raw "{"', "raw needs a text"),
         ("", "%r1 = mov.u32 " + "9" * 5000, "has too many digits"),
         ("", "%r" + "1" * 5000 + " = mov.u32 1", "has too many digits"),
         ("", "%r1 = mov.u32 " + "{" * 20_000, "operands nest deeper"),
@@ -318,6 +314,24 @@ def test_malformed_code_is_located(run: Any, attrs: str, record: str, said: str)
     code, out, err = run(NVVM.format(attrs=attrs, record=record), "--pipeline-to", "ptx")
     assert (code, out) == (5, "") and re.search(said, err), err
     assert "internal error" not in err and len(err) < 400
+
+
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        ("raw", "2:8: error: instruction raw .* is not known"),
+        ("%r1 = add.s32 %r1", "2:8: error: record 0 .* does not have the operands of add.s32: T = T T"),
+        ("bar.sync [%r1]", "does not have the operands of bar.sync: r r?"),
+        ("%d1 = add.s32 %r1, %r2", "does not have the operands of add.s32"),
+        ("{%r1, %r2} = ld.global.v4.b32 [%d1]", "does not have the operands of ld.global.v4.b32: V = A"),
+        ("add.s32 %r1, %r2", "does not have the operands"),
+    ],
+)
+def test_records_that_no_instruction_row_covers(run: Any, record: str, said: str) -> None:
+    import re
+
+    code, _, err = run(NVVM.format(attrs="attributes {nvvm.kernel} ", record=record), "--pipeline-to", "ptx")
+    assert code == 5 and re.search(said, err), err
 
 
 def test_long_code_takes_time_by_its_lines(run: Any) -> None:

@@ -1,12 +1,10 @@
-"""Bounds of kernel specs and tensors, and the targets that have what only their own spelling has."""
+"""Bounds of kernel specs and tensors."""
 
 from __future__ import annotations
 
 import pytest
 
 from tileiras.compiler.dialects.nv_tileaa.verify import spec_problem
-from tileiras.compiler.nvvm.verify import available
-from tileiras.compiler.target import sm
 
 
 @pytest.mark.parametrize(
@@ -28,18 +26,3 @@ def test_entries_of_a_kernel_spec(name: str, good: tuple[object, ...], bad: tupl
 
 def test_a_spec_has_warps() -> None:
     assert spec_problem({}) == spec_problem(None) == spec_problem({"num_ctas": 1}) == ("num_warps", "missing")
-
-
-@pytest.mark.parametrize(
-    ("feature", "numbers"),
-    [
-        (sm.TCGEN05, {100, 103, 107, 110}),
-        (sm.WGMMA, {90}),
-        ("sm_100", {100, 103, 107, 110, 120, 121}),
-    ],
-)
-def test_what_one_family_has(feature: str, numbers: set[int]) -> None:
-    from types import SimpleNamespace
-
-    every = (80, 89, 90, 100, 101, 103, 104, 107, 108, 110, 111, 120, 121, 122)
-    assert {n for n in every if available(feature, SimpleNamespace(number=n))} == numbers

@@ -122,7 +122,7 @@ class Context:
 
     __slots__ = (
         "analyses", "debug", "function", "module", "names", "opt_level", "remarks", "results", "sink", "soft_failures",
-        "target", "trace",
+        "target", "trace", "verify_each",
     )  # fmt: skip
 
     def __init__(self, module: Any, target: Any, sink: Sink, opt_level: int = 3) -> None:
@@ -138,6 +138,7 @@ class Context:
         self.analyses: dict[tuple[str, str], Any] = {}
         self.names: set[str] | None = None  # op names in the module; None: not known
         self.trace: list[tuple[Any, ...]] | None = None
+        self.verify_each = False  # whether to check what no correct pass gets wrong
 
     def lookup(self, name: str, function: str | None = None) -> Result | None:
         """What the pass `name` left on a function (the current one); None when it did not run there."""
@@ -202,7 +203,7 @@ class PassManager:
     ) -> None:  # fmt: skip
         self.passes = passes
         self.context = context
-        self.verify_each = verify_each
+        self.verify_each = context.verify_each = verify_each
         self.required = required
         self.after = after
         self.times: list[tuple[str, float]] = []

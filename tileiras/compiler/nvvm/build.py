@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
     from tileiras.compiler.target.sm import Sm
 
-    Operand = Reg | int | Float | Sym | Addr | tuple[Any, ...]
+    from .code import TensorAddr
+
+    Operand = Reg | int | Float | Sym | Addr | TensorAddr | str | tuple[Any, ...]
 
 MASK32 = (1 << 32) - 1
 MASK64 = (1 << 64) - 1
@@ -82,12 +84,15 @@ class Builder:
 
     def emit_fresh(self, opcode: str, *srcs: Operand) -> Reg:
         """An instruction whose result is never shared: its operands will be written again."""
-        dst = self.reg(resolve(opcode).cls)  # type: ignore[arg-type]
+        info = resolve(opcode)
+        dst = self.reg(info.cls)  # type: ignore[arg-type]
+        if info.need is not None:
+            self.require(opcode, info.need)
         self.code.append((opcode, dst, srcs, None))
         return dst
 
     def emit_to(
-        self, dst: Reg | tuple[Reg, ...] | None, opcode: str, *srcs: Operand, guard: Any = None
+        self, dst: Reg | Sym | tuple[Reg, ...] | None, opcode: str, *srcs: Operand, guard: Any = None
     ) -> None:
         """An instruction that writes given registers (or none). `guard` is a predicate or (predicate, True) negated."""
         info = resolve(opcode)
@@ -108,7 +113,10 @@ class Builder:
         key = (opcode, srcs)
         found = self.prologue_values.get(key)
         if found is None:
-            found = self.reg(resolve(opcode).cls)  # type: ignore[arg-type]
+            info = resolve(opcode)
+            if info.need is not None:
+                self.require(opcode, info.need)
+            found = self.reg(info.cls)  # type: ignore[arg-type]
             self.prologue_values[key] = found
             self.prologue.append((opcode, found, srcs, None))
         return found

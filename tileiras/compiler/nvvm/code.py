@@ -1,7 +1,7 @@
 """Compact per-thread code: virtual registers, operands, instruction records, functions.
 
 A record is a tuple `(opcode, dst, srcs, guard)`. `opcode` is the full PTX mnemonic with its modifiers: the
-row table in `inst.py` says once per distinct opcode what it yields and needs. Registers are typed by class:
+table in `rows.py` says once per distinct opcode what it takes, yields and needs. Registers are typed by class:
 p (predicate), h (16 bits), r (32), d (64). Integers stand for immediates. Registers may be written more than
 once (loop-carried values); the builder never reuses a value across such a write.
 """
@@ -64,6 +64,19 @@ class Addr:
 
     def __repr__(self) -> str:
         return f"[{self.base}+{self.offset_bytes}]" if self.offset_bytes else f"[{self.base}]"
+
+
+class TensorAddr:
+    """`[map, {c0, c1}]`: a tensor map and coordinates, as bulk tensor copies take them. `base` is a Reg or a Sym."""
+
+    __slots__ = ("base", "coords")
+
+    def __init__(self, base: Reg | Sym, coords: tuple[Any, ...]) -> None:
+        self.base = base
+        self.coords = coords
+
+    def __repr__(self) -> str:
+        return f"[{self.base}, {{{', '.join(map(repr, self.coords))}}}]"
 
 
 class Label:

@@ -39,6 +39,13 @@ TOO_NEW = Diag(
 UNKNOWN_OPCODE = Diag(
     "NV-0106", ERROR, "instruction {opcode} in function {function} is not known", _SRC, WORD_ERROR
 )
+OPERANDS = Diag(
+    "NV-0109",
+    ERROR,
+    "record {index} of function {function} does not have the operands of {opcode}: {form}",
+    _SRC,
+    WORD_ERROR,
+)
 NO_PTX = Diag(
     "NV-0108",
     ERROR,

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from .code import Function
 
-BLOCKS_ARE_CLUSTERS = "blocksareclusters"  # a feature: needs PTX 9.0
 KERNEL = "nvvm.kernel"
 
 
@@ -38,7 +37,7 @@ def directives(fn: Function, target: Any) -> list[str]:
             out.append(".reqnctapercluster {}, {}, {}".format(*dims))
         if alone:
             out.append(".blocksareclusters")
-            fn.features.add(BLOCKS_ARE_CLUSTERS)
+            fn.features.add(sm.BLOCKS_ARE_CLUSTERS)
         if "nvvm.maxclusterrank" in attrs:
             out.append(f".maxclusterrank {attrs['nvvm.maxclusterrank']}")
     if "nvvm.maxnreg" in attrs:

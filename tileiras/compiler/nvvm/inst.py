@@ -1,65 +1,59 @@
-"""Instruction rows: what an opcode yields, whether it is pure, and what it needs of a target.
+"""What an opcode means: its row of rows.py, found once per spelling.
 
-`resolve(opcode)` reads the modifiers once per distinct opcode. The result class follows from the row's form:
-"last" (type of the last modifier), "cvt" (the type before the last), "wide" (twice the last type), "pred"
-(setp), "none" (no result), or a fixed class letter.
-Source: PTX ISA manual, per-instruction "Target ISA notes".
+`resolve("add.rn.f32")` matches the modifiers against the rows of `add` and returns class and purity of the result, the
+feature it needs, and the operands it takes; `fits` says whether a record has those.
 """
 
 from __future__ import annotations
 
-from tileiras.compiler.target import sm
+from .code import Addr, Float, Label, Reg, Sym, TensorAddr
+from .rows import ROWS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 CLASS_OF_TYPE = {
     "pred": "p",
     "b8": "h", "u8": "h", "s8": "h",
-    "b16": "h", "u16": "h", "s16": "h", "f16": "h", "bf16": "h", "e4m3x2": "h", "e5m2x2": "h", "ue8m0x2": "h",
+    "b16": "h", "u16": "h", "s16": "h", "f16": "h", "bf16": "h",
+    "e4m3x2": "h", "e5m2x2": "h", "e2m3x2": "h", "e3m2x2": "h", "ue8m0x2": "h",
     "b32": "r", "u32": "r", "s32": "r", "f32": "r", "f16x2": "r", "bf16x2": "r", "tf32": "r", "u16x2": "r", "s16x2": "r",
-    "b64": "d", "u64": "d", "s64": "d", "f64": "d",
+    "b64": "d", "u64": "d", "s64": "d", "f64": "d", "f32x2": "d",
 }  # fmt: skip
-_WIDE = {"u16": "r", "s16": "r", "u32": "d", "s32": "d"}
-
-# name -> (form, pure)
-FORMS: dict[str, tuple[str, bool]] = {
-    **dict.fromkeys((
-        "mov", "add", "sub", "mad", "fma", "div", "rem", "abs", "neg", "min", "max", "and", "or", "xor",
-        "not", "shl", "shr", "selp", "sqrt", "rsqrt", "rcp", "ex2", "lg2", "sin", "cos", "tanh", "copysign",
-        "lop3", "bfi", "bfe", "brev", "prmt", "sad", "cnot", "slct", "mul24", "mad24", "set",
-    ), ("last", True)),
-    "mul": ("last", True),
-    "setp": ("pred", True),
-    "testp": ("pred", True),
-    "cvt": ("cvt", True),
-    "cvta": ("last", True),
-    "popc": ("r", True), "clz": ("r", True), "bfind": ("r", True), "shf": ("last", True), "dp4a": ("r", True),
-    "ld": ("last", False), "atom": ("last", False), "shfl": ("last", False), "redux": ("last", False),
-    "vote": ("vote", False), "activemask": ("r", False), "ldmatrix": ("none", False), "elect": ("none", False),
-    "add.cc": ("last", False), "addc": ("last", False),
-    "mma": ("none", True),
-    "st": ("none", False), "red": ("none", False), "bar": ("none", False), "barrier": ("none", False),
-    "bra": ("none", False), "ret": ("none", False), "exit": ("none", False), "trap": ("none", False),
-    "membar": ("none", False), "fence": ("none", False), "cp": ("none", False), "stmatrix": ("none", False),
-    "griddepcontrol": ("none", False), "nanosleep": ("none", False), "call": ("none", False),
-    "prefetch": ("none", False), "mbarrier": ("none", False), "isspacep": ("pred", True),
-}  # fmt: skip
+BITS = {"p": 1, "h": 16, "r": 32, "d": 64}
+_WIDER = {"h": "r", "r": "d"}
+_TMEM_WORDS = {"32x32b": 1, "16x64b": 1, "16x128b": 2, "16x256b": 4}
+PSEUDO = frozenset(("call.uni", "loc", "pragma", "launch"))
 
 
 class Resolved:
-    """An opcode after its modifiers were read: result class, purity, needed feature (None: base of sm_75)."""
+    """An opcode after its modifiers were read: class of the result (None: none, or several), purity, needed feature
+    (None: every target), and its operands: one tuple of alternatives a place, for results and for sources."""
 
-    __slots__ = ("cls", "need", "pure")
+    __slots__ = ("cls", "form", "need", "pure", "results", "sources")
 
-    def __init__(self, cls: str | None, pure: bool, need: str | None) -> None:
-        self.cls = cls
-        self.pure = pure
+    def __init__(self, form: str, pure: bool, need: str | None, parts: list[str]) -> None:
+        left, returns, right = form.partition("=")
+        if not returns:
+            left, right = "", left
+        self.form = form
         self.need = need
+        self.pure = pure and "volatile" not in parts
+        self.results = [_places(word, parts) for word in left.split()]
+        self.sources = [
+            _places(word, parts) for word in right.split() if word != "H" or "L2::cache_hint" in parts
+        ]
+        first = self.results[0][0].rstrip("?w").lstrip("M") if self.results else ""
+        self.cls: str | None = first if first in BITS else None
 
 
 _CACHE: dict[str, Resolved] = {}
+_SLOTS: dict[str, list[list[Any]]] = {}  # name -> its rows, modifiers split
 
 
 def resolve(opcode: str) -> Resolved:
-    """The row of an opcode; ValueError for one that no row covers (a bug of ours, never of the input)."""
+    """The row of an opcode; ValueError for one that no row covers."""
     found = _CACHE.get(opcode)
     if found is None:
         found = _CACHE.setdefault(opcode, _resolve(opcode))
@@ -67,72 +61,145 @@ def resolve(opcode: str) -> Resolved:
 
 
 def _resolve(opcode: str) -> Resolved:
-    parts = opcode.split(".")
-    name = parts[0]
-    row = FORMS.get(name)
-    if row is None:
-        raise ValueError(f"no instruction row for {opcode!r}")
-    form, pure = row
-    cls: str | None
-    if form == "last":
+    name, _, rest = opcode.partition(".")
+    parts = rest.split(".") if rest else []
+    rows = _SLOTS.get(name)
+    if rows is None:
+        if name not in ROWS:
+            raise ValueError(f"no instruction row for {opcode!r}")
+        rows = _SLOTS.setdefault(name, [[_split(row[0]), row] for row in ROWS[name]])
+    for slots, row in rows:
+        if matches(slots, parts):
+            return Resolved(row[1], row[2], row[3], parts)
+    raise ValueError(f"no instruction row for {opcode!r}")
+
+
+def _split(modifiers: str) -> list[tuple[tuple[str, ...], bool]]:
+    """The slots of a row: (choices, whether one must be there)."""
+    return [
+        (tuple(slot.rstrip("?").split("|")), not slot.endswith("?")) for slot in modifiers.split(".") if slot
+    ]
+
+
+def matches(slots: list[tuple[tuple[str, ...], bool]], parts: list[str]) -> bool:
+    at = 0
+    for choices, needed in slots:
+        if at < len(parts) and (
+            parts[at] in choices or "*" in choices[0] and _numbered(choices[0], parts[at])
+        ):
+            at += 1
+        elif needed:
+            return False
+    return at == len(parts)
+
+
+def _numbered(choice: str, word: str) -> bool:
+    head, _, tail = choice.partition("*")
+    digits = word[len(head) : len(word) - len(tail)]
+    return (
+        word.startswith(head) and word.endswith(tail) and digits.isdecimal() and len(digits) <= 3
+        and 0 < int(digits) <= 256 and int(digits) % 8 == 0
+    )  # fmt: skip
+
+
+def _places(word: str, parts: list[str]) -> tuple[str, ...]:
+    """The alternatives of an operand, with the types of this opcode filled in; a last `?`: may be left out."""
+    optional = "?" if word.endswith("?") else ""
+    return tuple(_place(one, parts) + optional for one in word.rstrip("?").split("/"))
+
+
+def _place(word: str, parts: list[str]) -> str:
+    if word == "T":
+        return CLASS_OF_TYPE[parts[-1]]
+    if word == "U":
+        return CLASS_OF_TYPE[parts[-2]]
+    if word in ("Tw", "Uw"):
+        return CLASS_OF_TYPE[parts[-1 if word == "Tw" else -2]] + "w"
+    if word == "W":
+        return _WIDER[CLASS_OF_TYPE[parts[-1]]]
+    if word == "V":
         cls = CLASS_OF_TYPE[parts[-1]]
-        if name == "mul" and parts[1] == "wide" or name == "mad" and parts[1] == "wide":
-            cls = _WIDE[parts[-1]]
-    elif form == "cvt":
-        cls = CLASS_OF_TYPE[parts[-2]]
-    elif form == "pred":
-        cls = "p"
-    elif form == "vote":
-        cls = "r" if "ballot" in parts else "p"
-    elif form == "none":
-        cls = None
-    else:
-        cls = form
-    if "volatile" in parts:
-        pure = False
-    return Resolved(cls, pure, _need(name, parts))
+        vector = next((part for part in parts if part in ("v2", "v4", "v8")), "")
+        return f"{cls}{vector[1:]}" if vector else cls + "w"
+    if word == "X":
+        return f"r{int(_count(parts)) * (2 if 'm16n16' in parts else 1)}"
+    if word == "Y":
+        return f"r{int(_count(parts)) * _TMEM_WORDS[next(p for p in parts if p in _TMEM_WORDS)]}"
+    if word == "D":
+        columns = int(next(p for p in parts if p.startswith("m64n"))[4:].partition("k")[0])
+        return f"r{columns // (4 if 'f16' == parts[4] else 2)}"
+    if word == "H":
+        return "d"
+    if word == "M":
+        return "M" + CLASS_OF_TYPE[parts[-1]]
+    return word
 
 
-def _need(name: str, parts: list[str]) -> str | None:
-    """The feature an opcode needs beyond sm_75."""
-    if name == "cvt":
-        if any(p in ("e2m1x2",) for p in parts):
-            return sm.FP4_CVT
-        if any(p == "ue8m0x2" for p in parts):
-            return sm.UE8M0_CVT
-        if any(p in ("e4m3x2", "e5m2x2") for p in parts):
-            return sm.FP8_CVT
-        if "tf32" in parts:
-            return sm.CVT_TF32 if "rna" in parts else sm.CVT_TF32_RN
-        if "bf16" in parts or "bf16x2" in parts:
-            return sm.BF16_CVT
-        return None
-    last = parts[-1]
-    if name in ("add", "sub", "mul") and last in ("bf16", "bf16x2"):
-        return sm.BF16_ADD
-    if name in ("fma", "neg", "abs", "min", "max") and last in ("bf16", "bf16x2"):
-        return sm.BF16_ARITH
-    if name in ("min", "max"):
-        if "NaN" in parts:
-            return sm.MINMAX_NAN
-        if last in ("f16", "f16x2"):
-            return sm.F16_MINMAX
-    if name == "mma":
-        if "e4m3" in parts or "e5m2" in parts:
-            return sm.MMA_FP8
-        if "m16n8k8" in parts and parts[-2] == "f16":
-            return sm.MMA_F16_M16N8K8
-        if "m8n8k16" in parts:
-            return None
-        return sm.MMA_SM80
-    if name == "cp":
-        return sm.TMA if "bulk" in parts else sm.CP_ASYNC
-    if name == "redux":
-        return sm.REDUX
-    if name == "stmatrix":
-        return sm.STMATRIX
-    if name == "griddepcontrol":
-        return sm.GDC
-    if name in ("atom", "red") and last in ("bf16", "bf16x2"):
-        return sm.ATOM_BF16
-    return None
+def _count(parts: list[str]) -> str:
+    return next(part[1:] for part in parts if part[0] == "x" and part[1:].isdecimal())
+
+
+def fits(info: Resolved, record: Any) -> bool:
+    """Whether results and sources of a record are what its row says."""
+    _, dst, srcs, _ = record
+    if dst is None:
+        if info.results and not info.results[0][0].endswith("?"):
+            return False
+    elif not info.results or not any(_is(dst, place, True) for place in info.results[0]):
+        return False
+    given = 0
+    for places in info.sources:
+        if places[0] == "*":
+            return True
+        if given < len(srcs) and any(_is(srcs[given], place, False) for place in places):
+            given += 1
+        elif not places[0].endswith("?"):
+            return False
+    return given == len(srcs)
+
+
+def _is(x: Any, place: str, result: bool) -> bool:
+    kind = x.__class__
+    place = place.rstrip("?")
+    if place == "A":
+        return kind is Addr
+    if kind is Reg and place in BITS:
+        return bool(x.cls == place)
+    if place == "r|p":
+        return (
+            kind is tuple and len(x) == 2 and (_sink(x[0]) or _is(x[0], "r", True)) and _is(x[1], "p", True)
+        )
+    if kind is tuple:
+        if place[1:].isdecimal():
+            return len(x) == int(place[1:]) and all(_is(item, place[0], result) for item in x)
+        if place[0] == "M":
+            bits = BITS[place[1]]
+            return all(item.__class__ is Reg for item in x) and sum(BITS[item.cls] for item in x) == bits
+        return place == "t"
+    if place == "m":
+        return kind is TensorAddr
+    if place == "L":
+        return kind is Label
+    if place == "N":
+        return kind is Sym
+    if place == "s":
+        return kind is str
+    if result:
+        return (
+            _sink(x)
+            or kind is Reg
+            and (place[1:] == "w" and BITS[x.cls] >= BITS[place[0]] or place == "M" + x.cls)
+        )
+    if place[1:] == "w":
+        return kind is Reg and BITS[x.cls] >= BITS[place[0]] or kind in (int, Float)
+    if place[0] == "M":
+        return kind in (int, Float, Sym) or kind is Reg and bool(x.cls == place[1])
+    if kind is int or kind is bool:
+        return place in ("i", "p", "h", "r", "d")
+    if kind is Float:
+        return bool(place == x.cls)
+    return False
+
+
+def _sink(x: Any) -> bool:
+    return x.__class__ is Sym and x.name == "_"

@@ -6,7 +6,7 @@
         %d1 = ld.param.u64 [k_param_0]
         {%r1, %r2} = ld.global.v2.b32 [%d1+8]
         @!%p1 bra $L1
-        raw "bar.sync {};", 0
+        bar.sync 0
       $L1:
         launch child, %d1
         ret
@@ -22,7 +22,7 @@ from __future__ import annotations
 import json
 import re
 
-from .code import Addr, Float, Function, Label, Module, Reg, Sym, Var
+from .code import Addr, Float, Function, Label, Module, Reg, Sym, TensorAddr, Var
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -325,7 +325,7 @@ def parse_record(r: Reader) -> Any:
         reg = parse_reg(r.of("reg", "a predicate"))
         guard = (reg, True) if negated else reg
     dst: Any = None
-    if r.kind == "reg" or r.token == "{":
+    if r.kind == "reg" or r.token in ("{", "_"):
         dst = parse_operand(r)
         r.expect("=")
     at = r.start
@@ -334,25 +334,10 @@ def parse_record(r: Reader) -> Any:
     while r.same_line() and r.token != "}":
         srcs.append(parse_operand(r))
         if not r.accept(","):
-            if opcode == "raw" and r.same_line():
-                continue
             break
     if opcode == "launch" and (not srcs or srcs[0].__class__ is not Sym):
         raise TextError(at, "launch needs a function")
-    if opcode == "raw":
-        check_raw(srcs, at)
     return (opcode, dst, tuple(srcs), guard)
-
-
-def check_raw(srcs: list[Any], at: int) -> None:
-    """`raw "text with {0}", operand`: the text has a place for what follows it."""
-    try:
-        srcs[0].format(*map(spell, srcs[1:]))
-        good = srcs[0].__class__ is str
-    except (AttributeError, IndexError, KeyError, ValueError):
-        good = False
-    if not good:
-        raise TextError(at, "raw needs a text whose places the operands fill")
 
 
 def parse_reg(token: str) -> Reg:
@@ -385,6 +370,10 @@ def parse_operand(r: Reader, depth: int = 0) -> Any:
     if r.accept("["):
         base = parse_operand(r, depth + 1)
         offset = 0
+        if r.accept(","):
+            coords = parse_operand(r, depth + 1)
+            r.expect("]")
+            return TensorAddr(base, coords if coords.__class__ is tuple else (coords,))
         if r.accept("+"):
             offset = r.number()
         elif r.kind == "int":
@@ -405,6 +394,8 @@ def count_registers(fn: Function) -> None:
                 visit(item)
         elif x.__class__ is Addr:
             visit(x.base)
+        elif x.__class__ is TensorAddr:
+            visit((x.base, x.coords))
 
     for record in fn.code:
         if record.__class__ is tuple:

@@ -6,11 +6,9 @@ instructions that the target has. Runs once over all functions.
 
 from __future__ import annotations
 
-from tileiras.compiler.target import sm
-
 from .code import Label, Reg, Sym
 from .directives import KERNEL
-from .inst import resolve
+from .inst import fits, resolve
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,14 +23,6 @@ if TYPE_CHECKING:
 LIMIT_OLD = (1024, 1024)
 LIMIT_NEW = (32764, 32760)
 
-# Opcode prefixes beyond the rows of inst.py and the feature each needs.
-INTRINSICS = {
-    "tcgen05": sm.TCGEN05, "wgmma": sm.WGMMA, "clusterlaunchcontrol": "sm_100", "setmaxnreg": sm.WGMMA, "mapa": sm.CLUSTER,
-    "barrier.cluster": sm.CLUSTER, "cp.async.bulk": sm.TMA, "multimem": sm.CLUSTER, "tensormap": sm.TMA,
-}  # fmt: skip
-# Features that only the `a` or `f` spelling of a target has: first number of the architectures that do.
-FAMILY = {sm.TCGEN05: (100, 103, 107, 110), sm.WGMMA: (90,), "sm_100": (100, 103, 107, 110, 120, 121)}
-PSEUDO = frozenset(("raw", "launch"))
 LOCAL = {"$stack": "local", "$smem": "shared", "$smem_dynamic": "shared"}  # "$": no name of a user's
 
 
@@ -41,12 +31,17 @@ def param_limit(target: Any) -> tuple[int, int]:
     return LIMIT_OLD if target.number < 80 else LIMIT_NEW
 
 
-def verify_module(module: Module, sink: Sink) -> bool:
-    """Whether per-thread code is legal on its target. Says what is not."""
+def verify_module(module: Module, sink: Sink, operands: bool = True) -> bool:
+    """Whether per-thread code is legal on its target. Says what is not.
+
+    `operands`: look at every record's, which takes a tenth of a compile; the lowering's own code is trusted without.
+    """
     errors = sink.errors
     for fn in module.functions:
         check_params(fn, module.target, sink)
         check_instructions(fn, module, sink)
+        if operands:
+            check_operands(fn, sink)
     return sink.errors == errors
 
 
@@ -66,13 +61,19 @@ def check_params(fn: Function, target: Any, sink: Sink) -> None:
 def check_instructions(fn: Function, module: Module, sink: Sink) -> None:
     """Every distinct opcode once; launches one by one."""
     opcodes = {record[0] for record in fn.code if record.__class__ is tuple}
-    for opcode in sorted(opcodes - PSEUDO):
-        known, feature = feature_of(opcode)
-        if not known:
+    for opcode in sorted(opcodes):
+        try:
+            feature = resolve(opcode).need
+        except ValueError:
             from . import diags as D
 
             sink.emit(D.UNKNOWN_OPCODE, loc=fn.loc, opcode=opcode, function=fn.name)
-        elif feature is not None and not available(feature, module.target):
+            continue
+        if feature is None:
+            continue
+        if module.target.has(feature):
+            fn.features.add(feature)  # of parsed text; the builder has noted its own
+        else:
             from . import diags as D
 
             sink.emit(
@@ -87,20 +88,24 @@ def check_instructions(fn: Function, module: Module, sink: Sink) -> None:
         check_launches(fn, module, sink)
 
 
-def feature_of(opcode: str) -> tuple[bool, str | None]:
-    """(whether the opcode is known, the feature it needs)."""
-    for prefix, feature in INTRINSICS.items():
-        if opcode.startswith(prefix + ".") or opcode == prefix:
-            return True, feature
-    try:
-        return True, resolve(opcode).need
-    except (ValueError, KeyError):
-        return False, None
+def check_operands(fn: Function, sink: Sink) -> None:
+    for index, record in enumerate(fn.code):
+        if record.__class__ is tuple:
+            try:
+                info = resolve(record[0])
+            except ValueError:
+                continue  # was said
+            if not fits(info, record):
+                from . import diags as D
 
-
-def available(feature: str, target: Any) -> bool:
-    numbers = FAMILY.get(feature)
-    return target.number in numbers if numbers is not None else target.has(feature)
+                sink.emit(
+                    D.OPERANDS,
+                    loc=fn.loc,
+                    index=index,
+                    function=fn.name,
+                    opcode=record[0],
+                    form=info.form or "none",
+                )
 
 
 def printable(module: Module, sink: Sink) -> bool:

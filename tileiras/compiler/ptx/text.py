@@ -6,50 +6,37 @@ allow; `.version` is the largest of 8.1, what the target needs and what the feat
 
 from __future__ import annotations
 
-from tileiras.compiler.nvvm.code import Addr, Float, Function, Label, Module, Reg, Sym, Var
+from tileiras.compiler.nvvm.code import Addr, Float, Function, Label, Module, Reg, Sym, TensorAddr, Var
+from tileiras.compiler.nvvm.inst import BITS, PSEUDO, resolve
 from tileiras.compiler.target import sm
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-# Features that need a newer PTX ISA than their target, and those only an `a` or `f` target has.
-# Source: PTX ISA manual, release notes.
-FEATURE_PTX = {
-    "blocksareclusters": (9, 0),
-    sm.MMA_FP8: (8, 4),
-    sm.FP4_CVT: (8, 6),
-    sm.UE8M0_CVT: (8, 6),
-    sm.WGMMA: (8, 0),
-    sm.TCGEN05: (8, 6),
-}
-FAMILY_FEATURES = frozenset({sm.FP4_CVT, sm.UE8M0_CVT, sm.TCGEN05})
-ARCH_FEATURES = frozenset({sm.WGMMA})
-
 # What NVIDIA's assembler (13.3 and later) marks tile kernels with. `.language` takes the number that shows as
 # EIATTR_LANGUAGE ... TILEIR; it changes no machine code. The variable has the 64 zero bytes of 13.4 and 13.5.
 LANGUAGE_PTX = (9, 2)
 LANGUAGE_TILEIR = ".language 7"
+ARENA = "$smem"
+DYNAMIC_ARENA = Sym("$smem_dynamic")
 LAUNCH_METADATA = ".visible .global .align 8 .b8 ___NV_TILE_LAUNCH_META_DATA___[64];"
 
 
 def spell_target(module: Module) -> str:
-    """ "sm_90", or with an `a` when a feature in use exists only there."""
-    features: set[str] = set()
-    for fn in module.functions:
-        features |= fn.features
-    name = module.target.name
-    if features & (ARCH_FEATURES | FAMILY_FEATURES):
-        return name + "a"
-    return name
+    """ "sm_90", or with an `f` or `a` when a feature in use exists only there."""
+    return str(module.target.spelling(features(module)))
+
+
+def features(module: Module) -> set[str]:
+    return set().union(*(fn.features for fn in module.functions))
 
 
 def ptx_version(module: Module, launch_metadata: bool = False) -> tuple[int, int]:
-    version = max(LANGUAGE_PTX if launch_metadata else (8, 1), module.target.ptx)
-    for fn in module.functions:
-        for feature in fn.features:
-            version = max(version, FEATURE_PTX.get(feature, (0, 0)))
-    return version
+    used = features(module)
+    needs = [sm.FEATURES[feature][0] for feature in used]
+    target = sm.first_ptx(module.target.spelling(used))
+    return max(LANGUAGE_PTX if launch_metadata else (8, 1), target, *needs)
 
 
 def print_module(module: Module, launch_metadata: bool = False) -> str:
@@ -112,27 +99,28 @@ def print_function(fn: Function, launch_metadata: bool = False, debug_index: int
         out.append(f"\t.shared .align 128 .b8 $smem[{fn.shared_bytes}];")
     if fn.local_bytes:
         out.append(f"\t.local .align 16 .b8 $stack[{fn.local_bytes}];")
-    if fn.dynamic_shared_bytes:  # the arena comes from the launch
-        out += [
-            _line(record).replace(" $smem;", " $smem_dynamic;") if _names_arena(record) else _line(record)
-            for record in fn.code
-        ]
-    else:
-        out += [_line(record) for record in fn.code]
+    code = fn.code if not fn.dynamic_shared_bytes else [_from_launch(record) for record in fn.code]
     if debug_index is not None:
         from .debug import begin_label, end_label
 
-        first = next(i for i, line in enumerate(out) if line == "{") + 1
-        while out[first].startswith(("\t.reg", "\t.shared", "\t.local", "\t.loc ")):
-            first += 1
-        out.insert(first, f"{begin_label(debug_index)}:")
+        head = next((i for i, r in enumerate(code) if r.__class__ is Label or r[0] != "loc"), len(code))
+        out += [_line(record) for record in code[:head]]
+        out.append(f"{begin_label(debug_index)}:")
+        code = code[head:]
+    out += [_line(record) for record in code]
+    if debug_index is not None:
         out.append(f"{end_label(debug_index)}:")
     out.append("}\n")
     return "\n".join(out)
 
 
-def _names_arena(record: Any) -> bool:
-    return record.__class__ is tuple and record[0] == "mov.u32" and record[2][0].__class__ is Sym
+def _from_launch(record: Any) -> Any:
+    """A record in a kernel whose shared memory comes from the launch: the arena has another name."""
+    if record.__class__ is tuple and record[0] == "mov.u32":
+        source = record[2][0]
+        if source.__class__ is Sym and source.name == ARENA:
+            return (*record[:2], (DYNAMIC_ARENA,), record[3])
+    return record
 
 
 def _operand(x: Any) -> str:
@@ -152,6 +140,8 @@ def _operand(x: Any) -> str:
         return "{" + ", ".join(map(_operand, x)) + "}"
     if kind is Label:
         return f"$L{x.id}"
+    if kind is TensorAddr:
+        return f"[{_operand(x.base)}, {_operand(x.coords)}]"
     return str(x)
 
 
@@ -159,11 +149,11 @@ def _line(record: Any) -> str:
     if record.__class__ is Label:
         return f"$L{record.id}:"
     opcode, dst, srcs, guard = record
-    if opcode == "raw":
-        return "\t" + srcs[0].format(*map(_operand, srcs[1:]))
+    if opcode in PSEUDO:
+        return _PRINTERS[opcode](dst, srcs)
     operands = [_operand(s) for s in srcs]
     if dst is not None:
-        operands.insert(0, _operand(dst))
+        operands.insert(0, _results(opcode, dst) if dst.__class__ is tuple else _operand(dst))
     head = ""
     if guard is not None:
         if guard.__class__ is tuple:
@@ -171,3 +161,44 @@ def _line(record: Any) -> str:
         else:
             head = f"@%p{guard.id} "
     return f"\t{head}{opcode} {', '.join(operands)};" if operands else f"\t{head}{opcode};"
+
+
+def _results(opcode: str, dst: tuple[Any, ...]) -> str:
+    """Several results: a vector in braces, or a value beside a predicate."""
+    return "|".join(map(_operand, dst)) if "r|p" in resolve(opcode).form else _operand(dst)
+
+
+def _call(dst: Any, srcs: tuple[Any, ...]) -> str:
+    """A call in a block of its own, which holds the parameters."""
+    name, args = srcs
+    out = ["\t{"]
+    for i, arg in enumerate(args):
+        out += [
+            f"\t.param .b{BITS[arg.cls]} param{i};",
+            f"\tst.param.b{BITS[arg.cls]} [param{i}], {_operand(arg)};",
+        ]
+    passed = ", ".join(f"param{i}" for i in range(len(args)))
+    if dst is None:
+        out.append(f"\tcall.uni {name.name}, ({passed});")
+    else:
+        out += ["\t.param .b32 retval;", f"\tcall.uni (retval), {name.name}, ({passed});"]
+        if dst.__class__ is Reg:
+            out.append(f"\tld.param.b32 {_operand(dst)}, [retval];")
+    return "\n".join([*out, "\t}"])
+
+
+def _loc(dst: Any, srcs: tuple[Any, ...]) -> str:
+    """A source position; with three numbers and a label more, where it was inlined and the name of its function."""
+    file, line, col, *inlined = srcs[0]
+    text = f"\t.loc {file} {line} {col}"
+    if inlined:
+        label, *outer = inlined
+        text += f", function_name $L__info_string{label}, inlined_at {' '.join(map(str, outer))}"
+    return text
+
+
+def _pragma(dst: Any, srcs: tuple[Any, ...]) -> str:
+    return f'\t.pragma "{srcs[0]}";'
+
+
+_PRINTERS = {"call.uni": _call, "loc": _loc, "pragma": _pragma}

@@ -1,107 +1,209 @@
-"""One row per architecture: base, first PTX ISA version, limits, features added.
+"""One row per feature; the architectures themselves are the rows of `tileiras/archs.py`.
 
-Ask `target.has(FEATURE)`, never whether a number is at least another. Nothing inherits an `a` target: the
-features of sm_90a and sm_100a are asked for by name and choose the spelling of the target (`ptx_target`).
-Sources: PTX ISA manual (target ISA notes of each instruction), CUDA C++ programming guide (compute capability
-tables).
+Ask `target.has(FEATURE)`, never whether a number is at least another. A target as the user spelled it (`sm_90`) may be
+raised to the `f` or `a` spelling that a feature in use needs (`spelling`); one spelled `sm_100f` or `sm_90a` is kept, and
+has what that spelling has. `portable(target)` has what every later GPU has as well: PTX for a virtual architecture.
+Sources: PTX ISA manual, target ISA notes of each instruction, tried with ptxas 13.5 on every target
+(`tests/unit/test_instruction_rows.py`).
 """
 
 from __future__ import annotations
+
+from tileiras import archs
 
 KIB = 1024
 
 # features (names of what an instruction or modifier needs)
 MMA_F16_M16N8K8 = "mma.m16n8k8.f16"
+MMA_I8 = "mma.m8n8k16.s8"
 MMA_SM80 = "mma.sm80"  # m16n8k16 f16/bf16, tf32, s8 m16n8k32, f64 m8n8k4
-MMA_FP8 = "mma.fp8"  # m16n8k32 e4m3/e5m2
+MMA_FP8 = "mma.fp8"  # m16n8k32 e4m3/e5m2 into f32
+MMA_FP8_K16 = "mma.fp8.k16"  # m16n8k16, and f16 accumulators
 MMA_F64_SM90 = "mma.f64.m16n8"
+MMA_KIND_F8 = "mma.kind::f8f6f4"  # of 8-bit types alone
+MMA_F8F6F4 = "mma.f8f6f4"  # mixed 8, 6 and 4 bits, block scale
 CP_ASYNC = "cp.async"
 LDMATRIX = "ldmatrix"
 STMATRIX = "stmatrix"
+MATRIX_B8 = "ldmatrix.b8"  # 8-bit transposes, 6 and 4 bits unpacked
 REDUX = "redux.sync"
+REDUX_F32 = "redux.f32"
 BF16_CVT = "cvt.bf16"  # cvt.rn.bf16.f32
 BF16_ARITH = "fma.bf16"
 BF16_ADD = "add.bf16"  # add/sub/mul.bf16
 MINMAX_NAN = "min.NaN"
+MINMAX_3 = "min.f32.3"
 F16_MINMAX = "min.f16"
+F32X2 = "add.f32x2"
 ATOM_BF16 = "atom.add.bf16"
-ATOM_F16 = "atom.add.noftz.f16"
 FP8_CVT = "cvt.fp8"
-FP4_CVT = "cvt.fp4"  # family-specific targets
+FP6_CVT = "cvt.fp6"
 UE8M0_CVT = "cvt.ue8m0"
+LD_EVICT = "ld.L1::evict"
+L2_HINT = "L2::cache_hint"
+U16X2 = "add.u16x2"
+LD_256 = "ld.v8.b32"
 CLUSTER = "cluster"
+BLOCKS_ARE_CLUSTERS = "blocksareclusters"
 TMA = "cp.async.bulk.tensor"
+BULK_CTA = "cp.async.bulk.shared::cta"
+TENSORMAP = "tensormap.replace"
+TENSORMAP_FENCE = "fence.proxy.tensormap"
+MBARRIER = "mbarrier"
+MBARRIER_TRY = "mbarrier.try_wait"
+ELECT = "elect.sync"
+SETMAXNREG = "setmaxnreg"
 GDC = "griddepcontrol"
+CLUSTER_CONTROL = "clusterlaunchcontrol"
+CLUSTER_CONTROL_MULTICAST = "clusterlaunchcontrol.multicast"
 TANH_APPROX = "tanh.approx.f32"
 EX2_BF16 = "ex2.approx.ftz.bf16"
 CVT_TF32 = "cvt.rna.tf32"
 CVT_TF32_RN = "cvt.rn.tf32"
 WGMMA = "wgmma"
 TCGEN05 = "tcgen05"
-ATOM_B128 = "atom.b128"
+TCGEN05_I8 = "tcgen05.mma.kind::i8"
+TCGEN05_SHIFT = "tcgen05.shift"
+
+# feature: (least PTX ISA version, base targets from this number on (0: none), families with an `f` spelling by their
+# first number, architectures whose `a` spelling alone has it). A family's `f` is also in the `a` of its members.
+FEATURES: dict[str, tuple[tuple[int, int], int, tuple[int, ...], tuple[int, ...]]] = {
+    MMA_F16_M16N8K8: ((6, 5), 75, (), ()),
+    MMA_I8: ((6, 5), 75, (), ()),
+    LDMATRIX: ((6, 5), 75, (), ()),
+    TANH_APPROX: ((7, 0), 75, (), ()),
+    LD_EVICT: ((7, 4), 75, (), ()),
+    L2_HINT: ((7, 4), 80, (), ()),
+    MMA_SM80: ((7, 0), 80, (), ()),
+    CP_ASYNC: ((7, 0), 80, (), ()),
+    MBARRIER: ((7, 0), 80, (), ()),
+    REDUX: ((7, 0), 80, (), ()),
+    BF16_CVT: ((7, 0), 80, (), ()),
+    BF16_ARITH: ((7, 0), 80, (), ()),
+    MINMAX_NAN: ((7, 0), 80, (), ()),
+    F16_MINMAX: ((7, 0), 80, (), ()),
+    CVT_TF32: ((7, 0), 80, (), ()),
+    MMA_FP8: ((8, 4), 89, (), ()),
+    MMA_FP8_K16: ((8, 7), 89, (), ()),
+    FP8_CVT: ((8, 1), 89, (), ()),
+    BF16_ADD: ((7, 8), 90, (), ()),
+    ATOM_BF16: ((7, 8), 90, (), ()),
+    U16X2: ((8, 0), 90, (), ()),
+    CLUSTER: ((8, 0), 90, (), ()),
+    BLOCKS_ARE_CLUSTERS: ((9, 0), 90, (), ()),
+    TMA: ((8, 0), 90, (), ()),
+    BULK_CTA: ((8, 6), 90, (), ()),
+    TENSORMAP_FENCE: ((8, 3), 90, (), ()),
+    MBARRIER_TRY: ((8, 0), 90, (), ()),
+    ELECT: ((8, 0), 90, (), ()),
+    GDC: ((7, 8), 90, (), ()),
+    STMATRIX: ((7, 8), 90, (), ()),
+    EX2_BF16: ((7, 8), 90, (), ()),
+    CVT_TF32_RN: ((7, 8), 90, (), ()),
+    MMA_F64_SM90: ((7, 8), 90, (), ()),
+    F32X2: ((8, 6), 100, (), ()),
+    LD_256: ((8, 8), 100, (), ()),
+    MINMAX_3: ((8, 8), 100, (), ()),
+    CLUSTER_CONTROL: ((8, 6), 100, (), ()),
+    FP6_CVT: ((8, 6), 0, (100, 110, 120), ()),
+    UE8M0_CVT: ((8, 6), 0, (100, 110, 120), ()),
+    MATRIX_B8: ((8, 6), 0, (100, 110, 120), ()),
+    REDUX_F32: ((8, 6), 0, (100,), ()),
+    CLUSTER_CONTROL_MULTICAST: ((8, 6), 0, (100, 110, 120), ()),
+    SETMAXNREG: ((8, 0), 0, (100, 110, 120), (90,)),
+    TENSORMAP: ((8, 3), 0, (100, 110, 120), (90,)),
+    MMA_KIND_F8: ((8, 7), 0, (100, 110, 120), ()),
+    MMA_F8F6F4: ((8, 7), 0, (120,), ()),
+    TCGEN05: ((8, 6), 0, (100, 110), ()),
+    TCGEN05_I8: ((8, 6), 0, (), (100, 110)),
+    TCGEN05_SHIFT: ((8, 6), 0, (), (100, 103, 107, 110)),
+    WGMMA: ((8, 0), 0, (), (90,)),
+}
+_LEVELS = {"": 0, "f": 1, "a": 2}
+PORTABLE = "portable"  # how far a target may reach: nothing beyond its base
 
 
 class Sm:
-    """An architecture. `ptx` is the first PTX ISA version that knows it; `smem_bytes_max` per block, opt-in."""
+    """A target: an architecture and how it is spelled. `smem_bytes_max` is per block, opt-in."""
 
-    __slots__ = ("adds", "base", "name", "number", "ptx", "regs_per_sm", "smem_bytes_max", "threads_per_sm")
+    __slots__ = (
+        "_levels",
+        "highest",
+        "name",
+        "number",
+        "regs_per_sm",
+        "smem_bytes_max",
+        "suffix",
+        "threads_per_sm",
+    )
 
-    def __init__(
-        self,
-        number: int,
-        base: Sm | None,
-        ptx: tuple[int, int],
-        smem_kib: int,
-        threads: int,
-        adds: frozenset[str],
-    ) -> None:
+    def __init__(self, number: int, smem_kib: int, threads: int, suffix: str = "", reach: str = "") -> None:
         self.number = number
-        self.name = f"sm_{number}"
-        self.base = base
-        self.ptx = ptx
+        self.suffix = suffix
+        self.name = f"sm_{number}{suffix}"
         self.smem_bytes_max = smem_kib * KIB
         self.threads_per_sm = threads
         self.regs_per_sm = 65536
-        self.adds = adds if base is None else adds | base.adds
+        # the most specific spelling that code for it may take
+        self.highest = 0 if reach == PORTABLE and not suffix else _LEVELS[suffix] if suffix else 2
+        self._levels: dict[str, int] = {}
+
+    def level(self, feature: str) -> int:
+        """What the least specific spelling with a feature is: 0 base, 1 `f`, 2 `a`, 3 none."""
+        found = self._levels.get(feature)
+        if found is None:
+            _, base, families, own = FEATURES[feature]
+            number = self.number
+            found = (
+                0 if base and number >= base
+                else 1 if any(number >= first and number // 10 == first // 10 for first in families)
+                else 2 if number in own
+                else 3
+            )  # fmt: skip
+            self._levels[feature] = found
+        return found
 
     def has(self, feature: str) -> bool:
-        return feature in self.adds
+        return self.level(feature) <= self.highest
+
+    def spelling(self, features: set[str]) -> str:
+        """The least specific name of the target that has all of them; what the user spelled stays."""
+        if self.suffix or not features:
+            return self.name
+        level = max(map(self.level, features))
+        return self.name + ("", "f", "a")[min(level, 2)]
 
     def __repr__(self) -> str:
         return self.name
 
 
-def _rows() -> dict[int, Sm]:
-    f = frozenset
-    sm75 = Sm(75, None, (6, 3), 64, 1024, f({MMA_F16_M16N8K8, LDMATRIX, TANH_APPROX, ATOM_F16}))
-    sm80 = Sm(
-        80, sm75, (7, 0), 163, 2048,
-        f({MMA_SM80, CP_ASYNC, REDUX, BF16_CVT, BF16_ARITH, MINMAX_NAN, F16_MINMAX, CVT_TF32}),
-    )  # fmt: skip
-    sm86 = Sm(86, sm80, (7, 1), 99, 1536, f())
-    sm87 = Sm(87, sm80, (7, 4), 163, 1536, f())
-    sm88 = Sm(88, sm80, (9, 0), 163, 1536, f())
-    sm89 = Sm(89, sm80, (7, 8), 99, 1536, f({MMA_FP8, FP8_CVT}))
-    sm90 = Sm(
-        90, sm89, (7, 8), 227, 2048,
-        f({BF16_ADD, ATOM_BF16, CLUSTER, TMA, GDC, STMATRIX, EX2_BF16, CVT_TF32_RN, MMA_F64_SM90, ATOM_B128}),
-    )  # fmt: skip
-    sm100 = Sm(100, sm90, (8, 6), 227, 2048, f())
-    sm103 = Sm(103, sm100, (8, 8), 227, 2048, f())
-    sm107 = Sm(107, sm100, (9, 4), 227, 2048, f())
-    sm110 = Sm(110, sm100, (9, 0), 227, 2048, f())
-    sm120 = Sm(120, sm90, (8, 7), 99, 1536, f())
-    sm121 = Sm(121, sm120, (8, 8), 99, 1536, f())
-    return {
-        s.number: s
-        for s in (sm75, sm80, sm86, sm87, sm88, sm89, sm90, sm100, sm103, sm107, sm110, sm120, sm121)
-    }
+def _row(number: int) -> tuple[int, int]:
+    return next((smem, threads) for n, smem, threads, *_ in archs.ROWS if n == number)
 
 
-ROWS = _rows()
-NAMES = tuple(row.name for row in ROWS.values())
+NAMES = archs.NAMES
+ROWS = {number: Sm(number, smem, threads) for number, smem, threads, *_ in archs.ROWS}
 
 
-def find(name: str) -> Sm | None:
-    """The row of `sm_NN`; None when the architecture is not supported."""
-    return next((row for row in ROWS.values() if row.name == name), None)
+def find(name: str, reach: str = "") -> Sm | None:
+    """The target that `sm_90`, `sm_90a`, `sm_100f` names; None when it is not supported."""
+    if name not in archs.PTXAS_SINCE:
+        return None
+    suffix = name[-1] if name[-1] in "af" else ""
+    number = int(name[3 : len(name) - len(suffix)])
+    return ROWS[number] if not suffix and not reach else Sm(number, *_row(number), suffix, reach)
+
+
+def portable(target: Sm) -> Sm:
+    """The same target without what only an `a` or `f` spelling has, unless the user spelled one."""
+    return Sm(target.number, *_row(target.number), target.suffix, PORTABLE)
+
+
+def first_ptx(name: str) -> tuple[int, int]:
+    """The first PTX ISA version that knows a spelled target."""
+    return next(
+        ptx
+        for number, *_, spellings in archs.ROWS
+        for suffix, ptx, _ in spellings
+        if f"sm_{number}{suffix}" == name
+    )

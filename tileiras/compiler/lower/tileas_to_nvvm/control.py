@@ -105,7 +105,7 @@ def lower_for(lowering: Lowering, op: Op) -> None:
     lowering.scratch_busy = True
     b.place(head)
     if op.attrs.get(NOUNROLL):  # ptxas would repeat the body and need registers for every copy
-        b.code.append(("raw", None, ('.pragma "nounroll";',), None))
+        b.emit_to(None, "pragma", "nounroll")
     lowering.loops.append(LoopFrame(True, next_label, done, carried, carried))
     b.push()
     lower_block(lowering, block)

@@ -34,13 +34,13 @@ def source_path(loc: Loc) -> str:
 class Positions:
     """The `.loc` lines of one function."""
 
-    __slots__ = ("_last", "_record", "_said", "_texts", "table")
+    __slots__ = ("_last", "_places", "_record", "_said", "table")
 
     def __init__(self, table: DebugTable) -> None:
         self.table = table
-        self._texts: dict[Loc, tuple[str, ...]] = {}
-        self._said: set[str] = set()  # call sites this function has mentioned
-        self._last = ""
+        self._places: dict[Loc, tuple[tuple[int, ...], ...]] = {}
+        self._said: set[tuple[int, ...]] = set()  # call sites this function has mentioned
+        self._last: tuple[int, ...] = ()
         self._record: Any = None
 
     def begin(self, fn: Function, op: Op, b: Builder) -> None:
@@ -53,13 +53,13 @@ class Positions:
         name, linkage_name = getattr(unit, "name", fn.name), getattr(unit, "linkage_name", fn.name)
         self.table.functions.append(DebugFunction(fn.name, name, linkage_name, file, line))
         if line:
-            b.prologue.append(("raw", None, (f".loc {file} {line} 0",), None))
+            b.prologue.append(("loc", None, ((file, line, 0),), None))
 
     def mark(self, loc: Loc, code: list[Any]) -> None:
         """Append the lines of a position, unless it is the one in force."""
-        lines = self._texts.get(loc)
+        lines = self._places.get(loc)
         if lines is None:
-            lines = self._texts[loc] = self._spell(loc)
+            lines = self._places[loc] = self._spell(loc)
         if not lines or lines[-1] == self._last:
             return
         self._last = lines[-1]
@@ -68,28 +68,28 @@ class Positions:
         for line in lines[:-1]:
             if line not in self._said:
                 self._said.add(line)
-                code.append(("raw", None, (line,), None))
-        self._record = ("raw", None, (lines[-1],), None)
+                code.append(("loc", None, (line,), None))
+        self._record = ("loc", None, (lines[-1],), None)
         code.append(self._record)
 
-    def _spell(self, loc: Loc) -> tuple[str, ...]:
+    def _spell(self, loc: Loc) -> tuple[tuple[int, ...], ...]:
         if not loc.file or not loc.line:
             return ()
-        lines: list[str] = []
-        outer = ""
+        lines: list[tuple[int, ...]] = []
+        outer: tuple[int, ...] = ()
         for frame in reversed((loc, *loc.callers)):
             unit = subprogram_of(frame.scope)
             if loc.callers and unit is None or not frame.file:
                 return (self._place(loc),)
-            text = place = self._place(frame)
+            line = place = self._place(frame)
             if outer:
                 label = self.table.name(
                     unit.linkage_name, unit.name, self.table.file(source_path(frame)), unit.line
                 )  # type: ignore[union-attr]
-                text += f", function_name $L__info_string{label}, inlined_at {outer}"
-            lines.append(text)
-            outer = place.removeprefix(".loc ")
+                line = (*place, label, *outer)
+            lines.append(line)
+            outer = place
         return tuple(lines)
 
-    def _place(self, loc: Loc) -> str:
-        return f".loc {self.table.file(source_path(loc))} {loc.line} {loc.col}"
+    def _place(self, loc: Loc) -> tuple[int, ...]:
+        return (self.table.file(source_path(loc)), loc.line, loc.col)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tileiras.compiler.layout import convert as plans
 from tileiras.compiler.layout.gf2 import apply
+from tileiras.compiler.nvvm.inst import PSEUDO
 from tileiras.diag import REMARK, Diag, Emitted
 
 from .state import Lowering, elem_bytes, reg_class
@@ -92,7 +93,7 @@ class Observer:
         rule(self.lowering, op)
         counts: dict[str, int] = {}
         for record in code[start:] if self.lowering.b.code is code else ():
-            if record.__class__ is tuple and record[0] != "raw":
+            if record.__class__ is tuple and record[0] not in PSEUDO:
                 counts[record[0]] = counts.get(record[0], 0) + 1
         report(self, op, counts)
 

@@ -118,24 +118,14 @@ def call_vprintf(lowering: Lowering, text: str, args: list[tuple[Any, str]]) -> 
         for place, value, size in places:
             b.emit_to(None, f"st.local.b{size * 8}", Addr(base, place), value)
         buffer = b.entry("cvta.local.u64", base)
-    _call(lowering, "(retval)", "vprintf", [("b64", string_variable(lowering, text)), ("b64", buffer)])
+    _call(lowering, "vprintf", [("b64", string_variable(lowering, text)), ("b64", buffer)], returns=True)
 
 
-def _call(lowering: Lowering, result: str, name: str, args: list[tuple[str, Any]]) -> None:
+def _call(lowering: Lowering, name: str, args: list[tuple[str, Any]], returns: bool = False) -> None:
+    """A call of a function of the runtime; what it returns is dropped."""
     b = lowering.b
-    raw = b.code.append
-    raw(("raw", None, ("{{",), None))
-    for i, (ptx_type, value) in enumerate(args):
-        raw(("raw", None, (f".param .{ptx_type} param{i};",), None))
-        operand = (
-            b.materialize(value, "d" if ptx_type == "b64" else "r") if not hasattr(value, "cls") else value
-        )
-        raw(("raw", None, (f"st.param.{ptx_type} [param{i}], {{0}};", operand), None))
-    if result:
-        raw(("raw", None, (".param .b32 retval;",), None))
-    names = ", ".join(f"param{i}" for i in range(len(args)))
-    raw(("raw", None, (f"call.uni {result + ', ' if result else ''}{name}, ({names});",), None))
-    raw(("raw", None, ("}}",), None))
+    registers = tuple(b.materialize(value, "d" if ptx_type == "b64" else "r") for ptx_type, value in args)
+    b.emit_to(_sym("_") if returns else None, "call.uni", _sym(name), registers)
 
 
 def lower_print(lowering: Lowering, op: Op) -> None:
@@ -268,7 +258,7 @@ def lower_assert(lowering: Lowering, op: Op) -> None:
         b.bra(fine, (owner, True))
     lowering.fn.needs_assertfail = True
     _call(
-        lowering, "", "__assertfail",
+        lowering, "__assertfail",
         [
             ("b64", string_variable(lowering, op.attr("message"))),
             ("b64", string_variable(lowering, op.loc.file or "<tile ir>")),

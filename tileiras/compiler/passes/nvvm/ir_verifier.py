@@ -18,6 +18,6 @@ class NVVMIRVerifier(Pass):
     __slots__ = ()
 
     def run(self, module: Any, context: Context) -> bool:
-        if not verify_module(module, context.sink):
+        if not verify_module(module, context.sink, operands=context.verify_each):
             self.signal_failure()
         return True
