@@ -133,6 +133,59 @@ def test_messages_between_ctas(store, load, fence):
     assert "global-memory race" in findings(weak, grid=2)[0]
 
 
+RIGHT = ("st.release.gpu.global.u32", "ld.acquire.gpu.global.u32", "")
+FENCED = ("fence.acq_rel.gpu; st.relaxed.gpu.global.u32", "ld.relaxed.gpu.global.u32", "fence.acq_rel.gpu;")
+
+
+@pytest.mark.parametrize("right, part", [(RIGHT, 0), (RIGHT, 1), (FENCED, 0), (FENCED, 2)])
+@pytest.mark.parametrize("scope", ["cta", "cluster"])
+def test_a_scope_that_is_too_small_hands_nothing_on(right, part, scope):
+    small = list(right)
+    small[part] = small[part].replace(".gpu", f".{scope}")
+    kinds, _ = findings(MESSAGE.format(*small), grid=2, seeds=range(20))
+    assert kinds == {"global-memory race"}
+    assert findings(MESSAGE.format(*small), grid=2, cluster=2)[0] == (
+        {"global-memory race"} if scope == "cta" else set()
+    )
+
+
+@pytest.mark.parametrize(
+    "small", ["atom.cta.global.add.u32 %x, [%a], 1;", "st.relaxed.cta.global.u32 [%a], 1;"]
+)
+def test_strong_accesses_in_a_scope_that_is_too_small_race(small):
+    for seed in range(10):
+        kinds, texts = findings(small + "ret;", grid=2, threads=32, seeds=[seed])
+        assert kinds == {"global-memory race"} and "the scope of one is too small" in texts[0]
+    assert findings(small + "ret;", grid=1, threads=64) == (set(), [])
+    assert findings(small.replace(".cta", ".gpu") + "ret;", grid=4) == (set(), [])
+
+
+def test_a_release_covers_only_what_its_own_warp_knows():
+    """Also between CTAs: without the barrier, the other warp's stores may come after the flag."""
+    body = MESSAGE.format(*RIGHT)
+    early = body.replace("st.global.u32 [%o+256], %t; bar.sync 0;", "st.global.u32 [%o+256], %t;")
+    for seed in range(20):
+        assert findings(early, grid=2, seeds=[seed])[0] == {"global-memory race"}
+    every = body.replace(
+        "bar.sync 0; setp.ne.u32 %q, %t, 0; @%q exit;",
+        "membar.gl; bar.sync 0; setp.ne.u32 %q, %t, 0; @%q exit;",
+    )
+    assert findings(every.replace("st.release", "st.relaxed"), grid=2, seeds=range(8)) == (set(), [])
+
+
+GRID_BARRIER = """st.global.u32 [%o+64], %n; bar.sync 0; setp.ne.u32 %p, %t, 0; @%p bra HERE; {} mov.u32 %y, %nctaid.x;
+    WAIT: ld.acquire.gpu.global.u32 %x, [%a]; setp.lt.u32 %q, %x, %y; @%q bra WAIT;
+    HERE: bar.sync 0; mov.u32 %y, %nctaid.x; add.u32 %x, %c, 1; rem.u32 %x, %x, %y; mad.lo.u32 %x, %x, 64, %t;
+    mad.wide.u32 %b, %x, 4, %a; ld.global.u32 %x, [%b+64]; ret;"""
+
+
+def test_a_barrier_over_the_grid():
+    right = GRID_BARRIER.format("red.release.gpu.global.add.u32 [%a], 1;")
+    assert findings(right, grid=12, seeds=range(6)) == (set(), [])
+    for flaw in ("red.relaxed.gpu.global.add.u32 [%a], 1;", "red.release.cta.global.add.u32 [%a], 1;"):
+        assert findings(GRID_BARRIER.format(flaw), grid=12)[0] == {"global-memory race"}
+
+
 def test_a_barrier_hands_on_what_one_warp_has_acquired():
     """Also where the other warps arrive at it one by one."""
     body = MESSAGE.format("st.release.gpu.global.u32", "ld.acquire.gpu.global.u32", "")

@@ -18,6 +18,7 @@ from .blocks import CTA, NEVER, WARP
 from .memory import SHARED_WINDOW, WINDOW_SHIFT
 from .mma import MmaOps
 from .printf import PrintOps
+from .race_records import SCOPES
 from .syntax import EmulatorError
 from .warp import Form, WarpOps
 from .wgmma import WgmmaOps
@@ -329,9 +330,9 @@ class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, PrintOps):
         if sel is None or sel.size:
             raise Fault("trap", "trap executed", int(self.lanes(idx, n, sel)[0]))
 
-    def fence(self, idx, n: int) -> None:
+    def fence(self, scope: str, mask, idx, n: int) -> None:
         if self.checker is not None:
-            self.checker.fence(self, idx, n)
+            self.checker.fence(self, idx, n, mask, SCOPES[scope])
 
     def proxy_fence(self, mask, idx, n: int) -> None:
         if self.checker is not None:

@@ -74,11 +74,16 @@ def ld(g: BlockGen, inst: Inst) -> None:
 
 
 def ordering(inst: Inst) -> str:
-    """'' for a weak access, else its strength: what race detection treats as synchronisation."""
+    """'' for a weak access, else its order and scope, as in "acquire.gpu": what race detection treats as synchronisation."""
     for m in ("acquire", "release", "acq_rel", "relaxed", "volatile", "mmio"):
         if m in inst.mods:
-            return m
-    return ""
+            return f"{m}.{'sys' if m in ('volatile', 'mmio') else scope_of(inst)}"
+    return f"relaxed.{scope_of(inst)}" if inst.op in ("atom", "red") else ""
+
+
+def scope_of(inst: Inst) -> str:
+    """The threads that an instruction synchronises with; .gpu where an atomic or a fence does not say."""
+    return next((m for m in inst.mods if m in ("cta", "cluster", "gpu", "sys")), "gpu")
 
 
 @handles("st")
@@ -126,7 +131,7 @@ def atom(g: BlockGen, inst: Inst) -> None:
     bits = WIDTH_BITS[type_]
     items = vector_items(args[0]) if args[0][0] == "vec" else [args[0]]
     flavour = "v16" if bits == 128 else type_ if type_[0] in "su" or type_ in ("f32", "f64") else f"u{bits}"
-    order = ordering(inst) or "relaxed"
+    order = ordering(inst)
     flush = (type_ == "f32" and op == "add" and space != "shared") or "ftz" in inst.mods
     single = len(items) == 1 or bits == 128
     if bits == 128:
@@ -186,7 +191,7 @@ def fence(g: BlockGen, inst: Inst) -> None:
     if inst.mods[:2] == ("proxy", "async"):
         g.emit(f"B.proxy_fence({mask_of(g)}, idx, n)")
         return
-    g.emit("B.fence(idx, n)")
+    g.emit(f"B.fence('{scope_of(inst)}', {mask_of(g)}, idx, n)")
 
 
 # cp.async

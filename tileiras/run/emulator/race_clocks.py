@@ -1,0 +1,338 @@
+"""Happens-before: what each warp knows that others have done, and how barriers, releases and acquires hand it on.
+
+A warp counts its intervals (its clock ticks whenever others may learn of what it did). It knows a clock of every warp: of
+those of its CTA in `BatchState.vc`, of the others in a row over all warps of the launch, made when it first learns of one.
+Rows and what is published are never changed in place, so that warps of a CTA and messages can share them.
+
+A release publishes at an address what its warp knows, once for each scope that is allowed to see it; an acquire takes what
+its own scope may see. `.cta` on either side therefore hands nothing on between CTAs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .race_records import CLUSTER_SCOPE, CTA_SCOPE, GPU_SCOPE
+
+_FEW = 4  # CTAs whose clocks are kept apart in one message; more become a row
+
+
+class Known:
+    """Clocks of warps, by CTA (blocks: with the second half of BatchState.vc) and over the launch (row or None)."""
+
+    __slots__ = ("blocks", "row")
+
+    def __init__(self, blocks: dict[int, np.ndarray], row: np.ndarray | None) -> None:
+        self.blocks, self.row = blocks, row
+
+    def join(self, other: Known, warps: int, total: int) -> Known:
+        """All that both know."""
+        blocks = dict(self.blocks)
+        for cta, block in other.blocks.items():
+            blocks[cta] = block if cta not in blocks else np.maximum(blocks[cta], block)
+        row = larger(self.row, other.row)
+        if len(blocks) > _FEW:
+            row = np.zeros(total, np.int32) if row is None else row.copy()
+            for cta, block in blocks.items():
+                part = row[cta * warps : (cta + 1) * warps]
+                np.maximum(part, block[:warps].astype(np.int32), out=part)
+            blocks = {}
+        return Known(blocks, row)
+
+
+def larger(a: np.ndarray | None, b: np.ndarray | None) -> np.ndarray | None:
+    """Element-wise maximum of two rows; one of them itself where it has all."""
+    if a is None or b is None or a is b:
+        return b if a is None else a
+    if (a >= b).all():
+        return a
+    return np.maximum(a, b)
+
+
+class BatchState:
+    """Clocks and shared-memory state of one batch."""
+
+    def __init__(self, batch) -> None:
+        self.batch = batch  # keeps id(batch) unique
+        self.base = batch.first_cta
+        w = batch.warps_per_cta
+        # the second half: what was fenced for other proxies
+        self.vc = np.zeros((batch.cta_count, w, 2 * w), np.int64)
+        diagonal = np.arange(w)
+        self.vc[:, diagonal, diagonal] = 1
+        self.rows: dict[int, np.ndarray] = {}  # warp of the batch -> clocks known of the warps of other CTAs
+        self.barriers: dict = {}
+        self.fenced: dict[int, dict[int, Known]] = {}  # warp -> scope of a fence -> what it knew there
+        self.pending: dict[int, dict] = {}  # warp -> address -> (scope, messages) of relaxed reads
+        size = batch.shared_stride * batch.cta_count
+        self.shared = (batch.shared_start, batch.shared_start + size)
+        self.initialised = np.zeros(size, bool)
+        self.shadow = None
+        self.generic: np.ndarray | None = None  # last write of each word of shared memory, if generic
+        self.generic_line: np.ndarray | None = None
+        self.dirty: dict[int, np.ndarray] = {}  # registers of wgmma written since the warp's last fence
+
+    def clock(self, warps: np.ndarray) -> np.ndarray:
+        """The present clocks of warps."""
+        w = self.batch.warps_per_cta
+        return self.vc[warps // w, warps % w, warps % w]
+
+    def tick(self, warps: np.ndarray) -> None:
+        """Accesses from here on are not covered by what was just published."""
+        w = self.batch.warps_per_cta
+        self.vc[warps // w, warps % w, warps % w] += 1
+
+    def mark(self, at: np.ndarray, width: int) -> None:
+        base = at - self.shared[0]
+        for b in range(width):
+            self.initialised[base + b] = True
+
+
+class Clocks:
+    """Mixed into Checker: synchronisation."""
+
+    def synchronisation(self, launch) -> None:
+        self.objects: dict = {}  # address or barrier -> who may see -> Known
+        self.cluster_size = launch.cluster_size
+        self.warps = -(-int(np.prod(launch.unit.block)) // 32)  # of a CTA
+        self.total = int(np.prod(launch.grid)) * self.warps
+
+    # barriers
+    def warp_sync(self, batch, idx, n: int) -> None:
+        s = self.state(batch)
+        s.tick(np.unique(batch.lanes(idx, n, None) >> 5))
+
+    def cta_sync(self, batch, lanes: np.ndarray) -> None:
+        """A barrier that whole CTAs pass."""
+        s = self.state(batch)
+        ctas = np.unique(batch.cta_of[lanes])
+        for cta in ctas.tolist():
+            if batch.cta_live[cta] != batch.threads:
+                self.divergence(
+                    batch,
+                    cta,
+                    f"{batch.threads - int(batch.cta_live[cta])} of {batch.threads} threads exited before it",
+                )
+        s.vc[ctas] = s.vc[ctas].max(1, keepdims=True)
+        if s.rows or s.fenced:
+            for cta in ctas.tolist():
+                self.share(s, range(cta * self.warps, (cta + 1) * self.warps))
+        warps = (ctas[:, None] * batch.warps_per_cta + np.arange(batch.warps_per_cta)).reshape(-1)
+        self.absorb(s, warps, CTA_SCOPE)
+        s.tick(warps)
+
+    def share(self, s, warps) -> None:
+        """Warps of a CTA tell each other what they know of other CTAs, and which fences they have passed."""
+        row, fences = None, None
+        for w in warps:
+            row = larger(row, s.rows.get(w))
+            fences = self.both(fences, s.fenced.get(w))
+        for w in warps:
+            if row is not None:
+                s.rows[w] = row
+            if fences is not None:
+                s.fenced[w] = fences
+
+    def both(self, a, b):
+        """Fences passed by either of two warps."""
+        if not a or not b or a is b:
+            return a or b
+        out = dict(a)
+        for scope, known in b.items():
+            out[scope] = known if scope not in out else out[scope].join(known, self.warps, self.total)
+        return out
+
+    def barrier_arrive(self, batch, lanes: np.ndarray, ids: np.ndarray) -> None:
+        s = self.state(batch)
+        warps, first = np.unique(lanes >> 5, return_index=True)
+        for w, ident in zip(warps.tolist(), ids[first].tolist()):
+            c, k = divmod(w, self.warps)
+            clocks, row, fences = s.vc[c, k].copy(), s.rows.get(w), s.fenced.get(w)
+            old = s.barriers.get((c, ident))
+            if old is not None:
+                clocks = np.maximum(old[0], clocks)
+                row, fences = larger(old[1], row), self.both(old[2], fences)
+            s.barriers[c, ident] = clocks, row, fences
+        s.tick(warps)
+
+    def barrier_release(self, batch, lanes: np.ndarray, ids: np.ndarray) -> None:
+        s = self.state(batch)
+        warps, first, count = np.unique(lanes >> 5, return_index=True, return_counts=True)
+        for w, i, size in zip(warps.tolist(), ids[first].tolist(), count.tolist()):
+            c, k = divmod(w, self.warps)
+            joined = s.barriers.get((c, i))
+            if joined is not None:
+                clocks, row, fences = joined
+                s.vc[c, k] = np.maximum(s.vc[c, k], clocks)
+                if row is not None:
+                    s.rows[w] = larger(s.rows.get(w), row)
+                if fences is not None:
+                    s.fenced[w] = self.both(s.fenced.get(w), fences)
+            part = lanes[lanes >> 5 == w]
+            pcs = np.unique(batch.bar_pc[part])
+            inst = batch.unit.pieces[int(pcs[0])].insts[0]
+            aligned = inst.op == "bar" or "aligned" in inst.mods
+            if aligned and (pcs.size > 1 or size != int(batch.warp_live[w])):
+                some = size if pcs.size == 1 else "some"
+                why = (
+                    f"only {some} of the {int(batch.warp_live[w])} threads of warp {k} arrived at it together"
+                )
+                self.divergence(batch, c, why, inst)
+        self.absorb(s, warps, CTA_SCOPE)
+        s.tick(warps)
+        for c in np.unique(batch.cta_of[lanes]).tolist():
+            part = lanes[batch.cta_of[lanes] == c]
+            for i in np.unique(ids[batch.cta_of[lanes] == c]).tolist():
+                s.barriers.pop((c, i), None)
+                if batch.bar_want[c, i] < 0 and batch.cta_live[c] != batch.threads:
+                    inst = batch.unit.pieces[int(batch.bar_pc[part[0]])].insts[0]
+                    gone = batch.threads - int(batch.cta_live[c])
+                    self.divergence(batch, c, f"{gone} of {batch.threads} threads exited before it", inst)
+
+    def divergence(self, batch, cta: int, why: str, inst=None) -> None:
+        inst = inst or batch.current_inst()
+        where = tuple(int(v) for v in batch.ctas[cta])
+        self.report("barrier divergence", f"CTA {where}: {why}", inst)
+
+    def cluster_arrive(self, batch, lanes: np.ndarray) -> None:
+        """Before the phase of a cluster's barrier may end."""
+        s = self.state(batch)
+        warps = np.unique(lanes >> 5)
+        for w in warps.tolist():
+            number = (s.base + w // self.warps) // self.cluster_size
+            phase = int(batch.cluster_phase[w // self.warps // self.cluster_size])
+            self.objects.pop(("cluster", number, phase - 2), None)
+            self.publish(("cluster", number, phase), s, w, self.snapshot(s, w), CLUSTER_SCOPE)
+        s.tick(warps)
+
+    def cluster_wait(self, batch, lanes: np.ndarray) -> None:
+        s = self.state(batch)
+        warps, first = np.unique(lanes >> 5, return_index=True)
+        for w, phase in zip(warps.tolist(), batch.lane_phase[lanes[first]].tolist()):
+            number = (s.base + w // self.warps) // self.cluster_size
+            self.join(s, w, self.seen(("cluster", number, phase), s, w), CLUSTER_SCOPE)
+        s.tick(warps)
+
+    # messages
+    def snapshot(self, s, w: int) -> Known:
+        """What a warp of the batch knows now."""
+        c, k = divmod(w, self.warps)
+        return Known({s.base + c: s.vc[c, k].copy()}, s.rows.get(w))
+
+    def publish(self, key, s, w: int, known: Known, scope: int) -> None:
+        """Leaves what a warp knew at an address, for those that the scope lets see it."""
+        cta = s.base + w // self.warps
+        seers = [("cta", cta)]
+        if scope >= CLUSTER_SCOPE and self.cluster_size > 1:
+            seers.append(("cluster", cta // self.cluster_size))
+        if scope >= GPU_SCOPE:
+            seers.append(("gpu", 0))
+        messages = self.objects.setdefault(key, {})
+        for who in seers:
+            old = messages.get(who)
+            messages[who] = known if old is None else old.join(known, self.warps, self.total)
+
+    def seen(self, key, s, w: int) -> tuple:
+        """The messages at an address that a warp may see: of its CTA, its cluster, of all."""
+        messages = self.objects.get(key)
+        if not messages:
+            return ()
+        cta = s.base + w // self.warps
+        return (
+            messages.get(("cta", cta)),
+            messages.get(("cluster", cta // self.cluster_size)),
+            messages.get(("gpu", 0)),
+        )
+
+    def join(self, s, w: int, messages: tuple, scope: int) -> None:
+        """A warp learns what messages say, as far as its own scope reaches."""
+        c, k = divmod(w, self.warps)
+        own = s.base + c
+        for known in messages[:scope]:
+            if known is None:
+                continue
+            row = known.row
+            far = {cta: block for cta, block in known.blocks.items() if cta != own}
+            if own in known.blocks:
+                s.vc[c, k] = np.maximum(s.vc[c, k], known.blocks[own])
+            if row is not None:
+                part = s.vc[c, k, : self.warps]
+                np.maximum(part, row[own * self.warps : (own + 1) * self.warps], out=part)
+                s.rows[w] = larger(s.rows.get(w), row)
+            if far:
+                mine = s.rows.get(w)
+                new = np.zeros(self.total, np.int32) if mine is None else mine.copy()
+                for cta, block in far.items():
+                    part = new[cta * self.warps : (cta + 1) * self.warps]
+                    np.maximum(part, block[: self.warps].astype(np.int32), out=part)
+                s.rows[w] = new
+
+    def fence(self, batch, idx, n: int, mask, scope: int) -> None:
+        s = self.state(batch)
+        warps = np.unique(batch.lanes(idx, n, batch.select(mask, n)) >> 5)
+        self.absorb(s, warps, scope)
+        for w in warps.tolist():
+            s.fenced[w] = {**s.fenced.get(w, {}), scope: self.snapshot(s, w)}
+        s.tick(warps)
+
+    def absorb(self, s, warps: np.ndarray, scope: int) -> None:
+        """Relaxed reads seen earlier take effect at a fence or barrier, as far as that reaches."""
+        if not s.pending:
+            return
+        for w in warps.tolist():
+            reads = s.pending.get(w)
+            if not reads:
+                continue
+            for address, (reach, messages) in list(reads.items()):
+                self.join(s, w, messages, min(scope, reach))
+                if scope >= reach:
+                    del reads[address]
+
+    def synchronise(
+        self, batch, s, kind: str, at: np.ndarray, lanes: np.ndarray, order: str, scope: int
+    ) -> None:
+        """What strong accesses order: acquire joins, release publishes, relaxed ones together with fences."""
+        warps = lanes >> 5
+        reads, writes = kind in ("r", "a"), kind in ("w", "a")
+        acquires, releases = order in ("acquire", "acq_rel"), order in ("release", "acq_rel")
+        publishes = writes and (releases or bool(s.fenced))
+        if not publishes and not (reads and self.objects):
+            return
+        # in the order of lanes, which is the order in which atomics of one instruction happen
+        for address, w in dict.fromkeys(zip(at.tolist(), warps.tolist())):
+            messages = self.seen(address, s, w) if reads else ()
+            if messages:
+                if acquires:
+                    self.join(s, w, messages, scope)
+                else:
+                    s.pending.setdefault(w, {})[address] = scope, messages
+            if not publishes:
+                continue
+            if releases:
+                self.publish(address, s, w, self.snapshot(s, w), scope)
+            for reach, known in s.fenced.get(w, {}).items():
+                self.publish(address, s, w, known, min(reach, scope))
+        if writes and releases:
+            s.tick(np.unique(warps))
+
+    # mbarriers
+    def release(self, batch, at: np.ndarray, lanes: np.ndarray, scope: int = CLUSTER_SCOPE) -> None:
+        """Arrivals at mbarriers."""
+        s = self.state(batch)
+        pairs = np.unique(np.stack([at, lanes >> 5], 1), axis=0)
+        for address, w in pairs.tolist():
+            self.publish((address, "pending"), s, w, self.snapshot(s, w), scope)
+        s.tick(np.unique(lanes >> 5))
+
+    def phase_flip(self, address: int) -> None:
+        """The arrivals so far are what a wait will see, with those of earlier phases."""
+        done = self.objects.setdefault((address, "done"), {})
+        for who, known in self.objects.pop((address, "pending"), {}).items():
+            done[who] = known if who not in done else done[who].join(known, self.warps, self.total)
+
+    def acquire(self, batch, at: np.ndarray, lanes: np.ndarray, scope: int = CLUSTER_SCOPE) -> None:
+        """Waits at mbarriers that have ended."""
+        s = self.state(batch)
+        pairs = np.unique(np.stack([at, lanes >> 5], 1), axis=0)
+        for address, w in pairs.tolist():
+            self.join(s, w, self.seen((address, "done"), s, w), scope)
