@@ -67,3 +67,98 @@ def test_a_flag_that_nobody_sets_is_reported_with_kernel_and_line(target: str, c
     (found,) = error.value.diagnostics
     assert "kernel 'k'" in found.text and found.loc.file.endswith("k.py") and found.loc.line == 1
     assert "load_ptr_tko" in str(found.op) or "ld.acquire" in found.text
+
+
+WEAK = {"memory_ordering_semantics": "weak"}
+
+
+def message_passing(tokens: str, count: int = 256) -> Kernel:
+    """Block 0 writes a tile and raises a flag; block 1 waits for the flag and copies the tile."""
+    k = Kernel("*i32", "*i32", "*i32")
+    strong = {"memory_scope": "device"}
+    x = k.op("get_tile_block_id", (), [I32] * 3)[0]
+    data = T.TileType(T.I32, (count,))
+    writer = k.op(
+        "cmpi", [x, k.const(0, "i32")], [tile("i1")], comparison_predicate="equal", signedness="signed"
+    )
+    then, other = k.region(), k.region()
+    with k.inside(then):
+        where = k.addresses(k.args[0], count, (count,))
+        stored = k.op("store_ptr_tko", [where, k.const(7, "i32", count), None, None], [T.TOKEN], **WEAK)
+        token = stored if "store" in tokens else None
+        k.op(
+            "store_ptr_tko", [k.args[1], k.const(1, "i32"), None, token], [T.TOKEN],
+            memory_ordering_semantics="release", **strong,
+        )  # fmt: skip
+        k.op("yield", [[]])
+    with k.inside(other):
+        loop = k.region()
+        with k.inside(loop):
+            flag, acquired = k.op(
+                "load_ptr_tko", [k.args[1], None, None, None], [I32, T.TOKEN],
+                memory_ordering_semantics="acquire", **strong,
+            )  # fmt: skip
+            ready = k.op(
+                "cmpi",
+                [flag, k.const(1, "i32")],
+                [tile("i1")],
+                comparison_predicate="equal",
+                signedness="signed",
+            )
+            leave, stay = k.region(), k.region()
+            with k.inside(leave):
+                where = k.addresses(k.args[0], count, (count,))
+                token = acquired if "load" in tokens else None
+                value = k.op("load_ptr_tko", [where, None, None, token], [data, T.TOKEN], **WEAK)[0]
+                k.op(
+                    "store_ptr_tko",
+                    [k.addresses(k.args[2], count, (count,)), value, None, None],
+                    [T.TOKEN],
+                    **WEAK,
+                )
+                k.op("break", [[]])
+            with k.inside(stay):
+                k.op("yield", [[]])
+            k.op("if", [ready], [], [leave, stay])
+            k.op("continue", [[]])
+        k.op("loop", [[]], [], [loop])
+        k.op("yield", [[]])
+    k.op("if", [writer], [], [then, other])
+    return k
+
+
+@pytest.mark.parametrize("target", WITNESSES)
+@pytest.mark.parametrize("tokens", ["store and load", "load"])
+def test_a_release_needs_the_token_of_what_it_releases(target: str, tokens: str) -> None:
+    module = message_passing(tokens).module()
+    for seed in range(6):
+        arrays = [np.zeros(256, np.int32), np.zeros(1, np.int32), np.zeros(256, np.int32)]
+        if "store" in tokens:
+            launch(module, "k", 2, arrays, target, check=True, seed=seed)
+            assert (arrays[2] == 7).all()
+            continue
+        with pytest.raises(LaunchError) as error:
+            launch(module, "k", 2, arrays, target, check=True, seed=seed)
+        assert any(d.code == "RUN-0014" or "global-memory race" in d.text for d in error.value.diagnostics)
+
+
+def test_an_acquire_orders_only_what_comes_behind_its_token() -> None:
+    with pytest.raises(LaunchError) as error:
+        arrays = [np.zeros(256, np.int32), np.zeros(1, np.int32), np.zeros(256, np.int32)]
+        message_passing("store").run(*arrays, grid=2, check=True)
+    assert {d.code for d in error.value.diagnostics} == {"RUN-0014"}
+
+
+@pytest.mark.parametrize("same", [False, True])
+def test_one_store_with_two_elements_for_one_address_is_a_race(same: bool) -> None:
+    k = Kernel("*i32", "*i32")
+    base = k.op("broadcast", [k.op("reshape", [k.args[0]], [T.TileType(k.args[0].type.elem, (1,))])],
+                [T.TileType(k.args[0].type.elem, (4,))])  # fmt: skip
+    where = k.op("offset", [base, k.load(k.args[1], 4)], [base.type])
+    values = k.const(5, "i32", 4) if same else k.op("iota", (), [tile("i32", 4)])
+    k.op("store_ptr_tko", [where, values, None, None], [T.TOKEN], **WEAK)
+    k.run(np.zeros(4, np.int32), np.array([3, 1, 2, 0], np.int32), check=True)
+    with pytest.raises(LaunchError) as error:
+        k.run(np.zeros(4, np.int32), np.array([3, 1, 2, 1], np.int32), check=True)
+    (found,) = error.value.diagnostics
+    assert found.code == "RUN-0016" and "[1] and [3]" in found.text

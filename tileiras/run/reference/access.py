@@ -6,6 +6,7 @@ import numpy as np
 
 from .floats import storage_dtype
 from .memory import Fault
+from .races import ACQUIRES, RELEASES, START, Token
 from .registry import effect
 from .state import Block, raise_fault
 from .taint import full, put, report_use
@@ -46,15 +47,18 @@ class Site:
     def track(self, s: Frame, addresses: Any, mask: Any, write: bool) -> None:
         """With check=True, behind the access: look for races, and make the result token."""
         state = s[0]
-        order = state.order
-        before = 0 if self.token is None else s[self.token] or 0
+        order, races = state.order, state.races
+        before = START if self.token is None else s[self.token] or START
         step = order.steps
         order.steps = step + 1
-        size = self.stored.itemsize
-        if self.strong and self.ordering != "relaxed":
-            state.races.synchronise(state, addresses, mask, self.ordering)
-        state.races.access(state, self.op, addresses, mask, size, write, self.strong, before, step)
-        s[self.token_result] = before | 1 << step
+        if self.strong and self.ordering in ACQUIRES:
+            before = races.acquire(before, addresses, mask)
+        if write and self.ordering == "weak" and not self.nibble:
+            races.duplicates(state, self.op, addresses, mask)
+        races.access(state, self.op, addresses, mask, self.stored.itemsize, write, self.strong, before, step)
+        after = s[self.token_result] = Token(before.own | 1 << step, before.known)
+        if self.strong and self.ordering in RELEASES:
+            races.release(order, after, addresses, mask)
 
     # addresses and mask: any shape; mask None means all. Nibbles: which half of the byte, or None.
 

@@ -46,6 +46,10 @@ RACE_BLOCKS = Diag(
     "in another one (element {element})",
     SRC,
 )  # fmt: skip
+RACE_ELEMENTS = Diag(
+    "RUN-0016", ERROR,
+    "data race in tile block {block}: elements {other} and {element} of this store both write address {address}", SRC,
+)  # fmt: skip
 UNSPECIFIED = Diag(
     "RUN-0015", ERROR, "{what} a value that was never specified (tile block {block}, element {element})", SRC
 )

@@ -12,6 +12,7 @@ from . import diags
 from .floats import FORMATS, decode64
 from .ints import as_signed, as_unsigned
 from .memory import Fault
+from .races import START
 from .registry import effect, elem_name
 from .state import raise_fault
 
@@ -34,10 +35,10 @@ def compile_token(c: Compiler, op: Op) -> Step | None:
         return None
 
     def step(s: Frame) -> None:
-        before = 0
+        token = START
         for a in sources:
-            before |= s[a] or 0
-        s[d] = before
+            token = token.join(s[a])
+        s[d] = token
 
     return step
 

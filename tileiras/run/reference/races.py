@@ -1,10 +1,10 @@
 """Data races by the memory model, found while tile blocks run one after another (check=True only).
 
 Per byte range the shadow of a region keeps the last weak and strong read and write: which tile block, which of
-its memory operations, at which clock. An access that conflicts with one of them must come after it: within a
-tile block by a path of tokens, between tile blocks by release and acquire. A token is the set of operations
-before it, as the bits of an integer; what one block knows of the others is a vector of clocks. Only the last
-access of each kind is kept, so a race can be missed, but what is reported is one.
+its memory operations. An access that conflicts with one of them must come after it: within a tile block by a
+path of tokens, between tile blocks by release and acquire, which tokens must connect with the accesses on their
+side: a release hands on what its token orders before it, and what an acquire learns holds behind its token. Only
+the last access of each kind is kept, so a race can be missed, but what is reported is one.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from .memory import Memory
     from .state import Block
 
-BLOCK_BITS, STEP_BITS, CLOCK_BITS = 22, 22, 19  # of an int64, the sign left alone
-STEP_MASK, CLOCK_MASK = (1 << STEP_BITS) - 1, (1 << CLOCK_BITS) - 1
+STEP_BITS = 32  # of an int64 mark; above it the tile block
+STEP_MASK = (1 << STEP_BITS) - 1
 KINDS = ("weak read", "weak write", "strong read", "strong write")
 # What conflicts: at least one writes, at least one is weak.
 CONFLICTS = {
@@ -56,16 +56,43 @@ class Shadow:
         return found
 
 
-class Order:
-    """What is ordered before what, as far as one tile block knows."""
+class Token:
+    """What comes before: operations of the own tile block as the bits of `own`, of others likewise in `known`."""
 
-    __slots__ = ("clock", "known", "number", "steps")
+    __slots__ = ("known", "own")
+
+    def __init__(self, own: int, known: dict[int, int]) -> None:
+        self.own, self.known = own, known  # known is shared by tokens and never changed
+
+    def join(self, other: Token | None) -> Token:
+        if other is None or other is self:
+            return self
+        return Token(self.own | other.own, both(self.known, other.known))
+
+
+def both(a: dict[int, int], b: dict[int, int]) -> dict[int, int]:
+    """Operations in either of two sets, by tile block."""
+    if a is b or not b:
+        return a
+    if not a:
+        return b
+    out = dict(a)
+    for block, operations in b.items():
+        out[block] = out.get(block, 0) | operations
+    return out
+
+
+START = Token(0, {})
+
+
+class Order:
+    """Which operations a tile block has made so far: it gives them numbers."""
+
+    __slots__ = ("number", "steps")
 
     def __init__(self, number: int) -> None:
         self.number = number  # of the tile block, from 1
-        self.clock = 1
-        self.steps = 0  # memory operations so far
-        self.known: dict[int, int] = {}  # other block -> its clock at the release that was acquired
+        self.steps = 0
 
 
 class Races:
@@ -77,7 +104,7 @@ class Races:
         self.memory = memory
         self.shadows: dict[int, Shadow] = {}
         self.orders = 0
-        self.releases: dict[int, dict[int, int]] = {}  # address -> clocks published there
+        self.releases: dict[int, dict[int, int]] = {}  # address -> operations that releases there come after
 
     def order(self) -> Order:
         self.orders += 1
@@ -95,7 +122,7 @@ class Races:
         return found
 
     def access(
-        self, state: Block, op: Op, addresses: Any, mask: Any, size: int, write: bool, strong: bool, before: int, step: int
+        self, state: Block, op: Op, addresses: Any, mask: Any, size: int, write: bool, strong: bool, before: Token, step: int
     ) -> None:  # fmt: skip
         """Check and record one memory operation; `before` is its token, `step` its number in the tile block."""
         flat = np.asarray(addresses).reshape(-1)
@@ -114,7 +141,7 @@ class Races:
 
     def check(
         self, state: Block, op: Op, region: Any, addresses: Any, lanes: Any, shape: tuple[int, ...], size: int,
-        kind: str, before: int, step: int,
+        kind: str, before: Token, step: int,
     ) -> None:  # fmt: skip
         shadow = self.shadow(region, size)
         items = (addresses - shadow.start) // shadow.grain
@@ -141,15 +168,10 @@ class Races:
                     int(addresses[i // wide]),
                 )
                 break
-        mark = (
-            (order.number << (STEP_BITS + CLOCK_BITS))
-            | ((step & STEP_MASK) << CLOCK_BITS)
-            | (order.clock & CLOCK_MASK)
-        )
-        shadow.marks(kind)[items] = mark
+        shadow.marks(kind)[items] = order.number << STEP_BITS | step & STEP_MASK
 
     @staticmethod
-    def unordered(order: Order, seen: Any, before: int) -> Any:
+    def unordered(order: Order, seen: Any, before: Token) -> Any:
         """Which marks are of accesses that nothing orders before this one; None: none of them."""
         if not seen.any():
             return None
@@ -157,21 +179,17 @@ class Races:
         for mark in np.unique(seen):
             if mark == 0:
                 continue
-            block, step, clock = unpack(int(mark))
-            if block == order.number:
-                fine = bool(before >> step & 1)
-            else:
-                fine = order.known.get(block, 0) >= clock
-            if not fine:
+            block, step = unpack(int(mark))
+            operations = before.own if block == order.number else before.known.get(block, 0)
+            if not operations >> step & 1:
                 bad |= seen == mark
         return bad
 
     def report(
         self, state: Block, op: Op, kind: str, other: str, mark: int, lane: int, shape: tuple[int, ...], address: int
     ) -> None:  # fmt: skip
-        block, _, _ = unpack(mark)
-        place = np.unravel_index(lane, shape) if shape else ()
-        element = "[" + ", ".join(str(int(i)) for i in place) + "]"
+        block, _ = unpack(mark)
+        element = element_at(lane, shape)
         facts = {
             "kind": kind,
             "other": other,
@@ -184,24 +202,49 @@ class Races:
         else:
             state.launch.report(diags.RACE_BLOCKS, op, **facts)
 
-    def synchronise(self, state: Block, addresses: Any, mask: Any, ordering: str) -> None:
-        """An atomic operation with acquire or release semantics, after its accesses."""
+    def duplicates(self, state: Block, op: Op, addresses: Any, mask: Any) -> None:
+        """Report elements of one weak store that go to one address: no order is promised among them."""
         flat = np.asarray(addresses).reshape(-1)
-        order = state.order
-        for address in np.unique(flat if mask is None else flat[np.asarray(mask).reshape(-1)]).tolist():
-            if ordering in ACQUIRES:
-                for block, clock in self.releases.get(address, {}).items():
-                    if block != order.number and order.known.get(block, 0) < clock:
-                        order.known[block] = clock
-            if ordering in RELEASES:
-                published = self.releases.setdefault(address, {})
-                for block, clock in ((order.number, order.clock), *order.known.items()):
-                    if published.get(block, 0) < clock:
-                        published[block] = clock
-        if ordering in RELEASES:
-            order.clock += 1
+        lanes = np.arange(flat.size) if mask is None else np.flatnonzero(mask)
+        order = lanes[np.argsort(flat[lanes], kind="stable")]
+        again = np.flatnonzero(flat[order][1:] == flat[order][:-1])
+        if again.size:
+            first = again[np.argmin(order[again + 1])]
+            shape = np.shape(addresses)
+            state.launch.report(
+                diags.RACE_ELEMENTS,
+                op,
+                address=f"{int(flat[order[first]]):#x}",
+                block=state.id_text,
+                element=element_at(int(order[first + 1]), shape),
+                other=element_at(int(order[first]), shape),
+            )
+
+    def acquire(self, before: Token, addresses: Any, mask: Any) -> Token:
+        """The token behind an acquire: with what releases of these addresses come after."""
+        known = before.known
+        for address in active(addresses, mask):
+            known = both(known, self.releases.get(address, {}))
+        return before if known is before.known else Token(before.own, known)
+
+    def release(self, order: Order, token: Token, addresses: Any, mask: Any) -> None:
+        """Leave what comes before a release, and the release itself, at its addresses."""
+        operations = both(token.known, {order.number: token.own})
+        for address in active(addresses, mask):
+            self.releases[address] = both(self.releases.get(address, {}), operations)
 
 
-def unpack(mark: int) -> tuple[int, int, int]:
-    """(tile block, step, clock) of a mark."""
-    return mark >> (STEP_BITS + CLOCK_BITS), mark >> CLOCK_BITS & STEP_MASK, mark & CLOCK_MASK
+def active(addresses: Any, mask: Any) -> list[int]:
+    flat = np.asarray(addresses).reshape(-1)
+    return np.unique(flat if mask is None else flat[np.asarray(mask).reshape(-1)]).tolist()
+
+
+def element_at(lane: int, shape: tuple[int, ...]) -> str:
+    """The index of an element, as findings spell it."""
+    place = np.unravel_index(lane, shape) if shape else ()
+    return "[" + ", ".join(str(int(i)) for i in place) + "]"
+
+
+def unpack(mark: int) -> tuple[int, int]:
+    """(tile block, step) of a mark."""
+    return mark >> STEP_BITS, mark & STEP_MASK
