@@ -5,6 +5,7 @@ own repository holds. `tile_toolchain_info` prints what was resolved: `bazel bui
 """
 
 load("//:providers.bzl", "TileToolchainInfo")
+load("//private:arch_table.bzl", "BUILTIN_ARCHS", "NVIDIA_ARCHS")
 
 # As a string with its repository: Bazel 4 reads a bare "//tile" as a package of the main workspace.
 TOOLCHAIN_TYPE = str(Label("//tile:toolchain_type"))
@@ -50,9 +51,6 @@ def _tile_toolchain_impl(ctx):
         version = ctx.attr.version,
     )
     return [platform_common.ToolchainInfo(tile = info)]
-
-BUILTIN_ARCHS = ["75", "80", "86", "87", "88", "89", "90", "100", "103", "107", "110", "120", "121"]
-NVIDIA_ARCHS = ["80", "86", "87", "88", "89", "90", "100", "103", "107", "110", "120", "121"]
 
 tile_toolchain = rule(
     implementation = _tile_toolchain_impl,

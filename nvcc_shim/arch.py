@@ -1,12 +1,14 @@
 """-arch, -code and -gencode to the entries of a fatbin: nvcc's grammar, defaults and messages.
 
 An entry is an image for one real architecture ("elf") or a forward-compatible one for a virtual architecture
-("virtual": PTX or Tile IR, plan.py knows which). The suffix a or f is dropped for the Tile compiler, which has no such
+("virtual": PTX or Tile IR, plan.py knows which). The suffix a or f is dropped for NVIDIA's Tile compiler, which has no such
 targets, and kept in the fatbin's label, as nvcc does. Messages were read off nvcc 13.4.92; nvcc orders entries by
 architecture, not as given, and so do we.
 """
 
 from __future__ import annotations
+
+from tileiras.archs import FIRST_WITH_SUFFIX, MAJOR_NUMBERS, NUMBERS
 
 from .argv import Usage, split_list
 
@@ -16,10 +18,7 @@ if TYPE_CHECKING:
 
     from .argv import Line
 
-# What nvcc 13.4 and 13.5 list (--list-gpu-code); `a` exists from 90 on, `f` from 100 on.
-BASE_ARCHS = (75, 80, 86, 87, 88, 89, 90, 100, 103, 107, 110, 120, 121)
 DEFAULT_ARCH = 75  # nvcc's own default when no option names one
-MAJOR_ARCHS = (75, 80, 90, 100, 110, 120)
 
 
 class Entry:
@@ -30,10 +29,10 @@ class Entry:
     def __init__(self, kind: str, number: int, suffix: str) -> None:
         self.kind, self.number, self.suffix = kind, number, suffix
 
-    @property
-    def plain(self) -> str:
-        """What the Tile compiler is asked for: no suffix."""
-        return f"{'sm' if self.kind == 'elf' else 'compute'}_{self.number}"
+    def target(self, compiler: str) -> str:
+        """What the Tile compiler is asked for: NVIDIA's takes no suffix."""
+        suffix = "" if compiler == "nvidia" else self.suffix
+        return f"{'sm' if self.kind == 'elf' else 'compute'}_{self.number}{suffix}"
 
     @property
     def label(self) -> str:
@@ -58,12 +57,11 @@ def parse_name(name: str) -> tuple[str, int, str]:
     space, _, rest = name.partition("_")
     suffix = rest[-1:] if rest[-1:] in ("a", "f") else ""
     digits = rest[: len(rest) - len(suffix)]
-    first = {"": 0, "a": 90, "f": 100}[suffix]
     if (
         space in ("sm", "compute", "lto")
         and digits.isdigit()
-        and int(digits) in BASE_ARCHS
-        and int(digits) >= first
+        and int(digits) in NUMBERS
+        and int(digits) >= FIRST_WITH_SUFFIX.get(suffix, 0)
     ):
         return space, int(digits), suffix
     raise Usage(f"Unsupported gpu architecture '{name}'")
@@ -138,10 +136,10 @@ def list_entries(line: Line, tile_archs: Sequence[int], native: Callable[[], lis
             numbers = [DEFAULT_ARCH]
         entries += [Entry("elf", number, "") for number in numbers]
     elif arch in ("all", "all-major"):
-        wanted = [n for n in (BASE_ARCHS if arch == "all" else MAJOR_ARCHS) if n in tile_archs]
+        wanted = [n for n in (NUMBERS if arch == "all" else MAJOR_NUMBERS) if n in tile_archs]
         entries += [Entry("elf", number, "") for number in wanted]
         # One forward-compatible entry, for the highest major number, as nvcc does.
-        majors = [n for n in MAJOR_ARCHS if n in tile_archs]
+        majors = [n for n in MAJOR_NUMBERS if n in tile_archs]
         if majors:
             entries.append(Entry("virtual", majors[-1], ""))
     elif arch is not None and codes:

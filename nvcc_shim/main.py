@@ -141,7 +141,7 @@ def delegate(words: Sequence[str], environ: Mapping[str, str], script: str, expl
 
 def _warn_dropped(line: Line) -> None:
     """Says that nvcc will leave the tile code out; it does so without a word where no architecture supports it."""
-    from tileiras.toolchain.catalog import TILE_ARCHS
+    from tileiras.archs import NVIDIA_NUMBERS
 
     from .arch import list_entries
 
@@ -154,10 +154,10 @@ def _warn_dropped(line: Line) -> None:
     if asks or not line.has("--enable-tile"):
         return
     try:
-        entries = list_entries(line, TILE_ARCHS, lambda: [TILE_ARCHS[0]], [])
+        entries = list_entries(line, NVIDIA_NUMBERS, lambda: [NVIDIA_NUMBERS[0]], [])
     except Usage:
         return  # nvcc's to say
-    if entries and not any(entry.number in TILE_ARCHS for entry in entries):
+    if entries and not any(entry.number in NVIDIA_NUMBERS for entry in entries):
         names = ", ".join(sorted({f"sm_{entry.number}" for entry in entries}))
         sys.stderr.write(f"nvcc warning : nvcc leaves tile code out for {names}; name an architecture with Tile support, "
                          "such as -arch=sm_90\n")  # fmt: skip
@@ -317,10 +317,10 @@ def _find_gcc(environ: Mapping[str, str]) -> str:
 
 def list_tile_archs(compiler: str) -> list[int]:
     """Returns the architectures that a Tile compiler can make images for, ascending."""
-    from tileiras.toolchain import catalog
+    from tileiras import archs
 
-    names = catalog.BUILTIN_ARCHS if compiler == "builtin" else catalog.TILE_ARCHS
-    return sorted({int(str(name).removeprefix("sm_").rstrip("af")) for name in names})
+    names = archs.NUMBERS if compiler == "builtin" else archs.NVIDIA_NUMBERS
+    return sorted(names)
 
 
 def is_text(path: str) -> bool:

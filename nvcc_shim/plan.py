@@ -348,7 +348,7 @@ def _add_steps(job: Job, form: str, stem: str, entries: list[Entry], line: Line,
     images: dict[Entry, str] = {}
     tables: list[str] = []
     depfile = _wants_depfile(line)
-    for target, kind in _compilations(form, entries, tile_abi):
+    for target, kind in _compilations(form, entries, tile_abi, tools.compiler):
         if single:
             image = job.output
         else:
@@ -365,7 +365,7 @@ def _add_steps(job: Job, form: str, stem: str, entries: list[Entry], line: Line,
             argv += ["--depfile", names.temp(stem + ".d"), "--depfile-target", job.output]
             depfile = False
         for entry in entries:
-            if entry.kind == kind and entry.plain == target:
+            if entry.kind == kind and entry.target(tools.compiler) == target:
                 images[entry] = image
         job.steps.append(Step("tileiras-build compile", job.source, argv, [job.source], image, target, 1))
     if single:
@@ -410,21 +410,24 @@ def _add_steps(job: Job, form: str, stem: str, entries: list[Entry], line: Line,
     job.steps.append(Step("host compiler", job.source, argv, [source], job.output, "", 4))
 
 
-def _compilations(form: str, entries: Sequence[Entry], tile_abi: bool) -> list[tuple[str, str]]:
+def _compilations(
+    form: str, entries: Sequence[Entry], tile_abi: bool, compiler: str
+) -> list[tuple[str, str]]:
     """Returns (architecture as the Tile compiler spells it, "elf" | "virtual") for every compilation, each once.
 
     -ptx is made for a virtual architecture. With the tile ABI a virtual entry is the bytecode itself: nothing to
     compile, unless it stands alone; then one compilation checks it and gives the kernel table.
     """
     if form == "--ptx":
-        return [(f"compute_{entries[0].number}", "virtual")]
+        return [(entries[0].target(compiler).replace("sm_", "compute_"), "virtual")]
     found: list[tuple[str, str]] = []
     for entry in entries:
         if entry.kind == "virtual" and (tile_abi or form in ("--cubin", "--tilecubin")):
             continue
-        if (entry.plain, entry.kind) not in found:
-            found.append((entry.plain, entry.kind))
-    return found or [(f"sm_{entries[0].number}", "elf")]
+        one = (entry.target(compiler), entry.kind)
+        if one not in found:
+            found.append(one)
+    return found or [(entries[0].target(compiler).replace("compute_", "sm_"), "elf")]
 
 
 def _wants_usage(line: Line) -> bool:

@@ -60,9 +60,9 @@ def find_archs(option: Sequence[str] | None, environ: Mapping[str, str], compile
 
     The GPU of the building machine is used only for `native`, and then it is said.
     """
+    from tileiras.archs import NUMBERS, NVIDIA_NUMBERS
     from tileiras.diag import CompileError as ToolError
     from tileiras.toolchain.arch import parse_archs
-    from tileiras.toolchain.catalog import BUILTIN_ARCHS, TILE_ARCHS
 
     text: Any = option
     origin = "archs"
@@ -73,7 +73,7 @@ def find_archs(option: Sequence[str] | None, environ: Mapping[str, str], compile
         raise CompileError("no GPU architecture is named: give archs=['sm_90', ...] or [tool.tileiras] archs, or set "
                            + ", ".join(ARCH_VARIABLES))  # fmt: skip
     try:
-        archs, warnings = parse_archs(text, TILE_ARCHS if compiler == "nvidia" else BUILTIN_ARCHS)
+        archs, warnings = parse_archs(text, NVIDIA_NUMBERS if compiler == "nvidia" else NUMBERS)
     except ToolError as error:
         raise CompileError(f"{origin}: " + "; ".join(one.message for one in error.diagnostics)) from None
     for emitted in warnings:

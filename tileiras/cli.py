@@ -240,7 +240,7 @@ def _options(given: dict[str, Any]) -> tuple[Any, str]:
     ):
         if given.get(field) is not None:
             setattr(options, field, given[field])
-    for field in ("lineinfo", "device_debug", "verify_each", "no_warnings", "warnings_as_errors"):
+    for field in ("lineinfo", "device_debug", "verify_each", "no_warnings", "warnings_as_errors", "portable"):
         setattr(options, field, bool(given.get(field)))
     options.ptxas_options = tuple(given.get("ptxas_options", ()))
     pairs = [word.rpartition("=") for word in given.get("file_prefix_map", ())]

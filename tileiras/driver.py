@@ -241,6 +241,8 @@ def find_target(options: Options, sink: Sink, version: str, module: Any) -> Any:
     name = options.gpu_name
     if capability is not None:
         name = f"sm_{getattr(capability, 'value', capability)}"
+        if options.gpu_name is not None and options.gpu_name[:-1] == name and sm.find(options.gpu_name):
+            name = options.gpu_name  # the same GPU, spelled sm_90a
     elif name is None and spec is not None:
         name = str(spec)
     if name is None:
@@ -249,7 +251,7 @@ def find_target(options: Options, sink: Sink, version: str, module: Any) -> Any:
             raise sink.fail(EXIT_CONFIGURATION)
         sink.emit(NO_CAPABILITY if options.opt_level == 3 else NO_CAPABILITY_O2)
         raise sink.fail(EXIT_COMPILE)
-    target = sm.find(name)
+    target = sm.find(name, sm.PORTABLE if options.portable else "")
     if target is None:
         sink.emit(UNSUPPORTED_TARGET, name=name)
         raise sink.fail(EXIT_CONFIGURATION)

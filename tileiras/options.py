@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tileiras.archs import NAMES
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -22,7 +24,7 @@ class Options:
     __slots__ = (
         "device_debug", "emit", "file_prefix_map", "gpu_name", "host_arch", "host_os", "kernels_json", "launch_abi", "lineinfo",
         "opt_level", "ptxas", "ptxas_options", "remarks", "sanitize", "toolkit_root", "verify_each", "warnings_as_errors",
-        "no_warnings",
+        "no_warnings", "portable",
     )  # fmt: skip
 
     def __init__(self, **given: Any) -> None:
@@ -44,6 +46,7 @@ class Options:
         self.file_prefix_map: tuple[tuple[str, str], ...] = ()  # (old, new) of `renamed`
         self.warnings_as_errors = False
         self.no_warnings = False
+        self.portable = False  # only what later GPUs have too: PTX that a driver assembles for one of them
         for name, value in given.items():
             if name not in Options.__slots__:
                 raise TypeError(f"unknown option {name!r}")
@@ -62,8 +65,19 @@ def renamed(path: str, pairs: tuple[tuple[str, str], ...] | list[tuple[str, str]
 
 # (spelling, kind, field, help): kind "value", "flag", "list" (commas separate) or "many" (repeated, commas belong to it).
 FLAGS: tuple[tuple[str, Any, str, str], ...] = (
-    ("gpu-name", "value", "gpu_name", "Specify name of NVIDIA GPU to generate code for (sm_75 .. sm_121)."),
+    (
+        "gpu-name",
+        "value",
+        "gpu_name",
+        f"Specify name of NVIDIA GPU to generate code for ({NAMES[0]} .. {NAMES[-1]}).",
+    ),
     ("arch", "value", "gpu_name", "Alias for --gpu-name"),
+    (
+        "portable",
+        "flag",
+        "portable",
+        "Use no instruction that later GPUs lack (for PTX that is assembled for one of them)",
+    ),
     ("opt-level", "value", "opt_level", "Specify optimization level, 0 to 3. Default Value: 3."),
     ("O", "value", "opt_level", "Alias for --opt-level"),
     ("output-file", "value", "output", "Specify name of output file. Default: elf.o."),

@@ -10,8 +10,7 @@ an ELF entry of the container, a virtual one its forward-compatible entry. A bar
 `native` is refused: an action that asked for the machine's GPU could be neither cached nor run elsewhere.
 """
 
-# GPUs that exist but that some Tile IR compiler does not serve: dropped with a warning. Others are typing errors.
-_WITHOUT_TILE = [20, 21, 30, 32, 35, 37, 50, 52, 53, 60, 61, 62, 70, 72, 75, 101]
+load("//private:arch_table.bzl", "FIRST_A", "FIRST_F", "WITHOUT_TILE")
 
 _PREFIXES = ("sm_", "compute_", "lto_")
 
@@ -28,7 +27,7 @@ def _number(text):
         text = major + minor
     if not text.isdigit() or len(text) not in (2, 3) or text[0] == "0":
         return None
-    if (suffix == "a" and int(text) < 90) or (suffix == "f" and int(text) < 100):
+    if (suffix == "a" and int(text) < FIRST_A) or (suffix == "f" and int(text) < FIRST_F):
         return None
     return (text, suffix)
 
@@ -83,7 +82,7 @@ def _expand(token, supported):
     if number == None:
         return struct(real = [], virtual = [], error = "'%s' is no architecture (examples: 90, sm_90a, compute_120, 10.0+PTX)" % token)
     arch = number[0] + number[1]
-    if number[0] not in supported and int(number[0]) not in _WITHOUT_TILE:
+    if number[0] not in supported and int(number[0]) not in WITHOUT_TILE:
         return struct(real = [], virtual = [], error = "'%s' is no architecture that exists or is supported" % token)
     return struct(real = [arch] if want_real else [], virtual = [arch] if want_virtual else [], error = None)
 

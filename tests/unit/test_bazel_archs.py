@@ -6,14 +6,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from tileiras.archs import NUMBERS, NVIDIA_NUMBERS
 from tileiras.diag import CompileError
 from tileiras.toolchain.arch import REAL, parse_archs
-from tileiras.toolchain.catalog import BUILTIN_ARCHS, TILE_ARCHS
 
 BAZEL = Path(__file__).resolve().parents[2] / "bazel"
 
@@ -63,8 +65,13 @@ SPECS = [
 
 
 def starlark(path: Path) -> dict:
-    """Returns the globals of a Starlark file without loads, run as Python."""
-    names = {
+    """Returns the globals of a Starlark file, run as Python; it loads from its own folder."""
+
+    def load(label: str, *wanted: str) -> None:
+        names.update({name: starlark(path.with_name(label.rpartition(":")[2]))[name] for name in wanted})
+
+    names: dict = {
+        "load": load,
         "struct": SimpleNamespace,
         "type": lambda value: {list: "list", str: "string", tuple: "tuple"}.get(type(value), "other"),
     }
@@ -75,7 +82,7 @@ def starlark(path: Path) -> dict:
 NORMALIZE = starlark(BAZEL / "private" / "archs.bzl")["normalize_archs"]
 
 
-@pytest.mark.parametrize("supported", [BUILTIN_ARCHS, TILE_ARCHS], ids=["builtin", "nvidia"])
+@pytest.mark.parametrize("supported", [NUMBERS, NVIDIA_NUMBERS], ids=["builtin", "nvidia"])
 @pytest.mark.parametrize("spec", SPECS)
 def test_same_as_the_toolchain(spec: str, supported: tuple[int, ...]) -> None:
     got = NORMALIZE(spec, [str(number) for number in supported])
@@ -94,17 +101,25 @@ def test_same_as_the_toolchain(spec: str, supported: tuple[int, ...]) -> None:
 
 
 def test_order_is_ascending_and_stable() -> None:
-    supported = [str(number) for number in BUILTIN_ARCHS]
+    supported = [str(number) for number in NUMBERS]
     assert NORMALIZE("120 75 100a 100 90", supported).real == ["75", "90", "100", "100a", "120"]
 
 
 def test_dropped_words_are_reported() -> None:
-    got = NORMALIZE("75;90", [str(number) for number in TILE_ARCHS])
+    got = NORMALIZE("75;90", [str(number) for number in NVIDIA_NUMBERS])
     assert got.dropped == ["75"] and got.real == ["90"]
 
 
 def test_the_rules_know_the_compilers_architectures() -> None:
-    text = (BAZEL / "toolchain.bzl").read_text()
-    for name, numbers in (("BUILTIN_ARCHS", BUILTIN_ARCHS), ("NVIDIA_ARCHS", TILE_ARCHS)):
-        line = next(line for line in text.splitlines() if line.startswith(name + " ="))
-        assert eval(line.partition("=")[2]) == [str(number) for number in numbers]
+    """The table is generated: `python -m tileiras.archs --bzl > bazel/private/arch_table.bzl`."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tileiras.archs", "--bzl"], capture_output=True, text=True, check=True
+    )
+    assert (BAZEL / "private" / "arch_table.bzl").read_text() == done.stdout
+    assert starlark(BAZEL / "private" / "arch_table.bzl")["BUILTIN_ARCHS"] == [str(n) for n in NUMBERS]
+
+
+def test_the_readme_names_every_architecture() -> None:
+    text = (BAZEL.parent / "README.md").read_text()
+    line = next(line for line in text.splitlines() if line.startswith("sm_75"))
+    assert line.startswith(f"sm_{', '.join(map(str, NUMBERS))},")

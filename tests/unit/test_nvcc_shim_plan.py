@@ -49,10 +49,10 @@ def test_an_object_is_compiled_bundled_generated_and_compiled() -> None:
     assert steps[0].endswith(
         "-o /t/k.compute_90.ptx --arch compute_90 --kernels-json /t/k.compute_90.kernels.json"
     )
-    assert "--arch sm_90 " in steps[1]
-    # The suffix goes for the Tile compiler and stays in the label.
+    assert "--arch sm_90a " in steps[1]
+
     assert steps[2] == "build fatbin -o /t/k.fatbin".replace("k.fatbin", "k.tile.fatbin") + (
-        " --ptx compute_90=/t/k.compute_90.ptx --elf sm_90a=/t/k.sm_90.tile.cubin")  # fmt: skip
+        " --ptx compute_90=/t/k.compute_90.ptx --elf sm_90a=/t/k.sm_90a.tile.cubin")  # fmt: skip
     assert steps[4].split()[-3:] == ["/t/k_tile.cpp", "-o", "k.o"]
 
 

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tileiras.archs import NUMBERS, NVIDIA_NUMBERS
 from tileiras.diag import CompileError
 from tileiras.toolchain import arch as module
 from tileiras.toolchain.arch import parse_arch, parse_archs
-from tileiras.toolchain.catalog import BUILTIN_ARCHS, TILE_ARCHS
 
 
-def names(text: str, supported: tuple[int, ...] = TILE_ARCHS) -> list[str]:
+def names(text: str, supported: tuple[int, ...] = NVIDIA_NUMBERS) -> list[str]:
     archs, warnings = parse_archs(text, supported)
     assert not warnings
     return [str(arch) for arch in archs]
@@ -39,7 +39,7 @@ def names(text: str, supported: tuple[int, ...] = TILE_ARCHS) -> list[str]:
         ("90;90;sm_90", "sm_90 compute_90"),
         ("compute_80:sm_80,sm_86;compute_90:compute_90,sm_90", "sm_80 sm_86 compute_90 sm_90"),
         ("all-major", "sm_80 sm_90 sm_100 sm_110 sm_120 compute_120"),
-        ("all", " ".join(f"sm_{n}" for n in TILE_ARCHS) + " compute_120"),
+        ("all", " ".join(f"sm_{n}" for n in NVIDIA_NUMBERS) + " compute_120"),
     ],
 )
 def test_spellings(text: str, expected: str) -> None:
@@ -66,18 +66,18 @@ def test_empty_is_an_error(text: str) -> None:
 
 
 def test_unsupported_are_dropped_with_one_warning() -> None:
-    archs, warnings = parse_archs("52;70;75;100-real", TILE_ARCHS)
+    archs, warnings = parse_archs("52;70;75;100-real", NVIDIA_NUMBERS)
     assert [str(arch) for arch in archs] == ["sm_100"]
     (warning,) = warnings
     assert warning.text.endswith("sm_52 sm_70 sm_75")
-    archs, warnings = parse_archs("75;100-real", BUILTIN_ARCHS)
+    archs, warnings = parse_archs("75;100-real", NUMBERS)
     assert [str(arch) for arch in archs] == ["sm_75", "compute_75", "sm_100"]
     assert warnings == []
 
 
 def test_nothing_left_is_an_error() -> None:
     with pytest.raises(CompileError) as caught:
-        parse_archs("75", TILE_ARCHS)  # CMake's default
+        parse_archs("75", NVIDIA_NUMBERS)  # CMake's default
     assert caught.value.exit_code == 2
     assert "sm_80" in str(caught.value)
 
@@ -101,7 +101,7 @@ def test_one_architecture() -> None:
 
 ARCH = st.builds(
     lambda number, suffix: (number, suffix if number >= (100 if suffix == "f" else 90) else ""),
-    st.sampled_from(TILE_ARCHS),
+    st.sampled_from(NVIDIA_NUMBERS),
     st.sampled_from(["", "a", "f"]),
 )
 SPELLINGS = {

@@ -11,12 +11,10 @@ from pathlib import Path
 import peers
 import pytest
 
+from tileiras.archs import NVIDIA_NUMBERS, NVIDIA_SINCE, PTXAS_SINCE
 from tileiras.diag import CompileError
 from tileiras.toolchain import locate
 from tileiras.toolchain.catalog import (
-    NVIDIA_TILE_SINCE,
-    PTXAS_SINCE,
-    TILE_ARCHS,
     TOOLS,
     ptx_isa_max,
     ptxas_needed,
@@ -280,10 +278,8 @@ def test_architectures_of_nvidias_assembler(release: str) -> None:
         [peers.require("tileiras", release), "--help"], capture_output=True, text=True
     ).stdout
     listed = {int(word[4:]) for word in said.split() if word.startswith("=sm_")}
-    assert listed == {
-        n for n, since in NVIDIA_TILE_SINCE.items() if since <= tuple(map(int, release.split(".")))
-    }
-    assert set(NVIDIA_TILE_SINCE) == set(TILE_ARCHS)
+    assert listed == {n for n, since in NVIDIA_SINCE.items() if since <= tuple(map(int, release.split(".")))}
+    assert set(NVIDIA_SINCE) == set(NVIDIA_NUMBERS)
 
 
 def test_host_names() -> None:

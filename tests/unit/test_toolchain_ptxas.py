@@ -9,8 +9,9 @@ from pathlib import Path
 import peers
 import pytest
 
+from tileiras.archs import PTXAS_SINCE
 from tileiras.diag import NOTE, WARNING, CompileError
-from tileiras.toolchain.catalog import PTXAS_SINCE, ptx_isa_max
+from tileiras.toolchain.catalog import ptx_isa_max
 from tileiras.toolchain.cubin import read_cubin
 from tileiras.toolchain.locate import Tool, find_tool
 from tileiras.toolchain.ptxas import assemble, parse_log, ptx_version, ptxas_argv

@@ -12,7 +12,7 @@ some (75 is CMake's own default); a list with nothing left is an error, never a 
 
 from __future__ import annotations
 
-from tileiras.toolchain.catalog import BUILTIN_ARCHS
+from tileiras.archs import FIRST_WITH_SUFFIX, NUMBERS, WITHOUT_TILE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,10 +22,6 @@ if TYPE_CHECKING:
 
 REAL, VIRTUAL = "real", "virtual"
 
-# Real GPUs that no Tile IR compiler serves; everything else that is not supported is a typing error.
-_KNOWN_WITHOUT_TILE = frozenset((20, 21, 30, 32, 35, 37, 50, 52, 53, 60, 61, 62, 70, 72, 75, 101))
-_ARCH_SPECIFIC_SINCE = 90  # sm_90a is the first of its kind
-_FAMILY_SINCE = 100
 _SEPARATORS = str.maketrans(";,\t\n", "    ")
 
 
@@ -46,7 +42,12 @@ class Arch:
 
     @property
     def gpu_name(self) -> str:
-        """ "sm_90": what the assembler is asked for; it takes no suffix (c9)."""
+        """ "sm_90a": what our assembler is asked for."""
+        return f"sm_{self.label}"
+
+    @property
+    def plain_name(self) -> str:
+        """ "sm_90": what NVIDIA's assembler is asked for; it takes no suffix (c9)."""
         return f"sm_{self.number}"
 
     def __str__(self) -> str:
@@ -63,7 +64,7 @@ class Arch:
 
 
 def parse_archs(
-    text: str | Iterable[str], supported: Sequence[int] = BUILTIN_ARCHS
+    text: str | Iterable[str], supported: Sequence[int] = NUMBERS
 ) -> tuple[list[Arch], list[Emitted]]:
     """(architectures in their order without repeats, warnings).
 
@@ -101,7 +102,7 @@ def parse_archs(
     return kept, warnings
 
 
-def parse_arch(text: str, supported: Sequence[int] = BUILTIN_ARCHS) -> Arch:
+def parse_arch(text: str, supported: Sequence[int] = NUMBERS) -> Arch:
     """The one GPU that `text` names: "sm_90a", "90", "9.0". Errors: exit code 2."""
     archs, _ = parse_archs(text, supported)
     reals = [arch for arch in archs if arch.kind == REAL]
@@ -135,7 +136,7 @@ def _expand(word: str, supported: Sequence[int]) -> list[Arch]:
     if archs is None:
         raise diags.fail(2, diags.one(diags.ARCH_UNKNOWN, text=word))
     for arch in archs:
-        if arch.number not in supported and arch.number not in _KNOWN_WITHOUT_TILE:
+        if arch.number not in supported and arch.number not in WITHOUT_TILE:
             raise diags.fail(2, diags.one(diags.ARCH_UNKNOWN, text=word))
     return archs
 
@@ -168,7 +169,7 @@ def _one(word: str) -> list[Arch] | None:
     if not (digits.isdecimal() and digits.isascii() and 2 <= len(digits) <= 3) or digits[0] == "0":
         return None
     number = int(digits)
-    if (suffix == "a" and number < _ARCH_SPECIFIC_SINCE) or (suffix == "f" and number < _FAMILY_SINCE):
+    if suffix and number < FIRST_WITH_SUFFIX[suffix]:
         return None
     return [Arch(kind, number, suffix) for kind in kinds]
 

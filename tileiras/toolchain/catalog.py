@@ -6,6 +6,8 @@ the tool is too old to be had; everything that searches or compares lives in ``l
 
 from __future__ import annotations
 
+from tileiras.archs import PTXAS_SINCE
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     Release = tuple[int, int]
@@ -46,49 +48,6 @@ TOOLS: dict[str, ToolSpec] = {
 
 # A set of tools is checked for one release (B0.3): each of these must agree with ptxas in major.minor.
 ONE_RELEASE = ("ptxas", "fatbinary", "nvcc", "tileiras", "cicc")
-
-# First release of ptxas that assembles for a target. 10.0 to 12.9 are the toolkits' release notes; 13.x was
-# tried with ptxas 13.0.88, 13.1.115, 13.4.92 and 13.5.37 (13.1 refuses sm_107; PTX ISA 9.4, which it needs,
-# came with 13.4).
-PTXAS_SINCE: dict[str, Release] = {
-    "sm_75": (10, 0),
-    "sm_80": (11, 0),
-    "sm_86": (11, 1),
-    "sm_87": (11, 4),
-    "sm_88": (13, 0),
-    "sm_89": (11, 8),
-    "sm_90": (11, 8),
-    "sm_90a": (12, 0),
-    "sm_100": (12, 7),
-    "sm_100a": (12, 7),
-    "sm_100f": (12, 9),
-    "sm_103": (12, 9),
-    "sm_103a": (12, 9),
-    "sm_103f": (12, 9),
-    "sm_107": (13, 4),
-    "sm_107a": (13, 4),
-    "sm_107f": (13, 4),
-    "sm_110": (13, 0),
-    "sm_110a": (13, 0),
-    "sm_110f": (13, 0),
-    "sm_120": (12, 8),
-    "sm_120a": (12, 8),
-    "sm_120f": (12, 9),
-    "sm_121": (12, 9),
-    "sm_121a": (12, 9),
-    "sm_121f": (12, 9),
-}
-
-# The targets NVIDIA's assembler 13.4 takes (`tileiras --help`); sm_75 is ours only.
-TILE_ARCHS = (80, 86, 87, 88, 89, 90, 100, 103, 107, 110, 120, 121)
-# First release of NVIDIA's tileiras that takes an architecture (`tileiras --help` of 13.1 to 13.5).
-NVIDIA_TILE_SINCE: dict[int, Release] = {
-    **dict.fromkeys((100, 103, 110, 120, 121), (13, 1)),
-    **dict.fromkeys((80, 86, 87, 88, 89), (13, 2)),
-    90: (13, 3),
-    107: (13, 4),
-}
-BUILTIN_ARCHS = (75, *TILE_ARCHS)
 
 # `--enable-extended-smem` (static shared memory above 48 KB) is accepted by 13.0.88, the oldest release
 # tried.

@@ -138,8 +138,9 @@ def _complain(problems: list[str]) -> None:
 
 def describe(root: str | None = None) -> dict[str, Any]:
     """The whole answer. Errors: CompileError(2) only where the toolkit that the user named is none."""
+    from tileiras.archs import NUMBERS, PTXAS_SINCE
     from tileiras.toolchain import cache, diags, locate
-    from tileiras.toolchain.catalog import BUILTIN_ARCHS, PTXAS_SINCE, TOOLS, ptx_isa_max
+    from tileiras.toolchain.catalog import TOOLS, ptx_isa_max
     from tileiras.version import __version__
 
     tools, disagreements = locate.find_set(root)
@@ -156,7 +157,7 @@ def describe(root: str | None = None) -> dict[str, Any]:
         )
     lacking: list[int] = []
     if ptxas is not None and ptxas.release is not None:
-        lacking = [number for number in BUILTIN_ARCHS if PTXAS_SINCE[f"sm_{number}"] > ptxas.release]
+        lacking = [number for number in NUMBERS if PTXAS_SINCE[f"sm_{number}"] > ptxas.release]
     anchor = ptxas or next(iter(tools.values()), None)
     machine, system = locate.host()
     where = cache.cache_directory()
@@ -172,7 +173,7 @@ def describe(root: str | None = None) -> dict[str, Any]:
         "tools": {name: _tool(tool) for name, tool in tools.items()},
         "libnvvm": _libnvvm(anchor.root) if anchor else None,
         "ptx_isa_max": ".".join(map(str, ptx_isa_max(ptxas.release))) if ptxas and ptxas.release else None,
-        "supported_architectures": [str(number) for number in BUILTIN_ARCHS if number not in lacking],
+        "supported_architectures": [str(number) for number in NUMBERS if number not in lacking],
         "architectures_needing_newer_ptxas": {
             str(number): ".".join(map(str, PTXAS_SINCE[f"sm_{number}"])) for number in lacking
         },
@@ -186,14 +187,12 @@ def describe(root: str | None = None) -> dict[str, Any]:
 
 
 def _nvidia_archs(tool: Tool | None) -> list[str]:
-    from tileiras.toolchain.catalog import NVIDIA_TILE_SINCE
+    from tileiras.archs import NVIDIA_SINCE
 
     if tool is None:
         return []
     return [
-        str(n)
-        for n, since in sorted(NVIDIA_TILE_SINCE.items())
-        if tool.release is None or tool.release >= since
+        str(n) for n, since in sorted(NVIDIA_SINCE.items()) if tool.release is None or tool.release >= since
     ]
 
 

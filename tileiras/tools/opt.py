@@ -292,7 +292,8 @@ def module_target(module: Any, gpu_name: str) -> Any:
     capability = getattr(module, "attrs", {}).get("nv_tileaa.compute_capability")
     spec = getattr(module, "attrs", {}).get("nv_tileaa.target_spec")
     if capability is not None:
-        return sm.find(f"sm_{getattr(capability, 'value', capability)}")
+        name = f"sm_{getattr(capability, 'value', capability)}"
+        return sm.find(gpu_name if gpu_name[:-1] == name and sm.find(gpu_name) else name)
     return sm.find(gpu_name or str(spec))
 
 

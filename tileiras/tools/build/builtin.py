@@ -54,6 +54,7 @@ def compile(job: Job, outputs: Outputs) -> Result:
         f"--kernels-json={kernels}",
         f"--output-file={image}",
     ]
+    argv += ["--portable"] if virtual else []
     extra: dict[str, str] = {}
     if arguments.ptx and not virtual:
         extra["ptx"] = outputs.scratch(beside, ".ptx")

@@ -12,7 +12,7 @@ import os
 
 from tileiras.diag import CompileError
 from tileiras.toolchain.arch import REAL, VIRTUAL, Arch, parse_archs
-from tileiras.toolchain.catalog import BUILTIN_ARCHS, TILE_ARCHS
+from tileiras.archs import NUMBERS, NVIDIA_NUMBERS
 from tileiras.tools.build.arguments import MANY, ONE, SWITCH, Arguments, Flag, UsageError
 from tileiras.tools.build.command import Failed, read_input, say
 from tileiras.tools.build.job import Job, Result
@@ -118,7 +118,7 @@ def _declare(arguments: Arguments, outputs: Outputs) -> None:
 
 
 def _the_arch(text: str, compiler: str) -> Arch:
-    supported = TILE_ARCHS if compiler == "nvidia" else BUILTIN_ARCHS
+    supported = NVIDIA_NUMBERS if compiler == "nvidia" else NUMBERS
     archs, _ = parse_archs(text, supported)
     reals = [arch for arch in archs if arch.kind == REAL]
     if len(archs) == 1:

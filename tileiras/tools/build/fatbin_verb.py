@@ -60,12 +60,12 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
 
 def _split(kind: str, entry: str) -> tuple[str, str]:
     from tileiras.toolchain.arch import REAL, parse_archs
-    from tileiras.toolchain.catalog import BUILTIN_ARCHS
+    from tileiras.archs import NUMBERS
 
     name, equals, path = entry.partition("=")
     if not equals or not path:
         raise UsageError(f"--{kind}: '{entry}' is not of the form ARCH=FILE")
-    archs, _ = parse_archs(name, BUILTIN_ARCHS)
+    archs, _ = parse_archs(name, NUMBERS)
     wanted = [arch for arch in archs if (arch.kind == REAL) == (kind == "elf")]
     if len(wanted) != 1:
         raise UsageError(f"--{kind}: '{name}' does not name one {_PREFIX[kind]}NN architecture")

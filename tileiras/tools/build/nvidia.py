@@ -58,13 +58,13 @@ def _check(job: Job, assembler: Tool) -> None:
     It would say "Cannot find option named 'sm_90'", or 13.1 for a newer bytecode "invalid GPU architecture:
     100".
     """
-    from tileiras.toolchain.catalog import NVIDIA_TILE_SINCE
+    from tileiras.archs import NVIDIA_SINCE
     from tileiras.tools.build.bytecode_verb import MAGIC, is_bytecode
 
     release = assembler.release
     if release is None:
         return
-    needs = [(NVIDIA_TILE_SINCE[job.arch.number], f"compile for {job.arch.gpu_name}")]
+    needs = [(NVIDIA_SINCE[job.arch.number], f"compile for {job.arch.plain_name}")]
     if is_bytecode(job.data) and len(job.data) > len(MAGIC) + 1 and not job.arguments.bytecode_version:
         version = (job.data[len(MAGIC)], job.data[len(MAGIC) + 1])
         if version[0] == 13:  # anything else is damage, and the assembler's to report
@@ -108,7 +108,7 @@ def compile(job: Job, outputs: Outputs) -> Result:
     remarks = outputs.scratch(beside, ".remarks") if arguments.remarks_output else ""
     argv = [
         assembler.path,
-        f"--gpu-name={job.arch.gpu_name}",
+        f"--gpu-name={job.arch.plain_name}",
         f"--host-arch={job.host_arch}",
         f"--host-os={job.host_os}",
         f"--opt-level={job.opt_level}",
@@ -121,7 +121,7 @@ def compile(job: Job, outputs: Outputs) -> Result:
     argv += [*arguments.option, os.path.abspath(source), "-o", image]
     if arguments.verbose:
         if job.arch.suffix:
-            say(f"{job.arch}: NVIDIA's assembler takes no suffix, so it is given {job.arch.gpu_name}")
+            say(f"{job.arch}: NVIDIA's assembler takes no suffix, so it is given {job.arch.plain_name}")
         say(f"CUDA_ROOT={ptxas.root} " + " ".join(argv))
     done = _run(argv, assembler, ptxas)
     said = (done.stdout + done.stderr).decode("utf-8", "replace").replace(os.path.abspath(source), job.source)

@@ -5,6 +5,7 @@ Compilers ignore what they do not know here, silently; a frontend that wants to 
 
 from __future__ import annotations
 
+from tileiras.archs import NAMES
 from tileiras.diag import ERROR, WARNING, Diag
 
 TYPE_CHECKING = False
@@ -27,9 +28,7 @@ OUT_OF_RANGE = Diag(
 )
 FAILED = Diag("CT-0106", ERROR, "Optimization hints verification failed", src="real verifier")
 
-ARCHITECTURES = frozenset(
-    ("default", *(f"sm_{n}" for n in (75, 80, 86, 87, 88, 89, 90, 100, 103, 107, 110, 120, 121)))
-)
+ARCHITECTURES = frozenset(("default", *NAMES))
 POWER, RANGE, BOOL = range(3)
 ENTRY = {
     "num_cta_in_cga": (POWER, 1, 16),

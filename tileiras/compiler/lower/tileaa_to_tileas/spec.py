@@ -39,7 +39,7 @@ INVALID = Diag(
 def entry_hint(op: Op, target: Any, key: str) -> Any:
     """A hint of the entry: the target's entry first, then `default`; None when absent or of a wrong kind."""
     hints = op.attrs.get("optimization_hints") or {}
-    names = (target.name, "default") if target is not None else ("default",)
+    names = (target.name, f"sm_{target.number}", "default") if target is not None else ("default",)
     for arch in names:
         values = hints.get(arch)
         if isinstance(values, dict) and key in values:
