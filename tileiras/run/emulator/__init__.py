@@ -17,13 +17,14 @@ from .memory import Memory
 from .order import Order
 from .progress import Progress
 from .syntax import EmulatorError
+from .tensor_map import tensor_map
 from .unit import Unit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TextIO
 
-__all__ = ["EmulatorError", "Finding", "Kernel", "Memory", "Report", "launch"]
+__all__ = ["EmulatorError", "Finding", "Kernel", "Memory", "Report", "launch", "tensor_map"]
 
 RESIDENT_CTAS = 132 * 8  # CTAs that may wait for each other
 BATCH_LANES = 1 << 14  # lanes that run together: large enough to amortise NumPy, small enough for caches
@@ -78,7 +79,7 @@ class Launch:
         self.check = check
         self.checker = None
         self.order = Order(self.cluster_size, seed) if check or seed is not None else None
-        unit.ordered = self.order is not None
+        unit.ordered, unit.cluster_size = self.order is not None, self.cluster_size
         if check:
             from .race import Checker
 

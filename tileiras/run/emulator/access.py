@@ -110,13 +110,13 @@ class AccessOps:
         return where + self.pick_lanes(self.shared_base, idx, sel)
 
     def cluster_host(self, where: np.ndarray, width: int, idx, n: int, sel) -> np.ndarray:
-        """shared::cluster addresses: the CTA's own, or another's by rank."""
+        """shared::cluster addresses: the CTA of a rank of the cluster."""
         rank = where >> CLUSTER_SHIFT
         offset = where & _OFFSET
         own = self.pick_lanes(self.cta_of, idx, sel)
         size = self.cluster_size
-        target = np.where(rank == 0, own, own // size * size + rank - 1)
-        bad = (offset + width > self.shared_bytes) | (rank > size) | (where < 0)
+        target = own // size * size + rank
+        bad = (offset + width > self.shared_bytes) | (rank >= size) | (where < 0)
         if bad.any():
             at = int(np.flatnonzero(bad)[0])
             self.fault(
@@ -339,7 +339,9 @@ class AccessOps:
 _EMPTY = np.zeros(0, np.int64)
 
 
-def _combine(op: str, type_: str, old: np.ndarray, value: np.ndarray, extra, flush: bool) -> np.ndarray:
+def combine(
+    op: str, type_: str, old: np.ndarray, value: np.ndarray, extra=None, flush: bool = False
+) -> np.ndarray:
     if op == "exch":
         return value
     if op == "cas":
@@ -412,7 +414,7 @@ def _atomic(
 
     if slot.size == 1:
         old = read(slot)
-        write(slot, _combine(op, type_, old, value, extra, flush))
+        write(slot, combine(op, type_, old, value, extra, flush))
         return old
     order = np.argsort(slot, kind="stable")
     ranked = slot[order]
@@ -421,7 +423,7 @@ def _atomic(
     np.not_equal(ranked[1:], ranked[:-1], out=fresh[1:])
     if fresh.all():
         old = read(slot)
-        write(slot, _combine(op, type_, old, value, extra, flush))
+        write(slot, combine(op, type_, old, value, extra, flush))
         return old
     start = np.flatnonzero(fresh)
     if (
@@ -476,5 +478,5 @@ def _atomic(
         s = slot[chosen]
         before = read(s)
         old[chosen] = before
-        write(s, _combine(op, type_, before, value[chosen], None if extra is None else extra[chosen], flush))
+        write(s, combine(op, type_, before, value[chosen], None if extra is None else extra[chosen], flush))
     return old

@@ -226,6 +226,8 @@ class AsyncOps:
 
     def mbar_test(self, where, space: str, what, parity: bool, mask, idx, n: int) -> np.ndarray:
         """Whether the phase named by a state or a parity has completed."""
+        if self.transfers:
+            self.engine_step()
         at, sel = self.barrier_words(where, space, mask, idx, n, write=False)
         out = np.zeros(n, bool)
         if at is None:

@@ -51,6 +51,7 @@ _NO_DEST = {
     "setmaxnreg",
     "pmevent",
     "applypriority",
+    "tensormap",
 }
 BUILTINS = {"vprintf", "__assertfail", "malloc", "free"}
 
@@ -69,7 +70,12 @@ def wait_level(inst: Inst, cta_threads: int) -> int:
         if count is not None and not (count[0] == "imm" and count[1] == cta_threads):
             return NEVER
         return CTA
-    if op in _WARP_SYNC or (op == "vote" and "sync" in mods) or op == "match":
+    if (
+        op in _WARP_SYNC
+        or (op in ("tensormap", "tcgen05") and "sync" in mods)
+        or (op == "vote" and "sync" in mods)
+        or op == "match"
+    ):
         return WARP
     return 0
 

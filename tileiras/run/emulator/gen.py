@@ -157,7 +157,11 @@ class BlockGen:
         if kind == "sreg":
             return self.convert(*self.special_register(op[1]), flavour)
         if kind == "sym":
-            return self.immediate(self.unit.symbol_address(self, op), "int", flavour)
+            value = self.unit.symbol_address(self, op)
+            if self.unit.cluster_size > 1 and self.unit.is_shared(op):  # addresses hold the CTA's rank
+                rank = self.use(("sreg", "%cluster_ctarank"), flavour)
+                return self.tmp(f"{rank} * np.{DTYPE[flavour]}(1 << 24) + np.{DTYPE[flavour]}({value})")
+            return self.immediate(value, "int", flavour)
         if kind == "not":
             return self.tmp(f"~{self.use(op[1], flavour)}")
         if kind == "neg":

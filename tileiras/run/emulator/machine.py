@@ -15,6 +15,7 @@ import numpy as np
 from .access import AccessOps, Fault
 from .async_ops import AsyncOps
 from .blocks import CTA, NEVER, WARP
+from .bulk import BulkOps
 from .memory import SHARED_WINDOW, WINDOW_SHIFT
 from .mma import MmaOps
 from .printf import PrintOps
@@ -36,7 +37,7 @@ class Stuck(Exception):
     """No group can go on."""
 
 
-class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, PrintOps):
+class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, BulkOps, PrintOps):
     def __init__(self, launch, ctas: np.ndarray, first_cta: int) -> None:
         """ctas: [n, 3] CTA coordinates, those of a cluster adjacent and in rank order; first_cta numbers them."""
         unit = launch.unit
@@ -70,6 +71,9 @@ class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, PrintOps):
         self._local: np.ndarray | None = None
         self.copies: list = []
         self.committed = np.zeros(self.L, np.int64)
+        self.transfers: list = []  # bulk copies under way
+        self.transfers_done: list = []  # stores that nobody waited for yet
+        self.bulk_committed = np.zeros(self.L, np.int64)
         self.products: list = []  # wgmma in flight
         self.wgmma_committed = np.zeros(self.L // 32, np.int64)
         self.form_key: object = self
@@ -363,11 +367,17 @@ class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, PrintOps):
         while self.groups:
             pc = self.choose()
             if pc is None:
+                if self.transfers:
+                    self.drain()
+                    self.stalled.clear()
+                    continue
                 raise Stuck
             idx = self.groups.pop(pc)
             self.since.pop(pc, None)
             if self.order is not None:  # by subsets of warps, so one variant of the code is enough
                 idx = self.order.subset(self, pc, np.arange(self.L) if idx is None else idx)
+                if self.transfers:
+                    self.engine_step()
             self.steps += 1
             launch.steps += 1
             if launch.steps > launch.max_steps:
@@ -385,6 +395,7 @@ class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, PrintOps):
                 return "yield"
         if (self.bar_at >= 0).any() or self.live.any():
             raise Stuck
+        self.drain()
         return "done"
 
     def choose(self) -> int | None:

@@ -19,7 +19,7 @@ from .syntax import EmulatorError
 SHARED_WINDOW = np.uint64(1 << 60)
 LOCAL_WINDOW = np.uint64(1 << 61)
 WINDOW_SHIFT = 60
-CLUSTER_SHIFT = 24  # a shared::cluster address: (rank + 1) << 24 | offset; 0 above means the own CTA
+CLUSTER_SHIFT = 24  # a shared address: rank in the cluster << 24 | offset
 _LIMIT = 1 << 47
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .gen import FLAVOUR_BITS, BlockGen, handles, vector_items
+from .gen import FLAVOUR_BITS, HANDLERS, BlockGen, handles, vector_items
 from .ops_int import type_of
 from .syntax import WIDTH_BITS, Inst
 
@@ -88,7 +88,10 @@ def scope_of(inst: Inst) -> str:
 
 @handles("st")
 def st(g: BlockGen, inst: Inst) -> None:
-    if "async" in inst.mods or "bulk" in inst.mods:
+    if "async" in inst.mods:
+        HANDLERS["st.async"](g, inst)
+        return
+    if "bulk" in inst.mods:
         g.fail("this instruction is not supported by the emulator")
     type_ = type_of(inst)
     mem, src = inst.ops[0], inst.ops[1]
@@ -117,7 +120,8 @@ def st(g: BlockGen, inst: Inst) -> None:
 def atom(g: BlockGen, inst: Inst) -> None:
     ops = inst.ops
     if "async" in inst.mods:
-        g.fail("this instruction is not supported by the emulator")
+        HANDLERS["st.async"](g, inst)
+        return
     if inst.op == "atom":
         dst, mem, args = ops[0], ops[1], ops[2:]
     else:
@@ -169,7 +173,7 @@ def mapa(g: BlockGen, inst: Inst) -> None:
     generic = not any(m.startswith("shared") for m in inst.mods)
     a, rank = g.use(inst.ops[1], flavour), g.use(inst.ops[2], "u32")
     kind = f"np.uint{flavour[1:]}"
-    expr = f"(({a} & {kind}(0xFFFFFF)) | (({rank}.astype({kind}) + {kind}(1)) << {kind}(24)))"
+    expr = f"(({a} & {kind}(0xFFFFFF)) | ({rank}.astype({kind}) << {kind}(24)))"
     if generic:
         expr = f"({expr} + SHARED_WINDOW)"
     g.set(inst.ops[0], flavour, expr)
@@ -179,16 +183,14 @@ def mapa(g: BlockGen, inst: Inst) -> None:
 def getctarank(g: BlockGen, inst: Inst) -> None:
     flavour = f"u{WIDTH_BITS[type_of(inst)]}"
     a = g.use(inst.ops[1], flavour)
-    own, _ = g.special_register("%cluster_ctarank")
     kind = f"np.uint{flavour[1:]}"
-    top = g.tmp(f"(({a} >> {kind}(24)) & {kind}(0xFF)).astype(np.uint32)")
-    g.set(inst.ops[0], "u32", f"where({top} == 0, {own}, {top} - np.uint32(1))")
+    g.set(inst.ops[0], "u32", f"(({a} >> {kind}(24)) & {kind}(0xFF)).astype(np.uint32)")
 
 
 @handles("membar", "fence")
 def fence(g: BlockGen, inst: Inst) -> None:
     """Lanes run in lockstep on one coherent memory; race detection takes fences as promises about earlier stores."""
-    if inst.mods[:2] == ("proxy", "async"):
+    if inst.mods[0] == "proxy" and inst.mods[1].partition("::")[0] == "async":
         g.emit(f"B.proxy_fence({mask_of(g)}, idx, n)")
         return
     g.emit(f"B.fence('{scope_of(inst)}', {mask_of(g)}, idx, n)")
@@ -198,7 +200,10 @@ def fence(g: BlockGen, inst: Inst) -> None:
 @handles("cp")
 def cp(g: BlockGen, inst: Inst) -> None:
     mods = inst.mods
-    if mods[0] != "async" or "bulk" in mods or "reduce" in mods:
+    if "bulk" in mods:
+        HANDLERS["cp.bulk"](g, inst)
+        return
+    if mods[0] != "async" or "reduce" in mods:
         g.fail("this instruction is not supported by the emulator")
     if "commit_group" in mods:
         g.emit(f"B.cp_commit(idx, n, {mask_of(g)})")

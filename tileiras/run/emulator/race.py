@@ -17,6 +17,7 @@ from .race_clocks import BatchState, Clocks
 from .race_records import (
     CLUSTER_SCOPE,
     CTA_SCOPE,
+    ENGINE,
     GPU_SCOPE,
     MANY,
     MOST_WARPS,
@@ -213,14 +214,19 @@ class Checker(Clocks, AsyncChecks):
         """Which records are of accesses that come before this one."""
         wpc = a.batch.warps_per_cta
         r_cta = r.warp // wpc
-        same_warp = r.warp == a.global_warps
-        same_cta = (r_cta == a.cta) & ~same_warp
+        engine = r.lane == ENGINE
+        same_warp = (r.warp == a.global_warps) & ~engine
+        same_cta = (r_cta == a.cta) & ~same_warp & ~engine
         good = same_warp & (((r.lane == (a.lanes & 31)) & (r.clock != PENDING)) | (r.clock < a.clocks))
         local = np.where(same_cta, r.warp % wpc, 0)
         good |= same_cta & (r.clock <= a.state.vc[a.warps // wpc, a.warps % wpc, local])
+        if engine.any():
+            near = engine & (r_cta // self.cluster_size == a.cta // self.cluster_size)
+            column = np.where(near, 2 * wpc + r_cta % self.cluster_size, 0)
+            good |= near & (r.clock <= a.state.vc[a.warps // wpc, a.warps % wpc, column])
         rows = a.state.rows
         if rows:
-            far = r.there & (r_cta != a.cta)
+            far = r.there & (r_cta != a.cta) & ~engine
             for w in np.unique(a.warps[far]).tolist():
                 row = rows.get(w)
                 if row is not None:
@@ -259,11 +265,13 @@ class Checker(Clocks, AsyncChecks):
         else:
             warp, lane = int(r.warp[j]), int(r.lane[j])
             near = warp // wpc == int(a.cta[j])
-            text = (
-                f"{verb} of {a.place(j)} by {who} is not ordered after the {what} at PTX line {line} by "
+            author = (
                 f"warp {warp % wpc}, {'several lanes' if lane == MANY else f'lane {lane}'}, "
                 f"of {'the same CTA' if near else 'another CTA'}"
             )
+            if lane == ENGINE:
+                author = "the copy engine, whose mbarrier phase it has not seen complete"
+            text = f"{verb} of {a.place(j)} by {who} is not ordered after the {what} at PTX line {line} by {author}"
             if a.scope and r.scope[j]:
                 text += TOO_SMALL
         self.report_race(a, text, line)
@@ -286,6 +294,14 @@ class Checker(Clocks, AsyncChecks):
         warps = lanes >> 5
         for i in sh.slots(at, size):
             sh.settle(fields, i, warps + s.base * batch.warps_per_cta, s.clock(warps))
+
+    def landed(self, batch, s, at, size: int, cta: int, clock: int) -> None:
+        """Pending writes become writes of the CTA's copy engine."""
+        sh = self.shadow(batch, s, 0, True, 4)
+        first = np.array([(s.base + cta) * batch.warps_per_cta])
+        record = pack(WEAK, first, np.array([ENGINE]), np.array([clock]))
+        for i in sh.slots(at, size):
+            sh.write[i[Records(sh.write[i]).clock == PENDING]] = record
 
     def opcode(self, batch, line: int) -> str:
         """The asynchronous instruction at a PTX line, without its modifiers."""

@@ -12,6 +12,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from .race_clocks import Known
+from .race_records import CLUSTER_SCOPE
+
 
 class AsyncChecks:
     """Mixed into Checker."""
@@ -22,7 +25,7 @@ class AsyncChecks:
         w = batch.warps_per_cta
         warps = np.unique(batch.lanes(idx, n, batch.select(mask, n)) >> 5)
         rows = s.vc[warps // w, warps % w]
-        rows[:, w:] = np.maximum(rows[:, w:], rows[:, :w])
+        rows[:, w : 2 * w] = np.maximum(rows[:, w : 2 * w], rows[:, :w])
         s.vc[warps // w, warps % w] = rows
         s.tick(warps)
 
@@ -87,6 +90,24 @@ class AsyncChecks:
         """The reader waited: its reads are over, and ordered like its own."""
         s = self.state(batch)
         self.settle(batch, s, ("read", "read2"), at, width, lanes)
+
+    def async_write(self, batch, inst, at: np.ndarray, width: int, lanes: np.ndarray) -> None:
+        """An asynchronous write of shared memory begins."""
+        self.record(batch, "w", at, width, lanes, "", self.PENDING, inst)
+
+    def async_written(self, batch, at: np.ndarray, width: int, signal: tuple) -> None:
+        """It has landed: whoever sees the phase of the mbarrier that it completes is ordered after it."""
+        s = self.state(batch)
+        barrier, _, cta = signal
+        s.engine[cta] += 1
+        clock = int(s.engine[cta])
+        s.mark(at, width)
+        self.landed(batch, s, at, width, cta, clock)
+        block = np.zeros(s.vc.shape[2], np.int64)
+        block[2 * self.warps + cta % self.cluster_size] = clock
+        waiter = (barrier - s.shared[0]) // batch.shared_stride
+        known = Known({s.base + waiter: block}, None)
+        self.publish((barrier, "pending"), s, waiter * self.warps, known, CLUSTER_SCOPE)
 
     # registers of wgmma
     def wgmma_fence(self, batch, warps: np.ndarray) -> None:

@@ -18,7 +18,7 @@ _FEW = 4  # CTAs whose clocks are kept apart in one message; more become a row
 
 
 class Known:
-    """Clocks of warps, by CTA (blocks: with the second half of BatchState.vc) and over the launch (row or None)."""
+    """Clocks of warps, by CTA (blocks: all columns of BatchState.vc) and over the launch (row or None)."""
 
     __slots__ = ("blocks", "row")
 
@@ -56,8 +56,9 @@ class BatchState:
         self.batch = batch  # keeps id(batch) unique
         self.base = batch.first_cta
         w = batch.warps_per_cta
-        # the second half: what was fenced for other proxies
-        self.vc = np.zeros((batch.cta_count, w, 2 * w), np.int64)
+        # a warp's clocks of its CTA's warps, the same as fenced for other proxies, those of its cluster's copy engines
+        self.vc = np.zeros((batch.cta_count, w, 2 * w + batch.cluster_size), np.int64)
+        self.engine = np.zeros(batch.cta_count, np.int64)
         diagonal = np.arange(w)
         self.vc[:, diagonal, diagonal] = 1
         self.rows: dict[int, np.ndarray] = {}  # warp of the batch -> clocks known of the warps of other CTAs
@@ -259,6 +260,10 @@ class Clocks:
                 part = s.vc[c, k, : self.warps]
                 np.maximum(part, row[own * self.warps : (own + 1) * self.warps], out=part)
                 s.rows[w] = larger(s.rows.get(w), row)
+            for cta, block in far.items():
+                if cta // self.cluster_size == own // self.cluster_size:
+                    engines = s.vc[c, k, 2 * self.warps :]
+                    np.maximum(engines, block[2 * self.warps :], out=engines)
             if far:
                 mine = s.rows.get(w)
                 new = np.zeros(self.total, np.int32) if mine is None else mine.copy()

@@ -12,6 +12,7 @@ _CLOCK, _LANE, _WARP = 26, 6, 24
 _LANE_AT, _WARP_AT, _SCOPE_AT = _CLOCK, _CLOCK + _LANE, _CLOCK + _LANE + _WARP
 PENDING = (1 << _CLOCK) - 1  # clock of an access that is still under way: ordered before nothing
 MANY = 32  # lane number of several lanes of one warp
+ENGINE = 33  # lane number of a CTA's copy engine: its clock counts what has landed
 MOST_WARPS = 1 << _WARP
 
 

@@ -6,12 +6,12 @@ import struct
 
 import numpy as np
 
-from . import blocks, memory, ops_cvt, ops_float, ops_int, ops_memory, ops_sync, ops_wgmma
+from . import blocks, memory, ops_bulk, ops_cvt, ops_float, ops_int, ops_memory, ops_sync, ops_wgmma
 from .gen import RUNTIME, BlockGen, zero_of
 from .parse import parse
 from .syntax import EmulatorError, Func, Inst, Reg, Var
 
-_HANDLER_MODULES = (ops_int, ops_float, ops_cvt, ops_memory, ops_sync, ops_wgmma)
+_HANDLER_MODULES = (ops_int, ops_float, ops_cvt, ops_memory, ops_bulk, ops_sync, ops_wgmma)
 _FUNC_TAG = 1 << 62
 _NO_FUNC = 1 << 40
 
@@ -38,6 +38,7 @@ class Unit:
         self.dynamic_shared_bytes = dynamic_shared_bytes
         self.namespace = dict(RUNTIME, SHARED_WINDOW=memory.SHARED_WINDOW, LOCAL_WINDOW=memory.LOCAL_WINDOW)
         self.ordered = False  # the launch perturbs the order: asynchronous instructions stay in flight
+        self.cluster_size = 1
         self.held: dict[str, tuple[set[int], set[int]]] = {}  # function -> registers that wgmma may hold
         self.constants: dict = {}
         self.objects: dict[int, str] = {}
@@ -146,6 +147,11 @@ class Unit:
             return self.function_address(name)
         g.fail(f"unknown name {name}")
         return 0
+
+    def is_shared(self, op) -> bool:
+        """Whether a symbol operand names a variable of shared memory."""
+        var = op[3] if len(op) > 3 and op[3] is not None else self.module.vars.get(op[1])
+        return var is not None and var.space == "shared"
 
     def param_is_local(self, op) -> bool:
         """Whether a .param address lies in a call frame (not the kernel's parameters)."""
@@ -314,7 +320,7 @@ class Unit:
 
     def function(self, pc: int, level: int, partial: bool):
         """The generated function for lanes at pc."""
-        key = (pc, level, partial)
+        key = (pc, level, partial, self.ordered)
         fn = self.code.get(key)
         if fn is None:
             run = self.run_of(pc, level)

@@ -1,0 +1,447 @@
+"""Bulk copies: `cp.async.bulk` and its tensor and reducing forms, `st.async`, and their completion.
+
+A copy is carried out by an engine of its own at some moment after its issue. Without a seed that is when a thread next
+looks at an mbarrier, waits for a group, or nothing else can run; with one it is any moment, chosen by the seed, and in
+any order. A copy into shared memory completes on an mbarrier by its bytes; a copy out of it belongs to the issuing
+thread's group, and reads its source first (`wait_group.read`) and writes later.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+
+from .access import Fault, combine
+from .memory import CLUSTER_SHIFT, VIEW, gather
+from .tensor_map import ELEMENTS, TensorMap, replace
+
+_OFFSET = (1 << CLUSTER_SHIFT) - 1
+
+
+class Transfer:
+    """One copy under way.
+
+    lane: who issued it. signals: (mbarrier address, bytes) per destination CTA. read(): takes the source; write(data)
+    puts it down. source, target: chunk addresses in shared memory, for the checks.
+    """
+
+    __slots__ = ("data", "group", "inst", "lane", "read", "signals", "source", "taken", "targets", "width",
+                 "write")  # fmt: skip
+
+    def __init__(
+        self, inst, lane: int, read, write, signals, group: int, source, targets, width: int
+    ) -> None:
+        self.inst, self.lane, self.read, self.write, self.signals = inst, lane, read, write, signals
+        self.group, self.source, self.targets, self.width = group, source, targets, width
+        self.data = None
+        self.taken = False
+
+
+def window(address: int, shape: tuple, strides: tuple) -> np.ndarray:
+    """Bytes at a real address as an array of bytes."""
+    span = 1 + sum((n - 1) * s for n, s in zip(shape, strides))
+    raw = (ctypes.c_ubyte * span).from_address(address)
+    return np.ndarray(shape, np.uint8, buffer=memoryview(raw), strides=strides)
+
+
+class BulkOps:
+    """Mixed into Batch."""
+
+    # addresses
+    def shared_place(self, lane: int, address: int) -> tuple[int, int]:
+        """(CTA of the batch, offset) of a shared::cluster, shared::cta or generic shared address."""
+        address &= (1 << 60) - 1
+        cta = int(self.cta_of[lane])
+        rank = address >> CLUSTER_SHIFT
+        if self.cluster_size > 1:
+            if rank >= self.cluster_size:
+                raise Fault("out of bounds", f"CTA {rank} of a cluster of {self.cluster_size}", lane)
+            cta = cta // self.cluster_size * self.cluster_size + rank
+        return cta, address & _OFFSET
+
+    def shared_span(self, lane: int, cta: int, offset: int, size: int, align: int) -> int:
+        """The checked real address of bytes of shared memory."""
+        if offset % align:
+            raise Fault(
+                "misaligned", f"shared offset {offset} of a bulk copy is not a multiple of {align}", lane
+            )
+        if offset + size > self.shared_bytes:
+            raise Fault(
+                "out of bounds",
+                f"{size} bytes at shared offset {offset} ({self.shared_bytes} bytes of shared memory)",
+                lane,
+            )
+        return self.shared_start + cta * self.shared_stride + offset
+
+    def global_span(self, lane: int, address: int, size: int, write: bool) -> int:
+        where = np.array([address], np.int64)
+        if size and self.memory.outside(where, size, write) is not None:
+            verb = "store" if write else "load"
+            raise Fault(
+                "out of bounds",
+                f"{size}-byte bulk {verb} at {address:#x}, {self.memory.nearest(address)}",
+                lane,
+            )
+        return address
+
+    def each(self, mask, idx, n: int, *arrays):
+        """(lane, values) of the lanes that take part."""
+        sel = self.select(mask, n)
+        lanes = self.lanes(idx, n, sel)
+        places = np.arange(n) if sel is None else sel
+        for lane, at in zip(lanes.tolist(), places.tolist()):
+            yield lane, [int(a[0] if a.size == 1 else a[at]) for a in arrays]
+
+    def destinations(self, lane: int, cta: int, mask: int | None, barrier: int | None, pair: bool):
+        """(CTA, CTA of its mbarrier, offset of that) for a copy without or with multicast."""
+        at, offset = (None, None) if barrier is None else self.shared_place(lane, barrier)
+        if mask is None:
+            return [(cta, at, offset)]
+        first = cta // self.cluster_size * self.cluster_size
+        out = []
+        for rank in range(self.cluster_size):
+            if mask >> rank & 1:
+                to = first + rank
+                owner = to if not pair else first + (rank & ~1 | (at - first) & 1)
+                out.append((to, owner, offset))
+        return out
+
+    def signal_of(self, lane: int, places, size: int) -> list:
+        return [
+            (self.shared_span(lane, owner, offset, 8, 8), size, to)
+            for to, owner, offset in places
+            if owner is not None
+        ]
+
+    # issue
+    def bulk_copy(self, inst, to_space: str, from_space: str, op: str, type_: str, multicast: bool,
+                  to, source, size, barrier, ranks, mask, idx, n: int) -> None:  # fmt: skip
+        """cp.async.bulk and cp.reduce.async.bulk; barrier is None where a group completes it."""
+        arrays = [
+            to,
+            source,
+            size,
+            *((barrier,) if barrier is not None else ()),
+            *((ranks,) if multicast else ()),
+        ]
+        for lane, values in self.each(mask, idx, n, *arrays):
+            dst, src, count = values[:3]
+            bar = values[3] if barrier is not None else None
+            if count % 16:
+                raise Fault("misaligned", f"a bulk copy of {count} bytes is not a multiple of 16", lane)
+            reads = writes = None
+            if from_space == "global":
+                if src % 16:
+                    raise Fault("misaligned", f"source {src:#x} of a bulk copy is not a multiple of 16", lane)
+                source_at = self.global_span(lane, src, count, False)
+                self.global_access(lane, "r", source_at, count, inst)
+            else:
+                cta, offset = self.shared_place(lane, src)
+                source_at = self.shared_span(lane, cta, offset, count, 16)
+                reads = np.arange(source_at, source_at + count, 16)
+            signals: list = []
+            if to_space == "global":
+                if dst % 16:
+                    raise Fault(
+                        "misaligned", f"destination {dst:#x} of a bulk copy is not a multiple of 16", lane
+                    )
+                target = [self.global_span(lane, dst, count, True)]
+                self.global_access(lane, "w" if not op else "a", dst, count, inst)
+            else:
+                cta, offset = self.shared_place(lane, dst)
+                places = self.destinations(lane, cta, values[-1] if multicast else None, bar, False)
+                target = [self.shared_span(lane, p[0], offset, count, 16) for p in places]
+                signals = self.signal_of(lane, places, count)
+                writes = [np.arange(t, t + count, 16) for t in target]
+
+            def read(at=source_at, count=count):
+                return gather(np.arange(at, at + count, 16), 16)
+
+            def write(data, target=target):
+                for t in target:
+                    if op:
+                        where = np.arange(t, t + data.size * 16, np.dtype(_kind(type_)).itemsize)
+                        new = data.view(_kind(type_))
+                        old = gather(where, new.dtype.itemsize).view(new.dtype)
+                        result = combine(op, type_, old, new)
+                        self.write(
+                            where,
+                            new.dtype.itemsize,
+                            np.ascontiguousarray(result).view(f"u{new.dtype.itemsize}"),
+                        )
+                    else:
+                        self.write(np.arange(t, t + data.size * 16, 16), 16, data)
+
+            self.launch_transfer(inst, lane, read, write, signals, reads, writes)
+
+    def store_async(self, inst, to, values: tuple, op: str, type_: str, barrier, mask, idx, n: int) -> None:
+        """st.async and red.async."""
+        width = values[0].dtype.itemsize
+        for lane, row in self.each(mask, idx, n, to, barrier, *values):
+            cta, offset = self.shared_place(lane, row[0])
+            size = width * (len(row) - 2)
+            at = self.shared_span(lane, cta, offset, size, size)
+            owner, place = self.shared_place(lane, row[1])
+            signals = [(self.shared_span(lane, owner, place, 8, 8), size, cta)]
+            where = np.arange(at, at + size, width)
+            data = np.array(row[2:], values[0].dtype)
+
+            def write(data, where=where):
+                if op:
+                    old = gather(where, width).view(_kind(type_))
+                    data = np.ascontiguousarray(combine(op, type_, old, data.view(_kind(type_)))).view(
+                        data.dtype
+                    )
+                self.write(where, width, data)
+
+            self.launch_transfer(inst, lane, lambda data=data: data, write, signals, None, [where], width)
+
+    def global_access(self, lane: int, kind: str, address: int, size: int, inst) -> None:
+        if self.checker is not None and size:
+            width = min(16, (address | size) & -(address | size))
+            at = np.arange(address, address + size, width)
+            self.checker.record(
+                self, kind, at, width, np.full(at.size, lane), "relaxed" if kind == "a" else "", None, inst
+            )
+
+    def tensor_load(
+        self, inst, multicast: bool, pair: bool, to, table, coords, barrier, ranks, mask, idx, n: int
+    ) -> None:
+        arrays = [to, table, barrier, *coords, *((ranks,) if multicast else ())]
+        for lane, values in self.each(mask, idx, n, *arrays):
+            tm = self.tensor_map_at(lane, values[1], len(coords))
+            origin = values[3 : 3 + len(coords)]
+            size = tm.box_bytes()
+            cta, offset = self.shared_place(lane, values[0])
+            places = self.destinations(lane, cta, values[-1] if multicast else None, values[2], pair)
+            targets = [self.shared_span(lane, p[0], offset, size, 128) for p in places]
+            signals = self.signal_of(lane, places, size)
+            self.tensor_clip(tm, origin, lane, False, inst)
+            chunks = tm.where(np.arange(offset, offset + size, 16)) - offset
+
+            def read(tm=tm, origin=origin, lane=lane):
+                return self.tensor_read(tm, origin, lane)
+
+            def write(data, targets=targets, chunks=chunks):
+                for t in targets:
+                    self.write(t + chunks, 16, data)
+
+            self.launch_transfer(
+                inst, lane, read, write, signals, None, [t + np.sort(chunks) for t in targets]
+            )
+
+    def tensor_store(self, inst, op: str, table, coords, source, mask, idx, n: int) -> None:
+        for lane, values in self.each(mask, idx, n, table, source, *coords):
+            tm = self.tensor_map_at(lane, values[0], len(coords))
+            origin = values[2:]
+            size = tm.box_bytes()
+            cta, offset = self.shared_place(lane, values[1])
+            at = (
+                self.shared_span(lane, cta, offset, size, 128)
+                + tm.where(np.arange(offset, offset + size, 16))
+                - offset
+            )
+            self.tensor_clip(tm, origin, lane, True, inst)
+
+            def read(at=at):
+                return gather(at, 16)
+
+            def write(data, tm=tm, origin=origin, lane=lane):
+                self.tensor_write(tm, origin, lane, data, op)
+
+            self.launch_transfer(inst, lane, read, write, [], np.sort(at), None)
+
+    def launch_transfer(self, inst, lane: int, read, write, signals, reads, writes, width: int = 16) -> None:
+        t = Transfer(inst, lane, read, write, signals, int(self.bulk_committed[lane]), reads, writes, width)
+        if self.checker is not None:
+            if reads is not None:
+                self.checker.async_read(self, inst, reads, 16, np.full(reads.size, lane))
+            for at in writes or ():
+                self.checker.async_write(self, inst, at, width, np.full(at.size, lane))
+        self.transfers.append(t)
+        if self.order is not None and self.order.rng.random() < 0.3:
+            self.finish_transfer(t)
+
+    # progress
+    def take_source(self, t: Transfer) -> None:
+        if not t.taken:
+            t.data, t.taken = t.read(), True
+
+    def finish_transfer(self, t: Transfer) -> None:
+        self.take_source(t)
+        t.write(t.data)
+        t.data = None
+        self.transfers.remove(t)
+        self.progress.changed(self.launch.steps)
+        if self.checker is not None:
+            for i, at in enumerate(t.targets or ()):
+                self.checker.async_written(self, at, t.width, t.signals[i])
+        for address, size, _ in t.signals:
+            self.mbar_change(address, 0, -size, False)
+        if t.source is not None and not t.signals:
+            self.transfers_done.append(t)
+
+    def engine_step(self) -> None:
+        """The engine goes on: everything without a seed, else perhaps one copy."""
+        if self.order is None:
+            while self.transfers:
+                self.finish_transfer(self.transfers[0])
+        elif self.order.rng.random() < 0.3:
+            self.finish_transfer(self.transfers[int(self.order.rng.integers(len(self.transfers)))])
+
+    def drain(self) -> None:
+        """Nothing else can run: the engine finishes."""
+        while self.transfers:
+            self.finish_transfer(self.transfers[0])
+
+    def bulk_commit(self, mask, idx, n: int) -> None:
+        self.bulk_committed[self.lanes(idx, n, self.select(mask, n))] += 1
+
+    def bulk_wait(self, keep: int, read_only: bool, mask, idx, n: int) -> None:
+        if not self.transfers and not self.transfers_done:
+            return
+        lanes = self.lanes(idx, n, self.select(mask, n))
+        limit = np.full(self.L, -1, np.int64)
+        limit[lanes] = self.bulk_committed[lanes] - keep
+        for t in list(self.transfers):
+            if not t.signals and t.group < limit[t.lane]:
+                if read_only:
+                    self.take_source(t)
+                    self.reads_over(t)
+                else:
+                    self.finish_transfer(t)
+        for t in list(self.transfers_done):
+            if t.group < limit[t.lane]:
+                self.reads_over(t)
+                self.transfers_done.remove(t)
+
+    def reads_over(self, t: Transfer) -> None:
+        if self.checker is not None and t.source is not None:
+            self.checker.async_read_done(self, t.source, 16, np.full(t.source.size, t.lane))
+
+    # tensors in memory
+    def tensor_map_at(self, lane: int, address: int, rank: int) -> TensorMap:
+        if address % 64:
+            raise Fault("misaligned", f"tensor map at {address:#x} is not aligned to 64 bytes", lane)
+        at = self.global_span(lane, address, 128, False)
+        tm = TensorMap(ctypes.string_at(at, 128))
+        if tm.rank != rank:
+            raise Fault("out of bounds", f"{rank} coordinates for a tensor map of {tm.rank} dimensions", lane)
+        return tm
+
+    def tensor_clip(self, tm: TensorMap, origin: list[int], lane: int, write: bool, inst=None):
+        """The part of a box inside the tensor: (address, shape, byte strides, first index and count per dimension).
+
+        Outermost dimension first, elements as the innermost axis of bytes. None where nothing is inside.
+        """
+        width = ELEMENTS[tm.element][1]
+        if width < 8:
+            raise Fault(
+                "out of bounds",
+                "tensor maps of elements below one byte are not supported by the emulator",
+                lane,
+            )
+        size = width // 8
+        first, count = [], []
+        for d in range(tm.rank):
+            start = origin[d] - (1 << 32) if origin[d] >> 31 & 1 else origin[d]
+            step = tm.steps[d]
+            low = max(0, -(start // step)) if start < 0 else 0
+            high = min(tm.counts[d], -(-(tm.extents[d] - start) // step)) if tm.extents[d] > start else 0
+            if high <= low:
+                return None
+            first.append((low, start + low * step))
+            count.append(high - low)
+        strides = [size, *tm.strides[1 : tm.rank]]
+        address = tm.address + sum(f[1] * s for f, s in zip(first, strides))
+        steps = [s * k for s, k in zip(strides, tm.steps)]
+        last = address + sum((c - 1) * s for c, s in zip(count, steps)) + size
+        region = self.memory.region_of(address)
+        if region is None or last > region.end or (write and not region.writable):
+            raise Fault(
+                "out of bounds",
+                f"bulk tensor {'store' if write else 'load'} of {address:#x} to {last:#x}, {self.memory.nearest(address)}",
+                lane,
+            )
+        shape = (*count[::-1], size)
+        if self.checker is not None and inst is not None:
+            self.tensor_record(address, shape, (*steps[::-1], 1), lane, "w" if write else "r", inst)
+        return address, shape, (*steps[::-1], 1), [f[0] for f in first][::-1]
+
+    def tensor_record(self, address: int, shape: tuple, strides: tuple, lane: int, kind: str, inst) -> None:
+        if strides[-2] == shape[-1]:  # contiguous rows
+            row = shape[-2] * shape[-1]
+            shape, strides = (*shape[:-2], row), (*strides[:-2], 1)
+        width = 16
+        for v in (address, shape[-1], *strides[:-1]):
+            width = min(width, v & -v) if v else width
+        at = np.array([address])
+        for c, s in zip((*shape[:-1], shape[-1] // width), (*strides[:-1], width)):
+            at = (at[:, None] + np.arange(c) * s).reshape(-1)
+        self.checker.record(self, kind, at, width, np.full(at.size, lane), "", None, inst)
+
+    def tensor_read(self, tm: TensorMap, origin: list[int], lane: int) -> np.ndarray:
+        """The box as 16-byte chunks, before swizzling."""
+        name, bits, _ = ELEMENTS[tm.element]
+        size = bits // 8
+        counts = tm.counts[::-1]
+        out = np.zeros((*counts, size), np.uint8)
+        if tm.fill and name in ("f16", "bf16", "f32", "tf32", "f64"):
+            nan = {"f16": 0x7E00, "bf16": 0x7FC0, "f32": 0x7FC00000, "tf32": 0x7FC00000, "f64": 0x7FF8 << 48}[
+                name
+            ]
+            out[...] = np.frombuffer(nan.to_bytes(size, "little"), np.uint8)
+        inside = self.tensor_clip(tm, origin, lane, False)
+        if inside is not None:
+            address, shape, strides, first = inside
+            out[tuple(slice(f, f + c) for f, c in zip(first, shape))] = window(address, shape, strides)
+        return out.reshape(-1).view("V16")
+
+    def tensor_write(self, tm: TensorMap, origin: list[int], lane: int, data: np.ndarray, op: str) -> None:
+        inside = self.tensor_clip(tm, origin, lane, True)
+        if inside is None:
+            return
+        name, bits, _ = ELEMENTS[tm.element]
+        address, shape, strides, first = inside
+        box = data.view(np.uint8).reshape(*tm.counts[::-1], bits // 8)
+        part = np.ascontiguousarray(box[tuple(slice(f, f + c) for f, c in zip(first, shape))])
+        to = window(address, shape, strides)
+        if not op:
+            to[...] = part
+            return
+        old = np.ascontiguousarray(to).view(_kind(name))
+        result = combine(op, name, old, part.view(_kind(name)))
+        to[...] = np.ascontiguousarray(result).view(np.uint8)
+
+    # tensormap.replace and its fence
+    def tensormap_replace(
+        self, space: str, where, field: str, ordinal: int, value, mask, idx, n: int
+    ) -> None:
+        for lane, (address, new) in self.each(mask, idx, n, where, value):
+            at = self.descriptor_place(lane, space, address, True)
+            raw = replace(ctypes.string_at(at, 128), field, ordinal, new)
+            VIEW[1][at - 1 : at + 127] = np.frombuffer(raw, np.uint8)
+
+    def tensormap_copy(self, to, source, idx, n: int) -> None:
+        """tensormap.cp_fenceproxy: one copy for each warp."""
+        first = None
+        for lane, (dst, src) in self.each(None, idx, n, to, source):
+            if first == lane >> 5:
+                continue
+            first = lane >> 5
+            at = self.descriptor_place(lane, "shared", src, False)
+            out = self.global_span(lane, dst, 128, True)
+            VIEW[1][out - 1 : out + 127] = np.frombuffer(ctypes.string_at(at, 128), np.uint8)
+
+    def descriptor_place(self, lane: int, space: str, address: int, write: bool) -> int:
+        if space == "shared" or address >> 60 == 1:
+            cta, offset = self.shared_place(lane, address)
+            return self.shared_span(lane, cta, offset, 128, 128)
+        return self.global_span(lane, address, 128, write)
+
+
+def _kind(type_: str):
+    return {"f16": np.float16, "bf16": np.uint16, "f32": np.float32, "tf32": np.float32, "f64": np.float64,
+            "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "s32": np.int32, "u64": np.uint64, "s64": np.int64,
+            "b32": np.uint32, "b64": np.uint64}[type_]  # fmt: skip
