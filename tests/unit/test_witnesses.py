@@ -162,3 +162,30 @@ def test_one_store_with_two_elements_for_one_address_is_a_race(same: bool) -> No
         k.run(np.zeros(4, np.int32), np.array([3, 1, 2, 1], np.int32), check=True)
     (found,) = error.value.diagnostics
     assert found.code == "RUN-0016" and "[1] and [3]" in found.text
+
+
+@pytest.mark.parametrize("index", [2, 1 << 25, -1, -(1 << 31)])
+def test_a_tile_wholly_outside_of_a_view_loads_as_padding_and_stores_nothing(index: int) -> None:
+    """As NVIDIA's code does, which compares every index with the index space."""
+    k = Kernel("*f32", "*f32", "i32", "i32")
+    vt = T.TensorView(T.F32, (None,), (1,), None)
+    views = [k.op("make_tensor_view", [base, [k.args[2]], []], [vt]) for base in k.args[:2]]
+    source, target = (
+        k.op("make_partition_view", [v], [T.PartitionView((8,), vt, (0,), "neg_zero")]) for v in views
+    )
+    kind = [tile("f32", 8), T.TOKEN]
+    value, _ = k.op("load_view_tko", [source, [k.args[3]], None], kind, **WEAK)
+    k.op("store_view_tko", [value, target, [k.const(0, "i32")], None], [T.TOKEN], **WEAK)
+    for where in WITNESSES:
+        out = np.full(10, 9, np.float32)
+        launch(k.module(), "k", 1, [np.ones(10, np.float32), out, 10, index], where, check=True)
+        assert np.signbit(out[:8]).all() and (out[:8] == 0).all() and (out[8:] == 9).all()
+    k.block.ops.pop()
+    k.op("store_view_tko", [value, target, [k.args[3]], None], [T.TOKEN], **WEAK)
+    for where in WITNESSES:
+        out = np.full(10, 9, np.float32)
+        launch(k.module(), "k", 1, [np.ones(10, np.float32), out, 10, index], where)
+        assert (out[8:] == 9).all()
+    with pytest.raises(LaunchError) as error:
+        launch(k.module(), "k", 1, [np.ones(10, np.float32), out, 10, index], "reference", check=True)
+    assert {d.code for d in error.value.diagnostics} >= {"RUN-0007"}
