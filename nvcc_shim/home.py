@@ -12,8 +12,9 @@ from __future__ import annotations
 import os
 import sys
 
+from tileiras.files import is_own, make_own_folder, read_own, write_atomically
 from tileiras.toolchain import locate
-from tileiras.toolchain.cache import cache_directory, write_atomically
+from tileiras.toolchain.cache import cache_directory, own_root
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -214,12 +215,16 @@ def make_home(nvcc: RealNvcc, assembler: list[str], base: str) -> str:
     )
     home = os.path.join(base, name)
     entry = os.path.join(home, "bin", "nvcc")
+    # Its name can be worked out, and nvcc runs what lies in it: nobody else may have put it there.
+    if not (own_root(os.path.dirname(base)) and make_own_folder(base)):
+        raise PermissionError(13, "another user can write to this folder", base)
+    if os.path.lexists(home) and not is_own(os.lstat(home)):
+        raise PermissionError(13, "another user can write to this folder", home)
     if os.path.exists(entry) and os.path.exists(os.path.join(home, "tools", "tileiras")):
         return entry
     import shutil
     import tempfile
 
-    os.makedirs(base, mode=0o700, exist_ok=True)
     work = tempfile.mkdtemp(prefix=".home-", dir=base)
     try:
         os.mkdir(os.path.join(work, "bin"))
@@ -283,11 +288,8 @@ def record_route(nvcc: RealNvcc, home: str | None, script: str, environ: Mapping
              f"shim_real={quote(nvcc.path)} && shim_home={quote(home or '')}\n")  # fmt: skip
     try:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        try:
-            with open(path, encoding="utf-8", errors="surrogateescape") as file:
-                old = file.read().split("# route\n")[1:]
-        except OSError:
-            old = []
+        known = (read_own(path, 1 << 20) or b"").decode("utf-8", "surrogateescape")
+        old = known.split("# route\n")[1:]
         kept = ["# route\n" + text for text in old if f" = {key} ]" not in text][1 - ROUTES_MAX :]
         write_atomically(stamp, b"")
         write_atomically(path, "".join([*kept, block]).encode("utf-8", "surrogateescape"), mode=0o600)

@@ -295,7 +295,7 @@ def write_file(path: str, text: str) -> None:
         with open(path, "wb") as file:
             file.write(data)
         return
-    from tileiras.toolchain.cache import write_atomically
+    from tileiras.files import write_atomically
 
     write_atomically(path, data)
 

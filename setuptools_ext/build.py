@@ -20,6 +20,8 @@ from typing import Any
 
 from setuptools.errors import CompileError
 
+from tileiras.files import write_atomically
+
 from .jobs import Jobserver
 from .options import compile_words
 
@@ -350,10 +352,8 @@ class Unit:
             "dependencies": {path: started.get(path, stamp_of(path)) for path in self.dependencies()},
             "outputs": {path: stamp_of(path) for path in self.outputs()},
         }
-        temporary = f"{self.state_path}.{os.getpid()}.tmp"
-        with open(temporary, "w", encoding="utf-8", errors="surrogateescape") as file:
-            json.dump(state, file, indent=1, sort_keys=True)
-        os.replace(temporary, self.state_path)
+        text = json.dumps(state, indent=1, sort_keys=True)
+        write_atomically(self.state_path, text.encode("utf-8", "surrogateescape"))
 
     def forget(self) -> None:
         """Removes the state and the outputs: after a failure nothing stale may be linked."""

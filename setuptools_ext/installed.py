@@ -11,7 +11,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import threading
+
+from tileiras.files import write_atomically
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,14 +33,7 @@ def write_if_new(path: str, data: bytes) -> bool:
     if read_bytes(path) == data:
         return False
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    temporary = f"{path}.{os.getpid()}-{threading.get_ident()}.tmp"  # build_ext -j has threads
-    try:
-        with open(temporary, "wb") as file:
-            file.write(data)
-        os.replace(temporary, path)
-    except BaseException:
-        remove(temporary)
-        raise
+    write_atomically(path, data)
     return True
 
 

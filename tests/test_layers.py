@@ -15,7 +15,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "diag": set(),
     "version": set(),
     "options": {"archs"},
-    "outputs": set(),
+    "files": set(),
+    "outputs": {"files"},
     "cmake_dir": set(),
     "compiler": set(),
     "ir": {"diag"},
@@ -59,7 +60,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "lower/tileas_to_nvvm": {"ir", "diag", "target", "layout", "dialects/nv_tileas", "nvvm", "passes/tileaa"},
     "nvvm": {"target", "diag"},
     "ptx": {"nvvm", "target", "diag"},
-    "toolchain": {"archs", "diag", "options"},
+    "toolchain": {"archs", "diag", "files", "options"},
     "run/emulator": {"diag"},
     "run/reference": {"run", "ir", "diag", "dialects/cuda_tile"},
 }

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import os
 
+from tileiras.files import is_planted, remove_quietly, temporary_sibling, write_new
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+_PLANTED = "it is another user's link in a folder for everybody"
 
 
 class OutputError(Exception):
@@ -63,6 +67,8 @@ class Outputs:
             old = _stat(real)
             if not path or path.endswith(os.sep):
                 why = "it has no name" if not path else "Is a directory"
+            elif is_planted(path):
+                why = _PLANTED
             elif old is not None and any(os.path.samestat(old, source) for source in inputs):
                 why = "it is the input file"
             elif old is not None:
@@ -83,16 +89,15 @@ class Outputs:
         if is_stream(path):
             self._streams.append((path, data))
             return
+        if is_planted(path):
+            raise OutputError(f"unable to write output file '{path}': {_PLANTED}")
         real = _real(path)
-        folder, name = os.path.split(real)
-        while len(os.fsencode(name)) > 200:  # a name may have 255 bytes
-            name = name[:-1]
-        temporary = os.path.join(folder, f"{name}.{os.getpid()}.tmp")
+        temporary = temporary_sibling(real)
         self._staged.append((temporary, real, path))
         try:
-            with open(temporary, "wb") as handle:
-                handle.write(data)
+            write_new(temporary, data)
         except (OSError, ValueError) as error:
+            self._staged.pop()
             why = getattr(error, "strerror", None) or str(error)
             raise OutputError(f"unable to write output file '{path}': {why}") from None
 
@@ -113,8 +118,7 @@ class Outputs:
                     handle.write(data)
         except BaseException as error:  # a signal, too, finds all of them or none
             for finished in done:
-                if os.path.lexists(finished):
-                    os.unlink(finished)
+                remove_quietly(finished)
             if isinstance(error, OSError):
                 raise OutputError(f"unable to write output file '{place}': {error.strerror}") from None
             raise
@@ -122,8 +126,5 @@ class Outputs:
 
     def discard(self) -> None:
         for temporary, _, _ in self._staged:
-            try:
-                os.unlink(temporary)
-            except (OSError, ValueError):
-                pass
+            remove_quietly(temporary)
         self._staged = []

@@ -16,6 +16,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tileiras.files import temporary_sibling, write_new
+
 HERE = Path(__file__).resolve().parent
 SOURCES = ("tileiras.c", "worker.c")
 FLAGS = ("-std=c99", "-O2", "-fPIC", "-fvisibility=hidden", "-pthread", "-Wall", "-Wextra")
@@ -82,9 +84,9 @@ def build(prefix: Path, cc: str | None = None, defines: tuple[str, ...] = ()) ->
 
 
 def _install(source: Path, target: Path) -> None:
-    temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
-    shutil.copyfile(source, temporary)
-    temporary.chmod(0o755 if source.suffix in (".0", ".so") else 0o644)
+    temporary = temporary_sibling(str(target))
+    write_new(temporary, source.read_bytes())
+    os.chmod(temporary, 0o755 if source.suffix in (".0", ".so") else 0o644)
     os.replace(temporary, target)
 
 

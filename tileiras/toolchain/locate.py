@@ -16,7 +16,7 @@ import os
 import sys
 
 from tileiras.toolchain.catalog import ONE_RELEASE, TOOLS, ptxas_needed
-from tileiras.toolchain.digest import digest_bytes, digest_text
+from tileiras.toolchain.digest import digest_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -347,33 +347,22 @@ def _version_by_running(name: str, path: str) -> tuple[str, str]:
             is_script = file.read(2) == b"#!"
     except OSError:
         return "", "unreadable"
-    kept = None
+    note = ""
     if not is_script:
-        from tileiras.toolchain.cache import cache_directory
+        from tileiras.toolchain.cache import cache_directory, note_about, read_note, write_note
 
         folder = cache_directory()
         if folder:
-            key = digest_text(f"{path}\0{stat.st_size}\0{stat.st_mtime_ns}")
-            kept = os.path.join(folder, "versions", key)
-            try:
-                with open(kept, encoding="ascii") as file:
-                    version = file.read()
-                if release_of(version):
-                    return version, "tool --version, kept"
-            except (OSError, UnicodeDecodeError):
-                pass
+            note = note_about(folder, "versions", path, stat)
+            version = read_note(note)
+            if release_of(version):
+                return version, "tool --version, kept"
     from tileiras.toolchain.run import run
 
     done = run([path, "--version"], timeout=30)
     version = parse_version(done.stdout.decode("utf-8", "replace")) if done.status == 0 else ""
-    if version and kept:
-        from tileiras.toolchain.cache import write_atomically
-
-        try:
-            os.makedirs(os.path.dirname(kept), exist_ok=True)
-            write_atomically(kept, version.encode("ascii"))
-        except OSError:
-            pass  # a read-only cache only costs time
+    if version and note:
+        write_note(note, version)
     return version, "tool --version"
 
 
@@ -394,28 +383,20 @@ def parse_version(text: str) -> str:
 
 def digest_file(path: str) -> str:
     """The digest of a file's content; kept in the cache under its path, size and time, as tools are large."""
-    from tileiras.toolchain.cache import cache_directory, write_atomically
+    from tileiras.toolchain.cache import cache_directory, note_about, read_note, write_note
 
     stat = os.stat(path)
     folder = cache_directory()
-    kept = ""
+    note = ""
     if folder and stat.st_size > 1 << 20:
-        kept = os.path.join(folder, "digests", digest_text(f"{path}\0{stat.st_size}\0{stat.st_mtime_ns}"))
-        try:
-            with open(kept, encoding="ascii") as file:
-                found = file.read()
-            if len(found) == 40:
-                return found
-        except (OSError, UnicodeDecodeError):
-            pass
+        note = note_about(folder, "digests", path, stat)
+        found = read_note(note)
+        if len(found) == 40 and found.isascii() and found.isalnum():
+            return found
     with open(path, "rb") as file:
         digest = digest_bytes(file.read())
-    if kept:
-        try:
-            os.makedirs(os.path.dirname(kept), exist_ok=True)
-            write_atomically(kept, digest.encode("ascii"))
-        except OSError:
-            pass
+    if note:
+        write_note(note, digest)
     return digest
 
 

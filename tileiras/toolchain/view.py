@@ -49,7 +49,7 @@ def _nvvm(source: str, view: str) -> None:
 
 def link(target: str, path: str) -> None:
     """Makes or renews a symbolic link, without a moment in which it is missing."""
-    from tileiras.toolchain.cache import temporary_sibling
+    from tileiras.files import temporary_sibling
 
     if os.path.islink(path) and os.readlink(path) == target:
         return

@@ -303,16 +303,11 @@ def _output(words: list[str]) -> tuple[str, list[str]]:
 
 def write_text(path: str, text: str) -> None:
     """Writes `path` by way of a temporary sibling, so that it is there as a whole or not at all."""
-    partial = path + ".partial"
+    from tileiras.files import write_atomically
+
     try:
-        with open(partial, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-        os.replace(partial, path)
+        write_atomically(path, text.encode("utf-8", "surrogateescape"))
     except OSError as error:
-        try:
-            os.unlink(partial)
-        except OSError:
-            pass
         raise UsageError(f"{path}: {error.strerror}") from None
 
 

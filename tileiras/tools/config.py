@@ -272,8 +272,8 @@ def include_dir() -> str:
 
 def make_toolkit_view(root: str | None, view: str) -> str:
     """`view`, a directory of links to the toolkit that CMake's FindCUDAToolkit accepts."""
+    from tileiras.files import write_atomically
     from tileiras.toolchain import locate
-    from tileiras.toolchain.cache import write_atomically
     from tileiras.toolchain.view import make_view
 
     tool = locate.find_tool("nvcc", root) or locate.require("ptxas", root)

@@ -8,7 +8,6 @@ an array the way cuTile Python passes it: pointer, extents, strides.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
 
@@ -392,18 +391,18 @@ def compare(got: np.ndarray, want: Any, rtol: float, atol: float) -> tuple[bool,
 
 def save_array(path: str, array: np.ndarray) -> None:
     """Write a .npy file through a temporary sibling, so that no partial file is ever seen."""
+    import io
+
     import numpy as np
 
-    part = f"{path}.{os.getpid()}.part"
+    from tileiras.files import write_atomically
+
+    out = io.BytesIO()
+    np.save(out, np.asarray(array), allow_pickle=False)
     try:
-        with open(part, "wb") as out:
-            np.save(out, np.asarray(array), allow_pickle=False)
-        os.replace(part, path)
+        write_atomically(path, out.getvalue())
     except OSError as error:
         raise Usage(f"cannot write '{path}': {error.strerror}") from None
-    finally:
-        if os.path.exists(part):
-            os.unlink(part)
 
 
 def list_entries(module: Any) -> None:

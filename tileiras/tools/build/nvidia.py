@@ -6,6 +6,7 @@ import json
 import os
 import sys
 
+from tileiras.files import write_new
 from tileiras.toolchain import diags
 from tileiras.toolchain.locate import Tool, check_releases, find_tool, find_tool_beside, require
 from tileiras.toolchain.run import run, scrubbed_environment
@@ -102,8 +103,7 @@ def compile(job: Job, outputs: Outputs) -> Result:
     if not is_bytecode(job.data) or arguments.bytecode_version:
         bytecode = to_bytecode(job.data, arguments.bytecode_version, job.source)
         source = outputs.scratch(beside, ".tilebc")
-        with open(source, "wb") as file:
-            file.write(bytecode)
+        write_new(source, bytecode)
     image = outputs.scratch(beside, ".image")
     remarks = outputs.scratch(beside, ".remarks") if arguments.remarks_output else ""
     argv = [

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 
-from tileiras.toolchain.cache import remove_quietly, sweep_siblings, temporary_sibling, write_atomically
+from tileiras.files import remove_quietly, sweep_siblings, temporary_sibling, write_atomically
 
 
 class Outputs:

@@ -62,7 +62,7 @@ class Record:
             self._push({"failed": True})
 
     def _push(self, present: dict[str, Any]) -> None:
-        from tileiras.toolchain.cache import write_atomically
+        from tileiras.files import write_atomically
 
         assert self.path is not None
         before = read(self.path).get("present", {})

@@ -1,0 +1,154 @@
+"""Files that appear whole or not at all, also in a folder that other users may write to.
+
+What is unfinished lies beside its place under a name that nobody else draws. It is opened with O_EXCL and O_NOFOLLOW: a
+link that somebody planted there is refused, never followed.
+"""
+
+from __future__ import annotations
+
+import os
+
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+
+
+def write_atomically(path: str, data: bytes, mode: int = 0o666) -> None:
+    """Puts `data` at `path` through a temporary sibling and a rename; no partial file under any ending."""
+    temporary = temporary_sibling(path)
+    write_new(temporary, data, mode)
+    try:
+        os.replace(temporary, path)
+    except BaseException:
+        remove_quietly(temporary)
+        raise
+
+
+def write_new(path: str, data: bytes, mode: int = 0o666) -> None:
+    """Writes a file that is not there yet. Errors: OSError, FileExistsError too; nothing of ours is left then."""
+    descriptor = os.open(path, _NEW, mode)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+    except BaseException:
+        os.close(descriptor)
+        remove_quietly(path)
+        raise
+    os.close(descriptor)
+
+
+def temporary_sibling(path: str) -> str:
+    """A name beside `path` that nobody else draws; it never reaches any output. It tells whose it is."""
+    folder, name = os.path.split(path)
+    return os.path.join(folder, f".{name[:40]}.{os.urandom(6).hex()}-{os.getpid()}.tmp")
+
+
+def sweep_siblings(path: str) -> None:
+    """Removes temporary siblings of `path` that a process left which was killed before it could."""
+    folder, name = os.path.split(path)
+    try:
+        names = os.listdir(folder or ".")
+    except OSError:
+        return
+    for sibling in names:
+        if (
+            sibling.endswith(".tmp")
+            and sibling.startswith(".")
+            and sibling.lstrip(".").startswith(name[:40].lstrip("."))
+        ):
+            owner = sibling[:-4].rpartition("-")[2]
+            if owner.isdecimal() and not _is_alive(int(owner)):
+                remove_quietly(os.path.join(folder, sibling))
+
+
+def _is_alive(pid: int) -> bool:
+    if os.name == "nt":
+        return True  # there kill() would end the process instead of asking for it
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True  # another user's
+    return True
+
+
+def remove_quietly(path: str) -> None:
+    """Removes `path` if it is there and can be removed."""
+    try:
+        os.unlink(path)
+    except (OSError, ValueError):
+        pass
+
+
+def is_planted(path: str) -> bool:
+    """Whether `path` is a link that another user may have put there: one not to follow.
+
+    The rule of Linux's protected_symlinks, which a path that is resolved by hand escapes: in a sticky folder that anybody
+    may write to, a link counts only when it is ours or the folder's owner's.
+    """
+    if not hasattr(os, "geteuid"):
+        return False
+    try:
+        link = os.lstat(path)
+        folder = os.stat(os.path.dirname(path) or ".")
+    except (OSError, ValueError):
+        return False
+    shared = folder.st_mode & 0o1002 == 0o1002
+    return link.st_mode & 0o170000 == 0o120000 and shared and link.st_uid not in (os.geteuid(), folder.st_uid)
+
+
+def is_own(stat: os.stat_result) -> bool:
+    """Whether nobody else can have written what has this status."""
+    return not hasattr(os, "geteuid") or (stat.st_uid == os.geteuid() and not stat.st_mode & 0o022)
+
+
+def read_own(path: str, limit_bytes: int, touch: bool = False) -> bytes | None:
+    """The bytes of a plain file that only we can have written; None when it is not there, or anything else.
+
+    What is no such file, or larger than the limit, is removed where that is possible. Never waits: a pipe or a device is
+    not read. `touch` notes the use in the file's time.
+    """
+    flags = os.O_RDONLY
+    for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_NOCTTY", "O_BINARY"):
+        flags |= getattr(os, name, 0)
+    try:
+        descriptor = os.open(path, flags)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError):  # a link, a socket, no permission
+        remove_quietly(path)
+        return None
+    try:
+        stat = os.fstat(descriptor)
+        if stat.st_mode & 0o170000 == 0o100000 and is_own(stat) and stat.st_size <= limit_bytes:
+            parts = []
+            left = stat.st_size
+            while left > 0 and (part := os.read(descriptor, left)):
+                parts.append(part)
+                left -= len(part)
+            if touch and os.utime in os.supports_fd:
+                os.utime(descriptor)
+            return b"".join(parts)
+    except (OSError, MemoryError):
+        pass
+    finally:
+        os.close(descriptor)
+    remove_quietly(path)
+    return None
+
+
+def make_own_folder(path: str) -> bool:
+    """Whether `path` is a folder, no link, that only we may write to; it is made when it is missing. Errors: OSError."""
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        pass
+    stat = os.lstat(path)
+    if stat.st_mode & 0o170000 != 0o040000:
+        return False
+    if is_own(stat):
+        return True
+    if stat.st_uid != os.geteuid():
+        return False
+    os.chmod(path, stat.st_mode & 0o7755)  # made under a generous umask
+    return True
