@@ -319,9 +319,8 @@ def _compile_options(line: Line, tools: Tools) -> list[str]:
     if tools.compiler == "builtin":
         if line.one("--maxrregcount") is not None:
             words.append(f"--ptxas-option=--maxrregcount={line.one('--maxrregcount')}")
-        if line.has("--resource-usage"):
-            words.append("--ptxas-option=-v")
-        words += [f"--ptxas-option={value}" for value in line.all("--ptxas-options")]
+        # What -v asks for is told from the kernel table, once (see _wants_usage).
+        words += [f"--ptxas-option={value}" for value in line.all("--ptxas-options") if value not in _VERBOSE]
     return words
 
 
@@ -430,11 +429,12 @@ def _compilations(
     return found or [(entries[0].target(compiler).replace("compute_", "sm_"), "elf")]
 
 
+_VERBOSE = ("-v", "--verbose")
+
+
 def _wants_usage(line: Line) -> bool:
     """Returns whether -res-usage or ptxas's own -v asks what each kernel uses."""
-    return line.has("--resource-usage") or any(
-        word in ("-v", "--verbose") for word in line.all("--ptxas-options")
-    )
+    return line.has("--resource-usage") or any(word in _VERBOSE for word in line.all("--ptxas-options"))
 
 
 def _wants_depfile(line: Line) -> bool:

@@ -309,8 +309,9 @@ def conclude(error: Exception, sink: Sink) -> Exception:
         sink.emit(INTERNAL, what=f"{type(error).__name__}: {error}")
         sink.emit(FAILED)
         return sink.fail(EXIT_COMPILE)
+    seen = set(map(id, sink.emitted))
     for emitted in error.diagnostics:  # a stage with a sink of its own
-        if not any(emitted is seen for seen in sink.emitted):
+        if id(emitted) not in seen:
             sink.deliver(emitted)
     if error.exit_code == EXIT_COMPILE and not (sink.emitted and sink.emitted[-1].text == FAILED.text):
         sink.emit(FAILED)

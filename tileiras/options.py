@@ -63,6 +63,11 @@ def renamed(path: str, pairs: tuple[tuple[str, str], ...] | list[tuple[str, str]
     return path
 
 
+def is_number(text: str) -> bool:
+    """Whether these are the decimal digits of a number that may be meant: Python refuses to read some thousand of them."""
+    return text.isascii() and text.isdecimal() and len(text) <= 18
+
+
 # (spelling, kind, field, help): kind "value", "flag", "list" (commas separate) or "many" (repeated, commas belong to it).
 FLAGS: tuple[tuple[str, Any, str, str], ...] = (
     (

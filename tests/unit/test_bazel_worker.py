@@ -192,6 +192,25 @@ def test_sandbox_dir_is_the_working_directory(worker: Worker, tmp_path: Path) ->
     assert (tmp_path / "sandbox" / "made").exists()
 
 
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"sandbox_dir": "missing/folder"}, "cannot be entered: 'missing/folder': No such file or directory"),
+        ({"sandbox_dir": "nul\0"}, "cannot be entered: 'nul\\x00': it has a NUL byte in it"),
+        ({"arguments": ["a\0b", "pass"]}, "an argument has a NUL byte in it: 'a\\x00b'"),
+    ],
+)
+def test_a_request_that_cannot_be_meant_is_answered(
+    worker: Worker, fields: dict[str, object], said: str
+) -> None:
+    worker.send(request("print('ran')", 4, **fields))
+    answer = worker.receive()
+    assert (answer.exit_code, answer.request_id) == (1, 4)
+    assert said in answer.output and answer.output.count("\n") == 1, answer.output
+    worker.send(request("print('still here')"))
+    assert worker.receive().output == "still here\n"
+
+
 def test_cancel_ends_the_request_and_what_it_started(worker: Worker, tmp_path: Path) -> None:
     program = (
         "import subprocess, time\n"

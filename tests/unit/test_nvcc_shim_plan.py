@@ -81,9 +81,8 @@ def test_the_portable_entry_is_tile_ir_only_with_the_tile_launch_abi() -> None:
         ),
         (["-w"], "--option=-w"),
         (["-Werror", "all-warnings"], "--option=--Werror"),
-        (["-Xptxas", "-v,-O1"], "--ptxas-option=-v --ptxas-option=-O1"),
+        (["-Xptxas", "-v,-O1"], "--ptxas-option=-O1"),
         (["-maxrregcount=64"], "--ptxas-option=--maxrregcount=64"),
-        (["-res-usage"], "--ptxas-option=-v"),
         (["-e", "a,b"], "--entry a --entry b"),
     ],
 )

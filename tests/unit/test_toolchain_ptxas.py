@@ -226,3 +226,34 @@ class TestReal:
         assert ".debug_frame" in debug.sections and ".debug_line" in debug.sections
         checked = assemble(kernel(), target="sm_80", ptxas=real("13.4"), sanitize="memcheck")
         assert read_cubin(checked.cubin).kernels["k"].code_bytes > 0
+
+
+def test_many_lines_are_read_in_one_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The work grows with the lines, not with their square: the PTX is cut into lines once, and no line is searched for."""
+    count = 40_000
+    tool = fake(
+        tmp_path,
+        f'i=0; yes "ptxas <x>, line 2; warning : again" | head -{count} >&2; printf "\\177ELF"',
+    )
+
+    class Text(str):
+        cuts = 0
+
+        def splitlines(self, keepends: bool = False) -> list[str]:
+            Text.cuts += 1
+            return super().splitlines(keepends)
+
+    done = assemble(Text(kernel()), target="sm_80", ptxas=tool, options=["-v"])
+    assert len(done.warnings) == count and Text.cuts == 1
+    assert done.warnings[-1].notes[0].text == "PTX line 2: .target sm_80"
+
+
+def test_numbers_that_are_none(tmp_path: Path) -> None:
+    tool = fake(
+        tmp_path,
+        'echo "ptxas x, line \u00b2; warning : odd" >&2; '
+        "echo \"ptxas info : Compiling entry function 'k' for 'sm_80'\" >&2; "
+        f'echo "ptxas info : Used {"9" * 5000} registers, \u00b2 barriers" >&2; printf "\\177ELF"',
+    )
+    done = assemble(kernel(), target="sm_80", ptxas=tool)
+    assert done.kernels["k"].registers == 0 and len(done.warnings) == 1

@@ -1,7 +1,9 @@
 /* libtileiras: programs and their states. The compiler itself is a worker process, see worker.c.
  *
  * A handle is looked up in a table before it is touched, so that a released or foreign handle is code 4 and not a
- * crash. A program has a lock of its own: two threads may use one program, and a callback may use any.
+ * crash. A program belongs to one thread at a time: two threads may use one program, and a callback may use any. That is
+ * a mark in the program and not a mutex, for a compile takes long: fork() in another thread must neither wait for it nor
+ * leave the child with a lock that nobody opens.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -24,8 +26,11 @@ enum state { CREATED, COMPILED };
 
 struct tileirasProgram_st {
   struct tileirasProgram_st *next; /* in the table */
-  unsigned references;             /* the table's and those of calls under way; under table_lock */
-  pthread_mutex_t lock;            /* recursive; what follows is under it */
+  /* under table_lock: */
+  unsigned references; /* the table's and those of calls under way */
+  unsigned depth;      /* calls of the owner, one inside the other's callback; 0: no owner */
+  pthread_t owner;
+  /* the owner's: */
   enum state state;
   struct tileiras_request request;
   char *output;
@@ -33,13 +38,26 @@ struct tileirasProgram_st {
 };
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t disowned = PTHREAD_COND_INITIALIZER;
 static struct tileirasProgram_st *table;
 
-/* fork() while another thread has the table would leave the child's table locked for ever. */
+/* fork() while another thread has the table would leave the child's table locked for ever. In the child the other
+ * threads are gone, and with them their calls: what they own is free again. */
 static void lock_table(void) { pthread_mutex_lock(&table_lock); }
 static void unlock_table(void) { pthread_mutex_unlock(&table_lock); }
+static void unlock_table_in_child(void) {
+  static const pthread_cond_t fresh = PTHREAD_COND_INITIALIZER;
+  struct tileirasProgram_st *program;
+  for (program = table; program; program = program->next) {
+    if (program->depth && !pthread_equal(program->owner, pthread_self()))
+      program->depth = 0;
+    program->references = 1 + program->depth;
+  }
+  disowned = fresh;
+  pthread_mutex_unlock(&table_lock);
+}
 __attribute__((constructor)) static void prepare_for_fork(void) {
-  pthread_atfork(lock_table, unlock_table, unlock_table);
+  pthread_atfork(lock_table, unlock_table, unlock_table_in_child);
 }
 
 void tileiras_say(const struct tileiras_sink *sink, unsigned word, const char *text) {
@@ -75,7 +93,6 @@ void tileiras_deliver(const struct tileiras_sink *sink, const void *record, cons
 }
 
 static void destroy(struct tileirasProgram_st *program) {
-  pthread_mutex_destroy(&program->lock);
   tileiras_request_clear(&program->request);
   free(program->output);
   free(program);
@@ -90,22 +107,28 @@ static void drop(struct tileirasProgram_st *program) {
     destroy(program);
 }
 
-/* The program behind a handle, referenced and locked; NULL when there is none. */
+/* The program behind a handle, referenced and owned; NULL when there is none. */
 static struct tileirasProgram_st *hold(tileirasProgram handle) {
   struct tileirasProgram_st *program;
   pthread_mutex_lock(&table_lock);
   for (program = table; program && program != handle; program = program->next) {
   }
-  if (program)
+  if (program) {
     program->references++;
+    while (program->depth && !pthread_equal(program->owner, pthread_self()))
+      pthread_cond_wait(&disowned, &table_lock);
+    program->owner = pthread_self();
+    program->depth++;
+  }
   pthread_mutex_unlock(&table_lock);
-  if (program)
-    pthread_mutex_lock(&program->lock);
   return program;
 }
 
 static void let_go(struct tileirasProgram_st *program) {
-  pthread_mutex_unlock(&program->lock);
+  pthread_mutex_lock(&table_lock);
+  if (!--program->depth)
+    pthread_cond_broadcast(&disowned);
+  pthread_mutex_unlock(&table_lock);
   drop(program);
 }
 
@@ -129,7 +152,6 @@ tileirasResult tileirasProgramCreate(tileirasProgram *out, const void *input, si
   struct tileirasProgram_st *program;
   struct tileiras_request request;
   struct tileiras_sink sink = {NULL, NULL};
-  pthread_mutexattr_t recursive;
   tileirasOptions known;
   int code;
   if (out)
@@ -172,10 +194,6 @@ tileirasResult tileirasProgramCreate(tileirasProgram *out, const void *input, si
   memset(program, 0, sizeof *program);
   program->request = request;
   program->references = 1;
-  pthread_mutexattr_init(&recursive);
-  pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
-  pthread_mutex_init(&program->lock, &recursive);
-  pthread_mutexattr_destroy(&recursive);
   pthread_mutex_lock(&table_lock);
   program->next = table;
   table = program;

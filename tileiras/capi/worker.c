@@ -3,7 +3,10 @@
  * Idle workers wait in a pool. A call takes one out (or starts one), has it for itself, and puts it back; so calls run
  * in parallel and no lock is held while a worker works. A worker that dies is reaped and forgotten: when it died
  * before it said that it has read the request, the request goes to a fresh one, afterwards it ends with code 5.
- * After fork() the child of the host process has a pool of its own.
+ *
+ * Server processes fork. The child has a pool of its own: it closes every socket of its parent's workers, and never
+ * speaks through one or waits for one. A worker is told to end by shutdown(), which reaches it also where a copy of the
+ * socket lives on in some process that was started without our knowledge.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -36,21 +39,48 @@ extern char **environ;
 #define MAX_REQUESTS 500    /* then a worker is replaced: caches of a long-lived host do not grow for ever */
 
 struct worker {
-  struct worker *next;
+  struct worker *next; /* in one of the two lists */
   pid_t pid;
-  int fd;
+  int fd; /* -1: the worker of another process, or none yet */
   unsigned requests;
 };
 
+/* Held for moments only, also while a worker is started: no child must be born with both ends of a socket. */
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct worker *idle;
+static struct worker *idle, *busy;
 static unsigned idle_count;
 static pid_t pool_owner;
 
+/* In the child of the host: the workers are its parent's. Those in use belong to calls of threads that are no more, or
+ * to a call around the callback that forked, which finds its worker gone. */
+static void forget_workers(void) {
+  struct worker *worker;
+  while (idle) {
+    worker = idle;
+    idle = worker->next;
+    close(worker->fd);
+    free(worker);
+  }
+  idle_count = 0;
+  for (worker = busy; worker; worker = worker->next) {
+    if (worker->fd >= 0)
+      close(worker->fd);
+    worker->fd = -1;
+    worker->pid = 0;
+  }
+  busy = NULL;
+  pool_owner = getpid();
+}
+
 static void lock_pool(void) { pthread_mutex_lock(&pool_lock); }
 static void unlock_pool(void) { pthread_mutex_unlock(&pool_lock); }
+static void unlock_pool_in_child(void) {
+  forget_workers();
+  pthread_mutex_unlock(&pool_lock);
+}
 __attribute__((constructor)) static void prepare_for_fork(void) {
-  pthread_atfork(lock_pool, unlock_pool, unlock_pool);
+  pool_owner = getpid();
+  pthread_atfork(lock_pool, unlock_pool, unlock_pool_in_child);
 }
 
 /* ---- bytes ---- */
@@ -172,40 +202,38 @@ static int connect_pair(int ends[2]) {
   return 1;
 }
 
-static struct worker *start_worker(void) {
+/* The command of a worker, in `words`. */
+static void find_command(const char *words[8]) {
 #ifdef TILEIRAS_WORKER
-  static const char *const built_for[] = {TILEIRAS_WORKER, "--serve", NULL};
+  static const char *const built_for[] = {TILEIRAS_WORKER, NULL};
 #endif
-  static const char *const on_path[] = {"tileiras", "--serve", NULL};
   const char *given = getenv("TILEIRAS_COMMAND");
-  const char *const *argv = on_path;
-  const char *chosen[3] = {NULL, "--serve", NULL};
+  int i = 0;
+  words[i++] = "tileiras";
+#ifdef TILEIRAS_WORKER
+  if (access(built_for[0], X_OK) == 0)
+    for (i = 0; built_for[i] && i < 6; i++)
+      words[i] = built_for[i];
+#endif
+  if (given && *given) {
+    i = 0;
+    words[i++] = given;
+  }
+  words[i++] = "--serve";
+  words[i] = NULL;
+}
+
+/* Starts a process with `end` as its standard input and output. */
+static int spawn(pid_t *pid, int end) {
+  const char *argv[8];
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
   sigset_t none, defaults;
-  struct worker *worker;
-  char *hello;
-  size_t size;
-  int ends[2], failed;
-  char kind;
-#ifdef TILEIRAS_WORKER
-  if (access(built_for[0], X_OK) == 0)
-    argv = built_for;
-#endif
-  if (given && *given) {
-    chosen[0] = given;
-    argv = chosen;
-  }
-  worker = (struct worker *)calloc(1, sizeof *worker);
-  if (!worker)
-    return NULL;
-  if (!connect_pair(ends)) {
-    free(worker);
-    return NULL;
-  }
+  int failed;
+  find_command(argv);
   posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], 0);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
+  posix_spawn_file_actions_adddup2(&actions, end, 0);
+  posix_spawn_file_actions_adddup2(&actions, end, 1);
   posix_spawnattr_init(&attributes);
   sigemptyset(&none);
   sigemptyset(&defaults);
@@ -215,63 +243,98 @@ static struct worker *start_worker(void) {
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setsigdefault(&attributes, &defaults);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  failed = posix_spawnp(&worker->pid, argv[0], &actions, &attributes, (char *const *)argv, environ);
+  failed = posix_spawnp(pid, argv[0], &actions, &attributes, (char *const *)argv, environ);
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
+  return !failed;
+}
+
+/* Takes a worker out of the list of those in use. Under pool_lock. */
+static void unlink_busy(struct worker *worker) {
+  struct worker **place;
+  for (place = &busy; *place && *place != worker; place = &(*place)->next) {
+  }
+  if (*place)
+    *place = worker->next;
+}
+
+/* Ends a worker and says how it ended. */
+static void end_worker(struct worker *worker, char *how, size_t size) {
+  int status = 0, fd;
+  pid_t pid, reaped = -1;
+  pthread_mutex_lock(&pool_lock);
+  unlink_busy(worker);
+  fd = worker->fd;
+  pid = worker->pid;
+  if (fd >= 0) {
+    shutdown(fd, SHUT_RDWR); /* it ends when its input does, whoever else holds a copy of this end */
+    close(fd);
+  }
+  pthread_mutex_unlock(&pool_lock);
+  free(worker);
+  if (pid > 0)
+    do
+      reaped = waitpid(pid, &status, 0);
+    while (reaped < 0 && errno == EINTR);
+  if (!how)
+    return;
+  if (pid <= 0)
+    snprintf(how, size, "it belongs to the process that forked");
+  else if (reaped == pid && WIFSIGNALED(status))
+    snprintf(how, size, "killed by signal %d", WTERMSIG(status));
+  else if (reaped == pid)
+    snprintf(how, size, "exit status %d", WEXITSTATUS(status));
+  else
+    snprintf(how, size, "status unknown");
+}
+
+static struct worker *start_worker(void) {
+  struct worker *worker = (struct worker *)calloc(1, sizeof *worker);
+  char *hello;
+  size_t size;
+  int ends[2], started;
+  char kind;
+  if (!worker)
+    return NULL;
+  pthread_mutex_lock(&pool_lock);
+  if (!connect_pair(ends)) {
+    pthread_mutex_unlock(&pool_lock);
+    free(worker);
+    return NULL;
+  }
+  started = spawn(&worker->pid, ends[1]);
   close(ends[1]);
   worker->fd = ends[0];
-  if (failed) {
-    close(ends[0]);
-    free(worker);
+  if (!started)
+    worker->pid = 0;
+  worker->next = busy;
+  busy = worker;
+  pthread_mutex_unlock(&pool_lock);
+  if (!started) {
+    end_worker(worker, NULL, 0);
     return NULL;
   }
   kind = receive_frame(worker->fd, &hello, &size);
   if (kind != 'H' || strcmp(hello, HELLO) != 0) {
     free(hello);
-    close(worker->fd);
-    while (waitpid(worker->pid, NULL, 0) < 0 && errno == EINTR) {
-    }
-    free(worker);
+    end_worker(worker, NULL, 0);
     return NULL;
   }
   free(hello);
   return worker;
 }
 
-/* Ends a worker and says how it ended. */
-static void end_worker(struct worker *worker, char *how, size_t size) {
-  int status = 0;
-  pid_t reaped;
-  close(worker->fd); /* it ends when its input does */
-  do
-    reaped = waitpid(worker->pid, &status, 0);
-  while (reaped < 0 && errno == EINTR);
-  if (how && reaped == worker->pid && WIFSIGNALED(status))
-    snprintf(how, size, "killed by signal %d", WTERMSIG(status));
-  else if (how && reaped == worker->pid)
-    snprintf(how, size, "exit status %d", WEXITSTATUS(status));
-  else if (how)
-    snprintf(how, size, "status unknown");
-  free(worker);
-}
-
 static struct worker *take_worker(void) {
   struct worker *worker;
   pthread_mutex_lock(&pool_lock);
-  if (pool_owner != getpid()) { /* the host forked: these belong to its parent */
-    while (idle) {
-      worker = idle;
-      idle = worker->next;
-      close(worker->fd);
-      free(worker);
-    }
-    idle_count = 0;
-    pool_owner = getpid();
-  }
+  if (pool_owner != getpid()) /* forked in a way that tells nobody */
+    forget_workers();
   worker = idle;
   if (worker) {
     idle = worker->next;
     idle_count--;
+    worker->next = busy;
+    busy = worker;
   }
   pthread_mutex_unlock(&pool_lock);
   return worker;
@@ -280,8 +343,9 @@ static struct worker *take_worker(void) {
 static void put_back(struct worker *worker) {
   int keep;
   pthread_mutex_lock(&pool_lock);
-  keep = idle_count < MAX_IDLE && worker->requests < MAX_REQUESTS;
+  keep = worker->fd >= 0 && idle_count < MAX_IDLE && worker->requests < MAX_REQUESTS;
   if (keep) {
+    unlink_busy(worker);
     worker->next = idle;
     idle = worker;
     idle_count++;

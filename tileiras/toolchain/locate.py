@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 import sys
 
+from tileiras.options import is_number
 from tileiras.toolchain.catalog import ONE_RELEASE, TOOLS, ptxas_needed
 from tileiras.toolchain.digest import digest_bytes
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from tileiras.diag import Emitted
 
+SCRIPT = ", a script"  # ends the identity of a tool whose results must not be kept
 _EXE = ".exe" if sys.platform == "win32" else ""
 
 
@@ -67,16 +69,26 @@ class Tool:
             stat = os.stat(self.path)
         except OSError:
             return f"{self.name} {self.version} missing"
-        return f"{self.name} {self.version} {stat.st_size} {stat.st_mtime_ns}"
+        known = f"{self.name} {self.version} {stat.st_size} {stat.st_mtime_ns}"
+        try:
+            return known + SCRIPT if is_script(self.path) else known
+        except OSError:  # it may run all the same; nobody can say what it is
+            return known + SCRIPT
 
     def __repr__(self) -> str:
         return f"Tool({self.name!r}, {self.path!r}, {self.version!r}, how={self.how!r})"
 
 
+def is_script(path: str) -> bool:
+    """Whether a tool is a script: size and time of the file then say little about what it does. Errors: OSError."""
+    with open(path, "rb") as file:
+        return file.read(2) == b"#!"
+
+
 def release_of(version: str) -> tuple[int, int] | None:
     """(13, 4) for "13.4.92", None for anything that does not start with two numbers."""
     parts = version.split(".")
-    if len(parts) < 2 or not parts[0].isdigit() or not parts[1].isdigit():
+    if len(parts) < 2 or not is_number(parts[0]) or not is_number(parts[1]):
         return None
     return (int(parts[0]), int(parts[1]))
 
@@ -343,12 +355,11 @@ def _version_by_running(name: str, path: str) -> tuple[str, str]:
     """
     try:
         stat = os.stat(path)
-        with open(path, "rb") as file:
-            is_script = file.read(2) == b"#!"
+        script = is_script(path)
     except OSError:
         return "", "unreadable"
     note = ""
-    if not is_script:
+    if not script:
         from tileiras.toolchain.cache import cache_directory, note_about, read_note, write_note
 
         folder = cache_directory()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 
+from tileiras.options import is_number
 from tileiras.toolchain import diags
 from tileiras.toolchain.catalog import EXTENDED_SMEM_SINCE, LAUNCH_METADATA_SINCE
 from tileiras.toolchain.locate import Tool, check_ptxas, find_ptxas, version_of
@@ -89,7 +90,7 @@ def ptx_version(ptx: str) -> tuple[int, int] | None:
         return None
     word = ptx[at + len(".version") : at + 40].split(None, 1)[0:1]
     major, dot, minor = word[0].partition(".") if word else ("", "", "")
-    return (int(major), int(minor)) if dot and major.isdigit() and minor.isdigit() else None
+    return (int(major), int(minor)) if dot and is_number(major) and is_number(minor) else None
 
 
 def ptxas_argv(
@@ -170,11 +171,12 @@ def assemble(
             diags.one(diags.PTXAS_NO_OUTPUT, path=tool.path, target=target),
             diags.one(diags.COMPILE_FAILED),
         )
-    warnings = [_emitted(line, ptx) for line in said]
+    warnings = spoken(said, ptx)
     # Statistics are always asked for; the user sees them on -v.
     asked = any(option in ("-v", "--verbose") for option in options)
+    known = set(said)
     info = [
-        line for line in text.replace(input_name, "<ptx>").splitlines() if line.strip() and line not in said
+        line for line in text.replace(input_name, "<ptx>").splitlines() if line.strip() and line not in known
     ]
     return AssembleResult(cubin, "\n".join(info if asked else said), kernels, warnings)
 
@@ -257,7 +259,13 @@ def parse_log(text: str) -> tuple[list[str], dict[str, Resources]]:
     return said, kernels
 
 
-def _emitted(line: str, ptx: str) -> Emitted:
+def spoken(said: list[str], ptx: str) -> list[Emitted]:
+    """Lines of ptxas as diagnostics, with the lines of the PTX that they are about."""
+    lines = ptx.splitlines() if said else []
+    return [_emitted(line, lines) for line in said]
+
+
+def _emitted(line: str, lines: list[str]) -> Emitted:
     """A line of ptxas as a diagnostic: "ptxas <ptx>, line 4; error   : Unknown modifier" and its kin."""
     head, colon, message = line.partition(":")
     if not colon or not head.startswith("ptxas"):
@@ -268,8 +276,7 @@ def _emitted(line: str, ptx: str) -> Emitted:
         return diags.one(diag, text=f"ptxas: {message.strip()}")
     word = words[words.index("line") + 1]
     emitted = diags.one(diag, text=f"ptxas: PTX line {word}: {message.strip()}")
-    lines = ptx.splitlines()
-    if word.isdigit() and 0 < int(word) <= len(lines):
+    if is_number(word) and 0 < int(word) <= len(lines):
         emitted.notes.append(
             diags.one(diags.PTXAS_LINE, number=word, text=lines[int(word) - 1].strip()[:200])
         )
@@ -284,7 +291,7 @@ def _read_usage(body: str, into: Resources) -> None:
     """ "Used 10 registers, used 1 barriers, 100000 bytes smem, 360 bytes cmem[0]"."""
     for part in body.split(","):
         words = part.split()
-        numbers = [int(word) for word in words if word.isdigit()]
+        numbers = [int(word) for word in words if is_number(word)]
         if not numbers:
             continue
         if "registers" in words:
@@ -299,7 +306,7 @@ def _read_stack(line: str, into: Resources) -> None:
     """ "    0 bytes stack frame, 8 bytes spill stores, 8 bytes spill loads"."""
     for part in line.split(","):
         words = part.split()
-        if not words or not words[0].isdigit():
+        if not words or not is_number(words[0]):
             continue
         if "stack" in words:
             into.stack_bytes = int(words[0])
@@ -327,5 +334,4 @@ def _failure(
             failed.notes.append(
                 diags.one(diags.PTXAS_KEPT, command=shlex.join([*argv, keep, "-o", os.devnull]))
             )
-    spoken = [_emitted(line, ptx) for line in said]
-    return diags.fail(5, *spoken, failed, diags.one(diags.COMPILE_FAILED))
+    return diags.fail(5, *spoken(said, ptx), failed, diags.one(diags.COMPILE_FAILED))

@@ -37,12 +37,15 @@ def expand_parameter_files(argv: list[str]) -> list[str]:
             try:
                 with open(word[1:], encoding="utf-8", errors="surrogateescape", newline="\n") as file:
                     text = file.read()
-            except OSError as error:
-                raise UsageError(f"{word[1:]}: {error.strerror}") from None
+            except (OSError, ValueError) as error:
+                raise UsageError(f"{word[1:]}: {getattr(error, 'strerror', None) or error}") from None
             lines = text.split("\n")
             words += lines[:-1] if lines[-1] == "" else lines
         else:
             words.append(word)
+    for word in words:
+        if "\0" in word:
+            raise UsageError(f"an argument has a NUL byte in it: {word[:80]!r}")
     return words
 
 

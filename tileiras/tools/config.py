@@ -34,6 +34,8 @@ usage: tileiras-config [--toolkit-root DIR] [ACTION]
   --include-dir        directory of tileiras.h
   --toolkit-view DIR   make DIR look like an installed toolkit (for CMake's FindCUDAToolkit)
   --why-rebuilt FILE   why FILE was last rebuilt, and what would rebuild it now
+  --cache-stats        what the cache holds, and how often it had the answer
+  --cache-clear        remove what the cache holds
   --version            version of tileiras
   --toolkit-root DIR   the toolkit to look in, instead of searching"""
 
@@ -69,6 +71,8 @@ def _parse(words: list[str]) -> tuple[str | None, str, str]:
         "--cmake-dir",
         "--bazel-dir",
         "--include-dir",
+        "--cache-stats",
+        "--cache-clear",
         "--version",
         "--help",
         "-h",
@@ -114,6 +118,10 @@ def _act(root: str | None, action: str, operand: str) -> int:
 
         for line in explain(operand):
             print(f"{operand}: {line}")
+    elif action == "--cache-stats":
+        print(_cache_statistics())
+    elif action == "--cache-clear":
+        print(_clear_cache())
     elif action == "--toolkit-view":
         print(make_toolkit_view(root, operand))
     elif action == "--fingerprint":
@@ -186,6 +194,50 @@ def describe(root: str | None = None) -> dict[str, Any]:
     }
 
 
+def _cache_statistics() -> str:
+    """Lines of `name  value`."""
+    from tileiras.toolchain.cache import open_cache, own_root
+
+    store = open_cache()
+    if store is None:
+        return "cache        off"
+    found = store.statistics()
+    asked = found["hits"] + found["misses"]
+    share = f" ({found['hits'] * 100 // asked} %)" if asked else ""
+    rows = [
+        ("cache", store.directory),
+        ("entries", str(found["entries"])),
+        ("size", f"{_megabytes(found['bytes'])} of {_megabytes(store.limit_bytes)}"),
+        ("hits", f"{found['hits']} of {asked}{share}"),
+    ]
+    if found["unfinished"]:
+        rows.append(("unfinished", f"{found['unfinished']} files that some process writes or left behind"))
+    if found["not_ours"]:
+        rows.append(("ignored", f"{found['not_ours']} files that another user owns or may write to"))
+    try:
+        if os.path.isdir(store.directory) and not own_root(store.directory):
+            rows.append(("problem", "another user owns this folder: nothing is kept in it"))
+    except OSError as error:
+        rows.append(("problem", f"nothing is kept: {error.strerror}"))
+    return "\n".join(f"{name.ljust(11)}  {value}" for name, value in rows)
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / (1 << 20):.1f} MB"
+
+
+def _clear_cache() -> str:
+    from tileiras.toolchain.cache import open_cache
+
+    store = open_cache()
+    if store is None:
+        return "the cache is off"
+    files, size = store.clear()
+    left = len(store.files())
+    rest = f"; {left} could not be removed" if left else ""
+    return f"{files} files, {_megabytes(size)}, removed from {store.directory}{rest}"
+
+
 def _nvidia_archs(tool: Tool | None) -> list[str]:
     from tileiras.archs import NVIDIA_SINCE
 
@@ -237,7 +289,8 @@ def fingerprint(tools: dict[str, Tool]) -> str:
     """A digest of the content of the compiler and of each tool that takes part in a build: no paths, no
     times."""
     from tileiras.toolchain.cache import content_digest
-    from tileiras.toolchain.locate import digest_file, digest_text
+    from tileiras.toolchain.digest import digest_text
+    from tileiras.toolchain.locate import digest_file
 
     rows = [f"compiler {content_digest()}"]
     for name in ("ptxas", "fatbinary", "tileiras", "nvcc"):

@@ -214,9 +214,11 @@ def _start(
         os.close(output_write)
         os.close(null)
         known = set(sys.modules)
-        if request.sandbox_dir:
-            os.chdir(request.sandbox_dir)
         words = [*startup, *request.arguments]
+        problem = _enter(request)
+        if problem:
+            sys.stderr.write(f"tile-build: {problem}\n")
+            raise SystemExit(1)
         if fresh:
             escaped = ["@" + word if word.startswith("@") else word for word in words]
             os.execv(sys.executable, [sys.executable, "-I", "-S", "-B", "-u", fresh, *escaped])
@@ -238,6 +240,20 @@ def _start(
         finally:
             os._exit(code)
     raise AssertionError("unreachable")
+
+
+def _enter(request: wire.WorkRequest) -> str:
+    """Makes the request's folder the working directory; what is wrong with the request, or empty."""
+    for word in request.arguments:
+        if "\0" in word:
+            return f"an argument has a NUL byte in it: {word[:80]!r}"
+    try:
+        if request.sandbox_dir:
+            os.chdir(request.sandbox_dir)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or "it has a NUL byte in it"
+        return f"the folder of the request cannot be entered: {request.sandbox_dir[:200]!r}: {why}"
+    return ""
 
 
 def _drain(descriptor: int, jobs: dict[int, _Job], sink: int, loaded: _Loaded) -> None:
@@ -320,6 +336,13 @@ def _serve_by_processes(startup: list[str], source: int, sink: int) -> int:
     while data := os.read(source, 1 << 16):
         for request in reader.feed(data):
             if request.cancel:
+                continue
+            here = os.getcwd()
+            problem = _enter(request)
+            os.chdir(here)
+            if problem:
+                response = wire.WorkResponse(1, f"tile-build: {problem}\n", request.request_id, False)
+                _write_all(sink, wire.encode_response(response))
                 continue
             command = [sys.executable, "-I", "-S", "-B", sys.argv[0], *startup, *request.arguments]
             done = subprocess.run(

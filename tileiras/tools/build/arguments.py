@@ -106,10 +106,14 @@ def _expand(words: Sequence[str]) -> list[str]:
             try:
                 with open(word[1:], encoding="utf-8", errors="surrogateescape") as file:
                     queue += [line for line in file.read().splitlines() if line]
-            except OSError as error:
-                raise UsageError(f"cannot read '{word[1:]}': {error.strerror}") from error
+            except (OSError, ValueError) as error:
+                why = getattr(error, "strerror", None) or str(error)
+                raise UsageError(f"cannot read '{word[1:]}': {why}") from error
         else:
             queue.append(word)
+    for word in queue:
+        if "\0" in word:
+            raise UsageError(f"an argument has a NUL byte in it: {word[:80]!r}")
     return queue
 
 

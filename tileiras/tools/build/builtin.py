@@ -76,7 +76,7 @@ def compile(job: Job, outputs: Outputs) -> Result:
         say("tileiras " + " ".join(argv))
     status, log = _call(cli.main, argv)
     if status != 0:
-        sys.stderr.write(log)
+        sys.stderr.write(outputs.in_users_words(log))
         raise Failed(status)
     parts = {"ptx" if virtual else "cubin": _read(image)}
     for name, path in extra.items():

@@ -78,8 +78,9 @@ def run_verb(verb: str, words: Sequence[str]) -> int:
         say(f"error: {error}")
         return 2
     except OSError as error:
+        filename = outputs.in_users_words(error.filename) if isinstance(error.filename, str) else ""
         outputs.discard()
-        name = f": '{error.filename}'" if error.filename else ""
+        name = f": '{filename}'" if filename else ""
         say(f"error: {error.strerror or error}{name}")
         return 1 if isinstance(error, FileNotFoundError) else 2
     except Exception:

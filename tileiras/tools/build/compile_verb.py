@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import os
 
-from tileiras.diag import CompileError
-from tileiras.toolchain.arch import REAL, VIRTUAL, Arch, parse_archs
 from tileiras.archs import NUMBERS, NVIDIA_NUMBERS
+from tileiras.diag import CompileError
+from tileiras.options import is_number
+from tileiras.toolchain.arch import REAL, VIRTUAL, Arch, parse_archs
+from tileiras.toolchain.locate import SCRIPT
 from tileiras.tools.build.arguments import MANY, ONE, SWITCH, Arguments, Flag, UsageError
 from tileiras.tools.build.command import Failed, read_input, say
 from tileiras.tools.build.job import Job, Result
 from tileiras.tools.build.outputs import Outputs
 
 SYNOPSIS = "[options] INPUT -o OUT.cubin --arch sm_90"
-_SOURCE_MARK = "\0source\0"
 COMPILERS = ("builtin", "nvidia")
 
 FLAGS = (
@@ -159,22 +160,51 @@ def _compile_or_recall(job: Job, outputs: Outputs) -> Result:
     compiler = nvidia if job.compiler == "nvidia" else builtin
     tools = compiler.tools(job)
     store = None if job.arguments.no_cache else cache.open_cache()
+    if any(identity.endswith(SCRIPT) for identity in tools.values()) or any(map(_names_a_tool, job.arguments.option)):
+        store = None  # what such a tool does depends on more than is known here
     key = ""
     if store is not None:
         key = _key(job, tools)
         found = store.get(key)
+        if found is not None and not _is_result(found, job):
+            store.drop(key)
+            found = None
+        # Another file of the same bytes must not be reported under the name of the first.
+        if found is not None and found["log"] and found["source"] != os.fsencode(job.source):
+            found = None
+        store.count("misses" if found is None else "hits")
         if found is not None:
             if job.arguments.verbose:
                 say(f"{job.source}: taken from the cache ({store.directory})")
-            log = found.pop("log").decode("utf-8", "replace").replace(_SOURCE_MARK, job.source)
-            return Result(found, log, tools)
+            del found["source"]
+            return Result(found, found.pop("log").decode("utf-8", "replace"), tools)
     result = compiler.compile(job, outputs)
     result.tools = tools
     if store is not None and _is_unchanged(job):
-        # Another file of the same bytes must not be reported under this one's name.
-        log = result.log.replace(job.source, _SOURCE_MARK)
-        store.put(key, {**result.parts, "log": log.encode("utf-8", "replace")})
+        said = {"log": result.log.encode("utf-8", "replace"), "source": os.fsencode(job.source)}
+        store.put(key, {**result.parts, **said})
     return result
+
+
+def _names_a_tool(option: str) -> bool:
+    return option.lstrip("-").partition("=")[0] in ("ptxas", "toolkit-root")
+
+
+def _is_result(parts: dict[str, bytes], job: Job) -> bool:
+    """Whether an entry of the cache holds what this job makes, in a form that the rest of the verb can read."""
+    import json
+
+    arguments = job.arguments
+    needed = ["log", "source", "table", "ptx" if job.arch.kind == VIRTUAL else "cubin"]
+    wanted = (("ptx", arguments.ptx), ("tilebc", arguments.tilebc), ("remarks", arguments.remarks_output))
+    needed += [name for name, path in wanted if path]
+    if not all(name in parts for name in needed):
+        return False
+    try:
+        kernels = json.loads(parts["table"])["kernels"]
+        return all(isinstance(kernel["symbol"], str) for kernel in kernels)
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return False
 
 
 def _is_unchanged(job: Job) -> bool:
@@ -291,8 +321,8 @@ def _source_of(job: Job, symbol: str) -> str:
 def _number(text: str | None, flag: str) -> int | None:
     if text is None:
         return None
-    if not text.isdecimal():
-        raise UsageError(f"option '{flag}': '{text}' is no number")
+    if not is_number(text):
+        raise UsageError(f"option '{flag}': '{text[:40]}' is no number")
     return int(text)
 
 
@@ -303,6 +333,6 @@ def parse_size(text: str | None, flag: str) -> int | None:
     body = text.strip().upper().removesuffix("B").removesuffix("I")
     unit = {"K": 1 << 10, "M": 1 << 20}.get(body[-1:], 1)
     digits = body[:-1] if unit > 1 else body
-    if not digits.isdecimal():
-        raise UsageError(f"option '{flag}': '{text}' is no size")
+    if not is_number(digits):
+        raise UsageError(f"option '{flag}': '{text[:40]}' is no size")
     return int(digits) * unit

@@ -124,9 +124,9 @@ def compile(job: Job, outputs: Outputs) -> Result:
             say(f"{job.arch}: NVIDIA's assembler takes no suffix, so it is given {job.arch.plain_name}")
         say(f"CUDA_ROOT={ptxas.root} " + " ".join(argv))
     done = _run(argv, assembler, ptxas)
-    said = (done.stdout + done.stderr).decode("utf-8", "replace").replace(os.path.abspath(source), job.source)
+    said = respell((done.stdout + done.stderr).decode("utf-8", "replace"), os.path.abspath(source), job.source)
     if done.status != 0 or not os.path.exists(image):
-        sys.stderr.write(log + said)
+        sys.stderr.write(outputs.in_users_words(log + said))
         if done.signal or done.error:
             raise Failed(done.status, f"{assembler.path}: {done.how()}")
         if done.status == 0:
@@ -139,6 +139,14 @@ def compile(job: Job, outputs: Outputs) -> Result:
         parts["remarks"] = _read_if_there(remarks)
     parts["table"] = json.dumps(table.complete(table.empty(job), job, cubin, bytecode)).encode()
     return Result(parts, log + said, {})
+
+
+def respell(text: str, path: str, name: str) -> str:
+    """`text` with `name` for `path` where it stands as a whole word: "/k" is no part of "/work/k"."""
+    import re
+
+    whole = rf"(?<![\w./\\-]){re.escape(path)}(?![\w/\\-]|\.\w)"
+    return re.sub(whole, lambda _: name, text)
 
 
 def _run(argv: list[str], assembler: Tool, ptxas: Tool) -> Finished:

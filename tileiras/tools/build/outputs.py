@@ -23,7 +23,7 @@ class Outputs:
         self._keep_if_same: set[str] = set()
         self._staged: dict[str, str] = {}  # final -> temporary
         self._direct: list[tuple[str, bytes]] = []
-        self._scratch: list[str] = []
+        self._scratch: dict[str, str] = {}  # path -> the output that it lies beside
 
     def declare(self, path: str | None, keep_if_same: bool = False) -> None:
         """Promises `path`: from now on a failure removes it."""
@@ -37,11 +37,18 @@ class Outputs:
         if is_special(beside):
             import tempfile
 
-            beside = os.path.join(tempfile.gettempdir(), "tileiras")
-        _make_folder(beside)
-        path = temporary_sibling(beside + suffix)
-        self._scratch.append(path)
+            path = temporary_sibling(os.path.join(tempfile.gettempdir(), "tileiras" + suffix))
+        else:
+            _make_folder(beside)
+            path = temporary_sibling(beside + suffix)
+        self._scratch[path] = beside
         return path
+
+    def in_users_words(self, text: str) -> str:
+        """`text` with the outputs' names for those of the files that stand for them: no user ever saw the latter."""
+        for path, beside in self._scratch.items():  # a name with 48 random bits stands nowhere else
+            text = text.replace(path, beside)
+        return text
 
     def put(self, path: str, data: bytes) -> None:
         """Stages `data` for `path`."""
