@@ -131,7 +131,7 @@ def read_depfile(path: str) -> list[str]:
             while run < len(text) and text[run] == "\\":
                 run += 1
             count = run - index
-            if run < len(text) and text[run] in " \t#":
+            if run < len(text) and text[run] in " \t#:|":
                 # Doubled backslashes mean themselves, an odd last one escapes what follows.
                 word += "\\" * (count // 2)
                 if count % 2:

@@ -126,7 +126,7 @@ def test_a_full_disk_names_the_output(
     monkeypatch.setattr(os, "write", refuse)
     assert ptx(source, out) == 2
     assert capfd.readouterr().err == f"error: unable to write output file '{out}': No space left on device\n"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["k.tileir"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cache", "k.tileir"]
 
 
 def test_statistics_and_clear_of_the_command(
