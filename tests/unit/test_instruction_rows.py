@@ -57,7 +57,7 @@ def operand(place: str, opcode: str, at: int) -> str:
 
 
 def instruction(opcode: str, info: Resolved) -> str:
-    words = [operand(places[0], opcode, at) for at, places in enumerate([*info.results, *info.sources])
+    words = [operand(places[0], opcode, at) for at, places in enumerate([place for side in info.places for place in side])
              if not places[0].endswith("?") or opcode.startswith("wgmma")]  # fmt: skip
     return f"{opcode} {', '.join(words)};"
 
@@ -128,7 +128,9 @@ def test_an_opcode_has_its_words_in_order() -> None:
     ):
         with pytest.raises(ValueError, match="no instruction row"):
             resolve(wrong)
-    assert len(resolve("wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16").results[0][0]) == len("r128")
+    assert len(resolve("wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16").places[0][0][0]) == len(
+        "r128"
+    )
     assert not matches([(("a",), True)], [])
 
 

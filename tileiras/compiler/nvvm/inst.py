@@ -29,27 +29,37 @@ PSEUDO = frozenset(("call.uni", "loc", "pragma", "launch"))
 
 class Resolved:
     """An opcode after its modifiers were read: class of the result (None: none, or several), purity, needed feature
-    (None: every target), and its operands: one tuple of alternatives a place, for results and for sources."""
+    (None: every target), and the operands it takes."""
 
-    __slots__ = ("cls", "form", "need", "pure", "results", "sources")
+    __slots__ = ("_places", "cls", "form", "need", "parts", "pure")
 
     def __init__(self, form: str, pure: bool, need: str | None, parts: list[str]) -> None:
-        left, returns, right = form.partition("=")
-        if not returns:
-            left, right = "", left
         self.form = form
         self.need = need
+        self.parts = parts
         self.pure = pure and "volatile" not in parts
-        self.results = [_places(word, parts) for word in left.split()]
-        self.sources = [
-            _places(word, parts) for word in right.split() if word != "H" or "L2::cache_hint" in parts
-        ]
-        first = self.results[0][0].rstrip("?w").lstrip("M") if self.results else ""
-        self.cls: str | None = first if first in BITS else None
+        self._places: tuple[list[tuple[str, ...]], list[tuple[str, ...]]] | None = None
+        self.cls: str | None = None
+        if "=" in form:
+            first = (
+                _place(form.split(None, 1)[0].partition("/")[0].rstrip("?"), parts).rstrip("w").lstrip("M")
+            )
+            self.cls = first if first in BITS else None
+
+    @property
+    def places(self) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
+        """Results and sources, each a tuple of alternatives with the types of this opcode filled in."""
+        if self._places is None:
+            left, _, right = self.form.rpartition("=")
+            hint = "L2::cache_hint" in self.parts
+            self._places = (
+                [_places(word, self.parts) for word in left.split()],
+                [_places(word, self.parts) for word in right.split() if word != "H" or hint],
+            )
+        return self._places
 
 
 _CACHE: dict[str, Resolved] = {}
-_SLOTS: dict[str, list[list[Any]]] = {}  # name -> its rows, modifiers split
 
 
 def resolve(opcode: str) -> Resolved:
@@ -63,14 +73,11 @@ def resolve(opcode: str) -> Resolved:
 def _resolve(opcode: str) -> Resolved:
     name, _, rest = opcode.partition(".")
     parts = rest.split(".") if rest else []
-    rows = _SLOTS.get(name)
-    if rows is None:
-        if name not in ROWS:
-            raise ValueError(f"no instruction row for {opcode!r}")
-        rows = _SLOTS.setdefault(name, [[_split(row[0]), row] for row in ROWS[name]])
-    for slots, row in rows:
-        if matches(slots, parts):
-            return Resolved(row[1], row[2], row[3], parts)
+    for modifiers, form, pure, feature in ROWS.get(name, ()):
+        if parts and parts[-1] not in modifiers and "*" not in modifiers:
+            continue  # most rows are of other types
+        if matches(_split(modifiers), parts):
+            return Resolved(form, pure, feature, parts)
     raise ValueError(f"no instruction row for {opcode!r}")
 
 
@@ -142,13 +149,14 @@ def _count(parts: list[str]) -> str:
 def fits(info: Resolved, record: Any) -> bool:
     """Whether results and sources of a record are what its row says."""
     _, dst, srcs, _ = record
+    results, sources = info.places
     if dst is None:
-        if info.results and not info.results[0][0].endswith("?"):
+        if results and not results[0][0].endswith("?"):
             return False
-    elif not info.results or not any(_is(dst, place, True) for place in info.results[0]):
+    elif not results or not any(_is(dst, place, True) for place in results[0]):
         return False
     given = 0
-    for places in info.sources:
+    for places in sources:
         if places[0] == "*":
             return True
         if given < len(srcs) and any(_is(srcs[given], place, False) for place in places):
