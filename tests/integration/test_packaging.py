@@ -17,7 +17,7 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[2]
 FOLDERS = {"tileiras": "tileiras", "cmake": "tileiras/cmake", "bazel": "tileiras/bazel",
            "setuptools_ext": "tileiras/setuptools_ext", "nvcc_shim": "tileiras/nvcc_shim"}  # fmt: skip
-COMMANDS = ("tileiras", "tileiras-build", "tileiras-config", "tileiras-nvcc", "tileiras-opt", "tileiras-run",
+COMMANDS = ("tileiras", "tileiras-build", "tileiras-config", "tileiras-cutile", "tileiras-nvcc", "tileiras-opt", "tileiras-run",
             "tileiras-translate", "tileirdisasm")  # fmt: skip
 
 
@@ -78,12 +78,20 @@ def test_the_wheel_holds_one_package_and_all_of_it(wheel: Path) -> None:
         names = set(archive.namelist())
     tops = {name.partition("/")[0] for name in names}
     stem = "-".join(wheel.name.split("-")[:2])
-    assert tops == {"tileiras", f"{stem}.dist-info", f"{stem}.data"}
+    # One name to import; the .pth file is what makes TILEIRAS_CUTILE work in every interpreter of the environment.
+    assert tops == {"tileiras", "tileiras_cutile.pth", f"{stem}.dist-info", f"{stem}.data"}
     # Files that others edit while the wheel is built may come or go; nothing that is there for long may be missing.
     missing = {name for name in source_files() if name not in names}
     assert not missing
     assert {f"{stem}.data/scripts/{command}" for command in COMMANDS} <= names
     assert not [name for name in names if "__pycache__" in name or "/tests/" in name]
+
+
+def test_the_variable_takes_effect_when_an_interpreter_starts(installed: Path) -> None:
+    show = "import sys; print('tileiras.run.cutile' in sys.modules)"
+    python = installed / "python3"
+    assert run(python, "-c", show, env=clean(TILEIRAS_CUTILE="reference")).strip() == "True"
+    assert run(python, "-c", show, env=clean()).strip() == "False"
 
 
 def test_one_source_of_the_version(wheel: Path, installed: Path) -> None:

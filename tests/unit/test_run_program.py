@@ -173,11 +173,11 @@ def test_dlpack_types_that_numpy_lacks_come_from_ml_dtypes() -> None:
         (10, 8, ml_dtypes.float8_e4m3fn),
         (6, 8, np.bool_),
     ):
-        assert imports._dtype_of(imports._DLTensor(code=code, bits=bits, lanes=1)) == np.dtype(dtype)
+        assert imports._dtype_of(imports.DLTensor(code=code, bits=bits, lanes=1)) == np.dtype(dtype)
     with pytest.raises(imports.NotImportable, match="code 2, 32 bits, 4 lanes"):
-        imports._dtype_of(imports._DLTensor(code=2, bits=32, lanes=4))
+        imports._dtype_of(imports.DLTensor(code=2, bits=32, lanes=4))
     memory = np.arange(6, dtype=np.uint16)
-    view = imports._Borrowed.view(memory.ctypes.data, (3,), (4,), np.dtype(ml_dtypes.bfloat16), memory)
+    view = imports.borrow(memory.ctypes.data, (3,), (4,), np.dtype(ml_dtypes.bfloat16), memory)
     assert view.dtype == ml_dtypes.bfloat16 and view.view(np.uint16).tolist() == [0, 2, 4]
 
 

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Any, TextIO
 
+    import numpy as np
+
+    from .args import Arguments
+
 TARGETS = ("reference", "emulator", "gpu")
 NO_TARGET = Diag(
     "RUN-0201", ERROR, "unknown launch target '{target}': expected reference, emulator or gpu", "launch"
@@ -150,20 +154,43 @@ def launch(
     module = load_module(source)
     from .args import encode_arguments, encode_extra
     from .reference import find_entry
-    from .reference import launch as run_reference
 
     op = find_entry(module, entry)
     types = [a.type for a in op.regions[0].block.args]
     arguments = encode_arguments(entry, types, args, on_gpu=target == "gpu")
     keep = encode_extra(memory)
     try:
-        if target == "reference":
-            run_reference(module, entry, shape, arguments, keep, check, seed, out)
-            return
-        from . import compiled
-
-        run = compiled.run_emulator if target == "emulator" else compiled.run_gpu
-        more: dict[str, Any] = {"memory": keep, "check": check, "seed": seed, "out": out, "options": options}
-        run(source, entry, shape, arguments, gpu_name, **more)
+        run_encoded(
+            source, module, entry, shape, arguments, target, gpu_name,
+            memory=keep, check=check, seed=seed, out=out, options=options,
+        )  # fmt: skip
     finally:
         arguments.unpack()
+
+
+def run_encoded(
+    source: Any,
+    module: Any,
+    entry: str,
+    grid: tuple[int, int, int],
+    arguments: Arguments,
+    target: str,
+    gpu_name: str,
+    *,
+    memory: list[np.ndarray],
+    check: bool,
+    seed: int | None,
+    out: TextIO | None,
+    options: dict[str, Any],
+) -> None:
+    """Run an entry of a verified module whose arguments are encoded; `launch` has what the others mean."""
+    if target == "reference":
+        from .reference import launch as run_reference
+
+        run_reference(module, entry, grid, arguments, memory, check, seed, out)
+        return
+    from . import compiled
+
+    run = compiled.run_emulator if target == "emulator" else compiled.run_gpu
+    more: dict[str, Any] = {"memory": memory, "check": check, "seed": seed, "out": out, "options": options}
+    run(source, entry, grid, arguments, gpu_name, **more)

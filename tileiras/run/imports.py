@@ -45,7 +45,7 @@ class DeviceArray:
         return math.prod(self.shape)
 
 
-class _DLTensor(ctypes.Structure):
+class DLTensor(ctypes.Structure):
     _fields_ = [
         ("data", ctypes.c_void_p),
         ("device_type", ctypes.c_int32),
@@ -67,7 +67,7 @@ class _Versioned(ctypes.Structure):
         ("context", ctypes.c_void_p),
         ("deleter", ctypes.c_void_p),
         ("flags", ctypes.c_uint64),
-        ("tensor", _DLTensor),
+        ("tensor", DLTensor),
     ]
 
 
@@ -147,7 +147,7 @@ def _from_dlpack(value: Any) -> np.ndarray | DeviceArray:
             raise NotImportable(f"it speaks DLPack {managed.major}.{managed.minor}")
         tensor, flags = managed.tensor, managed.flags
     elif _is_valid(capsule, b"dltensor"):
-        tensor = _DLTensor.from_address(_get_pointer(capsule, b"dltensor"))
+        tensor = DLTensor.from_address(_get_pointer(capsule, b"dltensor"))
     else:
         raise NotImportable("its __dlpack__ gives no unused DLPack capsule")
     if flags & READ_ONLY_FLAG:
@@ -161,11 +161,11 @@ def _from_dlpack(value: Any) -> np.ndarray | DeviceArray:
     address = (tensor.data or 0) + tensor.byte_offset
     owner = (value, capsule)  # a capsule that nobody consumes releases its tensor when it goes
     if tensor.device_type in CPU_DEVICES:
-        return _Borrowed.view(address, shape, strides, dtype, owner)
+        return borrow(address, shape, strides, dtype, owner)
     return DeviceArray(address, shape, strides, dtype, owner)
 
 
-def _dtype_of(tensor: _DLTensor) -> np.dtype[Any]:
+def _dtype_of(tensor: DLTensor) -> np.dtype[Any]:
     name = NAMED.get((tensor.code, tensor.bits)) or f"{CODES.get(tensor.code, '?')}{tensor.bits}"
     try:
         if tensor.lanes != 1:
@@ -187,10 +187,10 @@ class _Borrowed:
         self.__array_interface__ = facts
         self.owner = owner
 
-    @staticmethod
-    def view(address: int, shape: Any, strides: Any, dtype: np.dtype[Any], owner: Any) -> np.ndarray:
-        """An array over that memory; its base keeps the owner."""
-        bits = f"|V{dtype.itemsize}" if dtype.kind == "V" else dtype.str
-        facts = {"version": 3, "data": (address, False), "shape": shape, "strides": strides, "typestr": bits}
-        array = np.asarray(_Borrowed(facts, owner))
-        return array.view(dtype) if array.dtype != dtype else array
+
+def borrow(address: int, shape: Any, strides: Any, dtype: np.dtype[Any], owner: Any) -> np.ndarray:
+    """An array over memory of somebody else; its base keeps the owner. Strides in bytes."""
+    bits = dtype.str if dtype.isbuiltin == 1 else f"|V{dtype.itemsize}"  # ml_dtypes have no letter
+    facts = {"version": 3, "data": (address, False), "shape": shape, "strides": strides, "typestr": bits}
+    array = np.asarray(_Borrowed(facts, owner))
+    return array.view(dtype) if array.dtype != dtype else array

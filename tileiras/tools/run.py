@@ -41,9 +41,12 @@ exit codes:
   5  it does not compile, or the launch failed: an access outside of memory, an assertion, findings of --check
   6  launched, but a result differs from what was expected
 
-example:
+a cuTile kernel (INPUT ends in .py) takes its own parameters: arrays whole, a number for a constant
+
+examples:
   tileiras-run vadd.tileir --entry vadd --grid 8 --arg a.npy --arg b.npy --arg out=zeros:f32:1024 \\
       --arg 1024 --target emulator --expect out=ref.npy --rtol 1e-5 --save out=out.npy --check
+  tileiras-run vadd.py --entry vadd --grid 8 --arg a.npy --arg b.npy --arg out=zeros:f32:1024 --arg 128 --show out
 """
 
 # Tile IR element types as NumPy dtypes; those of ml_dtypes by its names.
@@ -229,7 +232,7 @@ def build_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("input", metavar="INPUT", help="Tile IR bytecode or text")
+    add("input", metavar="INPUT", help="Tile IR bytecode or text, or a Python file with cuTile kernels")
     add("--entry", metavar="NAME", help="the entry to launch (may be left out when there is one)")
     add("--grid", metavar="X[,Y[,Z]]", default="1", help="tile blocks in each dimension (default: 1)")
     add("--arg", dest="args", action="append", default=[], metavar="VALUE", help="next argument")
@@ -305,9 +308,9 @@ def parse_grid(text: str) -> tuple[int, ...]:
 
 
 class Plan:
-    """What the command line asks for, with every array loaded."""
+    """What the command line asks for, with every array loaded. whole: arrays are passed without extents and strides."""
 
-    def __init__(self, options: argparse.Namespace) -> None:
+    def __init__(self, options: argparse.Namespace, whole: bool = False) -> None:
         self.grid = parse_grid(options.grid)
         self.flat: list[Any] = []
         self.typed: list[tuple[int, str]] = []
@@ -327,6 +330,7 @@ class Plan:
             if tensor:
                 if not hasattr(value, "strides"):
                     raise Usage(f"--tensor {text}: not an array")
+            if tensor and not whole:
                 self.flat += [*value.shape, *(s // value.itemsize for s in value.strides)]
         self.memory = []
         for item in options.memory:
@@ -460,6 +464,8 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.input.endswith(".py"):
+        return run_python(options)
     from tileiras.run import launch, load_module
     from tileiras.run.reference import entries_of
 
@@ -482,7 +488,35 @@ def run(options: argparse.Namespace) -> int:
         source, entry, plan.grid, plan.flat, options.target, options.gpu_name,
         memory=plan.memory, check=options.check, seed=options.seed, **more,
     )  # fmt: skip
-    seconds = time.perf_counter() - start
+    return report(options, plan, entry, time.perf_counter() - start)
+
+
+def run_python(options: argparse.Namespace) -> int:
+    """Launch a kernel of a cuTile Python file."""
+    from tileiras.tools import run_cutile
+
+    if options.memory:
+        raise Usage("--memory is for Tile IR: a cuTile kernel takes lists of arrays")
+    try:
+        kernels = run_cutile.load_kernels(
+            options.input, options.target, options.gpu_name, options.check, options.seed
+        )
+        if options.list:
+            for name, kernel in kernels.items():
+                print(run_cutile.describe(name, kernel))
+            return 0
+        name, kernel = run_cutile.choose(kernels, options.entry, options.input)
+        plan = Plan(options, whole=True)
+        start = time.perf_counter()
+        run_cutile.launch(name, kernel, plan.grid, plan.flat)
+    except run_cutile.Unusable as wrong:
+        print(f"tileiras-run: error: {wrong}", file=sys.stderr)
+        return wrong.code
+    return report(options, plan, name, time.perf_counter() - start)
+
+
+def report(options: argparse.Namespace, plan: Plan, entry: str, seconds: float) -> int:
+    """Show, save and compare what a launch left; the exit code."""
     sys.stdout.flush()
     say = (lambda text: None) if options.quiet else print
     say(f"{entry}: grid {'x'.join(map(str, plan.grid))} on {options.target} in {seconds:.3f} s")

@@ -1,0 +1,319 @@
+"""cuTile Python scripts on a machine without a GPU: the command, the variable, the pytest plugin, `tileiras-run k.py`."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import peers
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+SCRIPT = """
+import dataclasses, sys, threading
+import numpy as np, ml_dtypes
+import cuda.tile as ct
+import beside                     # a module of the script's folder
+
+class Lender:                     # another library's array
+    def __init__(self, array): self.array = array
+    def __dlpack__(self, **options): return self.array.__dlpack__(**options)
+    def __dlpack_device__(self): return self.array.__dlpack_device__()
+
+class Stream:
+    def __cuda_stream__(self): return 0, 16
+
+@ct.kernel
+def combine(x, rows, y, scale, n: ct.Constant[int]):
+    i = ct.bid(0)
+    t = ct.load(x, (i,), (n,)) * scale
+    for k in range(len(rows)):
+        t = t + ct.load(rows[k], (i,), (n,))
+    ct.store(y, (i,), t)
+
+@ct.kernel
+def pair(ab, out):
+    ct.store(out, (0, 0), ct.load(ab[0], (0, 0), (4, 4)) @ ct.load(ab[1], (0, 0), (4, 4)))
+
+@ct.kernel
+def convert(x, y):
+    ct.store(y, (0,), ct.load(x, (0,), (16,)).astype(ct.float32))
+
+def check(x, y):
+    for stream in (None, 0, Stream()):
+        y[:] = 0
+        ct.launch(stream, (3,), combine, (x, [Lender(x), x], y, 3, 8))
+        assert (y == 5 * x).all(), y
+
+if __name__ == "__main__":
+    assert sys.argv[1:] == ["--size", "20"] and __file__ == sys.argv[0] and beside.HERE == 5
+    x, y = np.arange(20, dtype=np.float32), np.zeros(20, np.float32)
+    check(x, y)
+    strided = np.arange(60, dtype=np.float32)
+    check(strided[::3], np.zeros(20, np.float32))
+    a, out = np.arange(16, dtype=np.float32).reshape(4, 4), np.zeros((4, 4), np.float32)
+    ct.launch(0, (1, 1, 1), pair, ((a, a.T), out))
+    assert (out == a @ a.T).all()
+    for kind in (ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, np.int8, np.float16, np.bool_):
+        source, wide = (np.arange(16) % 3).astype(kind), np.zeros(16, np.float32)
+        ct.launch(0, (1,), convert, (source, wide))
+        assert (wide == source.astype(np.float32)).all(), kind
+    made = [np.zeros(20, np.float32) for _ in range(6)]
+    threads = [threading.Thread(target=check, args=(x, one)) for one in made]
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+    assert all((one == 5 * x).all() for one in made)
+    print("all of it")
+    sys.exit(7)
+"""
+
+FAULTS = """
+import numpy as np
+import cuda.tile as ct
+import tileiras
+
+@ct.kernel
+def outside(x, far: ct.Constant[int]):
+    t = ct.gather(x, ct.arange(8, dtype=ct.int32) + far, check_bounds=False)   # line 8
+    ct.store(x, (0,), t)
+
+@ct.kernel
+def wrong(x):
+    t = ct.load(x, (0,), (7,))                       # line 13
+
+@ct.kernel
+def refused(x):
+    ct.store(x, (0,), ct.load(x, (0,), (8,)))
+
+x = np.arange(8, dtype=np.float32)
+for kernel, args in ((outside, (x, 1 << 20)), (wrong, (x,))):
+    try:
+        ct.launch(None, (1,), kernel, args)
+    except ct.TileError as error:
+        print(type(error).__name__, isinstance(error, RuntimeError), str(error).replace("\\n", "|"))
+assert (x == np.arange(8)).all(), "nothing was written"
+real = tileiras.Module.verify
+def verify(module):
+    from tileiras.diag import CompileError, Diag, Emitted, ERROR
+    store = next(op for op in module.op.walk() if op.spec.name == "store_view_tko")
+    raise CompileError(5, [Emitted(Diag("T-1", ERROR, "no such thing", "test"), store.loc)])
+tileiras.Module.verify = verify
+try:
+    ct.launch(None, (1,), refused, (x,))
+except ct.TileCompilerExecutionError as error:
+    print("refused", str(error).replace("\\n", "|"))
+tileiras.Module.verify = real
+ct.launch(None, (1,), outside, (x, 1 << 20))          # last line
+"""
+
+TUNED = """
+import numpy as np, sys
+import cuda.tile as ct
+from cuda.tile import tune
+
+@ct.kernel
+def count(runs, x, n: ct.Constant[int]):
+    ct.atomic_add(runs, (0,), 1)
+    ct.store(x, (ct.bid(0),), ct.load(x, (ct.bid(0),), (n,)) + 1)
+
+runs, x = np.zeros(1, np.int32), np.zeros(16, np.float32)
+found = tune.exhaustive_search(
+    [4, 3, 8], 0, lambda n: (1,), count, lambda n: (runs, x, n), quiet=True, single_run_timeout_sec=9)
+assert [one.config for one in found.successes] == [4, 8] and found.failures[0][0] == 3
+assert found.best.config == 4 and runs[0] == 4, runs
+tuned = count.replace_hints(occupancy=2)
+ct.launch(0, (1,), tuned, (runs, x, found.best.config))
+assert runs[0] == 5
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cutile() -> None:
+    if importlib.util.find_spec("cuda") is None or importlib.util.find_spec("cuda.tile") is None:
+        peers.missing("cuda-tile")
+
+
+def run(*words: str | Path, cwd: Path, code: int = 0, **variables: str) -> subprocess.CompletedProcess[str]:
+    env = {key: value for key, value in os.environ.items() if not key.startswith("TILEIRAS_CUTILE")}
+    env = {
+        **env,
+        "PYTHONPATH": os.pathsep.join([*variables.pop("path", "").split(), str(REPOSITORY)]),
+        **variables,
+    }
+    done = subprocess.run(
+        [sys.executable, *map(str, words)], cwd=cwd, env=env, capture_output=True, text=True
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return done
+
+
+def test_help_and_wrong_use(tmp_path: Path) -> None:
+    command = ("-m", "tileiras.tools.cutile")
+    assert "TILEIRAS_CUTILE=" in run(*command, "--help", cwd=tmp_path).stdout
+    for words, code, text in (
+        ((), 1, "a script is needed"),
+        (("--target", "moon", "k.py"), 1, "moon"),
+        (("nowhere.py",), 1, "cannot read 'nowhere.py'"),
+        (("--gpu-name", "sm_91", "k.py"), 2, "unknown GPU 'sm_91'"),
+        (("--target", "gpu", "--check", "k.py"), 2, "no meaning for --target gpu"),
+    ):
+        assert text in run(*command, *words, cwd=tmp_path, code=code).stderr
+
+
+@pytest.mark.parametrize("target", ["reference", "emulator"])
+def test_a_script_runs_unchanged_and_its_status_is_passed_on(tmp_path: Path, target: str) -> None:
+    folder = tmp_path / "scripts here"
+    folder.mkdir()
+    (folder / "script.py").write_text(SCRIPT)
+    (folder / "beside.py").write_text("HERE = 5\n")
+    words = ("-m", "tileiras.tools.cutile", "--target", target, "--gpu-name", "sm_90", folder / "script.py")
+    assert run(*words, "--size", "20", cwd=tmp_path, code=7).stdout == "all of it\n"
+
+
+def test_faults_and_compile_errors_are_cutile_exceptions_with_the_line(tmp_path: Path) -> None:
+    (tmp_path / "faults.py").write_text(FAULTS)
+    done = run("-m", "tileiras.tools.cutile", "faults.py", cwd=tmp_path, code=1)
+    outside, wrong, refused = done.stdout.splitlines()
+    assert outside.startswith("KernelFault True") and '"faults.py", line 8, col 9, in outside' in outside
+    assert "outside of all memory" in outside
+    assert wrong.startswith("TypeCheckingError False") and "line 13" in wrong and "power of two" in wrong
+    assert "Return code 5|no such thing" in refused and "line 17" in refused
+    trace = done.stderr.splitlines()
+    last = len(FAULTS.splitlines())
+    assert trace[0].startswith("Traceback") and f'faults.py", line {last}, in <module>' in trace[1]
+    assert 'faults.py", line 8' in done.stderr and "tools/cutile.py" not in done.stderr
+
+
+def test_tuning_runs_each_configuration_without_timing(tmp_path: Path) -> None:
+    (tmp_path / "tuned.py").write_text(TUNED)
+    run("-m", "tileiras.tools.cutile", "tuned.py", cwd=tmp_path)
+
+
+def test_the_variable_reaches_child_processes_and_a_wrong_one_runs_no_kernel(tmp_path: Path) -> None:
+    # What the installed .pth file says, where this environment was installed before there was one.
+    (tmp_path / "sitecustomize.py").write_text((REPOSITORY / "scripts" / "tileiras_cutile.pth").read_text())
+    (tmp_path / "child.py").write_text("import cuda.tile._cext as c; print(c.get_compute_capability())")
+    (tmp_path / "parent.py").write_text(
+        "import subprocess, sys; subprocess.run([sys.executable, 'child.py'], check=True)"
+    )
+    here = {"cwd": tmp_path, "path": str(tmp_path)}
+    assert run("child.py", TILEIRAS_CUTILE="emulator:sm_86", **here).stdout == "(8, 6)\n"
+    words = ("-m", "tileiras.tools.cutile", "--gpu-name", "sm_120", "parent.py")
+    assert run(*words, TILEIRAS_CUTILE="emulator:sm_86", **here).stdout == "(12, 0)\n"
+    assert (
+        "TILEIRAS_CUTILE=moon: unknown target"
+        in run("child.py", TILEIRAS_CUTILE="moon", code=1, **here).stderr
+    )
+    assert run("-c", "print(1)", TILEIRAS_CUTILE="moon", **here).stdout == "1\n"
+
+
+def test_the_pytest_plugin_runs_tests_and_names_the_target(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text("import cuda.tile\n")
+    (tmp_path / "test_k.py").write_text(
+        "import numpy as np, cuda.tile as ct\n"
+        "@ct.kernel\n"
+        "def k(x): ct.store(x, (0,), ct.load(x, (0,), (8,)) + 1)\n"
+        "def test_k():\n"
+        "    x = np.zeros(8, np.float32)\n"
+        "    ct.launch(None, (1,), k, (x,))\n"
+        "    assert (x == 1).all()\n"
+    )
+    words = ("-m", "pytest", "-p", "tileiras.pytest", "-p", "no:cacheprovider", "--tileiras-target=reference")
+    done = run(*words, "--tileiras-gpu-name=sm_90", cwd=tmp_path)
+    assert "cuTile kernels run on: reference:sm_90" in done.stdout and "1 passed" in done.stdout
+
+
+def test_tileiras_run_launches_one_kernel_of_a_python_file(tmp_path: Path) -> None:
+    (tmp_path / "k.py").write_text(
+        "import cuda.tile as ct\n"
+        "from factor import TWO\n"
+        "@ct.kernel\n"
+        "def scale(x, y, n: ct.Constant[int]):\n"
+        "    ct.store(y, (ct.bid(0),), ct.load(x, (ct.bid(0),), (n,)) * TWO)\n"
+        "@ct.kernel\n"
+        "def other(x): ct.store(x, (0,), ct.load(x, (0,), (3,)))\n"
+        "if __name__ == '__main__': raise SystemExit(9)\n"
+    )
+    (tmp_path / "factor.py").write_text("TWO = 2\n")
+    command = ("-m", "tileiras.tools.run", tmp_path / "k.py")
+    assert run(*command, "--list", cwd=tmp_path).stdout == "scale(x, y, n: constant)\nother(x)\n"
+    words = (
+        "--entry",
+        "scale",
+        "--grid",
+        "2",
+        "--arg",
+        "arange:f32:16",
+        "--tensor",
+        "y=zeros:f32:16",
+        "--arg",
+        "8",
+    )
+    done = run(
+        *command, *words, "--target", "emulator", "--expect", "0=arange:f32:16", "--show", "y", cwd=tmp_path
+    )
+    assert "28. 30." in done.stdout and "PASS" in done.stdout
+    assert "it has scale, other" in run(*command, "--entry", "none", cwd=tmp_path, code=1).stderr
+    bad = run(*command, "--entry", "other", "--arg", "ones:f32:4", cwd=tmp_path, code=5)
+    assert "power of two" in bad.stderr and "line 7" in bad.stderr and "Traceback" not in bad.stderr
+
+
+def test_a_pytorch_script_for_cuda_runs_on_the_cpu(tmp_path: Path) -> None:
+    if importlib.util.find_spec("torch") is None:
+        peers.missing("torch")
+    (tmp_path / "script.py").write_text(TORCH)
+    done = run("-m", "tileiras.tools.cutile", "--map-cuda", "script.py", cwd=tmp_path)
+    assert done.stdout == "all of it\n"
+
+
+TORCH = """
+import threading
+import torch, cuda.tile as ct
+
+@ct.kernel
+def vadd(a, b, c, n: ct.Constant[int]):
+    ct.store(c, (ct.bid(0),), ct.load(a, (ct.bid(0),), (n,)) + ct.load(b, (ct.bid(0),), (n,)))
+
+def add(a, b):
+    assert a.is_cuda and a.device == b.device and a.device.type == "cuda"
+    c = torch.empty_like(a)
+    ct.launch(torch.cuda.current_stream(), (ct.cdiv(a.shape[0], 64),), vadd, (a, b, c, 64))
+    return c
+
+assert torch.cuda.is_available() and torch.cuda.get_device_capability() == (10, 0)
+for dtype in (torch.float32, torch.float16, torch.bfloat16):
+    a = torch.randn(1000, dtype=dtype, device="cuda")
+    b = torch.rand(1000, device=torch.device("cuda")).to(dtype)
+    torch.testing.assert_close(add(a, b), a + b)
+    assert (a + b).is_cuda and not a.cpu().is_cuda and not torch.zeros(3).is_cuda
+host = torch.ones(64)
+device = host.cuda()
+device += 1
+back = device.cpu()
+device += 1
+assert host[0] == 1 and back[0] == 2 and device[0] == 3, "each side has its own memory"
+layer = torch.nn.Linear(4, 4).to("cuda")
+x = torch.randn(2, 4, device="cuda", requires_grad=True)
+layer(x).sum().backward()
+assert layer.weight.is_cuda and x.grad.is_cuda
+assert torch.rand(2, generator=torch.Generator(device="cuda").manual_seed(3), device="cuda").is_cuda
+start = torch.cuda.Event(enable_timing=True)
+start.record()
+with torch.cuda.stream(torch.cuda.Stream()):
+    torch.cuda.synchronize()
+def work():
+    zeros = torch.zeros(64, device="cuda")
+    seen.append(add(zeros, zeros + 1)[0].item())
+seen = []
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
+assert seen == [1.0]
+torch.set_default_device("cuda")
+assert torch.zeros(2).is_cuda
+print("all of it")
+"""

@@ -1,0 +1,57 @@
+"""What a cuTile script is to run on: the words of the command, of the environment and of pytest's options."""
+
+from __future__ import annotations
+
+TARGETS = ("reference", "emulator")
+DEFAULT_TARGET = "reference"
+VARIABLE = "TILEIRAS_CUTILE"
+# cuTile allows an element type by the GPU: where no GPU is imitated, the most permissive one is the default.
+DEFAULT_GPU = {"emulator": "sm_90"}
+PERMISSIVE_GPU = "sm_100"
+
+
+class BadSettings(ValueError):
+    """A setting is wrong; the text says which, and what is possible."""
+
+
+class Settings:
+    """target, gpu_name, whether launches are checked and scripts see their GPU on the CPU, and a seed of the order."""
+
+    __slots__ = ("check", "gpu_name", "map_cuda", "seed", "target")
+
+    def __init__(
+        self, target: str = DEFAULT_TARGET, gpu_name: str = "", check: bool = False, map_cuda: bool = False
+    ) -> None:
+        if target not in TARGETS:
+            raise BadSettings(
+                f"unknown target '{target}': expected {', '.join(TARGETS[:-1])} or {TARGETS[-1]}"
+            )
+        self.target, self.check, self.map_cuda = target, check, map_cuda
+        self.seed: int | None = None
+        self.gpu_name = gpu_name or DEFAULT_GPU.get(target, PERMISSIVE_GPU)
+        from tileiras.compiler.target import sm
+
+        if not self.gpu_name[3:].isdecimal() or sm.find(self.gpu_name) is None:
+            raise BadSettings(f"unknown GPU '{self.gpu_name}': expected sm_NN, such as sm_90")
+
+    @property
+    def capability(self) -> tuple[int, int]:
+        number = int(self.gpu_name[3:])
+        return number // 10, number % 10
+
+    def as_variable(self) -> str:
+        """The value of TILEIRAS_CUTILE that says the same to a child process."""
+        words = [self.target, self.gpu_name]
+        return ":".join(words + ["check"] * self.check + ["map-cuda"] * self.map_cuda)
+
+
+def parse_variable(text: str) -> Settings:
+    """Settings of TARGET[:sm_NN][:check][:map-cuda]. Errors: BadSettings."""
+    target, *words = text.strip().split(":")
+    gpu_name = ""
+    for word in words:
+        if word.startswith("sm_") and not gpu_name:
+            gpu_name = word
+        elif word not in ("check", "map-cuda"):
+            raise BadSettings(f"unknown word '{word}': expected TARGET[:sm_NN][:check][:map-cuda]")
+    return Settings(target, gpu_name, "check" in words, "map-cuda" in words)

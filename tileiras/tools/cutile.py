@@ -1,0 +1,146 @@
+"""`tileiras-cutile`: runs a cuTile Python script on a machine without a GPU, unchanged.
+
+The script runs in this process as `python script.py` would run it; its exit status is the command's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import types
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+EXIT_USAGE, EXIT_CONFIGURATION = 1, 2
+
+EPILOG = """\
+targets:
+  reference  interprets the Tile IR: every op, every element type (default)
+  emulator   compiles for --gpu-name and executes the PTX
+  gpu        leaves everything to cuTile and the machine's driver
+
+The same for any Python process, and for those that it starts: TILEIRAS_CUTILE=TARGET[:sm_NN][:check][:map-cuda].
+For tests: pytest -p tileiras.pytest --tileiras-target=TARGET.
+
+exit codes: that of the script; 1 wrong use or an unreadable script, 2 configuration
+
+example:
+  tileiras-cutile --target emulator --gpu-name sm_90 matmul.py --size 256
+"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    from tileiras.run.cutile.settings import DEFAULT_TARGET, TARGETS
+
+    parser = argparse.ArgumentParser(
+        prog="tileiras-cutile",
+        description="Run a cuTile Python script without a GPU.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage="%(prog)s [options] SCRIPT [ARGUMENT ...] | %(prog)s [options] -m MODULE [ARGUMENT ...]",
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("--target", choices=(*TARGETS, "gpu"), default=DEFAULT_TARGET, help="where kernels run")
+    add("--gpu-name", "--arch", dest="gpu_name", default="", metavar="sm_NN",
+        help="the GPU that the script sees (default: sm_90 for the emulator, else sm_100)")  # fmt: skip
+    add("--map-cuda", action="store_true", help="device='cuda' of a PyTorch without CUDA means the CPU")
+    add("--check", action="store_true", help="report undefined behaviour, races and reads of unset memory")
+    add("-m", dest="module", nargs=argparse.REMAINDER, help="run a module, as python -m does")
+    add("script", nargs="?", help="the script")
+    add("arguments", nargs=argparse.REMAINDER, help="its arguments")
+    return parser
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command; the script's exit status, where it does not end the process itself."""
+    parser = build_parser()
+
+    def fail(message: str, code: int = EXIT_USAGE) -> NoReturn:
+        print(f"tileiras-cutile: error: {message}", file=sys.stderr)
+        raise SystemExit(code)
+
+    parser.error = fail  # type: ignore[method-assign]
+    options = parser.parse_args(argv)
+    if not options.script and not options.module:
+        fail("a script is needed")
+    try:
+        prepare(options)
+    except ImportError as missing:
+        fail(f"running kernels needs NumPy and ml_dtypes: pip install 'tileiras[run]' ({missing})", 2)
+    except ValueError as wrong:
+        fail(str(wrong), EXIT_CONFIGURATION)
+    if options.module:
+        return run_module(options.module)
+    try:
+        with open(options.script, "rb") as file:
+            code = compile(file.read(), options.script, "exec", dont_inherit=True)
+    except OSError as error:
+        fail(f"cannot read '{options.script}': {error.strerror}")
+    except (SyntaxError, ValueError):
+        sys.excepthook(*sys.exc_info())
+        return EXIT_USAGE
+    return run_script(options.script, code, options.arguments)
+
+
+def prepare(options: argparse.Namespace) -> None:
+    """Choose the target. Errors: ImportError, ValueError."""
+    from tileiras.run.cutile import Settings, activate, deactivate
+
+    if options.target == "gpu":
+        if options.check or options.map_cuda or options.gpu_name:
+            raise ValueError("--check, --map-cuda and --gpu-name have no meaning for --target gpu")
+        deactivate()
+        return
+    import ml_dtypes  # noqa: F401
+    import numpy  # noqa: F401
+
+    activate(Settings(options.target, options.gpu_name, options.check, options.map_cuda))
+
+
+def run_script(path: str, code: Any, arguments: list[str]) -> int:
+    main_module = types.ModuleType("__main__")
+    main_module.__file__ = path
+    main_module.__dict__["__builtins__"] = __builtins__
+    sys.modules["__main__"] = main_module
+    sys.argv = [path, *arguments]
+    folder = os.path.dirname(os.path.realpath(path))
+    if sys.path and sys.path[0] == "":
+        sys.path[0] = folder
+    else:
+        sys.path.insert(0, folder)
+    return run_as_main(lambda: exec(code, main_module.__dict__))
+
+
+def run_module(words: list[str]) -> int:
+    import runpy
+
+    sys.argv = words
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    return run_as_main(lambda: runpy.run_module(words[0], run_name="__main__", alter_sys=True))
+
+
+def run_as_main(run: Any) -> int:
+    """0, or 1 with the traceback of the script alone. SystemExit and Ctrl-C end the process as they always do."""
+    try:
+        run()
+    except SystemExit:
+        raise
+    except BaseException as error:
+        trace = error.__traceback__
+        own = (__file__, os.path.join(os.path.dirname(os.__file__), "runpy.py"))
+        while trace is not None and trace.tb_frame.f_code.co_filename in (*own, "<frozen runpy>"):
+            trace = trace.tb_next
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        sys.excepthook(type(error), error.with_traceback(trace), trace)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
