@@ -151,6 +151,8 @@ def _tcgen05_steps(work: Product, count: int) -> float:
 def _tensor(code: Code, work: Product | None, threads: int, blocks: int, shared: int, gpu: int) -> Row:
     loop = hottest(code)
     inside = code.of_loop(loop) if loop else code.straight()
+    if loop and work:
+        inside = _whole_step(code, loop, work, threads)
     roles = loop is not None and not _has_copies(inside) and any(
         _has_copies(code.of_loop(other)) for other in code.loops if not other.blocks & loop.blocks
     )  # fmt: skip
@@ -203,6 +205,28 @@ def _tensor(code: Code, work: Product | None, threads: int, blocks: int, shared:
         row["terms"] = {name: round(getattr(found, name)) for name in ("P", "T", "I", "other_I", "S", "L")}
         row["bound"] = found.bound if fed else "latency"
     return row
+
+
+def _whole_step(code: Code, loop: Loop, work: Product, threads: int) -> list[Instruction]:
+    """A pass of the hot loop; where that only multiplies what the loop around it has loaded, a pass of that one.
+
+    Its inner passes are as many as make one step, each of them written out.
+    """
+    inside = code.of_loop(loop)
+    around = [o for o in code.loops if loop.blocks < o.blocks]
+    if not around or any(i.kind in (*COPIES, "global_load") for i in inside):
+        return inside
+    outer = around[0]
+    own = [n for n in sorted(outer.work) if n not in loop.blocks]
+    if not any(i.kind in (*COPIES, "global_load") for n in own for i in code.of_block(n)):
+        return inside
+    mine = [i for n in own for i in code.of_block(n)]
+    weight = _tensor_work if _tensor_work(inside) else _scalar_work
+    rest = work.flops / (threads // 32) - weight(mine)
+    passes = max(1, round(rest / weight(inside)))
+    before = [i for n in own if n < loop.header for i in code.of_block(n)]
+    after = [i for n in own if n > loop.header for i in code.of_block(n)]
+    return before + inside * passes + after
 
 
 def _has_copies(instructions: list[Instruction]) -> bool:
