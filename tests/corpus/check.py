@@ -93,7 +93,10 @@ def compare(got: np.ndarray, want: np.ndarray, rtol: float, atol: float) -> str:
     else:
         g, w = got.astype(np.float64), want.astype(np.float64)
         with np.errstate(invalid="ignore"):
-            close = (g == w) if rtol == atol == 0 else (np.abs(g - w) <= atol + rtol * np.abs(w)) | (g == w)
+            near = np.isfinite(w) & (
+                np.abs(g - w) <= atol + rtol * np.abs(w)
+            )  # near infinity is not infinity
+            close = (g == w) if rtol == atol == 0 else near | (g == w)
         close |= np.isnan(g) & np.isnan(w)
         if rtol == atol == 0:
             close &= (np.signbit(g) == np.signbit(w)) | np.isnan(w)
@@ -106,7 +109,7 @@ def compare(got: np.ndarray, want: np.ndarray, rtol: float, atol: float) -> str:
             ""
             if got.dtype.kind in "iub"
             else f", worst |difference| {np.nanmax(np.abs(g - w)[bad]):.3g}"
-            if np.isfinite(g[bad]).any()
+            if np.isfinite((g - w)[bad]).any()
             else ", none of them finite"
         )
     count = f"{int(bad.sum())} of {bad.size} differ, first at {list(where)}"
