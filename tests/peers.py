@@ -70,7 +70,7 @@ VENV = "v134"
 VENV_REQUIREMENTS = (
     "cuda-tile==1.7.0",
     *_nvidia("13.4.92", *TOOLS),
-    "numpy", "ml_dtypes", "pytest", "hypothesis", "mpmath", "ruff==0.17.*", "mypy==2.4.*", "cmake", "ninja",
+    "numpy", "ml_dtypes", "llvmlite>=0.45", "pytest", "hypothesis", "mpmath", "ruff==0.17.*", "mypy==2.4.*", "cmake", "ninja",
     "build", "setuptools>=64", "wheel", "pytest-xdist",
 )  # fmt: skip
 

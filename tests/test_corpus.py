@@ -114,6 +114,19 @@ def test_emulator_quick(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", QUICK)
+def test_cpu_quick(name: str) -> None:
+    pytest.importorskip("llvmlite")
+    require(launch_case(CASES[name], "cpu", "", LIMIT_S))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", CASES)
+def test_cpu(name: str) -> None:
+    pytest.importorskip("llvmlite")
+    require(launch_case(CASES[name], "cpu", "", LIMIT_S))
+
+
+@pytest.mark.parametrize("name", QUICK)
 def test_compile_quick(name: str) -> None:
     require(compile_case(CASES[name], gpu_of(CASES[name], ("sm_75", "sm_89", "sm_100", "sm_120")), LIMIT_S))
 

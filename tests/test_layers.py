@@ -63,6 +63,15 @@ MAY_IMPORT: dict[str, set[str]] = {
     "toolchain": {"archs", "diag", "files", "options"},
     "run/emulator": {"diag"},
     "run/reference": {"run", "ir", "diag", "dialects/cuda_tile"},
+    "run/cpu": {
+        "run",
+        "ir",
+        "diag",
+        "dialects/cuda_tile",
+        "dialects/nv_tileaa",
+        "lower/cuda_tile_to_tileaa",
+        "toolchain",
+    },
 }
 # rooms that order the others may import anything: pipeline, driver, cli, tools, run, capi, the package itself
 
@@ -79,7 +88,7 @@ def room_of(module: str) -> str:
         if rest[0] in ("dialects", "lower", "passes"):
             return "/".join(rest[:2])
         return rest[0]
-    if parts[0] == "run" and len(parts) > 1 and parts[1] in ("reference", "emulator"):
+    if parts[0] == "run" and len(parts) > 1 and parts[1] in ("reference", "emulator", "cpu"):
         return f"run/{parts[1]}"
     return parts[0]
 

@@ -149,7 +149,7 @@ def copy_of(values: list[Any]) -> list[Any]:
 
 
 def _attempt(case: Case, target: str, gpu_name: str, limit: float, action: Any) -> Outcome:
-    if target != "reference" and arch_number(gpu_name) < case.min_arch:
+    if target not in ("reference", "cpu") and arch_number(gpu_name) < case.min_arch:
         return Outcome(case, target, gpu_name, SKIP, 0.0, f"needs sm_{case.min_arch}")
     start = time.perf_counter()
     try:

@@ -67,7 +67,10 @@ def main(argv: list[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter, description=__doc__
     )
     parser.add_argument(
-        "--target", nargs="+", default=["reference", "emulator"], choices=["reference", "emulator", "gpu"]
+        "--target",
+        nargs="+",
+        default=["reference", "emulator"],
+        choices=["reference", "emulator", "cpu", "gpu"],
     )
     parser.add_argument("--gpu-name", nargs="+", default=["sm_90"])
     parser.add_argument("--family", nargs="+")
@@ -99,7 +102,7 @@ def main(argv: list[str] | None = None) -> int:
             jobs += [(compile_case, (case, gpu)) for gpu in options.gpu_name]
         else:
             for target in options.target:
-                gpus = options.gpu_name if target != "reference" else options.gpu_name[:1]
+                gpus = options.gpu_name if target not in ("reference", "cpu") else options.gpu_name[:1]
                 jobs += [(launch_case, (case, target, gpu)) for gpu in gpus]
     outcomes: list[Outcome] = []
     try:

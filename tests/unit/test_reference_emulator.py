@@ -1,7 +1,8 @@
-"""Two witnesses, bit by bit: the interpreter and the emulated PTX of the compiler on random and special values."""
+"""Three witnesses, bit by bit: the interpreter, the emulated PTX, native code; on random and special values."""
 
 from __future__ import annotations
 
+import importlib.util
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ pytestmark = pytest.mark.full
 
 FLOATS, INTS = ("f16", "bf16", "f32", "f64"), ("i1", "i8", "i16", "i32", "i64")
 COUNT = 256
+WITNESSES = ("emulator", "cpu") if importlib.util.find_spec("llvmlite") else ("emulator",)
 SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 2.0]
 
 
@@ -35,19 +37,23 @@ def assert_agree(op: str, inputs: list[tuple[str, np.ndarray]], result: str, **a
     k = Kernel(*(f"*{elem}" for elem, _ in inputs), f"*{result}")
     loaded = [k.load(arg, COUNT) for arg in k.args[:-1]]
     k.store(k.args[-1], k.op(op, loaded, [tile(result, COUNT)], **attrs))
-    module, outs = k.module(), []
-    for target in ("reference", "emulator"):
-        outs.append(np.zeros(COUNT, DTYPES[result]))
-        launch(module, "k", 1, [x.astype(DTYPES[e]) for e, x in inputs] + outs[-1:], target, "sm_90")
-    got, want = outs[1], outs[0]
-    same = got.view(np.uint8).reshape(COUNT, -1) == want.view(np.uint8).reshape(COUNT, -1)
-    bad = ~same.all(1)
-    if want.dtype.kind not in "iub":
-        bad &= ~(np.isnan(want.astype(np.float64)) & np.isnan(got.astype(np.float64)))
-    if bad.any():
-        i = int(np.argmax(bad))
-        args = ", ".join(str(x[i]) for _, x in inputs)
-        pytest.fail(f"{op}({args}) {attrs}: reference {want[i]}, emulator {got[i]}; {int(bad.sum())} differ")
+    module, outs = k.module(), {}
+    for target in ("reference", *WITNESSES):
+        out = outs[target] = np.zeros(COUNT, DTYPES[result])
+        launch(module, "k", 1, [*(x.astype(DTYPES[e]) for e, x in inputs), out], target, "sm_90")
+    want = outs["reference"]
+    for target in WITNESSES:
+        got = outs[target]
+        same = got.view(np.uint8).reshape(COUNT, -1) == want.view(np.uint8).reshape(COUNT, -1)
+        bad = ~same.all(1)
+        if want.dtype.kind not in "iub":
+            bad &= ~(np.isnan(want.astype(np.float64)) & np.isnan(got.astype(np.float64)))
+        if bad.any():
+            i = int(np.argmax(bad))
+            args = ", ".join(str(x[i]) for _, x in inputs)
+            pytest.fail(
+                f"{op}({args}) {attrs}: reference {want[i]}, {target} {got[i]}; {int(bad.sum())} differ"
+            )
 
 
 @pytest.mark.parametrize("name", FLOATS)

@@ -1,4 +1,4 @@
-"""Launching kernels: on the reference interpreter, on the PTX emulator, or on a GPU."""
+"""Launching kernels: on the reference interpreter, on the PTX emulator, on the CPU, or on a GPU."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from .args import Arguments
 
-TARGETS = ("reference", "emulator", "gpu")
+TARGETS = ("reference", "emulator", "cpu", "gpu")
 NO_TARGET = Diag(
-    "RUN-0201", ERROR, "unknown launch target '{target}': expected reference, emulator or gpu", "launch"
+    "RUN-0201", ERROR, "unknown launch target '{target}': expected reference, emulator, cpu or gpu", "launch"
 )
 BAD_SEED = Diag("RUN-0208", ERROR, "seed {seed}: expected an integer from 0 on, or none", "launch")
 TOO_WIDE = Diag(
@@ -43,6 +43,12 @@ COMPILED = Diag(
     "launch",
 )
 NOT_ITERABLE = Diag("RUN-0207", ERROR, "args: expected a list of arguments, got {got}", "launch")
+NO_CHECK = Diag(
+    "RUN-0210",
+    ERROR,
+    "target cpu has no checks: use check=True with the target reference or emulator",
+    "launch",
+)
 DEFAULT_GPU = "sm_90"
 
 __all__ = ["TARGETS", "LaunchError", "launch", "normalise_grid"]
@@ -188,6 +194,13 @@ def run_encoded(
         from .reference import launch as run_reference
 
         run_reference(module, entry, grid, arguments, memory, check, seed, out)
+        return
+    if target == "cpu":
+        from .native import run_cpu
+
+        if check:
+            raise refuse(NO_CHECK, EXIT_CONFIGURATION)
+        run_cpu(module, entry, grid, arguments, out)
         return
     from . import compiled
 

@@ -247,7 +247,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add(
         "--target",
-        choices=("reference", "emulator", "gpu"),
+        choices=("reference", "emulator", "cpu", "gpu"),
         default="reference",
         help="where to run (default: reference)",
     )
@@ -481,8 +481,9 @@ def run(options: argparse.Namespace) -> int:
         (entry,) = names
     plan = Plan(options)
     check_types(plan, module, entry)
-    more = {} if options.target == "reference" else {"opt_level": options.opt_level}
-    source = module if options.target == "reference" else options.input
+    ours = options.target in ("reference", "cpu")  # no PTX is made
+    more = {} if ours else {"opt_level": options.opt_level}
+    source = module if ours else options.input
     start = time.perf_counter()
     launch(
         source, entry, plan.grid, plan.flat, options.target, options.gpu_name,

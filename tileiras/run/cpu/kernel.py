@@ -1,0 +1,48 @@
+"""One entry compiled for the CPU: its code, the memory of a tile block, and what its sites are."""
+
+from __future__ import annotations
+
+from tileiras.compiler.lower.cuda_tile_to_tileaa import lower_module
+from tileiras.diag import ERROR, EXIT_COMPILE, Diag, Emitted
+from tileiras.run.errors import LaunchError
+
+from . import atomics, effects, memory, product, reduce  # noqa: F401 - ops register
+from .code import Module
+from .lower import Lower, Unsupported
+from .native import Loaded, host, to_object
+from .runtime import runtime
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tileiras.compiler.ir.core import Op
+
+UNSUPPORTED = Diag("RUN-0504", ERROR, "cannot run on the CPU target: {why}", "cpu")
+
+
+class Kernel:
+    """A compiled entry. `cpu_bytes`: memory of one tile block; `waits`: blocks may wait for each other."""
+
+    __slots__ = ("code", "cpu_bytes", "function", "globals", "name", "prints", "sites", "text", "waits")
+
+    def __init__(self, module: Op, name: str) -> None:
+        """Compiles `name` of a verified cuda_tile module."""
+        self.name = name
+        lowered = lower_module(module)
+        functions = {op.attr("sym_name"): op for op in lowered.regions[0].block.ops if op.spec.name == "func"}
+        self.globals = [op for op in module.regions[0].block.ops if op.spec.name == "global"]
+        numbers = {op.attr("sym_name"): i for i, op in enumerate(self.globals)}
+        _, machine = host()
+        out = Module()
+        lower = Lower(out, functions[name], machine.flags, machine.vector_bytes, numbers)
+        try:
+            body = lower.run("kernel")
+        except Unsupported as problem:
+            op, why = problem.args
+            found = Emitted(UNSUPPORTED, op.loc, op.spec.full_name, [("why", why)])
+            raise LaunchError([found], EXIT_COMPILE) from None
+        out.functions["kernel"] = body
+        self.function = functions[name]
+        self.sites, self.prints, self.waits = lower.sites, lower.prints, lower.waits or lower.will_wait
+        self.cpu_bytes = lower.arena.size
+        self.text = out.text() + runtime(machine.triple)
+        self.code = Loaded(to_object(self.text))

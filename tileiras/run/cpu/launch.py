@@ -1,0 +1,299 @@
+"""Running a compiled entry: tile blocks taken from one counter by a pool of threads, faults told as diagnostics."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import ctypes
+import os
+import threading
+import time
+
+from tileiras.compiler.ir.dense import dense_bits, num_elements
+from tileiras.diag import ERROR, EXIT_CONFIGURATION, NOTE, Diag, Emitted
+from tileiras.run.errors import LaunchError
+
+from .code import bytes_of, name_of
+from .kernel import Kernel
+from .lower import FIXED
+from .runtime import FAULT_WORDS, FAULTS, STATE_WORDS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from tileiras.compiler.ir.core import Op
+
+ASSERT_FAILED = Diag("RUN-0505", ERROR, "assertion failed: {message} (tile block {block}, {where})", "cpu")
+BAD_STEP = Diag("RUN-0506", ERROR, "the step of a loop is not positive (tile block {block})", "cpu")
+DEADLOCK = Diag(
+    "RUN-0507", ERROR,
+    "kernel '{kernel}': no tile block makes progress for {seconds:g} s; {count} of {total} tile blocks wait here or "
+    "elsewhere, tile block {block} for a change at address {address}",
+    "cpu",
+)  # fmt: skip
+TOO_LARGE = Diag(
+    "RUN-0508", ERROR,
+    "kernel '{kernel}' needs {bytes} bytes for the tiles of {blocks} resident tile blocks, more than half of this "
+    "machine's memory",
+    "cpu",
+)  # fmt: skip
+MORE = Diag("RUN-0509", NOTE, "{count} more of these", "cpu")
+BAD_SETTING = Diag("RUN-0510", ERROR, "{name}={value}: expected {want}", "cpu")
+RESIDENT = 1056  # tile blocks that are under way at once where blocks wait for each other
+PRINT = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.POINTER(ctypes.c_void_p))
+KEPT = 64
+
+_kernels: dict[tuple[int, str], tuple[Any, Kernel]] = {}
+_lock = threading.Lock()
+_pools: dict[tuple[int, int], concurrent.futures.ThreadPoolExecutor] = {}
+
+
+def kernel_of(module: Op, entry: str) -> Kernel:
+    """The compiled entry of a module; the last ones are kept."""
+    key = id(module), entry
+    with _lock:
+        found = _kernels.get(key)
+        if found is not None and found[0] is module:
+            _kernels[key] = _kernels.pop(key)
+            return found[1]
+    made = Kernel(module, entry)
+    with _lock:
+        _kernels[key] = module, made
+        while len(_kernels) > KEPT:
+            del _kernels[next(iter(_kernels))]
+    return made
+
+
+def setting(name: str, default: float, want: str, least: float) -> float:
+    text = os.environ.get(name, "")
+    if not text:
+        return default
+    try:
+        value = float(text)
+        if value >= least and (want != "a whole number from 1" or value == int(value)):
+            return value
+    except ValueError:
+        pass
+    facts = [("name", name), ("value", text), ("want", want)]
+    raise LaunchError([Emitted(BAD_SETTING, None, None, facts)], EXIT_CONFIGURATION)
+
+
+def threads() -> int:
+    """How many threads run tile blocks: TILEIRAS_CPU_THREADS, else the CPUs that this process may use."""
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return int(setting("TILEIRAS_CPU_THREADS", count, "a whole number from 1", 1))
+
+
+def pool(size: int) -> concurrent.futures.ThreadPoolExecutor:
+    """Threads that stay between launches; a forked process has its own."""
+    key = os.getpid(), size
+    with _lock:
+        found = _pools.get(key)
+        if found is None:
+            found = _pools[key] = concurrent.futures.ThreadPoolExecutor(size, "tile blocks")
+        return found
+
+
+def memory_bytes() -> int:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 1 << 62
+
+
+class Space:
+    """Bytes on a 64-byte boundary; pages that are never touched cost nothing."""
+
+    __slots__ = ("address", "raw")
+
+    def __init__(self, size: int) -> None:
+        import mmap
+
+        self.raw = mmap.mmap(-1, max(size, 1) + 64) if size >= 1 << 16 else bytearray(size + 64)
+        start = ctypes.addressof((ctypes.c_char * 1).from_buffer(self.raw))
+        self.address = (start + 63) // 64 * 64
+
+
+def place_globals(kernel: Kernel) -> list[tuple[Any, int]]:
+    """(owner, address) of fresh memory with the initial value of each global."""
+    out = []
+    for op in kernel.globals:
+        dense: Any = op.attr("value")
+        name, count = name_of(dense.type.elem), num_elements(dense.type.shape)
+        size, bits = bytes_of(name), dense_bits(dense)
+        if name == "tf32":
+            bits = [b << 13 for b in bits]
+        data = b"".join(
+            b.to_bytes(size, "little") for b in (bits * count if len(bits) == 1 else bits)[:count]
+        )
+        alignment = max(op.attr("alignment") or 0, 256)
+        raw = ctypes.create_string_buffer(len(data) + alignment)
+        address = (ctypes.addressof(raw) + alignment - 1) // alignment * alignment
+        ctypes.memmove(address, data, len(data))
+        out.append((raw, address))
+    return out
+
+
+def launch(
+    module: Op,
+    entry: str,
+    grid: tuple[int, int, int],
+    data: list[bytes],
+    write: Callable[[Op, list[tuple[int, str, tuple[int, ...]]]], None],
+) -> None:
+    """Run `entry` of a verified cuda_tile module for every tile block of `grid`.
+
+    data: the encoded bytes of each parameter. write: prints, given the op and (address, element type, shape) of
+    each argument. Errors: LaunchError.
+    """
+    kernel = kernel_of(module, entry)
+    globals = place_globals(kernel)
+    total = grid[0] * grid[1] * grid[2]
+    words = (ctypes.c_int64 * (1 + FIXED + len(data) + len(globals)))()
+    faults = (ctypes.c_int64 * (1 + FAULTS * FAULT_WORDS))()
+    words[0] = ctypes.addressof(faults)
+    words[1:5] = [*grid, total]
+    failures: list[BaseException] = []
+
+    def printed(number: int, table: Any) -> None:
+        try:
+            op = kernel.sites[number]
+            types: list[Any] = [v.type for v in op.group("args")]
+            write(op, [(table[i], name_of(t.elem), t.shape) for i, t in enumerate(types)])
+        except BaseException as failure:
+            failures.append(failure)
+            words[1 + 5] = 1
+
+    callback = PRINT(printed) if kernel.prints else None
+    if callback is not None:
+        words[1 + 7] = ctypes.cast(callback, ctypes.c_void_p).value or 0
+    for i, value in enumerate(data):
+        words[1 + FIXED + i] = int.from_bytes(value.ljust(8, b"\0"), "little", signed=True)
+    for i, (_, address) in enumerate(globals):
+        words[1 + FIXED + len(data) + i] = address
+    workers = min(total, RESIDENT if kernel.waits else 1 if kernel.prints else threads())
+    if workers * kernel.cpu_bytes > memory_bytes() // 2:
+        facts = [("kernel", entry), ("bytes", workers * kernel.cpu_bytes), ("blocks", workers)]
+        raise LaunchError([Emitted(TOO_LARGE, None, None, facts)])
+    run(kernel, words, workers, total)
+    if failures:
+        raise failures[0]
+    tell(kernel, faults)
+
+
+def run(kernel: Kernel, words: Any, workers: int, total: int) -> None:
+    record = ctypes.addressof(words) + 8
+    step = (kernel.cpu_bytes + 127) // 64 * 64
+    arena = Space(workers * step)
+    states = (ctypes.c_int64 * (STATE_WORDS * workers))()
+    first = ctypes.addressof(states)
+    grain = 1 if kernel.waits else max(1, min(64, total // (workers * 8)))
+
+    def one(i: int) -> None:
+        kernel.code.run(record, arena.address + i * step, first + 8 * STATE_WORDS * i, grain)
+
+    if kernel.waits:
+        together(kernel, one, words, states, workers, total)
+        return
+    # signals reach Python only in the main thread, and only while it is not in native code
+    mine = 0 if threading.current_thread() is threading.main_thread() else 1
+    crew = [pool(threads()).submit(one, i) for i in range(mine, workers)]
+    try:
+        if mine:
+            one(0)
+        concurrent.futures.wait(crew)
+    except BaseException:
+        words[1 + 5] = 1
+        concurrent.futures.wait(crew)
+        raise
+    for each in crew:
+        each.result()
+
+
+def together(
+    kernel: Kernel, one: Callable[[int], None], words: Any, states: Any, workers: int, total: int
+) -> None:
+    """One thread for each resident block, watched: when all wait and memory does not change, that is a deadlock."""
+    patience = setting("TILEIRAS_CPU_TIMEOUT", 2.0, "a number of seconds, 0 for never", 0)
+    before = threading.stack_size()
+    crew = []
+    try:
+        threading.stack_size(1 << 20)
+        for i in range(workers):
+            thread = threading.Thread(target=one, args=(i,), name="tile block", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # the system gives no more threads: those that run must do
+                states[STATE_WORDS * i + 6] = 1
+                continue
+            crew.append(thread)
+    finally:
+        threading.stack_size(before)
+    changes, since = words[1 + 6], time.monotonic()
+    stuck = None
+    try:
+        for thread in crew:
+            while thread.is_alive():
+                thread.join(0.05)
+                if not thread.is_alive() or not patience or stuck:
+                    continue
+                waiting = [i for i in range(workers) if not states[STATE_WORDS * i + 6]]
+                quiet = words[1 + 6] == changes and all(states[STATE_WORDS * i + 3] for i in waiting)
+                if not quiet:
+                    changes, since = words[1 + 6], time.monotonic()
+                elif waiting and time.monotonic() - since > patience:
+                    stuck = (
+                        list(states[STATE_WORDS * waiting[0] : STATE_WORDS * (waiting[0] + 1)]),
+                        len(waiting),
+                    )
+                    words[1 + 5] = 1
+    except BaseException:
+        words[1 + 5] = 1
+        for thread in crew:
+            thread.join()
+        raise
+    if stuck:
+        state, count = stuck
+        op = kernel.sites[state[0]]
+        facts = [
+            ("kernel", kernel.name), ("seconds", patience), ("count", count), ("total", total),
+            ("block", block_text(state[5], words[1], words[2])), ("address", f"{state[4]:#x}" if state[4] else "of a tile"),
+        ]  # fmt: skip
+        raise LaunchError([Emitted(DEADLOCK, op.loc, op.spec.full_name, facts)])
+
+
+def block_text(number: int, x: int, y: int) -> str:
+    return f"({number % x}, {number // x % y}, {number // (x * y)})"
+
+
+def tell(kernel: Kernel, faults: Any) -> None:
+    """Raises what the launch found."""
+    count = faults[0]
+    if not count:
+        return
+    found: list[Emitted] = []
+    for i in range(min(count, FAULTS)):
+        site, x, y, z, element, _ = faults[1 + FAULT_WORDS * i : 1 + FAULT_WORDS * (i + 1)]
+        op = kernel.sites[site]
+        block = f"({x}, {y}, {z})"
+        if op.spec.name == "assert":
+            shape: Any = op.operands[0].type.shape  # type: ignore[attr-defined]
+            where = f"element {place_text(element, shape)}" if shape else "scalar condition"
+            facts = [("message", op.attr("message")), ("block", block), ("where", where)]
+            found.append(Emitted(ASSERT_FAILED, op.loc, op.spec.full_name, facts))
+        else:
+            found.append(Emitted(BAD_STEP, op.loc, op.spec.full_name, [("block", block)]))
+    kept = found[:8]
+    if count > len(kept):
+        kept[-1].notes.append(Emitted(MORE, kept[-1].loc, None, [("count", count - len(kept))]))
+    raise LaunchError(kept)
+
+
+def place_text(number: int, shape: tuple[int, ...]) -> str:
+    """[i, j] of a packed element number."""
+    out = []
+    for extent in reversed(shape):
+        out.append(number % extent)
+        number //= extent
+    return "[" + ", ".join(map(str, reversed(out))) + "]"

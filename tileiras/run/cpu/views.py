@@ -1,0 +1,325 @@
+"""Tensor views at run time, and the windows through which ops see one tile of them."""
+
+from __future__ import annotations
+
+from tileiras.compiler.ir.types import GatherScatterView, StridedView
+
+from .access import lane_addresses, load_lanes, store_lanes
+from .code import BITS, MEMORY, REGISTER, bytes_of, const, const_vector, name_of
+from .formats import FORMATS
+from .integers import read
+from .space import Chunk, Map, breaks_of, dim_ranges
+from .tiles import Node, Survey, load_elements, store_elements
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+NIBBLES = ("f4E2M1FN", "i4")
+FAR = 1 << 40  # no index leads further
+
+
+class View:
+    """A tensor_view: address, extents and strides in elements, as i64 names or numbers."""
+
+    __slots__ = ("base", "shape", "strides")
+
+    def __init__(self, base: str, shape: list[str], strides: list[str]) -> None:
+        self.base, self.shape, self.strides = base, shape, strides
+
+
+def space_of(vt: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """(tensor dimension, elements per step of an index) of each view dimension; gather views count elements."""
+    if isinstance(vt, GatherScatterView):
+        return tuple(range(len(vt.tile))), (1,) * len(vt.tile)
+    return vt.dim_map, (vt.traversal if isinstance(vt, StridedView) else vt.tile)
+
+
+def padding_of(vt: Any, name: str) -> str:
+    """What elements beyond the extent read as, as a scalar constant."""
+    type, f = REGISTER[name], FORMATS.get(name)
+    if f is None or vt.padding in (None, "zero"):
+        return "false" if type == "i1" else "0" if f is None or type.startswith("i") else const(type, 1, 0.0)
+    if type in ("float", "double"):
+        nan = "0x7FF8000000000000"
+        value = {"neg_zero": -0.0, "pos_inf": float("inf"), "neg_inf": float("-inf")}.get(vt.padding)
+        return nan if value is None else const(type, 1, value)
+    top = f.inf if f.inf is not None else f.nan if f.nan is not None else f.max_code
+    sign = 1 << f.sign if f.sign else 0
+    code = {
+        "neg_zero": sign,
+        "nan": f.nan if f.nan is not None else f.max_code,
+        "pos_inf": top,
+        "neg_inf": top | sign,
+    }
+    if not f.sign:  # unsigned formats have no place for negative values
+        code |= {"neg_zero": 0, "neg_inf": f.nan or 0}
+    value = code[vt.padding]
+    return str(value - (1 << BITS[type]) if value >> (BITS[type] - 1) else value)
+
+
+class Window:
+    """One tile of a view: where it starts, how far it is inside of the tensor, how its dimensions step in bytes."""
+
+    __slots__ = (
+        "base", "counts", "extents", "name", "nibble", "origin", "padding", "ranges", "rows", "shape", "size", "sparse", "steps",
+    )  # fmt: skip
+
+    def __init__(self, lower: Any, op: Any, name: str) -> None:
+        c = lower.c
+        vt = op.group("view")[0].type
+        view: View = lower.values[op.group("view")[0]]
+        dims, by = space_of(vt)
+        self.name, self.shape = name, tuple(vt.tile)
+        self.nibble = name in NIBBLES
+        self.size = 1 if self.nibble else bytes_of(name)
+        self.ranges = dim_ranges(self.shape)
+        self.sparse = vt.sparse_dim if isinstance(vt, GatherScatterView) else None
+        self.rows: Node | None = None
+        self.padding = padding_of(vt, name)
+        self.base, self.origin = view.base, "0"  # origin: 4-bit elements before the tile, two a byte
+        self.steps: list[str] = []
+        self.counts: list[str] = []
+        self.extents: list[str] = []
+        for d, (value, m) in enumerate(zip(op.group("index"), dims)):
+            stride = c.mul(view.strides[m], str(self.size))
+            self.steps.append(stride)
+            limit = view.shape[m]
+            self.extents.append(limit)
+            if d == self.sparse:
+                self.rows = lower.values[value]
+                lower.force(self.rows)
+                self.counts.append(limit)
+                continue
+            index = lower.scalar(value)
+            wide = read(c, 1, index, name_of(value.type.elem), "i64", False)
+            wide = c.intrinsic("umin", "i64", 1, wide, str(FAR))
+            start = c.mul(wide, str(by[d]))
+            left = c.intrinsic("smax", "i64", 1, c.op(f"sub i64 {limit}, {start}"), "0")
+            self.counts.append(c.intrinsic("smin", "i64", 1, left, str(self.shape[d])))
+            if self.nibble:
+                self.origin = c.add(self.origin, c.mul(start, stride))
+            else:
+                self.base = c.add(self.base, c.mul(start, stride))
+
+    @property
+    def plain(self) -> bool:
+        return self.sparse is None and not self.nibble
+
+    def lane_dimension(self, w: int, map: Map) -> int | None:
+        """The dimension whose consecutive elements are the lanes; None when they are not, or there is one lane."""
+        for d, (low, high) in enumerate(self.ranges):
+            if high - low >= w > 0 and map[low : low + w] == tuple(range(w)):
+                others = map[:low] + map[low + w :]
+                return d if all(m < 0 or m % (1 << 16) >= w for m in others) else None
+        return None
+
+    def dense_conditions(self, lower: Any, w: int, map: Map) -> list[str]:
+        """What must hold at run time for loops without masks."""
+        c, out = lower.c, []
+        if not self.plain:
+            return []
+        for count, extent in zip(self.counts, self.shape):
+            if count != str(extent):
+                out.append(c.op(f"icmp eq i64 {count}, {extent}"))
+        d = self.lane_dimension(w, map)
+        if d is not None and not self.steps[d].lstrip("-").isdigit():
+            out.append(c.op(f"icmp eq i64 {self.steps[d]}, {self.size}"))
+        return out
+
+    def span(self, lower: Any) -> tuple[str, str] | None:
+        """[low, high) addresses that the window can touch."""
+        if not self.plain:
+            return None
+        c, low, high = lower.c, self.base, lower.c.add(self.base, str(self.size))
+        for count, step in zip(self.counts, self.steps):
+            last = c.intrinsic("smax", "i64", 1, c.op(f"sub i64 {count}, 1"), "0")
+            reach = c.mul(last, step)
+            low = c.add(low, c.intrinsic("smin", "i64", 1, reach, "0"))
+            high = c.add(high, c.intrinsic("smax", "i64", 1, reach, "0"))
+        return low, high
+
+    # ---- one vector
+
+    def place(self, chunk: Chunk, map: Map) -> tuple[str, list[tuple[str, str]], list[list[int]]]:
+        """(address of lane 0, per dimension (coordinate of lane 0, limit), lanes' coordinates); dense views only."""
+        c, address, inside, lanes = chunk.code, self.base, [], []
+        for d, (low, high) in enumerate(self.ranges):
+            part = map[low:high]
+            at = chunk.offset(part)
+            address = c.add(address, c.mul(at, self.steps[d]))
+            inside.append((at, self.counts[d]))
+            lanes.append(chunk.lane_offsets(part))
+        return address, inside, lanes
+
+    def load(self, lower: Any, chunk: Chunk, map: Map) -> str:
+        c, n = chunk.code, chunk.lanes
+        if not self.plain:
+            return self.load_scattered(lower, chunk, map)
+        address, inside, lanes = self.place(chunk, map)
+        d = self.lane_dimension(chunk.w, map)
+        static = d is not None and self.steps[d] == str(self.size)
+        same = all(len(set(part)) == 1 for part in lanes)
+        if chunk.fast and (n == 1 or same):
+            return c.splat(REGISTER[self.name], n, load_elements(c, 1, c.pointer(address), self.name))
+        if chunk.fast and d is not None and (static or not self.steps[d].lstrip("-").isdigit()):
+            return load_elements(c, n, c.pointer(address), self.name)
+        if not chunk.fast and static and n > 1 and can_mask(c, self.name):
+            mask = self.row_mask(c, n, d, inside, lanes)
+            return masked_load(c, n, c.pointer(address), self.name, mask, self.padding)
+        addresses = lane_addresses(c, n, address, lanes, self.steps)
+        where = None if chunk.fast else self.mask(c, n, inside, lanes)
+        return load_lanes(c, n, addresses, self.name, where, c.splat(REGISTER[self.name], n, self.padding))
+
+    def store(self, lower: Any, chunk: Chunk, map: Map, value: str) -> None:
+        c, n = chunk.code, chunk.lanes
+        if not self.plain:
+            self.store_scattered(lower, chunk, map, value)
+            return
+        address, inside, lanes = self.place(chunk, map)
+        d = self.lane_dimension(chunk.w, map)
+        static = d is not None and self.steps[d] == str(self.size)
+        if chunk.fast and n == 1:
+            store_elements(c, 1, value, c.pointer(address), self.name)
+        elif chunk.fast and d is not None and (static or not self.steps[d].lstrip("-").isdigit()):
+            store_elements(c, n, value, c.pointer(address), self.name)
+        elif not chunk.fast and static and n > 1 and can_mask(c, self.name):
+            masked_store(c, n, c.pointer(address), self.name, self.row_mask(c, n, d, inside, lanes), value)
+        else:
+            addresses = lane_addresses(c, n, address, lanes, self.steps)
+            store_lanes(
+                c, n, addresses, self.name, None if chunk.fast else self.mask(c, n, inside, lanes), value
+            )
+
+    def row_mask(self, c: Any, n: int, d: int | None, inside: Any, lanes: Any) -> str:
+        """Lanes inside of the tensor, where lanes go along dimension d."""
+        left = "0"
+        rows = "true"
+        for e, (at, count) in enumerate(inside):
+            if e == d:
+                left = c.op(f"sub i64 {count}, {at}")
+            elif count != str(self.shape[e]):
+                ok = c.op(f"icmp slt i64 {at}, {count}")
+                rows = ok if rows == "true" else c.op(f"and i1 {rows}, {ok}")
+        left = c.intrinsic("smin", "i64", 1, c.intrinsic("smax", "i64", 1, left, "0"), str(n))
+        if rows != "true":
+            left = c.op(f"select i1 {rows}, i64 {left}, i64 0")
+        narrow = c.op(f"trunc i64 {left} to i32")
+        return c.cmp("ult", "i32", n, const_vector("i32", list(range(n))), c.splat("i32", n, narrow))
+
+    def mask(self, c: Any, n: int, inside: Any, lanes: Any) -> str:
+        """Lanes inside of the tensor, wherever lanes lie."""
+        out = ""
+        for (at, count), steps in zip(inside, lanes):
+            place = c.splat("i64", n, at)
+            if any(steps):
+                place = c.bin("add", "i64", n, place, const_vector("i64", steps))
+            ok = c.cmp("slt", "i64", n, place, c.splat("i64", n, count))
+            out = c.bin("and", "i1", n, out, ok) if out else ok
+        return out or const("i1", n, 1)
+
+    # ---- 4-bit elements, and rows that are named one by one
+
+    def scattered(self, lower: Any, chunk: Chunk, map: Map) -> tuple[str, str, str]:
+        """(addresses, mask, which half of the byte) of the lanes; offsets in elements."""
+        c, n = chunk.code, chunk.lanes
+        total, mask = c.splat("i64", n, self.origin), ""
+        for d, (low, high) in enumerate(self.ranges):
+            part = map[low:high]
+            if d == self.sparse:
+                assert self.rows is not None
+                index = self.rows.get(lower, chunk, part)
+                place = read(c, n, index, self.rows.name, "i64", False)
+                ok = c.cmp("ult", "i64", n, place, c.splat("i64", n, self.extents[d]))
+            else:
+                place = c.splat("i64", n, chunk.offset(part))
+                steps = chunk.lane_offsets(part)
+                if any(steps):
+                    place = c.bin("add", "i64", n, place, const_vector("i64", steps))
+                ok = c.cmp("slt", "i64", n, place, c.splat("i64", n, self.counts[d]))
+            mask = c.bin("and", "i1", n, mask, ok) if mask else ok
+            total = c.bin(
+                "add", "i64", n, total, c.bin("mul", "i64", n, place, c.splat("i64", n, self.steps[d]))
+            )
+        half = ""
+        if self.nibble:
+            half = c.bin("and", "i64", n, total, const("i64", n, 1))
+            total = c.bin("ashr", "i64", n, total, const("i64", n, 1))
+        return c.bin("add", "i64", n, c.splat("i64", n, self.base), total), mask or const("i1", n, 1), half
+
+    def load_scattered(self, lower: Any, chunk: Chunk, map: Map) -> str:
+        c, n = chunk.code, chunk.lanes
+        addresses, mask, half = self.scattered(lower, chunk, map)
+        if not self.nibble:
+            return load_lanes(c, n, addresses, self.name, mask, c.splat(REGISTER[self.name], n, self.padding))
+        byte = load_lanes(c, n, addresses, "i8", mask, const("i8", n, 0))
+        by = c.cast("trunc", "i64", "i8", n, c.bin("shl", "i64", n, half, const("i64", n, 2)))
+        code = c.bin("and", "i8", n, c.bin("lshr", "i8", n, byte, by), const("i8", n, 15))
+        return c.select("i8", n, mask, code, c.splat("i8", n, self.padding))
+
+    def store_scattered(self, lower: Any, chunk: Chunk, map: Map, value: str) -> None:
+        c, n = chunk.code, chunk.lanes
+        addresses, mask, half = self.scattered(lower, chunk, map)
+        if not self.nibble:
+            store_lanes(c, n, addresses, self.name, mask, value)
+            return
+        from .access import store_nibbles
+
+        store_nibbles(c, n, addresses, half, mask, value)
+
+
+def can_mask(c: Any, name: str) -> bool:
+    """Whether the CPU loads and stores vectors of this type under a mask."""
+    return ("mask8" if BITS[MEMORY[name]] < 32 else "mask32") in c.features
+
+
+def masked_load(c: Any, n: int, pointer: str, name: str, mask: str, padding: str) -> str:
+    from .code import mangled, vec
+
+    type = MEMORY[name]
+    t, function = vec(type, n), f"llvm.masked.load.{mangled(type, n)}.p0"
+    c.module.declare(function, f"declare {t} @{function}(ptr, i32, <{n} x i1>, {t})")
+    other = padding if name != "i1" else "0"
+    out = c.op(
+        f"call {t} @{function}(ptr {pointer}, i32 {bytes_of(name)}, <{n} x i1> {mask}, {t} {c.splat(type, n, other)})"
+    )
+    return c.cmp("ne", "i8", n, out, "zeroinitializer") if name == "i1" else out
+
+
+def masked_store(c: Any, n: int, pointer: str, name: str, mask: str, value: str) -> None:
+    from .code import mangled, vec
+    from .tiles import as_memory
+
+    type = MEMORY[name]
+    t, function = vec(type, n), f"llvm.masked.store.{mangled(type, n)}.p0"
+    c.module.declare(function, f"declare void @{function}({t}, ptr, i32, <{n} x i1>)")
+    value = as_memory(c, n, value, name)
+    c.do(f"call void @{function}({t} {value}, ptr {pointer}, i32 {bytes_of(name)}, <{n} x i1> {mask})")
+
+
+class ViewLoad(Node):
+    """A tile that is read from memory where it is used."""
+
+    __slots__ = ("window",)
+    reads = True
+
+    def __init__(self, op: Any, window: Window) -> None:
+        super().__init__(window.name, window.shape)
+        self.op, self.window, self.cost = op, window, 2
+
+    def compute(self, lower: Any, chunk: Chunk, map: Map) -> str:
+        return self.window.load(lower, chunk, map)
+
+    def dense_conditions(self, lower: Any, w: int, map: Map) -> list[str]:
+        return self.window.dense_conditions(lower, w, map)
+
+    def span(self, lower: Any) -> tuple[str, str] | None:
+        return self.window.span(lower)
+
+    def explore(self, map: Map, into: Survey) -> None:
+        into.cost += 1
+        for low, high in self.window.ranges:
+            into.breaks |= breaks_of(map[low:high])
+        if self.window.rows is not None:
+            into.widest = max(into.widest, bytes_of(self.window.rows.name))
+        into.loads.append((self, map))
