@@ -1,5 +1,7 @@
 """check=True: one planted bug of each kind is found, and the same kernel without the bug is clean."""
 
+import re
+
 import numpy as np
 import pytest
 from emulator_kit import entry
@@ -240,6 +242,131 @@ def test_copies_that_nobody_waited_for():
     )
     assert "shared-memory race" in findings(COPY.format("cp.async.wait_group 0;"))[0]
     assert findings(COPY.format("cp.async.wait_group 0; bar.sync 0;")) == (set(), [])
+
+
+SOURCE = """mad.wide.u32 %b, %t, 4, %a; cp.async.ca.shared.global [%s], [%b], 4; cp.async.commit_group; {} {}
+    cp.async.wait_group 0; bar.sync 0; ld.shared.u32 %x, [%s]; st.global.u32 [%b+1024], %x; ret;"""
+SOURCE_STORES = {
+    "own": "st.global.u32 [%b], 7;",
+    "other warp": "xor.b32 %x, %t, 32; mad.wide.u32 %o, %x, 4, %a; st.global.u32 [%o], 7;",
+    "half": "add.s64 %o, %b, 2; st.global.u16 [%o], 7;",
+    "atomic": "red.global.add.u32 [%b], 7;",
+}
+
+
+@pytest.mark.parametrize("store", SOURCE_STORES)
+def test_the_source_of_a_copy_in_flight_may_not_be_stored_to(store):
+    for seed in range(10):
+        for barrier in ("", "bar.sync 0;"):  # the barrier orders the issue, not the copy
+            kinds, texts = findings(SOURCE.format(barrier, SOURCE_STORES[store]), seeds=[seed])
+            assert "global-memory race" in kinds
+        assert any(
+            "the cp.async of PTX line" in t and "may still be reading it" in t and "group 0" in t
+            for t in texts
+        )
+    after = SOURCE_STORES[store]
+    right = SOURCE.format("cp.async.wait_group 0; bar.sync 0;", after)
+    assert findings(right, seeds=range(10)) == (set(), [])
+
+
+@pytest.mark.parametrize(
+    "touch", ["ld.shared.u32 %x, [%s];", "st.shared.u32 [%s], 1;", "red.shared.add.u32 [%s], 1;"]
+)
+def test_the_destination_of_a_copy_in_flight_may_not_be_touched(touch):
+    for seed in range(10):
+        kinds, texts = findings("st.shared.u32 [%s], 0; bar.sync 0;" + SOURCE.format("", touch), seeds=[seed])
+        assert kinds == {"shared-memory race"} and "may still be writing it" in texts[0]
+
+
+def test_partial_copies_read_what_they_read():
+    body = """mad.wide.u32 %b, %t, 4, %a; and.b32 %x, %t, 1; mul.lo.u32 %x, %x, 4;
+        cp.async.ca.shared.global [%s], [%b], 4, %x; cp.async.commit_group; setp.eq.u32 %p, %x, {}; @%p st.global.u32 [%b], 7;
+        cp.async.wait_group 0; ret;"""
+    assert findings(body.format(0)) == (set(), [])
+    assert findings(body.format(4))[0] == {"global-memory race"}
+
+
+@pytest.mark.parametrize("check", [False, True])
+def test_copies_land_at_any_moment(check):
+    """Old and new bytes are both seen, at both ends of a copy, by seed; without one only what comes last."""
+    body = """st.shared.u32 [%s], 5; bar.sync 0; mad.wide.u32 %b, %t, 4, %a; cp.async.ca.shared.global [%s], [%b], 4;
+        ld.shared.u32 %x, [%s]; bar.sync 0; ld.shared.u32 %y, [%s]; st.global.u32 [%b], 9; bar.sync 0;
+        cp.async.wait_all; bar.sync 0; ld.shared.u32 %c, [%s]; st.global.u32 [%b+256], %x; st.global.u32 [%b+512], %y;
+        st.global.u32 [%b+768], %c; ret;"""
+    seen = []
+    for seed in [None, *range(30)]:
+        out = np.full(256, 3, np.uint32)
+        launch(
+            entry(HEAD + body, ".param .u64 p0"),
+            "k",
+            1,
+            64,
+            [out],
+            check=check and seed is not None,
+            seed=seed,
+        )
+        seen.append({tuple(v) for v in out.reshape(4, 64)[1:].T.tolist()})
+    assert seen[0] == {(5, 5, 9)}
+    assert set().union(*seen) == {(5, 5, 9), (5, 5, 3), (5, 3, 3), (3, 3, 3)}
+
+
+MBARRIER = """.shared .align 8 .b64 m; .reg .b64 %st; mov.u32 %y, m; {init} {sync}
+    mad.wide.u32 %b, %t, 4, %a; cp.async.ca.shared.global [%s], [%b], 4;
+    cp.async.mbarrier.arrive{noinc}.shared.b64 [%y]; {arrive}
+    W: mbarrier.try_wait.parity.shared.b64 %p, [%y], {parity}; @!%p bra W; {again}
+    xor.b32 %x, %t, 32; mov.u32 %s, s; mad.lo.u32 %x, %x, 4, %s; ld.shared.u32 %y, [%x]; st.global.u32 [%b+1024], %y; ret;"""
+PARTS = {
+    "init": "setp.ne.u32 %p, %t, 0; @!%p mbarrier.init.shared.b64 [%y], 64;", "sync": "bar.sync 0;", "noinc": ".noinc",
+    "arrive": "", "parity": 0, "again": "",
+}  # fmt: skip
+COUNTED = {"noinc": "", "arrive": "mbarrier.arrive.shared.b64 %st, [%y];"}
+
+
+@pytest.mark.parametrize("more", [{}, COUNTED])
+def test_copies_that_arrive_on_an_mbarrier(more):
+    for seed in range(10):
+        out = np.arange(512, dtype=np.uint32)
+        text = entry(HEAD + MBARRIER.format(**{**PARTS, **more}), ".param .u64 p0")
+        report = launch(text, "k", 1, 64, [out], check=True, seed=seed)
+        assert not report.findings and (out[256:320] == np.arange(64) ^ 32).all()
+        out = np.arange(512, dtype=np.uint32)
+        launch(text, "k", 1, 64, [out], seed=None if seed == 0 else seed)
+        assert (out[256:320] == np.arange(64) ^ 32).all()
+
+
+FLAWS = {
+    "never initialised": ({"init": ""}, "never initialised"),
+    "initialised late": ({"sync": ""}, "never initialised|not ordered after the write"),
+    "wrong phase": ({"parity": 1}, "may still be writing it|copy engine|deadlock.*try_wait"),
+    "too many arrivals": (
+        {"arrive": "mbarrier.arrive.shared.b64 %st, [%y], 65;"},
+        "more arrivals than the 64 expected .*phase 0",
+    ),
+    "invalidated": ({"sync": "@!%p mbarrier.inval.shared.b64 [%y]; bar.sync 0;"}, "was invalidated"),
+    "next phase": (
+        {"again": "V: mbarrier.try_wait.parity.shared.b64 %p, [%y], 1; @!%p bra V;"},
+        "deadlock.*try_wait",
+    ),
+}
+
+
+@pytest.mark.parametrize("flaw", FLAWS)
+def test_misuse_of_mbarriers_is_named(flaw):
+    more, want = FLAWS[flaw]
+    found = 0
+    for seed in range(5):
+        _, texts = findings(MBARRIER.format(**{**PARTS, **more}), seeds=[seed], size=2048)
+        found += any(re.search(want, t) and "PTX line" in t for t in texts)
+    assert found == 5
+
+
+def test_a_race_names_the_last_wait():
+    body = MBARRIER.format(**{**PARTS, "again": "st.shared.u32 [%s], 1;"})
+    _, texts = findings(body, size=2048)
+    assert any(
+        "its last wait at PTX line" in t and "phase 0 of the mbarrier at shared offset 1024" in t
+        for t in texts
+    )
 
 
 def test_orders_differ_by_seed_and_repeat():

@@ -288,7 +288,7 @@ def test_deadlock_is_reported():
             threads=64,
         )
     with pytest.raises(EmulatorError, match="gave up after 1000 steps"):
-        run("L: bra L;", [], max_steps=1000)
+        run(".reg .b32 %n; L: add.u32 %n, %n, 1; bra L;", [], max_steps=1000)
 
 
 POLL = ".reg .b64 %a, %c; .reg .b32 %x, %n; .reg .pred %p, %q; .shared .b32 s; ld.param.u64 %a, [p0]; mov.u32 %n, 0; "

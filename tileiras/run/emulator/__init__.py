@@ -157,6 +157,10 @@ class Launch:
         """Ends the launch when no CTA that has begun can go on."""
         progress = self.progress
         if progress.open and resident and all(progress.hopeless(batch) for batch in resident):
+            late = [batch.land_all() for batch in resident]
+            if any(late):
+                progress.changed(self.steps)
+                return
             text, inst = progress.told(resident, waiting)
             self.fatal("deadlock", text, inst)
 

@@ -183,6 +183,8 @@ class AccessOps:
         self, where, offset: int, space: str, width: int, count: int, mask, idx, n: int, strong: str
     ) -> list[np.ndarray]:
         """`count` consecutive elements of each lane, as unsigned arrays."""
+        if self.copies and self.order is not None:
+            self.land_some()
         sel = self.select(mask, n)
         if sel is not None:
             if sel.size == 0:
@@ -216,6 +218,8 @@ class AccessOps:
     def store(
         self, where, offset: int, space: str, width: int, values: tuple, mask, idx, n: int, strong: str
     ) -> None:
+        if self.copies and self.order is not None:
+            self.land_some()
         sel = self.select(mask, n)
         if sel is not None:
             if sel.size == 0:

@@ -1,23 +1,28 @@
 """cp.async groups and mbarriers.
 
-A copy is performed when its group is waited for, not when it is issued: a kernel that forgets to wait reads the old
-bytes, as it may on hardware. An mbarrier is a 64-bit word in shared memory: bit 0 the phase parity, then pending
-arrivals (20 bits), expected arrivals (20 bits) and the pending transaction count (22 bits, signed).
+A copy may happen at any moment between its issue and its wait. Without a seed that is the last one: a kernel that forgets
+to wait reads the old bytes, as it may on hardware, and what changes the source meanwhile is copied. With a seed it is any,
+lane by lane. An mbarrier is a 64-bit word in shared memory: bit 0 the phase parity, then pending arrivals (20 bits),
+expected arrivals (20 bits) and the pending transaction count (22 bits, signed).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from .access import Fault
 from .memory import gather, scatter
 
-_TX = 1 << 41
+NEVER, READY, GONE = 0, 1, 2  # states of the 8 bytes of an mbarrier
+LAND_AT_ONCE, LAND_IN_STEP = 0.2, 0.3  # chances that a copy lands at its issue, or that some do in a step
 
 
 class Copy:
-    __slots__ = ("barriers", "count", "group", "lanes", "size", "source", "to")
+    """A cp.async of some lanes. count: bytes read by each, None for all; the lanes' groups; what has landed already."""
 
-    def __init__(self, to, source, size, count, lanes, group) -> None:
+    __slots__ = ("count", "group", "landed", "lanes", "line", "size", "source", "to")
+
+    def __init__(self, to, source, size: int, count, lanes, group, landed, line: int) -> None:
         self.to, self.source, self.size, self.count, self.lanes, self.group = (
             to,
             source,
@@ -26,24 +31,34 @@ class Copy:
             lanes,
             group,
         )
+        self.landed, self.line = landed, line
+
+    def part(self, which: np.ndarray) -> Copy:
+        count = None if self.count is None else self.count[which]
+        return Copy(
+            self.to[which], self.source[which], self.size, count, self.lanes[which], self.group[which],
+            self.landed[which], self.line,
+        )  # fmt: skip
+
+    def reads(self):
+        """(addresses, bytes, lanes) of what it reads, in widths that divide."""
+        if self.count is None:
+            yield self.source, self.size, self.lanes
+            return
+        for count in np.unique(self.count).tolist():
+            width = count & ~3 if count >= 4 else count & ~1 if count >= 2 else count
+            if width:
+                some = self.count == count
+                yield self.source[some], width, self.lanes[some]
 
 
-def _perform(c: Copy, part) -> None:
-    to = c.to if part is None else c.to[part]
-    source = c.source if part is None else c.source[part]
-    if c.count is None:
-        scatter(to, c.size, gather(source, c.size))
-        return
-    count = c.count if part is None or c.count.size == 1 else c.count[part]
-    whole = np.broadcast_to(count >= c.size, to.shape)
-    scatter(to[whole], c.size, gather(np.broadcast_to(source, to.shape)[whole], c.size))
-    rest = ~whole
-    if rest.any():
-        t, s, k = to[rest], source[rest], np.broadcast_to(count, to.shape)[rest]
-        for i in range(c.size):
-            take = k > i
-            scatter(t[~take] + i, 1, np.zeros(1, np.uint8))
-            scatter(t[take] + i, 1, gather(s[take] + i, 1))
+class Arrival:
+    """A cp.async.mbarrier.arrive: each lane arrives when the copies that it had issued have landed."""
+
+    __slots__ = ("at", "lanes")
+
+    def __init__(self, at: np.ndarray, lanes: np.ndarray) -> None:
+        self.at, self.lanes = at, lanes
 
 
 class AsyncOps:
@@ -60,12 +75,9 @@ class AsyncOps:
         to, source = np.broadcast_to(to, (total,)), np.broadcast_to(source, (total,))
         at = self.host(to, "shared" if not (int(to.max()) >> 60) else "generic", size, idx, n, sel, True)
         if count is None:
-            src = self.host(source, "global", size, idx, n, sel, False)
-            if self.checker is not None:
-                self.checker.access(self, "r", "global", source, src, size, idx, n, sel, "")
+            source = self.host(source, "global", size, idx, n, sel, False)
         else:
             count = np.broadcast_to(np.minimum(count, size), (total,))
-            src = source
             full = np.flatnonzero(count > 0)
             if full.size:  # only the bytes that are read need to exist
                 place = (np.arange(n) if sel is None else sel)[full]
@@ -73,9 +85,63 @@ class AsyncOps:
                     some = count[full] == size_read
                     self.check_global(source[full][some], int(size_read), size, idx, n, place[some])
         lanes = self.lanes(idx, n, sel)
+        inst = self.current_inst()
+        copy = Copy(
+            at,
+            source,
+            size,
+            count,
+            lanes,
+            self.committed[lanes],
+            np.zeros(total, bool),
+            inst.line if inst else 0,
+        )
         if self.checker is not None:
-            self.checker.copy_issued(self, at, size, lanes)
-        self.copies.append(Copy(at, src, size, count, lanes, self.committed[lanes]))
+            self.checker.copy_issued(self, copy, inst)
+        self.copies.append(copy)
+        if self.order is not None and self.order.rng.random() < LAND_AT_ONCE:
+            self.land(copy, None)
+
+    def land(self, copy: Copy, which: np.ndarray | None) -> None:
+        """Moves the bytes of some lanes' copies (a mask; None: all) that have not landed yet."""
+        due = ~copy.landed if which is None else which & ~copy.landed
+        if not due.any():
+            return
+        copy.landed |= due
+        self.progress.changed(self.launch.steps)
+        to, source = copy.to[due], copy.source[due]
+        if copy.count is None:
+            scatter(to, copy.size, gather(source, copy.size))
+            return
+        count = copy.count[due]
+        whole = count >= copy.size
+        scatter(to[whole], copy.size, gather(source[whole], copy.size))
+        t, s, k = to[~whole], source[~whole], count[~whole]
+        for i in range(copy.size if t.size else 0):
+            take = k > i
+            scatter(t[~take] + i, 1, np.zeros(1, np.uint8))
+            scatter(t[take] + i, 1, gather(s[take] + i, 1))
+
+    def land_some(self) -> None:
+        """With a seed: perhaps some copies of some lanes land between two steps, or an arrival is made."""
+        rng = self.order.rng
+        if rng.random() > LAND_IN_STEP:
+            return
+        if self.copies:
+            copy = self.copies[int(rng.integers(len(self.copies)))]
+            self.land(copy, None if rng.random() < 0.5 else rng.random(copy.lanes.size) < 0.5)
+        if self.arrivals:
+            self.arrive_some(rng)
+
+    def land_all(self) -> bool:
+        """Everything under way comes to its end, as it must some time; whether there was anything."""
+        some = bool(self.arrivals) or bool(self.transfers) or any(not c.landed.all() for c in self.copies)
+        for copy in self.copies:
+            self.land(copy, None)
+        while self.arrivals:
+            self.arrive_late(self.arrivals.pop(0))
+        self.drain()
+        return some
 
     def check_global(self, where, width: int, align: int, idx, n: int, sel) -> None:
         """Bounds of partial copies: any byte count at the alignment of the whole."""
@@ -112,38 +178,63 @@ class AsyncOps:
         left = []
         for c in self.copies:
             due = c.group < limit[c.lanes]
-            if due.all():
-                _perform(c, None)
-                if self.checker is not None:
-                    self.checker.copy_done(self, c.to, c.size, c.lanes)
-            elif due.any():
-                part = np.flatnonzero(due)
-                _perform(c, part)
-                if self.checker is not None:
-                    self.checker.copy_done(self, c.to[part], c.size, c.lanes[part])
-                rest = np.flatnonzero(~due)
-                left.append(
-                    Copy(
-                        c.to[rest],
-                        c.source[rest],
-                        c.size,
-                        None if c.count is None else c.count[rest],
-                        c.lanes[rest],
-                        c.group[rest],
-                    )
-                )
-            else:
+            if not due.any():
                 left.append(c)
+                continue
+            self.land(c, due)
+            if self.checker is not None:
+                self.checker.copy_done(self, c if due.all() else c.part(due))
+            if not due.all():
+                left.append(c.part(~due))
         self.copies = left
 
     def cp_mbarrier(self, where, space: str, noinc: bool, mask, idx, n: int) -> None:
-        """The lane's copies so far arrive on a barrier. We complete them now: one permitted moment."""
-        self.cp_wait(idx, n, -1, mask)
-        if noinc:
-            self.mbar_arrive(where, space, None, None, False, mask, idx, n)
+        """The lane arrives on a barrier when its copies so far have landed; without noinc that adds itself to the count."""
+        at, sel = self.barrier_words(where, space, mask, idx, n)
+        if at is None:
+            return
+        lanes = self.lanes(idx, n, sel)
+        if self.checker is not None:
+            self.checker.release(self, at, lanes)
+        if not noinc:
+            for address in at.tolist():
+                self.mbar_change(address, -1, 0, False)
+        self.arrivals.append(Arrival(at, lanes))
+
+    def arrive_some(self, rng) -> None:
+        """With a seed: one instruction's lanes arrive late, or some of them."""
+        arrival = self.arrivals.pop(int(rng.integers(len(self.arrivals))))
+        some = rng.random(arrival.lanes.size) < 0.5
+        if rng.random() < 0.5 or some.all():
+            self.arrive_late(arrival)
+        else:
+            self.arrivals.append(Arrival(arrival.at[~some], arrival.lanes[~some]))
+            if some.any():
+                self.arrive_late(Arrival(arrival.at[some], arrival.lanes[some]))
+
+    def arrive_late(self, arrival: Arrival) -> None:
+        target = np.full(self.L, -1, np.int64)
+        target[arrival.lanes] = arrival.at
+        left = []
+        for c in self.copies:
+            barrier = target[c.lanes]
+            mine = barrier >= 0
+            if not mine.any():
+                left.append(c)
+                continue
+            self.land(c, mine)
+            if self.checker is not None:
+                for address in np.unique(barrier[mine]).tolist():
+                    self.checker.copy_signals(self, c.part(barrier == address), address)
+            if not mine.all():
+                left.append(c.part(~mine))
+        self.copies = left
+        for address in arrival.at.tolist():
+            self.mbar_change(address, 1, 0, False)
 
     # mbarriers
-    def barrier_words(self, where, space: str, mask, idx, n: int, write: bool = True):
+    def barrier_words(self, where, space: str, mask, idx, n: int, write: bool = True, fresh: bool = False):
+        """(real addresses, which lanes) of mbarriers, which must be initialised unless fresh."""
         sel = self.select(mask, n)
         if sel is not None and sel.size == 0:
             return None, None
@@ -151,26 +242,55 @@ class AsyncOps:
             where = where[sel]
         total = n if sel is None else sel.size
         at = self.host(np.broadcast_to(where, (total,)), space, 8, idx, n, sel, write)
+        lanes = self.lanes(idx, n, sel)
+        inside = (at >= self.shared_start) & (at < self.shared_start + self.shared_stride * self.cta_count)
+        if not inside.all():
+            bad = int(np.flatnonzero(~inside)[0])
+            raise Fault("mbarrier", f"mbarrier at {int(at[bad]):#x} is not in shared memory", int(lanes[bad]))
+        if self.barrier_states is None:
+            self.barrier_states = np.zeros(self.shared_stride * self.cta_count // 8, np.uint8)
+        if not fresh:
+            self.check_ready(at, lanes)
+            if self.checker is not None:
+                self.checker.barrier_used(self, at, lanes)
         return at, sel
 
+    def check_ready(self, at: np.ndarray, lanes: np.ndarray | None) -> None:
+        """Errors: Fault for an mbarrier that was not initialised."""
+        states = None if self.barrier_states is None else self.barrier_states[at - self.shared_start >> 3]
+        if states is not None and (states == READY).all():
+            return
+        bad = 0 if states is None else int(np.flatnonzero(states != READY)[0])
+        why = "was invalidated" if states is not None and states[bad] == GONE else "was never initialised"
+        lane = None if lanes is None else int(lanes[bad])
+        raise Fault("mbarrier", f"the mbarrier at {self.spell_place(int(at[bad]))} {why}", lane)
+
     def mbar_init(self, where, space: str, count, mask, idx, n: int) -> None:
-        at, sel = self.barrier_words(where, space, mask, idx, n)
+        at, sel = self.barrier_words(where, space, mask, idx, n, fresh=True)
         if at is None:
             return
         c = np.broadcast_to(count if sel is None or count.size == 1 else count[sel], at.shape).astype(
             np.uint64
         )
         scatter(at, 8, (c << np.uint64(1)) | (c << np.uint64(21)) | (np.uint64(0) << np.uint64(41)))
+        self.barrier_states[at - self.shared_start >> 3] = READY
+        for address in at.tolist():
+            self.phases[address] = 0
         if self.checker is not None:
             self.checker.barrier_init(self, at, self.lanes(idx, n, sel))
 
     def mbar_inval(self, where, space: str, mask, idx, n: int) -> None:
-        at, _ = self.barrier_words(where, space, mask, idx, n)
-        if at is not None:
-            scatter(at, 8, np.zeros(1, np.uint64))
+        at, sel = self.barrier_words(where, space, mask, idx, n)
+        if at is None:
+            return
+        scatter(at, 8, np.zeros(1, np.uint64))
+        self.barrier_states[at - self.shared_start >> 3] = GONE
+        if self.checker is not None:
+            self.checker.barrier_init(self, at, self.lanes(idx, n, sel))
 
     def mbar_change(self, address: int, arrivals: int, tx: int, drop: bool) -> int:
         """Applies pending-count and tx-count changes to one barrier; returns the state before."""
+        self.check_ready(np.array([address]), None)
         word = int(gather(np.array([address]), 8)[0])
         phase, pending, expected, count = word & 1, word >> 1 & 0xFFFFF, word >> 21 & 0xFFFFF, word >> 41
         count = count - (1 << 23) if count >> 22 else count
@@ -180,11 +300,15 @@ class AsyncOps:
         pending -= arrivals
         count += tx
         if pending < 0:
-            from .access import Fault
-
-            raise Fault("mbarrier", f"more arrivals than expected at mbarrier {address:#x}", None)
+            raise Fault(
+                "mbarrier",
+                f"more arrivals than the {expected} expected at the mbarrier at {self.spell_place(address)}, "
+                f"phase {self.phases[address]}",
+                None,
+            )
         if pending == 0 and count == 0:
             phase, pending = phase ^ 1, expected
+            self.phases[address] += 1
             if self.checker is not None:
                 self.checker.phase_flip(address)
         self.write(
@@ -228,6 +352,10 @@ class AsyncOps:
         """Whether the phase named by a state or a parity has completed."""
         if self.transfers:
             self.engine_step()
+        if self.arrivals and self.order is not None:
+            self.arrive_some(self.order.rng)
+        while self.arrivals and self.order is None:
+            self.arrive_late(self.arrivals.pop(0))
         at, sel = self.barrier_words(where, space, mask, idx, n, write=False)
         out = np.zeros(n, bool)
         if at is None:

@@ -70,6 +70,9 @@ class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, BulkOps, PrintOps):
         self.local_bytes = unit.local_bytes
         self._local: np.ndarray | None = None
         self.copies: list = []
+        self.arrivals: list = []  # on mbarriers, when copies have landed
+        self.barrier_states: np.ndarray | None = None  # of each 8 bytes of shared memory, as mbarriers
+        self.phases: dict[int, int] = {}  # mbarrier -> phases completed
         self.committed = np.zeros(self.L, np.int64)
         self.transfers: list = []  # bulk copies under way
         self.transfers_done: list = []  # stores that nobody waited for yet
@@ -367,8 +370,7 @@ class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, BulkOps, PrintOps):
         while self.groups:
             pc = self.choose()
             if pc is None:
-                if self.transfers:
-                    self.drain()
+                if self.land_all():
                     self.stalled.clear()
                     continue
                 raise Stuck
@@ -376,8 +378,7 @@ class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, BulkOps, PrintOps):
             self.since.pop(pc, None)
             if self.order is not None:  # by subsets of warps, so one variant of the code is enough
                 idx = self.order.subset(self, pc, np.arange(self.L) if idx is None else idx)
-                if self.transfers:
-                    self.engine_step()
+                self.background()
             self.steps += 1
             launch.steps += 1
             if launch.steps > launch.max_steps:
@@ -397,6 +398,16 @@ class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, BulkOps, PrintOps):
             raise Stuck
         self.drain()
         return "done"
+
+    def background(self) -> None:
+        """What goes on beside the threads: copies and products in flight."""
+        try:
+            if self.transfers:
+                self.engine_step()
+            if self.copies or self.arrivals:
+                self.land_some()
+        except Fault as fault:
+            self.explain(fault)
 
     def choose(self) -> int | None:
         ready = self.groups if not self.stalled else [pc for pc in self.groups if pc not in self.stalled]

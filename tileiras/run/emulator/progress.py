@@ -14,9 +14,9 @@ import numpy as np
 
 from .memory import gather
 
-FIRST_LOOK = 3000  # steps of a launch before the first window
+FIRST_LOOK = 600  # steps of a launch before the first window
 LONGEST_REST = 200_000  # steps between windows, at most
-WINDOW = 400  # steps in which at least one more lane must be seen to repeat itself
+WINDOW = 200  # steps in which at least one more lane must be seen to repeat itself
 REPEATS = 3  # visits in one state that make a lane one that repeats itself
 _PRIME = np.uint64(0x9E3779B97F4A7C15)
 

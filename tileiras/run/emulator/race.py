@@ -127,6 +127,8 @@ class Checker(Clocks, AsyncChecks):
         if outside.any():
             a = whole.part(outside)
             a.inst = inst or batch.current_inst()
+            if kind != "r" and clock is None and batch.copies:
+                self.sources_in_flight(a)
             for some in self.by_region(a):
                 self.examine(some, clock)
 
@@ -274,19 +276,75 @@ class Checker(Clocks, AsyncChecks):
             text = f"{verb} of {a.place(j)} by {who} is not ordered after the {what} at PTX line {line} by {author}"
             if a.scope and r.scope[j]:
                 text += TOO_SMALL
+            text += a.state.last_wait(int(a.warps[j]))
         self.report_race(a, text, line)
 
     def report_race(self, a: Access, text: str, line: int) -> None:
         self.report("shared-memory race" if a.shared else "global-memory race", text, a.inst, line)
 
     # asynchronous copies
-    def copy_issued(self, batch, at, size: int, lanes) -> None:
-        self.record(batch, "w", at, size, lanes, "", PENDING)
+    def copy_issued(self, batch, copy, inst) -> None:
+        """A cp.async begins: until it is waited for, it may read its source and write its destination at any moment."""
+        for at, width, lanes in copy.reads():
+            self.record(batch, "r", at, width, lanes, "", PENDING, inst)
+        self.record(batch, "w", copy.to, copy.size, copy.lanes, "", PENDING, inst)
 
-    def copy_done(self, batch, at, size: int, lanes) -> None:
+    def copy_done(self, batch, copy) -> None:
+        """Its own lanes have waited for it."""
         s = self.state(batch)
-        s.mark(at, size)
-        self.settle(batch, s, ("write",), at, size, lanes)
+        s.mark(copy.to, copy.size)
+        self.settle(batch, s, ("write",), copy.to, copy.size, copy.lanes)
+        self.settle_sources(batch, s, copy)
+
+    def copy_signals(self, batch, copy, barrier: int) -> None:
+        """It has landed, and an mbarrier has been told: whoever sees that phase complete is ordered after it."""
+        ctas = batch.cta_of[copy.lanes]
+        for cta in np.unique(ctas).tolist():
+            self.async_written(batch, copy.to[ctas == cta], copy.size, (barrier, 0, cta))
+        self.settle_sources(batch, self.state(batch), copy)
+
+    def settle_sources(self, batch, s, copy) -> None:
+        """Its reads of global memory are over."""
+        for at, width, lanes in copy.reads():
+            for a in self.by_region(Access(batch, s, "r", at, width, lanes, WEAK, None)):
+                for i in a.shadow.slots(a.at, a.width):
+                    a.shadow.settle(("read", "read2"), i, a.global_warps, a.clocks)
+
+    def sources_in_flight(self, a: Access) -> None:
+        """Reports a plain store to what a cp.async of the batch may still read: exact where records are forgotten."""
+        low, high = int(a.at.min()), int(a.at.max()) + a.width
+        for copy in a.batch.copies:
+            for at, width, lanes in copy.reads():
+                if high <= int(at.min()) or low >= int(at.max()) + width:
+                    continue
+                order = np.argsort(at)
+                last = (
+                    np.searchsorted(at[order], a.at + a.width, "left") - 1
+                )  # the last that begins before its end
+                hit = (last >= 0) & (at[order][np.maximum(last, 0)] + width > a.at)
+                if hit.any():
+                    j = int(np.flatnonzero(hit)[0])
+                    owner = int(lanes[order[last[j]]])
+                    self.report_race(
+                        a,
+                        f"{VERBS[a.kind]} of {a.place(j)} by {a.batch.thread_name(int(a.lanes[j]))} while the cp.async of "
+                        f"PTX line {copy.line} may still be reading it{self.group_of(a.batch, copy, owner)}",
+                        copy.line,
+                    )
+                    return
+
+    def flight(self, a: Access, line: int, warp: int, lane: int) -> str:
+        """The group of the cp.async at a PTX line that a record says is under way."""
+        owner = (warp - a.state.base * self.warps) * 32 + (lane & 31)
+        for copy in a.batch.copies:
+            if copy.line == line and (copy.lanes == owner).any():
+                return self.group_of(a.batch, copy, owner)
+        return ""
+
+    def group_of(self, batch, copy, lane: int) -> str:
+        group = int(copy.group[copy.lanes == lane][0])
+        state = "not waited for" if batch.committed[lane] > group else "not committed"
+        return f" (group {group} of {batch.thread_name(lane)}, {state})"
 
     def settle(self, batch, s, fields: tuple[str, ...], at, size: int, lanes) -> None:
         """What these lanes have pending in shared memory gets their warps' present clocks."""
@@ -313,8 +371,16 @@ class Checker(Clocks, AsyncChecks):
                         self.opcodes[inst.line] = short if inst.op == "cp" else inst.op
         return self.opcodes.get(line, "asynchronous instruction")
 
+    # mbarriers
     def barrier_init(self, batch, at, lanes) -> None:
-        self.state(batch).mark(at, 8)
+        """An mbarrier is made or invalidated: a plain write, which all who use it must be ordered with."""
+        self.record(batch, "w", at, 8, lanes, "", None)
+
+    def barrier_used(self, batch, at, lanes) -> None:
+        s = self.state(batch)
+        a = Access(batch, s, "a", at, 8, lanes, CLUSTER_SCOPE, batch.current_inst())
+        a.shared, a.shadow = True, self.shadow(batch, s, 0, True, 4)
+        self.examine(a, None)
 
     def report(self, kind: str, text: str, inst, other: int = 0) -> None:
         """One finding per kind and pair of instructions."""

@@ -65,6 +65,7 @@ class BatchState:
         self.barriers: dict = {}
         self.fenced: dict[int, dict[int, Known]] = {}  # warp -> scope of a fence -> what it knew there
         self.pending: dict[int, dict] = {}  # warp -> address -> (scope, messages) of relaxed reads
+        self.waits: dict[int, tuple] = {}  # warp -> mbarrier, phase, instruction of its last wait there
         size = batch.shared_stride * batch.cta_count
         self.shared = (batch.shared_start, batch.shared_start + size)
         self.initialised = np.zeros(size, bool)
@@ -72,6 +73,15 @@ class BatchState:
         self.generic: np.ndarray | None = None  # last write of each word of shared memory, if generic
         self.generic_line: np.ndarray | None = None
         self.dirty: dict[int, np.ndarray] = {}  # registers of wgmma written since the warp's last fence
+
+    def last_wait(self, warp: int) -> str:
+        """The mbarrier that a warp has waited for last, as findings spell it."""
+        if warp not in self.waits:
+            return ""
+        address, phase, inst = self.waits[warp]
+        place = self.batch.spell_place(address)
+        line = f" at PTX line {inst.line}" if inst is not None else ""
+        return f"; its last wait{line} was for phase {phase} of the mbarrier at {place}"
 
     def clock(self, warps: np.ndarray) -> np.ndarray:
         """The present clocks of warps."""
@@ -341,3 +351,4 @@ class Clocks:
         pairs = np.unique(np.stack([at, lanes >> 5], 1), axis=0)
         for address, w in pairs.tolist():
             self.join(s, w, self.seen((address, "done"), s, w), scope)
+            s.waits[w] = address, batch.phases.get(address, 1) - 1, batch.current_inst()
