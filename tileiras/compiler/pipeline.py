@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 STATIC_SHARED_BYTES = 48 * 1024  # what a block may have without opting in
 PASSES = "tileiras.compiler.passes."
+_FUNCTIONS = frozenset(("exp", "exp2", "tanh", "divf"))
 _LOOPS = frozenset(("for", "loop"))
 _PIPELINES = frozenset(("async.pipeline.create", "async.pipeline.produce_one", "async.pipeline.consume_one"))
 _STAGES = frozenset(("tt.num_stages",))  # noted by attachKernelSpecAttributes
@@ -60,6 +61,7 @@ PIPELINE: tuple[Row, ...] = (
     # cuda_tile -> nv_tileaa: tensors and kernel specs
     Row("tileaa", "ConvertCudaTileToTileAA", "conversions", "ConvertCudaTileToTileAA"),
     Row("tileaa", "attachKernelSpecAttributes", "conversions", "AttachKernelSpecAttributes"),
+    Row("tileaa", "TileAAMarkShortResults", "tileaa.short_results", "MarkShortResults", _FUNCTIONS, 1),
     Row("tileaa", "TileAAAgentVerifier", "tileaa.agent_verifier", "AgentVerifier", frozenset(("agent",))),
     # -> nv_tileas: layouts, asynchronous copies, pipelined loops
     Row("tileas", "ConvertTileAAToTileAS", "conversions", "ConvertTileAAToTileAS"),

@@ -42,7 +42,6 @@ INSIDE = {
     "NVVMIRVerifier": {
         "size-parameters": "tileiras.compiler.nvvm.sizer:total_bytes",
         "check-instructions": "tileiras.compiler.nvvm.verify:check_instructions",
-        "check-launches": "tileiras.compiler.nvvm.verify:check_launches",
     },
 }  # fmt: skip
 AFTER = {

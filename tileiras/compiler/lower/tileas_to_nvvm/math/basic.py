@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from ..arith import ROUND, in_f32, round_directed, upcast
 from ..state import Lowering, elementwise
+from . import short
+from .floats import Floats
+from .short import SHORT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +27,9 @@ def lower_divf(lowering: Lowering, op: Op) -> None:
     if elem == "f32" and mode in ("approx", "full"):
         return elementwise(lowering, op, lambda x, y: b.emit(f"div.{mode}{ftz}.f32", x, y))
     rounding = ROUND[mode]
+    if elem == "f32" and rounding == "rn" and not ftz and op.attrs.get(SHORT):
+        floats = Floats(lowering, "f32")
+        return elementwise(lowering, op, lambda x, y: short.div(floats, x, y))
     if elem in ("f32", "f64"):
         return elementwise(lowering, op, lambda x, y: b.emit(f"div.{rounding}{ftz}.{elem}", x, y))
 

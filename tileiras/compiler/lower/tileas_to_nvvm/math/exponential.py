@@ -1,11 +1,13 @@
 """exp, exp2, log, log2 and the hyperbolic functions.
 
 exp: x = n ln 2 + r with ln 2 in two parts, a polynomial on |r| <= 0.35, two multiplications by powers of two so
-that subnormal results are rounded once. log: x = 2^e m with m in [2/3, 4/3), a polynomial in m - 1.
+that subnormal results are rounded once. log: x = 2^e m with m in [2/3, 4/3), a polynomial in m - 1. Where the result is
+rounded to 16 bits, `short.py` has shorter ones.
 """
 
 from __future__ import annotations
 
+from . import short
 from .tables import CONSTANTS, POLY
 
 TYPE_CHECKING = False
@@ -44,13 +46,15 @@ def exp_scaled(f: Floats, x: Any, extra: int = 0) -> Any:
 
 def exp(f: Floats, op: Op, x: Any) -> Any:
     if f.w == 32 and op.attr("rounding_mode") == "approx":
-        return f.b.emit("ex2.approx.f32", f.mul(x, f.c(CONSTANTS["log2e", 32])))
-    return exp_scaled(f, x)
+        return short.exp(f, x)
+    return short.exp(f, x) if short.suffices(f, op) else exp_scaled(f, x)
 
 
 def exp2(f: Floats, op: Op, x: Any) -> Any:
     if op.attr("flush_to_zero"):
         return f.b.emit("ex2.approx.ftz.f32", x)
+    if short.suffices(f, op):
+        return short.exp2(f, x)
     high, low = CONSTANTS["exp2_range", f.w]
     x = f.select(f.cmp("gt", x, f.c(high)), f.c(high), x)
     x = f.select(f.cmp("lt", x, f.c(low)), f.c(low), x)
@@ -160,6 +164,8 @@ def cosh(f: Floats, op: Op, x: Any) -> Any:
 def tanh(f: Floats, op: Op, x: Any) -> Any:
     if f.w == 32 and op.attr("rounding_mode") == "approx":
         return f.b.emit("tanh.approx.f32", x)
+    if short.suffices(f, op):
+        return short.tanh(f, x)
     a = f.abs(x)
     e = exp_scaled(f, f.add(a, a))
     large = f.sub(f.c(1.0), f.div(f.c(2.0), f.add(e, f.c(1.0))))
