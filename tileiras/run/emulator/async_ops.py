@@ -135,7 +135,9 @@ class AsyncOps:
 
     def land_all(self) -> bool:
         """Everything under way comes to its end, as it must some time; whether there was anything."""
-        some = bool(self.arrivals) or bool(self.transfers) or any(not c.landed.all() for c in self.copies)
+        some = bool(self.arrivals or self.transfers or self.tasks) or any(
+            not c.landed.all() for c in self.copies
+        )
         for copy in self.copies:
             self.land(copy, None)
         while self.arrivals:
@@ -350,7 +352,7 @@ class AsyncOps:
 
     def mbar_test(self, where, space: str, what, parity: bool, mask, idx, n: int) -> np.ndarray:
         """Whether the phase named by a state or a parity has completed."""
-        if self.transfers:
+        if self.transfers or self.tasks:
             self.engine_step()
         if self.arrivals and self.order is not None:
             self.arrive_some(self.order.rng)

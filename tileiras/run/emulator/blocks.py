@@ -143,6 +143,8 @@ def defs_uses(inst: Inst, cc: Reg) -> tuple[list[Reg], list[Reg]]:
     has_dest = inst.op not in _NO_DEST and ops and ops[0][0] in ("reg", "vec", "pair", "sink")
     if inst.op in ("bar", "barrier") and "red" not in inst.mods:
         has_dest = False
+    if inst.op == "tcgen05" and inst.mods[0] != "ld":
+        has_dest = False
     if inst.op == "call":
         for op in ops:
             walk(op, uses)

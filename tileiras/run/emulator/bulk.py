@@ -283,17 +283,22 @@ class BulkOps:
             self.transfers_done.append(t)
 
     def engine_step(self) -> None:
-        """The engine goes on: everything without a seed, else perhaps one copy."""
+        """The engines go on: all the way without a seed, else perhaps by one copy or product."""
         if self.order is None:
-            while self.transfers:
-                self.finish_transfer(self.transfers[0])
-        elif self.order.rng.random() < 0.3:
-            self.finish_transfer(self.transfers[int(self.order.rng.integers(len(self.transfers)))])
+            self.drain()
+            return
+        rng = self.order.rng
+        if self.transfers and rng.random() < 0.3:
+            self.finish_transfer(self.transfers[int(rng.integers(len(self.transfers)))])
+        if self.tasks and rng.random() < 0.3:
+            self.tensor_step(int(self.cta_of[self.tasks[int(rng.integers(len(self.tasks)))].lane]))
 
     def drain(self) -> None:
-        """Nothing else can run: the engine finishes."""
+        """The engines finish."""
         while self.transfers:
             self.finish_transfer(self.transfers[0])
+        while self.tasks:
+            self.tensor_step()
 
     def bulk_commit(self, mask, idx, n: int) -> None:
         self.bulk_committed[self.lanes(idx, n, self.select(mask, n))] += 1

@@ -20,7 +20,9 @@ from .memory import SHARED_WINDOW, WINDOW_SHIFT
 from .mma import MmaOps
 from .printf import PrintOps
 from .race_records import SCOPES
+from .race_tensor import GRANULES, PLACE
 from .syntax import EmulatorError
+from .tcgen05 import TensorOps
 from .warp import Form, WarpOps
 from .wgmma import WgmmaOps
 
@@ -37,7 +39,7 @@ class Stuck(Exception):
     """No group can go on."""
 
 
-class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, BulkOps, PrintOps):
+class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, BulkOps, TensorOps, PrintOps):
     def __init__(self, launch, ctas: np.ndarray, first_cta: int) -> None:
         """ctas: [n, 3] CTA coordinates, those of a cluster adjacent and in rank order; first_cta numbers them."""
         unit = launch.unit
@@ -76,6 +78,9 @@ class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, BulkOps, PrintOps):
         self.committed = np.zeros(self.L, np.int64)
         self.transfers: list = []  # bulk copies under way
         self.transfers_done: list = []  # stores that nobody waited for yet
+        self.tasks: list = []  # tcgen05 under way, in order
+        self.tasks_done: dict[int, list] = {}  # CTA -> those that no commit covers yet
+        self.tensor_touch: list = []
         self.bulk_committed = np.zeros(self.L, np.int64)
         self.products: list = []  # wgmma in flight
         self.wgmma_committed = np.zeros(self.L // 32, np.int64)
@@ -402,7 +407,7 @@ class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, BulkOps, PrintOps):
     def background(self) -> None:
         """What goes on beside the threads: copies and products in flight."""
         try:
-            if self.transfers:
+            if self.transfers or self.tasks:
                 self.engine_step()
             if self.copies or self.arrivals:
                 self.land_some()
@@ -613,6 +618,9 @@ class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, BulkOps, PrintOps):
     # reports
     def spell_place(self, address: int) -> str:
         """A real address, by the shared memory or the array that it lies in."""
+        if address >= PLACE:
+            granule = (address - PLACE) // 4 % GRANULES
+            return f"tensor memory, lanes {granule // 512 * 32} to {granule // 512 * 32 + 31}, column {granule % 512}"
         offset = address - self.shared_start
         if 0 <= offset < self.shared_stride * self.cta_count:
             return f"shared offset {offset % self.shared_stride}"

@@ -28,6 +28,7 @@ from .race_records import (
     Shadow,
     pack,
 )
+from .race_tensor import PLACE, TensorChecks
 from .syntax import EmulatorError
 
 TOO_SMALL = ": both are strong, but the scope of one is too small for the other"
@@ -68,7 +69,7 @@ class Access:
         return self.batch.spell_place(int(self.at[j]))
 
 
-class Checker(Clocks, AsyncChecks):
+class Checker(Clocks, AsyncChecks, TensorChecks):
     """One per launch with check=True."""
 
     PENDING = PENDING
@@ -280,7 +281,8 @@ class Checker(Clocks, AsyncChecks):
         self.report_race(a, text, line)
 
     def report_race(self, a: Access, text: str, line: int) -> None:
-        self.report("shared-memory race" if a.shared else "global-memory race", text, a.inst, line)
+        kind = "shared" if a.shared else "tensor" if int(a.at[0]) >= PLACE else "global"
+        self.report(f"{kind}-memory race", text, a.inst, line)
 
     # asynchronous copies
     def copy_issued(self, batch, copy, inst) -> None:

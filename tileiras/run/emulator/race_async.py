@@ -103,11 +103,7 @@ class AsyncChecks:
         clock = int(s.engine[cta])
         s.mark(at, width)
         self.landed(batch, s, at, width, cta, clock)
-        block = np.zeros(s.vc.shape[2], np.int64)
-        block[2 * self.warps + cta % self.cluster_size] = clock
-        waiter = (barrier - s.shared[0]) // batch.shared_stride
-        known = Known({s.base + waiter: block}, None)
-        self.publish((barrier, "pending"), s, waiter * self.warps, known, CLUSTER_SCOPE)
+        known_engines(self, batch, s, barrier, {cta: clock})
 
     # registers of wgmma
     def wgmma_fence(self, batch, warps: np.ndarray) -> None:
@@ -153,3 +149,13 @@ class AsyncChecks:
             inst,
             product.inst.line,
         )
+
+
+def known_engines(checker, batch, s, barrier: int, clocks: dict[int, int]) -> None:
+    """Leaves at an mbarrier how far the engines of CTAs of its cluster are."""
+    block = np.zeros(s.vc.shape[2], np.int64)
+    for cta, clock in clocks.items():
+        block[2 * checker.warps + cta % checker.cluster_size] = clock
+    waiter = (barrier - s.shared[0]) // batch.shared_stride
+    known = Known({s.base + waiter: block}, None)
+    checker.publish((barrier, "pending"), s, waiter * checker.warps, known, CLUSTER_SCOPE)

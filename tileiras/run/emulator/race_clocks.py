@@ -72,6 +72,8 @@ class BatchState:
         self.shadow = None
         self.generic: np.ndarray | None = None  # last write of each word of shared memory, if generic
         self.generic_line: np.ndarray | None = None
+        self.tensor = None  # the records of tensor memory
+        self.loading: dict[int, dict] = {}  # register -> warp -> tcgen05.ld not waited for
         self.dirty: dict[int, np.ndarray] = {}  # registers of wgmma written since the warp's last fence
 
     def last_wait(self, warp: int) -> str:

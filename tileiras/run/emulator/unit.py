@@ -6,12 +6,23 @@ import struct
 
 import numpy as np
 
-from . import blocks, memory, ops_bulk, ops_cvt, ops_float, ops_int, ops_memory, ops_sync, ops_wgmma
+from . import (
+    blocks,
+    memory,
+    ops_bulk,
+    ops_cvt,
+    ops_float,
+    ops_int,
+    ops_memory,
+    ops_sync,
+    ops_tcgen05,
+    ops_wgmma,
+)
 from .gen import RUNTIME, BlockGen, zero_of
 from .parse import parse
 from .syntax import EmulatorError, Func, Inst, Reg, Var
 
-_HANDLER_MODULES = (ops_int, ops_float, ops_cvt, ops_memory, ops_bulk, ops_sync, ops_wgmma)
+_HANDLER_MODULES = (ops_int, ops_float, ops_cvt, ops_memory, ops_bulk, ops_sync, ops_tcgen05, ops_wgmma)
 _FUNC_TAG = 1 << 62
 _NO_FUNC = 1 << 40
 
@@ -38,6 +49,7 @@ class Unit:
         self.dynamic_shared_bytes = dynamic_shared_bytes
         self.namespace = dict(RUNTIME, SHARED_WINDOW=memory.SHARED_WINDOW, LOCAL_WINDOW=memory.LOCAL_WINDOW)
         self.ordered = False  # the launch perturbs the order: asynchronous instructions stay in flight
+        self.loaded: dict[str, set[int]] = {}  # function -> registers that tcgen05.ld writes
         self.cluster_size = 1
         self.held: dict[str, tuple[set[int], set[int]]] = {}  # function -> registers that wgmma may hold
         self.constants: dict = {}

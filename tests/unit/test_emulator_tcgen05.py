@@ -1,0 +1,325 @@
+"""tcgen05 on the emulator: products of every kind against NumPy, tensor memory, copies into it, and planted bugs."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tileiras.run.emulator import EmulatorError, launch
+
+HEAD = ".version 8.7\n.target sm_100a\n.address_size 64\n"
+MODES = {0: 0, 128: 2, 64: 4, 32: 6}
+
+
+def place(raw, swizzle, trans=False, size=1):
+    """(bytes of shared memory, LBO, SBO) of rows of bytes [rows, k * size], by the canonical layouts."""
+    rows, width = raw.shape
+    line = swizzle or 16
+    r, b = np.ix_(np.arange(rows), np.arange(width))
+    if trans:
+        c, byte, along = b // size, b % size, line // size
+        lbo, sbo = 8 * line * -(-(width // size) // 8), 8 * line
+        at = r % along * size + byte + r // along * lbo + c % 8 * line + c // 8 * sbo
+    else:
+        lbo, sbo = (16, 8 * line) if swizzle else (128 * (rows // 8), 128)
+        at = r % 8 * line + r // 8 * sbo + (b if swizzle else b // 16 * lbo + b % 16)
+    if swizzle:
+        at = at ^ (at >> 7 & (line // 16 - 1)) << 4
+    out = np.zeros(-(-int(at.max() + 1) // 1024) * 1024, np.uint8)
+    out[at] = raw
+    return out, lbo, sbo
+
+
+def descriptor(at, lbo, sbo, swizzle):
+    return at >> 4 | lbo >> 4 << 16 | sbo >> 4 << 32 | 1 << 46 | MODES[swizzle] << 61
+
+
+WAIT = "WAIT: mbarrier.try_wait.parity.shared::cta.b64 %q, [%b], {}; @!%q bra WAIT;"
+
+
+def kernel(kind, n, *, scaled="", scales="", cp="", wait=None, fence="fence.proxy.async.shared::cta;",
+           after="", commit="tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%b];",
+           load_wait="tcgen05.wait::ld.sync.aligned;", a="%ad", st=""):  # fmt: skip
+    wait = WAIT.format(0) if wait is None else wait
+    d = [f"%d{i}" for i in range(n)]
+    load = f"tcgen05.ld.sync.aligned.32x32b.x{n}.b32 {{{', '.join(d)}}}, [%ta];"
+    store = "\n".join(f"st.global.b32 [%pd+{i * 4}], {r};" for i, r in enumerate(d))
+    return f"""{HEAD}
+.shared .align 1024 .b8 tile[98304]; .shared .align 8 .b64 bar; .shared .align 4 .b32 slot;
+.visible .entry k(.param .u64 image, .param .u32 bytes, .param .u64 adesc, .param .u64 bdesc, .param .u32 idesc,
+                  .param .u64 sdesc, .param .u64 tdesc, .param .u64 out) {{
+.reg .pred %p, %q, %w, %en; .reg .b32 %t, %x, %y, %n, %b, %ta, %tm, %id, %z; .reg .b64 %pi, %pd, %ad, %bd, %o, %sd;
+.reg .b32 %d<{n}>;
+mov.u32 %t, %tid.x; mov.u32 %b, bar; ld.param.u32 %n, [bytes]; ld.param.u64 %pi, [image]; ld.param.u64 %pd, [out];
+ld.param.u64 %ad, [adesc]; ld.param.u64 %bd, [bdesc]; ld.param.u32 %id, [idesc]; setp.eq.u32 %p, %t, 0;
+setp.lt.u32 %w, %t, 32; mad.wide.u32 %pd, %t, {4 * n}, %pd; mov.u32 %z, 0;
+@%p mbarrier.init.shared::cta.b64 [%b], 1; @%p fence.mbarrier_init.release.cluster;
+mov.u32 %x, slot; @!%w bra NOALLOC;
+tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%x], 512; tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;
+NOALLOC: shl.b32 %x, %t, 2;
+COPY: setp.ge.u32 %q, %x, %n; @%q bra COPIED; cvt.u64.u32 %o, %x; add.u64 %o, %o, %pi; ld.global.b32 %y, [%o];
+mov.u32 %tm, tile; add.u32 %tm, %tm, %x; st.shared.b32 [%tm], %y; add.u32 %x, %x, 512; bra COPY;
+COPIED: {fence}
+bar.sync 0; ld.shared.b32 %tm, [slot]; shr.u32 %ta, %t, 5; shl.b32 %ta, %ta, 21; add.u32 %ta, %ta, %tm;
+{st}
+setp.ne.u32 %en, %z, 0; @!%p bra ISSUED;
+{cp}
+tcgen05.mma.cta_group::1.kind::{kind}{scaled} [%tm], {a}, %bd, %id, {scales} %en;
+setp.eq.u32 %en, %z, 0;
+tcgen05.mma.cta_group::1.kind::{kind}{scaled} [%tm], {a}, %bd, %id, {scales} %en;
+{commit}
+ISSUED: {wait}
+tcgen05.fence::after_thread_sync;
+{load}
+{load_wait}
+{after}
+{store}
+bar.sync 0; @!%w bra END; mov.u32 %x, 512; tcgen05.dealloc.cta_group::1.sync.aligned.b32 %tm, %x; END: ret; }}"""
+
+
+FORMATS = {
+    "f16": 0,
+    "bf16": 1,
+    "tf32": 2,
+    "e4m3": 0,
+    "e5m2": 1,
+    "e2m3": 3,
+    "e3m2": 4,
+    "e2m1": 5,
+    "u8": 0,
+    "s8": 1,
+}
+VALUES = {
+    "f16": np.float16, "bf16": ml_dtypes.bfloat16, "tf32": np.float32, "e4m3": ml_dtypes.float8_e4m3fn,
+    "e5m2": ml_dtypes.float8_e5m2, "e2m3": ml_dtypes.float6_e2m3fn, "e3m2": ml_dtypes.float6_e3m2fn,
+    "e2m1": ml_dtypes.float4_e2m1fn, "u8": np.uint8, "s8": np.int8,
+}  # fmt: skip
+
+
+def packed(x, type_):
+    """Rows of bytes as shared memory holds elements: six and four bits in the head of each 16 bytes."""
+    raw = np.ascontiguousarray(x).view(np.uint8).reshape(x.shape[0], -1)
+    if type_ not in ("e2m3", "e3m2", "e2m1"):
+        return raw
+    bits = 4 if type_ == "e2m1" else 6
+    groups = raw.reshape(x.shape[0], -1, 16)
+    stream = np.unpackbits(groups[..., None], axis=-1, bitorder="little")[..., :bits].reshape(
+        *groups.shape[:2], -1
+    )
+    out = np.zeros((*groups.shape[:2], 16), np.uint8)
+    data = np.packbits(stream, axis=-1, bitorder="little")
+    out[..., : data.shape[-1]] = data
+    return out.reshape(x.shape[0], -1)
+
+
+def operands(m, n, k, a_type, b_type, seed=0):
+    rng = np.random.default_rng(seed)
+    low = 0 if "u8" in (a_type, b_type) else -3
+    return (
+        rng.integers(low, 4, (r, k)).astype(np.float32).astype(VALUES[t])
+        for r, t in ((m, a_type), (n, b_type))
+    )
+
+
+def run(kind, a_type, b_type, d_type, m, n, *, swizzle=128, trans=(0, 0), negate=0, launching=None, **pieces):
+    k = {"f16": 16, "tf32": 8}.get(kind, 32)
+    a, b = operands(m, n, k, a_type, b_type)
+    size = np.dtype(VALUES[a_type]).itemsize
+    ai, alo, aso = place(packed(a, a_type), swizzle, trans[0], size)
+    bi, blo, bso = place(packed(b, b_type), swizzle, trans[1], size)
+    image = np.concatenate([ai, bi])
+    idesc = (
+        {"f16": 0, "f32": 1, "s32": 2}[d_type] << 4
+        | FORMATS[a_type] << 7
+        | FORMATS[b_type] << 10
+        | negate << 13
+    )
+    idesc |= trans[0] << 15 | trans[1] << 16 | n >> 3 << 17 | m >> 4 << 24
+    out = np.zeros((128, n), np.uint32)
+    report = launch(
+        kernel(kind, n, **pieces), "k", 1, 128,
+        [image, image.size, descriptor(0, alo, aso, swizzle), descriptor(ai.size, blo, bso, swizzle), idesc, 0, 0, out],
+        **(launching or {}),
+    )  # fmt: skip
+    lanes = np.arange(128) if m == 128 else np.arange(64) % 16 + np.arange(64) // 16 * 32
+    got = out[lanes]
+    got = (
+        got.astype(np.uint16).view(np.float16)
+        if d_type == "f16"
+        else got.view(np.float32 if d_type == "f32" else np.int32)
+    )
+    want = 2 * (a.astype(np.float64) @ b.T.astype(np.float64)) * (-1 if negate else 1)
+    return got.astype(np.float64), want, report
+
+
+@pytest.mark.parametrize(
+    "case",
+    ["f16 f16 f16 f32", "f16 bf16 bf16 f32", "f16 f16 f16 f16", "tf32 tf32 tf32 f32", "f8f6f4 e4m3 e5m2 f32",
+     "f8f6f4 e2m3 e3m2 f32", "f8f6f4 e2m1 e4m3 f16", "i8 s8 u8 s32", "i8 u8 s8 s32"],
+)  # fmt: skip
+def test_kinds(case):
+    kind, a, b, d = case.split()
+    for m, n in ((128, 32), (64, 64), (128, 128)):
+        got, want, _ = run(kind, a, b, d, m, n)
+        assert (got == want).all(), (m, n)
+
+
+@pytest.mark.parametrize("swizzle", [0, 32, 64, 128])
+def test_layouts(swizzle):
+    for trans in ((0, 0), (1, 0), (0, 1), (1, 1)) if swizzle else ((0, 0),):
+        got, want, _ = run("f16", "bf16", "bf16", "f32", 128, 64, swizzle=swizzle, trans=trans, negate=1)
+        assert (got == want).all(), trans
+    got, want, _ = run("i8", "s8", "s8", "s32", 128, 64, swizzle=swizzle or 128, trans=(1, 1))
+    assert (got == want).all()
+
+
+def scale_image(codes):
+    """Scales [rows, 4] as the 32 rows of 16 bytes that tcgen05.cp.32x128b.warpx4 copies (128 rows at a time)."""
+    out = np.zeros((-(-codes.shape[0] // 128), 32, 4, 4), np.uint8)
+    r = np.arange(codes.shape[0])
+    out[r // 128, r % 32, r // 32 % 4] = codes
+    return out.reshape(-1)
+
+
+@pytest.mark.parametrize("case", ["mxf8f6f4 1X 2", "mxf4 2X 2", "mxf4nvf4 4X 0", "mxf4nvf4 2X 0"])
+def test_block_scales(case):
+    """The second value is the byte of the word from which scales are taken (kinds that use fewer than four)."""
+    kind, vector, ident = case.split()
+    blocks, ident = int(vector[0]), int(ident)
+    m, n, k = 128, 64, 32 if kind == "mxf8f6f4" else 64
+    if kind == "mxf8f6f4":
+        a, b = operands(m, n, k, "e4m3", "e5m2")
+        raw = packed(a, "e4m3"), packed(b, "e5m2")
+        formats = 0 << 7 | 1 << 10
+    else:
+        a, b = operands(m, n, k, "e2m1", "e2m1")
+        raw = tuple((x.view(np.uint8)[:, ::2] | x.view(np.uint8)[:, 1::2] << 4) for x in (a, b))
+        formats = 1 << 7 | 1 << 10
+    rng = np.random.default_rng(3)
+    e8m0 = blocks != 4
+    sa, sb = (rng.integers(120, 134, (r, 4)).astype(np.uint8) for r in (m, n))
+    if not e8m0:
+        sa, sb = (rng.integers(0x30, 0x48, (r, 4)).astype(np.uint8) for r in (m, n))
+    value = (
+        (lambda c: 2.0 ** (c.astype(float) - 127))
+        if e8m0
+        else (lambda c: c.view(ml_dtypes.float8_e4m3fn).astype(float))
+    )
+    ai, alo, aso = place(raw[0], 32)
+    bi, blo, bso = place(raw[1], 32)
+    ci, ti = scale_image(sa), scale_image(sb)
+    image = np.concatenate([ai, bi, ci, ti])
+    at = np.cumsum([0, ai.size, bi.size, ci.size])
+    cp = """ld.param.u64 %sd, [sdesc]; add.u32 %y, %tm, 256; tcgen05.cp.cta_group::1.32x128b.warpx4 [%y], %sd;
+        ld.param.u64 %sd, [tdesc]; add.u32 %x, %tm, 260; tcgen05.cp.cta_group::1.32x128b.warpx4 [%x], %sd;"""
+    idesc = ident << 4 | formats | n >> 3 << 17 | e8m0 << 23 | m >> 4 << 24 | ident << 29
+    out = np.zeros((128, n), np.float32)
+    report = launch(
+        kernel(kind, n, scaled=f".block_scale.scale_vec::{vector}", scales="[%y], [%x],", cp=cp), "k", 1, 128,
+        [image, image.size, descriptor(0, alo, aso, 32), descriptor(int(at[1]), blo, bso, 32), idesc,
+         descriptor(int(at[2]), 16, 128, 0), descriptor(int(at[3]), 16, 128, 0), out],
+        check=True, seed=1,
+    )  # fmt: skip
+    part = [np.repeat(value(s)[:, ident : ident + blocks], k // blocks, axis=1) for s in (sa, sb)]
+    want = 2 * ((a.astype(float) * part[0]) @ (b.astype(float) * part[1]).T)
+    assert (out == want.astype(np.float32)).all() and report.findings == []
+
+
+def test_registers_and_tensor_memory():
+    """Every shape of tcgen05.ld reads what 32x32b stored, where the ISA says."""
+    for shape, per in (("16x64b", 1), ("16x128b", 2), ("16x256b", 4), ("16x32bx2", 1), ("32x32b.pack", 1)):
+        for times in (1, 2, 4)[: 2 if per == 4 else 3]:
+            count = times * per
+            name, _, pack = shape.partition(".")
+            split = f", {times}" if name == "16x32bx2" else ""
+            regs = ", ".join(f"%d{i}" for i in range(count))
+            loads = f"tcgen05.ld.sync.aligned.{name}.x{times}{'.pack::16b' if pack else ''}.b32 {{{regs}}}, [%ta]{split};"
+            text = f"""{HEAD}.shared .b32 slot;
+.visible .entry k(.param .u64 out) {{ .reg .pred %w; .reg .b32 %t, %x, %ta, %v<16>, %d<16>; .reg .b64 %o;
+mov.u32 %t, %tid.x; setp.lt.u32 %w, %t, 32; mov.u32 %x, slot; ld.param.u64 %o, [out]; mad.wide.u32 %o, %t, {4 * count}, %o;
+@!%w bra A; tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%x], 32; A: bar.sync 0; ld.shared.b32 %ta, [slot];
+shr.u32 %x, %t, 5; shl.b32 %x, %x, 21; add.u32 %ta, %ta, %x;
+{" ".join(f"mad.lo.u32 %v{i}, %t, 16, {i};" for i in range(16))}
+tcgen05.st.sync.aligned.32x32b.x16.b32 [%ta], {{{", ".join(f"%v{i}" for i in range(16))}}};
+tcgen05.wait::st.sync.aligned;
+{loads} tcgen05.wait::ld.sync.aligned;
+{" ".join(f"st.global.b32 [%o+{4 * i}], %d{i};" for i in range(count))} ret; }}"""
+            out = np.zeros((128, count), np.uint32)
+            report = launch(text, "k", 1, 128, [out], check=True, seed=0)
+            assert report.findings == []
+            t, j = np.arange(128)[:, None], np.arange(count)[None, :]
+            q = t % 32
+            row, col = {
+                "16x64b": (q % 2 * 8 + q // 4 + 0 * j, 2 * j + q // 2 % 2),
+                "16x128b": (q // 4 + j % 2 * 8, j // 2 * 4 + q % 4),
+                "16x256b": (q // 4 + j // 2 % 2 * 8, j // 4 * 8 + q % 4 * 2 + j % 2),
+                "16x32bx2": (q % 16 + 0 * j, j + q // 16 * times),
+                "32x32b": (q + 0 * j, 2 * j),
+            }[name]
+            word = (t // 32 * 32 + row) * 16 + col
+            want = word % 65536 | (word + 1) % 65536 << 16 if pack else word
+            assert (out == want).all(), (shape, times)
+
+
+def test_a_in_tensor_memory():
+    """A is stored by its rows' threads, two 16-bit elements to a column."""
+    a, b = operands(128, 32, 16, "f16", "f16")
+    raw = np.ascontiguousarray(a).view(np.uint32)
+    bi, blo, bso = place(packed(b, "f16"), 32)
+    image = np.concatenate([bi, raw.reshape(-1).view(np.uint8)])
+    regs = ", ".join(f"%d{i}" for i in range(8))
+    st = f"""mov.u32 %x, tile; add.u32 %x, %x, {bi.size}; mad.lo.u32 %x, %t, 32, %x;
+        {" ".join(f"ld.shared.b32 %d{i}, [%x+{4 * i}];" for i in range(8))}
+        add.u32 %y, %ta, 64; tcgen05.st.sync.aligned.32x32b.x8.b32 [%y], {{{regs}}}; tcgen05.wait::st.sync.aligned;
+        tcgen05.fence::before_thread_sync; bar.sync 0; tcgen05.fence::after_thread_sync; add.u32 %y, %tm, 64;"""
+    out = np.zeros((128, 32), np.float32)
+    report = launch(
+        kernel("f16", 32, st=st, a="[%y]"), "k", 1, 128,
+        [image, image.size, 0, descriptor(0, blo, bso, 32), 1 << 4 | 32 >> 3 << 17 | 8 << 24, 0, 0, out],
+        check=True, seed=2,
+    )  # fmt: skip
+    assert (out == 2 * (a.astype(np.float32) @ b.T.astype(np.float32))).all() and report.findings == []
+
+
+def test_tensor_memory_must_be_allocated():
+    text = (
+        kernel("f16", 32)
+        .replace("[%x], 512; tcgen05.rel", "[%x], 32; tcgen05.rel")
+        .replace("[%tm], %ad", "[%t], %ad")
+    )
+    with pytest.raises(EmulatorError, match=r"columns 0 to 31 of tensor memory|are not allocated"):
+        launch(text.replace("@!%w bra NOALLOC;", "bra NOALLOC;"), "k", 1, 128, [np.zeros(64, np.uint8), 0, 0, 0, 1 << 4
+               | 4 << 17 | 8 << 24, 0, 0, np.zeros((128, 32), np.uint32)])  # fmt: skip
+
+
+PLANTED = {
+    "no wait": ({"wait": ""}, {"tensor-memory race"}),
+    "wrong phase": ({"wait": WAIT.format(1)}, {"tensor-memory race", "deadlock"}),
+    "no proxy fence": ({"fence": ""}, {"missing proxy fence"}),
+    "no wait for a load": ({"load_wait": ""}, {"tcgen05.ld in flight"}),
+    "operand overwritten": (
+        {
+            "commit": "st.shared.b32 [tile], 0; tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%b];"
+        },
+        {"shared-memory race"},
+    ),
+}
+
+
+@pytest.mark.parametrize("bug", PLANTED)
+def test_planted_bugs_are_found_and_named(bug):
+    pieces, kinds = PLANTED[bug]
+    found = 0
+    for seed in range(20):
+        _, _, report = run(
+            "f16", "f16", "f16", "f32", 128, 16, launching={"check": True, "seed": seed}, **pieces
+        )
+        hits = [f for f in report.findings if f.kind in kinds]
+        found += bool(hits)
+        assert all(f.line and f.instruction for f in hits)
+    assert found >= 18
+
+
+def test_the_correct_twin_has_no_findings():
+    for seed in range(20):
+        got, want, report = run("f16", "f16", "f16", "f32", 128, 16, launching={"check": True, "seed": seed})
+        assert (got == want).all() and report.findings == []
