@@ -1,7 +1,8 @@
 """Measures the maximum error of every math function in units of the last place against mpmath.
 
 The generated PTX runs on the emulator, whose basic operations are exact and whose approximate ones are
-correctly rounded. `--write` renews docs/accuracy.md. Usage: python scripts/measure_accuracy.py [NAME ...]
+correctly rounded; the CPU target runs as it is.
+`--write` renews docs/accuracy.md. Usage: python scripts/measure_accuracy.py [NAME ...]
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ REFERENCE = {
     "remf": mp.fmod,
 }  # fmt: skip
 N = 1024
+TARGETS = ("emulator", "cpu")
 
 
 def kernel(name: str, elem: str) -> str:
@@ -131,12 +133,12 @@ def reference(name: str, args: tuple) -> object:
         return None
 
 
-def measure(name: str, elem: str, gpu_name: str = "sm_80", seed: int = 1) -> tuple[float, tuple]:
+def measure(name: str, elem: str, target: str, seed: int = 1) -> tuple[float, tuple]:
     """(maximum ulp, arguments and result of the worst case)."""
     dtype = {"f32": np.float32, "f64": np.float64}[elem]
     args = samples(name, dtype, np.random.default_rng(seed))
     got = np.zeros(N, dtype)
-    tileiras.launch(kernel(name, elem), "k", grid=1, args=[*args, got], target="emulator", gpu_name=gpu_name)
+    tileiras.launch(kernel(name, elem), "k", grid=1, args=[*args, got], target=target, gpu_name="sm_80")
     want = [reference(name, row) for row in zip(*args)]
     worst, i = ulps(got, want, dtype)
     return worst, (*(float(a[i]) for a in args), float(got[i]), want[i] if i >= 0 else None)
@@ -147,22 +149,23 @@ def main() -> int:
     rows = []
     for name in names:
         for elem in ("f32", "f64"):
-            worst, case = max((measure(name, elem, seed=s) for s in range(3)), key=lambda r: r[0])
-            rows.append((name, elem, worst))
-            want = "nan" if case[-1] is None else mp.nstr(case[-1], 20)
-            print(f"{name:8} {elem} {worst:10.3f} ulp   worst at {case[:-1]} want {want}")
+            for target in TARGETS:
+                worst, case = max((measure(name, elem, target, s) for s in range(3)), key=lambda r: r[0])
+                rows.append((name, elem, target, worst))
+                want = "nan" if case[-1] is None else mp.nstr(case[-1], 20)
+                print(f"{name:8} {elem} {target:8} {worst:10.3f} ulp   worst at {case[:-1]} want {want}")
     if "--write" in sys.argv:
         write(rows)
     return 0
 
 
-def write(rows: list[tuple[str, str, float]]) -> None:
+def write(rows: list[tuple[str, str, str, float]]) -> None:
     """docs/accuracy.md."""
     from pathlib import Path
 
-    table: dict[str, dict[str, float]] = {}
-    for name, elem, worst in rows:
-        table.setdefault(name, {})[elem] = worst
+    table: dict[str, dict[tuple[str, str], float]] = {}
+    for name, elem, target, worst in rows:
+        table.setdefault(name, {})[elem, target] = worst
     lines = [
         "# Accuracy of the math functions",
         "",
@@ -170,15 +173,15 @@ def write(rows: list[tuple[str, str, float]]) -> None:
         "that the compiler generates runs on the emulator and is compared with mpmath at 300 bits, on ordinary,",
         "extreme and random arguments. The emulator rounds `rsqrt.approx`, `ex2.approx` and `lg2.approx` correctly;",
         "a GPU's own error of those instructions (PTX ISA manual) comes on top for `rsqrt` and the `approx` modes.",
-        "f16 and bf16 are computed in f32 and rounded once.",
+        "f16 and bf16 are computed in f32 and rounded once. The columns `cpu` are of the CPU target on an x86-64 with",
+        "fused multiply-add; CPUs without it, and f64 everywhere, call the C library of the machine.",
         "",
-        "| function | f32 | f64 |",
-        "|---|---|---|",
+        "| function | f32 | f64 | f32, cpu | f64, cpu |",
+        "|---|---|---|---|---|",
     ]
-    lines += [
-        f"| {name} | {t.get('f32', float('nan')):.2f} | {t.get('f64', float('nan')):.2f} |"
-        for name, t in table.items()
-    ]
+    columns = [(elem, target) for target in TARGETS for elem in ("f32", "f64")]
+    for name, t in table.items():
+        lines.append(f"| {name} | " + " | ".join(f"{t.get(c, float('nan')):.2f}" for c in columns) + " |")
     Path(__file__).resolve().parent.parent.joinpath("docs", "accuracy.md").write_text("\n".join(lines) + "\n")
 
 

@@ -43,12 +43,6 @@ COMPILED = Diag(
     "launch",
 )
 NOT_ITERABLE = Diag("RUN-0207", ERROR, "args: expected a list of arguments, got {got}", "launch")
-NO_CHECK = Diag(
-    "RUN-0210",
-    ERROR,
-    "target cpu has no checks: use check=True with the target reference or emulator",
-    "launch",
-)
 DEFAULT_GPU = "sm_90"
 
 __all__ = ["TARGETS", "LaunchError", "launch", "normalise_grid"]
@@ -198,9 +192,7 @@ def run_encoded(
     if target == "cpu":
         from .native import run_cpu
 
-        if check:
-            raise refuse(NO_CHECK, EXIT_CONFIGURATION)
-        run_cpu(module, entry, grid, arguments, out)
+        run_cpu(module, entry, grid, arguments, memory, check, out)
         return
     from . import compiled
 

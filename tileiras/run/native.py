@@ -17,7 +17,13 @@ if TYPE_CHECKING:
 
 
 def run_cpu(
-    module: Op, entry: str, grid: tuple[int, int, int], arguments: Arguments, out: TextIO | None
+    module: Op,
+    entry: str,
+    grid: tuple[int, int, int],
+    arguments: Arguments,
+    memory: list[np.ndarray],
+    check: bool,
+    out: TextIO | None,
 ) -> None:
     """Compile an entry to native code and run it on all cores."""
     from .cpu import launch
@@ -25,7 +31,17 @@ def run_cpu(
     def write(op: Op, values: list[tuple[int, str, tuple[int, ...]]]) -> None:
         (out or sys.stdout).write(printed(op, values))
 
-    launch(module, entry, grid, arguments.data, write)
+    regions = None
+    if check:
+        from .reference.memory import Memory
+
+        space = Memory()
+        for array, label in zip(arguments.arrays, arguments.labels):
+            space.add_array(array, label)
+        for i, array in enumerate(memory):
+            space.add_array(array, f"memory[{i}]")
+        regions = [(r.start, r.end, r.read_only, r.label) for r in space.regions]
+    launch(module, entry, grid, arguments.data, write, regions)
 
 
 class Everywhere:

@@ -88,6 +88,7 @@ def atomically(
     for node in nodes:
         lower.force(node)
     bits = nodes[0].bits
+    lower.check_access(op, bits, bytes_of(name), True, place)
     map = identity(bits)
     out = Stored(name, shape, lower.arena.new(bytes_of(name) << bits if read or not bits else 1))
     last: list[str] = []

@@ -8,6 +8,7 @@ and the 8-bit and 4-bit floats are bit patterns, pointers are i64.
 from __future__ import annotations
 
 import contextlib
+import math
 import struct
 
 TYPE_CHECKING = False
@@ -48,9 +49,11 @@ def mangled(type: str, lanes: int) -> str:
 
 
 def literal(type: str, value: Any) -> str:
-    """A scalar constant; floats by their bits, which LLVM takes as a double."""
+    """A scalar constant; floats by their bits, which LLVM takes as a double that f32 holds."""
     if type == "i1":
         return "true" if value else "false"
+    if type == "float" and math.isfinite(value):
+        value = struct.unpack("<f", struct.pack("<f", value))[0]
     if type in ("float", "double"):
         return f"0x{struct.unpack('<Q', struct.pack('<d', float(value)))[0]:016X}"
     return str(int(value))

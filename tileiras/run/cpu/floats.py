@@ -6,6 +6,7 @@ f32 and f64 in a directed mode run in a function of their own that sets the CPU'
 
 from __future__ import annotations
 
+from . import mathlib
 from .code import INT_OF, REGISTER, Code, const, mangled, name_of, vec
 from .formats import (
     FORMATS,
@@ -184,9 +185,12 @@ MATH = {
 
 @elementwise("rsqrt", *MATH)
 def math(c: Code, n: int, op: Any, *args: str) -> str:
-    """Functions in f64 by the C library, rounded once to the element type."""
+    """By our own vectors for f32 and narrower types; else in f64 by the C library, rounded once to the element type."""
     fmt = name_of(op.result.type.elem)
     args = flushed(c, n, op, args)
+    own = mathlib.F32.get(op.spec.name)
+    if own is not None and fmt != "f64" and "fma" in c.features:
+        return after(c, n, op, narrow(c, n, own(c, n, widen(c, n, args[0], fmt)), fmt))
     x = [widen64(c, n, a, fmt) for a in args]
     if op.spec.name == "rsqrt":
         out = c.bin("fdiv", "double", n, const("double", n, 1.0), c.intrinsic("sqrt", "double", n, *x))

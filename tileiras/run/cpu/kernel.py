@@ -24,8 +24,8 @@ class Kernel:
 
     __slots__ = ("code", "cpu_bytes", "function", "globals", "name", "prints", "sites", "text", "waits")
 
-    def __init__(self, module: Op, name: str) -> None:
-        """Compiles `name` of a verified cuda_tile module."""
+    def __init__(self, module: Op, name: str, check: bool = False) -> None:
+        """Compiles `name` of a verified cuda_tile module; check: with tests of every access and divisor."""
         self.name = name
         lowered = lower_module(module)
         functions = {op.attr("sym_name"): op for op in lowered.regions[0].block.ops if op.spec.name == "func"}
@@ -33,7 +33,7 @@ class Kernel:
         numbers = {op.attr("sym_name"): i for i, op in enumerate(self.globals)}
         _, machine = host()
         out = Module()
-        lower = Lower(out, functions[name], machine.flags, machine.vector_bytes, numbers)
+        lower = Lower(out, functions[name], machine.flags, machine.vector_bytes, numbers, check)
         try:
             body = lower.run("kernel")
         except Unsupported as problem:

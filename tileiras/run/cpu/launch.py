@@ -9,13 +9,14 @@ import threading
 import time
 
 from tileiras.compiler.ir.dense import dense_bits, num_elements
+from tileiras.compiler.ir.types import TensorType
 from tileiras.diag import ERROR, EXIT_CONFIGURATION, NOTE, Diag, Emitted
 from tileiras.run.errors import LaunchError
 
 from .code import bytes_of, name_of
 from .kernel import Kernel
 from .lower import FIXED
-from .runtime import FAULT_WORDS, FAULTS, STATE_WORDS
+from .runtime import DIVISION, FAULT_WORDS, FAULTS, MISALIGNED, OUTSIDE, READ_ONLY, STATE_WORDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tileiras.compiler.ir.core import Op
+
+    Region = tuple[int, int, bool, str]
 
 ASSERT_FAILED = Diag("RUN-0505", ERROR, "assertion failed: {message} (tile block {block}, {where})", "cpu")
 BAD_STEP = Diag("RUN-0506", ERROR, "the step of a loop is not positive (tile block {block})", "cpu")
@@ -40,24 +43,38 @@ TOO_LARGE = Diag(
 )  # fmt: skip
 MORE = Diag("RUN-0509", NOTE, "{count} more of these", "cpu")
 BAD_SETTING = Diag("RUN-0510", ERROR, "{name}={value}: expected {want}", "cpu")
+OUT_OF_BOUNDS = Diag(
+    "RUN-0511", ERROR,
+    "{verb} {size} bytes at {address} outside of all memory passed to the launch "
+    "(tile block {block}, element {element})",
+    "cpu",
+)  # fmt: skip
+NEAREST = Diag("RUN-0512", NOTE, "nearest memory: {label}, {distance}", "cpu")
+CROOKED = Diag(
+    "RUN-0513", ERROR,
+    "{verb} {size} bytes at misaligned address {address} (tile block {block}, element {element})", "cpu",
+)  # fmt: skip
+FIXED_MEMORY = Diag("RUN-0514", ERROR, "writes to read-only memory: {label} (tile block {block})", "cpu")
+BY_ZERO = Diag("RUN-0515", ERROR, "division by zero (tile block {block}, element {element})", "cpu")
 RESIDENT = 1056  # tile blocks that are under way at once where blocks wait for each other
 PRINT = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.POINTER(ctypes.c_void_p))
 KEPT = 64
+HEAD = 2  # words before a launch's record
 
-_kernels: dict[tuple[int, str], tuple[Any, Kernel]] = {}
+_kernels: dict[tuple[int, str, bool], tuple[Any, Kernel]] = {}
 _lock = threading.Lock()
 _pools: dict[tuple[int, int], concurrent.futures.ThreadPoolExecutor] = {}
 
 
-def kernel_of(module: Op, entry: str) -> Kernel:
+def kernel_of(module: Op, entry: str, check: bool) -> Kernel:
     """The compiled entry of a module; the last ones are kept."""
-    key = id(module), entry
+    key = id(module), entry, check
     with _lock:
         found = _kernels.get(key)
         if found is not None and found[0] is module:
             _kernels[key] = _kernels.pop(key)
             return found[1]
-    made = Kernel(module, entry)
+    made = Kernel(module, entry, check)
     with _lock:
         _kernels[key] = module, made
         while len(_kernels) > KEPT:
@@ -141,19 +158,21 @@ def launch(
     grid: tuple[int, int, int],
     data: list[bytes],
     write: Callable[[Op, list[tuple[int, str, tuple[int, ...]]]], None],
+    regions: list[Region] | None = None,
 ) -> None:
     """Run `entry` of a verified cuda_tile module for every tile block of `grid`.
 
     data: the encoded bytes of each parameter. write: prints, given the op and (address, element type, shape) of
-    each argument. Errors: LaunchError.
+    each argument. regions: (start, end, read-only, label) of the memory that was passed, to check every access
+    against; None: no checks. Errors: LaunchError.
     """
-    kernel = kernel_of(module, entry)
+    kernel = kernel_of(module, entry, regions is not None)
     globals = place_globals(kernel)
     total = grid[0] * grid[1] * grid[2]
-    words = (ctypes.c_int64 * (1 + FIXED + len(data) + len(globals)))()
+    words = (ctypes.c_int64 * (HEAD + FIXED + len(data) + len(globals)))()
     faults = (ctypes.c_int64 * (1 + FAULTS * FAULT_WORDS))()
-    words[0] = ctypes.addressof(faults)
-    words[1:5] = [*grid, total]
+    words[HEAD - 1] = ctypes.addressof(faults)
+    words[HEAD : HEAD + 4] = [*grid, total]
     failures: list[BaseException] = []
 
     def printed(number: int, table: Any) -> None:
@@ -163,29 +182,41 @@ def launch(
             write(op, [(table[i], name_of(t.elem), t.shape) for i, t in enumerate(types)])
         except BaseException as failure:
             failures.append(failure)
-            words[1 + 5] = 1
+            words[HEAD + 5] = 1
 
     callback = PRINT(printed) if kernel.prints else None
     if callback is not None:
-        words[1 + 7] = ctypes.cast(callback, ctypes.c_void_p).value or 0
+        words[HEAD + 7] = ctypes.cast(callback, ctypes.c_void_p).value or 0
     for i, value in enumerate(data):
-        words[1 + FIXED + i] = int.from_bytes(value.ljust(8, b"\0"), "little", signed=True)
+        words[HEAD + FIXED + i] = int.from_bytes(value.ljust(8, b"\0"), "little", signed=True)
     for i, (_, address) in enumerate(globals):
-        words[1 + FIXED + len(data) + i] = address
-    workers = min(total, RESIDENT if kernel.waits else 1 if kernel.prints else threads())
+        words[HEAD + FIXED + len(data) + i] = address
+    most = threads()
+    workers = min(total, RESIDENT if kernel.waits else 1 if kernel.prints else most)
     if workers * kernel.cpu_bytes > memory_bytes() // 2:
         facts = [("kernel", entry), ("bytes", workers * kernel.cpu_bytes), ("blocks", workers)]
         raise LaunchError([Emitted(TOO_LARGE, None, None, facts)])
-    run(kernel, words, workers, total)
+    if regions is not None:
+        for op, (raw, address) in zip(kernel.globals, globals):
+            size = max(1, len(raw) - max(op.attr("alignment") or 0, 256))
+            regions = [
+                *regions,
+                (address, address + size, bool(op.attr("constant")), f"global @{op.attr('sym_name')}"),
+            ]
+    run(kernel, words, workers, total, regions)
     if failures:
         raise failures[0]
-    tell(kernel, faults)
+    tell(kernel, faults, regions or [])
 
 
-def run(kernel: Kernel, words: Any, workers: int, total: int) -> None:
-    record = ctypes.addressof(words) + 8
+def run(kernel: Kernel, words: Any, workers: int, total: int, regions: list[Region] | None) -> None:
+    record = ctypes.addressof(words) + 8 * HEAD
     step = (kernel.cpu_bytes + 127) // 64 * 64
     arena = Space(workers * step)
+    known = [(r[0], r[1], int(r[2])) for r in regions or ()]
+    known.append((arena.address, arena.address + workers * step, 0))  # where the kernel's own memory lies
+    table = (ctypes.c_int64 * (1 + 3 * len(known)))(len(known), *(n for r in known for n in r))
+    words[HEAD - 2] = ctypes.addressof(table)
     states = (ctypes.c_int64 * (STATE_WORDS * workers))()
     first = ctypes.addressof(states)
     grain = 1 if kernel.waits else max(1, min(64, total // (workers * 8)))
@@ -204,7 +235,7 @@ def run(kernel: Kernel, words: Any, workers: int, total: int) -> None:
             one(0)
         concurrent.futures.wait(crew)
     except BaseException:
-        words[1 + 5] = 1
+        words[HEAD + 5] = 1
         concurrent.futures.wait(crew)
         raise
     for each in crew:
@@ -230,7 +261,7 @@ def together(
             crew.append(thread)
     finally:
         threading.stack_size(before)
-    changes, since = words[1 + 6], time.monotonic()
+    changes, since = words[HEAD + 6], time.monotonic()
     stuck = None
     try:
         for thread in crew:
@@ -239,26 +270,26 @@ def together(
                 if not thread.is_alive() or not patience or stuck:
                     continue
                 waiting = [i for i in range(workers) if not states[STATE_WORDS * i + 6]]
-                quiet = words[1 + 6] == changes and all(states[STATE_WORDS * i + 3] for i in waiting)
+                quiet = words[HEAD + 6] == changes and all(states[STATE_WORDS * i + 3] for i in waiting)
                 if not quiet:
-                    changes, since = words[1 + 6], time.monotonic()
+                    changes, since = words[HEAD + 6], time.monotonic()
                 elif waiting and time.monotonic() - since > patience:
                     stuck = (
                         list(states[STATE_WORDS * waiting[0] : STATE_WORDS * (waiting[0] + 1)]),
                         len(waiting),
                     )
-                    words[1 + 5] = 1
+                    words[HEAD + 5] = 1
     except BaseException:
-        words[1 + 5] = 1
+        words[HEAD + 5] = 1
         for thread in crew:
             thread.join()
         raise
     if stuck:
         state, count = stuck
-        op = kernel.sites[state[0]]
+        op, place = kernel.sites[state[0]], f"{state[4]:#x}" if state[4] else "of a tile"
         facts = [
             ("kernel", kernel.name), ("seconds", patience), ("count", count), ("total", total),
-            ("block", block_text(state[5], words[1], words[2])), ("address", f"{state[4]:#x}" if state[4] else "of a tile"),
+            ("block", block_text(state[5], words[HEAD], words[HEAD + 1])), ("address", place),
         ]  # fmt: skip
         raise LaunchError([Emitted(DEADLOCK, op.loc, op.spec.full_name, facts)])
 
@@ -267,27 +298,72 @@ def block_text(number: int, x: int, y: int) -> str:
     return f"({number % x}, {number // x % y}, {number // (x * y)})"
 
 
-def tell(kernel: Kernel, faults: Any) -> None:
+def tell(kernel: Kernel, faults: Any, regions: list[Region]) -> None:
     """Raises what the launch found."""
     count = faults[0]
     if not count:
         return
-    found: list[Emitted] = []
+    found = []
     for i in range(min(count, FAULTS)):
-        site, x, y, z, element, _ = faults[1 + FAULT_WORDS * i : 1 + FAULT_WORDS * (i + 1)]
-        op = kernel.sites[site]
-        block = f"({x}, {y}, {z})"
-        if op.spec.name == "assert":
-            shape: Any = op.operands[0].type.shape  # type: ignore[attr-defined]
-            where = f"element {place_text(element, shape)}" if shape else "scalar condition"
-            facts = [("message", op.attr("message")), ("block", block), ("where", where)]
-            found.append(Emitted(ASSERT_FAILED, op.loc, op.spec.full_name, facts))
-        else:
-            found.append(Emitted(BAD_STEP, op.loc, op.spec.full_name, [("block", block)]))
+        found.append(told(kernel, faults[1 + FAULT_WORDS * i : 1 + FAULT_WORDS * (i + 1)], regions))
     kept = found[:8]
     if count > len(kept):
         kept[-1].notes.append(Emitted(MORE, kept[-1].loc, None, [("count", count - len(kept))]))
     raise LaunchError(kept)
+
+
+def told(kernel: Kernel, words: list[int], regions: list[Region]) -> Emitted:
+    """One fault as a diagnostic."""
+    site, x, y, z, element, value = words
+    op, kind, block = kernel.sites[site & 0xFFFFFFFF], site >> 32, f"({x}, {y}, {z})"
+    loc, name = op.loc, op.spec.full_name
+    shape: Any = ()
+    for v in (*op.operands, *op.results):
+        shape = max(shape, getattr(v.type, "shape", ()), key=len) if hasattr(v.type, "elem") else shape
+    if kind in (OUTSIDE, MISALIGNED, READ_ONLY):
+        elem: Any = next(
+            v.type.elem  # type: ignore[attr-defined]
+            for v in (*op.results, *op.operands[::-1])
+            if isinstance(v.type, TensorType) and name_of(v.type.elem) not in ("i1", "ptr")  # type: ignore[attr-defined]
+        ) if kind != READ_ONLY else None  # fmt: skip
+        verb = "reads" if op.spec.name.startswith("load") else "writes"
+        near = nearest(value, regions)
+        if kind == READ_ONLY:
+            label = near[0] if near else ""
+            return Emitted(FIXED_MEMORY, loc, name, [("label", label), ("block", block)])
+        facts = [
+            ("verb", verb),
+            ("size", bytes_of(name_of(elem))),
+            ("address", f"{value & (1 << 64) - 1:#x}"),
+        ]
+        facts += [("block", block), ("element", place_text(element, shape))]
+        out = Emitted(OUT_OF_BOUNDS if kind == OUTSIDE else CROOKED, loc, name, facts)
+        if near and kind == OUTSIDE:
+            out.notes.append(Emitted(NEAREST, loc, None, [("label", near[0]), ("distance", near[1])]))
+        return out
+    if kind == DIVISION:
+        return Emitted(BY_ZERO, loc, name, [("block", block), ("element", place_text(element, shape))])
+    if op.spec.name == "assert":
+        where = f"element {place_text(element, shape)}" if shape else "scalar condition"
+        return Emitted(
+            ASSERT_FAILED, loc, name, [("message", op.attr("message")), ("block", block), ("where", where)]
+        )
+    return Emitted(BAD_STEP, loc, name, [("block", block)])
+
+
+def nearest(address: int, regions: list[Region]) -> tuple[str, str] | None:
+    """(label of the region closest to an address, how far it is)."""
+    best = None
+    for start, end, _, label in regions:
+        distance = start - address if address < start else max(0, address - end)
+        if best is None or distance < best[0]:
+            inside = start <= address < end
+            where = (
+                f"the access starts {end - address} bytes before its end and passes it" if inside
+                else f"{distance} bytes past its end" if address >= end else f"{distance} bytes before its start"
+            )  # fmt: skip
+            best = distance, label, where
+    return best[1:] if best else None
 
 
 def place_text(number: int, shape: tuple[int, ...]) -> str:

@@ -14,6 +14,7 @@ from .arena import Arena
 from .code import BITS, MEMORY, REGISTER, TERMINATORS, Code, Module, bytes_of, const, name_of
 from .loops import Loops, node_loads
 from .registry import ELEMENTWISE
+from .runtime import DIVISION, PLAIN
 from .space import ONE, ZERO, Map, bits_of, broadcast_map, dim_ranges, identity, log2, permute_map
 from .tiles import Elementwise, Iota, Node, Remapped, Stored, Uniform, store_mapped
 from .views import View
@@ -48,9 +49,15 @@ class Lower(Loops):
     """The lowering of one function."""
 
     def __init__(
-        self, module: Module, func: Op, features: frozenset[str], vector_bytes: int, globals: dict[str, int]
+        self,
+        module: Module,
+        func: Op,
+        features: frozenset[str],
+        vector_bytes: int,
+        globals: dict[str, int],
+        check: bool = False,
     ) -> None:
-        self.func, self.vector_bytes, self.globals = func, vector_bytes, globals
+        self.func, self.vector_bytes, self.globals, self.check = func, vector_bytes, globals, check
         self.c = Code(module, features)
         self.arena = Arena(self.c)
         self.values: dict[Value, Any] = {}
@@ -163,6 +170,8 @@ class Lower(Loops):
         result = op.results[0]
         name, shape = name_of(result.type.elem), result.type.shape  # type: ignore[attr-defined]
         operands = [self.node(v) for v in op.operands]
+        if self.check and op.spec.name in ("divi", "remi"):
+            self.check_divisor(op, operands[1])
         if all(isinstance(o, Uniform) for o in operands):
             value = ELEMENTWISE[op.spec.name](self.c, 1, op, *(o.value for o in operands))  # type: ignore[attr-defined]
             self.values[result] = Uniform(name, shape, value)
@@ -237,9 +246,11 @@ class Lower(Loops):
         self.c.jump(label)
         self.c.begin(self.c.new_label("dead"))
 
-    def fault(self, op: Op, condition: str | None, element: str = "0", value: str = "0") -> None:
+    def fault(
+        self, op: Op, condition: str | None, element: str = "0", value: str = "0", kind: int = PLAIN
+    ) -> None:
         """Notes a fault of an op where the condition holds (None: always)."""
-        c, number = self.c, self.site(op)
+        c, number = self.c, self.site(op) + (kind << 32)
         done = None
         if condition is not None:
             bad, done = c.new_label("bad"), c.new_label("fine")
@@ -251,6 +262,55 @@ class Lower(Loops):
         if done is not None:
             c.jump(done)
             c.begin(done)
+
+    def check_divisor(self, op: Op, divisor: Node) -> None:
+        """With check: notes every element that divides by zero."""
+        map, c = identity(divisor.bits), self.c
+
+        def body(chunk: Any) -> None:
+            value = divisor.get(self, chunk, map)
+            bad = c.cmp("eq", REGISTER[divisor.name], 1, value, "false" if divisor.name == "i1" else "0")
+            self.fault(op, bad, chunk.offset(map), kind=DIVISION)
+
+        if isinstance(divisor, Uniform):
+            bad = c.cmp(
+                "eq", REGISTER[divisor.name], 1, divisor.value, "false" if divisor.name == "i1" else "0"
+            )
+            self.fault(op, bad, kind=DIVISION)
+        else:
+            self.walk(divisor.bits, 0, set(), body, False)
+
+    def check_access(
+        self, op: Op, bits: int, size: int, write: bool, place: Callable[[Any], tuple[str, str | None]]
+    ) -> None:
+        """With check: ends the tile block before an access that leaves the memory which was passed."""
+        if not self.check:
+            return
+        c, number = self.c, self.site(op)
+
+        def body(chunk: Any) -> None:
+            address, mask = place(chunk)
+            bad = c.alloca("i1", 1)
+            c.do(f"store i1 false, ptr {bad}, align 1")
+            element = chunk.offset(identity(bits))
+
+            def look() -> None:
+                found = c.op(
+                    f"call i1 @tile.check(ptr %launch, i64 {number}, i32 %x, i32 %y, i32 %z, i64 {element}, "
+                    f"i64 {address}, i64 {size}, i1 {'true' if write else 'false'})"
+                )
+                c.do(f"store i1 {found}, ptr {bad}, align 1")
+
+            if mask is None:
+                look()
+            else:
+                with c.when(mask):
+                    look()
+            go = c.new_label("go")
+            c.branch(c.op(f"load i1, ptr {bad}, align 1"), "exit", go)
+            c.begin(go)
+
+        self.walk(bits, 0, set(), body, False)
 
     def stop_here(self) -> None:
         """Ends the tile block when the launch is given up: Ctrl-C, a failure elsewhere."""

@@ -156,6 +156,9 @@ def lower_load_view(lower: Lower, op: Op) -> None:
 
 def finish_load(lower: Lower, op: Op, load: Node) -> None:
     """A weak load waits until it is needed; others are done at once."""
+    map = identity(load.bits)
+    size = 1 if getattr(getattr(load, "window", None), "nibble", False) else bytes_of(load.name)
+    lower.check_access(op, load.bits, size, False, lambda chunk: element_place(lower, load, chunk, map)[:2])
     if not op.results[0].uses and not is_strong(op):
         lower.values[op.results[0]] = load
         return
@@ -177,6 +180,8 @@ def strong_load(lower: Lower, op: Op, load: Node, waiting: bool) -> Node:
     from .tiles import Uniform
 
     c, name = lower.c, load.name
+    if getattr(getattr(load, "window", None), "nibble", False):
+        raise Unsupported(op, "4-bit elements have no atomic access")
     order = ORDER[op.attr("memory_ordering_semantics")]
     target = Stored(name, load.shape, lower.arena.new(bytes_of(name) << load.bits))
     map = identity(load.bits)
@@ -225,8 +230,6 @@ def element_place(lower: Lower, load: Any, chunk: Chunk, map: Map) -> tuple[str,
         mask = None if load.mask is None else load.mask.get(lower, chunk, map)
         other = zero(type, 1) if load.padding is None else load.padding.get(lower, chunk, map)
         return load.pointers.get(lower, chunk, map), mask, other
-    if window.nibble:
-        raise Unsupported(load.op, "4-bit elements have no atomic access")
     address, mask, _ = window.scattered(lower, chunk, map)
     return address, mask, window.padding
 
@@ -254,6 +257,8 @@ def lower_store_view(lower: Lower, op: Op) -> None:
     lower.done.add(op)
     lower.settle()
     map = identity(value.bits)
+    size = 1 if window.nibble else bytes_of(value.name)
+    lower.check_access(op, value.bits, size, True, lambda chunk: window.scattered(lower, chunk, map)[:2])
     if is_strong(op):
         lower.force(value)
         strong_store(lower, op, value, lambda chunk: window.scattered(lower, chunk, map)[:2])
@@ -343,13 +348,14 @@ def lower_store_pointer(lower: Lower, op: Op) -> None:
     for load, place in lower.survey(wanted).loads:
         if not same_place(load, place, op, map):
             lower.force(load)
+
+    def place_of(chunk: Chunk) -> tuple[str, str | None]:
+        return pointers.get(lower, chunk, map), None if mask is None else mask.get(lower, chunk, map)
+
+    lower.check_access(op, value.bits, bytes_of(value.name), True, place_of)
     if is_strong(op):
         for node, _ in wanted:
             lower.force(node)
-
-        def place_of(chunk: Chunk) -> tuple[str, str | None]:
-            return pointers.get(lower, chunk, map), None if mask is None else mask.get(lower, chunk, map)
-
         strong_store(lower, op, value, place_of)
         changed(lower)
         return

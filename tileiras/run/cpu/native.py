@@ -36,7 +36,7 @@ class Host:
         if "avx2" in have:
             flags |= {"gather", "mask32"}
         if "avx512f" in have:
-            flags |= {"scatter"}
+            flags |= {"scatter", "scalef"}
         if "avx512bw" in have:
             flags |= {"mask8"}
         self.flags = frozenset(flags)

@@ -2,7 +2,8 @@
 
 A launch has a record of 64-bit words: 0..2 grid, 3 number of blocks, 4 the next block to take, 5 stop, 6 changes of
 memory by a kernel whose blocks wait, 7 the print function; from 8 on arguments, then addresses of globals. Word -1
-is the address of the fault list: a count, then entries of 6 words (site, x, y, z, element, value).
+is the address of the fault list: a count, then entries of 6 words (site and kind << 32, x, y, z, element, value); word -2
+that of the memory which was passed: a count, then start, end and whether it is read-only of each region.
 Each thread has a state: 0 site, 1 what it read there, 2 equal reads in a row, 3 whether it waits, 4 address, 5 block,
 6 whether it is done.
 """
@@ -13,6 +14,7 @@ PATIENCE = 64  # equal reads in a row before a block is thought to wait
 FAULTS = 64  # faults that are kept
 FAULT_WORDS = 6
 STATE_WORDS = 8
+PLAIN, OUTSIDE, MISALIGNED, READ_ONLY, DIVISION = range(5)  # kinds of faults
 
 COMMON = f"""
 declare i32 @sched_yield()
@@ -44,6 +46,56 @@ keep:
   br label %done
 done:
   ret void
+}}
+
+define internal i1 @tile.check(ptr %launch, i64 %site, i32 %x, i32 %y, i32 %z, i64 %element, i64 %address, i64 %size,
+                               i1 %write) noinline {{
+entry:
+  %where = getelementptr i64, ptr %launch, i64 -2
+  %table = load ptr, ptr %where, align 8
+  %count = load i64, ptr %table, align 8
+  %end = add i64 %address, %size
+  %low = sub i64 %size, 1
+  %rest = and i64 %address, %low
+  %crooked = icmp ne i64 %rest, 0
+  br i1 %crooked, label %misaligned, label %look
+look:
+  %i = phi i64 [ 0, %entry ], [ %following, %next ]
+  %more = icmp ult i64 %i, %count
+  br i1 %more, label %region, label %outside
+region:
+  %skip = mul i64 %i, 3
+  %first = add i64 %skip, 1
+  %at = getelementptr i64, ptr %table, i64 %first
+  %start = load i64, ptr %at, align 8
+  %p1 = getelementptr i64, ptr %at, i64 1
+  %stop = load i64, ptr %p1, align 8
+  %p2 = getelementptr i64, ptr %at, i64 2
+  %fixed = load i64, ptr %p2, align 8
+  %above = icmp uge i64 %address, %start
+  %below = icmp ule i64 %end, %stop
+  %inside = and i1 %above, %below
+  br i1 %inside, label %found, label %next
+next:
+  %following = add i64 %i, 1
+  br label %look
+found:
+  %readonly = icmp ne i64 %fixed, 0
+  %forbidden = and i1 %readonly, %write
+  br i1 %forbidden, label %bad, label %fine
+misaligned:
+  br label %bad
+outside:
+  br label %bad
+bad:
+  %kind = phi i64 [ {MISALIGNED << 32}, %misaligned ], [ {OUTSIDE << 32}, %outside ], [ {READ_ONLY << 32}, %found ]
+  %what = or i64 %kind, %site
+  call void @tile.fault(ptr %launch, i64 %what, i32 %x, i32 %y, i32 %z, i64 %element, i64 %address)
+  %pstop = getelementptr i64, ptr %launch, i64 5
+  store atomic volatile i64 1, ptr %pstop monotonic, align 8
+  ret i1 true
+fine:
+  ret i1 false
 }}
 
 define internal i1 @tile.watch(ptr %launch, ptr %state, i64 %site, i64 %value, i64 %address) noinline {{

@@ -1,0 +1,268 @@
+"""The CPU target: what the corpus does not ask: faults, waiting blocks, aliasing, threads, settings."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import io
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite")
+
+import tileiras
+from tileiras.run import LaunchError, launch
+
+
+def view_kernel(body: str, *arrays: str, n: int = 64) -> str:
+    """A kernel over f32 arrays of 64-element tiles: pointer and extent each."""
+    params = ", ".join(f"%{a}: tile<ptr<f32>>, %n{a}: tile<i32>" for a in arrays)
+    views = "".join(
+        f"""
+        %v{a} = make_tensor_view %{a}, shape = [%n{a}], strides = [1] : tile<i32> -> tensor_view<?xf32, strides=[1]>
+        %t{a} = make_partition_view %v{a} : partition_view<tile=({n}), tensor_view<?xf32, strides=[1]>>"""
+        for a in arrays
+    )
+    return f"""cuda_tile.module @m {{ entry @k({params}) {{ {views}
+        %x, %y, %z = get_tile_block_id : tile<i32>
+        %t = make_token : token
+        {body}
+        return }} }}"""
+
+
+def load(a: str, out: str, index: str = "%x", n: int = 64) -> str:
+    return (
+        f"%{out}, %k{out} = load_view_tko weak %t{a}[{index}] token = %t : "
+        f"partition_view<tile=({n}), tensor_view<?xf32, strides=[1]>>, tile<i32> -> tile<{n}xf32>, token\n"
+    )
+
+
+def store(value: str, a: str, index: str = "%x", n: int = 64) -> str:
+    return (
+        f"%s{a} = store_view_tko weak %{value}, %t{a}[{index}] token = %t : tile<{n}xf32>, "
+        f"partition_view<tile=({n}), tensor_view<?xf32, strides=[1]>>, tile<i32> -> token\n"
+    )
+
+
+ADD = view_kernel(
+    load("a", "p") + load("b", "q") + "%r = addf %p, %q : tile<64xf32>\n" + store("r", "c"), "a", "b", "c"
+)
+
+
+def numbers(n: int, seed: int = 1) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(n).astype(np.float32)
+
+
+def add(n: int, a: np.ndarray, b: np.ndarray, c: np.ndarray, **more: object) -> None:
+    launch(ADD, "k", -(-n // 64), [a, n, b, n, c, n], target="cpu", **more)
+
+
+@pytest.mark.parametrize("n", [1, 63, 64, 1000])
+def test_nothing_is_written_beyond_a_ragged_extent(n: int) -> None:
+    a, b, c = numbers(n + 70), numbers(n + 70, 2), np.full(n + 70, 7, np.float32)
+    add(n, a, b, c)
+    assert (c[:n] == a[:n] + b[:n]).all() and (c[n:] == 7).all()
+
+
+def test_a_store_that_overlaps_what_its_value_loads_reads_first() -> None:
+    """Each tile is read whole before any of it is written, also where fusing the two would not be."""
+    for shift in (-3, 0, 5, 16):
+        memory = numbers(256)
+        want = memory.copy()
+        a, c = memory[64:128], memory[64 + shift : 128 + shift]
+        want[64 + shift : 128 + shift] = want[64:128] + want[64:128]
+        add(64, a, a, c)
+        assert (memory == want).all()
+
+
+def test_negative_zero_subnormals_and_nan_come_through() -> None:
+    a = np.array([-0.0, 1e-45, -1e-40, np.nan, np.inf, 2.0**-126] + [0.0] * 58, np.float32)
+    b = np.array([-0.0, 1e-45, 5e-41, 1.0, -np.inf, -(2.0**-149)] + [0.0] * 58, np.float32)
+    c = np.zeros(64, np.float32)
+    with np.errstate(all="ignore"):
+        want = a + b
+    add(64, a, b, c)
+    assert ((c.view(np.uint32) == want.view(np.uint32)) | np.isnan(want) & np.isnan(c)).all()
+
+
+def test_check_names_the_access_that_leaves_memory_before_it_happens() -> None:
+    a, b, c = numbers(64), numbers(64), np.zeros(64, np.float32)
+    with pytest.raises(LaunchError) as caught:
+        launch(ADD, "k", 2, [a, 128, b, 64, c, 128], target="cpu", check=True)
+    (found,) = caught.value.diagnostics[:1]
+    assert found.code == "RUN-0511" and found.op == "nv_tileaa.load_view_tko"
+    assert "reads 4 bytes" in str(caught.value) and "(1, 0, 0), element [0]" in str(caught.value)
+    assert "nearest memory: argument 0" in str(caught.value)
+    frozen = numbers(64)
+    frozen.flags.writeable = False
+    with pytest.raises(LaunchError, match="writes to read-only memory: argument 4"):
+        launch(ADD, "k", 1, [a, 64, b, 64, frozen, 64], target="cpu", check=True)
+
+
+def test_check_finds_nothing_in_a_correct_launch() -> None:
+    n = 1000
+    a, b, c = numbers(n), numbers(n, 2), np.zeros(n, np.float32)
+    add(n, a, b, c, check=True)
+    assert (c == a + b).all()
+
+
+POINTERS = """cuda_tile.module @m { entry @k(%p: tile<ptr<i32>>, %d: tile<i32>) {
+    %i = iota : tile<8xi32>
+    %r = reshape %p : tile<ptr<i32>> -> tile<1xptr<i32>>
+    %b = broadcast %r : tile<1xptr<i32>> -> tile<8xptr<i32>>
+    %q = offset %b, %i : tile<8xptr<i32>>, tile<8xi32> -> tile<8xptr<i32>>
+    BODY
+    return } }"""
+
+
+def test_failed_assertions_and_divisions_name_block_and_element() -> None:
+    text = POINTERS.replace(
+        "BODY",
+        """%x, %t = load_ptr_tko weak %q : tile<8xptr<i32>> -> tile<8xi32>, token
+        %z = constant <i32: 0> : tile<8xi32>
+        %c = cmpi not_equal %x, %z, signed : tile<8xi32> -> tile<8xi1>
+        assert %c, "no zeros" : tile<8xi1>
+        %y = divi %z, %x signed : tile<8xi32>
+        %s = store_ptr_tko weak %q, %y : tile<8xptr<i32>>, tile<8xi32> -> token""",
+    )
+    data = np.array([1, 2, 3, 0, 5, 6, 7, 8], np.int32)
+    with pytest.raises(
+        LaunchError, match=r"assertion failed: no zeros \(tile block \(0, 0, 0\), element \[3\]\)"
+    ):
+        launch(text, "k", 1, [data, 0], target="cpu")
+    data = np.array([1, 2, 3, 0, 5, 6, 7, 8], np.int32)
+    with pytest.raises(LaunchError) as caught:
+        launch(text, "k", 1, [data, 0], target="cpu", check=True)
+    assert [d.code for d in caught.value.diagnostics] == ["RUN-0505", "RUN-0515"]
+
+
+BARRIER = """cuda_tile.module @m { entry @k(%p: tile<ptr<i32>>, %n: tile<i32>) {
+    %one = constant <i32: 1> : tile<i32>
+    %zero = constant <i32: 0> : tile<i32>
+    %old, %t = atomic_rmw_tko release device %p, add, %one : tile<ptr<i32>>, tile<i32> -> tile<i32>, token
+    loop {
+      %seen, %t2 = load_ptr_tko acquire device %p : tile<ptr<i32>> -> tile<i32>, token
+      %done = cmpi greater_than_or_equal %seen, %n, signed : tile<i32> -> tile<i1>
+      if %done { break }
+      continue
+    }
+    return } }"""
+
+
+def test_a_grid_barrier_with_more_blocks_than_cores_ends() -> None:
+    counter = np.zeros(1, np.int32)
+    launch(BARRIER, "k", 200, [counter, 200], target="cpu")
+    assert counter[0] == 200
+
+
+def test_a_barrier_that_nobody_completes_is_a_deadlock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEIRAS_CPU_TIMEOUT", "0.2")
+    counter = np.zeros(1, np.int32)
+    with pytest.raises(LaunchError) as caught:
+        launch(BARRIER, "k", 6, [counter, 7], target="cpu")
+    assert caught.value.diagnostics[0].code == "RUN-0507"
+    assert f"address {counter.ctypes.data:#x}" in str(caught.value) and "6 of 6 tile blocks" in str(
+        caught.value
+    )
+    assert counter[0] == 6
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("TILEIRAS_CPU_THREADS", "0"), ("TILEIRAS_CPU_THREADS", "two"), ("TILEIRAS_CPU_TIMEOUT", "-1")],
+)
+def test_settings_that_make_no_sense_are_refused(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(LaunchError, match=f"{name}={value}") as caught:
+        launch(BARRIER, "k", 1, [np.zeros(1, np.int32), 1], target="cpu")
+    assert caught.value.exit_code == 2
+
+
+def test_threads_do_not_change_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = view_kernel(
+        load("a", "p")
+        + """%r = reduce %p dim=0 identities=[0.0 : f32] : tile<64xf32> -> tile<f32>
+        (%u: tile<f32>, %w: tile<f32>) { %s = addf %u, %w : tile<f32>
+        yield %s : tile<f32> }
+        %b = reshape %r : tile<f32> -> tile<1xf32>
+        %q = broadcast %b : tile<1xf32> -> tile<64xf32>"""
+        + "\n"
+        + store("q", "c"),
+        "a",
+        "c",
+    )
+    outs = []
+    for count in ("1", "2", "7"):
+        monkeypatch.setenv("TILEIRAS_CPU_THREADS", count)
+        out = np.zeros(6400, np.float32)
+        launch(text, "k", 100, [numbers(6400), 6400, out, 6400], target="cpu")
+        outs.append(out.tobytes())
+    want = np.zeros(6400, np.float32)
+    launch(text, "k", 100, [numbers(6400), 6400, want, 6400], target="reference")
+    assert set(outs) == {want.tobytes()}
+
+
+def test_eight_threads_may_launch_at_once() -> None:
+    def one(seed: int) -> bool:
+        a, b, c = numbers(5000, seed), numbers(5000, seed + 50), np.zeros(5000, np.float32)
+        for _ in range(5):
+            add(5000, a, b, c)
+        return bool((c == a + b).all())
+
+    with concurrent.futures.ThreadPoolExecutor(8) as crew:
+        assert all(crew.map(one, range(8)))
+
+
+def test_print_writes_blocks_in_order() -> None:
+    text = """cuda_tile.module @m { entry @k() {
+        %x, %y, %z = get_tile_block_id : tile<i32>
+        %i = iota : tile<4xi32>
+        %t = print_tko "block %d: %i\\n", %x, %i : tile<i32>, tile<4xi32> -> token
+        return } }"""
+    outs = []
+    for target in ("reference", "cpu"):
+        out = io.StringIO()
+        launch(text, "k", 3, [], target=target, out=out)
+        outs.append(out.getvalue())
+    assert outs[0] == outs[1] and outs[0].startswith("block 0: [0, 1, 2, 3]")
+
+
+def test_memory_that_would_not_fit_is_refused_before_the_start() -> None:
+    text = """cuda_tile.module @m { entry @k(%p: tile<ptr<f64>>) {
+        %a = alloca num_elem = 1099511627776, alignment = 8 : tile<ptr<f64>>
+        %v, %t = load_ptr_tko weak %a : tile<ptr<f64>> -> tile<f64>, token
+        %s = store_ptr_tko weak %p, %v : tile<ptr<f64>>, tile<f64> -> token
+        return } }"""
+    with pytest.raises(LaunchError, match="more than half of this machine's memory"):
+        launch(text, "k", 1, [np.zeros(1)], target="cpu")
+
+
+def test_missing_llvmlite_says_what_to_install() -> None:
+    code = (
+        "import sys; sys.modules['llvmlite'] = None\n"
+        "import numpy as np, tileiras\n"
+        f"try: tileiras.launch({BARRIER!r}, 'k', 1, [np.zeros(1, np.int32), 1], target='cpu')\n"
+        "except tileiras.LaunchError as e: print(e.exit_code, e)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ)
+    assert done.stdout.startswith("2 ") and "pip install 'tileiras[cpu]'" in done.stdout, done.stderr
+
+
+def test_many_launches_keep_no_memory() -> None:
+    import resource
+
+    module = tileiras.load(ADD)
+    module.verify()
+    a, b, c = numbers(64), numbers(64), np.zeros(64, np.float32)
+    args = [a, 64, b, 64, c, 64]
+    for _ in range(100):
+        launch(module.op, "k", 1, args, target="cpu")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for _ in range(2000):
+        launch(module.op, "k", 1, args, target="cpu")
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 16 * 1024
