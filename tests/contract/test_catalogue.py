@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from contract import reach
 from contract.rules import CATALOGUE, HERE, catalogue, covered, known, open_rules, rule
 
 REPOSITORY = HERE.parents[1]
@@ -33,6 +34,25 @@ def test_no_open_rule_is_covered() -> None:
 def test_open_rules_are_rules_of_the_catalogue() -> None:
     listed = open_rules()
     assert len(listed) == len(set(listed)) and set(listed) <= known()
+
+
+def test_every_rule_says_how_it_is_reached() -> None:
+    """A rule whose tests run passes on text and nothing that a user starts is not reached from the command."""
+    listed = [name for group in reach.groups() for name in group["rules"]]
+    assert len(listed) == len(set(listed)) and set(listed) <= known()
+    assert all(group["by"] in ("", "tileiras-opt") and group["because"] for group in reach.groups())
+    silent = {n for n, tests in covered().items() if all(map(reach.runs_passes_only, tests))}
+    assert not silent - set(listed), (
+        "tests of these never compile anything: one through the command, or a line in reach.toml"
+    )
+
+
+def test_what_a_test_goes_through_is_read_from_its_source() -> None:
+    place = "tests/contract/test_passes.py::"
+    assert reach.runs_passes_only(place + "test_two_instructions_on_one_pipeline")
+    assert not reach.runs_passes_only(place + "test_the_record_decides_reqntid")
+    assert not reach.runs_passes_only("tests/contract/test_handshake.py::test_the_kernel_still_compiles")
+    assert reach.runs_passes_only("tests/contract/test_nvvm.py::test_a_plain_function_cannot_be_launched")
 
 
 def test_unknown_ids_are_refused() -> None:
@@ -97,6 +117,22 @@ def test_every_text_of_the_catalogue_is_in_the_sources_letter_by_letter() -> Non
             r"^'[a-z_.]+' op ", "", re.sub(r"<[^>]*>", "<>", text)
         )  # the op is put in front when it is rendered
         assert wanted in written, f"{row['id']}: {text!r}"
+
+
+def test_the_tests_of_a_text_say_it_letter_by_letter() -> None:
+    """What the sources hold is not yet said: each text stands in the file of a test that proves its rule."""
+    tests, strings = covered(), dict[Path, set[str]]()
+    for row in catalogue():
+        text = row.get("text")
+        if text is None or text in NOT_ONE_MESSAGE or text.startswith("."):
+            continue
+        wanted = re.sub(r"^'[a-z_.]+' op ", "", text)
+        parts = [part for part in re.split(r"<[^>]*>", wanted) if part.strip()]
+        files = {REPOSITORY / test.partition("::")[0] for test in tests[row["id"]]}
+        for path in files - strings.keys():
+            strings[path] = strings_of(path)
+        said = [s for path in files for s in strings[path]]
+        assert all(any(part.strip() in s for s in said) for part in parts), f"{row['id']}: {text!r}"
 
 
 def test_the_copy_names_its_source_documents() -> None:

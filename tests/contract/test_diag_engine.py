@@ -331,6 +331,13 @@ def test_the_canonical_words() -> None:
     assert diag.SEVERITY_WORDS == {0x101, 0x103, 0x104, 0x302, 0x503}
     named = {value for name, value in vars(diag).items() if name.startswith("WORD_")}
     assert named == diag.SEVERITY_WORDS
+    said = {
+        emitted.word
+        for source, target in ((BAD_EXTI, None), (b"\0" * 16, None), (NOOP, "sm_1"))
+        for found in compile_(source, target)[1]
+        for emitted in (found, *found.notes)
+    }
+    assert said == {0x101, 0x103, 0x104, 0x503}, "0x302 and 0x503 of call traces have no calls to trace"
 
 
 @rule("diag-severity-0x101")

@@ -14,6 +14,7 @@ from contract.kit import (
     GOOD_EXTI,
     MAGIC,
     NOOP,
+    REPOSITORY,
     bytecode,
     command,
     compile_,
@@ -292,6 +293,30 @@ status = main([{source!r}, "-o", {output!r}])
 sys.stderr.write("main returned\\n")
 sys.exit(status)
 """
+
+
+UNSELECTABLE = """
+import atexit, sys
+from tileiras.compiler.nvvm import inst
+atexit.register(lambda: sys.stderr.write("cleanup hook\\n"))
+del inst.ROWS["fma"]  # the back end has lost an instruction that the lowering asks for
+from tileiras.cli import main
+status = main([{source!r}, "--gpu-name=sm_90", "-o", {output!r}])
+sys.stderr.write("main returned\\n")
+sys.exit(status)
+"""
+
+
+@rule("exit-fm-codegen-abort", "exit-abort-unclean", "handshake-path-fatal")
+def test_an_instruction_that_cannot_be_selected_aborts(tmp_path: Path) -> None:
+    """Raised by the lowering itself: one bare line, no generic line, no cleanup, no exit code, no output."""
+    source = REPOSITORY / "tests" / "data" / "bytecode" / "axpy_f32.tilebc"
+    assert compile_(source.read_bytes(), "sm_90")[0] == 0
+    script = UNSELECTABLE.format(source=str(source), output=str(tmp_path / "k.cubin"))
+    done = run([sys.executable, "-c", script], tmp_path)
+    assert done.status == -signal.SIGABRT, done.err
+    assert done.err.startswith("fatal error: Cannot select: fma.") and done.err.count("\n") == 1
+    assert not (tmp_path / "k.cubin").exists()
 
 
 @rule("exit-fm-codegen-abort", "exit-abort-unclean")

@@ -366,6 +366,16 @@ def test_foreign_attributes_change_nothing() -> None:
     )
     assert ptx_of(tagged) == ptx_of(module(entry(), attrs=CAPABILITY))
     assert 'my.tag = "x"' in to_text(load(tagged, Sink())), "and survive as far as nobody rewrites them"
+    kept: dict[str, tuple[Any, Any]] = {}
+
+    def after(name: str, ir: Any) -> None:
+        if hasattr(ir, "regions"):  # ops; behind them are functions of instructions
+            (func,) = ir.regions[0].block.ops
+            kept[name] = ir.attrs.get("my.tag"), func.attrs.get("my.note")
+
+    pipeline.compile_module(load(tagged, Sink()), sm.find("sm_90"), Sink(), after=after)
+    assert {"ConvertCudaTileToTileAA", "ConvertTileAAToTileAS", "ConvertTileFuncToLLVM"} <= set(kept)
+    assert set(kept.values()) == {("x", (1, 2))}, kept
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import struct
 from typing import Any
 
@@ -314,7 +315,14 @@ def test_a_warning_sets_nothing() -> None:
     assert remark.word(D11) == 4 and remark.emitted[0].severity == REMARK
 
 
-@rule("handshake-usable-artifact", "exit-fm-soft-handshake")
+@rule(
+    "handshake-usable-artifact",
+    "handshake-path-soft",
+    "handshake-no-upward-propagation",
+    "exit-fm-soft-handshake",
+    "pass-d11-always-success",
+    "pass-d11-failed-to-pipeline",
+)
 def test_the_kernel_still_compiles() -> None:
     text = KERNEL.replace("STEP", "%n")
     code, found, program = compile_(text, remarks=True)
@@ -322,6 +330,22 @@ def test_the_kernel_still_compiles() -> None:
     assert ".visible .entry k(" in program.ptx
     # The same loop with a constant step is no miss: the remark is about the shape.
     assert compile_(KERNEL.replace("STEP", "%one"), remarks=True)[1] == []
+
+
+@rule("handshake-partial-function", "pass-d11-leaves-loop")
+def test_one_refused_loop_of_two_leaves_the_other_alone() -> None:
+    """A real compile: the loop with a constant step gives the same code beside one that cannot be pipelined."""
+    first, second = KERNEL.index("      %r = "), KERNEL.index("      %u = ")
+    again = KERNEL[first:second].replace("%r", "%r2").replace("%z)", "%r)")
+    two = KERNEL[:second] + again + KERNEL[second:].replace("%q, %r :", "%q, %r2 :")
+    refused = two.replace("STEP", "%one", 1).replace("STEP", "%n", 1)
+    code, found, program = compile_(refused, remarks=True)
+    assert code == 0 and [e.text for e in found] == ["Failed to pipeline loop"]
+    assert compile_(two.replace("STEP", "%one"), remarks=True)[1] == []
+    alone = compile_(KERNEL.replace("STEP", "%one"))[2].ptx
+    body = alone[alone.index("$L1:") : alone.index("$L2:")]
+    shape = re.sub(r"%\w+|\$L\d+", "_", body)
+    assert shape in re.sub(r"%\w+|\$L\d+", "_", program.ptx)
 
 
 @rule("exit-fm-soft-handshake")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from types import SimpleNamespace
 from typing import Any
 
+import peers
 import pytest
+from contract.kit import compile_, entry, messages, module
 
 from tileiras.compiler.passes.nvvm.module_verifier import launch_bound_problems
 from tileiras.compiler.target import sm
@@ -51,3 +54,39 @@ def test_clusters() -> None:
     assert problems(cluster_dim=(1, 2, 1), blocksareclusters=True) == [wrong]
     assert problems(cluster_dim=(1, 2, 1), blocksareclusters=False) == []
     assert problems(blocksareclusters=True) == []
+
+
+# What a frontend may write, one by one: attributes of the module, attributes of the entry.
+BOUNDS = {
+    "cluster": ("tt.cluster_dim = [2, 1, 1]", ""),
+    "maxnreg": ("", "nvvm.maxnreg = 64 : i32"),
+    "minctasm": ("", "nvvm.minctasm = 2 : i32"),
+    "maxclusterrank": ("", "nvvm.maxclusterrank = 8 : i32"),
+    "blocksareclusters": ("", "nvvm.blocksareclusters"),
+    "occupancy": ("", "nv_tileaa.occupancy = 2 : i32"),
+}
+EXCLUDED = {
+    ("cluster", "maxclusterrank"): "nvvm.maxclusterrank 8 and nvvm.cluster_dim [2, 1, 1] exclude each other",
+    ("cluster", "blocksareclusters"):
+        "nvvm.blocksareclusters is only legal with cluster_dim [1, 1, 1], not with nvvm.cluster_dim [2, 1, 1]",
+    ("maxclusterrank", "blocksareclusters"): "nvvm.maxclusterrank 8 and nvvm.blocksareclusters exclude each other",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90"])
+def test_every_pair_is_refused_here_or_taken_by_ptxas(target: str) -> None:
+    """What layer 3 lets through, ptxas assembles: no pair of bounds is an error of ptxas."""
+    peers.require("ptxas")
+    for first, second in itertools.combinations_with_replacement(BOUNDS, 2):
+        chosen = [BOUNDS[name] for name in dict.fromkeys((first, second))]
+        number = int(target[3:])
+        outer = [f"nv_tileaa.compute_capability = {number} : i32", *(m for m, _ in chosen if m)]
+        text = module(entry(attrs=", ".join(e for _, e in chosen if e)), attrs=", ".join(outer))
+        code, found, _ = compile_(text, target, emit="cubin")
+        said = EXCLUDED.get((first, second))
+        if target == "sm_80" and "maxclusterrank" in (first, second):
+            said = None  # no clusters there: the directive is not written
+        if said is None:
+            assert code == 0, (first, second, messages(found))
+        else:
+            assert code == 5 and said in messages(found)[0], (first, second, messages(found))

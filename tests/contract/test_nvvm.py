@@ -10,7 +10,11 @@ from contract.kit import module as tile_module
 from contract.rules import rule
 from contract.tileas import run
 
+from tileiras.compiler import pipeline
 from tileiras.compiler.nvvm.sizer import Tag, align_of, describe, size_of, total_bytes
+from tileiras.compiler.source import load
+from tileiras.compiler.target import sm as target
+from tileiras.diag import Sink
 
 HEAVY = "{f64, i8, [10000 x i32]}"
 VERIFIER = "NVVMIRVerifier"
@@ -78,6 +82,20 @@ def test_parameters_are_aligned_in_order() -> None:
     assert total_bytes(["i8", "i16", "i8", "i32"]) == 12 and total_bytes([]) == 0
 
 
+@rule("nvvm-param-sum")
+def test_padding_between_parameters_counts() -> None:
+    """64 pairs of i8 and i64 fill 1024 bytes, their sizes alone only 576; one byte more is too much on sm_75."""
+
+    def pairs(more: str) -> str:
+        args = ", ".join(f"%a{i}: tile<i8>, %b{i}: tile<i64>" for i in range(64)) + more
+        return tile_module(
+            entry(args=args, name="big_kernel"), attrs="nv_tileaa.compute_capability = 75 : i32"
+        )
+
+    assert compile_(pairs(""))[:2] == (0, [])
+    assert messages(compile_(pairs(", %c: tile<i8>"))[1])[0] == overflow(1025, 1024)
+
+
 @rule("nvvm-param-heavy-size", "nvvm-sizer-21-tags")
 def test_aggregates() -> None:
     assert size_of(describe(HEAVY)) == 40016 and align_of(describe(HEAVY)) == 8
@@ -94,7 +112,13 @@ def test_aggregates() -> None:
             describe(bad)
 
 
-@rule("nvvm-param-target-dependent")
+@rule(
+    "nvvm-param-target-dependent",
+    "nvvm-param-overflow",
+    "nvvm-param-strict",
+    "nvvm-param-limit-sm75",
+    "nvvm-param-limit-sm80",
+)
 @pytest.mark.parametrize(("count", "sm", "limit"), [(129, 75, 1024), (4096, 80, 32760)])
 def test_only_layer_4_knows_the_ceiling(count: int, sm: int, limit: int) -> None:
     status, found, _ = compile_(kernel(count, sm))
@@ -106,6 +130,13 @@ def test_only_layer_4_knows_the_ceiling(count: int, sm: int, limit: int) -> None
     # The same kernel on the next target up, and with layer 4 left out: nobody else minds.
     if sm == 75:
         assert compile_(kernel(count, 80))[:2] == (0, [])
+    name, sink = f"sm_{sm}", Sink()
+    pipeline.compile_module(load(kernel(count, sm), sink), target.find(name), sink, skip=(VERIFIER,))
+    assert sink.emitted == []
+    text = code(params=pointers(count), target=name)
+    third = run(text, "ModuleVerifier", target=name)
+    assert third.ok and third.texts == []
+    assert run(text, VERIFIER, target=name).texts == [overflow(8 * count, limit)]
 
 
 @rule("exit-fm-param-overflow", "diag-worked-example-arguments")

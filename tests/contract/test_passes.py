@@ -372,6 +372,9 @@ def test_slots_of_the_named_verifiers() -> None:
         names.index("TileIROperationAnalysis") < names.index("ConvertTileFuncToLLVM") < names.index(TO_LLVM)
     )
     assert names[-1] == "NVVMIRVerifier" and names.index("NVVMIRVerifier") > names.index(TO_LLVM)
+    ran = list(trees(tile_module(entry()), "NVVMIRVerifier"))
+    assert [n for n in ran if n in names] == sorted((n for n in ran if n in names), key=names.index)
+    assert "TileIROperationAnalysis" in ran and ran[-2:] == ["NVVMIRVerifier", "ptx"]
     pointers = ", ".join(['u64 "ptr<f32>"'] * 129)
     text = (
         "nvvm.module {} {{\n  func @k({}) block 128, 1, 1 attributes {{nvvm.kernel}} {{\n    ret\n  }}\n}}\n"
@@ -433,7 +436,7 @@ def test_agents_of_a_warp_specialised_function() -> None:
 
 @rule("pass-modulo-scheduler-stages")
 def test_num_stages_decides_the_depth() -> None:
-    def with_stages(stages: str) -> tuple[str, list[str]]:
+    def with_stages(stages: str) -> tuple[str, list[str], int]:
         text = LOADS_IN_LOOP.replace("tt.num_warps", f"{stages}tt.num_warps")
         made = trees(text, "ptx")
         depths = ""
@@ -449,13 +452,16 @@ def test_num_stages_decides_the_depth() -> None:
 
             pipeline.compile_module(source.load(text, sink), sm.find("sm_90"), sink, after=after)
             depths = str(seen)
-        return depths, [line for line in made["ptx"].splitlines() if line.startswith(".")]
+        lines = made["ptx"].splitlines()
+        loads = sum("ld.global" in line for line in lines)
+        return depths, [line for line in lines if line.startswith(".")], loads
 
-    two, directives_two = with_stages("tt.num_stages = 2 : i32, ")
-    three, directives_three = with_stages("tt.num_stages = 3 : i32, ")
-    none, directives_none = with_stages("")
+    two, directives_two, loads_two = with_stages("tt.num_stages = 2 : i32, ")
+    three, directives_three, loads_three = with_stages("tt.num_stages = 3 : i32, ")
+    none, directives_none, loads_none = with_stages("")
     assert (two, three, none) == ("[2]", "[3]", "")
     assert directives_two == directives_three == directives_none
+    assert (loads_none, loads_two, loads_three) == (1, 2, 3), "a stage more loads once more ahead of the loop"
 
 
 @rule("pass-pipeline-length-53")

@@ -114,6 +114,20 @@ def test_other_spellings() -> None:
     assert "signed unsigned" in text
 
 
+MMAI = "%r = mmai %a8, %a8, %ci{attributes} : tile<16x16xi8>, tile<16x16xi8>, tile<16x16xi32>"
+
+
+def test_the_dictionary_of_mmai_stands_where_that_of_mmaf_does() -> None:
+    """Between operands and types, and without result types, which are the accumulator's."""
+    own = "signedness_lhs = #cuda_tile.signedness<signed>, signedness_rhs = #cuda_tile.signedness<unsigned>"
+    keywords = body(MMAI.format(attributes=" signed unsigned"))
+    assert body(MMAI.format(attributes=f" {{{own}}}")) == keywords
+    assert body(MMAI.format(attributes=f" {{{own}}}") + " -> tile<16x16xi32>") == keywords
+    mmaf = "%r = mmaf %a16, %a16, %c32{} : tile<16x16xf16>, tile<16x16xf16>, tile<16x16xf32>"
+    assert body(mmaf.format(" {fast_acc}")) == body(mmaf.format(" fast_acc"))
+    assert "expected signedness to be one of" in failed(module_text(MMAI.format(attributes="")))
+
+
 def test_short_partition_view_is_fully_dynamic() -> None:
     ops = parse("cuda_tile.module { testing$func @f(%v: !cuda_tile.partition_view<128x64xf32>) {} }", Sink())
     view = ops[0].regions[0].block.ops[0].regions[0].block.args[0].type

@@ -14,7 +14,7 @@ from .asm import ATTR, CLAUSE, CUSTOM, GROUP, LIT, OPERAND, REGISTRY, TYPES
 from .core import Block, Op, Region
 from .lexer import TOKEN, ParseError, clip, skip
 from .parse_values import MAX_DEPTH, ValueParser, plain_hints
-from .segments import clamp_segments, guess_segments
+from .segments import clamp_segments, guess_segments, same_typed
 from .spec import IMPLICIT_TERMINATOR, ISOLATED, REQUIRED, SYMBOL_TABLE, Arg, OpSpec
 from .verify import tname
 
@@ -526,6 +526,10 @@ class Parser(ValueParser):
                     self.same_type(operands[0], types[0], at)
                 elif types:
                     raise self.error(f"expected {len(operands)} operand types but had {len(types)}", at)
+            elif attrs and len(types) == len(operands) > len(spec.results) and same_typed(spec, operands):
+                for value, type in zip(operands, types):
+                    self.same_type(value, type, at)
+                results = same_typed(spec, operands)
             elif spec.results and not (
                 len(types) == len(operands) and not any(r.mode == REQUIRED for r in spec.results)
             ):

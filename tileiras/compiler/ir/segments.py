@@ -75,3 +75,14 @@ def fits(type: Any, constraint: str) -> bool:
             return isinstance(type.elem, T.Scalar) and not type.elem.is_float
         return True
     return type is not T.TOKEN
+
+
+def same_typed(spec: OpSpec, operands: list[Value]) -> list[Any]:
+    """Types of the results where each has the type of an operand, else nothing."""
+    if spec.varies or len(operands) != len(spec.operands):
+        return []
+    types = []
+    for result in spec.results:
+        names = next((group for group in spec.same_type if result.name in group), ())
+        types += [v.type for arg, v in zip(spec.operands, operands) if arg.name in names][:1]
+    return types if len(types) == len(spec.results) else []

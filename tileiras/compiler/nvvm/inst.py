@@ -62,8 +62,16 @@ class Resolved:
 _CACHE: dict[str, Resolved] = {}
 
 
+class NoInstruction(ValueError):
+    """No row covers an opcode: wrong text, or a bug of whoever lowers to it."""
+
+    def __init__(self, opcode: str) -> None:
+        super().__init__(f"no instruction row for {opcode!r}")
+        self.opcode = opcode
+
+
 def resolve(opcode: str) -> Resolved:
-    """The row of an opcode; ValueError for one that no row covers."""
+    """The row of an opcode. Errors: NoInstruction."""
     found = _CACHE.get(opcode)
     if found is None:
         found = _CACHE.setdefault(opcode, _resolve(opcode))
@@ -78,7 +86,7 @@ def _resolve(opcode: str) -> Resolved:
             continue  # most rows are of other types
         if matches(_split(modifiers), parts):
             return Resolved(form, pure, feature, parts)
-    raise ValueError(f"no instruction row for {opcode!r}")
+    raise NoInstruction(opcode)
 
 
 def _split(modifiers: str) -> list[tuple[tuple[str, ...], bool]]:

@@ -6,9 +6,11 @@ one run shows every problem.
 
 from __future__ import annotations
 
+from tileiras.compiler.ir.passes import report_fatal_error
 from tileiras.compiler.nvvm.code import Function, Module, Var
+from tileiras.compiler.nvvm.inst import NoInstruction
 from tileiras.compiler.passes.tileaa.facts import Facts
-from tileiras.diag import ERROR, Diag
+from tileiras.diag import ERROR, Diag, FatalError
 
 from . import arith, control, mma, reduce, shape
 from . import convert as convert_layout
@@ -83,6 +85,8 @@ def lower_op(lowering: Lowering, op: Op) -> None:
             lowering.observer.watch(op, rule)
     except LoweringError as error:
         lose(lowering, op, error.reason)
+    except NoInstruction as error:  # not the input's fault, and nothing behind it can be trusted
+        raise report_fatal_error(f"Cannot select: {error.opcode}") from error
 
 
 def lose(lowering: Lowering, op: Op, reason: str) -> None:
@@ -190,6 +194,8 @@ def lower_function(
         lowering.env[arg] = Tile(type.elem, (), type.layout, [_parameter(lowering, i, ptx_type, type.elem)])
     try:
         control.lower_block(lowering, block)
+    except FatalError:
+        raise
     except Exception:
         if not lowering.failed:
             raise

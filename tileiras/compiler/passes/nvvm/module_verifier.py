@@ -54,6 +54,8 @@ def launch_bound_problems(fn: Any, target: Any) -> list[str]:
         rank = attrs.get("nvvm.maxclusterrank")
         if rank is not None and size > 1:
             found.append(f"nvvm.maxclusterrank {rank} and {text} exclude each other")
+        elif rank is not None and attrs.get("nvvm.blocksareclusters") not in (None, False):
+            found.append(f"nvvm.maxclusterrank {rank} and nvvm.blocksareclusters exclude each other")
     for name, low, high in (
         ("nvvm.maxnreg", 1, 255),
         ("nvvm.minctasm", 1, 32),
