@@ -80,6 +80,12 @@ BAD_NAME = Diag(
     "name '{name}' is no PTX identifier: letters, digits, _ and $, no digit first",
     "PTX ISA, identifiers",
 )
+TAKEN_NAME = Diag(
+    "DRV-0509",
+    ERROR,
+    "name '{name}' is taken in PTX: it is {what}; choose another name",
+    "PTX ISA, identifiers",
+)
 FAILED = Diag("DRV-0005", ERROR, "failed to compile Tile IR program", "driver", WORD_ERROR)
 OUT_OF_MEMORY = Diag("DRV-0102", ERROR, "out of memory", "exit-1-allocation", WORD_ERROR)
 UNWRITABLE = Diag("DRV-0209", ERROR, "{text}", "spec-vs-real.md section 6", WORD_CONFIG)
@@ -355,11 +361,7 @@ def _compile(module: Any, target: Any, options: Options, sink: Sink) -> Program:
         sink.emit(NOT_INSTRUMENTED, name=options.sanitize, emit=options.emit)
     if options.emit == "tilebc":
         return program
-    for op in module.regions[0].block.ops:
-        name = op.attrs.get("sym_name")
-        if op.spec.name in ("entry", "global") and not is_ptx_identifier(name):
-            sink.emit(BAD_NAME, loc=op.loc, name=name)
-            raise sink.fail(EXIT_COMPILE)
+    _check_names(module, sink)
     from tileiras.compiler import pipeline
 
     tool, launch_metadata = _assembler(options)
@@ -384,6 +386,44 @@ def _compile(module: Any, target: Any, options: Options, sink: Sink) -> Program:
         lap("ptxas")
     program.diagnostics = list(sink.emitted)
     return program
+
+
+def _check_names(module: Any, sink: Sink) -> None:
+    """Errors: exit code 5 for a kernel or global whose name PTX cannot spell, or has another use for."""
+    symbols = [op for op in module.regions[0].block.ops if op.spec.name in ("entry", "global")]
+    entries = {op.attrs["sym_name"] for op in symbols if op.spec.name == "entry"}
+    for op in symbols:
+        name = op.attrs["sym_name"]
+        if not is_ptx_identifier(name):
+            sink.emit(BAD_NAME, loc=op.loc, name=name)
+        elif what := taken_by(name, entries):
+            sink.emit(TAKEN_NAME, loc=op.loc, name=name, what=what)
+        else:
+            continue
+        raise sink.fail(EXIT_COMPILE)
+
+
+def taken_by(name: str, entries: set[str]) -> str:
+    """What the PTX of a module with these entries, or PTX itself, calls `name`; empty when it is free."""
+    known = _TAKEN.get(name)
+    if known or name.startswith("$L") and name[2:].isdigit():
+        return known or "a label of generated code"
+    for mark, what in (("$str", "a string"), ("_param_", "a parameter")):
+        owner, found, number = name.rpartition(mark)
+        if found and number.isdigit() and owner in entries:
+            return f"{what} of kernel '{owner}'"
+    return ""
+
+
+_TAKEN = {
+    "WARP_SZ": "the number of lanes in a warp",
+    "vprintf": "the function behind print_tko",
+    "__assertfail": "the function behind assert",
+    "___NV_TILE_LAUNCH_META_DATA___": "the mark of tile kernels",
+    "$smem": "the shared memory of a kernel",
+    "$smem_dynamic": "the shared memory of a kernel",
+    "$stack": "the local memory of a kernel",
+}
 
 
 def is_ptx_identifier(name: str) -> bool:

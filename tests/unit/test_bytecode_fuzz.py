@@ -102,7 +102,7 @@ def test_nested_regions_have_a_limit() -> None:
     module = load_text(module_text(deep), Sink(), "deep")
     assert read(write(module, (13, 1)), Sink())
     inner = b"\x32\x00\x00\x02"  # if, 0 results, condition 0, 2 regions
-    body = b"".join(inner + b"\x01\x00\x01" for _ in range(500))
+    body = b"".join(inner + b"\x01\x00\x01" for _ in range(600))
     data = bytearray(write(load_text("cuda_tile.module { entry @k(%c: tile<i1>) {} }", Sink(), ""), (13, 1)))
     assert data
     from tileiras.compiler.bytecode.body import Body

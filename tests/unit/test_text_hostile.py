@@ -87,6 +87,8 @@ LITERALS = [
     ("\0", r"3:2: error: expected operation name, but got '\\x00'"),
     ("%r = negf %a\0 : tile<f32>", "but got"),
     ("%r:99999999 = negf %a : tile<f32>", "expected a positive number of results"),
+    ("%r = negf %a#" + "9" * N + " : tile<f32>", "3:14: error: .*result number of 20000 digits is too large"),
+    ("%r = negf %a#9 : tile<f32>", "3:12: error: .*reference to invalid result number 9 of '%a'"),
     ("%a = negf %a : tile<f32>", "3:2: error: redefinition of SSA value '%a'"),
     ("%r = negf %s : tile<f32>\n%s = negf %a : tile<f32>", "3:12: error: use of undeclared SSA value name '%s'"),
 ]  # fmt: skip

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from tileiras.compiler.ir import types as T
 from tileiras.compiler.ir.core import Block, Op, Region, Value
+from tileiras.compiler.ir.depth import MAX_REGIONS, make_room
 from tileiras.diag import UNKNOWN
 
 from . import diags
 from .opcodes import MAX_OPCODE, NAMES
 from .plan import COUNTED, FIXED, OPTIONAL, REQUIRED, cases_of, plan_of
-from .wire import MAX_DEPTH, Damage, ints, varint
+from .wire import Damage, ints, varint
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -157,8 +158,9 @@ class Body:
     def regions(self, expected: int, depth: int) -> list[Region]:
         data = self.data
         start = self.pos
-        if depth >= MAX_DEPTH:
-            raise Damage("regions", start, diags.TOO_DEEP, limit=MAX_DEPTH)
+        make_room(depth)
+        if depth >= MAX_REGIONS:
+            raise Damage("regions", start, diags.TOO_DEEP, limit=MAX_REGIONS)
         count, pos = varint(data, start)
         if count != expected:
             raise Damage(f"{count} regions, expected {expected}", start)

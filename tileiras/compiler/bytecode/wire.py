@@ -60,7 +60,7 @@ GATHER_SCATTER_VIEW, STRIDED_VIEW = 20, 21
 # No known writer emits overlong varints, and the contract refuses them; NVIDIA's reader takes up to ten bytes.
 ACCEPT_OVERLONG = False
 
-MAX_DEPTH = 64  # nested regions, types, attributes, scopes: far above real files, far below Python's stack
+MAX_DEPTH = 64  # types, attributes, scopes in one another: far above real files, far below Python's stack
 MAX_CALLERS = (
     4096  # call sites that a location went through; cuTile Python inlines recursion 1000 levels deep
 )

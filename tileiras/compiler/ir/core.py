@@ -129,13 +129,25 @@ class Op:
     def walk(self) -> Iterator[Op]:
         """This op, then all nested ones in program order."""
         yield self
-        for region in self.regions:
-            for block in region.blocks:
-                for op in block.ops:
-                    yield from op.walk()
+        # One generator for all levels: nested ones would pass each op up through every level above it.
+        levels = [_inner(self)] if self.regions else []
+        while levels:
+            op = next(levels[-1], None)
+            if op is None:
+                levels.pop()
+                continue
+            yield op
+            if op.regions:
+                levels.append(_inner(op))
 
     def __repr__(self) -> str:
         return f"<{self.spec.full_name}>"
+
+
+def _inner(op: Op) -> Iterator[Op]:
+    for region in op.regions:
+        for block in region.blocks:
+            yield from block.ops
 
 
 class Block:

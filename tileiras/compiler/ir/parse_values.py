@@ -12,6 +12,7 @@ from . import diags, floats
 from . import types as T
 from .asm import BARE_ATTRS, REGISTRY
 from .core import Block, Value
+from .depth import MAX_REGIONS, make_room
 from .lexer import Lexer, ParseError, clip, skip, unquote
 from .verify import rules_of
 
@@ -44,7 +45,8 @@ class ValueParser(Lexer):
         self.aliases: dict[str, Any] = {}
         self.type_aliases: dict[str, Any] = {}
         self.block: Block | None = None
-        self.depth = 0
+        self.depth = 0  # of types and attributes
+        self.regions = 0  # of regions in one another
         self.brace = 0  # where the last region ended: the place of a terminator that is left out
         self.weight = 0  # nodes of attributes and types so far, with aliases counted as what they stand for
         self.weights: dict[Any, int] = {}
@@ -149,6 +151,13 @@ class ValueParser(Lexer):
     def leave(self) -> None:
         self.depth -= 1
 
+    def enter_region(self) -> None:
+        self.weight += 1
+        self.regions += 1
+        make_room(self.regions)
+        if self.regions > MAX_REGIONS:
+            raise self.error(f"nesting is deeper than {MAX_REGIONS} levels")
+
     def dialect(self, name: str, pos: int) -> Dialect:
         found = REGISTRY.get(name) if self.allowed is None or name in self.allowed else None
         if found is None:
@@ -179,7 +188,11 @@ class ValueParser(Lexer):
         name = self.step()
         index = 0
         if self.kind == "hash" and self.token[1:].isdigit() and self.start == pos + len(name):
-            index = int(self.step()[1:])
+            at = self.start
+            digits = self.step()[1:]
+            if len(digits) > 18:
+                raise self.error(f"result number of {len(digits)} digits is too large", at)
+            index = int(digits)
         for scope in reversed(self.scopes):
             values = scope.get(name)
             if values is not None:

@@ -577,7 +577,7 @@ class Parser(ValueParser):
         an op's own form, where block arguments have value types (`f32` is `tile<f32>`)."""
         self.settle()
         self.expect("{")
-        self.enter()
+        self.enter_region()
         isolated = spec is not None and bool(spec.traits & ISOLATED)
         scope: dict[Any, Any] = {None: True} if isolated else {}
         self.scopes.append(scope)
@@ -601,7 +601,7 @@ class Parser(ValueParser):
             region.append(block)
         self.block = outer
         self.scopes.pop()
-        self.leave()
+        self.regions -= 1
         return region
 
     def region_ops(self, region: Region, own: bool) -> bool:
