@@ -37,8 +37,8 @@ class Builder:
     (unsigned form)."""
 
     __slots__ = (
-        "_floats", "_labels", "_pairs", "_undo", "addc", "code", "counts", "fn", "prologue", "prologue_values", "target",
-        "values",
+        "_floats", "_labels", "_pairs", "_undo", "addc", "code", "counts", "fn", "halves", "prologue", "prologue_values",
+        "target", "values",
     )  # fmt: skip
 
     def __init__(self, fn: Function, target: Sm) -> None:
@@ -53,6 +53,7 @@ class Builder:
         self._labels = 0
         self.counts = fn.counts
         self._floats: dict[tuple[str, int], Float] = {}
+        self.halves: dict[Reg, int] = {}  # registers that hold a 16-bit constant
         self._pairs: dict[Any, Reg] = {}  # halves of a word -> the word
 
     # ---- raw emission
@@ -148,7 +149,9 @@ class Builder:
 
     def imm16(self, bits: int) -> Reg:
         """A 16-bit constant in a register (f16 and bf16 have no immediates)."""
-        return self.entry("mov.b16", bits & 0xFFFF)
+        register = self.entry("mov.b16", bits & 0xFFFF)
+        self.halves[register] = bits & 0xFFFF
+        return register
 
     def copy(self, dst: Reg, src: Operand) -> None:
         suffix = {"p": "pred", "h": "b16", "r": "b32", "d": "b64"}[dst.cls]

@@ -61,15 +61,29 @@ def load_vector(
         if size == 4:
             _guarded_init(lowering, regs, guard, pads)
         else:
-            for reg in regs:
-                b.copy(reg, 0)
+            for reg, word in zip(regs, padding_words(lowering, pads, elem)):
+                b.copy(reg, word)
     if words == 1:
         b.emit_to(regs[0], f"{opcode}.b32", address, guard=guard)
     else:
         b.emit_to(tuple(regs), f"{opcode}.v{words}.b32", address, guard=guard)
     if size == 4:
         return list(regs)
-    return _padded(lowering, unpack_words(lowering, regs, elem), cls, guard, pads)
+    return unpack_words(lowering, regs, elem)
+
+
+def padding_words(lowering: Lowering, pads: Sequence[Any], elem: Type) -> list[Any]:
+    """The words of a vector that is not loaded: its elements' padding, zero where that is unspecified."""
+    constants = [0 if pad is None else lowering.b.halves.get(pad, pad) for pad in pads]
+    size = elem_bytes(elem)
+    if all(isinstance(pad, int) for pad in constants):
+        bits = sum((pad & (1 << 8 * size) - 1) << 8 * size * i for i, pad in enumerate(constants))
+        return [bits >> at & 0xFFFFFFFF for at in range(0, 8 * size * len(pads), 32)]
+    if reg_class(elem) == "h":
+        pads = [lowering.b.imm16(0) if pad is None else pad for pad in pads]
+    else:
+        pads = constants
+    return pack_words(lowering, pads, elem)
 
 
 def _guarded_init(lowering: Lowering, regs: Sequence[Any], guard: Any, pads: Sequence[Any]) -> None:
