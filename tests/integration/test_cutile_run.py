@@ -67,6 +67,14 @@ if __name__ == "__main__":
     for thread in threads: thread.start()
     for thread in threads: thread.join()
     assert all((one == 5 * x).all() for one in made)
+    import io
+    from cuda.tile import compilation
+    made = compilation.KernelSignature.from_kernel_args(
+        convert, (x, y), compilation.CallingConvention.cutile_python_v1())
+    exported = io.BytesIO()
+    compilation.export_kernel(
+        convert, [made], exported, gpu_code="sm_90", output_format="tileir_bytecode", bytecode_version="13.1")
+    assert exported.getvalue()[1:7] == b"TileIR"
     print("all of it")
     sys.exit(7)
 """
@@ -313,6 +321,19 @@ thread = threading.Thread(target=work)
 thread.start()
 thread.join()
 assert seen == [1.0]
+torch.manual_seed(5)
+first = torch.rand(3, device="cuda")
+torch.cuda.manual_seed(5)
+assert (torch.rand(3, device="cuda") == first).all()
+weight = torch.ones(8, dtype=torch.bfloat16, device="cuda", requires_grad=True)
+rows = torch.randn(4096, 8, dtype=torch.bfloat16, device="cuda")
+torch.nn.functional.layer_norm(rows, (8,), weight).sum().backward()
+wide = torch.nn.functional.layer_norm(rows.float(), (8,)).sum(0)
+torch.testing.assert_close(weight.grad.float(), wide, atol=1.0, rtol=1e-2)    # summed in f32, as on a GPU
+from torch.nn.attention import SDPBackend, sdpa_kernel
+q = torch.randn(1, 2, 8, 16, device="cuda")
+with sdpa_kernel([SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION]):
+    assert torch.nn.functional.scaled_dot_product_attention(q, q, q).is_cuda
 torch.set_default_device("cuda")
 assert torch.zeros(2).is_cuda
 print("all of it")

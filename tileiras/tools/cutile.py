@@ -80,8 +80,8 @@ def main(argv: list[str] | None = None) -> int:
             code = compile(file.read(), options.script, "exec", dont_inherit=True)
     except OSError as error:
         fail(f"cannot read '{options.script}': {error.strerror}")
-    except (SyntaxError, ValueError):
-        sys.excepthook(*sys.exc_info())
+    except (SyntaxError, ValueError) as error:
+        sys.excepthook(type(error), error.with_traceback(None), None)
         return EXIT_USAGE
     return run_script(options.script, code, options.arguments)
 

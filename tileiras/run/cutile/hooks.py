@@ -67,11 +67,16 @@ class Session:
         return compile
 
     def without_assembler(self, original: Callable[..., Any], answer: Any) -> Callable[..., Any]:
-        """What cuTile asks its assembler, answered for launches: there need be no assembler."""
+        """What cuTile asks its assembler, answered for launches, and elsewhere where there is no assembler."""
 
         @functools.wraps(original)
         def find(*args: Any, **options: Any) -> Any:
-            return original(*args, **options) if getattr(self.local, "kernel", None) is None else answer
+            if getattr(self.local, "kernel", None) is not None:
+                return answer
+            try:
+                return original(*args, **options)
+            except FileNotFoundError:
+                return answer
 
         return find
 
@@ -135,6 +140,15 @@ class Session:
                 self.local.arrays = before
 
         return launch
+
+    def signature(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """cuTile's reading of a signature from arguments, with host arrays on loan."""
+
+        @functools.wraps(original)
+        def read(kernel: Any, kernel_args: Any, *rest: Any, **options: Any) -> Any:
+            return original(kernel, lend(kernel_args, []), *rest, **options)
+
+        return read
 
     def fault(self, failure: BaseException, kernel: Any) -> BaseException:
         if isinstance(failure, CompileError):
@@ -202,6 +216,11 @@ class Session:
             raise ImportError(
                 f"this release of cuda-tile cannot be run without a GPU by this tileiras: {error}"
             ) from None
+        _signature = sys.modules.get("cuda.tile.compilation._signature")
+        if hasattr(_signature, "get_parameter_constraints_from_pyargs"):
+            _signature.get_parameter_constraints_from_pyargs = self.signature(  # type: ignore[union-attr]
+                cext.get_parameter_constraints_from_pyargs
+            )
         if hasattr(cext, "launch_extended"):
             cext.launch_extended = self.launch(cext.launch_extended)
         if hasattr(cext, "_benchmark"):

@@ -91,8 +91,17 @@ class Event:
 
 def map_cuda(torch: Any, settings: Settings) -> None:
     """Let this PyTorch take CUDA devices in every thread of the process."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.overrides import TorchFunctionMode
 
+    functional = torch.nn.functional
+    attention = functional.scaled_dot_product_attention
+    # PyTorch sums their gradients in the element type on the CPU, in f32 on a GPU.
+    norms = {
+        functional.layer_norm,
+        functional.group_norm,
+        getattr(functional, "rms_norm", functional.layer_norm),
+    }
     cpu, cuda = torch.device("cpu"), torch.device("cuda", 0)
     tensor = torch.Tensor
     moves = {tensor.to, tensor.cuda, tensor.cpu}
@@ -138,6 +147,13 @@ def map_cuda(torch: Any, settings: Settings) -> None:
             setattr(result, FLAG, after)
         return result
 
+    def in_f32(func: Any, args: Any, options: dict[str, Any]) -> Any:
+        def wide(value: Any) -> Any:
+            return value.float() if isinstance(value, tensor) else value
+
+        result = func(*map(wide, args), **{name: wide(value) for name, value in options.items()})
+        return result.to(args[0].dtype)
+
     class OnCpu(TorchFunctionMode):
         def __torch_function__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
             options = dict(kwargs or {})
@@ -158,7 +174,13 @@ def map_cuda(torch: Any, settings: Settings) -> None:
             given = options.get("device")
             if given is not None and names_cuda(given):
                 options["device"] = cpu
-            result = func(*args, **options)
+            if func is attention:  # a script may have chosen among the kernels that only a GPU has
+                with sdpa_kernel(SDPBackend.MATH):
+                    result = func(*args, **options)
+            elif func in norms and args[0].dtype in (torch.float16, torch.bfloat16):
+                result = in_f32(func, args, options)
+            else:
+                result = func(*args, **options)
             if names_cuda(given) if given is not None else any_on_cuda((*args, *options.values())):
                 mark(result)
             return result
@@ -201,7 +223,8 @@ def replace_module(torch: Any, settings: Settings, cpu: Any, mark: Callable[[Any
     torch.cuda.Stream, torch.cuda.Event = Stream, Event
     torch.cuda.stream = lambda _stream: contextlib.nullcontext()
     torch.cuda.device = lambda _device: contextlib.nullcontext()
-    torch.cuda.manual_seed = torch.cuda.manual_seed_all = torch.manual_seed
+    # torch.manual_seed calls these, too
+    torch.cuda.manual_seed = torch.cuda.manual_seed_all = torch.default_generator.manual_seed
     nvtx = getattr(torch.cuda, "nvtx", None)
     for name in ("range_push", "range_pop", "mark"):
         if nvtx is not None:
