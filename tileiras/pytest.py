@@ -1,6 +1,6 @@
 """A pytest plugin: tests of cuTile kernels on a machine without a GPU.
 
-pytest -p tileiras.pytest --tileiras-target=reference
+pytest -p tileiras.pytest --tileiras-target=cpu
 """
 
 from __future__ import annotations

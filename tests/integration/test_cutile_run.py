@@ -166,14 +166,17 @@ def test_help_and_wrong_use(tmp_path: Path) -> None:
         ((), 1, "a script is needed"),
         (("--target", "moon", "k.py"), 1, "moon"),
         (("nowhere.py",), 1, "cannot read 'nowhere.py'"),
-        (("--gpu-name", "sm_91", "k.py"), 2, "unknown GPU 'sm_91'"),
+        (("--target", "reference", "--gpu-name", "sm_91", "k.py"), 2, "unknown GPU 'sm_91'"),
+        (("--target", "cpu", "--check", "k.py"), 2, "the target cpu has no checks"),
         (("--target", "gpu", "--check", "k.py"), 2, "no meaning for --target gpu"),
     ):
         assert text in run(*command, *words, cwd=tmp_path, code=code).stderr
 
 
-@pytest.mark.parametrize("target", ["reference", "emulator"])
+@pytest.mark.parametrize("target", ["cpu", "reference", "emulator"])
 def test_a_script_runs_unchanged_and_its_status_is_passed_on(tmp_path: Path, target: str) -> None:
+    if target == "cpu" and importlib.util.find_spec("llvmlite") is None:
+        peers.missing("llvmlite")
     folder = tmp_path / "scripts here"
     folder.mkdir()
     (folder / "script.py").write_text(SCRIPT)
@@ -184,7 +187,7 @@ def test_a_script_runs_unchanged_and_its_status_is_passed_on(tmp_path: Path, tar
 
 def test_faults_and_compile_errors_are_cutile_exceptions_with_the_line(tmp_path: Path) -> None:
     (tmp_path / "faults.py").write_text(FAULTS)
-    done = run("-m", "tileiras.tools.cutile", "faults.py", cwd=tmp_path, code=1)
+    done = run("-m", "tileiras.tools.cutile", "--target", "reference", "faults.py", cwd=tmp_path, code=1)
     outside, wrong, refused = done.stdout.splitlines()
     assert outside.startswith("KernelFault True") and '"faults.py", line 8, col 9, in outside' in outside
     assert "outside of all memory" in outside
@@ -198,7 +201,7 @@ def test_faults_and_compile_errors_are_cutile_exceptions_with_the_line(tmp_path:
 
 def test_tuning_runs_each_configuration_without_timing(tmp_path: Path) -> None:
     (tmp_path / "tuned.py").write_text(TUNED)
-    run("-m", "tileiras.tools.cutile", "tuned.py", cwd=tmp_path)
+    run("-m", "tileiras.tools.cutile", "--target", "reference", "tuned.py", cwd=tmp_path)
 
 
 def test_the_variable_reaches_child_processes_and_a_wrong_one_runs_no_kernel(tmp_path: Path) -> None:
@@ -210,7 +213,7 @@ def test_the_variable_reaches_child_processes_and_a_wrong_one_runs_no_kernel(tmp
     )
     here = {"cwd": tmp_path, "path": str(tmp_path)}
     assert run("child.py", TILEIRAS_CUTILE="emulator:sm_86", **here).stdout == "(8, 6)\n"
-    words = ("-m", "tileiras.tools.cutile", "--gpu-name", "sm_120", "parent.py")
+    words = ("-m", "tileiras.tools.cutile", "--target", "reference", "--gpu-name", "sm_120", "parent.py")
     assert run(*words, TILEIRAS_CUTILE="emulator:sm_86", **here).stdout == "(12, 0)\n"
     assert (
         "TILEIRAS_CUTILE=moon: unknown target"
@@ -274,7 +277,9 @@ def test_a_pytorch_script_for_cuda_runs_on_the_cpu(tmp_path: Path) -> None:
     if importlib.util.find_spec("torch") is None:
         peers.missing("torch")
     (tmp_path / "script.py").write_text(TORCH)
-    done = run("-m", "tileiras.tools.cutile", "--map-cuda", "script.py", cwd=tmp_path)
+    done = run(
+        "-m", "tileiras.tools.cutile", "--target", "reference", "--map-cuda", "script.py", cwd=tmp_path
+    )
     assert done.stdout == "all of it\n"
 
 

@@ -18,7 +18,8 @@ EXIT_USAGE, EXIT_CONFIGURATION = 1, 2
 
 EPILOG = """\
 targets:
-  reference  interprets the Tile IR: every op, every element type (default)
+  cpu        native code on all cores (default)
+  reference  interprets the Tile IR: every op, every element type (default with --check)
   emulator   compiles for --gpu-name and executes the PTX
   gpu        leaves everything to cuTile and the machine's driver
 
@@ -33,7 +34,7 @@ example:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    from tileiras.run.cutile.settings import DEFAULT_TARGET, TARGETS
+    from tileiras.run.cutile.settings import TARGETS
 
     parser = argparse.ArgumentParser(
         prog="tileiras-cutile",
@@ -44,7 +45,7 @@ def build_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     add = parser.add_argument
-    add("--target", choices=(*TARGETS, "gpu"), default=DEFAULT_TARGET, help="where kernels run")
+    add("--target", choices=(*TARGETS, "gpu"), default="", help="where kernels run")
     add("--gpu-name", "--arch", dest="gpu_name", default="", metavar="sm_NN",
         help="the GPU that the script sees (default: sm_90 for the emulator, else sm_100)")  # fmt: skip
     add("--map-cuda", action="store_true", help="device='cuda' of a PyTorch without CUDA means the CPU")

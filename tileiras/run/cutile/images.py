@@ -27,8 +27,10 @@ class Image:
 
         self.settings, self.gpu_name = settings, gpu_name
         self.source: Any = tileiras.load(bytecode)
-        if settings.target == "reference":
+        if settings.target != "emulator":
             self.module = load_module(self.source)
+            if settings.target == "cpu":
+                self.compile_for_cpu()
         else:
             self.source = tileiras.compile(
                 self.source,
@@ -39,6 +41,13 @@ class Image:
                 lineinfo=True,
             )
             self.module = self.source.module
+
+    def compile_for_cpu(self) -> None:
+        from tileiras.run.cpu.launch import kernel_of
+        from tileiras.run.reference import entries_of
+
+        for name in entries_of(self.module):
+            kernel_of(self.module, name)
 
     def run(
         self, symbol: str, grid: tuple[int, int, int], parameters: int | None, memory: list[tuple[Any, str]]
