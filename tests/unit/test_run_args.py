@@ -142,7 +142,7 @@ def test_the_second_dimension_of_a_grid_may_be_large_on_the_interpreter() -> Non
 
 def test_unknown_entry_and_target() -> None:
     module = Kernel("i32").module()
-    for facts in ({"entry": "nope"}, {"entry": "k", "target": "cpu"}):
+    for facts in ({"entry": "nope"}, {"entry": "k", "target": "tpu"}):
         with pytest.raises(LaunchError) as error:
             launch(module, grid=1, args=[1], **facts)
         assert error.value.exit_code == 1 and ("k" in str(error.value))

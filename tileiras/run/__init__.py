@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from .args import Arguments
+    from .profile import Profile
 
 TARGETS = ("reference", "emulator", "cpu", "gpu")
 NO_TARGET = Diag(
@@ -42,6 +43,8 @@ COMPILED = Diag(
     "option '{name}' belongs to tileiras.compile: the program is compiled already",
     "launch",
 )
+ONLY_EMULATOR = Diag("RUN-0211", ERROR, "{name} needs the target emulator, not {target}", "launch")
+BAD_END = Diag("RUN-0212", ERROR, "approximate {got}: expected exact, low or high", "launch")
 NOT_ITERABLE = Diag("RUN-0207", ERROR, "args: expected a list of arguments, got {got}", "launch")
 DEFAULT_GPU = "sm_90"
 
@@ -129,13 +132,17 @@ def launch(
     check: bool = False,
     seed: int | None = None,
     out: TextIO | None = None,
+    profile: Profile | None = None,
+    approximate: str = "exact",
     **options: Any,
 ) -> None:
     """Run an entry; arrays among `args` and `memory` are read and written in place.
 
     check: report undefined behaviour, not only what a machine would trap. seed: shuffles the order of tile
-    blocks (reference) or of warps (emulator). out: where print goes, standard output by default. Further
-    options go to the compiler (emulator, gpu). A `Program` as source is launched as it was compiled.
+    blocks (reference) or of warps (emulator). out: where print goes, standard output by default. profile (emulator):
+    filled with counts by line. approximate (emulator): "low" and "high" give approximate instructions the ends of
+    their documented error. Further options go to the compiler (emulator, gpu). A `Program` as source is launched as
+    it was compiled.
     Launches share no state but the arrays passed: any number of threads may launch at once.
     Errors: LaunchError (arguments, faults, findings) and CompileError (the module does not compile).
     """
@@ -144,6 +151,11 @@ def launch(
     if target in ("emulator", "gpu") and max(shape[1:]) > 65535:
         raise refuse(TOO_WIDE, grid=shape)
     seed = normalise_seed(seed)
+    if approximate not in ("exact", "low", "high"):
+        raise refuse(BAD_END, got=repr(approximate))
+    for name, asked in (("profile", profile is not None), ("approximate", approximate != "exact")):
+        if asked and target != "emulator":
+            raise refuse(ONLY_EMULATOR, EXIT_USAGE, name=name, target=target)
     if not hasattr(args, "__iter__"):
         raise refuse(NOT_ITERABLE, got=type(args).__name__)
     try:
@@ -163,6 +175,7 @@ def launch(
         run_encoded(
             source, module, entry, shape, arguments, target, gpu_name,
             memory=keep, check=check, seed=seed, out=out, options=options,
+            emulation={"profile": profile, "approximate": approximate},
         )  # fmt: skip
     finally:
         arguments.unpack()
@@ -182,6 +195,7 @@ def run_encoded(
     seed: int | None,
     out: TextIO | None,
     options: dict[str, Any],
+    emulation: dict[str, Any] | None = None,
 ) -> None:
     """Run an entry of a verified module whose arguments are encoded; `launch` has what the others mean."""
     if target == "reference":
@@ -198,4 +212,6 @@ def run_encoded(
 
     run = compiled.run_emulator if target == "emulator" else compiled.run_gpu
     more: dict[str, Any] = {"memory": memory, "check": check, "seed": seed, "out": out, "options": options}
+    if target == "emulator":
+        more |= emulation or {}
     run(source, entry, grid, arguments, gpu_name, **more)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from .args import Arguments
+    from .profile import Profile
 
 NO_KERNEL = Diag("RUN-0301", ERROR, "the compiled program has no kernel '{entry}'", "launch")
 NO_IMAGE = Diag(
@@ -60,6 +61,8 @@ def run_emulator(
     seed: int | None,
     out: TextIO | None,
     options: dict[str, Any],
+    profile: Profile | None = None,
+    approximate: str = "exact",
 ) -> None:
     """Execute the generated PTX on the CPU."""
     from . import emulator
@@ -81,30 +84,44 @@ def run_emulator(
                 program.ptx, kernel.symbol, kernel.block, kernel.dynamic_shared, cluster=cluster
             )
             ready = program.translated.setdefault(kernel.name, ready)
-        report = ready.launch(grid, arguments.data, memory=space, check=check, seed=seed, out=out)
+        report = ready.launch(
+            grid, arguments.data, memory=space, check=check, seed=seed, out=out, profile=profile is not None,
+            approximate=approximate,
+        )  # fmt: skip
     except emulator.EmulatorError as error:
         where = source_of(program.ptx, error.line)
         raise LaunchError([Emitted(STOPPED, where, None, [("text", str(error))])]) from error
+    if profile is not None:
+        profile.fill(report.profile, positions(program.ptx))
     if report.findings:
         raise LaunchError([told(finding, program.ptx) for finding in report.findings])
 
 
 def source_of(ptx: str, number: int) -> Loc | None:
     """The position that `.loc` and `.file` give the PTX line of this number; None without line information."""
+    places = positions(ptx)
+    return places[number] if number < len(places) else None
+
+
+def positions(ptx: str) -> list[Loc | None]:
+    """The position of each PTX line, by its number."""
     lines = ptx.splitlines()
-    for line in reversed(lines[:number]):
-        words = line.split()
+    files = {}
+    for line in lines:
+        words = line.split(maxsplit=2)
+        if words[:1] == [".file"] and len(words) == 3:
+            files[words[1]] = plain_name(words[2].partition('"')[2].rstrip().removesuffix('"'))
+    out: list[Loc | None] = [None]
+    here = None
+    for line in lines:
+        words = line.split(maxsplit=4)
         if words[:1] == [".loc"]:
-            file, row, column = words[1], int(words[2]), int(words[3].rstrip(","))
-            names = (
-                rest.partition('"')[2].rstrip().removesuffix('"')
-                for rest in lines
-                if rest.lstrip().startswith(f".file {file} ")
-            )
-            return Loc(plain_name(next(names, "")), row, column) if row else None
-        if words[:1] in ([".entry"], [".func"], [".visible"]):
-            break
-    return None
+            row, column = int(words[2]), int(words[3].rstrip(","))
+            here = Loc(files.get(words[1], ""), row, column) if row else None
+        elif words and words[0] in (".entry", ".func", ".visible"):
+            here = None
+        out.append(here)
+    return out
 
 
 def plain_name(written: str) -> str:

@@ -276,6 +276,11 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add("--seed", type=int, metavar="N", help="shuffle the order in which tile blocks (warps) run")
     add(
+        "--profile",
+        action="store_true",
+        help="print counts by line of the kernel (target emulator): instructions, wavefronts, sectors, bytes in flight",
+    )
+    add(
         "--expect",
         action="append",
         default=[],
@@ -484,12 +489,20 @@ def run(options: argparse.Namespace) -> int:
     ours = options.target in ("reference", "cpu")  # no PTX is made
     more = {} if ours else {"opt_level": options.opt_level}
     source = module if ours else options.input
+    profile = None
+    if options.profile:
+        if options.target != "emulator":
+            raise Usage(f"--profile needs --target emulator, not {options.target}")
+        from tileiras.run.profile import Profile
+
+        profile = Profile()
     start = time.perf_counter()
     launch(
         source, entry, plan.grid, plan.flat, options.target, options.gpu_name,
-        memory=plan.memory, check=options.check, seed=options.seed, **more,
+        memory=plan.memory, check=options.check, seed=options.seed, profile=profile, **more,
     )  # fmt: skip
-    return report(options, plan, entry, time.perf_counter() - start)
+    seconds = time.perf_counter() - start
+    return report(options, plan, entry, seconds, "" if profile is None else profile.table())
 
 
 def run_python(options: argparse.Namespace) -> int:
@@ -498,6 +511,8 @@ def run_python(options: argparse.Namespace) -> int:
 
     if options.memory:
         raise Usage("--memory is for Tile IR: a cuTile kernel takes lists of arrays")
+    if options.profile:
+        raise Usage("--profile is for Tile IR: export the kernel to bytecode first")
     try:
         kernels = run_cutile.load_kernels(
             options.input, options.target, options.gpu_name, options.check, options.seed
@@ -516,11 +531,13 @@ def run_python(options: argparse.Namespace) -> int:
     return report(options, plan, name, time.perf_counter() - start)
 
 
-def report(options: argparse.Namespace, plan: Plan, entry: str, seconds: float) -> int:
+def report(options: argparse.Namespace, plan: Plan, entry: str, seconds: float, table: str = "") -> int:
     """Show, save and compare what a launch left; the exit code."""
     sys.stdout.flush()
     say = (lambda text: None) if options.quiet else print
     say(f"{entry}: grid {'x'.join(map(str, plan.grid))} on {options.target} in {seconds:.3f} s")
+    if table:
+        print(table)
     for name in options.show:
         import numpy
 

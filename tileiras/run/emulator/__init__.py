@@ -14,6 +14,7 @@ import numpy as np
 
 from .machine import Batch, Stuck
 from .memory import Memory
+from .meter import Counts, Meter
 from .order import Order
 from .progress import Progress
 from .syntax import EmulatorError
@@ -24,12 +25,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TextIO
 
-__all__ = ["EmulatorError", "Finding", "Kernel", "Memory", "Report", "launch", "tensor_map"]
+__all__ = ["Counts", "EmulatorError", "Finding", "Kernel", "Memory", "Report", "launch", "tensor_map"]
 
 RESIDENT_CTAS = 132 * 8  # CTAs that may wait for each other
 BATCH_LANES = 1 << 14  # lanes that run together: large enough to amortise NumPy, small enough for caches
 CHECK_LANES = 1 << 13  # the same where the order is perturbed
 DEFAULT_STEPS = 50_000_000
+ENDS = {"exact": 0, "low": -1, "high": 1}
 GRID_LIMITS = (0x7FFFFFFF, 65535, 65535)  # PTX ISA, %nctaid; the same for every target since sm_30
 
 
@@ -56,6 +58,9 @@ class Report:
         self.executed: collections.Counter = collections.Counter()
         self.thread_instructions = 0
         self.steps = 0
+        self.profile: dict[
+            int, tuple[str, Counts]
+        ] = {}  # with profile=True: PTX line -> (instruction, Counts)
 
 
 class _Abort(Exception):
@@ -65,7 +70,9 @@ class _Abort(Exception):
 class Launch:
     """State shared by the batches of one launch."""
 
-    def __init__(self, unit: Unit, grid, cluster, memory: Memory, check: bool, seed, max_steps, out) -> None:
+    def __init__(
+        self, unit: Unit, grid, cluster, memory: Memory, check: bool, seed, max_steps, out, profile: bool
+    ) -> None:
         self.unit, self.memory = unit, memory
         self.out: TextIO = out or sys.stdout
         self.grid = grid
@@ -76,6 +83,7 @@ class Launch:
         self.steps = 0
         self.max_steps = max_steps or DEFAULT_STEPS
         self.progress = Progress()
+        self.meter = Meter() if profile else None
         self.check = check
         self.checker = None
         self.order = Order(self.cluster_size, seed) if check or seed is not None else None
@@ -142,6 +150,8 @@ class Launch:
             for batch in resident:
                 batch.flush_prints()
         self.report.steps = self.steps
+        if self.meter is not None:
+            self.report.profile = self.meter.lines()
         return self.report
 
     def turn(self, batch: Batch, alone: bool) -> str:
@@ -175,6 +185,8 @@ class Launch:
             )
             for inst in insts:
                 if inst.op[0] != "$":
+                    if self.meter is not None:
+                        self.meter.issued(inst, batch.warp_counts[pc, level], lanes)
                     report.executed[".".join((inst.op, *inst.mods))] += lanes
                     report.thread_instructions += lanes
 
@@ -213,8 +225,12 @@ class Kernel:
         seed: int | None = None,
         max_steps: int | None = None,
         out: TextIO | None = None,
+        profile: bool = False,
+        approximate: str = "exact",
     ) -> Report:
         """Runs the kernel to its end; see `launch` below."""
+        if approximate not in ENDS:
+            raise EmulatorError(f"approximate must be one of {', '.join(ENDS)}, got {approximate!r}")
         if seed is not None and (
             not isinstance(seed, (int, np.integer)) or isinstance(seed, bool) or seed < 0
         ):
@@ -247,7 +263,8 @@ class Kernel:
                 raise EmulatorError(f"grid {grid} is not a multiple of cluster {cluster}")
             unit.encode_params(params, mem)
             with np.errstate(all="ignore"):
-                return Launch(unit, grid, cluster, mem, check, seed, max_steps, out).run()
+                unit.error_end = ENDS[approximate]
+                return Launch(unit, grid, cluster, mem, check, seed, max_steps, out, profile).run()
         finally:
             self.idle.append(unit)
 
@@ -265,16 +282,22 @@ def launch(
     check: bool = False,
     seed: int | None = None,
     max_steps: int | None = None,
+    profile: bool = False,
+    approximate: str = "exact",
 ) -> Report:
     """Runs one kernel to its end and returns what it printed and what was found.
 
     params: one item per .param, a number (encoded by the declared type), bytes, or a NumPy array (its address; its bytes
     become accessible). memory: arrays reached only through pointers stored elsewhere, or a prepared `Memory`. block None
     takes .reqntid; cluster None takes .reqnctapercluster. A seed perturbs the order of warps and CTAs; check does so
-    too, and looks for races and other silent errors, listed in `Report.findings`.
+    too, and looks for races and other silent errors, listed in `Report.findings`. profile counts work by PTX line, in
+    `Report.profile`. approximate "low" and "high" give approximate instructions the ends of their documented error.
 
     Errors: EmulatorError for accesses out of bounds, misaligned accesses, traps, deadlock and unsupported instructions;
     with check, all of these but the first and last are findings and end the launch.
     """
     kernel = Kernel(ptx, entry, block, dynamic_shared_bytes, cluster)
-    return kernel.launch(grid, params, memory=memory, check=check, seed=seed, max_steps=max_steps)
+    return kernel.launch(
+        grid, params, memory=memory, check=check, seed=seed, max_steps=max_steps, profile=profile,
+        approximate=approximate,
+    )  # fmt: skip

@@ -196,6 +196,8 @@ class AccessOps:
         at = self.host(where, space, width * count, idx, n, sel, False)
         if self.checker is not None:
             self.checker.access(self, "r", space, where, at, width * count, idx, n, sel, strong)
+        if self.meter is not None:
+            self.meter.access(self, at, width * count, self.lanes(idx, n, sel))
         if strong:
             self.spins += 1
             if self.lines:
@@ -232,6 +234,8 @@ class AccessOps:
         at = self.host(where, space, width * len(values), idx, n, sel, True)
         if self.checker is not None:
             self.checker.access(self, "w", space, where, at, width * len(values), idx, n, sel, strong)
+        if self.meter is not None:
+            self.meter.access(self, at, width * len(values), self.lanes(idx, n, sel))
         if strong and self.lines:
             self.flush_prints_of(self.lanes(idx, n, sel))
         for i, v in enumerate(values):
@@ -253,12 +257,16 @@ class AccessOps:
         at = self.host(where, space, width, lanes, lanes.size, None, False)
         if self.checker is not None:
             self.checker.access(self, "r", space, where, at, width, lanes, lanes.size, None, "")
+        if self.meter is not None:
+            self.meter.access(self, at, width, lanes)
         return gather(at, width)
 
     def store_lanes(self, where, space: str, width: int, data, lanes: np.ndarray, what: str) -> None:
         at = self.host(where, space, width, lanes, lanes.size, None, True)
         if self.checker is not None:
             self.checker.access(self, "w", space, where, at, width, lanes, lanes.size, None, "")
+        if self.meter is not None:
+            self.meter.access(self, at, width, lanes)
         self.write(at, width, data)
 
     # local memory at fixed offsets: parameters of device functions
@@ -318,6 +326,8 @@ class AccessOps:
         at = self.host(where, space, width, idx, n, sel, True)
         if self.checker is not None:
             self.checker.access(self, "a", space, where, at, width, idx, n, sel, order)
+        if self.meter is not None:
+            self.meter.access(self, at, width, self.lanes(idx, n, sel))
         if self.lines:
             self.flush_prints_of(self.lanes(idx, n, sel))
         at = np.broadcast_to(at, (count,))

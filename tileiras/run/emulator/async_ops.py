@@ -98,6 +98,11 @@ class AsyncOps:
         )
         if self.checker is not None:
             self.checker.copy_issued(self, copy, inst)
+        if self.meter is not None and inst is not None:
+            for where, width, who in copy.reads():
+                self.meter.far(self, inst, where, width, who)
+            self.meter.shared(inst, at - self.shared_start, size, lanes)
+            self.meter.copy(inst, total * size if count is None else int(count.sum()))
         self.copies.append(copy)
         if self.order is not None and self.order.rng.random() < LAND_AT_ONCE:
             self.land(copy, None)

@@ -259,6 +259,9 @@ class BulkOps:
                 self.checker.async_read(self, inst, reads, 16, np.full(reads.size, lane))
             for at in writes or ():
                 self.checker.async_write(self, inst, at, width, np.full(at.size, lane))
+        if self.meter is not None:
+            bytes_ = sum(size for _, size, _ in signals) or (0 if reads is None else reads.size * 16)
+            self.meter.copy(inst, bytes_)
         self.transfers.append(t)
         if self.order is not None and self.order.rng.random() < 0.3:
             self.finish_transfer(t)

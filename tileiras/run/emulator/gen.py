@@ -16,7 +16,7 @@ import struct
 
 import numpy as np
 
-from . import integers, numerics
+from . import approximate, integers, numerics
 from .blocks import Piece
 from .syntax import WIDTH_BITS, EmulatorError, Func, Inst, Reg
 
@@ -413,5 +413,5 @@ def is_type(mod: str) -> bool:
 
 
 RUNTIME = {"np": np, "where": np.where}
-for _module in (integers, numerics):
+for _module in (integers, numerics, approximate):
     RUNTIME.update({k: getattr(_module, k) for k in _module.__all__})

@@ -44,7 +44,7 @@ class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, BulkOps, TensorOps, 
         """ctas: [n, 3] CTA coordinates, those of a cluster adjacent and in rank order; first_cta numbers them."""
         unit = launch.unit
         self.launch, self.unit, self.memory, self.checker = launch, unit, launch.memory, launch.checker
-        self.order, self.progress = launch.order, launch.progress
+        self.order, self.progress, self.meter = launch.order, launch.progress, launch.meter
         self.ctas, self.first_cta = ctas, first_cta
         self.cta_count = len(ctas)
         bx, by, bz = unit.block
@@ -93,6 +93,7 @@ class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, BulkOps, TensorOps, 
         self.stalled: set[int] = set()
         self.steps = self.spins = 0
         self.counts: dict = {}
+        self.warp_counts: dict = {}  # as counts, in warps, for the meter
         self.lines: dict[int, list[str]] = {}  # printed by a CTA and not written yet
         self.stack: list[np.ndarray] = []
         self.depth = np.zeros(self.L, np.int64)
@@ -448,6 +449,8 @@ class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, BulkOps, TensorOps, 
         fn = unit.function(pc, level, idx is not None)
         key = (pc, level)
         self.counts[key] = self.counts.get(key, 0) + n
+        if self.meter is not None:
+            self.count_warps(key, idx)
         if idx is None:
             self.owned.clear()
         try:
@@ -460,6 +463,10 @@ class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, BulkOps, TensorOps, 
         else:
             for target, lanes in result:
                 self.push(target, lanes)
+
+    def count_warps(self, key: tuple, idx: np.ndarray | None) -> None:
+        warps = self.L // 32 if idx is None else np.unique(idx >> 5).size
+        self.warp_counts[key] = self.warp_counts.get(key, 0) + warps
 
     def ready(self, pc: int, idx: np.ndarray | None) -> np.ndarray | None:
         """Lanes at a warp-wide instruction whose partners are all there; the others go back and wait."""
@@ -511,6 +518,8 @@ class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, BulkOps, TensorOps, 
                 return
         key = (pc, -1)
         self.counts[key] = self.counts.get(key, 0) + lanes.size
+        if self.meter is not None:
+            self.count_warps(key, lanes)
         if inst.mods[0] == "cluster":
             self.cluster_barrier(inst, pc, after, lanes)
             return

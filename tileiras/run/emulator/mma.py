@@ -112,6 +112,8 @@ class MmaOps:
         idx,
         n: int,
     ):
+        if self.meter is not None:
+            self.meter.product(self, self.lanes(idx, n, None))
         f = self.form(idx, n)
         if f is not self.mma_form:
             self.mma_cache.clear()

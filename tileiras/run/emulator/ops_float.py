@@ -118,7 +118,9 @@ def div(g: BlockGen, inst: Inst) -> None:
         expr = f"div64({a}, {b}, '{mode}')"
     elif "approx" in inst.mods:  # 2^126 < |b| < 2^128 gives 0
         far = g.tmp(f"(np.abs({b}) > np.float32(2.0**126)) & np.isfinite({b}) & np.isfinite({a})")
-        expr = f"where({far}, np.copysign(np.float32(0), {a} / {b}), {a} / {b})"
+        expr = _approximate(
+            g, inst, type_, a, f"where({far}, np.copysign(np.float32(0), {a} / {b}), {a} / {b})"
+        )
     else:
         expr = f"div32({a}, {b}, '{mode}')"
     _finish(g, inst, type_, expr)
@@ -144,7 +146,8 @@ def unary(g: BlockGen, inst: Inst) -> None:
         return
     if type_ in ("f16", "f16x2", "bf16", "bf16x2"):
         kind = "np.float16" if "bf" not in type_ else "np.float32"
-        _finish(g, inst, type_, f"approx32('{op}', {a}).astype({kind})")
+        expr = _approximate(g, inst, type_, a, f"approx32('{op}', {a})")
+        _finish(g, inst, type_, f"({expr}).astype({kind})")
         return
     if op in ("rcp", "sqrt") and not approx:
         expr = f"{op}32({a}, '{mode}')"
@@ -154,7 +157,16 @@ def unary(g: BlockGen, inst: Inst) -> None:
         expr = f"np.sqrt({a})"
     else:
         expr = f"approx32('{op}', {a})"
-    _finish(g, inst, type_, expr)
+    _finish(g, inst, type_, _approximate(g, inst, type_, a, expr) if approx else expr)
+
+
+def _approximate(g: BlockGen, inst: Inst, type_: str, argument: str, expr: str) -> str:
+    """An approximation, at the end of its error that the launch asks for."""
+    end = g.unit.error_end
+    if not end:
+        return expr
+    kind = type_.removesuffix("x2")
+    return f"nudge('{inst.op}', '{kind}', {end}, {argument}, {expr})"
 
 
 @handles("abs", "neg")

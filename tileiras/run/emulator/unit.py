@@ -50,6 +50,7 @@ class Unit:
         self.namespace = dict(RUNTIME, SHARED_WINDOW=memory.SHARED_WINDOW, LOCAL_WINDOW=memory.LOCAL_WINDOW)
         self.ordered = False  # the launch perturbs the order: asynchronous instructions stay in flight
         self.loaded: dict[str, set[int]] = {}  # function -> registers that tcgen05.ld writes
+        self.error_end = 0  # -1, 1: approximate instructions at the ends of their error
         self.cluster_size = 1
         self.held: dict[str, tuple[set[int], set[int]]] = {}  # function -> registers that wgmma may hold
         self.constants: dict = {}
@@ -332,7 +333,7 @@ class Unit:
 
     def function(self, pc: int, level: int, partial: bool):
         """The generated function for lanes at pc."""
-        key = (pc, level, partial, self.ordered)
+        key = (pc, level, partial, self.ordered, self.error_end)
         fn = self.code.get(key)
         if fn is None:
             run = self.run_of(pc, level)

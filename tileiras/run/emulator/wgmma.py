@@ -183,6 +183,8 @@ class WgmmaOps:
                 v[sel] = w
             return out
         f = self.whole_warps(idx, n)
+        if self.meter is not None:
+            self.meter.product(self, self.lanes(idx, n, None))
         a, b, scale = self.wgmma_parts(a, b, scale, f, n)
         warps = self.lanes(idx, n, None)[::32] >> 5
         product = self.warp_product(shape, a, b, warps)
@@ -219,6 +221,8 @@ class WgmmaOps:
                 for v in (a, b, scale)
             )  # fmt: skip
         f = self.whole_warps(lanes, lanes.size)
+        if self.meter is not None:
+            self.meter.product(self, lanes, inst)
         a, b, scale = self.wgmma_parts(a, b, scale, f, lanes.size)
         warps = lanes[::32] >> 5
         read = None
