@@ -1,7 +1,8 @@
 """The text of the generated header and source; everything that varies comes from a `header_verb.Unit`.
 
-Several generated sources may be compiled as one (CMake's unity builds): every private name holds the prefix of its
-image, no macro outlives its file, and nothing is told apart by case alone where C tells it apart by case.
+Several generated sources may be compiled as one (CMake's unity builds): every name of an image's own holds its prefix,
+nothing is told apart by case alone where C tells it apart by case, and the loader, which is the same for all, is
+compiled by the first of them.
 """
 
 from __future__ import annotations
@@ -13,6 +14,11 @@ if TYPE_CHECKING:
     from tileiras.tools.build.header_verb import Entry, Unit
 
 _BYTES_PER_LINE = 32
+_LONGEST_LITERAL = 65_000
+# Each byte in a string literal. Three octal digits end by themselves, whatever follows; ? would begin a trigraph.
+_CHARACTERS = [
+    chr(byte) if 32 <= byte < 127 and chr(byte) not in '"\\?' else f"\\{byte:03o}" for byte in range(256)
+]
 
 # Tile IR types with a C++ type of the same size and meaning; the others are passed as bits of their size.
 _SCALARS = {
@@ -100,6 +106,19 @@ CUresult @P@_unload(void); /* no launch may be under way */
 """
 
 _LOADER = r"""
+#ifndef TILEIRAS_LOADER_1
+#define TILEIRAS_LOADER_1
+
+/* What one image and its kernels need at run time. */
+typedef struct tile_unit {
+  const unsigned char *image;
+  const tileirasKernel *kernels;
+  unsigned count;
+  CUlibrary library;
+  CUkernel *found;        /* one for each kernel */
+  unsigned (*raised)[2];  /* one for each kernel; bit d: device d was told the dynamic size */
+} tile_unit;
+
 /* ---- the driver ---- */
 
 #define TILE_SUCCESS 0
@@ -111,6 +130,12 @@ _LOADER = r"""
 #define TILE_COMPUTE_CAPABILITY_MAJOR 75
 #define TILE_COMPUTE_CAPABILITY_MINOR 76
 #define TILE_MAX_DYNAMIC_SHARED 8
+/* One copy for all images of this translation unit; a compiler would make one for each. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define TILE_ONCE __attribute__((noinline, noclone))
+#else
+#define TILE_ONCE
+#endif
 
 typedef int (*tile_init_fn)(unsigned);
 typedef int (*tile_load_fn)(CUlibrary *, const void *, void *, void **, unsigned, void *, void **, unsigned);
@@ -237,36 +262,32 @@ static void tile_lock(void) {
 static void tile_unlock(void) { __atomic_store_n(&tile_lock_word, 0, __ATOMIC_RELEASE); }
 #endif
 
-static CUlibrary tile_loaded;
-static CUkernel tile_found[TILE_COUNT + 1];
-static unsigned tile_raised[TILE_COUNT + 1][2]; /* bit d: device d was told the dynamic size */
-
-static int tile_load_locked(void) {
+static int tile_load_locked(tile_unit *unit) {
   int status = TILE_SUCCESS;
-  if (tile_loaded) return TILE_SUCCESS;
+  if (unit->library) return TILE_SUCCESS;
   if (!tile_driver.ready) {
     status = tile_open_driver();
     if (!status) status = tile_driver.init(0);
     if (status) return status;
     tile_driver.ready = 1;
   }
-  return tile_driver.load(&tile_loaded, @P@_image, NULL, NULL, 0, NULL, NULL, 0);
+  return tile_driver.load(&unit->library, unit->image, NULL, NULL, 0, NULL, NULL, 0);
 }
 
-static int tile_get_locked(unsigned index, CUkernel *kernel) {
-  int status = tile_load_locked();
+static int tile_get_locked(tile_unit *unit, unsigned index, CUkernel *kernel) {
+  int status = tile_load_locked(unit);
   if (status) {
-    tile_loaded = NULL;
+    unit->library = NULL;
     return status;
   }
-  if (!tile_found[index]) {
-    status = tile_driver.get(&tile_found[index], tile_loaded, @P@_kernels[index].symbol);
+  if (!unit->found[index]) {
+    status = tile_driver.get(&unit->found[index], unit->library, unit->kernels[index].symbol);
     if (status) {
-      tile_found[index] = NULL;
+      unit->found[index] = NULL;
       return status;
     }
   }
-  *kernel = tile_found[index];
+  *kernel = unit->found[index];
   return TILE_SUCCESS;
 }
 
@@ -286,53 +307,53 @@ static const tileirasVariant *tile_variant_for(const tileirasKernel *kernel, uns
   return best;
 }
 
-CUresult @P@_load(CUlibrary *library) {
+TILE_ONCE static int tile_load(tile_unit *unit, CUlibrary *library) {
   int status;
   tile_lock();
-  status = tile_load_locked();
-  if (status) tile_loaded = NULL;
-  if (!status && library) *library = tile_loaded;
+  status = tile_load_locked(unit);
+  if (status) unit->library = NULL;
+  if (!status && library) *library = unit->library;
   tile_unlock();
-  return (CUresult)status;
+  return status;
 }
 
-CUresult @P@_get(unsigned index, CUkernel *kernel) {
+TILE_ONCE static int tile_get(tile_unit *unit, unsigned index, CUkernel *kernel) {
   int status;
-  if (index >= TILE_COUNT || !kernel) return (CUresult)TILE_INVALID_VALUE;
+  if (index >= unit->count || !kernel) return TILE_INVALID_VALUE;
   tile_lock();
-  status = tile_get_locked(index, kernel);
+  status = tile_get_locked(unit, index, kernel);
   tile_unlock();
-  return (CUresult)status;
+  return status;
 }
 
-CUresult @P@_get_by_name(const char *name, CUkernel *kernel) {
+TILE_ONCE static int tile_get_by_name(tile_unit *unit, const char *name, CUkernel *kernel) {
   unsigned i;
-  if (!name || !kernel) return (CUresult)TILE_INVALID_VALUE;
-  for (i = 0; i < TILE_COUNT; ++i) {
-    if (!strcmp(name, @P@_kernels[i].symbol) || !strcmp(name, @P@_kernels[i].name)) return @P@_get(i, kernel);
+  if (!name || !kernel) return TILE_INVALID_VALUE;
+  for (i = 0; i < unit->count; ++i) {
+    if (!strcmp(name, unit->kernels[i].symbol) || !strcmp(name, unit->kernels[i].name)) return tile_get(unit, i, kernel);
   }
-  return (CUresult)TILE_NOT_FOUND;
+  return TILE_NOT_FOUND;
 }
 
-CUresult @P@_launch(unsigned index, tileirasGrid grid, CUstream stream, void **args) {
+TILE_ONCE static int tile_launch(tile_unit *unit, unsigned index, tileirasGrid grid, CUstream stream, void **args) {
   const tileirasKernel *row;
   const tileirasVariant *how;
   CUkernel kernel;
   CUfunction function;
   CUdevice device = 0;
   int status, major = 0, minor = 0;
-  if (index >= TILE_COUNT) return (CUresult)TILE_INVALID_VALUE;
-  row = &@P@_kernels[index];
-  status = (int)@P@_get(index, &kernel);
+  if (index >= unit->count) return TILE_INVALID_VALUE;
+  row = &unit->kernels[index];
+  status = tile_get(unit, index, &kernel);
   if (!status) status = tile_driver.device(&device);
   if (!status) status = tile_driver.query(&major, TILE_COMPUTE_CAPABILITY_MAJOR, device);
   if (!status) status = tile_driver.query(&minor, TILE_COMPUTE_CAPABILITY_MINOR, device);
-  if (status) return (CUresult)status;
+  if (status) return status;
   how = tile_variant_for(row, (unsigned)(major * 10 + minor));
-  if (!how) return (CUresult)TILE_NO_BINARY_FOR_GPU;
+  if (!how) return TILE_NO_BINARY_FOR_GPU;
   if (how->dynamic_shared > 48 * 1024) {
     unsigned bit = device >= 0 && device < 64 ? 1u << device % 32 : 0;
-    unsigned *told = &tile_raised[index][bit ? device / 32 : 0];
+    unsigned *told = &unit->raised[index][bit ? device / 32 : 0];
     unsigned known;
     tile_lock();
     known = *told & bit;
@@ -341,25 +362,24 @@ CUresult @P@_launch(unsigned index, tileirasGrid grid, CUstream stream, void **a
       if (!status) *told |= bit;
     }
     tile_unlock();
-    if (status) return (CUresult)status;
+    if (status) return status;
   }
   memcpy(&function, &kernel, sizeof function); /* a CUkernel may stand for a CUfunction in a launch */
-  return (CUresult)tile_driver.launch(function, grid.x, grid.y, grid.z, how->block[0], how->block[1],
+  return tile_driver.launch(function, grid.x, grid.y, grid.z, how->block[0], how->block[1],
                                  how->block[2], how->dynamic_shared, stream, args, NULL);
 }
 
-CUresult @P@_unload(void) {
+TILE_ONCE static int tile_unload(tile_unit *unit) {
   int status = TILE_SUCCESS;
   tile_lock();
-  if (tile_loaded) status = tile_driver.unload(tile_loaded);
-  tile_loaded = NULL;
-  memset(tile_found, 0, sizeof tile_found);
-  memset(tile_raised, 0, sizeof tile_raised);
+  if (unit->library) status = tile_driver.unload(unit->library);
+  unit->library = NULL;
+  memset(unit->found, 0, unit->count * sizeof *unit->found);
+  memset(unit->raised, 0, unit->count * sizeof *unit->raised);
   tile_unlock();
-  return (CUresult)status;
+  return status;
 }
 
-#undef TILE_COUNT
 #undef TILE_SUCCESS
 #undef TILE_INVALID_VALUE
 #undef TILE_NO_BINARY_FOR_GPU
@@ -369,17 +389,41 @@ CUresult @P@_unload(void) {
 #undef TILE_COMPUTE_CAPABILITY_MAJOR
 #undef TILE_COMPUTE_CAPABILITY_MINOR
 #undef TILE_MAX_DYNAMIC_SHARED
+#undef TILE_ONCE
+
+#endif  /* TILEIRAS_LOADER_1 */
 """
-# The casts and the NULL of C, for users who compile their C++ with every warning as an error.
+
+_FUNCTIONS = """
+/* ---- what the header declares ---- */
+
+static CUkernel @U@found[@N@];
+static unsigned @U@raised[@N@][2];
+static tile_unit @U@unit = {@P@_image, @P@_kernels, @C@, NULL, @U@found, @U@raised};
+
+CUresult @P@_load(CUlibrary *library) { return (CUresult)tile_load(&@U@unit, library); }
+CUresult @P@_get(unsigned index, CUkernel *kernel) { return (CUresult)tile_get(&@U@unit, index, kernel); }
+CUresult @P@_get_by_name(const char *name, CUkernel *kernel) {
+  return (CUresult)tile_get_by_name(&@U@unit, name, kernel);
+}
+CUresult @P@_launch(unsigned index, tileirasGrid grid, CUstream stream, void **args) {
+  return (CUresult)tile_launch(&@U@unit, index, grid, stream, args);
+}
+CUresult @P@_unload(void) { return (CUresult)tile_unload(&@U@unit); }
+"""
+# The image as a literal, and the casts and the NULL of C, for users who compile their C++ with every warning as an error.
 _QUIET_BEGIN = """\
-#if defined(__cplusplus) && defined(__GNUC__)
+#ifdef __GNUC__
 #pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Woverlength-strings"
+#ifdef __cplusplus
 #pragma GCC diagnostic ignored "-Wold-style-cast"
 #pragma GCC diagnostic ignored "-Wzero-as-null-pointer-constant"
 #endif
+#endif
 """
 _QUIET_END = """
-#if defined(__cplusplus) && defined(__GNUC__)
+#ifdef __GNUC__
 #pragma GCC diagnostic pop
 #endif
 """
@@ -479,8 +523,6 @@ def source(unit: Unit, image: bytes, include: str, embed: str, image_path: str) 
         "#include <string.h>",
         "",
         _QUIET_BEGIN,
-        f"#define TILE_COUNT {len(unit.entries)}u",
-        "",
         "#ifdef __cplusplus",
         'extern "C" {',
         "#endif",
@@ -498,16 +540,9 @@ def source(unit: Unit, image: bytes, include: str, embed: str, image_path: str) 
     lines += _rows(unit)
     lines += ["#ifdef __cplusplus", '}  /* extern "C" */', "#endif", ""]
     text = "\n".join(lines)
-    if not unit.entries:
-        # Comparing an unsigned index with a count of 0 is "always false" to -Wextra.
-        text = text.replace(
-            "#define TILE_COUNT 0u",
-            f"#define TILE_COUNT {_private(prefix)}count\nstatic const unsigned {_private(prefix)}count = 0;",
-        )
-        loader = _LOADER.replace("TILE_COUNT + 1", "1")
-    else:
-        loader = _LOADER
-    return text + loader.replace("tile_", _private(prefix)).replace("@P@", prefix) + _QUIET_END
+    functions = _FUNCTIONS.replace("@N@", str(max(1, len(unit.entries)))).replace("@C@", str(len(unit.entries)))
+    code = (_LOADER + functions).replace("tile_", "tileiras_loader_")
+    return text + code.replace("@U@", _private(prefix)).replace("@P@", prefix) + _QUIET_END
 
 
 def _private(prefix: str) -> str:
@@ -531,18 +566,26 @@ def _image(prefix: str, image: bytes, embed: str, image_path: str) -> list[str]:
             f'        ".size {prefix}_image, . - {prefix}_image\\n.byte 0\\n.popsection\\n");',
             "",
         ]
-    rows = []
-    for at in range(0, len(image), _BYTES_PER_LINE):
-        rows.append("  " + ",".join(map(str, image[at : at + _BYTES_PER_LINE])) + ",")
+    literal = [
+        '  "' + "".join([_CHARACTERS[byte] for byte in image[at : at + _BYTES_PER_LINE]]) + '"'
+        for at in range(0, len(image), _BYTES_PER_LINE)
+    ]
+    # A compiler reads a string ten times as fast as numbers; Microsoft's takes one of 65,535 bytes at most.
+    if len(image) > _LONGEST_LITERAL:
+        numbers = [
+            "  " + ",".join(map(str, image[at : at + _BYTES_PER_LINE])) + ","
+            for at in range(0, len(image), _BYTES_PER_LINE)
+        ]
+        literal = ["#ifdef _MSC_VER", "  {", *numbers, "  0}", "#else", *literal, "#endif"]
     return [
         "#ifdef _MSC_VER",
         "__declspec(align(64))",
         "#else",
         "__attribute__((aligned(64)))",
         "#endif",
-        f"const unsigned char {prefix}_image[{max(1, len(image))}] = {{",
-        *(rows or ["  0"]),
-        "};",
+        f"const unsigned char {prefix}_image[{len(image)} + 1] =",  # C++ counts the zero that ends a string
+        *(literal or ['  ""']),
+        ";",
         "",
     ]
 
