@@ -43,6 +43,7 @@ if(_tileiras_problem)
 else()
   include("${CMAKE_CURRENT_LIST_DIR}/TileirasMacros.cmake")
   _tileiras_define_targets()
+  _tileiras_watch_products()
   include("${CMAKE_CURRENT_LIST_DIR}/detail/capi.cmake")
   _tileiras_define_capi()
 

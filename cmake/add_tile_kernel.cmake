@@ -7,7 +7,7 @@ add_tile_kernel
     [ARCHITECTURES <arch>...] [FORMATS <format>...] [COMPILER builtin|nvidia] [LAUNCH_ABI simt|tile]
     [OPT_LEVEL 0|1|2|3] [DEBUG] [LINEINFO] [SANITIZE memcheck]
     [OPTIONS <o>...] [PTXAS_OPTIONS <o>...] [FATBINARY_OPTIONS <o>...] [BYTECODE_VERSION <major.minor>]
-    [ENTRIES <kernel>...] [SIGNATURE <s>...] [IMPORT_DIRECTORIES <dir>...]
+    [ENTRIES <kernel>...] [SIGNATURE <s>...] [SYMBOL <name>...] [IMPORT_DIRECTORIES <dir>...]
     [MAX_REGISTERS <n>] [NO_SPILLS] [MAX_SHARED <bytes|100K>]
     [EMBED array|incbin|none] [COMPRESS default|size|speed|balance|none]
     [PREFIX <c-identifier>] [NAMESPACE <c++-namespace>] [HEADER <path>] [LANGUAGE C|CXX]
@@ -16,13 +16,14 @@ add_tile_kernel
     [DEPENDS <file|target>...] [COMMENT <text>] [FOLDER <ide-folder>] [ALIAS <alias>] [EXCLUDE_FROM_ALL])
 
 Compiles Tile IR for every architecture, bundles the images, and makes a library out of them that C and C++ programs
-link with: ``target_link_tile_kernels(app PRIVATE <name>)``, then ``#include "<stem>_tile.h"``.
+link with: ``target_link_tile_kernels(app PRIVATE <name>)``, then ``#include "<name>/<stem>_tile.h"``.
 
 SOURCES            Tile IR text (``.tileir``, ``.mlir``) or bytecode (``.tilebc``, ``.tileirbc``), or a cuTile Python
                    file (``.py``, with ENTRIES and SIGNATURE). Files made during the build are fine.
 TYPE               kind of the library, default OBJECT; CUSTOM makes the artefacts only and needs no C compiler.
 ARCHITECTURES      see ``tileiras_normalize_architectures``; default CMAKE_TILE_ARCHITECTURES,
-                   CMAKE_CUDA_ARCHITECTURES, environment TILEARCHS, CUDAARCHS. Fixed by this call.
+                   CMAKE_CUDA_ARCHITECTURES, environment TILEARCHS, CUDAARCHS. The target's property
+                   TILE_ARCHITECTURES may be set afterwards, in the same directory.
 FORMATS            any of cubin fatbin tilebc ptx header json object; default fatbin header object
                    (CUSTOM: fatbin json). What another format needs is made as well. An object of a CUSTOM target
                    holds the image and its size (``<prefix>_image``), made without a compiler.
@@ -33,6 +34,8 @@ OPT_LEVEL          default 3; DEBUG makes it 0. Generator expressions on the con
 ENTRIES            kernels that must be there, and the only ones in the tables; of a cuTile file: the one function.
 SIGNATURE          of a cuTile file: its parameters, as "f32[1],f32[1],=128" (arrays with their rank, scalars, constants);
                    several signatures make several kernels. See ``tileiras-build export --help``.
+SYMBOL             names of the kernels that the signatures make, as many as there are signatures; the launchers are named
+                   alike. Default the names of cuda-tile, which say every type.
 IMPORT_DIRECTORIES where a cuTile file imports modules from, besides its own folder.
 MAX_REGISTERS, NO_SPILLS, MAX_SHARED
                    budgets: an image with a kernel that exceeds one fails the build.
@@ -40,8 +43,11 @@ REMARKS            category of optimisation remarks: all, memory, tensorcore. Th
                    REMARKS_FILE, into whose name stem and architecture go where there are several images.
 EMBED              how the image gets into the program: a C array, ``.incbin`` (GNU and Clang), or none: the program links
                    with an object that defines ``<prefix>_image`` and its size, such as TILE_OBJECT of a CUSTOM target.
-PREFIX             of every C name in the header; default the stem of the source (with several sources: PREFIX_stem);
-                   a number follows where two sources give one identifier.
+PREFIX             of every C name in the header; default <name>_<stem> (only <stem> where both are the same; with
+                   several sources and PREFIX: PREFIX_stem); a number follows where two sources of a target give one
+                   identifier. Two targets of a build tree cannot have the same.
+HEADER             where the header goes, relative to the output directory, which is on the include path: a/b.h is
+                   included as "a/b.h". Default ``<name>/<stem>_tile.h``.
 OUTPUT_DIRECTORY   default ``<binary dir>/<name>.tile``, with the configuration below it in multi-config generators.
 
 Result: the target ``<name>`` with the properties TILE_CUBINS, TILE_CUBIN_<arch>, TILE_FATBIN, TILE_HEADER, TILE_JSON,
@@ -49,6 +55,8 @@ TILE_PTX, TILE_TILEBC, TILE_OBJECT (absolute paths, sources outer, architectures
 TILE_OPTIONS, TILE_PTXAS_OPTIONS, TILE_HOST_ARCH, TILE_HOST_OS, TILE_COMPILER_LAUNCHER, TILE_FORMATS, TILE_EMBED. The target
 ``<name>_images`` builds the artefacts alone. In multi-config generators the paths hold ``$<CONFIG>``: write
 ``$<TARGET_GENEX_EVAL:k,$<TARGET_PROPERTY:k,TILE_FATBIN>>`` there, or use ``tile_kernel_artifacts``.
+
+From eight sources on, one command makes all artefacts of several sources; see docs/cmake.md.
 
 Errors: configuring stops, naming the argument, when a source does not exist, no architecture is left, a value is none
 that the argument takes, or a format needs another TYPE or COMPILER. A failing compile leaves no output behind.
@@ -58,26 +66,15 @@ function(add_tile_kernel name)
   set(single TYPE COMPILER LAUNCH_ABI OPT_LEVEL SANITIZE BYTECODE_VERSION MAX_REGISTERS MAX_SHARED EMBED COMPRESS PREFIX
     NAMESPACE HEADER LANGUAGE OUTPUT_DIRECTORY OUTPUT_NAME HOST_ARCH HOST_OS REMARKS REMARKS_FILE JOB_POOL JOBS COMMENT
     FOLDER ALIAS)
-  set(several SOURCES ARCHITECTURES FORMATS OPTIONS PTXAS_OPTIONS FATBINARY_OPTIONS ENTRIES SIGNATURE IMPORT_DIRECTORIES
+  set(several SOURCES ARCHITECTURES FORMATS OPTIONS PTXAS_OPTIONS FATBINARY_OPTIONS ENTRIES SIGNATURE SYMBOL IMPORT_DIRECTORIES
     LAUNCHER DEPENDS)
   cmake_parse_arguments(PARSE_ARGV 1 tile "${flags}" "${single}" "${several}")
-  if(DEFINED tile_UNPARSED_ARGUMENTS)
-    message(FATAL_ERROR "add_tile_kernel(${name}): unknown arguments: ${tile_UNPARSED_ARGUMENTS}")
-  endif()
+  _tileiras_check_keywords("add_tile_kernel(${name})" tile "${flags};${single};${several}" "SOURCES;ARCHITECTURES;FORMATS"
+    "OPTIONS;PTXAS_OPTIONS;FATBINARY_OPTIONS;ENTRIES;SIGNATURE;SYMBOL;IMPORT_DIRECTORIES;LAUNCHER;DEPENDS")
   _tileiras_check_arguments()
 
   _tileiras_default_architectures(wanted ${name} ${tile_ARCHITECTURES})
-  _tileiras_split_architectures(real virtual ${wanted})
-
-  if(NOT real AND tile_LAUNCH_ABI STREQUAL "tile" AND "header" IN_LIST tile_FORMATS)
-    message(FATAL_ERROR "add_tile_kernel(${name}): a header needs one real architecture with LAUNCH_ABI tile: Tile IR alone does not tell how a kernel is launched")
-  endif()
-
   _tileiras_budget_options(budgets)
-  if(budgets AND NOT real)
-    message(FATAL_ERROR "add_tile_kernel(${name}): MAX_REGISTERS, NO_SPILLS and MAX_SHARED need a real architecture: what portable code uses is decided by the driver")
-  endif()
-
   get_property(is_multi_config GLOBAL PROPERTY GENERATOR_IS_MULTI_CONFIG)
   set(folder "${CMAKE_CURRENT_BINARY_DIR}/${name}.tile")
   if(tile_OUTPUT_DIRECTORY)
@@ -111,6 +108,36 @@ function(add_tile_kernel name)
     set(stems "${tile_OUTPUT_NAME}")
   endif()
 
+  # What can be known now, so that properties and paths may be asked for; the commands follow at the end of the
+  # directory, when all properties of the target have been set.
+  set(prefixes "")
+  foreach(source stem IN ZIP_LISTS tile_SOURCES stems)
+    _tileiras_prefix(prefix "${source}" "${stem}")
+    list(APPEND prefixes "${prefix}")
+  endforeach()
+  set(planning TRUE)
+  _tileiras_make_artefacts()
+  if(tile_FOLDER)
+    set_target_properties(${name} PROPERTIES FOLDER "${tile_FOLDER}")
+  endif()
+  _tileiras_finish_library()
+  if(tile_ALIAS)
+    add_library(${tile_ALIAS} ALIAS ${name})
+  endif()
+  _tileiras_save_variables()
+  cmake_language(EVAL CODE "cmake_language(DEFER CALL _tileiras_add_rules [==[${name}]==])")
+endfunction()
+
+# The commands of a target, from its properties as they are at the end of its directory.
+function(_tileiras_add_rules name)
+  _tileiras_restore_variables()
+  get_target_property(asked ${name} TILE_ARCHITECTURES)
+  if(NOT asked)
+    message(FATAL_ERROR "add_tile_kernel(${name}): its property TILE_ARCHITECTURES is empty: an image is always for some architecture")
+  endif()
+  set(wanted "${asked}")
+  set(planning FALSE)
+
   # Make does not notice a changed command line, nor that an image was taken out of a container: these files tell it.
   set(records "${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/${name}.tile")
   set(record "")
@@ -119,18 +146,17 @@ function(add_tile_kernel name)
   endif()
   set(options_file "${records}/options${record}.txt")
   set(bundle_file "${records}/bundle${record}.txt")
+  _tileiras_split_architectures(real virtual ${wanted})
   _tileiras_compile_options(compile_options)
   file(GENERATE OUTPUT "${options_file}" CONTENT
-    "${compile_options} ${budgets}\n${tile_SIGNATURE} ${tile_IMPORT_DIRECTORIES} ${tile_REMARKS} ${tile_REMARKS_FILE}\n")
+    "${compile_options} ${budgets}\n${tile_SIGNATURE} ${tile_SYMBOL} ${tile_IMPORT_DIRECTORIES} ${tile_REMARKS} ${tile_REMARKS_FILE}\n")
   file(GENERATE OUTPUT "${bundle_file}" CONTENT
     "${real} ${virtual} ${stems}\n$<TARGET_GENEX_EVAL:${name},$<TARGET_PROPERTY:${name},TILE_FATBINARY_OPTIONS>> ${tile_COMPRESS}\n${tile_PREFIX} ${tile_NAMESPACE} ${tile_EMBED} ${tile_LANGUAGE} ${tile_HEADER}\n")
 
-  set(products "")
-  set(generated "")
-  set(prefixes "")
-  foreach(source stem IN ZIP_LISTS tile_SOURCES stems)
-    _tileiras_kernel_source("${source}" "${stem}")
+  foreach(property IN LISTS planned)
+    set_property(TARGET ${name} PROPERTY ${property})
   endforeach()
+  _tileiras_make_artefacts()
 
   set(all "")
   if(tile_TYPE STREQUAL "INTERFACE" AND NOT tile_EXCLUDE_FROM_ALL)
@@ -140,17 +166,63 @@ function(add_tile_kernel name)
   get_target_property(leftovers ${name} TILE_LEFTOVERS)
   set_property(TARGET ${images} PROPERTY ADDITIONAL_CLEAN_FILES ${leftovers})
   if(tile_FOLDER)
-    set_target_properties(${name} ${images} PROPERTIES FOLDER "${tile_FOLDER}")
+    set_target_properties(${images} PROPERTIES FOLDER "${tile_FOLDER}")
   endif()
   add_dependencies(${name} ${images})
-  _tileiras_finish_library()
-  if(tile_ALIAS)
-    add_library(${tile_ALIAS} ALIAS ${name})
-  endif()
+  _tileiras_note_products(${name} ${leftovers} ${artefacts})
 endfunction()
 
-# Everything for one source. Appends to `products` (built by <name>_images) and `generated` (compiled into the library).
-function(_tileiras_kernel_source source stem)
+# Every artefact of every source: paths and properties while planning, then the commands. Sets in the caller `products`
+# (built by <name>_images), `artefacts` (every file), `generated` (compiled into the library) and `planned` (properties).
+macro(_tileiras_make_artefacts)
+  _tileiras_split_architectures(real virtual ${wanted})
+  if(NOT real AND tile_LAUNCH_ABI STREQUAL "tile" AND "header" IN_LIST tile_FORMATS)
+    message(FATAL_ERROR "add_tile_kernel(${name}): a header needs one real architecture with LAUNCH_ABI tile: Tile IR alone does not tell how a kernel is launched")
+  endif()
+  if(budgets AND NOT real)
+    message(FATAL_ERROR "add_tile_kernel(${name}): MAX_REGISTERS, NO_SPILLS and MAX_SHARED need a real architecture: what portable code uses is decided by the driver")
+  endif()
+  set(planned TILE_CUBINS TILE_TILEBC TILE_PTX TILE_JSON TILE_FATBIN TILE_HEADER TILE_LEFTOVERS)
+  if(tile_TYPE STREQUAL "CUSTOM")
+    list(APPEND planned TILE_OBJECT)  # of a library: the objects that CMake's own compiler makes
+  endif()
+  foreach(_arch IN LISTS real)
+    list(APPEND planned TILE_CUBIN_${_arch})
+  endforeach()
+  set(products "")
+  set(artefacts "")
+  set(generated "")
+  _tileiras_batch_size(batch)
+  foreach(source stem prefix IN ZIP_LISTS tile_SOURCES stems prefixes)
+    _tileiras_kernel_source("${source}" "${stem}" "${prefix}")
+  endforeach()
+  if(batch AND NOT planning)
+    _tileiras_rule_batches()
+  endif()
+endmacro()
+
+# A function's variables, kept in properties until the end of the directory.
+macro(_tileiras_save_variables)
+  get_cmake_property(_variables VARIABLES)
+  set(_kept "")
+  foreach(_variable IN LISTS _variables)
+    if(_variable MATCHES "^tile_[A-Z_]+$" OR _variable MATCHES "^(is_multi_config|folder|images|stems|prefixes|budgets|planned)$")
+      set_property(TARGET ${name} PROPERTY _TILE_SAVED_${_variable} "${${_variable}}")
+      list(APPEND _kept ${_variable})
+    endif()
+  endforeach()
+  set_property(TARGET ${name} PROPERTY _TILE_SAVED "${_kept}")
+endmacro()
+
+macro(_tileiras_restore_variables)
+  get_target_property(_kept ${name} _TILE_SAVED)
+  foreach(_variable IN LISTS _kept)
+    get_property(${_variable} TARGET ${name} PROPERTY _TILE_SAVED_${_variable})
+  endforeach()
+endmacro()
+
+# Everything for one source. Appends to `products`, `artefacts` and `generated`.
+function(_tileiras_kernel_source source stem prefix)
   _tileiras_source_path(path "${source}")
   if(path MATCHES "\\.py$")
     _tileiras_rule_export(path "${path}" "${stem}")
@@ -211,22 +283,6 @@ function(_tileiras_kernel_source source stem)
     set_property(TARGET ${name} APPEND PROPERTY TILE_FATBIN "${fatbin}")
     list(APPEND made "${fatbin}")
   endif()
-  _tileiras_identifier(prefix "${stem}")
-  list(LENGTH tile_SOURCES count)
-  if(tile_PREFIX AND count EQUAL 1)
-    set(prefix "${tile_PREFIX}")
-  elseif(tile_PREFIX)
-    set(prefix "${tile_PREFIX}_${prefix}")
-  endif()
-  set(number 2)  # "a b" and "a_b" are two files, but one identifier
-  set(unique "${prefix}")
-  while(unique IN_LIST prefixes)
-    set(unique "${prefix}_${number}")
-    math(EXPR number "${number} + 1")
-  endwhile()
-  set(prefix "${unique}")
-  list(APPEND prefixes "${prefix}")
-  set(prefixes "${prefixes}" PARENT_SCOPE)
   if("object" IN_LIST tile_FORMATS AND tile_TYPE STREQUAL "CUSTOM")
     _tileiras_rule_object(object "${stem}" "${prefix}" "${fatbin}")
     set_property(TARGET ${name} APPEND PROPERTY TILE_OBJECT "${object}")
@@ -240,6 +296,47 @@ function(_tileiras_kernel_source source stem)
   endif()
   list(APPEND products ${made})
   set(products "${products}" PARENT_SCOPE)
+  set(made_of_${prefix} "${made}" PARENT_SCOPE)
+  set(files_of_${prefix} "${files};${jsons}" PARENT_SCOPE)
+  list(APPEND artefacts ${files} ${jsons} ${made})
+  set(artefacts "${artefacts}" PARENT_SCOPE)
+endfunction()
+
+# What the C names of one source begin with: the target and the stem, or what PREFIX says; unique in the build tree.
+function(_tileiras_prefix out source stem)
+  _tileiras_identifier(own "${stem}")
+  _tileiras_identifier(target "${name}")
+  list(LENGTH tile_SOURCES count)
+  if(tile_PREFIX AND count EQUAL 1)
+    set(prefix "${tile_PREFIX}")
+  elseif(tile_PREFIX)
+    set(prefix "${tile_PREFIX}_${own}")
+  elseif(own STREQUAL target)
+    set(prefix "${own}")
+  else()
+    set(prefix "${target}_${own}")
+  endif()
+  set(number 2)  # "a b" and "a_b" are two files, but one identifier
+  set(unique "${prefix}")
+  while(unique IN_LIST prefixes)
+    set(unique "${prefix}_${number}")
+    math(EXPR number "${number} + 1")
+  endwhile()
+  set(defines "")  # EMBED none leaves the image to an object of another target, of the same PREFIX
+  if(NOT tile_TYPE STREQUAL "CUSTOM")
+    list(APPEND defines FUNCTIONS)
+  endif()
+  if((NOT tile_TYPE STREQUAL "CUSTOM" AND NOT tile_EMBED STREQUAL "none") OR (tile_TYPE STREQUAL "CUSTOM" AND "object" IN_LIST tile_FORMATS))
+    list(APPEND defines IMAGE)
+  endif()
+  foreach(what IN LISTS defines)
+    get_property(owner GLOBAL PROPERTY TILEIRAS_${what}_OF_${unique})
+    if(owner)
+      message(FATAL_ERROR "add_tile_kernel(${name}): the C names of '${source}' would begin with '${unique}_', as those of ${owner} do; choose another PREFIX")
+    endif()
+    set_property(GLOBAL PROPERTY TILEIRAS_${what}_OF_${unique} "'${source}' of the target ${name}")
+  endforeach()
+  set(${out} "${unique}" PARENT_SCOPE)
 endfunction()
 
 # The absolute path of a source; a relative one is looked for as add_library does.
@@ -401,11 +498,18 @@ macro(_tileiras_check_arguments)
       message(FATAL_ERROR "add_tile_kernel(${name}): ${_argument} '${tile_${_argument}}' ${_verdict}")
     endif()
   endforeach()
-  foreach(_argument IN ITEMS SIGNATURE IMPORT_DIRECTORIES)
+  foreach(_argument IN ITEMS SIGNATURE SYMBOL IMPORT_DIRECTORIES)
     if(tile_${_argument} AND NOT "${tile_SOURCES};" MATCHES "(\\.py|>);")
       message(FATAL_ERROR "add_tile_kernel(${name}): ${_argument} is for cuTile sources, and no source is a .py file")
     endif()
   endforeach()
+  if(tile_SYMBOL)
+    list(LENGTH tile_SYMBOL _symbols)
+    list(LENGTH tile_SIGNATURE _signatures)
+    if(NOT _symbols EQUAL _signatures)
+      message(FATAL_ERROR "add_tile_kernel(${name}): SYMBOL has ${_symbols} names for ${_signatures} signatures")
+    endif()
+  endif()
   if(tile_REMARKS_FILE AND NOT tile_REMARKS)
     message(FATAL_ERROR "add_tile_kernel(${name}): REMARKS_FILE needs REMARKS: which remarks it is to hold")
   endif()
@@ -465,10 +569,14 @@ function(_tileiras_finish_library)
   if(tile_TYPE MATCHES "^(OBJECT|STATIC|SHARED|MODULE)$")
     set_target_properties(${name} PROPERTIES TILE_OBJECT "$<TARGET_OBJECTS:${name}>")
   endif()
-  if(tile_HEADER)
-    get_target_property(header ${name} TILE_HEADER)
-    get_filename_component(directory "${header}" DIRECTORY)
+  if(IS_ABSOLUTE "${tile_HEADER}")  # a relative one is included as it is spelled
+    get_filename_component(directory "${tile_HEADER}" DIRECTORY)
     target_include_directories(${name} ${scope} "$<BUILD_INTERFACE:${directory}>")
+  endif()
+  if(batch AND NOT tile_EMBED STREQUAL "incbin" AND NOT DEFINED CMAKE_UNITY_BUILD)
+    # The loader is most of what a generated source costs, and one translation unit needs it once. (A source with
+    # .incbin depends on its image, which a unity source would not.)
+    set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE BATCH UNITY_BUILD_BATCH_SIZE 16)
   endif()
   target_link_libraries(${name} ${scope} ${CMAKE_DL_LIBS})  # the loader finds the driver at run time
 endfunction()

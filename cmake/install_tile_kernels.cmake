@@ -7,8 +7,9 @@ install_tile_kernels
     [FORMATS <format>...] [COMPONENT <component>])
 
 Installs targets of ``add_tile_kernel``: the library (STATIC, SHARED, MODULE, INTERFACE; in EXPORT, so that an installed package offers
-it), its headers below HEADERS_DESTINATION (default ``include``), and the images of FORMATS (default none; any of cubin
-fatbin json ptx tilebc) below DESTINATION (default ``share/<project>/tile``). All paths in the export are relative: the
+it), its headers below HEADERS_DESTINATION (default ``include``; there they lie below ``<kernels>/``, as in the build), and the
+images of FORMATS (default none; any of cubin fatbin json ptx tilebc) in DESTINATION/<kernels> (default
+``share/<project>/tile/<kernels>``). All paths in the export are relative: the
 installed tree may be moved, and its consumers need neither this package nor CUDA.
 
 Errors: a target that ``add_tile_kernel`` did not make, a format that it does not make, and an INTERFACE library with
@@ -19,8 +20,10 @@ their headers and images are installed, with a warning when EXPORT is given.
 #]=======================================================================]
 function(install_tile_kernels)
   cmake_parse_arguments(PARSE_ARGV 0 install "" "EXPORT;DESTINATION;HEADERS_DESTINATION;COMPONENT" "TARGETS;FORMATS")
-  if(DEFINED install_UNPARSED_ARGUMENTS OR NOT install_TARGETS)
-    message(FATAL_ERROR "install_tile_kernels: needs TARGETS; unknown arguments: '${install_UNPARSED_ARGUMENTS}'")
+  _tileiras_check_keywords("install_tile_kernels" install
+    "TARGETS;EXPORT;DESTINATION;HEADERS_DESTINATION;FORMATS;COMPONENT" "FORMATS" "TARGETS")
+  if(NOT install_TARGETS)
+    message(FATAL_ERROR "install_tile_kernels: needs TARGETS")
   endif()
   include(GNUInstallDirs)
   if(NOT install_HEADERS_DESTINATION)
@@ -50,6 +53,13 @@ function(install_tile_kernels)
     if(headers)
       foreach(header IN LISTS headers)
         _tileiras_below("${root}" "${header}" place)
+        get_filename_component(file "${header}" NAME)
+        set(installed "${install_HEADERS_DESTINATION}/${place}/${file}")
+        get_property(owner GLOBAL PROPERTY "TILEIRAS_INSTALLER_OF_${installed}")
+        if(owner AND NOT owner STREQUAL target)
+          message(FATAL_ERROR "install_tile_kernels: '${target}' and '${owner}' would both install ${installed}; give one of them another HEADER or HEADERS_DESTINATION")
+        endif()
+        set_property(GLOBAL PROPERTY "TILEIRAS_INSTALLER_OF_${installed}" "${target}")
         install(FILES "${header}" DESTINATION "${install_HEADERS_DESTINATION}/${place}" ${component})
       endforeach()
     endif()
@@ -57,7 +67,7 @@ function(install_tile_kernels)
       tile_kernel_artifacts(${target} ${format} files)
       foreach(file IN LISTS files)
         _tileiras_below("${root}" "${file}" place)
-        install(FILES "${file}" DESTINATION "${install_DESTINATION}/${place}" ${component})
+        install(FILES "${file}" DESTINATION "${install_DESTINATION}/${target}/${place}" ${component})
       endforeach()
     endforeach()
 

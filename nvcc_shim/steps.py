@@ -274,13 +274,15 @@ def read_prerequisites(path: str) -> list[str]:
     return []
 
 
-def render_rule(depfile: Depfile, source: str, cwd: str) -> str:
-    """Returns the rule in nvcc's shape: `target : source \\`, one prerequisite per line, empty rules with -MP."""
-    paths = [os.path.join(cwd, source)]
+def render_rule(depfile: Depfile, source: str) -> str:
+    """Returns the rule in nvcc's shape: `target : source \\`, one prerequisite per line, empty rules with -MP.
+
+    Names are as the line gave them, as nvcc's are.
+    """
+    paths = [source]
     if depfile.from_compiler and os.path.exists(depfile.from_compiler):
         for path in read_prerequisites(depfile.from_compiler):
-            path = os.path.join(cwd, path)
-            if path not in paths:
+            if os.path.abspath(path) != os.path.abspath(source) and path not in paths:
                 paths.append(path)
     text = f"{depfile.target} : " + " \\\n    ".join(escape_make(path) for path in paths) + "\n"
     if depfile.phony:
@@ -403,7 +405,7 @@ def _run_job(job: Job, plan: Plan, runner: Runner, cwd: str) -> None:
             say(_delivery(job))
         _deliver(str(job.output), job.deliver)
     if job.depfile and not plan.linked:
-        text = render_rule(job.depfile, job.source, cwd)
+        text = render_rule(job.depfile, job.source)
         if job.depfile.path is None:
             sys.stdout.write(text)
             sys.stdout.flush()
@@ -475,7 +477,7 @@ def _run_nvcc(plan: Plan, nvcc: str, runner: Runner, cwd: str) -> None:
                 text = file.read().rstrip("\n") + "\n"
         for job in plan.jobs:
             if job.depfile:
-                text += render_rule(job.depfile, job.source, cwd)
+                text += render_rule(job.depfile, job.source)
         write_file(path, text)
 
 

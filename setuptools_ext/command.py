@@ -95,6 +95,8 @@ class TileBuildExt:
             sources = tile_sources(ext)
             if not sources and isinstance(ext, TileKernels):
                 raise OptionError(f"TileKernels of '{ext.tile_package}' has no sources")
+            if isinstance(ext, TileKernels):
+                self._check_package(ext.tile_package)
             what = f"TileKernels of '{ext.tile_package}'" if isinstance(ext, TileKernels) else ext.name
             names: dict[str, str] = {}
             for one in sources:
@@ -111,6 +113,18 @@ class TileBuildExt:
                     raise OptionError(
                         f"{what}: {name} '{value}' is for one source, and there are {len(sources)}"
                     )
+
+    def _check_package(self, package: str) -> None:
+        """Errors: OptionError for a package that is none of this project: its files would make one of their own."""
+        build_py = self.get_finalized_command("build_py")  # type: ignore[attr-defined]
+        known = list(self.distribution.packages or [])
+        if package in known or not package or os.path.isdir(build_py.get_package_dir(package)):
+            return
+        import difflib
+
+        near = difflib.get_close_matches(package, known, 1)
+        hint = f"; did you mean '{near[0]}'?" if near else ""
+        raise OptionError(f"TileKernels: this project has no package '{package}'{hint}")
 
     def run(self) -> None:
         self.tile_in_place = bool(self.inplace)  # build_ext clears it while it builds

@@ -67,12 +67,18 @@ def _read_pyproject(distribution: Any) -> None:
     with open(path, "rb") as file:
         if b"tool.tileiras" not in file.read():
             return
+    from setuptools.errors import OptionError
+
     from . import pyproject
 
-    table = pyproject.load_table(path)
-    if table is None:
-        return
-    defaults, jobs, extensions = pyproject.read_project(table, root)
+    try:
+        table = pyproject.load_table(path)
+        if table is None:
+            return
+        defaults, jobs, extensions = pyproject.read_project(table, root)
+    except OptionError as error:
+        # setuptools shows an exception of a plugin with all that led to it; the user's mistake is in one line.
+        raise SystemExit(f"error: {error}") from None
     distribution.tileiras_defaults = defaults
     if jobs is not None:
         os.environ.setdefault("TILEIRAS_JOBS", str(jobs))

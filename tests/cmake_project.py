@@ -232,9 +232,10 @@ cuda_tile.module @{name} {{
 
 
 def program(*stems: str, prefixes: tuple[str, ...] = ()) -> str:
-    """Returns a C program that checks the embedded image and table of each kernel library."""
-    names = prefixes or stems
-    includes = "\n".join(f'#include "{stem}_tile.h"' for stem in stems)
+    """Returns a C program that checks the embedded image and table of each kernel: "target/stem", or one name for both."""
+    names = prefixes or tuple(stem.replace("/", "_") for stem in stems)
+    headers = [stem if "/" in stem else f"{stem}/{stem}" for stem in stems]
+    includes = "\n".join(f'#include "{header}_tile.h"' for header in headers)
     checks = "\n".join(
         f"  if ({p}_image_size < 64 || {p}_kernel_count < 1 || {p}_kernels[0].param_count < 1) return {i + 1};\n"
         f'  printf("%s %u\\n", {p}_kernels[0].name, (unsigned){p}_kernels[0].block[0]);'

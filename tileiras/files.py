@@ -42,22 +42,23 @@ def temporary_sibling(path: str) -> str:
     return os.path.join(folder, f".{name[:40]}.{os.urandom(6).hex()}-{os.getpid()}.tmp")
 
 
-def sweep_siblings(path: str) -> None:
-    """Removes temporary siblings of `path` that a process left which was killed before it could."""
-    folder, name = os.path.split(path)
-    try:
-        names = os.listdir(folder or ".")
-    except OSError:
-        return
-    for sibling in names:
-        if (
-            sibling.endswith(".tmp")
-            and sibling.startswith(".")
-            and sibling.lstrip(".").startswith(name[:40].lstrip("."))
-        ):
-            owner = sibling[:-4].rpartition("-")[2]
-            if owner.isdecimal() and not _is_alive(int(owner)):
-                remove_quietly(os.path.join(folder, sibling))
+def sweep_siblings(*paths: str) -> None:
+    """Removes temporary siblings of `paths` that a process left which was killed before it could."""
+    by_folder: dict[str, list[str]] = {}
+    for path in paths:
+        folder, name = os.path.split(path)
+        by_folder.setdefault(folder, []).append(name[:40].lstrip("."))
+    for folder, stems in by_folder.items():
+        try:
+            names = os.listdir(folder or ".")
+        except OSError:
+            continue
+        for sibling in names:
+            if sibling.startswith(".") and sibling.endswith(".tmp"):
+                owner = sibling[:-4].rpartition("-")[2]
+                is_ours = any(sibling.lstrip(".").startswith(stem) for stem in stems)
+                if is_ours and owner.isdecimal() and not _is_alive(int(owner)):
+                    remove_quietly(os.path.join(folder, sibling))
 
 
 def _is_alive(pid: int) -> bool:

@@ -84,7 +84,7 @@ tile_test = rule(
     implementation = _tile_test_impl,
     test = True,
     attrs = {
-        "arch": attr.string(default = "sm_80", doc = "What the emulator compiles for."),
+        "arch": attr.string(default = "sm_90", doc = "What the emulator compiles for."),
         "atol": attr.string(doc = "Absolute tolerance; default: by element type."),
         "data": attr.label(
             allow_single_file = [".npz"],

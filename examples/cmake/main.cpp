@@ -7,9 +7,9 @@
 #include <cstdio>
 #include <vector>
 
-#include "matmul_tile.h"
-#include "softmax_tile.h"
-#include "vector_add_tile.h"
+#include "kernels/matmul_tile.h"
+#include "kernels/softmax_tile.h"
+#include "kernels/vector_add_tile.h"
 
 namespace {
 
@@ -67,7 +67,7 @@ int add_on_gpu() {
   if (cu.alloc(&da, size) || cu.alloc(&db, size) || cu.alloc(&dc, size)) return 1;
   if (cu.to_device(da, a.data(), size) || cu.to_device(db, b.data(), size)) return 1;
   const tileirasGrid grid = {(n + 1023) / 1024, 1, 1};
-  const int status = vector_add::launch_vector_add(grid, nullptr, reinterpret_cast<float *>(da),
+  const int status = kernels_vector_add::launch_vector_add(grid, nullptr, reinterpret_cast<float *>(da),
                                                    reinterpret_cast<float *>(db), reinterpret_cast<float *>(dc), n);
   if (status) {
     std::printf("the launch failed: CUDA error %d\n", status);
@@ -86,9 +86,12 @@ int add_on_gpu() {
 }  // namespace
 
 int main() {
-  bool good = show("vector_add", vector_add_kernels, vector_add_kernel_count, vector_add_image, vector_add_image_size);
-  good &= show("softmax", softmax_kernels, softmax_kernel_count, softmax_image, softmax_image_size);
-  good &= show("matmul", matmul_kernels, matmul_kernel_count, matmul_image, matmul_image_size);
+  bool good = show("vector_add", kernels_vector_add_kernels, kernels_vector_add_kernel_count, kernels_vector_add_image,
+               kernels_vector_add_image_size);
+  good &= show("softmax", kernels_softmax_kernels, kernels_softmax_kernel_count, kernels_softmax_image,
+               kernels_softmax_image_size);
+  good &= show("matmul", kernels_matmul_kernels, kernels_matmul_kernel_count, kernels_matmul_image,
+               kernels_matmul_image_size);
   if (!good) {
     std::puts("an image is damaged");
     return 1;

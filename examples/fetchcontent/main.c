@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "vector_add_tile.h"
+#include "kernels/vector_add_tile.h"
 
 enum { N = 3000, NO_GPU = 2 };
 
@@ -57,7 +57,7 @@ static int add_on_gpu(void) {
   args[1] = &db;
   args[2] = &dc;
   args[3] = &n;
-  status = vector_add_launch(0, grid, NULL, args);
+  status = kernels_vector_add_launch(0, grid, NULL, args);
   if (status) {
     printf("the launch failed: CUDA error %d\n", status);
     return 1;
@@ -75,11 +75,12 @@ static int add_on_gpu(void) {
 int main(void) {
   static const unsigned char fatbin[4] = {0x50, 0xed, 0x55, 0xba};
   unsigned i;
-  for (i = 0; i < vector_add_kernel_count; ++i) {
-    const tileirasKernel *kernel = &vector_add_kernels[i];
+  for (i = 0; i < kernels_vector_add_kernel_count; ++i) {
+    const tileirasKernel *kernel = &kernels_vector_add_kernels[i];
     printf("%s: %u parameters, block %u, for %s\n", kernel->name, kernel->param_count, kernel->block[0], kernel->archs);
   }
-  if (vector_add_kernel_count != 1 || vector_add_image_size <= 64 || memcmp(vector_add_image, fatbin, sizeof fatbin)) {
+  if (kernels_vector_add_kernel_count != 1 || kernels_vector_add_image_size <= 64 ||
+      memcmp(kernels_vector_add_image, fatbin, sizeof fatbin)) {
     puts("the image is damaged");
     return 1;
   }

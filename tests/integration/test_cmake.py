@@ -51,7 +51,7 @@ target_link_tile_kernels(app PRIVATE k)
 """)  # fmt: skip
     project.write("left/scale.tileir", kernel(factor=2))
     project.write("right/scale.tileir", kernel(factor=3))
-    project.write("main.c", program("left/scale", "right/scale", prefixes=("left_scale", "right_scale")))
+    project.write("main.c", program("k/left/scale", "k/right/scale"))
     project.configure()
     project.make()
     cubins = project.artefacts("*.cubin")
@@ -169,13 +169,14 @@ set(name "my kernel #1 $ ß & it's ^.tileir")
 add_tile_kernel(k SOURCES ${name} PREFIX odd TYPE STATIC)
 tile_kernel_artifacts(k header header)
 get_filename_component(header "${header}" NAME)
+string(PREPEND header "k/")
 file(GENERATE OUTPUT "${CMAKE_CURRENT_BINARY_DIR}/name.h" CONTENT "#include \\"${header}\\"\\n")
 add_executable(app main.c)
 target_include_directories(app PRIVATE "${CMAKE_CURRENT_BINARY_DIR}")
 target_link_tile_kernels(app PRIVATE k)
 """)  # fmt: skip
     odd.write("my kernel #1 $ ß & it's ^.tileir", kernel("k"))
-    odd.write("main.c", program("odd").replace("odd_tile.h", "name.h"))
+    odd.write("main.c", program("odd").replace("odd/odd_tile.h", "name.h"))
     if odd.is_multi_config:
         text = (odd.source / "CMakeLists.txt").read_text()
         odd.write("CMakeLists.txt", text)
@@ -203,7 +204,9 @@ target_link_tile_kernels(app PRIVATE k)
 """)  # fmt: skip
     for index, name in enumerate(("a b", "a_b", "ä", "ö")):
         project.write(f"{name}.tileir", kernel(f"kernel{index}"))
-    project.write("main.c", program("a b", "1/a_b", "ä", "ö", prefixes=("a_b", "_1_a_b", "__", "___2")))
+    project.write(
+        "main.c", program("k/a b", "k/1/a_b", "k/ä", "k/ö", prefixes=("k_a_b", "k__1_a_b", "k___", "k____2"))
+    )
     project.configure()
     project.make()
     assert run_program(project, "app").split()[::2] == ["kernel0", "kernel1", "kernel2", "kernel3"]
@@ -247,18 +250,18 @@ target_link_libraries(app PRIVATE middle)
 add_executable(app_cxx main.cpp)
 """)  # fmt: skip
     project.write("user/middle.c", """
-#include "first_tile.h"
+#include "first/first_tile.h"
 int middle(void);
 int middle(void) { return (int)first_kernel_count; }
 """)  # fmt: skip
     project.write("user/main.c", """
-#include "second_tile.h"
-#include "first_tile.h"
+#include "second/second_tile.h"
+#include "first/first_tile.h"
 int middle(void);
 int main(void) { return middle() == 1 && second_kernel_count == 1 && first_image_size > 64 ? 0 : 1; }
 """)  # fmt: skip
     project.write("user/main.cpp", """
-#include "third_tile.h"
+#include "third/third_tile.h"
 int main() { return third_kernel_count == 1 && &deep::launch_third ? 0 : 1; }
 """)  # fmt: skip
     project.configure()
@@ -331,10 +334,9 @@ def test_consumers_of_the_install_tree_and_of_the_build_tree(tmp_path: Path, pro
     prefix = tmp_path / "prefix"
     config = ["--config", "Release"] if project.is_multi_config else []
     project.run([str(project.cmake), "--install", str(project.build), "--prefix", str(prefix), *config])
-    assert {p.name for p in (prefix / "share" / "kernels_test" / "tile").iterdir()} >= {
-        "a.fatbin",
-        "a.sm_90.kernels.json",
-    }
+    images = prefix / "share" / "kernels_test" / "tile"
+    assert {p.name for p in images.iterdir()} == {"shared_kernels", "static_kernels", "source_kernels"}
+    assert {p.name for p in (images / "shared_kernels").iterdir()} >= {"a.fatbin", "a.sm_90.kernels.json"}
     exported = "".join(p.read_text() for p in (prefix / "lib" / "cmake" / "Lib").iterdir())
     assert str(tmp_path) not in exported, "an installed package must not name the tree that it was built in"
     assert "CUDA::" not in exported and "Tileiras::" not in exported
@@ -344,7 +346,7 @@ def test_consumers_of_the_install_tree_and_of_the_build_tree(tmp_path: Path, pro
     consumer = tmp_path / "consumer"
     consumer.mkdir()
     (consumer / "CMakeLists.txt").write_text(CONSUMER)
-    (consumer / "main.c").write_text(program("a", "b", "c"))
+    (consumer / "main.c").write_text(program("shared_kernels/a", "static_kernels/b", "source_kernels/c"))
     for name, where in (("installed", moved / "lib" / "cmake" / "Lib"), ("exported", project.build)):
         build = tmp_path / f"use {name}"
         # An INTERFACE library's sources exist for the configurations that were built: here, one.
@@ -753,6 +755,9 @@ MATRICES = [
     ('{"a": [[1]], "b": [0]}', "which is no scalar"),
     ('{"a": ["1;2"], "b": [0]}', "which is no scalar"),
     ('{"a": [], "b": [1]}', "describes no kernel"),
+    ('{"values": {"a": [1, 2], "b": [3]}, "exclude": [{"a": 2}]}', "k_1_3|a=1|b=3\n"),
+    ('{"values": {"a": [1]}, "symbol": "k_of_@a@"}', "k_of_1|a=1\n"),
+    ('{"values": {"a": [1]}, "symbl": "k_of_@a@"}', "unknown key 'symbl'"),
     ("{}", "describes no kernel"),
     ("[]", "describes no kernel"),
     ("[{}]", "a row without members"),
@@ -764,8 +769,8 @@ MATRICES = [
 @pytest.mark.parametrize(("matrix", "answer"), MATRICES, ids=[m for m, _ in MATRICES])
 def test_what_is_a_matrix(tmp_path: Path, matrix: str, answer: str) -> None:
     (tmp_path / "m.json").write_text(matrix)
-    done = subprocess.run([sys.executable, "-I", "-S", REPOSITORY / "cmake" / "detail" / "matrix.py", tmp_path / "m.json",
-                           "k", "text"], capture_output=True, text=True)  # fmt: skip
+    done = subprocess.run([sys.executable, "-I", "-S", REPOSITORY / "cmake" / "detail" / "launch.py", "kernel_matrix",
+                           tmp_path / "m.json", "k", "text"], capture_output=True, text=True)  # fmt: skip
     if answer.startswith("k_"):
         assert (done.returncode, done.stdout) == (0, answer)
     else:

@@ -13,7 +13,8 @@ import pytest
 from cmake_project import GENERATORS, HEAD, CMakeProject, kernel, program, run_program
 
 STEMS = ("k", "K", "a/same", "b/same", "iface")
-PREFIXES = ("k", "K", "a_same", "b_same", "iface")
+HEADERS = ("several/k", "several/K", "same/a/same", "same/b/same", "iface/iface")
+NAMES = ["k", "K", "a_same", "b_same", "iface"]
 
 
 def kernels_of_many_kinds(project: CMakeProject, language: str, embed: str, settings: str) -> None:
@@ -28,7 +29,9 @@ target_link_tile_kernels(app PRIVATE several same iface)
 """)  # fmt: skip
     for stem in STEMS:
         project.write(f"{stem}.tileir", kernel(stem.replace("/", "_")))
-    project.write(f"main.{suffix}", program(*STEMS, prefixes=PREFIXES))
+    project.write(
+        f"main.{suffix}", program(*HEADERS, prefixes=(*[h.replace("/", "_") for h in HEADERS[:-1]], "iface"))
+    )
 
 
 @pytest.mark.parametrize(
@@ -40,7 +43,7 @@ def test_a_unity_build(tmp_path: Path, language: str, embed: str) -> None:
     project.configure()
     project.make()
     assert any("unity" in p.name for p in project.build.rglob("*.o"))
-    assert run_program(project, "app").split()[::2] == list(PREFIXES)
+    assert run_program(project, "app").split()[::2] == NAMES
     project.assert_null_build()
 
 
@@ -77,7 +80,7 @@ set(CMAKE_C_FLAGS "-O2 -ffunction-sections -fdata-sections -Wl,--gc-sections")
 """)  # fmt: skip
     project.configure()
     project.make()
-    assert run_program(project, "app").split()[::2] == list(PREFIXES)
+    assert run_program(project, "app").split()[::2] == NAMES
 
 
 @pytest.mark.full
@@ -104,16 +107,18 @@ target_link_tile_kernels(app PRIVATE k j)
 def test_names_that_are_words_of_cxx(tmp_path: Path) -> None:
     project = CMakeProject(tmp_path)
     project.write("CMakeLists.txt", HEAD + """
-add_tile_kernel(k SOURCES int.tileir linux.tileir default.tileir)
 add_executable(app main.cpp)
-target_link_tile_kernels(app PRIVATE k)
+foreach(word IN ITEMS int linux default)
+  add_tile_kernel(k_${word} SOURCES ${word}.tileir PREFIX ${word})
+  target_link_tile_kernels(app PRIVATE k_${word})
+endforeach()
 """)  # fmt: skip
     for name in ("int", "linux", "default"):
         project.write(f"{name}.tileir", kernel("k"))
     project.write("main.cpp", """
-#include "int_tile.h"
-#include "linux_tile.h"
-#include "default_tile.h"
+#include "k_int/int_tile.h"
+#include "k_linux/linux_tile.h"
+#include "k_default/default_tile.h"
 int main() {
   CUresult (*launches[])(tileirasGrid, CUstream, float *, float *, std::int32_t) = {
     int_::launch_k, linux_::launch_k, default_::launch_k};
@@ -239,14 +244,14 @@ def test_an_image_that_the_program_links(tmp_path: Path) -> None:
     """EMBED none: the table and the loader by the C compiler, the image as an object that no compiler made."""
     project = CMakeProject(tmp_path)
     project.write("CMakeLists.txt", HEAD + """
-add_tile_kernel(table SOURCES k.tileir EMBED none ARCHITECTURES 90)
-add_tile_kernel(image SOURCES k.tileir TYPE CUSTOM FORMATS object ARCHITECTURES 90)
+add_tile_kernel(table SOURCES k.tileir EMBED none ARCHITECTURES 90 PREFIX k)
+add_tile_kernel(image SOURCES k.tileir PREFIX k TYPE CUSTOM FORMATS object ARCHITECTURES 90)
 tile_kernel_artifacts(image object object)
 add_executable(app main.c "${object}")
 target_link_tile_kernels(app PRIVATE table image)
 """)  # fmt: skip
     project.write("k.tileir", kernel("k"))
-    project.write("main.c", program("k"))
+    project.write("main.c", program("table/k", prefixes=("k",)))
     project.configure()
     project.make()
     assert run_program(project, "app").startswith("k ")

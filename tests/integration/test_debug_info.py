@@ -211,7 +211,9 @@ def test_a_ptxas_without_the_sanitizer_is_code_2(tmp_path: Path) -> None:
     )
     ptxas.chmod(0o755)
     with pytest.raises(tileiras.CompileError, match=r"release 13\.1 or later is needed") as caught:
-        tileiras.compile(DATA / "vadd_f32.tilebc", "sm_90", sanitize="memcheck", ptxas=str(ptxas))
+        tileiras.compile(
+            DATA / "vadd_f32.tilebc", "sm_90", sanitize="memcheck", launch_abi="simt", ptxas=str(ptxas)
+        )
     assert caught.value.exit_code == 2
 
 

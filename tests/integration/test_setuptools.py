@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import signal
 import sys
 import tarfile
@@ -17,6 +18,8 @@ import peers
 import pytest
 from build_support import KERNEL, Installed, ok, run
 from setuptools_support import Project, c_module, install_metadata, need_bdist_wheel
+
+from tileiras.toolchain.view import make_view
 
 pytest.importorskip("setuptools", minversion="64")
 
@@ -209,7 +212,7 @@ def test_only_what_changed_is_built_again(project: Project) -> None:
     assert project.ask("import pkg._m; print(pkg._m.sizes())") != size
 
 
-def test_an_option_the_environment_or_a_dependency_rebuilds(project: Project) -> None:
+def test_an_option_the_environment_or_a_dependency_rebuilds(project: Project, tmp_path: Path) -> None:
     two_kernels(project)
     project.setup(
         "TileExtension('pkg._m', ['pkg/_m.c', 'pkg/a.tileir', 'pkg/b.tileir'], depends=['pkg/dep.txt'])"
@@ -223,16 +226,17 @@ def test_an_option_the_environment_or_a_dependency_rebuilds(project: Project) ->
     project.build(TILEIRAS_CUDA_ARCHS="90-real;100-real")
     assert changed(project, before, "*.fatbin") == ["a.fatbin", "b.fatbin"]
     before = project.stamps()
-    project.build(
-        TILEIRAS_CUDA_ARCHS="90-real;100-real", TILEIRAS_TOOLKIT_ROOT=str(peers.require_toolkit("13.5"))
-    )
+    other = tmp_path / "other toolkit"  # the same tools, but for a ptxas of another time
+    make_view(str(peers.require_toolkit()), str(other))
+    (other / "bin").unlink()
+    shutil.copytree(peers.require_toolkit() / "bin", other / "bin", copy_function=os.symlink)
+    (other / "bin" / "ptxas").unlink()
+    shutil.copy(peers.require("ptxas"), other / "bin")
+    more = {"TILEIRAS_CUDA_ARCHS": "90-real;100-real", "TILEIRAS_TOOLKIT_ROOT": str(other)}
+    project.build(**more)
     assert len(changed(project, before)) == 4
     before = project.stamps()
-    project.build(
-        "--force",
-        TILEIRAS_CUDA_ARCHS="90-real;100-real",
-        TILEIRAS_TOOLKIT_ROOT=str(peers.require_toolkit("13.5")),
-    )
+    project.build("--force", **more)
     assert len(changed(project, before)) == 4
 
 

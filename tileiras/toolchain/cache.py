@@ -106,9 +106,8 @@ def _sources() -> list[tuple[str, str, os.stat_result]]:
                     if entry.name != "__pycache__":
                         stack.append(entry.path)
                 elif entry.name.endswith((".py", ".json", ".toml")):
-                    found.append(
-                        (os.path.relpath(entry.path, root).replace(os.sep, "/"), entry.path, entry.stat())
-                    )
+                    name = entry.path[len(root) + 1 :].replace(os.sep, "/")
+                    found.append((name, entry.path, entry.stat()))
     return sorted(found)
 
 

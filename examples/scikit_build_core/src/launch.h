@@ -4,16 +4,17 @@
 #include <stdexcept>
 #include <string>
 
-#include "vector_add_tile.h"  // generated from tile_bindings/kernels/vector_add.tileir
+#include "kernels/vector_add_tile.h"  // generated from tile_bindings/kernels/vector_add.tileir
 
 inline std::string describe() {
-  const tileirasKernel &k = vector_add_kernels[vector_add_vector_add];
+  const tileirasKernel &k = kernels_vector_add_kernels[kernels_vector_add_vector_add];
   return std::string(k.name) + ": " + std::to_string(k.param_count) + " parameters, for " + k.archs;
 }
 
 inline void launch(std::uint64_t a, std::uint64_t b, std::uint64_t c, int n) {
   const tileirasGrid grid = {unsigned((n + 1023) / 1024), 1, 1};
-  const int status = vector_add::launch_vector_add(grid, nullptr, reinterpret_cast<float *>(a), reinterpret_cast<float *>(b),
+  const int status = kernels_vector_add::launch_vector_add(grid, nullptr, reinterpret_cast<float *>(a),
+                                                           reinterpret_cast<float *>(b),
                                                    reinterpret_cast<float *>(c), n);
   if (status) throw std::runtime_error("the launch failed: CUDA error " + std::to_string(status));
 }

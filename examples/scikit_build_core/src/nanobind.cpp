@@ -6,5 +6,7 @@
 NB_MODULE(_nanobind, m) {
   m.def("describe", &describe);
   m.def("launch", &launch);
-  m.def("image", [] { return nanobind::bytes(reinterpret_cast<const char *>(vector_add_image), vector_add_image_size); });
+  m.def("image", [] {
+    return nanobind::bytes(reinterpret_cast<const char *>(kernels_vector_add_image), kernels_vector_add_image_size);
+  });
 }

@@ -5,5 +5,7 @@
 PYBIND11_MODULE(_pybind11, m) {
   m.def("describe", &describe);
   m.def("launch", &launch);
-  m.def("image", [] { return pybind11::bytes(reinterpret_cast<const char *>(vector_add_image), vector_add_image_size); });
+  m.def("image", [] {
+    return pybind11::bytes(reinterpret_cast<const char *>(kernels_vector_add_image), kernels_vector_add_image_size);
+  });
 }

@@ -17,6 +17,7 @@ VERBS = {
     "compile": "one source for one architecture: cubin, and on request PTX, bytecode, kernel table, depfile",
     "fatbin": "images of several architectures in one container",
     "header": "C or C++ header and source that embed an image, list its kernels and load them",
+    "kernels": "several sources for several architectures at once: images, containers, headers",
     "object": "an object file that holds an image",
     "json": "the kernel table of a cubin",
     "bytecode": "text or bytecode to verified bytecode",

@@ -74,10 +74,8 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
     _declare(arguments, outputs)
     if not arguments.arch:
         raise Failed(2, "no GPU architecture given (--arch sm_90)")
-    compiler = arguments.compiler or os.environ.get("TILEIRAS_COMPILER") or "builtin"
-    if compiler not in COMPILERS:
-        raise Failed(2, f"TILEIRAS_COMPILER: '{compiler}' is not one of {', '.join(COMPILERS)}")
-    arch = _the_arch(arguments.arch, compiler)
+    compiler = the_compiler(arguments)
+    arch = the_arch(arguments.arch, compiler)
     if arch.kind == VIRTUAL and arguments.o and arguments.ptx:
         raise UsageError("for a virtual architecture -o receives the PTX: --ptx is one name too many")
     wanted = (arguments.o, arguments.ptx, arguments.tilebc, arguments.kernels_json)
@@ -88,22 +86,30 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
     if bool(arguments.remarks_output) > bool(arguments.remarks):
         raise UsageError("--remarks-output needs --remarks")
     job = Job(arguments, arch, source, data)
-    _refuse(job)
+    refuse(job)
 
     from tileiras.tools.build import record
 
     history = record.open_record(arguments)
     try:
-        result = _compile_or_recall(job, outputs)
+        result = compile_or_recall(job, outputs, tools_of(job))
         if result.log:
             say(result.log.rstrip("\n"))
-        _check_budgets(job, result)
+        check_budgets(job, result)
     except (CompileError, Failed):
         history.failed()
         raise
-    _write(job, result, outputs)
+    write(job, result, outputs)
     outputs.commit()
     history.succeeded(job, result)
+
+
+def the_compiler(arguments: Arguments) -> str:
+    """ "builtin" or "nvidia"."""
+    compiler = arguments.compiler or os.environ.get("TILEIRAS_COMPILER") or "builtin"
+    if compiler not in COMPILERS:
+        raise Failed(2, f"TILEIRAS_COMPILER: '{compiler}' is not one of {', '.join(COMPILERS)}")
+    return compiler
 
 
 def _declare(arguments: Arguments, outputs: Outputs) -> None:
@@ -118,7 +124,8 @@ def _declare(arguments: Arguments, outputs: Outputs) -> None:
         outputs.declare(path)
 
 
-def _the_arch(text: str, compiler: str) -> Arch:
+def the_arch(text: str, compiler: str) -> Arch:
+    """The one architecture that `text` names."""
     supported = NVIDIA_NUMBERS if compiler == "nvidia" else NUMBERS
     archs, _ = parse_archs(text, supported)
     reals = [arch for arch in archs if arch.kind == REAL]
@@ -129,7 +136,7 @@ def _the_arch(text: str, compiler: str) -> Arch:
     raise Failed(2, f"'{text}' does not name one architecture")
 
 
-def _refuse(job: Job) -> None:
+def refuse(job: Job) -> None:
     """What the chosen compiler cannot do is said, never ignored."""
     arguments = job.arguments
     if job.host_arch not in ("x86_64", "aarch64"):
@@ -153,12 +160,19 @@ def _refuse(job: Job) -> None:
         raise Failed(2, "NVIDIA's compiler takes no ptxas options; use --compiler builtin")
 
 
-def _compile_or_recall(job: Job, outputs: Outputs) -> Result:
+def tools_of(job: Job) -> dict[str, str]:
+    """What decides the outcome of `job` beside input and options."""
+    from tileiras.tools.build import builtin, nvidia
+
+    return (nvidia if job.compiler == "nvidia" else builtin).tools(job)
+
+
+def compile_or_recall(job: Job, outputs: Outputs, tools: dict[str, str]) -> Result:
+    """The parts that `job` asks for, from the cache where it has them."""
     from tileiras.toolchain import cache
     from tileiras.tools.build import builtin, nvidia
 
     compiler = nvidia if job.compiler == "nvidia" else builtin
-    tools = compiler.tools(job)
     store = None if job.arguments.no_cache else cache.open_cache()
     if any(identity.endswith(SCRIPT) for identity in tools.values()) or any(map(_names_a_tool, job.arguments.option)):
         store = None  # what such a tool does depends on more than is known here
@@ -222,7 +236,6 @@ def _key(job: Job, tools: dict[str, str]) -> str:
     positions = arguments.lineinfo or arguments.debug or arguments.remarks_output
     words: list[str] = [
         "compile",
-        cache.source_digest(),  # also for NVIDIA's compiler: the kernel table is written by this package
         job.compiler,
         str(job.arch),
         job.opt_level,
@@ -244,7 +257,8 @@ def _key(job: Job, tools: dict[str, str]) -> str:
     return cache.key_of(job.data, *words)
 
 
-def _write(job: Job, result: Result, outputs: Outputs) -> None:
+def write(job: Job, result: Result, outputs: Outputs) -> None:
+    """Stages what the line asks for."""
     import json
 
     arguments = job.arguments
@@ -269,7 +283,7 @@ def _write(job: Job, result: Result, outputs: Outputs) -> None:
         outputs.put(arguments.depfile, text.encode("utf-8", "surrogateescape"))
 
 
-def _check_budgets(job: Job, result: Result) -> None:
+def check_budgets(job: Job, result: Result) -> None:
     """Errors: Failed(5), one line for each kernel and limit."""
     import json
 

@@ -55,12 +55,14 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
     """The verb."""
     if len(arguments.inputs) != 1 or not arguments.o or not arguments.entry:
         raise UsageError("one Python file, --entry and -o are needed")
-    if bool(arguments.signature) == bool(arguments.matrix):
-        raise UsageError("either --signature or --matrix is needed")
+    if not arguments.signature and not arguments.matrix:
+        raise UsageError("--signature or --matrix is needed")
+    if arguments.matrix and len(arguments.signature) > 1:
+        raise UsageError("with --matrix there is one --signature, in which @name@ stands for a value")
     if arguments.symbol and len(arguments.symbol) != len(arguments.signature):
         raise UsageError("as many --symbol as --signature are needed")
     read_input(arguments.inputs[0])
-    requests = _matrix(arguments.matrix) if arguments.matrix else _given(arguments)
+    requests = _matrix(arguments) if arguments.matrix else _given(arguments)
     outputs.declare(arguments.o)
     outputs.declare(arguments.depfile)
     if arguments.python:
@@ -134,34 +136,22 @@ def _given(arguments: Arguments) -> list[_Request]:
     return [_Request(signature, symbol) for signature, symbol in zip(arguments.signature, symbols)]
 
 
-def _matrix(path: str) -> list[_Request]:
-    """The product of the matrix's values, in the order written."""
-    import itertools
-    import json
+def _matrix(arguments: Arguments) -> list[_Request]:
+    """One request for each row of the matrix; `--signature` stands for the signature of a matrix without one."""
+    from tileiras.tools import kernel_matrix
 
+    path = arguments.matrix
     try:
-        matrix = json.loads(read_input(path))
-        names = list(matrix["values"])
-        choices = [matrix["values"][name] for name in names]
-        skipped = matrix.get("exclude", [])
-        unknown = set(matrix) - {"values", "signature", "symbol", "exclude"}
-    except (ValueError, KeyError, TypeError) as error:
-        raise Failed(1, f"'{path}' is no matrix: {error!r}") from error
-    if unknown:
-        raise Failed(1, f"'{path}': unknown key '{sorted(unknown)[0]}'")
-    requests = []
-    for values in itertools.product(*choices):
-        facts = dict(zip(names, values))
-        if any(all(facts.get(key) == value for key, value in row.items()) for row in skipped):
-            continue
-        try:
-            symbol = matrix["symbol"].format(**facts) if "symbol" in matrix else None
-            requests.append(_Request(matrix["signature"].format(**facts), symbol))
-        except (KeyError, IndexError) as error:
-            raise Failed(1, f"'{path}': no value for {error}") from error
-    if not requests:
-        raise Failed(1, f"'{path}' selects no kernel")
-    return requests
+        matrix = kernel_matrix.read(read_input(path).decode("utf-8-sig"), kernel_matrix.PYTHON)
+        template = matrix.signature or (arguments.signature or [""])[0]
+        if not template:
+            raise ValueError("it has no \"signature\", and --signature gives none")
+        return [
+            _Request(kernel_matrix.fill(template, row), symbol)
+            for symbol, row in matrix.units(arguments.entry).items()
+        ]
+    except ValueError as error:
+        raise Failed(1, f"'{path}' is no matrix: {error}") from error
 
 
 def _export(arguments: Arguments, source: str, requests: list[_Request]) -> tuple[bytes, list[str]]:

@@ -97,29 +97,40 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
     """The verb."""
     import os
 
-    from tileiras.tools.build import ctext
-
     for name in ("prefix", "image", "header_out", "source_out"):
         if not getattr(arguments, name):
             raise UsageError(f"--{name.replace('_', '-')} is needed")
     if arguments.inputs:
         raise UsageError(f"unexpected '{arguments.inputs[0]}'")
     prefix = arguments.prefix
-    namespace = arguments.namespace or (prefix + "_" if prefix in _NO_CXX_NAMES else prefix)
-    if not _is_identifier(prefix):
-        raise UsageError(f"--prefix: '{prefix}' is no C identifier")
-    if not all(_is_identifier(part) and part not in _NO_CXX_NAMES for part in namespace.split("::")):
-        raise UsageError(f"--namespace: '{namespace}' is no C++ namespace")
+    namespace = the_namespace(arguments.namespace, prefix)
     image = read_input(arguments.image)
     read = [read_input(path) for path in arguments.json]
     outputs.declare(arguments.header_out, keep_if_same=True)
     outputs.declare(arguments.source_out, keep_if_same=True)
     unit = gather(prefix, namespace, list(zip(arguments.json, read)))
     include = arguments.include_as or os.path.basename(arguments.header_out)
-    outputs.put(arguments.header_out, ctext.header(unit).encode())
-    source = ctext.source(unit, image, include, arguments.embed, arguments.image)
-    outputs.put(arguments.source_out, source.encode())
+    header, source = texts(unit, image, arguments.image, include, arguments.embed)
+    outputs.put(arguments.header_out, header)
+    outputs.put(arguments.source_out, source)
     outputs.commit()
+
+
+def the_namespace(given: str | None, prefix: str) -> str:
+    """The namespace of the typed launchers. Errors: UsageError where it, or the prefix, is no name."""
+    namespace = given or (prefix + "_" if prefix in _NO_CXX_NAMES else prefix)
+    if not _is_identifier(prefix):
+        raise UsageError(f"--prefix: '{prefix}' is no C identifier")
+    if not all(_is_identifier(part) and part not in _NO_CXX_NAMES for part in namespace.split("::")):
+        raise UsageError(f"--namespace: '{namespace}' is no C++ namespace")
+    return namespace
+
+
+def texts(unit: Unit, image: bytes, image_path: str, include: str, embed: str) -> tuple[bytes, bytes]:
+    """(header, source)."""
+    from tileiras.tools.build import ctext
+
+    return ctext.header(unit).encode(), ctext.source(unit, image, include, embed, image_path).encode()
 
 
 def _is_identifier(text: str) -> bool:

@@ -47,10 +47,13 @@ def find_pair(toolkit_root: str | None) -> tuple[Tool, Tool]:
 
 
 def tools(job: Job) -> dict[str, str]:
-    """The two programs that decide the outcome."""
+    """The programs that decide the outcome."""
+    from tileiras.toolchain.cache import source_digest
+
     assembler, ptxas = find_pair(job.arguments.toolkit_root)
     _check(job, assembler)
-    return {"nvidia tileiras": assembler.identity(), "ptxas": ptxas.identity()}
+    # The package as well: it writes the kernel table.
+    return {"nvidia tileiras": assembler.identity(), "ptxas": ptxas.identity(), "tileiras": source_digest()}
 
 
 def _check(job: Job, assembler: Tool) -> None:

@@ -76,9 +76,12 @@ class Outputs:
         self._staged.clear()
         self._direct.clear()
         self._drop_scratch()
-        for path in self._declared:
-            if not is_special(path):
-                sweep_siblings(path)
+        sweep_siblings(*(path for path in self._declared if not is_special(path)))
+
+    def forget(self) -> None:
+        """What was committed or discarded is no longer promised: another unit of work begins."""
+        self._declared.clear()
+        self._keep_if_same.clear()
 
     def discard(self) -> None:
         """Removes everything promised and everything staged."""

@@ -1,0 +1,134 @@
+"""Several kernel targets in one CMake project, targets with many sources, and what happens to artefacts of yesterday."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from cmake_project import HEAD, CMakeProject, kernel, program, run_program
+
+TWO = (
+    HEAD
+    + """
+add_tile_kernel(left SOURCES l/${STEM}.tileir TYPE STATIC ARCHITECTURES ${ARCHS})
+add_tile_kernel(right SOURCES r/k.tileir)
+set_property(TARGET right PROPERTY TILE_ARCHITECTURES 90-real)   # after the call, as its siblings
+add_tile_kernel(third SOURCES r/k.tileir TYPE INTERFACE PREFIX own HEADER sub/own.h)
+add_executable(app main.c)
+target_link_tile_kernels(app PRIVATE left right third)
+install_tile_kernels(TARGETS left right third EXPORT E FORMATS fatbin)
+"""
+)
+
+
+def test_targets_with_one_source_stem(tmp_path: Path) -> None:
+    project = CMakeProject(tmp_path)
+    project.write("CMakeLists.txt", TWO)
+    project.write("l/k.tileir", kernel("one"))
+    project.write("l/new.tileir", kernel("one"))
+    project.write("r/k.tileir", kernel("two"))
+    main = program("left/k", "right/k", "sub/own", prefixes=("left_k", "right_k", "own"))
+    project.write("main.c", main.replace("own_tile.h", "own.h"))
+    project.configure("-DARCHS=80-real;90-real", "-DSTEM=k")
+    project.make()
+    assert run_program(project, "app").split()[::2] == ["one", "two", "two"]
+    assert [p.name for p in (project.build / "right.tile").glob("*.cubin")] == ["k.sm_90.cubin"]
+    prefix = tmp_path / "prefix"
+    project.run([str(project.cmake), "--install", str(project.build), "--prefix", str(prefix)])
+    installed = sorted(
+        p.relative_to(prefix).as_posix() for p in prefix.rglob("*") if p.suffix in (".h", ".fatbin")
+    )
+    images = [f"share/kernels_test/tile/{name}/k.fatbin" for name in ("left", "right", "third")]
+    assert installed == ["include/left/k_tile.h", "include/right/k_tile.h", "include/sub/own.h", *images]
+
+    # A dropped architecture and a renamed source take their images and headers with them.
+    project.configure("-DARCHS=90-real", "-DSTEM=new")
+    project.write("main.c", program("left/new", "right/k"))
+    project.make()
+    left = {p.name for p in (project.build / "left.tile").rglob("*") if p.is_file() and p.suffix != ".json"}
+    assert left == {
+        "new.sm_90.cubin",
+        "new.sm_90.cubin.d",
+        "new.fatbin",
+        "new_tile.stamp",
+        "new_tile.c",
+        "new_tile.h",
+    }
+    project.assert_null_build()
+
+
+@pytest.mark.parametrize(
+    ("calls", "message"),
+    [
+        (
+            "add_tile_kernel(j SOURCES k.tileir PREFIX k)",
+            "would begin with 'k_', as those of 'k.tileir' of the target k",
+        ),
+        ("add_tile_kernel(j SOURCES k.tileir OUTPUT_DIRECTORY k.tile)", "the target k makes"),
+        (
+            "add_tile_kernel(j SOURCES k.tileir ARCHITECTURE 80)",
+            "SOURCES has 'ARCHITECTURE', which is neither a value",
+        ),
+    ],
+    ids=["prefix", "folder", "keyword"],
+)
+def test_what_clashes_stops_the_configuration(tmp_path: Path, calls: str, message: str) -> None:
+    project = CMakeProject(tmp_path)
+    project.write(
+        "CMakeLists.txt", HEAD.replace("C CXX", "C") + f"add_tile_kernel(k SOURCES k.tileir)\n{calls}\n"
+    )
+    project.write("k.tileir", kernel("k"))
+    done = project.configure(check=False)
+    said = re.sub(r"\s+", " ", done.stdout)
+    assert done.returncode != 0 and message in said
+    assert "ARCHITECTURE'" not in message or "did you mean ARCHITECTURES?" in said
+
+
+MANY = """
+file(GLOB sources CONFIGURE_DEPENDS k*.tileir)
+add_tile_kernel(many SOURCES ${sources} TYPE STATIC ARCHITECTURES 80-real 90)
+add_executable(app main.c)
+target_link_tile_kernels(app PRIVATE many)
+"""
+
+
+@pytest.mark.parametrize("generator", ["Ninja", pytest.param("Unix Makefiles", marks=pytest.mark.full)])
+def test_one_command_for_several_sources(tmp_path: Path, generator: str) -> None:
+    """The same files as by a command for each, and no more is made again."""
+    project = CMakeProject(tmp_path, generator=generator)
+    project.write("CMakeLists.txt", HEAD + MANY)
+    for i in range(4):
+        project.write(f"k{i}.tileir", kernel(f"k{i}", factor=i + 1))
+    project.write("main.c", program("many/k0", "many/k3"))
+    plain = tmp_path / "plain"
+    project.configure("-DCMAKE_TILE_BATCH=OFF", build=plain)
+    project.make(build=plain)
+    assert len(project.compiled()) == 12
+    project.configure("-DCMAKE_TILE_BATCH=3", "-DTILE_COMPILER_LAUNCHER=")
+    assert project.make().stdout.count("and its neighbours") == 2
+    assert run_program(project, "app", build=project.build).split()[::2] == ["k0", "k3"]
+    kinds = (".cubin", ".ptx", ".fatbin", ".h", ".c")
+    for path in (p for p in (plain / "many.tile").rglob("*") if p.suffix in kinds):
+        twin = project.build / path.relative_to(plain)
+        assert twin.read_bytes() == path.read_bytes(), twin
+    project.assert_null_build()
+
+    before = {p: p.stat().st_mtime_ns for p in project.artefacts("*.cubin")}
+    project.write("k1.tileir", kernel("k1", factor=9))
+    project.make()
+    after = {p: p.stat().st_mtime_ns for p in project.artefacts("*.cubin")}
+    assert {p.name for p in after if after[p] != before[p]} == {"k1.sm_80.cubin", "k1.sm_90.cubin"}
+
+    project.write("k0.tileir", "no kernel")
+    project.write("k2.tileir", kernel("k2", factor=7))
+    done = project.make(check=False)
+    assert done.returncode != 0 and done.stdout.count("k0.tileir: error: input does not") == 1
+    names = {p.name for p in project.artefacts("*.cubin")}
+    assert not any(name.startswith("k0.") for name in names), "a failed kernel leaves nothing"
+    assert after[project.build / "many.tile" / "k2.sm_80.cubin"] != (
+        (project.build / "many.tile" / "k2.sm_80.cubin").stat().st_mtime_ns
+    ), "its neighbour is made all the same"
+    project.write("k0.tileir", kernel("k0"))
+    project.make()
+    project.assert_null_build()

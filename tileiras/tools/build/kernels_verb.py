@@ -1,0 +1,229 @@
+"""``tileiras-build kernels``: several sources for several architectures in one process, down to header and source.
+
+What compile, fatbin and header make one by one, for build systems with hundreds of kernels: starting a process costs more
+than taking a result from the cache. One kernel's failure does not keep the others from being made, and a file whose
+content would not change keeps its time, so that no more is built again than if each file had a command of its own.
+"""
+
+from __future__ import annotations
+
+import os
+
+from tileiras.diag import CompileError
+from tileiras.toolchain.arch import VIRTUAL, Arch
+from tileiras.toolchain.fatbin import COMPRESS_MODES, Image, make_fatbin
+from tileiras.tools.build import compile_verb, header_verb, record
+from tileiras.tools.build.arguments import MANY, ONE, SWITCH, Arguments, Flag, UsageError, parse
+from tileiras.tools.build.command import Failed, read_input, say
+from tileiras.tools.build.job import Job, Result
+from tileiras.tools.build.outputs import Outputs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    _Made = tuple[record.Record, Job, Result]
+
+SYNOPSIS = "--folder DIR --arch sm_90... [options] -- SOURCE STEM PREFIX [SOURCE STEM PREFIX]..."
+
+_OF_COMPILE = (
+    "--compiler",
+    "--opt-level",
+    "--lineinfo",
+    "--debug",
+    "--file-prefix-map",
+    "--sanitize",
+    "--launch-abi",
+    "--host-arch",
+    "--host-os",
+    "--option",
+    "--ptxas-option",
+    "--entry",
+    "--bytecode-version",
+    "--max-registers",
+    "--no-spills",
+    "--max-shared",
+    "--toolkit-root",
+    "--no-cache",
+    "--verbose",
+)
+_BUDGETS = ("max_registers", "no_spills", "max_shared")
+FLAGS = (
+    Flag("--folder", ONE, "where the artefacts go: STEM.sm_90.cubin, STEM.fatbin, STEM_tile.h and so on", "DIR"),
+    Flag("--code-folder", ONE, "where header and source go, if elsewhere", "DIR"),
+    Flag("--arch", MANY, "sm_90 for an image; compute_90 for the entry that a driver compiles", "ARCH"),
+    Flag("--stamp", ONE, "a file that is written anew when all is done", "FILE"),
+    Flag("--fatbin", SWITCH, "a container of each kernel's images"),
+    Flag("--header", SWITCH, "and header and source that embed it"),
+    Flag("--tilebc", SWITCH, "the bytecode of each kernel"),
+    Flag("--compress", ONE, "as for fatbin", choices=COMPRESS_MODES, default="default"),
+    Flag("--fatbinary-option", MANY, "handed to fatbinary as it is", "X"),
+    *(flag for flag in header_verb.FLAGS if flag.name in ("--language", "--embed", "--namespace")),
+    *(flag for flag in compile_verb.FLAGS if flag.name in _OF_COMPILE),
+)
+
+
+def run(arguments: Arguments, outputs: Outputs) -> None:
+    """The verb. Errors: Failed with the code of the first kernel that failed, after all others were made."""
+    words = arguments.inputs
+    if not words or len(words) % 3:
+        raise UsageError("three words for each kernel are needed: SOURCE STEM PREFIX")
+    if not arguments.folder or not arguments.arch:
+        raise UsageError("--folder and --arch are needed")
+    compiler = compile_verb.the_compiler(arguments)
+    archs = [compile_verb.the_arch(text, compiler) for text in arguments.arch]
+    tools: dict[bool, dict[str, str]] = {}
+    worst = 0
+    for at in range(0, len(words), 3):
+        unit = _Unit(arguments, *words[at : at + 3])
+        try:
+            made = unit.make(archs, tools, outputs)
+            outputs.commit()
+            for history, job, result in made:
+                history.succeeded(job, result)
+        except (Failed, UsageError, CompileError, OSError) as error:
+            outputs.discard()
+            worst = worst or _report(error)
+        outputs.forget()
+    if worst:
+        raise Failed(worst)
+    if arguments.stamp:
+        outputs.put(arguments.stamp, b"")
+        outputs.commit()
+
+
+def _report(error: Exception) -> int:
+    """Says what stopped one kernel; its exit code."""
+    if isinstance(error, CompileError):
+        for emitted in error.diagnostics:
+            say(emitted.render())
+        return error.exit_code
+    if isinstance(error, Failed):
+        if error.text:
+            say(f"error: {error.text}")
+        return error.exit_code
+    if isinstance(error, OSError):
+        say(f"error: {error.strerror or error}: '{error.filename}'")
+        return 1 if isinstance(error, FileNotFoundError) else 2
+    say(f"tileiras-build kernels: error: {error}")
+    return 1
+
+
+class _Unit:
+    """One kernel file and what is made of it."""
+
+    def __init__(self, arguments: Arguments, source: str, stem: str, prefix: str) -> None:
+        self.arguments = arguments
+        self.source = source
+        self.prefix = prefix
+        self.base = os.path.join(arguments.folder, stem)
+        self.code = os.path.join(arguments.code_folder or arguments.folder, stem)
+
+    def make(self, archs: list[Arch], tools: dict[bool, dict[str, str]], outputs: Outputs) -> list[_Made]:
+        """Stages every artefact; what to note of each compilation once they are in place."""
+        arguments = self.arguments
+        data = read_input(self.source)
+        for path in self._paths(archs):
+            outputs.declare(path, keep_if_same=True)
+        made: list[_Made] = []
+        images: list[Image] = []
+        tables: list[tuple[str, bytes]] = []
+        bytecode = b""
+        if arguments.tilebc:
+            from tileiras.tools.build.bytecode_verb import to_bytecode
+
+            bytecode = to_bytecode(data, arguments.bytecode_version, self.source)
+            outputs.put(f"{self.base}.tilebc", bytecode)
+        for arch in archs:
+            virtual = arch.kind == VIRTUAL
+            if virtual and arguments.launch_abi == "tile":
+                # Portable tile code is the Tile IR itself: the driver compiles it for a later GPU.
+                images.append(Image("tileir", arch.label, bytecode))
+                continue
+            job = Job(self._compile_arguments(arch), arch, self.source, data)
+            compile_verb.refuse(job)
+            if virtual not in tools:
+                tools[virtual] = compile_verb.tools_of(job)
+            history = record.Record(record.path_for(os.path.dirname(job.arguments.o), job.arguments.o))
+            try:
+                result = self._compile(job, outputs, tools[virtual])
+            except (CompileError, Failed):
+                history.failed()
+                raise
+            made.append((history, job, result))
+            compile_verb.write(job, result, outputs)
+            images.append(Image("ptx" if virtual else "elf", arch.label, result.parts["ptx" if virtual else "cubin"]))
+            tables.append((str(job.arguments.kernels_json), result.parts["table"]))
+        if arguments.fatbin or arguments.header:
+            self._bundle(images, tables, outputs)
+        return made
+
+    def _paths(self, archs: list[Arch]) -> list[str]:
+        arguments = self.arguments
+        paths = [f"{self.base}.tilebc"] if arguments.tilebc else []
+        for arch in archs:
+            if arch.kind != VIRTUAL or arguments.launch_abi != "tile":
+                paths += self._image_paths(arch)
+        if arguments.fatbin or arguments.header:
+            paths.append(f"{self.base}.fatbin")
+        if arguments.header:
+            paths += self._generated()
+        return paths
+
+    def _image_paths(self, arch: Arch) -> tuple[str, str]:
+        suffix = "ptx" if arch.kind == VIRTUAL else "cubin"
+        return f"{self.base}.{arch}.{suffix}", f"{self.base}.{arch}.kernels.json"
+
+    def _generated(self) -> tuple[str, str]:
+        suffix = "cpp" if self.arguments.language == "CXX" else "c"
+        return f"{self.code}_tile.h", f"{self.code}_tile.{suffix}"
+
+    def _compile_arguments(self, arch: Arch) -> Arguments:
+        """What `tileiras-build compile` would have been told."""
+        own = parse(compile_verb.FLAGS, [])
+        for flag in compile_verb.FLAGS:
+            if flag.name in _OF_COMPILE and not (arch.kind == VIRTUAL and flag.key in _BUDGETS):
+                setattr(own, flag.key, getattr(self.arguments, flag.key))
+        own.o, own.kernels_json = self._image_paths(arch)  # type: ignore[attr-defined]
+        own.arch = str(arch)  # type: ignore[attr-defined]
+        return own
+
+    def _compile(self, job: Job, outputs: Outputs, tools: dict[str, str]) -> Result:
+        result = compile_verb.compile_or_recall(job, outputs, tools)
+        if result.log:
+            say(result.log.rstrip("\n"))
+        compile_verb.check_budgets(job, result)
+        return result
+
+    def _bundle(self, images: list[Image], tables: list[tuple[str, bytes]], outputs: Outputs) -> None:
+        arguments = self.arguments
+        path = f"{self.base}.fatbin"
+        container = self._container(images)
+        outputs.put(path, container)
+        if arguments.header:
+            header, source = self._generated()
+            unit = header_verb.gather(self.prefix, header_verb.the_namespace(arguments.namespace, self.prefix), tables)
+            texts = header_verb.texts(unit, container, path, os.path.basename(header), arguments.embed)
+            outputs.put(header, texts[0])
+            outputs.put(source, texts[1])
+
+    def _container(self, images: list[Image]) -> bytes:
+        """The fatbin; what fatbinary made of these images before is taken from the cache."""
+        from tileiras.toolchain import cache
+        from tileiras.toolchain.locate import SCRIPT, find_tool
+
+        arguments = self.arguments
+        if arguments.compress == "none" and not arguments.fatbinary_option:
+            return make_fatbin(images, "none")
+        tool = find_tool("fatbinary", arguments.toolkit_root)
+        store = None if arguments.no_cache else cache.open_cache()
+        if tool is not None and tool.identity().endswith(SCRIPT):
+            store = None
+        words = ["fatbin", tool.identity() if tool else "", arguments.compress, *arguments.fatbinary_option]
+        parts = [part for image in images for part in (image.kind, image.arch, image.data)]
+        key = cache.key_of(*words, "images", *parts) if store is not None else ""
+        found = store.get(key) if store is not None else None
+        if found is not None and "fatbin" in found:
+            return found["fatbin"]
+        made = make_fatbin(images, arguments.compress, tool, arguments.fatbinary_option)
+        if store is not None:
+            store.put(key, {"fatbin": made})
+        return made
