@@ -312,7 +312,7 @@ def test_mixed_line_links_one_program(
             libraries], work, env))  # fmt: skip
     assert run([work / "prog"]).returncode == 0
     text = (work / "prog.d").read_text()
-    assert "main.cu" in text and f"prog : {work / 'k.tileir'}\n" in text
+    assert "main.cu" in text and "prog : k.tileir\n" in text
     assert sorted(path.name for path in work.iterdir()) == [
         "k.tileir",
         "k_tile.h",
@@ -665,7 +665,7 @@ def test_depfile_text(installed: Installed, env: dict[str, str], work: Path) -> 
     (work / "k.tileir").rename(source)
     ok(run([installed.shim, "-c", source.name, "-arch=sm_90", "-MD", "-MF", "x.d", "-MQ", "o ut$.o", "-o", "x.o"],
            work, env))  # fmt: skip
-    escaped = str(source).replace(" ", "\\ ").replace("#", "\\#").replace("$", "$$")
+    escaped = source.name.replace(" ", "\\ ").replace("#", "\\#").replace("$", "$$")
     assert (work / "x.d").read_text() == f"o\\ ut$$.o : {escaped}\n"
     done = ok(run([installed.shim, "-M", source.name], work, env))
     assert done.stdout == f"a\\ b\\#c$$d.o : {escaped}\n"

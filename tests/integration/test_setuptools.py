@@ -226,12 +226,13 @@ def test_an_option_the_environment_or_a_dependency_rebuilds(project: Project, tm
     project.build(TILEIRAS_CUDA_ARCHS="90-real;100-real")
     assert changed(project, before, "*.fatbin") == ["a.fatbin", "b.fatbin"]
     before = project.stamps()
-    other = tmp_path / "other toolkit"  # the same tools, but for a ptxas of another time
+    other = tmp_path / "other toolkit"  # the same tools, but for a ptxas with a byte more
     make_view(str(peers.require_toolkit()), str(other))
     (other / "bin").unlink()
     shutil.copytree(peers.require_toolkit() / "bin", other / "bin", copy_function=os.symlink)
     (other / "bin" / "ptxas").unlink()
-    shutil.copy(peers.require("ptxas"), other / "bin")
+    (other / "bin" / "ptxas").write_bytes(peers.require("ptxas").read_bytes() + b"\0")
+    (other / "bin" / "ptxas").chmod(0o755)
     more = {"TILEIRAS_CUDA_ARCHS": "90-real;100-real", "TILEIRAS_TOOLKIT_ROOT": str(other)}
     project.build(**more)
     assert len(changed(project, before)) == 4
