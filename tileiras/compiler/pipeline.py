@@ -25,7 +25,7 @@ PASSES = "tileiras.compiler.passes."
 _FUNCTIONS = frozenset(("exp", "exp2", "tanh", "divf"))
 _LOOPS = frozenset(("for", "loop"))
 _PIPELINES = frozenset(("async.pipeline.create", "async.pipeline.produce_one", "async.pipeline.consume_one"))
-_STAGES = frozenset(("tt.num_stages",))  # noted by attachKernelSpecAttributes
+_STAGES = frozenset(("tt.num_stages", "mmaf", "mmai"))  # the first is noted by attachKernelSpecAttributes
 _TMA = frozenset(("tiled_tma_load", "async.tiled_tma_load"))
 
 
@@ -65,6 +65,8 @@ PIPELINE: tuple[Row, ...] = (
     Row("tileaa", "TileAAAgentVerifier", "tileaa.agent_verifier", "AgentVerifier", frozenset(("agent",))),
     # -> nv_tileas: layouts, asynchronous copies, pipelined loops
     Row("tileas", "ConvertTileAAToTileAS", "conversions", "ConvertTileAAToTileAS"),
+    Row("tileas", "TileASHoistConversions", "tileas.hoist_conversions", "HoistConversions",
+        frozenset(("mmaf", "mmai")), 1),
     Row("tileas", "TileASModuloSchedule", "tileas.modulo_schedule", "ModuloSchedule", _STAGES, 1),
     Row("tileas", "LowerTMALoadStoreToAsync", "tileas.lower_tma", "LowerTMALoadStoreToAsync", _TMA),
     Row("tileas", "TileASMaterializeAsync", "tileas.materialize_async", "MaterializeAsync", _PIPELINES),  # D08
@@ -76,6 +78,7 @@ PIPELINE: tuple[Row, ...] = (
     Row("tileas", "TileASOptimizePipelineRegion", "tileas.optimize_pipeline_region", "OptimizePipelineRegion",
         _PIPELINES, 1),  # D13
     Row("tileas", "TileASLowerPipelines", "tileas.lower_pipelines", "LowerPipelines", _PIPELINES),
+    Row("tileas", "TileASSliceProducts", "tileas.slice_products", "SliceProducts", frozenset(("load_shared",)), 1),
     Row("tileas", "TileIROperationAnalysis", "tileas.operation_analysis", "OperationAnalysis"),
     # -> nvvm: the code of one thread
     Row("tileas", "ConvertTileFuncToLLVM", "conversions", "ConvertTileFuncToLLVM"),

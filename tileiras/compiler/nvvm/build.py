@@ -38,7 +38,7 @@ class Builder:
 
     __slots__ = (
         "_floats", "_labels", "_pairs", "_undo", "addc", "code", "counts", "fn", "halves", "prologue", "prologue_values",
-        "target", "values",
+        "target", "values", "words",
     )  # fmt: skip
 
     def __init__(self, fn: Function, target: Sm) -> None:
@@ -55,6 +55,7 @@ class Builder:
         self._floats: dict[tuple[str, int], Float] = {}
         self.halves: dict[Reg, int] = {}  # registers that hold a 16-bit constant
         self._pairs: dict[Any, Reg] = {}  # halves of a word -> the word
+        self.words: dict[tuple[Any, ...], Reg] = {}  # the four bytes of a word -> the word
 
     # ---- raw emission
     def reg(self, cls: str) -> Reg:

@@ -60,10 +60,13 @@ def find_atom(target: Sm, elem: str, signed: tuple[bool, bool] = (True, True)) -
     return None
 
 
-def split_warps(shape: Sequence[int], atom: Atom, log2_warps: int) -> list[tuple[int, int]]:
+def split_warps(
+    shape: Sequence[int], atom: Atom, log2_warps: int, rows: bool = False
+) -> list[tuple[int, int]]:
     """For every warp bit (dimension, bit of that dimension) it walks; (-1, 0) for a bit that only copies.
 
-    The last two dimensions are M and N; a batch dimension comes first. Tops of M first, then N, in turns.
+    The last two dimensions are M and N; a batch dimension comes first. Tops of M first, then N, in turns; with `rows`
+    all of M first.
     """
     rank = len(shape)
     free = {rank - 2: [log2(shape[-2]), atom.m], rank - 1: [log2(shape[-1]), atom.n]}
@@ -79,7 +82,7 @@ def split_warps(shape: Sequence[int], atom: Atom, log2_warps: int) -> list[tuple
         if room_m <= 0 and room_n <= 0:
             out.append((-1, 0))
             continue
-        d = rank - 2 if room_m >= room_n and room_m > 0 or room_n <= 0 else rank - 1
+        d = rank - 2 if room_m > 0 and (rows or room_m >= room_n) or room_n <= 0 else rank - 1
         free[d][0] -= 1
         out.append((d, free[d][0]))
     return out

@@ -8,10 +8,10 @@ from tileiras.compiler.dialects.nv_tileaa.assembly import TensorDialect
 from tileiras.compiler.dialects.nv_tileaa.types import parse_tile
 
 from .ops import BY_NAME
-from .types import parse_pipeline, parse_tma_descriptor, parse_type_ref
+from .types import parse_pipeline, parse_shared, parse_tma_descriptor, parse_type_ref
 
 DIALECT = TensorDialect("nv_tileas", BY_NAME, ENUMS)
 DIALECT.types = {
-    **type_syntax.TYPES, "async.pipeline": parse_pipeline, "tma_descriptor": parse_tma_descriptor, "type_ref": parse_type_ref,
+    **type_syntax.TYPES, "async.pipeline": parse_pipeline, "shared": parse_shared, "tma_descriptor": parse_tma_descriptor, "type_ref": parse_type_ref,
 }  # fmt: skip
 DIALECT.attrs = {**forms.ATTRS, "tile": parse_tile}

@@ -7,7 +7,18 @@ A pipeline hands values from producers to consumers through `depth` slots:
     nv_tileas.async.pipeline.produce_one %p { load; yield %x }        after it: the two halves
     %v = nv_tileas.async.pipeline.consume_one %p { ^bb0(%x): yield %x }
 
-`produce_one` and `transfer` are what the documents call produce-one-like.
+`produce_one` and `transfer` are what the documents call produce-one-like. A pipeline with `transport = "cp.async"` keeps
+its slots in shared memory; TileASLowerPipelines turns it into
+
+    %s = nv_tileas.alloc_shared {bytes = 65536, offset = 0}
+    nv_tileas.async.copy_view %s, %slot, %runs, %view[..]             global to shared, nobody waits
+    nv_tileas.async.commit_group                                      what was copied since the last one is a group
+    nv_tileas.async.wait_group {pending = 1}                          all but the newest groups have landed
+    nv_tileas.barrier                                                 and every warp knows
+    %x = nv_tileas.load_shared %s, %slot {arrangement = [..]}
+    nv_tileas.free_shared %s
+
+An arrangement gives, for every bit of a tile's packed index, the bytes that it adds by xor to the place of an element.
 """
 
 from __future__ import annotations
@@ -15,6 +26,7 @@ from __future__ import annotations
 from tileiras.compiler.dialects.nv_tileaa.ops import tables
 from tileiras.compiler.ir.spec import (
     NO_MEMORY_EFFECT,
+    OPTIONAL,
     PURE,
     SINGLE_BLOCK,
     TERMINATOR,
@@ -41,7 +53,7 @@ CONVERT_LAYOUT = OpSpec(
     results=(Arg("result", "any"),), traits=PURE,
 )  # fmt: skip
 CREATE = OpSpec(
-    "async.pipeline.create", dialect=D, attrs=(Attr("depth", "i64"),), results=(Arg("pipeline", "pipeline"),),
+    "async.pipeline.create", dialect=D, attrs=(Attr("depth", "i64"), Attr("transport", "string", optional=True)), results=(Arg("pipeline", "pipeline"),),
     traits=NO_MEMORY_EFFECT,
 )  # fmt: skip
 TRANSFER = OpSpec(
@@ -77,8 +89,32 @@ COPY = OpSpec(  # cp.async
 WAIT = OpSpec(
     "async.wait", dialect=D, operands=(Arg("tokens", "token", VARIADIC),), results=(Arg("result", "token"),)
 )
+# Shared memory. `slot` is a byte offset into the buffer, a scalar of the block.
+ALLOC_SHARED = OpSpec(
+    "alloc_shared", dialect=D, attrs=(Attr("bytes", "i64"), Attr("offset", "i64")),
+    results=(Arg("buffer", "shared"),), traits=NO_MEMORY_EFFECT,
+)  # fmt: skip
+FREE_SHARED = OpSpec("free_shared", dialect=D, operands=(Arg("buffer", "shared"),))
+LOAD_SHARED = OpSpec(
+    "load_shared", dialect=D, operands=(Arg("buffer", "shared"), Arg("slot", "scalar:int")),
+    attrs=(Attr("start", "i64"),), results=(Arg("result", "any"),),
+)  # fmt: skip
+STORE_SHARED = OpSpec(
+    "store_shared", dialect=D, operands=(Arg("buffer", "shared"), Arg("slot", "scalar:int"), Arg("value", "any")),
+    attrs=(Attr("start", "i64"),),
+)  # fmt: skip
+COPY_VIEW = OpSpec(  # cp.async of a tile of a view; elements outside of the view arrive as zeros
+    "async.copy_view", dialect=D,
+    operands=(Arg("buffer", "shared"), Arg("slot", "scalar:int"), Arg("runs", "scalar:int"), Arg("view", "any"),
+              Arg("index", "scalar:int", VARIADIC), Arg("token", "token", OPTIONAL)),
+    attrs=(Attr("start", "i64"), Attr("width", "i64"), Attr("inbounds", "bools", optional=True)),
+)  # fmt: skip
+COMMIT_GROUP = OpSpec("async.commit_group", dialect=D)
+WAIT_GROUP = OpSpec("async.wait_group", dialect=D, attrs=(Attr("pending", "i64"),))
+BARRIER = OpSpec("barrier", dialect=D)
 BY_NAME.update(
-    {spec.name: spec for spec in (CONVERT_LAYOUT, CREATE, TRANSFER, PRODUCE_ONE, CONSUME_ONE, PIPELINE_YIELD,
+    {spec.name: spec for spec in (ALLOC_SHARED, FREE_SHARED, LOAD_SHARED, STORE_SHARED, COPY_VIEW, COMMIT_GROUP,
+                                  WAIT_GROUP, BARRIER, CONVERT_LAYOUT, CREATE, TRANSFER, PRODUCE_ONE, CONSUME_ONE, PIPELINE_YIELD,
                                   TILED_TMA_LOAD, SYNC_TMA_LOAD, COPY, WAIT)}
 )  # fmt: skip
 SPECS = tuple(BY_NAME.values())

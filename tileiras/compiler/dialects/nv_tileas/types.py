@@ -1,4 +1,4 @@
-"""Types of the nv_tileas dialect: pipelines and tensor-map descriptors."""
+"""Types of the nv_tileas dialect: pipelines, shared buffers and tensor-map descriptors."""
 
 from __future__ import annotations
 
@@ -14,6 +14,10 @@ PipelineType = T._interned(
 PipelineType.DIALECT = "nv_tileas"
 PIPELINE = PipelineType()
 
+SharedType = T._interned("SharedType", (), "A buffer in shared memory.", lambda t: "shared")
+SharedType.DIALECT = "nv_tileas"
+SHARED = SharedType()
+
 TmaDescriptor = T._interned(
     "TmaDescriptor",
     ("elem", "box", "space"),
@@ -27,6 +31,10 @@ TmaDescriptor.DIALECT = "nv_tileas"
 
 def parse_pipeline(p: Any) -> Any:
     return PIPELINE
+
+
+def parse_shared(p: Any) -> Any:
+    return SHARED
 
 
 def parse_tma_descriptor(p: Any) -> Any:

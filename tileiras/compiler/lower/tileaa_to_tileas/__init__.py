@@ -59,7 +59,11 @@ def _in_parts(func: Op, target: Any, num_warps: int, registers: int) -> Op:
         func = strip_mine(func, Budget(target, num_warps, registers))
     elif not products:
         func = _cut_long_chains(func, num_warps)
-    return stream_products(func, target, num_warps, registers) if products else func
+    if not products:
+        return func
+    from tileiras.compiler.schedule.loops import staged_products
+
+    return stream_products(func, target, num_warps, registers, staged=staged_products(func, target))
 
 
 def lower_module(module: Op, target: Any, sink: Any, module_attrs: dict[str, Any]) -> Op:

@@ -24,6 +24,7 @@ from tileiras.compiler.layout.linear import (
 )  # fmt: skip
 from tileiras.compiler.passes.tileaa.facts import Facts
 from tileiras.compiler.passes.tileaa.slices import cut_bits, sliced
+from tileiras.compiler.schedule.products import row_products
 from tileiras.compiler.target import mma as atoms
 
 TYPE_CHECKING = False
@@ -54,6 +55,7 @@ class Inference:
             Op, list[LinearLayout | None]
         ] = {}  # operand layouts behind each op's result layouts
         self._cheap: dict[Value, bool] = {}
+        self.row_products = row_products(func)
         self._collect_vectors(func)
         block = func.regions[0].block
         for arg in block.args:
@@ -424,7 +426,7 @@ def _mma(inf: Inference, op: Op) -> Any:
     if atom is None:
         layout = _fma_layout(inf, acc.shape)
         return [inf.layouts[op.operands[0]], inf.layouts[op.operands[1]], layout], [layout]
-    warps = atoms.split_warps(acc.shape, atom, inf.log2_warps)
+    warps = atoms.split_warps(acc.shape, atom, inf.log2_warps, op in inf.row_products)
     layout = atoms.accumulator_layout(acc.shape, atom, warps)
     inf.anchored.add(layout)
     a = atoms.operand_layout(op.operands[0].type.shape, atom, 0, warps)  # type: ignore[attr-defined]

@@ -1,7 +1,8 @@
 """attachKernelSpecAttributes: folds hints and tt.* attributes into one record, `nv_tileaa.kernel_spec`, on every function.
 
-    num_warps      tt.num_warps, or the hint num_worker_warps_per_cta; else enough warps that the largest tile leaves
-                   at most 64 elements a thread, between 4 and 16
+    num_warps      tt.num_warps, or the hint num_worker_warps_per_cta; else what the schedule room says of kernels with
+                   staged products, or enough warps that the largest tile leaves at most 64 elements a thread,
+                   between 4 and 16
     cluster_dim    tt.cluster_dim or tt.cluster_size; else [tt.num_ctas, 1, 1]
     num_ctas       CTAs of a cluster
     occupancy      nv_tileaa.occupancy, or the hint of that name; num_stages and is_persistent as they are
@@ -74,7 +75,7 @@ def kernel_spec(op: Op, target: Any, module_attrs: dict[str, Any], sink: Any = N
     if hint in WARPS:
         warps = hint
     if warps is None:
-        warps = _choose_warps(op)
+        warps = _choose_warps(op, target)
     ctas = given("tt.num_ctas", "an integer from 1 to 16", lambda v: whole(v) and 1 <= v <= 16)
     cluster = given("tt.cluster_dim", "three positive integers", triple)
     if cluster is None:
@@ -119,13 +120,21 @@ def registers_of(spec: dict[str, Any]) -> int:
     return max_registers(spec) or min(255, 65536 // (32 * spec["num_warps"]))
 
 
-def _choose_warps(op: Op) -> int:
+def _choose_warps(op: Op, target: Any) -> int:
     largest = 0
+    products = False
     for inner in op.walk():
+        products = products or inner.spec.name in ("mmaf", "mmai")
         for result in inner.results:
             shape = getattr(result.type, "shape", None)
             if shape and inner.spec.name not in ("make_tensor_view", "constant", "iota", "broadcast"):
                 largest = max(largest, num_elements(tuple(s or 1 for s in shape)))
+    if products and target is not None:
+        from tileiras.compiler.schedule.products import choose_warps
+
+        chosen = choose_warps(op, target, DEFAULT_WARPS, MAX_WARPS)
+        if chosen is not None:
+            return chosen
     warps = DEFAULT_WARPS
     while warps < MAX_WARPS and largest > warps * 32 * 64:
         warps *= 2

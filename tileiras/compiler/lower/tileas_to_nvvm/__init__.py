@@ -47,6 +47,8 @@ for _family, _names in {
     "atomics": ("atomic_rmw_tko", "atomic_cas_tko", "atomic_red_view_tko", "memory_fence_alias_tko"),
     "scan": ("scan",),
     "blocks": ("extract", "insert", "cat"),
+    "staging": ("alloc_shared", "free_shared", "load_shared", "store_shared", "async.copy_view", "async.commit_group",
+                "async.wait_group", "barrier"),
     "local": ("local_alloc", "local_write", "local_read", "local_read_all"),
     "system": ("print_tko", "assert", "get_global", "alloca", "gdc_launch_dependents_tko", "gdc_wait_tko"),
 }.items():  # fmt: skip

@@ -42,6 +42,8 @@ def _accesses(op: Op) -> int:
     for inner in op.walk():
         if inner.spec.name in _READS:
             found |= READ if inner.attr("memory_ordering_semantics") == "weak" else READ | WRITE
+        elif inner.spec.name == "async.copy_view":
+            found |= READ
         elif inner.spec.name in _WRITES:
             found |= READ | WRITE
     return found

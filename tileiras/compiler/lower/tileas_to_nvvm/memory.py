@@ -138,20 +138,26 @@ def lower_get_index_space_shape(lowering: Lowering, op: Op) -> None:
 class Access:
     """Where a tile lives in global memory: per register an address (Reg, byte offset) and a mask."""
 
-    __slots__ = ("alignment", "masks", "offsets", "pointers", "run")
+    __slots__ = ("alignment", "left", "masks", "offsets", "pointers", "run")
 
     def __init__(
-        self, pointers: list[Any], offsets: list[int], masks: list[Any], run: int, alignment: int
-    ) -> None:
+        self, pointers: list[Any], offsets: list[int], masks: list[Any], run: int, alignment: int,
+        left: list[Any] | None = None,
+    ) -> None:  # fmt: skip
         self.pointers = pointers  # 64-bit base per register
         self.offsets = offsets  # bytes per register
         self.masks = masks  # predicate or None per register
         self.run = run  # registers 0..run-1 (and every aligned group of them) are neighbours in memory
         self.alignment = alignment  # bytes the address of each group is known to be a multiple of
+        self.left = left  # elements from each register to the extent, where `masks` leave that dimension out
 
 
-def view_access(lowering: Lowering, op: Op, value_type: Any, layout: Any) -> Access:
-    """Addresses and masks of a tile of a view, in `layout`."""
+def view_access(lowering: Lowering, op: Op, value_type: Any, layout: Any, chunk: int = 0) -> Access:
+    """Addresses and masks of a tile of a view, in `layout`.
+
+    `chunk`: elements that an asynchronous copy moves at once. Where an extent may end inside of a chunk, the result
+    has `left` in the place of a mask for that dimension.
+    """
     b = lowering.b
     view_value: Any = op.operand("view")
     view = lowering.env[view_value]
@@ -170,7 +176,8 @@ def view_access(lowering: Lowering, op: Op, value_type: Any, layout: Any) -> Acc
     )
     run = _run_of(layout, spans[run_dim], size) if run_dim >= 0 else 1
     alignment = lowering.facts.pointer_alignment(view_value)
-    registers: list[list[Any]] = []  # per dimension: (64-bit term or 0, static bytes) per register
+    registers: list[list[Any]] = []  # per dimension: (64-bit terms, static bytes) per register
+    remaining: list[Any] | None = None
     masks: list[list[Any]] = []
     for d, m in enumerate(dims):
         stride, stride_bits = view.strides[m]
@@ -187,7 +194,7 @@ def view_access(lowering: Lowering, op: Op, value_type: Any, layout: Any) -> Acc
         if d == sparse:
             rows = _sparse_rows(lowering, indices[d], layout, spans[d], value_type)
             scale = b.mul(64, stride64, size)
-            registers.append([(b.mul(64, row, scale), 0) for row in rows])
+            registers.append([((b.mul(64, row, scale),), 0) for row in rows])
             if not safe:
                 limit = widened(lowering, extent)
                 masks.append([_below64(lowering, row, limit) for row in rows])
@@ -199,10 +206,14 @@ def view_access(lowering: Lowering, op: Op, value_type: Any, layout: Any) -> Acc
                 registers.append([_static_term(lowering, c, stride * size) for c in coords])
             else:
                 scale = b.mul(64, stride64, size)
-                registers.append([(b.mul(64, b.wide(c, signed=False), scale), 0) for c in coords])
+                registers.append([_dynamic_terms(lowering, c, scale) for c in coords])
         aligned = not isinstance(type, StridedView) and sparse < 0  # tiles start at multiples of their extent
         covered = aligned and isinstance(extent[0], int) and extent[0] % shape[d] == 0
         if not safe and not covered:
+            if d == run_dim and lowering.facts.extent_divisor(view_value, m) % max(chunk, 1):
+                limit = _room(lowering, extent, start, shape[d])
+                remaining = [_difference(lowering, limit, c) for c in coords]
+                continue
             if d == run_dim and run > 1:  # neighbours inside a divisor of the extent share their mask
                 group = min(run, lowering.facts.extent_divisor(view_value, m))
                 if isinstance(type, StridedView):
@@ -218,8 +229,8 @@ def view_access(lowering: Lowering, op: Op, value_type: Any, layout: Any) -> Acc
         pointer, offset = uniform, 0
         for terms in registers:
             dynamic, static = terms[r]
-            if dynamic != 0:
-                pointer = b.add(64, pointer, dynamic)
+            for term in dynamic:
+                pointer = b.add(64, pointer, term)
             offset += static
         pointers.append(pointer)
         offsets.append(offset)
@@ -229,21 +240,38 @@ def view_access(lowering: Lowering, op: Op, value_type: Any, layout: Any) -> Acc
         for column in masks:
             mask = b.pand(mask, column[r])
         combined.append(mask)
-    return Access(pointers, offsets, combined, run, alignment)
+    return Access(pointers, offsets, combined, run, alignment, remaining)
 
 
-def _static_term(lowering: Lowering, coordinate: Any, scale_bytes: int) -> tuple[Any, int]:
-    """(64-bit dynamic part, immediate bytes) of coordinate * scale."""
+def _dynamic_terms(lowering: Lowering, coordinate: Any, scale: Any) -> tuple[tuple[Any, ...], int]:
+    """(64-bit terms, 0) of coordinate * scale: what the thread adds, then what the register adds.
+
+    The second is the same in all threads (a multiple of a stride), the first in all registers: one multiplication.
+    """
     b = lowering.b
     if isinstance(coordinate, int):
-        return 0, coordinate * scale_bytes
+        return ((b.mul(64, scale, coordinate),) if coordinate else ()), 0
+    root = b.addc.get(coordinate)
+    if root is None:
+        return (b.mul(64, b.wide(coordinate, signed=False), scale),), 0
+    thread, constant = root
+    return (b.mul(64, b.wide(thread, signed=False), scale), b.mul(64, scale, constant)), 0
+
+
+def _static_term(
+    lowering: Lowering, coordinate: Any, scale_bytes: int
+) -> tuple[tuple[Any, ...], int]:
+    """(64-bit dynamic parts, immediate bytes) of coordinate * scale."""
+    b = lowering.b
+    if isinstance(coordinate, int):
+        return (), coordinate * scale_bytes
     root = b.addc.get(coordinate)
     constant = 0
     if root is not None:
         coordinate, constant = root
     if scale_bytes < 1 << 31:
-        return b.emit("mul.wide.u32", coordinate, scale_bytes), constant * scale_bytes
-    return b.mul(64, b.wide(coordinate, signed=False), scale_bytes), constant * scale_bytes
+        return (b.emit("mul.wide.u32", coordinate, scale_bytes),), constant * scale_bytes
+    return (b.mul(64, b.wide(coordinate, signed=False), scale_bytes),), constant * scale_bytes
 
 
 def _tile_start(lowering: Lowering, index: Value, step: int) -> Any:
@@ -266,17 +294,11 @@ def _tile_start(lowering: Lowering, index: Value, step: int) -> Any:
 def _limit_masks(
     lowering: Lowering, extent: tuple[Any, int], start: Any, coords: list[Any], size: int
 ) -> list[Any]:
-    """coordinate < extent - start, per register. The limit is brought into 0..size once, in 64 bits."""
+    """coordinate < extent - start, per register."""
     b = lowering.b
-    total = widened(lowering, extent)
-    if isinstance(total, int) and isinstance(start, int):
-        left: Any = min(max(total - start, 0), size)
-        if left == size:
-            return [None] * len(coords)
-    else:
-        room = b.sub(64, total, start) if not isinstance(total, int) else b.emit("sub.s64", total, start)
-        room = b.emit("max.s64", b.emit("min.s64", room, size), 0)
-        left = b.emit("cvt.u32.u64", room)
+    left = _room(lowering, extent, start, size)
+    if left == size:
+        return [None] * len(coords)
     out = []
     for c in coords:
         if isinstance(c, int) and isinstance(left, int):
@@ -286,6 +308,27 @@ def _limit_masks(
         else:
             out.append(b.emit("setp.lt.u32", c, left))
     return out
+
+
+def _room(lowering: Lowering, extent: tuple[Any, int], start: Any, size: int) -> Any:
+    """extent - start brought into 0..size, once, in 64 bits: elements of a tile that are inside."""
+    b = lowering.b
+    total = widened(lowering, extent)
+    if isinstance(total, int) and isinstance(start, int):
+        return min(max(total - start, 0), size)
+    room = b.sub(64, total, start) if not isinstance(total, int) else b.emit("sub.s64", total, start)
+    room = b.emit("max.s64", b.emit("min.s64", room, size), 0)
+    return b.emit("cvt.u32.u64", room)
+
+
+def _difference(lowering: Lowering, limit: Any, coordinate: Any) -> Any:
+    """limit - coordinate, 32 bits, negative beyond the limit."""
+    b = lowering.b
+    if isinstance(limit, int) and isinstance(coordinate, int):
+        return b.materialize((limit - coordinate) & 0xFFFFFFFF, "r")
+    if isinstance(limit, int):
+        return b.emit("sub.s32", b.materialize(limit, "r"), coordinate)
+    return b.sub(32, limit, coordinate)
 
 
 def _below64(lowering: Lowering, row: Any, limit: Any) -> Any:

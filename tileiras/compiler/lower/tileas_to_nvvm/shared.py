@@ -43,9 +43,10 @@ def broadcast_owned(lowering: Lowering, tile: Tile) -> Sequence[Any]:
 
 
 def accesses(
-    lowering: Lowering, layout: LinearLayout, columns: Sequence[int], vec: int, base: Any
+    lowering: Lowering, layout: LinearLayout, columns: Sequence[int], vec: int, base: Any, within: int = 0
 ) -> list[tuple[list[int], Any]]:
-    """(registers, address) of every access: 2^vec registers whose offsets are consecutive."""
+    """(registers, address) of every access: 2^vec registers whose offsets are consecutive. Element 0 lies `within`
+    bytes behind the base."""
     b = lowering.b
     keep = ~_inv_mask(layout, columns)
     image = list(columns)
@@ -63,7 +64,7 @@ def accesses(
     groups: dict[int, list[tuple[int, int]]] = {}
     mask = (elem << vec) - 1
     for r in range(layout.num_regs):
-        total = apply(reg_columns, r)
+        total = within ^ apply(reg_columns, r)
         groups.setdefault(total & ~mask, []).append((total & mask, r))
     out = []
     xored: dict[int, Any] = {}

@@ -87,6 +87,7 @@ class Lowering:
         self.loops: list[Any] = []  # innermost last; see control.py
         self.pending = 0  # global accesses since the last CTA barrier: READ, WRITE
         self.scratch_busy = False  # the shared arena may still be read by a slower warp
+        self.buffers: dict[Value, int] = {}  # shared buffers that live, and where each ends
         self.exit_label: Any = None
         self.failed = False
         self.lost: set[Value] = set()  # results of ops that have no code
@@ -127,10 +128,11 @@ class Lowering:
 
     def scratch(self, size_bytes: int) -> Reg:
         """The base address of the shared arena, free for writing. Call `barrier` between writes and reads."""
-        self.fn.shared_bytes = max(self.fn.shared_bytes, (size_bytes + 127) & ~127)
+        start = max(self.buffers.values(), default=0)
+        self.fn.shared_bytes = max(self.fn.shared_bytes, (start + size_bytes + 127) & ~127)
         if self.scratch_busy:
             self.barrier()
-        return self.smem_base
+        return self.b.entry("add.s32", self.smem_base, start) if start else self.smem_base
 
     @property
     def smem_base(self) -> Reg:

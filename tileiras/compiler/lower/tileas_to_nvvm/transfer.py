@@ -122,7 +122,11 @@ def unpack_words(lowering: Lowering, words: Sequence[Any], elem: Type) -> list[A
                 b.emit("shr.u32", word, 16),
                 b.emit("shr.u32", word, 24),
             ]
-            out += [b.emit("setp.ne.b32", b.and_(32, v, 0xFF), 0) for v in bytes_] if cls == "p" else bytes_
+            if cls == "p":
+                bytes_ = [b.emit("setp.ne.b32", b.and_(32, v, 0xFF), 0) for v in bytes_]
+            else:
+                b.words[tuple(bytes_)] = word
+            out += bytes_
     return out
 
 
@@ -140,6 +144,10 @@ def pack_words(lowering: Lowering, values: Sequence[Any], elem: Type) -> list[An
         return out
     for i in range(0, len(values), 4):
         v = list(values[i : i + 4])
+        whole = b.words.get(tuple(v))
+        if whole is not None:
+            out.append(whole)
+            continue
         low = b.emit("prmt.b32", v[0], v[1], 0x0040)
         high = b.emit("prmt.b32", v[2], v[3], 0x0040)
         out.append(b.emit("prmt.b32", low, high, 0x5410))

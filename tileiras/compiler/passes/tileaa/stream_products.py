@@ -33,14 +33,17 @@ FMA_REGISTERS = 40  # the same for products without tensor cores: rows and colum
 MIN_DEPTH = 16  # of a part of K
 
 
-def stream_products(func: Op, target: Any, num_warps: int, registers: int, huge_only: bool = False) -> Op:
+def stream_products(
+    func: Op, target: Any, num_warps: int, registers: int, huge_only: bool = False, staged: Any = ()
+) -> Op:
     """The function with products streamed that need more than `registers` a thread; the function itself if none does.
 
-    `huge_only`: those whose operands are huge tiles and whose accumulator is none.
+    `huge_only`: those whose operands are huge tiles and whose accumulator is none. `staged`: products whose operands
+    wait in shared memory anyway.
     """
     streams: dict[Op, list[Plan]] = {}
     for op in func.walk():
-        if op.spec.name in PRODUCTS:
+        if op.spec.name in PRODUCTS and op not in staged:
             if huge_only and (HUGE.is_big(op.result) or not any(map(HUGE.is_big, op.operands))):
                 continue
             plans = _stream_of(op, target, num_warps, registers)

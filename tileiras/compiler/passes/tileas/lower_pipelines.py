@@ -26,7 +26,14 @@ class LowerPipelines(Pass):
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:
-        for create in [op for op in func.walk() if op.spec is tileas.CREATE]:
+        creates = [op for op in func.walk() if op.spec is tileas.CREATE]
+        if any(op.attrs.get("transport") for op in creates):
+            from .channels import lower_channels
+
+            if not lower_channels(func, context):
+                return False
+            creates = [op for op in creates if not op.attrs.get("transport")]
+        for create in creates:
             pipeline = create.result
             assert create.block is not None
             if balance(create.block, pipeline, 0) is None:

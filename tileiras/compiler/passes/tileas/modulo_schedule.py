@@ -1,7 +1,8 @@
-"""TileASModuloSchedule: turns tt.num_stages into transfers through pipelines.
+"""TileASModuloSchedule: decides which loads of a loop run ahead through pipelines, how deep, and how they travel.
 
-Only where the kernel asks for two or more stages. In every loop that can be pipelined each weak load becomes the
-producer of a pipeline of that depth, or of fewer slots where they would take more registers than a thread can spare.
+Loads that feed products go to shared memory by asynchronous copies, as many iterations ahead as the cost model wants
+and shared memory holds; `tt.num_stages` overrides the wish. Where the kernel asks for stages, every other weak load
+of a loop that can be pipelined waits in registers, in fewer slots where they would take more than a thread can spare.
 
 Before: `%x, %t = load_view_tko weak %view[%i]` in a loop. After: `%p = async.pipeline.create {depth = 2}` before the
 loop, and in it `%x = async.pipeline.transfer %p { load_view_tko ..; yield }`.
@@ -14,15 +15,14 @@ from tileiras.compiler.dialects.nv_tileas.types import PIPELINE
 from tileiras.compiler.ir.core import Block, Op, Region
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.rewrite import Rewriter
-from tileiras.compiler.ir.types import TOKEN, Ptr
+from tileiras.compiler.ir.types import Ptr
 
-from .loops import ordered_in, refusal
+from tileiras.compiler.schedule.candidates import can_run_ahead, refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-PLAIN_LOADS = frozenset(("load_view_tko", "load_ptr_tko"))
 MAX_DEPTH = 16
 SLOT_REGISTERS = 64  # of a thread's 255, for values that wait in pipelines: more of them would spill
 
@@ -35,43 +35,60 @@ def registers_of(type: Any) -> int:
 
 class ModuloSchedule(Pass):
     NAME = "TileASModuloSchedule"
-    SUMMARY = "Make producers of the loads of pipelinable loops, tt.num_stages deep"
+    SUMMARY = "Let the loads of loops run ahead through pipelines"
     SUBJECT = frozenset(("tt.num_stages", "for"))
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:
-        depth = (func.attrs.get("nv_tileaa.kernel_spec") or {}).get("num_stages") or 1
-        if depth < 2:
-            return True
+        wish = (func.attrs.get("nv_tileaa.kernel_spec") or {}).get("num_stages")
+        made = False
         for loop in [op for op in func.walk() if op.spec.name == "for"]:
             if refusal(loop) is not None:
                 continue
-            loads = [op for op in loop.regions[0].block.ops if self.is_candidate(op, loop)]
-            held = sum(registers_of(op.results[0].type) for op in loads)
-            fits = min(depth, MAX_DEPTH, 1 + SLOT_REGISTERS // max(held, 1))
-            if fits < 2:
-                continue
-            for op in loads:
-                if not self.transfer(op, loop, fits, context):
+            loads = [op for op in loop.regions[0].block.ops if can_run_ahead(op, loop)]
+            shared = self.through_shared(func, loop, loads, wish, context)
+            for op, attrs in shared.items():
+                if not self.transfer(op, loop, attrs, context):
                     return False
-        if context.names is not None:
+            loads = [op for op in loads if op not in shared]
+            held = sum(registers_of(op.results[0].type) for op in loads)
+            depth = min(wish or 1, MAX_DEPTH, 1 + SLOT_REGISTERS // max(held, 1))
+            if depth < 2:
+                loads = []
+            for op in loads:
+                if not self.transfer(op, loop, {"depth": depth}, context):
+                    return False
+            made = made or bool(shared or loads)
+        if made and context.names is not None:
             context.names |= {"async.pipeline.create", "async.pipeline.transfer"}
         return True
 
-    def is_candidate(self, op: Op, loop: Op) -> bool:
-        """A weak load of numbers; nobody waits for its token, and it waits for none of the loop."""
-        if (
-            op.spec.name not in PLAIN_LOADS
-            or op.attr("memory_ordering_semantics") != "weak"
-            or op.results[1].uses
-        ):
-            return False
-        return not any(v.type is TOKEN and ordered_in(v, loop) for v in op.operands)
+    def through_shared(
+        self, func: Op, loop: Op, loads: list[Op], wish: int | None, context: Context
+    ) -> dict[Op, dict[str, Any]]:
+        """Loads that travel by cp.async, with the attributes of their pipelines; none where two stages do not fit."""
+        from tileiras.compiler.target import sm
 
-    def transfer(self, op: Op, loop: Op, depth: int, context: Context) -> bool:
+        products = [op for op in loop.regions[0].block.ops if op.spec.name in ("mmaf", "mmai")]
+        if not products or context.target is None or not context.target.has(sm.CP_ASYNC) or wish == 1:
+            return {}
+        from tileiras.compiler.schedule.loops import plan_ring
+
+        ring = plan_ring(func, loop, products, loads, context, wish)
+        if ring is None:
+            return {}
+        return {
+            member.op: {
+                "depth": ring.depth, "transport": "cp.async", "width": member.width, "bytes": member.bytes,
+                "arrangement": member.arrangement, "layout": member.layout,
+            }
+            for member in ring.members
+        }  # fmt: skip
+
+    def transfer(self, op: Op, loop: Op, attrs: dict[str, Any], context: Context) -> bool:
         from .clone import clone_into
 
-        create = Rewriter(context, loop).create(tileas.CREATE, (), (PIPELINE,), {"depth": depth})
+        create = Rewriter(context, loop).create(tileas.CREATE, (), (PIPELINE,), attrs)
         block = Block()
         values: dict[Any, Any] = {}
         clone_into(block, [op], values)

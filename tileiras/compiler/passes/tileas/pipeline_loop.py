@@ -12,7 +12,7 @@ from tileiras.compiler.ir.spec import NO_MEMORY_EFFECT, PURE
 from tileiras.compiler.ir.types import I1, Dense, Scalar, TensorType, TileType
 
 from .clone import clone_into
-from .loops import backward, captured, constant_int
+from tileiras.compiler.schedule.candidates import backward, captured, constant_int
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tileiras.compiler.ir.passes import Context, Pass
 
-from .loops import LOOPS, backward, captured
+from tileiras.compiler.schedule.candidates import LOOPS, backward, captured
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

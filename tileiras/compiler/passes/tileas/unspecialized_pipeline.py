@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from tileiras.compiler.ir.passes import Context, Pass
 
-from .loops import LOOPS, refusal
+from tileiras.compiler.schedule.candidates import LOOPS, refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class UnspecializedPipeline(Pass):
         for region in op.regions:
             for block in region.blocks:
                 for inner in list(block.ops):
-                    if inner.spec.name in LOOPS:
+                    if inner.spec.name in LOOPS and not only_holds_loops(inner):
                         why = refusal(inner) or self.pipeline(inner)
                         if why is not None:
                             self.refuse(inner, why, context)
@@ -62,3 +62,12 @@ class UnspecializedPipeline(Pass):
 
         notes = [Emitted(D.WHY, loop.loc, facts=(("why", why),))]
         self.miss(context, D.NOT_PIPELINED, loop, notes=notes, function=context.function)
+
+
+def only_holds_loops(loop: Op) -> bool:
+    """A loop around other loops, nothing of which was meant to run ahead: there is nothing to try, but its body may
+    have loops that are pipelined."""
+    ops = loop.regions[0].block.ops
+    return any(op.spec.name in LOOPS for op in ops) and not any(
+        op.spec.name == "async.pipeline.produce_one" for op in ops
+    )

@@ -1,4 +1,4 @@
-"""Which loops can be pipelined: the questions that D11 and the modulo scheduler ask.
+"""Which loops can be pipelined: the questions that the schedule room, D11 and the modulo scheduler ask.
 
 A loop can when it counts by a static positive step, loads something, leaves only at its end, holds no other loop, and
 no load needs what a load of the same or of an earlier iteration produced.
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.core import Op, Value
 
 LOOPS = frozenset(("for", "loop"))
-LOADS = frozenset(("load_view_tko", "load_ptr_tko", "tiled_tma_load", "async.tiled_tma_load", "async.copy"))
+PLAIN_LOADS = frozenset(("load_view_tko", "load_ptr_tko"))
+LOADS = PLAIN_LOADS | frozenset(("tiled_tma_load", "async.tiled_tma_load", "async.copy"))
 PRODUCERS = LOADS | {"async.pipeline.produce_one", "async.pipeline.transfer"}
 EXITS = frozenset(("break", "return"))
 
@@ -84,6 +85,15 @@ def backward(values: Iterable[Value], body: Any) -> tuple[list[Op], set[int]]:
             ops.add(op)
             work += captured(op)
     return [op for op in body.ops if op in ops], args
+
+
+def can_run_ahead(op: Op, loop: Op) -> bool:
+    """A weak load of numbers; nobody waits for its token, and it waits for none of the loop."""
+    from tileiras.compiler.ir.types import TOKEN
+
+    if op.spec.name not in PLAIN_LOADS or op.attr("memory_ordering_semantics") != "weak" or op.results[1].uses:
+        return False
+    return not any(v.type is TOKEN and ordered_in(v, loop) for v in op.operands)
 
 
 def producers_of(loop: Op) -> list[Op]:

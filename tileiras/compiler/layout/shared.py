@@ -1,0 +1,93 @@
+"""Arrangements: where the elements of a tile lie in shared memory.
+
+An arrangement is a linear map, like a layout: `columns[k]` are the bytes that bit k of the packed index adds, by xor.
+Tiles that arrive by asynchronous copies lie in lines of at most 128 bytes along the dimension in which they are
+contiguous in global memory; lines follow each other, and what exceeds 128 bytes of a row comes behind all lines of
+the first 128 (a panel). The 16-byte chunks of a line are permuted by the line's number, so that eight lines read at
+the same chunk reach all 32 banks. Rows of 128, 64 and 32 bytes give the three swizzles that wgmma, tcgen05 and bulk
+tensor copies know (PTX ISA manual, "Shared memory matrix layout").
+
+Worked value: a tile [64, 64] of 2-byte elements, contiguous along dimension 1: columns 0..5 are 2, 4, .. 64, columns
+6, 7, 8 (row bits 0 to 2) are 128 ^ 16, 256 ^ 32, 512 ^ 64, then 1024, 2048, 4096.
+"""
+
+from __future__ import annotations
+
+from .gf2 import apply
+from .linear import dim_bits, log2
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .linear import LinearLayout
+
+LINE_BYTES = 128  # all 32 banks
+CHUNK_BYTES = 16  # of one asynchronous copy, and a row of an 8x8 matrix of ldmatrix
+
+
+def arrange(shape: Sequence[int], unit: int, elem_bytes: int) -> tuple[int, ...]:
+    """The arrangement of a tile that is contiguous along dimension `unit`."""
+    spans = dim_bits(shape)
+    low, count = spans[unit]
+    elem = log2(elem_bytes)
+    line = min(count, log2(LINE_BYTES) - elem)
+    columns = [0] * sum(c for _, c in spans)
+    for k in range(line):
+        columns[low + k] = elem_bytes << k
+    place = elem_bytes << line
+    width = place
+    rows = [
+        spans[d][0] + k for d in reversed(range(len(shape))) if d != unit for k in range(spans[d][1])
+    ]
+    for bit in rows:
+        columns[bit] = place
+        place <<= 1
+    for k in range(line, count):
+        columns[low + k] = place
+        place <<= 1
+    chunks = log2(width) - log2(CHUNK_BYTES)
+    shared_lines = log2(LINE_BYTES) - log2(width)  # low row bits that stay within 128 bytes
+    for j in range(chunks):
+        if shared_lines + j < len(rows):
+            columns[rows[shared_lines + j]] ^= CHUNK_BYTES << j
+    return tuple(columns)
+
+
+class MatrixLoad:
+    """How ldmatrix reads a fragment: index bits that number the rows of a matrix, and whether it transposes."""
+
+    __slots__ = ("rows", "transposed", "word_bits")
+
+    def __init__(self, rows: tuple[int, ...], transposed: bool, word_bits: int) -> None:
+        self.rows = rows
+        self.transposed = transposed
+        self.word_bits = word_bits  # register bits of the layout inside one 32-bit word
+
+
+def matrix_load(columns: Sequence[int], layout: LinearLayout, elem_bytes: int) -> MatrixLoad | None:
+    """How ldmatrix brings a tile that lies as `columns` say into `layout`; None when it cannot.
+
+    ldmatrix hands thread t the 32-bit word t % 4 of row t / 4, or, transposed, 16-bit elements 2 (t % 4) and the next
+    of column t / 4. So the bits within a row of 16 bytes are those of a word's elements and of the two low lane bits,
+    the rows are numbered by the three high lane bits; transposed, the other way round.
+    """
+    word_bits = 2 - log2(elem_bytes)
+    if word_bits < 0 or len(layout.reg) < word_bits or layout.inv:
+        return None
+    inner = (*layout.reg[:word_bits], *layout.lane[:2])
+    outer = tuple(layout.lane[2:5])
+    if 0 in (*inner, *outer):
+        return None
+
+    def is_row(bits: Sequence[int]) -> bool:
+        return all(apply(columns, bit) == elem_bytes << i for i, bit in enumerate(bits))
+
+    def are_rows(bits: Sequence[int]) -> bool:
+        return all(apply(columns, bit) % CHUNK_BYTES == 0 for bit in bits)
+
+    if is_row(inner) and are_rows(outer):
+        return MatrixLoad(outer, False, word_bits)
+    if elem_bytes == 2 and is_row(outer) and are_rows(inner):
+        return MatrixLoad(inner, True, word_bits)
+    return None

@@ -1,0 +1,209 @@
+"""Tiles that wait in shared memory: buffers, asynchronous copies into them, fragments out of them.
+
+The schedule room has decided everything: offsets of buffers, arrangements, widths, groups. This file spells it.
+"""
+
+from __future__ import annotations
+
+from tileiras.compiler.ir.types import TensorType
+from tileiras.compiler.layout.gf2 import apply
+from tileiras.compiler.layout.shared import matrix_load
+
+from .memory import view_access
+from .shared import accesses, load_shared, owner_guard, store_shared
+from .state import READ, WRITE, Lowering, elem_bytes, reg_class
+from .transfer import unpack_words
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from tileiras.compiler.ir.core import Op
+
+
+def lower_alloc_shared(lowering: Lowering, op: Op) -> None:
+    """The buffer is a place in the block's arena; other users of the arena start behind it."""
+    end = op.attr("offset") + op.attr("bytes")
+    lowering.buffers[op.results[0]] = end
+    lowering.env[op.results[0]] = op.attr("offset")
+    lowering.fn.shared_bytes = max(lowering.fn.shared_bytes, (end + 127) & ~127)
+    if lowering.scratch_busy:
+        lowering.barrier()
+
+
+def lower_free_shared(lowering: Lowering, op: Op) -> None:
+    del lowering.buffers[op.operands[0]]
+    lowering.scratch_busy = True  # slower warps may still read
+
+
+def _base(lowering: Lowering, op: Op) -> Any:
+    """Address of the slot that an op works on, without the op's static start."""
+    b = lowering.b
+    offset = lowering.env[op.operands[0]]
+    base = b.entry("add.s32", lowering.smem_base, offset) if offset else lowering.smem_base
+    slot = lowering.scalar(op.operands[1])
+    return b.add(32, base, slot)
+
+
+def lower_copy_view(lowering: Lowering, op: Op) -> None:
+    """One cp.async a chunk; what lies outside of the view is filled with zeros by a smaller source size."""
+    b = lowering.b
+    if op.operand("token") is not None and lowering.pending & WRITE and lowering.facts.needs_barrier(op):
+        lowering.barrier()
+    lowering.pending |= READ
+    layout = op.attrs["layout"]
+    columns = op.attrs["arrangement"]
+    width = op.attrs["width"]
+    type = TensorType(op.operand("view").type.view.elem, op.operand("view").type.tile)  # type: ignore[union-attr]
+    size = elem_bytes(type.elem)  # type: ignore[attr-defined]
+    chunk = width // size
+    access = view_access(lowering, op, type, layout, chunk)
+    runs = lowering.scalar(op.operands[2])
+    guard = b.pand(None if isinstance(runs, int) else runs, owner_guard(lowering, layout))
+    opcode = f"cp.async.{'cg' if width == 16 else 'ca'}.shared.global"
+    base = _base(lowering, op)
+    for regs, address in accesses(lowering, layout, columns, chunk.bit_length() - 1, base):
+        place = b.address(address.base, address.offset_bytes + op.attr("start"))
+        first = regs[0]
+        source = b.address(access.pointers[first], access.offsets[first])
+        srcs: list[Any] = [place, source, width]
+        count = _source_size(lowering, access, first, chunk, size)
+        if count is not None:
+            srcs.append(count)
+        b.emit_to(None, opcode, *srcs, guard=guard)
+
+
+def _source_size(lowering: Lowering, access: Any, first: int, chunk: int, size: int) -> Any:
+    """Bytes of a chunk that lie inside of the view; None when all of it does."""
+    b = lowering.b
+    mask = access.masks[first]
+    left = access.left[first] if access.left is not None else None  # elements from here to the extent
+    if left is None:
+        return None if mask is None else b.emit("selp.b32", chunk * size, 0, mask)
+    inside = b.mul(32, b.emit("max.s32", b.emit("min.s32", left, chunk), 0), size)
+    return inside if mask is None else b.emit("selp.b32", inside, 0, mask)
+
+
+def lower_commit_group(lowering: Lowering, op: Op) -> None:
+    lowering.b.emit_to(None, "cp.async.commit_group")
+
+
+def lower_wait_group(lowering: Lowering, op: Op) -> None:
+    lowering.b.emit_to(None, "cp.async.wait_group", op.attr("pending"))
+
+
+def lower_barrier(lowering: Lowering, op: Op) -> None:
+    lowering.barrier()
+
+
+def lower_load_shared(lowering: Lowering, op: Op) -> None:
+    result = op.results[0]
+    type: Any = result.type
+    size = elem_bytes(type.elem)
+    columns = op.attrs["arrangement"]
+    start = op.attr("start")
+    base = _base(lowering, op)
+    plan = matrix_load(columns, type.layout, size)
+    if plan is not None:
+        words = load_matrices(lowering, type.layout, columns, plan, base, start, op.attrs.get("within", 0))
+        cls = reg_class(type.elem)
+        if cls == "r" and size == 4:
+            return lowering.define(result, words)
+        return lowering.define(result, [v for word in words for v in unpack_words(lowering, [word], type.elem)])
+    regs: list[Any] = [None] * type.layout.num_regs
+    vec = _vector_bits(type.layout, columns, size)
+    for group, address in accesses(lowering, type.layout, columns, vec, base, op.attrs.get("within", 0)):
+        place = lowering.b.address(address.base, address.offset_bytes + start)
+        for r, value in zip(group, _load_elements(lowering, type.elem, place, len(group), size)):
+            regs[r] = value
+    lowering.define(result, regs)
+
+
+def _load_elements(lowering: Lowering, elem: Any, address: Any, count: int, size: int) -> Sequence[Any]:
+    if size == 1:
+        if count < 4:
+            word = lowering.b.reg("r")
+            lowering.b.emit_to(word, f"ld.shared.u{8 * count}", address)
+            words = [word]
+        else:
+            words = load_shared(lowering, address, count // 4, "r")
+        return unpack_words(lowering, words, elem)[:count]
+    if size == 2 and reg_class(elem) == "r":
+        if count == 1:
+            word = lowering.b.reg("r")
+            lowering.b.emit_to(word, "ld.shared.u16", address)
+            return [word]
+        return unpack_words(lowering, load_shared(lowering, address, count // 2, "r"), elem)
+    return load_shared(lowering, address, count, reg_class(elem))
+
+
+def _vector_bits(layout: Any, columns: Sequence[int], size: int) -> int:
+    """Leading register bits that are neighbours in shared memory, up to 16 bytes."""
+    vec = 0
+    while vec < len(layout.reg) and size << vec < 16 and apply(columns, layout.reg[vec]) == size << vec:
+        vec += 1
+    return vec
+
+
+def load_matrices(
+    lowering: Lowering, layout: Any, columns: Sequence[int], plan: Any, base: Any, start: int, within: int
+) -> list[Any]:
+    """32-bit words of a fragment, in the order of the layout's registers, by ldmatrix.
+
+    The tile lies `start` bytes into the slot; its element 0 lies at `within`, which a swizzle may have mixed.
+    """
+    b = lowering.b
+
+    def offset(index: int) -> int:
+        return apply(columns, index)
+
+    extra = layout.reg[plan.word_bits : plan.word_bits + 2]  # register bits that number the matrices
+    lane = [offset(r) for r in plan.rows] + [offset(c) for c in extra]
+    lane += [0] * (5 - len(lane))
+    warp = [offset(c) for c in layout.warp]
+    thread = b.thread_linear(lane, warp)
+    used = 0
+    for c in (*lane, *warp):
+        used |= c
+    count = 1 << len(extra)
+    opcode = f"ldmatrix.sync.aligned.m8n8.x{count}{'.trans' if plan.transposed else ''}.shared.b16"
+    low = plan.word_bits + len(extra)
+    rest = layout.reg[low:]
+    out: list[Any] = []
+    starts: dict[int, Any] = {}
+    for high in range(1 << len(rest)):
+        place = within ^ offset(apply(rest, high))
+        clash, plain = place & used, place & ~used
+        if clash not in starts:
+            where = thread if clash == 0 else b.xor(32, thread, clash)
+            starts[clash] = b.add(32, base, where)
+        words = tuple(b.reg("r") for _ in range(count))
+        b.emit_to(words if count > 1 else (words[0],), opcode, b.address(starts[clash], start + plain))
+        out += words
+    return out
+
+
+def lower_store_shared(lowering: Lowering, op: Op) -> None:
+    value = op.operands[2]
+    tile = lowering.tile(value)
+    size = elem_bytes(tile.elem)
+    columns = op.attrs["arrangement"]
+    cls = reg_class(tile.elem)
+    guard = owner_guard(lowering, tile.layout)
+    vec = _vector_bits(tile.layout, columns, size) if cls == "h" or size >= 4 else 0
+    base = _base(lowering, op)
+    for group, address in accesses(lowering, tile.layout, columns, vec, base):
+        place = lowering.b.address(address.base, address.offset_bytes + op.attr("start"))
+        values = [tile.regs[r] for r in group]
+        if size == 1:
+            lowering.b.emit_to(None, "st.shared.u8", place, lowering.b.materialize(values[0], "r"), guard=guard)
+        else:
+            store_shared(lowering, place, values, cls, guard)
+
+
+LOWER = {
+    "alloc_shared": lower_alloc_shared, "free_shared": lower_free_shared, "async.copy_view": lower_copy_view,
+    "async.commit_group": lower_commit_group, "async.wait_group": lower_wait_group, "barrier": lower_barrier,
+    "load_shared": lower_load_shared, "store_shared": lower_store_shared,
+}  # fmt: skip

@@ -1,0 +1,240 @@
+"""Pipelines whose slots lie in shared memory, as LowerPipelines turns them into copies, groups and barriers.
+
+All such pipelines of a loop share one ring of stages: one wait and one barrier an iteration serve them all. The barrier
+says both that the stage about to be read has landed for every warp, and that every warp has read the stage that the
+next copies overwrite.
+
+    for .. {                                             for .. iter(%take = 0, %put = (n - 1) * stage) {
+      produce_one %a { if %more { load .. } .. }           async.wait_group {pending = n - 2}
+      produce_one %b { .. }                                barrier
+      %x = consume_one %a                                  async.copy_view %ring, %put, %more, ..  (a and b)
+      %f = convert_layout %x                               async.commit_group
+      ..                                                   %f = load_shared %ring, %take
+    }                                                      ..   %take and %put go on by a stage
+                                                         }
+"""
+
+from __future__ import annotations
+
+from tileiras.compiler.dialects.nv_tileas import ops as tileas
+from tileiras.compiler.dialects.nv_tileas.types import SHARED
+from tileiras.compiler.ir.core import Op, Value
+from tileiras.compiler.ir.rewrite import Rewriter
+from tileiras.compiler.ir.types import I1, I32, Dense, TensorType, TileType
+from tileiras.compiler.layout.linear import dim_bits, splat
+
+from .hoist_conversions import end_of_buffers
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tileiras.compiler.ir.passes import Context
+
+PRODUCE, CONSUME = tileas.PRODUCE_ONE, tileas.CONSUME_ONE
+TRANSPORT = "cp.async"
+
+
+
+class NotVerified(Exception):
+    """Layer 1 refused an op; the sink has the reason."""
+
+
+def lower_channels(func: Op, context: Context) -> bool:
+    """Lowers every pipeline with slots in shared memory. False when an op could not be made."""
+    loops: dict[Op, list[Op]] = {}
+    for create in [op for op in func.walk() if op.spec is tileas.CREATE and op.attrs.get("transport") == TRANSPORT]:
+        consumers = [op for op, _ in create.result.uses if op.spec is CONSUME]
+        loop = consumers[0].parent if consumers else None
+        if loop is not None:
+            loops.setdefault(loop, []).append(create)
+    try:
+        for loop, creates in loops.items():
+            Channel(loop, creates, context).lower()
+    except NotVerified:
+        return False
+    if loops and context.names is not None:
+        context.names |= {"load_shared", "async.copy_view", "alloc_shared"}
+    return True
+
+
+class Channel:
+    """One ring of stages."""
+
+    def __init__(self, loop: Op, creates: list[Op], context: Context) -> None:
+        self.loop = loop
+        self.creates = creates
+        self.context = context
+        self.body = loop.regions[0].block
+        self.depth: int = creates[0].attrs["depth"]
+        self.starts: dict[Op, int] = {}
+        at = 0
+        for create in creates:
+            self.starts[create] = at
+            at += (create.attrs["bytes"] + 1023) & ~1023  # a swizzle repeats after 1 KiB
+        self.stage_bytes = at
+        self.buffer: Any = None
+
+    # ---- making ops
+    def make(
+        self, anchor: Op, spec: Any, groups: Any = (), types: Any = (), attrs: dict[str, Any] | None = None
+    ) -> Op:
+        op = Rewriter(self.context, anchor).create(spec, groups, types, attrs)
+        if op is None:
+            raise NotVerified
+        return op
+
+    def number(self, anchor: Op, value: int) -> Value:
+        type = self.scalar_type()
+        data = Dense(TileType(I32, ()), value.to_bytes(4, "little"))
+        return self.make(anchor, tileas.BY_NAME["constant"], (), (type,), {"value": data}).result
+
+    def scalar_type(self, elem: Any = I32) -> Any:
+        return TensorType(elem, (), splat(0, len(self.loop.operands[0].type.layout.warp)))  # type: ignore[attr-defined]
+
+    # ---- the rewriting
+    def lower(self) -> None:
+        loop, body = self.loop, self.body
+        assert loop.block is not None
+        ahead = [self.producers(create, loop.block) for create in self.creates]
+        inside = [self.producers(create, body) for create in self.creates]
+        if not all(ahead):  # D11 left the loop as it was: one stage, and nobody runs ahead
+            self.depth = 1
+        size = self.depth * self.stage_bytes
+        offset = end_of_buffers(loop)
+        first = next(op for op in loop.block.ops if any(op in group for group in ahead) or op is loop)
+        self.buffer = self.make(
+            first, tileas.ALLOC_SHARED, (), (SHARED,), {"bytes": size, "offset": offset}
+        ).result
+        for k in range(self.depth - 1):
+            slot = self.number(loop, k * self.stage_bytes)
+            for create, group in zip(self.creates, ahead):
+                self.copy(create, group[k], slot, loop)
+            self.make(loop, tileas.COMMIT_GROUP)
+        last = max((group[0] for group in inside), key=body.ops.index)
+        if self.depth == 1:
+            put = take = self.number(loop, 0)
+            self.make(body.ops[0], tileas.BARRIER)
+        else:
+            take, put = self.carry(0, (self.depth - 1) * self.stage_bytes)
+            top = body.ops[0]
+            self.make(top, tileas.WAIT_GROUP, attrs={"pending": self.depth - 2})
+            self.make(top, tileas.BARRIER)
+        for create, group in zip(self.creates, inside):
+            self.copy(create, group[0], put, last)
+        self.make(last, tileas.COMMIT_GROUP)
+        if self.depth == 1:
+            self.make(last, tileas.WAIT_GROUP, attrs={"pending": 0})
+            self.make(last, tileas.BARRIER)
+        for group in (*ahead, *inside):
+            for op in group:
+                op.erase()
+        for create in self.creates:
+            consumer = next(op for op, _ in create.result.uses if op.spec is CONSUME)
+            columns = create.attrs["arrangement"]
+            for result in consumer.results:
+                self.read(result, columns, self.starts[create], take, consumer)
+            consumer.erase()
+            create.erase()
+        following = loop.block.ops[loop.block.ops.index(loop) + 1]
+        self.make(following, tileas.FREE_SHARED, (self.buffer,))
+
+    def producers(self, create: Op, block: Any) -> list[Op]:
+        """produce_one ops of a pipeline that stand in a block, in order."""
+        mine = {op for op, _ in create.result.uses if op.spec is PRODUCE and op.block is block}
+        return [op for op in block.ops if op in mine]
+
+    def copy(self, create: Op, produce: Op, slot: Value, anchor: Op) -> None:
+        """The copies of one producer, in front of the anchor; what computes its addresses goes there, too."""
+        region = produce.regions[0].block
+        runs, source = None, region
+        branch = next((op for op in region.ops if op.spec.name == "if"), None)
+        if branch is not None:
+            runs, source = branch.operands[0], branch.regions[0].block
+            for op in [op for op in region.ops if op is not branch and not op.spec.is_terminator]:
+                self.move(op, anchor)
+        load = next(op for op in source.ops if op.spec.name == "load_view_tko")
+        for op in [op for op in source.ops if op is not load and not op.spec.is_terminator]:
+            self.move(op, anchor)
+        if runs is None:
+            type = self.scalar_type(I1)
+            data = Dense(TileType(I1, ()), b"\x01")
+            runs = self.make(anchor, tileas.BY_NAME["constant"], (), (type,), {"value": data}).result
+        attrs = {name: create.attrs[name] for name in ("arrangement", "layout", "width")}
+        attrs["start"] = self.starts[create]
+        if load.attrs.get("inbounds"):
+            attrs["inbounds"] = load.attrs["inbounds"]
+        groups = [self.buffer, slot, runs, load.operand("view"), load.group("index"), load.operand("token")]
+        self.make(anchor, tileas.COPY_VIEW, groups, (), attrs).loc = load.loc
+
+    def move(self, op: Op, anchor: Op) -> None:
+        assert op.block is not None and anchor.block is not None
+        op.block.ops.remove(op)
+        anchor.block.insert_before(anchor, op)
+
+    def carry(self, take: int, put: int) -> tuple[Value, Value]:
+        """Two more values that the loop carries: offsets of the stages that are read and written."""
+        from .lower_pipelines import add_operand
+
+        loop, body = self.loop, self.body
+        terminator = body.ops[-1]
+        type = self.scalar_type()
+        flag = self.scalar_type(I1)
+        out = []
+        for start in (take, put):
+            add_operand(loop, self.number(loop, start))
+            arg = body.add_arg(type)
+            result = Value(type, loop, len(loop.results))
+            loop.results.append(result)
+            stage, zero = self.number(terminator, self.stage_bytes), self.number(terminator, 0)
+            end = self.number(terminator, self.depth * self.stage_bytes)
+            by_name = tileas.BY_NAME
+            more = self.make(terminator, by_name["addi"], (arg, stage), (type,), {"overflow": "none"}).result
+            wraps = self.make(
+                terminator, by_name["cmpi"], (more, end), (flag,),
+                {"comparison_predicate": "equal", "signedness": "unsigned"},
+            ).result  # fmt: skip
+            following = self.make(terminator, by_name["select"], (wraps, zero, more), (type,)).result
+            add_operand(terminator, following)
+            out.append(arg)
+        return out[0], out[1]
+
+    def read(self, value: Value, columns: tuple[int, ...], start: int, slot: Value, anchor: Op) -> None:
+        """Every use of a slot's value reads it from shared memory in the layout that it wants."""
+        rest: list[tuple[Op, int]] = []
+        for user, index in list(value.uses):
+            name = user.spec.name
+            if name == "reshape":
+                self.read(user.result, columns, start, slot, user)
+                user.erase()
+            elif name == "permute":
+                self.read(user.result, permuted_columns(columns, user), start, slot, user)
+                user.erase()
+            elif name == "convert_layout":
+                user.result.replace_all_uses_with(self.load(user, user.result.type, columns, start, slot))
+                user.erase()
+            else:
+                rest.append((user, index))
+        if rest:
+            found = self.load(anchor, value.type, columns, start, slot)
+            for user, index in rest:
+                user.set_operand(index, found)
+
+    def load(self, anchor: Op, type: Any, columns: tuple[int, ...], start: int, slot: Value) -> Value:
+        attrs = {"arrangement": columns, "start": start}
+        return self.make(anchor, tileas.LOAD_SHARED, (self.buffer, slot), (type,), attrs).result
+
+
+def permuted_columns(columns: tuple[int, ...], permute: Op) -> tuple[int, ...]:
+    """The arrangement of a permuted tile: the same bytes under other index bits."""
+    shape = permute.operands[0].type.shape  # type: ignore[attr-defined]
+    permutation = permute.attr("permutation")
+    source, result = dim_bits(shape), dim_bits([shape[p] for p in permutation])
+    out = [0] * len(columns)
+    for i, p in enumerate(permutation):
+        for k in range(source[p][1]):
+            out[result[i][0] + k] = columns[source[p][0] + k]
+    return tuple(out)
+
+
+

@@ -1,0 +1,170 @@
+"""TileASHoistConversions: operands of products change their layout where that moves least.
+
+Before: `%x = load`, `%y = ftof %x`, `%z = convert_layout %y`, `mmaf %z ..`.
+After:  `%x = load`, `%y = convert_layout %x`, `%z = ftof %y`, `mmaf %z ..`: what travels is the loaded type, and it may
+travel by an asynchronous copy.
+
+A conversion in a loop of a value from outside of it moves in front of the loop when the fragments fit the registers
+beside the accumulators; else the value waits in shared memory, stored once, and every iteration reads it from there.
+"""
+
+from __future__ import annotations
+
+from tileiras.compiler.dialects.nv_tileas import ops as tileas
+from tileiras.compiler.dialects.nv_tileas.types import SHARED
+from tileiras.compiler.ir.core import Op, Value
+from tileiras.compiler.ir.passes import Context, Pass
+from tileiras.compiler.ir.rewrite import Rewriter
+from tileiras.compiler.ir.dense import num_elements
+from tileiras.compiler.ir.types import I32, Dense, TensorType, TileType
+from tileiras.compiler.layout.linear import splat
+from tileiras.compiler.schedule.staging import is_elementwise
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+PRODUCTS = ("mmaf", "mmai")
+MANY_REGISTERS = 16  # of one operand: below, a conversion an iteration is cheaper than a buffer
+
+
+class HoistConversions(Pass):
+    NAME = "TileASHoistConversions"
+    SUMMARY = "Convert layouts of operands next to their loads, and loop-invariant ones once"
+    SUBJECT = frozenset(PRODUCTS)
+    __slots__ = ()
+
+    def run(self, func: Any, context: Context) -> bool:
+        for product in [op for op in func.walk() if op.spec.name in PRODUCTS]:
+            for operand in product.operands[:2]:
+                self.to_load(operand, context)
+        for loop in [op for op in func.walk() if op.spec.name == "for"]:
+            self.out_of(loop, func, context)
+        return True
+
+    def to_load(self, value: Value, context: Context) -> None:
+        """Moves a conversion above the elementwise ops between it and a load."""
+        convert = value.op
+        while convert is not None and convert.spec is tileas.CONVERT_LAYOUT:
+            maker = convert.operands[0].op
+            if maker is None or not self.movable(maker) or maker.block is not convert.block:
+                return
+            layout = convert.result.type.layout  # type: ignore[attr-defined]
+            rewriter = Rewriter(context, convert)
+            operands: list[Any] = []
+            following = None
+            for v in maker.operands:
+                type: Any = v.type
+                want = TensorType(type.elem, type.shape, layout)
+                if v.op is not None and v.op.spec.name == "constant":
+                    operands.append(v)  # one value for all elements: any layout holds it
+                    continue
+                made = rewriter.create(tileas.CONVERT_LAYOUT, (v,), (want,))
+                if made is None:
+                    return
+                following = made
+                operands.append(made.result)
+            new = rewriter.create(maker.spec, operands, (convert.result.type,), dict(maker.attrs))
+            if new is None:
+                return
+            new.loc = maker.loc
+            rewriter.replace(convert, [new.result])
+            if not maker.result.uses:
+                maker.erase()
+            convert = following
+
+    @staticmethod
+    def movable(op: Op) -> bool:
+        """An elementwise op of one use whose one tile comes from a load, perhaps through more of them."""
+        while True:
+            if not is_elementwise(op) or len(op.result.uses) != 1:
+                return False
+            if op.segments is not None:
+                return False
+            tiles = []
+            for v in op.operands:
+                if v.op is not None and v.op.spec.name == "constant" and v.type.layout.is_splat:  # type: ignore[attr-defined]
+                    continue
+                tiles.append(v)
+            if len(tiles) != 1 or tiles[0].op is None or tiles[0].type.layout.inv:  # type: ignore[attr-defined]
+                return False
+            op = tiles[0].op
+            while op.spec.name in ("reshape", "permute") and op.operands[0].op is not None:
+                op = op.operands[0].op
+            if op.spec.name == "load_view_tko":
+                return True
+
+    def out_of(self, loop: Op, func: Op, context: Context) -> None:
+        """Conversions of values from outside of the loop that feed its products."""
+        from tileiras.compiler.schedule.loops import spare_registers
+
+        body = loop.regions[0].block
+        spare: int | None = None
+        for op in list(body.ops):
+            if op.spec is not tileas.CONVERT_LAYOUT or not all(u.spec.name in PRODUCTS for u, _ in op.result.uses):
+                continue
+            source = op.operands[0]
+            inside = source.op.block if source.op is not None else source.owner
+            if inside is body or loop.block is None:
+                continue
+            if spare is None:
+                spare = spare_registers(func, loop, context.target)
+            type: Any = op.result.type
+            need = type.layout.num_regs * max(1, type.elem.bits) // 32
+            if need <= spare:
+                spare -= need
+                body.ops.remove(op)
+                loop.block.insert_before(loop, op)
+            elif need > MANY_REGISTERS:
+                self.stage(op, loop, context)
+
+    def stage(self, convert: Op, loop: Op, context: Context) -> None:
+        """The value waits in shared memory; what was a conversion reads it from there."""
+        from tileiras.compiler.layout.linear import log2
+        from tileiras.compiler.layout.shared import arrange
+        from tileiras.compiler.schedule.loops import fits_shared
+
+        type: Any = convert.result.type
+        size = max(16, type.elem.bits) // 8
+        total = num_elements(type.shape) * size
+        if type.elem.bits < 16 or not fits_shared(loop, total, context.target) or loop.block is None:
+            return
+        source = convert.operands[0]
+        columns = arrange(type.shape, len(type.shape) - 1, size)
+        before = Rewriter(context, loop)
+        scalar = TensorType(I32, (), splat(0, log2(type.layout.num_warps)))
+        zero = before.create(tileas.BY_NAME["constant"], (), (scalar,), {"value": Dense(TileType(I32, ()), bytes(4))})
+        offset = end_of_buffers(loop)
+        buffer = before.create(tileas.ALLOC_SHARED, (), (SHARED,), {"bytes": total, "offset": offset})
+        if zero is None or buffer is None:
+            return
+        attrs = {"arrangement": columns, "start": 0}
+        before.create(tileas.STORE_SHARED, (buffer.result, zero.result, source), (), dict(attrs))
+        before.create(tileas.BARRIER)
+        made = Rewriter(context, convert).create(
+            tileas.LOAD_SHARED, (buffer.result, zero.result), (type,), dict(attrs)
+        )
+        if made is None:
+            return
+        convert.result.replace_all_uses_with(made.result)
+        convert.erase()
+        following = loop.block.ops[loop.block.ops.index(loop) + 1]
+        Rewriter(context, following).create(tileas.FREE_SHARED, (buffer.result,))
+        if context.names is not None:
+            context.names |= {"load_shared", "alloc_shared"}
+
+
+def end_of_buffers(loop: Op) -> int:
+    """Bytes of the block's arena that buffers around a loop take."""
+    end = 0
+    op: Op | None = loop
+    while op is not None and op.block is not None:
+        live: dict[Value, int] = {}
+        for before in op.block.ops[: op.block.ops.index(op)]:
+            if before.spec is tileas.ALLOC_SHARED:
+                live[before.result] = before.attr("offset") + before.attr("bytes")
+            elif before.spec is tileas.FREE_SHARED:
+                live.pop(before.operands[0], None)
+        end = max(end, *live.values(), 0)
+        op = op.parent
+    return end

@@ -1,0 +1,165 @@
+"""TileASSliceProducts: products whose operands wait in shared memory take them in slices of K, one slice ahead.
+
+Before: `%a = load_shared .. : 64x64`, `%b = load_shared .. : 64x64`, `%d = mmaf %a, %b, %c`.
+After:  `%a0, %b0` and `%a1, %b1` loaded (64x16, 16x64), `%d0 = mmaf %a0, %b0, %c`, `%a2, %b2` loaded, `%d1 = mmaf %a1, %b1, %d0` ..
+
+So two slices of fragments live in registers instead of whole operands, and the next ones are on their way while the tensor
+cores work. Elementwise ops between the load and the product are sliced with it. The order of additions stays.
+"""
+
+from __future__ import annotations
+
+from tileiras.compiler.dialects.nv_tileas import ops as tileas
+from tileiras.compiler.ir.core import Op, Value
+from tileiras.compiler.ir.passes import Context, Pass
+from tileiras.compiler.ir.rewrite import Rewriter
+from tileiras.compiler.ir.types import I32, Dense, TensorType, TileType
+from tileiras.compiler.layout.gf2 import apply
+from tileiras.compiler.layout.linear import LinearLayout, dim_bits, log2, remap_bits, splat
+from tileiras.compiler.schedule.staging import is_elementwise
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+
+
+class SliceProducts(Pass):
+    NAME = "TileASSliceProducts"
+    SUMMARY = "Multiply in slices of K whose operands come from shared memory one slice ahead"
+    SUBJECT = frozenset(("load_shared",))
+    __slots__ = ()
+
+    def run(self, func: Any, context: Context) -> bool:
+        from tileiras.compiler.target.mma import find_atom
+
+        for op in [op for op in func.walk() if op.spec.name in ("mmaf", "mmai")]:
+            atom = find_atom(context.target, op.operands[0].type.elem.name)
+            if atom is None:
+                continue
+            depth = op.operands[0].type.shape[-1]
+            step = 1 << atom.k
+            sources = [source_of(op.operands[0]), source_of(op.operands[1])]
+            if depth <= step or not any(s is not None for s in sources):
+                continue
+            if not Slicer(op, step, context).run():
+                return False
+        return True
+
+
+def source_of(value: Value) -> Op | None:
+    """The load from shared memory behind a value, through elementwise ops of one use each."""
+    op = value.op
+    while op is not None and is_elementwise(op) and len(op.result.uses) == 1:
+        tiles = [v for v in op.operands if v.op is not None and v.op.spec.name != "constant"]
+        if len(tiles) != 1:
+            return None
+        op = tiles[0].op
+    return op if op is not None and op.spec is tileas.LOAD_SHARED and len(op.result.uses) == 1 else None
+
+
+class Slicer:
+    """One product in slices."""
+
+    def __init__(self, op: Op, step: int, context: Context) -> None:
+        self.op = op
+        self.step = step
+        self.rewriter = Rewriter(context, op)
+        self.failed = False
+
+    def run(self) -> bool:
+        op = self.op
+        a, b, acc = op.operands
+        count = a.type.shape[-1] // self.step  # type: ignore[attr-defined]
+        rank = len(a.type.shape)  # type: ignore[attr-defined]
+        pairs = [(self.slice(a, rank - 1, 0), self.slice(b, rank - 2, 0))]
+        for k in range(count):
+            if k + 1 < count:
+                pairs.append((self.slice(a, rank - 1, k + 1), self.slice(b, rank - 2, k + 1)))
+            made = self.make(op.spec, [*pairs[k], acc], [op.result.type], dict(op.attrs))
+            if made is None:
+                return False
+            acc = made.result
+        dead = [v.op for v in (a, b)]
+        self.rewriter.replace(op, [acc])
+        for maker in dead:
+            erase_unused(maker)
+        return not self.failed
+
+    def make(self, spec: Any, groups: Any, types: Any, attrs: dict[str, Any] | None = None) -> Op | None:
+        made = self.rewriter.create(spec, groups, types, attrs)
+        self.failed = self.failed or made is None
+        return made
+
+    def slice(self, value: Value, dim: int, index: int) -> Any:
+        """Elements index * step .. of a value along a dimension, in the same registers."""
+        type: Any = value.type
+        shape = tuple(self.step if d == dim else e for d, e in enumerate(type.shape))
+        layout = part(type.layout, type.shape, dim, self.step)
+        small = TensorType(type.elem, shape, layout)
+        op = value.op
+        if op is not None and op.spec is tileas.LOAD_SHARED:
+            low, _ = dim_bits(type.shape)[dim]
+            columns = op.attrs["arrangement"]
+            moved = [columns[k] for k in kept_bits(type.shape, dim, self.step)]
+            attrs = dict(op.attrs)
+            attrs["arrangement"] = tuple(moved)
+            attrs["within"] = attrs.get("within", 0) ^ apply(columns, index * self.step << low)
+            made = self.make(op.spec, list(op.operands), [small], attrs)
+        elif op is not None and op.spec.name == "constant" and len(set(dense_of(op))) == 1:
+            data = op.attr("value")
+            size = len(data.data) * self.step // type.shape[dim] if len(dense_of(op)) > 1 else len(data.data)
+            dense = Dense(TileType(type.elem, shape if size != len(data.data) else data.type.shape), data.data[:size])
+            made = self.make(op.spec, (), [small], {**op.attrs, "value": dense})
+        elif op is not None and is_elementwise(op) and source_of(value) is not None:
+            operands = [self.slice(v, dim, index) for v in op.operands]
+            made = self.make(op.spec, operands, [small], dict(op.attrs))
+        else:
+            made = self.extract(value, small, dim, index)
+        return made.result if made is not None else None
+
+    def extract(self, value: Value, small: Any, dim: int, index: int) -> Op | None:
+        """A slice of a value in registers: a renaming, as its layout has the slice's number in registers."""
+        scalar = TensorType(I32, (), splat(0, len(small.layout.warp)))
+        where = []
+        for d in range(len(small.shape)):
+            number = index if d == dim else 0
+            data = Dense(TileType(I32, ()), number.to_bytes(4, "little"))
+            made = self.make(tileas.BY_NAME["constant"], (), [scalar], {"value": data})
+            where.append(made.result if made is not None else None)
+        return self.make(tileas.BY_NAME["extract"], [value, where], [small])
+
+
+def dense_of(op: Op) -> Any:
+    from tileiras.compiler.ir.dense import dense_bits
+
+    return dense_bits(op.attr("value"))
+
+
+def kept_bits(shape: Any, dim: int, step: int) -> list[int]:
+    """Index bits of a tile that number the elements of one slice, lowest first."""
+    out: list[int] = []
+    for d, (low, count) in sorted(enumerate(dim_bits(shape)), key=lambda item: item[1][0]):
+        out += range(low, low + (log2(step) if d == dim else count))
+    return out
+
+
+def part(layout: LinearLayout, shape: Any, dim: int, step: int) -> LinearLayout:
+    """The layout of a slice: the bits that number slices leave the registers."""
+    kept = kept_bits(shape, dim, step)
+    moved = [-1] * layout.bits
+    for place, bit in enumerate(kept):
+        moved[bit] = place
+    out = remap_bits(layout, moved, len(kept))
+    return LinearLayout(out.bits, [c for c in out.reg if c], out.lane, out.warp, out.inv)
+
+
+def erase_unused(op: Op | None) -> None:
+    """Takes a chain of ops out that nothing uses any more."""
+    if op is None or op.regions or any(r.uses for r in op.results) or not (op.spec.is_pure or op.spec is tileas.LOAD_SHARED):
+        return
+    makers = [v.op for v in op.operands]
+    op.erase()
+    for maker in makers:
+        erase_unused(maker)

@@ -1,0 +1,162 @@
+"""Rings of shared memory between the copies and the products of a loop: which loads, and how many stages."""
+
+from __future__ import annotations
+
+from tileiras.compiler.ir.dense import num_elements
+from tileiras.compiler.ir.types import TensorType
+from tileiras.compiler.layout import convert
+from tileiras.compiler.layout.linear import log2
+from tileiras.compiler.passes.tileaa.facts import Facts
+from tileiras.compiler.target.mma import find_atom
+
+from .candidates import can_run_ahead, refusal
+from .cost import CostModel
+from .staging import PRODUCTS, Staged, feeding_loads, staged
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tileiras.compiler.ir.core import Op
+
+
+def staged_products(func: Op, target: Any) -> dict[Op, list[Staged]]:
+    """Products (before or after layouts are chosen) all of whose operands that are loaded in their loop can be staged,
+    with those loads. Their fragments need not live in registers as a whole."""
+    from tileiras.compiler.target import sm
+
+    out: dict[Op, list[Staged]] = {}
+    if not target.has(sm.CP_ASYNC):
+        return out
+    facts, cost = Facts(), CostModel(target)
+    for loop in [op for op in func.walk() if op.spec.name == "for"]:
+        body = loop.regions[0].block
+        products = [op for op in body.ops if op.spec.name in PRODUCTS]
+        if not products or refusal(loop) is not None:
+            continue
+        for product in products:
+            if find_atom(target, product.operands[0].type.elem.name) is None:  # type: ignore[attr-defined]
+                continue
+            plans: list[Staged] = []
+            for group in feeding_loads(product, body):
+                for op in group:
+                    plan = staged(op, facts, cost, 0) if can_run_ahead(op, loop) else None
+                    if plan is None:
+                        break
+                    plans.append(plan)
+                else:
+                    continue
+                break
+            else:
+                if plans:
+                    out[product] = plans
+    return out
+
+
+class Ring:
+    """Stages of a loop: its members lie one behind the other in each stage."""
+
+    __slots__ = ("depth", "members")
+
+    def __init__(self, depth: int, members: list[Staged]) -> None:
+        self.depth = depth
+        self.members = members
+
+
+def plan_ring(
+    func: Op, loop: Op, products: list[Op], loads: list[Op], context: Any, wish: int | None
+) -> Ring | None:
+    """How the loads that feed a loop's products are staged; None when none can be, or two stages do not fit."""
+    body = loop.regions[0].block
+    facts = context.analyses.setdefault((context.function, "Facts"), None) or Facts()
+    context.analyses[context.function, "Facts"] = facts
+    cost = CostModel(context.target)
+    log2_warps = log2(func.attrs["nv_tileaa.kernel_spec"]["num_warps"])
+    members: dict[Op, Staged] = {}
+    clocks = 0
+    for product in products:
+        elem = product.operands[0].type.elem  # type: ignore[attr-defined]
+        if find_atom(context.target, elem.name) is None:
+            continue
+        m, k = product.operands[0].type.shape[-2:]  # type: ignore[attr-defined]
+        clocks += cost.product_clocks(num_elements(product.result.type.shape) * k, elem.bits)  # type: ignore[attr-defined]
+        for group in feeding_loads(product, body):
+            for op in group:
+                if op in loads and op not in members:
+                    plan = staged(op, facts, cost, log2_warps)
+                    if plan is not None:
+                        members[op] = plan
+    if not members:
+        return None
+    stage = sum(member.bytes for member in members.values())
+    other = scratch_bytes(loop, members) + held_around(loop)
+    depth = cost.stages(clocks, stage, other, wish)
+    return Ring(depth, list(members.values())) if depth >= 2 else None
+
+
+def scratch_bytes(loop: Op, members: dict[Op, Staged]) -> int:
+    """Shared memory that the rest of the loop's body takes at once: conversions and reductions across warps."""
+    most = 0
+    for op in loop.walk():
+        if op.spec.name == "convert_layout":
+            source = op.operands[0]
+            maker = source.op
+            while maker is not None and maker.spec.name in ("reshape", "permute"):
+                maker = maker.operands[0].op
+            if maker in members:
+                continue
+            type: Any = source.type
+            if convert.plan(type.layout, op.results[0].type.layout).kind == convert.SHARED:  # type: ignore[attr-defined]
+                most = max(most, min(48 << 10, max(2, type.elem.bits // 8) * num_elements(type.shape)))
+        elif op.spec.name in ("reduce", "scan"):
+            for value in op.operands:
+                elems = num_elements(value.type.shape)  # type: ignore[attr-defined]
+                most = max(most, min(32 << 10, 4 * elems))
+    return most
+
+
+
+OTHER_REGISTERS = 40  # of a loop with products: addresses, counters, what is on its way between fragments
+
+
+def spare_registers(func: Op, loop: Op, target: Any) -> int:
+    """Registers of a thread that a loop's products and carried values leave for operands that stay."""
+    from tileiras.compiler.lower.tileaa_to_tileas.spec import registers_of
+
+    held = OTHER_REGISTERS
+    slices = 0
+    carried = set(loop.regions[0].block.ops[-1].operands)
+    for op in loop.regions[0].block.ops:
+        if op.spec.name not in PRODUCTS:
+            continue
+        type: Any = op.result.type
+        held += type.layout.num_regs * max(1, type.elem.bits // 32)
+        left: Any = op.operands[0].type
+        atom = find_atom(target, left.elem.name)
+        parts = max(1, left.shape[-1] >> atom.k) if atom is not None else 1
+        both = 0
+        for operand in op.operands[:2]:
+            elems: Any = operand.type
+            both += elems.layout.num_regs * max(1, elems.elem.bits) // 32 // parts
+        slices = max(slices, 2 * both)  # one slice in use, one on its way
+    held += slices
+    for value in carried:
+        type = value.type
+        if value.op is not None and value.op.spec.name not in PRODUCTS and isinstance(type, TensorType):
+            held += type.layout.num_regs * max(1, getattr(type.elem, "bits", 64) // 32)
+    return max(0, registers_of(func.attrs["nv_tileaa.kernel_spec"]) - held)
+
+
+def fits_shared(loop: Op, size: int, target: Any) -> bool:
+    """Whether a buffer of `size` bytes leaves at least half of a block's shared memory to the loop's ring."""
+    return size <= CostModel(target).shared_bytes // 2
+
+
+def held_around(loop: Op) -> int:
+    """Bytes of shared buffers in front of a loop that it uses."""
+    found: dict[Op, int] = {}
+    for op in loop.walk():
+        for v in op.operands:
+            if v.op is not None and v.op.spec.name == "alloc_shared":
+                found[v.op] = v.op.attr("offset") + v.op.attr("bytes")
+    return max(found.values(), default=0)

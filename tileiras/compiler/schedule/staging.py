@@ -1,0 +1,96 @@
+"""Which loads of a loop travel to shared memory asynchronously, in what chunks, and how they lie there.
+
+A load can when a product consumes it, through renamings, conversions of layout and elementwise ops, and when its
+view is contiguous along a dimension whose rows are aligned to at least the smallest asynchronous copy. Elements
+outside of the view arrive as zeros, so the view's padding must be zero or unspecified.
+"""
+
+from __future__ import annotations
+
+from tileiras.compiler.ir.types import PartitionView, Ptr
+from tileiras.compiler.layout.linear import LinearLayout, blocked, log2
+from tileiras.compiler.layout.shared import CHUNK_BYTES, arrange
+from tileiras.compiler.passes.tileaa.slice_plan import ELEMENTWISE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tileiras.compiler.ir.core import Op, Value
+    from tileiras.compiler.passes.tileaa.facts import Facts
+
+    from .cost import CostModel
+
+PRODUCTS = frozenset(("mmaf", "mmai"))
+RENAMES = frozenset(("reshape", "permute", "convert_layout"))
+
+
+def is_elementwise(op: Op) -> bool:
+    """Whether an op computes one tile, element by element."""
+    return op.spec.name in ELEMENTWISE and len(op.results) == 1
+
+
+class Staged:
+    """A load that is staged: its dimension of neighbours, bytes of one copy, arrangement, bytes, layout of the copying
+    threads."""
+
+    __slots__ = ("arrangement", "bytes", "layout", "op", "width")
+
+    def __init__(self, op: Op, width: int, arrangement: tuple[int, ...], size: int, layout: LinearLayout) -> None:
+        self.op = op
+        self.width = width
+        self.arrangement = arrangement
+        self.bytes = size
+        self.layout = layout
+
+
+def feeding_loads(product: Op, body: Any) -> list[list[Op]]:
+    """For each operand of a product the loads of the loop's body that it is made from."""
+    found: list[list[Op]] = []
+    for operand in product.operands[:2]:
+        loads: list[Op] = []
+        work = [operand]
+        seen: set[Value] = set()
+        while work:
+            value = work.pop()
+            op = value.op
+            if value in seen or op is None or op.block is not body:
+                continue
+            seen.add(value)
+            if op.spec.name == "load_view_tko":
+                loads.append(op)
+            elif op.spec.name in RENAMES or op.spec.is_pure and not op.regions:
+                work += op.operands
+        found.append(loads)
+    return found
+
+
+def staged(op: Op, facts: Facts, cost: CostModel, log2_warps: int) -> Staged | None:
+    """How a load of a view is staged; None when it cannot be."""
+    view: Any = op.operand("view").type  # type: ignore[union-attr]
+    tensor = view.view
+    if not isinstance(view, PartitionView) or isinstance(tensor.elem, Ptr) or view.padding not in (None, "zero"):
+        return None
+    if tensor.elem.bits < 8:
+        return None
+    size: int = tensor.elem.bytes
+    shape = view.tile
+    dims = view.dim_map or tuple(range(len(shape)))
+    unit = next((d for d, m in enumerate(dims) if tensor.strides[m] == 1 and shape[d] > 1), -1)
+    if unit < 0:
+        return None
+    value = op.operand("view")
+    assert value is not None
+    alignment = min(CHUNK_BYTES, facts.pointer_alignment(value), shape[unit] * size)
+    for d, m in enumerate(dims):
+        if d != unit:
+            alignment = min(alignment, facts.stride_alignment(value, m, size))
+    if alignment < max(cost.min_copy_bytes, size):
+        return None
+    bits = sum(log2(e) for e in shape)
+    chunk = log2(alignment // size)
+    if bits < chunk:
+        return None
+    order = [unit, *[d for d in reversed(range(len(shape))) if d != unit]]
+    layout = blocked(shape, order, chunk, log2_warps)
+    return Staged(op, alignment, arrange(shape, unit, size), size << bits, layout)
