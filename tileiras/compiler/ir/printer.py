@@ -308,7 +308,8 @@ class Printer:
             parts.append(f"operandSegmentSizes = array<i32: {', '.join(map(str, op.segments))}>")
         if parts:
             self.put(f" {{{', '.join(parts)}}}")
-        if op.operands or op.results:
+        # An op with nothing at all says so: else the next line would be read as its operands.
+        if op.operands or op.results or not (parts or op.regions or op.spec.is_terminator):
             self.put(" : " + (", ".join(self.type(v.type) for v in op.operands) or "()"))
         if op.results:
             self.put(" -> " + ", ".join(self.type(r.type) for r in op.results))

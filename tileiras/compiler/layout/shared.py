@@ -37,9 +37,7 @@ def arrange(shape: Sequence[int], unit: int, elem_bytes: int) -> tuple[int, ...]
         columns[low + k] = elem_bytes << k
     place = elem_bytes << line
     width = place
-    rows = [
-        spans[d][0] + k for d in reversed(range(len(shape))) if d != unit for k in range(spans[d][1])
-    ]
+    rows = [spans[d][0] + k for d in reversed(range(len(shape))) if d != unit for k in range(spans[d][1])]
     for bit in rows:
         columns[bit] = place
         place <<= 1

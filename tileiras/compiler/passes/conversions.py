@@ -75,7 +75,7 @@ class AttachKernelSpecAttributes(Pass):
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:
-        from tileiras.compiler.lower.tileaa_to_tileas.spec import KEY, kernel_spec
+        from tileiras.compiler.schedule.kernel_spec import KEY, kernel_spec
 
         errors = context.sink.errors
         spec = func.attrs[KEY] = kernel_spec(func, context.target, context.module.attrs, context.sink)
@@ -113,7 +113,7 @@ class ConvertTileFuncToLLVM(Pass):
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:
-        from tileiras.compiler.lower.tileaa_to_tileas.spec import KEY, kernel_spec, max_registers
+        from tileiras.compiler.schedule.kernel_spec import KEY, kernel_spec, max_registers
 
         attrs = context.module.attrs
         if attrs.get("nv_tileaa.compute_capability") is None and attrs.get("nv_tileaa.target_spec") is None:

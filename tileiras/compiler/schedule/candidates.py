@@ -91,7 +91,11 @@ def can_run_ahead(op: Op, loop: Op) -> bool:
     """A weak load of numbers; nobody waits for its token, and it waits for none of the loop."""
     from tileiras.compiler.ir.types import TOKEN
 
-    if op.spec.name not in PLAIN_LOADS or op.attr("memory_ordering_semantics") != "weak" or op.results[1].uses:
+    if (
+        op.spec.name not in PLAIN_LOADS
+        or op.attr("memory_ordering_semantics") != "weak"
+        or op.results[1].uses
+    ):
         return False
     return not any(v.type is TOKEN and ordered_in(v, loop) for v in op.operands)
 

@@ -20,12 +20,22 @@ _GLOBAL_LATENCY_CLOCKS = 900  # L2 miss to first byte in shared memory, loaded m
 class CostModel:
     """Numbers of a target."""
 
-    __slots__ = ("fma_per_clock", "latency_clocks", "max_stages", "min_copy_bytes", "registers", "shared_bytes", "target")
+    __slots__ = (
+        "fma_per_clock",
+        "latency_clocks",
+        "max_stages",
+        "min_copy_bytes",
+        "registers",
+        "shared_bytes",
+        "target",
+    )
 
     def __init__(self, target: Any) -> None:
         self.target = target
         self.registers = 255  # of a thread, at most
-        self.shared_bytes: int = target.smem_bytes_max - 1024  # of a block; a KiB belongs to the system and to spare
+        self.shared_bytes: int = (
+            target.smem_bytes_max - 1024
+        )  # of a block; a KiB belongs to the system and to spare
         self.latency_clocks = _GLOBAL_LATENCY_CLOCKS
         self.fma_per_clock = _MMA_FMA_PER_CLOCK.get(target.number, 1024)
         self.max_stages = 5

@@ -20,6 +20,15 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.core import Op
 
 
+MOST_INSTRUCTIONS = 2048  # mma of all warps in one step: more would be unrolled for too long
+
+
+def _instructions(product: Op, atom: Any) -> int:
+    """mma instructions of all warps of a product."""
+    k = product.operands[0].type.shape[-1]  # type: ignore[attr-defined]
+    return num_elements(product.result.type.shape) * k >> (atom.m + atom.n + atom.k)  # type: ignore[attr-defined]
+
+
 def staged_products(func: Op, target: Any) -> dict[Op, list[Staged]]:
     """Products (before or after layouts are chosen) all of whose operands that are loaded in their loop can be staged,
     with those loads. Their fragments need not live in registers as a whole."""
@@ -35,7 +44,8 @@ def staged_products(func: Op, target: Any) -> dict[Op, list[Staged]]:
         if not products or refusal(loop) is not None:
             continue
         for product in products:
-            if find_atom(target, product.operands[0].type.elem.name) is None:  # type: ignore[attr-defined]
+            atom = find_atom(target, product.operands[0].type.elem.name)  # type: ignore[attr-defined]
+            if atom is None or _instructions(product, atom) > MOST_INSTRUCTIONS:
                 continue
             plans: list[Staged] = []
             for group in feeding_loads(product, body):
@@ -78,7 +88,7 @@ def plan_ring(
         elem = product.operands[0].type.elem  # type: ignore[attr-defined]
         if find_atom(context.target, elem.name) is None:
             continue
-        m, k = product.operands[0].type.shape[-2:]  # type: ignore[attr-defined]
+        k = product.operands[0].type.shape[-1]  # type: ignore[attr-defined]
         clocks += cost.product_clocks(num_elements(product.result.type.shape) * k, elem.bits)  # type: ignore[attr-defined]
         for group in feeding_loads(product, body):
             for op in group:
@@ -115,13 +125,12 @@ def scratch_bytes(loop: Op, members: dict[Op, Staged]) -> int:
     return most
 
 
-
 OTHER_REGISTERS = 40  # of a loop with products: addresses, counters, what is on its way between fragments
 
 
 def spare_registers(func: Op, loop: Op, target: Any) -> int:
     """Registers of a thread that a loop's products and carried values leave for operands that stay."""
-    from tileiras.compiler.lower.tileaa_to_tileas.spec import registers_of
+    from tileiras.compiler.schedule.kernel_spec import registers_of
 
     held = OTHER_REGISTERS
     slices = 0

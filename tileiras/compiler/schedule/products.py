@@ -30,7 +30,9 @@ def choose_warps(func: Op, target: Any, least: int, most: int) -> int | None:
     held: dict[Any, int] = {}
     for product in products:
         type: Any = product.result.type
-        held[product.block] = held.get(product.block, 0) + num_elements(type.shape) * max(1, type.elem.bits // 32)
+        held[product.block] = held.get(product.block, 0) + num_elements(type.shape) * max(
+            1, type.elem.bits // 32
+        )
     warps = least
     while warps < most and max(held.values()) > warps * 32 * ACCUMULATORS:
         warps *= 2

@@ -36,7 +36,9 @@ class Staged:
 
     __slots__ = ("arrangement", "bytes", "layout", "op", "width")
 
-    def __init__(self, op: Op, width: int, arrangement: tuple[int, ...], size: int, layout: LinearLayout) -> None:
+    def __init__(
+        self, op: Op, width: int, arrangement: tuple[int, ...], size: int, layout: LinearLayout
+    ) -> None:
         self.op = op
         self.width = width
         self.arrangement = arrangement
@@ -69,7 +71,11 @@ def staged(op: Op, facts: Facts, cost: CostModel, log2_warps: int) -> Staged | N
     """How a load of a view is staged; None when it cannot be."""
     view: Any = op.operand("view").type  # type: ignore[union-attr]
     tensor = view.view
-    if not isinstance(view, PartitionView) or isinstance(tensor.elem, Ptr) or view.padding not in (None, "zero"):
+    if (
+        not isinstance(view, PartitionView)
+        or isinstance(tensor.elem, Ptr)
+        or view.padding not in (None, "zero")
+    ):
         return None
     if tensor.elem.bits < 8:
         return None

@@ -12,6 +12,7 @@ from .types import parse_pipeline, parse_shared, parse_tma_descriptor, parse_typ
 
 DIALECT = TensorDialect("nv_tileas", BY_NAME, ENUMS)
 DIALECT.types = {
-    **type_syntax.TYPES, "async.pipeline": parse_pipeline, "shared": parse_shared, "tma_descriptor": parse_tma_descriptor, "type_ref": parse_type_ref,
+    **type_syntax.TYPES, "async.pipeline": parse_pipeline, "shared": parse_shared,
+    "tma_descriptor": parse_tma_descriptor, "type_ref": parse_type_ref,
 }  # fmt: skip
 DIALECT.attrs = {**forms.ATTRS, "tile": parse_tile}

@@ -53,7 +53,8 @@ CONVERT_LAYOUT = OpSpec(
     results=(Arg("result", "any"),), traits=PURE,
 )  # fmt: skip
 CREATE = OpSpec(
-    "async.pipeline.create", dialect=D, attrs=(Attr("depth", "i64"), Attr("transport", "string", optional=True)), results=(Arg("pipeline", "pipeline"),),
+    "async.pipeline.create", dialect=D,
+    attrs=(Attr("depth", "i64"), Attr("transport", "string", optional=True)), results=(Arg("pipeline", "pipeline"),),
     traits=NO_MEMORY_EFFECT,
 )  # fmt: skip
 TRANSFER = OpSpec(

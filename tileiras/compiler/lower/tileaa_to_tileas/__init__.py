@@ -1,7 +1,7 @@
 """ConvertTileAAToTileAS: gives every tensor a layout and inserts convert_layout where renaming is not enough.
 
 Layouts are inferred forward in one walk, loops to a fixed point (`infer.py`); then the function is rebuilt with
-them (`rebuild.py`). attachKernelSpecAttributes (`spec.py`) decides threads, cluster and registers first.
+them (`rebuild.py`). attachKernelSpecAttributes (schedule/kernel_spec.py) decides threads, cluster and registers first.
 """
 
 from __future__ import annotations
@@ -68,9 +68,10 @@ def _in_parts(func: Op, target: Any, num_warps: int, registers: int) -> Op:
 
 def lower_module(module: Op, target: Any, sink: Any, module_attrs: dict[str, Any]) -> Op:
     """An nv_tileas module; globals are copied."""
+    from tileiras.compiler.schedule.kernel_spec import KEY, kernel_spec, registers_of
+
     from .infer import Inference
     from .rebuild import rebuild
-    from .spec import KEY, kernel_spec, registers_of
 
     body = Block()
     for op in module.regions[0].block.ops:

@@ -258,9 +258,7 @@ def _dynamic_terms(lowering: Lowering, coordinate: Any, scale: Any) -> tuple[tup
     return (b.mul(64, b.wide(thread, signed=False), scale), b.mul(64, scale, constant)), 0
 
 
-def _static_term(
-    lowering: Lowering, coordinate: Any, scale_bytes: int
-) -> tuple[tuple[Any, ...], int]:
+def _static_term(lowering: Lowering, coordinate: Any, scale_bytes: int) -> tuple[tuple[Any, ...], int]:
     """(64-bit dynamic parts, immediate bytes) of coordinate * scale."""
     b = lowering.b
     if isinstance(coordinate, int):

@@ -110,7 +110,9 @@ def lower_load_shared(lowering: Lowering, op: Op) -> None:
         cls = reg_class(type.elem)
         if cls == "r" and size == 4:
             return lowering.define(result, words)
-        return lowering.define(result, [v for word in words for v in unpack_words(lowering, [word], type.elem)])
+        return lowering.define(
+            result, [v for word in words for v in unpack_words(lowering, [word], type.elem)]
+        )
     regs: list[Any] = [None] * type.layout.num_regs
     vec = _vector_bits(type.layout, columns, size)
     for group, address in accesses(lowering, type.layout, columns, vec, base, op.attrs.get("within", 0)):
@@ -197,7 +199,9 @@ def lower_store_shared(lowering: Lowering, op: Op) -> None:
         place = lowering.b.address(address.base, address.offset_bytes + op.attr("start"))
         values = [tile.regs[r] for r in group]
         if size == 1:
-            lowering.b.emit_to(None, "st.shared.u8", place, lowering.b.materialize(values[0], "r"), guard=guard)
+            lowering.b.emit_to(
+                None, "st.shared.u8", place, lowering.b.materialize(values[0], "r"), guard=guard
+            )
         else:
             store_shared(lowering, place, values, cls, guard)
 

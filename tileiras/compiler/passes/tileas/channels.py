@@ -35,7 +35,6 @@ PRODUCE, CONSUME = tileas.PRODUCE_ONE, tileas.CONSUME_ONE
 TRANSPORT = "cp.async"
 
 
-
 class NotVerified(Exception):
     """Layer 1 refused an op; the sink has the reason."""
 
@@ -43,7 +42,9 @@ class NotVerified(Exception):
 def lower_channels(func: Op, context: Context) -> bool:
     """Lowers every pipeline with slots in shared memory. False when an op could not be made."""
     loops: dict[Op, list[Op]] = {}
-    for create in [op for op in func.walk() if op.spec is tileas.CREATE and op.attrs.get("transport") == TRANSPORT]:
+    for create in [
+        op for op in func.walk() if op.spec is tileas.CREATE and op.attrs.get("transport") == TRANSPORT
+    ]:
         consumers = [op for op, _ in create.result.uses if op.spec is CONSUME]
         loop = consumers[0].parent if consumers else None
         if loop is not None:
@@ -235,6 +236,3 @@ def permuted_columns(columns: tuple[int, ...], permute: Op) -> tuple[int, ...]:
         for k in range(source[p][1]):
             out[result[i][0] + k] = columns[source[p][0] + k]
     return tuple(out)
-
-
-

@@ -13,9 +13,9 @@ from __future__ import annotations
 from tileiras.compiler.dialects.nv_tileas import ops as tileas
 from tileiras.compiler.dialects.nv_tileas.types import SHARED
 from tileiras.compiler.ir.core import Op, Value
+from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.rewrite import Rewriter
-from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.ir.types import I32, Dense, TensorType, TileType
 from tileiras.compiler.layout.linear import splat
 from tileiras.compiler.schedule.staging import is_elementwise
@@ -101,7 +101,9 @@ class HoistConversions(Pass):
         body = loop.regions[0].block
         spare: int | None = None
         for op in list(body.ops):
-            if op.spec is not tileas.CONVERT_LAYOUT or not all(u.spec.name in PRODUCTS for u, _ in op.result.uses):
+            if op.spec is not tileas.CONVERT_LAYOUT or not all(
+                u.spec.name in PRODUCTS for u, _ in op.result.uses
+            ):
                 continue
             source = op.operands[0]
             inside = source.op.block if source.op is not None else source.owner
@@ -133,7 +135,9 @@ class HoistConversions(Pass):
         columns = arrange(type.shape, len(type.shape) - 1, size)
         before = Rewriter(context, loop)
         scalar = TensorType(I32, (), splat(0, log2(type.layout.num_warps)))
-        zero = before.create(tileas.BY_NAME["constant"], (), (scalar,), {"value": Dense(TileType(I32, ()), bytes(4))})
+        zero = before.create(
+            tileas.BY_NAME["constant"], (), (scalar,), {"value": Dense(TileType(I32, ()), bytes(4))}
+        )
         offset = end_of_buffers(loop)
         buffer = before.create(tileas.ALLOC_SHARED, (), (SHARED,), {"bytes": total, "offset": offset})
         if zero is None or buffer is None:

@@ -16,7 +16,6 @@ from tileiras.compiler.ir.core import Block, Op, Region
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.rewrite import Rewriter
 from tileiras.compiler.ir.types import Ptr
-
 from tileiras.compiler.schedule.candidates import can_run_ahead, refusal
 
 TYPE_CHECKING = False

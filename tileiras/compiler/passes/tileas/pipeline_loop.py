@@ -10,9 +10,9 @@ from tileiras.compiler.ir.core import Block, Op, Region, Value
 from tileiras.compiler.ir.dense import constant_bytes
 from tileiras.compiler.ir.spec import NO_MEMORY_EFFECT, PURE
 from tileiras.compiler.ir.types import I1, Dense, Scalar, TensorType, TileType
+from tileiras.compiler.schedule.candidates import backward, captured, constant_int
 
 from .clone import clone_into
-from tileiras.compiler.schedule.candidates import backward, captured, constant_int
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

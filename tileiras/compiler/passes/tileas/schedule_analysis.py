@@ -6,7 +6,6 @@ Producers and what they need are in stage 0; everything else waits for the consu
 from __future__ import annotations
 
 from tileiras.compiler.ir.passes import Context, Pass
-
 from tileiras.compiler.schedule.candidates import LOOPS, backward, captured
 
 TYPE_CHECKING = False

@@ -1,7 +1,8 @@
 """TileASSliceProducts: products whose operands wait in shared memory take them in slices of K, one slice ahead.
 
 Before: `%a = load_shared .. : 64x64`, `%b = load_shared .. : 64x64`, `%d = mmaf %a, %b, %c`.
-After:  `%a0, %b0` and `%a1, %b1` loaded (64x16, 16x64), `%d0 = mmaf %a0, %b0, %c`, `%a2, %b2` loaded, `%d1 = mmaf %a1, %b1, %d0` ..
+After:  `%a0, %b0` and `%a1, %b1` loaded (64x16, 16x64), `%d0 = mmaf %a0, %b0, %c`, `%a2, %b2` loaded,
+        `%d1 = mmaf %a1, %b1, %d0`, ..
 
 So two slices of fragments live in registers instead of whole operands, and the next ones are on their way while the tensor
 cores work. Elementwise ops between the load and the product are sliced with it. The order of additions stays.
@@ -21,8 +22,6 @@ from tileiras.compiler.schedule.staging import is_elementwise
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-
 
 
 class SliceProducts(Pass):
@@ -110,7 +109,9 @@ class Slicer:
         elif op is not None and op.spec.name == "constant" and len(set(dense_of(op))) == 1:
             data = op.attr("value")
             size = len(data.data) * self.step // type.shape[dim] if len(dense_of(op)) > 1 else len(data.data)
-            dense = Dense(TileType(type.elem, shape if size != len(data.data) else data.type.shape), data.data[:size])
+            dense = Dense(
+                TileType(type.elem, shape if size != len(data.data) else data.type.shape), data.data[:size]
+            )
             made = self.make(op.spec, (), [small], {**op.attrs, "value": dense})
         elif op is not None and is_elementwise(op) and source_of(value) is not None:
             operands = [self.slice(v, dim, index) for v in op.operands]
@@ -157,7 +158,12 @@ def part(layout: LinearLayout, shape: Any, dim: int, step: int) -> LinearLayout:
 
 def erase_unused(op: Op | None) -> None:
     """Takes a chain of ops out that nothing uses any more."""
-    if op is None or op.regions or any(r.uses for r in op.results) or not (op.spec.is_pure or op.spec is tileas.LOAD_SHARED):
+    if (
+        op is None
+        or op.regions
+        or any(r.uses for r in op.results)
+        or not (op.spec.is_pure or op.spec is tileas.LOAD_SHARED)
+    ):
         return
     makers = [v.op for v in op.operands]
     op.erase()

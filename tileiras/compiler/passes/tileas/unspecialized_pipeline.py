@@ -15,7 +15,6 @@ no pipelines, because no stages were asked for, is left alone without a word.
 from __future__ import annotations
 
 from tileiras.compiler.ir.passes import Context, Pass
-
 from tileiras.compiler.schedule.candidates import LOOPS, refusal
 
 TYPE_CHECKING = False
@@ -65,9 +64,6 @@ class UnspecializedPipeline(Pass):
 
 
 def only_holds_loops(loop: Op) -> bool:
-    """A loop around other loops, nothing of which was meant to run ahead: there is nothing to try, but its body may
-    have loops that are pipelined."""
-    ops = loop.regions[0].block.ops
-    return any(op.spec.name in LOOPS for op in ops) and not any(
-        op.spec.name == "async.pipeline.produce_one" for op in ops
-    )
+    """A loop around one that is to be pipelined, nothing of which was meant to run ahead itself."""
+    producers = [op for op in loop.walk() if op.spec.name == "async.pipeline.produce_one"]
+    return bool(producers) and all(op.parent is not loop for op in producers)
