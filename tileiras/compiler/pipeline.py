@@ -78,6 +78,8 @@ PIPELINE: tuple[Row, ...] = (
     Row("tileas", "TileASOptimizePipelineRegion", "tileas.optimize_pipeline_region", "OptimizePipelineRegion",
         _PIPELINES, 1),  # D13
     Row("tileas", "TileASLowerPipelines", "tileas.lower_pipelines", "LowerPipelines", _PIPELINES),
+    Row("tileas", "TileASWarpgroupProducts", "tileas.warpgroup_products", "WarpgroupProducts",
+        frozenset(("load_shared",)), 1),
     Row("tileas", "TileASSliceProducts", "tileas.slice_products", "SliceProducts", frozenset(("load_shared",)), 1),
     Row("tileas", "TileIROperationAnalysis", "tileas.operation_analysis", "OperationAnalysis"),
     # -> nvvm: the code of one thread

@@ -89,3 +89,56 @@ def matrix_load(columns: Sequence[int], layout: LinearLayout, elem_bytes: int) -
     if elem_bytes == 2 and is_row(outer) and are_rows(inner):
         return MatrixLoad(inner, True, word_bits)
     return None
+
+
+def permuted(columns: Sequence[int], shape: Sequence[int], permutation: Sequence[int]) -> tuple[int, ...]:
+    """The arrangement of a permuted tile: the same bytes under other index bits."""
+    source, result = dim_bits(shape), dim_bits([shape[p] for p in permutation])
+    out = [0] * len(columns)
+    for i, p in enumerate(permutation):
+        for k in range(source[p][1]):
+            out[result[i][0] + k] = columns[source[p][0] + k]
+    return tuple(out)
+
+
+class MatrixOperand:
+    """How a matrix of shared memory is described to wgmma: swizzle, strides, and which dimension is contiguous."""
+
+    __slots__ = ("k_major", "leading_bytes", "stride_bytes", "swizzle_bytes")
+
+    def __init__(self, swizzle_bytes: int, leading_bytes: int, stride_bytes: int, k_major: bool) -> None:
+        self.swizzle_bytes = swizzle_bytes
+        self.leading_bytes = leading_bytes
+        self.stride_bytes = stride_bytes
+        self.k_major = k_major
+
+
+def matrix_operand(
+    columns: Sequence[int], k_bits: tuple[int, int], other_bits: tuple[int, int], elem_bytes: int
+) -> MatrixOperand | None:
+    """The description of an arranged tile as an operand; None when it is none. `k_bits`, `other_bits`: (low, count) of the
+    index bits of K and of M or N.
+
+    Lines lie along the contiguous dimension; eight of them make a core group, whose size is the stride. Contiguous
+    along M or N, panels of a line's width follow each other at the leading stride.
+    """
+    for k_major, (low, count), (rows_low, rows) in (
+        (True, k_bits, other_bits), (False, other_bits, k_bits)
+    ):  # fmt: skip
+        line = 0
+        while line < count and columns[low + line] == elem_bytes << line and elem_bytes << line < LINE_BYTES:
+            line += 1
+        width = elem_bytes << line
+        if width < 2 * CHUNK_BYTES or rows < 3:
+            continue
+        chunks, spare = log2(width) - log2(CHUNK_BYTES), log2(LINE_BYTES) - log2(width)
+        want = [width << j for j in range(rows)]
+        for j in range(chunks):
+            want[spare + j] ^= CHUNK_BYTES << j
+        if list(columns[rows_low : rows_low + rows]) != want:
+            continue
+        panels = list(columns[low + line : low + count])
+        if panels != [width << (rows + j) for j in range(len(panels))]:
+            continue
+        return MatrixOperand(width, 0 if k_major else width << rows, 8 * width, k_major)
+    return None

@@ -8,6 +8,8 @@ once (loop-carried values); the builder never reuses a value across such a write
 
 from __future__ import annotations
 
+from tileiras.compiler.target import sm
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -138,6 +140,11 @@ class Function:
         self.needs_vprintf = False
         self.needs_assertfail = False
         self.features: set[str] = set()
+
+    @property
+    def shared_align(self) -> int:
+        """Bytes that the arena's start is a multiple of: swizzles of matrix descriptors repeat after 1 KiB."""
+        return 1024 if self.features & {sm.WGMMA, sm.TCGEN05} else 128
 
 
 class DebugFunction:

@@ -53,7 +53,8 @@ def print_module(module: Module, launch_metadata: bool = False) -> str:
             ".param .b64 function, .param .b64 charsize);"
         )
     if any(fn.dynamic_shared_bytes for fn in module.functions):
-        out.append(".extern .shared .align 128 .b8 $smem_dynamic[];")
+        align = max(fn.shared_align for fn in module.functions)
+        out.append(f".extern .shared .align {align} .b8 $smem_dynamic[];")
     if launch_metadata and module.functions:
         out.append(LAUNCH_METADATA)
     for var in module.variables:
@@ -96,7 +97,7 @@ def print_function(fn: Function, launch_metadata: bool = False, debug_index: int
         if counts[cls]:
             out.append(f"\t.reg .{kind} %{cls}<{counts[cls] + 1}>;")
     if fn.shared_bytes and not fn.dynamic_shared_bytes:
-        out.append(f"\t.shared .align 128 .b8 $smem[{fn.shared_bytes}];")
+        out.append(f"\t.shared .align {fn.shared_align} .b8 $smem[{fn.shared_bytes}];")
     if fn.local_bytes:
         out.append(f"\t.local .align 16 .b8 $stack[{fn.local_bytes}];")
     code = fn.code if not fn.dynamic_shared_bytes else [_from_launch(record) for record in fn.code]

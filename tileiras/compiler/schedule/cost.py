@@ -45,9 +45,12 @@ class CostModel:
         """Clocks an SM needs for that many multiply-adds of operands of a width."""
         return max(1, fma * elem_bits // 16 // self.fma_per_clock)
 
-    def stages(self, step_clocks: int, stage_bytes: int, other_bytes: int, wish: int | None = None) -> int:
-        """Slots of a ring: one in use, one landing, and as many as cover the latency; what fits. 1: none."""
+    def stages(
+        self, step_clocks: int, stage_bytes: int, other_bytes: int, wish: int | None = None, spare: int = 0
+    ) -> int:
+        """Slots of a ring: one in use, one landing, as many as cover the latency, and spare ones; what fits. 1: none."""
         fits = (self.shared_bytes - other_bytes) // max(stage_bytes, 1)
         if wish is None:
             wish = min(self.max_stages, 2 + -(-self.latency_clocks // max(step_clocks, 1)))
+        wish += spare
         return max(1, min(wish, fits))

@@ -66,10 +66,11 @@ def staged_products(func: Op, target: Any) -> dict[Op, list[Staged]]:
 class Ring:
     """Stages of a loop: its members lie one behind the other in each stage."""
 
-    __slots__ = ("depth", "members")
+    __slots__ = ("depth", "members", "slots")
 
-    def __init__(self, depth: int, members: list[Staged]) -> None:
-        self.depth = depth
+    def __init__(self, depth: int, slots: int, members: list[Staged]) -> None:
+        self.depth = depth  # iterations that run ahead, and one
+        self.slots = slots
         self.members = members
 
 
@@ -100,8 +101,13 @@ def plan_ring(
         return None
     stage = sum(member.bytes for member in members.values())
     other = scratch_bytes(loop, members) + held_around(loop)
-    depth = cost.stages(clocks, stage, other, wish)
-    return Ring(depth, list(members.values())) if depth >= 2 else None
+    # a product of warpgroups reads its stage for an iteration longer
+    spare = int(all(product.attrs.get("atom") == "wgmma" for product in products))
+    slots = cost.stages(clocks, stage, other, wish, spare)
+    if slots < 2:
+        return None
+    depth = max(2, slots - spare)
+    return Ring(depth, slots, list(members.values()))
 
 
 def scratch_bytes(loop: Op, members: dict[Op, Staged]) -> int:

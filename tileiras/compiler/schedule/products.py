@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.core import Op, Value
 
 PRODUCTS = frozenset(("mmaf", "mmai"))
+WARPGROUP_ACCUMULATORS = 128  # 32-bit registers of a thread that the result of a wgmma may take
 ACCUMULATORS = 144  # 32-bit registers of a thread that results of products may take
 REACH = 64  # ops that a search from one product visits
 
@@ -27,6 +28,14 @@ def choose_warps(func: Op, target: Any, least: int, most: int) -> int | None:
     products = staged_products(func, target)
     if not products:
         return None
+    grouped = warpgroup_products(func, target)
+    if grouped:
+        elems = max(num_elements(op.result.type.shape) for op in grouped)  # type: ignore[attr-defined]
+        rows = min(op.result.type.shape[0] for op in grouped)  # type: ignore[attr-defined]
+        warps = 4 * max(1, min(rows // 64, most // 4, 2))
+        while warps < most and elems > warps * 32 * WARPGROUP_ACCUMULATORS:
+            warps *= 2
+        return warps
     held: dict[Any, int] = {}
     for product in products:
         type: Any = product.result.type
@@ -73,3 +82,60 @@ def _reaches(value: Value) -> Op | None:
                         seen.add(result)
                         work.append(result)
     return best
+
+
+def warpgroup_products(func: Op, target: Any) -> frozenset[Op]:
+    """Products that wgmma can take as they are: both operands loaded in the loop, unconverted, one adding up per loop."""
+    from tileiras.compiler.target import sm, wgmma
+
+    from .loops import staged_products
+
+    if not target.has(sm.WGMMA):
+        return frozenset()
+    found = []
+    for product, plans in staged_products(func, target).items():
+        type: Any = product.result.type
+        row = wgmma.TYPES.get(product.operands[0].type.elem.name)  # type: ignore[attr-defined]
+        if product.spec.name == "mmai":
+            row = ("s8", 5, False)
+        if row is None or type.elem.name not in ("f32", "i32") or len(type.shape) != 2:
+            continue
+        m, n = type.shape
+        k = product.operands[0].type.shape[-1]  # type: ignore[attr-defined]
+        if m < 64 or n < 8 or k < 1 << row[1]:
+            continue
+        size = 1 << 5 - row[1]
+        operands = [_operand(v, plans, which, size) for which, v in enumerate(product.operands[:2])]
+        if all(o is not None and (o.k_major or row[2]) for o in operands):
+            found.append(product)
+    return frozenset(found)
+
+
+def _operand(value: Value, plans: Any, which: int, size: int) -> Any:
+    """How the operand of a product will lie in shared memory; None where it is not what was loaded."""
+    from tileiras.compiler.layout.linear import dim_bits
+    from tileiras.compiler.layout.shared import matrix_operand
+
+    columns = _columns(value, plans)
+    if columns is None:
+        return None
+    dims = dim_bits(value.type.shape)  # type: ignore[attr-defined]
+    k, other = (dims[-1], dims[-2]) if which == 0 else (dims[-2], dims[-1])
+    return matrix_operand(columns, k, other, size)
+
+
+def _columns(value: Value, plans: Any) -> tuple[int, ...] | None:
+    from tileiras.compiler.layout.shared import permuted
+
+    op = value.op
+    if op is None:
+        return None
+    for plan in plans:
+        if plan.op is op:
+            return plan.arrangement  # type: ignore[no-any-return]
+    if op.spec.name not in ("reshape", "permute", "convert_layout") or len(op.result.uses) != 1:
+        return None
+    inner = _columns(op.operands[0], plans)
+    if inner is None or op.spec.name != "permute":
+        return inner
+    return permuted(inner, op.operands[0].type.shape, op.attr("permutation"))  # type: ignore[attr-defined]

@@ -113,8 +113,19 @@ COPY_VIEW = OpSpec(  # cp.async of a tile of a view; elements outside of the vie
 COMMIT_GROUP = OpSpec("async.commit_group", dialect=D)
 WAIT_GROUP = OpSpec("async.wait_group", dialect=D, attrs=(Attr("pending", "i64"),))
 BARRIER = OpSpec("barrier", dialect=D)
+# A product of warpgroups whose operands lie in shared memory, `a_start` and `b_start` bytes into their slots, arranged as
+# `a_arrangement` and `b_arrangement` say. The accumulator may be read when its group has been waited for.
+WGMMA = OpSpec(
+    "wgmma", dialect=D,
+    operands=(Arg("a_buffer", "shared"), Arg("a_slot", "scalar:int"), Arg("b_buffer", "shared"), Arg("b_slot", "scalar:int"),
+              Arg("acc", "any")),
+    attrs=(Attr("depth", "i64"), Attr("elem", "string"), Attr("a_start", "i64"), Attr("b_start", "i64")),
+    results=(Arg("result", "any"),),
+)  # fmt: skip
+WGMMA_COMMIT = OpSpec("wgmma.commit_group", dialect=D)
+WGMMA_WAIT = OpSpec("wgmma.wait_group", dialect=D, attrs=(Attr("pending", "i64"),))
 BY_NAME.update(
-    {spec.name: spec for spec in (ALLOC_SHARED, FREE_SHARED, LOAD_SHARED, STORE_SHARED, COPY_VIEW, COMMIT_GROUP,
+    {spec.name: spec for spec in (WGMMA, WGMMA_COMMIT, WGMMA_WAIT, ALLOC_SHARED, FREE_SHARED, LOAD_SHARED, STORE_SHARED, COPY_VIEW, COMMIT_GROUP,
                                   WAIT_GROUP, BARRIER, CONVERT_LAYOUT, CREATE, TRANSFER, PRODUCE_ONE, CONSUME_ONE, PIPELINE_YIELD,
                                   TILED_TMA_LOAD, SYNC_TMA_LOAD, COPY, WAIT)}
 )  # fmt: skip

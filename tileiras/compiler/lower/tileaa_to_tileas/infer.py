@@ -24,8 +24,9 @@ from tileiras.compiler.layout.linear import (
 )  # fmt: skip
 from tileiras.compiler.passes.tileaa.facts import Facts
 from tileiras.compiler.passes.tileaa.slices import cut_bits, sliced
-from tileiras.compiler.schedule.products import row_products
+from tileiras.compiler.schedule.products import row_products, warpgroup_products
 from tileiras.compiler.target import mma as atoms
+from tileiras.compiler.target import wgmma
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class Inference:
         ] = {}  # operand layouts behind each op's result layouts
         self._cheap: dict[Value, bool] = {}
         self.row_products = row_products(func)
+        self.warpgroup_products = warpgroup_products(func, target)
         self._collect_vectors(func)
         block = func.regions[0].block
         for arg in block.args:
@@ -426,7 +428,9 @@ def _mma(inf: Inference, op: Op) -> Any:
     if atom is None:
         layout = _fma_layout(inf, acc.shape)
         return [inf.layouts[op.operands[0]], inf.layouts[op.operands[1]], layout], [layout]
-    warps = atoms.split_warps(acc.shape, atom, inf.log2_warps, op in inf.row_products)
+    warps = wgmma.split_warps(acc.shape, inf.log2_warps) if op in inf.warpgroup_products else None
+    if warps is None:
+        warps = atoms.split_warps(acc.shape, atom, inf.log2_warps, op in inf.row_products)
     layout = atoms.accumulator_layout(acc.shape, atom, warps)
     inf.anchored.add(layout)
     a = atoms.operand_layout(op.operands[0].type.shape, atom, 0, warps)  # type: ignore[attr-defined]

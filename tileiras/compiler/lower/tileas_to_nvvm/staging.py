@@ -39,11 +39,14 @@ def lower_free_shared(lowering: Lowering, op: Op) -> None:
 
 def _base(lowering: Lowering, op: Op) -> Any:
     """Address of the slot that an op works on, without the op's static start."""
+    return slot_address(lowering, op.operands[0], op.operands[1])
+
+
+def slot_address(lowering: Lowering, buffer: Any, slot: Any) -> Any:
     b = lowering.b
-    offset = lowering.env[op.operands[0]]
+    offset = lowering.env[buffer]
     base = b.entry("add.s32", lowering.smem_base, offset) if offset else lowering.smem_base
-    slot = lowering.scalar(op.operands[1])
-    return b.add(32, base, slot)
+    return b.add(32, base, lowering.scalar(slot))
 
 
 def lower_copy_view(lowering: Lowering, op: Op) -> None:
@@ -94,6 +97,8 @@ def lower_wait_group(lowering: Lowering, op: Op) -> None:
 
 
 def lower_barrier(lowering: Lowering, op: Op) -> None:
+    if op.attrs.get("proxy_fence"):
+        lowering.b.emit_to(None, "fence.proxy.async.shared::cta")
     lowering.barrier()
 
 

@@ -21,7 +21,8 @@ from tileiras.compiler.dialects.nv_tileas.types import SHARED
 from tileiras.compiler.ir.core import Op, Value
 from tileiras.compiler.ir.rewrite import Rewriter
 from tileiras.compiler.ir.types import I1, I32, Dense, TensorType, TileType
-from tileiras.compiler.layout.linear import dim_bits, splat
+from tileiras.compiler.layout.linear import splat
+from tileiras.compiler.layout.shared import permuted
 
 from .hoist_conversions import end_of_buffers
 
@@ -67,7 +68,8 @@ class Channel:
         self.creates = creates
         self.context = context
         self.body = loop.regions[0].block
-        self.depth: int = creates[0].attrs["depth"]
+        self.depth: int = creates[0].attrs["depth"]  # what runs ahead, and one
+        self.slots: int = creates[0].attrs.get("slots", self.depth)
         self.starts: dict[Op, int] = {}
         at = 0
         for create in creates:
@@ -100,8 +102,8 @@ class Channel:
         ahead = [self.producers(create, loop.block) for create in self.creates]
         inside = [self.producers(create, body) for create in self.creates]
         if not all(ahead):  # D11 left the loop as it was: one stage, and nobody runs ahead
-            self.depth = 1
-        size = self.depth * self.stage_bytes
+            self.depth = self.slots = 1
+        size = self.slots * self.stage_bytes
         offset = end_of_buffers(loop)
         first = next(op for op in loop.block.ops if any(op in group for group in ahead) or op is loop)
         self.buffer = self.make(
@@ -137,6 +139,8 @@ class Channel:
                 self.read(result, columns, self.starts[create], take, consumer)
             consumer.erase()
             create.erase()
+        if self.slots > self.depth:
+            loop.attrs = {**loop.attrs, "spare_stages": self.slots - self.depth}
         following = loop.block.ops[loop.block.ops.index(loop) + 1]
         self.make(following, tileas.FREE_SHARED, (self.buffer,))
 
@@ -188,7 +192,7 @@ class Channel:
             result = Value(type, loop, len(loop.results))
             loop.results.append(result)
             stage, zero = self.number(terminator, self.stage_bytes), self.number(terminator, 0)
-            end = self.number(terminator, self.depth * self.stage_bytes)
+            end = self.number(terminator, self.slots * self.stage_bytes)
             by_name = tileas.BY_NAME
             more = self.make(terminator, by_name["addi"], (arg, stage), (type,), {"overflow": "none"}).result
             wraps = self.make(
@@ -209,7 +213,8 @@ class Channel:
                 self.read(user.result, columns, start, slot, user)
                 user.erase()
             elif name == "permute":
-                self.read(user.result, permuted_columns(columns, user), start, slot, user)
+                shape = user.operands[0].type.shape  # type: ignore[attr-defined]
+                self.read(user.result, permuted(columns, shape, user.attr("permutation")), start, slot, user)
                 user.erase()
             elif name == "convert_layout":
                 user.result.replace_all_uses_with(self.load(user, user.result.type, columns, start, slot))
@@ -224,15 +229,3 @@ class Channel:
     def load(self, anchor: Op, type: Any, columns: tuple[int, ...], start: int, slot: Value) -> Value:
         attrs = {"arrangement": columns, "start": start}
         return self.make(anchor, tileas.LOAD_SHARED, (self.buffer, slot), (type,), attrs).result
-
-
-def permuted_columns(columns: tuple[int, ...], permute: Op) -> tuple[int, ...]:
-    """The arrangement of a permuted tile: the same bytes under other index bits."""
-    shape = permute.operands[0].type.shape  # type: ignore[attr-defined]
-    permutation = permute.attr("permutation")
-    source, result = dim_bits(shape), dim_bits([shape[p] for p in permutation])
-    out = [0] * len(columns)
-    for i, p in enumerate(permutation):
-        for k in range(source[p][1]):
-            out[result[i][0] + k] = columns[source[p][0] + k]
-    return tuple(out)

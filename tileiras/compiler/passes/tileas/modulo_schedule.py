@@ -78,7 +78,7 @@ class ModuloSchedule(Pass):
             return {}
         return {
             member.op: {
-                "depth": ring.depth, "transport": "cp.async", "width": member.width, "bytes": member.bytes,
+                "depth": ring.depth, "slots": ring.slots, "transport": "cp.async", "width": member.width, "bytes": member.bytes,
                 "arrangement": member.arrangement, "layout": member.layout,
             }
             for member in ring.members
