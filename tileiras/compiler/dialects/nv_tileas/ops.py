@@ -124,10 +124,11 @@ WGMMA = OpSpec(
 )  # fmt: skip
 WGMMA_COMMIT = OpSpec("wgmma.commit_group", dialect=D)
 WGMMA_WAIT = OpSpec("wgmma.wait_group", dialect=D, attrs=(Attr("pending", "i64"),))
-BY_NAME.update(
-    {spec.name: spec for spec in (WGMMA, WGMMA_COMMIT, WGMMA_WAIT, ALLOC_SHARED, FREE_SHARED, LOAD_SHARED, STORE_SHARED, COPY_VIEW, COMMIT_GROUP,
-                                  WAIT_GROUP, BARRIER, CONVERT_LAYOUT, CREATE, TRANSFER, PRODUCE_ONE, CONSUME_ONE, PIPELINE_YIELD,
-                                  TILED_TMA_LOAD, SYNC_TMA_LOAD, COPY, WAIT)}
+_OWN = (
+    ALLOC_SHARED, FREE_SHARED, LOAD_SHARED, STORE_SHARED, COPY_VIEW, COMMIT_GROUP, WAIT_GROUP, BARRIER, WGMMA, WGMMA_COMMIT,
+    WGMMA_WAIT, CONVERT_LAYOUT, CREATE, TRANSFER, PRODUCE_ONE, CONSUME_ONE, PIPELINE_YIELD, TILED_TMA_LOAD, SYNC_TMA_LOAD,
+    COPY, WAIT,
 )  # fmt: skip
+BY_NAME.update({spec.name: spec for spec in _OWN})
 SPECS = tuple(BY_NAME.values())
 PRODUCE_LIKE = (TRANSFER, PRODUCE_ONE)

@@ -76,7 +76,7 @@ def lower_wgmma(lowering: Lowering, op: Op) -> None:
     names = (name, name)
     if elem == "i8":
         signs = [op.attrs.get(f"signedness_{side}", "signed") for side in ("lhs", "rhs")]
-        names = tuple("s8" if s == "signed" else "u8" for s in signs)
+        names = ("s8" if signs[0] == "signed" else "u8", "s8" if signs[1] == "signed" else "u8")
     opcode = f"wgmma.mma_async.sync.aligned.m64n{wide}k{1 << log2_k}.{kind}.{names[0]}.{names[1]}"
     tail: list[Any] = [] if elem == "i8" else [1, 1]
     if elem in ("f16", "bf16"):
