@@ -78,6 +78,8 @@ def plan_ring(
     func: Op, loop: Op, products: list[Op], loads: list[Op], context: Any, wish: int | None
 ) -> Ring | None:
     """How the loads that feed a loop's products are staged; None when none can be, or two stages do not fit."""
+    from .products import adds_up
+
     body = loop.regions[0].block
     facts = context.analyses.setdefault((context.function, "Facts"), None) or Facts()
     context.analyses[context.function, "Facts"] = facts
@@ -102,7 +104,7 @@ def plan_ring(
     stage = sum(member.bytes for member in members.values())
     other = scratch_bytes(loop, members) + held_around(loop)
     # a product of warpgroups reads its stage for an iteration longer
-    spare = int(all(product.attrs.get("atom") == "wgmma" for product in products))
+    spare = int(all(p.attrs.get("atom") == "wgmma" and adds_up(p) is not None for p in products))
     slots = cost.stages(clocks, stage, other, wish, spare)
     if slots < 2:
         return None

@@ -85,7 +85,7 @@ def _reaches(value: Value) -> Op | None:
 
 
 def warpgroup_products(func: Op, target: Any) -> frozenset[Op]:
-    """Products that wgmma can take as they are: both operands loaded in the loop, unconverted, one adding up per loop."""
+    """Products for wgmma: the right operand lies in shared memory as it was loaded, the left one too or in registers."""
     from tileiras.compiler.target import sm, wgmma
 
     from .loops import staged_products
@@ -105,8 +105,10 @@ def warpgroup_products(func: Op, target: Any) -> frozenset[Op]:
         if m < 64 or n < 8 or k < 1 << row[1]:
             continue
         size = 1 << 5 - row[1]
-        operands = [_operand(v, plans, which, size) for which, v in enumerate(product.operands[:2])]
-        if all(o is not None and (o.k_major or row[2]) for o in operands):
+        left, right = (_operand(v, plans, which, size) for which, v in enumerate(product.operands[:2]))
+        if right is None or not (right.k_major or row[2]):
+            continue
+        if left.k_major or row[2] if left is not None else size == 2:  # else A waits in registers
             found.append(product)
     return frozenset(found)
 
@@ -139,3 +141,16 @@ def _columns(value: Value, plans: Any) -> tuple[int, ...] | None:
     if inner is None or op.spec.name != "permute":
         return inner
     return permuted(inner, op.operands[0].type.shape, op.attr("permutation"))  # type: ignore[attr-defined]
+
+
+def adds_up(op: Op) -> Op | None:
+    """The loop in which a product only adds to what the loop carries; None when somebody looks at it before the end."""
+    acc, result = op.operands[2], op.result
+    body = op.block
+    if body is None or acc.owner is not body or len(acc.uses) != 1 or len(result.uses) != 1:
+        return None
+    user, index = result.uses[0]
+    if user is not body.ops[-1] or user.spec.name != "continue" or index != acc.index - 1:
+        return None
+    loop = op.parent
+    return loop if loop is not None and loop.spec.name == "for" else None

@@ -122,11 +122,16 @@ WGMMA = OpSpec(
     attrs=(Attr("depth", "i64"), Attr("elem", "string"), Attr("a_start", "i64"), Attr("b_start", "i64")),
     results=(Arg("result", "any"),),
 )  # fmt: skip
+WGMMA_REGISTERS = OpSpec(  # the same with the left operand in registers
+    "wgmma.registers", dialect=D,
+    operands=(Arg("a", "any"), Arg("b_buffer", "shared"), Arg("b_slot", "scalar:int"), Arg("acc", "any")),
+    attrs=(Attr("depth", "i64"), Attr("elem", "string"), Attr("b_start", "i64")), results=(Arg("result", "any"),),
+)  # fmt: skip
 WGMMA_COMMIT = OpSpec("wgmma.commit_group", dialect=D)
 WGMMA_WAIT = OpSpec("wgmma.wait_group", dialect=D, attrs=(Attr("pending", "i64"),))
 _OWN = (
-    ALLOC_SHARED, FREE_SHARED, LOAD_SHARED, STORE_SHARED, COPY_VIEW, COMMIT_GROUP, WAIT_GROUP, BARRIER, WGMMA, WGMMA_COMMIT,
-    WGMMA_WAIT, CONVERT_LAYOUT, CREATE, TRANSFER, PRODUCE_ONE, CONSUME_ONE, PIPELINE_YIELD, TILED_TMA_LOAD, SYNC_TMA_LOAD,
+    ALLOC_SHARED, FREE_SHARED, LOAD_SHARED, STORE_SHARED, COPY_VIEW, COMMIT_GROUP, WAIT_GROUP, BARRIER, WGMMA, WGMMA_REGISTERS,
+    WGMMA_COMMIT, WGMMA_WAIT, CONVERT_LAYOUT, CREATE, TRANSFER, PRODUCE_ONE, CONSUME_ONE, PIPELINE_YIELD, TILED_TMA_LOAD, SYNC_TMA_LOAD,
     COPY, WAIT,
 )  # fmt: skip
 BY_NAME.update({spec.name: spec for spec in _OWN})

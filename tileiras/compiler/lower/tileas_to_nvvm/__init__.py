@@ -49,7 +49,7 @@ for _family, _names in {
     "blocks": ("extract", "insert", "cat"),
     "staging": ("alloc_shared", "free_shared", "load_shared", "store_shared", "async.copy_view", "async.commit_group",
                 "async.wait_group", "barrier"),
-    "wgmma": ("wgmma", "wgmma.commit_group", "wgmma.wait_group"),
+    "wgmma": ("wgmma", "wgmma.registers", "wgmma.commit_group", "wgmma.wait_group"),
     "local": ("local_alloc", "local_write", "local_read", "local_read_all"),
     "system": ("print_tko", "assert", "get_global", "alloca", "gdc_launch_dependents_tko", "gdc_wait_tko"),
 }.items():  # fmt: skip

@@ -50,51 +50,102 @@ class Operand:
 
 
 def lower_wgmma(lowering: Lowering, op: Op) -> None:
+    """Both operands in shared memory."""
+    b = lowering.b
+    rows, columns = op.results[0].type.shape  # type: ignore[attr-defined]
+    depth, size = op.attr("depth"), _size(op)
+    address = b.add(32, slot_address(lowering, op.operands[0], op.operands[1]), op.attr("a_start"))
+    groups = lowering.num_warps // atoms.WARPS
+    if groups > 1:  # groups take consecutive rows
+        step = apply(op.attrs["a_arrangement"], rows // groups << dim_bits((rows, depth))[0][0])
+        address = b.add(32, address, b.mul(32, warpgroup(lowering), step))
+    left = Operand(lowering, address, op.attrs["a_arrangement"], (rows, depth), 0, size)
+    _issue(lowering, op, left.at, left.matrix.k_major, op.operands[2:])
+
+
+def lower_wgmma_registers(lowering: Lowering, op: Op) -> None:
+    """A in registers, in mma.sync's fragment layout: words of four bytes, 16 bits an element."""
+    b = lowering.b
+    a: Any = op.operands[0].type
+    tile = lowering.tile(op.operands[0])
+    m_low, k_low = dim_bits(a.shape)[0][0], dim_bits(a.shape)[1][0]
+    reg_of, keep = tile.layout.reg_of, ~tile.layout.inv
+
+    def words(k: int, m: int) -> tuple[Any, ...]:
+        out = []
+        for step in (0, 8):
+            for row in (0, 8):
+                pair = [
+                    tile.regs[reg_of[((k + step + i) << k_low | (m + row) << m_low) & keep]] for i in (0, 1)
+                ]
+                out.append(b.pack(*pair))
+        return tuple(out)
+
+    _issue(lowering, op, words, True, op.operands[1:])
+
+
+def _size(op: Op) -> int:
+    """Bytes of an element of the operands."""
+    return 1 << (5 - _row(op)[1])
+
+
+def _row(op: Op) -> tuple[str, int, bool]:
+    return atoms.TYPES.get(op.attr("elem"), ("s8", 5, False))
+
+
+def _issue(lowering: Lowering, op: Op, left: Any, a_k_major: bool, others: Any) -> None:
+    """One instruction for 64 rows of each warpgroup, 256 columns and one slice of K. `left(k, m)`: what stands for A."""
     b = lowering.b
     result = op.results[0]
     type: Any = result.type
     layout = type.layout
     rows, columns = type.shape
     depth, elem = op.attr("depth"), op.attr("elem")
-    name, log2_k, _ = atoms.TYPES.get(elem, ("s8", 5, False))
-    size = 1 << (5 - log2_k)
-    groups = lowering.num_warps // atoms.WARPS
-    rows_each = rows // groups
-    a_address = b.add(32, slot_address(lowering, op.operands[0], op.operands[1]), op.attr("a_start"))
-    if groups > 1:  # groups take consecutive rows
-        step = apply(op.attrs["a_arrangement"], rows_each << dim_bits((rows, depth))[0][0])
-        a_address = b.add(32, a_address, b.mul(32, warpgroup(lowering), step))
-    b_address = b.add(32, slot_address(lowering, op.operands[2], op.operands[3]), op.attr("b_start"))
-    left = Operand(lowering, a_address, op.attrs["a_arrangement"], (rows, depth), 0, size)
-    right = Operand(lowering, b_address, op.attrs["b_arrangement"], (depth, columns), 1, size)
-    acc = op.operands[4]
-    regs = accumulators(lowering, acc, layout)
-    n_low, _ = dim_bits(type.shape)[1]
-    m_low, _ = dim_bits(type.shape)[0]
+    name, log2_k, _ = _row(op)
+    buffer, slot, acc = others
+    address = b.add(32, slot_address(lowering, buffer, slot), op.attr("b_start"))
+    right = Operand(lowering, address, op.attrs["b_arrangement"], (depth, columns), 1, _size(op))
+    n_low, m_low = dim_bits(type.shape)[1][0], dim_bits(type.shape)[0][0]
     wide = min(columns, atoms.MAX_N)
-    kind = "s32" if type.elem.name == "i32" else "f32"
     names = (name, name)
     if elem == "i8":
         signs = [op.attrs.get(f"signedness_{side}", "signed") for side in ("lhs", "rhs")]
         names = ("s8" if signs[0] == "signed" else "u8", "s8" if signs[1] == "signed" else "u8")
+    kind = "s32" if type.elem.name == "i32" else "f32"
     opcode = f"wgmma.mma_async.sync.aligned.m64n{wide}k{1 << log2_k}.{kind}.{names[0]}.{names[1]}"
     tail: list[Any] = [] if elem == "i8" else [1, 1]
+    in_shared = op.spec.name == "wgmma"
     if elem in ("f16", "bf16"):
-        tail += [int(not left.matrix.k_major), int(not right.matrix.k_major)]
+        if in_shared:
+            tail.append(int(not a_k_major))
+        tail.append(int(not right.matrix.k_major))
+    zero = is_zero(acc)
+    regs = [b.reg("r") for _ in range(layout.num_regs)] if zero else accumulators(lowering, acc, layout)
+    sides = [
+        (m, n, k, left(k, m), right.at(k, n))
+        for m in range(0, rows // (lowering.num_warps // atoms.WARPS), atoms.M)
+        for n in range(0, columns, wide)
+        for k in range(0, depth, 1 << log2_k)
+    ]
+    yes, no = b.true(), b.true(False) if zero else None
     b.emit_to(None, "wgmma.fence.sync.aligned")
-    yes = b.true()
     reg_of = layout.reg_of
-    for m in range(0, rows_each, atoms.M):
-        for n in range(0, columns, wide):
-            places = [
-                reg_of[(n + 8 * i + (j & 1)) << n_low | (m + 8 * (j >> 1)) << m_low]
-                for i in range(wide // 8)
-                for j in range(4)
-            ]
-            d = tuple(regs[p] for p in places)
-            for k in range(0, depth, 1 << log2_k):
-                b.emit_to(d, opcode, left.at(k, m), right.at(k, n), yes, *tail)
+    for m, n, k, a, other in sides:
+        d = tuple(
+            regs[reg_of[(n + 8 * i + (j & 1)) << n_low | (m + 8 * (j >> 1)) << m_low]]
+            for i in range(wide // 8)
+            for j in range(4)
+        )
+        b.emit_to(d, opcode, a, other, no if zero and k == 0 else yes, *tail)
     lowering.define(result, regs)
+
+
+def is_zero(acc: Any) -> bool:
+    """Whether an accumulator begins as zeros, which the first instruction need not read."""
+    from tileiras.compiler.ir.dense import dense_bits
+
+    op = acc.op
+    return op is not None and op.spec.name == "constant" and not any(dense_bits(op.attr("value")))
 
 
 def accumulators(lowering: Lowering, acc: Any, layout: Any) -> list[Any]:
@@ -115,4 +166,9 @@ def lower_wait(lowering: Lowering, op: Op) -> None:
     lowering.b.emit_to(None, "wgmma.wait_group.sync.aligned", op.attr("pending"))
 
 
-LOWER = {"wgmma": lower_wgmma, "wgmma.commit_group": lower_commit, "wgmma.wait_group": lower_wait}
+LOWER = {
+    "wgmma": lower_wgmma,
+    "wgmma.registers": lower_wgmma_registers,
+    "wgmma.commit_group": lower_commit,
+    "wgmma.wait_group": lower_wait,
+}
