@@ -52,7 +52,7 @@ class Operand:
 def lower_wgmma(lowering: Lowering, op: Op) -> None:
     """Both operands in shared memory."""
     b = lowering.b
-    rows, columns = op.results[0].type.shape  # type: ignore[attr-defined]
+    rows = op.results[0].type.shape[0]  # type: ignore[attr-defined]
     depth, size = op.attr("depth"), _size(op)
     address = b.add(32, slot_address(lowering, op.operands[0], op.operands[1]), op.attr("a_start"))
     groups = lowering.num_warps // atoms.WARPS
@@ -167,8 +167,6 @@ def lower_wait(lowering: Lowering, op: Op) -> None:
 
 
 LOWER = {
-    "wgmma": lower_wgmma,
-    "wgmma.registers": lower_wgmma_registers,
-    "wgmma.commit_group": lower_commit,
+    "wgmma": lower_wgmma, "wgmma.registers": lower_wgmma_registers, "wgmma.commit_group": lower_commit,
     "wgmma.wait_group": lower_wait,
-}
+}  # fmt: skip

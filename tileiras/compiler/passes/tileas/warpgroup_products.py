@@ -47,6 +47,7 @@ class WarpgroupProducts(Pass):
 
     def issue(self, op: Any, a: Any, b: Any, context: Context) -> bool:
         rewriter = Rewriter(context, op)
+        loop = adds_up(op)
         left: Any = op.operands[0].type
         attrs: dict[str, Any] = {
             "depth": left.shape[-1], "elem": left.elem.name,
@@ -63,7 +64,6 @@ class WarpgroupProducts(Pass):
             made = rewriter.create(tileas.WGMMA_REGISTERS, [op.operands[0], *groups], [op.result.type], attrs)
         if made is None or rewriter.create(tileas.WGMMA_COMMIT) is None:
             return False
-        loop = adds_up(op)
         if a is not None and loop is not None and loop.attrs.get("spare_stages"):
             top = next(inner for inner in loop.regions[0].block.ops if inner.spec is tileas.BARRIER)
             Rewriter(context, top).create(tileas.WGMMA_WAIT, attrs={"pending": 1})
