@@ -57,7 +57,11 @@ class Inference:
         ] = {}  # operand layouts behind each op's result layouts
         self._cheap: dict[Value, bool] = {}
         self.row_products = row_products(func)
-        self.warpgroup_products = warpgroup_products(func, target)
+        self.warpgroup_products = frozenset(
+            op
+            for op in warpgroup_products(func, target)
+            if wgmma.split_warps(op.result.type.shape, self.log2_warps) is not None  # type: ignore[attr-defined]
+        )
         self._collect_vectors(func)
         block = func.regions[0].block
         for arg in block.args:
