@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import numerics as num
-from .ops_cvt import decode_small
+from .ops_cvt import decode_small, decode_ue8m0
 from .syntax import EmulatorError
 
 _INT = {"s8": (8, True), "u8": (8, False), "s4": (4, True), "u4": (4, False), "b1": (1, False)}
@@ -143,6 +143,10 @@ class MmaOps:
                 if dt == "f16"
                 else prod
             )
+        return self.accumulator_fragment(f, total, m, nn, dt)
+
+    def accumulator_fragment(self, f, total: np.ndarray, m: int, nn: int, dt: str) -> list[np.ndarray]:
+        """[W, m, n] as registers; kept, because the next product often accumulates into them."""
         parts = total.reshape(-1, m // 8, 8, 4, 2)
         if dt == "f16":
             words = np.ascontiguousarray(parts).view(np.uint32).reshape(-1, m // 8, 32).transpose(1, 0, 2)
@@ -153,3 +157,40 @@ class MmaOps:
         if dt != "f16" and f.whole:
             self.remember(("c", dt, m, nn, *map(id, out)), total, out)
         return out
+
+    def mma_scaled(
+        self, shape: str, at: str, bt: str, packed: bool, a: tuple, b: tuple, c: tuple, scales: tuple, selectors: tuple,
+        blocks: int, scale_type: str, idx, n: int,
+    ):  # fmt: skip
+        """Block-scaled mma.sync: each of `blocks` parts of K has a scale for every row of A and column of B.
+
+        The scales of rows g and g + 8 of A are bytes of the registers of lanes 2 * t and 2 * t + 1 of quad g, those of
+        column g of B of lane t, where selectors say the first byte and t.
+        """
+        f = self.form(idx, n)
+        if f is not self.mma_form:
+            self.mma_cache.clear()
+            self.mma_form = f
+        m, nn, k = dims(shape)
+        if packed:  # two four-bit elements to a byte
+            table = decode_small(np.arange(256), "e2m1").astype(np.float64)
+            am, bm = (
+                table[matrix([f.spread(x, n) for x in regs], "u4", rows, k).astype(np.int64)]
+                for matrix, regs, rows in ((a_matrix, a, m), (b_matrix, b, nn))
+            )
+        else:
+            am, bm = self.fragment(f, "a", a, at, m, k, n), self.fragment(f, "b", b, bt, nn, k, n)
+        cm = self.fragment(f, "c", c, "f32", m, nn, n)
+        row = np.arange(m)
+        lanes = (row % 8 * 4 + row // 8 + 2 * selectors[1], np.arange(nn) * 4 + selectors[3])
+        factors = []
+        for word, lane, first in zip(scales, lanes, (selectors[0], selectors[2])):
+            words = np.ascontiguousarray(f.spread(word, n)[:, lane])
+            codes = words.view(np.uint8).reshape(*words.shape, 4)[..., first : first + blocks]
+            if scale_type == "ue8m0":
+                value = decode_ue8m0(codes)
+            else:
+                value = decode_small(np.arange(256), "e4m3").astype(np.float64)[codes & np.uint8(127)]
+            factors.append(np.repeat(value, k // blocks, axis=-1))
+        product = np.matmul(am * factors[0], bm * factors[1].transpose(0, 2, 1))
+        return self.accumulator_fragment(f, num.canon32((product + cm).astype(np.float32)), m, nn, "f32")

@@ -233,8 +233,11 @@ def mma(g: BlockGen, inst: Inst) -> None:
     """mma.sync: fragments in registers, by shape and types; see `mma.py` for the layouts."""
     shape = next(m for m in inst.mods if m[0] == "m" and m[1].isdigit())
     types = [m for m in inst.mods if m in WIDTH_BITS]
-    if len(types) < 4 or "sp" in inst.mods or any(m.startswith(("sp::", "block_scale")) for m in inst.mods):
+    if len(types) < 4 or "sp" in inst.mods or any(m.startswith("sp::") for m in inst.mods):
         g.fail("this form of mma is not supported by the emulator")
+    if "block_scale" in inst.mods:
+        scaled_mma(g, inst, shape, types)
+        return
     dt, at, bt, ct = types[:4]
     bit_op = next((m for m in inst.mods if m in ("xor", "and")), "")
 
@@ -258,3 +261,24 @@ def mma(g: BlockGen, inst: Inst) -> None:
     flavour = dt if dt in ("f32", "f64", "s32") else "u32"
     for i, item in enumerate(vector_items(inst.ops[0])):
         g.set(item, flavour, f"{out}[{i}]")
+
+
+def scaled_mma(g: BlockGen, inst: Inst, shape: str, types: list[str]) -> None:
+    """mma.sync with block scales: after d, a, b and c, for A and for B a register of scales and {byte, thread}."""
+    kind = next(m[6:] for m in inst.mods if m.startswith("kind::"))
+    vector = next((m[11:] for m in inst.mods if m.startswith("scale_vec::")), "")
+    blocks = int(vector[0]) if vector else {"mxf8f6f4": 1, "mxf4": 2}[kind]
+    d, a, b, c, scale_a, select_a, scale_b, select_b = inst.ops
+
+    def registers(op, flavour: str) -> str:
+        return "(" + "".join(g.use(item, flavour) + ", " for item in vector_items(op)) + ")"
+
+    scales = "(" + "".join(g.use(vector_items(op)[0], "u32") + ", " for op in (scale_a, scale_b)) + ")"
+    selectors = "".join(f"int({g.use(item, 'u16')}[0]), " for op in (select_a, select_b) for item in op[1])
+    out = g.tmp(
+        f"B.mma_scaled({shape!r}, {types[1]!r}, {types[2]!r}, {kind != 'mxf8f6f4'}, {registers(a, 'u32')}, "
+        f"{registers(b, 'u32')}, {registers(c, 'f32')}, {scales}, ({selectors}), {blocks}, "
+        f"{'ue8m0' if 'ue8m0' in inst.mods else 'ue4m3'!r}, idx, n)"
+    )
+    for i, item in enumerate(vector_items(d)):
+        g.set(item, "f32", f"{out}[{i}]")
