@@ -167,7 +167,6 @@ def test_help_and_wrong_use(tmp_path: Path) -> None:
         (("--target", "moon", "k.py"), 1, "moon"),
         (("nowhere.py",), 1, "cannot read 'nowhere.py'"),
         (("--target", "reference", "--gpu-name", "sm_91", "k.py"), 2, "unknown GPU 'sm_91'"),
-        (("--target", "cpu", "--check", "k.py"), 2, "the target cpu has no checks"),
         (("--target", "gpu", "--check", "k.py"), 2, "no meaning for --target gpu"),
     ):
         assert text in run(*command, *words, cwd=tmp_path, code=code).stderr

@@ -165,7 +165,6 @@ def test_settings_and_the_variable_say_the_same() -> None:
         assert parse_variable(settings.as_variable()).as_variable() == settings.as_variable()
         assert (settings.check, settings.map_cuda) == ("check" in text, "map" in text)
     assert Settings("reference", "sm_121").capability == (12, 1)
-    assert Settings(check=True).target == "reference", "the CPU target has no checks"
-    for text in ("nope", "emulator:sm_91", "emulator:sm_90a", "reference:fast", "emulator:sm_", "cpu:check"):
+    for text in ("nope", "emulator:sm_91", "emulator:sm_90a", "reference:fast", "emulator:sm_"):
         with pytest.raises(BadSettings):
             parse_variable(text)

@@ -19,7 +19,7 @@ EXIT_USAGE, EXIT_CONFIGURATION = 1, 2
 EPILOG = """\
 targets:
   cpu        native code on all cores (default)
-  reference  interprets the Tile IR: every op, every element type (default with --check)
+  reference  interprets the Tile IR: every op, every element type
   emulator   compiles for --gpu-name and executes the PTX
   gpu        leaves everything to cuTile and the machine's driver
 

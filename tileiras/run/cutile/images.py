@@ -47,7 +47,7 @@ class Image:
         from tileiras.run.reference import entries_of
 
         for name in entries_of(self.module):
-            kernel_of(self.module, name)
+            kernel_of(self.module, name, self.settings.check)
 
     def run(
         self, symbol: str, grid: tuple[int, int, int], parameters: int | None, memory: list[tuple[Any, str]]

@@ -6,7 +6,6 @@ import importlib.util
 
 TARGETS = ("cpu", "reference", "emulator")
 DEFAULT_TARGET = "cpu"
-CHECKED_TARGET = "reference"  # where nothing but a check was asked for
 VARIABLE = "TILEIRAS_CUTILE"
 # cuTile allows an element type by the GPU: where no GPU is imitated, the most permissive one is the default.
 DEFAULT_GPU = {"emulator": "sm_90"}
@@ -25,13 +24,11 @@ class Settings:
     def __init__(
         self, target: str = "", gpu_name: str = "", check: bool = False, map_cuda: bool = False
     ) -> None:
-        target = target or (CHECKED_TARGET if check else DEFAULT_TARGET)
+        target = target or DEFAULT_TARGET
         if target not in TARGETS:
             raise BadSettings(
                 f"unknown target '{target}': expected {', '.join(TARGETS[:-1])} or {TARGETS[-1]}"
             )
-        if target == "cpu" and check:
-            raise BadSettings("the target cpu has no checks: choose reference or emulator")
         if target == "cpu" and importlib.util.find_spec("llvmlite") is None:
             raise BadSettings(
                 "the target cpu needs llvmlite: pip install 'tileiras[cpu]', or choose reference"
