@@ -5,6 +5,7 @@ Needs cuda-tile. A failure prints the variant; once understood it becomes a case
 
 from __future__ import annotations
 
+import importlib.util
 import tempfile
 from pathlib import Path
 
@@ -20,11 +21,14 @@ from hypothesis import strategies as st  # noqa: E402
 from tests.corpus import check  # noqa: E402
 from tests.corpus.case import Array, Case, integers, like, strided_in, transposed, uniform, wide  # noqa: E402
 
+WITNESSES = [("reference", "sm_90"), ("emulator", "sm_80"), ("emulator", "sm_90")]
+if importlib.util.find_spec("llvmlite"):
+    WITNESSES.append(("cpu", ""))
 POWERS = [1, 2, 4, 8, 16, 32, 64, 128]
 
 
 def run_variant(case: Case) -> None:
-    """Exports one case and runs it on both witnesses."""
+    """Exports one case and runs it on every witness."""
     pytest.importorskip("cuda.tile")
     from tests.corpus.export import export_python
 
@@ -32,7 +36,7 @@ def run_variant(case: Case) -> None:
         path = Path(folder) / "variant.tilebc"
         export_python([case], path)
         patch.setattr(check, "bytecode_path", lambda _: path)
-        for target, gpu_name in (("reference", "sm_90"), ("emulator", "sm_80"), ("emulator", "sm_90")):
+        for target, gpu_name in WITNESSES:
             outcome = check.launch_case(case, target, gpu_name)
             story = f"{target} {gpu_name} {outcome.word}: {outcome.reason}\n{case.signature} grid {case.grid}"
             assert outcome.word == check.PASS, f"{story}\n{outcome.detail}"

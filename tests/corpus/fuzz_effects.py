@@ -644,9 +644,9 @@ def run(text: str, target: str, gpu_name: str = "sm_90", **more: Any) -> tuple[l
     return values, out.getvalue()
 
 
-def differences(text: str, gpu_name: str, **more: Any) -> list[str]:
-    """What the emulated machine code leaves in memory or prints differently from the interpreter."""
+def differences(text: str, gpu_name: str, target: str = "emulator", **more: Any) -> list[str]:
+    """What machine code, emulated or of this CPU, leaves in memory or prints differently from the interpreter."""
     want, said = run(text, "reference")
-    got, says = run(text, "emulator", gpu_name, **more)
+    got, says = run(text, target, gpu_name, **more)
     printed = [] if said == says else [f"printed {says!r}, not {said!r}"]
     return [*printed, *unlike(got, want)]

@@ -535,11 +535,11 @@ def arguments_of(text: str) -> list[Any]:
     )
 
 
-def differences(text: str, gpu_name: str, **more: Any) -> list[str]:
-    """What the emulated machine code leaves in memory differently from the interpreter."""
+def differences(text: str, gpu_name: str, target: str = "emulator", **more: Any) -> list[str]:
+    """What machine code, emulated or of this CPU, leaves in memory differently from the interpreter."""
     import tileiras
 
     got, want = arguments_of(text), arguments_of(text)
     tileiras.launch(text, "k", grid=(1, 1, 1), args=want, target="reference")
-    tileiras.launch(text, "k", grid=(1, 1, 1), args=got, target="emulator", gpu_name=gpu_name, **more)
+    tileiras.launch(text, "k", grid=(1, 1, 1), args=got, target=target, gpu_name=gpu_name, **more)
     return unlike(got, want)

@@ -21,6 +21,8 @@ class Loops:
     arena: Any
     c: Any
     vector_bytes: int
+    place: Any  # the block of ops that is being lowered
+    scopes: list[list[Node]]  # per block under way: nodes from outside that were stored in it
 
     def survey(self, wanted: Sequence[tuple[Node, Map]]) -> Survey:
         found = Survey()
@@ -128,9 +130,15 @@ class Loops:
             c.jump(done)
             c.begin(done)
         for node in kept:
-            node.buffer = node.wanted
+            self.has_buffer(node)
 
     # ---- keeping values
+
+    def has_buffer(self, node: Node) -> None:
+        """The node was stored. Code outside of the present block of ops may not have run: it makes it again."""
+        node.buffer = node.wanted
+        if node.home is not self.place:
+            self.scopes[-1].append(node)
 
     def is_light(self, node: Node) -> bool:
         """Whether a value may be computed again wherever it is used: scalars, indices, a few ops on them."""
@@ -150,6 +158,8 @@ class Loops:
             self.force(node.source)
             return
         node.keep = True
+        home = self.place if node.home is None else node.home
+        node.home = self.place
         if node.wanted is None:
             node.wanted = self.arena.new(bytes_of(node.name) << node.bits)
         self.each(
@@ -157,7 +167,8 @@ class Loops:
             [(node, identity(node.bits))],
             lambda chunk: void(node.get(self, chunk, identity(node.bits))),
         )
-        node.buffer = node.wanted
+        node.buffer, node.home = None, home
+        self.has_buffer(node)
 
     def pointer_of(self, node: Node) -> str:
         """The address of a tile that lies packed in memory; it is made to."""

@@ -62,6 +62,8 @@ class Lower(Loops):
         self.arena = Arena(self.c)
         self.values: dict[Value, Any] = {}
         self.done: set[Op] = set()
+        self.place: Any = None
+        self.scopes: list[list[Node]] = [[]]
         self.loads: list[Node] = []  # loads that were not needed so far
         self.targets: list[Target] = []
         self.sites: list[Op] = []  # ops that can fault, by number
@@ -115,6 +117,7 @@ class Lower(Loops):
         if node.bits == 0 and not isinstance(node, Uniform):
             node = Uniform(node.name, node.shape, self.element(node))
         self.values[value] = node
+        node.home = self.place
         users = {op for op, _ in value.uses}
         owner: Any = value.owner
         block = owner.block if value.op is not None else owner
@@ -148,8 +151,13 @@ class Lower(Loops):
     # ---- regions
 
     def block(self, block: Block) -> None:
+        outside, self.place = self.place, block
+        self.scopes.append([])
         for op in block.ops:
             self.op(op)
+        for node in self.scopes.pop():
+            node.buffer = None
+        self.place = outside
 
     def op(self, op: Op) -> None:
         self.arena.now += 1
@@ -418,9 +426,15 @@ def reads_buffer(node: Node, buffer: Any, allowed: Map | None, map: Map | None =
     extra = getattr(getattr(node, "window", None), "rows", None)
     if extra is not None and reads_buffer(extra, buffer, None):
         return True
-    if isinstance(node, Part):
-        allowed = None
-    return any(reads_buffer(s, buffer, allowed, map) for s in node.sources())
+    aligned = len(map) == node.bits and not isinstance(
+        node, Part
+    )  # its elements come from equally placed ones
+    return any(
+        reads_buffer(s, buffer, allowed, map)
+        if aligned and s.bits == node.bits
+        else reads_buffer(s, buffer, None)
+        for s in node.sources()
+    )
 
 
 # ---- control flow

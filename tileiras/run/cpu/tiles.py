@@ -39,7 +39,7 @@ class Survey:
 class Node:
     """A tile: element type name, shape, and how a vector of it is made."""
 
-    __slots__ = ("bits", "buffer", "cost", "keep", "name", "op", "shape", "wanted")
+    __slots__ = ("bits", "buffer", "cost", "home", "keep", "name", "op", "shape", "wanted")
 
     def __init__(self, name: str, shape: Sequence[int]) -> None:
         self.name, self.shape = name, tuple(shape)
@@ -47,6 +47,7 @@ class Node:
         self.buffer: Buffer | None = None
         self.wanted: Buffer | None = None  # where a loop that computes all of it leaves a copy
         self.keep = False  # several loops use it
+        self.home: Any = None  # the block of ops that made it: only code of this block may keep it for others
         self.cost = 1
         self.op: Any = None
 
@@ -62,7 +63,7 @@ class Node:
                 found = load_mapped(chunk, lower.arena.touch(self.buffer), self.name, map)
             else:
                 found = self.compute(lower, chunk, map)
-                if self.keep and map in chunk.covers:
+                if self.keep and map in chunk.covers and self.home is lower.place:
                     if self.wanted is None:
                         self.wanted = lower.arena.new(bytes_of(self.name) << self.bits)
                     store_mapped(chunk, lower.arena.touch(self.wanted), self.name, map, found)
