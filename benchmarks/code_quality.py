@@ -3,7 +3,8 @@
     python benchmarks/code_quality.py [--target 80 90 100 120] [-k SUBSTR ...] [--set standard|full] [--ours-only]
                                       [--terms] [--json FILE] [--corpus] [--compare BASE.json] [--jobs N]
 
-One table a target. Cells are ours/NVIDIA's: registers, bytes spilled, shared memory in KB, threads, blocks that reside on
+One table a target. Cells are ours/NVIDIA's: registers, bytes spilled (of all stores to local
+memory in the code) and of the stack frame, shared memory in KB, threads, blocks that reside on
 an SM; then the hot loop, that is the innermost loop with the most tensor work: instructions, barriers, stores to and loads
 from shared memory, other instructions for each 4096-flop MMA, whether it is fed, bytes in flight, and the modelled share of
 the tensor peak (benchmarks/model.py). Memory-bound kernels: instructions an element. Below, the geometric mean of

@@ -254,16 +254,22 @@ def _feeding(
 
 
 def _stream(code: Code, work: Stream, threads: int, blocks: int) -> Row:
-    """Instructions a thread for each element of the main array, loops by the elements that their accesses cover."""
+    """Instructions a thread for each element of the main array, loops by the elements that their accesses cover.
+
+    Where bulk copies feed the kernel, a warpgroup besides the others issues them: every instruction is taken to be run by the
+    others alone, and a loop without accesses of its own to handle one chunk.
+    """
     straight = code.straight()
-    total = len(straight) * threads / work.elements
+    bulk = any(i.kind == "bulk_copy" for i in code.instructions)
+    running = max(128, threads - 128) if bulk else threads
+    total = len(straight) * running / work.elements
     for body in _separate(code):
         moved = sum(i.bits // 8 for i in body if i.kind == "global_store")
         each = work.written
         if not moved or not each:
             moved, each = sum(i.bits // 8 for i in body if i.kind in ("global_load", "async_copy")), work.read
-        elements = threads * moved / each if moved and each else work.elements
-        total += len(body) * threads / max(1.0, elements)
+        elements = running * moved / each if moved and each else work.chunk or work.elements
+        total += len(body) * running / max(1.0, elements)
     loop = hottest(code)
     inside = code.of_loop(loop) if loop else straight
     everything = code.instructions

@@ -43,11 +43,15 @@ class Product:
 
 @dataclasses.dataclass(frozen=True)
 class Stream:
-    """The work of one block of a memory-bound kernel: elements, and bytes of the main array, read and written, each."""
+    """The work of one block of a memory-bound kernel: elements, and bytes of the main array, read and written, each.
+
+    `chunk`: elements of one pass of the source's loop, where it has one.
+    """
 
     elements: int
     read: int
     written: int
+    chunk: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -179,14 +183,14 @@ def _streams() -> list[Production]:
         one("adamw_f32", "adamw", (f, h, f, f, Scalar("f32"), 1024), Stream(1024, 14, 12)),
         one("softmax_bf16_4096", "softmax", (rows, rows, 4096), Stream(4096, 2, 2)),
         one("softmax_f32_1024", "softmax", (wide, wide, 1024), Stream(1024, 4, 4)),
-        one("layer_norm_bf16", "layer_norm", (rows, h, h, rows, Scalar("f32"), 1024), Stream(4096, 2, 2)),
+        one("layer_norm_bf16", "layer_norm", (rows, h, h, rows, Scalar("f32"), 1024), Stream(4096, 2, 2, 1024)),
         one("rms_norm_rope_bf16", "rms_norm_rope", (four, rows, wide, wide, four, Scalar("f32"), 32, 64), Stream(4096, 2, 2)),
         one("embedding_bf16", "embedding", (rows, array("i32"), rows, 2048), Stream(2048, 2, 2)),
-        one("row_sum_bf16", "row_sum", (rows, f, 16, 512), Stream(16 * 4096, 2, 0)),
+        one("row_sum_bf16", "row_sum", (rows, f, 16, 512), Stream(16 * 4096, 2, 0, 16 * 512)),
         one("transpose_bf16", "transpose", (rows, rows, 64, 64), Stream(4096, 2, 2)),
         one("transpose_f32", "transpose", (wide, wide, 64, 64), Stream(4096, 4, 4)),
         one("quantize_bf16", "quantize", (rows, array("i8", 2), f, 4096), Stream(4096, 2, 1)),
-        one("cross_entropy_bf16", "cross_entropy", (rows, array("i32"), f, 2048), Stream(32768, 2, 0)),
+        one("cross_entropy_bf16", "cross_entropy", (rows, array("i32"), f, 2048), Stream(32768, 2, 0, 2048)),
     ]  # fmt: skip
 
 
