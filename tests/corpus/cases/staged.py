@@ -1,0 +1,119 @@
+"""Products whose operands run ahead through shared memory: rows aligned to 16 bytes, as real arrays mostly are.
+
+Every element type and layout, ragged in M, N and K, more steps than the ring has stages and fewer, tiles of one and of
+several warpgroups. Tolerances as in matmul.py; values of 8-bit floats are exact, their sums round in f32.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tests.corpus.case import Array, Family, Scalar, integers, like, uniform, wide
+from tests.corpus.cases.algorithms import attended
+from tests.corpus.cases.matmul import F32, OUT16, as_tf32, product
+
+case = Family("staged", "python/matmul.py")
+attention = Family("staged_attention", "python/algorithms.py")
+
+
+def A(dtype: str, ndim: int) -> Array:
+    return Array(dtype, ndim, div=16)
+
+
+def operands(m, n, k, d, out, layout):
+    a, b = (k, m) if layout[0] == "t" else (m, k), (n, k) if layout[1] == "t" else (k, n)
+    make = (lambda rng, s: integers(rng, s, d)) if d in ("i8", "u8") else (lambda rng, s: uniform(rng, s, d, -1, 1))
+    return lambda rng: (make(rng, a), make(rng, b), like((m, n), out))
+
+
+def expected(layout, d):
+    def f(a, b, c):
+        if d == "i8":
+            x, y = a.astype("i4"), b.astype("i4")
+        else:
+            x, y = (as_tf32(a), as_tf32(b)) if d == "tf32" else (a, b)
+            x, y = wide(x)[0], wide(y)[0]
+        x = x.T if layout[0] == "t" else x
+        y = y.T if layout[1] == "t" else y
+        return {2: (x @ y).astype("f8" if d == "f64" else "i4" if d == "i8" else "f4").astype(c.dtype)}
+
+    return f
+
+
+KERNEL = {"nn": "matmul", "nt": "matmul_nt", "tn": "matmul_tn"}
+WIDE = {"rtol": 1e-2, "atol": 2e-2}
+for name, d, out, layout, tile, (m, n, k), tol, least in (
+    ("bf16_nn", "bf16", "f32", "nn", (64, 64, 64), (112, 80, 272), F32, 75),
+    ("bf16_nn_128", "bf16", "bf16", "nn", (128, 128, 64), (144, 272, 208), {"rtol": 8e-3, "atol": 1e-2}, 75),
+    ("f16_nt", "f16", "f16", "nt", (128, 64, 32), (160, 112, 144), OUT16, 75),
+    ("f16_tn", "f16", "f32", "tn", (64, 128, 64), (96, 176, 304), F32, 75),
+    ("bf16_one_step", "bf16", "f32", "nn", (64, 32, 64), (64, 32, 48), F32, 75),
+    ("f16_narrow", "f16", "f32", "nn", (16, 16, 16), (32, 48, 112), F32, 75),
+    ("f16_wide", "f16", "f16", "nn", (64, 256, 32), (80, 288, 96), OUT16, 75),
+    ("tf32_nn", "tf32", "f32", "nn", (64, 64, 32), (80, 112, 144), F32, 75),
+    ("f64_nn", "f64", "f64", "nn", (32, 32, 16), (48, 64, 80), {"rtol": 1e-13, "atol": 1e-13}, 75),
+    ("f32_nn", "f32", "f32", "nn", (32, 64, 16), (48, 80, 64), F32, 75),
+    ("i8_nn", "i8", "i32", "nn", (64, 64, 64), (96, 80, 208), {}, 75),
+    ("e4m3_nn", "e4m3", "f32", "nn", (64, 64, 64), (80, 96, 208), WIDE, 90),
+    ("e5m2_nt", "e5m2", "f32", "nt", (128, 64, 64), (144, 80, 144), {"rtol": 1e-2, "atol": 5e-2}, 90),
+    ("e4m3_nt", "e4m3", "f32", "nt", (64, 128, 128), (80, 144, 272), WIDE, 90),
+):  # fmt: skip
+    kernel = {"tf32": "matmul_tf32", "f64": "matmul_f64", "i8": "matmul_int8"}.get(d, KERNEL[layout])
+    stored = "f32" if d == "tf32" else d
+    case(
+        f"staged_{name}",
+        kernel,
+        [A(stored, 2), A(stored, 2), A(out, 2), *tile],
+        (-(-m // tile[0]), -(-n // tile[1])),
+        operands(m, n, k, stored, out, layout),
+        expected(layout, d),
+        min_arch=least,
+        tags=("fp8",) if d in ("e4m3", "e5m2") else (),
+        **tol,
+    )
+case(
+    "staged_persistent",
+    "persistent",
+    [A("bf16", 2), A("bf16", 2), A("f32", 2), 64, 64, 32],
+    (3,),
+    operands(160, 144, 112, "bf16", "f32", "nn"),
+    product("bf16"),
+    **F32,
+)
+case(
+    "staged_batched",
+    "batched",
+    [A("f16", 3), A("f16", 3), A("f32", 3), 32, 32, 32],
+    (2, 1, 3),
+    lambda rng: (uniform(rng, (3, 48, 80), "f16", -1, 1), uniform(rng, (3, 80, 32), "f16", -1, 1), like((3, 48, 32))),
+    lambda a, b, c: {2: (wide(a)[0] @ wide(b)[0]).astype("f4")},
+    **F32,
+)
+case(
+    "staged_split_k",
+    "split_k",
+    [A("f16", 2), A("f16", 2), A("f32", 2), 64, 64, 32, 3],
+    (2, 1, 3),
+    operands(80, 64, 304, "f16", "f32", "nn"),
+    product("f16"),
+    **F32,
+)
+
+P16 = {"rtol": 2e-3, "atol": 2e-3}
+for name, d, out, (h, n, m), (tm, tn, td), causal, tol in (
+    ("f16", "f16", "f16", (2, 144, 208), (128, 64, 64), 0, P16),
+    ("causal_bf16", "bf16", "f32", (1, 160, 160), (64, 32, 128), 1, {"rtol": 1.6e-2, "atol": 1.6e-2}),
+    ("small_f16", "f16", "f32", (1, 48, 80), (16, 16, 32), 0, P16),
+):
+    attention(
+        f"staged_attention_{name}",
+        "attention",
+        [A(d, 3), A(d, 3), A(d, 3), A(out, 3), Scalar("f32"), tm, tn, td, causal],
+        (-(-n // tm), h),
+        lambda rng, d=d, out=out, h=h, n=n, m=m, td=td: (
+            uniform(rng, (h, n, td), d), uniform(rng, (h, m, td), d), uniform(rng, (h, m, td), d),
+            like((h, n, td), out), np.float32(td**-0.5),
+        ),
+        attended(causal),
+        **tol,
+    )  # fmt: skip
