@@ -22,7 +22,11 @@ def A(dtype: str, ndim: int) -> Array:
 
 def operands(m, n, k, d, out, layout):
     a, b = (k, m) if layout[0] == "t" else (m, k), (n, k) if layout[1] == "t" else (k, n)
-    make = (lambda rng, s: integers(rng, s, d)) if d in ("i8", "u8") else (lambda rng, s: uniform(rng, s, d, -1, 1))
+    make = (
+        (lambda rng, s: integers(rng, s, d))
+        if d in ("i8", "u8")
+        else (lambda rng, s: uniform(rng, s, d, -1, 1))
+    )
     return lambda rng: (make(rng, a), make(rng, b), like((m, n), out))
 
 
@@ -85,7 +89,11 @@ case(
     "batched",
     [A("f16", 3), A("f16", 3), A("f32", 3), 32, 32, 32],
     (2, 1, 3),
-    lambda rng: (uniform(rng, (3, 48, 80), "f16", -1, 1), uniform(rng, (3, 80, 32), "f16", -1, 1), like((3, 48, 32))),
+    lambda rng: (
+        uniform(rng, (3, 48, 80), "f16", -1, 1),
+        uniform(rng, (3, 80, 32), "f16", -1, 1),
+        like((3, 48, 32)),
+    ),
     lambda a, b, c: {2: (wide(a)[0] @ wide(b)[0]).astype("f4")},
     **F32,
 )
