@@ -30,7 +30,9 @@ FORMATS            any of cubin fatbin tilebc ptx header json object; default fa
 COMPILER           our compiler, or NVIDIA's own tileiras of the toolkit; default CMAKE_TILE_COMPILER, environment
                    TILEIRAS_COMPILER, builtin.
 LAUNCH_ABI         simt (default): launched with an explicit block, which the header's table knows. tile: block 1,1,1.
-OPT_LEVEL          default 3; DEBUG makes it 0. Generator expressions on the configuration are fine.
+OPT_LEVEL          default 3, in the configuration Debug 0; DEBUG makes it 0. Generator expressions are fine.
+DEBUG, LINEINFO    debug information; line tables for profilers. Without either: debug information in the configuration
+                   Debug (line tables where OPT_LEVEL is not 0), line tables in RelWithDebInfo.
 ENTRIES            kernels that must be there, and the only ones in the tables; of a cuTile file: the one function.
 SIGNATURE          of a cuTile file: its parameters, as "f32[1],f32[1],=128" (arrays with their rank, scalars, constants);
                    several signatures make several kernels. See ``tileiras-build export --help``.
@@ -137,6 +139,10 @@ function(_tileiras_add_rules name)
   endif()
   set(wanted "${asked}")
   set(planning FALSE)
+  get_target_property(tested ${name} TILE_TESTED)
+  if(tested AND NOT "ptx" IN_LIST tile_FORMATS)
+    list(APPEND tile_FORMATS ptx)  # what a test of this image executes
+  endif()
 
   # Make does not notice a changed command line, nor that an image was taken out of a container: these files tell it.
   set(records "${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/${name}.tile")
@@ -182,7 +188,7 @@ macro(_tileiras_make_artefacts)
   if(budgets AND NOT real)
     message(FATAL_ERROR "add_tile_kernel(${name}): MAX_REGISTERS, NO_SPILLS and MAX_SHARED need a real architecture: what portable code uses is decided by the driver")
   endif()
-  set(planned TILE_CUBINS TILE_TILEBC TILE_PTX TILE_JSON TILE_FATBIN TILE_HEADER TILE_LEFTOVERS)
+  set(planned TILE_SOURCES TILE_CUBINS TILE_TILEBC TILE_PTX TILE_JSON TILE_FATBIN TILE_HEADER TILE_LEFTOVERS)
   if(tile_TYPE STREQUAL "CUSTOM")
     list(APPEND planned TILE_OBJECT)  # of a library: the objects that CMake's own compiler makes
   endif()
@@ -273,6 +279,7 @@ function(_tileiras_kernel_source source stem prefix)
     endforeach()
   endif()
 
+  set_property(TARGET ${name} APPEND PROPERTY TILE_SOURCES "${path}")
   set_property(TARGET ${name} APPEND PROPERTY TILE_JSON ${jsons})
   if("json" IN_LIST tile_FORMATS)
     list(APPEND made ${jsons})
@@ -472,7 +479,11 @@ macro(_tileiras_check_arguments)
       set(tile_OPT_LEVEL 0)
     endif()
   endif()
-  _tileiras_default(tile_OPT_LEVEL OPT_LEVEL "${tile_OPT_LEVEL}" 3)
+  set(_level "$<IF:$<CONFIG:Debug>,0,3>")
+  if(tile_LINEINFO OR tile_SANITIZE)
+    set(_level 3)
+  endif()
+  _tileiras_default(tile_OPT_LEVEL OPT_LEVEL "${tile_OPT_LEVEL}" "${_level}")
   if(NOT tile_OPT_LEVEL MATCHES "^([0-3]|.*\\$<.*)$")
     message(FATAL_ERROR "add_tile_kernel(${name}): OPT_LEVEL '${tile_OPT_LEVEL}' is not 0, 1, 2 or 3")
   endif()

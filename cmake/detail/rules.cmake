@@ -15,9 +15,12 @@ function(_tileiras_compile_options out)
     --opt-level "${property}TILE_OPT_LEVEL>>")
   if(tile_DEBUG)
     list(APPEND options --debug)
-  endif()
-  if(tile_LINEINFO)
+  elseif(tile_LINEINFO)
     list(APPEND options --lineinfo)
+  else()  # as compilers of other languages: symbols in Debug, where nothing is optimised, lines in RelWithDebInfo
+    set(level "${property}TILE_OPT_LEVEL>>")
+    list(APPEND options "$<$<AND:$<CONFIG:Debug>,$<STREQUAL:${level},0>>:--debug>"
+      "$<$<OR:$<CONFIG:RelWithDebInfo>,$<AND:$<CONFIG:Debug>,$<NOT:$<STREQUAL:${level},0>>>>:--lineinfo>")
   endif()
   # Positions say src/kernel.tileir, in whatever folder the project lies: equal sources give equal images everywhere.
   foreach(folder IN ITEMS "${CMAKE_BINARY_DIR}" "${CMAKE_SOURCE_DIR}")

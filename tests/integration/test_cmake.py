@@ -827,20 +827,35 @@ def test_a_kernel_test_under_ctest(tmp_path: Path) -> None:
     numpy.savez(project.source / "wrong.npz", **data, expected1=2 * x + 1)
     project.write("CMakeLists.txt", HEAD + """
 enable_testing()
+add_tile_kernel(lib SOURCES other.tileir k.tileir TYPE CUSTOM OPT_LEVEL 1 LAUNCH_ABI tile ARCHITECTURES 80-real)
 foreach(name right wrong)
   foreach(target reference emulator)
     add_tile_test(NAME ${name}_${target} KERNEL k.tileir ENTRY k DATA ${name}.npz GRID 3 TARGET ${target})
+    add_tile_test(NAME ${name}_built_${target} KERNEL lib ENTRY k DATA ${name}.npz GRID 3 TARGET ${target})
   endforeach()
 endforeach()
+add_tile_test(NAME right_gpu KERNEL lib ENTRY k DATA right.npz GRID 3 TARGET gpu)
+add_tile_test(NAME no_such_kernel KERNEL lib ENTRY none DATA right.npz GRID 3)
 """)  # fmt: skip
-    project.write("k.tileir", kernel("k"))
+    for name in ("k", "other"):
+        project.write(f"{name}.tileir", kernel(name))
     project.configure()
+    project.make()
+    ptx = project.build / "lib.tile" / "k.sm_80.ptx"  # what is tested is what was built: break that
     ctest = project.cmake.with_name("ctest")
-    done = subprocess.run([ctest, "--test-dir", project.build], capture_output=True, text=True)
-    verdicts = dict(re.findall(r"(\w+_(?:reference|emulator)) \.+\s*(Passed|\*\*\*Failed)", done.stdout))
-    assert verdicts == {f"right_{t}": "Passed" for t in ("reference", "emulator")} | {
-        f"wrong_{t}": "***Failed" for t in ("reference", "emulator")
-    }, done.stdout  # fmt: skip
+
+    def verdicts() -> dict[str, str]:
+        # a machine without NVIDIA's driver
+        done = subprocess.run([ctest, "--test-dir", project.build], capture_output=True, text=True,
+                              env=project.env | {"CUDA_VISIBLE_DEVICES": ""})  # fmt: skip
+        return dict(re.findall(r": (\w+) \.+\s*(Passed|\*\*\*Failed|\*\*\*Skipped)", done.stdout))
+
+    ways = [f"{built}{target}" for built in ("", "built_") for target in ("reference", "emulator")]
+    expected = {f"right_{way}": "Passed" for way in ways} | {f"wrong_{way}": "***Failed" for way in ways}
+    assert verdicts() == {**expected, "right_gpu": "***Skipped", "no_such_kernel": "***Failed"}
+    text = ptx.read_text()
+    ptx.write_text(text.replace("mul.rn.f32", "add.rn.f32"))
+    assert ptx.read_text() != text and verdicts()["right_built_emulator"] == "***Failed"
 
 
 def test_options_of_fatbinary(tmp_path: Path) -> None:

@@ -1,7 +1,12 @@
 """Runs a kernel on arrays from an .npz file and compares what it wrote: the test behind tile_test and add_tile_test.
 
     tileiras-build test KERNEL --entry NAME --data CASE.npz [--grid 8,1,1] [--target emulator|reference|gpu]
-                   [--arch sm_80] [--rtol R] [--atol A] [--toolkit-root DIR]
+                   [--arch sm_90] [--rtol R] [--atol A] [--toolkit-root DIR] [--skip-without-gpu]
+                   [--built TABLE SOURCE]...
+
+KERNEL is compiled when the test runs; with --built nothing is: each TABLE is the kernel table that `tileiras-build compile`
+wrote, beside it lie the image (x.sm_90.cubin for x.sm_90.kernels.json) and for the emulator its PTX, and SOURCE is the Tile
+IR that they were made from.
 
 The file holds `arg0`, `arg1`, ... in the order of the entry's parameters: an array stands for a pointer to its
 first element, a 0-dimensional array for a scalar. `expected0` is what argument 0 must hold after the launch; an
@@ -11,7 +16,8 @@ the key: `arg1:bfloat16`, `expected1:float8_e4m3fn` (ml_dtypes). `grid` may stan
 Integers and booleans must be equal; floating-point numbers within rtol and atol, by default those of the type
 (a few units in its last place, for a kernel that computes in another order than its formula). NaN equals NaN.
 
-Exit codes: 0 equal, 1 usage or unreadable input, 2..5 as the compiler's, 6 the results differ.
+Exit codes: 0 equal, 1 usage or unreadable input, 2..5 as the compiler's, 6 the results differ, 77 there is no GPU and
+--skip-without-gpu was given.
 """
 
 from __future__ import annotations
@@ -21,9 +27,12 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     import numpy as np
 
 DIFFERENT = 6
+SKIPPED = 77
 
 # type -> (rtol, atol): about 2^-(mantissa bits - 4), and the same of a value of magnitude one.
 TOLERANCES = {
@@ -158,14 +167,22 @@ _VALUES = (
 )
 
 
-def _parse(argv: list[str]) -> dict[str, str]:
+def _parse(argv: list[str], built: list[tuple[str, str]]) -> dict[str, str]:
+    """The options by name; what --built names is added to `built`."""
     found: dict[str, str] = {}
     at = 0
     while at < len(argv):
         word = argv[at]
         at += 1
         name, equals, value = word.partition("=")
-        if name in _VALUES:
+        if word == "--skip-without-gpu":
+            found[word] = "yes"
+        elif word == "--built":
+            if at + 2 > len(argv):
+                raise TestError("option '--built' needs a kernel table and a source")
+            built.append((argv[at], argv[at + 1]))
+            at += 2
+        elif name in _VALUES:
             if not equals:
                 if at == len(argv):
                     raise TestError(f"option '{name}' needs a value")
@@ -207,7 +224,51 @@ def _grid(options: dict[str, str], case: Case) -> tuple[int, int, int]:
     return filled[0], filled[1], filled[2]
 
 
-def run_case(options: dict[str, str]) -> int:
+def load_built(entry: str, built: list[tuple[str, str]], target: str) -> Any:
+    """(program, symbol) of what a build made. Errors: TestError where no table has the kernel, or a file is missing."""
+    import json
+
+    from tileiras.compiler.target import sm
+    from tileiras.driver import Kernel, Program
+    from tileiras.options import Options
+    from tileiras.run import load_module
+
+    there: list[str] = []
+    for table_path, source in built:
+        table = json.loads(_read(table_path))
+        there += [row["name"] for row in table["kernels"]]
+        if not any(entry in (row["name"], row["symbol"]) for row in table["kernels"]):
+            continue
+        image = table_path.removesuffix(".kernels.json")
+        options = Options(gpu_name=table["arch"], launch_abi=table["launch_abi"])
+        program = Program(options, sm.find(table["arch"]), load_module(_path(source)))
+        program.cubin = _read(f"{image}.cubin")
+        if target == "emulator":
+            program.ptx = _read(f"{image}.ptx").decode("utf-8", "surrogateescape")
+        symbol = ""
+        for row in table["kernels"]:
+            kernel = Kernel(row["symbol"])
+            kernel.params = row["params"]
+            # what runs: a tile kernel is launched with one thread, and the emulator needs them all
+            kernel.block = tuple(row["threads"] if target == "emulator" else row["block"])
+            kernel.cluster = tuple(row["cluster"])
+            kernel.static_shared, kernel.dynamic_shared = row["static_shared"], row["dynamic_shared"]
+            program.kernels[row["symbol"]] = kernel
+            if entry in (row["name"], row["symbol"]):
+                symbol = row["symbol"]
+        return program, symbol
+    raise TestError(f"nothing that was built has a kernel '{entry}'; there are: {', '.join(there) or 'none'}")
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise TestError(f"{path}: {error.strerror}; build its target first") from None
+
+
+def run_case(options: dict[str, str], built: list[tuple[str, str]]) -> int:
     """Returns the exit code of one test, its verdict printed."""
     try:
         import numpy
@@ -224,13 +285,21 @@ def run_case(options: dict[str, str]) -> int:
     grid = _grid(options, case)
     if options.get("--toolkit-root"):
         os.environ["TILEIRAS_TOOLKIT_ROOT"] = options["--toolkit-root"]
-    if not os.path.isfile(options["kernel"]):
+    arch = options.get("--arch", "sm_90")
+    entry = options["--entry"]
+    source: Any
+    if built and target != "reference":
+        source, entry = load_built(entry, built, target)
+    elif built:
+        program, entry = load_built(entry, built, target)
+        source = program.module
+    elif not os.path.isfile(options["kernel"]):
         raise TestError(f"{options['kernel']}: no such file")
-    arch = options.get("--arch", "sm_80")
+    else:
+        source = _path(options["kernel"])  # a path, not a name: a str may also be Tile IR text
     tileiras.launch(
-        # A path, not a name: a str may also be Tile IR text.
-        _path(options["kernel"]),
-        options["--entry"],
+        source,
+        entry,
         grid=grid,
         args=case.args,
         target=target,
@@ -262,9 +331,14 @@ def _path(name: str) -> os.PathLike:
 
 def main(argv: list[str]) -> int:
     """Returns the exit code of the command."""
+    options: dict[str, str] = {}
+    if "--help" in argv or "-h" in argv:
+        print((__doc__ or "").partition("\n\n")[2].rstrip())
+        return 0
     try:
-        options = _parse(argv)
-        return run_case(options)
+        built: list[tuple[str, str]] = []
+        options = _parse(argv, built)
+        return run_case(options, built)
     except TestError as error:
         sys.stderr.write(f"tileiras-build test: {error}\n")
         return 1
@@ -275,6 +349,10 @@ def main(argv: list[str]) -> int:
             raise
         for emitted in error.diagnostics:
             sys.stderr.write(emitted.render() + "\n")
+        if "--skip-without-gpu" in options and any(
+            emitted.code == "RUN-0402" for emitted in error.diagnostics
+        ):
+            return SKIPPED
         return error.exit_code
 
 
