@@ -265,6 +265,7 @@ class Checker(Clocks, AsyncChecks, TensorChecks):
             text = (
                 f"{verb} of {a.place(j)} by {who} while the {op} of PTX line {line} may still be {doing} it"
             )
+            text += self.flight(a, line, int(r.warp[j]), int(r.lane[j]))
         else:
             warp, lane = int(r.warp[j]), int(r.lane[j])
             near = warp // wpc == int(a.cta[j])

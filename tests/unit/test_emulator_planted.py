@@ -1,0 +1,56 @@
+"""Planted bugs in asynchronous kernels are found and named by almost every seed, and their correct twins are clean."""
+
+import re
+
+import numpy as np
+import pytest
+from emulator_kernels import FLAWS, KERNELS, NAMED
+
+from tileiras.run.emulator import launch
+
+
+def run(case, seed, check=True):
+    out = [p.copy() if isinstance(p, np.ndarray) else p for p in case.params]
+    report = launch(case.text, "k", case.grid, case.threads, out, check=check, seed=seed)
+    return report.findings, out[1]
+
+
+def clean(build, seeds):
+    case = build("")
+    for seed in seeds:
+        for check in (True, False) if not seed or seed % 10 == 1 else (True,):
+            findings, got = run(case, seed, check)
+            assert not findings, (seed, findings)
+            assert (got == case.want).all(), (seed, got)
+
+
+def found(build, flaw, seeds):
+    """Seeds whose findings name the flaw, with instruction and line."""
+    case = build(flaw)
+    hits = 0
+    for seed in seeds:
+        texts = [f.text for f in run(case, seed)[0]]
+        hits += any(re.search(NAMED[flaw], t, re.S) and re.search(r"; PTX line \d+, `", t) for t in texts)
+    return hits
+
+
+@pytest.mark.parametrize("build", KERNELS)
+def test_correct_kernels_are_clean_and_right(build):
+    clean(build, [None, 0, 1])
+
+
+@pytest.mark.parametrize("build, flaw", FLAWS)
+def test_planted_bugs_are_named(build, flaw):
+    assert found(build, flaw, range(2)) == 2
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("build", KERNELS)
+def test_correct_kernels_are_clean_under_many_seeds(build):
+    clean(build, range(200))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("build, flaw", FLAWS)
+def test_planted_bugs_are_found_by_at_least_18_of_20_seeds(build, flaw):
+    assert found(build, flaw, range(20)) >= 18
