@@ -28,6 +28,8 @@ from tileiras.compiler.schedule.products import row_products, warpgroup_products
 from tileiras.compiler.target import mma as atoms
 from tileiras.compiler.target import wgmma
 
+from .rows import beside, reduced_bits, within_warps
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -63,6 +65,7 @@ class Inference:
             if wgmma.split_warps(op.result.type.shape, self.log2_warps) is not None  # type: ignore[attr-defined]
         )
         self._collect_vectors(func)
+        self.reduced = reduced_bits(func)  # by shape, the index bits that are to stay in a warp
         block = func.regions[0].block
         for arg in block.args:
             self.layouts[arg] = self.default(arg.type)
@@ -251,7 +254,9 @@ class Inference:
         if unit >= 0:
             order.remove(unit)
             order.insert(0, unit)
-        return blocked(shape, order, self.vector_of(shape, self.vectors.get(shape)), self.log2_warps)
+        width = self.vector_of(shape, self.vectors.get(shape))
+        layout = blocked(shape, order, width, self.log2_warps)
+        return within_warps(layout, self.reduced[shape], width) if shape in self.reduced else layout
 
     def store_layout(self, op: Op, value: Value, have: LinearLayout) -> LinearLayout:
         """What the value has, unless neighbouring lanes would write far apart in a tile worth moving."""
@@ -302,7 +307,9 @@ def project(layout: LinearLayout, span: tuple[int, int]) -> LinearLayout:
 
 
 def _load_view(inf: Inference, op: Op) -> Any:
-    layout = inf.memory_layout(op, op.results[0].type.shape)  # type: ignore[attr-defined]
+    layout = beside(op, inf.layouts.get)
+    if layout is None or layout in inf.anchored:
+        layout = inf.memory_layout(op, op.results[0].type.shape)  # type: ignore[attr-defined]
     return _view_operands(inf, op, layout), [layout, None]
 
 

@@ -1,0 +1,112 @@
+"""Tiles that are reduced, and what is combined with them: layouts that keep a row in a warp and small loads where they are used.
+
+A row that two warps share needs shared memory and two barriers for each reduction; a warp needs shuffles. So where a tile
+that is loaded is reduced later, its warps go to the dimensions that stay. And a small tile that is loaded only to be
+broadcast over a large one is loaded by the threads that need it, instead of moved between them through shared memory.
+"""
+
+from __future__ import annotations
+
+from tileiras.compiler.ir.types import TensorType
+from tileiras.compiler.layout.linear import LinearLayout, dim_bits, remap_bits
+from tileiras.compiler.passes.tileaa.slice_plan import ELEMENTWISE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from tileiras.compiler.ir.core import Op, Value
+
+LOADS = frozenset(("load_view_tko", "load_ptr_tko"))
+KEEPS_INDEX = ELEMENTWISE | {"reshape"}
+
+
+def reduced_bits(func: Op) -> dict[tuple[int, ...], int]:
+    """By shape of loaded tiles, the index bits over which all reductions of them go; shapes that are reduced in
+    different ways are left out."""
+    found: dict[tuple[int, ...], set[int]] = {}
+    for op in func.walk():
+        if op.spec.name == "reduce":
+            low, count = dim_bits(op.operands[0].type.shape)[op.attr("dim")]  # type: ignore[attr-defined]
+            mask = ((1 << count) - 1) << low
+            for load in _loads_behind(list(op.operands)):
+                found.setdefault(load.results[0].type.shape, set()).add(mask)  # type: ignore[attr-defined]
+    return {shape: masks.pop() for shape, masks in found.items() if len(masks) == 1}
+
+
+def _loads_behind(values: list[Value]) -> list[Op]:
+    """Loads whose elements come to these values where they are: through arithmetic, reshapes and loops."""
+    seen: set[Value] = set()
+    found = []
+    while values:
+        value = values.pop()
+        op = value.op
+        if value in seen or op is None:
+            continue
+        seen.add(value)
+        if op.spec.name in LOADS:
+            found.append(op)
+        elif op.spec.name == "for":
+            values.append(op.regions[0].block.ops[-1].operands[value.index])
+        elif op.spec.name in KEEPS_INDEX:
+            values += [v for v in op.operands if isinstance(v.type, TensorType) and v.type.shape]  # type: ignore[attr-defined]
+    return found
+
+
+def within_warps(layout: LinearLayout, mask: int, vector_bits: int) -> LinearLayout:
+    """The layout with warp columns of reduced index bits exchanged for register columns of others, the highest first.
+    The first registers, which one instruction moves, stay."""
+    reg, warp = list(layout.reg), list(layout.warp)
+    spare = [k for k in range(vector_bits, len(reg)) if reg[k] and not reg[k] & mask]
+    for i in reversed(range(len(warp))):
+        if warp[i] & mask and spare:
+            k = spare.pop()
+            reg[k], warp[i] = warp[i], reg[k]
+    return LinearLayout(layout.bits, reg, layout.lane, warp, layout.inv)
+
+
+def beside(load: Op, layout_of: Callable[[Value], LinearLayout | None]) -> LinearLayout | None:
+    """The layout in which a loaded tile is wanted when all that happens to it is a broadcast over a tile whose layout is
+    known; None otherwise."""
+    wanted = {layout for value in _broadcasts(load.results[0]) for layout in [_restricted(value, layout_of)]}
+    return wanted.pop() if len(wanted) == 1 else None
+
+
+def _broadcasts(value: Value) -> list[Value | None]:
+    """The broadcast tiles that a value becomes by conversions and reshapes alone; None among them for any other use."""
+    found: list[Value | None] = []
+    for op, _ in value.uses:
+        if op.spec.name == "broadcast":
+            found.append(op.results[0])
+        elif op.spec.name in KEEPS_INDEX and sum(isinstance(v.type, TensorType) for v in op.operands) == 1:
+            found += _broadcasts(op.results[0])
+        else:
+            found.append(None)
+    return found
+
+
+def _restricted(
+    large: Value | None, layout_of: Callable[[Value], LinearLayout | None]
+) -> LinearLayout | None:
+    """The layout of what a broadcast tile is combined with, without the dimensions that were broadcast."""
+    if large is None or large.op is None:
+        return None
+    inner: Any = large.op.operands[0].type
+    outer: Any = large.type
+    for user, index in large.uses:
+        if user.spec.name not in ELEMENTWISE:
+            return None
+        for other in user.operands[:index] + user.operands[index + 1 :]:
+            layout = layout_of(other) if getattr(other.type, "shape", None) == outer.shape else None
+            if layout is None or layout.inv:
+                continue
+            moved = [-1] * layout.bits
+            for (low, count), (wide, extent) in zip(dim_bits(inner.shape), dim_bits(outer.shape)):
+                if count == extent:
+                    moved[wide : wide + extent] = range(low, low + count)
+            bits = sum(count for _, count in dim_bits(inner.shape))
+            out = remap_bits(layout, moved, bits)
+            reg = list(dict.fromkeys(c for c in out.reg if c))
+            return LinearLayout(bits, reg, out.lane, out.warp)
+    return None
