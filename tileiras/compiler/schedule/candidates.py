@@ -1,7 +1,8 @@
 """Which loops can be pipelined: the questions that the schedule room, D11 and the modulo scheduler ask.
 
 A loop can when it counts by a static positive step, loads something, leaves only at its end, holds no other loop, and
-no load needs what a load of the same or of an earlier iteration produced.
+no load needs what a load of the same or of an earlier iteration produced. Rings of shared memory take steps of 32 bits
+that are known at run time only, too.
 """
 
 from __future__ import annotations
@@ -104,8 +105,8 @@ def producers_of(loop: Op) -> list[Op]:
     return [op for op in loop.regions[0].block.ops if op.spec.name in PRODUCERS]
 
 
-def refusal(loop: Op) -> str | None:
-    """Why a loop cannot be pipelined; None when it can."""
+def refusal(loop: Op, dynamic_step: bool = False) -> str | None:
+    """Why a loop cannot be pipelined; None when it can. `dynamic_step`: its step need not be static."""
     if loop.spec.name != "for":
         return "the loop has no static step: it ends by an early exit"
     body = loop.regions[0].block
@@ -117,7 +118,8 @@ def refusal(loop: Op) -> str | None:
         if op.spec.name in EXITS or (op.spec.name == "continue" and op is not body.ops[-1]):
             return f"the loop has an early exit: {op.spec.full_name}"
     step = constant_int(loop.operands[2])
-    if step is None or step <= 0:
+    counts = dynamic_step and loop.operands[2].type.elem.bits <= 32  # type: ignore[attr-defined]
+    if step is None and not counts or step is not None and step <= 0:
         return "the step of the loop is no positive constant"
     producers = producers_of(loop)
     if not producers:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.ir.types import TensorType
 from tileiras.compiler.layout import convert
-from tileiras.compiler.layout.linear import log2
+from tileiras.compiler.layout.linear import dim_bits, log2
 from tileiras.compiler.passes.tileaa.facts import Facts
 from tileiras.compiler.target.mma import find_atom
 
@@ -41,7 +41,7 @@ def staged_products(func: Op, target: Any) -> dict[Op, list[Staged]]:
     for loop in [op for op in func.walk() if op.spec.name == "for"]:
         body = loop.regions[0].block
         products = [op for op in body.ops if op.spec.name in PRODUCTS]
-        if not products or refusal(loop) is not None:
+        if not products or refusal(loop, dynamic_step=True) is not None:
             continue
         for product in products:
             atom = find_atom(target, product.operands[0].type.elem.name)  # type: ignore[attr-defined]
@@ -127,6 +127,10 @@ def scratch_bytes(loop: Op, members: dict[Op, Staged]) -> int:
             if convert.plan(type.layout, op.results[0].type.layout).kind == convert.SHARED:  # type: ignore[attr-defined]
                 most = max(most, min(48 << 10, max(2, type.elem.bits // 8) * num_elements(type.shape)))
         elif op.spec.name in ("reduce", "scan"):
+            low, count = dim_bits(op.operands[0].type.shape)[op.attr("dim")]  # type: ignore[attr-defined]
+            layout = op.attrs.get("layout") or op.operands[0].type.layout  # type: ignore[attr-defined]
+            if not any(c >> low & ((1 << count) - 1) for c in layout.warp):
+                continue  # rows stay within warps
             for value in op.operands:
                 elems = num_elements(value.type.shape)  # type: ignore[attr-defined]
                 most = max(most, min(32 << 10, 4 * elems))

@@ -23,6 +23,7 @@ from tileiras.compiler.ir.rewrite import Rewriter
 from tileiras.compiler.ir.types import I1, I32, Dense, TensorType, TileType
 from tileiras.compiler.layout.linear import splat
 from tileiras.compiler.layout.shared import permuted
+from tileiras.compiler.schedule.candidates import constant_int
 
 from .hoist_conversions import end_of_buffers
 
@@ -142,6 +143,10 @@ class Channel:
         if self.slots > self.depth:
             loop.attrs = {**loop.attrs, "spare_stages": self.slots - self.depth}
         following = loop.block.ops[loop.block.ops.index(loop) + 1]
+        if (
+            constant_int(loop.operands[2]) is None
+        ):  # a step of 0 ends the loop before all copies were waited for
+            self.make(following, tileas.WAIT_GROUP, attrs={"pending": 0})
         self.make(following, tileas.FREE_SHARED, (self.buffer,))
 
     def producers(self, create: Op, block: Any) -> list[Op]:

@@ -42,7 +42,7 @@ class ModuloSchedule(Pass):
         wish = (func.attrs.get("nv_tileaa.kernel_spec") or {}).get("num_stages")
         made = False
         for loop in [op for op in func.walk() if op.spec.name == "for"]:
-            if refusal(loop) is not None:
+            if refusal(loop, dynamic_step=True) is not None:
                 continue
             loads = [op for op in loop.regions[0].block.ops if can_run_ahead(op, loop)]
             shared = self.through_shared(func, loop, loads, wish, context)
@@ -52,7 +52,7 @@ class ModuloSchedule(Pass):
             loads = [op for op in loads if op not in shared]
             held = sum(registers_of(op.results[0].type) for op in loads)
             depth = min(wish or 1, MAX_DEPTH, 1 + SLOT_REGISTERS // max(held, 1))
-            if depth < 2:
+            if depth < 2 or refusal(loop) is not None:
                 loads = []
             for op in loads:
                 if not self.transfer(op, loop, {"depth": depth}, context):

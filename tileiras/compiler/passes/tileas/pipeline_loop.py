@@ -9,7 +9,7 @@ from tileiras.compiler.dialects.nv_tileas import ops as tileas
 from tileiras.compiler.ir.core import Block, Op, Region, Value
 from tileiras.compiler.ir.dense import constant_bytes
 from tileiras.compiler.ir.spec import NO_MEMORY_EFFECT, PURE
-from tileiras.compiler.ir.types import I1, Dense, Scalar, TensorType, TileType
+from tileiras.compiler.ir.types import I1, I64, Dense, Scalar, TensorType, TileType
 from tileiras.compiler.schedule.candidates import backward, captured, constant_int
 
 from .clone import clone_into
@@ -25,7 +25,6 @@ def expand(loop: Op) -> str | None:
     body = loop.regions[0].block
     producers = [op for op in body.ops if op.spec is tileas.PRODUCE_ONE]
     step = constant_int(loop.operands[2])
-    assert step is not None
     width = loop.operands[2].type.elem.bits  # type: ignore[attr-defined]
     plans = []
     for op in producers:
@@ -41,7 +40,7 @@ def expand(loop: Op) -> str | None:
         if any(not inner.spec.traits & (PURE | NO_MEMORY_EFFECT) for inner in needs):
             return "an address depends on an op with effects"
         ahead = create.attrs["depth"] - 1
-        if ahead * step >= 1 << (width - 1):
+        if step is not None and ahead * step >= 1 << (width - 1):
             return "the steps of the stages overflow the induction variable"
         if not all(isinstance(v.type, TensorType) and isinstance(v.type.elem, Scalar) for v in yielded(op)):  # type: ignore[attr-defined]
             return "the pipeline carries pointers"
@@ -54,13 +53,13 @@ def expand(loop: Op) -> str | None:
             put = inserter(loop.block, loop)
             runs = compare(put, "less_than", lower, upper, signedness)
             if k:
-                runs = both(put, runs, further(put, lower, upper, k * step))
-            guarded(op, needs, body, put, add(put, lower, k * step), runs)
+                runs = both(put, runs, further(put, lower, upper, steps(put, loop, k)))
+            guarded(op, needs, body, put, add(put, lower, steps(put, loop, k)), runs)
         if ahead:
             put = inserter(body, op)
             induction = body.args[0]
-            runs = further(put, induction, upper, ahead * step)
-            guarded(op, needs, body, put, add(put, induction, ahead * step), runs)
+            runs = further(put, induction, upper, steps(put, loop, ahead))
+            guarded(op, needs, body, put, add(put, induction, steps(put, loop, ahead)), runs)
             op.erase()
     return None
 
@@ -89,10 +88,29 @@ def number(put: Any, type: Any, value: int) -> Value:
     return put("constant", (), (type,), {"value": Dense(TileType(type.elem, ()), data)}).result
 
 
-def add(put: Any, value: Value, by: int) -> Value:
-    if not by:
-        return value
-    return put("addi", (value, number(put, value.type, by)), (value.type,), {"overflow": "none"}).result
+def steps(put: Any, loop: Op, count: int) -> int | Value:
+    """`count` steps of a loop: a number, or a value of twice the bits where the step is known at run time only."""
+    step = constant_int(loop.operands[2])
+    if step is not None:
+        return count * step
+    wide = twice(put, loop.operands[2], "signed")
+    return put("muli", (wide, number(put, wide.type, count)), (wide.type,), {"overflow": "none"}).result
+
+
+def twice(put: Any, value: Value, signedness: str) -> Value:
+    """A value of at most 32 bits in 64."""
+    type = TensorType(I64, (), value.type.layout)  # type: ignore[attr-defined]
+    return put("exti", (value,), (type,), {"signedness": signedness}).result
+
+
+def add(put: Any, value: Value, by: int | Value) -> Value:
+    if isinstance(by, int):
+        if not by:
+            return value
+        by = number(put, value.type, by)
+    else:
+        by = put("trunci", (by,), (value.type,), {"overflow": "none"}).result
+    return put("addi", (value, by), (value.type,), {"overflow": "none"}).result
 
 
 def compare(put: Any, predicate: str, x: Value, y: Value, signedness: str) -> Value:
@@ -100,9 +118,11 @@ def compare(put: Any, predicate: str, x: Value, y: Value, signedness: str) -> Va
     return put("cmpi", (x, y), (type,), {"comparison_predicate": predicate, "signedness": signedness}).result
 
 
-def further(put: Any, start: Value, upper: Value, distance: int) -> Value:
+def further(put: Any, start: Value, upper: Value, distance: int | Value) -> Value:
     """Whether start + distance < upper, where start < upper: the difference does not overflow."""
     left = put("subi", (upper, start), (start.type,), {"overflow": "none"}).result
+    if not isinstance(distance, int):
+        return compare(put, "greater_than", twice(put, left, "unsigned"), distance, "unsigned")
     return compare(put, "greater_than", left, number(put, start.type, distance), "unsigned")
 
 

@@ -40,7 +40,7 @@ class UnspecializedPipeline(Pass):
             for block in region.blocks:
                 for inner in list(block.ops):
                     if inner.spec.name in LOOPS and not only_holds_loops(inner):
-                        why = refusal(inner) or self.pipeline(inner)
+                        why = refusal(inner, has_ring(inner)) or self.pipeline(inner)
                         if why is not None:
                             self.refuse(inner, why, context)
                             continue
@@ -67,3 +67,13 @@ def only_holds_loops(loop: Op) -> bool:
     """A loop around one that is to be pipelined, nothing of which was meant to run ahead itself."""
     producers = [op for op in loop.walk() if op.spec.name == "async.pipeline.produce_one"]
     return bool(producers) and all(op.parent is not loop for op in producers)
+
+
+def has_ring(loop: Op) -> bool:
+    """Whether what runs ahead waits in shared memory."""
+    return any(
+        op.spec.name == "async.pipeline.produce_one"
+        and op.operands[0].op is not None
+        and op.operands[0].op.attrs.get("transport") is not None
+        for op in loop.regions[0].block.ops
+    )
