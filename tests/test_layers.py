@@ -53,6 +53,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "dialects/nv_tileaa",
         "schedule",
     },
+    "passes/loops": {"ir", "diag", "target", "layout", "dialects/nv_tileaa", "passes/tileaa", "schedule"},
     "schedule": {"ir", "diag", "target", "layout", "dialects/nv_tileas", "passes/tileaa"},
     "passes/nvvm": {"ir", "diag", "target", "nvvm", "dialects/nvvm"},
     "lower": set(),

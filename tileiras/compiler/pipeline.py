@@ -63,6 +63,7 @@ PIPELINE: tuple[Row, ...] = (
     Row("tileaa", "attachKernelSpecAttributes", "conversions", "AttachKernelSpecAttributes"),
     Row("tileaa", "TileAAMarkShortResults", "tileaa.short_results", "MarkShortResults", _FUNCTIONS, 1),
     Row("tileaa", "TileAAAgentVerifier", "tileaa.agent_verifier", "AgentVerifier", frozenset(("agent",))),
+    Row("tileaa", "TileAAShortenSteps", "loops.shorten_steps", "ShortenSteps", frozenset(("mmaf", "mmai")), 1),
     # -> nv_tileas: layouts, asynchronous copies, pipelined loops
     Row("tileas", "ConvertTileAAToTileAS", "conversions", "ConvertTileAAToTileAS"),
     Row("tileas", "TileASHoistConversions", "tileas.hoist_conversions", "HoistConversions",

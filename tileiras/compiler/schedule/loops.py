@@ -63,6 +63,27 @@ def staged_products(func: Op, target: Any) -> dict[Op, list[Staged]]:
     return out
 
 
+def parts_of_step(func: Op, loop: Op, target: Any) -> int:
+    """Into how many parts a step over K is cut so that three stages fit shared memory: 1 where they do as it is."""
+    staged = staged_products(func, target)
+    products = [op for op in loop.regions[0].block.ops if op in staged]
+    if len(products) != 1:
+        return 1
+    cost = CostModel(target)
+    plans = staged[products[0]]
+    stage = sum(plan.bytes for plan in {plan.op: plan for plan in plans}.values())
+    left: Any = products[0].operands[0].type
+    atom = find_atom(target, left.elem.name)
+    smallest = min(1 << atom.k if atom is not None else 16, left.shape[-1])
+    width = min(8 * plan.op.results[0].type.elem.bytes for plan in plans)  # type: ignore[attr-defined]
+    parts = 1
+    while 3 * stage // parts > cost.shared_bytes and left.shape[-1] // (2 * parts) >= max(
+        smallest, 32 * 8 // width
+    ):
+        parts *= 2
+    return parts
+
+
 class Ring:
     """Stages of a loop: its members lie one behind the other in each stage."""
 

@@ -286,6 +286,8 @@ def f32_to_tf32(lowering: Lowering, x: Any, rounding: str) -> Any:
     """Round the low 13 bits away; the result is an f32 pattern. NaN stays NaN."""
     b = lowering.b
     word = word_of(lowering, x)
+    if rounding == "rn" and lowering.target.has(sm.CVT_TF32_RN):
+        return b.emit("and.b32", b.emit("cvt.rn.tf32.f32", b.materialize(x, "r")), 0xFFFFE000)
     if rounding == "rz":
         cut = b.emit("and.b32", word, 0xFFFFE000)
     else:

@@ -85,7 +85,7 @@ class ModuloSchedule(Pass):
         }  # fmt: skip
 
     def transfer(self, op: Op, loop: Op, attrs: dict[str, Any], context: Context) -> bool:
-        from .clone import clone_into
+        from tileiras.compiler.ir.clone import clone_into
 
         create = Rewriter(context, loop).create(tileas.CREATE, (), (PIPELINE,), attrs)
         block = Block()

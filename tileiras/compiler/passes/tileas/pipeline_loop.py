@@ -6,13 +6,12 @@ Iterations that do not run produce zeros: their condition is computed without ov
 from __future__ import annotations
 
 from tileiras.compiler.dialects.nv_tileas import ops as tileas
+from tileiras.compiler.ir.clone import clone_into
 from tileiras.compiler.ir.core import Block, Op, Region, Value
 from tileiras.compiler.ir.dense import constant_bytes
 from tileiras.compiler.ir.spec import NO_MEMORY_EFFECT, PURE
 from tileiras.compiler.ir.types import I1, I64, Dense, Scalar, TensorType, TileType
 from tileiras.compiler.schedule.candidates import backward, captured, constant_int
-
-from .clone import clone_into
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tileiras.compiler.ir.core import Block, Op, Region, Value
+from .core import Block, Op, Region, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
