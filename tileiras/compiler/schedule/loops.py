@@ -11,13 +11,13 @@ from tileiras.compiler.target.mma import find_atom
 
 from .candidates import can_run_ahead, refusal
 from .cost import CostModel
-from .staging import PRODUCTS, Staged, feeding_loads, staged
+from .staging import PRODUCTS, Staged, feeding_loads, missing, staged
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from tileiras.compiler.ir.core import Op
+    from tileiras.compiler.ir.core import Op, Value
 
 
 MOST_INSTRUCTIONS = 2048  # mma of all warps in one step: more would be unrolled for too long
@@ -61,6 +61,32 @@ def staged_products(func: Op, target: Any) -> dict[Op, list[Staged]]:
                 if plans:
                     out[product] = plans
     return out
+
+
+def missing_facts(loop: Op, target: Any) -> dict[Value, int] | None:
+    """What must be a multiple of what so that all loads of a loop's products can be staged in chunks of 16 bytes; None
+    where more than that is in the way, or the loop has no products."""
+    from tileiras.compiler.target import sm
+
+    body = loop.regions[0].block
+    products = [op for op in body.ops if op.spec.name in PRODUCTS]
+    if not target.has(sm.CP_ASYNC) or not products or refusal(loop, dynamic_step=True) is not None:
+        return None
+    facts = Facts()
+    needs: dict[Value, int] = {}
+    loads = 0
+    for product in products:
+        if find_atom(target, product.operands[0].type.elem.name) is None:  # type: ignore[attr-defined]
+            return None
+        for group in feeding_loads(product, body):
+            for op in group:
+                found = missing(op, facts) if can_run_ahead(op, loop) else None
+                if found is None:
+                    return None
+                loads += 1
+                for value, divisor in found.items():
+                    needs[value] = max(divisor, needs.get(value, 1))
+    return needs if loads else None
 
 
 def parts_of_step(func: Op, loop: Op, target: Any) -> int:

@@ -67,28 +67,51 @@ def feeding_loads(product: Op, body: Any) -> list[list[Op]]:
     return found
 
 
+def unit_dimension(op: Op) -> int:
+    """The dimension along which the tile of a load lies contiguous in memory; -1 where a copy cannot bring it."""
+    view: Any = op.operand("view").type  # type: ignore[union-attr]
+    if not isinstance(view, PartitionView) or view.padding not in (None, "zero"):
+        return -1
+    tensor = view.view
+    if isinstance(tensor.elem, Ptr) or tensor.elem.bits < 8:
+        return -1
+    dims = view.dim_map or tuple(range(len(view.tile)))
+    return next((d for d, m in enumerate(dims) if tensor.strides[m] == 1 and view.tile[d] > 1), -1)
+
+
+def missing(op: Op, facts: Facts) -> dict[Value, int] | None:
+    """What must be a multiple of what so that chunks of 16 bytes bring the tile of a load; None where that is not enough."""
+    unit = unit_dimension(op)
+    value = op.operand("view")
+    if unit < 0 or value is None:
+        return None
+    view: Any = value.type
+    size = view.view.elem.bytes
+    if view.tile[unit] * size < CHUNK_BYTES:
+        return None
+    needs: dict[Value, int] = {}
+    if facts.pointer_alignment(value) < CHUNK_BYTES:
+        needs[facts.tensor_view_op(value).operands[0]] = CHUNK_BYTES
+    for d, m in enumerate(view.dim_map or tuple(range(len(view.tile)))):
+        if d != unit and facts.stride_alignment(value, m, size) < CHUNK_BYTES:
+            stride = facts.dynamic_stride(value, m)
+            if stride is None:
+                return None
+            needs[stride] = max(needs.get(stride, 1), CHUNK_BYTES // size)
+    return needs
+
+
 def staged(op: Op, facts: Facts, cost: CostModel, log2_warps: int) -> Staged | None:
     """How a load of a view is staged; None when it cannot be."""
-    view: Any = op.operand("view").type  # type: ignore[union-attr]
-    tensor = view.view
-    if (
-        not isinstance(view, PartitionView)
-        or isinstance(tensor.elem, Ptr)
-        or view.padding not in (None, "zero")
-    ):
-        return None
-    if tensor.elem.bits < 8:
-        return None
-    size: int = tensor.elem.bytes
-    shape = view.tile
-    dims = view.dim_map or tuple(range(len(shape)))
-    unit = next((d for d, m in enumerate(dims) if tensor.strides[m] == 1 and shape[d] > 1), -1)
-    if unit < 0:
-        return None
+    unit = unit_dimension(op)
     value = op.operand("view")
-    assert value is not None
+    if unit < 0 or value is None:
+        return None
+    view: Any = value.type
+    size: int = view.view.elem.bytes
+    shape = view.tile
     alignment = min(CHUNK_BYTES, facts.pointer_alignment(value), shape[unit] * size)
-    for d, m in enumerate(dims):
+    for d, m in enumerate(view.dim_map or tuple(range(len(shape)))):
         if d != unit:
             alignment = min(alignment, facts.stride_alignment(value, m, size))
     if alignment < max(cost.min_copy_bytes, size):

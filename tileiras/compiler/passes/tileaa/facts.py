@@ -101,6 +101,11 @@ class Facts:
         )
         return min(divisor * size, VECTOR_BYTES)
 
+    def dynamic_stride(self, view: Value, dim: int) -> Value | None:
+        """The operand that a tensor dimension's stride is; None where it is static."""
+        strides = self.tensor_view_op(view).results[0].type.strides  # type: ignore[attr-defined]
+        return None if strides[dim] is not None else self._dynamic(view, "dynamicStrides", strides, dim)
+
     def extent_divisor(self, view: Value, dim: int) -> int:
         """A power of two that divides the extent of a tensor dimension."""
         op = self.tensor_view_op(view)
