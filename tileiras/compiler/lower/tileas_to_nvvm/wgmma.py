@@ -127,7 +127,8 @@ def _issue(lowering: Lowering, op: Op, left: Any, a_k_major: bool, others: Any) 
         for n in range(0, columns, wide)
         for k in range(0, depth, 1 << log2_k)
     ]
-    yes, no = b.true(), b.true(False) if zero else None
+    yes = b.true()
+    first = b.true(False) if zero else yes
     b.emit_to(None, "wgmma.fence.sync.aligned")
     reg_of = layout.reg_of
     for m, n, k, a, other in sides:
@@ -136,7 +137,7 @@ def _issue(lowering: Lowering, op: Op, left: Any, a_k_major: bool, others: Any) 
             for i in range(wide // 8)
             for j in range(4)
         )
-        b.emit_to(d, opcode, a, other, no if zero and k == 0 else yes, *tail)
+        b.emit_to(d, opcode, a, other, first if k == 0 else yes, *tail)
     lowering.define(result, regs)
 
 
