@@ -18,11 +18,13 @@ LAND_AT_ONCE, LAND_IN_STEP = 0.2, 0.3  # chances that a copy lands at its issue,
 
 
 class Copy:
-    """A cp.async of some lanes. count: bytes read by each, None for all; the lanes' groups; what has landed already."""
+    """A cp.async of some lanes. count: bytes read by each, None for all; the lanes' groups; what has landed already.
 
-    __slots__ = ("count", "group", "landed", "lanes", "line", "size", "source", "to")
+    number: copies and arrivals of a batch are numbered in the order of their issue."""
 
-    def __init__(self, to, source, size: int, count, lanes, group, landed, line: int) -> None:
+    __slots__ = ("count", "group", "landed", "lanes", "line", "number", "size", "source", "to")
+
+    def __init__(self, to, source, size: int, count, lanes, group, landed, line: int, number: int) -> None:
         self.to, self.source, self.size, self.count, self.lanes, self.group = (
             to,
             source,
@@ -31,13 +33,13 @@ class Copy:
             lanes,
             group,
         )
-        self.landed, self.line = landed, line
+        self.landed, self.line, self.number = landed, line, number
 
     def part(self, which: np.ndarray) -> Copy:
         count = None if self.count is None else self.count[which]
         return Copy(
             self.to[which], self.source[which], self.size, count, self.lanes[which], self.group[which],
-            self.landed[which], self.line,
+            self.landed[which], self.line, self.number,
         )  # fmt: skip
 
     def reads(self):
@@ -55,10 +57,13 @@ class Copy:
 class Arrival:
     """A cp.async.mbarrier.arrive: each lane arrives when the copies that it had issued have landed."""
 
-    __slots__ = ("at", "lanes")
+    __slots__ = ("at", "lanes", "number")
 
-    def __init__(self, at: np.ndarray, lanes: np.ndarray) -> None:
-        self.at, self.lanes = at, lanes
+    def __init__(self, at: np.ndarray, lanes: np.ndarray, number: int) -> None:
+        self.at, self.lanes, self.number = at, lanes, number
+
+    def part(self, which: np.ndarray) -> Arrival:
+        return Arrival(self.at[which], self.lanes[which], self.number)
 
 
 class AsyncOps:
@@ -86,16 +91,10 @@ class AsyncOps:
                     self.check_global(source[full][some], int(size_read), size, idx, n, place[some])
         lanes = self.lanes(idx, n, sel)
         inst = self.current_inst()
-        copy = Copy(
-            at,
-            source,
-            size,
-            count,
-            lanes,
-            self.committed[lanes],
-            np.zeros(total, bool),
-            inst.line if inst else 0,
-        )
+        line = inst.line if inst is not None else 0
+        group, landed = self.committed[lanes], np.zeros(total, bool)
+        self.issued += 1
+        copy = Copy(at, source, size, count, lanes, group, landed, line, self.issued)
         if self.checker is not None:
             self.checker.copy_issued(self, copy, inst)
         if self.meter is not None and inst is not None:
@@ -206,25 +205,32 @@ class AsyncOps:
         if not noinc:
             for address in at.tolist():
                 self.mbar_change(address, -1, 0, False)
-        self.arrivals.append(Arrival(at, lanes))
+        self.issued += 1
+        self.arrivals.append(Arrival(at, lanes, self.issued))
 
     def arrive_some(self, rng) -> None:
-        """With a seed: one instruction's lanes arrive late, or some of them."""
-        arrival = self.arrivals.pop(int(rng.integers(len(self.arrivals))))
-        some = rng.random(arrival.lanes.size) < 0.5
-        if rng.random() < 0.5 or some.all():
-            self.arrive_late(arrival)
-        else:
-            self.arrivals.append(Arrival(arrival.at[~some], arrival.lanes[~some]))
-            if some.any():
-                self.arrive_late(Arrival(arrival.at[some], arrival.lanes[some]))
+        """With a seed: some lanes of one instruction arrive, after what they had still to arrive on before."""
+        last = self.arrivals[int(rng.integers(len(self.arrivals)))]
+        some = last.lanes if rng.random() < 0.5 else last.lanes[rng.random(last.lanes.size) < 0.5]
+        chosen = np.zeros(self.L, np.bool_)
+        chosen[some] = True
+        ready, left = [], []
+        for a in self.arrivals:
+            due = chosen[a.lanes] & (a.number <= last.number)
+            if due.any():
+                ready.append(a.part(due))
+            if not due.all():
+                left.append(a.part(~due))
+        self.arrivals = left
+        for a in ready:
+            self.arrive_late(a)
 
     def arrive_late(self, arrival: Arrival) -> None:
         target = np.full(self.L, -1, np.int64)
         target[arrival.lanes] = arrival.at
         left = []
         for c in self.copies:
-            barrier = target[c.lanes]
+            barrier = target[c.lanes] if c.number < arrival.number else np.full(c.lanes.size, -1)
             mine = barrier >= 0
             if not mine.any():
                 left.append(c)

@@ -73,6 +73,7 @@ class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, BulkOps, TensorOps, 
         self._local: np.ndarray | None = None
         self.copies: list = []
         self.arrivals: list = []  # on mbarriers, when copies have landed
+        self.issued = 0  # copies and such arrivals so far
         self.barrier_states: np.ndarray | None = None  # of each 8 bytes of shared memory, as mbarriers
         self.phases: dict[int, int] = {}  # mbarrier -> phases completed
         self.committed = np.zeros(self.L, np.int64)

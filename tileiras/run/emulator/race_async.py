@@ -1,6 +1,6 @@
 """Checks of asynchronous readers and writers: wgmma, bulk copies, tensor memory, and the proxies between them.
 
-A place that an instruction in flight may still read or write carries a record with the clock `_PENDING`, which orders
+A place that an instruction in flight may still read or write carries a record with the clock `PENDING`, which orders
 before nothing; when its completion has been waited for, the record becomes an ordinary one.
 
 Generic writes become visible to the asynchronous proxy by `fence.proxy.async` somewhere on the way from the writer to
