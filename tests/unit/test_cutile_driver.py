@@ -111,6 +111,7 @@ def test_containers_are_copied_as_far_as_they_hold_arrays() -> None:
     lent = lend((x, [x.T, x], Row(x, 3), pair, 4), arrays)
     assert isinstance(lent[0], Lent) and isinstance(lent[1], list) and isinstance(lent[2], Row)
     assert lent[2].n == 3 and lent[3].n == 2 and isinstance(lent[3].a, Lent) and pair.a is x and lent[4] == 4
+    assert type(lent[0]).__name__ == "ndarray", "cuTile's messages name the type of an argument"
     assert len(arrays) == 5 and all(np.shares_memory(one, x) for one in arrays)
 
 

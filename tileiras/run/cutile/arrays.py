@@ -30,6 +30,7 @@ _new_capsule.restype, _new_capsule.argtypes = (
 
 _KINDS = {name[0]: code for code, name in CODES.items() if name in ("int", "uint", "float", "complex")}
 _CODE_OF = {name: code for (code, _), name in NAMED.items()}
+_loans: dict[type, type[Lent]] = {}
 _lent: dict[int, Any] = {}  # structures that a consumer may still look at, by address
 
 
@@ -96,7 +97,15 @@ def lend(value: Any, arrays: list[np.ndarray]) -> Any:
     if array is None:
         return value
     arrays.append(array)
-    return Lent(array)
+    return loan_class(type(value))(array)
+
+
+def loan_class(kind: type) -> type[Lent]:
+    """Loans of one kind of array, under its name: cuTile's messages name the type of an argument."""
+    found = _loans.get(kind)
+    if found is None:
+        found = _loans.setdefault(kind, type(kind.__name__, (Lent,), {"__slots__": ()}))
+    return found
 
 
 def lend_fields(value: Any, arrays: list[np.ndarray]) -> Any:

@@ -231,7 +231,7 @@ class Session:
         """Hook `cuda.tile.tune._tune`: one warm-up and one measurement for each configuration."""
         measure = sys.modules["cuda.tile._cext"]._benchmark  # type: ignore[attr-defined]
         tune._benchmark = measure
-        tune.benchmark_with_timeout = lambda stream, grid, kernel, args, _limit, _flush: (
+        tune.benchmark_with_timeout = lambda stream, grid, kernel, args, *_limits: (
             measure(stream, grid, kernel, args),
             None,
         )
