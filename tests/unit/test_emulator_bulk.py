@@ -306,3 +306,26 @@ def test_copies_out_of_bounds_are_named():
         launch(
             load_kernel((0, 0), 4096), "k", 1, 128, [tensor_map(hidden, (32, 64)), np.zeros(4096, np.uint8)]
         )
+
+
+ARRIVALS = f"""{HEAD}{SHARED}.shared .align 8 .b64 two;
+.visible .entry k(.param .u64 out) {{ {REGS} .reg .b64 %state;
+mov.u32 %t, %tid.x; mov.u32 %b, bar; mov.u32 %s, two; setp.eq.u32 %p, %t, 0; ld.param.u64 %o, [out];
+@%p mbarrier.init.shared::cta.b64 [%b], 64; @%p mbarrier.init.shared::cta.b64 [%s], 20; bar.sync 0;
+setp.lt.u32 %q, %t, 64; selp.b32 %x, %b, %s, %q;
+mbarrier.arrive.shared::cta.b64 %state, [%x]; mbarrier.pending_count.b64 %r0, %state;
+mad.wide.u32 %h, %t, 4, %o; st.global.b32 [%h], %r0; bar.sync 0;
+mov.u32 %z, 0; mbarrier.test_wait.parity.shared::cta.b64 %q, [%b], %z; selp.b32 %r1, 1, 0, %q;
+add.u32 %z, %z, 1; mbarrier.test_wait.parity.shared::cta.b64 %q, [%s], %z; selp.b32 %r2, 1, 0, %q;
+shl.b32 %r2, %r2, 1; or.b32 %r1, %r1, %r2; st.global.b32 [%h+512], %r1; ret; }}"""
+
+
+def test_arrivals_of_one_instruction():
+    """64 threads end one phase of 64; the other 64 end three of 20 and begin a fourth."""
+    out = np.zeros((2, 128), np.uint32)
+    launch(ARRIVALS, "k", 1, 128, [out])
+    assert sorted(out[0, :64].tolist()) == list(range(1, 65))
+    assert sorted(out[0, 64:].tolist()) == sorted([*range(1, 21)] * 3 + [20, 19, 18, 17])
+    assert (
+        out[1] == 1
+    ).all()  # phase 0 of the first is over; the second is in its phase 3, so that of parity 1 is not

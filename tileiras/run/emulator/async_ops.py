@@ -344,13 +344,35 @@ class AsyncOps:
         def of(v, i: int, default: int) -> int:
             return default if v is None else int(v[0] if v.size == 1 else v[i])
 
-        for k, address in enumerate(at.tolist()):
-            i = int(place[k])
+        left: np.ndarray | range = range(at.size)
+        if tx is None and not drop and at.size > 1 and (count is None or count.size == 1):
+            left = self.arrive_together(at, place, of(count, 0, 1), out)
+        for k in left:
+            address, i = int(at[k]), int(place[k])
             bytes_ = of(tx, i, 0)
             if bytes_:
                 self.mbar_change(address, 0, bytes_, False)
             out[i] = self.mbar_change(address, of(count, i, 1), 0, drop)
         return out
+
+    def arrive_together(self, at: np.ndarray, place: np.ndarray, count: int, out: np.ndarray) -> np.ndarray:
+        """Arrivals of several lanes that end no more than one phase, in one step; returns the lanes of the others."""
+        order = np.argsort(at, kind="stable")
+        ranked = at[order]
+        starts = np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1]))
+        ends = np.append(starts[1:], at.size)
+        left = []
+        for start, end in zip(starts.tolist(), ends.tolist()):
+            lanes = order[start:end]
+            address, total = int(ranked[start]), count * (end - start)
+            if int(gather(ranked[start : start + 1], 8)[0]) >> 1 & 0xFFFFF < total:
+                left.append(lanes)
+                continue
+            before = self.mbar_change(address, total, 0, False)
+            out[place[lanes]] = np.uint64(before) - (
+                np.arange(end - start, dtype=np.uint64) * np.uint64(2 * count)
+            )
+        return np.sort(np.concatenate(left)) if left else np.zeros(0, np.int64)
 
     def mbar_tx(self, where, space: str, tx, complete: bool, mask, idx, n: int) -> None:
         at, sel = self.barrier_words(where, space, mask, idx, n)

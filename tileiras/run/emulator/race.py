@@ -119,7 +119,7 @@ class Checker(Clocks, AsyncChecks, TensorChecks):
                 if clock is None:
                     s.mark(a.at, width)
                 self.generic_write(batch, s, a.at, width, a.lanes, clock is None)
-            a.shadow = self.shadow(batch, s, 0, True, min(4, width))
+            a.shadow = self.shadow(batch, s, 0, True, min(16, width))
             self.examine(a, clock)
         if inside.all():
             return
@@ -139,7 +139,7 @@ class Checker(Clocks, AsyncChecks, TensorChecks):
             region = a.batch.memory.region_of(int(a.at[0]))
             here = (a.at >= region.start) & (a.at < region.end)
             some = a.part(here)
-            some.shadow = self.shadow(a.batch, a.state, int(a.at[0]), False, min(4, a.width))
+            some.shadow = self.shadow(a.batch, a.state, int(a.at[0]), False, min(16, a.width))
             yield some
             if here.all():
                 return
@@ -351,14 +351,14 @@ class Checker(Clocks, AsyncChecks, TensorChecks):
 
     def settle(self, batch, s, fields: tuple[str, ...], at, size: int, lanes) -> None:
         """What these lanes have pending in shared memory gets their warps' present clocks."""
-        sh = self.shadow(batch, s, 0, True, 4)
+        sh = self.shadow(batch, s, 0, True, min(16, size))
         warps = lanes >> 5
         for i in sh.slots(at, size):
             sh.settle(fields, i, warps + s.base * batch.warps_per_cta, s.clock(warps))
 
     def landed(self, batch, s, at, size: int, cta: int, clock: int) -> None:
         """Pending writes become writes of the CTA's copy engine."""
-        sh = self.shadow(batch, s, 0, True, 4)
+        sh = self.shadow(batch, s, 0, True, min(16, size))
         first = np.array([(s.base + cta) * batch.warps_per_cta])
         record = pack(WEAK, first, np.array([ENGINE]), np.array([clock]))
         for i in sh.slots(at, size):
@@ -382,7 +382,7 @@ class Checker(Clocks, AsyncChecks, TensorChecks):
     def barrier_used(self, batch, at, lanes) -> None:
         s = self.state(batch)
         a = Access(batch, s, "a", at, 8, lanes, CLUSTER_SCOPE, batch.current_inst())
-        a.shared, a.shadow = True, self.shadow(batch, s, 0, True, 4)
+        a.shared, a.shadow = True, self.shadow(batch, s, 0, True, 8)
         self.examine(a, None)
 
     def report(self, kind: str, text: str, inst, other: int = 0) -> None:

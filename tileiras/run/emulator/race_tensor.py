@@ -70,7 +70,7 @@ class TensorChecks:
 
         for task in tasks:
             if task.reads is not None:
-                sh = self.shadow(batch, s, 0, True, 4)
+                sh = self.shadow(batch, s, 0, True, 16)
                 ctas = (task.reads - s.shared[0]) // batch.shared_stride
                 for cta in np.unique(ctas).tolist():
                     for slots in sh.slots(task.reads[ctas == cta], 16):
