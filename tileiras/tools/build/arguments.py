@@ -17,7 +17,7 @@ SWITCH, ONE, MANY = "switch", "one", "many"
 class Flag:
     """One row: spelling, how many values it takes, what it is for, the values it allows."""
 
-    __slots__ = ("choices", "default", "help", "kind", "metavar", "name")
+    __slots__ = ("choices", "default", "help", "key", "kind", "metavar", "name")
 
     def __init__(
         self,
@@ -29,17 +29,12 @@ class Flag:
         default: str | None = None,
     ) -> None:
         self.name = name
+        self.key = name.lstrip("-").replace("-", "_")  # "kernels_json" for "--kernels-json"
         self.kind = kind
         self.help = help
         self.metavar = metavar
         self.choices = choices
         self.default = default
-
-    @property
-    def key(self) -> str:
-        """ "kernels_json" for "--kernels-json"."""
-        return self.name.lstrip("-").replace("-", "_")
-
 
 class UsageError(Exception):
     """A command line that makes no sense; exit code 1."""
