@@ -82,6 +82,8 @@ PIPELINE: tuple[Row, ...] = (
     Row("tileas", "TileASLowerPipelines", "tileas.lower_pipelines", "LowerPipelines", _PIPELINES),
     Row("tileas", "TileASWarpgroupProducts", "tileas.warpgroup_products", "WarpgroupProducts",
         frozenset(("load_shared",)), 1),
+    Row("tileas", "TileASTensorMemoryProducts", "tileas.tensor_memory_products", "TensorMemoryProducts",
+        frozenset(("load_shared",)), 1),
     Row("tileas", "TileASSliceProducts", "tileas.slice_products", "SliceProducts", frozenset(("load_shared",)), 1),
     Row("tileas", "TileIROperationAnalysis", "tileas.operation_analysis", "OperationAnalysis"),
     # -> nvvm: the code of one thread

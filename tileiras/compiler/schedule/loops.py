@@ -151,7 +151,7 @@ def plan_ring(
     stage = sum(member.bytes for member in members.values())
     other = scratch_bytes(loop, members) + held_around(loop)
     # a product of warpgroups reads its stage for an iteration longer
-    spare = int(all(p.attrs.get("atom") == "wgmma" and adds_up(p) is not None for p in products))
+    spare = int(all(p.attrs.get("atom") in ("wgmma", "tcgen05") and adds_up(p) is not None for p in products))
     slots = cost.stages(clocks, stage, other, wish, spare)
     if slots < 2:
         return None

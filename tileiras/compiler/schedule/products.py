@@ -113,6 +113,33 @@ def warpgroup_products(func: Op, target: Any) -> frozenset[Op]:
     return frozenset(found)
 
 
+def tensor_memory_products(func: Op, target: Any, log2_warps: int) -> frozenset[Op]:
+    """Products for tcgen05: both operands lie in shared memory as they were loaded, and they only add up in their loop."""
+    from tileiras.compiler.target import sm, tcgen05
+
+    from .loops import staged_products
+
+    if not target.has(sm.TCGEN05):
+        return frozenset()
+    found = []
+    for product, plans in staged_products(func, target).items():
+        row = tcgen05.TYPES.get(product.operands[0].type.elem.name)  # type: ignore[attr-defined]
+        type: Any = product.result.type
+        if row is None or type.elem.name != "f32" or not tcgen05.fits(type.shape, log2_warps):
+            continue
+        loop = adds_up(product)
+        if loop is None or sum(op.spec.name in PRODUCTS for op in loop.regions[0].block.ops) > 1:
+            continue
+        size = 1 << 5 - row[2]
+        both = [_operand(v, plans, which, size) for which, v in enumerate(product.operands[:2])]
+        if (
+            all(o is not None and (o.k_major or size == 2) for o in both)
+            and product.operands[0].type.shape[-1] >= 1 << row[2]
+        ):  # type: ignore[attr-defined]
+            found.append(product)
+    return frozenset(found)
+
+
 def _operand(value: Value, plans: Any, which: int, size: int) -> Any:
     """How the operand of a product will lie in shared memory; None where it is not what was loaded."""
     from tileiras.compiler.layout.linear import dim_bits

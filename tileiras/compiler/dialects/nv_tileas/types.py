@@ -18,6 +18,15 @@ SharedType = T._interned("SharedType", (), "A buffer in shared memory.", lambda 
 SharedType.DIALECT = "nv_tileas"
 SHARED = SharedType()
 
+TensorMemoryType = T._interned(
+    "TensorMemoryType",
+    (),
+    "Columns of tensor memory, and the mbarriers of what is on its way there.",
+    lambda t: "tensor_memory",
+)
+TensorMemoryType.DIALECT = "nv_tileas"
+TENSOR_MEMORY = TensorMemoryType()
+
 TmaDescriptor = T._interned(
     "TmaDescriptor",
     ("elem", "box", "space"),
@@ -35,6 +44,10 @@ def parse_pipeline(p: Any) -> Any:
 
 def parse_shared(p: Any) -> Any:
     return SHARED
+
+
+def parse_tensor_memory(p: Any) -> Any:
+    return TENSOR_MEMORY
 
 
 def parse_tma_descriptor(p: Any) -> Any:

@@ -11,7 +11,7 @@ from tileiras.compiler.ir import types as T
 from tileiras.compiler.ir.verify import Invalid, Rules
 
 from . import diags as D
-from .types import PIPELINE, SHARED, TmaDescriptor
+from .types import PIPELINE, SHARED, TENSOR_MEMORY, TmaDescriptor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ MAX_BOX = 256  # elements of one box dimension; PTX ISA, cuTensorMapEncodeTiled
 def constraint(name: str) -> tuple[Callable[[Any], bool], str] | None:
     if name == "pipeline":
         return (lambda t: t is PIPELINE), "async pipeline"
+    if name == "tensor_memory":
+        return (lambda t: t is TENSOR_MEMORY), "tensor memory"
     if name == "shared":
         return (lambda t: t is SHARED), "shared buffer"
     if name == "tma_descriptor":

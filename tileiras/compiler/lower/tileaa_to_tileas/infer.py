@@ -24,7 +24,7 @@ from tileiras.compiler.layout.linear import (
 )  # fmt: skip
 from tileiras.compiler.passes.tileaa.facts import Facts
 from tileiras.compiler.passes.tileaa.slices import cut_bits, sliced
-from tileiras.compiler.schedule.products import row_products, warpgroup_products
+from tileiras.compiler.schedule.products import row_products, tensor_memory_products, warpgroup_products
 from tileiras.compiler.target import mma as atoms
 from tileiras.compiler.target import wgmma
 
@@ -64,6 +64,7 @@ class Inference:
             for op in warpgroup_products(func, target)
             if wgmma.split_warps(op.result.type.shape, self.log2_warps) is not None  # type: ignore[attr-defined]
         )
+        self.tensor_memory_products = tensor_memory_products(func, target, self.log2_warps)
         self._collect_vectors(func)
         self.reduced = reduced_bits(func)  # by shape, the index bits that are to stay in a warp
         block = func.regions[0].block

@@ -69,6 +69,8 @@ class _Rebuild:
         new = self.append(block, op, operands, [self.typed(r) for r in op.results], regions, define=True)
         if op in self.inf.warpgroup_products:
             new.attrs = {**op.attrs, "atom": "wgmma"}
+        elif op in self.inf.tensor_memory_products:
+            new.attrs = {**op.attrs, "atom": "tcgen05"}
         value = _VALUE_OPERAND.get(op.spec.name)
         if value is not None:  # no result carries the layout the op works in
             index = next(i for i, v in enumerate(op.operands) if v is op.group(value)[0])

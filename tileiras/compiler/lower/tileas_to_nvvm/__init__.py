@@ -49,6 +49,8 @@ for _family, _names in {
     "blocks": ("extract", "insert", "cat"),
     "staging": ("alloc_shared", "free_shared", "load_shared", "store_shared", "async.copy_view", "async.commit_group",
                 "async.wait_group", "barrier"),
+    "tensor_memory": ("tensor_memory.alloc", "tensor_memory.free", "tensor_memory.store", "tensor_memory.load",
+                      "tensor_memory.wait", "tensor_memory.product"),
     "wgmma": ("wgmma", "wgmma.registers", "wgmma.commit_group", "wgmma.wait_group"),
     "local": ("local_alloc", "local_write", "local_read", "local_read_all"),
     "system": ("print_tko", "assert", "get_global", "alloca", "gdc_launch_dependents_tko", "gdc_wait_tko"),

@@ -38,11 +38,7 @@ class WarpgroupProducts(Pass):
                 return False
             made = True
         if made:
-            for op in func.walk():
-                if (
-                    op.spec is tileas.BARRIER
-                ):  # what was written in the generic way is read by the tensor cores
-                    op.attrs = {**op.attrs, "proxy_fence": True}
+            fence_barriers(func)
         return True
 
     def issue(self, op: Any, a: Any, b: Any, context: Context) -> bool:
@@ -77,6 +73,13 @@ class WarpgroupProducts(Pass):
             if load is not None:
                 load.erase()
         return True
+
+
+def fence_barriers(func: Any) -> None:
+    """What threads wrote to shared memory in the generic way is read by the tensor cores behind a barrier."""
+    for op in func.walk():
+        if op.spec is tileas.BARRIER:
+            op.attrs = {**op.attrs, "proxy_fence": True}
 
 
 def lies_in_shared(value: Any) -> Any:

@@ -1,0 +1,238 @@
+"""Tensor memory: allocation, products that one thread issues, and the way of accumulators in and out.
+
+Behind the ring of stages the block keeps 32 bytes: two mbarriers, on which products arrive in turn, and the address of the
+allocated columns.
+"""
+
+from __future__ import annotations
+
+from tileiras.compiler.layout.gf2 import apply
+from tileiras.compiler.layout.linear import dim_bits
+from tileiras.compiler.layout.shared import matrix_operand
+from tileiras.compiler.target import tcgen05
+
+from .staging import slot_address
+from .state import Lowering
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tileiras.compiler.ir.core import Op
+
+STATE_BYTES, ADDRESS_AT = 32, 16
+_BARRIERS = 2
+_GROUP = "cta_group::1"
+_LANES_AT = 16  # bit of a tensor memory address where the lane begins
+
+
+class Memory:
+    """Tensor memory of a loop: address of its columns, of its mbarriers, and how many columns."""
+
+    __slots__ = ("address", "columns", "state")
+
+    def __init__(self, address: Any, state: Any, columns: int) -> None:
+        self.address = address
+        self.state = state
+        self.columns = columns
+
+
+def _by_warp(lowering: Lowering, warp_only: bool, emit: Any) -> None:
+    """Code that warp 0 runs, or its first thread alone."""
+    b = lowering.b
+    skip = b.label()
+    mine = b.entry("setp.lt.u32", b.tid, 32) if warp_only else b.entry("setp.eq.u32", b.tid, 0)
+    b.bra(skip, (mine, True))
+    b.push()
+    emit()
+    b.pop()
+    b.place(skip)
+
+
+def lower_alloc(lowering: Lowering, op: Op) -> None:
+    b = lowering.b
+    offset, columns = op.attr("offset"), op.attr("columns")
+    end = offset + STATE_BYTES
+    lowering.buffers[op.results[0]] = end
+    lowering.fn.shared_bytes = max(lowering.fn.shared_bytes, (end + 127) & ~127)
+    state = b.entry("add.s32", lowering.smem_base, offset)
+    if lowering.scratch_busy:
+        lowering.barrier()
+
+    def allocate() -> None:
+        place = b.address(state, ADDRESS_AT)
+        b.emit_to(
+            None, f"tcgen05.alloc.{_GROUP}.sync.aligned.shared::cta.b32", place, b.materialize(columns, "r")
+        )
+        b.emit_to(None, f"tcgen05.relinquish_alloc_permit.{_GROUP}.sync.aligned")
+
+    def init() -> None:
+        for i in range(_BARRIERS):
+            b.emit_to(None, "mbarrier.init.shared::cta.b64", b.address(state, 8 * i), b.materialize(1, "r"))
+        b.emit_to(None, "fence.mbarrier_init.release.cluster")
+
+    _by_warp(lowering, True, allocate)
+    _by_warp(lowering, False, init)
+    b.emit_to(None, "tcgen05.fence::before_thread_sync")
+    lowering.barrier()
+    b.emit_to(None, "tcgen05.fence::after_thread_sync")
+    address = b.reg("r")
+    b.emit_to(address, "ld.shared.b32", b.address(state, ADDRESS_AT))
+    lowering.env[op.results[0]] = Memory(address, state, columns)
+
+
+def lower_free(lowering: Lowering, op: Op) -> None:
+    b = lowering.b
+    memory: Memory = lowering.env[op.operands[0]]
+    b.emit_to(None, "tcgen05.fence::before_thread_sync")
+    lowering.barrier()
+
+    def release() -> None:
+        b.emit_to(None, "tcgen05.fence::after_thread_sync")
+        count = b.materialize(memory.columns, "r")
+        b.emit_to(None, f"tcgen05.dealloc.{_GROUP}.sync.aligned.b32", memory.address, count)
+
+    def inval() -> None:
+        for i in range(_BARRIERS):
+            b.emit_to(None, "mbarrier.inval.shared::cta.b64", b.address(memory.state, 8 * i))
+
+    _by_warp(lowering, True, release)
+    _by_warp(lowering, False, inval)
+    del lowering.buffers[op.operands[0]]
+    lowering.scratch_busy = True
+
+
+# ---- accumulators between registers and tensor memory
+
+
+def _pieces(layout: Any, shape: Any) -> list[tuple[int, int, list[int]]]:
+    """(column, how many, registers) of what one instruction moves: columns of one block of 128 rows in a row."""
+    (m_low, _), (n_low, n_bits) = dim_bits(shape)
+    mask = (1 << n_bits) - 1
+    found: dict[int, dict[int, int]] = {}
+    for r, offset in enumerate(layout.reg_table):
+        found.setdefault(offset >> m_low, {})[offset >> n_low & mask] = r
+    out = []
+    for row, columns in found.items():
+        order = sorted(columns)
+        for i in range(0, len(order), 128):
+            part = order[i : i + 128]
+            out.append((shape[1] * (row >> 7) + part[0], len(part), [columns[c] for c in part]))
+    return out
+
+
+def _thread_address(lowering: Lowering, memory: Memory, layout: Any, shape: Any) -> Any:
+    """Where a warp's part begins: its lanes, and the columns or rows beyond 128 that its warpgroup takes."""
+    b = lowering.b
+    (m_low, _), (n_low, n_bits) = dim_bits(shape)
+    columns = []
+    for c in layout.warp[2:]:
+        columns.append(shape[1] * (c >> m_low >> 7) if c >> m_low else c >> n_low & ((1 << n_bits) - 1))
+    part = b.thread_linear([0] * 5, [32 << _LANES_AT, 64 << _LANES_AT, *columns])
+    return b.add(32, memory.address, part)
+
+
+def lower_store(lowering: Lowering, op: Op) -> None:
+    b = lowering.b
+    memory: Memory = lowering.env[op.operands[0]]
+    tile = lowering.tile(op.operands[1])
+    shape = tile.shape
+    layout = tcgen05.layout_of(shape, lowering.log2_warps)
+    regs = lowering.regs_as(op.operands[1], layout)
+    base = _thread_address(lowering, memory, layout, shape)
+    for column, count, places in _pieces(layout, shape):
+        words = tuple(b.materialize(regs[p], "r") for p in places)
+        b.emit_to(
+            None, f"tcgen05.st.sync.aligned.32x32b.x{count}.b32", b.address(b.add(32, base, column)), words
+        )
+    b.emit_to(None, "tcgen05.wait::st.sync.aligned")
+    b.emit_to(None, "tcgen05.fence::before_thread_sync")
+
+
+def lower_load(lowering: Lowering, op: Op) -> None:
+    """Waits for the last product, then brings the accumulator."""
+    b = lowering.b
+    memory: Memory = lowering.env[op.operands[0]]
+    _wait(lowering, memory, b.add(32, lowering.scalar(op.operands[1]), -1))
+    b.emit_to(None, "tcgen05.fence::after_thread_sync")
+    type: Any = op.results[0].type
+    base = _thread_address(lowering, memory, type.layout, type.shape)
+    out: list[Any] = [None] * type.layout.num_regs
+    for column, count, places in _pieces(type.layout, type.shape):
+        words = tuple(b.reg("r") for _ in places)
+        b.emit_to(words, f"tcgen05.ld.sync.aligned.32x32b.x{count}.b32", b.address(b.add(32, base, column)))
+        for p, word in zip(places, words):
+            out[p] = word
+    b.emit_to(None, "tcgen05.wait::ld.sync.aligned")
+    lowering.define(op.results[0], out)
+
+
+# ---- products
+
+
+def lower_wait(lowering: Lowering, op: Op) -> None:
+    """For the product before the last; the first two wait for nothing."""
+    memory: Memory = lowering.env[op.operands[0]]
+    _wait(lowering, memory, lowering.b.add(32, lowering.scalar(op.operands[1]), -2))
+
+
+def _wait(lowering: Lowering, memory: Memory, number: Any) -> None:
+    """Until product `number` is complete. A barrier that nothing arrived on lets whoever waits for odd phases pass, so
+    that negative numbers wait for nothing."""
+    b = lowering.b
+    bar = b.add(32, memory.state, b.shl(32, b.and_(32, number, 1), 3))
+    parity = b.and_(32, b.shr(32, number, 1), 1)
+    again, done = b.label(), b.reg("p")
+    b.place(again)
+    b.emit_to(done, "mbarrier.try_wait.parity.shared::cta.b64", b.address(bar), b.materialize(parity, "r"))
+    b.bra(again, (done, True))
+
+
+def lower_product(lowering: Lowering, op: Op) -> None:
+    b = lowering.b
+    memory: Memory = lowering.env[op.operands[0]]
+    count = lowering.scalar(op.operands[1])
+    rows, columns, depth, elem = op.attr("m"), op.attr("n"), op.attr("depth"), op.attr("elem")
+    kind, _, log2_k = tcgen05.TYPES[elem]
+    size = 1 << (5 - log2_k)
+    wide = min(columns, tcgen05.MAX_N)
+    shapes = ((rows, depth), (depth, columns))
+    sides = []
+    for which, name in enumerate("ab"):
+        address = slot_address(lowering, op.operands[2 + 2 * which], op.operands[3 + 2 * which])
+        address = b.add(32, address, op.attr(f"{name}_start"))
+        dims = dim_bits(shapes[which])
+        k, other = (dims[1], dims[0]) if which == 0 else (dims[0], dims[1])
+        arrangement = op.attrs[f"{name}_arrangement"]
+        found = matrix_operand(arrangement, k, other, size)
+        assert found is not None
+        fixed = tcgen05.operand_descriptor(found.swizzle_bytes, found.leading_bytes, found.stride_bytes)
+        base = b.add(64, b.wide(b.and_(32, b.shr(32, address, 4), 0x3FFF), signed=False), fixed)
+        sides.append((base, arrangement, k, other, found))
+    form = tcgen05.instruction_descriptor(elem, wide, sides[0][4].k_major, sides[1][4].k_major)
+    bar = b.add(32, memory.state, b.shl(32, b.and_(32, count, 1), 3))
+
+    def at(side: Any, depth_at: int, place: int) -> Any:
+        base, arrangement, k, other, _ = side
+        return b.add(64, base, apply(arrangement, depth_at << k[0] | place << other[0]) >> 4)
+
+    def issue() -> None:
+        b.emit_to(None, "tcgen05.fence::after_thread_sync")
+        yes = b.true()
+        for m in range(0, rows, tcgen05.LANES):
+            for n in range(0, columns, wide):
+                target = b.address(b.add(32, memory.address, m // tcgen05.LANES * columns + n))
+                for k in range(0, depth, 1 << log2_k):
+                    b.emit_to(
+                        None, f"tcgen05.mma.{_GROUP}.kind::{kind}", target, b.materialize(at(sides[0], k, m), "d"),
+                        b.materialize(at(sides[1], k, n), "d"), b.materialize(form, "r"), yes,
+                    )  # fmt: skip
+        b.emit_to(None, f"tcgen05.commit.{_GROUP}.mbarrier::arrive::one.shared::cluster.b64", b.address(bar))
+
+    _by_warp(lowering, False, issue)
+
+
+LOWER = {
+    "tensor_memory.alloc": lower_alloc, "tensor_memory.free": lower_free, "tensor_memory.store": lower_store,
+    "tensor_memory.load": lower_load, "tensor_memory.wait": lower_wait, "tensor_memory.product": lower_product,
+}  # fmt: skip

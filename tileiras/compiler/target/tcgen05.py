@@ -1,0 +1,70 @@
+"""tcgen05.mma: what it multiplies, descriptors of operands and instruction, how accumulators lie in tensor memory.
+
+Tensor memory has 128 lanes of 512 columns of 32 bits. One thread issues the product of A [128, K] and B [K, N], both in
+shared memory; row m of the accumulator is lane m, column n is column n. Warp w of a warpgroup reads lanes 32 w to 32 w + 31.
+Source: PTX ISA manual, "TensorCore 5th Generation Family Instructions".
+"""
+
+from __future__ import annotations
+
+from tileiras.compiler.layout.linear import LinearLayout, dim_bits, log2
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LANES, COLUMNS = 128, 512
+MAX_N = 256
+# operand type -> (kind, format in the instruction descriptor, log2 of the depth of one instruction)
+TYPES = {
+    "f16": ("f16", 0, 4),
+    "bf16": ("f16", 1, 4),
+    "f8E4M3FN": ("f8f6f4", 0, 5),
+    "f8E5M2": ("f8f6f4", 1, 5),
+}
+SWIZZLES = {128: 2, 64: 4, 32: 6}  # bytes of a line -> layout type, bits 61 to 63 of a descriptor
+VERSION = 1 << 46  # of the descriptor's form
+F32 = 1 << 4  # of the accumulator, in the instruction descriptor
+
+
+def columns_of(shape: Sequence[int]) -> int:
+    """Columns that an accumulator [M, N] takes: N for every 128 rows; what can be allocated is a power of two from 32."""
+    return max(32, shape[-1] * (shape[-2] // LANES))
+
+
+def layout_of(shape: Sequence[int], log2_warps: int) -> LinearLayout:
+    """Who holds what after a load: a row a thread; warpgroups take the top of the rows beyond 128, then of the columns."""
+    (m_low, m_bits), (n_low, n_bits) = dim_bits(shape)
+    lane = [1 << (m_low + k) for k in range(5)]
+    warp = [1 << (m_low + 5), 1 << (m_low + 6)]
+    rest = [1 << (n_low + k) for k in range(n_bits)] + [1 << (m_low + k) for k in range(7, m_bits)]
+    for _ in range(log2_warps - 2):
+        warp.append(rest.pop())
+    return LinearLayout(m_bits + n_bits, rest, lane, warp)
+
+
+def fits(shape: Sequence[int], log2_warps: int) -> bool:
+    """Whether an accumulator lies in tensor memory and whole warpgroups read it."""
+    if len(shape) != 2 or shape[0] % LANES or shape[1] < 16 or log2_warps < 2:
+        return False
+    return columns_of(shape) <= COLUMNS and log2(shape[0] * shape[1]) - 7 >= log2_warps - 2
+
+
+def operand_descriptor(swizzle_bytes: int, leading_bytes: int, stride_bytes: int) -> int:
+    """The 64 bits that say how an operand lies, without its address (bits 0 to 13, in units of 16 bytes)."""
+    fields = (leading_bytes >> 4 & 0x3FFF) << 16 | (stride_bytes >> 4 & 0x3FFF) << 32
+    return fields | VERSION | SWIZZLES[swizzle_bytes] << 61
+
+
+def instruction_descriptor(elem: str, n: int, a_k_major: bool, b_k_major: bool) -> int:
+    """The 32 bits that say what is multiplied: 128 rows, n columns, formats, which dimension is contiguous."""
+    form = TYPES[elem][1]
+    return (
+        F32
+        | form << 7
+        | form << 10
+        | (not a_k_major) << 15
+        | (not b_k_major) << 16
+        | n >> 3 << 17
+        | LANES >> 4 << 24
+    )
