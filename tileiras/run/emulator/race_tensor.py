@@ -35,7 +35,12 @@ class TensorChecks:
             packed = getattr(sh, field)[granules]
             if queued:
                 r = Records(packed)
-                packed = np.where((r.clock == PENDING) & (r.warp == a.global_warps), -1, packed)
+                running = (r.clock == PENDING) & (r.warp == a.global_warps)
+                cta = (
+                    batch.warps_per_cta
+                )  # committed, not waited for, and still before this one in the CTA's queue
+                queue = (r.lane == ENGINE) & (r.warp // cta == a.global_warps // cta)
+                packed = np.where(running | queue, -1, packed)
             self.conflict(
                 a, packed, getattr(sh, f"{field}_line")[granules], "write" if field == "write" else "read"
             )

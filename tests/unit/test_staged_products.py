@@ -1,0 +1,90 @@
+"""Products whose operands run ahead through shared memory: the rung of each target, and no race under any order.
+
+The corpus family `staged` holds the numbers against formulas on every target; here the emulator watches every access,
+lets copies and products land at any moment, and each target is held to its own tensor instruction.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("numpy")
+pytest.importorskip("ml_dtypes")
+
+import tileiras
+from tests.corpus.case import Case
+from tests.corpus.check import arch_number
+from tests.corpus.export import bytecode_path
+from tests.corpus.registry import CASES
+
+CHECKED = (
+    "staged_bf16_nn_128",
+    "staged_f16_nt",
+    "staged_e4m3_nt",
+    "staged_persistent",
+    "staged_attention_causal_bf16",
+)
+TENSOR = {"sm_80": "mma.sync", "sm_90": "wgmma.mma_async", "sm_100": "tcgen05.mma", "sm_120": "mma.sync"}
+
+
+def ptx(name: str, gpu_name: str) -> str:
+    return tileiras.compile(bytecode_path(CASES[name]), gpu_name=gpu_name).ptx
+
+
+@pytest.mark.parametrize("gpu_name", TENSOR)
+def test_each_target_uses_its_own_tensor_instruction_fed_by_asynchronous_copies(gpu_name: str) -> None:
+    text = ptx("staged_bf16_nn_128", gpu_name)
+    assert text.count(TENSOR[gpu_name]) >= 4 and text.count("cp.async.cg") >= 8
+    loop = text[text.index("cp.async.wait_group") :]
+    assert "cp.async.wait_group 0" not in loop  # something stays in flight
+    if gpu_name in ("sm_80", "sm_120"):
+        assert "ldmatrix" in loop and "st.shared" not in loop[: loop.index("cp.async.commit_group")]
+
+
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90"])
+def test_attention_moves_neither_scores_nor_probabilities_through_shared_memory(gpu_name: str) -> None:
+    text = ptx("staged_attention_causal_bf16", gpu_name)
+    loop = text[text.index("cp.async.wait_group") : text.rindex("cp.async.commit_group")]
+    assert "st.shared" not in loop and loop.count("bar.sync") == 1
+
+
+def test_what_is_not_proven_is_tested_at_run_time() -> None:
+    text = ptx("matmul_f16_128", "sm_80")
+    assert "cp.async.cg" in text and text.count("mma.sync") > ptx("staged_bf16_nn", "sm_80").count("mma.sync")
+
+
+def check(case: Case, gpu_name: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.corpus import check as corpus
+
+    launch = tileiras.launch
+
+    def watched(*args: object, **options: object) -> None:
+        if options.get("target") == "emulator":
+            options.update(check=True, seed=seed)
+            seen.append(True)
+        launch(*args, **options)  # type: ignore[arg-type]
+
+    seen: list[bool] = []
+    monkeypatch.setattr(tileiras, "launch", watched)
+    outcome = corpus.launch_case(case, "emulator", gpu_name, 200)
+    assert seen and outcome.word == corpus.PASS, outcome.reason
+
+
+@pytest.mark.parametrize("gpu_name", TENSOR)
+@pytest.mark.parametrize("name", CHECKED)
+def test_no_access_races(name: str, gpu_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = CASES[name]
+    if arch_number(gpu_name) >= case.min_arch:
+        check(case, gpu_name, 1, monkeypatch)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("gpu_name", TENSOR)
+@pytest.mark.parametrize("name", [name for name in CASES if name.startswith("staged")])
+def test_no_access_races_in_any_order(
+    name: str, gpu_name: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = CASES[name]
+    if arch_number(gpu_name) >= case.min_arch:
+        check(case, gpu_name, seed, monkeypatch)
