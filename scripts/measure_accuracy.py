@@ -172,7 +172,7 @@ def write(rows: list[tuple[str, str, str, float]]) -> None:
         "Maximum error in units of the last place, measured by `python scripts/measure_accuracy.py --write`: the PTX",
         "that the compiler generates runs on the emulator and is compared with mpmath at 300 bits, on ordinary,",
         "extreme and random arguments. The emulator rounds `rsqrt.approx`, `ex2.approx` and `lg2.approx` correctly;",
-        "a GPU's own error of those instructions (PTX ISA manual) comes on top for `rsqrt` and the `approx` modes.",
+        "a GPU's own error of those instructions (PTX ISA manual) comes on top for f32 `exp2`, `rsqrt` and `approx`.",
         "f16 and bf16 are computed in f32 and rounded once. The columns `cpu` are of the CPU target on an x86-64 with",
         "fused multiply-add; CPUs without it, and f64 everywhere, call the C library of the machine.",
         "",
@@ -182,7 +182,9 @@ def write(rows: list[tuple[str, str, str, float]]) -> None:
     columns = [(elem, target) for target in TARGETS for elem in ("f32", "f64")]
     for name, t in table.items():
         lines.append(f"| {name} | " + " | ".join(f"{t.get(c, float('nan')):.2f}" for c in columns) + " |")
-    Path(__file__).resolve().parent.parent.joinpath("docs", "accuracy.md").write_text("\n".join(lines) + "\n")
+    page = Path(__file__).resolve().parent.parent / "docs" / "accuracy.md"
+    _, heading, rest = page.read_text().partition("\n## ")  # what is said below the table stays
+    page.write_text("\n".join(lines) + "\n" + heading + rest)
 
 
 if __name__ == "__main__":

@@ -19,11 +19,12 @@ if TYPE_CHECKING:
     from .floats import Floats
 
 
+ROUNDER = 1.5 * 2**23  # added to an f32 below 2^22: the sum's last bits are the nearest integer
+
+
 def _reduce(f: Floats, x: Any) -> tuple[Any, Any]:
     """(n as s32, r): x = n ln 2 + r, |r| <= 0.35. x is clamped so that n stays in range; NaN goes through r."""
-    high, low = CONSTANTS["exp_range", f.w]
-    x = f.select(f.cmp("gt", x, f.c(high)), f.c(high), x)
-    x = f.select(f.cmp("lt", x, f.c(low)), f.c(low), x)
+    x = f.clamp(x, *CONSTANTS["exp_range", f.w])
     n = f.rint(f.mul(x, f.c(CONSTANTS["log2e", f.w])))
     big, small = CONSTANTS["ln2", f.w]
     r = f.fma(n, f.c(-small), f.fma(n, f.c(-big), x))
@@ -38,10 +39,31 @@ def _exp_poly(f: Floats, r: Any) -> Any:
 
 def exp_scaled(f: Floats, x: Any, extra: int = 0) -> Any:
     """e^x * 2^extra."""
+    if f.w == 32:
+        return _exp_scaled32(f, x, extra)
     n, r = _reduce(f, x)
     if extra:
         n = f.b.add(32, n, extra)
     return f.scale(_exp_poly(f, r), n)
+
+
+def _exp_scaled32(f: Floats, x: Any, extra: int) -> Any:
+    """The same without a conversion to an integer: the bits of the rounded sum become two powers of two at once.
+
+    Their last nine are k = n + extra + 254, whose halves are the exponent fields of 2^(k/2 - 127): shifted up by 23, all
+    other bits fall out. Worked: n = 3, extra = 0: k = 257 = 128 + 129, 2^1 * 2^2.
+    """
+    b = f.b
+    x = f.clamp(x, *CONSTANTS["exp_range", 32])
+    rounder = f.c(ROUNDER + 2 * f.bias + extra)
+    total = f.fma(x, f.c(CONSTANTS["log2e", 32]), rounder)
+    n = f.sub(total, rounder)
+    big, small = CONSTANTS["ln2", 32]
+    value = _exp_poly(f, f.fma(n, f.c(-small), f.fma(n, f.c(-big), x)))
+    k = f.word(total)
+    half = b.emit("shr.u32", k, 1)
+    rest = b.emit("sub.s32", k, half)
+    return f.mul(f.mul(value, b.emit("shl.b32", half, 23)), b.emit("shl.b32", rest, 23))
 
 
 def exp(f: Floats, op: Op, x: Any) -> Any:
@@ -57,9 +79,7 @@ def exp2(f: Floats, op: Op, x: Any) -> Any:
         return short.exp2(f, x)
     if f.w == 32:  # within 2 ulp, subnormal results included
         return f.b.emit("ex2.approx.f32", x)
-    high, low = CONSTANTS["exp2_range", f.w]
-    x = f.select(f.cmp("gt", x, f.c(high)), f.c(high), x)
-    x = f.select(f.cmp("lt", x, f.c(low)), f.c(low), x)
+    x = f.clamp(x, *CONSTANTS["exp2_range", f.w])
     n = f.rint(x)
     big, small = CONSTANTS["ln2_exact", f.w]
     d = f.sub(x, n)

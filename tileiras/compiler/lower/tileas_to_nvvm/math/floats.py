@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import struct
 
+from tileiras.compiler.target import sm
+
 from ..arith import word_of
 
 TYPE_CHECKING = False
@@ -87,6 +89,13 @@ class Floats:
 
     def select(self, p: Any, x: Any, y: Any) -> Any:
         return self.b.emit(f"selp.{self.t}", x, y, p)
+
+    def clamp(self, x: Any, high: float, low: float) -> Any:
+        """x within [low, high]; NaN stays."""
+        if self.w == 32 and self.lowering.target.has(sm.MINMAX_NAN):
+            return self.b.emit("max.NaN.f32", self.b.emit("min.NaN.f32", x, self.c(high)), self.c(low))
+        x = self.select(self.cmp("gt", x, self.c(high)), self.c(high), x)
+        return self.select(self.cmp("lt", x, self.c(low)), self.c(low), x)
 
     def both(self, p: Any, q: Any) -> Any:
         return self.b.emit("and.pred", p, q)
