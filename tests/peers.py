@@ -62,6 +62,10 @@ UNUSED_QUICK = {
 }
 # Build tools of the oldest version that is tested: name -> (folder, requirements)
 BUILD_TOOLS: dict[str, tuple[str, tuple[str, ...]]] = {"cmake-3.25": ("cmake325", ("cmake==3.25.2",))}
+# Sources of experts' kernels, with the headers that they need: what the full tier compiles for the emulator.
+HEADERS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "cutlass": ("cutlass", ("nvidia-cutlass==4.2.0.0", "nvidia-cuda-cccl==13.3.5.0.6")),
+}
 # Optional: tools of other registries, brought where that can be done quietly; their tests are skipped without them.
 BUILDIFIER = ("buildifier", "@bazel/buildifier@8.2.1")  # folder, npm's name
 OPTIONAL_LIMIT_S = 240.0  # a registry that does not answer must not hold up the tests
@@ -118,6 +122,14 @@ def cmake(version: str) -> Path | None:
     row = BUILD_TOOLS.get(f"cmake-{version}")
     path = root() / row[0] / "cmake" / "data" / "bin" / "cmake" if row else None
     return path if path and os.access(path, os.X_OK) else None
+
+
+def cutlass() -> Path:
+    """Returns the tree with CUTLASS's sources and CCCL's headers, else skips the calling test."""
+    path = root() / HEADERS["cutlass"][0]
+    if not (path / "cutlass_library" / "source").is_dir():
+        missing("cutlass")
+    return path
 
 
 def buildifier() -> Path | None:
@@ -196,7 +208,7 @@ def _remove(site: Path, patterns: tuple[str, ...]) -> None:
 
 
 def _install_tree(home: Path, release: str, quick: bool) -> None:
-    name, requirements = TREES.get(release) or BUILD_TOOLS[release]
+    name, requirements = (TREES | BUILD_TOOLS | HEADERS)[release]
     folder = home / name
     if _complete(folder, requirements):
         return
@@ -285,12 +297,13 @@ def install(directory: Path | None = None, releases: tuple[str, ...] = (), quick
     if directory is not None:
         os.environ["TILEIRAS_PEERS"] = str(directory.absolute())
     home = root()
-    wanted = releases or (MAIN_RELEASE, *(QUICK if quick else TREES), *BUILD_TOOLS, "buildifier", "bazel")
+    trees = tuple(QUICK) if quick else (*TREES, *HEADERS)
+    wanted = releases or (MAIN_RELEASE, *trees, *BUILD_TOOLS, "buildifier", "bazel")
     with locked(home / ".lock"):
         for release in wanted:
             if release == MAIN_RELEASE:
                 _install_venv(home)
-            elif release in TREES or release in BUILD_TOOLS:
+            elif release in TREES | BUILD_TOOLS | HEADERS:
                 _install_tree(home, release, quick)
             elif release == "buildifier":
                 _install_buildifier(home)
@@ -299,7 +312,7 @@ def install(directory: Path | None = None, releases: tuple[str, ...] = (), quick
             else:
                 raise SetupError(
                     f"unknown release {release!r}: one of "
-                    f"{', '.join((MAIN_RELEASE, *TREES, *BUILD_TOOLS, 'buildifier', 'bazel'))}"
+                    f"{', '.join((MAIN_RELEASE, *TREES, *HEADERS, *BUILD_TOOLS, 'buildifier', 'bazel'))}"
                 )
     return home
 
