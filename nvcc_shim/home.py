@@ -15,6 +15,7 @@ import sys
 from tileiras.files import is_own, make_own_folder, read_own, write_atomically
 from tileiras.toolchain import locate
 from tileiras.toolchain.cache import cache_directory, own_root
+from tileiras.toolchain.digest import digest_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -210,9 +211,7 @@ def make_home(nvcc: RealNvcc, assembler: list[str], base: str) -> str:
                f"TILEIRAS_TOOLKIT_ROOT={quote(nvcc.root)}\nexport TILEIRAS_TOOLKIT_ROOT\n"
                f"exec {' '.join(quote(word) for word in assembler)} \"$@\"\n")  # fmt: skip
     stat = os.stat(nvcc.path)
-    name = locate.digest_text(
-        "\0".join((nvcc.path, str(stat.st_mtime_ns), str(stat.st_size), profile, wrapper))
-    )
+    name = digest_text("\0".join((nvcc.path, str(stat.st_mtime_ns), str(stat.st_size), profile, wrapper)))
     home = os.path.join(base, name)
     entry = os.path.join(home, "bin", "nvcc")
     # Its name can be worked out, and nvcc runs what lies in it: nobody else may have put it there.
@@ -270,7 +269,7 @@ def record_route(nvcc: RealNvcc, home: str | None, script: str, environ: Mapping
         return
     key = quote(route_key(script, environ))
     path = os.path.join(base, "nvcc", "routes.sh")
-    stamp = os.path.join(base, "nvcc", locate.digest_text(key) + ".stamp")
+    stamp = os.path.join(base, "nvcc", digest_text(key) + ".stamp")
     tests = [f"-x {quote(nvcc.path)}"]
     tests += [f"! {quote(one)} -nt {quote(stamp)}" for one in (nvcc.path, *nvcc.passed)]
     # A missing directory settles every path below it.

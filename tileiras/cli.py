@@ -170,6 +170,9 @@ def parse(argv: list[str]) -> tuple[dict[str, Any], list[str], str]:
             problem = problem or f"Unknown command line argument '{word}'.  Try: 'tileiras --help'{hint}"
             continue
         spelling, kind, field, _ = row
+        if kind == "when":  # a value only behind "=": `--color FILE` has none
+            given[field] = value if equals else "always"
+            continue
         if kind == "flag":
             if equals and value.lower() not in ("true", "false", "1", "0", ""):
                 text = f"for the --{spelling} option: '{value}' is invalid value for boolean argument! Try 0 or 1"
@@ -218,7 +221,7 @@ def help_text() -> str:
     ]
     for spelling, kind, _, text in FLAGS:
         dashes = "-" if len(spelling) == 1 else "--"
-        head = f"{dashes}{spelling}" + ("" if kind == "flag" else "=<value>")
+        head = f"{dashes}{spelling}" + {"flag": "", "when": "[=<when>]"}.get(kind, "=<value>")
         lines.append(f"  {head:<32} - {text}")
     return "\n".join(lines) + "\n"
 
@@ -256,6 +259,11 @@ def _options(given: dict[str, Any]) -> tuple[Any, str]:
         options.opt_level = _integer(level)
     except ValueError:
         return options, f"for the --opt-level option: '{level}' value invalid for integer argument!"
+    if "color" in given:
+        from tileiras.terminal import set_colour
+
+        if not given["color"] or not set_colour(given["color"]):
+            return options, f"for the --color option: Cannot find option named '{given['color']}'!"
     if options.emit not in EMITS:
         return options, f"for the --emit option: Cannot find option named '{options.emit}'!"
     if given.get("preview"):
@@ -300,7 +308,8 @@ def compile_file(path: str, given: dict[str, Any], options: Any) -> int:
     yaml = given.get("remarks_output")
     if yaml is None and given.get("remark_format") == "yaml":
         yaml = given["remarks_output"] = "tileir_remarks.yaml"
-    sink = Sink(lambda emitted: _show(emitted, options, yaml is not None))
+    data = b""
+    sink = Sink(lambda emitted: _show(emitted, options, yaml is not None, path, data))
     output = given.setdefault("output", "elf.o")
     outputs = Outputs(_output_files(given))
     try:
@@ -343,6 +352,9 @@ def compile_file(path: str, given: dict[str, Any], options: Any) -> int:
             say(program.ptxas_log + "\n")
     except CompileError as error:
         outputs.discard()
+        from tileiras.terminal import advise
+
+        advise(sink.emitted)
         return error.exit_code
     except OutputError as error:
         outputs.discard()
@@ -385,7 +397,7 @@ def abort(fatal: Exception) -> None:
     os.abort()
 
 
-def _show(emitted: Any, options: Any, yaml: bool) -> None:
+def _show(emitted: Any, options: Any, yaml: bool, path: str, data: bytes) -> None:
     """The command's default handler: remarks only when asked for and not written as YAML, warnings unless -w."""
     if emitted.severity == 4:
         from tileiras.remarks import wanted
@@ -394,6 +406,7 @@ def _show(emitted: Any, options: Any, yaml: bool) -> None:
             return
     if emitted.severity == 2 and options.no_warnings:
         return
-    from tileiras.diag import say
+    from tileiras import terminal
 
-    say(emitted.render() + "\n")
+    terminal.remember(path, data)
+    terminal.show(emitted)

@@ -68,7 +68,8 @@ def is_number(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) <= 18
 
 
-# (spelling, kind, field, help): kind "value", "flag", "list" (commas separate) or "many" (repeated, commas belong to it).
+# (spelling, kind, field, help): kind "value", "flag", "when" (a value only behind "="), "list" (commas separate) or
+# "many" (repeated, commas belong to it).
 FLAGS: tuple[tuple[str, Any, str, str], ...] = (
     (
         "gpu-name",
@@ -127,6 +128,12 @@ FLAGS: tuple[tuple[str, Any, str, str], ...] = (
     ("remarks-output-file", "value", "remarks_output", "File for YAML remarks. Default: tileir_remarks.yaml"),
     ("verify-each", "flag", "verify_each", "Verify the IR after every pass"),
     ("time-passes", "flag", "time_passes", "Print where the time went"),
+    (
+        "color",
+        "when",
+        "color",
+        "Colour in messages: auto (on a terminal, unless NO_COLOR is set), always, never",
+    ),
     ("w", "flag", "no_warnings", "Print no warnings"),
     ("Werror", "flag", "warnings_as_errors", "Warnings are errors"),
     ("list-versions", "flag", "list_versions", "List all supported bytecode versions and exit"),

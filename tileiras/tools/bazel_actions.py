@@ -409,6 +409,7 @@ def _bazel_toolchain(words: list[str]) -> int:
     import json
 
     from tileiras.toolchain import locate
+    from tileiras.toolchain.digest import digest_text
 
     root = _option(words, "--toolkit-root")
     tools, problems = locate.find_set(root)
@@ -427,7 +428,7 @@ def _bazel_toolchain(words: list[str]) -> int:
         "root": anchor.root if anchor is not None else "",
         "how": anchor.how if anchor is not None else "nothing found",
         "version": version,
-        "fingerprint": f"{version}-{locate.digest_text(' '.join(identity))[:16]}",
+        "fingerprint": f"{version}-{digest_text(' '.join(identity))[:16]}",
         "warnings": warnings,
     }
     sys.stdout.write(json.dumps(answer) + "\n")

@@ -36,6 +36,7 @@ usage: tileiras-config [--toolkit-root DIR] [ACTION]
   --why-rebuilt FILE   why FILE was last rebuilt, and what would rebuild it now
   --cache-stats        what the cache holds, and how often it had the answer
   --cache-clear        remove what the cache holds
+  --color[=WHEN]       colour in messages: auto, always, never
   --version            version of tileiras
   --toolkit-root DIR   the toolkit to look in, instead of searching"""
 
@@ -43,8 +44,9 @@ usage: tileiras-config [--toolkit-root DIR] [ACTION]
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command; returns the exit code."""
     from tileiras.diag import CompileError
+    from tileiras.terminal import show, take_colour
 
-    words = list(sys.argv[1:] if argv is None else argv)
+    words = take_colour(sys.argv[1:] if argv is None else argv, "tileiras-config")
     try:
         root, action, operand = _parse(words)
     except ValueError as error:
@@ -54,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _act(root, action, operand)
     except CompileError as error:
         for emitted in error.diagnostics:
-            sys.stderr.write(emitted.render() + "\n")
+            show(emitted)
         return error.exit_code
     except OSError as error:
         sys.stderr.write(f"error: {error.strerror or error}: '{error.filename}'\n")

@@ -21,6 +21,7 @@ USAGE: tileirdisasm [options] <tile bytecode file>
 OPTIONS:
 """
 OPTIONS = """\
+  --color[=WHEN]     - Colour in messages: auto, always, never
   -g                 - Alias for --print-debug-info
   --help             - Display available options
   --print-debug-info - Annotate disassembly with debugging information, if present.
@@ -44,7 +45,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     files: list[str] = []
     debug = False
     only_files = False
-    for arg in sys.argv[1:] if argv is None else argv:
+    from tileiras.terminal import take_colour
+
+    for arg in take_colour(sys.argv[1:] if argv is None else argv, NAME):
         if only_files or not arg.startswith("-") or arg == "-":
             files.append(arg)
             continue
@@ -82,9 +85,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def disassemble(path: str, debug: bool) -> int:
+    from tileiras import terminal
     from tileiras.compiler.bytecode.reader import read
     from tileiras.compiler.ir.printer import print_body
-    from tileiras.diag import CompileError, Sink, print_to_stderr
+    from tileiras.diag import CompileError, Sink
 
     try:
         with open(path, "rb") as stream:
@@ -93,11 +97,13 @@ def disassemble(path: str, debug: bool) -> int:
         say(f"error: unable to read input file '{path}': {getattr(error, 'strerror', None) or error}")
         return NO_INPUT
     sink = Sink()
-    sink.handlers.append(print_to_stderr)
+    sink.handlers.append(terminal.show)
     try:
         module = read(data, sink)
     except CompileError as error:
         say("error: failed to read provided Tile IR bytecode")
+        terminal.remember(path, data)
+        terminal.advise(sink.emitted)
         return error.exit_code
     producer = module.attrs.get("producer")
     head = f"// Producer: {producer}\n" if producer is not None else ""

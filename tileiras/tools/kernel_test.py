@@ -347,8 +347,10 @@ def main(argv: list[str]) -> int:
 
         if not isinstance(error, CompileError):
             raise
+        from tileiras.terminal import show
+
         for emitted in error.diagnostics:
-            sys.stderr.write(emitted.render() + "\n")
+            show(emitted)
         if "--skip-without-gpu" in options and any(
             emitted.code == "RUN-0402" for emitted in error.diagnostics
         ):

@@ -50,6 +50,8 @@ usage: tileiras-opt [INPUT] [-o OUTPUT] [options]
   --Wunsupported-hints         warn about optimization hints nobody reads; --Werr-hints makes them errors
   --time-passes                print where the time went
   --list-passes                print the passes
+  --color[=WHEN]               colour in messages: auto, always, never
+  --version                    print the version of this program
   --help                       print this text"""
 
 VALUES = {
@@ -125,6 +127,11 @@ def parse_arguments(argv: Sequence[str]) -> Arguments | None:
         elif name in FLAGS:
             field, on = FLAGS[name]
             setattr(found, field, on if not equals else (value not in ("false", "0")) == on)
+        elif name == "--version":
+            from tileiras.version import __version__
+
+            sys.stdout.write(f"{NAME} {__version__}\n")
+            return None
         elif name in ("--help", "--h"):
             sys.stdout.write(USAGE + "\n")
             return None
@@ -200,8 +207,10 @@ def split_passes(text: str) -> list[str]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit code: 0, 1 (usage, input, an expectation that was not met), 2 (output), 3 (bytecode), 5 (text, verifier, pass)."""
+    from tileiras.terminal import take_colour
+
     try:
-        arguments = parse_arguments(sys.argv[1:] if argv is None else argv)
+        arguments = parse_arguments(take_colour(sys.argv[1:] if argv is None else argv, NAME))
         if arguments is None:
             return 0
         find_passes(arguments.passes)

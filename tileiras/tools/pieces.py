@@ -93,9 +93,13 @@ def treat(
     text: Any, start: int, file: str, expect: bool, work: Callable[[Any, int, Sink], Any]
 ) -> tuple[int, Any]:
     """(exit code, result or None) of one piece. What was expected and not said, or the other way round, is code 1."""
-    from tileiras.diag import CompileError, FatalError, Sink, print_to_stderr
+    from tileiras import terminal
+    from tileiras.diag import CompileError, FatalError, Sink
 
-    sink = Sink() if expect else Sink(print_to_stderr)
+    sink = Sink() if expect else Sink(terminal.show)
+    terminal.remember(
+        file, b"\n" * start + text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
+    )
     result, code = None, 0
     try:
         result = work(text, start, sink)
@@ -112,6 +116,8 @@ def treat(
             raise
         code = concluded.exit_code
     if not expect:
+        if code:
+            terminal.advise(sink.emitted)
         return code, result
     from tileiras.tools.expect import compare
 

@@ -232,6 +232,14 @@ def build_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
+    from tileiras.version import __version__
+
+    add("--version", action="version", version=f"tileiras-run {__version__}")
+    add(
+        "--color",
+        metavar="WHEN",
+        help="colour in messages: auto (on a terminal, unless NO_COLOR is set), always, never",
+    )
     add("input", metavar="INPUT", help="Tile IR bytecode or text, or a Python file with cuTile kernels")
     add("--entry", metavar="NAME", help="the entry to launch (may be left out when there is one)")
     add("--grid", metavar="X[,Y[,Z]]", default="1", help="tile blocks in each dimension (default: 1)")
@@ -422,6 +430,20 @@ def list_entries(module: Any) -> None:
         print(f"{name}({params})")
 
 
+def tile_types(name: str) -> tuple[str, ...]:
+    """The Tile IR types that a scalar written as `name:value` can be: NumPy's unsigned ones are of the same width."""
+    dtype = dtype_of(name)
+    bits = dtype.itemsize * 8
+    if dtype.kind == "b":
+        return ("i1",)
+    if dtype.kind in "iu":
+        return (f"i{bits}", "i1", *(("ptr",) if bits == 64 else ()))
+    plain = next(
+        (tile for tile, known in (*NUMPY_TYPES.items(), *ML_TYPES.items()) if dtype.name == known), name
+    )
+    return (plain, "tf32") if plain in ("f32", "tf32") else (plain,)
+
+
 def check_types(plan: Plan, module: Any, entry: str) -> None:
     """Scalars that name their type must have the parameter's."""
     from tileiras.run.reference import find_entry
@@ -430,18 +452,17 @@ def check_types(plan: Plan, module: Any, entry: str) -> None:
     for number, name in plan.typed:
         if number < len(parameters):
             elem = getattr(parameters[number].type, "elem", parameters[number].type)
-            wanted = str(elem)
-            if dtype_of(name).itemsize * 8 != getattr(elem, "bits", 64) and wanted not in (
-                name,
-                "i1",
-                "tf32",
-            ):
+            wanted = "ptr" if str(elem).startswith("ptr") else str(elem)
+            if wanted not in tile_types(name):
                 raise Usage(f"argument {number} of '{entry}' is {wanted}, not {name}")
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command; the exit code."""
+    from tileiras.terminal import take_colour
+
     parser = build_parser()
+    argv = take_colour(sys.argv[1:] if argv is None else argv, "tileiras-run")
 
     def fail(message: str) -> NoReturn:
         print(f"tileiras-run: error: {message}", file=sys.stderr)
@@ -461,8 +482,11 @@ def main(argv: list[str] | None = None) -> int:
         print(f"tileiras-run: error: {wrong}", file=sys.stderr)
         return 1
     except CompileError as error:
+        import tileiras.terminal as terminal
+
         for diagnostic in error.diagnostics:
-            print(diagnostic.render(), file=sys.stderr)
+            terminal.show(diagnostic)
+        terminal.advise(error.diagnostics)
         if not error.diagnostics:
             print(f"tileiras-run: error: exit code {error.exit_code}", file=sys.stderr)
         return error.exit_code

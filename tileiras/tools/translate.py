@@ -39,6 +39,8 @@ usage: tileiras-translate [INPUT] [-o OUTPUT] [options]
   --split-input-file  treat pieces between lines of '// -----' on their own
   --verify-diagnostics         compare diagnostics with expected-error, -warning, -remark and -note comments
   --allow-unregistered-dialect take ops of unknown dialects in generic form
+  --color[=WHEN]      colour in messages: auto, always, never
+  --version           alone on the line: print the version of this program
   --list-versions     print the bytecode versions
   --help              print this text"""
 
@@ -92,6 +94,11 @@ def parse_arguments(argv: Sequence[str]) -> Arguments | None:
             found.input, given_input = arg, True
             continue
         name, equals, value = arg.partition("=")
+        if list(argv) == ["--version"]:  # with a value it is the version to write
+            from tileiras.version import __version__
+
+            sys.stdout.write(f"{NAME} {__version__}\n")
+            return None
         if name not in VALUES and name not in FLAGS and not name.startswith("--"):
             name = "-" + name
         if name in VALUES:
@@ -121,8 +128,10 @@ def parse_arguments(argv: Sequence[str]) -> Arguments | None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit code: 0, 1 (usage, input, an expectation that was not met), 2 (output), 3 (bytecode), 5 (text, verifier)."""
+    from tileiras.terminal import take_colour
+
     try:
-        arguments = parse_arguments(sys.argv[1:] if argv is None else argv)
+        arguments = parse_arguments(take_colour(sys.argv[1:] if argv is None else argv, NAME))
     except UsageError as error:
         sys.stderr.write(f"{NAME}: error: {error}\n{USAGE}\n")
         return 1

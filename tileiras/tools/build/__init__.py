@@ -28,7 +28,9 @@ VERBS = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one verb; returns the exit code."""
-    words = list(sys.argv[1:] if argv is None else argv)
+    from tileiras.terminal import take_colour
+
+    words = take_colour(sys.argv[1:] if argv is None else argv, "tileiras-build")
     if not words or words[0] in ("-h", "--help"):
         print(usage())
         return 0 if words else 1
@@ -54,4 +56,4 @@ def usage() -> str:
     """The list of verbs."""
     width = max(map(len, VERBS))
     rows = "\n".join(f"  {verb.ljust(width)}  {text}" for verb, text in VERBS.items())
-    return f"usage: tileiras-build VERB [options]\n\n{rows}\n\nEach verb has its own --help."
+    return f"usage: tileiras-build VERB [options]\n\n{rows}\n\nEach verb has its own --help. All take --color[=auto|always|never]."

@@ -74,6 +74,8 @@ def compile(job: Job, outputs: Outputs) -> Result:
     argv.append(job.source)
     if arguments.verbose:
         say("tileiras " + " ".join(argv))
+    from tileiras import terminal
+
     status, log = _call(cli.main, argv)
     if status != 0:
         sys.stderr.write(outputs.in_users_words(log))
@@ -87,13 +89,16 @@ def compile(job: Job, outputs: Outputs) -> Result:
         parts["tilebc"] = to_bytecode(job.data, arguments.bytecode_version, job.source)
     reported = json.loads(_read(kernels))
     parts["table"] = json.dumps(table.complete(reported, job, parts.get("cubin"))).encode()
-    return Result(parts, log, {})
+    return Result(parts, terminal.plain(log), {})
 
 
 def _call(main, argv: list[str]) -> tuple[int, str]:  # type: ignore[no-untyped-def]
     """(exit code, what it said)."""
+    from tileiras import terminal
+
     with _ONE_AT_A_TIME:
         held, said = sys.stderr, io.StringIO()
+        before = terminal.colour_of(held)
         sys.stderr = said
         try:
             status = main(argv)
@@ -101,6 +106,7 @@ def _call(main, argv: list[str]) -> tuple[int, str]:  # type: ignore[no-untyped-
             status = stop.code
         finally:
             sys.stderr = held
+            terminal.set_colour(before)
     return (status if isinstance(status, int) else 0 if status is None else 1), said.getvalue()
 
 

@@ -70,8 +70,10 @@ def run_verb(verb: str, words: Sequence[str]) -> int:
         return error.exit_code
     except CompileError as error:
         outputs.discard()
+        from tileiras.terminal import show
+
         for emitted in error.diagnostics:
-            say(emitted.render())
+            show(emitted)
         return error.exit_code
     except UnwritableDepfile as error:
         outputs.discard()

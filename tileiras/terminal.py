@@ -1,0 +1,195 @@
+"""What a person sees of a diagnostic: its text, the line of the source with a caret, colour on a terminal, advice.
+
+The first line of a diagnostic is a contract and stays as `Emitted.render` has it. Behind it stand the source line and a
+caret where the input is a text that this process has read. Colour comes with a terminal: `--color=always` and
+`--color=never` decide, else NO_COLOR turns it off. Loaded when there is something to say, never by a compile that is well.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from tileiras.diag import ERROR, NOTE, PREFIX, REMARK, WARNING, say
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    from tileiras.diag import Emitted, Loc
+
+COLOUR_MODES = ("auto", "always", "never")
+COLOUR_HELP = "colour in messages: auto (on a terminal, unless NO_COLOR is set), always or never"
+MAX_WIDTH = 160  # of a source line that is shown
+_BOLD, _PLAIN, _GREEN = "\x1b[1m", "\x1b[0m", "\x1b[1;32m"
+_OF_SEVERITY = {ERROR: "\x1b[1;31m", WARNING: "\x1b[1;35m", NOTE: "\x1b[1;36m", REMARK: "\x1b[1;34m"}
+
+_mode = "auto"
+_inputs: dict[str, bytes] = {}  # what was read, by the name that locations use
+
+
+def set_colour(mode: str) -> bool:
+    """Takes the value of --color; whether it is one."""
+    global _mode
+    mode = {"": "always", "true": "always", "1": "always", "false": "never", "0": "never"}.get(mode, mode)
+    if mode not in COLOUR_MODES:
+        return False
+    _mode = mode
+    return True
+
+
+def take_colour(words: Sequence[str], command: str) -> list[str]:
+    """`words` without --color[=WHEN], which is obeyed. Errors: SystemExit(1) for a value that is none."""
+    rest: list[str] = []
+    for at, word in enumerate(words):
+        if word == "--":
+            return rest + list(words[at:])
+        name, equals, value = word.partition("=")
+        if name != "--color":
+            rest.append(word)
+        elif not set_colour(value) or (equals and not value):
+            say(f"{command}: error: option '--color': '{value}' is not one of {', '.join(COLOUR_MODES)}\n")
+            raise SystemExit(1)
+    return rest
+
+
+def is_coloured(stream: Any) -> bool:
+    """Whether what goes to `stream` has colours."""
+    if _mode != "auto":
+        return _mode == "always"
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    return is_terminal(stream)
+
+
+def colour_of(stream: Any) -> str:
+    """The mode until now; from here on what is captured instead of going to `stream` has the colours it would have there."""
+    global _mode
+    before = _mode
+    _mode = "always" if is_coloured(stream) else "never"
+    return before
+
+
+def plain(text: str) -> str:
+    """`text` without our colours."""
+    for code in (_BOLD, _PLAIN, _GREEN, *_OF_SEVERITY.values()):
+        text = text.replace(code, "")
+    return text
+
+
+def is_terminal(stream: Any) -> bool:
+    try:
+        return stream is not None and stream.isatty()
+    except (OSError, ValueError):
+        return False
+
+
+def remember(name: str, data: bytes) -> None:
+    """Notes an input: messages about it show its lines."""
+    _inputs[name] = data
+
+
+def show(emitted: Emitted) -> bool:
+    """Prints a diagnostic on standard error; true, as a handler that has consumed it."""
+    say(present(emitted) + "\n")
+    return True
+
+
+def fail(command: str, text: str) -> None:
+    """Prints an error that is no diagnostic: `command: error: text`."""
+    coloured = is_coloured(sys.stderr)
+    head = (
+        f"{_BOLD}{command}: {_PLAIN}{_OF_SEVERITY[ERROR]}error: {_PLAIN}"
+        if coloured
+        else f"{command}: error: "
+    )
+    say(f"{head}{text}\n")
+
+
+def advise(diagnostics: Iterable[Emitted]) -> None:
+    """Prints what helps beyond the diagnostics of a failed run, behind all of them."""
+    from tileiras.advice import lines
+
+    for line in lines(list(diagnostics), _inputs):
+        say(line + "\n")
+
+
+def present(emitted: Emitted) -> str:
+    """The text of a diagnostic with its source lines, coloured where standard error is."""
+    coloured = is_coloured(sys.stderr)
+    text = emitted.render() if not coloured else ""
+    out = []
+    if coloured:
+        for one, line in _flat(emitted):
+            out.append(_paint(one, line))
+            out += _excerpt(one.loc, True) if line is None else []
+        return "\n".join(out)
+    if not _inputs:
+        return text
+    for one, line in _flat(emitted):
+        out.append(_first_line(one) if line is None else line)
+        out += _excerpt(one.loc, False) if line is None else []
+    return "\n".join(out)
+
+
+def _flat(emitted: Emitted) -> list[tuple[Emitted, str | None]]:
+    """(diagnostic, None) for each, its call sites as (diagnostic, line) behind it."""
+    own = emitted.render().split("\n")
+    below = sum(note.render().count("\n") + 1 for note in emitted.notes)
+    first = _first_line(emitted).count("\n") + 1
+    found: list[tuple[Emitted, str | None]] = [(emitted, None)]
+    found += [(emitted, line) for line in own[first : len(own) - below]]
+    for note in emitted.notes:
+        found += _flat(note)
+    return found
+
+
+def _place(emitted: Emitted) -> str:
+    loc = emitted.loc
+    return f"{loc}: " if loc is not None and loc.file else ""
+
+
+def _first_line(emitted: Emitted) -> str:
+    return f"{_place(emitted)}{PREFIX[emitted.severity]}{emitted.message}"
+
+
+def _paint(emitted: Emitted, line: str | None) -> str:
+    if line is not None:
+        return line
+    colour = _OF_SEVERITY[emitted.severity]
+    return f"{_BOLD}{_place(emitted)}{_PLAIN}{colour}{PREFIX[emitted.severity]}{_PLAIN}{_BOLD}{emitted.message}{_PLAIN}"
+
+
+def _excerpt(loc: Loc | None, coloured: bool) -> list[str]:
+    """The source line of a place and the line with the caret; nothing where the input is no text of ours."""
+    if loc is None or not loc.line or not loc.col:
+        return []
+    data = _inputs.get(loc.file)
+    if data is None:
+        return []
+    from tileiras.compiler.source import looks_like_text
+
+    if not looks_like_text(data):
+        return []
+    lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n", loc.line)
+    if len(lines) < loc.line:
+        return []
+    text = lines[loc.line - 1].decode("utf-8", "replace").rstrip("\r")
+    at = min(loc.col - 1, len(text))
+    start = max(0, at - MAX_WIDTH * 2 // 3) if len(text) > MAX_WIDTH else 0
+    shown = text[start : start + MAX_WIDTH]
+    # Tabs stay, so that the caret stands below whatever their width; other control characters are harmless marks.
+    blanks = "".join("\t" if c == "\t" else " " * _width(c) for c in shown[: at - start])
+    shown = "".join(c if c == "\t" or c.isprintable() else "\ufffd" for c in shown)
+    caret = f"{_GREEN}^{_PLAIN}" if coloured else "^"
+    return [shown, blanks + caret]
+
+
+def _width(char: str) -> int:
+    """Columns of a character on a terminal."""
+    if char.isascii():
+        return 1
+    from unicodedata import combining, east_asian_width
+
+    return 0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1
