@@ -96,6 +96,21 @@ def show(emitted: Emitted) -> bool:
     return True
 
 
+def until_broken_pipe(main: Any, words: Sequence[str] | None = None) -> int:
+    """The exit code of `main(words)`; 141, as a shell has it, where who reads standard output went away: `command | head`."""
+    try:
+        code = main(words)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return int(code)
+    except BrokenPipeError:
+        try:  # the interpreter would flush what is left, and complain
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        except OSError:
+            pass
+        return 141
+
+
 def fail(command: str, text: str) -> None:
     """Prints an error that is no diagnostic: `command: error: text`."""
     coloured = is_coloured(sys.stderr)

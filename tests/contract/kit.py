@@ -49,7 +49,18 @@ class Result:
         self.folder = folder
 
     def lines(self) -> list[str]:
-        return self.err.splitlines()
+        return diagnostics_of(self.err)
+
+
+def diagnostics_of(err: str) -> list[str]:
+    """Lines that the contract is about: no source lines with their carets, no advice behind the diagnostics."""
+    found: list[str] = []
+    for line in err.splitlines():
+        if line.strip() == "^" and found:
+            found.pop()
+        elif not line.startswith(("note: the targets are ", "note: '")):
+            found.append(line)
+    return found
 
 
 def command(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from contract.kit import compile_, entry, module
+from contract.kit import compile_, diagnostics_of, entry, module
 
 from tileiras.compiler.source import load, to_bytecode
 from tileiras.diag import ERROR, NOTE, CompileError, Sink
@@ -111,7 +111,7 @@ def accepted(body: str, *, args: str = "", whole: str | None = None, capability:
 
 def said_by_command(err: str) -> list[str]:
     """The command's lines without notes."""
-    return [line for line in err.splitlines() if ": note: " not in line and not line.startswith("note: ")]
+    return [line for line in diagnostics_of(err) if ": note: " not in line and not line.startswith("note: ")]
 
 
 __all__ = [

@@ -43,6 +43,12 @@ usage: tileiras-config [--toolkit-root DIR] [ACTION]
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command; returns the exit code."""
+    from tileiras.terminal import until_broken_pipe
+
+    return until_broken_pipe(_main, argv)
+
+
+def _main(argv: Sequence[str] | None = None) -> int:
     from tileiras.diag import CompileError
     from tileiras.terminal import show, take_colour
 
@@ -58,6 +64,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         for emitted in error.diagnostics:
             show(emitted)
         return error.exit_code
+    except BrokenPipeError:
+        raise
     except OSError as error:
         sys.stderr.write(f"error: {error.strerror or error}: '{error.filename}'\n")
         return 2

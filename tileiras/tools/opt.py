@@ -207,6 +207,12 @@ def split_passes(text: str) -> list[str]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit code: 0, 1 (usage, input, an expectation that was not met), 2 (output), 3 (bytecode), 5 (text, verifier, pass)."""
+    from tileiras.terminal import until_broken_pipe
+
+    return until_broken_pipe(_main, argv)
+
+
+def _main(argv: Sequence[str] | None = None) -> int:
     from tileiras.terminal import take_colour
 
     try:

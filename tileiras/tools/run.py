@@ -459,6 +459,12 @@ def check_types(plan: Plan, module: Any, entry: str) -> None:
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command; the exit code."""
+    from tileiras.terminal import until_broken_pipe
+
+    return until_broken_pipe(_main, argv)
+
+
+def _main(argv: list[str] | None = None) -> int:
     from tileiras.terminal import take_colour
 
     parser = build_parser()
@@ -482,8 +488,13 @@ def main(argv: list[str] | None = None) -> int:
         print(f"tileiras-run: error: {wrong}", file=sys.stderr)
         return 1
     except CompileError as error:
-        import tileiras.terminal as terminal
+        import os
 
+        from tileiras import terminal
+
+        if os.path.isfile(options.input):
+            with open(options.input, "rb") as file:
+                terminal.remember(options.input, file.read())
         for diagnostic in error.diagnostics:
             terminal.show(diagnostic)
         terminal.advise(error.diagnostics)

@@ -128,6 +128,12 @@ def parse_arguments(argv: Sequence[str]) -> Arguments | None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit code: 0, 1 (usage, input, an expectation that was not met), 2 (output), 3 (bytecode), 5 (text, verifier)."""
+    from tileiras.terminal import until_broken_pipe
+
+    return until_broken_pipe(_main, argv)
+
+
+def _main(argv: Sequence[str] | None = None) -> int:
     from tileiras.terminal import take_colour
 
     try:

@@ -28,6 +28,12 @@ VERBS = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one verb; returns the exit code."""
+    from tileiras.terminal import until_broken_pipe
+
+    return until_broken_pipe(_main, argv)
+
+
+def _main(argv: Sequence[str] | None = None) -> int:
     from tileiras.terminal import take_colour
 
     words = take_colour(sys.argv[1:] if argv is None else argv, "tileiras-build")
