@@ -23,7 +23,9 @@ SOURCES            Tile IR text (``.tileir``, ``.mlir``) or bytecode (``.tilebc`
 TYPE               kind of the library, default OBJECT; CUSTOM makes the artefacts only and needs no C compiler.
 ARCHITECTURES      see ``tileiras_normalize_architectures``; default CMAKE_TILE_ARCHITECTURES,
                    CMAKE_CUDA_ARCHITECTURES, environment TILEARCHS, CUDAARCHS. The target's property
-                   TILE_ARCHITECTURES may be set afterwards, in the same directory.
+                   TILE_ARCHITECTURES may be set afterwards, in the same directory. ``cpu`` stands beside GPUs, or alone: code
+                   for the host's processor, which the launchers take where there is no driver, no device or no image
+                   (environment TILEIRAS_DEVICE=auto|gpu|cpu); it needs llvmlite when building, nothing when running.
 FORMATS            any of cubin fatbin tilebc ptx header json object; default fatbin header object
                    (CUSTOM: fatbin json). What another format needs is made as well. An object of a CUSTOM target
                    holds the image and its size (``<prefix>_image``), made without a compiler.
@@ -157,7 +159,7 @@ function(_tileiras_add_rules name)
   file(GENERATE OUTPUT "${options_file}" CONTENT
     "${compile_options} ${budgets}\n${tile_SIGNATURE} ${tile_SYMBOL} ${tile_IMPORT_DIRECTORIES} ${tile_REMARKS} ${tile_REMARKS_FILE}\n")
   file(GENERATE OUTPUT "${bundle_file}" CONTENT
-    "${real} ${virtual} ${stems}\n$<TARGET_GENEX_EVAL:${name},$<TARGET_PROPERTY:${name},TILE_FATBINARY_OPTIONS>> ${tile_COMPRESS}\n${tile_PREFIX} ${tile_NAMESPACE} ${tile_EMBED} ${tile_LANGUAGE} ${tile_HEADER}\n")
+    "${real} ${virtual} ${for_cpu} ${stems}\n$<TARGET_GENEX_EVAL:${name},$<TARGET_PROPERTY:${name},TILE_FATBINARY_OPTIONS>> ${tile_COMPRESS}\n${tile_PREFIX} ${tile_NAMESPACE} ${tile_EMBED} ${tile_LANGUAGE} ${tile_HEADER}\n")
 
   foreach(property IN LISTS planned)
     set_property(TARGET ${name} PROPERTY ${property})
@@ -184,6 +186,18 @@ macro(_tileiras_make_artefacts)
   _tileiras_split_architectures(real virtual ${wanted})
   if(NOT real AND tile_LAUNCH_ABI STREQUAL "tile" AND "header" IN_LIST tile_FORMATS)
     message(FATAL_ERROR "add_tile_kernel(${name}): a header needs one real architecture with LAUNCH_ABI tile: Tile IR alone does not tell how a kernel is launched")
+  endif()
+  if(for_cpu AND tile_COMPILER STREQUAL "nvidia")
+    message(FATAL_ERROR "add_tile_kernel(${name}): ARCHITECTURES cpu needs COMPILER builtin: NVIDIA's compiler makes no code for the CPU")
+  endif()
+  if(for_cpu AND budgets)
+    message(FATAL_ERROR "add_tile_kernel(${name}): MAX_REGISTERS, NO_SPILLS and MAX_SHARED are budgets of a GPU's image: not with ARCHITECTURES cpu")
+  endif()
+  if(for_cpu AND NOT "header" IN_LIST tile_FORMATS)
+    message(FATAL_ERROR "add_tile_kernel(${name}): ARCHITECTURES cpu needs FORMATS header: the code lies in its source")
+  endif()
+  if(for_cpu AND NOT real AND NOT virtual AND NOT tile_EMBED STREQUAL "array")
+    message(FATAL_ERROR "add_tile_kernel(${name}): EMBED ${tile_EMBED} has no image to embed with ARCHITECTURES cpu alone")
   endif()
   if(budgets AND NOT real)
     message(FATAL_ERROR "add_tile_kernel(${name}): MAX_REGISTERS, NO_SPILLS and MAX_SHARED need a real architecture: what portable code uses is decided by the driver")
@@ -279,13 +293,19 @@ function(_tileiras_kernel_source source stem prefix)
     endforeach()
   endif()
 
+  if(for_cpu)
+    _tileiras_rule_cpu(json "${path}" "${stem}")
+    list(APPEND jsons "${json}")
+  endif()
+
   set_property(TARGET ${name} APPEND PROPERTY TILE_SOURCES "${path}")
   set_property(TARGET ${name} APPEND PROPERTY TILE_JSON ${jsons})
   if("json" IN_LIST tile_FORMATS)
     list(APPEND made ${jsons})
   endif()
 
-  if("fatbin" IN_LIST tile_FORMATS)
+  set(fatbin "")
+  if("fatbin" IN_LIST tile_FORMATS AND entries)  # with ARCHITECTURES cpu alone there is no image
     _tileiras_rule_fatbin(fatbin "${stem}" ENTRIES ${entries} FILES ${files})
     set_property(TARGET ${name} APPEND PROPERTY TILE_FATBIN "${fatbin}")
     list(APPEND made "${fatbin}")
@@ -590,4 +610,7 @@ function(_tileiras_finish_library)
     set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE BATCH UNITY_BUILD_BATCH_SIZE 32)
   endif()
   target_link_libraries(${name} ${scope} ${CMAKE_DL_LIBS})  # the loader finds the driver at run time
+  if(for_cpu)
+    target_link_libraries(${name} ${scope} pthread m)
+  endif()
 endfunction()

@@ -17,6 +17,7 @@ written                                      real                  virtual
 ``all``                                      all supported         highest generation
 ``all-major``                                lowest of each        highest generation
 ``native``                                   this machine's GPU
+``cpu``                                      the processor of the host: stays ``cpu``, at the end
 ===========================================  ====================  ====================
 
 Architectures that no Tile kernel can be compiled for (75 is CMake's default for CUDA with NVIDIA's compiler) are left
@@ -26,10 +27,13 @@ function(tileiras_normalize_architectures outvar)
   _tileiras_split_architectures(real virtual ${ARGN})
   list(TRANSFORM real APPEND "-real")
   list(TRANSFORM virtual APPEND "-virtual")
+  if(for_cpu)
+    list(APPEND virtual cpu)
+  endif()
   set(${outvar} ${real} ${virtual} PARENT_SCOPE)
 endfunction()
 
-# The same as two lists of plain numbers with their suffixes: "80;90a" and "120".
+# The same as two lists of plain numbers with their suffixes: "80;90a" and "120"; sets `for_cpu` in the caller as well.
 # NVIDIA's compiler targets fewer: add_tile_kernel sets tile_COMPILER.
 function(_tileiras_split_architectures real_var virtual_var)
   get_property(supported GLOBAL PROPERTY TILEIRAS_SUPPORTED_ARCHITECTURES)
@@ -40,8 +44,12 @@ function(_tileiras_split_architectures real_var virtual_var)
   set(real "")
   set(virtual "")
   set(dropped "")
+  set(for_cpu FALSE)
   foreach(word IN LISTS ARGN)
-    if(word STREQUAL "all")
+    if(word STREQUAL "cpu")
+      set(for_cpu TRUE)
+      continue()
+    elseif(word STREQUAL "all")
       list(APPEND real ${supported})
       list(GET majors -1 highest)
       list(APPEND virtual ${highest})
@@ -88,15 +96,16 @@ function(_tileiras_split_architectures real_var virtual_var)
     list(SORT ${list_name} COMPARE NATURAL)
   endforeach()
   string(REPLACE ";" ", " known "${supported}")
-  if(dropped AND (real OR virtual))
+  if(dropped AND (real OR virtual OR for_cpu))
     string(REPLACE ";" ", " names "${dropped}")
     message(WARNING "no Tile kernel can be compiled for ${names}: left out (supported: ${known})")
-  elseif(NOT real AND NOT virtual)
+  elseif(NOT real AND NOT virtual AND NOT for_cpu)
     string(REPLACE ";" ", " names "${dropped}")
     message(FATAL_ERROR "no architecture is left to compile for: '${names}' cannot be targeted (supported: ${known})")
   endif()
   set(${real_var} "${real}" PARENT_SCOPE)
   set(${virtual_var} "${virtual}" PARENT_SCOPE)
+  set(for_cpu ${for_cpu} PARENT_SCOPE)
 endfunction()
 
 # The lowest supported architecture of each generation: 80 90 100 110 120.

@@ -5,7 +5,7 @@ include_guard(GLOBAL)
 
 # Sets <out> to the number of sources that one command takes, or to 0: a command for each artefact, which is as
 # parallel as a build can be. Batches want several times more sources than processors, and nothing that has a command of
-# its own by nature: a launcher, remarks, PTX beside images, cuTile sources.
+# its own by nature: a launcher, remarks, PTX beside images, cuTile sources, code for the CPU.
 function(_tileiras_batch_size out)
   set(size 0)
   list(LENGTH tile_SOURCES count)
@@ -30,7 +30,7 @@ function(_tileiras_batch_size out)
       set(size 16)
     endif()
   endif()
-  if(launcher OR tile_REMARKS OR tile_HEADER OR "ptx" IN_LIST tile_FORMATS OR "${tile_SOURCES};" MATCHES "(\\.py;|\\$<)")
+  if(launcher OR for_cpu OR tile_REMARKS OR tile_HEADER OR "ptx" IN_LIST tile_FORMATS OR "${tile_SOURCES};" MATCHES "(\\.py;|\\$<)")
     set(size 0)
   endif()
   set(${out} ${size} PARENT_SCOPE)

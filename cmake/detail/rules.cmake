@@ -191,6 +191,19 @@ function(_tileiras_rule_ptx ptx_var json_var source stem arch)
   set(${json_var} "${json}" PARENT_SCOPE)
 endfunction()
 
+# Source -> kernel table with code for the host's processor.
+function(_tileiras_rule_cpu out source stem)
+  set(json "${folder}/${stem}.cpu.kernels.json")
+  set(command compile "${source}" --arch cpu --kernels-json "${json}" --launch-abi ${tile_LAUNCH_ABI}
+    --host-arch "$<TARGET_PROPERTY:${name},TILE_HOST_ARCH>")
+  foreach(entry IN LISTS tile_ENTRIES)
+    list(APPEND command --entry "${entry}")
+  endforeach()
+  _tileiras_rule(LAUNCHED FIRST "${json}" DEPFILE "${json}.d" COMMAND ${command}
+    DEPENDS "${source}" COMMENT "Compiling Tile kernel ${stem} for the CPU")
+  set(${out} "${json}" PARENT_SCOPE)
+endfunction()
+
 # Source -> verified bytecode.
 function(_tileiras_rule_bytecode out source stem)
   set(bytecode "${folder}/${stem}.tilebc")
@@ -260,7 +273,10 @@ function(_tileiras_rule_header header_var source_var stem prefix fatbin)
     get_filename_component(header "${tile_HEADER}" ABSOLUTE BASE_DIR "${folder}")
   endif()
   set(source "${folder}/${name}/${stem}_tile.${suffix}")
-  set(command header --prefix "${prefix}" --language ${tile_LANGUAGE} --embed ${tile_EMBED} --image "${fatbin}")
+  set(command header --prefix "${prefix}" --language ${tile_LANGUAGE} --embed ${tile_EMBED})
+  if(fatbin)
+    list(APPEND command --image "${fatbin}")
+  endif()
   if(tile_HEADER AND NOT IS_ABSOLUTE "${tile_HEADER}")
     list(APPEND command --include-as "${tile_HEADER}")
   endif()
@@ -276,7 +292,7 @@ function(_tileiras_rule_header header_var source_var stem prefix fatbin)
   _tileiras_rule(BUNDLES FIRST "${stamp}" OUTPUT "${source}" "${header}"
     COMMAND ${command} --header-out "${header}" --source-out "${source}"
     THEN "${CMAKE_COMMAND}" -E touch "${stamp}"
-    DEPENDS "${fatbin}" ${from_JSON} COMMENT "Writing ${stem}_tile.h")
+    DEPENDS ${fatbin} ${from_JSON} COMMENT "Writing ${stem}_tile.h")
   if(tile_EMBED STREQUAL "incbin")
     # The assembler reads the image by its path, which no compiler's depfile mentions.
     set_source_files_properties("${source}" PROPERTIES OBJECT_DEPENDS "${fatbin}")

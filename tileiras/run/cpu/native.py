@@ -48,16 +48,20 @@ class Host:
 _host: list[Any] = []
 
 
+def library() -> Any:
+    """llvmlite.binding; LaunchError with the way out when it is missing."""
+    try:
+        import llvmlite.binding as llvm
+    except ImportError as missing:
+        raise LaunchError([Emitted(NO_LLVM, None, None, [("why", missing)])], EXIT_CONFIGURATION) from None
+    return llvm
+
+
 def host() -> tuple[Any, Host]:
-    """(llvmlite.binding, this machine); LaunchError with the way out when there is none."""
+    """(llvmlite.binding, this machine); LaunchError when there is no code for it."""
     if not _host:
         with LOCK:
-            try:
-                import llvmlite.binding as llvm
-            except ImportError as missing:
-                raise LaunchError(
-                    [Emitted(NO_LLVM, None, None, [("why", missing)])], EXIT_CONFIGURATION
-                ) from None
+            llvm = library()
             try:
                 llvm.initialize_native_target()
                 llvm.initialize_native_asmprinter()

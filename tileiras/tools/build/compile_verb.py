@@ -25,7 +25,7 @@ COMPILERS = ("builtin", "nvidia")
 
 FLAGS = (
     Flag("-o", ONE, "the cubin (for a virtual architecture: the PTX)", "FILE"),
-    Flag("--arch", ONE, "sm_90 for an image; compute_90 for portable PTX", "ARCH"),
+    Flag("--arch", ONE, "sm_90 for an image; compute_90 for portable PTX; cpu for a table with code for the host", "ARCH"),
     Flag("--compiler", ONE, "which compiler; default $TILEIRAS_COMPILER, else builtin", choices=COMPILERS),
     Flag("--opt-level", ONE, "optimisation level, 3 when not given", choices=("0", "1", "2", "3")),
     Flag("--lineinfo", SWITCH, "line tables for profilers"),
@@ -75,6 +75,11 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
     if not arguments.arch:
         raise Failed(2, "no GPU architecture given (--arch sm_90)")
     compiler = the_compiler(arguments)
+    if arguments.arch == "cpu":
+        from tileiras.tools.build import cpu_verb
+
+        cpu_verb.run(arguments, outputs, source, data, compiler)
+        return
     arch = the_arch(arguments.arch, compiler)
     if arch.kind == VIRTUAL and arguments.o and arguments.ptx:
         raise UsageError("for a virtual architecture -o receives the PTX: --ptx is one name too many")

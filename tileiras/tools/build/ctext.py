@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 
+from tileiras.tools.build import cputext
 from tileiras.tools.build.cloader import FUNCTIONS, LOADER, PROTOTYPES, TYPES
 
 TYPE_CHECKING = False
@@ -171,8 +172,17 @@ def source(unit: Unit, image: bytes, include: str, embed: str, image_path: str) 
     lines += ["#ifdef __cplusplus", '}  /* extern "C" */', "#endif", ""]
     text = "\n".join(lines)
     functions = FUNCTIONS.replace("@N@", str(max(1, len(unit.entries)))).replace("@C@", str(len(unit.entries)))
-    code = (LOADER + functions).replace("tile_", "tileiras_loader_")
-    return text + code.replace("@U@", _private(prefix)).replace("@P@", prefix) + _QUIET_END
+    kernels = ""
+    loader = LOADER
+    if unit.cpu is not None:
+        start, end = functions.index("CUresult @P@_launch("), functions.index("CUresult @P@_unload(")
+        functions = functions[:start] + cputext.LAUNCH.lstrip() + functions[end:]
+        kernels = cputext.kernels(prefix, _private(prefix), unit.cpu)
+        loader += cputext.POOL
+        text = "#ifndef _GNU_SOURCE\n#define _GNU_SOURCE 1 /* what ISO C leaves out of the headers */\n#endif\n" + text
+    loader, functions = (part.replace("tile_", "tileiras_loader_") for part in (loader, functions))
+    code = loader.replace("@P@", prefix) + kernels + functions.replace("@U@", _private(prefix)).replace("@P@", prefix)
+    return text + code + _QUIET_END
 
 
 def _private(prefix: str) -> str:
@@ -234,12 +244,14 @@ def _rows(unit: Unit) -> list[str]:
             lines.append(f"static const size_t {private}offsets_{index}[] = {{{offsets}}};")
             lines.append(f"static const char *const {private}types_{index}[] = {{{types}}};")
         lines.append(f"static const tileirasVariant {private}variants_{index}[] = {{")
+        if not entry.variants:
+            lines.append("  {0, 0, {1, 1, 1}, {1, 1, 1}, 0},")  # C has no empty arrays; nothing reads it
         for variant in entry.variants:
             shapes = f"{_triple(variant.block)}, {_triple(variant.cluster)}"
             kind = 2 if variant.virtual else int(variant.exact)
             lines.append(f"  {{{variant.number}, {kind}, {shapes}, {variant.dynamic_shared}}},")
         lines += ["};", ""]
-        table += _table_row(index, entry, unit.host_arch, private)
+        table += _table_row(index, entry, unit, private)
     lines.append(f"const unsigned {unit.prefix}_kernel_count = {len(unit.entries)};")
     lines.append(f"const tileirasKernel {unit.prefix}_kernels[] = {{")
     lines += table
@@ -249,15 +261,17 @@ def _rows(unit: Unit) -> list[str]:
     return [*lines, "};", ""]
 
 
-def _table_row(index: int, entry: Entry, host_arch: str, private: str) -> list[str]:
-    first = entry.variants[0]
+def _table_row(index: int, entry: Entry, unit: Unit, private: str) -> list[str]:
+    first = entry.variants[0] if entry.variants else None
+    archs = f"{entry.archs} cpu".strip() if unit.cpu is not None else entry.archs
+    launch = f"{_triple(first.block)}, {_triple(first.cluster)}, {first.dynamic_shared}" if first else "{1, 1, 1}, {1, 1, 1}, 0"
     arrays = ", ".join(
         f"{private}{what}_{index}" if entry.params else "NULL" for what in ("sizes", "offsets", "types")
     )
     return [
         f"  {{{_quote(entry.name)}, {_quote(entry.symbol)}, {len(entry.params)}, {arrays},",
-        f"   {_triple(first.block)}, {_triple(first.cluster)}, {first.dynamic_shared},",
-        f"   {_quote(entry.archs)}, {_quote(host_arch)}, {len(entry.variants)}, {private}variants_{index}}},",
+        f"   {launch},",
+        f"   {_quote(archs)}, {_quote(unit.host_arch)}, {len(entry.variants)}, {private}variants_{index}}},",
     ]
 
 

@@ -84,33 +84,42 @@ class Unit:
     """All that the generated pair is made from."""
 
     def __init__(
-        self, prefix: str, namespace: str, entries: list[Entry], host_arch: str, launch_abi: str
+        self,
+        prefix: str,
+        namespace: str,
+        entries: list[Entry],
+        host_arch: str,
+        launch_abi: str,
+        cpu: dict[str, Any] | None = None,
     ) -> None:
         self.prefix = prefix
         self.namespace = namespace
         self.entries = entries
         self.host_arch = host_arch
         self.launch_abi = launch_abi
+        self.cpu = cpu  # the table that holds code for the CPU
 
 
 def run(arguments: Arguments, outputs: Outputs) -> None:
     """The verb."""
     import os
 
-    for name in ("prefix", "image", "header_out", "source_out"):
+    for name in ("prefix", "header_out", "source_out"):
         if not getattr(arguments, name):
             raise UsageError(f"--{name.replace('_', '-')} is needed")
     if arguments.inputs:
         raise UsageError(f"unexpected '{arguments.inputs[0]}'")
     prefix = arguments.prefix
     namespace = the_namespace(arguments.namespace, prefix)
-    image = read_input(arguments.image)
+    image = read_input(arguments.image) if arguments.image else b""
     read = [read_input(path) for path in arguments.json]
     outputs.declare(arguments.header_out, keep_if_same=True)
     outputs.declare(arguments.source_out, keep_if_same=True)
     unit = gather(prefix, namespace, list(zip(arguments.json, read)))
+    if not arguments.image and (unit.cpu is None or any(entry.variants for entry in unit.entries)):
+        raise UsageError("--image is needed")
     include = arguments.include_as or os.path.basename(arguments.header_out)
-    header, source = texts(unit, image, arguments.image, include, arguments.embed)
+    header, source = texts(unit, image, arguments.image or "", include, arguments.embed)
     outputs.put(arguments.header_out, header)
     outputs.put(arguments.source_out, source)
     outputs.commit()
@@ -153,6 +162,9 @@ def gather(prefix: str, namespace: str, files: list[tuple[str, bytes]]) -> Unit:
         tables += table.get("images", [table])
     if not tables:
         raise UsageError("no kernel table given (--json)")
+    processors = [table for table in tables if table.get("arch") == "cpu"]
+    if len(processors) > 1:
+        raise Failed(1, "two tables hold code for the CPU")
     for table in tables:
         if table.get("version") != 1 or "kernels" not in table:
             raise Failed(
@@ -167,6 +179,8 @@ def gather(prefix: str, namespace: str, files: list[tuple[str, bytes]]) -> Unit:
             if any(_types(entry.params)[i] != kind for i, kind in enumerate(_types(row["params"]))):
                 # One compiler knew the types, the other the sizes: keep the better knowledge.
                 entry.params = max(entry.params, row["params"], key=_knowledge)
+            if table in processors:
+                continue
             variant = Variant(table["arch"], table.get("image_arch") or table["arch"], row)
             if any((v.virtual, v.label) == (variant.virtual, variant.label) for v in entry.variants):
                 raise Failed(1, f"two tables describe kernel '{row['symbol']}' for {table['arch']}")
@@ -179,7 +193,7 @@ def gather(prefix: str, namespace: str, files: list[tuple[str, bytes]]) -> Unit:
         entry.variants.sort(key=lambda variant: (variant.virtual, variant.number, variant.label))
         if names.count(entry.name) > 1:
             entry.name = entry.symbol
-    return Unit(prefix, namespace, entries, " ".join(filter(None, hosts)), next(iter(abis)))
+    return Unit(prefix, namespace, entries, " ".join(filter(None, hosts)), next(iter(abis)), next(iter(processors), None))
 
 
 def _layout(params: list[dict[str, Any]]) -> list[tuple[int, int]]:

@@ -1,0 +1,221 @@
+"""Kernels compiled ahead of time for the CPU: the commands, the generated C, a CMake project whose program runs here."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from build_tools import call
+
+pytest.importorskip("llvmlite")
+
+from cmake_project import HEAD, CMakeProject
+
+DOUBLE = """cuda_tile.module @m {
+  entry @twice(%x: tile<ptr<f32>>, %n: tile<i32>) {
+    %size = assume bounded<0, ?>, %n : tile<i32>
+    %view = make_tensor_view %x, shape = [%size], strides = [1] : tile<i32> -> tensor_view<?xf32, strides=[1]>
+    %tiles = make_partition_view %view : partition_view<tile=(128), tensor_view<?xf32, strides=[1]>>
+    %b, %by, %bz = get_tile_block_id : tile<i32>
+    %t = make_token : token
+    %v, %read = load_view_tko weak %tiles[%b] token = %t : TILES, tile<i32> -> tile<128xf32>, token
+    %two = constant <f32: 2.0> : tile<128xf32>
+    %zero = constant <f32: 0.0> : tile<128xf32>
+    %fine = cmpf greater_than_or_equal ordered %v, %zero : tile<128xf32> -> tile<128xi1>
+    assert %fine, "no negative numbers" : tile<128xi1>
+    %p = mulf %v, %two : tile<128xf32>
+    %written = store_view_tko weak %p, %tiles[%b] token = %read : tile<128xf32>, TILES, tile<i32> -> token
+    return
+  }
+}
+""".replace("TILES", "partition_view<tile=(128), tensor_view<?xf32, strides=[1]>>")
+BARRIER = """cuda_tile.module @m {
+  entry @meet(%p: tile<ptr<i32>>, %n: tile<i32>) {
+    %one = constant <i32: 1> : tile<i32>
+    %old, %t = atomic_rmw_tko release device %p, add, %one : tile<ptr<i32>>, tile<i32> -> tile<i32>, token
+    loop {
+      %seen, %t2 = load_ptr_tko acquire device %p : tile<ptr<i32>> -> tile<i32>, token
+      %done = cmpi greater_than_or_equal %seen, %n, signed : tile<i32> -> tile<i1>
+      if %done { break }
+      continue
+    }
+    return
+  }
+}
+"""
+PROGRAM = r"""
+#include "kernels/twice_tile.h"
+#include "kernels/meet_tile.h"
+#include <cstdio>
+#include <cstdlib>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+static int twice(std::vector<float> &x) {
+  return kernels_twice::launch_twice({unsigned((x.size() + 127) / 128), 1, 1}, nullptr, x.data(), int(x.size()));
+}
+static int meet(unsigned blocks, int wanted) {
+  int counter = 0;
+  return kernels_meet::launch_meet({blocks, 1, 1}, nullptr, &counter, wanted);
+}
+int main() {
+  std::vector<float> x(100000, 1.5f);
+  int status = twice(x);
+  bool good = true;
+  for (float v : x) good = good && v == 3.0f;
+  std::printf("twice %d %d\n", status, good);
+  pid_t child = fork();
+  if (!child) _exit(twice(x) != 0 || x[99999] != 6.0f);
+  int ended = 0;
+  waitpid(child, &ended, 0);
+  std::printf("child %d\n", ended);
+  std::printf("meet %d\n", meet(200, 200));
+  int wrong = 0;
+  std::vector<std::thread> crew;
+  for (int t = 0; t < 8; ++t)
+    crew.emplace_back([&] {
+      for (int k = 0; k < 20; ++k) {
+        std::vector<float> y(1000, 1.0f);
+        if (twice(y) || y[999] != 2.0f) ++wrong;
+      }
+    });
+  for (auto &t : crew) t.join();
+  std::printf("wrong %d\n", wrong);
+  x[7] = -1;
+  std::printf("assert %d\n", twice(x));
+  setenv("TILEIRAS_CPU_TIMEOUT", "0.2", 1);
+  std::printf("deadlock %d\n", meet(5, 6));
+  setenv("TILEIRAS_DEVICE", "gpu", 1);
+  std::printf("gpu %d\n", twice(x) != 0);
+  setenv("TILEIRAS_DEVICE", "nonsense", 1);
+  std::printf("nonsense %d\n", twice(x));
+}
+"""
+SAYS = """twice 0 1
+child 0
+meet 0
+wrong 0
+assert 710
+deadlock 702
+gpu 1
+nonsense 1
+"""
+
+
+def environment() -> dict[str, str]:
+    """Without a driver: the tests must not depend on this machine's."""
+    return {**os.environ, "LD_LIBRARY_PATH": "/nonexistent"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "architectures"),
+    [("STATIC", "90-real cpu"), pytest.param("SHARED", "cpu", marks=pytest.mark.full)],
+)
+def test_a_cmake_project_runs_its_kernels_on_the_cpu(tmp_path: Path, kind: str, architectures: str) -> None:
+    project = CMakeProject(tmp_path)
+    project.write("twice.tileir", DOUBLE)
+    project.write("meet.tileir", BARRIER)
+    project.write("main.cpp", PROGRAM)
+    project.write("CMakeLists.txt", HEAD + f"""
+add_tile_kernel(kernels SOURCES twice.tileir meet.tileir TYPE {kind} ARCHITECTURES {architectures})
+add_executable(app main.cpp)
+target_link_tile_kernels(app PRIVATE kernels)
+""")  # fmt: skip
+    project.configure()
+    project.make()
+    app = next(p for p in project.build.rglob("app*") if p.name == "app" and p.is_file())
+    done = subprocess.run([app], capture_output=True, text=True, env=environment(), timeout=60)
+    assert done.stdout == SAYS, done.stdout + done.stderr
+    assert (
+        "assertion failed: no negative numbers" in done.stderr
+        and "no tile block makes progress" in done.stderr
+    )
+    project.assert_null_build()
+
+
+def make(folder: Path, text: str = DOUBLE, *more: object) -> subprocess.CompletedProcess[str]:
+    (folder / "k.tileir").write_text(text)
+    return call("compile", folder / "k.tileir", "--arch", "cpu", "--kernels-json", folder / "k.json", *more)
+
+
+def header(folder: Path) -> Path:
+    words = ("--header-out", folder / "k_tile.h", "--source-out", folder / "k_tile.c")
+    done = call("header", "--prefix", "k", "--json", folder / "k.json", *words)
+    assert done.returncode == 0, done.stderr
+    return folder / "k_tile.c"
+
+
+STRICT = (
+    "-Wall -Wextra -pedantic -Werror -Wconversion -Wsign-conversion -Wshadow -Wcast-qual -Wundef "
+    "-Wmissing-declarations"
+).split()
+
+
+@pytest.mark.parametrize("words", ["gcc -std=c90", "gcc -std=c99", "g++ -std=c++11 -x c++", "clang -std=c99"])
+def test_the_generated_source_is_quiet_under_every_warning(tmp_path: Path, words: str) -> None:
+    tool, *rest = words.split()
+    if shutil.which(tool) is None:
+        pytest.skip(f"no {tool}")
+    assert make(tmp_path).returncode == 0
+    source = header(tmp_path)
+    done = subprocess.run(
+        [tool, *rest, *STRICT, "-c", source, "-o", tmp_path / "k.o"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    undefined = subprocess.run(["nm", "-u", tmp_path / "k.o"], capture_output=True, text=True).stdout.split()
+    assert "pthread_create" in undefined
+    assert not any("Py" in n or "LLVM" in n for n in undefined)
+
+
+def test_aarch64_is_a_cross_target(tmp_path: Path) -> None:
+    done = make(tmp_path, DOUBLE, "--host-arch", "aarch64")
+    assert done.returncode == 0, done.stderr
+    table = json.loads((tmp_path / "k.json").read_text())
+    assert table["levels"] == ["v8"] and table["host_arch"] == "aarch64"
+    if shutil.which("aarch64-linux-gnu-gcc") is None:
+        pytest.skip("no aarch64-linux-gnu-gcc: the assembly is made, not assembled")
+    source = header(tmp_path)
+    words = ["aarch64-linux-gnu-gcc", "-std=c99", *STRICT, "-c", source, "-o", tmp_path / "k.o"]
+    built = subprocess.run(words, capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "says"),
+    [
+        (("--compiler", "nvidia"), 2, "makes no code for the CPU"),
+        (("--no-spills",), 2, "--no-spills: budgets are for images of a GPU"),
+        (("--ptx", "k.ptx"), 1, "--ptx has no meaning for --arch cpu"),
+        (("--entry", "nobody"), 1, "no kernel 'nobody'"),
+    ],
+)
+def test_what_makes_no_sense_for_a_cpu_is_refused(
+    tmp_path: Path, more: tuple[str, ...], code: int, says: str
+) -> None:
+    done = make(tmp_path, DOUBLE, *more)
+    assert (done.returncode, says in done.stderr) == (code, True), done.stderr
+    assert not (tmp_path / "k.json").exists()
+
+
+def test_a_kernel_that_prints_is_refused_with_its_line(tmp_path: Path) -> None:
+    text = 'cuda_tile.module @m {\n entry @k() {\n  %t = print_tko "hello" : -> token\n  return } }\n'
+    done = make(tmp_path, text)
+    assert done.returncode == 5 and "k.tileir:3" in done.stderr and "tileiras.launch" in done.stderr, (
+        done.stderr
+    )
+
+
+def test_budgets_stop_cmake(tmp_path: Path) -> None:
+    project = CMakeProject(tmp_path)
+    project.write("k.tileir", DOUBLE)
+    project.write(
+        "CMakeLists.txt", HEAD + "add_tile_kernel(k SOURCES k.tileir ARCHITECTURES 90 cpu NO_SPILLS)\n"
+    )
+    done = project.configure(check=False)
+    assert done.returncode and "not with ARCHITECTURES cpu" in " ".join(done.stdout.split())
