@@ -89,16 +89,38 @@ def backward(values: Iterable[Value], body: Any) -> tuple[list[Op], set[int]]:
 
 
 def can_run_ahead(op: Op, loop: Op) -> bool:
-    """A weak load of numbers; nobody waits for its token, and it waits for none of the loop."""
+    """A weak load of numbers; nobody in the loop waits for its token, and it waits for none of the loop."""
     from tileiras.compiler.ir.types import TOKEN
 
-    if (
-        op.spec.name not in PLAIN_LOADS
-        or op.attr("memory_ordering_semantics") != "weak"
-        or op.results[1].uses
-    ):
+    if op.spec.name not in PLAIN_LOADS or op.attr("memory_ordering_semantics") != "weak":
+        return False
+    if not only_leaves(op.results[1], loop):
         return False
     return not any(v.type is TOKEN and ordered_in(v, loop) for v in op.operands)
+
+
+def only_leaves(token: Value, loop: Op) -> bool:
+    """Whether a token is joined and carried in a loop, but orders nothing before its end."""
+    body = loop.regions[0].block
+    work, seen = [token], {token}
+    while work:
+        value = work.pop()
+        for user, index in value.uses:
+            if user.block is not body:
+                if value in loop.results:
+                    continue
+                return False
+            following = None
+            if user.spec.name == "join_tokens":
+                following = user.results[0]
+            elif user.spec.name == "continue":
+                following = body.args[index + 1]
+            if following is None:
+                return False
+            if following not in seen:
+                seen.add(following)
+                work.append(following)
+    return True
 
 
 def producers_of(loop: Op) -> list[Op]:

@@ -125,17 +125,17 @@ def tensor_memory_products(func: Op, target: Any, log2_warps: int) -> frozenset[
     for product, plans in staged_products(func, target).items():
         row = tcgen05.TYPES.get(product.operands[0].type.elem.name)  # type: ignore[attr-defined]
         type: Any = product.result.type
-        if row is None or type.elem.name != "f32" or not tcgen05.fits(type.shape, log2_warps):
+        if row is None or type.elem.name not in ("f32", "i32") or not tcgen05.fits(type.shape, log2_warps):
+            continue
+        if type.elem.name == "i32" and not target.has(sm.TCGEN05_I8):
             continue
         loop = adds_up(product)
         if loop is None or sum(op.spec.name in PRODUCTS for op in loop.regions[0].block.ops) > 1:
             continue
         size = 1 << 5 - row[2]
         both = [_operand(v, plans, which, size) for which, v in enumerate(product.operands[:2])]
-        if (
-            all(o is not None and (o.k_major or size == 2) for o in both)
-            and product.operands[0].type.shape[-1] >= 1 << row[2]
-        ):  # type: ignore[attr-defined]
+        depth = product.operands[0].type.shape[-1]  # type: ignore[attr-defined]
+        if None not in both and depth >= 1 << row[2]:
             found.append(product)
     return frozenset(found)
 

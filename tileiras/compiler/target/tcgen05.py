@@ -21,10 +21,11 @@ TYPES = {
     "bf16": ("f16", 1, 4),
     "f8E4M3FN": ("f8f6f4", 0, 5),
     "f8E5M2": ("f8f6f4", 1, 5),
+    "i8": ("i8", 1, 5),  # signed; unsigned is 0
 }
 SWIZZLES = {128: 2, 64: 4, 32: 6}  # bytes of a line -> layout type, bits 61 to 63 of a descriptor
 VERSION = 1 << 46  # of the descriptor's form
-F32 = 1 << 4  # of the accumulator, in the instruction descriptor
+F32, S32 = 1 << 4, 2 << 4  # of the accumulator, in the instruction descriptor
 
 
 def columns_of(shape: Sequence[int]) -> int:
@@ -56,15 +57,12 @@ def operand_descriptor(swizzle_bytes: int, leading_bytes: int, stride_bytes: int
     return fields | VERSION | SWIZZLES[swizzle_bytes] << 61
 
 
-def instruction_descriptor(elem: str, n: int, a_k_major: bool, b_k_major: bool) -> int:
+def instruction_descriptor(
+    elem: str, n: int, a_k_major: bool, b_k_major: bool, signed: tuple[bool, bool] = (True, True)
+) -> int:
     """The 32 bits that say what is multiplied: 128 rows, n columns, formats, which dimension is contiguous."""
     form = TYPES[elem][1]
-    return (
-        F32
-        | form << 7
-        | form << 10
-        | (not a_k_major) << 15
-        | (not b_k_major) << 16
-        | n >> 3 << 17
-        | LANES >> 4 << 24
-    )
+    a, b = (int(signed[0]), int(signed[1])) if elem == "i8" else (form, form)
+    sums = S32 if elem == "i8" else F32
+    majors = (not a_k_major) << 15 | (not b_k_major) << 16
+    return sums | a << 7 | b << 10 | majors | n >> 3 << 17 | LANES >> 4 << 24

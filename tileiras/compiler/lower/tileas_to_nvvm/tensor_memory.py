@@ -209,7 +209,9 @@ def lower_product(lowering: Lowering, op: Op) -> None:
         fixed = tcgen05.operand_descriptor(found.swizzle_bytes, found.leading_bytes, found.stride_bytes)
         base = b.add(64, b.wide(b.and_(32, b.shr(32, address, 4), 0x3FFF), signed=False), fixed)
         sides.append((base, arrangement, k, other, found))
-    form = tcgen05.instruction_descriptor(elem, wide, sides[0][4].k_major, sides[1][4].k_major)
+    signs = [op.attrs.get(f"signedness_{side}", "signed") == "signed" for side in ("lhs", "rhs")]
+    major = (sides[0][4].k_major, sides[1][4].k_major)
+    form = tcgen05.instruction_descriptor(elem, wide, *major, (signs[0], signs[1]))
     bar = b.add(32, memory.state, b.shl(32, b.and_(32, count, 1), 3))
 
     def at(side: Any, depth_at: int, place: int) -> Any:

@@ -15,7 +15,7 @@ from tileiras.compiler.dialects.nv_tileas.types import PIPELINE
 from tileiras.compiler.ir.core import Block, Op, Region
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.rewrite import Rewriter
-from tileiras.compiler.ir.types import Ptr
+from tileiras.compiler.ir.types import TOKEN, Ptr
 from tileiras.compiler.schedule.candidates import can_run_ahead, refusal
 
 TYPE_CHECKING = False
@@ -100,5 +100,13 @@ class ModuloSchedule(Pass):
         if made is None:
             return False
         op.results[0].replace_all_uses_with(made.result)
+        if op.results[1].uses:  # whoever waits for the loop's end waits for the load, too
+            before = op.operand("token")
+            if before is None:
+                fresh = Rewriter(context, loop).create(tileas.BY_NAME["make_token"], (), (TOKEN,))
+                if fresh is None:
+                    return False
+                before = fresh.result
+            op.results[1].replace_all_uses_with(before)
         op.erase()
         return True

@@ -37,7 +37,7 @@ class TensorMemoryProducts(Pass):
 
     def run(self, func: Any, context: Context) -> bool:
         made = False
-        for op in [op for op in func.walk() if op.spec.name == "mmaf" and op.attrs.get("atom") == "tcgen05"]:
+        for op in [op for op in func.walk() if op.attrs.get("atom") == "tcgen05"]:
             a, b = (lies_in_shared(v) for v in op.operands[:2])
             loop = adds_up(op)
             if a is None or b is None or loop is None or not loop.attrs.get("spare_stages"):
@@ -97,12 +97,14 @@ class Accumulation:
         top = next(inner for inner in body.ops if inner.spec is tileas.BARRIER)
         self.make(top, tileas.TENSOR_WAIT, (memory, count))
         left: Any = op.operands[0].type
+        signs = {name: op.attrs[name] for name in ("signedness_lhs", "signedness_rhs") if name in op.attrs}
         self.make(
             op, tileas.TENSOR_PRODUCT, (memory, count, *self.a.operands[:2], *self.b.operands[:2]), (),
             {
                 "m": type.shape[0], "n": type.shape[1], "depth": left.shape[-1], "elem": left.elem.name,
                 "a_start": self.a.attr("start"), "a_arrangement": self.a.attrs["arrangement"],
                 "b_start": self.b.attr("start"), "b_arrangement": self.b.attrs["arrangement"],
+                **signs,
             },
         )  # fmt: skip
         terminator.set_operand(index, more)
