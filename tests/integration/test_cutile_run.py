@@ -336,6 +336,9 @@ wide = torch.nn.functional.layer_norm(rows.float(), (8,)).sum(0)
 torch.testing.assert_close(weight.grad.float(), wide, atol=1.0, rtol=1e-2)    # summed in f32, as on a GPU
 from torch.nn.attention import SDPBackend, sdpa_kernel
 q = torch.randn(1, 2, 8, 16, device="cuda")
+half = torch.ones(4, 4, dtype=torch.float16, device="cuda")
+assert torch.mm(half, half, out_dtype=torch.float32).dtype is torch.float32
+assert torch.mm(half, half, torch.float32).is_cuda
 with sdpa_kernel([SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION]):
     assert torch.nn.functional.scaled_dot_product_attention(q, q, q).is_cuda
 torch.set_default_device("cuda")

@@ -179,6 +179,10 @@ def map_cuda(torch: Any, settings: Settings) -> None:
                     result = func(*args, **options)
             elif func in norms and args[0].dtype in (torch.float16, torch.bfloat16):
                 result = in_f32(func, args, options)
+            elif func in (torch.mm, torch.bmm) and (len(args) > 2 or options.get("out_dtype") is not None):
+                # products of narrow operands with a wider result exist for CUDA only
+                kind = args[2] if len(args) > 2 else options.pop("out_dtype")
+                result = func(args[0].to(kind), args[1].to(kind), **options)
             else:
                 result = func(*args, **options)
             if names_cuda(given) if given is not None else any_on_cuda((*args, *options.values())):
