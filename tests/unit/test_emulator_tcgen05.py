@@ -242,7 +242,8 @@ shr.u32 %x, %t, 5; shl.b32 %x, %x, 21; add.u32 %ta, %ta, %x;
 tcgen05.st.sync.aligned.32x32b.x16.b32 [%ta], {{{", ".join(f"%v{i}" for i in range(16))}}};
 tcgen05.wait::st.sync.aligned;
 {loads} tcgen05.wait::ld.sync.aligned;
-{" ".join(f"st.global.b32 [%o+{4 * i}], %d{i};" for i in range(count))} ret; }}"""
+{" ".join(f"st.global.b32 [%o+{4 * i}], %d{i};" for i in range(count))}
+bar.sync 0; @!%w bra Z; ld.shared.b32 %ta, [slot]; tcgen05.dealloc.cta_group::1.sync.aligned.b32 %ta, 32; Z: ret; }}"""
             out = np.zeros((128, count), np.uint32)
             report = launch(text, "k", 1, 128, [out], check=True, seed=0)
             assert report.findings == []
@@ -278,6 +279,15 @@ def test_a_in_tensor_memory():
         check=True, seed=2,
     )  # fmt: skip
     assert (out == 2 * (a.astype(np.float32) @ b.T.astype(np.float32))).all() and report.findings == []
+
+
+def test_tensor_memory_must_be_freed():
+    text = f"""{HEAD}.shared .b32 slot;
+.visible .entry k() {{ .reg .b32 %x; mov.u32 %x, slot;
+tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%x], 64; ret; }}"""
+    report = launch(text, "k", 1, 32, [], check=True, seed=0)
+    assert [f.kind for f in report.findings] == ["tensor memory not freed"]
+    assert "64 columns" in report.findings[0].text and "tcgen05.alloc" in report.findings[0].instruction
 
 
 def test_tensor_memory_must_be_allocated():

@@ -404,6 +404,7 @@ class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, BulkOps, TensorOps, 
         if (self.bar_at >= 0).any() or self.live.any():
             raise Stuck
         self.drain()
+        self.tensor_kept()
         return "done"
 
     def background(self) -> None:

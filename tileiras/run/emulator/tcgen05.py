@@ -167,6 +167,22 @@ class TensorOps:
                 self.tensor_span(lane, cta, column, want)
                 self.tensor_used[cta, column : column + want] = False
 
+    def tensor_kept(self) -> None:
+        """At the end: tensor memory must have been freed."""
+        if self.checker is None or self._tensor is None or not self.tensor_used.any():
+            return
+        cta = int(np.flatnonzero(self.tensor_used.any(1))[0])
+        where = tuple(int(v) for v in self.ctas[cta])
+        inst = next(
+            (i for p in self.unit.pieces for i in p.insts if i.op == "tcgen05" and i.mods[0] == "alloc"), None
+        )
+        count = int(self.tensor_used[cta].sum())
+        self.checker.report(
+            "tensor memory not freed",
+            f"CTA {where} ended with {count} columns of tensor memory allocated",
+            inst,
+        )
+
     # registers to tensor memory and back
     def tensor_places(self, shape: str, address, count: int, pack: bool, split: int, idx, n: int):
         """(CTA, lane, column) of each register's word: arrays [registers, W, 32] (pack: a further axis of 2)."""
