@@ -22,7 +22,6 @@ from production import Product, Stream  # noqa: E402
 from sass import Code, Instruction, Loop, flops, is_tensor, loads_in_flight  # noqa: E402
 
 Row = dict[str, Any]
-SCALAR = ("FFMA", "FFMA2", "DFMA")
 COPIES = ("async_copy", "bulk_copy")
 
 
@@ -120,7 +119,7 @@ def _tensor_work(instructions: list[Instruction]) -> int:
 
 
 def _scalar_work(instructions: list[Instruction]) -> int:
-    return sum(flops(i) for i in instructions if i.base in SCALAR)
+    return sum(flops(i) for i in instructions if i.base in sass.SCALAR)
 
 
 def _traffic(instructions: list[Instruction]) -> int:
@@ -157,7 +156,7 @@ def _tensor(code: Code, work: Product | None, threads: int, blocks: int, shared:
         _has_copies(code.of_loop(other)) for other in code.loops if not other.blocks & loop.blocks
     )  # fmt: skip
     tensor = [i for i in inside if is_tensor(i.base)]
-    scalar = [] if tensor else [i for i in inside if i.base in SCALAR]
+    scalar = [] if tensor else [i for i in inside if i.base in sass.SCALAR]
     single = any(i.base in sass.TENSOR_MEMORY for i in tensor)
     warps = 1 if single else max(4, threads // 32 - 4) if roles else threads // 32
     row: Row = {
@@ -176,7 +175,7 @@ def _tensor(code: Code, work: Product | None, threads: int, blocks: int, shared:
     done: Counter[str] = Counter()
     kinds: dict[str, str] = {}
     for i in tensor or scalar:
-        which = "group" if "GMMA" in i.base else "mma" if tensor else "fma"
+        which = "group" if "GMMA" in i.base else "mma" if tensor else "fma" if "FMA" in i.base else "unfused"
         done[which] += flops(i) * (warps // 4 if which == "group" else warps)
         kinds[which] = element_of(i, element)
     steps = sum(done.values()) / work.flops

@@ -88,7 +88,7 @@ def residency(gpu: Gpu, registers: int, shared_bytes: int, threads: int) -> Resi
 
 @dataclasses.dataclass(frozen=True)
 class Pass:
-    """What one pass of a block's hot loop does. `flops` by class: "mma" (a warp's), "group" (wgmma, tcgen05), "scalar"."""
+    """What one pass of a block's hot loop does. `flops` by class: mma (a warp's), group (wgmma, tcgen05), fma, unfused."""
 
     element: str
     flops: dict[str, float]
@@ -124,8 +124,9 @@ def terms(gpu: Gpu, work: Pass, blocks: int) -> Terms:
     """The model of a pass of `blocks` resident blocks."""
     total = sum(work.flops.values()) * blocks
     ideal = total / gpu.peak[work.element]
+    rates = {"unfused": 0.5, **gpu.rate}  # a product and a sum in two instructions
     tensor = sum(
-        flops * blocks / (gpu.peak[work.kinds[which]] * gpu.rate.get(which, 1.0))
+        flops * blocks / (gpu.peak[work.kinds[which]] * rates.get(which, 1.0))
         for which, flops in work.flops.items()
     )
     issue = work.issued * blocks / SCHEDULERS

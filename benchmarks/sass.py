@@ -23,6 +23,7 @@ SHAPE = re.compile(r"\.(\d+)x(\d+)x(\d+)")
 TENSOR_MEMORY = {"UTCHMMA": 32, "UTCQMMA": 32, "UTCIMMA": 32, "UTCOMMA": 32}  # bytes of K an instruction
 ENDS = {"EXIT", "RET", "BRX", "BRXU", "JMX", "KILL", "RTT"}
 JUMPS = {"BRA", "JMP", "CALL", "BRX", "BRXU", "JMX", "BREAK"}
+SCALAR = {"FFMA": 2, "FFMA2": 4, "DFMA": 2, "FADD": 1, "FMUL": 1, "DADD": 1, "DMUL": 1}  # flops a lane
 VECTOR = {"U8": 8, "S8": 8, "U16": 16, "S16": 16, "64": 64, "128": 128, "256": 256}
 
 
@@ -107,8 +108,7 @@ def flops(i: Instruction, tile: tuple[int, int] = (128, 128), element_bits: int 
             return 2 * int(found.group(1)) * int(found.group(2)) * int(found.group(3))
         compact = next((m for m in i.modifiers if m.isdigit() and len(m) >= 3), "")
         return 2 * _volume(compact)
-    lanes = {"FFMA": 1, "FFMA2": 2, "DFMA": 1, "HFMA2": 2, "IMAD": 0}.get(i.base, 0)
-    return 2 * 32 * lanes
+    return 32 * SCALAR.get(i.base, 0)
 
 
 def _volume(shape: str) -> int:
@@ -231,26 +231,28 @@ class Code:
         )
 
     def _work(self, header: int, body: set[int], waits: set[int]) -> frozenset[int]:
-        """Blocks of the body on a way through it that enters no waiting loop."""
-        keep = body - waits
+        """Blocks of the body on a way through it that enters no waiting loop; through them where there is no other way."""
+        return self._ways(header, body - waits) or self._ways(header, body)
+
+    def _ways(self, header: int, keep: set[int]) -> frozenset[int]:
+        """Blocks on a way from the header back to it within `keep`."""
+        if header not in keep:
+            return frozenset()
         forward = [tuple(s for s in b.after if s in keep) for b in self.blocks]
-        reached = _reach(header, forward) if header in keep else set(keep)
-        ends = {n for n in reached if header in self.blocks[n].after}
+        reached = _reach(header, forward)
         backward: list[list[int]] = [[] for _ in self.blocks]
         for n in reached:
             for s in forward[n]:
                 backward[s].append(n)
-        useful = set(ends)
-        pending = list(ends)
+        useful = {n for n in reached if header in self.blocks[n].after}
+        pending = list(useful)
         while pending:
             n = pending.pop()
-            if n == header:
-                continue
-            for m in backward[n]:
-                if m in reached and m not in useful:
+            for m in backward[n] if n != header else ():
+                if m not in useful:
                     useful.add(m)
                     pending.append(m)
-        return frozenset(useful | ({header} & keep))
+        return frozenset(useful)
 
     def of_block(self, n: int) -> list[Instruction]:
         return self.instructions[self.blocks[n].start : self.blocks[n].end]

@@ -160,6 +160,68 @@ def test_waiting_loops_are_no_work() -> None:
     assert "NANOSLEEP" not in bases(inside)
 
 
+def test_a_wait_that_every_way_leads_through_stays() -> None:
+    """A loop around a polling loop that was not moved out of line: its work is not lost with the wait."""
+    lines = [
+        ("", "HGMMA.64x128x16.F32.BF16", "R24, gdesc[UR4], R24"),
+        ("", "SYNCS.PHASECHK.TRANS64", "P1, [R3+URZ], R2"),
+        ("@!P1", "BRA", "`(.L_1)"),
+        ("@P0", "BRA", "`(.L_0)"),
+        ("", "EXIT", ""),
+    ]
+    found = sass.Code(
+        "k", [sass.Instruction(16 * n, *line) for n, line in enumerate(lines)], {".L_0": 0, ".L_1": 1}
+    )
+    (loop,) = found.loops
+    assert bases(found.of_loop(loop)) == ["HGMMA", "SYNCS", "BRA", "BRA"]
+
+
+# The outer loop loads what the inner one only multiplies.
+ROLLED = """.visible .entry k(.param .u64 p, .param .u32 n) .reqntid 64
+{{
+ .shared .align 16 .b8 s[8192]; .reg .b64 %a; .reg .b32 %n, %i, %j, %s; .reg .f32 %c, %v, %w; .reg .pred %q;
+ ld.param.u64 %a, [p]; ld.param.u32 %n, [n]; mov.u32 %i, 0; mov.f32 %c, 0f00000000;
+O:
+ .pragma "nounroll";
+ ld.global.f32 %v, [%a]; mov.u32 %s, s; st.shared.f32 [%s], %v; bar.sync 0; mov.u32 %j, 0;
+I:
+ .pragma "nounroll";
+ ld.shared.v2.f32 {{%v, %w}}, [%s]; fma.rn.f32 %c, %v, %w, %c; add.s32 %s, %s, 8; add.s32 %j, %j, 1; setp.lt.s32 %q, %j, %n;
+ @%q bra I;
+ add.s64 %a, %a, 4; add.s32 %i, %i, 1; setp.lt.s32 %q, %i, %n;
+ @%q bra O;
+ st.global.f32 [%a], %c;
+ ret;
+}}
+"""
+
+
+def test_a_loop_that_only_multiplies_counts_with_the_one_that_loads() -> None:
+    """A step of 16 multiply-adds a thread is 16 inner passes and one outer."""
+    found = code(ROLLED, "sm_90")
+    loop = hot_loop.hottest(found)
+    assert loop is not None and bases(found.of_loop(loop)).count("FFMA") == 1
+    row = hot_loop.measure(
+        image(ROLLED.format(), "sm_90"), production.Product("f32", 2 * 16 * 64, 256, 8, 8, 16), 90
+    )
+    assert row["steps"] == 1 and row["lds"] == 16 and row["sts"] == row["bar"] == 1
+    assert row["mma_kind"] == "FFMA" and row["fed"] is False
+
+
+def test_the_page_names_both_compilers_and_what_spills(tmp_path: Path) -> None:
+    import quality_page
+
+    name = quality_page.DETAIL
+    rows = [
+        row(kernel=name, hot=300, threads=256, shared=1024, spill=100, fed=True),
+        row(kernel=name, who="nvidia", share=0.25),
+    ]
+    text = quality_page.page(rows)
+    assert f"| {name} | 50 / 25 (2.00)* |" in text and f"{name} on sm_80 100 (NVIDIA 0)" in text
+    assert "| sm_80, products and attention | 1 | 2.00 | 0 |" in text
+    assert quality_page.main([str(tmp_path / "absent.json")]) == 1
+
+
 def test_spilled_bytes_are_those_that_ptxas_counts() -> None:
     """Sixty values live across a loop with 24 registers allowed."""
     loads = "".join(f" ld.volatile.global.f32 %v{n}, [%a+{4 * n}];\n" for n in range(60))
