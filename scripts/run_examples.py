@@ -66,7 +66,7 @@ def install(home: Path) -> Path:
     wanted = package_digest()
     if stamp.exists() and stamp.read_text() == wanted:
         return python
-    pip: list[str | os.PathLike[str]] = [python, "-m", "pip", "install", "--quiet"]
+    pip: list[str | os.PathLike[str]] = [python, "-m", "pip", "install", "--quiet", "--no-compile"]
     print(f"installing the package, ptxas, NumPy, CMake and Ninja into {home / 'venv'}", flush=True)
     run([*pip, f"{REPOSITORY}[run]", *BUILD_TOOLS], "installing the package")
     run([*pip, "--no-deps", PTXAS_WHEEL], "installing ptxas")

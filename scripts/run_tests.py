@@ -45,7 +45,7 @@ def set_up(quick: bool) -> Path:
         stamp = home / f"{peers.VENV}.editable"
         if not stamp.exists() or stamp.read_text() != wanted:
             print("installing this checkout, editable", flush=True)
-            run([python, "-m", "pip", "install", "--quiet", "-e", f"{REPOSITORY}[run,test]", "cmake", "ninja"],
+            run([python, "-m", "pip", "install", "--quiet", "--no-compile", "-e", f"{REPOSITORY}[run,test]", "cmake", "ninja"],
                 "installing the package")  # fmt: skip
             share_equal_files(home / peers.VENV, cache_root() / "examples" / "venv")
             stamp.write_text(wanted)

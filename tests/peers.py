@@ -195,7 +195,8 @@ def _install_venv(home: Path) -> None:
         return
     print(f"peers: {MAIN_RELEASE} and cuTile Python -> {folder}", flush=True)
     interpreter = create_venv(folder)
-    run([interpreter, "-m", "pip", "install", "--quiet", *VENV_REQUIREMENTS], "installing the 13.4 peers")
+    words = ["install", "--quiet", "--no-compile", *VENV_REQUIREMENTS]  # what is imported is compiled then
+    run([interpreter, "-m", "pip", *words], "installing the 13.4 peers")
     for site in (folder / "lib").glob("python3.*/site-packages"):
         _remove(site, UNUSED)
     _mark(folder, VENV_REQUIREMENTS)
@@ -221,7 +222,18 @@ def _install_tree(home: Path, release: str, quick: bool) -> None:
     shutil.rmtree(partial, ignore_errors=True)
     interpreter = python() or create_venv(home / VENV)
     run(
-        [interpreter, "-m", "pip", "install", "--quiet", "--no-deps", "--target", partial, *requirements],
+        [
+            interpreter,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--no-compile",
+            "--no-deps",
+            "--target",
+            partial,
+            *requirements,
+        ],
         f"installing the {release} peers",
     )
     _remove(partial, UNUSED)
