@@ -607,7 +607,7 @@ function(_tileiras_finish_library)
   if(batch AND NOT tile_EMBED STREQUAL "incbin" AND NOT DEFINED CMAKE_UNITY_BUILD)
     # The loader is most of what a generated source costs, and one translation unit needs it once. (A source with
     # .incbin depends on its image, which a unity source would not.)
-    set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE BATCH UNITY_BUILD_BATCH_SIZE 32)
+    set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE BATCH UNITY_BUILD_BATCH_SIZE 64)
   endif()
   target_link_libraries(${name} ${scope} ${CMAKE_DL_LIBS})  # the loader finds the driver at run time
   if(for_cpu)

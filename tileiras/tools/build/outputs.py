@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 
-from tileiras.files import remove_quietly, sweep_siblings, temporary_sibling, write_atomically
+from tileiras.files import remove_quietly, sweep_siblings, temporary_sibling, write_new
 
 
 class Outputs:
@@ -55,10 +55,12 @@ class Outputs:
         if is_special(path):
             self._direct.append((path, data))
             return
-        staged = self._staged.setdefault(path, temporary_sibling(path))
+        if path in self._staged:
+            remove_quietly(self._staged[path])
+        staged = self._staged[path] = temporary_sibling(path)
         try:
             _make_folder(path)
-            write_atomically(staged, data)
+            write_new(staged, data)
         except OSError as error:
             # the user knows the output's name, not that of its temporary sibling
             raise OSError(error.errno, error.strerror, path) from error

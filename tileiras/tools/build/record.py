@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 
+from tileiras.toolchain.digest import digest_bytes
 from tileiras.tools.build.outputs import is_special
 
 TYPE_CHECKING = False
@@ -42,18 +43,29 @@ class Record:
             arguments.kernels_json,
             arguments.remarks_output,
         ]
-        self.wrote([job.source, *arguments.depends], made, options_of(arguments, FLAGS), result.tools)
+        known = {job.source: job.data}
+        if arguments.o and "cubin" in result.parts:
+            known[arguments.o] = result.parts["cubin"]
+        self.wrote([job.source, *arguments.depends], made, options_of(arguments, FLAGS), result.tools, known)
 
     def wrote(
-        self, inputs: Sequence[str], made: Sequence[str | None], options: list[str], tools: dict[str, str]
+        self,
+        inputs: Sequence[str],
+        made: Sequence[str | None],
+        options: list[str],
+        tools: dict[str, str],
+        known: dict[str, bytes] | None = None,
     ) -> None:
-        """Any build: from `inputs`, the files `made`."""
+        """Any build: from `inputs`, the files `made`. `known` has the bytes of some of them."""
         if self.path is None:
             return
-        read_ = {os.path.abspath(path): _digest_file(path) for path in inputs}
-        outputs = {
-            os.path.abspath(path): _digest_file(path) for path in made if path and not is_special(path)
-        }
+
+        def digest(path: str) -> str:
+            data = known.get(path) if known else None
+            return _digest_file(path) if data is None else digest_bytes(data)
+
+        read_ = {os.path.abspath(path): digest(path) for path in inputs}
+        outputs = {os.path.abspath(path): digest(path) for path in made if path and not is_special(path)}
         self._push({"inputs": read_, "options": options, "tools": tools, "outputs": outputs})
 
     def failed(self) -> None:
@@ -124,8 +136,6 @@ def read(path: str) -> dict[str, Any]:
 
 
 def _digest_file(path: str) -> str:
-    from tileiras.toolchain.digest import digest_bytes
-
     try:
         if not os.path.isfile(path):  # reading a device may never end
             return "missing"
