@@ -114,3 +114,13 @@ def test_a_ptxas_too_old_for_the_spelling_names_the_release(tmp_path: Path) -> N
     with pytest.raises(tileiras.CompileError) as error:
         tileiras.compile(AXPY, "sm_100f", ptxas=old, launch_abi="simt")
     assert error.value.exit_code == 2 and "12.9" in str(error.value) and "sm_100f" in str(error.value)
+
+
+def test_portable_code_has_only_what_later_gpus_have() -> None:
+    """wgmma raises sm_90 to sm_90a, which no other GPU runs; the entry for later ones must not use it."""
+    product = AXPY.with_name("matmul_f16_128.tilebc")
+    own, portable = (
+        tileiras.compile(product, "sm_90", emit="ptx", portable=flag).ptx for flag in (False, True)
+    )
+    assert target_of(own) == "sm_90a" and "wgmma.mma_async" in own
+    assert target_of(portable) == "sm_90" and "wgmma" not in portable and "mma.sync" in portable
