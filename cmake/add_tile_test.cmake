@@ -4,11 +4,11 @@ add_tile_test
 ::
 
   add_tile_test(NAME <test> KERNEL <file|target> ENTRY <kernel> DATA <file.npz> GRID <x> [<y> [<z>]]
-    [ARCH <arch>] [TARGET emulator|reference|gpu] [RTOL <r>] [ATOL <a>])
+    [ARCH <arch>] [TARGET emulator|reference|cpu|gpu] [RTOL <r>] [ATOL <a>])
 
 Adds a ctest that launches one kernel on data and compares the result; no GPU is needed. DATA holds ``arg0``, ``arg1``, ...:
 the arguments in order, arrays and scalars, and ``expected<i>``: what argument i must hold afterwards. The default target,
-``emulator``, executes PTX; ``reference`` interprets the Tile IR; ``gpu`` launches the image, and the test counts as skipped on
+``emulator``, executes PTX; ``reference`` interprets the Tile IR; ``cpu`` runs native code on all cores (llvmlite); ``gpu`` launches the image, and the test counts as skipped on
 a machine without a GPU.
 
 KERNEL <file>    the file is compiled for ARCH (default 90) when the test runs, with default options.
@@ -38,8 +38,8 @@ function(add_tile_test)
   endif()
   if(NOT test_TARGET)
     set(test_TARGET emulator)
-  elseif(NOT test_TARGET MATCHES "^(emulator|reference|gpu)$")
-    message(FATAL_ERROR "add_tile_test(${test_NAME}): TARGET '${test_TARGET}' is none of emulator, reference, gpu")
+  elseif(NOT test_TARGET MATCHES "^(emulator|reference|cpu|gpu)$")
+    message(FATAL_ERROR "add_tile_test(${test_NAME}): TARGET '${test_TARGET}' is none of emulator, reference, cpu, gpu")
   endif()
   set(words --entry "${test_ENTRY}" --data "${test_DATA}" --grid "${grid}" --target "${test_TARGET}" --skip-without-gpu)
   foreach(argument IN ITEMS RTOL ATOL)

@@ -95,7 +95,7 @@ tile_test = rule(
         "grid": attr.int_list(default = [1, 1, 1], doc = "Tile blocks in x, y, z."),
         "kernel": attr.label(mandatory = True, providers = [TileInfo], doc = "tile_library or tile_cubin with one source."),
         "rtol": attr.string(doc = "Relative tolerance; default: by element type."),
-        "target": attr.string(default = "emulator", values = ["emulator", "reference", "gpu"], doc = "emulator executes the generated PTX; reference interprets Tile IR."),
+        "target": attr.string(default = "emulator", values = ["emulator", "reference", "cpu", "gpu"], doc = "emulator executes the generated PTX; reference interprets Tile IR; cpu runs native code."),
     },
     toolchains = [TOOLCHAIN_TYPE],
     doc = "Runs a kernel on .npz data without a GPU and compares the results. Python needs NumPy.",

@@ -41,6 +41,12 @@ def test_right_and_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "2 of 100 elements (float32)" in said and "at [7]" in said and "at [99]" in said
 
 
+def test_the_cpu_is_a_target(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("llvmlite")
+    assert run(case(tmp_path, **add_arrays()), "--target", "cpu") == 0
+    assert "PASSED: vector_add on cpu" in capsys.readouterr().out
+
+
 def test_the_grid_of_the_file_and_of_the_option(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = case(tmp_path, **add_arrays(2000), grid=np.array([2]))
     assert run(data) == 0

@@ -1,6 +1,6 @@
 """Runs a kernel on arrays from an .npz file and compares what it wrote: the test behind tile_test and add_tile_test.
 
-    tileiras-build test KERNEL --entry NAME --data CASE.npz [--grid 8,1,1] [--target emulator|reference|gpu]
+    tileiras-build test KERNEL --entry NAME --data CASE.npz [--grid 8,1,1] [--target emulator|reference|cpu|gpu]
                    [--arch sm_90] [--rtol R] [--atol A] [--toolkit-root DIR] [--skip-without-gpu]
                    [--built TABLE SOURCE]...
 
@@ -236,6 +236,8 @@ def load_built(entry: str, built: list[tuple[str, str]], target: str) -> Any:
     there: list[str] = []
     for table_path, source in built:
         table = json.loads(_read(table_path))
+        if table["arch"] == "cpu":
+            continue
         there += [row["name"] for row in table["kernels"]]
         if not any(entry in (row["name"], row["symbol"]) for row in table["kernels"]):
             continue
@@ -277,8 +279,8 @@ def run_case(options: dict[str, str], built: list[tuple[str, str]]) -> int:
     import tileiras
 
     target = options.get("--target", "emulator")
-    if target not in ("emulator", "reference", "gpu"):
-        raise TestError(f"option '--target': '{target}' is not one of emulator, reference, gpu")
+    if target not in ("emulator", "reference", "cpu", "gpu"):
+        raise TestError(f"option '--target': '{target}' is not one of emulator, reference, cpu, gpu")
     case = load_case(options["--data"])
     before = [a.copy() if isinstance(a, numpy.ndarray) else a for a in case.args]
     rtol, atol = _number(options, "--rtol"), _number(options, "--atol")
@@ -288,7 +290,7 @@ def run_case(options: dict[str, str], built: list[tuple[str, str]]) -> int:
     arch = options.get("--arch", "sm_90")
     entry = options["--entry"]
     source: Any
-    if built and target != "reference":
+    if built and target not in ("reference", "cpu"):
         source, entry = load_built(entry, built, target)
     elif built:
         program, entry = load_built(entry, built, target)
