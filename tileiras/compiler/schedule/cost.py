@@ -20,22 +20,12 @@ _GLOBAL_LATENCY_CLOCKS = 900  # L2 miss to first byte in shared memory, loaded m
 class CostModel:
     """Numbers of a target."""
 
-    __slots__ = (
-        "fma_per_clock",
-        "latency_clocks",
-        "max_stages",
-        "min_copy_bytes",
-        "registers",
-        "shared_bytes",
-        "target",
-    )
+    __slots__ = ("fma_per_clock", "latency_clocks", "max_stages", "min_copy_bytes", "shared_bytes")
 
     def __init__(self, target: Any) -> None:
-        self.target = target
-        self.registers = 255  # of a thread, at most
         self.shared_bytes: int = (
             target.smem_bytes_max - 1024
-        )  # of a block; a KiB belongs to the system and to spare
+        )  # of a block; the last KiB is left for small things
         self.latency_clocks = _GLOBAL_LATENCY_CLOCKS
         self.fma_per_clock = _MMA_FMA_PER_CLOCK.get(target.number, 1024)
         self.max_stages = 5
@@ -45,12 +35,15 @@ class CostModel:
         """Clocks an SM needs for that many multiply-adds of operands of a width."""
         return max(1, fma * elem_bits // 16 // self.fma_per_clock)
 
+    def wanted(self, step_clocks: int, wish: int | None = None) -> int:
+        """Slots that a loop wants: one in use, one landing, and as many as cover the latency."""
+        if wish is not None:
+            return wish
+        return min(self.max_stages, 2 + -(-self.latency_clocks // max(step_clocks, 1)))
+
     def stages(
         self, step_clocks: int, stage_bytes: int, other_bytes: int, wish: int | None = None, spare: int = 0
     ) -> int:
-        """Slots of a ring: one in use, one landing, as many as cover the latency, and spare ones; what fits. 1: none."""
+        """Slots of a ring: what is wanted and spare ones, as far as they fit. 1: none."""
         fits = (self.shared_bytes - other_bytes) // max(stage_bytes, 1)
-        if wish is None:
-            wish = min(self.max_stages, 2 + -(-self.latency_clocks // max(step_clocks, 1)))
-        wish += spare
-        return max(1, min(wish, fits))
+        return max(1, min(self.wanted(step_clocks, wish) + spare, fits))

@@ -113,9 +113,10 @@ def parts_of_step(func: Op, loop: Op, target: Any) -> int:
 class Ring:
     """Stages of a loop: its members lie one behind the other in each stage."""
 
-    __slots__ = ("depth", "members", "slots")
+    __slots__ = ("cut", "depth", "members", "slots")
 
-    def __init__(self, depth: int, slots: int, members: list[Staged]) -> None:
+    def __init__(self, depth: int, slots: int, members: list[Staged], cut: bool) -> None:
+        self.cut = cut  # whether shared memory holds fewer stages than were wanted
         self.depth = depth  # iterations that run ahead, and one
         self.slots = slots
         self.members = members
@@ -156,7 +157,8 @@ def plan_ring(
     if slots < 2:
         return None
     depth = max(2, slots - spare)
-    return Ring(depth, slots, list(members.values()))
+    cut = slots < cost.wanted(clocks, wish) + spare
+    return Ring(depth, slots, list(members.values()), cut)
 
 
 def scratch_bytes(loop: Op, members: dict[Op, Staged]) -> int:

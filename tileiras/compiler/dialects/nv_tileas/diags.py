@@ -46,6 +46,11 @@ KERNEL_SPEC = Diag(
     "AS-0305", ERROR, "LowerTMALoadStoreToAsync: missing or invalid KernelSpecAttr on function",
     "TMA and memory-op family", WORD_ERROR,
 )  # fmt: skip
+RING = Diag(
+    "AS-0307", REMARK,
+    "loads of the loop run ahead through shared memory: {stages} stages of {bytes} bytes, {ahead} on their way{cut}",
+    _ASYNC, WORD_REMARK, kind="passed", category="memory",
+)  # fmt: skip
 WHY = Diag("AS-0306", NOTE, "{why}", _ASYNC)
 
 # TileIR operation analysis (layer 3)

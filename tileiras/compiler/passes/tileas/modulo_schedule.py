@@ -10,6 +10,7 @@ loop, and in it `%x = async.pipeline.transfer %p { load_view_tko ..; yield }`.
 
 from __future__ import annotations
 
+from tileiras.compiler.dialects.nv_tileas import diags as D
 from tileiras.compiler.dialects.nv_tileas import ops as tileas
 from tileiras.compiler.dialects.nv_tileas.types import PIPELINE
 from tileiras.compiler.ir.core import Block, Op, Region
@@ -76,6 +77,13 @@ class ModuloSchedule(Pass):
         ring = plan_ring(func, loop, products, loads, context, wish)
         if ring is None:
             return {}
+        asked = (context.remarks or {}).get(D.RING.kind, "none")
+        if asked in ("all", D.RING.category):
+            context.sink.emit(
+                D.RING, loc=loop.loc, stages=ring.slots, bytes=sum(member.bytes for member in ring.members),
+                ahead=ring.depth - 1, cut="; shared memory holds no more" if ring.cut else "",
+                function=context.function,
+            )  # fmt: skip
         return {
             member.op: {
                 "depth": ring.depth, "slots": ring.slots, "transport": "cp.async", "width": member.width, "bytes": member.bytes,
