@@ -53,6 +53,51 @@ def test_what_is_not_proven_is_tested_at_run_time() -> None:
     assert "cp.async.cg" in text and text.count("mma.sync") > ptx("staged_bf16_nn", "sm_80").count("mma.sync")
 
 
+PRODUCT = """\
+cuda_tile.module @m {
+  entry @k(%p: tile<ptr<f16>>, %q: tile<ptr<f16>>, %o: tile<ptr<f32>>, %n: tile<i32>)@ENTRY@ {
+    %pa = assume div_by<16>, %p : tile<ptr<f16>>
+    %qa = assume div_by<16>, %q : tile<ptr<f16>>
+    %t = make_token : token
+    %zero = constant <i32: 0> : tile<i32>
+    %one = constant <i32: 1> : tile<i32>
+    %c = constant <f32: 0.0> : tile<64x32xf32>
+    %va = make_tensor_view %pa, shape = [64, 1024], strides = [1024, 1] : tensor_view<64x1024xf16, strides=[1024,1]>
+    %vb = make_tensor_view %qa, shape = [1024, 32], strides = [32, 1] : tensor_view<1024x32xf16, strides=[32,1]>
+    %vo = make_tensor_view %o, shape = [64, 32], strides = [32, 1] : tensor_view<64x32xf32, strides=[32,1]>
+    %ta = make_partition_view %va : partition_view<tile=(64x64), tensor_view<64x1024xf16, strides=[1024,1]>>
+    %tb = make_partition_view %vb : partition_view<tile=(64x32), tensor_view<1024x32xf16, strides=[32,1]>>
+    %to = make_partition_view %vo : partition_view<tile=(64x32), tensor_view<64x32xf32, strides=[32,1]>>
+    %d = for %i in (%zero to %n, step %one) : tile<i32> iter_values(%acc = %c) -> (tile<64x32xf32>) {
+      %x, %u = load_view_tko weak %ta[%zero, %i] token = %t@LOAD@ : partition_view<tile=(64x64), tensor_view<64x1024xf16, strides=[1024,1]>>, tile<i32> -> tile<64x64xf16>, token
+      %y, %w = load_view_tko weak %tb[%i, %zero] token = %t : partition_view<tile=(64x32), tensor_view<1024x32xf16, strides=[32,1]>>, tile<i32> -> tile<64x32xf16>, token
+      %e = mmaf %x, %y, %acc : tile<64x64xf16>, tile<64x32xf16>, tile<64x32xf32>
+      continue %e : tile<64x32xf32>
+    }
+    %z = store_view_tko weak %d, %to[%zero, %zero] token = %t : tile<64x32xf32>, partition_view<tile=(64x32), tensor_view<64x32xf32, strides=[32,1]>>, tile<i32> -> token
+    return
+  }
+}
+"""
+
+
+def hinted(entry: str = "", load: str = "") -> tileiras.Program:
+    return tileiras.compile(PRODUCT.replace("@ENTRY@", entry).replace("@LOAD@", load), gpu_name="sm_80")
+
+
+def test_latency_hints_scale_how_far_loads_run_ahead() -> None:
+    def stages(latency: int) -> int:
+        text = hinted(load=f" optimization_hints = <sm_80 = {{latency = {latency}}}>").ptx
+        return text.count("cp.async.commit_group")  # one for each stage ahead, and one in the loop
+
+    assert stages(1) < stages(5) == hinted().ptx.count("cp.async.commit_group") < stages(10)
+
+
+def test_an_occupancy_hint_is_a_wish_that_does_not_spill() -> None:
+    text = hinted(entry=" optimization_hints=<sm_80 = {occupancy = 16}>").ptx
+    assert int(text.split(".maxnreg ")[1].split()[0]) >= 64
+
+
 def check(case: Case, gpu_name: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.corpus import check as corpus
 

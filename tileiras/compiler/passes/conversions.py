@@ -120,10 +120,17 @@ class ConvertTileFuncToLLVM(Pass):
             context.sink.emit(NO_CAPABILITY if context.opt_level == 3 else NO_CAPABILITY_O2, loc=func.loc)
             return False
         spec = func.attrs.get(KEY) or kernel_spec(func, context.target, attrs)
+        registers = max_registers(spec)
+        if (
+            registers is not None and spec.get("occupancy") is not None
+        ):  # a wish: spills cost more than blocks gain
+            from tileiras.compiler.schedule.loops import least_registers
+
+            registers = max(registers, least_registers(func))
         derived = {
             "nvvm.reqntid": (32 * spec["num_warps"], 1, 1),
             "nvvm.cluster_dim": tuple(spec.get("cluster_dim") or (1, 1, 1)),
-            "nvvm.maxnreg": max_registers(spec),
+            "nvvm.maxnreg": registers,
             "cute.kernel": True,
         }
         for name, value in derived.items():

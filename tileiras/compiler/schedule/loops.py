@@ -150,6 +150,8 @@ def plan_ring(
     if not members:
         return None
     stage = sum(member.bytes for member in members.values())
+    if wish is None:
+        wish = hinted_stages(members, context.target, cost.wanted(clocks))
     other = scratch_bytes(loop, members) + held_around(loop)
     # a product of warpgroups reads its stage for an iteration longer
     spare = int(all(p.attrs.get("atom") in ("wgmma", "tcgen05") and adds_up(p) is not None for p in products))
@@ -159,6 +161,17 @@ def plan_ring(
     depth = max(2, slots - spare)
     cut = slots < cost.wanted(clocks, wish) + spare
     return Ring(depth, slots, list(members.values()), cut)
+
+
+USUAL_LATENCY = 5  # of the hint's 1 to 10
+
+
+def hinted_stages(members: dict[Op, Staged], target: Any, usual: int) -> int | None:
+    """Stages that the loads' `latency` hints ask for: the usual number scaled by the largest of them; None without."""
+    from .kernel_spec import entry_hint
+
+    hints = [h for h in (entry_hint(op, target, "latency") for op in members) if h is not None]
+    return max(2, min(8, -(-usual * max(hints) // USUAL_LATENCY))) if hints else None
 
 
 def scratch_bytes(loop: Op, members: dict[Op, Staged]) -> int:
@@ -215,6 +228,28 @@ def spare_registers(func: Op, loop: Op, target: Any) -> int:
         if value.op is not None and value.op.spec.name not in PRODUCTS and isinstance(type, TensorType):
             held += type.layout.num_regs * max(1, getattr(type.elem, "bits", 64) // 32)
     return max(0, registers_of(func.attrs["nv_tileaa.kernel_spec"]) - held)
+
+
+FRAGMENT_REGISTERS = 48  # two slices of both operands in a warp tile of 64x64, 16 bits an element
+
+
+def least_registers(func: Op) -> int:
+    """Registers of a thread below which the loops of a kernel with products would spill; 0 for kernels without."""
+    most = 0
+    for loop in func.walk():
+        if loop.spec.name != "for" or not any(is_product(op) for op in loop.regions[0].block.ops):
+            continue
+        held = OTHER_REGISTERS + FRAGMENT_REGISTERS
+        for value in loop.regions[0].block.args:
+            type: Any = value.type
+            if isinstance(type, TensorType):
+                held += type.layout.num_regs * max(1, getattr(type.elem, "bits", 64) // 32)  # type: ignore[attr-defined]
+        most = max(most, held)
+    return min(255, most + 7 & ~7)
+
+
+def is_product(op: Op) -> bool:
+    return op.spec.name in PRODUCTS or op.spec.name.startswith("wgmma")
 
 
 def fits_shared(loop: Op, size: int, target: Any) -> bool:
