@@ -6,6 +6,8 @@ lets copies and products land at any moment, and each target is held to its own 
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("numpy")
@@ -53,36 +55,14 @@ def test_what_is_not_proven_is_tested_at_run_time() -> None:
     assert "cp.async.cg" in text and text.count("mma.sync") > ptx("staged_bf16_nn", "sm_80").count("mma.sync")
 
 
-PRODUCT = """\
-cuda_tile.module @m {
-  entry @k(%p: tile<ptr<f16>>, %q: tile<ptr<f16>>, %o: tile<ptr<f32>>, %n: tile<i32>)@ENTRY@ {
-    %pa = assume div_by<16>, %p : tile<ptr<f16>>
-    %qa = assume div_by<16>, %q : tile<ptr<f16>>
-    %t = make_token : token
-    %zero = constant <i32: 0> : tile<i32>
-    %one = constant <i32: 1> : tile<i32>
-    %c = constant <f32: 0.0> : tile<64x32xf32>
-    %va = make_tensor_view %pa, shape = [64, 1024], strides = [1024, 1] : tensor_view<64x1024xf16, strides=[1024,1]>
-    %vb = make_tensor_view %qa, shape = [1024, 32], strides = [32, 1] : tensor_view<1024x32xf16, strides=[32,1]>
-    %vo = make_tensor_view %o, shape = [64, 32], strides = [32, 1] : tensor_view<64x32xf32, strides=[32,1]>
-    %ta = make_partition_view %va : partition_view<tile=(64x64), tensor_view<64x1024xf16, strides=[1024,1]>>
-    %tb = make_partition_view %vb : partition_view<tile=(64x32), tensor_view<1024x32xf16, strides=[32,1]>>
-    %to = make_partition_view %vo : partition_view<tile=(64x32), tensor_view<64x32xf32, strides=[32,1]>>
-    %d = for %i in (%zero to %n, step %one) : tile<i32> iter_values(%acc = %c) -> (tile<64x32xf32>) {
-      %x, %u = load_view_tko weak %ta[%zero, %i] token = %t@LOAD@ : partition_view<tile=(64x64), tensor_view<64x1024xf16, strides=[1024,1]>>, tile<i32> -> tile<64x64xf16>, token
-      %y, %w = load_view_tko weak %tb[%i, %zero] token = %t : partition_view<tile=(64x32), tensor_view<1024x32xf16, strides=[32,1]>>, tile<i32> -> tile<64x32xf16>, token
-      %e = mmaf %x, %y, %acc : tile<64x64xf16>, tile<64x32xf16>, tile<64x32xf32>
-      continue %e : tile<64x32xf32>
-    }
-    %z = store_view_tko weak %d, %to[%zero, %zero] token = %t : tile<64x32xf32>, partition_view<tile=(64x32), tensor_view<64x32xf32, strides=[32,1]>>, tile<i32> -> token
-    return
-  }
-}
-"""
+PRODUCT = Path(__file__).resolve().parents[1] / "data" / "text" / "product_loop.tileir"
 
 
 def hinted(entry: str = "", load: str = "") -> tileiras.Program:
-    return tileiras.compile(PRODUCT.replace("@ENTRY@", entry).replace("@LOAD@", load), gpu_name="sm_80")
+    text = PRODUCT.read_text().replace("%n: tile<i32>)", f"%n: tile<i32>){entry}")
+    return tileiras.compile(
+        text.replace("[%zero, %i] token = %t", f"[%zero, %i] token = %t{load}"), gpu_name="sm_80"
+    )
 
 
 def test_latency_hints_scale_how_far_loads_run_ahead() -> None:
