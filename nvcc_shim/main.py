@@ -19,6 +19,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, MutableMapping, Sequence
 
+    from .plan import Plan
+
 DEPTH = "TILEIRAS_NVCC_DEPTH"  # grows by one letter per start of this shim inside itself
 DEPTH_MAX = 8
 USAGE_CODE = 1
@@ -202,20 +204,36 @@ def _delegate_without_cache(
     nvcc: home.RealNvcc, words: Sequence[str], environ: Mapping[str, str], script: str
 ) -> int:
     """Runs nvcc from a home that lives as long as it does: there is no cache (an empty HOME in a build sandbox)."""
+    from .plan import Plan
+
+    plan = Plan()
+    plan.rest = list(words)
+    return _execute_without_cache(plan, nvcc, environ, script)
+
+
+def _execute_without_cache(
+    plan: Plan, nvcc: home.RealNvcc, environ: Mapping[str, str], script: str, missing: str = ""
+) -> int:
+    """Runs a plan whose nvcc must find our assembler where no cache can hold its home."""
     import shutil
     import tempfile
 
-    from .plan import Plan
     from .steps import execute
 
-    folder = tempfile.mkdtemp(prefix="tileiras-nvcc-")
+    folder = ""
     try:
-        plan = Plan()
-        plan.rest = list(words)
-        entry = home.make_home(nvcc, home.own_command("tileiras", "tileiras.cli", script), folder)
-        return execute(plan, entry, environ, os.getcwd())
+        try:
+            folder = tempfile.mkdtemp(prefix="tileiras-nvcc-")
+            entry = home.make_home(nvcc, home.own_command("tileiras", "tileiras.cli", script), folder)
+        except OSError as error:
+            raise Usage(
+                f"no folder for what makes nvcc use this assembler: {error.strerror or error}"
+                + (f": '{error.filename}'" if error.filename else "")
+            ) from None
+        return execute(plan, entry, environ, os.getcwd(), missing)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        if folder:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def run_native(line: Line, words: Sequence[str], environ: MutableMapping[str, str], script: str, explicit: str | None
@@ -273,9 +291,13 @@ def run_native(line: Line, words: Sequence[str], environ: MutableMapping[str, st
             from tileiras.toolchain.cache import cache_directory
 
             base = cache_directory(environ)
-            if base is not None:
+            if base is None:
+                return _execute_without_cache(plan, nvcc, environ, script, missing)
+            try:
                 target = home.make_home(nvcc, home.own_command("tileiras", "tileiras.cli", script),
                                         os.path.join(base, "nvcc"))  # fmt: skip
+            except OSError:  # a cache that cannot be written, or that others can write to
+                return _execute_without_cache(plan, nvcc, environ, script, missing)
     return execute(plan, target, environ, os.getcwd(), missing)
 
 

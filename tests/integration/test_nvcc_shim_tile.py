@@ -13,7 +13,7 @@ from pathlib import Path
 
 import peers
 import pytest
-from build_support import Installed, clean_environ, ok, run
+from build_support import REPOSITORY, Installed, clean_environ, ok, run
 
 KERNEL = """\
 #include <cuda_tile.h>
@@ -156,6 +156,30 @@ def test_without_a_cache_the_home_lives_as_long_as_nvcc(
     assert list(Path(env["TMPDIR"]).iterdir()) == []
     (work / "k.cu").write_text("error\n")
     assert run([installed.shim, *TILE, "--enable-tile", "-c", "k.cu"], work, env).returncode == 2
+    assert list(Path(env["TMPDIR"]).iterdir()) == []
+
+
+@FIRST
+@pytest.mark.parametrize("cache", ["off", "open to all"])
+def test_tile_ir_beside_tile_cpp_without_a_usable_cache(
+    installed: Installed, env: dict[str, str], work: Path, cache: str
+) -> None:
+    """Our assembler makes the image of the .cu beside a Tile IR input, too, and its home goes with nvcc."""
+    shutil.copy(REPOSITORY / "tests" / "data" / "bytecode" / "add_2d_f32.tilebc", work / "other.tilebc")
+    env.update(TMPDIR=str(work.parent / "tmp"))
+    os.mkdir(env["TMPDIR"])
+    if cache == "off":
+        env["TILEIRAS_CACHE"] = "0"
+    else:
+        shared = work.parent / "shared"
+        shared.mkdir()
+        shared.chmod(0o777)
+        env["TILEIRAS_CACHE_DIR"] = str(shared)
+        (shared / "nvcc").symlink_to(work)
+    line = [installed.shim, *TILE, "--enable-tile", "-c", "k.cu", "other.tilebc", "-v"]
+    done = ok(run(line, work, env))
+    assert "Traceback" not in done.stderr and f"{env['TMPDIR']}/tileiras-nvcc-" in done.stderr
+    assert (work / "k.o").exists() and (work / "other.o").exists()
     assert list(Path(env["TMPDIR"]).iterdir()) == []
 
 
