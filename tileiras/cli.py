@@ -57,13 +57,15 @@ def version_text() -> str:
     """Release, build and assembler. cuTile keys its cache of cubins with this text, so it says all that decides a cubin:
     a compiler that was edited, or another ptxas, must not be answered with the cubins of the one before. Nothing is
     read or run for it: files speak by size and time."""
+    from tileiras.options import disabled_parts
     from tileiras.version import __version__
 
+    disabled = ", ".join(disabled_parts())
     return (
         "tileiras: open CUDA Tile IR optimizing assembler\n"
         f"release {__version__}, Tile IR bytecode {VERSIONS[0]} - {VERSIONS[-1]}\n"
         f"Build {_build_id():08x}\n"
-        f"ptxas {_ptxas_identity()}\n"
+        f"ptxas {_ptxas_identity()}\n" + (f"disabled: {disabled}\n" if disabled else "")
     )
 
 
@@ -245,6 +247,7 @@ def _options(given: dict[str, Any]) -> tuple[Any, str]:
             setattr(options, field, given[field])
     for field in ("lineinfo", "device_debug", "verify_each", "no_warnings", "warnings_as_errors", "portable"):
         setattr(options, field, bool(given.get(field)))
+    options.disable = tuple(given.get("disable", ()))
     options.ptxas_options = tuple(given.get("ptxas_options", ()))
     pairs = [word.rpartition("=") for word in given.get("file_prefix_map", ())]
     for old, equals, new in pairs:

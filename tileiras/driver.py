@@ -24,7 +24,17 @@ from tileiras.diag import (
     FatalError,
     Sink,
 )  # fmt: skip
-from tileiras.options import HOST_ARCHES, HOST_OSES, LAUNCH_ABIS, OPT_LEVELS, Options, renamed
+from tileiras.options import (
+    DISABLE,
+    HOST_ARCHES,
+    HOST_OSES,
+    LAUNCH_ABIS,
+    OPT_LEVELS,
+    PARTS,
+    Options,
+    disabled_parts,
+    renamed,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,6 +63,9 @@ DEBUG_NEEDS_O0 = Diag(
 BAD_ABI = Diag("DRV-0207", ERROR, "unknown launch ABI '{name}', expected tile or simt", "driver", WORD_CONFIG)
 BAD_SANITIZER = Diag(
     "DRV-0208", ERROR, "unsupported sanitizer '{name}', expected memcheck", "driver", WORD_CONFIG
+)
+BAD_PART = Diag(
+    "DRV-0210", ERROR, "{place}: unknown part '{name}', expected {known}{near}", "driver", WORD_CONFIG
 )
 NOT_INSTRUMENTED = Diag(
     "DRV-0507",
@@ -230,9 +243,26 @@ def check_options(options: Options, sink: Sink) -> None:
         sink.emit(BAD_ABI, name=options.launch_abi)
     elif options.sanitize not in (None, "memcheck"):
         sink.emit(BAD_SANITIZER, name=options.sanitize)
+    elif unknown := [part for part in disabled_parts(options.disable) if part not in PARTS]:
+        place = "--disable" if unknown[0] in disabled_parts(options.disable, "") else DISABLE
+        sink.emit(
+            BAD_PART,
+            place=place,
+            name=unknown[0],
+            known=f"{', '.join(PARTS[:-1])} or {PARTS[-1]}",
+            near=suggestion(unknown[0], PARTS),
+        )
     else:
         return
     raise sink.fail(EXIT_CONFIGURATION)
+
+
+def suggestion(word: str, known: tuple[str, ...]) -> str:
+    """What a mistyped word may have been, as the end of a sentence."""
+    import difflib
+
+    close = difflib.get_close_matches(word, known, 1)
+    return f"; did you mean '{close[0]}'?" if close else ""
 
 
 def find_target(options: Options, sink: Sink, version: str, module: Any) -> Any:
@@ -375,6 +405,7 @@ def _compile(module: Any, target: Any, options: Options, sink: Sink) -> Program:
         rename=lambda path: renamed(path, options.file_prefix_map),
         launch_abi=options.launch_abi,
         launch_metadata=launch_metadata,
+        disable=disabled_parts(options.disable),
         remarks=options.remarks if any(c != "none" for c in options.remarks.values()) else None,
         after=lambda name, ir: lap(name),
         verify_each=options.verify_each,

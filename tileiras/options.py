@@ -6,12 +6,21 @@ from tileiras.archs import NAMES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
 OPT_LEVELS = (0, 1, 2, 3)
 LAUNCH_ABIS = ("tile", "simt")
 HOST_ARCHES = ("x86_64", "aarch64")
 HOST_OSES = ("linux", "windows")
+PARTS = (
+    "wgmma",
+    "tcgen05",
+    "bulk",
+    "roles",
+    "cp.async",
+)  # of the code generator, that a compile may leave out
+DISABLE = "TILEIRAS_DISABLE"  # the variable that disables parts in every compile
 EMITS = ("cubin", "ptx", "tilebc")
 REMARK_CATEGORIES = ("none", "all", "memory", "tensorcore")
 REMARK_FORMATS = ("command-line", "yaml")
@@ -24,7 +33,7 @@ class Options:
     __slots__ = (
         "device_debug", "emit", "file_prefix_map", "gpu_name", "host_arch", "host_os", "kernels_json", "launch_abi", "lineinfo",
         "opt_level", "ptxas", "ptxas_options", "remarks", "sanitize", "toolkit_root", "verify_each", "warnings_as_errors",
-        "no_warnings", "portable",
+        "no_warnings", "portable", "disable",
     )  # fmt: skip
 
     def __init__(self, **given: Any) -> None:
@@ -47,6 +56,7 @@ class Options:
         self.warnings_as_errors = False
         self.no_warnings = False
         self.portable = False  # only what later GPUs have too: PTX that a driver assembles for one of them
+        self.disable: tuple[str, ...] = ()  # parts of PARTS, beside those of the variable
         for name, value in given.items():
             if name not in Options.__slots__:
                 raise TypeError(f"unknown option {name!r}")
@@ -61,6 +71,16 @@ def renamed(path: str, pairs: tuple[tuple[str, str], ...] | list[tuple[str, str]
             rest = path[len(folder) :]
             return f"{new.rstrip('/')}/{rest}" if new else rest
     return path
+
+
+def disabled_parts(given: str | Iterable[str] = (), variable: str | None = None) -> tuple[str, ...]:
+    """The parts to leave out, sorted, each once: `given` (words, or one text of them between commas), and those of
+    the variable. Whether there are such parts is for the driver to say."""
+    import os
+
+    words = [given] if isinstance(given, str) else [str(word) for word in given]
+    words.append(os.environ.get(DISABLE, "") if variable is None else variable)
+    return tuple(sorted({part.strip() for word in words for part in word.split(",") if part.strip()}))
 
 
 def is_number(text: str) -> bool:
@@ -83,6 +103,12 @@ FLAGS: tuple[tuple[str, Any, str, str], ...] = (
         "flag",
         "portable",
         "Use no instruction that later GPUs lack (for PTX that is assembled for one of them)",
+    ),
+    (
+        "disable",
+        "list",
+        "disable",
+        f"Leave out parts of the code generator (comma list, repeatable): {', '.join(PARTS)}",
     ),
     ("opt-level", "value", "opt_level", "Specify optimization level, 0 to 3. Default Value: 3."),
     ("O", "value", "opt_level", "Alias for --opt-level"),

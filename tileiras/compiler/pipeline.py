@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 
-from tileiras.diag import EXIT_COMPILE
+from tileiras.diag import ERROR, EXIT_COMPILE, WORD_ERROR, Diag
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,19 +20,28 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.passes import Context, Pass
     from tileiras.diag import Sink
 
+SKIPPED = Diag(
+    "PM-0004", ERROR, "the pass {name} cannot be skipped: '{user}' needs it", "pipeline", WORD_ERROR
+)
 STATIC_SHARED_BYTES = 48 * 1024  # what a block may have without opting in
 PASSES = "tileiras.compiler.passes."
 _FUNCTIONS = frozenset(("exp", "exp2", "tanh", "divf"))
 _LOOPS = frozenset(("for", "loop"))
 _PIPELINES = frozenset(("async.pipeline.create", "async.pipeline.produce_one", "async.pipeline.consume_one"))
-_STAGES = frozenset(("tt.num_stages", "mmaf", "mmai"))  # the first is noted by attachKernelSpecAttributes
+_PRODUCTS = frozenset(("mmaf", "mmai"))
+_STAGES = _PRODUCTS | {"tt.num_stages"}  # noted by attachKernelSpecAttributes
+_STAGED = frozenset(("load_shared",))
+OPTIONAL: frozenset[str] = frozenset()  # nothing needs the pass
 _TMA = frozenset(("tiled_tma_load", "async.tiled_tma_load"))
 
 
 class Row:
-    """A pass in the pipeline: stage its result belongs to, name, file and class, op names it works on, level."""
+    """A pass in the pipeline: stage its result belongs to, name, file and class, op names it works on, least level.
 
-    __slots__ = ("cls", "file", "min_level", "name", "stage", "subject")
+    `needed`: names of ops that cannot do without it, None: the whole module. Not given: those that it works on.
+    """
+
+    __slots__ = ("cls", "file", "min_level", "name", "needed", "stage", "subject")
 
     def __init__(
         self,
@@ -42,6 +51,7 @@ class Row:
         cls: str,
         subject: frozenset[str] | None = None,
         min_level: int = 0,
+        needed: frozenset[str] | None = None,
     ) -> None:
         self.stage = stage
         self.name = name
@@ -49,6 +59,12 @@ class Row:
         self.cls = cls
         self.subject = subject
         self.min_level = min_level
+        self.needed = subject if needed is None else needed
+
+    @property
+    def optional(self) -> bool:
+        """Whether code without the pass is right as well. Of a verifier: what it would refuse goes on."""
+        return self.needed is not None and not self.needed
 
     def load(self, **options: Any) -> Pass:
         module = PASSES + self.file
@@ -60,39 +76,40 @@ class Row:
 PIPELINE: tuple[Row, ...] = (
     # cuda_tile -> nv_tileaa: tensors and kernel specs
     Row("tileaa", "ConvertCudaTileToTileAA", "conversions", "ConvertCudaTileToTileAA"),
-    Row("tileaa", "TileAALoopsToFor", "loops.loops_to_for", "LoopsToFor", frozenset(("loop",)), 1),
-    Row("tileaa", "TileAARuntimeVersions", "loops.runtime_versions", "RuntimeVersions", frozenset(("mmaf", "mmai")), 1),
+    Row("tileaa", "TileAALoopsToFor", "loops.loops_to_for", "LoopsToFor", frozenset(("loop",)), 1, OPTIONAL),
+    Row("tileaa", "TileAARuntimeVersions", "loops.runtime_versions", "RuntimeVersions", _PRODUCTS, 1, OPTIONAL),
     Row("tileaa", "attachKernelSpecAttributes", "conversions", "AttachKernelSpecAttributes"),
-    Row("tileaa", "TileAAMarkShortResults", "tileaa.short_results", "MarkShortResults", _FUNCTIONS, 1),
-    Row("tileaa", "TileAAAgentVerifier", "tileaa.agent_verifier", "AgentVerifier", frozenset(("agent",))),
-    Row("tileaa", "TileAAShortenSteps", "loops.shorten_steps", "ShortenSteps", frozenset(("mmaf", "mmai")), 1),
+    Row("tileaa", "TileAAMarkShortResults", "tileaa.short_results", "MarkShortResults", _FUNCTIONS, 1, OPTIONAL),
+    Row("tileaa", "TileAAAgentVerifier", "tileaa.agent_verifier", "AgentVerifier", frozenset(("agent",)), 0, OPTIONAL),
+    Row("tileaa", "TileAAShortenSteps", "loops.shorten_steps", "ShortenSteps", _PRODUCTS, 1, OPTIONAL),
     # -> nv_tileas: layouts, asynchronous copies, pipelined loops
     Row("tileas", "ConvertTileAAToTileAS", "conversions", "ConvertTileAAToTileAS"),
     Row("tileas", "TileASHoistConversions", "tileas.hoist_conversions", "HoistConversions",
-        frozenset(("mmaf", "mmai")), 1),
-    Row("tileas", "TileASModuloSchedule", "tileas.modulo_schedule", "ModuloSchedule", _STAGES, 1),
+        _PRODUCTS, 1, OPTIONAL),
+    Row("tileas", "TileASModuloSchedule", "tileas.modulo_schedule", "ModuloSchedule", _STAGES, 1, OPTIONAL),
     Row("tileas", "LowerTMALoadStoreToAsync", "tileas.lower_tma", "LowerTMALoadStoreToAsync", _TMA),
     Row("tileas", "TileASMaterializeAsync", "tileas.materialize_async", "MaterializeAsync", _PIPELINES),  # D08
     Row("tileas", "TileASMaterializeConvertLayout", "tileas.materialize_convert_layout", "MaterializeConvertLayout",
         frozenset(("convert_layout",))),  # D09
     Row("tileas", "TileASScheduleAnalysis", "tileas.schedule_analysis", "ScheduleAnalysis", _PIPELINES, 1),
     Row("tileas", "TileASMaterializeSchedule", "tileas.materialize_schedule", "MaterializeSchedule", _PIPELINES, 1),  # D10
-    Row("tileas", "TileASUnspecializedPipeline", "tileas.unspecialized_pipeline", "UnspecializedPipeline", _LOOPS, 1),  # D11
+    Row("tileas", "TileASUnspecializedPipeline", "tileas.unspecialized_pipeline", "UnspecializedPipeline", _LOOPS, 1,
+        _PIPELINES),  # D11
     Row("tileas", "TileASOptimizePipelineRegion", "tileas.optimize_pipeline_region", "OptimizePipelineRegion",
-        _PIPELINES, 1),  # D13
+        _PIPELINES, 1, OPTIONAL),  # D13
     Row("tileas", "TileASLowerPipelines", "tileas.lower_pipelines", "LowerPipelines", _PIPELINES),
     Row("tileas", "TileASWarpgroupProducts", "tileas.warpgroup_products", "WarpgroupProducts",
-        frozenset(("load_shared",)), 1),
+        _STAGED, 1, OPTIONAL),
     Row("tileas", "TileASTensorMemoryProducts", "tileas.tensor_memory_products", "TensorMemoryProducts",
-        frozenset(("load_shared",)), 1),
-    Row("tileas", "TileASSliceProducts", "tileas.slice_products", "SliceProducts", frozenset(("load_shared",)), 1),
-    Row("tileas", "TileIROperationAnalysis", "tileas.operation_analysis", "OperationAnalysis"),
+        _STAGED, 1, OPTIONAL),
+    Row("tileas", "TileASSliceProducts", "tileas.slice_products", "SliceProducts", _STAGED, 1, OPTIONAL),
+    Row("tileas", "TileIROperationAnalysis", "tileas.operation_analysis", "OperationAnalysis", None, 0, OPTIONAL),
     # -> nvvm: the code of one thread
     Row("tileas", "ConvertTileFuncToLLVM", "conversions", "ConvertTileFuncToLLVM"),
     Row("nvvm", "ConvertTileASToLLVM", "conversions", "ConvertTileASToLLVM"),
     Row("nvvm", "KernelAttrPass", "nvvm.kernel_attr", "KernelAttrPass"),
-    Row("nvvm", "ModuleVerifier", "nvvm.module_verifier", "ModuleVerifier"),
-    Row("nvvm", "NVVMIRVerifier", "nvvm.ir_verifier", "NVVMIRVerifier"),
+    Row("nvvm", "ModuleVerifier", "nvvm.module_verifier", "ModuleVerifier", None, 0, OPTIONAL),
+    Row("nvvm", "NVVMIRVerifier", "nvvm.ir_verifier", "NVVMIRVerifier", None, 0, OPTIONAL),
 )  # fmt: skip
 BY_NAME = {row.name: row for row in PIPELINE}
 STAGES = ("tileaa", "tileas", "nvvm")
@@ -110,22 +127,37 @@ class Stages:
         self.ptx = ""
 
 
-def rows_of(opt_level: int = 3, until: str = "nvvm", skip: Iterable[str] = ()) -> list[Row]:
+def rows_of(opt_level: int = 3, until: str = "nvvm") -> list[Row]:
     """The rows of a level, up to the end of a stage."""
     last = STAGES.index(until)
+    return [r for r in PIPELINE if opt_level >= r.min_level and STAGES.index(r.stage) <= last]
+
+
+def loaded(rows: Iterable[Row], context: Context, skip: Iterable[str] = ()) -> Iterator[Pass]:
+    """The passes of the rows, each loaded when its turn comes; a row without a subject in the module is left out, and so
+    is an optional one that is to be skipped. Errors: CompileError, code 5, for a skipped one that something needs."""
     left_out = frozenset(skip)
-    return [
-        r
-        for r in PIPELINE
-        if opt_level >= r.min_level and STAGES.index(r.stage) <= last and r.name not in left_out
-    ]
-
-
-def loaded(rows: Iterable[Row], context: Context) -> Iterator[Pass]:
-    """The passes of the rows, each loaded when its turn comes; a row without a subject in the module is left out."""
     for row in rows:
         if row.subject is None or context.names is None or not row.subject.isdisjoint(context.names):
-            yield row.load()
+            if row.name not in left_out:
+                yield row.load()
+            elif (found := _needs(row, context)) is not None:
+                name, loc = found
+                context.sink.emit(SKIPPED, loc=loc, name=row.name, user=name)
+                raise context.sink.fail(EXIT_COMPILE)
+
+
+def _needs(row: Row, context: Context) -> tuple[str, Any] | None:
+    """Name and place of what needs a pass: the first such op, or the whole module. None: nothing does."""
+    module = context.module
+    if row.optional:
+        return None
+    if not hasattr(module, "walk"):
+        return "nvvm.module", None
+    if row.needed is None:
+        return module.spec.full_name, module.loc
+    found = next((op for op in module.walk() if op.spec.name in row.needed), None)
+    return None if found is None else (found.spec.full_name, found.loc)
 
 
 def compile_module(
@@ -143,20 +175,23 @@ def compile_module(
     after: Callable[[str, Any], None] | None = None,
     verify_each: bool = False,
     skip: Iterable[str] = (),
+    disable: Iterable[str] = (),
     trace: list[tuple[Any, ...]] | None = None,
 ) -> Stages:
     """PTX for a verified cuda_tile module. `after(pass name, IR)` is called behind every pass, last with "ptx".
 
     `launch_metadata`: the PTX is for a ptxas that takes the marks of tile kernels (see ptx/text.py).
     `remarks`: which optimisation remarks were asked for, kind -> category. `skip`: passes to leave out.
+    `disable`: parts of the code generator to do without (`options.PARTS`).
     `rename`: a source file's path as the debug information is to say it.
     Errors: CompileError, exit code 5; nothing behind the pass that failed has run.
     """
     from tileiras.compiler.ir.passes import Context, PassManager
     from tileiras.compiler.ptx.text import print_module
+    from tileiras.compiler.target.sm import restricted
 
     stages = Stages()
-    context = Context(module, target, sink, opt_level)
+    context = Context(module, restricted(target, opt_level, disable), sink, opt_level)
     context.remarks = remarks
     context.trace = trace
     if lineinfo or device_debug:
@@ -172,7 +207,7 @@ def compile_module(
             after(name, ir)
 
     manager = PassManager(
-        loaded(rows_of(opt_level, skip=skip), context), context, verify_each=verify_each, after=done
+        loaded(rows_of(opt_level), context, skip), context, verify_each=verify_each, after=done
     )
     if not manager.run() or sink.errors:
         raise sink.fail(EXIT_COMPILE)

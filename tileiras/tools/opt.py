@@ -38,6 +38,8 @@ usage: tileiras-opt [INPUT] [-o OUTPUT] [options]
   --pipeline-to STAGE          run the pipeline up to tileaa, tileas, nvvm or ptx
   --gpu-name sm_NN             target (default: what the module says)
   -O N, --opt-level N          optimisation level 0 to 3 of the pipeline (default: 3)
+  --skip A,B                   leave out these passes of the pipeline (repeatable); one that is needed is an error
+  --disable A,B                do without parts of the code generator: wgmma, tcgen05, bulk, roles, cp.async
   --print-ir-after-all         print the IR behind every pass
   --print-ir-after A,B         print the IR behind these passes
   --verify-each                verify behind every pass (default); --no-verify-each
@@ -58,6 +60,7 @@ VALUES = {
     "-o": "output", "--output": "output", "--pass": "passes", "--passes": "passes", "--pipeline-to": "until",
     "--gpu-name": "gpu_name", "--arch": "gpu_name", "--opt-level": "opt_level", "-O": "opt_level",
     "--print-ir-after": "print_after", "--pass-pipeline": "pass_pipeline",
+    "--skip": "skip", "--disable": "disable",
 }  # fmt: skip
 FLAGS: dict[str, tuple[str, bool]] = {
     "--print-ir-after-all": ("print_all", True), "--verify-each": ("verify_each", True),
@@ -67,6 +70,7 @@ FLAGS: dict[str, tuple[str, bool]] = {
     "--Wunsupported-hints": ("warn_hints", True), "--Werr-hints": ("bad_hints", True),
     "--mlir-print-debuginfo": ("debug", True), "--no-implicit-module": ("plain", True), "--time-passes": ("times", True),
 }  # fmt: skip
+REPEATED = frozenset(("skip", "disable"))  # what is said again is added
 STAGES = ("tileaa", "tileas", "nvvm", "ptx")
 
 
@@ -86,6 +90,8 @@ class Arguments:
         self.gpu_name = ""
         self.opt_level = "3"
         self.print_after = ""
+        self.skip = ""
+        self.disable = ""
         self.print_all = False
         self.verify_each = True
         self.verify = True
@@ -121,7 +127,9 @@ def parse_arguments(argv: Sequence[str]) -> Arguments | None:
                 value = next(items, "")
             if not value:
                 raise UsageError(f"option '{name}' needs a value")
-            setattr(found, VALUES[name], value)
+            field = VALUES[name]
+            before = getattr(found, field)
+            setattr(found, field, f"{before},{value}" if before and field in REPEATED else value)
         elif name == "--split-input-file":
             found.split = separator(value, bool(equals))
         elif name in FLAGS:
@@ -148,6 +156,8 @@ def parse_arguments(argv: Sequence[str]) -> Arguments | None:
         found.passes = ",".join(filter(None, (found.passes, *leaves(found.pass_pipeline))))
     if found.until and found.passes:
         raise UsageError("--pass and --pipeline-to exclude each other")
+    if found.skip and not found.until:
+        raise UsageError("--skip needs --pipeline-to: it leaves passes of the pipeline out")
     return found
 
 
@@ -172,6 +182,30 @@ def list_passes() -> str:
     return "".join(f"{row.name:34} {row.load().SUMMARY}\n" for row in PIPELINE)
 
 
+def known_pass(name: str) -> str:
+    """The name of a row of the pipeline. Errors: UsageError."""
+    from tileiras.compiler.pipeline import BY_NAME
+
+    if name not in BY_NAME:
+        raise UsageError(f"unknown pass '{name}' (--list-passes prints them)")
+    return name
+
+
+def words_of(text: str) -> list[str]:
+    """The words between commas."""
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def check_parts(words: Iterable[str]) -> None:
+    """Errors: UsageError for a part that the code generator does not have."""
+    from tileiras.driver import suggestion
+    from tileiras.options import PARTS
+
+    for word in words:
+        if word not in PARTS:
+            raise UsageError(f"unknown part '{word}', expected {', '.join(PARTS)}{suggestion(word, PARTS)}")
+
+
 def find_passes(text: str) -> list[Pass]:
     """The passes of `A,B{option=value}`. Errors: UsageError."""
     from tileiras.compiler.pipeline import BY_NAME
@@ -179,9 +213,7 @@ def find_passes(text: str) -> list[Pass]:
     found = []
     for part in filter(None, split_passes(text)):
         name, brace, rest = part.partition("{")
-        row = BY_NAME.get(name.strip())
-        if row is None:
-            raise UsageError(f"unknown pass '{name.strip()}' (--list-passes prints them)")
+        row = BY_NAME[known_pass(name.strip())]
         options: dict[str, Any] = {}
         for option in rest.rstrip("} ").split() if brace else ():
             key, equals, value = option.partition("=")
@@ -220,6 +252,11 @@ def _main(argv: Sequence[str] | None = None) -> int:
         if arguments is None:
             return 0
         find_passes(arguments.passes)
+        for name in words_of(arguments.skip):
+            known_pass(name)
+        from tileiras.options import disabled_parts
+
+        check_parts(disabled_parts(arguments.disable))
         if arguments.gpu_name:
             find_target(arguments.gpu_name)
     except UsageError as error:
@@ -326,9 +363,14 @@ def transform(module: Any, arguments: Arguments, sink: Sink) -> str:
     """Runs what was asked for. Errors: CompileError, code 5."""
     from tileiras.compiler import pipeline
     from tileiras.compiler.ir.passes import Context, PassManager
+    from tileiras.compiler.target.sm import restricted
     from tileiras.diag import EXIT_COMPILE
+    from tileiras.options import disabled_parts
 
-    context = Context(module, module_target(module, arguments.gpu_name), sink, int(arguments.opt_level))
+    target, level = module_target(module, arguments.gpu_name), int(arguments.opt_level)
+    if target is not None:
+        target = restricted(target, level, disabled_parts(arguments.disable))
+    context = Context(module, target, sink, level)
     passes: Iterable[Pass]
     if arguments.passes:
         passes = find_passes(arguments.passes)
@@ -337,7 +379,8 @@ def transform(module: Any, arguments: Arguments, sink: Sink) -> str:
         until = "nvvm" if arguments.until == "ptx" else arguments.until
         rows = pipeline.rows_of(context.opt_level, until)
         first = first_row(module)
-        passes = [row.load() for row in rows if pipeline.PIPELINE.index(row) >= first]
+        rest = [row for row in rows if pipeline.PIPELINE.index(row) >= first]
+        passes = pipeline.loaded(rest, context, words_of(arguments.skip))
     if module.spec.dialect == "nvvm":
         context.module = module.attrs["code"]
         context.target = context.target or context.module.target

@@ -1,7 +1,7 @@
 """Ops -> text. NVIDIA's assembly form where the dialect has templates, MLIR's generic form on request.
 
 Value names follow MLIR's rules: hints of the dialect made unique with one counter per scope, numbers for the
-rest; a region is numbered before the regions inside of it.
+rest; a region is numbered before the regions inside of it. Layouts of a module are named in front of it, `#a = #linear<..>`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,10 @@ def signed(value: int, bits: int) -> int:
 class Printer:
     """One printing: names of values, options, output lines."""
 
-    def __init__(self, *, generic: bool = False, debug: bool = False, minor: int = 0) -> None:
+    def __init__(
+        self, *, generic: bool = False, debug: bool = False, minor: int = 0, aliases: bool = False
+    ) -> None:
+        self.layouts: dict[Any, str] | None = {} if aliases else None  # layout -> its name
         self.generic = generic
         self.minor = (
             minor  # of the file that the ops come from: names of its time; 0: names as they were spelled
@@ -264,8 +267,24 @@ class Printer:
         self.indent -= 1
         self.start()
 
+    def layout(self, layout: Any) -> str:
+        """A layout, by its name where layouts have names: #a to #z, then #a1."""
+        if self.layouts is None:
+            return str(layout)
+        name = self.layouts.get(layout)
+        if name is None:
+            turn, letter = divmod(len(self.layouts), 26)
+            name = self.layouts[layout] = f"#{chr(ord('a') + letter)}{turn or ''}"
+        return name
+
+    def definitions(self) -> str:
+        """The names of layouts, a line each."""
+        return "".join(f"{name} = {layout}\n" for layout, name in (self.layouts or {}).items())
+
     def type(self, type: Any) -> str:
         """A type where the dialect prefix is needed: generic form and default form."""
+        if isinstance(type, T.TensorType) and type.layout is not None:
+            return T.tensor_text(type, self.layout(type.layout))
         if isinstance(type, (T.Scalar, T.TensorType)):
             return str(type)
         if isinstance(type, T.FunctionType):
@@ -357,7 +376,8 @@ class Printer:
             return "[" + ", ".join(self.attr_value(v, typed=typed) for v in value) + "]"
         if isinstance(value, dict):
             return "{" + ", ".join(self.dict_entry(k, v, typed) for k, v in sorted(value.items())) + "}"
-        return str(value)
+        text = str(value)
+        return self.layout(value) if self.layouts is not None and text.startswith("#linear<") else text
 
     def dict_entry(self, name: str, value: Any, typed: bool) -> str:
         return f"{key(name)} = {self.attr_value(value, typed=typed)}"
@@ -376,7 +396,7 @@ class Printer:
             return f'dense<"0x{value.data.hex().upper()}"> : {self.type(value.type)}'
         if kind in (T.DivBy, T.SameElements, T.Bounded):
             return f"#cuda_tile.{value}" if typed else str(value)
-        return self.type(value) if typed else str(value)
+        return self.type(value) if typed or kind is T.TensorType else str(value)
 
 
 class _Scope:
@@ -519,7 +539,12 @@ DEBUG_STEMS = {
 def print_op(op: Op, *, generic: bool = False, debug: bool = False) -> str:
     """Text of an op and everything in it, ending with a newline."""
     version = op.attrs.get("bytecode_version")
-    printer = Printer(generic=generic, debug=debug, minor=version[1] if isinstance(version, tuple) else 0)
+    printer = Printer(
+        generic=generic,
+        debug=debug,
+        minor=version[1] if isinstance(version, tuple) else 0,
+        aliases=bool(op.spec.traits & SYMBOL_TABLE),
+    )
     printer.number(op)
     for value in op.operands:  # a lone op: its operands come from outside
         printer.names.setdefault(value, f"%{value.name or f'arg{value.index}'}")
@@ -529,7 +554,7 @@ def print_op(op: Op, *, generic: bool = False, debug: bool = False) -> str:
     printer.op(op)
     printer.newline()
     text = printer.text()
-    return printer.locs.finish(text) if printer.locs is not None else text
+    return printer.definitions() + (printer.locs.finish(text) if printer.locs is not None else text)
 
 
 def print_body(module: Op, *, debug: bool = False) -> str:

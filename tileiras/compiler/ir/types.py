@@ -180,8 +180,14 @@ TensorType = _interned(
     "TensorType",
     ("elem", "shape", "layout"),
     "A tile inside the compiler: nv_tileaa has no layout yet, nv_tileas has one.",
-    lambda t: f"tensor<{_dims(t.shape)}{t.elem}{'' if t.layout is None else f', {t.layout}'}>",
+    lambda t: tensor_text(t, t.layout),
 )
+
+
+def tensor_text(t: Any, layout: Any) -> str:
+    """A tensor type as text, its layout as it is spelled here (None: it has none)."""
+    return f"tensor<{_dims(t.shape)}{t.elem}{'' if layout is None else f', {layout}'}>"
+
 
 TOKEN = TokenType()
 UNRESOLVED = _interned(

@@ -106,7 +106,7 @@ class Builder:
         """Note a feature in use (it may raise `.version` or the target's suffix). Lowering asks the target first:
         an instruction that it does not have is a bug here."""
         if feature not in self.fn.features:
-            if not self.target.has(feature):
+            if not self.target.knows(feature):
                 raise MissingFeature(opcode, feature, self.target.name)
             self.fn.features.add(feature)
 

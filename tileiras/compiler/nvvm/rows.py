@@ -283,7 +283,7 @@ ROWS: dict[str, tuple[Row, ...]] = {
         ("tensormap", "A", False, sm.TMA),
     ),
     "createpolicy": (
-        ("fractional.L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_unchanged.b64", "d =", True, sm.CP_ASYNC),
+        ("fractional.L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_unchanged.b64", "d =", True, sm.L2_HINT),
     ),
     # ---- warps
     "shfl": (("sync.up|down|bfly|idx.b32", "r/r|p = r r r r", False, None),),

@@ -71,7 +71,7 @@ def check_instructions(fn: Function, module: Module, sink: Sink) -> None:
             continue
         if feature is None:
             continue
-        if module.target.has(feature):
+        if module.target.knows(feature):
             fn.features.add(feature)  # of parsed text; the builder has noted its own
         else:
             from . import diags as D

@@ -3,6 +3,7 @@
 Ask `target.has(FEATURE)`, never whether a number is at least another. A target as the user spelled it (`sm_90`) may be
 raised to the `f` or `a` spelling that a feature in use needs (`spelling`); one spelled `sm_100f` or `sm_90a` is kept, and
 has what that spelling has. `portable(target)` has what every later GPU has as well: PTX for a virtual architecture.
+`has` is what a compile may choose; `knows` is what the GPU can execute, parts that a compile leaves out included.
 Sources: PTX ISA manual, target ISA notes of each instruction, tried with ptxas 13.5 on every target
 (`tests/unit/test_instruction_rows.py`).
 """
@@ -10,6 +11,10 @@ Sources: PTX ISA manual, target ISA notes of each instruction, tried with ptxas 
 from __future__ import annotations
 
 from tileiras import archs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 KIB = 1024
 
@@ -120,6 +125,16 @@ FEATURES: dict[str, tuple[tuple[int, int], int, tuple[int, ...], tuple[int, ...]
     WGMMA: ((8, 0), 0, (), (90,)),
 }
 _LEVELS = {"": 0, "f": 1, "a": 2}
+# parts of the code generator that a compile may leave out (`options.PARTS`): what it then does not choose
+_PARTS: dict[str, tuple[str, ...]] = {
+    "wgmma": (WGMMA,),
+    "tcgen05": (TCGEN05, TCGEN05_I8, TCGEN05_SHIFT),
+    "bulk": (TMA, BULK_CTA),
+    "roles": (SETMAXNREG,),
+    "cp.async": (CP_ASYNC,),
+}
+# what a level leaves out: -O1 multiplies by mma.sync, -O0 also loads through registers
+_LEAST_LEVELS = {"wgmma": 2, "tcgen05": 2, "bulk": 2, "roles": 2, "cp.async": 1}
 PORTABLE = "portable"  # how far a target may reach: nothing beyond its base
 
 
@@ -129,6 +144,7 @@ class Sm:
     __slots__ = (
         "_levels",
         "highest",
+        "left_out",
         "name",
         "number",
         "regs_per_sm",
@@ -147,6 +163,7 @@ class Sm:
         # the most specific spelling that code for it may take
         self.highest = 0 if reach == PORTABLE and not suffix else _LEVELS[suffix] if suffix else 2
         self._levels: dict[str, int] = {}
+        self.left_out: frozenset[str] = frozenset()  # features that the compile may not choose
 
     def level(self, feature: str) -> int:
         """What the least specific spelling with a feature is: 0 base, 1 `f`, 2 `a`, 3 none."""
@@ -164,6 +181,11 @@ class Sm:
         return found
 
     def has(self, feature: str) -> bool:
+        """Whether code for the target may use a feature by choice."""
+        return feature not in self.left_out and self.knows(feature)
+
+    def knows(self, feature: str) -> bool:
+        """Whether the target executes a feature."""
         return self.level(feature) <= self.highest
 
     def spelling(self, features: set[str]) -> str:
@@ -197,6 +219,17 @@ def find(name: str, reach: str = "") -> Sm | None:
 def portable(target: Sm) -> Sm:
     """The same target without what only an `a` or `f` spelling has, unless the user spelled one."""
     return Sm(target.number, *_row(target.number), target.suffix, PORTABLE)
+
+
+def restricted(target: Sm, opt_level: int, disabled: Iterable[str] = ()) -> Sm:
+    """The same target without the parts that were disabled, and those that the optimisation level leaves out."""
+    parts = {*disabled, *(part for part, least in _LEAST_LEVELS.items() if opt_level < least)}
+    if not parts:
+        return target
+    made = Sm(target.number, *_row(target.number), target.suffix)
+    made.highest = target.highest
+    made.left_out = frozenset(feature for part in parts for feature in _PARTS[part])
+    return made
 
 
 def first_ptx(name: str) -> tuple[int, int]:

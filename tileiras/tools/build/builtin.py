@@ -55,6 +55,7 @@ def compile(job: Job, outputs: Outputs) -> Result:
         f"--output-file={image}",
     ]
     argv += ["--portable"] if virtual else []
+    argv += [f"--disable={','.join(job.disable)}"] if job.disable else []
     extra: dict[str, str] = {}
     if arguments.ptx and not virtual:
         extra["ptx"] = outputs.scratch(beside, ".ptx")

@@ -12,7 +12,7 @@ import os
 
 from tileiras.archs import NUMBERS, NVIDIA_NUMBERS
 from tileiras.diag import CompileError
-from tileiras.options import is_number
+from tileiras.options import DISABLE, PARTS, disabled_parts, is_number
 from tileiras.toolchain.arch import REAL, VIRTUAL, Arch, parse_archs
 from tileiras.toolchain.locate import SCRIPT
 from tileiras.tools.build.arguments import MANY, ONE, SWITCH, Arguments, Flag, UsageError
@@ -28,6 +28,9 @@ FLAGS = (
     Flag("--arch", ONE, "sm_90 for an image; compute_90 for portable PTX; cpu for a table with code for the host", "ARCH"),
     Flag("--compiler", ONE, "which compiler; default $TILEIRAS_COMPILER, else builtin", choices=COMPILERS),
     Flag("--opt-level", ONE, "optimisation level, 3 when not given", choices=("0", "1", "2", "3")),
+    Flag(
+        "--disable", MANY, f"do without parts of the code generator (comma list): {', '.join(PARTS)}", "PARTS"
+    ),
     Flag("--lineinfo", SWITCH, "line tables for profilers"),
     Flag("--debug", SWITCH, "debug information, optimisation level 0"),
     Flag(
@@ -146,6 +149,13 @@ def refuse(job: Job) -> None:
     arguments = job.arguments
     if job.host_arch not in ("x86_64", "aarch64"):
         raise Failed(2, f"unsupported host architecture '{job.host_arch}'")
+    for part in job.disable:
+        if part not in PARTS:
+            from tileiras.driver import suggestion
+
+            place = "--disable" if part in disabled_parts(arguments.disable, "") else DISABLE
+            known = f"{', '.join(PARTS[:-1])} or {PARTS[-1]}"
+            raise Failed(2, f"{place}: unknown part '{part}', expected {known}{suggestion(part, PARTS)}")
     if arguments.debug and arguments.opt_level not in (None, "0"):
         raise Failed(2, "--debug needs --opt-level 0: optimised debugging is not supported")
     if job.arch.kind == VIRTUAL and (arguments.max_registers or arguments.no_spills):
@@ -161,6 +171,8 @@ def refuse(job: Job) -> None:
         raise Failed(
             2, "NVIDIA's compiler makes images of launch ABI tile only; use --compiler builtin for simt"
         )
+    if arguments.disable:
+        raise Failed(2, "NVIDIA's compiler has no parts to disable; use --compiler builtin")
     if arguments.ptxas_option:
         raise Failed(2, "NVIDIA's compiler takes no ptxas options; use --compiler builtin")
 
@@ -244,6 +256,7 @@ def _key(job: Job, tools: dict[str, str]) -> str:
         job.compiler,
         str(job.arch),
         job.opt_level,
+        f"disable={','.join(job.disable)}",
         job.launch_abi,
         job.host_arch,
         job.host_os,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from tileiras.options import disabled_parts
 from tileiras.toolchain.arch import VIRTUAL, Arch
 from tileiras.tools.build.arguments import Arguments
 
@@ -24,6 +25,7 @@ class Job:
         self.host_arch = normalize_host_arch(arguments.host_arch or machine)
         self.host_os: str = arguments.host_os or system
         self.opt_level: str = arguments.opt_level or ("0" if arguments.debug else "3")
+        self.disable = disabled_parts(arguments.disable) if self.compiler == "builtin" else ()
         self.wants_ptx = bool(arguments.ptx) or arch.kind == VIRTUAL
 
 

@@ -27,6 +27,7 @@ SYNOPSIS = "--folder DIR --arch sm_90... [options] -- SOURCE STEM PREFIX [SOURCE
 _OF_COMPILE = (
     "--compiler",
     "--opt-level",
+    "--disable",
     "--lineinfo",
     "--debug",
     "--file-prefix-map",

@@ -41,7 +41,17 @@ class LowerPipelines(Pass):
             drain(create.block, pipeline, [])
             if not pipeline.uses:
                 create.erase()
+        drop_schedule(func)
         return True
+
+
+def drop_schedule(func: Any) -> None:
+    """Stages order what pipelines do: without pipelines, and with ops that later passes make, they say nothing."""
+    for loop in [op for op in func.walk() if "schedule" in op.attrs]:
+        if any(op.spec.name in (PRODUCE, CONSUME) for op in loop.walk()):
+            continue
+        for op in (loop, *loop.regions[0].block.ops):
+            op.attrs = {name: value for name, value in op.attrs.items() if name not in ("schedule", "stage")}
 
 
 def uses_inside(op: Op, pipeline: Value) -> bool:
