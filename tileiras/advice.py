@@ -20,6 +20,7 @@ _PRODUCTS = {
     "b100": 100, "b200": 100, "gb200": 100, "b300": 103, "gb300": 103, "thor": 110, "5090": 120, "spark": 121, "gb10": 121,
 }  # fmt: skip
 _NO_TARGET = ("DRV-0201", "DRV-0501", "DRV-0502")
+_GENERIC = ("DRV-0005", "TC-0199")
 _BAD_TARGET = "DRV-0202"
 
 
@@ -42,6 +43,15 @@ def lines(diagnostics: Sequence[Emitted], inputs: Mapping[str, bytes]) -> list[s
             if b"cuda_tile" not in data[:65536] and (what := describe(name, data)):
                 found.append(f"note: '{name}' {what}")
     return found
+
+
+def code_lines(diagnostics: Sequence[Emitted]) -> list[str]:
+    """The note that names the codes of the errors; the generic last line has none worth looking up."""
+    codes = [e.code for e in diagnostics if e.severity == 3 and e.code and e.code not in _GENERIC]
+    if not codes:
+        return []
+    named = ", ".join(dict.fromkeys(codes))
+    return [f"note: code {named}; tileiras --explain {codes[0]} tells cause and remedy"]
 
 
 def _targets(rest: str) -> str:

@@ -117,6 +117,14 @@ def run(argv: list[str]) -> int:
             return tell(help_text())
         if given.get("version"):
             return tell(version_text())
+        if "explain" in given:
+            from tileiras.explain import explain
+
+            text, wrong = explain(given["explain"])
+            if wrong:
+                say(f"tileiras: {wrong}\n")
+                return EXIT_USAGE
+            return tell(text)
         if given.get("list_versions"):
             return tell("\n".join(VERSIONS) + "\n")
         if given.get("serve"):
@@ -357,7 +365,7 @@ def compile_file(path: str, given: dict[str, Any], options: Any) -> int:
         outputs.discard()
         from tileiras.terminal import advise
 
-        advise(sink.emitted)
+        advise(sink.emitted, bool(given.get("diagnostic_codes")))
         return error.exit_code
     except OutputError as error:
         outputs.discard()

@@ -145,6 +145,13 @@ FLAGS: tuple[tuple[str, Any, str, str], ...] = (
     ("ptxas-options", "list", "ptxas_options", "Options handed to ptxas (comma list, repeatable)"),
     ("ptxas", "value", "ptxas", "Path of the ptxas to use"),
     ("toolkit-root", "value", "toolkit_root", "Root of the CUDA toolkit to use"),
+    ("explain", "value", "explain", "Tell cause and remedy of a diagnostic by its code, and exit"),
+    (
+        "diagnostic-codes",
+        "flag",
+        "diagnostic_codes",
+        "Name the code of each error in a last note; a terminal always has it",
+    ),
     ("remarks", "value", "remarks", "Enable all remarks of a category: none, all, memory, tensorcore"),
     ("remarks-passed", "value", "remarks_passed", "Category for passed optimization remarks"),
     ("remarks-missed", "value", "remarks_missed", "Category for missed optimization remarks"),

@@ -122,12 +122,17 @@ def fail(command: str, text: str) -> None:
     say(f"{head}{text}\n")
 
 
-def advise(diagnostics: Iterable[Emitted]) -> None:
-    """Prints what helps beyond the diagnostics of a failed run, behind all of them."""
-    from tileiras.advice import lines
+def advise(diagnostics: Iterable[Emitted], codes: bool = False) -> None:
+    """Prints what helps beyond the diagnostics of a failed run, behind all of them; on a terminal or with `codes` their
+    codes too."""
+    from tileiras.advice import code_lines, lines
 
-    for line in lines(list(diagnostics), _inputs):
+    found = list(diagnostics)
+    for line in lines(found, _inputs):
         say(line + "\n")
+    if codes or is_terminal(sys.stderr):
+        for line in code_lines(found):
+            say(line + "\n")
 
 
 def present(emitted: Emitted) -> str:

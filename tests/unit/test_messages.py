@@ -25,6 +25,7 @@ MODULES = {
     "tileiras-config": "tileiras.tools.config",
     "tileiras-opt": "tileiras.tools.opt",
     "tileiras-translate": "tileiras.tools.translate",
+    "tileiras-reduce": "tileiras.tools.reduce",
     "tileiras-run": "tileiras.tools.run",
     "tileirdisasm": "tileiras.tools.disasm",
 }

@@ -1,0 +1,71 @@
+"""`tileiras --explain`: every diagnostic of the catalogue has cause and remedy, and none that does not exist has one."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tileiras import cli
+from tileiras.explain import explain, table
+
+PACKAGE = Path(__file__).resolve().parents[2] / "tileiras"
+
+
+def catalogue() -> set[str]:
+    """The codes of all rows: `Diag("CT-0001", ...)`, and rooms' helpers that number theirs: `_rule(1, ...)`."""
+    found: set[str] = set()
+    for path in PACKAGE.rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        helpers: dict[str, str] = {}
+        for function in (n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)):
+            for call in (n for n in ast.walk(function) if isinstance(n, ast.Call) and n.args):
+                if getattr(call.func, "id", "") == "Diag" and isinstance(call.args[0], ast.JoinedStr):
+                    prefix = call.args[0].values[0]
+                    assert isinstance(prefix, ast.Constant)
+                    helpers[function.name] = str(prefix.value)
+        for call in (n for n in ast.walk(tree) if isinstance(n, ast.Call) and n.args):
+            name, first = getattr(call.func, "id", ""), call.args[0]
+            if isinstance(first, ast.Constant) and first.value and name == "Diag":
+                found.add(str(first.value))
+            elif isinstance(first, ast.Constant) and name in helpers:
+                found.add(f"{helpers[name]}{first.value:04d}")
+    return found
+
+
+def test_every_code_has_cause_and_remedy() -> None:
+    known, codes = table(), catalogue()
+    assert len(codes) > 250 and {"CT-0001", "AS-0104", "DRV-0201", "RUN-0001", "GlobalAccess"} <= codes
+    assert set(known) == codes
+    for code, text in known.items():
+        cause, remedy = text.split("\n")
+        assert cause.startswith("cause: ") and remedy.startswith("remedy: "), code
+
+
+def test_the_command_explains(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--explain", "ct-0011"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("CT-0011\ncause: ") and "\nremedy: " in out
+    assert cli.main(["--explain=CT-0001", "no-such-file"]) == 0
+
+
+def test_an_unknown_code_has_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--explain", "CT-011"]) == 1
+    said = capsys.readouterr()
+    assert said.out == "" and "no diagnostic has the code 'CT-011'; did you mean CT-0" in said.err
+    assert explain("zzzz")[1].startswith("no diagnostic has the code 'zzzz'; codes look like ")
+
+
+def test_the_code_stands_in_the_last_note(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bad = tmp_path / "k.tileir"
+    bad.write_text("cuda_tile.module @m { entry @k() { nonsense } }\n")
+    words = [str(bad), "--gpu-name=sm_90", "-o", str(tmp_path / "out")]
+    assert cli.main(words) == 5
+    plain = capsys.readouterr().err
+    assert "--explain" not in plain
+    assert cli.main([*words, "--diagnostic-codes"]) == 5
+    coded = capsys.readouterr().err
+    assert coded.startswith(plain) and coded[len(plain) :].startswith("note: code IR-000")
+    assert cli.main([*words[1:], "/no/file", "--diagnostic-codes"]) == 1
+    assert "note: code DRV-0101; tileiras --explain DRV-0101" in capsys.readouterr().err
