@@ -125,9 +125,9 @@ def _unused(module: Op) -> list[Any]:
     return [op for op in _ops(module) if op.spec.is_pure and not any(r.uses for r in op.results)]
 
 
-def drop_unused(module: Op) -> None:
-    """Takes away pure ops whose results nobody needs."""
-    while found := _unused(module):
+def drop_unused(module: Op, only: tuple[str, ...] = ()) -> None:
+    """Takes away pure ops whose results nobody needs; of these names alone, when there are any."""
+    while found := [op for op in _unused(module) if not only or op.spec.name in only]:
         for op in found:
             op.erase()
 
@@ -370,6 +370,8 @@ def _cut_constant(constant: Any, type: Any) -> Any:
 EDITS: tuple[Edit, ...] = (
     ("symbols", _symbols, _drop_symbols),
     ("operations", _ops, _drop_ops),
+    # Again, where an operation may stay whose result nobody uses then.
+    ("users", _ops, _drop_ops),
     ("regions", _wrappers, _inline),
     ("carried values", _carried, _drop_carried),
     ("optional operands", _options, _drop_options),
@@ -383,8 +385,8 @@ ALTERNATIVES = frozenset(("shapes",))
 
 
 def apply(edit: Edit, module: Op, numbers: Collection[int]) -> None:
-    """Edits `module` at the sites with these numbers, and takes away what nobody needs then."""
+    """Edits `module` at the sites with these numbers, and takes away what nobody needs then: fillers only, save where ops go."""
     _, sites, change = edit
     found = sites(module)
     change(module, [found[number] for number in numbers if number < len(found)])
-    drop_unused(module)
+    drop_unused(module, () if edit[0] in ("symbols", "operations") else _LEAVES[:2])
