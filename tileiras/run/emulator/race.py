@@ -35,6 +35,11 @@ TOO_SMALL = ": both are strong, but the scope of one is too small for the other"
 VERBS = {"r": "read", "w": "write", "a": "atomic"}
 
 
+def granule_of(width: int) -> int:
+    """Bytes of the records of an access: a power of two that divides it, as a partial copy of 12 bytes needs."""
+    return min(16, width & -width)
+
+
 class Access:
     """One access of some lanes, in one range of memory: what its checks ask for."""
 
@@ -119,7 +124,7 @@ class Checker(Clocks, AsyncChecks, TensorChecks):
                 if clock is None:
                     s.mark(a.at, width)
                 self.generic_write(batch, s, a.at, width, a.lanes, clock is None)
-            a.shadow = self.shadow(batch, s, 0, True, min(16, width))
+            a.shadow = self.shadow(batch, s, 0, True, granule_of(width))
             self.examine(a, clock)
         if inside.all():
             return
@@ -139,7 +144,7 @@ class Checker(Clocks, AsyncChecks, TensorChecks):
             region = a.batch.memory.region_of(int(a.at[0]))
             here = (a.at >= region.start) & (a.at < region.end)
             some = a.part(here)
-            some.shadow = self.shadow(a.batch, a.state, int(a.at[0]), False, min(16, a.width))
+            some.shadow = self.shadow(a.batch, a.state, int(a.at[0]), False, granule_of(a.width))
             yield some
             if here.all():
                 return
