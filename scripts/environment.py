@@ -65,14 +65,22 @@ def run(
     env: dict[str, str] | None = None,
     timeout_s: float | None = None,
 ) -> None:
-    """Returns when the command has succeeded; its output goes to the user's terminal."""
+    """Returns when the command has succeeded; its output goes to the user's terminal.
+
+    A command told to be quiet may take minutes: a terminal then shows what is being done, and for how long already.
+    """
+    if str(REPOSITORY) not in sys.path:
+        sys.path.append(str(REPOSITORY))
+    from tileiras.progress import watched
+
     try:
-        code = subprocess.call(
-            [os.fspath(a) for a in argv],
-            env=env if env is not None else clean_environ(),
-            stdin=subprocess.DEVNULL,
-            timeout=timeout_s,
-        )
+        with watched(what) if "--quiet" in argv else contextlib.nullcontext():
+            code = subprocess.call(
+                [os.fspath(a) for a in argv],
+                env=env if env is not None else clean_environ(),
+                stdin=subprocess.DEVNULL,
+                timeout=timeout_s,
+            )
     except subprocess.TimeoutExpired:
         raise SetupError(f"{what} took more than {timeout_s:g} s: {' '.join(map(str, argv))}") from None
     if code:

@@ -8,11 +8,13 @@ an array the way cuTile Python passes it: pointer, extents, strides.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any, NoReturn
 
     import numpy as np
@@ -532,12 +534,23 @@ def run(options: argparse.Namespace) -> int:
 
         profile = Profile()
     start = time.perf_counter()
-    launch(
-        source, entry, plan.grid, plan.flat, options.target, options.gpu_name,
-        memory=plan.memory, check=options.check, seed=options.seed, profile=profile, **more,
-    )  # fmt: skip
+    with launching(entry, options.target):
+        launch(
+            source, entry, plan.grid, plan.flat, options.target, options.gpu_name,
+            memory=plan.memory, check=options.check, seed=options.seed, profile=profile, **more,
+        )  # fmt: skip
     seconds = time.perf_counter() - start
     return report(options, plan, entry, seconds, "" if profile is None else profile.table())
+
+
+@contextlib.contextmanager
+def launching(entry: str, target: str) -> Iterator[None]:
+    """Shows that a launch is on its way, beside what the kernel prints."""
+    from tileiras import progress
+
+    with progress.watched(f"{entry} on {target}") as line:
+        with contextlib.redirect_stdout(line.beside(sys.stdout) or sys.stdout):
+            yield
 
 
 def run_python(options: argparse.Namespace) -> int:
@@ -559,7 +572,8 @@ def run_python(options: argparse.Namespace) -> int:
         name, kernel = run_cutile.choose(kernels, options.entry, options.input)
         plan = Plan(options, whole=True)
         start = time.perf_counter()
-        run_cutile.launch(name, kernel, plan.grid, plan.flat)
+        with launching(name, options.target):
+            run_cutile.launch(name, kernel, plan.grid, plan.flat)
     except run_cutile.Unusable as wrong:
         print(f"tileiras-run: error: {wrong}", file=sys.stderr)
         return wrong.code

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 
 from tileiras.diag import CompileError
+from tileiras.progress import Line
 from tileiras.toolchain.arch import VIRTUAL, Arch
 from tileiras.toolchain.fatbin import COMPRESS_MODES, Image, make_fatbin
 from tileiras.tools.build import compile_verb, header_verb, record
@@ -73,8 +74,11 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
     archs = [compile_verb.the_arch(text, compiler) for text in arguments.arch]
     tools: dict[bool, dict[str, str]] = {}
     worst = 0
+    line = Line()
     for at in range(0, len(words), 3):
         unit = _Unit(arguments, *words[at : at + 3])
+        unit.line = line
+        line.tell(f"kernel {at // 3 + 1} of {len(words) // 3}: {words[at]}")
         try:
             made = unit.make(archs, tools, outputs)
             outputs.commit()
@@ -82,8 +86,10 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
                 history.succeeded(job, result)
         except (Failed, UsageError, CompileError, OSError) as error:
             outputs.discard()
+            line.clear()
             worst = worst or _report(error)
         outputs.forget()
+    line.clear()
     if worst:
         raise Failed(worst)
     if arguments.stamp:
@@ -110,6 +116,8 @@ def _report(error: Exception) -> int:
 
 class _Unit:
     """One kernel file and what is made of it."""
+
+    line: Line  # that shows progress
 
     def __init__(self, arguments: Arguments, source: str, stem: str, prefix: str) -> None:
         self.arguments = arguments
@@ -190,6 +198,7 @@ class _Unit:
     def _compile(self, job: Job, outputs: Outputs, tools: dict[str, str]) -> Result:
         result = compile_verb.compile_or_recall(job, outputs, tools)
         if result.log:
+            self.line.clear()
             say(result.log.rstrip("\n"))
         compile_verb.check_budgets(job, result)
         return result
