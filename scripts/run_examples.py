@@ -52,7 +52,7 @@ def package_digest() -> str:
         REPOSITORY / "README.md",
     ]
     files += sorted((REPOSITORY / "scripts").glob("*.in"))
-    for folder in PACKAGE_FOLDERS:
+    for folder in (*PACKAGE_FOLDERS, "share"):
         files += sorted(
             p for p in (REPOSITORY / folder).rglob("*") if p.is_file() and "__pycache__" not in p.parts
         )

@@ -84,6 +84,13 @@ def test_the_wheel_holds_one_package_and_all_of_it(wheel: Path) -> None:
     missing = {name for name in source_files() if name not in names}
     assert not missing
     assert {f"{stem}.data/scripts/{command}" for command in COMMANDS} <= names
+    for place in (
+        "man/man1/{}.1",
+        "bash-completion/completions/{}",
+        "zsh/site-functions/_{}",
+        "fish/vendor_completions.d/{}.fish",
+    ):
+        assert {f"{stem}.data/data/share/{place.format(command)}" for command in COMMANDS} <= names
     assert not [name for name in names if "__pycache__" in name or "/tests/" in name]
 
 

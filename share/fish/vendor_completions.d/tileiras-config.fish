@@ -1,0 +1,13 @@
+# fish completion of tileiras-config; written by scripts/shell_pages.py
+complete -c tileiras-config -l json -d 'the same as JSON'
+complete -c tileiras-config -l fingerprint -d 'a digest of compiler and tools; changes when any of them does'
+complete -c tileiras-config -l cmake-dir -d 'directory of TileirasConfig.cmake'
+complete -c tileiras-config -l bazel-dir -d 'directory of the Bazel rules'
+complete -c tileiras-config -l include-dir -d 'directory of tileiras.h'
+complete -c tileiras-config -l toolkit-view -r -d 'make DIR look like an installed toolkit (for CMake\'s FindCUDAToolkit)'
+complete -c tileiras-config -l why-rebuilt -r -d 'why FILE was last rebuilt, and what would rebuild it now'
+complete -c tileiras-config -l cache-stats -d 'what the cache holds, and how often it had the answer'
+complete -c tileiras-config -l cache-clear -d 'remove what the cache holds'
+complete -c tileiras-config -l color -x -a 'auto always never' -d 'colour in messages: auto, always, never'
+complete -c tileiras-config -l version -d 'version of tileiras'
+complete -c tileiras-config -l toolkit-root -r -d 'the toolkit to look in, instead of searching'

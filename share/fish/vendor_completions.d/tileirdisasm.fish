@@ -1,0 +1,6 @@
+# fish completion of tileirdisasm; written by scripts/shell_pages.py
+complete -c tileirdisasm -l color -x -a 'auto always never' -d 'Colour in messages: auto, always, never'
+complete -c tileirdisasm -s g -d 'Alias for --print-debug-info'
+complete -c tileirdisasm -l help -d 'Display available options'
+complete -c tileirdisasm -l print-debug-info -d 'Annotate disassembly with debugging information, if present.'
+complete -c tileirdisasm -l version -d 'Display the version of this program'
