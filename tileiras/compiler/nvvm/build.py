@@ -123,6 +123,12 @@ class Builder:
             self.prologue.append((opcode, found, srcs, None))
         return found
 
+    def forget(self, regs: Sequence[Reg]) -> None:
+        """These registers will be written again: no later instruction may take one for what made it."""
+        gone = set(regs)
+        for key in [key for key, value in self.values.items() if value in gone]:
+            del self.values[key]
+
     # ---- scopes and labels
     def push(self) -> None:
         self._undo.append([])

@@ -150,11 +150,18 @@ def is_zero(acc: Any) -> bool:
 
 
 def accumulators(lowering: Lowering, acc: Any, layout: Any) -> list[Any]:
-    """Registers that the product adds to: those of the value where nobody else looks at it, else copies."""
+    """Registers that the product adds to: those of the value where nobody else can look at them, else copies.
+
+    What was computed from a value that the loop carries and nobody else uses can have no twin that shares registers.
+    """
     b = lowering.b
     found = list(lowering.regs_as(acc, layout))
-    block_arg = acc.op is None
-    if len(acc.uses) == 1 and (block_arg or acc.op.spec.name == "wgmma") and len(set(found)) == len(found):
+    op = acc.op
+    own = op is None or op.spec.name == "wgmma"
+    if not own and op.spec.is_pure and len(op.results) == 1:
+        own = any(v.op is None and len(v.uses) == 1 and v.type is acc.type for v in op.operands)
+    if own and len(acc.uses) == 1 and len(set(found)) == len(found):
+        b.forget(found)
         return found
     return [b.fresh(r, "r") for r in found]
 
