@@ -100,8 +100,10 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
 def _report(error: Exception) -> int:
     """Says what stopped one kernel; its exit code."""
     if isinstance(error, CompileError):
+        from tileiras import terminal
+
         for emitted in error.diagnostics:
-            say(emitted.render())
+            terminal.show(emitted)
         return error.exit_code
     if isinstance(error, Failed):
         if error.text:
