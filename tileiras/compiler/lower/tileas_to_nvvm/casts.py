@@ -112,6 +112,8 @@ def lower_itof(lowering: Lowering, op: Op) -> None:
             return b.emit(f"cvt.rn.{target.name}.{kind}", x)
         if target.name == "f16":
             return b.emit(f"cvt.rn.f16.{kind}", x)
+        if source.bits <= 8 and target.name == "bf16":  # exact: the upper half of the f32 is all of it
+            return b.unpack(b.emit(f"cvt.rn.f32.{kind}", x))[1]
         if target.name == "tf32":
             return f32_to_tf32(lowering, _odd_f32(lowering, x, kind), "rn")
         return to_float(lowering, _odd_f32(lowering, x, kind), "f32", target.name, "rn")
