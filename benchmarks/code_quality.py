@@ -45,11 +45,17 @@ def our_image(data: bytes, target: int) -> bytes | str:
     """The cubin of this checkout's compiler, or why there is none."""
     import tileiras
 
+    before = os.environ.get("TILEIRAS_CACHE")
     os.environ["TILEIRAS_CACHE"] = "0"
     try:
         return tileiras.compile(data, gpu_name=f"sm_{target}", launch_abi="tile").cubin
     except tileiras.CompileError as error:
         return f"{str(error).strip()[:160]}"
+    finally:
+        if before is None:
+            del os.environ["TILEIRAS_CACHE"]
+        else:
+            os.environ["TILEIRAS_CACHE"] = before
 
 
 def nvidia_image(data: bytes, target: int) -> bytes | str:

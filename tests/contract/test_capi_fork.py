@@ -104,7 +104,8 @@ if ctypes.CDLL(None).syscall(56 if os.uname().machine == "x86_64" else 220, 17, 
 def test_replacing_a_worker_does_not_wait_for_a_child(prefix: Path, tmp_path: Path) -> None:
     """After 500 requests a worker is ended and reaped, whatever children are about."""
     worker = tmp_path / "worker"
-    worker.write_text(f"""#!{sys.executable}
+    worker.write_text(f"""#!/bin/sh
+"exec" "{sys.executable}" "$0" "$@"
 import os, struct
 def read(n):
     data = b""

@@ -293,7 +293,7 @@ def test_an_interrupt_ends_a_launch_that_waits() -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     for thread in threading.enumerate():
-        if thread is not threading.current_thread() and thread.name.startswith("tile block"):
+        if thread is not threading.current_thread() and thread.name == "tile block":
             thread.join(10)
             assert not thread.is_alive()
 

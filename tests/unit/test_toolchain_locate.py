@@ -209,6 +209,7 @@ class TestVersion:
             return module.Finished(0, b"Cuda compilation tools, release 13.4, V13.4.92\n")
 
         monkeypatch.setattr(module, "run", fake)
+        monkeypatch.delenv("TILEIRAS_CACHE", raising=False)
         assert locate.version_of("ptxas", str(binary))[0] == "13.4.92"
         assert locate.version_of("ptxas", str(binary)) == ("13.4.92", "tool --version, kept")
         assert len(calls) == 1
