@@ -145,7 +145,7 @@ def compile(job: Job, outputs: Outputs) -> Result:
 
 
 def respell(text: str, path: str, name: str) -> str:
-    """`text` with `name` for `path` where it stands as a whole word: "/k" is no part of "/work/k"."""
+    """`text` with `name` for `path` where it stands as a whole word: "/k" is no part of "/a/k"."""
     import re
 
     whole = rf"(?<![\w./\\-]){re.escape(path)}(?![\w/\\-]|\.\w)"
