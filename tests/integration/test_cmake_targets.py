@@ -93,7 +93,13 @@ target_link_tile_kernels(app PRIVATE many)
 """
 
 
-@pytest.mark.parametrize("generator", ["Ninja", pytest.param("Unix Makefiles", marks=pytest.mark.full)])
+GENERATORS = [
+    "Ninja",
+    *(pytest.param(name, marks=pytest.mark.full) for name in ("Unix Makefiles", "Ninja Multi-Config")),
+]
+
+
+@pytest.mark.parametrize("generator", GENERATORS)
 def test_one_command_for_several_sources(tmp_path: Path, generator: str) -> None:
     """The same files as by a command for each, and no more is made again."""
     project = CMakeProject(tmp_path, generator=generator)
@@ -107,7 +113,7 @@ def test_one_command_for_several_sources(tmp_path: Path, generator: str) -> None
     assert len(project.compiled()) == 12
     project.configure("-DCMAKE_TILE_BATCH=3", "-DTILE_COMPILER_LAUNCHER=")
     assert project.make().stdout.count("and its neighbours") == 2
-    assert run_program(project, "app", build=project.build).split()[::2] == ["k0", "k3"]
+    assert run_program(project, "app").split()[::2] == ["k0", "k3"]
     kinds = (".cubin", ".ptx", ".fatbin", ".h", ".c")
     for path in (p for p in (plain / "many.tile").rglob("*") if p.suffix in kinds):
         twin = project.build / path.relative_to(plain)
@@ -126,9 +132,70 @@ def test_one_command_for_several_sources(tmp_path: Path, generator: str) -> None
     assert done.returncode != 0 and done.stdout.count("k0.tileir: error: input does not") == 1
     names = {p.name for p in project.artefacts("*.cubin")}
     assert not any(name.startswith("k0.") for name in names), "a failed kernel leaves nothing"
-    assert after[project.build / "many.tile" / "k2.sm_80.cubin"] != (
-        (project.build / "many.tile" / "k2.sm_80.cubin").stat().st_mtime_ns
-    ), "its neighbour is made all the same"
+    (image,) = project.artefacts("k2.sm_80.cubin")
+    assert after[image] != image.stat().st_mtime_ns, "its neighbour is made all the same"
     project.write("k0.tileir", kernel("k0"))
     project.make()
     project.assert_null_build()
+
+
+@pytest.mark.parametrize("generator", GENERATORS)
+def test_batches_after_a_dropped_architecture_and_a_failure(tmp_path: Path, generator: str) -> None:
+    """Commands of several sources, one after the other: what stays, what goes, and what -k still makes."""
+    project = CMakeProject(tmp_path, generator=generator)
+    project.write("CMakeLists.txt", HEAD + MANY.replace("80-real 90", "${ARCHS}"))
+    for i in range(4):
+        project.write(f"k{i}.tileir", kernel(f"k{i}", factor=i + 1))
+    project.write("main.c", program("many/k0", "many/k3"))
+    options = ("-DCMAKE_TILE_BATCH=2", "-DTILE_COMPILER_LAUNCHER=")
+    project.configure("-DARCHS=80-real;90-real", *options)
+    project.make("-j1")
+    images = {p: p.stat().st_mtime_ns for p in project.artefacts("*.sm_90.cubin")}
+    assert len(images) == 4
+
+    project.configure("-DARCHS=90-real", *options)
+    assert not project.artefacts("k*.sm_80.*"), "what nothing makes any more goes"
+    project.make("-j1")
+    assert {p: p.stat().st_mtime_ns for p in project.artefacts("*.cubin")} == images, "the same images stay"
+    for table in project.artefacts("*_tile.c"):
+        assert "sm_80" not in table.read_text()
+    run_program(project, "app")
+    project.assert_null_build()
+
+    project.write("k1.tileir", kernel("k1").replace("return", "retrun"))  # the batch of k0 and k1
+    project.write("k3.tileir", kernel("k3", factor=30))  # the batch of k2 and k3
+    onwards = ("-k", "0") if "Ninja" in generator else ("-k",)
+    done = project.make("-j1", "--", *onwards, check=False)
+    assert done.returncode != 0 and "k1.tileir:" in done.stdout
+    assert {p.name for p in project.artefacts("*.cubin")} == {f"k{i}.sm_90.cubin" for i in (0, 2, 3)}
+    changed = {p.name for p in project.artefacts("*.cubin") if p.stat().st_mtime_ns != images[p]}
+    assert changed == {"k3.sm_90.cubin"}, "-k makes the other batch, k0 stays as it is"
+    again = project.make("-j1", check=False)
+    assert again.returncode != 0 and "k1.tileir:" in again.stdout, "a failure is tried again"
+    project.write("k1.tileir", kernel("k1", factor=2))
+    project.make("-j1")
+    assert run_program(project, "app").split()[::2] == ["k0", "k3"]
+    project.assert_null_build()
+
+
+def test_batches_of_two_configurations(tmp_path: Path) -> None:
+    """Each configuration has images of its own, with its own options."""
+    project = CMakeProject(tmp_path, generator="Ninja Multi-Config")
+    project.write("CMakeLists.txt", HEAD + MANY)
+    for i in range(4):
+        project.write(f"k{i}.tileir", kernel(f"k{i}", factor=i + 1))
+    project.write("main.c", program("many/k0", "many/k3"))
+    configurations = ("Release", "RelWithDebInfo", "Debug")
+    project.configure("-DCMAKE_TILE_BATCH=3", "-DTILE_COMPILER_LAUNCHER=")
+    for config in configurations:
+        project.make(config=config)
+        assert run_program(project, "app", config=config).split()[::2] == ["k0", "k3"]
+        project.assert_null_build(config=config)
+    images = {c: project.build / "many.tile" / c / "k2.sm_90.cubin" for c in configurations}
+    lines = {config: b".debug_line" in path.read_bytes() for config, path in images.items()}
+    assert lines == {"Release": False, "RelWithDebInfo": True, "Debug": True}
+    before = {config: path.stat().st_mtime_ns for config, path in images.items()}
+    project.write("k2.tileir", kernel("k2", factor=8))
+    project.make(config="RelWithDebInfo")
+    changed = {config for config, path in images.items() if path.stat().st_mtime_ns != before[config]}
+    assert changed == {"RelWithDebInfo"}
