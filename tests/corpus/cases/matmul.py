@@ -274,32 +274,46 @@ def scales(rng, shape):
     return np.exp2(rng.integers(-3, 4, shape)).astype(DTYPES["e8m0"])
 
 
+def any_scales(rng, shape):
+    """Every scale that there is, NaN in one of 64."""
+    codes = np.where(rng.random(shape) < 1 / 64, 255, rng.integers(0, 255, shape))
+    return codes.astype("u1").view(DTYPES["e8m0"])
+
+
 def scaled(a, sa, b, sb, c):
-    x = wide(a)[0] * np.repeat(wide(sa)[0], 32, 1)
-    y = wide(b)[0] * np.repeat(wide(sb)[0], 32, 0)
-    return {4: (x @ y).astype("f4")}
+    total = np.zeros(c.shape, "f4")
+    for n in range(2):
+        at = slice(32 * n, 32 * n + 32)
+        part = (wide(a)[0][:, at] @ wide(b)[0][at]).astype("f4").astype("f8")
+        factor = wide(sa)[0][:, n : n + 1].astype("f8") * wide(sb)[0][n : n + 1]
+        with np.errstate(over="ignore"):
+            total = (total + part * factor).astype("f4")
+    return {4: total}
 
 
 for d in ("e4m3", "e5m2"):
-    case(
-        f"mma_scaled_{d}",
-        "scaled_fp8",
-        [A(d, 2), A("e8m0", 2), A(d, 2), A("e8m0", 2), A("f32", 2), 16, 16, 64],
-        (1,),
-        lambda rng, d=d: (
-            uniform(rng, (16, 64), d, -1, 1),
-            scales(rng, (16, 2)),
-            uniform(rng, (64, 16), d, -1, 1),
-            scales(rng, (2, 16)),
-            like((16, 16)),
-        ),
-        scaled,
-        since="13.3",
-        min_arch=100,
-        tags=("fp8",),
-        rtol=1e-5,
-        atol=2e-3,
-    )
+    for which, make in (("", scales), ("_any_scale", any_scales)):
+        case(
+            f"mma_scaled_{d}{which}",
+            "scaled_fp8",
+            [A(d, 2), A("e8m0", 2), A(d, 2), A("e8m0", 2), A("f32", 2), 16, 16, 64],
+            (1,),
+            lambda rng, d=d, which=which, make=make: (
+                uniform(
+                    rng, (16, 64), d, 0 if which else -1, 1
+                ),  # of one sign: no order of additions overflows first
+                make(rng, (16, 2)),
+                uniform(rng, (64, 16), d, 0 if which else -1, 1),
+                make(rng, (2, 16)),
+                like((16, 16)),
+            ),
+            scaled,
+            since="13.3",
+            min_arch=100,
+            tags=("fp8",),
+            rtol=1e-5,
+            atol=0 if which else 2e-3,
+        )
 case(
     "matmul_dequantized",
     "dequantized",

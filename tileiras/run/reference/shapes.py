@@ -146,12 +146,18 @@ def build_mmai(op: Op) -> Any:
 
 @pure("mmaf_scaled")
 def build_mmaf_scaled(op: Op) -> Any:
+    """Block by block: the products are summed unscaled in f32, then scaled and added with one rounding."""
     fmt, scale = FORMATS[elem_name(op.operands[0])], FORMATS[elem_name(op.operands[3])]
 
     def product(a: Any, b: Any, c: Any, sa: Any, sb: Any) -> Any:
-        block = a.shape[-1] // sa.shape[-1]
-        x = decode64(a, fmt) * np.repeat(decode64(sa, scale), block, axis=-1)
-        y = decode64(b, fmt) * np.repeat(decode64(sb, scale), block, axis=-2)
-        return encode(np.matmul(x, y) + decode64(c, F32), F32)
+        x, y, left, right = decode64(a, fmt), decode64(b, fmt), decode64(sa, scale), decode64(sb, scale)
+        size = a.shape[-1] // sa.shape[-1]
+        total = c
+        for n in range(sa.shape[-1]):
+            at = slice(n * size, (n + 1) * size)
+            part = decode64(encode(np.matmul(x[..., at], y[..., at, :]), F32), F32)
+            factor = left[..., n : n + 1] * right[..., n : n + 1, :]
+            total = encode(part * factor + decode64(total, F32), F32)
+        return total
 
     return product

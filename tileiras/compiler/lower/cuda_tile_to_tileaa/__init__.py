@@ -56,7 +56,7 @@ def _lower_region(region: Region, values: dict[Value, Value]) -> Region:
             if op.spec.name == "mmaf_scaled":
                 from .scaled import lower_mmaf_scaled
 
-                values[op.result] = lower_mmaf_scaled(new, op, [values[v] for v in op.operands]).result
+                values[op.result] = lower_mmaf_scaled(new, op, [values[v] for v in op.operands])
                 continue
             regions = [_lower_region(r, values) for r in op.regions]
             lifted = Op(

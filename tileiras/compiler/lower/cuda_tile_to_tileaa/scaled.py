@@ -1,15 +1,17 @@
-"""mmaf_scaled as ordinary ops: widen both operands, multiply each by its block's scale, then mmaf in f32.
+"""mmaf_scaled as ordinary ops: for each block of K one product in f16, then its results times both scales.
 
-Before: `mmaf_scaled %a, %b, %c, %sa, %sb`. After: ftof, reshape, broadcast, mulf on each side, then `mmaf`.
-The products of an 8-bit float and a power-of-two or 8-bit scale are exact in f32, but for scales so large that the
-product leaves its range (2^119 and more with f8E4M3FN, 2^112 with f8E5M2): those overflow to infinity.
+Before: `mmaf_scaled %a, %b, %c, %sa, %sb`. After, for each block: `mmaf` of slices of A and B, widened to f16, into zero,
+then mulf and fma by the scales. Elements of 8 and 4 bits are f16 numbers, so a block's sum is that of the operands
+as they are. A power of two comes in two factors of half its exponent, which the exponents of both scales add up to
+without leaving f32: no step overflows or loses bits where the end result does not. Other scales have so few bits and so small
+a range that their product is one f32 factor.
 """
 
 from __future__ import annotations
 
 from tileiras.compiler.dialects.nv_tileaa.ops import BY_NAME
 from tileiras.compiler.ir.core import Op
-from tileiras.compiler.ir.types import F32, TensorType
+from tileiras.compiler.ir.types import F16, F32, I1, I8, I32, Dense, TensorType, TileType
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,31 +19,101 @@ if TYPE_CHECKING:
 
     from tileiras.compiler.ir.core import Block, Value
 
+NAN = 0x7FC00000
 
-def lower_mmaf_scaled(block: Block, op: Op, operands: list[Value]) -> Op:
-    """Appends the replacement; the last op has the result."""
+
+def lower_mmaf_scaled(block: Block, op: Op, operands: list[Value]) -> Value:
+    """Appends the replacement; its result."""
     lhs, rhs, acc, lhs_scale, rhs_scale = operands
+    make = Maker(block, op.loc)
+    steps: int = lhs_scale.type.shape[-1]  # type: ignore[attr-defined]
+    zero = make.constant(F32, acc.type.shape, 0)  # type: ignore[attr-defined]
+    a, b = (make.tile("ftof", [v], F16, rounding_mode="nearest_even") for v in (lhs, rhs))
+    left, right = make.factors(lhs_scale), make.factors(rhs_scale)
+    total = acc
+    for n in range(steps):
+        part = make.tile("mmaf", [make.slice(a, -1, steps, n), make.slice(b, -2, steps, n), zero], F32, acc)
+        scales = []
+        for x, y in zip(left, right):
+            spread = [
+                make.tile("broadcast", [make.slice(v, dim, steps, n)], F32, acc)
+                for v, dim in ((x, -1), (y, -2))
+            ]
+            scales.append(make.tile("mulf", spread, F32, acc, rounding_mode="nearest_even"))
+        for factor in scales[:-1]:
+            part = make.tile("mulf", [part, factor], F32, acc, rounding_mode="nearest_even")
+        total = make.tile("fma", [part, scales[-1], total], F32, acc, rounding_mode="nearest_even")
+    return total
 
-    def make(name: str, values: list[Value], shape: Any, **attrs: Any) -> Value:
-        return block.append(
-            Op(BY_NAME[name], values, [TensorType(F32, tuple(shape))], attrs, loc=op.loc)
+
+class Maker:
+    """Appends ops to a block, all at one location."""
+
+    __slots__ = ("block", "loc")
+
+    def __init__(self, block: Block, loc: Any) -> None:
+        self.block = block
+        self.loc = loc
+
+    def op(
+        self, name: str, operands: list[Value], type: TensorType, segments: Any = None, **attrs: Any
+    ) -> Value:
+        return self.block.append(
+            Op(BY_NAME[name], operands, [type], attrs, loc=self.loc, segments=segments)
         ).result
 
-    def widen(value: Value) -> Value:
-        return make("ftof", [value], value.type.shape, rounding_mode="nearest_even")  # type: ignore[attr-defined]
+    def tile(
+        self, name: str, operands: list[Value], elem: Any, like: Value | None = None, **attrs: Any
+    ) -> Value:
+        """An op whose result has the shape of `like`, else of its first operand."""
+        shape = (like or operands[0]).type.shape  # type: ignore[attr-defined]
+        return self.op(name, operands, TensorType(elem, tuple(shape)), **attrs)
 
-    def scaled(value: Value, scale: Value, k: int) -> Value:
-        """value * scale, the scale repeated along dimension k."""
-        shape = list(value.type.shape)  # type: ignore[attr-defined]
-        steps = list(scale.type.shape)  # type: ignore[attr-defined]
-        each = shape[k] // steps[k]
-        spread = widen(scale)
-        spread = make("reshape", [spread], [*steps[: k + 1], 1, *steps[k + 1 :]])
-        spread = make("broadcast", [spread], [*steps[: k + 1], each, *steps[k + 1 :]])
-        spread = make("reshape", [spread], shape)
-        return make("mulf", [widen(value), spread], shape, rounding_mode="nearest_even")
+    def constant(self, elem: Any, shape: Any, bits: int) -> Value:
+        data = Dense(TileType(elem, tuple(shape)), bits.to_bytes(4, "little"))
+        return self.op("constant", [], TensorType(elem, tuple(shape)), value=data)
 
-    rank = len(lhs.type.shape)  # type: ignore[attr-defined]
-    a = scaled(lhs, lhs_scale, rank - 1)
-    b = scaled(rhs, rhs_scale, rank - 2)
-    return block.append(Op(BY_NAME["mmaf"], [a, b, acc], [acc.type], {}, loc=op.loc))
+    def slice(self, value: Value, dim: int, count: int, number: int) -> Value:
+        """The given one of `count` equal parts along a dimension."""
+        if count == 1:
+            return value
+        type: Any = value.type
+        shape = list(type.shape)
+        shape[dim] //= count
+        where = [self.constant(I32, (), 0) for _ in shape]
+        where[dim] = self.constant(I32, (), number)
+        return self.op("extract", [value, *where], TensorType(type.elem, tuple(shape)), (1, len(shape)))
+
+    def factors(self, scale: Value) -> list[Value]:
+        """f32 tiles whose product is a scale."""
+        type: Any = scale.type
+        if type.elem.name != "f8E8M0FNU":
+            return [self.tile("ftof", [scale], F32, rounding_mode="nearest_even")]
+
+        def number(n: int) -> Value:
+            return self.constant(I32, type.shape, n)
+
+        def integer(name: str, x: Value, y: Value, **attrs: Any) -> Value:
+            return self.tile(name, [x, y], I32, **attrs)
+
+        code = self.tile("exti", [self.tile("bitcast", [scale], I8)], I32, signedness="unsigned")
+        low = integer("shri", code, number(1), signedness="unsigned")
+        high = integer("subi", code, low, overflow="none")
+        out = []
+        for half, bias in (
+            (low, 63),
+            (high, 64),
+        ):  # 2^(code - 127) with each half of the exponent biased by 127
+            word = integer(
+                "shli", integer("addi", half, number(bias), overflow="none"), number(23), overflow="none"
+            )
+            out.append(word)
+        none = self.op(
+            "cmpi",
+            [code, number(255)],
+            TensorType(I1, type.shape),
+            comparison_predicate="equal",
+            signedness="unsigned",
+        )
+        out[0] = self.op("select", [none, number(NAN), out[0]], TensorType(I32, type.shape))
+        return [self.tile("bitcast", [word], F32) for word in out]
