@@ -13,7 +13,7 @@ for shim_word do
     continue
   fi
   case $shim_word in
-    -optf|-optf=*|--options-file|--options-file=*|-MQ|-MQ=*|--dependency-quoted-target-name*|--tileiras-compiler*|--tileiras-header*|--tileiras-launch-abi*|--tileiras-nvcc*|--tileiras-prefix*|--tileiras-version) shim_slow=1 ;;
+    --color|--color=*|-optf|-optf=*|--options-file|--options-file=*|-MQ|-MQ=*|--dependency-quoted-target-name*|--tileiras-compiler*|--tileiras-header*|--tileiras-launch-abi*|--tileiras-nvcc*|--tileiras-prefix*|--tileiras-version) shim_slow=1 ;;
     -enable-tile|--enable-tile|-tile-only|--tile-only|-simt-only|--simt-only|-tilebc|--tilebc|-tilefatbin|--tilefatbin|-tile-preview=*|--tile-preview=*|-Xtileiras=*|--tileiras-options=*) shim_tile=1 ;;
     -tilecubin|--tilecubin) shim_slow=1 ;; # nvcc may write nothing and say nothing: main.py looks
     -tile-preview|--tile-preview|-Xtileiras|--tileiras-options) shim_tile=1 shim_skip=1 ;;

@@ -42,15 +42,31 @@ def main(argv: Sequence[str]) -> int:
         sys.stderr.write("tileiras-nvcc error   : this shim starts itself again and again; name the real nvcc by "
                          "TILEIRAS_NVCC=/path/to/nvcc or --tileiras-nvcc=/path/to/nvcc\n")  # fmt: skip
         return USAGE_CODE
-    words = list(argv)
     try:
-        return _main(words, environ, script)
+        return _main(_take_colour(argv, environ), environ, script)
     except Usage as error:
         return fatal(str(error))
     except home.Missing as error:
         sys.stderr.write(f"tileiras-nvcc error   : {error}; install one (python -m pip install nvidia-cuda-nvcc) or "
                          "name it by TILEIRAS_NVCC=/path/to/nvcc\n")  # fmt: skip
         return MISSING_CODE
+
+
+def _take_colour(argv: Sequence[str], environ: MutableMapping[str, str]) -> list[str]:
+    """Returns the words without --color[=WHEN], which nvcc does not know; the steps of a plan ask terminal.is_coloured."""
+    if not any(word.partition("=")[0] == "--color" for word in argv):
+        return list(argv)
+    from tileiras import terminal
+
+    words, modes = terminal.split_colour(argv)
+    for mode in modes:
+        if not terminal.set_colour(mode):
+            raise Usage(f"Value '{mode}' is not defined for option 'color'")
+    if not terminal.is_coloured(sys.stderr):
+        environ["NO_COLOR"] = "1"  # what nvcc starts
+    elif not terminal.is_terminal(sys.stderr) and _has_tile_option(words):
+        words.append("-Xtileiras=--color=always")
+    return words
 
 
 def _main(words: list[str], environ: MutableMapping[str, str], script: str) -> int:
@@ -255,7 +271,7 @@ def run_native(line: Line, words: Sequence[str], environ: MutableMapping[str, st
     compiler = line.one("--tileiras-compiler") or environ.get("TILEIRAS_COMPILER") or "builtin"
     if compiler not in ("builtin", "nvidia"):
         raise Usage(f"TILEIRAS_COMPILER is '{compiler}', not 'builtin' or 'nvidia'")
-    build = home.own_command("tileiras-build", "tileiras.tools.build", script)
+    build = [*home.own_command("tileiras-build", "tileiras.tools.build", script), *_colour_words()]
     # Where nvcc was named, the other tools come from its toolkit: two releases never mix.
     root = nvcc.root if nvcc is not None and (explicit or environ.get("TILEIRAS_NVCC")) else None
     tools = Tools(build, nvcc.path if nvcc else None, _find_gcc(environ), compiler,
@@ -299,6 +315,13 @@ def run_native(line: Line, words: Sequence[str], environ: MutableMapping[str, st
             except OSError:  # a cache that cannot be written, or that others can write to
                 return _execute_without_cache(plan, nvcc, environ, script, missing)
     return execute(plan, target, environ, os.getcwd(), missing)
+
+
+def _colour_words() -> list[str]:
+    """Returns the option for steps whose output is collected: they see no terminal, but what they say may go to one."""
+    from tileiras.terminal import is_coloured
+
+    return ["--color=always"] if is_coloured(sys.stderr) else []
 
 
 def _without_tile_options(words: Sequence[str]) -> list[str]:

@@ -173,12 +173,16 @@ class Runner:
                 failure = Failed(1)
                 self.stop_others(running)
         stopped = failure is not None
+        said: set[bytes] = set()
         for step in steps:
             if step not in ended:
                 continue
             for stream, descriptor in zip(streams[step], (1, 2)):
                 stream.seek(0)  # type: ignore[attr-defined]
                 data = stream.read()  # type: ignore[attr-defined]
+                if ended[step] and data in said:
+                    continue  # a source's error, found again for another architecture
+                said.add(data)
                 sys.stdout.flush()
                 sys.stderr.flush()
                 while data:

@@ -32,6 +32,9 @@ EXIT_CODES = ("0 done, 1 usage or unreadable input, 2 configuration, 3 damaged b
               "5 compilation or ptxas.")  # fmt: skip
 
 
+COLOURS = ("auto", "always", "never")
+
+
 class Option(NamedTuple):
     """One option: its spellings with dashes, the name of its value ("" for a switch), the values it allows."""
 
@@ -39,6 +42,13 @@ class Option(NamedTuple):
     value: str = ""
     choices: tuple[str, ...] = ()
     help: str = ""
+    is_joined: bool = False  # the value stands in the same word, behind "=" or at once, never in the next
+
+    @property
+    def words(self) -> list[str]:
+        """A joined option with each of its values."""
+        signs = {name: "=" if name.startswith("--") else "" for name in self.names}
+        return [f"{name}{sign}{choice}" for name, sign in signs.items() for choice in self.choices]
 
 
 class Command(NamedTuple):
@@ -66,7 +76,13 @@ def of_assembler() -> Command:
             allowed = ()
         name = ("-" if len(spelling) == 1 or spelling == "Werror" else "--") + spelling
         found.append(
-            Option((name,), "" if kind == "flag" else "VALUE", () if kind == "flag" else allowed, text)
+            Option(
+                (name,),
+                "" if kind == "flag" else "VALUE",
+                () if kind == "flag" else allowed,
+                text,
+                kind == "when" or name == "-O",
+            )
         )
     return Command("tileiras", "[options] FILE", found)
 
@@ -88,7 +104,7 @@ def of_build() -> Command:
             Option((flag.name,), "" if flag.kind == "switch" else flag.metavar or "VALUE", tuple(flag.choices), flag.help)
             for flag in table
         ])  # fmt: skip
-    colour = Option(("--color",), "WHEN", ("auto", "always", "never"), "colour in messages")
+    colour = Option(("--color",), "WHEN", COLOURS, "colour in messages", is_joined=True)
     shared = [Option(("--help",), help="the options"), Option(("--version",), help="the version"), colour]
     return Command("tileiras-build", "VERB [options]", shared, verbs)
 
@@ -107,8 +123,9 @@ def of_usage(name: str, module: str, attribute: str, synopsis: str) -> Command:
         choices = tuple(value.split("|")) if "|" in value else ()
         text = text.strip().removeprefix("- ")
         if parts[0][0] == "--color":
-            choices = ("auto", "always", "never")
-        found.append(Option(tuple(part[0] for part in parts), value, choices, text))
+            choices = COLOURS
+        is_joined = "[=" in left
+        found.append(Option(tuple(part[0] for part in parts), value, choices, text, is_joined))
     return Command(name, synopsis, found)
 
 
@@ -116,11 +133,12 @@ def of_parser(parser: argparse.ArgumentParser, synopsis: str) -> Command:
     found = []
     for action in parser._actions:
         if action.option_strings:
-            value = "" if action.nargs == 0 else str(action.metavar or "VALUE")
+            value = "" if action.nargs == 0 else str(action.metavar or "VALUE").removeprefix("=")
             choices = tuple(str(choice) for choice in action.choices or ())
-            if "--color" in action.option_strings:
-                choices = ("auto", "always", "never")
-            found.append(Option(tuple(action.option_strings), value, choices, action.help or ""))
+            is_joined = "--color" in action.option_strings
+            if is_joined:
+                choices = COLOURS
+            found.append(Option(tuple(action.option_strings), value, choices, action.help or "", is_joined))
     return Command(parser.prog, synopsis, found, notes=parser.epilog or "")
 
 
@@ -154,21 +172,27 @@ def bash(command: Command) -> str:
     def case(options: list[Option], indent: str) -> list[str]:
         lines = [f"{indent}case $option in"]
         for option in options:
-            if option.choices:
-                lines.append(f"{indent}  {'|'.join(option.names)}) words='{' '.join(option.choices)}' ;;")
+            long = [name for name in option.names if name.startswith("--")]
+            if option.choices and (long or not option.is_joined):
+                test = "[[ -n $equals ]] && " if option.is_joined else ""
+                names = long if option.is_joined else option.names
+                lines.append(f"{indent}  {'|'.join(names)}) {test}words='{' '.join(option.choices)}' ;;")
         plain = [name for option in options if option.value and not option.choices for name in option.names]
         if plain:
             lines.append(f"{indent}  {'|'.join(plain)}) return ;;")
-        names = " ".join(name for option in options for name in option.names)
-        return [*lines, f"{indent}  *) [[ $word == -* ]] && words='{names}' ;;", f"{indent}esac"]
+        every = [name for option in options for name in option.names]
+        every += [word for option in options if option.is_joined for word in option.words if "=" not in word]
+        all_names = " ".join(every)
+        return [*lines, f"{indent}  *) [[ $word == -* ]] && words='{all_names}' ;;", f"{indent}esac"]
 
     function = "_" + command.name.replace("-", "_")
     lines = [
         f"# bash completion of {command.name}; written by scripts/shell_pages.py",
         f"{function}() {{",
-        "  local word=${COMP_WORDS[COMP_CWORD]} option=${COMP_WORDS[COMP_CWORD-1]} words=''",
+        "  local word=${COMP_WORDS[COMP_CWORD]} option=${COMP_WORDS[COMP_CWORD-1]} words='' equals=''",
         "  COMPREPLY=()",
-        "  if [[ $word == = ]]; then word=''; elif [[ $option == = ]]; then option=${COMP_WORDS[COMP_CWORD-2]}; fi",
+        "  if [[ $word == = ]]; then equals=1 word=''",
+        "  elif [[ $option == = ]]; then equals=1 option=${COMP_WORDS[COMP_CWORD-2]}; fi",
     ]
     if command.verbs:
         lines += ["  if (( COMP_CWORD == 1 )); then",
@@ -200,6 +224,9 @@ def zsh(command: Command) -> str:
                     else f":{option.value}:_files"
                 )
                 equals = "=" if option.value and name.startswith("--") else ""
+                if option.is_joined:
+                    equals += "-"
+                    tail = ":" * name.startswith("--") + tail  # of a long one the value may be left out
                 rows.append(
                     f"{indent}  {quoted('*' + name + equals + f'[{about}]' + (tail if option.value else ''))} \\"
                 )
@@ -232,20 +259,32 @@ def fish(command: Command) -> str:
     def quoted(text: str) -> str:
         return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
-    def row(option: Option, when: str) -> str:
-        words = [f"complete -c {command.name}{when}"]
+    def when(*tests: str) -> str:
+        return f" -n {quoted('; and '.join(tests))}" if any(tests) else ""
+
+    def values(option: Option, *tests: str) -> str:
+        """Where the word begins with the option: with each of its values."""
+        begins = f"string match -q -- {option.names[0]}'*' (commandline -ct)"
+        tests = (*filter(None, tests), begins)
+        return f"complete -c {command.name}{when(*tests)} -f -a {quoted(' '.join(option.words))}"
+
+    def row(option: Option, test: str = "") -> str:
+        words = [f"complete -c {command.name}{when(test)}"]
         for name in option.names:
-            kind = "-l" if name.startswith("--") else "-s" if len(name) == 2 else "-o"
+            kind = (
+                "-l" if name.startswith("--") else "-s" if len(name) == 2 and not option.is_joined else "-o"
+            )
             words.append(f"{kind} {name.lstrip('-')}")
-        if option.value:
+        if option.value and not option.is_joined:
             words.append(f"-x -a {quoted(' '.join(option.choices))}" if option.choices else "-r")
-        return " ".join([*words, *([f"-d {quoted(option.help)}"] if option.help else [])])
+        text = " ".join([*words, *([f"-d {quoted(option.help)}"] if option.help else [])])
+        return f"{text}\n{values(option, test)}" if option.is_joined else text
 
     lines = [f"# fish completion of {command.name}; written by scripts/shell_pages.py"]
     for verb, (summary, options) in command.verbs.items():
         lines.append(f"complete -c {command.name} -f -n __fish_use_subcommand -a {verb} -d {quoted(summary)}")
-        lines += [row(option, f" -n '__fish_seen_subcommand_from {verb}'") for option in options]
-    return "\n".join([*lines, *(row(option, "") for option in command.options), ""])
+        lines += [row(option, f"__fish_seen_subcommand_from {verb}") for option in options]
+    return "\n".join([*lines, *map(row, command.options), ""])
 
 
 def roff(text: str) -> str:
@@ -260,8 +299,12 @@ def manual(command: Command) -> str:
         for option in options:
             names = ", ".join(f"\\fB{roff(name)}\\fR" for name in option.names)
             value = (
-                f" \\fI{roff('|'.join(option.choices) if 0 < len(option.choices) < 6 else option.value)}\\fR"
+                f"\\fI{roff('|'.join(option.choices) if 0 < len(option.choices) < 6 else option.value)}\\fR"
             )
+            if not option.is_joined:
+                value = " " + value
+            elif names.startswith("\\fB" + roff("--")):
+                value = f"[={value}]"
             lines += [".TP", names + (value if option.value else ""), roff(option.help) or "\\&"]
             if option.value and len(option.choices) >= 6:
                 lines.append(roff(f"One of {', '.join(option.choices)}."))

@@ -32,7 +32,7 @@ _inputs: dict[str, bytes] = {}  # what was read, by the name that locations use
 def set_colour(mode: str) -> bool:
     """Takes the value of --color; whether it is one."""
     global _mode
-    mode = {"": "always", "true": "always", "1": "always", "false": "never", "0": "never"}.get(mode, mode)
+    mode = {"true": "always", "1": "always", "false": "never", "0": "never"}.get(mode, mode)
     if mode not in COLOUR_MODES:
         return False
     _mode = mode
@@ -41,17 +41,27 @@ def set_colour(mode: str) -> bool:
 
 def take_colour(words: Sequence[str], command: str) -> list[str]:
     """`words` without --color[=WHEN], which is obeyed. Errors: SystemExit(1) for a value that is none."""
-    rest: list[str] = []
-    for at, word in enumerate(words):
-        if word == "--":
-            return rest + list(words[at:])
-        name, equals, value = word.partition("=")
-        if name != "--color":
-            rest.append(word)
-        elif not set_colour(value) or (equals and not value):
-            say(f"{command}: error: option '--color': '{value}' is not one of {', '.join(COLOUR_MODES)}\n")
+    rest, modes = split_colour(words)
+    for mode in modes:
+        if not set_colour(mode):
+            say(f"{command}: error: option '--color': '{mode}' is not one of {', '.join(COLOUR_MODES)}\n")
             raise SystemExit(1)
     return rest
+
+
+def split_colour(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """`words` without --color[=WHEN] before "--", and the modes that were asked for."""
+    rest: list[str] = []
+    modes: list[str] = []
+    for at, word in enumerate(words):
+        if word == "--":
+            return rest + list(words[at:]), modes
+        name, equals, value = word.partition("=")
+        if name == "--color":
+            modes.append(value if equals else "always")
+        else:
+            rest.append(word)
+    return rest, modes
 
 
 def is_coloured(stream: Any) -> bool:
@@ -113,13 +123,20 @@ def until_broken_pipe(main: Any, words: Sequence[str] | None = None) -> int:
 
 def fail(command: str, text: str) -> None:
     """Prints an error that is no diagnostic: `command: error: text`."""
-    coloured = is_coloured(sys.stderr)
-    head = (
-        f"{_BOLD}{command}: {_PLAIN}{_OF_SEVERITY[ERROR]}error: {_PLAIN}"
-        if coloured
-        else f"{command}: error: "
-    )
-    say(f"{head}{text}\n")
+    complain(f"{command}: error: {text}")
+
+
+def complain(text: str) -> None:
+    """Prints lines that are no diagnostics; those of the form `error: text` and `place: error: text` look like one."""
+    lines = text.split("\n")
+    if is_coloured(sys.stderr):
+        for number, line in enumerate(lines):
+            place, found, rest = line.partition("error: ")
+            if found and (not place or place.endswith(": ")):
+                lines[number] = (
+                    f"{_BOLD}{place}{_PLAIN}{_OF_SEVERITY[ERROR]}{found}{_PLAIN}{_BOLD}{rest}{_PLAIN}"
+                )
+    say("\n".join(lines) + "\n")
 
 
 def advise(diagnostics: Iterable[Emitted], codes: bool = False) -> None:

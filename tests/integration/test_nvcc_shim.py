@@ -461,6 +461,26 @@ def test_the_tools_own_exit_code_also_in_parallel(
     assert list(Path(env["TMPDIR"]).iterdir()) == []
 
 
+def test_colour(installed: Installed, env: dict[str, str], work: Path, tmp_path: Path) -> None:
+    """--color reaches the steps, whose output is collected, and what nvcc starts; never nvcc itself."""
+    env.pop("TILEIRAS_COMPILER")
+    (work / "bad.tileir").write_text("cuda_tile.module @m { entry @k() { retrun } }\n")
+    line = ["-t", "2", "-arch=sm_90", "-fatbin", "bad.tileir", "-o", "bad.fatbin"]
+    plain = run([installed.shim, *line], work, env)
+    assert plain.returncode == 5 and "\x1b" not in plain.stderr
+    assert plain.stderr.count("retrun } }") == 1, "the same for image and PTX: said once"
+    coloured = run([installed.shim, "--color=always", *line], work, env)
+    assert coloured.returncode == 5 and "\x1b[1;31merror: " in coloured.stderr
+    assert "\x1b" not in run([installed.shim, "--color=never", *line], work, env).stderr
+    wrong = run([installed.shim, "--color=pink", *line], work, env)
+    assert (wrong.returncode, wrong.stderr) == (1, "nvcc fatal   : Value 'pink' is not defined for option 'color'\n")
+
+    record = tmp_path / "record"
+    env.update(TILEIRAS_NVCC=str(recorder(tmp_path)), RECORD=str(record))
+    run([installed.shim, "--color=always", "-c", "a.cu"], work, env)
+    assert record.read_text().split("\0")[2:-1] == ["-c", "a.cu"]
+
+
 def test_stops_at_the_first_failing_input(installed: Installed, env: dict[str, str], work: Path) -> None:
     shutil.copy(work / "k.tileir", work / "later.tileir")
     (work / "main.cu").write_text("int main() { return 0; }\n")

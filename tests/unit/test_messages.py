@@ -23,6 +23,7 @@ MODULES = {
     "tileiras": "tileiras.cli",
     "tileiras-build": "tileiras.tools.build",
     "tileiras-config": "tileiras.tools.config",
+    "tileiras-cutile": "tileiras.tools.cutile",
     "tileiras-opt": "tileiras.tools.opt",
     "tileiras-translate": "tileiras.tools.translate",
     "tileiras-reduce": "tileiras.tools.reduce",
@@ -132,6 +133,50 @@ def test_colour_is_for_terminals(bad: Path) -> None:
     assert "\x1b" not in on_terminal("tileiras", *line, "--color=never")
     assert "\x1b" in run("tileiras", *line, "--color=always", NO_COLOR="1").stderr, "what is said wins"
     assert "\x1b" in on_terminal("tileiras-build", "compile", bad, "-o", "/dev/null", "--arch", "compute_90")
+
+
+@pytest.mark.parametrize(
+    ("command", "more"),
+    [
+        ("tileiras", []), ("tileiras-translate", []), ("tileiras-opt", []), ("tileiras-run", []), ("tileirdisasm", []),
+        ("tileiras-cutile", []), ("tileiras-reduce", ["--", "true", "{}"]), ("tileiras-build", ["json", "-o", "-"]),
+        ("tileiras-build", ["compile", "--arch=sm_90"]), ("tileiras-build", ["nothing"]), ("tileiras-config", ["--nothing"]),
+    ],
+)  # fmt: skip
+def test_errors_without_a_diagnostic_have_colours_too(command: str, more: list[str], tmp_path: Path) -> None:
+    missing = tmp_path / "missing.tileir"
+    before, after = (more, [missing]) if command == "tileiras-build" else ([missing], more)
+    bold, red, plain = "\x1b[1m", "\x1b[1;31m", "\x1b[0m"
+    done = run(command, "--color=always", *before, *after)
+    assert done.returncode in (1, 2) and f"{red}error: {plain}" in done.stderr, done.stderr
+    without = done.stderr
+    for code in (bold, red, plain):
+        without = without.replace(code, "")
+    assert without == run(command, *before, *after).stderr
+
+
+@pytest.mark.parametrize("verb", ["compile --arch=compute_90", "bytecode", "kernels"])
+def test_every_verb_shows_the_line_and_says_what_helps(verb: str, bad: Path, tmp_path: Path) -> None:
+    python = tmp_path / "k.py"
+    python.write_text("import cuda.tile as ct\n")
+    for path, last in ((bad, "tileiras --explain"), (python, f"note: '{python}' is Python source")):
+        line = [*verb.split(), path, "-o", tmp_path / "out"]
+        if verb == "kernels":
+            line = [
+                "kernels",
+                "--tilebc",
+                "--folder",
+                tmp_path,
+                "--arch=compute_90",
+                "--launch-abi=simt",
+                path,
+                "k",
+                "k",
+            ]
+        said = on_terminal("tileiras-build", *line, "--color=never")
+        assert last in said, said
+        if path == bad:
+            assert "retrun" in said.splitlines()[1] and said.splitlines()[2].strip() == "^"
 
 
 @pytest.mark.parametrize("command", MODULES)

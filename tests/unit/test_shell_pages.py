@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -68,6 +70,75 @@ def test_bash_completes(tmp_path: Path) -> None:
     assert completed(tmp_path, "tileiras-run", "--target", "e") == {"emulator"}
     assert completed(tmp_path, "tileiras-translate", "--to", "") == {"text", "bytecode"}
     assert completed(tmp_path, "tileiras-config", "--cache-") == {"--cache-stats", "--cache-clear"}
+
+    assert completed(tmp_path, "tileiras", "--color", "=", "a") == {"auto", "always"}
+    assert completed(tmp_path, "tileiras-build", "json", "--color", "=", "n") == {"never"}
+    assert completed(tmp_path, "tileiras", "--color", "a") == set(), "a value stands behind ="
+    assert {"-O0", "-O3"} < completed(tmp_path, "tileiras", "-O")
+
+
+# What is typed, and what a shell makes of it where one answer is left.
+TYPED = {
+    "tileiras --em": "tileiras --emit",
+    "tileiras --emit=p": "tileiras --emit=ptx",
+    "tileiras --color=al": "tileiras --color=always",
+    "tileiras --color al": "tileiras --color al",
+    "tileiras -o b.ti": "tileiras -o b.tileir",
+    "tileiras-build ke": "tileiras-build kernels",
+    "tileiras-build kernels --stam": "tileiras-build kernels --stamp",
+    "tileiras-build json --stam": "tileiras-build json --stam",
+    "tileiras-build json --color=ne": "tileiras-build json --color=never",
+    "tileiras-run --target e": "tileiras-run --target emulator",
+    "tileiras-config --cache-s": "tileiras-config --cache-stats",
+    "tileiras-nvcc --tileiras-comp": "tileiras-nvcc --tileiras-compiler",
+}
+
+
+def typed_to_zsh(path: str, folder: Path, line: str) -> str:
+    """The line that an interactive zsh has after the tab key."""
+    import pty
+
+    said = folder / "said"
+    start = (
+        f"fpath=({SHARE}/zsh/site-functions $fpath); autoload -U compinit; compinit -u -D; setopt no_beep; "
+        f'report() {{ print -r -- "$BUFFER" > {said}; exit }}; zle -N report; '
+        "bindkey '^I' complete-word; bindkey '^X' report; PROMPT=; unset zle_bracketed_paste\n"
+    )
+    ours, theirs = pty.openpty()
+    env = {**os.environ, "TERM": "dumb"}
+    with subprocess.Popen(
+        [path, "-f", "-i"], stdin=theirs, stdout=theirs, stderr=theirs, env=env, cwd=folder
+    ) as zsh:
+        os.close(theirs)
+        os.write(ours, start.encode())
+        os.write(ours, line.encode() + b"\t\x18")
+        try:
+            while os.read(ours, 4096):
+                pass
+        except OSError:  # how a terminal ends
+            pass
+        assert zsh.wait() == 0
+    os.close(ours)
+    return said.read_text().rstrip(" \n").removesuffix("=")
+
+
+def typed_to_fish(path: str, folder: Path, line: str) -> str:
+    files = f"{SHARE}/fish/vendor_completions.d"
+    script = f"for f in {files}/*.fish; source $f; end; complete -C $argv[1]"
+    done = subprocess.run([path, "-c", script, line], capture_output=True, text=True, check=True, cwd=folder)
+    assert done.stderr == ""
+    found = {row.split("\t")[0] for row in done.stdout.splitlines()}
+    return line.rpartition(" ")[0] + " " + found.pop() if len(found) == 1 else line
+
+
+@pytest.mark.parametrize("shell", [typed_to_zsh, typed_to_fish])
+def test_a_shell_completes_what_is_typed(shell: Callable[[str, Path, str], str], tmp_path: Path) -> None:
+    name = shell.__name__.rpartition("_")[2]
+    path = shutil.which(name)
+    if path is None:
+        pytest.skip(f"no {name}")
+    (tmp_path / "b.tileir").touch()
+    assert {line: shell(path, tmp_path, line) for line in TYPED} == TYPED
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -50,13 +50,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _main(argv: Sequence[str] | None = None) -> int:
     from tileiras.diag import CompileError
-    from tileiras.terminal import show, take_colour
+    from tileiras.terminal import complain, show, take_colour
 
     words = take_colour(sys.argv[1:] if argv is None else argv, "tileiras-config")
     try:
         root, action, operand = _parse(words)
     except ValueError as error:
-        sys.stderr.write(f"tileiras-config: error: {error}\n{USAGE}\n")
+        complain(f"tileiras-config: error: {error}\n{USAGE}")
         return 1
     try:
         return _act(root, action, operand)
@@ -67,7 +67,7 @@ def _main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         raise
     except OSError as error:
-        sys.stderr.write(f"error: {error.strerror or error}: '{error.filename}'\n")
+        complain(f"error: {error.strerror or error}: '{error.filename}'")
         return 2
 
 

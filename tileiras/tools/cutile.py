@@ -45,6 +45,10 @@ def build_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     add = parser.add_argument
+    from tileiras.version import __version__
+
+    add("--version", action="version", version=f"tileiras-cutile {__version__}")
+    add("--color", metavar="=WHEN", help="colour in messages: auto, always, never")
     add("--target", choices=(*TARGETS, "gpu"), default="", help="where kernels run")
     add("--gpu-name", "--arch", dest="gpu_name", default="", metavar="sm_NN",
         help="the GPU that the script sees (default: sm_90 for the emulator, else sm_100)")  # fmt: skip
@@ -58,14 +62,28 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command; the script's exit status, where it does not end the process itself."""
+    from tileiras import terminal
+
     parser = build_parser()
 
     def fail(message: str, code: int = EXIT_USAGE) -> NoReturn:
-        print(f"tileiras-cutile: error: {message}", file=sys.stderr)
+        terminal.fail("tileiras-cutile", message)
         raise SystemExit(code)
 
     parser.error = fail  # type: ignore[method-assign]
-    options = parser.parse_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    for at, word in enumerate(words):  # ours stand before the script's, and a value behind "="
+        if word == "--color":
+            words[at] = "--color=always"
+        elif not word.startswith("-") and (
+            at == 0 or words[at - 1] not in ("--target", "--gpu-name", "--arch")
+        ):
+            break
+        elif word == "-m":
+            break
+    options = parser.parse_args(words)
+    if options.color is not None and not terminal.set_colour(options.color):
+        fail(f"option '--color': '{options.color}' is not one of {', '.join(terminal.COLOUR_MODES)}")
     if not options.script and not options.module:
         fail("a script is needed")
     try:

@@ -94,14 +94,16 @@ def disassemble(path: str, debug: bool) -> int:
         with open(path, "rb") as stream:
             data = stream.read()
     except (OSError, ValueError) as error:
-        say(f"error: unable to read input file '{path}': {getattr(error, 'strerror', None) or error}")
+        terminal.complain(
+            f"error: unable to read input file '{path}': {getattr(error, 'strerror', None) or error}"
+        )
         return NO_INPUT
     sink = Sink()
     sink.handlers.append(terminal.show)
     try:
         module = read(data, sink)
     except CompileError as error:
-        say("error: failed to read provided Tile IR bytecode")
+        terminal.complain("error: failed to read provided Tile IR bytecode")
         terminal.remember(path, data)
         terminal.advise(sink.emitted)
         return error.exit_code

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import sys
 
+from tileiras.terminal import complain, fail, take_colour, until_broken_pipe
 from tileiras.tools.pieces import SEPARATOR, read_input, run_pieces, separator, write_output
 
 TYPE_CHECKING = False
@@ -239,14 +240,10 @@ def split_passes(text: str) -> list[str]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit code: 0, 1 (usage, input, an expectation that was not met), 2 (output), 3 (bytecode), 5 (text, verifier, pass)."""
-    from tileiras.terminal import until_broken_pipe
-
     return until_broken_pipe(_main, argv)
 
 
 def _main(argv: Sequence[str] | None = None) -> int:
-    from tileiras.terminal import take_colour
-
     try:
         arguments = parse_arguments(take_colour(sys.argv[1:] if argv is None else argv, NAME))
         if arguments is None:
@@ -260,7 +257,7 @@ def _main(argv: Sequence[str] | None = None) -> int:
         if arguments.gpu_name:
             find_target(arguments.gpu_name)
     except UsageError as error:
-        sys.stderr.write(f"{NAME}: error: {error}\n")
+        fail(NAME, str(error))
         return 1
     return run(arguments)
 
@@ -279,7 +276,7 @@ def run(arguments: Arguments) -> int:
         data = read_input(arguments.input)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
-        sys.stderr.write(f"error: unable to read input file '{arguments.input}': {why}\n")
+        complain(f"error: unable to read input file '{arguments.input}': {why}")
         return 1
     file = "<stdin>" if arguments.input == "-" else arguments.input
 

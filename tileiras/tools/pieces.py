@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import sys
 
+from tileiras.terminal import complain
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +45,7 @@ def write_output(path: str, data: bytes) -> int:
         outputs.commit()
     except OutputError as error:
         outputs.discard()
-        sys.stderr.write(f"error: {error}\n")
+        complain(f"error: {error}")
         return 2
     return 0
 
@@ -123,5 +125,5 @@ def treat(
 
     problems = compare(text if isinstance(text, str) else "", start, sink.emitted)
     for line, problem in problems:
-        sys.stderr.write(f"{file}:{line}: error: {problem}\n")
+        complain(f"{file}:{line}: error: {problem}")
     return (1 if problems else 0), None if code else result

@@ -239,7 +239,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--version", action="version", version=f"tileiras-run {__version__}")
     add(
         "--color",
-        metavar="WHEN",
+        metavar="=WHEN",
         help="colour in messages: auto (on a terminal, unless NO_COLOR is set), always, never",
     )
     add("input", metavar="INPUT", help="Tile IR bytecode or text, or a Python file with cuTile kernels")
@@ -467,13 +467,13 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _main(argv: list[str] | None = None) -> int:
-    from tileiras.terminal import take_colour
+    from tileiras import terminal
 
     parser = build_parser()
-    argv = take_colour(sys.argv[1:] if argv is None else argv, "tileiras-run")
+    argv = terminal.take_colour(sys.argv[1:] if argv is None else argv, "tileiras-run")
 
     def fail(message: str) -> NoReturn:
-        print(f"tileiras-run: error: {message}", file=sys.stderr)
+        terminal.fail("tileiras-run", message)
         raise SystemExit(1)
 
     parser.error = fail  # type: ignore[method-assign]
@@ -487,12 +487,10 @@ def _main(argv: list[str] | None = None) -> int:
     try:
         return run(options)
     except Usage as wrong:
-        print(f"tileiras-run: error: {wrong}", file=sys.stderr)
+        terminal.fail("tileiras-run", str(wrong))
         return 1
     except CompileError as error:
         import os
-
-        from tileiras import terminal
 
         if os.path.isfile(options.input):
             with open(options.input, "rb") as file:
@@ -501,7 +499,7 @@ def _main(argv: list[str] | None = None) -> int:
             terminal.show(diagnostic)
         terminal.advise(error.diagnostics)
         if not error.diagnostics:
-            print(f"tileiras-run: error: exit code {error.exit_code}", file=sys.stderr)
+            terminal.fail("tileiras-run", f"exit code {error.exit_code}")
         return error.exit_code
 
 
@@ -575,7 +573,9 @@ def run_python(options: argparse.Namespace) -> int:
         with launching(name, options.target):
             run_cutile.launch(name, kernel, plan.grid, plan.flat)
     except run_cutile.Unusable as wrong:
-        print(f"tileiras-run: error: {wrong}", file=sys.stderr)
+        from tileiras.terminal import fail
+
+        fail("tileiras-run", str(wrong))
         return wrong.code
     return report(options, plan, name, time.perf_counter() - start)
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import sys
 
+from tileiras.terminal import complain, fail, take_colour, until_broken_pipe
 from tileiras.tools.pieces import SEPARATOR, read_input, run_pieces, separator, write_output
 
 TYPE_CHECKING = False
@@ -128,18 +129,14 @@ def parse_arguments(argv: Sequence[str]) -> Arguments | None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit code: 0, 1 (usage, input, an expectation that was not met), 2 (output), 3 (bytecode), 5 (text, verifier)."""
-    from tileiras.terminal import until_broken_pipe
-
     return until_broken_pipe(_main, argv)
 
 
 def _main(argv: Sequence[str] | None = None) -> int:
-    from tileiras.terminal import take_colour
-
     try:
         arguments = parse_arguments(take_colour(sys.argv[1:] if argv is None else argv, NAME))
     except UsageError as error:
-        sys.stderr.write(f"{NAME}: error: {error}\n{USAGE}\n")
+        fail(NAME, f"{error}\n{USAGE}")
         return 1
     return 0 if arguments is None else run(arguments)
 
@@ -149,7 +146,7 @@ def run(arguments: Arguments) -> int:
         data = read_input(arguments.input)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
-        sys.stderr.write(f"error: unable to read input file '{arguments.input}': {why}\n")
+        complain(f"error: unable to read input file '{arguments.input}': {why}")
         return 1
     file = "<stdin>" if arguments.input == "-" else arguments.input
 

@@ -123,4 +123,5 @@ complete -c tileiras-build -n '__fish_seen_subcommand_from test' -l skip-without
 complete -c tileiras-build -n '__fish_seen_subcommand_from test' -l built -r
 complete -c tileiras-build -l help -d 'the options'
 complete -c tileiras-build -l version -d 'the version'
-complete -c tileiras-build -l color -x -a 'auto always never' -d 'colour in messages'
+complete -c tileiras-build -l color -d 'colour in messages'
+complete -c tileiras-build -n 'string match -q -- --color\'*\' (commandline -ct)' -f -a '--color=auto --color=always --color=never'

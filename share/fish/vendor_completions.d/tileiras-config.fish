@@ -8,6 +8,7 @@ complete -c tileiras-config -l toolkit-view -r -d 'make DIR look like an install
 complete -c tileiras-config -l why-rebuilt -r -d 'why FILE was last rebuilt, and what would rebuild it now'
 complete -c tileiras-config -l cache-stats -d 'what the cache holds, and how often it had the answer'
 complete -c tileiras-config -l cache-clear -d 'remove what the cache holds'
-complete -c tileiras-config -l color -x -a 'auto always never' -d 'colour in messages: auto, always, never'
+complete -c tileiras-config -l color -d 'colour in messages: auto, always, never'
+complete -c tileiras-config -n 'string match -q -- --color\'*\' (commandline -ct)' -f -a '--color=auto --color=always --color=never'
 complete -c tileiras-config -l version -d 'version of tileiras'
 complete -c tileiras-config -l toolkit-root -r -d 'the toolkit to look in, instead of searching'

@@ -1,7 +1,8 @@
 # fish completion of tileiras-run; written by scripts/shell_pages.py
 complete -c tileiras-run -s h -l help -d 'show this help message and exit'
 complete -c tileiras-run -l version -d 'show program\'s version number and exit'
-complete -c tileiras-run -l color -x -a 'auto always never' -d 'colour in messages: auto (on a terminal, unless NO_COLOR is set), always, never'
+complete -c tileiras-run -l color -d 'colour in messages: auto (on a terminal, unless NO_COLOR is set), always, never'
+complete -c tileiras-run -n 'string match -q -- --color\'*\' (commandline -ct)' -f -a '--color=auto --color=always --color=never'
 complete -c tileiras-run -l entry -r -d 'the entry to launch (may be left out when there is one)'
 complete -c tileiras-run -l grid -r -d 'tile blocks in each dimension (default: 1)'
 complete -c tileiras-run -l arg -r -d 'next argument'

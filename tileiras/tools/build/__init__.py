@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _main(argv: Sequence[str] | None = None) -> int:
-    from tileiras.terminal import take_colour
+    from tileiras.terminal import fail, take_colour
 
     words = take_colour(sys.argv[1:] if argv is None else argv, "tileiras-build")
     if not words or words[0] in ("-h", "--help"):
@@ -47,7 +47,7 @@ def _main(argv: Sequence[str] | None = None) -> int:
         return 0
     verb, *rest = words
     if verb not in VERBS:
-        sys.stderr.write(f"tileiras-build: error: unknown verb '{verb}'; one of: {', '.join(VERBS)}\n")
+        fail("tileiras-build", f"unknown verb '{verb}'; one of: {', '.join(VERBS)}")
         return 1
     if verb == "test":
         from tileiras.tools import kernel_test

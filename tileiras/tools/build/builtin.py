@@ -77,6 +77,8 @@ def compile(job: Job, outputs: Outputs) -> Result:
         say("tileiras " + " ".join(argv))
     from tileiras import terminal
 
+    if terminal.is_terminal(sys.stderr):  # which the assembler does not see
+        argv.append("--diagnostic-codes")
     status, log = _call(cli.main, argv)
     if status != 0:
         sys.stderr.write(outputs.in_users_words(log))

@@ -70,10 +70,7 @@ def run_verb(verb: str, words: Sequence[str]) -> int:
         return error.exit_code
     except CompileError as error:
         outputs.discard()
-        from tileiras.terminal import show
-
-        for emitted in error.diagnostics:
-            show(emitted)
+        show_all(error)
         return error.exit_code
     except UnwritableDepfile as error:
         outputs.discard()
@@ -137,14 +134,28 @@ def _is_same_file(path: str, other: str) -> bool:
 
 def say(text: str) -> None:
     """One message to the user."""
-    sys.stderr.write(text + "\n")
-    sys.stderr.flush()
+    from tileiras.terminal import complain
+
+    complain(text)
+
+
+def show_all(error: CompileError) -> None:
+    """The diagnostics of a failure, and what helps."""
+    from tileiras import terminal
+
+    for emitted in error.diagnostics:
+        terminal.show(emitted)
+    terminal.advise(error.diagnostics)
 
 
 def read_input(path: str) -> bytes:
     """The bytes of `path`. Errors: Failed(1) in the assembler's words."""
     try:
         with open(path, "rb") as file:
-            return file.read()
+            data = file.read()
     except OSError as error:
         raise Failed(1, f"unable to read input file '{path}': {error.strerror}") from error
+    from tileiras.terminal import remember
+
+    remember(path, data)  # messages show its lines
+    return data

@@ -15,7 +15,7 @@ from tileiras.toolchain.arch import VIRTUAL, Arch
 from tileiras.toolchain.fatbin import COMPRESS_MODES, Image, make_fatbin
 from tileiras.tools.build import compile_verb, header_verb, record
 from tileiras.tools.build.arguments import MANY, ONE, SWITCH, Arguments, Flag, UsageError, parse
-from tileiras.tools.build.command import Failed, read_input, say
+from tileiras.tools.build.command import Failed, read_input, say, show_all
 from tileiras.tools.build.job import Job, Result
 from tileiras.tools.build.outputs import Outputs
 
@@ -100,10 +100,7 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
 def _report(error: Exception) -> int:
     """Says what stopped one kernel; its exit code."""
     if isinstance(error, CompileError):
-        from tileiras import terminal
-
-        for emitted in error.diagnostics:
-            terminal.show(emitted)
+        show_all(error)
         return error.exit_code
     if isinstance(error, Failed):
         if error.text:
