@@ -37,12 +37,24 @@ def find_package_root() -> str:
     return os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(tileiras.toolchain.__file__))))
 
 
-def tool_command(module: str) -> list[str]:
+def find_roots(packages: Sequence[str]) -> list[str]:
+    """Returns the directories that this process imports the packages from, which an isolated build has in places of its own."""
+    from importlib.util import find_spec
+
+    found = [find_spec(name) for name in packages]
+    return list(
+        dict.fromkeys(os.path.dirname(os.path.dirname(one.origin)) for one in found if one and one.origin)
+    )
+
+
+def tool_command(module: str, packages: Sequence[str] = ()) -> list[str]:
     """Returns the argv prefix of one of our commands, run by this interpreter from this very installation.
 
-    Not `-m`: the project's directory would come first on the path, and a folder `tileiras` in it would win.
+    `packages` are others that it needs. Not `-m`: the project's directory would come first on the path, and a folder
+    `tileiras` in it would win.
     """
-    code = (f"import sys; sys.path.insert(0, {find_package_root()!r}); from {module} import main; "
+    roots = [find_package_root(), *find_roots(packages)]
+    code = (f"import sys; sys.path[:0] = {roots!r}; from {module} import main; "
             "sys.exit(main(sys.argv[1:]))")  # fmt: skip
     return [sys.executable, "-I", "-S", "-c", code]
 
@@ -57,14 +69,16 @@ def read_fingerprint() -> str:
 
 
 def find_archs(option: Sequence[str] | None, environ: Mapping[str, str], compiler: str, warn: Callable[[str], None]
-               ) -> list[Any]:  # fmt: skip
-    """Returns the architectures: the option, else the environment. Errors: CompileError; never a guess.
+               ) -> tuple[list[Any], bool]:  # fmt: skip
+    """Returns (GPU architectures, whether the CPU is one more): the option, else the environment.
+
+    Errors: CompileError; never a guess.
 
     The GPU of the building machine is used only for `native`, and then it is said.
     """
     from tileiras.archs import NUMBERS, NVIDIA_NUMBERS
     from tileiras.diag import CompileError as ToolError
-    from tileiras.toolchain.arch import parse_archs
+    from tileiras.toolchain.arch import parse_archs, split_cpu
 
     text: Any = option
     origin = "archs"
@@ -74,16 +88,30 @@ def find_archs(option: Sequence[str] | None, environ: Mapping[str, str], compile
     if not text:
         raise CompileError("no GPU architecture is named: give archs=['sm_90', ...] or [tool.tileiras] archs, or set "
                            + ", ".join(ARCH_VARIABLES))  # fmt: skip
+    text, for_cpu = split_cpu(text)
+    if for_cpu and not text:
+        return [], True
     try:
         archs, warnings = parse_archs(text, NVIDIA_NUMBERS if compiler == "nvidia" else NUMBERS)
     except ToolError as error:
         raise CompileError(f"{origin}: " + "; ".join(one.message for one in error.diagnostics)) from None
     for emitted in warnings:
         warn(f"{origin}: {emitted.message}")
-    if "native" in (text if isinstance(text, str) else " ".join(text)):
+    if "native" in text:
         warn(f"{origin}: 'native' means the GPUs of this machine: {' '.join(map(str, archs))}; "
              "a wheel built so may not run elsewhere")  # fmt: skip
-    return archs
+    return archs, for_cpu
+
+
+def refuse_for_cpu(values: Mapping[str, Any], archs: Sequence[Any]) -> None:
+    """What makes no sense with the CPU among the architectures. Errors: CompileError."""
+    if values.get("compiler") == "nvidia":
+        raise CompileError("archs: 'cpu' needs the compiler 'builtin': NVIDIA's makes no code for the CPU")
+    for name in ("max_registers", "no_spills", "max_shared"):
+        if values.get(name):
+            raise CompileError(f"{name}: budgets are for images of a GPU, not with 'cpu' among the archs")
+    if values.get("embed") == "incbin" and not archs:
+        raise CompileError("embed: there is no image to embed where 'cpu' is the only architecture")
 
 
 def find_host(platform: str) -> tuple[str, str]:
@@ -185,11 +213,12 @@ class Unit:
     """
 
     def __init__(self, source: str, directory: str, values: Mapping[str, Any], archs: Sequence[Any],
-                 depends: Sequence[str], extra: Sequence[str], host: tuple[str, str], with_object: bool) -> None:  # fmt: skip
+                 depends: Sequence[str], extra: Sequence[str], host: tuple[str, str], with_object: bool,
+                 for_cpu: bool = False) -> None:  # fmt: skip
         self.source, self.directory, self.values = source, directory, values
         self.archs, self.depends, self.extra, self.host = list(archs), list(depends), list(extra), host
         self.stem = os.path.splitext(os.path.basename(source))[0]
-        self.with_object = with_object
+        self.with_object, self.for_cpu = with_object, for_cpu
         self.failure: CompileError | None = None
         self.rebuilt = False
 
@@ -228,8 +257,19 @@ class Unit:
         return self.path(f"{self.stem}.{arch}.kernels.json")
 
     @property
+    def cpu_table(self) -> str:
+        """The table that holds the code for the CPU."""
+        return self.path(self.stem + ".cpu.kernels.json")
+
+    @property
+    def cpu_library(self) -> str:
+        """What data kernels are loaded from on the CPU."""
+        return self.path(self.stem + ".cpu.so")
+
+    @property
     def tables(self) -> list[str]:
-        return [self.table(arch) for arch in self.archs if not self.is_bytecode_entry(arch)]
+        images = [self.table(arch) for arch in self.archs if not self.is_bytecode_entry(arch)]
+        return [*images, self.cpu_table] if self.for_cpu else images
 
     @property
     def tile_abi(self) -> bool:
@@ -296,21 +336,39 @@ class Unit:
                 argv += ["--ptx", self.path(f"{self.stem}.{arch}.ptx")]
             commands.append(Command(argv, 1))
             fatbin += ["--ptx" if arch.kind == "virtual" else "--elf", f"{arch}={self.image(arch)}"]
-        commands.append(Command(fatbin, 2))
-        if self.with_object:
-            header = [*build, "header", "--prefix", self.prefix, "--language", "C",
-                      "--embed", values.get("embed") or "array", "--image", self.fatbin]  # fmt: skip
+        if self.archs:
+            commands.append(Command(fatbin, 2))
+        if self.for_cpu:
+            commands.append(Command(self._cpu_command(source, pending), 1))
+        if self.with_object or self.for_cpu:
+            header = [*build, "header", "--prefix", self.prefix, "--language", "C"]
+            if self.with_object and self.archs:
+                header += ["--embed", values.get("embed") or "array", "--image", self.fatbin]
             if values.get("namespace"):
                 header += ["--namespace", values["namespace"]]
-            for table in self.tables:
+            for table in self.tables if self.with_object else [self.cpu_table]:
                 header += ["--json", table]
             commands.append(Command([*header, "--header-out", self.header, "--source-out", self.c_source], 3))
-        return commands
+        return sorted(commands, key=lambda command: command.wave)
+
+    def _cpu_command(self, source: str, with_depfile: bool) -> list[str]:
+        values = self.values
+        tool = tool_command("tileiras.tools.build", ("llvmlite", "numpy", "ml_dtypes"))
+        words = [*tool, "compile", "--compiler=builtin", "--arch", "cpu"]
+        words += [f"--launch-abi={values['launch_abi']}"] if values.get("launch_abi") else []
+        words += [] if self.is_python else [f"--entry={name}" for name in values.get("entries") or []]
+        words += ["--host-arch", self.host[0], *(f"--depends={path}" for path in self.depends)]
+        words += [source, "--kernels-json", self.cpu_table]
+        if with_depfile:
+            words += ["--depfile", self.path(self.stem + ".d"), "--depfile-target", self.cpu_table]
+        return words
 
     def outputs(self) -> list[str]:
         """Returns the files whose presence means that the unit is built."""
-        paths = [self.image(arch) for arch in self.archs if not self.is_bytecode_entry(arch)] + [self.fatbin]
-        return paths + self.tables + ([self.header, self.c_source] if self.with_object else [])
+        paths = [self.image(arch) for arch in self.archs if not self.is_bytecode_entry(arch)]
+        paths += [self.fatbin] if self.archs else []
+        with_source = self.with_object or self.for_cpu
+        return paths + self.tables + ([self.header, self.c_source] if with_source else [])
 
     # --- what is up to date
 

@@ -32,7 +32,12 @@ class Option:
 
 FORMATS = ("fatbin", "cubin", "ptx", "tilebc", "json")
 OPTIONS: tuple[Option, ...] = (
-    Option("archs", WORDS, "", "GPU architectures, in any spelling: sm_90, 100-virtual, 9.0+PTX, all"),
+    Option(
+        "archs",
+        WORDS,
+        "",
+        "architectures: GPUs in any spelling (sm_90, 100-virtual, 9.0+PTX, all), cpu for the host's processor",
+    ),
     Option("compiler", TEXT, "--compiler", "which compiler makes the images", ("builtin", "nvidia")),
     Option("opt_level", NUMBER, "--opt-level", "optimisation level, 0 to 3"),
     Option("debug", FLAG, "--debug", "debug information, optimisation level 0"),

@@ -5,8 +5,9 @@ Accepts what CMake, nvcc, PyTorch and rules_cuda users write, in one list or str
     90  90a  10.0  10.0+PTX  sm_90  sm_90a  compute_120  90-real  120-virtual  all  all-major
     compute_80:sm_80,sm_86;compute_90:sm_90          (the spelling of @rules_cuda//cuda:archs)
 
-Result: struct(real = ["90a"], virtual = ["120"]), without duplicates, in ascending order. A real architecture becomes
-an ELF entry of the container, a virtual one its forward-compatible entry. A bare number means both, as in CMake.
+Result: struct(real = ["90a"], virtual = ["120"], cpu = False), without duplicates, in ascending order. A real
+architecture becomes an ELF entry of the container, a virtual one its forward-compatible entry. A bare number means both,
+as in CMake. The word `cpu` asks for code for the processor of the target platform, beside GPUs or alone.
 `native` is refused: an action that asked for the machine's GPU could be neither cached nor run elsewhere.
 """
 
@@ -96,7 +97,7 @@ def _rules_cuda_tokens(group):
     return words
 
 def normalize_archs(spec, supported):
-    """Returns struct(real, virtual, dropped, error) of an architecture specification.
+    """Returns struct(real, virtual, cpu, dropped, error) of an architecture specification.
 
     Args:
       spec: string, or list of strings.
@@ -110,21 +111,25 @@ def normalize_archs(spec, supported):
         for group in item.split(";"):
             words += _rules_cuda_tokens(group) if ":" in group else _tokens(group)
     if not words:
-        return struct(real = [], virtual = [], dropped = [], error = "no architecture is set")
+        return struct(real = [], virtual = [], cpu = False, dropped = [], error = "no architecture is set")
+    cpu = "cpu" in words
     real, virtual, dropped = [], [], []
     for word in words:
+        if word == "cpu":
+            continue
         one = _expand(word, supported)
         if one.error:
-            return struct(real = [], virtual = [], dropped = [], error = one.error)
+            return struct(real = [], virtual = [], cpu = cpu, dropped = [], error = one.error)
         for arch in one.real:
             (real if arch.rstrip("af") in supported else dropped).append(arch)
         for arch in one.virtual:
             (virtual if arch.rstrip("af") in supported else dropped).append(arch)
-    result = struct(real = _ascending(real), virtual = _ascending(virtual), dropped = _ascending(dropped), error = None)
-    if not real and not virtual:
+    result = struct(real = _ascending(real), virtual = _ascending(virtual), cpu = cpu, dropped = _ascending(dropped), error = None)
+    if not real and not virtual and not cpu:
         return struct(
             real = [],
             virtual = [],
+            cpu = False,
             dropped = result.dropped,
             error = "none of %s can be targeted; supported: %s" % (", ".join(result.dropped), ", ".join(supported)),
         )

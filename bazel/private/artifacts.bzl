@@ -19,7 +19,7 @@ def _tile_cubin_impl(ctx):
     if len(sources) != 1:
         fail("%s: tile_cubin makes one image, but %d kernels are exported" % (ctx.label, len(sources)))
     archs = target_archs(ctx, [ctx.attr.arch])
-    if len(archs.real) != 1:
+    if len(archs.real) != 1 or archs.cpu:
         fail("%s: arch = '%s' must name one real architecture, such as sm_90" % (ctx.label, ctx.attr.arch))
     image = compile_source(ctx, sources[0], archs.real[0], stem = "_tile/%s/%s" % (ctx.label.name, sources[0].stem))
     out = ctx.actions.declare_file(ctx.attr.out or ctx.label.name + ".cubin")

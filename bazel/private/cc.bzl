@@ -9,7 +9,7 @@ CC_ATTRS = {
 
 RULE_CC_TOOLCHAINS = CC_TOOLCHAINS
 
-def build_cc(ctx, name, sources, headers, deps, data_inputs, include_root, include_files):
+def build_cc(ctx, name, sources, headers, deps, data_inputs, include_root, include_files, link_flags = []):
     """Compiles and archives generated sources.
 
     Args:
@@ -21,6 +21,7 @@ def build_cc(ctx, name, sources, headers, deps, data_inputs, include_root, inclu
       data_inputs: files that the sources pull in other than by #include (an image behind .incbin).
       include_root: a further -isystem folder for the generated code, or "".
       include_files: depset of the files below it.
+      link_flags: for consumers, beside the rule's own.
 
     Returns:
       struct(info = CcInfo, files = libraries).
@@ -63,7 +64,7 @@ def build_cc(ctx, name, sources, headers, deps, data_inputs, include_root, inclu
             alwayslink = ctx.attr.alwayslink,
             disallow_dynamic_library = ctx.attr.linkstatic,
             # The loader opens the driver at run time; before glibc 2.34 that is a library of its own.
-            user_link_flags = ctx.attr.linkopts + (["-ldl"] if host_platform(ctx).os == "linux" else []),
+            user_link_flags = ctx.attr.linkopts + link_flags + (["-ldl"] if host_platform(ctx).os == "linux" else []),
         )
         library = linked.library_to_link
         for file in (library.static_library, library.pic_static_library, library.dynamic_library) if library else ():

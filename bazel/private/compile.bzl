@@ -84,7 +84,7 @@ def target_archs(ctx, spec = None):
       spec: words to use instead of attribute and flag.
 
     Returns:
-      struct(real, virtual, dropped, error) of normalize_archs().
+      struct(real, virtual, cpu, dropped, error) of normalize_archs().
     """
     compiler = chosen_compiler(ctx)
     words = spec or ctx.attr.archs or [flag(ctx, "archs")]
@@ -94,7 +94,16 @@ def target_archs(ctx, spec = None):
     if found.dropped:
         # buildifier: disable=print
         print("%s: compiler '%s' cannot target %s: dropped" % (ctx.label, compiler, ", ".join(found.dropped)))
+    if found.cpu:
+        _refuse_for_cpu(ctx, compiler)
     return found
+
+def _refuse_for_cpu(ctx, compiler):
+    """Fails where something makes no sense with `cpu` among the architectures."""
+    if compiler == "nvidia":
+        fail("%s: archs: 'cpu' needs compiler = \"builtin\": NVIDIA's compiler makes no code for the CPU" % ctx.label)
+    if ctx.attr.max_registers or ctx.attr.no_spills or ctx.attr.max_shared:
+        fail("%s: max_registers, no_spills and max_shared are budgets of a GPU's image: not with 'cpu' among archs" % ctx.label)
 
 def host_platform(ctx):
     """Finds the machine that will load the images: it is part of their identity.
@@ -342,6 +351,49 @@ def compile_source(ctx, source, arch, stem = None, bytecode = False, virtual = F
         bytecode = tilebc,
         remarks = remarks,
         command = struct(file = source.file, output = main, arguments = tuple(words)),
+    )
+
+def compile_for_cpu(ctx, source, stem):
+    """Registers the compilation of one source for the processor of the target platform.
+
+    Args:
+      ctx: rule context.
+      source: struct of bytecode_sources().
+      stem: base of the output's name.
+
+    Returns:
+      struct like compile_source()'s; `kernels` holds the code, `file` is the same.
+    """
+    host = host_platform(ctx)
+    if host.os != "linux":
+        fail("%s: archs: code for the CPU is made for Linux, not for %s" % (ctx.label, host.os))
+    kernels = ctx.actions.declare_file(stem + ".cpu.kernels.json")
+    arguments = ["--arch", "cpu", "--compiler", "builtin", "--launch-abi", launch_abi(ctx), "--host-arch", host.arch]
+    if source.file in ctx.files.srcs:
+        arguments += ["--entry=" + entry for entry in ctx.attr.entries]
+    arguments += ["--kernels-json", kernels]
+    arguments += ["--declared=" + file.path for file in source.declared]
+    arguments.append(source.file)
+    run_tool(
+        ctx,
+        mnemonic = "TileCompile",
+        verb = "compile",
+        arguments = arguments,
+        inputs = source.declared,
+        outputs = [kernels],
+        message = "Compiling %s for the CPU" % source.file.short_path,
+    )
+    words = ["compile"] + [a if type(a) == "string" else a.path for a in arguments]
+    return struct(
+        arch = "cpu",
+        host = "%s-%s" % (host.arch, host.os),
+        file = kernels,
+        source = source.file,
+        kernels = kernels,
+        ptx = None,
+        bytecode = None,
+        remarks = None,
+        command = struct(file = source.file, output = kernels, arguments = tuple(words)),
     )
 
 def _is_size(text):

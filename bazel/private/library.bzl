@@ -79,6 +79,9 @@ def _tile_library_impl(ctx):
         if part != identifier(part) or not part:
             fail("%s: namespace = '%s' is no C++ namespace" % (ctx.label, ctx.attr.namespace))
     archs = target_archs(ctx)
+    has_images = bool(archs.real or archs.virtual)
+    if not has_images and ctx.attr.embed != "array":
+        fail("%s: embed = \"%s\" has no image to embed: archs has 'cpu' alone" % (ctx.label, ctx.attr.embed))
     if not archs.real and launch_abi(ctx) != "tile" and (ctx.attr.max_registers or ctx.attr.no_spills or ctx.attr.max_shared):
         fail("%s: max_registers, no_spills and max_shared need a real architecture: what portable code uses is decided by the driver" % ctx.label)
     sources = bytecode_sources(ctx)
@@ -91,8 +94,11 @@ def _tile_library_impl(ctx):
     for source in sources:
         image = build_images(ctx, source, archs)
         base = ctx.label.name if single else source.folder + source.stem
-        fatbin = ctx.actions.declare_file(base + ".fatbin")
-        build_fatbin(ctx, fatbin, image_entries(image), ctx.attr.compress)
+        fatbin = None
+        if has_images:
+            fatbin = ctx.actions.declare_file(base + ".fatbin")
+            build_fatbin(ctx, fatbin, image_entries(image), ctx.attr.compress)
+            fatbins.append(fatbin)
         header = ctx.actions.declare_file(base + "_tile.h")
         code = ctx.actions.declare_file(base + "_tile" + suffix)
         own_prefix = prefix if single else "%s_%s" % (prefix, identifier(source.stem))
@@ -104,7 +110,6 @@ def _tile_library_impl(ctx):
             own_prefix += "_%d" % (same + 1)  # "a-b" and "a_b" are two files, but one identifier
             prefixes.append(own_prefix)
         build_header(ctx, header, code, fatbin, [one.kernels for one in image.compiled], own_prefix)
-        fatbins.append(fatbin)
         headers.append(header)
         cc_sources.append(code)
         images += image.cubins
@@ -121,6 +126,7 @@ def _tile_library_impl(ctx):
         data_inputs = fatbins if ctx.attr.embed == "incbin" else [],
         include_root = toolchain.include_root,
         include_files = toolchain.include,
+        link_flags = ["-lm", "-lpthread"] if archs.cpu else [],  # the pool's, where libc alone does not hold them
     )
     info = collect_tile_info(struct(
         bytecode = bytecode,
@@ -171,7 +177,7 @@ tile_library = rule(
             doc = "Tile and C++ libraries that consumers get too.",
         ),
         data = attr.label_list(allow_files = True, doc = "Files for run time."),
-        archs = attr.string_list(doc = "Architectures, of `deps` too; default: --@tileiras//tile:archs."),
+        archs = attr.string_list(doc = "Architectures, of `deps` too, `cpu` among them for the processor of the target platform; default: --@tileiras//tile:archs."),
         defines = attr.string_list(doc = "Preprocessor definitions for consumers."),
         embed = attr.string(default = "array", values = ["array", "incbin", "none"], doc = "How the image gets into the object."),
         compress = attr.string(values = ["", "default", "size", "speed", "balance", "none"], doc = "Compression of the container."),

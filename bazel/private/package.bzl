@@ -1,6 +1,6 @@
 """From cubins to what programs load: the container, and the generated header and source that embed it."""
 
-load("//private:compile.bzl", "compile_source", "launch_abi", "run_tool", "tile_toolchain")
+load("//private:compile.bzl", "compile_for_cpu", "compile_source", "launch_abi", "run_tool", "tile_toolchain")
 
 _TEXT_SUFFIXES = (".mlir", ".tileir")
 
@@ -13,7 +13,7 @@ def build_images(ctx, source, archs, stem = None):
     Args:
       ctx: rule context.
       source: struct of bytecode_sources().
-      archs: struct(real, virtual).
+      archs: struct(real, virtual, cpu).
       stem: base of the outputs' names; default: the source's folder and stem.
 
     Returns:
@@ -44,6 +44,19 @@ def build_images(ctx, source, archs, stem = None):
             bytecode = bytecode or image.bytecode
             compiled.append(image)
         virtual.append(struct(kind = "tileir", arch = "compute_" + arch, file = bytecode))
+    if archs.cpu:
+        compiled.append(compile_for_cpu(ctx, source, stem))
+        if not bytecode:
+            bytecode = ctx.actions.declare_file(stem + ".tilebc")
+            run_tool(
+                ctx,
+                mnemonic = "TileBytecode",
+                verb = "bytecode",
+                arguments = ["-o", bytecode, source.file],
+                inputs = source.declared,
+                outputs = [bytecode],
+                message = "Translating %s to bytecode" % source.file.short_path,
+            )
     return struct(cubins = cubins, compiled = compiled, virtual = virtual, bytecode = bytecode)
 
 def build_fatbin(ctx, out, images, compress = ""):
@@ -89,14 +102,16 @@ def build_header(ctx, header, source, image, kernels, prefix):
       ctx: rule context.
       header: file to write.
       source: file to write.
-      image: the container.
+      image: the container, None where there is code for the CPU alone.
       kernels: kernels.json of each architecture.
       prefix: of the C names.
     """
     arguments = ["--prefix", prefix]
     if ctx.attr.namespace:
         arguments += ["--namespace", ctx.attr.namespace]
-    arguments += ["--language", ctx.attr.language, "--embed", ctx.attr.embed, "--image", image]
+    arguments += ["--language", ctx.attr.language]
+    if image:
+        arguments += ["--embed", ctx.attr.embed, "--image", image]
     for file in kernels:
         arguments += ["--json", file]
     arguments += ["--header-out", header, "--source-out", source]
@@ -105,7 +120,7 @@ def build_header(ctx, header, source, image, kernels, prefix):
         mnemonic = "TileHeader",
         verb = "header",
         arguments = arguments,
-        inputs = [image] + kernels,
+        inputs = ([image] if image else []) + kernels,
         outputs = [header, source],
         message = "Generating %s" % header.short_path,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -14,39 +13,8 @@ from build_tools import call
 pytest.importorskip("llvmlite")
 
 from cmake_project import HEAD, CMakeProject
+from cpu_kernels import BARRIER, DOUBLE, environment
 
-DOUBLE = """cuda_tile.module @m {
-  entry @twice(%x: tile<ptr<f32>>, %n: tile<i32>) {
-    %size = assume bounded<0, ?>, %n : tile<i32>
-    %view = make_tensor_view %x, shape = [%size], strides = [1] : tile<i32> -> tensor_view<?xf32, strides=[1]>
-    %tiles = make_partition_view %view : partition_view<tile=(128), tensor_view<?xf32, strides=[1]>>
-    %b, %by, %bz = get_tile_block_id : tile<i32>
-    %t = make_token : token
-    %v, %read = load_view_tko weak %tiles[%b] token = %t : TILES, tile<i32> -> tile<128xf32>, token
-    %two = constant <f32: 2.0> : tile<128xf32>
-    %zero = constant <f32: 0.0> : tile<128xf32>
-    %fine = cmpf greater_than_or_equal ordered %v, %zero : tile<128xf32> -> tile<128xi1>
-    assert %fine, "no negative numbers" : tile<128xi1>
-    %p = mulf %v, %two : tile<128xf32>
-    %written = store_view_tko weak %p, %tiles[%b] token = %read : tile<128xf32>, TILES, tile<i32> -> token
-    return
-  }
-}
-""".replace("TILES", "partition_view<tile=(128), tensor_view<?xf32, strides=[1]>>")
-BARRIER = """cuda_tile.module @m {
-  entry @meet(%p: tile<ptr<i32>>, %n: tile<i32>) {
-    %one = constant <i32: 1> : tile<i32>
-    %old, %t = atomic_rmw_tko release device %p, add, %one : tile<ptr<i32>>, tile<i32> -> tile<i32>, token
-    loop {
-      %seen, %t2 = load_ptr_tko acquire device %p : tile<ptr<i32>> -> tile<i32>, token
-      %done = cmpi greater_than_or_equal %seen, %n, signed : tile<i32> -> tile<i1>
-      if %done { break }
-      continue
-    }
-    return
-  }
-}
-"""
 PROGRAM = r"""
 #include "kernels/twice_tile.h"
 #include "kernels/meet_tile.h"
@@ -106,11 +74,6 @@ deadlock 702
 gpu 1
 nonsense 1
 """
-
-
-def environment() -> dict[str, str]:
-    """Without a driver: the tests must not depend on this machine's."""
-    return {**os.environ, "LD_LIBRARY_PATH": "/nonexistent"}
 
 
 @pytest.mark.parametrize(
@@ -209,6 +172,51 @@ def test_a_kernel_that_prints_is_refused_with_its_line(tmp_path: Path) -> None:
     assert done.returncode == 5 and "k.tileir:3" in done.stderr and "tileiras.launch" in done.stderr, (
         done.stderr
     )
+
+
+@pytest.mark.parametrize("archs", [("sm_90", "cpu"), ("cpu",)])
+def test_several_kernels_in_one_process(tmp_path: Path, archs: tuple[str, ...]) -> None:
+    words: list[object] = []
+    for stem, text in (("twice", DOUBLE), ("meet", BARRIER)):
+        (tmp_path / f"{stem}.tileir").write_text(text)
+        words += [tmp_path / f"{stem}.tileir", stem, stem]
+    flags = [word for arch in archs for word in ("--arch", arch)]
+    done = call("kernels", "--folder", tmp_path, *flags, "--header", "--", *words)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "twice.fatbin").exists() == ("sm_90" in archs)
+    for stem in ("twice", "meet"):
+        table = json.loads((tmp_path / f"{stem}.cpu.kernels.json").read_text())
+        assert table["arch"] == "cpu"
+    (tmp_path / "main.c").write_text("""#include <stdio.h>
+#include "twice_tile.h"
+#include "meet_tile.h"
+int main(void) {
+  float x[128] = {1.5f};
+  float *p = x;
+  int n = 128, counter = 0, status;
+  int *q = &counter;
+  void *args[2];
+  tileirasGrid one = {1, 1, 1}, many = {40, 1, 1};
+  args[0] = &p, args[1] = &n;
+  status = (int)twice_launch(twice_twice, one, NULL, args);
+  printf("%d %g", status, (double)x[0]);
+  n = 40, args[0] = &q;
+  status = (int)meet_launch(meet_meet, many, NULL, args);
+  printf(" %d %d\\n", status, counter);
+  return 0;
+}
+""")
+    sources = [tmp_path / name for name in ("main.c", "twice_tile.c", "meet_tile.c")]
+    subprocess.run(["cc", *sources, "-o", tmp_path / "app", "-lpthread", "-lm", "-ldl"], check=True)
+    ran = subprocess.run([tmp_path / "app"], capture_output=True, text=True, env=environment(), timeout=60)
+    assert ran.stdout == "0 3 0 40\n", ran.stderr
+
+
+def test_source_paths_in_faults_follow_the_prefix_map(tmp_path: Path) -> None:
+    done = make(tmp_path, DOUBLE, f"--file-prefix-map={tmp_path}=here")
+    assert done.returncode == 0, done.stderr
+    (sites,) = [row["sites"] for row in json.loads((tmp_path / "k.json").read_text())["cpu"]]
+    assert sites and all(site.startswith("here/k.tileir:") for site in sites)
 
 
 def test_budgets_stop_cmake(tmp_path: Path) -> None:

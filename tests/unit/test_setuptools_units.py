@@ -154,7 +154,7 @@ def test_archs_come_from_the_option_then_the_environment_and_never_from_nowhere(
     said: list[str] = []
 
     def find(option: list[str] | None, **environ: str) -> list[str]:
-        return [str(arch) for arch in build.find_archs(option, environ, "builtin", said.append)]
+        return [str(arch) for arch in build.find_archs(option, environ, "builtin", said.append)[0]]
 
     assert find(["90a-real"], TILEIRAS_CUDA_ARCHS="80") == ["sm_90a"]
     assert find(None, TILEIRAS_CUDA_ARCHS="80-real", TORCH_CUDA_ARCH_LIST="9.0") == ["sm_80"]

@@ -8,6 +8,7 @@ Tile IR (or PTX) in the fatbin.
 
 Architectures without Tile IR support are dropped with one warning, as a list written for CUDA C++ often holds
 some (75 is CMake's own default); a list with nothing left is an error, never a success without output.
+"cpu" beside them asks for code for the processor of the host; who can make it takes the word out first (split_cpu).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from tileiras.diag import Emitted
 
 REAL, VIRTUAL = "real", "virtual"
+CPU = "cpu"
 
 _SEPARATORS = str.maketrans(";,\t\n", "    ")
 
@@ -100,6 +102,15 @@ def parse_archs(
             diags.one(diags.ARCH_UNSUPPORTED, archs=" ".join(f"sm_{number}" for number in dropped))
         )
     return kept, warnings
+
+
+def split_cpu(text: str | Iterable[str]) -> tuple[str, bool]:
+    """(the list without the word "cpu", whether it was there)."""
+    groups = (text if isinstance(text, str) else ";".join(text)).split(";")
+    words = [group.translate(_SEPARATORS).split() for group in groups]
+    kept = [group for group, own in zip(groups, words) if CPU not in own]
+    kept += [" ".join(word for word in own if word != CPU) for own in words if CPU in own]
+    return ";".join(filter(str.strip, kept)), any(CPU in own for own in words)
 
 
 def parse_arch(text: str, supported: Sequence[int] = NUMBERS) -> Arch:

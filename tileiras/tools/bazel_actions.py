@@ -16,6 +16,7 @@ The launcher starts Python without site-packages (-I -S): compiling needs none. 
 from __future__ import annotations
 
 import os
+import re
 import sys
 
 TYPE_CHECKING = False
@@ -62,7 +63,8 @@ def run_action(words: list[str]) -> int:
         except UsageError as error:
             sys.stderr.write(f"tile-build {verb}: {error}\n")
             return 1
-    if verb in ("export", "test") and sys.flags.no_site:
+    on_cpu = verb == "compile" and _option(rest, "--arch") == "cpu"
+    if (verb in ("export", "test") or on_cpu) and sys.flags.no_site:
         import site
 
         site.main()
@@ -104,7 +106,7 @@ class _TemporaryFolder:
     _NAMES = ("TMPDIR", "TMP", "TEMP")
 
     def __init__(self, words: list[str]) -> None:
-        output = _option(words, "-o", "--output", "--header-out")
+        output = _option(words, "-o", "--output", "--header-out") or _option(words, "--kernels-json")
         self._path = os.path.abspath(output) + ".tmp" if output else ""
         self._before = {name: os.environ.get(name) for name in self._NAMES}
 
@@ -339,7 +341,11 @@ def _bazel_kernels(words: list[str]) -> int:
     for path in tables:
         name = os.path.basename(path)
         image = name[: -len(".kernels.json")] + ".cubin" if name.endswith(".kernels.json") else name
-        images.append({"image": image, **read_table(path)})
+        table = read_table(path)
+        if table.get("arch") == "cpu":  # the code lies in the source that is generated
+            image = os.path.basename(path)[: -len(".cpu.kernels.json")]
+            table = {key: table[key] for key in table if key not in ("assembly", "cpu")}
+        images.append({"image": image, **table})
     images.sort(key=lambda image: (image["image"], str(image.get("arch", ""))))
     write_text(output, json.dumps({"version": 1, "images": images}, indent=1, ensure_ascii=False) + "\n")
     return 0
@@ -363,7 +369,7 @@ def _bazel_validate(words: list[str]) -> int:
     problems = []
     for path in rest:
         table = read_table(path)
-        source = os.path.basename(path).split(".sm_")[0]
+        source = re.split(r"\.(?:sm_|compute_|cpu\.)", os.path.basename(path))[0]
         if not table["kernels"]:
             problems.append(f"{path}: no kernel")
         for kernel in table["kernels"]:

@@ -52,7 +52,7 @@ complete -c tileiras-build -n '__fish_seen_subcommand_from header' -l include-as
 complete -c tileiras-build -f -n __fish_use_subcommand -a kernels -d 'several sources for several architectures at once: images, containers, headers'
 complete -c tileiras-build -n '__fish_seen_subcommand_from kernels' -l folder -r -d 'where the artefacts go: STEM.sm_90.cubin, STEM.fatbin, STEM_tile.h and so on'
 complete -c tileiras-build -n '__fish_seen_subcommand_from kernels' -l code-folder -r -d 'where header and source go, if elsewhere'
-complete -c tileiras-build -n '__fish_seen_subcommand_from kernels' -l arch -r -d 'sm_90 for an image; compute_90 for the entry that a driver compiles'
+complete -c tileiras-build -n '__fish_seen_subcommand_from kernels' -l arch -r -d 'sm_90 for an image; compute_90 for the entry that a driver compiles; cpu for code for the host'
 complete -c tileiras-build -n '__fish_seen_subcommand_from kernels' -l stamp -r -d 'a file that is written anew when all is done'
 complete -c tileiras-build -n '__fish_seen_subcommand_from kernels' -l fatbin -d 'a container of each kernel\'s images'
 complete -c tileiras-build -n '__fish_seen_subcommand_from kernels' -l header -d 'and header and source that embed it'

@@ -21,6 +21,7 @@ from .runtime import runtime
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from tileiras.compiler.ir.core import Op
@@ -51,10 +52,13 @@ LEVELS = {
 TRIPLES = {"x86_64": "x86_64-unknown-linux-gnu", "aarch64": "aarch64-unknown-linux-gnu"}
 
 
-def compile_ahead(module: Op, arch: str, entries: list[str]) -> tuple[str, list[dict[str, Any]]]:
+def compile_ahead(
+    module: Op, arch: str, entries: list[str], rename: Callable[[str], str] = str
+) -> tuple[str, list[dict[str, Any]]]:
     """(assembly, per entry {"symbol", "waits", "bytes" of a tile block per level, "sites": what can fault}).
 
-    module: a verified cuda_tile module. entries: those to compile, all when empty. Errors: LaunchError.
+    module: a verified cuda_tile module. entries: those to compile, all when empty. rename: of source files' names.
+    Errors: LaunchError.
     """
     if arch not in LEVELS:
         raise LaunchError([Emitted(NO_HOST, None, None, [("arch", arch)])], EXIT_CONFIGURATION)
@@ -81,7 +85,7 @@ def compile_ahead(module: Op, arch: str, entries: list[str]) -> tuple[str, list[
         whole.triple, whole.data_layout = TRIPLES[arch], str(machine.target_data)
         for level in LEVELS[arch]:
             for number, name in enumerate(chosen):
-                text = level_text(module, name, number, level, TRIPLES[arch], rows[name])
+                text = level_text(module, name, number, level, TRIPLES[arch], rows[name], rename)
                 part = llvm.parse_assembly(text)
                 part.triple, part.data_layout = whole.triple, whole.data_layout
                 part.verify()
@@ -96,7 +100,15 @@ def symbol_of(number: int, level: str) -> str:
     return f"TILEPREFIX_cpu_{number}_{level}"
 
 
-def level_text(module: Op, name: str, number: int, level: Level, triple: str, row: dict[str, Any]) -> str:
+def level_text(
+    module: Op,
+    name: str,
+    number: int,
+    level: Level,
+    triple: str,
+    row: dict[str, Any],
+    rename: Callable[[str], str],
+) -> str:
     """LLVM IR of one entry at one level."""
     lowered = lower_module(module)
     functions = {op.attr("sym_name"): op for op in lowered.regions[0].block.ops if op.spec.name == "func"}
@@ -119,7 +131,7 @@ def level_text(module: Op, name: str, number: int, level: Level, triple: str, ro
         ) from None
     row["bytes"].append(lower.arena.size)
     row["waits"] = lower.waits or lower.will_wait
-    row["sites"] = [site_text(op) for op in lower.sites]
+    row["sites"] = [f"{rename(str(op.loc))}: {site_text(op)}" for op in lower.sites]
     text = out.text() + runtime(triple)
     text = text.replace("@tile_run(", f"@{symbol_of(number, level.name)}(")
     text = text.replace("define void @kernel(", "define internal void @kernel(")
@@ -129,9 +141,8 @@ def level_text(module: Op, name: str, number: int, level: Level, triple: str, ro
 
 
 def site_text(op: Op) -> str:
-    """What a fault of an op says: the assertion's message or the op, and where it stands."""
-    what = f"assertion failed: {op.attr('message')}" if op.spec.name == "assert" else op.spec.full_name
-    return f"{op.loc}: {what}"
+    """What a fault of an op says: the assertion's message or the op."""
+    return f"assertion failed: {op.attr('message')}" if op.spec.name == "assert" else op.spec.full_name
 
 
 def tidy(assembly: str) -> str:

@@ -30,14 +30,14 @@ _NO_MEANING = {
 _BUDGETS = {"max_registers": "--max-registers", "no_spills": "--no-spills", "max_shared": "--max-shared"}
 
 
-def refuse(arguments: Arguments, compiler: str) -> None:
-    """What makes no sense for a processor. Errors: Failed(2), UsageError."""
+def refuse(arguments: Arguments, compiler: str, alone: bool = True) -> None:
+    """What makes no sense for a processor; `alone`: beside GPUs neither. Errors: Failed(2), UsageError."""
     if compiler == "nvidia":
         raise Failed(2, "NVIDIA's compiler makes no code for the CPU; use --compiler builtin")
     for key, flag in _BUDGETS.items():
-        if getattr(arguments, key):
+        if getattr(arguments, key, None):
             raise Failed(2, f"{flag}: budgets are for images of a GPU, not for the CPU")
-    for key, flag in _NO_MEANING.items():
+    for key, flag in _NO_MEANING.items() if alone else ():
         if getattr(arguments, key, None):
             raise UsageError(f"{flag} has no meaning for --arch cpu")
 
@@ -67,6 +67,7 @@ def table_of(arguments: Arguments, source: str, data: bytes) -> bytes:
     from tileiras.compiler.ir.verify import verify
     from tileiras.compiler.source import load
     from tileiras.diag import EXIT_COMPILE, Sink
+    from tileiras.options import renamed
     from tileiras.run.cpu import ahead
     from tileiras.toolchain import cache
     from tileiras.toolchain.locate import host, normalize_host_arch
@@ -76,7 +77,8 @@ def table_of(arguments: Arguments, source: str, data: bytes) -> bytes:
     store = None if arguments.no_cache else cache.open_cache()
     key = ""
     if store is not None:
-        words = ["cpu-ahead-1", arch, abi, source, cache.source_digest(), *arguments.entry]
+        words = ["cpu-ahead-2", arch, abi, source, cache.source_digest(), *arguments.entry]
+        words += ["maps", *arguments.file_prefix_map]
         key = cache.key_of(data, *words)
         found = store.get(key)
         if found is not None and "table" in found:
@@ -90,7 +92,9 @@ def table_of(arguments: Arguments, source: str, data: bytes) -> bytes:
         if name not in entries:
             there = ", ".join(sorted(entries)) or "none"
             raise Failed(1, f"no kernel '{name}' in '{source}'; its kernels: {there}")
-    assembly, rows = ahead.compile_ahead(module, arch, list(arguments.entry))
+    pairs = [word.rpartition("=") for word in arguments.file_prefix_map]
+    maps = [(old, new) for old, _, new in pairs]
+    assembly, rows = ahead.compile_ahead(module, arch, list(arguments.entry), lambda path: renamed(path, maps))
     table: dict[str, Any] = {
         "version": 1,
         "arch": CPU,

@@ -269,8 +269,10 @@ LAUNCH = """
 CUresult @P@_launch(unsigned index, tileirasGrid grid, CUstream stream, void **args) {
   int where = tile_cpu_choice(), status;
   unsigned i;
+  static int no_gpu; /* no driver, no device or no image: asked once */
   if (where < 0 || index >= @P@_kernel_count) return (CUresult)1;
-  if (where == 0 && tile_load(&@U@unit, NULL)) where = 2; /* no driver, no device or no image */
+  if (where == 0 && !no_gpu && (!@P@_image_size || tile_load(&@U@unit, NULL))) no_gpu = 1;
+  if (where == 0 && no_gpu) where = 2;
   if (where != 2) {
     status = tile_launch(&@U@unit, index, grid, stream, args);
     if (where == 1 || status != 209) return (CUresult)status;

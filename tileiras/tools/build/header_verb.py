@@ -118,6 +118,8 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
     unit = gather(prefix, namespace, list(zip(arguments.json, read)))
     if not arguments.image and (unit.cpu is None or any(entry.variants for entry in unit.entries)):
         raise UsageError("--image is needed")
+    if not arguments.image and arguments.embed == "incbin":
+        raise UsageError("--embed incbin: there is no image to embed (--image)")
     include = arguments.include_as or os.path.basename(arguments.header_out)
     header, source = texts(unit, image, arguments.image or "", include, arguments.embed)
     outputs.put(arguments.header_out, header)

@@ -13,7 +13,7 @@ from tileiras.diag import CompileError
 from tileiras.progress import Line
 from tileiras.toolchain.arch import VIRTUAL, Arch
 from tileiras.toolchain.fatbin import COMPRESS_MODES, Image, make_fatbin
-from tileiras.tools.build import compile_verb, header_verb, record
+from tileiras.tools.build import compile_verb, cpu_verb, header_verb, record
 from tileiras.tools.build.arguments import MANY, ONE, SWITCH, Arguments, Flag, UsageError, parse
 from tileiras.tools.build.command import Failed, read_input, say, show_all
 from tileiras.tools.build.job import Job, Result
@@ -51,7 +51,7 @@ _BUDGETS = ("max_registers", "no_spills", "max_shared")
 FLAGS = (
     Flag("--folder", ONE, "where the artefacts go: STEM.sm_90.cubin, STEM.fatbin, STEM_tile.h and so on", "DIR"),
     Flag("--code-folder", ONE, "where header and source go, if elsewhere", "DIR"),
-    Flag("--arch", MANY, "sm_90 for an image; compute_90 for the entry that a driver compiles", "ARCH"),
+    Flag("--arch", MANY, "sm_90 for an image; compute_90 for the entry that a driver compiles; cpu for code for the host", "ARCH"),
     Flag("--stamp", ONE, "a file that is written anew when all is done", "FILE"),
     Flag("--fatbin", SWITCH, "a container of each kernel's images"),
     Flag("--header", SWITCH, "and header and source that embed it"),
@@ -71,7 +71,12 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
     if not arguments.folder or not arguments.arch:
         raise UsageError("--folder and --arch are needed")
     compiler = compile_verb.the_compiler(arguments)
-    archs = [compile_verb.the_arch(text, compiler) for text in arguments.arch]
+    archs = [compile_verb.the_arch(text, compiler) for text in arguments.arch if text != cpu_verb.CPU]
+    for_cpu = cpu_verb.CPU in arguments.arch
+    if for_cpu:
+        cpu_verb.refuse(arguments, compiler, alone=not archs)
+    if arguments.embed == "incbin" and not archs:
+        raise UsageError("--embed incbin: there is no image to embed for --arch cpu alone")
     tools: dict[bool, dict[str, str]] = {}
     worst = 0
     line = Line()
@@ -80,7 +85,7 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
         unit.line = line
         line.tell(f"kernel {at // 3 + 1} of {len(words) // 3}: {words[at]}")
         try:
-            made = unit.make(archs, tools, outputs)
+            made = unit.make(archs, for_cpu, tools, outputs)
             outputs.commit()
             for history, job, result in made:
                 history.succeeded(job, result)
@@ -125,11 +130,13 @@ class _Unit:
         self.base = os.path.join(arguments.folder, stem)
         self.code = os.path.join(arguments.code_folder or arguments.folder, stem)
 
-    def make(self, archs: list[Arch], tools: dict[bool, dict[str, str]], outputs: Outputs) -> list[_Made]:
+    def make(
+        self, archs: list[Arch], for_cpu: bool, tools: dict[bool, dict[str, str]], outputs: Outputs
+    ) -> list[_Made]:
         """Stages every artefact; what to note of each compilation once they are in place."""
         arguments = self.arguments
         data = read_input(self.source)
-        for path in self._paths(archs):
+        for path in self._paths(archs, for_cpu):
             outputs.declare(path, keep_if_same=True)
         made: list[_Made] = []
         images: list[Image] = []
@@ -160,17 +167,27 @@ class _Unit:
             compile_verb.write(job, result, outputs)
             images.append(Image("ptx" if virtual else "elf", arch.label, result.parts["ptx" if virtual else "cubin"]))
             tables.append((str(job.arguments.kernels_json), result.parts["table"]))
+        if for_cpu:
+            table = cpu_verb.table_of(arguments, self.source, data)
+            outputs.put(self.cpu_table, table)
+            tables.append((self.cpu_table, table))
         if arguments.fatbin or arguments.header:
             self._bundle(images, tables, outputs)
         return made
 
-    def _paths(self, archs: list[Arch]) -> list[str]:
+    @property
+    def cpu_table(self) -> str:
+        """The table with the code for the CPU."""
+        return f"{self.base}.cpu.kernels.json"
+
+    def _paths(self, archs: list[Arch], for_cpu: bool) -> list[str]:
         arguments = self.arguments
         paths = [f"{self.base}.tilebc"] if arguments.tilebc else []
+        paths += [self.cpu_table] if for_cpu else []
         for arch in archs:
             if arch.kind != VIRTUAL or arguments.launch_abi != "tile":
                 paths += self._image_paths(arch)
-        if arguments.fatbin or arguments.header:
+        if archs and (arguments.fatbin or arguments.header):
             paths.append(f"{self.base}.fatbin")
         if arguments.header:
             paths += self._generated()
@@ -205,8 +222,9 @@ class _Unit:
     def _bundle(self, images: list[Image], tables: list[tuple[str, bytes]], outputs: Outputs) -> None:
         arguments = self.arguments
         path = f"{self.base}.fatbin"
-        container = self._container(images)
-        outputs.put(path, container)
+        container = self._container(images) if images else b""
+        if images:
+            outputs.put(path, container)
         if arguments.header:
             header, source = self._generated()
             unit = header_verb.gather(self.prefix, header_verb.the_namespace(arguments.namespace, self.prefix), tables)
