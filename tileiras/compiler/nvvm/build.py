@@ -38,7 +38,7 @@ class Builder:
 
     __slots__ = (
         "_floats", "_labels", "_pairs", "_undo", "addc", "code", "counts", "fn", "halves", "prologue", "prologue_values",
-        "target", "values", "words",
+        "target", "values", "widened", "words",
     )  # fmt: skip
 
     def __init__(self, fn: Function, target: Sm) -> None:
@@ -49,6 +49,7 @@ class Builder:
         self.prologue_values: dict[Any, Reg] = {}
         self.values: dict[Any, Reg] = {}
         self.addc: dict[Reg, tuple[Reg, int]] = {}  # register -> (register, constant) of an integer add
+        self.widened: dict[Reg, tuple[Reg, bool]] = {}  # 64 bits -> the 32 that they are, and whether sign-extended
         self._undo: list[list[Any]] = []
         self._labels = 0
         self.counts = fn.counts
@@ -237,6 +238,9 @@ class Builder:
             if y & (y - 1) == 0:
                 return self.emit(f"shl.b{w}", x, y.bit_length() - 1)
             return self.emit(f"mul.lo.s{w}", x, _signed(y, w))
+        short = self.narrow(x, y) if w == 64 else None
+        if short is not None:
+            return self.emit("mul.wide.s32" if short[2] else "mul.wide.u32", *short[:2])
         return self.emit(f"mul.lo.s{w}", x, y)
 
     def and_(self, w: int, x: Operand, y: Operand) -> Any:
@@ -290,7 +294,22 @@ class Builder:
         """32 -> 64 bits."""
         if isinstance(x, int):
             return _signed(x, 32) & MASK64 if signed else x & MASK32
-        return self.emit("cvt.s64.s32" if signed else "cvt.u64.u32", x)
+        made = self.emit("cvt.s64.s32" if signed else "cvt.u64.u32", x)
+        self.widened[made] = (x, signed)  # type: ignore[assignment]
+        return made
+
+    def narrow(self, x: Operand, y: Operand) -> tuple[Any, Any, bool] | None:
+        """What two operands of 64 bits were before they were extended the same way, and whether with their sign."""
+        known = self.widened.get(x) if isinstance(x, Reg) else None
+        other = self.widened.get(y) if isinstance(y, Reg) else None
+        if known is None or (other is None and isinstance(y, Reg)):
+            return None
+        source, signed = known
+        if other is not None:
+            return (source, other[0], signed) if other[1] == signed else None
+        low = y & MASK32  # type: ignore[operator]
+        again = _signed(low, 32) & MASK64 if signed else low
+        return (source, low, signed) if again == y & MASK64 else None  # type: ignore[operator]
 
     def setp(self, cmp: str, type: str, x: Operand, y: Operand) -> Reg:
         return self.emit(f"setp.{cmp}.{type}", x, y)

@@ -292,8 +292,17 @@ def lower_cmpi(lowering: Lowering, op: Op) -> None:
             return b.true(result)
         if isinstance(x, int):  # the first operand must be a register
             swap = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}.get(predicate, predicate)
-            return b.emit(f"setp.{swap}.{kind}{w}", y, x)
-        return b.emit(f"setp.{predicate}.{kind}{w}", x, y)
+            return compared(b, swap, kind, y, x)
+        return compared(b, predicate, kind, x, y)
+
+    def compared(b: Any, predicate: str, kind: str, x: Any, y: Any) -> Any:
+        short = b.narrow(x, y) if w == 64 else None
+        if short is None:
+            return b.emit(f"setp.{predicate}.{kind}{w}", x, y)
+        x, y, extended = short  # the order of numbers is that of what they were extended from
+        if not extended and kind == "s":
+            kind = "u"
+        return b.emit(f"setp.{predicate}.{kind}32", x, signed_imm(y, 32) if kind == "s" else y)
 
     elementwise(lowering, op, one)
 

@@ -211,7 +211,7 @@ def view_access(lowering: Lowering, op: Op, value_type: Any, layout: Any, chunk:
         covered = aligned and isinstance(extent[0], int) and extent[0] % shape[d] == 0
         if not safe and not covered:
             if d == run_dim and lowering.facts.extent_divisor(view_value, m) % max(chunk, 1):
-                limit = _room(lowering, extent, start, shape[d])
+                limit = _room(lowering, extent, start, indices[d], steps[d], shape[d])
                 remaining = [_difference(lowering, limit, c) for c in coords]
                 continue
             if d == run_dim and run > 1:  # neighbours inside a divisor of the extent share their mask
@@ -221,7 +221,7 @@ def view_access(lowering: Lowering, op: Op, value_type: Any, layout: Any, chunk:
                 elif sparse >= 0:
                     group = min(group, lowering.facts.divisor(indices[d]))
                 coords = [coords[r - r % group] for r in range(len(coords))]
-            masks.append(_limit_masks(lowering, extent, start, coords, shape[d]))
+            masks.append(_limit_masks(lowering, extent, start, indices[d], steps[d], coords, shape[d]))
     count = layout.num_regs
     pointers: list[Any] = []
     offsets: list[int] = []
@@ -290,11 +290,19 @@ def _tile_start(lowering: Lowering, index: Value, step: int) -> Any:
 
 
 def _limit_masks(
-    lowering: Lowering, extent: tuple[Any, int], start: Any, coords: list[Any], size: int
+    lowering: Lowering, extent: tuple[Any, int], start: Any, index: Value, step: int, coords: list[Any], size: int
 ) -> list[Any]:
     """coordinate < extent - start, per register."""
     b = lowering.b
-    left = _room(lowering, extent, start, size)
+    if size == 1 and step == 1 and not isinstance(start, int):
+        total, number = _narrow_extent(lowering, extent), _narrow_index(lowering, index)
+        if total is not None and number is not None:
+            return [_below32(lowering, number, total)] * len(coords)
+    left = _narrow_room(lowering, extent, start, index, step)
+    if left is None:
+        left = _room(lowering, extent, start, index, step, size)
+    elif isinstance(left, int):
+        left = min(left, size)
     if left == size:
         return [None] * len(coords)
     out = []
@@ -308,15 +316,63 @@ def _limit_masks(
     return out
 
 
-def _room(lowering: Lowering, extent: tuple[Any, int], start: Any, size: int) -> Any:
-    """extent - start brought into 0..size, once, in 64 bits: elements of a tile that are inside."""
+def _room(lowering: Lowering, extent: tuple[Any, int], start: Any, index: Value, step: int, size: int) -> Any:
+    """extent - start brought into 0..size, once: elements of a tile that are inside."""
     b = lowering.b
+    short = _narrow_room(lowering, extent, start, index, step)
+    if short is not None:
+        return min(short, size) if isinstance(short, int) else b.emit("min.u32", short, size)
     total = widened(lowering, extent)
     if isinstance(total, int) and isinstance(start, int):
         return min(max(total - start, 0), size)
     room = b.sub(64, total, start) if not isinstance(total, int) else b.emit("sub.s64", total, start)
     room = b.emit("max.s64", b.emit("min.s64", room, size), 0)
     return b.emit("cvt.u32.u64", room)
+
+
+def _narrow_room(lowering: Lowering, extent: tuple[Any, int], start: Any, index: Value, step: int) -> Any:
+    """extent - start, at least 0, where extent and index have 32 bits and tiles start at multiples of a power of two; else
+    None. A tile that starts beyond 32 bits has its number above the extent's, so that nothing wraps."""
+    b = lowering.b
+    total = _narrow_extent(lowering, extent)
+    if total is None:
+        return None
+    if isinstance(start, int):
+        if isinstance(total, int):
+            return max(total - start, 0)
+        if start == 0 or start > 0xFFFFFFFF:
+            return total if start == 0 else 0
+        return b.emit("selp.b32", b.sub(32, total, start), 0, b.emit("setp.gt.u32", total, start))
+    number = _narrow_index(lowering, index)
+    if number is None or step & (step - 1) or step > 1 << 31:
+        return None
+    shift = log2(step)
+    room = b.emit("sub.s32", total, b.shl(32, number, shift))
+    whole = b.shr(32, total, shift)
+    inside = b.emit("setp.le.u32", number, whole)
+    return b.emit("selp.b32", room, 0, inside)
+
+
+def _narrow_extent(lowering: Lowering, extent: tuple[Any, int]) -> Any:
+    """An extent as unsigned 32 bits; None where it may have more."""
+    operand, bits = extent
+    if isinstance(operand, int):
+        return operand if operand < 1 << 31 else None
+    from .arith import zext
+
+    return zext(lowering, operand, bits) if bits <= 32 else None
+
+
+def _narrow_index(lowering: Lowering, index: Value) -> Any:
+    """The number of a tile as unsigned 32 bits; None where it may have more."""
+    from .arith import zext
+
+    bits: int = index.type.elem.bits  # type: ignore[attr-defined]
+    return zext(lowering, lowering.scalar(index), bits) if bits <= 32 else None
+
+
+def _below32(lowering: Lowering, number: Any, total: Any) -> Any:
+    return lowering.b.emit("setp.lt.u32", number, total)
 
 
 def _difference(lowering: Lowering, limit: Any, coordinate: Any) -> Any:
