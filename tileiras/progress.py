@@ -32,6 +32,7 @@ class Line:
         self._is_shown = False
         self._is_open = False  # somebody else's line has begun and not ended
         self._lock = threading.RLock()
+        self.detail = ""  # how far the work is, of a line that tells the time
 
     def tell(self, text: str) -> None:
         """Shows `text` where it is time to."""
@@ -101,7 +102,7 @@ def watched(text: str) -> Iterator[Line]:
     def tick() -> None:
         wait = AFTER_S
         while not ended.wait(wait):
-            line.tell(f"{text}: {time.monotonic() - start:.0f} s")
+            line.tell(f"{text}: {line.detail}{time.monotonic() - start:.0f} s")
             wait = 1.0
 
     thread = threading.Thread(target=tick, daemon=True)

@@ -473,7 +473,10 @@ def test_colour(installed: Installed, env: dict[str, str], work: Path, tmp_path:
     assert coloured.returncode == 5 and "\x1b[1;31merror: " in coloured.stderr
     assert "\x1b" not in run([installed.shim, "--color=never", *line], work, env).stderr
     wrong = run([installed.shim, "--color=pink", *line], work, env)
-    assert (wrong.returncode, wrong.stderr) == (1, "nvcc fatal   : Value 'pink' is not defined for option 'color'\n")
+    assert (wrong.returncode, wrong.stderr) == (
+        1,
+        "nvcc fatal   : Value 'pink' is not defined for option 'color'\n",
+    )
 
     record = tmp_path / "record"
     env.update(TILEIRAS_NVCC=str(recorder(tmp_path)), RECORD=str(record))

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from contract.kit import NOOP, REPOSITORY
 
 # Without the two seconds in which nothing is shown.
@@ -73,6 +74,24 @@ def test_a_launch_is_shown(tmp_path: Path) -> None:
     said = screen(code, *words)
     assert " on emulator: 0 s\r" in said and said.endswith(ERASE)
     assert piped(code, *words) == ""
+
+
+@pytest.mark.parametrize("target", ["emulator", "reference"])
+def test_a_launch_tells_how_many_tile_blocks_have_ended(target: str, tmp_path: Path) -> None:
+    (tmp_path / "k.tileir").write_text(NOOP)
+    code = (  # a line at every report instead of every second
+        "import tileiras.tools.run as run; import contextlib\n"
+        f"import tileiras.run.{target} as runner\n"
+        "class Told:\n"
+        "    is_active = True\n"
+        "    beside = lambda self, stream: stream\n"
+        "    def __setattr__(self, name, value): print(value, file=sys.stderr)\n"
+        "p.watched = lambda text: contextlib.nullcontext(Told())\n"
+        "sys.exit(run.main(sys.argv[1:]))"
+    )
+    words = [tmp_path / "k.tileir", "--target", target, "--quiet", "--grid", "70,20"]
+    said = screen(code, *words).split("\n")
+    assert said[0] == "0 of 1400 tile blocks, " and said[-2] == "1400 of 1400 tile blocks, " and len(said) > 3
 
 
 def test_a_batch_names_the_kernel_at_work(tmp_path: Path) -> None:

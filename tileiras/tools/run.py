@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import math
 import sys
 import time
 
@@ -532,7 +533,7 @@ def run(options: argparse.Namespace) -> int:
 
         profile = Profile()
     start = time.perf_counter()
-    with launching(entry, options.target):
+    with launching(entry, options.target, math.prod(plan.grid)):
         launch(
             source, entry, plan.grid, plan.flat, options.target, options.gpu_name,
             memory=plan.memory, check=options.check, seed=options.seed, profile=profile, **more,
@@ -542,11 +543,20 @@ def run(options: argparse.Namespace) -> int:
 
 
 @contextlib.contextmanager
-def launching(entry: str, target: str) -> Iterator[None]:
+def launching(entry: str, target: str, blocks: int) -> Iterator[None]:
     """Shows that a launch is on its way, beside what the kernel prints."""
     from tileiras import progress
 
     with progress.watched(f"{entry} on {target}") as line:
+
+        def tell(ended: int, total: int) -> None:
+            line.detail = f"{ended} of {total} tile blocks, "
+
+        if line.is_active and target in ("emulator", "reference"):
+            from tileiras.run import emulator, reference
+
+            (emulator if target == "emulator" else reference).watcher.set(tell)
+            tell(0, blocks)
         with contextlib.redirect_stdout(line.beside(sys.stdout) or sys.stdout):
             yield
 
@@ -570,7 +580,7 @@ def run_python(options: argparse.Namespace) -> int:
         name, kernel = run_cutile.choose(kernels, options.entry, options.input)
         plan = Plan(options, whole=True)
         start = time.perf_counter()
-        with launching(name, options.target):
+        with launching(name, options.target, math.prod(plan.grid)):
             run_cutile.launch(name, kernel, plan.grid, plan.flat)
     except run_cutile.Unusable as wrong:
         from tileiras.terminal import fail

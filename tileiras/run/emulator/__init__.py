@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import sys
+from contextvars import ContextVar
 
 import numpy as np
 
@@ -23,9 +24,20 @@ from .unit import Unit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import TextIO
 
-__all__ = ["Counts", "EmulatorError", "Finding", "Kernel", "Memory", "Report", "launch", "tensor_map"]
+__all__ = [
+    "Counts",
+    "EmulatorError",
+    "Finding",
+    "Kernel",
+    "Memory",
+    "Report",
+    "launch",
+    "tensor_map",
+    "watcher",
+]
 
 RESIDENT_CTAS = 132 * 8  # CTAs that may wait for each other
 BATCH_LANES = 1 << 14  # lanes that run together: large enough to amortise NumPy, small enough for caches
@@ -33,6 +45,10 @@ CHECK_LANES = 1 << 13  # the same where the order is perturbed
 DEFAULT_STEPS = 50_000_000
 ENDS = {"exact": 0, "low": -1, "high": 1}
 GRID_LIMITS = (0x7FFFFFFF, 65535, 65535)  # PTX ISA, %nctaid; the same for every target since sm_30
+
+
+# Called with (CTAs that have ended, CTAs of the grid) as a launch goes on; who shows progress sets it.
+watcher: ContextVar[Callable[[int, int], None] | None] = ContextVar("watcher", default=None)
 
 
 class Finding:
@@ -127,6 +143,7 @@ class Launch:
         starts = list(range(0, len(ctas), per))
         resident: list[Batch] = []
         room = -(-RESIDENT_CTAS // per)
+        tell, ended = watcher.get(), 0
         try:
             while starts or resident:
                 progressed = False
@@ -139,6 +156,9 @@ class Launch:
                     if outcome == "done":
                         resident.remove(batch)
                         self.collect(batch)
+                        ended += batch.cta_count
+                        if tell is not None:
+                            tell(ended, len(ctas))
                         progressed = True
                         break  # start a fresh batch rather than spin on
                 if not progressed and (not starts or len(resident) >= room):

@@ -7,6 +7,7 @@ lowerings: it is one of the three witnesses that a kernel is right.
 from __future__ import annotations
 
 import random
+from contextvars import ContextVar
 
 import numpy as np
 
@@ -22,11 +23,15 @@ from .state import Block, Launch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from typing import Any, TextIO
 
     from tileiras.compiler.ir.core import Op
     from tileiras.run.args import Arguments
+
+
+# Called with (tile blocks that have ended, tile blocks of the grid) as a launch goes on; who shows progress sets it.
+watcher: ContextVar[Callable[[int, int], None] | None] = ContextVar("watcher", default=None)
 
 
 def find_entry(module: Op, name: str) -> Op:
@@ -120,8 +125,10 @@ def launch(
             ids = list(ids)
             random.Random(seed).shuffle(ids)
         scheduler = None
+        tell, ended = watcher.get(), 0
 
         def run_block(id: tuple[int, int, int]) -> None:
+            nonlocal ended
             tile_block = Block(state, id)
             if scheduler is not None:
                 tile_block.observe = scheduler.watch()
@@ -131,6 +138,9 @@ def launch(
                 run(frame)
             finally:
                 tile_block.release()
+            ended += 1
+            if tell is not None:
+                tell(ended, total)
 
         if compiler.waits:
             scheduler = state.scheduler = Scheduler(entry, state, ids, total, run_block)
