@@ -6,6 +6,7 @@ generator. What a step needs beyond that (a C compiler, NVIDIA's tools) is said 
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -796,7 +797,7 @@ def test_cutile_python_sources(tmp_path: Path) -> None:
     project = CMakeProject(tmp_path)
     project.write("CMakeLists.txt", HEAD + """
 add_tile_kernel(k SOURCES kernels/vadd.py ENTRIES vadd SIGNATURE "f32[1],f32[1],f32[1],=128"
-  TYPE CUSTOM ARCHITECTURES 90-real FORMATS cubin)
+  SYMBOL add_128 TYPE CUSTOM ARCHITECTURES 90-real FORMATS cubin)
 """)  # fmt: skip
     project.write("kernels/helper.py", "OFFSET = 0\n")
     project.write("kernels/vadd.py", """
@@ -812,9 +813,83 @@ def vadd(a, b, c, N: ct.Constant[int]):
     project.make()
     assert len(project.artefacts("*.cubin")) == 1
     project.assert_null_build()
+    table = json.loads((project.build / "k.tile" / "vadd.sm_90.kernels.json").read_text())
+    assert [row["symbol"] for row in table["kernels"]] == ["add_128"]
     project.write("kernels/helper.py", "OFFSET = 1\n")  # an imported module, known from the depfile alone
     project.make()
     assert project.compiled() == ["vadd.sm_90.cubin"]
+
+
+def test_symbols_of_cutile_kernels_name_their_launchers(tmp_path: Path) -> None:
+    python = peers.require_python()
+    project = CMakeProject(tmp_path)
+    project.write("CMakeLists.txt", HEAD + """
+add_tile_kernel(neg SOURCES negate.py ENTRIES negate SIGNATURE "f32[1],f32[1],=64" "f16[1],f16[1],=32" SYMBOL neg_single neg_half
+  ARCHITECTURES 90-real)
+add_executable(app main.cpp)
+target_link_tile_kernels(app PRIVATE neg)
+""")  # fmt: skip
+    project.write("negate.py", """
+import cuda.tile as ct
+
+@ct.kernel
+def negate(x, y, N: ct.Constant[int]):
+    i = ct.bid(0)
+    ct.store(y, index=(i,), tile=-ct.load(x, index=(i,), shape=(N,)))
+""")  # fmt: skip
+    project.write("main.cpp", """
+#include <cstdio>
+#include "neg/negate_tile.h"
+int main() {
+  for (unsigned i = 0; i < neg_negate_kernel_count; ++i) std::printf("%s ", neg_negate_kernels[i].name);
+  return &neg_negate::launch_neg_single != nullptr && &neg_negate::launch_neg_half != nullptr ? 0 : 1;
+}
+""")  # fmt: skip
+    project.configure(f"-DTileiras_PYTHON_EXECUTABLE={python}")
+    project.make()
+    assert sorted(run_program(project, "app").split()) == ["neg_half", "neg_single"]
+    project.write(
+        "CMakeLists.txt",
+        (project.source / "CMakeLists.txt").read_text().replace("neg_single neg_half", "one"),
+    )
+    done = project.configure(f"-DTileiras_PYTHON_EXECUTABLE={python}", check=False)
+    assert done.returncode != 0 and "SYMBOL has 1 names for 2 signatures" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("config", "sections"),
+    [
+        ("Debug", {".debug_line", ".debug_info"}),
+        ("RelWithDebInfo", {".debug_line"}),
+        ("Release", set()),
+        pytest.param("MinSizeRel", set(), marks=pytest.mark.full),
+        pytest.param("", set(), marks=pytest.mark.full),
+    ],
+)
+def test_debug_information_follows_the_configuration(config: str, sections: set[str], tmp_path: Path) -> None:
+    """As compilers of other languages: all of it in Debug, the line table in RelWithDebInfo; positions name the source."""
+    project = CMakeProject(tmp_path)
+    project.write(
+        "CMakeLists.txt", HEAD + "add_tile_kernel(k SOURCES sub/k.tileir TYPE CUSTOM ARCHITECTURES 90-real)\n"
+    )
+    project.write("sub/k.tileir", kernel("k"))
+    project.configure(f"-DCMAKE_BUILD_TYPE={config}")
+    project.make()
+    (image,) = project.artefacts("*.cubin")
+    data = image.read_bytes()
+    assert {name for name in (".debug_line", ".debug_info") if f"\0{name}\0".encode() in data} == sections
+    if sections:
+        done = subprocess.run(
+            [peers.require("nvdisasm"), "--print-line-info", image],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        places = set(re.findall(r'File "([^"]*)", line (\d+)', done.stdout))
+        source = (project.source / "sub" / "k.tileir").read_text().split("\n")
+        assert {name for name, _ in places} == {"sub/k.tileir"}
+        said = " ".join(source[int(line) - 1] for _, line in places)
+        assert "load_view_tko" in said and "store_view_tko" in said and "mulf" in said
 
 
 def test_a_kernel_test_under_ctest(tmp_path: Path) -> None:

@@ -226,6 +226,10 @@ WRONG_TESTS = [
     ("GRID x", "GRID 'x' is not"),
     ("GRID 3 ARCH banana", "ARCH 'banana' is no GPU"),
     ("", "needs GRID"),
+    ("GRID 3 TARGT gpu", "GRID has 'TARGT', which is neither a value nor an argument; did you mean TARGET?"),
+    ("GRID 3 RTOL 0.1 ATOLL 1", "unknown arguments: ATOLL;1; did you mean ATOL?"),
+    ("GIRD 3", "unknown arguments: GIRD;3; did you mean GRID?"),
+    ("GRID 3 nonsense", "GRID '3;nonsense' is not"),
 ]
 
 
@@ -238,6 +242,28 @@ def test_wrong_arguments_of_a_kernel_test(tmp_path: Path, arguments: str, messag
     done = project.configure(check=False)
     assert done.returncode != 0
     assert message in re.sub(r"\s+", " ", done.stdout)
+
+
+def test_misspelled_keywords_of_the_other_commands(tmp_path: Path) -> None:
+    project = CMakeProject(tmp_path)
+    project.write("k.tileir", kernel("k"))
+    for call, said in (
+        ("install_tile_kernels(TARGETS k FORMAT fatbin)", "did you mean FORMATS?"),
+        ("target_link_tile_kernels(app PRIVAT k)", "PRIVAT"),
+        ("target_tile_options(k OPTION -O2)", "OPTION"),
+        ("tile_kernel_artifacts(k fatbins x)", "fatbins"),
+        ("add_tile_kernel(j SOURCES k.tileir OPTIMISE 3)", "OPTIMISE"),
+        ("add_tile_kernel(j SOURCES k.tileir MAX_REGISTER 3)", "did you mean MAX_REGISTERS?"),
+    ):
+        project.write("CMakeLists.txt", f"""{HEAD}
+add_executable(app main.c)
+add_tile_kernel(k SOURCES k.tileir)
+{call}
+""")  # fmt: skip
+        project.write("main.c", "int main(void) { return 0; }\n")
+        done = project.configure(check=False)
+        assert done.returncode != 0, call
+        assert said in re.sub(r"\s+", " ", done.stdout), (call, done.stdout)
 
 
 def test_an_image_that_the_program_links(tmp_path: Path) -> None:

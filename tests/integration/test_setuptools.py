@@ -419,6 +419,38 @@ def test_pyproject_mistakes_stop_the_build_with_the_keys_name(project: Project, 
     assert done.returncode != 0 and "did you mean 'archs'?" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("right", "wrong", "said"),
+    [
+        ("archs =", "arches =", "did you mean 'archs'?"),
+        ('package = "pkg"', 'pakage = "pkg"', "did you mean 'package'?"),
+        ('package = "pkg"', 'package = "pgk"', "this project has no package 'pgk'; did you mean 'pkg'?"),
+        ("sources =", "source =", "did you mean 'sources'?"),
+        ('["sm_90"]', '["sm_9x"]', "sm_9x"),
+        ('["pkg/*.tileir"]', '["pkg/*.tielir"]', "pkg/*.tielir"),
+        ('["pkg/*.tileir"]', "3", "sources"),
+        ("[[tool.tileiras.kernels]]", "[[tool.tileiras.kernel]]", "did you mean 'kernels'?"),
+        ("[[tool.tileiras.kernels]]", "[tool.tileiras.kernels]", "kernels"),
+    ],
+    ids=lambda words: str(words)[:24],
+)
+def test_pyproject_mistakes_are_one_line_without_a_traceback(
+    right: str, wrong: str, said: str, project: Project, tmp_path: Path
+) -> None:
+    project.kernel("k.tileir")
+    assert right in PYPROJECT
+    project.write("pyproject.toml", PYPROJECT.replace(right, wrong))
+    before = {path.name for path in project.root.iterdir()}
+    code = f"import setuptools.build_meta as b; b.build_wheel({str(tmp_path)!r})"
+    done = run([sys.executable, "-c", code], project.root, project.env)
+    assert done.returncode != 0 and said in done.stderr and "Traceback" not in done.stderr, done.stderr
+    assert (
+        len([line for line in done.stderr.splitlines() if said in line]) == 1 and done.stderr.count("\n") < 6
+    )
+    left = {path.name for path in project.root.iterdir()} - before
+    assert not list(tmp_path.glob("*.whl")) and "pgk" not in left
+
+
 @pytest.mark.parametrize("mode", ["lenient", "strict"])
 def test_an_editable_install_has_the_images_in_place(mode: str, project: Project, tmp_path: Path) -> None:
     need_bdist_wheel()
