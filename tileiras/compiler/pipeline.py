@@ -80,6 +80,7 @@ PIPELINE: tuple[Row, ...] = (
     Row("tileaa", "TileAARuntimeVersions", "loops.runtime_versions", "RuntimeVersions", _PRODUCTS, 1, OPTIONAL),
     Row("tileaa", "attachKernelSpecAttributes", "conversions", "AttachKernelSpecAttributes"),
     Row("tileaa", "TileAAMarkShortResults", "tileaa.short_results", "MarkShortResults", _FUNCTIONS, 1, OPTIONAL),
+    Row("tileaa", "TileAAMarkNonPositive", "tileaa.nonpositive", "MarkNonPositive", frozenset(("exp",)), 1, OPTIONAL),
     Row("tileaa", "TileAAAgentVerifier", "tileaa.agent_verifier", "AgentVerifier", frozenset(("agent",)), 0, OPTIONAL),
     Row("tileaa", "TileAAShortenSteps", "loops.shorten_steps", "ShortenSteps", _PRODUCTS, 1, OPTIONAL),
     # -> nv_tileas: layouts, asynchronous copies, pipelined loops

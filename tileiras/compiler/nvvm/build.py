@@ -49,7 +49,9 @@ class Builder:
         self.prologue_values: dict[Any, Reg] = {}
         self.values: dict[Any, Reg] = {}
         self.addc: dict[Reg, tuple[Reg, int]] = {}  # register -> (register, constant) of an integer add
-        self.widened: dict[Reg, tuple[Reg, bool]] = {}  # 64 bits -> the 32 that they are, and whether sign-extended
+        self.widened: dict[
+            Reg, tuple[Reg, bool]
+        ] = {}  # 64 bits -> the 32 that they are, and whether sign-extended
         self._undo: list[list[Any]] = []
         self._labels = 0
         self.counts = fn.counts

@@ -290,7 +290,13 @@ def _tile_start(lowering: Lowering, index: Value, step: int) -> Any:
 
 
 def _limit_masks(
-    lowering: Lowering, extent: tuple[Any, int], start: Any, index: Value, step: int, coords: list[Any], size: int
+    lowering: Lowering,
+    extent: tuple[Any, int],
+    start: Any,
+    index: Value,
+    step: int,
+    coords: list[Any],
+    size: int,
 ) -> list[Any]:
     """coordinate < extent - start, per register."""
     b = lowering.b

@@ -7,6 +7,8 @@ rounded to 16 bits, `short.py` has shorter ones.
 
 from __future__ import annotations
 
+from tileiras.compiler.passes.tileaa.nonpositive import NONPOSITIVE
+
 from . import short
 from .tables import CONSTANTS, POLY
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from .floats import Floats
 
 
+LOWERED = 64  # 2^(n + 64) is a normal number for every n from -150 to 0
 ROUNDER = 1.5 * 2**23  # added to an f32 below 2^22: the sum's last bits are the nearest integer
 
 
@@ -31,10 +34,13 @@ def _reduce(f: Floats, x: Any) -> tuple[Any, Any]:
     return f.to_int(n), r
 
 
+def _exp_tail(f: Floats, r: Any) -> Any:
+    """e^r - 1 = r + r^2 P(r)."""
+    return f.fma(f.mul(r, r), f.poly(r, POLY["exp", f.w]), r)
+
+
 def _exp_poly(f: Floats, r: Any) -> Any:
-    """e^r = 1 + r + r^2 P(r)."""
-    tail = f.fma(f.mul(r, r), f.poly(r, POLY["exp", f.w]), r)
-    return f.add(tail, f.c(1.0))
+    return f.add(_exp_tail(f, r), f.c(1.0))
 
 
 def exp_scaled(f: Floats, x: Any, extra: int = 0) -> Any:
@@ -47,29 +53,35 @@ def exp_scaled(f: Floats, x: Any, extra: int = 0) -> Any:
     return f.scale(_exp_poly(f, r), n)
 
 
-def _exp_scaled32(f: Floats, x: Any, extra: int) -> Any:
+def _exp_scaled32(f: Floats, x: Any, extra: int, nonpositive: bool = False) -> Any:
     """The same without a conversion to an integer: the bits of the rounded sum become two powers of two at once.
 
     Their last nine are k = n + extra + 254, whose halves are the exponent fields of 2^(k/2 - 127): shifted up by 23, all
-    other bits fall out. Worked: n = 3, extra = 0: k = 257 = 128 + 129, 2^1 * 2^2.
+    other bits fall out. Worked: n = 3, extra = 0: k = 257 = 128 + 129, 2^1 * 2^2. Of a number that is not positive n is 0 at
+    most, and one of the powers can be 2^-64.
     """
     b = f.b
-    x = f.clamp(x, *CONSTANTS["exp_range", 32])
-    rounder = f.c(ROUNDER + 2 * f.bias + extra)
+    high, low = CONSTANTS["exp_range", 32]
+    x = f.at_least(x, low) if nonpositive else f.clamp(x, high, low)
+    rounder = f.c(ROUNDER + (f.bias + LOWERED if nonpositive else 2 * f.bias + extra))
     total = f.fma(x, f.c(CONSTANTS["log2e", 32]), rounder)
     n = f.sub(total, rounder)
     big, small = CONSTANTS["ln2", 32]
-    value = _exp_poly(f, f.fma(n, f.c(-small), f.fma(n, f.c(-big), x)))
+    tail = _exp_tail(f, f.fma(n, f.c(-small), f.fma(n, f.c(-big), x)))
     k = f.word(total)
-    half = b.emit("shr.u32", k, 1)
-    rest = b.emit("sub.s32", k, half)
-    return f.mul(f.mul(value, b.emit("shl.b32", half, 23)), b.emit("shl.b32", rest, 23))
+    both = b.emit("shl.b32", k, 23)
+    if nonpositive:
+        return f.mul(f.fma(tail, both, both), f.c(2.0**-LOWERED))
+    half = b.emit("and.b32", b.emit("shl.b32", k, 22), 0xFF800000)
+    return f.mul(f.fma(tail, half, half), b.emit("sub.s32", both, half))
 
 
 def exp(f: Floats, op: Op, x: Any) -> Any:
     if f.w == 32 and op.attr("rounding_mode") == "approx":
         return short.exp(f, x)
-    return short.exp(f, x) if short.suffices(f, op) else exp_scaled(f, x)
+    if short.suffices(f, op):
+        return short.exp(f, x)
+    return _exp_scaled32(f, x, 0, True) if f.w == 32 and op.attrs.get(NONPOSITIVE) else exp_scaled(f, x)
 
 
 def exp2(f: Floats, op: Op, x: Any) -> Any:
