@@ -46,7 +46,8 @@ static PyModuleDef_Slot slots[] = {{
   {{0, NULL}},
 }};
 static struct PyModuleDef definition = {{
-  PyModuleDef_HEAD_INIT, "{name}", "Tile kernels: images, tables and launch functions by source.", 0, NULL, slots, NULL, NULL, NULL,
+  PyModuleDef_HEAD_INIT, "{name}", "Tile kernels: images, tables and launch functions by source.", 0, NULL, slots,
+  NULL, NULL, NULL,
 }};
 PyMODINIT_FUNC PyInit_{name}(void) {{ return PyModuleDef_Init(&definition); }}
 """
