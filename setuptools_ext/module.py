@@ -91,7 +91,9 @@ def write_module(name: str, units: Sequence[tuple[str, str, str, str, bool]]) ->
 
 def merge_tables(tables: Sequence[dict[str, Any]]) -> str:
     """Returns one JSON text for the tables of all architectures of a source, without code."""
-    plain = [{key: table[key] for key in table if key not in ("assembly", "cpu")} for table in tables]
+    plain = [
+        {key: table[key] for key in table if key not in ("assembly", "cpu", "globals")} for table in tables
+    ]
     return json.dumps({"version": 1, "images": plain}, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 

@@ -13,7 +13,7 @@ from build_tools import call
 pytest.importorskip("llvmlite")
 
 from cmake_project import HEAD, CMakeProject
-from cpu_kernels import BARRIER, DOUBLE, environment
+from cpu_kernels import BARRIER, DOUBLE, GLOBALS, PRINTS, environment
 
 PROGRAM = r"""
 #include "kernels/twice_tile.h"
@@ -125,12 +125,13 @@ def test_the_generated_source_is_quiet_under_every_warning(tmp_path: Path, words
     tool, *rest = words.split()
     if shutil.which(tool) is None:
         pytest.skip(f"no {tool}")
-    assert make(tmp_path).returncode == 0
-    source = header(tmp_path)
-    done = subprocess.run(
-        [tool, *rest, *STRICT, "-c", source, "-o", tmp_path / "k.o"], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
+    for text in (GLOBALS, PRINTS, DOUBLE):
+        assert make(tmp_path, text).returncode == 0
+        source = header(tmp_path)
+        done = subprocess.run(
+            [tool, *rest, *STRICT, "-c", source, "-o", tmp_path / "k.o"], capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
     undefined = subprocess.run(["nm", "-u", tmp_path / "k.o"], capture_output=True, text=True).stdout.split()
     assert "pthread_create" in undefined
     assert not any("Py" in n or "LLVM" in n for n in undefined)
@@ -166,12 +167,16 @@ def test_what_makes_no_sense_for_a_cpu_is_refused(
     assert not (tmp_path / "k.json").exists()
 
 
-def test_a_kernel_that_prints_is_refused_with_its_line(tmp_path: Path) -> None:
-    text = 'cuda_tile.module @m {\n entry @k() {\n  %t = print_tko "hello" : -> token\n  return } }\n'
+def test_what_c_does_not_print_alike_is_refused_with_its_line(tmp_path: Path) -> None:
+    text = """cuda_tile.module @m {
+ entry @k() {
+  %f = constant <f32: 1.5> : tile<f32>
+  %t = print_tko "%s" , %f : tile<f32> -> token
+  return } }
+"""
     done = make(tmp_path, text)
-    assert done.returncode == 5 and "k.tileir:3" in done.stderr and "tileiras.launch" in done.stderr, (
-        done.stderr
-    )
+    assert done.returncode == 5 and "k.tileir:4" in done.stderr, done.stderr
+    assert "print with '%s' of f32 needs tileiras.launch" in done.stderr
 
 
 @pytest.mark.parametrize("archs", [("sm_90", "cpu"), ("cpu",)])

@@ -344,7 +344,7 @@ def _bazel_kernels(words: list[str]) -> int:
         table = read_table(path)
         if table.get("arch") == "cpu":  # the code lies in the source that is generated
             image = os.path.basename(path)[: -len(".cpu.kernels.json")]
-            table = {key: table[key] for key in table if key not in ("assembly", "cpu")}
+            table = {key: table[key] for key in table if key not in ("assembly", "cpu", "globals")}
         images.append({"image": image, **table})
     images.sort(key=lambda image: (image["image"], str(image.get("arch", ""))))
     write_text(output, json.dumps({"version": 1, "images": images}, indent=1, ensure_ascii=False) + "\n")

@@ -11,10 +11,12 @@ import re
 from tileiras.compiler.lower.cuda_tile_to_tileaa import lower_module
 from tileiras.diag import ERROR, EXIT_COMPILE, EXIT_CONFIGURATION, Diag, Emitted
 from tileiras.run.errors import LaunchError
+from tileiras.run.printing import items_of
 
 from . import atomics, effects, memory, product, reduce  # noqa: F401 - ops register
 from .code import Module
 from .kernel import UNSUPPORTED
+from .launch import global_bytes
 from .lower import Lower, Unsupported
 from .native import LOCK, library, optimise
 from .runtime import runtime
@@ -25,9 +27,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tileiras.compiler.ir.core import Op
+    from tileiras.run.printing import Item
 
 NO_HOST = Diag("RUN-0520", ERROR, "no code for processor '{arch}': x86_64 or aarch64", "cpu")
-PRINTS = "what it prints needs tileiras.launch: leave print out of kernels that are compiled ahead of time"
 
 
 class Level:
@@ -55,7 +57,8 @@ TRIPLES = {"x86_64": "x86_64-unknown-linux-gnu", "aarch64": "aarch64-unknown-lin
 def compile_ahead(
     module: Op, arch: str, entries: list[str], rename: Callable[[str], str] = str
 ) -> tuple[str, list[dict[str, Any]]]:
-    """(assembly, per entry {"symbol", "waits", "bytes" of a tile block per level, "sites": what can fault}).
+    """(assembly, per entry {"symbol", "waits", "bytes" of a tile block per level, "sites": what can fault, "prints":
+    what each site prints}).
 
     module: a verified cuda_tile module. entries: those to compile, all when empty. rename: of source files' names.
     Errors: LaunchError.
@@ -68,7 +71,7 @@ def compile_ahead(
     names = [op.attr("sym_name") for op in module.regions[0].block.ops if op.spec.name == "entry"]
     chosen = [name for name in names if not entries or name in entries]
     rows: dict[str, dict[str, Any]] = {
-        n: {"symbol": n, "bytes": [], "waits": False, "sites": []} for n in chosen
+        n: {"symbol": n, "bytes": [], "waits": False, "sites": [], "prints": []} for n in chosen
     }
     first = LEVELS[arch][0]
     with LOCK:
@@ -118,12 +121,7 @@ def level_text(
     lower = Lower(out, functions[name], level.flags, level.vector_bytes, numbers)
     try:
         out.functions["kernel"] = lower.run("kernel")
-        if lower.prints:
-            raise Unsupported(lower.prints[0], PRINTS)
-        if globals:
-            raise Unsupported(
-                globals[0], "globals of a module need tileiras.launch: pass them as arguments instead"
-            )
+        row["prints"] = [prints_of(op) for op in lower.sites]
     except Unsupported as problem:
         op, why = problem.args
         raise LaunchError(
@@ -138,6 +136,35 @@ def level_text(
     text = re.sub(r"^(define [^{]*)\{", r"\1#0 {", text, flags=re.M)
     features = f' "target-features"="{level.features}"' if level.features else ""
     return f'{text}\nattributes #0 = {{ "target-cpu"="{level.cpu}"{features} }}\n'
+
+
+def prints_of(op: Op) -> list[Item]:
+    """What a site prints; nothing for other ops than print."""
+    if op.spec.name != "print_tko":
+        return []
+    items, why = items_of(op)
+    if why:
+        raise Unsupported(op, why)
+    return items
+
+
+def globals_of(module: Op) -> list[dict[str, Any]]:
+    """Size, alignment and first bytes (base64, without the zeros at the end) of each global, in order."""
+    import base64
+
+    rows = []
+    for op in module.regions[0].block.ops:
+        if op.spec.name == "global":
+            data, alignment = global_bytes(op)
+            rows.append(
+                {
+                    "size": max(1, len(data)),
+                    "alignment": alignment,
+                    "constant": bool(op.attr("constant")),
+                    "data": base64.b64encode(data.rstrip(b"\0")).decode(),
+                }
+            )
+    return rows
 
 
 def site_text(op: Op) -> str:

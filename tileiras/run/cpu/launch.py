@@ -132,19 +132,22 @@ class Space:
         self.address = (start + 63) // 64 * 64
 
 
+def global_bytes(op: Op) -> tuple[bytes, int]:
+    """(initial value, alignment) of a global."""
+    dense: Any = op.attr("value")
+    name, count = name_of(dense.type.elem), num_elements(dense.type.shape)
+    size, bits = bytes_of(name), dense_bits(dense)
+    if name == "tf32":
+        bits = [b << 13 for b in bits]
+    data = b"".join(b.to_bytes(size, "little") for b in (bits * count if len(bits) == 1 else bits)[:count])
+    return data, max(op.attr("alignment") or 0, 256)
+
+
 def place_globals(kernel: Kernel) -> list[tuple[Any, int]]:
     """(owner, address) of fresh memory with the initial value of each global."""
     out = []
     for op in kernel.globals:
-        dense: Any = op.attr("value")
-        name, count = name_of(dense.type.elem), num_elements(dense.type.shape)
-        size, bits = bytes_of(name), dense_bits(dense)
-        if name == "tf32":
-            bits = [b << 13 for b in bits]
-        data = b"".join(
-            b.to_bytes(size, "little") for b in (bits * count if len(bits) == 1 else bits)[:count]
-        )
-        alignment = max(op.attr("alignment") or 0, 256)
+        data, alignment = global_bytes(op)
         raw = ctypes.create_string_buffer(len(data) + alignment)
         address = (ctypes.addressof(raw) + alignment - 1) // alignment * alignment
         ctypes.memmove(address, data, len(data))

@@ -7,11 +7,13 @@ process starts its own.
 
 from __future__ import annotations
 
+from tileiras.tools.build.cpuprint import PRINT, quote, tables
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-POOL = r"""
+TYPES = r"""
 /* ---- the CPU ---- */
 
 #ifndef TILEIRAS_CPU_POOL_1
@@ -38,7 +40,13 @@ typedef struct tile_cpu_kernel {
   tile_cpu_code code[3];     /* one for each level, NULL from the last on */
   size_t bytes[3];           /* memory of a tile block */
   int waits;                 /* blocks may wait for each other */
+  void (*print)(int64_t site, void **places);  /* NULL where nothing is printed */
+  void *const *globals;      /* memory of the module's globals */
+  unsigned global_count;
 } tile_cpu_kernel;
+"""
+
+POOL = r"""
 
 /* One launch at a time has the pool. */
 extern struct tile_cpu_pool {
@@ -186,14 +194,14 @@ TILE_WEAK int tile_cpu_launch(const tile_cpu_kernel *kernel, const tileirasKerne
   unsigned i, workers;
   void *arena = NULL;
   if (!total || wanted < 1 || patience < 0) return 1;
-  most = kernel->waits ? TILE_CPU_RESIDENT : (uint64_t)wanted;
+  most = kernel->waits ? TILE_CPU_RESIDENT : kernel->print ? 1 : (uint64_t)wanted;
   workers = (unsigned)(total < most ? total : most);
   if ((double)step * workers > (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) / 2) {
     fprintf(stderr, "tileiras: kernel '%s' needs %g bytes for %u tile blocks, more than half of the machine's memory\n",
             kernel->symbol, (double)step * workers, workers);
     return 2;
   }
-  words = (int64_t *)calloc(10 + row->param_count, sizeof *words);
+  words = (int64_t *)calloc(10 + row->param_count + kernel->global_count, sizeof *words);
   faults = (int64_t *)calloc(1 + 6 * TILE_CPU_FAULTS, sizeof *faults);
   if (!words || !faults || posix_memalign(&arena, 64, step * workers)) {
     free(words);
@@ -207,6 +215,8 @@ TILE_WEAK int tile_cpu_launch(const tile_cpu_kernel *kernel, const tileirasKerne
   words[4] = grid.z;
   words[5] = (int64_t)total;
   for (i = 0; i < row->param_count; ++i) memcpy(&words[10 + i], args[i], row->param_sizes[i]);
+  for (i = 0; i < kernel->global_count; ++i) words[10 + row->param_count + i] = (int64_t)(size_t)kernel->globals[i];
+  memcpy(&words[9], &kernel->print, sizeof kernel->print);
   pthread_mutex_lock(&p->launching);
   if (!p->round++) pthread_atfork(NULL, NULL, tile_cpu_forked);
   p->states = (int64_t *)calloc(workers, 8 * sizeof(int64_t));
@@ -240,6 +250,7 @@ TILE_WEAK int tile_cpu_launch(const tile_cpu_kernel *kernel, const tileirasKerne
   }
   free(p->states);
   pthread_mutex_unlock(&p->launching);
+  if (kernel->print) fflush(stdout);
   if (!status && faults[0]) {
     int64_t *first = faults + 1;
     fprintf(stderr, "tileiras: kernel '%s', tile block (%ld, %ld, %ld): %s (%ld faults)\n", kernel->symbol,
@@ -265,6 +276,8 @@ static int tile_cpu_choice(void) {
 #endif  /* TILEIRAS_CPU_POOL_1 */
 """
 
+POOL = TYPES + PRINT + POOL
+
 LAUNCH = """
 CUresult @P@_launch(unsigned index, tileirasGrid grid, CUstream stream, void **args) {
   int where = tile_cpu_choice(), status;
@@ -287,13 +300,23 @@ CUresult @P@_launch(unsigned index, tileirasGrid grid, CUstream stream, void **a
 """
 
 
-def quote(text: str) -> str:
-    """A C string literal; what is not ASCII by its bytes."""
-    out = ""
-    for byte in text.encode():
-        char = chr(byte)
-        out += "\\" + char if char in '"\\' else char if 32 <= byte < 127 else f"\\{byte:03o}"
-    return f'"{out}"'
+def memory(private: str, globals: list[Any]) -> list[str]:
+    """The lines that define the memory of a module's globals, which lives as long as the program."""
+    import base64
+
+    lines = []
+    for i, row in enumerate(globals):
+        data = base64.b64decode(row["data"])
+        const = "const " if row["constant"] else ""
+        name = f"static {const}unsigned char {private}global_{i}[{row['size']}]"
+        lines.append(f"{name} __attribute__((aligned({row['alignment']}))) = {{")
+        lines += [f"  {','.join(map(str, data[at : at + 32]))}," for at in range(0, len(data), 32)] or ["  0"]
+        lines.append("};")
+    # The table has one type for all; code for the CPU writes to none that is constant.
+    places = ", ".join(f"(void *)(size_t){private}global_{i}" for i in range(len(globals)))
+    if globals:
+        lines.append(f"static void *const {private}globals[] = {{{places}}};")
+    return lines
 
 
 def kernels(prefix: str, private: str, table: dict[str, Any]) -> str:
@@ -313,6 +336,8 @@ def kernels(prefix: str, private: str, table: dict[str, Any]) -> str:
     lines += [f"  {quote(line)[:-1]}\\n\"" for line in assembly.splitlines()]
     lines += ['  ".popsection\\n");', ""]
     names: list[str] = []
+    lines += memory(private, table["globals"])
+    places = f"{private}globals, {len(table['globals'])}" if table["globals"] else "NULL, 0"
     for number, row in enumerate(table["cpu"]):
         codes = [f"{prefix}_cpu_{number}_{level}" for level in table["levels"]]
         for code in codes:
@@ -321,9 +346,13 @@ def kernels(prefix: str, private: str, table: dict[str, Any]) -> str:
         lines.append(f"static const char *const {private}sites_of_{number}[] = {{{sites}}};")
         padded = [*codes, *["NULL"] * 3][:3]
         sizes = [*map(str, row["bytes"]), *["0"] * 3][:3]
+        prints = "NULL"
+        if any(row["prints"]):
+            lines += tables(number, private, row["prints"])
+            prints = f"{private}print_{number}"
         names.append(
             f"  {{{quote(row['symbol'])}, {private}sites_of_{number}, {{{', '.join(padded)}}}, "
-            f"{{{', '.join(sizes)}}}, {int(row['waits'])}}},"
+            f"{{{', '.join(sizes)}}}, {int(row['waits'])}, {prints}, {places}}},"
         )
     lines += ["#ifdef __cplusplus", "}", "#endif"]
     lines += [f"static const tileiras_loader_cpu_kernel {private}cpu[] = {{", *names, "};", ""]
