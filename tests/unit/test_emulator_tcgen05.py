@@ -290,6 +290,17 @@ tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%x], 64; ret; }}"""
     assert "64 columns" in report.findings[0].text and "tcgen05.alloc" in report.findings[0].instruction
 
 
+def test_who_gave_up_the_right_to_allocate_allocates_nothing():
+    """PTX ISA on tcgen05.relinquish_alloc_permit: any tcgen05.alloc of the CTA behind it is illegal."""
+    alloc = "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%x], 32; ld.shared.b32 %y, [%x];"
+    dealloc = "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %y, 32;"
+    head = f"{HEAD}.shared .b32 slot;\n.visible .entry k() {{ .reg .b32 %x, %y; mov.u32 %x, slot; "
+    relinquish = "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;"
+    launch(f"{head}{alloc} {dealloc} {alloc} {relinquish} {dealloc} ret; }}", "k", 2, 32, [])
+    with pytest.raises(EmulatorError, match="behind tcgen05.relinquish_alloc_permit"):
+        launch(f"{head}{alloc} {relinquish} {dealloc} {alloc} {dealloc} ret; }}", "k", 2, 32, [])
+
+
 def test_tensor_memory_must_be_allocated():
     text = (
         kernel("f16", 32)

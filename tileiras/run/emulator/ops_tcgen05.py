@@ -56,7 +56,9 @@ def tcgen05(g: BlockGen, inst: Inst) -> None:
         )
     elif what == "dealloc":
         g.emit(f"B.tensor_dealloc({g.use(inst.ops[0], 'u32')}, {g.use(inst.ops[1], 'u32')}, idx, n)")
-    elif what.startswith(("relinquish", "fence")):
+    elif what.startswith("relinquish"):
+        g.emit("B.tensor_relinquish(idx, n)")
+    elif what.startswith("fence"):
         return
     elif what.startswith("wait"):
         g.emit(f"B.tensor_wait({name}, idx, n)")

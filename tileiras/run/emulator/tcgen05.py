@@ -118,6 +118,7 @@ class TensorOps:
 
     _tensor: np.ndarray | None = None  # [CTA, lane, column], made on first use
     tensor_used: np.ndarray  # [CTA, column]: allocated
+    tensor_closed: np.ndarray  # [CTA]: gave up the right to allocate
 
     @property
     def tensor_memory(self) -> np.ndarray:
@@ -125,6 +126,7 @@ class TensorOps:
             count = int(self.cta_count)
             self._tensor = np.zeros(count * LANES * COLUMNS, np.uint32).reshape(count, LANES, COLUMNS)
             self.tensor_used = np.zeros(count * COLUMNS, np.bool_).reshape(count, COLUMNS)
+            self.tensor_closed = np.zeros(count, np.bool_)
         return self._tensor
 
     def tensor_span(self, lane: int, cta: int, column: int, count: int) -> None:
@@ -150,6 +152,10 @@ class TensorOps:
                     "tensor memory", f"an allocation has 32, 64, 128, 256 or 512 columns, not {want}", lane
                 )
             _ = self.tensor_memory
+            if self.tensor_closed[cta]:
+                raise Fault(
+                    "tensor memory", "a CTA allocates nothing behind tcgen05.relinquish_alloc_permit", lane
+                )
             free = [c for c in range(0, COLUMNS, want) if not self.tensor_used[cta, c : c + want].any()]
             if not free:
                 raise Fault("tensor memory", f"no {want} columns of tensor memory are free in CTA", lane)
@@ -157,6 +163,12 @@ class TensorOps:
             value = np.array([free[0]], np.uint32)
             here = np.array([lane])
             self.store(np.array([address]), 0, space, 4, (value,), None, here, 1, "")
+
+    def tensor_relinquish(self, idx, n: int) -> None:
+        """From here on the CTA may not allocate (PTX ISA: doing so is illegal)."""
+        _ = self.tensor_memory
+        for lane, _ in self.each(None, idx, n):
+            self.tensor_closed[int(self.cta_of[lane])] = True
 
     def tensor_dealloc(self, address, count, idx, n: int) -> None:
         last = None
