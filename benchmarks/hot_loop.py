@@ -188,6 +188,8 @@ def _tensor(code: Code, work: Product | None, threads: int, blocks: int, shared:
             other for other in code.loops if any(i.base in ("LDTM", "STTM") for i in code.of_loop(other))
         ]
         readers = [r for r in readers if not any(o.blocks < r.blocks for o in readers)]
+        if loop:  # a loop around the hot one reads once a tile, not once a pass
+            readers = [r for r in readers if not loop.blocks < r.blocks]
         issued += (
             sum(len(code.of_loop(r)) for r in readers) * max(4, threads // 32 - 4) // max(1, len(readers))
         )

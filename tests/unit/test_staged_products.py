@@ -24,7 +24,10 @@ CHECKED = (
     "staged_f16_nt",
     "staged_e4m3_nt",
     "staged_persistent",
+    "staged_persistent_128",
+    "staged_dequantized",
     "staged_attention_causal_bf16",
+    "staged_flash_bwd_f16_64",
 )
 TENSOR = {"sm_80": "mma.sync", "sm_90": "wgmma.mma_async", "sm_100": "tcgen05.mma", "sm_120": "mma.sync"}
 
@@ -48,6 +51,18 @@ def test_attention_moves_neither_scores_nor_probabilities_through_shared_memory(
     text = ptx("staged_attention_causal_bf16", gpu_name)
     loop = text[text.index("cp.async.wait_group") : text.rindex("cp.async.commit_group")]
     assert "st.shared" not in loop and loop.count("bar.sync") == 1
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["staged_attention_causal_bf16", "staged_flash_bwd_bf16_128", "staged_tf32_nn_128", "staged_dequantized"],
+)
+def test_products_of_computed_operands_add_up_in_tensor_memory(name: str) -> None:
+    text = ptx(name, "sm_100")
+    assert "tcgen05.mma" in text and "mma.sync" not in text
+    assert text.count("tcgen05.alloc") == text.count("tcgen05.relinquish_alloc_permit") == 1
+    disabled = tileiras.compile(bytecode_path(CASES[name]), gpu_name="sm_100", disable=["tcgen05"]).ptx
+    assert "tcgen05" not in disabled and "mma.sync" in disabled
 
 
 def test_what_is_not_proven_is_tested_at_run_time() -> None:

@@ -11,9 +11,11 @@ import numpy as np
 from tests.corpus.case import Array, Family, Scalar, integers, like, uniform, wide
 from tests.corpus.cases.algorithms import attended
 from tests.corpus.cases.matmul import F32, OUT16, as_tf32, product
+from tests.corpus.cases.training import bwd_in, flash_bwd_dkdv_bwd, flash_values
 
 case = Family("staged", "python/matmul.py")
 attention = Family("staged_attention", "python/algorithms.py")
+flash = Family("staged_attention", "python/training.py")
 
 
 def A(dtype: str, ndim: int) -> Array:
@@ -55,6 +57,7 @@ for name, d, out, layout, tile, (m, n, k), tol, least in (
     ("f16_narrow", "f16", "f32", "nn", (16, 16, 16), (32, 48, 112), F32, 75),
     ("f16_wide", "f16", "f16", "nn", (64, 256, 32), (80, 288, 96), OUT16, 75),
     ("tf32_nn", "tf32", "f32", "nn", (64, 64, 32), (80, 112, 144), F32, 75),
+    ("tf32_nn_128", "tf32", "f32", "nn", (128, 64, 32), (144, 80, 112), F32, 75),
     ("f64_nn", "f64", "f64", "nn", (32, 32, 16), (48, 64, 80), {"rtol": 1e-13, "atol": 1e-13}, 75),
     ("f32_nn", "f32", "f32", "nn", (32, 64, 16), (48, 80, 64), F32, 75),
     ("i8_nn", "i8", "i32", "nn", (64, 64, 64), (96, 80, 208), {}, 75),
@@ -85,6 +88,30 @@ case(
     **F32,
 )
 case(
+    "staged_persistent_128",
+    "persistent",
+    [A("bf16", 2), A("bf16", 2), A("f32", 2), 128, 64, 32],
+    (2,),
+    operands(144, 144, 80, "bf16", "f32", "nn"),
+    product("bf16"),
+    **F32,
+)
+case(
+    "staged_dequantized",
+    "dequantized",
+    [A("f16", 2), A("i8", 2), A("f32", 1), A("f32", 2), 128, 64, 32],
+    (2, 2),
+    lambda rng: (
+        uniform(rng, (144, 144), "f16", -1, 1),
+        integers(rng, (144, 80), "i8"),
+        uniform(rng, 80, "f32", 0, 0.1),
+        like((144, 80)),
+    ),
+    lambda a, q, s, c: {3: (wide(a)[0] @ wide(q)[0] * wide(s)[0]).astype("f4")},
+    rtol=1e-4,
+    atol=1e-3,
+)
+case(
     "staged_batched",
     "batched",
     [A("f16", 3), A("f16", 3), A("f32", 3), 32, 32, 32],
@@ -112,6 +139,8 @@ for name, d, out, (h, n, m), (tm, tn, td), causal, tol in (
     ("f16", "f16", "f16", (2, 144, 208), (128, 64, 64), 0, P16),
     ("causal_bf16", "bf16", "f32", (1, 160, 160), (64, 32, 128), 1, {"rtol": 1.6e-2, "atol": 1.6e-2}),
     ("small_f16", "f16", "f32", (1, 48, 80), (16, 16, 32), 0, P16),
+    ("d256_bf16", "bf16", "f32", (1, 80, 80), (64, 64, 256), 1, {"rtol": 1.6e-2, "atol": 1.6e-2}),
+    ("wide_bf16", "bf16", "bf16", (1, 288, 144), (256, 64, 64), 0, {"rtol": 1.6e-2, "atol": 1.6e-2}),
 ):
     attention(
         f"staged_attention_{name}",
@@ -125,3 +154,33 @@ for name, d, out, (h, n, m), (tm, tn, td), causal, tol in (
         attended(causal),
         **tol,
     )  # fmt: skip
+
+for name, group, window, (h, n, m), (tm, tn, td) in (
+    ("gqa_128", 2, 0, (2, 144, 144), (128, 64, 64)),
+    ("window_64", 1, 40, (1, 144, 144), (64, 32, 64)),
+):
+    flash(
+        f"staged_flash_{name}",
+        "flash",
+        [A("f16", 3)] * 3 + [A("f16", 3), A("f32", 2), Scalar("f32"), tm, tn, td, 1, window, group],
+        (-(-n // tm), h),
+        lambda rng, h=h, n=n, m=m, td=td, group=group: (
+            uniform(rng, (h, n, td), "f16", -1, 1), uniform(rng, (h // group, m, td), "f16", -1, 1),
+            uniform(rng, (h // group, m, td), "f16", -1, 1), like((h, n, td), "f16"), like((h, n)), np.float32(td**-0.5),
+        ),
+        flash_values(1, window, group),
+        **P16,
+    )  # fmt: skip
+for name, d, n, (tm, tn, td), tol in (
+    ("f16_64", "f16", 144, (64, 64, 64), {"rtol": 4e-3, "atol": 4e-3}),
+    ("bf16_128", "bf16", 144, (128, 64, 64), {"rtol": 2e-2, "atol": 3e-2}),
+):
+    flash(
+        f"staged_flash_bwd_{name}",
+        "flash_bwd_dkdv",
+        [A(d, 3)] * 4 + [A("f32", 2)] * 2 + [A("f32", 3)] * 2 + [Scalar("f32"), tm, tn, td],
+        (-(-n // tn), 1),
+        bwd_in(d, 1, n, td),
+        flash_bwd_dkdv_bwd,
+        **tol,
+    )

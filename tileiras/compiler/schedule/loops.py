@@ -127,6 +127,7 @@ def plan_ring(
 ) -> Ring | None:
     """How the loads that feed a loop's products are staged; None when none can be, or two stages do not fit."""
     from .products import adds_up
+    from .tensor_memory import buffered_bytes
 
     body = loop.regions[0].block
     facts = context.analyses.setdefault((context.function, "Facts"), None) or Facts()
@@ -152,9 +153,12 @@ def plan_ring(
     stage = sum(member.bytes for member in members.values())
     if wish is None:
         wish = hinted_stages(members, context.target, cost.wanted(clocks))
-    other = scratch_bytes(loop, members) + held_around(loop)
-    # a product of warpgroups reads its stage for an iteration longer
-    spare = int(all(p.attrs.get("atom") in ("wgmma", "tcgen05") and adds_up(p) is not None for p in products))
+    other = scratch_bytes(loop, members) + held_around(loop) + buffered_bytes(products, members)
+    # a product of warpgroups or of tensor memory reads its stage for an iteration longer
+    spare = int(
+        all(p.attrs.get("atom") == "tcgen05" for p in products)
+        or all(p.attrs.get("atom") == "wgmma" and adds_up(p) is not None for p in products)
+    )
     slots = cost.stages(clocks, stage, other, wish, spare)
     if slots < 2:
         return None

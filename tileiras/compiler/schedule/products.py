@@ -28,11 +28,16 @@ def choose_warps(func: Op, target: Any, least: int, most: int) -> int | None:
     products = staged_products(func, target)
     if not products:
         return None
+    from .tensor_memory import chosen, through_registers
+
+    rows = [op.result.type.shape[0] for op in chosen(func, target, 2) if through_registers(op)]  # type: ignore[attr-defined]
+    if rows:  # whole rows to a warp: a warpgroup has 128
+        return max(least, 4 * max(rows) // 128)
     grouped = warpgroup_products(func, target)
     if grouped:
         elems = max(num_elements(op.result.type.shape) for op in grouped)  # type: ignore[attr-defined]
-        rows = min(op.result.type.shape[0] for op in grouped)  # type: ignore[attr-defined]
-        warps = 4 * max(1, min(rows // 64, most // 4, 2))
+        least_rows = min(op.result.type.shape[0] for op in grouped)  # type: ignore[attr-defined]
+        warps = 4 * max(1, min(least_rows // 64, most // 4, 2))
         while warps < most and elems > warps * 32 * WARPGROUP_ACCUMULATORS:
             warps *= 2
         return warps
@@ -105,7 +110,7 @@ def warpgroup_products(func: Op, target: Any) -> frozenset[Op]:
         if m < 64 or n < 8 or k < 1 << row[1]:
             continue
         size = 1 << 5 - row[1]
-        left, right = (_operand(v, plans, which, size) for which, v in enumerate(product.operands[:2]))
+        left, right = (operand_matrix(v, plans, which, size) for which, v in enumerate(product.operands[:2]))
         if right is None or not (right.k_major or row[2]):
             continue
         if left.k_major or row[2] if left is not None else size == 2:  # else A waits in registers
@@ -113,34 +118,7 @@ def warpgroup_products(func: Op, target: Any) -> frozenset[Op]:
     return frozenset(found)
 
 
-def tensor_memory_products(func: Op, target: Any, log2_warps: int) -> frozenset[Op]:
-    """Products for tcgen05: both operands lie in shared memory as they were loaded, and they only add up in their loop."""
-    from tileiras.compiler.target import sm, tcgen05
-
-    from .loops import staged_products
-
-    if not target.has(sm.TCGEN05):
-        return frozenset()
-    found = []
-    for product, plans in staged_products(func, target).items():
-        row = tcgen05.TYPES.get(product.operands[0].type.elem.name)  # type: ignore[attr-defined]
-        type: Any = product.result.type
-        if row is None or type.elem.name not in ("f32", "i32") or not tcgen05.fits(type.shape, log2_warps):
-            continue
-        if type.elem.name == "i32" and not target.has(sm.TCGEN05_I8):
-            continue
-        loop = adds_up(product)
-        if loop is None or sum(op.spec.name in PRODUCTS for op in loop.regions[0].block.ops) > 1:
-            continue
-        size = 1 << 5 - row[2]
-        both = [_operand(v, plans, which, size) for which, v in enumerate(product.operands[:2])]
-        depth = product.operands[0].type.shape[-1]  # type: ignore[attr-defined]
-        if None not in both and depth >= 1 << row[2]:
-            found.append(product)
-    return frozenset(found)
-
-
-def _operand(value: Value, plans: Any, which: int, size: int) -> Any:
+def operand_matrix(value: Value, plans: Any, which: int, size: int) -> Any:
     """How the operand of a product will lie in shared memory; None where it is not what was loaded."""
     from tileiras.compiler.layout.linear import dim_bits
     from tileiras.compiler.layout.shared import matrix_operand

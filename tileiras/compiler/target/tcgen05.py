@@ -2,6 +2,7 @@
 
 Tensor memory has 128 lanes of 512 columns of 32 bits. One thread issues the product of A [128, K] and B [K, N], both in
 shared memory; row m of the accumulator is lane m, column n is column n. Warp w of a warpgroup reads lanes 32 w to 32 w + 31.
+With 64 rows, row m is lane m % 16 + 32 (m / 16): each warp has sixteen of them, in the lower half of its lanes.
 Source: PTX ISA manual, "TensorCore 5th Generation Family Instructions".
 """
 
@@ -14,7 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 LANES, COLUMNS = 128, 512
+HALF = 64  # rows of the smaller form
 MAX_N = 256
+STATE_BYTES = 1024  # of shared memory in front of buffers, whose swizzles repeat after as many
 # operand type -> (kind, format in the instruction descriptor, log2 of the depth of one instruction)
 TYPES = {
     "f16": ("f16", 0, 4),
@@ -22,6 +25,7 @@ TYPES = {
     "f8E4M3FN": ("f8f6f4", 0, 5),
     "f8E5M2": ("f8f6f4", 1, 5),
     "i8": ("i8", 1, 5),  # signed; unsigned is 0
+    "tf32": ("tf32", 2, 3),
 }
 SWIZZLES = {128: 2, 64: 4, 32: 6}  # bytes of a line -> layout type, bits 61 to 63 of a descriptor
 VERSION = 1 << 46  # of the descriptor's form
@@ -29,16 +33,27 @@ F32, S32 = 1 << 4, 2 << 4  # of the accumulator, in the instruction descriptor
 
 
 def columns_of(shape: Sequence[int]) -> int:
-    """Columns that an accumulator [M, N] takes: N for every 128 rows; what can be allocated is a power of two from 32."""
-    return max(32, shape[-1] * (shape[-2] // LANES))
+    """Columns that an accumulator [M, N] takes: N for every 128 rows."""
+    return shape[-1] * max(1, shape[-2] // LANES)
+
+
+def allocated(columns: int) -> int:
+    """The least that can be allocated for so many columns: a power of two from 32."""
+    return max(32, 1 << (columns - 1).bit_length())
 
 
 def layout_of(shape: Sequence[int], log2_warps: int) -> LinearLayout:
-    """Who holds what after a load: a row a thread; warpgroups take the top of the rows beyond 128, then of the columns."""
+    """Who holds what after a load. 128 rows: a row a thread; warpgroups take the top of the rows beyond 128, then of the
+    columns. 64 rows: as mma.sync's accumulators lie, sixteen rows a warp."""
     (m_low, m_bits), (n_low, n_bits) = dim_bits(shape)
-    lane = [1 << (m_low + k) for k in range(5)]
-    warp = [1 << (m_low + 5), 1 << (m_low + 6)]
-    rest = [1 << (n_low + k) for k in range(n_bits)] + [1 << (m_low + k) for k in range(7, m_bits)]
+    rows, columns = [1 << (m_low + k) for k in range(m_bits)], [1 << (n_low + k) for k in range(n_bits)]
+    if shape[-2] == HALF:
+        lane = [*columns[1:3], *rows[:3]]
+        warp = rows[4:6]
+        rest = [columns[0], rows[3], *columns[3:]]
+    else:
+        lane, warp = rows[:5], rows[5:7]
+        rest = [*columns, *rows[7:]]
     for _ in range(log2_warps - 2):
         warp.append(rest.pop())
     return LinearLayout(m_bits + n_bits, rest, lane, warp)
@@ -46,9 +61,11 @@ def layout_of(shape: Sequence[int], log2_warps: int) -> LinearLayout:
 
 def fits(shape: Sequence[int], log2_warps: int) -> bool:
     """Whether an accumulator lies in tensor memory and whole warpgroups read it."""
-    if len(shape) != 2 or shape[0] % LANES or shape[1] < 16 or log2_warps < 2:
+    if len(shape) != 2 or shape[0] % LANES and shape[0] != HALF or shape[1] < 16 or log2_warps < 2:
         return False
-    return columns_of(shape) <= COLUMNS and log2(shape[0] * shape[1]) - 7 >= log2_warps - 2
+    if columns_of(shape) > COLUMNS:
+        return False
+    return log2(shape[0] * shape[1]) - (10 if shape[0] == HALF else 7) >= log2_warps - 2
 
 
 def operand_descriptor(swizzle_bytes: int, leading_bytes: int, stride_bytes: int) -> int:
@@ -58,11 +75,16 @@ def operand_descriptor(swizzle_bytes: int, leading_bytes: int, stride_bytes: int
 
 
 def instruction_descriptor(
-    elem: str, n: int, a_k_major: bool, b_k_major: bool, signed: tuple[bool, bool] = (True, True)
+    elem: str,
+    n: int,
+    a_k_major: bool,
+    b_k_major: bool,
+    signed: tuple[bool, bool] = (True, True),
+    m: int = LANES,
 ) -> int:
-    """The 32 bits that say what is multiplied: 128 rows, n columns, formats, which dimension is contiguous."""
+    """The 32 bits that say what is multiplied: m rows, n columns, formats, which dimension is contiguous."""
     form = TYPES[elem][1]
     a, b = (int(signed[0]), int(signed[1])) if elem == "i8" else (form, form)
     sums = S32 if elem == "i8" else F32
     majors = (not a_k_major) << 15 | (not b_k_major) << 16
-    return sums | a << 7 | b << 10 | majors | n >> 3 << 17 | LANES >> 4 << 24
+    return sums | a << 7 | b << 10 | majors | n >> 3 << 17 | m >> 4 << 24

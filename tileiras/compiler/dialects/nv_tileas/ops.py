@@ -129,32 +129,44 @@ WGMMA_REGISTERS = OpSpec(  # the same with the left operand in registers
 )  # fmt: skip
 WGMMA_COMMIT = OpSpec("wgmma.commit_group", dialect=D)
 WGMMA_WAIT = OpSpec("wgmma.wait_group", dialect=D, attrs=(Attr("pending", "i64"),))
-# Products whose accumulator lies in tensor memory. `count` numbers the products that one loop issues there: two may be on
-# their way, and `tensor_memory.wait` waits for the one before the last.
+# Products whose accumulator lies in tensor memory. A block allocates once; every product of a loop has an accumulator in
+# what was allocated. `count` numbers the products issued there, two may be on their way; `before` says which one to wait
+# for: 0 this iteration's, 1 the one before it, 2 the one before that.
+_COUNTED = (Arg("memory", "tensor_memory"), Arg("count", "scalar:int"))
 TENSOR_ALLOC = OpSpec(
     "tensor_memory.alloc", dialect=D, attrs=(Attr("columns", "i64"), Attr("offset", "i64")),
     results=(Arg("memory", "tensor_memory"),), traits=NO_MEMORY_EFFECT,
 )  # fmt: skip
+TENSOR_FREE = OpSpec("tensor_memory.free", dialect=D, operands=(Arg("memory", "tensor_memory"),))
+TENSOR_BEGIN = OpSpec(  # the `number`th accumulator of a loop; a barrier follows before anyone uses it
+    "tensor_memory.begin", dialect=D, operands=(Arg("memory", "tensor_memory"),),
+    attrs=(Attr("column", "i64"), Attr("number", "i64")), results=(Arg("accumulator", "tensor_memory"),),
+    traits=NO_MEMORY_EFFECT,
+)  # fmt: skip
+TENSOR_END = OpSpec("tensor_memory.end", dialect=D, operands=(Arg("memory", "tensor_memory"),))
 TENSOR_STORE = OpSpec(
     "tensor_memory.store", dialect=D, operands=(Arg("memory", "tensor_memory"), Arg("value", "any"))
 )
-TENSOR_PRODUCT = OpSpec(
+TENSOR_PRODUCT = OpSpec(  # `fresh`: it begins at zero
     "tensor_memory.product", dialect=D,
-    operands=(Arg("memory", "tensor_memory"), Arg("count", "scalar:int"), Arg("a_buffer", "shared"),
-              Arg("a_slot", "scalar:int"), Arg("b_buffer", "shared"), Arg("b_slot", "scalar:int")),
+    operands=(*_COUNTED, Arg("a_buffer", "shared"), Arg("a_slot", "scalar:int"), Arg("b_buffer", "shared"),
+              Arg("b_slot", "scalar:int")),
     attrs=(Attr("m", "i64"), Attr("n", "i64"), Attr("depth", "i64"), Attr("elem", "string"), Attr("a_start", "i64"),
-           Attr("b_start", "i64")),
+           Attr("b_start", "i64"), Attr("fresh", "i64")),
 )  # fmt: skip
-TENSOR_WAIT = OpSpec(
-    "tensor_memory.wait", dialect=D, operands=(Arg("memory", "tensor_memory"), Arg("count", "scalar:int"))
-)
-TENSOR_LOAD = OpSpec(
-    "tensor_memory.load", dialect=D, operands=(Arg("memory", "tensor_memory"), Arg("count", "scalar:int")),
+TENSOR_WAIT = OpSpec("tensor_memory.wait", dialect=D, operands=_COUNTED, attrs=(Attr("before", "i64"),))
+TENSOR_LOAD = OpSpec(  # waits for the product, then brings the sum
+    "tensor_memory.load",
+    dialect=D,
+    operands=_COUNTED,
+    attrs=(Attr("before", "i64"),),
     results=(Arg("result", "any"),),
-)  # fmt: skip
-TENSOR_FREE = OpSpec("tensor_memory.free", dialect=D, operands=(Arg("memory", "tensor_memory"),))
+)
+TENSOR_SCALE = OpSpec(  # waits for the product before this iteration's, then multiplies the sum by a factor
+    "tensor_memory.scale", dialect=D, operands=(*_COUNTED, Arg("factor", "any"))
+)
 _OWN = (
-    TENSOR_ALLOC, TENSOR_STORE, TENSOR_PRODUCT, TENSOR_WAIT, TENSOR_LOAD, TENSOR_FREE,
+    TENSOR_ALLOC, TENSOR_FREE, TENSOR_BEGIN, TENSOR_END, TENSOR_STORE, TENSOR_PRODUCT, TENSOR_WAIT, TENSOR_LOAD, TENSOR_SCALE,
     ALLOC_SHARED, FREE_SHARED, LOAD_SHARED, STORE_SHARED, COPY_VIEW, COMMIT_GROUP, WAIT_GROUP, BARRIER, WGMMA,
     WGMMA_REGISTERS, WGMMA_COMMIT, WGMMA_WAIT, CONVERT_LAYOUT, CREATE, TRANSFER, PRODUCE_ONE, CONSUME_ONE, PIPELINE_YIELD,
     TILED_TMA_LOAD, SYNC_TMA_LOAD, COPY, WAIT,

@@ -24,9 +24,11 @@ from tileiras.compiler.layout.linear import (
 )  # fmt: skip
 from tileiras.compiler.passes.tileaa.facts import Facts
 from tileiras.compiler.passes.tileaa.slices import cut_bits, sliced
-from tileiras.compiler.schedule.products import row_products, tensor_memory_products, warpgroup_products
+from tileiras.compiler.schedule import tensor_memory
+from tileiras.compiler.schedule.loops import staged_products
+from tileiras.compiler.schedule.products import row_products, warpgroup_products
 from tileiras.compiler.target import mma as atoms
-from tileiras.compiler.target import wgmma
+from tileiras.compiler.target import tcgen05, wgmma
 
 from .rows import beside, reduced_bits, within_warps
 
@@ -64,7 +66,8 @@ class Inference:
             for op in warpgroup_products(func, target)
             if wgmma.split_warps(op.result.type.shape, self.log2_warps) is not None  # type: ignore[attr-defined]
         )
-        self.tensor_memory_products = tensor_memory_products(func, target, self.log2_warps)
+        self.tensor_memory_products = tensor_memory.chosen(func, target, self.log2_warps)
+        self.staged = staged_products(func, target) if self.tensor_memory_products else {}
         self._collect_vectors(func)
         self.reduced = reduced_bits(func)  # by shape, the index bits that are to stay in a warp
         block = func.regions[0].block
@@ -447,7 +450,38 @@ def _mma(inf: Inference, op: Op) -> Any:
     inf.anchored.add(layout)
     a = atoms.operand_layout(op.operands[0].type.shape, atom, 0, warps)  # type: ignore[attr-defined]
     b = atoms.operand_layout(op.operands[1].type.shape, atom, 1, warps)  # type: ignore[attr-defined]
+    if op in inf.tensor_memory_products:
+        a, b = (_stored(inf, op, which, layout) for which, layout in enumerate((a, b)))
+        if tensor_memory.through_registers(op):
+            layout = tcgen05.layout_of(acc.shape, inf.log2_warps)
+            inf.anchored.add(layout)
     return [a, b, layout], [layout]
+
+
+def _stored(inf: Inference, op: Op, which: int, fragment: LinearLayout) -> LinearLayout:
+    """The layout in which an operand is stored to shared memory for tcgen05; the fragment's where it lies there already."""
+    value = op.operands[which]
+    if tensor_memory.where(op, which, inf.staged[op]) == tensor_memory.LOADED:
+        return fragment
+    type: Any = value.type
+    have = inf.layouts[value]
+    assert have is not None
+    k = len(type.shape) - 1 if which == 0 else len(type.shape) - 2
+    low, count = dim_bits(type.shape)[k]
+    if type.elem.name != "tf32":
+        return inf.default(type) if have.inv else have  # type: ignore[return-value]
+    if not have.inv and have.reg and have.reg[0] == 1 << low:
+        return have
+    # K must be contiguous: four of K a thread, lanes along the other dimension
+    order = [d for d in range(len(type.shape)) if d != k]
+    rest = [
+        1 << bit for d in order for bit in range(dim_bits(type.shape)[d][0], sum(dim_bits(type.shape)[d]))
+    ]
+    along = [1 << bit for bit in range(low, low + count)]
+    reg, rest = along[:2], rest + along[2:]
+    lane, rest = rest[:5], rest[5:]
+    split = len(rest) - inf.log2_warps
+    return LinearLayout(sum(c for _, c in dim_bits(type.shape)), [*reg, *rest[:split]], lane, rest[split:])
 
 
 def _fma_layout(inf: Inference, shape: tuple[int, ...]) -> LinearLayout:

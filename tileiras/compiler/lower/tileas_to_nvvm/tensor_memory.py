@@ -1,7 +1,8 @@
 """Tensor memory: allocation, products that one thread issues, and the way of accumulators in and out.
 
-Behind the ring of stages the block keeps 32 bytes: two mbarriers, on which products arrive in turn, and the address of the
-allocated columns.
+A block allocates once, because who has given up the right to allocate may not do so again, and who keeps it holds up the
+other blocks of the SM. It keeps some bytes in front of all other shared memory: the address of the allocated columns, and for
+each accumulator of the current loop two mbarriers, on which its products arrive in turn.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from tileiras.compiler.layout.gf2 import apply
 from tileiras.compiler.layout.linear import dim_bits
 from tileiras.compiler.layout.shared import matrix_operand
-from tileiras.compiler.target import tcgen05
+from tileiras.compiler.target import sm, tcgen05
 
 from .staging import slot_address
 from .state import Lowering
@@ -20,14 +21,13 @@ if TYPE_CHECKING:
 
     from tileiras.compiler.ir.core import Op
 
-STATE_BYTES, ADDRESS_AT = 32, 16
 _BARRIERS = 2
 _GROUP = "cta_group::1"
 _LANES_AT = 16  # bit of a tensor memory address where the lane begins
 
 
 class Memory:
-    """Tensor memory of a loop: address of its columns, of its mbarriers, and how many columns."""
+    """Tensor memory: address of the first column, of the state in shared memory, and how many columns."""
 
     __slots__ = ("address", "columns", "state")
 
@@ -52,32 +52,24 @@ def _by_warp(lowering: Lowering, warp_only: bool, emit: Any) -> None:
 def lower_alloc(lowering: Lowering, op: Op) -> None:
     b = lowering.b
     offset, columns = op.attr("offset"), op.attr("columns")
-    end = offset + STATE_BYTES
+    end = offset + tcgen05.STATE_BYTES
     lowering.buffers[op.results[0]] = end
     lowering.fn.shared_bytes = max(lowering.fn.shared_bytes, (end + 127) & ~127)
-    state = b.entry("add.s32", lowering.smem_base, offset)
+    state = b.entry("add.s32", lowering.smem_base, offset) if offset else lowering.smem_base
     if lowering.scratch_busy:
         lowering.barrier()
 
     def allocate() -> None:
-        place = b.address(state, ADDRESS_AT)
-        b.emit_to(
-            None, f"tcgen05.alloc.{_GROUP}.sync.aligned.shared::cta.b32", place, b.materialize(columns, "r")
-        )
+        count = b.materialize(columns, "r")
+        b.emit_to(None, f"tcgen05.alloc.{_GROUP}.sync.aligned.shared::cta.b32", b.address(state), count)
         b.emit_to(None, f"tcgen05.relinquish_alloc_permit.{_GROUP}.sync.aligned")
 
-    def init() -> None:
-        for i in range(_BARRIERS):
-            b.emit_to(None, "mbarrier.init.shared::cta.b64", b.address(state, 8 * i), b.materialize(1, "r"))
-        b.emit_to(None, "fence.mbarrier_init.release.cluster")
-
     _by_warp(lowering, True, allocate)
-    _by_warp(lowering, False, init)
     b.emit_to(None, "tcgen05.fence::before_thread_sync")
     lowering.barrier()
     b.emit_to(None, "tcgen05.fence::after_thread_sync")
     address = b.reg("r")
-    b.emit_to(address, "ld.shared.b32", b.address(state, ADDRESS_AT))
+    b.emit_to(address, "ld.shared.b32", b.address(state))
     lowering.env[op.results[0]] = Memory(address, state, columns)
 
 
@@ -92,32 +84,61 @@ def lower_free(lowering: Lowering, op: Op) -> None:
         count = b.materialize(memory.columns, "r")
         b.emit_to(None, f"tcgen05.dealloc.{_GROUP}.sync.aligned.b32", memory.address, count)
 
+    _by_warp(lowering, True, release)
+    lowering.buffers.pop(op.operands[0], None)  # freed on every way out
+
+
+def lower_begin(lowering: Lowering, op: Op) -> None:
+    """The mbarriers of an accumulator begin with their first phase."""
+    b = lowering.b
+    memory: Memory = lowering.env[op.operands[0]]
+    state = b.add(32, memory.state, 16 + 8 * _BARRIERS * op.attr("number"))
+
+    def init() -> None:
+        for i in range(_BARRIERS):
+            b.emit_to(None, "mbarrier.init.shared::cta.b64", b.address(state, 8 * i), b.materialize(1, "r"))
+        b.emit_to(None, "fence.mbarrier_init.release.cluster")
+
+    _by_warp(lowering, False, init)
+    lowering.env[op.results[0]] = Memory(b.add(32, memory.address, op.attr("column")), state, 0)
+
+
+def lower_end(lowering: Lowering, op: Op) -> None:
+    b = lowering.b
+    memory: Memory = lowering.env[op.operands[0]]
+
     def inval() -> None:
         for i in range(_BARRIERS):
             b.emit_to(None, "mbarrier.inval.shared::cta.b64", b.address(memory.state, 8 * i))
 
-    _by_warp(lowering, True, release)
     _by_warp(lowering, False, inval)
-    del lowering.buffers[op.operands[0]]
-    lowering.scratch_busy = True
 
 
 # ---- accumulators between registers and tensor memory
 
 
-def _pieces(layout: Any, shape: Any) -> list[tuple[int, int, list[int]]]:
-    """(column, how many, registers) of what one instruction moves: columns of one block of 128 rows in a row."""
+def _pieces(layout: Any, shape: Any, most: int = 128) -> list[tuple[int, str, list[int]]]:
+    """(column, form, registers) of what one instruction moves: at most `most` registers, columns of one block of rows."""
     (m_low, _), (n_low, n_bits) = dim_bits(shape)
     mask = (1 << n_bits) - 1
+    half = shape[0] == tcgen05.HALF
     found: dict[int, dict[int, int]] = {}
     for r, offset in enumerate(layout.reg_table):
-        found.setdefault(offset >> m_low, {})[offset >> n_low & mask] = r
+        row, column = offset >> m_low, offset >> n_low & mask
+        if half:  # four registers for eight columns of sixteen rows
+            found.setdefault(0, {})[(column >> 3) * 4 + (row >> 3) * 2 + (column & 1)] = r
+        else:
+            found.setdefault(row, {})[column] = r
     out = []
     for row, columns in found.items():
         order = sorted(columns)
-        for i in range(0, len(order), 128):
-            part = order[i : i + 128]
-            out.append((shape[1] * (row >> 7) + part[0], len(part), [columns[c] for c in part]))
+        for i in range(0, len(order), most):
+            part = order[i : i + most]
+            places = [columns[c] for c in part]
+            if half:
+                out.append((2 * part[0], f"16x256b.x{len(part) // 4}", places))
+            else:
+                out.append((shape[1] * (row >> 7) + part[0], f"32x32b.x{len(part)}", places))
     return out
 
 
@@ -132,6 +153,13 @@ def _thread_address(lowering: Lowering, memory: Memory, layout: Any, shape: Any)
     return b.add(32, memory.address, part)
 
 
+def _read(lowering: Lowering, base: Any, column: int, form: str, count: int) -> tuple[Any, ...]:
+    b = lowering.b
+    words = tuple(b.reg("r") for _ in range(count))
+    b.emit_to(words, f"tcgen05.ld.sync.aligned.{form}.b32", b.address(b.add(32, base, column)))
+    return words
+
+
 def lower_store(lowering: Lowering, op: Op) -> None:
     b = lowering.b
     memory: Memory = lowering.env[op.operands[0]]
@@ -140,40 +168,89 @@ def lower_store(lowering: Lowering, op: Op) -> None:
     layout = tcgen05.layout_of(shape, lowering.log2_warps)
     regs = lowering.regs_as(op.operands[1], layout)
     base = _thread_address(lowering, memory, layout, shape)
-    for column, count, places in _pieces(layout, shape):
+    for column, form, places in _pieces(layout, shape):
         words = tuple(b.materialize(regs[p], "r") for p in places)
-        b.emit_to(
-            None, f"tcgen05.st.sync.aligned.32x32b.x{count}.b32", b.address(b.add(32, base, column)), words
-        )
+        b.emit_to(None, f"tcgen05.st.sync.aligned.{form}.b32", b.address(b.add(32, base, column)), words)
     b.emit_to(None, "tcgen05.wait::st.sync.aligned")
     b.emit_to(None, "tcgen05.fence::before_thread_sync")
 
 
 def lower_load(lowering: Lowering, op: Op) -> None:
-    """Waits for the last product, then brings the accumulator."""
+    """Waits for a product, then brings the accumulator."""
     b = lowering.b
     memory: Memory = lowering.env[op.operands[0]]
-    _wait(lowering, memory, b.add(32, lowering.scalar(op.operands[1]), -1))
+    _wait(lowering, memory, b.add(32, lowering.scalar(op.operands[1]), -op.attr("before")))
     b.emit_to(None, "tcgen05.fence::after_thread_sync")
     type: Any = op.results[0].type
     base = _thread_address(lowering, memory, type.layout, type.shape)
     out: list[Any] = [None] * type.layout.num_regs
-    for column, count, places in _pieces(type.layout, type.shape):
-        words = tuple(b.reg("r") for _ in places)
-        b.emit_to(words, f"tcgen05.ld.sync.aligned.32x32b.x{count}.b32", b.address(b.add(32, base, column)))
-        for p, word in zip(places, words):
+    for column, form, places in _pieces(type.layout, type.shape):
+        for p, word in zip(places, _read(lowering, base, column, form, len(places))):
             out[p] = word
     b.emit_to(None, "tcgen05.wait::ld.sync.aligned")
+    b.emit_to(None, "tcgen05.fence::before_thread_sync")
     lowering.define(op.results[0], out)
+
+
+_CHUNK = 64  # registers that a part of an accumulator takes while it is multiplied
+_TESTED = 4  # factors of a thread that are compared with 1 before all are applied
+
+
+def lower_scale(lowering: Lowering, op: Op) -> None:
+    """The sum of the product before this iteration's, times a factor. A warp all of whose factors are 1 leaves its part as
+    it is: multiplying by 1 changes no number."""
+    b = lowering.b
+    memory: Memory = lowering.env[op.operands[0]]
+    shape = lowering.tile(op.operands[2]).shape
+    layout = tcgen05.layout_of(shape, lowering.log2_warps)
+    factors = lowering.regs_as(op.operands[2], layout)
+    base = _thread_address(lowering, memory, layout, shape)
+    _wait(lowering, memory, b.add(32, lowering.scalar(op.operands[1]), -1))
+    b.emit_to(None, "tcgen05.fence::after_thread_sync")
+    skip = b.label()
+    distinct = list(dict.fromkeys(factors))
+    if len(distinct) <= _TESTED:
+        tests = [b.setp("neu", "f32", factor, b.float("r", 0x3F800000)) for factor in distinct]
+        differs = tests[0]
+        for test in tests[1:]:
+            differs = b.emit("or.pred", differs, test)
+        any_lane = b.reg("p")
+        b.emit_to(any_lane, "vote.sync.any.pred", differs, 0xFFFFFFFF)
+        b.bra(skip, (any_lane, True))
+    b.push()
+    for column, form, places in _pieces(layout, shape, _CHUNK):
+        words = _read(lowering, base, column, form, len(places))
+        b.emit_to(None, "tcgen05.wait::ld.sync.aligned")
+        scaled = _multiply(lowering, words, [factors[p] for p in places])
+        b.emit_to(None, f"tcgen05.st.sync.aligned.{form}.b32", b.address(b.add(32, base, column)), scaled)
+    b.emit_to(None, "tcgen05.wait::st.sync.aligned")
+    b.pop()
+    b.place(skip)
+    b.emit_to(None, "tcgen05.fence::before_thread_sync")
+
+
+def _multiply(lowering: Lowering, words: Any, factors: Any) -> tuple[Any, ...]:
+    """Products of f32 values, two an instruction where the target has that."""
+    b = lowering.b
+    if not lowering.target.has(sm.F32X2):
+        return tuple(b.emit("mul.rn.f32", word, factor) for word, factor in zip(words, factors))
+    out: list[Any] = []
+    for i in range(0, len(words), 2):
+        pair = b.emit("mov.b64", (words[i], words[i + 1]))
+        both = b.emit("mov.b64", tuple(b.materialize(f, "r") for f in factors[i : i + 2]))
+        low, high = b.reg("r"), b.reg("r")
+        b.emit_to((low, high), "mov.b64", b.emit("mul.rn.f32x2", pair, both))
+        out += [low, high]
+    return tuple(out)
 
 
 # ---- products
 
 
 def lower_wait(lowering: Lowering, op: Op) -> None:
-    """For the product before the last; the first two wait for nothing."""
+    """For a product; those that never were are not waited for."""
     memory: Memory = lowering.env[op.operands[0]]
-    _wait(lowering, memory, lowering.b.add(32, lowering.scalar(op.operands[1]), -2))
+    _wait(lowering, memory, lowering.b.add(32, lowering.scalar(op.operands[1]), -op.attr("before")))
 
 
 def _wait(lowering: Lowering, memory: Memory, number: Any) -> None:
@@ -211,7 +288,8 @@ def lower_product(lowering: Lowering, op: Op) -> None:
         sides.append((base, arrangement, k, other, found))
     signs = [op.attrs.get(f"signedness_{side}", "signed") == "signed" for side in ("lhs", "rhs")]
     major = (sides[0][4].k_major, sides[1][4].k_major)
-    form = tcgen05.instruction_descriptor(elem, wide, *major, (signs[0], signs[1]))
+    high = min(rows, tcgen05.LANES)
+    form = tcgen05.instruction_descriptor(elem, wide, *major, (signs[0], signs[1]), high)
     bar = b.add(32, memory.state, b.shl(32, b.and_(32, count, 1), 3))
 
     def at(side: Any, depth_at: int, place: int) -> Any:
@@ -220,14 +298,14 @@ def lower_product(lowering: Lowering, op: Op) -> None:
 
     def issue() -> None:
         b.emit_to(None, "tcgen05.fence::after_thread_sync")
-        yes = b.true()
+        yes, first = b.true(), b.true(not op.attr("fresh"))
         for m in range(0, rows, tcgen05.LANES):
             for n in range(0, columns, wide):
                 target = b.address(b.add(32, memory.address, m // tcgen05.LANES * columns + n))
                 for k in range(0, depth, 1 << log2_k):
                     b.emit_to(
                         None, f"tcgen05.mma.{_GROUP}.kind::{kind}", target, b.materialize(at(sides[0], k, m), "d"),
-                        b.materialize(at(sides[1], k, n), "d"), b.materialize(form, "r"), yes,
+                        b.materialize(at(sides[1], k, n), "d"), b.materialize(form, "r"), first if k == 0 else yes,
                     )  # fmt: skip
         b.emit_to(None, f"tcgen05.commit.{_GROUP}.mbarrier::arrive::one.shared::cluster.b64", b.address(bar))
 
@@ -235,6 +313,7 @@ def lower_product(lowering: Lowering, op: Op) -> None:
 
 
 LOWER = {
-    "tensor_memory.alloc": lower_alloc, "tensor_memory.free": lower_free, "tensor_memory.store": lower_store,
-    "tensor_memory.load": lower_load, "tensor_memory.wait": lower_wait, "tensor_memory.product": lower_product,
+    "tensor_memory.alloc": lower_alloc, "tensor_memory.free": lower_free, "tensor_memory.begin": lower_begin,
+    "tensor_memory.end": lower_end, "tensor_memory.store": lower_store, "tensor_memory.load": lower_load,
+    "tensor_memory.scale": lower_scale, "tensor_memory.wait": lower_wait, "tensor_memory.product": lower_product,
 }  # fmt: skip

@@ -1,32 +1,40 @@
 """TileASTensorMemoryProducts: products meant for tcgen05 add up in tensor memory; the loop carries their number instead.
 
 Before: `%r = for .. iter(%c = %zero) { %a, %b = load_shared ..; %d = mmaf %a, %b, %c {atom = "tcgen05"}; continue %d }`.
-After:  `%m = tensor_memory.alloc`, `tensor_memory.store %m, %zero`, `%n = for .. iter(%i = 0) { tensor_memory.wait %m, %i;
-        barrier; tensor_memory.product %m, %i ..; continue %i + 1 }`, `%r = tensor_memory.load %m, %n`, `tensor_memory.free`.
+After:  `%m = tensor_memory.begin %all`, `tensor_memory.store %m, %zero`, `%n = for .. iter(%i = 0) { tensor_memory.wait %m, %i;
+        barrier; tensor_memory.product %m, %i ..; continue %i + 1 }`, `%r = tensor_memory.load %m, %n`, `tensor_memory.end`.
 
-Two products may be on their way: the stage that the next copies overwrite was read by the one before the last. A product
-whose operands do not lie in shared memory stays with mma.sync.
+Two products may be on their way: the stage that the next copies overwrite was read by the one before the last. What the
+threads computed they store to shared memory in front of the product; a product that begins at zero is read back at once; an
+accumulator that every iteration scales is scaled where it lies.
+
+The function allocates tensor memory once, around all loops that use it, and frees it on every way out.
 """
 
 from __future__ import annotations
 
 from tileiras.compiler.dialects.nv_tileas import ops as tileas
-from tileiras.compiler.dialects.nv_tileas.types import TENSOR_MEMORY
+from tileiras.compiler.dialects.nv_tileas.types import SHARED, TENSOR_MEMORY
+from tileiras.compiler.ir.core import Value
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.rewrite import Rewriter
 from tileiras.compiler.ir.types import I32, Dense, TensorType, TileType
-from tileiras.compiler.layout.linear import splat
-from tileiras.compiler.schedule.products import adds_up
+from tileiras.compiler.layout.linear import dim_bits, splat
+from tileiras.compiler.layout.shared import arrange
+from tileiras.compiler.schedule import tensor_memory
+from tileiras.compiler.schedule.cost import CostModel
+from tileiras.compiler.target import mma as atoms
 from tileiras.compiler.target import tcgen05
 
 from .hoist_conversions import end_of_buffers
-from .warpgroup_products import fence_barriers, lies_in_shared
+from .lower_pipelines import add_operand
+from .warpgroup_products import fence_barriers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from tileiras.compiler.ir.core import Op, Value
+    from tileiras.compiler.ir.core import Op
 
 
 class TensorMemoryProducts(Pass):
@@ -36,87 +44,356 @@ class TensorMemoryProducts(Pass):
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:
-        made = False
-        for op in [op for op in func.walk() if op.attrs.get("atom") == "tcgen05"]:
-            a, b = (lies_in_shared(v) for v in op.operands[:2])
-            loop = adds_up(op)
-            if a is None or b is None or loop is None or not loop.attrs.get("spare_stages"):
-                continue
-            if not Accumulation(op, a, b, loop, context).move():
+        loops: dict[Op, list[Op]] = {}
+        for op in func.walk():
+            if op.attrs.get("atom") == "tcgen05" and op.parent is not None:
+                loops.setdefault(op.parent, []).append(op)
+        moved: list[Accumulation] = []
+        for loop, products in loops.items():
+            accumulation = Accumulation(loop, products, context)
+            if accumulation.possible():
+                moved.append(accumulation)
+            elif not all(on_fragments(op, context) for op in products):
                 return False
-            made = True
-        if made:
-            fence_barriers(func)
+        if not moved:
+            return True
+        memory = allocate(func, [a.loop for a in moved], max(a.columns for a in moved), context)
+        if memory is None or not all(accumulation.move(memory) for accumulation in moved):
+            return False
+        fence_barriers(func)
         return True
 
 
-class Accumulation:
-    """One product that adds up in a loop."""
+def allocate(func: Op, loops: list[Op], columns: int, context: Context) -> Value | None:
+    """Tensor memory for all loops, in front of the first and freed behind the last and before every return between; its
+    state comes first in shared memory."""
+    block = func.regions[0].block
 
-    def __init__(self, op: Op, a: Op, b: Op, loop: Op, context: Context) -> None:
-        self.op, self.a, self.b, self.loop, self.context = op, a, b, loop, context
+    def outermost(op: Op) -> Op:
+        while op.block is not block:
+            assert op.parent is not None
+            op = op.parent
+        return op
+
+    for op in func.walk():
+        if op.spec is tileas.ALLOC_SHARED:
+            op.attrs = {**op.attrs, "offset": op.attr("offset") + tcgen05.STATE_BYTES}
+    around = sorted({block.ops.index(outermost(loop)) for loop in loops})
+    first, last = block.ops[around[0]], block.ops[around[-1] + 1]
+    ways_out = [
+        inner
+        for op in block.ops[around[0] : around[-1] + 1]
+        for inner in op.walk()
+        if inner.spec.name == "return"
+    ]
+    attrs = {"columns": tcgen05.allocated(columns), "offset": 0}
+    made = Rewriter(context, first).create(tileas.TENSOR_ALLOC, (), (TENSOR_MEMORY,), attrs)
+    if made is None:
+        return None
+    for op in (*ways_out, last):
+        if Rewriter(context, op).create(tileas.TENSOR_FREE, (made.result,)) is None:
+            return None
+    return made.result
+
+
+def loaded(value: Value) -> Op | None:
+    """The load from shared memory that makes an operand; None when it is in registers."""
+    op = value.op
+    return op if op is not None and op.spec is tileas.LOAD_SHARED else None
+
+
+def on_fragments(op: Op, context: Context) -> bool:
+    """A product that stays with mma.sync takes fragments, whatever its surroundings have."""
+    type: Any = op.result.type
+    left: Any = op.operands[0].type
+    atom = atoms.find_atom(context.target, left.elem.name)
+    op.attrs = {name: value for name, value in op.attrs.items() if name != "atom"}
+    warps = len(type.layout.warp)
+    assert atom is not None and op.block is not None
+    split = atoms.split_warps(type.shape, atom, warps, True)
+    want = atoms.accumulator_layout(type.shape, atom, split)
+    rewriter = Rewriter(context, op)
+    for index, value in enumerate(op.operands):
+        have: Any = value.type
+        layout = want if index == 2 else atoms.operand_layout(have.shape, atom, index, split)
+        made = rewriter.create(tileas.CONVERT_LAYOUT, (value,), (TensorType(have.elem, have.shape, layout),))
+        if made is None:
+            return False
+        op.set_operand(index, made.result)
+    op.result.type = TensorType(type.elem, type.shape, want)
+    following = op.block.ops[op.block.ops.index(op) + 1]
+    users = list(op.result.uses)
+    back = Rewriter(context, following).create(tileas.CONVERT_LAYOUT, (op.result,), (type,))
+    if back is None:
+        return False
+    for user, at in users:
+        user.set_operand(at, back.result)
+    return True
+
+
+class Buffer:
+    """An operand that threads store to shared memory: its arrangement, bytes, and whether every iteration stores it."""
+
+    def __init__(self, value: Value, which: int, computed: bool) -> None:
+        type: Any = value.type
+        dims = dim_bits(type.shape)
+        low = type.layout.reg[0] if type.layout.reg else 1
+        unit = next((d for d, (at, count) in enumerate(dims) if at <= low.bit_length() - 1 < at + count), 1)
+        size = 4 if type.elem.name == "tf32" else max(1, type.elem.bits // 8)
+        k = 1 - which
+        self.unit_is_k = unit == k
+        self.arrangement = arrange(type.shape, unit, size)
+        self.bytes = tensor_memory.operand_bytes(value) + 1023 & ~1023  # a swizzle repeats after 1 KiB
+        self.value = value
+        self.computed = computed
+        self.buffer: Any = None
+        self.slot: Any = None
+
+
+class Accumulation:
+    """The products of one loop."""
+
+    def __init__(self, loop: Op, products: list[Op], context: Context) -> None:
+        self.loop, self.products, self.context = loop, products, context
+        self.body = loop.regions[0].block
         self.failed = False
+        self.spare = bool(loop.attrs.get("spare_stages"))
+        self.roles = [tensor_memory.role(op) for op in products]
+        shapes = [op.result.type.shape for op in products]  # type: ignore[attr-defined]
+        self.columns: int = sum(tcgen05.columns_of(shape) for shape in shapes)
+        self.starts: dict[Op, Value] = {}  # what a sum begins with
+        self.carries: dict[
+            Op, tuple[int, Value, list[Any]]
+        ] = {}  # its number among the carried values, and who uses it
+        self.buffers: dict[tuple[Op, int], Buffer] = {}
+        for op in products:
+            for which, value in enumerate(op.operands[:2]):
+                if loaded(value) is None or value.type.elem.name == "tf32":  # type: ignore[attr-defined]
+                    computed = tensor_memory.place(value, self.body) == tensor_memory.COMPUTED
+                    self.buffers[op, which] = Buffer(value, which, computed)
+        # a lone product may still read one buffer while the next is written
+        room = CostModel(context.target).shared_bytes - end_of_buffers(loop)
+        taken = sum(buffer.bytes for buffer in self.buffers.values())
+        again = sum(buffer.bytes for buffer in self.buffers.values() if buffer.computed)
+        self.doubled = len(products) == 1 and self.spare and 0 < taken + again <= room
+        self.fit = taken <= room
+
+    def possible(self) -> bool:
+        """Whether everything lies where tcgen05 reaches it."""
+        if None in self.roles or not self.fit or self.columns > tcgen05.COLUMNS:
+            return False
+        if any(buffer.value.type.layout.inv for buffer in self.buffers.values()):  # type: ignore[attr-defined]
+            return False
+        if any(b.value.type.elem.name == "tf32" and not b.unit_is_k for b in self.buffers.values()):  # type: ignore[attr-defined]
+            return False
+        return any(inner.spec is tileas.BARRIER for inner in self.body.ops)
 
     def make(self, anchor: Op, spec: Any, groups: Any = (), types: Any = (), attrs: Any = None) -> Any:
         made = Rewriter(self.context, anchor).create(spec, groups, types, attrs)
         self.failed = self.failed or made is None
         return made
 
-    def move(self) -> bool:
-        op, loop = self.op, self.loop
-        body, result = loop.regions[0].block, op.result
-        assert loop.block is not None
-        type: Any = result.type
-        index = op.operands[2].index - 1  # among the values that the loop carries
-        warps = len(type.layout.warp)
-        lying = TensorType(type.elem, type.shape, tcgen05.layout_of(type.shape, warps))
-        scalar = TensorType(I32, (), splat(0, warps))
+    def number(self, anchor: Op, value: int) -> Value:
+        data = Dense(TileType(I32, ()), value.to_bytes(4, "little"))
+        constant = tileas.BY_NAME["constant"]
+        return self.make(anchor, constant, (), (self.scalar,), {"value": data}).result  # type: ignore[no-any-return]
 
-        def number(anchor: Op, value: int) -> Value:
-            data = Dense(TileType(I32, ()), value.to_bytes(4, "little"))
-            return self.make(anchor, tileas.BY_NAME["constant"], (), (scalar,), {"value": data}).result  # type: ignore[no-any-return]
-
-        # in front: tensor memory with what the sum begins with
-        attrs = {"columns": tcgen05.columns_of(type.shape), "offset": end_of_buffers(loop)}
-        memory = self.make(loop, tileas.TENSOR_ALLOC, (), (TENSOR_MEMORY,), attrs).result
-        first = loop.operands[3 + index]
-        start = self.make(loop, tileas.CONVERT_LAYOUT, (first,), (lying,)).result
-        self.make(loop, tileas.TENSOR_STORE, (memory, start))
-        # the loop carries a count
-        loop.set_operand(3 + index, number(loop, 0))
-        count, total = body.args[1 + index], loop.results[index]
-        count.type = total.type = scalar
+    def move(self, memory: Value) -> bool:
+        loop, body = self.loop, self.body
+        first: Any = self.products[0].result.type
+        self.warps = len(first.layout.warp)
+        self.scalar = TensorType(I32, (), splat(0, self.warps))
+        self.rename_outside()
+        self.store_outside()
+        accumulators = []
+        column = 0
+        for n, op in enumerate(self.products):
+            attrs = {"column": column, "number": n}
+            accumulators.append(
+                self.make(loop, tileas.TENSOR_BEGIN, (memory,), (TENSOR_MEMORY,), attrs).result
+            )
+            column += tcgen05.columns_of(op.result.type.shape)  # type: ignore[attr-defined]
+        self.make(loop, tileas.BARRIER)
+        count, total = self.count()
         terminator = body.ops[-1]
-        more = self.make(
-            terminator,
-            tileas.BY_NAME["addi"],
-            (count, number(terminator, 1)),
-            (scalar,),
-            {"overflow": "none"},
-        ).result
         top = next(inner for inner in body.ops if inner.spec is tileas.BARRIER)
-        self.make(top, tileas.TENSOR_WAIT, (memory, count))
-        left: Any = op.operands[0].type
-        signs = {name: op.attrs[name] for name in ("signedness_lhs", "signedness_rhs") if name in op.attrs}
-        self.make(
-            op, tileas.TENSOR_PRODUCT, (memory, count, *self.a.operands[:2], *self.b.operands[:2]), (),
-            {
-                "m": type.shape[0], "n": type.shape[1], "depth": left.shape[-1], "elem": left.elem.name,
-                "a_start": self.a.attr("start"), "a_arrangement": self.a.attrs["arrangement"],
-                "b_start": self.b.attr("start"), "b_arrangement": self.b.attrs["arrangement"],
-                **signs,
-            },
-        )  # fmt: skip
-        terminator.set_operand(index, more)
-        # behind: the sum comes back
+        assert loop.block is not None
         following = loop.block.ops[loop.block.ops.index(loop) + 1]
-        users = list(total.uses)
-        loaded = self.make(following, tileas.TENSOR_LOAD, (memory, total), (lying,)).result
-        back = self.make(following, tileas.CONVERT_LAYOUT, (loaded,), (type,)).result
-        self.make(following, tileas.TENSOR_FREE, (memory,))
-        for user, at in users:
-            user.set_operand(at, back)
+        for op, what, accumulator in zip(self.products, self.roles, accumulators):
+            if what == tensor_memory.FRESH:
+                self.fresh(op, accumulator, count)
+            else:
+                self.carried(op, what, accumulator, count, total, top, following)
+        self.make(following, tileas.BARRIER)
+        for accumulator in accumulators:
+            self.make(following, tileas.TENSOR_END, (accumulator,))
+        for buffer in self.buffers.values():
+            self.make(following, tileas.FREE_SHARED, (buffer.buffer,))
+        return not self.failed and terminator is body.ops[-1]
+
+    # ---- in front of the loop
+    def rename_outside(self) -> None:
+        """Transpositions and the like of what comes from outside are done there."""
+        for op in self.products:
+            for value in op.operands[:2]:
+                chain = []
+                while (
+                    value.op is not None
+                    and value.op.block is self.body
+                    and value.op.spec.name in tensor_memory.RENAMES
+                ):
+                    chain.append(value.op)
+                    value = value.op.operands[0]
+                owner = value.op.block if value.op is not None else value.owner
+                if owner is not self.body and self.loop.block is not None:
+                    for inner in reversed(chain):
+                        self.body.ops.remove(inner)
+                        self.loop.block.insert_before(self.loop, inner)
+
+    def store_outside(self) -> None:
+        """Buffers of operands; what does not change lies there from the start."""
+        zero = self.number(self.loop, 0)
+        for buffer in self.buffers.values():
+            size = buffer.bytes * (2 if self.doubled and buffer.computed else 1)
+            attrs = {"bytes": size, "offset": max(tcgen05.STATE_BYTES, end_of_buffers(self.loop))}
+            buffer.buffer = self.make(self.loop, tileas.ALLOC_SHARED, (), (SHARED,), attrs).result
+            buffer.slot = zero
+            if not buffer.computed:
+                self.store(buffer, self.loop)
+
+    def store(self, buffer: Buffer, anchor: Op) -> None:
+        attrs = {"arrangement": buffer.arrangement, "start": 0}
+        self.make(anchor, tileas.STORE_SHARED, (buffer.buffer, buffer.slot, buffer.value), (), attrs)
+
+    def count(self) -> tuple[Value, Value]:
+        """(number of the iteration's products, how many there were): takes the place of a sum, or is carried besides."""
+        loop, body = self.loop, self.body
+        terminator = body.ops[-1]
+        found = None
+        for op, what in zip(self.products, self.roles):
+            if what == tensor_memory.FRESH:
+                continue
+            index = op.result.uses[0][1]
+            self.starts[op] = loop.operands[3 + index]
+            loop.set_operand(3 + index, self.number(loop, 0))
+            arg, result = body.args[1 + index], loop.results[index]
+            self.carries[op] = index, arg, list(result.uses)
+            arg.type = result.type = self.scalar
+            if found is None:
+                found = arg, result, index
+        if found is None:
+            add_operand(loop, self.number(loop, 0))
+            arg, result = body.add_arg(self.scalar), Value(self.scalar, loop, len(loop.results))
+            loop.results.append(result)
+            add_operand(terminator, arg)
+            found = arg, result, len(terminator.operands) - 1
+        arg, result, index = found
+        more = self.make(
+            terminator, tileas.BY_NAME["addi"], (arg, self.number(terminator, 1)), (self.scalar,), {"overflow": "none"}
+        ).result  # fmt: skip
+        self.more = index, more
+        return arg, result
+
+    # ---- products
+    def fresh(self, op: Op, accumulator: Value, count: Value) -> None:
+        self.product(op, accumulator, count, True)
+        type: Any = op.result.type
+        lying = TensorType(type.elem, type.shape, tcgen05.layout_of(type.shape, self.warps))
+        result = self.make(op, tileas.TENSOR_LOAD, (accumulator, count), (lying,), {"before": 0}).result
+        op.result.replace_all_uses_with(self.converted(op, result, type))
+        self.erase(op)
+        if not self.carries:
+            index, more = self.more
+            self.body.ops[-1].set_operand(index, more)
+
+    def converted(self, anchor: Op, value: Value, type: Any) -> Value:
+        if value.type.layout is type.layout:  # type: ignore[attr-defined]
+            return value
+        return self.make(anchor, tileas.CONVERT_LAYOUT, (value,), (type,)).result  # type: ignore[no-any-return]
+
+    def carried(
+        self, op: Op, what: Any, accumulator: Value, count: Value, total: Value, top: Op, following: Op
+    ) -> None:
+        """A product whose sum the loop carried."""
+        loop, terminator = self.loop, self.body.ops[-1]
+        type: Any = op.result.type
+        lying = TensorType(type.elem, type.shape, tcgen05.layout_of(type.shape, self.warps))
+        index, arg, users = self.carries[op]
+        start = self.converted(loop, self.starts[op], lying)
+        self.make(loop, tileas.TENSOR_STORE, (accumulator, start))
+        computed = any(key[0] is op and buffer.computed for key, buffer in self.buffers.items())
+        waits = 2 if self.spare and (not computed or self.doubled) else 1
+        times = op.operands[2].op if what == tensor_memory.SCALED else None
+        if times is not None:
+            if not self.spare:
+                self.make(top, tileas.TENSOR_WAIT, (accumulator, count), (), {"before": 1})
+            factor = next(v for v in times.operands if v is not arg)
+            self.make(op, tileas.TENSOR_SCALE, (accumulator, count, factor))
+        elif waits == 2 or not self.spare:
+            self.make(top, tileas.TENSOR_WAIT, (accumulator, count), (), {"before": waits})
+        else:
+            self.make(op, tileas.TENSOR_WAIT, (accumulator, count), (), {"before": 1})
+        self.product(op, accumulator, count, False)
+        mine, more = self.more
+        terminator.set_operand(index, more if index == mine else arg)
+        self.erase(op)
+        if times is not None:
+            times.erase()
+        if users:
+            result = self.make(
+                following, tileas.TENSOR_LOAD, (accumulator, total), (lying,), {"before": 1}
+            ).result
+            back = self.converted(following, result, type)
+            for user, at in users:
+                user.set_operand(at, back)
+        else:
+            self.make(following, tileas.TENSOR_WAIT, (accumulator, total), (), {"before": 1})
+
+    def product(self, op: Op, accumulator: Value, count: Value, fresh: bool) -> None:
+        type: Any = op.result.type
+        left: Any = op.operands[0].type
+        attrs: dict[str, Any] = {
+            "m": type.shape[0], "n": type.shape[1], "depth": left.shape[-1], "elem": left.elem.name, "fresh": int(fresh)
+        }  # fmt: skip
+        for name in ("signedness_lhs", "signedness_rhs"):
+            if name in op.attrs:
+                attrs[name] = op.attrs[name]
+        groups: list[Any] = [accumulator, count]
+        stored = False
+        for which, value in enumerate(op.operands[:2]):
+            name = "ab"[which]
+            buffer = self.buffers.get((op, which))
+            if buffer is None:
+                load = loaded(value)
+                assert load is not None
+                groups += load.operands[:2]
+                attrs[f"{name}_start"], attrs[f"{name}_arrangement"] = (
+                    load.attr("start"),
+                    load.attrs["arrangement"],
+                )
+                continue
+            if buffer.computed:
+                buffer.value = value
+                if self.doubled:
+                    parity = self.make(
+                        op, tileas.BY_NAME["andi"], (count, self.number(op, 1)), (self.scalar,)
+                    ).result
+                    buffer.slot = self.make(
+                        op, tileas.BY_NAME["muli"], (parity, self.number(op, buffer.bytes)), (self.scalar,),
+                        {"overflow": "none"},
+                    ).result  # fmt: skip
+                self.store(buffer, op)
+                stored = True
+            groups += [buffer.buffer, buffer.slot]
+            attrs[f"{name}_start"], attrs[f"{name}_arrangement"] = 0, buffer.arrangement
+        if stored:
+            self.make(op, tileas.BARRIER)
+        self.make(op, tileas.TENSOR_PRODUCT, groups, (), attrs)
+
+    def erase(self, op: Op) -> None:
+        """The product goes, and the loads that nobody else uses."""
+        loads = [loaded(v) for v in op.operands[:2]]
         op.erase()
-        self.a.erase()
-        self.b.erase()
-        return not self.failed
+        for load in dict.fromkeys(loads):
+            if load is not None and not load.result.uses:
+                load.erase()

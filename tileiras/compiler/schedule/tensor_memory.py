@@ -1,0 +1,156 @@
+"""Which products of a loop use tensor memory (tcgen05), and in what role.
+
+    sum     the loop carries the accumulator and nobody looks at it before the end
+    scaled  the same, but every iteration multiplies it by a factor first: attention with a running maximum
+    fresh   it begins at zero, and its result is read in the same iteration: scores
+
+Operands lie in shared memory: as they were loaded (in the ring of the loop), or stored there by the threads: once in front of
+the loop, or in every iteration what was computed. All products of a loop go this way, or none.
+"""
+
+from __future__ import annotations
+
+from tileiras.compiler.ir.dense import dense_bits, num_elements
+from tileiras.compiler.target import sm, tcgen05
+
+from .cost import CostModel
+from .products import PRODUCTS, adds_up, operand_matrix
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tileiras.compiler.ir.core import Op, Value
+
+SUM, SCALED, FRESH = "sum", "scaled", "fresh"
+LOADED, OUTSIDE, COMPUTED = "loaded", "outside", "computed"
+RENAMES = frozenset(("reshape", "permute", "convert_layout"))
+MOST_ELEMENTS = 128  # of an accumulator in one thread: more would not stay in registers when it comes back
+
+
+def role(op: Op) -> str | None:
+    """What a product's accumulator is; None when it is nothing that tensor memory serves."""
+    if is_zero(op.operands[2]):
+        return FRESH
+    if adds_up(op) is not None:
+        return SUM
+    return SCALED if factor(op) is not None else None
+
+
+def is_zero(value: Value) -> bool:
+    op = value.op
+    return op is not None and op.spec.name == "constant" and not any(dense_bits(op.attr("value")))
+
+
+def factor(op: Op) -> Value | None:
+    """What a product's accumulator is multiplied by before every iteration; None when it is something else."""
+    times, body, result = op.operands[2].op, op.block, op.result
+    if times is None or times.spec.name != "mulf" or times.block is not body or body is None:
+        return None
+    if times.attrs.get("flush_to_zero") or len(times.result.uses) != 1 or len(result.uses) != 1:
+        return None
+    if getattr(times.attr("rounding_mode"), "name", times.attr("rounding_mode")) not in (
+        None,
+        "nearest_even",
+    ):
+        return None
+    user, index = result.uses[0]
+    loop = op.parent
+    if user is not body.ops[-1] or user.spec.name != "continue" or loop is None or loop.spec.name != "for":
+        return None
+    for mine, other in ((0, 1), (1, 0)):
+        carried = times.operands[mine]
+        if carried.owner is body and carried.index == index + 1 and len(carried.uses) == 1:
+            return times.operands[other]
+    return None
+
+
+def place(value: Value, body: Any) -> str:
+    """Where an operand comes from that does not lie in shared memory as it was loaded."""
+    while value.op is not None and value.op.block is body and value.op.spec.name in RENAMES:
+        value = value.op.operands[0]
+    owner = value.op.block if value.op is not None else value.owner
+    return COMPUTED if owner is body else OUTSIDE
+
+
+def chosen(func: Op, target: Any, log2_warps: int) -> frozenset[Op]:
+    """Products for tcgen05."""
+    from .loops import staged_products
+
+    if not target.has(sm.TCGEN05):
+        return frozenset()
+    staged = staged_products(func, target)
+    found: set[Op] = set()
+    for body in {op.block: None for op in staged}:
+        assert body is not None
+        products = [op for op in body.ops if op.spec.name in PRODUCTS]
+        if all(op in staged and _suits(op, staged[op], target, log2_warps) for op in products):
+            if _fits(products, staged, target):
+                found.update(products)
+    return frozenset(found)
+
+
+def _suits(op: Op, plans: Any, target: Any, log2_warps: int) -> bool:
+    left: Any = op.operands[0].type
+    type: Any = op.result.type
+    row = tcgen05.TYPES.get(left.elem.name)
+    if row is None or type.elem.name not in ("f32", "i32") or not tcgen05.fits(type.shape, log2_warps):
+        return False
+    if type.elem.name == "i32" and not target.has(sm.TCGEN05_I8):
+        return False
+    what = role(op)
+    if (
+        what is None
+        or left.shape[-1] < 1 << row[2]
+        or num_elements(type.shape) >> log2_warps + 5 > MOST_ELEMENTS
+    ):
+        return False
+    size = 1 << 5 - row[2]
+    return size > 1 or all(where(op, which, plans) == LOADED for which in (0, 1))
+
+
+def where(op: Op, which: int, plans: Any) -> str:
+    """Where an operand of a product comes from."""
+    value = op.operands[which]
+    name = value.type.elem.name  # type: ignore[attr-defined]
+    size = 1 << 5 - tcgen05.TYPES[name][2]
+    if name != "tf32" and operand_matrix(value, plans, which, size) is not None:
+        return LOADED
+    return place(value, op.block)
+
+
+def _fits(products: list[Op], staged: Any, target: Any) -> bool:
+    columns = sum(tcgen05.columns_of(op.result.type.shape) for op in products)  # type: ignore[attr-defined, misc]
+    stage = {plan.op: plan.bytes for op in products for plan in staged[op]}
+    extra = sum(
+        operand_bytes(v) for op in products for which, v in enumerate(op.operands[:2])
+        if where(op, which, staged[op]) != LOADED
+    )  # fmt: skip
+    room = CostModel(target).shared_bytes - extra
+    return columns <= tcgen05.COLUMNS and 2 * sum(stage.values()) <= room
+
+
+def operand_bytes(value: Value) -> int:
+    """Bytes that an operand takes in shared memory."""
+    type: Any = value.type
+    return (4 if type.elem.name == "tf32" else max(1, type.elem.bits // 8)) * num_elements(type.shape)
+
+
+def through_registers(op: Op) -> bool:
+    """Whether threads hold a product's accumulator while the loop runs, in the layout of tensor memory."""
+    assert op.block is not None
+    return role(op) != SUM or sum(other.spec.name in PRODUCTS for other in op.block.ops) > 1
+
+
+def buffered_bytes(products: list[Op], members: Any) -> int:
+    """Shared memory that operands take which are not members of a loop's ring."""
+    total = 0
+    for op in products:
+        if op.attrs.get("atom") == "tcgen05":
+            plans = list(members.values())
+            total += sum(
+                operand_bytes(v)
+                for which, v in enumerate(op.operands[:2])
+                if where(op, which, plans) != LOADED
+            )
+    return total
