@@ -33,6 +33,19 @@ def test_the_cmake_example(tmp_path: Path) -> None:
     project.assert_null_build()
 
 
+def test_one_program_with_and_without_a_gpu(tmp_path: Path) -> None:
+    pytest.importorskip("llvmlite")
+    project = CMakeProject(tmp_path)
+    project.configure(source=EXAMPLES / "cpu")
+    project.make()
+    program, environment = project.build / "anywhere", {**os.environ, "LD_LIBRARY_PATH": "/nonexistent"}
+    done = subprocess.run([program], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0 and done.stdout.endswith("matmul on the CPU: right\n"), done.stdout + done.stderr
+    environment["TILEIRAS_DEVICE"] = "gpu"
+    done = subprocess.run([program], capture_output=True, text=True, env=environment)
+    assert (done.returncode, done.stdout) == (1, "the launch failed: CUDA error 303\n")
+
+
 def test_the_cmake_examples_numbers(tmp_path: Path) -> None:
     pytest.importorskip("numpy")
     # The example looks for tileiras-run beside its interpreter: a folder with both, and this checkout's package.

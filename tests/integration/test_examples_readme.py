@@ -17,6 +17,7 @@ SECTIONS: dict[str, str] = dict(BLOCK.findall(README.read_text()))
 # The last line that a successful run ends with, on a machine without a GPU.
 ENDS = {
     "cmake": r"right",
+    "cpu": r"matmul on the CPU: right\n$",
     "fetchcontent": r"vector_add: 4 parameters(?s:.*)vector_add on the emulator: right\n$",
     "setuptools": r"vector_add: right\n$",
     "pyproject_only": r"vector_add: right\n$",
