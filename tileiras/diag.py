@@ -71,6 +71,19 @@ class Diag:
         return f"Diag({self.code!r}, {self.text!r})"
 
 
+class Catalogue:
+    """The rows of a diagnostics module by name, which is loaded when one of them is needed."""
+
+    __slots__ = ("_module",)
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        __import__(self._module)
+        return getattr(sys.modules[self._module], name)
+
+
 class Loc:
     """A source position; `callers` are the call sites it was inlined through, innermost first."""
 

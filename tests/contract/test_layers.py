@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import shlex
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ from contract.tileas import (
 
 from tileiras.compiler import pipeline, source
 from tileiras.compiler.dialects.nv_tileas import ops as tileas
+from tileiras.compiler.ir.build import create
 from tileiras.compiler.ir.core import Block, Op, Region
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.rewrite import VERIFY_HOOK_OFFSET, Rewriter, rewrite
@@ -214,6 +216,49 @@ def test_a_pattern_that_ignores_the_null_fails_the_pass() -> None:
         body = lambda p, m, c, pattern=pattern: rewrite(m, "nv_tileas.load_ptr_tko", pattern, c)  # noqa: E731
         done = run(module(function(LOAD)), Fault(body))
         assert not done.ok and len(done.emitted) == 1 and text in done.texts[0]
+
+
+@rule("layer-1-on-construction", "layer-1-checks")
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_100"])
+def test_layer_1_sees_every_op_that_a_real_compile_makes(gpu_name: str) -> None:
+    folder = Path(__file__).parent.parent / "data" / "bytecode"
+    sizes: list[int] = []
+
+    def after(_name: str, ir: Any) -> None:
+        if hasattr(ir, "walk"):
+            sizes.append(len(list(ir.walk())))
+
+    for path in [p for name in ("flash_bwd_bf16", "adamw_bf16") for p in folder.rglob(f"{name}.tilebc")]:
+        sink, trace = Sink(), []
+        sizes.clear()
+        pipeline.compile_module(source.load(path, sink), sm.find(gpu_name), sink, trace=trace, after=after)
+        made = sum(event[:2] == ("layer", 1) for event in trace)
+        assert made >= sizes[0] + sizes[-1] > 100, "each lowering makes its ops anew"
+        assert ("layer", 1, "nv_tileaa.func") in trace and ("layer", 1, "nv_tileas.func") in trace
+
+
+@rule("layer-1-before-run-returns", "layer-1-diag-location")
+def test_a_malformed_op_outside_a_rewriter_ends_its_pass() -> None:
+    def body(p: Pass, module_: Any, context: Context) -> bool:
+        old = next(op for op in module_.walk() if op.spec.name == "load_ptr_tko")
+        old.block.append(create(tileas.BY_NAME["negi"], (), (), {}, (), Loc("k.mlir", 7, 3)))
+        return True
+
+    done = run(module(function(LOAD)), Fault(body), D11)
+    assert not done.ok and done.started() == ["Fault"] and len(done.emitted) == 1
+    assert str(done.emitted[0].loc) == "k.mlir:7:3" and done.emitted[0].op == "nv_tileas.negi"
+
+
+def test_lowerings_and_passes_make_no_op_that_is_not_verified() -> None:
+    rooms = Path(pipeline.__file__).parent
+    raw = [
+        f"{path.relative_to(rooms)}:{node.lineno}"
+        for room in ("lower", "passes", "schedule")
+        for path in (rooms / room).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Op"
+    ]
+    assert not raw, raw
 
 
 @rule("layer-1-hook-offset")
@@ -594,7 +639,7 @@ def test_without_layer_4_ptxas_rejects_it(monkeypatch: Any) -> None:
 
 @rule("layer-omission-1")
 def test_without_layer_1_the_fault_surfaces_later(inject: Any, monkeypatch: Any) -> None:
-    from tileiras.compiler.ir import rewrite as module_
+    from tileiras.compiler.ir import build as module_
 
     def body(p: Pass, made: Any, context: Context) -> bool:
         block = next(op for op in made.walk() if op.spec.name == "func").regions[0].block
@@ -606,7 +651,7 @@ def test_without_layer_1_the_fault_surfaces_later(inject: Any, monkeypatch: Any)
     inject("ConvertTileAAToTileAS", body)
     code, trace, _ = trace_of(NOOP)
     assert code == 5 and started(trace)[-1] == "Fault", "at its construction"
-    monkeypatch.setattr(module_, "verify_op", lambda op, sink: True)
+    monkeypatch.setattr(module_, "check_op", lambda op: None)
     code, trace, _ = trace_of(NOOP, verify_each=True)
     assert code == 5 and layers(trace)[-1] == (2, "Fault"), "layer 2 at the earliest"
     sink, trace = Sink(), []

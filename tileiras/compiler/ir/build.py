@@ -1,21 +1,60 @@
-"""Builder: makes ops at an insertion point with a current location."""
+"""Layer 1: ops that are verified when they are made, for lowerings and passes.
+
+`create` checks the op's own fields before anything can be linked to it and raises Malformed, which the pass manager
+reports at the op's location and takes as a failure of the pass. Readers make ops by `core.Op`: what they read is
+verified as a whole afterwards.
+"""
 
 from __future__ import annotations
 
-from tileiras.diag import UNKNOWN
+from _thread import get_ident
 
-from .core import Block, Op, Region, Value
+from .core import Op
 from .spec import OPTIONAL, REQUIRED
+from .verify import Invalid, check_op
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
     from tileiras.diag import Loc
 
+    from .core import Region, Value
     from .spec import OpSpec
     from .types import Type
+
+WATCHERS: dict[int, Callable[[Op], Any]] = {}  # thread -> what is told of every op that layer 1 looks at
+
+
+class Malformed(Exception):
+    """An op that was refused at construction, and why; it is in no block and in no list of uses."""
+
+    def __init__(self, op: Op, problem: Invalid) -> None:
+        super().__init__(f"{op.spec.full_name}: {problem}")
+        self.op = op
+        self.problem = problem
+
+
+def create(
+    spec: OpSpec,
+    operands: Iterable[Value] = (),
+    result_types: Iterable[Type] = (),
+    attrs: dict[str, Any] | None = None,
+    regions: Iterable[Region] = (),
+    loc: Loc | None = None,
+    segments: tuple[int, ...] | None = None,
+) -> Op:
+    """A verified op, in no block yet; its regions are complete. Arguments as of `Op`. Errors: Malformed."""
+    op = Op(spec, operands, result_types, attrs, regions, loc, segments)
+    if WATCHERS and (tell := WATCHERS.get(get_ident())) is not None:
+        tell(op)
+    try:
+        check_op(op)
+    except Invalid as problem:
+        op.drop_operands()
+        raise Malformed(op, problem) from None
+    return op
 
 
 def make_op(
@@ -26,7 +65,7 @@ def make_op(
     regions: Iterable[Region] = (),
     loc: Loc | None = None,
 ) -> Op:
-    """An op from operand groups, one entry per operand field: a Value, None (absent optional), or a list."""
+    """`create` from operand groups, one entry per operand field: a Value, None (absent optional), or a list."""
     flat: list[Value] = []
     sizes: list[int] = []
     for arg, group in zip(spec.operands, groups):
@@ -40,24 +79,4 @@ def make_op(
         else:
             flat.extend(group)  # type: ignore[arg-type]
             sizes.append(len(group))  # type: ignore[arg-type]
-    return Op(spec, flat, result_types, attrs, regions, loc, tuple(sizes) if spec.varies else None)
-
-
-class Builder:
-    """Appends ops to `block`; `loc` is given to every op made."""
-
-    __slots__ = ("block", "loc")
-
-    def __init__(self, block: Block, loc: Loc = UNKNOWN) -> None:
-        self.block = block
-        self.loc = loc
-
-    def op(
-        self,
-        spec: OpSpec,
-        groups: Iterable[Value | None | list[Value]] = (),
-        result_types: Iterable[Type] = (),
-        attrs: dict[str, Any] | None = None,
-        regions: Iterable[Region] = (),
-    ) -> Op:
-        return self.block.append(make_op(spec, groups, result_types, attrs, regions, self.loc))
+    return create(spec, flat, result_types, attrs, regions, loc, tuple(sizes) if spec.varies else None)

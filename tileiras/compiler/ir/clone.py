@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from .core import Block, Op, Region, Value
+from .build import create
+from .core import Block, Region
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from .core import Op, Value
 
 
 def clone_op(op: Op, values: dict[Value, Value]) -> Op:
     """A copy that is in no block yet. Operands and nested ops go through `values`, which receives the results."""
     regions = [clone_region(region, values) for region in op.regions]
     operands = [values.get(v, v) for v in op.operands]
-    new = Op(op.spec, operands, [r.type for r in op.results], dict(op.attrs), regions, op.loc, op.segments)
+    new = create(
+        op.spec, operands, [r.type for r in op.results], dict(op.attrs), regions, op.loc, op.segments
+    )
     for old, result in zip(op.results, new.results):
         values[old] = result
         result.name = old.name

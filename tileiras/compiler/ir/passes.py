@@ -13,6 +13,8 @@ Writes are ORs; only the manager clears it, before every run. What a run left is
 
 from __future__ import annotations
 
+from _thread import get_ident
+
 from tileiras.diag import ERROR, NOTE, WORD_ERROR, Diag, Emitted, FatalError, Sink
 
 TYPE_CHECKING = False
@@ -227,6 +229,23 @@ class PassManager:
             context.names = op_names(context.module)
         return not subject.isdisjoint(context.names)
 
+    def _guarded(self, p: Pass, anchor: Any) -> bool:
+        """One run; an op that layer 1 refuses ends it as a failure."""
+        from .build import WATCHERS, Malformed
+
+        context = self.context
+        if context.trace is not None:
+            WATCHERS[get_ident()] = lambda op: context.event("layer", 1, op.spec.full_name)
+        try:
+            return run_pass(p, anchor, context)
+        except Malformed as refused:
+            from .verify import report
+
+            report(refused.problem, refused.op, context.sink)
+            return False
+        finally:
+            WATCHERS.pop(get_ident(), None)
+
     def _run_one(self, p: Pass) -> bool:
         from time import perf_counter
 
@@ -239,7 +258,7 @@ class PassManager:
         ok = True
         anchors = functions_of(context.module) if p.ANCHOR == "func" else [context.module]
         for anchor in anchors:
-            good = run_pass(p, anchor, context)
+            good = self._guarded(p, anchor)
             silent = context.sink.errors == errors
             if not good or p.hard:
                 if silent:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from tileiras.diag import ERROR, WORD_ERROR, Diag
 
-from .build import make_op
-from .verify import verify_op
+from .build import Malformed, make_op
+from .verify import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,10 +48,10 @@ class Rewriter:
         """The op, verified and inserted; None when it is malformed (layer 1 has said why)."""
         if loc is None and self.anchor is not None:
             loc = self.anchor.loc
-        op = make_op(spec, groups, result_types, attrs, regions, loc)
-        self.context.event("layer", 1, spec.full_name)
-        if not verify_op(op, self.context.sink):
-            op.drop_operands()
+        try:
+            op = make_op(spec, groups, result_types, attrs, regions, loc)
+        except Malformed as refused:
+            report(refused.problem, refused.op, self.context.sink)
             self.failed = True
             return None
         if self.anchor is not None:

@@ -8,6 +8,7 @@ diagnostic; the first failing op of an isolated region ends the walk of that reg
 from __future__ import annotations
 
 import sys
+from _operator import attrgetter
 
 from tileiras.diag import EXIT_COMPILE, Diag, Emitted
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from tileiras.diag import Sink
 
     from .core import Op, Value
-    from .spec import OpSpec
+    from .spec import Arg, OpSpec
 
 
 class Invalid(Exception):
@@ -117,7 +118,7 @@ def rules_of(dialect: str) -> Rules:
     return found
 
 
-PASSED: dict[OpSpec, set[Any]] = {}  # signatures that passed every check of types alone
+PASSED: dict[OpSpec, _Passed] = {}  # signatures that passed every check of types alone
 CHECKED_TYPES: set[Any] = set()
 CONSTRAINTS: dict[tuple[str, str], tuple[Any, str] | None] = {}
 
@@ -230,50 +231,103 @@ def _walk(op: Op, sink: Sink, visible: set[Value]) -> bool:
     return failed
 
 
+class _Passed:
+    """What of a spec its ops are checked by, looked up once, and the signatures that were good.
+
+    `constraints`: (field, test of a type) of operands and results, where each field is one value: None otherwise.
+    `relations`: (positions in operands and results, what of the types must agree), None where positions vary.
+    """
+
+    __slots__ = ("check", "constraints", "relations", "required", "rules", "signatures", "structure")
+
+    def __init__(self, spec: OpSpec) -> None:
+        self.rules = rules = rules_of(spec.dialect)
+        self.signatures: set[Any] = set()
+        self.check = spec.check or rules.checks.get(spec.name)
+        self.structure = bool(spec.traits & _STRUCTURE or spec.regions or spec.parents)
+        self.required = [
+            attr.name
+            for attr in spec.attrs
+            if not attr.optional
+            and attr.default is None
+            and attr.since == 1
+            and (spec.name, attr.name) not in rules.own_attrs
+        ]
+        self.constraints: list[Callable[[Any], bool] | None] | None = None
+        self.relations: list[tuple[list[int], Callable[[Any], Any]]] | None = None
+        if spec.varies or any(r.mode != REQUIRED for r in spec.results) or spec.name in rules.own_types:
+            return
+        fields = (*spec.operands, *spec.results)
+        found = [constraint_of(spec, rules, arg) for arg in fields]
+        self.constraints = [f and f[0] for f in found]
+        if spec.traits & _RELATED:
+            return
+        place = {arg.name: i for i, arg in enumerate(fields)}
+        relations = []
+        for groups, get, _ in _relations(spec):
+            for group in groups:
+                if any(name not in place for name in group):
+                    return
+                relations.append(([place[name] for name in group], get))
+        self.relations = relations
+
+    def accepts(self, types: list[Any]) -> bool:
+        """Whether types of operands and results, one a field, break none of the rules; False: the slow way says."""
+        constraints = self.constraints
+        if constraints is None or self.relations is None or len(types) != len(constraints):
+            return False
+        for test, type in zip(constraints, types):
+            if test is not None and not test(type):
+                return False
+        for places, get in self.relations:
+            first = get(types[places[0]])
+            for i in places:
+                if get(types[i]) != first:
+                    return False
+        return True
+
+
 def check_op(op: Op) -> None:
     """Raises Invalid for the first broken rule of one op."""
     spec = op.spec
-    signature = (op.segments, *[v.type for v in op.operands], None, *[v.type for v in op.results])
     passed = PASSED.get(spec)
     if passed is None:
-        passed = PASSED.setdefault(spec, set())
-    rules = rules_of(spec.dialect)
-    if "operandSegmentSizes" in op.attrs:  # kept by the parser when the sizes do not fit the operands
-        problem = rules.reword(op, "segments", "")
+        passed = PASSED.setdefault(spec, _Passed(spec))
+    attrs = op.attrs
+    if "operandSegmentSizes" in attrs:  # kept by the parser when the sizes do not fit the operands
+        problem = passed.rules.reword(op, "segments", "")
         raise (
             problem
             if problem is not None
             else broken("operandSegmentSizes do not add up to the number of operands")
         )
-    if signature not in passed:
-        check_signature(op, rules)
-        passed.add(signature)
-    attrs = op.attrs
-    for attr in spec.attrs:
-        if attr.name not in attrs:
-            if (
-                attr.optional
-                or attr.default is not None
-                or attr.since > 1
-                or (spec.name, attr.name) in rules.own_attrs
-            ):
-                continue
-            raise broken(f"requires attribute '{attr.name}'")
-    if spec.traits & _STRUCTURE or spec.regions or op.regions or spec.parents:
-        check_structure(op, rules)
-    check = spec.check or rules.checks.get(spec.name)
+    signature = (op.segments, *map(_TYPE, op.operands), None, *map(_TYPE, op.results))
+    if signature not in passed.signatures:
+        check_signature(op, passed)
+        passed.signatures.add(signature)
+    for name in passed.required:
+        if name not in attrs:
+            raise broken(f"requires attribute '{name}'")
+    if passed.structure or op.regions:
+        check_structure(op, passed.rules)
+    check = passed.check
     if check is not None:
         check(op)
 
 
+_TYPE = attrgetter("type")
 _STRUCTURE = SINGLE_BLOCK | IMPLICIT_TERMINATOR | SYMBOL_TABLE
+_RELATED = ALL_SAME_SHAPE | ALL_SAME_ELEMENT | OPERANDS_SAME_SHAPE | I1_OF_LHS
 
 
-def check_signature(op: Op, rules: Rules) -> None:
+def check_signature(op: Op, passed: _Passed) -> None:
     """Everything that depends on types and counts only."""
-    spec = op.spec
-    for value in (*op.operands, *op.results):
-        check_type(value.type, rules)
+    spec, rules = op.spec, passed.rules
+    types = [v.type for v in op.operands] + [v.type for v in op.results]
+    for type in types:
+        check_type(type, rules)
+    if len(op.operands) == len(spec.operands) and passed.accepts(types):
+        return
     check_counts(op, rules)
     own = spec.name in rules.own_types
     position = 0
@@ -333,15 +387,20 @@ def check_counts(op: Op, rules: Rules) -> None:
         raise broken(f"expected {wanted}{' or more' if variadic else ''} results, but found {count}")
 
 
+def constraint_of(spec: OpSpec, rules: Rules, arg: Arg) -> tuple[Callable[[Any], bool], str] | None:
+    """Test of a field's types and its words; None: any type will do."""
+    if arg.constraint == "any":
+        return None
+    key = (spec.dialect, arg.constraint)
+    try:
+        return CONSTRAINTS[key]
+    except KeyError:
+        return CONSTRAINTS.setdefault(key, rules.constraint(arg.constraint))
+
+
 def check_constraint(op: Op, rules: Rules, arg: Any, value: Value, what: str, index: int, own: bool) -> None:
     name = arg.constraint
-    if name == "any":
-        return
-    key = (op.spec.dialect, name)
-    try:
-        found = CONSTRAINTS[key]
-    except KeyError:
-        found = CONSTRAINTS.setdefault(key, rules.constraint(name))
+    found = constraint_of(op.spec, rules, arg)
     if found is None or found[0](value.type):
         return
     if own and isinstance(value.type, T.TileType) and name.startswith("tile:"):
@@ -378,6 +437,16 @@ def shape_of(type: Any) -> Any:
     return type.shape if isinstance(type, (T.TileType, T.TensorType, T.TensorView)) else None
 
 
+def _relations(spec: OpSpec) -> tuple[tuple[Any, Callable[[Any], Any], str], ...]:
+    """Groups of fields that agree, in what, and its words."""
+    return (
+        (spec.same_type, lambda t: t, "same type"),
+        (spec.same_shape, shape_of, "same shape"),
+        (spec.same_rank, lambda t: len(shape_of(t) or ()), "same rank"),
+        (spec.same_elem, lambda t: getattr(t, "elem", t), "the same element type"),
+    )
+
+
 def check_relations(op: Op, rules: Rules) -> None:
     spec = op.spec
     if spec.traits & (ALL_SAME_SHAPE | ALL_SAME_ELEMENT | OPERANDS_SAME_SHAPE):
@@ -389,12 +458,7 @@ def check_relations(op: Op, rules: Rules) -> None:
             refuse(op, rules, "shape", f"requires the same shape for all operands{suffix}")
         if spec.traits & ALL_SAME_ELEMENT and len({getattr(t, "elem", t) for t in types}) > 1:
             refuse(op, rules, "elem", "requires the same element type for all operands and results")
-    for groups, get, text in (
-        (spec.same_type, lambda t: t, "same type"),
-        (spec.same_shape, shape_of, "same shape"),
-        (spec.same_rank, lambda t: len(shape_of(t) or ()), "same rank"),
-        (spec.same_elem, lambda t: getattr(t, "elem", t), "the same element type"),
-    ):
+    for groups, get, text in _relations(spec):
         for group in groups:
             if any(is_variadic(op, name) for name in group):
                 continue
@@ -420,7 +484,7 @@ def refuse(op: Op, rules: Rules, kind: str, real: str) -> None:
 def check_structure(op: Op, rules: Rules) -> None:
     """Parent, regions, terminators, symbols."""
     spec = op.spec
-    if spec.parents and spec.name not in rules.own_parents:
+    if spec.parents and op.block is not None and spec.name not in rules.own_parents:
         parent = op.parent
         if parent is None or parent.spec.dialect != spec.dialect or parent.spec.name not in spec.parents:
             names = ", ".join(f"{spec.dialect}.{p}" for p in sorted(spec.parents))

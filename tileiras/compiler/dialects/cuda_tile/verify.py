@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from tileiras.compiler.ir import types as T
 from tileiras.compiler.ir.verify import Invalid, Rules, broken, tname
+from tileiras.diag import Catalogue
 
-from . import diags as D
 from . import verify_control, verify_memory, verify_mma
 from .dense import check_dense
 from .ops import CONSTRAINTS
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from tileiras.compiler.ir.core import Op
 
+D = Catalogue("tileiras.compiler.dialects.cuda_tile.diags")
 MAX_ELEMENTS = 1 << 24
 I32_MAX = (1 << 31) - 1
 BASIC = ("nearest_even", "zero", "negative_inf", "positive_inf")

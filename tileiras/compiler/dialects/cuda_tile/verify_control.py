@@ -7,8 +7,8 @@ from tileiras.compiler.ir import types as T
 from tileiras.compiler.ir.diags import RULE
 from tileiras.compiler.ir.spec import NO_MEMORY_EFFECT, PURE, RECURSIVE_EFFECTS
 from tileiras.compiler.ir.verify import Invalid, broken, tname
+from tileiras.diag import Catalogue
 
-from . import diags as D
 from .dense import check_dense
 
 TYPE_CHECKING = False
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from tileiras.compiler.ir.core import Block, Op, Value
 
+D = Catalogue("tileiras.compiler.dialects.cuda_tile.diags")
 VIEWS = T.VIEWS
 EXITS = frozenset(("break", "continue", "return", "yield"))
 
@@ -187,7 +188,7 @@ def check_for(op: Op) -> None:
         raise Invalid(D.FOR_TYPES, real)
     inits = [v.type for v in op.operands[3:]]
     carried = [a.type for a in block.args[1:]]
-    check_carried(inits, carried, D.FOR_INIT)
+    check_carried(inits, carried, "FOR_INIT")
     results = [v.type for v in op.results]
     if results != carried:
         raise Invalid(
@@ -201,7 +202,7 @@ def check_for(op: Op) -> None:
             )
 
 
-def check_carried(inits: list[Any], carried: list[Any], diag: Any) -> None:
+def check_carried(inits: list[Any], carried: list[Any], diag: str) -> None:
     real = None
     if len(inits) != len(carried):
         real = f"mismatch in number of region iterator values and loop iterator inits: {len(carried)} vs {len(inits)}"
@@ -211,13 +212,13 @@ def check_carried(inits: list[Any], carried: list[Any], diag: Any) -> None:
                 real = f"init value {i} and region iter_value {i} have different type: '{tname(init)}' != '{tname(value)}'"
                 break
     if real is not None:
-        raise Invalid(diag, real) if diag is not None else broken(real)
+        raise Invalid(getattr(D, diag), real) if diag else broken(real)
 
 
 def check_loop(op: Op) -> None:
     block = require_block(op)
     inits = [v.type for v in op.operands]
-    check_carried(inits, [a.type for a in block.args], None)
+    check_carried(inits, [a.type for a in block.args], "")
     for i, type in enumerate(inits):
         if isinstance(type, VIEWS):
             raise broken(f"loop-carried value {i} is a {view_word(type)}, which is not supported")

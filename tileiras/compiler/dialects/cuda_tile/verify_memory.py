@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from tileiras.compiler.ir import types as T
 from tileiras.compiler.ir.verify import Invalid, broken, tname
-
-from . import diags as D
+from tileiras.diag import Catalogue
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
 
     from tileiras.compiler.ir.core import Op
 
+D = Catalogue("tileiras.compiler.dialects.cuda_tile.diags")
 INT_MODES = frozenset(("and", "or", "xor", "add", "max", "min", "umax", "umin"))
 
 
@@ -43,17 +43,19 @@ def check_pointers(op: Op, pointers: Any, value: Any, real: str, mask_real: str)
 
 
 def check_load_order(op: Op) -> None:
-    check_order(op, ("weak", "relaxed", "acquire"), D.LOAD_ORDERING, "load")
+    check_order(op, ("weak", "relaxed", "acquire"), "LOAD_ORDERING", "load")
 
 
 def check_store_order(op: Op) -> None:
-    check_order(op, ("weak", "relaxed", "release"), D.STORE_ORDERING, "store")
+    check_order(op, ("weak", "relaxed", "release"), "STORE_ORDERING", "store")
 
 
-def check_order(op: Op, allowed: tuple[str, ...], diag: Any, kind: str) -> None:
+def check_order(op: Op, allowed: tuple[str, ...], diag: str, kind: str) -> None:
     order, scope = op.attr("memory_ordering_semantics"), op.attrs.get("memory_scope")
     if order not in allowed:
-        raise Invalid(diag, f"expect one of: {', '.join(allowed[:-1])}, or {allowed[-1]}, but got: {order}")
+        raise Invalid(
+            getattr(D, diag), f"expect one of: {', '.join(allowed[:-1])}, or {allowed[-1]}, but got: {order}"
+        )
     if order == "weak" and scope is not None:
         raise Invalid(D.WEAK_SCOPE, f"weak {kind} must not have memory scope")
     if order != "weak" and scope is None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from tileiras.compiler.ir import types as T
 from tileiras.compiler.ir.verify import Invalid, broken, tname
-
-from . import diags as D
+from tileiras.diag import Catalogue
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,6 +12,7 @@ if TYPE_CHECKING:
 
     from tileiras.compiler.ir.core import Op
 
+D = Catalogue("tileiras.compiler.dialects.cuda_tile.diags")
 # Accumulator element types by operand element type.
 PAIRS = {
     T.F8E4M3FN: (T.F16, T.F32), T.F8E5M2: (T.F16, T.F32), T.F16: (T.F16, T.F32), T.BF16: (T.F32,), T.TF32: (T.F32,),

@@ -8,9 +8,7 @@ from __future__ import annotations
 from tileiras.compiler.ir import types as T
 from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.ir.verify import Invalid, Rules, broken
-
-from . import diags as D
-from .types import TileAttr
+from tileiras.diag import Catalogue
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +16,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tileiras.compiler.ir.core import Op
+
+
+D = Catalogue("tileiras.compiler.dialects.nv_tileaa.diags")
 
 
 def constraint(name: str) -> tuple[Callable[[Any], bool], str] | None:
@@ -70,6 +71,10 @@ def check_constant(op: Op) -> None:
 def check_tile_attr(op: Op) -> None:
     """A `tile` attribute of a memory op: rank of the tensor, alignment a power of two that holds an element."""
     attr: Any = op.attrs.get("tile")
+    if attr is None:
+        return
+    from .types import TileAttr
+
     if type(attr) is not TileAttr:
         return
     tensor: Any = next(

@@ -9,9 +9,7 @@ from __future__ import annotations
 from tileiras.compiler.dialects.nv_tileaa import verify as tensors
 from tileiras.compiler.ir import types as T
 from tileiras.compiler.ir.verify import Invalid, Rules
-
-from . import diags as D
-from .types import PIPELINE, SHARED, TENSOR_MEMORY, TmaDescriptor
+from tileiras.diag import Catalogue
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,20 +18,25 @@ if TYPE_CHECKING:
 
     from tileiras.compiler.ir.core import Op, Value
 
+D = Catalogue("tileiras.compiler.dialects.nv_tileas.diags")
+# constraint -> (class in types.py, words)
+OWN_TYPES = {
+    "pipeline": ("PipelineType", "async pipeline"),
+    "tensor_memory": ("TensorMemoryType", "tensor memory"),
+    "shared": ("SharedType", "shared buffer"),
+    "tma_descriptor": ("TmaDescriptor", "tensor-map descriptor"),
+}
 MAX_DEPTH = 16
 MAX_BOX = 256  # elements of one box dimension; PTX ISA, cuTensorMapEncodeTiled
 
 
 def constraint(name: str) -> tuple[Callable[[Any], bool], str] | None:
-    if name == "pipeline":
-        return (lambda t: t is PIPELINE), "async pipeline"
-    if name == "tensor_memory":
-        return (lambda t: t is TENSOR_MEMORY), "tensor memory"
-    if name == "shared":
-        return (lambda t: t is SHARED), "shared buffer"
-    if name == "tma_descriptor":
-        return (lambda t: isinstance(t, TmaDescriptor)), "tensor-map descriptor"
-    return tensors.constraint(name)
+    if name not in OWN_TYPES:
+        return tensors.constraint(name)
+    from . import types
+
+    cls = getattr(types, OWN_TYPES[name][0])
+    return (lambda t: isinstance(t, cls)), OWN_TYPES[name][1]
 
 
 def listed(values: Any) -> str:

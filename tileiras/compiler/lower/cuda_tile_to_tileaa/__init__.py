@@ -6,6 +6,7 @@ Before: `cuda_tile.addf %a, %b : tile<8xf32>`. After: `nv_tileaa.addf %a, %b : t
 from __future__ import annotations
 
 from tileiras.compiler.dialects.nv_tileaa import ops as aa
+from tileiras.compiler.ir.build import create
 from tileiras.compiler.ir.core import Block, Op, Region, Value
 from tileiras.compiler.ir.types import FunctionType, TensorType, TileType
 
@@ -26,11 +27,11 @@ def lower_module(module: Op) -> Op:
         if op.spec.name == "entry":
             body.append(_lower_entry(op))
         elif op.spec.name == "global":
-            body.append(Op(aa.BY_NAME["global"], attrs=dict(op.attrs), loc=op.loc))
+            body.append(create(aa.BY_NAME["global"], attrs=dict(op.attrs), loc=op.loc))
     attrs = {
         name: value for name, value in module.attrs.items() if "." in name
     }  # tt.*, nv_tileaa.*, a producer's own
-    return Op(
+    return create(
         aa.MODULE,
         attrs={"sym_name": module.attrs.get("sym_name", "kernels"), **attrs},
         regions=[Region([body])],
@@ -43,7 +44,7 @@ def _lower_entry(entry: Op) -> Op:
     region = _lower_region(entry.regions[0], values)
     attrs = {name: value for name, value in entry.attrs.items() if name not in ("arg_attrs", "res_attrs")}
     attrs["function_type"] = FunctionType(tuple(lift_type(a.type) for a in source.args), ())
-    return Op(aa.FUNC, attrs=attrs, regions=[region], loc=entry.loc)
+    return create(aa.FUNC, attrs=attrs, regions=[region], loc=entry.loc)
 
 
 def _lower_region(region: Region, values: dict[Value, Value]) -> Region:
@@ -59,7 +60,7 @@ def _lower_region(region: Region, values: dict[Value, Value]) -> Region:
                 values[op.result] = lower_mmaf_scaled(new, op, [values[v] for v in op.operands])
                 continue
             regions = [_lower_region(r, values) for r in op.regions]
-            lifted = Op(
+            lifted = create(
                 aa.BY_NAME[op.spec.name],
                 [values[v] for v in op.operands],
                 [lift_type(r.type) for r in op.results],

@@ -10,6 +10,7 @@ a range that their product is one f32 factor.
 from __future__ import annotations
 
 from tileiras.compiler.dialects.nv_tileaa.ops import BY_NAME
+from tileiras.compiler.ir.build import create
 from tileiras.compiler.ir.core import Op
 from tileiras.compiler.ir.types import F16, F32, I1, I8, I32, Dense, TensorType, TileType
 
@@ -59,7 +60,7 @@ class Maker:
         self, name: str, operands: list[Value], type: TensorType, segments: Any = None, **attrs: Any
     ) -> Value:
         return self.block.append(
-            Op(BY_NAME[name], operands, [type], attrs, loc=self.loc, segments=segments)
+            create(BY_NAME[name], operands, [type], attrs, loc=self.loc, segments=segments)
         ).result
 
     def tile(

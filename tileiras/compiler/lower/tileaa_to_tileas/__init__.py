@@ -7,6 +7,7 @@ them (`rebuild.py`). attachKernelSpecAttributes (schedule/kernel_spec.py) decide
 from __future__ import annotations
 
 from tileiras.compiler.dialects.nv_tileas import ops as tileas
+from tileiras.compiler.ir.build import create
 from tileiras.compiler.ir.core import Block, Op, Region
 from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.ir.types import TensorType
@@ -83,5 +84,5 @@ def lower_module(module: Op, target: Any, sink: Any, module_attrs: dict[str, Any
             func.attrs[KEY] = spec
             body.append(func)
         else:
-            body.append(Op(tileas.BY_NAME[op.spec.name], attrs=dict(op.attrs), loc=op.loc))
-    return Op(tileas.MODULE, attrs=dict(module.attrs), regions=[Region([body])])
+            body.append(create(tileas.BY_NAME[op.spec.name], attrs=dict(op.attrs), loc=op.loc))
+    return create(tileas.MODULE, attrs=dict(module.attrs), regions=[Region([body])])

@@ -7,6 +7,7 @@ is made once per value and layout in the block that holds the value's first user
 from __future__ import annotations
 
 from tileiras.compiler.dialects.nv_tileas import ops as tileas
+from tileiras.compiler.ir.build import create
 from tileiras.compiler.ir.core import Block, Op, Region, Value
 from tileiras.compiler.ir.types import FunctionType, TensorType
 from tileiras.compiler.layout import convert as plans
@@ -41,7 +42,7 @@ class _Rebuild:
         region = self.region(func.regions[0])
         attrs = dict(func.attrs)
         attrs["function_type"] = FunctionType(tuple(a.type for a in region.block.args), ())
-        return Op(tileas.FUNC, attrs=attrs, regions=[region], loc=func.loc)
+        return create(tileas.FUNC, attrs=attrs, regions=[region], loc=func.loc)
 
     def typed(self, value: Value) -> Any:
         type = value.type
@@ -85,7 +86,7 @@ class _Rebuild:
         regions: list[Region],
         define: bool,
     ) -> Op:
-        new = Op(tileas.BY_NAME[op.spec.name], operands, types, op.attrs, regions, op.loc, op.segments)
+        new = create(tileas.BY_NAME[op.spec.name], operands, types, op.attrs, regions, op.loc, op.segments)
         block.append(new)
         if define:
             for old, result in zip(op.results, new.results):
@@ -136,7 +137,7 @@ class _Rebuild:
             converted = self.clone(block, value, want)
         else:
             type = TensorType(new.type.elem, new.type.shape, target)  # type: ignore[attr-defined]
-            made = Op(
+            made = create(
                 tileas.CONVERT_LAYOUT, [new], [type], {}, loc=value.op.loc if value.op is not None else None
             )
             converted = block.append(made).result

@@ -6,6 +6,8 @@ one run shows every problem.
 
 from __future__ import annotations
 
+import sys
+
 from tileiras.compiler.ir.passes import report_fatal_error
 from tileiras.compiler.nvvm.code import Function, Module, Var
 from tileiras.compiler.nvvm.inst import NoInstruction
@@ -78,9 +80,9 @@ def lower_op(lowering: Lowering, op: Op) -> None:
         family = LAZY.get(name)
         if family is None:
             return lose(lowering, op, f"unknown op '{op.spec.full_name}'")
-        from importlib import import_module
-
-        LOWER.update(import_module(f"{__name__}.{family}").LOWER)
+        module = f"{__name__}.{family}"
+        __import__(module)
+        LOWER.update(sys.modules[module].LOWER)
         rule = LOWER[name]
     if lowering.positions is not None:
         lowering.positions.mark(op.loc, lowering.b.code)

@@ -15,6 +15,7 @@ computes from values outside of it alone moves in front.
 from __future__ import annotations
 
 from tileiras.compiler.dialects.nv_tileaa import ops as tileaa
+from tileiras.compiler.ir.build import create
 from tileiras.compiler.ir.core import Block, Op, Region, Value
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.spec import NO_MEMORY_EFFECT, PURE
@@ -78,11 +79,11 @@ class Counted:
             inner.append(op)
         body.ops = [*stay, *body.ops[-2:]]
         following = [jump.operands[k] for k in kept]
-        inner.append(Op(tileaa.BY_NAME["continue"], following, (), {}, (), jump.loc, (len(kept),)))
+        inner.append(create(tileaa.BY_NAME["continue"], following, (), {}, (), jump.loc, (len(kept),)))
         carried = [loop.operands[k] for k in kept]
         operands = [loop.operands[self.index], self.upper, self.step, *carried]
         types = [body.args[k].type for k in kept]
-        new = Op(
+        new = create(
             tileaa.BY_NAME["for"], operands, types, {}, (Region([inner]),), loop.loc, (1, 1, 1, len(kept))
         )
         block.insert_before(loop, new)

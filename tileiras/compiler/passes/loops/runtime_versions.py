@@ -8,6 +8,7 @@ facts are assumed, so that it is the loop of a kernel that promises them. One te
 from __future__ import annotations
 
 from tileiras.compiler.dialects.nv_tileaa import ops as tileaa
+from tileiras.compiler.ir.build import create
 from tileiras.compiler.ir.clone import clone_op
 from tileiras.compiler.ir.core import Block, Op, Region, Value
 from tileiras.compiler.ir.dense import constant_bytes
@@ -60,7 +61,7 @@ def two_versions(loop: Op, needs: dict[Value, int]) -> None:
 
     def put(name: str, operands: Any, type: Any, attrs: dict[str, Any] | None = None) -> Value:
         return block.insert_before(
-            loop, Op(tileaa.BY_NAME[name], operands, (type,), attrs or {}, (), loop.loc)
+            loop, create(tileaa.BY_NAME[name], operands, (type,), attrs or {}, (), loop.loc)
         ).result
 
     scalar = TensorType(I64, (), None)
@@ -85,7 +86,7 @@ def two_versions(loop: Op, needs: dict[Value, int]) -> None:
     then, otherwise = Block(), Block()
     values: dict[Value, Value] = {}
     for value, divisor in needs.items():
-        assume = Op(
+        assume = create(
             tileaa.BY_NAME["assume"],
             (value,),
             (value.type,),
@@ -98,15 +99,22 @@ def two_versions(loop: Op, needs: dict[Value, int]) -> None:
         then.append(clone_op(view, values))
     fast = then.append(clone_op(loop, values))
     types = [r.type for r in loop.results]
-    made = Op(tileaa.BY_NAME["if"], (aligned,), types, {}, (Region([then]), Region([otherwise])), loop.loc)
-    block.insert_before(loop, made)
-    for old, new in zip(loop.results, made.results):
+    jumps = [
+        create(tileaa.BY_NAME["yield"], source.results, (), {}, (), loop.loc, (len(types),))
+        for source in (fast, loop)
+    ]
+    then.append(jumps[0])
+    position = block.ops.index(loop)
+    otherwise.append(loop)
+    otherwise.append(jumps[1])
+    made = create(
+        tileaa.BY_NAME["if"], (aligned,), types, {}, (Region([then]), Region([otherwise])), loop.loc
+    )
+    made.block, block.ops[position] = block, made
+    for i, (old, new) in enumerate(zip(loop.results, made.results)):
         new.name = old.name
         old.replace_all_uses_with(new)
-    block.ops.remove(loop)
-    otherwise.append(loop)
-    for side, source in ((then, fast), (otherwise, loop)):
-        side.append(Op(tileaa.BY_NAME["yield"], source.results, (), {}, (), loop.loc, (len(types),)))
+        jumps[1].set_operand(i, old)
 
 
 def views_before(loop: Op, needs: dict[Value, int]) -> list[Op]:

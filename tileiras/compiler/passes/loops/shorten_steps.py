@@ -10,6 +10,7 @@ has 64 bits: no bound overflows. Additions happen in the same order.
 from __future__ import annotations
 
 from tileiras.compiler.dialects.nv_tileaa import ops as tileaa
+from tileiras.compiler.ir.build import create
 from tileiras.compiler.ir.core import Op, Value
 from tileiras.compiler.ir.dense import constant_bytes
 from tileiras.compiler.ir.passes import Context, Pass
@@ -109,7 +110,7 @@ def shorten(loop: Op, chains: list[tuple[Op, list[tuple[Op, int]], int]], parts:
 
     def put(name: str, operands: Any, type: Any, attrs: dict[str, Any]) -> Value:
         return block.insert_before(
-            loop, Op(tileaa.BY_NAME[name], operands, (type,), attrs, (), loop.loc)
+            loop, create(tileaa.BY_NAME[name], operands, (type,), attrs, (), loop.loc)
         ).result
 
     scalar = TensorType(I64, (), None)
@@ -136,6 +137,6 @@ def shorten(loop: Op, chains: list[tuple[Op, list[tuple[Op, int]], int]], parts:
                 old: Any = op.operand("view")
                 view: Any = old.type
                 small = PartitionView(shape, view.view, view.dim_map, view.padding)
-                maker = Op(old.op.spec, old.op.operands, (small,), dict(old.op.attrs), (), old.op.loc)
+                maker = create(old.op.spec, old.op.operands, (small,), dict(old.op.attrs), (), old.op.loc)
                 body.insert_before(op, maker)
                 op.set_operand(op.operands.index(old), maker.result)

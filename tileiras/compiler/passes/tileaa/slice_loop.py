@@ -9,6 +9,7 @@ from __future__ import annotations
 from math import gcd
 
 from tileiras.compiler.dialects.nv_tileaa.ops import BY_NAME
+from tileiras.compiler.ir.build import create
 from tileiras.compiler.ir.core import Block, Op, Region, Value
 from tileiras.compiler.ir.dense import constant_bytes, dense_bits, num_elements
 from tileiras.compiler.ir.types import (
@@ -56,7 +57,7 @@ class Body:
         self.may_unroll = False  # by ptxas, which would need registers for every copy of the body
 
     def op(self, name: str, operands: list[Value], type: Any, segments: Any = None, **attrs: Any) -> Value:
-        return self.block.append(Op(BY_NAME[name], operands, [type], attrs, segments=segments)).result
+        return self.block.append(create(BY_NAME[name], operands, [type], attrs, segments=segments)).result
 
     def number(self, value: int) -> Value:
         return self.op("constant", [], TensorType(I32, ()), value=splat_constant(I32, (), value))
@@ -115,13 +116,13 @@ class Body:
         scalar = TensorType(I32, ())
 
         def constant(value: int) -> Value:
-            op = Op(BY_NAME["constant"], [], [scalar], {"value": splat_constant(I32, (), value)})
+            op = create(BY_NAME["constant"], [], [scalar], {"value": splat_constant(I32, (), value)})
             return outer.append(op).result
 
         bounds = [constant(0), constant(1 << s), constant(1)]
-        self.block.append(Op(BY_NAME["continue"], yields, [], {}, segments=(len(yields),)))
+        self.block.append(create(BY_NAME["continue"], yields, [], {}, segments=(len(yields),)))
         attrs = {} if self.may_unroll else {"nv_tileaa.nounroll": True}
-        loop = Op(BY_NAME["for"], [*bounds, *inits], [v.type for v in inits], attrs, [Region([self.block])], loc,
+        loop = create(BY_NAME["for"], [*bounds, *inits], [v.type for v in inits], attrs, [Region([self.block])], loc,
                   (1, 1, 1, len(inits)))  # fmt: skip
         return list(outer.append(loop).results)
 
@@ -163,7 +164,7 @@ class SliceLoop(Body):
         for value, handle, cut in self.copies:
             part = self.slice(value, cut, tuple(range(self.s)))
             loc = value.op.loc if value.op is not None else None
-            self.block.append(Op(BY_NAME["local_write"], [handle, self.index, part], [], {}, loc=loc))
+            self.block.append(create(BY_NAME["local_write"], [handle, self.index, part], [], {}, loc=loc))
         loc = self.plans[0].op.loc if self.plans else None
         results = self.loop(self.miner.block, self.s, [init for _, init in self.carried], self.next, loc)
         for (old, _), result in zip(self.carried, results):
@@ -247,7 +248,9 @@ class SliceLoop(Body):
         op = plan.op
         operands = [self.operand(plan, i) for i in range(len(op.operands))]
         types = [self.result_type(plan, i) for i in range(len(op.results))]
-        self.results(op, self.block.append(Op(op.spec, operands, types, op.attrs, [], op.loc, op.segments)))
+        self.results(
+            op, self.block.append(create(op.spec, operands, types, op.attrs, [], op.loc, op.segments))
+        )
 
     def results(self, op: Op, new: Op) -> None:
         for old, result in zip(op.results, new.results):
@@ -309,16 +312,18 @@ class SliceLoop(Body):
                 parts = [
                     take(v) if isinstance(v.type, TokenType) else self.miner.use(v) for v in old.operands
                 ]
-                new = Op(old.spec, parts, [r.type for r in old.results], old.attrs, [], old.loc, old.segments)
+                new = create(
+                    old.spec, parts, [r.type for r in old.results], old.attrs, [], old.loc, old.segments
+                )
                 self.block.append(new)
                 known.update(zip(old.results, new.results))
         jump = body.ops[-1]
         self.block.append(
-            Op(jump.spec, [take(v) for v in jump.operands], [], jump.attrs, [], jump.loc, jump.segments)
+            create(jump.spec, [take(v) for v in jump.operands], [], jump.attrs, [], jump.loc, jump.segments)
         )
         made_body, self.block, self.numbers, self.read = self.block, outer, numbers, read
         types = [v.type for v in operands[3:]]
-        loop = Op(op.spec, operands, types, op.attrs, [Region([made_body])], op.loc, op.segments)
+        loop = create(op.spec, operands, types, op.attrs, [Region([made_body])], op.loc, op.segments)
         self.results(op, outer.append(loop))
 
     def product(self, plan: Plan) -> None:
@@ -326,7 +331,7 @@ class SliceLoop(Body):
         op = plan.op
         state = self.carry(op.result, self.miner.use(op.operands[2]))
         operands = [self.operand(plan, 0), self.operand(plan, 1), state]
-        new = Op(op.spec, operands, [state.type], op.attrs, [], op.loc, op.segments)
+        new = create(op.spec, operands, [state.type], op.attrs, [], op.loc, op.segments)
         self.next.append(self.block.append(new).result)
 
     def view(self, plan: Plan) -> None:
@@ -337,7 +342,7 @@ class SliceLoop(Body):
         type: Any = view.type
         small, scales, steps = _smaller_view(type, cut)
         base = self.miner.use(view.op.operands[0])
-        made = self.block.append(Op(view.op.spec, [base], [small], {}, loc=op.loc)).result
+        made = self.block.append(create(view.op.spec, [base], [small], {}, loc=op.loc)).result
         wide = TensorType(I64, ())
 
         def long(value: Value) -> Value:
@@ -367,7 +372,9 @@ class SliceLoop(Body):
                     value = self.op("addi", [value, step], wide)
                 operands.append(value)
         types = [self.result_type(plan, i) for i in range(len(op.results))]
-        self.results(op, self.block.append(Op(op.spec, operands, types, op.attrs, [], op.loc, op.segments)))
+        self.results(
+            op, self.block.append(create(op.spec, operands, types, op.attrs, [], op.loc, op.segments))
+        )
 
     # ---- reductions and scans
     def inline(self, op: Op, earlier: list[Value], later: list[Value], shape: tuple[int, ...]) -> list[Value]:
@@ -393,7 +400,7 @@ class SliceLoop(Body):
                         spread = self.op("reshape", [spread], TensorType(elem, (1,) * len(shape)))
                         spread = self.op("broadcast", [spread], TensorType(elem, shape))
                     operands.append(spread)
-            new = self.block.append(Op(inner.spec, operands, types, attrs, [], inner.loc, inner.segments))
+            new = self.block.append(create(inner.spec, operands, types, attrs, [], inner.loc, inner.segments))
             for old, result in zip(inner.results, new.results):
                 env[old] = result
         return [env[v] for v in body.ops[-1].operands]
@@ -401,7 +408,7 @@ class SliceLoop(Body):
     def clone(self, op: Op, operands: list[Value], types: list[Any]) -> list[Value]:
         """The op with its body on other operands."""
         region = _copy_region(op.regions[0], self.miner)
-        new = self.block.append(Op(op.spec, operands, types, op.attrs, [region], op.loc, op.segments))
+        new = self.block.append(create(op.spec, operands, types, op.attrs, [region], op.loc, op.segments))
         return list(new.results)
 
     def identity(self, op: Op, i: int, shape: tuple[int, ...]) -> Value:
@@ -410,7 +417,7 @@ class SliceLoop(Body):
         elem = op.operands[i].type.elem  # type: ignore[attr-defined]
         if bits is None:
             bits = int(getattr(attr, "value", attr)) & ((1 << elem.bits) - 1)
-        value = Op(
+        value = create(
             BY_NAME["constant"], [], [TensorType(elem, shape)], {"value": splat_constant(elem, shape, bits)}
         )
         return self.miner.block.append(value).result
@@ -423,7 +430,7 @@ class SliceLoop(Body):
         types = [TensorType(v.type.elem, kept) for v in operands]  # type: ignore[attr-defined]
         if op.spec.name == "reduce":
             return self.clone(op, operands, types)
-        reduce = Op(
+        reduce = create(
             BY_NAME["reduce"], operands, types, {"dim": dim, "identities": op.attr("identities")},
             [_copy_region(op.regions[0], self.miner, bool(op.attr("reverse")))], op.loc, (len(operands),),
         )  # fmt: skip
@@ -499,7 +506,9 @@ class SliceLoop(Body):
             before = [self.choose(first, f, h) for f, h in zip(fresh, held)]
             totals = self.combine(plan.op, before, parts)
         for handle, total in zip(handles, totals):
-            self.block.append(Op(BY_NAME["local_write"], [handle, number, total], [], {}, loc=plan.op.loc))
+            self.block.append(
+                create(BY_NAME["local_write"], [handle, number, total], [], {}, loc=plan.op.loc)
+            )
         return before
 
     def scan(self, plan: Plan) -> None:
@@ -533,7 +542,7 @@ class SliceLoop(Body):
                 if not users:
                     continue
                 if isinstance(value.type, TokenType):
-                    start = self.miner.block.append(Op(BY_NAME["make_token"], [], [TOKEN])).result
+                    start = self.miner.block.append(create(BY_NAME["make_token"], [], [TOKEN])).result
                     self.carry(value, start)
                     self.next.append(self.slices[value])
                     continue
@@ -542,7 +551,7 @@ class SliceLoop(Body):
                     continue
                 handle = self.miner.allocate(value.type, cut)
                 self.block.append(
-                    Op(
+                    create(
                         BY_NAME["local_write"],
                         [handle, self.index, self.slices[value]],
                         [],
@@ -613,7 +622,7 @@ def recut(miner: StripMiner, value: Value, want: Cut) -> None:
     part = inner.op("extract", [piece, *low], TensorType(type.elem, extent), segments=(1, rank))
     merged = inner.insert(part, held, at)
     made = inner.loop(outer.block, len(free), [start], [merged])
-    outer.block.append(Op(BY_NAME["local_write"], [new, j, made[0]], [], {}))
+    outer.block.append(create(BY_NAME["local_write"], [new, j, made[0]], [], {}))
     outer.loop(miner.block, len(want), [], [])
     miner.homes[value].append((new, want))
 
@@ -661,7 +670,7 @@ def _copy_region(region: Region, miner: StripMiner, swapped: bool = False) -> Re
         for i, arg in enumerate(block.args):
             env[arg] = args[i ^ 1 if swapped else i]
         for op in block.ops:
-            copy = Op(op.spec, [env.get(v) or miner.use(v) for v in op.operands], [r.type for r in op.results], op.attrs, [],
+            copy = create(op.spec, [env.get(v) or miner.use(v) for v in op.operands], [r.type for r in op.results], op.attrs, [],
                       op.loc, op.segments)  # fmt: skip
             for old, result in zip(op.results, copy.results):
                 env[old] = result

@@ -11,6 +11,7 @@ Only loads of views and what is computed from them element by element move, and 
 
 from __future__ import annotations
 
+from tileiras.compiler.ir.build import create
 from tileiras.compiler.ir.core import Block, Op, Region, Value
 from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.ir.types import TokenType
@@ -52,7 +53,7 @@ def stream_products(
     if not streams:
         return func
     region = _Streamer(streams).region(func.regions[0])
-    return Op(func.spec, attrs=dict(func.attrs), regions=[region], loc=func.loc)
+    return create(func.spec, attrs=dict(func.attrs), regions=[region], loc=func.loc)
 
 
 def product_registers(
@@ -152,7 +153,7 @@ class _Streamer:
     def copy(self, op: Op) -> None:
         operands = [self.values[v] for v in op.operands]
         regions = [self.region(r) for r in op.regions]
-        new = Op(op.spec, operands, [r.type for r in op.results], op.attrs, regions, op.loc, op.segments)
+        new = create(op.spec, operands, [r.type for r in op.results], op.attrs, regions, op.loc, op.segments)
         self.block.append(new)
         for old, result in zip(op.results, new.results):
             self.values[old] = result

@@ -16,6 +16,7 @@ Ops with no sliced form (print, products of tiles that registers hold) keep whol
 from __future__ import annotations
 
 from tileiras.compiler.dialects.nv_tileaa.ops import BY_NAME
+from tileiras.compiler.ir.build import create
 from tileiras.compiler.ir.core import Block, Op, Region, Value
 from tileiras.compiler.ir.types import TOKEN, TokenType
 
@@ -50,7 +51,7 @@ def strip_mine(func: Op, budget: Budget | None = None, limits: Limits = HUGE) ->
         return func
     worker = StripMiner(func, budget, limits)
     region = worker.region(func.regions[0])
-    return Op(func.spec, attrs={**func.attrs, "strip_mined": True}, regions=[region], loc=func.loc)
+    return create(func.spec, attrs={**func.attrs, "strip_mined": True}, regions=[region], loc=func.loc)
 
 
 class _Group:
@@ -270,7 +271,7 @@ class StripMiner:
         operands = [self.use(v) for v in op.operands]
         regions = [self.region(r) for r in op.regions]
         new = self.block.append(
-            Op(op.spec, operands, [r.type for r in op.results], op.attrs, regions, op.loc, op.segments)
+            create(op.spec, operands, [r.type for r in op.results], op.attrs, regions, op.loc, op.segments)
         )
         for old, result in zip(op.results, new.results):
             self.values[old] = result
@@ -283,16 +284,16 @@ class StripMiner:
             return found
         if is_splat(value.op):
             assert value.op is not None
-            made = Op(value.op.spec, [], [value.type], value.op.attrs, loc=value.op.loc)
+            made = create(value.op.spec, [], [value.type], value.op.attrs, loc=value.op.loc)
             return self.block.append(made).result
         handle, cut = self.homes[value][0]
-        whole = Op(BY_NAME["local_read_all"], [handle], [value.type], {"cut": cut})
+        whole = create(BY_NAME["local_read_all"], [handle], [value.type], {"cut": cut})
         return self.block.append(whole).result
 
     # ---- values that loops carry and branches yield
     def allocate(self, type: Any, cut: Cut) -> Value:
         return self.block.append(
-            Op(BY_NAME["local_alloc"], [], [TOKEN], {"type": type, "log2_slices": len(cut)})
+            create(BY_NAME["local_alloc"], [], [TOKEN], {"type": type, "log2_slices": len(cut)})
         ).result
 
     def home(self, value: Value, want: Cut) -> Home | None:
@@ -332,7 +333,9 @@ class StripMiner:
         kept = [self.use(v) for v, home in zip(inits, carried) if home is None]
         segments = {"for": (1, 1, 1, len(kept)), "loop": (len(kept),), "if": op.segments}[name]
         types = [r.type for r, home in zip(op.results, yielded) if home is None]
-        new = self.block.append(Op(op.spec, [*operands, *kept], types, op.attrs, regions, op.loc, segments))
+        new = self.block.append(
+            create(op.spec, [*operands, *kept], types, op.attrs, regions, op.loc, segments)
+        )
         results = iter(new.results)
         for old, home in zip(op.results, yielded):
             if home is not None:
@@ -382,7 +385,7 @@ class StripMiner:
             self.copy(value, home)
         self.homes.update(reversed(spares))
         kept = [self.use(v) for v, h in zip(op.operands, homes) if h is None]
-        self.block.append(Op(op.spec, kept, [], op.attrs, [], op.loc, (len(kept),)))
+        self.block.append(create(op.spec, kept, [], op.attrs, [], op.loc, (len(kept),)))
 
     def joins_copy(self, value: Value, home: Home) -> bool:
         """Whether the open group may write a value it makes to `home` slice by slice: nothing else in it may read

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from tileiras.compiler.dialects.nv_tileas import diags as D
 from tileiras.compiler.dialects.nv_tileas import ops as tileas
+from tileiras.compiler.ir.build import create
 from tileiras.compiler.ir.core import Block, Op, Region, Value
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.rewrite import Rewriter
@@ -88,7 +89,7 @@ class MaterializeAsync(Pass):
         rewriter = Rewriter(context, op)
         produced = rewriter.create(tileas.PRODUCE_ONE, [pipeline], (), {}, [region])
         block = Block(types)
-        block.append(Op(tileas.PIPELINE_YIELD, list(block.args), loc=op.loc, segments=(len(types),)))
+        block.append(create(tileas.PIPELINE_YIELD, list(block.args), loc=op.loc, segments=(len(types),)))
         consumed = rewriter.create(tileas.CONSUME_ONE, [pipeline], types, {}, [Region([block])])
         if produced is None or consumed is None:
             return False

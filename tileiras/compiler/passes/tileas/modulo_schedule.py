@@ -13,6 +13,7 @@ from __future__ import annotations
 from tileiras.compiler.dialects.nv_tileas import diags as D
 from tileiras.compiler.dialects.nv_tileas import ops as tileas
 from tileiras.compiler.dialects.nv_tileas.types import PIPELINE
+from tileiras.compiler.ir.build import create
 from tileiras.compiler.ir.core import Block, Op, Region
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.rewrite import Rewriter
@@ -95,15 +96,15 @@ class ModuloSchedule(Pass):
     def transfer(self, op: Op, loop: Op, attrs: dict[str, Any], context: Context) -> bool:
         from tileiras.compiler.ir.clone import clone_into
 
-        create = Rewriter(context, loop).create(tileas.CREATE, (), (PIPELINE,), attrs)
+        pipeline = Rewriter(context, loop).create(tileas.CREATE, (), (PIPELINE,), attrs)
         block = Block()
         values: dict[Any, Any] = {}
         clone_into(block, [op], values)
-        block.append(Op(tileas.PIPELINE_YIELD, [values[op.results[0]]], loc=op.loc, segments=(1,)))
-        if create is None:
+        block.append(create(tileas.PIPELINE_YIELD, [values[op.results[0]]], loc=op.loc, segments=(1,)))
+        if pipeline is None:
             return False
         made = Rewriter(context, op).create(
-            tileas.TRANSFER, [create.result], [op.results[0].type], {}, [Region([block])]
+            tileas.TRANSFER, [pipeline.result], [op.results[0].type], {}, [Region([block])]
         )
         if made is None:
             return False

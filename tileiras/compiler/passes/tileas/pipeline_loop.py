@@ -6,6 +6,7 @@ Iterations that do not run produce zeros: their condition is computed without ov
 from __future__ import annotations
 
 from tileiras.compiler.dialects.nv_tileas import ops as tileas
+from tileiras.compiler.ir.build import create
 from tileiras.compiler.ir.clone import clone_into
 from tileiras.compiler.ir.core import Block, Op, Region, Value
 from tileiras.compiler.ir.dense import constant_bytes
@@ -76,7 +77,7 @@ def inserter(block: Block, anchor: Op) -> Callable[..., Op]:
         spec = tileas.BY_NAME[name]
         segments = (len(operands),) if spec.varies else None
         return block.insert_before(
-            anchor, Op(spec, operands, types, attrs or {}, regions, anchor.loc, segments)
+            anchor, create(spec, operands, types, attrs or {}, regions, anchor.loc, segments)
         )
 
     return put
@@ -138,18 +139,18 @@ def guarded(op: Op, needs: list[Op], body: Block, put: Any, induction: Value, ru
     source = op.regions[0].block
     clone_into(inside, source.ops[:-1], values)
     results = [values.get(v, v) for v in yielded(op)]
-    inside.append(Op(tileas.BY_NAME["yield"], results, loc=op.loc, segments=(len(types),)))
+    inside.append(create(tileas.BY_NAME["yield"], results, loc=op.loc, segments=(len(types),)))
     other = Block()
     zeros = [other.append(zero(type, op)).result for type in types]
-    other.append(Op(tileas.BY_NAME["yield"], zeros, loc=op.loc, segments=(len(types),)))
+    other.append(create(tileas.BY_NAME["yield"], zeros, loc=op.loc, segments=(len(types),)))
     region = Block()
     made = region.append(
-        Op(tileas.BY_NAME["if"], [runs], types, {}, [Region([inside]), Region([other])], op.loc)
+        create(tileas.BY_NAME["if"], [runs], types, {}, [Region([inside]), Region([other])], op.loc)
     )
-    region.append(Op(tileas.PIPELINE_YIELD, list(made.results), loc=op.loc, segments=(len(types),)))
+    region.append(create(tileas.PIPELINE_YIELD, list(made.results), loc=op.loc, segments=(len(types),)))
     put(tileas.PRODUCE_ONE.name, (op.operands[0],), (), dict(op.attrs), [Region([region])])
 
 
 def zero(type: Any, op: Op) -> Op:
     data = Dense(TileType(type.elem, type.shape), bytes(constant_bytes(type.elem)))
-    return Op(tileas.BY_NAME["constant"], (), (type,), {"value": data}, loc=op.loc)
+    return create(tileas.BY_NAME["constant"], (), (type,), {"value": data}, loc=op.loc)
