@@ -7,7 +7,7 @@ One table a target. Cells are ours/NVIDIA's: registers, bytes spilled (of all st
 memory in the code) and of the stack frame, shared memory in KB, threads, blocks that reside on
 an SM; then the hot loop, that is the innermost loop with the most tensor work: instructions, barriers, stores to and loads
 from shared memory, other instructions for each 4096-flop MMA, whether it is fed, bytes in flight, and the modelled share of
-the tensor peak (benchmarks/model.py). Memory-bound kernels: instructions an element. Below, the geometric mean of
+the tensor peak (tileiras/report/model.py). Memory-bound kernels: instructions an element. Below, the geometric mean of
 ours over NVIDIA's. `--terms` prints every term of the model; `--corpus` measures the corpus kernels too.
 
 `--compare BASE.json` prints what got worse against an earlier `--json`: issued instructions, barriers, spills, resident
@@ -34,8 +34,9 @@ sys.path[:0] = [p for p in (str(Path(__file__).resolve().parent),) if p not in s
 
 import production  # noqa: E402
 from hot_loop import MeasureError, Row, measure  # noqa: E402
-from model import GPUS, geometric_mean  # noqa: E402
 from production import ExportError, Production, Stream, bytecode, cache_folder, digest, keep  # noqa: E402
+
+from tileiras.report.model import GPUS, geometric_mean  # noqa: E402
 
 SLOWER = 1.02  # less than this is noise of instruction selection
 

@@ -25,20 +25,9 @@ sys.path[:0] = [p for p in (str(REPOSITORY), str(REPOSITORY / "tests")) if p not
 import numpy as np  # noqa: E402
 
 from tests.corpus.case import DTYPES, Array, ListOf, Scalar  # noqa: E402
+from tileiras.report.hot_loop import Product  # noqa: E402
 
 BITS = {name: np.dtype(DTYPES[name]).itemsize * 8 for name in ("i8", "e4m3", "f16", "bf16", "f32", "f64")}
-
-
-@dataclasses.dataclass(frozen=True)
-class Product:
-    """The tensor work of one step of one block: flops, bytes of operands read, and the type that decides the peak."""
-
-    element: str
-    flops: int
-    bytes: int
-    m: int
-    n: int
-    k: int
 
 
 @dataclasses.dataclass(frozen=True)

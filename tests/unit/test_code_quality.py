@@ -1,4 +1,4 @@
-"""benchmarks/sass.py, model.py and hot_loop.py on machine code that ptxas makes here from a few lines of PTX."""
+"""The machine-code reader, the hot loop and the model of tileiras/report, and benchmarks/hot_loop.py, on machine code that ptxas makes here from a few lines of PTX."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
 import code_quality
 import hot_loop
-import model
 import production
-import sass
+
+from tileiras.report import model, sass
 
 HEAD = ".version 8.5\n.target {target}\n.address_size 64\n"
 

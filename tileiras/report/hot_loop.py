@@ -1,0 +1,199 @@
+"""The loop of a kernel's machine code in which it spends its time, and the terms of the model for one pass of it.
+
+For matrix work the hot loop is the innermost loop with the most tensor work (multiply-adds where the kernel has none);
+without either, the one with the most global traffic.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from typing import Any
+
+from . import sass
+from .model import GPUS, Pass, terms
+from .sass import Code, Instruction, Loop, flops, is_tensor, loads_in_flight
+
+Row = dict[str, Any]
+COPIES = ("async_copy", "bulk_copy")
+
+
+@dataclasses.dataclass(frozen=True)
+class Product:
+    """The tensor work of one step of one block: flops, bytes of operands read, and the type that decides the peak."""
+
+    element: str
+    flops: int
+    bytes: int
+    m: int
+    n: int
+    k: int
+
+
+def widths(instructions: list[Instruction]) -> str:
+    """How many global accesses of which width, as "LDG 8x128 STG 32x32"."""
+    count: dict[str, Counter[int]] = {}
+    for i in instructions:
+        if i.kind in ("global_load", "global_store", "async_copy"):
+            count.setdefault(i.base, Counter())[i.bits] += 1
+        elif i.kind == "bulk_copy" or i.base in ("UTMASTG", "UTMAREDG", "UBLKRED"):
+            count.setdefault(i.base, Counter())[0] += 1
+    return " ".join(
+        f"{base} " + "+".join(f"{n}x{bits}" if bits else str(n) for bits, n in sorted(found.items()))
+        for base, found in sorted(count.items())
+    )
+
+
+def hottest(code: Code) -> Loop | None:
+    """The innermost loop with the most tensor work, else multiply-adds, else global traffic; None without loops."""
+    for weight in (_tensor_work, _scalar_work, _traffic):
+        best, most = None, 0
+        for loop in code.loops:
+            if any(weight(code.of_loop(other)) for other in code.loops if other.blocks < loop.blocks):
+                continue
+            found = weight(code.of_loop(loop))
+            if found > most:
+                best, most = loop, found
+        if best is not None:
+            return best
+    return None
+
+
+def _tensor_work(instructions: list[Instruction]) -> int:
+    return sum(flops(i) for i in instructions if is_tensor(i.base))
+
+
+def _scalar_work(instructions: list[Instruction]) -> int:
+    return sum(flops(i) for i in instructions if i.base in sass.SCALAR)
+
+
+def _traffic(instructions: list[Instruction]) -> int:
+    return sum(i.bits for i in instructions if i.kind in ("global_load", "global_store", "async_copy"))
+
+
+def element_of(i: Instruction, default: str) -> str:
+    """The type whose peak an instruction has."""
+    if "TF32" in i.modifiers:
+        return "tf32"
+    if i.base in ("UTCHMMA", "HMMA", "HGMMA"):
+        return default if i.base == "UTCHMMA" and default == "tf32" else "f16"
+    return {"Q": "e4m3", "I": "i8", "D": "f64", "F": "f32"}.get(i.base.removeprefix("UTC")[0], default)
+
+
+def _tcgen05_steps(work: Product, count: int) -> float:
+    """Steps that so many tcgen05.mma make, each of at most 128 x 256 and 32 bytes of K."""
+    deep = {"f64": 4, "f32": 8, "tf32": 8, "f16": 16, "bf16": 16}.get(work.element, 32)
+
+    def one(m: int, n: int, k: int) -> int:
+        return -(-m // 128) * -(-n // 256) * -(-k // deep)
+
+    if work.flops > 2 * work.m * work.n * work.k:  # attention: n keys, then k columns of values
+        return count / (one(work.m, work.n, work.k) + one(work.m, work.k, work.n))
+    return count / one(work.m, work.n, work.k)
+
+
+def tensor_row(code: Code, work: Product | None, threads: int, blocks: int, shared: int, gpu: int) -> Row:
+    loop = hottest(code)
+    inside = code.of_loop(loop) if loop else code.straight()
+    if loop and work:
+        inside = _whole_step(code, loop, work, threads)
+    roles = loop is not None and not _has_copies(inside) and any(
+        _has_copies(code.of_loop(other)) for other in code.loops if not other.blocks & loop.blocks
+    )  # fmt: skip
+    tensor = [i for i in inside if is_tensor(i.base)]
+    scalar = [] if tensor else [i for i in inside if i.base in sass.SCALAR]
+    single = any(i.base in sass.TENSOR_MEMORY for i in tensor)
+    warps = 1 if single else max(4, threads // 32 - 4) if roles else threads // 32
+    row: Row = {
+        "hot": len(inside), "loop": loop is not None, "warps": warps, "roles": roles,
+        "bar": sum(i.kind == "barrier" for i in inside),
+        "sts": sum(i.kind == "shared_store" for i in inside),
+        "lds": sum(i.kind == "shared_load" for i in inside),
+        "hot_global": widths(inside), "mma": len(tensor), "mma_kind": "+".join(sorted({i.base for i in tensor or scalar})),
+        "issued": len(inside) * warps,
+    }  # fmt: skip
+    if work is None:
+        unit = sum(flops(i) * warps for i in inside if is_tensor(i.base)) // 4096
+        unit = unit or sum(i.bits // 8 * threads for i in inside if i.kind in ("global_load", "global_store"))
+        return {**row, "unit": unit or 1}
+    element = "f16" if work.element == "bf16" else work.element
+    done: Counter[str] = Counter()
+    kinds: dict[str, str] = {}
+    for i in tensor or scalar:
+        which = "group" if "GMMA" in i.base else "mma" if tensor else "fma" if "FMA" in i.base else "unfused"
+        done[which] += flops(i) * (warps // 4 if which == "group" else warps)
+        kinds[which] = element_of(i, element)
+    steps = sum(done.values()) / work.flops
+    if single:
+        steps = _tcgen05_steps(work, len(tensor))
+        done, kinds = Counter(group=int(steps * work.flops)), {"group": element_of(tensor[0], element)}
+    issued = len(inside) * warps
+    if single:  # the warps that read tensor memory work beside the one that issues
+        readers = [
+            other for other in code.loops if any(i.base in ("LDTM", "STTM") for i in code.of_loop(other))
+        ]
+        readers = [r for r in readers if not any(o.blocks < r.blocks for o in readers)]
+        if loop:  # a loop around the hot one reads once a tile, not once a pass
+            readers = [r for r in readers if not loop.blocks < r.blocks]
+        issued += (
+            sum(len(code.of_loop(r)) for r in readers) * max(4, threads // 32 - 4) // max(1, len(readers))
+        )
+    fed, flying = _feeding(code, inside, roles, work, threads, shared)
+    found = terms(GPUS[gpu], Pass(
+        work.element, {k: float(v) for k, v in done.items()}, kinds, issued, len(tensor or scalar) * warps,
+        sum(sass.wavefronts(i) for i in inside) * warps, steps * work.bytes, int(row["bar"]), fed,
+    ), blocks) if done else None  # fmt: skip
+    row |= {"issued": issued, "unit": steps or 1, "steps": round(steps, 3), "fed": fed, "in_flight": flying}
+    if found:
+        mmas = sum(done.values()) / 4096
+        row["other_per_mma"] = round((issued - len(tensor or scalar) * warps) / mmas, 2)
+        row["share"] = round(found.share, 4)
+        row["terms"] = {name: round(getattr(found, name)) for name in ("P", "T", "I", "other_I", "S", "L")}
+        row["bound"] = found.bound if fed else "latency"
+    return row
+
+
+def _whole_step(code: Code, loop: Loop, work: Product, threads: int) -> list[Instruction]:
+    """A pass of the hot loop; where that only multiplies what the loop around it has loaded, a pass of that one.
+
+    Its inner passes are as many as make one step, each of them written out.
+    """
+    inside = code.of_loop(loop)
+    around = [o for o in code.loops if loop.blocks < o.blocks]
+    if not around or any(i.kind in (*COPIES, "global_load") for i in inside):
+        return inside
+    outer = around[0]
+    own = [n for n in sorted(outer.work) if n not in loop.blocks]
+    if not any(i.kind in (*COPIES, "global_load") for n in own for i in code.of_block(n)):
+        return inside
+    mine = [i for n in own for i in code.of_block(n)]
+    weight = _tensor_work if _tensor_work(inside) else _scalar_work
+    rest = work.flops / (threads // 32) - weight(mine)
+    passes = max(1, round(rest / weight(inside)))
+    before = [i for n in own if n < loop.header for i in code.of_block(n)]
+    after = [i for n in own if n > loop.header for i in code.of_block(n)]
+    return before + inside * passes + after
+
+
+def _has_copies(instructions: list[Instruction]) -> bool:
+    return any(i.kind in COPIES for i in instructions)
+
+
+def _feeding(
+    code: Code, inside: list[Instruction], roles: bool, work: Product, threads: int, shared: int
+) -> tuple[bool, int]:
+    """(whether copies of later steps are under way in each pass, their bytes for one block), as the code shows it."""
+    copies = [i for i in inside if i.kind == "async_copy"]
+    polled = any(i.base == "SYNCS" and "PHASECHK" in i.modifiers for i in inside)
+    if polled and (roles or _has_copies(inside)):
+        stages = shared // max(1, work.bytes)
+        return stages >= 2, max(0, stages - 1) * work.bytes
+    waits = [
+        int(i.operands.rpartition(",")[2], 0)
+        for i in inside
+        if i.base == "DEPBAR" and i.operands.startswith("SB0")
+    ]
+    if copies and waits:
+        groups = max(1, sum(i.base == "LDGDEPBAR" for i in inside))
+        return min(waits) >= 1, min(waits) * sum(i.bits // 8 for i in copies) * threads // groups
+    return False, loads_in_flight(inside) * threads
