@@ -148,7 +148,7 @@ def run(argv: list[str]) -> int:
 
 def _output_files(given: dict[str, Any]) -> list[str]:
     """The outputs that the line names."""
-    fields = ("output", "ptx_output", "kernels_json", "depfile", "remarks_output")
+    fields = ("output", "ptx_output", "kernels_json", "depfile", "remarks_output", "report")
     return [given[field] for field in fields if field in given]
 
 
@@ -277,6 +277,11 @@ def _options(given: dict[str, Any]) -> tuple[Any, str]:
             return options, f"for the --color option: Cannot find option named '{given['color']}'!"
     if options.emit not in EMITS:
         return options, f"for the --emit option: Cannot find option named '{options.emit}'!"
+    if "report" in given:
+        from tileiras.report.write import wrong_name
+
+        if problem := wrong_name(given["report"]):
+            return options, f"for the --report option: {problem}"
     if given.get("preview"):
         return options, f"preview feature '{given['preview']}' is not supported by this version of tileiras"
     if given.get("library"):
@@ -323,13 +328,23 @@ def compile_file(path: str, given: dict[str, Any], options: Any) -> int:
     sink = Sink(lambda emitted: _show(emitted, options, yaml is not None, path, data))
     output = given.setdefault("output", "elf.o")
     outputs = Outputs(_output_files(given))
+    report: Any = None
+    watch: Any = None
     try:
         data = driver.read_file(path, sink)
         outputs.unlink_old(path)
-        program = driver.compile_source(data, options, sink, file=path)
+        if "report" in given:
+            from tileiras.report import write
+            from tileiras.report.watch import Watch
+
+            report = write
+            report.check(given["report"])
+            watch = Watch(data, path)
+        program = driver.compile_source(data, options, sink, file=path, watch=watch)
         if options.warnings_as_errors and any(d.severity == 2 for d in sink.emitted):
             sink.emit(driver.WARNINGS)
             sink.emit(driver.FAILED)
+            _report_failure(given, watch, sink, driver.EXIT_COMPILE)
             return driver.EXIT_COMPILE
         if options.emit == "cubin":
             outputs.write(output, program.cubin)
@@ -358,11 +373,16 @@ def compile_file(path: str, given: dict[str, Any], options: Any) -> int:
 
             asked = [d for d in sink.emitted if d.severity == 4 and wanted(d, options.remarks)]
             outputs.write(yaml, to_yaml(asked, options.file_prefix_map).encode("utf-8", "surrogateescape"))
+        if report is not None:
+            outputs.write(
+                given["report"], report.render(given["report"], [report.module_of(watch, sink.emitted)])
+            )
         outputs.commit()
         if program.ptxas_log:
             say(program.ptxas_log + "\n")
     except CompileError as error:
         outputs.discard()
+        _report_failure(given, watch, sink, error.exit_code)
         from tileiras.terminal import advise
 
         advise(sink.emitted, bool(given.get("diagnostic_codes")))
@@ -372,12 +392,14 @@ def compile_file(path: str, given: dict[str, Any], options: Any) -> int:
         sink.emit(driver.UNWRITABLE, text=str(error))
         return EXIT_CONFIGURATION
     except FatalError as fatal:
+        _report_failure(given, watch, sink, driver.EXIT_COMPILE)
         abort(fatal)
     except Exception as error:  # nobody foresaw it
         outputs.discard()
         concluded = driver.conclude(error, sink)
         if not isinstance(concluded, CompileError):
             raise
+        _report_failure(given, watch, sink, concluded.exit_code)
         return concluded.exit_code
     except BaseException:
         outputs.discard()
@@ -386,6 +408,21 @@ def compile_file(path: str, given: dict[str, Any], options: Any) -> int:
         for name, seconds in program.times:
             say(f"{seconds * 1000:9.2f} ms  {name}\n")
     return 0
+
+
+def _report_failure(given: dict[str, Any], watch: Any, sink: Any, code: int) -> None:
+    """The report of a compile that failed: what there was by then, and why."""
+    if watch is None:
+        return
+    from tileiras.outputs import OutputError
+    from tileiras.report import write
+
+    try:
+        write.write(given["report"], [write.module_of(watch, sink.emitted, code)])
+    except OutputError as error:  # the compile's own failure is what the exit status tells
+        from tileiras.diag import say
+
+        say(f"error: {error}\n")
 
 
 def abort(fatal: Exception) -> None:

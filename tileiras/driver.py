@@ -38,6 +38,7 @@ from tileiras.options import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import os
     from typing import Any
 
 NO_TARGET = Diag(
@@ -166,8 +167,10 @@ class Program:
         "kernels",
         "module",
         "options",
+        "profile",
         "ptx",
         "ptxas_log",
+        "source",
         "target",
         "times",
         "translated",
@@ -184,6 +187,8 @@ class Program:
         self.diagnostics: list[Emitted] = []
         self.times: list[tuple[str, float]] = []
         self.translated: dict[str, Any] = {}  # kernels that launches have made ready, by name
+        self.source: tuple[bytes | str, str] = (b"", "")  # what was compiled, and its file's name
+        self.profile: Any = None  # of the last launch on the emulator that was given one
 
     def launch(
         self, kernel: str | Kernel, grid: Any, args: Any, target: str = "emulator", **more: Any
@@ -195,6 +200,16 @@ class Program:
         from tileiras.run import launch
 
         launch(self, kernel.name if isinstance(kernel, Kernel) else kernel, grid, args, target, **more)
+
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Write what explains this compile to a file: .html to read, .json as data (docs/report.md).
+
+        The module is compiled once more, and watched. The counts of the last launch on the emulator that was given a
+        profile are in it. Errors: CompileError(2) for a file that cannot be written, ValueError for another ending.
+        """
+        from tileiras.report.program import report_of
+
+        report_of(self, path)
 
     def table(self) -> dict[str, Any]:
         """The kernel table that build rules read (kernels.json)."""
@@ -312,8 +327,13 @@ def check_input(data: bytes | str, options: Options, sink: Sink, *, file: str = 
     return version
 
 
-def compile_source(data: bytes | str, options: Options, sink: Sink, *, file: str = "") -> Program:
-    """Compile bytecode or text. Errors: CompileError with the stage's exit code; the sink saw everything."""
+def compile_source(
+    data: bytes | str, options: Options, sink: Sink, *, file: str = "", watch: Any = None
+) -> Program:
+    """Compile bytecode or text. Errors: CompileError with the stage's exit code; the sink saw everything.
+
+    `watch`: who collects what a report shows (`tileiras.report.watch.Watch`).
+    """
     from tileiras.compiler import source
 
     if isinstance(data, str) and "\n" not in data and "{" not in data:
@@ -323,7 +343,9 @@ def compile_source(data: bytes | str, options: Options, sink: Sink, *, file: str
         module = source.load(data, sink, file=file)
     except Exception as error:
         raise conclude(error, sink) from error
-    return compile_loaded(module, options, sink, version=version)
+    program = compile_loaded(module, options, sink, version=version, watch=watch)
+    program.source = (data, file)
+    return program
 
 
 def conclude(error: Exception, sink: Sink) -> Exception:
@@ -361,21 +383,27 @@ def contain(fatal: FatalError, sink: Sink) -> CompileError:
     return sink.fail(EXIT_COMPILE)
 
 
-def compile_loaded(module: Any, options: Options, sink: Sink, *, version: str = "") -> Program:
+def compile_loaded(
+    module: Any, options: Options, sink: Sink, *, version: str = "", watch: Any = None
+) -> Program:
     """Compile a cuda_tile module that was read or parsed. Errors: as `compile_source`."""
     try:
+        if watch is not None:
+            watch.loaded(module)
         check_options(options, sink)
-        return _compile(module, find_target(options, sink, version, module), options, sink)
+        return _compile(module, find_target(options, sink, version, module), options, sink, watch)
     except Exception as error:
         raise conclude(error, sink) from error
 
 
-def _compile(module: Any, target: Any, options: Options, sink: Sink) -> Program:
+def _compile(module: Any, target: Any, options: Options, sink: Sink, watch: Any = None) -> Program:
     from time import perf_counter
 
     from tileiras.compiler.ir.verify import verify
 
     program = Program(options, target, module)
+    if watch is not None:
+        watch.begins(program)
     clock = perf_counter()
 
     def lap(name: str) -> None:
@@ -395,6 +423,12 @@ def _compile(module: Any, target: Any, options: Options, sink: Sink) -> Program:
     from tileiras.compiler import pipeline
 
     tool, launch_metadata = _assembler(options)
+
+    def after(name: str, ir: Any) -> None:
+        lap(name)
+        if watch is not None:
+            watch.after(name, ir)
+
     stages = pipeline.compile_module(
         module,
         target,
@@ -407,14 +441,17 @@ def _compile(module: Any, target: Any, options: Options, sink: Sink) -> Program:
         launch_metadata=launch_metadata,
         disable=disabled_parts(options.disable),
         remarks=options.remarks if any(c != "none" for c in options.remarks.values()) else None,
-        after=lambda name, ir: lap(name),
+        after=after,
+        watch=watch,
         verify_each=options.verify_each,
     )
     program.ptx = stages.ptx
     _kernels(program, stages, sink)
     if options.emit == "cubin":
-        _assemble(program, stages, tool, sink)
+        _assemble(program, stages, tool, sink, watch)
         lap("ptxas")
+    if watch is not None:
+        watch.done(tool)
     program.diagnostics = list(sink.emitted)
     return program
 
@@ -501,7 +538,7 @@ def _assembler(options: Options) -> tuple[Any, bool]:
     return tool, options.launch_abi == "tile"
 
 
-def _assemble(program: Program, stages: Any, tool: Any, sink: Sink) -> None:
+def _assemble(program: Program, stages: Any, tool: Any, sink: Sink, watch: Any = None) -> None:
     from tileiras.compiler.ptx.text import spell_target
     from tileiras.toolchain import ptxas
 
@@ -528,6 +565,8 @@ def _assemble(program: Program, stages: Any, tool: Any, sink: Sink) -> None:
     for name, resources in result.kernels.items():
         kernel = program.kernels.get(name)
         if kernel is not None:
+            if watch is not None:
+                watch.resources[name] = resources
             kernel.registers = resources.registers
             kernel.spill_bytes = resources.spill_bytes
             if options.remarks:

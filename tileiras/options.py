@@ -129,6 +129,12 @@ FLAGS: tuple[tuple[str, Any, str, str], ...] = (
     ("emit", "value", "emit", "What the output file receives: cubin, ptx or tilebc. Default: cubin"),
     ("ptx-output", "value", "ptx_output", "Also write the PTX to this file"),
     ("kernels-json", "value", "kernels_json", "Also write the kernel table to this file"),
+    (
+        "report",
+        "value",
+        "report",
+        "Also write a report that explains the compile: FILE.html to read, FILE.json as data",
+    ),
     ("depfile", "value", "depfile", "Write a Make dependency file"),
     (
         "depfile-target",

@@ -18,7 +18,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 FOLDERS = {"tileiras": "tileiras", "cmake": "tileiras/cmake", "bazel": "tileiras/bazel",
            "setuptools_ext": "tileiras/setuptools_ext", "nvcc_shim": "tileiras/nvcc_shim"}  # fmt: skip
 COMMANDS = ("tileiras", "tileiras-build", "tileiras-config", "tileiras-cutile", "tileiras-nvcc", "tileiras-opt",
-            "tileiras-reduce", "tileiras-run", "tileiras-translate", "tileirdisasm")  # fmt: skip
+            "tileiras-reduce", "tileiras-report", "tileiras-run", "tileiras-translate", "tileirdisasm")  # fmt: skip
 
 
 def clean(**extra: str) -> dict[str, str]:

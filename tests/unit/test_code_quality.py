@@ -1,4 +1,4 @@
-"""The machine-code reader, the hot loop and the model of tileiras/report, and benchmarks/hot_loop.py, on machine code that ptxas makes here from a few lines of PTX."""
+"""Reader of machine code, hot loop and model, on machine code that ptxas makes here from a few lines of PTX."""
 
 from __future__ import annotations
 

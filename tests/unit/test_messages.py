@@ -27,6 +27,7 @@ MODULES = {
     "tileiras-opt": "tileiras.tools.opt",
     "tileiras-translate": "tileiras.tools.translate",
     "tileiras-reduce": "tileiras.tools.reduce",
+    "tileiras-report": "tileiras.tools.report",
     "tileiras-run": "tileiras.tools.run",
     "tileirdisasm": "tileiras.tools.disasm",
 }

@@ -178,13 +178,14 @@ def compile_module(
     skip: Iterable[str] = (),
     disable: Iterable[str] = (),
     trace: list[tuple[Any, ...]] | None = None,
+    watch: Any = None,
 ) -> Stages:
     """PTX for a verified cuda_tile module. `after(pass name, IR)` is called behind every pass, last with "ptx".
 
     `launch_metadata`: the PTX is for a ptxas that takes the marks of tile kernels (see ptx/text.py).
     `remarks`: which optimisation remarks were asked for, kind -> category. `skip`: passes to leave out.
     `disable`: parts of the code generator to do without (`options.PARTS`).
-    `rename`: a source file's path as the debug information is to say it.
+    `rename`: a source file's path as the debug information is to say it. `watch`: who is told which code each op became.
     Errors: CompileError, exit code 5; nothing behind the pass that failed has run.
     """
     from tileiras.compiler.ir.passes import Context, PassManager
@@ -195,6 +196,7 @@ def compile_module(
     context = Context(module, restricted(target, opt_level, disable), sink, opt_level)
     context.remarks = remarks
     context.trace = trace
+    context.watch = watch
     if lineinfo or device_debug:
         from tileiras.compiler.nvvm.code import DebugTable
 

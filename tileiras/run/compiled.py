@@ -93,6 +93,7 @@ def run_emulator(
         raise LaunchError([Emitted(STOPPED, where, None, [("text", str(error))])]) from error
     if profile is not None:
         profile.fill(report.profile, positions(program.ptx))
+        program.profile = profile
     if report.findings:
         raise LaunchError([told(finding, program.ptx) for finding in report.findings])
 

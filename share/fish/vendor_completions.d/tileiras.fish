@@ -18,6 +18,7 @@ complete -c tileiras -l launch-abi -x -a 'tile simt' -d 'How the kernel is launc
 complete -c tileiras -l emit -x -a 'cubin ptx tilebc' -d 'What the output file receives: cubin, ptx or tilebc. Default: cubin'
 complete -c tileiras -l ptx-output -r -d 'Also write the PTX to this file'
 complete -c tileiras -l kernels-json -r -d 'Also write the kernel table to this file'
+complete -c tileiras -l report -r -d 'Also write a report that explains the compile: FILE.html to read, FILE.json as data'
 complete -c tileiras -l depfile -r -d 'Write a Make dependency file'
 complete -c tileiras -l depfile-target -r -d 'Target named in the dependency file. Default: the output file'
 complete -c tileiras -l file-prefix-map -r -d 'Name source files under OLD as NEW in debug information and remarks: OLD=NEW (repeatable)'

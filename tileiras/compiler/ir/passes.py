@@ -124,7 +124,7 @@ class Context:
 
     __slots__ = (
         "analyses", "debug", "function", "module", "names", "opt_level", "remarks", "results", "sink", "soft_failures",
-        "target", "trace", "verify_each",
+        "target", "trace", "verify_each", "watch",
     )  # fmt: skip
 
     def __init__(self, module: Any, target: Any, sink: Sink, opt_level: int = 3) -> None:
@@ -140,6 +140,7 @@ class Context:
         self.analyses: dict[tuple[str, str], Any] = {}
         self.names: set[str] | None = None  # op names in the module; None: not known
         self.trace: list[tuple[Any, ...]] | None = None
+        self.watch: Any = None  # follows the lowering for a report
         self.verify_each = False  # whether to check what no correct pass gets wrong
 
     def lookup(self, name: str, function: str | None = None) -> Result | None:

@@ -160,7 +160,7 @@ class ConvertTileASToLLVM(Pass):
             context.sink.emit(NO_CAPABILITY if context.opt_level == 3 else NO_CAPABILITY_O2)
             return False
         out, ok = tileas_to_nvvm.lower_module(
-            module, context.target, context.sink, context.debug, context.remarks
+            module, context.target, context.sink, context.debug, context.remarks, context.watch
         )
         self.incomplete = not ok
         if not ok and context.sink.errors > errors:

@@ -115,6 +115,11 @@ def print_function(fn: Function, launch_metadata: bool = False, debug_index: int
     return "\n".join(out)
 
 
+def lines_of(record: Any) -> int:
+    """How many lines of text a record takes: a call is a block of several."""
+    return _line(record).count("\n") + 1 if record.__class__ is tuple and record[0] == "call.uni" else 1
+
+
 def _from_launch(record: Any) -> Any:
     """A record in a kernel whose shared memory comes from the launch: the arena has another name."""
     if record.__class__ is tuple and record[0] == "mov.u32":

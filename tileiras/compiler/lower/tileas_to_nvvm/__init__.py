@@ -109,11 +109,13 @@ _PARAM = {"i1": ("u8", 1), "i8": ("u8", 1), "i16": ("u16", 2), "i32": ("u32", 4)
 
 
 def lower_module(
-    module: Op, target: Any, sink: Any, debug: DebugTable | None = None, remarks: dict[str, str] | None = None
-) -> tuple[Module, bool]:
+    module: Op, target: Any, sink: Any, debug: DebugTable | None = None, remarks: dict[str, str] | None = None,
+    watch: Any = None,
+) -> tuple[Module, bool]:  # fmt: skip
     """(per-thread module, whether every function was lowered).
 
-    `debug` is filled with source positions; `remarks` says which ones were asked for (kind -> category).
+    `debug` is filled with source positions; `remarks` says which ones were asked for (kind -> category); `watch` gives
+    an observer of its own, for a report.
     """
     out = Module(target)
     out.debug = debug
@@ -127,7 +129,7 @@ def lower_module(
             out.variables.append(var)
     for op in body.ops:
         if op.spec.name == "func":
-            function = lower_function(op, target, sink, globals_, debug, remarks)
+            function = lower_function(op, target, sink, globals_, debug, remarks, watch)
             if function is None:
                 ok = False
             else:
@@ -164,7 +166,7 @@ def _global(op: Op) -> Var:
 
 def lower_function(
     op: Op, target: Any, sink: Any, globals_: dict[str, Any], debug: DebugTable | None = None,
-    remarks: dict[str, str] | None = None,
+    remarks: dict[str, str] | None = None, watch: Any = None,
 ) -> Function | None:  # fmt: skip
     """One kernel; None when it failed (the sink says why)."""
     spec = op.attrs.get("nv_tileaa.kernel_spec")
@@ -183,7 +185,9 @@ def lower_function(
 
         lowering.positions = Positions(debug)
         lowering.positions.begin(fn, op, lowering.b)
-    if remarks:
+    if watch is not None:
+        lowering.observer = watch.observer(lowering, remarks)
+    elif remarks:
         from .remarks import Observer
 
         lowering.observer = Observer(lowering, remarks)

@@ -1,0 +1,432 @@
+"""Reports as data: what they say of kernels whose answers are known, what they promise, and what they cost others."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import peers
+import pytest
+
+import tileiras
+from tileiras import cli, driver
+from tileiras.diag import CompileError, Sink
+from tileiras.options import Options
+from tileiras.report import collect, diff, html, pressure, shared, write
+from tileiras.report.watch import Watch
+from tileiras.tools import report as command
+
+ROOT = Path(__file__).resolve().parents[2]
+MATMUL = (ROOT / "examples/cmake/kernels/matmul.tileir").read_text()
+HOSTILE = "</script><script>document.title='taken'</script>"
+
+COPY = """
+cuda_tile.module @m {
+  entry @k(%p: tile<ptr<f32>>, %q: tile<ptr<f32>>) {
+    %v = make_tensor_view %p, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf32, strides=[64,1]>
+    %w = make_tensor_view %q, shape = [64, 64], strides = [1, 64] : tensor_view<64x64xf32, strides=[1,64]>
+    %a = make_partition_view %v : partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>
+    %b = make_partition_view %w : partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[1,64]>>
+    %c = constant <i32: 0> : tile<i32>
+    %x, %t = load_view_tko weak %a[%c, %c] : partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>, tile<i32> -> tile<64x64xf32>, token
+    %u = store_view_tko weak %x, %b[%c, %c] : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[1,64]>>, tile<i32> -> token
+    return
+  }
+}
+"""  # noqa: E501
+
+VIEW = "tensor_view<1024x32xf32, strides=[32,1]>"
+PART = f"partition_view<tile=(16x32), {VIEW}>"
+COUNT = 14
+# Tiles of 4 registers a thread that all wait for their sum, where sixteen blocks an SM leave 32.
+CROWDED = "\n".join((
+    "cuda_tile.module @m {", "  entry @k(%p: tile<ptr<f32>>) optimization_hints=<sm_80 = {occupancy = 16}> {",
+    f"    %v = make_tensor_view %p, shape = [1024, 32], strides = [32, 1] : {VIEW}",
+    f"    %a = make_partition_view %v : {PART}", "    %s0 = constant <f32: 0.0> : tile<16x32xf32>",
+    *(
+        f"    %c{i} = constant <i32: {i}> : tile<i32>\n"
+        f"    %x{i}, %t{i} = load_view_tko weak %a[%c{i}, %c0] : {PART}, tile<i32> -> tile<16x32xf32>, token\n"
+        f"    %s{i + 1} = addf %s{i}, %x{i} : tile<16x32xf32>"
+        for i in range(COUNT)
+    ),
+    *(
+        f"    %m{i} = mulf %x{i}, %s{COUNT} : tile<16x32xf32>\n"
+        f"    %u{i} = store_view_tko weak %m{i}, %a[%c{i}, %c0] token = %t{i} : tile<16x32xf32>, {PART}, tile<i32> -> token"
+        for i in range(COUNT)
+    ),
+    "    return", "  }", "}",
+))  # fmt: skip
+
+
+def watched(text: str, gpu: str = "sm_90", **options: Any) -> tuple[dict[str, Any], Watch]:
+    """(the data of a compile, its watch); failed compiles too."""
+    sink, watch = Sink(), Watch(text.encode(), "k.tileir")
+    code = 0
+    try:
+        driver.compile_source(
+            text.encode(), Options(gpu_name=gpu, **options), sink, file="k.tileir", watch=watch
+        )
+    except CompileError as error:
+        code = error.exit_code
+    return collect.module(watch, sink.emitted, code), watch
+
+
+def line_with(level: dict[str, Any], text: str) -> int:
+    return next(i for i, line in enumerate(level["lines"]) if text in line)
+
+
+def test_a_line_of_ptx_leads_to_its_line_of_the_source() -> None:
+    module, _ = watched(MATMUL, emit="ptx")
+    levels = module["levels"]
+    at = line_with(levels["ptx"], "wgmma.mma_async")
+    for level, text in (("nv_tileas", "nv_tileas.wgmma"), ("cuda_tile", "mmaf"), ("source", "mmaf")):
+        below = {"nv_tileas": "ptx", "cuda_tile": "nv_tileas", "source": "cuda_tile"}[level]
+        at = levels[below]["up"][at]
+        assert text in levels[level]["lines"][at]
+    assert sum(up >= 0 for up in levels["ptx"]["up"]) > 0.9 * len(levels["ptx"]["up"])
+    for name, level in levels.items():
+        assert len(level["up"]) == len(level["lines"]), name
+
+
+def test_links_do_not_need_distinct_positions() -> None:
+    """Bytecode without debug information has one position for all ops; its lines are linked all the same."""
+    data = tileiras.load(COPY).to_bytecode("13.1")
+    sink, watch = Sink(), Watch(data, "k.tilebc")
+    driver.compile_source(data, Options(gpu_name="sm_90", emit="ptx"), sink, file="k.tilebc", watch=watch)
+    levels = collect.module(watch, sink.emitted)["levels"]
+    store = line_with(levels["ptx"], "st.global")
+    assert (
+        "store_view_tko"
+        in levels["cuda_tile"]["lines"][levels["nv_tileas"]["up"][levels["ptx"]["up"][store]]]
+    )
+
+
+@pytest.mark.parametrize("gpu", ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"])
+def test_the_watched_compile_is_the_compile(gpu: str) -> None:
+    options = Options(gpu_name=gpu, emit="ptx", lineinfo=True)
+    plain = driver.compile_source(MATMUL.encode(), options, Sink(), file="k.tileir")
+    _, watch = watched(MATMUL, gpu, emit="ptx", lineinfo=True)
+    assert watch.ptx == plain.ptx
+
+
+def test_a_watch_adds_no_remark_to_a_compile() -> None:
+    quiet = tileiras.compile(MATMUL, gpu_name="sm_90", emit="ptx").diagnostics
+    sink, watch = Sink(), Watch(MATMUL, "")
+    program = driver.compile_source(MATMUL, Options(gpu_name="sm_90", emit="ptx"), sink, watch=watch)
+    assert [d.render() for d in program.diagnostics] == [d.render() for d in quiet]
+    assert {r.diag.code for r in watch.remarks} >= {"GlobalAccess", "TensorCore"}
+
+
+def test_layouts_place_every_element() -> None:
+    module, _ = watched(MATMUL, "sm_80", emit="ptx")
+    for value in module["values"]:
+        layout = module["layouts"][value["layout"]]
+        count = 1
+        for extent in value["shape"]:
+            count *= extent
+        places = {0}
+        for columns in (layout["reg"], layout["lane"], layout["warp"]):
+            for column in columns:
+                places |= {place ^ column for place in places}
+        assert {place | layout["inv"] for place in places} == {i | layout["inv"] for i in range(count)}, value
+
+
+def test_a_loop_that_is_fed_and_its_ring() -> None:
+    module, _ = watched(MATMUL, "sm_90", emit="ptx")
+    fed = next(loop for loop in module["loops"] if loop["fed"])
+    assert fed["ring"]["stages"] * fed["ring"]["stage_bytes"] <= 227 << 10 and fed["ring"]["ahead"] >= 1
+    assert fed["flops"] == 2 * 64 * 64 * 32 and fed["bytes"] == 2 * 64 * 32 * 2
+    assert {"copy", "wait", "product"} <= {step["role"] for step in fed["steps"]}
+    other = next(loop for loop in module["loops"] if not loop["fed"])
+    assert other["fallback"] and other["bound"] == "latency" and other["interval"] > fed["interval"]
+    waits = [b for b in module["barriers"] if b["kind"] == "copies" and b["loop"]]
+    copies = {step["line"] for step in fed["steps"] if step["role"] == "copy"}
+    assert waits and set(waits[0]["for"]) <= copies and waits[0]["pending"] == fed["ring"]["ahead"] - 1
+
+
+def test_what_is_not_coalesced_and_why() -> None:
+    module, _ = watched(
+        COPY.replace("strides = [64, 1]", "strides = [64, 2]").replace("[64,1]", "[64,2]"), emit="ptx"
+    )
+    load = next(row for row in module["accesses"] if row["what"] == "load")
+    assert load["sectors"] > load["least"] and "stride 1" in load["narrow"] + load["scattered"]
+    found = next(f for f in module["findings"] if f["kind"] == "coalescing")
+    assert found["remedy"] and found["refs"] == [["nv_tileas", load["line"]]]
+
+
+def test_wavefronts_of_known_accesses() -> None:
+    assert shared.wavefronts([4 * lane for lane in range(32)], 4)[:2] == (1, 1)
+    assert shared.wavefronts([8 * lane for lane in range(32)], 4)[:2] == (2, 1)
+    assert shared.wavefronts([128 * lane for lane in range(32)], 4)[:2] == (32, 1)
+    assert shared.wavefronts([64] * 32, 4)[:2] == (1, 1)
+    assert shared.wavefronts([16 * lane for lane in range(32)], 16)[:2] == (4, 4)
+    assert shared.wavefronts([128 * lane for lane in range(32)], 16)[:2] == (32, 4)
+    assert shared.wavefronts([2 * lane for lane in range(32)], 2)[:2] == (1, 1)
+    waves, _, banks = shared.wavefronts([256 * lane for lane in range(32)], 4)
+    assert banks == [32] + [0] * 31 and waves == 32
+
+
+def test_demand_of_registers_through_a_loop() -> None:
+    from tileiras.compiler.nvvm.code import Label, Reg
+
+    a, b, c, wide = Reg("r", 1), Reg("r", 2), Reg("r", 3), Reg("d", 1)
+    top = Label(1)
+    code = [
+        ("mov.b32", a, (1,), None),  # used in the loop: alive to its end
+        ("mov.b32", b, (0,), None),
+        top,
+        ("add.s32", c, (a, b), None),
+        ("mov.b32", b, (c,), None),
+        ("mov.b64", wide, (0,), None),
+        ("st.global.b64", None, (wide,), None),
+        ("bra", None, (top,), None),
+        ("st.global.b32", None, (b,), None),
+    ]
+    demand = pressure.Demand(code)
+    assert demand.spans[a] == (0, 7) and demand.spans[b] == (1, 8)
+    assert demand.live == [1, 2, 2, 3, 2, 4, 2, 1, 0] and demand.peak == 5
+
+
+def test_spills_name_their_holders() -> None:
+    peers.require("ptxas")
+    module, _ = watched(CROWDED, "sm_80", launch_abi="simt")
+    kernel = module["kernels"][0]
+    assert kernel["spill_stores"] and kernel["limit"] == 32
+    first = module["findings"][0]
+    assert first["kind"] == "spill" and "held by" in first["why"] and "occupancy" in first["remedy"]
+    loads = {row["line"] for row in module["accesses"] if row["what"] == "load"}
+    row = module["pressure"][0]
+    assert (
+        row["ptx"]["peak"] > 4 * COUNT
+        and len(loads - {holder["line"] for holder in row["ptx"]["holders"]}) <= 1
+    )
+
+
+def test_machine_code_is_linked_where_nvdisasm_is() -> None:
+    peers.require("nvdisasm")
+    module, _ = watched(MATMUL, "sm_90", launch_abi="simt")
+    sass, ptx = module["levels"]["sass"], module["levels"]["ptx"]
+    at = line_with(sass, "HGMMA")
+    assert "wgmma" in ptx["lines"][sass["up"][at]]
+    live = module["pressure"][0]["sass"]
+    assert (
+        live["peak"] <= module["kernels"][0]["registers"]
+        and sum(h["registers"] for h in live["holders"]) > live["peak"] // 2
+    )
+    assert module["roofline"][0]["from"] == "machine code" and 0 < module["roofline"][0]["share"] <= 0.9
+
+
+def test_without_nvdisasm_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    peers.require("ptxas")
+    from tileiras.toolchain import locate
+
+    monkeypatch.setattr(locate, "find_tool", lambda *_, **__: None)
+    monkeypatch.setattr(locate, "find_tool_beside", lambda *_, **__: None)
+    from tileiras.toolchain.locate import Tool
+
+    found = peers.tool("ptxas")
+    module, _ = watched(MATMUL, "sm_90", launch_abi="simt", ptxas=str(found))
+    assert "sass" not in module["levels"] and any("nvdisasm" in note for note in module["notes"])
+    assert module["loops"] and module["pressure"][0]["sass"] is None and Tool
+
+
+def test_same_input_same_bytes(tmp_path: Path) -> None:
+    source = tmp_path / "k.tileir"
+    source.write_text(MATMUL)
+    made = []
+    for seed, name in (("1", "a.html"), ("2", "b.html"), ("3", "a.json")):
+        done = subprocess.run(
+            [sys.executable, "-m", "tileiras", str(source), "--gpu-name=sm_90", "--emit=ptx", "-o", str(tmp_path / "o"),
+             f"--report={tmp_path / name}"], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.returncode == 0 and done.stderr == "", done.stderr
+        made.append((tmp_path / name).read_bytes())
+    assert made[0] == made[1] and len(made[0]) < 1_000_000
+    read = [html.read(data, "r", collect.SCHEMA) for data in made]
+    assert read[0] == read[2]
+
+
+def test_nothing_of_the_input_is_markup(tmp_path: Path) -> None:
+    text = COPY.replace("@m ", f'@"{HOSTILE}" ').replace(
+        "cuda_tile.module", f"// {HOSTILE}\ncuda_tile.module"
+    )
+    name = tmp_path / "<img src=x onerror=alert(1)>.tileir"
+    name.write_text(text)
+    page = tmp_path / "r.html"
+    assert (
+        cli.main([str(name), "--gpu-name=sm_90", "--emit=ptx", f"-o{tmp_path / 'o'}", f"--report={page}"])
+        == 0
+    )
+    found = page.read_text()
+    assert HOSTILE not in found and "<img" not in found
+    assert len(re.findall("<script", found)) == 2 and "https://" not in found.replace(
+        "http://www.w3.org/2000/svg", ""
+    )
+    assert "innerHTML" not in found and "default-src 'none'" in found
+    assert HOSTILE in json.dumps(html.read(page.read_bytes(), "r", collect.SCHEMA), ensure_ascii=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "has"),
+    [
+        ("cuda_tile.module @m { entry @k( }", 5, {"source"}),
+        (COPY.replace("return\n", "%z = addf %x, %y : tile<64x64xf32>\n    return\n"), 5, {"source"}),
+        (COPY.replace("entry @k", 'entry @"a b"'), 5, {"source", "cuda_tile"}),
+    ],
+)  # fmt: skip
+def test_a_failed_compile_writes_what_there_is(tmp_path: Path, text: str, code: int, has: set[str]) -> None:
+    source, out = tmp_path / "k.tileir", tmp_path / "r.json"
+    source.write_text(text)
+    assert cli.main([str(source), "--gpu-name=sm_90", f"-o{tmp_path / 'o'}", f"--report={out}"]) == code
+    module = html.read(out.read_bytes(), "r", collect.SCHEMA)["modules"][0]
+    assert module["exit_code"] == code and not module["finished"] and set(module["levels"]) >= has
+    assert module["findings"][0]["kind"] == "failure" and any(
+        r["severity"] == "error" for r in module["remarks"]
+    )
+    assert not (tmp_path / "o").exists()
+
+
+def test_a_wrong_target_is_in_the_report(tmp_path: Path) -> None:
+    source, out = tmp_path / "k.tileir", tmp_path / "r.html"
+    source.write_text(COPY)
+    assert cli.main([str(source), "--gpu-name=sm_1", f"-o{tmp_path / 'o'}", f"--report={out}"]) == 2
+    module = html.read(out.read_bytes(), "r", collect.SCHEMA)["modules"][0]
+    assert module["exit_code"] == 2 and "cuda_tile" in module["levels"] or "source" in module["levels"]
+
+
+def test_an_unwritable_file_is_code_2_before_the_compile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "k.tileir"
+    source.write_text(COPY)
+    monkeypatch.setattr(driver, "compile_source", lambda *_, **__: pytest.fail("it was compiled"))
+    (tmp_path / "folder.html").mkdir()
+    for name in ("no/such/folder/r.html", "folder.html", "k.tileir/r.json"):
+        status = cli.main(
+            [str(source), "--gpu-name=sm_90", f"-o{tmp_path / 'o'}", f"--report={tmp_path / name}"]
+        )
+        assert status == 2 and "unable to write" in capsys.readouterr().err, name
+    assert cli.main([str(source), "--gpu-name=sm_90", "--report=r.txt"]) == 1
+    assert ".html or .json" in capsys.readouterr().err
+
+
+def test_other_outputs_are_there_with_the_report(tmp_path: Path) -> None:
+    source = tmp_path / "k.tileir"
+    source.write_text(COPY)
+    line = [str(source), "--gpu-name=sm_90", "--emit=ptx", f"--report={tmp_path / 'r.json'}"]
+    assert cli.main([*line, f"-o{tmp_path / 'with'}"]) == 0
+    assert cli.main([*line[:-1], f"-o{tmp_path / 'without'}"]) == 0
+    assert (tmp_path / "with").read_bytes() == (tmp_path / "without").read_bytes()
+    assert cli.main([*line, f"-o{tmp_path / 'r.json'}"]) == 2, "one file cannot be both"
+
+
+def test_a_compile_without_report_loads_nothing_of_it(tmp_path: Path) -> None:
+    script = (
+        "import sys; from tileiras.cli import main; "
+        "code = main([sys.argv[1], '--gpu-name=sm_90', '--emit=ptx', '-o', sys.argv[2]]); "
+        "print(code, [m for m in sys.modules if m.startswith('tileiras.report')])"
+    )
+    kernel = ROOT / "tests" / "data" / "bytecode" / "axpy_f32.tilebc"
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(kernel), str(tmp_path / "k.ptx")], capture_output=True, text=True
+    )
+    assert done.stdout.split() == ["0", "[]"], done.stderr
+
+
+def test_many_operations_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collect, "MOST_OPS", 5)
+    module, _ = watched(COPY, emit="ptx")
+    assert module["cut_ops"] and "more than 5" in module["cut"][0] and not module["values"]
+    assert module["levels"]["ptx"]["lines"]
+
+
+def test_long_texts_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tileiras.report import levels
+
+    monkeypatch.setattr(levels, "MOST_LINES", 20)
+    module, _ = watched(MATMUL, emit="ptx")
+    assert all(len(level["lines"]) <= 40 for level in module["levels"].values())
+    assert any("nv_tileas" in text for text in module["cut"])
+    for level in module["levels"].values():
+        assert len(level["up"]) == len(level["lines"])
+
+
+def test_a_report_keeps_to_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    module, _ = watched(MATMUL, emit="ptx")
+    whole = len(write.render("r.json", [json.loads(json.dumps(module))]))
+    monkeypatch.setattr(collect, "MOST_BYTES", whole - 100)
+    found = json.loads(write.render("r.json", [module]))["modules"][0]
+    assert not found["levels"]["ptx"]["lines"] and any("left out" in text for text in found["cut"])
+    assert found["levels"]["nv_tileas"]["lines"]
+
+
+def test_program_report(tmp_path: Path) -> None:
+    program = tileiras.compile(MATMUL, gpu_name="sm_90", emit="ptx")
+    program.report(tmp_path / "r.html")
+    module = html.read((tmp_path / "r.html").read_bytes(), "r", collect.SCHEMA)["modules"][0]
+    assert module["finished"] and module["emulator"] is None
+    assert "\n".join(module["levels"]["source"]["lines"]) == MATMUL.rstrip("\n")
+    with pytest.raises(ValueError, match="html"):
+        program.report(tmp_path / "r.pdf")
+    with pytest.raises(tileiras.CompileError) as failed:
+        program.report(tmp_path / "no" / "r.html")
+    assert failed.value.exit_code == 2
+
+
+def test_counts_of_the_emulator_are_in_the_report(tmp_path: Path) -> None:
+    np = pytest.importorskip("numpy")
+    pytest.importorskip("ml_dtypes")
+    from tileiras.run.profile import Profile
+
+    program = tileiras.compile(COPY, gpu_name="sm_90", emit="ptx", launch_abi="simt")
+    x, y = np.arange(4096, dtype=np.float32), np.zeros(4096, np.float32)
+    program.launch("k", 1, [x, y], target="emulator", profile=Profile())
+    program.report(tmp_path / "r.json")
+    module = json.loads((tmp_path / "r.json").read_text())["modules"][0]
+    assert module["emulator"]["total"]["sectors"] >= 1024
+    stores = [row for row in module["emulator"]["lines"] if row["instruction"].startswith("st.global")]
+    assert stores and all("st.global" in module["levels"]["ptx"]["lines"][row["ptx"]] for row in stores)
+
+
+def test_diff(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, gpu in (("a.html", "sm_80"), ("b.json", "sm_90")):
+        tileiras.compile(MATMUL, gpu_name=gpu, emit="ptx").report(tmp_path / name)
+    a, b = str(tmp_path / "a.html"), str(tmp_path / "b.json")
+    assert command.main(["diff", a, a]) == 0 and capsys.readouterr().out == "no difference\n"
+    assert command.main(["diff", a, b]) == 0
+    said = capsys.readouterr().out
+    assert "target" in said and "stages" in said and "->" in said
+    assert command.main(["diff", a, b, "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert {"what", "name", "before", "after"} == set(rows[0]) and len(rows) == len(said.splitlines())
+    assert command.main(["html", b, "-o", str(tmp_path / "c.html")]) == 0
+    assert html.read((tmp_path / "c.html").read_bytes(), "c", collect.SCHEMA) == json.loads(
+        Path(b).read_text()
+    )
+
+
+def test_diff_refuses_what_is_no_report_of_this_schema(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "a.json"
+    tileiras.compile(COPY, gpu_name="sm_90", emit="ptx").report(page)
+    other = tmp_path / "b.json"
+    other.write_text(page.read_text().replace('"schema":1', '"schema":2'))
+    assert command.main(["diff", str(page), str(other)]) == 2
+    assert "schema 2" in capsys.readouterr().err
+    (tmp_path / "c.html").write_text("<html></html>")
+    assert command.main(["diff", str(page), str(tmp_path / "c.html")]) == 2
+    assert command.main(["diff", str(page), str(tmp_path / "none.html")]) == 1
+    assert (
+        command.main(["diff", str(page)]) == 1 and command.main([]) == 1 and command.main(["show", "x"]) == 1
+    )
+    capsys.readouterr()
+
+
+def test_names_in_a_diff_do_not_steer_the_terminal() -> None:
+    assert diff.plain("a\x1b[31m\nb") == "a?[31m?b"

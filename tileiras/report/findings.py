@@ -1,0 +1,243 @@
+"""What a reader should look at first, most costly first: what, why, where, and what to change."""
+
+from __future__ import annotations
+
+from .loops import GLOBAL, ISSUE, SHARED, TENSOR
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def rank(module: dict[str, Any]) -> list[dict[str, Any]]:
+    """Findings: {"weight", "kind", "title", "why", "remedy", "refs"}; refs are [level, line]."""
+    out: list[dict[str, Any]] = []
+    out += _failure(module)
+    out += _spills(module)
+    out += _accesses(module)
+    out += _loops(module)
+    out += _banks(module)
+    out += _products(module)
+    out += _residency(module)
+    out.sort(key=lambda f: -f["weight"])
+    return out
+
+
+def _finding(
+    weight: int, kind: str, title: str, why: str, remedy: str, refs: list[list[Any]]
+) -> dict[str, Any]:
+    return {
+        "weight": weight, "kind": kind, "title": title, "why": why, "remedy": remedy,
+        "refs": [ref for ref in refs if ref[1] >= 0],
+    }  # fmt: skip
+
+
+def _failure(module: dict[str, Any]) -> list[dict[str, Any]]:
+    if not module["exit_code"]:
+        return []
+    errors = [r for r in module["remarks"] if r["severity"] == "error"]
+    told = [r for r in errors if r["remedy"] and r["code"] != "DRV-0005"] or errors
+    first = told[0] if told else None
+    return [_finding(
+        100, "failure", f"the compile failed at {module['stage']} (exit code {module['exit_code']})",
+        first["text"] + (f" ({first['file']}:{first['line']}:{first['col']})" if first["file"] else "") if first else "",
+        first["remedy"] if first else "", [["cuda_tile", first["cuda_tile"]]] if first else [],
+    )]  # fmt: skip
+
+
+def _spills(module: dict[str, Any]) -> list[dict[str, Any]]:
+    out = []
+    for kernel in module["kernels"]:
+        if not kernel["spill_stores"] and not kernel["spill_loads"]:
+            continue
+        row = next((p for p in module["pressure"] if p["kernel"] == kernel["name"]), None)
+        why = (
+            f"a thread may have {kernel['limit']} registers; {kernel['spill_stores']} bytes are written to and "
+            f"{kernel['spill_loads']} bytes read from local memory by each thread"
+        )
+        refs: list[list[Any]] = []
+        if row is not None:
+            top = row["ptx"]["holders"][:3]
+            held = ", ".join(f"{h['name']} ({h['registers']})" for h in top)
+            why += f". The PTX asks for {row['ptx']['peak']} where most is alive, held by {held}"
+            refs = [["nv_tileas", h["line"]] for h in top] + [["ptx", row["ptx"]["peak_line"]]]
+            if row["sass"] and row["sass"]["spills"]:
+                refs.append(["sass", row["sass"]["spills"][0]])
+        remedy = (
+            "make the tile of the value that holds most smaller, or split its loop; drop an occupancy hint, which lowers the "
+            "limit; more warps share a tile out where the kernel has few"
+        )
+        out.append(_finding(
+            90, "spill", f"{kernel['name']} spills {kernel['spill_stores']} bytes a thread", why, remedy, refs
+        ))  # fmt: skip
+    return out
+
+
+def _accesses(module: dict[str, Any]) -> list[dict[str, Any]]:
+    """One finding for all accesses that have the same trouble for the same reason."""
+    bodies = {step["line"] for loop in module["loops"] for step in loop["steps"]}
+    rare = {step["line"] for loop in module["loops"] if loop["fallback"] for step in loop["steps"]}
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    up = module["levels"].get("nv_tileas", {}).get("up", [])
+    said: set[tuple[Any, ...]] = set()
+    for row in module["accesses"]:
+        waste = bool(row["sectors"] and row["least"] and row["sectors"] > row["least"])
+        if not (row["scattered"] or waste or row["narrow"]):
+            continue
+        line = row["line"]
+        key = (up[line] if line < len(up) else -1, row["narrow"], row["scattered"], row["width"])
+        if key in said and key[0] >= 0:  # the copies in front of a loop are those in it
+            continue
+        said.add(key)
+        hot = -25 if line in rare else 8 if line in bodies else 0
+        kind = (row["what"], waste, row["scattered"], row["narrow"], row["width"], row["possible"], hot)
+        groups.setdefault(kind, []).append(row)
+    out = []
+    for (what, waste, scattered, narrow, width, possible, hot), rows in groups.items():
+        row = rows[0]
+        many = len(rows) > 1
+        who = (
+            f"{len(rows)} {what.removesuffix('y') + 'ies' if what.endswith('y') else what + 's'}"
+            if many
+            else what
+        )
+        where = "" if many else f" at line {row['line'] + 1}"
+        refs = [["nv_tileas", each["line"]] for each in rows[:8]]
+        if scattered or waste:
+            sectors = f"{row['sectors']} sectors a request where {row['least']} would do" if waste else ""
+            out.append(_finding(
+                (70 if scattered else 50) + hot, "coalescing", f"{who}{where} {'are' if many else 'is'} not coalesced",
+                "; ".join(t for t in (scattered, sectors, narrow) if t),
+                row["gather"] or row["widen"] or "give a thread wider pieces of a row, or the tile longer rows", refs,
+            ))  # fmt: skip
+        else:
+            out.append(_finding(
+                40 + hot, "width", f"{who}{where} move{'' if many else 's'} {width} of {possible} bytes an instruction",
+                narrow, row["widen"], refs,
+            ))  # fmt: skip
+    return out
+
+
+_HINTS = {
+    TENSOR: "nothing in the loop is slower than the tensor cores: only another element type (f16, bf16, fp8) raises the roof",
+    ISSUE: "instructions beside the products fill the issue slots: larger tiles in K, wider accesses, less index arithmetic and "
+    "fewer conversions in the loop",
+    SHARED: "operands pass through shared memory too often for their products: larger tiles in M and N use each byte more often",
+    GLOBAL: "the tiles are too small for the bytes that they need: larger tiles in M and N, or a narrower element type",
+}
+
+
+def _loops(module: dict[str, Any]) -> list[dict[str, Any]]:
+    out = []
+    for loop in module["loops"]:
+        if loop["inner"]:
+            continue
+        made = loop.get("machine")
+        bound = made["bound"] if made else loop["bound"]
+        if not loop["flops"] and not loop["bytes"]:
+            continue
+        ref = [["nv_tileas", loop["line"]]]
+        if bound == "latency":
+            said = [
+                r for r in module["remarks"]
+                if r["code"] == "AS-0304" and any(n for n in r["notes"])
+            ]  # fmt: skip
+            why = "each iteration waits for its own loads: nothing runs ahead of their use"
+            if loop["ring"] and loop["fed"]:
+                why = "copies run ahead, but their wait leaves none on its way"
+            narrow = next(
+                (
+                    a
+                    for a in module["accesses"]
+                    if a["narrow"] and a["line"] in {s["line"] for s in loop["steps"]}
+                ),
+                None,
+            )
+            remedy = "let loads feed a product through shared memory: "
+            if narrow is not None:
+                why += f"; the load at line {narrow['line'] + 1} cannot be copied asynchronously, because {narrow['narrow']}"
+                remedy += narrow["widen"]
+            elif said:
+                why += f"; {said[0]['notes'][0]}"
+                remedy = said[0]["remedy"]
+            else:
+                remedy += (
+                    "the latency hint of the load asks for more to run ahead; more blocks an SM hide the rest"
+                )
+            weight = 65 if loop["flops"] else 35
+            if loop["fallback"]:
+                weight = 28
+                why = (
+                    "this version of the loop runs only where a test in front of it finds alignment missing. "
+                    + why
+                )
+            out.append(_finding(
+                weight, "loop", f"the loop at line {loop['line'] + 1} waits for memory", why, remedy, ref
+            ))  # fmt: skip
+            continue
+        terms = made["terms"] if made else loop["totals"]
+        figures = ", ".join(
+            f"{name} {terms[name]:g}" for name in sorted(terms, key=lambda n: -terms[n]) if terms[name]
+        )
+        interval = made["interval"] if made else loop["interval"]
+        out.append(_finding(
+            45 if loop["flops"] and bound != TENSOR else 15, "loop", f"{bound} limit the loop at line {loop['line'] + 1}"
+            if bound != GLOBAL and bound != SHARED else f"{bound} limits the loop at line {loop['line'] + 1}",
+            f"modelled clocks of an SM an iteration: {figures}; one iteration starts every {interval:g}",
+            _HINTS.get(bound, ""), ref,
+        ))  # fmt: skip
+    for r in module["remarks"]:
+        if (
+            r["code"] == "AS-0307"
+            and "instead of" in r["text"]
+            or r["code"] == "AS-0307"
+            and "cut" in r["text"]
+        ):
+            out.append(_finding(
+                30, "stages", "shared memory holds fewer stages than the loop wants", r["text"],
+                "smaller tiles in K leave room for more stages; the num_stages hint says how many are wanted",
+                [["cuda_tile", r["cuda_tile"]]],
+            ))  # fmt: skip
+    return out
+
+
+def _banks(module: dict[str, Any]) -> list[dict[str, Any]]:
+    out = []
+    for block in module["shared"]:
+        for row in block["accesses"]:
+            if row["wavefronts"] > row["least"]:
+                out.append(_finding(
+                    30 + min(15, 2 * (row["wavefronts"] // max(1, row["least"]))), "banks",
+                    f"bank conflicts: {row['role']} at line {row['line'] + 1} takes {row['wavefronts']} wavefronts for "
+                    f"{row['least']}", f"{row['what']}: lanes of one phase ask one bank for several words",
+                    "the compiler chose the arrangement: another order of the dimensions, or a permute after the product, "
+                    "changes which lanes meet", [["nv_tileas", row["line"]]],
+                ))  # fmt: skip
+    return out
+
+
+def _products(module: dict[str, Any]) -> list[dict[str, Any]]:
+    return [
+        _finding(60, "product", "a matrix product runs without tensor cores", r["text"], r["remedy"],
+                 [["nv_tileas", r["nv_tileas"]]])
+        for r in module["remarks"] if r["code"] == "NoTensorCore"
+    ]  # fmt: skip
+
+
+def _residency(module: dict[str, Any]) -> list[dict[str, Any]]:
+    out = []
+    for kernel in module["kernels"]:
+        blocks = kernel["blocks"]
+        if not blocks:
+            continue
+        warps = blocks["fit"] * kernel["threads"] // 32
+        if warps >= 8:
+            continue
+        which = min(("registers", "shared", "threads"), key=lambda n: blocks[n])
+        word = {"registers": "registers", "shared": "shared memory", "threads": "threads"}[which]
+        out.append(_finding(
+            20, "occupancy", f"{blocks['fit']} block{'s' * (blocks['fit'] > 1)} of {kernel['name']} fit an SM: {warps} warps",
+            f"{word} run out first", "the occupancy hint of the entry asks for more blocks; smaller tiles need fewer "
+            "registers and less shared memory", [],
+        ))  # fmt: skip
+    return out

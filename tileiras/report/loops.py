@@ -1,0 +1,193 @@
+"""The schedule of each loop: what its ops do, on which resource, for how long, how far copies run ahead, and which
+resource sets the initiation interval.
+
+Clocks are modelled (model.py has the rates of a GPU), never measured: for one block on one SM.
+"""
+
+from __future__ import annotations
+
+from tileiras.compiler.ir.dense import num_elements
+from tileiras.compiler.lower.tileas_to_nvvm.state import elem_bytes
+
+from .hot_loop import Product
+from .model import BARRIER, FED, GPUS, L2_BYTES, LATENCY, SCHEDULERS
+from .shared import stage_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tileiras.compiler.ir.core import Op
+
+    from .levels import Printed
+
+LOOPS = ("for", "loop")
+PRODUCTS = ("mmaf", "mmai", "mmaf_scaled", "wgmma", "wgmma.registers", "tensor_memory.product")
+WAITS = ("async.wait_group", "wgmma.wait_group", "tensor_memory.wait", "async.wait", "barrier")
+COPIES = ("async.copy_view", "async.copy", "async.tiled_tma_load")
+LOADS = ("load_view_tko", "load_ptr_tko", "tiled_tma_load")
+STORES = ("store_view_tko", "store_ptr_tko")
+MOVES = (
+    "convert_layout", "load_shared", "store_shared", "tensor_memory.load", "tensor_memory.store", "reduce", "scan",
+)  # fmt: skip
+QUIET = (
+    "continue", "yield", "async.commit_group", "wgmma.commit_group", "break", "assume", "make_token", "join_tokens",
+)  # fmt: skip
+MODELLED = {75: 80, 86: 80, 87: 80, 88: 80, 89: 80, 103: 100, 107: 100, 110: 100, 121: 120}
+ISSUE, TENSOR, SHARED, GLOBAL, WAIT = "CUDA cores", "tensor cores", "shared memory", "global memory", "waits"
+RESOURCES = (GLOBAL, SHARED, TENSOR, ISSUE, WAIT)
+
+
+def modelled_gpu(number: int) -> int:
+    """The GPU whose numbers stand for an architecture."""
+    return number if number in GPUS else MODELLED.get(number, 80)
+
+
+def role_of(op: Op) -> str:
+    name = op.spec.name
+    for role, names in (
+        ("copy", COPIES), ("load", LOADS), ("store", STORES), ("product", PRODUCTS), ("wait", WAITS), ("move", MOVES),
+    ):  # fmt: skip
+        if name in names:
+            return role
+    if name.startswith("atomic"):
+        return "store"
+    if name in LOOPS or name == "if":
+        return "control"
+    if name in QUIET:
+        return "quiet"
+    type: Any = op.results[0].type if op.results else None
+    return "math" if getattr(type, "shape", None) else "index"
+
+
+ELEMENTS = {"i8": "i8", "tf32": "tf32", "f64": "f64", "f16": "f16", "bf16": "f16", "f32": "f32"}
+
+
+def product_of(op: Op) -> Product | None:
+    """The work of one product."""
+    name = op.spec.name
+    if name == "tensor_memory.product":
+        m, n, k = op.attr("m"), op.attr("n"), op.attr("depth")
+        elem = op.attr("elem")
+    elif name in ("wgmma", "wgmma.registers"):
+        m, n = op.result.type.shape[-2:]  # type: ignore[attr-defined]
+        k, elem = op.attr("depth"), op.attr("elem")
+    else:
+        left: Any = op.operands[0].type
+        shape = op.result.type.shape  # type: ignore[attr-defined]
+        m, n, k, elem = num_elements(shape[:-1]), shape[-1], left.shape[-1], left.elem.name
+    element = ELEMENTS.get(elem, "e4m3" if elem.startswith("f8") else "f16")
+    bits = {"f64": 64, "f32": 32, "tf32": 32, "e4m3": 8, "i8": 8}.get(element, 16)
+    return Product(element, 2 * m * n * k, (m + n) * k * bits // 8, m, n, k)
+
+
+def moved_bytes(op: Op) -> int:
+    """Bytes of global memory that an op moves for one block."""
+    name = op.spec.name
+    if name == "async.copy_view":
+        view: Any = op.operand("view").type  # type: ignore[union-attr]
+        return int(num_elements(view.tile) * elem_bytes(view.view.elem))
+    type: Any = None
+    if name in LOADS:
+        type = op.results[0].type
+    elif name in STORES:
+        type = op.operand("tile" if "view" in name else "value").type  # type: ignore[union-attr]
+    if type is None or not hasattr(type, "shape"):
+        return 0
+    return int(num_elements(type.shape) * max(1, type.elem.bits) // 8)
+
+
+def step(op: Op, line: int, issued: int, warps: int, gpu: Any) -> dict[str, Any]:
+    """One op of a loop's body with its modelled clocks by resource."""
+    role = role_of(op)
+    clocks: dict[str, float] = {ISSUE: issued * warps / SCHEDULERS}
+    if role == "product":
+        work = product_of(op)
+        if work is not None:
+            clocks[TENSOR] = work.flops / gpu.peak[work.element]
+    elif role in ("copy", "load", "store"):
+        clocks[GLOBAL] = moved_bytes(op) / L2_BYTES
+        if role == "copy":
+            clocks[SHARED] = moved_bytes(op) / 128
+    elif role == "move" and op.operands:
+        type: Any = op.results[0].type if op.results else op.operands[-1].type
+        if op.attrs.get("plan", "shared") == "shared" and hasattr(type, "elem"):
+            both = 2 if op.spec.name == "convert_layout" else 1
+            clocks[SHARED] = both * num_elements(type.shape) * max(8, type.elem.bits) / 8 / 128
+    elif role == "wait":
+        clocks[WAIT] = float(BARRIER)
+    main = {"product": TENSOR, "copy": GLOBAL, "load": GLOBAL, "store": GLOBAL, "wait": WAIT}.get(role, ISSUE)
+    if role == "move" and clocks.get(SHARED):
+        main = SHARED
+    return {
+        "line": line, "op": op.spec.name, "role": role, "resource": main, "issued": issued,
+        "clocks": {name: round(value, 1) for name, value in clocks.items() if value},
+    }  # fmt: skip
+
+
+def loop_data(
+    loop: Op, printed: Printed, issued: dict[Any, int], warps: int, number: int, kernel: str
+) -> dict[str, Any]:
+    """The schedule of a loop. `issued`: op -> instructions of a thread that it became."""
+    gpu = GPUS[modelled_gpu(number)]
+    block = loop.regions[0].blocks[0]
+    steps = []
+    for op in block.ops:
+        count = sum(issued.get(inner, 0) for inner in op.walk())
+        if role_of(op) != "quiet" or count:
+            steps.append(step(op, printed.line_of.get(op, -1), count, warps, gpu))
+    ring: dict[str, Any] | None = None
+    for op in block.ops:
+        if op.spec.name == "async.copy_view":
+            alloc = op.operands[0].op
+            if alloc is not None and ring is None:
+                stage, members = stage_of(alloc, printed)
+                pending = [o.attr("pending") for o in block.ops if o.spec.name == "async.wait_group"]
+                ahead = min(pending) + 1 if pending else 0
+                slots = alloc.attr("bytes") // stage if stage else 1
+                ring = {
+                    "stages": slots, "ahead": ahead, "stage_bytes": stage, "members": members,
+                    "line": printed.line_of.get(alloc, -1),
+                }  # fmt: skip
+    totals = dict.fromkeys(RESOURCES, 0.0)
+    for each in steps:
+        for name, clocks in each["clocks"].items():
+            totals[name] += clocks
+    loads = any(each["role"] in ("load", "copy") for each in steps)
+    fed = ring is not None and ring["ahead"] >= 1
+    busy = {name: totals[name] for name in RESOURCES if name != WAIT}
+    if fed:
+        interval = max(busy.values()) / FED
+        bound = max(busy, key=busy.__getitem__)
+    else:
+        interval = (LATENCY if loads else 0) + totals[WAIT] + sum(busy.values())
+        bound = (
+            "latency"
+            if loads and max(busy.values(), default=0) < LATENCY
+            else max(busy, key=busy.__getitem__)
+        )
+    return {
+        "kernel": kernel, "line": printed.line_of.get(loop, -1), "kind": loop.spec.name, "warps": warps, "steps": steps,
+        "ring": ring, "fed": fed, "totals": {name: round(value, 1) for name, value in totals.items()},
+        "interval": round(interval, 1), "bound": bound, "latency": LATENCY if loads else 0, "gpu": gpu.name,
+        "flops": sum(w.flops for op in block.ops if op.spec.name in PRODUCTS and (w := product_of(op)) is not None),
+        "bytes": sum(moved_bytes(op) for op in block.ops),
+        "inner": any(op.spec.name in LOOPS for op in loop.walk() if op is not loop),
+    }  # fmt: skip
+
+
+def loop_work(loop: Op) -> Product | None:
+    """All products of a loop's body as one, for the model; None without."""
+    found = [w for op in loop.regions[0].blocks[0].ops if op.spec.name in PRODUCTS and (w := product_of(op))]
+    if not found:
+        return None
+    first = found[0]
+    moved = sum(moved_bytes(op) for op in loop.regions[0].blocks[0].ops if role_of(op) in ("copy", "load"))
+    return Product(
+        first.element,
+        sum(w.flops for w in found),
+        moved or sum(w.bytes for w in found),
+        first.m,
+        first.n,
+        first.k,
+    )

@@ -1,0 +1,152 @@
+"""Accesses to global memory for a report: width, how a warp's lanes fall into sectors, and what would widen them."""
+
+from __future__ import annotations
+
+from tileiras.compiler.ir.dense import num_elements
+from tileiras.compiler.layout.gf2 import apply
+from tileiras.compiler.layout.linear import dim_bits
+from tileiras.compiler.lower.tileas_to_nvvm.state import elem_bytes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tileiras.compiler.ir.core import Op
+
+    from .levels import Printed
+    from .watch import Watch
+
+SECTOR = 32
+
+
+def sectors(shape: Any, layout: Any, size: int, unit: int, width: int) -> tuple[int, int]:
+    """(sectors of 32 bytes that one request of a warp touches, the least that its bytes need), rows starting at sectors."""
+    low, count = dim_bits(shape)[unit]
+    mask = ((1 << count) - 1) << low
+    held: set[tuple[int, int]] = set()
+    touched: set[tuple[int, int]] = set()
+    for lane in range(32):
+        index = apply(layout.lane, lane)
+        row, at = index & ~mask, ((index & mask) >> low) * size
+        for byte in range(at, at + width, size):
+            held.add((row, byte))
+            touched.add((row, byte // SECTOR))
+    return len(touched), max(1, -(-len(held) * size // SECTOR))
+
+
+def unit_dimension(view: Any) -> int:
+    """The dimension of a view's tile whose elements are neighbours in memory; -1 for none."""
+    from tileiras.compiler.lower.tileas_to_nvvm.memory import view_steps
+
+    try:
+        _, dims = view_steps(view)
+    except AttributeError:
+        return -1
+    sparse = getattr(view, "sparse_dim", -1)
+    return next(
+        (d for d, m in enumerate(dims) if view.view.strides[m] == 1 and view.tile[d] > 1 and d != sparse), -1
+    )
+
+
+def accesses(watch: Watch, printed: Printed) -> list[dict[str, Any]]:
+    """One row an op that reads or writes global memory, in the order of the code."""
+    said: dict[int, dict[str, Any]] = {}
+    for remark in watch.remarks:
+        said.setdefault(id(remark.op), {})[remark.diag.code] = remark.facts
+    out = []
+    for op, line in sorted(printed.line_of.items(), key=lambda item: item[1]):
+        if op.spec.name == "async.copy_view":
+            out.append(_copy(op, line))
+        elif "GlobalAccess" in said.get(id(op), {}):
+            out.append(_access(op, line, said[id(op)]))
+    return out
+
+
+def _row(op: Op, line: int, what: str, width: int, count: int, instruction: str) -> dict[str, Any]:
+    return {
+        "line": line, "op": op.spec.name, "what": what, "width": width, "count": count, "instruction": instruction,
+        "possible": width, "narrow": "", "widen": "", "sectors": None, "least": None, "scattered": "", "gather": "",
+    }  # fmt: skip
+
+
+def _copy(op: Op, line: int) -> dict[str, Any]:
+    view: Any = op.operand("view").type  # type: ignore[union-attr]
+    size, width, layout = elem_bytes(view.view.elem), op.attr("width"), op.attrs["layout"]
+    threads = 32 * layout.num_warps
+    count = max(1, num_elements(view.tile) * size // (width * threads))
+    row = _row(op, line, "copy", width, count, f"cp.async, {width} bytes")
+    unit = unit_dimension(view)
+    if unit >= 0:
+        row["sectors"], row["least"] = sectors(view.tile, layout, size, unit, width)
+        if view.tile[unit] * size < SECTOR:
+            row["scattered"] = (
+                f"the tile has {view.tile[unit]} neighbouring elements of {size} bytes in a row"
+            )
+            row["gather"] = remedy(row["scattered"])
+    if width < min(16, size * layout.num_regs) and width < 16:
+        row["possible"] = min(16, size * layout.num_regs)
+        row["narrow"] = f"rows are only known to start at multiples of {width} bytes"
+        row["widen"] = remedy("base address is only known")
+    return row
+
+
+def _access(op: Op, line: int, facts: dict[str, Any]) -> dict[str, Any]:
+    made = facts["GlobalAccess"]
+    row = _row(op, line, made["what"], made["bytes"], made["count"], made["instruction"])
+    value: Any = op.results[0].type
+    layout = getattr(value, "layout", None)
+    if made["what"] != "load":
+        value = op.operand("tile" if "view" in op.spec.name else "value").type  # type: ignore[union-attr]
+        layout = op.attrs["layout"]
+    if "view" in op.spec.name and layout is not None:
+        unit = unit_dimension(op.operand("view").type)  # type: ignore[union-attr]
+        if unit >= 0:
+            row["sectors"], row["least"] = sectors(
+                value.shape, layout, elem_bytes(value.elem), unit, made["bytes"]
+            )
+        else:
+            size = elem_bytes(value.elem)
+            lanes = len({apply(layout.lane, n) for n in range(32)})
+            row["sectors"], row["least"] = lanes, max(1, lanes * size // SECTOR)
+    if narrow := facts.get("GlobalAccessNotVectorized"):
+        row["possible"], row["narrow"] = narrow["possible"], narrow["reason"]
+        row["widen"] = remedy(narrow["reason"])
+    if scattered := facts.get("GlobalAccessNotCoalesced"):
+        row["scattered"] = scattered["reason"]
+        row["gather"] = remedy(scattered["reason"])
+    return row
+
+
+_REMEDIES = (
+    ("the base address is only known", "promise the alignment of the pointer: assume div_by<16> on it (cuTile: pass an "
+     "array whose data starts at a multiple of 16 bytes; slices keep that only at multiples)"),
+    ("rows are only known", "promise the alignment of pointer and strides: assume div_by<16> on the pointer, and div_by<16 / "
+     "element size> on each stride"),
+    ("base address is only known", "promise the alignment of pointer and strides: assume div_by<16> on the pointer, and "
+     "div_by<16 / element size> on each stride"),
+    ("the stride of dimension", "promise divisibility of the stride (assume div_by<16 / element size>), or pad rows to "
+     "multiples of 16 bytes"),
+    ("the extent of dimension", "promise divisibility of the extent (assume div_by), or mark the access inbounds where it is: "
+     "then no mask splits the vector"),
+    ("no dimension of the tile is known to have stride 1", "make one stride of the view the constant 1: strides = [.., 1]; a "
+     "stride that is an argument is not known to be 1"),
+    ("the lanes of a warp do not walk", "let the last dimension of the tile be the contiguous one in memory, and permute after "
+     "loading"),
+    ("the tile has", "make the tile wider in the contiguous dimension: 32 bytes of a row are one sector, 128 a line"),
+    ("neighbouring elements have different masks", "give the extent a known divisor (assume div_by), or mark the access "
+     "inbounds"),
+    ("the address is only known", "promise the alignment of the pointer: assume div_by<16>"),
+    ("the elements of a thread are not neighbours", "use a view (make_tensor_view with stride 1), or pointers that grow by one "
+     "along the last dimension"),
+    ("a thread holds", "use a larger tile: every thread then holds enough neighbours for a vector"),
+)  # fmt: skip
+
+
+def remedy(reason: str) -> str:
+    """What would widen an access, or gather it, by the reason that it is not."""
+    for start, text in _REMEDIES:
+        if reason.startswith(start):
+            return text
+    if "accesses are made element by element" in reason:
+        return "use a weak access where no other thread block looks at the data at the same time"
+    return ""

@@ -1,0 +1,51 @@
+"""Reports of programs in Python: `program.report(FILE)`, and one file for all kernels that a script compiles."""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def module_of_program(program: Any) -> dict[str, Any]:
+    """The data of a program that was compiled without a watch: its module is compiled again."""
+    from tileiras import driver
+    from tileiras.diag import Sink
+
+    from .watch import Watch
+    from .write import module_of
+
+    data, file = program.source
+    watch = Watch(data, file)
+    sink = Sink()
+    driver.compile_loaded(program.module, program.options, sink, watch=watch)
+    return module_of(watch, sink.emitted, profile=program.profile)
+
+
+def report_of(program: Any, path: str | os.PathLike[str]) -> None:
+    """Write the report of a program. Errors: ValueError for a name that says no form, CompileError(2)."""
+    name = os.fspath(path)
+    from .write import wrong_name
+
+    if problem := wrong_name(name):
+        raise ValueError(problem)
+    save(name, [program])
+
+
+def save(name: str, programs: list[Any]) -> None:
+    """One file about all programs. Errors: CompileError(2) where it cannot be written."""
+    from tileiras import driver
+    from tileiras.diag import EXIT_CONFIGURATION, Sink
+    from tileiras.outputs import OutputError
+
+    from . import write
+
+    try:
+        write.check(name)
+        write.write(name, [module_of_program(program) for program in programs])
+    except OutputError as error:
+        sink = Sink()
+        sink.emit(driver.UNWRITABLE, text=str(error))
+        raise sink.fail(EXIT_CONFIGURATION) from None

@@ -1,0 +1,199 @@
+"""Shared memory for a report: buffers with their lives, and every access of a warp with the banks that it asks.
+
+Banks are counted for one warp and one access: 32 lanes in phases of 128 bytes; a bank that is asked for n words in a
+phase takes n wavefronts.
+"""
+
+from __future__ import annotations
+
+from tileiras.compiler.ir.dense import num_elements
+from tileiras.compiler.layout.gf2 import apply
+from tileiras.compiler.layout.shared import matrix_load
+from tileiras.compiler.lower.tileas_to_nvvm.state import elem_bytes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from tileiras.compiler.ir.core import Op
+
+    from .levels import Printed
+    from .watch import Watch
+
+BANKS = 32
+STAGE_ALIGNMENT = 1024
+
+
+def wavefronts(addresses: Sequence[int], width: int) -> tuple[int, int, list[int]]:
+    """(wavefronts, least, words asked of each bank in its worst phase) of lanes at byte addresses, `width` bytes each."""
+    lanes = max(1, min(len(addresses), 128 // max(4, width)))
+    total = least = 0
+    worst = [0] * BANKS
+    for start in range(0, len(addresses), lanes):
+        words = {(a + k) // 4 for a in addresses[start : start + lanes] for k in range(0, max(width, 1), 4)}
+        asked = [0] * BANKS
+        for word in words:
+            asked[word % BANKS] += 1
+        total += max(asked)
+        least += -(-len(words) // BANKS)
+        worst = [max(a, b) for a, b in zip(worst, asked)]
+    return total, least, worst
+
+
+def _lanes(columns: Sequence[int], lane: Sequence[int], start: int = 0) -> list[int]:
+    """Byte addresses of the 32 lanes of warp 0."""
+    steps = [apply(columns, c) for c in lane]
+    out = []
+    for number in range(32):
+        at = 0
+        for bit, step in enumerate(steps):
+            if number >> bit & 1:
+                at ^= step
+        out.append(start + at)
+    return out
+
+
+def access(op: Op, line: int, role: str, what: str, addresses: list[int], width: int) -> dict[str, Any]:
+    waves, least, banks = wavefronts(addresses, width)
+    return {
+        "line": line, "op": op.spec.name, "role": role, "what": what, "width": width, "wavefronts": waves,
+        "least": least, "banks": banks,
+    }  # fmt: skip
+
+
+def accesses(watch: Watch, printed: Printed) -> list[dict[str, Any]]:
+    """Every kind of access to shared memory, in the order of the code."""
+    trips = {id(op): found for op, found in watch.trips}
+    out = []
+    for op, line in sorted(printed.line_of.items(), key=lambda item: item[1]):
+        name = op.spec.name
+        if name == "async.copy_view":
+            layout, columns = op.attrs["layout"], op.attrs["arrangement"]
+            lanes = _lanes(columns, layout.lane, op.attr("start"))
+            out.append(access(op, line, "write", "asynchronous copy", lanes, op.attr("width")))
+        elif name == "load_shared":
+            out += _loads(op, line)
+        elif name == "convert_layout" and id(op) in trips:
+            out += _round_trip(op, line, trips[id(op)][0])
+        elif name == "convert_layout" and op.attrs.get("plan") == "shared":
+            out += _through_ldmatrix(op, line)
+    return out
+
+
+def _loads(op: Op, line: int) -> list[dict[str, Any]]:
+    type: Any = op.result.type
+    columns = op.attrs.get("arrangement")
+    layout = getattr(type, "layout", None)
+    if columns is None or layout is None:
+        return []
+    size = elem_bytes(type.elem)
+    matrix = matrix_load(columns, layout, size)
+    start = op.attr("start")
+    if matrix is not None:
+        rows = [start + apply(columns, _combine(matrix.rows, n)) for n in range(8)]
+        return [access(op, line, "read", "ldmatrix, rows of 16 bytes", rows, 16)]
+    vec = _run(columns, layout.reg, size)
+    return [access(op, line, "read", "load", _lanes(columns, layout.lane, start), vec)]
+
+
+def _combine(columns: Sequence[int], number: int) -> int:
+    at = 0
+    for bit, column in enumerate(columns):
+        if number >> bit & 1:
+            at ^= column
+    return at
+
+
+def _run(columns: Sequence[int], regs: Sequence[int], size: int) -> int:
+    """Bytes that a thread's registers hold side by side, at most 16."""
+    steps = {apply(columns, c) for c in regs}
+    width = size
+    while width < 16 and width in steps:
+        width *= 2
+    return width
+
+
+def _round_trip(op: Op, line: int, trip: tuple[Any, Any, Any]) -> list[dict[str, Any]]:
+    source, target, plan = trip
+    size = {1: 1}.get(op.result.type.elem.bits, elem_bytes(op.result.type.elem))  # type: ignore[attr-defined]
+    keep = (1 << len(plan.columns)) - 1 & ~source.inv
+    out = []
+    for role, layout, vec in (("write", source, plan.store_vec), ("read", target, plan.load_vec)):
+        lanes = _lanes(plan.columns, [c & keep for c in layout.lane])
+        out.append(access(op, line, role, "round trip of a layout conversion", lanes, size << vec))
+    return out
+
+
+def _through_ldmatrix(op: Op, line: int) -> list[dict[str, Any]]:
+    from tileiras.compiler.lower.tileas_to_nvvm.ldmatrix import arrangement
+
+    source: Any = op.operands[0].type
+    target: Any = op.result.type
+    if elem_bytes(source.elem) != 2:
+        return []
+    found = arrangement(source.layout, target.layout)
+    if found is None:
+        return []
+    store = _lanes(found.columns, source.layout.lane)
+    rows = [apply(found.columns, _combine(found.rows, n)) for n in range(8)]
+    return [
+        access(op, line, "write", "layout conversion by ldmatrix", store, 2 << found.store_vec),
+        access(op, line, "read", "ldmatrix, rows of 16 bytes", rows, 16),
+    ]
+
+
+def buffers(watch: Watch, printed: Printed, function: Op) -> list[dict[str, Any]]:
+    """Pieces of shared memory of a kernel: offset and bytes, from which line to which they are held, stages of a ring."""
+    out = []
+    last = max((printed.line_of.get(op, 0) for op in function.walk()), default=0)
+    top = 0
+    for op in function.walk():
+        line = printed.line_of.get(op, -1)
+        if op.spec.name == "alloc_shared":
+            free = next((user for user, _ in op.result.uses if user.spec.name == "free_shared"), None)
+            stage, members = stage_of(op, printed)
+            size = op.attr("bytes")
+            stages = size // stage if stage and size % stage == 0 else 1
+            top = max(top, op.attr("offset") + size)
+            out.append({
+                "name": printed.names.get(op.result, ""), "line": line,
+                "end": printed.line_of.get(free, last) if free is not None else last, "offset": op.attr("offset"),
+                "bytes": size, "stages": stages, "stage_bytes": size // stages, "members": members,
+                "what": "ring of stages" if stages > 1 else "buffer",
+            })  # fmt: skip
+    for remark in watch.remarks:
+        size = remark.facts.get("bytes", 0) if remark.diag.code == "LayoutThroughSharedMemory" else 0
+        line = printed.line_of.get(remark.op, -1)
+        if size and line >= 0 and _inside(remark.op, function):
+            held = [b for b in out if b["line"] <= line <= b["end"] and b["what"] != "scratch"]
+            offset = max((b["offset"] + b["bytes"] for b in held), default=0)
+            out.append({
+                "name": printed.names.get(remark.op.results[0], ""), "line": line, "end": line, "offset": offset,
+                "bytes": size, "stages": 1, "stage_bytes": size, "members": [], "what": "scratch",
+            })  # fmt: skip
+    return out
+
+
+def _inside(op: Op | None, function: Op) -> bool:
+    while op is not None:
+        if op is function:
+            return True
+        op = op.parent
+    return False
+
+
+def stage_of(alloc: Op, printed: Printed) -> tuple[int, list[dict[str, Any]]]:
+    """(bytes of a stage of a ring, tiles that lie in it) by the copies that fill a buffer; 0 where none does."""
+    members: dict[int, dict[str, Any]] = {}
+    for user, _ in alloc.result.uses:
+        if user.spec.name != "async.copy_view":
+            continue
+        view: Any = user.operand("view").type  # type: ignore[union-attr]
+        size = num_elements(view.tile) * elem_bytes(view.view.elem)
+        members.setdefault(
+            user.attr("start"),
+            {"start": user.attr("start"), "bytes": size, "line": printed.line_of.get(user, -1)},
+        )
+    end = max((m["start"] + m["bytes"] for m in members.values()), default=0)
+    return -(-end // STAGE_ALIGNMENT) * STAGE_ALIGNMENT, [members[k] for k in sorted(members)]
