@@ -186,11 +186,11 @@ def digest_of(*parts: str | os.PathLike[str]) -> str:
     return h.hexdigest()
 
 
-def share_equal_files(*folders: Path, at_least_bytes: int = 1 << 16) -> int:
+def share_equal_files(*folders: Path) -> int:
     """Returns how many bytes were saved by making equal files of these folders one file with several names.
 
-    Two environments with the same wheels then take the room of one. pip replaces files by new ones and never writes
-    into them, so an update of one environment leaves the other as it is.
+    Two environments with the same wheels then take the room of one; small files count, because each takes a block. pip
+    replaces files by new ones and never writes into them, so an update of one environment leaves the other as it is.
     """
     by_size: dict[tuple[int, int, int], list[str]] = {}
     for folder in folders:
@@ -198,7 +198,7 @@ def share_equal_files(*folders: Path, at_least_bytes: int = 1 << 16) -> int:
             for name in names:
                 path = os.path.join(place, name)
                 found = os.lstat(path)
-                if stat.S_ISREG(found.st_mode) and found.st_size >= at_least_bytes:
+                if stat.S_ISREG(found.st_mode) and found.st_size:
                     by_size.setdefault((found.st_size, found.st_mode, found.st_dev), []).append(path)
     saved = 0
     for (size, _, _), paths in by_size.items():

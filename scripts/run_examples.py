@@ -72,6 +72,8 @@ def install(home: Path) -> Path:
     run([*pip, "--no-deps", PTXAS_WHEEL], "installing ptxas")
     # The version number does not change with every edit of the sources: replace what an earlier run installed.
     run([*pip, "--force-reinstall", "--no-deps", REPOSITORY], "installing the package")
+    for unused in (home / "venv" / "lib").glob("python3.*/site-packages/cmake/data/bin/cpack"):
+        unused.unlink()
     share_equal_files(home / "venv", cache_root() / "peers" / "v134")
     stamp.write_text(wanted)
     return python

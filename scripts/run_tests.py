@@ -47,7 +47,9 @@ def set_up(quick: bool) -> Path:
             print("installing this checkout, editable", flush=True)
             run([python, "-m", "pip", "install", "--quiet", "--no-compile", "-e", f"{REPOSITORY}[run,test]", "cmake", "ninja"],
                 "installing the package")  # fmt: skip
-            share_equal_files(home / peers.VENV, cache_root() / "examples" / "venv")
+            share_equal_files(
+                *sorted(path for path in home.iterdir() if path.is_dir()), cache_root() / "examples" / "venv"
+            )
             stamp.write_text(wanted)
         return python
 

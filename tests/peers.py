@@ -56,6 +56,7 @@ QUICK: dict[str, tuple[str, ...]] = {
 # Files that are removed after an installation. NVIDIA's assembler does not load the JIT linker, and no unmarked test
 # compiles CUDA C++ with another release than the main one, or Tile IR with NVIDIA's assembler of another one.
 UNUSED = ("nvidia/cu13/lib/libnvJitLink.so.*", "cmake/data/bin/cpack")
+UNUSED_OF = {"cmake-3.25": ("cmake/data/bin/ctest", "cmake/data/doc", "cmake/data/man")}
 UNUSED_QUICK = {
     "13.1": ("nvidia/cu13/bin/nvlink", "nvidia/cu13/bin/cudafe++"),
     "13.5": tuple(f"nvidia/cu13/bin/{name}" for name in ("nvlink", "cudafe++", "nvcc", "tileiras")),
@@ -205,7 +206,10 @@ def _install_venv(home: Path) -> None:
 def _remove(site: Path, patterns: tuple[str, ...]) -> None:
     for pattern in patterns:
         for path in site.glob(pattern):
-            path.unlink()
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
 
 
 def _install_tree(home: Path, release: str, quick: bool) -> None:
@@ -236,7 +240,7 @@ def _install_tree(home: Path, release: str, quick: bool) -> None:
         ],
         f"installing the {release} peers",
     )
-    _remove(partial, UNUSED)
+    _remove(partial, (*UNUSED, *UNUSED_OF.get(release, ())))
     if quick:
         _remove(partial, UNUSED_QUICK.get(release, ()))
     shutil.rmtree(folder, ignore_errors=True)
