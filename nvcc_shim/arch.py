@@ -59,7 +59,9 @@ def parse_name(name: str) -> tuple[str, int, str]:
     digits = rest[: len(rest) - len(suffix)]
     if (
         space in ("sm", "compute", "lto")
-        and digits.isdigit()
+        and len(digits) <= 4
+        and digits.isascii()
+        and digits.isdecimal()
         and int(digits) in NUMBERS
         and int(digits) >= FIRST_WITH_SUFFIX.get(suffix, 0)
     ):

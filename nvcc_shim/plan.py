@@ -233,7 +233,7 @@ def _threads(line: Line) -> int:
     text = line.one("--threads")
     if text is None:
         return 1
-    if not text.isdigit():
+    if not (text.isascii() and text.isdecimal() and len(text) <= 9):
         raise Usage(f"'{text}': expected a number")
     return int(text) or (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -24,7 +24,7 @@ def count_jobs(
         return int(parallel)
     for name in VARIABLES:
         text = environ.get(name, "").strip()
-        if text.isdigit() and int(text) > 0:
+        if text.isascii() and text.isdecimal() and len(text) <= 9 and int(text) > 0:
             return int(text)
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if available_bytes is None:

@@ -104,7 +104,7 @@ def load_case(path: str) -> Case:
     expected: dict[int, np.ndarray] = {}
     for name, array in entries.items():
         for prefix, table in (("arg", args), ("expected", expected)):
-            if name.startswith(prefix) and name[len(prefix) :].isdecimal():
+            if name.startswith(prefix) and name[len(prefix) :].isdecimal() and len(name) < len(prefix) + 5:
                 table[int(name[len(prefix) :])] = array
                 break
         else:
@@ -205,9 +205,12 @@ def _number(options: dict[str, str], name: str) -> float | None:
     if name not in options:
         return None
     try:
-        return float(options[name])
+        number = float(options[name])
     except ValueError:
-        raise TestError(f"option '{name}': '{options[name]}' is no number") from None
+        number = -1.0
+    if not 0 <= number < float("inf"):  # an infinite tolerance would let everything pass
+        raise TestError(f"option '{name}': '{options[name][:60]}' is no number from 0 on")
+    return number
 
 
 def _grid(options: dict[str, str], case: Case) -> tuple[int, int, int]:

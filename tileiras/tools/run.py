@@ -96,14 +96,22 @@ def shape_of(text: str) -> tuple[int, ...]:
     try:
         shape = tuple(int(n) for n in text.split("x")) if text else ()
     except ValueError:
-        raise Usage(f"shape '{text}': expected extents joined by x, such as 4x8") from None
+        raise Usage(f"shape '{short(text)}': expected extents joined by x, such as 4x8") from None
     if any(n < 0 for n in shape):
         raise Usage(f"shape '{text}': negative extent")
     return shape
 
 
 def make_array(kind: str, rest: list[str]) -> np.ndarray:
-    """zeros:T:S, ones, empty, arange, full:T:S:V, random:T:S[:SEED], normal:T:S[:SEED]."""
+    """zeros:T:S, ones, empty, arange, full:T:S:V, random:T:S[:SEED], normal:T:S[:SEED]. Errors: Usage."""
+    try:
+        return filled_array(kind, rest)
+    except (MemoryError, OverflowError, ValueError) as error:  # ValueError: more elements than NumPy counts
+        why = error if isinstance(error, ValueError) else "there is not so much memory"
+        raise Usage(f"'{short(kind + ':' + ':'.join(rest))}': {why}") from None
+
+
+def filled_array(kind: str, rest: list[str]) -> np.ndarray:
     import numpy as np
 
     want = 3 if kind == "full" else 2
@@ -117,15 +125,17 @@ def make_array(kind: str, rest: list[str]) -> np.ndarray:
     if kind == "ones":
         return np.ones(shape, dtype)
     if kind == "arange":
-        return np.arange(int(np.prod(shape))).reshape(shape).astype(dtype)
+        return np.arange(math.prod(shape)).reshape(shape).astype(dtype)
     if kind == "full":
+        if dtype.kind in "iu":
+            return np.full(shape, whole_number(":".join(rest), rest[0], scalar_value(rest[2]))).astype(dtype)
         return np.full(shape, scalar_value(rest[2]), np.float64 if dtype.kind not in "iub" else None).astype(
             dtype
         )
     try:
         rng = np.random.default_rng(int(rest[2]) if len(rest) == 3 else 0)
     except ValueError:
-        raise Usage(f"seed '{rest[2]}' is not a number") from None
+        raise Usage(f"seed '{short(rest[2])}' is no number from 0 on") from None
     if kind == "normal":
         return rng.standard_normal(shape).astype(dtype)
     if dtype.kind == "b":
@@ -136,6 +146,7 @@ def make_array(kind: str, rest: list[str]) -> np.ndarray:
     return rng.random(shape).astype(dtype)
 
 
+MAX_DIGITS = 400  # of a number: more than any type has
 MAKERS = ("zeros", "ones", "empty", "arange", "full", "random", "normal")
 
 
@@ -144,12 +155,31 @@ def scalar_value(text: str) -> Any:
     low = text.lower()
     if low in ("true", "false"):
         return low == "true"
-    for convert in (lambda t: int(t, 0), float, float.fromhex):
-        try:
-            return convert(text)
-        except ValueError:
-            continue
-    raise Usage(f"'{text}' is neither a number nor a file nor one of the forms of --help")
+    if len(text) <= MAX_DIGITS:
+        for convert in (lambda t: int(t, 0), float, float.fromhex):
+            try:
+                return convert(text)
+            except (ValueError, OverflowError):
+                continue
+    raise Usage(f"'{short(text)}' is neither a number nor a file nor one of the forms of --help")
+
+
+def short(text: str) -> str:
+    """`text` fit for a message."""
+    return text if len(text) <= MAX_DIGITS else f"{text[:60]}... ({len(text)} characters)"
+
+
+def whole_number(text: str, name: str, value: Any) -> int:
+    """A number as an integer of a type of the command line; i32 takes what fits int32 or uint32. Errors: Usage."""
+    import numpy as np
+
+    if isinstance(value, float) and not value.is_integer():
+        raise Usage(f"'{text}': {value} is not an integer")
+    number, info = int(value), np.iinfo(dtype_of(name))
+    high = (1 << info.bits) - 1 if name.startswith("i") and name in NUMPY_TYPES else int(info.max)
+    if not info.min <= number <= high:
+        raise Usage(f"'{text}': {number} does not fit {name}")
+    return number
 
 
 def load_array(path: str, key: str | None, reinterpret: str | None) -> np.ndarray:
@@ -205,11 +235,9 @@ def parse_value(text: str, known: dict[str, Any]) -> Any:
         import numpy as np
 
         value, dtype = scalar_value(rest[0]), dtype_of(head)
-        if dtype.kind in "iu" and isinstance(value, int) and head.startswith("i"):
-            bits = dtype.itemsize * 8
-            if not -(1 << (bits - 1)) <= value < 1 << bits:
-                raise Usage(f"'{text}': {value} does not fit {head}")
-            return Typed(head, value)
+        if dtype.kind in "iu":
+            number = whole_number(text, head, value)
+            return Typed(head, number if head.startswith("i") else dtype.type(number))
         return Typed(head, value if dtype.kind == "b" else np.asarray(value).astype(dtype)[()])
     return scalar_value(text)
 
@@ -298,8 +326,8 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="ARG=VALUE",
         help="compare an argument after the launch",
     )
-    add("--rtol", type=float, default=1e-5, help="relative tolerance for floats (default: 1e-5)")
-    add("--atol", type=float, default=1e-8, help="absolute tolerance for floats (default: 1e-8)")
+    add("--rtol", type=tolerance, default=1e-5, help="relative tolerance for floats (default: 1e-5)")
+    add("--atol", type=tolerance, default=1e-8, help="absolute tolerance for floats (default: 1e-8)")
     add(
         "--save",
         action="append",
@@ -313,13 +341,21 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def tolerance(text: str) -> float:
+    """A number for which a comparison can fail. Errors: ValueError."""
+    number = float(text)
+    if not 0 <= number < float("inf"):
+        raise ValueError(text)
+    return number
+
+
 def parse_grid(text: str) -> tuple[int, ...]:
     try:
         grid = tuple(int(n) for n in text.replace("x", ",").split(","))
     except ValueError:
         grid = ()
     if not 1 <= len(grid) <= 3 or min(grid) < 1:
-        raise Usage(f"--grid '{text}': expected one to three positive numbers, such as 8,1,1")
+        raise Usage(f"--grid '{short(text)}': expected one to three positive numbers, such as 8,1,1")
     return grid
 
 

@@ -337,6 +337,8 @@ def _parameter(word: str, signature: str, ct: Any, compilation: Any, index_type:
     digits = rank.rstrip("]")
     if not rank.endswith("]") or not digits.isdecimal() or (colon and not divisor.isdecimal()):
         raise Failed(1, f"signature '{signature}': '{word}' is not of the form f32[2] or f32[2]:16")
+    if len(digits) > 2 or len(divisor) > 9:
+        raise Failed(1, f"signature '{signature}': no array has the rank or the divisor of '{word}'")
     ndim = int(digits)
     facts: dict[str, Any] = {}
     if colon:

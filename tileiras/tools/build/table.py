@@ -167,7 +167,7 @@ def plain_name(symbol: str) -> str:
         last = ""
         while rest[:1].isdigit():
             digits = len(rest) - len(rest.lstrip("0123456789"))
-            size = int(rest[:digits])
+            size = int(rest[:digits]) if digits < 10 else len(rest)
             last, rest = rest[digits : digits + size], rest[digits + size :]
             if not symbol.startswith("_ZN"):
                 break
