@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tileiras.compiler.layout import convert
+from tileiras.compiler.layout.exchange import exchange
 from tileiras.compiler.layout.gf2 import Basis, apply, rank, table
 from tileiras.compiler.layout.linear import (
     LinearLayout,
@@ -18,6 +19,7 @@ from tileiras.compiler.layout.linear import (
     splat,
     with_inv,
 )
+from tileiras.compiler.layout.shared import arrange
 from tileiras.compiler.target import mma, sm
 
 vectors = st.lists(st.integers(0, 255), max_size=8)
@@ -199,3 +201,52 @@ def test_fragments_of_a_product_meet(elem: str, name: str) -> None:
 
 def test_layouts_are_interned() -> None:
     assert blocked((8, 8), (1, 0), 1, 2) is blocked((8, 8), (1, 0), 1, 2)
+
+
+def wavefronts(columns: tuple[int, ...], layout: LinearLayout, width: int) -> int:
+    """Of one access of `width` bytes a lane, for each 128 bytes: the lines that threads of one phase want of one bank."""
+    together = min(32, 128 // width)
+    worst = 0
+    for first in range(0, 32, together):
+        wanted: dict[int, set[int]] = {}
+        for lane in range(first, first + together):
+            at = apply(columns, layout(0, lane, 0))
+            for word in range(0, max(width, 4), 4):
+                wanted.setdefault((at + word) % 128 // 4, set()).add((at + word) // 128)
+        worst = max(worst, *(len(lines) for lines in wanted.values()))
+    return worst
+
+
+@pytest.mark.parametrize(
+    "shape, unit, size, major, wide, read, write, worst",
+    [
+        ((64, 128), 1, 4, 0, 4, 16, 16, 1),  # transposed, 32 bits
+        ((32, 256), 1, 4, 0, 4, 16, 16, 1),
+        ((128, 64), 1, 4, 1, 4, 16, 16, 1),  # as it is
+        ((64, 128), 1, 1, 1, 2, 16, 16, 1),  # widened from 8 to 16 bits
+        ((64, 128), 1, 1, 0, 1, 4, 8, 2),  # transposed, 8 bits
+        ((128, 64), 0, 1, 1, 1, 4, 8, 2),
+    ],
+)
+def test_what_is_written_back_is_read_and_written_in_vectors_that_reach_all_banks(
+    shape: tuple[int, int], unit: int, size: int, major: int, wide: int, read: int, write: int, worst: int
+) -> None:
+    before, after = arrange(shape, unit, size), arrange(shape, major, wide)
+    layout = exchange(before, size, after, wide, 3)
+    places = {layout(r, lane, w) for r in range(layout.num_regs) for lane in range(32) for w in range(8)}
+    assert len(places) == shape[0] * shape[1] == layout.num_regs * 256
+    for columns, elem, least in ((before, size, read), (after, wide, write)):
+        offsets = {apply(columns, c) for c in layout.reg}
+        assert {elem << i for i in range((least // elem).bit_length() - 1)} <= offsets
+        assert wavefronts(columns, layout, least) <= worst
+
+
+@given(st.integers(0, 5), st.integers(0, 7), st.integers(0, 1), st.integers(0, 2), st.integers(0, 4))
+def test_every_tile_is_held_once(rows: int, columns: int, unit: int, size: int, warps: int) -> None:
+    shape = (1 << rows, 1 << columns)
+    layout = exchange(arrange(shape, unit, 1 << size), 1 << size, arrange(shape, 1, 4), 4, warps)
+    places = [
+        layout(r, lane, w) for r in range(layout.num_regs) for lane in range(32) for w in range(1 << warps)
+    ]
+    assert set(places) == set(range(shape[0] * shape[1]))
+    assert rank([*layout.reg]) == len(layout.reg) and layout.num_warps == 1 << warps

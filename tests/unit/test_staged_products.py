@@ -28,6 +28,9 @@ CHECKED = (
     "staged_dequantized",
     "staged_attention_causal_bf16",
     "staged_flash_bwd_f16_64",
+    "staged_converted_tf32_tn",
+    "staged_converted_i8_tn",
+    "staged_converted_w8a16_nn",
 )
 TENSOR = {"sm_80": "mma.sync", "sm_90": "wgmma.mma_async", "sm_100": "tcgen05.mma", "sm_120": "mma.sync"}
 
@@ -63,6 +66,49 @@ def test_products_of_computed_operands_add_up_in_tensor_memory(name: str) -> Non
     assert text.count("tcgen05.alloc") == text.count("tcgen05.relinquish_alloc_permit") == 1
     disabled = tileiras.compile(bytecode_path(CASES[name]), gpu_name="sm_100", disable=["tcgen05"]).ptx
     assert "tcgen05" not in disabled and "mma.sync" in disabled
+
+
+WRITTEN_BACK = {  # left and right operand, as the remark says
+    "staged_tf32_nn": ("in registers", "written back to where it was loaded"),
+    "staged_converted_tf32_tt": ("in registers", "written back to where it was loaded"),
+    "staged_converted_i8_tn": ("written back to where it was loaded",) * 2,
+    "staged_e4m3_nn": ("where it was loaded", "written back to where it was loaded"),
+    "staged_converted_w8a16_nt": ("where it was loaded", "written back to 2 buffers of its own"),
+    "staged_converted_a8w16": ("written back to 2 buffers of its own", "where it was loaded"),
+    "staged_converted_w4a16": ("where it was loaded", "written back to a buffer of its own"),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN_BACK)
+def test_operands_that_wgmma_does_not_read_as_loaded_are_written_back(name: str) -> None:
+    program = tileiras.compile(bytecode_path(CASES[name]), gpu_name="sm_90", remarks={"passed": "tensorcore"})
+    assert "wgmma.mma_async" in program.ptx and " mma.sync" not in program.ptx
+    left, right = WRITTEN_BACK[name]
+    said = [d.message for d in program.diagnostics if d.diag.code == "AS-0308"]
+    assert said and all(f"left operand {left}, " in m and m.endswith(f"right operand {right}") for m in said)
+
+
+@pytest.mark.parametrize("name", WRITTEN_BACK)
+def test_without_wgmma_the_same_kernels_take_mma_sync(name: str) -> None:
+    text = tileiras.compile(bytecode_path(CASES[name]), gpu_name="sm_90", disable=("wgmma",)).ptx
+    assert "wgmma" not in text and "mma.sync" in text
+
+
+@pytest.mark.parametrize("name", ["staged_converted_w8a16_nn", "staged_converted_i8_tn"])
+def test_what_is_written_back_without_a_proxy_fence_is_found(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launch = tileiras.launch
+
+    def without_fences(source: str, *args: object, **options: object) -> None:
+        program = tileiras.compile(source, gpu_name="sm_90", launch_abi="simt", emit="ptx")
+        assert program.ptx.count("fence.proxy.async.shared::cta;") > 1
+        program.ptx = program.ptx.replace("fence.proxy.async.shared::cta;", "")
+        launch(program, *args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(tileiras, "launch", without_fences)
+    with pytest.raises(AssertionError, match="proxy"):
+        check(CASES[name], "sm_90", 1, monkeypatch)
 
 
 def test_what_is_not_proven_is_tested_at_run_time() -> None:

@@ -14,6 +14,7 @@ from tests.corpus.cases.matmul import F32, OUT16, as_tf32, product
 from tests.corpus.cases.training import bwd_in, flash_bwd_dkdv_bwd, flash_values
 
 case = Family("staged", "python/matmul.py")
+converted = Family("staged_converted", "python/converted.py")
 attention = Family("staged_attention", "python/algorithms.py")
 flash = Family("staged_attention", "python/training.py")
 
@@ -133,6 +134,92 @@ case(
     product("f16"),
     **F32,
 )
+
+# ---- operands that are transposed or converted between load and product
+for name, d, tile, (m, n, k), least in (
+    ("tf32_nt", "tf32", (64, 64, 64), (80, 112, 144), 75),
+    ("tf32_tn", "tf32", (128, 64, 32), (144, 80, 112), 75),
+    ("tf32_tt", "tf32", (64, 32, 32), (64, 48, 80), 75),
+    ("i8_tn", "i8", (64, 128, 64), (96, 144, 208), 75),
+    ("i8_nn_deep", "i8", (64, 64, 128), (80, 80, 400), 75),
+    ("i8_tt", "i8", (128, 64, 64), (144, 80, 144), 75),
+):
+    layout = name.split("_")[1]
+    stored, out = ("i8", "i32") if d == "i8" else ("f32", "f32")
+    converted(
+        f"staged_converted_{name}",
+        "product_int8" if d == "i8" else "product_tf32",
+        [A(stored, 2), A(stored, 2), A(out, 2), *tile, int(layout[0] == "t"), int(layout[1] == "t")],
+        (-(-m // tile[0]), -(-n // tile[1])),
+        operands(m, n, k, stored, out, layout),
+        expected(layout, d),
+        min_arch=least,
+        **({} if d == "i8" else F32),
+    )
+
+
+def weights(m, n, k, layout):
+    b = (n, k) if layout[1] == "t" else (k, n)
+    return lambda rng: (
+        uniform(rng, (m, k), "bf16", -1, 1), integers(rng, b, "i8"), uniform(rng, n, "f32", 0, 0.1), like((m, n)),
+    )  # fmt: skip
+
+
+for layout in ("nn", "nt"):
+    converted(
+        f"staged_converted_w8a16_{layout}",
+        "weights_8bit",
+        [A("bf16", 2), A("i8", 2), A("f32", 1), A("f32", 2), 64, 128, 64, int(layout[1] == "t")],
+        (2, 2),
+        weights(80, 144, 272, layout),
+        lambda a, q, s, c, t=layout[1] == "t": {
+            3: (wide(a)[0] @ wide(q)[0].T * wide(s)[0] if t else wide(a)[0] @ wide(q)[0] * wide(s)[0]).astype(
+                "f4"
+            )
+        },
+        **F32,
+    )
+converted(
+    "staged_converted_a8w16",
+    "activations_8bit",
+    [A("e5m2", 2), A("f16", 2), A("f32", 2), 128, 64, 64],
+    (2, 2),
+    lambda rng: (
+        uniform(rng, (144, 208), "e5m2", -1, 1),
+        uniform(rng, (208, 80), "f16", -1, 1),
+        like((144, 80)),
+    ),
+    lambda a, b, c: {2: (wide(a)[0] @ wide(b)[0]).astype("f4")},
+    min_arch=90,
+    tags=("fp8",),
+    **F32,
+)
+
+
+def nibbles(a, q, s, c, rows=32):
+    """Q as `weights_4bit` reads it, one scale for `rows` rows of it."""
+    k = q.shape[0]
+    u = q.view("u1").astype("i4")
+    scale = np.repeat(wide(s)[0], rows, axis=0)[:k]
+    halves = [((u & 15) - 8) * scale, ((u >> 4) - 8) * scale]
+    blocks = [half[r : r + rows] for r in range(0, k, rows) for half in halves]
+    w = np.concatenate(blocks).astype("f2").astype("f8")
+    return {3: (wide(a)[0] @ w).astype("f4")}
+
+
+converted(
+    "staged_converted_w4a16",
+    "weights_4bit",
+    [A("f16", 2), A("i8", 2), A("f16", 2), A("f32", 2), 64, 64, 32, 32],
+    (2, 2),
+    lambda rng: (
+        uniform(rng, (80, 192), "f16", -1, 1), integers(rng, (96, 80), "i8"), uniform(rng, (3, 80), "f16", 0.5, 1),
+        like((80, 80)),
+    ),
+    nibbles,
+    rtol=2e-3,
+    atol=2e-2,
+)  # fmt: skip
 
 P16 = {"rtol": 2e-3, "atol": 2e-3}
 for name, d, out, (h, n, m), (tm, tn, td), causal, tol in (

@@ -26,8 +26,9 @@ LINE_BYTES = 128  # all 32 banks
 CHUNK_BYTES = 16  # of one asynchronous copy, and a row of an 8x8 matrix of ldmatrix
 
 
-def arrange(shape: Sequence[int], unit: int, elem_bytes: int) -> tuple[int, ...]:
-    """The arrangement of a tile that is contiguous along dimension `unit`."""
+def arrange(shape: Sequence[int], unit: int, elem_bytes: int, turn: int = 0) -> tuple[int, ...]:
+    """The arrangement of a tile that is contiguous along dimension `unit`. `turn`: bits by which the number of a line is
+    rotated before it permutes the chunks; wgmma and its like know 0 only."""
     spans = dim_bits(shape)
     low, count = spans[unit]
     elem = log2(elem_bytes)
@@ -48,7 +49,7 @@ def arrange(shape: Sequence[int], unit: int, elem_bytes: int) -> tuple[int, ...]
     shared_lines = log2(LINE_BYTES) - log2(width)  # low row bits that stay within 128 bytes
     for j in range(chunks):
         if shared_lines + j < len(rows):
-            columns[rows[shared_lines + j]] ^= CHUNK_BYTES << j
+            columns[rows[shared_lines + j]] ^= CHUNK_BYTES << (j + turn) % chunks
     return tuple(columns)
 
 

@@ -6,12 +6,14 @@ from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.ir.types import TensorType
 from tileiras.compiler.layout import convert
 from tileiras.compiler.layout.linear import dim_bits, log2
+from tileiras.compiler.layout.shared import arrange
 from tileiras.compiler.passes.tileaa.facts import Facts
 from tileiras.compiler.target.mma import find_atom
 
 from .candidates import can_run_ahead, refusal
 from .cost import CostModel
-from .staging import PRODUCTS, Staged, feeding_loads, missing, staged
+from .restage import SIDES, origin, plan_copies, source_load
+from .staging import PRODUCTS, Staged, feeding_loads, missing, staged, unit_dimension
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,7 +92,10 @@ def missing_facts(loop: Op, target: Any) -> dict[Value, int] | None:
 
 
 def parts_of_step(func: Op, loop: Op, target: Any) -> int:
-    """Into how many parts a step over K is cut so that three stages fit shared memory: 1 where they do as it is."""
+    """Into how many parts a step over K is cut so that three stages fit shared memory, beside one that wgmma still reads and
+    operands that are written back: 1 where they do as it is."""
+    from .products import adds_up, warpgroup_products
+
     staged = staged_products(func, target)
     products = [op for op in loop.regions[0].block.ops if op in staged]
     if len(products) != 1:
@@ -101,9 +106,14 @@ def parts_of_step(func: Op, loop: Op, target: Any) -> int:
     left: Any = products[0].operands[0].type
     atom = find_atom(target, left.elem.name)
     smallest = min(1 << atom.k if atom is not None else 16, left.shape[-1])
+    back = warpgroup_products(func, target).get(products[0])
+    spare = int(back is not None and adds_up(products[0]) is not None)
+    for which, form in (back or {}).items():
+        if form.before_size != form.size:  # two buffers of its own
+            stage += 2 * form.size * num_elements(products[0].operands[which].type.shape) // (3 + spare)  # type: ignore[attr-defined]
     width = min(8 * plan.op.results[0].type.elem.bytes for plan in plans)  # type: ignore[attr-defined]
     parts = 1
-    while 3 * stage // parts > cost.shared_bytes and left.shape[-1] // (2 * parts) >= max(
+    while (3 + spare) * stage // parts > cost.shared_bytes and left.shape[-1] // (2 * parts) >= max(
         smallest, 32 * 8 // width
     ):
         parts *= 2
@@ -148,12 +158,15 @@ def plan_ring(
                     plan = staged(op, facts, cost, log2_warps)
                     if plan is not None:
                         members[op] = plan
+        if product.attrs.get("atom") != "tcgen05":
+            turn_gathered(product, members)
     if not members:
         return None
     stage = sum(member.bytes for member in members.values())
     if wish is None:
         wish = hinted_stages(members, context.target, cost.wanted(clocks))
     other = scratch_bytes(loop, members) + held_around(loop) + buffered_bytes(products, members)
+    other += sum(plan_copies(p) for p in products)
     # a product of warpgroups or of tensor memory reads its stage for an iteration longer
     spare = int(
         all(p.attrs.get("atom") == "tcgen05" for p in products)
@@ -165,6 +178,19 @@ def plan_ring(
     depth = max(2, slots - spare)
     cut = slots < cost.wanted(clocks, wish) + spare
     return Ring(depth, slots, list(members.values()), cut)
+
+
+def turn_gathered(product: Op, members: dict[Op, Staged]) -> None:
+    """Operands whose 32-bit elements fragments gather across lines: the four lines that the lanes of a row of fragments read
+    lie in different halves of the banks then."""
+    for which, operand in enumerate(product.operands[:2]):
+        load = source_load(operand)
+        if load not in members or load is None or f"restage_{SIDES[which]}" in product.attrs:
+            continue
+        found = origin(operand, [members[load]])
+        if found is not None and found[1] == 4 and found[2] != len(operand.type.shape) - 1 - which:  # type: ignore[attr-defined]
+            view: Any = load.operand("view").type  # type: ignore[union-attr]
+            members[load].arrangement = arrange(view.tile, unit_dimension(load), 4, turn=1)
 
 
 USUAL_LATENCY = 5  # of the hint's 1 to 10

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from tileiras.compiler.ir.core import Op, Value
 
+    from .restage import Restaged
+
 PRODUCTS = frozenset(("mmaf", "mmai"))
 WARPGROUP_ACCUMULATORS = 128  # 32-bit registers of a thread that the result of a wgmma may take
 ACCUMULATORS = 144  # 32-bit registers of a thread that results of products may take
@@ -89,43 +91,66 @@ def _reaches(value: Value) -> Op | None:
     return best
 
 
-def warpgroup_products(func: Op, target: Any) -> frozenset[Op]:
-    """Products for wgmma: the right operand lies in shared memory as it was loaded, the left one too or in registers."""
+def warpgroup_products(func: Op, target: Any) -> dict[Op, dict[int, Restaged]]:
+    """Products for wgmma, and which of their operands are written back to shared memory in another form. The others lie
+    there as they were loaded, or the left one waits in registers."""
     from tileiras.compiler.target import sm, wgmma
 
     from .loops import staged_products
+    from .restage import restaged, waits_in_registers
 
     if not target.has(sm.WGMMA):
-        return frozenset()
-    found = []
+        return {}
+    found: dict[Op, dict[int, Restaged]] = {}
     for product, plans in staged_products(func, target).items():
-        type: Any = product.result.type
-        row = wgmma.TYPES.get(product.operands[0].type.elem.name)  # type: ignore[attr-defined]
-        if product.spec.name == "mmai":
-            row = ("s8", 5, False)
-        if row is None or type.elem.name not in ("f32", "i32") or len(type.shape) != 2:
-            continue
-        m, n = type.shape
-        k = product.operands[0].type.shape[-1]  # type: ignore[attr-defined]
-        if m < 64 or n < 8 or k < 1 << row[1]:
+        row = wgmma.row_of(product.operands[0].type.elem.name)  # type: ignore[attr-defined]
+        if row is None or no_warpgroups(product) is not None:
             continue
         size = 1 << 5 - row[1]
-        left, right = (operand_matrix(v, plans, which, size) for which, v in enumerate(product.operands[:2]))
-        if right is None or not (right.k_major or row[2]):
-            continue
-        if left.k_major or row[2] if left is not None else size == 2:  # else A waits in registers
-            found.append(product)
-    return frozenset(found)
+        back: dict[int, Restaged] = {}
+        for which, operand in enumerate(product.operands[:2]):
+            lies = operand_matrix(operand, plans, which, size)
+            if lies is not None and (lies.k_major or row[2]):
+                continue
+            if which == 0 and waits_in_registers(operand, product.block, size):
+                continue
+            form = restaged(product, which, size, row[2], plans)
+            if _described(operand, form.arrangement, which, size) is None:
+                break
+            back[which] = form
+        else:
+            found[product] = back
+    return found
+
+
+def no_warpgroups(product: Op) -> str | None:
+    """Why a product's types or extents are none of wgmma's; None when they are."""
+    from tileiras.compiler.target import wgmma
+
+    left: Any = product.operands[0].type
+    type: Any = product.result.type
+    row = wgmma.row_of(left.elem.name)
+    if row is None or type.elem.name not in ("f32", "i32"):
+        return f"it takes no {left.elem.name} with sums in {type.elem.name}"
+    if len(type.shape) != 2:
+        return "the tiles have a batch dimension"
+    (m, n), k = type.shape, left.shape[-1]
+    if m < wgmma.M or n < wgmma.MIN_N or k < 1 << row[1]:
+        return f"{m}x{n}x{k} is less than {wgmma.M}x{wgmma.MIN_N}x{1 << row[1]}"
+    return None
 
 
 def operand_matrix(value: Value, plans: Any, which: int, size: int) -> Any:
     """How the operand of a product will lie in shared memory; None where it is not what was loaded."""
+    columns = _columns(value, plans)
+    return None if columns is None else _described(value, columns, which, size)
+
+
+def _described(value: Value, columns: tuple[int, ...], which: int, size: int) -> Any:
+    """The matrix operand that a tile arranged so is; None where it is none."""
     from tileiras.compiler.layout.linear import dim_bits
     from tileiras.compiler.layout.shared import matrix_operand
 
-    columns = _columns(value, plans)
-    if columns is None:
-        return None
     dims = dim_bits(value.type.shape)  # type: ignore[attr-defined]
     k, other = (dims[-1], dims[-2]) if which == 0 else (dims[-2], dims[-1])
     return matrix_operand(columns, k, other, size)

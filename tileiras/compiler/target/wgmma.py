@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 M, WARPS = 64, 4
-MAX_N = 256
+MIN_N, MAX_N = 8, 256
 # operand type -> (spelling, log2 of the depth of one instruction, whether rows along M or N may be contiguous)
 TYPES = {
     "f16": ("f16", 4, True),
@@ -23,7 +23,13 @@ TYPES = {
     "f8E4M3FN": ("e4m3", 5, False),
     "f8E5M2": ("e5m2", 5, False),
 }
+_I8 = ("s8", 5, False)
 SWIZZLES = {128: 1, 64: 2, 32: 3}  # bytes of a line -> layout type, bits 62 and 63 of a descriptor
+
+
+def row_of(elem: str) -> tuple[str, int, bool] | None:
+    """The row of TYPES of an operand type; None where wgmma does not take it."""
+    return _I8 if elem == "i8" else TYPES.get(elem)
 
 
 def split_warps(shape: Sequence[int], log2_warps: int) -> list[tuple[int, int]] | None:

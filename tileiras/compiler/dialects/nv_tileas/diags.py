@@ -51,6 +51,14 @@ RING = Diag(
     "loads of the loop run ahead through shared memory: {stages} stages of {bytes} bytes, {ahead} on their way{cut}",
     _ASYNC, WORD_REMARK, kind="passed", category="memory",
 )  # fmt: skip
+WARPGROUPS = Diag(
+    "AS-0308", REMARK, "the product is issued by warpgroups (wgmma): {left}, {right}", _ASYNC, WORD_REMARK,
+    kind="passed", category="tensorcore",
+)  # fmt: skip
+NO_WARPGROUPS = Diag(
+    "AS-0309", REMARK, "the product is not issued by warpgroups (wgmma): {reason}", _ASYNC, WORD_REMARK,
+    kind="missed", category="tensorcore",
+)  # fmt: skip
 WHY = Diag("AS-0306", NOTE, "{why}", _ASYNC)
 
 # TileIR operation analysis (layer 3)

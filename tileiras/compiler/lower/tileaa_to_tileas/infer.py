@@ -61,11 +61,11 @@ class Inference:
         ] = {}  # operand layouts behind each op's result layouts
         self._cheap: dict[Value, bool] = {}
         self.row_products = row_products(func)
-        self.warpgroup_products = frozenset(
-            op
-            for op in warpgroup_products(func, target)
+        self.warpgroup_products = {
+            op: back
+            for op, back in warpgroup_products(func, target).items()
             if wgmma.split_warps(op.result.type.shape, self.log2_warps) is not None  # type: ignore[attr-defined]
-        )
+        }
         self.tensor_memory_products = tensor_memory.chosen(func, target, self.log2_warps)
         self.staged = staged_products(func, target) if self.tensor_memory_products else {}
         self._collect_vectors(func)
@@ -450,12 +450,15 @@ def _mma(inf: Inference, op: Op) -> Any:
     inf.anchored.add(layout)
     a = atoms.operand_layout(op.operands[0].type.shape, atom, 0, warps)  # type: ignore[attr-defined]
     b = atoms.operand_layout(op.operands[1].type.shape, atom, 1, warps)  # type: ignore[attr-defined]
+    sides = [a, b]
+    for which, form in inf.warpgroup_products.get(op, {}).items():
+        sides[which] = form.layout(inf.log2_warps)
     if op in inf.tensor_memory_products:
-        a, b = (_stored(inf, op, which, layout) for which, layout in enumerate((a, b)))
+        sides = [_stored(inf, op, which, fragment) for which, fragment in enumerate(sides)]
         if tensor_memory.through_registers(op):
             layout = tcgen05.layout_of(acc.shape, inf.log2_warps)
             inf.anchored.add(layout)
-    return [a, b, layout], [layout]
+    return [*sides, layout], [layout]
 
 
 def _stored(inf: Inference, op: Op, which: int, fragment: LinearLayout) -> LinearLayout:

@@ -12,6 +12,7 @@ from tileiras.compiler.ir.core import Block, Op, Region, Value
 from tileiras.compiler.ir.types import FunctionType, TensorType
 from tileiras.compiler.layout import convert as plans
 from tileiras.compiler.layout.linear import LinearLayout, dim_bits, remap_bits, splat, with_inv
+from tileiras.compiler.schedule.restage import SIDES
 
 from .infer import Inference
 
@@ -69,7 +70,9 @@ class _Rebuild:
         regions = [self.region(r) for r in op.regions]
         new = self.append(block, op, operands, [self.typed(r) for r in op.results], regions, define=True)
         if op in self.inf.warpgroup_products:
-            new.attrs = {**op.attrs, "atom": "wgmma"}
+            back = self.inf.warpgroup_products[op]
+            forms = {f"restage_{SIDES[which]}": form.arrangement for which, form in back.items()}
+            new.attrs = {**op.attrs, "atom": "wgmma", **forms}
         elif op in self.inf.tensor_memory_products:
             new.attrs = {**op.attrs, "atom": "tcgen05"}
         value = _VALUE_OPERAND.get(op.spec.name)

@@ -12,7 +12,7 @@ from tileiras.compiler.layout.shared import matrix_load
 from .memory import view_access
 from .shared import accesses, load_shared, owner_guard, store_shared
 from .state import READ, WRITE, Lowering, elem_bytes, reg_class
-from .transfer import unpack_words
+from .transfer import store_vector, unpack_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -146,9 +146,10 @@ def _load_elements(lowering: Lowering, elem: Any, address: Any, count: int, size
 
 
 def _vector_bits(layout: Any, columns: Sequence[int], size: int) -> int:
-    """Leading register bits that are neighbours in shared memory, up to 16 bytes."""
+    """Register bits that are neighbours in shared memory, up to 16 bytes."""
+    offsets = {apply(columns, c) for c in layout.reg}
     vec = 0
-    while vec < len(layout.reg) and size << vec < 16 and apply(columns, layout.reg[vec]) == size << vec:
+    while size << vec < 16 and size << vec in offsets:
         vec += 1
     return vec
 
@@ -198,15 +199,13 @@ def lower_store_shared(lowering: Lowering, op: Op) -> None:
     columns = op.attrs["arrangement"]
     cls = reg_class(tile.elem)
     guard = owner_guard(lowering, tile.layout)
-    vec = _vector_bits(tile.layout, columns, size) if cls == "h" or size >= 4 else 0
+    vec = _vector_bits(tile.layout, columns, size) if cls != "p" else 0
     base = _base(lowering, op)
     for group, address in accesses(lowering, tile.layout, columns, vec, base):
         place = lowering.b.address(address.base, address.offset_bytes + op.attr("start"))
         values = [tile.regs[r] for r in group]
-        if size == 1:
-            lowering.b.emit_to(
-                None, "st.shared.u8", place, lowering.b.materialize(values[0], "r"), guard=guard
-            )
+        if size <= 2 and cls == "r":
+            store_vector(lowering, tile.elem, place, values, "st.shared", guard)
         else:
             store_shared(lowering, place, values, cls, guard)
 

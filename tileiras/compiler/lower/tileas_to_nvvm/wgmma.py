@@ -9,6 +9,7 @@ from tileiras.compiler.target import wgmma as atoms
 
 from .staging import slot_address
 from .state import Lowering
+from .transfer import pack_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,21 +65,26 @@ def lower_wgmma(lowering: Lowering, op: Op) -> None:
 
 
 def lower_wgmma_registers(lowering: Lowering, op: Op) -> None:
-    """A in registers, in mma.sync's fragment layout: words of four bytes, 16 bits an element."""
+    """A in registers, in mma.sync's fragment layout: words of four bytes along K."""
     b = lowering.b
     a: Any = op.operands[0].type
     tile = lowering.tile(op.operands[0])
     m_low, k_low = dim_bits(a.shape)[0][0], dim_bits(a.shape)[1][0]
     reg_of, keep = tile.layout.reg_of, ~tile.layout.inv
+    count = 4 // _size(op)  # elements of a word
 
     def words(k: int, m: int) -> tuple[Any, ...]:
         out = []
-        for step in (0, 8):
+        for step in (0, 4 * count):
             for row in (0, 8):
-                pair = [
-                    tile.regs[reg_of[((k + step + i) << k_low | (m + row) << m_low) & keep]] for i in (0, 1)
+                values = [
+                    tile.regs[reg_of[((k + step + i) << k_low | (m + row) << m_low) & keep]]
+                    for i in range(count)
                 ]
-                out.append(b.pack(*pair))
+                if count == 1:
+                    out.append(b.materialize(values[0], "r"))
+                else:
+                    out += pack_words(lowering, values, tile.elem)
         return tuple(out)
 
     _issue(lowering, op, words, True, op.operands[1:])
@@ -90,7 +96,9 @@ def _size(op: Op) -> int:
 
 
 def _row(op: Op) -> tuple[str, int, bool]:
-    return atoms.TYPES.get(op.attr("elem"), ("s8", 5, False))
+    found = atoms.row_of(op.attr("elem"))
+    assert found is not None
+    return found
 
 
 def _issue(lowering: Lowering, op: Op, left: Any, a_k_major: bool, others: Any) -> None:

@@ -18,6 +18,7 @@ from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.rewrite import Rewriter
 from tileiras.compiler.ir.types import I32, Dense, TensorType, TileType
 from tileiras.compiler.layout.linear import splat
+from tileiras.compiler.schedule.restage import SIDES
 from tileiras.compiler.schedule.staging import is_elementwise
 
 TYPE_CHECKING = False
@@ -109,6 +110,8 @@ class HoistConversions(Pass):
             inside = source.op.block if source.op is not None else source.owner
             if inside is body or loop.block is None:
                 continue
+            if any(f"restage_{SIDES[i]}" in u.attrs for u, i in op.result.uses if i < len(SIDES)):
+                continue  # it will be stored in front of the loop from the layout that it has
             if spare is None:
                 spare = spare_registers(func, loop, context.target)
             type: Any = op.result.type

@@ -3,6 +3,11 @@
 Before: `%a = load_shared %ring, %slot`, `%b = load_shared %ring, %slot`, `%d = mmaf %a, %b, %c {atom = "wgmma"}`.
 After:  `%d = wgmma %ring, %slot, %ring, %slot, %c`, `wgmma.commit_group`. A left operand that was computed stays in registers.
 
+What is not loaded as wgmma reads it is written back to shared memory first (`restage_rhs` and `copies_rhs` of the product):
+
+        `%b = load_shared %ring, %slot`, `%w = itof %b`, `%d = mmaf %a, %w, %c {restage_rhs = .., copies_rhs = 2}`
+After:  `store_shared %own, %turn, %w`, `barrier`, `%d = wgmma %ring, %slot, %own, %turn, %c`.
+
 A product that adds up in a loop whose ring has a stage to spare is waited for one iteration later, so that the tensor cores
 have work while warps meet at the barrier; any other is waited for at once. A product whose operands do not lie in shared
 memory stays what it is: layouts of accumulators fit both.
@@ -10,10 +15,19 @@ memory stays what it is: layouts of accumulators fit both.
 
 from __future__ import annotations
 
+from tileiras.compiler.dialects.nv_tileas import diags as D
 from tileiras.compiler.dialects.nv_tileas import ops as tileas
+from tileiras.compiler.dialects.nv_tileas.types import SHARED
+from tileiras.compiler.ir.core import Op, Value
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.rewrite import Rewriter
+from tileiras.compiler.ir.types import I32, Dense, TensorType, TileType
+from tileiras.compiler.layout.linear import splat
 from tileiras.compiler.schedule.products import adds_up
+from tileiras.compiler.schedule.restage import SIDES, buffer_bytes, is_invariant, source_load
+
+from .hoist_conversions import end_of_buffers
+from .slice_products import erase_unused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,52 +41,254 @@ class WarpgroupProducts(Pass):
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:
+        from tileiras.compiler.schedule.products import no_warpgroups
+        from tileiras.compiler.target import sm
+
         made = False
-        for op in [
-            op for op in func.walk() if op.spec.name in ("mmaf", "mmai") and op.attrs.get("atom") == "wgmma"
-        ]:
-            a, b = (lies_in_shared(v) for v in op.operands[:2])
-            if b is None or a is None and op.operands[0].type.elem.bits != 16:
+        for op in [op for op in func.walk() if op.spec.name in ("mmaf", "mmai")]:
+            issue = Issue(op, context)
+            if op.attrs.get("atom") != "wgmma" or not issue.possible():
+                if context.target is not None and context.target.has(sm.WGMMA):
+                    reason = no_warpgroups(op) or "its operands do not all come by asynchronous copies"
+                    issue.say(D.NO_WARPGROUPS, reason=reason)
                 continue
-            if not self.issue(op, a, b, context):
+            if not issue.run():
                 return False
             made = True
         if made:
             fence_barriers(func)
         return True
 
-    def issue(self, op: Any, a: Any, b: Any, context: Context) -> bool:
-        rewriter = Rewriter(context, op)
-        loop = adds_up(op)
+
+class Place:
+    """Where an operand lies in shared memory, and the load that would have brought it to registers."""
+
+    __slots__ = ("arrangement", "buffer", "load", "slot", "start")
+
+    def __init__(self, buffer: Value, slot: Value, start: int, arrangement: Any, load: Op | None) -> None:
+        self.buffer = buffer
+        self.slot = slot
+        self.start = start
+        self.arrangement = arrangement
+        self.load = load
+
+
+class Issue:
+    """One product of warpgroups."""
+
+    def __init__(self, op: Op, context: Context) -> None:
+        self.op = op
+        self.context = context
+        self.rewriter = Rewriter(context, op)
+        self.block: Any = op.block
+        self.loop = op.parent if op.parent is not None and op.parent.spec.name == "for" else None
+        self.failed = False
+
+    def possible(self) -> bool:
+        """Whether the right operand lies in shared memory, or is brought there."""
+        b = self.op.operands[1]
+        return "restage_rhs" in self.op.attrs or lies_in_shared(b) is not None
+
+    def make(self, anchor: Op, spec: Any, groups: Any = (), types: Any = (), attrs: Any = None) -> Any:
+        made = Rewriter(self.context, anchor).create(spec, groups, types, attrs)
+        self.failed = self.failed or made is None
+        return made
+
+    def say(self, diag: Any, **fields: Any) -> None:
+        context = self.context
+        if (context.remarks or {}).get(diag.kind, "none") in ("all", diag.category):
+            context.sink.emit(diag, loc=self.op.loc, function=context.function, **fields)
+
+    def report(self, places: list[Place | None]) -> None:
+        said = []
+        for which, side in enumerate(SIDES):
+            copies = self.op.attrs.get(f"copies_{side}", 1)
+            if places[which] is None:
+                how = "in registers"
+            elif f"restage_{side}" not in self.op.attrs:
+                how = "where it was loaded"
+            elif copies:
+                how = (
+                    "written back to " + ("a buffer" if copies == 1 else f"{copies} buffers") + " of its own"
+                )
+            else:
+                how = "written back to where it was loaded"
+            said.append(f"the {('left', 'right')[which]} operand {how}")
+        self.say(D.WARPGROUPS, left=said[0], right=said[1])
+
+    def run(self) -> bool:
+        op = self.op
         left: Any = op.operands[0].type
+        loop = adds_up(op)
+        places = self.places()
+        a, b = places
+        if self.failed or b is None:
+            return False
+        late = loop is not None and bool(loop.attrs.get("spare_stages"))
+        if a is None and late:
+            late = self.wait_for_registers()
         attrs: dict[str, Any] = {
-            "depth": left.shape[-1], "elem": left.elem.name,
-            "b_start": b.attr("start"), "b_arrangement": b.attrs["arrangement"],
+            "depth": left.shape[-1], "elem": left.elem.name, "b_start": b.start, "b_arrangement": b.arrangement,
         }  # fmt: skip
         for name in ("signedness_lhs", "signedness_rhs"):
             if name in op.attrs:
                 attrs[name] = op.attrs[name]
-        groups = [*b.operands[:2], op.operands[2]]
+        groups = [b.buffer, b.slot, op.operands[2]]
         if a is not None:
-            attrs.update(a_start=a.attr("start"), a_arrangement=a.attrs["arrangement"])
-            made = rewriter.create(tileas.WGMMA, [*a.operands[:2], *groups], [op.result.type], attrs)
+            attrs.update(a_start=a.start, a_arrangement=a.arrangement)
+            made = self.make(op, tileas.WGMMA, [a.buffer, a.slot, *groups], [op.result.type], attrs)
         else:
-            made = rewriter.create(tileas.WGMMA_REGISTERS, [op.operands[0], *groups], [op.result.type], attrs)
-        if made is None or rewriter.create(tileas.WGMMA_COMMIT) is None:
+            made = self.make(op, tileas.WGMMA_REGISTERS, [op.operands[0], *groups], [op.result.type], attrs)
+        self.make(op, tileas.WGMMA_COMMIT)
+        if self.failed:
             return False
-        if a is not None and loop is not None and loop.attrs.get("spare_stages"):
-            top = next(inner for inner in loop.regions[0].block.ops if inner.spec is tileas.BARRIER)
-            Rewriter(context, top).create(tileas.WGMMA_WAIT, attrs={"pending": 1})
-            assert loop.block is not None
+        self.report(places)
+        if late:
+            assert loop is not None and loop.block is not None
+            if a is not None:
+                top = next(inner for inner in loop.regions[0].block.ops if inner.spec is tileas.BARRIER)
+                self.make(top, tileas.WGMMA_WAIT, attrs={"pending": 1})
             following = loop.block.ops[loop.block.ops.index(loop) + 1]
-            Rewriter(context, following).create(tileas.WGMMA_WAIT, attrs={"pending": 0})
+            self.make(following, tileas.WGMMA_WAIT, attrs={"pending": 0})
         else:
-            rewriter.create(tileas.WGMMA_WAIT, attrs={"pending": 0})
-        rewriter.replace(op, [made.result])
-        for load in (a, b):
-            if load is not None:
-                load.erase()
+            self.make(op, tileas.WGMMA_WAIT, attrs={"pending": 0})
+        sides = list(op.operands[:2])
+        self.rewriter.replace(op, [made.result])
+        for place, value in zip(places, sides):
+            if place is not None:
+                erase_unused(value.op)
+        return not self.failed
+
+    def wait_for_registers(self) -> bool:
+        """The left operand comes from shared memory through registers, which the product before may still read: they are filled
+        behind a wait for it, so that it runs while the right operand is prepared. False where they are not filled here."""
+        load = source_load(self.op.operands[0])
+        if load is None or load.block is not self.block:
+            return False
+        chain: list[Op] = []
+        value: Value | None = self.op.operands[0]
+        while value is not None and value.op is not None and value.op.block is self.block:
+            op = value.op
+            chain.append(op)
+            tiles = [
+                v
+                for v in op.operands
+                if v.op is not None and v.op.spec.name not in ("constant", "alloc_shared")
+            ]
+            value = None if op is load else tiles[0]
+        self.make(self.op, tileas.WGMMA_WAIT, attrs={"pending": 0})
+        block: Any = self.block
+        for op in reversed(chain):
+            block.ops.remove(op)
+            block.insert_before(self.op, op)
         return True
+
+    # ---- operands
+    def places(self) -> list[Place | None]:
+        """Where both operands lie, the left one None when it stays in registers. What is written back is written here."""
+        places: list[Place | None] = []
+        back: list[tuple[Value, Place, bool]] = []
+        for which, side in enumerate(SIDES):
+            value = self.op.operands[which]
+            columns = self.op.attrs.get(f"restage_{side}")
+            if columns is None:
+                load = lies_in_shared(value)
+                arrangement = load.attrs["arrangement"] if load is not None else None
+                places.append(place_of(load, arrangement) if load is not None else None)
+                continue
+            while value.op is not None and value.op.spec is tileas.CONVERT_LAYOUT:
+                value = value.op.operands[0]  # any layout can be stored
+            place, settled = self.place(value, columns, self.op.attrs.get(f"copies_{side}", 1))
+            places.append(place)
+            if not settled:
+                back.append(
+                    (value, place, place.load is not None and not keeps_place(place.load, value, columns))
+                )
+        ready = self.loop is None or any(
+            inner.spec is tileas.BARRIER for inner in self.block.ops[: self.block.ops.index(self.op)]
+        )
+        if any(crosses for _, _, crosses in back) or back and not ready:
+            self.make(self.op, tileas.BARRIER)  # everybody has read what is overwritten
+        for value, place, _ in back:
+            self.store(self.op, value, place)
+        if back:
+            self.make(self.op, tileas.BARRIER)
+        return places
+
+    def store(self, anchor: Op, value: Value, place: Place) -> None:
+        attrs = {"arrangement": place.arrangement, "start": place.start}
+        self.make(anchor, tileas.STORE_SHARED, (place.buffer, place.slot, value), (), attrs)
+
+    def place(self, value: Value, columns: Any, copies: int) -> tuple[Place, bool]:
+        """Where a value is written back to; and whether that has been done already, in front of the loop."""
+        if copies == 0:
+            load = source_load(value)
+            if load is not None and load.spec is tileas.LOAD_SHARED:
+                return place_of(load, columns), False
+            copies = 1
+        size = buffer_bytes(value.type)
+        around = self.loop if self.loop is not None else self.op
+        offset = end_of_buffers(around) + 1023 & ~1023
+        alloc = self.make(
+            around, tileas.ALLOC_SHARED, (), (SHARED,), {"bytes": size * max(1, copies), "offset": offset}
+        )
+        warps = len(self.op.result.type.layout.warp)  # type: ignore[attr-defined]
+        scalar = TensorType(I32, (), splat(0, warps))
+
+        def number(anchor: Op, value: int) -> Value:
+            data = Dense(TileType(I32, ()), value.to_bytes(4, "little"))
+            return self.make(anchor, tileas.BY_NAME["constant"], (), (scalar,), {"value": data}).result  # type: ignore[no-any-return]
+
+        slot = number(around, 0)
+        invariant = self.loop is not None and is_invariant(value, self.block)
+        if copies == 2 and self.loop is not None and not invariant:
+            slot = self.alternate(slot, scalar, size, number)
+        block = around.block
+        assert block is not None
+        following = block.ops[block.ops.index(around) + 1]
+        self.make(following, tileas.FREE_SHARED, (alloc.result,))
+        place = Place(alloc.result, slot, 0, columns, None)
+        if invariant:
+            self.store(around, value, place)
+            self.make(around, tileas.BARRIER)
+        return place, invariant
+
+    def alternate(self, start: Value, type: Any, size: int, number: Any) -> Value:
+        """A value that the loop carries: 0 and `size` in turns."""
+        from .lower_pipelines import add_operand
+
+        loop = self.loop
+        assert loop is not None
+        body = loop.regions[0].block
+        terminator = body.ops[-1]
+        add_operand(loop, start)
+        arg = body.add_arg(type)
+        loop.results.append(Value(type, loop, len(loop.results)))
+        other = self.make(
+            terminator, tileas.BY_NAME["subi"], (number(terminator, size), arg), (type,), {"overflow": "none"}
+        ).result
+        add_operand(terminator, other)
+        return arg
+
+
+def place_of(load: Op, arrangement: Any) -> Place:
+    """Where a load from shared memory reads."""
+    return Place(load.operands[0], load.operands[1], load.attr("start"), arrangement, load)
+
+
+def keeps_place(load: Op, value: Value, columns: Any) -> bool:
+    """Whether every thread writes back to the bytes that it alone has read."""
+    have: Any = load.result.type
+    want: Any = value.type
+    lanes, warps = have.layout.replicated
+    return (
+        tuple(load.attrs["arrangement"]) == tuple(columns)
+        and have.layout is want.layout
+        and not have.layout.inv
+        and not lanes
+        and not warps
+        and have.elem.bytes == want.elem.bytes
+    )
 
 
 def fence_barriers(func: Any) -> None:

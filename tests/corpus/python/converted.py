@@ -1,0 +1,68 @@
+"""Matrix products whose operands change on their way from memory: other layouts for every type, weights of 8 and 4 bits."""
+
+import cuda.tile as ct
+
+Const = ct.Constant[int]
+ZERO = ct.PaddingMode.ZERO
+
+
+@ct.kernel
+def product_tf32(a, b, c, M: Const, N: Const, K: Const, AT: Const, BT: Const):
+    """AT and BT: the operand is stored with K outermost (A) or innermost (B)."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[0 if AT else 1], K)):
+        x = ct.load(a, (i, k), (M, K), order="F" if AT else "C", padding_mode=ZERO).astype(ct.tfloat32)
+        y = ct.load(b, (k, j), (K, N), order="F" if BT else "C", padding_mode=ZERO).astype(ct.tfloat32)
+        acc = ct.mma(x, y, acc)
+    ct.store(c, (i, j), acc)
+
+
+@ct.kernel
+def product_int8(a, b, c, M: Const, N: Const, K: Const, AT: Const, BT: Const):
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((M, N), ct.int32)
+    for k in range(ct.cdiv(a.shape[0 if AT else 1], K)):
+        x = ct.load(a, (i, k), (M, K), order="F" if AT else "C", padding_mode=ZERO)
+        y = ct.load(b, (k, j), (K, N), order="F" if BT else "C", padding_mode=ZERO)
+        acc = ct.mma(x, y, acc)
+    ct.store(c, (i, j), acc)
+
+
+@ct.kernel
+def weights_8bit(a, q, scale, c, M: Const, N: Const, K: Const, BT: Const):
+    """One scale a column, applied behind the product."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        x = ct.load(a, (i, k), (M, K), padding_mode=ZERO)
+        w = ct.load(q, (k, j), (K, N), order="F" if BT else "C", padding_mode=ZERO)
+        acc = ct.mma(x, w.astype(a.dtype), acc)
+    s = ct.load(scale, (j,), (N,), padding_mode=ZERO).reshape((1, N))
+    ct.store(c, (i, j), acc * s)
+
+
+@ct.kernel
+def activations_8bit(a, b, c, M: Const, N: Const, K: Const):
+    """The left operand is widened."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        x = ct.load(a, (i, k), (M, K), padding_mode=ZERO).astype(b.dtype)
+        acc = ct.mma(x, ct.load(b, (k, j), (K, N), padding_mode=ZERO), acc)
+    ct.store(c, (i, j), acc)
+
+
+@ct.kernel
+def weights_4bit(a, q, scale, c, M: Const, N: Const, K: Const, G: Const):
+    """Row r of Q holds rows r (low nibble) and r + K (high nibble) of each 2 K rows; one scale a column and G rows of Q."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(q.shape[0], K)):
+        w = ct.load(q, (k, j), (K, N), padding_mode=ZERO)
+        s = ct.load(scale, (k * K // G, j), (1, N), padding_mode=ZERO)
+        low = ct.bitwise_and(w, 15).astype(a.dtype) - 8
+        high = ct.bitwise_and(ct.bitwise_rshift(w, 4), 15).astype(a.dtype) - 8
+        acc = ct.mma(ct.load(a, (i, 2 * k), (M, K), padding_mode=ZERO), low * s, acc)
+        acc = ct.mma(ct.load(a, (i, 2 * k + 1), (M, K), padding_mode=ZERO), high * s, acc)
+    ct.store(c, (i, j), acc)

@@ -1,0 +1,84 @@
+"""Layouts in which a tile goes from one arrangement in shared memory through registers to another.
+
+Each thread takes a block whose sides are vectors of the two arrangements, so that the block is transposed by naming
+registers. Lanes are numbered so that the threads that access shared memory together reach all 32 banks, reading and
+writing: a lane bit may step along both sides at once.
+
+Worked value: 32x32 of 4 bytes, lines along dimension 1 before and along dimension 0 behind: registers hold 4x4; lane bit 0
+steps 4 columns (the next chunk before, four lines on behind), bit 1 steps 4 rows, bit 2 steps 8 rows and 8 columns.
+"""
+
+from __future__ import annotations
+
+from .gf2 import Basis, apply
+from .linear import LANE_BITS, LinearLayout, log2
+from .shared import CHUNK_BYTES, LINE_BYTES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+WORD_BYTES = 4
+
+
+def vector(columns: Sequence[int], size: int, limit: int) -> list[int]:
+    """The index bits of neighbours in an arrangement, up to `limit` bytes."""
+    out: list[int] = []
+    while size << len(out) < limit and size << len(out) in columns:
+        out.append(columns.index(size << len(out)))
+    return out
+
+
+def exchange(
+    before: Sequence[int], before_size: int, after: Sequence[int], after_size: int, log2_warps: int
+) -> LinearLayout:
+    """The layout of a tile read from arrangement `before`, elements of `before_size` bytes, and written to `after`."""
+    bits = len(after)
+    registers = max(0, bits - LANE_BITS - log2_warps)
+    write = vector(after, after_size, CHUNK_BYTES)[:registers]
+    read = vector(before, before_size, CHUNK_BYTES)
+    while len(set(read) | set(write)) > registers and len(read) > max(0, log2(WORD_BYTES // before_size)):
+        read.pop()
+    least = max(0, log2(WORD_BYTES // after_size))
+    while len(set(read) | set(write)) > registers and len(write) > least:
+        write.pop()
+    chosen = [1 << k for k in dict.fromkeys((*write, *read))][:registers]
+    span = Basis(chosen)
+    sides = [
+        _Banks(before, [1 << k for k in read], before_size << len(read)),
+        _Banks(after, [1 << k for k in write], after_size << len(write)),
+    ]
+    single = [1 << k for k in range(bits) if 1 << k not in chosen]
+    pairs = [a | b for i, a in enumerate(single) for b in single[i + 1 :]]
+    lane: list[int] = []
+    for number in range(LANE_BITS):
+        left = [c for c in (*single, *pairs) if span.reduce(c)[0]]
+        if not left:
+            lane.append(0)
+            continue
+        best = max(left, key=lambda c: sum(side.reaches(c, number) for side in sides))
+        span.insert(best)
+        for side in sides:
+            side.take(best)
+        lane.append(best)
+    rest = [c for c in single if span.insert(c)]
+    warp = [*rest[len(rest) - log2_warps :], *[0] * (log2_warps - len(rest))] if log2_warps else []
+    reg = [*chosen, *rest[: max(0, len(rest) - log2_warps)]]
+    return LinearLayout(bits, reg, lane, warp)
+
+
+class _Banks:
+    """Which banks the lanes chosen so far reach in one arrangement."""
+
+    def __init__(self, columns: Sequence[int], vector: Sequence[int], width: int) -> None:
+        self.columns = columns
+        self.mask = LINE_BYTES - 1 & ~(width - 1)
+        self.together = max(0, log2(LINE_BYTES // max(width, WORD_BYTES)))  # lane bits of one wavefront
+        self.basis = Basis()
+
+    def reaches(self, column: int, number: int) -> bool:
+        """Whether lane bit `number` may be this column: it leads to other banks, where that counts."""
+        return number >= self.together or bool(self.basis.reduce(apply(self.columns, column) & self.mask)[0])
+
+    def take(self, column: int) -> None:
+        self.basis.insert(apply(self.columns, column) & self.mask)

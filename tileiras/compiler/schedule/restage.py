@@ -1,0 +1,177 @@
+"""Operands that are written back to shared memory in the form that wgmma reads.
+
+wgmma takes the right operand from shared memory only, and operands of 8 and 32 bits only with K contiguous. What is loaded in
+another form, or converted between load and product, goes from its stage through registers to shared memory once: to the
+place where it came from when its elements keep their size, else to a buffer of its own, two of them where a product is
+waited for one iteration later.
+"""
+
+from __future__ import annotations
+
+from tileiras.compiler.ir.dense import num_elements
+from tileiras.compiler.layout.exchange import exchange
+from tileiras.compiler.layout.shared import arrange, permuted
+
+from .staging import PRODUCTS, RENAMES, is_elementwise
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tileiras.compiler.ir.core import Op, Value
+    from tileiras.compiler.layout.linear import LinearLayout
+
+SIDES = ("lhs", "rhs")
+SEARCH = 256  # ops that are visited for the origin of an operand
+
+
+class Restaged:
+    """One operand: how it lies when it has been written back, and before, with the bytes of an element each."""
+
+    __slots__ = ("arrangement", "before", "before_size", "size")
+
+    def __init__(self, arrangement: tuple[int, ...], size: int, before: tuple[int, ...], before_size: int):
+        self.arrangement = arrangement
+        self.size = size
+        self.before = before
+        self.before_size = before_size
+
+    def layout(self, log2_warps: int) -> LinearLayout:
+        """In registers, on the way."""
+        return exchange(self.before, self.before_size, self.arrangement, self.size, log2_warps)
+
+
+def restaged(product: Op, which: int, size: int, any_major: bool, plans: Any) -> Restaged:
+    """How an operand of a product is written back, elements of `size` bytes. `any_major`: rows along M or N may be
+    contiguous; they stay as they were loaded then."""
+    operand = product.operands[which]
+    shape = operand.type.shape  # type: ignore[attr-defined]
+    found = origin(operand, plans)
+    k = len(shape) - 1 - which
+    if found is None:
+        columns = arrange(shape, k, size)
+        return Restaged(columns, size, columns, size)
+    before, before_size, unit = found
+    return Restaged(arrange(shape, unit if any_major else k, size), size, before, before_size)
+
+
+def origin(value: Value, plans: Any) -> tuple[tuple[int, ...], int, int] | None:
+    """(arrangement, bytes of an element, dimension of neighbours) of the loaded tile that a value is computed from, element by
+    element; None when there is none of its size."""
+    total = num_elements(value.type.shape)  # type: ignore[attr-defined]
+    op = value.op
+    if op is None:
+        return None
+    for plan in plans:
+        if plan.op is op:
+            size = op.results[0].type.elem.bytes  # type: ignore[attr-defined]
+            shape = value.type.shape  # type: ignore[attr-defined]
+            from .staging import unit_dimension
+
+            return plan.arrangement, size, unit_dimension(op) if len(shape) > 1 else 0
+    if op.spec.name in RENAMES:
+        found = origin(op.operands[0], plans)
+        source = op.operands[0].type.shape  # type: ignore[attr-defined]
+        if found is None or op.spec.name == "convert_layout":
+            return found
+        columns, size, unit = found
+        if op.spec.name == "permute":
+            order = op.attr("permutation")
+            return permuted(columns, source, order), size, tuple(order).index(unit)
+        shape = value.type.shape  # type: ignore[attr-defined]
+        kept = [e for e in source if e > 1] == [e for e in shape if e > 1]
+        if not kept:
+            return None
+        number = sum(e > 1 for e in source[:unit])
+        places = [d for d, e in enumerate(shape) if e > 1]
+        return columns, size, places[number] if number < len(places) else len(shape) - 1
+    if not is_elementwise(op):
+        return None
+    for operand in op.operands:
+        shape = getattr(operand.type, "shape", None)
+        if shape is not None and num_elements(shape) == total:
+            found = origin(operand, plans)
+            if found is not None:
+                return found
+    return None
+
+
+def waits_in_registers(left: Value, body: Any, size: int) -> bool:
+    """Whether the left operand of a wgmma goes there from registers: it was computed there, it stays for the whole loop, or its
+    elements of 32 bits are rounded on the way, which a fragment takes as it is."""
+    return size == 4 or from_product(left, body) or is_invariant(left, body)
+
+
+def from_product(value: Value, body: Any) -> bool:
+    """Whether a value is computed from the result of a product of the same block."""
+    work, seen = [value], {value}
+    while work and len(seen) < SEARCH:
+        op = work.pop().op
+        if op is None or op.block is not body:
+            continue
+        if op.spec.name in PRODUCTS:
+            return True
+        for operand in op.operands:
+            if operand not in seen:
+                seen.add(operand)
+                work.append(operand)
+    return False
+
+
+def is_invariant(value: Value, body: Any) -> bool:
+    """Whether a value is made outside of a block, through renamings and changes of layout."""
+    op = value.op
+    while op is not None and op.block is body and op.spec.name in RENAMES:
+        value = op.operands[0]
+        op = value.op
+    return op.block is not body if op is not None else value.owner is not body
+
+
+def source_load(value: Value) -> Op | None:
+    """The load that alone makes a value, element by element, and nothing else; before or after it was staged."""
+    while value.op is not None and len(value.uses) == 1:
+        op = value.op
+        if op.spec.name in ("load_view_tko", "load_shared"):
+            return op
+        tiles = list(op.operands)
+        if is_elementwise(op):
+            tiles = [v for v in op.operands if v.op is None or v.op.spec.name != "constant"]
+        elif op.spec.name not in RENAMES:
+            return None
+        if len(tiles) != 1:
+            return None
+        value = tiles[0]
+    return None
+
+
+def plan_copies(product: Op) -> int:
+    """Decides in how many buffers of its own each operand is written back (`copies_lhs`, `copies_rhs`; 0: where it was loaded),
+    and returns their bytes together."""
+    from .products import adds_up
+
+    total = 0
+    for which, side in enumerate(SIDES):
+        columns = product.attrs.get(f"restage_{side}")
+        if columns is None:
+            continue
+        operand = product.operands[which]
+        type: Any = operand.type
+        size = bytes_of(type)
+        load = source_load(operand)
+        if load is not None and load.block is product.block and load.results[0].type.elem.bytes == size:  # type: ignore[attr-defined]
+            copies = 0
+        else:
+            copies = 1 if adds_up(product) is None or is_invariant(operand, product.block) else 2
+        product.attrs = {**product.attrs, f"copies_{side}": copies}
+        total += copies * buffer_bytes(type)
+    return total
+
+
+def bytes_of(type: Any) -> int:
+    """Bytes of an element in shared memory."""
+    return type.elem.bytes  # type: ignore[no-any-return]
+
+
+def buffer_bytes(type: Any) -> int:
+    """Bytes of a buffer for a tile; swizzles repeat after 1 KiB."""
+    return (num_elements(type.shape) * bytes_of(type) + 1023) & ~1023
