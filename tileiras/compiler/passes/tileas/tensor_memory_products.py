@@ -16,6 +16,7 @@ from __future__ import annotations
 from tileiras.compiler.dialects.nv_tileas import ops as tileas
 from tileiras.compiler.dialects.nv_tileas.types import SHARED, TENSOR_MEMORY
 from tileiras.compiler.ir.core import Value
+from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.rewrite import Rewriter
 from tileiras.compiler.ir.types import I32, Dense, TensorType, TileType
@@ -175,7 +176,9 @@ class Accumulation:
         room = CostModel(context.target).shared_bytes - end_of_buffers(loop)
         taken = sum(buffer.bytes for buffer in self.buffers.values())
         again = sum(buffer.bytes for buffer in self.buffers.values() if buffer.computed)
-        self.doubled = len(products) == 1 and self.spare and 0 < taken + again <= room
+        # sums may change their layout through shared memory before the buffers are free
+        back = max(min(48 << 10, 4 * num_elements(op.result.type.shape)) for op in products)  # type: ignore[attr-defined]
+        self.doubled = len(products) == 1 and self.spare and 0 < taken + again <= room - back
         self.fit = taken <= room
 
     def possible(self) -> bool:
