@@ -62,8 +62,9 @@ def exchange(
             side.take(best)
         lane.append(best)
     rest = [c for c in single if span.insert(c)]
-    warp = [*rest[len(rest) - log2_warps :], *[0] * (log2_warps - len(rest))] if log2_warps else []
-    reg = [*chosen, *rest[: max(0, len(rest) - log2_warps)]]
+    kept = max(0, len(rest) - log2_warps)
+    warp = [*rest[kept:], *[0] * (log2_warps - len(rest))]
+    reg = [*chosen, *rest[:kept]]
     return LinearLayout(bits, reg, lane, warp)
 
 
