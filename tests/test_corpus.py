@@ -153,9 +153,13 @@ def test_compile(name: str, gpu_name: str) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_100", "sm_120"])
-@pytest.mark.parametrize("module", sorted({c.module for c in CASES.values() if "large" not in c.tags}))
+@pytest.mark.parametrize(
+    "module", sorted({c.module for c in CASES.values() if not {"large", "museum"}.intersection(c.tags)})
+)
 def test_nvidia_accepts(module: str, gpu_name: str) -> None:
-    """The bytecode that judges our compiler is bytecode to the assembler it stands in for."""
+    """The bytecode that judges our compiler is bytecode to the assembler it stands in for.
+
+    What it makes of the museum's kernels, which it may fail on, is in docs/museum.md."""
     import peers
 
     case = next(c for c in CASES.values() if c.module == module)

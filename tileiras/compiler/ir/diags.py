@@ -18,4 +18,5 @@ NOT_LAST = Diag(
 REDEFINED = Diag("IR-0008", ERROR, "redefinition of symbol named '{name}'", src="MLIR verifier")
 PRIOR_USE = Diag("IR-0009", NOTE, "prior use here", src="MLIR parser")
 IN_FILE = Diag("IR-0010", NOTE, "this is {place}", src="own")
-INVALID_OP = Diag("IR-0010", REMARK, "invalid op: {name}", src="real writer", kind="analysis")
+INVALID_OP = Diag("IR-0011", REMARK, "invalid op: {name}", src="real writer", kind="analysis")
+STATIC_SHAPE = Diag("IR-0012", ERROR, "{text}", src="MLIR parser")

@@ -43,10 +43,10 @@ def parse(
         notes = [Emitted(diags.NOTE_TEXT, loc, facts=(("text", custom + text),)) for text in error.notes]
         if error.prior is not None:
             notes.append(Emitted(diags.PRIOR_USE, parser.loc(error.prior)))
-        if error.diag is not None:
-            sink.emit(error.diag, loc=loc, notes=notes, **error.facts)
-        else:
-            sink.emit(diags.SYNTAX, loc=loc, notes=notes, text=custom + error.text)
+        diag = error.diag or diags.SYNTAX
+        if diag.text == "{text}":
+            error.facts = {"text": custom + error.text}
+        sink.emit(diag, loc=loc, notes=notes, **error.facts)
     raise sink.fail(EXIT_COMPILE)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tileiras.compiler.ir import debug as D
 from tileiras.compiler.ir import types as T
+from tileiras.compiler.ir.diags import STATIC_SHAPE
+from tileiras.compiler.ir.lexer import ParseError
 from tileiras.compiler.ir.verify import tname
 from tileiras.diag import Loc
 
@@ -35,7 +37,7 @@ def parse_tile(p: Parser) -> Any:
     p.expect("<")
     shape = p.dims()
     if None in shape:
-        raise p.error("expected static shape")
+        raise ParseError(p.start, "expected static shape", STATIC_SHAPE)
     elem = elem_type(p)
     p.expect(">")
     return T.TileType(elem, shape)
@@ -116,7 +118,7 @@ def tile_shape(p: Parser) -> tuple[int, ...]:
     found = p.dims()  # all but the last, which has no `x` behind it
     last = p.integer("a tile dimension")
     if None in found:
-        raise p.error("expected static shape")
+        raise ParseError(p.start, "expected static shape", STATIC_SHAPE)
     p.expect(")")
     return (*found, last)  # type: ignore[arg-type]
 
