@@ -44,7 +44,7 @@ def parse(
         if error.prior is not None:
             notes.append(Emitted(diags.PRIOR_USE, parser.loc(error.prior)))
         diag = error.diag or diags.SYNTAX
-        if diag.text == "{text}":
+        if diag.text == "{text}" and not error.facts:
             error.facts = {"text": custom + error.text}
         sink.emit(diag, loc=loc, notes=notes, **error.facts)
     raise sink.fail(EXIT_COMPILE)
