@@ -122,6 +122,25 @@ def _special_products() -> list[Production]:
     ]
 
 
+def _scaled_products() -> list[Production]:
+    """mxfp8, mxfp4 and nvfp4: operands with a scale for 32 or 16 elements along K."""
+    known: dict[str, Any] = PROVEN
+    found = []
+    for name, element, scale, block in (
+        ("mxfp8", "e4m3", "e8m0", 32),
+        ("mxfp4", "e2m1", "e8m0", 32),
+        ("nvfp4", "e2m1", "e4m3", 16),
+    ):
+        m, n, k = tile = (128, 128, 128)
+        operand, scales = Array("u8" if element == "e2m1" else element, 2, **known), Array(scale, 2, **known)
+        signature = (operand, scales, operand, scales, Array("bf16", 2, **known), *tile, block)
+        bits = 4 if element == "e2m1" else 8
+        work = Product(element, 2 * m * n * k, (m + n) * (k * bits // 8 + k // block), m, n, k)
+        kernel = "product_four_bits" if element == "e2m1" else "product_scaled"
+        found.append(Production(f"mm_{name}_{m}x{n}x{k}_nt", "scaled.py", kernel, signature, work, 100))
+    return found
+
+
 # ---- attention
 def attention(element: str, m: int, n: int, d: int, causal: int, group: int) -> Production:
     known: dict[str, Any] = PROVEN
@@ -197,7 +216,7 @@ def kernels(which: str = "standard") -> list[Production]:
         plain = [product(kind, tile, way) for kind in KINDS for tile in TILES for way in LAYOUTS
                  if not (kind == "w8a16" and way == "tn")]  # fmt: skip
         plain.append(product("bf16", (128, 128, 64), "nn", "unproven"))
-    return plain + _special_products() + _attention() + _streams()
+    return plain + _special_products() + _scaled_products() + _attention() + _streams()
 
 
 # ---- bytecode

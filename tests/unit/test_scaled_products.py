@@ -133,3 +133,14 @@ def test_all_pairs_of_scales(target: str, gpu_name: str, elem: str, scale: str, 
         )
         np.testing.assert_array_equal(np.isnan(out), np.isnan(want))
         np.testing.assert_allclose(out, want, rtol=2e-6, atol=3e-45)
+
+
+@pytest.mark.parametrize("elem,scale,block", FORMS, ids=lambda v: str(v))
+def test_instructions_of_the_target(elem: str, scale: str, block: int) -> None:
+    """Block scales go into mma.sync where the target's `f` spelling has it; all else is f16 products and multiplications."""
+    native = (elem, scale, block) != ("f4E2M1FN", "f8E8M0FNU", 16)
+    text = kernel(elem, scale, block, 64)
+    for gpu_name, expected in (("sm_100", False), ("sm_120", native), ("sm_121a", native)):
+        ptx = tileiras.compile(text, gpu_name=gpu_name).ptx
+        assert (".block_scale" in ptx) == expected
+        assert ("m16n8k16.row.col.f32.f16.f16.f32" in ptx) != expected

@@ -38,7 +38,16 @@ class Gpu(NamedTuple):
 
 
 def _peaks(f16: int, f64: int, f32: int, fp8: int, i8: int) -> dict[str, int]:
-    return {"f16": f16, "bf16": f16, "tf32": f16 // 2, "e4m3": fp8, "i8": i8, "f64": f64, "f32": f32}
+    return {
+        "f16": f16,
+        "bf16": f16,
+        "tf32": f16 // 2,
+        "e4m3": fp8,
+        "e2m1": 2 * fp8,
+        "i8": i8,
+        "f64": f64,
+        "f32": f32,
+    }
 
 
 KIB = 1024

@@ -58,7 +58,15 @@ class ConvertCudaTileToTileAA(Pass):
                     return False
         from tileiras.compiler.lower import cuda_tile_to_tileaa
 
-        context.module = cuda_tile_to_tileaa.lower_module(module)
+        target = context.target
+        native = None
+        if "mmaf_scaled" in names and target is not None:
+            from tileiras.compiler.target.mma import find_scaled
+
+            native = lambda *form: find_scaled(target, *form) is not None  # noqa: E731
+        context.module = cuda_tile_to_tileaa.lower_module(module, native)
+        if "mmaf_scaled" in names:  # several ops in the place of one
+            names.update(op.spec.name for op in context.module.walk())
         if context.target is not None:
             context.module.attrs.setdefault("nv_tileaa.compute_capability", context.target.number)
         names.add("func")

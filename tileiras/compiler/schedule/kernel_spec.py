@@ -124,7 +124,7 @@ def _choose_warps(op: Op, target: Any) -> int:
     largest = 0
     products = False
     for inner in op.walk():
-        products = products or inner.spec.name in ("mmaf", "mmai")
+        products = products or inner.spec.name in ("mmaf", "mmai", "mma_block_scaled")
         for result in inner.results:
             shape = getattr(result.type, "shape", None)
             if shape and inner.spec.name not in ("make_tensor_view", "constant", "iota", "broadcast"):

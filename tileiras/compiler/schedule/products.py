@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from .restage import Restaged
 
-PRODUCTS = frozenset(("mmaf", "mmai"))
+SCALED = "mma_block_scaled"  # by mma.sync alone
+PRODUCTS = frozenset(("mmaf", "mmai", SCALED))
 WARPGROUP_ACCUMULATORS = 128  # 32-bit registers of a thread that the result of a wgmma may take
 ACCUMULATORS = 144  # 32-bit registers of a thread that results of products may take
 REACH = 64  # ops that a search from one product visits
@@ -104,7 +105,7 @@ def warpgroup_products(func: Op, target: Any) -> dict[Op, dict[int, Restaged]]:
     found: dict[Op, dict[int, Restaged]] = {}
     for product, plans in staged_products(func, target).items():
         row = wgmma.row_of(product.operands[0].type.elem.name)  # type: ignore[attr-defined]
-        if row is None or no_warpgroups(product) is not None:
+        if product.spec.name == SCALED or row is None or no_warpgroups(product) is not None:
             continue
         size = 1 << 5 - row[1]
         back: dict[int, Restaged] = {}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from .cost import CostModel
 
-PRODUCTS = frozenset(("mmaf", "mmai"))
+PRODUCTS = frozenset(("mmaf", "mmai", "mma_block_scaled"))
 RENAMES = frozenset(("reshape", "permute", "convert_layout"))
 
 
@@ -47,9 +47,9 @@ class Staged:
 
 
 def feeding_loads(product: Op, body: Any) -> list[list[Op]]:
-    """For each operand of a product the loads of the loop's body that it is made from."""
+    """For each operand of a product, and for its scales, the loads of the loop's body that it is made from."""
     found: list[list[Op]] = []
-    for operand in product.operands[:2]:
+    for operand in (*product.operands[:2], *product.operands[3:]):
         loads: list[Op] = []
         work = [operand]
         seen: set[Value] = set()

@@ -60,6 +60,27 @@ def find_atom(target: Sm, elem: str, signed: tuple[bool, bool] = (True, True)) -
     return None
 
 
+_SCALED = {  # element, scale, elements of a block -> kind, scales of an instruction along K, types
+    ("f8E4M3FN", "f8E8M0FNU", 32): ("mxf8f6f4", 1, "e4m3", "ue8m0"),
+    ("f8E5M2", "f8E8M0FNU", 32): ("mxf8f6f4", 1, "e5m2", "ue8m0"),
+    ("f4E2M1FN", "f8E8M0FNU", 32): ("mxf4", 2, "e2m1", "ue8m0"),
+    ("f4E2M1FN", "f8E4M3FN", 16): ("mxf4nvf4", 4, "e2m1", "ue4m3"),
+}
+SCALED_BYTES = 32  # of K that a block-scaled instruction takes
+
+
+def find_scaled(target: Sm, elem: str, scale: str, block: int) -> tuple[str, int] | None:
+    """The block-scaled mma.sync for elements, scales and block length, and how many scales it takes along K; None where the
+    target has none. Its fragments are those of an 8-bit m16n8k32, in bytes."""
+    row = _SCALED.get((elem, scale, block))
+    if row is None or not target.has(sm.MMA_F8F6F4):
+        return None
+    kind, scales, t, s = row
+    shape = "m16n8k64" if t == "e2m1" else "m16n8k32"
+    head = f"mma.sync.aligned.{shape}.row.col.kind::{kind}.block_scale.scale_vec::{scales}X"
+    return f"{head}.f32.{t}.{t}.f32.{s}", scales
+
+
 def split_warps(
     shape: Sequence[int], atom: Atom, log2_warps: int, rows: bool = False
 ) -> list[tuple[int, int]]:
@@ -112,6 +133,23 @@ def operand_layout(
     rank = len(shape)
     mine = rank - 2 if which == 0 else rank - 1
     own = [(d, bit) if d == mine or (d == 0 and rank == 3) else (-1, 0) for d, bit in warps]
+    return _fragment(shape, own, reg, lane)
+
+
+def scale_layout(
+    shape: Sequence[int], which: int, warps: Sequence[tuple[int, int]], rows_in_registers: bool
+) -> LinearLayout:
+    """Scales of A ([M, blocks]) or B ([blocks, N]) for mma.sync: four neighbours along K make a register, lane 4 g holds
+    row (column) g, lane 4 g + 1 row g + 8 of A; with `rows_in_registers` every lane of the four holds both."""
+    k, other = (-1, -2) if which == 0 else (-2, -1)
+    reg = [(k, 0), (k, 1)]
+    lane = [(0, 99), (0, 99), (other, 0), (other, 1), (other, 2)]
+    if which == 0:
+        if rows_in_registers:
+            reg.append((other, 3))
+        else:
+            lane[0] = (other, 3)
+    own = [(d, bit) if d == which else (-1, 0) for d, bit in warps]
     return _fragment(shape, own, reg, lane)
 
 

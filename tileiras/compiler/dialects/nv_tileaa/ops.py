@@ -10,6 +10,7 @@ from tileiras.compiler.dialects.cuda_tile import ops as cuda_tile
 from tileiras.compiler.ir.spec import (
     I1_OF_LHS,
     ISOLATED,
+    PURE,
     SINGLE_BLOCK,
     SYMBOL,
     SYMBOL_TABLE,
@@ -61,6 +62,14 @@ def tables(dialect: str) -> dict[str, OpSpec]:
     found["agent"] = OpSpec(
         "agent", dialect=dialect, attrs=(Attr("id", "i32"), Attr("num_warps", "i32"), Attr("registers", "i32", optional=True)),
         regions=1, traits=SINGLE_BLOCK,
+    )  # fmt: skip
+    # mmaf_scaled for the block-scaled instructions of the target. Operands of four bits come as bytes, two neighbours along
+    # K in each: `element` says what they hold. `first`: the number of the scales that the first element has.
+    found["mma_block_scaled"] = OpSpec(
+        "mma_block_scaled", dialect=dialect,
+        operands=tuple(Arg(n, "any") for n in ("lhs", "rhs", "acc", "lhs_scale", "rhs_scale")),
+        attrs=(Attr("element", "type"), Attr("first", "i64", optional=True)), results=(Arg("result", "any"),),
+        traits=PURE,
     )  # fmt: skip
     # Slices of huge tiles in per-thread local memory (passes/tileaa/strip_mine.py). A handle is a token-typed value.
     handle, index = Arg("handle", "any"), Arg("slice", "any")

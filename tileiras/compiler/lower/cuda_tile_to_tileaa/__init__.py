@@ -12,6 +12,8 @@ from tileiras.compiler.ir.types import FunctionType, TensorType, TileType
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from tileiras.compiler.ir.types import Type
 
 
@@ -20,12 +22,15 @@ def lift_type(type: Type) -> Type:
     return TensorType(type.elem, type.shape) if isinstance(type, TileType) else type
 
 
-def lower_module(module: Op) -> Op:
-    """An nv_tileaa module from a cuda_tile module; private entries are dropped (they compile to nothing)."""
+def lower_module(module: Op, native: Any = None) -> Op:
+    """An nv_tileaa module from a cuda_tile module; private entries are dropped (they compile to nothing).
+
+    `native`: says of element, scale and length of a block whether the target multiplies with such scales.
+    """
     body = Block()
     for op in module.regions[0].block.ops:
         if op.spec.name == "entry":
-            body.append(_lower_entry(op))
+            body.append(_lower_entry(op, native))
         elif op.spec.name == "global":
             body.append(create(aa.BY_NAME["global"], attrs=dict(op.attrs), loc=op.loc))
     attrs = {
@@ -38,16 +43,16 @@ def lower_module(module: Op) -> Op:
     )
 
 
-def _lower_entry(entry: Op) -> Op:
+def _lower_entry(entry: Op, native: Any) -> Op:
     source = entry.regions[0].block
     values: dict[Value, Value] = {}
-    region = _lower_region(entry.regions[0], values)
+    region = _lower_region(entry.regions[0], values, native)
     attrs = {name: value for name, value in entry.attrs.items() if name not in ("arg_attrs", "res_attrs")}
     attrs["function_type"] = FunctionType(tuple(lift_type(a.type) for a in source.args), ())
     return create(aa.FUNC, attrs=attrs, regions=[region], loc=entry.loc)
 
 
-def _lower_region(region: Region, values: dict[Value, Value]) -> Region:
+def _lower_region(region: Region, values: dict[Value, Value], native: Any) -> Region:
     out = Region()
     for block in region.blocks:
         new = Block()
@@ -57,9 +62,9 @@ def _lower_region(region: Region, values: dict[Value, Value]) -> Region:
             if op.spec.name == "mmaf_scaled":
                 from .scaled import lower_mmaf_scaled
 
-                values[op.result] = lower_mmaf_scaled(new, op, [values[v] for v in op.operands])
+                values[op.result] = lower_mmaf_scaled(new, op, [values[v] for v in op.operands], native)
                 continue
-            regions = [_lower_region(r, values) for r in op.regions]
+            regions = [_lower_region(r, values, native) for r in op.regions]
             lifted = create(
                 aa.BY_NAME[op.spec.name],
                 [values[v] for v in op.operands],

@@ -21,12 +21,17 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.core import Block, Value
 
 NAN = 0x7FC00000
+MOST_ELEMENTS = 1 << 15  # of a tile that is not taken in slices
 
 
-def lower_mmaf_scaled(block: Block, op: Op, operands: list[Value]) -> Value:
+def lower_mmaf_scaled(block: Block, op: Op, operands: list[Value], native: Any = None) -> Value:
     """Appends the replacement; its result."""
     lhs, rhs, acc, lhs_scale, rhs_scale = operands
     make = Maker(block, op.loc)
+    if native is not None:
+        whole = make.block_scaled(operands, native)
+        if whole is not None:
+            return whole
     steps: int = lhs_scale.type.shape[-1]  # type: ignore[attr-defined]
     zero = make.constant(F32, acc.type.shape, 0)  # type: ignore[attr-defined]
     a, b = (make.tile("ftof", [v], F16, rounding_mode="nearest_even") for v in (lhs, rhs))
@@ -85,6 +90,49 @@ class Maker:
         where[dim] = self.constant(I32, (), number)
         return self.op("extract", [value, *where], TensorType(type.elem, tuple(shape)), (1, len(shape)))
 
+    def block_scaled(self, operands: list[Value], native: Any) -> Value | None:
+        """The product by block-scaled instructions; None where they do not fit."""
+        lhs, rhs, acc, lhs_scale, rhs_scale = operands
+        types: list[Any] = [v.type for v in operands]
+        if len(types[0].shape) != 2:
+            return None
+        (m, k), n, elem = types[0].shape, types[1].shape[1], types[0].elem
+        sizes = (m * k, k * n, m * n)
+        if not native(elem.name, types[3].elem.name, k // types[3].shape[1]):
+            return None
+        if m < 16 or n < 8 or k * elem.bits < 256 or max(sizes) > MOST_ELEMENTS:
+            return None
+        sides: list[Value | None] = [lhs, rhs]
+        if elem.bits == 4:
+            sides = [self.packed(lhs, (m, k // 2)), self.packed(rhs, (k // 2, n))]
+        a, b = sides
+        if a is None or b is None:
+            return None
+        made = self.op("mma_block_scaled", [a, b, acc, lhs_scale, rhs_scale], types[2], element=elem)
+        for side in (lhs, rhs):
+            erase_unused(side.op)
+        return made
+
+    def packed(self, value: Value, shape: tuple[int, int]) -> Value | None:
+        """The bytes that a tile of four-bit elements was unpacked from, neighbours along K in one; None when there are none."""
+        turned = value.op is not None and value.op.spec.name == "permute"
+        if turned:
+            if value.op.attr("permutation") != (1, 0):  # type: ignore[union-attr]
+                return None
+            value, shape = value.op.operands[0], shape[::-1]  # type: ignore[union-attr]
+        elif shape[0] * 2 == value.type.shape[0]:  # type: ignore[attr-defined]
+            return None  # neighbours along K lie rows apart
+        value = _behind(value)
+        if value.op is None or value.op.spec.name != "unpack":
+            return None
+        source = _behind(value.op.operands[0])
+        type: Any = source.type
+        if type.shape != shape:
+            source = self.op("reshape", [source], TensorType(I8, shape))
+        if turned:
+            source = self.op("permute", [source], TensorType(I8, shape[::-1]), permutation=(1, 0))
+        return source
+
     def factors(self, scale: Value) -> list[Value]:
         """f32 tiles whose product is a scale."""
         type: Any = scale.type
@@ -118,3 +166,20 @@ class Maker:
         )
         out[0] = self.op("select", [none, number(NAN), out[0]], TensorType(I32, type.shape))
         return [self.tile("bitcast", [word], F32) for word in out]
+
+
+def _behind(value: Value) -> Value:
+    """What a value is a reshape of."""
+    while value.op is not None and value.op.spec.name == "reshape":
+        value = value.op.operands[0]
+    return value
+
+
+def erase_unused(op: Op | None) -> None:
+    """Takes out a chain of ops without effects that nothing uses."""
+    if op is None or op.regions or not op.spec.is_pure or any(r.uses for r in op.results):
+        return
+    makers = [v.op for v in op.operands]
+    op.erase()
+    for maker in makers:
+        erase_unused(maker)

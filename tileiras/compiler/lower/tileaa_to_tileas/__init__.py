@@ -46,7 +46,7 @@ def _cut_long_chains(func: Op, num_warps: int) -> Op:
 
 def _in_parts(func: Op, target: Any, num_warps: int, registers: int) -> Op:
     """The function with loops over parts of what the registers of a block cannot hold."""
-    products = any(op.spec.name in ("mmaf", "mmai") for op in func.walk())
+    products = any(op.spec.name in ("mmaf", "mmai", "mma_block_scaled") for op in func.walk())
     huge = needs_strip_mining(func)
     if products:
         from tileiras.compiler.passes.tileaa.stream_products import stream_products

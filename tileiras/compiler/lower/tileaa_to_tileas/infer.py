@@ -458,7 +458,11 @@ def _mma(inf: Inference, op: Op) -> Any:
         if tensor_memory.through_registers(op):
             layout = tcgen05.layout_of(acc.shape, inf.log2_warps)
             inf.anchored.add(layout)
-    return [*sides, layout], [layout]
+    scales = []
+    for which, v in enumerate(op.operands[3:]):
+        type: Any = v.type
+        scales.append(atoms.scale_layout(type.shape, which, warps, type.elem.name == "f8E4M3FN"))
+    return [*sides, layout, *scales], [layout]
 
 
 def _stored(inf: Inference, op: Op, which: int, fragment: LinearLayout) -> LinearLayout:
@@ -671,6 +675,7 @@ _RULES: dict[str, Any] = {
     "store_view_tko": _store_view, "load_ptr_tko": _load_ptr, "store_ptr_tko": _store_ptr,
     "atomic_rmw_tko": _atomic_ptr, "atomic_cas_tko": _atomic_ptr, "atomic_red_view_tko": _atomic_red,
     "constant": _constant, "iota": _iota, "reshape": _reshape, "permute": _permute, "broadcast": _broadcast,
-    "reduce": _reduce, "mmaf": _mma, "mmai": _mma, "extract": _block_source, "insert": _insert, "cat": _cat,
+    "reduce": _reduce, "mmaf": _mma, "mmai": _mma, "mma_block_scaled": _mma, "extract": _block_source,
+    "insert": _insert, "cat": _cat,
     "assume": _keep,
 }  # fmt: skip

@@ -56,6 +56,11 @@ def lower_mma(lowering: Lowering, op: Op) -> None:
     reg_of = layout.reg_of
     blocks = sorted({offset & ~inner for offset in layout.reg_table})
     k_blocks = [k << atom.k for k in range(max(1, 1 << max(0, k_bits - atom.k)))]
+    scales = None
+    if op.spec.name == "mma_block_scaled":
+        from .block_scaled import Scales
+
+        scales = Scales(lowering, op)
     a_words: dict[tuple[int, int, int], list[Any]] = {}
     b_words: dict[tuple[int, int, int], list[Any]] = {}
     for block in blocks:
@@ -71,9 +76,14 @@ def lower_mma(lowering: Lowering, op: Op) -> None:
         d = [acc[p] for p in places]
         for k in k_blocks:
             if (batch, m, k) not in a_words:
-                a_words[batch, m, k] = _fragment(lowering, atom, lhs, a_dims, 0, batch, m, k, k_bits)
+                words = _fragment(lowering, atom, lhs, a_dims, 0, batch, m, k, k_bits)
+                a_words[batch, m, k] = words if scales is None else scales.signed(words, 0, m, k)
             if (batch, n, k) not in b_words:
-                b_words[batch, n, k] = _fragment(lowering, atom, rhs, b_dims, 1, batch, n, k, k_bits)
+                words = _fragment(lowering, atom, rhs, b_dims, 1, batch, n, k, k_bits)
+                b_words[batch, n, k] = words if scales is None else scales.signed(words, 1, n, k)
+            if scales is not None:
+                d = scales.multiply(d, a_words[batch, m, k], b_words[batch, n, k], m, n, k)
+                continue
             d = _mma(lowering, atom, d, a_words[batch, m, k], b_words[batch, n, k])
         for p, value in zip(places, d):
             acc[p] = value
@@ -150,4 +160,4 @@ def _mma(lowering: Lowering, atom: Any, d: list[Any], a: list[Any], b_regs: list
     return list(out)
 
 
-LOWER = {"mmaf": lower_mma, "mmai": lower_mma}
+LOWER = {"mmaf": lower_mma, "mmai": lower_mma, "mma_block_scaled": lower_mma}

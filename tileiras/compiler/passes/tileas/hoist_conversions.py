@@ -25,7 +25,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-PRODUCTS = ("mmaf", "mmai")
+PRODUCTS = ("mmaf", "mmai", "mma_block_scaled")
 MANY_REGISTERS = 16  # of one operand: below, a conversion an iteration is cheaper than a buffer
 
 

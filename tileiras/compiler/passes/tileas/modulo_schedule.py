@@ -19,6 +19,7 @@ from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.rewrite import Rewriter
 from tileiras.compiler.ir.types import TOKEN, Ptr
 from tileiras.compiler.schedule.candidates import can_run_ahead, refusal
+from tileiras.compiler.schedule.staging import PRODUCTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class ModuloSchedule(Pass):
         """Loads that travel by cp.async, with the attributes of their pipelines; none where two stages do not fit."""
         from tileiras.compiler.target import sm
 
-        products = [op for op in loop.regions[0].block.ops if op.spec.name in ("mmaf", "mmai")]
+        products = [op for op in loop.regions[0].block.ops if op.spec.name in PRODUCTS]
         if not products or context.target is None or not context.target.has(sm.CP_ASYNC) or wish == 1:
             return {}
         from tileiras.compiler.schedule.loops import plan_ring

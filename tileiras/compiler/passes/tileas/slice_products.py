@@ -17,7 +17,7 @@ from tileiras.compiler.ir.rewrite import Rewriter
 from tileiras.compiler.ir.types import I32, Dense, TensorType, TileType
 from tileiras.compiler.layout.gf2 import apply
 from tileiras.compiler.layout.linear import LinearLayout, dim_bits, log2, remap_bits, splat
-from tileiras.compiler.schedule.staging import is_elementwise
+from tileiras.compiler.schedule.staging import PRODUCTS, is_elementwise
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class SliceProducts(Pass):
     def run(self, func: Any, context: Context) -> bool:
         from tileiras.compiler.target.mma import find_atom
 
-        for op in [op for op in func.walk() if op.spec.name in ("mmaf", "mmai")]:
+        for op in [op for op in func.walk() if op.spec.name in PRODUCTS]:
             atom = find_atom(context.target, op.operands[0].type.elem.name)
             if atom is None:
                 continue
@@ -69,14 +69,18 @@ class Slicer:
 
     def run(self) -> bool:
         op = self.op
-        a, b, acc = op.operands
+        a, b, acc, *scales = op.operands
         count = a.type.shape[-1] // self.step  # type: ignore[attr-defined]
         rank = len(a.type.shape)  # type: ignore[attr-defined]
         pairs = [(self.slice(a, rank - 1, 0), self.slice(b, rank - 2, 0))]
         for k in range(count):
             if k + 1 < count:
                 pairs.append((self.slice(a, rank - 1, k + 1), self.slice(b, rank - 2, k + 1)))
-            made = self.make(op.spec, [*pairs[k], acc], [op.result.type], dict(op.attrs))
+            attrs = dict(op.attrs)
+            if scales:
+                blocks: int = scales[0].type.shape[-1]  # type: ignore[attr-defined]
+                attrs["first"] = k * blocks // count
+            made = self.make(op.spec, [*pairs[k], acc, *scales], [op.result.type], attrs)
             if made is None:
                 return False
             acc = made.result
