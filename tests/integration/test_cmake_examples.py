@@ -40,7 +40,9 @@ def test_one_program_with_and_without_a_gpu(tmp_path: Path) -> None:
     project.make()
     program, environment = project.build / "anywhere", {**os.environ, "LD_LIBRARY_PATH": "/nonexistent"}
     done = subprocess.run([program], capture_output=True, text=True, env=environment)
-    assert done.returncode == 0 and done.stdout.endswith("matmul on the CPU: right\n"), done.stdout + done.stderr
+    assert done.returncode == 0 and done.stdout.endswith("matmul on the CPU: right\n"), (
+        done.stdout + done.stderr
+    )
     environment["TILEIRAS_DEVICE"] = "gpu"
     done = subprocess.run([program], capture_output=True, text=True, env=environment)
     assert (done.returncode, done.stdout) == (1, "the launch failed: CUDA error 303\n")

@@ -45,12 +45,14 @@ def kernel(elem: str, scale: str, block: int, k: int, acc: float = 0.0) -> str:
         tiles = ""
         for name, pointer, at, shape in (
             ("a", "%pa", "%i", f"{TILE}x{k}"),
-            ("b", "%pb", "%j", f"{k}x{TILE}"),
+            ("b", "%pb", "%j", f"{TILE}x{k}"),
         ):
             tiles += view(pointer, "i8", (4 * size,), (size,), name + "8", at)
             tiles += f"""
       %{name}4 = unpack %{name}8 : tile<{size}xi8> -> tile<{2 * size}xf4E2M1FN>
-      %{name} = reshape %{name}4 : tile<{2 * size}xf4E2M1FN> -> tile<{shape}xf4E2M1FN>"""
+      %{name}{"" if name == "a" else "t"} = reshape %{name}4 : tile<{2 * size}xf4E2M1FN> -> tile<{shape}xf4E2M1FN>"""
+        tiles += f"""
+      %b = permute %bt [1, 0] : tile<{TILE}x{k}xf4E2M1FN> -> tile<{k}x{TILE}xf4E2M1FN>"""
     else:
         tiles = view("%pa", elem, (n, k), (TILE, k), "a", "%i, %z") + view(
             "%pb", elem, (k, n), (k, TILE), "b", "%z, %j"
@@ -105,7 +107,7 @@ def operands(elem: str, scale: str, block: int, k: int):
             total = (total + part.astype(np.float32) * np.outer(value[:, n], value[:, n])).astype(np.float32)
     if narrow:  # tiles in one piece, two elements a byte
         a = codes[0].ravel()
-        b = np.stack([np.ascontiguousarray(p.T) for p in codes[1].reshape(4, TILE, k)]).ravel()
+        b = codes[1].ravel()
         a, b = ((v[0::2] | v[1::2] << 4).view(np.int8) for v in (a, b))
     else:
         a, b = codes[0].view(TYPES[elem]), np.ascontiguousarray(codes[1].T).view(TYPES[elem])
