@@ -48,7 +48,7 @@ def spec_of(attrs: str) -> dict[str, Any]:
 
     pipeline.compile_module(load(module(entry(), attrs=attrs), sink), sm.find("sm_90"), sink, after=after)
     (spec,) = seen
-    return dict(spec)
+    return spec.entries()
 
 
 # ---- producers
@@ -290,7 +290,8 @@ def test_kernel_spec_is_attached() -> None:
     def after(name: str, ir: Any) -> None:
         if name in ("ConvertCudaTileToTileAA", "attachKernelSpecAttributes"):
             specs[name] = [
-                dict(op.attrs.get("nv_tileaa.kernel_spec") or {}) for op in ir.regions[0].block.ops
+                spec.entries() if (spec := op.attrs.get("nv_tileaa.kernel_spec")) else {}
+                for op in ir.regions[0].block.ops
             ]
 
     two = load(

@@ -301,7 +301,7 @@ def test_specs_are_attached_to_every_entry() -> None:
     two = tile_module(entry(name="a") + "\n" + entry(name="b"), attrs=f"{CAPABILITY}, tt.num_warps = 8 : i32")
     for name in ("attachKernelSpecAttributes", "ConvertTileAAToTileAS"):
         specs = [op.attrs["nv_tileaa.kernel_spec"] for op in trees(two, name)[name].regions[0].block.ops]
-        assert len(specs) == 2 and all(spec["num_warps"] == 8 for spec in specs)
+        assert len(specs) == 2 and all(spec.num_warps == 8 for spec in specs)
 
 
 @rule("pass-kernel-spec-readers", "pass-func-to-llvm-projects")
@@ -312,7 +312,7 @@ def test_the_record_decides_reqntid() -> None:
 
     def widen(name: str, ir: Any) -> None:
         if name == "attachKernelSpecAttributes":
-            ir.regions[0].block.ops[0].attrs["nv_tileaa.kernel_spec"]["num_warps"] = 2
+            ir.regions[0].block.ops[0].attrs["nv_tileaa.kernel_spec"].num_warps = 2
 
     stages = pipeline.compile_module(source.load(text, sink), sm.find("sm_90"), sink, after=widen)
     assert ".reqntid 64, 1, 1" in stages.ptx

@@ -9,6 +9,7 @@ import pytest
 from contract.tileas import CREATE, YIELD, V, consume, function, load, loop, module, produce, transfer
 
 from tileiras.compiler.dialects.nv_tileaa import verify as tileaa
+from tileiras.compiler.dialects.nv_tileaa.kernel_spec import read
 from tileiras.compiler.dialects.nv_tileaa.types import TileAttr
 from tileiras.compiler.dialects.nv_tileas import verify as tileas
 from tileiras.compiler.dialects.nv_tileas.types import TmaDescriptor
@@ -257,5 +258,5 @@ def test_a_function_has_a_body() -> None:
     ],
 )
 def test_the_spec_of_a_function(spec: Any, want: str) -> None:
-    func = op(attrs={} if spec is None else {"nv_tileaa.kernel_spec": spec}, regions=region())
+    func = op(attrs={} if spec is None else {"nv_tileaa.kernel_spec": read(spec)}, regions=region())
     assert refusal(tileaa.check_func, func) == want

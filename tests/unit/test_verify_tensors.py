@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tileiras.compiler.dialects.nv_tileaa.kernel_spec import read
 from tileiras.compiler.dialects.nv_tileaa.verify import spec_problem
 
 
@@ -19,10 +20,11 @@ from tileiras.compiler.dialects.nv_tileaa.verify import spec_problem
 )
 def test_entries_of_a_kernel_spec(name: str, good: tuple[object, ...], bad: tuple[object, ...]) -> None:
     for value in good:
-        assert spec_problem({"num_warps": 4, name: value}) is None
+        assert spec_problem(read({"num_warps": 4, name: value})) is None
     for value in bad:
-        assert spec_problem({"num_warps": 4, name: value}) == (name, value)
+        assert spec_problem(read({"num_warps": 4, name: value})) == (name, value)
 
 
 def test_a_spec_has_warps() -> None:
     assert spec_problem({}) == spec_problem(None) == spec_problem({"num_ctas": 1}) == ("num_warps", "missing")
+    assert spec_problem(read({"num_warps": 4, "warps": 2})) == ("warps", 2)

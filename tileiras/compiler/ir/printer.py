@@ -374,6 +374,8 @@ class Printer:
                 head = "i32" if kind == "i32s" else "i1"
                 return f"array<{head}: {inner}>" if inner else f"array<{head}>"
             return "[" + ", ".join(self.attr_value(v, typed=typed) for v in value) + "]"
+        if hasattr(value, "entries"):  # a record: printed as a dictionary
+            value = value.entries()
         if isinstance(value, dict):
             return "{" + ", ".join(self.dict_entry(k, v, typed) for k, v in sorted(value.items())) + "}"
         text = str(value)

@@ -83,12 +83,17 @@ class AttachKernelSpecAttributes(Pass):
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:
-        from tileiras.compiler.schedule.kernel_spec import KEY, kernel_spec
+        from tileiras.compiler.dialects.nv_tileaa.kernel_spec import KEY
+        from tileiras.compiler.schedule.kernel_spec import kernel_spec
 
         errors = context.sink.errors
         spec = func.attrs[KEY] = kernel_spec(func, context.target, context.module.attrs, context.sink)
-        if spec.get("num_stages", 1) > 1 and context.names is not None:
+        if (spec.num_stages or 1) > 1 and context.names is not None:
             context.names.add("tt.num_stages")  # what the modulo scheduler works on
+        if context.remarks:
+            from tileiras.compiler.schedule import hints
+
+            hints.report(func, context.target, context.remarks, context.sink.deliver)
         return context.sink.errors == errors
 
 
@@ -121,7 +126,8 @@ class ConvertTileFuncToLLVM(Pass):
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:
-        from tileiras.compiler.schedule.kernel_spec import KEY, kernel_spec, max_registers
+        from tileiras.compiler.dialects.nv_tileaa.kernel_spec import KEY
+        from tileiras.compiler.schedule.kernel_spec import kernel_spec, max_registers
 
         attrs = context.module.attrs
         if attrs.get("nv_tileaa.compute_capability") is None and attrs.get("nv_tileaa.target_spec") is None:
@@ -129,15 +135,13 @@ class ConvertTileFuncToLLVM(Pass):
             return False
         spec = func.attrs.get(KEY) or kernel_spec(func, context.target, attrs)
         registers = max_registers(spec)
-        if (
-            registers is not None and spec.get("occupancy") is not None
-        ):  # a wish: spills cost more than blocks gain
+        if registers is not None and spec.occupancy is not None:  # a wish: spills cost more than blocks gain
             from tileiras.compiler.schedule.loops import least_registers
 
             registers = max(registers, least_registers(func))
         derived = {
-            "nvvm.reqntid": (32 * spec["num_warps"], 1, 1),
-            "nvvm.cluster_dim": tuple(spec.get("cluster_dim") or (1, 1, 1)),
+            "nvvm.reqntid": spec.block,
+            "nvvm.cluster_dim": tuple(spec.cluster_dim or (1, 1, 1)),
             "nvvm.maxnreg": registers,
             "cute.kernel": True,
         }

@@ -15,6 +15,7 @@ grid of any size stays valid.
 
 from __future__ import annotations
 
+from tileiras.compiler.dialects.nv_tileaa.kernel_spec import KernelSpec
 from tileiras.compiler.ir.dense import num_elements
 from tileiras.diag import ERROR, WORD_ERROR, Diag
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
     from tileiras.compiler.ir.core import Op
 
-KEY = "nv_tileaa.kernel_spec"
 DEFAULT_WARPS = 4
 MAX_WARPS = 16
 WARPS = (1, 2, 4, 8, 16, 32)
@@ -50,7 +50,7 @@ def entry_hint(op: Op, target: Any, key: str) -> Any:
     return None
 
 
-def kernel_spec(op: Op, target: Any, module_attrs: dict[str, Any], sink: Any = None) -> dict[str, Any]:
+def kernel_spec(op: Op, target: Any, module_attrs: dict[str, Any], sink: Any = None) -> KernelSpec:
     """The record that layout assignment, scheduling and the function boundary read. What cannot be is reported."""
 
     def given(name: str, want: str, good: Any) -> Any:
@@ -85,39 +85,39 @@ def kernel_spec(op: Op, target: Any, module_attrs: dict[str, Any], sink: Any = N
     if occupancy is None:
         hint = entry_hint(op, target, "occupancy")
         occupancy = hint if hint is not None and 1 <= hint <= 32 else None
-    spec = {
-        "num_warps": warps,
-        "num_ctas": cluster[0] * cluster[1] * cluster[2],
-        "cluster_dim": cluster,
-        "occupancy": occupancy,
-        "num_stages": given("tt.num_stages", "a positive integer", lambda v: whole(v) and v >= 1),
-        "num_cta_in_cga": entry_hint(op, target, "num_cta_in_cga"),
-    }
+    spec = KernelSpec(
+        warps,
+        cluster[0] * cluster[1] * cluster[2],
+        cluster,
+        occupancy,
+        given("tt.num_stages", "a positive integer", lambda v: whole(v) and v >= 1),
+        entry_hint(op, target, "num_cta_in_cga"),
+    )
     if op.attrs.get("tt.is_persistent", module_attrs.get("tt.is_persistent")) not in (None, False, 0):
-        spec["is_persistent"] = True
-        spec["scheduler"] = "StaticPersistent"
-    return {name: value for name, value in spec.items() if value is not None}
+        spec.is_persistent = True
+        spec.scheduler = "StaticPersistent"
+    return spec
 
 
-def max_registers(spec: dict[str, Any]) -> int | None:
+def max_registers(spec: KernelSpec) -> int | None:
     """Registers a thread may have so that `occupancy` blocks fit one SM; None where ptxas needs no word.
 
     Without occupancy one block counts, from 16 warps on: ptxas 13.0 and 13.4 drop to 32 registers a thread in such a
     block as soon as the 128 that fit are not enough, which spills four times as much.
     ptxas has a lower bound of 24 and warns about less.
     """
-    occupancy = spec.get("occupancy")
+    occupancy = spec.occupancy
     if occupancy is None:
-        if spec["num_warps"] < MAX_WARPS:
+        if spec.num_warps < MAX_WARPS:
             return None
         occupancy = 1
-    fair = 65536 // (occupancy * 32 * spec["num_warps"])
+    fair = 65536 // (occupancy * 32 * spec.num_warps)
     return max(24, min(255, fair // 8 * 8))
 
 
-def registers_of(spec: dict[str, Any]) -> int:
+def registers_of(spec: KernelSpec) -> int:
     """Registers that a thread can count on."""
-    return max_registers(spec) or min(255, 65536 // (32 * spec["num_warps"]))
+    return max_registers(spec) or min(255, 65536 // (32 * spec.num_warps))
 
 
 def _choose_warps(op: Op, target: Any) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tileiras.compiler.dialects.nv_tileaa.kernel_spec import KEY
 from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.ir.types import TensorType
 from tileiras.compiler.layout import convert
@@ -143,7 +144,7 @@ def plan_ring(
     facts = context.analyses.setdefault((context.function, "Facts"), None) or Facts()
     context.analyses[context.function, "Facts"] = facts
     cost = CostModel(context.target)
-    log2_warps = log2(func.attrs["nv_tileaa.kernel_spec"]["num_warps"])
+    log2_warps = log2(func.attrs[KEY].num_warps)
     members: dict[Op, Staged] = {}
     clocks = 0
     for product in products:
@@ -257,7 +258,7 @@ def spare_registers(func: Op, loop: Op, target: Any) -> int:
         type = value.type
         if value.op is not None and value.op.spec.name not in PRODUCTS and isinstance(type, TensorType):
             held += type.layout.num_regs * max(1, getattr(type.elem, "bits", 64) // 32)
-    return max(0, registers_of(func.attrs["nv_tileaa.kernel_spec"]) - held)
+    return max(0, registers_of(func.attrs[KEY]) - held)
 
 
 FRAGMENT_REGISTERS = 48  # two slices of both operands in a warp tile of 64x64, 16 bits an element

@@ -10,6 +10,8 @@ from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.ir.verify import Invalid, Rules, broken
 from tileiras.diag import Catalogue
 
+from .kernel_spec import KEY, KernelSpec
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,10 +115,12 @@ SPEC_RULES = {
 
 def spec_problem(spec: Any) -> tuple[str, object] | None:
     """(entry, value) of the first entry of a kernel spec that cannot be."""
-    if not isinstance(spec, dict) or "num_warps" not in spec:
-        return "num_warps", "missing"
+    if not isinstance(spec, KernelSpec):
+        if not isinstance(spec, dict) or "num_warps" not in spec:
+            return "num_warps", "missing"
+        return next((name, value) for name, value in spec.items() if name not in KernelSpec.__slots__)
     for name, good in SPEC_RULES.items():
-        value = spec.get(name)
+        value = getattr(spec, name)
         if value is not None and not good(value):
             return name, value
     return None
@@ -125,7 +129,7 @@ def spec_problem(spec: Any) -> tuple[str, object] | None:
 def check_func(op: Op) -> None:
     if not op.regions[0].blocks:
         raise broken("region #0 failed to verify constraint: region with 1 blocks")
-    spec = op.attrs.get("nv_tileaa.kernel_spec")
+    spec = op.attrs.get(KEY)
     problem = spec_problem(spec) if spec is not None else None
     if problem is not None:
         raise Invalid(D.SPEC, name=problem[0], got=problem[1])

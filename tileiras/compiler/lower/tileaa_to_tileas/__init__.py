@@ -69,7 +69,8 @@ def _in_parts(func: Op, target: Any, num_warps: int, registers: int) -> Op:
 
 def lower_module(module: Op, target: Any, sink: Any, module_attrs: dict[str, Any]) -> Op:
     """An nv_tileas module; globals are copied."""
-    from tileiras.compiler.schedule.kernel_spec import KEY, kernel_spec, registers_of
+    from tileiras.compiler.dialects.nv_tileaa.kernel_spec import KEY
+    from tileiras.compiler.schedule.kernel_spec import kernel_spec, registers_of
 
     from .infer import Inference
     from .rebuild import rebuild
@@ -78,8 +79,8 @@ def lower_module(module: Op, target: Any, sink: Any, module_attrs: dict[str, Any
     for op in module.regions[0].block.ops:
         if op.spec.name == "func":
             spec = op.attrs.get(KEY) or kernel_spec(op, target, module_attrs, sink)
-            op = _in_parts(op, target, spec["num_warps"], registers_of(spec))
-            inference = Inference(op, target, spec["num_warps"])
+            op = _in_parts(op, target, spec.num_warps, registers_of(spec))
+            inference = Inference(op, target, spec.num_warps)
             func = rebuild(op, inference)
             func.attrs[KEY] = spec
             body.append(func)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 
+from tileiras.compiler.dialects.nv_tileaa.kernel_spec import KEY, KernelSpec
 from tileiras.compiler.ir.passes import report_fatal_error
 from tileiras.compiler.nvvm.code import Function, Module, Var
 from tileiras.compiler.nvvm.inst import NoInstruction
@@ -169,8 +170,8 @@ def lower_function(
     remarks: dict[str, str] | None = None, watch: Any = None,
 ) -> Function | None:  # fmt: skip
     """One kernel; None when it failed (the sink says why)."""
-    spec = op.attrs.get("nv_tileaa.kernel_spec")
-    if spec is None or "num_warps" not in spec:
+    spec = op.attrs.get(KEY)
+    if not isinstance(spec, KernelSpec):
         sink.emit(
             UNSUPPORTED, op, target=target.name, reason="attribute 'nv_tileaa.kernel_spec' names no num_warps"
         )
@@ -178,8 +179,8 @@ def lower_function(
     fn = Function(op.attr("sym_name"))
     fn.loc = op.loc
     fn.attrs = {name: value for name, value in op.attrs.items() if name.startswith(("nvvm.", "cute."))}
-    fn.block = (32 * spec["num_warps"], 1, 1)
-    lowering = Lowering(fn, target, sink, spec["num_warps"], Facts(), globals_)
+    fn.block = spec.block
+    lowering = Lowering(fn, target, sink, spec.num_warps, Facts(), globals_)
     if debug is not None:
         from .debug import Positions
 

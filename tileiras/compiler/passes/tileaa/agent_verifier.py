@@ -40,7 +40,7 @@ class AgentVerifier(Pass):
             registers = op.attrs.get("registers")
             if registers is not None and (registers % 8 or not 24 <= registers <= 256):
                 emit(D.AGENT_REGISTERS, loc=op.loc, id=op.attrs["id"], got=registers)
-        want = (func.attrs.get("nv_tileaa.kernel_spec") or {}).get("num_warps")
+        want = getattr(func.attrs.get("nv_tileaa.kernel_spec"), "num_warps", None)
         if agents and want is not None and warps != want:
             emit(D.AGENT_WARPS, loc=func.loc, function=context.function, got=warps, want=want)
         return context.sink.errors == errors

@@ -10,6 +10,7 @@ loop, and in it `%x = async.pipeline.transfer %p { load_view_tko ..; yield }`.
 
 from __future__ import annotations
 
+from tileiras.compiler.dialects.nv_tileaa.kernel_spec import KEY
 from tileiras.compiler.dialects.nv_tileas import diags as D
 from tileiras.compiler.dialects.nv_tileas import ops as tileas
 from tileiras.compiler.dialects.nv_tileas.types import PIPELINE
@@ -42,7 +43,7 @@ class ModuloSchedule(Pass):
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:
-        wish = (func.attrs.get("nv_tileaa.kernel_spec") or {}).get("num_stages")
+        wish = getattr(func.attrs.get(KEY), "num_stages", None)
         made = False
         for loop in [op for op in func.walk() if op.spec.name == "for"]:
             if refusal(loop, dynamic_step=True) is not None:

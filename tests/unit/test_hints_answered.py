@@ -1,0 +1,54 @@
+"""Hints of the bytecode are followed, or answered by a remark with value and reason; without --remarks nothing is said."""
+
+from __future__ import annotations
+
+import pytest
+from op_zoo import VIEW, module_text
+
+from tileiras.compiler import pipeline
+from tileiras.compiler.source import load_text
+from tileiras.compiler.target import sm
+from tileiras.diag import Sink
+
+LINE = (
+    f"%r, %s = load_view_tko weak %pv[%n, %z] optimization_hints = <sm_90 = {{HINT}}> : "
+    f"{VIEW}, tile<i32> -> tile<4x8xf32>, token"
+)
+
+
+def compiled(text: str, remarks: dict[str, str] | None) -> tuple[str, list[str]]:
+    """PTX and what was said."""
+    sink = Sink()
+    stages = pipeline.compile_module(load_text(text, sink, "k.mlir"), sm.find("sm_90"), sink, remarks=remarks)
+    return stages.ptx, [e.text for e in sink.emitted]
+
+
+@pytest.mark.parametrize(
+    ("hints", "said"),
+    [
+        ("sm_90 = {num_cta_in_cga = 2}", ["num_cta_in_cga = 2"]),
+        ("default = {num_cta_in_cga = 4}", ["num_cta_in_cga = 4"]),
+        ("sm_90 = {num_cta_in_cga = 1}, default = {num_cta_in_cga = 4}", []),
+        ("sm_80 = {num_cta_in_cga = 2}", []),
+        ("sm_90 = {num_worker_warps_per_cta = 8, occupancy = 2}", []),
+    ],
+)
+def test_hints_of_an_entry(hints: str, said: list[str]) -> None:
+    text = module_text("", hints=f" optimization_hints = <{hints}>")
+    ptx, found = compiled(text, {"missed": "all"})
+    assert len(found) == len(said) and all(s in f and " is not used: " in f for s, f in zip(said, found)), (
+        found
+    )
+    assert compiled(text, None) == (ptx, []), "the same code, and not a word"
+    assert compiled(text, {"missed": "tensorcore"}) == (ptx, [])
+    assert f".reqntid {256 if 'worker' in hints else 128}, 1, 1" in ptx
+
+
+@pytest.mark.parametrize(
+    ("hint", "count"), [("allow_tma = true", 1), ("allow_tma = false", 0), ("latency = 3", 0)]
+)
+def test_a_wish_for_tensor_maps_is_answered_at_the_access(hint: str, count: int) -> None:
+    text = module_text(LINE.replace("HINT", hint))
+    ptx, found = compiled(text, {"missed": "all"})
+    assert sum("allow_tma = true is not used" in f for f in found) == count
+    assert compiled(text, None) == (ptx, [])

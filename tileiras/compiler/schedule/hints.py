@@ -1,0 +1,56 @@
+"""Remarks on hints of the bytecode that change nothing here: each is answered with its value and the reason.
+
+`occupancy`, `latency` and `num_worker_warps_per_cta` are followed (kernel_spec.py, loops.py).
+"""
+
+from __future__ import annotations
+
+from tileiras.diag import REMARK, Diag, Emitted
+
+from .kernel_spec import WARPS, entry_hint
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from tileiras.compiler.ir.core import Op
+
+IGNORED = Diag(
+    "HintNotUsed", REMARK, "hint {name} = {value} is not used: {reason}", "schedule", kind="missed", category="memory"
+)  # fmt: skip
+ONE_CTA = "a tile block is one CTA, so that a grid of any size is valid"
+NO_TENSOR_MAP = "the kernel's parameters are pointers, and no tensor map is made of them"
+
+
+def unused(func: Op, target: Any) -> Iterator[tuple[Op, str, object, str]]:
+    """(op, hint, value, reason) of every hint for `target` that nothing follows."""
+    ctas = entry_hint(func, target, "num_cta_in_cga")
+    if ctas is not None and ctas > 1:
+        yield func, "num_cta_in_cga", ctas, ONE_CTA
+    warps = entry_hint(func, target, "num_worker_warps_per_cta")
+    if warps is not None and warps not in WARPS:
+        yield func, "num_worker_warps_per_cta", warps, f"a block has one of {WARPS} warps"
+    for op in func.walk():
+        if op is not func and "optimization_hints" in op.attrs and flag(op, target, "allow_tma"):
+            yield op, "allow_tma", "true", NO_TENSOR_MAP
+
+
+def flag(op: Op, target: Any, key: str) -> bool:
+    """A hint that is true or false; false when absent."""
+    hints = op.attrs["optimization_hints"] or {}
+    for arch in (target.name, f"sm_{target.number}", "default") if target is not None else ("default",):
+        values = hints.get(arch)
+        if isinstance(values, dict) and key in values:
+            value = values[key]
+            return bool(getattr(value, "value", value))
+    return False
+
+
+def report(func: Op, target: Any, asked: dict[str, str], deliver: Callable[[Emitted], Any]) -> None:
+    """Says which hints are not used, when remarks of that kind were asked for."""
+    if asked.get(IGNORED.kind, "none") not in ("all", IGNORED.category):
+        return
+    for op, name, value, reason in unused(func, target):
+        facts = {"function": func.attr("sym_name"), "name": name, "value": value, "reason": reason}
+        deliver(Emitted(IGNORED, op.loc, facts=facts.items()))
