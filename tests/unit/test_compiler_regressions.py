@@ -169,7 +169,7 @@ BODIES = {
 @pytest.mark.parametrize("name", BODIES)
 def test_which_bodies_commute(name: str) -> None:
     """Only a body that is known to commute may take elements in any order."""
-    from tileiras.compiler.lower.tileas_to_nvvm.commute import commutes
+    from tileiras.compiler.passes.tileaa.commute import commutes
 
     body, want = BODIES[name]
     module = tileiras.load(f"""cuda_tile.module @m {{

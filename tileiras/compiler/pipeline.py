@@ -103,7 +103,9 @@ PIPELINE: tuple[Row, ...] = (
         _STAGED, 1, OPTIONAL),
     Row("tileas", "TileASTensorMemoryProducts", "tileas.tensor_memory_products", "TensorMemoryProducts",
         _STAGED, 1, OPTIONAL),
+    Row("tileas", "TileASSelectAtoms", "tileas.select_atoms", "SelectAtoms", _PRODUCTS),
     Row("tileas", "TileASSliceProducts", "tileas.slice_products", "SliceProducts", _STAGED, 1, OPTIONAL),
+    Row("tileas", "TileASPlaceShared", "tileas.place_shared", "PlaceShared"),
     Row("tileas", "TileIROperationAnalysis", "tileas.operation_analysis", "OperationAnalysis", None, 0, OPTIONAL),
     # -> nvvm: the code of one thread
     Row("tileas", "ConvertTileFuncToLLVM", "conversions", "ConvertTileFuncToLLVM"),

@@ -2,18 +2,22 @@
 
 All three fall out of one question: for a destination place, which source place holds the element? The answer
 is linear over GF(2); where its lane and warp parts are the identity nothing moves but names.
+
+`decide` chooses among them; TileASMaterializeConvertLayout writes what it chose onto the op, and the lowering obeys.
 """
 
 from __future__ import annotations
 
 from .gf2 import Basis, apply
-from .linear import LinearLayout
+from .linear import LinearLayout, with_inv
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
-RENAME, SHUFFLE, SHARED = "rename", "shuffle", "shared"
+RENAME, SHUFFLE, SHARED, MATRICES = "rename", "shuffle", "shared", "ldmatrix"
+ROUND_BYTES = 48 * 1024  # shared memory a conversion takes at once; larger tiles go in rounds
 
 
 class Plan:
@@ -79,6 +83,52 @@ def _plan(source: LinearLayout, target: LinearLayout) -> Plan:
     if target.num_regs > 16:
         return Plan(SHARED)
     return Plan(SHUFFLE, regs2, columns, xors)
+
+
+def round_bits(layout: LinearLayout, candidates: Sequence[int], size: int, limit: int) -> list[int]:
+    """Index bits to fix in rounds so that a tile takes at most `limit` bytes: highest candidates first."""
+    live = layout.bits - bin(layout.inv).count("1")
+    singles = sorted((c for c in candidates if c & (c - 1) == 0 and not c & layout.inv), reverse=True)
+    out: list[int] = []
+    while singles and (size << live) > limit:
+        out.append(singles.pop(0))
+        live -= 1
+    return out
+
+
+def decide(source: LinearLayout, target: LinearLayout, size: int) -> dict[str, Any]:
+    """How a conversion moves elements of `size` bytes, as attributes of the op.
+
+    `plan` is "rename", "shuffle", "shared" or "ldmatrix". With the last two: `columns`, the bytes that each index bit
+    adds by xor to the place of an element; `bytes`, what one round takes; `vectors`, log2 of the elements that a store
+    and a load move; `rounds`, the index bits that are fixed in each round (shared); `rows`, the index bits that number
+    the rows of an 8x8 matrix, and `transposed` (ldmatrix).
+    """
+    if plan(source, target).kind == RENAME:
+        return {"plan": RENAME}
+    target = with_inv(target, source.inv)  # what differs moves once; copies are names
+    kind = plan(source, target).kind
+    if kind != SHARED:
+        return {"plan": kind}
+    rounds = round_bits(source, target.reg, size, ROUND_BYTES)
+    if size == 2 and not rounds:
+        from .matrices import arrangement
+
+        found = arrangement(source, target)
+        if found is not None:
+            return {
+                "plan": MATRICES, "bytes": found.bytes, "columns": tuple(found.columns), "rows": tuple(found.rows),
+                "transposed": found.transposed, "vectors": (found.store_vec, 3),
+            }  # fmt: skip
+    fixed = source.inv | sum(rounds)
+    trip = shared_plan(with_inv(source, fixed), with_inv(target, fixed), size)
+    out = {
+        "plan": SHARED, "bytes": trip.bytes, "columns": tuple(trip.columns),
+        "vectors": (trip.store_vec, trip.load_vec),
+    }  # fmt: skip
+    if rounds:
+        out["rounds"] = tuple(rounds)
+    return out
 
 
 def bank_conflicts(offsets_log2_bytes: Sequence[int], access_bytes: int) -> int:

@@ -70,6 +70,8 @@ class ConvertCudaTileToTileAA(Pass):
         if context.target is not None:
             context.module.attrs.setdefault("nv_tileaa.compute_capability", context.target.number)
         names.add("func")
+        if "mmaf_scaled" in names:
+            names.add("mmaf")  # what it is lowered to
         names.add("convert_layout")  # the next conversion makes them
         context.names = names
         return True

@@ -32,31 +32,47 @@ class Atom:
         self.name = f"m{m}n{n}k{k}"
 
 
+FMA = "fma"  # the name of what is left without an atom
+_MMA = "mma.sync.aligned."
 _PTX = {"f8E4M3FN": "e4m3", "f8E5M2": "e5m2"}
+
+
+def _atoms() -> list[Atom]:
+    out = []
+    for t in ("f16", "bf16"):
+        out.append(Atom(16, 8, 16, f"{_MMA}m16n8k16.row.col.f32.{t}.{t}.f32", 2))
+    for t in _PTX.values():
+        out.append(Atom(16, 8, 32, f"{_MMA}m16n8k32.row.col.f32.{t}.{t}.f32", 4))
+    for types in ("s8.s8", "s8.u8", "u8.s8", "u8.u8"):
+        out.append(Atom(16, 8, 32, f"{_MMA}m16n8k32.row.col.s32.{types}.s32", 4))
+        out.append(Atom(8, 8, 16, f"{_MMA}m8n8k16.row.col.s32.{types}.s32", 4))
+    out.append(Atom(16, 8, 8, f"{_MMA}m16n8k8.row.col.f32.f16.f16.f32", 2))
+    out.append(Atom(16, 8, 8, f"{_MMA}m16n8k8.row.col.f32.tf32.tf32.f32", 1))
+    out.append(Atom(8, 8, 4, f"{_MMA}m8n8k4.row.col.f64.f64.f64.f64", 1))
+    return out
+
+
+BY_NAME = {atom.opcode: atom for atom in _atoms()}
 
 
 def find_atom(target: Sm, elem: str, signed: tuple[bool, bool] = (True, True)) -> Atom | None:
     """The mma.sync atom for an operand type; None where the target has none (then FMA code is used)."""
-    if elem == "f16":
-        if target.has(sm.MMA_SM80):
-            return Atom(16, 8, 16, "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", 2)
-        return Atom(16, 8, 8, "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32", 2)
+    modern = target.has(sm.MMA_SM80)
     if elem == "i8":
         types = ".".join("s8" if s else "u8" for s in signed)
-        if target.has(sm.MMA_SM80):
-            return Atom(16, 8, 32, f"mma.sync.aligned.m16n8k32.row.col.s32.{types}.s32", 4)
-        return Atom(8, 8, 16, f"mma.sync.aligned.m8n8k16.row.col.s32.{types}.s32", 4)
-    if not target.has(sm.MMA_SM80):
+        return BY_NAME[f"{_MMA}{'m16n8k32' if modern else 'm8n8k16'}.row.col.s32.{types}.s32"]
+    if elem == "f16" and not modern:
+        return BY_NAME[f"{_MMA}m16n8k8.row.col.f32.f16.f16.f32"]
+    if not modern:
         return None
-    if elem == "bf16":
-        return Atom(16, 8, 16, "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", 2)
+    if elem in ("f16", "bf16"):
+        return BY_NAME[f"{_MMA}m16n8k16.row.col.f32.{elem}.{elem}.f32"]
     if elem == "tf32":
-        return Atom(16, 8, 8, "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", 1)
+        return BY_NAME[f"{_MMA}m16n8k8.row.col.f32.tf32.tf32.f32"]
     if elem == "f64":
-        return Atom(8, 8, 4, "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64", 1)
+        return BY_NAME[f"{_MMA}m8n8k4.row.col.f64.f64.f64.f64"]
     if elem in _PTX and target.has(sm.MMA_FP8):
-        t = _PTX[elem]
-        return Atom(16, 8, 32, f"mma.sync.aligned.m16n8k32.row.col.f32.{t}.{t}.f32", 4)
+        return BY_NAME[f"{_MMA}m16n8k32.row.col.f32.{_PTX[elem]}.{_PTX[elem]}.f32"]
     return None
 
 

@@ -32,6 +32,7 @@ SCHEDULE_ORDER = _rule(
     115,
     "op '{name}' at position {index} of the schedule region has stage {got}, but uses a value of stage {need}",
 )
+PLAN = _rule(116, "plan '{plan}' cannot move the tile: {why}")
 
 # Passes
 TWO_INSTRUCTIONS = Diag(

@@ -106,6 +106,32 @@ def check_convert_layout(op: Op) -> None:
     result: Any = op.results[0].type
     if not isinstance(source, T.TensorType) or not isinstance(result, T.TensorType) or result.layout is None:  # type: ignore[attr-defined]
         raise Invalid(D.CONVERT_TYPES, got=source, want=result)
+    plan = op.attrs.get("plan")
+    if plan is not None and source.layout.bits == result.layout.bits:  # type: ignore[attr-defined]
+        why = plan_problem(op, plan, source.layout, result.layout)  # type: ignore[attr-defined]
+        if why is not None:
+            raise Invalid(D.PLAN, plan=plan, why=why)
+
+
+def plan_problem(op: Op, plan: str, source: Any, target: Any) -> str | None:
+    """Why a plan would lose elements; None when it moves them all."""
+    from tileiras.compiler.layout import convert
+    from tileiras.compiler.layout.gf2 import rank
+    from tileiras.compiler.layout.linear import with_inv
+
+    if plan in (convert.RENAME, convert.SHUFFLE):
+        kind = convert.plan(source, with_inv(target, source.inv)).kind
+        return None if kind in (plan, convert.RENAME) else "elements change their warp or lane"
+    if plan not in (convert.SHARED, convert.MATRICES):
+        return "expected rename, shuffle, shared or ldmatrix"
+    columns, size = op.attrs.get("columns", ()), op.attrs.get("bytes", 0)
+    if len(columns) != source.bits:
+        return f"{len(columns)} columns for {source.bits} index bits"
+    if any(c < 0 or c >= size for c in columns):
+        return f"columns beyond {size} bytes"
+    fixed = source.inv | sum(op.attrs.get("rounds", ()))
+    live = [c for k, c in enumerate(columns) if not fixed >> k & 1]
+    return None if rank(live) == len(live) else "two elements have one place"
 
 
 def check_tma_load(op: Op) -> None:

@@ -180,6 +180,7 @@ def lower_function(
     fn.loc = op.loc
     fn.attrs = {name: value for name, value in op.attrs.items() if name.startswith(("nvvm.", "cute."))}
     fn.block = spec.block
+    fn.shared_bytes = op.attrs.get("nv_tileas.shared_bytes", 0)
     lowering = Lowering(fn, target, sink, spec.num_warps, Facts(), globals_)
     if debug is not None:
         from .debug import Positions
@@ -222,8 +223,7 @@ def _parameter(lowering: Lowering, index: int, ptx_type: str, elem: Any) -> Any:
     from tileiras.compiler.ir.types import Ptr
     from tileiras.compiler.nvvm.build import _sym
     from tileiras.compiler.nvvm.code import Addr
-
-    from .state import reg_class
+    from tileiras.compiler.target.registers import reg_class
 
     b = lowering.b
     cls = reg_class(elem)

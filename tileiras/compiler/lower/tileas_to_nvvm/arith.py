@@ -7,8 +7,9 @@ shift, comparison, minimum, conversion) extends first. Signs belong to ops, not 
 from __future__ import annotations
 
 from tileiras.compiler.nvvm.code import Float, Reg
+from tileiras.compiler.target.registers import reg_class
 
-from .state import Lowering, elementwise, reg_class
+from .state import Lowering, elementwise
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

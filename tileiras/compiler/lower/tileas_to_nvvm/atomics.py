@@ -8,10 +8,11 @@ of replicated elements travels through shared memory.
 from __future__ import annotations
 
 from tileiras.compiler.target import sm
+from tileiras.compiler.target.registers import reg_class
 
-from .memory import _SCOPE, order, pointer_access, view_access
+from .memory import _SCOPE, pointer_access, view_access
 from .shared import broadcast_owned, owner_guard
-from .state import READ, WRITE, Lowering, Tile, reg_class
+from .state import Lowering, Tile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ _INTEGER = {"add": "add.u", "and": "and.b", "or": "or.b", "xor": "xor.b", "max":
 
 
 def lower_atomic_rmw(lowering: Lowering, op: Op) -> None:
-    order(lowering, op, writes=True)
     result = op.results[0]
     layout = result.type.layout  # type: ignore[attr-defined]
     values = lowering.regs_as(op.operand("arg"), layout)  # type: ignore[arg-type]
@@ -33,13 +33,12 @@ def lower_atomic_rmw(lowering: Lowering, op: Op) -> None:
     used = bool(result.uses)
     old = _update_all(lowering, op, op.attr("mode"), result.type.elem, layout, access, values, used)  # type: ignore[attr-defined]
     tile = Tile(result.type.elem, result.type.shape, layout, old)  # type: ignore[attr-defined]
-    lowering.define(result, _shared_result(lowering, tile) if used else old)
+    lowering.define(result, _shared_result(lowering, op, tile) if used else old)
     lowering.env[op.results[1]] = None
 
 
 def lower_atomic_cas(lowering: Lowering, op: Op) -> None:
     """A masked-off lane returns `cmp`."""
-    order(lowering, op, writes=True)
     b = lowering.b
     result = op.results[0]
     layout = result.type.layout  # type: ignore[attr-defined]
@@ -65,12 +64,11 @@ def lower_atomic_cas(lowering: Lowering, op: Op) -> None:
         )
         old.append(dst)
     tile = Tile(result.type.elem, result.type.shape, layout, old)  # type: ignore[attr-defined]
-    lowering.define(result, _shared_result(lowering, tile))
+    lowering.define(result, _shared_result(lowering, op, tile))
     lowering.env[op.results[1]] = None
 
 
 def lower_atomic_red_view(lowering: Lowering, op: Op) -> None:
-    order(lowering, op, writes=True)
     value = op.operand("value")
     layout = op.attrs["layout"]
     access = view_access(lowering, op, value.type, layout)  # type: ignore[union-attr]
@@ -81,15 +79,14 @@ def lower_atomic_red_view(lowering: Lowering, op: Op) -> None:
 
 def lower_fence_alias(lowering: Lowering, op: Op) -> None:
     lowering.b.emit_to(None, "fence.proxy.alias")
-    lowering.pending |= READ | WRITE
     lowering.env[op.results[0]] = None
 
 
-def _shared_result(lowering: Lowering, tile: Tile) -> Sequence[Any]:
+def _shared_result(lowering: Lowering, op: Op, tile: Tile) -> Sequence[Any]:
     """The owner's value in every copy; nothing to do when nobody holds copies."""
     if owner_guard(lowering, tile.layout) is None:
         return tile.regs
-    return broadcast_owned(lowering, tile)
+    return broadcast_owned(lowering, op, tile)
 
 
 def _suffix(op: Op) -> str:

@@ -8,11 +8,12 @@ through shared memory and the block is read from an address computed at run time
 from __future__ import annotations
 
 from tileiras.compiler.layout import convert as plans
-from tileiras.compiler.layout.linear import dim_bits, embedded, log2
+from tileiras.compiler.layout.linear import dim_bits, log2
+from tileiras.compiler.target.registers import CLASS_BYTES, reg_class
 
 from .shape import coordinates
 from .shared import accesses, load_shared, owner_guard, store_shared
-from .state import Lowering, Tile, reg_class
+from .state import Lowering, Tile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,16 +21,13 @@ if TYPE_CHECKING:
 
     from tileiras.compiler.ir.core import Op
 
-_BYTES = {"p": 1, "h": 2, "r": 4, "d": 8}
-
 
 def lower_extract(lowering: Lowering, op: Op) -> None:
     """A block of the source chosen at run time."""
     source = lowering.tile(op.operands[0])
     result: Any = op.results[0]
     layout = result.type.layout
-    held = embedded(layout, result.type.shape, source.shape)
-    if plans.plan(source.layout, held).kind != plans.RENAME:
+    if op.attrs.get("plan") == plans.SHARED:
         return lowering.define(result, _through_shared(lowering, op, source))
     sdims, rdims = dim_bits(source.shape), dim_bits(result.type.shape)
     cls = reg_class(source.elem)
@@ -51,14 +49,14 @@ def _through_shared(lowering: Lowering, op: Op, source: Tile) -> list[Any]:
     result: Any = op.results[0]
     layout = result.type.layout
     cls = reg_class(source.elem)
-    size = _BYTES[cls]
+    size = CLASS_BYTES[cls]
     columns = []
     total = size
     for k in range(source.layout.bits):
         kept = not source.layout.inv >> k & 1
         columns.append(total if kept else 0)
         total <<= kept
-    base = lowering.scratch(total)
+    base = lowering.scratch(op, total)
     guard = owner_guard(lowering, source.layout)
     for regs, address in accesses(lowering, source.layout, columns, 0, base):
         store_shared(lowering, address, [source.regs[r] for r in regs], cls, guard)
@@ -79,7 +77,6 @@ def _through_shared(lowering: Lowering, op: Op, source: Tile) -> list[Any]:
         value = load_shared(lowering, address, 1, cls)[0]
         for r in regs:
             out[r] = value
-    lowering.scratch_busy = True
     return out
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from tileiras.compiler.nvvm.code import Float
 from tileiras.compiler.target import sm
+from tileiras.compiler.target.registers import reg_class
 
 from .arith import ROUND, downcast, extended, from_f64, round_directed, upcast, word_of
-from .state import Lowering, elementwise, reg_class
+from .state import Lowering, elementwise
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

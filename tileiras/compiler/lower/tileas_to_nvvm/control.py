@@ -7,7 +7,9 @@ iteration; copies of one edge are parallel.
 
 from __future__ import annotations
 
-from .state import READ, WRITE, Lowering, Tile, reg_class
+from tileiras.compiler.target.registers import reg_class
+
+from .state import Lowering, Tile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,8 +19,6 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.core import Block, Op, Region, Value
 
 NOUNROLL = "nv_tileaa.nounroll"  # on a loop over slices
-_READS = {"load_view_tko", "load_ptr_tko"}
-_WRITES = {"store_view_tko", "store_ptr_tko", "atomic_rmw_tko", "atomic_cas_tko", "atomic_red_view_tko"}
 
 
 class LoopFrame:
@@ -34,19 +34,6 @@ class LoopFrame:
         self.break_label = break_label
         self.carried = carried  # (value, registers) written by continue
         self.results = results  # (value, registers) written by break
-
-
-def _accesses(op: Op) -> int:
-    """READ and WRITE bits of everything nested in `op`."""
-    found = 0
-    for inner in op.walk():
-        if inner.spec.name in _READS:
-            found |= READ if inner.attr("memory_ordering_semantics") == "weak" else READ | WRITE
-        elif inner.spec.name == "async.copy_view":
-            found |= READ
-        elif inner.spec.name in _WRITES:
-            found |= READ | WRITE
-    return found
 
 
 def _fresh(lowering: Lowering, target: Value, source: Value | None) -> list[Any]:
@@ -103,8 +90,6 @@ def lower_for(lowering: Lowering, op: Op) -> None:
     carried = [(arg.type, _fresh(lowering, arg, init)) for arg, init in zip(block.args[1:], op.operands[3:])]
     head, next_label, done = b.label(), b.label(), b.label()
     b.bra(done, b.emit(f"setp.ge.{kind}", induction, upper))
-    lowering.pending |= _accesses(op)
-    lowering.scratch_busy = True
     b.place(head)
     if op.attrs.get(NOUNROLL):  # ptxas would repeat the body and need registers for every copy
         b.emit_to(None, "pragma", "nounroll")
@@ -123,8 +108,6 @@ def lower_for(lowering: Lowering, op: Op) -> None:
     b.place(done)
     for result, (type, regs) in zip(op.results, carried):
         lowering.env[result] = Tile(type.elem, type.shape, type.layout, regs) if regs else None
-    lowering.pending |= _accesses(op)
-    lowering.scratch_busy = True
 
 
 def lower_loop(lowering: Lowering, op: Op) -> None:
@@ -133,8 +116,6 @@ def lower_loop(lowering: Lowering, op: Op) -> None:
     carried = [(arg.type, _fresh(lowering, arg, init)) for arg, init in zip(block.args, op.operands)]
     results = [(result.type, _fresh(lowering, result, None)) for result in op.results]
     head, done = b.label(), b.label()
-    lowering.pending |= _accesses(op)
-    lowering.scratch_busy = True
     b.place(head)
     lowering.loops.append(LoopFrame(False, head, done, carried, results))
     b.push()
@@ -142,8 +123,6 @@ def lower_loop(lowering: Lowering, op: Op) -> None:
     b.pop()
     lowering.loops.pop()
     b.place(done)
-    lowering.pending |= _accesses(op)
-    lowering.scratch_busy = True
 
 
 def lower_if(lowering: Lowering, op: Op) -> None:
@@ -153,17 +132,12 @@ def lower_if(lowering: Lowering, op: Op) -> None:
     otherwise, done = b.label(), b.label()
     has_else = bool(op.regions[1].blocks)
     b.bra(otherwise if has_else else done, (condition, True))
-    pending, busy = lowering.pending, lowering.scratch_busy
     reachable = _branch(lowering, op.regions[0], results)
-    after, after_busy = lowering.pending, lowering.scratch_busy
-    lowering.pending, lowering.scratch_busy = pending, busy
     if has_else:
         if reachable:
             b.bra(done)
         b.place(otherwise)
         _branch(lowering, op.regions[1], results)
-    lowering.pending |= after | pending
-    lowering.scratch_busy |= after_busy or busy
     b.place(done)
 
 

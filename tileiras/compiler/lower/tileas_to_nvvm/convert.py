@@ -1,13 +1,14 @@
-"""convert_layout: rename registers, shuffle within warps, or a swizzled round trip through shared memory."""
+"""convert_layout: registers renamed, shuffled within warps, or a round trip through shared memory, as its `plan` says."""
 
 from __future__ import annotations
 
 from tileiras.compiler.layout import convert as plans
 from tileiras.compiler.layout.linear import LinearLayout, with_inv
+from tileiras.compiler.target.registers import reg_class
 
 from . import ldmatrix
 from .shared import accesses, load_shared, owner_guard, store_shared
-from .state import Lowering, Tile, reg_class
+from .state import Lowering, Tile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,27 +17,27 @@ if TYPE_CHECKING:
 
     from tileiras.compiler.ir.core import Op
 
-_BYTES = {"p": 1, "h": 2, "r": 4, "d": 8}
-
 
 def lower_convert_layout(lowering: Lowering, op: Op) -> None:
+    """The registers of the source in the result's layout, moved as the op's `plan` says."""
     source = lowering.tile(op.operands[0])
-    target = op.results[0].type.layout  # type: ignore[attr-defined]
-    lowering.define(op.results[0], convert(lowering, source, target))
-
-
-def convert(lowering: Lowering, source: Tile, target: LinearLayout) -> Sequence[Any]:
-    """The registers of `source` in `target`'s layout."""
-    plan = plans.plan(source.layout, target)
-    if plan.kind == plans.RENAME:
-        return [source.regs[r] for r in plan.regs]
+    target: LinearLayout = op.results[0].type.layout  # type: ignore[attr-defined]
+    kind = op.attrs.get("plan")
+    if kind is None:
+        raise lowering.undecided(op, "plan", "TileASMaterializeConvertLayout")
+    if kind == plans.RENAME:
+        return lowering.define(op.results[0], lowering.regs_as(op.operands[0], target))
     narrow = with_inv(target, source.layout.inv)
-    if narrow is not target:  # move what differs once, then copy names
-        moved = Tile(source.elem, source.shape, narrow, convert(lowering, source, narrow))
-        return [moved.regs[r] for r in plans.plan(narrow, target).regs]
-    if plan.kind == plans.SHUFFLE:
-        return _shuffle(lowering, source, plan)
-    return _through_shared(lowering, source, target)
+    regs: Sequence[Any]
+    if kind == plans.SHUFFLE:
+        regs = _shuffle(lowering, source, plans.plan(source.layout, narrow))
+    elif kind == plans.MATRICES:
+        regs = ldmatrix.move(lowering, op, source, narrow)
+    else:
+        regs = _through_shared(lowering, op, source, narrow)
+    if narrow is not target:  # what differs moved once, copies are names
+        regs = [regs[r] for r in plans.plan(narrow, target).regs]
+    lowering.define(op.results[0], regs)
 
 
 def _shuffle(lowering: Lowering, source: Tile, plan: plans.Plan) -> list[Any]:
@@ -88,14 +89,11 @@ def join64(lowering: Lowering, low: Any, high: Any) -> Any:
     return lowering.b.emit("mov.b64", (low, high))
 
 
-ROUND_BYTES = 48 * 1024  # shared memory a conversion takes at once; larger tiles go in rounds
-
-
-def _through_shared(lowering: Lowering, source: Tile, target: LinearLayout) -> list[Any]:
-    size = _BYTES[reg_class(source.elem)]
-    rounds = round_bits(source.layout, target.reg, size, ROUND_BYTES)
+def _through_shared(lowering: Lowering, op: Op, source: Tile, target: LinearLayout) -> list[Any]:
+    rounds = op.attrs.get("rounds", ())
+    trip = plans.SharedPlan(op.attr("columns"), op.attr("bytes"), *op.attr("vectors"))
     if not rounds:
-        return _one_round(lowering, source, target, None)
+        return _one_round(lowering, op, source, target, trip, None)
     # the index bits of `rounds` are fixed in each round: registers are chosen by them, threads guarded
     mask = sum(rounds)
     narrow = with_inv(target, source.layout.inv | mask)
@@ -103,22 +101,11 @@ def _through_shared(lowering: Lowering, source: Tile, target: LinearLayout) -> l
     for i in range(1 << len(rounds)):
         value = sum(bit for k, bit in enumerate(rounds) if i >> k & 1)
         part, guard = fixed_part(lowering, source, mask, value)
-        moved = _one_round(lowering, part, narrow, guard)
+        moved = _one_round(lowering, op, part, narrow, trip, guard)
         reg_of = narrow.reg_of
         for r, offset in enumerate(target.reg_table):
             if offset & mask == value:
                 out[r] = moved[reg_of[offset & ~narrow.inv]]
-    return out
-
-
-def round_bits(layout: LinearLayout, candidates: Sequence[int], size: int, limit: int) -> list[int]:
-    """Index bits to fix in rounds so that a tile takes at most `limit` bytes: highest candidates first."""
-    live = layout.bits - bin(layout.inv).count("1")
-    singles = sorted((c for c in candidates if c & (c - 1) == 0 and not c & layout.inv), reverse=True)
-    out: list[int] = []
-    while singles and (size << live) > limit:
-        out.append(singles.pop(0))
-        live -= 1
     return out
 
 
@@ -143,25 +130,21 @@ def fixed_part(lowering: Lowering, tile: Tile, mask: int, value: int) -> tuple[T
     return Tile(tile.elem, tile.shape, narrow, regs), guard
 
 
-def _one_round(lowering: Lowering, source: Tile, target: LinearLayout, guard: Any) -> list[Any]:
+def _one_round(
+    lowering: Lowering, op: Op, source: Tile, target: LinearLayout, trip: plans.SharedPlan, guard: Any
+) -> list[Any]:
     cls = reg_class(source.elem)
     layout = source.layout
-    if cls == "h":
-        fragment = ldmatrix.arrangement(layout, target)
-        if fragment is not None:
-            return ldmatrix.move(lowering, source, target, fragment, guard or owner_guard(lowering, layout))
-    plan = plans.shared_plan(layout, target, _BYTES[cls])
     if lowering.observer is not None:
-        lowering.observer.trips.append((layout, target, plan))
-    base = lowering.scratch(plan.bytes)
+        lowering.observer.trips.append((layout, target, trip))
+    base = lowering.scratch(op, trip.bytes)
     if guard is None:  # every element once: copies in replicated lanes and warps would write the same value
         guard = owner_guard(lowering, layout)
-    for regs, address in accesses(lowering, layout, plan.columns, plan.store_vec, base):
+    for regs, address in accesses(lowering, layout, trip.columns, trip.store_vec, base):
         store_shared(lowering, address, [source.regs[r] for r in regs], cls, guard)
     lowering.barrier()
     out: list[Any] = [None] * target.num_regs
-    for regs, address in accesses(lowering, target, plan.columns, plan.load_vec, base):
+    for regs, address in accesses(lowering, target, trip.columns, trip.load_vec, base):
         for r, value in zip(regs, load_shared(lowering, address, len(regs), cls)):
             out[r] = value
-    lowering.scratch_busy = True
     return out

@@ -10,7 +10,7 @@ from tileiras.compiler.layout.gf2 import apply
 from tileiras.compiler.layout.linear import dim_bits
 
 from .arith import extended, upcast
-from .convert import ROUND_BYTES, fixed_part
+from .convert import fixed_part
 from .shared import load_shared, owner_guard, store_shared
 from .state import Lowering, Tile
 
@@ -32,23 +32,17 @@ def lower_fma_mma(lowering: Lowering, op: Op) -> None:
     if acc_elem == "f16":
         acc = [b.emit("cvt.f32.f16", x) for x in acc]
     cls = "d" if acc_elem == "f64" else "r"
-    size = 8 if cls == "d" else 4
     shape = result.type.shape  # type: ignore[attr-defined]
     lhs, rhs = lowering.tile(op.operands[0]), lowering.tile(op.operands[1])
     signed = (True, True)
     if op.spec.name == "mmai":
         signed = (op.attr("signedness_lhs") == "signed", op.attr("signedness_rhs") == "signed")
-    rank = len(shape)
-    batch = shape[0] if rank == 3 else 1
-    m, n, whole_k = shape[-2], shape[-1], lhs.shape[-1]
-    # K in rounds when both operands together are too large
-    k = whole_k
-    while k > 1 and batch * (m + n) * k * size > ROUND_BYTES:
-        k //= 2
+    whole_k = lhs.shape[-1]
+    k = op.attrs.get("round_depth", whole_k)  # K in rounds when both operands together are too large
     opcode = {"f64": "fma.rn.f64", "i32": "mad.lo.s32"}.get(acc_elem, "fma.rn.f32")
     regs = [b.fresh(x, cls) for x in acc]
     for start in range(0, whole_k, k):
-        _round(lowering, lhs, rhs, signed, regs, layout, shape, start, k, whole_k, cls, opcode)
+        _round(lowering, op, lhs, rhs, signed, regs, layout, shape, start, k, whole_k, cls, opcode)
     out: list[Any] = list(regs)
     if acc_elem == "f16":
         out = [b.emit_fresh("cvt.rn.f16.f32", x) for x in out]
@@ -56,7 +50,7 @@ def lower_fma_mma(lowering: Lowering, op: Op) -> None:
 
 
 def _round(
-    lowering: Lowering, lhs: Tile, rhs: Tile, signed: tuple[bool, bool], regs: list[Any], layout: Any,
+    lowering: Lowering, op: Op, lhs: Tile, rhs: Tile, signed: tuple[bool, bool], regs: list[Any], layout: Any,
     shape: tuple[int, ...], start: int, k: int, whole_k: int, cls: str, opcode: str,
 ) -> None:  # fmt: skip
     """acc += A[:, start : start + k] x B[start : start + k, :]."""
@@ -66,7 +60,7 @@ def _round(
     batch = shape[0] if rank == 3 else 1
     m, n = shape[-2], shape[-1]
     a_bytes, b_bytes = batch * m * k * size, batch * k * n * size
-    base = lowering.scratch(a_bytes + b_bytes)
+    base = lowering.scratch(op, a_bytes + b_bytes)
     # byte offsets of index bits; K bits above the round are fixed and have no place
     a_columns = _columns(
         lhs.shape, [1 if d == rank - 2 else m if d == rank - 1 else m * k for d in range(rank)], size
@@ -127,7 +121,6 @@ def _round(
         b.emit_to(pb, "add.s32", pb, unroll * n * size)
         b.emit_to(counter, "add.s32", counter, unroll)
         b.bra(head, b.emit_fresh("setp.lt.s32", counter, k))
-    lowering.scratch_busy = True
 
 
 def _columns(shape: Any, weights: list[int], size: int) -> list[int]:

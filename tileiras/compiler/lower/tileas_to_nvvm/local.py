@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tileiras.compiler.nvvm.build import _sym
+from tileiras.compiler.target.registers import CLASS_BYTES, reg_class
 
-from .state import Lowering, reg_class
+from .state import Lowering
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,7 +13,6 @@ if TYPE_CHECKING:
 
     from tileiras.compiler.ir.core import Op
 
-_BYTES = {"p": 1, "h": 2, "r": 4, "d": 8}
 LOCAL_BYTES = 512 * 1024  # of one thread (CUDA C++ Programming Guide, technical specifications)
 
 
@@ -61,7 +61,7 @@ def lower_write(lowering: Lowering, op: Op) -> None:
     layout = op.attrs["layout"]
     regs = lowering.regs_as(op.operands[2], layout)
     cls = reg_class(op.operands[2].type.elem)  # type: ignore[attr-defined]
-    slots.place(lowering, len(regs) * _BYTES[cls])
+    slots.place(lowering, len(regs) * CLASS_BYTES[cls])
     base, start = _address(lowering, slots, lowering.scalar(op.operands[1]))
     store_units(lowering, "st.local", base, start, regs, cls)
 
@@ -73,7 +73,7 @@ def lower_read(lowering: Lowering, op: Op) -> None:
     result: Any = op.results[0]
     cls = reg_class(result.type.elem)
     count = result.type.layout.num_regs
-    slots.place(lowering, count * _BYTES[cls])
+    slots.place(lowering, count * CLASS_BYTES[cls])
     base, start = _address(lowering, slots, lowering.scalar(op.operands[1]))
     lowering.define(result, load_units(lowering, "ld.local", base, start, count, cls))
 
@@ -86,7 +86,7 @@ def lower_read_all(lowering: Lowering, op: Op) -> None:
     result: Any = op.results[0]
     cls = reg_class(result.type.elem)
     count = result.type.layout.num_regs >> slots.log2_slices
-    slots.place(lowering, count * _BYTES[cls])
+    slots.place(lowering, count * CLASS_BYTES[cls])
     out: list[Any] = []
     for i in range(1 << slots.log2_slices):
         base, start = _address(lowering, slots, i)

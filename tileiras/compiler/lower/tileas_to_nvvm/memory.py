@@ -14,7 +14,7 @@ from tileiras.compiler.layout.linear import dim_bits, log2
 
 from .shape import constant_operand, coordinates
 from .shared import broadcast_owned, owner_guard
-from .state import READ, WRITE, Lowering, Tile, View, elem_bytes
+from .state import Lowering, Tile, View, elem_bytes
 from .transfer import load_vector, store_vector
 
 TYPE_CHECKING = False
@@ -452,20 +452,10 @@ def vector_width(access: Access, size: int, first: int) -> int:
     return 1
 
 
-# ---- ordering
+# ---- instructions
 
 
 _SCOPE = {"tl_blk": "cta", "device": "gpu", "sys": "sys"}
-
-
-def order(lowering: Lowering, op: Op, writes: bool) -> None:
-    """A barrier when the token operand puts `op` after accesses of other threads that it conflicts with."""
-    token = op.operand("token")
-    conflict = READ | WRITE if writes else WRITE
-    if token is not None and lowering.pending & conflict and lowering.facts.needs_barrier(op):
-        lowering.barrier()
-    # what follows an acquire must wait for it, whatever it does
-    lowering.pending |= WRITE if writes or op.attr("memory_ordering_semantics") != "weak" else READ
 
 
 def load_opcode(lowering: Lowering, op: Op) -> str:
@@ -486,7 +476,6 @@ def store_opcode(lowering: Lowering, op: Op) -> str:
 
 
 def lower_load_view(lowering: Lowering, op: Op) -> None:
-    order(lowering, op, writes=False)
     result = op.results[0]
     type: Any = result.type
     access = view_access(lowering, op, type, type.layout)
@@ -518,12 +507,11 @@ def _load(lowering: Lowering, op: Op, result: Value, access: Access, pads: list[
         out += load_vector(lowering, type.elem, address, width, opcode, guard, pads[r : r + width])
         r += width
     if strong and guard_owner is not None:
-        out = list(broadcast_owned(lowering, Tile(type.elem, type.shape, type.layout, out)))
+        out = list(broadcast_owned(lowering, op, Tile(type.elem, type.shape, type.layout, out)))
     lowering.define(result, out)
 
 
 def lower_store_view(lowering: Lowering, op: Op) -> None:
-    order(lowering, op, writes=True)
     value = op.operand("tile")
     type: Any = value.type  # type: ignore[union-attr]
     access = view_access(lowering, op, type, op.attrs["layout"])
@@ -569,7 +557,6 @@ def pointer_access(lowering: Lowering, op: Op, pointers: Value, layout: Any) -> 
 
 
 def lower_load_ptr(lowering: Lowering, op: Op) -> None:
-    order(lowering, op, writes=False)
     result = op.results[0]
     layout = result.type.layout  # type: ignore[attr-defined]
     access = pointer_access(lowering, op, op.operand("source"), layout)  # type: ignore[arg-type]
@@ -580,7 +567,6 @@ def lower_load_ptr(lowering: Lowering, op: Op) -> None:
 
 
 def lower_store_ptr(lowering: Lowering, op: Op) -> None:
-    order(lowering, op, writes=True)
     value = op.operand("value")
     access = pointer_access(lowering, op, op.operand("destination"), op.attrs["layout"])  # type: ignore[arg-type]
     _store(lowering, op, value, access)  # type: ignore[arg-type]

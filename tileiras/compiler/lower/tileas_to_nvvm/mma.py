@@ -20,21 +20,15 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.core import Op
 
 
-def atom_of(op: Op, target: Any) -> Any:
-    """The atom for an mmaf or mmai op; None for FMA code."""
-    elem = op.operands[0].type.elem.name  # type: ignore[attr-defined]
-    signed = (True, True)
-    if op.spec.name == "mmai":
-        signed = (op.attr("signedness_lhs") == "signed", op.attr("signedness_rhs") == "signed")
-    return atoms.find_atom(target, elem, signed)
-
-
 def lower_mma(lowering: Lowering, op: Op) -> None:
-    atom = atom_of(op, lowering.target)
-    if atom is None:
+    name = op.attrs.get("atom")
+    if name == atoms.FMA:
         from .fma import lower_fma_mma
 
         return lower_fma_mma(lowering, op)
+    atom = atoms.BY_NAME.get(name or "")
+    if atom is None:
+        raise lowering.undecided(op, "atom", "TileASSelectAtoms")
     b = lowering.b
     lhs, rhs = lowering.tile(op.operands[0]), lowering.tile(op.operands[1])
     result = op.results[0]

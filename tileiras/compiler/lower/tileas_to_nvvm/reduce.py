@@ -8,21 +8,19 @@ the highest wherever each lies, and the value of the lower index is always the l
 from __future__ import annotations
 
 from tileiras.compiler.layout.linear import LANE_BITS, dim_bits, reduced
+from tileiras.compiler.passes.tileaa.commute import is_one_op
+from tileiras.compiler.target.registers import CLASS_BYTES, reg_class
 
-from .commute import commutes, is_one_op
 from .control import inline_body
 from .convert import shuffle
 from .shared import load_shared, store_shared
-from .state import Lowering, reg_class
+from .state import Lowering
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from tileiras.compiler.ir.core import Op
-
-ROUND_BYTES = 32 << 10  # shared memory that a round of partial results may take
-_BYTES = {"p": 1, "h": 2, "r": 4, "d": 8}
 
 
 def lower_reduce(lowering: Lowering, op: Op) -> None:
@@ -42,10 +40,10 @@ def lower_reduce(lowering: Lowering, op: Op) -> None:
         return tuple(inline_body(lowering, block, args))
 
     state: dict[int, tuple[Any, ...]] = dict(zip(layout.reg_table, zip(*columns)))
-    if commutes(block):
-        state = _any_order(lowering, layout, mask, classes, state, combine, not is_one_op(block))
+    if op.attr("order") == "any":
+        state = _any_order(lowering, op, layout, mask, classes, state, combine, not is_one_op(block))
     else:
-        state = _index_order(lowering, layout, mask, classes, state, combine)
+        state = _index_order(lowering, op, layout, mask, classes, state, combine)
     target = reduced(layout, source_type.shape, op.attr("dim"))
     kept_of = {_squeeze(kept, low, count): kept for kept in state}
     for i, result in enumerate(op.results):
@@ -54,7 +52,14 @@ def lower_reduce(lowering: Lowering, op: Op) -> None:
 
 
 def _any_order(
-    lowering: Lowering, layout: Any, mask: int, classes: list[str], state: Any, combine: Any, by_lane: bool
+    lowering: Lowering,
+    op: Op,
+    layout: Any,
+    mask: int,
+    classes: list[str],
+    state: Any,
+    combine: Any,
+    by_lane: bool,
 ) -> Any:
     """Registers first, then lanes, then warps: the least traffic. `by_lane`: the lower lane's value comes first, so
     that both lanes hold the same bits."""
@@ -78,17 +83,18 @@ def _any_order(
                 lowering, classes, upper, values, _other_lane(lowering, values, k, classes), combine
             )
     warp_bits = [k for _, k in sorted((c & mask, k) for k, c in enumerate(layout.warp) if c & mask)]
-    return _across_warps(lowering, layout, mask, warp_bits, classes, out, combine) if warp_bits else out
+    return _across_warps(lowering, op, layout, mask, warp_bits, classes, out, combine) if warp_bits else out
 
 
 def _index_order(
-    lowering: Lowering, layout: Any, mask: int, classes: list[str], state: Any, combine: Any
+    lowering: Lowering, op: Op, layout: Any, mask: int, classes: list[str], state: Any, combine: Any
 ) -> Any:
     """Index bits from the lowest up, so that every step joins neighbouring spans."""
     b = lowering.b
     bits = [1 << k for k in range(mask.bit_length()) if mask >> k & 1]
     lane_of = {c: k for k, c in enumerate(layout.lane) if c}
     warp_of = {c: k for k, c in enumerate(layout.warp) if c}
+    rounds = list(op.attrs.get("rounds", ()))  # one for each group of bits that warps hold
     done = 0
     while bits:
         bit = bits.pop(0)
@@ -107,7 +113,8 @@ def _index_order(
             while bits and bits[0] in warp_of:
                 done |= bits[0]
                 group.append(warp_of[bits.pop(0)])
-            state = _in_rounds(lowering, layout, done, group, classes, state, combine)
+            fixed = rounds.pop(0) if rounds else 0
+            state = _in_rounds(lowering, op, layout, done, group, classes, state, combine, fixed)
         else:
             state = {
                 offset: combine(values, state[offset | bit])
@@ -119,31 +126,23 @@ def _index_order(
 
 def _in_rounds(
     lowering: Lowering,
+    op: Op,
     layout: Any,
     mask: int,
     warp_bits: list[int],
     classes: list[str],
     state: Any,
     combine: Any,
+    fixed: int,
 ) -> Any:
-    """Across warps with so few registers at a time that their partial results fit shared memory."""
-    size = (
-        sum(_BYTES[c] for c in classes)
-        << len(warp_bits)
-        << bin(~(mask | layout.inv) & (1 << layout.bits) - 1).count("1")
-    )
-    fixed = 0
-    for c in sorted((c for c in layout.reg if c & ~mask), reverse=True):
-        if size <= ROUND_BYTES:
-            break
-        fixed |= c
-        size >>= 1
+    """Across warps with so few registers at a time (those that agree in the bits of `fixed`) that their partial results
+    fit their place."""
     rounds: dict[int, dict[int, tuple[Any, ...]]] = {}
     for offset, values in state.items():
         rounds.setdefault(offset & fixed, {})[offset] = values
     out: dict[int, tuple[Any, ...]] = {}
     for part in rounds.values():
-        out.update(_across_warps(lowering, layout, mask, warp_bits, classes, part, combine, fixed))
+        out.update(_across_warps(lowering, op, layout, mask, warp_bits, classes, part, combine, fixed))
     return out
 
 
@@ -166,7 +165,7 @@ def _ordered(lowering: Lowering, classes: Any, upper: Any, mine: Any, others: An
 
 
 def _across_warps(
-    lowering: Lowering, layout: Any, mask: int, warp_bits: list[int], classes: list[str], state: Any, combine: Any,
+    lowering: Lowering, op: Op, layout: Any, mask: int, warp_bits: list[int], classes: list[str], state: Any, combine: Any,
     fixed: int = 0,
 ) -> Any:  # fmt: skip
     """Every warp leaves its partial results in shared memory; every thread combines all partials in order.
@@ -191,7 +190,7 @@ def _across_warps(
     part_warp = [0] * len(layout.warp)
     for i, k in enumerate(warp_bits):
         part_warp[k] = 1 << i
-    sizes = [_BYTES[c] for c in classes]
+    sizes = [CLASS_BYTES[c] for c in classes]
     starts = []
     total = 0
     for size in sorted(set(sizes), reverse=True):
@@ -200,7 +199,7 @@ def _across_warps(
                 starts.append((i, total))
                 total += size * count * parts
     start_of = dict(starts)
-    base = lowering.scratch(total)
+    base = lowering.scratch(op, total)
     # lanes and warps that hold copies of the same partial do not store
     from tileiras.compiler.layout.linear import LinearLayout
 
@@ -239,7 +238,6 @@ def _across_warps(
         while len(level) > 1:
             level = [combine(level[j], level[j + 1]) for j in range(0, len(level), 2)]
         out[kept] = level[0]
-    lowering.scratch_busy = True
     return out
 
 

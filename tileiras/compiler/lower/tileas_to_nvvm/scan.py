@@ -8,20 +8,19 @@ lanes, with warps (if at all) on its top bits: the totals of warps meet in share
 from __future__ import annotations
 
 from tileiras.compiler.layout.linear import dim_bits
+from tileiras.compiler.target.registers import CLASS_BYTES, reg_class
 
 from .arith import select
 from .control import inline_body
 from .convert import shuffle
 from .shared import load_shared, store_shared
-from .state import Lowering, reg_class
+from .state import Lowering
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from tileiras.compiler.ir.core import Op
-
-_BYTES = {"p": 1, "h": 2, "r": 4, "d": 8}
 
 
 def lower_scan(lowering: Lowering, op: Op) -> None:
@@ -87,7 +86,7 @@ def lower_scan(lowering: Lowering, op: Op) -> None:
                 )
             state = updated
     if warp_bits:
-        state = _across_warps(lowering, layout, low, count, warp_bits, reverse, classes, state, combine)
+        state = _across_warps(lowering, op, layout, low, count, warp_bits, reverse, classes, state, combine)
     for i, result in enumerate(op.results):
         lowering.define(result, [state[offset][i] for offset in layout.reg_table])
 
@@ -107,7 +106,7 @@ def _from_edge_lane(
 
 
 def _across_warps(
-    lowering: Lowering, layout: Any, low: int, count: int, warp_bits: list[int], reverse: bool,
+    lowering: Lowering, op: Op, layout: Any, low: int, count: int, warp_bits: list[int], reverse: bool,
     classes: list[str], state: Any, combine: Any,
 ) -> Any:  # fmt: skip
     """Totals of warps through shared memory; every warp adds those before it, in order."""
@@ -131,8 +130,8 @@ def _across_warps(
     for c in classes:
         total = (total + 7) & ~7
         starts.append(total)
-        total += _BYTES[c] * groups * parts
-    base = lowering.scratch(total)
+        total += CLASS_BYTES[c] * groups * parts
+    base = lowering.scratch(op, total)
     # only threads at the edge of the dimension within their warp hold totals
     edge_lanes = sum(1 << k for k, c in enumerate(layout.lane) if c & mask)
     copies = sum(1 << k for k, c in enumerate(layout.lane) if not c)
@@ -143,7 +142,7 @@ def _across_warps(
     edge_regs = sum(c for c in layout.reg if c & mask)
     addresses: dict[tuple[int, int], Any] = {}
     for i, c in enumerate(classes):
-        size = _BYTES[c]
+        size = CLASS_BYTES[c]
         lane_cols = [compact(x & ~mask) * size for x in layout.lane]
         warp_cols = [compact(x & ~mask) * size for x in layout.warp]
         store_cols = [x ^ (p * groups * size) for x, p in zip(warp_cols, part_warp)]
@@ -167,7 +166,7 @@ def _across_warps(
         for p in order:
             values = tuple(
                 load_shared(
-                    lowering, b.address(addresses[i, kept], starts[i] + p * groups * _BYTES[c]), 1, c
+                    lowering, b.address(addresses[i, kept], starts[i] + p * groups * CLASS_BYTES[c]), 1, c
                 )[0]
                 for i, c in enumerate(classes)
             )
@@ -183,7 +182,6 @@ def _across_warps(
                 out[offset] = tuple(
                     select(lowering, c, have, m, v) for c, m, v in zip(classes, merged, values)
                 )
-    lowering.scratch_busy = True
     return out
 
 

@@ -9,9 +9,10 @@ from tileiras.compiler.ir.dense import dense_bits
 from tileiras.compiler.layout.linear import dim_bits
 from tileiras.compiler.nvvm.build import _sym
 from tileiras.compiler.nvvm.code import Var
+from tileiras.compiler.target.registers import reg_class
 
 from .convert import join64, split64
-from .state import Lowering, elem_bytes, reg_class
+from .state import Lowering, elem_bytes
 from .transfer import load_elements
 
 TYPE_CHECKING = False

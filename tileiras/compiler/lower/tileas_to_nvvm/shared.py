@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from tileiras.compiler.layout.gf2 import apply
 from tileiras.compiler.layout.linear import LinearLayout
+from tileiras.compiler.target.registers import CLASS_BYTES, reg_class
 
-from .state import Lowering, Tile, reg_class
+from .state import Lowering, Tile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
+
+    from tileiras.compiler.ir.core import Op
 
 
 def owner_guard(lowering: Lowering, layout: LinearLayout) -> Any:
@@ -23,14 +26,14 @@ def owner_guard(lowering: Lowering, layout: LinearLayout) -> Any:
     return b.entry("setp.eq.u32", b.entry("and.b32", b.tid, mask), 0)
 
 
-def broadcast_owned(lowering: Lowering, tile: Tile) -> Sequence[Any]:
+def broadcast_owned(lowering: Lowering, op: Op, tile: Tile) -> Sequence[Any]:
     """Every copy of an element gets the value of its owner (a strong load or an atomic ran once)."""
     b = lowering.b
     cls = reg_class(tile.elem)
-    size = {"p": 1, "h": 2, "r": 4, "d": 8}[cls]
+    size = CLASS_BYTES[cls]
     layout = tile.layout
     count = 1 << layout.bits
-    base = lowering.scratch(count * size)
+    base = lowering.scratch(op, count * size)
     guard = owner_guard(lowering, layout)
     thread = b.thread_linear([c * size for c in layout.lane], [c * size for c in layout.warp])
     where = [b.address(b.add(32, base, b.xor(32, thread, offset * size))) for offset in layout.reg_table]
@@ -38,7 +41,6 @@ def broadcast_owned(lowering: Lowering, tile: Tile) -> Sequence[Any]:
         store_shared(lowering, address, [value], cls, guard)
     lowering.barrier()
     out = [load_shared(lowering, address, 1, cls)[0] for address in where]
-    lowering.scratch_busy = True
     return out
 
 

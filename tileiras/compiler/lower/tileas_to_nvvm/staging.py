@@ -8,10 +8,11 @@ from __future__ import annotations
 from tileiras.compiler.ir.types import TensorType
 from tileiras.compiler.layout.gf2 import apply
 from tileiras.compiler.layout.shared import matrix_load
+from tileiras.compiler.target.registers import reg_class
 
 from .memory import view_access
 from .shared import accesses, load_shared, owner_guard, store_shared
-from .state import READ, WRITE, Lowering, elem_bytes, reg_class
+from .state import Lowering, elem_bytes
 from .transfer import store_vector, unpack_words
 
 TYPE_CHECKING = False
@@ -23,18 +24,12 @@ if TYPE_CHECKING:
 
 
 def lower_alloc_shared(lowering: Lowering, op: Op) -> None:
-    """The buffer is a place in the block's arena; other users of the arena start behind it."""
-    end = op.attr("offset") + op.attr("bytes")
-    lowering.buffers[op.results[0]] = end
+    """The buffer is a place in the block's arena."""
     lowering.env[op.results[0]] = op.attr("offset")
-    lowering.fn.shared_bytes = max(lowering.fn.shared_bytes, (end + 127) & ~127)
-    if lowering.scratch_busy:
-        lowering.barrier()
 
 
 def lower_free_shared(lowering: Lowering, op: Op) -> None:
-    del lowering.buffers[op.operands[0]]
-    lowering.scratch_busy = True  # slower warps may still read
+    """Nothing runs: the place may have other users from here on."""
 
 
 def _base(lowering: Lowering, op: Op) -> Any:
@@ -52,9 +47,6 @@ def slot_address(lowering: Lowering, buffer: Any, slot: Any) -> Any:
 def lower_copy_view(lowering: Lowering, op: Op) -> None:
     """One cp.async a chunk; what lies outside of the view is filled with zeros by a smaller source size."""
     b = lowering.b
-    if op.operand("token") is not None and lowering.pending & WRITE and lowering.facts.needs_barrier(op):
-        lowering.barrier()
-    lowering.pending |= READ
     layout = op.attrs["layout"]
     columns = op.attrs["arrangement"]
     width = op.attrs["width"]

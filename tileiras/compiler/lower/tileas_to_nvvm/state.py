@@ -25,22 +25,10 @@ if TYPE_CHECKING:
     from tileiras.compiler.target.sm import Sm
     from tileiras.diag import Sink
 
-_CLASS = {"i1": "p", "f16": "h", "bf16": "h", "i64": "d", "f64": "d"}
-
-
-def reg_class(elem: Type) -> str:
-    """p, h, r or d for an element type."""
-    if isinstance(elem, Ptr):
-        return "d"
-    return _CLASS.get(elem.name, "r")  # type: ignore[attr-defined]
-
 
 def elem_bytes(elem: Type) -> int:
     """Bytes of one element in memory (i1: 1; 4-bit types: 1, see memory)."""
     return 8 if isinstance(elem, Ptr) else elem.bytes  # type: ignore[attr-defined]
-
-
-READ, WRITE = 1, 2
 
 
 class Tile:
@@ -85,9 +73,7 @@ class Lowering:
         self.facts = facts
         self.globals = globals_
         self.loops: list[Any] = []  # innermost last; see control.py
-        self.pending = 0  # global accesses since the last CTA barrier: READ, WRITE
-        self.scratch_busy = False  # the shared arena may still be read by a slower warp
-        self.buffers: dict[Value, int] = {}  # shared buffers that live, and where each ends
+        self.exchanging: Any = None  # the op that used its place in shared memory last
         self.exit_label: Any = None
         self.failed = False
         self.lost: set[Value] = set()  # results of ops that have no code
@@ -123,16 +109,25 @@ class Lowering:
             self.b.emit_to(None, "bar.warp.sync", 0xFFFFFFFF)
         else:
             self.b.emit_to(None, "bar.sync", 0)
-        self.pending = 0
-        self.scratch_busy = False
 
-    def scratch(self, size_bytes: int) -> Reg:
-        """The base address of the shared arena, free for writing. Call `barrier` between writes and reads."""
-        start = max(self.buffers.values(), default=0)
-        self.fn.shared_bytes = max(self.fn.shared_bytes, (start + size_bytes + 127) & ~127)
-        if self.scratch_busy:
+    def scratch(self, op: Op, size_bytes: int) -> Reg:
+        """The base address of the op's place in shared memory, free for writing: TileASPlaceShared chose it and put a
+        barrier in front of the op where one is needed. Another round of the same op waits for slower warps here."""
+        place = op.attrs.get("scratch")
+        if place is None:
+            raise self.undecided(op, "scratch", "TileASPlaceShared")
+        start, size = place
+        if size_bytes > size:
+            raise AssertionError(f"'{op.spec.full_name}' was given {size} bytes and takes {size_bytes}")
+        if self.exchanging is op:
             self.barrier()
+        self.exchanging = op
         return self.b.entry("add.s32", self.smem_base, start) if start else self.smem_base
+
+    def undecided(self, op: Op, attr: str, name: str) -> Exception:
+        from . import LoweringError
+
+        return LoweringError(f"attribute '{attr}' is missing; {name} writes it")
 
     @property
     def smem_base(self) -> Reg:

@@ -6,11 +6,12 @@ from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.nvvm.build import _sym
 from tileiras.compiler.nvvm.code import Addr, Var
 from tileiras.compiler.target import sm
+from tileiras.compiler.target.registers import reg_class, shared_bytes
 
 from .arith import extended
 from .casts import float_to_f32
 from .shared import load_shared, owner_guard, store_shared
-from .state import READ, WRITE, Lowering, reg_class
+from .state import Lowering
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -138,13 +139,13 @@ def lower_print(lowering: Lowering, op: Op) -> None:
     offset = 0
     for i, value in enumerate(values):
         if value.type.shape:  # type: ignore[attr-defined]
-            size = {"p": 1, "h": 2, "r": 4, "d": 8}[reg_class(value.type.elem)]  # type: ignore[attr-defined]
+            size = shared_bytes(value.type.elem)  # type: ignore[attr-defined]
             offset = (offset + 7) & ~7
             staged[i] = (offset, size)
             offset += size * num_elements(value.type.shape)  # type: ignore[attr-defined]
     base: Any = None
     if staged:
-        base = lowering.scratch(offset)
+        base = lowering.scratch(op, offset)
         for i, (start, size) in staged.items():
             _stage(lowering, lowering.tile(values[i]), base, start, size)
         lowering.barrier()
@@ -173,8 +174,6 @@ def lower_print(lowering: Lowering, op: Op) -> None:
         call_vprintf(lowering, text, args)
     b.pop()
     b.place(skip)
-    if staged:
-        lowering.scratch_busy = True
     for result in op.results:
         lowering.env[result] = None
 
@@ -297,7 +296,6 @@ def lower_gdc_launch(lowering: Lowering, op: Op) -> None:
 def lower_gdc_wait(lowering: Lowering, op: Op) -> None:
     if lowering.target.has(sm.GDC):
         lowering.b.emit_to(None, "griddepcontrol.wait")
-    lowering.pending |= READ | WRITE
     lowering.env[op.results[0]] = None
 
 

@@ -52,12 +52,7 @@ def _by_warp(lowering: Lowering, warp_only: bool, emit: Any) -> None:
 def lower_alloc(lowering: Lowering, op: Op) -> None:
     b = lowering.b
     offset, columns = op.attr("offset"), op.attr("columns")
-    end = offset + tcgen05.STATE_BYTES
-    lowering.buffers[op.results[0]] = end
-    lowering.fn.shared_bytes = max(lowering.fn.shared_bytes, (end + 127) & ~127)
     state = b.entry("add.s32", lowering.smem_base, offset) if offset else lowering.smem_base
-    if lowering.scratch_busy:
-        lowering.barrier()
 
     def allocate() -> None:
         count = b.materialize(columns, "r")
@@ -85,7 +80,6 @@ def lower_free(lowering: Lowering, op: Op) -> None:
         b.emit_to(None, f"tcgen05.dealloc.{_GROUP}.sync.aligned.b32", memory.address, count)
 
     _by_warp(lowering, True, release)
-    lowering.buffers.pop(op.operands[0], None)  # freed on every way out
 
 
 def lower_begin(lowering: Lowering, op: Op) -> None:

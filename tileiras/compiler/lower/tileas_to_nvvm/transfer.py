@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tileiras.compiler.nvvm.code import Addr
+from tileiras.compiler.target.registers import reg_class
 
-from .state import Lowering, elem_bytes, reg_class
+from .state import Lowering, elem_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -181,13 +181,6 @@ class Facts:
             run += 1
         return 1 << run, size << run
 
-    # ---- order
-    def needs_barrier(self, op: Op) -> bool:
-        """Whether the token operand of `op` can carry an access of another thread."""
-        token = op.operand("token")
-        source = token.op if token is not None else None
-        return token is not None and (source is None or source.spec.name != "make_token")
-
 
 def _constant(facts: Facts, op: Op) -> int:
     out = MAX_DIVISOR

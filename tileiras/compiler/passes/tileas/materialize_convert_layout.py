@@ -7,7 +7,7 @@ Before: `convert_layout %a : tensor<.., #a> -> tensor<.., #b>`. After: with `pla
 from __future__ import annotations
 
 from tileiras.compiler.ir.passes import Context, Pass
-from tileiras.compiler.layout import convert
+from tileiras.compiler.schedule.exchange import conversion
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,5 +48,5 @@ class MaterializeConvertLayout(Pass):
                 op.results[0].replace_all_uses_with(op.operands[0])
                 op.erase()
             else:
-                op.attrs = {**op.attrs, "plan": convert.plan(source.layout, target.layout).kind}
+                op.attrs = {**op.attrs, **conversion(source, target)}
         return True

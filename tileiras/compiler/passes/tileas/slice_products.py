@@ -18,6 +18,7 @@ from tileiras.compiler.ir.types import I32, Dense, TensorType, TileType
 from tileiras.compiler.layout.gf2 import apply
 from tileiras.compiler.layout.linear import LinearLayout, dim_bits, log2, remap_bits, splat
 from tileiras.compiler.schedule.staging import PRODUCTS, is_elementwise
+from tileiras.compiler.target.mma import BY_NAME
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,10 +32,8 @@ class SliceProducts(Pass):
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:
-        from tileiras.compiler.target.mma import find_atom
-
         for op in [op for op in func.walk() if op.spec.name in PRODUCTS]:
-            atom = find_atom(context.target, op.operands[0].type.elem.name)
+            atom = BY_NAME.get(op.attrs.get("atom"))
             if atom is None:
                 continue
             depth = op.operands[0].type.shape[-1]

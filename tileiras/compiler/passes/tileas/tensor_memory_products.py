@@ -24,6 +24,7 @@ from tileiras.compiler.layout.linear import dim_bits, splat
 from tileiras.compiler.layout.shared import arrange
 from tileiras.compiler.schedule import tensor_memory
 from tileiras.compiler.schedule.cost import CostModel
+from tileiras.compiler.schedule.exchange import conversion, make_conversion
 from tileiras.compiler.target import mma as atoms
 from tileiras.compiler.target import tcgen05
 
@@ -117,14 +118,14 @@ def on_fragments(op: Op, context: Context) -> bool:
     for index, value in enumerate(op.operands):
         have: Any = value.type
         layout = want if index == 2 else atoms.operand_layout(have.shape, atom, index, split)
-        made = rewriter.create(tileas.CONVERT_LAYOUT, (value,), (TensorType(have.elem, have.shape, layout),))
+        made = make_conversion(rewriter, value, TensorType(have.elem, have.shape, layout))
         if made is None:
             return False
         op.set_operand(index, made.result)
     op.result.type = TensorType(type.elem, type.shape, want)
     following = op.block.ops[op.block.ops.index(op) + 1]
     users = list(op.result.uses)
-    back = Rewriter(context, following).create(tileas.CONVERT_LAYOUT, (op.result,), (type,))
+    back = make_conversion(Rewriter(context, following), op.result, type)
     if back is None:
         return False
     for user, at in users:
@@ -312,7 +313,9 @@ class Accumulation:
     def converted(self, anchor: Op, value: Value, type: Any) -> Value:
         if value.type.layout is type.layout:  # type: ignore[attr-defined]
             return value
-        return self.make(anchor, tileas.CONVERT_LAYOUT, (value,), (type,)).result  # type: ignore[no-any-return]
+        return self.make(
+            anchor, tileas.CONVERT_LAYOUT, (value,), (type,), conversion(value.type, type)
+        ).result  # type: ignore[no-any-return]
 
     def carried(
         self, op: Op, what: Any, accumulator: Value, count: Value, total: Value, top: Op, following: Op

@@ -1,0 +1,33 @@
+"""TileASSelectAtoms: the instruction of every product that is left as one op.
+
+Before: `mmaf %a, %b, %c`, perhaps with `atom = "wgmma"` that TileASWarpgroupProducts could not grant. After: with
+`atom = "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"`, or `"fma"` where the target has none for the type.
+"""
+
+from __future__ import annotations
+
+from tileiras.compiler.ir.passes import Context, Pass
+from tileiras.compiler.target.mma import FMA, find_atom
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+PRODUCTS = frozenset(("mmaf", "mmai"))
+
+
+class SelectAtoms(Pass):
+    NAME = "TileASSelectAtoms"
+    SUMMARY = "Name the instruction of every product that no other pass has lowered"
+    SUBJECT = PRODUCTS
+    __slots__ = ()
+
+    def run(self, func: Any, context: Context) -> bool:
+        for op in func.walk():
+            if op.spec.name in PRODUCTS:
+                signed = (True, True)
+                if op.spec.name == "mmai":
+                    signed = (op.attr("signedness_lhs") == "signed", op.attr("signedness_rhs") == "signed")
+                atom = find_atom(context.target, op.operands[0].type.elem.name, signed)
+                op.attrs = {**op.attrs, "atom": FMA if atom is None else atom.opcode}
+        return True

@@ -1,0 +1,143 @@
+"""What ops exchange through shared memory: bytes of their place, and how they go about it.
+
+One function per family returns (bytes, attributes for the op); no bytes: the op stays within registers and lanes.
+"""
+
+from __future__ import annotations
+
+from tileiras.compiler.dialects.nv_tileas import ops as tileas
+from tileiras.compiler.ir.dense import num_elements
+from tileiras.compiler.layout import convert
+from tileiras.compiler.layout.linear import dim_bits, embedded
+from tileiras.compiler.target.mma import FMA
+from tileiras.compiler.target.registers import shared_bytes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from tileiras.compiler.ir.core import Op, Value
+    from tileiras.compiler.ir.rewrite import Rewriter
+
+REDUCE_ROUND_BYTES = 32 << 10  # of partial results that warps leave at once
+NOTHING: tuple[int, dict[str, Any]] = (0, {})
+
+
+def conversion(source: Any, target: Any) -> dict[str, Any]:
+    """The attributes of a convert_layout from one tensor type to another (`convert.decide`)."""
+    return convert.decide(source.layout, target.layout, shared_bytes(source.elem))
+
+
+def make_conversion(rewriter: Rewriter, value: Value, type: Any) -> Op | None:
+    """A convert_layout with its plan, for passes behind TileASMaterializeConvertLayout; None as `Rewriter.create` has it."""
+    return rewriter.create(tileas.CONVERT_LAYOUT, (value,), (type,), conversion(value.type, type))
+
+
+def _convert(op: Op) -> tuple[int, dict[str, Any]]:
+    return op.attrs.get("bytes", 0), {}
+
+
+def _reduce(op: Op) -> tuple[int, dict[str, Any]]:
+    """`order`: "any" takes registers, lanes, then warps; "index" joins neighbours from the lowest index bit up, because
+    the body does not commute. `rounds`: for each exchange between warps, the index bits that are fixed in a round."""
+    from tileiras.compiler.passes.tileaa.commute import commutes
+
+    layout = op.attrs["layout"]
+    low, count = dim_bits(op.operands[0].type.shape)[op.attr("dim")]  # type: ignore[attr-defined]
+    mask = ((1 << count) - 1) << low
+    types: Any = [v.type for v in op.operands]
+    element = sum(shared_bytes(type.elem) for type in types)
+
+    def partials(done: int, warps: int) -> int:
+        return element << warps << bin(~(done | layout.inv) & (1 << layout.bits) - 1).count("1")
+
+    if commutes(op.regions[0].block):
+        warps = sum(1 for c in layout.warp if c & mask)
+        return (partials(mask, warps) if warps else 0), {"order": "any"}
+    most, rounds, done, group = 0, [], 0, 0
+    crossing = set(layout.warp)
+    for k in range(low, low + count):
+        bit = 1 << k
+        across = bit in crossing and not bit & layout.inv
+        done |= bit
+        group += across
+        if not group or across and k + 1 < low + count and bit << 1 in crossing:
+            continue
+        # the last of neighbouring bits that warps hold
+        size, fixed = partials(done, group), 0
+        for c in sorted((c for c in layout.reg if c & ~done), reverse=True):
+            if size <= REDUCE_ROUND_BYTES:
+                break
+            fixed |= c
+            size >>= 1
+        rounds.append(fixed)
+        most = max(most, size)
+        group = 0
+    return most, {"order": "index", **({"rounds": tuple(rounds)} if any(rounds) else {})}
+
+
+def _scan(op: Op) -> tuple[int, dict[str, Any]]:
+    layout: Any = op.results[0].type.layout  # type: ignore[attr-defined]
+    low, count = dim_bits(op.operands[0].type.shape)[op.attr("dim")]  # type: ignore[attr-defined]
+    mask = ((1 << count) - 1) << low
+    warps = sum(1 for c in layout.warp if c & mask)
+    if not warps:
+        return NOTHING
+    total = 0
+    for value in op.operands:
+        total = (total + 7) & ~7
+        total += shared_bytes(value.type.elem) << (layout.bits - count) << warps  # type: ignore[attr-defined]
+    return total, {}
+
+
+def _extract(op: Op) -> tuple[int, dict[str, Any]]:
+    """`plan = "shared"`: the block is read from an address; without it, it is chosen among registers."""
+    source: Any = op.operands[0].type
+    result: Any = op.results[0].type
+    held = embedded(result.layout, result.shape, source.shape)
+    if convert.plan(source.layout, held).kind == convert.RENAME:
+        return NOTHING
+    live = source.layout.bits - bin(source.layout.inv).count("1")
+    return shared_bytes(source.elem) << live, {"plan": convert.SHARED}
+
+
+def _product(op: Op) -> tuple[int, dict[str, Any]]:
+    """A product by multiply-adds reads both operands from shared memory; `round_depth`: as much of K at a time."""
+    if op.attrs.get("atom") != FMA:
+        return NOTHING
+    lhs, acc = op.operands[0].type.shape, op.results[0].type.shape  # type: ignore[attr-defined]
+    size = 8 if op.results[0].type.elem.name == "f64" else 4  # type: ignore[attr-defined]
+    per_k = (acc[0] if len(acc) == 3 else 1) * (acc[-2] + acc[-1]) * size
+    depth = lhs[-1]
+    while depth > 1 and per_k * depth > convert.ROUND_BYTES:
+        depth //= 2
+    return per_k * depth, {"round_depth": depth} if depth != lhs[-1] else {}
+
+
+def _print(op: Op) -> tuple[int, dict[str, Any]]:
+    total = 0
+    for value in op.group("args"):
+        if value.type.shape:  # type: ignore[attr-defined]
+            total = (total + 7) & ~7
+            total += shared_bytes(value.type.elem) * num_elements(value.type.shape)  # type: ignore[attr-defined]
+    return total, {}
+
+
+def _owned(op: Op) -> tuple[int, dict[str, Any]]:
+    """A strong load or an atomic runs once an element, in its owner; holders of copies learn the result."""
+    result = op.results[0]
+    layout: Any = result.type.layout  # type: ignore[attr-defined]
+    if layout.replicated == (0, 0) or op.spec.name == "atomic_rmw_tko" and not result.uses:
+        return NOTHING
+    return shared_bytes(result.type.elem) << layout.bits, {}  # type: ignore[attr-defined]
+
+
+def _load(op: Op) -> tuple[int, dict[str, Any]]:
+    return _owned(op) if op.attr("memory_ordering_semantics") != "weak" else NOTHING
+
+
+EXCHANGES: dict[str, Callable[[Op], tuple[int, dict[str, Any]]]] = {
+    "convert_layout": _convert, "reduce": _reduce, "scan": _scan, "extract": _extract, "mmaf": _product, "mmai": _product,
+    "print_tko": _print, "atomic_rmw_tko": _owned, "atomic_cas_tko": _owned, "load_view_tko": _load, "load_ptr_tko": _load,
+}  # fmt: skip

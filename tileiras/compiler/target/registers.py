@@ -1,0 +1,22 @@
+"""Register classes: i1 is a predicate (p), f16 and bf16 take 16 bits (h), 64-bit types and pointers 64 (d), all others 32
+(r) with undefined upper bits."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_CLASS = {"i1": "p", "f16": "h", "bf16": "h", "i64": "d", "f64": "d"}
+CLASS_BYTES = {"p": 1, "h": 2, "r": 4, "d": 8}  # of one element that crosses shared memory
+
+
+def reg_class(elem: Any) -> str:
+    """p, h, r or d for an element type; a pointer has no name."""
+    name = getattr(elem, "name", None)
+    return "d" if name is None else _CLASS.get(name, "r")
+
+
+def shared_bytes(elem: Any) -> int:
+    """Bytes that an element takes while threads exchange it through shared memory."""
+    return CLASS_BYTES[reg_class(elem)]
