@@ -111,6 +111,14 @@ def test_what_is_written_back_without_a_proxy_fence_is_found(
         check(CASES[name], "sm_90", 1, monkeypatch)
 
 
+def test_terms_beside_the_maximum_flush_and_pairs_share_instructions() -> None:
+    attention, softmax = "staged_attention_f16", "softmax_row_bf16"
+    assert "ex2.approx.ftz.f32" in ptx(attention, "sm_80")
+    for pair in ("add.rn.f32x2", "mul.rn.f32x2"):
+        assert pair in ptx(attention, "sm_100") and pair not in ptx(attention, "sm_90")
+    assert "ex2.approx.f32" in ptx(softmax, "sm_80") and "ex2.approx.ftz" not in ptx(softmax, "sm_80")
+
+
 def test_what_is_not_proven_is_tested_at_run_time() -> None:
     text = ptx("matmul_f16_128", "sm_80")
     assert "cp.async.cg" in text and text.count("mma.sync") > ptx("staged_bf16_nn", "sm_80").count("mma.sync")

@@ -199,6 +199,21 @@ class Builder:
         found = self._pairs.get((low, high))
         return found if found is not None else self.emit("mov.b32", (low, high))
 
+    # ---- pairs of 32-bit registers
+    def halves_of(self, pair: Reg) -> tuple[Reg, Reg]:
+        """The low and high words of a 64-bit register; pairing them again gives `pair` back."""
+        low, high = self.reg("r"), self.reg("r")
+        self.code.append(("mov.b64", (low, high), (pair,), None))
+        self._pairs[low, high] = pair
+        return low, high
+
+    def pair(self, low: Operand, high: Operand) -> Reg:
+        """A 64-bit register from two words."""
+        found = self._pairs.get((low, high))
+        if found is not None:
+            return found
+        return self.emit("mov.b64", (self.materialize(low, "r"), self.materialize(high, "r")))
+
     # ---- folding integer arithmetic (w: 32 or 64 bits)
     def add(self, w: int, x: Operand, y: Operand) -> Any:
         mask = MASK32 if w == 32 else MASK64

@@ -9,7 +9,7 @@ from __future__ import annotations
 from tileiras.compiler.nvvm.code import Float, Reg
 from tileiras.compiler.target.registers import reg_class
 
-from .state import Lowering, elementwise
+from .state import Lowering, elementwise, paired
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -407,6 +407,8 @@ def lower_float_binary(name: str) -> Any:
         rounding = ROUND[op.attr("rounding_mode")]
         ftz = ".ftz" if op.attr("flush_to_zero") else ""
         if elem in ("f32", "f64"):
+            if elem == "f32" and paired(lowering, op, f"{name}.{rounding}{ftz}"):
+                return
             opcode = f"{name}.{rounding}{ftz}.{elem}"
             return elementwise(lowering, op, lambda x, y: b.emit(opcode, x, y))
         narrow_float(lowering, op, name, rounding)
@@ -456,6 +458,8 @@ def lower_fma(lowering: Lowering, op: Op) -> None:
     elem = op.results[0].type.elem.name  # type: ignore[attr-defined]
     rounding = ROUND[op.attr("rounding_mode")]
     ftz = ".ftz" if op.attr("flush_to_zero") else ""
+    if elem == "f32" and paired(lowering, op, f"fma.{rounding}{ftz}"):
+        return
     if elem in ("f32", "f64"):
         return elementwise(lowering, op, lambda x, y, z: b.emit(f"fma.{rounding}{ftz}.{elem}", x, y, z))
     from tileiras.compiler.target import sm

@@ -14,7 +14,7 @@ from tileiras.compiler.target.registers import CLASS_BYTES, reg_class
 from .control import inline_body
 from .convert import shuffle
 from .shared import load_shared, store_shared
-from .state import Lowering
+from .state import PAIRED, Lowering
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ def lower_reduce(lowering: Lowering, op: Op) -> None:
 
     state: dict[int, tuple[Any, ...]] = dict(zip(layout.reg_table, zip(*columns)))
     if op.attr("order") == "any":
-        state = _any_order(lowering, op, layout, mask, classes, state, combine, not is_one_op(block))
+        tree = _tree(lowering, block, combine)
+        state = _any_order(lowering, op, layout, mask, classes, state, combine, not is_one_op(block), tree)
     else:
         state = _index_order(lowering, op, layout, mask, classes, state, combine)
     target = reduced(layout, source_type.shape, op.attr("dim"))
@@ -49,6 +50,48 @@ def lower_reduce(lowering: Lowering, op: Op) -> None:
     for i, result in enumerate(op.results):
         regs = [state[kept_of[offset]][i] for offset in target.reg_table]
         lowering.define(result, regs)
+
+
+def _tree(lowering: Lowering, block: Any, combine: Any) -> Any:
+    """How the values of one thread are combined, any order being as good: two sums an instruction where the target adds
+    pairs of f32; three numbers a maximum, which its assembler makes one instruction."""
+    from tileiras.compiler.target import sm
+
+    def by_twos(level: list[tuple[Any, ...]]) -> tuple[Any, ...]:
+        while len(level) > 1:
+            level = [combine(level[i], level[i + 1]) for i in range(0, len(level), 2)]
+        return level[0]
+
+    b = lowering.b
+    first = block.ops[0]
+    plain = is_one_op(block) and lowering.target.has(sm.F32X2) and block.args[0].type.elem.name == "f32"
+    name = first.spec.name if plain else ""
+    rounded = first.attrs.get("rounding_mode")
+    if name == "addf" and getattr(rounded, "name", rounded) in (None, "nearest_even"):
+        ftz = ".ftz" if first.attr("flush_to_zero") else ""
+
+        def sums(level: list[tuple[Any, ...]]) -> tuple[Any, ...]:
+            if len(level) >= PAIRED:
+                pairs = [b.pair(level[i][0], level[i + 1][0]) for i in range(0, len(level), 2)]
+                while len(pairs) > 1:
+                    pairs = [
+                        b.emit(f"add.rn{ftz}.f32x2", pairs[i], pairs[i + 1]) for i in range(0, len(pairs), 2)
+                    ]
+                level = [(half,) for half in b.halves_of(pairs[0])]
+            return by_twos(level)
+
+        return sums
+
+    def by_threes(level: list[tuple[Any, ...]]) -> tuple[Any, ...]:
+        while len(level) > 1:
+            parts = [level[i : i + 3] for i in range(0, len(level), 3)]
+            level = [
+                combine(combine(p[0], p[1]), p[2]) if len(p) > 2 else combine(*p) if len(p) > 1 else p[0]
+                for p in parts
+            ]
+        return level[0]
+
+    return by_threes if name in ("maxf", "minf") else by_twos
 
 
 def _any_order(
@@ -60,6 +103,7 @@ def _any_order(
     state: Any,
     combine: Any,
     by_lane: bool,
+    tree: Any,
 ) -> Any:
     """Registers first, then lanes, then warps: the least traffic. `by_lane`: the lower lane's value comes first, so
     that both lanes hold the same bits."""
@@ -69,10 +113,7 @@ def _any_order(
         groups.setdefault(offset & ~mask, []).append((offset & mask, values))
     out: dict[int, tuple[Any, ...]] = {}
     for kept, members in groups.items():
-        level = [values for _, values in sorted(members, key=lambda m: m[0])]
-        while len(level) > 1:
-            level = [combine(level[i], level[i + 1]) for i in range(0, len(level), 2)]
-        out[kept] = level[0]
+        out[kept] = tree([values for _, values in sorted(members, key=lambda m: m[0])])
     # index bits the value does not depend on: combining equal values, once per bit
     for _ in range(bin(layout.inv & mask).count("1")):
         out = {kept: combine(values, values) for kept, values in out.items()}

@@ -146,3 +146,25 @@ def elementwise(lowering: Lowering, op: Op, one: Any) -> None:
 
 def is_scalar(type: Type, name: str) -> bool:
     return isinstance(type, Scalar) and type.name == name
+
+
+PAIRED = 8  # registers of a tile from which on two f32 values share an instruction
+
+
+def paired(lowering: Lowering, op: Op, opcode: str) -> bool:
+    """Lowers an elementwise op on f32 with two values an instruction (`opcode` without type), where the target has that
+    and the tile holds enough; whether it did."""
+    from tileiras.compiler.target import sm
+
+    result = op.results[0]
+    layout = result.type.layout  # type: ignore[attr-defined]
+    if layout.inv or layout.num_regs < PAIRED or not lowering.target.has(sm.F32X2):
+        return False
+    b = lowering.b
+    columns = [lowering.regs_as(v, layout) for v in op.operands]
+    out: list[Any] = []
+    for i in range(0, layout.num_regs, 2):
+        words = [b.pair(regs[i], regs[i + 1]) for regs in columns]
+        out += b.halves_of(b.emit(f"{opcode}.f32x2", *words))
+    lowering.define(result, out)
+    return True

@@ -230,11 +230,8 @@ def _multiply(lowering: Lowering, words: Any, factors: Any) -> tuple[Any, ...]:
         return tuple(b.emit("mul.rn.f32", word, factor) for word, factor in zip(words, factors))
     out: list[Any] = []
     for i in range(0, len(words), 2):
-        pair = b.emit("mov.b64", (words[i], words[i + 1]))
-        both = b.emit("mov.b64", tuple(b.materialize(f, "r") for f in factors[i : i + 2]))
-        low, high = b.reg("r"), b.reg("r")
-        b.emit_to((low, high), "mov.b64", b.emit("mul.rn.f32x2", pair, both))
-        out += [low, high]
+        both = b.emit("mul.rn.f32x2", b.pair(words[i], words[i + 1]), b.pair(factors[i], factors[i + 1]))
+        out += b.halves_of(both)
     return tuple(out)
 
 

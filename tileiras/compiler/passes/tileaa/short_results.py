@@ -3,6 +3,10 @@
 Before: `%e = exp %x : f32; %y = ftof %e : f32 -> bf16`. After: `%e = exp %x {nv_tileaa.short_result}`: the lowering may
 take ex2.approx and rcp.approx, whose error of a few f32 ulps disappears in the rounding (docs/accuracy.md has the bound).
 
+An exponential of a number minus a maximum of its row, whose values are only summed and multiplied as matrices, may
+flush what is below 2^-126 besides (`nv_tileaa.tiny_is_zero`): the maximum's own term is 1, and next to it nothing so small
+changes a sum of f32.
+
 A value may pass through arithmetic, selections, shapes, sums and maxima, and be carried by loops. It may not be
 compared, rounded to an integer, stored or returned in f32, where a last bit shows. A quotient passes through no sum:
 6 / 3 - 2 is 0, and with an approximate reciprocal it is not.
@@ -19,6 +23,11 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.core import Op, Value
 
 SHORT = "nv_tileaa.short_result"
+TINY_IS_ZERO = "nv_tileaa.tiny_is_zero"
+EXPONENTIALS = frozenset(("exp", "exp2"))
+PRODUCTS = frozenset(("mmaf",))
+SHAPES = frozenset(("broadcast", "reshape", "permute"))
+DEPTH = 12  # ops between an argument and the maximum that it is compared with
 MARKED = frozenset(("exp", "exp2", "tanh", "divf"))
 SCALING = frozenset(
     ("mulf", "negf", "maxf", "minf", "divf", "select", "broadcast", "reshape", "permute", "extract")
@@ -37,6 +46,12 @@ class MarkShortResults(Pass):
         for op in func.walk():
             if op.spec.name in MARKED and _is_short(op):
                 op.attrs[SHORT] = True
+                if (
+                    op.spec.name in EXPONENTIALS
+                    and below_maximum(op.operands[0])
+                    and only_summed(op.results[0])
+                ):
+                    op.attrs[TINY_IS_ZERO] = True
         return True
 
 
@@ -84,3 +99,51 @@ def _following(op: Op, index: int, through: frozenset[str]) -> list[Value] | Non
         if parent is not None and parent.spec.name == "if":
             return [parent.results[index]]
     return None
+
+
+def below_maximum(value: Value) -> bool:
+    """Whether a maximum over rows is subtracted from a value."""
+    op = value.op
+    if op is None:
+        return False
+    if op.spec.name == "subf":
+        return of_maximum(op.operands[1], DEPTH)
+    if op.spec.name == "fma":
+        return of_maximum(op.operands[2], DEPTH)
+    return op.spec.name in ("mulf", "select") and any(below_maximum(v) for v in op.operands)
+
+
+def of_maximum(value: Value, depth: int) -> bool:
+    """Whether a value is a maximum over rows, perhaps negated, scaled, of more maxima, or spread out."""
+    op = value.op
+    if op is None or not depth:
+        return False
+    if op.spec.name == "reduce":
+        return "maxf" in {inner.spec.name for inner in op.regions[0].block.ops}
+    if op.spec.name not in SHAPES | {"negf", "mulf", "maxf"}:
+        return False
+    return any(of_maximum(v, depth - 1) for v in op.operands)
+
+
+def only_summed(value: Value) -> bool:
+    """Whether every way from a value ends in a sum or, rounded to 16 bits or less, in an operand of a matrix product."""
+    seen = {value}
+    todo = [(value, False)]
+    while todo:
+        current, rounded = todo.pop()
+        for op, index in current.uses:
+            name = op.spec.name
+            if name in PRODUCTS and rounded and index < 2:
+                continue
+            if name == "reduce" and {inner.spec.name for inner in op.regions[0].block.ops} <= {
+                "addf",
+                "yield",
+            }:
+                continue
+            if name not in SHAPES and name != "ftof" and not (name == "select" and index):
+                return False
+            result = op.results[0]
+            if result not in seen:
+                seen.add(result)
+                todo.append((result, rounded or name == "ftof"))
+    return True

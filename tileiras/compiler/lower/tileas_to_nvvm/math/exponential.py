@@ -78,9 +78,9 @@ def _exp_scaled32(f: Floats, x: Any, extra: int, nonpositive: bool = False) -> A
 
 def exp(f: Floats, op: Op, x: Any) -> Any:
     if f.w == 32 and op.attr("rounding_mode") == "approx":
-        return short.exp(f, x)
+        return short.exp(f, x, short.tiny_is_zero(op))
     if short.suffices(f, op):
-        return short.exp(f, x)
+        return short.exp(f, x, short.tiny_is_zero(op))
     return _exp_scaled32(f, x, 0, True) if f.w == 32 and op.attrs.get(NONPOSITIVE) else exp_scaled(f, x)
 
 
@@ -88,7 +88,7 @@ def exp2(f: Floats, op: Op, x: Any) -> Any:
     if op.attr("flush_to_zero"):
         return f.b.emit("ex2.approx.ftz.f32", x)
     if short.suffices(f, op):
-        return short.exp2(f, x)
+        return short.exp2(f, x, short.tiny_is_zero(op))
     if f.w == 32:  # within 2 ulp, subnormal results included
         return f.b.emit("ex2.approx.f32", x)
     x = f.clamp(x, *CONSTANTS["exp2_range", f.w])

@@ -7,7 +7,7 @@ error is a tenth of an ulp of bf16 and more than one of f16.
 
 from __future__ import annotations
 
-from tileiras.compiler.passes.tileaa.short_results import SHORT
+from tileiras.compiler.passes.tileaa.short_results import SHORT, TINY_IS_ZERO
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,12 +28,17 @@ def suffices(f: Floats, op: Op) -> bool:
     return f.w == 32 and bool(op.attrs.get(SHORT))
 
 
-def exp(f: Floats, x: Any) -> Any:
-    return f.b.emit("ex2.approx.f32", f.mul(x, f.c(LOG2E)))
+def tiny_is_zero(op: Op) -> bool:
+    return bool(op.attrs.get(TINY_IS_ZERO))
 
 
-def exp2(f: Floats, x: Any) -> Any:
-    return f.b.emit("ex2.approx.f32", x)
+def exp(f: Floats, x: Any, tiny_is_zero: bool = False) -> Any:
+    return exp2(f, f.mul(x, f.c(LOG2E)), tiny_is_zero)
+
+
+def exp2(f: Floats, x: Any, tiny_is_zero: bool = False) -> Any:
+    """`tiny_is_zero`: results below 2^-126 may be zero, which spares what assemblers put around ex2.approx."""
+    return f.b.emit("ex2.approx.ftz.f32" if tiny_is_zero else "ex2.approx.f32", x)
 
 
 def tanh(f: Floats, x: Any) -> Any:
