@@ -128,7 +128,7 @@ class Kernel:
     """One kernel of a program, as a launcher needs it."""
 
     __slots__ = (
-        "block", "cluster", "dynamic_shared", "launch_abi", "name", "params", "registers", "spill_bytes",
+        "block", "cluster", "dynamic_shared", "launch_abi", "module", "name", "params", "registers", "spill_bytes",
         "static_shared", "symbol",
     )  # fmt: skip
 
@@ -143,6 +143,17 @@ class Kernel:
         self.launch_abi = "tile"
         self.registers: int | None = None
         self.spill_bytes: int | None = None
+        self.module: Any = None  # where the entry stands
+
+    @property
+    def cpu_bytes(self) -> int:
+        """Bytes for the tiles of one tile block on the target cpu, for which the kernel is compiled now if it was not.
+
+        Errors: LaunchError where the CPU target is missing or does not take the kernel.
+        """
+        from tileiras.run.cpu import kernel_of
+
+        return kernel_of(self.module, self.name, False).cpu_bytes
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -513,6 +524,7 @@ def _kernels(program: Program, stages: Any, sink: Sink) -> None:
         kernel.static_shared = 0 if fn.dynamic_shared_bytes else fn.shared_bytes
         kernel.dynamic_shared = fn.dynamic_shared_bytes
         kernel.launch_abi = program.options.launch_abi
+        kernel.module = program.module
         program.kernels[fn.name] = kernel
         if fn.shared_bytes > program.target.smem_bytes_max:
             sink.emit(

@@ -238,8 +238,47 @@ def test_memory_that_would_not_fit_is_refused_before_the_start() -> None:
         %v, %t = load_ptr_tko weak %a : tile<ptr<f64>> -> tile<f64>, token
         %s = store_ptr_tko weak %p, %v : tile<ptr<f64>>, tile<f64> -> token
         return } }"""
-    with pytest.raises(LaunchError, match="more than half of this machine's memory"):
+    with pytest.raises(LaunchError, match="more than half of this machine's memory") as caught:
         launch(text, "k", 1, [np.zeros(1)], target="cpu")
+    found = caught.value.diagnostics[0]
+    assert "alloca" in found.render() and f"{1 << 43}"[:-3] in found.message
+
+
+def test_a_program_says_what_a_tile_block_needs() -> None:
+    """A scan of a tile of 256 KiB, which works in parts of that size; a sum that needs registers alone."""
+    text = """cuda_tile.module @m { entry @k(%p: tile<ptr<f32>>) {
+        %i = iota : tile<65536xi32>
+        %f = itof %i signed : tile<65536xi32> -> tile<65536xf32>
+        %s = scan %f dim=0 reverse=false identities=[0.0 : f32] : tile<65536xf32> -> tile<65536xf32>
+          (%a: tile<f32>, %b: tile<f32>) { %c = addf %a, %b : tile<f32>
+            yield %c : tile<f32> }
+        %q = reshape %p : tile<ptr<f32>> -> tile<1xptr<f32>>
+        %r = broadcast %q : tile<1xptr<f32>> -> tile<65536xptr<f32>>
+        %o = offset %r, %i : tile<65536xptr<f32>>, tile<65536xi32> -> tile<65536xptr<f32>>
+        %t = store_ptr_tko weak %o, %s : tile<65536xptr<f32>>, tile<65536xf32> -> token
+        return } }"""
+    program = tileiras.compile(text, gpu_name="sm_90", emit="ptx")
+    assert 1 << 18 <= program.kernels["k"].cpu_bytes <= 6 << 18
+    small = tileiras.compile(ADD, gpu_name="sm_90", emit="ptx")
+    assert small.kernels["k"].cpu_bytes <= 4096
+
+
+def test_a_launch_takes_little_memory_beside_its_tiles() -> None:
+    """At most 64 MiB more than after a trivial launch, for a thousand blocks that wait for each other."""
+    code = f"""
+import numpy as np, tileiras
+def high():
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("VmHWM")) << 10
+counter = np.zeros(1, np.int32)
+tileiras.launch({BARRIER!r}, "k", 1, [counter, 1], target="cpu")
+before = high()
+counter[:] = 0
+tileiras.launch({BARRIER!r}, "k", 1056, [counter, 1056], target="cpu")
+print(high() - before)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 64 << 20, done.stdout
 
 
 def test_missing_llvmlite_says_what_to_install() -> None:

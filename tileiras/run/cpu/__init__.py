@@ -6,6 +6,6 @@ effects into loops over vectors, `kernel.py` compiles, `launch.py` runs.
 
 from __future__ import annotations
 
-from .launch import launch
+from .launch import kernel_of, launch
 
-__all__ = ["launch"]
+__all__ = ["kernel_of", "launch"]

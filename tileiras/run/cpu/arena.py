@@ -4,6 +4,8 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from tileiras.compiler.ir.core import Op
+
     from .code import Code
 
 ALIGN = 64
@@ -29,12 +31,16 @@ class Arena:
         self.now = 0
         self.loops: list[tuple[int, int]] = []  # ops [start, end] of each loop
         self.size = 0
+        self.op: Op | None = None  # that is being lowered
+        self.largest: tuple[int, Op | None] = 0, None  # bytes, the op that asked for them
 
     def new(self, size: int, keep: bool = False) -> Buffer:
         """A buffer of so many bytes; keep: it lives as long as the function."""
         if size <= ON_STACK and not keep:
             pointer = self.code.alloca(f"[{max(size, 1)} x i8]", ALIGN)
             return Buffer(-1, size, pointer, self.now)
+        if size > self.largest[0]:
+            self.largest = size, self.op
         number = len(self.buffers)
         pointer = self.code.at_entry(f"getelementptr i8, ptr %arena, i64 @@{number}@@")
         buffer = Buffer(number, size, pointer, self.now)

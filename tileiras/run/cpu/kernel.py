@@ -20,9 +20,20 @@ UNSUPPORTED = Diag("RUN-0504", ERROR, "cannot run on the CPU target: {why}", "cp
 
 
 class Kernel:
-    """A compiled entry. `cpu_bytes`: memory of one tile block; `waits`: blocks may wait for each other."""
+    """A compiled entry. `cpu_bytes`: memory of one tile block, `largest` of them by one op; `waits`: blocks may wait for each other."""
 
-    __slots__ = ("code", "cpu_bytes", "function", "globals", "name", "prints", "sites", "text", "waits")
+    __slots__ = (
+        "code",
+        "cpu_bytes",
+        "function",
+        "globals",
+        "largest",
+        "name",
+        "prints",
+        "sites",
+        "text",
+        "waits",
+    )
 
     def __init__(self, module: Op, name: str, check: bool = False) -> None:
         """Compiles `name` of a verified cuda_tile module; check: with tests of every access and divisor."""
@@ -43,6 +54,6 @@ class Kernel:
         out.functions["kernel"] = body
         self.function = functions[name]
         self.sites, self.prints, self.waits = lower.sites, lower.prints, lower.waits or lower.will_wait
-        self.cpu_bytes = lower.arena.size
+        self.cpu_bytes, self.largest = lower.arena.size, lower.arena.largest
         self.text = out.text() + runtime(machine.triple)
         self.code = Loaded(to_object(self.text))

@@ -38,7 +38,7 @@ DEADLOCK = Diag(
 TOO_LARGE = Diag(
     "RUN-0508", ERROR,
     "kernel '{kernel}' needs {bytes} bytes for the tiles of {blocks} resident tile blocks, more than half of this "
-    "machine's memory",
+    "machine's memory; the largest tile, {largest} bytes, is made here",
     "cpu",
 )  # fmt: skip
 MORE = Diag("RUN-0509", NOTE, "{count} more of these", "cpu")
@@ -197,8 +197,16 @@ def launch(
     most = threads()
     workers = min(total, RESIDENT if kernel.waits else 1 if kernel.prints else most)
     if workers * kernel.cpu_bytes > memory_bytes() // 2:
-        facts = [("kernel", entry), ("bytes", workers * kernel.cpu_bytes), ("blocks", workers)]
-        raise LaunchError([Emitted(TOO_LARGE, None, None, facts)])
+        size, op = kernel.largest
+        facts = [
+            ("kernel", entry),
+            ("bytes", workers * kernel.cpu_bytes),
+            ("blocks", workers),
+            ("largest", size),
+        ]
+        raise LaunchError(
+            [Emitted(TOO_LARGE, op.loc if op else None, op.spec.full_name if op else None, facts)]
+        )
     if regions is not None:
         for op, (raw, address) in zip(kernel.globals, globals):
             size = max(1, len(raw) - max(op.attr("alignment") or 0, 256))

@@ -161,6 +161,7 @@ class Lower(Loops):
 
     def op(self, op: Op) -> None:
         self.arena.now += 1
+        self.arena.op = op
         name = op.spec.name
         function = OPS.get(name)
         if function is not None:
