@@ -20,7 +20,7 @@ UNSUPPORTED = Diag("RUN-0504", ERROR, "cannot run on the CPU target: {why}", "cp
 
 
 class Kernel:
-    """A compiled entry. `cpu_bytes`: memory of one tile block, `largest` of them by one op; `waits`: blocks may wait for each other."""
+    """A compiled entry. `cpu_bytes`: memory of a tile block, `largest` of them for one op; `waits`: for other blocks."""
 
     __slots__ = (
         "code",
