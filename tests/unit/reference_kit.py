@@ -11,7 +11,6 @@ import numpy as np
 
 from tileiras.compiler.dialects.cuda_tile.ops import BY_NAME
 from tileiras.compiler.ir import types as T
-from tileiras.compiler.ir.build import Builder
 from tileiras.compiler.ir.core import Block, Op, Region, Value
 from tileiras.diag import Loc
 from tileiras.run import launch
@@ -67,13 +66,27 @@ def pointer(elem: str) -> Any:
     return T.Ptr(ELEMS[elem], None)
 
 
+class Builder:
+    """Appends ops to `block`; `loc` is given to every op made."""
+
+    def __init__(self, block: Block) -> None:
+        self.block, self.loc = block, Loc("k.py", 1, 1)
+
+    def op(self, spec: Any, groups: Any, results: Any, attrs: Any, regions: Any) -> Op:
+        """An op from operand groups: a Value, None (absent), or a list; verified when the kernel is launched."""
+        lists = [[] if group is None else group if isinstance(group, list) else [group] for group in groups]
+        sizes = tuple(map(len, lists)) if spec.varies else None
+        flat = [value for values in lists for value in values]
+        return self.block.append(Op(spec, flat, results, attrs, regions, self.loc, sizes))
+
+
 class Kernel:
     """An entry `k` under construction. `args` are its parameters: element names, "*f32" for a pointer."""
 
     def __init__(self, *args: str) -> None:
         params = [tile(pointer(a[1:])) if a[0] == "*" else tile(a) for a in args]
         self.block = Block(params)
-        self.builder = Builder(self.block, Loc("k.py", 1, 1))
+        self.builder = Builder(self.block)
         self.args = self.block.args
         self.globals: list[Op] = []
 

@@ -165,7 +165,7 @@ def launch(
         raise refuse(NO_NUMPY, EXIT_CONFIGURATION, why=missing) from None
     module = load_module(source)
     from .args import encode_arguments, encode_extra
-    from .reference import find_entry
+    from .entries import find_entry
 
     op = find_entry(module, entry)
     types = [a.type for a in op.regions[0].block.args]

@@ -462,7 +462,7 @@ def save_array(path: str, array: np.ndarray) -> None:
 
 
 def list_entries(module: Any) -> None:
-    from tileiras.run.reference import entries_of
+    from tileiras.run.entries import entries_of
 
     for name, op in entries_of(module).items():
         params = ", ".join(f"{i}: {value.type}" for i, value in enumerate(op.regions[0].block.args))
@@ -485,7 +485,7 @@ def tile_types(name: str) -> tuple[str, ...]:
 
 def check_types(plan: Plan, module: Any, entry: str) -> None:
     """Scalars that name their type must have the parameter's."""
-    from tileiras.run.reference import find_entry
+    from tileiras.run.entries import find_entry
 
     parameters = find_entry(module, entry).regions[0].block.args
     for number, name in plan.typed:
@@ -544,7 +544,7 @@ def run(options: argparse.Namespace) -> int:
     if options.input.endswith(".py"):
         return run_python(options)
     from tileiras.run import launch, load_module
-    from tileiras.run.reference import entries_of
+    from tileiras.run.entries import entries_of
 
     module = load_module(options.input)
     if options.list:

@@ -44,7 +44,7 @@ class Image:
 
     def compile_for_cpu(self) -> None:
         from tileiras.run.cpu.launch import kernel_of
-        from tileiras.run.reference import entries_of
+        from tileiras.run.entries import entries_of
 
         for name in entries_of(self.module):
             kernel_of(self.module, name, self.settings.check)
@@ -53,7 +53,7 @@ class Image:
         self, symbol: str, grid: tuple[int, int, int], parameters: int | None, memory: list[tuple[Any, str]]
     ) -> None:
         """Run a kernel; `parameters` is the driver's array of pointers to values. Errors: LaunchError."""
-        from tileiras.run.reference import find_entry
+        from tileiras.run.entries import find_entry
 
         types = [a.type.elem for a in find_entry(self.module, symbol).regions[0].block.args]
         arguments = Arguments()

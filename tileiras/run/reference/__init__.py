@@ -11,8 +11,7 @@ from contextvars import ContextVar
 
 import numpy as np
 
-from tileiras.diag import EXIT_USAGE, Emitted
-from tileiras.run.errors import LaunchError
+from tileiras.run.entries import find_entry
 
 from . import access, atomics, compile, convert, diags, effects, floatops, ints, shapes, views  # noqa: F401 - ops register
 from .compile import Compiler
@@ -32,24 +31,6 @@ if TYPE_CHECKING:
 
 # Called with (tile blocks that have ended, tile blocks of the grid) as a launch goes on; who shows progress sets it.
 watcher: ContextVar[Callable[[int, int], None] | None] = ContextVar("watcher", default=None)
-
-
-def find_entry(module: Op, name: str) -> Op:
-    """The entry of that name; LaunchError (exit code 1) names those that exist."""
-    entries = entries_of(module)
-    if name not in entries:
-        names = ", ".join(entries) or "none"
-        raise LaunchError(
-            [Emitted(diags.NO_ENTRY, None, None, [("name", name), ("names", names)])], EXIT_USAGE
-        )
-    return entries[name]
-
-
-def entries_of(module: Op) -> dict[str, Op]:
-    """Name -> entry op, in order."""
-    if not module.regions or not module.regions[0].blocks:
-        return {}
-    return {op.attr("sym_name"): op for op in module.regions[0].block.ops if op.spec.name == "entry"}
 
 
 def place_globals(module: Op, launch: Launch) -> None:

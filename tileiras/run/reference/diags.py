@@ -53,6 +53,5 @@ RACE_ELEMENTS = Diag(
 UNSPECIFIED = Diag(
     "RUN-0015", ERROR, "{what} a value that was never specified (tile block {block}, element {element})", SRC
 )
-NO_ENTRY = Diag("RUN-0009", ERROR, "no entry named '{name}'; the module has: {names}", SRC)
 MORE = Diag("RUN-0011", NOTE, "{count} more of these", SRC)
 UNSUPPORTED = Diag("RUN-0012", ERROR, "has no meaning in the reference interpreter: {why}", SRC)
