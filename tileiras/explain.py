@@ -1,21 +1,48 @@
-"""``tileiras --explain CODE``: why a diagnostic is given and what to do, from explanations.txt. Loaded for that alone."""
+"""``tileiras --explain CODE``: why a diagnostic is given and what to do. Loaded for that alone.
+
+Causes and remedies stand in explanations.txt, examples in examples.txt: a kernel with the lines that are refused and those
+that take their place.
+"""
 
 from __future__ import annotations
 
 import os
 
+COMMAND = "tileiras k.tileir --gpu-name=sm_90 --emit=ptx"
 
-def table() -> dict[str, str]:
-    """code -> its explanation: the paragraphs `cause: ...` and `remedy: ...`."""
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "explanations.txt")
+
+def _sections(name: str) -> dict[str, str]:
+    """code -> what stands below it in a file of this package."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), name)
     with open(path, encoding="utf-8") as stream:
         text = stream.read()
     found: dict[str, str] = {}
     for section in text.split("\n[")[1:]:
         codes, _, body = section.partition("]")
         for code in codes.split():
-            found[code] = body.strip()
+            found[code] = body.strip("\n")
     return found
+
+
+def table() -> dict[str, str]:
+    """code -> its explanation: the paragraphs `cause: ...` and `remedy: ...`."""
+    return _sections("explanations.txt")
+
+
+def examples() -> dict[str, str]:
+    """code -> lines that begin with `- ` (refused), `+ ` (in their place) or two blanks (both)."""
+    return _sections("examples.txt")
+
+
+def sides(example: str) -> tuple[tuple[str, str], tuple[str, str]]:
+    """(command, kernel) that is refused, and the same with the remedy."""
+    found = []
+    for mark in "-+":
+        lines = [line[2:] for line in example.split("\n") if line[:1] in (mark, " ", "")]
+        commands = [line[2:] for line in lines if line.startswith("$ ")]
+        kernel = "\n".join(line for line in lines if not line.startswith("$ ")) + "\n"
+        found.append((commands[0] if commands else COMMAND, kernel))
+    return found[0], found[1]
 
 
 def explain(code: str) -> tuple[str, str]:
@@ -24,7 +51,9 @@ def explain(code: str) -> tuple[str, str]:
     by_name = {name.lower(): name for name in known}
     name = by_name.get(code.strip().lower())
     if name is not None:
-        return f"{name}\n{known[name]}\n", ""
+        example = examples().get(name)
+        shown = f"example, refused with -, accepted with +:\n{example}\n" if example else ""
+        return f"{name}\n{known[name]}\n{shown}", ""
     from difflib import get_close_matches
 
     near = get_close_matches(code.strip().lower(), list(by_name), 1, 0.5)
