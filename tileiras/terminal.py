@@ -107,12 +107,18 @@ def show(emitted: Emitted) -> bool:
 
 
 def until_broken_pipe(main: Any, words: Sequence[str] | None = None) -> int:
-    """The exit code of `main(words)`; 141, as a shell has it, where who reads standard output went away: `command | head`."""
+    """The exit code of `main(words)`; 141, as a shell has it, where who reads standard output went away: `command | head`.
+
+    Where memory does not suffice (an input without end) it is 1, after an error like any other.
+    """
     try:
         code = main(words)
         if sys.stdout is not None:
             sys.stdout.flush()
         return int(code)
+    except MemoryError:
+        complain("error: out of memory")
+        return 1
     except BrokenPipeError:
         try:  # the interpreter would flush what is left, and complain
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

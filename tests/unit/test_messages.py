@@ -84,6 +84,7 @@ def bad(tmp_path: Path) -> Path:
         ("tileiras-opt", []),
         ("tileiras-build", ["--arch", "compute_90", "-o", "/dev/null"]),
         ("tileiras-run", []),
+        ("tileiras-reduce", ["--", "true", "{}"]),
     ],
 )
 def test_text_errors_show_the_line_and_a_caret(bad: Path, command: str, more: list[str]) -> None:
@@ -242,6 +243,28 @@ def test_a_reader_that_leaves_is_no_error_of_ours(command: str, arguments: list[
     done = subprocess.run(words(command, *arguments), stdout=write, stderr=subprocess.PIPE, text=True)
     os.close(write)
     assert done.stderr == "" and done.returncode in (0, 2, 141)
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments"),
+    [("tileiras", ["--gpu-name=sm_90", "-o", "/dev/null"]), ("tileiras-translate", []), ("tileiras-opt", []),
+     ("tileiras-run", []), ("tileirdisasm", []), ("tileiras-cutile", []), ("tileiras-reduce", ["--", "true", "{}"]),
+     ("tileiras-build", ["json", "-o", "-"]), ("tileiras-build", ["compile", "--arch=sm_90", "-o", "/dev/null"])],
+)  # fmt: skip
+def test_an_input_without_end_is_an_error_like_any_other(command: str, arguments: list[str]) -> None:
+    import resource
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (1500 << 20, 1500 << 20))
+
+    before, after = (arguments, ["/dev/zero"]) if command == "tileiras-build" else (["/dev/zero"], arguments)
+    env = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # each thread reserves memory
+    done = subprocess.run(
+        words(command, *before, *after), capture_output=True, text=True, env=env, preexec_fn=limit
+    )
+    assert done.returncode == 1 and "out of memory" in done.stderr and "Traceback" not in done.stderr, (
+        done.stderr
+    )
 
 
 def test_a_scalar_says_its_type(tmp_path: Path) -> None:

@@ -99,6 +99,8 @@ def main(argv: list[str] | None = None) -> int:
             code = compile(file.read(), options.script, "exec", dont_inherit=True)
     except OSError as error:
         fail(f"cannot read '{options.script}': {error.strerror}")
+    except MemoryError:
+        fail(f"cannot read '{options.script}': out of memory")
     except (SyntaxError, ValueError) as error:
         sys.excepthook(type(error), error.with_traceback(None), None)
         return EXIT_USAGE

@@ -42,6 +42,12 @@ def flag(value: str) -> bool | None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit code: 0, 1 (options), 2 (input), 3 (bytecode)."""
+    from tileiras.terminal import until_broken_pipe
+
+    return until_broken_pipe(_main, argv)
+
+
+def _main(argv: Sequence[str] | None = None) -> int:
     files: list[str] = []
     debug = False
     only_files = False

@@ -136,6 +136,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OutputError as error:
         fail(NAME, str(error))
         return 2
+    except MemoryError:
+        fail(NAME, "out of memory")
+        return 1
     except signals.Interrupted as stop:  # the smallest so far was written when it was found
         signals.restore(caught)
         caught = {}
@@ -155,10 +158,16 @@ def run(arguments: Arguments) -> int:
 
     sink = Sink(terminal.show)
     try:
+        with open(arguments.input, "rb") as file:
+            terminal.remember(arguments.input, file.read())
+    except (OSError, ValueError):
+        pass  # load() says it
+    try:
         module = load(os.fspath(arguments.input), sink)
         verify_or_fail(module, sink)
         start = to_bytecode(module, None, sink)
     except CompileError as error:
+        terminal.advise(sink.emitted)
         return error.exit_code
     outputs = [arguments.output, os.path.splitext(arguments.output)[0] + ".tileir"]
     if os.path.realpath(arguments.input) in map(os.path.realpath, outputs):

@@ -82,6 +82,10 @@ def run_verb(verb: str, words: Sequence[str]) -> int:
         name = f": '{filename}'" if filename else ""
         say(f"error: {error.strerror or error}{name}")
         return 1 if isinstance(error, FileNotFoundError) else 2
+    except MemoryError:
+        outputs.discard()
+        say("error: out of memory")
+        return 1
     except Exception:
         # A bug of ours: everything that helps to report it, no outputs, and the code of a failed compilation.
         outputs.discard()
