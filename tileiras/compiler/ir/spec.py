@@ -67,10 +67,10 @@ class Attr:
 
 
 class OpSpec:
-    """One op. `text` is its assembly template, `check` what the fields cannot say."""
+    """One op. `text` is its assembly template, `check` what the fields cannot say, `doc` what it does."""
 
     __slots__ = (
-        "attr_by_name", "attrs", "check", "defaults", "dialect", "flag_bits", "full_name", "is_pure",
+        "attr_by_name", "attrs", "check", "defaults", "dialect", "doc", "flag_bits", "full_name", "is_pure",
         "is_terminator", "name", "operand_index", "operands", "parents", "regions", "results", "same_elem",
         "same_rank", "same_shape", "same_type", "since", "terminator", "text", "traits", "varies",
     )  # fmt: skip
@@ -94,6 +94,7 @@ class OpSpec:
         text: str = "",
         since: int = 1,
         check: Callable[..., None] | None = None,
+        doc: str = "",
     ) -> None:
         self.name = name
         self.dialect = dialect
@@ -112,6 +113,7 @@ class OpSpec:
         self.text = text
         self.since = since
         self.check = check
+        self.doc = doc
         self.operand_index = {arg.name: i for i, arg in enumerate(operands)}
         self.attr_by_name = {attr.name: attr for attr in attrs}
         self.defaults = {attr.name: attr.default for attr in attrs if attr.default is not None}

@@ -137,9 +137,41 @@ CONSTRAINTS: dict[str, tuple[str, ...]] = {
     "tile:mmaf_scale": ("f8E4M3FN", "f8E8M0FNU"),
 }
 
+FLOAT, INT = "tile:base_float", "tile:int"
+ROUNDING = Attr("rounding_mode", "enum", enum="RoundingMode")
+FLUSH = Attr("flush_to_zero", "unit", optional=True)
+PROPAGATE = Attr("propagate_nan", "unit", optional=True)
+SIGN = Attr("signedness", "enum", enum="Signedness")
+OVERFLOW = Attr("overflow", "enum", enum="IntegerOverflow", default="none")
+
+
+def _pure(name: str, operands: tuple[str, ...], kind: str, doc: str, attrs: tuple[Attr, ...]) -> OpSpec:
+    return OpSpec(
+        name,
+        doc=doc,
+        operands=tuple(Arg(operand, kind) for operand in operands),
+        attrs=attrs,
+        results=(Arg("result", kind),),
+        traits=PURE,
+        same_type=((*operands, "result"),),
+        dialect=D,
+    )
+
+
+def _unary(name: str, kind: str, doc: str, *attrs: Attr) -> OpSpec:
+    """`source` to `result`, both of one type."""
+    return _pure(name, ("source",), kind, doc, attrs)
+
+
+def _binary(name: str, kind: str, doc: str, *attrs: Attr) -> OpSpec:
+    """`lhs` and `rhs` to `result`, all of one type."""
+    return _pure(name, ("lhs", "rhs"), kind, doc, attrs)
+
+
 SPECS: tuple[OpSpec, ...] = (
     OpSpec(
         "absf",
+        doc="Absolute value: the sign bit cleared, of NaN too.",
         operands=(Arg("source", "tile:base_float"),),
         results=(Arg("result", "tile:base_float"),),
         traits=PURE | ALL_SAME_SHAPE,
@@ -148,49 +180,26 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "absi",
+        doc="Absolute value of signed integers, read as unsigned: the least value keeps its bits.",
         operands=(Arg("source", "tile:int"),),
         results=(Arg("result", "tile:int"),),
         traits=PURE | ALL_SAME_SHAPE,
         same_type=(("source", "result"),),
         dialect=D,
     ),
-    OpSpec(
-        "addf",
-        operands=(Arg("lhs", "tile:base_float"), Arg("rhs", "tile:base_float")),
-        attrs=(
-            Attr("rounding_mode", "enum", enum="RoundingMode"),
-            Attr("flush_to_zero", "unit", optional=True),
-        ),
-        results=(Arg("result", "tile:base_float"),),
-        traits=PURE,
-        same_type=(("lhs", "rhs", "result"),),
-        dialect=D,
-    ),
-    OpSpec(
-        "addi",
-        operands=(Arg("lhs", "tile:int"), Arg("rhs", "tile:int")),
-        attrs=(Attr("overflow", "enum", enum="IntegerOverflow", default="none"),),
-        results=(Arg("result", "tile:int"),),
-        traits=PURE,
-        same_type=(("lhs", "rhs", "result"),),
-        dialect=D,
-    ),
-    OpSpec(
-        "andi",
-        operands=(Arg("lhs", "tile:int"), Arg("rhs", "tile:int")),
-        results=(Arg("result", "tile:int"),),
-        traits=PURE,
-        same_type=(("lhs", "rhs", "result"),),
-        dialect=D,
-    ),
+    _binary("addf", FLOAT, "Sum, rounded once.", ROUNDING, FLUSH),
+    _binary("addi", INT, "Sum; wraps around unless `overflow` promises that it does not.", OVERFLOW),
+    _binary("andi", INT, "Bitwise and."),
     OpSpec(
         "assert",
+        doc="Ends the kernel with an error where an element of the condition is false; the message is printed.",
         operands=(Arg("condition", "tile:i1"),),
         attrs=(Attr("message", "string"),),
         dialect=D,
     ),
     OpSpec(
         "assume",
+        doc="The value itself, with a promise about it. A promise that does not hold is undefined behaviour.",
         operands=(Arg("value", "any"),),
         attrs=(Attr("predicate", "predicate"),),
         results=(Arg("result", "any"),),
@@ -199,6 +208,10 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "atomic_cas_tko",
+        doc=(
+            "Compares memory with `cmp` bit by bit and, where equal, writes `val`: one atomic step an element. "
+            "The result is what memory held; `cmp` where masked off."
+        ),
         operands=(
             Arg("pointers", "tile:ptr"),
             Arg("cmp", "tile:any"),
@@ -218,6 +231,10 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "atomic_rmw_tko",
+        doc=(
+            "Combines memory with `arg` by `mode`: one atomic step an element. The result is what memory held "
+            "before; unspecified where masked off."
+        ),
         operands=(
             Arg("pointers", "tile:ptr"),
             Arg("arg", "tile:any"),
@@ -237,6 +254,7 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "bitcast",
+        doc="The same bits as another element type of the same width.",
         operands=(Arg("source", "tile:number"),),
         results=(Arg("result", "tile:number"),),
         traits=PURE,
@@ -245,6 +263,7 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "break",
+        doc="Leaves the innermost loop with these results.",
         operands=(Arg("operands", "any", VARIADIC),),
         traits=TERMINATOR,
         parents=("if", "loop"),
@@ -252,6 +271,7 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "broadcast",
+        doc="Repeats dimensions of extent 1 to the result's extents.",
         operands=(Arg("source", "tile:any"),),
         results=(Arg("result", "tile:any"),),
         traits=PURE | ALL_SAME_ELEMENT,
@@ -260,6 +280,7 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "cat",
+        doc="Two tiles one behind the other along a dimension.",
         operands=(Arg("lhs", "tile:any"), Arg("rhs", "tile:any")),
         attrs=(Attr("dim", "i64"),),
         results=(Arg("result", "tile:any"),),
@@ -268,16 +289,10 @@ SPECS: tuple[OpSpec, ...] = (
         same_elem=(("lhs", "rhs", "result"),),
         dialect=D,
     ),
-    OpSpec(
-        "ceil",
-        operands=(Arg("source", "tile:base_float"),),
-        results=(Arg("result", "tile:base_float"),),
-        traits=PURE,
-        same_type=(("source", "result"),),
-        dialect=D,
-    ),
+    _unary("ceil", FLOAT, "The least integer that is not below the value."),
     OpSpec(
         "cmpf",
+        doc="Comparison of floats. With NaN among them an ordered comparison is false, an unordered one true.",
         operands=(Arg("lhs", "tile:base_float"), Arg("rhs", "tile:base_float")),
         attrs=(
             Attr("comparison_predicate", "enum", enum="ComparisonPredicate"),
@@ -290,6 +305,7 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "cmpi",
+        doc="Comparison of integers, with or without sign.",
         operands=(Arg("lhs", "tile:int"), Arg("rhs", "tile:int")),
         attrs=(
             Attr("comparison_predicate", "enum", enum="ComparisonPredicate"),
@@ -302,6 +318,7 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "constant",
+        doc="The elements of a literal; one element stands for all.",
         attrs=(Attr("value", "dense"),),
         results=(Arg("result", "tile:number"),),
         traits=PURE | CONSTANT_LIKE,
@@ -310,41 +327,24 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "continue",
+        doc="The next iteration of the innermost loop, with these carried values.",
         operands=(Arg("operands", "any", VARIADIC),),
         traits=TERMINATOR,
         parents=("for", "if", "loop"),
         dialect=D,
     ),
-    OpSpec(
-        "cos",
-        operands=(Arg("source", "tile:base_float"),),
-        results=(Arg("result", "tile:base_float"),),
-        traits=PURE,
-        same_type=(("source", "result"),),
-        dialect=D,
-    ),
-    OpSpec(
-        "cosh",
-        operands=(Arg("source", "tile:base_float"),),
-        results=(Arg("result", "tile:base_float"),),
-        traits=PURE,
-        same_type=(("source", "result"),),
-        dialect=D,
-    ),
-    OpSpec(
+    _unary("cos", FLOAT, "Cosine of an angle in radians."),
+    _unary("cosh", FLOAT, "Hyperbolic cosine."),
+    _binary(
         "divf",
-        operands=(Arg("lhs", "tile:base_float"), Arg("rhs", "tile:base_float")),
-        attrs=(
-            Attr("rounding_mode", "enum", enum="RoundingMode"),
-            Attr("flush_to_zero", "unit", optional=True),
-        ),
-        results=(Arg("result", "tile:base_float"),),
-        traits=PURE,
-        same_type=(("lhs", "rhs", "result"),),
-        dialect=D,
+        FLOAT,
+        "Quotient. `approx` and `full`, of f32 only, allow an error of some units in the last place.",
+        ROUNDING,
+        FLUSH,
     ),
     OpSpec(
         "divi",
+        doc="Quotient of integers, rounded towards `rounding`. By zero, and the least value by -1, are undefined.",
         operands=(Arg("lhs", "tile:int"), Arg("rhs", "tile:int")),
         attrs=(
             Attr("signedness", "enum", enum="Signedness"),
@@ -357,6 +357,7 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "entry",
+        doc="A kernel: its parameters are rank-0 tiles, its body ends with return.",
         attrs=(
             Attr("sym_name", "symbol"),
             Attr("function_type", "type"),
@@ -369,26 +370,16 @@ SPECS: tuple[OpSpec, ...] = (
         terminator="return",
         dialect=D,
     ),
-    OpSpec(
+    _unary(
         "exp",
-        operands=(Arg("source", "tile:base_float"),),
-        attrs=(Attr("rounding_mode", "enum", enum="RoundingMode", default="full", since=3),),
-        results=(Arg("result", "tile:base_float"),),
-        traits=PURE,
-        same_type=(("source", "result"),),
-        dialect=D,
+        FLOAT,
+        "e to the power of the value.",
+        Attr("rounding_mode", "enum", enum="RoundingMode", default="full", since=3),
     ),
-    OpSpec(
-        "exp2",
-        operands=(Arg("source", "tile:base_float"),),
-        attrs=(Attr("flush_to_zero", "unit", optional=True),),
-        results=(Arg("result", "tile:base_float"),),
-        traits=PURE,
-        same_type=(("source", "result"),),
-        dialect=D,
-    ),
+    _unary("exp2", FLOAT, "2 to the power of the value.", FLUSH),
     OpSpec(
         "exti",
+        doc="Wider integers, by sign or by zeros.",
         operands=(Arg("from", "tile:int_or_i4"),),
         attrs=(Attr("signedness", "enum", enum="Signedness"),),
         results=(Arg("to", "tile:int_or_i4"),),
@@ -398,22 +389,17 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "extract",
+        doc="The block number `indices` of a tile that is cut into blocks of the result's shape.",
         operands=(Arg("source", "tile:any"), Arg("indices", "scalar:i32", VARIADIC)),
         results=(Arg("result", "tile:any"),),
         traits=PURE,
         same_rank=(("source", "result"),),
         dialect=D,
     ),
-    OpSpec(
-        "floor",
-        operands=(Arg("source", "tile:base_float"),),
-        results=(Arg("result", "tile:base_float"),),
-        traits=PURE,
-        same_type=(("source", "result"),),
-        dialect=D,
-    ),
+    _unary("floor", FLOAT, "The greatest integer that is not above the value."),
     OpSpec(
         "fma",
+        doc="lhs * rhs + acc, rounded once.",
         operands=(
             Arg("lhs", "tile:base_float"),
             Arg("rhs", "tile:base_float"),
@@ -430,6 +416,10 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "for",
+        doc=(
+            "Runs its body for lowerBound, lowerBound + step, ... below upperBound; the step is positive. The "
+            "body gets the induction variable and the carried values."
+        ),
         operands=(
             Arg("lowerBound", "scalar:int"),
             Arg("upperBound", "scalar:int"),
@@ -446,6 +436,7 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "ftof",
+        doc="Conversion between float types.",
         operands=(Arg("from", "tile:any_float"),),
         attrs=(Attr("rounding_mode", "enum", enum="RoundingMode", default="nearest_even"),),
         results=(Arg("to", "tile:any_float"),),
@@ -455,6 +446,7 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "ftoi",
+        doc="Conversion to integers, towards zero. Out of range is undefined unless `saturating`.",
         operands=(Arg("from", "tile:any_float"),),
         attrs=(
             Attr("signedness", "enum", enum="Signedness"),
@@ -468,6 +460,7 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "get_global",
+        doc="Pointer to the first element of a global.",
         attrs=(Attr("name", "symbol"),),
         results=(Arg("result", "scalar:ptr"),),
         traits=PURE,
@@ -475,6 +468,7 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "get_index_space_shape",
+        doc="Number of tiles of a view in each of its dimensions.",
         operands=(Arg("src", "tile_view"),),
         results=(Arg("result", "scalar:int", VARIADIC),),
         traits=NO_MEMORY_EFFECT,
@@ -482,6 +476,7 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "get_num_tile_blocks",
+        doc="Extents of the grid of tile blocks.",
         results=(
             Arg("gridSize_x", "scalar:i32"),
             Arg("gridSize_y", "scalar:i32"),
@@ -492,6 +487,7 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "get_tensor_shape",
+        doc="Extents of a tensor view.",
         operands=(Arg("src", "tensor_view"),),
         results=(Arg("result", "scalar:int", VARIADIC),),
         traits=NO_MEMORY_EFFECT,
@@ -499,6 +495,7 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "get_tile_block_id",
+        doc="Place of this tile block in the grid.",
         results=(
             Arg("blockId_x", "scalar:i32"),
             Arg("blockId_y", "scalar:i32"),
@@ -509,6 +506,7 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "global",
+        doc="Data of the module in device memory, one dimension.",
         attrs=(
             Attr("sym_name", "symbol"),
             Attr("value", "dense"),
@@ -521,6 +519,7 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "if",
+        doc="Runs the first region where the condition holds, else the second; `yield` gives the results.",
         operands=(Arg("condition", "scalar:i1"),),
         results=(Arg("results", "any", VARIADIC),),
         regions=2,
@@ -530,6 +529,7 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "int_to_ptr",
+        doc="An address as a pointer.",
         operands=(Arg("source", "tile:i64"),),
         results=(Arg("result", "tile:ptr"),),
         traits=PURE,
@@ -538,12 +538,14 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "iota",
+        doc="0, 1, 2, ... along the only dimension.",
         results=(Arg("result", "tile:int"),),
         traits=PURE,
         dialect=D,
     ),
     OpSpec(
         "itof",
+        doc="Conversion of integers to floats, to the nearest.",
         operands=(Arg("from", "tile:int"),),
         attrs=(
             Attr("signedness", "enum", enum="Signedness"),
@@ -556,6 +558,7 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "join_tokens",
+        doc="A token that is complete when all of these are.",
         operands=(Arg("tokens", "token", VARIADIC),),
         results=(Arg("result", "token"),),
         traits=PURE,
@@ -563,6 +566,10 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "load_ptr_tko",
+        doc=(
+            "Loads through a tile of pointers. Where masked off no memory is read, and the result is "
+            "`paddingValue` or unspecified."
+        ),
         operands=(
             Arg("source", "tile:ptr"),
             Arg("mask", "tile:i1", OPTIONAL),
@@ -580,6 +587,7 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "load_view_tko",
+        doc="Loads one tile of a view. Elements outside of the tensor are the view's padding value or unspecified.",
         operands=(
             Arg("view", "tile_view"),
             Arg("index", "tile:int", VARIADIC),
@@ -595,24 +603,11 @@ SPECS: tuple[OpSpec, ...] = (
         traits=OPERAND_SEGMENTS,
         dialect=D,
     ),
-    OpSpec(
-        "log",
-        operands=(Arg("source", "tile:base_float"),),
-        results=(Arg("result", "tile:base_float"),),
-        traits=PURE,
-        same_type=(("source", "result"),),
-        dialect=D,
-    ),
-    OpSpec(
-        "log2",
-        operands=(Arg("source", "tile:base_float"),),
-        results=(Arg("result", "tile:base_float"),),
-        traits=PURE,
-        same_type=(("source", "result"),),
-        dialect=D,
-    ),
+    _unary("log", FLOAT, "Natural logarithm."),
+    _unary("log2", FLOAT, "Logarithm to base 2."),
     OpSpec(
         "loop",
+        doc="Runs its body until a `break`, which gives the results; `continue` gives the next carried values.",
         operands=(Arg("initValues", "any", VARIADIC),),
         results=(Arg("resultValues", "any", VARIADIC),),
         regions=1,
@@ -622,6 +617,7 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "make_partition_view",
+        doc="A tensor view cut into tiles side by side.",
         operands=(Arg("tensor_view", "tensor_view"),),
         results=(Arg("result", "partition_view"),),
         traits=PURE,
@@ -629,6 +625,7 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "make_tensor_view",
+        doc="A pointer with extents and strides, counted in elements. Those that the type leaves open are operands.",
         operands=(
             Arg("base", "scalar:ptr"),
             Arg("dynamicShape", "scalar:int", VARIADIC),
@@ -640,48 +637,30 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "make_token",
+        doc="A token that depends on nothing.",
         results=(Arg("result", "token"),),
         traits=PURE,
         dialect=D,
     ),
-    OpSpec(
+    _binary(
         "maxf",
-        operands=(Arg("lhs", "tile:base_float"), Arg("rhs", "tile:base_float")),
-        attrs=(Attr("propagate_nan", "unit", optional=True), Attr("flush_to_zero", "unit", optional=True)),
-        results=(Arg("result", "tile:base_float"),),
-        traits=PURE,
-        same_type=(("lhs", "rhs", "result"),),
-        dialect=D,
+        FLOAT,
+        "The greater of two floats; +0 is greater than -0. Of NaN and a number the number, unless `propagate_nan`.",
+        PROPAGATE,
+        FLUSH,
     ),
-    OpSpec(
-        "maxi",
-        operands=(Arg("lhs", "tile:int"), Arg("rhs", "tile:int")),
-        attrs=(Attr("signedness", "enum", enum="Signedness"),),
-        results=(Arg("result", "tile:int"),),
-        traits=PURE,
-        same_type=(("lhs", "rhs", "result"),),
-        dialect=D,
-    ),
-    OpSpec(
+    _binary("maxi", INT, "The greater of two integers.", SIGN),
+    _binary(
         "minf",
-        operands=(Arg("lhs", "tile:base_float"), Arg("rhs", "tile:base_float")),
-        attrs=(Attr("propagate_nan", "unit", optional=True), Attr("flush_to_zero", "unit", optional=True)),
-        results=(Arg("result", "tile:base_float"),),
-        traits=PURE,
-        same_type=(("lhs", "rhs", "result"),),
-        dialect=D,
+        FLOAT,
+        "The lesser of two floats; -0 is less than +0. Of NaN and a number the number, unless `propagate_nan`.",
+        PROPAGATE,
+        FLUSH,
     ),
-    OpSpec(
-        "mini",
-        operands=(Arg("lhs", "tile:int"), Arg("rhs", "tile:int")),
-        attrs=(Attr("signedness", "enum", enum="Signedness"),),
-        results=(Arg("result", "tile:int"),),
-        traits=PURE,
-        same_type=(("lhs", "rhs", "result"),),
-        dialect=D,
-    ),
+    _binary("mini", INT, "The lesser of two integers.", SIGN),
     OpSpec(
         "mmaf",
+        doc="Matrix product and sum, lhs * rhs + acc: [B,]MxK by [B,]KxN to [B,]MxN.",
         operands=(
             Arg("lhs", "tile:mmaf_operand"),
             Arg("rhs", "tile:mmaf_operand"),
@@ -697,6 +676,7 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "mmai",
+        doc="Matrix product and sum of 8-bit integers in i32: [B,]MxK by [B,]KxN to [B,]MxN.",
         operands=(Arg("lhs", "tile:i8"), Arg("rhs", "tile:i8"), Arg("acc", "tile:i32")),
         attrs=(
             Attr("signedness_lhs", "enum", enum="Signedness"),
@@ -711,75 +691,43 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "module",
+        doc="Kernels and globals of one file.",
         attrs=(Attr("sym_name", "symbol"), Attr("producer", "string", optional=True, since=3)),
         regions=1,
         traits=ISOLATED | SYMBOL_TABLE | SINGLE_BLOCK,
         dialect=D,
     ),
-    OpSpec(
-        "mulf",
-        operands=(Arg("lhs", "tile:base_float"), Arg("rhs", "tile:base_float")),
-        attrs=(
-            Attr("rounding_mode", "enum", enum="RoundingMode"),
-            Attr("flush_to_zero", "unit", optional=True),
-        ),
-        results=(Arg("result", "tile:base_float"),),
-        traits=PURE,
-        same_type=(("lhs", "rhs", "result"),),
-        dialect=D,
-    ),
+    _binary("mulf", FLOAT, "Product, rounded once.", ROUNDING, FLUSH),
     OpSpec(
         "mulhii",
+        doc="The upper half of the product of unsigned integers.",
         operands=(Arg("x", "tile:int"), Arg("y", "tile:int")),
         results=(Arg("result", "tile:int"),),
         traits=PURE,
         same_type=(("x", "y", "result"),),
         dialect=D,
     ),
-    OpSpec(
-        "muli",
-        operands=(Arg("lhs", "tile:int"), Arg("rhs", "tile:int")),
-        attrs=(Attr("overflow", "enum", enum="IntegerOverflow", default="none"),),
-        results=(Arg("result", "tile:int"),),
-        traits=PURE,
-        same_type=(("lhs", "rhs", "result"),),
-        dialect=D,
-    ),
-    OpSpec(
-        "negf",
-        operands=(Arg("source", "tile:base_float"),),
-        results=(Arg("result", "tile:base_float"),),
-        traits=PURE,
-        same_type=(("source", "result"),),
-        dialect=D,
-    ),
-    OpSpec(
+    _binary("muli", INT, "Product; wraps around unless `overflow` promises that it does not.", OVERFLOW),
+    _unary("negf", FLOAT, "The value with its sign bit turned, of NaN too."),
+    _unary(
         "negi",
-        operands=(Arg("source", "tile:int"),),
-        attrs=(Attr("overflow", "enum", enum="IntegerOverflow", default="none", since=2),),
-        results=(Arg("result", "tile:int"),),
-        traits=PURE,
-        same_type=(("source", "result"),),
-        dialect=D,
+        INT,
+        "0 minus the value; wraps around.",
+        Attr("overflow", "enum", enum="IntegerOverflow", default="none", since=2),
     ),
     OpSpec(
         "offset",
+        doc="Pointers moved by a signed number of elements.",
         operands=(Arg("ptr", "tile:ptr"), Arg("offset", "tile:int")),
         results=(Arg("result", "tile:ptr"),),
         traits=PURE | ELEMENTWISE | ALL_SAME_SHAPE,
         same_type=(("result", "ptr"),),
         dialect=D,
     ),
-    OpSpec(
-        "ori",
-        operands=(Arg("lhs", "tile:int"), Arg("rhs", "tile:int")),
-        results=(Arg("result", "tile:int"),),
-        traits=PURE,
-        same_type=(("lhs", "rhs", "result"),),
-        dialect=D,
-    ),
+    _binary("ori", INT, "Bitwise or."),
     OpSpec(
         "permute",
+        doc="Dimensions in another order: dimension i of the result is dimension permutation[i] of the source.",
         operands=(Arg("source", "tile:any"),),
         attrs=(Attr("permutation", "i32s"),),
         results=(Arg("result", "tile:any"),),
@@ -790,6 +738,7 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "fpowf",
+        doc="source to the power of exponent.",
         operands=(Arg("source", "tile:base_float"), Arg("exponent", "tile:base_float")),
         results=(Arg("result", "tile:base_float"),),
         traits=PURE,
@@ -799,6 +748,7 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "print_tko",
+        doc="Prints values by a format as of printf.",
         operands=(Arg("args", "tile:any", VARIADIC), Arg("token", "token", OPTIONAL, since=2)),
         attrs=(Attr("str", "string"),),
         results=(Arg("result_token", "token", since=2),),
@@ -807,6 +757,7 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "ptr_to_int",
+        doc="The address of a pointer.",
         operands=(Arg("source", "tile:ptr"),),
         results=(Arg("result", "tile:i64"),),
         traits=PURE,
@@ -815,6 +766,7 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "ptr_to_ptr",
+        doc="A pointer to another type.",
         operands=(Arg("source", "tile:ptr"),),
         results=(Arg("result", "tile:ptr"),),
         traits=PURE,
@@ -823,6 +775,10 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "reduce",
+        doc=(
+            "Combines all elements along a dimension by the region, which gets pairs of element and "
+            "accumulator. The order is free, and the same every time."
+        ),
         operands=(Arg("operands", "tile:any", VARIADIC),),
         attrs=(Attr("dim", "i32"), Attr("identities", "array")),
         results=(Arg("results", "tile:any", VARIADIC),),
@@ -831,16 +787,10 @@ SPECS: tuple[OpSpec, ...] = (
         terminator="yield",
         dialect=D,
     ),
-    OpSpec(
-        "remf",
-        operands=(Arg("lhs", "tile:base_float"), Arg("rhs", "tile:base_float")),
-        results=(Arg("result", "tile:base_float"),),
-        traits=PURE,
-        same_type=(("lhs", "rhs", "result"),),
-        dialect=D,
-    ),
+    _binary("remf", FLOAT, "Remainder of the division that rounds towards zero; has the sign of lhs."),
     OpSpec(
         "remi",
+        doc="Remainder of integers; has the sign of lhs. By zero is undefined.",
         operands=(Arg("lhs", "tile:int"), Arg("rhs", "tile:int")),
         attrs=(Attr("signedness", "enum", enum="Signedness"),),
         results=(Arg("result", "tile:int"),),
@@ -851,6 +801,7 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "reshape",
+        doc="The same elements in row-major order with other extents.",
         operands=(Arg("source", "tile:any"),),
         results=(Arg("result", "tile:any"),),
         traits=PURE | ALL_SAME_ELEMENT,
@@ -858,22 +809,16 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "return",
+        doc="Ends the kernel.",
         operands=(Arg("operands", "any", VARIADIC),),
         traits=TERMINATOR,
         parents=("entry", "if"),
         dialect=D,
     ),
-    OpSpec(
-        "rsqrt",
-        operands=(Arg("source", "tile:base_float"),),
-        attrs=(Attr("flush_to_zero", "unit", optional=True),),
-        results=(Arg("result", "tile:base_float"),),
-        traits=PURE,
-        same_type=(("source", "result"),),
-        dialect=D,
-    ),
+    _unary("rsqrt", FLOAT, "1 over the square root.", FLUSH),
     OpSpec(
         "scan",
+        doc="Inclusive prefixes along a dimension by the region, which gets pairs of element and accumulator.",
         operands=(Arg("operands", "tile:any", VARIADIC),),
         attrs=(Attr("dim", "i32"), Attr("reverse", "bool"), Attr("identities", "array")),
         results=(Arg("results", "tile:any", VARIADIC),),
@@ -884,6 +829,7 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "select",
+        doc="val_if_true where the condition holds, else val_if_false.",
         operands=(Arg("cond", "tile:i1"), Arg("val_if_true", "tile:any"), Arg("val_if_false", "tile:any")),
         results=(Arg("result", "tile:any"),),
         traits=PURE,
@@ -891,54 +837,16 @@ SPECS: tuple[OpSpec, ...] = (
         same_shape=(("cond", "val_if_true", "val_if_false", "result"),),
         dialect=D,
     ),
-    OpSpec(
-        "shli",
-        operands=(Arg("lhs", "tile:int"), Arg("rhs", "tile:int")),
-        attrs=(Attr("overflow", "enum", enum="IntegerOverflow", default="none"),),
-        results=(Arg("result", "tile:int"),),
-        traits=PURE,
-        same_type=(("lhs", "rhs", "result"),),
-        dialect=D,
+    _binary("shli", INT, "Shift to the left by an unsigned amount.", OVERFLOW),
+    _binary(
+        "shri", INT, "Shift to the right by an unsigned amount: copies of the sign or zeros come in.", SIGN
     ),
-    OpSpec(
-        "shri",
-        operands=(Arg("lhs", "tile:int"), Arg("rhs", "tile:int")),
-        attrs=(Attr("signedness", "enum", enum="Signedness"),),
-        results=(Arg("result", "tile:int"),),
-        traits=PURE,
-        same_type=(("lhs", "rhs", "result"),),
-        dialect=D,
-    ),
-    OpSpec(
-        "sin",
-        operands=(Arg("source", "tile:base_float"),),
-        results=(Arg("result", "tile:base_float"),),
-        traits=PURE,
-        same_type=(("source", "result"),),
-        dialect=D,
-    ),
-    OpSpec(
-        "sinh",
-        operands=(Arg("source", "tile:base_float"),),
-        results=(Arg("result", "tile:base_float"),),
-        traits=PURE,
-        same_type=(("source", "result"),),
-        dialect=D,
-    ),
-    OpSpec(
-        "sqrt",
-        operands=(Arg("source", "tile:base_float"),),
-        attrs=(
-            Attr("rounding_mode", "enum", enum="RoundingMode"),
-            Attr("flush_to_zero", "unit", optional=True),
-        ),
-        results=(Arg("result", "tile:base_float"),),
-        traits=PURE,
-        same_type=(("source", "result"),),
-        dialect=D,
-    ),
+    _unary("sin", FLOAT, "Sine of an angle in radians."),
+    _unary("sinh", FLOAT, "Hyperbolic sine."),
+    _unary("sqrt", FLOAT, "Square root. `approx` is of f32 only.", ROUNDING, FLUSH),
     OpSpec(
         "store_ptr_tko",
+        doc="Stores through a tile of pointers; nothing where masked off.",
         operands=(
             Arg("destination", "tile:ptr"),
             Arg("value", "tile:any"),
@@ -956,6 +864,7 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "store_view_tko",
+        doc="Stores one tile of a view; elements outside of the tensor are left out.",
         operands=(
             Arg("tile", "tile:any"),
             Arg("view", "tile_view"),
@@ -972,46 +881,18 @@ SPECS: tuple[OpSpec, ...] = (
         traits=OPERAND_SEGMENTS,
         dialect=D,
     ),
-    OpSpec(
-        "subf",
-        operands=(Arg("lhs", "tile:base_float"), Arg("rhs", "tile:base_float")),
-        attrs=(
-            Attr("rounding_mode", "enum", enum="RoundingMode"),
-            Attr("flush_to_zero", "unit", optional=True),
-        ),
-        results=(Arg("result", "tile:base_float"),),
-        traits=PURE,
-        same_type=(("lhs", "rhs", "result"),),
-        dialect=D,
-    ),
-    OpSpec(
-        "subi",
-        operands=(Arg("lhs", "tile:int"), Arg("rhs", "tile:int")),
-        attrs=(Attr("overflow", "enum", enum="IntegerOverflow", default="none"),),
-        results=(Arg("result", "tile:int"),),
-        traits=PURE,
-        same_type=(("lhs", "rhs", "result"),),
-        dialect=D,
-    ),
-    OpSpec(
-        "tan",
-        operands=(Arg("source", "tile:base_float"),),
-        results=(Arg("result", "tile:base_float"),),
-        traits=PURE,
-        same_type=(("source", "result"),),
-        dialect=D,
-    ),
-    OpSpec(
+    _binary("subf", FLOAT, "Difference, rounded once.", ROUNDING, FLUSH),
+    _binary("subi", INT, "Difference; wraps around unless `overflow` promises that it does not.", OVERFLOW),
+    _unary("tan", FLOAT, "Tangent of an angle in radians."),
+    _unary(
         "tanh",
-        operands=(Arg("source", "tile:base_float"),),
-        attrs=(Attr("rounding_mode", "enum", enum="RoundingMode", default="full", since=2),),
-        results=(Arg("result", "tile:base_float"),),
-        traits=PURE,
-        same_type=(("source", "result"),),
-        dialect=D,
+        FLOAT,
+        "Hyperbolic tangent.",
+        Attr("rounding_mode", "enum", enum="RoundingMode", default="full", since=2),
     ),
     OpSpec(
         "trunci",
+        doc="The low bits as a narrower integer.",
         operands=(Arg("from", "tile:int_or_i4"),),
         attrs=(Attr("overflow", "enum", enum="IntegerOverflow", default="none"),),
         results=(Arg("to", "tile:int_or_i4"),),
@@ -1019,16 +900,10 @@ SPECS: tuple[OpSpec, ...] = (
         same_shape=(("from", "to"),),
         dialect=D,
     ),
-    OpSpec(
-        "xori",
-        operands=(Arg("lhs", "tile:int"), Arg("rhs", "tile:int")),
-        results=(Arg("result", "tile:int"),),
-        traits=PURE,
-        same_type=(("lhs", "rhs", "result"),),
-        dialect=D,
-    ),
+    _binary("xori", INT, "Bitwise exclusive or."),
     OpSpec(
         "yield",
+        doc="Results of a region.",
         operands=(Arg("operands", "any", VARIADIC),),
         traits=PURE | TERMINATOR,
         parents=("if", "reduce", "scan"),
@@ -1036,6 +911,7 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "atan2",
+        doc="Angle of the point with ordinate x and abscissa y, from -pi to pi.",
         operands=(Arg("x", "tile:base_float", since=2), Arg("y", "tile:base_float", since=2)),
         results=(Arg("result", "tile:base_float", since=2),),
         traits=PURE,
@@ -1045,6 +921,7 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "pack",
+        doc="The bytes of a tile of one dimension; elements below a byte are packed, the first one lowest.",
         operands=(Arg("source", "tile:number_or_i4", since=3),),
         results=(Arg("result", "tile:i8", since=3),),
         traits=PURE,
@@ -1054,6 +931,7 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "unpack",
+        doc="Elements from their bytes, the other way of pack.",
         operands=(Arg("source", "tile:i8", since=3),),
         results=(Arg("result", "tile:number_or_i4", since=3),),
         traits=PURE,
@@ -1063,6 +941,7 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "alloca",
+        doc="Memory of the tile block, uninitialised, for as long as the op's region runs.",
         attrs=(
             Attr("num_elem", "i64", since=3),
             Attr("alignment", "i64", since=3),
@@ -1074,6 +953,7 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "mmaf_scaled",
+        doc="Matrix product and sum, where each block of elements along K has a scale factor on either side.",
         operands=(
             Arg("lhs", "tile:mmaf_scaled_operand", since=3),
             Arg("rhs", "tile:mmaf_scaled_operand", since=3),
@@ -1091,6 +971,7 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "make_gather_scatter_view",
+        doc="A tensor view whose tiles take rows of any numbers in one dimension.",
         operands=(Arg("tensor_view", "tensor_view"),),
         results=(Arg("result", "gather_scatter_view", since=3),),
         traits=PURE,
@@ -1099,6 +980,7 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "make_strided_view",
+        doc="A tensor view with tiles at any distance, which may overlap.",
         operands=(Arg("tensor_view", "tensor_view", since=3),),
         results=(Arg("result", "strided_view", since=3),),
         traits=PURE,
@@ -1107,6 +989,7 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "atomic_red_view_tko",
+        doc="Combines one tile of a view in memory by `mode`: one atomic step an element, nothing comes back.",
         operands=(
             Arg("view", "tile_view", since=3),
             Arg("index", "tile:int", VARIADIC, since=3),
@@ -1126,6 +1009,7 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "insert",
+        doc="The destination with its block number `indices`, of the source's shape, replaced by the source.",
         operands=(
             Arg("source", "tile:any", since=4),
             Arg("destination", "tile:any", since=4),
@@ -1140,6 +1024,7 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "gdc_launch_dependents_tko",
+        doc="Allows grids that depend on this one to start.",
         operands=(Arg("token", "token", OPTIONAL, since=4),),
         results=(Arg("result_token", "token", since=4),),
         since=4,
@@ -1147,6 +1032,7 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "gdc_wait_tko",
+        doc="Waits for the grids that this one depends on; their writes are visible afterwards.",
         operands=(Arg("token", "token", OPTIONAL, since=4),),
         results=(Arg("result_token", "token", since=4),),
         since=4,
@@ -1154,6 +1040,7 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "fpowi",
+        doc="source to the power of a signed integer.",
         operands=(Arg("source", "tile:base_float", since=4), Arg("exponent", "tile:int_up_to_32", since=4)),
         results=(Arg("result", "tile:base_float", since=4),),
         traits=PURE,
@@ -1164,6 +1051,7 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "memory_fence_alias_tko",
+        doc="Orders accesses to the same memory through different virtual addresses.",
         operands=(Arg("token", "token", since=4),),
         results=(Arg("result_token", "token", since=4),),
         since=4,
@@ -1171,6 +1059,7 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "multimem_load_reduce_view_tko",
+        doc="Loads one tile from every device of a multicast object, combined by `reduction`.",
         operands=(
             Arg("view", "tile_view", since=5),
             Arg("index", "tile:int", VARIADIC, since=5),
@@ -1189,6 +1078,7 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "multimem_reduce_view_tko",
+        doc="Combines one tile into the memory of every device of a multicast object.",
         operands=(
             Arg("view", "tile_view", since=5),
             Arg("tile", "tile:any", since=5),
@@ -1208,6 +1098,7 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "multimem_store_view_tko",
+        doc="Stores one tile to the memory of every device of a multicast object.",
         operands=(
             Arg("view", "tile_view", since=5),
             Arg("tile", "tile:any", since=5),
