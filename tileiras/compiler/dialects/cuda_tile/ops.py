@@ -171,7 +171,7 @@ def _binary(name: str, kind: str, doc: str, *attrs: Attr) -> OpSpec:
 SPECS: tuple[OpSpec, ...] = (
     OpSpec(
         "absf",
-        doc="Absolute value: the sign bit cleared, of NaN too.",
+        doc="Absolute value: the sign bit cleared.",
         operands=(Arg("source", "tile:base_float"),),
         results=(Arg("result", "tile:base_float"),),
         traits=PURE | ALL_SAME_SHAPE,
@@ -708,7 +708,7 @@ SPECS: tuple[OpSpec, ...] = (
         dialect=D,
     ),
     _binary("muli", INT, "Product; wraps around unless `overflow` promises that it does not.", OVERFLOW),
-    _unary("negf", FLOAT, "The value with its sign bit turned, of NaN too."),
+    _unary("negf", FLOAT, "The value with its sign bit turned."),
     _unary(
         "negi",
         INT,

@@ -39,12 +39,13 @@ def tables(dialect: str) -> dict[str, OpSpec]:
         spec.parents = ()  # the lowering of one op may open a region of its own
         spec.traits &= ~I1_OF_LHS  # a rule about tiles
     found["module"] = OpSpec(
-        "module", dialect=dialect, attrs=(Attr("sym_name", "symbol"),), regions=1,
+        "module", dialect=dialect, doc="Functions and globals of one file.", attrs=(Attr("sym_name", "symbol"),), regions=1,
         traits=ISOLATED | SYMBOL_TABLE | SINGLE_BLOCK,
     )  # fmt: skip
     found["func"] = OpSpec(
         "func",
         dialect=dialect,
+        doc="A function of tensors; of a kernel, with its kernel spec.",
         attrs=(
             Attr("sym_name", "symbol"),
             Attr("function_type", "type"),
@@ -55,18 +56,24 @@ def tables(dialect: str) -> dict[str, OpSpec]:
     )
     # A call of a function of the module; symbols are resolved by the TileIR operation analysis.
     found["call"] = OpSpec(
-        "call", dialect=dialect, operands=(Arg("operands", "any", VARIADIC),), results=(Arg("results", "any", VARIADIC),),
+    "call", dialect=dialect,
+    doc="Calls a function of the module.",
+    operands=(Arg("operands", "any", VARIADIC),), results=(Arg("results", "any", VARIADIC),),
         attrs=(Attr("callee", "symbol"),),
     )  # fmt: skip
     # Warps that run code of their own: `agent {id, num_warps} { ... }`, side by side in a function.
     found["agent"] = OpSpec(
-        "agent", dialect=dialect, attrs=(Attr("id", "i32"), Attr("num_warps", "i32"), Attr("registers", "i32", optional=True)),
+    "agent", dialect=dialect,
+    doc="Warps that run code of their own, beside those of the function's other agents.",
+    attrs=(Attr("id", "i32"), Attr("num_warps", "i32"), Attr("registers", "i32", optional=True)),
         regions=1, traits=SINGLE_BLOCK,
     )  # fmt: skip
     # mmaf_scaled for the block-scaled instructions of the target. Operands of four bits come as bytes, two neighbours along
     # K in each: `element` says what they hold. `first`: the number of the scales that the first element has.
     found["mma_block_scaled"] = OpSpec(
-        "mma_block_scaled", dialect=dialect,
+    "mma_block_scaled", dialect=dialect,
+    doc="mmaf_scaled for the block-scaled instructions of a target; elements of four bits come as bytes, two "
+    "along K in each.",
         operands=tuple(Arg(n, "any") for n in ("lhs", "rhs", "acc", "lhs_scale", "rhs_scale")),
         attrs=(Attr("element", "type"), Attr("first", "i64", optional=True)), results=(Arg("result", "any"),),
         traits=PURE,
@@ -75,16 +82,29 @@ def tables(dialect: str) -> dict[str, OpSpec]:
     handle, index = Arg("handle", "any"), Arg("slice", "any")
     slots = Attr("log2_slices", "i64")
     found["local_alloc"] = OpSpec(
-        "local_alloc", dialect=dialect, attrs=(Attr("type", "type"), slots), results=(handle,)
+        "local_alloc",
+        dialect=dialect,
+        doc="Local memory of each thread for the slices of a huge tile.",
+        attrs=(Attr("type", "type"), slots),
+        results=(handle,),
     )
     found["local_write"] = OpSpec(
-        "local_write", dialect=dialect, operands=(handle, index, Arg("value", "any"))
+        "local_write",
+        dialect=dialect,
+        doc="Keeps one slice of a huge tile.",
+        operands=(handle, index, Arg("value", "any")),
     )
     found["local_read"] = OpSpec(
-        "local_read", dialect=dialect, operands=(handle, index), results=(Arg("value", "any"),)
+        "local_read",
+        dialect=dialect,
+        doc="One slice of a huge tile.",
+        operands=(handle, index),
+        results=(Arg("value", "any"),),
     )
     found["local_read_all"] = OpSpec(
-        "local_read_all", dialect=dialect, operands=(handle,), attrs=(Attr("cut", "i32s"),),
+    "local_read_all", dialect=dialect,
+    doc="A huge tile from its slices.",
+    operands=(handle,), attrs=(Attr("cut", "i32s"),),
         results=(Arg("value", "any"),),
     )  # fmt: skip
     return found

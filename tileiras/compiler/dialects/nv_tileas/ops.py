@@ -49,74 +49,111 @@ MODULE = BY_NAME["module"]
 FUNC = BY_NAME["func"]
 
 CONVERT_LAYOUT = OpSpec(
-    "convert_layout", dialect=D, operands=(Arg("source", "any"),), attrs=(Attr("plan", "string", optional=True),),
+    "convert_layout", dialect=D,
+    doc="The same elements, spread over the threads as the result's layout says.",
+    operands=(Arg("source", "any"),), attrs=(Attr("plan", "string", optional=True),),
     results=(Arg("result", "any"),), traits=PURE,
 )  # fmt: skip
 CREATE = OpSpec(
     "async.pipeline.create", dialect=D,
+    doc="A pipeline: slots between who makes values and who uses them.",
     attrs=(Attr("depth", "i64"), Attr("transport", "string", optional=True)), results=(Arg("pipeline", "pipeline"),),
     traits=NO_MEMORY_EFFECT,
 )  # fmt: skip
 TRANSFER = OpSpec(
-    "async.pipeline.transfer", dialect=D, operands=(Arg("pipeline", "pipeline"),), results=(Arg("results", "any", VARIADIC),),
+    "async.pipeline.transfer", dialect=D,
+    doc="Makes values by its region and hands them through a pipeline: both halves in one, before MaterializeAsync.",
+    operands=(Arg("pipeline", "pipeline"),), results=(Arg("results", "any", VARIADIC),),
     regions=1, traits=SINGLE_BLOCK, terminator="async.pipeline.yield",
 )  # fmt: skip
 PRODUCE_ONE = OpSpec(
-    "async.pipeline.produce_one", dialect=D, operands=(Arg("pipeline", "pipeline"),), regions=1, traits=SINGLE_BLOCK,
+    "async.pipeline.produce_one", dialect=D,
+    doc="Makes the values of the next slot by its region.",
+    operands=(Arg("pipeline", "pipeline"),), regions=1, traits=SINGLE_BLOCK,
     terminator="async.pipeline.yield",
 )  # fmt: skip
 CONSUME_ONE = OpSpec(
-    "async.pipeline.consume_one", dialect=D, operands=(Arg("pipeline", "pipeline"),),
+    "async.pipeline.consume_one", dialect=D,
+    doc="The values of the oldest slot, which its region gets.",
+    operands=(Arg("pipeline", "pipeline"),),
     results=(Arg("results", "any", VARIADIC),), regions=1, traits=SINGLE_BLOCK, terminator="async.pipeline.yield",
 )  # fmt: skip
 PIPELINE_YIELD = OpSpec(
-    "async.pipeline.yield", dialect=D, operands=(Arg("operands", "any", VARIADIC),), traits=TERMINATOR
+    "async.pipeline.yield",
+    dialect=D,
+    doc="What the region of a pipeline op makes.",
+    operands=(Arg("operands", "any", VARIADIC),),
+    traits=TERMINATOR,
 )
 # Operands 2 .. R+1 are the coordinates; R is the box rank of the descriptor on operand 0.
 TILED_TMA_LOAD = OpSpec(
     "async.tiled_tma_load", dialect=D,
+    doc="Loads a tile by the tensor memory accelerator without waiting; operands 2 .. R+1 are the coordinates.",
     operands=(Arg("descriptor", "tma_descriptor"), Arg("token", "token"), Arg("coordinates", "scalar:int", VARIADIC)),
     results=(Arg("result", "any"), Arg("result_token", "token")),
 )  # fmt: skip
 SYNC_TMA_LOAD = OpSpec(
     "tiled_tma_load", dialect=D,
+    doc="Loads a tile by the tensor memory accelerator and waits.",
     operands=(Arg("descriptor", "tma_descriptor"), Arg("coordinates", "scalar:int", VARIADIC)),
     results=(Arg("result", "any"),),
 )  # fmt: skip
 COPY = OpSpec(  # cp.async
-    "async.copy", dialect=D, operands=(Arg("source", "tile:ptr"), Arg("token", "token")),
+    "async.copy", dialect=D,
+    doc="Loads through pointers without waiting.",
+    operands=(Arg("source", "tile:ptr"), Arg("token", "token")),
     results=(Arg("result", "any"), Arg("result_token", "token")),
 )  # fmt: skip
 WAIT = OpSpec(
-    "async.wait", dialect=D, operands=(Arg("tokens", "token", VARIADIC),), results=(Arg("result", "token"),)
+    "async.wait",
+    dialect=D,
+    doc="Waits for asynchronous loads.",
+    operands=(Arg("tokens", "token", VARIADIC),),
+    results=(Arg("result", "token"),),
 )
 # Shared memory. `slot` is a byte offset into the buffer, a scalar of the block.
 ALLOC_SHARED = OpSpec(
-    "alloc_shared", dialect=D, attrs=(Attr("bytes", "i64"), Attr("offset", "i64")),
+    "alloc_shared", dialect=D,
+    doc="A buffer in shared memory.",
+    attrs=(Attr("bytes", "i64"), Attr("offset", "i64")),
     results=(Arg("buffer", "shared"),), traits=NO_MEMORY_EFFECT,
 )  # fmt: skip
-FREE_SHARED = OpSpec("free_shared", dialect=D, operands=(Arg("buffer", "shared"),))
+FREE_SHARED = OpSpec(
+    "free_shared", dialect=D, doc="The end of a buffer in shared memory.", operands=(Arg("buffer", "shared"),)
+)
 LOAD_SHARED = OpSpec(
-    "load_shared", dialect=D, operands=(Arg("buffer", "shared"), Arg("slot", "scalar:int")),
+    "load_shared", dialect=D,
+    doc="A tile from shared memory.",
+    operands=(Arg("buffer", "shared"), Arg("slot", "scalar:int")),
     attrs=(Attr("start", "i64"),), results=(Arg("result", "any"),),
 )  # fmt: skip
 STORE_SHARED = OpSpec(
-    "store_shared", dialect=D, operands=(Arg("buffer", "shared"), Arg("slot", "scalar:int"), Arg("value", "any")),
+    "store_shared", dialect=D,
+    doc="A tile to shared memory.",
+    operands=(Arg("buffer", "shared"), Arg("slot", "scalar:int"), Arg("value", "any")),
     attrs=(Attr("start", "i64"),),
 )  # fmt: skip
 COPY_VIEW = OpSpec(  # cp.async of a tile of a view; elements outside of the view arrive as zeros
     "async.copy_view", dialect=D,
+    doc="Copies a tile of a view to shared memory, nobody waits; elements outside of the view arrive as zeros.",
     operands=(Arg("buffer", "shared"), Arg("slot", "scalar:int"), Arg("runs", "scalar:int"), Arg("view", "any"),
               Arg("index", "scalar:int", VARIADIC), Arg("token", "token", OPTIONAL)),
     attrs=(Attr("start", "i64"), Attr("width", "i64"), Attr("inbounds", "bools", optional=True)),
 )  # fmt: skip
-COMMIT_GROUP = OpSpec("async.commit_group", dialect=D)
-WAIT_GROUP = OpSpec("async.wait_group", dialect=D, attrs=(Attr("pending", "i64"),))
-BARRIER = OpSpec("barrier", dialect=D)
+COMMIT_GROUP = OpSpec("async.commit_group", dialect=D, doc="What was copied since the last one is a group.")
+WAIT_GROUP = OpSpec(
+    "async.wait_group",
+    dialect=D,
+    doc="Waits until all but the newest groups have landed.",
+    attrs=(Attr("pending", "i64"),),
+)
+BARRIER = OpSpec("barrier", dialect=D, doc="Waits for every warp of the block.")
 # A product of warpgroups whose operands lie in shared memory, `a_start` and `b_start` bytes into their slots, arranged as
 # `a_arrangement` and `b_arrangement` say. The accumulator may be read when its group has been waited for.
 WGMMA = OpSpec(
     "wgmma", dialect=D,
+    doc="A product of warpgroups whose operands lie in shared memory. The accumulator may be read when its "
+    "group has been waited for.",
     operands=(Arg("a_buffer", "shared"), Arg("a_slot", "scalar:int"), Arg("b_buffer", "shared"), Arg("b_slot", "scalar:int"),
               Arg("acc", "any")),
     attrs=(Attr("depth", "i64"), Attr("elem", "string"), Attr("a_start", "i64"), Attr("b_start", "i64")),
@@ -124,46 +161,79 @@ WGMMA = OpSpec(
 )  # fmt: skip
 WGMMA_REGISTERS = OpSpec(  # the same with the left operand in registers
     "wgmma.registers", dialect=D,
+    doc="A product of warpgroups whose left operand is in registers.",
     operands=(Arg("a", "any"), Arg("b_buffer", "shared"), Arg("b_slot", "scalar:int"), Arg("acc", "any")),
     attrs=(Attr("depth", "i64"), Attr("elem", "string"), Attr("b_start", "i64")), results=(Arg("result", "any"),),
 )  # fmt: skip
-WGMMA_COMMIT = OpSpec("wgmma.commit_group", dialect=D)
-WGMMA_WAIT = OpSpec("wgmma.wait_group", dialect=D, attrs=(Attr("pending", "i64"),))
+WGMMA_COMMIT = OpSpec(
+    "wgmma.commit_group", dialect=D, doc="The products of warpgroups since the last one are a group."
+)
+WGMMA_WAIT = OpSpec(
+    "wgmma.wait_group",
+    dialect=D,
+    doc="Waits until all but the newest groups of products are done.",
+    attrs=(Attr("pending", "i64"),),
+)
 # Products whose accumulator lies in tensor memory. A block allocates once; every product of a loop has an accumulator in
 # what was allocated. `count` numbers the products issued there, two may be on their way; `before` says which one to wait
 # for: 0 this iteration's, 1 the one before it, 2 the one before that.
 _COUNTED = (Arg("memory", "tensor_memory"), Arg("count", "scalar:int"))
 TENSOR_ALLOC = OpSpec(
-    "tensor_memory.alloc", dialect=D, attrs=(Attr("columns", "i64"), Attr("offset", "i64")),
+    "tensor_memory.alloc", dialect=D,
+    doc="Columns of tensor memory, taken once a block.",
+    attrs=(Attr("columns", "i64"), Attr("offset", "i64")),
     results=(Arg("memory", "tensor_memory"),), traits=NO_MEMORY_EFFECT,
 )  # fmt: skip
-TENSOR_FREE = OpSpec("tensor_memory.free", dialect=D, operands=(Arg("memory", "tensor_memory"),))
+TENSOR_FREE = OpSpec(
+    "tensor_memory.free", dialect=D, doc="Gives the columns back.", operands=(Arg("memory", "tensor_memory"),)
+)
 TENSOR_BEGIN = OpSpec(  # the `number`th accumulator of a loop; a barrier follows before anyone uses it
-    "tensor_memory.begin", dialect=D, operands=(Arg("memory", "tensor_memory"),),
+    "tensor_memory.begin", dialect=D,
+    doc="The accumulator of one product of a loop; a barrier follows before anyone uses it.",
+    operands=(Arg("memory", "tensor_memory"),),
     attrs=(Attr("column", "i64"), Attr("number", "i64")), results=(Arg("accumulator", "tensor_memory"),),
     traits=NO_MEMORY_EFFECT,
 )  # fmt: skip
-TENSOR_END = OpSpec("tensor_memory.end", dialect=D, operands=(Arg("memory", "tensor_memory"),))
+TENSOR_END = OpSpec(
+    "tensor_memory.end",
+    dialect=D,
+    doc="The end of a loop's accumulator.",
+    operands=(Arg("memory", "tensor_memory"),),
+)
 TENSOR_STORE = OpSpec(
-    "tensor_memory.store", dialect=D, operands=(Arg("memory", "tensor_memory"), Arg("value", "any"))
+    "tensor_memory.store",
+    dialect=D,
+    doc="Puts a tile into an accumulator.",
+    operands=(Arg("memory", "tensor_memory"), Arg("value", "any")),
 )
 TENSOR_PRODUCT = OpSpec(  # `fresh`: it begins at zero
     "tensor_memory.product", dialect=D,
+    doc="Issues a product whose sum stays in tensor memory.",
     operands=(*_COUNTED, Arg("a_buffer", "shared"), Arg("a_slot", "scalar:int"), Arg("b_buffer", "shared"),
               Arg("b_slot", "scalar:int")),
     attrs=(Attr("m", "i64"), Attr("n", "i64"), Attr("depth", "i64"), Attr("elem", "string"), Attr("a_start", "i64"),
            Attr("b_start", "i64"), Attr("fresh", "i64")),
 )  # fmt: skip
-TENSOR_WAIT = OpSpec("tensor_memory.wait", dialect=D, operands=_COUNTED, attrs=(Attr("before", "i64"),))
+TENSOR_WAIT = OpSpec(
+    "tensor_memory.wait",
+    dialect=D,
+    doc="Waits for a product.",
+    operands=_COUNTED,
+    attrs=(Attr("before", "i64"),),
+)
 TENSOR_LOAD = OpSpec(  # waits for the product, then brings the sum
     "tensor_memory.load",
     dialect=D,
+    doc="Waits for a product, then brings the sum.",
     operands=_COUNTED,
     attrs=(Attr("before", "i64"),),
     results=(Arg("result", "any"),),
 )
 TENSOR_SCALE = OpSpec(  # waits for the product before this iteration's, then multiplies the sum by a factor
-    "tensor_memory.scale", dialect=D, operands=(*_COUNTED, Arg("factor", "any"))
+    "tensor_memory.scale",
+    dialect=D,
+    doc="Waits for the product before this iteration's, then multiplies the sum by a factor.",
+    operands=(*_COUNTED, Arg("factor", "any")),
 )
 _OWN = (
     TENSOR_ALLOC, TENSOR_FREE, TENSOR_BEGIN, TENSOR_END, TENSOR_STORE, TENSOR_PRODUCT, TENSOR_WAIT, TENSOR_LOAD, TENSOR_SCALE,
