@@ -12,7 +12,8 @@ add_tile_kernel
     [EMBED array|incbin|none] [COMPRESS default|size|speed|balance|none]
     [PREFIX <c-identifier>] [NAMESPACE <c++-namespace>] [HEADER <path>] [LANGUAGE C|CXX]
     [OUTPUT_DIRECTORY <dir>] [OUTPUT_NAME <stem>] [HOST_ARCH x86_64|aarch64] [HOST_OS linux|windows]
-    [REMARKS <category>] [REMARKS_FILE <file>] [LAUNCHER <command>...] [JOB_POOL <pool>] [JOBS <n>]
+    [REMARKS <category>] [REMARKS_FILE <file>] [REPORT html|json] [LAUNCHER <command>...]
+    [JOB_POOL <pool>] [JOBS <n>]
     [DEPENDS <file|target>...] [COMMENT <text>] [FOLDER <ide-folder>] [ALIAS <alias>] [EXCLUDE_FROM_ALL])
 
 Compiles Tile IR for every architecture, bundles the images, and makes a library out of them that C and C++ programs
@@ -45,6 +46,8 @@ MAX_REGISTERS, NO_SPILLS, MAX_SHARED
                    budgets: an image with a kernel that exceeds one fails the build.
 REMARKS            category of optimisation remarks: all, memory, tensorcore. They are written beside the image as YAML, or to
                    REMARKS_FILE, into whose name stem and architecture go where there are several images.
+REPORT             html or json: a report of each image beside it, which explains the compile (docs/report.md). Not with
+                   COMPILER nvidia.
 EMBED              how the image gets into the program: a C array, ``.incbin`` (GNU and Clang), or none: the program links
                    with an object that defines ``<prefix>_image`` and its size, such as TILE_OBJECT of a CUSTOM target.
 PREFIX             of every C name in the header; default <name>_<stem> (only <stem> where both are the same; with
@@ -55,7 +58,7 @@ HEADER             where the header goes, relative to the output directory, whic
 OUTPUT_DIRECTORY   default ``<binary dir>/<name>.tile``, with the configuration below it in multi-config generators.
 
 Result: the target ``<name>`` with the properties TILE_CUBINS, TILE_CUBIN_<arch>, TILE_FATBIN, TILE_HEADER, TILE_JSON,
-TILE_PTX, TILE_TILEBC, TILE_OBJECT (absolute paths, sources outer, architectures inner), TILE_ARCHITECTURES, TILE_OPT_LEVEL,
+TILE_PTX, TILE_TILEBC, TILE_OBJECT, TILE_REPORT (absolute paths, sources outer, architectures inner), TILE_ARCHITECTURES, TILE_OPT_LEVEL,
 TILE_OPTIONS, TILE_PTXAS_OPTIONS, TILE_HOST_ARCH, TILE_HOST_OS, TILE_COMPILER_LAUNCHER, TILE_FORMATS, TILE_EMBED. The target
 ``<name>_images`` builds the artefacts alone. In multi-config generators the paths hold ``$<CONFIG>``: write
 ``$<TARGET_GENEX_EVAL:k,$<TARGET_PROPERTY:k,TILE_FATBIN>>`` there, or use ``tile_kernel_artifacts``.
@@ -68,7 +71,7 @@ that the argument takes, or a format needs another TYPE or COMPILER. A failing c
 function(add_tile_kernel name)
   set(flags DEBUG LINEINFO NO_SPILLS EXCLUDE_FROM_ALL)
   set(single TYPE COMPILER LAUNCH_ABI OPT_LEVEL SANITIZE BYTECODE_VERSION MAX_REGISTERS MAX_SHARED EMBED COMPRESS PREFIX
-    NAMESPACE HEADER LANGUAGE OUTPUT_DIRECTORY OUTPUT_NAME HOST_ARCH HOST_OS REMARKS REMARKS_FILE JOB_POOL JOBS COMMENT
+    NAMESPACE HEADER LANGUAGE OUTPUT_DIRECTORY OUTPUT_NAME HOST_ARCH HOST_OS REMARKS REMARKS_FILE REPORT JOB_POOL JOBS COMMENT
     FOLDER ALIAS)
   set(several SOURCES ARCHITECTURES FORMATS OPTIONS PTXAS_OPTIONS FATBINARY_OPTIONS ENTRIES SIGNATURE SYMBOL IMPORT_DIRECTORIES
     LAUNCHER DEPENDS)
@@ -157,7 +160,7 @@ function(_tileiras_add_rules name)
   _tileiras_split_architectures(real virtual ${wanted})
   _tileiras_compile_options(compile_options)
   file(GENERATE OUTPUT "${options_file}" CONTENT
-    "${compile_options} ${budgets}\n${tile_SIGNATURE} ${tile_SYMBOL} ${tile_IMPORT_DIRECTORIES} ${tile_REMARKS} ${tile_REMARKS_FILE}\n")
+    "${compile_options} ${budgets}\n${tile_SIGNATURE} ${tile_SYMBOL} ${tile_IMPORT_DIRECTORIES} ${tile_REMARKS} ${tile_REMARKS_FILE} ${tile_REPORT}\n")
   file(GENERATE OUTPUT "${bundle_file}" CONTENT
     "${real} ${virtual} ${for_cpu} ${stems}\n$<TARGET_GENEX_EVAL:${name},$<TARGET_PROPERTY:${name},TILE_FATBINARY_OPTIONS>> ${tile_COMPRESS}\n${tile_PREFIX} ${tile_NAMESPACE} ${tile_EMBED} ${tile_LANGUAGE} ${tile_HEADER}\n")
 
@@ -516,6 +519,7 @@ macro(_tileiras_check_arguments)
       "HOST_ARCH|x86_64|amd64|aarch64|arm64|is neither x86_64 nor aarch64"
       "HOST_OS|linux|windows|is neither linux nor windows"
       "REMARKS|none|all|memory|tensorcore|is none of all, memory, tensorcore, none"
+      "REPORT|html|json|is neither html nor json"
       "MAX_REGISTERS|[0-9]+|is no number"
       "JOBS|[0-9]+|is no number"
       "MAX_SHARED|[0-9]+ *[KkMm]?[Ii]?[Bb]?|is no size (examples: 49152, 100K)"
@@ -540,6 +544,9 @@ macro(_tileiras_check_arguments)
     if(NOT _symbols EQUAL _signatures)
       message(FATAL_ERROR "add_tile_kernel(${name}): SYMBOL has ${_symbols} names for ${_signatures} signatures")
     endif()
+  endif()
+  if(tile_REPORT AND tile_COMPILER STREQUAL "nvidia")
+    message(FATAL_ERROR "add_tile_kernel(${name}): REPORT needs COMPILER builtin: NVIDIA's compiler does not tell what a report shows")
   endif()
   if(tile_REMARKS_FILE AND NOT tile_REMARKS)
     message(FATAL_ERROR "add_tile_kernel(${name}): REMARKS_FILE needs REMARKS: which remarks it is to hold")

@@ -256,6 +256,9 @@ class Unit:
     def table(self, arch: Any) -> str:
         return self.path(f"{self.stem}.{arch}.kernels.json")
 
+    def report(self, arch: Any) -> str:
+        return self.path(f"{self.stem}.{arch}.report.{self.values.get('report')}")
+
     @property
     def cpu_table(self) -> str:
         """The table that holds the code for the CPU."""
@@ -334,6 +337,8 @@ class Unit:
                 pending = False
             if "ptx" in formats and arch.kind != "virtual" and values.get("compiler") != "nvidia":
                 argv += ["--ptx", self.path(f"{self.stem}.{arch}.ptx")]
+            if values.get("report") and arch.kind != "virtual":
+                argv += ["--report", self.report(arch)]
             commands.append(Command(argv, 1))
             fatbin += ["--ptx" if arch.kind == "virtual" else "--elf", f"{arch}={self.image(arch)}"]
         if self.archs:
@@ -366,6 +371,8 @@ class Unit:
     def outputs(self) -> list[str]:
         """Returns the files whose presence means that the unit is built."""
         paths = [self.image(arch) for arch in self.archs if not self.is_bytecode_entry(arch)]
+        if self.values.get("report"):
+            paths += [self.report(arch) for arch in self.archs if arch.kind != "virtual"]
         paths += [self.fatbin] if self.archs else []
         with_source = self.with_object or self.for_cpu
         return paths + self.tables + ([self.header, self.c_source] if with_source else [])

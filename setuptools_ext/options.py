@@ -59,6 +59,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("max_registers", NUMBER, "--max-registers", "fail when a kernel uses more registers per thread"),
     Option("no_spills", FLAG, "--no-spills", "fail when a kernel spills registers to memory"),
     Option("max_shared", SIZE, "--max-shared", "fail when a kernel uses more shared memory: bytes or 100K"),
+    Option("report", TEXT, "", "a report of each image, which explains the compile", ("html", "json")),
     Option(
         "compress", TEXT, "", "compression of the fatbin", ("default", "size", "speed", "balance", "none")
     ),

@@ -70,7 +70,10 @@ HEADERS: dict[str, tuple[str, tuple[str, ...]]] = {
 # Optional: tools of other registries, brought where that can be done quietly; their tests are skipped without them.
 BUILDIFIER = ("buildifier", "@bazel/buildifier@8.2.1")  # folder, npm's name
 OPTIONAL_LIMIT_S = 240.0  # a registry that does not answer must not hold up the tests
-BAZEL_PACKAGE = "bazel-bootstrap"  # Debian's: Bazel 4.2.3
+DEBIAN = {  # program -> packages; Bazel is 4.2.3
+    "bazel": ("bazel-bootstrap",),
+    "chromedriver": ("chromium", "chromium-driver"),
+}
 VENV = "v134"
 VENV_REQUIREMENTS = (
     "cuda-tile==1.7.0",
@@ -284,12 +287,13 @@ def _install_buildifier(home: Path) -> None:
     _mark(folder, (package,))
 
 
-def _install_bazel() -> None:
-    """Debian's Bazel, on a machine of CI alone: nobody's own system gets packages from a set-up of tests."""
+def _install_debian(program: str) -> None:
+    """A program of Debian's, on a machine of CI alone: nobody's own system gets packages from a set-up of tests."""
     apt = shutil.which("apt-get")
-    if shutil.which("bazel") or apt is None or os.environ.get("CI") != "true" or os.geteuid() != 0:
+    packages = DEBIAN[program]
+    if shutil.which(program) or apt is None or os.environ.get("CI") != "true" or os.geteuid() != 0:
         return
-    print(f"peers: {BAZEL_PACKAGE} -> system", flush=True)
+    print(f"peers: {' '.join(packages)} -> system", flush=True)
     env = clean_environ(DEBIAN_FRONTEND="noninteractive")
     quick = (
         "-qq",
@@ -302,8 +306,8 @@ def _install_bazel() -> None:
     )
     try:
         run([apt, "update", *quick], "apt-get update", env, OPTIONAL_LIMIT_S)
-        words = [apt, "install", "-y", *quick, "--no-install-recommends", BAZEL_PACKAGE]
-        run(words, "installing Bazel", env, OPTIONAL_LIMIT_S)
+        words = [apt, "install", "-y", *quick, "--no-install-recommends", *packages]
+        run(words, f"installing {program}", env, OPTIONAL_LIMIT_S)
     except SetupError as error:
         print(f"peers: {error}", file=sys.stderr)
 
@@ -314,7 +318,7 @@ def install(directory: Path | None = None, releases: tuple[str, ...] = (), quick
         os.environ["TILEIRAS_PEERS"] = str(directory.absolute())
     home = root()
     trees = tuple(QUICK) if quick else (*TREES, *HEADERS)
-    wanted = releases or (MAIN_RELEASE, *trees, *BUILD_TOOLS, "buildifier", "bazel")
+    wanted = releases or (MAIN_RELEASE, *trees, *BUILD_TOOLS, "buildifier", *DEBIAN)
     with locked(home / ".lock"):
         for release in wanted:
             if release == MAIN_RELEASE:
@@ -323,12 +327,12 @@ def install(directory: Path | None = None, releases: tuple[str, ...] = (), quick
                 _install_tree(home, release, quick)
             elif release == "buildifier":
                 _install_buildifier(home)
-            elif release == "bazel":
-                _install_bazel()
+            elif release in DEBIAN:
+                _install_debian(release)
             else:
                 raise SetupError(
                     f"unknown release {release!r}: one of "
-                    f"{', '.join((MAIN_RELEASE, *TREES, *HEADERS, *BUILD_TOOLS, 'buildifier', 'bazel'))}"
+                    f"{', '.join((MAIN_RELEASE, *TREES, *HEADERS, *BUILD_TOOLS, 'buildifier', *DEBIAN))}"
                 )
     return home
 
@@ -353,7 +357,8 @@ def main(argv: list[str]) -> int:
             home = toolkit(release)
             print(f"{release}: {home or 'not installed'}")
         print(f"buildifier: {buildifier() or 'not installed'}")
-        print(f"bazel: {shutil.which('bazel') or 'not installed'}")
+        for program in DEBIAN:
+            print(f"{program}: {shutil.which(program) or 'not installed'}")
         return 0
     try:
         print(install(options.directory, tuple(options.release)))

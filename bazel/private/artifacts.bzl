@@ -41,6 +41,7 @@ def _tile_cubin_impl(ctx):
             json = depset([image.kernels]),
             ptx = depset([image.ptx] if image.ptx else []),
             remarks = depset([image.remarks] if image.remarks else []),
+            report = depset([image.report] if image.report else []),
         ),
     ]
 

@@ -33,6 +33,7 @@ COMPILE_ATTRS = dict(
     ptxasopts = attr.string_list(doc = "Options for ptxas, appended last."),
     py_deps = attr.label_list(doc = "py_library targets that .py sources import, such as your cuda-tile distribution."),
     remarks = attr.string(values = ["", "none", "all", "memory", "tensorcore"], doc = "Category of optimisation remarks to write (output group `remarks`); empty: none."),
+    report = attr.string(values = ["", "html", "json"], doc = "A report of each image, which explains the compile (output group `report`); empty: none."),
     sanitize = attr.string(values = ["", "memcheck"], doc = "Instrumentation."),
     matrices = attr.label_keyed_string_dict(allow_files = [".json"], doc = "For .py: JSON matrix of signatures -> the entry that it is for."),
     signature = attr.string(doc = "For .py: the signature of every entry without one in `signatures`, such as 'f32[1],f32[1],=128'."),
@@ -301,7 +302,7 @@ def compile_source(ctx, source, arch, stem = None, bytecode = False, virtual = F
       virtual: PTX for this and later GPUs instead of an image.
 
     Returns:
-      struct(arch, host, file, source, kernels, ptx, bytecode, remarks, command)
+      struct(arch, host, file, source, kernels, ptx, bytecode, remarks, report, command)
     """
     compiler = chosen_compiler(ctx)
     host = host_platform(ctx)
@@ -327,6 +328,13 @@ def compile_source(ctx, source, arch, stem = None, bytecode = False, virtual = F
         remarks = ctx.actions.declare_file(base + ".remarks.yaml")
         outputs.append(remarks)
         files += ["--remarks", ctx.attr.remarks, "--remarks-output", remarks]
+    report = None
+    if ctx.attr.report and not virtual:
+        if compiler == "nvidia":
+            fail("%s: report needs compiler = \"builtin\": NVIDIA's compiler does not tell what a report shows" % ctx.label)
+        report = ctx.actions.declare_file("%s.report.%s" % (base, ctx.attr.report))
+        outputs.append(report)
+        files += ["--report", report]
     arguments = _compile_flags(ctx, source, compiler, host, virtual)
     arguments += ["--arch", label] + files + ["-o", main]
     arguments += ["--declared=" + file.path for file in source.declared]
@@ -350,6 +358,7 @@ def compile_source(ctx, source, arch, stem = None, bytecode = False, virtual = F
         ptx = ptx,
         bytecode = tilebc,
         remarks = remarks,
+        report = report,
         command = struct(file = source.file, output = main, arguments = tuple(words)),
     )
 
@@ -393,6 +402,7 @@ def compile_for_cpu(ctx, source, stem):
         ptx = None,
         bytecode = None,
         remarks = None,
+        report = None,
         command = struct(file = source.file, output = kernels, arguments = tuple(words)),
     )
 

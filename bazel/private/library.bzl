@@ -18,7 +18,7 @@ load(
 load("//private:flags.bzl", "ALLOWLIST", "tile_archs_transition")
 load("//private:package.bzl", "build_fatbin", "build_header", "build_images", "identifier", "image_entries")
 
-_FORMATS = ["cubin", "fatbin", "header", "json", "ptx", "remarks", "tilebc"]
+_FORMATS = ["cubin", "fatbin", "header", "json", "ptx", "remarks", "report", "tilebc"]
 
 def _umbrella(ctx, headers):
     """Writes and returns the header that includes one header per source."""
@@ -144,6 +144,7 @@ def _tile_library_impl(ctx):
         "json": [one.kernels for one in compiled],
         "ptx": [one.ptx for one in compiled if one.ptx],
         "remarks": [one.remarks for one in compiled if one.remarks],
+        "report": [one.report for one in compiled if one.report],
         "tilebc": bytecode,
     }
     files = []

@@ -38,7 +38,7 @@ def module(
     program = watch.program
     options = program.options if program is not None else None
     out: dict[str, Any] = {
-        "name": os.path.basename(levels.shown(watch.file, watch)) or "module",
+        "name": os.path.basename(levels.shown(watch.file, watch)) or _entries(watch) or "module",
         "target": program.target.name if program is not None else "",
         "options": {
             "opt_level": options.opt_level if options else None,
@@ -83,6 +83,15 @@ def module(
     out["emulator"] = emulated(profile)
     out["findings"] = findings.rank(out)
     return out
+
+
+def _entries(watch: Watch) -> str:
+    """The kernels of a module without a file."""
+    if watch.module is None:
+        return ""
+    return ", ".join(
+        str(op.attrs["sym_name"]) for op in watch.module.regions[0].block.ops if op.spec.name == "entry"
+    )
 
 
 def _kernels(out: dict[str, Any], watch: Watch) -> None:

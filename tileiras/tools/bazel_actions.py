@@ -213,7 +213,7 @@ def _missing_module_hint(text: str, declared: list[str]) -> str:
 
 
 def _remove_outputs(words: list[str]) -> None:
-    for name in ("-o", "--kernels-json", "--ptx", "--tilebc", "--remarks-output"):
+    for name in ("-o", "--kernels-json", "--ptx", "--tilebc", "--remarks-output", "--report"):
         path = _option(words, name)
         if path:
             try:

@@ -54,6 +54,8 @@ def build_parser() -> argparse.ArgumentParser:
         help="the GPU that the script sees (default: sm_90 for the emulator, else sm_100)")  # fmt: skip
     add("--map-cuda", action="store_true", help="device='cuda' of a PyTorch without CUDA means the CPU")
     add("--check", action="store_true", help="report undefined behaviour, races and reads of unset memory")
+    add("--report", default="", metavar="FILE",
+        help="write a report of all kernels that were compiled: FILE.html to read, FILE.json as data")  # fmt: skip
     add("-m", dest="module", nargs=argparse.REMAINDER, help="run a module, as python -m does")
     add("script", nargs="?", help="the script")
     add("arguments", nargs=argparse.REMAINDER, help="its arguments")
@@ -92,6 +94,44 @@ def main(argv: list[str] | None = None) -> int:
         fail(f"running kernels needs NumPy and ml_dtypes: pip install 'tileiras[run]' ({missing})", 2)
     except ValueError as wrong:
         fail(str(wrong), EXIT_CONFIGURATION)
+    if options.report:
+        check_report(options.report, fail)
+    try:
+        return run(options, fail)
+    finally:
+        if options.report:
+            write_report(options.report)
+
+
+def check_report(path: str, fail: Any) -> None:
+    """Ends the command for a name that says no form (1), and for a file that cannot be written (2)."""
+    from tileiras.outputs import OutputError
+    from tileiras.report import write
+
+    if problem := write.wrong_name(path):
+        fail(f"--report: {problem}")
+    try:
+        write.check(path)
+    except OutputError as error:
+        fail(str(error), EXIT_CONFIGURATION)
+
+
+def write_report(path: str) -> None:
+    """What the script compiled for GPUs, with the counts of the emulator where it ran there."""
+    from tileiras.outputs import OutputError
+    from tileiras.report import program, write
+
+    try:
+        write.write(path, [program.module_of_image(image) for image in _images])
+    except OutputError as error:
+        print(f"tileiras-cutile: error: {error}", file=sys.stderr)
+
+
+_images: list[Any] = []
+
+
+def run(options: argparse.Namespace, fail: Any) -> int:
+    """The script's exit status."""
     if options.module:
         return run_module(options.module)
     try:
@@ -112,14 +152,16 @@ def prepare(options: argparse.Namespace) -> None:
     from tileiras.run.cutile import Settings, activate, deactivate
 
     if options.target == "gpu":
-        if options.check or options.map_cuda or options.gpu_name:
-            raise ValueError("--check, --map-cuda and --gpu-name have no meaning for --target gpu")
+        if options.check or options.map_cuda or options.gpu_name or options.report:
+            raise ValueError("--check, --map-cuda, --gpu-name and --report have no meaning for --target gpu")
         deactivate()
         return
     import ml_dtypes  # noqa: F401
     import numpy  # noqa: F401
 
-    activate(Settings(options.target, options.gpu_name, options.check, options.map_cuda))
+    settings = Settings(options.target, options.gpu_name, options.check, options.map_cuda)
+    settings.images = _images if options.report else None
+    activate(settings)
 
 
 def run_script(path: str, code: Any, arguments: list[str]) -> int:

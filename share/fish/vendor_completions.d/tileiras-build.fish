@@ -24,6 +24,7 @@ complete -c tileiras-build -n '__fish_seen_subcommand_from compile' -l depfile-t
 complete -c tileiras-build -n '__fish_seen_subcommand_from compile' -l depends -r -d 'one more file the output depends on, for the depfile and the record'
 complete -c tileiras-build -n '__fish_seen_subcommand_from compile' -l remarks -x -a 'none all memory tensorcore' -d 'category of optimisation remarks'
 complete -c tileiras-build -n '__fish_seen_subcommand_from compile' -l remarks-output -r -d 'the remarks as YAML'
+complete -c tileiras-build -n '__fish_seen_subcommand_from compile' -l report -r -d 'a report that explains the compile: FILE.html or FILE.json'
 complete -c tileiras-build -n '__fish_seen_subcommand_from compile' -l max-registers -r -d 'fail when a kernel uses more registers per thread'
 complete -c tileiras-build -n '__fish_seen_subcommand_from compile' -l no-spills -d 'fail when a kernel spills registers to memory'
 complete -c tileiras-build -n '__fish_seen_subcommand_from compile' -l max-shared -r -d 'fail when a kernel uses more shared memory (bytes, 100K)'

@@ -7,4 +7,5 @@ complete -c tileiras-cutile -l target -x -a 'cpu reference emulator gpu' -d 'whe
 complete -c tileiras-cutile -l gpu-name -l arch -r -d 'the GPU that the script sees (default: sm_90 for the emulator, else sm_100)'
 complete -c tileiras-cutile -l map-cuda -d 'device=\'cuda\' of a PyTorch without CUDA means the CPU'
 complete -c tileiras-cutile -l check -d 'report undefined behaviour, races and reads of unset memory'
+complete -c tileiras-cutile -l report -r -d 'write a report of all kernels that were compiled: FILE.html to read, FILE.json as data'
 complete -c tileiras-cutile -s m -r -d 'run a module, as python -m does'

@@ -99,7 +99,8 @@ function refs(level, line) {
   const source = found.source && level !== "source" ? [...found.source][0] : -1;
   return [ref(level, line), source >= 0 ? ref("source", source) : null];
 }
-on(() => {
+on((what) => {
+  if (what !== "hover") return;
   const lit = state.hovered && state.hovered.lines;
   for (const node of document.querySelectorAll(".ref, tr[data-line]"))
     node.classList.toggle("hl", !!(lit && lit[node.dataset.level] && lit[node.dataset.level].has(Number(node.dataset.line))));

@@ -40,22 +40,31 @@ class Pane {
     const height = this.body.clientHeight || 700;
     const from = Math.max(0, Math.floor(top / ROW) - 10);
     const to = Math.min(this.lines.length, Math.ceil((top + height) / ROW) + 10);
-    const lit = state.hovered && state.hovered.lines[this.level];
-    const chosen = state.selected && state.selected.lines[this.level];
-    const at = state.selected && state.selected.level === this.level ? state.selected.line : -1;
+    if (this.rows && this.rows.from === from && this.rows.to === to) return this.mark();
+    this.rows = { from, to };
     clear(this.tall);
     for (let i = from; i < to; i++) {
-      let kind = "ln";
-      if (this.up[i] < 0 && !(state.down[this.level] && state.down[this.level].has(i))) kind += " alone";
-      if (chosen && chosen.has(i)) kind += " sel";
-      if (lit && lit.has(i)) kind += " hl";
-      if (i === at) kind += " at";
+      const alone = this.up[i] < 0 && !(state.down[this.level] && state.down[this.level].has(i));
       const node = h("div", {
-        class: kind, role: "option", "aria-selected": i === at ? "true" : "false", "data-row": i, style: { top: `${i * ROW}px` },
+        class: alone ? "ln alone" : "ln", role: "option", "data-row": i, style: { top: `${i * ROW}px` },
         onclick: () => { select(this.level, i); this.body.focus({ preventScroll: true }); },
         onmouseover: () => { if (!state.hovered || state.hovered.level !== this.level || state.hovered.line !== i) hover(this.level, i); },
       }, h("i", {}, i + 1), tokens(this.level, this.lines[i]));
       this.tall.append(node);
+    }
+    this.mark();
+  }
+  // What is lit and what is chosen, on the lines that are there: elements under the mouse stay the same.
+  mark() {
+    const lit = state.hovered && state.hovered.lines[this.level];
+    const chosen = state.selected && state.selected.lines[this.level];
+    const at = state.selected && state.selected.level === this.level ? state.selected.line : -1;
+    for (const node of this.tall.children) {
+      const i = Number(node.dataset.row);
+      node.classList.toggle("sel", !!(chosen && chosen.has(i)));
+      node.classList.toggle("hl", !!(lit && lit.has(i)));
+      node.classList.toggle("at", i === at);
+      node.setAttribute("aria-selected", i === at ? "true" : "false");
     }
   }
   show(line) {

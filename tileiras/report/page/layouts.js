@@ -107,8 +107,8 @@ function layoutSection() {
     }
     clear(lists).append(
       h("div", { class: "row", style: { "align-items": "flex-start" } },
-        h("div", {}, h("h3", {}, `Registers of warp ${w}, lane ${t}`), h("div", { class: "scroll", style: { "max-height": "300px" } }, h("table", { id: "registers" }, head("#register", "element"), h("tbody", {}, regs)))),
-        h("div", {}, h("h3", {}, `Lanes of row ${row}`), h("div", { class: "scroll", style: { "max-height": "300px" } }, h("table", { id: "rowlanes" }, head("columns", "#warp", "#lane", "registers"),
+        h("div", {}, h("h3", {}, `Registers of warp ${w}, lane ${t}`), h("div", { class: "scroll", style: { "max-height": "300px" } }, h("table", { id: "lane-registers" }, head("#register", "element"), h("tbody", {}, regs)))),
+        h("div", {}, h("h3", {}, `Lanes of row ${row}`), h("div", { class: "scroll", style: { "max-height": "300px" } }, h("table", { id: "row-lanes" }, head("columns", "#warp", "#lane", "registers"),
           h("tbody", {}, spans.slice(0, 256).map((s) => h("tr", {}, h("td", {}, s.from === s.to ? s.from : `${s.from} to ${s.to}`), h("td", { class: "num" }, s.o[2]), h("td", { class: "num" }, s.o[1]), h("td", {}, [...new Set(s.regs)].join(" "))))))))));
   }
   const again = () => { draw(); tell_(); };

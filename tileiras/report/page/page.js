@@ -37,12 +37,17 @@ function build(index) {
   const made = SECTIONS.map(([, , make]) => make());
   main.append(...made);
   made.forEach((node) => node.start && node.start());
+  seen.disconnect();
+  made.forEach((node) => seen.observe(node));
   tell("select");
 }
 
 const base = [...state.listeners];
 const main = h("main", {});
 const links = SECTIONS.map(([id, title]) => h("a", { href: `#${id}`, "data-nav": id }, title));
+const seen = new IntersectionObserver((entries) => {
+  for (const entry of entries) if (entry.isIntersecting) links.forEach((a) => a.classList.toggle("here", a.dataset.nav === entry.target.id));
+}, { rootMargin: "-70px 0px -70% 0px" });
 const module_ = h("select", { id: "module", "aria-label": "module", onchange: (e) => build(Number(e.target.value)) }, doc.modules.map((m, i) => h("option", { value: i }, `${m.name} ${m.target}`)));
 app.append(h("header", { class: "top" }, doc.modules.length > 1 ? module_ : h("h1", {}, doc.modules.length ? `${doc.modules[0].name} on ${doc.modules[0].target || "?"}` : "nothing was compiled"),
   h("nav", { "aria-label": "sections" }, links), h("button", { id: "theme", title: "light or dark (t)", onclick: () => theme(!document.documentElement.classList.contains("dark")) }, "light / dark"), h("button", { id: "keys", title: "keys (?)", onclick: () => help.showModal() }, "?")), main, help);
@@ -67,8 +72,4 @@ document.addEventListener("keydown", (e) => {
   } else return;
   e.preventDefault();
 });
-const seen = new IntersectionObserver((entries) => {
-  for (const entry of entries) if (entry.isIntersecting) links.forEach((a) => a.classList.toggle("here", a.dataset.nav === entry.target.id));
-}, { rootMargin: "-70px 0px -70% 0px" });
-for (const node of main.children) seen.observe(node);
 window.addEventListener("resize", () => panes.forEach((p) => p.draw()));

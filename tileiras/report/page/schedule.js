@@ -80,7 +80,7 @@ function loopSection() {
       h("h3", {}, "Schedule of one block, by the model"), gantt(loop),
       h("details", { open: steps.length <= 12 }, h("summary", {}, `${steps.length} steps of an iteration`),
         h("table", {}, head("role", "operation", "where", "resource", "#clocks there", "#instructions of a thread"), h("tbody", {}, steps.map((s) =>
-          lineRow("nv_tileas", s.line, h("td", {}, s.role), h("td", { class: "mono" }, s.op), h("td", {}, refs("nv_tileas", s.line)), h("td", { style: { color: paint(s.resource) } }, s.resource), h("td", { class: "num" }, number(s.clocks[s.resource])), h("td", { class: "num" }, s.issued))))),
+          lineRow("nv_tileas", s.line, h("td", {}, s.role), h("td", { class: "mono" }, s.op), h("td", {}, refs("nv_tileas", s.line)), h("td", {}, h("span", { class: "dot", style: { background: paint(s.resource) } }), s.resource), h("td", { class: "num" }, number(s.clocks[s.resource])), h("td", { class: "num" }, s.issued))))),
         rest ? h("p", { class: "soft" }, `and ${rest} instructions of index arithmetic and loop control`) : null));
   });
   return section("loops", "Loops: schedule and bound", "Stages, roles and resources of each loop; the initiation interval is the time from one iteration's start to the next one's.", cards.length ? cards : h("p", { class: "empty" }, "There is no loop."));

@@ -26,6 +26,10 @@ class Image:
         import tileiras
 
         self.settings, self.gpu_name = settings, gpu_name
+        self.bytecode, self.opt_level = bytecode, opt_level
+        self.profile: Any = None  # of the last launch, where a report is wanted
+        if settings.images is not None:
+            settings.images.append(self)
         self.source: Any = tileiras.load(bytecode)
         if settings.target != "emulator":
             self.module = load_module(self.source)
@@ -66,9 +70,15 @@ class Image:
         for array, label in memory:
             arguments.arrays.append(array)
             arguments.labels.append(label)
+        counted: dict[str, Any] | None = None
+        if self.settings.images is not None and self.settings.target == "emulator":
+            from tileiras.run.profile import Profile
+
+            self.profile = Profile()
+            counted = {"profile": self.profile}
         run_encoded(
             self.source, self.module, symbol, normalise_grid(grid), arguments, self.settings.target, self.gpu_name,
-            memory=[], check=self.settings.check, seed=self.settings.seed, out=None, options={},
+            memory=[], check=self.settings.check, seed=self.settings.seed, out=None, options={}, emulation=counted,
         )  # fmt: skip
 
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 TARGETS = ("cpu", "reference", "emulator")
 DEFAULT_TARGET = "cpu"
 VARIABLE = "TILEIRAS_CUTILE"
@@ -19,7 +23,7 @@ class BadSettings(ValueError):
 class Settings:
     """target, gpu_name, whether launches are checked and scripts see their GPU on the CPU, and a seed of the order."""
 
-    __slots__ = ("check", "gpu_name", "map_cuda", "seed", "target")
+    __slots__ = ("check", "gpu_name", "images", "map_cuda", "seed", "target")
 
     def __init__(
         self, target: str = "", gpu_name: str = "", check: bool = False, map_cuda: bool = False
@@ -35,6 +39,7 @@ class Settings:
             )
         self.target, self.check, self.map_cuda = target, check, map_cuda
         self.seed: int | None = None
+        self.images: list[Any] | None = None  # all that are made, where a report of them is wanted
         self.gpu_name = gpu_name or DEFAULT_GPU.get(target, PERMISSIVE_GPU)
         from tileiras.compiler.target import sm
 

@@ -69,6 +69,7 @@ def compile(job: Job, outputs: Outputs) -> Result:
     argv += ["--device-debug"] if arguments.debug else []
     argv += [f"--file-prefix-map={pair}" for pair in arguments.file_prefix_map]
     argv += [f"--sanitize={arguments.sanitize}"] if arguments.sanitize else []
+    argv += [f"--report={arguments.report}"] if arguments.report else []
     argv += [f"--ptxas-options={option}" for option in arguments.ptxas_option]
     argv += [f"--toolkit-root={arguments.toolkit_root}"] if arguments.toolkit_root else []
     argv += arguments.option

@@ -59,6 +59,7 @@ FLAGS = (
         "--remarks", ONE, "category of optimisation remarks", choices=("none", "all", "memory", "tensorcore")
     ),
     Flag("--remarks-output", ONE, "the remarks as YAML", "FILE"),
+    Flag("--report", ONE, "a report that explains the compile: FILE.html or FILE.json", "FILE"),
     Flag("--max-registers", ONE, "fail when a kernel uses more registers per thread", "N"),
     Flag("--no-spills", SWITCH, "fail when a kernel spills registers to memory"),
     Flag("--max-shared", ONE, "fail when a kernel uses more shared memory (bytes, 100K)", "SIZE"),
@@ -79,6 +80,8 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
         raise Failed(2, "no GPU architecture given (--arch sm_90)")
     compiler = the_compiler(arguments)
     if arguments.arch == "cpu":
+        if arguments.report:
+            raise Failed(2, "--report explains code for GPUs, not for --arch cpu")
         from tileiras.tools.build import cpu_verb
 
         cpu_verb.run(arguments, outputs, source, data, compiler)
@@ -91,6 +94,8 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
         raise UsageError("no output asked for (-o, --ptx, --tilebc or --kernels-json)")
     if arguments.depfile and not (arguments.depfile_target or arguments.o):
         raise UsageError("--depfile needs --depfile-target where there is no -o")
+    if arguments.report:
+        _check_report(arguments.report)
     if bool(arguments.remarks_output) > bool(arguments.remarks):
         raise UsageError("--remarks-output needs --remarks")
     job = Job(arguments, arch, source, data)
@@ -110,6 +115,19 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
     write(job, result, outputs)
     outputs.commit()
     history.succeeded(job, result)
+
+
+def _check_report(path: str) -> None:
+    """Errors: UsageError for a name that says no form, Failed(2) for a file that cannot be written."""
+    from tileiras.outputs import OutputError
+    from tileiras.report import write
+
+    if problem := write.wrong_name(path):
+        raise UsageError(f"option '--report': {problem}")
+    try:
+        write.check(path)
+    except OutputError as error:
+        raise Failed(2, str(error)) from None
 
 
 def the_compiler(arguments: Arguments) -> str:
@@ -171,6 +189,8 @@ def refuse(job: Job) -> None:
         raise Failed(
             2, "NVIDIA's compiler makes images of launch ABI tile only; use --compiler builtin for simt"
         )
+    if arguments.report:
+        raise Failed(2, "NVIDIA's compiler does not tell what a report shows; use --compiler builtin")
     if arguments.disable:
         raise Failed(2, "NVIDIA's compiler has no parts to disable; use --compiler builtin")
     if arguments.ptxas_option:
@@ -190,7 +210,8 @@ def compile_or_recall(job: Job, outputs: Outputs, tools: dict[str, str]) -> Resu
     from tileiras.tools.build import builtin, nvidia
 
     compiler = nvidia if job.compiler == "nvidia" else builtin
-    store = None if job.arguments.no_cache else cache.open_cache()
+    # What a report shows is seen by compiling; the image is the one that the cache has.
+    store = None if job.arguments.no_cache or job.arguments.report else cache.open_cache()
     if any(identity.endswith(SCRIPT) for identity in tools.values()) or any(map(_names_a_tool, job.arguments.option)):
         store = None  # what such a tool does depends on more than is known here
     key = ""
