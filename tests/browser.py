@@ -87,6 +87,9 @@ class Browser:
         """What the body of a function returns."""
         return self._post(self.root + "/execute/sync", {"script": script, "args": list(args)})
 
+    def size(self, width: int, height: int) -> None:
+        self._post(self.root + "/window/rect", {"width": width, "height": height})
+
     def find(self, selector: str) -> str:
         found: str = self._post(self.root + "/element", {"using": "css selector", "value": selector})[ELEMENT]
         return found
@@ -133,5 +136,7 @@ class Browser:
     def picture(self, selector: str) -> bytes:
         """An element as PNG."""
         found = self.find(selector)
+        self.js("document.querySelector('header').style.position = 'static'")  # it would lie above
+        self.js("document.querySelector(arguments[0]).scrollIntoView({block: 'start'})", selector)
         with urllib.request.urlopen(f"{self.root}/element/{found}/screenshot", timeout=60) as answer:
             return base64.b64decode(json.load(answer)["value"])

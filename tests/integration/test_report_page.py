@@ -35,6 +35,29 @@ cuda_tile.module @m {
 """  # noqa: E501
 
 
+CONTRAST = """
+const part = (x) => (x / 255 <= 0.03928 ? x / 255 / 12.92 : ((x / 255 + 0.055) / 1.055) ** 2.4);
+const lum = (c) => 0.2126 * part(c[0]) + 0.7152 * part(c[1]) + 0.0722 * part(c[2]);
+const rgb = (t) => t.match(/[\\d.]+/g).map(Number);
+const back = (e) => {
+  for (; e; e = e.parentElement) {
+    const c = rgb(getComputedStyle(e).backgroundColor);
+    if (c.length < 4 || c[3] > 0.5) return c;
+  }
+  return [255, 255, 255];
+};
+const bad = new Set();
+const all = 'h1, h2, h3, p, td, th, a, button, label, .ref, .model, .card b, .card span, .soft, .note, summary';
+for (const e of document.querySelectorAll(all)) {
+  if (!e.textContent.trim() || !e.offsetWidth) continue;
+  const a = lum(rgb(getComputedStyle(e).color)), b = lum(back(e));
+  const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  if (ratio < 4.5) bad.add(`${e.tagName}.${e.className} ${ratio.toFixed(1)}`);
+}
+return [...bad];
+"""
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     made = Browser()
@@ -133,7 +156,9 @@ def test_hover_lights_up_all_levels(browser: Browser, matmul: Path) -> None:
     chosen = lines_of(browser, "sel")
     for level in ("source", "cuda_tile", "nv_tileas", "ptx", "sass"):
         assert chosen.get(level), f"{level} shows nothing of the line"
-    texts = [module["levels"]["sass"]["lines"][i] for i in chosen["sass"]]
+    texts = [
+        module["levels"]["sass"]["lines"][i] for i in browser.js("return [...state.selected.lines.sass]")
+    ]
     assert any("MMA" in text for text in texts)
     browser.click("nav a[href='#overview']")
     browser.press("escape")
@@ -143,13 +168,15 @@ def test_hover_lights_up_all_levels(browser: Browser, matmul: Path) -> None:
 def test_every_reference_goes_to_its_line(browser: Browser, matmul: Path) -> None:
     opened(browser, matmul)
     module = data_of(matmul)
-    wrong = browser.js(
-        "const bad = [], all = [...document.querySelectorAll('.ref')];"
-        "for (const r of all.filter((_, i) => i % Math.ceil(all.length / 80) === 0)) { r.click(); const s = state.selected;"
-        "if (!s || s.level !== r.dataset.level || s.line !== Number(r.dataset.line)) bad.push(r.textContent);"
-        "const pane = document.querySelector(`.pane[data-level=${s.level}] .ln.at`); if (!pane) bad.push('not in sight ' + r.textContent) }"
-        "return bad"
-    )
+    wrong = browser.js("""
+        const bad = [], all = [...document.querySelectorAll('.ref')];
+        for (const r of all.filter((_, i) => i % Math.ceil(all.length / 80) === 0)) {
+          r.click();
+          const s = state.selected;
+          if (!s || s.level !== r.dataset.level || s.line !== Number(r.dataset.line)) bad.push(r.textContent);
+          if (!document.querySelector(`.pane[data-level=${s.level}] .ln.at`)) bad.push('not in sight ' + r.textContent);
+        }
+        return bad""")
     assert wrong == [] and browser.count(".ref") > 40
     for level in ("source", "nv_tileas", "ptx", "sass"):
         assert level in module["levels"] and browser.count(f".ref[data-level={level}]") > 0, level
@@ -194,10 +221,10 @@ def test_keys(browser: Browser, matmul: Path) -> None:
 
 def test_all_controls_are_named_and_reached_by_tab(browser: Browser, matmul: Path) -> None:
     opened(browser, matmul)
-    nameless = browser.js(
-        "return [...document.querySelectorAll('button, select, input, canvas, [role=listbox]')].filter((e) =>"
-        "!(e.textContent.trim() || e.getAttribute('aria-label') || e.closest('label') || e.title)).map((e) => e.outerHTML.slice(0, 80))"
-    )
+    nameless = browser.js("""
+        const named = (e) => e.textContent.trim() || e.getAttribute('aria-label') || e.closest('label') || e.title;
+        return [...document.querySelectorAll('button, select, input, canvas, [role=listbox]')].filter((e) => !named(e))
+          .map((e) => e.outerHTML.slice(0, 80))""")
     assert nameless == []
     assert browser.js(
         "return [...document.querySelectorAll('button, select, input, canvas, .body')].every((e) => e.tabIndex >= 0)"
@@ -385,21 +412,8 @@ def test_twenty_thousand_lines(browser: Browser, folder: Path, matmul: Path) -> 
 def test_both_themes_can_be_read(browser: Browser, matmul: Path) -> None:
     """Contrast of at least 4.5 between text and what is behind it, in both themes."""
     opened(browser, matmul)
-    script = """
-    const lum = (c) => { const v = c.map((x) => { x /= 255; return x <= 0.03928 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4; }); return 0.2126 * v[0] + 0.7152 * v[1] + 0.0722 * v[2]; };
-    const rgb = (t) => t.match(/[\\d.]+/g).map(Number);
-    const back = (e) => { for (; e; e = e.parentElement) { const c = rgb(getComputedStyle(e).backgroundColor); if (c.length < 4 || c[3] > 0.5) return c; } return [255, 255, 255]; };
-    const bad = new Set();
-    for (const e of document.querySelectorAll('h1, h2, h3, p, td, th, a, button, label, .ref, .model, .card b, .card span, .soft, .note, summary')) {
-      if (!e.textContent.trim() || !e.offsetWidth) continue;
-      const a = lum(rgb(getComputedStyle(e).color)), b = lum(back(e));
-      const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-      if (ratio < 4.5) bad.add(`${e.tagName}.${e.className} ${ratio.toFixed(1)}`);
-    }
-    return [...bad];
-    """
     for _ in range(2):
-        assert browser.js(script) == []
+        assert browser.js(CONTRAST) == []
         browser.click("#theme")
 
 
@@ -418,11 +432,13 @@ def test_pictures_of_the_docs(browser: Browser, matmul: Path, bless: bool) -> No
         dark = name.endswith("-dark")
         if dark:
             browser.click("#theme")
-        picture = browser.picture(f"#{name.removeprefix('report-').removesuffix('-dark')}")
+        place = name.removeprefix("report-").removesuffix("-dark")
+        picture = browser.picture({"loops": ".loop"}.get(place, f"#{place}"))
         if dark:
             browser.click("#theme")
         assert picture.startswith(b"\x89PNG") and len(picture) > 5_000
         if bless:
             IMAGES.mkdir(exist_ok=True)
             (IMAGES / f"{name}.png").write_bytes(picture)
+    browser.size(1500, 950)
     assert browser.console() == []

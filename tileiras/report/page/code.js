@@ -96,9 +96,8 @@ on((what) => {
     if (what === "select" && state.selected) {
       const lines = state.selected.lines[pane.level];
       if (lines && lines.size) {
-        let least = Infinity;
-        for (const line of lines) if (line < least) least = line;
-        pane.show(pane.level === state.selected.level ? state.selected.line : least);
+        const order = [...lines].sort((a, b) => a - b); // the middle of them: the first may be hoisted far away
+        pane.show(pane.level === state.selected.level ? state.selected.line : order[Math.floor(order.length / 2)]);
       }
     }
     pane.draw();
