@@ -368,3 +368,13 @@ def test_modules_with_parts_missing(run: Any, text: str, code: int, said: str) -
     for words in flags:
         found, _, err = run(text, *words)
         assert found == code and said in err and "internal error" not in err, err
+
+
+def test_the_pipeline_starts_in_the_middle(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """What a conversion makes is there for the passes behind it, wherever the pipeline began."""
+    golden = Path(__file__).parents[1] / "golden" / "stream_products.txt"
+    source = tmp_path / "k.mlir"
+    source.write_text(golden.read_text().split("---- expected")[0].partition("\n")[2])
+    for skip in ((), ("--skip", "TileAAStreamProducts")):
+        assert opt.main([str(source), "--pipeline-to", "ptx", "--gpu-name", "sm_80", *skip]) == 0
+        assert "mma.sync" in capfd.readouterr().out

@@ -83,6 +83,9 @@ PIPELINE: tuple[Row, ...] = (
     Row("tileaa", "TileAAMarkNonPositive", "tileaa.nonpositive", "MarkNonPositive", frozenset(("exp",)), 1, OPTIONAL),
     Row("tileaa", "TileAAAgentVerifier", "tileaa.agent_verifier", "AgentVerifier", frozenset(("agent",)), 0, OPTIONAL),
     Row("tileaa", "TileAAShortenSteps", "loops.shorten_steps", "ShortenSteps", _PRODUCTS, 1, OPTIONAL),
+    Row("tileaa", "TileAACutHugeTiles", "loops.cut_huge_tiles", "CutHugeTiles", None, 0, OPTIONAL),
+    Row("tileaa", "TileAACutLongChains", "loops.cut_long_chains", "CutLongChains", None, 0, OPTIONAL),
+    Row("tileaa", "TileAAStreamProducts", "loops.stream_products", "StreamProducts", _PRODUCTS, 0, OPTIONAL),
     # -> nv_tileas: layouts, asynchronous copies, pipelined loops
     Row("tileas", "ConvertTileAAToTileAS", "conversions", "ConvertTileAAToTileAS"),
     Row("tileas", "TileASHoistConversions", "tileas.hoist_conversions", "HoistConversions",

@@ -70,9 +70,6 @@ class ConvertCudaTileToTileAA(Pass):
         if context.target is not None:
             context.module.attrs.setdefault("nv_tileaa.compute_capability", context.target.number)
         names.add("func")
-        if "mmaf_scaled" in names:
-            names.add("mmaf")  # what it is lowered to
-        names.add("convert_layout")  # the next conversion makes them
         context.names = names
         return True
 
@@ -114,6 +111,8 @@ class ConvertTileAAToTileAS(Pass):
         errors = context.sink.errors
         target = context.target or sm.ROWS[80]  # without a capability the function boundary reports that
         context.module = tileaa_to_tileas.lower_module(module, target, context.sink, module.attrs)
+        if context.names is not None:
+            context.names.add("convert_layout")  # this one makes them
         return context.sink.errors == errors
 
 
