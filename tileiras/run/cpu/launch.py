@@ -230,10 +230,10 @@ def run(kernel: Kernel, words: Any, workers: int, total: int, regions: list[Regi
     words[HEAD - 2] = ctypes.addressof(table)
     states = (ctypes.c_int64 * (STATE_WORDS * workers))()
     first = ctypes.addressof(states)
-    grain = 1 if kernel.waits else max(1, min(64, total // (workers * 8)))
+    share = total + 1 if kernel.waits else 4 * workers
 
     def one(i: int) -> None:
-        kernel.code.run(record, arena.address + i * step, first + 8 * STATE_WORDS * i, grain)
+        kernel.code.run(record, arena.address + i * step, first + 8 * STATE_WORDS * i, share)
 
     if kernel.waits:
         together(kernel, one, words, states, workers, total)

@@ -113,7 +113,7 @@ def to_object(text: str) -> bytes:
 
 
 class Loaded:
-    """Native code in memory, freed with this object. `run(launch, arena, state, grain)` takes blocks until none is left."""
+    """Native code in memory, freed with this object. `run(launch, arena, state, share)` takes blocks until none is left."""
 
     def __init__(self, data: bytes) -> None:
         llvm, machine = host()

@@ -4,6 +4,8 @@ A launch has a record of 64-bit words: 0..2 grid, 3 number of blocks, 4 the next
 memory by a kernel whose blocks wait, 7 the print function; from 8 on arguments, then addresses of globals. Word -1
 is the address of the fault list: a count, then entries of 6 words (site and kind << 32, x, y, z, element, value); word -2
 that of the memory which was passed: a count, then start, end and whether it is read-only of each region.
+A thread takes the part 1 / share of the blocks that are left, at least one: few at a time toward the end, so that blocks of
+unequal length end together.
 Each thread has a state: 0 site, 1 what it read there, 2 equal reads in a row, 3 whether it waits, 4 address, 5 block,
 6 whether it is done.
 """
@@ -11,6 +13,7 @@ Each thread has a state: 0 site, 1 what it read there, 2 equal reads in a row, 3
 from __future__ import annotations
 
 PATIENCE = 64  # equal reads in a row before a block is thought to wait
+TOGETHER = 64  # tile blocks that a thread takes at once, at most
 FAULTS = 64  # faults that are kept
 FAULT_WORDS = 6
 STATE_WORDS = 8
@@ -141,7 +144,7 @@ define internal void @tile.changed(ptr %launch, ptr %state) {{
   ret void
 }}
 
-define void @tile_run(ptr %launch, ptr %arena, ptr %state, i64 %grain) uwtable {{
+define void @tile_run(ptr %launch, ptr %arena, ptr %state, i64 %share) uwtable {{
 entry:
   %px = getelementptr i64, ptr %launch, i64 0
   %py = getelementptr i64, ptr %launch, i64 1
@@ -155,6 +158,13 @@ entry:
 @SAVE@
   br label %take
 take:
+  %taken = load atomic i64, ptr %pnext monotonic, align 8
+  %left = sub i64 %total, %taken
+  %part.of = sdiv i64 %left, %share
+  %small = icmp slt i64 %part.of, 1
+  %least = select i1 %small, i64 1, i64 %part.of
+  %large = icmp sgt i64 %least, {TOGETHER}
+  %grain = select i1 %large, i64 {TOGETHER}, i64 %least
   %first = atomicrmw add ptr %pnext, i64 %grain monotonic, align 8
   %some = icmp ult i64 %first, %total
   br i1 %some, label %part, label %done

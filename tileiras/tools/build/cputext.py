@@ -33,7 +33,7 @@ TYPES = r"""
 #define TILE_CPU_FAULTS 64
 #define TILE_WEAK __attribute__((weak, visibility("hidden")))
 
-typedef void (*tile_cpu_code)(int64_t *launch, void *arena, int64_t *state, int64_t grain);
+typedef void (*tile_cpu_code)(int64_t *launch, void *arena, int64_t *state, int64_t share);
 typedef struct tile_cpu_kernel {
   const char *symbol;
   const char *const *sites;  /* what a fault says */
@@ -58,7 +58,7 @@ extern struct tile_cpu_pool {
   int64_t *launch, *states;
   char *arena;
   size_t step;
-  int64_t grain;
+  int64_t share;
 } tile_cpu_pool;
 TILE_WEAK struct tile_cpu_pool tile_cpu_pool = {
     PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER,
@@ -86,7 +86,7 @@ static int tile_cpu_level(const tile_cpu_kernel *kernel) {
 void tile_cpu_part(unsigned i);
 TILE_WEAK void tile_cpu_part(unsigned i) {
   struct tile_cpu_pool *p = &tile_cpu_pool;
-  p->code(p->launch, p->arena + i * p->step, p->states + 8 * i, p->grain);
+  p->code(p->launch, p->arena + i * p->step, p->states + 8 * i, p->share);
 }
 
 void *tile_cpu_worker(void *nothing);
@@ -225,9 +225,7 @@ TILE_WEAK int tile_cpu_launch(const tile_cpu_kernel *kernel, const tileirasKerne
   p->launch = words + 2;
   p->arena = (char *)arena;
   p->step = step;
-  p->grain = kernel->waits ? 1 : (int64_t)(total / (workers * 8u));
-  if (p->grain < 1) p->grain = 1;
-  if (p->grain > 64) p->grain = 64;
+  p->share = kernel->waits ? (int64_t)total + 1 : 4 * (int64_t)workers;
   if (!status && kernel->waits) {
     status = tile_cpu_together(p, kernel, workers, patience);
   } else if (!status) {
