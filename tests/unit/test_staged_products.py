@@ -111,6 +111,12 @@ def test_what_is_written_back_without_a_proxy_fence_is_found(
         check(CASES[name], "sm_90", 1, monkeypatch)
 
 
+def test_probabilities_are_a_left_operand_in_tensor_memory() -> None:
+    text = ptx("staged_attention_full_f16", "sm_100")
+    products = [line for line in text.splitlines() if "tcgen05.mma" in line]
+    assert sum("], [" in line for line in products) * 2 == len(products)  # the second product of each step
+
+
 def test_terms_beside_the_maximum_flush_and_pairs_share_instructions() -> None:
     attention, softmax = "staged_attention_f16", "softmax_row_bf16"
     assert "ex2.approx.ftz.f32" in ptx(attention, "sm_80")

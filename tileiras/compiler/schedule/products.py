@@ -33,9 +33,11 @@ def choose_warps(func: Op, target: Any, least: int, most: int) -> int | None:
         return None
     from .tensor_memory import chosen, through_registers
 
-    rows = [op.result.type.shape[0] for op in chosen(func, target, 2) if through_registers(op)]  # type: ignore[attr-defined]
-    if rows:  # whole rows to a warp: a warpgroup has 128
-        return max(least, 4 * max(rows) // 128)
+    for log2_warps in (2, 3):  # whole rows to a warp: a warpgroup has 128
+        found = chosen(func, target, log2_warps)
+        rows = [op.result.type.shape[0] for op in found if through_registers(op)]  # type: ignore[attr-defined]
+        if rows and max(4, max(rows) // 32) == 1 << log2_warps:
+            return max(least, 1 << log2_warps)
     grouped = warpgroup_products(func, target)
     if grouped:
         elems = max(num_elements(op.result.type.shape) for op in grouped)  # type: ignore[attr-defined]

@@ -5,7 +5,8 @@
     fresh   it begins at zero, and its result is read in the same iteration: scores
 
 Operands lie in shared memory: as they were loaded (in the ring of the loop), or stored there by the threads: once in front of
-the loop, or in every iteration what was computed. All products of a loop go this way, or none.
+the loop, or in every iteration what was computed. A left operand made of scores, as probabilities are, lies in tensor memory
+instead, two elements a column: each thread has a row of it. All products of a loop go this way, or none.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 SUM, SCALED, FRESH = "sum", "scaled", "fresh"
 LOADED, OUTSIDE, COMPUTED = "loaded", "outside", "computed"
 RENAMES = frozenset(("reshape", "permute", "convert_layout"))
+_MOVES = frozenset(("permute", "reshape", "broadcast", "extract", "insert", "cat"))
 MOST_ELEMENTS = 128  # of an accumulator in one thread: more would not stay in registers when it comes back
 
 
@@ -85,7 +87,7 @@ def chosen(func: Op, target: Any, log2_warps: int) -> frozenset[Op]:
         assert body is not None
         products = [op for op in body.ops if op.spec.name in PRODUCTS]
         if all(op in staged and _suits(op, staged[op], target, log2_warps) for op in products):
-            if _fits(products, staged, target):
+            if _fits(products, staged, target, log2_warps):
                 found.update(products)
     return frozenset(found)
 
@@ -119,15 +121,79 @@ def where(op: Op, which: int, plans: Any) -> str:
     return place(value, op.block)
 
 
-def _fits(products: list[Op], staged: Any, target: Any) -> bool:
-    columns = sum(tcgen05.columns_of(op.result.type.shape) for op in products)  # type: ignore[attr-defined, misc]
+def _fits(products: list[Op], staged: Any, target: Any, log2_warps: int) -> bool:
     stage = {plan.op: plan.bytes for op in products for plan in staged[op]}
     extra = sum(
         operand_bytes(v) for op in products for which, v in enumerate(op.operands[:2])
-        if where(op, which, staged[op]) != LOADED
+        if where(op, which, staged[op]) != LOADED and not (which == 0 and in_rows(op, log2_warps))
     )  # fmt: skip
     room = CostModel(target).shared_bytes - extra
-    return columns <= tcgen05.COLUMNS and 2 * sum(stage.values()) <= room
+    return columns(products, log2_warps) is not None and 2 * sum(stage.values()) <= room
+
+
+class Columns:
+    """Columns of tensor memory that the products of a loop take: where each accumulator begins, and each left operand that
+    lies there, with the columns from one block of 128 rows to the next. `shared`: operands in the place of scores."""
+
+    __slots__ = ("accumulators", "operands", "shared", "total")
+
+    def __init__(self) -> None:
+        self.accumulators: dict[Op, int] = {}
+        self.operands: dict[Op, tuple[int, int]] = {}
+        self.shared = False
+        self.total = 0
+
+
+def columns(products: list[Op], log2_warps: int) -> Columns | None:
+    """How the products of a loop share tensor memory; None where it does not hold them."""
+    out = Columns()
+    for op in products:
+        out.accumulators[op] = out.total
+        out.total += tcgen05.columns_of(op.result.type.shape)  # type: ignore[attr-defined]
+    rows = {op: op.operands[0].type.shape for op in products if in_rows(op, log2_warps)}  # type: ignore[attr-defined]
+    need = sum(tcgen05.columns_of(shape) // 2 for shape in rows.values())
+    if out.total + need <= tcgen05.COLUMNS:
+        for op, shape in rows.items():
+            out.operands[op] = out.total, shape[1] // 2
+            out.total += tcgen05.columns_of(shape) // 2
+    else:  # scores that were read make room for what was made of them
+        out.shared = True
+        for op, shape in rows.items():
+            scores = [o for o in products if role(o) == FRESH and o.result.type.shape == shape]  # type: ignore[attr-defined]
+            taken = {at for at, _ in out.operands.values()}
+            free = [o for o in scores if out.accumulators[o] not in taken]
+            if not free:
+                return None
+            out.operands[op] = out.accumulators[free[0]], shape[1]
+    return out if out.total <= tcgen05.COLUMNS else None
+
+
+def in_rows(op: Op, log2_warps: int) -> bool:
+    """Whether a product's left operand lies in tensor memory: made of scores, 16 bits an element, a row a thread."""
+    left: Any = op.operands[0].type
+    rows = left.shape[0]
+    if left.elem.bits != 16 or rows % tcgen05.LANES or 1 << log2_warps != rows // 32 or left.shape[1] < 32:
+        return False
+    work, seen = [op.operands[0]], {op.operands[0]}
+    while work:
+        maker = work.pop().op
+        if maker is None:
+            continue
+        if maker.spec.name in PRODUCTS:
+            if maker.block is op.block and role(maker) == FRESH:
+                return True
+            continue
+        if maker.spec.name == "if":
+            made = [v for region in maker.regions for v in region.block.ops[-1].operands]
+        elif maker.spec.is_pure and not maker.regions and maker.spec.name not in _MOVES:
+            made = list(maker.operands)
+        else:
+            continue
+        for value in made:
+            if value not in seen and getattr(value.type, "shape", None) == left.shape:
+                seen.add(value)
+                work.append(value)
+    return False
 
 
 def operand_bytes(value: Value) -> int:
@@ -145,12 +211,11 @@ def through_registers(op: Op) -> bool:
 def buffered_bytes(products: list[Op], members: Any) -> int:
     """Shared memory that operands take which are not members of a loop's ring."""
     total = 0
+    plans = list(members.values())
     for op in products:
         if op.attrs.get("atom") == "tcgen05":
-            plans = list(members.values())
-            total += sum(
-                operand_bytes(v)
-                for which, v in enumerate(op.operands[:2])
-                if where(op, which, plans) != LOADED
-            )
+            log2_warps = len(op.result.type.layout.warp)  # type: ignore[attr-defined]
+            for which, v in enumerate(op.operands[:2]):
+                if where(op, which, plans) != LOADED and not (which == 0 and in_rows(op, log2_warps)):
+                    total += operand_bytes(v)
     return total

@@ -214,6 +214,21 @@ TENSOR_PRODUCT = OpSpec(  # `fresh`: it begins at zero
     attrs=(Attr("m", "i64"), Attr("n", "i64"), Attr("depth", "i64"), Attr("elem", "string"), Attr("a_start", "i64"),
            Attr("b_start", "i64"), Attr("fresh", "i64")),
 )  # fmt: skip
+_PLACED = (Attr("column", "i64"), Attr("stride", "i64"))  # and columns from one block of 128 rows to the next
+TENSOR_STORE_ROWS = OpSpec(  # a left operand, two elements a column
+    "tensor_memory.store_rows",
+    dialect=D,
+    doc="Puts the left operand of a product into tensor memory, two elements a column.",
+    operands=(Arg("memory", "tensor_memory"), Arg("value", "any")),
+    attrs=_PLACED,
+)
+TENSOR_PRODUCT_ROWS = OpSpec(  # a product whose left operand lies so
+    "tensor_memory.product_rows", dialect=D,
+    doc="Issues a product whose left operand and sum lie in tensor memory.",
+    operands=(*_COUNTED, Arg("rows", "tensor_memory"), Arg("b_buffer", "shared"), Arg("b_slot", "scalar:int")),
+    attrs=(Attr("m", "i64"), Attr("n", "i64"), Attr("depth", "i64"), Attr("elem", "string"), Attr("b_start", "i64"),
+           Attr("fresh", "i64"), *_PLACED),
+)  # fmt: skip
 TENSOR_WAIT = OpSpec(
     "tensor_memory.wait",
     dialect=D,
@@ -237,6 +252,7 @@ TENSOR_SCALE = OpSpec(  # waits for the product before this iteration's, then mu
 )
 _OWN = (
     TENSOR_ALLOC, TENSOR_FREE, TENSOR_BEGIN, TENSOR_END, TENSOR_STORE, TENSOR_PRODUCT, TENSOR_WAIT, TENSOR_LOAD, TENSOR_SCALE,
+    TENSOR_STORE_ROWS, TENSOR_PRODUCT_ROWS,
     ALLOC_SHARED, FREE_SHARED, LOAD_SHARED, STORE_SHARED, COPY_VIEW, COMMIT_GROUP, WAIT_GROUP, BARRIER, WGMMA,
     WGMMA_REGISTERS, WGMMA_COMMIT, WGMMA_WAIT, CONVERT_LAYOUT, CREATE, TRANSFER, PRODUCE_ONE, CONSUME_ONE, PIPELINE_YIELD,
     TILED_TMA_LOAD, SYNC_TMA_LOAD, COPY, WAIT,

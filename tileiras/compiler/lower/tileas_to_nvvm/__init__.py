@@ -54,7 +54,7 @@ for _family, _names in {
                 "async.wait_group", "barrier"),
     "tensor_memory": ("tensor_memory.alloc", "tensor_memory.free", "tensor_memory.store", "tensor_memory.load",
                       "tensor_memory.wait", "tensor_memory.product", "tensor_memory.begin", "tensor_memory.end",
-                      "tensor_memory.scale"),
+                      "tensor_memory.scale", "tensor_memory.store_rows", "tensor_memory.product_rows"),
     "wgmma": ("wgmma", "wgmma.registers", "wgmma.commit_group", "wgmma.wait_group"),
     "local": ("local_alloc", "local_write", "local_read", "local_read_all"),
     "system": ("print_tko", "assert", "get_global", "alloca", "gdc_launch_dependents_tko", "gdc_wait_tko"),

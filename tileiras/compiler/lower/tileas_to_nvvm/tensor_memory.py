@@ -257,35 +257,89 @@ def _wait(lowering: Lowering, memory: Memory, number: Any) -> None:
 
 
 def lower_product(lowering: Lowering, op: Op) -> None:
+    """Both operands in shared memory."""
+    shape = (op.attr("m"), op.attr("depth"))
+    left = Operand(lowering, op, 0, op.operands[2:4], shape)
+    _issue(
+        lowering,
+        op,
+        lambda k, m: lowering.b.materialize(left.at(k, m), "d"),
+        left.matrix.k_major,
+        op.operands[4:],
+    )
+
+
+def lower_product_rows(lowering: Lowering, op: Op) -> None:
+    """The left operand in tensor memory."""
+    b = lowering.b
+    memory: Memory = lowering.env[op.operands[2]]
+
+    def left(k: int, m: int) -> Any:
+        column = op.attr("column") + m // tcgen05.LANES * op.attr("stride") + k // _PACKED
+        return b.address(b.add(32, memory.address, column))
+
+    _issue(lowering, op, left, True, op.operands[3:])
+
+
+def lower_store_rows(lowering: Lowering, op: Op) -> None:
+    b = lowering.b
+    memory: Memory = lowering.env[op.operands[0]]
+    shape = lowering.tile(op.operands[1]).shape
+    layout = tcgen05.layout_of(shape, lowering.log2_warps)
+    regs = lowering.regs_as(op.operands[1], layout)
+    lanes = [32 << _LANES_AT, 64 << _LANES_AT]
+    part = b.thread_linear(
+        [0] * 5, [*lanes, *(op.attr("stride") << k for k in range(lowering.log2_warps - 2))]
+    )
+    base = b.add(32, memory.address, b.add(32, part, op.attr("column")))
+    (_, _, places) = _pieces(layout, shape, 2 * tcgen05.LANES)[0]
+    words = tuple(b.pack(regs[places[i]], regs[places[i + 1]]) for i in range(0, len(places), _PACKED))
+    b.emit_to(None, f"tcgen05.st.sync.aligned.32x32b.x{len(words)}.b32", b.address(base), words)
+    b.emit_to(None, "tcgen05.wait::st.sync.aligned")
+    b.emit_to(None, "tcgen05.fence::before_thread_sync")
+
+
+_PACKED = 2  # elements of a left operand in one column
+
+
+class Operand:
+    """An operand in shared memory: descriptors of its parts."""
+
+    def __init__(self, lowering: Lowering, op: Op, which: int, place: Any, shape: tuple[int, int]) -> None:
+        b = lowering.b
+        name = "ab"[which]
+        address = b.add(32, slot_address(lowering, *place), op.attr(f"{name}_start"))
+        dims = dim_bits(shape)
+        self.k, self.other = (dims[1], dims[0]) if which == 0 else (dims[0], dims[1])
+        self.arrangement = op.attrs[f"{name}_arrangement"]
+        size = 1 << (5 - tcgen05.TYPES[op.attr("elem")][2])
+        found = matrix_operand(self.arrangement, self.k, self.other, size)
+        assert found is not None
+        self.matrix = found
+        fixed = tcgen05.operand_descriptor(found.swizzle_bytes, found.leading_bytes, found.stride_bytes)
+        self.base = b.add(64, b.wide(b.and_(32, b.shr(32, address, 4), 0x3FFF), signed=False), fixed)
+        self.b = b
+
+    def at(self, k: int, other: int) -> Any:
+        """The descriptor of the part that begins at depth k and row (column) `other`."""
+        offset = apply(self.arrangement, k << self.k[0] | other << self.other[0])
+        return self.b.add(64, self.base, offset >> 4)
+
+
+def _issue(lowering: Lowering, op: Op, left: Any, a_k_major: bool, right_place: Any) -> None:
+    """One instruction for 128 rows (or 64), 256 columns and one slice of K. `left(k, m)`: what stands for A."""
     b = lowering.b
     memory: Memory = lowering.env[op.operands[0]]
     count = lowering.scalar(op.operands[1])
     rows, columns, depth, elem = op.attr("m"), op.attr("n"), op.attr("depth"), op.attr("elem")
     kind, _, log2_k = tcgen05.TYPES[elem]
-    size = 1 << (5 - log2_k)
     wide = min(columns, tcgen05.MAX_N)
-    shapes = ((rows, depth), (depth, columns))
-    sides = []
-    for which, name in enumerate("ab"):
-        address = slot_address(lowering, op.operands[2 + 2 * which], op.operands[3 + 2 * which])
-        address = b.add(32, address, op.attr(f"{name}_start"))
-        dims = dim_bits(shapes[which])
-        k, other = (dims[1], dims[0]) if which == 0 else (dims[0], dims[1])
-        arrangement = op.attrs[f"{name}_arrangement"]
-        found = matrix_operand(arrangement, k, other, size)
-        assert found is not None
-        fixed = tcgen05.operand_descriptor(found.swizzle_bytes, found.leading_bytes, found.stride_bytes)
-        base = b.add(64, b.wide(b.and_(32, b.shr(32, address, 4), 0x3FFF), signed=False), fixed)
-        sides.append((base, arrangement, k, other, found))
+    right = Operand(lowering, op, 1, right_place, (depth, columns))
     signs = [op.attrs.get(f"signedness_{side}", "signed") == "signed" for side in ("lhs", "rhs")]
-    major = (sides[0][4].k_major, sides[1][4].k_major)
-    high = min(rows, tcgen05.LANES)
-    form = tcgen05.instruction_descriptor(elem, wide, *major, (signs[0], signs[1]), high)
+    form = tcgen05.instruction_descriptor(
+        elem, wide, a_k_major, right.matrix.k_major, (signs[0], signs[1]), min(rows, tcgen05.LANES)
+    )
     bar = b.add(32, memory.state, b.shl(32, b.and_(32, count, 1), 3))
-
-    def at(side: Any, depth_at: int, place: int) -> Any:
-        base, arrangement, k, other, _ = side
-        return b.add(64, base, apply(arrangement, depth_at << k[0] | place << other[0]) >> 4)
 
     def issue() -> None:
         b.emit_to(None, "tcgen05.fence::after_thread_sync")
@@ -295,8 +349,8 @@ def lower_product(lowering: Lowering, op: Op) -> None:
                 target = b.address(b.add(32, memory.address, m // tcgen05.LANES * columns + n))
                 for k in range(0, depth, 1 << log2_k):
                     b.emit_to(
-                        None, f"tcgen05.mma.{_GROUP}.kind::{kind}", target, b.materialize(at(sides[0], k, m), "d"),
-                        b.materialize(at(sides[1], k, n), "d"), b.materialize(form, "r"), first if k == 0 else yes,
+                        None, f"tcgen05.mma.{_GROUP}.kind::{kind}", target, left(k, m),
+                        b.materialize(right.at(k, n), "d"), b.materialize(form, "r"), first if k == 0 else yes,
                     )  # fmt: skip
         b.emit_to(None, f"tcgen05.commit.{_GROUP}.mbarrier::arrive::one.shared::cluster.b64", b.address(bar))
 
@@ -307,4 +361,5 @@ LOWER = {
     "tensor_memory.alloc": lower_alloc, "tensor_memory.free": lower_free, "tensor_memory.begin": lower_begin,
     "tensor_memory.end": lower_end, "tensor_memory.store": lower_store, "tensor_memory.load": lower_load,
     "tensor_memory.scale": lower_scale, "tensor_memory.wait": lower_wait, "tensor_memory.product": lower_product,
+    "tensor_memory.store_rows": lower_store_rows, "tensor_memory.product_rows": lower_product_rows,
 }  # fmt: skip

@@ -161,8 +161,9 @@ class Accumulation:
         self.failed = False
         self.spare = bool(loop.attrs.get("spare_stages"))
         self.roles = [tensor_memory.role(op) for op in products]
-        shapes = [op.result.type.shape for op in products]  # type: ignore[attr-defined]
-        self.columns: int = sum(tcgen05.columns_of(shape) for shape in shapes)
+        self.warps = len(products[0].result.type.layout.warp)  # type: ignore[attr-defined]
+        self.places = tensor_memory.columns(products, self.warps)
+        self.columns: int = self.places.total if self.places is not None else 0
         self.starts: dict[Op, Value] = {}  # what a sum begins with
         self.carries: dict[
             Op, tuple[int, Value, list[Any]]
@@ -170,6 +171,8 @@ class Accumulation:
         self.buffers: dict[tuple[Op, int], Buffer] = {}
         for op in products:
             for which, value in enumerate(op.operands[:2]):
+                if which == 0 and self.places is not None and op in self.places.operands:
+                    continue
                 if loaded(value) is None or value.type.elem.name == "tf32":  # type: ignore[attr-defined]
                     computed = tensor_memory.place(value, self.body) == tensor_memory.COMPUTED
                     self.buffers[op, which] = Buffer(value, which, computed)
@@ -184,7 +187,7 @@ class Accumulation:
 
     def possible(self) -> bool:
         """Whether everything lies where tcgen05 reaches it."""
-        if None in self.roles or not self.fit or self.columns > tcgen05.COLUMNS:
+        if None in self.roles or not self.fit or self.places is None:
             return False
         if any(buffer.value.type.layout.inv for buffer in self.buffers.values()):  # type: ignore[attr-defined]
             return False
@@ -204,19 +207,17 @@ class Accumulation:
 
     def move(self, memory: Value) -> bool:
         loop, body = self.loop, self.body
-        first: Any = self.products[0].result.type
-        self.warps = len(first.layout.warp)
+        assert self.places is not None
+        self.memory = memory
         self.scalar = TensorType(I32, (), splat(0, self.warps))
         self.rename_outside()
         self.store_outside()
         accumulators = []
-        column = 0
         for n, op in enumerate(self.products):
-            attrs = {"column": column, "number": n}
+            attrs = {"column": self.places.accumulators[op], "number": n}
             accumulators.append(
                 self.make(loop, tileas.TENSOR_BEGIN, (memory,), (TENSOR_MEMORY,), attrs).result
             )
-            column += tcgen05.columns_of(op.result.type.shape)  # type: ignore[attr-defined]
         self.make(loop, tileas.BARRIER)
         count, total = self.count()
         terminator = body.ops[-1]
@@ -327,15 +328,18 @@ class Accumulation:
         index, arg, users = self.carries[op]
         start = self.converted(loop, self.starts[op], lying)
         self.make(loop, tileas.TENSOR_STORE, (accumulator, start))
-        computed = any(key[0] is op and buffer.computed for key, buffer in self.buffers.items())
-        waits = 2 if self.spare and (not computed or self.doubled) else 1
+        assert self.places is not None
+        in_rows = op in self.places.operands
+        computed = in_rows or any(key[0] is op and buffer.computed for key, buffer in self.buffers.items())
+        early = not self.spare or in_rows and self.places.shared  # what comes next overwrites what it reads
+        waits = 2 if not early and (not computed or self.doubled) else 1
         times = op.operands[2].op if what == tensor_memory.SCALED else None
         if times is not None:
-            if not self.spare:
+            if early:
                 self.make(top, tileas.TENSOR_WAIT, (accumulator, count), (), {"before": 1})
             factor = next(v for v in times.operands if v is not arg)
             self.make(op, tileas.TENSOR_SCALE, (accumulator, count, factor))
-        elif waits == 2 or not self.spare:
+        elif waits == 2 or early:
             self.make(top, tileas.TENSOR_WAIT, (accumulator, count), (), {"before": waits})
         else:
             self.make(op, tileas.TENSOR_WAIT, (accumulator, count), (), {"before": 1})
@@ -365,9 +369,21 @@ class Accumulation:
             if name in op.attrs:
                 attrs[name] = op.attrs[name]
         groups: list[Any] = [accumulator, count]
-        stored = False
+        assert self.places is not None
+        in_rows = self.places.operands.get(op)
+        stored = in_rows is not None
+        spec = tileas.TENSOR_PRODUCT
         for which, value in enumerate(op.operands[:2]):
             name = "ab"[which]
+            if which == 0 and in_rows is not None:
+                spec = tileas.TENSOR_PRODUCT_ROWS
+                layout = tcgen05.layout_of(left.shape, self.warps)
+                lying = self.converted(op, value, TensorType(left.elem, left.shape, layout))
+                placed = {"column": in_rows[0], "stride": in_rows[1]}
+                self.make(op, tileas.TENSOR_STORE_ROWS, (self.memory, lying), (), placed)
+                groups.append(self.memory)
+                attrs.update(placed)
+                continue
             buffer = self.buffers.get((op, which))
             if buffer is None:
                 load = loaded(value)
@@ -394,7 +410,7 @@ class Accumulation:
             attrs[f"{name}_start"], attrs[f"{name}_arrangement"] = 0, buffer.arrangement
         if stored:
             self.make(op, tileas.BARRIER)
-        self.make(op, tileas.TENSOR_PRODUCT, groups, (), attrs)
+        self.make(op, spec, groups, (), attrs)
 
     def erase(self, op: Op) -> None:
         """The product goes, and the loads that nobody else uses."""
