@@ -36,7 +36,7 @@ from tileiras.compiler import pipeline, source
 from tileiras.compiler.dialects.nv_tileas import ops as tileas
 from tileiras.compiler.ir.build import create
 from tileiras.compiler.ir.core import Block, Op, Region
-from tileiras.compiler.ir.passes import Context, Pass
+from tileiras.compiler.ir.passes import Context, Pass, PassManager, op_names
 from tileiras.compiler.ir.rewrite import VERIFY_HOOK_OFFSET, Rewriter, rewrite
 from tileiras.compiler.ir.verify import rules_of, verify, verify_op
 from tileiras.compiler.target import sm
@@ -247,6 +247,22 @@ def test_a_malformed_op_outside_a_rewriter_ends_its_pass() -> None:
     done = run(module(function(LOAD)), Fault(body), D11)
     assert not done.ok and done.started() == ["Fault"] and len(done.emitted) == 1
     assert str(done.emitted[0].loc) == "k.mlir:7:3" and done.emitted[0].op == "nv_tileas.negi"
+
+
+@pytest.mark.parametrize("name", ["flash_bwd_bf16", "cpp_matmul_f16", "top_p"])
+def test_the_ir_counts_the_names_of_ops(name: str) -> None:
+    path = next((Path(__file__).parent.parent / "data" / "bytecode").rglob(f"{name}.tilebc"))
+    sink = Sink()
+    context = Context(source.load(path, sink), sm.find("sm_90"), sink)
+    seen: list[str] = []
+
+    def after(pass_: str, ir: Any) -> None:
+        assert op_names(ir) <= context.names, pass_
+        seen.append(pass_)
+
+    rows = pipeline.loaded(pipeline.rows_of(), context)
+    assert PassManager(rows, context, after=after).run() and len(seen) > 8
+    assert not context.names, "per-thread code has records"
 
 
 def test_lowerings_and_passes_make_no_op_that_is_not_verified() -> None:

@@ -29,7 +29,6 @@ _FUNCTIONS = frozenset(("exp", "exp2", "tanh", "divf"))
 _LOOPS = frozenset(("for", "loop"))
 _PIPELINES = frozenset(("async.pipeline.create", "async.pipeline.produce_one", "async.pipeline.consume_one"))
 _PRODUCTS = frozenset(("mmaf", "mmai", "mma_block_scaled"))
-_STAGES = _PRODUCTS | {"tt.num_stages"}  # noted by attachKernelSpecAttributes
 _STAGED = frozenset(("load_shared",))
 OPTIONAL: frozenset[str] = frozenset()  # nothing needs the pass
 _TMA = frozenset(("tiled_tma_load", "async.tiled_tma_load"))
@@ -41,7 +40,7 @@ class Row:
     `needed`: names of ops that cannot do without it, None: the whole module. Not given: those that it works on.
     """
 
-    __slots__ = ("cls", "file", "min_level", "name", "needed", "stage", "subject")
+    __slots__ = ("cls", "file", "min_level", "name", "needed", "stage", "subject", "wish")
 
     def __init__(
         self,
@@ -52,12 +51,14 @@ class Row:
         subject: frozenset[str] | None = None,
         min_level: int = 0,
         needed: frozenset[str] | None = None,
+        wish: str = "",
     ) -> None:
         self.stage = stage
         self.name = name
         self.file = file
         self.cls = cls
         self.subject = subject
+        self.wish = wish  # an entry of kernel specs that is a reason as well
         self.min_level = min_level
         self.needed = subject if needed is None else needed
 
@@ -90,7 +91,8 @@ PIPELINE: tuple[Row, ...] = (
     Row("tileas", "ConvertTileAAToTileAS", "conversions", "ConvertTileAAToTileAS"),
     Row("tileas", "TileASHoistConversions", "tileas.hoist_conversions", "HoistConversions",
         _PRODUCTS, 1, OPTIONAL),
-    Row("tileas", "TileASModuloSchedule", "tileas.modulo_schedule", "ModuloSchedule", _STAGES, 1, OPTIONAL),
+    Row("tileas", "TileASModuloSchedule", "tileas.modulo_schedule", "ModuloSchedule", _PRODUCTS, 1, OPTIONAL,
+        wish="num_stages"),
     Row("tileas", "LowerTMALoadStoreToAsync", "tileas.lower_tma", "LowerTMALoadStoreToAsync", _TMA),
     Row("tileas", "TileASMaterializeAsync", "tileas.materialize_async", "MaterializeAsync", _PIPELINES),  # D08
     Row("tileas", "TileASMaterializeConvertLayout", "tileas.materialize_convert_layout", "MaterializeConvertLayout",
@@ -144,7 +146,13 @@ def loaded(rows: Iterable[Row], context: Context, skip: Iterable[str] = ()) -> I
     is an optional one that is to be skipped. Errors: CompileError, code 5, for a skipped one that something needs."""
     left_out = frozenset(skip)
     for row in rows:
-        if row.subject is None or context.names is None or not row.subject.isdisjoint(context.names):
+        names = context.names
+        if (
+            row.subject is None
+            or names is None
+            or row.wish in context.wishes
+            or not row.subject.isdisjoint(names)
+        ):
             if row.name not in left_out:
                 yield row.load()
             elif (found := _needs(row, context)) is not None:

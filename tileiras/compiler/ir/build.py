@@ -24,7 +24,18 @@ if TYPE_CHECKING:
     from .spec import OpSpec
     from .types import Type
 
-WATCHERS: dict[int, Callable[[Op], Any]] = {}  # thread -> what is told of every op that layer 1 looks at
+
+class Record:
+    """What a pass makes: names of ops, and who is told of each (`tell`)."""
+
+    __slots__ = ("names", "tell")
+
+    def __init__(self, tell: Callable[[Op], Any] | None = None) -> None:
+        self.names: set[str] = set()
+        self.tell = tell
+
+
+RECORDS: dict[int, Record] = {}  # thread -> the record of the pass that runs in it
 
 
 class Malformed(Exception):
@@ -47,8 +58,11 @@ def create(
 ) -> Op:
     """A verified op, in no block yet; its regions are complete. Arguments as of `Op`. Errors: Malformed."""
     op = Op(spec, operands, result_types, attrs, regions, loc, segments)
-    if WATCHERS and (tell := WATCHERS.get(get_ident())) is not None:
-        tell(op)
+    record = RECORDS.get(get_ident())
+    if record is not None:
+        record.names.add(spec.name)
+        if record.tell is not None:
+            record.tell(op)
     try:
         check_op(op)
     except Invalid as problem:

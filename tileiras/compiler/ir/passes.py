@@ -124,7 +124,7 @@ class Context:
 
     __slots__ = (
         "analyses", "debug", "function", "module", "names", "opt_level", "remarks", "results", "sink", "soft_failures",
-        "target", "trace", "verify_each", "watch",
+        "target", "trace", "verify_each", "watch", "wishes",
     )  # fmt: skip
 
     def __init__(self, module: Any, target: Any, sink: Sink, opt_level: int = 3) -> None:
@@ -138,7 +138,8 @@ class Context:
         self.results: dict[tuple[str, str], Result] = {}
         self.soft_failures: dict[tuple[str, str], int] = {}  # only runs that ended with the bit
         self.analyses: dict[tuple[str, str], Any] = {}
-        self.names: set[str] | None = None  # op names in the module; None: not known
+        self.names: set[str] | None = None  # op names that may be in the module, by the IR; None: not known
+        self.wishes: set[str] = set()  # what kernel specs ask for beyond one: "num_stages"
         self.trace: list[tuple[Any, ...]] | None = None
         self.watch: Any = None  # follows the lowering for a report
         self.verify_each = False  # whether to check what no correct pass gets wrong
@@ -231,12 +232,15 @@ class PassManager:
         return not subject.isdisjoint(context.names)
 
     def _guarded(self, p: Pass, anchor: Any) -> bool:
-        """One run; an op that layer 1 refuses ends it as a failure."""
-        from .build import WATCHERS, Malformed
+        """One run; an op that layer 1 refuses ends it as a failure. Names of what it makes join the context's."""
+        from .build import RECORDS, Malformed, Record
 
         context = self.context
-        if context.trace is not None:
-            WATCHERS[get_ident()] = lambda op: context.event("layer", 1, op.spec.full_name)
+        module = context.module
+        traced = context.trace is not None
+        record = RECORDS[get_ident()] = Record(
+            (lambda op: context.event("layer", 1, op.spec.full_name)) if traced else None
+        )
         try:
             return run_pass(p, anchor, context)
         except Malformed as refused:
@@ -245,7 +249,11 @@ class PassManager:
             report(refused.problem, refused.op, context.sink)
             return False
         finally:
-            WATCHERS.pop(get_ident(), None)
+            del RECORDS[get_ident()]
+            if context.module is not module:  # a lowering makes every op anew
+                context.names = record.names
+            elif context.names is not None:
+                context.names |= record.names
 
     def _run_one(self, p: Pass) -> bool:
         from time import perf_counter

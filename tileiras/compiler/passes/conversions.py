@@ -65,12 +65,8 @@ class ConvertCudaTileToTileAA(Pass):
 
             native = lambda *form: find_scaled(target, *form) is not None  # noqa: E731
         context.module = cuda_tile_to_tileaa.lower_module(module, native)
-        if "mmaf_scaled" in names:  # several ops in the place of one
-            names.update(op.spec.name for op in context.module.walk())
         if context.target is not None:
             context.module.attrs.setdefault("nv_tileaa.compute_capability", context.target.number)
-        names.add("func")
-        context.names = names
         return True
 
 
@@ -87,8 +83,8 @@ class AttachKernelSpecAttributes(Pass):
 
         errors = context.sink.errors
         spec = func.attrs[KEY] = kernel_spec(func, context.target, context.module.attrs, context.sink)
-        if (spec.num_stages or 1) > 1 and context.names is not None:
-            context.names.add("tt.num_stages")  # what the modulo scheduler works on
+        if (spec.num_stages or 1) > 1:
+            context.wishes.add("num_stages")
         if context.remarks:
             from tileiras.compiler.schedule import hints
 
@@ -179,7 +175,6 @@ class ConvertTileASToLLVM(Pass):
         if not ok and context.sink.errors > errors:
             mark_soft_failure(self.record)  # every op has said why by now
         context.module = out
-        context.names = set()
         return True
 
     def lift(self, module: Any, context: Context) -> bool:

@@ -38,8 +38,6 @@ class LoopsToFor(Pass):
             found = counted(loop)
             if found is not None:
                 found.rewrite()
-                if context.names is not None:
-                    context.names.add("for")
         return True
 
 

@@ -39,8 +39,6 @@ class RuntimeVersions(Pass):
             if needs and all(is_outside(value, loop) for value in needs):
                 two_versions(loop, needs)
                 made += 1
-        if made and context.names is not None:
-            context.names |= {"if", "assume"}
         return True
 
 

@@ -56,8 +56,6 @@ def lower_channels(func: Op, context: Context) -> bool:
             Channel(loop, creates, context).lower()
     except NotVerified:
         return False
-    if loops and context.names is not None:
-        context.names |= {"load_shared", "async.copy_view", "alloc_shared"}
     return True
 
 

@@ -157,8 +157,6 @@ class HoistConversions(Pass):
         convert.erase()
         following = loop.block.ops[loop.block.ops.index(loop) + 1]
         Rewriter(context, following).create(tileas.FREE_SHARED, (buffer.result,))
-        if context.names is not None:
-            context.names |= {"load_shared", "alloc_shared"}
 
 
 def end_of_buffers(loop: Op) -> int:

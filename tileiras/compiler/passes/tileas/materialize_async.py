@@ -62,8 +62,6 @@ class MaterializeAsync(Pass):
             for op in producers:
                 if op.spec is tileas.TRANSFER and not self.split(op, context):
                     return False
-        if context.names is not None:
-            context.names |= {"async.pipeline.produce_one", "async.pipeline.consume_one"}
         return True
 
     def same_instruction(self, producers: list[Op], context: Context) -> bool:

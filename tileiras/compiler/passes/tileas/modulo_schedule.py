@@ -39,12 +39,11 @@ def registers_of(type: Any) -> int:
 class ModuloSchedule(Pass):
     NAME = "TileASModuloSchedule"
     SUMMARY = "Let the loads of loops run ahead through pipelines"
-    SUBJECT = frozenset(("tt.num_stages", "for"))
+    SUBJECT = frozenset(("for",))
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:
         wish = getattr(func.attrs.get(KEY), "num_stages", None)
-        made = False
         for loop in [op for op in func.walk() if op.spec.name == "for"]:
             if refusal(loop, dynamic_step=True) is not None:
                 continue
@@ -61,9 +60,6 @@ class ModuloSchedule(Pass):
             for op in loads:
                 if not self.transfer(op, loop, {"depth": depth}, context):
                     return False
-            made = made or bool(shared or loads)
-        if made and context.names is not None:
-            context.names |= {"async.pipeline.create", "async.pipeline.transfer"}
         return True
 
     def through_shared(
