@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from tileiras.compiler.ir.types import GatherScatterView, StridedView
 from tileiras.compiler.layout.linear import dim_bits, log2
+from tileiras.compiler.target import sm
 
 from .shape import constant_operand, coordinates
 from .shared import broadcast_owned, owner_guard
@@ -176,6 +177,8 @@ def view_access(lowering: Lowering, op: Op, value_type: Any, layout: Any, chunk:
     )
     run = _run_of(layout, spans[run_dim], size) if run_dim >= 0 else 1
     alignment = lowering.facts.pointer_alignment(view_value)
+    # accumulators of wgmma lie in registers that ptxas cannot move: what else waits through a loop is kept small
+    sparing = chunk > 0 and lowering.target.has(sm.WGMMA)
     registers: list[list[Any]] = []  # per dimension: (64-bit terms, static bytes) per register
     remaining: list[Any] | None = None
     masks: list[list[Any]] = []
@@ -206,7 +209,7 @@ def view_access(lowering: Lowering, op: Op, value_type: Any, layout: Any, chunk:
                 registers.append([_static_term(lowering, c, stride * size) for c in coords])
             else:
                 scale = b.mul(64, stride64, size)
-                registers.append([_dynamic_terms(lowering, c, scale) for c in coords])
+                registers.append([_dynamic_terms(lowering, c, scale, sparing) for c in coords])
         aligned = not isinstance(type, StridedView) and sparse < 0  # tiles start at multiples of their extent
         covered = aligned and isinstance(extent[0], int) and extent[0] % shape[d] == 0
         if not safe and not covered:
@@ -221,7 +224,9 @@ def view_access(lowering: Lowering, op: Op, value_type: Any, layout: Any, chunk:
                 elif sparse >= 0:
                     group = min(group, lowering.facts.divisor(indices[d]))
                 coords = [coords[r - r % group] for r in range(len(coords))]
-            masks.append(_limit_masks(lowering, extent, start, indices[d], steps[d], coords, shape[d]))
+            masks.append(
+                _limit_masks(lowering, extent, start, indices[d], steps[d], coords, shape[d], sparing)
+            )
     count = layout.num_regs
     pointers: list[Any] = []
     offsets: list[int] = []
@@ -243,19 +248,30 @@ def view_access(lowering: Lowering, op: Op, value_type: Any, layout: Any, chunk:
     return Access(pointers, offsets, combined, run, alignment, remaining)
 
 
-def _dynamic_terms(lowering: Lowering, coordinate: Any, scale: Any) -> tuple[tuple[Any, ...], int]:
+def _dynamic_terms(
+    lowering: Lowering, coordinate: Any, scale: Any, in_bits: bool
+) -> tuple[tuple[Any, ...], int]:
     """(64-bit terms, 0) of coordinate * scale: what the thread adds, then what the register adds.
 
-    The second is the same in all threads (a multiple of a stride), the first in all registers: one multiplication.
+    The second is the same in all threads (a multiple of a stride), the first in all registers: one multiplication. With
+    `in_bits`, what registers add comes as a term for each of its bits, highest first, so that sums share their beginnings: as
+    many additions, but few multiples of a stride that wait in registers while a loop runs.
     """
     b = lowering.b
+
+    def multiples(constant: int) -> tuple[Any, ...]:
+        if constant < 0 or not in_bits:
+            return (b.mul(64, scale, constant),) if constant else ()
+        bits = reversed(range(constant.bit_length()))
+        return tuple(b.mul(64, scale, 1 << k) for k in bits if constant >> k & 1)
+
     if isinstance(coordinate, int):
-        return ((b.mul(64, scale, coordinate),) if coordinate else ()), 0
+        return multiples(coordinate), 0
     root = b.addc.get(coordinate)
     if root is None:
         return (b.mul(64, b.wide(coordinate, signed=False), scale),), 0
     thread, constant = root
-    return (b.mul(64, b.wide(thread, signed=False), scale), b.mul(64, scale, constant)), 0
+    return (b.mul(64, b.wide(thread, signed=False), scale), *multiples(constant)), 0
 
 
 def _static_term(lowering: Lowering, coordinate: Any, scale_bytes: int) -> tuple[tuple[Any, ...], int]:
@@ -297,6 +313,7 @@ def _limit_masks(
     step: int,
     coords: list[Any],
     size: int,
+    sparing: bool,
 ) -> list[Any]:
     """coordinate < extent - start, per register."""
     b = lowering.b
@@ -311,14 +328,37 @@ def _limit_masks(
         left = min(left, size)
     if left == size:
         return [None] * len(coords)
-    out = []
+    out: list[Any] = []
+    beyond = _beyond(lowering, left, coords) if sparing else {}
     for c in coords:
-        if isinstance(c, int) and isinstance(left, int):
+        if c in beyond:
+            out.append(b.emit("setp.gt.u32", *beyond[c]))
+        elif isinstance(c, int) and isinstance(left, int):
             out.append(None if c < left else b.true(False))
         elif isinstance(c, int):
             out.append(b.emit("setp.gt.u32", left, c))
         else:
             out.append(b.emit("setp.lt.u32", c, left))
+    return out
+
+
+MANY_COORDINATES = 4  # of one thread: as registers they would wait through a loop for its comparisons
+
+
+def _beyond(lowering: Lowering, left: Any, coords: list[Any]) -> dict[Any, tuple[Any, int]]:
+    """For coordinates that are a thread's part and a constant: what is left behind the thread's part, and the constant."""
+    b = lowering.b
+    if isinstance(left, int):
+        return {}
+    roots = {c: b.addc.get(c) for c in coords if not isinstance(c, int)}
+    threads = {root[0] for root in roots.values() if root is not None and root[1] >= 0}
+    if len(threads) != 1 or len(roots) < MANY_COORDINATES:
+        return {}
+    thread = threads.pop()
+    rest = b.sub(32, b.emit("max.u32", left, thread), thread)
+    out = {c: (rest, root[1]) for c, root in roots.items() if root is not None and root[1] >= 0}
+    if thread in roots:
+        out[thread] = (rest, 0)
     return out
 
 
