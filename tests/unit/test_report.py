@@ -393,6 +393,37 @@ def test_counts_of_the_emulator_are_in_the_report(tmp_path: Path) -> None:
     assert stores and all("st.global" in module["levels"]["ptx"]["lines"][row["ptx"]] for row in stores)
 
 
+@pytest.mark.parametrize("elem", ["f32", "f16", "f64"])
+def test_wavefronts_are_those_that_the_emulator_counts(tmp_path: Path, elem: str) -> None:
+    np = pytest.importorskip("numpy")
+    pytest.importorskip("ml_dtypes")
+    from tileiras.run.profile import Profile
+
+    source = COPY.replace("[1,64]", "[64,1]").replace("[1, 64]", "[64, 1]").replace("weak %x,", "weak %z,")
+    sum_ = "%y = permute %x [1, 0] : TILE -> TILE\n    %z = addf %x, %y : TILE\n    %u =".replace(
+        "TILE", "tile<64x64xf32>"
+    )
+    source = source.replace("%u =", sum_).replace("f32", elem)
+    program = tileiras.compile(source, gpu_name="sm_90", emit="ptx", launch_abi="simt")
+    type = {"f32": np.float32, "f16": np.float16, "f64": np.float64}[elem]
+    program.launch("k", 1, [np.zeros(4096, type), np.zeros(4096, type)], target="emulator", profile=Profile())
+    program.report(tmp_path / "r.json")
+    module = json.loads((tmp_path / "r.json").read_text())["modules"][0]
+    up = module["levels"]["ptx"]["up"]
+    accesses = module["shared"][0]["accesses"]
+    assert {row["role"] for row in accesses} == {"read", "write"}
+    for row in accesses:
+        start = ("st.shared",) if row["role"] == "write" else ("ld.shared", "ldmatrix")
+        lines = [line for line in module["emulator"]["lines"] if up[line["ptx"]] == row["line"]]
+        lines = [
+            line for line in lines if any(word.startswith(start) for word in line["instruction"].split())
+        ]
+        assert lines, row
+        for line in lines:
+            matrices = int((re.findall(r"ldmatrix.*\.x([124])\.", line["instruction"]) or ["1"])[0])
+            assert line["wavefronts"] == line["warps"] * matrices * row["wavefronts"], (row, line)
+
+
 def test_diff(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, gpu in (("a.html", "sm_80"), ("b.json", "sm_90")):
         tileiras.compile(MATMUL, gpu_name=gpu, emit="ptx").report(tmp_path / name)

@@ -142,7 +142,7 @@ def _details(out: dict[str, Any], watch: Watch, tree: Any, records: list[tuple[A
     _layouts(out, tree)
     out["accesses"] = memory.accesses(watch, tree)
     kernels = {kernel["name"]: kernel for kernel in out["kernels"]}
-    asked = shared.accesses(watch, tree)
+    asked = shared.accesses(tree)
 
     def line_of(record: Any) -> int:
         owner = watch.owners.get(id(record))
@@ -162,7 +162,7 @@ def _details(out: dict[str, Any], watch: Watch, tree: Any, records: list[tuple[A
         kernel = kernels.get(name, {})
         out["shared"].append({
             "kernel": name, "first": first, "last": last, "bytes": kernel.get("shared", 0),
-            "buffers": shared.buffers(watch, tree, function), "accesses": [a for a in asked if first <= a["line"] <= last],
+            "buffers": shared.buffers(tree, function), "accesses": [a for a in asked if first <= a["line"] <= last],
         })  # fmt: skip
         warps = max(1, kernel.get("threads", 128) // 32)
         number = watch.program.target.number

@@ -58,7 +58,14 @@ def _spills(module: dict[str, Any]) -> list[dict[str, Any]]:
         refs: list[list[Any]] = []
         if row is not None:
             top = row["ptx"]["holders"][:3]
-            held = ", ".join(f"{h['name']} ({h['registers']})" for h in top)
+            values = {
+                (v["name"], v["line"]): f"{'x'.join(map(str, v['shape']))} {v['elem']}, "
+                for v in module["values"]
+            }
+            held = ", ".join(
+                f"{h['name']} ({values.get((h['name'], h['line']), '')}{h['registers']} registers)"
+                for h in top
+            )
             why += f". The PTX asks for {row['ptx']['peak']} where most is alive, held by {held}"
             refs = [["nv_tileas", h["line"]] for h in top] + [["ptx", row["ptx"]["peak_line"]]]
             if row["sass"] and row["sass"]["spills"]:

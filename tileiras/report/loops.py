@@ -111,7 +111,7 @@ def step(op: Op, line: int, issued: int, warps: int, gpu: Any) -> dict[str, Any]
             clocks[SHARED] = moved_bytes(op) / 128
     elif role == "move" and op.operands:
         type: Any = op.results[0].type if op.results else op.operands[-1].type
-        if op.attrs.get("plan", "shared") == "shared" and hasattr(type, "elem"):
+        if op.attrs.get("plan", "shared") in ("shared", "ldmatrix") and hasattr(type, "elem"):
             both = 2 if op.spec.name == "convert_layout" else 1
             clocks[SHARED] = both * num_elements(type.shape) * max(8, type.elem.bits) / 8 / 128
     elif role == "wait":

@@ -111,12 +111,20 @@ def _access(op: Op, line: int, facts: dict[str, Any]) -> dict[str, Any]:
     if narrow := facts.get("GlobalAccessNotVectorized"):
         row["possible"], row["narrow"] = narrow["possible"], narrow["reason"]
         row["widen"] = remedy(narrow["reason"])
+        if narrow["reason"].startswith("a thread holds") and layout is not None:
+            if elem_bytes(value.elem) * layout.num_regs >= WIDEST:  # enough elements, but not side by side
+                row["widen"] = IN_FRAGMENTS
     if scattered := facts.get("GlobalAccessNotCoalesced"):
         row["scattered"] = scattered["reason"]
         row["gather"] = remedy(scattered["reason"])
     return row
 
 
+WIDEST = 16
+IN_FRAGMENTS = (
+    "the value is stored as the op that made it holds it, such as a product its fragments; stored once, that costs little: "
+    "a wider element type, or an op that wants rows in between, makes wider pieces"
+)
 _REMEDIES = (
     ("the base address is only known", "promise the alignment of the pointer: assume div_by<16> on it (cuTile: pass an "
      "array whose data starts at a multiple of 16 bytes; slices keep that only at multiples)"),

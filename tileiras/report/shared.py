@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.core import Op
 
     from .levels import Printed
-    from .watch import Watch
 
 BANKS = 32
 STAGE_ALIGNMENT = 1024
@@ -62,9 +61,8 @@ def access(op: Op, line: int, role: str, what: str, addresses: list[int], width:
     }  # fmt: skip
 
 
-def accesses(watch: Watch, printed: Printed) -> list[dict[str, Any]]:
+def accesses(printed: Printed) -> list[dict[str, Any]]:
     """Every kind of access to shared memory, in the order of the code."""
-    trips = {id(op): found for op, found in watch.trips}
     out = []
     for op, line in sorted(printed.line_of.items(), key=lambda item: item[1]):
         name = op.spec.name
@@ -74,10 +72,13 @@ def accesses(watch: Watch, printed: Printed) -> list[dict[str, Any]]:
             out.append(access(op, line, "write", "asynchronous copy", lanes, op.attr("width")))
         elif name == "load_shared":
             out += _loads(op, line)
-        elif name == "convert_layout" and id(op) in trips:
-            out += _round_trip(op, line, trips[id(op)][0])
-        elif name == "convert_layout" and op.attrs.get("plan") == "shared":
-            out += _through_ldmatrix(op, line)
+        elif name == "store_shared" and "arrangement" in op.attrs:
+            type: Any = op.operands[2].type
+            columns, size = op.attrs["arrangement"], elem_bytes(type.elem)
+            lanes = _lanes(columns, type.layout.lane, op.attr("start"))
+            out.append(access(op, line, "write", "store", lanes, _run(columns, type.layout.reg, size)))
+        elif name == "convert_layout" and "columns" in op.attrs:
+            out += _conversion(op, line)
     return out
 
 
@@ -92,7 +93,7 @@ def _loads(op: Op, line: int) -> list[dict[str, Any]]:
     start = op.attr("start")
     if matrix is not None:
         rows = [start + apply(columns, _combine(matrix.rows, n)) for n in range(8)]
-        return [access(op, line, "read", "ldmatrix, rows of 16 bytes", rows, 16)]
+        return [access(op, line, "read", "ldmatrix, 8 rows of a matrix", rows, 16)]
     vec = _run(columns, layout.reg, size)
     return [access(op, line, "read", "load", _lanes(columns, layout.lane, start), vec)]
 
@@ -114,40 +115,30 @@ def _run(columns: Sequence[int], regs: Sequence[int], size: int) -> int:
     return width
 
 
-def _round_trip(op: Op, line: int, trip: tuple[Any, Any, Any]) -> list[dict[str, Any]]:
-    source, target, plan = trip
-    size = {1: 1}.get(op.result.type.elem.bits, elem_bytes(op.result.type.elem))  # type: ignore[attr-defined]
-    keep = (1 << len(plan.columns)) - 1 & ~source.inv
-    out = []
-    for role, layout, vec in (("write", source, plan.store_vec), ("read", target, plan.load_vec)):
-        lanes = _lanes(plan.columns, [c & keep for c in layout.lane])
-        out.append(access(op, line, role, "round trip of a layout conversion", lanes, size << vec))
+def _conversion(op: Op, line: int) -> list[dict[str, Any]]:
+    """Both sides of a layout conversion through shared memory, as its plan says."""
+    source: Any = op.operands[0].type
+    target: Any = op.result.type
+    columns, vectors = op.attrs["columns"], op.attrs.get("vectors", (0, 0))
+    size = elem_bytes(source.elem)
+    masked = source.layout.inv | sum(op.attrs.get("rounds", ()))
+    keep = (1 << len(columns)) - 1 & ~masked
+    store = _lanes(columns, [c & keep for c in source.layout.lane])
+    what = "layout conversion"
+    out = [access(op, line, "write", what, store, size << vectors[0])]
+    if op.attrs["plan"] == "ldmatrix":
+        rows = [apply(columns, _combine(op.attrs["rows"], n)) for n in range(8)]
+        out.append(access(op, line, "read", f"{what}: ldmatrix, 8 rows of a matrix", rows, 16))
+    else:
+        load = _lanes(columns, [c & keep for c in target.layout.lane])
+        out.append(access(op, line, "read", what, load, size << vectors[1]))
     return out
 
 
-def _through_ldmatrix(op: Op, line: int) -> list[dict[str, Any]]:
-    from tileiras.compiler.lower.tileas_to_nvvm.ldmatrix import arrangement
-
-    source: Any = op.operands[0].type
-    target: Any = op.result.type
-    if elem_bytes(source.elem) != 2:
-        return []
-    found = arrangement(source.layout, target.layout)
-    if found is None:
-        return []
-    store = _lanes(found.columns, source.layout.lane)
-    rows = [apply(found.columns, _combine(found.rows, n)) for n in range(8)]
-    return [
-        access(op, line, "write", "layout conversion by ldmatrix", store, 2 << found.store_vec),
-        access(op, line, "read", "ldmatrix, rows of 16 bytes", rows, 16),
-    ]
-
-
-def buffers(watch: Watch, printed: Printed, function: Op) -> list[dict[str, Any]]:
+def buffers(printed: Printed, function: Op) -> list[dict[str, Any]]:
     """Pieces of shared memory of a kernel: offset and bytes, from which line to which they are held, stages of a ring."""
     out = []
     last = max((printed.line_of.get(op, 0) for op in function.walk()), default=0)
-    top = 0
     for op in function.walk():
         line = printed.line_of.get(op, -1)
         if op.spec.name == "alloc_shared":
@@ -155,32 +146,20 @@ def buffers(watch: Watch, printed: Printed, function: Op) -> list[dict[str, Any]
             stage, members = stage_of(op, printed)
             size = op.attr("bytes")
             stages = size // stage if stage and size % stage == 0 else 1
-            top = max(top, op.attr("offset") + size)
             out.append({
                 "name": printed.names.get(op.result, ""), "line": line,
                 "end": printed.line_of.get(free, last) if free is not None else last, "offset": op.attr("offset"),
                 "bytes": size, "stages": stages, "stage_bytes": size // stages, "members": members,
                 "what": "ring of stages" if stages > 1 else "buffer",
             })  # fmt: skip
-    for remark in watch.remarks:
-        size = remark.facts.get("bytes", 0) if remark.diag.code == "LayoutThroughSharedMemory" else 0
-        line = printed.line_of.get(remark.op, -1)
-        if size and line >= 0 and _inside(remark.op, function):
-            held = [b for b in out if b["line"] <= line <= b["end"] and b["what"] != "scratch"]
-            offset = max((b["offset"] + b["bytes"] for b in held), default=0)
+        elif "scratch" in op.attrs:
+            offset, size = op.attrs["scratch"]
             out.append({
-                "name": printed.names.get(remark.op.results[0], ""), "line": line, "end": line, "offset": offset,
-                "bytes": size, "stages": 1, "stage_bytes": size, "members": [], "what": "scratch",
+                "name": printed.names.get(op.results[0], op.spec.name) if op.results else op.spec.name, "line": line,
+                "end": line, "offset": offset, "bytes": size, "stages": 1, "stage_bytes": size, "members": [],
+                "what": "scratch",
             })  # fmt: skip
     return out
-
-
-def _inside(op: Op | None, function: Op) -> bool:
-    while op is not None:
-        if op is function:
-            return True
-        op = op.parent
-    return False
 
 
 def stage_of(alloc: Op, printed: Printed) -> tuple[int, list[dict[str, Any]]]:

@@ -24,6 +24,8 @@ WRITES = (
 )
 READS = ("ld.shared", "ldmatrix", "wgmma.mma_async", "tcgen05.mma", "atom.shared")
 
+POLLING = 8  # records of a loop that only asks for a phase again
+
 
 def kind_of(opcode: str) -> str:
     return next((kind for start, kind in KINDS if opcode.startswith(start)), "")
@@ -41,7 +43,7 @@ def rows(
     for at in syncs:
         opcode = opcodes[at]
         kind = kind_of(opcode)
-        inside = [loop for loop in loops if loop[0] <= at <= loop[1]]
+        inside = [loop for loop in loops if loop[0] <= at <= loop[1] and loop[1] - loop[0] > POLLING]
         around = min(inside, key=lambda loop: loop[1] - loop[0]) if inside else (0, len(code) - 1)
         writers = _lines(code, opcodes, line_of, _back(at, around, bool(inside)), WRITES)
         readers = _lines(code, opcodes, line_of, _on(at, around, bool(inside)), READS)
@@ -55,6 +57,12 @@ def rows(
             writers = _lines(
                 code, opcodes, line_of, _back(at, around, bool(inside)), ("cp.async.ca", "cp.async.cg"), True
             )
+        elif kind == "tensor memory":
+            made: tuple[str, ...] = ("tcgen05.ld",) if "::ld" in opcode else ("tcgen05.st",)
+            writers = _lines(code, opcodes, line_of, _back(at, around, bool(inside)), made, True)
+        elif kind == "phase":
+            made = ("tcgen05.mma", "cp.async.bulk", "cp.async.mbarrier", "tcgen05.cp")
+            writers = _lines(code, opcodes, line_of, _back(at, around, bool(inside)), made, True)
         out.append({
             "ptx": records[at][1], "line": line_of(code[at]), "kind": kind, "instruction": opcode, "loop": bool(inside),
             "pending": pending if kind in ("copies", "products") else None, "for": writers, "then": readers,

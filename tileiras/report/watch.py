@@ -49,8 +49,6 @@ class Follower(Observer):
                 owners.setdefault(id(record), (record, op))
         for record in b.prologue[before:]:
             owners.setdefault(id(record), (record, op))
-        if self.trips:
-            self.watch_.trips.append((op, list(self.trips)))
 
     def say(self, diag: Diag, op: Op, **facts: object) -> None:
         self.watch_.remarks.append(Remark(diag, op, {"function": self.lowering.fn.name, **facts}))
@@ -73,7 +71,6 @@ class Watch:
         self.owners: dict[int, tuple[Any, Op]] = {}
         self.origin: dict[int, Op] = {}
         self.remarks: list[Remark] = []
-        self.trips: list[tuple[Op, list[Any]]] = []
         self.resources: dict[str, Any] = {}  # of ptxas, by kernel
         self.tool: Any = None  # the ptxas that assembled
         self.finished = False

@@ -4,7 +4,7 @@ function hbar(rows, width, unit) {
   return g("svg", { width, height: rows.length * 24 + 6, role: "img", "aria-label": rows.map((r) => `${r.name} ${r.value} ${unit}`).join(", ") }, rows.map((r, i) => [
     g("text", { x: 0, y: i * 24 + 17, class: r.strong ? "strong" : "" }, r.name),
     g("rect", { x: 120, y: i * 24 + 5, width: Math.max(1, ((width - 270) * r.value) / most), height: 16, rx: 3, fill: paint(r.name), opacity: r.strong ? 1 : 0.55 }),
-    g("text", { x: 126 + ((width - 270) * r.value) / most, y: i * 24 + 17, class: r.strong ? "strong" : "" }, `${number(r.value)} ${unit}${r.strong ? "  bound" : ""}`)]));
+    g("text", { x: 126 + ((width - 270) * r.value) / most, y: i * 24 + 17, class: r.strong ? "strong" : "" }, `${number(r.value)} ${unit}${r.strong ? ": the bound" : ""}`)]));
 }
 
 // Iterations over clocks: one row a resource. A loop that is fed starts one iteration every interval while copies run ahead;
@@ -24,7 +24,7 @@ function gantt(loop) {
     const w = Math.max(2, x(Math.min(span, start + length)) - x(start));
     out.push(g("rect", { x: x(start), y: at * high + 22, width: w, height: high - 6, rx: 3, fill: dashed ? "none" : hues(iteration), stroke: dashed ? hues(iteration) : "none", "stroke-dasharray": dashed ? "4 3" : null },
       g("title", {}, `iteration ${iteration}: ${name}, ${number(length)} clocks of ${row}`)));
-    if (w > 26 && !dashed) out.push(g("text", { x: x(start) + 5, y: at * high + 36, class: "onbar" }, w > 92 ? `${iteration}: ${name}` : `${iteration}`));
+    if (w > 26 && !dashed) out.push(g("text", { x: x(start) + 5, y: at * high + 36, class: "onhue" }, w > 92 ? `${iteration}: ${name}` : `${iteration}`));
     else if (w > 90) out.push(g("text", { x: x(start) + 5, y: at * high + 36 }, `${iteration}: ${name}`));
   };
   for (let k = 0; k < shown; k++) {
@@ -91,7 +91,7 @@ const WAITS = {
   copies: (b) => `until ${but(b.pending, "group", "groups of copies")} of this thread have landed in shared memory`,
   products: (b) => `until ${but(b.pending, "group", "groups of warpgroup products")} are done`,
   barrier: () => "until every warp of the block is there",
-  phase: () => "until the phase of a barrier in shared memory is complete",
+  phase: () => "until the phase of an mbarrier is complete: what arrives on it is done",
   "tensor memory": () => "until what was read from or written to tensor memory is there",
   "bulk copies": () => "until bulk copies have read or written their data",
 };
