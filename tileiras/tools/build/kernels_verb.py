@@ -77,13 +77,14 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
         cpu_verb.refuse(arguments, compiler, alone=not archs)
     if arguments.embed == "incbin" and not archs:
         raise UsageError("--embed incbin: there is no image to embed for --arch cpu alone")
+    units = [_Unit(arguments, *words[at : at + 3]) for at in range(0, len(words), 3)]
+    _check(units, archs, for_cpu, arguments)
     tools: dict[bool, dict[str, str]] = {}
     worst = 0
     line = Line()
-    for at in range(0, len(words), 3):
-        unit = _Unit(arguments, *words[at : at + 3])
+    for number, unit in enumerate(units):
         unit.line = line
-        line.tell(f"kernel {at // 3 + 1} of {len(words) // 3}: {words[at]}")
+        line.tell(f"kernel {number + 1} of {len(units)}: {unit.source}")
         try:
             made = unit.make(archs, for_cpu, tools, outputs)
             outputs.commit()
@@ -92,7 +93,8 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
         except (Failed, UsageError, CompileError, OSError) as error:
             outputs.discard()
             line.clear()
-            worst = worst or _report(error)
+            code = _report(error)  # of every kernel
+            worst = worst or code
         outputs.forget()
     line.clear()
     if worst:
@@ -100,6 +102,34 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
     if arguments.stamp:
         outputs.put(arguments.stamp, b"")
         outputs.commit()
+
+
+def _check(units: list[_Unit], archs: list[Arch], for_cpu: bool, arguments: Arguments) -> None:
+    """Errors: UsageError where two kernels would make one file or one C name, or an output is a source."""
+    names = [str(arch) for arch in archs]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"option '--arch': {name} is given twice")
+    made: dict[str, str] = {}  # path -> what makes it
+    if arguments.stamp:
+        made[os.path.abspath(arguments.stamp)] = "--stamp"
+    sources = {os.path.realpath(unit.source) for unit in units}
+    prefixes: dict[str, str] = {}
+    for unit in units:
+        if not unit.stem:
+            raise UsageError(f"the STEM of '{unit.source}' is empty")
+        for path in unit.paths(archs, for_cpu):
+            other = made.get(os.path.abspath(path))
+            if other is not None:
+                raise UsageError(f"'{path}' would be made of both '{other}' and '{unit.source}'")
+            made[os.path.abspath(path)] = unit.source
+        if arguments.header and unit.prefix in prefixes:
+            other = prefixes[unit.prefix]
+            raise UsageError(f"the C names of both '{other}' and '{unit.source}' would begin with '{unit.prefix}_'")
+        prefixes[unit.prefix] = unit.source
+    for path in made:
+        if os.path.realpath(path) in sources:
+            raise UsageError(f"'{path}' is both input and output")
 
 
 def _report(error: Exception) -> int:
@@ -126,6 +156,7 @@ class _Unit:
     def __init__(self, arguments: Arguments, source: str, stem: str, prefix: str) -> None:
         self.arguments = arguments
         self.source = source
+        self.stem = stem
         self.prefix = prefix
         self.base = os.path.join(arguments.folder, stem)
         self.code = os.path.join(arguments.code_folder or arguments.folder, stem)
@@ -136,16 +167,18 @@ class _Unit:
         """Stages every artefact; what to note of each compilation once they are in place."""
         arguments = self.arguments
         data = read_input(self.source)
-        for path in self._paths(archs, for_cpu):
+        for path in self.paths(archs, for_cpu):
             outputs.declare(path, keep_if_same=True)
         made: list[_Made] = []
         images: list[Image] = []
         tables: list[tuple[str, bytes]] = []
         bytecode = b""
-        if arguments.tilebc:
+        is_portable = arguments.launch_abi == "tile" and any(arch.kind == VIRTUAL for arch in archs)
+        if arguments.tilebc or is_portable:
             from tileiras.tools.build.bytecode_verb import to_bytecode
 
             bytecode = to_bytecode(data, arguments.bytecode_version, self.source)
+        if arguments.tilebc:
             outputs.put(f"{self.base}.tilebc", bytecode)
         for arch in archs:
             virtual = arch.kind == VIRTUAL
@@ -180,7 +213,8 @@ class _Unit:
         """The table with the code for the CPU."""
         return f"{self.base}.cpu.kernels.json"
 
-    def _paths(self, archs: list[Arch], for_cpu: bool) -> list[str]:
+    def paths(self, archs: list[Arch], for_cpu: bool) -> list[str]:
+        """Every artefact."""
         arguments = self.arguments
         paths = [f"{self.base}.tilebc"] if arguments.tilebc else []
         paths += [self.cpu_table] if for_cpu else []
