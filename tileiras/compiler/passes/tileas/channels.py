@@ -102,6 +102,8 @@ class Channel:
         inside = [self.producers(create, body) for create in self.creates]
         if not all(ahead):  # D11 left the loop as it was: one stage, and nobody runs ahead
             self.depth = self.slots = 1
+        else:
+            self.depth = 1 + len(ahead[0])  # as far as the schedule had them run
         size = self.slots * self.stage_bytes
         offset = end_of_buffers(loop)
         first = next(op for op in loop.block.ops if any(op in group for group in ahead) or op is loop)

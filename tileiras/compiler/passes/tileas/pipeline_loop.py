@@ -1,4 +1,5 @@
-"""The rewriting of D11: a loop with produce_one and consume_one, its producers `depth - 1` iterations ahead.
+"""The rewriting of D11: a loop with produce_one and consume_one, its producers as many iterations ahead as their stage is
+before that of the consumer.
 
 Iterations that do not run produce zeros: their condition is computed without overflow from the distance to the bound.
 """
@@ -39,12 +40,17 @@ def expand(loop: Op) -> str | None:
             return "an address depends on a loop-carried value"
         if any(not inner.spec.traits & (PURE | NO_MEMORY_EFFECT) for inner in needs):
             return "an address depends on an op with effects"
-        ahead = create.attrs["depth"] - 1
+        ahead = distance(loop, op, consumers[0], create.attrs["depth"])
+        if not 0 <= ahead < create.attrs["depth"]:
+            return f"stages {ahead} apart need more than the {create.attrs['depth']} slots of the pipeline"
         if step is not None and ahead * step >= 1 << (width - 1):
             return "the steps of the stages overflow the induction variable"
         if not all(isinstance(v.type, TensorType) and isinstance(v.type.elem, Scalar) for v in yielded(op)):  # type: ignore[attr-defined]
             return "the pipeline carries pointers"
         plans.append((op, needs, ahead))
+    rings = {ahead for op, _, ahead in plans if "transport" in op.operands[0].op.attrs}  # type: ignore[union-attr]
+    if len(rings) > 1:
+        return "what shares a ring has different stages"
     lower, upper = loop.operands[0], loop.operands[1]
     signedness = "unsigned" if loop.attr("unsignedCmp") else "signed"
     assert loop.block is not None
@@ -62,6 +68,13 @@ def expand(loop: Op) -> str | None:
             guarded(op, needs, body, put, add(put, induction, steps(put, loop, ahead)), runs)
             op.erase()
     return None
+
+
+def distance(loop: Op, producer: Op, consumer: Op, depth: int) -> int:
+    """Iterations that a producer runs ahead: what TileASMaterializeSchedule says, all slots but one where it says nothing."""
+    if "schedule" not in loop.attrs:
+        return depth - 1
+    return int(consumer.attrs.get("stage", 0) - producer.attrs.get("stage", 0))
 
 
 def yielded(op: Op) -> list[Value]:

@@ -1,6 +1,7 @@
 """TileASScheduleAnalysis: stages of the ops in loops with pipelines, for MaterializeSchedule.
 
-Producers and what they need are in stage 0; everything else waits for the consumers, depth - 1 iterations later.
+Consumers and everything else stand in the last stage; a producer stands as many stages before it as its pipeline has
+slots beyond the one in use, and what it needs no later.
 """
 
 from __future__ import annotations
@@ -35,11 +36,13 @@ def schedule(loop: Op) -> Schedule | None:
     if not producers:
         return None
     creates = [op.operands[0].op for op in producers]
-    stages = max((c.attrs.get("depth", 1) for c in creates if c is not None), default=1)
-    early = set(producers)
-    for op in producers:
-        early |= set(backward(captured(op), body)[0])
-    return Schedule(loop, {op: 0 if op in early else stages - 1 for op in body.ops}, stages)
+    depths = [c.attrs.get("depth", 1) if c is not None else 1 for c in creates]
+    stages = max(depths)
+    stage = dict.fromkeys(body.ops, stages - 1)
+    for op, depth in zip(producers, depths):
+        for early in (op, *backward(captured(op), body)[0]):
+            stage[early] = min(stage[early], stages - depth)
+    return Schedule(loop, stage, stages)
 
 
 class ScheduleAnalysis(Pass):
