@@ -56,7 +56,9 @@ def outcome(line: list[str], folder: Path) -> str:
             process.wait()
             return f"cut at {LIMIT_S} s"
         said.seek(0)
-        words = next((text.strip() for text in said.read().splitlines() if text.strip()), "")
+        lines = [text.strip() for text in said.read().splitlines() if text.strip()]
+        words = next((text for text in lines if "error: " in text), lines[0] if lines else "")
+        words = words[words.find("error: ") :] if "di_loc" in words else words
     if process.returncode == 0:
         return "ok"
     if process.returncode < 0:

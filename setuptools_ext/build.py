@@ -279,7 +279,7 @@ class Unit:
         return self.values.get("compiler") == "nvidia" or self.values.get("launch_abi") == "tile"
 
     def is_bytecode_entry(self, arch: Any) -> bool:
-        """Returns whether the fatbin's entry for `arch` is the Tile IR itself (architecture.md, section 6)."""
+        """Returns whether the fatbin's entry for `arch` is the Tile IR itself."""
         return arch.kind == "virtual" and self.tile_abi
 
     def commands(self) -> list[Command]:

@@ -69,6 +69,8 @@ HEADERS: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 # Optional: tools of other registries, brought where that can be done quietly; their tests are skipped without them.
 BUILDIFIER = ("buildifier", "@bazel/buildifier@8.2.1")  # folder, npm's name
+# The generator of the site from docs/, in an environment of its own: only the full tier builds the site.
+DOCS = ("docs", ("mkdocs-material==9.8.*", "mkdocstrings[python]==1.0.*"))  # folder, requirements
 OPTIONAL_LIMIT_S = 240.0  # a registry that does not answer must not hold up the tests
 DEBIAN = {  # program -> packages; Bazel is 4.2.3
     "bazel": ("bazel-bootstrap",),
@@ -136,6 +138,14 @@ def cutlass() -> Path:
     return path
 
 
+def mkdocs() -> Path:
+    """Returns the generator of the site, else skips the calling test."""
+    path = root() / DOCS[0] / "bin" / "mkdocs"
+    if not os.access(path, os.X_OK):
+        missing("mkdocs")
+    return path
+
+
 def buildifier() -> Path | None:
     """Returns the formatter of Starlark files, from PATH or of the peers, or None."""
     found = shutil.which("buildifier")
@@ -144,7 +154,7 @@ def buildifier() -> Path | None:
 
 
 # Tools that `install` does not bring, because of their size: a test that wants one may always be skipped.
-OPTIONAL = ("torch",)
+OPTIONAL = ("torch", "mkdocs")
 
 
 def missing(what: str) -> None:
@@ -251,6 +261,17 @@ def _install_tree(home: Path, release: str, quick: bool) -> None:
     _mark(folder, requirements)
 
 
+def _install_docs(home: Path) -> None:
+    name, requirements = DOCS
+    folder = home / name
+    if _complete(folder, requirements):
+        return
+    print(f"peers: mkdocs -> {folder}", flush=True)
+    words = ["install", "--quiet", "--no-compile", *requirements]
+    run([create_venv(folder), "-m", "pip", *words], "installing mkdocs")
+    _mark(folder, requirements)
+
+
 def _install_buildifier(home: Path) -> None:
     name, package = BUILDIFIER
     folder = home / name
@@ -318,13 +339,16 @@ def install(directory: Path | None = None, releases: tuple[str, ...] = (), quick
         os.environ["TILEIRAS_PEERS"] = str(directory.absolute())
     home = root()
     trees = tuple(QUICK) if quick else (*TREES, *HEADERS)
-    wanted = releases or (MAIN_RELEASE, *trees, *BUILD_TOOLS, "buildifier", *DEBIAN)
+    docs = () if quick else ("docs",)
+    wanted = releases or (MAIN_RELEASE, *trees, *BUILD_TOOLS, *docs, "buildifier", *DEBIAN)
     with locked(home / ".lock"):
         for release in wanted:
             if release == MAIN_RELEASE:
                 _install_venv(home)
             elif release in TREES | BUILD_TOOLS | HEADERS:
                 _install_tree(home, release, quick)
+            elif release == "docs":
+                _install_docs(home)
             elif release == "buildifier":
                 _install_buildifier(home)
             elif release in DEBIAN:
@@ -332,7 +356,7 @@ def install(directory: Path | None = None, releases: tuple[str, ...] = (), quick
             else:
                 raise SetupError(
                     f"unknown release {release!r}: one of "
-                    f"{', '.join((MAIN_RELEASE, *TREES, *HEADERS, *BUILD_TOOLS, 'buildifier', *DEBIAN))}"
+                    f"{', '.join((MAIN_RELEASE, *TREES, *HEADERS, *BUILD_TOOLS, 'docs', 'buildifier', *DEBIAN))}"
                 )
     return home
 

@@ -43,7 +43,7 @@ def unpack(word: int) -> tuple[int, bool, bool]:
     return word & 0xFF, bool(word & OP_PREFIX_BIT), bool(word & TRACE_BIT)
 
 
-# Exit codes: one flat table for the command, Python and the C API (error-handling-and-diagnostics.md).
+# Exit codes: one flat table for the command, Python and the C API.
 EXIT_SUCCESS, EXIT_USAGE, EXIT_CONFIGURATION, EXIT_BYTECODE, EXIT_HANDLE_STATE, EXIT_COMPILE = range(6)
 
 

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 NO_TARGET = Diag(
     "DRV-0201", ERROR,
     "GPU architecture sm_0 is not supported by this version of tileiras. You may need a newer toolchain that "
-    "supports this architecture (bytecode in file is version {version}).", "spec-vs-real.md row 14", WORD_CONFIG,
+    "supports this architecture (bytecode in file is version {version}).", "own", WORD_CONFIG,
 )  # fmt: skip
 UNSUPPORTED_TARGET = Diag(
     "DRV-0202", ERROR, "unsupported GPU target '{name}'", "driver-unsupported-gpu", WORD_CONFIG
@@ -59,7 +59,7 @@ BAD_HOST_ARCH = Diag("DRV-0205", ERROR, "unsupported host architecture '{name}'"
 DEBUG_NEEDS_O0 = Diag(
     "DRV-0206", ERROR,
     "optimized debugging is currently not supported, change the optimization level to 0 or disable full debug info",
-    "spec-vs-real.md section 6", WORD_CONFIG,
+    "own", WORD_CONFIG,
 )  # fmt: skip
 BAD_ABI = Diag("DRV-0207", ERROR, "unknown launch ABI '{name}', expected tile or simt", "driver", WORD_CONFIG)
 BAD_SANITIZER = Diag(
@@ -102,16 +102,14 @@ TAKEN_NAME = Diag(
 )
 FAILED = Diag("DRV-0005", ERROR, "failed to compile Tile IR program", "driver", WORD_ERROR)
 OUT_OF_MEMORY = Diag("DRV-0102", ERROR, "out of memory", "exit-1-allocation", WORD_ERROR)
-UNWRITABLE = Diag("DRV-0209", ERROR, "{text}", "spec-vs-real.md section 6", WORD_CONFIG)
+UNWRITABLE = Diag("DRV-0209", ERROR, "{text}", "own", WORD_CONFIG)
 WARNINGS = Diag("DRV-0506", ERROR, "warnings are treated as errors (--Werror)", "driver", WORD_ERROR)
 INTERNAL = Diag(
     "DRV-0505", ERROR, "internal error: {what} (a defect of tileiras: please report it; TILEIRAS_TRACEBACK=1 shows where)",
     "driver", WORD_ERROR,
 )  # fmt: skip
 FATAL = Diag("DRV-0504", ERROR, "{text}", "exit-fm-codegen-abort", WORD_ERROR)
-UNREADABLE = Diag(
-    "DRV-0101", ERROR, "unable to read input file '{name}': {why}", "spec-vs-real.md section 6", WORD_ERROR
-)
+UNREADABLE = Diag("DRV-0101", ERROR, "unable to read input file '{name}': {why}", "own", WORD_ERROR)
 SPILLED = Diag(
     "RegistersSpilled", REMARK,
     "registers ran out: {bytes} bytes are written to and {loaded} bytes read from local memory per thread", "ptxas",

@@ -1,7 +1,8 @@
 """Which rules of contract.toml a test proves: `@rule("diag-body-size-208")` on a test function.
 
 The catalogue is a copy of the specification's. `covered()` reads the decorators of every test file without importing
-it; test_catalogue.py holds it against the catalogue, and scripts/contract_page.py writes docs/contract.md from both.
+it; test_catalogue.py holds it against the catalogue, and scripts/contract_page.py writes docs/reference/contract-rules.md
+from both.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The container as the documents and the real format have it. Where they differ, spec-vs-real.md decides, and the test
+"""The container as the documents and the real format have it. Where they differ, the real one decides, and the test
 says which row: a file that a real frontend writes must compile and mean what it means there."""
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def test_magic() -> None:
 )
 def test_version_triple(triple: bytes, version: str) -> None:
     # The documents' header has 11 bytes; the real one has a u16 tag in place of the patch, so 12. Byte 11 tells them
-    # apart (spec-vs-real.md row 1): 0 in real files, a section id otherwise. Sections are aligned from the file start.
+    # apart: 0 in real files, a section id otherwise. Sections are aligned from the file start.
     short = assemble(sections(bytecode(PLAIN)), MAGIC + triple)
     assert short[11] != 0
     assert reader.check_header(short, Sink()) == version and entry_names(short) == ["noop"]
@@ -80,7 +80,7 @@ def test_version_triple(triple: bytes, version: str) -> None:
 
 @rule("bytecode-version-13-1")
 def test_versions() -> None:
-    # 13.1.x of the documents, any x; 13.2 to 13.5 too, because real frontends write them (row 2).
+    # 13.1.x of the documents, any x; 13.2 to 13.5 too, because real frontends write them.
     parts = sections(bytecode(PLAIN))
     for patch in (b"\0", b"\1", b"\x7f", b"\x80\x01"):
         assert compile_(assemble(parts, MAGIC + b"\x0d\x01" + patch), "sm_90")[:2] == (0, [])
@@ -100,7 +100,7 @@ def test_versions() -> None:
     "body", ['"foo.entry"() : () -> ()', "func.func @k() { func.return }", "llvm.func @k()"]
 )
 def test_only_cuda_tile_is_a_program(body: str) -> None:
-    # Bytecode has no dialect list (row 5): what it holds is cuda_tile by definition. In text the operations count.
+    # Bytecode has no dialect list: what it holds is cuda_tile by definition. In text the operations count.
     code, found, _ = compile_(f"module {{\n  {body}\n}}", "sm_90")
     assert code == 5 and messages(found)[0].startswith("unregistered dialect: ")
     assert found[0].loc is not None and found[0].loc.line == 2
@@ -175,7 +175,7 @@ TAGS = {name: value for name, value in vars(wire).items() if name.startswith("A_
 
 @rule("bytecode-attrtag-count")
 def test_tags() -> None:
-    # The released format has 12 tags, 1 to 12 without a gap (row 8); the documents' table of 13 was never released.
+    # The released format has 12 tags, 1 to 12 without a gap; the documents' table of 13 was never released.
     assert sorted(TAGS.values()) == list(range(1, 13))
 
 
@@ -190,7 +190,7 @@ def hints_file(tag: int, rest: bytes) -> bytes:
 @pytest.mark.parametrize("tag", [0, 13, 14, 99, 127])
 def test_unknown_tag(tag: int) -> None:
     code, found, _ = compile_(hints_file(tag, b"\0"), "sm_90")
-    assert code == 3, "damage of any record is 3 (spec-vs-real.md, section 6)"
+    assert code == 3, "damage of any record is 3"
     assert messages(found)[0] == f"unknown attribute tag {tag}"
     assert f"unsupported AttributeTag {tag} for self-contained attribute" in found[0].notes[0].text
     assert compile_(hints_file(wire.A_HINTS, b"\0"), "sm_90")[:2] == (0, [])
@@ -356,7 +356,7 @@ def test_debug_section_is_optional() -> None:
 
 @rule("frontend-minimal-256-bytes")
 def test_size_of_the_minimal_kernel() -> None:
-    # contract-notes B21: deterministic and at most 256 bytes; the real format has no padding to reach that number.
+    # Deterministic and at most 256 bytes; the real format has no padding to reach that number.
     data = to_bytecode(load(NOOP, Sink()))
     assert 0 < len(data) <= 256 and data == to_bytecode(load(NOOP, Sink()))
     assert compile_(data, "sm_90")[:2] == (0, [])

@@ -352,7 +352,7 @@ def test_0x104_is_a_remark_and_the_word_of_code_3() -> None:
     assert unpack(0x104) == (REMARK, True, False)
     code, found, _ = compile_(b"\0" * 16)
     assert code == 3 and {emitted.word for emitted in found} == {0x104}
-    # contract-notes A5: the code comes from the call site; the line is always printed, with `error: `.
+    # The code comes from the call site; the line is always printed, with `error: `.
     assert found[-1].render().endswith("error: input does not correspond to Tile IR bytecode")
     remark = Diag("T", REMARK, "Failed to pipeline loop")
     assert Emitted(remark, LOC, "nv_tileas.for").word == 0x104

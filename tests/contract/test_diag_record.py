@@ -189,7 +189,7 @@ def test_the_overflow_streams_six_arguments() -> None:
     text = "Formal parameter space overflowed (1032 bytes required, max 1024 bytes allowed) in function big_kernel"
     assert overflow.word == 0x103 and overflow.op is None
     assert overflow.render() == f"k.tileir:3:5: error: {text}", (
-        "worded without an op prefix, whatever bit 8 says (notes A4)"
+        "worded without an op prefix, whatever bit 8 says"
     )
     record = Record(overflow)
     assert field(bytes(record), 0x20, "I") == 6

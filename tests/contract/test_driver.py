@@ -92,7 +92,7 @@ def test_mlir_tail(data: bytes, position: int, hint: bool) -> None:
     "name", ["sm_999", "sm_91", "sm_70", "gfx90a", "", "90", "sm_90x", "compute_90", "sm_٩٠"]
 )
 def test_unsupported_gpu(name: str, tmp_path: Path) -> None:
-    # The message ends with the name. The list is the real one plus sm_75 (spec-vs-real.md row 15); no ptxas of the
+    # The message ends with the name. The list is the real one plus sm_75; no ptxas of the
     # releases with Tile IR supports sm_70.
     done = command(tmp_path, NOOP, f"--gpu-name={name}")
     assert (done.status, done.lines()) == (2, [f"error: unsupported GPU target '{name}'"])
@@ -152,13 +152,13 @@ def test_the_option_is_written_onto_the_module(monkeypatch: pytest.MonkeyPatch) 
         "failed to compile Tile IR program",
     ]
     assert found[0].word == 0x103
-    for level in (0, 1, 2):  # contract-notes A42: the other spelling below O3
+    for level in (0, 1, 2):  # The other spelling below O3
         assert messages(compile_(BARE, opt_level=level)[1])[0] == "failed to get compute capability."
     assert compile_(NOOP)[:2] == (0, [])
 
 
 def test_bytecode_without_a_gpu_name(tmp_path: Path) -> None:
-    """Bytecode has no place for a capability: the real tool's text and status (spec-vs-real.md row 14)."""
+    """Bytecode has no place for a capability: the real tool's text and status."""
     done = command(tmp_path, bytecode(BARE, "13.3"))
     assert done.status == 2
     assert done.lines() == [

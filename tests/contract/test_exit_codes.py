@@ -59,7 +59,7 @@ def test_success(tmp_path: Path) -> None:
 @rule("exit-1-allocation")
 @pytest.mark.parametrize("answer", ["null", "raises"])
 def test_allocation_of_the_handle(monkeypatch: pytest.MonkeyPatch, answer: str) -> None:
-    # The command uses 1 for usage errors and unreadable input, too (spec-vs-real.md, section 6); test_capi.py makes
+    # The command uses 1 for usage errors and unreadable input, too; test_capi.py makes
     # the C allocator return NULL.
     def nothing(*_: object) -> None:
         if answer == "raises":
@@ -99,7 +99,7 @@ def test_any_wrong_magic_byte(position: int) -> None:
 @rule("exit-3-bytecode")
 @pytest.mark.parametrize("version", [b"\x0c\x01", b"\x0e\x01", b"\x0d\x00", b"\x0d\x06"])
 def test_wrong_version(version: bytes) -> None:
-    # 13.2 to 13.5 are accepted (spec-vs-real.md row 2): real frontends write them.
+    # 13.2 to 13.5 are accepted: real frontends write them.
     code, words, texts = api(MAGIC + version + GOOD_BYTES[10:], gpu_name="sm_90")
     assert code == 3 and words == [0x104]
     assert texts[0].startswith(f"error: unsupported Tile version {version[0]}.{version[1]}.0")
@@ -249,7 +249,7 @@ def test_order_of_the_checks() -> None:
 
 @rule("exit-fm-op-dialect-unregistered")
 def test_unregistered_dialect_of_an_operation() -> None:
-    # Bytecode has no dialects (spec-vs-real.md row 5), so this shows in text, on the offending operation.
+    # Bytecode has no dialects, so this shows in text, on the offending operation.
     code, found, _ = compile_(module(entry('      "foo.bar"() : () -> ()')))
     assert code == 5 and found[0].loc is not None and (found[0].loc.line, found[0].loc.col) == (4, 7)
     assert messages(found) == ["unregistered dialect: foo", GENERIC]
@@ -275,7 +275,7 @@ def test_subprocess_failure(tmp_path: Path) -> None:
     good = stub_ptxas(tmp_path, "printf '\\177ELF image'")
     done = command(tmp_path, NOOP, f"--ptxas={good}")
     assert done.status == 0 and (tmp_path / "k.cubin").read_bytes() == b"\x7fELF image"
-    # contract-notes B22: one that cannot start is a subprocess failure, too.
+    # One that cannot start is a subprocess failure, too.
     done = command(tmp_path, NOOP, f"--ptxas={tmp_path}/none")
     assert done.status == 5
 

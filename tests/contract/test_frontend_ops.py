@@ -98,9 +98,7 @@ def test_memory_attributes() -> None:
     assert (code, said[0]) == (5, "non-weak memory ordering requires an explicit scope")
     code, said = refusal(load_view(semantic="weak"))
     assert (code, said[0]) == (5, "weak memory ordering must not carry a scope")
-    assert "load_view_tko relaxed device" in to_text(load(load_view(), Sink())), (
-        "gpu is the device scope (row 26)"
-    )
+    assert "load_view_tko relaxed device" in to_text(load(load_view(), Sink())), "gpu is the device scope"
 
 
 @rule("frontend-tko-suffix")
@@ -258,7 +256,7 @@ def reduction(body: str, tail: str = "") -> str:
 
 @rule("frontend-reduce-combiner")
 def test_combiner() -> None:
-    # Row 29: axis is dim, a constant identity operand is the identity, f32 in a body means tile<f32>.
+    # Axis is dim, a constant identity operand is the identity, f32 in a body means tile<f32>.
     good = """\
       ^bb0(%lhs: f32, %rhs: f32):
         %r = cuda_tile.addf %lhs, %rhs : f32
@@ -301,7 +299,7 @@ def test_hints_are_advice() -> None:
 @rule("frontend-attr-fastmath")
 @pytest.mark.parametrize("value", ["#arith.fastmath<fast>", "#arith.fastmath<nnan,ninf>", '"fast"'])
 def test_fastmath_is_optional_and_changes_nothing(value: str) -> None:
-    # Row 31 of spec-vs-real.md: no operation of the real dialect has it, so it is accepted and ignored.
+    # No operation of the real dialect has it, so it is accepted and ignored.
     plain = module(entry(ADD.format(attrs="")))
     flagged = module(entry(ADD.format(attrs=f" {{ fastmath = {value} }}")))
     assert ptx_of(flagged) == ptx_of(plain)
@@ -369,7 +367,7 @@ def test_views_are_not_returned() -> None:
 
 @rule("frontend-roster-92")
 def test_roster() -> None:
-    """Row 10: a file of 13.1 holds 92 operations exactly; those that came later are refused by name or by what they need."""
+    """A file of 13.1 holds 92 operations exactly; those that came later are refused by name or by what they need."""
     from op_zoo import SNIPPETS, module_text
 
     from tileiras.compiler.source import load, to_bytecode

@@ -135,7 +135,7 @@ def test_module_shell() -> None:
     two = module(entry(name="a") + "\n" + entry(name="b"), attrs=CAPABILITY + ", tt.num_warps = 2 : i32")
     text = ptx_of(two)
     assert ".entry a()" in text and ".entry b()" in text and text.count(".reqntid 64, 1, 1") == 2
-    # spec-vs-real.md row 13: NVIDIA's form without the outer module is read as well.
+    # NVIDIA's form without the outer module is read as well.
     assert ".entry k()" in ptx_of("cuda_tile.module @m { entry @k() { return } }", "sm_90")
     assert ".entry k()" in ptx_of("module { cuda_tile.entry @k() { cuda_tile.return } }", "sm_90")
     assert compile_("module { cuda_tile.module { cuda_tile.module { } } }", "sm_90")[0] == 5
@@ -143,7 +143,7 @@ def test_module_shell() -> None:
 
 @rule("frontend-entry-op", "frontend-pitfall-kernel-marker")
 def test_only_an_entry_is_a_kernel() -> None:
-    # The documents let func.func compile into a cubin without a kernel. Row 35 of spec-vs-real.md: only cuda_tile's
+    # The documents let func.func compile into a cubin without a kernel. Only cuda_tile's
     # operations are read, so the mistake shows before anything is launched.
     code, found, _ = compile_(
         f"module attributes {{{CAPABILITY}}} {{ cuda_tile.module {{ func.func @k() {{ func.return }} }} }}"
@@ -165,9 +165,7 @@ def test_the_body_ends_with_return() -> None:
         good.replace("      cuda_tile.return\n", "      cuda_tile.return\n      cuda_tile.return\n")
     )
     assert code == 5, "nothing may follow the terminator"
-    assert ptx_of(good.replace("      cuda_tile.return\n", "")) == ptx_of(good), (
-        "text may leave it out (row 20)"
-    )
+    assert ptx_of(good.replace("      cuda_tile.return\n", "")) == ptx_of(good), "text may leave it out"
 
 
 @rule("frontend-entry-arguments")
@@ -195,7 +193,7 @@ def test_minimal_kernel() -> None:
 
 @rule("frontend-minimal-directives")
 def test_minimal_directives() -> None:
-    # contract-notes A47: .maxnreg only if set, so .entry, .reqntid and the parameter block.
+    # .maxnreg only if set, so .entry, .reqntid and the parameter block.
     assert directives("tt.num_warps = 4 : i32") == [".visible .entry noop()", ".reqntid 128, 1, 1"]
 
 
@@ -209,7 +207,7 @@ def test_capability_is_major_times_ten_plus_minor(number: int) -> None:
     assert f"\n.target sm_{number}" in ptx_of(module(entry(), attrs=attrs))
     code, found, _ = compile_(module(entry(), attrs=attrs.replace(str(number), "91")))
     assert (code, messages(found)) == (2, ["unsupported GPU target 'sm_91'"])
-    # sm_70 of the documents' table: no ptxas of a release with Tile IR assembles for it (row 15).
+    # sm_70 of the documents' table: no ptxas of a release with Tile IR assembles for it.
     assert compile_(module(entry(), attrs=attrs.replace(str(number), "70")))[0] == 2
 
 
@@ -344,7 +342,7 @@ def test_nvvm_kernel_is_synthesised() -> None:
 
 @rule("frontend-attr-occupancy")
 def test_occupancy() -> None:
-    # contract-notes B19: floor(65536 / (occupancy * 32 * num_warps)), rounded down to a multiple of 8, at most 255
+    # Floor(65536 / (occupancy * 32 * num_warps)), rounded down to a multiple of 8, at most 255
     assert not any("maxnreg" in x for x in directives())
     for occupancy, warps, registers in ((1, 4, 255), (4, 4, 128), (3, 4, 168), (2, 8, 128), (16, 4, 32)):
         found = directives(f"tt.num_warps = {warps} : i32", f"nv_tileaa.occupancy = {occupancy} : i32")
@@ -450,7 +448,7 @@ def hints_of(text: str) -> tuple[dict[str, Any], Any]:
 def test_launch_attributes_are_hints_to_other_readers(
     attrs: str, own: str, hints: str, seen: dict[str, int]
 ) -> None:
-    """spec-vs-real.md row 13: what the real format has a hint for reaches real compilers; a hint is used as is."""
+    """What the real format has a hint for reaches real compilers; a hint is used as is."""
     text = module(entry(attrs=own), attrs=f"{CAPABILITY}, {attrs}" if attrs else CAPABILITY)
     if hints:
         text = text.replace("@k()", f"@k() optimization_hints=<{hints}>")

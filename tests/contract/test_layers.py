@@ -342,7 +342,7 @@ def test_layer_1_catches_a_missing_terminator() -> None:
     sink = Sink()
     assert not verify(made, sink) and "cuda_tile.entry" in sink.emitted[0].message
     assert verify(source.load(NOOP, Sink()), Sink())
-    # Text may leave the return out (spec-vs-real row 20): the reader adds it, so the fault is injected behind the reader.
+    # Text may leave the return out: the reader adds it, so the fault is injected behind the reader.
     assert compile_(NOOP.replace("cuda_tile.return", ""))[0] == 0
 
 

@@ -1,6 +1,6 @@
 """Hostile surroundings of the command: bad option values, streams that are closed or full, no room, signals.
 
-Each ends with the exit code of its cause (spec-vs-real.md, section 6), a message, no traceback, and no output.
+Each ends with the exit code of its cause, a message, no traceback, and no output.
 """
 
 from __future__ import annotations

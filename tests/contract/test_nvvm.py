@@ -69,7 +69,7 @@ def test_equal_to_the_limit_passes() -> None:
 
 @rule("nvvm-param-limit-sm80")
 def test_the_limit_from_sm_80_on() -> None:
-    # spec-vs-real row 19: 32764 bytes compile on real hardware, so they pass; the message keeps the documents' figure
+    # 32764 bytes compile on real hardware, so they pass; the message keeps the documents' figure
     assert verify(code(params=pointers(4095))).ok
     assert verify(code(params=pointers(4095, ', u32 "i32"'))).ok
     assert verify(code(params=pointers(4095, ', u32 "i32", u8 "i8"'))).texts == [overflow(32765, 32760)]

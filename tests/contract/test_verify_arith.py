@@ -106,7 +106,7 @@ def test_only_ieee_modes_outside_divf(op: str) -> None:
 
 @rule("verify-float-rounding-outside-divf")
 def test_functions_that_round_approximately() -> None:
-    """sqrt takes approx, exp and tanh take approx and full: the released format has them (spec-vs-real.md row 36)."""
+    """sqrt takes approx, exp and tanh take approx and full: the released format has them."""
     accepted("%r = cuda_tile.sqrt %f32_8 rounding<approx> : tile<8xf32>")
     refused("%r = cuda_tile.sqrt %f32_8 rounding<full> : tile<8xf32>",
             "invalid rounding mode specified, expect one of [nearest_even, zero, negative_inf, positive_inf, approx]", "sqrt")  # fmt: skip
@@ -178,7 +178,7 @@ def test_trunci_narrows(source: str, result: str) -> None:
 @rule("verify-ftof-identity", "verify-no-hidden-noop-cast")
 def test_ftof_changes_the_type() -> None:
     """The contract compares widths; cuTile writes f16 -> bf16 and the released format accepts it, so only equal types
-    are an identity (spec-vs-real.md row 37)."""
+    are an identity."""
     for elem in ("f16", "bf16", "f32", "f64", "tf32", "f8E4M3FN", "f8E5M2"):
         refused(
             convert("ftof", elem, elem),
@@ -192,8 +192,8 @@ def test_ftof_changes_the_type() -> None:
 
 @rule("verify-ftof-rounding")
 def test_ftof_rounds_to_nearest_even() -> None:
-    """The contract's trigger (f32 -> f16 toward zero) is in the table of 13.4, which takes more modes per pair of types
-    (spec-vs-real.md row 37): the rule speaks for every mode outside of the table."""
+    """The contract's trigger (f32 -> f16 toward zero) is in the table of 13.4, which takes more modes per pair of
+    types: the rule speaks for every mode outside of the table."""
     message, real = "ftof requires nearest-even rounding", "Only 'nearest_even' is supported"
     for mode in ("positive_inf", "negative_inf", "nearest_away", "approx", "full", "nearest_int_to_zero"):
         refused(convert("ftof", "f32", "f16", f" rounding<{mode}>"), message, "ftof", real=real)

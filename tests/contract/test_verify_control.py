@@ -68,7 +68,7 @@ def test_an_if_without_results_needs_no_else_and_no_yield() -> None:
 
 @rule("verify-if-yields")
 def test_both_regions_yield_the_results() -> None:
-    """The words of the terminator rules (notes B16)."""
+    """The words of the terminator rules."""
     wrong = f"{TYPES}!cuda_tile.tile<i32> vs !cuda_tile.tile<f32>"
     refused(
         branch(give("%f32", F), give("%i32", I), F),
@@ -210,7 +210,7 @@ def test_a_for_carries_no_views(value: str, type: str, word: str) -> None:
     ("value", "type", "word"), [("%tiles", VIEW, "tile view"), ("%tensor", TENSOR, "tensor_view")]
 )
 def test_a_loop_carries_and_gives_no_views(value: str, type: str, word: str) -> None:
-    """The released verifier says so for loop too (spec-vs-real.md row 43)."""
+    """The released verifier says so for loop too."""
     refused(MAKE + f'"cuda_tile.loop"({value}) ({{\n^bb0(%a: !cuda_tile.{type}):\n"cuda_tile.break"() : () -> ()\n}}) : (!cuda_tile.{type}) -> ()',
             f"loop-carried value 0 is a {word}, which is not supported", "loop", args=P)  # fmt: skip
     refused(MAKE + f'%r = "cuda_tile.loop"() ({{\n"cuda_tile.break"({value}) : (!cuda_tile.{type}) -> ()\n}}) : () -> !cuda_tile.{type}',
@@ -251,7 +251,7 @@ def test_an_exit_has_a_loop_to_leave(exit: str) -> None:
 
 @rule("verify-early-exit-parent")
 def test_break_is_not_for_for() -> None:
-    """break belongs to loop, continue to loop and for (notes B15)."""
+    """break belongs to loop, continue to loop and for."""
     refused(
         FOR + ifs(1, "cuda_tile.break") + "}",
         PARENT,

@@ -190,7 +190,7 @@ def typed(op: str, operands: str, types: str, results: str, segments: str, names
 
 @rule("verify-mem-tokens")
 def test_memory_ops_give_a_token() -> None:
-    """A token to take is optional in the released format (spec-vs-real.md row 24), the one that is given is not."""
+    """A token to take is optional in the released format, the one that is given is not."""
     result = "in bytecode the number of results is the op's"
     stored = ("%ptr_f32_8, %f32_8", "tile<8xptr<f32>>, tile<8xf32>")
     refused(
@@ -220,7 +220,7 @@ def test_memory_ops_give_a_token() -> None:
     ],
 )
 def test_the_token_is_last(operands: str, types: str, segments: str) -> None:
-    """Where the sizes are spelled, the last is the token's and is 1 (notes A36)."""
+    """Where the sizes are spelled, the last is the token's and is 1."""
     more, kinds = (f", {operands}", f", {types}") if operands else ("", "")
     made = MAKE + "%tok = cuda_tile.make_token : token\n"
     line = f"%r, %s = cuda_tile.load_view_tko %tiles[%i32, %i32]{more} {{operandSegmentSizes = array<i32: {segments}>}} : {VIEW}, tile<i32>, tile<i32>{kinds} -> tile<8x8xf32>, token"
@@ -344,7 +344,7 @@ def test_integer_modes(mode: str) -> None:
 
 @rule("verify-atomic-addf")
 def test_float_add() -> None:
-    """f16, bf16, f32 and f64, as the released verifier has it (spec-vs-real.md row 41)."""
+    """f16, bf16, f32 and f64, as the released verifier has it."""
     for elem in ("i32", "i64", "f8E4M3FN", "f8E5M2", "tf32"):
         refused(
             rmw("addf", elem),

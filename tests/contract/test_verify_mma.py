@@ -88,7 +88,7 @@ def test_the_accumulator_is_m_by_n(op: str) -> None:
 @rule("verify-mma-mn")
 @OPS
 def test_the_batch_is_shared(op: str) -> None:
-    """The document shares the batch dimension and has no text of its own for it: the one of M and N (notes A38)."""
+    """The document shares the batch dimension and has no text of its own for it: the one of M and N."""
     refused(
         mma(op, "2x16x32", "4x32x16", "2x16x16"),
         MN,
@@ -116,8 +116,8 @@ def test_accumulator_and_result_have_one_shape(op: str) -> None:
 @rule("verify-mmai-signedness")
 @pytest.mark.parametrize("attrs", ["", f"signedness_lhs = {SIGNED}", f"signedness_rhs = {SIGNED}"])
 def test_both_signs_are_said(attrs: str) -> None:
-    """The message names operand A whichever is missing (notes A37). Attributes have the released names; the documents'
-    are aliases (row 30)."""
+    """The message names operand A whichever is missing. Attributes have the released names; the documents'
+    are aliases."""
     missing = "signedness_rhs" if attrs.startswith("signedness_lhs") else "signedness_lhs"
     refused(mma("mmai", attrs=attrs), SIGN, "mmai", text_only="in bytecode the attributes are fields",
             real=f"requires attribute '{missing}'")  # fmt: skip
@@ -176,7 +176,7 @@ LEGAL = {
 @rule("verify-mmaf-tuple")
 @pytest.mark.parametrize(("elem", "acc"), list(itertools.product(LEGAL, ["f16", "f32", "f64", "bf16"])))
 def test_pairs_of_input_and_accumulator(elem: str, acc: str) -> None:
-    """The fixed table of the released verifier (spec-vs-real.md row 42, notes B14)."""
+    """The fixed table of the released verifier."""
     if acc in LEGAL[elem]:
         accepted(mma("mmaf", ta=elem, tc=acc))
     elif acc == "bf16":

@@ -89,7 +89,7 @@ def test_other_regions_have_an_op() -> None:
 @rule("verify-region-tile-args")
 @BOTH
 def test_arguments_are_tiles(op: str) -> None:
-    """Plain `f32` is short for the rank-0 tile where the body's own form has it (spec-vs-real.md row 29); in MLIR's
+    """Plain `f32` is short for the rank-0 tile where the body's own form has it; in MLIR's
     generic form it is what it says."""
     prefix = "expected TileType for block arguments but got types: "
     refused(aggregate(op, args="%a: f32, %b: f32", body='"cuda_tile.yield"(%a) : (f32) -> ()'), f"{prefix}'f32', 'f32'", op,
@@ -146,8 +146,8 @@ def test_a_body_yields_something(op: str) -> None:
 @rule("verify-region-terminator-type", "verify-agg-yields")
 @BOTH
 def test_what_is_yielded_has_the_argument_s_type(op: str) -> None:
-    """Element types are compared, as the released verifier does, not ranks (spec-vs-real.md row 39); value i belongs to
-    the argument pair i (notes A30)."""
+    """Element types are compared, as the released verifier does, not ranks; value i belongs to
+    the argument pair i."""
     refused(aggregate(op, body="cuda_tile.yield %i32 : tile<i32>"),
             "expected TileType for operand and terminator types but got: !cuda_tile.tile<i32> vs !cuda_tile.tile<f32>", op,
             real="expect same type for operand at index: 0 and terminator argument at index: 0 but got: 'f32' and 'i32'")  # fmt: skip
@@ -198,7 +198,7 @@ def test_a_body_has_no_effects(op: str, effect: str) -> None:
 @rule("verify-region-pure")
 @BOTH
 def test_ops_without_effects_are_allowed(op: str) -> None:
-    """Free of effects is enough, divi and if are (spec-vs-real.md row 38)."""
+    """Free of effects is enough, divi and if are."""
     choice = f"%s = cuda_tile.if %i1 -> ({T}) {{\ncuda_tile.yield %a : {T}\n}} else {{\ncuda_tile.yield %b : {T}\n}}\n"
     accepted(aggregate(op, body=choice + f"cuda_tile.yield %s : {T}"))
     divide = "%s = cuda_tile.divi %c, %d signed : tile<i32>\n"
@@ -285,7 +285,7 @@ def test_identities_have_the_input_s_element_type(op: str, identity: str) -> Non
 @rule("verify-agg-identity")
 @BOTH
 def test_one_identity_per_input(op: str) -> None:
-    """The released verifier wants as many identities as inputs (spec-vs-real.md row 40); the contract is silent."""
+    """The released verifier wants as many identities as inputs; the contract is silent."""
     refused(
         aggregate(op, identities=""),
         "expect identities to match the number of operands but got: 1 operands and 0 identities",

@@ -45,7 +45,7 @@ def test_a_tile_has_at_most_two_to_the_24_elements() -> None:
     for dims in ("8192x4096", "33554432", "4096x4096x2"):
         refused_type(f"%r = cuda_tile.constant <i8: 0> : tile<{dims}xi8>", CEILING, "tile<", real=real)
     for dims in ("2048x4096", "4096x4096"):
-        # 2^24 inclusive (notes B18); that a target cannot hold such a tile is another matter.
+        # 2^24 inclusive; that a target cannot hold such a tile is another matter.
         _, found, _ = compile_(kernel(f"%r = cuda_tile.constant <i8: 0> : tile<{dims}xi8>"))
         assert CEILING not in [emitted.text for emitted in found]
 
@@ -78,7 +78,7 @@ def test_reshape_keeps_the_count(result: str, count: int) -> None:
 
 @rule("verify-reshape-count")
 def test_the_document_s_own_example_fails_earlier() -> None:
-    """8x8 -> 7x9 has no type to be a result of: the type's message comes first (notes A31)."""
+    """8x8 -> 7x9 has no type to be a result of: the type's message comes first."""
     refused_type("%r = cuda_tile.reshape %f32_8x8 : tile<8x8xf32> -> tile<7x9xf32>", POWER, "7x9")
 
 
@@ -91,7 +91,7 @@ def test_the_element_type_is_checked_before_the_count() -> None:
     )
 
 
-# ---- extract, cat, permute, iota: the contract has no words for them (notes B17), the real verifier has
+# ---- extract, cat, permute, iota: the contract has no words for them, the real verifier has
 
 
 @rule("verify-extract-divides")
@@ -238,7 +238,7 @@ def test_predicates_and_types() -> None:
 
 @rule("verify-assume-predicates")
 def test_the_first_failing_predicate_ends_the_list() -> None:
-    """The released format holds one predicate per op; a list in text becomes a chain of ops (spec-vs-real.md row 32)."""
+    """The released format holds one predicate per op; a list in text becomes a chain of ops."""
     bad, worse = "div_by<0>", "bounded<5, 3>"
     refused(assume(f"[{bad}, {worse}]"), f"{DIV_BY} divisor must be a power of 2", "assume")
     refused(

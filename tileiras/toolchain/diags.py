@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from tileiras.diag import ERROR, NOTE, WARNING, WORD_CONFIG, WORD_ERROR, CompileError, Diag, Emitted
 
-TOOL_MISSING = Diag("TC-0001", ERROR, "{tool} not found", src="integrations.md B0.2", word=WORD_CONFIG)
+TOOL_MISSING = Diag("TC-0001", ERROR, "{tool} not found", src="own", word=WORD_CONFIG)
 TOOL_SEARCHED = Diag("TC-0002", NOTE, "searched {place}: {outcome}")
 TOOL_ADVICE = Diag("TC-0003", NOTE, "{advice}")
 TOOL_VERSION_UNKNOWN = Diag("TC-0004", ERROR, "cannot tell the release of {path}: {why}", word=WORD_CONFIG)
@@ -19,7 +19,7 @@ RELEASES_DIFFER = Diag(
     "TC-0006",
     WARNING,
     "{first} {first_version} ({first_path}) and {second} {second_version} ({second_path}) differ in release",
-    src="integrations.md B0.3",
+    src="own",
 )
 ROOT_INVALID = Diag("TC-0007", ERROR, "{path} ({how}) is no CUDA toolkit: it has no {tool}", word=WORD_CONFIG)
 
@@ -31,15 +31,11 @@ PTXAS_NO_OUTPUT = Diag(
     "TC-0104", ERROR, "ptxas ({path}, target {target}) reported success but wrote no image"
 )
 PTXAS_KEPT = Diag("TC-0105", NOTE, "the PTX was kept; repeat with: {command}")
-COMPILE_FAILED = Diag(
-    "TC-0199", ERROR, "failed to compile Tile IR program", src="spec-vs-real.md 6", word=WORD_ERROR
-)
+COMPILE_FAILED = Diag("TC-0199", ERROR, "failed to compile Tile IR program", src="own", word=WORD_ERROR)
 
 CUBIN_MALFORMED = Diag("TC-0201", ERROR, "{name} is not a cubin: {why}")
 
-ARCH_UNKNOWN = Diag(
-    "TC-0301", ERROR, "'{text}' is no GPU architecture", src="integrations.md B0.5", word=WORD_CONFIG
-)
+ARCH_UNKNOWN = Diag("TC-0301", ERROR, "'{text}' is no GPU architecture", src="own", word=WORD_CONFIG)
 ARCH_UNSUPPORTED = Diag("TC-0302", WARNING, "ignoring architectures without Tile IR support: {archs}")
 ARCH_NONE_LEFT = Diag(
     "TC-0303", ERROR, "no supported architecture in '{text}'; supported: {supported}", word=WORD_CONFIG

@@ -1,7 +1,7 @@
 """Finds NVIDIA's tools: an ordered list of places, the first that has the tool wins, and the answer says
 which.
 
-The order is integrations.md B0.2: explicit option, TILEIRAS_TOOLKIT_ROOT, NVIDIA's wheels beside this
+The order: explicit option, TILEIRAS_TOOLKIT_ROOT, NVIDIA's wheels beside this
 interpreter, CONDA_PREFIX, CUDA_PATH, CUDA_HOME, PATH, default prefixes.  A place that the user named (the
 first two) is final: a tool that is not there is an error, not a reason to use another toolkit silently.
 

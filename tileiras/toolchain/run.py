@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-# Each of these redirects where NVIDIA's tools look for their siblings (integrations.md, c7): two shells must
+# Each of these redirects where NVIDIA's tools look for their siblings: two shells must
 # not give two answers, so no tool of ours sees the caller's.
 SCRUBBED = ("CUDA_ROOT", "CUDA_HOME", "CUDA_PATH")
 

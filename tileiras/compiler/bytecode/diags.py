@@ -106,4 +106,4 @@ TOO_DEEP = Diag(
 )
 
 MLIR_HINT = " (it looks like MLIR bytecode instead)"
-EMPTY_BLOCK = Diag("BC-0014", ERROR, "expect non-empty block", src="cuda-tile-verifiers, regions")
+EMPTY_BLOCK = Diag("BC-0014", ERROR, "expect non-empty block", src="verifiers, regions")

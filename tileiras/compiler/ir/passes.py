@@ -26,9 +26,9 @@ RECORD_BYTES = 48
 STATUS_OFFSET = 40  # of the u32 status word in a pass's record
 SOFT_FAILURE = 0x04  # bit 2; the other bits belong to the pass
 
-AFTER_PASS = Diag("PM-0001", NOTE, "after the pass {name}", "correctness-layers.md, layer 2")
+AFTER_PASS = Diag("PM-0001", NOTE, "after the pass {name}", "verification between passes")
 SIGNALLED = Diag(
-    "PM-0002", ERROR, "the pass {name} failed on '{function}'", "pass-failure-handshake.md", WORD_ERROR
+    "PM-0002", ERROR, "the pass {name} failed on '{function}'", "handshake of failing passes", WORD_ERROR
 )
 LIFTED = Diag(
     "PM-0003",

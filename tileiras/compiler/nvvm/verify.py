@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .code import Function, Module
 
 # (first rejected is above, printed) bytes of kernel parameters. From sm_80 on the documents say 32760; ptxas takes four
-# more, so those pass. Below sm_80 the documents' limit holds. Source: contract-notes 45, spec-vs-real row 19.
+# more, so those pass. Below sm_80 the documents' limit holds.
 LIMIT_OLD = (1024, 1024)
 LIMIT_NEW = (32764, 32760)
 

@@ -1,0 +1,57 @@
+"""What mkdocs does to pages of docs/: links out of the folder lead to the repository, codes of diagnostics are filled in."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+BLOB = "https://github.com/tileiras/tileiras/blob/main"
+LINK = re.compile(r"\]\(((?:\.\./)+[^)#\s]*)(#[^)\s]*)?\)")
+
+
+def outside(page: Path, target: str) -> str:
+    """The path in the repository that a relative link of a page leads to, or nothing when it stays inside docs/."""
+    path = (REPOSITORY / "docs" / page.parent / target).resolve()
+    docs = REPOSITORY / "docs"
+    return "" if path == docs or docs in path.parents else path.relative_to(REPOSITORY).as_posix()
+
+
+def diagnostics() -> str:
+    """The codes with cause and remedy, by group."""
+    sys.path.insert(0, str(REPOSITORY))
+    from tileiras.explain import examples, table
+
+    groups: dict[str, list[str]] = {}
+    for code, text in table().items():
+        groups.setdefault(text, []).append(code)
+    shown = examples()
+    out = []
+    for text, codes in groups.items():
+        cause, remedy = text.split("\n")[:2]
+        out += [
+            f"## {', '.join(codes)}",
+            "",
+            cause.removeprefix("cause: "),
+            "",
+            f"**Remedy.** {remedy.removeprefix('remedy: ')}",
+            "",
+        ]
+        for code in codes:
+            if code in shown:
+                out += [f"`{code}`:", "", "```diff", shown[code], "```", ""]
+    return "\n".join(out)
+
+
+def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
+    name = Path(page.file.src_uri)
+
+    def link(found: re.Match[str]) -> str:
+        path = outside(name, found[1])
+        return f"]({BLOB}/{path}{found[2] or ''})" if path else found[0]
+
+    if name.as_posix() == "reference/diagnostics.md":
+        markdown += diagnostics()
+    return LINK.sub(link, markdown)
