@@ -42,7 +42,7 @@ WITHOUT = {
     "DRV-050": "a limit, a defect or a request of another form than --emit=ptx",
 }
 # Remarks tell what was made of a kernel; they are no failures.
-REMARKS = ("Exchange", "Global", "Kernel", "Layout", "NoTensorCore", "Registers", "TensorCore")
+REMARKS = ("Exchange", "Global", "Hint", "Kernel", "Layout", "NoTensorCore", "Registers", "TensorCore")
 
 
 @pytest.mark.parametrize("code", EXAMPLES)
