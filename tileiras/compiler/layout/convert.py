@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from typing import Any
 
 RENAME, SHUFFLE, SHARED, MATRICES = "rename", "shuffle", "shared", "ldmatrix"
+STMATRIX = "stmatrix"
+STMATRIX_BYTES = (
+    64 * 1024
+)  # of a tile that goes by stmatrix at once: rings of products of that size have left as much
 ROUND_BYTES = 48 * 1024  # shared memory a conversion takes at once; larger tiles go in rounds
 
 
@@ -96,10 +100,10 @@ def round_bits(layout: LinearLayout, candidates: Sequence[int], size: int, limit
     return out
 
 
-def decide(source: LinearLayout, target: LinearLayout, size: int) -> dict[str, Any]:
+def decide(source: LinearLayout, target: LinearLayout, size: int, stmatrix: bool = False) -> dict[str, Any]:
     """How a conversion moves elements of `size` bytes, as attributes of the op.
 
-    `plan` is "rename", "shuffle", "shared" or "ldmatrix". With the last two: `columns`, the bytes that each index bit
+    `plan` is "rename", "shuffle", "shared", "ldmatrix" or, where the target has it, "stmatrix". With the last three: `columns`, the bytes that each index bit
     adds by xor to the place of an element; `bytes`, what one round takes; `vectors`, log2 of the elements that a store
     and a load move; `rounds`, the index bits that are fixed in each round (shared); `rows`, the index bits that number
     the rows of an 8x8 matrix, and `transposed` (ldmatrix).
@@ -110,8 +114,19 @@ def decide(source: LinearLayout, target: LinearLayout, size: int) -> dict[str, A
     kind = plan(source, target).kind
     if kind != SHARED:
         return {"plan": kind}
+    rows = False
+    if size == 2:
+        from .stmatrix import row_plan, whole_rows
+
+        rows = whole_rows(source, target)
+        found_rows = row_plan(source, target) if rows and stmatrix else None
+        if found_rows is not None and found_rows.bytes <= STMATRIX_BYTES:
+            return {
+                "plan": STMATRIX, "bytes": found_rows.bytes, "columns": tuple(found_rows.columns),
+                "vectors": (found_rows.store_vec, found_rows.load_vec),
+            }  # fmt: skip
     rounds = round_bits(source, target.reg, size, ROUND_BYTES)
-    if size == 2 and not rounds:
+    if size == 2 and not rounds and not rows:
         from .matrices import arrangement
 
         found = arrangement(source, target)

@@ -11,6 +11,7 @@ from tileiras.compiler.layout import convert
 from tileiras.compiler.layout.linear import dim_bits, embedded
 from tileiras.compiler.target.mma import FMA
 from tileiras.compiler.target.registers import shared_bytes
+from tileiras.compiler.target.sm import STMATRIX
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,9 +25,10 @@ REDUCE_ROUND_BYTES = 32 << 10  # of partial results that warps leave at once
 NOTHING: tuple[int, dict[str, Any]] = (0, {})
 
 
-def conversion(source: Any, target: Any) -> dict[str, Any]:
-    """The attributes of a convert_layout from one tensor type to another (`convert.decide`)."""
-    return convert.decide(source.layout, target.layout, shared_bytes(source.elem))
+def conversion(source: Any, target: Any, gpu: Any = None) -> dict[str, Any]:
+    """The attributes of a convert_layout from one tensor type to another (`convert.decide`), by what `gpu` has."""
+    stmatrix = gpu is not None and gpu.has(STMATRIX) and str(source.elem) in ("f16", "bf16")
+    return convert.decide(source.layout, target.layout, shared_bytes(source.elem), stmatrix)
 
 
 def make_conversion(rewriter: Rewriter, value: Value, type: Any) -> Op | None:

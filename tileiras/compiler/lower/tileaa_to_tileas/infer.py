@@ -22,6 +22,7 @@ from tileiras.compiler.layout.linear import (
     splat,
     with_inv,
 )  # fmt: skip
+from tileiras.compiler.layout.stmatrix import whole_rows
 from tileiras.compiler.passes.tileaa.facts import Facts
 from tileiras.compiler.passes.tileaa.slices import cut_bits, sliced
 from tileiras.compiler.schedule import tensor_memory
@@ -44,6 +45,9 @@ CHEAP = frozenset(
 )  # fmt: skip
 CHEAP_DEPTH = 10
 SHARED_BYTES = 48 * 1024  # that an extract may take
+WHOLE_ROWS = (
+    12  # log2 of the elements from which fragments travel through shared memory to be stored in 16 bytes
+)
 
 
 class Inference:
@@ -273,6 +277,8 @@ class Inference:
             return want
         if unit < 0 or have.bits < 8 or have.inv:
             return have if not have.inv else want
+        if have.bits >= WHOLE_ROWS and value.type.elem.bits == 16 and whole_rows(have, want):  # type: ignore[attr-defined]
+            return want
         low, count = dim_bits(shape)[unit]
         near = len([c for c in (*have.reg, *have.lane) if 0 < c >> low < 16 and c & ((1 << low) - 1) == 0])
         enough = min(3, count)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tileiras.compiler.layout import convert as plans
+from tileiras.compiler.layout.gf2 import apply
 from tileiras.compiler.layout.linear import LinearLayout, with_inv
 from tileiras.compiler.target.registers import reg_class
 
@@ -33,6 +34,8 @@ def lower_convert_layout(lowering: Lowering, op: Op) -> None:
         regs = _shuffle(lowering, source, plans.plan(source.layout, narrow))
     elif kind == plans.MATRICES:
         regs = ldmatrix.move(lowering, op, source, narrow)
+    elif kind == plans.STMATRIX:
+        regs = _through_matrices(lowering, op, source, narrow)
     else:
         regs = _through_shared(lowering, op, source, narrow)
     if narrow is not target:  # what differs moved once, copies are names
@@ -146,5 +149,45 @@ def _one_round(
     out: list[Any] = [None] * target.num_regs
     for regs, address in accesses(lowering, target, trip.columns, trip.load_vec, base):
         for r, value in zip(regs, load_shared(lowering, address, len(regs), cls)):
+            out[r] = value
+    return out
+
+
+def _through_matrices(lowering: Lowering, op: Op, source: Tile, target: LinearLayout) -> list[Any]:
+    """To shared memory by stmatrix, up to four 8x8 matrices at once, and back in rows of 16 bytes."""
+    b = lowering.b
+    layout = source.layout
+    trip = plans.SharedPlan(op.attr("columns"), op.attr("bytes"), *op.attr("vectors"))
+    if lowering.observer is not None:
+        lowering.observer.trips.append((layout, target, trip))
+    base = lowering.scratch(op, trip.bytes)
+
+    def offset(index: int) -> int:
+        return apply(trip.columns, index)
+
+    extra = layout.reg[1:3]  # register bits that number the matrices of one instruction
+    lane = [offset(c) for c in (*layout.lane[2:5], *extra)]
+    lane += [0] * (5 - len(lane))
+    warp = [offset(c) for c in layout.warp]
+    thread = b.thread_linear(lane, warp)
+    used = 0
+    for c in (*lane, *warp):
+        used |= c
+    count = 1 << len(extra)
+    low = 1 + len(extra)
+    starts: dict[int, Any] = {}
+    for high in range(layout.num_regs >> low):
+        start = offset(apply(layout.reg, high << low))
+        clash, plain = start & used, start & ~used
+        if clash not in starts:
+            starts[clash] = b.add(32, base, thread if clash == 0 else b.xor(32, thread, clash))
+        first = high << low
+        words = tuple(b.pack(*source.regs[first + 2 * j : first + 2 * j + 2]) for j in range(count))
+        opcode = f"stmatrix.sync.aligned.m8n8.x{count}.shared.b16"
+        b.emit_to(None, opcode, b.address(starts[clash], plain), words if count > 1 else words[0])
+    lowering.barrier()
+    out: list[Any] = [None] * target.num_regs
+    for regs, address in accesses(lowering, target, trip.columns, trip.load_vec, base):
+        for r, value in zip(regs, load_shared(lowering, address, len(regs), "h")):
             out[r] = value
     return out

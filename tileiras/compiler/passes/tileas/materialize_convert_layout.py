@@ -48,5 +48,5 @@ class MaterializeConvertLayout(Pass):
                 op.results[0].replace_all_uses_with(op.operands[0])
                 op.erase()
             else:
-                op.attrs = {**op.attrs, **conversion(source, target)}
+                op.attrs = {**op.attrs, **conversion(source, target, context.target)}
         return True
