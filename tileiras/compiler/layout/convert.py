@@ -103,10 +103,10 @@ def round_bits(layout: LinearLayout, candidates: Sequence[int], size: int, limit
 def decide(source: LinearLayout, target: LinearLayout, size: int, stmatrix: bool = False) -> dict[str, Any]:
     """How a conversion moves elements of `size` bytes, as attributes of the op.
 
-    `plan` is "rename", "shuffle", "shared", "ldmatrix" or, where the target has it, "stmatrix". With the last three: `columns`, the bytes that each index bit
-    adds by xor to the place of an element; `bytes`, what one round takes; `vectors`, log2 of the elements that a store
-    and a load move; `rounds`, the index bits that are fixed in each round (shared); `rows`, the index bits that number
-    the rows of an 8x8 matrix, and `transposed` (ldmatrix).
+    `plan` is "rename", "shuffle", "shared", "ldmatrix" or, where the target has it, "stmatrix". With the last three:
+    `columns`, the bytes that each index bit adds by xor to the place of an element; `bytes`, what one round takes;
+    `vectors`, log2 of the elements that a store and a load move; `rounds`, the index bits that are fixed in each round
+    (shared); `rows`, the index bits that number the rows of an 8x8 matrix, and `transposed` (ldmatrix).
     """
     if plan(source, target).kind == RENAME:
         return {"plan": RENAME}
