@@ -76,25 +76,32 @@ def find_atom(target: Sm, elem: str, signed: tuple[bool, bool] = (True, True)) -
     return None
 
 
-_SCALED = {  # element, scale, elements of a block -> kind, scales of an instruction along K, types
-    ("f8E4M3FN", "f8E8M0FNU", 32): ("mxf8f6f4", 1, "e4m3", "ue8m0"),
-    ("f8E5M2", "f8E8M0FNU", 32): ("mxf8f6f4", 1, "e5m2", "ue8m0"),
-    ("f4E2M1FN", "f8E8M0FNU", 32): ("mxf4", 2, "e2m1", "ue8m0"),
-    ("f4E2M1FN", "f8E4M3FN", 16): ("mxf4nvf4", 4, "e2m1", "ue4m3"),
-}
 SCALED_BYTES = 32  # of K that a block-scaled instruction takes
+_KINDS = {  # element, scale, elements of a block -> the modifiers that differ, scales of an instruction along K
+    ("f8E4M3FN", "f8E8M0FNU", 32): ("m16n8k32", "mxf8f6f4", 1, "e4m3", "ue8m0"),
+    ("f8E5M2", "f8E8M0FNU", 32): ("m16n8k32", "mxf8f6f4", 1, "e5m2", "ue8m0"),
+    ("f4E2M1FN", "f8E8M0FNU", 32): ("m16n8k64", "mxf4", 2, "e2m1", "ue8m0"),
+    ("f4E2M1FN", "f8E4M3FN", 16): ("m16n8k64", "mxf4nvf4", 4, "e2m1", "ue4m3"),
+}
 
 
-def find_scaled(target: Sm, elem: str, scale: str, block: int) -> tuple[str, int] | None:
-    """The block-scaled mma.sync for elements, scales and block length, and how many scales it takes along K; None where the
-    target has none. Its fragments are those of an 8-bit m16n8k32, in bytes."""
-    row = _SCALED.get((elem, scale, block))
-    if row is None or not target.has(sm.MMA_F8F6F4):
-        return None
-    kind, scales, t, s = row
-    shape = "m16n8k64" if t == "e2m1" else "m16n8k32"
-    head = f"mma.sync.aligned.{shape}.row.col.kind::{kind}.block_scale.scale_vec::{scales}X"
-    return f"{head}.f32.{t}.{t}.f32.{s}", scales
+def _scaled() -> dict[tuple[str, str, int], tuple[str, int]]:
+    return {
+        form: (f"{_MMA}{shape}.row.col.kind::{kind}.block_scale.scale_vec::{n}X.f32.{t}.{t}.f32.{scale}", n)
+        for form, (shape, kind, n, t, scale) in _KINDS.items()
+    }
+
+
+_SCALED = _scaled()
+SCALES = dict(_SCALED.values())  # of an instruction along K
+# fragments of all of them are those of 8-bit elements, in bytes
+BY_NAME.update((opcode, Atom(16, 8, SCALED_BYTES, opcode, 4)) for opcode in SCALES)
+
+
+def find_scaled(target: Sm, elem: str, scale: str, block: int) -> str | None:
+    """The block-scaled mma.sync for elements, scales and block length; None where the target has none."""
+    found = _SCALED.get((elem, scale, block))
+    return found[0] if found is not None and target.has(sm.MMA_F8F6F4) else None
 
 
 def split_warps(

@@ -31,15 +31,13 @@ class Scales:
     __slots__ = ("count", "first", "lowering", "opcode", "sides", "signs", "step", "words")
 
     def __init__(self, lowering: Lowering, op: Op) -> None:
-        element: Any = op.attr("element")
         scale: Any = op.operands[3].type
         self.lowering = lowering
         self.sides = [lowering.tile(v) for v in op.operands[3:]]
         self.signs = scale.elem.name == "f8E4M3FN"
         self.first = op.attrs.get("first", 0)
-        found = atoms.find_scaled(lowering.target, element.name, scale.elem.name, 16 if self.signs else 32)
-        assert found is not None
-        self.opcode, self.count = found
+        self.opcode = op.attr("atom")
+        self.count = atoms.SCALES[self.opcode]
         self.step = atoms.SCALED_BYTES
         self.words: dict[tuple[int, int, int], Any] = {}
 

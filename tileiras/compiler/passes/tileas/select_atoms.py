@@ -7,13 +7,14 @@ Before: `mmaf %a, %b, %c`, perhaps with `atom = "wgmma"` that TileASWarpgroupPro
 from __future__ import annotations
 
 from tileiras.compiler.ir.passes import Context, Pass
-from tileiras.compiler.target.mma import FMA, find_atom
+from tileiras.compiler.target.mma import FMA, find_atom, find_scaled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-PRODUCTS = frozenset(("mmaf", "mmai"))
+SCALED = "mma_block_scaled"
+PRODUCTS = frozenset(("mmaf", "mmai", SCALED))
 
 
 class SelectAtoms(Pass):
@@ -24,7 +25,14 @@ class SelectAtoms(Pass):
 
     def run(self, func: Any, context: Context) -> bool:
         for op in func.walk():
-            if op.spec.name in PRODUCTS:
+            if op.spec.name == SCALED:
+                # the lengths of blocks that instructions have: 16 with scales of f8E4M3FN, else 32
+                scale = op.operands[3].type.elem.name
+                block = 16 if scale == "f8E4M3FN" else 32
+                found = find_scaled(context.target, op.attr("element").name, scale, block)
+                if found is not None:
+                    op.attrs = {**op.attrs, "atom": found}
+            elif op.spec.name in PRODUCTS:
                 signed = (True, True)
                 if op.spec.name == "mmai":
                     signed = (op.attr("signedness_lhs") == "signed", op.attr("signedness_rhs") == "signed")
