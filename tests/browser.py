@@ -13,7 +13,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-import peers
+import pytest
 
 FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
@@ -33,7 +33,7 @@ def programs() -> tuple[str, str]:
     )
     driver = shutil.which("chromedriver")
     if browser is None or driver is None:
-        peers.missing("chromium")
+        pytest.skip("needs chromium and chromedriver (Debian packages chromium, chromium-driver)")
     assert browser is not None and driver is not None
     return browser, driver
 

@@ -23,6 +23,15 @@ def rank(module: dict[str, Any]) -> list[dict[str, Any]]:
     return out
 
 
+def _place(module: dict[str, Any], line: int) -> str:
+    """A line of nv_tileas as its reader knows it: by the source where that is known."""
+    at = line
+    for level in ("nv_tileas", "cuda_tile"):
+        up = module["levels"].get(level, {}).get("up", [])
+        at = up[at] if 0 <= at < len(up) else -1
+    return f"line {at + 1} of the source" if at >= 0 else f"line {line + 1} of nv_tileas"
+
+
 def _finding(
     weight: int, kind: str, title: str, why: str, remedy: str, refs: list[list[Any]]
 ) -> dict[str, Any]:
@@ -39,7 +48,7 @@ def _failure(module: dict[str, Any]) -> list[dict[str, Any]]:
     told = [r for r in errors if r["remedy"] and r["code"] != "DRV-0005"] or errors
     first = told[0] if told else None
     return [_finding(
-        100, "failure", f"the compile failed at {module['stage']} (exit code {module['exit_code']})",
+        100, "failure", f"the compile failed (exit code {module['exit_code']}), last at {module['stage']}",
         first["text"] + (f" ({first['file']}:{first['line']}:{first['col']})" if first["file"] else "") if first else "",
         first["remedy"] if first else "", [["cuda_tile", first["cuda_tile"]]] if first else [],
     )]  # fmt: skip
@@ -108,7 +117,7 @@ def _accesses(module: dict[str, Any]) -> list[dict[str, Any]]:
             if many
             else what
         )
-        where = "" if many else f" at line {row['line'] + 1}"
+        where = "" if many else f" at {_place(module, row['line'])}"
         refs = [["nv_tileas", each["line"]] for each in rows[:8]]
         if scattered or waste:
             sectors = f"{row['sectors']} sectors a request where {row['least']} would do" if waste else ""
@@ -162,7 +171,8 @@ def _loops(module: dict[str, Any]) -> list[dict[str, Any]]:
             )
             remedy = "let loads feed a product through shared memory: "
             if narrow is not None:
-                why += f"; the load at line {narrow['line'] + 1} cannot be copied asynchronously, because {narrow['narrow']}"
+                where = _place(module, narrow["line"])
+                why += f"; the load at {where} cannot be copied asynchronously, because {narrow['narrow']}"
                 remedy += narrow["widen"]
             elif said:
                 why += f"; {said[0]['notes'][0]}"
@@ -179,7 +189,7 @@ def _loops(module: dict[str, Any]) -> list[dict[str, Any]]:
                     + why
                 )
             out.append(_finding(
-                weight, "loop", f"the loop at line {loop['line'] + 1} waits for memory", why, remedy, ref
+                weight, "loop", f"the loop at {_place(module, loop['line'])} waits for memory", why, remedy, ref
             ))  # fmt: skip
             continue
         terms = made["terms"] if made else loop["totals"]
@@ -188,8 +198,8 @@ def _loops(module: dict[str, Any]) -> list[dict[str, Any]]:
         )
         interval = made["interval"] if made else loop["interval"]
         out.append(_finding(
-            45 if loop["flops"] and bound != TENSOR else 15, "loop", f"{bound} limit the loop at line {loop['line'] + 1}"
-            if bound != GLOBAL and bound != SHARED else f"{bound} limits the loop at line {loop['line'] + 1}",
+            45 if loop["flops"] and bound != TENSOR else 15, "loop", f"{bound} limit the loop at {_place(module, loop['line'])}"
+            if bound != GLOBAL and bound != SHARED else f"{bound} limits the loop at {_place(module, loop['line'])}",
             f"modelled clocks of an SM an iteration: {figures}; one iteration starts every {interval:g}",
             _HINTS.get(bound, ""), ref,
         ))  # fmt: skip
@@ -215,7 +225,7 @@ def _banks(module: dict[str, Any]) -> list[dict[str, Any]]:
             if row["wavefronts"] > row["least"]:
                 out.append(_finding(
                     30 + min(15, 2 * (row["wavefronts"] // max(1, row["least"]))), "banks",
-                    f"bank conflicts: {row['role']} at line {row['line'] + 1} takes {row['wavefronts']} wavefronts for "
+                    f"bank conflicts: {row['role']} at {_place(module, row['line'])} takes {row['wavefronts']} wavefronts for "
                     f"{row['least']}", f"{row['what']}: lanes of one phase ask one bank for several words",
                     "the compiler chose the arrangement: another order of the dimensions, or a permute after the product, "
                     "changes which lanes meet", [["nv_tileas", row["line"]]],

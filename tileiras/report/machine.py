@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .watch import Watch
 
-MOST_PTX_LINES = 12_000  # assembled a second time, for line tables
+MOST_PTX_LINES = 8_000  # assembled a second time, for line tables
 MOST_LIVE_BYTES = 600_000  # of an image whose live registers are read: the table grows with both its sides
 _FROM = re.compile(r'//## File "\.nv_debug_ptx_txt", line (\d+)')
 _AT = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+\S")
