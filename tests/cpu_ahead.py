@@ -16,13 +16,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tileiras.diag import EXIT_COMPILE, Diag, Emitted
+from tileiras.diag import ERROR, EXIT_COMPILE, Diag, Emitted
 from tileiras.run.cpu import ahead
 from tileiras.run.errors import LaunchError
 from tileiras.tools.build import header_verb
 from tileiras.tools.build.cpu_verb import kernel_row
 
-FAILED = Diag("TEST-0001", "error", "the launch ended with {status}", "cpu")
+FAILED = Diag("TEST-0001", ERROR, "the launch ended with {status}", "cpu")
 
 
 class Grid(ctypes.Structure):

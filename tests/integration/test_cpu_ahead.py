@@ -22,6 +22,7 @@ from tests.corpus.registry import CASES
 from tileiras.compiler.source import load
 from tileiras.diag import Sink
 from tileiras.run import launch
+from tileiras.run.errors import LaunchError
 
 MAIN = """#include "k_tile.h"
 #include <stdio.h>
@@ -86,6 +87,19 @@ def test_globals_live_as_long_as_the_program(tmp_path: Path, arch: str) -> None:
     assert 1 <= out[0] <= 3
     first, last = map(float, program(GLOBALS, tmp_path, arch).split())
     assert 4 <= first <= 6 and last == first + 3
+
+
+def test_more_than_half_of_the_memory_is_refused_before_the_start(capfd: pytest.CaptureFixture[str]) -> None:
+    need("x86_64")
+    text = """cuda_tile.module @m { entry @k(%p: tile<ptr<f64>>) {
+        %a = alloca num_elem = 1099511627776, alignment = 8 : tile<ptr<f64>>
+        %v, %t = load_ptr_tko weak %a : tile<ptr<f64>> -> tile<f64>, token
+        %s = store_ptr_tko weak %p, %v : tile<ptr<f64>>, tile<f64> -> token
+        return } }"""
+    with stand_in(run_here), pytest.raises(LaunchError, match="the launch ended with 2"):
+        launch(text, "k", 1, [np.zeros(1)], target="cpu")
+    said = capfd.readouterr().err
+    assert "more than half of the machine's memory" in said and "alloca makes 8796093022" in said
 
 
 def sample(count: int) -> list[str]:

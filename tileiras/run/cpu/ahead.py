@@ -58,7 +58,7 @@ def compile_ahead(
     module: Op, arch: str, entries: list[str], rename: Callable[[str], str] = str
 ) -> tuple[str, list[dict[str, Any]]]:
     """(assembly, per entry {"symbol", "waits", "bytes" of a tile block per level, "sites": what can fault, "prints":
-    what each site prints}).
+    what each site prints, "largest": which op makes the largest tile}).
 
     module: a verified cuda_tile module. entries: those to compile, all when empty. rename: of source files' names.
     Errors: LaunchError.
@@ -71,7 +71,8 @@ def compile_ahead(
     names = [op.attr("sym_name") for op in module.regions[0].block.ops if op.spec.name == "entry"]
     chosen = [name for name in names if not entries or name in entries]
     rows: dict[str, dict[str, Any]] = {
-        n: {"symbol": n, "bytes": [], "waits": False, "sites": [], "prints": []} for n in chosen
+        n: {"symbol": n, "bytes": [], "waits": False, "sites": [], "prints": [], "largest": ""}
+        for n in chosen
     }
     first = LEVELS[arch][0]
     with LOCK:
@@ -122,6 +123,8 @@ def level_text(
     try:
         out.functions["kernel"] = lower.run("kernel")
         row["prints"] = [prints_of(op) for op in lower.sites]
+        size, op = lower.arena.largest
+        row["largest"] = f"{rename(str(op.loc))}: {op.spec.full_name} makes {size} of them" if op else ""
     except Unsupported as problem:
         op, why = problem.args
         raise LaunchError(

@@ -77,7 +77,7 @@ def table_of(arguments: Arguments, source: str, data: bytes) -> bytes:
     store = None if arguments.no_cache else cache.open_cache()
     key = ""
     if store is not None:
-        words = ["cpu-ahead-3", arch, abi, source, cache.source_digest(), *arguments.entry]
+        words = ["cpu-ahead-4", arch, abi, source, cache.source_digest(), *arguments.entry]
         words += ["maps", *arguments.file_prefix_map]
         key = cache.key_of(data, *words)
         found = store.get(key)

@@ -23,6 +23,7 @@ TYPES = r"""
 #endif
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,6 +44,7 @@ typedef struct tile_cpu_kernel {
   void (*print)(int64_t site, void **places);  /* NULL where nothing is printed */
   void *const *globals;      /* memory of the module's globals */
   unsigned global_count;
+  const char *largest;       /* the op that needs most of the memory */
 } tile_cpu_kernel;
 """
 
@@ -130,6 +132,15 @@ static double tile_cpu_number(const char *name, double otherwise) {
   return end && *end ? -1 : value;
 }
 
+/* The processors that this process may use. */
+static double tile_cpu_processors(void) {
+#ifdef __linux__
+  cpu_set_t set;
+  if (!sched_getaffinity(0, sizeof set, &set)) return (double)CPU_COUNT(&set);
+#endif
+  return (double)sysconf(_SC_NPROCESSORS_ONLN);
+}
+
 /* Blocks that wait for each other: a thread each. All waiting without a change of memory is a deadlock. */
 static void *tile_cpu_resident(void *argument) {
   tile_cpu_part((unsigned)(size_t)argument);
@@ -188,7 +199,7 @@ TILE_WEAK int tile_cpu_launch(const tile_cpu_kernel *kernel, const tileirasKerne
   int level = tile_cpu_level(kernel), status = 0;
   size_t step = (kernel->bytes[level] + 127) / 64 * 64;
   uint64_t total = (uint64_t)grid.x * grid.y * grid.z, most;
-  double wanted = tile_cpu_number("TILEIRAS_CPU_THREADS", (double)sysconf(_SC_NPROCESSORS_ONLN));
+  double wanted = tile_cpu_number("TILEIRAS_CPU_THREADS", tile_cpu_processors());
   double patience = tile_cpu_number("TILEIRAS_CPU_TIMEOUT", 2.0);
   int64_t *words, *faults;
   unsigned i, workers;
@@ -197,8 +208,8 @@ TILE_WEAK int tile_cpu_launch(const tile_cpu_kernel *kernel, const tileirasKerne
   most = kernel->waits ? TILE_CPU_RESIDENT : kernel->print ? 1 : (uint64_t)wanted;
   workers = (unsigned)(total < most ? total : most);
   if ((double)step * workers > (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) / 2) {
-    fprintf(stderr, "tileiras: kernel '%s' needs %g bytes for %u tile blocks, more than half of the machine's memory\n",
-            kernel->symbol, (double)step * workers, workers);
+    fprintf(stderr, "tileiras: kernel '%s' needs %g bytes for %u tile blocks, more than half of the machine's memory; %s\n",
+            kernel->symbol, (double)step * workers, workers, kernel->largest);
     return 2;
   }
   words = (int64_t *)calloc(10 + row->param_count + kernel->global_count, sizeof *words);
@@ -350,7 +361,7 @@ def kernels(prefix: str, private: str, table: dict[str, Any]) -> str:
             prints = f"{private}print_{number}"
         names.append(
             f"  {{{quote(row['symbol'])}, {private}sites_of_{number}, {{{', '.join(padded)}}}, "
-            f"{{{', '.join(sizes)}}}, {int(row['waits'])}, {prints}, {places}}},"
+            f"{{{', '.join(sizes)}}}, {int(row['waits'])}, {prints}, {places}, {quote(row['largest'])}}},"
         )
     lines += ["#ifdef __cplusplus", "}", "#endif"]
     lines += [f"static const tileiras_loader_cpu_kernel {private}cpu[] = {{", *names, "};", ""]
