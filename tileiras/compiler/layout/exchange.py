@@ -10,6 +10,8 @@ steps 4 columns (the next chunk before, four lines on behind), bit 1 steps 4 row
 
 from __future__ import annotations
 
+import functools
+
 from .gf2 import Basis, apply
 from .linear import LANE_BITS, LinearLayout, log2
 from .shared import CHUNK_BYTES, LINE_BYTES
@@ -29,8 +31,9 @@ def vector(columns: Sequence[int], size: int, limit: int) -> list[int]:
     return out
 
 
+@functools.lru_cache(maxsize=64)
 def exchange(
-    before: Sequence[int], before_size: int, after: Sequence[int], after_size: int, log2_warps: int
+    before: tuple[int, ...], before_size: int, after: tuple[int, ...], after_size: int, log2_warps: int
 ) -> LinearLayout:
     """The layout of a tile read from arrangement `before`, elements of `before_size` bytes, and written to `after`."""
     bits = len(after)
@@ -49,14 +52,21 @@ def exchange(
         _Banks(after, [1 << k for k in write], after_size << len(write)),
     ]
     single = [1 << k for k in range(bits) if 1 << k not in chosen]
-    pairs = [a | b for i, a in enumerate(single) for b in single[i + 1 :]]
+    candidates = [*single, *(a | b for i, a in enumerate(single) for b in single[i + 1 :])]
     lane: list[int] = []
     for number in range(LANE_BITS):
-        left = [c for c in (*single, *pairs) if span.reduce(c)[0]]
-        if not left:
+        best, most = 0, -1
+        for column in candidates:
+            if not span.reduce(column)[0]:
+                continue
+            score = sum(side.reaches(column, number) for side in sides)
+            if score > most:
+                best, most = column, score
+                if score == len(sides):
+                    break
+        if not best:
             lane.append(0)
             continue
-        best = max(left, key=lambda c: sum(side.reaches(c, number) for side in sides))
         span.insert(best)
         for side in sides:
             side.take(best)
