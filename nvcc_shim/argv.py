@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
 TILE_SUFFIXES = (".tileir", ".tilebc", ".tileirbc")
 MAGIC = b"\x7fTileIR\x00"
-# What nvcc takes by suffix; anything else needs `-x`, or is "Don't know what to do with".
-HOST_SUFFIXES = (".cu", ".c", ".cc", ".cxx", ".cpp", ".ptx", ".cubin", ".fatbin", ".o", ".obj", ".a", ".lib", ".res",
-                 ".so", ".gpu", ".i", ".ii", ".cup", ".ltoir")  # fmt: skip
 
 
 class Usage(Exception):

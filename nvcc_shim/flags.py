@@ -21,7 +21,6 @@ TAKE = "take"  # plan.py reads it
 HOST = "host"  # kept for the host compilation of the generated source, and for nvcc
 LINK = "link"  # kept for the final nvcc of a mixed line; nothing to do with a Tile image
 IGNORE = "ignore"  # accepted: means nothing for Tile IR
-WARN = "warn"  # accepted with a warning: the compiler in use cannot honour it
 REFUSE = "refuse"  # cannot be had from Tile IR: an error that says so
 ASK = "ask"  # answers a question instead of compiling: always the delegate's
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -238,3 +239,40 @@ def test_a_compile_imports_the_standard_library_only_and_no_slow_part_of_it(tmp_
     code, *modules = done.stdout.split()
     assert code == "0", done.stderr
     assert not COMPILE_PATH_MODULES & set(modules)
+
+
+def imported_on_load(path: Path, package: str, modules: set[str]) -> set[str]:
+    """Modules of the tree that loading `path` loads: imports of functions and of type checkers do not count."""
+    found: set[str] = set()
+    todo: list[ast.AST] = list(ast.parse(path.read_text()).body)
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            parts = package.split(".")
+            base = ".".join(parts[: len(parts) - node.level + 1]) if node.level else ""
+            base = ".".join(filter(None, (base, node.module)))
+            found.update(f"{base}.{a.name}" if f"{base}.{a.name}" in modules else base for a in node.names)
+        elif isinstance(node, (ast.If, ast.Try)) and "TYPE_CHECKING" not in ast.unparse(
+            getattr(node, "test", ast.Constant(0))
+        ):
+            todo += ast.iter_child_nodes(node)
+    return found & modules
+
+
+def test_no_file_imports_itself_through_others() -> None:
+    paths: dict[str, Path] = {}
+    for room in (PACKAGE, ROOT / "setuptools_ext", ROOT / "nvcc_shim"):
+        for path in room.rglob("*.py"):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            paths[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    graph = {
+        name: imported_on_load(
+            path, name if path.name == "__init__.py" else name.rpartition(".")[0], set(paths)
+        )
+        - {name}
+        for name, path in paths.items()
+    }
+    assert sum(map(len, graph.values())) > 500
+    TopologicalSorter(graph).prepare()  # names the circle

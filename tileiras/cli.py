@@ -6,6 +6,7 @@ ones are written to temporary siblings and renamed when everything succeeded.
 
 from __future__ import annotations
 
+import gc
 import sys
 
 TYPE_CHECKING = False
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 VERSIONS = ("13.1", "13.2", "13.3", "13.4", "13.5")
+
+COLLECT_AFTER = 100_000  # objects more than were freed, before the collector looks for circles
 
 
 def main(argv: list[str]) -> int:
@@ -26,6 +29,8 @@ def main(argv: list[str]) -> int:
     from tileiras import signals
 
     caught = signals.catch()
+    usual = gc.get_threshold()
+    gc.set_threshold(COLLECT_AFTER)  # what a compile makes stays in use for most of its time
     try:
         return run(argv)
     except signals.Interrupted as stop:
@@ -33,6 +38,7 @@ def main(argv: list[str]) -> int:
         caught = {}
         return signals.die_of(stop.number)
     finally:
+        gc.set_threshold(*usual)
         signals.restore(caught)
 
 

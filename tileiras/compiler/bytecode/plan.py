@@ -21,7 +21,7 @@ class Plan:
     """How one op lies in the file."""
 
     __slots__ = (
-        "absent", "attrs", "encoding", "flags", "has_flags", "known_flags", "operands", "regions", "required",
+        "absent", "attrs", "encoding", "flags", "has_flags", "operands", "regions", "required",
         "result_count", "results", "spec", "units",
     )  # fmt: skip
 
@@ -35,7 +35,6 @@ class Plan:
         first = min((since for _, since in spec.flag_bits), default=99)
         self.has_flags = first <= minor
         self.flags = bits
-        self.known_flags = (1 << len(bits)) - 1
         self.attrs = tuple(
             (a.name, bits.get(a.name, -1), a.kind, a.enum)
             for a in spec.attrs

@@ -35,7 +35,6 @@ TRIPLES = frozenset(("nvvm.cluster_dim", "nvvm.reqntid"))
 FLAGS = frozenset(("nvvm.kernel", "nvvm.blocksareclusters"))
 COUNTS = frozenset(("nvvm.maxnreg", "nvvm.minctasm", "nvvm.maxclusterrank"))
 BLANKS = re.compile(r"\s*")
-PARAM_BYTES = {"8": 1, "16": 2, "32": 4, "64": 8}
 TOKEN = re.compile(
     r"""\s*(?:(?P<string>"(?:[^"\\]|\\.)*")|(?P<reg>%[phrd][0-9]+(?![\w.]))|(?P<float>0f[0-9A-Fa-f]{8}|0d[0-9A-Fa-f]{16})
     |(?P<int>-?[0-9]+)|(?P<label>\$L[0-9]+)|(?P<name>[@%]?[A-Za-z_$][\w.$:]*)|(?P<punct>[\[\]{}(),=+!@:-]))""",

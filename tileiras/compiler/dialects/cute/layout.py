@@ -1,8 +1,4 @@
-"""CuTe layouts as attributes: a shape tree and a stride tree, `(4, (2, 8)) : (1, (4, 16))`, and swizzles.
-
-A layout whose extents and strides are powers of two is one of our linear maps: `to_columns` gives, for every bit of
-the coordinate, what it adds to the offset. Worked value: `(4, 8) : (8, 1)` has columns (8, 16, 1, 2, 4).
-"""
+"""CuTe layouts as attributes: a shape tree and a stride tree, `(4, (2, 8)) : (1, (4, 16))`, and swizzles."""
 
 from __future__ import annotations
 
@@ -65,16 +61,6 @@ def size(layout: Any) -> int:
 def cosize(layout: Any) -> int:
     """One more than the largest offset."""
     return 1 + sum((e - 1) * s for e, s in zip(leaves(layout.shape), leaves(layout.stride)))
-
-
-def to_columns(layout: Any) -> list[int] | None:
-    """What each coordinate bit adds to the offset; None when an extent is no power of two."""
-    columns = []
-    for extent, stride in zip(leaves(layout.shape), leaves(layout.stride)):
-        if extent & (extent - 1):
-            return None
-        columns += [stride << k for k in range(extent.bit_length() - 1)]
-    return columns
 
 
 # ---- text

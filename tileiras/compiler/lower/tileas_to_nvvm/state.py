@@ -9,7 +9,7 @@ with undefined upper bits (whoever looks at them extends first, see `arith.sext`
 
 from __future__ import annotations
 
-from tileiras.compiler.ir.types import Ptr, Scalar
+from tileiras.compiler.ir.types import Ptr
 from tileiras.compiler.layout import convert
 from tileiras.compiler.nvvm.build import Builder
 from tileiras.compiler.nvvm.code import Function, Reg
@@ -74,7 +74,6 @@ class Lowering:
         self.globals = globals_
         self.loops: list[Any] = []  # innermost last; see control.py
         self.exchanging: Any = None  # the op that used its place in shared memory last
-        self.exit_label: Any = None
         self.failed = False
         self.lost: set[Value] = set()  # results of ops that have no code
         self.observer: Any = None  # remarks.Observer when remarks were asked for
@@ -142,10 +141,6 @@ def elementwise(lowering: Lowering, op: Op, one: Any) -> None:
     layout = result.type.layout  # type: ignore[attr-defined]
     columns = [lowering.regs_as(v, layout) for v in op.operands]
     lowering.define(result, [one(*regs) for regs in zip(*columns)])
-
-
-def is_scalar(type: Type, name: str) -> bool:
-    return isinstance(type, Scalar) and type.name == name
 
 
 PAIRED = 8  # registers of a tile from which on two f32 values share an instruction

@@ -121,11 +121,6 @@ class Floats:
         """|magnitude| with the sign of `sign`."""
         return self.b.emit(f"copysign.{self.t}", sign, magnitude)
 
-    def xor_sign(self, x: Any, sign: Any) -> Any:
-        """x with its sign flipped where `sign` is negative."""
-        top = self.b.emit(f"and.b{self.w}", self.word(sign), 1 << (self.w - 1))
-        return self.b.emit(f"xor.b{self.w}", self.word(x), top)
-
     def to_int(self, x: Any) -> Any:
         """A small integral float as s32."""
         return self.b.emit(f"cvt.rni.s32.{self.t}", x)
