@@ -122,6 +122,8 @@ def test_terms_beside_the_maximum_flush_and_pairs_share_instructions() -> None:
     assert "ex2.approx.ftz.f32" in ptx(attention, "sm_80")
     for pair in ("add.rn.f32x2", "mul.rn.f32x2"):
         assert pair in ptx(attention, "sm_100") and pair not in ptx(attention, "sm_90")
+    backward = ptx("staged_flash_bwd_f16_64", "sm_100")
+    assert "ex2.approx.ftz.f32" in backward and "stmatrix" in backward
     assert "ex2.approx.f32" in ptx(softmax, "sm_80") and "ex2.approx.ftz" not in ptx(softmax, "sm_80")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from tileiras.compiler.ir.types import TensorType
 from tileiras.compiler.layout.gf2 import apply
 from tileiras.compiler.layout.shared import matrix_load
+from tileiras.compiler.target import sm
 from tileiras.compiler.target.registers import reg_class
 
 from .memory import view_access
@@ -158,6 +159,27 @@ def load_matrices(
     def offset(index: int) -> int:
         return apply(columns, index)
 
+    out: list[Any] = []
+    for address, count in _matrices(lowering, layout, columns, plan, base, start, within):
+        words = tuple(b.reg("r") for _ in range(count))
+        b.emit_to(words, f"ldmatrix{_form(plan, count)}", address)
+        out += words
+    return out
+
+
+def _form(plan: Any, count: int) -> str:
+    return f".sync.aligned.m8n8.x{count}{'.trans' if plan.transposed else ''}.shared.b16"
+
+
+def _matrices(
+    lowering: Lowering, layout: Any, columns: Sequence[int], plan: Any, base: Any, start: int, within: int
+) -> list[tuple[Any, int]]:
+    """(address of this lane's row, matrices) of every instruction, in the order of the layout's registers."""
+    b = lowering.b
+
+    def offset(index: int) -> int:
+        return apply(columns, index)
+
     extra = layout.reg[plan.word_bits : plan.word_bits + 2]  # register bits that number the matrices
     lane = [offset(r) for r in plan.rows] + [offset(c) for c in extra]
     lane += [0] * (5 - len(lane))
@@ -166,11 +188,8 @@ def load_matrices(
     used = 0
     for c in (*lane, *warp):
         used |= c
-    count = 1 << len(extra)
-    opcode = f"ldmatrix.sync.aligned.m8n8.x{count}{'.trans' if plan.transposed else ''}.shared.b16"
-    low = plan.word_bits + len(extra)
-    rest = layout.reg[low:]
-    out: list[Any] = []
+    rest = layout.reg[plan.word_bits + len(extra) :]
+    out: list[tuple[Any, int]] = []
     starts: dict[int, Any] = {}
     for high in range(1 << len(rest)):
         place = within ^ offset(apply(rest, high))
@@ -178,10 +197,24 @@ def load_matrices(
         if clash not in starts:
             where = thread if clash == 0 else b.xor(32, thread, clash)
             starts[clash] = b.add(32, base, where)
-        words = tuple(b.reg("r") for _ in range(count))
-        b.emit_to(words if count > 1 else (words[0],), opcode, b.address(starts[clash], start + plain))
-        out += words
+        out.append((b.address(starts[clash], start + plain), 1 << len(extra)))
     return out
+
+
+def _store_matrices(lowering: Lowering, tile: Any, columns: Sequence[int], base: Any, start: int) -> bool:
+    """Fragments of 16-bit elements by stmatrix; whether they lie so that it serves."""
+    if elem_bytes(tile.elem) != 2 or not lowering.target.has(sm.STMATRIX) or any(tile.layout.replicated):
+        return False
+    plan = matrix_load(columns, tile.layout, 2)
+    if plan is None or reg_class(tile.elem) != "h":
+        return False
+    b = lowering.b
+    words = [b.pack(tile.regs[r], tile.regs[r + 1]) for r in range(0, len(tile.regs), 2)]
+    at = 0
+    for address, count in _matrices(lowering, tile.layout, columns, plan, base, start, 0):
+        b.emit_to(None, f"stmatrix{_form(plan, count)}", address, tuple(words[at : at + count]))
+        at += count
+    return True
 
 
 def lower_store_shared(lowering: Lowering, op: Op) -> None:
@@ -193,6 +226,8 @@ def lower_store_shared(lowering: Lowering, op: Op) -> None:
     guard = owner_guard(lowering, tile.layout)
     vec = _vector_bits(tile.layout, columns, size) if cls != "p" else 0
     base = _base(lowering, op)
+    if vec < 2 and _store_matrices(lowering, tile, columns, base, op.attr("start")):
+        return
     for group, address in accesses(lowering, tile.layout, columns, vec, base):
         place = lowering.b.address(address.base, address.offset_bytes + op.attr("start"))
         values = [tile.regs[r] for r in group]

@@ -3,9 +3,9 @@
 Before: `%e = exp %x : f32; %y = ftof %e : f32 -> bf16`. After: `%e = exp %x {nv_tileaa.short_result}`: the lowering may
 take ex2.approx and rcp.approx, whose error of a few f32 ulps disappears in the rounding (docs/accuracy.md has the bound).
 
-An exponential of a number minus a maximum of its row, whose values are only summed and multiplied as matrices, may
-flush what is below 2^-126 besides (`nv_tileaa.tiny_is_zero`): the maximum's own term is 1, and next to it nothing so small
-changes a sum of f32.
+An exponential in attention may flush what is below 2^-126 besides (`nv_tileaa.tiny_is_zero`): of a number minus a maximum of
+its row, where values are only summed and multiplied as matrices, because the maximum's own term is 1 and next to it nothing
+so small changes a sum of f32; and of a score minus what was kept of its row, where values are only multiplied as matrices.
 
 A value may pass through arithmetic, selections, shapes, sums and maxima, and be carried by loops. It may not be
 compared, rounded to an integer, stored or returned in f32, where a last bit shows. A quotient passes through no sum:
@@ -46,11 +46,7 @@ class MarkShortResults(Pass):
         for op in func.walk():
             if op.spec.name in MARKED and _is_short(op):
                 op.attrs[SHORT] = True
-                if (
-                    op.spec.name in EXPONENTIALS
-                    and below_maximum(op.operands[0])
-                    and only_summed(op.results[0])
-                ):
+                if op.spec.name in EXPONENTIALS and may_flush(op):
                     op.attrs[TINY_IS_ZERO] = True
         return True
 
@@ -101,6 +97,29 @@ def _following(op: Op, index: int, through: frozenset[str]) -> list[Value] | Non
     return None
 
 
+def may_flush(op: Op) -> bool:
+    """Whether results of an exponential below 2^-126 may be zero."""
+    if below_maximum(op.operands[0]):
+        return only_multiplied(op.results[0], True)
+    return of_score(op.operands[0]) and only_multiplied(op.results[0], False)
+
+
+def of_score(value: Value) -> bool:
+    """Whether something is subtracted from the result of a matrix product."""
+    op = value.op
+    if op is None or op.spec.name not in ("subf", "fma"):
+        return False
+    minuend = op.operands[0]
+    for _ in range(DEPTH):
+        maker = minuend.op
+        if maker is None or maker.spec.name not in PRODUCTS | {"mulf", "select"}:
+            return False
+        if maker.spec.name in PRODUCTS:
+            return True
+        minuend = maker.operands[1 if maker.spec.name == "select" else 0]
+    return False
+
+
 def below_maximum(value: Value) -> bool:
     """Whether a maximum over rows is subtracted from a value."""
     op = value.op
@@ -125,8 +144,9 @@ def of_maximum(value: Value, depth: int) -> bool:
     return any(of_maximum(v, depth - 1) for v in op.operands)
 
 
-def only_summed(value: Value) -> bool:
-    """Whether every way from a value ends in a sum or, rounded to 16 bits or less, in an operand of a matrix product."""
+def only_multiplied(value: Value, sums: bool) -> bool:
+    """Whether every way from a value ends, rounded to 16 bits or less, in an operand of a matrix product, or in a sum
+    where that is as good."""
     seen = {value}
     todo = [(value, False)]
     while todo:
@@ -135,12 +155,17 @@ def only_summed(value: Value) -> bool:
             name = op.spec.name
             if name in PRODUCTS and rounded and index < 2:
                 continue
-            if name == "reduce" and {inner.spec.name for inner in op.regions[0].block.ops} <= {
-                "addf",
-                "yield",
-            }:
+            if (
+                sums
+                and name == "reduce"
+                and {inner.spec.name for inner in op.regions[0].block.ops}
+                <= {
+                    "addf",
+                    "yield",
+                }
+            ):
                 continue
-            if name not in SHAPES and name != "ftof" and not (name == "select" and index):
+            if name not in SHAPES | {"ftof", "mulf"} and not (name == "select" and index):
                 return False
             result = op.results[0]
             if result not in seen:
