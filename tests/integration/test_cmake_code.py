@@ -4,13 +4,15 @@ an error, hidden symbols, link-time optimisation, odd names; and the same bytes 
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import sys
 from pathlib import Path
 
 import peers
 import pytest
-from cmake_project import GENERATORS, HEAD, CMakeProject, kernel, program, run_program
+from cmake_project import GENERATORS, HEAD, CMakeProject, kernel, package_snapshot, program, run_program
 
 STEMS = ("k", "K", "a/same", "b/same", "iface")
 HEADERS = ("several/k", "several/K", "same/a/same", "same/b/same", "iface/iface")
@@ -242,6 +244,39 @@ def test_wrong_arguments_of_a_kernel_test(tmp_path: Path, arguments: str, messag
     done = project.configure(check=False)
     assert done.returncode != 0
     assert message in re.sub(r"\s+", " ", done.stdout)
+
+
+def test_the_python_of_a_checkout(tmp_path: Path) -> None:
+    """Not one that happens to lie in a bin above it: that of the environment, or the first on PATH."""
+    project = CMakeProject(tmp_path, generator="Unix Makefiles")
+    project.write("CMakeLists.txt", """cmake_minimum_required(VERSION 3.20)
+project(p LANGUAGES NONE)
+find_package(Tileiras REQUIRED)
+message(STATUS "python is ${Tileiras_PYTHON_EXECUTABLE};")
+""")  # fmt: skip
+    package = package_snapshot()
+    for name in ("one", "two"):
+        (tmp_path / name / "bin").mkdir(parents=True)
+        (tmp_path / name / "bin" / "python3").symlink_to(sys.executable)
+    forward = tmp_path / "two" / "lib" / "cmake" / "Tileiras"
+    forward.mkdir(parents=True)
+    for suffix in ("", "Version"):
+        text = (package / "cmake" / "forward.cmake.in").read_text()
+        text = text.replace("@TILEIRAS_SOURCE_DIR@", str(package)).replace(
+            "@TILEIRAS_FORWARD_SUFFIX@", suffix
+        )
+        (forward / f"TileirasConfig{suffix}.cmake").write_text(text)
+    for name in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+        project.env.pop(name, None)
+    project.env["PATH"] = f"{tmp_path / 'one' / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    for number, (hint, env) in enumerate(
+        ((f"-DTileiras_DIR={package / 'cmake'}", "one"), (f"-DCMAKE_PREFIX_PATH={tmp_path / 'two'}", "two"))
+    ):
+        build = str(tmp_path / f"b{number}")
+        done = project.run(
+            [str(project.cmake), "-S", str(project.source), "-B", build, "-G", project.generator, hint]
+        )
+        assert f"python is {tmp_path / env / 'bin' / 'python3'};" in done.stdout
 
 
 def test_misspelled_keywords_of_the_other_commands(tmp_path: Path) -> None:
