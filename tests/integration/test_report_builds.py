@@ -136,6 +136,7 @@ def test_setuptools(tmp_path: Path) -> None:
     assert len(pages) == 1 and module_of(pages[0])["finished"]
 
 
+@pytest.mark.full
 def test_bazel(tmp_path: Path) -> None:
     workspace = bazel_support.Workspace(tmp_path / "ws", tmp_path / "out")
     workspace.register()

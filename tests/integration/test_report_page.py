@@ -353,6 +353,9 @@ def test_hostile_names_and_sources(browser: Browser, folder: Path) -> None:
     assert browser.count("script") == 2
     assert HOSTILE in browser.js("return document.querySelector('.pane[data-level=source]').textContent")
     assert browser.console() == []
+    kernel = STRIDED.replace("entry @k", 'entry @"</script>"')
+    opened(browser, page_of(folder, "kernel", kernel, "--gpu-name=sm_90", code=5))
+    assert "</script>" in browser.text("#overview") and browser.count("script") == 2
     # a document that was made by hand runs nothing either
     data = json.loads(json.dumps(html.read(page.read_bytes(), "page", collect.SCHEMA)))
 

@@ -77,7 +77,8 @@ function loopSection() {
         `. The bound is ${bound}`, bound === "latency" ? `: ${loop.latency} clocks from load to use, and nothing runs ahead.` : `, ${number(terms[bound] || 0)} clocks on ${loop.gpu}.`),
       h("div", { class: "row", style: { "align-items": "flex-start" } }, hbar(rows, 520, "clocks")),
       loop.ring ? [h("h3", {}, `Ring of ${loop.ring.stages} stages of ${bytes(loop.ring.stage_bytes)} in shared memory, ${loop.ring.ahead} iterations on their way `, refs("nv_tileas", loop.ring.line)), slots(loop.ring, loop.fed)] : null,
-      h("h3", {}, "Schedule of one block, by the model"), gantt(loop),
+      h("h3", {}, "Schedule of one block, by the model"),
+      h("p", { class: "soft" }, loop.fed ? `Numbers are iterations: while iteration 0 is multiplied, iteration ${loop.ring.ahead} is copied.` : "Numbers are iterations: one begins when the one before it is done."), gantt(loop),
       h("details", { open: steps.length <= 12 }, h("summary", {}, `${steps.length} steps of an iteration`),
         h("table", {}, head("role", "operation", "where", "resource", "#clocks there", "#instructions of a thread"), h("tbody", {}, steps.map((s) =>
           lineRow("nv_tileas", s.line, h("td", {}, s.role), h("td", { class: "mono" }, s.op), h("td", {}, refs("nv_tileas", s.line)), h("td", {}, h("span", { class: "dot", style: { background: paint(s.resource) } }), s.resource), h("td", { class: "num" }, number(s.clocks[s.resource])), h("td", { class: "num" }, s.issued))))),
