@@ -32,8 +32,8 @@ our own that has its shape. Where this compiler is to succeed, all tests of the 
 it is to fail, a test holds it to naming the operation, the line, the cause and a remedy, and tries the remedy:
 [tests/museum](../tests/museum). The last columns show what became of the same kernel here and with NVIDIA's assembler of
 two releases, from bytecode to cubin: processor seconds, cut at {limit} s and {memory} GB. Many of the reports are about other
-compilers, and most of those have been answered by a correction since. This page is written by
-`scripts/museum_table.py`.
+compilers, and most of those have been answered by a correction since; a kernel that has the shape of a report need not crash the
+compiler that the report is about. This page is written by `scripts/museum_table.py`.
 
 {count} reports, {exhibits} kernels.
 """
