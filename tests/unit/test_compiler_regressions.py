@@ -202,3 +202,13 @@ def test_remainder_by_a_subnormal(target: str, gpu_name: str) -> None:
         want = np.fmod(x, y)
     launch(text, [x, y], target, gpu_name)
     np.testing.assert_array_equal(y, want)
+
+
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_100", "sm_120"])
+def test_a_product_that_is_refused_its_instruction_finds_its_fragments(gpu_name: str) -> None:
+    """Layouts for wgmma or tcgen05 are chosen before copies are; without any, mma.sync reads other places."""
+    import tileiras
+    from tests.corpus.export import DATA
+
+    text = tileiras.compile(DATA / "museum_scaled_loop.tilebc", gpu_name, emit="ptx").ptx
+    assert "mma.sync" in text

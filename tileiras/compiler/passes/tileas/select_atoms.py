@@ -9,6 +9,8 @@ from __future__ import annotations
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.target.mma import FMA, find_atom, find_scaled
 
+from .fragments import on_fragments
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -24,7 +26,7 @@ class SelectAtoms(Pass):
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:
-        for op in func.walk():
+        for op in list(func.walk()):
             if op.spec.name == SCALED:
                 # the lengths of blocks that instructions have: 16 with scales of f8E4M3FN, else 32
                 scale = op.operands[3].type.elem.name
@@ -37,5 +39,7 @@ class SelectAtoms(Pass):
                 if op.spec.name == "mmai":
                     signed = (op.attr("signedness_lhs") == "signed", op.attr("signedness_rhs") == "signed")
                 atom = find_atom(context.target, op.operands[0].type.elem.name, signed)
+                if "atom" in op.attrs and atom is not None and not on_fragments(op, context):
+                    return False
                 op.attrs = {**op.attrs, "atom": FMA if atom is None else atom.opcode}
         return True

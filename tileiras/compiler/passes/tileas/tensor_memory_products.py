@@ -24,10 +24,10 @@ from tileiras.compiler.layout.linear import dim_bits, splat
 from tileiras.compiler.layout.shared import arrange
 from tileiras.compiler.schedule import tensor_memory
 from tileiras.compiler.schedule.cost import CostModel
-from tileiras.compiler.schedule.exchange import conversion, make_conversion
-from tileiras.compiler.target import mma as atoms
+from tileiras.compiler.schedule.exchange import conversion
 from tileiras.compiler.target import tcgen05
 
+from .fragments import on_fragments
 from .hoist_conversions import end_of_buffers
 from .lower_pipelines import add_operand
 from .warpgroup_products import fence_barriers
@@ -102,35 +102,6 @@ def loaded(value: Value) -> Op | None:
     """The load from shared memory that makes an operand; None when it is in registers."""
     op = value.op
     return op if op is not None and op.spec is tileas.LOAD_SHARED else None
-
-
-def on_fragments(op: Op, context: Context) -> bool:
-    """A product that stays with mma.sync takes fragments, whatever its surroundings have."""
-    type: Any = op.result.type
-    left: Any = op.operands[0].type
-    atom = atoms.find_atom(context.target, left.elem.name)
-    op.attrs = {name: value for name, value in op.attrs.items() if name != "atom"}
-    warps = len(type.layout.warp)
-    assert atom is not None and op.block is not None
-    split = atoms.split_warps(type.shape, atom, warps, True)
-    want = atoms.accumulator_layout(type.shape, atom, split)
-    rewriter = Rewriter(context, op)
-    for index, value in enumerate(op.operands):
-        have: Any = value.type
-        layout = want if index == 2 else atoms.operand_layout(have.shape, atom, index, split)
-        made = make_conversion(rewriter, value, TensorType(have.elem, have.shape, layout))
-        if made is None:
-            return False
-        op.set_operand(index, made.result)
-    op.result.type = TensorType(type.elem, type.shape, want)
-    following = op.block.ops[op.block.ops.index(op) + 1]
-    users = list(op.result.uses)
-    back = make_conversion(Rewriter(context, following), op.result, type)
-    if back is None:
-        return False
-    for user, at in users:
-        user.set_operand(at, back.result)
-    return True
 
 
 class Buffer:

@@ -1,0 +1,52 @@
+"""Products that were laid out for another instruction and stay with mma.sync after all."""
+
+from __future__ import annotations
+
+from tileiras.compiler.ir.core import Op
+from tileiras.compiler.ir.passes import Context
+from tileiras.compiler.ir.rewrite import Rewriter
+from tileiras.compiler.ir.types import TensorType
+from tileiras.compiler.layout import convert
+from tileiras.compiler.schedule.exchange import make_conversion
+from tileiras.compiler.target import mma as atoms
+from tileiras.compiler.target import wgmma
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def on_fragments(op: Op, context: Context) -> bool:
+    """A product that stays with mma.sync takes fragments, whatever its surroundings have."""
+    type: Any = op.result.type
+    left: Any = op.operands[0].type
+    atom = atoms.find_atom(context.target, left.elem.name)
+    op.attrs = {name: value for name, value in op.attrs.items() if name != "atom"}
+    warps = len(type.layout.warp)
+    assert atom is not None and op.block is not None
+    groups = wgmma.split_warps(type.shape, warps)
+    split = atoms.split_warps(type.shape, atom, warps, True)
+    if groups is not None and atoms.accumulator_layout(type.shape, atom, groups) is type.layout:
+        split = groups  # the sums lie right for mma.sync as well
+    want = atoms.accumulator_layout(type.shape, atom, split)
+    rewriter = Rewriter(context, op)
+    for index, value in enumerate(op.operands):
+        have: Any = value.type
+        layout = want if index == 2 else atoms.operand_layout(have.shape, atom, index, split)
+        if convert.plan(have.layout, layout).kind == convert.RENAME:
+            continue
+        made = make_conversion(rewriter, value, TensorType(have.elem, have.shape, layout))
+        if made is None:
+            return False
+        op.set_operand(index, made.result)
+    if type.layout is want:
+        return True
+    op.result.type = TensorType(type.elem, type.shape, want)
+    following = op.block.ops[op.block.ops.index(op) + 1]
+    users = list(op.result.uses)
+    back = make_conversion(Rewriter(context, following), op.result, type)
+    if back is None:
+        return False
+    for user, at in users:
+        user.set_operand(at, back.result)
+    return True
