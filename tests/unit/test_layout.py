@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tileiras.compiler.layout import convert
-from tileiras.compiler.layout.exchange import exchange
 from tileiras.compiler.layout.gf2 import Basis, apply, rank, table
 from tileiras.compiler.layout.linear import (
     LinearLayout,
@@ -20,6 +19,7 @@ from tileiras.compiler.layout.linear import (
     with_inv,
 )
 from tileiras.compiler.layout.shared import arrange
+from tileiras.compiler.layout.turn import exchange
 from tileiras.compiler.target import mma, sm
 
 vectors = st.lists(st.integers(0, 255), max_size=8)

@@ -9,8 +9,8 @@ waited for one iteration later.
 from __future__ import annotations
 
 from tileiras.compiler.ir.dense import num_elements
-from tileiras.compiler.layout.exchange import exchange
 from tileiras.compiler.layout.shared import arrange, permuted
+from tileiras.compiler.layout.turn import exchange
 
 from .staging import PRODUCTS, RENAMES, is_elementwise
 
