@@ -237,6 +237,41 @@ def test_the_pytest_plugin_runs_tests_and_names_the_target(tmp_path: Path) -> No
     assert "cuTile kernels run on: reference:sm_90" in done.stdout and "1 passed" in done.stdout
 
 
+def test_the_suite_script_runs_a_checkouts_tests_and_says_whose_fault_it_is(tmp_path: Path) -> None:
+    tests = tmp_path / "test"
+    tests.mkdir()
+    (tests / "test_a.py").write_text(
+        "import pytest, time\n"
+        "def test_passes(): pass\n"
+        "def test_ours(): assert 1 + 1 == 3\n"
+        "def test_skipped(): pytest.skip('no')\n"
+        "def test_graph(): raise RuntimeError('CUDAGraph')\n"
+        "def test_slow(): time.sleep(60)\n"
+        "def test_child():\n"
+        "    import subprocess, sys\n"
+        "    subprocess.run([sys.executable, '-c', 'import not_here'], check=True)\n"
+    )
+    (tests / "test_b.py").write_text("def test_crash():\n    import os; os.kill(os.getpid(), 11)\n")
+    (tests / "test_c.py").write_text("def test_slow():\n    import time; time.sleep(60)\n")
+    (tests / "test_d.py").write_text("raise ImportError('cannot import name x')\n")
+    script = REPOSITORY / "scripts" / "cutile_suite.py"
+    words = (script, tmp_path, "--target=reference", "--jobs", "1", "-o", tmp_path / "report.txt")
+    run(*words, "--limit-s", "10", "test/test_a.py", "test/test_b.py", "test/test_d.py", cwd=tmp_path, code=1)
+    report = (tmp_path / "report.txt").read_text()
+    assert "8 tests in" in report and ": 1 passed, 6 failed, 1 skipped" in report
+    groups = {part.splitlines()[0].split(":")[0]: part for part in report.split("\n\n")[1:]}
+    assert groups.pop("skipped") == "skipped: no (1)\n"
+    assert sorted(groups) == ["needs a GPU", "other release", "ours", "test environment", "time limit"]
+    assert "test_ours: assert (1 + 1) == 3" in groups["ours"] and "ended with -11" in groups["ours"]
+    assert "test_graph" in groups["needs a GPU"] and "test_d.py" in groups["other release"]
+    assert "test_child" in groups["test environment"]
+    run(*words, "--file-limit-s", "8", "test/test_c.py", cwd=tmp_path)
+    assert "ended with -1: " in (tmp_path / "report.txt").read_text()
+    (tmp_path / "conftest.py").write_text("def pytest_sessionstart(): raise OSError('no triton')\n")
+    run(*words, "test/test_a.py", cwd=tmp_path)
+    assert "needs a GPU" in (tmp_path / "report.txt").read_text()
+
+
 def test_tileiras_run_launches_one_kernel_of_a_python_file(tmp_path: Path) -> None:
     (tmp_path / "k.py").write_text(
         "import cuda.tile as ct\n"
