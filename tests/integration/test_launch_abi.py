@@ -36,7 +36,7 @@ cuda_tile.module @m {
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """A conversion may take all of shared memory at once."""
-    from tileiras.compiler.lower.tileas_to_nvvm import convert
+    from tileiras.compiler.layout import convert
 
     monkeypatch.setattr(convert, "ROUND_BYTES", 128 * 1024)
 

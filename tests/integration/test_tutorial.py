@@ -36,7 +36,7 @@ def test_snippets_run_as_printed(page: Path, tmp_path: Path, monkeypatch: pytest
     tools.mkdir()
     for name, module in COMMANDS.items():
         (tools / name).write_text(
-            f'#!/bin/sh\nPYTHONPATH={REPOSITORY} exec {sys.executable} -m {module} "$@"\n'
+            f'#!/bin/sh\nPYTHONPATH="{REPOSITORY}" exec "{sys.executable}" -m {module} "$@"\n'
         )
         (tools / name).chmod(0o755)
     env = {**os.environ, "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"}

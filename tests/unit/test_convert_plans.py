@@ -29,7 +29,7 @@ COLUMNS = "columns = array<i32: 4, 8, 16, 32, 64, 132, 264>"
         (f'"shared", bytes = 512 : i32, {COLUMNS}', None),
         ('"rename"', "elements change their warp or lane"),
         ('"shuffle"', "elements change their warp or lane"),
-        ('"teleport"', "expected rename, shuffle, shared or ldmatrix"),
+        ('"teleport"', "expected rename, shuffle, shared, ldmatrix or stmatrix"),
         (f'"shared", bytes = 256 : i32, {COLUMNS}', "columns beyond 256 bytes"),
         ('"shared", bytes = 512 : i32, columns = array<i32: 4, 8>', "2 columns for 7 index bits"),
         (f'"shared", bytes = 512 : i32, {COLUMNS.replace("264", "128")}', "two elements have one place"),

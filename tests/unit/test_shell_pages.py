@@ -100,8 +100,8 @@ def typed_to_zsh(path: str, folder: Path, line: str) -> str:
 
     said = folder / "said"
     start = (
-        f"fpath=({SHARE}/zsh/site-functions $fpath); autoload -U compinit; compinit -u -D; setopt no_beep; "
-        f'report() {{ print -r -- "$BUFFER" > {said}; exit }}; zle -N report; '
+        f"fpath=('{SHARE}/zsh/site-functions' $fpath); autoload -U compinit; compinit -u -D; setopt no_beep; "
+        f'report() {{ print -r -- "$BUFFER" > "{said}"; exit }}; zle -N report; '
         "bindkey '^I' complete-word; bindkey '^X' report; PROMPT=; unset zle_bracketed_paste\n"
     )
     ours, theirs = pty.openpty()
@@ -124,7 +124,7 @@ def typed_to_zsh(path: str, folder: Path, line: str) -> str:
 
 def typed_to_fish(path: str, folder: Path, line: str) -> str:
     files = f"{SHARE}/fish/vendor_completions.d"
-    script = f"for f in {files}/*.fish; source $f; end; complete -C $argv[1]"
+    script = f"for f in '{files}'/*.fish; source $f; end; complete -C $argv[1]"
     done = subprocess.run([path, "-c", script, line], capture_output=True, text=True, check=True, cwd=folder)
     assert done.stderr == ""
     found = {row.split("\t")[0] for row in done.stdout.splitlines()}

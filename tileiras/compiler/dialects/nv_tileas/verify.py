@@ -122,8 +122,8 @@ def plan_problem(op: Op, plan: str, source: Any, target: Any) -> str | None:
     if plan in (convert.RENAME, convert.SHUFFLE):
         kind = convert.plan(source, with_inv(target, source.inv)).kind
         return None if kind in (plan, convert.RENAME) else "elements change their warp or lane"
-    if plan not in (convert.SHARED, convert.MATRICES):
-        return "expected rename, shuffle, shared or ldmatrix"
+    if plan not in (convert.SHARED, convert.MATRICES, convert.STMATRIX):
+        return "expected rename, shuffle, shared, ldmatrix or stmatrix"
     columns, size = op.attrs.get("columns", ()), op.attrs.get("bytes", 0)
     if len(columns) != source.bits:
         return f"{len(columns)} columns for {source.bits} index bits"
