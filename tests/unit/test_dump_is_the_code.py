@@ -67,7 +67,7 @@ def groups(op: Any, layout: Any) -> int:
 
 def words_of(op: Any) -> set[str]:
     name = op.spec.name
-    if name in ("mmaf", "mmai"):
+    if name in ("mmaf", "mmai", "mma_block_scaled"):
         return {op.attr("atom")} - {"fma"}
     if name in WARP_PRODUCTS:
         return {"wgmma.mma_async"}
