@@ -4,7 +4,7 @@ Addresses are split three ways: what the whole CTA shares (64-bit, once), what a
 and warp), and what a register adds (an immediate where strides are static). Registers whose elements are
 neighbours in memory, aligned as the facts promise and masked alike, travel as one vector.
 
-A token edge from a memory op of other threads becomes a CTA barrier, once per pending access.
+Tokens have no code here: TileASPlaceShared put barriers where they order accesses of different threads.
 """
 
 from __future__ import annotations
