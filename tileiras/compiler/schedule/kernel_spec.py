@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from tileiras.compiler.dialects.nv_tileaa.kernel_spec import KernelSpec
 from tileiras.compiler.ir.dense import num_elements
+from tileiras.compiler.target.products import PRODUCTS
 from tileiras.diag import ERROR, WORD_ERROR, Diag
 
 TYPE_CHECKING = False
@@ -124,7 +125,7 @@ def _choose_warps(op: Op, target: Any) -> int:
     largest = 0
     products = False
     for inner in op.walk():
-        products = products or inner.spec.name in ("mmaf", "mmai", "mma_block_scaled")
+        products = products or inner.spec.name in PRODUCTS
         for result in inner.results:
             shape = getattr(result.type, "shape", None)
             if shape and inner.spec.name not in ("make_tensor_view", "constant", "iota", "broadcast"):

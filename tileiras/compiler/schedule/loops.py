@@ -10,11 +10,12 @@ from tileiras.compiler.layout.linear import dim_bits, log2
 from tileiras.compiler.layout.shared import arrange
 from tileiras.compiler.passes.tileaa.facts import Facts
 from tileiras.compiler.target.mma import find_atom
+from tileiras.compiler.target.products import PRODUCTS
 
 from .candidates import can_run_ahead, refusal
 from .cost import CostModel
 from .restage import SIDES, origin, plan_copies, source_load
-from .staging import PRODUCTS, Staged, feeding_loads, missing, staged, unit_dimension
+from .staging import Staged, feeding_loads, missing, staged, unit_dimension
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

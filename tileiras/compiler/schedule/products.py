@@ -8,6 +8,7 @@ to each warp: reductions then stay inside a warp and scores become the next left
 from __future__ import annotations
 
 from tileiras.compiler.ir.dense import num_elements
+from tileiras.compiler.target.products import PRODUCTS, SCALED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 
     from .restage import Restaged
 
-SCALED = "mma_block_scaled"  # by mma.sync alone
-PRODUCTS = frozenset(("mmaf", "mmai", SCALED))
 WARPGROUP_ACCUMULATORS = 128  # 32-bit registers of a thread that the result of a wgmma may take
 ACCUMULATORS = 144  # 32-bit registers of a thread that results of products may take
 REACH = 64  # ops that a search from one product visits

@@ -11,8 +11,9 @@ from __future__ import annotations
 from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.layout.shared import arrange, permuted
 from tileiras.compiler.layout.turn import exchange
+from tileiras.compiler.target.products import PRODUCTS
 
-from .staging import PRODUCTS, RENAMES, is_elementwise
+from .staging import RENAMES, is_elementwise
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from .cost import CostModel
 
-PRODUCTS = frozenset(("mmaf", "mmai", "mma_block_scaled"))
 RENAMES = frozenset(("reshape", "permute", "convert_layout"))
 
 

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from tileiras.compiler.ir.dense import dense_bits, num_elements
 from tileiras.compiler.target import sm, tcgen05
+from tileiras.compiler.target.products import PRODUCTS
 
 from .cost import CostModel
-from .products import PRODUCTS, adds_up, operand_matrix
+from .products import adds_up, operand_matrix
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tileiras.compiler.dialects.nv_tileaa.kernel_spec import KEY
 from tileiras.compiler.passes.tileaa.slices import HUGE
+from tileiras.compiler.target.products import PRODUCTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,8 +12,6 @@ if TYPE_CHECKING:
 
     from tileiras.compiler.ir.core import Op
     from tileiras.compiler.ir.passes import Context
-
-PRODUCTS = frozenset(("mmaf", "mmai", "mma_block_scaled"))
 
 
 def budget_of(func: Op, context: Context) -> tuple[Any, int, int] | None:

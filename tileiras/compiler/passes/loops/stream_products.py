@@ -7,8 +7,9 @@ Before: `%a = load : 64x512`, `%b = load : 512x64`, `mmaf %a, %b, %c`. After: a 
 from __future__ import annotations
 
 from tileiras.compiler.ir.passes import Context, Pass
+from tileiras.compiler.target.products import PRODUCTS
 
-from .budget import PRODUCTS, become, budget_of, has_products
+from .budget import become, budget_of, has_products
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -20,19 +20,19 @@ from tileiras.compiler.ir.types import I32, Dense, TensorType, TileType
 from tileiras.compiler.layout.linear import splat
 from tileiras.compiler.schedule.restage import SIDES
 from tileiras.compiler.schedule.staging import is_elementwise
+from tileiras.compiler.target.products import PRODUCTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-PRODUCTS = ("mmaf", "mmai", "mma_block_scaled")
 MANY_REGISTERS = 16  # of one operand: below, a conversion an iteration is cheaper than a buffer
 
 
 class HoistConversions(Pass):
     NAME = "TileASHoistConversions"
     SUMMARY = "Convert layouts of operands next to their loads, and loop-invariant ones once"
-    SUBJECT = frozenset(PRODUCTS)
+    SUBJECT = PRODUCTS
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:

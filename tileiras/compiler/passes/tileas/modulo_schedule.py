@@ -20,7 +20,7 @@ from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.rewrite import Rewriter
 from tileiras.compiler.ir.types import TOKEN, Ptr
 from tileiras.compiler.schedule.candidates import can_run_ahead, refusal
-from tileiras.compiler.schedule.staging import PRODUCTS
+from tileiras.compiler.target.products import PRODUCTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

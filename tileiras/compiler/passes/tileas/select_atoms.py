@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.target.mma import FMA, find_atom, find_scaled
+from tileiras.compiler.target.products import PRODUCTS, SCALED
 
 from .fragments import on_fragments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-SCALED = "mma_block_scaled"
-PRODUCTS = frozenset(("mmaf", "mmai", SCALED))
 
 
 class SelectAtoms(Pass):

@@ -17,8 +17,9 @@ from tileiras.compiler.ir.rewrite import Rewriter
 from tileiras.compiler.ir.types import I32, Dense, TensorType, TileType
 from tileiras.compiler.layout.gf2 import apply
 from tileiras.compiler.layout.linear import LinearLayout, dim_bits, log2, remap_bits, splat
-from tileiras.compiler.schedule.staging import PRODUCTS, is_elementwise
+from tileiras.compiler.schedule.staging import is_elementwise
 from tileiras.compiler.target.mma import BY_NAME
+from tileiras.compiler.target.products import PRODUCTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,0 +1,6 @@
+"""Names of the ops that tensor cores multiply for, in every dialect that has them."""
+
+from __future__ import annotations
+
+SCALED = "mma_block_scaled"  # by mma.sync alone
+PRODUCTS = frozenset(("mmaf", "mmai", SCALED))
