@@ -253,6 +253,7 @@ def _options(given: dict[str, Any]) -> tuple[Any, str]:
         "host_arch",
         "host_os",
         "launch_abi",
+        "tensor_maps",
         "emit",
         "ptxas",
         "toolkit_root",

@@ -31,6 +31,7 @@ from tileiras.options import (
     LAUNCH_ABIS,
     OPT_LEVELS,
     PARTS,
+    TENSOR_MAPS,
     Options,
     disabled_parts,
     renamed,
@@ -68,6 +69,14 @@ BAD_SANITIZER = Diag(
 BAD_PART = Diag(
     "DRV-0210", ERROR, "{place}: unknown part '{name}', expected {known}{near}", "driver", WORD_CONFIG
 )
+BAD_TENSOR_MAPS = Diag(
+    "DRV-0211", ERROR, "unknown tensor maps '{name}', expected none or launcher", "driver", WORD_CONFIG
+)
+MAPS_NEED_SIMT = Diag(
+    "DRV-0212", ERROR,
+    "tensor maps of the launcher are parameters that the launch ABI '{abi}' has no place for, use --launch-abi=simt",
+    "driver", WORD_CONFIG,
+)  # fmt: skip
 NOT_INSTRUMENTED = Diag(
     "DRV-0507",
     WARNING,
@@ -127,13 +136,16 @@ class Kernel:
 
     __slots__ = (
         "block", "cluster", "dynamic_shared", "launch_abi", "module", "name", "params", "registers", "spill_bytes",
-        "static_shared", "symbol",
+        "static_shared", "symbol", "tensor_maps",
     )  # fmt: skip
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.symbol = name
         self.params: list[dict[str, Any]] = []  # type (element type text), size, offset in bytes
+        self.tensor_maps: tuple[
+            Any, ...
+        ] = ()  # of hidden parameters behind those, compiler/target/tensor_maps.py
         self.block = (1, 1, 1)
         self.cluster = (1, 1, 1)
         self.static_shared = 0
@@ -153,11 +165,25 @@ class Kernel:
 
         return kernel_of(self.module, self.name, False).cpu_bytes
 
+    def hidden(self) -> list[dict[str, Any]]:
+        """The parameters that the launcher adds behind `params`: what each is made from, its size and offset."""
+        if not self.tensor_maps:
+            return []
+        from tileiras.compiler.target.tensor_maps import ALIGN, BYTES
+
+        end = max((param["offset"] + param["size"] for param in self.params), default=0)
+        first = -(-end // ALIGN) * ALIGN
+        return [
+            {**each.as_dict(), "size": BYTES, "offset": first + BYTES * i}
+            for i, each in enumerate(self.tensor_maps)
+        ]
+
     def as_dict(self) -> dict[str, Any]:
         return {
             "name": self.name,
             "symbol": self.symbol,
             "params": self.params,
+            "hidden": self.hidden(),
             "block": list(self.block),
             "cluster": list(self.cluster),
             "static_shared": self.static_shared,
@@ -265,6 +291,10 @@ def check_options(options: Options, sink: Sink) -> None:
         sink.emit(DEBUG_NEEDS_O0)
     elif options.launch_abi not in LAUNCH_ABIS:
         sink.emit(BAD_ABI, name=options.launch_abi)
+    elif options.tensor_maps not in TENSOR_MAPS:
+        sink.emit(BAD_TENSOR_MAPS, name=options.tensor_maps)
+    elif options.tensor_maps == "launcher" and options.launch_abi != "simt":
+        sink.emit(MAPS_NEED_SIMT, abi=options.launch_abi)
     elif options.sanitize not in (None, "memcheck"):
         sink.emit(BAD_SANITIZER, name=options.sanitize)
     elif unknown := [part for part in disabled_parts(options.disable) if part not in PARTS]:
@@ -449,6 +479,7 @@ def _compile(module: Any, target: Any, options: Options, sink: Sink, watch: Any 
         launch_abi=options.launch_abi,
         launch_metadata=launch_metadata,
         disable=disabled_parts(options.disable),
+        tensor_maps=options.tensor_maps,
         remarks=options.remarks if any(c != "none" for c in options.remarks.values()) else None,
         after=after,
         watch=watch,
@@ -517,6 +548,7 @@ def _kernels(program: Program, stages: Any, sink: Sink) -> None:
             offset = (offset + size - 1) // size * size
             kernel.params.append({"type": type, "size": size, "offset": offset})
             offset += size
+        kernel.tensor_maps = tuple(fn.tensor_maps)
         kernel.block = fn.block
         kernel.cluster = fn.cluster
         kernel.static_shared = 0 if fn.dynamic_shared_bytes else fn.shared_bytes

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 OPT_LEVELS = (0, 1, 2, 3)
 LAUNCH_ABIS = ("tile", "simt")
+TENSOR_MAPS = ("none", "launcher")  # who encodes the descriptors of bulk tensor copies
 HOST_ARCHES = ("x86_64", "aarch64")
 HOST_OSES = ("linux", "windows")
 PARTS = (
@@ -33,7 +34,7 @@ class Options:
     __slots__ = (
         "device_debug", "emit", "file_prefix_map", "gpu_name", "host_arch", "host_os", "kernels_json", "launch_abi", "lineinfo",
         "opt_level", "ptxas", "ptxas_options", "remarks", "sanitize", "toolkit_root", "verify_each", "warnings_as_errors",
-        "no_warnings", "portable", "disable",
+        "no_warnings", "portable", "disable", "tensor_maps",
     )  # fmt: skip
 
     def __init__(self, **given: Any) -> None:
@@ -56,6 +57,7 @@ class Options:
         self.warnings_as_errors = False
         self.no_warnings = False
         self.portable = False  # only what later GPUs have too: PTX that a driver assembles for one of them
+        self.tensor_maps = "none"
         self.disable: tuple[str, ...] = ()  # parts of PARTS, beside those of the variable
         for name, value in given.items():
             if name not in Options.__slots__:
@@ -125,6 +127,12 @@ FLAGS: tuple[tuple[str, Any, str, str], ...] = (
         "value",
         "launch_abi",
         "How the kernel is launched: tile (block 1) or simt (explicit block). Default: tile",
+    ),
+    (
+        "tensor-maps",
+        "value",
+        "tensor_maps",
+        "Who encodes descriptors for bulk tensor copies: none, or launcher (hidden parameters). Default: none",
     ),
     ("emit", "value", "emit", "What the output file receives: cubin, ptx or tilebc. Default: cubin"),
     ("ptx-output", "value", "ptx_output", "Also write the PTX to this file"),

@@ -190,6 +190,7 @@ def compile_module(
     verify_each: bool = False,
     skip: Iterable[str] = (),
     disable: Iterable[str] = (),
+    tensor_maps: str = "none",
     trace: list[tuple[Any, ...]] | None = None,
     watch: Any = None,
 ) -> Stages:
@@ -197,7 +198,8 @@ def compile_module(
 
     `launch_metadata`: the PTX is for a ptxas that takes the marks of tile kernels (see ptx/text.py).
     `remarks`: which optimisation remarks were asked for, kind -> category. `skip`: passes to leave out.
-    `disable`: parts of the code generator to do without (`options.PARTS`).
+    `disable`: parts of the code generator to do without (`options.PARTS`). `tensor_maps`: who encodes the descriptors
+    of bulk tensor copies (`options.TENSOR_MAPS`); passes read it from the target.
     `rename`: a source file's path as the debug information is to say it. `watch`: who is told which code each op became.
     Errors: CompileError, exit code 5; nothing behind the pass that failed has run.
     """
@@ -206,7 +208,7 @@ def compile_module(
     from tileiras.compiler.target.sm import restricted
 
     stages = Stages()
-    context = Context(module, restricted(target, opt_level, disable), sink, opt_level)
+    context = Context(module, restricted(target, opt_level, disable, tensor_maps), sink, opt_level)
     context.remarks = remarks
     context.trace = trace
     context.watch = watch

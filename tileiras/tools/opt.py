@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import sys
 
+from tileiras.options import TENSOR_MAPS
 from tileiras.terminal import complain, fail, take_colour, until_broken_pipe
 from tileiras.tools.pieces import SEPARATOR, read_input, run_pieces, separator, write_output
 
@@ -41,6 +42,7 @@ usage: tileiras-opt [INPUT] [-o OUTPUT] [options]
   -O N, --opt-level N          optimisation level 0 to 3 of the pipeline (default: 3)
   --skip A,B                   leave out these passes of the pipeline (repeatable); one that is needed is an error
   --disable A,B                do without parts of the code generator: wgmma, tcgen05, bulk, roles, cp.async
+  --tensor-maps none|launcher  who encodes descriptors for bulk tensor copies (launcher: hidden parameters)
   --print-ir-after-all         print the IR behind every pass
   --print-ir-after A,B         print the IR behind these passes
   --verify-each                verify behind every pass (default); --no-verify-each
@@ -61,7 +63,7 @@ VALUES = {
     "-o": "output", "--output": "output", "--pass": "passes", "--passes": "passes", "--pipeline-to": "until",
     "--gpu-name": "gpu_name", "--arch": "gpu_name", "--opt-level": "opt_level", "-O": "opt_level",
     "--print-ir-after": "print_after", "--pass-pipeline": "pass_pipeline",
-    "--skip": "skip", "--disable": "disable",
+    "--skip": "skip", "--disable": "disable", "--tensor-maps": "tensor_maps",
 }  # fmt: skip
 FLAGS: dict[str, tuple[str, bool]] = {
     "--print-ir-after-all": ("print_all", True), "--verify-each": ("verify_each", True),
@@ -93,6 +95,7 @@ class Arguments:
         self.print_after = ""
         self.skip = ""
         self.disable = ""
+        self.tensor_maps = "none"
         self.print_all = False
         self.verify_each = True
         self.verify = True
@@ -153,6 +156,8 @@ def parse_arguments(argv: Sequence[str]) -> Arguments | None:
         raise UsageError(f"'--pipeline-to' takes {', '.join(STAGES)}, not '{found.until}'")
     if found.opt_level not in ("0", "1", "2", "3"):
         raise UsageError(f"invalid optimization level: {found.opt_level}")
+    if found.tensor_maps not in TENSOR_MAPS:
+        raise UsageError(f"unknown tensor maps '{found.tensor_maps}', expected {' or '.join(TENSOR_MAPS)}")
     if found.pass_pipeline:
         found.passes = ",".join(filter(None, (found.passes, *leaves(found.pass_pipeline))))
     if found.until and found.passes:
@@ -366,7 +371,7 @@ def transform(module: Any, arguments: Arguments, sink: Sink) -> str:
 
     target, level = module_target(module, arguments.gpu_name), int(arguments.opt_level)
     if target is not None:
-        target = restricted(target, level, disabled_parts(arguments.disable))
+        target = restricted(target, level, disabled_parts(arguments.disable), arguments.tensor_maps)
     context = Context(module, target, sink, level)
     passes: Iterable[Pass]
     if arguments.passes:

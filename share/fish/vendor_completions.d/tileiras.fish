@@ -15,6 +15,7 @@ complete -c tileiras -l sanitize -x -a 'memcheck' -d 'Enable instrumentation for
 complete -c tileiras -l host-arch -x -a 'x86_64 aarch64' -d 'Architecture of the host code: x86_64, aarch64'
 complete -c tileiras -l host-os -x -a 'linux windows' -d 'Operating system of the host code: linux, windows'
 complete -c tileiras -l launch-abi -x -a 'tile simt' -d 'How the kernel is launched: tile (block 1) or simt (explicit block). Default: tile'
+complete -c tileiras -l tensor-maps -r -d 'Who encodes descriptors for bulk tensor copies: none, or launcher (hidden parameters). Default: none'
 complete -c tileiras -l emit -x -a 'cubin ptx tilebc' -d 'What the output file receives: cubin, ptx or tilebc. Default: cubin'
 complete -c tileiras -l ptx-output -r -d 'Also write the PTX to this file'
 complete -c tileiras -l kernels-json -r -d 'Also write the kernel table to this file'

@@ -119,12 +119,16 @@ class Function:
     __slots__ = (
         "attrs", "block", "cluster", "code", "counts", "directives", "dynamic_shared_bytes", "is_entry", "loc", "name",
         "needs_vprintf", "param_types", "params", "shared_bytes", "variables", "local_bytes", "needs_assertfail", "features",
+        "tensor_maps",
     )  # fmt: skip
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.params: list[tuple[str, int]] = []  # (PTX type, size in bytes), in order
         self.param_types: list[str] = []  # Tile IR element types, in order
+        self.tensor_maps: list[
+            Any
+        ] = []  # target.tensor_maps.TensorMap of the hidden parameters behind them, in order
         self.attrs: dict[str, Any] = {}  # nvvm.* metadata: nvvm.kernel, nvvm.reqntid, nvvm.maxnreg, ...
         self.is_entry = True  # whether it stems from a cuda_tile.entry
         self.loc: Any = None

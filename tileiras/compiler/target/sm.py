@@ -150,6 +150,7 @@ class Sm:
         "regs_per_sm",
         "smem_bytes_max",
         "suffix",
+        "tensor_maps",
         "threads_per_sm",
     )
 
@@ -164,6 +165,7 @@ class Sm:
         self.highest = 0 if reach == PORTABLE and not suffix else _LEVELS[suffix] if suffix else 2
         self._levels: dict[str, int] = {}
         self.left_out: frozenset[str] = frozenset()  # features that the compile may not choose
+        self.tensor_maps = "none"  # "launcher": kernels may take maps as hidden parameters
 
     def level(self, feature: str) -> int:
         """What the least specific spelling with a feature is: 0 base, 1 `f`, 2 `a`, 3 none."""
@@ -221,14 +223,18 @@ def portable(target: Sm) -> Sm:
     return Sm(target.number, *_row(target.number), target.suffix, PORTABLE)
 
 
-def restricted(target: Sm, opt_level: int, disabled: Iterable[str] = ()) -> Sm:
-    """The same target without the parts that were disabled, and those that the optimisation level leaves out."""
+def restricted(target: Sm, opt_level: int, disabled: Iterable[str] = (), tensor_maps: str = "none") -> Sm:
+    """The same target without the parts that were disabled, and those that the optimisation level leaves out.
+
+    `tensor_maps`: "launcher" where whoever launches encodes maps (`Sm.tensor_maps`).
+    """
     parts = {*disabled, *(part for part, least in _LEAST_LEVELS.items() if opt_level < least)}
-    if not parts:
+    if not parts and tensor_maps == target.tensor_maps:
         return target
     made = Sm(target.number, *_row(target.number), target.suffix)
     made.highest = target.highest
     made.left_out = frozenset(feature for part in parts for feature in _PARTS[part])
+    made.tensor_maps = tensor_maps
     return made
 
 

@@ -50,6 +50,7 @@ def compile(job: Job, outputs: Outputs) -> Result:
         f"--host-arch={job.host_arch}",
         f"--host-os={job.host_os}",
         f"--launch-abi={job.launch_abi}",
+        f"--tensor-maps={job.tensor_maps}",
         f"--emit={'ptx' if virtual else 'cubin'}",
         f"--kernels-json={kernels}",
         f"--output-file={image}",

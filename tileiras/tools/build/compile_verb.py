@@ -12,7 +12,7 @@ import os
 
 from tileiras.archs import NUMBERS, NVIDIA_NUMBERS
 from tileiras.diag import CompileError
-from tileiras.options import DISABLE, PARTS, disabled_parts, is_number
+from tileiras.options import DISABLE, PARTS, TENSOR_MAPS, disabled_parts, is_number
 from tileiras.toolchain.arch import REAL, VIRTUAL, Arch, parse_archs
 from tileiras.toolchain.locate import SCRIPT
 from tileiras.tools.build.arguments import MANY, ONE, SWITCH, Arguments, Flag, UsageError
@@ -42,6 +42,13 @@ FLAGS = (
         ONE,
         "how a launch names the block; default simt (NVIDIA's is always tile)",
         choices=("simt", "tile"),
+    ),
+    Flag(
+        "--tensor-maps",
+        ONE,
+        "who encodes descriptors for bulk tensor copies; launcher: kernels take them as hidden parameters",
+        choices=TENSOR_MAPS,
+        default="none",
     ),
     Flag("--host-arch", ONE, "processor of the machine that launches", "ARCH"),
     Flag("--host-os", ONE, "its operating system", choices=("linux", "windows")),
@@ -180,6 +187,8 @@ def refuse(job: Job) -> None:
         raise Failed(
             2, f"{job.arch}: registers are the driver's choice; budgets need an image (sm_{job.arch.label})"
         )
+    if job.tensor_maps == "launcher" and job.compiler == "builtin" and job.launch_abi != "simt":
+        raise Failed(2, "--tensor-maps launcher needs --launch-abi simt: others know the source's parameters only")
     if job.compiler != "nvidia":
         return
     if job.wants_ptx:
@@ -193,6 +202,8 @@ def refuse(job: Job) -> None:
         raise Failed(2, "NVIDIA's compiler does not tell what a report shows; use --compiler builtin")
     if arguments.disable:
         raise Failed(2, "NVIDIA's compiler has no parts to disable; use --compiler builtin")
+    if job.tensor_maps == "launcher":
+        raise Failed(2, "NVIDIA's compiler takes no tensor maps from a launcher; use --compiler builtin")
     if arguments.ptxas_option:
         raise Failed(2, "NVIDIA's compiler takes no ptxas options; use --compiler builtin")
 
@@ -279,6 +290,7 @@ def _key(job: Job, tools: dict[str, str]) -> str:
         job.opt_level,
         f"disable={','.join(job.disable)}",
         job.launch_abi,
+        f"tensor-maps={job.tensor_maps}",
         job.host_arch,
         job.host_os,
         # positions in debug information and remarks are in the source's own words, where it has none in this file

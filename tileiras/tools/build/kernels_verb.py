@@ -34,6 +34,7 @@ _OF_COMPILE = (
     "--file-prefix-map",
     "--sanitize",
     "--launch-abi",
+    "--tensor-maps",
     "--host-arch",
     "--host-os",
     "--option",

@@ -1,8 +1,12 @@
 """The kernel table (``kernels.json``): what a launcher must know of each kernel of one image.
 
 {"version": 1, "arch", "image_arch", "compiler", "launch_abi", "host_arch", "kernels": [{"name", "symbol",
-"params": [{"type", "size", "offset"}], "block", "cluster", "static_shared", "dynamic_shared", "registers",
+"params": [{"type", "size", "offset"}], "hidden": [], "block", "cluster", "static_shared", "dynamic_shared", "registers",
 "spill_bytes"}]}
+
+"hidden": the parameters that the launcher adds behind `params`, for bulk tensor copies: [{"kind": "tensor_map",
+"array": index in `params`, "element", "extents", "strides", "box", "swizzle", "fill", "size", "offset"}]. Extents and
+strides, in elements, are {"param": index in `params`} or {"const": number}; all lists stand outermost dimension first.
 
 Sizes, offsets, registers and shapes come from the image, which is what will be launched; types and what the
 image cannot say (dynamic shared memory, spills, source) from the compiler.
@@ -84,13 +88,17 @@ def _row(
 ) -> dict[str, Any]:
     known = reported or {}
     params: list[dict[str, Any]] = []
+    hidden = [dict(each) for each in known.get("hidden", [])]
     if kernel is None:
         params = known.get("params", [])
     else:
         names = types or [param.get("type") for param in known.get("params", [])]
-        for index, param in enumerate(kernel.params):
+        count = len(kernel.params) - len(hidden)
+        for each, param in zip(hidden, kernel.params[count:]):
+            each.update(size=param.size, offset=param.offset)
+        for index, param in enumerate(kernel.params[:count]):
             # A compiler that passes more or other parameters than its source names gives no types to trust.
-            known_type = names[index] if len(names) == len(kernel.params) else None
+            known_type = names[index] if len(names) == count else None
             params.append(
                 {"type": known_type or type_of_bytes(param), "size": param.size, "offset": param.offset}
             )
@@ -101,6 +109,7 @@ def _row(
         "name": known.get("name") or symbol,
         "symbol": symbol,
         "params": params,
+        "hidden": hidden,
         # What a launch names: a tile kernel is launched with one "thread" a block, however many run it.
         "block": [1, 1, 1] if launch_abi == "tile" else list(threads),
         "threads": list(threads),
