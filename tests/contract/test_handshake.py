@@ -31,7 +31,6 @@ from contract.tileas import (
     function,
     loop,
     module,
-    passes,
     produce,
     run,
 )  # fmt: skip
@@ -107,7 +106,7 @@ class Quiet(Pass):
 @pytest.mark.parametrize("name", FAMILY)
 def test_the_word_lies_at_40(name: str) -> None:
     assert STATUS_OFFSET == 0x28
-    (made,) = passes(name)
+    made = pipeline.BY_NAME[name].load()
     made.record[STATUS_OFFSET:] = struct.pack("<II", 0xA1B2C3D4, 0)
     assert made.status == 0xA1B2C3D4 == struct.unpack_from("<I", bytes(made.record), 40)[0]
 
@@ -149,7 +148,7 @@ def test_the_view_from_20() -> None:
     ("name", "text"), [(D11, module(function(BAD_LOOP))), (D08, CONFLICT), (D09, NO_WAY), (D10, PIPELINED)]
 )
 def test_the_diagnostic_comes_before_the_bit(name: str, text: str) -> None:
-    (made,) = passes(name)
+    made = pipeline.BY_NAME[name].load()
     seen = []
     sink = Sink()
     sink.handlers.append(lambda emitted: seen.append(made.status))
@@ -193,7 +192,7 @@ def test_the_word_is_sticky() -> None:
 
 @rule("handshake-clear-before-run")
 def test_the_driver_clears_the_word() -> None:
-    (made,) = passes(D11)
+    made = pipeline.BY_NAME[D11].load()
     mark_soft_failure(made.record)
     done = run(module(function(GOOD_LOOP)), made)
     assert made.status == 0 == done.word(D11) and not done.context.soft_failures
@@ -201,7 +200,7 @@ def test_the_driver_clears_the_word() -> None:
 
 @rule("handshake-clear-at-run-entry", "handshake-per-instance", "handshake-inspect-after-run")
 def test_one_instance_two_functions() -> None:
-    (made,) = passes(D11)
+    made = pipeline.BY_NAME[D11].load()
     both = module(function(BAD_LOOP, "a"), function(GOOD_LOOP, "b"))
     done = run(both, made)
     assert made.status == 0, "the second run began with zero"

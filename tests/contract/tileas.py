@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from tileiras.compiler import pipeline
@@ -130,8 +131,13 @@ def load(text: str, sink: Sink | None = None) -> Any:
     return found.attrs["code"] if found.spec.dialect == "nvvm" else found
 
 
-def passes(*names: str | Pass) -> list[Pass]:
-    return [name if isinstance(name, Pass) else pipeline.BY_NAME[name].load() for name in names]
+def passes(context: Context, *names: str | Pass) -> Iterator[Pass]:
+    """Passes as they are, and rows of the pipeline that have something to work on when their turn comes."""
+    for name in names:
+        if isinstance(name, Pass):
+            yield name
+        elif pipeline.has_work(pipeline.BY_NAME[name], context):
+            yield pipeline.BY_NAME[name].load()
 
 
 def run(
@@ -142,5 +148,5 @@ def run(
     module_ = load(text) if isinstance(text, str) else text
     context = Context(module_, sm.find(target) if target else None, sink, opt_level)
     context.trace = []
-    manager = PassManager(passes(*names), context, verify_each=verify_each, required=required)
+    manager = PassManager(passes(context, *names), context, verify_each=verify_each, required=required)
     return Run(manager.run(), manager, sink)

@@ -58,7 +58,7 @@ class Row:
         self.file = file
         self.cls = cls
         self.subject = subject
-        self.wish = wish  # an entry of kernel specs that is a reason as well
+        self.wish = wish  # an entry of kernel specs that is a reason as well, above 1
         self.min_level = min_level
         self.needed = subject if needed is None else needed
 
@@ -141,18 +141,29 @@ def rows_of(opt_level: int = 3, until: str = "nvvm") -> list[Row]:
     return [r for r in PIPELINE if opt_level >= r.min_level and STAGES.index(r.stage) <= last]
 
 
+def has_work(row: Row, context: Context) -> bool:
+    """Whether something that a row works on may be in the module, or a kernel spec wishes for it."""
+    if row.subject is None:
+        return True
+    from tileiras.compiler.ir.passes import functions_of, op_names
+
+    if context.names is None:
+        context.names = op_names(context.module)
+    if not row.subject.isdisjoint(context.names):
+        return True
+    if not row.wish:
+        return False
+    from tileiras.compiler.dialects.nv_tileaa.kernel_spec import KEY
+
+    return any((getattr(f.attrs.get(KEY), row.wish, None) or 1) > 1 for f in functions_of(context.module))
+
+
 def loaded(rows: Iterable[Row], context: Context, skip: Iterable[str] = ()) -> Iterator[Pass]:
     """The passes of the rows, each loaded when its turn comes; a row without a subject in the module is left out, and so
     is an optional one that is to be skipped. Errors: CompileError, code 5, for a skipped one that something needs."""
     left_out = frozenset(skip)
     for row in rows:
-        names = context.names
-        if (
-            row.subject is None
-            or names is None
-            or row.wish in context.wishes
-            or not row.subject.isdisjoint(names)
-        ):
+        if has_work(row, context):
             if row.name not in left_out:
                 yield row.load()
             elif (found := _needs(row, context)) is not None:

@@ -375,8 +375,9 @@ def transform(module: Any, arguments: Arguments, sink: Sink) -> str:
     context = Context(module, target, sink, level)
     passes: Iterable[Pass]
     if arguments.passes:
-        passes = find_passes(arguments.passes)
-        check_order(passes, module, sink)
+        named = find_passes(arguments.passes)
+        check_order(named, module, sink)
+        passes = (p for p in named if pipeline.has_work(pipeline.BY_NAME[p.NAME], context))
     else:
         until = "nvvm" if arguments.until == "ptx" else arguments.until
         rows = pipeline.rows_of(context.opt_level, until)

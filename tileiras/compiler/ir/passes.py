@@ -56,14 +56,13 @@ def soft_failed(word: int) -> bool:
 class Pass:
     """One pass. Subclasses name themselves as on the command line and override `run`.
 
-    ANCHOR says what `run` gets: every function ("func"), or the module once ("module"). SUBJECT lists the op names
-    without which the pass has nothing to do (None: it always runs). OPTIONS are (name, default, help).
+    ANCHOR says what `run` gets: every function ("func"), or the module once ("module"). OPTIONS are (name, default, help).
+    Without which ops a pass has nothing to do is said by its row of the pipeline, so that it need not be loaded.
     """
 
     NAME = ""
     SUMMARY = ""
     ANCHOR = "func"
-    SUBJECT: frozenset[str] | None = None
     OPTIONS: tuple[tuple[str, Any, str], ...] = ()
     REQUIRED = False  # a miss of this pass stops the pipeline
     LAYER = 0  # 3 and 4: a named verifier
@@ -124,7 +123,7 @@ class Context:
 
     __slots__ = (
         "analyses", "debug", "function", "module", "names", "opt_level", "remarks", "results", "sink", "soft_failures",
-        "target", "trace", "verify_each", "watch", "wishes",
+        "target", "trace", "verify_each", "watch",
     )  # fmt: skip
 
     def __init__(self, module: Any, target: Any, sink: Sink, opt_level: int = 3) -> None:
@@ -139,7 +138,6 @@ class Context:
         self.soft_failures: dict[tuple[str, str], int] = {}  # only runs that ended with the bit
         self.analyses: dict[tuple[str, str], Any] = {}
         self.names: set[str] | None = None  # op names that may be in the module, by the IR; None: not known
-        self.wishes: set[str] = set()  # what kernel specs ask for beyond one: "num_stages"
         self.trace: list[tuple[Any, ...]] | None = None
         self.watch: Any = None  # follows the lowering for a report
         self.verify_each = False  # whether to check what no correct pass gets wrong
@@ -219,17 +217,9 @@ class PassManager:
         """False when a pass failed, layer 2 found something, or an Error was emitted by the end."""
         errors = self.context.sink.errors
         for p in self.passes:
-            if p.SUBJECT is not None and not self._occurs(p.SUBJECT):
-                continue
             if not self._run_one(p):
                 return False
         return self.context.sink.errors == errors
-
-    def _occurs(self, subject: frozenset[str]) -> bool:
-        context = self.context
-        if context.names is None:
-            context.names = op_names(context.module)
-        return not subject.isdisjoint(context.names)
 
     def _guarded(self, p: Pass, anchor: Any) -> bool:
         """One run; an op that layer 1 refuses ends it as a failure. Names of what it makes join the context's."""

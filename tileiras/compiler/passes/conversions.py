@@ -82,9 +82,7 @@ class AttachKernelSpecAttributes(Pass):
         from tileiras.compiler.schedule.kernel_spec import kernel_spec
 
         errors = context.sink.errors
-        spec = func.attrs[KEY] = kernel_spec(func, context.target, context.module.attrs, context.sink)
-        if (spec.num_stages or 1) > 1:
-            context.wishes.add("num_stages")
+        func.attrs[KEY] = kernel_spec(func, context.target, context.module.attrs, context.sink)
         if context.remarks:
             from tileiras.compiler.schedule import hints
 

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 class LoopsToFor(Pass):
     NAME = "TileAALoopsToFor"
     SUMMARY = "Write loops that count as for"
-    SUBJECT = frozenset(("loop",))
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:

@@ -25,7 +25,6 @@ MOST_LOOPS = 2  # of a kernel that get two versions
 class RuntimeVersions(Pass):
     NAME = "TileAARuntimeVersions"
     SUMMARY = "Test at run time what asynchronous copies need, and have a loop for each answer"
-    SUBJECT = frozenset(("mmaf", "mmai"))
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 class ShortenSteps(Pass):
     NAME = "TileAAShortenSteps"
     SUMMARY = "Take less of K an iteration where three stages of it do not fit shared memory"
-    SUBJECT = frozenset(("mmaf", "mmai"))
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:

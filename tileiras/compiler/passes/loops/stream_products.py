@@ -7,7 +7,6 @@ Before: `%a = load : 64x512`, `%b = load : 512x64`, `mmaf %a, %b, %c`. After: a 
 from __future__ import annotations
 
 from tileiras.compiler.ir.passes import Context, Pass
-from tileiras.compiler.target.products import PRODUCTS
 
 from .budget import become, budget_of, has_products
 
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 class StreamProducts(Pass):
     NAME = "TileAAStreamProducts"
     SUMMARY = "Multiply operands that are too deep for the registers in parts of K"
-    SUBJECT = PRODUCTS
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 class AgentVerifier(Pass):
     NAME = "TileAAAgentVerifier"
     SUMMARY = "Agents: distinct, side by side, as many warps as the kernel has, registers in steps of 8"
-    SUBJECT = frozenset(("agent",))
     LAYER = 3
     __slots__ = ()
 

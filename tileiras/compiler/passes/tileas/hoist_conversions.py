@@ -32,7 +32,6 @@ MANY_REGISTERS = 16  # of one operand: below, a conversion an iteration is cheap
 class HoistConversions(Pass):
     NAME = "TileASHoistConversions"
     SUMMARY = "Convert layouts of operands next to their loads, and loop-invariant ones once"
-    SUBJECT = PRODUCTS
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:

@@ -22,7 +22,6 @@ PRODUCE, CONSUME = tileas.PRODUCE_ONE.name, tileas.CONSUME_ONE.name
 class LowerPipelines(Pass):
     NAME = "TileASLowerPipelines"
     SUMMARY = "Turn materialized pipelines into loop-carried values"
-    SUBJECT = frozenset(("async.pipeline.create",))
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:

@@ -21,11 +21,10 @@ if TYPE_CHECKING:
 class LowerTMALoadStoreToAsync(Pass):
     NAME = "LowerTMALoadStoreToAsync"
     SUMMARY = "Make bulk tensor loads asynchronous"
-    SUBJECT = frozenset(("tiled_tma_load", "async.tiled_tma_load"))
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:
-        loads = [op for op in func.walk() if op.spec.name in self.SUBJECT]  # type: ignore[operator]
+        loads = [op for op in func.walk() if op.spec in (tileas.SYNC_TMA_LOAD, tileas.TILED_TMA_LOAD)]
         if not loads:
             return True
         if spec_problem(func.attrs.get("nv_tileaa.kernel_spec")) is not None:

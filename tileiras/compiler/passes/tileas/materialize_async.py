@@ -51,7 +51,6 @@ def producers_on(func: Op, pipeline: Value) -> list[Op]:
 class MaterializeAsync(Pass):
     NAME = "TileASMaterializeAsync"
     SUMMARY = "Split every transfer through a pipeline into produce_one and consume_one (D08)"
-    SUBJECT = frozenset(("async.pipeline.create",))
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:

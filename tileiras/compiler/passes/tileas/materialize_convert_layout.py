@@ -30,7 +30,6 @@ def problem(source: Any, target: Any) -> str | None:
 class MaterializeConvertLayout(Pass):
     NAME = "TileASMaterializeConvertLayout"
     SUMMARY = "Choose registers, shuffles or shared memory for every convert_layout (D09)"
-    SUBJECT = frozenset(("convert_layout",))
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:

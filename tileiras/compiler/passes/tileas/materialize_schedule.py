@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 class MaterializeSchedule(Pass):
     NAME = "TileASMaterializeSchedule"
     SUMMARY = "Write stages onto the loops that were scheduled (D10)"
-    SUBJECT = frozenset(("async.pipeline.create", "async.pipeline.produce_one", "async.pipeline.consume_one"))
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:

@@ -39,7 +39,6 @@ def registers_of(type: Any) -> int:
 class ModuloSchedule(Pass):
     NAME = "TileASModuloSchedule"
     SUMMARY = "Let the loads of loops run ahead through pipelines"
-    SUBJECT = frozenset(("for",))
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:

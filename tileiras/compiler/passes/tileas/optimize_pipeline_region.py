@@ -23,7 +23,6 @@ D11 = "TileASUnspecializedPipeline"
 class OptimizePipelineRegion(Pass):
     NAME = "TileASOptimizePipelineRegion"
     SUMMARY = "Shrink the regions of produce_one and consume_one (D13)"
-    SUBJECT = REGIONS
     OPTIONS = (("ignore-predecessor", False, "Walk functions that D11 left synchronous, too"),)
     __slots__ = ()
 

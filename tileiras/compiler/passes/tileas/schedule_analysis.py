@@ -48,7 +48,6 @@ def schedule(loop: Op) -> Schedule | None:
 class ScheduleAnalysis(Pass):
     NAME = "TileASScheduleAnalysis"
     SUMMARY = "Compute the stages of loops with pipelines"
-    SUBJECT = frozenset(("async.pipeline.create",))
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 class SelectAtoms(Pass):
     NAME = "TileASSelectAtoms"
     SUMMARY = "Name the instruction of every product that no other pass has lowered"
-    SUBJECT = PRODUCTS
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 class SliceProducts(Pass):
     NAME = "TileASSliceProducts"
     SUMMARY = "Multiply in slices of K whose operands come from shared memory one slice ahead"
-    SUBJECT = frozenset(("load_shared",))
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 class TensorMemoryProducts(Pass):
     NAME = "TileASTensorMemoryProducts"
     SUMMARY = "Let products add up in tensor memory"
-    SUBJECT = frozenset(("load_shared",))
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 class UnspecializedPipeline(Pass):
     NAME = "TileASUnspecializedPipeline"
     SUMMARY = "Software-pipeline the loops that can be (D11)"
-    SUBJECT = LOOPS
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 class WarpgroupProducts(Pass):
     NAME = "TileASWarpgroupProducts"
     SUMMARY = "Issue products of warpgroups on operands in shared memory"
-    SUBJECT = frozenset(("load_shared",))
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:
