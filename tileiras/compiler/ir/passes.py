@@ -17,6 +17,8 @@ from _thread import get_ident
 
 from tileiras.diag import ERROR, NOTE, WORD_ERROR, Diag, Emitted, FatalError, Sink
 
+from .analyses import Analyses
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -66,6 +68,7 @@ class Pass:
     OPTIONS: tuple[tuple[str, Any, str], ...] = ()
     REQUIRED = False  # a miss of this pass stops the pipeline
     LAYER = 0  # 3 and 4: a named verifier
+    KEEPS_ANALYSES = False  # whether the pass drops analyses itself where it changes what they rest on
     __slots__ = ("hard", "options", "record")
 
     def __init__(self, **options: Any) -> None:
@@ -136,7 +139,7 @@ class Context:
         self.function = ""  # name of the function a pass runs on
         self.results: dict[tuple[str, str], Result] = {}
         self.soft_failures: dict[tuple[str, str], int] = {}  # only runs that ended with the bit
-        self.analyses: dict[tuple[str, str], Any] = {}
+        self.analyses = Analyses(target)
         self.names: set[str] | None = None  # op names that may be in the module, by the IR; None: not known
         self.trace: list[tuple[Any, ...]] | None = None
         self.watch: Any = None  # follows the lowering for a report
@@ -240,6 +243,8 @@ class PassManager:
             return False
         finally:
             del RECORDS[get_ident()]
+            if not p.KEEPS_ANALYSES:
+                context.analyses.drop()
             if context.module is not module:  # a lowering makes every op anew
                 context.names = record.names
             elif context.names is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tileiras.compiler.ir.analyses import Analyses
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.types import TensorType
 from tileiras.diag import ERROR, WORD_ERROR, Diag
@@ -75,6 +76,7 @@ class AttachKernelSpecAttributes(Pass):
 
     NAME = "attachKernelSpecAttributes"
     SUMMARY = "Fold launch attributes and hints into the kernel spec of every function"
+    KEEPS_ANALYSES = True
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:
@@ -82,7 +84,7 @@ class AttachKernelSpecAttributes(Pass):
         from tileiras.compiler.schedule.kernel_spec import kernel_spec
 
         errors = context.sink.errors
-        func.attrs[KEY] = kernel_spec(func, context.target, context.module.attrs, context.sink)
+        func.attrs[KEY] = kernel_spec(func, context.analyses, context.module.attrs, context.sink)
         if context.remarks:
             from tileiras.compiler.schedule import hints
 
@@ -103,8 +105,9 @@ class ConvertTileAAToTileAS(Pass):
         from tileiras.compiler.target import sm
 
         errors = context.sink.errors
-        target = context.target or sm.ROWS[80]  # without a capability the function boundary reports that
-        context.module = tileaa_to_tileas.lower_module(module, target, context.sink, module.attrs)
+        # without a capability the function boundary reports that
+        analyses = context.analyses if context.target is not None else Analyses(sm.ROWS[80])
+        context.module = tileaa_to_tileas.lower_module(module, analyses, context.sink, module.attrs)
         if context.names is not None:
             context.names.add("convert_layout")  # this one makes them
         return context.sink.errors == errors
@@ -128,7 +131,7 @@ class ConvertTileFuncToLLVM(Pass):
         if attrs.get("nv_tileaa.compute_capability") is None and attrs.get("nv_tileaa.target_spec") is None:
             context.sink.emit(NO_CAPABILITY if context.opt_level == 3 else NO_CAPABILITY_O2, loc=func.loc)
             return False
-        spec = func.attrs.get(KEY) or kernel_spec(func, context.target, attrs)
+        spec = func.attrs.get(KEY) or kernel_spec(func, context.analyses, attrs)
         registers = max_registers(spec)
         if registers is not None and spec.occupancy is not None:  # a wish: spills cost more than blocks gain
             from tileiras.compiler.schedule.loops import least_registers

@@ -24,6 +24,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from tileiras.compiler.ir.analyses import Analyses
     from tileiras.compiler.ir.core import Op
 
 DEFAULT_WARPS = 4
@@ -51,8 +52,10 @@ def entry_hint(op: Op, target: Any, key: str) -> Any:
     return None
 
 
-def kernel_spec(op: Op, target: Any, module_attrs: dict[str, Any], sink: Any = None) -> KernelSpec:
+def kernel_spec(op: Op, analyses: Analyses, module_attrs: dict[str, Any], sink: Any = None) -> KernelSpec:
     """The record that layout assignment, scheduling and the function boundary read. What cannot be is reported."""
+
+    target = analyses.target
 
     def given(name: str, want: str, good: Any) -> Any:
         value = op.attrs.get(name, module_attrs.get(name))
@@ -76,7 +79,7 @@ def kernel_spec(op: Op, target: Any, module_attrs: dict[str, Any], sink: Any = N
     if hint in WARPS:
         warps = hint
     if warps is None:
-        warps = _choose_warps(op, target)
+        warps = _choose_warps(op, analyses)
     ctas = given("tt.num_ctas", "an integer from 1 to 16", lambda v: whole(v) and 1 <= v <= 16)
     cluster = given("tt.cluster_dim", "three positive integers", triple)
     if cluster is None:
@@ -121,7 +124,7 @@ def registers_of(spec: KernelSpec) -> int:
     return max_registers(spec) or min(255, 65536 // (32 * spec.num_warps))
 
 
-def _choose_warps(op: Op, target: Any) -> int:
+def _choose_warps(op: Op, analyses: Analyses) -> int:
     largest = 0
     products = False
     for inner in op.walk():
@@ -130,10 +133,10 @@ def _choose_warps(op: Op, target: Any) -> int:
             shape = getattr(result.type, "shape", None)
             if shape and inner.spec.name not in ("make_tensor_view", "constant", "iota", "broadcast"):
                 largest = max(largest, num_elements(tuple(s or 1 for s in shape)))
-    if products and target is not None:
+    if products and analyses.target is not None:
         from tileiras.compiler.schedule.products import choose_warps
 
-        chosen = choose_warps(op, target, DEFAULT_WARPS, MAX_WARPS)
+        chosen = choose_warps(op, analyses, DEFAULT_WARPS, MAX_WARPS)
         if chosen is not None:
             return chosen
     warps = DEFAULT_WARPS

@@ -8,7 +8,7 @@ from tileiras.compiler.ir.types import TensorType
 from tileiras.compiler.layout import convert
 from tileiras.compiler.layout.linear import dim_bits, log2
 from tileiras.compiler.layout.shared import arrange
-from tileiras.compiler.passes.tileaa.facts import Facts
+from tileiras.compiler.passes.tileaa.facts import Facts, facts_of
 from tileiras.compiler.target.mma import find_atom
 from tileiras.compiler.target.products import PRODUCTS
 
@@ -21,6 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from tileiras.compiler.ir.analyses import Analyses
     from tileiras.compiler.ir.core import Op, Value
 
 
@@ -33,15 +34,16 @@ def _instructions(product: Op, atom: Any) -> int:
     return num_elements(product.result.type.shape) * k >> (atom.m + atom.n + atom.k)  # type: ignore[attr-defined]
 
 
-def staged_products(func: Op, target: Any) -> dict[Op, list[Staged]]:
+def staged_products(func: Op, analyses: Analyses) -> dict[Op, list[Staged]]:
     """Products (before or after layouts are chosen) all of whose operands that are loaded in their loop can be staged,
     with those loads. Their fragments need not live in registers as a whole."""
     from tileiras.compiler.target import sm
 
     out: dict[Op, list[Staged]] = {}
+    target = analyses.target
     if not target.has(sm.CP_ASYNC):
         return out
-    facts, cost = Facts(), CostModel(target)
+    facts, cost = analyses.get(facts_of, func), CostModel(target)
     for loop in [op for op in func.walk() if op.spec.name == "for"]:
         body = loop.regions[0].block
         products = [op for op in body.ops if op.spec.name in PRODUCTS]
@@ -93,12 +95,13 @@ def missing_facts(loop: Op, target: Any) -> dict[Value, int] | None:
     return needs if loads else None
 
 
-def parts_of_step(func: Op, loop: Op, target: Any) -> int:
+def parts_of_step(func: Op, loop: Op, analyses: Analyses) -> int:
     """Into how many parts a step over K is cut so that three stages fit shared memory, beside one that wgmma still reads and
     operands that are written back: 1 where they do as it is."""
     from .products import adds_up, warpgroup_products
 
-    staged = staged_products(func, target)
+    target = analyses.target
+    staged = analyses.get(staged_products, func)
     products = [op for op in loop.regions[0].block.ops if op in staged]
     if len(products) != 1:
         return 1
@@ -108,7 +111,7 @@ def parts_of_step(func: Op, loop: Op, target: Any) -> int:
     left: Any = products[0].operands[0].type
     atom = find_atom(target, left.elem.name)
     smallest = min(1 << atom.k if atom is not None else 16, left.shape[-1])
-    back = warpgroup_products(func, target).get(products[0])
+    back = analyses.get(warpgroup_products, func).get(products[0])
     spare = int(back is not None and adds_up(products[0]) is not None)
     for which, form in (back or {}).items():
         if form.before_size != form.size:  # two buffers of its own
@@ -142,8 +145,7 @@ def plan_ring(
     from .tensor_memory import buffered_bytes
 
     body = loop.regions[0].block
-    facts = context.analyses.setdefault((context.function, "Facts"), None) or Facts()
-    context.analyses[context.function, "Facts"] = facts
+    facts = context.analyses.get(facts_of, func)
     cost = CostModel(context.target)
     log2_warps = log2(func.attrs[KEY].num_warps)
     members: dict[Op, Staged] = {}

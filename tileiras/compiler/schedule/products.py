@@ -14,6 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from tileiras.compiler.ir.analyses import Analyses
     from tileiras.compiler.ir.core import Op, Value
 
     from .restage import Restaged
@@ -23,21 +24,21 @@ ACCUMULATORS = 144  # 32-bit registers of a thread that results of products may 
 REACH = 64  # ops that a search from one product visits
 
 
-def choose_warps(func: Op, target: Any, least: int, most: int) -> int | None:
+def choose_warps(func: Op, analyses: Analyses, least: int, most: int) -> int | None:
     """Warps for a kernel whose products are staged; None when it has none."""
     from .loops import staged_products
 
-    products = staged_products(func, target)
+    products = analyses.get(staged_products, func)
     if not products:
         return None
     from .tensor_memory import chosen, through_registers
 
     for log2_warps in (2, 3):  # whole rows to a warp: a warpgroup has 128
-        found = chosen(func, target, log2_warps)
+        found = chosen(func, analyses, log2_warps)
         rows = [op.result.type.shape[0] for op in found if through_registers(op)]  # type: ignore[attr-defined]
         if rows and max(4, max(rows) // 32) == 1 << log2_warps:
             return max(least, 1 << log2_warps)
-    grouped = warpgroup_products(func, target)
+    grouped = analyses.get(warpgroup_products, func)
     if grouped:
         elems = max(num_elements(op.result.type.shape) for op in grouped)  # type: ignore[attr-defined]
         least_rows = min(op.result.type.shape[0] for op in grouped)  # type: ignore[attr-defined]
@@ -93,7 +94,7 @@ def _reaches(value: Value) -> Op | None:
     return best
 
 
-def warpgroup_products(func: Op, target: Any) -> dict[Op, dict[int, Restaged]]:
+def warpgroup_products(func: Op, analyses: Analyses) -> dict[Op, dict[int, Restaged]]:
     """Products for wgmma, and which of their operands are written back to shared memory in another form. The others lie
     there as they were loaded, or the left one waits in registers."""
     from tileiras.compiler.target import sm, wgmma
@@ -101,10 +102,10 @@ def warpgroup_products(func: Op, target: Any) -> dict[Op, dict[int, Restaged]]:
     from .loops import staged_products
     from .restage import restaged, waits_in_registers
 
-    if not target.has(sm.WGMMA):
+    if not analyses.target.has(sm.WGMMA):
         return {}
     found: dict[Op, dict[int, Restaged]] = {}
-    for product, plans in staged_products(func, target).items():
+    for product, plans in analyses.get(staged_products, func).items():
         row = wgmma.row_of(product.operands[0].type.elem.name)  # type: ignore[attr-defined]
         if product.spec.name == SCALED or row is None or no_warpgroups(product) is not None:
             continue

@@ -22,6 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from tileiras.compiler.ir.analyses import Analyses
     from tileiras.compiler.ir.core import Op, Value
 
 SUM, SCALED, FRESH = "sum", "scaled", "fresh"
@@ -76,13 +77,14 @@ def place(value: Value, body: Any) -> str:
     return COMPUTED if owner is body else OUTSIDE
 
 
-def chosen(func: Op, target: Any, log2_warps: int) -> frozenset[Op]:
+def chosen(func: Op, analyses: Analyses, log2_warps: int) -> frozenset[Op]:
     """Products for tcgen05."""
     from .loops import staged_products
 
+    target = analyses.target
     if not target.has(sm.TCGEN05):
         return frozenset()
-    staged = staged_products(func, target)
+    staged = analyses.get(staged_products, func)
     found: set[Op] = set()
     for body in {op.block: None for op in staged}:
         assert body is not None

@@ -14,8 +14,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from tileiras.compiler.ir.analyses import Analyses
 
-def lower_module(module: Op, target: Any, sink: Any, module_attrs: dict[str, Any]) -> Op:
+
+def lower_module(module: Op, analyses: Analyses, sink: Any, module_attrs: dict[str, Any]) -> Op:
     """An nv_tileas module; globals are copied."""
     from tileiras.compiler.dialects.nv_tileaa.kernel_spec import KEY
     from tileiras.compiler.schedule.kernel_spec import kernel_spec
@@ -26,8 +28,8 @@ def lower_module(module: Op, target: Any, sink: Any, module_attrs: dict[str, Any
     body = Block()
     for op in module.regions[0].block.ops:
         if op.spec.name == "func":
-            spec = op.attrs.get(KEY) or kernel_spec(op, target, module_attrs, sink)
-            inference = Inference(op, target, spec.num_warps)
+            spec = op.attrs.get(KEY) or kernel_spec(op, analyses, module_attrs, sink)
+            inference = Inference(op, analyses, spec.num_warps)
             func = rebuild(op, inference)
             func.attrs[KEY] = spec
             body.append(func)

@@ -23,7 +23,7 @@ from tileiras.compiler.layout.linear import (
     with_inv,
 )  # fmt: skip
 from tileiras.compiler.layout.stmatrix import whole_rows
-from tileiras.compiler.passes.tileaa.facts import Facts
+from tileiras.compiler.passes.tileaa.facts import facts_of
 from tileiras.compiler.passes.tileaa.slices import cut_bits, sliced
 from tileiras.compiler.schedule import tensor_memory
 from tileiras.compiler.schedule.loops import staged_products
@@ -37,6 +37,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from tileiras.compiler.ir.analyses import Analyses
     from tileiras.compiler.ir.core import Block, Op, Value
 
 CHEAP = frozenset(
@@ -53,10 +54,10 @@ WHOLE_ROWS = (
 class Inference:
     """Layouts of one function's values."""
 
-    def __init__(self, func: Op, target: Any, num_warps: int) -> None:
-        self.target = target
+    def __init__(self, func: Op, analyses: Analyses, num_warps: int) -> None:
+        self.target = analyses.target
         self.log2_warps = log2(num_warps)
-        self.facts = Facts()
+        self.facts = analyses.get(facts_of, func)
         self.layouts: dict[Value, LinearLayout | None] = {}
         self.anchored: set[LinearLayout] = set()  # layouts of matrix products: others follow them
         self.vectors: dict[tuple[int, ...], int] = {}
@@ -67,11 +68,11 @@ class Inference:
         self.row_products = row_products(func)
         self.warpgroup_products = {
             op: back
-            for op, back in warpgroup_products(func, target).items()
+            for op, back in analyses.get(warpgroup_products, func).items()
             if wgmma.split_warps(op.result.type.shape, self.log2_warps) is not None  # type: ignore[attr-defined]
         }
-        self.tensor_memory_products = tensor_memory.chosen(func, target, self.log2_warps)
-        self.staged = staged_products(func, target) if self.tensor_memory_products else {}
+        self.tensor_memory_products = tensor_memory.chosen(func, analyses, self.log2_warps)
+        self.staged = analyses.get(staged_products, func) if self.tensor_memory_products else {}
         self._collect_vectors(func)
         self.reduced = reduced_bits(func)  # by shape, the index bits that are to stay in a warp
         block = func.regions[0].block

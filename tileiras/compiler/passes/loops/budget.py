@@ -35,9 +35,10 @@ def has_products(func: Op) -> bool:
     return any(op.spec.name in PRODUCTS for op in func.walk())
 
 
-def become(func: Op, new: Op) -> None:
+def become(func: Op, new: Op, context: Context) -> None:
     """The function takes the body and the attributes of `new`, which was made from it."""
     if new is not func:
+        context.analyses.drop()
         func.attrs, func.regions = new.attrs, new.regions
         for region in func.regions:
             region.op = func

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 class CutHugeTiles(Pass):
     NAME = "TileAACutHugeTiles"
     SUMMARY = "Loops over slices of tiles that registers cannot hold"
+    KEEPS_ANALYSES = True
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:
@@ -31,5 +32,5 @@ class CutHugeTiles(Pass):
         new = func
         if has_products(func):
             new = stream_products(new, *budget, huge_only=True)
-        become(func, strip_mine(new, Budget(*budget)))
+        become(func, strip_mine(new, Budget(*budget)), context)
         return True

@@ -22,6 +22,7 @@ WORK_ELEMS = 32 * 64  # elements a warp, of all tiles of a function, below which
 class CutLongChains(Pass):
     NAME = "TileAACutLongChains"
     SUMMARY = "Loops over slices for long chains of elementwise ops"
+    KEEPS_ANALYSES = True
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:
@@ -36,5 +37,5 @@ class CutLongChains(Pass):
         from tileiras.compiler.passes.tileaa.long_chains import cut_long_chains
 
         if not func.attrs.get("strip_mined") and not has_big(func) and not has_products(func):
-            become(func, cut_long_chains(func, budget[1]))
+            become(func, cut_long_chains(func, budget[1]), context)
         return True

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 class ShortenSteps(Pass):
     NAME = "TileAAShortenSteps"
     SUMMARY = "Take less of K an iteration where three stages of it do not fit shared memory"
+    KEEPS_ANALYSES = True
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:
@@ -32,11 +33,12 @@ class ShortenSteps(Pass):
         if context.target is None:
             return True
         for loop in [op for op in func.walk() if op.spec.name == "for"]:
-            parts = parts_of_step(func, loop, context.target)
+            parts = parts_of_step(func, loop, context.analyses)
             if parts > 1:
                 chains = operand_chains(loop)
                 if chains is not None:
                     shorten(loop, chains, parts)
+                    context.analyses.drop()
         return True
 
 

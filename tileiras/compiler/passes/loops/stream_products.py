@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 class StreamProducts(Pass):
     NAME = "TileAAStreamProducts"
     SUMMARY = "Multiply operands that are too deep for the registers in parts of K"
+    KEEPS_ANALYSES = True
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:
@@ -27,5 +28,6 @@ class StreamProducts(Pass):
         from tileiras.compiler.passes.tileaa.stream_products import stream_products
         from tileiras.compiler.schedule.loops import staged_products
 
-        become(func, stream_products(func, *budget, staged=staged_products(func, budget[0])))
+        staged = context.analyses.get(staged_products, func)
+        become(func, stream_products(func, *budget, staged=staged), context)
         return True

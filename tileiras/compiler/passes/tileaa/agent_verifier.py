@@ -17,6 +17,7 @@ class AgentVerifier(Pass):
     NAME = "TileAAAgentVerifier"
     SUMMARY = "Agents: distinct, side by side, as many warps as the kernel has, registers in steps of 8"
     LAYER = 3
+    KEEPS_ANALYSES = True
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:

@@ -22,6 +22,7 @@ DEPTH = 8  # maxima of maxima
 class MarkNonPositive(Pass):
     NAME = "TileAAMarkNonPositive"
     SUMMARY = "Find exponentials of what is not positive"
+    KEEPS_ANALYSES = True
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:

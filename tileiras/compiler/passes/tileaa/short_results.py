@@ -40,6 +40,7 @@ SHORT_BITS = 16
 class MarkShortResults(Pass):
     NAME = "TileAAMarkShortResults"
     SUMMARY = "Find f32 functions whose values end in 16-bit results"
+    KEEPS_ANALYSES = True
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:

@@ -14,7 +14,7 @@ from tileiras.compiler.dialects.nv_tileas.types import PIPELINE
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.diag import Emitted
 
-from .schedule_analysis import ANALYSIS
+from .schedule_analysis import schedules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class MaterializeSchedule(Pass):
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:
-        found = context.analyses.get((context.function, ANALYSIS))
+        found = context.analyses.known(schedules, func)
         if found is None:
             why = f"function '{context.function}' has no ScheduleAnalysis"
             self.miss(context, D.ALIAS, func, notes=[Emitted(D.WHY, func.loc, facts=(("why", why),))])

@@ -24,6 +24,7 @@ class OperationAnalysis(Pass):
     SUMMARY = "Kernel specs, called symbols and types of attributes of the whole module"
     ANCHOR = "module"
     LAYER = 3
+    KEEPS_ANALYSES = True
     __slots__ = ()
 
     def run(self, module: Any, context: Context) -> bool:

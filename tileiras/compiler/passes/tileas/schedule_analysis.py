@@ -13,9 +13,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from tileiras.compiler.ir.analyses import Analyses
     from tileiras.compiler.ir.core import Op
-
-ANALYSIS = "ScheduleAnalysis"
 
 
 class Schedule:
@@ -45,12 +44,18 @@ def schedule(loop: Op) -> Schedule | None:
     return Schedule(loop, stage, stages)
 
 
+def schedules(func: Op, analyses: Analyses) -> list[Schedule]:
+    """Of the loops of a function that have pipelines."""
+    found = [schedule(op) for op in func.walk() if op.spec.name in LOOPS]
+    return [s for s in found if s is not None]
+
+
 class ScheduleAnalysis(Pass):
     NAME = "TileASScheduleAnalysis"
     SUMMARY = "Compute the stages of loops with pipelines"
+    KEEPS_ANALYSES = True
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:
-        found = [schedule(op) for op in func.walk() if op.spec.name in LOOPS]
-        context.analyses[context.function, ANALYSIS] = [s for s in found if s is not None]
+        context.analyses.get(schedules, func)
         return True
