@@ -88,8 +88,8 @@ def test_the_record_of_a_kernel_lists_hidden_parameters_behind_the_visible() -> 
     kernel.params = [{"type": "ptr<f16>", "size": 8, "offset": 0}, {"type": "i32", "size": 4, "offset": 8}]
     kernel.tensor_maps = (a_map(), a_map(base=1))
     assert [(row["array"], row["offset"], row["size"]) for row in kernel.as_dict()["hidden"]] == [
-        (0, 64, 128),
-        (1, 192, 128),
+        (0, 128, 128),
+        (1, 256, 128),
     ]
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-BYTES, ALIGN = 128, 64  # of a map as a parameter
+BYTES, ALIGN = 128, 128  # of a map as a parameter (64 would do up to CUDA 12)
 MAX_RANK = 5
 MAX_BOX = 256  # elements along a dimension of a box
 MAX_EXTENT = 1 << 32  # elements along a dimension of an array

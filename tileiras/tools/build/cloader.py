@@ -28,6 +28,26 @@ typedef struct CUkern_st *CUkernel;
 
 #ifndef TILEIRAS_KERNEL_TABLE
 #define TILEIRAS_KERNEL_TABLE
+/* A number of a tensor map: the value of an integer argument, or the constant where `argument` is -1. */
+typedef struct tileirasNumber {
+  int argument;
+  unsigned long long constant;
+} tileirasNumber;
+
+/* A descriptor for bulk tensor copies, which a launch makes from the arguments and passes behind them. Dimensions
+   stand outermost first; extents and strides count elements. */
+typedef struct tileirasTensorMap {
+  unsigned array;            /* the argument that points to the elements */
+  unsigned element_type;     /* CUtensorMapDataType */
+  unsigned element_size;     /* bytes */
+  unsigned rank;
+  tileirasNumber extents[5];
+  tileirasNumber strides[5];
+  unsigned box[5];
+  unsigned swizzle;          /* CUtensorMapSwizzle */
+  unsigned fill;             /* CUtensorMapFloatOOBfill */
+} tileirasTensorMap;
+
 /* How a kernel is launched on one architecture. */
 typedef struct tileirasVariant {
   unsigned arch;             /* 90 */
@@ -36,6 +56,8 @@ typedef struct tileirasVariant {
   unsigned block[3];
   unsigned cluster[3];
   unsigned dynamic_shared;   /* bytes */
+  unsigned map_count;
+  const tileirasTensorMap *maps;
 } tileirasVariant;
 
 /* One kernel. block, cluster and dynamic_shared are those of variants[0]. */
@@ -72,7 +94,10 @@ extern const unsigned @P@_kernel_count;
 extern const tileirasKernel @P@_kernels[];
 
 /* All functions may be called from any thread and return 0 (CUDA_SUCCESS) or the driver's error. The image is
-   loaded by the first call that needs it, for all contexts; a launch uses the calling thread's current context. */
+   loaded by the first call that needs it, for all contexts; a launch uses the calling thread's current context.
+   A launch whose arguments make no tensor map starts nothing, says why on standard error, and returns
+   CUDA_ERROR_MISALIGNED_ADDRESS (716) for an address or stride that is no multiple of 16 bytes, else
+   CUDA_ERROR_INVALID_VALUE (1) or what the driver said. */
 CUresult @P@_load(CUlibrary *library); /* library may be NULL */
 CUresult @P@_get(unsigned index, CUkernel *kernel);
 CUresult @P@_get_by_name(const char *name, CUkernel *kernel);
@@ -81,8 +106,8 @@ CUresult @P@_unload(void); /* no launch may be under way */
 """
 
 LOADER = r"""
-#ifndef TILEIRAS_LOADER_1
-#define TILEIRAS_LOADER_1
+#ifndef TILEIRAS_LOADER_2
+#define TILEIRAS_LOADER_2
 
 /* What one image and its kernels need at run time. */
 typedef struct tile_unit {
@@ -98,13 +123,17 @@ typedef struct tile_unit {
 
 #define TILE_SUCCESS 0
 #define TILE_INVALID_VALUE 1
+#define TILE_OUT_OF_MEMORY 2
 #define TILE_NO_BINARY_FOR_GPU 209
 #define TILE_SYMBOL_NOT_FOUND 302
 #define TILE_DRIVER_NOT_FOUND 303
 #define TILE_NOT_FOUND 500
+#define TILE_MISALIGNED 716
 #define TILE_COMPUTE_CAPABILITY_MAJOR 75
 #define TILE_COMPUTE_CAPABILITY_MINOR 76
 #define TILE_MAX_DYNAMIC_SHARED 8
+#define TILE_MAP_BYTES 128
+#define TILE_MAP_ALIGN 128
 /* One copy for all images of this translation unit; a compiler would make one for each. */
 #if defined(__GNUC__) && !defined(__clang__)
 #define TILE_ONCE __attribute__((noinline, noclone))
@@ -121,6 +150,11 @@ typedef int (*tile_device_fn)(CUdevice *);
 typedef int (*tile_query_fn)(int *, int, CUdevice);
 typedef int (*tile_launch_fn)(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                               unsigned, CUstream, void **, void **);
+typedef int (*tile_encode_fn)(void *, int, unsigned, void *, const unsigned long long *, const unsigned long long *,
+                              const unsigned *, const unsigned *, int, int, int, int);
+typedef int (*tile_alloc_fn)(unsigned long long *, size_t, CUstream);
+typedef int (*tile_fill_fn)(unsigned long long, unsigned char, size_t, CUstream);
+typedef int (*tile_free_fn)(unsigned long long, CUstream);
 
 static struct {
   int ready;
@@ -132,6 +166,10 @@ static struct {
   tile_device_fn device;
   tile_query_fn query;
   tile_launch_fn launch;
+  tile_encode_fn encode; /* this and what follows: NULL where the driver lacks it */
+  tile_alloc_fn alloc;
+  tile_fill_fn fill;
+  tile_free_fn free;
 } tile_driver;
 
 #ifdef TILEIRAS_LINK_CUDA
@@ -149,6 +187,11 @@ extern int cuCtxGetDevice(CUdevice *);
 extern int cuDeviceGetAttribute(int *, int, CUdevice);
 extern int cuLaunchKernel(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                           CUstream, void **, void **);
+extern int cuTensorMapEncodeTiled(void *, int, unsigned, void *, const unsigned long long *,
+                                  const unsigned long long *, const unsigned *, const unsigned *, int, int, int, int);
+extern int cuMemAllocAsync(unsigned long long *, size_t, CUstream);
+extern int cuMemsetD8Async(unsigned long long, unsigned char, size_t, CUstream);
+extern int cuMemFreeAsync(unsigned long long, CUstream);
 #ifdef __cplusplus
 }
 #endif
@@ -170,6 +213,10 @@ static int tile_open_driver(void) {
   TILE_BIND(device, cuCtxGetDevice);
   TILE_BIND(query, cuDeviceGetAttribute);
   TILE_BIND(launch, cuLaunchKernel);
+  TILE_BIND(encode, cuTensorMapEncodeTiled);
+  TILE_BIND(alloc, cuMemAllocAsync);
+  TILE_BIND(fill, cuMemsetD8Async);
+  TILE_BIND(free, cuMemFreeAsync);
   return TILE_SUCCESS;
 }
 #undef TILE_BIND
@@ -213,6 +260,12 @@ static int tile_open_driver(void) {
   if (!status) status = tile_find_symbol(module, "cuCtxGetDevice", &tile_driver.device);
   if (!status) status = tile_find_symbol(module, "cuDeviceGetAttribute", &tile_driver.query);
   if (!status) status = tile_find_symbol(module, "cuLaunchKernel", &tile_driver.launch);
+  if (!status) { /* which only kernels with tensor maps ask for */
+    (void)tile_find_symbol(module, "cuTensorMapEncodeTiled", &tile_driver.encode);
+    (void)tile_find_symbol(module, "cuMemAllocAsync", &tile_driver.alloc);
+    (void)tile_find_symbol(module, "cuMemsetD8Async", &tile_driver.fill);
+    (void)tile_find_symbol(module, "cuMemFreeAsync", &tile_driver.free);
+  }
   return status;
 }
 
@@ -310,6 +363,112 @@ TILE_ONCE static int tile_get_by_name(tile_unit *unit, const char *name, CUkerne
   return TILE_NOT_FOUND;
 }
 
+/* ---- tensor maps ---- */
+
+static int tile_refuse(int status, const tileirasKernel *row, const tileirasTensorMap *map, const char *what,
+                       long long value) {
+  fprintf(stderr, "tileiras: kernel '%s' is not launched, as argument %u makes no tensor map: %s %lld\n", row->name,
+          map->array, what, value);
+  return status;
+}
+
+static long long tile_number(const tileirasKernel *row, const tileirasNumber *number, void **args) {
+  union { signed char b; short h; int w; long long d; } value;
+  if (number->argument < 0) return (long long)number->constant;
+  memcpy(&value, args[number->argument], row->param_sizes[number->argument]);
+  switch (row->param_sizes[number->argument]) {
+    case 1: return value.b;
+    case 2: return value.h;
+    case 4: return value.w;
+    default: return value.d;
+  }
+}
+
+/* Writes the map to `out`. An array without elements is one element of `nothing`, which holds what lies outside any
+   array; *nothing is made on the stream when the first map needs it. */
+static int tile_encode(const tileirasKernel *row, const tileirasTensorMap *map, void **args, CUstream stream,
+                       unsigned long long *nothing, void *out) {
+  unsigned long long extents[5], strides[5], base = 0;
+  unsigned box[5], steps[5], i;
+  int status = TILE_SUCCESS, empty = 0;
+  void *place;
+  memcpy(&base, args[map->array], row->param_sizes[map->array]);
+  for (i = 0; i < map->rank; ++i) { /* the driver's dimensions begin with the innermost */
+    unsigned d = map->rank - 1 - i;
+    long long value = tile_number(row, &map->extents[i], args);
+    if (value < 0 || value > 1LL << 32)
+      return tile_refuse(TILE_INVALID_VALUE, row, map, "at most 4294967296 elements a dimension are possible, not", value);
+    if (!value) empty = 1;
+    extents[d] = (unsigned long long)value;
+    box[d] = map->box[i];
+    steps[d] = 1;
+    if (!d) continue;
+    strides[d - 1] = TILE_MAP_ALIGN; /* of a single element nobody reads it */
+    if (value <= 1) continue;
+    value = tile_number(row, &map->strides[i], args);
+    if (value < 0 || value >= (1LL << 40) / map->element_size)
+      return tile_refuse(TILE_INVALID_VALUE, row, map, "strides of less than 2^40 bytes are possible, not elements:", value);
+    value *= map->element_size;
+    if (value % 16)
+      return tile_refuse(TILE_MISALIGNED, row, map, "strides are multiples of 16 bytes, not", value);
+    strides[d - 1] = (unsigned long long)value;
+  }
+  if (empty) {
+    if (!*nothing) {
+      if (!tile_driver.alloc || !tile_driver.fill || !tile_driver.free) return TILE_SYMBOL_NOT_FOUND;
+      status = tile_driver.alloc(nothing, 2 * TILE_MAP_ALIGN, stream);
+      if (status) {
+        *nothing = 0;
+        return status;
+      }
+      status = tile_driver.fill(*nothing, 0, TILE_MAP_ALIGN, stream);
+      if (!status) status = tile_driver.fill(*nothing + TILE_MAP_ALIGN, 0xFF, TILE_MAP_ALIGN, stream); /* NaN */
+      if (status) return status;
+    }
+    base = *nothing + (map->fill ? TILE_MAP_ALIGN : 0);
+    for (i = 0; i < map->rank; ++i) {
+      extents[i] = 1;
+      strides[i] = TILE_MAP_ALIGN;
+    }
+  }
+  if (base % 16)
+    return tile_refuse(TILE_MISALIGNED, row, map, "it points to a multiple of 16 bytes and", (long long)(base % 16));
+  place = (void *)(size_t)base;
+  if (!tile_driver.encode) return TILE_SYMBOL_NOT_FOUND;
+  status = tile_driver.encode(out, (int)map->element_type, map->rank, place, extents, strides, box, steps, 0,
+                              (int)map->swizzle, 2, (int)map->fill); /* no interleave; lines of 128 bytes to L2 */
+  return status ? tile_refuse(status, row, map, "the driver refuses it with", status) : TILE_SUCCESS;
+}
+
+/* A launch whose kernel takes maps behind its arguments; the driver has copied them when it returns. */
+static int tile_launch_with_maps(const tileirasKernel *row, const tileirasVariant *how, CUfunction function,
+                                 tileirasGrid grid, CUstream stream, void **args) {
+  unsigned long long nothing = 0;
+  size_t count = (size_t)row->param_count + how->map_count;
+  char *memory = (char *)malloc(count * sizeof(void *) + (size_t)how->map_count * TILE_MAP_BYTES + TILE_MAP_ALIGN);
+  void **all = (void **)(void *)memory;
+  char *maps;
+  unsigned i;
+  int status = TILE_SUCCESS;
+  if (!memory) return TILE_OUT_OF_MEMORY;
+  maps = memory + count * sizeof(void *);
+  maps += TILE_MAP_ALIGN - (size_t)maps % TILE_MAP_ALIGN;
+  for (i = 0; i < row->param_count; ++i) all[i] = args[i];
+  for (i = 0; i < how->map_count && !status; ++i) {
+    all[row->param_count + i] = maps + (size_t)i * TILE_MAP_BYTES;
+    status = tile_encode(row, &how->maps[i], args, stream, &nothing, all[row->param_count + i]);
+  }
+  if (!status)
+    status = tile_driver.launch(function, grid.x, grid.y, grid.z, how->block[0], how->block[1], how->block[2],
+                                how->dynamic_shared, stream, all, NULL);
+  if (nothing) { /* in the order of the stream, so not before the kernel has ended */
+    int freed = tile_driver.free(nothing, stream);
+    if (!status) status = freed;
+  }
+  free(memory);
+  return status;
+}
+
 TILE_ONCE static int tile_launch(tile_unit *unit, unsigned index, tileirasGrid grid, CUstream stream, void **args) {
   const tileirasKernel *row;
   const tileirasVariant *how;
@@ -340,6 +499,7 @@ TILE_ONCE static int tile_launch(tile_unit *unit, unsigned index, tileirasGrid g
     if (status) return status;
   }
   memcpy(&function, &kernel, sizeof function); /* a CUkernel may stand for a CUfunction in a launch */
+  if (how->map_count) return tile_launch_with_maps(row, how, function, grid, stream, args);
   return tile_driver.launch(function, grid.x, grid.y, grid.z, how->block[0], how->block[1],
                                  how->block[2], how->dynamic_shared, stream, args, NULL);
 }
@@ -357,16 +517,20 @@ TILE_ONCE static int tile_unload(tile_unit *unit) {
 
 #undef TILE_SUCCESS
 #undef TILE_INVALID_VALUE
+#undef TILE_OUT_OF_MEMORY
 #undef TILE_NO_BINARY_FOR_GPU
 #undef TILE_SYMBOL_NOT_FOUND
 #undef TILE_DRIVER_NOT_FOUND
 #undef TILE_NOT_FOUND
+#undef TILE_MISALIGNED
 #undef TILE_COMPUTE_CAPABILITY_MAJOR
 #undef TILE_COMPUTE_CAPABILITY_MINOR
 #undef TILE_MAX_DYNAMIC_SHARED
+#undef TILE_MAP_BYTES
+#undef TILE_MAP_ALIGN
 #undef TILE_ONCE
 
-#endif  /* TILEIRAS_LOADER_1 */
+#endif  /* TILEIRAS_LOADER_2 */
 """
 
 FUNCTIONS = """

@@ -16,6 +16,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from tileiras.compiler.target.tensor_maps import TensorMap
+
 SYNOPSIS = "--prefix P --image FATBIN --json FILE... --header-out H --source-out C"
 FLAGS = (
     Flag("--prefix", ONE, "first part of every C name", "P"),
@@ -54,10 +56,16 @@ class Variant:
         self.block = tuple(row["block"])
         self.cluster = tuple(row["cluster"])
         self.dynamic_shared = int(row["dynamic_shared"])
+        hidden = row.get("hidden", ())
+        self.maps: tuple[TensorMap, ...] = ()
+        if hidden:
+            from tileiras.compiler.target.tensor_maps import from_dict
+
+            self.maps = tuple(map(from_dict, hidden))
 
     def launch(self) -> tuple[object, ...]:
         """What a launch must name."""
-        return (self.block, self.dynamic_shared)
+        return (self.block, self.dynamic_shared, self.maps)
 
 
 class Entry:
