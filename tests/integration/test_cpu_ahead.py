@@ -99,7 +99,7 @@ def test_more_than_half_of_the_memory_is_refused_before_the_start(capfd: pytest.
     with stand_in(run_here), pytest.raises(LaunchError, match="the launch ended with 2"):
         launch(text, "k", 1, [np.zeros(1)], target="cpu")
     said = capfd.readouterr().err
-    assert "more than half of the machine's memory" in said and "alloca makes 8796093022" in said
+    assert "more than half of the machine's memory" in said and "cuda_tile.alloca makes 8796093022" in said
 
 
 def sample(count: int) -> list[str]:

@@ -198,6 +198,39 @@ def test_faults_and_compile_errors_are_cutile_exceptions_with_the_line(tmp_path:
     assert 'faults.py", line 8' in done.stderr and "tools/cutile.py" not in done.stderr
 
 
+ASSERTS = """
+import sys
+import numpy as np
+import cuda.tile as ct
+
+@ct.kernel
+def careful(x, y):
+    t = ct.load(x, (ct.bid(0),), (8,))
+    ct.assert_(t > 0, "not all of them are positive")
+    ct.store(y, (ct.bid(0),), t)
+
+x, y = np.arange(16, dtype=np.float32), np.zeros(16, np.float32)
+try:
+    ct.launch(None, (2,), careful, (x, y))
+except ct.TileError as error:
+    print(type(error).__name__, str(error), file=sys.stderr)
+x += 1
+ct.launch(None, (2,), careful, (x, y))
+assert (x == y).all()
+"""
+
+
+@pytest.mark.parametrize("target", ["cpu", "reference", "emulator"])
+def test_a_failed_assertion_is_told_once_on_standard_output(tmp_path: Path, target: str) -> None:
+    if target == "cpu" and importlib.util.find_spec("llvmlite") is None:
+        peers.missing("llvmlite")
+    (tmp_path / "careful.py").write_text(ASSERTS)
+    done = run("-m", "tileiras.tools.cutile", "--target", target, "careful.py", cwd=tmp_path)
+    (line,) = done.stdout.splitlines()
+    assert "not all of them are positive" in line
+    assert done.stderr.startswith("KernelFault") and "not all of them are positive" in done.stderr
+
+
 def test_tuning_runs_each_configuration_without_timing(tmp_path: Path) -> None:
     (tmp_path / "tuned.py").write_text(TUNED)
     run("-m", "tileiras.tools.cutile", "--target", "reference", "tuned.py", cwd=tmp_path)

@@ -24,6 +24,7 @@ NO_IMAGE = Diag(
 )
 STOPPED = Diag("RUN-0302", ERROR, "{text}", "PTX emulator")
 FOUND = Diag("RUN-0303", ERROR, "{text}", "PTX emulator")
+ASSERTED = Diag("RUN-0306", ERROR, "{text}", "PTX emulator")
 INSTRUCTION = Diag("RUN-0304", NOTE, "PTX line {line}: {instruction}", "PTX emulator")
 
 
@@ -90,7 +91,10 @@ def run_emulator(
         )  # fmt: skip
     except emulator.EmulatorError as error:
         where = source_of(program.ptx, error.line)
-        raise LaunchError([Emitted(STOPPED, where, None, [("text", str(error))])]) from error
+        report = getattr(error, "report", None)  # a program that is not executed at all has none
+        kind = report.findings[-1].kind if report is not None else ""
+        diag = ASSERTED if kind == "assert" else STOPPED
+        raise LaunchError([Emitted(diag, where, None, [("text", str(error))])]) from error
     if profile is not None:
         profile.fill(report.profile, positions(program.ptx))
         program.profile = profile
@@ -141,7 +145,8 @@ def told(finding: Any, ptx: str) -> Emitted:
     if finding.instruction:
         facts = [("line", finding.line), ("instruction", finding.instruction)]
         notes.append(Emitted(INSTRUCTION, None, None, facts))
-    return Emitted(FOUND, source_of(ptx, finding.line), None, [("text", finding.text)], notes)
+    diag = ASSERTED if finding.kind == "assert" else FOUND
+    return Emitted(diag, source_of(ptx, finding.line), None, [("text", finding.text)], notes)
 
 
 def run_gpu(

@@ -72,7 +72,7 @@ class OpSpec:
     __slots__ = (
         "attr_by_name", "attrs", "check", "defaults", "dialect", "doc", "flag_bits", "full_name", "is_pure",
         "is_terminator", "name", "operand_index", "operands", "parents", "regions", "results", "same_elem",
-        "same_rank", "same_shape", "same_type", "since", "terminator", "text", "traits", "varies",
+        "same_rank", "same_shape", "same_type", "since", "source_name", "terminator", "text", "traits", "varies",
     )  # fmt: skip
 
     def __init__(
@@ -99,6 +99,7 @@ class OpSpec:
         self.name = name
         self.dialect = dialect
         self.full_name = f"{dialect}.{name}"
+        self.source_name = self.full_name  # what a message calls it: the op that the program was written with
         self.operands = operands
         self.attrs = attrs
         self.results = results
@@ -134,7 +135,7 @@ def derive(spec: OpSpec, dialect: str) -> OpSpec:
     """The op of the same name in a later dialect: same fields; its types are that dialect's."""
     out = spelled(spec, spec.name)
     out.dialect = dialect
-    out.full_name = f"{dialect}.{spec.name}"
+    out.full_name, out.source_name = f"{dialect}.{spec.name}", spec.source_name
     out.check = None
     return out
 
@@ -144,5 +145,5 @@ def spelled(spec: OpSpec, name: str) -> OpSpec:
     out = OpSpec.__new__(OpSpec)
     for slot in OpSpec.__slots__:
         setattr(out, slot, getattr(spec, slot))
-    out.full_name = f"{spec.dialect}.{name}"
+    out.full_name = out.source_name = f"{spec.dialect}.{name}"
     return out

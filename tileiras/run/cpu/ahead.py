@@ -124,11 +124,11 @@ def level_text(
         out.functions["kernel"] = lower.run("kernel")
         row["prints"] = [prints_of(op) for op in lower.sites]
         size, op = lower.arena.largest
-        row["largest"] = f"{rename(str(op.loc))}: {op.spec.full_name} makes {size} of them" if op else ""
+        row["largest"] = f"{rename(str(op.loc))}: {op.spec.source_name} makes {size} of them" if op else ""
     except Unsupported as problem:
         op, why = problem.args
         raise LaunchError(
-            [Emitted(UNSUPPORTED, op.loc, op.spec.full_name, [("why", why)])], EXIT_COMPILE
+            [Emitted(UNSUPPORTED, op.loc, op.spec.source_name, [("why", why)])], EXIT_COMPILE
         ) from None
     row["bytes"].append(lower.arena.size)
     row["waits"] = lower.waits or lower.will_wait
@@ -172,7 +172,7 @@ def globals_of(module: Op) -> list[dict[str, Any]]:
 
 def site_text(op: Op) -> str:
     """What a fault of an op says: the assertion's message or the op."""
-    return f"assertion failed: {op.attr('message')}" if op.spec.name == "assert" else op.spec.full_name
+    return f"assertion failed: {op.attr('message')}" if op.spec.name == "assert" else op.spec.source_name
 
 
 def tidy(assembly: str) -> str:

@@ -49,7 +49,7 @@ class Kernel:
             body = lower.run("kernel")
         except Unsupported as problem:
             op, why = problem.args
-            found = Emitted(UNSUPPORTED, op.loc, op.spec.full_name, [("why", why)])
+            found = Emitted(UNSUPPORTED, op.loc, op.spec.source_name, [("why", why)])
             raise LaunchError([found], EXIT_COMPILE) from None
         out.functions["kernel"] = body
         self.function = functions[name]

@@ -205,7 +205,7 @@ def launch(
             ("largest", size),
         ]
         raise LaunchError(
-            [Emitted(TOO_LARGE, op.loc if op else None, op.spec.full_name if op else None, facts)]
+            [Emitted(TOO_LARGE, op.loc if op else None, op.spec.source_name if op else None, facts)]
         )
     if regions is not None:
         for op, (raw, address) in zip(kernel.globals, globals):
@@ -302,7 +302,7 @@ def together(
             ("kernel", kernel.name), ("seconds", patience), ("count", count), ("total", total),
             ("block", block_text(state[5], words[HEAD], words[HEAD + 1])), ("address", place),
         ]  # fmt: skip
-        raise LaunchError([Emitted(DEADLOCK, op.loc, op.spec.full_name, facts)])
+        raise LaunchError([Emitted(DEADLOCK, op.loc, op.spec.source_name, facts)])
 
 
 def block_text(number: int, x: int, y: int) -> str:
@@ -327,7 +327,7 @@ def told(kernel: Kernel, words: list[int], regions: list[Region]) -> Emitted:
     """One fault as a diagnostic."""
     site, x, y, z, element, value = words
     op, kind, block = kernel.sites[site & 0xFFFFFFFF], site >> 32, f"({x}, {y}, {z})"
-    loc, name = op.loc, op.spec.full_name
+    loc, name = op.loc, op.spec.source_name
     shape: Any = ()
     for v in (*op.operands, *op.results):
         shape = max(shape, getattr(v.type, "shape", ()), key=len) if hasattr(v.type, "elem") else shape

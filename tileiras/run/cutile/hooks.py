@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .settings import Settings
 
 US_PER_RUN = 1.0  # what every measurement says: nothing here has the speed of a GPU
+ASSERTIONS = ("RUN-0005", "RUN-0505", "RUN-0306")  # of the reference, the CPU, the emulator
 STREAM_ATTRIBUTES = ("cuda_stream", "ptr", "handle")  # PyTorch, CuPy, numba
 
 
@@ -152,6 +153,9 @@ class Session:
 
     def fault(self, failure: BaseException, kernel: Any) -> BaseException:
         if isinstance(failure, CompileError):
+            for one in failure.diagnostics:
+                if one.code in ASSERTIONS:
+                    print(one.text, flush=True)  # a failed assertion is told on standard output, as on a GPU
             text, where = self.told(failure, kernel)
             made: BaseException = self.fault_type(text, where)
             return made

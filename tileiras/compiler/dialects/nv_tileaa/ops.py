@@ -54,6 +54,7 @@ def tables(dialect: str) -> dict[str, OpSpec]:
         regions=1,
         traits=ISOLATED | SYMBOL | SINGLE_BLOCK,
     )
+    found["module"].source_name, found["func"].source_name = "cuda_tile.module", "cuda_tile.entry"
     # A call of a function of the module; symbols are resolved by the TileIR operation analysis.
     found["call"] = OpSpec(
     "call", dialect=dialect,
