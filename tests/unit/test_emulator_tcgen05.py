@@ -180,48 +180,122 @@ def scale_image(codes):
     return out.reshape(-1)
 
 
-@pytest.mark.parametrize("case", ["mxf8f6f4 1X 2", "mxf4 2X 2", "mxf4nvf4 4X 0", "mxf4nvf4 2X 0"])
-def test_block_scales(case):
-    """The second value is the byte of the word from which scales are taken (kinds that use fewer than four)."""
-    kind, vector, ident = case.split()
-    blocks, ident = int(vector[0]), int(ident)
-    m, n, k = 128, 64, 32 if kind == "mxf8f6f4" else 64
+SCALE_TYPES = {"ue8m0": ml_dtypes.float8_e8m0fnu, "ue4m3": ml_dtypes.float8_e4m3fn}
+COPIED = """ld.param.u64 %sd, [sdesc]; add.u32 %y, %tm, 256; tcgen05.cp.cta_group::1.32x128b.warpx4 [%y], %sd;
+        ld.param.u64 %sd, [tdesc]; add.u32 %x, %tm, 260; tcgen05.cp.cta_group::1.32x128b.warpx4 [%x], %sd;"""
+# every thread of a warp stores the word at its lane of four columns; all four warps store the same
+STORED = """mov.u32 %x, tile; and.b32 %y, %t, 31; shl.b32 %y, %y, 4; add.u32 %x, %x, %y;
+ld.param.u64 %sd, [sdesc]; cvt.u32.u64 %y, %sd; and.b32 %y, %y, 0x3fff; shl.b32 %y, %y, 4; add.u32 %n, %x, %y;
+sub.u32 %n, %n, tile;
+ld.shared.v4.b32 {{%d0, %d1, %d2, %d3}}, [%n]; add.u32 %y, %ta, 256;
+tcgen05.st.sync.aligned.32x32b.x4.b32 [%y], {{%d0, %d1, %d2, %d3}};
+ld.param.u64 %sd, [tdesc]; cvt.u32.u64 %y, %sd; and.b32 %y, %y, 0x3fff; shl.b32 %y, %y, 4; add.u32 %n, %x, %y;
+sub.u32 %n, %n, tile;
+ld.shared.v4.b32 {{%d0, %d1, %d2, %d3}}, [%n]; add.u32 %y, %ta, 260;
+{} tcgen05.st.sync.aligned.32x32b.x4.b32 [%y], {{%d0, %d1, %d2, %d3}}; KEPT:
+tcgen05.wait::st.sync.aligned; tcgen05.fence::before_thread_sync; bar.sync 0; tcgen05.fence::after_thread_sync;
+add.u32 %y, %tm, 256; add.u32 %x, %tm, 260;"""
+
+
+def scaled(kind, formats, vector, scale, ident, n=64, m=128, cp=COPIED, st=""):
+    """(what a block-scaled product of operands of those formats wrote, what it should have, findings)."""
+    per, (a_type, b_type) = {"1X": 1, "2X": 2, "4X": 4}[vector], formats.split()
+    k = 32 if kind == "mxf8f6f4" else 64
+    a, b = operands(128, n, k, a_type, b_type)
     if kind == "mxf8f6f4":
-        a, b = operands(m, n, k, "e4m3", "e5m2")
-        raw = packed(a, "e4m3"), packed(b, "e5m2")
-        formats = 0 << 7 | 1 << 10
+        raw = packed(a, a_type), packed(b, b_type)
+        codes = {"e4m3": 0, "e5m2": 1, "e2m3": 3, "e3m2": 4, "e2m1": 5}
+        formats = codes[a_type] << 7 | codes[b_type] << 10
     else:
-        a, b = operands(m, n, k, "e2m1", "e2m1")
         raw = tuple((x.view(np.uint8)[:, ::2] | x.view(np.uint8)[:, 1::2] << 4) for x in (a, b))
         formats = 1 << 7 | 1 << 10
     rng = np.random.default_rng(3)
-    e8m0 = blocks != 4
-    sa, sb = (rng.integers(120, 134, (r, 4)).astype(np.uint8) for r in (m, n))
-    if not e8m0:
-        sa, sb = (rng.integers(0x30, 0x48, (r, 4)).astype(np.uint8) for r in (m, n))
-    value = (
-        (lambda c: 2.0 ** (c.astype(float) - 127))
-        if e8m0
-        else (lambda c: c.view(ml_dtypes.float8_e4m3fn).astype(float))
-    )
+    low, high = (120, 134) if scale == "ue8m0" else (0x30, 0x48)
+    sa, sb = (rng.integers(low, high, (r, 4)).astype(np.uint8) for r in (128, n))
     ai, alo, aso = place(raw[0], 32)
     bi, blo, bso = place(raw[1], 32)
     ci, ti = scale_image(sa), scale_image(sb)
     image = np.concatenate([ai, bi, ci, ti])
     at = np.cumsum([0, ai.size, bi.size, ci.size])
-    cp = """ld.param.u64 %sd, [sdesc]; add.u32 %y, %tm, 256; tcgen05.cp.cta_group::1.32x128b.warpx4 [%y], %sd;
-        ld.param.u64 %sd, [tdesc]; add.u32 %x, %tm, 260; tcgen05.cp.cta_group::1.32x128b.warpx4 [%x], %sd;"""
-    idesc = ident << 4 | formats | n >> 3 << 17 | e8m0 << 23 | m >> 4 << 24 | ident << 29
+    for more in range(1, ti.size // 512):
+        cp += f" add.u64 %sd, %sd, {32 * more}; add.u32 %n, %x, {4 * more}; "
+        cp += "tcgen05.cp.cta_group::1.32x128b.warpx4 [%n], %sd;"
+    idesc = ident << 4 | formats | n >> 3 << 17 | (scale == "ue8m0") << 23 | m >> 4 << 24 | ident << 29
     out = np.zeros((128, n), np.float32)
     report = launch(
-        kernel(kind, n, scaled=f".block_scale.scale_vec::{vector}", scales="[%y], [%x],", cp=cp), "k", 1, 128,
+        kernel(kind, n, scaled=f".block_scale.scale_vec::{vector}", scales="[%y], [%x],", cp=cp, st=st), "k", 1, 128,
         [image, image.size, descriptor(0, alo, aso, 32), descriptor(int(at[1]), blo, bso, 32), idesc,
          descriptor(int(at[2]), 16, 128, 0), descriptor(int(at[3]), 16, 128, 0), out],
         check=True, seed=1,
     )  # fmt: skip
-    part = [np.repeat(value(s)[:, ident : ident + blocks], k // blocks, axis=1) for s in (sa, sb)]
+    value = [s.view(SCALE_TYPES[scale]).astype(np.float64)[:, ident : ident + per] for s in (sa, sb)]
+    part = [np.repeat(v, k // per, axis=1) if v.shape[1] == per else 1 for v in value]
     want = 2 * ((a.astype(float) * part[0]) @ (b.astype(float) * part[1]).T)
-    assert (out == want.astype(np.float32)).all() and report.findings == []
+    return out, want.astype(np.float32), report.findings
+
+
+@pytest.mark.parametrize("form", [
+    "mxf8f6f4 1X ue8m0 0,1,2,3", "mxf4 2X ue8m0 0,2", "mxf4nvf4 2X ue8m0 0,2", "mxf4nvf4 4X ue8m0 0",
+    "mxf4nvf4 4X ue4m3 0",
+])  # fmt: skip
+def test_block_scales(form):
+    """Every kind with its types of elements and scales, and every byte of a word at which scales may begin."""
+    kind, vector, scale, idents = form.split()
+    formats = ["e2m1 e2m1"]
+    if kind == "mxf8f6f4":
+        formats = ["e4m3 e5m2", "e4m3 e4m3", "e5m2 e5m2", "e2m3 e3m2", "e2m1 e4m3"]
+    for ident in map(int, idents.split(",")):
+        got, want, findings = scaled(kind, formats[ident % len(formats)], vector, scale, ident)
+        assert (got == want).all() and findings == [], ident
+    for types in formats:
+        for n in (16, 128, 256):
+            got, want, findings = scaled(kind, types, vector, scale, 0, n)
+            assert (got == want).all() and findings == [], (types, n)
+
+
+def test_block_scales_from_registers():
+    """tcgen05.st brings scales as well, where all four warps store them; else partitions differ."""
+    for form in ("mxf8f6f4 1X ue8m0 0", "mxf4nvf4 4X ue4m3 0"):
+        kind, vector, scale, ident = form.split()
+        types = "e4m3 e4m3" if kind == "mxf8f6f4" else "e2m1 e2m1"
+        got, want, findings = scaled(kind, types, vector, scale, int(ident), cp="", st=STORED.format(""))
+        assert (got == want).all() and findings == []
+        *_, findings = scaled(
+            kind, types, vector, scale, int(ident), cp="", st=STORED.format("@!%w bra KEPT;")
+        )
+        assert "not the same in all four partitions" in str(findings)
+
+
+def test_block_scales_that_are_none():
+    for form, words, message in (
+        ("mxf4 2X ue8m0 1", {}, "takes none from byte 1"),
+        ("mxf4nvf4 4X ue4m3 2", {}, "takes none from byte 2"),
+        ("mxf8f6f4 1X ue8m0 0", {"m": 64}, "no shape M = 64"),
+        ("mxf8f6f4 1X ue8m0 0", {"cp": COPIED + "add.u32 %x, %tm, 511;"}, "not allocated"),
+        ("mxf8f6f4 1X ue8m0 0", {"cp": COPIED + "add.u32 %x, %x, 0x200000;"}, "begin in lane 32"),
+    ):
+        kind, vector, scale, ident = form.split()
+        types = "e4m3 e4m3" if kind == "mxf8f6f4" else "e2m1 e2m1"
+        try:
+            *_, findings = scaled(kind, types, vector, scale, int(ident), **words)
+        except EmulatorError as error:  # out of bounds ends a launch
+            findings = [error]
+        assert message in str(findings), form
+
+
+def test_scales_in_use_are_not_overwritten():
+    """A store over scales that a product may still read is found."""
+    late = "add.u32 %y, %ta, 256; tcgen05.st.sync.aligned.32x32b.x1.b32 [%y], {%t}; tcgen05.wait::st.sync.aligned;"
+    found = 0
+    text = kernel("mxf8f6f4", 64, scaled=".block_scale.scale_vec::1X", scales="[%y], [%x],", cp=COPIED,
+                  wait=late + WAIT.format(0))  # fmt: skip
+    for seed in range(4):
+        image = np.zeros(16384, np.uint8)
+        idesc = 64 >> 3 << 17 | 1 << 23 | 128 >> 4 << 24
+        args = [image, image.size, descriptor(0, 16, 256, 32), descriptor(4096, 16, 256, 32), idesc,
+                descriptor(8192, 16, 128, 0), descriptor(8704, 16, 128, 0), np.zeros((128, 64), np.float32)]  # fmt: skip
+        found += "tcgen05" in str(launch(text, "k", 1, 128, args, check=True, seed=seed).findings)
+    assert found == 4
 
 
 def test_registers_and_tensor_memory():

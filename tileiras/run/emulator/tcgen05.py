@@ -10,7 +10,7 @@ its own shared memory at the same offsets, and half the rows of D in its own ten
 Where elements lie in tensor memory: row r of D in lane r, column c of D in column c, one element to a 32-bit column
 whatever its type; with 64 rows, row r in lane r % 16 + r / 16 * 32; with 64 rows in each of two CTAs, lane r + 64 holds
 the second half of the columns. A in tensor memory is packed, row r in lane r. The scales of row r (of A or B) are the
-bytes of lane r % 32, column r / 32.
+bytes of lane r % 32, column r / 32, and must lie in all four partitions of 32 lanes alike.
 """
 
 from __future__ import annotations
@@ -370,14 +370,40 @@ class TensorOps:
 
         return fetch, (np.arange(4)[:, None] + cta * 4, column, columns)
 
+    def scale_place(
+        self, lane: int, cta: int, address: int, rows: int, ident: int, blocks: int, kind: str
+    ) -> tuple[int, int]:
+        """(first column, columns) of the scales of an operand."""
+        column, count = address & 0xFFFF, -(-rows // 32)
+        if address >> 16:
+            raise Fault(
+                "tensor memory", f"scales of tcgen05.mma begin in lane {address >> 16}, not in 0", lane
+            )
+        if ident % blocks:
+            raise Fault(
+                "tensor memory",
+                f"tcgen05.mma.kind::{kind} with {blocks} scales a row takes none from byte {ident} of a word",
+                lane,
+            )
+        self.tensor_span(lane, cta, column, count)
+        return column, count
+
     def scales(
-        self, cta: int, address: int, rows: int, ident: int, blocks: int, type_: str, k: int
+        self, lane: int, cta: int, address: int, rows: int, ident: int, blocks: int, type_: str, k: int
     ) -> np.ndarray:
         """Scales [rows, k]: one for each of `blocks` parts of K."""
-        column = address & 0x1FF
+        column = address & 0xFFFF
         r = np.arange(rows)
-        words = np.ascontiguousarray(self.tensor_memory[cta, r % 32, column + r // 32])
-        codes = words.view(np.uint8).reshape(rows, 4)[:, ident : ident + blocks]
+        copies = np.stack([self.tensor_memory[cta, q * 32 + r % 32, column + r // 32] for q in range(4)])
+        found = copies.view(np.uint8).reshape(4, rows, 4)[:, :, ident : ident + blocks]
+        differ = np.flatnonzero((found != found[0]).any((0, 2)))
+        if differ.size:
+            raise Fault(
+                "tensor memory",
+                f"the scales of row {int(differ[0])} of tcgen05.mma are not the same in all four partitions of lanes",
+                lane,
+            )
+        codes = found[0]
         if type_ == "ue8m0":
             values = np.where(codes == 255, np.nan, np.ldexp(1.0, codes.astype(np.int64) - 127))
         else:
@@ -394,6 +420,8 @@ class TensorOps:
             ctas = self.pair_of(int(self.cta_of[lane]), group)
             rows = d.m // group
             allowed = (64, 128) if group == 1 else (64, 128) if d.m != 64 else ()
+            if blocks and group == 1:
+                allowed = (128,)
             if rows not in allowed or not 8 <= d.n <= 256 or d.n % (16 if rows * group >= 128 else 8):
                 raise Fault(
                     "tensor memory",
@@ -418,17 +446,20 @@ class TensorOps:
                 reads.append(at)
                 quarters = cta * 4 + np.arange(4)[:, None]
                 holds.append(("w", (quarters * COLUMNS + np.arange(column, column + width)).reshape(-1)))
+                for address, count, ident in zip(v[5 + len(lanes_off) :], (rows, d.n), (d.a_id, d.b_id)):
+                    first, span = self.scale_place(lane, cta, address, count, ident, blocks, kind)
+                    holds.append(("r", (quarters * COLUMNS + np.arange(first, first + span)).reshape(-1)))
             off = v[5 : 5 + len(lanes_off)]
             places = v[5 + len(lanes_off) :]
 
             def run(d=d, ctas=ctas, v=v, fetch_a=fetch_a, fetch_b=fetch_b, off=off, places=places, rows=rows,
-                    halves=halves, column=column) -> None:  # fmt: skip
+                    halves=halves, column=column, lane=lane) -> None:  # fmt: skip
                 bm = np.concatenate([fetch() for fetch in fetch_b])
                 for i, cta in enumerate(ctas):
                     am, bs = fetch_a[i](), bm
                     if blocks:
-                        am = am * self.scales(cta, places[0], rows, d.a_id, blocks, d.scale_type, d.k)
-                        bs = bm * self.scales(cta, places[1], d.n, d.b_id, blocks, d.scale_type, d.k)
+                        am = am * self.scales(lane, cta, places[0], rows, d.a_id, blocks, d.scale_type, d.k)
+                        bs = bm * self.scales(lane, cta, places[1], d.n, d.b_id, blocks, d.scale_type, d.k)
                     product = am @ bs.T
                     if d.negative:
                         product = -product
