@@ -115,7 +115,7 @@ def operands(elem: str, scale: str, block: int, k: int):
 
 
 TARGETS = [("reference", "sm_100"), ("cpu", "sm_100")] + [
-    ("emulator", gpu) for gpu in ("sm_100", "sm_120", "sm_121a")
+    ("emulator", gpu) for gpu in ("sm_75", "sm_80", "sm_89", "sm_100", "sm_120", "sm_121a")
 ]
 
 
@@ -146,3 +146,28 @@ def test_instructions_of_the_target(elem: str, scale: str, block: int) -> None:
         ptx = tileiras.compile(text, gpu_name=gpu_name).ptx
         assert (".block_scale" in ptx) == expected
         assert ("m16n8k16.row.col.f32.f16.f16.f32" in ptx) != expected
+
+
+@pytest.mark.parametrize("elem", ["f8E4M3FN", "f8E5M2"])
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_120"])
+def test_elements_that_are_no_numbers(elem: str, gpu_name: str) -> None:
+    """Every code of an element, NaN and infinity among them, in a row and a column of its own beside ones."""
+    scale, block, k = "f8E8M0FNU", 32, 64
+    each = np.arange(256, dtype=np.uint8)
+    one = np.ones(1, TYPES[elem]).view(np.uint8)[0]
+    a, b = np.full((256, k), one), np.full((k, 256), one)
+    a[:, 7], b[40, :] = each, each
+    s = np.full((256, k // block), 127, np.uint8)
+    x, y = (v.view(TYPES[elem]).astype(np.float64) for v in (a, b))
+    with np.errstate(invalid="ignore"):
+        want = (x @ y).astype(np.float32)
+    out = np.zeros((256, 256), np.float32)
+    args = [
+        a.view(TYPES[elem]),
+        b.view(TYPES[elem]),
+        s.view(TYPES[scale]),
+        np.ascontiguousarray(s.T).view(TYPES[scale]),
+    ]
+    text = kernel(elem, scale, block, k)
+    tileiras.launch(text, "k", grid=(4, 4, 1), args=[*args, out], target="emulator", gpu_name=gpu_name)
+    np.testing.assert_allclose(out, want, rtol=1e-6)

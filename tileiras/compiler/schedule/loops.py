@@ -9,7 +9,7 @@ from tileiras.compiler.layout import convert
 from tileiras.compiler.layout.linear import dim_bits, log2
 from tileiras.compiler.layout.shared import arrange
 from tileiras.compiler.passes.tileaa.facts import Facts, facts_of
-from tileiras.compiler.target.mma import find_atom
+from tileiras.compiler.target.mma import find_product
 from tileiras.compiler.target.products import PRODUCTS
 
 from .candidates import can_run_ahead, refusal
@@ -50,7 +50,7 @@ def staged_products(func: Op, analyses: Analyses) -> dict[Op, list[Staged]]:
         if not products or refusal(loop, dynamic_step=True) is not None:
             continue
         for product in products:
-            atom = find_atom(target, product.operands[0].type.elem.name)  # type: ignore[attr-defined]
+            atom = find_product(target, product.spec.name, product.operands[0].type.elem.name)  # type: ignore[attr-defined]
             if atom is None or _instructions(product, atom) > MOST_INSTRUCTIONS:
                 continue
             plans: list[Staged] = []
@@ -82,7 +82,7 @@ def missing_facts(loop: Op, target: Any) -> dict[Value, int] | None:
     needs: dict[Value, int] = {}
     loads = 0
     for product in products:
-        if find_atom(target, product.operands[0].type.elem.name) is None:  # type: ignore[attr-defined]
+        if find_product(target, product.spec.name, product.operands[0].type.elem.name) is None:  # type: ignore[attr-defined]
             return None
         for group in feeding_loads(product, body):
             for op in group:
@@ -109,7 +109,7 @@ def parts_of_step(func: Op, loop: Op, analyses: Analyses) -> int:
     plans = staged[products[0]]
     stage = sum(plan.bytes for plan in {plan.op: plan for plan in plans}.values())
     left: Any = products[0].operands[0].type
-    atom = find_atom(target, left.elem.name)
+    atom = find_product(target, products[0].spec.name, left.elem.name)
     smallest = min(1 << atom.k if atom is not None else 16, left.shape[-1])
     back = analyses.get(warpgroup_products, func).get(products[0])
     spare = int(back is not None and adds_up(products[0]) is not None)
@@ -152,7 +152,7 @@ def plan_ring(
     clocks = 0
     for product in products:
         elem = product.operands[0].type.elem  # type: ignore[attr-defined]
-        if find_atom(context.target, elem.name) is None:
+        if find_product(context.target, product.spec.name, elem.name) is None:
             continue
         k = product.operands[0].type.shape[-1]  # type: ignore[attr-defined]
         clocks += cost.product_clocks(num_elements(product.result.type.shape) * k, elem.bits)  # type: ignore[attr-defined]
@@ -249,7 +249,7 @@ def spare_registers(func: Op, loop: Op, target: Any) -> int:
         type: Any = op.result.type
         held += type.layout.num_regs * max(1, type.elem.bits // 32)
         left: Any = op.operands[0].type
-        atom = find_atom(target, left.elem.name)
+        atom = find_product(target, op.spec.name, left.elem.name)
         parts = max(1, left.shape[-1] >> atom.k) if atom is not None else 1
         both = 0
         for operand in op.operands[:2]:

@@ -8,6 +8,8 @@ to each warp: reductions then stay inside a warp and scores become the next left
 from __future__ import annotations
 
 from tileiras.compiler.ir.dense import num_elements
+from tileiras.compiler.target import mma
+from tileiras.compiler.target.mma import HALVES, find_scaled
 from tileiras.compiler.target.products import PRODUCTS, SCALED
 
 TYPE_CHECKING = False
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
     from .restage import Restaged
 
+SCALED_ACCUMULATORS = 72  # where products are scaled in registers
 WARPGROUP_ACCUMULATORS = 128  # 32-bit registers of a thread that the result of a wgmma may take
 ACCUMULATORS = 144  # 32-bit registers of a thread that results of products may take
 REACH = 64  # ops that a search from one product visits
@@ -52,10 +55,28 @@ def choose_warps(func: Op, analyses: Analyses, least: int, most: int) -> int | N
         held[product.block] = held.get(product.block, 0) + num_elements(type.shape) * max(
             1, type.elem.bits // 32
         )
+    limit = ACCUMULATORS
+    if any(
+        p.spec.name == SCALED and find_scaled(analyses.target, *scaled_form(p)) == HALVES for p in products
+    ):
+        limit = SCALED_ACCUMULATORS
     warps = least
-    while warps < most and max(held.values()) > warps * 32 * ACCUMULATORS:
+    while warps < most and max(held.values()) > warps * 32 * limit:
         warps *= 2
     return warps
+
+
+def scaled_form(op: Op) -> tuple[str, str, int]:
+    """Element, scale and elements of a block of a product with block scales."""
+    scale: Any = op.operands[3].type
+    return op.attr("element").name, scale.elem.name, op.attr("block")
+
+
+def scale_layout(op: Op, which: int, type: Any, warps: Any, target: Any) -> Any:
+    """The layout in which mma.sync wants the scales of an operand."""
+    signed = type.elem.name == "f8E4M3FN"
+    halves = find_scaled(target, *scaled_form(op)) == HALVES
+    return mma.scale_layout(type.shape, which, warps, signed or halves, halves and not signed)
 
 
 def row_products(func: Op) -> frozenset[Op]:

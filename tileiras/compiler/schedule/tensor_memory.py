@@ -14,6 +14,7 @@ from __future__ import annotations
 from tileiras.compiler.ir.dense import dense_bits, num_elements
 from tileiras.compiler.target import sm, tcgen05
 from tileiras.compiler.target.products import PRODUCTS
+from tileiras.compiler.target.products import SCALED as SCALED_PRODUCT
 
 from .cost import CostModel
 from .products import adds_up, operand_matrix
@@ -98,7 +99,7 @@ def chosen(func: Op, analyses: Analyses, log2_warps: int) -> frozenset[Op]:
 def _suits(op: Op, plans: Any, target: Any, log2_warps: int) -> bool:
     left: Any = op.operands[0].type
     type: Any = op.result.type
-    row = tcgen05.TYPES.get(left.elem.name)
+    row = tcgen05.TYPES.get(left.elem.name) if op.spec.name != SCALED_PRODUCT else None
     if row is None or type.elem.name not in ("f32", "i32") or not tcgen05.fits(type.shape, log2_warps):
         return False
     if type.elem.name == "i32" and not target.has(sm.TCGEN05_I8):

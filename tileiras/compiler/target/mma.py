@@ -10,6 +10,7 @@ from __future__ import annotations
 from tileiras.compiler.layout.linear import LANE_BITS, LinearLayout, log2
 
 from . import sm
+from .products import SCALED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -94,14 +95,35 @@ def _scaled() -> dict[tuple[str, str, int], tuple[str, int]]:
 
 _SCALED = _scaled()
 SCALES = dict(_SCALED.values())  # of an instruction along K
+HALVES = (
+    f"{_MMA}m16n8k16.row.col.f32.f16.f16.f32"  # multiplies elements with block scales where nothing else does
+)
+_IN_HALVES = frozenset((*_KINDS, ("f4E2M1FN", "f8E8M0FNU", 16)))
 # fragments of all of them are those of 8-bit elements, in bytes
-BY_NAME.update((opcode, Atom(16, 8, SCALED_BYTES, opcode, 4)) for opcode in SCALES)
+SCALED_ATOM = Atom(16, 8, SCALED_BYTES, "", 4)
 
 
 def find_scaled(target: Sm, elem: str, scale: str, block: int) -> str | None:
-    """The block-scaled mma.sync for elements, scales and block length; None where the target has none."""
+    """What multiplies elements with such scales and length of blocks: block-scaled mma.sync, or that of f16 around which
+    scales are applied; None where the target has neither."""
     found = _SCALED.get((elem, scale, block))
-    return found[0] if found is not None and target.has(sm.MMA_F8F6F4) else None
+    if found is not None and target.has(sm.MMA_F8F6F4):
+        return found[0]
+    return HALVES if (elem, scale, block) in _IN_HALVES and target.has(sm.MMA_SM80) else None
+
+
+def find_product(target: Sm, name: str, elem: str) -> Atom | None:
+    """The atom whose fragments an op named so takes: find_atom's, or bytes with block scales."""
+    if name == SCALED:
+        return SCALED_ATOM if target.has(sm.MMA_SM80) else None
+    return find_atom(target, elem)
+
+
+def fragments_of(name: str, opcode: str | None) -> Atom | None:
+    """The atom whose fragments a product takes that was given an instruction; None without one."""
+    if name == SCALED and (opcode in SCALES or opcode == HALVES):
+        return SCALED_ATOM
+    return BY_NAME.get(opcode or "")
 
 
 def split_warps(
@@ -160,14 +182,22 @@ def operand_layout(
 
 
 def scale_layout(
-    shape: Sequence[int], which: int, warps: Sequence[tuple[int, int]], rows_in_registers: bool
+    shape: Sequence[int],
+    which: int,
+    warps: Sequence[tuple[int, int]],
+    rows_in_registers: bool,
+    of_results: bool = False,
 ) -> LinearLayout:
     """Scales of A ([M, blocks]) or B ([blocks, N]) for mma.sync: four neighbours along K make a register, lane 4 g holds
-    row (column) g, lane 4 g + 1 row g + 8 of A; with `rows_in_registers` every lane of the four holds both."""
+    row (column) g, lane 4 g + 1 row g + 8 of A; with `rows_in_registers` every lane of the four holds both. `of_results`:
+    lane 4 g + t holds those of B that its results have, columns 2 t and 2 t + 1."""
     k, other = (-1, -2) if which == 0 else (-2, -1)
     reg = [(k, 0), (k, 1)]
     lane = [(0, 99), (0, 99), (other, 0), (other, 1), (other, 2)]
-    if which == 0:
+    if which == 1 and of_results:
+        reg.append((other, 0))
+        lane = [(other, 1), (other, 2), (0, 99), (0, 99), (0, 99)]
+    elif which == 0:
         if rows_in_registers:
             reg.append((other, 3))
         else:

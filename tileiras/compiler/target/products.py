@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-SCALED = "mma_block_scaled"  # by mma.sync alone
+SCALED = "mma_block_scaled"
 PRODUCTS = frozenset(("mmaf", "mmai", SCALED))

@@ -419,7 +419,7 @@ class TensorOps:
             d = Descriptor(v[3], kind, lane)
             ctas = self.pair_of(int(self.cta_of[lane]), group)
             rows = d.m // group
-            allowed = (64, 128) if group == 1 else (64, 128) if d.m != 64 else ()
+            allowed: tuple[int, ...] = (64, 128) if group == 1 or d.m != 64 else ()
             if blocks and group == 1:
                 allowed = (128,)
             if rows not in allowed or not 8 <= d.n <= 256 or d.n % (16 if rows * group >= 128 else 8):

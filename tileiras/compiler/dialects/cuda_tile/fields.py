@@ -115,6 +115,7 @@ TENSOR_FIELDS: dict[str, str] = {
     "depth": "slots of a pipeline; K of a product",
     "descriptor": "the tensor map",
     "elem": "element type of the operands",
+    "block": "elements along K that have one scale",
     "element": "element type of the operands",
     "factor": "one per row",
     "first": "the number of the scales that the first element has",

@@ -69,15 +69,16 @@ def tables(dialect: str) -> dict[str, OpSpec]:
     attrs=(Attr("id", "i32"), Attr("num_warps", "i32"), Attr("registers", "i32", optional=True)),
         regions=1, traits=SINGLE_BLOCK,
     )  # fmt: skip
-    # mmaf_scaled for the block-scaled instructions of the target. Operands of four bits come as bytes, two neighbours along
-    # K in each: `element` says what they hold. `first`: the number of the scales that the first element has.
+    # mmaf_scaled for instructions that take fragments. Operands of four bits come as bytes, two neighbours along K in each:
+    # `element` says what they hold, `block` how many of them a scale has. `first`: the number of the scales that the first
+    # element has.
     found["mma_block_scaled"] = OpSpec(
     "mma_block_scaled", dialect=dialect,
-    doc="mmaf_scaled for the block-scaled instructions of a target; elements of four bits come as bytes, two "
+    doc="mmaf_scaled for instructions that take fragments; elements of four bits come as bytes, two "
     "along K in each.",
         operands=tuple(Arg(n, "any") for n in ("lhs", "rhs", "acc", "lhs_scale", "rhs_scale")),
-        attrs=(Attr("element", "type"), Attr("first", "i64", optional=True)), results=(Arg("result", "any"),),
-        traits=PURE,
+        attrs=(Attr("element", "type"), Attr("block", "i64"), Attr("first", "i64", optional=True)),
+        results=(Arg("result", "any"),), traits=PURE,
     )  # fmt: skip
     # Slices of huge tiles in per-thread local memory (passes/tileaa/strip_mine.py). A handle is a token-typed value.
     handle, index = Arg("handle", "any"), Arg("slice", "any")

@@ -1,4 +1,5 @@
-"""mmaf_scaled as ordinary ops: for each block of K one product in f16, then its results times both scales.
+"""mmaf_scaled: as one op where instructions take fragments of its shape and types, `mma_block_scaled`; else as ordinary ops:
+for each block of K one product in f16, then its results times both scales.
 
 Before: `mmaf_scaled %a, %b, %c, %sa, %sb`. After, for each block: `mmaf` of slices of A and B, widened to f16, into zero,
 then mulf and fma by the scales. Elements of 8 and 4 bits are f16 numbers, so a block's sum is that of the operands
@@ -98,7 +99,8 @@ class Maker:
             return None
         (m, k), n, elem = types[0].shape, types[1].shape[1], types[0].elem
         sizes = (m * k, k * n, m * n)
-        if not native(elem.name, types[3].elem.name, k // types[3].shape[1]):
+        length = k // types[3].shape[1]
+        if not native(elem.name, types[3].elem.name, length):
             return None
         if m < 16 or n < 8 or k * elem.bits < 256 or max(sizes) > MOST_ELEMENTS:
             return None
@@ -108,7 +110,9 @@ class Maker:
         a, b = sides
         if a is None or b is None:
             return None
-        made = self.op("mma_block_scaled", [a, b, acc, lhs_scale, rhs_scale], types[2], element=elem)
+        made = self.op(
+            "mma_block_scaled", [a, b, acc, lhs_scale, rhs_scale], types[2], element=elem, block=length
+        )
         for side in (lhs, rhs):
             erase_unused(side.op)
         return made

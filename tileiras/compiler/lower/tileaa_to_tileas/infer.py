@@ -27,7 +27,7 @@ from tileiras.compiler.passes.tileaa.facts import facts_of
 from tileiras.compiler.passes.tileaa.slices import cut_bits, sliced
 from tileiras.compiler.schedule import tensor_memory
 from tileiras.compiler.schedule.loops import staged_products
-from tileiras.compiler.schedule.products import row_products, warpgroup_products
+from tileiras.compiler.schedule.products import row_products, scale_layout, warpgroup_products
 from tileiras.compiler.target import mma as atoms
 from tileiras.compiler.target import tcgen05, wgmma
 
@@ -446,7 +446,7 @@ def _reduce(inf: Inference, op: Op) -> Any:
 def _mma(inf: Inference, op: Op) -> Any:
     acc: Any = op.operands[2].type
     elem = op.operands[0].type.elem.name  # type: ignore[attr-defined]
-    atom = atoms.find_atom(inf.target, elem)
+    atom = atoms.find_product(inf.target, op.spec.name, elem)
     if atom is None:
         layout = _fma_layout(inf, acc.shape)
         return [inf.layouts[op.operands[0]], inf.layouts[op.operands[1]], layout], [layout]
@@ -467,8 +467,7 @@ def _mma(inf: Inference, op: Op) -> Any:
             inf.anchored.add(layout)
     scales = []
     for which, v in enumerate(op.operands[3:]):
-        type: Any = v.type
-        scales.append(atoms.scale_layout(type.shape, which, warps, type.elem.name == "f8E4M3FN"))
+        scales.append(scale_layout(op, which, v.type, warps, inf.target))
     return [*sides, layout, *scales], [layout]
 
 

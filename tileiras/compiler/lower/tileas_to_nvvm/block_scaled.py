@@ -25,6 +25,15 @@ ROWS = 8  # between the two rows of A that a lane's registers have
 SIGNS = 0x88888888  # of eight elements of four bits
 
 
+def scales_of(lowering: Lowering, op: Op) -> Any:
+    """How a product is multiplied with its scales, as its atom says."""
+    if op.attr("atom") == atoms.HALVES:
+        from .scaled_halves import Halves
+
+        return Halves(lowering, op)
+    return Scales(lowering, op)
+
+
 class Scales:
     """The scales of one product. Rows, columns and `k` are the packed numbers of elements as the product's loops count."""
 
@@ -82,7 +91,7 @@ class Scales:
             values.append(tile.regs[tile.layout.reg_of[(number << k_low | other << o_low) & keep]])
         return pack_words(self.lowering, values, tile.elem)[0]
 
-    def signed(self, words: list[Any], which: int, other: int, k: int) -> list[Any]:
+    def prepared(self, words: list[Any], which: int, other: int, k: int) -> list[Any]:
         """A fragment whose elements take the signs of their scales: a lane's words are of scales 0 or 1, then 2 or 3."""
         if not self.signs:
             return words

@@ -26,7 +26,7 @@ def lower_mma(lowering: Lowering, op: Op) -> None:
         from .fma import lower_fma_mma
 
         return lower_fma_mma(lowering, op)
-    atom = atoms.BY_NAME.get(name or "")
+    atom = atoms.fragments_of(op.spec.name, name)
     if atom is None:
         raise lowering.undecided(op, "atom", "TileASSelectAtoms")
     b = lowering.b
@@ -52,9 +52,9 @@ def lower_mma(lowering: Lowering, op: Op) -> None:
     k_blocks = [k << atom.k for k in range(max(1, 1 << max(0, k_bits - atom.k)))]
     scales = None
     if op.spec.name == "mma_block_scaled":
-        from .block_scaled import Scales
+        from .block_scaled import scales_of
 
-        scales = Scales(lowering, op)
+        scales = scales_of(lowering, op)
     a_words: dict[tuple[int, int, int], list[Any]] = {}
     b_words: dict[tuple[int, int, int], list[Any]] = {}
     for block in blocks:
@@ -71,10 +71,10 @@ def lower_mma(lowering: Lowering, op: Op) -> None:
         for k in k_blocks:
             if (batch, m, k) not in a_words:
                 words = _fragment(lowering, atom, lhs, a_dims, 0, batch, m, k, k_bits)
-                a_words[batch, m, k] = words if scales is None else scales.signed(words, 0, m, k)
+                a_words[batch, m, k] = words if scales is None else scales.prepared(words, 0, m, k)
             if (batch, n, k) not in b_words:
                 words = _fragment(lowering, atom, rhs, b_dims, 1, batch, n, k, k_bits)
-                b_words[batch, n, k] = words if scales is None else scales.signed(words, 1, n, k)
+                b_words[batch, n, k] = words if scales is None else scales.prepared(words, 1, n, k)
             if scales is not None:
                 d = scales.multiply(d, a_words[batch, m, k], b_words[batch, n, k], m, n, k)
                 continue

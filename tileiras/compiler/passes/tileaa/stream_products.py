@@ -66,7 +66,7 @@ def product_registers(
     bits = 32 if elem.name == "tf32" else bits
     wide = max(1, acc.bits // 32)
     threads = 32 * num_warps
-    atom = atoms.find_atom(target, elem.name)
+    atom = atoms.find_product(target, op.spec.name, elem.name)
     if atom is None:
         sizes = [num_elements(shape) for shape in shapes]
         fragments = (sizes[0] + sizes[1]) * max(32, bits) // 32 // threads

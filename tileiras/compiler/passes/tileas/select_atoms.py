@@ -7,6 +7,7 @@ Before: `mmaf %a, %b, %c`, perhaps with `atom = "wgmma"` that TileASWarpgroupPro
 from __future__ import annotations
 
 from tileiras.compiler.ir.passes import Context, Pass
+from tileiras.compiler.schedule.products import scaled_form
 from tileiras.compiler.target.mma import FMA, find_atom, find_scaled
 from tileiras.compiler.target.products import PRODUCTS, SCALED
 
@@ -25,10 +26,7 @@ class SelectAtoms(Pass):
     def run(self, func: Any, context: Context) -> bool:
         for op in list(func.walk()):
             if op.spec.name == SCALED:
-                # the lengths of blocks that instructions have: 16 with scales of f8E4M3FN, else 32
-                scale = op.operands[3].type.elem.name
-                block = 16 if scale == "f8E4M3FN" else 32
-                found = find_scaled(context.target, op.attr("element").name, scale, block)
+                found = find_scaled(context.target, *scaled_form(op))
                 if found is not None:
                     op.attrs = {**op.attrs, "atom": found}
             elif op.spec.name in PRODUCTS:

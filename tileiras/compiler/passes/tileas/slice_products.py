@@ -18,7 +18,7 @@ from tileiras.compiler.ir.types import I32, Dense, TensorType, TileType
 from tileiras.compiler.layout.gf2 import apply
 from tileiras.compiler.layout.linear import LinearLayout, dim_bits, log2, remap_bits, splat
 from tileiras.compiler.schedule.staging import is_elementwise
-from tileiras.compiler.target.mma import BY_NAME
+from tileiras.compiler.target.mma import fragments_of
 from tileiras.compiler.target.products import PRODUCTS
 
 TYPE_CHECKING = False
@@ -33,7 +33,7 @@ class SliceProducts(Pass):
 
     def run(self, func: Any, context: Context) -> bool:
         for op in [op for op in func.walk() if op.spec.name in PRODUCTS]:
-            atom = BY_NAME.get(op.attrs.get("atom"))
+            atom = fragments_of(op.spec.name, op.attrs.get("atom"))
             if atom is None:
                 continue
             depth = op.operands[0].type.shape[-1]
