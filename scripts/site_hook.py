@@ -22,7 +22,7 @@ def outside(page: Path, target: str) -> str:
 def diagnostics() -> str:
     """The codes with cause and remedy, by group."""
     sys.path.insert(0, str(REPOSITORY))
-    from tileiras.explain import examples, table
+    from tileiras.explain import UNREACHED, examples, table
 
     groups: dict[str, list[str]] = {}
     for code, text in table().items():
@@ -40,7 +40,9 @@ def diagnostics() -> str:
             "",
         ]
         for code in codes:
-            if code in shown:
+            if shown[code].startswith(UNREACHED):
+                out += [f"`{code}` has no example: {shown[code].removeprefix(UNREACHED)}", ""]
+            else:
                 out += [f"`{code}`:", "", "```diff", shown[code], "```", ""]
     return "\n".join(out)
 

@@ -1,13 +1,14 @@
 """``tileiras --explain CODE``: why a diagnostic is given and what to do. Loaded for that alone.
 
-Causes and remedies stand in explanations.txt, examples in examples.txt: a kernel with the lines that are refused and those
-that take their place.
+Causes and remedies stand in explanations.txt, examples in examples.txt: a kernel or a script with the lines that are refused
+and those that take their place, or the reason why no input brings the diagnostic about.
 """
 
 from __future__ import annotations
 
 import os
 
+UNREACHED = "! "  # begins the one line of a code that has a reason in place of an example
 COMMAND = "tileiras k.tileir --gpu-name=sm_90 --emit=ptx"
 
 
@@ -30,7 +31,7 @@ def table() -> dict[str, str]:
 
 
 def examples() -> dict[str, str]:
-    """code -> lines that begin with `- ` (refused), `+ ` (in their place) or two blanks (both)."""
+    """code -> lines that begin with `- ` (refused), `+ ` (in their place) or two blanks (both); or one after `! `: why none."""
     return _sections("examples.txt")
 
 
@@ -51,8 +52,11 @@ def explain(code: str) -> tuple[str, str]:
     by_name = {name.lower(): name for name in known}
     name = by_name.get(code.strip().lower())
     if name is not None:
-        example = examples().get(name)
-        shown = f"example, refused with -, accepted with +:\n{example}\n" if example else ""
+        example = examples()[name]
+        if example.startswith(UNREACHED):
+            shown = f"no example: {example.removeprefix(UNREACHED)}\n"
+        else:
+            shown = f"example, said with -, not with +:\n{example}\n"
         return f"{name}\n{known[name]}\n{shown}", ""
     from difflib import get_close_matches
 

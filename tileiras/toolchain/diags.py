@@ -8,7 +8,6 @@ from tileiras.diag import ERROR, NOTE, WARNING, WORD_CONFIG, WORD_ERROR, Compile
 TOOL_MISSING = Diag("TC-0001", ERROR, "{tool} not found", src="own", word=WORD_CONFIG)
 TOOL_SEARCHED = Diag("TC-0002", NOTE, "searched {place}: {outcome}")
 TOOL_ADVICE = Diag("TC-0003", NOTE, "{advice}")
-TOOL_VERSION_UNKNOWN = Diag("TC-0004", ERROR, "cannot tell the release of {path}: {why}", word=WORD_CONFIG)
 TOOL_TOO_OLD = Diag(
     "TC-0005",
     ERROR,
