@@ -19,6 +19,7 @@ from tileiras.tools import opt
 # optional pass: kernel and target on which it acts
 ACTS = {
     "TileAALoopsToFor": ("cpp_moving_pointer", "sm_80"),
+    "TileAADropUnitBatch": ("staged_batched_wide", "sm_90"),
     "TileAARuntimeVersions": ("matmul_f16_128", "sm_80"),
     "TileAAMarkShortResults": ("attention_causal_f16", "sm_80"),
     "TileAAMarkNonPositive": ("attention_causal_f32", "sm_80"),

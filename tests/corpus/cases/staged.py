@@ -126,6 +126,35 @@ case(
     **F32,
 )
 case(
+    "staged_batched_wide",
+    "batched",
+    [A("f16", 3), A("f16", 3), A("f32", 3), 64, 64, 32],
+    (2, 2, 2),
+    lambda rng: (
+        uniform(rng, (2, 80, 144), "f16", -1, 1),
+        uniform(rng, (2, 144, 80), "f16", -1, 1),
+        like((2, 80, 80)),
+    ),
+    lambda a, b, c: {2: (wide(a)[0] @ wide(b)[0]).astype("f4")},
+    **F32,
+)
+attention(
+    "staged_attention_of_batches",
+    "attention_of_batches",
+    [A("f16", 3), A("f16", 3), A("f16", 3), A("f32", 3), Scalar("f32"), 64, 32, 64],
+    (2, 2),
+    lambda rng: (
+        uniform(rng, (2, 96, 64), "f16", -1, 1),
+        uniform(rng, (2, 80, 64), "f16", -1, 1),
+        uniform(rng, (2, 80, 64), "f16", -1, 1),
+        like((2, 96, 64)),
+        np.float32(64**-0.5),
+    ),
+    attended(0),
+    rtol=2e-3,
+    atol=2e-3,
+)
+case(
     "staged_split_k",
     "split_k",
     [A("f16", 2), A("f16", 2), A("f32", 2), 64, 64, 32, 3],

@@ -90,6 +90,30 @@ def attention(q, k, v, o, scale, M: Const, N: Const, D: Const, CAUSAL: Const):
 
 
 @ct.kernel
+def attention_of_batches(q, k, v, o, scale, M: Const, N: Const, D: Const):
+    """Attention whose tiles keep the head as a batch of one."""
+    h, i = ct.bid(1), ct.bid(0)
+    qt = ct.load(q, (h, i, 0), (1, M, D), padding_mode=ZERO)
+    length = k.shape[1]
+    top = ct.full((1, M, 1), -1.0e30, ct.float32)
+    total = ct.zeros((1, M, 1), ct.float32)
+    acc = ct.zeros((1, M, D), ct.float32)
+    for j in range(ct.cdiv(length, N)):
+        kt = ct.load(k, (h, 0, j), (1, D, N), order=(0, 2, 1), padding_mode=ZERO)
+        s = ct.mma(qt, kt, ct.zeros((1, M, N), ct.float32)) * scale
+        ok = (j * N + ct.arange(N, dtype=ct.int32)).reshape((1, 1, N)) < length
+        s = ct.where(ok, s, -1.0e30)
+        new = ct.maximum(top, ct.max(s, 2, keepdims=True))
+        p = ct.where(ok, ct.exp(s - new), 0.0)
+        fix = ct.exp(top - new)
+        total = total * fix + ct.sum(p, 2, keepdims=True)
+        vt = ct.load(v, (h, j, 0), (1, N, D), padding_mode=ZERO)
+        acc = ct.mma(p.astype(v.dtype), vt, acc * fix)
+        top = new
+    ct.store(o, (h, i, 0), (acc / total).astype(o.dtype))
+
+
+@ct.kernel
 def decode_attention(q, k, v, lengths, o, scale, N: Const, D: Const):
     """One query row per batch, every batch with its own length, no mma."""
     b = ct.bid(0)
