@@ -14,7 +14,7 @@ import numpy as np
 
 from .access import Fault, combine
 from .memory import CLUSTER_SHIFT, VIEW, gather
-from .tensor_map import ELEMENTS, TensorMap, replace
+from .tensor_map import ELEMENTS, NANS, TensorMap, replace
 
 _OFFSET = (1 << CLUSTER_SHIFT) - 1
 
@@ -395,11 +395,8 @@ class BulkOps:
         size = bits // 8
         counts = tm.counts[::-1]
         out = np.zeros((*counts, size), np.uint8)
-        if tm.fill and name in ("f16", "bf16", "f32", "tf32", "f64"):
-            nan = {"f16": 0x7E00, "bf16": 0x7FC0, "f32": 0x7FC00000, "tf32": 0x7FC00000, "f64": 0x7FF8 << 48}[
-                name
-            ]
-            out[...] = np.frombuffer(nan.to_bytes(size, "little"), np.uint8)
+        if tm.fill and name in NANS:
+            out[...] = np.frombuffer(NANS[name].to_bytes(size, "little"), np.uint8)
         inside = self.tensor_clip(tm, origin, lane, False)
         if inside is not None:
             address, shape, strides, first = inside

@@ -1,4 +1,4 @@
-"""Descriptors of bulk tensor copies: `tensor_map` encodes one, `TensorMap` reads it.
+"""Descriptors of bulk tensor copies: `tensor_map` and `encode` make one, `TensorMap` reads it.
 
 The 128 bytes of NVIDIA's descriptors are opaque, so these are our own (little-endian; docs/ptx-emulator.md has them):
 
@@ -35,6 +35,9 @@ _SWIZZLES = {
     "none": (0, 0), "32B": (1, 0), "64B": (2, 0), "128B": (3, 0), "128B_ATOM_32B": (3, 1), "128B_ATOM_64B": (3, 3),
 }  # fmt: skip
 _FILLS = {"zeros": 0, "nan": 1}
+_BY_NAME = {name: number for number, (name, _, _) in reversed(ELEMENTS.items())}
+# bits that lie outside a tensor filled with NaN
+NANS = {"f16": 0x7E00, "bf16": 0x7FC0, "f32": 0x7FC00000, "tf32": 0x7FC00000, "f64": 0x7FF8 << 48}
 
 
 class TensorMap:
@@ -111,10 +114,54 @@ def tensor_map(
     box and element_strides follow the array's dimensions, outermost first; the array's last dimension is contiguous.
     element overrides the element type, by its number in `tensormap.replace`.
     """
-    box = [int(b) for b in box]
-    steps = [int(s) for s in element_strides] if element_strides is not None else [1] * array.ndim
     size = array.dtype.itemsize
-    if not 1 <= array.ndim <= 5 or len(box) != array.ndim or len(steps) != array.ndim:
+    if array.size and array.shape[-1] > 1 and array.strides[-1] != size:
+        raise EmulatorError("the last dimension of a tensor map is contiguous")
+    kind = (
+        element
+        if element is not None
+        else _OF_DTYPE.get(array.dtype.name, {1: 0, 2: 1, 4: 2, 8: 4}.get(size))
+    )
+    if kind is None:
+        raise EmulatorError(f"tensor maps have no elements of {array.dtype}")
+    if kind in ELEMENTS and ELEMENTS[kind][1] not in (4, 6, 8 * size):
+        raise EmulatorError(f"elements of type {ELEMENTS[kind][0]} for an array of {array.dtype}")
+    return encode(
+        array.ctypes.data,
+        kind,
+        array.shape,
+        array.strides[:-1],
+        box,
+        swizzle,
+        element_strides,
+        interleave,
+        fill,
+    )
+
+
+def encode(
+    address: int,
+    element: int | str,
+    extents,
+    strides,
+    box,
+    swizzle: str = "128B",
+    element_strides=None,
+    interleave: str = "none",
+    fill: str = "zeros",
+) -> bytes:
+    """The 128 bytes of a tensor at an address. Lists stand outermost dimension first.
+
+    element: a name or number of ELEMENTS. extents: elements in each dimension. strides: bytes from one element to the
+    next in each dimension but the last. What the driver's cuTensorMapEncodeTiled refuses is an EmulatorError.
+    """
+    extents, strides, box = ([int(n) for n in numbers] for numbers in (extents, strides, box))
+    rank = len(extents)
+    steps = [int(s) for s in element_strides] if element_strides is not None else [1] * rank
+    kind = _BY_NAME.get(element, -1) if isinstance(element, str) else element
+    if kind not in ELEMENTS:
+        raise EmulatorError(f"tensor maps have no elements of type {element}")
+    if not 1 <= rank <= 5 or len(box) != rank or len(steps) != rank or len(strides) != rank - 1:
         raise EmulatorError(
             "a tensor map has 1 to 5 dimensions, and box and element_strides one number for each"
         )
@@ -122,26 +169,28 @@ def tensor_map(
         raise EmulatorError(f"interleave {interleave!r} is not supported by the emulator")
     if swizzle not in _SWIZZLES or fill not in _FILLS:
         raise EmulatorError(f"swizzle is one of {', '.join(_SWIZZLES)}; fill one of {', '.join(_FILLS)}")
-    if array.ndim and array.shape[-1] > 1 and array.strides[-1] != size:
-        raise EmulatorError("the last dimension of a tensor map is contiguous")
+    if min(extents) < 1 or max(extents) > 1 << 32:
+        raise EmulatorError(f"a tensor map has 1 to 2^32 elements in each dimension, not {extents}")
     if min(box) < 1 or max(box) > 256 or min(steps) < 1 or max(steps) > 8:
         raise EmulatorError(
             f"a box has 1 to 256 elements a dimension and element strides of 1 to 8, not {box}, {steps}"
         )
     mode, atomicity = _SWIZZLES[swizzle]
-    inner = -(-box[-1] // steps[-1]) * size
+    inner = -(-box[-1] // steps[-1]) * ELEMENTS[kind][2] // 8
     if inner % 16 or (mode and inner > 16 << mode):
         raise EmulatorError(
             f"the box's inner dimension has {inner} bytes: a multiple of 16, and at most the swizzle's {16 << mode}"
         )
-    strides = list(array.strides[:-1])[::-1]
-    address = array.ctypes.data
+    if fill == "nan" and ELEMENTS[kind][0] not in NANS:
+        raise EmulatorError(f"elements of type {ELEMENTS[kind][0]} have no NaN to fill with")
+    strides = strides[::-1]
     if address % 16 or any(s % 16 or s < 0 for s in strides):
         raise EmulatorError(f"address {address:#x} and strides {strides} of a tensor map are multiples of 16")
-    pad = [0] * (5 - array.ndim)
-    kind = element if element is not None else _OF_DTYPE.get(array.dtype.name, {1: 0, 2: 1, 4: 2, 8: 4}[size])
+    if any(s >= 1 << 40 for s in strides):
+        raise EmulatorError(f"strides of a tensor map are below 2^40 bytes, not {strides}")
+    pad = [0] * (5 - rank)
     return struct.pack(
-        _FORM, address, MAGIC, array.ndim, kind, mode, atomicity, 0, _FILLS[fill], 0, 0,
-        *[int(x) & 0xFFFFFFFF for x in array.shape[::-1]], *pad, *strides, *([0] * (5 - array.ndim)),
+        _FORM, address, MAGIC, rank, kind, mode, atomicity, 0, _FILLS[fill], 0, 0,
+        *[x & 0xFFFFFFFF for x in extents[::-1]], *pad, *strides, *([0] * (5 - rank)),
         *box[::-1], *pad, *steps[::-1], *pad,
     )  # fmt: skip
