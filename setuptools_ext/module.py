@@ -188,6 +188,57 @@ def _pointers(parameters, arguments):
     return (ctypes.c_void_p * max(1, len(values)))(*(ctypes.addressof(value) for value in values)), values
 
 
+# element type -> (bytes, CUtensorMapDataType); CUtensorMapSwizzle; CUtensorMapFloatOOBfill
+_ELEMENTS = {elements}
+_SWIZZLES = {swizzles}
+_FILLS = {fills}
+
+
+def _tensor_map(call, row, values, stream, nothing):
+    """Returns (address, owner) of a descriptor for bulk tensor copies, made from the arguments.
+
+    An array without elements is one element of what lies outside any array, in memory that `nothing` gets.
+    """
+    size, kind = _ELEMENTS[row["element"]]
+    fill = _FILLS[row["fill"]]
+    rank = len(row["box"])
+
+    def refuse(why):
+        raise ValueError("argument %d makes no tensor map: %s" % (row["array"], why))
+
+    def number(source):
+        return source["const"] if "const" in source else values[source["param"]].value
+
+    extents = [number(source) for source in row["extents"]]
+    if not all(0 <= extent <= 1 << 32 for extent in extents):
+        refuse("extents are 0 to 2^32, not %s" % extents)
+    strides = []
+    for extent, source in zip(extents, row["strides"][:-1]):
+        stride = number(source) * size if extent > 1 else 128
+        if stride % 16 or not 0 <= stride < 1 << 40:
+            refuse("strides are multiples of 16 bytes below 2^40, not %d" % stride)
+        strides.append(stride)
+    address = values[row["array"]].value
+    if 0 in extents:
+        if not nothing:
+            place = ctypes.c_uint64()
+            call("cuMemAllocAsync", ctypes.byref(place), ctypes.c_size_t(256), ctypes.c_void_p(stream))
+            nothing.append(place)
+            for at, byte in ((0, 0), (128, 0xFF)):
+                call("cuMemsetD8Async", ctypes.c_uint64(place.value + at), ctypes.c_ubyte(byte), ctypes.c_size_t(128),
+                     ctypes.c_void_p(stream))
+        address = nothing[0].value + 128 * fill
+        extents, strides = [1] * rank, [128] * (rank - 1)
+    if address % 16:
+        refuse("it points to %#x, no multiple of 16 bytes" % address)
+    wide, narrow = ctypes.c_uint64 * 5, ctypes.c_uint32 * 5
+    owner = (ctypes.c_ubyte * 256)()
+    at = ctypes.addressof(owner) + -ctypes.addressof(owner) % 128
+    call("cuTensorMapEncodeTiled", ctypes.c_void_p(at), kind, rank, ctypes.c_void_p(address), wide(*extents[::-1]),
+         wide(*strides[::-1]), narrow(*row["box"][::-1]), narrow(*[1] * rank), 0, _SWIZZLES[row["swizzle"]], 2, fill)
+    return at, owner
+
+
 class CpuKernel:
     """One kernel as code for the CPU."""
 
@@ -230,6 +281,18 @@ class Kernel:
         row = self._row()
         pointers, values = _pointers(row["params"], arguments)
         grid = [*grid, 1, 1][:3]
+        nothing = []
+        try:
+            maps = [_tensor_map(self._call, one, values, stream, nothing) for one in row.get("hidden", ())]
+            if maps:
+                count = len(values) + len(maps)
+                pointers = (ctypes.c_void_p * count)(*pointers[:len(values)], *(at for at, _ in maps))
+            self._start(row, grid, pointers, stream)
+        finally:
+            for place in nothing:  # in the order of the stream, so not before the kernel has ended
+                self._call("cuMemFreeAsync", place, ctypes.c_void_p(stream))
+
+    def _start(self, row, grid, pointers, stream):
         if row["dynamic_shared"] > 48 * 1024:
             device = ctypes.c_int()
             self._call("cuCtxGetDevice", ctypes.byref(device))
@@ -288,12 +351,17 @@ def write_loader(
 
     `files` maps a name to its image's file name, `libraries` to the file and symbol prefix of its code for the CPU.
     """
+    from tileiras.compiler.target.tensor_maps import ELEMENTS, FILLS, SWIZZLES
+
     libraries = libraries or {}
     return LOADER.format(
         module=module,
         files=_listing(files),
         libraries=_listing(libraries),
         example=min({*files, *libraries}),
+        elements={name: (size, number) for name, (size, _, number) in ELEMENTS.items()},
+        swizzles=SWIZZLES,
+        fills=FILLS,
     )
 
 

@@ -85,8 +85,13 @@ def run_emulator(
                 program.ptx, kernel.symbol, kernel.block, kernel.dynamic_shared, cluster=cluster
             )
             ready = program.translated.setdefault(kernel.name, ready)
+        hidden: list[bytes] = []
+        if kernel.tensor_maps:
+            from .tensor_maps import for_emulator
+
+            hidden = for_emulator(kernel, arguments.data, space)
         report = ready.launch(
-            grid, arguments.data, memory=space, check=check, seed=seed, out=out, profile=profile is not None,
+            grid, [*arguments.data, *hidden], memory=space, check=check, seed=seed, out=out, profile=profile is not None,
             approximate=approximate,
         )  # fmt: skip
     except emulator.EmulatorError as error:

@@ -8,6 +8,7 @@ overlap share one device buffer, so aliasing survives.
 from __future__ import annotations
 
 import ctypes
+import sys
 
 from tileiras.diag import ERROR, EXIT_CONFIGURATION, Diag, Emitted
 
@@ -35,6 +36,11 @@ STORED_POINTERS = Diag(
 
 def refuse(diag: Diag, **facts: object) -> LaunchError:
     return LaunchError([Emitted(diag, None, None, facts.items())], EXIT_CONFIGURATION)
+
+
+def libcuda() -> Any:
+    """The driver's library, which cuda-python has loaded."""
+    return ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
 
 
 class Device:
@@ -123,7 +129,9 @@ class Device:
                 if source is not None and source.size:
                     data = self.translate(int.from_bytes(data, "little"), buffers).to_bytes(8, "little")
                 values.append((ctypes.c_ubyte * len(data)).from_buffer_copy(data))
-            pointers = (ctypes.c_void_p * max(1, len(values)))(*(ctypes.addressof(v) for v in values))
+            maps = self.tensor_maps(kernel, [bytes(value) for value in values], buffers)
+            places = [*map(ctypes.addressof, values), *(each.ctypes.data for each in maps)]
+            pointers = (ctypes.c_void_p * max(1, len(places)))(*places)
             shared = kernel.dynamic_shared
             if shared:
                 limit = self.driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
@@ -132,7 +140,7 @@ class Device:
             self.call("cuLaunchKernel", function, *grid, *block, shared, 0, ctypes.addressof(pointers), 0)
             self.call("cuCtxSynchronize")
             for region, buffer in buffers:
-                if not region.read_only:
+                if region is not None and not region.read_only:
                     size = region.end - region.start
                     self.call(
                         "cuMemcpyDtoH", region.bytes.ctypes.data, int(buffer) + region.start % 256, size
@@ -142,9 +150,40 @@ class Device:
                 self.driver.cuMemFree(buffer)
             self.driver.cuModuleUnload(module)
 
+    def tensor_maps(self, kernel: Any, data: list[bytes], buffers: list[tuple[Any, Any]]) -> list[np.ndarray]:
+        """The hidden parameters of a launch. What they point to beside the arguments joins `buffers`."""
+        found = getattr(kernel, "tensor_maps", ())
+        if not found:
+            return []
+        import numpy as np
+
+        from tileiras.compiler.target.tensor_maps import ALIGN, BYTES
+
+        from .tensor_maps import for_driver, nothing_bytes, numbers
+
+        def nothing() -> int:
+            content = nothing_bytes()
+            buffer = self.call("cuMemAlloc", content.nbytes)
+            buffers.append((None, buffer))
+            self.call("cuMemcpyHtoD", int(buffer), content.ctypes.data, content.nbytes)
+            return int(buffer)
+
+        # Not by cuda-python, whose CUtensorMap need not lie where the driver wants one.
+        encode = libcuda().cuTensorMapEncodeTiled
+        out = []
+        for made in numbers(kernel, data, nothing):
+            place = np.zeros(2 * BYTES, np.uint8)
+            place = place[-place.ctypes.data % ALIGN :][:BYTES]
+            code = encode(ctypes.c_void_p(place.ctypes.data), *for_driver(made))
+            if code:
+                why = self.text(self.driver.CUresult(code))
+                raise refuse(DRIVER, call="cuTensorMapEncodeTiled", why=why)
+            out.append(place)
+        return out
+
     @staticmethod
     def translate(address: int, buffers: list[tuple[Any, Any]]) -> int:
         for region, buffer in buffers:
-            if region.start <= address < region.end:
+            if region is not None and region.start <= address < region.end:
                 return int(buffer) + region.start % 256 + address - region.start
         return address

@@ -232,6 +232,7 @@ def load_built(entry: str, built: list[tuple[str, str]], target: str) -> Any:
     import json
 
     from tileiras.compiler.target import sm
+    from tileiras.compiler.target.tensor_maps import from_dict
     from tileiras.driver import Kernel, Program
     from tileiras.options import Options
     from tileiras.run import load_module
@@ -254,6 +255,7 @@ def load_built(entry: str, built: list[tuple[str, str]], target: str) -> Any:
         for row in table["kernels"]:
             kernel = Kernel(row["symbol"])
             kernel.params = row["params"]
+            kernel.tensor_maps = tuple(map(from_dict, row.get("hidden", ())))
             # what runs: a tile kernel is launched with one thread, and the emulator needs them all
             kernel.block = tuple(row["threads"] if target == "emulator" else row["block"])
             kernel.cluster = tuple(row["cluster"])

@@ -263,6 +263,7 @@ def build_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
+    from tileiras.options import TENSOR_MAPS
     from tileiras.version import __version__
 
     add("--version", action="version", version=f"tileiras-run {__version__}")
@@ -307,6 +308,12 @@ def build_parser() -> argparse.ArgumentParser:
         default=3,
         metavar="N",
         help="0..3 (default: 3)",
+    )
+    add(
+        "--tensor-maps",
+        choices=TENSOR_MAPS,
+        default="none",
+        help="whether the launch encodes descriptors for bulk tensor copies (emulator, gpu; default: none)",
     )
     add(
         "--check",
@@ -559,7 +566,7 @@ def run(options: argparse.Namespace) -> int:
     plan = Plan(options)
     check_types(plan, module, entry)
     ours = options.target in ("reference", "cpu")  # no PTX is made
-    more = {} if ours else {"opt_level": options.opt_level}
+    more = {} if ours else {"opt_level": options.opt_level, "tensor_maps": options.tensor_maps}
     source = module if ours else options.input
     profile = None
     if options.profile:
@@ -603,6 +610,8 @@ def run_python(options: argparse.Namespace) -> int:
 
     if options.memory:
         raise Usage("--memory is for Tile IR: a cuTile kernel takes lists of arrays")
+    if options.tensor_maps != "none":
+        raise Usage("--tensor-maps is for Tile IR: export the kernel to bytecode first")
     if options.profile:
         raise Usage("--profile is for Tile IR: export the kernel to bytecode first")
     try:

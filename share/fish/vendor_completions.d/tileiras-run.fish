@@ -11,6 +11,7 @@ complete -c tileiras-run -l memory -r -d 'an array reached only through stored p
 complete -c tileiras-run -l target -x -a 'reference emulator cpu gpu' -d 'where to run (default: reference)'
 complete -c tileiras-run -l gpu-name -l arch -r -d 'GPU to compile for (default: sm_90)'
 complete -c tileiras-run -s O -l opt-level -x -a '0 1 2 3' -d '0..3 (default: 3)'
+complete -c tileiras-run -l tensor-maps -x -a 'none launcher' -d 'whether the launch encodes descriptors for bulk tensor copies (emulator, gpu; default: none)'
 complete -c tileiras-run -l check -d 'also report undefined behaviour, races and reads of unset memory'
 complete -c tileiras-run -l seed -r -d 'shuffle the order in which tile blocks (warps) run'
 complete -c tileiras-run -l profile -d 'print counts by line of the kernel (target emulator): instructions, wavefronts, sectors, bytes in flight'
