@@ -5,6 +5,7 @@ add_tile_kernel
 
   add_tile_kernel(<name> SOURCES <file>... [TYPE OBJECT|STATIC|SHARED|MODULE|INTERFACE|CUSTOM]
     [ARCHITECTURES <arch>...] [FORMATS <format>...] [COMPILER builtin|nvidia] [LAUNCH_ABI simt|tile]
+    [TENSOR_MAPS none|launcher]
     [OPT_LEVEL 0|1|2|3] [DEBUG] [LINEINFO] [SANITIZE memcheck]
     [OPTIONS <o>...] [PTXAS_OPTIONS <o>...] [FATBINARY_OPTIONS <o>...] [BYTECODE_VERSION <major.minor>]
     [ENTRIES <kernel>...] [SIGNATURE <s>...] [SYMBOL <name>...] [IMPORT_DIRECTORIES <dir>...]
@@ -33,6 +34,8 @@ FORMATS            any of cubin fatbin tilebc ptx header json object; default fa
 COMPILER           our compiler, or NVIDIA's own tileiras of the toolkit; default CMAKE_TILE_COMPILER, environment
                    TILEIRAS_COMPILER, builtin.
 LAUNCH_ABI         simt (default): launched with an explicit block, which the header's table knows. tile: block 1,1,1.
+TENSOR_MAPS        launcher: kernels may copy tensors in bulk, by descriptors that the generated launchers encode from the
+                   arguments and pass as hidden parameters; needs LAUNCH_ABI simt. Default none: docs/running-kernels.md says why.
 OPT_LEVEL          default 3, in the configuration Debug 0; DEBUG makes it 0. Generator expressions are fine.
 DEBUG, LINEINFO    debug information; line tables for profilers. Without either: debug information in the configuration
                    Debug (line tables where OPT_LEVEL is not 0), line tables in RelWithDebInfo.
@@ -70,7 +73,7 @@ that the argument takes, or a format needs another TYPE or COMPILER. A failing c
 #]=======================================================================]
 function(add_tile_kernel name)
   set(flags DEBUG LINEINFO NO_SPILLS EXCLUDE_FROM_ALL)
-  set(single TYPE COMPILER LAUNCH_ABI OPT_LEVEL SANITIZE BYTECODE_VERSION MAX_REGISTERS MAX_SHARED EMBED COMPRESS PREFIX
+  set(single TYPE COMPILER LAUNCH_ABI TENSOR_MAPS OPT_LEVEL SANITIZE BYTECODE_VERSION MAX_REGISTERS MAX_SHARED EMBED COMPRESS PREFIX
     NAMESPACE HEADER LANGUAGE OUTPUT_DIRECTORY OUTPUT_NAME HOST_ARCH HOST_OS REMARKS REMARKS_FILE REPORT JOB_POOL JOBS COMMENT
     FOLDER ALIAS)
   set(several SOURCES ARCHITECTURES FORMATS OPTIONS PTXAS_OPTIONS FATBINARY_OPTIONS ENTRIES SIGNATURE SYMBOL IMPORT_DIRECTORIES
@@ -440,6 +443,13 @@ macro(_tileiras_check_arguments)
   _tileiras_default(tile_LAUNCH_ABI LAUNCH_ABI "${tile_LAUNCH_ABI}" simt)
   if(NOT tile_LAUNCH_ABI MATCHES "^(simt|tile)$")
     message(FATAL_ERROR "add_tile_kernel(${name}): LAUNCH_ABI '${tile_LAUNCH_ABI}' is neither simt nor tile")
+  endif()
+  string(TOLOWER "${tile_TENSOR_MAPS}" tile_TENSOR_MAPS)
+  if(NOT tile_TENSOR_MAPS MATCHES "^(none|launcher)?$")
+    message(FATAL_ERROR "add_tile_kernel(${name}): TENSOR_MAPS '${tile_TENSOR_MAPS}' is neither none nor launcher")
+  endif()
+  if(tile_TENSOR_MAPS STREQUAL "launcher" AND NOT tile_LAUNCH_ABI STREQUAL "simt")
+    message(FATAL_ERROR "add_tile_kernel(${name}): TENSOR_MAPS launcher needs LAUNCH_ABI simt, which COMPILER builtin makes")
   endif()
 
   set(_formats fatbin header object)

@@ -6,6 +6,7 @@ command lines, so that none of them can have an option that another lacks.
 
 from __future__ import annotations
 
+from tileiras.options import TENSOR_MAPS
 from tileiras.tools.config import BYTECODE_VERSIONS
 
 TYPE_CHECKING = False
@@ -44,6 +45,13 @@ OPTIONS: tuple[Option, ...] = (
     Option("lineinfo", FLAG, "--lineinfo", "line tables for profilers"),
     Option("sanitize", TEXT, "--sanitize", "instrument for a sanitizer", ("memcheck",)),
     Option("launch_abi", TEXT, "--launch-abi", "how a launch names the block", ("simt", "tile")),
+    Option(
+        "tensor_maps",
+        TEXT,
+        "--tensor-maps",
+        "who encodes descriptors for bulk tensor copies; launcher: the launchers and loaders that are made",
+        TENSOR_MAPS,
+    ),
     Option("options", WORDS, "--option", "passed to the Tile compiler as they are"),
     Option("ptxas_options", WORDS, "--ptxas-option", "passed to ptxas as they are"),
     Option("entries", WORDS, "--entry", "kernels that must be there; the table lists only these"),

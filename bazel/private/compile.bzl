@@ -38,6 +38,7 @@ COMPILE_ATTRS = dict(
     matrices = attr.label_keyed_string_dict(allow_files = [".json"], doc = "For .py: JSON matrix of signatures -> the entry that it is for."),
     signature = attr.string(doc = "For .py: the signature of every entry without one in `signatures`, such as 'f32[1],f32[1],=128'."),
     signatures = attr.string_list_dict(doc = "For .py: entry -> its signatures; several give several kernels."),
+    tensor_maps = attr.string(values = ["", "none", "launcher"], doc = "launcher: kernels may take descriptors for bulk tensor copies, which the generated launchers encode; default: none."),
     _aarch64 = attr.label(default = "@platforms//cpu:aarch64"),
     _windows = attr.label(default = "@platforms//os:windows"),
     _x86_64 = attr.label(default = "@platforms//cpu:x86_64"),
@@ -428,6 +429,10 @@ def _compile_flags(ctx, source, compiler, host, virtual):
     flags += ["--host-arch", host.arch, "--host-os", host.os]
     if compiler == "builtin":
         flags += ["--launch-abi", launch_abi(ctx)]
+    if ctx.attr.tensor_maps == "launcher" and launch_abi(ctx) != "simt":
+        fail("%s: tensor_maps = \"launcher\" needs launch_abi = \"simt\", which compiler = \"builtin\" makes" % ctx.label)
+    if ctx.attr.tensor_maps:
+        flags += ["--tensor-maps", ctx.attr.tensor_maps]
     if tile_toolchain(ctx).toolkit_root:
         flags += ["--toolkit-root", tile_toolchain(ctx).toolkit_root]
     if debug:

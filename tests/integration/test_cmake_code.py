@@ -192,6 +192,8 @@ add_tile_kernel(k SOURCES k.tileir k.tileir TYPE CUSTOM ARCHITECTURES 90-real
 
 WRONG = [
     ("SANITIZE racecheck", "SANITIZE 'racecheck' is not memcheck"),
+    ("TENSOR_MAPS device", "TENSOR_MAPS 'device' is neither none nor launcher"),
+    ("TENSOR_MAPS launcher LAUNCH_ABI tile", "TENSOR_MAPS launcher needs LAUNCH_ABI simt"),
     ("HOST_ARCH mips", "HOST_ARCH 'mips' is neither"),
     ("HOST_OS darwin", "HOST_OS 'darwin' is neither"),
     ("REMARKS everything", "REMARKS 'everything' is none of"),
