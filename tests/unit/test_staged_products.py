@@ -111,6 +111,62 @@ def test_what_is_written_back_without_a_proxy_fence_is_found(
         check(CASES[name], "sm_90", 1, monkeypatch)
 
 
+def small_shared_memory(kilobytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From here on blocks have as much shared memory, as the cost model sees it."""
+    from tileiras.compiler.schedule.cost import CostModel
+
+    first = CostModel.__init__
+
+    def less(self: CostModel, target: object) -> None:
+        first(self, target)
+        self.shared_bytes = kilobytes << 10
+
+    monkeypatch.setenv("TILEIRAS_CACHE", "0")
+    monkeypatch.setattr(CostModel, "__init__", less)
+
+
+# what attention holds of the slots of its queue: how many of how many parts of a product's K
+QUEUES = (
+    ("staged_attention_causal_bf16", "sm_80", 32, 4, 1),
+    ("staged_attention_causal_bf16", "sm_80", 24, 3, 1),
+    ("staged_attention_causal_bf16", "sm_120", 20, 5, 2),
+    ("flash_d256", "sm_80", 64, 3, 2),
+    ("flash_mqa_d128", "sm_80", 40, 5, 2),
+    ("flash_window", "sm_120", 10, 3, 1),
+)
+
+
+@pytest.mark.parametrize(("name", "gpu_name", "kilobytes", "slots", "parts"), QUEUES)
+def test_products_one_behind_the_other_queue_where_a_ring_would_leave_nothing_under_way(
+    name: str, gpu_name: str, kilobytes: int, slots: int, parts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_shared_memory(kilobytes, monkeypatch)
+    program = tileiras.compile(
+        bytecode_path(CASES[name]), gpu_name=gpu_name, emit="ptx", remarks={"passed": "memory"}
+    )
+    said = [str(d) for d in program.diagnostics if "queue in shared memory" in str(d)]
+    assert said and all(f"{slots} slots" in text for text in said), program.diagnostics
+    assert all((f"in {parts} parts" in text) == (parts > 1) for text in said)
+    assert f"cp.async.wait_group {slots - 2};" in program.ptx and "cp.async.wait_group 0" not in program.ptx
+    for seed in (1, 2):
+        check(CASES[name], gpu_name, seed, monkeypatch)
+
+
+def test_a_queue_that_waits_for_too_little_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    small_shared_memory(24, monkeypatch)
+    launch = tileiras.launch
+
+    def impatient(source: str, *args: object, **options: object) -> None:
+        program = tileiras.compile(source, gpu_name="sm_80", launch_abi="simt", emit="ptx")
+        assert program.ptx.count("cp.async.wait_group 1;") >= 2
+        program.ptx = program.ptx.replace("cp.async.wait_group 1;", "cp.async.wait_group 2;")
+        launch(program, *args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(tileiras, "launch", impatient)
+    with pytest.raises(AssertionError, match="race"):
+        check(CASES["staged_attention_causal_bf16"], "sm_80", 1, monkeypatch)
+
+
 def test_probabilities_are_a_left_operand_in_tensor_memory() -> None:
     text = ptx("staged_attention_full_f16", "sm_100")
     products = [line for line in text.splitlines() if "tcgen05.mma" in line]

@@ -170,6 +170,7 @@ def stage_of(alloc: Op, printed: Printed) -> tuple[int, list[dict[str, Any]]]:
             continue
         view: Any = user.operand("view").type  # type: ignore[union-attr]
         size = num_elements(view.tile) * elem_bytes(view.view.elem)
+        size >>= bin(user.attrs.get("part_mask", 0)).count("1")  # of a queue, whose slots hold parts
         members.setdefault(
             user.attr("start"),
             {"start": user.attr("start"), "bytes": size, "line": printed.line_of.get(user, -1)},

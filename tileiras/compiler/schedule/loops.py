@@ -14,6 +14,7 @@ from tileiras.compiler.target.products import PRODUCTS
 
 from .candidates import can_run_ahead, refusal
 from .cost import CostModel
+from .queue import Queue, plan_queue
 from .restage import SIDES, origin, plan_copies, source_load
 from .staging import Staged, feeding_loads, missing, staged, unit_dimension
 
@@ -139,7 +140,7 @@ class Ring:
 
 def plan_ring(
     func: Op, loop: Op, products: list[Op], loads: list[Op], context: Any, wish: int | None
-) -> Ring | None:
+) -> Ring | Queue | None:
     """How the loads that feed a loop's products are staged; None when none can be, or two stages do not fit."""
     from .products import adds_up
     from .tensor_memory import buffered_bytes
@@ -177,6 +178,10 @@ def plan_ring(
         or all(p.attrs.get("atom") == "wgmma" and adds_up(p) is not None for p in products)
     )
     slots = cost.stages(clocks, stage, other, wish, spare)
+    if slots - spare < 3 and (wish is None or wish > 2):  # the wait of a ring would leave nothing under way
+        queue = plan_queue(products, members, cost.shared_bytes - other, log2_warps, context.target)
+        if queue is not None:
+            return queue
     if slots < 2:
         return None
     depth = max(2, slots - spare)

@@ -52,6 +52,12 @@ RING = Diag(
     "loads of the loop run ahead through shared memory: {stages} stages of {bytes} bytes, {ahead} on their way{cut}",
     _ASYNC, WORD_REMARK, kind="passed", category="memory",
 )  # fmt: skip
+QUEUE = Diag(
+    "AS-0312", REMARK,
+    "loads of the loop queue in shared memory for its {products} products{parts}: {slots} slots of {bytes} bytes, {ahead} on "
+    "their way",
+    _ASYNC, WORD_REMARK, kind="passed", category="memory",
+)  # fmt: skip
 WARPGROUPS = Diag(
     "AS-0308", REMARK, "the product is issued by warpgroups (wgmma): {left}, {right}", _ASYNC, WORD_REMARK,
     kind="passed", category="tensorcore",

@@ -46,7 +46,10 @@ def slot_address(lowering: Lowering, buffer: Any, slot: Any) -> Any:
 
 
 def lower_copy_view(lowering: Lowering, op: Op) -> None:
-    """One cp.async a chunk; what lies outside of the view is filled with zeros by a smaller source size."""
+    """One cp.async a chunk; what lies outside of the view is filled with zeros by a smaller source size.
+
+    With `part_mask`, only elements whose index has the bits `part` there are copied; all parts lie in one place.
+    """
     b = lowering.b
     layout = op.attrs["layout"]
     columns = op.attrs["arrangement"]
@@ -59,9 +62,10 @@ def lower_copy_view(lowering: Lowering, op: Op) -> None:
     guard = b.pand(None if isinstance(runs, int) else runs, owner_guard(lowering, layout))
     opcode = f"cp.async.{'cg' if width == 16 else 'ca'}.shared.global"
     base = _base(lowering, op)
+    mask, part = op.attrs.get("part_mask", 0), op.attrs.get("part", 0)
     for regs, address in accesses(lowering, layout, columns, chunk.bit_length() - 1, base):
         place = b.address(address.base, address.offset_bytes + op.attr("start"))
-        first = regs[0]
+        first = next(r for r in regs if apply(layout.reg, r) & mask == part)
         source = b.address(access.pointers[first], access.offsets[first])
         srcs: list[Any] = [place, source, width]
         count = _source_size(lowering, access, first, chunk, size)

@@ -53,7 +53,12 @@ def lower_channels(func: Op, context: Context) -> bool:
             loops.setdefault(loop, []).append(create)
     try:
         for loop, creates in loops.items():
-            Channel(loop, creates, context).lower()
+            if "parts" in creates[0].attrs:
+                from .queue import QueueChannel
+
+                QueueChannel(loop, creates, context).lower()
+            else:
+                Channel(loop, creates, context).lower()
     except NotVerified:
         return False
     return True

@@ -71,12 +71,26 @@ class ModuloSchedule(Pass):
         if not products or context.target is None or not context.target.has(sm.CP_ASYNC) or wish == 1:
             return {}
         from tileiras.compiler.schedule.loops import plan_ring
+        from tileiras.compiler.schedule.queue import Queue
 
         ring = plan_ring(func, loop, products, loads, context, wish)
         if ring is None:
             return {}
-        asked = (context.remarks or {}).get(D.RING.kind, "none")
-        if asked in ("all", D.RING.category):
+        asked = (context.remarks or {}).get(D.RING.kind, "none") in ("all", D.RING.category)
+        if isinstance(ring, Queue):
+            if asked:
+                context.sink.emit(
+                    D.QUEUE, loc=loop.loc, slots=ring.slots, bytes=ring.piece, products=ring.products, ahead=ring.slots - 1,
+                    parts=f", in {ring.parts} parts of K each" if ring.parts > 1 else "", function=context.function,
+                )  # fmt: skip
+            return {
+                member.op: {
+                    "transport": "cp.async", "width": member.width, "bytes": member.bytes,
+                    "arrangement": member.arrangement, "layout": member.layout, **attrs,
+                }
+                for member, attrs in ring.members
+            }  # fmt: skip
+        if asked:
             context.sink.emit(
                 D.RING, loc=loop.loc, stages=ring.slots, bytes=sum(member.bytes for member in ring.members),
                 ahead=ring.depth - 1, cut="; shared memory holds no more" if ring.cut else "",

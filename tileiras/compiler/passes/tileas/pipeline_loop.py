@@ -48,7 +48,8 @@ def expand(loop: Op) -> str | None:
         if not all(isinstance(v.type, TensorType) and isinstance(v.type.elem, Scalar) for v in yielded(op)):  # type: ignore[attr-defined]
             return "the pipeline carries pointers"
         plans.append((op, needs, ahead))
-    rings = {ahead for op, _, ahead in plans if "transport" in op.operands[0].op.attrs}  # type: ignore[union-attr]
+    made: list[tuple[dict[str, Any], int]] = [(op.operands[0].op.attrs, ahead) for op, _, ahead in plans]  # type: ignore[union-attr]
+    rings = {ahead for attrs, ahead in made if "transport" in attrs and "parts" not in attrs}
     if len(rings) > 1:
         return "what shares a ring has different stages"
     lower, upper = loop.operands[0], loop.operands[1]
@@ -61,8 +62,9 @@ def expand(loop: Op) -> str | None:
             if k:
                 runs = both(put, runs, further(put, lower, upper, steps(put, loop, k)))
             guarded(op, needs, body, put, add(put, lower, steps(put, loop, k)), runs)
-        if ahead:
-            put = inserter(body, op)
+        queued = "parts" in op.operands[0].op.attrs  # type: ignore[union-attr]
+        if ahead or queued:  # what queues is issued where the queue wants it
+            put = inserter(body, body.ops[0] if queued else op)
             induction = body.args[0]
             runs = further(put, induction, upper, steps(put, loop, ahead))
             guarded(op, needs, body, put, add(put, induction, steps(put, loop, ahead)), runs)

@@ -1,0 +1,170 @@
+"""Queues: operands of a loop's products wait in one row of equal slots, in the order in which the products take them.
+
+A ring (`loops.py`) moves by whole iterations: with two stages in shared memory its wait leaves nothing under way. A loop
+with several products one behind the other, as attention has, needs only what the next product reads: a queue moves by
+products, or by a part of a product's K. Each step waits for its own slot, and the copies of the steps behind it stay
+under way; the slot that the step before has read is filled again.
+
+    ring    2 stages of K and V:     2 (K + V)         nothing under way at the wait
+    queue   3 slots, K or V each:    1.5 (K + V)       one slot under way
+    queue   3 slots, half of one:    0.75 (K + V)      the same, two barriers a product
+"""
+
+from __future__ import annotations
+
+from tileiras.compiler.layout.gf2 import apply
+from tileiras.compiler.layout.linear import LinearLayout, blocked, dim_bits, log2
+from tileiras.compiler.layout.shared import CHUNK_BYTES, arrange
+from tileiras.compiler.target.mma import find_atom
+
+from .staging import Staged, is_elementwise, unit_dimension
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from tileiras.compiler.ir.core import Op, Value
+
+PARTS = (1, 2)  # of a product's K
+LEAST_ROW_BYTES = (
+    64  # of a part, along the dimension in which it is contiguous: whole sectors, few bank conflicts
+)
+
+
+class Queue:
+    """Slots of `piece` bytes; each holds one of `parts` parts of what a product takes. Copies run `ahead` products ahead."""
+
+    __slots__ = ("ahead", "members", "parts", "piece", "products", "slots")
+
+    def __init__(self, products: int, parts: int, ahead: int, piece: int) -> None:
+        self.products = products
+        self.parts = parts
+        self.ahead = ahead
+        self.piece = piece
+        self.slots = parts * ahead + 1
+        self.members: list[tuple[Staged, dict[str, Any]]] = []
+
+
+def plan_queue(
+    products: Sequence[Op], members: dict[Op, Staged], room: int, log2_warps: int, target: Any
+) -> Queue | None:
+    """How the members of a loop's ring queue for its products instead; None where they cannot, or a wait would leave nothing
+    under way either. `room`: bytes of shared memory."""
+    groups: list[list[tuple[Op, int]]] = []
+    for product in products:
+        if (
+            "atom" in product.attrs or len(product.operands) > 3
+        ):  # wgmma and tcgen05 read slots later than they are issued
+            return None
+        found = [(chain_load(v), which) for which, v in enumerate(product.operands[:2])]
+        group = [(load, which) for load, which in found if load in members]
+        if not group:
+            return None
+        groups.append(group)  # type: ignore[arg-type]
+    loads = [load for group in groups for load, _ in group]
+    if len(groups) < 2 or len(set(loads)) != len(loads) or set(loads) != set(members):
+        return None
+    most = max(sum(members[load].bytes for load, _ in group) for group in groups)
+    for parts in PARTS:
+        piece = (most // parts + 1023) & ~1023
+        ahead = min(2 * len(groups) - 1, (room // piece - 1) // parts)
+        if ahead < 1 or parts * ahead < 2:
+            continue
+        queue = Queue(len(groups), parts, ahead, piece)
+        for number, (product, group) in enumerate(zip(products, groups)):
+            start = 0
+            for load, which in group:
+                member = part_of(product, which, members[load], parts, log2_warps, target)
+                if member is None:
+                    return None
+                staged, mask = member
+                attrs = {
+                    "product": number, "products": len(groups), "ahead": ahead, "parts": parts, "part_mask": mask,
+                    "piece": piece, "start": start, "depth": -(-max(0, ahead - number) // len(groups)) + 1,
+                }  # fmt: skip
+                queue.members.append((staged, attrs))
+                start += (staged.bytes // parts + 1023) & ~1023
+            if start > piece:
+                return None
+        return queue
+    return None
+
+
+def chain_load(value: Value) -> Op | None:
+    """The load of the same block behind a product's operand: elementwise ops, one conversion of layout, reshapes and permutes
+    between them, each used once. None where it is anything else."""
+    renamed = converted = False
+    block = value.uses[0][0].block
+    while value.op is not None and len(value.uses) == 1 and value.op.block is block:
+        op = value.op
+        name = op.spec.name
+        if name == "load_view_tko":
+            return op
+        if name == "convert_layout" and not converted and not renamed:
+            renamed = converted = True
+        elif name in ("reshape", "permute"):
+            renamed = True
+        elif renamed or not is_elementwise(op):
+            return None
+        tiles = [v for v in op.operands if v.op is None or v.op.spec.name != "constant"]
+        if len(tiles) != 1:
+            return None
+        value = tiles[0]
+    return None
+
+
+def part_of(
+    product: Op, which: int, member: Staged, parts: int, log2_warps: int, target: Any
+) -> tuple[Staged, int] | None:
+    """A load whose parts along the product's K lie one behind the other, with the index bits (of the loaded tile) that number
+    the parts; None where K cannot be cut so."""
+    if parts == 1:
+        return member, 0
+    value = product.operands[which]
+    type: Any = value.type
+    atom = find_atom(target, type.elem.name)
+    low, count = dim_bits(type.shape)[-1 if which == 0 else -2]
+    cut = log2(parts)
+    if atom is None or count - cut < atom.k:
+        return None
+    bits = [low + count - cut + k for k in range(cut)]
+    while value.op is not member.op:
+        op: Any = value.op
+        value = next(v for v in op.operands if v.op is None or v.op.spec.name != "constant")
+        if op.spec.name == "permute":
+            order = op.attr("permutation")
+            ours, theirs = dim_bits(op.result.type.shape), dim_bits(value.type.shape)  # type: ignore[attr-defined]
+            where = {ours[i][0] + k: theirs[p][0] + k for i, p in enumerate(order) for k in range(ours[i][1])}
+            bits = [where[bit] for bit in bits]
+    load: Any = member.op
+    shape = load.operand("view").type.tile
+    spans = dim_bits(shape)
+    dim = next((d for d, (first, n) in enumerate(spans) if first + n == bits[-1] + 1 and n >= cut), None)
+    unit = unit_dimension(load)
+    size = load.results[0].type.elem.bytes
+    if dim is None or bits != list(range(bits[0], bits[0] + cut)):
+        return None
+    small = [e // parts if d == dim else e for d, e in enumerate(shape)]
+    if small[unit] * size < LEAST_ROW_BYTES or small[unit] * size < member.width:
+        return None
+    chunk = log2(min(member.width, CHUNK_BYTES) // size)
+    order = [unit, *[d for d in reversed(range(len(small))) if d != unit]]
+    inner = blocked(small, order, chunk, log2_warps)
+    kept = [k for k in range(sum(c for _, c in spans)) if k not in bits]
+    columns = [0] * (len(kept) + cut)
+    for k, column in zip(kept, arrange(small, unit, size)):
+        columns[k] = column
+    for k, bit in enumerate(bits):
+        columns[bit] = member.bytes // parts << k
+    wide = [1 << k for k in kept]
+    layout = LinearLayout(
+        len(columns),
+        [*(apply(wide, c) for c in inner.reg), *(1 << bit for bit in bits)],
+        [apply(wide, c) for c in inner.lane],
+        [apply(wide, c) for c in inner.warp],
+    )
+    if any(layout.replicated) and not any(member.layout.replicated):
+        return None
+    mask = sum(1 << bit for bit in bits)
+    return Staged(member.op, member.width, tuple(columns), member.bytes, layout), mask
