@@ -9,6 +9,7 @@ from tileiras.compiler.dialects.nv_tileas import ops as tileas
 from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.layout import convert
 from tileiras.compiler.layout.linear import dim_bits, embedded
+from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.mma import FMA
 from tileiras.compiler.target.registers import shared_bytes
 from tileiras.compiler.target.sm import STMATRIX
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.core import Op, Value
     from tileiras.compiler.ir.rewrite import Rewriter
 
-REDUCE_ROUND_BYTES = 32 << 10  # of partial results that warps leave at once
 NOTHING: tuple[int, dict[str, Any]] = (0, {})
 
 
@@ -69,7 +69,7 @@ def _reduce(op: Op) -> tuple[int, dict[str, Any]]:
         # the last of neighbouring bits that warps hold
         size, fixed = partials(done, group), 0
         for c in sorted((c for c in layout.reg if c & ~done), reverse=True):
-            if size <= REDUCE_ROUND_BYTES:
+            if size <= CostModel.reduction_bytes:
                 break
             fixed |= c
             size >>= 1

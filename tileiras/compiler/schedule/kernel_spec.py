@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from tileiras.compiler.dialects.nv_tileaa.kernel_spec import KernelSpec
 from tileiras.compiler.ir.dense import num_elements
+from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS
 from tileiras.diag import ERROR, WORD_ERROR, Diag
 
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.analyses import Analyses
     from tileiras.compiler.ir.core import Op
 
-DEFAULT_WARPS = 4
-MAX_WARPS = 16
 WARPS = (1, 2, 4, 8, 16, 32)
 INVALID = Diag(
     "AA-0301",
@@ -112,16 +111,19 @@ def max_registers(spec: KernelSpec) -> int | None:
     """
     occupancy = spec.occupancy
     if occupancy is None:
-        if spec.num_warps < MAX_WARPS:
+        if spec.num_warps < CostModel.most_warps:
             return None
         occupancy = 1
-    fair = 65536 // (occupancy * 32 * spec.num_warps)
-    return max(24, min(255, fair // 8 * 8))
+    fair = CostModel.register_file // (occupancy * 32 * spec.num_warps)
+    unit = CostModel.register_unit
+    return max(CostModel.min_registers, min(CostModel.max_registers, fair // unit * unit))
 
 
 def registers_of(spec: KernelSpec) -> int:
     """Registers that a thread can count on."""
-    return max_registers(spec) or min(255, 65536 // (32 * spec.num_warps))
+    return max_registers(spec) or min(
+        CostModel.max_registers, CostModel.register_file // (32 * spec.num_warps)
+    )
 
 
 def _choose_warps(op: Op, analyses: Analyses) -> int:
@@ -136,10 +138,10 @@ def _choose_warps(op: Op, analyses: Analyses) -> int:
     if products and analyses.target is not None:
         from tileiras.compiler.schedule.products import choose_warps
 
-        chosen = choose_warps(op, analyses, DEFAULT_WARPS, MAX_WARPS)
+        chosen = choose_warps(op, analyses, CostModel.least_warps, CostModel.most_warps)
         if chosen is not None:
             return chosen
-    warps = DEFAULT_WARPS
-    while warps < MAX_WARPS and largest > warps * 32 * 64:
+    warps = CostModel.least_warps
+    while warps < CostModel.most_warps and largest > warps * 32 * CostModel.thread_elements:
         warps *= 2
     return warps

@@ -9,11 +9,11 @@ from tileiras.compiler.layout import convert
 from tileiras.compiler.layout.linear import dim_bits, log2
 from tileiras.compiler.layout.shared import arrange
 from tileiras.compiler.passes.tileaa.facts import Facts, facts_of
-from tileiras.compiler.target.mma import find_product
+from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS
 
 from .candidates import can_run_ahead, refusal
-from .cost import CostModel
+from .instructions import mma_sync
 from .queue import Queue, plan_queue
 from .restage import SIDES, origin, plan_copies, source_load
 from .staging import Staged, feeding_loads, missing, staged, unit_dimension
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
     from tileiras.compiler.ir.analyses import Analyses
     from tileiras.compiler.ir.core import Op, Value
-
-
-MOST_INSTRUCTIONS = 2048  # mma of all warps in one step: more would be unrolled for too long
 
 
 def _instructions(product: Op, atom: Any) -> int:
@@ -51,8 +48,8 @@ def staged_products(func: Op, analyses: Analyses) -> dict[Op, list[Staged]]:
         if not products or refusal(loop, dynamic_step=True) is not None:
             continue
         for product in products:
-            atom = find_product(target, product.spec.name, product.operands[0].type.elem.name)  # type: ignore[attr-defined]
-            if atom is None or _instructions(product, atom) > MOST_INSTRUCTIONS:
+            atom = mma_sync(product, target)
+            if atom is None or _instructions(product, atom) > cost.step_instructions:
                 continue
             plans: list[Staged] = []
             for group in feeding_loads(product, body):
@@ -83,7 +80,7 @@ def missing_facts(loop: Op, target: Any) -> dict[Value, int] | None:
     needs: dict[Value, int] = {}
     loads = 0
     for product in products:
-        if find_product(target, product.spec.name, product.operands[0].type.elem.name) is None:  # type: ignore[attr-defined]
+        if mma_sync(product, target) is None:
             return None
         for group in feeding_loads(product, body):
             for op in group:
@@ -110,7 +107,7 @@ def parts_of_step(func: Op, loop: Op, analyses: Analyses) -> int:
     plans = staged[products[0]]
     stage = sum(plan.bytes for plan in {plan.op: plan for plan in plans}.values())
     left: Any = products[0].operands[0].type
-    atom = find_product(target, products[0].spec.name, left.elem.name)
+    atom = mma_sync(products[0], target)
     smallest = min(1 << atom.k if atom is not None else 16, left.shape[-1])
     back = analyses.get(warpgroup_products, func).get(products[0])
     spare = int(back is not None and adds_up(products[0]) is not None)
@@ -120,7 +117,7 @@ def parts_of_step(func: Op, loop: Op, analyses: Analyses) -> int:
     width = min(8 * plan.op.results[0].type.elem.bytes for plan in plans)  # type: ignore[attr-defined]
     parts = 1
     while (3 + spare) * stage // parts > cost.shared_bytes and left.shape[-1] // (2 * parts) >= max(
-        smallest, 32 * 8 // width
+        smallest, cost.row_stage_bytes * 8 // width
     ):
         parts *= 2
     return parts
@@ -153,7 +150,7 @@ def plan_ring(
     clocks = 0
     for product in products:
         elem = product.operands[0].type.elem  # type: ignore[attr-defined]
-        if find_product(context.target, product.spec.name, elem.name) is None:
+        if mma_sync(product, context.target) is None:
             continue
         k = product.operands[0].type.shape[-1]  # type: ignore[attr-defined]
         clocks += cost.product_clocks(num_elements(product.result.type.shape) * k, elem.bits)  # type: ignore[attr-defined]
@@ -202,15 +199,13 @@ def turn_gathered(product: Op, members: dict[Op, Staged]) -> None:
             members[load].arrangement = arrange(view.tile, unit_dimension(load), 4, turn=1)
 
 
-USUAL_LATENCY = 5  # of the hint's 1 to 10
-
-
 def hinted_stages(members: dict[Op, Staged], target: Any, usual: int) -> int | None:
     """Stages that the loads' `latency` hints ask for: the usual number scaled by the largest of them; None without."""
     from .kernel_spec import entry_hint
 
     hints = [h for h in (entry_hint(op, target, "latency") for op in members) if h is not None]
-    return max(2, min(8, -(-usual * max(hints) // USUAL_LATENCY))) if hints else None
+    least, most = CostModel.hinted_stages
+    return max(least, min(most, -(-usual * max(hints) // CostModel.usual_latency))) if hints else None
 
 
 def scratch_bytes(loop: Op, members: dict[Op, Staged]) -> int:
@@ -226,7 +221,10 @@ def scratch_bytes(loop: Op, members: dict[Op, Staged]) -> int:
                 continue
             type: Any = source.type
             if convert.plan(type.layout, op.results[0].type.layout).kind == convert.SHARED:  # type: ignore[attr-defined]
-                most = max(most, min(48 << 10, max(2, type.elem.bits // 8) * num_elements(type.shape)))
+                most = max(
+                    most,
+                    min(CostModel.conversion_bytes, max(2, type.elem.bits // 8) * num_elements(type.shape)),
+                )
         elif op.spec.name in ("reduce", "scan"):
             low, count = dim_bits(op.operands[0].type.shape)[op.attr("dim")]  # type: ignore[attr-defined]
             layout = op.attrs.get("layout") or op.operands[0].type.layout  # type: ignore[attr-defined]
@@ -234,18 +232,15 @@ def scratch_bytes(loop: Op, members: dict[Op, Staged]) -> int:
                 continue  # rows stay within warps
             for value in op.operands:
                 elems = num_elements(value.type.shape)  # type: ignore[attr-defined]
-                most = max(most, min(32 << 10, 4 * elems))
+                most = max(most, min(CostModel.reduction_bytes, 4 * elems))
     return most
-
-
-OTHER_REGISTERS = 40  # of a loop with products: addresses, counters, what is on its way between fragments
 
 
 def spare_registers(func: Op, loop: Op, target: Any) -> int:
     """Registers of a thread that a loop's products and carried values leave for operands that stay."""
     from tileiras.compiler.schedule.kernel_spec import registers_of
 
-    held = OTHER_REGISTERS
+    held = CostModel.loop_registers
     slices = 0
     carried = set(loop.regions[0].block.ops[-1].operands)
     for op in loop.regions[0].block.ops:
@@ -254,7 +249,7 @@ def spare_registers(func: Op, loop: Op, target: Any) -> int:
         type: Any = op.result.type
         held += type.layout.num_regs * max(1, type.elem.bits // 32)
         left: Any = op.operands[0].type
-        atom = find_product(target, op.spec.name, left.elem.name)
+        atom = mma_sync(op, target)
         parts = max(1, left.shape[-1] >> atom.k) if atom is not None else 1
         both = 0
         for operand in op.operands[:2]:
@@ -269,22 +264,19 @@ def spare_registers(func: Op, loop: Op, target: Any) -> int:
     return max(0, registers_of(func.attrs[KEY]) - held)
 
 
-FRAGMENT_REGISTERS = 48  # two slices of both operands in a warp tile of 64x64, 16 bits an element
-
-
 def least_registers(func: Op) -> int:
     """Registers of a thread below which the loops of a kernel with products would spill; 0 for kernels without."""
     most = 0
     for loop in func.walk():
         if loop.spec.name != "for" or not any(is_product(op) for op in loop.regions[0].block.ops):
             continue
-        held = OTHER_REGISTERS + FRAGMENT_REGISTERS
+        held = CostModel.loop_registers + CostModel.fragment_registers
         for value in loop.regions[0].block.args:
             type: Any = value.type
             if isinstance(type, TensorType):
                 held += type.layout.num_regs * max(1, getattr(type.elem, "bits", 64) // 32)  # type: ignore[attr-defined]
         most = max(most, held)
-    return min(255, most + 7 & ~7)
+    return min(CostModel.max_registers, most + 7 & ~7)
 
 
 def is_product(op: Op) -> bool:

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.target import mma
-from tileiras.compiler.target.mma import HALVES, find_scaled
+from tileiras.compiler.target.cost import CostModel
+from tileiras.compiler.target.mma import HALVES
 from tileiras.compiler.target.products import PRODUCTS, SCALED
+
+from .instructions import block_scaled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,9 +24,6 @@ if TYPE_CHECKING:
 
     from .restage import Restaged
 
-SCALED_ACCUMULATORS = 72  # where products are scaled in registers
-WARPGROUP_ACCUMULATORS = 128  # 32-bit registers of a thread that the result of a wgmma may take
-ACCUMULATORS = 144  # 32-bit registers of a thread that results of products may take
 REACH = 64  # ops that a search from one product visits
 
 
@@ -46,7 +46,7 @@ def choose_warps(func: Op, analyses: Analyses, least: int, most: int) -> int | N
         elems = max(num_elements(op.result.type.shape) for op in grouped)  # type: ignore[attr-defined]
         least_rows = min(op.result.type.shape[0] for op in grouped)  # type: ignore[attr-defined]
         warps = 4 * max(1, min(least_rows // 64, most // 4, 2))
-        while warps < most and elems > warps * 32 * WARPGROUP_ACCUMULATORS:
+        while warps < most and elems > warps * 32 * CostModel.warpgroup_accumulators:
             warps *= 2
         return warps
     held: dict[Any, int] = {}
@@ -55,27 +55,19 @@ def choose_warps(func: Op, analyses: Analyses, least: int, most: int) -> int | N
         held[product.block] = held.get(product.block, 0) + num_elements(type.shape) * max(
             1, type.elem.bits // 32
         )
-    limit = ACCUMULATORS
-    if any(
-        p.spec.name == SCALED and find_scaled(analyses.target, *scaled_form(p)) == HALVES for p in products
-    ):
-        limit = SCALED_ACCUMULATORS
+    limit = CostModel.accumulators
+    if any(block_scaled(p, analyses.target) == HALVES for p in products):
+        limit = CostModel.scaled_accumulators
     warps = least
     while warps < most and max(held.values()) > warps * 32 * limit:
         warps *= 2
     return warps
 
 
-def scaled_form(op: Op) -> tuple[str, str, int]:
-    """Element, scale and elements of a block of a product with block scales."""
-    scale: Any = op.operands[3].type
-    return op.attr("element").name, scale.elem.name, op.attr("block")
-
-
 def scale_layout(op: Op, which: int, type: Any, warps: Any, target: Any) -> Any:
     """The layout in which mma.sync wants the scales of an operand."""
     signed = type.elem.name == "f8E4M3FN"
-    halves = find_scaled(target, *scaled_form(op)) == HALVES
+    halves = block_scaled(op, target) == HALVES
     return mma.scale_layout(type.shape, which, warps, signed or halves, halves and not signed)
 
 

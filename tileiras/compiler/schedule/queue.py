@@ -15,8 +15,9 @@ from __future__ import annotations
 from tileiras.compiler.layout.gf2 import apply
 from tileiras.compiler.layout.linear import LinearLayout, blocked, dim_bits, log2
 from tileiras.compiler.layout.shared import CHUNK_BYTES, arrange
-from tileiras.compiler.target.mma import find_atom
+from tileiras.compiler.target.cost import CostModel
 
+from .instructions import mma_sync
 from .staging import Staged, is_elementwise, unit_dimension
 
 TYPE_CHECKING = False
@@ -25,11 +26,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tileiras.compiler.ir.core import Op, Value
-
-PARTS = (1, 2)  # of a product's K
-LEAST_ROW_BYTES = (
-    64  # of a part, along the dimension in which it is contiguous: whole sectors, few bank conflicts
-)
 
 
 class Queue:
@@ -66,7 +62,7 @@ def plan_queue(
     if len(groups) < 2 or len(set(loads)) != len(loads) or set(loads) != set(members):
         return None
     most = max(sum(members[load].bytes for load, _ in group) for group in groups)
-    for parts in PARTS:
+    for parts in CostModel.queue_parts:
         piece = (most // parts + 1023) & ~1023
         ahead = min(2 * len(groups) - 1, (room // piece - 1) // parts)
         if ahead < 1 or parts * ahead < 2:
@@ -123,7 +119,7 @@ def part_of(
         return member, 0
     value = product.operands[which]
     type: Any = value.type
-    atom = find_atom(target, type.elem.name)
+    atom = mma_sync(product, target)
     low, count = dim_bits(type.shape)[-1 if which == 0 else -2]
     cut = log2(parts)
     if atom is None or count - cut < atom.k:
@@ -146,7 +142,7 @@ def part_of(
     if dim is None or bits != list(range(bits[0], bits[0] + cut)):
         return None
     small = [e // parts if d == dim else e for d, e in enumerate(shape)]
-    if small[unit] * size < LEAST_ROW_BYTES or small[unit] * size < member.width:
+    if small[unit] * size < CostModel.queue_row_bytes or small[unit] * size < member.width:
         return None
     chunk = log2(min(member.width, CHUNK_BYTES) // size)
     order = [unit, *[d for d in reversed(range(len(small))) if d != unit]]

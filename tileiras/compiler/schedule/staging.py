@@ -11,6 +11,7 @@ from tileiras.compiler.ir.types import PartitionView, Ptr
 from tileiras.compiler.layout.linear import LinearLayout, blocked, log2
 from tileiras.compiler.layout.shared import CHUNK_BYTES, arrange
 from tileiras.compiler.passes.tileaa.slice_plan import ELEMENTWISE
+from tileiras.compiler.target.cost import CostModel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.core import Op, Value
     from tileiras.compiler.passes.tileaa.facts import Facts
 
-    from .cost import CostModel
 
 RENAMES = frozenset(("reshape", "permute", "convert_layout"))
 

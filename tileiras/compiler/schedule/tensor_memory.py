@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from tileiras.compiler.ir.dense import dense_bits, num_elements
 from tileiras.compiler.target import sm, tcgen05
+from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS
 from tileiras.compiler.target.products import SCALED as SCALED_PRODUCT
 
-from .cost import CostModel
 from .products import adds_up, operand_matrix
 
 TYPE_CHECKING = False
@@ -30,7 +30,6 @@ SUM, SCALED, FRESH = "sum", "scaled", "fresh"
 LOADED, OUTSIDE, COMPUTED = "loaded", "outside", "computed"
 RENAMES = frozenset(("reshape", "permute", "convert_layout"))
 _MOVES = frozenset(("permute", "reshape", "broadcast", "extract", "insert", "cat"))
-MOST_ELEMENTS = 128  # of an accumulator in one thread: more would not stay in registers when it comes back
 
 
 def role(op: Op) -> str | None:
@@ -108,7 +107,7 @@ def _suits(op: Op, plans: Any, target: Any, log2_warps: int) -> bool:
     if (
         what is None
         or left.shape[-1] < 1 << row[2]
-        or num_elements(type.shape) >> log2_warps + 5 > MOST_ELEMENTS
+        or num_elements(type.shape) >> log2_warps + 5 > CostModel.tensor_memory_elements
     ):
         return False
     size = 1 << 5 - row[2]

@@ -112,13 +112,6 @@ def find_scaled(target: Sm, elem: str, scale: str, block: int) -> str | None:
     return HALVES if (elem, scale, block) in _IN_HALVES and target.has(sm.MMA_SM80) else None
 
 
-def find_product(target: Sm, name: str, elem: str) -> Atom | None:
-    """The atom whose fragments an op named so takes: find_atom's, or bytes with block scales."""
-    if name == SCALED:
-        return SCALED_ATOM if target.has(sm.MMA_SM80) else None
-    return find_atom(target, elem)
-
-
 def fragments_of(name: str, opcode: str | None) -> Atom | None:
     """The atom whose fragments a product takes that was given an instruction; None without one."""
     if name == SCALED and (opcode in SCALES or opcode == HALVES):

@@ -25,11 +25,8 @@ from tileiras.compiler.layout.linear import (
 from tileiras.compiler.layout.stmatrix import whole_rows
 from tileiras.compiler.passes.tileaa.facts import facts_of
 from tileiras.compiler.passes.tileaa.slices import cut_bits, sliced
-from tileiras.compiler.schedule import tensor_memory
-from tileiras.compiler.schedule.loops import staged_products
-from tileiras.compiler.schedule.products import row_products, scale_layout, warpgroup_products
-from tileiras.compiler.target import mma as atoms
-from tileiras.compiler.target import tcgen05, wgmma
+from tileiras.compiler.schedule.product_layouts import ProductLayouts
+from tileiras.compiler.target.cost import CostModel
 
 from .rows import beside, reduced_bits, within_warps
 
@@ -45,17 +42,12 @@ CHEAP = frozenset(
      "permute", "offset", "maxi", "mini", "assume", "select"}
 )  # fmt: skip
 CHEAP_DEPTH = 10
-SHARED_BYTES = 48 * 1024  # that an extract may take
-WHOLE_ROWS = (
-    12  # log2 of the elements from which fragments travel through shared memory to be stored in 16 bytes
-)
 
 
 class Inference:
     """Layouts of one function's values."""
 
     def __init__(self, func: Op, analyses: Analyses, num_warps: int) -> None:
-        self.target = analyses.target
         self.log2_warps = log2(num_warps)
         self.facts = analyses.get(facts_of, func)
         self.layouts: dict[Value, LinearLayout | None] = {}
@@ -65,14 +57,7 @@ class Inference:
             Op, list[LinearLayout | None]
         ] = {}  # operand layouts behind each op's result layouts
         self._cheap: dict[Value, bool] = {}
-        self.row_products = row_products(func)
-        self.warpgroup_products = {
-            op: back
-            for op, back in analyses.get(warpgroup_products, func).items()
-            if wgmma.split_warps(op.result.type.shape, self.log2_warps) is not None  # type: ignore[attr-defined]
-        }
-        self.tensor_memory_products = tensor_memory.chosen(func, analyses, self.log2_warps)
-        self.staged = analyses.get(staged_products, func) if self.tensor_memory_products else {}
+        self.products = ProductLayouts(func, analyses, self.log2_warps)
         self._collect_vectors(func)
         self.reduced = reduced_bits(func)  # by shape, the index bits that are to stay in a warp
         block = func.regions[0].block
@@ -106,7 +91,7 @@ class Inference:
     def vector_of(self, shape: tuple[int, ...], width: int | None) -> int:
         bits = sum(log2(e) for e in shape)
         spare = max(0, bits - 5 - self.log2_warps)
-        return min(2 if width is None else width, spare)
+        return min(CostModel.log2_vector if width is None else width, spare)
 
     def default(self, type: Any) -> LinearLayout | None:
         if not isinstance(type, TensorType):
@@ -276,13 +261,19 @@ class Inference:
         want = self.memory_layout(op, shape)
         if self.is_cheap(value):
             return want
-        if unit < 0 or have.bits < 8 or have.inv:
+        if unit < 0 or have.bits < CostModel.log2_small_tile or have.inv:
             return have if not have.inv else want
-        if have.bits >= WHOLE_ROWS and value.type.elem.bits == 16 and whole_rows(have, want):  # type: ignore[attr-defined]
+        if have.bits >= CostModel.log2_whole_rows and value.type.elem.bits == 16 and whole_rows(have, want):  # type: ignore[attr-defined]
             return want
         low, count = dim_bits(shape)[unit]
-        near = len([c for c in (*have.reg, *have.lane) if 0 < c >> low < 16 and c & ((1 << low) - 1) == 0])
-        enough = min(3, count)
+        near = len(
+            [
+                c
+                for c in (*have.reg, *have.lane)
+                if 0 < c >> low < 1 << CostModel.near_bits and c & ((1 << low) - 1) == 0
+            ]
+        )
+        enough = min(CostModel.enough_near, count)
         return have if near >= enough else want
 
 
@@ -444,38 +435,21 @@ def _reduce(inf: Inference, op: Op) -> Any:
 
 
 def _mma(inf: Inference, op: Op) -> Any:
-    acc: Any = op.operands[2].type
-    elem = op.operands[0].type.elem.name  # type: ignore[attr-defined]
-    atom = atoms.find_product(inf.target, op.spec.name, elem)
-    if atom is None:
-        layout = _fma_layout(inf, acc.shape)
+    found = inf.products.of(op)
+    if found is None:
+        layout = _fma_layout(inf, op.operands[2].type.shape)  # type: ignore[attr-defined]
         return [inf.layouts[op.operands[0]], inf.layouts[op.operands[1]], layout], [layout]
-    warps = wgmma.split_warps(acc.shape, inf.log2_warps) if op in inf.warpgroup_products else None
-    if warps is None:
-        warps = atoms.split_warps(acc.shape, atom, inf.log2_warps, op in inf.row_products)
-    layout = atoms.accumulator_layout(acc.shape, atom, warps)
-    inf.anchored.add(layout)
-    a = atoms.operand_layout(op.operands[0].type.shape, atom, 0, warps)  # type: ignore[attr-defined]
-    b = atoms.operand_layout(op.operands[1].type.shape, atom, 1, warps)  # type: ignore[attr-defined]
-    sides = [a, b]
-    for which, form in inf.warpgroup_products.get(op, {}).items():
-        sides[which] = form.layout(inf.log2_warps)
-    if op in inf.tensor_memory_products:
-        sides = [_stored(inf, op, which, fragment) for which, fragment in enumerate(sides)]
-        if tensor_memory.through_registers(op):
-            layout = tcgen05.layout_of(acc.shape, inf.log2_warps)
-            inf.anchored.add(layout)
-    scales = []
-    for which, v in enumerate(op.operands[3:]):
-        scales.append(scale_layout(op, which, v.type, warps, inf.target))
-    return [*sides, layout, *scales], [layout]
+    wanted, result = found
+    inf.anchored.add(result)
+    return [
+        _stored(inf, op, which) if which < 2 and inf.products.is_stored(op, which) else layout
+        for which, layout in enumerate(wanted)
+    ], [result]
 
 
-def _stored(inf: Inference, op: Op, which: int, fragment: LinearLayout) -> LinearLayout:
-    """The layout in which an operand is stored to shared memory for tcgen05; the fragment's where it lies there already."""
+def _stored(inf: Inference, op: Op, which: int) -> LinearLayout:
+    """The layout in which an operand is stored to shared memory for tcgen05."""
     value = op.operands[which]
-    if tensor_memory.where(op, which, inf.staged[op]) == tensor_memory.LOADED:
-        return fragment
     type: Any = value.type
     have = inf.layouts[value]
     assert have is not None
@@ -506,15 +480,12 @@ def _fma_layout(inf: Inference, shape: tuple[int, ...]) -> LinearLayout:
     return layout
 
 
-BLOCK_REGISTERS = 16  # of one thread, that an index may choose from
-
-
 def _many_blocks(indices: list[Value], small: LinearLayout, inner: Any, outer: Any) -> bool:
     """Whether a block chosen at run time has too many places to be a matter of registers."""
     if all(v.op is not None and v.op.spec.name == "constant" for v in indices):
         return False
     blocks = sum(log2(e) for e in outer) - sum(log2(e) for e in inner)
-    return small.num_regs << blocks > BLOCK_REGISTERS
+    return small.num_regs << blocks > CostModel.chosen_registers
 
 
 def _block_source(inf: Inference, op: Op) -> Any:
@@ -531,7 +502,7 @@ def _block_source(inf: Inference, op: Op) -> Any:
     size = 1 if bits == 1 else max(16, bits) // 8
     if (
         _many_blocks(indices, small, inner, outer)
-        and size << large.bits <= SHARED_BYTES
+        and size << large.bits <= CostModel.extract_bytes
         and not inf.is_cheap(source)
     ):
         large = have  # type: ignore[assignment]

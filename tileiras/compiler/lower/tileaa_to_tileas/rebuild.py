@@ -69,11 +69,12 @@ class _Rebuild:
         operands = [self.use(block, v, w) for v, w in zip(op.operands, wanted)]
         regions = [self.region(r) for r in op.regions]
         new = self.append(block, op, operands, [self.typed(r) for r in op.results], regions, define=True)
-        if op in self.inf.warpgroup_products:
-            back = self.inf.warpgroup_products[op]
+        products = self.inf.products
+        if op in products.of_warpgroups:
+            back = products.of_warpgroups[op]
             forms = {f"restage_{SIDES[which]}": form.arrangement for which, form in back.items()}
             new.attrs = {**op.attrs, "atom": "wgmma", **forms}
-        elif op in self.inf.tensor_memory_products:
+        elif op in products.in_tensor_memory:
             new.attrs = {**op.attrs, "atom": "tcgen05"}
         value = _VALUE_OPERAND.get(op.spec.name)
         if value is not None:  # no result carries the layout the op works in

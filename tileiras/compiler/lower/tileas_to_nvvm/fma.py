@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tileiras.compiler.layout.gf2 import apply
 from tileiras.compiler.layout.linear import dim_bits
+from tileiras.compiler.target.cost import CostModel
 
 from .arith import extended, upcast
 from .convert import fixed_part
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tileiras.compiler.ir.core import Op
-
-_UNROLL = 4
 
 
 def lower_fma_mma(lowering: Lowering, op: Op) -> None:
@@ -97,7 +96,7 @@ def _round(
 
     thread_a = b.thread_linear([a_offset(c) for c in layout.lane], [a_offset(c) for c in layout.warp])
     thread_b = b.thread_linear([b_offset(c) for c in layout.lane], [b_offset(c) for c in layout.warp])
-    unroll = min(k, _UNROLL)
+    unroll = min(k, CostModel.fma_unroll)
     pa = b.fresh(b.add(32, base, thread_a), "r")
     pb = b.fresh(b.add(32, b.add(32, base, a_bytes), thread_b), "r")
     counter = b.fresh(0, "r")

@@ -12,6 +12,7 @@ from __future__ import annotations
 from tileiras.compiler.ir.types import GatherScatterView, StridedView
 from tileiras.compiler.layout.linear import dim_bits, log2
 from tileiras.compiler.target import sm
+from tileiras.compiler.target.cost import CostModel
 
 from .shape import constant_operand, coordinates
 from .shared import broadcast_owned, owner_guard
@@ -342,9 +343,6 @@ def _limit_masks(
     return out
 
 
-MANY_COORDINATES = 4  # of one thread: as registers they would wait through a loop for its comparisons
-
-
 def _beyond(lowering: Lowering, left: Any, coords: list[Any]) -> dict[Any, tuple[Any, int]]:
     """For coordinates that are a thread's part and a constant: what is left behind the thread's part, and the constant."""
     b = lowering.b
@@ -352,7 +350,7 @@ def _beyond(lowering: Lowering, left: Any, coords: list[Any]) -> dict[Any, tuple
         return {}
     roots = {c: b.addc.get(c) for c in coords if not isinstance(c, int)}
     threads = {root[0] for root in roots.values() if root is not None and root[1] >= 0}
-    if len(threads) != 1 or len(roots) < MANY_COORDINATES:
+    if len(threads) != 1 or len(roots) < CostModel.many_coordinates:
         return {}
     thread = threads.pop()
     rest = b.sub(32, b.emit("max.u32", left, thread), thread)

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from tileiras.compiler.layout.linear import LANE_BITS, dim_bits, reduced
 from tileiras.compiler.passes.tileaa.commute import is_one_op
+from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.registers import CLASS_BYTES, reg_class
 
 from .control import inline_body
 from .convert import shuffle
 from .shared import load_shared, store_shared
-from .state import PAIRED, Lowering
+from .state import Lowering
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def _tree(lowering: Lowering, block: Any, combine: Any) -> Any:
         ftz = ".ftz" if first.attr("flush_to_zero") else ""
 
         def sums(level: list[tuple[Any, ...]]) -> tuple[Any, ...]:
-            if len(level) >= PAIRED:
+            if len(level) >= CostModel.paired_registers:
                 pairs = [b.pair(level[i][0], level[i + 1][0]) for i in range(0, len(level), 2)]
                 while len(pairs) > 1:
                     pairs = [

@@ -13,6 +13,7 @@ from tileiras.compiler.ir.types import Ptr
 from tileiras.compiler.layout import convert
 from tileiras.compiler.nvvm.build import Builder
 from tileiras.compiler.nvvm.code import Function, Reg
+from tileiras.compiler.target.cost import CostModel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -143,9 +144,6 @@ def elementwise(lowering: Lowering, op: Op, one: Any) -> None:
     lowering.define(result, [one(*regs) for regs in zip(*columns)])
 
 
-PAIRED = 8  # registers of a tile from which on two f32 values share an instruction
-
-
 def paired(lowering: Lowering, op: Op, opcode: str) -> bool:
     """Lowers an elementwise op on f32 with two values an instruction (`opcode` without type), where the target has that
     and the tile holds enough; whether it did."""
@@ -153,7 +151,7 @@ def paired(lowering: Lowering, op: Op, opcode: str) -> bool:
 
     result = op.results[0]
     layout = result.type.layout  # type: ignore[attr-defined]
-    if layout.inv or layout.num_regs < PAIRED or not lowering.target.has(sm.F32X2):
+    if layout.inv or layout.num_regs < CostModel.paired_registers or not lowering.target.has(sm.F32X2):
         return False
     b = lowering.b
     columns = [lowering.regs_as(v, layout) for v in op.operands]

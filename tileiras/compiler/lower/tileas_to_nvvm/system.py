@@ -6,6 +6,7 @@ from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.nvvm.build import _sym
 from tileiras.compiler.nvvm.code import Addr, Var
 from tileiras.compiler.target import sm
+from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.registers import reg_class, shared_bytes
 
 from .arith import extended
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from tileiras.compiler.ir.core import Op
 
-_UNROLLED = 16  # tiles of at most this many elements are printed without a loop
 _CALL_ARGS = 32  # what one vprintf takes
 
 
@@ -207,7 +207,7 @@ def _print_tile(
     for extent in reversed(shape):
         step *= extent
         strides.append(step)  # elements of the block that closes at each nesting level, innermost first
-    if count <= _UNROLLED:
+    if count <= CostModel.print_unrolled:
         text, args = "", []
         for i in range(count):
             text += "[" * sum(1 for s in strides if i % s == 0)

@@ -11,6 +11,7 @@ from tileiras.compiler.layout.gf2 import apply
 from tileiras.compiler.layout.linear import dim_bits
 from tileiras.compiler.layout.shared import matrix_operand
 from tileiras.compiler.target import sm, tcgen05
+from tileiras.compiler.target.cost import CostModel
 
 from .staging import slot_address
 from .state import Lowering
@@ -186,10 +187,6 @@ def lower_load(lowering: Lowering, op: Op) -> None:
     lowering.define(op.results[0], out)
 
 
-_CHUNK = 64  # registers that a part of an accumulator takes while it is multiplied
-_TESTED = 4  # factors of a thread that are compared with 1 before all are applied
-
-
 def lower_scale(lowering: Lowering, op: Op) -> None:
     """The sum of the product before this iteration's, times a factor. A warp all of whose factors are 1 leaves its part as
     it is: multiplying by 1 changes no number."""
@@ -203,7 +200,7 @@ def lower_scale(lowering: Lowering, op: Op) -> None:
     b.emit_to(None, "tcgen05.fence::after_thread_sync")
     skip = b.label()
     distinct = list(dict.fromkeys(factors))
-    if len(distinct) <= _TESTED:
+    if len(distinct) <= CostModel.tested_factors:
         tests = [b.setp("neu", "f32", factor, b.float("r", 0x3F800000)) for factor in distinct]
         differs = tests[0]
         for test in tests[1:]:
@@ -212,7 +209,7 @@ def lower_scale(lowering: Lowering, op: Op) -> None:
         b.emit_to(any_lane, "vote.sync.any.pred", differs, 0xFFFFFFFF)
         b.bra(skip, (any_lane, True))
     b.push()
-    for column, form, places in _pieces(layout, shape, _CHUNK):
+    for column, form, places in _pieces(layout, shape, CostModel.chunk_registers):
         words = _read(lowering, base, column, form, len(places))
         b.emit_to(None, "tcgen05.wait::ld.sync.aligned")
         scaled = _multiply(lowering, words, [factors[p] for p in places])

@@ -7,8 +7,9 @@ operands are huge and whose sum is not are taken in parts of K first.
 from __future__ import annotations
 
 from tileiras.compiler.ir.passes import Context, Pass
+from tileiras.compiler.schedule.budget import budget_of
 
-from .budget import become, budget_of, has_big, has_products
+from .whole import become, has_big, has_products
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,12 +26,11 @@ class CutHugeTiles(Pass):
         budget = budget_of(func, context)
         if budget is None or not has_big(func):
             return True
-        from tileiras.compiler.passes.tileaa.product_loops import Budget
         from tileiras.compiler.passes.tileaa.stream_products import stream_products
         from tileiras.compiler.passes.tileaa.strip_mine import strip_mine
 
         new = func
         if has_products(func):
-            new = stream_products(new, *budget, huge_only=True)
-        become(func, strip_mine(new, Budget(*budget)), context)
+            new = stream_products(new, budget, huge_only=True)
+        become(func, strip_mine(new, budget), context)
         return True

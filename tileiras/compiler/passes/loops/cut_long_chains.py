@@ -9,14 +9,14 @@ from __future__ import annotations
 from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.types import TensorType
+from tileiras.compiler.schedule.budget import budget_of
+from tileiras.compiler.target.cost import CostModel
 
-from .budget import become, budget_of, has_big, has_products
+from .whole import become, has_big, has_products
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-WORK_ELEMS = 32 * 64  # elements a warp, of all tiles of a function, below which no chain of ops is long
 
 
 class CutLongChains(Pass):
@@ -32,10 +32,10 @@ class CutLongChains(Pass):
             for r in op.results:
                 if isinstance(r.type, TensorType):
                     work += num_elements(r.type.shape)
-        if budget is None or work < WORK_ELEMS * budget[1]:
+        if budget is None or work < CostModel.chain_work * budget.num_warps:
             return True
         from tileiras.compiler.passes.tileaa.long_chains import cut_long_chains
 
         if not func.attrs.get("strip_mined") and not has_big(func) and not has_products(func):
-            become(func, cut_long_chains(func, budget[1]), context)
+            become(func, cut_long_chains(func, budget.num_warps), context)
         return True

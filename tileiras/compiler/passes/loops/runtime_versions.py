@@ -14,12 +14,11 @@ from tileiras.compiler.ir.core import Block, Op, Region, Value
 from tileiras.compiler.ir.dense import constant_bytes
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.types import I1, I64, Dense, DivBy, Ptr, TensorType, TileType
+from tileiras.compiler.target.cost import CostModel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-MOST_LOOPS = 2  # of a kernel that get two versions
 
 
 class RuntimeVersions(Pass):
@@ -34,7 +33,7 @@ class RuntimeVersions(Pass):
             return True
         made = 0
         for loop in [op for op in func.walk() if op.spec.name == "for"]:
-            needs = missing_facts(loop, context.target) if made < MOST_LOOPS else None
+            needs = missing_facts(loop, context.target) if made < CostModel.versions else None
             if needs and all(is_outside(value, loop) for value in needs):
                 two_versions(loop, needs)
                 made += 1

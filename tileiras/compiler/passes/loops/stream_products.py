@@ -7,8 +7,9 @@ Before: `%a = load : 64x512`, `%b = load : 512x64`, `mmaf %a, %b, %c`. After: a 
 from __future__ import annotations
 
 from tileiras.compiler.ir.passes import Context, Pass
+from tileiras.compiler.schedule.budget import budget_of
 
-from .budget import become, budget_of, has_products
+from .whole import become, has_products
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,5 +30,5 @@ class StreamProducts(Pass):
         from tileiras.compiler.schedule.loops import staged_products
 
         staged = context.analyses.get(staged_products, func)
-        become(func, stream_products(func, *budget, staged=staged), context)
+        become(func, stream_products(func, budget, staged=staged), context)
         return True

@@ -11,29 +11,24 @@ from __future__ import annotations
 from tileiras.compiler.ir.core import Op
 from tileiras.compiler.ir.dense import dense_bits, num_elements
 from tileiras.compiler.ir.types import TensorType
+from tileiras.compiler.target.cost import CostModel
 
 from .slice_plan import ELEMENTWISE, MEMORY
 from .slices import HUGE, Limits
 
-ELEMS_PER_THREAD = 8  # of a slice: two vectors of 16 bytes for f32, one for f16
-HEAVY = 40  # instructions an element from which half of them are enough
-LONG = 400  # instructions of a thread from which a loop is better
 FREE = frozenset({"iota", "broadcast", "reshape", "constant", "offset", "assume", "bitcast", "select"})
-SEQUENCES = {
-    "cos": 40, "sin": 40, "tan": 50, "sinh": 30, "cosh": 30, "tanh": 20, "exp": 12, "exp2": 10, "log": 20, "log2": 20,
-    "fpowf": 60, "fpowi": 30, "atan2": 40, "divf": 8, "sqrt": 4, "rsqrt": 4, "remf": 30, "divi": 20, "remi": 20,
-}  # fmt: skip
 
 
 def cut_long_chains(func: Op, num_warps: int) -> Op:
     """The function with its chains as loops; the function itself when they are short or not all of it."""
     threads = 32 * num_warps
     total, per_element = _instructions(func, threads)
-    if total <= LONG:
+    if total <= CostModel.chain_instructions:
         return func
     from .strip_mine import needs_strip_mining, strip_mine
 
-    elems = threads * (ELEMS_PER_THREAD if per_element < HEAVY else ELEMS_PER_THREAD // 2)
+    half = per_element >= CostModel.heavy_instructions
+    elems = threads * CostModel.chain_elements >> half
     limits = Limits(elems, HUGE.big, elems.bit_length() - 1)
     cut = strip_mine(func, None, limits)
     waits = any(op.spec.name.startswith("local_") for op in cut.walk())
@@ -55,6 +50,6 @@ def _instructions(func: Op, threads: int) -> tuple[int, int]:
         elif name not in ELEMENTWISE and name not in MEMORY and name not in FREE:
             return 0, 0
         elif name not in FREE:
-            per_element += SEQUENCES.get(name, 1)
-            total += SEQUENCES.get(name, 1) * elements // threads
+            per_element += CostModel.sequences.get(name, 1)
+            total += CostModel.sequences.get(name, 1) * elements // threads
     return total, per_element

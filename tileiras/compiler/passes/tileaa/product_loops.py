@@ -11,15 +11,14 @@ from __future__ import annotations
 
 from tileiras.compiler.ir.core import Op, Value
 from tileiras.compiler.ir.types import TensorType, TokenType
+from tileiras.compiler.target.cost import CostModel
 
 from .slice_demand import LOADS, demand, writes_memory
 from .slice_plan import ELEMENTWISE, PRODUCTS, Plan
-from .slices import sliced
-from .stream_products import product_registers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from tileiras.compiler.schedule.budget import Budget
 
     from .slice_plan import Want
     from .slices import Cut
@@ -31,30 +30,6 @@ REPEATABLE = (
     | {"constant", "iota", "broadcast", "reshape", "permute", "make_partition_view", "make_tensor_view", "make_token",
        "join_tokens", "get_tile_block_id", "get_num_tile_blocks", "get_index_space_shape", "continue"}
 )  # fmt: skip
-
-
-class Budget:
-    """What products may use."""
-
-    __slots__ = ("num_warps", "registers", "target")
-
-    def __init__(self, target: Any, num_warps: int, registers: int) -> None:
-        self.target = target
-        self.num_warps = num_warps
-        self.registers = registers
-
-    def fits(self, product: Op, cut: Cut) -> bool:
-        """Whether a product on a slice of its rows or columns fits, streamed if need be."""
-        shapes = [v.type.shape for v in product.operands]  # type: ignore[attr-defined]
-        rank = len(shapes[2])
-        shapes[2] = sliced(shapes[2], cut)
-        if rank - 2 in cut:
-            shapes[0] = sliced(shapes[0], (rank - 2,) * len(cut))
-        else:
-            shapes[1] = sliced(shapes[1], (rank - 1,) * len(cut))
-        held, fragments, least = product_registers(product, shapes, self.target, self.num_warps)
-        parts = max(1, shapes[0][-1] // least)
-        return held + fragments // parts <= self.registers
 
 
 class LoopPlan(Plan):
@@ -97,7 +72,7 @@ def plan_product_loop(op: Op, budget: Budget) -> LoopPlan | None:
     for s in range(6):
         for dim in sorted((rank - 2, rank - 1), key=lambda d: -shape[d]):
             cut = (dim,) * s
-            if shape[dim] >> s >= 16 and budget.fits(product, cut):
+            if shape[dim] >> s >= CostModel.part_rows and budget.fits(product, cut):
                 return _sliced_loop(op, product, at, cut) if s else None
     return None
 

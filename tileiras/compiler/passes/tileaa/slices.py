@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.ir.types import TensorType
+from tileiras.compiler.target.cost import CostModel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,8 +50,7 @@ class Limits:
         return max(0, _log2(num_elements(tuple(shape))) - self.log2_slice)
 
 
-# what 16 warps hold: 64 elements a thread. Twice that is the whole register file of an SM
-HUGE = Limits(big=1 << 15, vast=1 << 15, log2_slice=13)
+HUGE = Limits(CostModel.huge_elements, CostModel.huge_elements, CostModel.log2_slice)
 
 
 def leading_cut(shape: Sequence[int], s: int, last: Iterable[int] = ()) -> Cut:

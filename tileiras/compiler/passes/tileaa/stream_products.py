@@ -13,10 +13,7 @@ from __future__ import annotations
 
 from tileiras.compiler.ir.build import create
 from tileiras.compiler.ir.core import Block, Op, Region, Value
-from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.ir.types import TokenType
-from tileiras.compiler.layout.linear import log2
-from tileiras.compiler.target import mma as atoms
 
 from .slice_demand import LOADS, demand, writes_memory
 from .slice_loop import SliceLoop
@@ -27,17 +24,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from tileiras.compiler.schedule.budget import Budget
+
     from .slices import Cut
 
-SPARE_REGISTERS = 16  # addresses, counters, what is on its way between fragments
-FMA_REGISTERS = 40  # the same for products without tensor cores: rows and columns of both operands too
-MIN_DEPTH = 16  # of a part of K
 
-
-def stream_products(
-    func: Op, target: Any, num_warps: int, registers: int, huge_only: bool = False, staged: Any = ()
-) -> Op:
-    """The function with products streamed that need more than `registers` a thread; the function itself if none does.
+def stream_products(func: Op, budget: Budget, huge_only: bool = False, staged: Any = ()) -> Op:
+    """The function with products streamed that need more registers than there are; the function itself if none does.
 
     `huge_only`: those whose operands are huge tiles and whose accumulator is none. `staged`: products whose operands
     wait in shared memory anyway.
@@ -47,7 +40,7 @@ def stream_products(
         if op.spec.name in PRODUCTS and op not in staged:
             if huge_only and (HUGE.is_big(op.result) or not any(map(HUGE.is_big, op.operands))):
                 continue
-            plans = _stream_of(op, target, num_warps, registers)
+            plans = _stream_of(op, budget)
             if plans is not None:
                 streams[op] = plans
     if not streams:
@@ -56,36 +49,15 @@ def stream_products(
     return create(func.spec, attrs=dict(func.attrs), regions=[region], loc=func.loc)
 
 
-def product_registers(
-    op: Op, shapes: list[tuple[int, ...]], target: Any, num_warps: int
-) -> tuple[int, int, int]:
-    """Registers a thread needs for a product of tiles of `shapes` (left, right, accumulator): accumulator and what is
-    always there, fragments of the operands. And the least depth of K that makes sense."""
-    acc, elem = op.operands[2].type.elem, op.operands[0].type.elem  # type: ignore[attr-defined]
-    bits = elem.bits if elem.bits > 8 else 2 * elem.bits  # bytes are gathered one by one
-    bits = 32 if elem.name == "tf32" else bits
-    wide = max(1, acc.bits // 32)
-    threads = 32 * num_warps
-    atom = atoms.find_product(target, op.spec.name, elem.name)
-    if atom is None:
-        sizes = [num_elements(shape) for shape in shapes]
-        fragments = (sizes[0] + sizes[1]) * max(32, bits) // 32 // threads
-        return sizes[2] * wide // threads + FMA_REGISTERS, fragments, MIN_DEPTH
-    warps = atoms.split_warps(shapes[2], atom, log2(num_warps))
-    fragments = sum(atoms.operand_layout(shapes[i], atom, i, warps).num_regs for i in (0, 1)) * bits // 32
-    held = atoms.accumulator_layout(shapes[2], atom, warps).num_regs * wide
-    return held + SPARE_REGISTERS, fragments, max(MIN_DEPTH, 1 << atom.k)
-
-
-def _stream_of(op: Op, target: Any, num_warps: int, registers: int) -> list[Plan] | None:
+def _stream_of(op: Op, budget: Budget) -> list[Plan] | None:
     """The loop of a product, op by op; None where it fits or cannot be one."""
     lhs, rhs = op.operands[0], op.operands[1]
     shapes = [v.type.shape for v in op.operands]  # type: ignore[attr-defined]
-    held, fragments, least = product_registers(op, shapes, target, num_warps)
+    held, fragments, least = budget.needs(op, shapes)
     a_dim, b_dim = len(lhs.type.shape) - 1, len(rhs.type.shape) - 2  # type: ignore[attr-defined]
     depth = lhs.type.shape[a_dim]  # type: ignore[attr-defined]
     s = 0
-    while held + (fragments >> s) > registers and depth >> s + 1 >= least:
+    while held + (fragments >> s) > budget.registers and depth >> s + 1 >= least:
         s += 1
     if s == 0 or op.block is None:
         return None

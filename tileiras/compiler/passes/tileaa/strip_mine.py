@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from .product_loops import Budget
+    from tileiras.compiler.schedule.budget import Budget
+
     from .slices import Cut, Limits
 
     Home = tuple[Value, Cut]  # local memory handle, the cut of its slots

@@ -8,6 +8,7 @@ from tileiras.compiler.ir.rewrite import Rewriter
 from tileiras.compiler.ir.types import TensorType
 from tileiras.compiler.layout import convert
 from tileiras.compiler.schedule.exchange import make_conversion
+from tileiras.compiler.schedule.instructions import mma_sync
 from tileiras.compiler.target import mma as atoms
 from tileiras.compiler.target import wgmma
 
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
 def on_fragments(op: Op, context: Context) -> bool:
     """A product that stays with mma.sync takes fragments, whatever its surroundings have."""
     type: Any = op.result.type
-    left: Any = op.operands[0].type
-    atom = atoms.find_atom(context.target, left.elem.name)
+    atom = mma_sync(op, context.target)
     op.attrs = {name: value for name, value in op.attrs.items() if name != "atom"}
     warps = len(type.layout.warp)
     assert atom is not None and op.block is not None

@@ -20,13 +20,12 @@ from tileiras.compiler.ir.types import I32, Dense, TensorType, TileType
 from tileiras.compiler.layout.linear import splat
 from tileiras.compiler.schedule.restage import SIDES
 from tileiras.compiler.schedule.staging import is_elementwise
+from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-MANY_REGISTERS = 16  # of one operand: below, a conversion an iteration is cheaper than a buffer
 
 
 class HoistConversions(Pass):
@@ -119,7 +118,7 @@ class HoistConversions(Pass):
                 spare -= need
                 body.ops.remove(op)
                 loop.block.insert_before(loop, op)
-            elif need > MANY_REGISTERS:
+            elif need > CostModel.buffered_registers:
                 self.stage(op, loop, context)
 
     def stage(self, convert: Op, loop: Op, context: Context) -> None:

@@ -14,20 +14,19 @@ from tileiras.compiler.dialects.nv_tileaa.kernel_spec import KEY
 from tileiras.compiler.dialects.nv_tileas import diags as D
 from tileiras.compiler.dialects.nv_tileas import ops as tileas
 from tileiras.compiler.dialects.nv_tileas.types import PIPELINE
+from tileiras.compiler.dialects.nv_tileas.verify import MAX_DEPTH
 from tileiras.compiler.ir.build import create
 from tileiras.compiler.ir.core import Block, Op, Region
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.rewrite import Rewriter
 from tileiras.compiler.ir.types import TOKEN, Ptr
 from tileiras.compiler.schedule.candidates import can_run_ahead, refusal
+from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-MAX_DEPTH = 16
-SLOT_REGISTERS = 64  # of a thread's 255, for values that wait in pipelines: more of them would spill
 
 
 def registers_of(type: Any) -> int:
@@ -53,7 +52,7 @@ class ModuloSchedule(Pass):
                     return False
             loads = [op for op in loads if op not in shared]
             held = sum(registers_of(op.results[0].type) for op in loads)
-            depth = min(wish or 1, MAX_DEPTH, 1 + SLOT_REGISTERS // max(held, 1))
+            depth = min(wish or 1, MAX_DEPTH, 1 + CostModel.slot_registers // max(held, 1))
             if depth < 2 or refusal(loop) is not None:
                 loads = []
             for op in loads:

@@ -7,8 +7,8 @@ Before: `mmaf %a, %b, %c`, perhaps with `atom = "wgmma"` that TileASWarpgroupPro
 from __future__ import annotations
 
 from tileiras.compiler.ir.passes import Context, Pass
-from tileiras.compiler.schedule.products import scaled_form
-from tileiras.compiler.target.mma import FMA, find_atom, find_scaled
+from tileiras.compiler.schedule.instructions import block_scaled, mma_sync
+from tileiras.compiler.target.mma import FMA
 from tileiras.compiler.target.products import PRODUCTS, SCALED
 
 from .fragments import on_fragments
@@ -26,14 +26,11 @@ class SelectAtoms(Pass):
     def run(self, func: Any, context: Context) -> bool:
         for op in list(func.walk()):
             if op.spec.name == SCALED:
-                found = find_scaled(context.target, *scaled_form(op))
+                found = block_scaled(op, context.target)
                 if found is not None:
                     op.attrs = {**op.attrs, "atom": found}
             elif op.spec.name in PRODUCTS:
-                signed = (True, True)
-                if op.spec.name == "mmai":
-                    signed = (op.attr("signedness_lhs") == "signed", op.attr("signedness_rhs") == "signed")
-                atom = find_atom(context.target, op.operands[0].type.elem.name, signed)
+                atom = mma_sync(op, context.target)
                 if "atom" in op.attrs and atom is not None and not on_fragments(op, context):
                     return False
                 op.attrs = {**op.attrs, "atom": FMA if atom is None else atom.opcode}

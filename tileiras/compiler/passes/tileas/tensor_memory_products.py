@@ -23,9 +23,9 @@ from tileiras.compiler.ir.types import I32, Dense, TensorType, TileType
 from tileiras.compiler.layout.linear import dim_bits, splat
 from tileiras.compiler.layout.shared import arrange
 from tileiras.compiler.schedule import tensor_memory
-from tileiras.compiler.schedule.cost import CostModel
 from tileiras.compiler.schedule.exchange import conversion
 from tileiras.compiler.target import tcgen05
+from tileiras.compiler.target.cost import CostModel
 
 from .fragments import on_fragments
 from .hoist_conversions import end_of_buffers
@@ -151,7 +151,7 @@ class Accumulation:
         taken = sum(buffer.bytes for buffer in self.buffers.values())
         again = sum(buffer.bytes for buffer in self.buffers.values() if buffer.computed)
         # sums may change their layout through shared memory before the buffers are free
-        back = max(min(48 << 10, 4 * num_elements(op.result.type.shape)) for op in products)  # type: ignore[attr-defined]
+        back = max(min(CostModel.conversion_bytes, 4 * num_elements(op.result.type.shape)) for op in products)  # type: ignore[attr-defined]
         self.doubled = len(products) == 1 and self.spare and 0 < taken + again <= room - back
         self.fit = taken <= room
 

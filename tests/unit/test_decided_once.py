@@ -1,0 +1,96 @@
+"""What is decided in one place: instructions of products in the schedule room, numbers in the cost model."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from tileiras.compiler.target import sm
+from tileiras.compiler.target.cost import CostModel
+
+ROOT = Path(__file__).resolve().parents[2] / "tileiras" / "compiler"
+
+# numbers outside the cost model, and why none of them is a choice among programs
+ELSEWHERE = {
+    # bounds on searches: compile time
+    "passes/tileaa/nonpositive.py:DEPTH": "search", "passes/tileaa/short_results.py:DEPTH": "search",
+    "passes/tileaa/commute.py:MAX_PAIRS": "search", "passes/tileaa/axis.py:MAX_DIVISOR": "search",
+    "lower/tileaa_to_tileas/infer.py:CHEAP_DEPTH": "search", "schedule/products.py:REACH": "search",
+    "schedule/restage.py:SEARCH": "search",
+    # limits of formats, instructions and machines: other values would be wrong
+    "passes/nvvm/module_verifier.py:MAX_THREADS": "limit", "passes/nvvm/module_verifier.py:MAX_CLUSTER": "limit",
+    "passes/tileaa/facts.py:VECTOR_BYTES": "limit", "passes/tileas/place_shared.py:ALIGN": "limit",
+    "passes/tileaa/short_results.py:SHORT_BITS": "limit", "schedule/kernel_spec.py:WARPS": "limit",
+    "lower/cuda_tile_to_tileaa/scaled.py:MOST_ELEMENTS": "limit", "lower/cuda_tile_to_tileaa/scaled.py:NAN": "limit",
+    "lower/tileas_to_nvvm/block_scaled.py:SCALES_A_WORD": "limit", "lower/tileas_to_nvvm/block_scaled.py:ROWS": "limit",
+    "lower/tileas_to_nvvm/block_scaled.py:SIGNS": "limit", "lower/tileas_to_nvvm/local.py:LOCAL_BYTES": "limit",
+    "lower/tileas_to_nvvm/remarks.py:SECTOR_BYTES": "limit", "lower/tileas_to_nvvm/remarks.py:WIDEST_BYTES": "limit",
+    "lower/tileas_to_nvvm/system.py:_CALL_ARGS": "limit", "lower/tileas_to_nvvm/tensor_memory.py:_BARRIERS": "limit",
+    "lower/tileas_to_nvvm/tensor_memory.py:_LANES_AT": "limit", "lower/tileas_to_nvvm/tensor_memory.py:_PACKED": "limit",
+    "lower/tileas_to_nvvm/wgmma.py:_UNITS": "limit",
+}  # fmt: skip
+
+
+def numbers(path: Path) -> set[str]:
+    """Names of a file's numeric constants."""
+    found = set()
+    for node in ast.parse(path.read_text()).body:
+        if not isinstance(node, (ast.Assign, ast.AnnAssign)) or node.value is None:
+            continue
+        target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+        leaves = [n for n in ast.walk(node.value) if isinstance(n, ast.expr) and not isinstance(n, ast.BinOp)]
+        if all(isinstance(n, (ast.Constant, ast.Tuple, ast.UnaryOp)) for n in leaves) and any(
+            isinstance(n, ast.Constant) and type(n.value) in (int, float) for n in leaves
+        ):
+            found.add(ast.unparse(target))
+    return found
+
+
+def test_numbers_that_choices_are_made_by_stand_in_the_cost_model() -> None:
+    found = set()
+    for room in ("passes", "lower", "schedule"):
+        for path in (ROOT / room).rglob("*.py"):
+            if "math" not in path.parts:  # coefficients
+                found |= {f"{path.relative_to(ROOT)}:{name}" for name in numbers(path)}
+    found = {name for name in found if name.rpartition(":")[2] != "(READ, WRITE)"}
+    assert found == set(ELSEWHERE)
+
+
+def test_every_number_of_the_cost_model_has_a_source_and_a_reader() -> None:
+    path = ROOT / "target" / "cost.py"
+    text = path.read_text()
+    body = next(n for n in ast.parse(text).body if isinstance(n, ast.ClassDef)).body
+    lines = text.splitlines()
+    readers = "".join(p.read_text() for p in ROOT.rglob("*.py") if p != path)
+    names = []
+    for node in body:
+        if isinstance(node, (ast.Assign, ast.AnnAssign)):
+            name = ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target)
+            if name == "__slots__":
+                continue
+            names.append(name)
+            assert re.search(r"  # .*\w \([GWLSTF]\)$", lines[node.lineno - 1]), f"{name} has a source"
+            assert re.search(rf"\.{name}\b", readers), f"{name} is read"
+    assert len(names) > 30
+
+
+def test_only_the_schedule_room_asks_for_the_instruction_of_a_product() -> None:
+    asking = {
+        str(path.relative_to(ROOT))
+        for path in ROOT.rglob("*.py")
+        if re.search(r"\bfind_(atom|scaled)\(", path.read_text()) and path.parts[-2] != "target"
+    }
+    # whether a scaled product stays one is asked where Tile IR is lifted
+    assert asking == {"schedule/instructions.py", "passes/conversions.py"}
+
+
+@pytest.mark.parametrize("number", [75, 80, 86, 90, 100, 120])
+def test_a_model_for_each_target(number: int) -> None:
+    cost = CostModel(sm.ROWS[number])
+    assert cost.shared_bytes < sm.ROWS[number].smem_bytes_max
+    assert 2 <= cost.wanted(10) <= cost.max_stages and cost.wanted(10**6) == 3
+    assert cost.wanted(10, 7) == 7, "a hint wins"
+    assert cost.stages(10, cost.shared_bytes, 0) == 1, "what does not fit is not there"

@@ -1,0 +1,70 @@
+"""How products lie in registers: which instruction each is laid out for, and the layouts of its operands and result.
+
+Layout inference follows these; it chooses none itself.
+"""
+
+from __future__ import annotations
+
+from tileiras.compiler.target import mma, tcgen05, wgmma
+
+from . import tensor_memory
+from .instructions import mma_sync
+from .loops import staged_products
+from .products import row_products, scale_layout, warpgroup_products
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tileiras.compiler.ir.analyses import Analyses
+    from tileiras.compiler.ir.core import Op
+    from tileiras.compiler.layout.linear import LinearLayout
+
+    from .restage import Restaged
+
+
+class ProductLayouts:
+    """The products of a function: those for wgmma with the operands that are written back, those for tensor memory, and
+    by default mma.sync."""
+
+    __slots__ = ("_log2_warps", "_rows", "_staged", "_target", "in_tensor_memory", "of_warpgroups")
+
+    def __init__(self, func: Op, analyses: Analyses, log2_warps: int) -> None:
+        self._log2_warps = log2_warps
+        self._target = analyses.target
+        self._rows = row_products(func)
+        self.of_warpgroups: dict[Op, dict[int, Restaged]] = {
+            op: back
+            for op, back in analyses.get(warpgroup_products, func).items()
+            if wgmma.split_warps(op.result.type.shape, log2_warps) is not None  # type: ignore[attr-defined]
+        }
+        self.in_tensor_memory = tensor_memory.chosen(func, analyses, log2_warps)
+        self._staged = analyses.get(staged_products, func) if self.in_tensor_memory else {}
+
+    def of(self, op: Op) -> tuple[list[LinearLayout], LinearLayout] | None:
+        """Layouts of the operands, scales included, and of the result; None where the target has no instruction."""
+        acc = op.operands[2].type.shape  # type: ignore[attr-defined]
+        atom = mma_sync(op, self._target)
+        if atom is None:
+            return None
+        warps = wgmma.split_warps(acc, self._log2_warps) if op in self.of_warpgroups else None
+        if warps is None:
+            warps = mma.split_warps(acc, atom, self._log2_warps, op in self._rows)
+        sides = [
+            mma.operand_layout(v.type.shape, atom, which, warps)  # type: ignore[attr-defined]
+            for which, v in enumerate(op.operands[:2])
+        ]
+        for which, form in self.of_warpgroups.get(op, {}).items():
+            sides[which] = form.layout(self._log2_warps)
+        result = mma.accumulator_layout(acc, atom, warps)
+        if op in self.in_tensor_memory and tensor_memory.through_registers(op):
+            result = tcgen05.layout_of(acc, self._log2_warps)
+        scales = [
+            scale_layout(op, which, v.type, warps, self._target) for which, v in enumerate(op.operands[3:])
+        ]
+        return [*sides, result, *scales], result
+
+    def is_stored(self, op: Op, which: int) -> bool:
+        """Whether threads write an operand to shared memory for tcgen05: it does not lie there as it was loaded."""
+        return (
+            op in self.in_tensor_memory
+            and tensor_memory.where(op, which, self._staged[op]) != tensor_memory.LOADED
+        )

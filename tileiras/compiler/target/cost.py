@@ -1,0 +1,114 @@
+"""CostModel: the numbers of one target that choices are made by, each with its source; hints override them.
+
+Throughput figures are per SM and clock. Sources, by letter:
+
+    G  CUDA C++ programming guide, compute capability tables: registers, shared memory, threads
+    W  NVIDIA's architecture white papers: dense tensor throughput
+    L  published microbenchmarks of latencies, rounded; they matter to a factor of two only
+    S  SASS of the corpus and of the kernels of benchmarks/production.py: spills, instructions of the hot loop
+    T  time that ptxas takes for the code, over the corpus
+    F  a format or an instruction: PTX ISA
+
+Numbers that bound a search (how many ops are looked at) stand beside the search: they cost compile time only.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, ClassVar
+
+# 16-bit multiply-adds of mma.sync a clock and SM, by architecture number; other types relative to them.
+_MMA_FMA_PER_CLOCK = {75: 512, 80: 1024, 86: 512, 87: 1024, 88: 512, 89: 512, 90: 1290, 100: 1024, 103: 1024, 107: 1024,
+                      110: 1024, 120: 1024, 121: 1024}  # fmt: skip
+_GLOBAL_LATENCY_CLOCKS = 900  # L2 miss to first byte in shared memory, loaded machine
+
+
+class CostModel:
+    """Numbers of a target. What is no attribute of an instance is the same for all of them."""
+
+    # ---- registers of a thread, 32 bits each
+    register_file = 65536  # of an SM (G)
+    max_registers = 255  # of a thread (G)
+    min_registers = 24  # what ptxas takes for .maxnreg without a warning (S)
+    register_unit = 8  # by which they are allocated (G)
+    accumulators = 144  # that results of mma.sync may take: warp tiles of 64x64 and more (S)
+    scaled_accumulators = 72  # the same where products are scaled in registers (S)
+    warpgroup_accumulators = 128  # that the result of a wgmma may take: 64x256 a warpgroup (F)
+    tensor_memory_elements = 128  # of an accumulator from tensor memory: more would be spilled (S)
+    loop_registers = 40  # of a loop with products: addresses, counters, what is on its way (S)
+    fragment_registers = 48  # two slices of both operands in a warp tile of 64x64, 16 bits an element (F)
+    stream_registers = 16  # beside fragments and accumulators of a product that is taken in parts of K (S)
+    fma_registers = 40  # the same without tensor cores: rows and columns of both operands too (S)
+    slot_registers = 64  # for values that wait in pipelines: more of them would spill (S)
+    buffered_registers = 16  # of an operand: below, conversions are cheaper than a buffer (S)
+    chosen_registers = 16  # of a tile that an index at run time may choose from (S)
+    chunk_registers = 64  # that a part of an accumulator in tensor memory takes while it is scaled (S)
+    # ---- warps
+    least_warps = 4  # of a block: a warpgroup (F)
+    most_warps = 16  # of a block: registers of a thread halve once more beyond (G)
+    thread_elements = 64  # of the largest tile: 2 * 64 registers of 32 bits leave room for operands (S)
+    # ---- tiles and loops
+    huge_elements = 1 << 15  # a tile above is cut: 64 a thread of 16 warps, half the register file (G)
+    log2_slice = 13  # of the elements of a slice of it (S)
+    chain_work = 32 * 64  # elements a warp, of all tiles, below which no chain of ops is long (T)
+    chain_instructions = 400  # of a thread from which a chain is a loop: ptxas takes seconds over more (T)
+    chain_elements = 8  # of a thread in a slice of it: two vectors of 16 bytes for f32 (F)
+    sequences: ClassVar[dict[str, int]] = {  # instructions of ops that are more than one, about (S)
+        "cos": 40, "sin": 40, "tan": 50, "sinh": 30, "cosh": 30, "tanh": 20, "exp": 12, "exp2": 10, "log": 20, "log2": 20,
+        "fpowf": 60, "fpowi": 30, "atan2": 40, "divf": 8, "sqrt": 4, "rsqrt": 4, "remf": 30, "divi": 20, "remi": 20,
+    }  # fmt: skip
+    heavy_instructions = 40  # an element, from which half of them are enough (T)
+    step_instructions = 2048  # mma of all warps in one step of a loop: more would be too much code (T)
+    part_depth = 16  # of K that a part of a product has at least (F)
+    part_rows = 16  # of an accumulator that a slice has at least (F)
+    versions = 2  # loops of a kernel that get two versions (T)
+    usual_latency = 5  # of the hint's 1 to 10 (F)
+    hinted_stages = (2, 8)  # least and most that the hint asks for (S)
+    row_stage_bytes = 32  # of K that a step which was cut still has in a row: a sector (G)
+    # ---- shared memory
+    queue_parts = (1, 2)  # of a product's K that are queued one behind the other (S)
+    queue_row_bytes = 64  # of a part, where it is contiguous: whole sectors, few bank conflicts (G)
+    conversion_bytes = 48 << 10  # that a conversion may take at once: what a block has without opting in (G)
+    reduction_bytes = 32 << 10  # of partial results that warps leave at once (S)
+    extract_bytes = 48 << 10  # that the source of an extract may take (G)
+    # ---- layouts of what is stored
+    log2_whole_rows = 12  # of elements from which fragments cross shared memory to leave in 16 bytes (S)
+    log2_small_tile = 8  # of elements below which a tile is stored as it lies (S)
+    near_bits = 4  # log2 of neighbours that count as near: 16 elements of 2 bytes are a sector (G)
+    enough_near = 3  # bits of register and lane numbers that lead to near elements (G)
+    log2_vector = 2  # of elements that a thread has side by side where nothing is known (S)
+    # ---- instructions
+    paired_registers = 8  # of a tile, from which on two f32 values share an instruction (S)
+    many_coordinates = 4  # of a thread: they would wait through a loop for its comparisons (S)
+    fma_unroll = 4  # steps of K of a product without tensor cores (S)
+    tested_factors = 4  # of a thread that are compared with 1 before an accumulator is scaled (S)
+    print_unrolled = 16  # elements of a tile that is printed without a loop (T)
+
+    __slots__ = ("fma_per_clock", "latency_clocks", "max_stages", "min_copy_bytes", "shared_bytes")
+
+    def __init__(self, target: Any) -> None:
+        self.shared_bytes: int = (
+            target.smem_bytes_max - 1024
+        )  # of a block; the last KiB is left for small things
+        self.latency_clocks = _GLOBAL_LATENCY_CLOCKS
+        self.fma_per_clock = _MMA_FMA_PER_CLOCK.get(target.number, 1024)
+        self.max_stages = 5
+        self.min_copy_bytes = 4  # the smallest cp.async
+
+    def product_clocks(self, fma: int, elem_bits: int) -> int:
+        """Clocks an SM needs for that many multiply-adds of operands of a width."""
+        return max(1, fma * elem_bits // 16 // self.fma_per_clock)
+
+    def wanted(self, step_clocks: int, wish: int | None = None) -> int:
+        """Slots that a loop wants: one in use, one landing, and as many as cover the latency."""
+        if wish is not None:
+            return wish
+        return min(self.max_stages, 2 + -(-self.latency_clocks // max(step_clocks, 1)))
+
+    def stages(
+        self, step_clocks: int, stage_bytes: int, other_bytes: int, wish: int | None = None, spare: int = 0
+    ) -> int:
+        """Slots of a ring: what is wanted and spare ones, as far as they fit. 1: none."""
+        fits = (self.shared_bytes - other_bytes) // max(stage_bytes, 1)
+        return max(1, min(self.wanted(step_clocks, wish) + spare, fits))
