@@ -159,6 +159,92 @@ def test_what_is_not_coalesced_and_why() -> None:
     assert found["remedy"] and found["refs"] == [["nv_tileas", load["line"]]]
 
 
+def kernel(name: str) -> str:
+    folder = ROOT / ("docs/gallery" if name == "blend" else "tests/data/report")
+    return (folder / f"{name}.tileir").read_text()
+
+
+def finding(module: dict[str, Any], kind: str) -> dict[str, Any]:
+    found: dict[str, Any] = next(f for f in module["findings"] if f["kind"] == kind)
+    return found
+
+
+def test_a_tile_of_one_element_in_the_contiguous_dimension_is_named() -> None:
+    module, _ = watched(kernel("column_mean"), emit="ptx")
+    found = finding(module, "coalescing")
+    assert found["title"] == "load at line 14 of the source is not coalesced"
+    assert found["why"].count("one element in dimension 1, which is the one of stride 1") == 1
+    assert found["remedy"].startswith("take more elements of that dimension")
+    wider = kernel("column_mean").replace("256x1x", "32x8x").replace("(256x1)", "(32x8)")
+    wider = wider.replace("tile=(256),", "tile=(32),").replace("tile<256xf32>", "tile<32xf32>").replace(
+        "%r = reshape %s : tile<32x8xf32> -> tile<32xf32>",
+        "%r = reduce %s dim=1 identities=[0.0 : f32] : tile<32x8xf32> -> tile<32xf32>\n"
+        "(%a: tile<f32>, %b: tile<f32>) {\n%c = addf %a, %b : tile<f32>\nyield %c : tile<f32>\n}",
+    )  # fmt: skip
+    module, _ = watched(wider, emit="ptx")
+    assert module["exit_code"] == 0 and not any(
+        f["kind"] == "coalescing" and "load" in f["title"] for f in module["findings"]
+    ), "the remedy helps"
+
+
+def test_a_hint_that_makes_a_kernel_spill_is_named() -> None:
+    peers.require("ptxas")
+    module, _ = watched(kernel("blend"))
+    found = finding(module, "spill")
+    assert "occupancy = 8 asks for blocks that leave a thread 64 registers" in found["why"]
+    assert found["remedy"].startswith("lower the hint occupancy = 8")
+    module, _ = watched(kernel("blend").replace(", occupancy = 8", ""))
+    assert not [f for f in module["findings"] if f["kind"] == "spill"], "the remedy helps"
+
+
+def test_a_loop_that_meets_at_barriers() -> None:
+    module, _ = watched(kernel("running"), emit="ptx")
+    (loop,) = module["loops"]
+    inside = [row for row in module["barriers"] if row["loop"]]
+    assert loop["barriers"] == len(inside) == 6 and loop["totals"]["waits"] == 6 * 30 and not loop["carried"]
+    found = finding(module, "barriers")
+    assert (
+        "scan at line 14 of the source" in found["why"] and "reduce at line 19 of the source" in found["why"]
+    )
+    assert "num_worker_warps_per_cta = 1" in found["remedy"]
+    assert "a tile block for each iteration" in finding(module, "loop")["remedy"]
+    op = {step["line"]: step["op"] for step in loop["steps"]}
+    for row in inside:
+        assert row["for"] or (row["read"] and row["write"]), "each says for whom it waits, and who may go on"
+    assert {op[line] for row in inside for line in row["read"]} == {"convert_layout", "scan", "reduce"}
+    one = kernel("running").replace(
+        "%steps: tile<i32>) {",
+        "%steps: tile<i32>) optimization_hints = <sm_90 = {num_worker_warps_per_cta = 1}> {",
+    )
+    module, _ = watched(one, emit="ptx")
+    assert not module["barriers"] and not [f for f in module["findings"] if f["kind"] == "barriers"]
+
+
+def test_elementwise_work_is_work() -> None:
+    module, _ = watched(kernel("running"), emit="ptx")
+    (row,) = module["roofline"]
+    assert row["flops"] == 3 * 1024, "an addition of the scan, a maximum of the reduction, a division"
+    assert 0 < row["share"] < 0.1 and row["element"] == "f32"
+
+
+def test_lanes_of_generated_code() -> None:
+    from tileiras.compiler.nvvm.code import Addr, Reg, Sym
+    from tileiras.report.lanes import Lanes
+
+    tid, low, four, at, twice = (Reg("r", n) for n in range(5))
+    first = Reg("p", 0)
+    code = [
+        ("mov.u32", tid, (Sym("%tid.x"),), None), ("and.b32", low, (tid, 3), None), ("shl.b32", four, (low, 2), None),
+        ("sub.s32", at, (0, four), None), ("mov.u32", twice, (0,), None), ("mov.u32", twice, (1,), None),
+        ("setp.eq.u32", first, (tid, 0), None),
+    ]  # fmt: skip
+    lanes = Lanes(code)
+    assert lanes.value(Addr(four, 16)) == tuple(16 + 4 * (n & 3) for n in range(32))
+    assert lanes.value(at) == tuple(-4 * (n & 3) for n in range(32)), "signed"
+    assert lanes.value(twice) is None, "written twice"
+    assert lanes.active(first) == [0] and lanes.active((first, True)) == list(range(1, 32))
+
+
 def test_wavefronts_of_known_accesses() -> None:
     assert shared.wavefronts([4 * lane for lane in range(32)], 4)[:2] == (1, 1)
     assert shared.wavefronts([8 * lane for lane in range(32)], 4)[:2] == (2, 1)
@@ -422,6 +508,31 @@ def test_wavefronts_are_those_that_the_emulator_counts(tmp_path: Path, elem: str
         for line in lines:
             matrices = int((re.findall(r"ldmatrix.*\.x([124])\.", line["instruction"]) or ["1"])[0])
             assert line["wavefronts"] == line["warps"] * matrices * row["wavefronts"], (row, line)
+
+
+def test_exchanges_ask_the_banks_that_the_emulator_counts(tmp_path: Path) -> None:
+    np = pytest.importorskip("numpy")
+    pytest.importorskip("ml_dtypes")
+    from tileiras.run.profile import Profile
+
+    program = tileiras.compile(kernel("running"), gpu_name="sm_90", emit="ptx", launch_abi="simt")
+    x = np.ones((1, 1024), np.float32)
+    program.launch("running", 1, [x, np.zeros_like(x), 1], target="emulator", profile=Profile())
+    program.report(tmp_path / "r.json")
+    module = json.loads((tmp_path / "r.json").read_text())["modules"][0]
+    up = module["levels"]["ptx"]["up"]
+    accesses = [row for row in module["shared"][0]["accesses"] if row["op"] in ("scan", "reduce")]
+    assert [(row["what"], row["role"]) for row in accesses] == [
+        ("scan", "write"), ("scan", "read"), ("reduction", "write"), ("reduction", "read"),
+    ]  # fmt: skip
+    for row in accesses:
+        start = "st.shared" if row["role"] == "write" else "ld.shared"
+        lines = [
+            line
+            for line in module["emulator"]["lines"]
+            if up[line["ptx"]] == row["line"] and start in line["instruction"]
+        ]
+        assert lines and max(line["wavefronts"] / line["warps"] for line in lines) == row["wavefronts"], row
 
 
 def test_diff(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

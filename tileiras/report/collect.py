@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from . import findings, levels, loops, machine, memory, pressure, roofline, shared, sync
+from . import findings, lanes, levels, loops, machine, memory, pressure, roofline, shared, sync
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -101,6 +101,12 @@ def _kernels(out: dict[str, Any], watch: Watch) -> None:
     if program is None:
         return
     number = loops.modelled_gpu(program.target.number)
+    functions = watch.tree.regions[0].block.ops if watch.tree is not None else ()
+    specs = {
+        op.attrs["sym_name"]: op.attrs.get("nv_tileaa.kernel_spec")
+        for op in functions
+        if op.spec.name == "func"
+    }
     for kernel in program.kernels.values():
         x, y, z = kernel.block
         used = watch.resources.get(kernel.name)
@@ -109,10 +115,12 @@ def _kernels(out: dict[str, Any], watch: Watch) -> None:
         )
         fn = next((f for f in watch.code.functions if f.name == kernel.name), None) if watch.code else None
         asked = fn.attrs.get("nvvm.maxnreg") if fn is not None else None
+        spec = specs.get(kernel.name)
         out["kernels"].append({
             "name": kernel.name, "threads": x * y * z, "registers": kernel.registers,
             "limit": min(255, asked or 255, 65536 // max(1, x * y * z) // 8 * 8),
             "spill_stores": used.spill_store_bytes if used else None, "spill_loads": used.spill_load_bytes if used else None,
+            "occupancy": getattr(spec, "occupancy", None),
             "stack": used.stack_bytes if used else None, "shared": kernel.static_shared + kernel.dynamic_shared,
             "shared_limit": program.target.smem_bytes_max, "cluster": list(kernel.cluster),
             "blocks": {"fit": fits.blocks, "registers": fits.by_registers, "shared": fits.by_shared, "threads": fits.by_threads,
@@ -148,6 +156,10 @@ def _details(out: dict[str, Any], watch: Watch, tree: Any, records: list[tuple[A
         owner = watch.owners.get(id(record))
         return tree.line_of.get(owner[1], -1) if owner is not None else -1
 
+    def owner_of(record: Any) -> tuple[Any, int]:
+        owner = watch.owners.get(id(record))
+        return (owner[1], tree.line_of.get(owner[1], -1)) if owner is not None else (None, -1)
+
     issued: dict[Any, int] = {}
     for _, _, record in records:
         owner = watch.owners.get(id(record))
@@ -167,10 +179,19 @@ def _details(out: dict[str, Any], watch: Watch, tree: Any, records: list[tuple[A
         warps = max(1, kernel.get("threads", 128) // 32)
         number = watch.program.target.number
         own = [op for op in function.walk() if op.spec.name in loops.LOOPS and op in tree.line_of]
-        found_loops = [loops.loop_data(op, tree, issued, warps, number, name) for op in own]
         mine = [row for row in records if row[0].name == name]
-        demand = pressure.Demand([record for _, _, record in mine])
-        out["barriers"] += [{"kernel": name, **row} for row in sync.rows(mine, line_of, demand.loops)]
+        code = [record for _, _, record in mine]
+        demand = pressure.Demand(code)
+        waits = sync.rows(mine, line_of, demand.loops)
+        found_loops = [
+            loops.loop_data(
+                op, tree, issued, warps, number, name, [w["line"] for w in waits if w["kind"] == "barrier"]
+            )
+            for op in own
+        ]
+        out["shared"][-1]["accesses"] += lanes.exchanges(code, owner_of)
+        out["shared"][-1]["accesses"].sort(key=lambda row: row["line"])
+        out["barriers"] += [{"kernel": name, **row} for row in waits]
         if mine:
             out["pressure"].append(_pressure(name, mine, demand, watch, tree, found, where, kernel))
         row = roofline.point(name, kernel, own, found_loops, found, number, where, out["levels"])

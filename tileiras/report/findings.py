@@ -16,6 +16,7 @@ def rank(module: dict[str, Any]) -> list[dict[str, Any]]:
     out += _spills(module)
     out += _accesses(module)
     out += _loops(module)
+    out += _barriers(module)
     out += _banks(module)
     out += _products(module)
     out += _residency(module)
@@ -80,9 +81,14 @@ def _spills(module: dict[str, Any]) -> list[dict[str, Any]]:
             if row["sass"] and row["sass"]["spills"]:
                 refs.append(["sass", row["sass"]["spills"][0]])
         remedy = (
-            "make the tile of the value that holds most smaller, or split its loop; drop an occupancy hint, which lowers the "
-            "limit; more warps share a tile out where the kernel has few"
+            "make the tile of the value that holds most smaller, or split its loop; more warps share a tile out "
+            "where the kernel has few (num_worker_warps_per_cta)"
         )
+        if kernel["occupancy"] and kernel["limit"] < 255:
+            why = f"occupancy = {kernel['occupancy']} asks for blocks that leave " + why.replace(
+                "a thread may have", "a thread"
+            ).replace(" registers;", " registers:", 1)
+            remedy = f"lower the hint occupancy = {kernel['occupancy']}, or {remedy}"
         out.append(_finding(
             90, "spill", f"{kernel['name']} spills {kernel['spill_stores']} bytes a thread", why, remedy, refs
         ))  # fmt: skip
@@ -123,7 +129,7 @@ def _accesses(module: dict[str, Any]) -> list[dict[str, Any]]:
             sectors = f"{row['sectors']} sectors a request where {row['least']} would do" if waste else ""
             out.append(_finding(
                 (70 if scattered else 50) + hot, "coalescing", f"{who}{where} {'are' if many else 'is'} not coalesced",
-                "; ".join(t for t in (scattered, sectors, narrow) if t),
+                "; ".join(t for t in dict.fromkeys((scattered, sectors, narrow)) if t),
                 row["gather"] or row["widen"] or "give a thread wider pieces of a row, or the tile longer rows", refs,
             ))  # fmt: skip
         else:
@@ -170,7 +176,17 @@ def _loops(module: dict[str, Any]) -> list[dict[str, Any]]:
                 None,
             )
             remedy = "let loads feed a product through shared memory: "
-            if narrow is not None:
+            if not loop["flops"]:
+                remedy = (
+                    "the wait is hidden by other blocks: ask for more of them on an SM (the occupancy hint, smaller tiles), "
+                    "or load more at once with a larger tile"
+                )
+                if not loop["carried"]:
+                    remedy = (
+                        "no tile is carried from one iteration to the next: launch a tile block for each iteration instead "
+                        "of a loop; " + remedy
+                    )
+            elif narrow is not None:
                 where = _place(module, narrow["line"])
                 why += f"; the load at {where} cannot be copied asynchronously, because {narrow['narrow']}"
                 remedy += narrow["widen"]
@@ -215,6 +231,36 @@ def _loops(module: dict[str, Any]) -> list[dict[str, Any]]:
                 "smaller tiles in K leave room for more stages; the num_stages hint says how many are wanted",
                 [["cuda_tile", r["cuda_tile"]]],
             ))  # fmt: skip
+    return out
+
+
+MANY_BARRIERS = 4
+
+
+def _barriers(module: dict[str, Any]) -> list[dict[str, Any]]:
+    """Loops whose warps meet often; the ops that make them meet."""
+    out = []
+    for loop in module["loops"]:
+        if loop["inner"] or loop["fed"] or loop["barriers"] < MANY_BARRIERS or loop["warps"] < 2:
+            continue
+        own = {step["line"] for step in loop["steps"]}
+        lines: dict[int, None] = {}
+        for row in module["barriers"]:
+            if row["line"] in own:
+                lines.update(dict.fromkeys(row["for"] or row["write"] or row["read"]))
+        ops = {step["line"]: step["op"] for step in loop["steps"]}
+        named = ", ".join(f"{ops.get(n, 'an op')} at {_place(module, n)}" for n in list(lines)[:4])
+        title = (
+            f"the {loop['warps']} warps of the loop at {_place(module, loop['line'])} meet at {loop['barriers']} barriers an "
+            "iteration"
+        )
+        why = f"values go from warp to warp through shared memory, and every warp waits for the slowest: {named}"
+        remedy = (
+            "one warp needs no barrier: num_worker_warps_per_cta = 1 with a smaller tile; or let the dimension that is reduced "
+            "or scanned lie within a warp, by more rows in a tile"
+        )
+        refs = [["nv_tileas", n] for n in list(lines)[:8]]
+        out.append(_finding(33, "barriers", title, why, remedy, refs))
     return out
 
 

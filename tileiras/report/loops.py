@@ -60,6 +60,11 @@ def role_of(op: Op) -> str:
     return "math" if getattr(type, "shape", None) else "index"
 
 
+FLOATS = ("f16", "bf16", "f32", "f64")
+ARITHMETIC = (
+    "addf", "subf", "mulf", "divf", "fma", "maxf", "minf", "negf", "absf", "sqrt", "rsqrt", "exp", "exp2", "log", "log2",
+    "sin", "cos", "tan", "sinh", "cosh", "tanh", "pow", "ceil", "floor", "remf", "atan2",
+)  # fmt: skip
 ELEMENTS = {"i8": "i8", "tf32": "tf32", "f64": "f64", "f16": "f16", "bf16": "f16", "f32": "f32"}
 
 
@@ -97,8 +102,20 @@ def moved_bytes(op: Op) -> int:
     return int(num_elements(type.shape) * max(1, type.elem.bits) // 8)
 
 
-def step(op: Op, line: int, issued: int, warps: int, gpu: Any) -> dict[str, Any]:
-    """One op of a loop's body with its modelled clocks by resource."""
+def elementwise_flops(op: Op) -> int:
+    """Floating-point operations of an elementwise op, a reduction or a scan on a tile; what is inside counts once an element."""
+    if op.spec.name in ("reduce", "scan"):
+        type: Any = op.operands[0].type
+        inner = [each for each in op.regions[0].blocks[0].ops if each.spec.name in ARITHMETIC]
+        return int(num_elements(type.shape)) * len(inner) if type.elem.name in FLOATS else 0
+    type = op.results[0].type if op.results else None
+    if op.spec.name not in ARITHMETIC or getattr(getattr(type, "elem", None), "name", "") not in FLOATS:
+        return 0
+    return int(num_elements(type.shape)) * (2 if op.spec.name == "fma" else 1)
+
+
+def step(op: Op, line: int, issued: int, warps: int, gpu: Any, barriers: int = 0) -> dict[str, Any]:
+    """One op of a loop's body with its modelled clocks by resource; `barriers` are those within it."""
     role = role_of(op)
     clocks: dict[str, float] = {ISSUE: issued * warps / SCHEDULERS}
     if role == "product":
@@ -114,8 +131,8 @@ def step(op: Op, line: int, issued: int, warps: int, gpu: Any) -> dict[str, Any]
         if op.attrs.get("plan", "shared") in ("shared", "ldmatrix") and hasattr(type, "elem"):
             both = 2 if op.spec.name == "convert_layout" else 1
             clocks[SHARED] = both * num_elements(type.shape) * max(8, type.elem.bits) / 8 / 128
-    elif role == "wait":
-        clocks[WAIT] = float(BARRIER)
+    if role == "wait" or barriers:
+        clocks[WAIT] = float(BARRIER * max(1, barriers))
     main = {"product": TENSOR, "copy": GLOBAL, "load": GLOBAL, "store": GLOBAL, "wait": WAIT}.get(role, ISSUE)
     if role == "move" and clocks.get(SHARED):
         main = SHARED
@@ -126,16 +143,23 @@ def step(op: Op, line: int, issued: int, warps: int, gpu: Any) -> dict[str, Any]
 
 
 def loop_data(
-    loop: Op, printed: Printed, issued: dict[Any, int], warps: int, number: int, kernel: str
+    loop: Op,
+    printed: Printed,
+    issued: dict[Any, int],
+    warps: int,
+    number: int,
+    kernel: str,
+    barriers: list[int],
 ) -> dict[str, Any]:
-    """The schedule of a loop. `issued`: op -> instructions of a thread that it became."""
+    """The schedule of a loop. `issued`: op -> instructions of a thread that it became; `barriers`: the line of each."""
     gpu = GPUS[modelled_gpu(number)]
     block = loop.regions[0].blocks[0]
     steps = []
     for op in block.ops:
         count = sum(issued.get(inner, 0) for inner in op.walk())
         if role_of(op) != "quiet" or count:
-            steps.append(step(op, printed.line_of.get(op, -1), count, warps, gpu))
+            line = printed.line_of.get(op, -1)
+            steps.append(step(op, line, count, warps, gpu, barriers.count(line)))
     ring: dict[str, Any] | None = None
     for op in block.ops:
         if op.spec.name == "async.copy_view":
@@ -171,6 +195,9 @@ def loop_data(
         "ring": ring, "fed": fed, "totals": {name: round(value, 1) for name, value in totals.items()},
         "interval": round(interval, 1), "bound": bound, "latency": LATENCY if loads else 0, "gpu": gpu.name,
         "flops": sum(w.flops for op in block.ops if op.spec.name in PRODUCTS and (w := product_of(op)) is not None),
+        "elementwise": sum(elementwise_flops(op) for op in block.ops),
+        "barriers": sum(barriers.count(each["line"]) for each in steps),
+        "carried": sum(hasattr(value.type, "shape") for value in loop.results),
         "bytes": sum(moved_bytes(op) for op in block.ops),
         "inner": any(op.spec.name in LOOPS for op in loop.walk() if op is not loop),
     }  # fmt: skip

@@ -138,6 +138,8 @@ _REMEDIES = (
      "then no mask splits the vector"),
     ("no dimension of the tile is known to have stride 1", "make one stride of the view the constant 1: strides = [.., 1]; a "
      "stride that is an argument is not known to be 1"),
+    ("the tile has one element in dimension", "take more elements of that dimension into the tile (32 bytes of it are one "
+     "sector) and fewer of another, or keep the data transposed in memory"),
     ("the lanes of a warp do not walk", "let the last dimension of the tile be the contiguous one in memory, and permute after "
      "loading"),
     ("the tile has", "make the tile wider in the contiguous dimension: 32 bytes of a row are one sector, 128 a line"),

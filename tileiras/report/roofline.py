@@ -33,7 +33,9 @@ def point(
             return None
         busiest = max(moving, key=lambda d: d["bytes"])
         row = _row(name, gpu, busiest, "f32", 0.0, busiest["bound"], gpu_number != number)
-        row["share"] = 0.0
+        row["share"] = round(
+            min(1.0, busiest["elementwise"] / gpu.peak["f32"] / max(1.0, busiest["interval"])), 4
+        )
         return row
     work = loops.loop_work(own[hot])
     chosen = data[hot]
@@ -68,9 +70,10 @@ def _row(
     name: str, gpu: Any, loop: dict[str, Any], element: str, share: float, bound: str, stands_in: bool
 ) -> dict[str, Any]:
     peak = gpu.peak[element]
+    flops = loop["flops"] or loop["elementwise"]
     return {
         "kernel": name, "gpu": gpu.name, "stands_in": stands_in, "element": element, "peak": peak, "bandwidth": L2_BYTES,
-        "intensity": round(loop["flops"] / loop["bytes"], 2) if loop["bytes"] else None, "flops": loop["flops"],
+        "intensity": round(flops / loop["bytes"], 2) if loop["bytes"] else None, "flops": flops,
         "bytes": loop["bytes"], "share": round(share, 4), "bound": bound, "line": loop["line"], "from": "nv_tileas",
         "terms": {k: v for k, v in loop["totals"].items() if v}, "fed": loop["fed"], "blocks": 1,
     }  # fmt: skip

@@ -47,6 +47,15 @@ def rows(
         around = min(inside, key=lambda loop: loop[1] - loop[0]) if inside else (0, len(code) - 1)
         writers = _lines(code, opcodes, line_of, _back(at, around, bool(inside)), WRITES)
         readers = _lines(code, opcodes, line_of, _on(at, around, bool(inside)), READS)
+        # a barrier also keeps writers from what others still read
+        read = (
+            _lines(code, opcodes, line_of, _back(at, around, bool(inside)), READS)
+            if kind == "barrier"
+            else []
+        )
+        write = (
+            _lines(code, opcodes, line_of, _on(at, around, bool(inside)), WRITES) if kind == "barrier" else []
+        )
         srcs = code[at][2]
         pending = next((s for s in srcs if isinstance(s, int)), None)
         if kind == "products":
@@ -66,6 +75,7 @@ def rows(
         out.append({
             "ptx": records[at][1], "line": line_of(code[at]), "kind": kind, "instruction": opcode, "loop": bool(inside),
             "pending": pending if kind in ("copies", "products") else None, "for": writers, "then": readers,
+            "read": read, "write": write,
         })  # fmt: skip
     return out
 

@@ -36,7 +36,7 @@ function sharedSection() {
       s.buffers.length ? [g("svg", { width: "100%", viewBox: `0 0 ${width} ${high}`, role: "img", "aria-label": "buffers over the lines of the code" },
         g("text", { x: 0, y: 16 }, "byte 0"), g("text", { x: 0, y: high - 26 }, bytes(most)), g("line", { x1: left, x2: left, y1: 8, y2: high - 22, class: "axis" }), g("line", { x1: left, x2: width - 10, y1: high - 22, y2: high - 22, class: "axis" }),
         g("text", { x: left, y: high - 6 }, `nv_tileas line ${s.first + 1}`), g("text", { x: width - 10, y: high - 6, "text-anchor": "end" }, `line ${s.last + 1}`), shapes),
-        h("div", { class: "legend" }, h("span", { style: { "--dot": "var(--r-shared)" } }, "buffer, striped by stages"), h("span", { style: { "--dot": "var(--r-wait)" } }, "scratch of a conversion"))] : null,
+        h("div", { class: "legend" }, h("span", { style: { "--dot": "var(--r-shared)" } }, "buffer, striped by stages"), h("span", { style: { "--dot": "var(--r-wait)" } }, "scratch of an exchange"))] : null,
       heat.length ? [h("h3", {}, "Banks that one access of a warp asks"), h("div", { class: "scroll" }, h("table", {}, head("where", "role", "access", "#width", "#wavefronts", "banks 0 to 31: words in the worst phase"), h("tbody", {}, heat))),
         h("div", { class: "legend" }, h("span", { style: { "--dot": "var(--grid)" } }, "not asked"), h("span", { style: { "--dot": "var(--good)" } }, "one word"), h("span", { style: { "--dot": "hsl(39 85% 48%)" } }, "two: a conflict"), h("span", { style: { "--dot": "hsl(0 85% 48%)" } }, "many"))] : null];
   });

@@ -7,7 +7,7 @@ function overview() {
     ["shared memory a block", bytes(k.shared), ""], ["threads a block", k.threads, ""],
     ["blocks an SM holds", k.blocks ? k.blocks.fit : "-", ""],
   ].map(([name, value, kind]) => h("div", { class: `card ${kind}` }, h("b", {}, value), h("span", {}, m.kernels.length > 1 ? `${k.name}: ${name}` : name))));
-  for (const r of m.roofline) cards.push(h("div", { class: "card" }, h("b", {}, r.share ? `${number(r.share * 100)}%` : r.bound), h("span", {}, r.share ? `of the tensor peak, bound by ${r.bound} (a model)` : "is the bound (a model)")));
+  for (const r of m.roofline) cards.push(h("div", { class: "card" }, h("b", {}, r.share ? `${number(r.share * 100)}%` : r.bound), h("span", {}, r.share ? `of the ${r.element === "f32" ? "f32" : "tensor"} peak, bound by ${r.bound} (a model)` : "is the bound (a model)")));
   const found = m.findings.map((f) => h("div", { class: `finding ${f.weight >= 60 ? "high" : f.weight >= 35 ? "mid" : "low"}`, "data-kind": f.kind },
     h("h3", {}, f.title, " ", f.refs.map(([level, line], i) => (i ? ref(level, line) : refs(level, line)))), f.why ? h("p", { class: "why" }, f.why) : null, f.remedy ? h("p", { class: "fix" }, f.remedy) : null));
   const o = m.options;

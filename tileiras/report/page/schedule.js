@@ -99,12 +99,13 @@ const WAITS = {
 
 function barrierSection() {
   const m = state.module;
+  const names = (lines) => lines.map((l) => [ref("nv_tileas", l), h("span", { class: "soft mono" }, opOf(l), " ")]);
   const rows = m.barriers.map((b) => lineRow("ptx", b.ptx,
     h("td", {}, refs("nv_tileas", b.line), ref("ptx", b.ptx)), h("td", { class: "mono" }, b.instruction), h("td", {}, b.loop ? h("b", {}, "in a loop") : "once"), h("td", {}, WAITS[b.kind](b)),
-    h("td", {}, b.for.length ? b.for.map((l) => [ref("nv_tileas", l), h("span", { class: "soft mono" }, opOf(l), " ")]) : h("span", { class: "soft" }, b.kind === "barrier" ? "readers of what was there before" : "-")),
-    h("td", {}, b.then.length ? b.then.map((l) => [ref("nv_tileas", l), h("span", { class: "soft mono" }, opOf(l), " ")]) : b.kind === "barrier" && !b.for.length ? h("span", { class: "soft" }, "the next write to that place") : "-")));
+    h("td", {}, b.for.length ? names(b.for) : b.read && b.read.length ? [h("span", { class: "soft" }, "readers of what was there before: "), names(b.read)] : h("span", { class: "soft" }, b.kind === "barrier" ? "readers of what was there before" : "-")),
+    h("td", {}, b.then.length ? names(b.then) : b.write && b.write.length ? [h("span", { class: "soft" }, "the next write to that place: "), names(b.write)] : b.kind === "barrier" && !b.for.length ? h("span", { class: "soft" }, "the next write to that place") : "-")));
   return section("barriers", "Barriers and waits: who waits for what", "Each barrier of the generated code, the operations whose results it waits for, and those that may go on behind it.",
-    rows.length ? h("div", { class: "scroll" }, h("table", {}, head("where", "instruction", "how often", "waits", "for what these wrote", "so that these may read"), h("tbody", {}, rows))) : h("p", { class: "empty" }, "The code has no barriers."));
+    rows.length ? h("div", { class: "scroll" }, h("table", {}, head("where", "instruction", "how often", "waits", "for these", "so that these may go on"), h("tbody", {}, rows))) : h("p", { class: "empty" }, "The code has no barriers."));
 }
 
 const opOf = (line) => { const t = (state.module.levels.nv_tileas.lines[line] || "").match(/nv_tileas\.([\w.]+)/); return t ? t[1] : ""; };
@@ -132,7 +133,7 @@ function roofSection() {
         g("text", { x: (width + l) / 2, y: high - 6, "text-anchor": "middle" }, "flops for each byte of global memory"), g("text", { x: 12, y: 12 }, "flops a clock, one SM")),
       h("div", {}, h("h3", {}, `${r.kernel} on ${r.gpu} `, MODEL()),
         r.stands_in ? h("p", { class: "note" }, `The model has no numbers of this architecture's own: ${r.gpu} stands in.`) : null,
-        h("p", {}, r.share ? [h("b", {}, `${number(r.share * 100)}% of the tensor peak`), ", limited by ", h("b", {}, r.bound), "."] : ["Limited by ", h("b", {}, r.bound), "."], " The busiest loop: ", refs("nv_tileas", r.line)),
+        h("p", {}, r.share ? [h("b", {}, `${number(r.share * 100)}% of the ${r.element === "f32" ? "f32" : "tensor"} peak`), ", limited by ", h("b", {}, r.bound), "."] : ["Limited by ", h("b", {}, r.bound), "."], " The busiest loop: ", refs("nv_tileas", r.line)),
         h("p", { class: "soft" }, `Each iteration: ${number(r.flops)} flops over ${number(r.bytes)} bytes`, r.intensity ? ` = ${number(r.intensity)} flops a byte; the ridge is at ${number(ridge)}.` : ".", ` Terms from ${r.from}.`),
         hbar(Object.entries(r.terms).filter(([n]) => n !== "waits").sort((a, c) => c[1] - a[1]).map(([name, value]) => ({ name, value, strong: name === r.bound })), 480, "clocks")));
   });

@@ -174,6 +174,17 @@ def _narrow(facts: Any, op: Op, value: Any, access: Any, size: int, possible: in
     return f"a thread holds {access.run} neighbouring elements of {size} bytes"
 
 
+def _no_row(op: Op) -> str:
+    """Why no dimension of a view's tile has neighbours in memory."""
+    from .memory import view_steps
+
+    type: Any = op.operand("view").type  # type: ignore[union-attr]
+    for d, m in enumerate(view_steps(type)[1]):
+        if type.view.strides[m] == 1 and d != getattr(type, "sparse_dim", -1):
+            return f"the tile has one element in dimension {d}, which is the one of stride 1"
+    return "no dimension of the tile is known to have stride 1"
+
+
 def _row(op: Op, shape: Any) -> tuple[int, int]:
     """(tile dimension whose elements are neighbours in memory, its tensor dimension); (-1, -1) for none."""
     from .memory import view_steps
@@ -192,7 +203,7 @@ def _known_of_view(facts: Any, op: Op, value: Any, size: int, possible: int) -> 
     view: Any = op.operand("view")
     d, m = _row(op, value.shape)
     if d < 0:
-        return "no dimension of the tile is known to have stride 1"
+        return _no_row(op)
     if value.shape[d] * size < possible:
         return f"the tile has {value.shape[d]} neighbouring elements of {size} bytes in a row"
     if facts.pointer_alignment(view) < possible:
@@ -220,7 +231,7 @@ def _warp_bytes(op: Op, value: Any, layout: Any, size: int, moved: int) -> tuple
     else:
         run_dim, _ = _row(op, shape)
         if run_dim < 0:
-            return min(moved, SECTOR_BYTES), "no dimension of the tile is known to have stride 1"
+            return min(moved, SECTOR_BYTES), _no_row(op)
     low = sum(extent.bit_length() - 1 for extent in shape[run_dim + 1 :])
     count = shape[run_dim].bit_length() - 1
     mine = {
