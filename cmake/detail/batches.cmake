@@ -5,7 +5,7 @@ include_guard(GLOBAL)
 
 # Sets <out> to the number of sources that one command takes, or to 0: a command for each artefact, which is as
 # parallel as a build can be. Batches want several times more sources than processors, and nothing that has a command of
-# its own by nature: a launcher, remarks, PTX beside images, cuTile sources, code for the CPU.
+# its own by nature: a launcher, remarks, PTX beside images, cuTile sources.
 function(_tileiras_batch_size out)
   set(size 0)
   list(LENGTH tile_SOURCES count)
@@ -30,7 +30,7 @@ function(_tileiras_batch_size out)
       set(size 32)
     endif()
   endif()
-  if(launcher OR for_cpu OR tile_REMARKS OR tile_REPORT OR tile_HEADER OR "ptx" IN_LIST tile_FORMATS OR "${tile_SOURCES};" MATCHES "(\\.py;|\\$<)")
+  if(launcher OR tile_REMARKS OR tile_REPORT OR tile_HEADER OR "ptx" IN_LIST tile_FORMATS OR "${tile_SOURCES};" MATCHES "(\\.py;|\\$<)")
     set(size 0)
   endif()
   set(${out} ${size} PARENT_SCOPE)
@@ -45,6 +45,9 @@ function(_tileiras_rule_batches)
   foreach(arch IN LISTS virtual)
     list(APPEND words --arch "compute_${arch}")
   endforeach()
+  if(for_cpu)
+    list(APPEND words --arch cpu)
+  endif()
   if("tilebc" IN_LIST tile_FORMATS OR (virtual AND tile_LAUNCH_ABI STREQUAL "tile"))
     list(APPEND words --tilebc)
   endif()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from pathlib import Path
 
+import peers
 import pytest
 from cmake_project import HEAD, CMakeProject, kernel, program, run_program
 
@@ -137,6 +139,55 @@ def test_one_command_for_several_sources(tmp_path: Path, generator: str) -> None
     project.write("k0.tileir", kernel("k0"))
     project.make()
     project.assert_null_build()
+
+
+CPU_MAIN = """
+#include <stdio.h>
+#include "many/k0_tile.h"
+#include "many/k3_tile.h"
+int main(void) {
+  float x[300], y[300], z[300];
+  for (int i = 0; i < 300; i++) x[i] = (float)i;
+  tileirasGrid grid = {3, 1, 1};
+  float *px = x, *py = y, *pz = z;
+  int n = 300;
+  void *first[] = {&px, &py, &n}, *second[] = {&px, &pz, &n};
+  if (many_k0_launch(0, grid, NULL, first) || many_k3_launch(0, grid, NULL, second)) return 1;
+  for (int i = 0; i < 300; i++) if (y[i] != x[i] || z[i] != 4 * x[i]) return 2;
+  return 0;
+}
+"""
+
+
+def test_code_for_the_cpu_is_made_by_the_same_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As for GPUs: the same files as by a command for each, no more made again, one unit for their sources."""
+    if importlib.util.find_spec("llvmlite") is None:
+        peers.missing("llvmlite")
+    project = CMakeProject(tmp_path)
+    project.write("CMakeLists.txt", HEAD + MANY.replace("80-real 90", "90 cpu"))
+    for i in range(4):
+        project.write(f"k{i}.tileir", kernel(f"k{i}", factor=i + 1))
+    project.write("main.c", CPU_MAIN)
+    plain = tmp_path / "plain"
+    project.configure("-DCMAKE_TILE_BATCH=OFF", "-DTILE_COMPILER_LAUNCHER=", build=plain)
+    project.make(build=plain)
+    project.configure("-DCMAKE_TILE_BATCH=3", "-DTILE_COMPILER_LAUNCHER=")
+    made = project.make().stdout
+    assert made.count("and its neighbours") == 2 and "for the CPU" not in made
+    kinds = (".kernels.json", ".fatbin", ".h", ".c")
+    twins = [p for p in (plain / "many.tile").rglob("*") if p.name.endswith(kinds)]
+    assert sum(p.name.endswith(".cpu.kernels.json") for p in twins) == 4
+    for path in twins:
+        assert (project.build / path.relative_to(plain)).read_bytes() == path.read_bytes(), path
+    monkeypatch.setenv("TILEIRAS_DEVICE", "cpu")
+    run_program(project, "app")
+    project.assert_null_build()
+    before = {p: p.stat().st_mtime_ns for p in project.artefacts("*.cpu.kernels.json")}
+    project.write("k1.tileir", kernel("k1", factor=9))
+    project.make()
+    assert [p.name for p in before if p.stat().st_mtime_ns != before[p]] == ["k1.cpu.kernels.json"]
 
 
 @pytest.mark.parametrize("generator", GENERATORS)
