@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import io
 import os
+import platform
 import subprocess
 import sys
 
@@ -76,6 +77,41 @@ def test_a_store_that_overlaps_what_its_value_loads_reads_first() -> None:
         want[64 + shift : 128 + shift] = want[64:128] + want[64:128]
         add(64, a, a, c)
         assert (memory == want).all()
+
+
+def test_rows_of_large_arrays_are_stored_past_the_caches() -> None:
+    """Whole rows of more than the caches hold; not where an address is odd, nor what is in the caches already."""
+    from tileiras.run.cpu.launch import kernel_of
+
+    text = view_kernel(
+        load("a", "p", n=1024) + "%r = addf %p, %p : tile<1024xf32>\n" + store("r", "c", n=1024),
+        "a",
+        "c",
+        n=1024,
+    )
+    n = (1 << 22) + 777
+    a = numbers(n)
+    for offset in (0, 4, 1, 3):
+        c = np.full(n + 32, 7, np.float32)
+        start = offset + -c.ctypes.data // 4 % 16
+        for extent in (n, 5000):
+            launch(text, "k", -(-extent // 1024), [a, extent, c[start:], extent], target="cpu")
+            assert (c[start : start + extent] == a[:extent] + a[:extent]).all()
+        assert (c[:start] == 7).all() and (c[start + n :] == 7).all()
+    again = a.copy()
+    launch(text, "k", -(-n // 1024), [again, n, again, n], target="cpu")
+    assert (again == a + a).all()
+    made = {
+        rows: view_kernel(load("a", "p", n=rows) + store("p", "c", n=rows), "a", "c", n=rows)
+        for rows in (128, 1024)
+    }
+    modules = {rows: tileiras.load(text) for rows, text in made.items()}
+    for module in modules.values():
+        module.verify()
+    streamed = {
+        rows for rows, module in modules.items() if "!nontemporal" in kernel_of(module.op, "k", False).text
+    }
+    assert streamed == ({1024} if platform.machine() in ("x86_64", "AMD64") else set())
 
 
 def test_negative_zero_subnormals_and_nan_come_through() -> None:

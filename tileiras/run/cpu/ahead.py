@@ -42,10 +42,10 @@ class Level:
         self.vector_bytes = vector_bytes
 
 
-AVX2 = ("f16c", "fma", "gather", "mask32")
+AVX2 = ("stream", "f16c", "fma", "gather", "mask32")
 LEVELS = {
     "x86_64": (
-        Level("v2", "x86-64-v2", "", (), 16),
+        Level("v2", "x86-64-v2", "", ("stream",), 16),
         Level("v3", "x86-64-v3", "", AVX2, 32),
         Level("v4", "x86-64-v4", "-prefer-256-bit", (*AVX2, "scatter", "scalef", "mask8"), 64),
     ),

@@ -12,7 +12,7 @@ from .code import MEMORY, REGISTER, bytes_of, const, const_vector, name_of, vec
 from .lower import Lower, Unsupported, lowers
 from .space import Chunk, Map, identity
 from .tiles import Node, Stored, Survey, load_elements, store_elements
-from .views import ViewLoad, Window, can_mask, masked_load, masked_store
+from .views import ViewLoad, Window, can_mask, fence, masked_load, masked_store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -280,6 +280,12 @@ def lower_store_view(lower: Lower, op: Op) -> None:
     for one in conditions:
         condition = lower.c.op(f"and i1 {condition}, {one}") if condition else one
 
+    window.stream = window.streams(lower)
+    for load, _ in found.loads if window.stream else ():
+        if load.buffer is None:  # what is in the caches already is written there
+            other = lower.c.op(f"icmp ne i64 {load.window.tensor.base}, {window.tensor.base}")
+            window.stream = lower.c.op(f"and i1 {window.stream}, {other}")
+
     def body(chunk: Chunk) -> None:
         window.store(lower, chunk, map, value.get(lower, chunk, map))
 
@@ -304,6 +310,8 @@ def lower_store_view(lower: Lower, op: Op) -> None:
         value.bits, [(value, map)], body, more=[(WindowUse(window), map)], condition=condition,
         slow=slow if pending else None,
     )  # fmt: skip
+    if window.stream:
+        fence(lower.c, window.stream)
     changed(lower)
 
 

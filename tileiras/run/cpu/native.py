@@ -33,6 +33,8 @@ class Host:
             flags.add("f16c")
         if "fma" in have or arm:
             flags.add("fma")
+        if triple.startswith(("x86_64", "amd64")):
+            flags.add("stream")
         if "avx2" in have:
             flags |= {"gather", "mask32"}
         if "avx512f" in have:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tileiras.compiler.ir.types import GatherScatterView, StridedView
 
 from .access import lane_addresses, load_lanes, store_lanes
-from .code import BITS, MEMORY, REGISTER, bytes_of, const, const_vector, name_of
+from .code import BITS, MEMORY, REGISTER, bytes_of, const, const_vector, name_of, vec
 from .formats import FORMATS
 from .integers import read
 from .space import Chunk, Map, breaks_of, dim_ranges
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 NIBBLES = ("f4E2M1FN", "i4")
 FAR = 1 << 40  # no index leads further
+# Stores that go past the caches (`Window.streams`).
+STREAMED_BYTES = 1 << 24  # of a tensor: half of a large last-level cache, beside which there are loads
+STREAMED_ROW = 1024  # bytes of a tile's row: few lines are written in part
+STREAMED_AT = 16  # what an address must be a multiple of; NumPy's arrays are
 
 
 class View:
@@ -63,6 +67,7 @@ class Window:
 
     __slots__ = (
         "base", "counts", "extents", "name", "nibble", "origin", "padding", "ranges", "rows", "shape", "size", "sparse", "steps",
+        "stream", "tensor",
     )  # fmt: skip
 
     def __init__(self, lower: Any, op: Any, name: str) -> None:
@@ -77,6 +82,7 @@ class Window:
         self.sparse = vt.sparse_dim if isinstance(vt, GatherScatterView) else None
         self.rows: Node | None = None
         self.padding = padding_of(vt, name)
+        self.tensor, self.stream = view, ""  # stream: whether stores go past the caches
         self.base, self.origin = view.base, "0"  # origin: 4-bit elements before the tile, two a byte
         self.steps: list[str] = []
         self.counts: list[str] = []
@@ -139,6 +145,33 @@ class Window:
             high = c.add(high, c.intrinsic("smax", "i64", 1, reach, "0"))
         return low, high
 
+    def streams(self, lower: Any) -> str:
+        """Whether stores should go past the caches, as an i1; "" where that is known to be wrong.
+
+        So they should where the tensor is larger than what caches hold, because a cache line that is written whole need
+        not be read first; and where a row of the tile is many whole lines, at addresses that the instruction takes.
+        """
+        c = lower.c
+        long = [
+            d for d, (step, extent) in enumerate(zip(self.steps, self.shape))
+            if step == str(self.size) and extent * self.size >= STREAMED_ROW
+        ] if self.plain and "stream" in c.features else []  # fmt: skip
+        if not long:
+            return ""
+        total = str(self.size)
+        for extent in self.tensor.shape:
+            total = c.mul(total, extent)
+        if total.isdigit() and int(total) < STREAMED_BYTES:
+            return ""
+        bits = self.base
+        for d, step in enumerate(self.steps):
+            if d != long[-1] and not (step.lstrip("-").isdigit() and int(step) % STREAMED_AT == 0):
+                bits = c.op(f"or i64 {bits}, {step}")
+        out = c.op(f"icmp eq i64 {c.op(f'and i64 {bits}, {STREAMED_AT - 1}')}, 0")
+        if not total.isdigit():
+            out = c.op(f"and i1 {out}, {c.op(f'icmp uge i64 {total}, {STREAMED_BYTES}')}")
+        return out  # type: ignore[no-any-return]
+
     # ---- one vector
 
     def place(self, chunk: Chunk, map: Map) -> tuple[str, list[tuple[str, str]], list[list[int]]]:
@@ -182,7 +215,10 @@ class Window:
         if chunk.fast and n == 1:
             store_elements(c, 1, value, c.pointer(address), self.name)
         elif chunk.fast and d is not None and (static or not self.steps[d].lstrip("-").isdigit()):
-            store_elements(c, n, value, c.pointer(address), self.name)
+            if self.stream and static and n * self.size >= STREAMED_AT:
+                store_past_caches(c, n, value, c.pointer(address), self.name, self.stream)
+            else:
+                store_elements(c, n, value, c.pointer(address), self.name)
         elif not chunk.fast and static and n > 1 and can_mask(c, self.name):
             masked_store(c, n, c.pointer(address), self.name, self.row_mask(c, n, d, inside, lanes), value)
         else:
@@ -271,6 +307,30 @@ class Window:
 def can_mask(c: Any, name: str) -> bool:
     """Whether the CPU loads and stores vectors of this type under a mask."""
     return ("mask8" if BITS[MEMORY[name]] < 32 else "mask32") in c.features
+
+
+def store_past_caches(c: Any, n: int, value: str, pointer: str, name: str, condition: str) -> None:
+    """A store whose cache lines are not read first where the condition holds; `fence` orders it before others."""
+    from .tiles import as_memory
+
+    type, value = MEMORY[name], as_memory(c, n, value, name)
+    c.module.declare("!nontemporal", "!0 = !{i32 1}")
+    past, plain, done = c.new_label("past"), c.new_label("plain"), c.new_label("done")
+    c.branch(condition, past, plain)
+    c.begin(past)
+    c.do(f"store {vec(type, n)} {value}, ptr {pointer}, align {STREAMED_AT}, !nontemporal !0")
+    c.jump(done)
+    c.begin(plain)
+    c.store(type, n, value, pointer, bytes_of(name))
+    c.jump(done)
+    c.begin(done)
+
+
+def fence(c: Any, condition: str) -> None:
+    """What was stored past the caches comes before what is stored next."""
+    c.module.declare("llvm.x86.sse.sfence", "declare void @llvm.x86.sse.sfence()")
+    with c.when(condition):
+        c.do("call void @llvm.x86.sse.sfence()")
 
 
 def masked_load(c: Any, n: int, pointer: str, name: str, mask: str, padding: str) -> str:
