@@ -180,15 +180,15 @@ def entrance(path: Any) -> tuple[Any, Any]:
     return launch, load(path, Sink())
 
 
-def launch_case(case: Case, target: str, gpu_name: str, limit: float = 60.0) -> Outcome:
-    """Launches a case's bytecode on `target` and compares what it leaves in memory with the formula."""
+def launch_case(case: Case, target: str, gpu_name: str, limit: float = 60.0, **options: object) -> Outcome:
+    """Launches a case's bytecode on `target` and compares what it leaves in memory with the formula. Options are `launch`'s."""
 
     def action() -> str:
         launch, source = entrance(bytecode_path(case))
         values = case.make_values()
         before = copy_of(values)
         flat, memory = case.flat(values)
-        more = {"memory": memory} if memory else {}
+        more = {**options, **({"memory": memory} if memory else {})}
         with contextlib.redirect_stdout(io.StringIO()):
             launch(source, case.entry, grid=case.grid, args=flat, target=target, gpu_name=gpu_name, **more)
         return judge(case, before, values)

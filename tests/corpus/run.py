@@ -3,7 +3,7 @@ softmax]`.
 
 --target reference emulator which witnesses (default: both); with --compile-only: none is run --gpu-name
 sm_80 sm_90 targets to compile for (the reference target runs once) --family F, -k SUBSTR, --tag which
-cases; --fail-only shows only what did not pass --limit 60 seconds per case; --json FILE writes all
+cases; --tensor-maps launcher lets kernels take tensor maps (emulator, gpu); --fail-only shows only what did not pass --limit 60 seconds per case; --json FILE writes all
 outcomes; -v shows tracebacks --nvidia TOOL instead: does NVIDIA's assembler TOOL accept every module, for
 each --gpu-name
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import functools
 import json
 import os
 import subprocess
@@ -78,6 +79,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--frontend", choices=["python", "cpp", "writer"])
     parser.add_argument("-k", action="append", default=[])
     parser.add_argument("--compile-only", action="store_true")
+    parser.add_argument("--tensor-maps", choices=["none", "launcher"], default="none")
     parser.add_argument("--nvidia", metavar="TOOL")
     parser.add_argument("--limit", type=float, default=60.0)
     parser.add_argument("--fail-only", action="store_true")
@@ -102,8 +104,10 @@ def main(argv: list[str] | None = None) -> int:
             jobs += [(compile_case, (case, gpu)) for gpu in options.gpu_name]
         else:
             for target in options.target:
+                compiled = target in ("emulator", "gpu")
+                more = {"tensor_maps": options.tensor_maps} if compiled else {}
                 gpus = options.gpu_name if target not in ("reference", "cpu") else options.gpu_name[:1]
-                jobs += [(launch_case, (case, target, gpu)) for gpu in gpus]
+                jobs += [(functools.partial(launch_case, **more), (case, target, gpu)) for gpu in gpus]
     outcomes: list[Outcome] = []
     try:
         for function, arguments in jobs:

@@ -245,6 +245,22 @@ def test_a_driver_that_makes_no_maps_launches_what_takes_none(images: Path, tmp_
     assert start(tmp_path, 9, FITTING)[0] == ["status 302"]
 
 
+@pytest.mark.parametrize("language", [("gcc", "-std=c90"), ("g++", "-std=c++11")], ids=["c90", "cxx11"])
+def test_every_warning_is_an_error(images: Path, tmp_path: Path, language: tuple[str, str]) -> None:
+    generate(images, tmp_path)
+    compiler, standard = language
+    words = "-pedantic -Wconversion -Wsign-conversion -Wshadow -Wcast-qual -Wcast-align -Wundef -Wmissing-declarations".split()
+    words += ["-x", "c" if compiler == "gcc" else "c++"]
+    words += (
+        []
+        if compiler == "gcc"
+        else ["-Wold-style-cast", "-Wzero-as-null-pointer-constant", "-fno-exceptions"]
+    )
+    subprocess.run(
+        [compiler, standard, *STRICT, *words, "-c", tmp_path / "k_tile.c", "-o", tmp_path / "k.o"], check=True
+    )
+
+
 @pytest.mark.parametrize("language", LANGUAGES, ids=["c99", "cxx17"])
 @pytest.mark.parametrize("link", [False, True])
 def test_compiles_with_the_toolkits_header(

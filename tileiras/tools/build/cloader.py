@@ -31,7 +31,7 @@ typedef struct CUkern_st *CUkernel;
 /* A number of a tensor map: the value of an integer argument, or the constant where `argument` is -1. */
 typedef struct tileirasNumber {
   int argument;
-  unsigned long long constant;
+  uint64_t constant;
 } tileirasNumber;
 
 /* A descriptor for bulk tensor copies, which a launch makes from the arguments and passes behind them. Dimensions
@@ -150,11 +150,11 @@ typedef int (*tile_device_fn)(CUdevice *);
 typedef int (*tile_query_fn)(int *, int, CUdevice);
 typedef int (*tile_launch_fn)(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                               unsigned, CUstream, void **, void **);
-typedef int (*tile_encode_fn)(void *, int, unsigned, void *, const unsigned long long *, const unsigned long long *,
+typedef int (*tile_encode_fn)(void *, int, unsigned, void *, const uint64_t *, const uint64_t *,
                               const unsigned *, const unsigned *, int, int, int, int);
-typedef int (*tile_alloc_fn)(unsigned long long *, size_t, CUstream);
-typedef int (*tile_fill_fn)(unsigned long long, unsigned char, size_t, CUstream);
-typedef int (*tile_free_fn)(unsigned long long, CUstream);
+typedef int (*tile_alloc_fn)(uint64_t *, size_t, CUstream);
+typedef int (*tile_fill_fn)(uint64_t, unsigned char, size_t, CUstream);
+typedef int (*tile_free_fn)(uint64_t, CUstream);
 
 static struct {
   int ready;
@@ -187,11 +187,11 @@ extern int cuCtxGetDevice(CUdevice *);
 extern int cuDeviceGetAttribute(int *, int, CUdevice);
 extern int cuLaunchKernel(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                           CUstream, void **, void **);
-extern int cuTensorMapEncodeTiled(void *, int, unsigned, void *, const unsigned long long *,
-                                  const unsigned long long *, const unsigned *, const unsigned *, int, int, int, int);
-extern int cuMemAllocAsync(unsigned long long *, size_t, CUstream);
-extern int cuMemsetD8Async(unsigned long long, unsigned char, size_t, CUstream);
-extern int cuMemFreeAsync(unsigned long long, CUstream);
+extern int cuTensorMapEncodeTiled(void *, int, unsigned, void *, const uint64_t *,
+                                  const uint64_t *, const unsigned *, const unsigned *, int, int, int, int);
+extern int cuMemAllocAsync(uint64_t *, size_t, CUstream);
+extern int cuMemsetD8Async(uint64_t, unsigned char, size_t, CUstream);
+extern int cuMemFreeAsync(uint64_t, CUstream);
 #ifdef __cplusplus
 }
 #endif
@@ -366,15 +366,15 @@ TILE_ONCE static int tile_get_by_name(tile_unit *unit, const char *name, CUkerne
 /* ---- tensor maps ---- */
 
 static int tile_refuse(int status, const tileirasKernel *row, const tileirasTensorMap *map, const char *what,
-                       long long value) {
-  fprintf(stderr, "tileiras: kernel '%s' is not launched, as argument %u makes no tensor map: %s %lld\n", row->name,
-          map->array, what, value);
+                       int64_t value) {
+  fprintf(stderr, "tileiras: kernel '%s' is not launched, as argument %u makes no tensor map: %s %.0f\n", row->name,
+          map->array, what, (double)value);
   return status;
 }
 
-static long long tile_number(const tileirasKernel *row, const tileirasNumber *number, void **args) {
-  union { signed char b; short h; int w; long long d; } value;
-  if (number->argument < 0) return (long long)number->constant;
+static int64_t tile_number(const tileirasKernel *row, const tileirasNumber *number, void **args) {
+  union { signed char b; short h; int w; int64_t d; } value;
+  if (number->argument < 0) return (int64_t)number->constant;
   memcpy(&value, args[number->argument], row->param_sizes[number->argument]);
   switch (row->param_sizes[number->argument]) {
     case 1: return value.b;
@@ -387,31 +387,31 @@ static long long tile_number(const tileirasKernel *row, const tileirasNumber *nu
 /* Writes the map to `out`. An array without elements is one element of `nothing`, which holds what lies outside any
    array; *nothing is made on the stream when the first map needs it. */
 static int tile_encode(const tileirasKernel *row, const tileirasTensorMap *map, void **args, CUstream stream,
-                       unsigned long long *nothing, void *out) {
-  unsigned long long extents[5], strides[5], base = 0;
+                       uint64_t *nothing, void *out) {
+  uint64_t extents[5], strides[5], base = 0;
   unsigned box[5], steps[5], i;
   int status = TILE_SUCCESS, empty = 0;
   void *place;
   memcpy(&base, args[map->array], row->param_sizes[map->array]);
   for (i = 0; i < map->rank; ++i) { /* the driver's dimensions begin with the innermost */
     unsigned d = map->rank - 1 - i;
-    long long value = tile_number(row, &map->extents[i], args);
-    if (value < 0 || value > 1LL << 32)
+    int64_t value = tile_number(row, &map->extents[i], args);
+    if (value < 0 || value > (int64_t)1 << 32)
       return tile_refuse(TILE_INVALID_VALUE, row, map, "at most 4294967296 elements a dimension are possible, not", value);
     if (!value) empty = 1;
-    extents[d] = (unsigned long long)value;
+    extents[d] = (uint64_t)value;
     box[d] = map->box[i];
     steps[d] = 1;
     if (!d) continue;
     strides[d - 1] = TILE_MAP_ALIGN; /* of a single element nobody reads it */
     if (value <= 1) continue;
     value = tile_number(row, &map->strides[i], args);
-    if (value < 0 || value >= (1LL << 40) / map->element_size)
+    if (value < 0 || value >= ((int64_t)1 << 40) / map->element_size)
       return tile_refuse(TILE_INVALID_VALUE, row, map, "strides of less than 2^40 bytes are possible, not elements:", value);
     value *= map->element_size;
     if (value % 16)
       return tile_refuse(TILE_MISALIGNED, row, map, "strides are multiples of 16 bytes, not", value);
-    strides[d - 1] = (unsigned long long)value;
+    strides[d - 1] = (uint64_t)value;
   }
   if (empty) {
     if (!*nothing) {
@@ -432,7 +432,7 @@ static int tile_encode(const tileirasKernel *row, const tileirasTensorMap *map, 
     }
   }
   if (base % 16)
-    return tile_refuse(TILE_MISALIGNED, row, map, "it points to a multiple of 16 bytes and", (long long)(base % 16));
+    return tile_refuse(TILE_MISALIGNED, row, map, "it points to a multiple of 16 bytes and", (int64_t)(base % 16));
   place = (void *)(size_t)base;
   if (!tile_driver.encode) return TILE_SYMBOL_NOT_FOUND;
   status = tile_driver.encode(out, (int)map->element_type, map->rank, place, extents, strides, box, steps, 0,
@@ -443,7 +443,7 @@ static int tile_encode(const tileirasKernel *row, const tileirasTensorMap *map, 
 /* A launch whose kernel takes maps behind its arguments; the driver has copied them when it returns. */
 static int tile_launch_with_maps(const tileirasKernel *row, const tileirasVariant *how, CUfunction function,
                                  tileirasGrid grid, CUstream stream, void **args) {
-  unsigned long long nothing = 0;
+  uint64_t nothing = 0;
   size_t count = (size_t)row->param_count + how->map_count;
   char *memory = (char *)malloc(count * sizeof(void *) + (size_t)how->map_count * TILE_MAP_BYTES + TILE_MAP_ALIGN);
   void **all = (void **)(void *)memory;

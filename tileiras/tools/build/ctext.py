@@ -71,6 +71,7 @@ def header(unit: Unit) -> str:
         f"#define {guard}",
         "",
         "#include <stddef.h>",
+        "#include <stdint.h>",
         "",
         TYPES,
         "#ifdef __cplusplus",
