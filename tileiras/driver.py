@@ -165,25 +165,12 @@ class Kernel:
 
         return kernel_of(self.module, self.name, False).cpu_bytes
 
-    def hidden(self) -> list[dict[str, Any]]:
-        """The parameters that the launcher adds behind `params`: what each is made from, its size and offset."""
-        if not self.tensor_maps:
-            return []
-        from tileiras.compiler.target.tensor_maps import ALIGN, BYTES
-
-        end = max((param["offset"] + param["size"] for param in self.params), default=0)
-        first = -(-end // ALIGN) * ALIGN
-        return [
-            {**each.as_dict(), "size": BYTES, "offset": first + BYTES * i}
-            for i, each in enumerate(self.tensor_maps)
-        ]
-
     def as_dict(self) -> dict[str, Any]:
         return {
             "name": self.name,
             "symbol": self.symbol,
             "params": self.params,
-            "hidden": self.hidden(),
+            "hidden": [each.as_dict() for each in self.tensor_maps],  # where each lies, the image says
             "block": list(self.block),
             "cluster": list(self.cluster),
             "static_shared": self.static_shared,

@@ -3,7 +3,8 @@ softmax]`.
 
 --target reference emulator which witnesses (default: both); with --compile-only: none is run --gpu-name
 sm_80 sm_90 targets to compile for (the reference target runs once) --family F, -k SUBSTR, --tag which
-cases; --tensor-maps launcher lets kernels take tensor maps (emulator, gpu); --fail-only shows only what did not pass --limit 60 seconds per case; --json FILE writes all
+cases; --tensor-maps launcher lets kernels take tensor maps (emulator, gpu); --fail-only
+shows only what did not pass --limit 60 seconds per case; --json FILE writes all
 outcomes; -v shows tracebacks --nvidia TOOL instead: does NVIDIA's assembler TOOL accept every module, for
 each --gpu-name
 """

@@ -7,6 +7,8 @@
 "hidden": the parameters that the launcher adds behind `params`, for bulk tensor copies: [{"kind": "tensor_map",
 "array": index in `params`, "element", "extents", "strides", "box", "swizzle", "fill", "size", "offset"}]. Extents and
 strides, in elements, are {"param": index in `params`} or {"const": number}; all lists stand outermost dimension first.
+Size and offset are those of the image: ptxas aligns a map within the constant bank, whose parameters begin elsewhere on
+every architecture; without an image they are missing.
 
 Sizes, offsets, registers and shapes come from the image, which is what will be launched; types and what the
 image cannot say (dynamic shared memory, spills, source) from the compiler.
