@@ -282,3 +282,55 @@ def test_a_scalar_says_its_type(tmp_path: Path) -> None:
         "tileiras-run: error: argument 0 of 'noop' is i32, not f32\n",
     )
     assert run("tileiras-run", tmp_path / "k.tileir", "--arg", "uint32:300").returncode == 0
+
+
+def said_of(path: Path) -> tuple[int, str]:
+    done = run("tileiras", path, "--gpu-name=sm_90", "--emit=ptx", "-o", path.with_suffix(".ptx"))
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ("i32", "f32"),
+        ("f32", "i32"),
+        ("f16", "f32"),
+        ("f32", "bf16"),
+        ("i32", "i64"),
+        ("i64", "i8"),
+        ("i1", "i32"),
+    ],
+)
+def test_the_conversion_that_is_named_compiles(given: str, wanted: str, tmp_path: Path) -> None:
+    op = "addf" if "f" in wanted else "addi"
+    lines = [
+        "cuda_tile.module @m {", "  entry @k() {",
+        f"    %i = constant <{given}: {'true' if given == 'i1' else '1.0' if 'f' in given else 1}> : tile<8x16x{given}>",
+        f"    %c = constant <{wanted}: {'1.0' if 'f' in wanted else 1}> : tile<8x16x{wanted}>",
+        f"    %s = {op} %c, %i : tile<8x16x{wanted}>", "    return", "  }", "}", "",
+    ]  # fmt: skip
+    path = tmp_path / "k.tileir"
+    path.write_text("\n".join(lines))
+    code, err = said_of(path)
+    note = next(line for line in err.splitlines() if "makes the wanted type: " in line)
+    assert code == 5 and ":5:" in err
+    lines.insert(4, note.partition("makes the wanted type: ")[2].replace("%u", "%i"))
+    lines[5] = lines[5].replace("%i", "%v")
+    path.write_text("\n".join(lines))
+    assert said_of(path) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("%x = load_ptr_tko weak %p : tile<ptr<f32>> -> tile<f32>", "two results, the value and a token: %x, %t = load_ptr_tko"),
+        ("%x = iota : tile<33554432xi32>", "give each tile block a part"),
+        ("%x = constant <f32: 1.0> : tile<8xf32>\n%y = constant <f32: 1.0> : tile<1xf32>\n%z = addf %x, %y : tile<8xf32>",
+         "broadcast makes tile<8xf32> of tile<1xf32>"),
+    ],
+)  # fmt: skip
+def test_what_would_take_the_place_is_said(line: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "k.tileir"
+    path.write_text(f"cuda_tile.module @m {{\nentry @k(%p: tile<ptr<f32>>) {{\n{line}\nreturn\n}}\n}}\n")
+    code, err = said_of(path)
+    assert code == 5 and err.splitlines()[-1].startswith("note: ") and said in err.splitlines()[-1]
