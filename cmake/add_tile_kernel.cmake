@@ -53,6 +53,7 @@ REPORT             html or json: a report of each image beside it, which explain
                    COMPILER nvidia.
 EMBED              how the image gets into the program: a C array, ``.incbin`` (GNU and Clang), or none: the program links
                    with an object that defines ``<prefix>_image`` and its size, such as TILE_OBJECT of a CUSTOM target.
+                   Default array; libraries of many sources take incbin where their compiler reads it (docs/cmake.md).
 PREFIX             of every C name in the header; default <name>_<stem> (only <stem> where both are the same; with
                    several sources and PREFIX: PREFIX_stem); a number follows where two sources of a target give one
                    identifier. Two targets of a build tree cannot have the same.
@@ -162,10 +163,12 @@ function(_tileiras_add_rules name)
   set(bundle_file "${records}/bundle${record}.txt")
   _tileiras_split_architectures(real virtual ${wanted})
   _tileiras_compile_options(compile_options)
+  _tileiras_batch_size(batch)
+  _tileiras_batch_embed(batch_embed)
   file(GENERATE OUTPUT "${options_file}" CONTENT
     "${compile_options} ${budgets}\n${tile_SIGNATURE} ${tile_SYMBOL} ${tile_IMPORT_DIRECTORIES} ${tile_REMARKS} ${tile_REMARKS_FILE} ${tile_REPORT}\n")
   file(GENERATE OUTPUT "${bundle_file}" CONTENT
-    "${real} ${virtual} ${for_cpu} ${stems}\n$<TARGET_GENEX_EVAL:${name},$<TARGET_PROPERTY:${name},TILE_FATBINARY_OPTIONS>> ${tile_COMPRESS}\n${tile_PREFIX} ${tile_NAMESPACE} ${tile_EMBED} ${tile_LANGUAGE} ${tile_HEADER}\n")
+    "${real} ${virtual} ${for_cpu} ${stems}\n$<TARGET_GENEX_EVAL:${name},$<TARGET_PROPERTY:${name},TILE_FATBINARY_OPTIONS>> ${tile_COMPRESS}\n${tile_PREFIX} ${tile_NAMESPACE} ${batch_embed} ${tile_LANGUAGE} ${tile_HEADER}\n")
 
   foreach(property IN LISTS planned)
     set_property(TARGET ${name} PROPERTY ${property})
@@ -484,6 +487,10 @@ macro(_tileiras_check_arguments)
   endif()
   if(NOT tile_TYPE STREQUAL "CUSTOM" AND NOT tile_LANGUAGE IN_LIST _languages)
     message(FATAL_ERROR "add_tile_kernel(${name}): TYPE ${tile_TYPE} needs a compiler for ${tile_LANGUAGE}: project(... LANGUAGES ${tile_LANGUAGE}), or TYPE CUSTOM")
+  endif()
+  set(tile_EMBED_CHOSEN FALSE)
+  if(NOT tile_EMBED AND NOT CMAKE_TILE_EMBED)
+    set(tile_EMBED_CHOSEN TRUE)  # by CMake: a batch may read images in another way
   endif()
   _tileiras_default(tile_EMBED EMBED "${tile_EMBED}" array)
   if(NOT tile_EMBED MATCHES "^(array|incbin|none)$")

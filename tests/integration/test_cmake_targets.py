@@ -10,6 +10,8 @@ import peers
 import pytest
 from cmake_project import HEAD, CMakeProject, kernel, program, run_program
 
+from tileiras.tools.build.record import explain
+
 TWO = (
     HEAD
     + """
@@ -95,6 +97,11 @@ target_link_tile_kernels(app PRIVATE many)
 """
 
 
+def why_rebuilt(image: Path) -> list[str]:
+    """Returns what the build noted about an image."""
+    return explain(str(image))
+
+
 GENERATORS = [
     "Ninja",
     *(pytest.param(name, marks=pytest.mark.full) for name in ("Unix Makefiles", "Ninja Multi-Config")),
@@ -116,17 +123,22 @@ def test_one_command_for_several_sources(tmp_path: Path, generator: str) -> None
     project.configure("-DCMAKE_TILE_BATCH=3", "-DTILE_COMPILER_LAUNCHER=")
     assert project.make().stdout.count("and its neighbours") == 2
     assert run_program(project, "app").split()[::2] == ["k0", "k3"]
-    kinds = (".cubin", ".ptx", ".fatbin", ".h", ".c")
+    kinds = (".cubin", ".ptx", ".fatbin", ".h", ".json")
     for path in (p for p in (plain / "many.tile").rglob("*") if p.suffix in kinds):
         twin = project.build / path.relative_to(plain)
-        assert twin.read_bytes() == path.read_bytes(), twin
+        if ".tileiras-record" not in path.parts:
+            assert twin.read_bytes() == path.read_bytes(), twin
     project.assert_null_build()
+    assert not project.artefacts("k*.cubin.json"), "one file has the records of a batch"
+    (image,) = project.artefacts("k2.sm_90.cubin")
+    assert why_rebuilt(image) == ["it was built for the first time"]
 
     before = {p: p.stat().st_mtime_ns for p in project.artefacts("*.cubin")}
     project.write("k1.tileir", kernel("k1", factor=9))
     project.make()
     after = {p: p.stat().st_mtime_ns for p in project.artefacts("*.cubin")}
     assert {p.name for p in after if after[p] != before[p]} == {"k1.sm_80.cubin", "k1.sm_90.cubin"}
+    assert why_rebuilt(image.with_name("k1.sm_90.cubin")) == [f"input {project.source / 'k1.tileir'} changed"]
 
     project.write("k0.tileir", "no kernel")
     project.write("k2.tileir", kernel("k2", factor=7))
@@ -166,7 +178,7 @@ def test_code_for_the_cpu_is_made_by_the_same_commands(
     if importlib.util.find_spec("llvmlite") is None:
         peers.missing("llvmlite")
     project = CMakeProject(tmp_path)
-    project.write("CMakeLists.txt", HEAD + MANY.replace("80-real 90", "90 cpu"))
+    project.write("CMakeLists.txt", HEAD + MANY.replace("80-real 90", "90 cpu EMBED array"))
     for i in range(4):
         project.write(f"k{i}.tileir", kernel(f"k{i}", factor=i + 1))
     project.write("main.c", CPU_MAIN)
@@ -188,6 +200,45 @@ def test_code_for_the_cpu_is_made_by_the_same_commands(
     project.write("k1.tileir", kernel("k1", factor=9))
     project.make()
     assert [p.name for p in before if p.stat().st_mtime_ns != before[p]] == ["k1.cpu.kernels.json"]
+
+
+EMBEDS = (
+    ("", "", True),
+    ("EMBED array", "", False),
+    ("", "-DCMAKE_TILE_EMBED=array", False),
+    ("", "-DCMAKE_C_COMPILER_LAUNCHER=env", False),
+    ("", "-DCMAKE_C_FLAGS=-flto", False),
+    ("", "-DCMAKE_INTERPROCEDURAL_OPTIMIZATION=ON", False),
+    ("PREFIX p", "-DCMAKE_UNITY_BUILD=OFF", True),
+)
+
+
+@pytest.mark.parametrize(("words", "option", "by_assembler"), EMBEDS)
+def test_how_a_batch_embeds(tmp_path: Path, words: str, option: str, by_assembler: bool) -> None:
+    """By the assembler where its compiler is one that reads files; the program holds the new image after a change."""
+    project = CMakeProject(tmp_path)
+    project.write("CMakeLists.txt", HEAD + MANY.replace("TYPE STATIC", f"TYPE STATIC {words}"))
+    for i in range(4):
+        project.write(f"k{i}.tileir", kernel(f"k{i}", factor=i + 1))
+    prefix = "p" if words.startswith("PREFIX") else "many"
+    project.write("main.c", program("many/k0", "many/k3", prefixes=(f"{prefix}_k0", f"{prefix}_k3")))
+    options = [option] if option else []
+    project.configure("-DCMAKE_TILE_BATCH=3", "-DTILE_COMPILER_LAUNCHER=", *options)
+    project.make()
+    assert run_program(project, "app").split()[::2] == ["k0", "k3"]
+    (code,) = project.artefacts("k3_tile.c")
+    assert (".incbin" in code.read_text()) is by_assembler
+    project.assert_null_build()
+    images = {path.name: path.read_bytes() for path in project.artefacts("k*.fatbin")}
+    app = (project.build / "app").read_bytes()
+    assert images["k0.fatbin"] in app and images["k3.fatbin"] in app
+    project.write("k3.tileir", kernel("k3", factor=77))
+    project.make()
+    app = (project.build / "app").read_bytes()
+    changed = (code.parents[1] / "k3.fatbin").read_bytes()
+    assert changed != images["k3.fatbin"]
+    assert images["k0.fatbin"] in app and changed in app and images["k3.fatbin"] not in app
+    project.assert_null_build()
 
 
 @pytest.mark.parametrize("generator", GENERATORS)

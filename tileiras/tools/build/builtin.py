@@ -93,7 +93,7 @@ def compile(job: Job, outputs: Outputs) -> Result:
 
         parts["tilebc"] = to_bytecode(job.data, arguments.bytecode_version, job.source)
     reported = json.loads(_read(kernels))
-    parts["table"] = json.dumps(table.complete(reported, job, parts.get("cubin"))).encode()
+    parts["table"] = table.as_text(table.complete(reported, job, parts.get("cubin")))
     return Result(parts, terminal.plain(log), {})
 
 

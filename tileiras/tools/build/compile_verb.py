@@ -310,8 +310,6 @@ def _key(job: Job, tools: dict[str, str]) -> str:
 
 def write(job: Job, result: Result, outputs: Outputs) -> None:
     """Stages what the line asks for."""
-    import json
-
     arguments = job.arguments
     parts = result.parts
     primary = "ptx" if job.arch.kind == VIRTUAL else "cubin"
@@ -324,8 +322,7 @@ def write(job: Job, result: Result, outputs: Outputs) -> None:
         if path:
             outputs.put(path, parts[part])
     if arguments.kernels_json:
-        table = json.loads(parts["table"])
-        outputs.put(arguments.kernels_json, (json.dumps(table, indent=1) + "\n").encode())
+        outputs.put(arguments.kernels_json, parts["table"])
     if arguments.depfile:
         from tileiras.tools.build.depfile import write_depfile
 
@@ -338,7 +335,13 @@ def check_budgets(job: Job, result: Result) -> None:
     """Errors: Failed(5), one line for each kernel and limit."""
     import json
 
+    from tileiras.tools.build.table import as_text
+
     arguments = job.arguments
+    registers = _number(arguments.max_registers, "--max-registers")
+    shared = parse_size(arguments.max_shared, "--max-shared")
+    if not arguments.entry and not arguments.no_spills and registers is None and shared is None:
+        return
     table = json.loads(result.parts["table"])
     kernels = table["kernels"]
     if arguments.entry:
@@ -349,9 +352,7 @@ def check_budgets(job: Job, result: Result) -> None:
             raise Failed(1, f"no kernel '{missing[0]}' in '{job.source}'; its kernels: {there}")
         chosen = {known[entry]["symbol"] for entry in arguments.entry}
         table["kernels"] = kernels = [kernel for kernel in kernels if kernel["symbol"] in chosen]
-        result.parts["table"] = json.dumps(table).encode()
-    registers = _number(arguments.max_registers, "--max-registers")
-    shared = parse_size(arguments.max_shared, "--max-shared")
+        result.parts["table"] = as_text(table)
     complaints: list[str] = []
     for kernel in kernels:
         name = f"kernel '{kernel['name']}' ({table['arch']})"

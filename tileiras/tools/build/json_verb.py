@@ -12,8 +12,6 @@ FLAGS = (Flag("-o", ONE, "the table; '-' for standard output", "FILE"),)
 
 def run(arguments: Arguments, outputs: Outputs) -> None:
     """The verb."""
-    import json
-
     from tileiras.tools.build import table
 
     if len(arguments.inputs) != 1 or not arguments.o:
@@ -21,9 +19,9 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
     data = read_input(arguments.inputs[0])
     if arguments.o != "-":
         outputs.declare(arguments.o, keep_if_same=True)
-    text = json.dumps(table.of_cubin(data, arguments.inputs[0]), indent=1) + "\n"
+    text = table.as_text(table.of_cubin(data, arguments.inputs[0]))
     if arguments.o == "-":
-        print(text, end="")
+        print(text.decode(), end="")
         return
-    outputs.put(arguments.o, text.encode())
+    outputs.put(arguments.o, text)
     outputs.commit()

@@ -21,6 +21,8 @@ from tileiras.tools.build.outputs import Outputs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from tileiras.toolchain.locate import Tool
+
     _Made = tuple[record.Record, Job, Result]
 
 SYNOPSIS = "--folder DIR --arch sm_90... [options] -- SOURCE STEM PREFIX [SOURCE STEM PREFIX]..."
@@ -80,15 +82,17 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
         raise UsageError("--embed incbin: there is no image to embed for --arch cpu alone")
     units = [_Unit(arguments, *words[at : at + 3]) for at in range(0, len(words), 3)]
     _check(units, archs, for_cpu, arguments)
-    tools: dict[bool, dict[str, str]] = {}
+    tools = _Tools()
+    name = os.path.basename(arguments.stamp) if arguments.stamp else f"{os.path.basename(units[0].stem)}.kernels"
+    histories = record.Batch(arguments.folder, name.removesuffix(".batch"))
     worst = 0
     line = Line()
     for number, unit in enumerate(units):
         unit.line = line
         line.tell(f"kernel {number + 1} of {len(units)}: {unit.source}")
         try:
-            made = unit.make(archs, for_cpu, tools, outputs)
-            outputs.commit()
+            made = unit.make(archs, for_cpu, tools, histories, outputs)
+            outputs.commit(is_last=False)
             for history, job, result in made:
                 history.succeeded(job, result)
         except (Failed, UsageError, CompileError, OSError) as error:
@@ -98,11 +102,13 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
             worst = worst or code
         outputs.forget()
     line.clear()
+    histories.save()
     if worst:
+        outputs.commit()  # nothing but the sweeping is left
         raise Failed(worst)
     if arguments.stamp:
         outputs.put(arguments.stamp, b"")
-        outputs.commit()
+    outputs.commit()
 
 
 def _check(units: list[_Unit], archs: list[Arch], for_cpu: bool, arguments: Arguments) -> None:
@@ -128,8 +134,13 @@ def _check(units: list[_Unit], archs: list[Arch], for_cpu: bool, arguments: Argu
             other = prefixes[unit.prefix]
             raise UsageError(f"the C names of both '{other}' and '{unit.source}' would begin with '{unit.prefix}_'")
         prefixes[unit.prefix] = unit.source
+    folders: dict[str, str] = {}  # as spelled -> without links: most outputs share one
     for path in made:
-        if os.path.realpath(path) in sources:
+        folder, name = os.path.split(path)
+        if folder not in folders:
+            folders[folder] = os.path.realpath(folder)
+        real = os.path.realpath(path) if os.path.islink(path) else os.path.join(folders[folder], name)
+        if real in sources:
             raise UsageError(f"'{path}' is both input and output")
 
 
@@ -149,6 +160,23 @@ def _report(error: Exception) -> int:
     return 1
 
 
+class _Tools:
+    """The tools that are used: found for the first kernel, the same for all."""
+
+    def __init__(self) -> None:
+        self.of_compiler: dict[bool, dict[str, str]] = {}  # for virtual architectures or not -> name -> identity
+        self._fatbinary: tuple[Tool | None, str] | None = None
+
+    def fatbinary(self, root: str | None) -> tuple[Tool | None, str]:
+        """(tool, identity); (None, "") without one."""
+        if self._fatbinary is None:
+            from tileiras.toolchain.locate import find_tool
+
+            tool = find_tool("fatbinary", root)
+            self._fatbinary = tool, tool.identity() if tool else ""
+        return self._fatbinary
+
+
 class _Unit:
     """One kernel file and what is made of it."""
 
@@ -163,7 +191,7 @@ class _Unit:
         self.code = os.path.join(arguments.code_folder or arguments.folder, stem)
 
     def make(
-        self, archs: list[Arch], for_cpu: bool, tools: dict[bool, dict[str, str]], outputs: Outputs
+        self, archs: list[Arch], for_cpu: bool, tools: _Tools, histories: record.Batch, outputs: Outputs
     ) -> list[_Made]:
         """Stages every artefact; what to note of each compilation once they are in place."""
         arguments = self.arguments
@@ -189,11 +217,11 @@ class _Unit:
                 continue
             job = Job(self._compile_arguments(arch), arch, self.source, data)
             compile_verb.refuse(job)
-            if virtual not in tools:
-                tools[virtual] = compile_verb.tools_of(job)
-            history = record.Record(record.path_for(os.path.dirname(job.arguments.o), job.arguments.o))
+            if virtual not in tools.of_compiler:
+                tools.of_compiler[virtual] = compile_verb.tools_of(job)
+            history = histories.record(job.arguments.o)
             try:
-                result = self._compile(job, outputs, tools[virtual])
+                result = self._compile(job, outputs, tools.of_compiler[virtual])
             except (CompileError, Failed):
                 history.failed()
                 raise
@@ -206,7 +234,7 @@ class _Unit:
             outputs.put(self.cpu_table, table)
             tables.append((self.cpu_table, table))
         if arguments.fatbin or arguments.header:
-            self._bundle(images, tables, outputs)
+            self._bundle(images, tables, tools, outputs)
         return made
 
     @property
@@ -254,10 +282,12 @@ class _Unit:
         compile_verb.check_budgets(job, result)
         return result
 
-    def _bundle(self, images: list[Image], tables: list[tuple[str, bytes]], outputs: Outputs) -> None:
+    def _bundle(
+        self, images: list[Image], tables: list[tuple[str, bytes]], tools: _Tools, outputs: Outputs
+    ) -> None:
         arguments = self.arguments
         path = f"{self.base}.fatbin"
-        container = self._container(images) if images else b""
+        container = self._container(images, tools) if images else b""
         if images:
             outputs.put(path, container)
         if arguments.header:
@@ -267,19 +297,17 @@ class _Unit:
             outputs.put(header, texts[0])
             outputs.put(source, texts[1])
 
-    def _container(self, images: list[Image]) -> bytes:
+    def _container(self, images: list[Image], tools: _Tools) -> bytes:
         """The fatbin; what fatbinary made of these images before is taken from the cache."""
         from tileiras.toolchain import cache
-        from tileiras.toolchain.locate import SCRIPT, find_tool
+        from tileiras.toolchain.locate import SCRIPT
 
         arguments = self.arguments
         if arguments.compress == "none" and not arguments.fatbinary_option:
             return make_fatbin(images, "none")
-        tool = find_tool("fatbinary", arguments.toolkit_root)
-        store = None if arguments.no_cache else cache.open_cache()
-        if tool is not None and tool.identity().endswith(SCRIPT):
-            store = None
-        words = ["fatbin", tool.identity() if tool else "", arguments.compress, *arguments.fatbinary_option]
+        tool, identity = tools.fatbinary(arguments.toolkit_root)
+        store = None if arguments.no_cache or identity.endswith(SCRIPT) else cache.open_cache()
+        words = ["fatbin", identity, arguments.compress, *arguments.fatbinary_option]
         parts = [part for image in images for part in (image.kind, image.arch, image.data)]
         key = cache.key_of(*words, "images", *parts) if store is not None else ""
         found = store.get(key) if store is not None else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 
@@ -140,7 +139,7 @@ def compile(job: Job, outputs: Outputs) -> Result:
     parts = {"cubin": cubin, "tilebc": bytecode}
     if remarks:
         parts["remarks"] = _read_if_there(remarks)
-    parts["table"] = json.dumps(table.complete(table.empty(job), job, cubin, bytecode)).encode()
+    parts["table"] = table.as_text(table.complete(table.empty(job), job, cubin, bytecode))
     return Result(parts, log + said, {})
 
 

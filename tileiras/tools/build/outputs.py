@@ -11,6 +11,7 @@ A device named as an output (/dev/stdout, /dev/null) is written to, never rename
 from __future__ import annotations
 
 import os
+import stat
 
 from tileiras.files import remove_quietly, sweep_siblings, temporary_sibling, write_new
 
@@ -24,6 +25,7 @@ class Outputs:
         self._staged: dict[str, str] = {}  # final -> temporary
         self._direct: list[tuple[str, bytes]] = []
         self._scratch: dict[str, str] = {}  # path -> the output that it lies beside
+        self._unswept: list[str] = []  # what was committed
 
     def declare(self, path: str | None, keep_if_same: bool = False) -> None:
         """Promises `path`: from now on a failure removes it."""
@@ -59,14 +61,20 @@ class Outputs:
             remove_quietly(self._staged[path])
         staged = self._staged[path] = temporary_sibling(path)
         try:
-            _make_folder(path)
-            write_new(staged, data)
+            try:
+                write_new(staged, data)
+            except FileNotFoundError:
+                _make_folder(path)
+                write_new(staged, data)
         except OSError as error:
             # the user knows the output's name, not that of its temporary sibling
             raise OSError(error.errno, error.strerror, path) from error
 
-    def commit(self) -> None:
-        """Renames all that was staged. Errors: OSError, after which `discard` cleans up."""
+    def commit(self, is_last: bool = True) -> None:
+        """Renames all that was staged. Errors: OSError, after which `discard` cleans up.
+
+        `is_last`: no other unit of work follows, so that what killed processes left is swept; that reads whole folders.
+        """
         for path, staged in self._staged.items():
             if path in self._keep_if_same and _same(path, staged):
                 remove_quietly(staged)
@@ -78,7 +86,10 @@ class Outputs:
         self._staged.clear()
         self._direct.clear()
         self._drop_scratch()
-        sweep_siblings(*(path for path in self._declared if not is_special(path)))
+        self._unswept += self._declared
+        if is_last:
+            sweep_siblings(*(path for path in self._unswept if not is_special(path)))
+            self._unswept.clear()
 
     def forget(self) -> None:
         """What was committed or discarded is no longer promised: another unit of work begins."""
@@ -107,7 +118,11 @@ def is_special(path: str) -> bool:
     # /dev/stdout is a link to whatever standard output is: a plain file when it was redirected.
     if os.path.abspath(path).startswith(("/dev/", "/proc/")) and not path.startswith("/dev/shm/"):
         return True
-    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
 def _make_folder(path: str) -> None:

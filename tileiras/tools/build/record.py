@@ -4,6 +4,9 @@ Written where a depfile is asked for, as ``.tileiras-record/<output>.json`` in t
 holds the present and the previous build: digest of every input, the options, the tools with version and
 place, digests of the outputs.  It is no output: nothing depends on it, and losing it loses only the
 explanation.
+
+A command that makes many outputs keeps the records of all of them in one file, ``<name>.batch.json``: a file for
+each would be a quarter of all that it writes.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from tileiras.tools.build.job import Job, Result
 
 FOLDER = ".tileiras-record"
+_BATCH = ".batch.json"
 
 
 class Record:
@@ -74,20 +78,66 @@ class Record:
             self._push({"failed": True})
 
     def _push(self, present: dict[str, Any]) -> None:
-        from tileiras.files import write_atomically
-
         assert self.path is not None
-        before = read(self.path).get("present", {})
-        if present.get("failed"):
-            # A failure between two builds must not hide what changed between them.
-            present = {**before, "failed": True}
-            before = read(self.path).get("previous", {}) if not before else before
-        history = {"version": 1, "present": present, "previous": before}
+        _save(self.path, {"version": 1, **_after(read(self.path), present)})
+
+
+class Batch:
+    """The records of all that one command makes, by the outputs' names below a folder."""
+
+    def __init__(self, folder: str, name: str) -> None:
+        self.folder = folder
+        self.path = os.path.join(folder, FOLDER, name + _BATCH)
+        self._before = read(self.path).get("batch", {})
+        self._rows: dict[str, Any] = {}
+
+    def record(self, output: str) -> Record:
+        """The record of one of them; `save` writes what it notes."""
+        return _Row(self._before, self._rows, os.path.relpath(output, self.folder))
+
+    def save(self) -> None:
+        """Writes what was noted; of an output that nothing was said of, what was known, as long as it is there."""
+        kept = {
+            name: row
+            for name, row in self._before.items()
+            if name not in self._rows and os.path.exists(os.path.join(self.folder, name))
+        }
+        _save(self.path, {"version": 1, "batch": {**kept, **self._rows}})
+
+
+class _Row(Record):
+    def __init__(self, before: dict[str, Any], rows: dict[str, Any], name: str) -> None:
+        super().__init__(name)
+        self._before = before
+        self._rows = rows
+
+    def _push(self, present: dict[str, Any]) -> None:
+        assert self.path is not None
+        self._rows[self.path] = _after(self._before.get(self.path, {}), present)
+
+
+def _after(history: dict[str, Any], present: dict[str, Any]) -> dict[str, Any]:
+    """The history of an output with one build more."""
+    before = history.get("present", {})
+    if present.get("failed"):
+        # A failure between two builds must not hide what changed between them.
+        present = {**before, "failed": True}
+        before = before or history.get("previous", {})
+    return {"present": present, "previous": before}
+
+
+def _save(path: str, history: dict[str, Any]) -> None:
+    from tileiras.files import write_atomically
+
+    text = (json.dumps(history, sort_keys=True) + "\n").encode()  # indented, it takes ten times as long
+    try:
         try:
-            os.makedirs(os.path.dirname(self.path), exist_ok=True)
-            write_atomically(self.path, (json.dumps(history, indent=1, sort_keys=True) + "\n").encode())
-        except OSError:
-            pass
+            write_atomically(path, text)
+        except FileNotFoundError:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            write_atomically(path, text)
+    except OSError:
+        pass
 
 
 def open_record(arguments: Arguments) -> Record:
@@ -147,13 +197,12 @@ def _digest_file(path: str) -> str:
 
 def explain(output: str) -> list[str]:
     """Sentences that say why `output` was last rebuilt, and what would rebuild it now."""
-    path = _find(output)
-    if path is None:
+    history = _find(output)
+    if history is None:
         return [
             f"no record for '{output}': tileiras-build keeps one of what compile, bytecode and export make with "
             "--depfile; ask for the files that this one is made from"
         ]
-    history = read(path)
     present, previous = history.get("present", {}), history.get("previous", {})
     lines = []
     if present.get("failed"):
@@ -180,14 +229,30 @@ def explain(output: str) -> list[str]:
     return lines
 
 
-def _find(output: str) -> str | None:
-    folder = os.path.dirname(os.path.abspath(output))
+def _find(output: str) -> dict[str, Any] | None:
+    output = os.path.abspath(output)
+    folder = os.path.dirname(output)
     for _ in range(4):  # the depfile may lie some folders above the output
+        found: list[tuple[float, dict[str, Any]]] = []  # a project may have been built in both ways
         path = path_for(folder, output)
         if os.path.exists(path):
-            return path
+            found.append((os.path.getmtime(path), read(path)))
+        for path in _batches(folder):
+            history = read(path).get("batch", {}).get(os.path.relpath(output, folder))
+            if history:
+                found.append((os.path.getmtime(path), history))
+        if found:
+            return max(found, key=lambda pair: pair[0])[1]
         folder = os.path.dirname(folder)
     return None
+
+
+def _batches(folder: str) -> list[str]:
+    try:
+        names = os.listdir(os.path.join(folder, FOLDER))
+    except OSError:
+        return []
+    return [os.path.join(folder, FOLDER, name) for name in sorted(names) if name.endswith(_BATCH)]
 
 
 def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:

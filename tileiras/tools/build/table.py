@@ -61,6 +61,13 @@ def complete(
     return table
 
 
+def as_text(table: dict[str, Any]) -> bytes:
+    """The table as it lies in a file and in the cache: indenting it again for every build would cost more than the rest."""
+    import json
+
+    return (json.dumps(table, indent=1) + "\n").encode()
+
+
 def of_cubin(data: bytes, name: str) -> dict[str, Any]:
     """The table of a cubin that nobody told us anything about."""
     from tileiras.toolchain.cubin import read_cubin
