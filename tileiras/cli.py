@@ -152,6 +152,25 @@ def run(argv: list[str]) -> int:
     return compile_file(files[0], given, options)
 
 
+def check(argv: list[str]) -> int:
+    """The exit status that these options alone come to; what is wrong has been said."""
+    from tileiras import driver
+    from tileiras.diag import EXIT_USAGE, CompileError, Sink, say
+
+    given, _, problem = parse(argv)
+    options = None
+    if not problem:
+        options, problem = _options(given)
+    if problem:
+        say(f"tileiras: {problem}\n")
+        return EXIT_USAGE
+    try:
+        driver.check_options(options, Sink(lambda emitted: _show(emitted, options, False, "", b"")))
+    except CompileError as error:
+        return error.exit_code
+    return 0
+
+
 def _output_files(given: dict[str, Any]) -> list[str]:
     """The outputs that the line names."""
     fields = ("output", "ptx_output", "kernels_json", "depfile", "remarks_output", "report")
@@ -339,7 +358,8 @@ def compile_file(path: str, given: dict[str, Any], options: Any) -> int:
     watch: Any = None
     try:
         data = driver.read_file(path, sink)
-        outputs.unlink_old(path)
+        if _may_begin(data, options):
+            outputs.unlink_old(path)
         if "report" in given:
             from tileiras.report import write
             from tileiras.report.watch import Watch
@@ -415,6 +435,27 @@ def compile_file(path: str, given: dict[str, Any], options: Any) -> int:
         for name, seconds in program.times:
             say(f"{seconds * 1000:9.2f} ms  {name}\n")
     return 0
+
+
+def _may_begin(data: bytes, options: Any) -> bool:
+    """Whether the line asks for something that exists: what is wrong with it costs nobody an earlier output."""
+    import os
+
+    from tileiras import driver
+    from tileiras.compiler import source
+    from tileiras.diag import CompileError, Sink
+
+    try:
+        driver.check_options(options, Sink(lambda emitted: None))
+    except CompileError:
+        return False
+    if options.gpu_name is None and not source.looks_like_text(data):  # bytecode has no place for a target
+        return False
+    if options.emit != "cubin":
+        return True
+    if options.ptxas is not None:
+        return os.path.isfile(options.ptxas) or os.sep not in options.ptxas
+    return options.toolkit_root is None or os.path.isdir(options.toolkit_root)
 
 
 def _report_failure(given: dict[str, Any], watch: Any, sink: Any, code: int) -> None:

@@ -54,10 +54,12 @@ class Outputs:
     def unlink_old(self, *sources: str) -> None:
         """Remove earlier outputs, so that a failure leaves no stale one. Streams stay, and the inputs do.
 
-        Errors: OutputError for the first output that cannot be one; the others are removed all the same.
+        Errors: OutputError for the first name that cannot be an output's, when nothing has been touched, or for a file that
+        cannot be removed, when the others have been.
         """
         seen = set()
         problem = ""
+        old_ones: list[tuple[str, str]] = []
         inputs = [found for found in map(_stat, sources) if found is not None]
         for path in self.paths:
             if is_stream(path):
@@ -72,15 +74,19 @@ class Outputs:
             elif old is not None and any(os.path.samestat(old, source) for source in inputs):
                 why = "it is the input file"
             elif old is not None:
-                try:
-                    os.unlink(real)
-                except OSError as error:
-                    why = error.strerror or str(error)
+                old_ones.append((path, real))
             if why:
                 problem = problem or f"unable to write output file '{path}': {why}"
             elif real in seen:
                 problem = problem or f"output file '{path}' is named twice"
             seen.add(real)
+        if problem:
+            raise OutputError(problem)
+        for path, real in old_ones:
+            try:
+                os.unlink(real)
+            except OSError as error:
+                problem = problem or f"unable to write output file '{path}': {error.strerror or error}"
         if problem:
             raise OutputError(problem)
 

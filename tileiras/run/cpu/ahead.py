@@ -54,6 +54,12 @@ LEVELS = {
 TRIPLES = {"x86_64": "x86_64-unknown-linux-gnu", "aarch64": "aarch64-unknown-linux-gnu"}
 
 
+def check_processor(arch: str) -> None:
+    """Errors: LaunchError for a processor that there is no code for."""
+    if arch not in LEVELS:
+        raise LaunchError([Emitted(NO_HOST, None, None, [("arch", arch)])], EXIT_CONFIGURATION)
+
+
 def compile_ahead(
     module: Op, arch: str, entries: list[str], rename: Callable[[str], str] = str
 ) -> tuple[str, list[dict[str, Any]]]:
@@ -63,8 +69,7 @@ def compile_ahead(
     module: a verified cuda_tile module. entries: those to compile, all when empty. rename: of source files' names.
     Errors: LaunchError.
     """
-    if arch not in LEVELS:
-        raise LaunchError([Emitted(NO_HOST, None, None, [("arch", arch)])], EXIT_CONFIGURATION)
+    check_processor(arch)
     llvm = library()
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()

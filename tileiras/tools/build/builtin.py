@@ -30,6 +30,17 @@ def tools(job: Job) -> dict[str, str]:
     return found
 
 
+def check_options(words: list[str]) -> None:
+    """Words for `tileiras` itself (--option). Errors: Failed with its exit code, its words already said."""
+    from tileiras import cli
+    from tileiras.tools.build.command import Failed
+
+    status, log = _call(cli.check, words)
+    if status != 0:
+        sys.stderr.write(log)
+        raise Failed(status)
+
+
 def compile(job: Job, outputs: Outputs) -> Result:
     """The parts, by one call of `tileiras.cli`. Errors: Failed with its exit code, its words already said."""
     import os

@@ -26,6 +26,8 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
     source = arguments.inputs[0]
     history = record.open_record(arguments)
     data = read_input(source)
+    if arguments.bytecode_version:
+        check_version(arguments.bytecode_version)
     outputs.declare(arguments.o)
     outputs.declare(arguments.depfile)
     try:
@@ -45,6 +47,14 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
         history.wrote(
             [source], [arguments.o], record.options_of(arguments, FLAGS), {"tileiras": source_digest()}
         )
+
+
+def check_version(version: str) -> None:
+    """Errors: CompileError(3) for a version that nobody writes."""
+    from tileiras.compiler.source import version_of
+    from tileiras.diag import Sink
+
+    version_of(version, Sink())
 
 
 def is_bytecode(data: bytes) -> bool:

@@ -28,10 +28,14 @@ _OUTPUT_FLAGS = (
 
 
 class Failed(Exception):
-    """A verb stops with this exit code; what there is to say has been said or is `text`."""
+    """A verb stops with this exit code; what there is to say has been said or is `text`.
 
-    def __init__(self, exit_code: int, text: str = "") -> None:
+    `of_line`: the command line alone is wrong, which costs no earlier output.
+    """
+
+    def __init__(self, exit_code: int, text: str = "", of_line: bool = False) -> None:
         super().__init__(text)
+        self.of_line = of_line
         self.exit_code = exit_code
         self.text = text
 
@@ -60,11 +64,11 @@ def run_verb(verb: str, words: Sequence[str]) -> int:
         caught = {}
         return signals.die_of(2)
     except UsageError as error:
-        outputs.discard()
+        outputs.discard(promised=False)
         say(f"tileiras-build {verb}: error: {error}")
         return 1
     except Failed as error:
-        outputs.discard()
+        outputs.discard(promised=not error.of_line)
         if error.text:
             say(f"error: {error.text}")
         return error.exit_code
@@ -105,7 +109,8 @@ def _check_outputs(words: Sequence[str]) -> None:
     """Errors: UsageError where an output is also an input or another output: the clean-up after a failure would remove the
     user's source.
 
-    A verb promises its outputs once it has read its inputs; until then a failure leaves everything as it was.
+    A verb promises its outputs once it has read its inputs and checked its options; until then a failure leaves everything
+    as it was.
     """
     named: list[str] = []
     others: list[str] = []

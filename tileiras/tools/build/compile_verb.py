@@ -82,7 +82,6 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
         raise UsageError(f"one input is needed, {len(arguments.inputs)} were given")
     source = arguments.inputs[0]
     data = read_input(source)
-    _declare(arguments, outputs)
     if not arguments.arch:
         raise Failed(2, "no GPU architecture given (--arch sm_90)")
     compiler = the_compiler(arguments)
@@ -107,12 +106,14 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
         raise UsageError("--remarks-output needs --remarks")
     job = Job(arguments, arch, source, data)
     refuse(job)
+    tools = tools_of(job)
 
     from tileiras.tools.build import record
 
     history = record.open_record(arguments)
+    declare(arguments, outputs)
     try:
-        result = compile_or_recall(job, outputs, tools_of(job))
+        result = compile_or_recall(job, outputs, tools)
         if result.log:
             say(result.log.rstrip("\n"))
         check_budgets(job, result)
@@ -145,7 +146,8 @@ def the_compiler(arguments: Arguments) -> str:
     return compiler
 
 
-def _declare(arguments: Arguments, outputs: Outputs) -> None:
+def declare(arguments: Arguments, outputs: Outputs) -> None:
+    """Promises what the line names: from here on it is the source, or a tool, that fails."""
     for path in (
         arguments.o,
         arguments.ptx,
@@ -170,8 +172,18 @@ def the_arch(text: str, compiler: str) -> Arch:
 
 
 def refuse(job: Job) -> None:
-    """What the chosen compiler cannot do is said, never ignored."""
+    """What an option cannot be, or the chosen compiler cannot do, is said, never ignored."""
     arguments = job.arguments
+    _number(arguments.max_registers, "--max-registers")
+    parse_size(arguments.max_shared, "--max-shared")
+    for word in arguments.file_prefix_map:
+        old, equals, _ = word.rpartition("=")
+        if not old or not equals:
+            raise UsageError(f"option '--file-prefix-map': '{word}' is not of the form OLD=NEW")
+    if arguments.bytecode_version:
+        from tileiras.tools.build.bytecode_verb import check_version
+
+        check_version(arguments.bytecode_version)
     if job.host_arch not in ("x86_64", "aarch64"):
         raise Failed(2, f"unsupported host architecture '{job.host_arch}'")
     for part in job.disable:
@@ -190,6 +202,10 @@ def refuse(job: Job) -> None:
     if job.tensor_maps == "launcher" and job.compiler == "builtin" and job.launch_abi != "simt":
         raise Failed(2, "--tensor-maps launcher needs --launch-abi simt: others know the source's parameters only")
     if job.compiler != "nvidia":
+        if arguments.option:
+            from tileiras.tools.build import builtin
+
+            builtin.check_options(arguments.option)
         return
     if job.wants_ptx:
         what = f"PTX for {job.arch}" if job.arch.kind == VIRTUAL else "--ptx"

@@ -42,14 +42,25 @@ def refuse(arguments: Arguments, compiler: str, alone: bool = True) -> None:
             raise UsageError(f"{flag} has no meaning for --arch cpu")
 
 
+def check_processor(arguments: Arguments) -> None:
+    """Errors: LaunchError(2) for a processor that there is no code for."""
+    from tileiras.run.cpu import ahead
+    from tileiras.toolchain.locate import host, normalize_host_arch
+
+    ahead.check_processor(normalize_host_arch(arguments.host_arch or host()[0]))
+
+
 def run(arguments: Arguments, outputs: Outputs, source: str, data: bytes, compiler: str) -> None:
     """The verb, for the architecture cpu."""
+    from tileiras.tools.build.compile_verb import declare
     from tileiras.tools.build.record import open_record
 
     refuse(arguments, compiler)
     if not arguments.kernels_json:
         raise UsageError("--arch cpu makes a kernel table: --kernels-json is needed")
+    check_processor(arguments)
     history = open_record(arguments)
+    declare(arguments, outputs)
     outputs.put(arguments.kernels_json, table_of(arguments, source, data))
     if arguments.depfile:
         from tileiras.tools.build.depfile import write_depfile

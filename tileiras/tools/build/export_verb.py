@@ -63,6 +63,15 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
         raise UsageError("as many --symbol as --signature are needed")
     read_input(arguments.inputs[0])
     requests = _matrix(arguments) if arguments.matrix else _given(arguments)
+    if arguments.arch:
+        from tileiras.toolchain.arch import parse_arch
+
+        parse_arch(arguments.arch)
+    if arguments.bytecode_version:
+        from tileiras.tools.build.bytecode_verb import check_version
+
+        check_version(arguments.bytecode_version)
+    _prefix_map(arguments, os.path.abspath(arguments.inputs[0]))
     outputs.declare(arguments.o)
     outputs.declare(arguments.depfile)
     if arguments.python:
@@ -74,8 +83,9 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
     history = record.open_record(arguments)
     try:
         data, modules = _export(arguments, source, requests)
-    except Failed:
-        history.failed()
+    except Failed as error:
+        if not error.of_line:
+            history.failed()
         raise
     outputs.put(arguments.o, data)
     prerequisites = [source, *modules, *([arguments.matrix] if arguments.matrix else [])]
@@ -315,7 +325,7 @@ def _parameters(signature: str, ct: Any, compilation: Any, index_type: str) -> l
         try:
             return list(eval(text, {"__builtins__": {}}, names))
         except Exception as error:
-            raise Failed(1, f"signature '{signature}': {_in_short(error)}") from error
+            raise Failed(1, f"signature '{signature}': {_in_short(error)}", of_line=True) from error
     return [
         _parameter(word.strip(), signature, ct, compilation, index_type) for word in text.split(",") if word
     ]
@@ -328,7 +338,7 @@ def _parameter(word: str, signature: str, ct: Any, compilation: Any, index_type:
         try:
             return ast.literal_eval(word[1:])
         except (ValueError, SyntaxError) as error:
-            raise Failed(1, f"signature '{signature}': '{word}' is no constant") from error
+            raise Failed(1, f"signature '{signature}': '{word}' is no constant", of_line=True) from error
     rest, _, group = word.partition("@")
     body, colon, divisor = rest.partition(":")
     kind, bracket, rank = body.partition("[")
@@ -336,9 +346,9 @@ def _parameter(word: str, signature: str, ct: Any, compilation: Any, index_type:
         return compilation.ScalarConstraint(_dtype(kind, signature, ct))
     digits = rank.rstrip("]")
     if not rank.endswith("]") or not digits.isdecimal() or (colon and not divisor.isdecimal()):
-        raise Failed(1, f"signature '{signature}': '{word}' is not of the form f32[2] or f32[2]:16")
+        raise Failed(1, f"signature '{signature}': '{word}' is not of the form f32[2] or f32[2]:16", of_line=True)
     if len(digits) > 2 or len(divisor) > 9:
-        raise Failed(1, f"signature '{signature}': no array has the rank or the divisor of '{word}'")
+        raise Failed(1, f"signature '{signature}': no array has the rank or the divisor of '{word}'", of_line=True)
     ndim = int(digits)
     facts: dict[str, Any] = {}
     if colon:
@@ -366,5 +376,5 @@ def _dtype(short: str, signature: str, ct: Any) -> Any:
         long = {"i": "int", "u": "uint", "f": "float"}[short[0]] + short[1:]
     found = getattr(ct, long or short, None)
     if found is None:
-        raise Failed(1, f"signature '{signature}': cuda-tile has no type '{short}'")
+        raise Failed(1, f"signature '{signature}': cuda-tile has no type '{short}'", of_line=True)
     return found

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 from tileiras.toolchain.fatbin import COMPRESS_MODES
 from tileiras.tools.build.arguments import MANY, ONE, SWITCH, Arguments, Flag, UsageError
-from tileiras.tools.build.command import read_input, say
+from tileiras.tools.build.command import Failed, read_input, say
 from tileiras.tools.build.outputs import Outputs
 
 SYNOPSIS = "-o OUT.fatbin [--elf sm_90=FILE]... [--tileir compute_120=FILE]... [--ptx compute_90=FILE]..."
@@ -49,6 +51,9 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
         if (image.kind, image.arch) in seen:
             raise UsageError(f"two {image.kind} images for {_PREFIX[image.kind]}{image.arch}")
         seen.add((image.kind, image.arch))
+    root = arguments.toolkit_root
+    if root and not os.path.isdir(root):
+        raise Failed(2, f"{root} (option --toolkit-root) is no CUDA toolkit: there is no such folder")
     outputs.declare(arguments.o)
     plain = arguments.compress == "none" and not arguments.option
     fatbinary = None if plain else find_tool("fatbinary", arguments.toolkit_root)

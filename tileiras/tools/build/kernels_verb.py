@@ -83,6 +83,15 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
     units = [_Unit(arguments, *words[at : at + 3]) for at in range(0, len(words), 3)]
     _check(units, archs, for_cpu, arguments)
     tools = _Tools()
+    for arch in archs:
+        if arch.kind != VIRTUAL or arguments.launch_abi != "tile":
+            units[0].prepare(arch, tools)
+    if for_cpu:
+        cpu_verb.check_processor(arguments)
+    if arguments.bytecode_version:
+        from tileiras.tools.build.bytecode_verb import check_version
+
+        check_version(arguments.bytecode_version)
     name = os.path.basename(arguments.stamp) if arguments.stamp else f"{os.path.basename(units[0].stem)}.kernels"
     histories = record.Batch(arguments.folder, name.removesuffix(".batch"))
     worst = 0
@@ -125,6 +134,8 @@ def _check(units: list[_Unit], archs: list[Arch], for_cpu: bool, arguments: Argu
     for unit in units:
         if not unit.stem:
             raise UsageError(f"the STEM of '{unit.source}' is empty")
+        if arguments.header:
+            header_verb.the_namespace(arguments.namespace, unit.prefix)
         for path in unit.paths(archs, for_cpu):
             other = made.get(os.path.abspath(path))
             if other is not None:
@@ -190,6 +201,13 @@ class _Unit:
         self.base = os.path.join(arguments.folder, stem)
         self.code = os.path.join(arguments.code_folder or arguments.folder, stem)
 
+    def prepare(self, arch: Arch, tools: _Tools) -> None:
+        """Checks the options, which are those of all units, and finds the tools. Errors: as of the verb compile."""
+        job = Job(self._compile_arguments(arch), arch, self.source, b"")
+        compile_verb.refuse(job)
+        if (arch.kind == VIRTUAL) not in tools.of_compiler:
+            tools.of_compiler[arch.kind == VIRTUAL] = compile_verb.tools_of(job)
+
     def make(
         self, archs: list[Arch], for_cpu: bool, tools: _Tools, histories: record.Batch, outputs: Outputs
     ) -> list[_Made]:
@@ -216,9 +234,6 @@ class _Unit:
                 images.append(Image("tileir", arch.label, bytecode))
                 continue
             job = Job(self._compile_arguments(arch), arch, self.source, data)
-            compile_verb.refuse(job)
-            if virtual not in tools.of_compiler:
-                tools.of_compiler[virtual] = compile_verb.tools_of(job)
             history = histories.record(job.arguments.o)
             try:
                 result = self._compile(job, outputs, tools.of_compiler[virtual])

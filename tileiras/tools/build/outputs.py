@@ -2,7 +2,7 @@
 
 A build system judges by what lies on disk.  So: nothing partial ever has an output's name; after a failure
 the old outputs and the depfile are gone as well, because a stale cubin beside a failed build is used by the
-next one; and outputs that may keep their time stamp (headers) are left untouched when their content did not
+next one, unless only the command line was wrong, when nothing was tried; and outputs that may keep their time stamp (headers) are left untouched when their content did not
 change.
 
 A device named as an output (/dev/stdout, /dev/null) is written to, never renamed over and never removed.
@@ -96,12 +96,12 @@ class Outputs:
         self._declared.clear()
         self._keep_if_same.clear()
 
-    def discard(self) -> None:
-        """Removes everything promised and everything staged."""
+    def discard(self, promised: bool = True) -> None:
+        """Removes everything staged and, unless only the command line was wrong, everything promised."""
         for path in self._staged.values():
             remove_quietly(path)
         for path in self._declared:
-            if not is_special(path):
+            if promised and not is_special(path):
                 remove_quietly(path)
         self._staged.clear()
         self._direct.clear()

@@ -1,0 +1,148 @@
+"""A line that is refused for what it says touches no file: every option with a value, of every command that writes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import peers
+import pytest
+from build_tools import REPOSITORY, call, command
+from cmake_project import kernel
+
+from tileiras.options import FLAGS
+from tileiras.tools.build import (
+    bytecode_verb,
+    compile_verb,
+    export_verb,
+    fatbin_verb,
+    header_verb,
+    kernels_verb,
+    object_verb,
+)
+from tileiras.tools.build.arguments import SWITCH
+
+DIGITS = "9" * 5000
+ENV = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+
+# Options that take any text: names of files, words for other tools, which judge them, and the kernels of the source.
+FREE = {
+    "o", "output-file", "ptx-output", "depfile", "depfile-target", "remarks-output-file", "ptxas-options",
+    "explain", "--depends", "--entry", "--ptxas-option", "--fatbinary-option", "--folder", "--code-folder", "--stamp",
+    "--depfile",
+    "--depfile-target", "--kernels-json", "--ptx", "--tilebc", "-o", "--header-out", "--source-out", "--include-as", "--path",
+    "--symbol", "--python",
+}  # fmt: skip
+
+COMMAND = {
+    "gpu-name": ["foo", "", f"sm_{DIGITS}"], "arch": ["sm_91x"], "disable": ["most"], "opt-level": ["9", "x", DIGITS], "O": ["7"],
+    "sanitize": ["leaks"], "host-arch": ["vax"], "host-os": ["plan9"], "launch-abi": ["cdecl"], "emit": ["elf"],
+    "kernels-json": [""], "report": ["r.txt", ""], "file-prefix-map": ["x"], "ptxas": ["/nonexistent/ptxas"],
+    "toolkit-root": ["/nonexistent"], "color": ["pink"], "remarks": ["some"], "remarks-passed": ["some"],
+    "remarks-missed": ["some"], "remarks-analysis": ["some"], "remark-format": ["html"],
+    "remarks-failed": ["some"], "preview": ["x"], "l": ["x"],
+}  # fmt: skip
+COMPILE = {
+    "--arch": ["foo", f"sm_{DIGITS}", "80;90"], "--compiler": ["cc"], "--opt-level": ["9", DIGITS], "--disable": ["most"],
+    "--sanitize": ["leaks"], "--file-prefix-map": ["x"],
+    "--launch-abi": ["cdecl"], "--host-arch": ["vax"], "--host-os": ["plan9"],
+    "--option": ["--nothing", "--opt-level=9"], "--bytecode-version": ["99", DIGITS, "x"], "--remarks": ["some"],
+    "--remarks-output": ["x"], "--report": ["r.txt"],
+    "--max-registers": ["x", DIGITS, "\u00b2"], "--max-shared": ["-1", f"{DIGITS}K"],
+    "--toolkit-root": ["/nonexistent"],
+}  # fmt: skip
+KERNELS = {
+    **{name: values for name, values in COMPILE.items() if name not in ("--remarks", "--remarks-output", "--report", "--arch")},
+    "--arch": ["foo", "sm_90"], "--compress": ["much"], "--language": ["D"], "--embed": ["well"], "--namespace": ["int", "1"],
+}  # fmt: skip
+FATBIN = {"--elf": [f"sm_{DIGITS}=one.cubin", "foo=one.cubin", "sm_90=nothing"], "--ptx": ["x"], "--tileir": ["x"],
+          "--compress": ["much"], "--toolkit-root": ["/nonexistent"], "--option": []}  # fmt: skip
+HEADER = {"--prefix": ["9"], "--namespace": ["int"], "--language": ["D"], "--embed": ["well"], "--image": ["nothing"],
+          "--json": ["nothing"]}  # fmt: skip
+OBJECT = {"--prefix": ["9"], "--image": ["nothing"], "--host-arch": ["vax"]}
+EXPORT = {
+    "--entry": [], "--signature": ["nothing[1]", f"f32[{DIGITS}]", "f32["], "--matrix": ["nothing"],
+    "--bytecode-version": ["x", DIGITS],
+    "--arch": ["foo"], "--file-prefix-map": ["x"], "--calling-convention": [], "--index-type": ["i7"],
+}  # fmt: skip
+
+TILEIRAS = ["one.tileir", "--gpu-name=sm_90", "-o", "old.1", "--ptx-output=old.2"]
+VERBS = {
+    "compile": (COMPILE, compile_verb.FLAGS, ["one.tileir", "--arch=sm_90", "-o", "old.1", "--kernels-json", "old.2"]),
+    "kernels": (KERNELS, kernels_verb.FLAGS, ["--folder=.", "--arch=sm_90", "--header"]),
+    "bytecode": ({"--bytecode-version": ["99", DIGITS]}, bytecode_verb.FLAGS, ["one.tileir", "-o", "old.1", "--depfile=old.2"]),
+    "fatbin": (FATBIN, fatbin_verb.FLAGS, ["-o", "old.1", "--elf=sm_80=one.cubin"]),
+    "header": (HEADER, header_verb.FLAGS, ["--prefix=p", "--image=one.cubin", "--json=one.json", "--header-out=old.1",
+                                             "--source-out=old.2"]),
+    "object": (OBJECT, object_verb.FLAGS, ["-o", "old.1", "--prefix=p", "--image=one.cubin"]),
+    "export": (EXPORT, export_verb.FLAGS, ["one.py", "-o", "old.1", "--entry=one", "--depfile=old.2"]),
+}  # fmt: skip
+OLD = (
+    "old.1",
+    "old.2",
+    "old.sm_90.cubin",
+    "old.sm_90.kernels.json",
+    "old.fatbin",
+    "old_tile.h",
+    "old_tile.c",
+)
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    peers.require("ptxas")
+    folder = tmp_path_factory.mktemp("work")
+    (folder / "one.tileir").write_text(kernel("one"))
+    (folder / "one.py").write_text(
+        "import cuda.tile as ct\n@ct.kernel\ndef one(a):\n    ct.store(a, (0,), ct.load(a, (0,), (16,)))\n"
+    )
+    done = call(
+        "compile", "one.tileir", "-o", "one.cubin", "--kernels-json=one.json", "--arch=sm_80", cwd=folder
+    )
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def assert_untouched(folder: Path, tool: str, words: list[str]) -> None:
+    for name in OLD:
+        (folder / name).write_text("of an earlier build")
+    before = sorted(path.name for path in folder.iterdir())
+    line = [sys.executable, "-m", "tileiras", *words] if tool == "tileiras" else command(*words, tool=tool)
+    done = subprocess.run(line, cwd=folder, env=ENV, capture_output=True, text=True)
+    assert done.returncode in (1, 2, 3, 5), (words, done.stderr)
+    assert done.stderr and "Traceback" not in done.stderr and "internal" not in done.stderr
+    assert [(folder / name).read_text() for name in OLD] == ["of an earlier build"] * len(OLD), words
+    assert sorted(path.name for path in folder.iterdir()) == before
+
+
+def test_the_tables_are_complete() -> None:
+    """Whoever adds an option that has a value says here what it cannot be."""
+    valued = {spelling for spelling, kind, *_ in FLAGS if kind != "flag"}
+    assert valued - FREE == set(COMMAND)
+    for verb, (table, flags, _) in VERBS.items():
+        assert {flag.name for flag in flags if flag.kind != SWITCH} - (FREE - set(table)) == set(table), verb
+
+
+@pytest.mark.parametrize("option", COMMAND)
+def test_the_command(work: Path, option: str) -> None:
+    for value in COMMAND[option]:
+        word = f"-{option}{value}" if len(option) == 1 else f"--{option}={value}"
+        assert_untouched(work, "tileiras", [*TILEIRAS, word])
+
+
+@pytest.mark.parametrize(
+    ("verb", "option", "value"),
+    [(verb, option, value) for verb, (table, _, _) in VERBS.items() for option in table for value in table[option]],
+    ids=lambda text: text[:20],
+)  # fmt: skip
+def test_the_build_verbs(work: Path, verb: str, option: str, value: str) -> None:
+    if verb == "export":
+        pytest.importorskip("cuda.tile")
+    words = [*VERBS[verb][2], f"{option}={value}"]
+    if verb == "export" and option != "--signature":
+        words.append("--signature=f32[1]")
+    if verb == "kernels":
+        words += ["--", "one.tileir", "old", "p"]
+    assert_untouched(work, "build", [verb, *words])
