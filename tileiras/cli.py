@@ -158,11 +158,9 @@ def check(argv: list[str]) -> int:
     from tileiras.diag import EXIT_USAGE, CompileError, Sink, say
 
     given, _, problem = parse(argv)
-    options = None
-    if not problem:
-        options, problem = _options(given)
-    if problem:
-        say(f"tileiras: {problem}\n")
+    options, wrong = _options(given)
+    if problem or wrong:
+        say(f"tileiras: {problem or wrong}\n")
         return EXIT_USAGE
     try:
         driver.check_options(options, Sink(lambda emitted: _show(emitted, options, False, "", b"")))
