@@ -31,6 +31,8 @@ CHECKED = (
     "staged_converted_tf32_tn",
     "staged_converted_i8_tn",
     "staged_converted_w8a16_nn",
+    "staged_scaled_sums_e4m3",
+    "staged_packed_weights_f16",
 )
 TENSOR = {"sm_80": "mma.sync", "sm_90": "wgmma.mma_async", "sm_100": "tcgen05.mma", "sm_120": "mma.sync"}
 
@@ -47,6 +49,14 @@ def test_each_target_uses_its_own_tensor_instruction_fed_by_asynchronous_copies(
     assert "cp.async.wait_group 0" not in loop  # something stays in flight
     if gpu_name in ("sm_80", "sm_120"):
         assert "ldmatrix" in loop and "st.shared" not in loop[: loop.index("cp.async.commit_group")]
+
+
+@pytest.mark.parametrize("gpu_name", ["sm_90", "sm_120"])
+def test_sums_carried_beside_a_product_get_warps_and_leave_room_for_stages(gpu_name: str) -> None:
+    text = ptx("staged_scaled_sums_e4m3", gpu_name)
+    assert ".reqntid 256, 1, 1" in text
+    loop = text[text.index("cp.async.wait_group") :]
+    assert "cp.async.cg" in loop and "cp.async.wait_group 0" not in loop
 
 
 @pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90"])

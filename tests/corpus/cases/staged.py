@@ -301,3 +301,65 @@ for name, d, n, (tm, tn, td), tol in (
         flash_bwd_dkdv_bwd,
         **tol,
     )
+
+
+# ---- scales beside the operands
+def scaled_sums(k, width):
+    def f(a, sa, b, sb, c):
+        x, y = wide(a)[0], wide(b)[0]
+        parts = [slice(i, i + k) for i in range(0, x.shape[1], k)]
+        rows = np.repeat(sb, width, 0)[: y.shape[0]]
+        out = sum(x[:, p] @ y[:, p].T * sa[:, n, None] * rows[None, :, n] for n, p in enumerate(parts))
+        return {4: out.astype("f4").astype(c.dtype)}
+
+    return f
+
+
+def unpacked(k):
+    def f(a, q, scale, c):
+        w = np.stack([q & 15, q >> 4], 2).reshape(q.shape[0], -1).astype("f4") - 8
+        y = (w * np.repeat(wide(scale)[0], k, 1)[:, : a.shape[1]]).astype("f2")
+        return {3: (wide(a)[0] @ y.T.astype("f8")).astype("f4").astype(c.dtype)}
+
+    return f
+
+
+for name, d, (tm, tn, tk), (m, n, k), least in (
+    ("e4m3", "e4m3", (128, 128, 128), (144, 128, 272), 90),
+    ("f16", "f16", (64, 64, 64), (80, 96, 208), 75),
+):
+    steps = -(-k // tk)
+    converted(
+        f"staged_scaled_sums_{name}",
+        "scaled_sums",
+        [A(d, 2), Array("f32", 2), A(d, 2), Array("f32", 2), A("f32", 2), tm, tn, tk],
+        (-(-m // tm), -(-n // tn)),
+        lambda rng, d=d, m=m, n=n, k=k, tn=tn, steps=steps: (
+            uniform(rng, (m, k), d, -1, 1),
+            uniform(rng, (m, steps), "f32", 0.5, 2),
+            uniform(rng, (n, k), d, -1, 1),
+            uniform(rng, (-(-n // tn), steps), "f32", 0.5, 2),
+            like((m, n)),
+        ),
+        scaled_sums(tk, tn),
+        min_arch=least,
+        **WIDE,
+    )
+for name, (tm, tn, tk), (m, n, k) in (
+    ("f16", (64, 64, 64), (80, 96, 224)),
+    ("f16_wide", (128, 128, 64), (144, 128, 288)),
+):
+    converted(
+        f"staged_packed_weights_{name}",
+        "packed_weights",
+        [A("f16", 2), A("u8", 2), Array("f16", 2), A("f32", 2), tm, tn, tk],
+        (-(-m // tm), -(-n // tn)),
+        lambda rng, m=m, n=n, k=k, tk=tk: (
+            uniform(rng, (m, k), "f16", -1, 1),
+            integers(rng, (n, k // 2), "u8"),
+            uniform(rng, (n, -(-k // tk)), "f16", 0.01, 0.1),
+            like((m, n)),
+        ),
+        unpacked(tk),
+        **WIDE,
+    )

@@ -66,3 +66,34 @@ def weights_4bit(a, q, scale, c, M: Const, N: Const, K: Const, G: Const):
         acc = ct.mma(ct.load(a, (i, 2 * k), (M, K), padding_mode=ZERO), low * s, acc)
         acc = ct.mma(ct.load(a, (i, 2 * k + 1), (M, K), padding_mode=ZERO), high * s, acc)
     ct.store(c, (i, j), acc)
+
+
+@ct.kernel
+def scaled_sums(a, sa, b, sb, c, M: Const, N: Const, K: Const):
+    """Each step's product is scaled by a number a row of A and one for all of B, then added to the sum that the loop
+    carries."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((M, N), ct.float32)
+    for k in range(ct.num_tiles(a, 1, (M, K))):
+        x = ct.load(a, (i, k), (M, K), padding_mode=ZERO)
+        y = ct.load(b, (k, j), (K, N), order="F", padding_mode=ZERO)
+        u = ct.load(sa, (i, k), (M, 1), padding_mode=ZERO)
+        v = ct.load(sb, (j, k), (1, 1), padding_mode=ZERO)
+        acc = acc + ct.mma(x, y, ct.zeros((M, N), ct.float32)) * (u * v)
+    ct.store(c, (i, j), acc.astype(c.dtype))
+
+
+@ct.kernel
+def packed_weights(a, q, scale, c, M: Const, N: Const, K: Const):
+    """Weights of four bits, two to a byte along K, less 8, times a scale a row of N and step."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((M, N), ct.float32)
+    for k in range(ct.num_tiles(a, 1, (M, K))):
+        x = ct.load(a, (i, k), (M, K), padding_mode=ZERO)
+        w = ct.load(q, (j, k), (N, K // 2), padding_mode=ZERO)
+        low = ((w & 15).astype(ct.int32) - 8).reshape((N, K // 2, 1))
+        high = ((w >> 4).astype(ct.int32) - 8).reshape((N, K // 2, 1))
+        s = ct.load(scale, (j, k), (N, 1), padding_mode=ZERO)
+        y = ct.cat((low, high), 2).reshape((N, K)).astype(a.dtype) * s
+        acc = ct.mma(x, ct.transpose(y), acc)
+    ct.store(c, (i, j), acc.astype(c.dtype))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from tileiras.compiler.dialects.nv_tileaa.kernel_spec import KEY
 from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.ir.types import TensorType
-from tileiras.compiler.layout import convert
-from tileiras.compiler.layout.linear import dim_bits, log2
+from tileiras.compiler.layout.linear import log2
 from tileiras.compiler.layout.shared import arrange
 from tileiras.compiler.passes.tileaa.facts import Facts, facts_of
 from tileiras.compiler.target.cost import CostModel
@@ -167,7 +166,9 @@ def plan_ring(
     stage = sum(member.bytes for member in members.values())
     if wish is None:
         wish = hinted_stages(members, context.target, cost.wanted(clocks))
-    other = scratch_bytes(loop, members) + held_around(loop) + buffered_bytes(products, members)
+    other = (
+        scratch_bytes(loop, members, context.target) + held_around(loop) + buffered_bytes(products, members)
+    )
     other += sum(plan_copies(p) for p in products)
     # a product of warpgroups or of tensor memory reads its stage for an iteration longer
     spare = int(
@@ -208,8 +209,10 @@ def hinted_stages(members: dict[Op, Staged], target: Any, usual: int) -> int | N
     return max(least, min(most, -(-usual * max(hints) // CostModel.usual_latency))) if hints else None
 
 
-def scratch_bytes(loop: Op, members: dict[Op, Staged]) -> int:
+def scratch_bytes(loop: Op, members: dict[Op, Staged], target: Any) -> int:
     """Shared memory that the rest of the loop's body takes at once: conversions and reductions across warps."""
+    from .exchange import EXCHANGES, conversion
+
     most = 0
     for op in loop.walk():
         if op.spec.name == "convert_layout":
@@ -217,22 +220,10 @@ def scratch_bytes(loop: Op, members: dict[Op, Staged]) -> int:
             maker = source.op
             while maker is not None and maker.spec.name in ("reshape", "permute"):
                 maker = maker.operands[0].op
-            if maker in members:
-                continue
-            type: Any = source.type
-            if convert.plan(type.layout, op.results[0].type.layout).kind == convert.SHARED:  # type: ignore[attr-defined]
-                most = max(
-                    most,
-                    min(CostModel.conversion_bytes, max(2, type.elem.bits // 8) * num_elements(type.shape)),
-                )
-        elif op.spec.name in ("reduce", "scan"):
-            low, count = dim_bits(op.operands[0].type.shape)[op.attr("dim")]  # type: ignore[attr-defined]
-            layout = op.attrs.get("layout") or op.operands[0].type.layout  # type: ignore[attr-defined]
-            if not any(c >> low & ((1 << count) - 1) for c in layout.warp):
-                continue  # rows stay within warps
-            for value in op.operands:
-                elems = num_elements(value.type.shape)  # type: ignore[attr-defined]
-                most = max(most, min(CostModel.reduction_bytes, 4 * elems))
+            if maker not in members:
+                most = max(most, conversion(source.type, op.results[0].type, target).get("bytes", 0))
+        elif op.spec.name in ("reduce", "scan") and "layout" in op.attrs:
+            most = max(most, EXCHANGES[op.spec.name](op)[0])
     return most
 
 

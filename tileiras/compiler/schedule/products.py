@@ -13,6 +13,7 @@ from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.mma import HALVES
 from tileiras.compiler.target.products import PRODUCTS, SCALED
 
+from .candidates import LOOPS
 from .instructions import block_scaled
 
 TYPE_CHECKING = False
@@ -52,9 +53,9 @@ def choose_warps(func: Op, analyses: Analyses, least: int, most: int) -> int | N
     held: dict[Any, int] = {}
     for product in products:
         type: Any = product.result.type
-        held[product.block] = held.get(product.block, 0) + num_elements(type.shape) * max(
-            1, type.elem.bits // 32
-        )
+        if product.block not in held:
+            held[product.block] = carried_beside(product.block)
+        held[product.block] += num_elements(type.shape) * max(1, type.elem.bits // 32)
     limit = CostModel.accumulators
     if any(block_scaled(p, analyses.target) == HALVES for p in products):
         limit = CostModel.scaled_accumulators
@@ -62,6 +63,18 @@ def choose_warps(func: Op, analyses: Analyses, least: int, most: int) -> int | N
     while warps < most and max(held.values()) > warps * 32 * limit:
         warps *= 2
     return warps
+
+
+def carried_beside(body: Any) -> int:
+    """32-bit registers of a block that a loop carries in sums which are no product's own result."""
+    if body.region.op.spec.name not in LOOPS:
+        return 0
+    found = 0
+    for value in body.ops[-1].operands:
+        type = value.type
+        if getattr(type, "shape", ()) and (value.op is None or value.op.spec.name not in PRODUCTS):
+            found += num_elements(type.shape) * max(1, type.elem.bits // 32)
+    return found
 
 
 def scale_layout(op: Op, which: int, type: Any, warps: Any, target: Any) -> Any:
