@@ -20,6 +20,7 @@ from tileiras.tools import opt
 ACTS = {
     "TileAALoopsToFor": ("cpp_moving_pointer", "sm_80"),
     "TileAADropUnitBatch": ("staged_batched_wide", "sm_90"),
+    "TileAATransposeScores": ("staged_flash_bwd_f16_64", "sm_90"),
     "TileAARuntimeVersions": ("matmul_f16_128", "sm_80"),
     "TileAAMarkShortResults": ("attention_causal_f16", "sm_80"),
     "TileAAMarkNonPositive": ("attention_causal_f32", "sm_80"),

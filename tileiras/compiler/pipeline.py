@@ -79,6 +79,7 @@ PIPELINE: tuple[Row, ...] = (
     Row("tileaa", "ConvertCudaTileToTileAA", "conversions", "ConvertCudaTileToTileAA"),
     Row("tileaa", "TileAALoopsToFor", "loops.loops_to_for", "LoopsToFor", frozenset(("loop",)), 1, OPTIONAL),
     Row("tileaa", "TileAADropUnitBatch", "loops.drop_unit_batch", "DropUnitBatch", _PRODUCTS, 1, OPTIONAL),
+    Row("tileaa", "TileAATransposeScores", "tileaa.transpose_scores", "TransposeScores", _PRODUCTS, 1, OPTIONAL),
     Row("tileaa", "TileAARuntimeVersions", "loops.runtime_versions", "RuntimeVersions", _PRODUCTS, 1, OPTIONAL),
     Row("tileaa", "attachKernelSpecAttributes", "conversions", "AttachKernelSpecAttributes"),
     Row("tileaa", "TileAAMarkShortResults", "tileaa.short_results", "MarkShortResults", _FUNCTIONS, 1, OPTIONAL),

@@ -90,34 +90,33 @@ def row_products(func: Op) -> frozenset[Op]:
     found: set[Op] = set()
     if len(products) > 1:
         for product in products:
-            fed = _reaches(product.result)
-            if fed is not None:
+            fed, reduced = _reaches(product.result)
+            if fed or reduced:
                 found.add(product)
-                if fed.spec.name in PRODUCTS:
-                    found.add(fed)
+                found |= fed
     return frozenset(found)
 
 
-def _reaches(value: Value) -> Op | None:
-    """The product whose left operand, or the reduction along rows that `value` flows into within its block."""
+def _reaches(value: Value) -> tuple[set[Op], bool]:
+    """The products whose left operand `value` flows into within its block, and whether it does into a reduction along rows."""
     work, seen = [value], {value}
-    best: Op | None = None
+    fed: set[Op] = set()
+    reduced = False
     while work and len(seen) < REACH:
         current = work.pop()
         for user, index in current.uses:
             name = user.spec.name
             if name in PRODUCTS:
                 if index == 0:
-                    return user
+                    fed.add(user)
             elif name == "reduce":
-                if user.attr("dim") == len(current.type.shape) - 1:  # type: ignore[attr-defined]
-                    best = user
+                reduced = reduced or user.attr("dim") == len(current.type.shape) - 1  # type: ignore[attr-defined]
             elif user.spec.is_pure and not user.regions and name != "permute":
                 for result in user.results:
                     if result not in seen:
                         seen.add(result)
                         work.append(result)
-    return best
+    return fed, reduced
 
 
 def warpgroup_products(func: Op, analyses: Analyses) -> dict[Op, dict[int, Restaged]]:
@@ -194,8 +193,8 @@ def _columns(value: Value, plans: Any) -> tuple[int, ...] | None:
     for plan in plans:
         if plan.op is op:
             return plan.arrangement  # type: ignore[no-any-return]
-    if op.spec.name not in ("reshape", "permute", "convert_layout") or len(op.result.uses) != 1:
-        return None
+    if op.spec.name not in ("reshape", "permute", "convert_layout"):
+        return None  # others may use the tile, too: each reads it for itself
     inner = _columns(op.operands[0], plans)
     if inner is None or op.spec.name != "permute":
         return inner

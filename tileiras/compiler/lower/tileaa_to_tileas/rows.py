@@ -69,21 +69,28 @@ def within_warps(layout: LinearLayout, mask: int, vector_bits: int) -> LinearLay
 def beside(load: Op, layout_of: Callable[[Value], LinearLayout | None]) -> LinearLayout | None:
     """The layout in which a loaded tile is wanted when all that happens to it is a broadcast over a tile whose layout is
     known; None otherwise."""
-    wanted = {layout for value in _broadcasts(load.results[0]) for layout in [_restricted(value, layout_of)]}
+    wanted = {_restricted(value, layout_of) for value in _broadcasts(load.results[0])}
     return wanted.pop() if len(wanted) == 1 else None
 
 
 def _broadcasts(value: Value) -> list[Value | None]:
-    """The broadcast tiles that a value becomes by conversions and reshapes alone; None among them for any other use."""
+    """The broadcast tiles that a value becomes by reshapes and arithmetic with constants; None among them for any other use."""
     found: list[Value | None] = []
     for op, _ in value.uses:
         if op.spec.name == "broadcast":
             found.append(op.results[0])
-        elif op.spec.name in KEEPS_INDEX and sum(isinstance(v.type, TensorType) for v in op.operands) == 1:
+        elif op.spec.name in KEEPS_INDEX and all(v is value or _is_constant(v) for v in op.operands):
             found += _broadcasts(op.results[0])
         else:
             found.append(None)
     return found
+
+
+def _is_constant(value: Value) -> bool:
+    """Whether a value is a constant, also one of a single element that was broadcast."""
+    while value.op is not None and value.op.spec.name in ("reshape", "broadcast"):
+        value = value.op.operands[0]
+    return not isinstance(value.type, TensorType) or value.op is not None and value.op.spec.name == "constant"
 
 
 def _restricted(
@@ -94,7 +101,14 @@ def _restricted(
         return None
     inner: Any = large.op.operands[0].type
     outer: Any = large.type
-    for user, index in large.uses:
+    tile = large
+    while (
+        len(tile.uses) == 1
+        and len(tile.uses[0][0].operands) == 1
+        and tile.uses[0][0].spec.name in ELEMENTWISE
+    ):
+        tile = tile.uses[0][0].result
+    for user, index in tile.uses:
         if user.spec.name not in ELEMENTWISE:
             return None
         for other in user.operands[:index] + user.operands[index + 1 :]:
