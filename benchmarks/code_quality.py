@@ -2,6 +2,7 @@
 
     python benchmarks/code_quality.py [--target 80 90 100 120] [-k SUBSTR ...] [--set standard|full] [--ours-only]
                                       [--terms] [--json FILE] [--corpus] [--compare BASE.json] [--jobs N]
+                                      [--option NAME=VALUE ...]
 
 One table a target. Cells are ours/NVIDIA's: registers, bytes spilled (of all stores to local
 memory in the code) and of the stack frame, shared memory in KB, threads, blocks that reside on
@@ -11,7 +12,8 @@ the tensor peak (tileiras/report/model.py). Memory-bound kernels: instructions a
 ours over NVIDIA's. `--terms` prints every term of the model; `--corpus` measures the corpus kernels too.
 
 `--compare BASE.json` prints what got worse against an earlier `--json`: issued instructions, barriers, spills, resident
-blocks, and the modelled share; exit code 1 where anything did. NVIDIA's images and exported bytecode are cached by
+blocks, and the modelled share; exit code 1 where anything did. `--option` goes to our compile (launch_abi=simt
+tensor_maps=launcher). NVIDIA's images and exported bytecode are cached by
 content in $TILEIRAS_QUALITY_CACHE, else .cache/quality; our compile is never cached.
 
 "Fed" is read from the code here: asynchronous copies in the loop with a wait that leaves a group unfinished, or behind an
@@ -29,6 +31,7 @@ import tempfile
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 sys.path[:0] = [p for p in (str(Path(__file__).resolve().parent),) if p not in sys.path]
 
@@ -38,18 +41,20 @@ from production import ExportError, Production, Stream, bytecode, cache_folder, 
 
 from tileiras.report.model import GPUS, geometric_mean  # noqa: E402
 
+Job = tuple[Production | str, int, bool, dict[str, Any]]
 SLOWER = 1.02  # less than this is noise of instruction selection
 
 
 # ---- images
-def our_image(data: bytes, target: int) -> bytes | str:
-    """The cubin of this checkout's compiler, or why there is none."""
+def our_image(data: bytes, target: int, options: dict[str, Any] | None = None) -> tuple[bytes, int] | str:
+    """The cubin of this checkout's compiler and the bytes of shared memory that a launch adds, or why there is none."""
     import tileiras
 
     before = os.environ.get("TILEIRAS_CACHE")
     os.environ["TILEIRAS_CACHE"] = "0"
     try:
-        return tileiras.compile(data, gpu_name=f"sm_{target}", launch_abi="tile").cubin
+        program = tileiras.compile(data, gpu_name=f"sm_{target}", **{"launch_abi": "tile", **(options or {})})
+        return program.cubin, next(iter(program.kernels.values())).dynamic_shared
     except tileiras.CompileError as error:
         return f"{str(error).strip()[:160]}"
     finally:
@@ -89,9 +94,9 @@ def nvidia_image(data: bytes, target: int) -> bytes | str:
 
 
 # ---- measuring
-def one(job: tuple[Production | str, int, bool]) -> list[Row]:
+def one(job: Job) -> list[Row]:
     """The rows of one kernel on one target: ours, and NVIDIA's where asked."""
-    kernel, target, both = job
+    kernel, target, both, options = job
     name = kernel if isinstance(kernel, str) else kernel.name
     work = None if isinstance(kernel, str) else kernel.work
     kind = "corpus" if work is None else "stream" if isinstance(work, Stream) else "tensor"
@@ -101,15 +106,18 @@ def one(job: tuple[Production | str, int, bool]) -> list[Row]:
     except (ExportError, OSError) as error:
         return [{**head, "who": "ours", "problem": str(error)}]
     rows = []
-    for who, make in (("ours", our_image), ("nvidia", nvidia_image)):
+    for who in ("ours", "nvidia"):
         if who == "nvidia" and not both:
             continue
-        image = make(data, target)
+        image = our_image(data, target, options) if who == "ours" else nvidia_image(data, target)
+        dynamic = 0
+        if isinstance(image, tuple):
+            image, dynamic = image
         if isinstance(image, str):
             rows.append({**head, "who": who, "problem": image})
             continue
         try:
-            rows.append({**head, "who": who, **measure(image, work, target)})
+            rows.append({**head, "who": who, **measure(image, work, target, dynamic)})
         except MeasureError as error:
             rows.append({**head, "who": who, "problem": str(error)})
     return rows
@@ -122,12 +130,13 @@ def _corpus_bytecode(name: str) -> bytes:
     return bytecode_path(CASES[name]).read_bytes()
 
 
-def chosen(options: argparse.Namespace) -> list[tuple[Production | str, int, bool]]:
-    """The jobs of a call: kernel or name of a corpus case, target, whether NVIDIA's too."""
+def chosen(options: argparse.Namespace) -> list[Job]:
+    """The jobs of a call: kernel or name of a corpus case, target, whether NVIDIA's too, options of our compile."""
     words = options.k
+    given: dict[str, Any] = dict(word.split("=", 1) for word in options.option)
     named = [k for k in production.kernels(options.set) if not words or any(w in k.name for w in words)]
-    jobs: list[tuple[Production | str, int, bool]] = [
-        (k, t, not options.ours_only) for t in options.target for k in named if k.min_arch <= t
+    jobs: list[Job] = [
+        (k, t, not options.ours_only, given) for t in options.target for k in named if k.min_arch <= t
     ]
     if options.corpus:
         from tests.corpus.registry import CASES
@@ -136,7 +145,9 @@ def chosen(options: argparse.Namespace) -> list[tuple[Production | str, int, boo
         for case in CASES.values():
             if case.frontend != "writer" and (not words or any(w in case.name for w in words)):
                 seen.setdefault(case.module, case.name)
-        jobs += [(n, t, False) for t in options.target for n in seen.values() if CASES[n].min_arch <= t]
+        jobs += [
+            (n, t, False, given) for t in options.target for n in seen.values() if CASES[n].min_arch <= t
+        ]
     return jobs
 
 
@@ -280,6 +291,13 @@ def compare(rows: list[Row], base: list[Row]) -> int:
     return bad + len(gone)
 
 
+def named(word: str) -> str:
+    """A word of the form NAME=VALUE."""
+    if "=" not in word:
+        raise argparse.ArgumentTypeError(f"'{word}' is not NAME=VALUE")
+    return word
+
+
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     out = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -296,6 +314,9 @@ def parser() -> argparse.ArgumentParser:
     out.add_argument("--json", metavar="FILE")
     out.add_argument("--compare", metavar="BASE", help="a file that --json wrote")
     out.add_argument("--jobs", type=int, default=1)
+    out.add_argument(
+        "--option", nargs="+", default=[], metavar="NAME=VALUE", type=named, help="of our compile"
+    )
     return out
 
 

@@ -51,25 +51,27 @@ def disassemble(image: bytes) -> dict[str, Code]:
     return sass.read_sass(done.stdout)
 
 
-def measure(image: bytes, work: Product | Stream | None, gpu: int) -> Row:
-    """One row about the first entry of an image; `work` is None where nothing is known about a kernel."""
+def measure(image: bytes, work: Product | Stream | None, gpu: int, dynamic: int = 0) -> Row:
+    """One row about the first entry of an image; `work` is None where nothing is known about a kernel. `dynamic`: bytes of
+    shared memory that its launch adds."""
     from tileiras.toolchain.cubin import read_cubin
 
     name, kernel = next(iter(read_cubin(image).kernels.items()))
     code = disassemble(image)[name]
     block = kernel.block or kernel.max_threads or (0, 1, 1)
     threads = block[0] * block[1] * block[2]
-    fits = residency(GPUS[gpu], kernel.registers, kernel.static_shared, threads)
+    shared = kernel.static_shared + dynamic
+    fits = residency(GPUS[gpu], kernel.registers, shared, threads)
     row: Row = {
         "registers": kernel.registers, "stack": kernel.stack_bytes, "spill": _spilled(code.instructions),
-        "shared": kernel.static_shared, "threads": threads, "blocks": fits.blocks,
+        "shared": shared, "threads": threads, "blocks": fits.blocks,
         "blocks_by": {"registers": fits.by_registers, "shared": fits.by_shared, "threads": fits.by_threads},
         "instructions": len(code.straight()) + sum(len(i) for i in _separate(code)),
         "global": widths(code.instructions),
     }  # fmt: skip
     if isinstance(work, Stream):
         return {**row, **_stream(code, work, threads, fits.blocks)}
-    return {**row, **tensor_row(code, work, threads, fits.blocks, kernel.static_shared, gpu)}
+    return {**row, **tensor_row(code, work, threads, fits.blocks, shared, gpu)}
 
 
 def _spilled(instructions: list[Instruction]) -> int:
