@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 LOOPS = ("for", "loop")
 PRODUCTS = ("mmaf", "mmai", "mmaf_scaled", "wgmma", "wgmma.registers", "tensor_memory.product")
-WAITS = ("async.wait_group", "wgmma.wait_group", "tensor_memory.wait", "async.wait", "barrier")
-COPIES = ("async.copy_view", "async.copy", "async.tiled_tma_load")
+WAITS = ("async.wait_group", "wgmma.wait_group", "tensor_memory.wait", "async.wait", "bulk.wait", "barrier")
+COPIES = ("async.copy_view", "async.copy", "async.tiled_tma_load", "bulk.load")
 LOADS = ("load_view_tko", "load_ptr_tko", "tiled_tma_load")
 STORES = ("store_view_tko", "store_ptr_tko")
 MOVES = (
@@ -92,6 +92,8 @@ def moved_bytes(op: Op) -> int:
     if name == "async.copy_view":
         view: Any = op.operand("view").type  # type: ignore[union-attr]
         return int(num_elements(view.tile) * elem_bytes(view.view.elem))
+    if name == "bulk.load":
+        return sum(op.attr("bytes"))
     type: Any = None
     if name in LOADS:
         type = op.results[0].type
@@ -142,6 +144,16 @@ def step(op: Op, line: int, issued: int, warps: int, gpu: Any, barriers: int = 0
     }  # fmt: skip
 
 
+def ahead_of(copy: Op, block: Any) -> int:
+    """Iterations whose copies are on their way beside the one that is read."""
+    if copy.spec.name == "bulk.load":  # those that were issued before the loop
+        return sum(
+            user.spec.name == "bulk.load" and user.block is not block for user, _ in copy.operands[0].uses
+        )
+    pending = [o.attr("pending") for o in block.ops if o.spec.name == "async.wait_group"]
+    return min(pending) + 1 if pending else 0
+
+
 def loop_data(
     loop: Op,
     printed: Printed,
@@ -162,12 +174,11 @@ def loop_data(
             steps.append(step(op, line, count, warps, gpu, barriers.count(line)))
     ring: dict[str, Any] | None = None
     for op in block.ops:
-        if op.spec.name == "async.copy_view":
+        if op.spec.name in ("async.copy_view", "bulk.load"):
             alloc = op.operands[0].op
             if alloc is not None and ring is None:
                 stage, members = stage_of(alloc, printed)
-                pending = [o.attr("pending") for o in block.ops if o.spec.name == "async.wait_group"]
-                ahead = min(pending) + 1 if pending else 0
+                ahead = ahead_of(op, block)
                 slots = alloc.attr("bytes") // stage if stage else 1
                 ring = {
                     "stages": slots, "ahead": ahead, "stage_bytes": stage, "members": members,

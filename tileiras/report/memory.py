@@ -57,6 +57,8 @@ def accesses(watch: Watch, printed: Printed) -> list[dict[str, Any]]:
     for op, line in sorted(printed.line_of.items(), key=lambda item: item[1]):
         if op.spec.name == "async.copy_view":
             out.append(_copy(op, line))
+        elif op.spec.name == "bulk.load":
+            out += _bulk(op, line)
         elif "GlobalAccess" in said.get(id(op), {}):
             out.append(_access(op, line, said[id(op)]))
     return out
@@ -88,6 +90,26 @@ def _copy(op: Op, line: int) -> dict[str, Any]:
         row["narrow"] = f"rows are only known to start at multiples of {width} bytes"
         row["widen"] = remedy("base address is only known")
     return row
+
+
+def _bulk(op: Op, line: int) -> list[dict[str, Any]]:
+    """Rows of the tiles that a stage's bulk copies bring, box after box, each of whole lines of the tensor's rows."""
+    func = op.parent
+    while func is not None and func.spec.name != "func":
+        func = func.parent
+    maps = func.attrs["nv_tileas.tensor_maps"] if func is not None else ()
+    out = []
+    at = 0
+    for number, size in zip(op.attr("maps"), op.attr("bytes")):
+        box = tuple(getattr(side, "value", side) for side in maps[number]["box"])
+        elements = num_elements(op.attr("tile")[at : at + len(box)])
+        at += len(box)
+        width = box[-1] * size // elements
+        what = f"cp.async.bulk.tensor, boxes of {'x'.join(map(str, box))}"
+        row = _row(op, line, "copy", width, elements // num_elements(box), what)
+        row["sectors"] = row["least"] = max(1, width // SECTOR)
+        out.append(row)
+    return out
 
 
 def _access(op: Op, line: int, facts: dict[str, Any]) -> dict[str, Any]:

@@ -145,7 +145,7 @@ def buffers(printed: Printed, function: Op) -> list[dict[str, Any]]:
             free = next((user for user, _ in op.result.uses if user.spec.name == "free_shared"), None)
             stage, members = stage_of(op, printed)
             size = op.attr("bytes")
-            stages = size // stage if stage and size % stage == 0 else 1
+            stages = stages_of(op, stage)
             out.append({
                 "name": printed.names.get(op.result, ""), "line": line,
                 "end": printed.line_of.get(free, last) if free is not None else last, "offset": op.attr("offset"),
@@ -162,10 +162,24 @@ def buffers(printed: Printed, function: Op) -> list[dict[str, Any]]:
     return out
 
 
+def stages_of(alloc: Op, stage: int) -> int:
+    """Stages of a ring; behind them may lie its mbarriers."""
+    begin = next((user for user, _ in alloc.result.uses if user.spec.name == "bulk.begin"), None)
+    if begin is not None:
+        return int(begin.attr("stages"))
+    size: int = alloc.attr("bytes")
+    return size // stage if stage and size % stage == 0 else 1
+
+
 def stage_of(alloc: Op, printed: Printed) -> tuple[int, list[dict[str, Any]]]:
     """(bytes of a stage of a ring, tiles that lie in it) by the copies that fill a buffer; 0 where none does."""
     members: dict[int, dict[str, Any]] = {}
     for user, _ in alloc.result.uses:
+        if user.spec.name == "bulk.load":
+            for start, size in zip(user.attr("starts"), user.attr("bytes")):
+                line = printed.line_of.get(user, -1)
+                members.setdefault(start, {"start": start, "bytes": size, "line": line})
+            continue
         if user.spec.name != "async.copy_view":
             continue
         view: Any = user.operand("view").type  # type: ignore[union-attr]

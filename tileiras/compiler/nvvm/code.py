@@ -147,8 +147,8 @@ class Function:
 
     @property
     def shared_align(self) -> int:
-        """Bytes that the arena's start is a multiple of: swizzles of matrix descriptors repeat after 1 KiB."""
-        return 1024 if self.features & {sm.WGMMA, sm.TCGEN05} else 128
+        """Bytes that the arena's start is a multiple of: swizzles of matrix descriptors and tensor maps repeat after 1 KiB."""
+        return 1024 if self.tensor_maps or self.features & {sm.WGMMA, sm.TCGEN05} else 128
 
 
 class DebugFunction:

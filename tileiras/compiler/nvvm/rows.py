@@ -227,7 +227,7 @@ ROWS: dict[str, tuple[Row, ...]] = {
     ),
     "cvta": (
         ("to?.global|local|const.u64", "d = d", True, None), ("to?.shared|shared::cta.u64", "d = d", True, None),
-        ("to?.shared::cluster.u64", "d = d", True, sm.CLUSTER),
+        ("to?.shared::cluster.u64", "d = d", True, sm.CLUSTER), ("param.u64", "d = d", True, None),
     ),
     # ---- memory
     "ld": (

@@ -73,6 +73,7 @@ def print_function(fn: Function) -> list[str]:
     ):
         if flag:
             head += f" {word}"
+    head += "".join(f" map {json.dumps(json.dumps(each.as_dict()))}" for each in fn.tensor_maps)
     if fn.attrs:
         head += f" attributes {{{', '.join(spell_attr(n, v) for n, v in sorted(fn.attrs.items()))}}}"
     out = [head + " {"]
@@ -268,6 +269,8 @@ def parse_function(r: Reader) -> Function:
             setattr(fn, word, (x, y, r.number()))
         elif word in ("shared", "local", "dynamic"):
             setattr(fn, {"dynamic": "dynamic_shared_bytes"}.get(word, word + "_bytes"), r.number())
+        elif word == "map":
+            fn.tensor_maps.append(parse_map(r))
         elif word == "attributes":
             fn.attrs = parse_attrs(r)
         elif word in ("vprintf", "assertfail"):
@@ -286,6 +289,18 @@ def parse_function(r: Reader) -> Function:
             fn.code.append(parse_record(r))
     count_registers(fn)
     return fn
+
+
+def parse_map(r: Reader) -> Any:
+    """A tensor map: the row of a kernel table as a string."""
+    from tileiras.compiler.target.tensor_maps import from_dict
+
+    at = r.start
+    text = r.string("a tensor map")
+    try:
+        return from_dict(json.loads(text))
+    except ValueError as error:
+        raise TextError(at, str(error)) from None
 
 
 def parse_attrs(r: Reader) -> dict[str, Any]:

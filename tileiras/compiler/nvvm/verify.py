@@ -6,6 +6,8 @@ instructions that the target has. Runs once over all functions.
 
 from __future__ import annotations
 
+from tileiras.compiler.target.tensor_maps import BYTES
+
 from .code import Label, Reg, Sym
 from .directives import KERNEL
 from .inst import fits, resolve
@@ -47,11 +49,12 @@ def verify_module(module: Module, sink: Sink, operands: bool = True) -> bool:
 
 def check_params(fn: Function, target: Any, sink: Sink) -> None:
     limit, named = param_limit(target)
-    if 16 * len(fn.params) <= limit and not any(t[:1] in "{[<v" for t in fn.param_types):
+    maps = BYTES * (len(fn.tensor_maps) + 1 if fn.tensor_maps else 0)  # with what aligns them
+    if 16 * len(fn.params) + maps <= limit and not any(t[:1] in "{[<v" for t in fn.param_types):
         return  # scalars and pointers have 16 bytes at most
     from .sizer import total_bytes
 
-    need = total_bytes(fn.param_types)
+    need = total_bytes(fn.param_types) + maps
     if need > limit:
         from . import diags as D
 

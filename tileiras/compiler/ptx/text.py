@@ -9,6 +9,7 @@ from __future__ import annotations
 from tileiras.compiler.nvvm.code import Addr, Float, Function, Label, Module, Reg, Sym, TensorAddr, Var
 from tileiras.compiler.nvvm.inst import BITS, PSEUDO, resolve
 from tileiras.compiler.target import sm
+from tileiras.compiler.target.tensor_maps import ALIGN, BYTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,10 +83,11 @@ def _variable(var: Var) -> str:
 
 def print_function(fn: Function, launch_metadata: bool = False, debug_index: int | None = None) -> str:
     """One kernel. `debug_index`: its number in the debug sections, which refer to its begin and end (-g)."""
-    params = ",\n".join(
-        f"\t.param .{ptx_type} {fn.name}_param_{i}" for i, (ptx_type, _) in enumerate(fn.params)
-    )
-    out = [f".visible .entry {fn.name}(", params, ")"] if fn.params else [f".visible .entry {fn.name}()"]
+    kinds = [f".{ptx_type} {fn.name}_param_{i}" for i, (ptx_type, _) in enumerate(fn.params)]
+    for i in range(len(fn.tensor_maps)):
+        kinds.append(f".align {ALIGN} .b8 {fn.name}_param_{len(fn.params) + i}[{BYTES}]")
+    params = ",\n".join(f"\t.param {kind}" for kind in kinds)
+    out = [f".visible .entry {fn.name}(", params, ")"] if kinds else [f".visible .entry {fn.name}()"]
     x, y, z = fn.block
     out.append(f".reqntid {x}, {y}, {z}")
     out += fn.directives

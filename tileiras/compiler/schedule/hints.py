@@ -11,7 +11,7 @@ from .kernel_spec import WARPS, entry_hint
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
     from tileiras.compiler.ir.core import Op
@@ -31,26 +31,51 @@ def unused(func: Op, target: Any) -> Iterator[tuple[Op, str, object, str]]:
     warps = entry_hint(func, target, "num_worker_warps_per_cta")
     if warps is not None and warps not in WARPS:
         yield func, "num_worker_warps_per_cta", warps, f"a block has one of {WARPS} warps"
+    if not decided_later(func, target):
+        yield from without_maps(func, target)
+
+
+def decided_later(func: Op, target: Any) -> bool:
+    """Whether TileASModuloSchedule says which loads are bulk tensor copies."""
+    from tileiras.compiler.target import sm
+    from tileiras.compiler.target.products import PRODUCTS
+
+    if target is None or target.tensor_maps == "none" or not target.has(sm.TMA):
+        return False
+    return any(op.spec.name in PRODUCTS for op in func.walk())
+
+
+def without_maps(func: Op, target: Any) -> Iterator[tuple[Op, str, object, str]]:
+    """Loads and stores that the program lets be bulk tensor copies, as long as none is."""
     for op in func.walk():
         if op is not func and "optimization_hints" in op.attrs and flag(op, target, "allow_tma"):
             yield op, "allow_tma", "true", NO_TENSOR_MAP
 
 
-def flag(op: Op, target: Any, key: str) -> bool:
-    """A hint that is true or false; false when absent."""
-    hints = op.attrs["optimization_hints"] or {}
+def flag(op: Op, target: Any, key: str) -> bool | None:
+    """A hint that is true or false; None when absent."""
+    hints = op.attrs.get("optimization_hints") or {}
     for arch in (target.name, f"sm_{target.number}", "default") if target is not None else ("default",):
         values = hints.get(arch)
         if isinstance(values, dict) and key in values:
             value = values[key]
             return bool(getattr(value, "value", value))
-    return False
+    return None
 
 
 def report(func: Op, target: Any, asked: dict[str, str], deliver: Callable[[Emitted], Any]) -> None:
     """Says which hints are not used, when remarks of that kind were asked for."""
+    say(func, unused(func, target), asked, deliver)
+
+
+def say(
+    func: Op,
+    found: Iterable[tuple[Op, str, object, str]],
+    asked: dict[str, str],
+    deliver: Callable[[Emitted], Any],
+) -> None:
     if asked.get(IGNORED.kind, "none") not in ("all", IGNORED.category):
         return
-    for op, name, value, reason in unused(func, target):
+    for op, name, value, reason in found:
         facts = {"function": func.attr("sym_name"), "name": name, "value": value, "reason": reason}
         deliver(Emitted(IGNORED, op.loc, facts=facts.items()))

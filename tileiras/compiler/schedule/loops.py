@@ -15,7 +15,7 @@ from .candidates import can_run_ahead, refusal
 from .instructions import mma_sync
 from .queue import Queue, plan_queue
 from .restage import SIDES, origin, plan_copies, source_load
-from .staging import Staged, feeding_loads, missing, staged, unit_dimension
+from .staging import BARRIER_BYTES, Staged, feeding_loads, missing, staged, unit_dimension
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -170,21 +170,52 @@ def plan_ring(
         scratch_bytes(loop, members, context.target) + held_around(loop) + buffered_bytes(products, members)
     )
     other += sum(plan_copies(p) for p in products)
+    barriers = 0
+    if context.target.tensor_maps != "none":
+        barriers = plan_boxes(func, loop, list(members.values()), facts, context)
     # a product of warpgroups or of tensor memory reads its stage for an iteration longer
     spare = int(
         all(p.attrs.get("atom") == "tcgen05" for p in products)
         or all(p.attrs.get("atom") == "wgmma" and adds_up(p) is not None for p in products)
     )
-    slots = cost.stages(clocks, stage, other, wish, spare)
+    slots = cost.stages(clocks, stage, other + barriers, wish, spare)
+    if barriers and slots < 2:
+        drop_boxes(members, "no room for mbarriers beside two stages", context)
+        slots = cost.stages(clocks, stage, other, wish, spare)
     if slots - spare < 3 and (wish is None or wish > 2):  # the wait of a ring would leave nothing under way
         queue = plan_queue(products, members, cost.shared_bytes - other, log2_warps, context.target)
         if queue is not None:
+            drop_boxes(members, "the loop's operands queue product by product", context)
             return queue
     if slots < 2:
         return None
     depth = max(2, slots - spare)
     cut = slots < cost.wanted(clocks, wish) + spare
     return Ring(depth, slots, list(members.values()), cut)
+
+
+def plan_boxes(func: Op, loop: Op, members: list[Staged], facts: Facts, context: Any) -> int:
+    """Says of the loads of a ring which come by bulk tensor copies, and why others do not; bytes of their mbarriers."""
+    from . import bulk
+
+    if not bulk.wanted(context.target):
+        return 0
+    for member in members:
+        try:
+            member.boxes = bulk.boxes(func, loop, member, facts, context.target)
+        except bulk.NoMap as reason:
+            bulk.report(member.op, str(reason), context)
+    return BARRIER_BYTES if any(member.boxes is not None for member in members) else 0
+
+
+def drop_boxes(members: dict[Op, Staged], reason: str, context: Any) -> None:
+    """No bulk tensor copies after all."""
+    for member in members.values():
+        if member.boxes is not None:
+            from .bulk import report
+
+            member.boxes = None
+            report(member.op, reason, context)
 
 
 def turn_gathered(product: Op, members: dict[Op, Staged]) -> None:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from tileiras.compiler.passes.tileaa.facts import Facts
 
 
+BARRIER_BYTES = (
+    1024  # of the mbarriers of a ring that bulk copies fill: what lies behind them may be swizzled, too
+)
 RENAMES = frozenset(("reshape", "permute", "convert_layout"))
 
 
@@ -31,9 +34,9 @@ def is_elementwise(op: Op) -> bool:
 
 class Staged:
     """A load that is staged: its dimension of neighbours, bytes of one copy, arrangement, bytes, layout of the copying
-    threads."""
+    threads; where bulk tensor copies bring it, their map and boxes (`bulk.Boxes`)."""
 
-    __slots__ = ("arrangement", "bytes", "layout", "op", "width")
+    __slots__ = ("arrangement", "boxes", "bytes", "layout", "op", "width")
 
     def __init__(
         self, op: Op, width: int, arrangement: tuple[int, ...], size: int, layout: LinearLayout
@@ -43,6 +46,7 @@ class Staged:
         self.arrangement = arrangement
         self.bytes = size
         self.layout = layout
+        self.boxes: Any = None
 
 
 def feeding_loads(product: Op, body: Any) -> list[list[Op]]:

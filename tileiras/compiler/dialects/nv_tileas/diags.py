@@ -33,6 +33,10 @@ SCHEDULE_ORDER = _rule(
     "op '{name}' at position {index} of the schedule region has stage {got}, but uses a value of stage {need}",
 )
 PLAN = _rule(116, "plan '{plan}' cannot move the tile: {why}")
+NO_MAP = _rule(117, "copies by tensor map {map}, but the function has {count}")
+BOXES = _rule(118, "a tile of [{tile}] is no whole number of boxes of [{box}]")
+STAGES = _rule(119, "has {what}")
+MAPS = _rule(120, "attribute 'nv_tileas.tensor_maps': {why}")
 
 # Passes
 TWO_INSTRUCTIONS = Diag(
@@ -65,6 +69,14 @@ WARPGROUPS = Diag(
 NO_WARPGROUPS = Diag(
     "AS-0309", REMARK, "the product is not issued by warpgroups (wgmma): {reason}", _ASYNC, WORD_REMARK,
     kind="missed", category="tensorcore",
+)  # fmt: skip
+BULK = Diag(
+    "AS-0310", REMARK, "bulk tensor copies bring the tile of the load: {boxes} of {box} elements, swizzle {swizzle}",
+    _ASYNC, WORD_REMARK, kind="passed", category="memory",
+)  # fmt: skip
+NO_TENSOR_MAP = Diag(
+    "AS-0311", REMARK, "the load is no bulk tensor copy: {reason}", _ASYNC, WORD_REMARK, kind="missed",
+    category="memory",
 )  # fmt: skip
 WHY = Diag("AS-0306", NOTE, "{why}", _ASYNC)
 

@@ -6,6 +6,8 @@ construction is judged by its own fields only.
 
 from __future__ import annotations
 
+from math import prod
+
 from tileiras.compiler.dialects.nv_tileaa import verify as tensors
 from tileiras.compiler.ir import types as T
 from tileiras.compiler.ir.verify import Invalid, Rules
@@ -27,6 +29,7 @@ OWN_TYPES = {
     "tma_descriptor": ("TmaDescriptor", "tensor-map descriptor"),
 }
 MAX_DEPTH = 16
+STAGE_UNIT = 1024  # bytes after which the swizzle of 128-byte lines repeats
 MAX_BOX = 256  # elements of one box dimension; PTX ISA, cuTensorMapEncodeTiled
 
 
@@ -169,6 +172,81 @@ def check_schedule(op: Op) -> None:
             raise Invalid(D.SCHEDULE_ORDER, name=inner.spec.full_name, index=index, got=stage, need=need)
 
 
+def check_stages(op: Op) -> None:
+    """The mbarriers of a ring: 8 bytes each, behind the stages, in the buffer."""
+    stage, barriers, stages = op.attr("stage_bytes"), op.attr("barriers"), op.attrs.get("stages", 1)
+    if stage < STAGE_UNIT or stage % STAGE_UNIT:
+        raise Invalid(D.STAGES, what=f"stages of {stage} bytes, expected a multiple of {STAGE_UNIT}")
+    if not 1 <= stages <= MAX_DEPTH:
+        raise Invalid(D.STAGES, what=f"{stages} stages, expected 1 to {MAX_DEPTH}")
+    if barriers % 8 or barriers < stages * stage:
+        raise Invalid(
+            D.STAGES, what=f"mbarriers at byte {barriers}, expected a multiple of 8 behind {stages} stages"
+        )
+    alloc = op.operands[0].op
+    end = barriers + 8 * ((stages - 1) * stage // (stage & -stage) + 1)
+    if alloc is not None and alloc.spec.name == "alloc_shared" and end > alloc.attr("bytes"):
+        raise Invalid(D.STAGES, what=f"mbarriers up to byte {end} of a buffer of {alloc.attr('bytes')}")
+
+
+def check_bulk_load(op: Op) -> None:
+    check_stages(op)
+    maps, starts, sizes, tile = op.attr("maps"), op.attr("starts"), op.attr("bytes"), op.attr("tile")
+    index = op.group("index")
+    if not len(maps) == len(starts) == len(sizes) > 0:
+        raise Invalid(D.STAGES, what=f"{len(maps)} maps, {len(starts)} starts and {len(sizes)} sizes")
+    if len(index) != len(tile):
+        raise Invalid(D.COORD_COUNT, want=len(tile), got=len(index))
+    func = op.parent
+    while func is not None and func.spec.name != "func":
+        func = func.parent
+    if func is None:
+        return
+    from .tensor_maps import maps_of
+
+    try:
+        known = maps_of(func)
+    except ValueError:
+        return  # the function's own rule says so
+    at = 0
+    for number, start, size in zip(maps, starts, sizes):
+        if not 0 <= number < len(known):
+            raise Invalid(D.NO_MAP, map=number, count=len(known))
+        box = known[number].box
+        part = tile[at : at + len(box)]
+        at += len(box)
+        if len(part) != len(box):
+            raise Invalid(D.COORD_COUNT, want=at, got=len(index))
+        if any(extent < 1 or extent % side for extent, side in zip(part, box)):
+            raise Invalid(D.BOXES, tile=listed(part), box=listed(box))
+        if size != prod(part) * known[number].element_bytes:
+            raise Invalid(D.STAGES, what=f"{size} bytes for a tile of [{listed(part)}] elements")
+        if start % STAGE_UNIT or not 0 <= start <= op.attr("stage_bytes") - size:
+            raise Invalid(
+                D.STAGES, what=f"{size} bytes at byte {start} of a stage of {op.attr('stage_bytes')}"
+            )
+    if at != len(index):
+        raise Invalid(D.COORD_COUNT, want=at, got=len(index))
+
+
+def check_func(op: Op) -> None:
+    known = tensors.RULES.checks.get("func")
+    if known is not None:
+        known(op)
+    if "nv_tileas.tensor_maps" in op.attrs:
+        from .tensor_maps import maps_of
+
+        try:
+            maps = maps_of(op)
+        except ValueError as error:
+            raise Invalid(D.MAPS, why=str(error)) from None
+        count = len(op.regions[0].block.args) if op.regions and op.regions[0].blocks else 0
+        for map in maps:
+            used = [map.base, *(s.value for s in (*map.extents, *map.strides) if s.kind == "param")]
+            if max(used) >= count:
+                raise Invalid(D.MAPS, why=f"parameter {max(used)} of {count}")
+
+
 RULES = Rules()
 RULES.constraint = constraint
 RULES.type_problem = tensors.type_problem
@@ -181,5 +259,10 @@ RULES.checks = {
     "async.pipeline.consume_one": check_consume_one,
     "async.tiled_tma_load": check_tma_load,
     "tiled_tma_load": check_tma_load,
+    "bulk.begin": check_stages,
+    "bulk.load": check_bulk_load,
+    "bulk.wait": check_stages,
+    "bulk.end": check_stages,
+    "func": check_func,
     "for": check_schedule,
 }

@@ -52,6 +52,7 @@ for _family, _names in {
     "blocks": ("extract", "insert", "cat"),
     "staging": ("alloc_shared", "free_shared", "load_shared", "store_shared", "async.copy_view", "async.commit_group",
                 "async.wait_group", "barrier"),
+    "bulk": ("bulk.begin", "bulk.load", "bulk.wait", "bulk.end"),
     "tensor_memory": ("tensor_memory.alloc", "tensor_memory.free", "tensor_memory.store", "tensor_memory.load",
                       "tensor_memory.wait", "tensor_memory.product", "tensor_memory.begin", "tensor_memory.end",
                       "tensor_memory.scale", "tensor_memory.store_rows", "tensor_memory.product_rows"),
@@ -181,6 +182,10 @@ def lower_function(
     fn.attrs = {name: value for name, value in op.attrs.items() if name.startswith(("nvvm.", "cute."))}
     fn.block = spec.block
     fn.shared_bytes = op.attrs.get("nv_tileas.shared_bytes", 0)
+    if "nv_tileas.tensor_maps" in op.attrs:
+        from tileiras.compiler.dialects.nv_tileas.tensor_maps import maps_of
+
+        fn.tensor_maps = maps_of(op)
     lowering = Lowering(fn, target, sink, spec.num_warps, Facts(), globals_)
     if debug is not None:
         from .debug import Positions

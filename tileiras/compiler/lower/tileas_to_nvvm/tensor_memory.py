@@ -38,7 +38,7 @@ class Memory:
         self.columns = columns
 
 
-def _by_warp(lowering: Lowering, warp_only: bool, emit: Any) -> None:
+def by_warp(lowering: Lowering, warp_only: bool, emit: Any) -> None:
     """Code that warp 0 runs, or its first thread alone."""
     b = lowering.b
     skip = b.label()
@@ -60,7 +60,7 @@ def lower_alloc(lowering: Lowering, op: Op) -> None:
         b.emit_to(None, f"tcgen05.alloc.{_GROUP}.sync.aligned.shared::cta.b32", b.address(state), count)
         b.emit_to(None, f"tcgen05.relinquish_alloc_permit.{_GROUP}.sync.aligned")
 
-    _by_warp(lowering, True, allocate)
+    by_warp(lowering, True, allocate)
     b.emit_to(None, "tcgen05.fence::before_thread_sync")
     lowering.barrier()
     b.emit_to(None, "tcgen05.fence::after_thread_sync")
@@ -80,7 +80,7 @@ def lower_free(lowering: Lowering, op: Op) -> None:
         count = b.materialize(memory.columns, "r")
         b.emit_to(None, f"tcgen05.dealloc.{_GROUP}.sync.aligned.b32", memory.address, count)
 
-    _by_warp(lowering, True, release)
+    by_warp(lowering, True, release)
 
 
 def lower_begin(lowering: Lowering, op: Op) -> None:
@@ -94,7 +94,7 @@ def lower_begin(lowering: Lowering, op: Op) -> None:
             b.emit_to(None, "mbarrier.init.shared::cta.b64", b.address(state, 8 * i), b.materialize(1, "r"))
         b.emit_to(None, "fence.mbarrier_init.release.cluster")
 
-    _by_warp(lowering, False, init)
+    by_warp(lowering, False, init)
     lowering.env[op.results[0]] = Memory(b.add(32, memory.address, op.attr("column")), state, 0)
 
 
@@ -106,7 +106,7 @@ def lower_end(lowering: Lowering, op: Op) -> None:
         for i in range(_BARRIERS):
             b.emit_to(None, "mbarrier.inval.shared::cta.b64", b.address(memory.state, 8 * i))
 
-    _by_warp(lowering, False, inval)
+    by_warp(lowering, False, inval)
 
 
 # ---- accumulators between registers and tensor memory
@@ -246,7 +246,12 @@ def _wait(lowering: Lowering, memory: Memory, number: Any) -> None:
     that negative numbers wait for nothing."""
     b = lowering.b
     bar = b.add(32, memory.state, b.shl(32, b.and_(32, number, 1), 3))
-    parity = b.and_(32, b.shr(32, number, 1), 1)
+    wait_for_phase(lowering, bar, b.and_(32, b.shr(32, number, 1), 1))
+
+
+def wait_for_phase(lowering: Lowering, bar: Any, parity: Any) -> None:
+    """Until the phase of an mbarrier that has this parity is complete."""
+    b = lowering.b
     again, done = b.label(), b.reg("p")
     b.place(again)
     b.emit_to(done, "mbarrier.try_wait.parity.shared::cta.b64", b.address(bar), b.materialize(parity, "r"))
@@ -351,7 +356,7 @@ def _issue(lowering: Lowering, op: Op, left: Any, a_k_major: bool, right_place: 
                     )  # fmt: skip
         b.emit_to(None, f"tcgen05.commit.{_GROUP}.mbarrier::arrive::one.shared::cluster.b64", b.address(bar))
 
-    _by_warp(lowering, False, issue)
+    by_warp(lowering, False, issue)
 
 
 LOWER = {

@@ -12,6 +12,19 @@ next copies overwrite.
       ..                                                   %f = load_shared %ring, %take
     }                                                      ..   %take and %put go on by a stage
                                                          }
+
+Loads with the transport "bulk" are one `bulk.load` a stage instead, and who reads the stage waits for its mbarrier:
+
+    bulk.begin %ring                                     for .. iter(%take = 0, %put = (n - 1) * stage, %phase = 0) {
+    barrier                                                bulk.wait %ring, %take, %phase
+    bulk.load %ring, 0, ..                                 barrier
+    ..                                                     bulk.load %ring, %put, %more, ..
+                                                           ..   %phase turns when %take begins again
+                                                         }
+                                                         bulk.end %ring
+
+The barrier of the loop says only that every warp has read the stage that is overwritten. Copies of an iteration that does
+not run are not issued and not waited for; every one that was issued is waited for by its iteration.
 """
 
 from __future__ import annotations
@@ -24,6 +37,7 @@ from tileiras.compiler.ir.types import I1, I32, Dense, TensorType, TileType
 from tileiras.compiler.layout.linear import splat
 from tileiras.compiler.layout.shared import permuted
 from tileiras.compiler.schedule.candidates import constant_int
+from tileiras.compiler.schedule.staging import BARRIER_BYTES
 
 from .hoist_conversions import end_of_buffers
 
@@ -34,7 +48,7 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.passes import Context
 
 PRODUCE, CONSUME = tileas.PRODUCE_ONE, tileas.CONSUME_ONE
-TRANSPORT = "cp.async"
+TRANSPORTS = ("cp.async", "bulk")
 
 
 class NotVerified(Exception):
@@ -45,7 +59,7 @@ def lower_channels(func: Op, context: Context) -> bool:
     """Lowers every pipeline with slots in shared memory. False when an op could not be made."""
     loops: dict[Op, list[Op]] = {}
     for create in [
-        op for op in func.walk() if op.spec is tileas.CREATE and op.attrs.get("transport") == TRANSPORT
+        op for op in func.walk() if op.spec is tileas.CREATE and op.attrs.get("transport") in TRANSPORTS
     ]:
         consumers = [op for op, _ in create.result.uses if op.spec is CONSUME]
         loop = consumers[0].parent if consumers else None
@@ -80,6 +94,9 @@ class Channel:
             self.starts[create] = at
             at += (create.attrs["bytes"] + 1023) & ~1023  # a swizzle repeats after 1 KiB
         self.stage_bytes = at
+        self.bulk = [create for create in creates if create.attrs["transport"] == "bulk"]
+        self.copied = [create for create in creates if create not in self.bulk]
+        self.barriers: dict[str, Any] = {}  # attributes of the ops on mbarriers
         self.buffer: Any = None
 
     # ---- making ops
@@ -111,30 +128,36 @@ class Channel:
             self.depth = 1 + len(ahead[0])  # as far as the schedule had them run
         size = self.slots * self.stage_bytes
         offset = end_of_buffers(loop)
+        if self.bulk:
+            self.barriers = {"barriers": size, "stage_bytes": self.stage_bytes}
+            size += BARRIER_BYTES
+            offset = offset + 1023 & ~1023
         first = next(op for op in loop.block.ops if any(op in group for group in ahead) or op is loop)
         self.buffer = self.make(
             first, tileas.ALLOC_SHARED, (), (SHARED,), {"bytes": size, "offset": offset}
         ).result
+        if self.bulk:  # whoever wrote to these bytes before did so in the generic way
+            self.make(first, tileas.BULK_BEGIN, (self.buffer,), (), {**self.barriers, "stages": self.slots})
+            self.make(first, tileas.BARRIER, attrs=self.fence())
         for k in range(self.depth - 1):
             slot = self.number(loop, k * self.stage_bytes)
-            for create, group in zip(self.creates, ahead):
-                self.copy(create, group[k], slot, loop)
-            self.make(loop, tileas.COMMIT_GROUP)
+            self.fill([group[k] for group in ahead], slot, loop)
         last = max((group[0] for group in inside), key=body.ops.index)
+        top = body.ops[0]
+        phase = None
         if self.depth == 1:
             put = take = self.number(loop, 0)
-            self.make(body.ops[0], tileas.BARRIER)
+            self.make(top, tileas.BARRIER, attrs=self.fence())
+            phase = self.alternate() if self.bulk else None
         else:
-            take, put = self.carry(0, (self.depth - 1) * self.stage_bytes)
-            top = body.ops[0]
-            self.make(top, tileas.WAIT_GROUP, attrs={"pending": self.depth - 2})
-            self.make(top, tileas.BARRIER)
-        for create, group in zip(self.creates, inside):
-            self.copy(create, group[0], put, last)
-        self.make(last, tileas.COMMIT_GROUP)
+            take, put, phase = self.carry(0, (self.depth - 1) * self.stage_bytes)
+            self.wait(top, take, phase, self.depth - 2)
+            self.make(top, tileas.BARRIER, attrs=self.fence())
+        self.fill([group[0] for group in inside], put, last)
         if self.depth == 1:
-            self.make(last, tileas.WAIT_GROUP, attrs={"pending": 0})
-            self.make(last, tileas.BARRIER)
+            self.wait(last, take, phase, 0)
+            if self.copied:
+                self.make(last, tileas.BARRIER)
         for group in (*ahead, *inside):
             for op in group:
                 op.erase()
@@ -149,18 +172,41 @@ class Channel:
             loop.attrs = {**loop.attrs, "spare_stages": self.slots - self.depth}
         following = loop.block.ops[loop.block.ops.index(loop) + 1]
         if (
-            constant_int(loop.operands[2]) is None
+            self.copied and constant_int(loop.operands[2]) is None
         ):  # a step of 0 ends the loop before all copies were waited for
             self.make(following, tileas.WAIT_GROUP, attrs={"pending": 0})
+        if self.bulk:  # steps are constant: every copy was waited for
+            self.make(following, tileas.BULK_END, (self.buffer,), (), {**self.barriers, "stages": self.slots})
         self.make(following, tileas.FREE_SHARED, (self.buffer,))
+
+    def fence(self) -> dict[str, Any]:
+        """Attributes of a barrier behind which bulk copies overwrite what was accessed in the generic way."""
+        return {"proxy_fence": True} if self.bulk else {}
+
+    def wait(self, anchor: Op, take: Value, phase: Value | None, pending: int) -> None:
+        """Until the stage that is read next has landed."""
+        if self.copied:
+            self.make(anchor, tileas.WAIT_GROUP, attrs={"pending": pending})
+        if self.bulk:
+            self.make(anchor, tileas.BULK_WAIT, (self.buffer, take, phase), (), dict(self.barriers))
+
+    def fill(self, group: list[Op], slot: Value, anchor: Op) -> None:
+        """The copies of one stage, in front of the anchor. `group`: a producer of each pipeline."""
+        for create, produce in zip(self.creates, group):
+            if create in self.copied:
+                self.copy(create, produce, slot, anchor)
+        if self.copied:
+            self.make(anchor, tileas.COMMIT_GROUP)
+        if self.bulk:
+            self.load_stage([(c, p) for c, p in zip(self.creates, group) if c in self.bulk], slot, anchor)
 
     def producers(self, create: Op, block: Any) -> list[Op]:
         """produce_one ops of a pipeline that stand in a block, in order."""
         mine = {op for op, _ in create.result.uses if op.spec is PRODUCE and op.block is block}
         return [op for op in block.ops if op in mine]
 
-    def copy(self, create: Op, produce: Op, slot: Value, anchor: Op) -> None:
-        """The copies of one producer, in front of the anchor; what computes its addresses goes there, too."""
+    def opened(self, produce: Op, anchor: Op) -> tuple[Op, Value]:
+        """(load, whether it runs) of a producer; what computes its addresses is moved in front of the anchor."""
         region = produce.regions[0].block
         runs, source = None, region
         branch = next((op for op in region.ops if op.spec.name == "if"), None)
@@ -175,6 +221,36 @@ class Channel:
             type = self.scalar_type(I1)
             data = Dense(TileType(I1, ()), b"\x01")
             runs = self.make(anchor, tileas.BY_NAME["constant"], (), (type,), {"value": data}).result
+        return load, runs
+
+    def load_stage(self, members: list[tuple[Op, Op]], slot: Value, anchor: Op) -> None:
+        """One op for all bulk copies of a stage: its iteration runs for all of them or for none."""
+        index: list[Value] = []
+        inside: list[bool] = []
+        runs = loc = None
+        for create, produce in members:
+            load, condition = self.opened(produce, anchor)
+            runs, loc = runs or condition, loc or load.loc
+            bounds = load.attrs.get("inbounds") or ()
+            for d in create.attrs["order"]:
+                index.append(load.group("index")[d])
+                inside.append(bool(bounds[d : d + 1] and bounds[d]))
+        creates = [create for create, _ in members]
+        attrs: dict[str, Any] = {
+            **self.barriers, "bytes": tuple(create.attrs["bytes"] for create in creates),
+            "maps": tuple(create.attrs["map"] for create in creates),
+            "tile": tuple(extent for create in creates for extent in create.attrs["tile"]),
+            "starts": tuple(self.starts[create] for create in creates),
+        }  # fmt: skip
+        if any(inside):
+            attrs["inbounds"] = tuple(inside)
+        made = self.make(anchor, tileas.BULK_LOAD, [self.buffer, slot, runs, index], (), attrs)
+        if loc is not None:
+            made.loc = loc
+
+    def copy(self, create: Op, produce: Op, slot: Value, anchor: Op) -> None:
+        """The copies of one producer, in front of the anchor."""
+        load, runs = self.opened(produce, anchor)
         attrs = {name: create.attrs[name] for name in ("arrangement", "layout", "width")}
         attrs["start"] = self.starts[create]
         if load.attrs.get("inbounds"):
@@ -187,20 +263,43 @@ class Channel:
         op.block.ops.remove(op)
         anchor.block.insert_before(anchor, op)
 
-    def carry(self, take: int, put: int) -> tuple[Value, Value]:
-        """Two more values that the loop carries: offsets of the stages that are read and written."""
+    def one_more(self, start: int) -> Value:
+        """One more value that the loop carries. The caller adds what the next iteration gets."""
         from .lower_pipelines import add_operand
 
-        loop, body = self.loop, self.body
+        loop = self.loop
+        type = self.scalar_type()
+        add_operand(loop, self.number(loop, start))
+        loop.results.append(Value(type, loop, len(loop.results)))
+        return self.body.add_arg(type)
+
+    def alternate(self) -> Value:
+        """A value that the loop carries: 0 and 1 in turns."""
+        from .lower_pipelines import add_operand
+
+        terminator = self.body.ops[-1]
+        arg = self.one_more(0)
+        add_operand(terminator, self.flipped(terminator, arg))
+        return arg
+
+    def flipped(self, anchor: Op, phase: Value) -> Value:
+        return self.make(
+            anchor, tileas.BY_NAME["xori"], (phase, self.number(anchor, 1)), (phase.type,)
+        ).result
+
+    def carry(self, take: int, put: int) -> tuple[Value, Value, Value | None]:
+        """More values that the loop carries: offsets of the stages that are read and written, and the phase of the one that
+        is read where it has an mbarrier."""
+        from .lower_pipelines import add_operand
+
+        body = self.body
         terminator = body.ops[-1]
         type = self.scalar_type()
         flag = self.scalar_type(I1)
         out = []
+        turns = []
         for start in (take, put):
-            add_operand(loop, self.number(loop, start))
-            arg = body.add_arg(type)
-            result = Value(type, loop, len(loop.results))
-            loop.results.append(result)
+            arg = self.one_more(start)
             stage, zero = self.number(terminator, self.stage_bytes), self.number(terminator, 0)
             end = self.number(terminator, self.slots * self.stage_bytes)
             by_name = tileas.BY_NAME
@@ -212,7 +311,16 @@ class Channel:
             following = self.make(terminator, by_name["select"], (wraps, zero, more), (type,)).result
             add_operand(terminator, following)
             out.append(arg)
-        return out[0], out[1]
+            turns.append(wraps)
+        phase = None
+        if self.bulk:
+            phase = self.one_more(0)
+            other = self.flipped(terminator, phase)
+            following = self.make(
+                terminator, tileas.BY_NAME["select"], (turns[0], other, phase), (type,)
+            ).result
+            add_operand(terminator, following)
+        return out[0], out[1], phase
 
     def read(self, value: Value, columns: tuple[int, ...], start: int, slot: Value, anchor: Op) -> None:
         """Every use of a slot's value reads it from shared memory in the layout that it wants."""

@@ -28,6 +28,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from tileiras.compiler.schedule.loops import Ring
+    from tileiras.compiler.schedule.staging import Staged
+
 
 def registers_of(type: Any) -> int:
     """32-bit registers that a tensor takes in every thread."""
@@ -42,11 +45,14 @@ class ModuloSchedule(Pass):
 
     def run(self, func: Any, context: Context) -> bool:
         wish = getattr(func.attrs.get(KEY), "num_stages", None)
+        wished = self.wished(func, context)
+        bulk: set[Op] = set()
         for loop in [op for op in func.walk() if op.spec.name == "for"]:
             if refusal(loop, dynamic_step=True) is not None:
                 continue
             loads = [op for op in loop.regions[0].block.ops if can_run_ahead(op, loop)]
             shared = self.through_shared(func, loop, loads, wish, context)
+            bulk |= {op for op, attrs in shared.items() if attrs["transport"] == "bulk"}
             for op, attrs in shared.items():
                 if not self.transfer(op, loop, attrs, context):
                     return False
@@ -58,12 +64,29 @@ class ModuloSchedule(Pass):
             for op in loads:
                 if not self.transfer(op, loop, {"depth": depth}, context):
                     return False
+        if wished:
+            from tileiras.compiler.schedule import hints
+
+            missed = [each for each in wished if each[0] not in bulk]
+            hints.say(func, missed, context.remarks or {}, context.sink.deliver)
         return True
+
+    def wished(self, func: Op, context: Context) -> list[tuple[Op, str, object, str]]:
+        """Hints for bulk tensor copies on the ops of a function where this pass decides about them."""
+        if not context.remarks or context.target is None or context.target.tensor_maps == "none":
+            return []
+        from tileiras.compiler.schedule import hints
+
+        return (
+            list(hints.without_maps(func, context.target))
+            if hints.decided_later(func, context.target)
+            else []
+        )
 
     def through_shared(
         self, func: Op, loop: Op, loads: list[Op], wish: int | None, context: Context
     ) -> dict[Op, dict[str, Any]]:
-        """Loads that travel by cp.async, with the attributes of their pipelines; none where two stages do not fit."""
+        """Loads that travel through shared memory, with the attributes of their pipelines; none where two stages do not fit."""
         from tileiras.compiler.target import sm
 
         products = [op for op in loop.regions[0].block.ops if op.spec.name in PRODUCTS]
@@ -95,12 +118,29 @@ class ModuloSchedule(Pass):
                 ahead=ring.depth - 1, cut="; shared memory holds no more" if ring.cut else "",
                 function=context.function,
             )  # fmt: skip
+        return {member.op: self.transport(func, ring, member, context) for member in ring.members}
+
+    def transport(self, func: Op, ring: Ring, member: Staged, context: Context) -> dict[str, Any]:
+        """Attributes of the pipeline of a load that is staged."""
+        found = member.boxes
+        if found is None:
+            return {
+                "depth": ring.depth, "slots": ring.slots, "transport": "cp.async", "width": member.width,
+                "bytes": member.bytes, "arrangement": member.arrangement, "layout": member.layout,
+            }  # fmt: skip
+        from tileiras.compiler.dialects.nv_tileas.tensor_maps import number_of, parts
+
+        asked = (context.remarks or {}).get(D.BULK.kind, "none")
+        if asked in ("all", D.BULK.category):
+            count = len(parts(found.tile, found.map.box))
+            context.sink.emit(
+                D.BULK, loc=member.op.loc, boxes=f"{count} box{'es' if count > 1 else ''}",
+                box="x".join(map(str, found.map.box)), swizzle=found.map.swizzle, function=context.function,
+            )  # fmt: skip
+        number = number_of(func, found.map)
         return {
-            member.op: {
-                "depth": ring.depth, "slots": ring.slots, "transport": "cp.async", "width": member.width, "bytes": member.bytes,
-                "arrangement": member.arrangement, "layout": member.layout,
-            }
-            for member in ring.members
+            "depth": ring.depth, "slots": ring.slots, "transport": "bulk", "map": number, "order": found.order,
+            "tile": found.tile, "bytes": member.bytes, "arrangement": member.arrangement,
         }  # fmt: skip
 
     def transfer(self, op: Op, loop: Op, attrs: dict[str, Any], context: Context) -> bool:

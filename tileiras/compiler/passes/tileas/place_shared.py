@@ -152,6 +152,8 @@ def accesses(op: Op) -> int:
         return WRITE
     if name in FENCES:
         return READ | WRITE
+    if name == "bulk.load":
+        return READ
     if name in LOADS:
         return READ if op.attr("memory_ordering_semantics") in (None, "weak") else WRITE
     return 0

@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+# accesses to shared memory in the generic way; exchanges have places of their own, which no engine reads
+_GENERIC = frozenset((tileas.LOAD_SHARED, tileas.STORE_SHARED, tileas.COPY_VIEW))
+
+
 class WarpgroupProducts(Pass):
     NAME = "TileASWarpgroupProducts"
     SUMMARY = "Issue products of warpgroups on operands in shared memory"
@@ -291,10 +295,17 @@ def keeps_place(load: Op, value: Value, columns: Any) -> bool:
 
 
 def fence_barriers(func: Any) -> None:
-    """What threads wrote to shared memory in the generic way is read by the tensor cores behind a barrier."""
+    """What threads wrote to shared memory in the generic way is read by the tensor cores behind a barrier. A loop whose
+    stages bulk copies write and tensor cores read has nothing to fence."""
     for op in func.walk():
         if op.spec is tileas.BARRIER:
             op.attrs = {**op.attrs, "proxy_fence": True}
+    for loop in {op.parent for op in func.walk() if op.spec is tileas.BULK_WAIT}:
+        body = loop.regions[0].block
+        if not any(op.spec in _GENERIC for op in loop.walk()):
+            for op in body.ops:
+                if op.spec is tileas.BARRIER:
+                    op.attrs = {name: value for name, value in op.attrs.items() if name != "proxy_fence"}
 
 
 def lies_in_shared(value: Any) -> Any:

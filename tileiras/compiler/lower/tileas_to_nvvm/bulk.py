@@ -1,0 +1,150 @@
+"""Bulk tensor copies into the stages of a ring: mbarriers, the thread that issues, and who waits.
+
+The mbarriers lie behind the stages, each at the place that the offset of its stage shifts to. One warp takes the branch and
+elects the thread that issues: ptxas keeps coordinates and addresses in uniform registers then.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from tileiras.compiler.dialects.nv_tileas.tensor_maps import parts
+from tileiras.compiler.layout.linear import log2
+from tileiras.compiler.nvvm.build import _sym
+from tileiras.compiler.nvvm.code import TensorAddr
+
+from .staging import slot_address
+from .state import Lowering
+from .tensor_memory import by_warp, wait_for_phase
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tileiras.compiler.ir.core import Op, Value
+
+_BARRIER_BYTES = 8
+_COPY = "shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+_BEYOND = 1 << 31  # a coordinate in front of every tensor, as a signed number
+
+
+def _shift(op: Op) -> int:
+    """By how much the offset of a stage is shifted to that of its mbarrier."""
+    stage = op.attr("stage_bytes")
+    return log2(stage & -stage) - log2(_BARRIER_BYTES)
+
+
+def _first(lowering: Lowering, op: Op) -> Any:
+    """Address of the first mbarrier."""
+    b = lowering.b
+    start = lowering.env[op.operands[0]] + op.attr("barriers")
+    return b.entry("add.s32", lowering.smem_base, start)
+
+
+def _barrier(lowering: Lowering, op: Op) -> Any:
+    """Address of the mbarrier of the stage that an op works on."""
+    b = lowering.b
+    return b.add(32, _first(lowering, op), b.shr(32, lowering.scalar(op.operands[1]), _shift(op)))
+
+
+def _all(lowering: Lowering, op: Op) -> list[Any]:
+    """Addresses of all mbarriers of a ring."""
+    first = _first(lowering, op)
+    return [
+        lowering.b.address(first, n * op.attr("stage_bytes") >> _shift(op)) for n in range(op.attr("stages"))
+    ]
+
+
+def lower_begin(lowering: Lowering, op: Op) -> None:
+    """The one arrival of a phase is that of the thread that issues, with the bytes that it expects."""
+    b = lowering.b
+
+    def init() -> None:
+        for address in _all(lowering, op):
+            b.emit_to(None, "mbarrier.init.shared::cta.b64", address, b.materialize(1, "r"))
+        b.emit_to(None, "fence.mbarrier_init.release.cluster")
+
+    by_warp(lowering, False, init)
+
+
+def lower_end(lowering: Lowering, op: Op) -> None:
+    b = lowering.b
+
+    def inval() -> None:
+        for address in _all(lowering, op):
+            b.emit_to(None, "mbarrier.inval.shared::cta.b64", address)
+
+    by_warp(lowering, False, inval)
+
+
+def lower_wait(lowering: Lowering, op: Op) -> None:
+    wait_for_phase(lowering, _barrier(lowering, op), lowering.scalar(op.operands[2]))
+
+
+def lower_load(lowering: Lowering, op: Op) -> None:
+    b = lowering.b
+    runs = lowering.scalar(op.operands[2])
+    barrier = _barrier(lowering, op)
+    address = slot_address(lowering, op.operands[0], op.operands[1])
+    copies = []
+    at = 0
+    for number, start in zip(op.attr("maps"), op.attr("starts")):
+        map = lowering.fn.tensor_maps[number]
+        end = at + len(map.box)
+        tile = op.attr("tile")[at:end]
+        inside = (op.attrs.get("inbounds") or ()) and op.attrs["inbounds"][at:end]
+        corner = [
+            _coordinate(lowering, value, extent, bool(inside and inside[d]))
+            for d, (value, extent) in enumerate(zip(op.group("index")[at:end], tile))
+        ]
+        size = prod(map.box) * map.element_bytes
+        copies.append((_descriptor(lowering, number), start, corner, parts(tile, map.box), size))
+        at = end
+    skip = b.label()
+    warp = b.entry("shfl.sync.idx.b32", b.entry("shr.u32", b.tid, 5), 0, 31, 0xFFFFFFFF)
+    mine = b.entry("setp.eq.b32", warp, 0)
+    b.bra(skip, (mine if isinstance(runs, int) else b.pand(mine, runs), True))
+    b.push()
+    elected = b.reg("p")
+    b.emit_to((b.reg("r"), elected), "elect.sync", 0xFFFFFFFF)
+    b.bra(skip, (elected, True))
+    place = b.address(barrier)
+    b.emit_to(_sym("_"), "mbarrier.arrive.expect_tx.shared::cta.b64", place, sum(op.attr("bytes")))
+    for descriptor, start, corner, boxes, size in copies:
+        for n, box in enumerate(boxes):
+            first = [b.materialize(b.add(32, c, at), "r") for c, at in zip(corner, box)]
+            source = TensorAddr(descriptor, tuple(reversed(first)))
+            opcode = f"cp.async.bulk.tensor.{len(box)}d.{_COPY}"
+            b.emit_to(None, opcode, b.address(address, start + n * size), source, place)
+    b.pop()
+    b.place(skip)
+
+
+def _coordinate(lowering: Lowering, index: Value, extent: int, inside: bool) -> Any:
+    """First element of a tile. Indices are unsigned: one whose element no 32-bit coordinate reaches is outside."""
+    from .arith import zext
+
+    b = lowering.b
+    operand = lowering.scalar(index)
+    bits: int = index.type.elem.bits  # type: ignore[attr-defined]
+    if isinstance(operand, int):
+        return min((operand & ((1 << bits) - 1)) * extent, _BEYOND)
+    if bits > 32:
+        operand = b.emit("cvt.u32.u64", operand if inside else b.emit("min.u64", operand, _BEYOND // extent))
+    elif bits < 32:
+        operand = zext(lowering, operand, bits)
+    elif not inside:
+        operand = b.emit("min.u32", operand, _BEYOND // extent)
+    return b.shl(32, operand, log2(extent))
+
+
+def _descriptor(lowering: Lowering, number: int) -> Any:
+    """Address of a tensor map among the parameters."""
+    b = lowering.b
+    name = _sym(f"{lowering.fn.name}_param_{len(lowering.fn.params) + number}")
+    return b.entry("cvta.param.u64", b.entry("mov.u64", name))
+
+
+LOWER = {
+    "bulk.begin": lower_begin, "bulk.load": lower_load, "bulk.wait": lower_wait, "bulk.end": lower_end,
+}  # fmt: skip
