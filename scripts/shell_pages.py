@@ -61,20 +61,16 @@ class Command(NamedTuple):
 
 
 def of_assembler() -> Command:
-    from tileiras import archs, options, terminal
+    from tileiras import options, settings
 
-    choices: dict[str, tuple[str, ...]] = {
-        "gpu_name": tuple(archs.NAMES), "opt_level": tuple(map(str, options.OPT_LEVELS)), "launch_abi": options.LAUNCH_ABIS,
-        "host_arch": options.HOST_ARCHES, "host_os": options.HOST_OSES, "emit": options.EMITS, "sanitize": ("memcheck",),
-        "remark_format": options.REMARK_FORMATS, "color": terminal.COLOUR_MODES,
-    }  # fmt: skip
+    allowed_by = {
+        spelling: setting.values_at(settings.COMMAND)
+        for setting in settings.of(settings.COMMAND)
+        for spelling in setting.spellings(settings.COMMAND)
+    }
     found = []
-    for spelling, kind, field, text in options.FLAGS:
-        allowed = choices.get(
-            field, options.REMARK_CATEGORIES if re.match(r"remarks(_[pmfa]\w+)?$", field) else ()
-        )
-        if field == "remarks_output":
-            allowed = ()
+    for spelling, kind, _, text in options.FLAGS:
+        allowed = allowed_by[spelling]
         name = ("-" if len(spelling) == 1 or spelling == "Werror" else "--") + spelling
         found.append(
             Option(

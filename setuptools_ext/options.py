@@ -1,18 +1,21 @@
-"""The options of a Tile source as a table: keyword, pyproject key, type, and the words for `tileiras-build`.
+"""The options of a Tile source: keyword, pyproject key, type, and the words for `tileiras-build`, from `tileiras/settings.py`.
 
-One table feeds the keywords of TileExtension and TileKernels, the keys of [tool.tileiras], the JSON schema and the
+They feed the keywords of TileExtension and TileKernels, the keys of [tool.tileiras], the JSON schema and the
 command lines, so that none of them can have an option that another lacks.
 """
 
 from __future__ import annotations
 
-from tileiras.options import TENSOR_MAPS
+from tileiras import settings
+from tileiras.settings import BUILD, MANY, SETUPTOOLS, SWITCH
 from tileiras.tools.config import BYTECODE_VERSIONS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
+
+    from tileiras.settings import Setting
 
 TEXT, NUMBER, FLAG, WORDS, SIZE = "string", "integer", "boolean", "array", "size"
 
@@ -31,52 +34,21 @@ class Option:
         return self.name.replace("_", "-")
 
 
-FORMATS = ("fatbin", "cubin", "ptx", "tilebc", "json")
-OPTIONS: tuple[Option, ...] = (
-    Option(
-        "archs",
-        WORDS,
-        "",
-        "architectures: GPUs in any spelling (sm_90, 100-virtual, 9.0+PTX, all), cpu for the host's processor",
-    ),
-    Option("compiler", TEXT, "--compiler", "which compiler makes the images", ("builtin", "nvidia")),
-    Option("opt_level", NUMBER, "--opt-level", "optimisation level, 0 to 3"),
-    Option("debug", FLAG, "--debug", "debug information, optimisation level 0"),
-    Option("lineinfo", FLAG, "--lineinfo", "line tables for profilers"),
-    Option("sanitize", TEXT, "--sanitize", "instrument for a sanitizer", ("memcheck",)),
-    Option("launch_abi", TEXT, "--launch-abi", "how a launch names the block", ("simt", "tile")),
-    Option(
-        "tensor_maps",
-        TEXT,
-        "--tensor-maps",
-        "who encodes descriptors for bulk tensor copies; launcher: the launchers and loaders that are made",
-        TENSOR_MAPS,
-    ),
-    Option("options", WORDS, "--option", "passed to the Tile compiler as they are"),
-    Option("ptxas_options", WORDS, "--ptxas-option", "passed to ptxas as they are"),
-    Option("entries", WORDS, "--entry", "kernels that must be there; the table lists only these"),
-    Option("signature", TEXT, "", "cuTile Python sources: the signature to export"),
-    Option("matrix", TEXT, "", "cuTile Python sources: JSON file of the signatures to export"),
-    Option(
-        "bytecode_version",
-        TEXT,
-        "--bytecode-version",
-        "version of the bytecode handed on and written",
-        BYTECODE_VERSIONS,
-    ),
-    Option("max_registers", NUMBER, "--max-registers", "fail when a kernel uses more registers per thread"),
-    Option("no_spills", FLAG, "--no-spills", "fail when a kernel spills registers to memory"),
-    Option("max_shared", SIZE, "--max-shared", "fail when a kernel uses more shared memory: bytes or 100K"),
-    Option("report", TEXT, "", "a report of each image, which explains the compile", ("html", "json")),
-    Option(
-        "compress", TEXT, "", "compression of the fatbin", ("default", "size", "speed", "balance", "none")
-    ),
-    Option("prefix", TEXT, "", "prefix of the C symbols; default the name of the source"),
-    Option("namespace", TEXT, "", "C++ namespace of the header"),
-    Option("header", TEXT, "", "name of the generated header; default <source>_tile.h"),
-    Option("embed", TEXT, "", "how the image gets into the object", ("array", "incbin")),
-    Option("formats", WORDS, "", "files to install beside the module", FORMATS),
-)
+_KINDS = {SWITCH: FLAG, settings.NUMBER: NUMBER, settings.SIZE: SIZE, MANY: WORDS}
+
+
+def _option(setting: Setting) -> Option:
+    (name,) = setting.spellings(SETUPTOOLS)
+    # Architectures are one command each.
+    flag = "".join(f"--{spelling}" for spelling in setting.spellings(BUILD) if setting.name != "archs")
+    choices = BYTECODE_VERSIONS if setting.name == "bytecode-version" else setting.values_at(SETUPTOOLS)
+    return Option(
+        name, _KINDS.get(setting.kind_at(SETUPTOOLS), TEXT), flag, setting.help_at(SETUPTOOLS), choices
+    )
+
+
+OPTIONS: tuple[Option, ...] = tuple(map(_option, settings.of(SETUPTOOLS)))
+FORMATS = settings.BY_NAME["formats"].values_at(SETUPTOOLS)
 BY_NAME = {option.name: option for option in OPTIONS}
 
 
@@ -107,7 +79,7 @@ def check_value(option: Option, value: Any, where: str) -> Any:
     elif not isinstance(value, str):
         raise OptionError(f"{what} is a string, not {value!r}")
     for one in value if option.kind == WORDS else [value]:
-        if option.choices and one not in option.choices:
+        if option.choices and str(one) not in option.choices:
             raise OptionError(f"{what}: '{one}' is not one of {', '.join(option.choices)}")
     return value
 
@@ -132,8 +104,11 @@ def schema_of(option: Option) -> dict[str, Any]:
     one: dict[str, Any] = {"type": "string"}
     if option.choices:
         one["enum"] = list(option.choices)
+    number: dict[str, Any] = {"type": "integer"}
+    if option.kind == NUMBER and option.choices:
+        number["enum"] = [*map(int, option.choices)]
     kinds: dict[str, dict[str, Any]] = {
-        TEXT: one, NUMBER: {"type": "integer"}, FLAG: {"type": "boolean"},
+        TEXT: one, NUMBER: number, FLAG: {"type": "boolean"},
         SIZE: {"anyOf": [{"type": "integer"}, {"type": "string", "pattern": "^[0-9]+[KkMm]?$"}]},
         WORDS: {"anyOf": [one, {"type": "array", "items": one}]},
     }  # fmt: skip

@@ -15,7 +15,8 @@ PACKAGE = ROOT / "tileiras"
 MAY_IMPORT: dict[str, set[str]] = {
     "diag": set(),
     "version": set(),
-    "options": {"archs"},
+    "settings": {"archs"},
+    "options": {"settings"},
     "files": set(),
     "outputs": {"files"},
     "cmake_dir": set(),

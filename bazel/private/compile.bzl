@@ -8,6 +8,7 @@ load("@tileiras_compat//:py.bzl", "PyInfo")
 load("//:toolchain.bzl", _TOOLCHAIN_TYPE = "TOOLCHAIN_TYPE")
 load("//private:archs.bzl", "normalize_archs")
 load("//private:flags.bzl", "FLAGS", "flag")
+load("//private:options.bzl", "CODE_OPTIONS")
 
 TOOLCHAIN_TYPE = _TOOLCHAIN_TYPE
 
@@ -16,29 +17,12 @@ TILE_IR_SUFFIXES = [".tileir", ".tilebc", ".tileirbc", ".mlir"]
 SOURCE_SUFFIXES = TILE_IR_SUFFIXES + [".py"]
 
 COMPILE_ATTRS = dict(
-    FLAGS,
-    bytecode_version = attr.string(doc = "Version of the bytecode that is exported, handed to the compiler and written, such as 13.1; default: the source's own, for .py the newest that the compiler reads."),
-    compiler = attr.string(values = ["", "builtin", "nvidia"], doc = "Default: --@tileiras//tile:compiler."),
-    copts = attr.string_list(doc = "Options for the compiler, appended last."),
-    debug = attr.bool(doc = "Device debug code; implies opt_level 0."),
-    entries = attr.string_list(doc = "Kernels to keep; a name that the source lacks is an error. For .py: the functions to export."),
+    dict(FLAGS, **CODE_OPTIONS),
     hdrs = attr.label_list(allow_files = True, doc = "Files that sources include or, for .py, import."),
     host_constraint = attr.label(doc = "A @platforms//cpu constraint for the host code inside images; default: the target platform."),
-    launch_abi = attr.string(values = ["", "simt", "tile"], doc = "Default: --@tileiras//tile:launch_abi."),
-    lineinfo = attr.bool(doc = "Source lines for profilers and sanitizers."),
-    max_registers = attr.int(doc = "Budget: the build fails when a kernel needs more registers per thread. 0: none."),
-    max_shared = attr.string(doc = "Budget: bytes of shared memory per block, such as 100K. Empty: none."),
-    no_spills = attr.bool(doc = "Budget: the build fails when a kernel spills registers."),
-    opt_level = attr.int(default = -1, values = [-1, 0, 1, 2, 3], doc = "-1: --@tileiras//tile:opt_level."),
-    ptxasopts = attr.string_list(doc = "Options for ptxas, appended last."),
     py_deps = attr.label_list(doc = "py_library targets that .py sources import, such as your cuda-tile distribution."),
-    remarks = attr.string(values = ["", "none", "all", "memory", "tensorcore"], doc = "Category of optimisation remarks to write (output group `remarks`); empty: none."),
-    report = attr.string(values = ["", "html", "json"], doc = "A report of each image, which explains the compile (output group `report`); empty: none."),
-    sanitize = attr.string(values = ["", "memcheck"], doc = "Instrumentation."),
     matrices = attr.label_keyed_string_dict(allow_files = [".json"], doc = "For .py: JSON matrix of signatures -> the entry that it is for."),
-    signature = attr.string(doc = "For .py: the signature of every entry without one in `signatures`, such as 'f32[1],f32[1],=128'."),
     signatures = attr.string_list_dict(doc = "For .py: entry -> its signatures; several give several kernels."),
-    tensor_maps = attr.string(values = ["", "none", "launcher"], doc = "launcher: kernels may take descriptors for bulk tensor copies, which the generated launchers encode; default: none."),
     _aarch64 = attr.label(default = "@platforms//cpu:aarch64"),
     _windows = attr.label(default = "@platforms//os:windows"),
     _x86_64 = attr.label(default = "@platforms//cpu:x86_64"),

@@ -16,9 +16,8 @@ load(
     "tile_toolchain",
 )
 load("//private:flags.bzl", "ALLOWLIST", "tile_archs_transition")
+load("//private:options.bzl", "FORMATS", "LIBRARY_OPTIONS")
 load("//private:package.bzl", "build_fatbin", "build_header", "build_images", "identifier", "image_entries")
-
-_FORMATS = ["cubin", "fatbin", "header", "json", "ptx", "remarks", "report", "tilebc"]
 
 def _umbrella(ctx, headers):
     """Writes and returns the header that includes one header per source."""
@@ -69,8 +68,8 @@ def _validate(ctx, kernels):
 
 def _tile_library_impl(ctx):
     for word in ctx.attr.formats:
-        if word not in _FORMATS:
-            fail("%s: formats: '%s' is not one of %s" % (ctx.label, word, ", ".join(_FORMATS)))
+        if word not in FORMATS:
+            fail("%s: formats: '%s' is not one of %s" % (ctx.label, word, ", ".join(FORMATS)))
     if "ptx" in ctx.attr.formats and chosen_compiler(ctx) == "nvidia":
         fail("%s: formats = [\"ptx\"] needs compiler = \"builtin\": NVIDIA's compiler writes no PTX" % ctx.label)
     if ctx.attr.prefix and ctx.attr.prefix != identifier(ctx.attr.prefix):
@@ -167,7 +166,7 @@ def _tile_library_impl(ctx):
 tile_library = rule(
     implementation = _tile_library_impl,
     attrs = dict(
-        dict(COMPILE_ATTRS, **CC_ATTRS),
+        dict(dict(COMPILE_ATTRS, **CC_ATTRS), **LIBRARY_OPTIONS),
         srcs = attr.label_list(allow_empty = False, allow_files = SOURCE_SUFFIXES, mandatory = True, doc = "Tile IR (text or bytecode) or cuTile Python."),
         deps = attr.label_list(
             # The target itself reads `archs`, and what it depends on is configured for them. An incoming transition
@@ -178,19 +177,12 @@ tile_library = rule(
             doc = "Tile and C++ libraries that consumers get too.",
         ),
         data = attr.label_list(allow_files = True, doc = "Files for run time."),
-        archs = attr.string_list(doc = "Architectures, of `deps` too, `cpu` among them for the processor of the target platform; default: --@tileiras//tile:archs."),
         defines = attr.string_list(doc = "Preprocessor definitions for consumers."),
-        embed = attr.string(default = "array", values = ["array", "incbin", "none"], doc = "How the image gets into the object."),
-        compress = attr.string(values = ["", "default", "size", "speed", "balance", "none"], doc = "Compression of the container."),
-        prefix = attr.string(doc = "Prefix of the generated C symbols; default: the target's name."),
-        namespace = attr.string(doc = "C++ namespace of the generated wrappers."),
-        language = attr.string(default = "C", values = ["C", "CXX"], doc = "Language of the generated source."),
         include_prefix = attr.string(doc = "As for cc_library."),
         strip_include_prefix = attr.string(doc = "As for cc_library."),
         linkopts = attr.string_list(doc = "Link options for consumers, such as -lcuda."),
         alwayslink = attr.bool(doc = "Keep the object even if nothing refers to it."),
         linkstatic = attr.bool(default = True, doc = "Only a static library."),
-        formats = attr.string_list(default = ["cubin", "fatbin", "header", "json"], doc = "What a plain build writes: " + ", ".join(_FORMATS) + "."),
     ),
     provides = [TileInfo, CcInfo],
     toolchains = [TOOLCHAIN_TYPE] + RULE_CC_TOOLCHAINS,

@@ -14,6 +14,8 @@ import peers
 import pytest
 from cmake_project import GENERATORS, HEAD, CMakeProject, kernel, package_snapshot, program, run_program
 
+from tileiras.settings import CMAKE, of
+
 STEMS = ("k", "K", "a/same", "b/same", "iface")
 HEADERS = ("several/k", "several/K", "same/a/same", "same/b/same", "iface/iface")
 NAMES = ["k", "K", "a_same", "b_same", "iface"]
@@ -208,6 +210,60 @@ WRONG = [
     ("SIGNATURE f32[1]", "SIGNATURE is for cuTile sources"),
     ("IMPORT_DIRECTORIES .", "IMPORT_DIRECTORIES is for cuTile sources"),
 ]
+
+
+TAKEN = [
+    (setting.spelled[CMAKE], setting.values_at(CMAKE)) for setting in of(CMAKE) if setting.values_at(CMAKE)
+]
+
+
+def test_all_values_of_the_table_of_options_are_taken(tmp_path: Path) -> None:
+    """Each by a target of its own: what a value needs beside it is said with it."""
+    beside = {
+        "COMPILER nvidia": "LAUNCH_ABI tile",
+        "LANGUAGE CXX": "TYPE STATIC",
+        "LANGUAGE C": "TYPE STATIC",
+    }
+    calls = [f"{keyword} {value}" for keyword, values in TAKEN for value in values]
+    calls += [
+        "DEBUG",
+        "LINEINFO",
+        "NO_SPILLS",
+        "MAX_REGISTERS 64",
+        "JOBS 2",
+        "MAX_SHARED 48K",
+        "PREFIX p_1",
+        "NAMESPACE a::b",
+    ]
+    project = CMakeProject(tmp_path)
+    lines = [
+        f"add_tile_kernel(k{i} SOURCES k.tileir ARCHITECTURES 90-real PREFIX p{i} TYPE CUSTOM {call} {beside.get(call, '')})"
+        for i, call in enumerate(calls)
+    ]
+    lines = [line.replace(" TYPE CUSTOM", "") if line.count("TYPE") > 1 else line for line in lines]
+    lines = [
+        line.replace(re.findall(r" PREFIX p\d+", line)[0], "") if line.count("PREFIX") > 1 else line
+        for line in lines
+    ]
+    project.write("CMakeLists.txt", HEAD + "\n".join(lines) + "\n")
+    project.write("k.tileir", kernel("k"))
+    project.configure(f"-DTileiras_TOOLKIT_ROOT={peers.require_toolkit()}")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("keyword", "values"), TAKEN, ids=[keyword for keyword, _ in TAKEN])
+def test_other_values_stop_the_configuration(tmp_path: Path, keyword: str, values: tuple[str, ...]) -> None:
+    project = CMakeProject(tmp_path)
+    call = f"add_tile_kernel(k SOURCES k.tileir TYPE CUSTOM {keyword} odd)\n"
+    project.write("CMakeLists.txt", HEAD.replace("C CXX", "NONE") + call)
+    project.write("k.tileir", kernel("k"))
+    done = project.configure(check=False)
+    said = re.sub(r"\s+", " ", done.stdout)
+    assert (
+        done.returncode != 0
+        and re.search(f"{keyword} (has )?'odd',?( which)? is ", said)
+        and values[0] in said
+    )
 
 
 @pytest.mark.full

@@ -12,7 +12,10 @@ import os
 
 from tileiras.archs import NUMBERS, NVIDIA_NUMBERS
 from tileiras.diag import CompileError
-from tileiras.options import DISABLE, PARTS, TENSOR_MAPS, disabled_parts, is_number
+from tileiras.options import DISABLE, PARTS, disabled_parts, is_number
+from tileiras.settings import BUILD, COMPILERS, LIST, Setting, of
+from tileiras.settings import MANY as SETTING_MANY
+from tileiras.settings import SWITCH as SETTING_SWITCH
 from tileiras.toolchain.arch import REAL, VIRTUAL, Arch, parse_archs
 from tileiras.toolchain.locate import SCRIPT
 from tileiras.tools.build.arguments import MANY, ONE, SWITCH, Arguments, Flag, UsageError
@@ -21,59 +24,19 @@ from tileiras.tools.build.job import Job, Result
 from tileiras.tools.build.outputs import Outputs
 
 SYNOPSIS = "[options] INPUT -o OUT.cubin --arch sm_90"
-COMPILERS = ("builtin", "nvidia")
+_KINDS = {SETTING_SWITCH: SWITCH, LIST: MANY, SETTING_MANY: MANY}
 
-FLAGS = (
-    Flag("-o", ONE, "the cubin (for a virtual architecture: the PTX)", "FILE"),
-    Flag("--arch", ONE, "sm_90 for an image; compute_90 for portable PTX; cpu for a table with code for the host", "ARCH"),
-    Flag("--compiler", ONE, "which compiler; default $TILEIRAS_COMPILER, else builtin", choices=COMPILERS),
-    Flag("--opt-level", ONE, "optimisation level, 3 when not given", choices=("0", "1", "2", "3")),
-    Flag(
-        "--disable", MANY, f"do without parts of the code generator (comma list): {', '.join(PARTS)}", "PARTS"
-    ),
-    Flag("--lineinfo", SWITCH, "line tables for profilers"),
-    Flag("--debug", SWITCH, "debug information, optimisation level 0"),
-    Flag(
-        "--file-prefix-map", MANY, "name files under OLD as NEW in debug information and remarks", "OLD=NEW"
-    ),
-    Flag("--sanitize", ONE, "instrument for a sanitizer", choices=("memcheck",)),
-    Flag(
-        "--launch-abi",
-        ONE,
-        "how a launch names the block; default simt (NVIDIA's is always tile)",
-        choices=("simt", "tile"),
-    ),
-    Flag(
-        "--tensor-maps",
-        ONE,
-        "who encodes descriptors for bulk tensor copies; launcher: kernels take them as hidden parameters",
-        choices=TENSOR_MAPS,
-        default="none",
-    ),
-    Flag("--host-arch", ONE, "processor of the machine that launches", "ARCH"),
-    Flag("--host-os", ONE, "its operating system", choices=("linux", "windows")),
-    Flag("--option", MANY, "passed to the compiler as it is", "X"),
-    Flag("--ptxas-option", MANY, "passed to ptxas as it is (built-in compiler)", "X"),
-    Flag("--entry", MANY, "a kernel that must be there; the table lists only these", "NAME"),
-    Flag("--bytecode-version", ONE, "version of the bytecode handed on and written", "V"),
-    Flag("--kernels-json", ONE, "the kernel table", "FILE"),
-    Flag("--ptx", ONE, "the PTX (built-in compiler)", "FILE"),
-    Flag("--tilebc", ONE, "the bytecode", "FILE"),
-    Flag("--depfile", ONE, "what the output was made from, in Make's form", "FILE"),
-    Flag("--depfile-target", ONE, "the target in the depfile, exactly as the build system spells it", "NAME"),
-    Flag("--depends", MANY, "one more file the output depends on, for the depfile and the record", "FILE"),
-    Flag(
-        "--remarks", ONE, "category of optimisation remarks", choices=("none", "all", "memory", "tensorcore")
-    ),
-    Flag("--remarks-output", ONE, "the remarks as YAML", "FILE"),
-    Flag("--report", ONE, "a report that explains the compile: FILE.html or FILE.json", "FILE"),
-    Flag("--max-registers", ONE, "fail when a kernel uses more registers per thread", "N"),
-    Flag("--no-spills", SWITCH, "fail when a kernel spills registers to memory"),
-    Flag("--max-shared", ONE, "fail when a kernel uses more shared memory (bytes, 100K)", "SIZE"),
-    Flag("--toolkit-root", ONE, "the CUDA toolkit to use", "DIR"),
-    Flag("--no-cache", SWITCH, "compile even where the cache has the answer"),
-    Flag("--verbose", SWITCH, "say what is run and where tools were found"),
-)
+
+def _flag(setting: Setting) -> Flag:
+    (spelling,) = setting.spellings(BUILD)
+    default = setting.default_at(BUILD)
+    text = setting.help_at(BUILD) + (f"; default {default}" if default else "")
+    name = ("-" if len(spelling) == 1 else "--") + spelling
+    kind = _KINDS.get(setting.kind_at(BUILD), ONE)
+    return Flag(name, kind, text, setting.metavar, setting.values_at(BUILD))
+
+
+FLAGS = tuple(map(_flag, of(BUILD)))
 
 
 def run(arguments: Arguments, outputs: Outputs) -> None:

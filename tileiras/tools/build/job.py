@@ -22,7 +22,7 @@ class Job:
         self.data = data
         self.compiler: str = arguments.compiler or os.environ.get("TILEIRAS_COMPILER") or "builtin"
         self.launch_abi: str = arguments.launch_abi or ("tile" if self.compiler == "nvidia" else "simt")
-        self.tensor_maps: str = arguments.tensor_maps
+        self.tensor_maps: str = arguments.tensor_maps or "none"
         self.host_arch = normalize_host_arch(arguments.host_arch or machine)
         self.host_os: str = arguments.host_os or system
         self.opt_level: str = arguments.opt_level or ("0" if arguments.debug else "3")
