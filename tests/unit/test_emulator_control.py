@@ -288,7 +288,8 @@ def test_deadlock_is_reported():
             threads=64,
         )
     with pytest.raises(EmulatorError, match="gave up after 1000 steps"):
-        run(".reg .b32 %n; L: add.u32 %n, %n, 1; bra L;", [], max_steps=1000)
+        run(".reg .b32 %n; .reg .pred %p; mov.u32 %n, 1; L: add.u32 %n, %n, 2; setp.ne.u32 %p, %n, 0; @%p bra L; ret;", [],
+            max_steps=1000)  # fmt: skip
 
 
 POLL = ".reg .b64 %a, %c; .reg .b32 %x, %n; .reg .pred %p, %q; .shared .b32 s; ld.param.u64 %a, [p0]; mov.u32 %n, 0; "
@@ -300,6 +301,8 @@ WAITS = {
     "add.u32 %n, %n, %n; setp.eq.u32 %p, %x, 0; @%p bra L; ret;",
     "ld.relaxed": "L: setp.ne.u32 %q, %t, 0; @!%q ld.relaxed.gpu.global.u32 %x, [%a]; @!%q st.shared.u32 [s], %x; "
     "bar.sync 0; ld.shared.u32 %x, [s]; bar.sync 0; setp.eq.u32 %p, %x, 0; @%p bra L; ret;",
+    "ld.relaxed.sys": "L: ld.relaxed.sys.global.u32 %x, [%a]; add.u32 %n, %n, 3; setp.eq.u32 %p, %x, 0; @%p bra L; "
+    "st.global.u32 [%a+8], %n; ret;",  # counts its rounds
     "mbarrier.try_wait": "mbarrier.init.shared.b64 [m], 2; L: mbarrier.try_wait.parity.shared.b64 %p, [m], 0; @!%p bra L; ret;",
 }
 
@@ -335,6 +338,20 @@ def test_loops_that_end_by_themselves_are_no_deadlock():
     )
     run(POLL + clock, [out], threads=1)
     assert out.tolist() == [0, 9000, 9000, 1]
+    searched = np.zeros(5000, np.uint32)
+    searched[4990] = 6
+    search = (
+        "L: ld.volatile.global.u32 %x, [%a]; add.u64 %a, %a, 4; setp.eq.u32 %p, %x, 0; @%p bra L; "
+        "st.global.u32 [%a], %x; ret;"
+    )
+    run(POLL + search, [searched], threads=1)
+    assert searched[4991] == 6
+    outer = (
+        "M: mov.u32 %x, 0; add.u32 %n, %n, 1; L: add.u32 %x, %x, 1; setp.lt.u32 %q, %x, 7; @%q bra L; "
+        "setp.lt.u32 %p, %n, 3000; @%p bra M; st.global.u32 [%a], %n; ret;"
+    )
+    run(POLL + outer, [out], threads=1)
+    assert out[0] == 3000
 
 
 @pytest.mark.parametrize("seed", [None, 0, 1])

@@ -100,6 +100,7 @@ class Piece:
         "live_in",
         "live_out",
         "masked",
+        "needed",
         "next",
         "pc",
         "runs",
@@ -112,6 +113,7 @@ class Piece:
         self.pc, self.wait, self.masked = -1, 0, False
         self.next: Piece | None = None
         self.live_in = self.live_out = 0
+        self.needed = 0  # of live_in, what decides how a loop around this goes on: its jumps and accesses
         self.targets: list[Piece] = []
         self.code: dict = {}  # (variant, level) -> compiled function
         self.runs: dict[int, tuple[list[Piece], Piece]] = {}
@@ -236,6 +238,7 @@ def build(func: Func, cta_threads: int, cc: Reg) -> list[Piece]:
             pieces[-1].next = blocks[b + 1][0]
         succ.append(out)
     _liveness(blocks, succ, cc)
+    _needs(blocks, succ, cc)
     return [piece for b in _order(succ) for piece in blocks[b]]
 
 
@@ -287,6 +290,45 @@ def _liveness(blocks: list[list[Piece]], succ: list[list[int]], cc: Reg) -> None
             if live != live_in[b]:
                 live_in[b] = live
                 changed = True
+
+
+# What only computes: without a reader of its result it might as well not be there. Loads may fault, so they count as
+# accesses.
+_COMPUTES = frozenset(
+    "abs add addc and bfe bfi bfind bmsk brev clz cnot copysign cos cvt cvta div ex2 fma fns lg2 lop3 mad mad24 madc max "
+    "min mov mul mul24 neg not or popc prmt rcp rem rsqrt sad selp set setp shf shl shr sin slct sqrt sub subc szext tanh "
+    "testp xor".split()
+)
+
+
+def _needs(blocks: list[list[Piece]], succ: list[list[int]], cc: Reg) -> None:
+    """needed of every piece: its live registers, but in a loop without those that only count, say, and are read behind it."""
+    for pieces in blocks:
+        for piece in pieces:
+            piece.needed = piece.live_in
+    for comp in _components(list(range(len(blocks))), succ):
+        if len(comp) == 1 and comp[0] not in succ[comp[0]]:
+            continue
+        at_start = dict.fromkeys(comp, 0)
+        changed = True
+        while changed:
+            changed = False
+            for b in sorted(comp, reverse=True):
+                needed = 0
+                for s in succ[b]:
+                    needed |= at_start.get(s, 0)
+                for piece in reversed(blocks[b]):
+                    for inst in reversed(piece.insts):
+                        defs, uses = defs_uses(inst, cc)
+                        written = sum({1 << r.id for r in defs})
+                        if inst.op not in _COMPUTES or needed & written:
+                            needed &= ~written
+                            for r in uses:
+                                needed |= 1 << r.id
+                    piece.needed = needed
+                if needed != at_start[b]:
+                    at_start[b] = needed
+                    changed = True
 
 
 def _order(succ: list[list[int]]) -> list[int]:

@@ -1,7 +1,8 @@
 """Whether the threads of a launch still get on: a wait for what nobody will do is reported, not run for ever.
 
-Now and then a window opens in which every arrival of lanes at a piece is looked at: a lane whose live registers are those
-of an earlier visit, with the same bytes in shared and global memory, will come round for ever. When that holds for every
+Now and then a window opens in which every arrival of lanes at a piece is looked at: a lane whose registers are those
+of an earlier visit, as far as jumps and accesses of the loop depend on them, with the same bytes in shared and global
+memory, will come round for ever. When that holds for every
 lane of every CTA that has not ended (or it waits at a barrier), nothing can go on. A byte of global memory that changes,
 a clock that is read or a copy that lands closes the window.
 """
@@ -117,7 +118,7 @@ class Progress:
         if depth.any():  # registers of the callers live on
             registers = list(range(len(batch.R)))
         else:
-            registers = [base + r for r in _bits(piece.live_in)]
+            registers = [base + r for r in _bits(piece.needed)]
         hashed = np.full(lanes.size, piece.pc, np.uint64) * _PRIME + depth.astype(np.uint64)
         for r in registers:
             value = batch.R[r]
