@@ -41,6 +41,8 @@ def barriers_of(op: Any) -> int:
     op of its own."""
     if op.spec.name in ("barrier", "tensor_memory.alloc", "tensor_memory.free"):
         return 1
+    if op.spec.name == "tensor_memory.product_scaled":  # a warp that turns signs
+        return int(op.attr("scale") == "f8E4M3FN")
     if "scratch" not in op.attrs:
         return 0
     rounds = 1
@@ -71,7 +73,7 @@ def words_of(op: Any) -> set[str]:
         return {op.attr("atom")} - {"fma"}
     if name in WARP_PRODUCTS:
         return {"wgmma.mma_async"}
-    if name == "tensor_memory.product":
+    if name in ("tensor_memory.product", "tensor_memory.product_scaled"):
         return {"tcgen05.mma"}
     return set()
 

@@ -465,9 +465,9 @@ ROWS: dict[str, tuple[Row, ...]] = {
         (f"mma.{_GROUP}.kind::f16|kind::tf32|kind::f8f6f4", "A d/A d r t? p", False, sm.TCGEN05),
         (f"mma.{_GROUP}.kind::i8", "A d/A d r t? p", False, sm.TCGEN05_I8),
         # .. with the addresses of both scales
-        (f"mma.{_GROUP}.kind::mxf8f6f4.block_scale.block32?", "A d/A d r A A p", False, sm.TCGEN05),
-        (f"mma.{_GROUP}.kind::mxf4.block_scale.block32?", "A d/A d r A A p", False, sm.TCGEN05),
-        (f"mma.{_GROUP}.kind::mxf4nvf4.block_scale.block16|block32", "A d/A d r A A p", False, sm.TCGEN05),
+        (f"mma.{_GROUP}.kind::mxf8f6f4|kind::mxf4.block_scale", "A d/A d r A A p", False, sm.TCGEN05),
+        (f"mma.{_GROUP}.kind::mxf8f6f4|kind::mxf4.block_scale.block32", "A d/A d r A A p", False, sm.TCGEN05_BLOCK),
+        (f"mma.{_GROUP}.kind::mxf4nvf4.block_scale.block16|block32", "A d/A d r A A p", False, sm.TCGEN05_BLOCK),
     ),
     # ---- control
     "bra": (("uni?", "L", False, None),),

@@ -107,10 +107,35 @@ class ConvertTileAAToTileAS(Pass):
         errors = context.sink.errors
         # without a capability the function boundary reports that
         analyses = context.analyses if context.target is not None else Analyses(sm.ROWS[80])
+        if context.names is None or "mma_block_scaled" in context.names:
+            say_why_not_tensor_memory(module, analyses, context)
         context.module = tileaa_to_tileas.lower_module(module, analyses, context.sink, module.attrs)
         if context.names is not None:
             context.names.add("convert_layout")  # this one makes them
         return context.sink.errors == errors
+
+
+def say_why_not_tensor_memory(module: Any, analyses: Analyses, context: Context) -> None:
+    """A remark on each product with block scales that tcgen05 could have issued."""
+    from tileiras.compiler.dialects.nv_tileaa.kernel_spec import KEY
+    from tileiras.compiler.dialects.nv_tileas.diags import NO_TENSOR_MEMORY
+    from tileiras.compiler.layout.linear import log2
+    from tileiras.compiler.schedule import tensor_memory
+    from tileiras.compiler.schedule.loops import staged_products
+    from tileiras.compiler.target import sm
+
+    asked = (context.remarks or {}).get(NO_TENSOR_MEMORY.kind, "none")
+    if asked not in ("all", NO_TENSOR_MEMORY.category) or not analyses.target.has(sm.TCGEN05):
+        return
+    for func in [op for op in module.regions[0].block.ops if op.spec.name == "func" and KEY in op.attrs]:
+        warps = log2(func.attrs[KEY].num_warps)
+        chosen = tensor_memory.chosen(func, analyses, warps)
+        for op in func.walk():
+            if op.spec.name == "mma_block_scaled" and op not in chosen:
+                plans = analyses.get(staged_products, func).get(op)
+                reason = tensor_memory.unscaled_reason(op, plans, warps)
+                reason = reason or "what its loop needs does not fit shared or tensor memory"
+                context.sink.emit(NO_TENSOR_MEMORY, loc=op.loc, reason=reason, function=func.attr("sym_name"))
 
 
 class ConvertTileFuncToLLVM(Pass):

@@ -28,9 +28,14 @@ def mma_sync(product: Op, target: Any) -> Atom | None:
     return find_atom(target, product.operands[0].type.elem.name, signed)  # type: ignore[attr-defined]
 
 
+def scaled_form(product: Op) -> tuple[str, str, int]:
+    """Element, scale and elements of a block of a product with block scales."""
+    scale: Any = product.operands[3].type
+    return product.attr("element").name, scale.elem.name, product.attr("block")
+
+
 def block_scaled(product: Op, target: Any) -> str | None:
     """The opcode of a product with block scales; None for others, and where the target has none."""
     if product.spec.name != SCALED:
         return None
-    scale: Any = product.operands[3].type
-    return find_scaled(target, product.attr("element").name, scale.elem.name, product.attr("block"))
+    return find_scaled(target, *scaled_form(product))

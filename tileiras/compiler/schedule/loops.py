@@ -9,7 +9,7 @@ from tileiras.compiler.layout.linear import log2
 from tileiras.compiler.layout.shared import arrange
 from tileiras.compiler.passes.tileaa.facts import Facts, facts_of
 from tileiras.compiler.target.cost import CostModel
-from tileiras.compiler.target.products import PRODUCTS
+from tileiras.compiler.target.products import PRODUCTS, SCALED
 
 from .candidates import can_run_ahead, refusal
 from .instructions import mma_sync
@@ -51,9 +51,11 @@ def staged_products(func: Op, analyses: Analyses) -> dict[Op, list[Staged]]:
             if atom is None or _instructions(product, atom) > cost.step_instructions:
                 continue
             plans: list[Staged] = []
-            for group in feeding_loads(product, body):
+            for which, group in enumerate(feeding_loads(product, body)):
                 for op in group:
                     plan = staged(op, facts, cost, 0) if can_run_ahead(op, loop) else None
+                    if plan is None and which > 1:
+                        continue  # scales come through registers
                     if plan is None:
                         break
                     plans.append(plan)
@@ -139,7 +141,7 @@ def plan_ring(
 ) -> Ring | Queue | None:
     """How the loads that feed a loop's products are staged; None when none can be, or two stages do not fit."""
     from .products import adds_up
-    from .tensor_memory import buffered_bytes
+    from .tensor_memory import buffered_bytes, copied_scales, staged_scales
 
     body = loop.regions[0].block
     facts = context.analyses.get(facts_of, func)
@@ -161,6 +163,11 @@ def plan_ring(
                         members[op] = plan
         if product.attrs.get("atom") != "tcgen05":
             turn_gathered(product, members)
+        elif product.spec.name == SCALED:
+            for which in (3, 4):
+                plan = copied_scales(product, which, list(members.values()))
+                if plan is not None:
+                    members[plan.op] = staged_scales(product, which, plan, log2_warps)
     if not members:
         return None
     stage = sum(member.bytes for member in members.values())

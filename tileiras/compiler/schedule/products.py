@@ -57,7 +57,8 @@ def choose_warps(func: Op, analyses: Analyses, least: int, most: int) -> int | N
             held[product.block] = carried_beside(product.block)
         held[product.block] += num_elements(type.shape) * max(1, type.elem.bits // 32)
     limit = CostModel.accumulators
-    if any(block_scaled(p, analyses.target) == HALVES for p in products):
+    tensor = chosen(func, analyses, 2)
+    if any(block_scaled(p, analyses.target) == HALVES for p in products if p not in tensor):
         limit = CostModel.scaled_accumulators
     warps = least
     while warps < most and max(held.values()) > warps * 32 * limit:

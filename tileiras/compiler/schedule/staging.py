@@ -34,13 +34,21 @@ def is_elementwise(op: Op) -> bool:
 
 class Staged:
     """A load that is staged: its dimension of neighbours, bytes of one copy, arrangement, bytes, layout of the copying
-    threads; where bulk tensor copies bring it, their map and boxes (`bulk.Boxes`)."""
+    threads; where bulk tensor copies bring it, their map and boxes (`bulk.Boxes`). `filled`: rows of block scales that leave
+    holes in their tiles of 128 rows, which are cleared; else 0."""
 
-    __slots__ = ("arrangement", "boxes", "bytes", "layout", "op", "width")
+    __slots__ = ("arrangement", "boxes", "bytes", "filled", "layout", "op", "width")
 
     def __init__(
-        self, op: Op, width: int, arrangement: tuple[int, ...], size: int, layout: LinearLayout
+        self,
+        op: Op,
+        width: int,
+        arrangement: tuple[int, ...],
+        size: int,
+        layout: LinearLayout,
+        filled: int = 0,
     ) -> None:
+        self.filled = filled
         self.op = op
         self.width = width
         self.arrangement = arrangement

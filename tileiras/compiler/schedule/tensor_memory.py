@@ -12,12 +12,17 @@ instead, two elements a column: each thread has a row of it. All products of a l
 from __future__ import annotations
 
 from tileiras.compiler.ir.dense import dense_bits, num_elements
+from tileiras.compiler.layout.linear import blocked, log2
+from tileiras.compiler.layout.shared import permuted
 from tileiras.compiler.target import sm, tcgen05
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS
 from tileiras.compiler.target.products import SCALED as SCALED_PRODUCT
 
+from .instructions import scaled_form
 from .products import adds_up, operand_matrix
+from .restage import source_load
+from .staging import Staged, unit_dimension
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -98,7 +103,9 @@ def chosen(func: Op, analyses: Analyses, log2_warps: int) -> frozenset[Op]:
 def _suits(op: Op, plans: Any, target: Any, log2_warps: int) -> bool:
     left: Any = op.operands[0].type
     type: Any = op.result.type
-    row = tcgen05.TYPES.get(left.elem.name) if op.spec.name != SCALED_PRODUCT else None
+    if op.spec.name == SCALED_PRODUCT:
+        return unscaled_reason(op, plans, log2_warps) is None
+    row = tcgen05.TYPES.get(left.elem.name)
     if row is None or type.elem.name not in ("f32", "i32") or not tcgen05.fits(type.shape, log2_warps):
         return False
     if type.elem.name == "i32" and not target.has(sm.TCGEN05_I8):
@@ -114,8 +121,98 @@ def _suits(op: Op, plans: Any, target: Any, log2_warps: int) -> bool:
     return size > 1 or all(where(op, which, plans) == LOADED for which in (0, 1))
 
 
+def unscaled_reason(op: Op, plans: Any, log2_warps: int) -> str | None:
+    """Why tcgen05 does not multiply with these block scales; None when it does. `plans`: the loads of its loop that are
+    staged, None where that is not known any more."""
+    form = scaled_form(op)
+    shape: Any = op.result.type.shape  # type: ignore[attr-defined]
+    depth = op.operands[0].type.shape[-1]  # type: ignore[attr-defined]
+    if form not in tcgen05.SCALED:
+        return f"it has no {form[0]} with a {form[1]} for {form[2]} elements"
+    if shape[0] % tcgen05.LANES or shape[1] < 16 or depth < tcgen05.SCALED_BYTES:
+        least = f"{tcgen05.LANES}x16x{tcgen05.SCALED_BYTES}"
+        return f"{shape[0]}x{shape[1]} results of {depth} bytes along K are no multiple of {least}"
+    if (
+        not tcgen05.fits(shape, log2_warps)
+        or num_elements(shape) >> log2_warps + 5 > CostModel.tensor_memory_elements
+    ):
+        return f"sums of {shape[0]}x{shape[1]} are too many for {1 << log2_warps} warps"
+    if plans is None or op.parent is None or op.parent.spec.name != "for":
+        return "its operands do not come by asynchronous copies of a loop"
+    if role(op) is None:
+        return "its sums are looked at in the loop"
+    if form[1] == "f8E4M3FN" and (reason := unsigned_reason(op)) is not None:
+        return reason
+    for which in (0, 1):
+        found = operand_matrix(op.operands[which], plans, which, 1)
+        if found is None or form[0] == "f4E2M1FN" and not found.k_major:
+            return "its operands do not lie in shared memory as they must"
+    return None
+
+
+def unsigned_reason(op: Op) -> str | None:
+    """Why negative scales cannot turn the signs of their elements where both lie; None when they can: once an iteration,
+    for nobody else."""
+    assert op.block is not None
+    if op.result.type.shape[1] < 32:  # type: ignore[attr-defined]
+        return "fewer than 32 columns have scales with signs"
+    if len([other for other in op.block.ops if other.spec.name in PRODUCTS]) > 1:
+        return "another product of the loop may read operands whose signs turn with their scales"
+    if any(place(op.operands[which], op.block) == OUTSIDE for which in operands_of(op)):
+        return "operands whose signs turn with their scales come from outside of the loop"
+    sources = [source_load(op.operands[which]) for which in (0, 1)]
+    if None in sources or sources[0] is sources[1]:
+        return "operands whose signs turn with their scales have other users"
+    return None
+
+
+def copied_scales(op: Op, which: int, plans: Any) -> Any:
+    """The plan of the load that brings the scales of an operand (3, 4) in words of four along K; None where threads do."""
+    value, low = op.operands[which], which == 3
+    dim = len(value.type.shape) - 1 if low else 0  # type: ignore[attr-defined]
+    while value.op is not None and len(value.uses) == 1:
+        maker = value.op
+        for plan in plans:
+            if plan.op is maker:
+                wide = plan.width >= tcgen05.SCALE_DEPTH and unit_dimension(maker) == dim
+                return plan if wide else None
+        if maker.spec.name == "permute":
+            dim = maker.attr("permutation")[dim]
+        elif maker.spec.name != "convert_layout":
+            return None
+        value = maker.operands[0]
+    return None
+
+
+def staged_scales(op: Op, which: int, plan: Any, log2_warps: int) -> Staged:
+    """That load, as its words travel to where tcgen05.cp takes them."""
+    value = op.operands[which]
+    columns = tcgen05.scale_arrangement(value.type.shape, which - 3)  # type: ignore[attr-defined]
+    maker = value.op
+    while maker is not plan.op:
+        assert maker is not None
+        if maker.spec.name == "permute":
+            order = maker.attr("permutation")
+            back = [order.index(d) for d in range(len(order))]
+            columns = permuted(columns, value.type.shape, back)  # type: ignore[attr-defined]
+        value = maker.operands[0]
+        maker = value.op
+    load: Any = plan.op
+    shape = value.type.shape  # type: ignore[attr-defined]
+    unit = unit_dimension(load)
+    layout = blocked(shape, [unit, 1 - unit], log2(tcgen05.SCALE_DEPTH), log2_warps)
+    size = tcgen05.scale_bytes(op.operands[which].type.shape, which - 3)  # type: ignore[attr-defined]
+    rows = tcgen05.scale_rows(op.operands[which].type.shape, which - 3)  # type: ignore[attr-defined]
+    holes = rows if rows < tcgen05.SCALE_ROWS else 0
+    return Staged(load, tcgen05.SCALE_DEPTH, columns, size, layout, holes)
+
+
 def where(op: Op, which: int, plans: Any) -> str:
     """Where an operand of a product comes from."""
+    if op.spec.name == SCALED_PRODUCT:
+        if which < 2 or copied_scales(op, which, plans) is not None:
+            return LOADED
+        return place(op.operands[which], op.block)
     value = op.operands[which]
     name = value.type.elem.name  # type: ignore[attr-defined]
     size = 1 << 5 - tcgen05.TYPES[name][2]
@@ -126,23 +223,26 @@ def where(op: Op, which: int, plans: Any) -> str:
 
 def _fits(products: list[Op], staged: Any, target: Any, log2_warps: int) -> bool:
     stage = {plan.op: plan.bytes for op in products for plan in staged[op]}
-    extra = sum(
-        operand_bytes(v) for op in products for which, v in enumerate(op.operands[:2])
-        if where(op, which, staged[op]) != LOADED and not (which == 0 and in_rows(op, log2_warps))
-    )  # fmt: skip
+    extra = 0
+    for op in products:
+        for which in operands_of(op):
+            if where(op, which, staged[op]) != LOADED and not (which == 0 and in_rows(op, log2_warps)):
+                extra += stored_bytes(op, which)
     room = CostModel(target).shared_bytes - extra
     return columns(products, log2_warps) is not None and 2 * sum(stage.values()) <= room
 
 
 class Columns:
     """Columns of tensor memory that the products of a loop take: where each accumulator begins, and each left operand that
-    lies there, with the columns from one block of 128 rows to the next. `shared`: operands in the place of scores."""
+    lies there, with the columns from one block of 128 rows to the next. `shared`: operands in the place of scores. `scales`:
+    where block scales begin, those of two products."""
 
-    __slots__ = ("accumulators", "operands", "shared", "total")
+    __slots__ = ("accumulators", "operands", "scales", "shared", "total")
 
     def __init__(self) -> None:
         self.accumulators: dict[Op, int] = {}
         self.operands: dict[Op, tuple[int, int]] = {}
+        self.scales: dict[Op, int] = {}
         self.shared = False
         self.total = 0
 
@@ -153,6 +253,10 @@ def columns(products: list[Op], log2_warps: int) -> Columns | None:
     for op in products:
         out.accumulators[op] = out.total
         out.total += tcgen05.columns_of(op.result.type.shape)  # type: ignore[attr-defined]
+        if op.spec.name == SCALED_PRODUCT:
+            out.scales[op] = out.total
+            for which in (3, 4):
+                out.total += 2 * tcgen05.scale_columns(op.operands[which].type.shape, which - 3)  # type: ignore[attr-defined]
     rows = {op: op.operands[0].type.shape for op in products if in_rows(op, log2_warps)}  # type: ignore[attr-defined]
     need = sum(tcgen05.columns_of(shape) // 2 for shape in rows.values())
     if out.total + need <= tcgen05.COLUMNS:
@@ -199,6 +303,18 @@ def in_rows(op: Op, log2_warps: int) -> bool:
     return False
 
 
+def operands_of(op: Op) -> tuple[int, ...]:
+    """Numbers of the operands that are to lie in shared memory."""
+    return (0, 1, 3, 4) if op.spec.name == SCALED_PRODUCT else (0, 1)
+
+
+def stored_bytes(op: Op, which: int) -> int:
+    """Bytes that the operand of a product takes in shared memory."""
+    if which > 2:
+        return tcgen05.scale_bytes(op.operands[which].type.shape, which - 3)  # type: ignore[attr-defined]
+    return operand_bytes(op.operands[which])
+
+
 def operand_bytes(value: Value) -> int:
     """Bytes that an operand takes in shared memory."""
     type: Any = value.type
@@ -218,7 +334,7 @@ def buffered_bytes(products: list[Op], members: Any) -> int:
     for op in products:
         if op.attrs.get("atom") == "tcgen05":
             log2_warps = len(op.result.type.layout.warp)  # type: ignore[attr-defined]
-            for which, v in enumerate(op.operands[:2]):
+            for which in operands_of(op):
                 if where(op, which, plans) != LOADED and not (which == 0 and in_rows(op, log2_warps)):
-                    total += operand_bytes(v)
+                    total += stored_bytes(op, which)
     return total

@@ -69,6 +69,7 @@ WGMMA = "wgmma"
 TCGEN05 = "tcgen05"
 TCGEN05_I8 = "tcgen05.mma.kind::i8"
 TCGEN05_SHIFT = "tcgen05.shift"
+TCGEN05_BLOCK = "tcgen05.mma.block16"  # and .block32
 
 # feature: (least PTX ISA version, base targets from this number on (0: none), families with an `f` spelling by their
 # first number, architectures whose `a` spelling alone has it). A family's `f` is also in the `a` of its members.
@@ -121,6 +122,7 @@ FEATURES: dict[str, tuple[tuple[int, int], int, tuple[int, ...], tuple[int, ...]
     MMA_F8F6F4: ((8, 7), 0, (120,), ()),
     TCGEN05: ((8, 6), 0, (100, 110), ()),
     TCGEN05_I8: ((8, 6), 0, (), (100, 110)),
+    TCGEN05_BLOCK: ((8, 8), 0, (100, 110), ()),
     TCGEN05_SHIFT: ((8, 6), 0, (), (100, 103, 107, 110)),
     WGMMA: ((8, 0), 0, (), (90,)),
 }
@@ -128,7 +130,7 @@ _LEVELS = {"": 0, "f": 1, "a": 2}
 # parts of the code generator that a compile may leave out (`options.PARTS`): what it then does not choose
 _PARTS: dict[str, tuple[str, ...]] = {
     "wgmma": (WGMMA,),
-    "tcgen05": (TCGEN05, TCGEN05_I8, TCGEN05_SHIFT),
+    "tcgen05": (TCGEN05, TCGEN05_BLOCK, TCGEN05_I8, TCGEN05_SHIFT),
     "bulk": (TMA, BULK_CTA),
     "roles": (SETMAXNREG,),
     "cp.async": (CP_ASYNC,),

@@ -27,8 +27,24 @@ TYPES = {
     "i8": ("i8", 1, 5),  # signed; unsigned is 0
     "tf32": ("tf32", 2, 3),
 }
+# (element, scale, elements of a block) -> (kind with its modifiers, format in the instruction descriptor, scales of an
+# instruction along K). All of them take 32 bytes along K, elements of four bits two to a byte and with K contiguous.
+SCALED = {
+    ("f8E4M3FN", "f8E8M0FNU", 32): ("mxf8f6f4.block_scale", 0, 1),
+    ("f8E5M2", "f8E8M0FNU", 32): ("mxf8f6f4.block_scale", 1, 1),
+    ("f4E2M1FN", "f8E8M0FNU", 32): ("mxf4.block_scale", 1, 2),
+    ("f4E2M1FN", "f8E8M0FNU", 16): ("mxf4nvf4.block_scale.block16", 1, 4),
+    ("f4E2M1FN", "f8E4M3FN", 16): ("mxf4nvf4.block_scale.block16", 1, 4),
+}
+SCALED_BYTES = 32
+# Scales lie in shared memory as tcgen05.cp.32x128b.warpx4 takes them: 128 rows (columns) times 4 along K in 512 bytes, those of
+# row r at 16 (r % 32) + 4 (r / 32). It gives each 32 rows a column of tensor memory, in all four partitions of lanes.
+SCALE_ROWS, SCALE_DEPTH, SCALE_BYTES, SCALE_COLUMNS = 128, 4, 512, 4
 SWIZZLES = {128: 2, 64: 4, 32: 6}  # bytes of a line -> layout type, bits 61 to 63 of a descriptor
 VERSION = 1 << 46  # of the descriptor's form
+SCALE_DESCRIPTOR = (
+    16 >> 4 << 16 | 128 >> 4 << 32 | VERSION
+)  # of 32 rows of 16 bytes without swizzle, without its address
 F32, S32 = 1 << 4, 2 << 4  # of the accumulator, in the instruction descriptor
 
 
@@ -72,6 +88,59 @@ def operand_descriptor(swizzle_bytes: int, leading_bytes: int, stride_bytes: int
     """The 64 bits that say how an operand lies, without its address (bits 0 to 13, in units of 16 bytes)."""
     fields = (leading_bytes >> 4 & 0x3FFF) << 16 | (stride_bytes >> 4 & 0x3FFF) << 32
     return fields | VERSION | SWIZZLES[swizzle_bytes] << 61
+
+
+def _scale_dims(shape: Sequence[int], which: int) -> tuple[tuple[int, int], tuple[int, int]]:
+    """(low, count) of the index bits of rows (columns) and of K of the scales of the left (right) operand."""
+    first, second = dim_bits(shape)
+    return (first, second) if which == 0 else (second, first)
+
+
+def scale_tiles(shape: Sequence[int], which: int) -> tuple[int, int]:
+    """Tiles of 512 bytes that scales take: along rows (columns), along K."""
+    (_, rows), (_, depth) = _scale_dims(shape, which)
+    return max(1, (1 << rows) // SCALE_ROWS), max(1, (1 << depth) // SCALE_DEPTH)
+
+
+def scale_rows(shape: Sequence[int], which: int) -> int:
+    """Rows (columns) that have scales; 0 where a word of four along K is not full."""
+    (_, rows), (_, depth) = _scale_dims(shape, which)
+    return 1 << rows if 1 << depth >= SCALE_DEPTH else 0
+
+
+def scale_bytes(shape: Sequence[int], which: int) -> int:
+    """Bytes that the scales of an operand take in shared memory."""
+    rows, depth = scale_tiles(shape, which)
+    return rows * depth * SCALE_BYTES
+
+
+def scale_columns(shape: Sequence[int], which: int) -> int:
+    """Columns that they take in tensor memory."""
+    rows, depth = scale_tiles(shape, which)
+    return rows * depth * SCALE_COLUMNS
+
+
+def scale_arrangement(shape: Sequence[int], which: int) -> tuple[int, ...]:
+    """How the scales of an operand lie in shared memory: tiles follow each other along rows first."""
+    (row_low, rows), (k_low, depth) = _scale_dims(shape, which)
+    columns = [0] * (rows + depth)
+    for bit in range(rows):
+        columns[row_low + bit] = 16 << bit if bit < 5 else 4 << bit - 5 if bit < 7 else SCALE_BYTES << bit - 7
+    for bit in range(depth):
+        columns[k_low + bit] = 1 << bit if bit < 2 else SCALE_BYTES * scale_tiles(shape, which)[0] << bit - 2
+    return tuple(columns)
+
+
+def scaled_descriptor(
+    form: tuple[str, str, int], n: int, a_k_major: bool, b_k_major: bool, number: int
+) -> int:
+    """instruction_descriptor with block scales; `number` of the first scale in its word of four."""
+    fmt = SCALED[form][1]
+    majors = (not a_k_major) << 15 | (not b_k_major) << 16
+    powers = (form[1] == "f8E8M0FNU") << 23
+    return (
+        number << 4 | fmt << 7 | fmt << 10 | majors | n >> 3 << 17 | powers | LANES >> 4 << 24 | number << 29
+    )
 
 
 def instruction_descriptor(

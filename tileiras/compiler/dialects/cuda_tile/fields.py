@@ -95,6 +95,16 @@ FIELDS: dict[str, str] = {
 
 # Of the ops that the tensor dialects add.
 TENSOR_FIELDS: dict[str, str] = {
+    "sa_buffer": "where the scales of the left operand lie",
+    "sa_slot": "its slot, a byte offset",
+    "sa_start": "its first byte in the slot",
+    "sb_buffer": "where the scales of the right operand lie",
+    "sb_slot": "its slot, a byte offset",
+    "sb_start": "its first byte in the slot",
+    "scale": "element type of the scales",
+    "filled": "rows of a tile of 128 that have block scales; 0: none in all four bytes of a word",
+    "slots": "how many",
+    "scales": "tensor memory for them",
     "a": "left operand, in registers",
     "a_buffer": "where the left operand lies",
     "a_slot": "its slot, a byte offset",

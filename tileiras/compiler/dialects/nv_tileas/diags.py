@@ -78,6 +78,10 @@ NO_TENSOR_MAP = Diag(
     "AS-0311", REMARK, "the load is no bulk tensor copy: {reason}", _ASYNC, WORD_REMARK, kind="missed",
     category="memory",
 )  # fmt: skip
+NO_TENSOR_MEMORY = Diag(
+    "AS-0312", REMARK, "the product with block scales is not issued by one thread (tcgen05): {reason}", _ASYNC, WORD_REMARK,
+    kind="missed", category="tensorcore",
+)  # fmt: skip
 WHY = Diag("AS-0306", NOTE, "{why}", _ASYNC)
 
 # TileIR operation analysis (layer 3)

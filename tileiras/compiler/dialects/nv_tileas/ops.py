@@ -126,6 +126,19 @@ ALLOC_SHARED = OpSpec(
     attrs=(Attr("bytes", "i64"), Attr("offset", "i64")),
     results=(Arg("buffer", "shared"),), traits=NO_MEMORY_EFFECT,
 )  # fmt: skip
+CLEAR_SHARED = OpSpec(  # what tiles of 128 rows of block scales have beyond `filled`, in every slot
+    "clear_shared",
+    dialect=D,
+    doc="Zeros in the holes that few rows of block scales leave in their tiles.",
+    operands=(Arg("buffer", "shared"),),
+    attrs=(
+        Attr("start", "i64"),
+        Attr("bytes", "i64"),
+        Attr("filled", "i64"),
+        Attr("slots", "i64"),
+        Attr("stride", "i64"),
+    ),
+)
 FREE_SHARED = OpSpec(
     "free_shared", dialect=D, doc="The end of a buffer in shared memory.", operands=(Arg("buffer", "shared"),)
 )
@@ -266,6 +279,19 @@ TENSOR_PRODUCT_ROWS = OpSpec(  # a product whose left operand lies so
     attrs=(Attr("m", "i64"), Attr("n", "i64"), Attr("depth", "i64"), Attr("elem", "string"), Attr("b_start", "i64"),
            Attr("fresh", "i64"), *_PLACED),
 )  # fmt: skip
+# .. whose operands have block scales, in shared memory like them; they are copied to `column`, in turns to as many behind it.
+# Elements of four bits lie two to a byte, `depth` counts bytes. Negative scales turn the signs of the elements first.
+TENSOR_PRODUCT_SCALED = OpSpec(
+    "tensor_memory.product_scaled", dialect=D,
+    doc="Issues a product of operands with block scales, which it copies to tensor memory; elements of four bits lie two to a "
+    "byte.",
+    operands=(*_COUNTED, Arg("scales", "tensor_memory"), Arg("a_buffer", "shared"), Arg("a_slot", "scalar:int"),
+              Arg("b_buffer", "shared"), Arg("b_slot", "scalar:int"), Arg("sa_buffer", "shared"), Arg("sa_slot", "scalar:int"),
+              Arg("sb_buffer", "shared"), Arg("sb_slot", "scalar:int")),
+    attrs=(Attr("m", "i64"), Attr("n", "i64"), Attr("depth", "i64"), Attr("elem", "string"), Attr("scale", "string"),
+           Attr("block", "i64"), Attr("a_start", "i64"), Attr("b_start", "i64"), Attr("sa_start", "i64"),
+           Attr("sb_start", "i64"), Attr("column", "i64"), Attr("fresh", "i64")),
+)  # fmt: skip
 TENSOR_WAIT = OpSpec(
     "tensor_memory.wait",
     dialect=D,
@@ -289,8 +315,8 @@ TENSOR_SCALE = OpSpec(  # waits for the product before this iteration's, then mu
 )
 _OWN = (
     TENSOR_ALLOC, TENSOR_FREE, TENSOR_BEGIN, TENSOR_END, TENSOR_STORE, TENSOR_PRODUCT, TENSOR_WAIT, TENSOR_LOAD, TENSOR_SCALE,
-    TENSOR_STORE_ROWS, TENSOR_PRODUCT_ROWS,
-    ALLOC_SHARED, FREE_SHARED, LOAD_SHARED, STORE_SHARED, COPY_VIEW, COMMIT_GROUP, WAIT_GROUP, BULK_BEGIN,
+    TENSOR_STORE_ROWS, TENSOR_PRODUCT_ROWS, TENSOR_PRODUCT_SCALED,
+    ALLOC_SHARED, FREE_SHARED, CLEAR_SHARED, LOAD_SHARED, STORE_SHARED, COPY_VIEW, COMMIT_GROUP, WAIT_GROUP, BULK_BEGIN,
     BULK_LOAD, BULK_WAIT, BULK_END, BARRIER, WGMMA,
     WGMMA_REGISTERS, WGMMA_COMMIT, WGMMA_WAIT, CONVERT_LAYOUT, CREATE, TRANSFER, PRODUCE_ONE, CONSUME_ONE, PIPELINE_YIELD,
     TILED_TMA_LOAD, SYNC_TMA_LOAD, COPY, WAIT,

@@ -442,7 +442,7 @@ def _mma(inf: Inference, op: Op) -> Any:
     wanted, result = found
     inf.anchored.add(result)
     return [
-        _stored(inf, op, which) if which < 2 and inf.products.is_stored(op, which) else layout
+        _stored(inf, op, which) if which != 2 and inf.products.is_stored(op, which) else layout
         for which, layout in enumerate(wanted)
     ], [result]
 

@@ -299,5 +299,5 @@ _REPORTS: dict[str, Callable[[Observer, Op, dict[str, int]], None]] = {
     "convert_layout": _convert, "reduce": _exchange, "scan": _exchange, "atomic_rmw_tko": _exchange,
     "atomic_cas_tko": _exchange, "mmaf": _product, "mmai": _product, "mmaf_scaled": _product,
     "wgmma": _product, "wgmma.registers": _product, "tensor_memory.product": _product,
-    "tensor_memory.product_rows": _product,
+    "tensor_memory.product_rows": _product, "tensor_memory.product_scaled": _product,
 }  # fmt: skip

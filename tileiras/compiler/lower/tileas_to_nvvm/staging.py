@@ -29,6 +29,30 @@ def lower_alloc_shared(lowering: Lowering, op: Op) -> None:
     lowering.env[op.results[0]] = op.attr("offset")
 
 
+_SCALE_TILE, _SCALE_THREADS = 512, 128
+
+
+def lower_clear_shared(lowering: Lowering, op: Op) -> None:
+    """Zeros in the words of tiles of block scales that belong to no row: a word a thread, row r in word 4 (r % 32) + r / 32.
+    Nobody uses their values, but they are copied with the others."""
+    b = lowering.b
+    rows = op.attr("filled")
+    mine = b.entry("setp.lt.u32", b.tid, _SCALE_THREADS)
+    if rows >= 32:
+        empty = b.entry("setp.ge.u32", b.entry("and.b32", b.tid, 3), rows // 32)
+        mine = b.entry("and.pred", mine, empty)
+    elif rows:
+        beyond = b.entry("setp.ge.u32", b.entry("bfe.u32", b.tid, 2, 5), rows)
+        other = b.entry("setp.ne.b32", b.entry("and.b32", b.tid, 3), 0)
+        mine = b.entry("and.pred", mine, b.entry("or.pred", beyond, other))
+    offset = lowering.env[op.operands[0]] + op.attr("start")
+    base = b.entry("add.s32", b.entry("add.s32", lowering.smem_base, offset), b.entry("shl.b32", b.tid, 2))
+    zero = b.materialize(0, "r")
+    for slot in range(op.attr("slots")):
+        for at in range(0, op.attr("bytes"), _SCALE_TILE):
+            b.emit_to(None, "st.shared.b32", b.address(base, slot * op.attr("stride") + at), zero, guard=mine)
+
+
 def lower_free_shared(lowering: Lowering, op: Op) -> None:
     """Nothing runs: the place may have other users from here on."""
 
@@ -242,7 +266,8 @@ def lower_store_shared(lowering: Lowering, op: Op) -> None:
 
 
 LOWER = {
-    "alloc_shared": lower_alloc_shared, "free_shared": lower_free_shared, "async.copy_view": lower_copy_view,
+    "alloc_shared": lower_alloc_shared, "free_shared": lower_free_shared, "clear_shared": lower_clear_shared,
+    "async.copy_view": lower_copy_view,
     "async.commit_group": lower_commit_group, "async.wait_group": lower_wait_group, "barrier": lower_barrier,
     "load_shared": lower_load_shared, "store_shared": lower_store_shared,
 }  # fmt: skip

@@ -139,6 +139,13 @@ class Channel:
         if self.bulk:  # whoever wrote to these bytes before did so in the generic way
             self.make(first, tileas.BULK_BEGIN, (self.buffer,), (), {**self.barriers, "stages": self.slots})
             self.make(first, tileas.BARRIER, attrs=self.fence())
+        for create in self.creates:
+            if create.attrs.get("filled"):
+                attrs = {
+                    "start": self.starts[create], "bytes": create.attrs["bytes"], "filled": create.attrs["filled"],
+                    "slots": self.slots, "stride": self.stage_bytes,
+                }  # fmt: skip
+                self.make(first, tileas.CLEAR_SHARED, (self.buffer,), (), attrs)
         for k in range(self.depth - 1):
             slot = self.number(loop, k * self.stage_bytes)
             self.fill([group[k] for group in ahead], slot, loop)

@@ -9,6 +9,7 @@ from tileiras.compiler.ir.types import TensorType
 from tileiras.compiler.layout import convert
 from tileiras.compiler.schedule.exchange import make_conversion
 from tileiras.compiler.schedule.instructions import mma_sync
+from tileiras.compiler.schedule.products import scale_layout
 from tileiras.compiler.target import mma as atoms
 from tileiras.compiler.target import wgmma
 
@@ -32,7 +33,10 @@ def on_fragments(op: Op, context: Context) -> bool:
     rewriter = Rewriter(context, op)
     for index, value in enumerate(op.operands):
         have: Any = value.type
-        layout = want if index == 2 else atoms.operand_layout(have.shape, atom, index, split)
+        if index > 2:
+            layout = scale_layout(op, index - 3, have, split, context.target)
+        else:
+            layout = want if index == 2 else atoms.operand_layout(have.shape, atom, index, split)
         if convert.plan(have.layout, layout).kind == convert.RENAME:
             continue
         made = make_conversion(rewriter, value, TensorType(have.elem, have.shape, layout))

@@ -127,6 +127,7 @@ class ModuloSchedule(Pass):
             return {
                 "depth": ring.depth, "slots": ring.slots, "transport": "cp.async", "width": member.width,
                 "bytes": member.bytes, "arrangement": member.arrangement, "layout": member.layout,
+                **({"filled": member.filled} if member.filled else {}),
             }  # fmt: skip
         from tileiras.compiler.dialects.nv_tileas.tensor_maps import number_of, parts
 

@@ -27,6 +27,8 @@ class SelectAtoms(Pass):
         for op in list(func.walk()):
             if op.spec.name == SCALED:
                 found = block_scaled(op, context.target)
+                if "atom" in op.attrs and found is not None and not on_fragments(op, context):
+                    return False
                 if found is not None:
                     op.attrs = {**op.attrs, "atom": found}
             elif op.spec.name in PRODUCTS:

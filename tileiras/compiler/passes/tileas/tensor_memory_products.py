@@ -24,8 +24,10 @@ from tileiras.compiler.layout.linear import dim_bits, splat
 from tileiras.compiler.layout.shared import arrange
 from tileiras.compiler.schedule import tensor_memory
 from tileiras.compiler.schedule.exchange import conversion
+from tileiras.compiler.schedule.instructions import scaled_form
 from tileiras.compiler.target import tcgen05
 from tileiras.compiler.target.cost import CostModel
+from tileiras.compiler.target.products import SCALED
 
 from .fragments import on_fragments
 from .hoist_conversions import end_of_buffers
@@ -103,11 +105,33 @@ def loaded(value: Value) -> Op | None:
     return op if op is not None and op.spec is tileas.LOAD_SHARED else None
 
 
+def lies_ready(value: Value, which: int) -> bool:
+    """Whether an operand lies in shared memory as tcgen05 takes it."""
+    load = loaded(value)
+    type: Any = value.type
+    if load is None or type.elem.name == "tf32":
+        return False
+    return which < 2 or load.attrs["arrangement"] == tcgen05.scale_arrangement(type.shape, which - 3)
+
+
 class Buffer:
     """An operand that threads store to shared memory: its arrangement, bytes, and whether every iteration stores it."""
 
     def __init__(self, value: Value, which: int, computed: bool) -> None:
         type: Any = value.type
+        self.value = value
+        self.computed = computed
+        self.buffer: Any = None
+        self.slot: Any = None
+        self.filled: int | None = None  # that block scales have where they leave holes in their tiles
+        if which > 2:  # block scales
+            self.unit_is_k = True
+            self.arrangement = tcgen05.scale_arrangement(type.shape, which - 3)
+            self.size = tcgen05.scale_bytes(type.shape, which - 3)
+            self.bytes = self.size + 1023 & ~1023
+            rows = tcgen05.scale_rows(type.shape, which - 3)
+            self.filled = rows if rows < tcgen05.SCALE_ROWS else None
+            return
         dims = dim_bits(type.shape)
         low = type.layout.reg[0] if type.layout.reg else 1
         unit = next((d for d, (at, count) in enumerate(dims) if at <= low.bit_length() - 1 < at + count), 1)
@@ -116,10 +140,6 @@ class Buffer:
         self.unit_is_k = unit == k
         self.arrangement = arrange(type.shape, unit, size)
         self.bytes = tensor_memory.operand_bytes(value) + 1023 & ~1023  # a swizzle repeats after 1 KiB
-        self.value = value
-        self.computed = computed
-        self.buffer: Any = None
-        self.slot: Any = None
 
 
 class Accumulation:
@@ -140,10 +160,11 @@ class Accumulation:
         ] = {}  # its number among the carried values, and who uses it
         self.buffers: dict[tuple[Op, int], Buffer] = {}
         for op in products:
-            for which, value in enumerate(op.operands[:2]):
+            for which in tensor_memory.operands_of(op):
+                value = op.operands[which]
                 if which == 0 and self.places is not None and op in self.places.operands:
                     continue
-                if loaded(value) is None or value.type.elem.name == "tf32":  # type: ignore[attr-defined]
+                if not lies_ready(value, which):
                     computed = tensor_memory.place(value, self.body) == tensor_memory.COMPUTED
                     self.buffers[op, which] = Buffer(value, which, computed)
         # a lone product may still read one buffer while the next is written
@@ -158,6 +179,8 @@ class Accumulation:
     def possible(self) -> bool:
         """Whether everything lies where tcgen05 reaches it."""
         if None in self.roles or not self.fit or self.places is None:
+            return False
+        if any(op.spec.name == SCALED and which < 2 for op, which in self.buffers):
             return False
         if any(buffer.value.type.layout.inv for buffer in self.buffers.values()):  # type: ignore[attr-defined]
             return False
@@ -210,7 +233,7 @@ class Accumulation:
     def rename_outside(self) -> None:
         """Transpositions and the like of what comes from outside are done there."""
         for op in self.products:
-            for value in op.operands[:2]:
+            for value in [op.operands[which] for which in tensor_memory.operands_of(op)]:
                 chain = []
                 while (
                     value.op is not None
@@ -233,6 +256,13 @@ class Accumulation:
             attrs = {"bytes": size, "offset": max(tcgen05.STATE_BYTES, end_of_buffers(self.loop))}
             buffer.buffer = self.make(self.loop, tileas.ALLOC_SHARED, (), (SHARED,), attrs).result
             buffer.slot = zero
+            if buffer.filled is not None:
+                attrs = {
+                    "start": 0, "bytes": buffer.size, "filled": buffer.filled, "slots": size // buffer.bytes,
+                    "stride": buffer.bytes,
+                }  # fmt: skip
+                self.make(self.loop, tileas.CLEAR_SHARED, (buffer.buffer,), (), attrs)
+                self.make(self.loop, tileas.BARRIER)
             if not buffer.computed:
                 self.store(buffer, self.loop)
 
@@ -343,8 +373,14 @@ class Accumulation:
         in_rows = self.places.operands.get(op)
         stored = in_rows is not None
         spec = tileas.TENSOR_PRODUCT
-        for which, value in enumerate(op.operands[:2]):
-            name = "ab"[which]
+        if op.spec.name == SCALED:
+            spec = tileas.TENSOR_PRODUCT_SCALED
+            attrs["elem"], attrs["scale"], attrs["block"] = scaled_form(op)
+            attrs["column"] = self.places.scales[op]
+            groups.append(self.memory)
+        for which in tensor_memory.operands_of(op):
+            value = op.operands[which]
+            name = ("a", "b", "", "sa", "sb")[which]
             if which == 0 and in_rows is not None:
                 spec = tileas.TENSOR_PRODUCT_ROWS
                 layout = tcgen05.layout_of(left.shape, self.warps)
@@ -384,7 +420,7 @@ class Accumulation:
 
     def erase(self, op: Op) -> None:
         """The product goes, and the loads that nobody else uses."""
-        loads = [loaded(v) for v in op.operands[:2]]
+        loads = [loaded(op.operands[which]) for which in tensor_memory.operands_of(op)]
         op.erase()
         for load in dict.fromkeys(loads):
             if load is not None and not load.result.uses:
