@@ -1,4 +1,5 @@
-"""What mkdocs does to pages of docs/: links out of the folder lead to the repository, codes of diagnostics are filled in."""
+"""What mkdocs does to pages of docs/: links out of the folder lead to the repository, codes of diagnostics and the gallery of
+reports are filled in."""
 
 from __future__ import annotations
 
@@ -40,11 +41,30 @@ def diagnostics() -> str:
             "",
         ]
         for code in codes:
+            if code not in shown:
+                continue
             if shown[code].startswith(UNREACHED):
                 out += [f"`{code}` has no example: {shown[code].removeprefix(UNREACHED)}", ""]
             else:
                 out += [f"`{code}`:", "", "```diff", shown[code], "```", ""]
     return "\n".join(out)
+
+
+def gallery() -> Any:
+    sys.path.insert(0, str(REPOSITORY / "scripts"))
+    import gallery
+
+    return gallery
+
+
+def on_files(files: Any, *, config: Any, **_: Any) -> Any:
+    """The reports of the gallery are files of the site, made here."""
+    from mkdocs.structure.files import File
+
+    made = gallery()
+    for name in made.REPORTS:
+        files.append(File.generated(config, f"gallery/{name}.html", content=made.report(name)))
+    return files
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
@@ -56,4 +76,19 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
 
     if name.as_posix() == "reference/diagnostics.md":
         markdown += diagnostics()
+    elif name.as_posix() == "gallery.md":
+        markdown += "\n" + gallery().links() + "\n"
     return LINK.sub(link, markdown)
+
+
+SHIM = re.compile(r'src="https://unpkg\.com/iframe-worker/shim"')
+
+
+def on_post_page(output: str, *, page: Any, **_: Any) -> str:
+    """The stand-in for a worker, which the search needs where a page is opened from a disk, is ours instead of a server's."""
+    up = "../" * page.url.count("/")
+    return SHIM.sub(f'src="{up}assets/frame_worker.js"', output)
+
+
+def on_post_template(output_content: str, *, template_name: str, **_: Any) -> str:
+    return SHIM.sub('src="assets/frame_worker.js"', output_content)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import html
 import os
 import re
 import subprocess
+import sys
+import time
 from pathlib import Path
+from urllib.parse import unquote
 
 import peers
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(REPOSITORY / "scripts"))
 LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\(([^)\s]+)\)")
 TEXTS = (
     ".md",
@@ -95,16 +100,89 @@ def test_every_page_is_in_the_table_of_contents() -> None:
     assert listed == pages
 
 
-@pytest.mark.full
-def test_the_site_builds_without_a_warning_and_needs_no_network(tmp_path: Path) -> None:
-    tool = peers.mkdocs()
-    line = [str(tool), "build", "--strict", "--site-dir", str(tmp_path / "site")]
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built without a warning."""
+    folder = tmp_path_factory.mktemp("site") / "site"
+    line = [str(peers.mkdocs()), "build", "--strict", "--site-dir", str(folder)]
     env = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run(line, cwd=REPOSITORY, env=env, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr
-    pages = list((tmp_path / "site").rglob("*.html"))
+    return folder
+
+
+@pytest.mark.full
+def test_the_site_needs_no_network(site: Path) -> None:
+    pages = list(site.rglob("*.html"))
     assert len(pages) > 20
     loaded = re.compile(
         r'<(?:script|img|iframe)[^>]*src="https?://|<link[^>]*rel="(?:stylesheet|preload)"[^>]*href="https?://'
     )
     assert not [page.name for page in pages if loaded.search(page.read_text(encoding="utf-8"))]
+
+
+@pytest.mark.full
+def test_every_link_of_the_site_leads_to_a_place_in_it(site: Path) -> None:
+    texts = {page.resolve(): page.read_text(encoding="utf-8") for page in site.rglob("*.html")}
+    named = {page: set(re.findall(r'\s(?:id|name)="?([^"\s>]+)', text)) for page, text in texts.items()}
+    seen, broken = 0, []
+    for page, text in texts.items():
+        if (
+            page.parent.name == "gallery" or page.name == "404.html"
+        ):  # a report is one page; that of errors is served
+            continue
+        for target in re.findall(r'<(?:a|img|link|script)\s[^>]*?(?:href|src)="([^"]+)"', text):
+            if re.match(r"[a-z]+:", target):
+                continue
+            seen += 1
+            name, _, anchor = html.unescape(target).partition("#")
+            path = (page.parent / unquote(name)).resolve() if name else page
+            path = path / "index.html" if path.is_dir() else path
+            if not path.exists() or (anchor and path in named and unquote(anchor) not in named[path]):
+                broken.append(f"{page.relative_to(site.resolve())}: {target}")
+    assert seen > 1000 and not broken, broken[:20]
+
+
+@pytest.mark.full
+def test_the_search_works_from_a_disk(site: Path) -> None:
+    from browser import Browser
+
+    browser = Browser()
+    try:
+        for page in (site / "index.html", site / "tutorial" / "matmul.html"):
+            browser.open(page)
+            found = browser.js(SEARCH, "roofline")
+            for _ in range(50):
+                found = browser.js(
+                    "return [...document.querySelectorAll('.md-search-result__link')].map((a) => a.href)"
+                )
+                if found:
+                    break
+                time.sleep(0.2)
+            assert any(link.split("#")[0].endswith("/report.html") for link in found), found
+            assert browser.console() == []
+    finally:
+        browser.close()
+
+
+SEARCH = """
+document.querySelector('label[for=__search]').click();
+const input = document.querySelector('.md-search__input');
+input.focus();
+input.value = arguments[0];
+input.dispatchEvent(new KeyboardEvent('keyup', { bubbles: true, key: arguments[0].at(-1) }));
+input.dispatchEvent(new Event('input', { bubbles: true }));
+"""
+
+
+@pytest.mark.full
+def test_the_gallery_is_built_and_linked(site: Path) -> None:
+    import gallery
+
+    page = (site / "gallery.html").read_text(encoding="utf-8")
+    assert 'href="gallery.html"' in (site / "report.html").read_text(encoding="utf-8")
+    for name in gallery.REPORTS:
+        assert (
+            f'href="gallery/{name}.html"' in page
+            and b"tileiras-report" in (site / "gallery" / f"{name}.html").read_bytes()
+        )

@@ -52,10 +52,11 @@ def explain(code: str) -> tuple[str, str]:
     by_name = {name.lower(): name for name in known}
     name = by_name.get(code.strip().lower())
     if name is not None:
-        example = examples()[name]
+        example = examples().get(name, "")
+        shown = ""
         if example.startswith(UNREACHED):
             shown = f"no example: {example.removeprefix(UNREACHED)}\n"
-        else:
+        elif example:
             shown = f"example, said with -, not with +:\n{example}\n"
         return f"{name}\n{known[name]}\n{shown}", ""
     from difflib import get_close_matches

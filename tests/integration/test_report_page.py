@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,9 @@ from tileiras import cli
 from tileiras.report import collect, html
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+import gallery  # noqa: E402
+
 IMAGES = ROOT / "docs" / "images"
 MATMUL = ROOT / "examples/cmake/kernels/matmul.tileir"
 HOSTILE = "</script><script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">"
@@ -331,6 +335,36 @@ def test_a_stranger_reads_what_is_not_coalesced(browser: Browser, folder: Path) 
                for text in found), found  # fmt: skip
     rows = browser.js("return [...document.querySelectorAll('#accesses tbody tr')].map((r) => r.textContent)")
     assert any("not coalesced" in row for row in rows)
+
+
+@pytest.mark.parametrize("name", gallery.REPORTS)
+def test_the_gallery(browser: Browser, folder: Path, name: str) -> None:
+    """Every report of the site's gallery opens in silence and answers what the gallery says it does."""
+    peers.require("ptxas")
+    page = folder / f"gallery-{name}.html"
+    page.write_bytes(gallery.report(name))
+    opened(browser, page)
+    assert browser.count("section") == 11 and len(page.read_bytes()) < 1_000_000
+    shown = browser.js("return document.body.textContent")
+    for word in {
+        "vector-add": ["global memory"], "softmax": ["reduce", "bar.sync", "every warp", "reduction"],
+        "matmul": ["Ring of", "The bound is", "wgmma"], "attention": ["exp", "The bound is"],
+        "blend": ["spills", "occupancy = 8", "64x128 f32"],
+    }[name]:  # fmt: skip
+        assert word in shown, word
+
+
+def test_a_kernel_of_the_gallery_is_right() -> None:
+    np = pytest.importorskip("numpy")
+    import tileiras
+
+    x = np.random.default_rng(1).standard_normal((3, 1024)).astype(np.float32)
+    want = np.exp(x - x.max(1, keepdims=True), dtype=np.float64)
+    want /= want.sum(1, keepdims=True)
+    for target in ("reference", "emulator"):
+        y = np.zeros_like(x)
+        tileiras.launch(gallery.source("softmax")[1], "softmax", 3, [x, y, 3], target=target)
+        assert np.abs(y - want).max() < 1e-6
 
 
 def test_a_failed_compile(browser: Browser, folder: Path) -> None:
