@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tileiras.diag import Sink
 
 SKIPPED = Diag(
-    "PM-0004", ERROR, "the pass {name} cannot be skipped: '{user}' needs it", "pipeline", WORD_ERROR
+    "PM-0005", ERROR, "the pass {name} cannot be skipped: '{user}' needs it", "pipeline", WORD_ERROR
 )
 STATIC_SHARED_BYTES = 48 * 1024  # what a block may have without opting in
 PASSES = "tileiras.compiler.passes."

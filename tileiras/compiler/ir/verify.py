@@ -120,7 +120,7 @@ def rules_of(dialect: str) -> Rules:
 
 PASSED: dict[OpSpec, _Passed] = {}  # signatures that passed every check of types alone
 CHECKED_TYPES: set[Any] = set()
-CONSTRAINTS: dict[tuple[str, str], tuple[Any, str] | None] = {}
+CONSTRAINTS: dict[str, dict[str, tuple[Any, str] | None]] = {}  # by dialect and name
 
 
 def verify(root: Op, sink: Sink) -> bool:
@@ -232,16 +232,13 @@ def _walk(op: Op, sink: Sink, visible: set[Value]) -> bool:
 
 
 class _Passed:
-    """What of a spec its ops are checked by, looked up once, and the signatures that were good.
+    """What of a spec its ops are checked by, looked up once, and the signatures that were good."""
 
-    `constraints`: (field, test of a type) of operands and results, where each field is one value: None otherwise.
-    `relations`: (positions in operands and results, what of the types must agree), None where positions vary.
-    """
-
-    __slots__ = ("check", "constraints", "relations", "required", "rules", "signatures", "structure")
+    __slots__ = ("check", "quick", "required", "rules", "signatures", "structure", "tests")
 
     def __init__(self, spec: OpSpec) -> None:
         self.rules = rules = rules_of(spec.dialect)
+        self.tests = CONSTRAINTS.setdefault(spec.dialect, {})
         self.signatures: set[Any] = set()
         self.check = spec.check or rules.checks.get(spec.name)
         self.structure = bool(spec.traits & _STRUCTURE or spec.regions or spec.parents)
@@ -253,38 +250,70 @@ class _Passed:
             and attr.since == 1
             and (spec.name, attr.name) not in rules.own_attrs
         ]
-        self.constraints: list[Callable[[Any], bool] | None] | None = None
-        self.relations: list[tuple[list[int], Callable[[Any], Any]]] | None = None
-        if spec.varies or any(r.mode != REQUIRED for r in spec.results) or spec.name in rules.own_types:
-            return
-        fields = (*spec.operands, *spec.results)
-        found = [constraint_of(spec, rules, arg) for arg in fields]
-        self.constraints = [f and f[0] for f in found]
-        if spec.traits & _RELATED:
-            return
-        place = {arg.name: i for i, arg in enumerate(fields)}
-        relations = []
+        self.quick = not spec.traits & I1_OF_LHS and spec.name not in rules.own_types
+
+
+def _accepts(op: Op, types: list[Any], passed: _Passed) -> bool:
+    """Whether types of operands and results break none of the rules; False: the slow way looks again, and has words.
+
+    Few ops of a kernel share a signature, so this prepares nothing: one walk over the fields.
+    """
+    spec, tests = op.spec, passed.tests
+    sizes = op.segments
+    if sizes is None:
+        if spec.varies or len(op.operands) != len(spec.operands):
+            return False
+        sizes = (1,) * len(spec.operands)
+    elif len(sizes) != len(spec.operands) or sum(sizes) != len(op.operands):
+        return False
+    at = 0
+    for arg, size in zip(spec.operands, sizes):
+        if size != 1 and (arg.mode == REQUIRED or arg.mode == OPTIONAL and size):
+            return False
+        if size and arg.constraint != "any":
+            found = tests[arg.constraint] if arg.constraint in tests else constraint_of(passed, arg)
+            if found is not None:
+                for type in types[at : at + size]:
+                    if not found[0](type):
+                        return False
+        at += size
+    spare = len(types) - at - len(spec.results)
+    for arg in spec.results:
+        if arg.mode == VARIADIC:
+            size, spare = spare + 1, 0
+            if size < 0:
+                return False
+        else:
+            size = 1
+        if size and arg.constraint != "any":
+            found = tests[arg.constraint] if arg.constraint in tests else constraint_of(passed, arg)
+            if found is not None:
+                for type in types[at : at + size]:
+                    if not found[0](type):
+                        return False
+        at += size
+    if at != len(types):
+        return False
+    traits = spec.traits
+    if traits & _RELATED:
+        alike = types[: len(op.operands)] if traits & OPERANDS_SAME_SHAPE else types
+        if traits & (ALL_SAME_SHAPE | OPERANDS_SAME_SHAPE) and not _same(alike, shape_of):
+            return False
+        if traits & ALL_SAME_ELEMENT and not _same(alike, elem_of):
+            return False
+    if spec.same_type or spec.same_shape or spec.same_rank or spec.same_elem:
         for groups, get, _ in _relations(spec):
             for group in groups:
-                if any(name not in place for name in group):
-                    return
-                relations.append(([place[name] for name in group], get))
-        self.relations = relations
-
-    def accepts(self, types: list[Any]) -> bool:
-        """Whether types of operands and results, one a field, break none of the rules; False: the slow way says."""
-        constraints = self.constraints
-        if constraints is None or self.relations is None or len(types) != len(constraints):
-            return False
-        for test, type in zip(constraints, types):
-            if test is not None and not test(type):
-                return False
-        for places, get in self.relations:
-            first = get(types[places[0]])
-            for i in places:
-                if get(types[i]) != first:
+                if not any(is_variadic(op, name) for name in group) and not _same(
+                    [type for name in group for type in values_of(op, name)], get
+                ):
                     return False
-        return True
+    return True
+
+
+def _same(types: list[Any], get: Callable[[Any], Any]) -> bool:
+    first = get(types[0]) if types else None
+    return all(get(type) == first for type in types)
 
 
 def check_op(op: Op) -> None:
@@ -317,7 +346,7 @@ def check_op(op: Op) -> None:
 
 _TYPE = attrgetter("type")
 _STRUCTURE = SINGLE_BLOCK | IMPLICIT_TERMINATOR | SYMBOL_TABLE
-_RELATED = ALL_SAME_SHAPE | ALL_SAME_ELEMENT | OPERANDS_SAME_SHAPE | I1_OF_LHS
+_RELATED = ALL_SAME_SHAPE | ALL_SAME_ELEMENT | OPERANDS_SAME_SHAPE
 
 
 def check_signature(op: Op, passed: _Passed) -> None:
@@ -326,7 +355,7 @@ def check_signature(op: Op, passed: _Passed) -> None:
     types = [v.type for v in op.operands] + [v.type for v in op.results]
     for type in types:
         check_type(type, rules)
-    if len(op.operands) == len(spec.operands) and passed.accepts(types):
+    if passed.quick and _accepts(op, types, passed):
         return
     check_counts(op, rules)
     own = spec.name in rules.own_types
@@ -387,20 +416,20 @@ def check_counts(op: Op, rules: Rules) -> None:
         raise broken(f"expected {wanted}{' or more' if variadic else ''} results, but found {count}")
 
 
-def constraint_of(spec: OpSpec, rules: Rules, arg: Arg) -> tuple[Callable[[Any], bool], str] | None:
+def constraint_of(passed: _Passed, arg: Arg) -> tuple[Callable[[Any], bool], str] | None:
     """Test of a field's types and its words; None: any type will do."""
-    if arg.constraint == "any":
+    name = arg.constraint
+    if name == "any":
         return None
-    key = (spec.dialect, arg.constraint)
     try:
-        return CONSTRAINTS[key]
+        return passed.tests[name]
     except KeyError:
-        return CONSTRAINTS.setdefault(key, rules.constraint(arg.constraint))
+        return passed.tests.setdefault(name, passed.rules.constraint(name))
 
 
 def check_constraint(op: Op, rules: Rules, arg: Any, value: Value, what: str, index: int, own: bool) -> None:
     name = arg.constraint
-    found = constraint_of(op.spec, rules, arg)
+    found = constraint_of(PASSED[op.spec], arg)
     if found is None or found[0](value.type):
         return
     if own and isinstance(value.type, T.TileType) and name.startswith("tile:"):
@@ -430,20 +459,39 @@ def values_of(op: Op, name: str) -> list[Any]:
 
 
 def is_variadic(op: Op, name: str) -> bool:
-    return any(a.name == name and a.mode == VARIADIC for a in (*op.spec.operands, *op.spec.results))
+    spec = op.spec
+    index = spec.operand_index.get(name)
+    if index is not None:
+        return spec.operands[index].mode == VARIADIC
+    for arg in spec.results:
+        if arg.name == name:
+            return arg.mode == VARIADIC
+    return False
 
 
 def shape_of(type: Any) -> Any:
     return type.shape if isinstance(type, (T.TileType, T.TensorType, T.TensorView)) else None
 
 
+def elem_of(type: Any) -> Any:
+    return getattr(type, "elem", type)
+
+
+def rank_of(type: Any) -> int:
+    return len(shape_of(type) or ())
+
+
+def itself(type: Any) -> Any:
+    return type
+
+
 def _relations(spec: OpSpec) -> tuple[tuple[Any, Callable[[Any], Any], str], ...]:
     """Groups of fields that agree, in what, and its words."""
     return (
-        (spec.same_type, lambda t: t, "same type"),
+        (spec.same_type, itself, "same type"),
         (spec.same_shape, shape_of, "same shape"),
-        (spec.same_rank, lambda t: len(shape_of(t) or ()), "same rank"),
-        (spec.same_elem, lambda t: getattr(t, "elem", t), "the same element type"),
+        (spec.same_rank, rank_of, "same rank"),
+        (spec.same_elem, elem_of, "the same element type"),
     )
 
 
@@ -456,7 +504,7 @@ def check_relations(op: Op, rules: Rules) -> None:
         if spec.traits & (ALL_SAME_SHAPE | OPERANDS_SAME_SHAPE) and len({shape_of(t) for t in types}) > 1:
             suffix = "" if spec.traits & OPERANDS_SAME_SHAPE else " and results"
             refuse(op, rules, "shape", f"requires the same shape for all operands{suffix}")
-        if spec.traits & ALL_SAME_ELEMENT and len({getattr(t, "elem", t) for t in types}) > 1:
+        if spec.traits & ALL_SAME_ELEMENT and len({elem_of(t) for t in types}) > 1:
             refuse(op, rules, "elem", "requires the same element type for all operands and results")
     for groups, get, text in _relations(spec):
         for group in groups:

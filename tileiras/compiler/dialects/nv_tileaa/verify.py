@@ -37,9 +37,13 @@ def constraint(name: str) -> tuple[Callable[[Any], bool], str] | None:
     if found is None:
         return None
     accepts, words = found
+    known: dict[Any, bool] = {}  # by type: an answer costs a tile type
 
     def of_tensors(type: Any) -> bool:
-        return isinstance(type, T.TensorType) and accepts(T.TileType(type.elem, type.shape))  # type: ignore[attr-defined]
+        good = known.get(type)
+        if good is None:
+            good = known[type] = isinstance(type, T.TensorType) and accepts(T.TileType(type.elem, type.shape))  # type: ignore[attr-defined]
+        return good
 
     return of_tensors, words.replace("tile of", "tensor of").replace("0D tile", "0D tensor")
 
