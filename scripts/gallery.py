@@ -51,7 +51,11 @@ def report(name: str) -> bytes:
         kernel, page = Path(folder, file), Path(folder, "page.html")
         kernel.write_text(text, encoding="utf-8")
         renamed = ((folder + "/", ""),)
-        chosen: dict[str, Any] = {"gpu_name": REPORTS[name][1], "launch_abi": "simt", "file_prefix_map": renamed}
+        chosen: dict[str, Any] = {
+            "gpu_name": REPORTS[name][1],
+            "launch_abi": "simt",
+            "file_prefix_map": renamed,
+        }
         try:
             program = tileiras.compile(kernel, **chosen)
         except CompileError as error:  # no ptxas, or one that is too old
