@@ -358,6 +358,20 @@ class TestCompileWithBuiltin:
             "k.ptx",
         ]
 
+    def test_an_output_behind_a_link(self, tmp_path: Path) -> None:
+        """The link stays, as with `tileiras -o`; a failure removes what is behind it."""
+        real, link, dangling = tmp_path / "real", tmp_path / "k.ptx", tmp_path / "new.ptx"
+        real.mkdir()
+        (real / "k.ptx").write_text("old")
+        link.symlink_to(real / "k.ptx")
+        dangling.symlink_to(real / "new.ptx")
+        for out in (link, dangling):
+            assert self.compile("--arch", "compute_90", "-o", out).returncode == 0
+            assert out.is_symlink() and ".target sm_90" in (real / out.name).read_text()
+        assert sorted(path.name for path in real.iterdir()) == ["k.ptx", "new.ptx"]
+        assert self.compile("--arch", "compute_90", "-o", link, "--entry", "nothing").returncode == 1
+        assert link.is_symlink() and not (real / "k.ptx").exists()
+
     def test_portable_ptx(self, tmp_path: Path) -> None:
         out, table = tmp_path / "k.ptx", tmp_path / "k.json"
         assert self.compile("--arch", "compute_90", "-o", out, "--kernels-json", table).returncode == 0

@@ -5,7 +5,8 @@ the old outputs and the depfile are gone as well, because a stale cubin beside a
 next one, unless only the command line was wrong, when nothing was tried; and outputs that may keep their time stamp (headers) are left untouched when their content did not
 change.
 
-A device named as an output (/dev/stdout, /dev/null) is written to, never renamed over and never removed.
+A device named as an output (/dev/stdout, /dev/null) is written to, never renamed over and never removed. A symbolic link
+stays, and the file behind it is the output, unless another user may have put the link there: that one is replaced.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import os
 import stat
 
-from tileiras.files import remove_quietly, sweep_siblings, temporary_sibling, write_new
+from tileiras.files import is_planted, remove_quietly, sweep_siblings, temporary_sibling, write_new
 
 
 class Outputs:
@@ -30,6 +31,7 @@ class Outputs:
     def declare(self, path: str | None, keep_if_same: bool = False) -> None:
         """Promises `path`: from now on a failure removes it."""
         if path:
+            path = place_of(path)
             self._declared.append(path)
             if keep_if_same:
                 self._keep_if_same.add(path)
@@ -57,6 +59,7 @@ class Outputs:
         if is_special(path):
             self._direct.append((path, data))
             return
+        spelled, path = path, place_of(path)
         if path in self._staged:
             remove_quietly(self._staged[path])
         staged = self._staged[path] = temporary_sibling(path)
@@ -68,7 +71,7 @@ class Outputs:
                 write_new(staged, data)
         except OSError as error:
             # the user knows the output's name, not that of its temporary sibling
-            raise OSError(error.errno, error.strerror, path) from error
+            raise OSError(error.errno, error.strerror, spelled) from error
 
     def commit(self, is_last: bool = True) -> None:
         """Renames all that was staged. Errors: OSError, after which `discard` cleans up.
@@ -111,6 +114,13 @@ class Outputs:
         for path in self._scratch:
             remove_quietly(path)
         self._scratch.clear()
+
+
+def place_of(path: str) -> str:
+    """Where an output goes: behind a link that is the user's own."""
+    if not os.path.islink(path) or is_special(path) or is_planted(path):
+        return path
+    return os.path.realpath(path)
 
 
 def is_special(path: str) -> bool:
