@@ -315,8 +315,9 @@ def test_the_hint_is_answered_where_no_map_is_made() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        r"\$L\d+:\n\tmbarrier\.try_wait[^\n]*\n[^\n]*bra[^\n]*\n(?=\twgmma\.wait_group)",  # nobody waits for the stage
-        r"\tbar\.sync 0;\n(?=(?:(?!bar\.sync)[\s\S])*?elect\.sync(?:(?!elect\.sync)[\s\S])*?wgmma\.fence)",  # who reads it
+        r"\$L\d+:\n\tmbarrier\.try_wait[^\n]*\n[^\n]*bra[^\n]*\n(?=\twgmma\.wait_group)",  # until the stage has landed
+        r"\$L\d+:\n\tmbarrier\.try_wait[^\n]*\n[^\n]*bra[^\n]*\n(?=\telect)",  # until every warp has read the stage
+        r"\t@%p\d+ mbarrier\.arrive\.shared[^\n]*\n",  # nobody says that a stage was read: the thread waits for ever
     ],
 )
 def test_a_missing_wait_or_barrier_is_found(line: str) -> None:
@@ -337,6 +338,43 @@ def test_a_missing_wait_or_barrier_is_found(line: str) -> None:
         except tileiras.LaunchError:
             found += 1
     assert found >= 5
+
+
+@pytest.mark.parametrize("gpu_name", TARGETS)
+def test_many_steps_go_round_the_ring_in_step(gpu_name: str) -> None:
+    program = tileiras.compile(
+        product("%rows", "%depth", "%columns", (128, 64, 64)), gpu_name=gpu_name, **LAUNCHER
+    )
+    a, b = numbers(128, 1344), numbers(1344, 256)
+    for seed in range(4):
+        out = np.zeros((128, 64), np.float32)
+        args = [a, np.ascontiguousarray(np.pad(b, ((0, 0), (0, 1344 - 256)))), out]
+        more = [*map(np.int32, (128, 1344, 64, 1344, 0, 0, 21))]
+        tileiras.launch(program, "k", 1, [*args, *more], target="emulator", check=True, seed=seed)
+        assert (out == a.astype(np.float32) @ b[:, :64].astype(np.float32)).all()
+
+
+@pytest.mark.parametrize("name", ["staged_bf16_nn_128", "staged_attention_causal_bf16"])
+def test_loops_of_warpgroups_have_no_barrier(name: str) -> None:
+    text = tileiras.compile(bytecode_path(CASES[name]), gpu_name="sm_90", **LAUNCHER).ptx
+    head, tail = text.index("wgmma.mma_async"), text.rindex("wgmma.mma_async")
+    assert (
+        "bar.sync"
+        not in text[text.rindex("try_wait", 0, head) : text.index("mbarrier.inval", tail)].rpartition(
+            "bar.sync"
+        )[0]
+    )
+    assert text.count("mbarrier.arrive.shared::cta.b64") == 1
+
+
+def test_mbarriers_beside_tensor_memory_take_no_shared_memory() -> None:
+    def shared(**more: Any) -> int:
+        program = tileiras.compile(
+            bytecode_path(CASES["staged_bf16_nn_128"]), gpu_name="sm_100", **{**LAUNCHER, **more}
+        )
+        return int(next(iter(program.kernels.values())).dynamic_shared)
+
+    assert shared() == shared(tensor_maps="none")
 
 
 @pytest.mark.parametrize("name", ["staged_bf16_nn_128", "staged_attention_f16", "staged_converted_i8_tn"])

@@ -80,6 +80,8 @@ def boxes(func: Op, loop: Op, member: Staged, facts: Facts, target: Any) -> Boxe
         raise NoMap("the step of the loop is known at run time only")
     if flag(op, target, "allow_tma") is False:
         raise NoMap("the hint allow_tma = false")
+    if member.filled:
+        raise NoMap("rows of block scales leave holes between them")
     value = op.operand("view")
     assert value is not None
     view: Any = value.type

@@ -24,6 +24,7 @@ their stage; a phase of it is one use of the stage:
     nv_tileas.bulk.begin %s {barriers = 65536, stage_bytes = 32768, stages = 2}      mbarriers in their first phase
     nv_tileas.bulk.load %s, %slot, %runs, %i, %j, %k, %l {maps = [0, 1], tile = [128, 64, 64, 128], starts = [0, 16384], ..}
     nv_tileas.bulk.wait %s, %slot, %phase                             the stage has landed
+    nv_tileas.bulk.release %s, %slot                                  this warp has read what the next copies overwrite
     nv_tileas.bulk.end %s                                             its bytes may be something else
 
 An arrangement gives, for every bit of a tile's packed index, the bytes that it adds by xor to the place of an element.
@@ -172,30 +173,39 @@ _BARRIERS = (
     Attr("barriers", "i64"),
     Attr("stage_bytes", "i64"),
 )  # where they begin in the buffer; bytes of a stage
+_RELEASED = Attr(
+    "released", "i64", optional=True
+)  # where mbarriers begin on which the warps that have read a stage arrive
 BULK_BEGIN = OpSpec(
     "bulk.begin", dialect=D,
     doc="The mbarriers of a ring's stages begin with their first phase; a barrier follows before anyone uses them.",
-    operands=(Arg("buffer", "shared"),), attrs=(*_BARRIERS, Attr("stages", "i64")),
+    operands=(Arg("buffer", "shared"),),
+    attrs=(*_BARRIERS, Attr("stages", "i64"), _RELEASED, Attr("readers", "i64", optional=True)),
 )  # fmt: skip
 # `maps`, `bytes` and `starts` have an entry a tile; `index` and `tile` follow the maps' dimensions, outermost first.
 BULK_LOAD = OpSpec(
     "bulk.load", dialect=D,
     doc="One thread issues the bulk tensor copies of a stage, which complete on its mbarrier; elements outside of the "
-    "tensors arrive as zeros.",
+    "tensors arrive as zeros. With a phase it waits first until every warp has released the stage.",
     operands=(Arg("buffer", "shared"), Arg("slot", "scalar:int"), Arg("runs", "scalar:int"),
-              Arg("index", "scalar:int", VARIADIC)),
+              Arg("index", "scalar:int", VARIADIC), Arg("phase", "scalar:int", OPTIONAL)),
     attrs=(*_BARRIERS, Attr("bytes", "i32s"), Attr("maps", "i32s"), Attr("tile", "i32s"), Attr("starts", "i32s"),
-           Attr("inbounds", "bools", optional=True)),
+           Attr("inbounds", "bools", optional=True), _RELEASED),
 )  # fmt: skip
 BULK_WAIT = OpSpec(
     "bulk.wait", dialect=D,
     doc="Waits until the copies of a stage have landed; the phase is 0 and 1 in turn.",
     operands=(Arg("buffer", "shared"), Arg("slot", "scalar:int"), Arg("phase", "scalar:int")), attrs=_BARRIERS,
 )  # fmt: skip
+BULK_RELEASE = OpSpec(
+    "bulk.release", dialect=D,
+    doc="Each warp says that it has read the stage that the next copies overwrite.",
+    operands=(Arg("buffer", "shared"), Arg("slot", "scalar:int")), attrs=(*_BARRIERS, Attr("released", "i64")),
+)  # fmt: skip
 BULK_END = OpSpec(
     "bulk.end", dialect=D,
     doc="The mbarriers of a ring are none any more; everybody has passed the last wait.",
-    operands=(Arg("buffer", "shared"),), attrs=(*_BARRIERS, Attr("stages", "i64")),
+    operands=(Arg("buffer", "shared"),), attrs=(*_BARRIERS, Attr("stages", "i64"), _RELEASED),
 )  # fmt: skip
 BARRIER = OpSpec("barrier", dialect=D, doc="Waits for every warp of the block.")
 # A product of warpgroups whose operands lie in shared memory, `a_start` and `b_start` bytes into their slots, arranged as
@@ -317,7 +327,7 @@ _OWN = (
     TENSOR_ALLOC, TENSOR_FREE, TENSOR_BEGIN, TENSOR_END, TENSOR_STORE, TENSOR_PRODUCT, TENSOR_WAIT, TENSOR_LOAD, TENSOR_SCALE,
     TENSOR_STORE_ROWS, TENSOR_PRODUCT_ROWS, TENSOR_PRODUCT_SCALED,
     ALLOC_SHARED, FREE_SHARED, CLEAR_SHARED, LOAD_SHARED, STORE_SHARED, COPY_VIEW, COMMIT_GROUP, WAIT_GROUP, BULK_BEGIN,
-    BULK_LOAD, BULK_WAIT, BULK_END, BARRIER, WGMMA,
+    BULK_LOAD, BULK_WAIT, BULK_RELEASE, BULK_END, BARRIER, WGMMA,
     WGMMA_REGISTERS, WGMMA_COMMIT, WGMMA_WAIT, CONVERT_LAYOUT, CREATE, TRANSFER, PRODUCE_ONE, CONSUME_ONE, PIPELINE_YIELD,
     TILED_TMA_LOAD, SYNC_TMA_LOAD, COPY, WAIT,
 )  # fmt: skip

@@ -173,20 +173,33 @@ def check_schedule(op: Op) -> None:
 
 
 def check_stages(op: Op) -> None:
-    """The mbarriers of a ring: 8 bytes each, behind the stages, in the buffer."""
-    stage, barriers, stages = op.attr("stage_bytes"), op.attr("barriers"), op.attrs.get("stages", 1)
+    """The mbarriers of a ring, 8 bytes each: behind the stages in the buffer, or in front of it."""
+    stage, stages = op.attr("stage_bytes"), op.attrs.get("stages", 1)
     if stage < STAGE_UNIT or stage % STAGE_UNIT:
         raise Invalid(D.STAGES, what=f"stages of {stage} bytes, expected a multiple of {STAGE_UNIT}")
     if not 1 <= stages <= MAX_DEPTH:
         raise Invalid(D.STAGES, what=f"{stages} stages, expected 1 to {MAX_DEPTH}")
-    if barriers % 8 or barriers < stages * stage:
+    if op.spec.name == "bulk.begin" and (op.attr("released") is None) != (op.attr("readers") is None):
         raise Invalid(
-            D.STAGES, what=f"mbarriers at byte {barriers}, expected a multiple of 8 behind {stages} stages"
+            D.STAGES, what="mbarriers that are released, and no number of readers, or the other way round"
         )
     alloc = op.operands[0].op
-    end = barriers + 8 * ((stages - 1) * stage // (stage & -stage) + 1)
-    if alloc is not None and alloc.spec.name == "alloc_shared" and end > alloc.attr("bytes"):
-        raise Invalid(D.STAGES, what=f"mbarriers up to byte {end} of a buffer of {alloc.attr('bytes')}")
+    for which in ("barriers", "released"):
+        start = op.attr(which)
+        if start is None:
+            continue
+        end = start + span_of(stage, stages)
+        fits = start % 8 == 0 and (start >= stages * stage or end <= 0)
+        if alloc is not None and alloc.spec.name == "alloc_shared":
+            fits = fits and start + alloc.attr("offset") >= 0 and end <= alloc.attr("bytes")
+        if not fits:
+            what = f"mbarriers from byte {start} to {end}, expected multiples of 8 around {stages} stages of {stage}"
+            raise Invalid(D.STAGES, what=what)
+
+
+def span_of(stage_bytes: int, stages: int) -> int:
+    """Bytes from the first mbarrier of a ring to behind its last: the offset of a stage is shifted to that of its mbarrier."""
+    return 8 * ((stages - 1) * stage_bytes // (stage_bytes & -stage_bytes) + 1)
 
 
 def check_bulk_load(op: Op) -> None:

@@ -34,34 +34,38 @@ def _shift(op: Op) -> int:
     return log2(stage & -stage) - log2(_BARRIER_BYTES)
 
 
-def _first(lowering: Lowering, op: Op) -> Any:
-    """Address of the first mbarrier."""
+def _first(lowering: Lowering, op: Op, which: str = "barriers") -> Any:
+    """Address of the first mbarrier. `which`: "released" for those that readers arrive on."""
     b = lowering.b
-    start = lowering.env[op.operands[0]] + op.attr("barriers")
+    start = lowering.env[op.operands[0]] + op.attr(which)
     return b.entry("add.s32", lowering.smem_base, start)
 
 
-def _barrier(lowering: Lowering, op: Op) -> Any:
+def _barrier(lowering: Lowering, op: Op, which: str = "barriers") -> Any:
     """Address of the mbarrier of the stage that an op works on."""
     b = lowering.b
-    return b.add(32, _first(lowering, op), b.shr(32, lowering.scalar(op.operands[1]), _shift(op)))
+    return b.add(32, _first(lowering, op, which), b.shr(32, lowering.scalar(op.operands[1]), _shift(op)))
 
 
-def _all(lowering: Lowering, op: Op) -> list[Any]:
+def _all(lowering: Lowering, op: Op, which: str = "barriers") -> list[Any]:
     """Addresses of all mbarriers of a ring."""
-    first = _first(lowering, op)
+    if op.attr(which) is None:
+        return []
+    first = _first(lowering, op, which)
     return [
         lowering.b.address(first, n * op.attr("stage_bytes") >> _shift(op)) for n in range(op.attr("stages"))
     ]
 
 
 def lower_begin(lowering: Lowering, op: Op) -> None:
-    """The one arrival of a phase is that of the thread that issues, with the bytes that it expects."""
+    """The one arrival of a phase is that of the thread that issues, with the bytes that it expects; where warps release
+    stages, one of each warp."""
     b = lowering.b
 
     def init() -> None:
-        for address in _all(lowering, op):
-            b.emit_to(None, "mbarrier.init.shared::cta.b64", address, b.materialize(1, "r"))
+        for which, count in (("barriers", 1), ("released", op.attr("readers"))):
+            for address in _all(lowering, op, which):
+                b.emit_to(None, "mbarrier.init.shared::cta.b64", address, b.materialize(count, "r"))
         b.emit_to(None, "fence.mbarrier_init.release.cluster")
 
     by_warp(lowering, False, init)
@@ -71,7 +75,7 @@ def lower_end(lowering: Lowering, op: Op) -> None:
     b = lowering.b
 
     def inval() -> None:
-        for address in _all(lowering, op):
+        for address in (*_all(lowering, op), *_all(lowering, op, "released")):
             b.emit_to(None, "mbarrier.inval.shared::cta.b64", address)
 
     by_warp(lowering, False, inval)
@@ -79,6 +83,13 @@ def lower_end(lowering: Lowering, op: Op) -> None:
 
 def lower_wait(lowering: Lowering, op: Op) -> None:
     wait_for_phase(lowering, _barrier(lowering, op), lowering.scalar(op.operands[2]))
+
+
+def lower_release(lowering: Lowering, op: Op) -> None:
+    b = lowering.b
+    lane = b.entry("setp.eq.b32", b.entry("and.b32", b.tid, 31), 0)
+    place = b.address(_barrier(lowering, op, "released"))
+    b.emit_to(_sym("_"), "mbarrier.arrive.shared::cta.b64", place, guard=lane)
 
 
 def lower_load(lowering: Lowering, op: Op) -> None:
@@ -105,6 +116,9 @@ def lower_load(lowering: Lowering, op: Op) -> None:
     mine = b.entry("setp.eq.b32", warp, 0)
     b.bra(skip, (mine if isinstance(runs, int) else b.pand(mine, runs), True))
     b.push()
+    phase = op.operand("phase")
+    if phase is not None:  # the whole warp waits, which leaves it in step for ptxas
+        wait_for_phase(lowering, _barrier(lowering, op, "released"), lowering.scalar(phase))
     elected = b.reg("p")
     b.emit_to((b.reg("r"), elected), "elect.sync", 0xFFFFFFFF)
     b.bra(skip, (elected, True))
@@ -146,5 +160,6 @@ def _descriptor(lowering: Lowering, number: int) -> Any:
 
 
 LOWER = {
-    "bulk.begin": lower_begin, "bulk.load": lower_load, "bulk.wait": lower_wait, "bulk.end": lower_end,
+    "bulk.begin": lower_begin, "bulk.load": lower_load, "bulk.wait": lower_wait, "bulk.release": lower_release,
+    "bulk.end": lower_end,
 }  # fmt: skip

@@ -251,7 +251,7 @@ class Channel:
         }  # fmt: skip
         if any(inside):
             attrs["inbounds"] = tuple(inside)
-        made = self.make(anchor, tileas.BULK_LOAD, [self.buffer, slot, runs, index], (), attrs)
+        made = self.make(anchor, tileas.BULK_LOAD, [self.buffer, slot, runs, index, None], (), attrs)
         if loc is not None:
             made.loc = loc
 

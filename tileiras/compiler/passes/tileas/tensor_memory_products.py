@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from tileiras.compiler.dialects.nv_tileas import ops as tileas
 from tileiras.compiler.dialects.nv_tileas.types import SHARED, TENSOR_MEMORY
+from tileiras.compiler.dialects.nv_tileas.verify import span_of
 from tileiras.compiler.ir.core import Value
 from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.ir.passes import Context, Pass
@@ -25,6 +26,7 @@ from tileiras.compiler.layout.shared import arrange
 from tileiras.compiler.schedule import tensor_memory
 from tileiras.compiler.schedule.exchange import conversion
 from tileiras.compiler.schedule.instructions import scaled_form
+from tileiras.compiler.schedule.staging import BARRIER_BYTES
 from tileiras.compiler.target import tcgen05
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import SCALED
@@ -39,6 +41,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tileiras.compiler.ir.core import Op
+
+
+_RING_BARRIERS = 512  # bytes into the state, behind what accumulators need
 
 
 class TensorMemoryProducts(Pass):
@@ -81,6 +86,7 @@ def allocate(func: Op, loops: list[Op], columns: int, context: Context) -> Value
     for op in func.walk():
         if op.spec is tileas.ALLOC_SHARED:
             op.attrs = {**op.attrs, "offset": op.attr("offset") + tcgen05.STATE_BYTES}
+    keep_barriers(func)
     around = sorted({block.ops.index(outermost(loop)) for loop in loops})
     first, last = block.ops[around[0]], block.ops[around[-1] + 1]
     ways_out = [
@@ -97,6 +103,21 @@ def allocate(func: Op, loops: list[Op], columns: int, context: Context) -> Value
         if Rewriter(context, op).create(tileas.TENSOR_FREE, (made.result,)) is None:
             return None
     return made.result
+
+
+def keep_barriers(func: Op) -> None:
+    """The mbarriers of rings that bulk copies fill find room in the state, which costs a block no shared memory."""
+    at = _RING_BARRIERS
+    for begin in [op for op in func.walk() if op.spec is tileas.BULK_BEGIN]:
+        alloc = begin.operands[0].op
+        size = span_of(begin.attr("stage_bytes"), begin.attr("stages"))
+        if alloc is None or alloc.spec is not tileas.ALLOC_SHARED or at + size > tcgen05.STATE_BYTES:
+            continue
+        alloc.attrs = {**alloc.attrs, "bytes": alloc.attr("bytes") - BARRIER_BYTES}
+        for op, _ in alloc.result.uses:
+            if "barriers" in op.attrs:
+                op.attrs = {**op.attrs, "barriers": at - alloc.attr("offset")}
+        at += size
 
 
 def loaded(value: Value) -> Op | None:

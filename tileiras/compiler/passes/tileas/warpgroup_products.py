@@ -60,6 +60,10 @@ class WarpgroupProducts(Pass):
             made = True
         if made:
             fence_barriers(func)
+            if any(op.spec is tileas.BULK_BEGIN for op in func.walk()):
+                from .release_stages import release_stages
+
+                return release_stages(func, context)
         return True
 
 
@@ -300,7 +304,7 @@ def fence_barriers(func: Any) -> None:
     for op in func.walk():
         if op.spec is tileas.BARRIER:
             op.attrs = {**op.attrs, "proxy_fence": True}
-    for loop in {op.parent for op in func.walk() if op.spec is tileas.BULK_WAIT}:
+    for loop in dict.fromkeys(op.parent for op in func.walk() if op.spec is tileas.BULK_WAIT):
         body = loop.regions[0].block
         if not any(op.spec in _GENERIC for op in loop.walk()):
             for op in body.ops:
