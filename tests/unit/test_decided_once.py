@@ -19,7 +19,8 @@ ELSEWHERE = {
     "passes/tileaa/nonpositive.py:DEPTH": "search", "passes/tileaa/short_results.py:DEPTH": "search",
     "passes/tileaa/commute.py:MAX_PAIRS": "search", "passes/tileaa/axis.py:MAX_DIVISOR": "search",
     "lower/tileaa_to_tileas/infer.py:CHEAP_DEPTH": "search", "schedule/products.py:REACH": "search",
-    "schedule/restage.py:SEARCH": "search",
+    "schedule/restage.py:SEARCH": "search", "schedule/bulk.py:_DEEPEST": "search",
+    "passes/tileaa/transpose_scores.py:MOST_OPS": "search",
     # limits of formats, instructions and machines: other values would be wrong
     "passes/nvvm/module_verifier.py:MAX_THREADS": "limit", "passes/nvvm/module_verifier.py:MAX_CLUSTER": "limit",
     "passes/tileaa/facts.py:VECTOR_BYTES": "limit", "passes/tileas/place_shared.py:ALIGN": "limit",
@@ -31,7 +32,13 @@ ELSEWHERE = {
     "lower/tileas_to_nvvm/system.py:_CALL_ARGS": "limit", "lower/tileas_to_nvvm/tensor_memory.py:_BARRIERS": "limit",
     "lower/tileas_to_nvvm/tensor_memory.py:_LANES_AT": "limit", "lower/tileas_to_nvvm/tensor_memory.py:_PACKED": "limit",
     "lower/tileas_to_nvvm/scaled_halves.py:NAN": "limit", "lower/tileas_to_nvvm/scaled_halves.py:SIGNS": "limit",
-    "lower/tileas_to_nvvm/wgmma.py:_UNITS": "limit",
+    "lower/tileas_to_nvvm/wgmma.py:_UNITS": "limit", "lower/tileas_to_nvvm/bulk.py:_BARRIER_BYTES": "limit",
+    "lower/tileas_to_nvvm/bulk.py:_BEYOND": "limit", "schedule/bulk.py:_MOST_EXTENT": "limit",
+    "schedule/staging.py:BARRIER_BYTES": "limit", "passes/tileas/tensor_memory_products.py:_RING_BARRIERS": "limit",
+    "lower/tileas_to_nvvm/staging.py:(_SCALE_TILE, _SCALE_THREADS)": "limit",
+    "lower/tileas_to_nvvm/tensor_memory.py:_ELEMENT_SIGNS": "limit",
+    "lower/tileas_to_nvvm/tensor_memory.py:_SCALE_SIGNS": "limit",
+    "lower/tileas_to_nvvm/tensor_memory.py:_WHOLE_WARP": "limit",
 }  # fmt: skip
 
 
