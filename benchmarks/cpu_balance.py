@@ -94,7 +94,7 @@ def main() -> int:
         original(*args)
         spans.append((start, time.perf_counter()))
 
-    kernel.code.run = timed
+    kernel.code.run = timed  # type: ignore[assignment]
     out = np.zeros(options.blocks, np.float32)
     print(f"{'blocks of length':24}{'idle':>8}{'least':>8}{'ms':>8}")
     for name, work in distributions(options.blocks, 400).items():

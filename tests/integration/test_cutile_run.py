@@ -198,6 +198,56 @@ def test_faults_and_compile_errors_are_cutile_exceptions_with_the_line(tmp_path:
     assert 'faults.py", line 8' in done.stderr and "tools/cutile.py" not in done.stderr
 
 
+EXPORTS = """
+import ctypes, io
+from ctypes import byref, c_char_p, c_int, c_int32, c_uint, c_uint64, c_void_p
+import numpy as np
+import cuda.tile as ct
+from cuda.tile import compilation
+from cuda.tile._load_libcuda import _cuGetProcAddress_v2 as get
+
+@ct.kernel
+def double(x, y):
+    ct.store(y, (0,), ct.load(x, (0,), (16,)) * 2)
+
+x, y = np.arange(16, dtype=np.float32), np.zeros(16, np.float32)
+signature = compilation.KernelSignature.from_kernel_args(
+    double, (x, y), compilation.CallingConvention.cutile_python_v1())
+made = io.BytesIO()
+compilation.export_kernel(double, [signature], made, gpu_code="sm_100", output_format="cubin")
+cubin = made.getvalue()
+name = signature.with_mangled_symbol("double").symbol.encode()
+
+get.argtypes, get.restype = [c_char_p, ctypes.POINTER(c_void_p), c_int, c_uint64, c_void_p], c_int
+def call(name, version, *args):
+    found = c_void_p()
+    assert get(name, byref(found), version, 0, None) == 0
+    types = [type(one) if isinstance(one, ctypes._SimpleCData) else c_void_p for one in args]
+    return ctypes.cast(found, ctypes.CFUNCTYPE(c_int, *types))(*args)
+
+library, kernel = c_void_p(), c_void_p()
+unknown = cubin[:-1] + bytes([cubin[-1] ^ 1])
+zero = c_uint(0)
+load = lambda image: call(b"cuLibraryLoadData", 12000, byref(library), image, None, None, zero, None, None, zero)
+assert load(unknown) == 200 and load(cubin) == 0
+assert call(b"cuLibraryGetKernel", 12000, byref(kernel), library, name) == 0
+values = [c_void_p(x.ctypes.data), c_int32(16), c_int32(1), c_void_p(y.ctypes.data), c_int32(16), c_int32(1)]
+places = (c_void_p * len(values))(*(ctypes.addressof(one) for one in values))
+one = c_uint(1)
+assert call(b"cuLaunchKernel", 7000, kernel, one, one, one, one, one, one, c_uint(0), None, places, None) == 0
+assert (y == 2 * x).all(), y
+print("launched what was exported")
+"""
+
+
+def test_an_exported_cubin_is_launched_by_the_driver_s_functions(tmp_path: Path) -> None:
+    if importlib.util.find_spec("llvmlite") is None:
+        peers.missing("llvmlite")
+    (tmp_path / "exports.py").write_text(EXPORTS)
+    done = run("-m", "tileiras.tools.cutile", "--target", "cpu", "exports.py", cwd=tmp_path)
+    assert done.stdout == "launched what was exported\n"
+
+
 ASSERTS = """
 import sys
 import numpy as np

@@ -6,6 +6,7 @@ variable TILEIRAS_CUTILE and the pytest plugin all come here.
 
 from __future__ import annotations
 
+import ctypes
 import importlib.abc
 import importlib.util
 import os
@@ -93,6 +94,8 @@ def _put_driver() -> None:
     session = Session(_active)
     loader = types.ModuleType(LOADER)
     loader.cuGetProcAddress_v2_ptrptr = session.driver.get_proc_address_cell  # type: ignore[attr-defined]
+    # a function of its own: who calls it from Python sets its types
+    loader._cuGetProcAddress_v2 = ctypes.CFUNCTYPE(ctypes.c_int)(session.driver.get_proc_address_of)  # type: ignore[attr-defined]
     loader.session = session  # type: ignore[attr-defined]
     sys.modules[LOADER] = loader
 

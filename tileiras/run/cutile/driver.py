@@ -127,6 +127,11 @@ class Driver:
         """Address of a pointer to `cuGetProcAddress`, as `dlsym` would give."""
         return ctypes.addressof(self.cell)
 
+    @property
+    def get_proc_address_of(self) -> int:
+        """Address of `cuGetProcAddress`."""
+        return self.cell.value or 0
+
     def get_proc_address(
         self, symbol: bytes, place: int | None, version: int, _flags: int, status: int | None
     ) -> int:

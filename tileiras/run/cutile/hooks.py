@@ -46,7 +46,9 @@ class Session:
         self.exceptions: Any = None
 
     def run(self, image: Image, symbol: str, grid: tuple[int, int, int], parameters: int | None) -> None:
-        memory = [(array, f"array {i} of the launch") for i, array in enumerate(self.local.arrays)]
+        memory = [
+            (array, f"array {i} of the launch") for i, array in enumerate(getattr(self.local, "arrays", ()))
+        ]
         for raw, _ in list(self.driver.allocations.values()):
             memory.append((np_bytes(raw), "device memory"))
         image.run(symbol, grid, parameters, memory)
@@ -82,17 +84,22 @@ class Session:
         return find
 
     def keep_bytecode(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """In place of the assembler: a file with the token of the kept image."""
+        """For a launch, a file with the token of the kept image in place of the assembler's; others are remembered."""
 
         @functools.wraps(original)
         def assemble(
             fname_bytecode: str, compiler_options: Any, sm_arch: str, *args: Any, **options: Any
         ) -> Any:
             kernel = getattr(self.local, "kernel", None)
-            if kernel is None:
-                return original(fname_bytecode, compiler_options, sm_arch, *args, **options)
             path = Path(fname_bytecode)
             level = compiler_options.opt_level_for_target(sm_arch)
+            if kernel is None:
+                bytecode = path.read_bytes()
+                made = original(fname_bytecode, compiler_options, sm_arch, *args, **options)
+                self.images.remember(
+                    Path(made).read_bytes(), lambda: Image(bytecode, sm_arch, self.settings, level)
+                )
+                return made
             try:
                 image = Image(path.read_bytes(), sm_arch, self.settings, level)
             except CompileError as error:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import itertools
 import threading
+from hashlib import sha256
 
 from tileiras.run import load_module, normalise_grid, run_encoded
 from tileiras.run.args import INT_BYTES, Arguments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from .settings import Settings
 
 MAGIC = b"\x7fTILEIRAS"  # no ELF file begins like this
+ELF, HEADER_BYTES = b"\x7fELF", 64
 POINTER_BYTES = 8
 
 
@@ -83,11 +87,12 @@ class Image:
 
 
 class Images:
-    """Images by the token that stands for them where cuTile expects a cubin."""
+    """Images by the token that stands for them where cuTile expects a cubin, or by the cubin that was exported."""
 
     def __init__(self) -> None:
         self.numbers = itertools.count(1)
         self.kept: dict[int, Image] = {}
+        self.exported: dict[bytes, list[tuple[int, bytes, Callable[[], Image]]]] = {}  # by the file's header
         self.lock = threading.Lock()
 
     def keep(self, image: Image) -> bytes:
@@ -97,8 +102,19 @@ class Images:
             self.kept[number] = image
         return MAGIC + number.to_bytes(8, "little")
 
+    def remember(self, cubin: bytes, make: Callable[[], Image]) -> None:
+        """A cubin that was assembled for export, and how its kernels are made ready should it be loaded here."""
+        with self.lock:
+            rows = self.exported.setdefault(cubin[:HEADER_BYTES], [])
+            rows.append((len(cubin), sha256(cubin).digest(), functools.cache(make)))
+
     def find(self, address: int) -> Image | None:
-        """The image whose token lies at an address."""
+        """The image whose token or cubin lies at an address. Errors: CompileError for a cubin of kernels that do not compile."""
+        if ctypes.string_at(address, len(ELF)) == ELF:
+            for size, digest, make in self.exported.get(ctypes.string_at(address, HEADER_BYTES), ()):
+                if sha256(ctypes.string_at(address, size)).digest() == digest:
+                    return make()
+            return None
         if ctypes.string_at(address, len(MAGIC)) != MAGIC:
             return None
         number = int.from_bytes(ctypes.string_at(address + len(MAGIC), 8), "little")
