@@ -154,7 +154,7 @@ class Emitted:
     @property
     def text(self) -> str:
         """The message without location, prefix and op name."""
-        text = self.diag.text.format_map(dict(self.facts)) if self.facts else self.diag.text
+        text = filled(self.diag.text, dict(self.facts)) if self.facts else self.diag.text
         return text + "".join(map(str, self.streamed)) if self.streamed else text
 
     @property
@@ -172,6 +172,27 @@ class Emitted:
 
     def __repr__(self) -> str:
         return f"<{self.diag.code} {self.render()!r}>"
+
+
+def filled(template: str, facts: dict[str, object]) -> str:
+    """The template with its facts; of numbers that Python refuses to write (some thousand digits), how long they are."""
+    try:
+        return template.format_map(facts)
+    except ValueError:
+        return template.format_map({name: spelled(value) for name, value in facts.items()})
+
+
+def spelled(value: object) -> object:
+    """`value`, or a text for one that cannot be written."""
+    try:
+        str(value)
+        return value
+    except ValueError:
+        if isinstance(value, int):
+            return f"{'-' if value < 0 else ''}<{value.bit_length() * 30103 // 100000 + 1} digits>"
+        if isinstance(value, (list, tuple)):
+            return f"({', '.join(str(spelled(part)) for part in value)})"
+        return f"<{type(value).__name__}>"
 
 
 def fragments(template: str, facts: dict[str, object]) -> list[object]:

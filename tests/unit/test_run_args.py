@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from unit.reference_kit import DTYPES, ELEMS, Kernel, pointer, tile
 
+import tileiras
+from tileiras.diag import CompileError
 from tileiras.run import LaunchError, launch, normalise_grid
 from tileiras.run.args import encode_arguments
 from tileiras.tools import run as tool
@@ -117,6 +119,26 @@ def test_bad_grids_are_refused(grid) -> None:
     assert error.value.exit_code == 1
 
 
+HUGE = 10**5000  # which Python refuses to write
+
+
+@pytest.mark.parametrize("kind", ["*f32", "f32", "f64", "i1", "i64"])
+@pytest.mark.parametrize("value", [HUGE, -HUGE, 1 << 64], ids=["huge", "-huge", "2^64"])
+def test_numbers_that_fit_no_parameter_are_refused(kind: str, value: int) -> None:
+    if kind in ("f32", "f64") and value == 1 << 64:
+        pytest.skip("a float holds it")
+    with pytest.raises(LaunchError, match="argument 0"):
+        launch(Kernel(kind).module(), "k", grid=1, args=[value])
+
+
+@pytest.mark.parametrize("number", [HUGE, -HUGE], ids=["huge", "-huge"])
+def test_options_of_a_compile_may_be_any_number(number: int) -> None:
+    text = "cuda_tile.module @m { entry @k() { return } }"
+    for options in ({"opt_level": number}, {"gpu_name": number}, {"launch_abi": number}):
+        with pytest.raises(CompileError, match="<5001 digits>"):
+            tileiras.compile(text, **{"gpu_name": "sm_90", **options})
+
+
 @pytest.mark.parametrize(
     "more,text",
     [
@@ -126,6 +148,11 @@ def test_bad_grids_are_refused(grid) -> None:
         ({"memory": None}, "got NoneType"),
         ({"memory": np.zeros(4, np.float32)}, "got an array of float32"),
         ({"memory": [3]}, "got int"),
+        ({"seed": -HUGE}, "seed -<5001 digits>"),
+        ({"args": [HUGE]}, "<5001 digits>"),
+        ({"grid": (HUGE, 1, 1)}, "<5001 digits>"),
+        ({"grid": (1, -HUGE, 1)}, "-<5001 digits>"),
+        ({"grid": [HUGE] * 9}, "<5001 digits>"),
         ({"grid": (1, 65536, 1), "target": "emulator"}, "at most 65535"),
         ({"grid": (1, 1, 65536), "target": "emulator"}, "at most 65535"),
     ],

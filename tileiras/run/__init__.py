@@ -77,7 +77,7 @@ def normalise_seed(seed: Any) -> int | None:
     except TypeError:
         number = -1
     if number < 0 or isinstance(seed, bool):
-        raise refuse(BAD_SEED, seed=repr(seed))
+        raise refuse(BAD_SEED, seed=seed if isinstance(seed, int) else repr(seed))
     return number
 
 

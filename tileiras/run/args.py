@@ -226,7 +226,10 @@ def encode_pointer(elem: Any, value: Any, facts: dict[str, Any]) -> tuple[bytes,
     if value is None:
         return bytes(8), None
     if isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_)):
-        return int(value).to_bytes(8, "little", signed=int(value) < 0), None
+        number = int(value)
+        if not -(1 << 63) <= number < 1 << 64:
+            raise refuse(RANGE, value=number, low=-(1 << 63), high=(1 << 64) - 1, **facts)
+        return number.to_bytes(8, "little", signed=number < 0), None
     if not isinstance(value, (np.ndarray, DeviceArray)):
         raise refuse(NEEDS_ARRAY, got=kind_of(value), **facts)
     want = getattr(elem.pointee, "bytes", 8)
@@ -260,6 +263,8 @@ def encode_scalar(elem: Any, value: Any, facts: dict[str, Any]) -> bytes:
     fmt = FORMATS[elem.name]
     try:
         number = np.float64(float(value))
+    except OverflowError:
+        raise refuse(RANGE, value=value, low=-fmt.max, high=fmt.max, **facts) from None
     except (TypeError, ValueError):
         raise refuse(NEEDS_SCALAR, got=kind_of(value), **facts) from None
     with np.errstate(all="ignore"):
