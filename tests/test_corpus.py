@@ -7,6 +7,7 @@ target.
 
 from __future__ import annotations
 
+import functools
 import zlib
 
 import pytest
@@ -15,7 +16,7 @@ pytest.importorskip("numpy")
 pytest.importorskip("ml_dtypes")
 
 from tests.corpus.case import Case
-from tests.corpus.check import PASS, SKIP, compile_case, copy_of, judge, launch_case
+from tests.corpus.check import PASS, SKIP, arch_number, compile_case, copy_of, judge, launch_case
 from tests.corpus.export import bytecode_path, fingerprint, read_manifest
 from tests.corpus.registry import CASES, one_per_module
 from tests.corpus.run import nvidia_case
@@ -136,6 +137,29 @@ def test_compile_quick(name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_emulator(name: str, gpu_name: str) -> None:
     require(launch_case(CASES[name], "emulator", gpu_name, LIMIT_S))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("gpu_name", ("sm_90", "sm_100", "sm_120"))
+@pytest.mark.parametrize("name", CASES)
+def test_emulator_with_tensor_maps(name: str, gpu_name: str) -> None:
+    """Every kernel for which the launcher makes maps."""
+    case = CASES[name]
+    if arch_number(gpu_name) < case.min_arch or case.entry not in entries_with_maps(case.module, gpu_name):
+        pytest.skip("takes no tensor maps")
+    require(launch_case(case, "emulator", gpu_name, LIMIT_S, tensor_maps="launcher"))
+
+
+@functools.cache
+def entries_with_maps(module: str, gpu_name: str) -> set[str]:
+    """The kernels of a file that have hidden parameters."""
+    import tileiras
+
+    case = next(case for case in CASES.values() if case.module == module)
+    program = tileiras.compile(
+        bytecode_path(case), gpu_name=gpu_name, emit="ptx", launch_abi="simt", tensor_maps="launcher"
+    )
+    return {name for name, kernel in program.kernels.items() if kernel.tensor_maps}
 
 
 MATRIX = [

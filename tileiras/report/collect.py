@@ -43,6 +43,7 @@ def module(
         "options": {
             "opt_level": options.opt_level if options else None,
             "launch_abi": options.launch_abi if options else None,
+            "tensor_maps": options.tensor_maps if options else None,
             "disable": list(options.disable) if options else [],
         },
         "stage": watch.stage, "finished": watch.finished, "exit_code": exit_code, "ops": len(watch.origin), "cut": [],

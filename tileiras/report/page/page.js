@@ -12,7 +12,7 @@ function overview() {
     h("h3", {}, f.title, " ", f.refs.map(([level, line], i) => (i ? ref(level, line) : refs(level, line)))), f.why ? h("p", { class: "why" }, f.why) : null, f.remedy ? h("p", { class: "fix" }, f.remedy) : null));
   const o = m.options;
   return section("overview", "What to look at first",
-    [m.name, m.target, o.opt_level === null ? "" : `-O${o.opt_level}`, o.launch_abi ? `launch ABI ${o.launch_abi}` : "", `${m.ops} ops`, o.disable.length ? `without ${o.disable.join(", ")}` : ""].filter(Boolean).join(", "),
+    [m.name, m.target, o.opt_level === null ? "" : `-O${o.opt_level}`, o.launch_abi ? `launch ABI ${o.launch_abi}` : "", o.tensor_maps === "launcher" ? "tensor maps from the launcher" : "", `${m.ops} ops`, o.disable.length ? `without ${o.disable.join(", ")}` : ""].filter(Boolean).join(", "),
     m.exit_code ? h("p", { class: "fail", role: "alert" }, `The compile failed at ${m.stage} with exit code ${m.exit_code}. What there was by then is below.`) : null,
     m.cut.map((t) => h("p", { class: "note" }, `Cut: ${t}.`)), m.notes.map((t) => h("p", { class: "note" }, t)),
     h("div", { class: "cards" }, cards), found.length ? found : h("p", { class: "good" }, m.exit_code ? "" : "Nothing stands out: no spills, no conflicts, every access as wide as it can be."));
