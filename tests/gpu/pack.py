@@ -117,42 +117,66 @@ def corpus_case(case: Case, image: str, kernel: Any) -> tuple[dict[str, Any], by
         at = len(data)
     return {
         "image": image, "symbol": kernel.symbol, "shared": kernel.dynamic_shared, "grid": case.grid,
-        "block": kernel.block, "segments": segments, "parameters": parameters,
+        "block": kernel.block, "segments": segments, "parameters": parameters, "maps": tensor_maps(kernel, parameters),
     }, data  # fmt: skip
 
 
+def tensor_maps(kernel: Any, parameters: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What cuTensorMapEncodeTiled is to be asked, but for addresses. Errors: ValueError for an array without elements."""
+    from tileiras.compiler.target.tensor_maps import ELEMENTS, FILLS, SWIZZLES
+    from tileiras.run.tensor_maps import numbers
+
+    def nothing() -> int:
+        raise ValueError("a tensor map of an array without elements")
+
+    data = [bytes.fromhex(parameter.get("bytes", "00" * 8)) for parameter in parameters]
+    return [
+        {
+            "parameter": made.map.base, "type": ELEMENTS[made.map.element][2], "extents": made.extents[::-1],
+            "strides": made.strides[::-1], "box": made.map.box[::-1], "swizzle": SWIZZLES[made.map.swizzle],
+            "fill": FILLS[made.map.fill],
+        }
+        for made in numbers(kernel, data, nothing)
+    ]  # fmt: skip
+
+
 def pack_corpus(pack: Packer, gpu_name: str, words: list[str], room: int) -> list[str]:
-    """Adds every case that compiles and fits; returns those left out, with the reason."""
+    """Adds every case that compiles and fits, those that take tensor maps twice; returns those left out, with the reason."""
     import tileiras
     from tests.corpus.check import arch_number
     from tests.corpus.export import bytecode_path
     from tests.corpus.registry import CASES
 
     left, found = [], []
-    programs: dict[str, Any] = {}
+    programs: dict[tuple[str, str], Any] = {}
     for case in CASES.values():
         if words and not any(w in case.name for w in words):
             continue
         if arch_number(gpu_name) < case.min_arch:
             continue
-        try:
-            if case.module not in programs:
-                programs[case.module] = tileiras.compile(
-                    bytecode_path(case), gpu_name=gpu_name, launch_abi="simt"
-                )
-            program = programs[case.module]
-            spec, data = corpus_case(case, f"corpus_{case.module}", program.kernels[case.entry])
-        except (ValueError, tileiras.CompileError) as error:
-            left.append(f"{case.name}: {str(error).splitlines()[0]}")
-            continue
-        found.append((len(data), case, spec, data))
-    for size, case, spec, data in sorted(found, key=lambda row: row[0]):
+        for maps, mark in (("none", ""), ("launcher", ".maps")):
+            name = case.name + mark
+            try:
+                if (case.module, maps) not in programs:
+                    programs[case.module, maps] = tileiras.compile(
+                        bytecode_path(case), gpu_name=gpu_name, launch_abi="simt", tensor_maps=maps
+                    )
+                program = programs[case.module, maps]
+                kernel = program.kernels[case.entry]
+                if maps == "launcher" and not kernel.tensor_maps:
+                    continue
+                spec, data = corpus_case(case, f"corpus_{case.module}{mark}", kernel)
+            except (ValueError, tileiras.CompileError) as error:
+                left.append(f"{name}: {str(error).splitlines()[0]}")
+                continue
+            found.append((len(data), name, program.cubin, spec, data))
+    for size, name, cubin, spec, data in sorted(found, key=lambda row: row[0]):
         if pack.file.tell() + size > room:
-            left.append(f"{case.name}: {size} bytes do not fit")
+            left.append(f"{name}: {size} bytes do not fit")
             continue
-        pack.add(f"images/{spec['image']}.cubin", programs[case.module].cubin)
-        pack.json(f"corpus/{case.name}.json", spec)
-        pack.add(f"corpus/{case.name}.bin", data)
+        pack.add(f"images/{spec['image']}.cubin", cubin)
+        pack.json(f"corpus/{name}.json", spec)
+        pack.add(f"corpus/{name}.bin", data)
     return left
 
 

@@ -2,6 +2,7 @@
  * What a kernel does goes by its name: "vadd..." adds as the corpus kernel of that name, $STUB_FAILS fails its launch,
  * $STUB_CRASHES ends the process, $STUB_HANGS never returns. Blocks above 16 MiB have addresses but no memory. */
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -56,6 +57,21 @@ int cuMemcpyDtoDAsync_v2(address to, address from, size_t size, void *stream) {
 int cuMemsetD8Async(address p, unsigned char value, size_t size, void *stream) {
   if (p < FAR) memset((void *)(uintptr_t)p, value, size);
   return lost;
+}
+/* Writes what it is asked to the file $STUB_MAPS. */
+int cuTensorMapEncodeTiled(void *map, int type, unsigned rank, void *base, const uint64_t *extents, const uint64_t *strides,
+                           const unsigned *box, const unsigned *steps, int interleave, int swizzle, int promotion, int fill) {
+  const char *name = getenv("STUB_MAPS");
+  FILE *file = name ? fopen(name, "a") : 0;
+  if ((uintptr_t)map % 64 || (uintptr_t)base % 16 || !base) return 1;
+  if (file) {
+    fprintf(file, "%d %u %d", type, rank, swizzle);
+    for (unsigned i = 0; i < rank; ++i) fprintf(file, " %llu", (unsigned long long)extents[i]);
+    fprintf(file, "\n");
+    fclose(file);
+  }
+  memset(map, 7, 128);
+  return interleave || promotion != 2 || fill || steps[0] != 1 || strides[0] % 16 || !box[0];
 }
 int cuCtxSynchronize(void) { return lost; }
 int cuModuleLoadData(void **module, const void *image) {

@@ -30,9 +30,10 @@ def reaches_through_pointers(case: Case) -> bool:
     return any(isinstance(parameter, ListOf) for parameter in case.signature)
 
 
+@pytest.mark.parametrize("tensor_maps", ["none", "launcher"])
 @pytest.mark.parametrize("name", [n for n, case in CASES.items() if not reaches_through_pointers(case)])
-def test_gpu(name: str) -> None:
-    outcome = launch_case(CASES[name], "gpu", ARCH, LIMIT_S)
+def test_gpu(name: str, tensor_maps: str) -> None:
+    outcome = launch_case(CASES[name], "gpu", ARCH, LIMIT_S, tensor_maps=tensor_maps)
     if outcome.word == SKIP:
         pytest.skip(outcome.reason)
     assert outcome.word == PASS, f"{outcome.word}: {outcome.reason}\n{outcome.detail}"

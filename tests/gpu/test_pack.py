@@ -23,8 +23,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 import pack
 from bare import values
 
+from tests.corpus.registry import CASES
+
 HERE = Path(__file__).parent
-WORDS = ["vadd_f32", "softmax_row_64", "select_min_max", "axpy_f32"]
+WORDS = ["vadd_f32", "softmax_row_64", "select_min_max", "axpy_f32", "staged_f16_narrow"]
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +93,8 @@ def test_a_run_isolates_kernels_and_goes_on_where_it_stopped(
     others = sorted(n for n in names if not n.startswith("vadd"))
     failing, crashing = others[0], others[-1]
     assert failing != crashing and any(n.startswith("vadd") for n in names)
-    environment = {"STUB_FAILS": symbols[failing], "STUB_CRASHES": symbols[crashing]}
+    maps = tmp_path / "maps"
+    environment = {"STUB_FAILS": symbols[failing], "STUB_CRASHES": symbols[crashing], "STUB_MAPS": str(maps)}
     first = bare(archive, *results, "--minutes", "0", library=stub, **environment)
     assert first.returncode == 75 and "items left: call again" in first.stdout
     done = bare(archive, *results, library=stub, **environment)
@@ -103,6 +106,10 @@ def test_a_run_isolates_kernels_and_goes_on_where_it_stopped(
         "problem"
     ] == "cuCtxSynchronize: CUDA_ERROR_LAUNCH_FAILED" or "cuLaunchKernel" in str(corpus[failing])
     assert "died with status -6" in str(corpus[crashing]["problem"])
+    assert "staged_f16_narrow.maps" in names
+    case = CASES["staged_f16_narrow"]
+    extents = [value.shape for value in case.make_values()[:2]]
+    assert sorted(maps.read_text().splitlines()) == sorted(f"6 2 1 {k} {m}" for m, k in extents)
     timing = rows(tmp_path, "timing")["vadd_f32"]
     assert timing["ours"] > 0 and timing["nvidia"] > 0 and timing["nvidia_block"] == [1, 1, 1]  # type: ignore[operator]
     report = (tmp_path / "report.md").read_text()

@@ -1,7 +1,7 @@
 """The corpus on a GPU: each case's images, inputs and expected memory come from the archive. Standard library only.
 
-A case is memory segments, parameters (an address within a segment, or the bytes of a scalar) and, for each segment, what it
-must hold afterwards: the same bytes, or values within a tolerance.
+A case is memory segments, parameters (an address within a segment, or the bytes of a scalar), tensor maps behind them and, for
+each segment, what it must hold afterwards: the same bytes, or values within a tolerance.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ def run_case(gpu: Gpu, archive: zipfile.ZipFile, name: str) -> str:
         else bytes.fromhex(p["bytes"])
         for p in case["parameters"]
     ]
+    for made in case["maps"]:
+        parameters.append(gpu.tensor_map(int.from_bytes(parameters[made["parameter"]], "little"), made))
     gpu.launch(function, case["grid"], case["block"], case["shared"], parameters)
     gpu.wait()
     problems = []

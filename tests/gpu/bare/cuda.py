@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 LIBRARY = os.environ.get("TILEIRAS_LIBCUDA", "libcuda.so.1")
 SHARED_OPT_IN = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
@@ -121,6 +122,19 @@ class Gpu:
         if shared:
             self.call("cuFuncSetAttribute", function, SHARED_OPT_IN, shared)
         return function
+
+    def tensor_map(self, address: int, made: Mapping[str, Any]) -> bytes:
+        """The 128 bytes of a descriptor for bulk tensor copies; `made` has its numbers, dimensions innermost first."""
+        wide, narrow = ctypes.c_uint64 * 5, ctypes.c_uint32 * 5
+        rank = len(made["box"])
+        owner = (ctypes.c_ubyte * 256)()
+        at = ctypes.addressof(owner) + -ctypes.addressof(owner) % 128
+        self.call(
+            "cuTensorMapEncodeTiled", ctypes.c_void_p(at), made["type"], rank, ctypes.c_void_p(address),
+            wide(*made["extents"]), wide(*made["strides"]), narrow(*made["box"]), narrow(*[1] * rank), 0, made["swizzle"],
+            2, made["fill"],
+        )  # fmt: skip
+        return ctypes.string_at(at, 128)
 
     def launch(
         self,
