@@ -129,9 +129,45 @@ def test_the_backward_pass_multiplies_what_it_computed_from_registers(gpu_name: 
     assert loop.count("bar.sync") == loop.count("cp.async.wait_group")
 
 
+def loads_stored_in_front_of_loops(name: str, gpu_name: str) -> list[list[str]]:
+    """For each tile that is loaded and waits in shared memory, the names of the ops from its load to its store."""
+    from tileiras.compiler import pipeline
+    from tileiras.compiler.passes.tileas.again import chain_of
+    from tileiras.compiler.source import load
+    from tileiras.compiler.target import sm
+    from tileiras.diag import Sink
+
+    sink = Sink()
+    module = load(bytecode_path(CASES[name]).read_bytes(), sink, file="k.tilebc")
+    tileas = pipeline.compile_module(module, sm.find(gpu_name), sink).tileas
+    found = []
+    for op in tileas.walk():
+        chain = chain_of(op.operands[2]) if op.spec.name == "store_shared" else []
+        if chain and chain[-1].block is op.block:
+            ops = op.block.ops
+            found.append([o.spec.name for o in ops[ops.index(chain[-1]) : ops.index(op)]])
+    return found
+
+
+def test_what_waits_in_shared_memory_is_loaded_next_to_its_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tileiras.compiler.passes.tileas import again
+
+    found = loads_stored_in_front_of_loops("staged_attention_causal_bf16", "sm_100")
+    assert found and not any("async.commit_group" in names for names in found)
+    monkeypatch.setattr(
+        again, "writes", lambda op: op.spec.name == "constant"
+    )  # something is written in between
+    found = loads_stored_in_front_of_loops("staged_attention_causal_bf16", "sm_100")
+    assert found and all("async.commit_group" in names for names in found)
+
+
+def test_a_sum_in_tensor_memory_is_read_back_by_two_warpgroups() -> None:
+    assert ".reqntid 256" in ptx("staged_bf16_nn_128", "sm_100")
+
+
 def small_shared_memory(kilobytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """From here on blocks have as much shared memory, as the cost model sees it."""
-    from tileiras.compiler.schedule.cost import CostModel
+    from tileiras.compiler.target.cost import CostModel
 
     first = CostModel.__init__
 

@@ -42,6 +42,10 @@ def choose_warps(func: Op, analyses: Analyses, least: int, most: int) -> int | N
         rows = [op.result.type.shape[0] for op in found if through_registers(op)]  # type: ignore[attr-defined]
         if rows and max(4, max(rows) // 32) == 1 << log2_warps:
             return max(least, 1 << log2_warps)
+    found = chosen(func, analyses, 3)
+    sums = [num_elements(op.result.type.shape) for op in found if not through_registers(op)]  # type: ignore[attr-defined]
+    if sums and len(sums) == len(found) and max(sums) > least * 32 * CostModel.read_back_elements:
+        return max(least, min(most, 8))
     grouped = analyses.get(warpgroup_products, func)
     if grouped:
         elems = max(num_elements(op.result.type.shape) for op in grouped)  # type: ignore[attr-defined]

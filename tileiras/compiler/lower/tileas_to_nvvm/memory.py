@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from tileiras.compiler.ir.types import GatherScatterView, StridedView
 from tileiras.compiler.layout.linear import dim_bits, log2
-from tileiras.compiler.target import sm
 from tileiras.compiler.target.cost import CostModel
 
 from .shape import constant_operand, coordinates
@@ -178,8 +177,8 @@ def view_access(lowering: Lowering, op: Op, value_type: Any, layout: Any, chunk:
     )
     run = _run_of(layout, spans[run_dim], size) if run_dim >= 0 else 1
     alignment = lowering.facts.pointer_alignment(view_value)
-    # accumulators of wgmma lie in registers that ptxas cannot move: what else waits through a loop is kept small
-    sparing = chunk > 0 and lowering.target.has(sm.WGMMA)
+    # beside accumulators, and above all those of wgmma, which ptxas cannot move: what waits through a loop is kept small
+    sparing = chunk > 0
     registers: list[list[Any]] = []  # per dimension: (64-bit terms, static bytes) per register
     remaining: list[Any] | None = None
     masks: list[list[Any]] = []

@@ -23,6 +23,8 @@ from tileiras.compiler.schedule.staging import is_elementwise
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS
 
+from .again import erase_load, loaded_again
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -144,7 +146,8 @@ class HoistConversions(Pass):
         if zero is None or buffer is None:
             return
         attrs = {"arrangement": columns, "start": 0}
-        before.create(tileas.STORE_SHARED, (buffer.result, zero.result, source), (), dict(attrs))
+        again = loaded_again(source, loop)
+        before.create(tileas.STORE_SHARED, (buffer.result, zero.result, again), (), dict(attrs))
         before.create(tileas.BARRIER)
         made = Rewriter(context, convert).create(
             tileas.LOAD_SHARED, (buffer.result, zero.result), (type,), dict(attrs)
@@ -153,6 +156,7 @@ class HoistConversions(Pass):
             return
         convert.result.replace_all_uses_with(made.result)
         convert.erase()
+        erase_load(source)
         following = loop.block.ops[loop.block.ops.index(loop) + 1]
         Rewriter(context, following).create(tileas.FREE_SHARED, (buffer.result,))
 

@@ -31,6 +31,7 @@ from tileiras.compiler.target import tcgen05
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import SCALED
 
+from .again import erase_load, loaded_again
 from .fragments import on_fragments
 from .hoist_conversions import end_of_buffers
 from .lower_pipelines import add_operand
@@ -68,6 +69,9 @@ class TensorMemoryProducts(Pass):
         memory = allocate(func, [a.loop for a in moved], max(a.columns for a in moved), context)
         if memory is None or not all(accumulation.move(memory) for accumulation in moved):
             return False
+        for accumulation in moved:
+            for value in accumulation.sources:
+                erase_load(value)
         fence_barriers(func)
         return True
 
@@ -179,6 +183,7 @@ class Accumulation:
         self.carries: dict[
             Op, tuple[int, Value, list[Any]]
         ] = {}  # its number among the carried values, and who uses it
+        self.sources: list[Value] = []  # values that were loaded again
         self.buffers: dict[tuple[Op, int], Buffer] = {}
         for op in products:
             for which in tensor_memory.operands_of(op):
@@ -285,7 +290,10 @@ class Accumulation:
                 self.make(self.loop, tileas.CLEAR_SHARED, (buffer.buffer,), (), attrs)
                 self.make(self.loop, tileas.BARRIER)
             if not buffer.computed:
+                first = buffer.value
+                buffer.value = loaded_again(first, self.loop)
                 self.store(buffer, self.loop)
+                self.sources.append(first)
 
     def store(self, buffer: Buffer, anchor: Op) -> None:
         attrs = {"arrangement": buffer.arrangement, "start": 0}

@@ -26,6 +26,7 @@ from tileiras.compiler.layout.linear import splat
 from tileiras.compiler.schedule.products import adds_up
 from tileiras.compiler.schedule.restage import SIDES, buffer_bytes, is_invariant, source_load
 
+from .again import erase_load, loaded_again
 from .hoist_conversions import end_of_buffers
 from .slice_products import erase_unused
 
@@ -163,6 +164,7 @@ class Issue:
         self.rewriter.replace(op, [made.result])
         for place, value in zip(places, sides):
             if place is not None:
+                erase_load(value)
                 erase_unused(value.op)
         return not self.failed
 
@@ -256,7 +258,7 @@ class Issue:
         self.make(following, tileas.FREE_SHARED, (alloc.result,))
         place = Place(alloc.result, slot, 0, columns, None)
         if invariant:
-            self.store(around, value, place)
+            self.store(around, loaded_again(value, around), place)
             self.make(around, tileas.BARRIER)
         return place, invariant
 
