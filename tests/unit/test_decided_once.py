@@ -20,7 +20,7 @@ ELSEWHERE = {
     "passes/tileaa/commute.py:MAX_PAIRS": "search", "passes/tileaa/axis.py:MAX_DIVISOR": "search",
     "lower/tileaa_to_tileas/infer.py:CHEAP_DEPTH": "search", "schedule/products.py:REACH": "search",
     "schedule/restage.py:SEARCH": "search", "schedule/bulk.py:_DEEPEST": "search",
-    "passes/tileaa/transpose_scores.py:MOST_OPS": "search",
+    "passes/tileaa/transpose_scores.py:MOST_OPS": "search", "passes/tileas/again.py:MOST_OPS": "search",
     # limits of formats, instructions and machines: other values would be wrong
     "passes/nvvm/module_verifier.py:MAX_THREADS": "limit", "passes/nvvm/module_verifier.py:MAX_CLUSTER": "limit",
     "passes/tileaa/facts.py:VECTOR_BYTES": "limit", "passes/tileas/place_shared.py:ALIGN": "limit",

@@ -184,9 +184,9 @@ QUEUES = (
     ("staged_attention_causal_bf16", "sm_80", 32, 4, 1),
     ("staged_attention_causal_bf16", "sm_80", 24, 3, 1),
     ("staged_attention_causal_bf16", "sm_120", 20, 5, 2),
-    ("flash_d256", "sm_80", 64, 3, 2),
+    ("flash_d256", "sm_80", 32, 3, 2),
     ("flash_mqa_d128", "sm_80", 40, 5, 2),
-    ("flash_window", "sm_120", 10, 3, 1),
+    ("flash_window", "sm_120", 10, 4, 1),
 )
 
 
