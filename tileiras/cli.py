@@ -280,6 +280,7 @@ def _options(given: dict[str, Any]) -> tuple[Any, str]:
     for field in ("lineinfo", "device_debug", "verify_each", "no_warnings", "warnings_as_errors", "portable"):
         setattr(options, field, bool(given.get(field)))
     options.disable = tuple(given.get("disable", ()))
+    options.plugins = tuple(given.get("plugins", ()))
     options.ptxas_options = tuple(given.get("ptxas_options", ()))
     pairs = [word.rpartition("=") for word in given.get("file_prefix_map", ())]
     for old, equals, new in pairs:

@@ -466,6 +466,7 @@ def _compile(module: Any, target: Any, options: Options, sink: Sink, watch: Any 
         launch_abi=options.launch_abi,
         launch_metadata=launch_metadata,
         disable=disabled_parts(options.disable),
+        plugins=options.plugins,
         tensor_maps=options.tensor_maps,
         remarks=options.remarks if any(c != "none" for c in options.remarks.values()) else None,
         after=after,

@@ -42,7 +42,7 @@ class Options:
     __slots__ = (
         "device_debug", "emit", "file_prefix_map", "gpu_name", "host_arch", "host_os", "kernels_json", "launch_abi", "lineinfo",
         "opt_level", "ptxas", "ptxas_options", "remarks", "sanitize", "toolkit_root", "verify_each", "warnings_as_errors",
-        "no_warnings", "portable", "disable", "tensor_maps",
+        "no_warnings", "portable", "disable", "tensor_maps", "plugins",
     )  # fmt: skip
 
     def __init__(self, **given: Any) -> None:
@@ -67,6 +67,7 @@ class Options:
         self.portable = False  # only what later GPUs have too: PTX that a driver assembles for one of them
         self.tensor_maps = "none"
         self.disable: tuple[str, ...] = ()  # parts of PARTS, beside those of the variable
+        self.plugins: tuple[str, ...] = ()  # passes of other installed packages, by name
         for name, value in given.items():
             if name not in Options.__slots__:
                 raise TypeError(f"unknown option {name!r}")

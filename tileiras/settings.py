@@ -139,6 +139,8 @@ SETTINGS: tuple[Setting, ...] = (
         COMPILERS, said={BAZEL: "which compiler makes the images"}),
     Setting("disable", LIST, f"leave out parts of the code generator (comma list, repeatable): {', '.join(PARTS)}",
         _both("disable"), metavar="PARTS"),
+    Setting("plugin", LIST, "run passes that other installed packages offer (comma list, repeatable)",
+        _only(COMMAND, "plugin"), field="plugins", metavar="NAMES"),
     Setting("opt-level", NUMBER, "optimisation level, 0 to 3", _all("opt-level", command="opt-level O"),
         tuple(map(str, OPT_LEVELS)), defaults={"": "3"}, said={COMMAND: "Specify optimization level, 0 to 3"}),
     Setting("output", ONE, "the cubin (for a virtual architecture: the PTX)", {COMMAND: "output-file o", BUILD: "o"},

@@ -206,6 +206,7 @@ def compile_module(
     tensor_maps: str = "none",
     trace: list[tuple[Any, ...]] | None = None,
     watch: Any = None,
+    plugins: Iterable[str] = (),
 ) -> Stages:
     """PTX for a verified cuda_tile module. `after(pass name, IR)` is called behind every pass, last with "ptx".
 
@@ -213,6 +214,7 @@ def compile_module(
     `remarks`: which optimisation remarks were asked for, kind -> category. `skip`: passes to leave out.
     `disable`: parts of the code generator to do without (`options.PARTS`). `tensor_maps`: who encodes the descriptors
     of bulk tensor copies (`options.TENSOR_MAPS`); passes read it from the target.
+    `plugins`: names of passes of other packages, which run as well (plugins.py).
     `rename`: a source file's path as the debug information is to say it. `watch`: who is told which code each op became.
     Errors: CompileError, exit code 5; nothing behind the pass that failed has run.
     """
@@ -237,9 +239,12 @@ def compile_module(
         if after is not None:
             after(name, ir)
 
-    manager = PassManager(
-        loaded(rows_of(opt_level), context, skip), context, verify_each=verify_each, after=done
-    )
+    rows = rows_of(opt_level)
+    if plugins:
+        from tileiras.compiler import plugins as outside
+
+        rows = outside.placed(rows, outside.rows(plugins, sink))
+    manager = PassManager(loaded(rows, context, skip), context, verify_each=verify_each, after=done)
     if not manager.run() or sink.errors:
         raise sink.fail(EXIT_COMPILE)
     for fn in stages.nvvm.functions:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import sys
 
+from tileiras.diag import CompileError
 from tileiras.options import TENSOR_MAPS
 from tileiras.terminal import complain, fail, take_colour, until_broken_pipe
 from tileiras.tools.pieces import SEPARATOR, read_input, run_pieces, separator, write_output
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tileiras.compiler.ir.passes import Pass
+    from tileiras.compiler.pipeline import Row
     from tileiras.diag import Sink
 
 NAME = "tileiras-opt"
@@ -41,6 +43,7 @@ usage: tileiras-opt [INPUT] [-o OUTPUT] [options]
   --gpu-name sm_NN             target (default: what the module says)
   -O N, --opt-level N          optimisation level 0 to 3 of the pipeline (default: 3)
   --skip A,B                   leave out these passes of the pipeline (repeatable); one that is needed is an error
+  --plugin A,B                 run these passes of other installed packages as well (repeatable)
   --disable A,B                do without parts of the code generator: wgmma, tcgen05, bulk, roles, cp.async
   --tensor-maps none|launcher  who encodes descriptors for bulk tensor copies (launcher: hidden parameters)
   --print-ir-after-all         print the IR behind every pass
@@ -63,7 +66,7 @@ VALUES = {
     "-o": "output", "--output": "output", "--pass": "passes", "--passes": "passes", "--pipeline-to": "until",
     "--gpu-name": "gpu_name", "--arch": "gpu_name", "--opt-level": "opt_level", "-O": "opt_level",
     "--print-ir-after": "print_after", "--pass-pipeline": "pass_pipeline",
-    "--skip": "skip", "--disable": "disable", "--tensor-maps": "tensor_maps",
+    "--skip": "skip", "--plugin": "plugins", "--disable": "disable", "--tensor-maps": "tensor_maps",
 }  # fmt: skip
 FLAGS: dict[str, tuple[str, bool]] = {
     "--print-ir-after-all": ("print_all", True), "--verify-each": ("verify_each", True),
@@ -73,7 +76,7 @@ FLAGS: dict[str, tuple[str, bool]] = {
     "--Wunsupported-hints": ("warn_hints", True), "--Werr-hints": ("bad_hints", True),
     "--mlir-print-debuginfo": ("debug", True), "--no-implicit-module": ("plain", True), "--time-passes": ("times", True),
 }  # fmt: skip
-REPEATED = frozenset(("skip", "disable"))  # what is said again is added
+REPEATED = frozenset(("skip", "disable", "plugins"))  # what is said again is added
 STAGES = ("tileaa", "tileas", "nvvm", "ptx")
 
 
@@ -94,6 +97,7 @@ class Arguments:
         self.opt_level = "3"
         self.print_after = ""
         self.skip = ""
+        self.plugins = ""
         self.disable = ""
         self.tensor_maps = "none"
         self.print_all = False
@@ -162,6 +166,8 @@ def parse_arguments(argv: Sequence[str]) -> Arguments | None:
         found.passes = ",".join(filter(None, (found.passes, *leaves(found.pass_pipeline))))
     if found.until and found.passes:
         raise UsageError("--pass and --pipeline-to exclude each other")
+    if found.plugins and not found.until:
+        raise UsageError("--plugin needs --pipeline-to: it adds passes to the pipeline")
     if found.skip and not found.until:
         raise UsageError("--skip needs --pipeline-to: it leaves passes of the pipeline out")
     return found
@@ -188,13 +194,21 @@ def list_passes() -> str:
     return "".join(f"{row.name:34} {row.load().SUMMARY}\n" for row in PIPELINE)
 
 
-def known_pass(name: str) -> str:
-    """The name of a row of the pipeline. Errors: UsageError."""
+def row_of(name: str) -> Row:
+    """The row of a pass of ours, else of one that an installed package offers.
+
+    Errors: UsageError; CompileError, code 2, for one from outside that cannot be used."""
     from tileiras.compiler.pipeline import BY_NAME
 
-    if name not in BY_NAME:
-        raise UsageError(f"unknown pass '{name}' (--list-passes prints them)")
-    return name
+    found = BY_NAME.get(name)
+    if found is None:
+        from tileiras.compiler import plugins
+        from tileiras.diag import Sink
+
+        if not plugins.offered(name):
+            raise UsageError(f"unknown pass '{name}' (--list-passes prints them)")
+        (found,) = plugins.rows([name], Sink())
+    return found
 
 
 def words_of(text: str) -> list[str]:
@@ -213,13 +227,11 @@ def check_parts(words: Iterable[str]) -> None:
 
 
 def find_passes(text: str) -> list[Pass]:
-    """The passes of `A,B{option=value}`. Errors: UsageError."""
-    from tileiras.compiler.pipeline import BY_NAME
-
+    """The passes of `A,B{option=value}`. Errors: as `row_of`."""
     found = []
     for part in filter(None, split_passes(text)):
         name, brace, rest = part.partition("{")
-        row = BY_NAME[known_pass(name.strip())]
+        row = row_of(name.strip())
         options: dict[str, Any] = {}
         for option in rest.rstrip("} ").split() if brace else ():
             key, equals, value = option.partition("=")
@@ -254,8 +266,8 @@ def _main(argv: Sequence[str] | None = None) -> int:
         if arguments is None:
             return 0
         find_passes(arguments.passes)
-        for name in words_of(arguments.skip):
-            known_pass(name)
+        for name in words_of(arguments.skip) + words_of(arguments.plugins):
+            row_of(name)
         from tileiras.options import disabled_parts
 
         check_parts(disabled_parts(arguments.disable))
@@ -264,6 +276,9 @@ def _main(argv: Sequence[str] | None = None) -> int:
     except UsageError as error:
         fail(NAME, str(error))
         return 1
+    except CompileError as error:
+        complain(str(error))
+        return error.exit_code
     return run(arguments)
 
 
@@ -377,12 +392,16 @@ def transform(module: Any, arguments: Arguments, sink: Sink) -> str:
     if arguments.passes:
         named = find_passes(arguments.passes)
         check_order(named, module, sink)
-        passes = (p for p in named if pipeline.has_work(pipeline.BY_NAME[p.NAME], context))
+        passes = (p for p in named if p.AFTER or pipeline.has_work(pipeline.BY_NAME[p.NAME], context))
     else:
         until = "nvvm" if arguments.until == "ptx" else arguments.until
         rows = pipeline.rows_of(context.opt_level, until)
         first = first_row(module)
         rest = [row for row in rows if pipeline.PIPELINE.index(row) >= first]
+        if arguments.plugins:
+            from tileiras.compiler import plugins
+
+            rest = plugins.placed(rest, plugins.rows(words_of(arguments.plugins), sink))
         passes = pipeline.loaded(rest, context, words_of(arguments.skip))
     if module.spec.dialect == "nvvm":
         context.module = module.attrs["code"]
@@ -417,7 +436,8 @@ def check_order(passes: Iterable[Pass], module: Any, sink: Sink) -> None:
 
     code = module.spec.dialect == "nvvm"
     for one in passes:
-        if BY_NAME[one.NAME].file.startswith("nvvm.") != code:
+        row = BY_NAME[one.AFTER or one.NAME]
+        if (row.file.startswith("nvvm.") or one.AFTER == "ConvertTileASToLLVM") != code:
             kinds = (
                 ("per-thread code", "a module of ops") if not code else ("a module of ops", "per-thread code")
             )

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from _thread import get_ident
 
-from tileiras.diag import ERROR, NOTE, WORD_ERROR, Diag, Emitted, FatalError, Sink
+from tileiras.diag import ERROR, NOTE, WORD_ERROR, CompileError, Diag, Emitted, FatalError, Sink
 
 from .analyses import Analyses
 
@@ -38,6 +38,10 @@ LIFTED = Diag(
     "the result of the pass {name} on '{function}' is required",
     "handshake-lift-required",
     WORD_ERROR,
+)
+
+OUTSIDE = Diag(
+    "PM-0104", ERROR, "the pass {name}, which is not of this package, failed: {why}", "plugins", WORD_ERROR
 )
 
 
@@ -68,6 +72,7 @@ class Pass:
     OPTIONS: tuple[tuple[str, Any, str], ...] = ()
     REQUIRED = False  # a miss of this pass stops the pipeline
     LAYER = 0  # 3 and 4: a named verifier
+    AFTER = ""  # of a pass from outside: the row of the pipeline behind which it runs (plugins.py)
     KEEPS_ANALYSES = False  # whether the pass drops analyses itself where it changes what they rest on
     __slots__ = ("hard", "options", "record")
 
@@ -240,6 +245,14 @@ class PassManager:
             from .verify import report
 
             report(refused.problem, refused.op, context.sink)
+            return False
+        except (CompileError, FatalError):
+            raise
+        except Exception as error:
+            if not p.AFTER:
+                raise  # ours: a defect, and reported as one
+            why = f"{type(error).__name__}: {error}"
+            context.sink.emit(OUTSIDE, loc=getattr(anchor, "loc", None), name=p.NAME, why=why)
             return False
         finally:
             del RECORDS[get_ident()]

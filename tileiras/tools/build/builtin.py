@@ -25,6 +25,12 @@ def tools(job: Job) -> dict[str, str]:
     from tileiras.version import __version__
 
     found = {"tileiras": f"{__version__} {source_digest()}"}
+    for option in job.arguments.option:
+        word, _, names = option.lstrip("-").partition("=")
+        if word == "plugin":
+            from tileiras.compiler.plugins import identity
+
+            found |= {f"plugin {name}": identity(name) for name in names.split(",")}
     if job.arch.kind != VIRTUAL:
         found["ptxas"] = find_ptxas(job.arguments.toolkit_root).identity()
     return found

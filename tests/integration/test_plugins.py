@@ -1,0 +1,209 @@
+"""Passes of another installed package: found by name, run at their place, dumped and skipped like ours, blamed by name."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+KERNEL = ROOT / "tests" / "data" / "bytecode" / "axpy_f32.tilebc"
+
+PROJECT = """\
+[build-system]
+requires = ["setuptools"]
+build-backend = "setuptools.build_meta"
+[project]
+name = "tile-lint"
+version = "1.2"
+[project.entry-points."tileiras.passes"]
+LintLoads = "tile_lint:LintLoads"
+MarkSeen = "tile_lint:MarkSeen"
+Breaks = "tile_lint:Breaks"
+TileASSelectAtoms = "tile_lint:Taken"
+Nowhere = "tile_lint:Nowhere"
+"""
+SOURCE = '''\
+from tileiras.compiler.ir.passes import Pass
+
+
+class LintLoads(Pass):
+    NAME = "LintLoads"
+    SUMMARY = "Mark every load"
+    AFTER = "ConvertTileAAToTileAS"
+    OPTIONS = (("mark", "seen", "what to write"),)
+    __slots__ = ()
+
+    def run(self, func, context):
+        for op in func.walk():
+            if op.spec.name == "load_view_tko" or op.spec.name == "load_ptr_tko":
+                op.attrs = {**op.attrs, "lint.mark": self.options["mark"]}
+        return True
+
+
+class MarkSeen(Pass):
+    """Behind LintLoads at the same place; an op of its making changes the code."""
+
+    NAME = "MarkSeen"
+    AFTER = "ConvertTileAAToTileAS"
+    __slots__ = ()
+
+    def run(self, func, context):
+        marked = [op for op in func.walk() if op.attrs.get("lint.mark")]
+        func.attrs["lint.loads"] = len(marked)
+        func.attrs["nvvm.maxnreg"] = 77
+        return True
+
+
+class Breaks(Pass):
+    NAME = "Breaks"
+    AFTER = "TileASPlaceShared"
+    __slots__ = ()
+
+    def run(self, func, context):
+        return func.no_such_thing
+
+
+class Taken(Breaks):
+    NAME = "TileASSelectAtoms"
+    __slots__ = ()
+
+
+class Nowhere(Breaks):
+    NAME = "Nowhere"
+    AFTER = "TileASMisspelled"
+    __slots__ = ()
+'''
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder into which pip has installed a package that knows nothing of this checkout."""
+    pytest.importorskip("setuptools")
+    project = tmp_path_factory.mktemp("tile_lint")
+    (project / "pyproject.toml").write_text(PROJECT)
+    (project / "tile_lint.py").write_text(SOURCE)
+    target = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--no-build-isolation",
+         "--disable-pip-version-check", "--target", target, project],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return target
+
+
+def tool(package: Path | None, module: str, *words: object) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(package) if package else "", "TILEIRAS_SERVER": "off"}
+    return subprocess.run(
+        [sys.executable, "-m", module, *map(str, words)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=ROOT,
+    )
+
+
+def opt(package: Path | None, *words: object) -> subprocess.CompletedProcess[str]:
+    return tool(package, "tileiras.tools.opt", KERNEL, "--gpu-name=sm_90", *words)
+
+
+def test_it_runs_at_its_place_and_is_dumped(package: Path) -> None:
+    done = opt(package, "--pipeline-to=ptx", "--plugin=LintLoads,MarkSeen", "--print-ir-after-all")
+    assert done.returncode == 0, done.stderr
+    dumps = [
+        line.split()[-3] for line in done.stderr.splitlines() if line.startswith("// -----// IR dump after")
+    ]
+    at = dumps.index("ConvertTileAAToTileAS")
+    assert dumps[at + 1 : at + 3] == ["LintLoads", "MarkSeen"], "behind the row, in the order of the line"
+    before, behind = (
+        done.stderr.split("IR dump after LintLoads")[0],
+        done.stderr.split("IR dump after LintLoads")[1],
+    )
+    assert "lint.mark" not in before and 'lint.mark = "seen"' in behind
+    assert "lint.loads = 2" in behind.split("IR dump after MarkSeen")[1]
+    assert ".maxnreg 77" in done.stdout
+    only = opt(package, "--pipeline-to=ptx", "--plugin", "LintLoads", "--print-ir-after=LintLoads")
+    assert only.stderr.count("IR dump after") == 1 and "lint.mark" in only.stderr
+
+
+def test_it_is_left_out_and_named_alone(package: Path, tmp_path: Path) -> None:
+    done = opt(package, "--pipeline-to=ptx", "--plugin=MarkSeen", "--plugin=LintLoads", "--skip=MarkSeen")
+    plain = opt(None, "--pipeline-to=ptx")
+    assert done.returncode == plain.returncode == 0, done.stderr + plain.stderr
+    assert done.stdout == plain.stdout, "marks alone change no code"
+    text = opt(None, "--pipeline-to=tileas")
+    file = tmp_path / "k.mlir"
+    file.write_text(text.stdout)
+    alone = tool(package, "tileiras.tools.opt", file, "--pass=LintLoads{mark=here}")
+    assert text.returncode == alone.returncode == 0, alone.stderr
+    assert alone.stdout.count('lint.mark = "here"') == 2
+
+
+def test_the_command_and_the_library_run_it(package: Path, tmp_path: Path) -> None:
+    out = tmp_path / "k.ptx"
+    words = (KERNEL, "--gpu-name=sm_90", "--emit=ptx", "-o", out)
+    done = tool(package, "tileiras", *words, "--plugin=MarkSeen")
+    assert done.returncode == 0 and ".maxnreg 77" in out.read_text(), done.stderr
+    script = (
+        "import sys, tileiras; print('.maxnreg 77' in "
+        "tileiras.compile(sys.argv[1], 'sm_90', emit='ptx', plugins=('MarkSeen',)).ptx)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, KERNEL], capture_output=True, text=True, cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(package)},
+    )  # fmt: skip
+    assert done.stdout == "True\n", done.stderr
+    assert tool(package, "tileiras", *words).returncode == 0
+    assert ".maxnreg" not in out.read_text(), "who is installed and not named does nothing"
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "said"),
+    [
+        ("Breaks", 5, "the pass Breaks, which is not of this package, failed: AttributeError: "),
+        (
+            "TileASSelectAtoms",
+            2,
+            "the name of the pass 'TileASSelectAtoms' of tile-lint 1.2 is taken by the pipeline",
+        ),
+        (
+            "Nowhere",
+            2,
+            "the pass 'Nowhere' of tile-lint 1.2 cannot be used: its AFTER is 'TileASMisspelled', which is no row",
+        ),
+        (
+            "Unheard",
+            2,
+            "no installed package offers a pass 'Unheard' (entry points of the group tileiras.passes)",
+        ),
+    ],
+)
+def test_what_cannot_be_is_one_error_that_names_it(
+    package: Path, tmp_path: Path, name: str, code: int, said: str
+) -> None:
+    out = tmp_path / "k.ptx"
+    done = tool(package, "tileiras", KERNEL, "--gpu-name=sm_90", "--emit=ptx", "-o", out, f"--plugin={name}")
+    assert done.returncode == code, done.stderr
+    errors = [line for line in done.stderr.splitlines() if "error:" in line]
+    assert said in errors[0] and len([e for e in errors if name in e]) == 1
+    assert not out.exists() and "Traceback" not in done.stderr
+
+
+def test_caches_know_package_version_and_content(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tileiras.compiler.plugins import identity
+
+    monkeypatch.syspath_prepend(str(package))
+    first = identity("LintLoads")
+    assert first.startswith("tile-lint 1.2 tile_lint:LintLoads ")
+    file = package / "tile_lint.py"
+    source = file.read_text()
+    file.write_text(source + "# another\n")
+    try:
+        assert identity("LintLoads") != first
+    finally:
+        file.write_text(source)
+    assert identity("Unheard") == ""

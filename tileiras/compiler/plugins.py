@@ -1,0 +1,135 @@
+"""Passes from outside: classes that another installed package offers under the entry point group `tileiras.passes`.
+
+    [project.entry-points."tileiras.passes"]
+    CountOps = "my_package:CountOps"
+
+The class is a `Pass` whose NAME is the name of the entry point; AFTER names the row of the pipeline behind which it runs.
+It is looked up when somebody asks for it by name, never otherwise: a compile that names no plugin reads no metadata.
+"""
+
+from __future__ import annotations
+
+from tileiras.compiler.ir.passes import Pass
+from tileiras.compiler.pipeline import BY_NAME, OPTIONAL, Row
+from tileiras.diag import ERROR, EXIT_CONFIGURATION, Diag
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from importlib.metadata import EntryPoint
+    from typing import Any
+
+    from tileiras.diag import Sink
+
+GROUP = "tileiras.passes"
+UNKNOWN = Diag(
+    "PM-0101",
+    ERROR,
+    "no installed package offers a pass '{name}' (entry points of the group {group})",
+    "plugins",
+)
+CLASH = Diag("PM-0102", ERROR, "the name of the pass '{name}' of {package} is taken by {other}", "plugins")
+UNUSABLE = Diag("PM-0103", ERROR, "the pass '{name}' of {package} cannot be used: {why}", "plugins")
+
+
+class OutsideRow(Row):
+    """A row that stands behind another one; `package`: who offers it, with version."""
+
+    __slots__ = ("after", "made_by", "package")
+
+    def __init__(self, name: str, made_by: type[Pass], package: str) -> None:
+        after = made_by.AFTER
+        super().__init__(BY_NAME[after].stage, name, BY_NAME[after].file, made_by.__name__, None, 0, OPTIONAL)
+        self.after = after
+        self.made_by = made_by
+        self.package = package
+
+    def load(self, **options: Any) -> Pass:
+        return self.made_by(**options)
+
+
+def rows(names: Iterable[str], sink: Sink) -> list[OutsideRow]:
+    """The rows of passes from outside, in the order of `names`. Errors: CompileError, code 2, for a name that nobody offers,
+    that two packages offer or that is a pass of ours, and for what is no pass with a place in the pipeline."""
+    out = []
+    for name in dict.fromkeys(names):
+        points = _points(name)
+        if not points:
+            sink.emit(UNKNOWN, name=name, group=GROUP)
+            raise sink.fail(EXIT_CONFIGURATION)
+        packages = [_package(point) for point in points]
+        if name in BY_NAME or len(packages) > 1:
+            other = "the pipeline" if name in BY_NAME else packages[1]
+            sink.emit(CLASH, name=name, package=packages[0], other=other)
+            raise sink.fail(EXIT_CONFIGURATION)
+        try:
+            found = points[0].load()
+            why = _why_not(found, name)
+        except Exception as error:  # code of others: whatever it does on import is its failure
+            why = f"{type(error).__name__}: {error}"
+        if why:
+            sink.emit(UNUSABLE, name=name, package=packages[0], why=why)
+            raise sink.fail(EXIT_CONFIGURATION)
+        out.append(OutsideRow(name, found, packages[0]))
+    return out
+
+
+def offered(name: str) -> bool:
+    """Whether an installed package offers a pass of that name."""
+    return bool(_points(name))
+
+
+def _points(name: str) -> list[EntryPoint]:
+    from importlib.metadata import entry_points
+
+    return list(entry_points(group=GROUP, name=name))
+
+
+def _package(point: EntryPoint) -> str:
+    return f"{point.dist.name} {point.dist.version}" if point.dist is not None else point.value
+
+
+def _why_not(found: Any, name: str) -> str:
+    """Why an object is no pass with this name and a place; empty when it is."""
+    if not (isinstance(found, type) and issubclass(found, Pass)):
+        return "it is no subclass of tileiras.compiler.ir.passes.Pass"
+    if found.NAME != name:
+        return f"its NAME is '{found.NAME}'"
+    after = found.AFTER
+    return "" if after in BY_NAME else f"its AFTER is '{after}', which is no row of the pipeline"
+
+
+def identity(name: str) -> str:
+    """What decides what a pass does, for keys of caches: package, version, digest of the module it lies in; empty for a name
+    that nobody offers."""
+    from importlib.util import find_spec
+
+    from tileiras.toolchain.digest import digest_bytes
+
+    words = []
+    for point in _points(name):
+        spec = find_spec(point.module)
+        data = b""
+        if spec is not None and spec.origin:
+            with open(spec.origin, "rb") as file:
+                data = file.read()
+        words.append(f"{_package(point)} {point.value} {digest_bytes(data)}")
+    return "; ".join(words)
+
+
+def placed(ours: Iterable[Row], theirs: Iterable[OutsideRow]) -> list[Row]:
+    """Our rows with theirs, each behind the row that it names, in the order in which they were asked for. Where that row is
+    left out at the level, behind the one before it."""
+    from tileiras.compiler.pipeline import PIPELINE
+
+    order = {row.name: i for i, row in enumerate(PIPELINE)}
+    out = list(ours)
+    for row in theirs:
+        at = order[row.after]
+        before = [
+            i
+            for i, r in enumerate(out)
+            if (order[r.after] if isinstance(r, OutsideRow) else order[r.name]) <= at
+        ]
+        out.insert(before[-1] + 1 if before else 0, row)
+    return out
