@@ -32,6 +32,18 @@ class Atom:
         self.pack = log2(pack)
         self.name = f"m{m}n{n}k{k}"
 
+    @property
+    def first_sm(self) -> int:
+        """The number of the first target that has it."""
+        elem = self.opcode.split(".")[-2]
+        if elem in _PTX.values():
+            feature = sm.MMA_FP8
+        elif self.name == "m16n8k8" and elem == "f16":
+            feature = sm.MMA_F16_M16N8K8
+        else:
+            feature = sm.MMA_I8 if self.name == "m8n8k16" else sm.MMA_SM80
+        return sm.FEATURES[feature][1]
+
 
 FMA = "fma"  # the name of what is left without an atom
 _MMA = "mma.sync.aligned."
@@ -48,6 +60,8 @@ def _atoms() -> list[Atom]:
         out.append(Atom(16, 8, 32, f"{_MMA}m16n8k32.row.col.s32.{types}.s32", 4))
         out.append(Atom(8, 8, 16, f"{_MMA}m8n8k16.row.col.s32.{types}.s32", 4))
     out.append(Atom(16, 8, 8, f"{_MMA}m16n8k8.row.col.f32.f16.f16.f32", 2))
+    for k in (8, 16):  # never chosen: sums of products are f32
+        out.append(Atom(16, 8, k, f"{_MMA}m16n8k{k}.row.col.f16.f16.f16.f16", 2))
     out.append(Atom(16, 8, 8, f"{_MMA}m16n8k8.row.col.f32.tf32.tf32.f32", 1))
     out.append(Atom(8, 8, 4, f"{_MMA}m8n8k4.row.col.f64.f64.f64.f64", 1))
     return out
@@ -75,6 +89,18 @@ def find_atom(target: Sm, elem: str, signed: tuple[bool, bool] = (True, True)) -
     if elem in _PTX and target.has(sm.MMA_FP8):
         return BY_NAME[f"{_MMA}m16n8k32.row.col.f32.{_PTX[elem]}.{_PTX[elem]}.f32"]
     return None
+
+
+def shapes() -> dict[tuple[int, int, int, str, str], int]:
+    """(M, N, K, type of the operands, of the sums) of every instruction without block scales -> first target."""
+    names = {short: name for name, short in _PTX.items()} | {"s8": "i8", "u8": "i8", "s32": "i32"}
+    out = {}
+    for opcode, atom in BY_NAME.items():
+        if opcode not in SCALES:
+            *_, elem, acc = opcode.split(".")
+            key = (1 << atom.m, 1 << atom.n, 1 << atom.k, names.get(elem, elem), names.get(acc, acc))
+            out[key] = atom.first_sm
+    return out
 
 
 SCALED_BYTES = 32  # of K that a block-scaled instruction takes

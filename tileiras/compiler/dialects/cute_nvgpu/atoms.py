@@ -1,6 +1,6 @@
 """Copy, MMA and TMA atoms: what one instruction moves or multiplies, from where to where, and the first SM that has it.
 
-Sources: PTX ISA manual, data movement and mma instructions, target ISA notes of each.
+Sources: PTX ISA manual, data movement instructions, target ISA notes of each; MMA shapes are those of target/mma.py.
 """
 
 from __future__ import annotations
@@ -20,14 +20,6 @@ COPY_KINDS: dict[str, tuple[str, str, tuple[int, ...], int]] = {
     "tma_load": ("global", "shared", (128,), 90),
     "tma_store": ("shared", "global", (128,), 90),
 }
-# (M, N, K, A, accumulator) -> first SM
-MMA_SHAPES: dict[tuple[int, int, int, str, str], int] = {
-    (16, 8, 8, "f16", "f16"): 75, (16, 8, 8, "f16", "f32"): 75, (8, 8, 16, "i8", "i32"): 75,
-    (16, 8, 16, "f16", "f16"): 80, (16, 8, 16, "f16", "f32"): 80, (16, 8, 16, "bf16", "f32"): 80,
-    (16, 8, 8, "tf32", "f32"): 80, (8, 8, 4, "f64", "f64"): 80, (16, 8, 32, "i8", "i32"): 80,
-    (16, 8, 32, "f8E4M3FN", "f32"): 89, (16, 8, 32, "f8E5M2", "f32"): 89,
-}  # fmt: skip
-
 CopyAtom = T._interned(
     "CopyAtom",
     ("kind", "source", "target", "bits"),

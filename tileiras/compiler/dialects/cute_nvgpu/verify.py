@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from tileiras.compiler.ir.verify import Invalid, Rules
+from tileiras.compiler.target import mma
 
 from . import diags as D
-from .atoms import COPY_KINDS, MMA_SHAPES, CopyAtom, MmaAtom, TmaAtom
+from .atoms import COPY_KINDS, CopyAtom, MmaAtom, TmaAtom
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def check_copy(op: Op) -> None:
 
 def check_mma(op: Op) -> None:
     atom = atom_of(op, MmaAtom, "mma_atom")
-    need = MMA_SHAPES.get((atom.m, atom.n, atom.k, str(atom.elem), str(atom.acc)))
+    need = mma.shapes().get((atom.m, atom.n, atom.k, str(atom.elem), str(atom.acc)))
     if need is None:
         raise Invalid(D.MMA, m=atom.m, n=atom.n, k=atom.k, elem=atom.elem, acc=atom.acc)
     check_arch(op, f"m{atom.m}n{atom.n}k{atom.k} of {atom.elem}", need)
