@@ -21,6 +21,7 @@ ELSEWHERE = {
     "lower/tileaa_to_tileas/infer.py:CHEAP_DEPTH": "search", "schedule/products.py:REACH": "search",
     "schedule/restage.py:SEARCH": "search", "schedule/bulk.py:_DEEPEST": "search",
     "passes/tileaa/transpose_scores.py:MOST_OPS": "search", "passes/tileas/again.py:MOST_OPS": "search",
+    "passes/tileaa/exact_integers.py:DEPTH": "search",
     # limits of formats, instructions and machines: other values would be wrong
     "passes/nvvm/module_verifier.py:MAX_THREADS": "limit", "passes/nvvm/module_verifier.py:MAX_CLUSTER": "limit",
     "passes/tileaa/facts.py:VECTOR_BYTES": "limit", "passes/tileas/place_shared.py:ALIGN": "limit",
@@ -38,7 +39,7 @@ ELSEWHERE = {
     "lower/tileas_to_nvvm/staging.py:(_SCALE_TILE, _SCALE_THREADS)": "limit",
     "lower/tileas_to_nvvm/tensor_memory.py:_ELEMENT_SIGNS": "limit",
     "lower/tileas_to_nvvm/tensor_memory.py:_SCALE_SIGNS": "limit",
-    "lower/tileas_to_nvvm/tensor_memory.py:_WHOLE_WARP": "limit",
+    "lower/tileas_to_nvvm/tensor_memory.py:_WHOLE_WARP": "limit", "passes/tileaa/exact_integers.py:LARGEST": "limit",
 }  # fmt: skip
 
 

@@ -51,6 +51,15 @@ def test_each_target_uses_its_own_tensor_instruction_fed_by_asynchronous_copies(
         assert "ldmatrix" in loop and "st.shared" not in loop[: loop.index("cp.async.commit_group")]
 
 
+@pytest.mark.parametrize("gpu_name", ["sm_90", "sm_100"])
+def test_packed_weights_are_unpacked_on_their_way_to_the_tensor_core(gpu_name: str) -> None:
+    text = ptx("staged_packed_weights_f16_wide", gpu_name)
+    loop = text[text.index("cp.async.wait_group") : text.rindex(TENSOR[gpu_name])]
+    assert TENSOR[gpu_name] in loop and "mma.sync" not in text
+    assert loop.count("bar.sync") == 2  # the stage has landed; the unpacked operand lies there
+    assert "ld.shared.b8" not in text and "ld.shared.u8" not in text  # packed bytes travel by words
+
+
 @pytest.mark.parametrize("gpu_name", ["sm_90", "sm_120"])
 def test_sums_carried_beside_a_product_get_warps_and_leave_room_for_stages(gpu_name: str) -> None:
     text = ptx("staged_scaled_sums_e4m3", gpu_name)

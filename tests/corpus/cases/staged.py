@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.corpus.case import Array, Family, Scalar, integers, like, uniform, wide
+from tests.corpus.case import DTYPES, Array, Family, Scalar, integers, like, uniform, wide
 from tests.corpus.cases.algorithms import attended
 from tests.corpus.cases.matmul import F32, OUT16, as_tf32, product
 from tests.corpus.cases.training import bwd_in, flash_bwd_dkdv_bwd, flash_values
@@ -315,10 +315,10 @@ def scaled_sums(k, width):
     return f
 
 
-def unpacked(k):
+def unpacked(k, d):
     def f(a, q, scale, c):
         w = np.stack([q & 15, q >> 4], 2).reshape(q.shape[0], -1).astype("f4") - 8
-        y = (w * np.repeat(wide(scale)[0], k, 1)[:, : a.shape[1]]).astype("f2")
+        y = (w * np.repeat(wide(scale)[0], k, 1)[:, : a.shape[1]]).astype(DTYPES[d])
         return {3: (wide(a)[0] @ y.T.astype("f8")).astype("f4").astype(c.dtype)}
 
     return f
@@ -345,21 +345,22 @@ for name, d, (tm, tn, tk), (m, n, k), least in (
         min_arch=least,
         **WIDE,
     )
-for name, (tm, tn, tk), (m, n, k) in (
-    ("f16", (64, 64, 64), (80, 96, 224)),
-    ("f16_wide", (128, 128, 64), (144, 128, 288)),
+for name, d, (tm, tn, tk), (m, n, k) in (
+    ("f16", "f16", (64, 64, 64), (80, 96, 224)),
+    ("bf16", "bf16", (64, 64, 64), (80, 96, 224)),
+    ("f16_wide", "f16", (128, 128, 64), (144, 128, 288)),
 ):
     converted(
         f"staged_packed_weights_{name}",
         "packed_weights",
-        [A("f16", 2), A("u8", 2), Array("f16", 2), A("f32", 2), tm, tn, tk],
+        [A(d, 2), A("u8", 2), Array(d, 2), A("f32", 2), tm, tn, tk],
         (-(-m // tm), -(-n // tn)),
-        lambda rng, m=m, n=n, k=k, tk=tk: (
-            uniform(rng, (m, k), "f16", -1, 1),
+        lambda rng, d=d, m=m, n=n, k=k, tk=tk: (
+            uniform(rng, (m, k), d, -1, 1),
             integers(rng, (n, k // 2), "u8"),
-            uniform(rng, (n, -(-k // tk)), "f16", 0.01, 0.1),
+            uniform(rng, (n, -(-k // tk)), d, 0.01, 0.1),
             like((m, n)),
         ),
-        unpacked(tk),
+        unpacked(tk, d),
         **WIDE,
     )

@@ -186,6 +186,43 @@ def broadcasted(layout: LinearLayout, shape: Sequence[int], target: Sequence[int
     return LinearLayout(bits, out.reg, out.lane, out.warp, out.inv | inv)
 
 
+def unpermuted(layout: LinearLayout, shape: Sequence[int], permutation: Sequence[int]) -> LinearLayout:
+    """The layout of a tile of `shape` whose permutation has `layout`. Nothing moves."""
+    source = dim_bits(shape)
+    result = dim_bits([shape[p] for p in permutation])
+    moved = [0] * layout.bits
+    for i, p in enumerate(permutation):
+        for k in range(source[p][1]):
+            moved[result[i][0] + k] = source[p][0] + k
+    return remap_bits(layout, moved, layout.bits)
+
+
+def unbroadcasted(layout: LinearLayout, shape: Sequence[int], target: Sequence[int]) -> LinearLayout:
+    """The layout of a tile of `shape` that broadcasts to `target` into (a renaming of) `layout`."""
+    source, result = dim_bits(shape), dim_bits(target)
+    moved = [-1] * layout.bits
+    for (slow, scount), (rlow, _) in zip(source, result):
+        for k in range(scount):
+            moved[rlow + k] = slow + k
+    bits = sum(count for _, count in source)
+    out = remap_bits(layout, moved, bits)
+    seen = dict.fromkeys(c for c in out.reg if c)
+    return LinearLayout(bits, tuple(seen), out.lane, out.warp, out.inv)
+
+
+def halved(layout: LinearLayout, shape: Sequence[int], dim: int) -> LinearLayout | None:
+    """The layout of both halves, along `dim`, of a tile of `shape`; None unless one register bit tells them apart."""
+    low, count = dim_bits(shape)[dim]
+    top = 1 << (low + count - 1)
+    columns = (*layout.reg, *layout.lane, *layout.warp)
+    if top not in layout.reg or sum(1 for c in columns if c & top) != 1:
+        return None
+    moved = [k if k < low + count - 1 else k - 1 for k in range(layout.bits)]
+    moved[low + count - 1] = -1
+    out = remap_bits(layout, moved, layout.bits - 1)
+    return LinearLayout(out.bits, [c for c in out.reg if c], out.lane, out.warp, out.inv)
+
+
 def reduced(layout: LinearLayout, shape: Sequence[int], dim: int) -> LinearLayout:
     """Layout after all index bits of `dim` are gone: places that differed only there hold copies."""
     low, count = dim_bits(shape)[dim]

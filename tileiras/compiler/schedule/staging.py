@@ -7,6 +7,7 @@ outside of the view arrive as zeros, so the view's padding must be zero or unspe
 
 from __future__ import annotations
 
+from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.ir.types import PartitionView, Ptr
 from tileiras.compiler.layout.linear import LinearLayout, blocked, log2
 from tileiras.compiler.layout.shared import CHUNK_BYTES, arrange
@@ -30,6 +31,12 @@ RENAMES = frozenset(("reshape", "permute", "convert_layout"))
 def is_elementwise(op: Op) -> bool:
     """Whether an op computes one tile, element by element."""
     return op.spec.name in ELEMENTWISE and len(op.results) == 1
+
+
+def is_small(load: Op, operand: Value) -> bool:
+    """Whether a load is so small beside the operand that it is spread over, a scale a row, that it need not be staged."""
+    type: Any = load.results[0].type
+    return num_elements(type.shape) * CostModel.small_load_part <= num_elements(operand.type.shape)  # type: ignore[attr-defined]
 
 
 class Staged:
@@ -58,7 +65,8 @@ class Staged:
 
 
 def feeding_loads(product: Op, body: Any) -> list[list[Op]]:
-    """For each operand of a product, and for its scales, the loads of the loop's body that it is made from."""
+    """For each operand of a product, and for its scales, the loads of the loop's body that it is made from; without small
+    ones."""
     found: list[list[Op]] = []
     for operand in (*product.operands[:2], *product.operands[3:]):
         loads: list[Op] = []
@@ -71,7 +79,8 @@ def feeding_loads(product: Op, body: Any) -> list[list[Op]]:
                 continue
             seen.add(value)
             if op.spec.name == "load_view_tko":
-                loads.append(op)
+                if not is_small(op, operand):
+                    loads.append(op)
             elif op.spec.name in RENAMES or op.spec.is_pure and not op.regions:
                 work += op.operands
         found.append(loads)

@@ -42,6 +42,7 @@ class CostModel:
     stream_registers = 16  # beside fragments and accumulators of a product that is taken in parts of K (S)
     fma_registers = 40  # the same without tensor cores: rows and columns of both operands too (S)
     slot_registers = 64  # for values that wait in pipelines: more of them would spill (S)
+    waiting_registers = 8  # for what is loaded an iteration ahead beside a ring: scales, indices (S)
     buffered_registers = 16  # of an operand: below, conversions are cheaper than a buffer (S)
     chosen_registers = 16  # of a tile that an index at run time may choose from (S)
     chunk_registers = 64  # that a part of an accumulator in tensor memory takes while it is scaled (S)
@@ -68,6 +69,8 @@ class CostModel:
     hinted_stages = (2, 8)  # least and most that the hint asks for (S)
     row_stage_bytes = 32  # of K that a step which was cut still has in a row: a sector (G)
     # ---- shared memory
+    small_load_part = 8  # of an operand's elements: what is loaded for more of them each is not staged (S)
+    packed_neighbours = 2  # log2 of bytes that a thread has side by side of what it unpacks: a word (G)
     queue_parts = (1, 2)  # of a product's K that are queued one behind the other (S)
     queue_row_bytes = 64  # of a part, where it is contiguous: whole sectors, few bank conflicts (G)
     conversion_bytes = 48 << 10  # that a conversion may take at once: what a block has without opting in (G)

@@ -536,7 +536,10 @@ def _block_layout(layout: LinearLayout, inner: Any, outer: Any) -> LinearLayout:
 def _cat(inf: Inference, op: Op) -> Any:
     inner = op.operands[0].type.shape  # type: ignore[attr-defined]
     outer = op.results[0].type.shape  # type: ignore[attr-defined]
-    small = inf.default(op.operands[0].type)
+    first, second = (inf.layouts[v] for v in op.operands)
+    small = (
+        first if first is second and first is not None and not first.inv else inf.default(op.operands[0].type)
+    )
     assert small is not None
     return [small, small], [embedded(small, inner, outer)]
 

@@ -11,7 +11,7 @@ from tileiras.compiler.ir.build import create
 from tileiras.compiler.ir.core import Block, Op, Region, Value
 from tileiras.compiler.ir.types import FunctionType, TensorType
 from tileiras.compiler.layout import convert as plans
-from tileiras.compiler.layout.linear import LinearLayout, dim_bits, remap_bits, splat, with_inv
+from tileiras.compiler.layout.linear import LinearLayout, splat, unbroadcasted, unpermuted, with_inv
 from tileiras.compiler.schedule.restage import SIDES
 
 from .infer import Inference
@@ -165,10 +165,10 @@ class _Rebuild:
         for v in op.operands:
             shape = v.type.shape  # type: ignore[attr-defined]
             if name == "broadcast":
-                operands.append(self.clone_or_use(block, v, _unbroadcast(target, shape, value.type.shape)))  # type: ignore[attr-defined]
+                operands.append(self.clone_or_use(block, v, unbroadcasted(target, shape, value.type.shape)))  # type: ignore[attr-defined]
             elif name == "permute":
                 operands.append(
-                    self.clone_or_use(block, v, _unpermute(target, shape, op.attr("permutation")))
+                    self.clone_or_use(block, v, unpermuted(target, shape, op.attr("permutation")))
                 )
             else:
                 operands.append(self.clone_or_use(block, v, target))
@@ -176,29 +176,3 @@ class _Rebuild:
 
     def clone_or_use(self, block: Block, value: Value, want: LinearLayout) -> Value:
         return self.clone(block, value, want) if self.inf.is_cheap(value) else self.use(block, value, want)
-
-
-def _unbroadcast(layout: LinearLayout, source: Any, target: Any) -> LinearLayout:
-    """The source layout that broadcasts into (a renaming of) `layout`."""
-    sdims, tdims = dim_bits(source), dim_bits(target)
-    moved = [-1] * layout.bits
-    for (slow, scount), (tlow, _) in zip(sdims, tdims):
-        for k in range(scount):
-            moved[tlow + k] = slow + k
-    bits = sum(c for _, c in sdims)
-    out = remap_bits(layout, moved, bits)
-    seen: list[int] = []
-    for c in out.reg:
-        if c and c not in seen:
-            seen.append(c)
-    return LinearLayout(bits, seen, out.lane, out.warp, out.inv)
-
-
-def _unpermute(layout: LinearLayout, source: Any, permutation: Any) -> LinearLayout:
-    sdims = dim_bits(source)
-    rdims = dim_bits([source[p] for p in permutation])
-    moved = [0] * layout.bits
-    for i, p in enumerate(permutation):
-        for k in range(sdims[p][1]):
-            moved[rdims[i][0] + k] = sdims[p][0] + k
-    return remap_bits(layout, moved, layout.bits)

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from tileiras.compiler.nvvm.code import Float
+from tileiras.compiler.passes.tileaa.exact_integers import EXACT
 from tileiras.compiler.target import sm
 from tileiras.compiler.target.registers import reg_class
 
@@ -102,6 +103,7 @@ def lower_itof(lowering: Lowering, op: Op) -> None:
     signed = op.attr("signedness") == "signed"
     b = lowering.b
     kind = ("s" if signed else "u") + ("64" if source.bits == 64 else "32")
+    exact = source.bits <= 16 or EXACT in op.attrs
 
     def one(x: Any) -> Any:
         if source.bits == 1:
@@ -115,9 +117,10 @@ def lower_itof(lowering: Lowering, op: Op) -> None:
             return b.emit(f"cvt.rn.f16.{kind}", x)
         if source.bits <= 8 and target.name == "bf16":  # exact: the upper half of the f32 is all of it
             return b.unpack(b.emit(f"cvt.rn.f32.{kind}", x))[1]
+        single = b.emit(f"cvt.rn.f32.{kind}", x) if exact else _odd_f32(lowering, x, kind)
         if target.name == "tf32":
-            return f32_to_tf32(lowering, _odd_f32(lowering, x, kind), "rn")
-        return to_float(lowering, _odd_f32(lowering, x, kind), "f32", target.name, "rn")
+            return f32_to_tf32(lowering, single, "rn")
+        return to_float(lowering, single, "f32", target.name, "rn")
 
     elementwise(lowering, op, one)
 

@@ -49,6 +49,7 @@ class HoistConversions(Pass):
         while convert is not None and convert.spec is tileas.CONVERT_LAYOUT:
             maker = convert.operands[0].op
             if maker is None or not self.movable(maker) or maker.block is not convert.block:
+                self.recompute(convert, context)
                 return
             layout = convert.result.type.layout  # type: ignore[attr-defined]
             rewriter = Rewriter(context, convert)
@@ -73,6 +74,20 @@ class HoistConversions(Pass):
             if not maker.result.uses:
                 maker.erase()
             convert = following
+
+    @staticmethod
+    def recompute(convert: Op, context: Context) -> None:
+        """An operand that is unpacked from bytes is unpacked in the layout that is wanted."""
+        from .recompute import Recompute
+
+        chain = Recompute(convert)
+        if chain.worth():
+            rewriter = Rewriter(context, convert)
+            made = chain.build(rewriter)
+            if made is not None:
+                rewriter.replace(convert, [made])
+                chain.visited.discard(convert)
+                chain.erase()
 
     @staticmethod
     def movable(op: Op) -> bool:

@@ -58,7 +58,8 @@ class ModuloSchedule(Pass):
                     return False
             loads = [op for op in loads if op not in shared]
             held = sum(registers_of(op.results[0].type) for op in loads)
-            depth = min(wish or 1, MAX_DEPTH, 1 + CostModel.slot_registers // max(held, 1))
+            usual = 2 if shared and held <= CostModel.waiting_registers else 1
+            depth = min(wish or usual, MAX_DEPTH, 1 + CostModel.slot_registers // max(held, 1))
             if depth < 2 or refusal(loop) is not None:
                 loads = []
             for op in loads:

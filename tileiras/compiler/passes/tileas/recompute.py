@@ -1,0 +1,142 @@
+"""Operands of products that are computed from several loads, or unpacked: the whole chain in the layout that is wanted.
+
+Before: `%w = load : 128x32xi8`, `%l = andi %w, 15`, `%h = shri %w, 4`, `%p = cat %l, %h`, .., `%z = convert_layout %p`.
+After:  `%w = load`, `%v = convert_layout %w`, `%l = andi %v, 15`, `%h = shri %v, 4`, `%z = cat %l, %h`: what travels are the
+packed bytes, and they may travel by an asynchronous copy. Small loads, a scale a row, are loaded where they are used.
+"""
+
+from __future__ import annotations
+
+from tileiras.compiler.dialects.nv_tileas import ops as tileas
+from tileiras.compiler.ir.core import Op, Value
+from tileiras.compiler.ir.dense import num_elements
+from tileiras.compiler.ir.types import TensorType
+from tileiras.compiler.layout.linear import dim_bits, halved, unbroadcasted, unpermuted, with_inv
+from tileiras.compiler.schedule.staging import is_elementwise, is_small
+from tileiras.compiler.target.cost import CostModel
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tileiras.compiler.ir.rewrite import Rewriter
+    from tileiras.compiler.layout.linear import LinearLayout
+
+LOAD = "load_view_tko"
+
+
+class Recompute:
+    """The chain in front of one conversion: first whether it can be had in the wanted layout, then that."""
+
+    def __init__(self, convert: Op) -> None:
+        self.body = convert.block
+        self.convert = convert
+        self.layout: LinearLayout = convert.result.type.layout  # type: ignore[attr-defined]
+        self.visited: set[Op] = {convert}
+        self.loads: dict[Op, list[LinearLayout]] = {}
+        self.packed = False  # some load brings fewer bits than it makes
+        self.made: dict[tuple[Value, LinearLayout], Value] = {}
+
+    def worth(self) -> bool:
+        """Whether all of it comes from loads of the same block, bytes that were packed together among them, and nobody
+        else looks at what is between."""
+        type: Any = self.convert.result.type
+        if not self.reaches(self.convert.operands[0], self.layout) or not self.packed:
+            return False
+        total = num_elements(type.shape) * type.elem.bits
+        moved = 0
+        for op, layouts in self.loads.items():
+            if not self.fits(op):
+                if len(set(layouts)) > 1:
+                    return False
+                loaded: Any = op.results[0].type
+                moved += num_elements(loaded.shape) * loaded.elem.bits
+        inside = all(u in self.visited for op in self.visited - {self.convert} for u, _ in op.results[0].uses)
+        return inside and 0 < moved < total
+
+    def fits(self, op: Op) -> bool:
+        """Whether a load is small beside the operand."""
+        return is_small(op, self.convert.result)
+
+    def reaches(self, value: Value, layout: LinearLayout) -> bool:
+        op = value.op
+        if op is None or (op.block is not self.body and op.spec.name != "constant"):
+            return False
+        name = op.spec.name
+        if name == "constant":
+            return value.type.layout.is_splat  # type: ignore[attr-defined, no-any-return]
+        self.visited.add(op)
+        if name == LOAD:
+            self.loads.setdefault(op, []).append(layout)
+            return not op.results[0].type.layout.inv  # type: ignore[attr-defined, no-any-return]
+        wants = self.wanted(op, layout)
+        return wants is not None and all(self.reaches(v, want) for v, want in zip(op.operands, wants))
+
+    def wanted(self, op: Op, layout: LinearLayout) -> list[LinearLayout] | None:
+        """The layouts of the operands from which an op makes its result in `layout`; None where it is no such op."""
+        name = op.spec.name
+        if op.segments is not None and name != "convert_layout":
+            return None
+        source: Any = op.operands[0].type if op.operands else None
+        if name in ("reshape", "convert_layout"):
+            return [layout]
+        if name == "permute":
+            return [unpermuted(layout, source.shape, op.attr("permutation"))]
+        if name == "broadcast":
+            return [unbroadcasted(layout, source.shape, op.result.type.shape)]  # type: ignore[attr-defined]
+        if name == "cat":
+            half = self.unpacked(op, layout)
+            return None if half is None else [half, half]
+        return [layout] * len(op.operands) if is_elementwise(op) else None
+
+    def unpacked(self, op: Op, layout: LinearLayout) -> LinearLayout | None:
+        """The layout of both operands of a `cat` of neighbours: enough bytes of a load lie side by side in a thread."""
+        shape = op.result.type.shape  # type: ignore[attr-defined]
+        dim = op.attr("dim")
+        low, count = dim_bits(shape)[dim]
+        near = [1 << k for k in range(1, 1 + CostModel.packed_neighbours)]
+        if low or count != 1 or not all(c in layout.reg for c in near):
+            return None
+        self.packed = True
+        return halved(layout, shape, dim)
+
+    def build(self, rewriter: Rewriter) -> Value | None:
+        """The value in the wanted layout; None as `Rewriter.create` has it."""
+        return self.compute(self.convert.operands[0], self.layout, rewriter)
+
+    def compute(self, value: Value, layout: LinearLayout, rewriter: Rewriter) -> Value | None:
+        op = value.op
+        assert op is not None
+        name = op.spec.name
+        old: Any = value.type
+        if name == "constant":
+            return value
+        found = self.made.get((value, layout))
+        if found is not None:
+            return found
+        if name == "convert_layout":
+            return self.compute(op.operands[0], layout, rewriter)
+        type = TensorType(old.elem, old.shape, with_inv(layout, old.layout.inv))
+        if name == LOAD:
+            if self.fits(op) and len(set(self.loads[op])) == 1:
+                op.results[0].type = type
+                return value
+            made = rewriter.create(tileas.CONVERT_LAYOUT, (value,), (type,))
+        else:
+            wants = self.wanted(op, layout)
+            assert wants is not None
+            operands = [self.compute(v, want, rewriter) for v, want in zip(op.operands, wants)]
+            if any(v is None for v in operands):
+                return None
+            made = rewriter.create(op.spec, operands, (type,), dict(op.attrs))
+        if made is None:
+            return None
+        made.loc = op.loc
+        self.made[value, layout] = made.result
+        return made.result
+
+    def erase(self) -> None:
+        """What nobody needs any more goes."""
+        for op in reversed([op for op in self.body.ops if op in self.visited]):  # type: ignore[union-attr]
+            if op.spec.name != LOAD and not any(r.uses for r in op.results):
+                op.erase()
