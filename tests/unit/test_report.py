@@ -307,6 +307,19 @@ def test_machine_code_is_linked_where_nvdisasm_is() -> None:
     assert module["roofline"][0]["from"] == "machine code" and 0 < module["roofline"][0]["share"] <= 0.9
 
 
+@pytest.mark.parametrize(
+    "options", [{"lineinfo": True}, {"device_debug": True, "opt_level": 0}], ids=["lineinfo", "debug"]
+)
+def test_machine_code_is_linked_where_the_source_is_in_its_tables(options: dict[str, Any]) -> None:
+    peers.require("nvdisasm")
+    module, _ = watched(MATMUL, **options)
+    sass, ptx = module["levels"]["sass"], module["levels"]["ptx"]["lines"]
+    linked = [(text, ptx[up]) for text, up in zip(sass["lines"], sass["up"]) if up >= 0]
+    assert len(linked) > 0.8 * len(sass["lines"]) and not module["notes"]
+    stores = [line for text, line in linked if " STG" in text]
+    assert stores and all("st.global" in line for line in stores)
+
+
 def test_without_nvdisasm_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     peers.require("ptxas")
     from tileiras.toolchain import locate

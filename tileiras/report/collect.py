@@ -56,6 +56,7 @@ def module(
             f"the module has {len(watch.origin)} ops, more than {MOST_OPS}: texts end after {levels.MOST_LINES} lines, "
             "and layouts, loops and machine code are left out"
         )
+    reading = machine.Reading(watch) if watch.finished and not out["cut_ops"] else None
     source, place = levels.source_level(watch)
     shown = [source]
     above = tree = None
@@ -79,7 +80,7 @@ def module(
             out["cut"].append(f"the text of {level.name} ends after {levels.MOST_LINES} lines")
     _kernels(out, watch)
     if tree is not None and watch.tree.spec.dialect == "nv_tileas" and not out["cut_ops"]:
-        _details(out, watch, tree, records)
+        _details(out, watch, tree, records, reading or machine.Reading(watch))
     _remarks(out, watch, diagnostics, above, tree)
     out["emulator"] = emulated(profile)
     out["findings"] = findings.rank(out)
@@ -129,9 +130,15 @@ def _kernels(out: dict[str, Any], watch: Watch) -> None:
         })  # fmt: skip
 
 
-def _details(out: dict[str, Any], watch: Watch, tree: Any, records: list[tuple[Any, int, Any]]) -> None:
+def _details(
+    out: dict[str, Any],
+    watch: Watch,
+    tree: Any,
+    records: list[tuple[Any, int, Any]],
+    reading: machine.Reading,
+) -> None:
     """Layouts, shared memory, loops, barriers, registers, accesses, machine code and the model."""
-    found = machine.read(watch)
+    found = reading.machine()
     if found.why:
         out["notes"].append(f"no machine code: {found.why}")
     where: dict[tuple[str, int], int] = {}
@@ -144,6 +151,10 @@ def _details(out: dict[str, Any], watch: Watch, tree: Any, records: list[tuple[A
             max(0, len(lines) - levels.MOST_LINES),
         )
         out["levels"]["sass"] = level.data()
+        if not found.live:
+            out["notes"].append(
+                "the image is too large for the table of the registers that are alive in machine code"
+            )
         if not any(line >= 0 for line in level.up):
             out["notes"].append(
                 "machine code is not linked to PTX: no line tables that describe the same instructions"

@@ -1,7 +1,8 @@
 """Machine code for a report: the image's instructions, their PTX lines, and which registers are live at each.
 
-nvdisasm reads the image; where it is missing there is no machine code. PTX lines come from a second image of the same
-PTX with line tables, which is believed only where its instructions are those of the first.
+nvdisasm reads the image; where it is missing there is no machine code. PTX lines come from the tables of an image that was
+asked for any (--lineinfo, -g), else from a second image of the same PTX with line tables, which is believed only where its
+instructions are those of the first.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+import threading
 
 from .sass import Code, read_sass
 
@@ -17,7 +19,9 @@ if TYPE_CHECKING:
     from .watch import Watch
 
 MOST_PTX_LINES = 8_000  # assembled a second time, for line tables
-MOST_LIVE_BYTES = 600_000  # of an image whose live registers are read: the table grows with both its sides
+MOST_LIVE_BYTES = (
+    400_000  # of an image whose live registers are read: nvdisasm takes 12 s of a core for a megabyte
+)
 _FROM = re.compile(r'//## File "\.nv_debug_ptx_txt", line (\d+)')
 _AT = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+\S")
 _SECTION = re.compile(r"^\s*\.section\s+\.text\.([^,\s]+)")
@@ -42,38 +46,71 @@ class Machine:
         self.why = ""
 
 
-def read(watch: Watch) -> Machine:
-    """What the image of a compile says; empty, with a reason, where there is none or no nvdisasm."""
-    from tileiras.toolchain.locate import find_tool, find_tool_beside
+class Reading:
+    """Runs nvdisasm, and ptxas for line tables, while the rest of the report is made; `machine()` waits for them."""
 
-    found = Machine()
-    program = watch.program
-    if program is None or not program.cubin:
-        found.why = "there is no image: the compile stopped before ptxas, or was asked for PTX"
+    def __init__(self, watch: Watch) -> None:
+        self.watch = watch
+        self.why = self.text = self.lined = ""
+        self.same = False  # the table of lines is that of the image itself
+        self.problem: BaseException | None = None
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._ask()
+        except BaseException as problem:
+            self.problem = problem
+
+    def _ask(self) -> None:
+        from tileiras.toolchain.locate import find_tool, find_tool_beside
+
+        watch = self.watch
+        program = watch.program
+        if program is None or not program.cubin:
+            self.why = "there is no image: the compile stopped before ptxas, or was asked for PTX"
+            return
+        tool = watch.tool and find_tool_beside("nvdisasm", watch.tool)
+        tool = tool or find_tool("nvdisasm", program.options.toolkit_root)
+        if tool is None:
+            self.why = "nvdisasm was not found: pip install 'tileiras[toolkit]' brings it"
+            return
+        options = ("-c",) if len(program.cubin) > MOST_LIVE_BYTES else ("-c", "-plr")
+        text = _disassemble(tool.path, program.cubin, *options)
+        if text is None:
+            self.why = f"nvdisasm {tool.version} could not read the image"
+            return
+        self.text = text
+        lined = _with_lines(watch)
+        if lined is not None:
+            self.same = lined is program.cubin
+            self.lined = _disassemble(tool.path, lined, "-c", "-gp") or ""
+
+    def machine(self) -> Machine:
+        """What the image of a compile says; empty, with a reason, where there is none or no nvdisasm."""
+        self.thread.join()
+        if self.problem is not None:
+            raise self.problem
+        found = Machine()
+        found.why = self.why
+        if not self.text:
+            return found
+        found.codes = read_sass(
+            "\n".join(row.partition("// |")[0].rstrip() for row in self.text.splitlines())
+        )
+        found.live = _lives(self.text)
+        if self.lined:
+            again = read_sass(self.lined)
+            lines = _lines(self.lined)
+            for name, code in found.codes.items():
+                # the table of live registers leaves out what is behind the code
+                if name not in again:
+                    continue
+                if self.same or again[name].instructions[: len(code.instructions)] == code.instructions:
+                    found.codes[name] = again[name]
+                    found.ptx[name] = lines.get(name, {})
         return found
-    tool = watch.tool and find_tool_beside("nvdisasm", watch.tool)
-    tool = tool or find_tool("nvdisasm", program.options.toolkit_root)
-    if tool is None:
-        found.why = "nvdisasm was not found: pip install 'tileiras[toolkit]' brings it"
-        return found
-    options = ("-c",) if len(program.cubin) > MOST_LIVE_BYTES else ("-c", "-plr")
-    text = _disassemble(tool.path, program.cubin, *options)
-    if text is None:
-        found.why = f"nvdisasm {tool.version} could not read the image"
-        return found
-    found.codes = read_sass("\n".join(row.partition("// |")[0].rstrip() for row in text.splitlines()))
-    found.live = _lives(text)
-    lined = _with_lines(watch)
-    if lined is not None:
-        text = _disassemble(tool.path, lined, "-c", "-gp") or ""
-        again = read_sass(text)
-        lines = _lines(text)
-        for name, code in found.codes.items():
-            # the table of live registers leaves the padding behind the code out
-            if name in again and again[name].instructions[: len(code.instructions)] == code.instructions:
-                found.codes[name] = again[name]
-                found.ptx[name] = lines.get(name, {})
-    return found
 
 
 def _disassemble(tool: str, image: bytes, *options: str) -> str | None:
@@ -95,8 +132,11 @@ def _with_lines(watch: Watch) -> bytes | None:
     from tileiras.toolchain import ptxas
 
     options = watch.program.options
-    if watch.code is None or options.lineinfo or options.device_debug or options.sanitize:
-        return None  # positions of the source stand where those of the PTX would
+    if watch.code is None or options.sanitize:
+        return None
+    if options.lineinfo or options.device_debug:
+        image: bytes = watch.program.cubin  # its own tables lead to PTX as well as to the source
+        return image
     if watch.ptx.count("\n") > MOST_PTX_LINES:
         return None
     try:
