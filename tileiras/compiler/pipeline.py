@@ -29,6 +29,7 @@ _FUNCTIONS = frozenset(("exp", "exp2", "tanh", "divf"))
 _LOOPS = frozenset(("for", "loop"))
 _PIPELINES = frozenset(("async.pipeline.create", "async.pipeline.produce_one", "async.pipeline.consume_one"))
 _PRODUCTS = frozenset(("mmaf", "mmai", "mma_block_scaled"))
+_UNSCALED = frozenset(("mmaf", "mmai"))  # scales would have to be cut with the operands
 _STAGED = frozenset(("load_shared",))
 OPTIONAL: frozenset[str] = frozenset()  # nothing needs the pass
 _TMA = frozenset(("tiled_tma_load", "async.tiled_tma_load"))
@@ -86,7 +87,7 @@ PIPELINE: tuple[Row, ...] = (
     Row("tileaa", "TileAAMarkNonPositive", "tileaa.nonpositive", "MarkNonPositive", frozenset(("exp",)), 1, OPTIONAL),
     Row("tileaa", "TileAAMarkExactIntegers", "tileaa.exact_integers", "MarkExactIntegers", frozenset(("itof",)), 1, OPTIONAL),
     Row("tileaa", "TileAAAgentVerifier", "tileaa.agent_verifier", "AgentVerifier", frozenset(("agent",)), 0, OPTIONAL),
-    Row("tileaa", "TileAAShortenSteps", "loops.shorten_steps", "ShortenSteps", _PRODUCTS, 1, OPTIONAL),
+    Row("tileaa", "TileAAShortenSteps", "loops.shorten_steps", "ShortenSteps", _UNSCALED, 1, OPTIONAL),
     Row("tileaa", "TileAACutHugeTiles", "loops.cut_huge_tiles", "CutHugeTiles", None, 0, OPTIONAL),
     Row("tileaa", "TileAACutLongChains", "loops.cut_long_chains", "CutLongChains", None, 0, OPTIONAL),
     Row("tileaa", "TileAAStreamProducts", "loops.stream_products", "StreamProducts", _PRODUCTS, 0, OPTIONAL),
