@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -728,6 +729,51 @@ class TestDepfile:
         os.utime(source, (2_100_000_000, 2_100_000_000))
         again = subprocess.run(["ninja", "-C", folder, "-n"], check=True, capture_output=True, text=True)
         assert "no work to do" not in again.stdout
+
+    @pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+    @pytest.mark.parametrize("name", ["a=b", "x=", "=x", "a:=b", "a%b", "a:b", "a\\b", "a#b", "a$b", "a b", "a|b", "a*b", "a?b",
+                                      "a[b]", "~a", "a\\=b", "a\\ b", "a,b", "a'b", "define", "a =%|*b"])  # fmt: skip
+    def test_make_reads_targets_that_are_written_for_it(self, tmp_path: Path, name: str) -> None:
+        source = tmp_path / f"in{name}"
+        source.write_text("")
+        (tmp_path / "k.d").write_text(write_depfile(name, [str(source)], "make"))
+        (tmp_path / "Makefile").write_text("include k.d\n")
+        made = subprocess.run(["make", "-pqrR"], cwd=tmp_path, capture_output=True, text=True)
+        assert f"{name}: {source}" in made.stdout.splitlines()
+
+    @pytest.mark.skipif(shutil.which("ninja") is None, reason="needs ninja")
+    @pytest.mark.parametrize("name", ["a=b", "x=", "a%b", "a:b", "a\\b", "a#b", "a$b", "a b", "a'b"])
+    def test_ninja_reads_the_target(self, tmp_path: Path, name: str) -> None:
+        (tmp_path / "in").write_text("")
+        (tmp_path / "proto.d").write_text(write_depfile(name, [str(tmp_path / "in")]))
+        spelled = name.replace("$", "$$").replace(":", "$:").replace(" ", "$ ")
+        quoted = shlex.quote(name).replace("$", "$$")
+        (tmp_path / "build.ninja").write_text(
+            f"rule r\n  command = cp proto.d out.d && touch {quoted}\n  depfile = out.d\nbuild {spelled}: r\n"
+        )
+        subprocess.run(["ninja", "-C", tmp_path], check=True, capture_output=True)
+        assert (
+            "no work to do"
+            in subprocess.run(["ninja", "-C", tmp_path], capture_output=True, text=True).stdout
+        )
+        os.utime(tmp_path / "in", (2_100_000_000, 2_100_000_000))
+        again = subprocess.run(["ninja", "-C", tmp_path, "-n"], check=True, capture_output=True, text=True)
+        assert "no work to do" not in again.stdout
+
+    def test_a_depfile_for_make(self, tmp_path: Path) -> None:
+        words = [
+            "compile",
+            KERNEL,
+            "--arch",
+            "compute_90",
+            "-o",
+            "a=b.ptx",
+            "--depfile",
+            "k.d",
+            "--depfile-for=make",
+        ]
+        assert call(*words, cwd=tmp_path).returncode == 0
+        assert (tmp_path / "k.d").read_text().startswith("a$(or =)b.ptx: ")
 
     def test_escapes(self) -> None:
         assert escape("a b#c$d") == "a\\ b\\#c$$d"

@@ -43,6 +43,7 @@ COMMAND = {
     "toolkit-root": ["/nonexistent"], "color": ["pink"], "remarks": ["some"], "remarks-passed": ["some"],
     "remarks-missed": ["some"], "remarks-analysis": ["some"], "remark-format": ["html"],
     "remarks-failed": ["some"], "preview": ["x"], "l": ["x"],
+    "tensor-maps": ["most"],
 }  # fmt: skip
 COMPILE = {
     "--arch": ["foo", f"sm_{DIGITS}", "80;90"], "--compiler": ["cc"], "--opt-level": ["9", DIGITS], "--disable": ["most"],
@@ -51,10 +52,11 @@ COMPILE = {
     "--option": ["--nothing", "--opt-level=9"], "--bytecode-version": ["99", DIGITS, "x"], "--remarks": ["some"],
     "--remarks-output": ["x"], "--report": ["r.txt"],
     "--max-registers": ["x", DIGITS, "\u00b2"], "--max-shared": ["-1", f"{DIGITS}K"],
-    "--toolkit-root": ["/nonexistent"],
+    "--toolkit-root": ["/nonexistent"], "--depfile-for": ["sun"], "--tensor-maps": ["most"],
 }  # fmt: skip
+_ALONE = ("--remarks", "--remarks-output", "--report", "--arch", "--depfile-for")  # of one image
 KERNELS = {
-    **{name: values for name, values in COMPILE.items() if name not in ("--remarks", "--remarks-output", "--report", "--arch")},
+    **{name: values for name, values in COMPILE.items() if name not in _ALONE},
     "--arch": ["foo", "sm_90"], "--compress": ["much"], "--language": ["D"], "--embed": ["well"], "--namespace": ["int", "1"],
 }  # fmt: skip
 FATBIN = {"--elf": [f"sm_{DIGITS}=one.cubin", "foo=one.cubin", "sm_90=nothing"], "--ptx": ["x"], "--tileir": ["x"],
@@ -66,13 +68,15 @@ EXPORT = {
     "--entry": [], "--signature": ["nothing[1]", f"f32[{DIGITS}]", "f32["], "--matrix": ["nothing"],
     "--bytecode-version": ["x", DIGITS],
     "--arch": ["foo"], "--file-prefix-map": ["x"], "--calling-convention": [], "--index-type": ["i7"],
+    "--depfile-for": ["sun"],
 }  # fmt: skip
 
 TILEIRAS = ["one.tileir", "--gpu-name=sm_90", "-o", "old.1", "--ptx-output=old.2"]
 VERBS = {
     "compile": (COMPILE, compile_verb.FLAGS, ["one.tileir", "--arch=sm_90", "-o", "old.1", "--kernels-json", "old.2"]),
     "kernels": (KERNELS, kernels_verb.FLAGS, ["--folder=.", "--arch=sm_90", "--header"]),
-    "bytecode": ({"--bytecode-version": ["99", DIGITS]}, bytecode_verb.FLAGS, ["one.tileir", "-o", "old.1", "--depfile=old.2"]),
+    "bytecode": ({"--bytecode-version": ["99", DIGITS], "--depfile-for": ["sun"]}, bytecode_verb.FLAGS,
+                 ["one.tileir", "-o", "old.1", "--depfile=old.2"]),
     "fatbin": (FATBIN, fatbin_verb.FLAGS, ["-o", "old.1", "--elf=sm_80=one.cubin"]),
     "header": (HEADER, header_verb.FLAGS, ["--prefix=p", "--image=one.cubin", "--json=one.json", "--header-out=old.1",
                                              "--source-out=old.2"]),

@@ -18,6 +18,7 @@ complete -c tileiras-build -n '__fish_seen_subcommand_from compile' -l kernels-j
 complete -c tileiras-build -n '__fish_seen_subcommand_from compile' -l report -r -d 'also write a report that explains the compile: FILE.html to read, FILE.json as data'
 complete -c tileiras-build -n '__fish_seen_subcommand_from compile' -l depfile -r -d 'write what the output was made from, in Make\'s form'
 complete -c tileiras-build -n '__fish_seen_subcommand_from compile' -l depfile-target -r -d 'target named in the depfile, exactly as the build system spells it; default the output'
+complete -c tileiras-build -n '__fish_seen_subcommand_from compile' -l depfile-for -x -a 'both make' -d 'who reads the depfile; make: names with = or %, which no text says to both Make and Ninja'
 complete -c tileiras-build -n '__fish_seen_subcommand_from compile' -l depends -r -d 'one more file the output depends on, for the depfile and the record'
 complete -c tileiras-build -n '__fish_seen_subcommand_from compile' -l file-prefix-map -r -d 'name source files under OLD as NEW in debug information and remarks (repeatable)'
 complete -c tileiras-build -n '__fish_seen_subcommand_from compile' -l option -r -d 'passed to the Tile compiler as they are'
@@ -97,6 +98,7 @@ complete -c tileiras-build -n '__fish_seen_subcommand_from bytecode' -s o -r -d 
 complete -c tileiras-build -n '__fish_seen_subcommand_from bytecode' -l bytecode-version -r -d 'version to write; default that of the input'
 complete -c tileiras-build -n '__fish_seen_subcommand_from bytecode' -l depfile -r -d 'what the output was made from, in Make\'s form'
 complete -c tileiras-build -n '__fish_seen_subcommand_from bytecode' -l depfile-target -r -d 'the target in the depfile'
+complete -c tileiras-build -n '__fish_seen_subcommand_from bytecode' -l depfile-for -x -a 'both make' -d 'who reads it; make: names with = or %, which no text says to both'
 complete -c tileiras-build -f -n __fish_use_subcommand -a export -d 'cuTile Python source to bytecode, through the installed cuda-tile'
 complete -c tileiras-build -n '__fish_seen_subcommand_from export' -s o -r -d 'the bytecode'
 complete -c tileiras-build -n '__fish_seen_subcommand_from export' -l entry -r -d 'the kernel function in the file'
@@ -112,6 +114,7 @@ complete -c tileiras-build -n '__fish_seen_subcommand_from export' -l path -r -d
 complete -c tileiras-build -n '__fish_seen_subcommand_from export' -l python -r -d 'the interpreter that has cuda-tile; default this one'
 complete -c tileiras-build -n '__fish_seen_subcommand_from export' -l depfile -r -d 'what the output was made from, in Make\'s form'
 complete -c tileiras-build -n '__fish_seen_subcommand_from export' -l depfile-target -r -d 'the target in the depfile'
+complete -c tileiras-build -n '__fish_seen_subcommand_from export' -l depfile-for -x -a 'both make' -d 'who reads it; make: names with = or %, which no text says to both'
 complete -c tileiras-build -n '__fish_seen_subcommand_from export' -l verbose -d 'say which kernels are exported'
 complete -c tileiras-build -f -n __fish_use_subcommand -a test -d 'launch a kernel and compare with expected arrays'
 complete -c tileiras-build -n '__fish_seen_subcommand_from test' -l entry -r

@@ -12,6 +12,7 @@ FLAGS = (
     Flag("--bytecode-version", ONE, "version to write; default that of the input", "V"),
     Flag("--depfile", ONE, "what the output was made from, in Make's form", "FILE"),
     Flag("--depfile-target", ONE, "the target in the depfile", "NAME"),
+    Flag("--depfile-for", ONE, "who reads it; make: names with = or %, which no text says to both", choices=("both", "make")),
 )
 MAGIC = b"\x7fTileIR\0"
 
@@ -38,7 +39,7 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
     if arguments.depfile:
         from tileiras.tools.build.depfile import write_depfile
 
-        text = write_depfile(arguments.depfile_target or arguments.o, [source])
+        text = write_depfile(arguments.depfile_target or arguments.o, [source], arguments.depfile_for)
         outputs.put(arguments.depfile, text.encode("utf-8", "surrogateescape"))
     outputs.commit()
     if history.path:

@@ -306,7 +306,7 @@ def write(job: Job, result: Result, outputs: Outputs) -> None:
         from tileiras.tools.build.depfile import write_depfile
 
         target = arguments.depfile_target or arguments.o
-        text = write_depfile(target, [job.source, *arguments.depends])
+        text = write_depfile(target, [job.source, *arguments.depends], arguments.depfile_for)
         outputs.put(arguments.depfile, text.encode("utf-8", "surrogateescape"))
 
 

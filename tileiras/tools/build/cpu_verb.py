@@ -66,7 +66,9 @@ def run(arguments: Arguments, outputs: Outputs, source: str, data: bytes, compil
         from tileiras.tools.build.depfile import write_depfile
 
         text = write_depfile(
-            arguments.depfile_target or arguments.kernels_json, [source, *arguments.depends]
+            arguments.depfile_target or arguments.kernels_json,
+            [source, *arguments.depends],
+            arguments.depfile_for,
         )
         outputs.put(arguments.depfile, text.encode("utf-8", "surrogateescape"))
     outputs.commit()

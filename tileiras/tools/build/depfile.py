@@ -4,6 +4,9 @@ Escapes: a backslash before blank, ``#``, ``:`` and ``|``, ``$`` doubled.  A bac
 that a run of them before an escaped character is doubled: that is Make's rule, and Ninja's.  A newline, a semicolon
 and a backslash at the end cannot be written at all.  Make takes ``out: a=b`` for a variable of its own, but only
 where the first word has the ``=``.
+
+No text means a target with ``=`` or ``%`` to both: Ninja takes it as it is, Make reads a variable or a pattern. Names with
+``|``, ``*`` and ``?`` Ninja cannot read at all. ``--depfile-for make`` writes what Make alone reads.
 """
 
 from __future__ import annotations
@@ -24,14 +27,7 @@ class UnwritableDepfile(ValueError):
 
 def escape(path: str) -> str:
     """`path` as one word of a depfile."""
-    for what, found in (
-        ("a line break", "\n" in path or "\r" in path),
-        ("a NUL", "\0" in path),
-        ("a semicolon", ";" in path),
-        ("a backslash at its end", path.endswith("\\")),
-    ):
-        if found:
-            raise UnwritableDepfile(f"a path with {what} cannot stand in a depfile: {path!r}")
+    _refuse(path)
     out = []
     backslashes = 0
     for char in path:
@@ -49,11 +45,53 @@ def escape(path: str) -> str:
     return "".join(out)
 
 
-def write_depfile(target: str, prerequisites: Iterable[str]) -> str:
-    """The text: `target` exactly as the build system spelled it, prerequisites absolute, without repeats."""
+def escape_for_make(path: str, is_target: bool) -> str:
+    """`path` as one word of a rule of GNU Make: a target or a prerequisite."""
+    _refuse(path)
+    special = " \t#:%" if is_target else " \t#:|*?["
+    out = []
+    backslashes = 0
+    for char in path:
+        if char == "\\":
+            backslashes += 1
+            out.append(char)
+            continue
+        if char in special:
+            out.append("\\" * backslashes + "\\" + char)
+        elif char == "$":
+            out.append("$$")
+        elif char == "=":
+            out.append("$(or =)")  # Make looks for assignments outside of references only
+        elif char == "~" and not out:
+            out.append("$(or ~)")
+        else:
+            out.append(char)
+        backslashes = 0
+    return "".join(out)
+
+
+def _refuse(path: str) -> None:
+    for what, found in (
+        ("a line break", "\n" in path or "\r" in path),
+        ("a NUL", "\0" in path),
+        ("a semicolon", ";" in path),
+        ("a backslash at its end", path.endswith("\\")),
+    ):
+        if found:
+            raise UnwritableDepfile(f"a path with {what} cannot stand in a depfile: {path!r}")
+
+
+def write_depfile(target: str, prerequisites: Iterable[str], reader: str | None = None) -> str:
+    """The text: `target` exactly as the build system spelled it, prerequisites absolute, without repeats.
+
+    `reader`: "make" for names that not both Make and Ninja can read.
+    """
     paths = list(dict.fromkeys(os.path.abspath(path) for path in prerequisites))
     if not paths:
         raise UnwritableDepfile("a depfile needs a prerequisite: Ninja would rebuild for ever")
+    if reader == "make":
+        words = " \\\n  ".join(escape_for_make(path, False) for path in paths)
+        return f"{escape_for_make(target, True)}: {words}\n"
     if "=" in paths[0]:
         # Something that the output does depend on: the compiler, the interpreter.
         for plain in (*paths, _COMPILER, os.__file__):

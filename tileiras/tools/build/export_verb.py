@@ -39,6 +39,7 @@ FLAGS = (
     Flag("--python", ONE, "the interpreter that has cuda-tile; default this one", "EXE"),
     Flag("--depfile", ONE, "what the output was made from, in Make's form", "FILE"),
     Flag("--depfile-target", ONE, "the target in the depfile", "NAME"),
+    Flag("--depfile-for", ONE, "who reads it; make: names with = or %, which no text says to both", choices=("both", "make")),
     Flag("--verbose", SWITCH, "say which kernels are exported"),
 )
 
@@ -92,7 +93,7 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
     if arguments.depfile:
         from tileiras.tools.build.depfile import write_depfile
 
-        text = write_depfile(arguments.depfile_target or arguments.o, prerequisites)
+        text = write_depfile(arguments.depfile_target or arguments.o, prerequisites, arguments.depfile_for)
         outputs.put(arguments.depfile, text.encode("utf-8", "surrogateescape"))
     outputs.commit()
     history.wrote(prerequisites, [arguments.o], record.options_of(arguments, FLAGS), _tools())

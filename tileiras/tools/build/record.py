@@ -162,6 +162,7 @@ def options_of(arguments: Arguments, flags: Sequence[Flag]) -> list[str]:
         "tilebc",
         "depfile",
         "depfile_target",
+        "depfile_for",
         "depends",
         "remarks_output",
         "verbose",
