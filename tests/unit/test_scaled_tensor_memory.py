@@ -229,6 +229,81 @@ def test_without_what_it_needs() -> None:
             close(out, want)
 
 
+ACC = "tile<128x128xf32>"
+
+
+def product_line(text: str) -> str:
+    return next(line for line in text.splitlines() if "= mmaf_scaled" in line)
+
+
+def fresh(text: str) -> str:
+    """Each step's product begins at zero and is added to what the loop carries."""
+    line = product_line(text)
+    made = line.replace("%d =", "%e =").replace("%acc,", "%c,")
+    return text.replace(line, f"{made}\n        %d = addf %acc, %e : {ACC}")
+
+
+def halved(text: str) -> str:
+    """Each step halves the sum first."""
+    line = product_line(text)
+    first = f"        %h = constant <f32: 0.5> : {ACC}\n        %g = mulf %acc, %h : {ACC}\n"
+    return text.replace(line, first + line.replace("%acc,", "%g,"))
+
+
+def twice(text: str) -> str:
+    """Two sums of one pair of operands."""
+    line = product_line(text)
+    second = line.replace("%d =", "%f =").replace("%acc,", "%acc2,")
+    text = text.replace(line, f"{line}\n{second}").replace(
+        f"continue %d : {ACC}", f"continue %d, %f : {ACC}, {ACC}"
+    )
+    text = text.replace(
+        f"iter_values(%acc = %c) -> ({ACC})", f"iter_values(%acc = %c, %acc2 = %c) -> ({ACC}, {ACC})"
+    )
+    text = text.replace("%r = for", "%r1, %r2 = for")
+    return text.replace("      %c_view", f"      %r = addf %r1, %r2 : {ACC}\n      %c_view", 1)
+
+
+@pytest.mark.parametrize("form", [MXFP4, NVFP4], ids=str)
+@pytest.mark.parametrize("change", [fresh, halved, twice])
+def test_roles_of_sums(change: Any, form: Any) -> None:
+    """Against the interpreter, with races looked for. Signs turn for one product of a loop only."""
+    text = change(kernel(*form, (128, 128), 128))
+    *arrays, _ = operands(*form, 128, BOTH)
+    found = []
+    for target, how in (("reference", {}), ("emulator", {"check": True, "seed": 4})):
+        out = np.zeros((SIZE, SIZE), np.float32)
+        tileiras.launch(
+            text, "k", grid=(2, 2, 1), args=[*arrays, out], target=target, gpu_name="sm_100", **how
+        )
+        found.append(out)
+    close(*found)
+    expected = {fresh: 2, halved: 2, twice: 0 if form is NVFP4 else 4}[change]
+    assert tileiras.compile(text, gpu_name="sm_100").ptx.count("tcgen05.mma.") == expected
+
+
+def test_two_products_of_large_tiles_have_registers_when_they_come_back() -> None:
+    """Two sums of 128x128 in 128 threads are more than ptxas finds registers for."""
+    text = twice(kernel(*MXFP8, (128, 128), 64)).replace("f8E4M3FN", "bf16")
+    line = product_line(text)
+    types = f": tile<128x64xbf16>, tile<64x128xbf16>, {ACC}"
+    for name, acc in (("%d", "%acc"), ("%f", "%acc2")):
+        line = next(x for x in text.splitlines() if f"{name} = mmaf_scaled" in x)
+        text = text.replace(line, f"        {name} = mmaf %a, %b, {acc} {types}")
+    program = tileiras.compile(text, gpu_name="sm_100")
+    assert program.ptx.count("tcgen05.mma.") == 8 and program.cubin
+
+
+def test_alignment_that_is_not_proven_is_tested() -> None:
+    text = kernel(*MXFP8, (128, 128), 128, BOTH, 1)
+    ptx = tileiras.compile(text, gpu_name="sm_100").ptx
+    assert "tcgen05.mma." in ptx and "\tmma.sync" in ptx
+    *arrays, want = operands(*MXFP8, 128, BOTH)
+    out = np.zeros((SIZE, SIZE), np.float32)
+    tileiras.launch(text, "k", grid=(2, 2, 1), args=[*arrays, out], target="emulator", gpu_name="sm_100")
+    close(out, want)
+
+
 @pytest.mark.parametrize(
     "form,tile,step,inner,reason",
     [

@@ -6,7 +6,7 @@ from tileiras.compiler.dialects.nv_tileaa.kernel_spec import KEY
 from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.ir.types import TensorType
 from tileiras.compiler.layout.linear import log2
-from tileiras.compiler.layout.shared import arrange
+from tileiras.compiler.layout.shared import CHUNK_BYTES, arrange
 from tileiras.compiler.passes.tileaa.facts import Facts, facts_of
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS, SCALED
@@ -77,15 +77,18 @@ def missing_facts(loop: Op, target: Any) -> dict[Value, int] | None:
     products = [op for op in body.ops if op.spec.name in PRODUCTS]
     if not target.has(sm.CP_ASYNC) or not products or refusal(loop, dynamic_step=True) is not None:
         return None
-    facts = Facts()
+    facts, cost = Facts(), CostModel(target)
     needs: dict[Value, int] = {}
     loads = 0
     for product in products:
         if mma_sync(product, target) is None:
             return None
-        for group in feeding_loads(product, body):
+        for which, group in enumerate(feeding_loads(product, body)):
             for op in group:
-                found = missing(op, facts) if can_run_ahead(op, loop) else None
+                chunk = CHUNK_BYTES if which < 2 else cost.min_copy_bytes  # of scales, words of four
+                found = missing(op, facts, chunk) if can_run_ahead(op, loop) else None
+                if found is None and which > 1:
+                    continue  # scales come through registers
                 if found is None:
                     return None
                 loads += 1

@@ -99,25 +99,26 @@ def unit_dimension(op: Op) -> int:
     return next((d for d, m in enumerate(dims) if tensor.strides[m] == 1 and view.tile[d] > 1), -1)
 
 
-def missing(op: Op, facts: Facts) -> dict[Value, int] | None:
-    """What must be a multiple of what so that chunks of 16 bytes bring the tile of a load; None where that is not enough."""
+def missing(op: Op, facts: Facts, chunk: int = CHUNK_BYTES) -> dict[Value, int] | None:
+    """What must be a multiple of what so that chunks of so many bytes bring the tile of a load; None where that is not
+    enough."""
     unit = unit_dimension(op)
     value = op.operand("view")
     if unit < 0 or value is None:
         return None
     view: Any = value.type
     size = view.view.elem.bytes
-    if view.tile[unit] * size < CHUNK_BYTES:
+    if view.tile[unit] * size < chunk:
         return None
     needs: dict[Value, int] = {}
-    if facts.pointer_alignment(value) < CHUNK_BYTES:
-        needs[facts.tensor_view_op(value).operands[0]] = CHUNK_BYTES
+    if facts.pointer_alignment(value) < chunk:
+        needs[facts.tensor_view_op(value).operands[0]] = chunk
     for d, m in enumerate(view.dim_map or tuple(range(len(view.tile)))):
-        if d != unit and facts.stride_alignment(value, m, size) < CHUNK_BYTES:
+        if d != unit and facts.stride_alignment(value, m, size) < chunk:
             stride = facts.dynamic_stride(value, m)
             if stride is None:
                 return None
-            needs[stride] = max(needs.get(stride, 1), CHUNK_BYTES // size)
+            needs[stride] = max(needs.get(stride, 1), chunk // size)
     return needs
 
 

@@ -20,7 +20,7 @@ from tileiras.compiler.target.products import PRODUCTS
 from tileiras.compiler.target.products import SCALED as SCALED_PRODUCT
 
 from .instructions import scaled_form
-from .products import adds_up, operand_matrix
+from .products import adds_up, carried_beside, operand_matrix
 from .restage import source_load
 from .staging import Staged, unit_dimension
 
@@ -139,8 +139,12 @@ def unscaled_reason(op: Op, plans: Any, log2_warps: int) -> str | None:
         return f"sums of {shape[0]}x{shape[1]} are too many for {1 << log2_warps} warps"
     if plans is None or op.parent is None or op.parent.spec.name != "for":
         return "its operands do not come by asynchronous copies of a loop"
-    if role(op) is None:
+    what = role(op)
+    if what is None:
         return "its sums are looked at in the loop"
+    held = num_elements(shape) + carried_beside(op.block)
+    if what == FRESH and held >> log2_warps + 5 > CostModel.results_registers:
+        return "what the loop carries beside its results leaves no registers for them"
     if form[1] == "f8E4M3FN" and (reason := unsigned_reason(op)) is not None:
         return reason
     for which in (0, 1):
@@ -228,6 +232,9 @@ def _fits(products: list[Op], staged: Any, target: Any, log2_warps: int) -> bool
         for which in operands_of(op):
             if where(op, which, staged[op]) != LOADED and not (which == 0 and in_rows(op, log2_warps)):
                 extra += stored_bytes(op, which)
+    back = [num_elements(op.result.type.shape) for op in products if role(op) != FRESH]  # type: ignore[attr-defined]
+    if len(back) > 1 and sum(back) >> log2_warps + 5 > CostModel.results_registers:
+        return False
     room = CostModel(target).shared_bytes - extra
     return columns(products, log2_warps) is not None and 2 * sum(stage.values()) <= room
 

@@ -110,12 +110,9 @@ class Maker:
         a, b = sides
         if a is None or b is None:
             return None
-        made = self.op(
+        return self.op(
             "mma_block_scaled", [a, b, acc, lhs_scale, rhs_scale], types[2], element=elem, block=length
         )
-        for side in (lhs, rhs):
-            erase_unused(side.op)
-        return made
 
     def packed(self, value: Value, shape: tuple[int, int]) -> Value | None:
         """The bytes that a tile of four-bit elements was unpacked from, neighbours along K in one; None when there are none."""

@@ -372,7 +372,7 @@ class Accumulation:
             self.make(top, tileas.TENSOR_WAIT, (accumulator, count), (), {"before": waits})
         else:
             self.make(op, tileas.TENSOR_WAIT, (accumulator, count), (), {"before": 1})
-        self.product(op, accumulator, count, False)
+        self.product(op, accumulator, count, False, times is not None)
         mine, more = self.more
         terminator.set_operand(index, more if index == mine else arg)
         self.erase(op)
@@ -388,7 +388,8 @@ class Accumulation:
         else:
             self.make(following, tileas.TENSOR_WAIT, (accumulator, total), (), {"before": 1})
 
-    def product(self, op: Op, accumulator: Value, count: Value, fresh: bool) -> None:
+    def product(self, op: Op, accumulator: Value, count: Value, fresh: bool, written: bool = False) -> None:
+        """Issues a product. `written`: threads have just changed its sums."""
         type: Any = op.result.type
         left: Any = op.operands[0].type
         attrs: dict[str, Any] = {
@@ -400,7 +401,7 @@ class Accumulation:
         groups: list[Any] = [accumulator, count]
         assert self.places is not None
         in_rows = self.places.operands.get(op)
-        stored = in_rows is not None
+        stored = written or in_rows is not None
         spec = tileas.TENSOR_PRODUCT
         if op.spec.name == SCALED:
             spec = tileas.TENSOR_PRODUCT_SCALED
