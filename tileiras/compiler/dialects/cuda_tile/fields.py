@@ -95,6 +95,12 @@ FIELDS: dict[str, str] = {
 
 # Of the ops that the tensor dialects add.
 TENSOR_FIELDS: dict[str, str] = {
+    "barriers": "place of the mbarriers in shared memory",
+    "maps": "numbers of tensor maps",
+    "phase": "0 and 1 in turn",
+    "stage_bytes": "bytes of a stage",
+    "stages": "how many",
+    "starts": "first bytes in the slot",
     "sa_buffer": "where the scales of the left operand lie",
     "sa_slot": "its slot, a byte offset",
     "sa_start": "its first byte in the slot",
