@@ -144,7 +144,7 @@ def plan_ring(
 ) -> Ring | Queue | None:
     """How the loads that feed a loop's products are staged; None when none can be, or two stages do not fit."""
     from .products import adds_up
-    from .tensor_memory import buffered_bytes, copied_scales, staged_scales
+    from .tensor_memory import buffered_bytes, bytes_back, copied_scales, staged_scales
 
     body = loop.regions[0].block
     facts = context.analyses.get(facts_of, func)
@@ -176,9 +176,8 @@ def plan_ring(
     stage = sum(member.bytes for member in members.values())
     if wish is None:
         wish = hinted_stages(members, context.target, cost.wanted(clocks))
-    other = (
-        scratch_bytes(loop, members, context.target) + held_around(loop) + buffered_bytes(products, members)
-    )
+    scratch = max(scratch_bytes(loop, members, context.target), bytes_back(products))
+    other = scratch + held_around(loop) + buffered_bytes(products, members)
     other += sum(plan_copies(p) for p in products)
     barriers = 0
     if context.target.tensor_maps != "none":

@@ -334,6 +334,18 @@ def through_registers(op: Op) -> bool:
     return role(op) != SUM or sum(other.spec.name in PRODUCTS for other in op.block.ops) > 1
 
 
+def bytes_back(products: list[Op]) -> int:
+    """Shared memory through which sums change their layout behind the loop, where its ring still lies."""
+    most = 0
+    for op in products:
+        if op.attrs.get("atom") == "tcgen05" and not through_registers(op):
+            size = 4 * num_elements(op.result.type.shape)  # type: ignore[attr-defined]
+            while size > CostModel.conversion_bytes:
+                size //= 2
+            most = max(most, size)
+    return most
+
+
 def buffered_bytes(products: list[Op], members: Any) -> int:
     """Shared memory that operands take which are not members of a loop's ring."""
     total = 0

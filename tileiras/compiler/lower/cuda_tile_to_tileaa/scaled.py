@@ -98,7 +98,7 @@ class Maker:
         if len(types[0].shape) != 2:
             return None
         (m, k), n, elem = types[0].shape, types[1].shape[1], types[0].elem
-        sizes = (m * k, k * n, m * n)
+        sizes = (m * k * elem.bits // 8, k * n * elem.bits // 8, m * n)
         length = k // types[3].shape[1]
         if not native(elem.name, types[3].elem.name, length):
             return None
