@@ -104,6 +104,7 @@ def _special_products() -> list[Production]:
     tile = (128, 128, 64)
     bf, step = Array("bf16", 2, **PROVEN), _step("bf16", tile)  # type: ignore[arg-type]
     wide = Array("f32", 2, **PROVEN)  # type: ignore[arg-type]
+    e4m3, deep = Array("e4m3", 2, **PROVEN), Array("bf16", 3, **PROVEN)  # type: ignore[arg-type]
 
     def one(name: str, kernel: str, signature: tuple[Any, ...], source: str = "products.py") -> Production:
         return Production(name, source, kernel, signature, step)
@@ -117,6 +118,24 @@ def _special_products() -> list[Production]:
         one("mm_bf16_grouped", "grouped", (*lists, *tile)),
         one("mm_bf16_split_k", "split_k", (bf, bf, wide, *tile, 4)),
         one("mm_bf16_hinted", "hinted", (bf, bf, bf, *tile)),
+        Production(
+            "mm_bf16_w4a16",
+            "products.py",
+            "weights_4bit",
+            (bf, Array("u8", 2, **PROVEN), bf, bf, *tile),  # type: ignore[arg-type]
+            _step("bf16", tile, (16, 4)),
+        ),
+        Production(
+            "mm_e4m3_scaled_steps",
+            "products.py",
+            "scaled_steps",
+            (e4m3, wide, e4m3, wide, bf, 128, 128, 128),
+            _step("e4m3", (128, 128, 128)),
+            90,
+        ),
+        one("mm_bf16_batched", "batched", (deep, deep, deep, *tile)),
+        one("mm_bf16_gated", "gated", (bf, bf, bf, bf, 128, 64, 64)),
+        one("mm_bf16_gathered", "gathered", (bf, bf, Array("i32", 1, **PROVEN), bf, *tile)),  # type: ignore[arg-type]
         one("mm_cpp", "cpp_product", (), "products.cu"),
         one("mm_cpp_aligned", "cpp_product_aligned", (), "products.cu"),
     ]
@@ -150,13 +169,18 @@ def attention(element: str, m: int, n: int, d: int, causal: int, group: int) -> 
     )
     step = Product(element, 4 * m * n * d, 2 * n * d * BITS[element] // 8, m, n, d)
     return Production(
-        name, "attention.py", "forward", (q, q, q, q, Scalar("f32"), m, n, d, causal, group), step
+        name,
+        "attention.py",
+        "forward",
+        (q, q, q, q, Scalar("f32"), m, n, d, causal, group),
+        step,
+        90 if element == "e4m3" else 80,
     )
 
 
 def _attention() -> list[Production]:
     known: dict[str, Any] = PROVEN
-    q, r = Array("bf16", 3, **known), Array("f32", 2, **known)
+    q, r, four = Array("bf16", 3, **known), Array("f32", 2, **known), Array("bf16", 4, **known)
     m, n, d = 64, 64, 64
     back = Product("bf16", 8 * m * n * d, 2 * m * d * 2, m, n, d)
     signature = (q, q, q, q, r, r, q, q, Scalar("f32"), m, n, d)
@@ -168,7 +192,41 @@ def _attention() -> list[Production]:
         attention("bf16", 128, 64, 128, 1, 4),
         attention("bf16", 64, 64, 256, 0, 1),
         attention("bf16", 256, 128, 128, 0, 1),
+        attention("f16", 128, 128, 128, 0, 1),
+        attention("e4m3", 128, 64, 128, 0, 1),
         Production("attn_bf16_backward_keys", "attention.py", "backward_keys", signature, back),
+        Production(
+            "attn_bf16_backward_queries",
+            "attention.py",
+            "backward_queries",
+            (q, q, q, q, r, r, q, Scalar("f32"), 128, 64, 128),
+            Product("bf16", 6 * 128 * 64 * 128, 2 * 64 * 128 * 2, 128, 64, 128),
+        ),
+        Production(
+            "attn_bf16_decoding",
+            "attention.py",
+            "decoding",
+            (
+                four,
+                four,
+                four,
+                Array("f32", 5, **known),
+                Array("f32", 4, **known),
+                Scalar("f32"),
+                16,
+                128,
+                128,
+                8,
+            ),
+            Product("bf16", 4 * 16 * 128 * 128, 2 * 128 * 128 * 2, 16, 128, 128),
+        ),
+        Production(
+            "attn_bf16_linear",
+            "attention.py",
+            "linear",
+            (q, q, q, q, 64, 128),
+            Product("bf16", 2 * 64 * 128 * (64 + 64 + 128 + 128), 3 * 64 * 128 * 2, 64, 64, 128),
+        ),
     ]
 
 
@@ -198,6 +256,11 @@ def _streams() -> list[Production]:
         one("transpose_bf16", "transpose", (rows, rows, 64, 64), Stream(4096, 2, 2)),
         one("transpose_f32", "transpose", (wide, wide, 64, 64), Stream(4096, 4, 4)),
         one("quantize_bf16", "quantize", (rows, array("i8", 2), f, 4096), Stream(4096, 2, 1)),
+        one("residual_rms_norm_bf16", "residual_rms_norm", (rows, rows, h, rows, rows, Scalar("f32"), 4096), Stream(4096, 4, 4)),
+        one("softmax_backward_bf16", "softmax_backward", (rows, rows, rows, 2048), Stream(2048, 4, 2)),
+        one("cumulative_sums_f32", "cumulative_sums", (wide, wide, 4, 1024), Stream(4096, 4, 4)),
+        one("argmax_f32", "argmax", (wide, array("i32"), 4, 1024), Stream(4096, 4, 0)),
+        one("quantize_groups_e4m3", "quantize_groups", (rows, array("e4m3", 2), wide, 128, 16), Stream(2048, 2, 1)),
         one("cross_entropy_bf16", "cross_entropy", (rows, array("i32"), f, 2048), Stream(32768, 2, 0, 2048)),
     ]  # fmt: skip
 

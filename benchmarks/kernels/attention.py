@@ -64,3 +64,63 @@ def backward_keys(q, k, v, do, lse, delta, dk, dv, scale, M: Const, N: Const, D:
         gk = ct.mma(ct.transpose(ds.astype(q.dtype)), qt, gk)
     ct.store(dk, (h, j, 0), (gk * scale).astype(dk.dtype).reshape((1, N, D)))
     ct.store(dv, (h, j, 0), gv.astype(dv.dtype).reshape((1, N, D)))
+
+
+@ct.kernel
+def decoding(q, k, v, o, lse, scale, M: Const, N: Const, D: Const, S: Const):
+    """One token of M heads that share keys; S tiles of keys a block."""
+    g, s, b = ct.bid(0), ct.bid(1), ct.bid(2)
+    qt = ct.load(q, (b, g, 0, 0), (1, 1, M, D)).reshape((M, D))
+    m_i = ct.full((M, 1), -1.0e30, ct.float32)
+    l_i = ct.zeros((M, 1), ct.float32)
+    acc = ct.zeros((M, D), ct.float32)
+    for j in range(s * S, (s + 1) * S):
+        kt = ct.load(k, (b, g, j, 0), (1, 1, N, D), padding_mode=ZERO).reshape((N, D))
+        qk = ct.mma(qt, ct.transpose(kt), ct.zeros((M, N), ct.float32)) * (scale * LOG2E)
+        new = ct.maximum(m_i, ct.max(qk, 1, keepdims=True))
+        p = ct.exp2(qk - new)
+        al = ct.exp2(m_i - new)
+        l_i = l_i * al + ct.sum(p, 1, keepdims=True)
+        vt = ct.load(v, (b, g, j, 0), (1, 1, N, D), padding_mode=ZERO).reshape((N, D))
+        acc = ct.mma(p.astype(v.dtype), vt, acc * al)
+        m_i = new
+    ct.store(o, (b, g, s, 0, 0), (acc / l_i).reshape((1, 1, 1, M, D)))
+    ct.store(lse, (b, g, s, 0), (m_i + ct.log2(l_i)).reshape((1, 1, 1, M)))
+
+
+@ct.kernel
+def backward_queries(q, k, v, do, lse, delta, dq, scale, M: Const, N: Const, D: Const):
+    """Gradient of Q, one tile of queries a block."""
+    i, h = ct.bid(0), ct.bid(1)
+    qt = ct.load(q, (h, i, 0), (1, M, D), padding_mode=ZERO).reshape((M, D))
+    gt = ct.load(do, (h, i, 0), (1, M, D), padding_mode=ZERO).reshape((M, D))
+    l = ct.load(lse, (h, i), (1, M)).reshape((M, 1)) * LOG2E
+    de = ct.load(delta, (h, i), (1, M)).reshape((M, 1))
+    acc = ct.zeros((M, D), ct.float32)
+    for j in range(ct.cdiv(k.shape[1], N)):
+        kt = ct.load(k, (h, j, 0), (1, N, D), padding_mode=ZERO).reshape((N, D))
+        vt = ct.load(v, (h, j, 0), (1, N, D), padding_mode=ZERO).reshape((N, D))
+        s = ct.mma(qt, ct.transpose(kt), ct.zeros((M, N), ct.float32)) * (scale * LOG2E)
+        p = ct.exp2(s - l)
+        dp = ct.mma(gt, ct.transpose(vt), ct.zeros((M, N), ct.float32))
+        ds = (p * (dp - de)).astype(q.dtype)
+        acc = ct.mma(ds, kt, acc)
+    ct.store(dq, (h, i, 0), (acc * scale).astype(dq.dtype).reshape((1, M, D)))
+
+
+@ct.kernel
+def linear(q, k, v, o, M: Const, D: Const):
+    """Chunks of linear attention: a matrix of state is carried."""
+    h = ct.bid(0)
+    state = ct.zeros((D, D), ct.float32)
+    rows = ct.arange(M, dtype=ct.int32)[:, None]
+    cols = ct.arange(M, dtype=ct.int32)[None, :]
+    for i in range(ct.cdiv(q.shape[1], M)):
+        qt = ct.load(q, (h, i, 0), (1, M, D), padding_mode=ZERO).reshape((M, D))
+        kt = ct.load(k, (h, i, 0), (1, M, D), padding_mode=ZERO).reshape((M, D))
+        vt = ct.load(v, (h, i, 0), (1, M, D), padding_mode=ZERO).reshape((M, D))
+        s = ct.mma(qt, ct.transpose(kt), ct.zeros((M, M), ct.float32))
+        s = ct.where(rows >= cols, s, 0.0).astype(v.dtype)
+        out = ct.mma(s, vt, ct.mma(qt, state.astype(q.dtype), ct.zeros((M, D), ct.float32)))
+        ct.store(o, (h, i, 0), out.astype(o.dtype).reshape((1, M, D)))
+        state = ct.mma(ct.transpose(kt), vt, state)

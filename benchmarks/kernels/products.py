@@ -165,3 +165,73 @@ def hinted(a, b, c, M: Const, N: Const, K: Const):
         y = ct.load(b, (k, j), (K, N), padding_mode=ZERO, latency=4, allow_tma=True)
         acc = ct.mma(x, y, acc)
     ct.store(c, (i, j), acc.astype(c.dtype))
+
+
+@ct.kernel
+def weights_4bit(a, q, scale, c, M: Const, N: Const, K: Const):
+    """4-bit weights, two to a byte along K, with one scale a row of N and step."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        x = ct.load(a, (i, k), (M, K), padding_mode=ZERO)
+        w = ct.load(q, (j, k), (N, K // 2), padding_mode=ZERO)
+        lo = (w & 15).astype(ct.int32) - 8
+        hi = (w >> 4).astype(ct.int32) - 8
+        y = ct.cat((lo.reshape((N, K // 2, 1)), hi.reshape((N, K // 2, 1))), 2).reshape((N, K))
+        s = ct.load(scale, (j, k), (N, 1), padding_mode=ZERO)
+        acc = ct.mma(x, ct.transpose(y.astype(a.dtype) * s), acc)
+    ct.store(c, (i, j), acc.astype(c.dtype))
+
+
+@ct.kernel
+def scaled_steps(a, sa, b, sb, c, M: Const, N: Const, K: Const):
+    """In every step of K, a scale for each row of A and one for all of B."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        x = ct.load(a, (i, k), (M, K), padding_mode=ZERO)
+        y = ct.load(b, (k, j), (K, N), order="F", padding_mode=ZERO)
+        u = ct.load(sa, (i, k), (M, 1), padding_mode=ZERO)
+        v = ct.load(sb, (j, k), (1, 1), padding_mode=ZERO)
+        acc = acc + ct.mma(x, y, ct.zeros((M, N), ct.float32)) * (u * v)
+    ct.store(c, (i, j), acc.astype(c.dtype))
+
+
+@ct.kernel
+def batched(a, b, c, M: Const, N: Const, K: Const):
+    """The batch stays a dimension of the tiles."""
+    h, i, j = ct.bid(2), ct.bid(0), ct.bid(1)
+    acc = ct.zeros((1, M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[2], K)):
+        x = ct.load(a, (h, i, k), (1, M, K), padding_mode=ZERO)
+        y = ct.load(b, (h, k, j), (1, K, N), padding_mode=ZERO)
+        acc = ct.mma(x, y, acc)
+    ct.store(c, (h, i, j), acc.astype(c.dtype))
+
+
+@ct.kernel
+def gated(x, wg, wu, c, M: Const, N: Const, K: Const):
+    """Two products of one left operand, joined by a gate."""
+    i, j = ct.bid(0), ct.bid(1)
+    g = ct.zeros((M, N), ct.float32)
+    u = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(x.shape[1], K)):
+        t = ct.load(x, (i, k), (M, K), padding_mode=ZERO)
+        g = ct.mma(t, ct.load(wg, (k, j), (K, N), padding_mode=ZERO), g)
+        u = ct.mma(t, ct.load(wu, (k, j), (K, N), padding_mode=ZERO), u)
+    ct.store(c, (i, j), (g / (1.0 + ct.exp(-g)) * u).astype(c.dtype))
+
+
+@ct.kernel
+def gathered(a, b, ids, c, M: Const, N: Const, K: Const):
+    """Rows of A by an index list, as experts take them."""
+    i, j = ct.bid(0), ct.bid(1)
+    rows = ct.load(ids, (i,), (M,), padding_mode=ZERO)
+    acc = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        cols = k * K + ct.arange(K, dtype=ct.int32)
+        x = ct.gather(a, (rows[:, None], cols[None, :]))
+        y = ct.load(b, (k, j), (K, N), padding_mode=ZERO)
+        acc = ct.mma(x, y, acc)
+    out = j * N + ct.arange(N, dtype=ct.int32)
+    ct.scatter(c, (rows[:, None], out[None, :]), acc.astype(c.dtype))

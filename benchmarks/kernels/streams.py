@@ -133,3 +133,50 @@ def cross_entropy(x, labels, loss, T: Const):
         top = new
     own = ct.gather(x, (r, ct.gather(labels, r))).astype(ct.float32)
     ct.store(loss, (r,), (ct.log(total) + top).reshape((1,)) - own)
+
+
+@ct.kernel
+def residual_rms_norm(x, r, w, y, s, eps, N: Const):
+    """A residual is added and kept, then the row is normalized."""
+    i = ct.bid(0)
+    v = ct.load(x, (i, 0), (1, N)).astype(ct.float32) + ct.load(r, (i, 0), (1, N)).astype(ct.float32)
+    ct.store(s, (i, 0), v.astype(s.dtype))
+    inv = ct.rsqrt(ct.sum(v * v, 1, keepdims=True) / N + eps)
+    g = ct.load(w, (0,), (N,)).astype(ct.float32).reshape((1, N))
+    ct.store(y, (i, 0), (v * inv * g).astype(y.dtype))
+
+
+@ct.kernel
+def softmax_backward(y, dy, dx, N: Const):
+    """A row a block."""
+    i = ct.bid(0)
+    a = ct.load(y, (i, 0), (1, N)).astype(ct.float32)
+    g = ct.load(dy, (i, 0), (1, N)).astype(ct.float32)
+    ct.store(dx, (i, 0), (a * (g - ct.sum(a * g, 1, keepdims=True))).astype(dx.dtype))
+
+
+@ct.kernel
+def quantize_groups(x, y, s, G: Const, T: Const):
+    """T groups of G neighbours of a row a block, a scale each."""
+    i, j = ct.bid(0), ct.bid(1)
+    v = ct.load(x, (i, j), (1, T * G)).astype(ct.float32).reshape((T, G))
+    m = ct.max(ct.abs(v), 1, keepdims=True)
+    sc = ct.maximum(m, 1.0e-10) / 448.0
+    ct.store(y, (i, j), (v / sc).astype(y.dtype).reshape((1, T * G)))
+    ct.store(s, (i, j), sc.reshape((1, T)))
+
+
+@ct.kernel
+def cumulative_sums(x, y, M: Const, N: Const):
+    """Along M rows a block."""
+    i = ct.bid(0)
+    v = ct.load(x, (i, 0), (M, N)).astype(ct.float32)
+    ct.store(y, (i, 0), ct.cumsum(v, 1).astype(y.dtype))
+
+
+@ct.kernel
+def argmax(x, y, M: Const, N: Const):
+    """Of M rows a block."""
+    i = ct.bid(0)
+    v = ct.load(x, (i, 0), (M, N))
+    ct.store(y, (i,), ct.argmax(v, 1))
