@@ -86,11 +86,12 @@ def _argument(lowering: Lowering, value: Any, elem: Any, spec: str, kind: str) -
         if name == "f64":
             return b.materialize(value, "d")
         if is_float:
-            return b.emit("cvt.f64.f32", float_to_f32(lowering, value, name))
+            return b.emit("cvt.f64.f32", b.materialize(float_to_f32(lowering, value, name), "r"))
         wide = _argument(lowering, value, elem, "%d", "i64" if getattr(elem, "bits", 64) == 64 else "i32")
         return b.emit("cvt.rn.f64.s64" if elem.bits == 64 else "cvt.rn.f64.s32", wide)
     if is_float:
         source = value if name in ("f32", "f64") else float_to_f32(lowering, value, name)
+        source = b.materialize(source, "d" if name == "f64" else "r")  # cvt takes no immediate
         target = "s64" if kind == "i64" else "s32"
         return b.emit(f"cvt.rzi.{target}.{'f64' if name == 'f64' else 'f32'}", source)
     if name == "i1":
