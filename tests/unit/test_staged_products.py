@@ -274,6 +274,27 @@ def test_an_occupancy_hint_is_a_wish_that_does_not_spill() -> None:
     assert int(text.split(".maxnreg ")[1].split()[0]) >= 64
 
 
+def test_a_product_outside_of_loops_gets_the_registers_that_it_needs() -> None:
+    case = """cuda_tile.module @m { entry @k(%p: tile<ptr<f16>>, %q: tile<ptr<f32>>)
+      optimization_hints=<sm_80 = {occupancy = 32}> {
+      %n = iota : tile<1024xi32>
+      %a1 = reshape %p : tile<ptr<f16>> -> tile<1xptr<f16>>
+      %a2 = broadcast %a1 : tile<1xptr<f16>> -> tile<1024xptr<f16>>
+      %a3 = offset %a2, %n : tile<1024xptr<f16>>, tile<1024xi32> -> tile<1024xptr<f16>>
+      %a, %t = load_ptr_tko weak %a3 : tile<1024xptr<f16>> -> tile<1024xf16>, token
+      %x = reshape %a : tile<1024xf16> -> tile<32x32xf16>
+      %z = constant <f32: 0.0> : tile<32x32xf32>
+      %y = mmaf %x, %x, %z : tile<32x32xf16>, tile<32x32xf16>, tile<32x32xf32>
+      %r = reshape %y : tile<32x32xf32> -> tile<1024xf32>
+      %c1 = reshape %q : tile<ptr<f32>> -> tile<1xptr<f32>>
+      %c2 = broadcast %c1 : tile<1xptr<f32>> -> tile<1024xptr<f32>>
+      %c3 = offset %c2, %n : tile<1024xptr<f32>>, tile<1024xi32> -> tile<1024xptr<f32>>
+      %u = store_ptr_tko weak %c3, %r : tile<1024xptr<f32>>, tile<1024xf32> -> token
+      return } }"""
+    text = tileiras.compile(case, gpu_name="sm_80").ptx
+    assert int(text.split(".maxnreg ")[1].split()[0]) >= 64
+
+
 def check(case: Case, gpu_name: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.corpus import check as corpus
 

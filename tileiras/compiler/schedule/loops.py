@@ -296,13 +296,18 @@ def spare_registers(func: Op, loop: Op, target: Any) -> int:
 
 
 def least_registers(func: Op) -> int:
-    """Registers of a thread below which the loops of a kernel with products would spill; 0 for kernels without."""
+    """Registers of a thread below which the products of a kernel, and the loops that hold them, would spill; 0 for kernels
+    without."""
     most = 0
-    for loop in func.walk():
-        if loop.spec.name != "for" or not any(is_product(op) for op in loop.regions[0].block.ops):
+    for product in func.walk():
+        if not is_product(product):
             continue
+        loop = product.parent
         held = CostModel.loop_registers + CostModel.fragment_registers
-        for value in loop.regions[0].block.args:
+        values: Any = product.results
+        if loop is not None and loop.spec.name == "for":
+            values = loop.regions[0].block.args
+        for value in values:
             type: Any = value.type
             if isinstance(type, TensorType):
                 held += type.layout.num_regs * max(1, getattr(type.elem, "bits", 64) // 32)  # type: ignore[attr-defined]
