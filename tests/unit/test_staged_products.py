@@ -33,6 +33,7 @@ CHECKED = (
     "staged_converted_w8a16_nn",
     "staged_scaled_sums_e4m3",
     "staged_packed_weights_f16",
+    "staged_linear_attention_d64",
 )
 TENSOR = {"sm_80": "mma.sync", "sm_90": "wgmma.mma_async", "sm_100": "tcgen05.mma", "sm_120": "mma.sync"}
 
@@ -58,6 +59,11 @@ def test_packed_weights_are_unpacked_on_their_way_to_the_tensor_core(gpu_name: s
     assert TENSOR[gpu_name] in loop and "mma.sync" not in text
     assert loop.count("bar.sync") == 2  # the stage has landed; the unpacked operand lies there
     assert "ld.shared.b8" not in text and "ld.shared.u8" not in text  # packed bytes travel by words
+
+
+def test_operands_of_several_products_stay_where_they_were_loaded() -> None:
+    text = ptx("staged_linear_attention_d128", "sm_90")
+    assert "wgmma.mma_async" in text and "mma.sync" not in text
 
 
 @pytest.mark.parametrize("gpu_name", ["sm_90", "sm_120"])

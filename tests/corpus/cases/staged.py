@@ -154,6 +154,28 @@ attention(
     rtol=2e-3,
     atol=2e-3,
 )
+
+
+def linear(q, k, v, o):
+    """The same as one product: the mask keeps what lies at or before a row."""
+    s = np.tril(wide(q)[0] @ wide(k)[0].transpose(0, 2, 1))
+    return {3: (s @ wide(v)[0]).astype("f4").astype(o.dtype)}
+
+
+for m, d in ((64, 64), (64, 128)):
+    attention(
+        f"staged_linear_attention_d{d}",
+        "linear_attention",
+        [A("f16", 3), A("f16", 3), A("f16", 3), A("f32", 3), m, d],
+        (2,),
+        lambda rng, d=d: (
+            *(uniform(rng, (2, 208, d), "f16", -0.25, 0.25) for _ in range(3)),
+            like((2, 208, d)),
+        ),
+        linear,
+        rtol=1e-2,
+        atol=1e-2,
+    )
 case(
     "staged_split_k",
     "split_k",

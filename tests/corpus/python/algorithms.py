@@ -90,6 +90,24 @@ def attention(q, k, v, o, scale, M: Const, N: Const, D: Const, CAUSAL: Const):
 
 
 @ct.kernel
+def linear_attention(q, k, v, o, M: Const, D: Const):
+    """Causal linear attention in chunks of M: the products of a chunk, and a matrix of state that every chunk adds to."""
+    h = ct.bid(0)
+    state = ct.zeros((D, D), ct.float32)
+    rows = ct.arange(M, dtype=ct.int32).reshape((M, 1))
+    columns = ct.arange(M, dtype=ct.int32).reshape((1, M))
+    for i in range(ct.cdiv(q.shape[1], M)):
+        qt = ct.load(q, (h, i, 0), (1, M, D), padding_mode=ZERO).reshape((M, D))
+        kt = ct.load(k, (h, i, 0), (1, M, D), padding_mode=ZERO).reshape((M, D))
+        vt = ct.load(v, (h, i, 0), (1, M, D), padding_mode=ZERO).reshape((M, D))
+        s = ct.mma(qt, ct.transpose(kt), ct.zeros((M, M), ct.float32))
+        s = ct.where(rows >= columns, s, 0.0).astype(v.dtype)
+        past = ct.mma(qt, state.astype(q.dtype), ct.zeros((M, D), ct.float32))
+        ct.store(o, (h, i, 0), ct.mma(s, vt, past).astype(o.dtype).reshape((1, M, D)))
+        state = ct.mma(ct.transpose(kt), vt, state)
+
+
+@ct.kernel
 def attention_of_batches(q, k, v, o, scale, M: Const, N: Const, D: Const):
     """Attention whose tiles keep the head as a batch of one."""
     h, i = ct.bid(1), ct.bid(0)

@@ -25,6 +25,7 @@ from tileiras.compiler.ir.types import I32, Dense, TensorType, TileType
 from tileiras.compiler.layout.linear import splat
 from tileiras.compiler.schedule.products import adds_up
 from tileiras.compiler.schedule.restage import SIDES, buffer_bytes, is_invariant, source_load
+from tileiras.compiler.target.products import PRODUCTS
 
 from .again import erase_load, loaded_again
 from .hoist_conversions import end_of_buffers
@@ -315,6 +316,9 @@ def fence_barriers(func: Any) -> None:
 
 
 def lies_in_shared(value: Any) -> Any:
-    """The load from shared memory that makes an operand and nothing else; None when it is in registers."""
+    """The load from shared memory that makes operands of products and nothing else; None when it is in registers."""
     op = value.op
-    return op if op is not None and op.spec is tileas.LOAD_SHARED and len(value.uses) == 1 else None
+    if op is None or op.spec is not tileas.LOAD_SHARED:
+        return None
+    alone = len(value.uses) == 1 or all(user.spec.name in PRODUCTS for user, _ in value.uses)
+    return op if alone else None
