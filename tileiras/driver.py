@@ -96,18 +96,21 @@ NO_CAPABILITY_O2 = Diag(
 NEEDS_SHARED = Diag(
     "DRV-0503", ERROR,
     "kernel '{kernel}' needs {need} bytes of shared memory, {target} has at most {have} bytes for one block", "driver",
+    WORD_ERROR,
 )  # fmt: skip
 BAD_NAME = Diag(
     "DRV-0508",
     ERROR,
     "name '{name}' is no PTX identifier: letters, digits, _ and $, no digit first",
     "PTX ISA, identifiers",
+    WORD_ERROR,
 )
 TAKEN_NAME = Diag(
     "DRV-0509",
     ERROR,
     "name '{name}' is taken in PTX: it is {what}; choose another name",
     "PTX ISA, identifiers",
+    WORD_ERROR,
 )
 FAILED = Diag("DRV-0005", ERROR, "failed to compile Tile IR program", "driver", WORD_ERROR)
 OUT_OF_MEMORY = Diag("DRV-0102", ERROR, "out of memory", "exit-1-allocation", WORD_ERROR)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -338,6 +340,28 @@ def test_the_canonical_words() -> None:
         for emitted in (found, *found.notes)
     }
     assert said == {0x101, 0x103, 0x104, 0x503}, "0x302 and 0x503 of call traces have no calls to trace"
+
+
+@rule("diag-severity-words")
+def test_every_diagnostic_of_the_sources_has_a_canonical_word() -> None:
+    """Or the bare class, as parts of a message about a file have; what the driver ends with is always canonical."""
+    package = Path(diag.__file__).parent
+    files = [*package.glob("*.py"), *package.rglob("diags.py"), *(package / "compiler").rglob("*.py")]
+    found: dict[str, Diag] = {}
+    for path in dict.fromkeys(files):
+        if path.stem in ("__main__", "__init__") or "Diag(" not in path.read_text(encoding="utf-8"):
+            continue
+        name = ".".join(path.relative_to(package.parent).with_suffix("").parts)
+        values = vars(importlib.import_module(name)).values()
+        found.update((value.code, value) for value in values if isinstance(value, Diag))
+    assert len(found) > 200
+    wrong = [d.code for d in found.values() if d.word not in (*diag.SEVERITY_WORDS, d.severity)]
+    assert not wrong, wrong
+    assert not [
+        code for code, d in found.items() if d.word & 0xFF != d.severity and d.word != diag.WORD_REMARK
+    ]
+    ends = [d for code, d in found.items() if code.startswith(("DRV-", "API-")) and d.severity == ERROR]
+    assert len(ends) > 20 and not [d.code for d in ends if d.word not in diag.SEVERITY_WORDS]
 
 
 @rule("diag-severity-0x101")

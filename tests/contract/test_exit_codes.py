@@ -340,6 +340,33 @@ def test_a_fatal_error_aborts_the_command(tmp_path: Path) -> None:
     assert shell.out.split()[-1] == "134"
 
 
+UNFORESEEN = """
+import sys
+import tileiras.{place} as place
+def broken(*_, **__):
+    raise KeyError("frobnicate")
+{name} = broken
+from tileiras.cli import main
+sys.exit(main([{source!r}, "--emit=ptx", "-o", {output!r}]))
+"""
+
+
+@rule("exit-abort-unclean")
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [("compiler.source", "place.load"), ("compiler.pipeline", "place.compile_module"),
+     ("outputs", "place.Outputs.write"), ("outputs", "place.Outputs.commit")],
+)  # fmt: skip
+def test_nothing_else_ends_without_an_exit_code(tmp_path: Path, place: str, name: str) -> None:
+    """A defect in the reader, in a pass or where outputs are written: code 5, by a process that returns."""
+    source = tmp_path / "k.tileir"
+    source.write_text(NOOP)
+    script = UNFORESEEN.format(place=place, name=name, source=str(source), output=str(tmp_path / "k.ptx"))
+    done = run([sys.executable, "-c", script], tmp_path)
+    assert done.status == 5 and "KeyError: 'frobnicate'" in done.err and GENERIC in done.err, done.err
+    assert not (tmp_path / "k.ptx").exists()
+
+
 def test_a_defect_of_ours_is_a_failed_compile_and_says_so(tmp_path: Path) -> None:
     """An exception that no stage foresaw is no broken state of the process: code 5, one line, nothing left."""
     source = tmp_path / "k.tileir"

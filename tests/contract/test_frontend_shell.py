@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from contract.handshake_kernels import LOADS_IN_LOOP
 from contract.kit import NOOP, REPOSITORY, bytecode, compile_, entry, messages, module, ptx_of, run
 from contract.rules import rule
 
@@ -61,33 +62,49 @@ def test_what_real_frontends_write_compiles_in_silence(name: str) -> None:
     assert compile_((DATA / f"{name}.tilebc").read_bytes(), "sm_90")[:2] == (0, [])
 
 
+def with_producer(data: bytes, name: bytes | None) -> bytes:
+    """Bytecode whose producer section names `name`; None: it has no such section."""
+    from contract.test_bytecode import assemble, sections
+
+    parts = [part for part in sections(data) if part[0] != wire.PRODUCER]
+    if name is not None:
+        strings = reader.read(data, Sink())
+        assert strings is not None
+        index = bytearray()
+        table = next(payload for number, _, payload in parts if number == wire.STRING)
+        count = table[0]
+        at = next(i for i, part in enumerate(parts) if part[0] == wire.STRING)
+        old = table[4 + 4 * count :]
+        offsets = table[4 : 4 + 4 * count] + len(old).to_bytes(4, "little")
+        parts[at] = (wire.STRING, 4, bytes((count + 1,)) + b"\xcb" * 3 + offsets + old + name)
+        put_varint(index, count)
+        parts.append((wire.PRODUCER, 1, bytes(index)))
+    made = assemble(parts, data[:12])
+    assert reader.read(made, Sink()).attrs.get("producer") == (name.decode() if name is not None else None)
+    return made
+
+
 @rule("frontend-no-allowlist")
 def test_no_producer_is_special() -> None:
     data = bytecode(NOOP.replace(", tt.num_warps = 4 : i32", ""), "13.3")
+    alone = ptx_of(with_producer(data, None), "sm_90")
+    assert alone == ptx_of(with_producer(data, b"nvcc"), "sm_90")
+    assert alone == ptx_of(with_producer(data, b"my own frontend 0.1"), "sm_90")
 
-    def with_producer(name: bytes | None) -> str:
-        from contract.test_bytecode import assemble, sections
 
-        parts = [part for part in sections(data) if part[0] != wire.PRODUCER]
-        if name is not None:
-            strings = reader.read(data, Sink())
-            assert strings is not None
-            index = bytearray()
-            table = next(payload for number, _, payload in parts if number == wire.STRING)
-            count = table[0]
-            at = next(i for i, part in enumerate(parts) if part[0] == wire.STRING)
-            old = table[4 + 4 * count :]
-            offsets = table[4 : 4 + 4 * count] + len(old).to_bytes(4, "little")
-            parts[at] = (wire.STRING, 4, bytes((count + 1,)) + b"\xcb" * 3 + offsets + old + name)
-            put_varint(index, count)
-            parts.append((wire.PRODUCER, 1, bytes(index)))
-        made = assemble(parts, data[:12])
-        assert reader.read(made, Sink()).attrs.get("producer") == (
-            name.decode() if name is not None else None
-        )
-        return ptx_of(made, "sm_90")
-
-    assert with_producer(None) == with_producer(b"nvcc") == with_producer(b"my own frontend 0.1")
+@rule("frontend-producer-cutlass-dsl")
+@pytest.mark.parametrize("producer", [b"CUTLASS DSL 4.3.0", b"cutlass"])
+def test_a_module_in_the_style_of_the_cutlass_dsl(producer: bytes) -> None:
+    """No file of that frontend is at hand: what it promises is the container, cuda_tile ops and these names."""
+    text = LOADS_IN_LOOP.replace(
+        "tt.num_warps = 4 : i32",
+        "tt.num_warps = 8 : i32, tt.num_stages = 2 : i32, tt.cluster_dim = [2, 1, 1]",
+    )
+    data = with_producer(to_bytecode(load(text, Sink()), "13.3"), producer)
+    made = ptx_of(data, "sm_90")
+    assert made == ptx_of(text)
+    assert ".reqntid 256, 1, 1" in made and ".reqnctapercluster 2, 1, 1" in made
+    assert made.count("ld.global") == 2 * ptx_of(LOADS_IN_LOOP).count("ld.global")
 
 
 @rule("frontend-producer-triton", "frontend-triton-convention")
@@ -278,6 +295,12 @@ def test_persistent() -> None:
     spec = spec_of(f"{CAPABILITY}, tt.is_persistent")
     assert spec["is_persistent"] and spec["scheduler"] == "StaticPersistent"
     assert "is_persistent" not in spec_of(CAPABILITY)
+    assert spec_of(f"{CAPABILITY}, tt.is_persistent = true") == spec
+    for off in ("tt.is_persistent = false", "tt.is_persistent = 0 : i32"):
+        assert spec_of(f"{CAPABILITY}, {off}") == spec_of(CAPABILITY)
+    # a deviation: who launches decides on the grid, so no code depends on the choice
+    for source in (NOOP, LOADS_IN_LOOP):
+        assert ptx_of(source.replace("tt.num_warps", "tt.is_persistent, tt.num_warps")) == ptx_of(source)
 
 
 @rule("frontend-attr-kernel-spec")

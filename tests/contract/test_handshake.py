@@ -137,10 +137,20 @@ def test_the_word_stays_where_a_pass_has_no_fields() -> None:
 
 @rule("handshake-index-5-alias")
 def test_the_view_from_20() -> None:
-    made = Quiet()
-    inner = memoryview(made.record)[20:].cast("I")
-    inner[5] |= 4
-    assert made.status == 4 and struct.unpack_from("<I", made.record, 20)[0] == 0
+    made = pipeline.BY_NAME[D11].load()
+    done = run(module(function(BAD_LOOP)), made)
+    assert list(memoryview(made.record)[20:].cast("I")) == [0, 0, 0, 0, 0, 4, 0], "a miss of a real pass"
+
+    def store(p: Pass, func: Any, context: Context) -> None:
+        if context.function == "a":
+            memoryview(p.record)[20:].cast("I")[5] |= 4
+
+    probe = Probe(store)
+    done = run(module(function("", "a"), function("", "b")), probe, "TileIROperationAnalysis")
+    assert done.ok and done.context.soft_failures == {("a", "Probe"): 4}, (
+        "the manager reads what was stored so"
+    )
+    assert probe.status == 0 and not any(probe.record), "and clears it before b"
 
 
 @rule("handshake-diag-before-bit")
@@ -267,7 +277,20 @@ def test_a_required_pass_is_lifted() -> None:
     text = module(function(BAD_LOOP))
     done = run(text, D11, "TileIROperationAnalysis", required=frozenset((D11,)))
     assert not done.ok and done.started() == [D11]
+    assert done.texts == ["Failed to pipeline loop", f"the result of the pass {D11} on 'k' is required"]
     assert run(text, D11, "TileIROperationAnalysis").ok
+
+    class Needed(UnspecializedPipeline):
+        REQUIRED = True
+        __slots__ = ()
+
+    own = run(text, Needed(), "TileIROperationAnalysis")
+    assert not own.ok and own.started() == [D11] and own.texts == done.texts, "a pass that says so itself"
+    good = module(function(GOOD_LOOP))
+    for case in (run(good, D11, "TileIROperationAnalysis", required=frozenset((D11,))),
+                 run(good, Needed(), "TileIROperationAnalysis"),
+                 run(text, D11, "TileIROperationAnalysis", required=frozenset((D08,)))):  # fmt: skip
+        assert case.ok and case.started()[-1] == "TileIROperationAnalysis", "without the bit, or another's"
 
 
 @rule("handshake-lookup")

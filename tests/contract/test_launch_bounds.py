@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,8 +11,10 @@ import peers
 import pytest
 from contract.kit import compile_, entry, messages, module
 
+from tileiras.compiler import pipeline, source
 from tileiras.compiler.passes.nvvm.module_verifier import launch_bound_problems
 from tileiras.compiler.target import sm
+from tileiras.diag import Sink
 
 
 def problems(target: str = "sm_90", block: tuple[int, int, int] = (128, 1, 1), **attrs: Any) -> list[str]:
@@ -90,3 +93,29 @@ def test_every_pair_is_refused_here_or_taken_by_ptxas(target: str) -> None:
             assert code == 0, (first, second, messages(found))
         else:
             assert code == 5 and said in messages(found)[0], (first, second, messages(found))
+
+
+@pytest.mark.parametrize("target", ["sm_90", "sm_100"])
+@pytest.mark.parametrize(
+    ("pair", "refused"),
+    [(("cluster", "maxclusterrank"), True), (("maxclusterrank", "blocksareclusters"), True),
+     (("cluster", "blocksareclusters"), False)],
+)  # fmt: skip
+def test_what_is_refused_here_ptxas_refuses(
+    pair: tuple[str, str], refused: bool, target: str, tmp_path: Any
+) -> None:
+    """Without layer 3 the PTX of an excluded pair is an error of ptxas; the one that it takes the contract forbids."""
+    ptxas = peers.require("ptxas")
+    chosen = [BOUNDS[name] for name in pair]
+    outer = [f"nv_tileaa.compute_capability = {target[3:]} : i32", *(m for m, _ in chosen if m)]
+    text = module(entry(attrs=", ".join(e for _, e in chosen if e)), attrs=", ".join(outer))
+    sink, path = Sink(), tmp_path / "k.ptx"
+    made = pipeline.compile_module(source.load(text, sink), sm.find(target), sink, skip=("ModuleVerifier",))
+    path.write_text(made.ptx)
+    done = subprocess.run(
+        [str(ptxas), "-arch", target, str(path), "-o", str(tmp_path / "k.cubin")],
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode != 0) == refused, done.stderr
+    assert not refused or "Conflicting directives" in done.stderr + done.stdout

@@ -37,8 +37,8 @@ from tileiras.compiler.dialects.nv_tileas import ops as tileas
 from tileiras.compiler.ir.build import create
 from tileiras.compiler.ir.core import Block, Op, Region
 from tileiras.compiler.ir.passes import Context, Pass, PassManager, op_names
-from tileiras.compiler.ir.rewrite import VERIFY_HOOK_OFFSET, Rewriter, rewrite
-from tileiras.compiler.ir.verify import rules_of, verify, verify_op
+from tileiras.compiler.ir.rewrite import Rewriter, rewrite
+from tileiras.compiler.ir.verify import verify, verify_op
 from tileiras.compiler.target import sm
 from tileiras.diag import CompileError, Loc, Sink
 
@@ -278,10 +278,20 @@ def test_lowerings_and_passes_make_no_op_that_is_not_verified() -> None:
 
 
 @rule("layer-1-hook-offset")
-def test_the_hook_is_selected_by_operation_name() -> None:
-    assert VERIFY_HOOK_OFFSET == 0x40
-    checks = rules_of("nv_tileas").checks
-    assert checks["async.tiled_tma_load"] is not checks["async.pipeline.consume_one"]
+@pytest.mark.parametrize("verify_each", [False, True])
+def test_the_hook_is_selected_by_operation_name(verify_each: bool) -> None:
+    """One signature under several names: of each op its own hook speaks, and of one whose rules hold none."""
+    said = {
+        "exti": ["exti requires the result width to be strictly greater than the input width"],
+        "trunci": ["trunci requires the result width to be strictly less than the input width"],
+        "bitcast": [],
+    }
+    for name, expected in said.items():
+        sign = " signed" if name == "exti" else ""
+        body = f"{ADDF}      %r = cuda_tile.{name} %i{sign} : tile<i32> -> tile<i32>"
+        code, found, _ = compile_(tile_module(entry(body)), verify_each=verify_each)
+        assert messages(found)[:-1] == expected and code == (5 if expected else 0), name
+        assert not expected or found[0].op == f"cuda_tile.{name}"
 
 
 ADDF = "      %a = cuda_tile.constant <f32: 1.0> : tile<f32>\n      %i = cuda_tile.constant <i32: 1> : tile<i32>\n"

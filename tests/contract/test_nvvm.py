@@ -107,6 +107,16 @@ def test_aggregates() -> None:
     }  # fmt: skip
     assert {text: size_of(describe(text)) for text in sizes} == sizes
     assert {describe(text).tag for text in sizes} == set(Tag), "every tag is told apart"
+    for text, size in sizes.items():  # the verifier counts with them: a filling that fits, and one byte more
+        for before, lead in (("", 0), ('u8 "i8", ', align_of(describe(text)))):
+            rest = 1024 - lead - size
+            fits = f'{before}b8 "{text}", b8 "[{rest} x i8]"'
+            over = f'{before}b8 "{text}", b8 "[{rest + 1} x i8]"'
+            assert verify(code(params=fits, target="sm_75"), "sm_75").texts == [], text
+            assert verify(code(params=over, target="sm_75"), "sm_75").texts == [overflow(1025, 1024)], text
+    aligned = {"i128": 16, "<4 x f32>": 16, "<3 x f32>": 16, "<2 x f16>": 4, "view<2>": 8, "[3 x i16]": 2,
+               "{i8, {i8, i64}, i8}": 8, "[2 x {i8, <2 x i32>}]": 8, "tf32": 4, "bf16": 2, "ptr<i8>": 8, "{}": 1}  # fmt: skip
+    assert {text: align_of(describe(text)) for text in aligned} == aligned
     for bad in ("i7", "{i8", "[x i32]", "i32 i32", "ptr<"):
         with pytest.raises(ValueError):
             describe(bad)

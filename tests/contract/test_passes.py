@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from typing import Any
 
 import pytest
@@ -39,8 +41,11 @@ from contract.tileas import (
     transfer,
 )  # fmt: skip
 
-from tileiras.compiler import pipeline, source
+from tileiras.compiler import passes, pipeline, source
+from tileiras.compiler.dialects.cuda_tile.ops import BY_NAME
+from tileiras.compiler.ir.passes import Pass, mark_soft_failure
 from tileiras.compiler.ir.types import TensorType, TileType
+from tileiras.compiler.passes.conversions import ConvertTileASToLLVM
 from tileiras.compiler.target import sm
 from tileiras.diag import CompileError, Sink
 
@@ -235,6 +240,27 @@ def test_every_op_without_code_is_reported() -> None:
 
 
 @rule("pass-tileas-to-llvm-lift")
+def test_the_bit_alone_is_not_lifted() -> None:
+    """A set bit stops the pipeline where a function is not complete, and only there."""
+    whole = module(function(ADD).replace(FURTHER_ARGS, ""))
+    partial = whole.replace(ADD, '%u = "nv_tileas.async.wait"() : () -> !cuda_tile.token')
+
+    class Marked(ConvertTileASToLLVM):
+        __slots__ = ()
+
+        def run(self, module: Any, context: Any) -> bool:
+            ok = super().run(module, context)
+            mark_soft_failure(self.record)
+            return ok
+
+    kept = run(whole, "ConvertTileFuncToLLVM", Marked(), "KernelAttrPass", verify_each=False)
+    assert kept.ok and kept.word(TO_LLVM, "m") == 4 and kept.started()[-1] == "KernelAttrPass", kept.texts
+    lifted = run(partial, "ConvertTileFuncToLLVM", Marked(), "KernelAttrPass", verify_each=False)
+    assert not lifted.ok and lifted.started()[-1] == TO_LLVM, "nothing behind it has run"
+    assert len(lifted.texts) == 1 and "has no lowering" in lifted.texts[0]
+
+
+@rule("pass-tileas-to-llvm-lift")
 def test_per_op_messages_reach_the_user(monkeypatch: Any) -> None:
     from tileiras.compiler.lower import tileas_to_nvvm
 
@@ -318,6 +344,33 @@ def test_the_record_decides_reqntid() -> None:
     assert ".reqntid 64, 1, 1" in stages.ptx
     func = trees(text, "ConvertTileFuncToLLVM")["ConvertTileFuncToLLVM"].regions[0].block.ops[0]
     assert func.attrs["nvvm.reqntid"] == (128, 1, 1)
+
+
+@rule("pass-kernel-spec-readers")
+@pytest.mark.parametrize(("stages", "loads"), [(None, 1), (2, 2), (4, 4)])
+def test_the_scheduler_reads_the_record(stages: int | None, loads: int) -> None:
+    """Whatever the module asked for: what stands in the record behind its attachment is what is scheduled."""
+    text = LOADS_IN_LOOP.replace("tt.num_warps", "tt.num_stages = 3 : i32, tt.num_warps")
+    assert ptx_of(text, "sm_90").count("ld.global") == 3
+    sink = Sink()
+
+    def change(name: str, ir: Any) -> None:
+        if name == "attachKernelSpecAttributes":
+            ir.regions[0].block.ops[0].attrs["nv_tileaa.kernel_spec"].num_stages = stages
+
+    made = pipeline.compile_module(source.load(text, sink), sm.find("sm_90"), sink, after=change)
+    assert made.ptx.count("ld.global") == loads
+
+
+@rule("pass-kernel-spec-readers")
+def test_agents_are_held_against_the_record() -> None:
+    for record, warps in ((4, (1, 3)), (8, (4, 4)), (2, (1, 1))):
+        attrs = 'sym_name = "m", nv_tileaa.compute_capability = 90 : i32, tt.num_warps = 4 : i32'
+        text = agents(*warps).replace("{num_warps = 4}", f"{{num_warps = {record}}}")
+        text = text.replace('sym_name = "m"', attrs)
+        assert run(text, "TileAAAgentVerifier").ok
+        other = run(text.replace(f"{{num_warps = {record}}}", "{num_warps = 16}"), "TileAAAgentVerifier")
+        assert f"{sum(warps)} warps together, but its kernel_spec has 16" in other.texts[0]
 
 
 @rule("pass-func-to-llvm-capability", "pass-missing-capability-other-spelling")
@@ -463,6 +516,29 @@ def test_num_stages_decides_the_depth() -> None:
     assert (loads_none, loads_two, loads_three) == (1, 2, 3), "a stage more loads once more ahead of the loop"
 
 
+@rule("pass-modulo-scheduler-stages")
+def test_pipelines_are_made_by_the_scheduler() -> None:
+    text = LOADS_IN_LOOP.replace("tt.num_warps", "tt.num_stages = 3 : i32, tt.num_warps")
+    first: dict[str, str] = {}
+    sink = Sink()
+
+    def after(name: str, ir: Any) -> None:
+        for op in ir.walk() if hasattr(ir, "walk") else ():
+            if ".pipeline." in op.spec.name:
+                first.setdefault(op.spec.name, name)
+
+    pipeline.compile_module(source.load(text, sink), sm.find("sm_90"), sink, after=after)
+    assert first["async.pipeline.create"] == "TileASModuloSchedule"
+    order = [row.name for row in pipeline.PIPELINE]
+    assert all(order.index(name) >= order.index("TileASModuloSchedule") for name in first.values()), first
+    dialect = BY_NAME.values()
+    assert not [spec.name for spec in dialect if "pipeline" in spec.name or "async" in spec.name]
+    bad = text.replace("cuda_tile.continue %s", "%q = nv_tileas.async.pipeline.create {depth = 2} : () -> "
+                       f"{PIPE}\n        cuda_tile.continue %s")  # fmt: skip
+    code, found, _ = compile_(bad, "sm_90")
+    assert code == 5 and messages(found)[0] == "unregistered dialect: nv_tileas"
+
+
 @rule("pass-pipeline-length-53")
 def test_the_pipeline_is_one_table_of_passes() -> None:
     """A deviation: the closed assembler's 53 passes are not ours. Every transformation of ours is a row that loads."""
@@ -470,6 +546,18 @@ def test_the_pipeline_is_one_table_of_passes() -> None:
     assert len(names) == len(set(names))
     for row in pipeline.PIPELINE:
         assert row.load().NAME == row.name
+    found: list[str] = []
+    for place in pkgutil.walk_packages(passes.__path__, f"{passes.__name__}."):
+        made = vars(importlib.import_module(place.name)).values()
+        found += [
+            cls.NAME for cls in made
+            if isinstance(cls, type) and issubclass(cls, Pass) and cls.NAME and cls.__module__ == place.name
+        ]  # fmt: skip
+    assert sorted(found) == sorted(names), "no pass is left out of the table"
+    ran = [name for name in trees(LOADS_IN_LOOP, "ptx") if name != "ptx"]
+    assert len(ran) > 8 and ran == [name for name in names if name in ran], (
+        "a compile runs rows, in their order"
+    )
 
 
 @pytest.mark.parametrize("stages", [2, 3, 5])

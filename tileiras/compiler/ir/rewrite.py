@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from .passes import Context
     from .spec import OpSpec
 
-VERIFY_HOOK_OFFSET = 0x40  # of the verify hook in an operation-name record of the specification
 NO_REPLACEMENT = Diag(
     "PM-0004",
     ERROR,
