@@ -446,6 +446,10 @@ def _may_begin(data: bytes, options: Any) -> bool:
 
     try:
         driver.check_options(options, Sink(lambda emitted: None))
+        if options.plugins:
+            from tileiras.compiler import plugins
+
+            plugins.rows(options.plugins, Sink(lambda emitted: None))
     except CompileError:
         return False
     if options.gpu_name is None and not source.looks_like_text(data):  # bytecode has no place for a target

@@ -52,7 +52,8 @@ def test_a_bad_value(flag: str, code: int, tmp_path: Path) -> None:
     (tmp_path / "k.cubin").write_bytes(b"old")
     done = command(tmp_path, NOOP, f"--ptxas={ptxas}", flag)
     assert done.status == code and done.err and "Traceback" not in done.err and "internal" not in done.err
-    assert left(tmp_path) == (["k.cubin"] if code == 1 else []), (
+    written = flag in ("--depfile=missing/d", "--ptx-output=.")  # seen when the outputs are prepared
+    assert left(tmp_path) == (["k.cubin"] if code in (1, 2) and not written else []), (
         "nothing is touched before the input was read"
     )
 
@@ -124,7 +125,7 @@ def test_nobody_reads_the_errors(streams: str, tmp_path: Path) -> None:
             tmp_path, f"(tileiras --emit=ptx k.tileir -o k.cubin {flag}; echo $? > status) {streams}", source
         )
         assert (tmp_path / "status").read_text() == f"{code}\n"
-        assert left(tmp_path) == (["k.cubin", "status"] if code in (0, 1) else ["status"])
+        assert left(tmp_path) == (["status"] if code == 5 else ["k.cubin", "status"])
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
@@ -244,7 +245,9 @@ def test_a_signal_in_each_phase(phase: str, number: signal.Signals, tmp_path: Pa
     wait_for(mark)
     process.send_signal(number)
     _, err = process.communicate(timeout=30)
-    assert process.returncode == -number and err == "" and left(tmp_path) == []
+    assert process.returncode == -number and err == ""
+    reads = phase == "tileiras.compiler.source"  # the input has not been read: nothing is touched
+    assert left(tmp_path) == (["k.cubin"] if reads else [])
 
 
 def test_a_signal_between_the_outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -744,6 +744,9 @@ class TestDepfile:
     @pytest.mark.skipif(shutil.which("ninja") is None, reason="needs ninja")
     @pytest.mark.parametrize("name", ["a=b", "x=", "a%b", "a:b", "a\\b", "a#b", "a$b", "a b", "a'b"])
     def test_ninja_reads_the_target(self, tmp_path: Path, name: str) -> None:
+        version = subprocess.run(["ninja", "--version"], check=True, capture_output=True, text=True).stdout
+        if "'" in name and tuple(map(int, version.split(".")[:2])) < (1, 13):
+            pytest.skip("Ninja 1.11 ends a word of a depfile at an apostrophe")
         (tmp_path / "in").write_text("")
         (tmp_path / "proto.d").write_text(write_depfile(name, [str(tmp_path / "in")]))
         spelled = name.replace("$", "$$").replace(":", "$:").replace(" ", "$ ")

@@ -43,7 +43,7 @@ COMMAND = {
     "toolkit-root": ["/nonexistent"], "color": ["pink"], "remarks": ["some"], "remarks-passed": ["some"],
     "remarks-missed": ["some"], "remarks-analysis": ["some"], "remark-format": ["html"],
     "remarks-failed": ["some"], "preview": ["x"], "l": ["x"],
-    "tensor-maps": ["most"],
+    "tensor-maps": ["most"], "plugin": ["no_such_package_at_all"],
 }  # fmt: skip
 COMPILE = {
     "--arch": ["foo", f"sm_{DIGITS}", "80;90"], "--compiler": ["cc"], "--opt-level": ["9", DIGITS], "--disable": ["most"],

@@ -317,4 +317,4 @@ def test_what_is_refused_says_why(form: Any, tile: Any, step: int, inner: Any, r
     module = tileiras.load(kernel(*form, tile, step, inner)).op
     ptx = pipeline.compile_module(module, gpu, sink, remarks={"missed": "all"}).ptx
     assert "tcgen05.mma" not in ptx
-    assert [str(d) for d in sink.emitted if d.diag.code == "AS-0312" and reason in str(d)]
+    assert [str(d) for d in sink.emitted if d.diag.code == "AS-0313" and reason in str(d)]

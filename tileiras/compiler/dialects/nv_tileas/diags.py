@@ -79,7 +79,7 @@ NO_TENSOR_MAP = Diag(
     category="memory",
 )  # fmt: skip
 NO_TENSOR_MEMORY = Diag(
-    "AS-0312", REMARK, "the product with block scales is not issued by one thread (tcgen05): {reason}", _ASYNC, WORD_REMARK,
+    "AS-0313", REMARK, "the product with block scales is not issued by one thread (tcgen05): {reason}", _ASYNC, WORD_REMARK,
     kind="missed", category="tensorcore",
 )  # fmt: skip
 WHY = Diag("AS-0306", NOTE, "{why}", _ASYNC)
