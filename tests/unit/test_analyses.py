@@ -72,7 +72,7 @@ def test_what_is_remembered_is_what_a_new_look_finds(name: str, monkeypatch: pyt
 
 def test_a_pass_that_changes_loops_and_says_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The check above can fail: a step that is cut while the plan of the whole step stays."""
-    monkeypatch.setattr(Analyses, "drop", lambda self: None)
+    monkeypatch.setattr(Analyses, "drop", lambda self, func=None: None)
     Look(monkeypatch)
     with pytest.raises(CompileError, match="AssertionError"):
         tileiras.compile(bytecode_path(CASES["large_matmul_64x64x256"]), "sm_80", emit="ptx")
@@ -100,3 +100,22 @@ def test_the_manager_drops_what_a_pass_does_not_keep(kind: type[Pass]) -> None:
     context = Context(module, None, Sink())
     assert PassManager([kind()], context).run()
     assert (context.analyses.known(facts_of, module) is not None) == kind.KEEPS_ANALYSES
+
+
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_100", "sm_120"])
+def test_a_change_of_one_function_keeps_what_is_known_of_the_others(gpu_name: str) -> None:
+    """Several kernels of a module are pipelined: the schedule of each is still there when its turn comes."""
+    program = tileiras.compile(bytecode_path(CASES["cpp_attention"]), gpu_name, emit="ptx")
+    assert program.ptx.count(".visible .entry") > 10
+
+    analyses = Analyses(None)
+    one, other = object(), object()
+    for func in (one, other):
+        analyses.get(itself, func)  # type: ignore[arg-type]
+    analyses.drop(one)  # type: ignore[arg-type]
+    assert analyses.known(itself, one) is None  # type: ignore[arg-type]
+    assert analyses.known(itself, other) is other  # type: ignore[arg-type]
+
+
+def itself(func: Any, analyses: Analyses) -> Any:
+    return func

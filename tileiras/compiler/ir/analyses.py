@@ -1,8 +1,9 @@
 """What was found out about functions, kept until a pass changes what it rests on.
 
 An analysis is a function of (function op, Analyses) without side effects; it may ask for others. Passes ask
-`context.analyses.get(facts_of, func)`. Behind each pass the manager drops everything; a pass with KEEPS_ANALYSES drops
-it itself where it changes the IR, so that what changes nothing costs nothing.
+`context.analyses.get(facts_of, func)`. Behind each pass the manager drops what is known of the function that it ran on, or
+of all behind a pass of the module; a pass with KEEPS_ANALYSES drops it itself where it changes the IR, so that what changes
+nothing costs nothing.
 """
 
 from __future__ import annotations
@@ -38,6 +39,9 @@ class Analyses:
         """The result on a function if somebody asked for it since the IR changed last."""
         return self._found.get((analysis, func))
 
-    def drop(self) -> None:
-        """The IR has changed."""
-        self._found.clear()
+    def drop(self, func: Op | None = None) -> None:
+        """A function has changed; None: all of them."""
+        if func is None:
+            self._found.clear()
+        else:
+            self._found = {key: value for key, value in self._found.items() if key[1] is not func}

@@ -257,7 +257,7 @@ class PassManager:
         finally:
             del RECORDS[get_ident()]
             if not p.KEEPS_ANALYSES:
-                context.analyses.drop()
+                context.analyses.drop(anchor if p.ANCHOR == "func" else None)
             if context.module is not module:  # a lowering makes every op anew
                 context.names = record.names
             elif context.names is not None:
