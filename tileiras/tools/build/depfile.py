@@ -27,28 +27,18 @@ class UnwritableDepfile(ValueError):
 
 def escape(path: str) -> str:
     """`path` as one word of a depfile."""
-    _refuse(path)
-    out = []
-    backslashes = 0
-    for char in path:
-        if char == "\\":
-            backslashes += 1
-            out.append(char)
-            continue
-        if char in " \t#:|":
-            out.append("\\" * backslashes + "\\" + char)
-        elif char == "$":
-            out.append("$$")
-        else:
-            out.append(char)
-        backslashes = 0
-    return "".join(out)
+    return _escaped(path, " \t#:|")
 
 
 def escape_for_make(path: str, is_target: bool) -> str:
     """`path` as one word of a rule of GNU Make: a target or a prerequisite."""
+    word = _escaped(path, " \t#:%" if is_target else " \t#:|*?[")
+    word = word.replace("=", "$(or =)")  # Make looks for assignments outside of references only
+    return "$(or ~)" + word[1:] if word.startswith("~") else word
+
+
+def _escaped(path: str, special: str) -> str:
     _refuse(path)
-    special = " \t#:%" if is_target else " \t#:|*?["
     out = []
     backslashes = 0
     for char in path:
@@ -58,14 +48,8 @@ def escape_for_make(path: str, is_target: bool) -> str:
             continue
         if char in special:
             out.append("\\" * backslashes + "\\" + char)
-        elif char == "$":
-            out.append("$$")
-        elif char == "=":
-            out.append("$(or =)")  # Make looks for assignments outside of references only
-        elif char == "~" and not out:
-            out.append("$(or ~)")
         else:
-            out.append(char)
+            out.append("$$" if char == "$" else char)
         backslashes = 0
     return "".join(out)
 
