@@ -10,7 +10,7 @@ from contract.kit import BAD_EXTI, GOOD_EXTI, NOOP, command, compile_, stub_ptxa
 from contract.rules import rule
 
 import tileiras
-from tileiras import cli, remarks
+from tileiras import cli, remarks, terminal
 from tileiras.compiler import pipeline
 from tileiras.diag import ERROR, REMARK, WARNING, Diag, Emitted, Loc
 
@@ -20,6 +20,7 @@ LOC = Loc("k.tileir", 3, 7)
 @pytest.fixture
 def inject(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Makes the pipeline emit a diagnostic on its way, as a pass that returns success() does."""
+    monkeypatch.setattr(terminal, "_inputs", {})  # tests before may have read another k.tileir
 
     def install(diag: Diag) -> None:
         real = pipeline.compile_module
