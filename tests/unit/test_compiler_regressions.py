@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 np = pytest.importorskip("numpy")
@@ -212,3 +214,49 @@ def test_a_product_that_is_refused_its_instruction_finds_its_fragments(gpu_name:
 
     text = tileiras.compile(DATA / "museum_scaled_loop.tilebc", gpu_name, emit="ptx").ptx
     assert "mma.sync" in text
+
+
+EARLY = """cuda_tile.module @m { entry @k(%p: tile<ptr<f16>>, %q: tile<ptr<f32>>, %n: tile<i32>) {
+  %i = iota : tile<4096xi32>
+  %a1 = reshape %p : tile<ptr<f16>> -> tile<1xptr<f16>>
+  %a2 = broadcast %a1 : tile<1xptr<f16>> -> tile<4096xptr<f16>>
+  %a3 = offset %a2, %i : tile<4096xptr<f16>>, tile<4096xi32> -> tile<4096xptr<f16>>
+  %a, %t = load_ptr_tko weak %a3 : tile<4096xptr<f16>> -> tile<4096xf16>, token
+  %x = reshape %a : tile<4096xf16> -> tile<1x64x64xf16>
+  %z = constant <f32: 0.0> : tile<1x64x64xf32>
+  %w = constant <f32: 1.0> : tile<1x64x64xf32>
+  %c0 = constant <i32: 0> : tile<i32>
+  %c1 = constant <i32: 1> : tile<i32>
+  %c2 = constant <i32: 2> : tile<i32>
+  %s = for %j in (%c0 to %n, step %c1) : tile<i32> iter_values(%acc = %z) -> (tile<1x64x64xf32>) {
+    %odd = cmpi equal %j, %c2, signed : tile<i32> -> tile<i1>
+    if %odd {
+      continue %w : tile<1x64x64xf32>
+    }
+    %y = mmaf %x, %x, %acc : tile<1x64x64xf16>, tile<1x64x64xf16>, tile<1x64x64xf32>
+    continue %y : tile<1x64x64xf32>
+  }
+  %r = reshape %s : tile<1x64x64xf32> -> tile<4096xf32>
+  %b1 = reshape %q : tile<ptr<f32>> -> tile<1xptr<f32>>
+  %b2 = broadcast %b1 : tile<1xptr<f32>> -> tile<4096xptr<f32>>
+  %b3 = offset %b2, %i : tile<4096xptr<f32>>, tile<4096xi32> -> tile<4096xptr<f32>>
+  %u = store_ptr_tko weak %b3, %r token = %t : tile<4096xptr<f32>>, tile<4096xf32> -> token
+  return } }"""
+
+
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90"])
+def test_sums_of_one_batch_survive_an_early_continue(gpu_name: str, tmp_path: Path) -> None:
+    """Both ways to the next iteration carry the same type; every pass leaves valid IR."""
+    from tileiras.tools import opt
+
+    source = tmp_path / "k.tileir"
+    source.write_text(EARLY)
+    out = tmp_path / "out"
+    assert opt.main([str(source), "--gpu-name", gpu_name, "--pipeline-to", "tileaa", "-o", str(out)]) == 0
+    carried = {line.rpartition(" : ")[2] for line in out.read_text().splitlines() if "aa.continue" in line}
+    assert len(carried) == 1
+    x = np.random.default_rng(0).uniform(-1, 1, (64, 64)).astype("f2")
+    y = np.zeros((64, 64), "f4")
+    tileiras.launch(EARLY, "k", 1, [x, y, np.int32(5)], target="emulator", gpu_name=gpu_name)
+    square = x.astype("f8") @ x.astype("f8")
+    np.testing.assert_allclose(y, 1 + 2 * square, rtol=1e-3, atol=1e-3)

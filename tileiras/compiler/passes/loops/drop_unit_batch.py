@@ -117,13 +117,24 @@ def _is_pointwise(op: Op) -> bool:
     return all(len(v.type.shape) == 3 and v.type.shape[0] == 1 for v in op.operands)  # type: ignore[attr-defined]
 
 
+def _leaves(op: Op, loop: Op) -> bool:
+    """Whether a `continue` ends an iteration of this loop, not of one inside of it."""
+    owner = op.parent
+    while owner is not None and owner.spec.name == "if":
+        owner = owner.parent
+    return owner is loop
+
+
 def _carry_matrices(loop: Op) -> None:
     """Values that a loop carries with a batch of one, and only uses without it, are carried without it."""
     body = loop.regions[0].block
     end = body.ops[-1]
     first = len(body.args) - len(loop.results)
     inits = len(loop.operands) - len(loop.results)
-    if len(end.operands) != len(loop.results) or any(op.spec.name == "break" for op in loop.walk()):
+    if len(end.operands) != len(loop.results) or any(
+        op.spec.name == "break" or op.spec.name == "continue" and op is not end and _leaves(op, loop)
+        for op in loop.walk()
+    ):
         return
     for i, result in enumerate(loop.results):
         arg = body.args[first + i]
