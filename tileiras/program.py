@@ -36,12 +36,72 @@ if TYPE_CHECKING:
     from tileiras.options import Options
 
 NULL_INPUT = Diag("API-0201", ERROR, "null input pointer", "exit-per-call-site", WORD_CONFIG)
+"""
+cause: The library was called with a null pointer in place of the input.
+remedy: Pass the address of the bytecode and its size, and keep both alive during the call.
+
+  $ python k.py
+  from tileiras.program import *
+
+  kernel = "cuda_tile.module @m { entry @k() { return } }"
+- status, program = tileirasProgramCreate(None)
++ status, program = tileirasProgramCreate(kernel)
+  raise SystemExit(status)
+"""
+
 UNKNOWN_OPTION = Diag("API-0202", ERROR, "unknown option '{name}'", "exit-2-configuration", WORD_CONFIG)
+"""
+cause: The library does not know an option of that name, or not in that spelling.
+remedy: Use the long names that `tileiras --help` lists, without dashes.
+
+  $ python k.py
+  from tileiras.program import *
+
+  kernel = "cuda_tile.module @m { entry @k() { return } }"
+- status, program = tileirasProgramCreate(kernel, gpu="sm_90")
++ status, program = tileirasProgramCreate(kernel, gpu_name="sm_90")
+  raise SystemExit(status)
+"""
+
 NULL_HANDLE = Diag("API-0401", ERROR, "null program handle", "exit-4-handle-state", WORD_ERROR)
+"""
+cause: The handle was used in a state that has nothing to give: it is null, or its program was not compiled, or
+failed to.
+remedy: Create the program, compile it, check the result of both calls, and only then ask for its outputs.
+
+  $ python k.py
+  from tileiras.program import *
+
+  kernel = "cuda_tile.module @m { entry @k() { return } }"
+- program = None
++ _, program = tileirasProgramCreate(kernel, gpu_name="sm_90")
+  status = tileirasProgramCompile(program)
+  raise SystemExit(status)
+"""
+
 NOT_COMPILED = Diag("API-0402", ERROR, "the program is not compiled", "exit-4-handle-state", WORD_ERROR)
+"""
+see: API-0401
+
+  $ python k.py
+  from tileiras.program import *
+
+  kernel = "cuda_tile.module @m { entry @k() { return } }"
+  _, program = tileirasProgramCreate(kernel, gpu_name="sm_90")  # compiling it needs ptxas
++ tileirasProgramCompile(program)
+  status, cubin = tileirasProgramGetOutput(program)
+  raise SystemExit(status)
+"""
+
 NO_HANDLE = Diag(
     "API-0101", ERROR, "allocation of the program handle failed", "exit-1-allocation", WORD_ERROR
 )
+"""
+see: DRV-0102
+
+! The library asks for memory for a handle and gets none: no input decides that.
+"""
+
 
 FIELDS = (
     "gpu_name",

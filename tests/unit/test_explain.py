@@ -10,13 +10,14 @@ import pytest
 from tileiras import cli
 from tileiras.explain import explain, table
 
-PACKAGE = Path(__file__).resolve().parents[2] / "tileiras"
+ROOT = Path(__file__).resolve().parents[2]
+ROOMS = [ROOT / name for name in ("tileiras", "nvcc_shim", "setuptools_ext")]
 
 
 def catalogue() -> set[str]:
     """The codes of all rows: `Diag("CT-0001", ...)`, and rooms' helpers that number theirs: `_rule(1, ...)`."""
     found: set[str] = set()
-    for path in PACKAGE.rglob("*.py"):
+    for path in (path for room in ROOMS for path in room.rglob("*.py")):
         tree = ast.parse(path.read_text())
         helpers: dict[str, str] = {}
         for function in (n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)):

@@ -181,6 +181,13 @@ def _plain(loc: Loc | None) -> Loc:
 
 
 _TRACE = Diag("TRACE", WORD_TRACE & 0xFF, "called from {where}", word=WORD_TRACE)
+"""
+cause: One step of the way by which the place above was reached.
+remedy: Nothing to do for itself; see the error that it belongs to.
+
+! One step of the call trace in the records that C programs see; the message that it belongs to has a code of its
+own.
+"""
 
 
 class Record:

@@ -28,8 +28,34 @@ UNKNOWN = Diag(
     "no installed package offers a pass '{name}' (entry points of the group {group})",
     "plugins",
 )
+"""
+cause: `--plugin` names a pass that no installed package offers, that two packages or the pipeline itself call so,
+or whose class is no pass with a place in the pipeline.
+remedy: Install the package into the environment of `tileiras`; give the entry point of the group `tileiras.passes`
+a name of its own, the class that NAME, and AFTER the name of a row of docs/passes.md.
+
+- $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --plugin=NoSuchPass
++ $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx
+  cuda_tile.module @m {
+    entry @k() {
+      return
+    }
+  }
+"""
+
 CLASH = Diag("PM-0102", ERROR, "the name of the pass '{name}' of {package} is taken by {other}", "plugins")
+"""
+see: PM-0101
+
+! Another package has to be installed for it.
+"""
+
 UNUSABLE = Diag("PM-0103", ERROR, "the pass '{name}' of {package} cannot be used: {why}", "plugins")
+"""
+see: PM-0101
+
+! Another package has to be installed for it.
+"""
 
 
 class OutsideRow(Row):

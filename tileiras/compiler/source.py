@@ -14,8 +14,39 @@ if TYPE_CHECKING:
     from tileiras.diag import Sink
 
 UNREADABLE = Diag("SRC-0001", ERROR, "unable to read input file '{path}': {why}", src="real driver")
+"""
+cause: The input cannot be opened or read, for the reason named.
+remedy: Check the name, the folder that the command runs in, and the permissions.
+
+  $ python k.py
+  from tileiras.compiler.source import load
+  from tileiras.diag import Sink
+
+- load("no-such-file.tileir", Sink())
++ load("cuda_tile.module @m { entry @k() { return } }", Sink())
+"""
+
 NOT_TEXT = Diag("SRC-0002", ERROR, "input is not valid UTF-8: byte 0x{byte:02X}", src="own")
+r"""
+cause: The input is no text of one Tile IR module: bytes that are no UTF-8, no operation, or several modules.
+remedy: Pass a file with one cuda_tile.module; `tileiras-translate --split-input-file` takes several in one.
+
+  $ python k.py
+  import tileiras
+
+- name = b"caf\xe9"
++ name = b"caf\xc3\xa9"
+  tileiras.load(b"// " + name + b"\ncuda_tile.module @m { entry @k() { return } }")
+"""
+
 NO_MODULE = Diag("SRC-0003", ERROR, "expected one cuda_tile.module, but got {count}", src="own")
+"""
+see: SRC-0002
+
+  cuda_tile.module @m { entry @k() { return } }
+- cuda_tile.module @n { entry @k() { return } }
+"""
+
 
 STARTS = (
     "module", "builtin", "cuda_tile", "entry", "global", "testing$func", '"', "!", "{-#",

@@ -25,13 +25,38 @@ if TYPE_CHECKING:
 NO_BINDINGS = Diag(
     "RUN-0401", ERROR, "launching on a GPU needs cuda-python: pip install 'tileiras[run]' ({why})", "gpu"
 )
+"""
+cause: The GPU or its driver cannot run the launch, for the reason named.
+remedy: Check `nvidia-smi`, the driver's release and `pip install 'tileiras[run]'`; without a GPU use reference,
+emulator or cpu.
+
+! cuda-python is not installed: it depends on the installation.
+"""
+
 NO_GPU = Diag("RUN-0402", ERROR, "no usable GPU: {why}", "gpu")
+"""
+see: RUN-0401
+
+! The driver or the GPU is missing: it depends on the machine.
+"""
+
 DRIVER = Diag("RUN-0403", ERROR, "{call} failed: {why}", "gpu")
+"""
+see: RUN-0401
+
+! The driver refused a call in the middle of a launch: it depends on the driver and the GPU.
+"""
+
 STORED_POINTERS = Diag(
     "RUN-0404", ERROR,
     "memory behind stored pointers cannot be passed to a GPU launch: host addresses mean nothing there",
     "gpu",
 )  # fmt: skip
+"""
+see: RUN-0401
+
+! Said by a launch on a GPU that was reached: it needs the machine to have one.
+"""
 
 
 def refuse(diag: Diag, **facts: object) -> LaunchError:

@@ -32,6 +32,15 @@ if TYPE_CHECKING:
 NO_MAP = Diag(
     "RUN-0111", ERROR, "argument {index} of '{entry}' makes no tensor map: {why}", "launch arguments"
 )
+"""
+cause: The kernel was compiled with --tensor-maps=launcher and copies boxes of this array in bulk, which the
+hardware does only from addresses and with strides that are multiples of 16 bytes.
+remedy: Pass an array that starts and whose rows start at multiples of 16 bytes, or compile without --tensor-maps.
+
+! Needs a kernel that was compiled with --tensor-maps=launcher and whose loads the compiler gives to the copy
+engine; tests make one by hand.
+"""
+
 NOTHING_BYTES = 128  # of zeros, and as many of ones, which are NaN in every float type
 L2_128B = 2  # CU_TENSOR_MAP_L2_PROMOTION_L2_128B
 

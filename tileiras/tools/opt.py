@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import sys
 
-from tileiras.diag import CompileError
+from tileiras.diag import ERROR, EXIT_COMPILE, CompileError, Diag
 from tileiras.options import TENSOR_MAPS
 from tileiras.terminal import complain, fail, take_colour, until_broken_pipe
 from tileiras.tools.pieces import SEPARATOR, read_input, run_pieces, separator, write_output
@@ -32,6 +32,20 @@ if TYPE_CHECKING:
     from tileiras.diag import Sink
 
 NAME = "tileiras-opt"
+WRONG_LEVEL = Diag("OPT-0001", ERROR, "pass '{name}' works on {want}, but there is {got}", src="own")
+"""
+cause: A pass was given a module of another stage than the one it works on.
+remedy: Run the passes before it first; `tileiras-opt --help` lists them in order.
+
+- $ tileiras-opt k.tileir --pass KernelAttrPass
++ $ tileiras-opt k.tileir --pass ConvertCudaTileToTileAA
+  cuda_tile.module @m {
+    entry @k() {
+      return
+    }
+  }
+"""
+
 USAGE = """\
 usage: tileiras-opt [INPUT] [-o OUTPUT] [options]
 
@@ -313,7 +327,6 @@ def run(arguments: Arguments) -> int:
 def work(text: Any, start: int, file: str, arguments: Arguments, sink: Sink) -> str:
     """Parse, verify, run, print. Errors: CompileError; the sink has said why."""
     from tileiras.compiler.ir.verify import verify
-    from tileiras.diag import EXIT_COMPILE
 
     ops = read(text, start, file, arguments, sink)
     if arguments.verify:
@@ -381,7 +394,6 @@ def transform(module: Any, arguments: Arguments, sink: Sink) -> str:
     from tileiras.compiler import pipeline
     from tileiras.compiler.ir.passes import Context, PassManager
     from tileiras.compiler.target.sm import restricted
-    from tileiras.diag import EXIT_COMPILE
     from tileiras.options import disabled_parts
 
     target, level = module_target(module, arguments.gpu_name), int(arguments.opt_level)
@@ -432,7 +444,6 @@ def transform(module: Any, arguments: Arguments, sink: Sink) -> str:
 def check_order(passes: Iterable[Pass], module: Any, sink: Sink) -> None:
     """Passes over per-thread code come behind the one that makes it, the others before. Errors: CompileError, code 5."""
     from tileiras.compiler.pipeline import BY_NAME
-    from tileiras.diag import ERROR, EXIT_COMPILE, Diag
 
     code = module.spec.dialect == "nvvm"
     for one in passes:
@@ -442,8 +453,7 @@ def check_order(passes: Iterable[Pass], module: Any, sink: Sink) -> None:
                 ("per-thread code", "a module of ops") if not code else ("a module of ops", "per-thread code")
             )
             sink.emit(
-                Diag("OPT-0001", ERROR, "pass '{name}' works on {want}, but there is {got}", src="own"),
-                loc=module.loc, name=one.NAME, want=kinds[0], got=kinds[1],
+                WRONG_LEVEL, loc=module.loc, name=one.NAME, want=kinds[0], got=kinds[1],
             )  # fmt: skip
             raise sink.fail(EXIT_COMPILE)
         code = code or one.NAME == "ConvertTileASToLLVM"

@@ -29,9 +29,23 @@ STATUS_OFFSET = 40  # of the u32 status word in a pass's record
 SOFT_FAILURE = 0x04  # bit 2; the other bits belong to the pass
 
 AFTER_PASS = Diag("PM-0001", NOTE, "after the pass {name}", "verification between passes")
+"""
+cause: A pass failed, or left something that the verifier refuses; the messages beside this one say what.
+remedy: Read the messages beside it; report the kernel, made small with `tileiras-reduce`, when they name no fault
+of the input.
+
+! The verifier refuses what a pass made: a defect of that pass, or a pass of one's own. The note names the pass.
+"""
+
 SIGNALLED = Diag(
     "PM-0002", ERROR, "the pass {name} failed on '{function}'", "handshake of failing passes", WORD_ERROR
 )
+"""
+see: PM-0001
+
+! A pass ends without a word: the passes here say why first, so only a pass of one's own leads there.
+"""
+
 LIFTED = Diag(
     "PM-0003",
     ERROR,
@@ -39,10 +53,22 @@ LIFTED = Diag(
     "handshake-lift-required",
     WORD_ERROR,
 )
+"""
+see: PM-0001
+
+! A pass whose result a program made obligatory through the pass manager has missed it; no command asks for that.
+"""
+
 
 OUTSIDE = Diag(
     "PM-0104", ERROR, "the pass {name}, which is not of this package, failed: {why}", "plugins", WORD_ERROR
 )
+"""
+cause: A pass of another package raised an exception.
+remedy: Report it to that package, which the message names by its pass, or compile without `--plugin`.
+
+! Another package has to be installed for it.
+"""
 
 
 def word_of(record: bytes | bytearray | memoryview) -> int:

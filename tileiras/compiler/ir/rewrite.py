@@ -27,6 +27,14 @@ NO_REPLACEMENT = Diag(
     "layer-1-create-returns-null",
     WORD_ERROR,
 )
+"""
+cause: A conversion met an operation for which it has no rule at this point.
+remedy: Give the pass the dialect that `tileiras-opt --help` names for it. In a normal compile this is a defect:
+report the kernel, made small with `tileiras-reduce`.
+
+! A rewriting pattern returns nothing where a value is needed: a defect of the pattern, here or in a pass of one's
+own.
+"""
 
 
 class Rewriter:

@@ -19,6 +19,19 @@ if TYPE_CHECKING:
 IGNORED = Diag(
     "HintNotUsed", REMARK, "hint {name} = {value} is not used: {reason}", "schedule", kind="missed", category="memory"
 )  # fmt: skip
+"""
+cause: A hint of the bytecode asks for something that this compiler does not do; the remark names value and reason.
+remedy: Nothing is wrong. Leave the hint out where another compiler does not need it.
+
+  $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
+  cuda_tile.module @m {
+- entry @k() optimization_hints = <sm_90 = {num_cta_in_cga = 2}> {
++ entry @k() optimization_hints = <sm_90 = {num_cta_in_cga = 1}> {
+      return
+    }
+  }
+"""
+
 ONE_CTA = "a tile block is one CTA, so that a grid of any size is valid"
 NO_TENSOR_MAP = "the kernel's parameters are pointers, and no tensor map is made of them"
 

@@ -36,6 +36,19 @@ INVALID = Diag(
     "attachKernelSpecAttributes",
     WORD_ERROR,
 )
+"""
+see: AA-0106
+
+- module attributes {nv_tileaa.compute_capability = 90 : i32, tt.num_warps = 0 : i32} {
++ module attributes {nv_tileaa.compute_capability = 90 : i32, tt.num_warps = 4 : i32} {
+    cuda_tile.module {
+      entry @k() {
+
+        return
+      }
+    }
+  }
+"""
 
 
 def entry_hint(op: Op, target: Any, key: str) -> Any:

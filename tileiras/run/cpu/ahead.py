@@ -30,6 +30,19 @@ if TYPE_CHECKING:
     from tileiras.run.printing import Item
 
 NO_HOST = Diag("RUN-0520", ERROR, "no code for processor '{arch}': x86_64 or aarch64", "cpu")
+"""
+cause: The CPU target lacks what it needs: llvmlite, a processor it knows, memory, or a setting with a valid value.
+remedy: `pip install 'tileiras[cpu]'`, use smaller tiles or fewer blocks, or correct the setting that the message
+names.
+
+  $ python k.py
+  import tileiras
+  from tileiras.run.cpu.ahead import compile_ahead
+
+  module = tileiras.load("cuda_tile.module @m { entry @k() { return } }")
+- compile_ahead(module.op, "mips", [])
++ compile_ahead(module.op, "x86_64", [])
+"""
 
 
 class Level:

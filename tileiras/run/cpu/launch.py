@@ -28,34 +28,272 @@ if TYPE_CHECKING:
     Region = tuple[int, int, bool, str]
 
 ASSERT_FAILED = Diag("RUN-0505", ERROR, "assertion failed: {message} (tile block {block}, {where})", "cpu")
+'''
+cause: An assertion of the kernel does not hold for this launch.
+remedy: The message names the block and place: check the arguments it is about.
+
+  $ python k.py
+  import tileiras
+
+  kernel = """
+  cuda_tile.module {
+    entry @k(%n: tile<i32>) {
+      %z = constant <i32: 0> : tile<i32>
+      %c = cmpi less_than %z, %n, signed : tile<i32> -> tile<i1>
+      assert %c, "n must be positive" : tile<i1>
+      return
+    }
+  }
+  """
+- tileiras.launch(kernel, "k", 1, [0], target="cpu")
++ tileiras.launch(kernel, "k", 1, [1], target="cpu")
+'''
+
 BAD_STEP = Diag("RUN-0506", ERROR, "the step of a loop is not positive (tile block {block})", "cpu")
+'''
+cause: The kernel computes something without a defined result: a division by zero, a step that is not positive, a
+value that was never given.
+remedy: Guard the operation with a select or a mask, and give masked loads a padding value.
+
+  $ python k.py
+  import tileiras
+
+  kernel = """
+  cuda_tile.module {
+    entry @k(%n: tile<i32>) {
+      %z = constant <i32: 0> : tile<i32>
+      for %i in (%z to %z, step %n) : tile<i32> {
+      continue
+      }
+      return
+    }
+  }
+  """
+- tileiras.launch(kernel, "k", 1, [0], target="cpu")
++ tileiras.launch(kernel, "k", 1, [1], target="cpu")
+'''
+
 DEADLOCK = Diag(
     "RUN-0507", ERROR,
     "kernel '{kernel}': no tile block makes progress for {seconds:g} s; {count} of {total} tile blocks wait here or "
     "elsewhere, tile block {block} for a change at address {address}",
     "cpu",
 )  # fmt: skip
+'''
+cause: Blocks wait for each other and none can go on: a flag that nobody sets, or a lock that is never given back.
+remedy: Check that the store that others wait for comes before the wait, with release there and acquire here.
+
+  $ python k.py
+  import numpy as np
+  import tileiras
+
+  kernel = """
+  cuda_tile.module {
+    entry @k(%p: tile<ptr<i32>>) {
+      %one = constant <i32: 1> : tile<i32>
+      loop {
+      %v, %t = load_ptr_tko acquire device %p : tile<ptr<i32>> -> tile<i32>, token
+      %go = cmpi equal %v, %one, signed : tile<i32> -> tile<i1>
+      if %go {
+      break
+      }
+      continue
+      }
+      return
+    }
+  }
+  """
+  import os
+  os.environ["TILEIRAS_CPU_TIMEOUT"] = "1"
+- flag = np.zeros(1, np.int32)
++ flag = np.ones(1, np.int32)
+  tileiras.launch(kernel, "k", 1, [flag], target="cpu")
+'''
+
 TOO_LARGE = Diag(
     "RUN-0508", ERROR,
     "kernel '{kernel}' needs {bytes} bytes for the tiles of {blocks} resident tile blocks, more than half of this "
     "machine's memory; the largest tile, {largest} bytes, is made here",
     "cpu",
 )  # fmt: skip
+"""
+see: RUN-0520
+
+! Tile blocks that wait for each other are all resident, and their tiles together fill more than half of the memory:
+it depends on the machine.
+"""
+
 MORE = Diag("RUN-0509", NOTE, "{count} more of these", "cpu")
+'''
+cause: There are more findings of the kind above than are printed.
+remedy: Correct the first ones; the others often have the same cause.
+
+  $ python k.py
+  import tileiras
+
+  kernel = """
+  cuda_tile.module {
+    entry @k(%n: tile<i32>) {
+      %b, %y, %z = get_tile_block_id : tile<i32>
+      %d = cmpi equal %b, %n, signed : tile<i32> -> tile<i1>
+      assert %d, "one tile block only" : tile<i1>
+      return
+    }
+  }
+  """
+- tileiras.launch(kernel, "k", 99, [-1], target="cpu")
++ tileiras.launch(kernel, "k", 1, [0], target="cpu")
+'''
+
 BAD_SETTING = Diag("RUN-0510", ERROR, "{name}={value}: expected {want}", "cpu")
+'''
+see: RUN-0520
+
+  $ python k.py
+  import tileiras
+
+  kernel = """
+  cuda_tile.module {
+    entry @k() {
+      return
+    }
+  }
+  """
+  import os
+- os.environ["TILEIRAS_CPU_THREADS"] = "many"
++ os.environ["TILEIRAS_CPU_THREADS"] = "2"
+  tileiras.launch(kernel, "k", 1, [], target="cpu")
+'''
+
 OUT_OF_BOUNDS = Diag(
     "RUN-0511", ERROR,
     "{verb} {size} bytes at {address} outside of all memory passed to the launch "
     "(tile block {block}, element {element})",
     "cpu",
 )  # fmt: skip
+'''
+cause: The kernel reads or writes outside of all arrays of the launch: a missing mask, wrong strides, or a grid
+larger than the data.
+remedy: Mask the last tile or use a view with padding, and compare extents and grid. The note names the nearest
+array and the distance.
+
+  $ python k.py
+  import numpy as np
+  import tileiras
+
+  kernel = """
+  cuda_tile.module {
+    entry @k(%p: tile<ptr<f32>>, %n: tile<i32>) {
+      %q = offset %p, %n : tile<ptr<f32>>, tile<i32> -> tile<ptr<f32>>
+      %x, %t = load_ptr_tko weak %q : tile<ptr<f32>> -> tile<f32>, token
+      %s = store_ptr_tko weak %q, %x token=%t : tile<ptr<f32>>, tile<f32> -> token
+      return
+    }
+  }
+  """
+  a = np.zeros(8, np.float32)
+- tileiras.launch(kernel, "k", 1, [a, 8], check=True, target="cpu")
++ tileiras.launch(kernel, "k", 1, [a, 7], check=True, target="cpu")
+'''
+
 NEAREST = Diag("RUN-0512", NOTE, "nearest memory: {label}, {distance}", "cpu")
+'''
+see: RUN-0511
+
+  $ python k.py
+  import numpy as np
+  import tileiras
+
+  kernel = """
+  cuda_tile.module {
+    entry @k(%p: tile<ptr<f32>>, %n: tile<i32>) {
+      %q = offset %p, %n : tile<ptr<f32>>, tile<i32> -> tile<ptr<f32>>
+      %x, %t = load_ptr_tko weak %q : tile<ptr<f32>> -> tile<f32>, token
+      %s = store_ptr_tko weak %q, %x token=%t : tile<ptr<f32>>, tile<f32> -> token
+      return
+    }
+  }
+  """
+  a = np.zeros(8, np.float32)
+- tileiras.launch(kernel, "k", 1, [a, 8], check=True, target="cpu")
++ tileiras.launch(kernel, "k", 1, [a, 7], check=True, target="cpu")
+'''
+
 CROOKED = Diag(
     "RUN-0513", ERROR,
     "{verb} {size} bytes at misaligned address {address} (tile block {block}, element {element})", "cpu",
 )  # fmt: skip
+'''
+see: RUN-0108
+
+  $ python k.py
+  import numpy as np
+  import tileiras
+
+  kernel = """
+  cuda_tile.module {
+    entry @k(%p: tile<ptr<f32>>) {
+      %i = ptr_to_int %p : tile<ptr<f32>> -> tile<i64>
+-     %c = constant <i64: 2> : tile<i64>
++     %c = constant <i64: 4> : tile<i64>
+      %j = addi %i, %c : tile<i64>
+      %q = int_to_ptr %j : tile<i64> -> tile<ptr<f32>>
+      %x, %t = load_ptr_tko weak %q : tile<ptr<f32>> -> tile<f32>, token
+      %s = store_ptr_tko weak %q, %x token=%t : tile<ptr<f32>>, tile<f32> -> token
+      return
+    }
+  }
+  """
+  a = np.zeros(8, np.float32)
+  tileiras.launch(kernel, "k", 1, [a], check=True, target="cpu")
+'''
+
 FIXED_MEMORY = Diag("RUN-0514", ERROR, "writes to read-only memory: {label} (tile block {block})", "cpu")
+'''
+cause: The kernel writes to an array that was passed as read-only.
+remedy: Pass a writable array (or a copy), or correct the order of the arguments.
+
+  $ python k.py
+  import numpy as np
+  import tileiras
+
+  kernel = """
+  cuda_tile.module {
+    entry @k(%p: tile<ptr<f32>>) {
+      %c = constant <f32: 1.0> : tile<f32>
+      %t = store_ptr_tko weak %p, %c : tile<ptr<f32>>, tile<f32> -> token
+      return
+    }
+  }
+  """
+  a = np.zeros(8, np.float32)
+- a.flags.writeable = False
+  tileiras.launch(kernel, "k", 1, [a], check=True, target="cpu")
+'''
+
 BY_ZERO = Diag("RUN-0515", ERROR, "division by zero (tile block {block}, element {element})", "cpu")
+'''
+see: RUN-0506
+
+  $ python k.py
+  import numpy as np
+  import tileiras
+
+  kernel = """
+  cuda_tile.module {
+    entry @k(%p: tile<ptr<i32>>, %n: tile<i32>) {
+      %c = constant <i32: 1> : tile<i32>
+      %d = divi %c, %n signed : tile<i32>
+      %s = store_ptr_tko weak %p, %d : tile<ptr<i32>>, tile<i32> -> token
+      return
+    }
+  }
+  """
+  a = np.zeros(1, np.int32)
+- tileiras.launch(kernel, "k", 1, [a, 0], check=True, target="cpu")
++ tileiras.launch(kernel, "k", 1, [a, 1], check=True, target="cpu")
+'''
+
 RESIDENT = 1056  # tile blocks that are under way at once where blocks wait for each other
 PRINT = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.POINTER(ctypes.c_void_p))
 KEPT = 64

@@ -14,8 +14,26 @@ if TYPE_CHECKING:
     from typing import Any
 
 NO_LLVM = Diag("RUN-0501", ERROR, "target 'cpu' needs llvmlite: pip install 'tileiras[cpu]' ({why})", "cpu")
+"""
+see: RUN-0520
+
+! llvmlite is not installed: it depends on the installation.
+"""
+
 NO_TARGET = Diag("RUN-0502", ERROR, "LLVM has no code generator for this machine: {why}", "cpu")
+"""
+see: RUN-0520
+
+! llvmlite was built without a code generator for this processor: it depends on the installation.
+"""
+
 OUR_BUG = Diag("RUN-0503", ERROR, "LLVM refuses the code that was made for this kernel: {why}", "cpu")
+"""
+see: DRV-0505
+
+! LLVM refuses the code that was made: a defect. Whoever knows a kernel for it knows a bug, which is mended.
+"""
+
 LOCK = threading.RLock()  # LLVM's parser and optimiser share one context
 
 

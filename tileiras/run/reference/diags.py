@@ -12,46 +12,342 @@ OUT_OF_BOUNDS = Diag(
     "(tile block {block}, element {element})",
     SRC,
 )  # fmt: skip
+'''
+see: RUN-0511
+
+  $ python k.py
+  import numpy as np
+  import tileiras
+
+  kernel = """
+  cuda_tile.module {
+    entry @k(%p: tile<ptr<f32>>, %n: tile<i32>) {
+      %q = offset %p, %n : tile<ptr<f32>>, tile<i32> -> tile<ptr<f32>>
+      %x, %t = load_ptr_tko weak %q : tile<ptr<f32>> -> tile<f32>, token
+      return
+    }
+  }
+  """
+  a = np.zeros(8, np.float32)
+- tileiras.launch(kernel, "k", 1, [a, 8])
++ tileiras.launch(kernel, "k", 1, [a, 7])
+'''
+
 NEAREST = Diag("RUN-0002", NOTE, "nearest memory: {label}, {distance}", SRC)
+'''
+see: RUN-0511
+
+  $ python k.py
+  import numpy as np
+  import tileiras
+
+  kernel = """
+  cuda_tile.module {
+    entry @k(%p: tile<ptr<f32>>, %n: tile<i32>) {
+      %q = offset %p, %n : tile<ptr<f32>>, tile<i32> -> tile<ptr<f32>>
+      %x, %t = load_ptr_tko weak %q : tile<ptr<f32>> -> tile<f32>, token
+      return
+    }
+  }
+  """
+  a = np.zeros(8, np.float32)
+- tileiras.launch(kernel, "k", 1, [a, 8])
++ tileiras.launch(kernel, "k", 1, [a, 7])
+'''
+
 MISALIGNED = Diag(
     "RUN-0003", ERROR,
     "{verb} {size} bytes at misaligned address {address} (tile block {block}, element {element})", SRC,
 )  # fmt: skip
+'''
+see: RUN-0108
+
+  $ python k.py
+  import numpy as np
+  import tileiras
+
+  kernel = """
+  cuda_tile.module {
+    entry @k(%p: tile<ptr<f32>>) {
+      %i = ptr_to_int %p : tile<ptr<f32>> -> tile<i64>
+-     %c = constant <i64: 2> : tile<i64>
++     %c = constant <i64: 4> : tile<i64>
+      %j = addi %i, %c : tile<i64>
+      %q = int_to_ptr %j : tile<i64> -> tile<ptr<f32>>
+      %x, %t = load_ptr_tko weak %q : tile<ptr<f32>> -> tile<f32>, token
+      return
+    }
+  }
+  """
+  a = np.zeros(8, np.float32)
+  tileiras.launch(kernel, "k", 1, [a])
+'''
+
 READ_ONLY = Diag("RUN-0004", ERROR, "writes to read-only memory: {label} (tile block {block})", SRC)
+'''
+see: RUN-0514
+
+  $ python k.py
+  import numpy as np
+  import tileiras
+
+  kernel = """
+  cuda_tile.module {
+    entry @k(%p: tile<ptr<f32>>) {
+      %c = constant <f32: 1.0> : tile<f32>
+      %t = store_ptr_tko weak %p, %c : tile<ptr<f32>>, tile<f32> -> token
+      return
+    }
+  }
+  """
+  a = np.zeros(8, np.float32)
+- a.flags.writeable = False
+  tileiras.launch(kernel, "k", 1, [a])
+'''
+
 ASSERT_FAILED = Diag("RUN-0005", ERROR, "assertion failed: {message} (tile block {block}, {where})", SRC)
+'''
+see: RUN-0505
+
+  $ python k.py
+  import tileiras
+
+  kernel = """
+  cuda_tile.module {
+    entry @k(%n: tile<i32>) {
+      %z = constant <i32: 0> : tile<i32>
+      %c = cmpi less_than %z, %n, signed : tile<i32> -> tile<i1>
+      assert %c, "n must be positive" : tile<i1>
+      return
+    }
+  }
+  """
+- tileiras.launch(kernel, "k", 1, [0])
++ tileiras.launch(kernel, "k", 1, [1])
+'''
+
 ASSUME_FALSE = Diag(
     "RUN-0006",
     ERROR,
     "the assumption {predicate} does not hold: {what} (tile block {block}, element {element})",
     SRC,
 )
+'''
+cause: The kernel assumes something of a value that is not so in this launch; compiled code would be wrong there.
+remedy: Pass arguments for which it holds, or weaken the assumption (divisibility, range).
+
+  $ python k.py
+  import tileiras
+
+  kernel = """
+  cuda_tile.module {
+    entry @k(%n: tile<i32>) {
+      %a = assume div_by<4>, %n : tile<i32>
+      %b = addi %a, %a : tile<i32>
+      return
+    }
+  }
+  """
+- tileiras.launch(kernel, "k", 1, [6], check=True)
++ tileiras.launch(kernel, "k", 1, [8], check=True)
+'''
+
 UNDEFINED = Diag(
     "RUN-0007", ERROR, "undefined behaviour: {what} (tile block {block}, element {element})", SRC
 )
+'''
+see: RUN-0506
+
+  $ python k.py
+  import tileiras
+
+  kernel = """
+  cuda_tile.module {
+    entry @k(%n: tile<i32>) {
+      %c = constant <i32: 1> : tile<i32>
+      %d = divi %c, %n signed : tile<i32>
+      return
+    }
+  }
+  """
+- tileiras.launch(kernel, "k", 1, [0], check=True)
++ tileiras.launch(kernel, "k", 1, [1], check=True)
+'''
+
 DEADLOCK = Diag(
     "RUN-0008",
     ERROR,
     "no tile block of kernel '{kernel}' makes progress: {count} of {total} tile blocks wait here or elsewhere for a change",
     SRC,
 )
+'''
+see: RUN-0507
+
+  $ python k.py
+  import numpy as np
+  import tileiras
+
+  kernel = """
+  cuda_tile.module {
+    entry @k(%p: tile<ptr<i32>>) {
+      %one = constant <i32: 1> : tile<i32>
+      loop {
+      %v, %t = load_ptr_tko acquire device %p : tile<ptr<i32>> -> tile<i32>, token
+      %go = cmpi equal %v, %one, signed : tile<i32> -> tile<i1>
+      if %go {
+      break
+      }
+      continue
+      }
+      return
+    }
+  }
+  """
+- flag = np.zeros(1, np.int32)
++ flag = np.ones(1, np.int32)
+  tileiras.launch(kernel, "k", 1, [flag])
+'''
+
 RACE_TOKENS = Diag(
     "RUN-0013", ERROR,
     "data race in tile block {block}: no token orders this {kind} after an earlier {other} of address {address} "
     "(element {element})",
     SRC,
 )  # fmt: skip
+'''
+cause: Two accesses touch one address, at least one writes, and nothing orders them.
+remedy: Join their tokens within a block; between blocks use atomics or release and acquire; let no two elements of
+a store share an address.
+
+  $ python k.py
+  import numpy as np
+  import tileiras
+
+  kernel = """
+  cuda_tile.module {
+    entry @k(%p: tile<ptr<f32>>) {
+      %one = constant <f32: 1.0> : tile<f32>
+      %s = store_ptr_tko weak %p, %one : tile<ptr<f32>>, tile<f32> -> token
+-     %x, %t = load_ptr_tko weak %p : tile<ptr<f32>> -> tile<f32>, token
++     %x, %t = load_ptr_tko weak %p token=%s : tile<ptr<f32>> -> tile<f32>, token
+      return
+    }
+  }
+  """
+  a = np.zeros(8, np.float32)
+  tileiras.launch(kernel, "k", 1, [a], check=True)
+'''
+
 RACE_BLOCKS = Diag(
     "RUN-0014", ERROR,
     "data race between tile blocks: nothing orders this {kind} in tile block {block} and a {other} of address {address} "
     "in another one (element {element})",
     SRC,
 )  # fmt: skip
+'''
+see: RUN-0013
+
+  $ python k.py
+  import numpy as np
+  import tileiras
+
+  kernel = """
+  cuda_tile.module {
+    entry @k(%p: tile<ptr<f32>>) {
+      %c = constant <f32: 1.0> : tile<f32>
+      %t = store_ptr_tko weak %p, %c : tile<ptr<f32>>, tile<f32> -> token
+      return
+    }
+  }
+  """
+  a = np.zeros(8, np.float32)
+- tileiras.launch(kernel, "k", 2, [a], check=True)
++ tileiras.launch(kernel, "k", 1, [a], check=True)
+'''
+
 RACE_ELEMENTS = Diag(
     "RUN-0016", ERROR,
     "data race in tile block {block}: elements {other} and {element} of this store both write address {address}", SRC,
 )  # fmt: skip
+'''
+see: RUN-0013
+
+  $ python k.py
+  import numpy as np
+  import tileiras
+
+  kernel = """
+  cuda_tile.module {
+    entry @k(%p: tile<ptr<f32>>) {
+      %i = iota : tile<2xi32>
+      %two = constant <i32: 2> : tile<2xi32>
+-     %j = divi %i, %two signed : tile<2xi32>
++     %j = muli %i, %two : tile<2xi32>
+      %q = reshape %p : tile<ptr<f32>> -> tile<1xptr<f32>>
+      %r = broadcast %q : tile<1xptr<f32>> -> tile<2xptr<f32>>
+      %a = offset %r, %j : tile<2xptr<f32>>, tile<2xi32> -> tile<2xptr<f32>>
+      %v = constant <f32: [1.0, 2.0]> : tile<2xf32>
+      %t = store_ptr_tko weak %a, %v : tile<2xptr<f32>>, tile<2xf32> -> token
+      return
+    }
+  }
+  """
+  a = np.zeros(8, np.float32)
+  tileiras.launch(kernel, "k", 1, [a], check=True)
+'''
+
 UNSPECIFIED = Diag(
     "RUN-0015", ERROR, "{what} a value that was never specified (tile block {block}, element {element})", SRC
 )
+'''
+see: RUN-0506
+
+  $ python k.py
+  import numpy as np
+  import tileiras
+
+  kernel = """
+  cuda_tile.module {
+    entry @k(%p: tile<ptr<f32>>) {
+      %q = reshape %p : tile<ptr<f32>> -> tile<1xptr<f32>>
+      %off = constant <i1: false> : tile<1xi1>
+      %zero = constant <f32: 0.0> : tile<1xf32>
+-     %x, %t = load_ptr_tko weak %q, %off : tile<1xptr<f32>>, tile<1xi1> -> tile<1xf32>, token
++     %x, %t = load_ptr_tko weak %q, %off, %zero : tile<1xptr<f32>>, tile<1xi1>, tile<1xf32> -> tile<1xf32>, token
+      %s = store_ptr_tko weak %q, %x token=%t : tile<1xptr<f32>>, tile<1xf32> -> token
+      return
+    }
+  }
+  """
+  a = np.zeros(8, np.float32)
+  tileiras.launch(kernel, "k", 1, [a], check=True)
+'''
+
 MORE = Diag("RUN-0011", NOTE, "{count} more of these", SRC)
+'''
+see: RUN-0509
+
+  $ python k.py
+  import tileiras
+
+  kernel = """
+  cuda_tile.module {
+    entry @k(%n: tile<i32>) {
+      %b, %y, %z = get_tile_block_id : tile<i32>
+      %c = constant <i32: 0> : tile<i32>
+      %d = cmpi equal %b, %n, signed : tile<i32> -> tile<i1>
+      assert %d, "one tile block only" : tile<i1>
+      return
+    }
+  }
+  """
+- tileiras.launch(kernel, "k", 99, [-1])
++ tileiras.launch(kernel, "k", 1, [0])
+'''
+
 UNSUPPORTED = Diag("RUN-0012", ERROR, "has no meaning in the reference interpreter: {why}", SRC)
+"""
+see: RUN-0107
+
+! The interpreter meets an operation that it does not know; it knows all that the reader and the parser make.
+"""

@@ -16,17 +16,107 @@ if TYPE_CHECKING:
     from tileiras.diag import Sink
 
 UNKNOWN_ARCH = Diag("CT-0100", WARNING, "unknown hint key {arch}", src="real verifier")
+"""
+cause: An optimization hint has a key, name or value that this release does not know.
+remedy: Use keys like sm_90, and values in the range that the message names; a hint may also be left out, it never
+changes results.
+
+  $ tileiras-opt k.tileir --Wunsupported-hints
+  cuda_tile.module @m {
+- entry @k() optimization_hints = <sm_100a = {num_cta_in_cga = 2}> {
++ entry @k() optimization_hints = <sm_100 = {num_cta_in_cga = 2}> {
+      return
+    }
+  }
+"""
+
 UNKNOWN_HINT = Diag("CT-0101", WARNING, "{name} is not known hint for current Operation", src="real verifier")
+"""
+see: CT-0100
+
+  $ tileiras-opt k.tileir --Wunsupported-hints
+  cuda_tile.module @m {
+- entry @k() optimization_hints = <sm_100 = {num_qqq = 1}> {
++ entry @k() optimization_hints = <sm_100 = {occupancy = 1}> {
+      return
+    }
+  }
+"""
+
 NOT_INTEGER = Diag("CT-0102", WARNING, "integer value expected for {arch}.{name}", src="real verifier")
+"""
+see: CT-0100
+
+  $ tileiras-opt k.tileir --Wunsupported-hints
+  cuda_tile.module @m {
+- entry @k() optimization_hints = <sm_100 = {num_cta_in_cga = "a"}> {
++ entry @k() optimization_hints = <sm_100 = {num_cta_in_cga = 2}> {
+      return
+    }
+  }
+"""
+
 NOT_BOOL = Diag("CT-0103", WARNING, "bool value expected for {arch}.{name}", src="own")
+"""
+see: CT-0100
+
+  $ tileiras-opt k.tileir --Wunsupported-hints
+  cuda_tile.module @m {
+    entry @k(%p: tile<ptr<f32>>) {
+      %v = make_tensor_view %p, shape = [64], strides = [1] : tensor_view<64xf32, strides=[1]>
+      %w = make_partition_view %v : partition_view<tile=(8), tensor_view<64xf32, strides=[1]>>
+      %i = constant <i32: 0> : tile<i32>
+-   %x, %t = load_view_tko weak %w[%i] optimization_hints = <sm_100 = {allow_tma = 1}> : partition_view<tile=(8), tensor_view<64xf32, strides=[1]>>, tile<i32> -> tile<8xf32>, token
++   %x, %t = load_view_tko weak %w[%i] optimization_hints = <sm_100 = {allow_tma = true}> : partition_view<tile=(8), tensor_view<64xf32, strides=[1]>>, tile<i32> -> tile<8xf32>, token
+      return
+    }
+  }
+"""  # noqa: E501
+
 NOT_POWER = Diag("CT-0104", WARNING, "expected power-of-two ≤ {high} for {arch}.{name}", src="real verifier")
+"""
+see: CT-0100
+
+  $ tileiras-opt k.tileir --Wunsupported-hints
+  cuda_tile.module @m {
+- entry @k() optimization_hints = <sm_100 = {num_cta_in_cga = 7}> {
++ entry @k() optimization_hints = <sm_100 = {num_cta_in_cga = 8}> {
+      return
+    }
+  }
+"""
+
 OUT_OF_RANGE = Diag(
     "CT-0105",
     WARNING,
     "integer value in the range [{low}, {high}] is expected for {arch}.{name}",
     src="real verifier",
 )
+"""
+see: CT-0100
+
+  $ tileiras-opt k.tileir --Wunsupported-hints
+  cuda_tile.module @m {
+- entry @k() optimization_hints = <sm_100 = {occupancy = 64}> {
++ entry @k() optimization_hints = <sm_100 = {occupancy = 32}> {
+      return
+    }
+  }
+"""
+
 FAILED = Diag("CT-0106", ERROR, "Optimization hints verification failed", src="real verifier")
+"""
+see: CT-0100
+
+  $ tileiras-opt k.tileir --Werr-hints
+  cuda_tile.module @m {
+- entry @k() optimization_hints = <sm_100 = {occupancy = 64}> {
++ entry @k() optimization_hints = <sm_100 = {occupancy = 32}> {
+      return
+    }
+  }
+"""
+
 
 ARCHITECTURES = frozenset(("default", *NAMES))
 POWER, RANGE, BOOL = range(3)

@@ -13,9 +13,40 @@ LAYOUT_SHAPE = Diag(
     _SRC,
     WORD_ERROR,
 )
+"""
+cause: An operation of the nv_tileaa form has a type or attribute that does not fit the shape, alignment or rank
+beside it. Code that comes from Tile IR never has that.
+remedy: In a text written or edited by hand, correct the attribute that the message names. If no pass input was
+edited, report the kernel: `tileiras-reduce` makes it small.
+
+  $ tileiras-opt k.tileir
+  #b = #linear<7, lane = [1, 2, 4, 8, 16], warp = [32, 64]>
+  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
+    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
+    ^bb0(%p: tensor<128xptr<f32>, #b>):
+-     %x, %t = nv_tileas.load_ptr_tko %p {memory_ordering_semantics = weak, operandSegmentSizes = array<i32: 1, 0, 0, 0>} : tensor<128xptr<f32>, #b> -> tensor<64xf32, #b>, !cuda_tile.token
++     %x, %t = nv_tileas.load_ptr_tko %p {memory_ordering_semantics = weak, operandSegmentSizes = array<i32: 1, 0, 0, 0>} : tensor<128xptr<f32>, #b> -> tensor<128xf32, #b>, !cuda_tile.token
+      nv_tileas.return
+    }
+  }
+"""  # noqa: E501
+
 TENSOR_SHAPE = Diag(
     "AA-0102", ERROR, "tensor dimensions must be powers of two, got [{shape}]", _SRC, WORD_ERROR
 )
+"""
+see: AA-0101
+
+  $ tileiras-opt k.tileir
+  nv_tileaa.module {sym_name = "m"} {
+    nv_tileaa.func {sym_name = "k", function_type = () -> ()} {
+-   %i = nv_tileaa.iota : () -> tensor<6xi32>
++   %i = nv_tileaa.iota : () -> tensor<8xi32>
+      nv_tileaa.return
+    }
+  }
+"""
+
 TILE_ALIGNMENT = Diag(
     "AA-0103",
     ERROR,
@@ -23,18 +54,100 @@ TILE_ALIGNMENT = Diag(
     _SRC,
     WORD_ERROR,
 )
+"""
+see: AA-0101
+
+  $ tileiras-opt k.tileir
+  #b = #linear<7, lane = [1, 2, 4, 8, 16], warp = [32, 64]>
+  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
+    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
+    ^bb0(%p: tensor<128xptr<f32>, #b>):
+-     %x, %t = nv_tileas.load_ptr_tko %p {memory_ordering_semantics = weak, operandSegmentSizes = array<i32: 1, 0, 0, 0>, tile = #nv_tileaa.tile<[128], align = 2>} : tensor<128xptr<f32>, #b> -> tensor<128xf32, #b>, !cuda_tile.token
++     %x, %t = nv_tileas.load_ptr_tko %p {memory_ordering_semantics = weak, operandSegmentSizes = array<i32: 1, 0, 0, 0>, tile = #nv_tileaa.tile<[128], align = 16>} : tensor<128xptr<f32>, #b> -> tensor<128xf32, #b>, !cuda_tile.token
+      nv_tileas.return
+    }
+  }
+"""  # noqa: E501
+
 TILE_RANK = Diag(
     "AA-0104", ERROR, "tile attribute has rank {got}, but the tensor has rank {want}", _SRC, WORD_ERROR
 )
+"""
+see: AA-0101
+
+  $ tileiras-opt k.tileir
+  #b = #linear<7, lane = [1, 2, 4, 8, 16], warp = [32, 64]>
+  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
+    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
+    ^bb0(%p: tensor<128xptr<f32>, #b>):
+-     %x, %t = nv_tileas.load_ptr_tko %p {memory_ordering_semantics = weak, operandSegmentSizes = array<i32: 1, 0, 0, 0>, tile = #nv_tileaa.tile<[128, 1], align = 16>} : tensor<128xptr<f32>, #b> -> tensor<128xf32, #b>, !cuda_tile.token
++     %x, %t = nv_tileas.load_ptr_tko %p {memory_ordering_semantics = weak, operandSegmentSizes = array<i32: 1, 0, 0, 0>, tile = #nv_tileaa.tile<[128], align = 16>} : tensor<128xptr<f32>, #b> -> tensor<128xf32, #b>, !cuda_tile.token
+      nv_tileas.return
+    }
+  }
+"""  # noqa: E501
+
 CONSTANT = Diag(
     "AA-0105", ERROR, "attribute 'value' of type '{got}' does not fill the result '{want}'", _SRC, WORD_ERROR
 )
+"""
+see: AA-0101
+
+  $ tileiras-opt k.tileir
+  #s = #linear<0, lane = [0, 0, 0, 0, 0], warp = [0, 0]>
+  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
+    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
+    ^bb0(%lo: tensor<i32, #s>):
+-     %c = nv_tileas.constant {value = dense<1> : !cuda_tile.tile<4xi32>} : () -> tensor<i32, #s>
++     %c = nv_tileas.constant {value = dense<1> : !cuda_tile.tile<i32>} : () -> tensor<i32, #s>
+      nv_tileas.return
+    }
+  }
+"""
+
 SPEC = Diag("AA-0106", ERROR, "kernel_spec entry '{name}' is invalid: {got}", _SRC, WORD_ERROR)
+"""
+cause: The description of the kernel (kernel_spec) or a type that a pass needs is missing or has a value that it
+cannot take.
+remedy: Run the passes in the order of the pipeline, the one that attaches the kernel_spec before the others, and
+correct the entry that the message names.
+
+  $ tileiras-opt k.tileir
+  #s = #linear<0, lane = [0, 0, 0, 0, 0], warp = [0, 0]>
+  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
+- nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 3}, function_type = () -> ()} {
++ nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
+    ^bb0(%lo: tensor<i32, #s>):
+      nv_tileas.return
+    }
+  }
+"""
+
 
 # TileAA agent verifier
 AGENT_NESTED = Diag(
     "AA-0201", ERROR, "agent {id} lies inside another agent", "TileAA agent verifier", WORD_ERROR
 )
+"""
+cause: Agents (groups of warps of one block) overlap, repeat an id, or do not add up to the warps and registers of
+the block.
+remedy: Give every agent its own id, keep agents beside each other, and let warps and registers add up to those of
+kernel_spec.
+
+  $ tileiras-opt k.tileir --pass TileAAAgentVerifier
+  nv_tileaa.module {sym_name = "m"} {
+    nv_tileaa.func {sym_name = "k", function_type = () -> (), nv_tileaa.kernel_spec = {num_warps = 4}} {
+      nv_tileaa.agent {id = 0 : i32, num_warps = 3 : i32} {
+-   nv_tileaa.agent {id = 1 : i32, num_warps = 1 : i32} {
+-   }
+      }
++   nv_tileaa.agent {id = 1 : i32, num_warps = 1 : i32} {
++   }
+      nv_tileaa.return
+    }
+  }
+"""
+
 AGENT_TWICE = Diag(
     "AA-0202",
     ERROR,
@@ -42,6 +155,22 @@ AGENT_TWICE = Diag(
     "TileAA agent verifier",
     WORD_ERROR,
 )
+"""
+see: AA-0201
+
+  $ tileiras-opt k.tileir --pass TileAAAgentVerifier
+  nv_tileaa.module {sym_name = "m"} {
+    nv_tileaa.func {sym_name = "k", function_type = () -> (), nv_tileaa.kernel_spec = {num_warps = 4}} {
+      nv_tileaa.agent {id = 0 : i32, num_warps = 3 : i32} {
+      }
+-   nv_tileaa.agent {id = 0 : i32, num_warps = 1 : i32} {
++   nv_tileaa.agent {id = 1 : i32, num_warps = 1 : i32} {
+      }
+      nv_tileaa.return
+    }
+  }
+"""
+
 AGENT_WARPS = Diag(
     "AA-0203",
     ERROR,
@@ -49,6 +178,20 @@ AGENT_WARPS = Diag(
     "TileAA agent verifier",
     WORD_ERROR,
 )
+"""
+see: AA-0201
+
+  $ tileiras-opt k.tileir --pass TileAAAgentVerifier
+  nv_tileaa.module {sym_name = "m"} {
+    nv_tileaa.func {sym_name = "k", function_type = () -> (), nv_tileaa.kernel_spec = {num_warps = 4}} {
+-   nv_tileaa.agent {id = 0 : i32, num_warps = 2 : i32} {
++   nv_tileaa.agent {id = 0 : i32, num_warps = 4 : i32} {
+      }
+      nv_tileaa.return
+    }
+  }
+"""
+
 AGENT_REGISTERS = Diag(
     "AA-0204",
     ERROR,
@@ -56,3 +199,16 @@ AGENT_REGISTERS = Diag(
     "TileAA agent verifier",
     WORD_ERROR,
 )
+"""
+see: AA-0201
+
+  $ tileiras-opt k.tileir --pass TileAAAgentVerifier
+  nv_tileaa.module {sym_name = "m"} {
+    nv_tileaa.func {sym_name = "k", function_type = () -> (), nv_tileaa.kernel_spec = {num_warps = 4}} {
+-   nv_tileaa.agent {id = 0 : i32, num_warps = 4 : i32, registers = 30 : i32} {
++   nv_tileaa.agent {id = 0 : i32, num_warps = 4 : i32, registers = 32 : i32} {
+      }
+      nv_tileaa.return
+    }
+  }
+"""

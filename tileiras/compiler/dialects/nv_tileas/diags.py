@@ -14,29 +14,370 @@ def _rule(number: int, text: str) -> Diag:
 
 # Verifiers
 COORD_COUNT = _rule(104, "expects {want} coordinates, but got {got}")
+"""
+cause: An operation of a pipeline or a copy in the nv_tileas form does not agree with its operands: counts and types
+of what is produced and consumed, depth, boxes, or memory spaces.
+remedy: In a text written by hand, make the types on both sides of the pipeline equal. In a normal compile this is a
+defect: report the kernel, made small with `tileiras-reduce`.
+
+  $ tileiras-opt k.tileir
+  #s = #linear<0, lane = [0, 0, 0, 0, 0], warp = [0, 0]>
+  #b = #linear<7, lane = [1, 2, 4, 8, 16], warp = [32, 64]>
+  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
+    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
+    ^bb0(%lo: tensor<i32, #s>, %d: !nv_tileas.tma_descriptor<128xf32>):
+      %k = nv_tileas.make_token : () -> !cuda_tile.token
+-     %x, %t = nv_tileas.async.tiled_tma_load %d, %k, %lo, %lo : !nv_tileas.tma_descriptor<128xf32>, !cuda_tile.token, tensor<i32, #s>, tensor<i32, #s> -> tensor<128xf32, #b>, !cuda_tile.token
++     %x, %t = nv_tileas.async.tiled_tma_load %d, %k, %lo : !nv_tileas.tma_descriptor<128xf32>, !cuda_tile.token, tensor<i32, #s> -> tensor<128xf32, #b>, !cuda_tile.token
+      nv_tileas.return
+    }
+  }
+"""  # noqa: E501
+
 CONSUMER_TYPES = _rule(
     105, "expects region arguement types to match with producer types [{want}], but got: [{got}]"
 )
+"""
+see: AS-0104
+
+  $ tileiras-opt k.tileir
+  #b = #linear<7, lane = [1, 2, 4, 8, 16], warp = [32, 64]>
+  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
+    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
+    ^bb0(%p: tensor<128xptr<f32>, #b>, %f: tensor<128xf32, #b>):
+      %q = nv_tileas.async.pipeline.create {depth = 2} : () -> !nv_tileas.async.pipeline
+      nv_tileas.async.pipeline.produce_one %q : !nv_tileas.async.pipeline {
+        %x, %t = nv_tileas.load_ptr_tko %p {memory_ordering_semantics = weak, operandSegmentSizes = array<i32: 1, 0, 0, 0>} : tensor<128xptr<f32>, #b> -> tensor<128xf32, #b>, !cuda_tile.token
+        nv_tileas.async.pipeline.yield %x : tensor<128xf32, #b>
+      }
+      %v = nv_tileas.async.pipeline.consume_one %q : !nv_tileas.async.pipeline -> tensor<128xf32, #b> {
+-     ^bb0(%a: tensor<128xi32, #b>):
++     ^bb0(%a: tensor<128xf32, #b>):
+        nv_tileas.async.pipeline.yield %f : tensor<128xf32, #b>
+      }
+      nv_tileas.return
+    }
+  }
+"""  # noqa: E501
+
 PRODUCER_ARGS = _rule(106, "expects a region without arguments, but got {got}")
+"""
+see: AS-0104
+
+  $ tileiras-opt k.tileir
+  #b = #linear<7, lane = [1, 2, 4, 8, 16], warp = [32, 64]>
+  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
+    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
+    ^bb0(%p: tensor<128xptr<f32>, #b>):
+      %q = nv_tileas.async.pipeline.create {depth = 2} : () -> !nv_tileas.async.pipeline
+      nv_tileas.async.pipeline.produce_one %q : !nv_tileas.async.pipeline {
+-     ^bb0(%a: tensor<128xf32, #b>):
+        %x, %t = nv_tileas.load_ptr_tko %p {memory_ordering_semantics = weak, operandSegmentSizes = array<i32: 1, 0, 0, 0>} : tensor<128xptr<f32>, #b> -> tensor<128xf32, #b>, !cuda_tile.token
+        nv_tileas.async.pipeline.yield %x : tensor<128xf32, #b>
+      }
+      %v = nv_tileas.async.pipeline.consume_one %q : !nv_tileas.async.pipeline -> tensor<128xf32, #b> {
+      ^bb0(%b: tensor<128xf32, #b>):
+        nv_tileas.async.pipeline.yield %b : tensor<128xf32, #b>
+      }
+      nv_tileas.return
+    }
+  }
+"""  # noqa: E501
+
 YIELD_TYPES = _rule(107, "expects the region to yield [{want}], but got: [{got}]")
+"""
+see: AS-0104
+
+  $ tileiras-opt k.tileir
+  #b = #linear<7, lane = [1, 2, 4, 8, 16], warp = [32, 64]>
+  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
+    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
+    ^bb0(%p: tensor<128xptr<f32>, #b>):
+      %q = nv_tileas.async.pipeline.create {depth = 2} : () -> !nv_tileas.async.pipeline
+      nv_tileas.async.pipeline.produce_one %q : !nv_tileas.async.pipeline {
+        %x, %t = nv_tileas.load_ptr_tko %p {memory_ordering_semantics = weak, operandSegmentSizes = array<i32: 1, 0, 0, 0>} : tensor<128xptr<f32>, #b> -> tensor<128xf32, #b>, !cuda_tile.token
+        nv_tileas.async.pipeline.yield %x : tensor<128xf32, #b>
+      }
+      %v = nv_tileas.async.pipeline.consume_one %q : !nv_tileas.async.pipeline -> tensor<128xf32, #b> {
+      ^bb0(%a: tensor<128xf32, #b>):
+-     nv_tileas.async.pipeline.yield
++     nv_tileas.async.pipeline.yield %a : tensor<128xf32, #b>
+      }
+      nv_tileas.return
+    }
+  }
+"""  # noqa: E501
+
 DEPTH = _rule(108, "attribute 'depth' must be from 1 to 16, but got {got}")
+"""
+see: AS-0104
+
+  $ tileiras-opt k.tileir
+  #s = #linear<0, lane = [0, 0, 0, 0, 0], warp = [0, 0]>
+  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
+    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
+    ^bb0(%lo: tensor<i32, #s>):
+-     %q = nv_tileas.async.pipeline.create {depth = 99} : () -> !nv_tileas.async.pipeline
++     %q = nv_tileas.async.pipeline.create {depth = 2} : () -> !nv_tileas.async.pipeline
+      nv_tileas.return
+    }
+  }
+"""
+
 NO_CONSUMER = _rule(109, "has no consume_one on its pipeline")
+"""
+see: AS-0104
+
+  $ tileiras-opt k.tileir
+  #b = #linear<7, lane = [1, 2, 4, 8, 16], warp = [32, 64]>
+  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
+    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
+    ^bb0(%p: tensor<128xptr<f32>, #b>):
+      %q = nv_tileas.async.pipeline.create {depth = 2} : () -> !nv_tileas.async.pipeline
+      nv_tileas.async.pipeline.produce_one %q : !nv_tileas.async.pipeline {
+        %x, %t = nv_tileas.load_ptr_tko %p {memory_ordering_semantics = weak, operandSegmentSizes = array<i32: 1, 0, 0, 0>} : tensor<128xptr<f32>, #b> -> tensor<128xf32, #b>, !cuda_tile.token
+        nv_tileas.async.pipeline.yield %x : tensor<128xf32, #b>
+      }
++     %v = nv_tileas.async.pipeline.consume_one %q : !nv_tileas.async.pipeline -> tensor<128xf32, #b> {
++     ^bb0(%a: tensor<128xf32, #b>):
++       nv_tileas.async.pipeline.yield %a : tensor<128xf32, #b>
++     }
+      nv_tileas.return
+    }
+  }
+"""  # noqa: E501
+
 LEFT_OVER = _rule(110, "is left over: its pipeline was materialized by {other}")
+"""
+see: AS-0104
+
+  $ tileiras-opt k.tileir
+  #b = #linear<7, lane = [1, 2, 4, 8, 16], warp = [32, 64]>
+  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
+    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
+    ^bb0(%p: tensor<128xptr<f32>, #b>):
+      %q = nv_tileas.async.pipeline.create {depth = 2} : () -> !nv_tileas.async.pipeline
+-     %w = nv_tileas.async.pipeline.transfer %q : !nv_tileas.async.pipeline -> tensor<128xf32, #b> {
+-       %c, %u = nv_tileas.load_ptr_tko %p {memory_ordering_semantics = weak, operandSegmentSizes = array<i32: 1, 0, 0, 0>} : tensor<128xptr<f32>, #b> -> tensor<128xf32, #b>, !cuda_tile.token
+-       nv_tileas.async.pipeline.yield %c : tensor<128xf32, #b>
+-     }
+      nv_tileas.async.pipeline.produce_one %q : !nv_tileas.async.pipeline {
+        %x, %t = nv_tileas.load_ptr_tko %p {memory_ordering_semantics = weak, operandSegmentSizes = array<i32: 1, 0, 0, 0>} : tensor<128xptr<f32>, #b> -> tensor<128xf32, #b>, !cuda_tile.token
+        nv_tileas.async.pipeline.yield %x : tensor<128xf32, #b>
+      }
+      %v = nv_tileas.async.pipeline.consume_one %q : !nv_tileas.async.pipeline -> tensor<128xf32, #b> {
+      ^bb0(%a: tensor<128xf32, #b>):
+        nv_tileas.async.pipeline.yield %a : tensor<128xf32, #b>
+      }
+      nv_tileas.return
+    }
+  }
+"""  # noqa: E501
+
 CONVERT_TYPES = _rule(111, "converts {got} to {want}: only the layout may change")
+"""
+see: AS-0104
+
+  $ tileiras-opt k.tileir
+  #b = #linear<7, lane = [1, 2, 4, 8, 16], warp = [32, 64]>
+  #r = #linear<7, lane = [4, 8, 16, 32, 64], warp = [1, 2]>
+  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
+    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
+    ^bb0(%f: tensor<128xf32, #b>):
+-     %w = nv_tileas.convert_layout %f : tensor<128xf32, #b> -> tensor<128xf32>
++     %w = nv_tileas.convert_layout %f : tensor<128xf32, #b> -> tensor<128xf32, #r>
+      nv_tileas.return
+    }
+  }
+"""
+
 BOX = _rule(112, "operand #0: box of the descriptor has {what}")
+"""
+see: AS-0104
+
+  $ tileiras-opt k.tileir
+  #s = #linear<0, lane = [0, 0, 0, 0, 0], warp = [0, 0]>
+  #s = #linear<0, lane = [0, 0, 0, 0, 0], warp = [0, 0]>
+  #b = #linear<7, lane = [1, 2, 4, 8, 16], warp = [32, 64]>
+  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
+    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
+- ^bb0(%lo: tensor<i32, #s>, %d: !nv_tileas.tma_descriptor<512xf32>):
++ ^bb0(%lo: tensor<i32, #s>, %d: !nv_tileas.tma_descriptor<128xf32>):
+      %k = nv_tileas.make_token : () -> !cuda_tile.token
+-     %x, %t = nv_tileas.async.tiled_tma_load %d, %k, %lo : !nv_tileas.tma_descriptor<512xf32>, !cuda_tile.token, tensor<i32, #s> -> tensor<128xf32, #b>, !cuda_tile.token
++     %x, %t = nv_tileas.async.tiled_tma_load %d, %k, %lo : !nv_tileas.tma_descriptor<128xf32>, !cuda_tile.token, tensor<i32, #s> -> tensor<128xf32, #b>, !cuda_tile.token
+      nv_tileas.return
+    }
+  }
+"""  # noqa: E501
+
 SPACE = _rule(113, "operand #0: the descriptor's destination lies in '{got}', expected 'shared'")
+"""
+see: AS-0104
+
+  $ tileiras-opt k.tileir
+  #s = #linear<0, lane = [0, 0, 0, 0, 0], warp = [0, 0]>
+  #s = #linear<0, lane = [0, 0, 0, 0, 0], warp = [0, 0]>
+  #b = #linear<7, lane = [1, 2, 4, 8, 16], warp = [32, 64]>
+  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
+    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
+- ^bb0(%lo: tensor<i32, #s>, %d: !nv_tileas.tma_descriptor<128xf32, global>):
++ ^bb0(%lo: tensor<i32, #s>, %d: !nv_tileas.tma_descriptor<128xf32>):
+      %k = nv_tileas.make_token : () -> !cuda_tile.token
+-     %x, %t = nv_tileas.async.tiled_tma_load %d, %k, %lo : !nv_tileas.tma_descriptor<128xf32, global>, !cuda_tile.token, tensor<i32, #s> -> tensor<128xf32, #b>, !cuda_tile.token
++     %x, %t = nv_tileas.async.tiled_tma_load %d, %k, %lo : !nv_tileas.tma_descriptor<128xf32>, !cuda_tile.token, tensor<i32, #s> -> tensor<128xf32, #b>, !cuda_tile.token
+      nv_tileas.return
+    }
+  }
+"""  # noqa: E501
+
 SCHEDULE_STAGE = _rule(
     114, "op '{name}' at position {index} of the schedule region has stage {got}, expected 0 to {last}"
 )
+"""
+cause: The stages of a schedule region are not in order: a stage is out of range, or earlier than that of a value it
+uses.
+remedy: Number the stages from 0 without gaps, and give no operation an earlier stage than what it uses.
+
+  $ tileiras-opt k.tileir
+  #s = #linear<0, lane = [0, 0, 0, 0, 0], warp = [0, 0]>
+  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
+    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
+    ^bb0(%lo: tensor<i32, #s>):
+      nv_tileas.for %lo, %lo, %lo {schedule = {stages = 2 : i32}} : tensor<i32, #s>, tensor<i32, #s>, tensor<i32, #s> {
+      ^bb0(%i: tensor<i32, #s>):
+-     %m = nv_tileas.addi %i, %lo {overflow = none, stage = 5 : i32} : tensor<i32, #s>, tensor<i32, #s> -> tensor<i32, #s>
++     %m = nv_tileas.addi %i, %lo {overflow = none, stage = 1 : i32} : tensor<i32, #s>, tensor<i32, #s> -> tensor<i32, #s>
+      nv_tileas.continue
+      }
+      nv_tileas.return
+    }
+  }
+"""
+
 SCHEDULE_ORDER = _rule(
     115,
     "op '{name}' at position {index} of the schedule region has stage {got}, but uses a value of stage {need}",
 )
+"""
+see: AS-0114
+
+  $ tileiras-opt k.tileir
+  #s = #linear<0, lane = [0, 0, 0, 0, 0], warp = [0, 0]>
+  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
+    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
+    ^bb0(%lo: tensor<i32, #s>):
+      nv_tileas.for %lo, %lo, %lo {schedule = {stages = 2 : i32}} : tensor<i32, #s>, tensor<i32, #s>, tensor<i32, #s> {
+      ^bb0(%i: tensor<i32, #s>):
+      %m = nv_tileas.addi %i, %lo {overflow = none, stage = 1 : i32} : tensor<i32, #s>, tensor<i32, #s> -> tensor<i32, #s>
+-     %n = nv_tileas.addi %m, %lo {overflow = none, stage = 0 : i32} : tensor<i32, #s>, tensor<i32, #s> -> tensor<i32, #s>
++     %n = nv_tileas.addi %m, %lo {overflow = none, stage = 1 : i32} : tensor<i32, #s>, tensor<i32, #s> -> tensor<i32, #s>
+      nv_tileas.continue
+      }
+      nv_tileas.return
+    }
+  }
+"""
+
 PLAN = _rule(116, "plan '{plan}' cannot move the tile: {why}")
+"""
+cause: The plan of a convert_layout contradicts its layouts: registers or lanes alone do not reach every element, or
+two elements have one place in shared memory.
+remedy: In a text written by hand, leave `plan` and what belongs to it out and let TileASMaterializeConvertLayout
+choose. In a normal compile this is a defect: report the kernel, made small with `tileiras-reduce`.
+
+  $ tileiras-opt k.tileir
+  #b = #linear<7, lane = [1, 2, 4, 8, 16], warp = [32, 64]>
+  #r = #linear<7, lane = [4, 8, 16, 32, 64], warp = [1, 2]>
+  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
+    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
+    ^bb0(%f: tensor<128xf32, #b>):
+-     %w = nv_tileas.convert_layout %f {plan = "shuffle"} : tensor<128xf32, #b> -> tensor<128xf32, #r>
++     %w = nv_tileas.convert_layout %f : tensor<128xf32, #b> -> tensor<128xf32, #r>
+      nv_tileas.return
+    }
+  }
+"""
+
 NO_MAP = _rule(117, "copies by tensor map {map}, but the function has {count}")
+"""
+cause: In a text, a bulk tensor copy and the tensor maps of its function do not fit together: a number or a box that
+is not there, stages that overlap, or mbarriers outside of the buffer.
+remedy: Number maps from 0 in the order of `nv_tileas.tensor_maps`, give tiles whole boxes, and put the mbarriers
+behind the stages. In a normal compile this is a defect: report the kernel, made small with `tileiras-reduce`.
+
+  $ tileiras-opt k.tileir
+  #s = #linear<0, lane = [0, 0, 0, 0, 0], warp = [0, 0]>
+  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
+    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> (), nv_tileas.tensor_maps = [{array = 0, box = [64, 64], element = "f16", extents = [{param = 1}, {const = 64}], fill = "zeros", strides = [{const = 64}, {const = 1}], swizzle = "128B"}]} {
+    ^bb0(%a: tensor<ptr<f16>, #s>, %rows: tensor<i32, #s>, %runs: tensor<i1, #s>):
+      %ring = nv_tileas.alloc_shared {bytes = 17408 : i64, offset = 0 : i64} : () -> !nv_tileas.shared
+      nv_tileas.bulk.begin %ring {barriers = 16384 : i64, stage_bytes = 8192 : i64, stages = 2 : i64} : !nv_tileas.shared
+-     nv_tileas.bulk.load %ring, %rows, %runs, %rows, %rows {barriers = 16384 : i64, stage_bytes = 8192 : i64, bytes = array<i32: 8192>, maps = array<i32: 1>, tile = array<i32: 64, 64>, starts = array<i32: 0>, operandSegmentSizes = array<i32: 1, 1, 1, 2, 0>} : !nv_tileas.shared, tensor<i32, #s>, tensor<i1, #s>, tensor<i32, #s>, tensor<i32, #s>
++     nv_tileas.bulk.load %ring, %rows, %runs, %rows, %rows {barriers = 16384 : i64, stage_bytes = 8192 : i64, bytes = array<i32: 8192>, maps = array<i32: 0>, tile = array<i32: 64, 64>, starts = array<i32: 0>, operandSegmentSizes = array<i32: 1, 1, 1, 2, 0>} : !nv_tileas.shared, tensor<i32, #s>, tensor<i1, #s>, tensor<i32, #s>, tensor<i32, #s>
+      nv_tileas.free_shared %ring : !nv_tileas.shared
+      nv_tileas.return
+    }
+  }
+"""  # noqa: E501
+
 BOXES = _rule(118, "a tile of [{tile}] is no whole number of boxes of [{box}]")
+"""
+see: AS-0117
+
+  $ tileiras-opt k.tileir
+  #s = #linear<0, lane = [0, 0, 0, 0, 0], warp = [0, 0]>
+  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
+    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> (), nv_tileas.tensor_maps = [{array = 0, box = [64, 64], element = "f16", extents = [{param = 1}, {const = 64}], fill = "zeros", strides = [{const = 64}, {const = 1}], swizzle = "128B"}]} {
+    ^bb0(%a: tensor<ptr<f16>, #s>, %rows: tensor<i32, #s>, %runs: tensor<i1, #s>):
+      %ring = nv_tileas.alloc_shared {bytes = 17408 : i64, offset = 0 : i64} : () -> !nv_tileas.shared
+      nv_tileas.bulk.begin %ring {barriers = 16384 : i64, stage_bytes = 8192 : i64, stages = 2 : i64} : !nv_tileas.shared
+-     nv_tileas.bulk.load %ring, %rows, %runs, %rows, %rows {barriers = 16384 : i64, stage_bytes = 8192 : i64, bytes = array<i32: 8192>, maps = array<i32: 0>, tile = array<i32: 32, 128>, starts = array<i32: 0>, operandSegmentSizes = array<i32: 1, 1, 1, 2, 0>} : !nv_tileas.shared, tensor<i32, #s>, tensor<i1, #s>, tensor<i32, #s>, tensor<i32, #s>
++     nv_tileas.bulk.load %ring, %rows, %runs, %rows, %rows {barriers = 16384 : i64, stage_bytes = 8192 : i64, bytes = array<i32: 8192>, maps = array<i32: 0>, tile = array<i32: 64, 64>, starts = array<i32: 0>, operandSegmentSizes = array<i32: 1, 1, 1, 2, 0>} : !nv_tileas.shared, tensor<i32, #s>, tensor<i1, #s>, tensor<i32, #s>, tensor<i32, #s>
+      nv_tileas.free_shared %ring : !nv_tileas.shared
+      nv_tileas.return
+    }
+  }
+"""  # noqa: E501
+
 STAGES = _rule(119, "has {what}")
+"""
+see: AS-0117
+
+  $ tileiras-opt k.tileir
+  #s = #linear<0, lane = [0, 0, 0, 0, 0], warp = [0, 0]>
+  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
+    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> (), nv_tileas.tensor_maps = [{array = 0, box = [64, 64], element = "f16", extents = [{param = 1}, {const = 64}], fill = "zeros", strides = [{const = 64}, {const = 1}], swizzle = "128B"}]} {
+    ^bb0(%a: tensor<ptr<f16>, #s>, %rows: tensor<i32, #s>, %runs: tensor<i1, #s>):
+      %ring = nv_tileas.alloc_shared {bytes = 17408 : i64, offset = 0 : i64} : () -> !nv_tileas.shared
+-     nv_tileas.bulk.begin %ring {barriers = 8192 : i64, stage_bytes = 8192 : i64, stages = 2 : i64} : !nv_tileas.shared
++     nv_tileas.bulk.begin %ring {barriers = 16384 : i64, stage_bytes = 8192 : i64, stages = 2 : i64} : !nv_tileas.shared
+      nv_tileas.bulk.load %ring, %rows, %runs, %rows, %rows {barriers = 16384 : i64, stage_bytes = 8192 : i64, bytes = array<i32: 8192>, maps = array<i32: 0>, tile = array<i32: 64, 64>, starts = array<i32: 0>, operandSegmentSizes = array<i32: 1, 1, 1, 2, 0>} : !nv_tileas.shared, tensor<i32, #s>, tensor<i1, #s>, tensor<i32, #s>, tensor<i32, #s>
+      nv_tileas.free_shared %ring : !nv_tileas.shared
+      nv_tileas.return
+    }
+  }
+"""  # noqa: E501
+
 MAPS = _rule(120, "attribute 'nv_tileas.tensor_maps': {why}")
+"""
+see: AS-0117
+
+  $ tileiras-opt k.tileir
+  #s = #linear<0, lane = [0, 0, 0, 0, 0], warp = [0, 0]>
+  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
+-   nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> (), nv_tileas.tensor_maps = [{array = 0, box = [64, 64], element = "f16", extents = [{param = 1}, {const = 64}], fill = "zeros", strides = [{const = 64}, {const = 1}], swizzle = "64B"}]} {
++   nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> (), nv_tileas.tensor_maps = [{array = 0, box = [64, 64], element = "f16", extents = [{param = 1}, {const = 64}], fill = "zeros", strides = [{const = 64}, {const = 1}], swizzle = "128B"}]} {
+    ^bb0(%a: tensor<ptr<f16>, #s>, %rows: tensor<i32, #s>, %runs: tensor<i1, #s>):
+      %ring = nv_tileas.alloc_shared {bytes = 17408 : i64, offset = 0 : i64} : () -> !nv_tileas.shared
+      nv_tileas.bulk.begin %ring {barriers = 16384 : i64, stage_bytes = 8192 : i64, stages = 2 : i64} : !nv_tileas.shared
+      nv_tileas.bulk.load %ring, %rows, %runs, %rows, %rows {barriers = 16384 : i64, stage_bytes = 8192 : i64, bytes = array<i32: 8192>, maps = array<i32: 0>, tile = array<i32: 64, 64>, starts = array<i32: 0>, operandSegmentSizes = array<i32: 1, 1, 1, 2, 0>} : !nv_tileas.shared, tensor<i32, #s>, tensor<i1, #s>, tensor<i32, #s>, tensor<i32, #s>
+      nv_tileas.free_shared %ring : !nv_tileas.shared
+      nv_tileas.return
+    }
+  }
+"""  # noqa: E501
+
 
 # Passes
 TWO_INSTRUCTIONS = Diag(
@@ -44,45 +385,472 @@ TWO_INSTRUCTIONS = Diag(
     "there are two `produce-one-like` operations using different instructions to generate data into the same pipeline. "
     "It's a bug of MaterializeAsync Pass.", _ASYNC, WORD_ERROR,
 )  # fmt: skip
+"""
+cause: A pass of the asynchronous pipeline reached a state that it does not expect.
+remedy: Compile with -O0 or without the hint that asks for the pipeline, and report the kernel, made small with
+`tileiras-reduce`.
+
+  $ tileiras-opt k.tileir --pass TileASMaterializeAsync
+  #s = #linear<0, lane = [0, 0, 0, 0, 0], warp = [0, 0]>
+  #b = #linear<7, lane = [1, 2, 4, 8, 16], warp = [32, 64]>
+  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
+    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
+    ^bb0(%lo: tensor<i32, #s>, %p: tensor<128xptr<f32>, #b>, %d: !nv_tileas.tma_descriptor<128xf32>):
+      %q = nv_tileas.async.pipeline.create {depth = 2} : () -> !nv_tileas.async.pipeline
+      %k = nv_tileas.make_token : () -> !cuda_tile.token
+      nv_tileas.for %lo, %lo, %lo : tensor<i32, #s>, tensor<i32, #s>, tensor<i32, #s> {
+      ^bb0(%i: tensor<i32, #s>):
+      %v = nv_tileas.async.pipeline.transfer %q : !nv_tileas.async.pipeline -> tensor<128xf32, #b> {
+        %x, %t = nv_tileas.async.tiled_tma_load %d, %k, %lo : !nv_tileas.tma_descriptor<128xf32>, !cuda_tile.token, tensor<i32, #s> -> tensor<128xf32, #b>, !cuda_tile.token
+        nv_tileas.async.pipeline.yield %x : tensor<128xf32, #b>
+      }
+      %w = nv_tileas.async.pipeline.transfer %q : !nv_tileas.async.pipeline -> tensor<128xf32, #b> {
+-       %x, %t = nv_tileas.async.copy %p, %k : tensor<128xptr<f32>, #b>, !cuda_tile.token -> tensor<128xf32, #b>, !cuda_tile.token
++       %x, %t = nv_tileas.async.tiled_tma_load %d, %k, %lo : !nv_tileas.tma_descriptor<128xf32>, !cuda_tile.token, tensor<i32, #s> -> tensor<128xf32, #b>, !cuda_tile.token
+        nv_tileas.async.pipeline.yield %x : tensor<128xf32, #b>
+      }
+      nv_tileas.continue
+      }
+      nv_tileas.return
+    }
+  }
+"""  # noqa: E501
+
 NOT_DECOMPOSED = Diag("AS-0302", ERROR, "failed to decompose the convert_layout", _ASYNC, WORD_ERROR)
+"""
+see: AS-0301
+
+  $ tileiras-opt k.tileir --pass TileASMaterializeConvertLayout
+  #b = #linear<7, lane = [1, 2, 4, 8, 16], warp = [32, 64]>
+  #r = #linear<7, lane = [4, 8, 16, 32, 64], warp = [1, 2]>
+- #c = #linear<7, lane = [1, 2, 4, 8, 16], warp = [32, 64], inv = 1>
+  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
+    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
+    ^bb0(%f: tensor<128xf32, #b>):
+-     %w = nv_tileas.convert_layout %f : tensor<128xf32, #b> -> tensor<128xf32, #c>
++     %w = nv_tileas.convert_layout %f : tensor<128xf32, #b> -> tensor<128xf32, #r>
+      nv_tileas.return
+    }
+  }
+"""
+
 ALIAS = Diag("AS-0303", ERROR, "Alias is not expected here.", _ASYNC, WORD_ERROR)
+"""
+see: AS-0301
+
+- $ tileiras-opt k.tileir --pass TileASMaterializeSchedule
++ $ tileiras-opt k.tileir --pass TileASScheduleAnalysis,TileASMaterializeSchedule
+  #s = #linear<0, lane = [0, 0, 0, 0, 0], warp = [0, 0]>
+  #b = #linear<7, lane = [1, 2, 4, 8, 16], warp = [32, 64]>
+  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
+    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
+    ^bb0(%lo: tensor<i32, #s>, %p: tensor<128xptr<f32>, #b>):
+      %q = nv_tileas.async.pipeline.create {depth = 2} : () -> !nv_tileas.async.pipeline
+      nv_tileas.for %lo, %lo, %lo : tensor<i32, #s>, tensor<i32, #s>, tensor<i32, #s> {
+      ^bb0(%i: tensor<i32, #s>):
+      %v = nv_tileas.async.pipeline.transfer %q : !nv_tileas.async.pipeline -> tensor<128xf32, #b> {
+        %x, %t = nv_tileas.load_ptr_tko %p {memory_ordering_semantics = weak, operandSegmentSizes = array<i32: 1, 0, 0, 0>} : tensor<128xptr<f32>, #b> -> tensor<128xf32, #b>, !cuda_tile.token
+        nv_tileas.async.pipeline.yield %x : tensor<128xf32, #b>
+      }
+      nv_tileas.continue
+      }
+      nv_tileas.return
+    }
+  }
+"""  # noqa: E501
+
 NOT_PIPELINED = Diag("AS-0304", REMARK, "Failed to pipeline loop", _ASYNC, WORD_REMARK, category="memory")
+"""
+cause: A loop was asked to be pipelined and stays as it is; the note behind it names what stands in the way.
+remedy: Remove what the note names: loads whose addresses depend on earlier iterations, stores between the loads, or
+too little shared memory for the stages.
+
+  $ tileiras-opt k.tileir --pass TileASUnspecializedPipeline
+  #s = #linear<0, lane = [0, 0, 0, 0, 0], warp = [0, 0]>
+  #b = #linear<7, lane = [1, 2, 4, 8, 16], warp = [32, 64]>
+  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
+    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
+    ^bb0(%lo: tensor<i32, #s>, %p: tensor<128xptr<f32>, #b>):
+      %one = nv_tileas.constant {value = dense<1> : !cuda_tile.tile<i32>} : () -> tensor<i32, #s>
+      %q = nv_tileas.async.pipeline.create {depth = 2} : () -> !nv_tileas.async.pipeline
+-     nv_tileas.for %lo, %lo, %lo : tensor<i32, #s>, tensor<i32, #s>, tensor<i32, #s> {
++     nv_tileas.for %lo, %lo, %one : tensor<i32, #s>, tensor<i32, #s>, tensor<i32, #s> {
+      ^bb0(%i: tensor<i32, #s>):
+      %v = nv_tileas.async.pipeline.transfer %q : !nv_tileas.async.pipeline -> tensor<128xf32, #b> {
+        %x, %t = nv_tileas.load_ptr_tko %p {memory_ordering_semantics = weak, operandSegmentSizes = array<i32: 1, 0, 0, 0>} : tensor<128xptr<f32>, #b> -> tensor<128xf32, #b>, !cuda_tile.token
+        nv_tileas.async.pipeline.yield %x : tensor<128xf32, #b>
+      }
+      nv_tileas.continue
+      }
+      nv_tileas.return
+    }
+  }
+"""  # noqa: E501
+
 KERNEL_SPEC = Diag(
     "AS-0305", ERROR, "LowerTMALoadStoreToAsync: missing or invalid KernelSpecAttr on function",
     "TMA and memory-op family", WORD_ERROR,
 )  # fmt: skip
+"""
+see: AA-0106
+
+  $ tileiras-opt k.tileir --pass LowerTMALoadStoreToAsync
+  #s = #linear<0, lane = [0, 0, 0, 0, 0], warp = [0, 0]>
+  #b = #linear<7, lane = [1, 2, 4, 8, 16], warp = [32, 64]>
+  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
+- nv_tileas.func {sym_name = "k", function_type = () -> ()} {
++ nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
+    ^bb0(%lo: tensor<i32, #s>, %d: !nv_tileas.tma_descriptor<128xf32>):
+      %k = nv_tileas.make_token : () -> !cuda_tile.token
+      %x, %t = nv_tileas.async.tiled_tma_load %d, %k, %lo : !nv_tileas.tma_descriptor<128xf32>, !cuda_tile.token, tensor<i32, #s> -> tensor<128xf32, #b>, !cuda_tile.token
+      nv_tileas.return
+    }
+  }
+"""  # noqa: E501
+
 RING = Diag(
     "AS-0307", REMARK,
     "loads of the loop run ahead through shared memory: {stages} stages of {bytes} bytes, {ahead} on their way{cut}",
     _ASYNC, WORD_REMARK, kind="passed", category="memory",
 )  # fmt: skip
+"""
+cause: A remark: loads of a loop run ahead of their use, so many stages deep.
+remedy: Nothing is wrong. Where the remark says that the depth was cut, smaller tiles leave room for more stages.
+
+- $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
++ $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all --disable=cp.async
+  cuda_tile.module @kernels {
+    entry @matmul(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %k: tile<i32>) {
+      %depth = assume bounded<0, ?>, %k : tile<i32>
+      %width = assume div_by<16>, %depth : tile<i32>
+      %pa = assume div_by<16>, %a : tile<ptr<f16>>
+      %pb = assume div_by<16>, %b : tile<ptr<f16>>
+      %av = make_tensor_view %pa, shape = [128, %width], strides = [%width, 1] : tile<i32> -> tensor_view<128x?xf16, strides=[?,1]>
+      %bv = make_tensor_view %pb, shape = [%width, 64], strides = [64, 1] : tile<i32> -> tensor_view<?x64xf16, strides=[64,1]>
+      %cv = make_tensor_view %c, shape = [128, 64], strides = [64, 1] : tensor_view<128x64xf32, strides=[64,1]>
+      %at = make_partition_view %av : partition_view<tile=(64x32), tensor_view<128x?xf16, strides=[?,1]>>
+      %bt = make_partition_view %bv : partition_view<tile=(32x64), tensor_view<?x64xf16, strides=[64,1]>>
+      %ct = make_partition_view %cv : partition_view<tile=(64x64), tensor_view<128x64xf32, strides=[64,1]>>
+      %i, %by, %bz = get_tile_block_id : tile<i32>
+      %rows, %steps = get_index_space_shape %at : partition_view<tile=(64x32), tensor_view<128x?xf16, strides=[?,1]>> -> tile<i32>
+      %zero = constant <i32: 0> : tile<i32>
+      %one = constant <i32: 1> : tile<i32>
+      %none = constant <f32: 0.0> : tile<64x64xf32>
+      %t = make_token : token
+      %sum = for %j in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none) -> (tile<64x64xf32>) {
+        %x, %t1 = load_view_tko weak %at[%i, %j] token = %t : partition_view<tile=(64x32), tensor_view<128x?xf16, strides=[?,1]>>, tile<i32> -> tile<64x32xf16>, token
+        %y, %t2 = load_view_tko weak %bt[%j, %zero] token = %t : partition_view<tile=(32x64), tensor_view<?x64xf16, strides=[64,1]>>, tile<i32> -> tile<32x64xf16>, token
+        %next = mmaf %x, %y, %acc : tile<64x32xf16>, tile<32x64xf16>, tile<64x64xf32>
+        continue %next : tile<64x64xf32>
+      }
+      %t3 = store_view_tko weak %sum, %ct[%i, %zero] token = %t : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<128x64xf32, strides=[64,1]>>, tile<i32> -> token
+      return
+    }
+  }
+"""  # noqa: E501
+
 QUEUE = Diag(
     "AS-0312", REMARK,
     "loads of the loop queue in shared memory for its {products} products{parts}: {slots} slots of {bytes} bytes, {ahead} on "
     "their way",
     _ASYNC, WORD_REMARK, kind="passed", category="memory",
 )  # fmt: skip
+"""
+cause: A remark: shared memory has no room for three stages of a whole iteration, so what the products of a loop
+take queues in slots, in the order in which they take it.
+remedy: Nothing is wrong. Smaller tiles leave room for a ring of stages, with one barrier an iteration.
+
+- $ tileiras k.tileir --gpu-name=sm_86 --emit=ptx --remarks=all
++ $ tileiras k.tileir --gpu-name=sm_86 --emit=ptx --remarks=all --disable=cp.async
+  cuda_tile.module @kernels {
+    entry @attend(%q: tile<ptr<f16>>, %k: tile<ptr<f16>>, %v: tile<ptr<f16>>, %o: tile<ptr<f32>>, %n: tile<i32>) {
+      %size = assume bounded<0, ?>, %n : tile<i32>
+      %qv = make_tensor_view %q, shape = [%size, 128], strides = [128, 1] : tile<i32> -> tensor_view<?x128xf16, strides=[128,1]>
+      %kv = make_tensor_view %k, shape = [%size, 128], strides = [128, 1] : tile<i32> -> tensor_view<?x128xf16, strides=[128,1]>
+      %vv = make_tensor_view %v, shape = [%size, 128], strides = [128, 1] : tile<i32> -> tensor_view<?x128xf16, strides=[128,1]>
+      %ov = make_tensor_view %o, shape = [%size, 128], strides = [128, 1] : tile<i32> -> tensor_view<?x128xf32, strides=[128,1]>
+      %qt = make_partition_view %qv : partition_view<tile=(128x128), tensor_view<?x128xf16, strides=[128,1]>>
+      %kt = make_partition_view %kv : partition_view<tile=(128x128), tensor_view<?x128xf16, strides=[128,1]>>
+      %vt = make_partition_view %vv : partition_view<tile=(128x128), tensor_view<?x128xf16, strides=[128,1]>>
+      %ot = make_partition_view %ov : partition_view<tile=(128x128), tensor_view<?x128xf32, strides=[128,1]>>
+      %b, %by, %bz = get_tile_block_id : tile<i32>
+      %zero = constant <i32: 0> : tile<i32>
+      %one = constant <i32: 1> : tile<i32>
+      %t = make_token : token
+      %x, %t0 = load_view_tko weak %qt[%b, %zero] token = %t : partition_view<tile=(128x128), tensor_view<?x128xf16, strides=[128,1]>>, tile<i32> -> tile<128x128xf16>, token
+      %steps, %width = get_index_space_shape %kt : partition_view<tile=(128x128), tensor_view<?x128xf16, strides=[128,1]>> -> tile<i32>
+      %none = constant <f32: 0.0> : tile<128x128xf32>
+      %low = constant <f32: 0xff800000> : tile<128xf32>
+      %empty = constant <f32: 0.0> : tile<128xf32>
+      %sum, %top, %norm = for %i in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none, %m = %low, %l = %empty) -> (tile<128x128xf32>, tile<128xf32>, tile<128xf32>) {
+        %y, %t1 = load_view_tko weak %kt[%i, %zero] token = %t : partition_view<tile=(128x128), tensor_view<?x128xf16, strides=[128,1]>>, tile<i32> -> tile<128x128xf16>, token
+        %z, %t2 = load_view_tko weak %vt[%i, %zero] token = %t : partition_view<tile=(128x128), tensor_view<?x128xf16, strides=[128,1]>>, tile<i32> -> tile<128x128xf16>, token
+        %yt = permute %y [1, 0] : tile<128x128xf16> -> tile<128x128xf16>
+        %s = mmaf %x, %yt, %none : tile<128x128xf16>, tile<128x128xf16>, tile<128x128xf32>
+        %r = reduce %s dim=1 identities=[0xff800000 : f32] : tile<128x128xf32> -> tile<128xf32>
+          (%e: tile<f32>, %f: tile<f32>) {
+            %g = maxf %e, %f : tile<f32>
+            yield %g : tile<f32>
+          }
+        %m1 = maxf %m, %r : tile<128xf32>
+        %m2 = reshape %m1 : tile<128xf32> -> tile<128x1xf32>
+        %m3 = broadcast %m2 : tile<128x1xf32> -> tile<128x128xf32>
+        %d = subf %s, %m3 : tile<128x128xf32>
+        %p = exp %d : tile<128x128xf32>
+        %dm = subf %m, %m1 : tile<128xf32>
+        %shrink = exp %dm : tile<128xf32>
+        %row = reduce %p dim=1 identities=[0.0 : f32] : tile<128x128xf32> -> tile<128xf32>
+          (%e: tile<f32>, %f: tile<f32>) {
+            %g = addf %e, %f : tile<f32>
+            yield %g : tile<f32>
+          }
+        %l1 = fma %l, %shrink, %row : tile<128xf32>
+        %s1 = reshape %shrink : tile<128xf32> -> tile<128x1xf32>
+        %s2 = broadcast %s1 : tile<128x1xf32> -> tile<128x128xf32>
+        %a1 = mulf %acc, %s2 : tile<128x128xf32>
+        %ph = ftof %p : tile<128x128xf32> -> tile<128x128xf16>
+        %a2 = mmaf %ph, %z, %a1 : tile<128x128xf16>, tile<128x128xf16>, tile<128x128xf32>
+        continue %a2, %m1, %l1 : tile<128x128xf32>, tile<128xf32>, tile<128xf32>
+      }
+      %n1 = reshape %norm : tile<128xf32> -> tile<128x1xf32>
+      %n2 = broadcast %n1 : tile<128x1xf32> -> tile<128x128xf32>
+      %out = divf %sum, %n2 : tile<128x128xf32>
+      %t3 = store_view_tko weak %out, %ot[%b, %zero] token = %t : tile<128x128xf32>, partition_view<tile=(128x128), tensor_view<?x128xf32, strides=[128,1]>>, tile<i32> -> token
+      return
+    }
+  }
+"""  # noqa: E501
+
 WARPGROUPS = Diag(
     "AS-0308", REMARK, "the product is issued by warpgroups (wgmma): {left}, {right}", _ASYNC, WORD_REMARK,
     kind="passed", category="tensorcore",
 )  # fmt: skip
+"""
+cause: A remark of targets with wgmma: whether a product is issued by whole warpgroups, and where its operands lie.
+What is converted or transposed between load and product is written back to shared memory once a step.
+remedy: Nothing is wrong. Where wgmma is missed: two-dimensional tiles with at least 64 rows, and loads whose rows
+are aligned to 16 bytes.
+
+- $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
++ $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all --disable=wgmma
+  cuda_tile.module @kernels {
+    entry @matmul(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %k: tile<i32>) {
+      %depth = assume bounded<0, ?>, %k : tile<i32>
+      %width = assume div_by<16>, %depth : tile<i32>
+      %pa = assume div_by<16>, %a : tile<ptr<f16>>
+      %pb = assume div_by<16>, %b : tile<ptr<f16>>
+      %av = make_tensor_view %pa, shape = [128, %width], strides = [%width, 1] : tile<i32> -> tensor_view<128x?xf16, strides=[?,1]>
+      %bv = make_tensor_view %pb, shape = [%width, 64], strides = [64, 1] : tile<i32> -> tensor_view<?x64xf16, strides=[64,1]>
+      %cv = make_tensor_view %c, shape = [128, 64], strides = [64, 1] : tensor_view<128x64xf32, strides=[64,1]>
+      %at = make_partition_view %av : partition_view<tile=(64x32), tensor_view<128x?xf16, strides=[?,1]>>
+      %bt = make_partition_view %bv : partition_view<tile=(32x64), tensor_view<?x64xf16, strides=[64,1]>>
+      %ct = make_partition_view %cv : partition_view<tile=(64x64), tensor_view<128x64xf32, strides=[64,1]>>
+      %i, %by, %bz = get_tile_block_id : tile<i32>
+      %rows, %steps = get_index_space_shape %at : partition_view<tile=(64x32), tensor_view<128x?xf16, strides=[?,1]>> -> tile<i32>
+      %zero = constant <i32: 0> : tile<i32>
+      %one = constant <i32: 1> : tile<i32>
+      %none = constant <f32: 0.0> : tile<64x64xf32>
+      %t = make_token : token
+      %sum = for %j in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none) -> (tile<64x64xf32>) {
+        %x, %t1 = load_view_tko weak %at[%i, %j] token = %t : partition_view<tile=(64x32), tensor_view<128x?xf16, strides=[?,1]>>, tile<i32> -> tile<64x32xf16>, token
+        %y, %t2 = load_view_tko weak %bt[%j, %zero] token = %t : partition_view<tile=(32x64), tensor_view<?x64xf16, strides=[64,1]>>, tile<i32> -> tile<32x64xf16>, token
+        %next = mmaf %x, %y, %acc : tile<64x32xf16>, tile<32x64xf16>, tile<64x64xf32>
+        continue %next : tile<64x64xf32>
+      }
+      %t3 = store_view_tko weak %sum, %ct[%i, %zero] token = %t : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<128x64xf32, strides=[64,1]>>, tile<i32> -> token
+      return
+    }
+  }
+"""  # noqa: E501
+
 NO_WARPGROUPS = Diag(
     "AS-0309", REMARK, "the product is not issued by warpgroups (wgmma): {reason}", _ASYNC, WORD_REMARK,
     kind="missed", category="tensorcore",
 )  # fmt: skip
+"""
+see: AS-0308
+
+  $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
+  cuda_tile.module @kernels {
+    entry @matmul(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %k: tile<i32>) {
+      %depth = assume bounded<0, ?>, %k : tile<i32>
+      %width = assume div_by<16>, %depth : tile<i32>
+      %pa = assume div_by<16>, %a : tile<ptr<f16>>
+      %pb = assume div_by<16>, %b : tile<ptr<f16>>
+      %av = make_tensor_view %pa, shape = [128, %width], strides = [%width, 1] : tile<i32> -> tensor_view<128x?xf16, strides=[?,1]>
+      %bv = make_tensor_view %pb, shape = [%width, 64], strides = [64, 1] : tile<i32> -> tensor_view<?x64xf16, strides=[64,1]>
+      %cv = make_tensor_view %c, shape = [128, 64], strides = [64, 1] : tensor_view<128x64xf32, strides=[64,1]>
+-     %at = make_partition_view %av : partition_view<tile=(32x32), tensor_view<128x?xf16, strides=[?,1]>>
++     %at = make_partition_view %av : partition_view<tile=(64x32), tensor_view<128x?xf16, strides=[?,1]>>
+      %bt = make_partition_view %bv : partition_view<tile=(32x64), tensor_view<?x64xf16, strides=[64,1]>>
+-     %ct = make_partition_view %cv : partition_view<tile=(32x64), tensor_view<128x64xf32, strides=[64,1]>>
++     %ct = make_partition_view %cv : partition_view<tile=(64x64), tensor_view<128x64xf32, strides=[64,1]>>
+      %i, %by, %bz = get_tile_block_id : tile<i32>
+-     %rows, %steps = get_index_space_shape %at : partition_view<tile=(32x32), tensor_view<128x?xf16, strides=[?,1]>> -> tile<i32>
++     %rows, %steps = get_index_space_shape %at : partition_view<tile=(64x32), tensor_view<128x?xf16, strides=[?,1]>> -> tile<i32>
+      %zero = constant <i32: 0> : tile<i32>
+      %one = constant <i32: 1> : tile<i32>
+-     %none = constant <f32: 0.0> : tile<32x64xf32>
++     %none = constant <f32: 0.0> : tile<64x64xf32>
+      %t = make_token : token
+-     %sum = for %j in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none) -> (tile<32x64xf32>) {
+-       %x, %t1 = load_view_tko weak %at[%i, %j] token = %t : partition_view<tile=(32x32), tensor_view<128x?xf16, strides=[?,1]>>, tile<i32> -> tile<32x32xf16>, token
++     %sum = for %j in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none) -> (tile<64x64xf32>) {
++       %x, %t1 = load_view_tko weak %at[%i, %j] token = %t : partition_view<tile=(64x32), tensor_view<128x?xf16, strides=[?,1]>>, tile<i32> -> tile<64x32xf16>, token
+        %y, %t2 = load_view_tko weak %bt[%j, %zero] token = %t : partition_view<tile=(32x64), tensor_view<?x64xf16, strides=[64,1]>>, tile<i32> -> tile<32x64xf16>, token
+-       %next = mmaf %x, %y, %acc : tile<32x32xf16>, tile<32x64xf16>, tile<32x64xf32>
+-       continue %next : tile<32x64xf32>
++       %next = mmaf %x, %y, %acc : tile<64x32xf16>, tile<32x64xf16>, tile<64x64xf32>
++       continue %next : tile<64x64xf32>
+      }
+-     %t3 = store_view_tko weak %sum, %ct[%i, %zero] token = %t : tile<32x64xf32>, partition_view<tile=(32x64), tensor_view<128x64xf32, strides=[64,1]>>, tile<i32> -> token
++     %t3 = store_view_tko weak %sum, %ct[%i, %zero] token = %t : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<128x64xf32, strides=[64,1]>>, tile<i32> -> token
+      return
+    }
+  }
+"""  # noqa: E501
+
 BULK = Diag(
     "AS-0310", REMARK, "bulk tensor copies bring the tile of the load: {boxes} of {box} elements, swizzle {swizzle}",
     _ASYNC, WORD_REMARK, kind="passed", category="memory",
 )  # fmt: skip
+"""
+cause: A remark of `--tensor-maps=launcher`: whether bulk tensor copies bring the tile of a load that feeds a
+product. The launcher makes the tensor map from the kernel's arguments, so pointer, extents and strides must be
+parameters or constants, and multiples of 16 bytes by assumptions that hold for the whole kernel.
+remedy: Nothing is wrong: other loads travel by cp.async. To gain a bulk copy, build the view from parameters of the
+kernel, and state `assume div_by<16>` of pointer and strides outside of branches and loops.
+
+- $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all --launch-abi=simt --tensor-maps=launcher
++ $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all --launch-abi=simt
+  cuda_tile.module @kernels {
+    entry @matmul(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %k: tile<i32>) {
+      %depth = assume bounded<0, ?>, %k : tile<i32>
+      %width = assume div_by<16>, %depth : tile<i32>
+      %pa = assume div_by<16>, %a : tile<ptr<f16>>
+      %pb = assume div_by<16>, %b : tile<ptr<f16>>
+      %av = make_tensor_view %pa, shape = [128, %width], strides = [%width, 1] : tile<i32> -> tensor_view<128x?xf16, strides=[?,1]>
+      %bv = make_tensor_view %pb, shape = [%width, 64], strides = [64, 1] : tile<i32> -> tensor_view<?x64xf16, strides=[64,1]>
+      %cv = make_tensor_view %c, shape = [128, 64], strides = [64, 1] : tensor_view<128x64xf32, strides=[64,1]>
+      %at = make_partition_view %av : partition_view<tile=(64x32), tensor_view<128x?xf16, strides=[?,1]>>
+      %bt = make_partition_view %bv : partition_view<tile=(32x64), tensor_view<?x64xf16, strides=[64,1]>>
+      %ct = make_partition_view %cv : partition_view<tile=(64x64), tensor_view<128x64xf32, strides=[64,1]>>
+      %i, %by, %bz = get_tile_block_id : tile<i32>
+      %rows, %steps = get_index_space_shape %at : partition_view<tile=(64x32), tensor_view<128x?xf16, strides=[?,1]>> -> tile<i32>
+      %zero = constant <i32: 0> : tile<i32>
+      %one = constant <i32: 1> : tile<i32>
+      %none = constant <f32: 0.0> : tile<64x64xf32>
+      %t = make_token : token
+      %sum = for %j in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none) -> (tile<64x64xf32>) {
+        %x, %t1 = load_view_tko weak %at[%i, %j] token = %t : partition_view<tile=(64x32), tensor_view<128x?xf16, strides=[?,1]>>, tile<i32> -> tile<64x32xf16>, token
+        %y, %t2 = load_view_tko weak %bt[%j, %zero] token = %t : partition_view<tile=(32x64), tensor_view<?x64xf16, strides=[64,1]>>, tile<i32> -> tile<32x64xf16>, token
+        %next = mmaf %x, %y, %acc : tile<64x32xf16>, tile<32x64xf16>, tile<64x64xf32>
+        continue %next : tile<64x64xf32>
+      }
+      %t3 = store_view_tko weak %sum, %ct[%i, %zero] token = %t : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<128x64xf32, strides=[64,1]>>, tile<i32> -> token
+      return
+    }
+  }
+"""  # noqa: E501
+
 NO_TENSOR_MAP = Diag(
     "AS-0311", REMARK, "the load is no bulk tensor copy: {reason}", _ASYNC, WORD_REMARK, kind="missed",
     category="memory",
 )  # fmt: skip
+"""
+see: AS-0310
+
+  $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all --launch-abi=simt --tensor-maps=launcher
+  cuda_tile.module @kernels {
+    entry @matmul(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %k: tile<i32>) {
+      %depth = assume bounded<0, ?>, %k : tile<i32>
+-     %width = assume div_by<2>, %depth : tile<i32>
++     %width = assume div_by<16>, %depth : tile<i32>
+      %pa = assume div_by<16>, %a : tile<ptr<f16>>
+      %pb = assume div_by<16>, %b : tile<ptr<f16>>
+      %av = make_tensor_view %pa, shape = [128, %width], strides = [%width, 1] : tile<i32> -> tensor_view<128x?xf16, strides=[?,1]>
+      %bv = make_tensor_view %pb, shape = [%width, 64], strides = [64, 1] : tile<i32> -> tensor_view<?x64xf16, strides=[64,1]>
+      %cv = make_tensor_view %c, shape = [128, 64], strides = [64, 1] : tensor_view<128x64xf32, strides=[64,1]>
+      %at = make_partition_view %av : partition_view<tile=(64x32), tensor_view<128x?xf16, strides=[?,1]>>
+      %bt = make_partition_view %bv : partition_view<tile=(32x64), tensor_view<?x64xf16, strides=[64,1]>>
+      %ct = make_partition_view %cv : partition_view<tile=(64x64), tensor_view<128x64xf32, strides=[64,1]>>
+      %i, %by, %bz = get_tile_block_id : tile<i32>
+      %rows, %steps = get_index_space_shape %at : partition_view<tile=(64x32), tensor_view<128x?xf16, strides=[?,1]>> -> tile<i32>
+      %zero = constant <i32: 0> : tile<i32>
+      %one = constant <i32: 1> : tile<i32>
+      %none = constant <f32: 0.0> : tile<64x64xf32>
+      %t = make_token : token
+      %sum = for %j in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none) -> (tile<64x64xf32>) {
+        %x, %t1 = load_view_tko weak %at[%i, %j] token = %t : partition_view<tile=(64x32), tensor_view<128x?xf16, strides=[?,1]>>, tile<i32> -> tile<64x32xf16>, token
+        %y, %t2 = load_view_tko weak %bt[%j, %zero] token = %t : partition_view<tile=(32x64), tensor_view<?x64xf16, strides=[64,1]>>, tile<i32> -> tile<32x64xf16>, token
+        %next = mmaf %x, %y, %acc : tile<64x32xf16>, tile<32x64xf16>, tile<64x64xf32>
+        continue %next : tile<64x64xf32>
+      }
+      %t3 = store_view_tko weak %sum, %ct[%i, %zero] token = %t : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<128x64xf32, strides=[64,1]>>, tile<i32> -> token
+      return
+    }
+  }
+"""  # noqa: E501
+
 NO_TENSOR_MEMORY = Diag(
     "AS-0313", REMARK, "the product with block scales is not issued by one thread (tcgen05): {reason}", _ASYNC, WORD_REMARK,
     kind="missed", category="tensorcore",
 )  # fmt: skip
+"""
+cause: A remark of targets with tcgen05: why a product with block scales is multiplied in registers, by products of
+f16.
+remedy: Nothing is wrong. tcgen05 takes tiles of 128 rows or more in a loop over K whose loads have rows aligned to
+16 bytes, four-bit operands with K contiguous.
+
+- $ tileiras k.tileir --gpu-name=sm_100 --emit=ptx --remarks=all
++ $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
+  cuda_tile.module @kernels {
+    entry @product(%p: tile<ptr<f8E4M3FN>>, %q: tile<ptr<f8E8M0FNU>>, %o: tile<ptr<f32>>) {
+      %pv = make_tensor_view %p, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf8E4M3FN, strides=[64,1]>
+      %qv = make_tensor_view %q, shape = [64, 2], strides = [2, 1] : tensor_view<64x2xf8E8M0FNU, strides=[2,1]>
+      %ov = make_tensor_view %o, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf32, strides=[64,1]>
+      %pt = make_partition_view %pv : partition_view<tile=(64x64), tensor_view<64x64xf8E4M3FN, strides=[64,1]>>
+      %qt = make_partition_view %qv : partition_view<tile=(64x2), tensor_view<64x2xf8E8M0FNU, strides=[2,1]>>
+      %ot = make_partition_view %ov : partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>
+      %i = constant <i32: 0> : tile<i32>
+      %x, %t1 = load_view_tko weak %pt[%i, %i] : partition_view<tile=(64x64), tensor_view<64x64xf8E4M3FN, strides=[64,1]>>, tile<i32> -> tile<64x64xf8E4M3FN>, token
+      %s, %t2 = load_view_tko weak %qt[%i, %i] : partition_view<tile=(64x2), tensor_view<64x2xf8E8M0FNU, strides=[2,1]>>, tile<i32> -> tile<64x2xf8E8M0FNU>, token
+      %y = permute %x [1, 0] : tile<64x64xf8E4M3FN> -> tile<64x64xf8E4M3FN>
+      %u = permute %s [1, 0] : tile<64x2xf8E8M0FNU> -> tile<2x64xf8E8M0FNU>
+      %c = constant <f32: 0.0> : tile<64x64xf32>
+      %r = mmaf_scaled %x, %y, %c, %s, %u : tile<64x64xf8E4M3FN>, tile<64x64xf8E4M3FN>, tile<64x64xf32>, tile<64x2xf8E8M0FNU>, tile<2x64xf8E8M0FNU>
+      %t3 = store_view_tko weak %r, %ot[%i, %i] : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>, tile<i32> -> token
+      return
+    }
+  }
+"""  # noqa: E501
+
 WHY = Diag("AS-0306", NOTE, "{why}", _ASYNC)
+"""
+see: AS-0304
+
+  $ tileiras-opt k.tileir --pass TileASUnspecializedPipeline
+  #s = #linear<0, lane = [0, 0, 0, 0, 0], warp = [0, 0]>
+  #b = #linear<7, lane = [1, 2, 4, 8, 16], warp = [32, 64]>
+  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
+    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
+    ^bb0(%lo: tensor<i32, #s>, %p: tensor<128xptr<f32>, #b>):
+      %one = nv_tileas.constant {value = dense<1> : !cuda_tile.tile<i32>} : () -> tensor<i32, #s>
+      %q = nv_tileas.async.pipeline.create {depth = 2} : () -> !nv_tileas.async.pipeline
+-     nv_tileas.for %lo, %lo, %lo : tensor<i32, #s>, tensor<i32, #s>, tensor<i32, #s> {
++     nv_tileas.for %lo, %lo, %one : tensor<i32, #s>, tensor<i32, #s>, tensor<i32, #s> {
+      ^bb0(%i: tensor<i32, #s>):
+      %v = nv_tileas.async.pipeline.transfer %q : !nv_tileas.async.pipeline -> tensor<128xf32, #b> {
+        %x, %t = nv_tileas.load_ptr_tko %p {memory_ordering_semantics = weak, operandSegmentSizes = array<i32: 1, 0, 0, 0>} : tensor<128xptr<f32>, #b> -> tensor<128xf32, #b>, !cuda_tile.token
+        nv_tileas.async.pipeline.yield %x : tensor<128xf32, #b>
+      }
+      nv_tileas.continue
+      }
+      nv_tileas.return
+    }
+  }
+"""  # noqa: E501
+
 
 # TileIR operation analysis (layer 3)
 _ANALYSIS = "TileIR operation analysis"
@@ -93,6 +861,20 @@ UNRESOLVED = Diag(
     _ANALYSIS,
     WORD_ERROR,
 )
+"""
+cause: A call names a function that the module does not have, or has with other types.
+remedy: Define the function in the same module, with the types of the call.
+
+  $ tileiras-opt k.tileir --pass TileIROperationAnalysis
+  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
+    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
+-     "nv_tileas.call"() <{callee = @helper}> : () -> ()
++     "nv_tileas.call"() <{callee = @k}> : () -> ()
+      nv_tileas.return
+    }
+  }
+"""
+
 CALL_TYPES = Diag(
     "AS-0402",
     ERROR,
@@ -100,6 +882,21 @@ CALL_TYPES = Diag(
     _ANALYSIS,
     WORD_ERROR,
 )
+"""
+see: AS-0401
+
+  $ tileiras-opt k.tileir --pass TileIROperationAnalysis
+  #s = #linear<0, lane = [0, 0, 0, 0, 0], warp = [0, 0]>
+  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
+    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
+    ^bb0(%lo: tensor<i32, #s>):
+-     "nv_tileas.call"() <{callee = @k}> : () -> ()
++     "nv_tileas.call"(%lo) <{callee = @k}> : (tensor<i32, #s>) -> ()
+      nv_tileas.return
+    }
+  }
+"""
+
 FOREIGN_TYPE = Diag(
     "AS-0403",
     ERROR,
@@ -107,4 +904,30 @@ FOREIGN_TYPE = Diag(
     _ANALYSIS,
     WORD_ERROR,
 )
+"""
+see: AS-0401
+
+  $ tileiras-opt k.tileir --pass TileIROperationAnalysis
+  #s = #linear<0, lane = [0, 0, 0, 0, 0], warp = [0, 0]>
+  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
+    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
+    ^bb0(%lo: tensor<i32, #s>):
+-     %z = nv_tileas.addi %lo, %lo {overflow = none, my.type = !nv_tileas.type_ref<2>} : tensor<i32, #s>, tensor<i32, #s> -> tensor<i32, #s>
++     %z = nv_tileas.addi %lo, %lo {overflow = none} : tensor<i32, #s>, tensor<i32, #s> -> tensor<i32, #s>
+      nv_tileas.return
+    }
+  }
+"""  # noqa: E501
+
 NO_SPEC = Diag("AS-0404", ERROR, "kernel '{function}' has no nv_tileaa.kernel_spec", _ANALYSIS, WORD_ERROR)
+"""
+see: AA-0106
+
+  $ tileiras-opt k.tileir --pass TileIROperationAnalysis
+  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
+- nv_tileas.func {sym_name = "k", function_type = () -> ()} {
++ nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
+      nv_tileas.return
+    }
+  }
+"""

@@ -28,39 +28,221 @@ ACCESS = Diag(
     "GlobalAccess", REMARK, "{what}: {count} x {instruction} per thread, {bytes} bytes each", "lowering",
     kind="passed", category="memory",
 )  # fmt: skip
+"""
+cause: A remark: it tells what the compiler made of an access, a product or the kernel.
+remedy: Nothing is wrong. Compare the numbers between two versions of a kernel.
+
+- $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
++ $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=none
+  cuda_tile.module @m {
+    entry @k(%p: tile<ptr<f32>>) {
+      %pa = assume div_by<16>, %p : tile<ptr<f32>>
+      %v = make_tensor_view %pa, shape = [512], strides = [1] : tensor_view<512xf32, strides=[1]>
+      %w = make_partition_view %v : partition_view<tile=(512), tensor_view<512xf32, strides=[1]>>
+      %i = constant <i32: 0> : tile<i32>
+      %x, %t = load_view_tko weak %w[%i] : partition_view<tile=(512), tensor_view<512xf32, strides=[1]>>, tile<i32> -> tile<512xf32>, token
+      %s = store_view_tko weak %x, %w[%i] token = %t : tile<512xf32>, partition_view<tile=(512), tensor_view<512xf32, strides=[1]>>, tile<i32> -> token
+      return
+    }
+  }
+"""  # noqa: E501
+
 NARROW = Diag(
     "GlobalAccessNotVectorized", REMARK,
     "{what} could move {possible} bytes per thread and instruction, moves {bytes}: {reason}", "lowering",
     kind="missed", category="memory",
 )  # fmt: skip
+"""
+cause: A thread moves fewer bytes with an instruction than it could: alignment or contiguity is not known, or the
+tile is small.
+remedy: Promise alignment and divisibility of strides and extents (assume), or use a wider tile in the contiguous
+dimension.
+
+  $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
+  cuda_tile.module @m {
+    entry @k(%p: tile<ptr<f32>>) {
+-     %pa = assume div_by<4>, %p : tile<ptr<f32>>
++     %pa = assume div_by<16>, %p : tile<ptr<f32>>
+      %v = make_tensor_view %pa, shape = [512], strides = [1] : tensor_view<512xf32, strides=[1]>
+      %w = make_partition_view %v : partition_view<tile=(512), tensor_view<512xf32, strides=[1]>>
+      %i = constant <i32: 0> : tile<i32>
+      %x, %t = load_view_tko weak %w[%i] : partition_view<tile=(512), tensor_view<512xf32, strides=[1]>>, tile<i32> -> tile<512xf32>, token
+      %s = store_view_tko weak %x, %w[%i] token = %t : tile<512xf32>, partition_view<tile=(512), tensor_view<512xf32, strides=[1]>>, tile<i32> -> token
+      return
+    }
+  }
+"""  # noqa: E501
+
 SCATTERED = Diag(
     "GlobalAccessNotCoalesced", REMARK,
     "{what} touches {bytes} neighbouring bytes per warp and row, less than a sector of 32: {reason}", "lowering",
     kind="missed", category="memory",
 )  # fmt: skip
+"""
+cause: Neighbouring threads touch addresses far apart, so that most of each sector of 32 bytes is moved for nothing.
+remedy: Let the last dimension of the tile be the contiguous one in memory; transpose after loading, not by strides.
+
+  $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
+  cuda_tile.module @m {
+    entry @k(%p: tile<ptr<f32>>) {
+      %pa = assume div_by<16>, %p : tile<ptr<f32>>
+-     %v = make_tensor_view %pa, shape = [512], strides = [2] : tensor_view<512xf32, strides=[2]>
+-     %w = make_partition_view %v : partition_view<tile=(512), tensor_view<512xf32, strides=[2]>>
++     %v = make_tensor_view %pa, shape = [512], strides = [1] : tensor_view<512xf32, strides=[1]>
++     %w = make_partition_view %v : partition_view<tile=(512), tensor_view<512xf32, strides=[1]>>
+      %i = constant <i32: 0> : tile<i32>
+-     %x, %t = load_view_tko weak %w[%i] : partition_view<tile=(512), tensor_view<512xf32, strides=[2]>>, tile<i32> -> tile<512xf32>, token
+-     %s = store_view_tko weak %x, %w[%i] token = %t : tile<512xf32>, partition_view<tile=(512), tensor_view<512xf32, strides=[2]>>, tile<i32> -> token
++     %x, %t = load_view_tko weak %w[%i] : partition_view<tile=(512), tensor_view<512xf32, strides=[1]>>, tile<i32> -> tile<512xf32>, token
++     %s = store_view_tko weak %x, %w[%i] token = %t : tile<512xf32>, partition_view<tile=(512), tensor_view<512xf32, strides=[1]>>, tile<i32> -> token
+      return
+    }
+  }
+"""  # noqa: E501
+
 SHUFFLED = Diag(
     "LayoutThroughShuffles", REMARK, "layout conversion by {shuffles} warp shuffles per thread", "lowering",
     kind="analysis", category="memory",
 )  # fmt: skip
+"""
+cause: Two operations want a value spread over the threads in different ways, so it is exchanged between them.
+remedy: Cheaper when rarer: avoid permutes and reductions over other dimensions inside loops, and change shapes
+before loading.
+
+  $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
+  cuda_tile.module @m {
+    entry @k(%p: tile<ptr<f32>>, %q: tile<ptr<f32>>) {
+      %i = iota : tile<4xi32>
+      %pp = reshape %p : tile<ptr<f32>> -> tile<1xptr<f32>>
+      %pb = broadcast %pp : tile<1xptr<f32>> -> tile<4xptr<f32>>
+      %pi = offset %pb, %i : tile<4xptr<f32>>, tile<4xi32> -> tile<4xptr<f32>>
+      %pr = reshape %pi : tile<4xptr<f32>> -> tile<4x1xptr<f32>>
+-     %x, %t = load_ptr_tko weak %pr : tile<4x1xptr<f32>> -> tile<4x1xf32>, token
+-     %y = broadcast %x : tile<4x1xf32> -> tile<4x8xf32>
++     %pe = broadcast %pr : tile<4x1xptr<f32>> -> tile<4x8xptr<f32>>
++     %y, %t = load_ptr_tko weak %pe : tile<4x8xptr<f32>> -> tile<4x8xf32>, token
+      %j = iota : tile<32xi32>
+      %qq = reshape %q : tile<ptr<f32>> -> tile<1xptr<f32>>
+      %qb = broadcast %qq : tile<1xptr<f32>> -> tile<32xptr<f32>>
+      %qi = offset %qb, %j : tile<32xptr<f32>>, tile<32xi32> -> tile<32xptr<f32>>
+      %qr = reshape %qi : tile<32xptr<f32>> -> tile<4x8xptr<f32>>
+      %s = store_ptr_tko weak %qr, %y : tile<4x8xptr<f32>>, tile<4x8xf32> -> token
+      return
+    }
+  }
+"""
+
 ROUND_TRIP = Diag(
     "LayoutThroughSharedMemory", REMARK,
     "layout conversion through {bytes} bytes of shared memory in {rounds} round(s): {stores} stores and {loads} loads per "
     "thread, {store_waves} and {load_waves} wavefronts each where {store_least} and {load_least} are the least", "lowering",
     kind="analysis", category="memory",
 )  # fmt: skip
+"""
+see: LayoutThroughShuffles
+
+  $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
+  cuda_tile.module @m {
+    entry @k(%p: tile<ptr<f32>>) {
+      %v = make_tensor_view %p, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf32, strides=[64,1]>
+      %w = make_partition_view %v : partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>
+      %i = constant <i32: 0> : tile<i32>
+      %x, %t = load_view_tko weak %w[%i, %i] : partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>, tile<i32> -> tile<64x64xf32>, token
+-     %y = permute %x [1, 0] : tile<64x64xf32> -> tile<64x64xf32>
++     %y = absf %x : tile<64x64xf32>
+      %z = addf %x, %y : tile<64x64xf32>
+      %s = store_view_tko weak %z, %w[%i, %i] token = %t : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>, tile<i32> -> token
+      return
+    }
+  }
+"""  # noqa: E501
+
 SHARED = Diag(
     "ExchangeThroughSharedMemory", REMARK,
     "{what} exchanges values through shared memory: {stores} stores, {loads} loads, {barriers} barriers", "lowering",
     kind="analysis", category="memory",
 )  # fmt: skip
+"""
+see: LayoutThroughShuffles
+
+  $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
+  cuda_tile.module @m {
+    entry @k(%p: tile<ptr<f32>>) {
+-     %v = make_tensor_view %p, shape = [1024], strides = [1] : tensor_view<1024xf32, strides=[1]>
+-     %w = make_partition_view %v : partition_view<tile=(1024), tensor_view<1024xf32, strides=[1]>>
++     %v = make_tensor_view %p, shape = [32], strides = [1] : tensor_view<32xf32, strides=[1]>
++     %w = make_partition_view %v : partition_view<tile=(32), tensor_view<32xf32, strides=[1]>>
+      %i = constant <i32: 0> : tile<i32>
+-     %x, %t = load_view_tko weak %w[%i] : partition_view<tile=(1024), tensor_view<1024xf32, strides=[1]>>, tile<i32> -> tile<1024xf32>, token
+-     %y = reduce %x dim=0 identities=[0.0 : f32] : tile<1024xf32> -> tile<f32>
++     %x, %t = load_view_tko weak %w[%i] : partition_view<tile=(32), tensor_view<32xf32, strides=[1]>>, tile<i32> -> tile<32xf32>, token
++     %y = reduce %x dim=0 identities=[0.0 : f32] : tile<32xf32> -> tile<f32>
+      (%a: tile<f32>, %b: tile<f32>) {
+        %c = addf %a, %b : tile<f32>
+        yield %c : tile<f32>
+      }
+      %s = store_ptr_tko weak %p, %y token = %t : tile<ptr<f32>>, tile<f32> -> token
+      return
+    }
+  }
+"""  # noqa: E501
+
 MMA = Diag(
     "TensorCore", REMARK, "matrix product on tensor cores: {instruction}, {count} per thread", "lowering",
     kind="passed", category="tensorcore",
 )  # fmt: skip
+"""
+see: GlobalAccess
+
+- $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
++ $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=none
+  cuda_tile.module @m {
+    entry @k(%p: tile<ptr<f16>>, %q: tile<ptr<f32>>) {
+      %v = make_tensor_view %p, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf16, strides=[64,1]>
+      %w = make_partition_view %v : partition_view<tile=(64x64), tensor_view<64x64xf16, strides=[64,1]>>
+      %u = make_tensor_view %q, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf32, strides=[64,1]>
+      %o = make_partition_view %u : partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>
+      %i = constant <i32: 0> : tile<i32>
+      %x, %t = load_view_tko weak %w[%i, %i] : partition_view<tile=(64x64), tensor_view<64x64xf16, strides=[64,1]>>, tile<i32> -> tile<64x64xf16>, token
+      %c = constant <f32: 0.0> : tile<64x64xf32>
+      %y = mmaf %x, %x, %c : tile<64x64xf16>, tile<64x64xf16>, tile<64x64xf32>
+      %s = store_view_tko weak %y, %o[%i, %i] token = %t : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>, tile<i32> -> token
+      return
+    }
+  }
+"""  # noqa: E501
+
 NO_MMA = Diag(
     "NoTensorCore", REMARK, "matrix product by fused multiply-adds: {reason}", "lowering",
     kind="missed", category="tensorcore",
 )  # fmt: skip
+"""
+cause: A matrix product runs as multiplications and additions; the remark names why no tensor core takes it.
+remedy: Use element types and extents that the target's tensor cores have: f16, bf16, tf32, 8-bit types, M and N of
+at least 16 and 8.
+
+  $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
+  cuda_tile.module @m {
+-   entry @k(%p: tile<ptr<f32>>, %q: tile<ptr<f32>>) {
+-     %v = make_tensor_view %p, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf32, strides=[64,1]>
+-     %w = make_partition_view %v : partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>
++   entry @k(%p: tile<ptr<f16>>, %q: tile<ptr<f32>>) {
++     %v = make_tensor_view %p, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf16, strides=[64,1]>
++     %w = make_partition_view %v : partition_view<tile=(64x64), tensor_view<64x64xf16, strides=[64,1]>>
+      %u = make_tensor_view %q, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf32, strides=[64,1]>
+      %o = make_partition_view %u : partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>
+      %i = constant <i32: 0> : tile<i32>
+-     %x, %t = load_view_tko weak %w[%i, %i] : partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>, tile<i32> -> tile<64x64xf32>, token
++     %x, %t = load_view_tko weak %w[%i, %i] : partition_view<tile=(64x64), tensor_view<64x64xf16, strides=[64,1]>>, tile<i32> -> tile<64x64xf16>, token
+      %c = constant <f32: 0.0> : tile<64x64xf32>
+-     %y = mmaf %x, %x, %c : tile<64x64xf32>, tile<64x64xf32>, tile<64x64xf32>
++     %y = mmaf %x, %x, %c : tile<64x64xf16>, tile<64x64xf16>, tile<64x64xf32>
+      %s = store_view_tko weak %y, %o[%i, %i] token = %t : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>, tile<i32> -> token
+      return
+    }
+  }
+"""  # noqa: E501
+
 
 _WHAT = {
     "load_view_tko": "load", "load_ptr_tko": "load", "store_view_tko": "store", "store_ptr_tko": "store",
