@@ -26,7 +26,6 @@ _WARP_SYNC = {
     "elect",
     "wmma",
     "wgmma",
-    "setmaxnreg",
 }
 _ENDS = {"bra", "brx", "ret", "exit", "trap", "brkpt"}
 _NO_DEST = {
@@ -70,6 +69,8 @@ def wait_level(inst: Inst, cta_threads: int) -> int:
         if count is not None and not (count[0] == "imm" and count[1] == cta_threads):
             return NEVER
         return CTA
+    if op == "setmaxnreg":
+        return NEVER
     if (
         op in _WARP_SYNC
         or (op in ("tensormap", "tcgen05") and "sync" in mods)
@@ -213,7 +214,12 @@ def build(func: Func, cta_threads: int, cc: Reg) -> list[Piece]:
             level = wait_level(insts[i], cta_threads)
             if level and i not in cuts:
                 cuts.append(i)
-            if level and insts[i].op in ("bar", "barrier") and i + 1 < end and i + 1 not in cuts:
+            if (
+                level
+                and insts[i].op in ("bar", "barrier", "setmaxnreg")
+                and i + 1 < end
+                and i + 1 not in cuts
+            ):
                 cuts.append(i + 1)
         cuts.append(end)
         pieces = []

@@ -21,6 +21,7 @@ from .mma import MmaOps
 from .printf import PrintOps
 from .race_records import SCOPES
 from .race_tensor import GRANULES, PLACE
+from .register_pool import Registers
 from .syntax import EmulatorError
 from .tcgen05 import TensorOps
 from .warp import Form, WarpOps
@@ -103,6 +104,7 @@ class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, BulkOps, TensorOps, 
         self.bar_value = np.zeros(self.L, bool)
         self.bar_count = np.zeros((self.cta_count, 16), np.int64)
         self.bar_want = np.zeros((self.cta_count, 16), np.int64)
+        self.registers: Registers | None = None  # once a setmaxnreg has run
         clusters = self.cta_count // self.cluster_size
         self.cluster_arrived = np.zeros(clusters, np.int64)
         self.cluster_phase = np.zeros(clusters, np.int64)
@@ -443,6 +445,9 @@ class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, BulkOps, TensorOps, 
                     if head.mods[0] != "warp":
                         self.arrive(pc, idx)
                         return
+                if head.op == "setmaxnreg":
+                    self.set_registers(pc, idx)
+                    return
                 idx = self.ready(pc, idx)
                 if idx is None:
                     return
@@ -596,6 +601,20 @@ class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, BulkOps, TensorOps, 
         else:
             self.put(k, value > 0 if how == "or" else value == members[cta, ident], lanes)
 
+    def set_registers(self, pc: int, idx: np.ndarray | None) -> None:
+        """setmaxnreg: a warpgroup goes on when all of it is here and the registers are."""
+        if self.registers is None:
+            self.registers = Registers(self)
+        lanes = np.arange(self.L) if idx is None else idx
+        key = (pc, -1)
+        self.counts[key] = self.counts.get(key, 0) + lanes.size
+        if self.meter is not None:
+            self.count_warps(key, lanes)
+        try:
+            self.registers.ask(pc, lanes)
+        except Fault as fault:
+            self.explain(fault, self.unit.pieces[pc].insts[0])
+
     def cluster_barrier(self, inst, pc: int, after: int, lanes: np.ndarray) -> None:
         cluster = self.cta_of[lanes] // self.cluster_size
         if "arrive" in inst.mods:
@@ -654,9 +673,8 @@ class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, BulkOps, TensorOps, 
             frame = frame.f_back
         return None
 
-    def explain(self, fault: Fault) -> None:
+    def explain(self, fault: Fault, inst=None) -> None:
         """Turns a fault into the error that names instruction, line and thread."""
-        inst = None
         tb = fault.__traceback__
         while tb is not None:
             entry = self.unit.sources.get(tb.tb_frame.f_code.co_filename)
@@ -670,6 +688,8 @@ class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, BulkOps, TensorOps, 
     def first_waiting(self):
         """An instruction at which threads wait for partners that do not come."""
         waiting = self.bar_pc[self.bar_at >= 0].tolist() or list(self.groups)
+        if not waiting and self.registers is not None:
+            waiting = self.registers.at[self.registers.at >= 0].tolist()
         return self.unit.pieces[waiting[0]].insts[0] if waiting else None
 
     def stuck_report(self) -> str:
@@ -690,4 +710,6 @@ class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, BulkOps, TensorOps, 
                 f"{part.size} threads (first: {self.thread_name(int(part[0]))}) wait at PTX line "
                 f"{inst.line}, `{inst.text}`"
             )
+        if self.registers is not None:
+            lines += self.registers.stuck_report()
         return "; ".join(lines)

@@ -106,7 +106,7 @@ def trap(g: BlockGen, inst: Inst) -> None:
     g.result = _or_next(g, "-1")
 
 
-@handles("nanosleep", "griddepcontrol", "setmaxnreg")
+@handles("nanosleep", "griddepcontrol")
 def nothing(g: BlockGen, inst: Inst) -> None:
     """No effect on values; a lane that sleeps lets others go first."""
     if inst.op == "nanosleep":

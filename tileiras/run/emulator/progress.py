@@ -142,6 +142,8 @@ class Progress:
         if stuck is None:
             return False
         waiting = batch.bar_at >= 0
+        if batch.registers is not None:
+            waiting |= batch.registers.at >= 0
         for pc in batch.stalled:
             waiting[batch.groups[pc] if batch.groups.get(pc) is not None else slice(None)] = True
         return bool((stuck | waiting | ~batch.live).all())

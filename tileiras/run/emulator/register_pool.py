@@ -1,0 +1,109 @@
+"""setmaxnreg: registers that warpgroups give back to their CTA and take from it.
+
+A CTA starts with as many registers a thread as .maxnreg says, else as the register file has for the threads that .reqntid or
+.maxntid allow; without either ptxas ignores the instruction, and so does this. What a warpgroup gives back waits for one
+that asks for more; an .inc that finds too few waits. Registers of warps that have exited come back to nobody.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .access import Fault
+
+FILE = 65536  # registers of an SM
+GROUP = 128  # threads of a warpgroup
+LEAST, MOST, UNIT = 24, 256, 8  # that a thread may have
+
+
+def launched_with(directives: dict, threads: int) -> int | None:
+    """Registers a thread at the start; None where nothing says."""
+    words = directives.get(".maxnreg")
+    if words:
+        return -(-int(words[0]) // UNIT) * UNIT
+    words = directives.get(".reqntid") or directives.get(".maxntid")
+    if not words:
+        return None
+    most = max(threads, int(np.prod([int(w) for w in words])))
+    blocks = directives.get(".minnctapersm")
+    return min(MOST, FILE // (most * (int(blocks[0]) if blocks else 1)) // UNIT * UNIT)
+
+
+class Registers:
+    """What each warpgroup of a batch has, what its CTA has to give, and who waits."""
+
+    def __init__(self, batch) -> None:
+        self.batch = batch
+        entry = batch.unit.entry
+        self.start = launched_with(entry.directives, batch.threads)
+        self.at = np.full(batch.L, -1, np.int64)  # piece at which a lane waits
+        self.held = np.full(batch.L // GROUP if batch.span % GROUP == 0 else 0, self.start or 0, np.int64)
+        self.pool = np.zeros(batch.cta_count, np.int64)
+
+    def ask(self, pc: int, lanes: np.ndarray) -> None:
+        """Lanes have come to a setmaxnreg. Errors: Fault where it cannot be executed by them."""
+        batch = self.batch
+        inst = batch.unit.pieces[pc].insts[0]
+        count = self.count(inst)
+        lane = int(lanes[0])
+        if not (LEAST <= count <= MOST) or count % UNIT:
+            raise Fault(
+                "setmaxnreg",
+                f"{count} registers: a multiple of {UNIT} from {LEAST} to {MOST} is wanted",
+                lane,
+            )
+        if not self.held.size or batch.threads != batch.span:
+            raise Fault("setmaxnreg", f"a block of {batch.threads} threads has no whole warpgroups", lane)
+        self.at[lanes] = pc
+        for group in np.unique(lanes // GROUP).tolist():
+            live = batch.live[group * GROUP : (group + 1) * GROUP]
+            if not live.all():
+                gone = GROUP - int(live.sum())
+                raise Fault("setmaxnreg", f"{gone} threads of its warpgroup have exited", group * GROUP)
+        self.serve()
+
+    @staticmethod
+    def count(inst) -> int:
+        return int(inst.ops[0][1])
+
+    def serve(self) -> None:
+        """Lets all warpgroups go on that can: those that give first."""
+        batch = self.batch
+        waiting = self.at.reshape(-1, GROUP)
+        whole = np.flatnonzero((waiting[:, 0] >= 0) & (waiting == waiting[:, :1]).all(1))
+        for action in ("dec", "inc"):
+            for group in whole.tolist():
+                pc = int(waiting[group, 0])
+                inst = batch.unit.pieces[pc].insts[0]
+                if action not in inst.mods or not self.change(group, action, self.count(inst)):
+                    continue
+                waiting[group] = -1
+                batch.push(batch.unit.pieces[pc].next.pc, np.arange(group * GROUP, (group + 1) * GROUP))
+
+    def change(self, group: int, action: str, count: int) -> bool:
+        if self.start is None:
+            return True
+        held = int(self.held[group])
+        if count > held if action == "dec" else count < held:
+            raise Fault("setmaxnreg", f".{action} to {count} of a warpgroup that has {held}", group * GROUP)
+        cta = int(self.batch.cta_of[group * GROUP])
+        more = (count - held) * GROUP
+        if more > self.pool[cta]:
+            return False
+        self.pool[cta] -= more
+        self.held[group] = count
+        return True
+
+    def stuck_report(self) -> list[str]:
+        """Who waits where."""
+        batch = self.batch
+        out = []
+        for pc in np.unique(self.at[self.at >= 0]).tolist():
+            part = np.flatnonzero(self.at == pc)
+            inst = batch.unit.pieces[pc].insts[0]
+            cta = int(batch.cta_of[part[0]])
+            out.append(
+                f"{part.size} threads (first: {batch.thread_name(int(part[0]))}) wait at PTX line {inst.line}, "
+                f"`{inst.text}`; the CTA has {int(self.pool[cta])} registers to give"
+            )
+        return out
