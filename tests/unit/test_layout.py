@@ -18,7 +18,7 @@ from tileiras.compiler.layout.linear import (
     splat,
     with_inv,
 )
-from tileiras.compiler.layout.shared import arrange
+from tileiras.compiler.layout.shared import arrange, matrix_load
 from tileiras.compiler.layout.turn import exchange
 from tileiras.compiler.target import mma, sm
 
@@ -178,18 +178,26 @@ def test_a_transpose_of_floats_has_no_bank_conflicts() -> None:
         assert conflicts(lanes, 4 << vec) == 1
 
 
+TURNS = [(False, False), (True, False), (False, True), (True, True)]
+
+
+@pytest.mark.parametrize("turned", TURNS)
 @pytest.mark.parametrize("elem", ["f16", "bf16", "tf32", "f64", "i8", "f8E4M3FN"])
 @pytest.mark.parametrize("name", ["sm_75", "sm_80", "sm_90"])
-def test_fragments_of_a_product_meet(elem: str, name: str) -> None:
+def test_fragments_of_a_product_meet(elem: str, name: str, turned: tuple[bool, bool]) -> None:
     """Every accumulator element of a warp finds its row of A and its column of B in that warp."""
     atom = mma.find_atom(sm.find(name), elem)
-    if atom is None:
-        return
     m, n, k = 64, 32, 32
-    warps = mma.split_warps((m, n), atom, 2)
-    acc = mma.accumulator_layout((m, n), atom, warps)
-    a = mma.operand_layout((m, k), atom, 0, warps)
-    b = mma.operand_layout((k, n), atom, 1, warps)
+    if atom is None or True in turned and not mma.can_turn((m, n), atom, k):
+        return
+    warps = mma.split_warps((m, n), atom, 2, turned=turned)
+    acc = mma.accumulator_layout((m, n), atom, warps, turned)
+    a = mma.operand_layout((m, k), atom, 0, warps, turned)
+    b = mma.operand_layout((k, n), atom, 1, warps, turned)
+    assert mma.turned(acc, (m, n)) == turned
+    assert sorted({acc(r, t, w) for r in range(acc.num_regs) for t in range(32) for w in range(4)}) == list(
+        range(m * n)
+    )
     for w in range(4):
         rows = {unpack(a(r, lane, w), (m, k))[0] for r in range(a.num_regs) for lane in range(32)}
         columns = {unpack(b(r, lane, w), (k, n))[1] for r in range(b.num_regs) for lane in range(32)}
@@ -197,6 +205,36 @@ def test_fragments_of_a_product_meet(elem: str, name: str) -> None:
             for lane in range(32):
                 row, column = unpack(acc(r, lane, w), (m, n))
                 assert row in rows and column in columns
+
+
+def test_turned_scores_are_a_left_operand_of_bytes() -> None:
+    """What a thread has of 64x32 results is what it takes of a left operand, register by register."""
+    scores = mma.find_atom(sm.find("sm_120"), "f8E4M3FN")
+    assert scores is not None
+    warps = mma.split_warps((64, 32), scores, 2, rows=True)
+    results = mma.accumulator_layout((64, 32), scores, warps, (False, True))
+    assert results is mma.operand_layout((64, 32), scores, 0, warps)
+
+
+@pytest.mark.parametrize("unit, turned", [(1, (False, True)), (0, (False, True))])
+@pytest.mark.parametrize("shape", [(64, 128), (128, 32), (32, 16)])
+def test_bytes_are_transposed_in_pairs_without_bank_conflicts(
+    shape: tuple[int, int], unit: int, turned: tuple[bool, bool]
+) -> None:
+    """A right operand, contiguous along N or along K, whose columns are turned."""
+    atom = mma.find_atom(sm.find("sm_120"), "f8E4M3FN")
+    assert atom is not None
+    layout = mma.operand_layout(shape, atom, 1, [], turned)
+    number = {1 << k: k for k in range(layout.bits)}
+    lines = layout.lane[2:5] if unit == 0 else (layout.reg[0], *layout.lane[:2])
+    columns = arrange(shape, unit, 1, lines=[number[bit] for bit in lines])
+    plan = matrix_load(columns, layout, 1)
+    assert plan is not None and plan.transposed == (unit == 1)
+    assert plan.pair == (0 if unit == 0 else 1)
+    starts = {apply(columns, apply(plan.rows, r)) % 128 // 16 for r in range(8)}
+    assert len(starts) == 8  # of the rows of a matrix, in 16-byte groups of banks
+    places = {apply(columns, index) for index in range(1 << layout.bits)}
+    assert places == set(range(1 << layout.bits))
 
 
 def test_layouts_are_interned() -> None:

@@ -34,6 +34,8 @@ CHECKED = (
     "staged_scaled_sums_e4m3",
     "staged_packed_weights_f16",
     "staged_linear_attention_d64",
+    "staged_i8_nn",
+    "staged_attention_e4m3",
 )
 TENSOR = {"sm_80": "mma.sync", "sm_90": "wgmma.mma_async", "sm_100": "tcgen05.mma", "sm_120": "mma.sync"}
 
@@ -142,6 +144,22 @@ def test_the_backward_pass_multiplies_what_it_computed_from_registers(gpu_name: 
     loop = text[text.index("cp.async.wait_group") : text.rindex("cp.async.commit_group")]
     assert "st.shared" not in loop and "stmatrix" not in loop
     assert loop.count("bar.sync") == loop.count("cp.async.wait_group")
+
+
+@pytest.mark.parametrize(
+    "name", ["staged_i8_nn", "staged_converted_i8_tn", "staged_e4m3_nn", "staged_converted_w8a16_nn"]
+)
+def test_bytes_that_lie_along_rows_or_columns_are_transposed_in_pairs(name: str) -> None:
+    text = ptx(name, "sm_120")
+    loop = text[text.index("cp.async.wait_group") :]
+    assert "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16" in loop
+    assert "ld.shared" not in loop and "st.shared" not in loop
+
+
+def test_scores_of_bytes_stay_in_registers() -> None:
+    text = ptx("staged_attention_e4m3", "sm_120")
+    loop = text[text.index("cp.async.wait_group") : text.rindex("cp.async.commit_group")]
+    assert "st.shared" not in loop and "ld.shared" not in loop and loop.count("bar.sync") == 1
 
 
 def loads_stored_in_front_of_loops(name: str, gpu_name: str) -> list[list[str]]:

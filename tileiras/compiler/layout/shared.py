@@ -24,11 +24,15 @@ if TYPE_CHECKING:
 
 LINE_BYTES = 128  # all 32 banks
 CHUNK_BYTES = 16  # of one asynchronous copy, and a row of an 8x8 matrix of ldmatrix
+BANK_GROUPS = (16, 32, 64)  # bits of an address that tell the eight groups of four banks apart
 
 
-def arrange(shape: Sequence[int], unit: int, elem_bytes: int, turn: int = 0) -> tuple[int, ...]:
+def arrange(
+    shape: Sequence[int], unit: int, elem_bytes: int, turn: int = 0, lines: Sequence[int] = ()
+) -> tuple[int, ...]:
     """The arrangement of a tile that is contiguous along dimension `unit`. `turn`: bits by which the number of a line is
-    rotated before it permutes the chunks; wgmma and its like know 0 only."""
+    rotated before it permutes the chunks. `lines`: numbers of the index bits that tell apart the lines which are read at once,
+    where they are not the lowest. wgmma and its like know neither."""
     spans = dim_bits(shape)
     low, count = spans[unit]
     elem = log2(elem_bytes)
@@ -45,6 +49,13 @@ def arrange(shape: Sequence[int], unit: int, elem_bytes: int, turn: int = 0) -> 
     for k in range(line, count):
         columns[low + k] = place
         place <<= 1
+    if lines:
+        banks = {columns[bit] for bit in lines}
+        free = [chunk for chunk in BANK_GROUPS if chunk not in banks]
+        for bit in lines:
+            if columns[bit] not in BANK_GROUPS and free:
+                columns[bit] ^= free.pop(0)
+        return tuple(columns)
     chunks = log2(width) - log2(CHUNK_BYTES)
     shared_lines = log2(LINE_BYTES) - log2(width)  # low row bits that stay within 128 bytes
     for j in range(chunks):
@@ -54,14 +65,16 @@ def arrange(shape: Sequence[int], unit: int, elem_bytes: int, turn: int = 0) -> 
 
 
 class MatrixLoad:
-    """How ldmatrix reads a fragment: index bits that number the rows of a matrix, and whether it transposes."""
+    """How ldmatrix reads a fragment: index bits that number the rows of a matrix, and whether it transposes. `pair`: the index
+    bit that tells the two bytes apart which are transposed as one element; 0 where elements are."""
 
-    __slots__ = ("rows", "transposed", "word_bits")
+    __slots__ = ("pair", "rows", "transposed", "word_bits")
 
-    def __init__(self, rows: tuple[int, ...], transposed: bool, word_bits: int) -> None:
+    def __init__(self, rows: tuple[int, ...], transposed: bool, word_bits: int, pair: int = 0) -> None:
         self.rows = rows
         self.transposed = transposed
         self.word_bits = word_bits  # register bits of the layout inside one 32-bit word
+        self.pair = pair
 
 
 def matrix_load(columns: Sequence[int], layout: LinearLayout, elem_bytes: int) -> MatrixLoad | None:
@@ -70,6 +83,10 @@ def matrix_load(columns: Sequence[int], layout: LinearLayout, elem_bytes: int) -
     ldmatrix hands thread t the 32-bit word t % 4 of row t / 4, or, transposed, 16-bit elements 2 (t % 4) and the next
     of column t / 4. So the bits within a row of 16 bytes are those of a word's elements and of the two low lane bits,
     the rows are numbered by the three high lane bits; transposed, the other way round.
+
+    Bytes are transposed two by two, as 16-bit elements: of rows 2 (t % 4) and the next, thread t gets bytes 2 (t / 4) and the
+    next. Turned fragments (target/mma.py) want both in one lane; what they hold side by side along K comes from as many
+    matrices as it has pairs.
     """
     word_bits = 2 - log2(elem_bytes)
     if word_bits < 0 or len(layout.reg) < word_bits or layout.inv:
@@ -89,6 +106,12 @@ def matrix_load(columns: Sequence[int], layout: LinearLayout, elem_bytes: int) -
         return MatrixLoad(outer, False, word_bits)
     if elem_bytes == 2 and is_row(outer) and are_rows(inner):
         return MatrixLoad(inner, True, word_bits)
+    if elem_bytes == 1:
+        pair = next((bit for bit in layout.reg if apply(columns, bit) == 1), 0)
+        lanes = [apply(columns, bit) for bit in outer]
+        rows = (layout.reg[0], *layout.lane[:2])
+        if pair and lanes == [2, 4, 8] and pair != layout.reg[0] and are_rows(rows):
+            return MatrixLoad(rows, True, 1, pair)
     return None
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from .convert import SharedPlan
 from .linear import LinearLayout
+from .shared import BANK_GROUPS
 
 ELEM_BYTES = 2
-BANK_GROUPS = (16, 32, 64)  # bits of an address that tell the eight groups of four banks apart
 
 
 def whole_rows(source: LinearLayout, target: LinearLayout) -> bool:

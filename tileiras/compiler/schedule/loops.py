@@ -11,6 +11,7 @@ from tileiras.compiler.passes.tileaa.facts import Facts, facts_of
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS, SCALED
 
+from .byte_fragments import apart
 from .candidates import can_run_ahead, refusal
 from .instructions import mma_sync
 from .queue import Queue, plan_queue
@@ -166,6 +167,8 @@ def plan_ring(
                         members[op] = plan
         if product.attrs.get("atom") != "tcgen05":
             turn_gathered(product, members)
+            if "atom" not in product.attrs and context.target.tensor_maps == "none":
+                apart(product, members)
         elif product.spec.name == SCALED:
             for which in (3, 4):
                 plan = copied_scales(product, which, list(members.values()))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from tileiras.compiler.target import mma, tcgen05, wgmma
 
 from . import tensor_memory
+from .byte_fragments import chained, turned
 from .instructions import mma_sync
 from .loops import staged_products
 from .products import row_products, scale_layout, warpgroup_products
@@ -37,7 +38,13 @@ class ProductLayouts:
             if wgmma.split_warps(op.result.type.shape, log2_warps) is not None  # type: ignore[attr-defined]
         }
         self.in_tensor_memory = tensor_memory.chosen(func, analyses, log2_warps)
-        self._staged = analyses.get(staged_products, func) if self.in_tensor_memory else {}
+        self._staged = analyses.get(staged_products, func)
+
+    def turned(self, op: Op) -> tuple[bool, bool]:
+        """Whether the rows and columns of a product are turned, so that operands of bytes need no transposition."""
+        if any(other in self.of_warpgroups or other in self.in_tensor_memory for other in chained(op)):
+            return mma.STRAIGHT
+        return turned(op, self._target, lambda other: self._staged.get(other, []))
 
     def of(self, op: Op) -> tuple[list[LinearLayout], LinearLayout] | None:
         """Layouts of the operands, scales included, and of the result; None where the target has no instruction."""
@@ -46,15 +53,16 @@ class ProductLayouts:
         if atom is None:
             return None
         warps = wgmma.split_warps(acc, self._log2_warps) if op in self.of_warpgroups else None
+        turns = self.turned(op) if warps is None else mma.STRAIGHT
         if warps is None:
-            warps = mma.split_warps(acc, atom, self._log2_warps, op in self._rows)
+            warps = mma.split_warps(acc, atom, self._log2_warps, op in self._rows, turns)
         sides = [
-            mma.operand_layout(v.type.shape, atom, which, warps)  # type: ignore[attr-defined]
+            mma.operand_layout(v.type.shape, atom, which, warps, turns)  # type: ignore[attr-defined]
             for which, v in enumerate(op.operands[:2])
         ]
         for which, form in self.of_warpgroups.get(op, {}).items():
             sides[which] = form.layout(self._log2_warps)
-        result = mma.accumulator_layout(acc, atom, warps)
+        result = mma.accumulator_layout(acc, atom, warps, turns)
         if op in self.in_tensor_memory and tensor_memory.through_registers(op):
             result = tcgen05.layout_of(acc, self._log2_warps)
         scales = [

@@ -95,14 +95,14 @@ def row_products(func: Op) -> frozenset[Op]:
     found: set[Op] = set()
     if len(products) > 1:
         for product in products:
-            fed, reduced = _reaches(product.result)
+            fed, reduced = reaches(product.result)
             if fed or reduced:
                 found.add(product)
                 found |= fed
     return frozenset(found)
 
 
-def _reaches(value: Value) -> tuple[set[Op], bool]:
+def reaches(value: Value) -> tuple[set[Op], bool]:
     """The products whose left operand `value` flows into within its block, and whether it does into a reduction along rows."""
     work, seen = [value], {value}
     fed: set[Op] = set()

@@ -3,6 +3,10 @@
 One atom multiplies A [M, K] by B [K, N]. Registers of 32 bits hold `pack` neighbours along K. Fragment layouts
 follow one scheme for every type (PTX ISA manual, "Matrix fragments for mma"): with g = lane / 4, t = lane % 4,
 A holds row g (and g + 8), columns t * pack ..; B holds column g; C holds row g (and g + 8), columns 2t, 2t + 1.
+
+Which rows and columns of a tile an instruction takes is free. With turned rows it takes rows 2g and 2g + 1 of 16 as its
+rows g and g + 8; with turned columns two instructions share 16 columns, those of 2g and those of 2g + 1. So what lies
+side by side in memory along M or N ends up in registers of one lane.
 """
 
 from __future__ import annotations
@@ -145,8 +149,15 @@ def fragments_of(name: str, opcode: str | None) -> Atom | None:
     return BY_NAME.get(opcode or "")
 
 
+STRAIGHT = (False, False)  # whether rows, and columns, are turned
+
+
 def split_warps(
-    shape: Sequence[int], atom: Atom, log2_warps: int, rows: bool = False
+    shape: Sequence[int],
+    atom: Atom,
+    log2_warps: int,
+    rows: bool = False,
+    turned: tuple[bool, bool] = STRAIGHT,
 ) -> list[tuple[int, int]]:
     """For every warp bit (dimension, bit of that dimension) it walks; (-1, 0) for a bit that only copies.
 
@@ -154,7 +165,7 @@ def split_warps(
     all of M first.
     """
     rank = len(shape)
-    free = {rank - 2: [log2(shape[-2]), atom.m], rank - 1: [log2(shape[-1]), atom.n]}
+    free = {rank - 2: [log2(shape[-2]), atom.m], rank - 1: [log2(shape[-1]), atom.n + turned[1]]}
     out: list[tuple[int, int]] = []
     if rank == 3:
         batch = log2(shape[0])
@@ -173,26 +184,51 @@ def split_warps(
     return out
 
 
-def accumulator_layout(shape: Sequence[int], atom: Atom, warps: Sequence[tuple[int, int]]) -> LinearLayout:
-    """C and D: register bit 0 is column bit 0, lanes hold columns 1-2 and rows 0-2, then row bit 3, then the rest."""
+def can_turn(shape: Sequence[int], atom: Atom, k: int) -> bool:
+    """Whether a product of tiles, accumulator of `shape`, is large enough for turned rows or columns."""
+    return atom.m == 4 and shape[-2] >= 16 and shape[-1] >= 16 and k >= 1 << atom.k
+
+
+def turned(layout: LinearLayout, shape: Sequence[int]) -> tuple[bool, bool]:
+    """Whether the rows and the columns of an accumulator are turned."""
+    n = log2(shape[-1])
+    return layout.lane[2] == 2 << n, layout.lane[0] == 4 and n > 2
+
+
+def atom_bits(turned: tuple[bool, bool]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Bits of M that the rows of an instruction stand for, bits of N that its columns do."""
+    return (1, 2, 3, 0) if turned[0] else (0, 1, 2, 3), (1, 2, 3) if turned[1] else (0, 1, 2)
+
+
+def accumulator_layout(
+    shape: Sequence[int], atom: Atom, warps: Sequence[tuple[int, int]], turned: tuple[bool, bool] = STRAIGHT
+) -> LinearLayout:
+    """C and D: register bit 0 is column bit 0, lanes hold columns 1-2 and rows 0-2, then row bit 3, then the rest. Of turned
+    columns, registers hold bits 0 and 1, lanes 2-3."""
+    m, n = atom_bits(turned)
     return _fragment(
         shape,
         warps,
-        reg=[(-1, 0)] + ([(-2, 3)] if atom.m > 3 else []),
-        lane=[(-1, 1), (-1, 2), (-2, 0), (-2, 1), (-2, 2)],
+        reg=[(-1, i) for i in range(n[0] + 1)] + ([(-2, m[3])] if atom.m > 3 else []),
+        lane=[(-1, n[1]), (-1, n[2]), (-2, m[0]), (-2, m[1]), (-2, m[2])],
     )
 
 
 def operand_layout(
-    shape: Sequence[int], atom: Atom, which: int, warps: Sequence[tuple[int, int]]
+    shape: Sequence[int],
+    atom: Atom,
+    which: int,
+    warps: Sequence[tuple[int, int]],
+    turned: tuple[bool, bool] = STRAIGHT,
 ) -> LinearLayout:
     """A (which = 0, shape [.., M, K]) or B (which = 1, shape [.., K, N])."""
     k, other = (-1, -2) if which == 0 else (-2, -1)
+    bits = atom_bits(turned)[which]
     pack = atom.pack
     reg = [(k, i) for i in range(pack)]
-    lane = [(k, pack), (k, pack + 1), (other, 0), (other, 1), (other, 2)]
+    lane = [(k, pack), (k, pack + 1), (other, bits[0]), (other, bits[1]), (other, bits[2])]
     if which == 0 and atom.m > 3:
-        reg.append((other, 3))
+        reg.append((other, bits[3]))
     reg += [(k, i) for i in range(pack + 2, atom.k)]
     rank = len(shape)
     mine = rank - 2 if which == 0 else rank - 1

@@ -44,9 +44,10 @@ def lower_mma(lowering: Lowering, op: Op) -> None:
     m_low, n_low = acc_dims[-2][0], acc_dims[-1][0]
     k_bits = a_dims[-1][1]
     # blocks: register offsets of the accumulator with the atom's own bits cleared
-    inner = ((1 << min(atom.m, acc_dims[-2][1])) - 1) << m_low | (
-        (1 << min(atom.n, acc_dims[-1][1])) - 1
-    ) << n_low
+    m_bits, n_bits = atoms.atom_bits(atoms.turned(layout, shape))
+    inner = sum(1 << m_low + bit for bit in m_bits[: atom.m] if bit < acc_dims[-2][1])
+    inner |= sum(1 << n_low + bit for bit in n_bits if bit < acc_dims[-1][1])
+    far = 1 << m_bits[3]  # the second half of the instruction's rows
     reg_of = layout.reg_of
     blocks = sorted({offset & ~inner for offset in layout.reg_table})
     k_blocks = [k << atom.k for k in range(max(1, 1 << max(0, k_bits - atom.k)))]
@@ -64,16 +65,16 @@ def lower_mma(lowering: Lowering, op: Op) -> None:
         # the four (or two) accumulator registers: columns 0, 1 of row 0, then of row 8
         places = []
         for i in range(4 if atom.m > 3 else 2):
-            column = (i & 1) if acc_dims[-1][1] > 0 else 0
-            row = 8 if i & 2 and acc_dims[-2][1] > 3 else 0
+            column = (i & 1) << n_bits[0] if acc_dims[-1][1] > 0 else 0
+            row = far if i & 2 and acc_dims[-2][1] > 3 else 0
             places.append(reg_of[block | column << n_low | row << m_low])
         d = [acc[p] for p in places]
         for k in k_blocks:
             if (batch, m, k) not in a_words:
-                words = _fragment(lowering, atom, lhs, a_dims, 0, batch, m, k, k_bits)
+                words = _fragment(lowering, atom, lhs, a_dims, 0, batch, m, k, k_bits, far)
                 a_words[batch, m, k] = words if scales is None else scales.prepared(words, 0, m, k)
             if (batch, n, k) not in b_words:
-                words = _fragment(lowering, atom, rhs, b_dims, 1, batch, n, k, k_bits)
+                words = _fragment(lowering, atom, rhs, b_dims, 1, batch, n, k, k_bits, far)
                 b_words[batch, n, k] = words if scales is None else scales.prepared(words, 1, n, k)
             if scales is not None:
                 d = scales.multiply(d, a_words[batch, m, k], b_words[batch, n, k], m, n, k)
@@ -96,8 +97,9 @@ def _fragment(
     other: int,
     k: int,
     k_bits: int,
+    far: int,
 ) -> list[Any]:
-    """The 32-bit (f64: 64-bit) registers of one A or B fragment."""
+    """The 32-bit (f64: 64-bit) registers of one A or B fragment. `far`: from a row of A to its second one."""
     b = lowering.b
     k_low = dims[-1][0] if which == 0 else dims[-2][0]
     o_low, o_bits = dims[-2] if which == 0 else dims[-1]
@@ -105,7 +107,7 @@ def _fragment(
     reg_of = tile.layout.reg_of
     keep = ~tile.layout.inv
     pack = 1 << atom.pack
-    halves = [0, 8] if which == 0 and atom.m > 3 else [0]
+    halves = [0, far] if which == 0 and atom.m > 3 else [0]
     steps = [s << (atom.pack + 2) for s in range(1 << (atom.k - atom.pack - 2))]
     wide = tile.elem.name == "f64"  # type: ignore[attr-defined]
     words = []

@@ -131,6 +131,10 @@ def lower_load_shared(lowering: Lowering, op: Op) -> None:
     start = op.attr("start")
     base = _base(lowering, op)
     plan = matrix_load(columns, type.layout, size)
+    if plan is not None and plan.pair:
+        return lowering.define(
+            result, _load_pairs(lowering, type, columns, plan, base, start, op.attrs.get("within", 0))
+        )
     if plan is not None:
         words = load_matrices(lowering, type.layout, columns, plan, base, start, op.attrs.get("within", 0))
         cls = reg_class(type.elem)
@@ -184,15 +188,42 @@ def load_matrices(
     """
     b = lowering.b
 
-    def offset(index: int) -> int:
-        return apply(columns, index)
-
     out: list[Any] = []
-    for address, count in _matrices(lowering, layout, columns, plan, base, start, within):
+    rest = layout.reg[plan.word_bits :]
+    for address, count in _matrices(lowering, layout, columns, plan, base, start, within, rest):
         words = tuple(b.reg("r") for _ in range(count))
         b.emit_to(words, f"ldmatrix{_form(plan, count)}", address)
         out += words
     return out
+
+
+def _load_pairs(
+    lowering: Lowering, type: Any, columns: Sequence[int], plan: Any, base: Any, start: int, within: int
+) -> list[Any]:
+    """Bytes that were transposed in pairs, in the order of the layout's registers: each word of a matrix has two neighbours
+    along the fragment's rows (`plan.pair`), in two places of its words."""
+    b = lowering.b
+    layout = type.layout
+    regs: list[Any] = [None] * layout.num_regs
+    low, pair = layout.reg[0], plan.pair
+    rest = [bit for bit in layout.reg if bit not in (low, pair)]
+    words: list[Any] = []
+    for address, count in _matrices(lowering, layout, columns, plan, base, start, within, rest):
+        made = tuple(b.reg("r") for _ in range(count))
+        b.emit_to(made, f"ldmatrix{_form(plan, count)}", address)
+        words += made
+    whole = layout.reg[1] == 2 * low  # four neighbours of a row, half of them in the next matrix, make a word
+    for number in range(0, len(words), 1 + whole):
+        place = apply(rest, number)
+        if whole:
+            for side, selector in ((0, 0x6420), (pair, 0x7531)):
+                word = b.emit("prmt.b32", words[number], words[number + 1], selector)
+                first = layout.reg_of[place ^ side]
+                regs[first : first + 4] = unpack_words(lowering, [word], type.elem)
+            continue
+        for at, value in zip((0, pair, low, low ^ pair), unpack_words(lowering, [words[number]], type.elem)):
+            regs[layout.reg_of[place ^ at]] = value
+    return regs
 
 
 def _form(plan: Any, count: int) -> str:
@@ -200,15 +231,23 @@ def _form(plan: Any, count: int) -> str:
 
 
 def _matrices(
-    lowering: Lowering, layout: Any, columns: Sequence[int], plan: Any, base: Any, start: int, within: int
+    lowering: Lowering,
+    layout: Any,
+    columns: Sequence[int],
+    plan: Any,
+    base: Any,
+    start: int,
+    within: int,
+    numbers: Sequence[int],
 ) -> list[tuple[Any, int]]:
-    """(address of this lane's row, matrices) of every instruction, in the order of the layout's registers."""
+    """(address of this lane's row, matrices) of every instruction. `numbers`: the register bits that number the matrices, in
+    order."""
     b = lowering.b
 
     def offset(index: int) -> int:
         return apply(columns, index)
 
-    extra = layout.reg[plan.word_bits : plan.word_bits + 2]  # register bits that number the matrices
+    extra = numbers[:2]  # those of one instruction
     lane = [offset(r) for r in plan.rows] + [offset(c) for c in extra]
     lane += [0] * (5 - len(lane))
     warp = [offset(c) for c in layout.warp]
@@ -216,7 +255,7 @@ def _matrices(
     used = 0
     for c in (*lane, *warp):
         used |= c
-    rest = layout.reg[plan.word_bits + len(extra) :]
+    rest = numbers[2:]
     out: list[tuple[Any, int]] = []
     starts: dict[int, Any] = {}
     for high in range(1 << len(rest)):
@@ -239,7 +278,8 @@ def _store_matrices(lowering: Lowering, tile: Any, columns: Sequence[int], base:
     b = lowering.b
     words = [b.pack(tile.regs[r], tile.regs[r + 1]) for r in range(0, len(tile.regs), 2)]
     at = 0
-    for address, count in _matrices(lowering, tile.layout, columns, plan, base, start, 0):
+    rest = tile.layout.reg[plan.word_bits :]
+    for address, count in _matrices(lowering, tile.layout, columns, plan, base, start, 0, rest):
         b.emit_to(None, f"stmatrix{_form(plan, count)}", address, tuple(words[at : at + count]))
         at += count
     return True
