@@ -16,6 +16,8 @@ PARAMS = ".param .u64 p0, .param .u64 p1, .param .u32 n"
 class Case:
     """One kernel ready to launch: text, threads, grid, parameters, and the expected second array."""
 
+    memory = ()
+
     def __init__(self, body, threads, params, want, grid=1):
         self.text = entry(REGS + body.replace("; ", ";\n"), PARAMS)
         self.threads, self.grid, self.params, self.want = threads, grid, params, want

@@ -418,3 +418,56 @@ def test_the_correct_twin_has_no_findings():
     for seed in range(20):
         got, want, report = run("f16", "f16", "f16", "f32", 128, 16, launching={"check": True, "seed": seed})
         assert (got == want).all() and report.findings == []
+
+
+OTHER = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [other];"
+COMMIT = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%b];"
+AGAIN = "tcgen05.mma.cta_group::1.kind::f16 [%tm], %ad, %bd, %id, %en;"
+OVERWRITE = "bar.sync 0; setp.eq.u32 %q, %t, 33; @%q st.shared.b32 [tile], 0;"
+# what is committed, what threads do behind the wait for [%b], and whether that is right
+COMMITS = {
+    "a later commit covers what an earlier one did": (f"{OTHER} {COMMIT}", OVERWRITE, True),
+    "one barrier of many": (f"{OTHER * 6} {COMMIT}", OVERWRITE, True),
+    "nothing that is issued behind it": (f"{COMMIT} {AGAIN} {OTHER}", OVERWRITE, False),
+    "nothing that another thread issued": (
+        f"ISSUED: setp.eq.u32 %q, %t, 1; @!%q bra JOIN; {COMMIT} JOIN:",
+        OVERWRITE,
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COMMITS)
+def test_what_a_commit_covers(name):
+    """PTX ISA on tcgen05.commit: all prior asynchronous tcgen05 operations of the executing thread, not those since the last."""
+    commit, after, right = COMMITS[name]
+    text = kernel("f16", 16, commit=commit, after=after)
+    if "ISSUED:" in commit:
+        text = text.replace("JOIN:\nISSUED:", "JOIN:")
+    text = text.replace(
+        ".shared .align 8 .b64 bar;", ".shared .align 8 .b64 bar; .shared .align 8 .b64 other;"
+    )
+    text = text.replace(
+        "[%b], 1; @%p fence", "[%b], 1; @%p mbarrier.init.shared::cta.b64 [other], 1; @%p fence"
+    )
+    a, b = operands(128, 16, 16, "f16", "f16")
+    ai, alo, aso = place(packed(a, "f16"), 32)
+    bi, blo, bso = place(packed(b, "f16"), 32)
+    image = np.concatenate([ai, bi])
+    params = [
+        image,
+        image.size,
+        descriptor(0, alo, aso, 32),
+        descriptor(ai.size, blo, bso, 32),
+        1 << 4 | 2 << 17 | 8 << 24,
+        0,
+        0,
+    ]
+    found = 0
+    for seed in range(20):
+        findings = launch(
+            text, "k", 1, 128, [*params, np.zeros((128, 16), np.uint32)], check=True, seed=seed
+        ).findings
+        assert not right or findings == []
+        found += any(f.kind == "shared-memory race" and "tcgen05" in f.text for f in findings)
+    assert right or found == 20

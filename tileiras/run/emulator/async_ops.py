@@ -323,7 +323,7 @@ class AsyncOps:
             phase, pending = phase ^ 1, expected
             self.phases[address] += 1
             if self.checker is not None:
-                self.checker.phase_flip(address)
+                self.checker.phase_flip(self, address)
         self.write(
             np.array([address]),
             8,

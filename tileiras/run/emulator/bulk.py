@@ -279,7 +279,7 @@ class BulkOps:
         self.progress.changed(self.launch.steps)
         if self.checker is not None:
             for i, at in enumerate(t.targets or ()):
-                self.checker.async_written(self, at, t.width, t.signals[i])
+                self.checker.async_written(self, at, t.width, t.signals[i][0])
         for address, size, _ in t.signals:
             self.mbar_change(address, 0, -size, False)
         if t.source is not None and not t.signals:

@@ -81,7 +81,6 @@ class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, BulkOps, TensorOps, 
         self.transfers: list = []  # bulk copies under way
         self.transfers_done: list = []  # stores that nobody waited for yet
         self.tasks: list = []  # tcgen05 under way, in order
-        self.tasks_done: dict[int, list] = {}  # CTA -> those that no commit covers yet
         self.tensor_touch: list = []
         self.bulk_committed = np.zeros(self.L, np.int64)
         self.products: list = []  # wgmma in flight

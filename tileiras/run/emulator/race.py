@@ -15,6 +15,7 @@ import numpy as np
 from .race_async import AsyncChecks
 from .race_clocks import BatchState, Clocks
 from .race_records import (
+    CHANNEL,
     CLUSTER_SCOPE,
     CTA_SCOPE,
     ENGINE,
@@ -26,7 +27,9 @@ from .race_records import (
     WEAK,
     Records,
     Shadow,
+    channel_of,
     pack,
+    signal,
 )
 from .race_tensor import PLACE, TensorChecks
 from .syntax import EmulatorError
@@ -44,17 +47,20 @@ class Access:
     """One access of some lanes, in one range of memory: what its checks ask for."""
 
     __slots__ = (
-        "at", "batch", "clocks", "cta", "global_warps", "inst", "kind", "lanes", "scope", "shadow", "shared", "state",
-        "warps", "width",
+        "at", "batch", "clocks", "cta", "global_warps", "inst", "kind", "lanes", "mark", "scope", "shadow", "shared",
+        "state", "warps", "width",
     )  # fmt: skip
 
-    def __init__(self, batch, state: BatchState, kind: str, at, width: int, lanes, scope: int, inst) -> None:
+    def __init__(
+        self, batch, state: BatchState, kind: str, at, width: int, lanes, scope: int, inst, mark: int = -1
+    ) -> None:
         self.batch, self.state, self.kind, self.inst = batch, state, kind, inst
         self.at, self.width, self.lanes, self.scope = at, width, lanes, scope
         self.warps = lanes >> 5
         self.cta = self.warps // batch.warps_per_cta + state.base
         self.global_warps = self.warps + state.base * batch.warps_per_cta
         self.clocks = state.clock(self.warps)
+        self.mark = mark  # the record of an access by a channel; -1: one by its warp
         self.shared = False
 
     def part(self, which: np.ndarray) -> Access:
@@ -63,7 +69,15 @@ class Access:
             return self
         some = self.at[which]
         return Access(
-            self.batch, self.state, self.kind, some, self.width, self.lanes[which], self.scope, self.inst
+            self.batch,
+            self.state,
+            self.kind,
+            some,
+            self.width,
+            self.lanes[which],
+            self.scope,
+            self.inst,
+            self.mark,
         )
 
     @property
@@ -105,14 +119,17 @@ class Checker(Clocks, AsyncChecks, TensorChecks):
         at = np.broadcast_to(at, (lanes.size,))
         self.record(batch, kind, at, width, lanes, strong or ("relaxed.gpu" if kind == "a" else ""), None)
 
-    def record(self, batch, kind: str, at, width: int, lanes, strong: str, clock, inst=None) -> None:
-        """Examines an access. strong: "" or order and scope, as in "acquire.gpu"; clock: PENDING, or None for the present."""
+    def record(
+        self, batch, kind: str, at, width: int, lanes, strong: str, clock, inst=None, mark: int = -1
+    ) -> None:
+        """Examines an access. strong: "" or order and scope, as in "acquire.gpu"; clock: PENDING, or None for the present;
+        mark: the record to leave, where a channel tells of its end."""
         s = self.state(batch)
         order, _, reach = strong.partition(".")
         scope = SCOPES.get(reach, GPU_SCOPE) if strong else WEAK
         if strong:
             self.synchronise(batch, s, kind, at, lanes, order, scope)
-        whole = Access(batch, s, kind, at, width, lanes, scope, inst)
+        whole = Access(batch, s, kind, at, width, lanes, scope, inst, mark)
         low, high = s.shared
         inside = (at >= low) & (at < high)
         if inside.any():
@@ -185,6 +202,8 @@ class Checker(Clocks, AsyncChecks, TensorChecks):
         sh = a.shadow
         stamp = a.clocks if clock is None else np.full(a.clocks.shape, clock, np.int64)
         records = pack(a.scope, a.global_warps, a.lanes & 31, stamp)
+        if a.mark >= 0:
+            records = np.full(a.at.size, a.mark)
         for i in sh.slots(a.at, a.width):
             self.conflict(a, sh.write[i], sh.write_line[i], "write")
             if a.kind == "r":
@@ -229,9 +248,10 @@ class Checker(Clocks, AsyncChecks, TensorChecks):
         local = np.where(same_cta, r.warp % wpc, 0)
         good |= same_cta & (r.clock <= a.state.vc[a.warps // wpc, a.warps % wpc, local])
         if engine.any():
-            near = engine & (r_cta // self.cluster_size == a.cta // self.cluster_size)
-            column = np.where(near, 2 * wpc + r_cta % self.cluster_size, 0)
-            good |= near & (r.clock <= a.state.vc[a.warps // wpc, a.warps % wpc, column])
+            column = np.where(engine, 2 * wpc + r.warp - CHANNEL, 0)
+            good |= engine & (r.clock <= a.state.vc[a.warps // wpc, a.warps % wpc, column])
+            if a.mark >= 0:  # one queue: in the order of issue
+                good |= engine & (r.warp == CHANNEL + channel_of(a.mark))
         rows = a.state.rows
         if rows:
             far = r.there & (r_cta != a.cta) & ~engine
@@ -264,13 +284,16 @@ class Checker(Clocks, AsyncChecks, TensorChecks):
         j = int(np.flatnonzero(bad)[0])
         verb, line = VERBS[a.kind], int(lines[j])
         who = batch.thread_name(int(a.lanes[j]))
-        if int(r.clock[j]) == PENDING:
+        if int(r.clock[j]) == PENDING or int(r.lane[j]) == ENGINE:
             op = self.opcode(batch, line)
             doing = "writing" if what == "write" else "reading"
             text = (
                 f"{verb} of {a.place(j)} by {who} while the {op} of PTX line {line} may still be {doing} it"
             )
-            text += self.flight(a, line, int(r.warp[j]), int(r.lane[j]))
+            if int(r.lane[j]) == ENGINE:
+                text += self.unseen(a, int(r.warp[j]) - CHANNEL, int(r.clock[j]))
+            else:
+                text += self.flight(a, line, int(r.warp[j]), int(r.lane[j]))
         else:
             warp, lane = int(r.warp[j]), int(r.lane[j])
             near = warp // wpc == int(a.cta[j])
@@ -278,8 +301,6 @@ class Checker(Clocks, AsyncChecks, TensorChecks):
                 f"warp {warp % wpc}, {'several lanes' if lane == MANY else f'lane {lane}'}, "
                 f"of {'the same CTA' if near else 'another CTA'}"
             )
-            if lane == ENGINE:
-                author = "the copy engine, whose mbarrier phase it has not seen complete"
             text = f"{verb} of {a.place(j)} by {who} is not ordered after the {what} at PTX line {line} by {author}"
             if a.scope and r.scope[j]:
                 text += TOO_SMALL
@@ -308,7 +329,7 @@ class Checker(Clocks, AsyncChecks, TensorChecks):
         """It has landed, and an mbarrier has been told: whoever sees that phase complete is ordered after it."""
         ctas = batch.cta_of[copy.lanes]
         for cta in np.unique(ctas).tolist():
-            self.async_written(batch, copy.to[ctas == cta], copy.size, (barrier, 0, cta))
+            self.async_written(batch, copy.to[ctas == cta], copy.size, barrier)
         self.settle_sources(batch, self.state(batch), copy)
 
     def settle_sources(self, batch, s, copy) -> None:
@@ -341,6 +362,19 @@ class Checker(Clocks, AsyncChecks, TensorChecks):
                     )
                     return
 
+    def unseen(self, a: Access, channel: int, clock: int) -> str:
+        """What a warp has not seen that would tell it of the end of asynchronous work."""
+        kind, at = next(key for key, number in a.state.channels.items() if number == channel)
+        if kind == "commits":
+            return " (the thread has seen no tcgen05.commit behind it complete)" + a.state.last_wait(
+                int(a.warps[0])
+            )
+        stride = a.batch.shared_stride
+        cluster = int(a.cta[0] - a.state.base) // self.cluster_size * self.cluster_size
+        place = a.batch.spell_place(a.state.shared[0] + cluster * stride + at)
+        text = f" (the copy engine tells of it with phase {clock - 1} of the mbarrier at {place}, not seen complete)"
+        return text + a.state.last_wait(int(a.warps[0]))
+
     def flight(self, a: Access, line: int, warp: int, lane: int) -> str:
         """The group of the cp.async at a PTX line that a record says is under way."""
         owner = (warp - a.state.base * self.warps) * 32 + (lane & 31)
@@ -361,13 +395,11 @@ class Checker(Clocks, AsyncChecks, TensorChecks):
         for i in sh.slots(at, size):
             sh.settle(fields, i, warps + s.base * batch.warps_per_cta, s.clock(warps))
 
-    def landed(self, batch, s, at, size: int, cta: int, clock: int) -> None:
-        """Pending writes become writes of the CTA's copy engine."""
+    def landed(self, batch, s, at, size: int, channel: int, clock: int) -> None:
+        """Pending writes become writes that a phase of an mbarrier tells of."""
         sh = self.shadow(batch, s, 0, True, min(16, size))
-        first = np.array([(s.base + cta) * batch.warps_per_cta])
-        record = pack(WEAK, first, np.array([ENGINE]), np.array([clock]))
         for i in sh.slots(at, size):
-            sh.write[i[Records(sh.write[i]).clock == PENDING]] = record
+            sh.write[i[Records(sh.write[i]).clock == PENDING]] = signal(channel, clock)
 
     def opcode(self, batch, line: int) -> str:
         """The asynchronous instruction at a PTX line, without its modifiers."""

@@ -1,7 +1,8 @@
 """Checks of asynchronous readers and writers: wgmma, bulk copies, tensor memory, and the proxies between them.
 
 A place that an instruction in flight may still read or write carries a record with the clock `PENDING`, which orders
-before nothing; when its completion has been waited for, the record becomes an ordinary one.
+before nothing; when its completion has been waited for, the record becomes an ordinary one. What an mbarrier tells of
+carries the channel and its count instead (`race_clocks.py`): copies once they have landed, tcgen05 from its issue.
 
 Generic writes become visible to the asynchronous proxy by `fence.proxy.async` somewhere on the way from the writer to
 the instruction. Each warp's clock vector has a second half for that: what it knows to have been fenced. A fence copies
@@ -11,9 +12,6 @@ the first half to the second, and whatever joins vectors joins both. `cp.async` 
 from __future__ import annotations
 
 import numpy as np
-
-from .race_clocks import Known
-from .race_records import CLUSTER_SCOPE
 
 
 class AsyncChecks:
@@ -80,11 +78,11 @@ class AsyncChecks:
                 return
 
     # places in flight
-    def async_read(self, batch, inst, at: np.ndarray, width: int, lanes: np.ndarray) -> None:
-        """An asynchronous read of shared memory begins: it may happen until it is waited for."""
+    def async_read(self, batch, inst, at: np.ndarray, width: int, lanes: np.ndarray, mark: int = -1) -> None:
+        """An asynchronous read of shared memory begins: it may happen until it is waited for (mark: as `record` has it)."""
         s = self.state(batch)
         self.unfenced(batch, s, inst, at, width, lanes, "read")
-        self.record(batch, "r", at, width, lanes, "", self.PENDING, inst)
+        self.record(batch, "r", at, width, lanes, "", self.PENDING, inst, mark)
 
     def async_read_done(self, batch, at: np.ndarray, width: int, lanes: np.ndarray) -> None:
         """The reader waited: its reads are over, and ordered like its own."""
@@ -95,15 +93,12 @@ class AsyncChecks:
         """An asynchronous write of shared memory begins."""
         self.record(batch, "w", at, width, lanes, "", self.PENDING, inst)
 
-    def async_written(self, batch, at: np.ndarray, width: int, signal: tuple) -> None:
-        """It has landed: whoever sees the phase of the mbarrier that it completes is ordered after it."""
+    def async_written(self, batch, at: np.ndarray, width: int, barrier: int) -> None:
+        """It has landed: whoever sees the present phase of its mbarrier complete is ordered after it."""
         s = self.state(batch)
-        barrier, _, cta = signal
-        s.engine[cta] += 1
-        clock = int(s.engine[cta])
         s.mark(at, width)
-        self.landed(batch, s, at, width, cta, clock)
-        known_engines(self, batch, s, barrier, {cta: clock})
+        clock = s.signals.get(("phases", barrier), 0) + 1
+        self.landed(batch, s, at, width, s.channel("phases", barrier), clock)
 
     # registers of wgmma
     def wgmma_fence(self, batch, warps: np.ndarray) -> None:
@@ -149,13 +144,3 @@ class AsyncChecks:
             inst,
             product.inst.line,
         )
-
-
-def known_engines(checker, batch, s, barrier: int, clocks: dict[int, int]) -> None:
-    """Leaves at an mbarrier how far the engines of CTAs of its cluster are."""
-    block = np.zeros(s.vc.shape[2], np.int64)
-    for cta, clock in clocks.items():
-        block[2 * checker.warps + cta % checker.cluster_size] = clock
-    waiter = (barrier - s.shared[0]) // batch.shared_stride
-    known = Known({s.base + waiter: block}, None)
-    checker.publish((barrier, "pending"), s, waiter * checker.warps, known, CLUSTER_SCOPE)

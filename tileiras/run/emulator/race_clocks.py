@@ -4,6 +4,10 @@ A warp counts its intervals (its clock ticks whenever others may learn of what i
 those of its CTA in `BatchState.vc`, of the others in a row over all warps of the launch, made when it first learns of one.
 Rows and what is published are never changed in place, so that warps of a CTA and messages can share them.
 
+What the hardware does beside the threads is known channel by channel: an mbarrier counts its phases, a thread that issues
+tcgen05 its commits. A place that a bulk copy wrote is ordered before those who know that phase of its mbarrier, one that
+tcgen05 holds before those who know of any commit of its thread behind it, whichever mbarrier told them.
+
 A release publishes at an address what its warp knows, once for each scope that is allowed to see it; an acquire takes what
 its own scope may see. `.cta` on either side therefore hands nothing on between CTAs.
 """
@@ -25,19 +29,34 @@ class Known:
     def __init__(self, blocks: dict[int, np.ndarray], row: np.ndarray | None) -> None:
         self.blocks, self.row = blocks, row
 
-    def join(self, other: Known, warps: int, total: int) -> Known:
-        """All that both know."""
+    def join(self, other: Known, warps: int, total: int, cluster: int) -> Known:
+        """All that both know. cluster: CTAs in one."""
         blocks = dict(self.blocks)
         for cta, block in other.blocks.items():
-            blocks[cta] = block if cta not in blocks else np.maximum(blocks[cta], block)
+            blocks[cta] = block if cta not in blocks else wider(blocks[cta], block)
         row = larger(self.row, other.row)
         if len(blocks) > _FEW:
             row = np.zeros(total, np.int32) if row is None else row.copy()
+            kept: dict[int, np.ndarray] = {}
             for cta, block in blocks.items():
                 part = row[cta * warps : (cta + 1) * warps]
                 np.maximum(part, block[:warps].astype(np.int32), out=part)
-            blocks = {}
+                if block[2 * warps :].any():  # channels are the cluster's: one block keeps them
+                    first = cta // cluster * cluster
+                    block = block.copy()
+                    block[: 2 * warps] = 0
+                    kept[first] = block if first not in kept else wider(kept[first], block)
+            blocks = kept
         return Known(blocks, row)
+
+
+def wider(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Element-wise maximum of two blocks, one of which may be of a time with fewer channels."""
+    if a.size < b.size:
+        a, b = b, a
+    out = a.copy()
+    np.maximum(out[: b.size], b, out=out[: b.size])
+    return out
 
 
 def larger(a: np.ndarray | None, b: np.ndarray | None) -> np.ndarray | None:
@@ -56,9 +75,10 @@ class BatchState:
         self.batch = batch  # keeps id(batch) unique
         self.base = batch.first_cta
         w = batch.warps_per_cta
-        # a warp's clocks of its CTA's warps, the same as fenced for other proxies, those of its cluster's copy engines
-        self.vc = np.zeros((batch.cta_count, w, 2 * w + batch.cluster_size), np.int64)
-        self.engine = np.zeros(batch.cta_count, np.int64)
+        # a warp's clocks of its CTA's warps, the same as fenced for other proxies, those of its cluster's channels
+        self.vc = np.zeros((batch.cta_count, w, 2 * w + 8), np.int64)
+        self.channels: dict[tuple[str, int], int] = {}  # by place in the cluster; clusters share the columns
+        self.signals: dict[tuple[str, int], int] = {}  # how far each is, by place in the batch
         diagonal = np.arange(w)
         self.vc[:, diagonal, diagonal] = 1
         self.rows: dict[int, np.ndarray] = {}  # warp of the batch -> clocks known of the warps of other CTAs
@@ -85,6 +105,19 @@ class BatchState:
         line = f" at PTX line {inst.line}" if inst is not None else ""
         return f"; its last wait{line} was for phase {phase} of the mbarrier at {place}"
 
+    def channel(self, kind: str, at: int) -> int:
+        """The number of a channel: "phases" of the mbarrier at a real address, "commits" of a lane of the batch."""
+        batch = self.batch
+        if kind == "phases":
+            at = (at - self.shared[0]) % (batch.shared_stride * batch.cluster_size)
+        else:
+            at %= batch.warps_per_cta * 32 * batch.cluster_size
+        number = self.channels.setdefault((kind, at), len(self.channels))
+        have = self.vc.shape[2] - 2 * batch.warps_per_cta
+        if number >= have:
+            self.vc = np.concatenate([self.vc, np.zeros((*self.vc.shape[:2], have), np.int64)], axis=2)
+        return number
+
     def clock(self, warps: np.ndarray) -> np.ndarray:
         """The present clocks of warps."""
         w = self.batch.warps_per_cta
@@ -109,6 +142,7 @@ class Clocks:
         self.cluster_size = launch.cluster_size
         self.warps = -(-int(np.prod(launch.unit.block)) // 32)  # of a CTA
         self.total = int(np.prod(launch.grid)) * self.warps
+        self.sizes = self.warps, self.total, self.cluster_size
 
     # barriers
     def warp_sync(self, batch, idx, n: int) -> None:
@@ -152,7 +186,7 @@ class Clocks:
             return a or b
         out = dict(a)
         for scope, known in b.items():
-            out[scope] = known if scope not in out else out[scope].join(known, self.warps, self.total)
+            out[scope] = known if scope not in out else out[scope].join(known, *self.sizes)
         return out
 
     def barrier_arrive(self, batch, lanes: np.ndarray, ids: np.ndarray) -> None:
@@ -163,7 +197,7 @@ class Clocks:
             clocks, row, fences = s.vc[c, k].copy(), s.rows.get(w), s.fenced.get(w)
             old = s.barriers.get((c, ident))
             if old is not None:
-                clocks = np.maximum(old[0], clocks)
+                clocks = wider(old[0], clocks)
                 row, fences = larger(old[1], row), self.both(old[2], fences)
             s.barriers[c, ident] = clocks, row, fences
         s.tick(warps)
@@ -176,7 +210,7 @@ class Clocks:
             joined = s.barriers.get((c, i))
             if joined is not None:
                 clocks, row, fences = joined
-                s.vc[c, k] = np.maximum(s.vc[c, k], clocks)
+                s.vc[c, k] = wider(s.vc[c, k], clocks)
                 if row is not None:
                     s.rows[w] = larger(s.rows.get(w), row)
                 if fences is not None:
@@ -243,7 +277,7 @@ class Clocks:
         messages = self.objects.setdefault(key, {})
         for who in seers:
             old = messages.get(who)
-            messages[who] = known if old is None else old.join(known, self.warps, self.total)
+            messages[who] = known if old is None else old.join(known, *self.sizes)
 
     def seen(self, key, s, w: int) -> tuple:
         """The messages at an address that a warp may see: of its CTA, its cluster, of all."""
@@ -267,15 +301,15 @@ class Clocks:
             row = known.row
             far = {cta: block for cta, block in known.blocks.items() if cta != own}
             if own in known.blocks:
-                s.vc[c, k] = np.maximum(s.vc[c, k], known.blocks[own])
+                s.vc[c, k] = wider(s.vc[c, k], known.blocks[own])
             if row is not None:
                 part = s.vc[c, k, : self.warps]
                 np.maximum(part, row[own * self.warps : (own + 1) * self.warps], out=part)
                 s.rows[w] = larger(s.rows.get(w), row)
             for cta, block in far.items():
                 if cta // self.cluster_size == own // self.cluster_size:
-                    engines = s.vc[c, k, 2 * self.warps :]
-                    np.maximum(engines, block[2 * self.warps :], out=engines)
+                    channels = s.vc[c, k, 2 * self.warps : block.size]
+                    np.maximum(channels, block[2 * self.warps :], out=channels)
             if far:
                 mine = s.rows.get(w)
                 new = np.zeros(self.total, np.int32) if mine is None else mine.copy()
@@ -341,11 +375,21 @@ class Clocks:
             self.publish((address, "pending"), s, w, self.snapshot(s, w), scope)
         s.tick(np.unique(lanes >> 5))
 
-    def phase_flip(self, address: int) -> None:
-        """The arrivals so far are what a wait will see, with those of earlier phases."""
+    def phase_flip(self, batch, address: int) -> None:
+        """The arrivals so far are what a wait will see, with those of earlier phases and what landed in them."""
+        s = self.state(batch)
+        count = s.signals["phases", address] = s.signals.get(("phases", address), 0) + 1
+        at = (address - s.shared[0]) % (batch.shared_stride * batch.cluster_size)
+        number = s.channels.get(("phases", at))
+        if number is not None:
+            block = np.zeros(s.vc.shape[2], np.int64)
+            block[2 * self.warps + number] = count
+            owner = (address - s.shared[0]) // batch.shared_stride
+            known = Known({s.base + owner: block}, None)
+            self.publish((address, "pending"), s, owner * self.warps, known, CLUSTER_SCOPE)
         done = self.objects.setdefault((address, "done"), {})
         for who, known in self.objects.pop((address, "pending"), {}).items():
-            done[who] = known if who not in done else done[who].join(known, self.warps, self.total)
+            done[who] = known if who not in done else done[who].join(known, *self.sizes)
 
     def acquire(self, batch, at: np.ndarray, lanes: np.ndarray, scope: int = CLUSTER_SCOPE) -> None:
         """Waits at mbarriers that have ended."""

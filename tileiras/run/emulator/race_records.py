@@ -12,13 +12,23 @@ _CLOCK, _LANE, _WARP = 26, 6, 24
 _LANE_AT, _WARP_AT, _SCOPE_AT = _CLOCK, _CLOCK + _LANE, _CLOCK + _LANE + _WARP
 PENDING = (1 << _CLOCK) - 1  # clock of an access that is still under way: ordered before nothing
 MANY = 32  # lane number of several lanes of one warp
-ENGINE = 33  # lane number of a CTA's copy engine: its clock counts what has landed
-MOST_WARPS = 1 << _WARP
+ENGINE = 33  # lane number of asynchronous work: its warp is CHANNEL + a channel, its clock counts that channel's signals
+CHANNEL = 1 << (_WARP - 1)
+MOST_WARPS = CHANNEL
 
 
 def pack(scope: int, warp: np.ndarray, lane: np.ndarray, clock: np.ndarray) -> np.ndarray:
     """Records of accesses: never negative, so that -1 can say that there was none."""
     return (np.int64(scope) << _SCOPE_AT) | (warp << _WARP_AT) | (lane << _LANE_AT) | clock
+
+
+def signal(channel: int, clock: int) -> int:
+    """The record of asynchronous work whose end a channel tells."""
+    return CHANNEL + channel << _WARP_AT | ENGINE << _LANE_AT | clock
+
+
+def channel_of(packed: int) -> int:
+    return (packed >> _WARP_AT & (1 << _WARP) - 1) - CHANNEL
 
 
 def with_clock(packed: np.ndarray, clock: np.ndarray) -> np.ndarray:
@@ -37,7 +47,7 @@ class Records:
     def __init__(self, packed: np.ndarray) -> None:
         self.there = packed >= 0
         self.scope = packed >> _SCOPE_AT
-        self.warp = packed >> _WARP_AT & (MOST_WARPS - 1)
+        self.warp = packed >> _WARP_AT & ((1 << _WARP) - 1)
         self.lane = packed >> _LANE_AT & (1 << _LANE) - 1
         self.clock = packed & PENDING
 

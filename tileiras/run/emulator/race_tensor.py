@@ -1,14 +1,15 @@
 """Checks of tensor memory: who may touch a column while products are in flight, and registers not loaded yet.
 
-Tensor memory is watched in granules of 32 lanes of one column. Instructions of one CTA's queue follow each other; all
-others need a commit whose mbarrier they saw complete, or an ordinary order between threads.
+Tensor memory is watched in granules of 32 lanes of one column. Instructions that one thread issues follow each other; all
+others need a commit of that thread whose mbarrier they saw complete, or an ordinary order between threads.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from .race_records import ENGINE, PENDING, WEAK, Records, Shadow, pack
+from .race_clocks import Known
+from .race_records import CLUSTER_SCOPE, WEAK, Shadow, signal
 
 PLACE = 1 << 59  # addresses of granules: above any real one
 GRANULES = 4 * 512  # of one CTA
@@ -22,70 +23,42 @@ class TensorChecks:
             s.tensor = Shadow(PLACE, GRANULES * batch.cta_count * 4, 4)
         return s.tensor
 
-    def tensor_access(self, batch, inst, kind: str, granules: np.ndarray, lane: int, queued: bool) -> None:
-        """An access by a warp, or (queued) by an instruction that will run later."""
+    def tensor_access(self, batch, inst, kind: str, granules: np.ndarray, lane: int, mark: int = -1) -> None:
+        """An access by a warp, or (mark: its record) by an instruction that runs later."""
         from .race import Access
 
         s = self.state(batch)
         sh = self.tensor_shadow(batch, s)
         lanes = np.full(granules.size, lane)
-        a = Access(batch, s, kind, PLACE + granules * 4, 4, lanes, WEAK, inst)
+        a = Access(batch, s, kind, PLACE + granules * 4, 4, lanes, WEAK, inst, mark)
         a.shadow = sh
-        for field in ("write",) if kind == "r" else ("write", "read", "read2"):
-            packed = getattr(sh, field)[granules]
-            if queued:
-                r = Records(packed)
-                running = (r.clock == PENDING) & (r.warp == a.global_warps)
-                cta = (
-                    batch.warps_per_cta
-                )  # committed, not waited for, and still before this one in the CTA's queue
-                queue = (r.lane == ENGINE) & (r.warp // cta == a.global_warps // cta)
-                packed = np.where(running | queue, -1, packed)
-            self.conflict(
-                a, packed, getattr(sh, f"{field}_line")[granules], "write" if field == "write" else "read"
-            )
-        stamp = np.full(granules.size, PENDING) if queued else a.clocks
-        records = pack(WEAK, a.global_warps, np.zeros(granules.size, np.int64) + (lane & 31), stamp)
-        if kind == "r":
-            sh.add_readers(granules, records, a.line)
-        else:
-            sh.add_writers(granules, records, a.line)
+        self.examine(a, None)
 
-    def tensor_committed(self, batch, lane: int, tasks: list, signals: list[int]) -> None:
-        """What a commit covers is over for those who see its mbarrier's phase complete."""
-        from .race_async import known_engines
-
+    def tensor_issued(self, batch, inst, lane: int, reads: np.ndarray, holds: list) -> None:
+        """A product or copy: until a commit of its thread behind it is seen complete, it may read and write all this."""
         s = self.state(batch)
-        issuer = (lane >> 5) + s.base * batch.warps_per_cta
-        clocks: dict[int, int] = {}
+        mark = signal(s.channel("commits", lane), s.signals.get(("commits", lane), 0) + 1)
+        self.async_read(batch, inst, reads, 16, np.full(reads.size, lane), mark)
+        for kind, granules in holds:
+            self.tensor_access(batch, inst, kind, granules, lane, mark)
 
-        def record(cta: int) -> np.ndarray:
-            if cta not in clocks:
-                s.engine[cta] += 1
-                clocks[cta] = int(s.engine[cta])
-            first = np.array([(s.base + cta) * batch.warps_per_cta])
-            return pack(WEAK, first, np.array([ENGINE]), np.array([clocks[cta]]))
+    def tensor_commit(self, batch, lane: int) -> Known:
+        """What a commit hands on when it arrives: it covers all that its thread issued before, so that who sees it is also
+        behind what that thread knew of others. The thread's own ordinary accesses it does not release."""
+        s = self.state(batch)
+        number = s.signals["commits", lane] = s.signals.get(("commits", lane), 0) + 1
+        column = 2 * self.warps + s.channel("commits", lane)
+        known = self.snapshot(s, lane >> 5)
+        (block,) = known.blocks.values()
+        own = (lane >> 5) % self.warps
+        block[own] = block[self.warps + own] = 0
+        block[column] = number
+        return known
 
-        def settle(sh: Shadow, fields: tuple[str, ...], slots: np.ndarray, new: np.ndarray) -> None:
-            for field in fields:
-                packed = getattr(sh, field)
-                r = Records(packed[slots])
-                mine = r.there & (r.clock == PENDING) & (r.warp == issuer)
-                packed[slots[mine]] = new
-
-        for task in tasks:
-            if task.reads is not None:
-                sh = self.shadow(batch, s, 0, True, 16)
-                ctas = (task.reads - s.shared[0]) // batch.shared_stride
-                for cta in np.unique(ctas).tolist():
-                    for slots in sh.slots(task.reads[ctas == cta], 16):
-                        settle(sh, ("read", "read2"), slots, record(cta))
-            for kind, granules in task.holds:
-                cta = int(granules[0]) // GRANULES
-                fields = ("write",) if kind == "w" else ("read", "read2")
-                settle(self.tensor_shadow(batch, s), fields, granules, record(cta))
-        for address in signals:
-            known_engines(self, batch, s, address, clocks)
+    def tensor_arrives(self, batch, barrier: int, known: Known) -> None:
+        s = self.state(batch)
+        owner = (barrier - s.shared[0]) // batch.shared_stride
+        self.publish((barrier, "pending"), s, owner * self.warps, known, CLUSTER_SCOPE)
 
     # registers of tcgen05.ld
     def tensor_loading(self, inst, regs: tuple, warps: np.ndarray, batch) -> None:

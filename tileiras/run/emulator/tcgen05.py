@@ -44,19 +44,12 @@ _TABLES = {
 
 
 class Task:
-    """One instruction in a CTA's queue. reads: shared memory; holds: granules of tensor memory, read or written."""
+    """One instruction in a CTA's queue: who issued it, and what it does."""
 
-    __slots__ = ("holds", "inst", "lane", "reads", "run", "signals")
+    __slots__ = ("lane", "run")
 
-    def __init__(self, inst, lane: int, run, reads, holds, signals) -> None:
-        self.inst, self.lane, self.run, self.reads, self.holds, self.signals = (
-            inst,
-            lane,
-            run,
-            reads,
-            holds,
-            signals,
-        )
+    def __init__(self, lane: int, run) -> None:
+        self.lane, self.run = lane, run
 
 
 class Descriptor:
@@ -251,7 +244,7 @@ class TensorOps:
         f, where = self.tensor_places(shape, address, count, pack, split, idx, n)
         if self.checker is not None:
             for q, b, w, lane in self.tensor_touch:
-                self.checker.tensor_access(self, inst, "r", q * COLUMNS + np.arange(b, b + w), lane, False)
+                self.checker.tensor_access(self, inst, "r", q * COLUMNS + np.arange(b, b + w), lane)
         data = self.tensor_memory[where]
         if pack:
             data = (data[..., 0] & np.uint32(0xFFFF)) | (data[..., 1] << np.uint32(16))
@@ -263,7 +256,7 @@ class TensorOps:
         f, where = self.tensor_places(shape, address, len(values), pack, split, idx, n)
         if self.checker is not None:
             for q, b, w, lane in self.tensor_touch:
-                self.checker.tensor_access(self, inst, "w", q * COLUMNS + np.arange(b, b + w), lane, False)
+                self.checker.tensor_access(self, inst, "w", q * COLUMNS + np.arange(b, b + w), lane)
         data = np.stack([f.spread(v, n) for v in values])
         if pack:
             data = np.stack([data & np.uint32(0xFFFF), data >> np.uint32(16)], -1)
@@ -286,13 +279,8 @@ class TensorOps:
             self.checker.tensor_loads_over(self, np.unique(self.lanes(idx, n, None) >> 5))
 
     # the queue
-    def enqueue(self, inst, lane: int, run, reads, holds, signals=()) -> None:
-        if self.checker is not None:
-            if reads is not None:
-                self.checker.async_read(self, inst, reads, 16, np.full(reads.size, lane))
-            for kind, granules in holds:
-                self.checker.tensor_access(self, inst, kind, granules, lane, True)
-        self.tasks.append(Task(inst, lane, run, reads, holds, signals))
+    def enqueue(self, lane: int, run) -> None:
+        self.tasks.append(Task(lane, run))
         if self.order is not None and self.order.rng.random() < 0.2:
             self.tensor_step(int(self.cta_of[lane]))
 
@@ -302,8 +290,6 @@ class TensorOps:
             if cta is None or int(self.cta_of[task.lane]) == cta:
                 del self.tasks[i]
                 task.run()
-                if self.checker is not None and not task.signals:
-                    self.tasks_done.setdefault(int(self.cta_of[task.lane]), []).append(task)
                 self.progress.changed(self.launch.steps)
                 return
 
@@ -317,14 +303,15 @@ class TensorOps:
                 places = [first + r for r in range(self.cluster_size) if values[1] >> r & 1]
             signals = [self.shared_span(lane, c, offset, 8, 8) for c in places]
 
-            def run(lane=lane, signals=signals):
-                if self.checker is not None:
-                    done = self.tasks_done.pop(int(self.cta_of[lane]), [])
-                    self.checker.tensor_committed(self, lane, done, signals)
+            known = self.checker.tensor_commit(self, lane) if self.checker is not None else None
+
+            def run(signals=signals, known=known):
                 for address in signals:
+                    if known is not None:
+                        self.checker.tensor_arrives(self, address, known)
                     self.mbar_change(address, 1, 0, False)
 
-            self.enqueue(inst, lane, run, None, (), signals)
+            self.enqueue(lane, run)
 
     # products
     def pair_of(self, cta: int, group: int) -> list[int]:
@@ -468,7 +455,9 @@ class TensorOps:
                         cta, v[0] >> 16, column, product, d, bool(v[4]), scale_d, halves, keep
                     )
 
-            self.enqueue(inst, lane, run, np.concatenate(reads) if reads else None, holds)
+            if self.checker is not None:
+                self.checker.tensor_issued(self, inst, lane, np.concatenate(reads), holds)
+            self.enqueue(lane, run)
 
     def tensor_accumulate(self, cta: int, lane0: int, column: int, product, d: Descriptor, add: bool, scale_d: int,
                           halves: bool, off) -> None:  # fmt: skip
@@ -531,4 +520,6 @@ class TensorOps:
                     }[rows](data)  # fmt: skip
                     self.tensor_memory[cta, :, column : column + size // 4] = out
 
-            self.enqueue(inst, lane, run, np.concatenate(reads), holds)
+            if self.checker is not None:
+                self.checker.tensor_issued(self, inst, lane, np.concatenate(reads), holds)
+            self.enqueue(lane, run)
