@@ -4,7 +4,8 @@
 
 Each row runs a kernel and NumPy's best composition in turn, `--repeats` times each, and prints the medians and their
 ratio (above 1: faster than NumPy); the results are compared first. NumPy's BLAS is held to the same number of threads.
-Ratios, never absolute times, are what one may compare between machines.
+Ratios, never absolute times, are what one may compare between machines. A pause before each run lets the other side's threads
+go to sleep: OpenBLAS's keep looking for work on their CPU for some 30 ms.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ import numpy as np  # noqa: E402
 import tileiras  # noqa: E402
 
 DTYPES = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16, "i8": np.int8, "i32": np.int32}
+
+
+PAUSE_S = 0.1
 
 
 def view_type(dtype: str, shape: tuple[int, ...], tile: tuple[int, ...]) -> str:
@@ -275,9 +279,11 @@ def measure(name: str, repeats: int) -> dict[str, Any]:
         raise SystemExit(f"{name}: {int(wrong.sum())} of {wrong.size} elements are wrong")
     ours, theirs = [], []
     for _ in range(repeats):
+        time.sleep(PAUSE_S)
         start = time.perf_counter()
         tileiras.launch(module.op, "k", grid, args, target="cpu")
         ours.append(time.perf_counter() - start)
+        time.sleep(PAUSE_S)
         start = time.perf_counter()
         numpy()
         theirs.append(time.perf_counter() - start)

@@ -77,15 +77,24 @@ RULES: tuple[tuple[str, str, str], ...] = (
 )
 
 
+STARTED: list[float] = []  # processor seconds at which the present test began
+
+
 class TimeLimit(Exception):
     """A test ran longer than it may."""
+
+
+def processor_seconds() -> float:
+    """Of this process and of those that it started and that ended."""
+    return sum(os.times()[:4])
 
 
 # ---- inside pytest (-p cutile_suite)
 
 
 def pytest_runtest_setup(item: Any) -> None:
-    """Start the clock of a test."""
+    """Start the clocks of a test."""
+    STARTED[:] = [processor_seconds()]
 
     def stop(_signal: int, _frame: Any) -> None:
         raise TimeLimit(f"{item.nodeid}: longer than {os.environ[LIMIT]} s")
@@ -103,7 +112,13 @@ def pytest_runtest_logreport(report: Any) -> None:
             said += report.capstderr.strip().splitlines()[-1:]
         if report.outcome == "skipped" and isinstance(report.longrepr, tuple):
             said = [str(report.longrepr[2])]  # path, line, reason
-        add_record(test=report.nodeid, outcome=report.outcome, said="\n".join(said[:12]) or text[-400:])
+        add_record(
+            test=report.nodeid,
+            outcome=report.outcome,
+            said="\n".join(said[:12]) or text[-400:],
+            seconds=round(report.duration, 3),
+            processor_seconds=round(processor_seconds() - STARTED[-1] if STARTED else 0.0, 3),
+        )
 
 
 def pytest_runtest_teardown() -> None:
@@ -116,7 +131,7 @@ def pytest_collectreport(report: Any) -> None:
         add_record(test=report.nodeid, outcome="failed", said=report.longreprtext[-1500:])
 
 
-def add_record(**facts: str) -> None:
+def add_record(**facts: str | float) -> None:
     if RECORD in os.environ:
         with open(os.environ[RECORD], "a", encoding="utf-8") as out:
             out.write(json.dumps(facts) + "\n")

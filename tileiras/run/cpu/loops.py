@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from .code import bytes_of
-from .space import Chunk, Map, identity
+import itertools
+
+from .code import REGISTER, bytes_of
+from .space import Chunk, Map, exchange, identity, turned_at
 from .tiles import Iota, Node, Remapped, Stored, Survey, Uniform
 
 TYPE_CHECKING = False
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
 
 UNROLLED = 4  # vectors up to which a tile is straight-line code
 LIGHT = 12  # cost below which two vectors are computed in each round
+SQUARE = 4  # log2 of the rows of a square that is transposed at once, at most
+SQUARE_COST = 40  # of a body that is repeated for each row of a square
 
 
 class Loops:
@@ -43,16 +47,24 @@ class Loops:
         fast: bool,
         covers: Sequence[Map] | None = None,
         unroll: int = 0,
+        squares: tuple[int, list[tuple[Any, Map]]] = (0, []),
     ) -> dict[Node, None]:
-        """Runs `body` for every vector of 2**w of 2**bits elements; the nodes that it kept on the way."""
+        """Runs `body` for every vector of 2**w of 2**bits elements; the nodes that it kept on the way.
+
+        squares: (q, tiles), as of `squares_of`: they are loaded by rows and transposed 2**w vectors at a time.
+        """
         kept: dict[Node, None] = {}
         seen = (identity(bits),) if covers is None else covers
 
-        def run(parts: list[tuple[int, int, str]]) -> None:
+        def run(parts: list[tuple[int, int, str]], known: dict[Any, str] | None = None) -> None:
             chunk = Chunk(self.c, w, bits, parts, fast, seen)
+            chunk.memo.update(known or {})
             body(chunk)
             kept.update(chunk.written)
 
+        if squares[1]:
+            self.walk_squares(bits, w, breaks, run, fast, squares)
+            return kept
         if bits - w <= UNROLLED.bit_length() - 1:
             for i in range(1 << (bits - w)):
                 run([(w, bits, str(i))] if bits > w else [])
@@ -78,6 +90,49 @@ class Loops:
         nest(len(cuts) - 2, [])
         return kept
 
+    def walk_squares(
+        self,
+        bits: int,
+        w: int,
+        breaks: set[int],
+        run: Callable[..., None],
+        fast: bool,
+        squares: tuple[int, list[tuple[Any, Map]]],
+    ) -> None:
+        """`walk` with 2**w vectors in each round, those of the loop's bits [q, q + w)."""
+        q, tiles = squares
+        cuts = sorted({w, q, q + w, bits, *(b for b in breaks if w < b < bits and not q < b < q + w)})
+        ranges = [(low, high) for low, high in itertools.pairwise(cuts) if low != q]
+
+        def nest(level: int, parts: list[tuple[int, int, str]]) -> None:
+            if level >= 0:
+                low, high = ranges[level]
+                with self.c.loop(str(1 << (high - low))) as counter:
+                    nest(level - 1, [(low, high, counter), *parts])
+                return
+            places = [[(q, q + w, str(i)), *parts] for i in range(1 << w)]
+            known: list[dict[Any, str]] = [{} for _ in places]
+            for node, map in tiles:
+                rows = [
+                    node.get(self, Chunk(self.c, w, bits, place, fast, ()), exchange(map, q, w))
+                    for place in places
+                ]
+                for memo, column in zip(known, transposed(self.c, REGISTER[node.name], rows)):
+                    memo[node, map] = column
+            for place, memo in zip(places, known):
+                run(place, memo)
+
+        nest(len(ranges) - 1, [])
+
+    def squares_of(self, found: Survey, w: int) -> tuple[int, tuple[int, list[tuple[Any, Map]]]]:
+        """(log2 of the lanes, (q, tiles whose elements the lanes would gather from rows)); no tiles: as before."""
+        if found.cost <= SQUARE_COST:
+            for lanes in range(min(w, SQUARE), 1, -1):
+                tiles = [(n, m, turned_at(m, lanes)) for n, m in found.reads if n.name != "i1"]
+                for q in dict.fromkeys(at for _, _, at in tiles if at is not None):
+                    return lanes, (q, [(n, m) for n, m, at in tiles if at == q])
+        return w, (0, [])
+
     def each(
         self,
         bits: int,
@@ -89,11 +144,12 @@ class Loops:
         slow: Callable[[Any, int], None] | None = None,
         limit: int = 99,
         covers: Sequence[Map] | None = None,
+        ordered: bool = False,
     ) -> None:
         """Runs `body` over a tile whose expressions are `wanted`; a second copy with masks where views are ragged.
 
         more: other windows that the body touches. condition: what else the fast copy needs. slow: emits the slow
-        copy, given the survey and w.
+        copy, given the survey and w. ordered: vectors follow one another in the order of their elements.
         """
         found = self.survey(wanted)
         for _, map in more:
@@ -101,6 +157,7 @@ class Loops:
 
             found.breaks |= breaks_of(map)
         w = min(self.lanes_for(bits, found), limit)
+        w, squares = (w, (0, [])) if ordered else self.squares_of(found, w)
         unroll = 1 if found.cost <= LIGHT else 0
         conditions = [condition] if condition else []
         for load, map in (*found.loads, *more):
@@ -108,7 +165,7 @@ class Loops:
         conditions = list(dict.fromkeys(conditions))
 
         def emit(fast: bool) -> dict[Node, None]:
-            return self.walk(bits, w, found.breaks, body, fast, covers, unroll if fast else 0)
+            return self.walk(bits, w, found.breaks, body, fast, covers, unroll if fast else 0, squares)
 
         if not conditions:
             kept = emit(True)
@@ -203,6 +260,16 @@ def node_loads(node: Node) -> bool:
     if node.buffer is not None:
         return False
     return getattr(node, "reads", False) or any(node_loads(s) for s in node.sources())
+
+
+def transposed(c: Any, type: str, rows: list[str]) -> list[str]:
+    """The columns of a square of vectors: for each bit, halves of vectors change places with those of a partner."""
+    n = len(rows)
+    for by in (1 << b for b in range(n.bit_length() - 1)):
+        low = [lane + n - by if lane & by else lane for lane in range(n)]
+        high = [lane + n if lane & by else lane + by for lane in range(n)]
+        rows = [c.shuffle(type, n, rows[i & ~by], rows[i | by], high if i & by else low) for i in range(n)]
+    return rows
 
 
 def void(_: object) -> None:

@@ -17,7 +17,7 @@ from .registry import ELEMENTWISE
 from .runtime import DIVISION, PLAIN
 from .space import ONE, ZERO, Map, bits_of, broadcast_map, dim_ranges, identity, log2, permute_map
 from .tiles import Elementwise, Iota, Node, Remapped, Stored, Uniform, store_mapped
-from .views import View
+from .views import View, ViewLoad
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -630,12 +630,21 @@ def lower_places(lower: Lower, op: Op) -> None:
             lower.force(source)
     else:
         inner = permute_map(source.shape, op.attr("permutation"))
-        if not lower.is_light(source):
+        if not lower.is_light(source) and not reads_rows(op.operands[0], source):
             lower.force(source)
     if source.bits == 0:
         lower.values[op.result] = Uniform(source.name, shape, lower.element_of(source))
         return
     lower.set(op.result, Remapped(source, shape, inner))
+
+
+def reads_rows(value: Value, node: Node) -> bool:
+    """Whether a tile is nothing but rows that are still to be loaded, for one user: loops transpose them in registers."""
+    while isinstance(node, Remapped) and node.inner == identity(node.source.bits):
+        node = node.source
+    while value.op is not None and value.op.spec.name == "reshape" and len(value.uses) == 1:
+        value = value.op.operands[0]
+    return isinstance(node, ViewLoad) and node.window.rows_are_dense and len(value.uses) == 1
 
 
 @lowers("extract")

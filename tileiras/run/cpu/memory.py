@@ -391,7 +391,7 @@ def lower_store_pointer(lower: Lower, op: Op) -> None:
         c.jump(done)
         c.begin(done)
 
-    lower.each(value.bits, wanted, body)
+    lower.each(value.bits, wanted, body, ordered=True)
     changed(lower)
 
 

@@ -70,6 +70,30 @@ def broadcast_map(source: Sequence[int], result: Sequence[int]) -> Map:
     return tuple(b for d in reversed(range(len(source))) if source[d] != 1 for b in range(*at[d]))
 
 
+def turned_at(map: Map, w: int) -> int | None:
+    """The loop bit q >= w that the source's low w bits are, where the lanes are w other bits of it in a row.
+
+    2**w vectors that differ in the loop's bits [q, q + w) are then 2**w rows of the source, transposed.
+    """
+    q = map[0] if map else ZERO
+    if q < w or map[:w] != tuple(range(q, q + w)):
+        return None
+    lanes = tuple(range(w))
+    return q if any(map[p : p + w] == lanes for p in range(w, len(map) - w + 1)) else None
+
+
+def exchange(map: Map, q: int, w: int) -> Map:
+    """The map of a loop whose bits [0, w) and [q, q + w) have changed places."""
+
+    def other(m: int) -> int:
+        if m < 0:
+            return m
+        bit = m % FLIP
+        return m - bit + (bit + q if bit < w else bit - q if q <= bit < q + w else bit)
+
+    return tuple(other(m) for m in map)
+
+
 class Chunk:
     """One vector's place in a loop nest. `parts`: (low bit, high bit, counter) of the scalar bits, low first."""
 

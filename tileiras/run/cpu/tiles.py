@@ -26,10 +26,11 @@ WINDOW = 8  # vectors that one load may span before its lanes are picked
 class Survey:
     """What a loop over some expressions must know before it starts."""
 
-    __slots__ = ("breaks", "cost", "loads", "seen", "widest")
+    __slots__ = ("breaks", "cost", "loads", "reads", "seen", "widest")
 
     def __init__(self) -> None:
         self.breaks: set[int] = set()
+        self.reads: list[tuple[Any, Map]] = []  # tiles that are read from memory
         self.widest = 1  # bytes of the widest element
         self.loads: list[tuple[Any, Map]] = []  # loads from views that are still to be done
         self.cost = 0
@@ -81,6 +82,7 @@ class Node:
         into.widest = max(into.widest, bytes_of(self.name))
         if self.buffer is not None:
             into.breaks |= breaks_of(map)
+            into.reads.append((self, map))
         else:
             self.explore(map, into)
 
@@ -152,6 +154,7 @@ class Stored(Node):
 
     def explore(self, map: Map, into: Survey) -> None:
         into.breaks |= breaks_of(map)
+        into.reads.append((self, map))
 
 
 class Elementwise(Node):

@@ -112,6 +112,11 @@ class Window:
     def plain(self) -> bool:
         return self.sparse is None and not self.nibble
 
+    @property
+    def rows_are_dense(self) -> bool:
+        """Whether elements of the last dimension are known to follow one another in memory."""
+        return self.plain and self.steps[-1:] == [str(self.size)]
+
     def lane_dimension(self, w: int, map: Map) -> int | None:
         """The dimension whose consecutive elements are the lanes; None when they are not, or there is one lane."""
         for d, (low, high) in enumerate(self.ranges):
@@ -383,3 +388,5 @@ class ViewLoad(Node):
         if self.window.rows is not None:
             into.widest = max(into.widest, bytes_of(self.window.rows.name))
         into.loads.append((self, map))
+        if self.window.rows_are_dense:
+            into.reads.append((self, map))
