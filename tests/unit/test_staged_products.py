@@ -36,6 +36,7 @@ CHECKED = (
     "staged_linear_attention_d64",
     "staged_i8_nn",
     "staged_attention_e4m3",
+    "staged_flash_bwd_dq_bf16_128",
 )
 TENSOR = {"sm_80": "mma.sync", "sm_90": "wgmma.mma_async", "sm_100": "tcgen05.mma", "sm_120": "mma.sync"}
 
@@ -160,6 +161,17 @@ def test_scores_of_bytes_stay_in_registers() -> None:
     text = ptx("staged_attention_e4m3", "sm_120")
     loop = text[text.index("cp.async.wait_group") : text.rindex("cp.async.commit_group")]
     assert "st.shared" not in loop and "ld.shared" not in loop and loop.count("bar.sync") == 1
+
+
+@pytest.mark.parametrize(("gpu_name", "stages"), [("sm_80", 3), ("sm_120", 3)])
+def test_operands_of_the_whole_loop_stay_in_registers_that_scores_leave(gpu_name: str, stages: int) -> None:
+    """Scores, their gradients and the sum are not alive at once with slices of every operand: both left operands fit."""
+    path = bytecode_path(CASES["staged_flash_bwd_dq_bf16_128"])
+    program = tileiras.compile(path, gpu_name=gpu_name, remarks={"passed": "memory"})
+    rings = [str(d) for d in program.diagnostics if "stages" in str(d)]
+    assert any(f"{stages} stages" in text for text in rings), program.diagnostics
+    kernel = next(iter(program.kernels.values()))
+    assert not kernel.spill_bytes
 
 
 def loads_stored_in_front_of_loops(name: str, gpu_name: str) -> list[list[str]]:

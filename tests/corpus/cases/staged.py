@@ -17,6 +17,7 @@ case = Family("staged", "python/matmul.py")
 converted = Family("staged_converted", "python/converted.py")
 attention = Family("staged_attention", "python/algorithms.py")
 flash = Family("staged_attention", "python/training.py")
+gradients = Family("staged_attention", "python/gradients.py")
 
 
 def A(dtype: str, ndim: int) -> Array:
@@ -324,6 +325,38 @@ for name, d, n, (tm, tn, td), tol in (
         (-(-n // tn), 1),
         bwd_in(d, 1, n, td),
         flash_bwd_dkdv_bwd,
+        **tol,
+    )
+
+
+def queries_bwd(q, k, v, do, lse, delta, dq, sc):
+    sc = float(sc)
+    q, k, v, do = wide(q, k, v, do)
+    p = np.exp(q @ k.transpose(0, 2, 1) * sc - lse[..., None])
+    p = np.where(np.tri(q.shape[1], dtype=bool), p, 0)
+    ds = p * (do @ v.transpose(0, 2, 1) - delta[..., None]) * sc
+    return {6: (ds @ k).astype("f4")}
+
+
+def queries_in(d, h, n, width):
+    def g(rng):
+        *given, _, dq, sc = bwd_in(d, h, n, width)(rng)
+        return (*given, dq, sc)
+
+    return g
+
+
+for name, d, n, (tm, tn, td), tol in (
+    ("f16_64", "f16", 144, (64, 32, 64), {"rtol": 4e-3, "atol": 4e-3}),
+    ("bf16_128", "bf16", 208, (128, 64, 128), {"rtol": 2e-2, "atol": 3e-2}),
+):
+    gradients(
+        f"staged_flash_bwd_dq_{name}",
+        "flash_bwd_dq",
+        [A(d, 3)] * 4 + [A("f32", 2)] * 2 + [A("f32", 3), Scalar("f32"), tm, tn, td],
+        (-(-n // tm), 1),
+        queries_in(d, 1, n, td),
+        queries_bwd,
         **tol,
     )
 

@@ -12,11 +12,20 @@ from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS, SCALED
 
 from .byte_fragments import apart
-from .candidates import can_run_ahead, refusal
+from .candidates import can_run_ahead, captured, refusal
 from .instructions import mma_sync
 from .queue import Queue, plan_queue
-from .restage import SIDES, origin, plan_copies, source_load
-from .staging import BARRIER_BYTES, Staged, feeding_loads, missing, staged, unit_dimension
+from .restage import SIDES, from_product, is_invariant, origin, plan_copies, source_load
+from .staging import (
+    BARRIER_BYTES,
+    RENAMES,
+    Staged,
+    feeding_loads,
+    is_elementwise,
+    missing,
+    staged,
+    unit_dimension,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -271,31 +280,76 @@ def scratch_bytes(loop: Op, members: dict[Op, Staged], target: Any) -> int:
 
 
 def spare_registers(func: Op, loop: Op, target: Any) -> int:
-    """Registers of a thread that a loop's products and carried values leave for operands that stay."""
+    """Registers of a thread that a loop leaves for operands of products that stay: beside its addresses, what is alive at once
+    of carried and computed tiles, and two slices of the operands of the product at that point."""
     from tileiras.compiler.schedule.kernel_spec import registers_of
 
-    held = CostModel.loop_registers
-    slices = 0
-    carried = set(loop.regions[0].block.ops[-1].operands)
-    for op in loop.regions[0].block.ops:
-        if op.spec.name not in PRODUCTS:
-            continue
-        type: Any = op.result.type
-        held += type.layout.num_regs * max(1, type.elem.bits // 32)
-        left: Any = op.operands[0].type
-        atom = mma_sync(op, target)
-        parts = max(1, left.shape[-1] >> atom.k) if atom is not None else 1
-        both = 0
-        for operand in op.operands[:2]:
+    body = loop.regions[0].block
+    place = {op: n for n, op in enumerate(body.ops)}
+    last: dict[Value, int] = {}
+    for n, op in enumerate(body.ops):
+        for value in captured(op):
+            last[value] = n
+    counted = {value for value in last if stays_in_registers(value, body)}
+    alive = {v for v in counted if v.op is None or v.op not in place}
+    now = sum(registers_of_tile(v.type) for v in alive)
+    most = now
+    for n, op in enumerate(body.ops):
+        for value in {*captured(op)} & alive:
+            inside = value.op in place if value.op is not None else value.owner is body
+            if last[value] == n and inside:  # others are there for the next iteration
+                alive.discard(value)
+                now -= registers_of_tile(value.type)
+        for value in op.results:
+            if value in counted:
+                alive.add(value)
+                now += registers_of_tile(value.type)
+        most = max(most, now + slices_of(op, body, target))
+    return max(0, registers_of(func.attrs[KEY]) - CostModel.loop_registers - most)
+
+
+def registers_of_tile(type: Any) -> int:
+    """32-bit registers of a thread that a tile takes; predicates are no registers."""
+    bits = getattr(type.elem, "bits", 64)
+    return type.layout.num_regs * (0 if bits == 1 else 32 if bits < 16 else bits) // 32  # type: ignore[no-any-return]
+
+
+def stays_in_registers(value: Value, body: Any) -> bool:
+    """Whether a loop holds a value in registers from where it is made to where it is used last; operands of products that are
+    loaded, or come from outside of the loop, are not counted."""
+    if not isinstance(value.type, TensorType) or getattr(value.type, "layout", None) is None:
+        return False
+    op = value.op
+    if op is None or op.block is not body:
+        users = [user for user, _ in value.uses if user.block is body]
+        return not all(u.spec.name in ("convert_layout", *PRODUCTS) for u in users)
+    return from_product(value, body) or not any(is_staged_operand(v) for v in op.results)
+
+
+def is_staged_operand(value: Value) -> bool:
+    """Whether a value is used by products only, through renamings, changes of layout and elementwise ops."""
+    for user, index in value.uses:
+        if user.spec.name in PRODUCTS:
+            if index > 1:
+                return False
+        elif not (user.spec.name in RENAMES or is_elementwise(user)) or not is_staged_operand(user.result):
+            return False
+    return True
+
+
+def slices_of(product: Op, body: Any, target: Any) -> int:
+    """Registers of the slices of a product's operands that come from shared memory: one in use, one on its way."""
+    if product.spec.name not in PRODUCTS:
+        return 0
+    atom = mma_sync(product, target)
+    left: Any = product.operands[0].type
+    parts = max(1, left.shape[-1] >> atom.k) if atom is not None else 1
+    both = 0
+    for operand in product.operands[:2]:
+        if not from_product(operand, body) and not is_invariant(operand, body):
             elems: Any = operand.type
             both += elems.layout.num_regs * max(1, elems.elem.bits) // 32 // parts
-        slices = max(slices, 2 * both)  # one slice in use, one on its way
-    held += slices
-    for value in carried:
-        type = value.type
-        if value.op is not None and value.op.spec.name not in PRODUCTS and isinstance(type, TensorType):
-            held += type.layout.num_regs * max(1, getattr(type.elem, "bits", 64) // 32)
-    return max(0, registers_of(func.attrs[KEY]) - held)
+    return 2 * both
 
 
 def least_registers(func: Op) -> int:
