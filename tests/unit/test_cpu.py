@@ -342,3 +342,48 @@ def test_many_launches_keep_no_memory() -> None:
     for _ in range(2000):
         launch(module.op, "k", 1, args, target="cpu")
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 16 * 1024
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("factors", ["row", "column"])
+def test_an_accumulator_that_is_scaled_first_is_scaled_once(dtype: str, factors: str) -> None:
+    """Four rounds of o = a @ b + o * f, where numbers and powers of two make every sum exact."""
+    shapes = {"a": (32, 16), "b": (16, 64), "f": (32, 1) if factors == "row" else (1, 64), "c": (32, 64)}
+    tiles = {name: f"tile<{m}x{n}x{dtype}>" for name, (m, n) in shapes.items()}
+    tensors = {name: f"tensor_view<{m}x{n}x{dtype}, strides=[{n},1]>" for name, (m, n) in shapes.items()}
+    views = {name: f"partition_view<tile=({m}x{n}), {tensors[name]}>" for name, (m, n) in shapes.items()}
+    made = "".join(
+        f"""%v{x} = make_tensor_view %p{x}, shape = [{m}, {n}], strides = [{n}, 1] : {tensors[x]}
+        %t{x} = make_partition_view %v{x} : {views[x]}
+        """
+        for x, (m, n) in shapes.items()
+    )
+    loads = "".join(
+        f"%{x}, %k{x} = load_view_tko weak %t{x}[%zero, %zero] : {views[x]}, tile<i32> -> {tiles[x]}, token\n"
+        for x in "abf"
+    )
+    params = ", ".join(f"%p{x}: tile<ptr<{dtype}>>" for x in shapes)
+    kernel = f"""cuda_tile.module @m {{ entry @k({params}) {{
+        {made}
+        %zero = constant <i32: 0> : tile<i32>
+        %one = constant <i32: 1> : tile<i32>
+        %four = constant <i32: 4> : tile<i32>
+        %start = constant <{dtype}: 3.0> : {tiles["c"]}
+        %sum = for %i in (%zero to %four, step %one) : tile<i32> iter_values(%o = %start) -> ({tiles["c"]}) {{
+            {loads}
+            %s = broadcast %f : {tiles["f"]} -> {tiles["c"]}
+            %p = mulf %o, %s : {tiles["c"]}
+            %r = mmaf %a, %b, %p : {tiles["a"]}, {tiles["b"]}, {tiles["c"]}
+            continue %r : {tiles["c"]}
+        }}
+        %t3 = store_view_tko weak %sum, %tc[%zero, %zero] : {tiles["c"]}, {views["c"]}, tile<i32> -> token
+        return }} }}"""
+    rng = np.random.default_rng(1)
+    a, b = rng.integers(-8, 9, (32, 16)).astype(dtype.replace("f", "float")), rng.integers(-8, 9, (16, 64))
+    b, c = b.astype(a.dtype), np.zeros((32, 64), a.dtype)
+    scale = (2.0 ** rng.integers(-1, 2, shapes["f"])).astype(a.dtype)
+    launch(kernel, "k", 1, [a, b, scale, c], target="cpu")
+    want = np.full((32, 64), 3, a.dtype)
+    for _ in range(4):
+        want = a @ b + want * scale
+    assert (c == want).all()

@@ -71,6 +71,8 @@ class Lower(Loops):
         self.will_wait = may_wait(func)
         self.waits = False
         self.scratch: list[tuple[int, int]] = []
+        self.counters: dict[Value, int] = {}  # of loops whose step is known: what a round adds
+        self.prefetches = False  # whether loads ask for what the next round of their loop will load
 
     def run(self, name: str) -> str:
         """The text of `define void @name(ptr %launch, ptr %arena, ptr %state, i32 %x, i32 %y, i32 %z)`."""
@@ -335,6 +337,19 @@ class Lower(Loops):
             self.sites.append(op)
         return self.sites.index(op)
 
+    def advance(self, value: Value) -> int:
+        """What a round of the loops around adds to an index, as far as that is plain to see."""
+        if value in self.counters:
+            return self.counters[value]
+        op = value.op
+        if op is None or op.spec.name not in ("addi", "subi", "muli", "assume"):
+            return 0
+        steps = [self.advance(v) for v in op.operands]
+        if op.spec.name == "muli":
+            factors = [getattr(self.values[v], "value", "") for v in op.operands]
+            return sum(step * int(f) for step, f in zip(steps, reversed(factors)) if f.isdigit())
+        return steps[0] - steps[1] if op.spec.name == "subi" else sum(steps)
+
     def word(self, number: int) -> str:
         """A word of the launch's record."""
         at = self.c.at_entry(f"getelementptr i64, ptr %launch, i64 {number}")
@@ -502,6 +517,8 @@ def lower_for(lower: Lower, op: Op) -> None:
     c.branch(c.op(f"icmp {'ult' if unsigned else 'slt'} {type} {iv}, {high}"), body, done)
     c.begin(body)
     lower.values[block.args[0]] = Uniform(name, (), iv)
+    if by.isdigit():
+        lower.counters[block.args[0]] = int(by)
     lower.bind(block.args[1:], slots)
     lower.targets.append(Target("for", continue_=(slots, latch), break_=(slots, done)))
     before = list(lower.loads)

@@ -7,11 +7,13 @@ to f32 for one op and rounded once at its end. The operands are exact in f32; tf
 
 from __future__ import annotations
 
+import re
+
 from .code import BITS, Code, const, vec
 from .formats import narrow, widen
 from .lower import Lower, lowers, reads_buffer
 from .space import Chunk, Map, identity, log2
-from .tiles import Node, Remapped, Stored, Survey
+from .tiles import Elementwise, Node, Remapped, Stored, Survey, Uniform
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tileiras.compiler.ir.core import Op
+
+
+LETTERS = re.compile(r"\W")
 
 
 class Converted(Node):
@@ -94,7 +99,9 @@ def packed(lower: Lower, node: Node, columns: int) -> str:
             *range(high + rows, node.bits),
         )
         node = Remapped(node, node.shape, inner)
+    lower.prefetches = True
     lower.force(node)
+    lower.prefetches = False
     return lower.pointer_of(node)
 
 
@@ -145,22 +152,38 @@ def multiply(
     target = own_accumulator(lower, op, acc, (a, b, *operands), name)
     if target is None:
         target = Stored(name, acc.shape, lower.arena.new(BITS[type] // 8 << acc.bits))
-    if not (acc.buffer is not None and acc.buffer is target.buffer):
+    start, factors = "", row_factors(acc, target, n)
+    if isinstance(acc, Uniform) and not acc.value.startswith("%"):
+        start = acc.value
+    elif factors is None and not (acc.buffer is not None and acc.buffer is target.buffer):
         lower.write(acc, target)
     count = 1
     for extent in batch:
         count *= extent
-    function = f"multiply.{type}.{m}.{n}.{k}"
+    function = f"multiply.{type}.{m}.{n}.{k}{'.from.' + LETTERS.sub('_', start) if start else '.scaled' if factors else ''}"
     if function not in lower.c.module.functions:
-        lower.c.module.functions[function] = micro_kernel(lower, function, m, n, k, type, blocking)
-    call(
-        lower,
-        function,
-        count,
-        [(left, m * k), (right, k * n), (lower.arena.touch(target.buffer), m * n)],
-        type,
-    )
+        lower.c.module.functions[function] = micro_kernel(
+            lower, function, m, n, k, type, blocking, start, factors is not None
+        )
+    places = [(left, m * k), (right, k * n), (lower.arena.touch(target.buffer), m * n)]
+    if factors is not None:
+        places.append((lower.pointer_of(factors), m))
+    call(lower, function, count, places, type)
     return target
+
+
+def row_factors(acc: Node, target: Stored, n: int) -> Node | None:
+    """One number a row, where the accumulator is what lies in `target` times those: attention's rescaling."""
+    if not isinstance(acc, Elementwise) or acc.op.spec.name != "mulf" or acc.op.attr("flush_to_zero"):
+        return None
+    if (acc.op.attr("rounding_mode") or "nearest_even") != "nearest_even":
+        return None
+    rows = tuple(range(log2(n), acc.bits))
+    for held, other in (acc.operands, acc.operands[::-1]):
+        if held.buffer is target.buffer and isinstance(other, Remapped) and other.buffer is None:
+            if other.inner == rows and other.source.bits == len(rows):
+                return other.source
+    return None
 
 
 def call(lower: Lower, function: str, count: int, places: Sequence[tuple[str, int]], type: str) -> None:
@@ -172,8 +195,10 @@ def call(lower: Lower, function: str, count: int, places: Sequence[tuple[str, in
         c.call(function, "void", [("ptr", c.gep(p, c.mul(batch, str(step)), type)) for p, step in places])
 
 
-def micro_kernel(lower: Lower, name: str, m: int, n: int, k: int, type: str, blocking: Blocking) -> str:
-    """c[m, n] += a[m, k] * b, b in panels of blocking.columns."""
+def micro_kernel(
+    lower: Lower, name: str, m: int, n: int, k: int, type: str, blocking: Blocking, start: str = "", scaled: bool = False,
+) -> str:  # fmt: skip
+    """c[m, n] += a[m, k] * b, b in panels of blocking.columns; c = start + ..., or c = c * s[m] + ... if scaled."""
     c = Code(lower.c.module, lower.c.features)
     lanes, vectors, rows, columns = blocking.lanes, blocking.vectors, blocking.rows, blocking.columns
     size = BITS[type] // 8
@@ -185,7 +210,15 @@ def micro_kernel(lower: Lower, name: str, m: int, n: int, k: int, type: str, blo
         base = c.add(c.mul(block, str(rows * n)), c.mul(panel, str(columns)))
         out = c.gep("%c", base, type)
         cells = [[c.gep(out, str(r * n + v * lanes), type) for v in range(vectors)] for r in range(rows)]
-        first = [[c.load(type, lanes, p, size) for p in row] for row in cells]
+        if start:
+            first = [[c.splat(type, lanes, start) for _ in row] for row in cells]
+        else:
+            first = [[c.load(type, lanes, p, size) for p in row] for row in cells]
+        if scaled:
+            by = c.gep("%s", c.mul(block, str(rows)), type)
+            for r, row in enumerate(first):
+                factor = c.splat(type, lanes, c.load(type, 1, c.gep(by, str(r), type), size))
+                row[:] = [c.bin("fmul", type, lanes, x, factor) for x in row]
         head, done, before = c.new_label("k"), c.new_label("summed"), c.label
         iv, following = c.fresh(), c.fresh()
         names = [[c.fresh() for _ in row] for row in cells]
@@ -220,7 +253,10 @@ def micro_kernel(lower: Lower, name: str, m: int, n: int, k: int, type: str, blo
             for v in range(vectors):
                 c.store(type, lanes, sums[r][v], cells[r][v], size)
     c.do("ret void")
-    return c.text(f"define internal void @{name}(ptr noalias %a, ptr noalias %b, ptr noalias %c) noinline")
+    more = ", ptr noalias %s" if scaled else ""
+    return c.text(
+        f"define internal void @{name}(ptr noalias %a, ptr noalias %b, ptr noalias %c{more}) noinline"
+    )
 
 
 def mangle(type: str, lanes: int) -> str:

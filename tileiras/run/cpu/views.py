@@ -66,7 +66,8 @@ class Window:
     """One tile of a view: where it starts, how far it is inside of the tensor, how its dimensions step in bytes."""
 
     __slots__ = (
-        "base", "counts", "extents", "name", "nibble", "origin", "padding", "ranges", "rows", "shape", "size", "sparse", "steps",
+        "ahead", "base", "counts", "extents", "name", "nibble", "origin", "padding", "ranges", "rows", "shape", "size",
+        "sparse", "steps",
         "stream", "tensor",
     )  # fmt: skip
 
@@ -87,6 +88,7 @@ class Window:
         self.steps: list[str] = []
         self.counts: list[str] = []
         self.extents: list[str] = []
+        self.ahead = "0"  # bytes from this tile to the one of the next round
         for d, (value, m) in enumerate(zip(op.group("index"), dims)):
             stride = c.mul(view.strides[m], str(self.size))
             self.steps.append(stride)
@@ -107,6 +109,7 @@ class Window:
                 self.origin = c.add(self.origin, c.mul(start, stride))
             else:
                 self.base = c.add(self.base, c.mul(start, stride))
+                self.ahead = c.add(self.ahead, c.mul(stride, str(by[d] * lower.advance(value))))
 
     @property
     def plain(self) -> bool:
@@ -201,6 +204,8 @@ class Window:
         if chunk.fast and (n == 1 or same):
             return c.splat(REGISTER[self.name], n, load_elements(c, 1, c.pointer(address), self.name))
         if chunk.fast and d is not None and (static or not self.steps[d].lstrip("-").isdigit()):
+            if lower.prefetches and self.ahead != "0":
+                prefetch(c, c.pointer(c.add(address, self.ahead)))
             return load_elements(c, n, c.pointer(address), self.name)
         if not chunk.fast and static and n > 1 and can_mask(c, self.name):
             mask = self.row_mask(c, n, d, inside, lanes)
@@ -329,6 +334,12 @@ def store_past_caches(c: Any, n: int, value: str, pointer: str, name: str, condi
     c.store(type, n, value, pointer, bytes_of(name))
     c.jump(done)
     c.begin(done)
+
+
+def prefetch(c: Any, pointer: str) -> None:
+    """Asks for a cache line that is read soon, up to the second-level cache; any address will do."""
+    c.module.declare("llvm.prefetch.p0", "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+    c.do(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 0, i32 2, i32 1)")
 
 
 def fence(c: Any, condition: str) -> None:
