@@ -31,7 +31,7 @@ ELSEWHERE = {
     "lower/tileas_to_nvvm/block_scaled.py:SIGNS": "limit", "lower/tileas_to_nvvm/local.py:LOCAL_BYTES": "limit",
     "lower/tileas_to_nvvm/remarks.py:SECTOR_BYTES": "limit", "lower/tileas_to_nvvm/remarks.py:WIDEST_BYTES": "limit",
     "lower/tileas_to_nvvm/system.py:_CALL_ARGS": "limit", "lower/tileas_to_nvvm/tensor_memory.py:_BARRIERS": "limit",
-    "lower/tileas_to_nvvm/tensor_memory.py:_LANES_AT": "limit", "lower/tileas_to_nvvm/tensor_memory.py:_PACKED": "limit",
+    "lower/tileas_to_nvvm/tensor_memory.py:_LANES_AT": "limit",
     "lower/tileas_to_nvvm/scaled_halves.py:NAN": "limit", "lower/tileas_to_nvvm/scaled_halves.py:SIGNS": "limit",
     "lower/tileas_to_nvvm/wgmma.py:_UNITS": "limit", "lower/tileas_to_nvvm/bulk.py:_BARRIER_BYTES": "limit",
     "lower/tileas_to_nvvm/bulk.py:_BEYOND": "limit", "schedule/bulk.py:_MOST_EXTENT": "limit",

@@ -86,14 +86,35 @@ def test_attention_moves_neither_scores_nor_probabilities_through_shared_memory(
 
 @pytest.mark.parametrize(
     "name",
-    ["staged_attention_causal_bf16", "staged_flash_bwd_bf16_128", "staged_tf32_nn_128", "staged_dequantized"],
-)
+    [
+        "staged_attention_causal_bf16", "staged_flash_bwd_bf16_128", "staged_tf32_nn_128", "staged_dequantized",
+        "staged_attention_rows_e4m3", "staged_attention_e5m2", "staged_quantized_attention_128",
+    ],
+)  # fmt: skip
 def test_products_of_computed_operands_add_up_in_tensor_memory(name: str) -> None:
     text = ptx(name, "sm_100")
     assert "tcgen05.mma" in text and "mma.sync" not in text
     assert text.count("tcgen05.alloc") == text.count("tcgen05.relinquish_alloc_permit") == 1
     disabled = tileiras.compile(bytecode_path(CASES[name]), gpu_name="sm_100", disable=["tcgen05"]).ptx
     assert "tcgen05" not in disabled and "mma.sync" in disabled
+
+
+@pytest.mark.parametrize(
+    ("name", "columns"), [("staged_attention_rows_e4m3", 16), ("staged_attention_full_f16", 64)]
+)
+def test_probabilities_are_packed_into_the_columns_of_a_left_operand(name: str, columns: int) -> None:
+    text = ptx(name, "sm_100")
+    loop = text[text.index("cp.async.wait_group") : text.rindex("tcgen05.mma")]
+    assert f"tcgen05.st.sync.aligned.32x32b.x{columns}.b32" in loop and "st.shared" not in loop
+    left = [line.split(", ")[1] for line in text.splitlines() if "tcgen05.mma" in line]
+    assert any(operand.startswith("[") for operand in left) and any(operand[0] == "%" for operand in left)
+
+
+@pytest.mark.parametrize("gpu_name", ["sm_90", "sm_100", "sm_120"])
+def test_conversions_to_8_bits_make_two_elements_an_instruction(gpu_name: str) -> None:
+    text = ptx("staged_attention_rows_e4m3", gpu_name)
+    made = [line for line in text.splitlines() if "cvt.rn.satfinite.e4m3x2.f32" in line]
+    assert made and not any("0f00000000" in line for line in made)
 
 
 WRITTEN_BACK = {  # left and right operand, as the remark says

@@ -274,6 +274,7 @@ converted(
 )  # fmt: skip
 
 P16 = {"rtol": 2e-3, "atol": 2e-3}
+P8 = {"rtol": 4e-2, "atol": 4e-2}  # probabilities keep four bits
 for name, d, out, (h, n, m), (tm, tn, td), causal, tol in (
     ("f16", "f16", "f16", (2, 144, 208), (128, 64, 64), 0, P16),
     ("causal_bf16", "bf16", "f32", (1, 160, 160), (64, 32, 128), 1, {"rtol": 1.6e-2, "atol": 1.6e-2}),
@@ -282,6 +283,10 @@ for name, d, out, (h, n, m), (tm, tn, td), causal, tol in (
     ("wide_bf16", "bf16", "bf16", (1, 288, 144), (256, 64, 64), 0, {"rtol": 1.6e-2, "atol": 1.6e-2}),
     ("full_f16", "f16", "f16", (1, 240, 272), (256, 128, 128), 0, P16),  # takes all of sm_100's tensor memory
     ("e4m3", "e4m3", "f32", (1, 144, 208), (64, 64, 128), 0, {"rtol": 6e-2, "atol": 6e-2}),  # so does P
+    ("rows_e4m3", "e4m3", "f32", (2, 144, 464), (128, 64, 128), 0, P8),
+    ("causal_e4m3", "e4m3", "bf16", (1, 272, 272), (128, 128, 64), 1, P8),
+    ("wide_e4m3", "e4m3", "f32", (1, 288, 144), (256, 64, 64), 0, P8),
+    ("e5m2", "e5m2", "f32", (1, 80, 208), (64, 64, 64), 0, {"rtol": 8e-2, "atol": 8e-2}),
 ):
     attention(
         f"staged_attention_{name}",
@@ -293,9 +298,31 @@ for name, d, out, (h, n, m), (tm, tn, td), causal, tol in (
             like((h, n, td), out), np.float32(td**-0.5),
         ),
         attended(causal),
-        min_arch=90 if d == "e4m3" else 75,
-        tags=("fp8",) if d == "e4m3" else (),
+        min_arch=90 if d in ("e4m3", "e5m2") else 75,
+        tags=("fp8",) if d in ("e4m3", "e5m2") else (),
         **tol,
+    )  # fmt: skip
+
+
+def quantized(q, k, sq, sk, v, o):
+    s = (q.astype("f8") * sq[:, :, None]) @ (k.astype("f8") * sk[:, :, None]).transpose(0, 2, 1)
+    p = np.exp(s - s.max(-1, keepdims=True))
+    return {5: (p @ wide(v)[0] / p.sum(-1, keepdims=True)).astype("f4").astype(o.dtype)}
+
+
+for m, n, d in ((128, 64, 64), (64, 64, 128)):
+    attention(
+        f"staged_quantized_attention_{m}",
+        "quantized_attention",
+        [A("i8", 3), A("i8", 3), A("f32", 2), A("f32", 2), A("f16", 3), A("f32", 3), m, n, d],
+        (2, 2),
+        lambda rng, m=m, d=d: (
+            integers(rng, (2, m + 16, d), "i8"), integers(rng, (2, 208, d), "i8"),
+            rng.uniform(1e-3, 8e-3, (2, m + 16)).astype("f4"), rng.uniform(1e-3, 8e-3, (2, 208)).astype("f4"),
+            uniform(rng, (2, 208, d), "f16"), like((2, m + 16, d)),
+        ),
+        quantized,
+        **P16,
     )  # fmt: skip
 
 for name, group, window, (h, n, m), (tm, tn, td) in (

@@ -332,3 +332,28 @@ def hinted(x, y, T: Const):
     b = ct.bid(0)
     v = ct.load(x, (b,), (T,), latency=3, allow_tma=False)
     ct.store(y, (b,), v + 1.0, latency=2)
+
+
+@ct.kernel
+def quantized_attention(q, k, sq, sk, v, o, M: Const, N: Const, D: Const):
+    """Scores of 8-bit integers with a factor a row of Q and of K, probabilities and V in 16 bits."""
+    h, i = ct.bid(1), ct.bid(0)
+    qt = ct.load(q, (h, i, 0), (1, M, D), padding_mode=ZERO).reshape((M, D))
+    rows = ct.load(sq, (h, i), (1, M), padding_mode=ZERO).reshape((M, 1)) * 1.4426950408889634
+    length = k.shape[1]
+    top = ct.full((M, 1), -1.0e30, ct.float32)
+    total = ct.zeros((M, 1), ct.float32)
+    acc = ct.zeros((M, D), ct.float32)
+    for j in range(ct.cdiv(length, N)):
+        kt = ct.load(k, (h, 0, j), (1, D, N), order=(0, 2, 1), padding_mode=ZERO).reshape((D, N))
+        columns = ct.load(sk, (h, j), (1, N), padding_mode=ZERO)
+        s = ct.mma(qt, kt, ct.zeros((M, N), ct.int32)).astype(ct.float32) * rows * columns
+        s = ct.where((j * N + ct.arange(N, dtype=ct.int32)).reshape((1, N)) < length, s, -1.0e30)
+        new = ct.maximum(top, ct.max(s, 1, keepdims=True))
+        p = ct.exp2(s - new)
+        fix = ct.exp2(top - new)
+        total = total * fix + ct.sum(p, 1, keepdims=True)
+        vt = ct.load(v, (h, j, 0), (1, N, D), padding_mode=ZERO).reshape((N, D))
+        acc = ct.mma(p.astype(v.dtype), vt, acc * fix)
+        top = new
+    ct.store(o, (h, i, 0), (acc / total).astype(o.dtype).reshape((1, M, D)))

@@ -6,7 +6,7 @@
 
 Operands lie in shared memory: as they were loaded (in the ring of the loop), or stored there by the threads: once in front of
 the loop, or in every iteration what was computed. A left operand made of scores, as probabilities are, lies in tensor memory
-instead, two elements a column: each thread has a row of it. All products of a loop go this way, or none.
+instead, two or four elements a column: each thread has a row of it. All products of a loop go this way, or none.
 """
 
 from __future__ import annotations
@@ -111,14 +111,11 @@ def _suits(op: Op, plans: Any, target: Any, log2_warps: int) -> bool:
     if type.elem.name == "i32" and not target.has(sm.TCGEN05_I8):
         return False
     what = role(op)
-    if (
-        what is None
-        or left.shape[-1] < 1 << row[2]
-        or num_elements(type.shape) >> log2_warps + 5 > CostModel.tensor_memory_elements
-    ):
-        return False
-    size = 1 << 5 - row[2]
-    return size > 1 or all(where(op, which, plans) == LOADED for which in (0, 1))
+    return (
+        what is not None
+        and left.shape[-1] >= 1 << row[2]
+        and num_elements(type.shape) >> log2_warps + 5 <= CostModel.tensor_memory_elements
+    )
 
 
 def unscaled_reason(op: Op, plans: Any, log2_warps: int) -> str | None:
@@ -265,11 +262,12 @@ def columns(products: list[Op], log2_warps: int) -> Columns | None:
             for which in (3, 4):
                 out.total += 2 * tcgen05.scale_columns(op.operands[which].type.shape, which - 3)  # type: ignore[attr-defined]
     rows = {op: op.operands[0].type.shape for op in products if in_rows(op, log2_warps)}  # type: ignore[attr-defined]
-    need = sum(tcgen05.columns_of(shape) // 2 for shape in rows.values())
+    per_column = {op: 32 // op.operands[0].type.elem.bits for op in rows}  # type: ignore[attr-defined]
+    need = sum(tcgen05.columns_of(shape) // per_column[op] for op, shape in rows.items())
     if out.total + need <= tcgen05.COLUMNS:
         for op, shape in rows.items():
-            out.operands[op] = out.total, shape[1] // 2
-            out.total += tcgen05.columns_of(shape) // 2
+            out.operands[op] = out.total, shape[1] // per_column[op]
+            out.total += tcgen05.columns_of(shape) // per_column[op]
     else:  # scores that were read make room for what was made of them
         out.shared = True
         for op, shape in rows.items():
@@ -283,10 +281,12 @@ def columns(products: list[Op], log2_warps: int) -> Columns | None:
 
 
 def in_rows(op: Op, log2_warps: int) -> bool:
-    """Whether a product's left operand lies in tensor memory: made of scores, 16 bits an element, a row a thread."""
+    """Whether a product's left operand lies in tensor memory: made of scores, 8 or 16 bits an element, a row a thread."""
     left: Any = op.operands[0].type
     rows = left.shape[0]
-    if left.elem.bits != 16 or rows % tcgen05.LANES or 1 << log2_warps != rows // 32 or left.shape[1] < 32:
+    if left.elem.bits not in (8, 16) or left.elem.name not in tcgen05.TYPES:
+        return False
+    if rows % tcgen05.LANES or 1 << log2_warps != rows // 32 or left.shape[1] < 32:
         return False
     work, seen = [op.operands[0]], {op.operands[0]}
     while work:

@@ -275,10 +275,10 @@ TENSOR_PRODUCT = OpSpec(  # `fresh`: it begins at zero
            Attr("b_start", "i64"), Attr("fresh", "i64")),
 )  # fmt: skip
 _PLACED = (Attr("column", "i64"), Attr("stride", "i64"))  # and columns from one block of 128 rows to the next
-TENSOR_STORE_ROWS = OpSpec(  # a left operand, two elements a column
+TENSOR_STORE_ROWS = OpSpec(  # a left operand, two or four elements a column
     "tensor_memory.store_rows",
     dialect=D,
-    doc="Puts the left operand of a product into tensor memory, two elements a column.",
+    doc="Puts the left operand of a product into tensor memory, two or four elements a column.",
     operands=(Arg("memory", "tensor_memory"), Arg("value", "any")),
     attrs=_PLACED,
 )

@@ -54,6 +54,9 @@ MINI = {
 }
 
 
+_CVT_PAIRS = ("f8E4M3FN", "f8E5M2")  # what cvt packs two of
+
+
 def _types(op: Op) -> tuple[Any, Any]:
     return op.operands[0].type.elem, op.results[0].type.elem  # type: ignore[attr-defined]
 
@@ -186,7 +189,26 @@ def lower_ftoi(lowering: Lowering, op: Op) -> None:
 def lower_ftof(lowering: Lowering, op: Op) -> None:
     source, target = _types(op)
     rounding = ROUND.get(op.attr("rounding_mode"), "rna")
+    layout = op.results[0].type.layout  # type: ignore[attr-defined]
+    if target.name in _CVT_PAIRS and lowering.target.has(sm.FP8_CVT) and source.name != "f64":
+        if layout.num_regs % 4 == 0:
+            regs = lowering.regs_as(op.operands[0], layout)
+            values = [float_to_f32(lowering, x, source.name) for x in regs]
+            return lowering.define(op.results[0], _to_words(lowering, values, MINI[target.name]))
     elementwise(lowering, op, lambda x: to_float(lowering, x, source.name, target.name, rounding))
+
+
+def _to_words(lowering: Lowering, values: list[Any], mini: Mini) -> list[Any]:
+    """f32 to a small float, two an instruction and four to a word, which whoever stores neighbours takes as it is."""
+    b = lowering.b
+    out: list[Any] = []
+    for i in range(0, len(values), 4):
+        low, high = (b.emit(f"cvt.rn.satfinite.{mini.ptx}.f32", values[k + 1], values[k]) for k in (i, i + 2))
+        word = b.pack(low, high)
+        parts = [word, *(b.shr(32, word, 8 * k) for k in (1, 2, 3))]
+        b.words[tuple(parts)] = word
+        out += parts
+    return out
 
 
 def float_to_f32(lowering: Lowering, x: Any, source: str) -> Any:
@@ -272,7 +294,7 @@ def to_float(lowering: Lowering, x: Any, source: str, target: str, rounding: str
     if target == "fnv8E5M3FNU":
         return _to_mini(lowering, value, Mini(target, 5, 3, 15, False, 0xFE, 0xFF, ""), unsigned=True)
     mini = MINI[target]
-    if target in ("f8E4M3FN", "f8E5M2") and lowering.target.has(sm.FP8_CVT):
+    if target in _CVT_PAIRS and lowering.target.has(sm.FP8_CVT):
         pair = b.emit(f"cvt.rn.satfinite.{mini.ptx}.f32", b.float("r", 0), value)
         return b.emit("cvt.u32.u16", pair)
     return _to_mini(lowering, value, mini)

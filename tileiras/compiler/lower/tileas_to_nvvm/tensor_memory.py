@@ -15,6 +15,7 @@ from tileiras.compiler.target.cost import CostModel
 
 from .staging import slot_address
 from .state import Lowering
+from .transfer import pack_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -275,9 +276,10 @@ def lower_product_rows(lowering: Lowering, op: Op) -> None:
     """The left operand in tensor memory."""
     b = lowering.b
     memory: Memory = lowering.env[op.operands[2]]
+    packed = _packed(op.attr("elem"))
 
     def left(k: int, m: int) -> Any:
-        column = op.attr("column") + m // tcgen05.LANES * op.attr("stride") + k // _PACKED
+        column = op.attr("column") + m // tcgen05.LANES * op.attr("stride") + k // packed
         return b.address(b.add(32, memory.address, column))
 
     _issue(lowering, op, left, True, op.operands[3:])
@@ -286,7 +288,8 @@ def lower_product_rows(lowering: Lowering, op: Op) -> None:
 def lower_store_rows(lowering: Lowering, op: Op) -> None:
     b = lowering.b
     memory: Memory = lowering.env[op.operands[0]]
-    shape = lowering.tile(op.operands[1]).shape
+    tile = lowering.tile(op.operands[1])
+    shape = tile.shape
     layout = tcgen05.layout_of(shape, lowering.log2_warps)
     regs = lowering.regs_as(op.operands[1], layout)
     lanes = [32 << _LANES_AT, 64 << _LANES_AT]
@@ -295,13 +298,15 @@ def lower_store_rows(lowering: Lowering, op: Op) -> None:
     )
     base = b.add(32, memory.address, b.add(32, part, op.attr("column")))
     (_, _, places) = _pieces(layout, shape, 2 * tcgen05.LANES)[0]
-    words = tuple(b.pack(regs[places[i]], regs[places[i + 1]]) for i in range(0, len(places), _PACKED))
+    words = tuple(pack_words(lowering, [regs[p] for p in places], tile.elem))
     b.emit_to(None, f"tcgen05.st.sync.aligned.32x32b.x{len(words)}.b32", b.address(base), words)
     b.emit_to(None, "tcgen05.wait::st.sync.aligned")
     b.emit_to(None, "tcgen05.fence::before_thread_sync")
 
 
-_PACKED = 2  # elements of a left operand in one column
+def _packed(elem: str) -> int:
+    """Elements of a left operand in one column."""
+    return int(1 << tcgen05.TYPES[elem][2] - 3)
 
 
 class Operand:
