@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from emulator_kit import HEAD, apply, entry
 
-from tileiras.run.emulator import EmulatorError, launch
+from tileiras.run.emulator import EmulatorError, launch, progress
 
 TID = ".reg .b32 %t; .reg .b64 %a, %b, %o; mov.u32 %t, %tid.x;"
 
@@ -303,6 +303,10 @@ WAITS = {
     "bar.sync 0; ld.shared.u32 %x, [s]; bar.sync 0; setp.eq.u32 %p, %x, 0; @%p bra L; ret;",
     "ld.relaxed.sys": "L: ld.relaxed.sys.global.u32 %x, [%a]; add.u32 %n, %n, 3; setp.eq.u32 %p, %x, 0; @%p bra L; "
     "st.global.u32 [%a+8], %n; ret;",  # counts its rounds
+    "ld.acquire.sys": "M: add.u32 %n, %n, 1; L: ld.acquire.sys.global.u32 %x, [%a]; add.u32 %n, %n, 1; setp.eq.u32 %p, %x, 0; "
+    "@%p bra L; setp.lt.u32 %p, %n, 900; @%p bra M; ret;",  # the next loop counts its rounds
+    "ld.relaxed.cta": "L: ld.relaxed.cta.global.u32 %x, [%a]; add.u32 %n, %n, 32; nanosleep.u32 %n; "
+    "setp.eq.u32 %p, %x, 0; @%p bra L; ret;",
     "mbarrier.try_wait": "mbarrier.init.shared.b64 [m], 2; L: mbarrier.try_wait.parity.shared.b64 %p, [m], 0; @!%p bra L; ret;",
 }
 
@@ -363,6 +367,70 @@ def test_a_late_answer_is_no_deadlock(seed):
         L: ld.acquire.gpu.global.u32 %x, [%a]; setp.eq.u32 %p, %x, 0; @%p bra L; st.global.u32 [%a+4], %x; ret;"""
     run(POLL + body, [out], threads=64, grid=300, seed=seed)
     assert out.tolist() == [5000, 5000]
+
+
+ROUNDS = {
+    "others each time": "L: and.b32 %x, %n, 12; cvt.u64.u32 %c, %x; add.u64 %c, %a, %c; ld.acquire.gpu.global.u32 %x, [%c]; "
+    "add.u32 %n, %n, 4; setp.eq.u32 %p, %x, 0; @%p bra L; ret;",
+    "to 2^31": "L: ld.acquire.gpu.global.u32 %x, [%a]; add.u32 %n, %n, 1; setp.eq.u32 %p, %x, 0; "
+    "setp.lt.and.s32 %p, %n, 2147483647, %p; @%p bra L; ret;",
+    "kept in memory": "L: ld.acquire.gpu.global.u32 %x, [%a]; add.u32 %n, %n, 1; st.global.u32 [%a+8], %n; "
+    "setp.eq.u32 %p, %x, 0; @%p bra L; ret;",
+    "kept in local memory": ".local .b32 c; st.local.u32 [c], 0; L: ld.acquire.gpu.global.u32 %x, [%a]; "
+    "ld.local.u32 %n, [c]; add.u32 %n, %n, 1; st.local.u32 [c], %n; setp.eq.u32 %p, %x, 0; @%p bra L; ret;",
+    "by one thread for all": "L: setp.ne.u32 %q, %t, 0; @%q bra N; ld.acquire.gpu.global.u32 %x, [%a]; "
+    "st.shared.u32 [s], %x; N: bar.sync 0; ld.shared.u32 %x, [s]; add.u32 %n, %n, 1; bar.sync 0; setp.eq.u32 %p, %x, 0; "
+    "setp.lt.and.s32 %p, %n, 2147483647, %p; @%p bra L; ret;",
+}
+
+
+@pytest.mark.parametrize("seed", [None, 3])
+@pytest.mark.parametrize("rounds", ROUNDS)
+def test_counting_rounds_is_no_progress(rounds, seed, monkeypatch):
+    """Where no state comes again, as a counter decides something: nobody reads what had not been read."""
+    monkeypatch.setattr(progress, "FIRST_WATCH", 500)
+    monkeypatch.setattr(progress, "QUIET", 3000)
+    with pytest.raises(
+        EmulatorError, match=r"deadlock: kernel 'k' never ends: .* in 3000 steps .* waits for "
+    ) as error:
+        run(POLL + ROUNDS[rounds], [np.zeros(4, np.uint32)], threads=64, grid=2, seed=seed)
+    assert error.value.line > 0
+
+
+def test_what_is_new_is_progress(monkeypatch):
+    """Beside a thread that polls: another computes, fills an array or prints for long."""
+    monkeypatch.setattr(progress, "FIRST_WATCH", 500)
+    monkeypatch.setattr(progress, "QUIET", 1000)
+    wait = (
+        "setp.ge.u32 %p, %t, 32; @%p bra C; L: ld.acquire.gpu.global.u32 %x, [%a]; add.u32 %n, %n, 1; "
+        "setp.eq.u32 %p, %x, 0; setp.lt.and.s32 %p, %n, 2147483647, %p; @%p bra L; ret; C: "
+    )
+    end = "add.u32 %n, %n, 1; setp.lt.u32 %p, %n, 3000; @%p bra D; st.release.gpu.global.u32 [%a], 1; ret;"
+    for work in (
+        "D: ",
+        "add.u64 %c, %a, 16; D: ld.relaxed.gpu.global.u32 %x, [%a+8]; st.global.u32 [%c], %n; add.u64 %c, %c, 4; ",
+    ):
+        out = np.zeros(4000, np.uint32)
+        run(POLL + wait + work + end, [out], threads=64)
+        assert out[0] == 1
+
+
+def test_a_thread_that_may_leave_its_loop_is_not_stuck():
+    """One warp waits in shared memory, is let go by another, computes for long, and lets that one go in its turn."""
+    body = (
+        POLL
+        + """setp.ge.u32 %p, %t, 32; @%p bra C;
+        L: ld.volatile.shared.u32 %x, [s]; setp.eq.u32 %p, %x, 0; @%p bra L;
+        D: add.u32 %n, %n, 1; setp.lt.u32 %p, %n, 4000; @%p bra D; st.release.gpu.global.u32 [%a], 1; ret;
+        C: add.u32 %n, %n, 1; setp.lt.u32 %p, %n, 700; @%p bra C; st.volatile.shared.u32 [s], 1;
+        E: ld.acquire.gpu.global.u32 %x, [%a]; setp.eq.u32 %p, %x, 0; @%p bra E; st.global.u32 [%a+4], %x; ret;"""
+    )
+    body = body.replace("mov.u32 %n, 0;", "mov.u32 %n, 0; st.volatile.shared.u32 [s], 0; bar.sync 0;", 1)
+    for seed in (None, 0, 1, 2):
+        for count in (10, 300, 450, 700):
+            out = np.zeros(4, np.uint32)
+            run(body.replace("%n, 700", f"%n, {count}"), [out], threads=64, seed=seed)
+            assert out[1] == 1
 
 
 def test_trap_and_assert():

@@ -69,6 +69,141 @@ def test_a_flag_that_nobody_sets_is_reported_with_kernel_and_line(target: str, c
     assert "load_ptr_tko" in str(found.op) or "ld.acquire" in found.text
 
 
+STRONG = {"memory_ordering_semantics": "acquire", "memory_scope": "device"}
+
+
+def peek(k: Kernel, place, how):
+    return k.op("load_ptr_tko", [place, None, None, None], [I32, T.TOKEN], **how)[0]
+
+
+def plus(k: Kernel, a, b):
+    return k.op("addi", [a, b], [I32])
+
+
+def break_if(k: Kernel, predicate: str, a, b, value) -> None:
+    met = k.op("cmpi", [a, b], [tile("i1")], comparison_predicate=predicate, signedness="signed")
+    then, other = k.region(), k.region()
+    with k.inside(then):
+        k.op("break", [[value]])
+    with k.inside(other):
+        k.op("yield", [[]])
+    k.op("if", [met], [], [then, other])
+
+
+def loop_over(k: Kernel, body):
+    """A loop with a counter from 0; `body(counter)` may break with a value and returns the next one."""
+    region = k.region(I32)
+    with k.inside(region):
+        k.op("continue", [[body(region.block.args[0])]])
+    return k.op("loop", [[k.const(0, "i32")]], [I32], [region])
+
+
+def rounds_until(k: Kernel, flag, how, place=lambda k, flag, n: flag):
+    """Waits for a flag that is not 0 and counts the rounds."""
+
+    def body(n):
+        break_if(k, "not_equal", peek(k, place(k, flag, n), how), k.const(0, "i32"), n)
+        return plus(k, n, k.const(1, "i32"))
+
+    return loop_over(k, body)
+
+
+@pytest.mark.parametrize("outer", ["loop", "for"])
+@pytest.mark.parametrize("how", ["acquire", "weak"])
+@pytest.mark.parametrize("target", WITNESSES)
+def test_rounds_that_an_enclosing_loop_counts_do_not_hide_a_deadlock(
+    target: str, how: str, outer: str
+) -> None:
+    k = Kernel("*i32", "*i32")
+    how_read = STRONG if how == "acquire" else WEAK
+    if outer == "loop":
+
+        def body(total):
+            total = plus(k, total, rounds_until(k, k.args[0], how_read))
+            break_if(k, "greater_than", total, k.const(100, "i32"), total)
+            return total
+
+        total = loop_over(k, body)
+    else:
+        region = k.region(I32, I32)
+        with k.inside(region):
+            total = plus(k, region.block.args[1], rounds_until(k, k.args[0], how_read))
+            k.op("continue", [[total]])
+        bounds = [k.const(v, "i32") for v in (0, 4, 1)]
+        total = k.op("for", [*bounds, [k.const(0, "i32")]], [I32], [region])
+    k.store(k.args[1], total)
+    with pytest.raises(LaunchError) as error:
+        launch(k.module(), "k", 2, [np.zeros(1, np.int32), np.zeros(1, np.int32)], target)
+    (found,) = error.value.diagnostics
+    assert "kernel 'k'" in found.text and found.loc.file.endswith("k.py") and found.loc.line == 1
+    assert "load_ptr_tko" in str(found.op) or "never ends" in found.text
+
+
+def turn(k: Kernel, flag, n):
+    """The flag of a round: four take turns."""
+    return k.op("offset", [flag, k.op("andi", [n, k.const(3, "i32")], [I32])], [flag.type])
+
+
+def note(k: Kernel, flag, n):
+    """The flag; the round is kept beside it, where nobody reads it."""
+    k.store(k.op("offset", [flag, k.const(7, "i32")], [flag.type]), n)
+    return flag
+
+
+@pytest.mark.parametrize("place", [turn, note])
+@pytest.mark.parametrize("target", WITNESSES)
+def test_waits_whose_rounds_differ_are_deadlocks_too(
+    target: str, place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tileiras.run.emulator import progress
+    from tileiras.run.reference import schedule
+
+    monkeypatch.setattr(progress, "FIRST_WATCH", 1000)
+    monkeypatch.setattr(progress, "QUIET", 4000)
+    monkeypatch.setattr(schedule, "QUIET_TURNS", 2000)
+    k = Kernel("*i32", "*i32")
+    k.store(k.args[1], rounds_until(k, k.args[0], STRONG, place))
+    with pytest.raises(LaunchError) as error:
+        launch(k.module(), "k", 2, [np.zeros(8, np.int32), np.zeros(1, np.int32)], target)
+    (found,) = error.value.diagnostics
+    assert "kernel 'k'" in found.text and found.loc.file.endswith("k.py") and found.loc.line > 0
+
+
+@pytest.mark.parametrize("form", ["for", "loop", "with a limit"])
+@pytest.mark.parametrize("how", ["acquire", "weak"])
+@pytest.mark.parametrize("target", WITNESSES)
+def test_counted_loops_that_read_the_same_for_long_are_no_deadlock(
+    target: str, how: str, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tileiras.run.reference import schedule
+
+    monkeypatch.setattr(schedule, "TURNS", 50)
+    k = Kernel("*i32", "*i32")
+    how_read, count, one = STRONG if how == "acquire" else WEAK, k.const(3000, "i32"), k.const(1, "i32")
+    if form == "for":
+        region = k.region(I32, I32)
+        with k.inside(region):
+            seen = peek(k, k.args[0], how_read)
+            k.op("continue", [[plus(k, plus(k, region.block.args[1], seen), one)]])
+        bounds = [k.const(0, "i32"), count, one]
+        total = k.op("for", [*bounds, [k.const(0, "i32")]], [I32], [region])
+    else:
+
+        def body(n):
+            seen = peek(k, k.args[0], how_read)
+            if form == "with a limit":
+                break_if(k, "not_equal", seen, k.const(0, "i32"), n)
+            n = plus(k, n, plus(k, seen, one))
+            break_if(k, "greater_than_or_equal", n, count, n)
+            return n
+
+        total = loop_over(k, body)
+    k.store(k.args[1], total)
+    out = np.zeros(1, np.int32)
+    launch(k.module(), "k", 2, [np.zeros(1, np.int32), out], target)
+    assert out[0] == 3000
+
+
 WEAK = {"memory_ordering_semantics": "weak"}
 
 

@@ -186,7 +186,7 @@ class Launch:
     def find_deadlock(self, resident: list[Batch], waiting: int) -> None:
         """Ends the launch when no CTA that has begun can go on."""
         progress = self.progress
-        if progress.open and resident and all(progress.hopeless(batch) for batch in resident):
+        if resident and all(progress.hopeless(batch) for batch in resident):
             late = [batch.land_all() for batch in resident]
             if any(late):
                 progress.changed(self.steps)

@@ -202,9 +202,11 @@ class AccessOps:
             self.spins += 1
             if self.lines:
                 self.flush_prints_of(self.lanes(idx, n, sel))
-        if self.progress.open:
-            self.progress.polled(self, self.current_inst(), int(at[0]), self.lanes(idx, n, sel), bool(strong))
         out = [gather(at if i == 0 else at + i * width, width) for i in range(count)]
+        if self.progress.looking:
+            lanes = self.lanes(idx, n, sel)
+            self.progress.polled(self, self.current_inst(), int(at[0]), lanes, bool(strong))
+            self.progress.read(self, at, out, space, lanes, bool(strong))
         if (sel is not None and at.size > 1) or (sel is not None and n > 1):
             full = []
             for v in out:
@@ -245,7 +247,7 @@ class AccessOps:
 
     def write(self, at: np.ndarray, width: int, value) -> None:
         """Changes memory, under the eyes of what looks for progress."""
-        if not self.progress.open:
+        if not self.progress.looking:
             scatter(at, width, value)
             return
         before = gather(at, width)
@@ -334,10 +336,12 @@ class AccessOps:
         value = np.broadcast_to(value, (count,))
         if extra is not None:
             extra = np.broadcast_to(extra, (count,))
-        before = gather(at, width) if self.progress.open else None
+        before = gather(at, width) if self.progress.looking else None
         old = _atomic(at, width, op, type_, value, extra, want, flush)
         if before is not None:
-            self.progress.polled(self, self.current_inst(), int(at[0]), self.lanes(idx, n, sel), True)
+            lanes = self.lanes(idx, n, sel)
+            self.progress.polled(self, self.current_inst(), int(at[0]), lanes, True)
+            self.progress.read(self, at, [before], space, lanes, True)
             self.progress.stored(self, at, width, before)
         if (op == "cas" and not (old == value).any()) or (op == "exch" and want and (old == value).all()):
             self.spins += 1

@@ -400,9 +400,10 @@ class AsyncOps:
         done = now != (want & want.dtype.type(1)).astype(np.uint64)
         if not done.all():
             self.spins += 1
-            if self.progress.open:
+            if self.progress.looking:
                 lanes = self.lanes(idx, n, sel)[~done]
                 self.progress.polled(self, self.current_inst(), int(at[~done][0]), lanes, True)
+                self.progress.read(self, at, [now], "shared", lanes, True)
         if self.checker is not None and done.any():
             self.checker.acquire(self, at[done], self.lanes(idx, n, sel)[done])
         if sel is None:

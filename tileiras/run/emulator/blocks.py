@@ -100,8 +100,8 @@ class Piece:
         "insts",
         "live_in",
         "live_out",
+        "loops",
         "masked",
-        "needed",
         "next",
         "pc",
         "runs",
@@ -114,7 +114,9 @@ class Piece:
         self.pc, self.wait, self.masked = -1, 0, False
         self.next: Piece | None = None
         self.live_in = self.live_out = 0
-        self.needed = 0  # of live_in, what decides how a loop around this goes on: its jumps and accesses
+        self.loops: tuple[
+            tuple[int, int], ...
+        ] = ()  # around this, outermost first: number, what decides whether it ends
         self.targets: list[Piece] = []
         self.code: dict = {}  # (variant, level) -> compiled function
         self.runs: dict[int, tuple[list[Piece], Piece]] = {}
@@ -307,15 +309,18 @@ _COMPUTES = frozenset(
 )
 
 
+_numbers = itertools.count()
+
+
 def _needs(blocks: list[list[Piece]], succ: list[list[int]], cc: Reg) -> None:
-    """needed of every piece: its live registers, but in a loop without those that only count, say, and are read behind it."""
-    for pieces in blocks:
-        for piece in pieces:
-            piece.needed = piece.live_in
-    for comp in _components(list(range(len(blocks))), succ):
-        if len(comp) == 1 and comp[0] not in succ[comp[0]]:
-            continue
+    """`loops` of every piece: per loop around it the live registers that decide its jumps and accesses.
+
+    A register that only counts, say, and is read behind a loop or by the next one around it, decides nothing of that loop.
+    """
+    for comp in _loops(succ):
+        number = next(_numbers)
         at_start = dict.fromkeys(comp, 0)
+        needed_at: dict[Piece, int] = {}
         changed = True
         while changed:
             changed = False
@@ -331,10 +336,12 @@ def _needs(blocks: list[list[Piece]], succ: list[list[int]], cc: Reg) -> None:
                             needed &= ~written
                             for r in uses:
                                 needed |= 1 << r.id
-                    piece.needed = needed
+                    needed_at[piece] = needed
                 if needed != at_start[b]:
                     at_start[b] = needed
                     changed = True
+        for piece, needed in needed_at.items():
+            piece.loops += ((number, needed),)
 
 
 def _order(succ: list[list[int]]) -> list[int]:
@@ -358,21 +365,29 @@ def _order(succ: list[list[int]]) -> list[int]:
 
 
 def _loop_depths(succ: list[list[int]]) -> list[int]:
-    """Nesting depth of each block, by repeatedly splitting strongly connected components at their entry."""
+    """Nesting depth of each block."""
     depth = [0] * len(succ)
+    for comp in _loops(succ):
+        for b in comp:
+            depth[b] += 1
+    return depth
+
+
+def _loops(succ: list[list[int]]) -> list[list[int]]:
+    """The blocks of each loop, outer loops before those inside them: components, split again at their entry."""
+    out = []
     work = [list(range(len(succ)))]
     while work:
         nodes = work.pop()
         for comp in _components(nodes, succ):
             if len(comp) == 1 and comp[0] not in succ[comp[0]]:
                 continue
-            for b in comp:
-                depth[b] += 1
+            out.append(comp)
             header = min(comp)
             rest = [b for b in comp if b != header]
             if rest:
                 work.append(rest)
-    return depth
+    return out
 
 
 def _components(nodes: list[int], succ: list[list[int]]) -> list[list[int]]:

@@ -244,6 +244,7 @@ class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, BulkOps, TensorOps, 
 
     def leave(self, idx: np.ndarray | None) -> None:
         """Lanes exit: nobody waits for them any longer."""
+        self.progress.learned(self.launch.steps)
         if idx is None:
             self.live[:] = False
             self.flush_prints()
@@ -354,6 +355,7 @@ class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, BulkOps, TensorOps, 
             self.checker.proxy_fence(self, idx, n, mask)
 
     def cta_barrier(self, idx, n: int) -> None:
+        self.progress.met(self, self.lanes(idx, n, None))
         if self.checker is not None:
             self.checker.cta_sync(self, self.lanes(idx, n, None))
 
@@ -398,7 +400,7 @@ class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, BulkOps, TensorOps, 
             if progress.open:
                 progress.visit(self, self.unit.pieces[pc], idx)
             self.step(pc, idx)
-            if progress.open and progress.hopeless(self):
+            if progress.hopeless(self):
                 return "stuck"
             if self.spins > limit and not alone:
                 return "yield"
@@ -557,6 +559,7 @@ class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, BulkOps, TensorOps, 
             return
         waiting = np.flatnonzero(self.bar_at >= 0)
         free = waiting[full[self.cta_of[waiting], self.bar_at[waiting]]]
+        self.progress.met(self, free)
         ids = self.bar_at[free]
         if self.checker is not None:
             self.checker.barrier_release(self, free, ids)

@@ -112,6 +112,7 @@ class PrintOps:
         lanes = self.lanes(idx, n, sel)
         if not lanes.size:
             return
+        self.progress.changed(self.launch.steps)
         base = self.local_base[lanes]
         args = [gather(base + o, min(s, 8)).astype(np.int64).tolist() for o, s in zip(offsets, sizes)]
         results = []

@@ -6,6 +6,7 @@ import numpy as np
 
 from .floats import storage_dtype
 from .memory import Fault
+from .progress import Levels
 from .races import ACQUIRES, RELEASES, START, Token
 from .registry import effect
 from .state import Block, raise_fault
@@ -139,12 +140,14 @@ def observed(c: Compiler, op: Op, step: Step, slot: int) -> Step:
     if not waits(c, op):
         return step
     site = id(op)
+    levels = Levels(c)
+    c.watched.update(levels.loops)
 
     def watch(s: Frame) -> None:
         step(s)
         observe = s[0].observe
         if observe is not None:
-            observe(site, op, s[slot])
+            observe(site, op, s[slot], levels, s)
 
     return watch
 

@@ -44,6 +44,7 @@ class Compiler:
         self.targets: list[tuple[Op, str]] = []
         self.vector = 0  # depth of reduce and scan bodies that run on whole tiles
         self.assumed: dict[Value, list[Op]] = {}  # stride -> assumptions on it, checked where views are made
+        self.watched: set[int] = set()  # loops around places where a tile block may wait, by id
         self.waits = False  # some loop reads memory that another tile block may change
 
     def slot(self, value: Value) -> int:
@@ -260,6 +261,21 @@ def compile_select(c: Compiler, op: Op, condition: int, results: tuple[int, ...]
     return step
 
 
+def counted(c: Compiler, loop: Op, enter: Step | None) -> Step | None:
+    """`enter`, which also counts how often a loop is entered that a tile block may wait in."""
+    number = id(loop)
+    if number not in c.watched:
+        return enter
+
+    def step(s: Frame) -> None:
+        entered = s[0].entered
+        entered[number] = entered.get(number, 0) + 1
+        if enter is not None:
+            enter(s)
+
+    return step
+
+
 @effect("for")
 def compile_for(c: Compiler, op: Op) -> Step:
     lower, upper, by = c.slots_of(op.operands[:3])
@@ -274,6 +290,7 @@ def compile_for(c: Compiler, op: Op) -> Step:
     c.loops.pop()
     dtype = storage_dtype(block.args[0].type.elem)  # type: ignore[attr-defined]
     make: Any = dtype.type
+    enter = counted(c, op, enter)
     unsigned = bool(op.attr("unsignedCmp"))
     natural = np.dtype(f"u{dtype.itemsize}") if unsigned and dtype.kind == "i" else None
 
@@ -314,6 +331,7 @@ def compile_loop(c: Compiler, op: Op) -> Step:
     body = c.block(block)
     c.targets.pop()
     c.loops.pop()
+    enter = counted(c, op, enter)
 
     def step(s: Frame) -> Any:
         if enter is not None:

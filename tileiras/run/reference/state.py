@@ -98,7 +98,7 @@ class Launch:
 class Block:
     """One tile block: slot 0 of its frame."""
 
-    __slots__ = ("id", "launch", "memory", "observe", "order", "races", "scratch", "unspecified")
+    __slots__ = ("entered", "id", "launch", "memory", "observe", "order", "races", "scratch", "unspecified")
 
     def __init__(self, launch: Launch, id: tuple[int, int, int]) -> None:
         self.launch, self.id, self.memory = launch, id, launch.memory
@@ -106,7 +106,8 @@ class Block:
         self.races = launch.races
         self.unspecified: dict[int, Any] = {}  # slot -> mask, see taint.py
         self.order: Any = None if launch.races is None else launch.races.order()
-        self.observe: Callable[[int, Any], None] | None = None  # set when blocks must take turns
+        self.entered: dict[int, int] = {}  # loop -> how often, where a tile block may wait in it
+        self.observe: Callable[..., None] | None = None  # set when blocks must take turns
 
     @property
     def id_text(self) -> str:
