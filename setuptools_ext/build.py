@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -140,44 +141,38 @@ def find_prefix(stem: str) -> str:
     return name if name and not name[0].isdigit() else "_" + name
 
 
+DEPFILE = ("--depfile-for=make",)  # which can say nearly every name; `read_depfile` is its reader
+_WORDS = re.compile(
+    r"(?P<run>\\+)(?P<escaped>[ \t#:%*?[|]|\$\(or \\;\)|$)?|\$(?:(?P<dollar>\$)|\(or \\?(?P<said>[^)]?)\)|"
+    r"(?P<newline>\(\w+\)))|(?P<blank>[ \t]+)|(?P<char>.)",
+    re.S,
+)
+
+
 def read_depfile(path: str) -> list[str]:
-    """Returns the prerequisites that a depfile of ours names."""
+    """Returns the prerequisites that a depfile of ours names, written for Make."""
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            text = file.read().replace("\\\n", " ")
+        with open(path, encoding="utf-8", errors="surrogateescape", newline="") as file:
+            text = file.read().rpartition("endef\n")[2].replace("\\\n", " ").removesuffix("\n")
     except OSError:
         return []
-    words, word, index = [], "", 0
-    while index < len(text) and text[index] != "\n":
-        char = text[index]
-        if char in " \t":
-            if word:
-                words.append(word)
-            word = ""
-        elif char == "\\":
-            run = index
-            while run < len(text) and text[run] == "\\":
-                run += 1
-            count = run - index
-            if run < len(text) and text[run] in " \t#:|":
-                # Doubled backslashes mean themselves, an odd last one escapes what follows.
-                word += "\\" * (count // 2)
-                if count % 2:
-                    word += text[run]
-                    run += 1
-            else:
-                word += "\\" * count
-            index = run
-            continue
-        elif char == "$" and text[index + 1 : index + 2] == "$":
-            word += "$"
-            index += 1
+    words = [""]
+    for found in _WORDS.finditer(text):
+        if found["run"]:
+            run, escaped = len(found["run"]), found["escaped"]
+            # Doubled backslashes mean themselves in front of what one would escape, an odd last one escapes it.
+            words[-1] += "\\" * (run if escaped is None else run // 2)
+            if escaped and escaped[0] == "$":
+                words[-1] += ";"
+            elif escaped and run % 2:
+                words[-1] += escaped
+            elif escaped:
+                words.append("")
+        elif found["blank"]:
+            words.append("")
         else:
-            word += char
-        index += 1
-    if word:
-        words.append(word)
-    return words[1:]  # the first is `target:`
+            words[-1] += "\n" if found["newline"] else found["dollar"] or found["said"] or found["char"] or ""
+    return [word for word in words if word][1:]  # the first is `target:`
 
 
 def stamp_of(path: str) -> list[int] | None:
@@ -311,7 +306,7 @@ class Unit:
                 if values.get(keyword):
                     export.append(f"--{keyword.replace('_', '-')}={values[keyword]}")
             export += ["-o", self.bytecode, "--depfile", self.path(self.stem + ".export.d")]
-            commands.append(Command([*export, "--depfile-target", self.bytecode], 0))
+            commands.append(Command([*export, *DEPFILE, "--depfile-target", self.bytecode], 0))
             source = self.bytecode
         formats = values.get("formats") or []
         needs_bytecode = "tilebc" in formats or any(self.is_bytecode_entry(arch) for arch in self.archs)
@@ -333,7 +328,13 @@ class Unit:
             argv = [*build, "compile", *mine, source, "-o", self.image(arch), "--arch", target,
                     "--kernels-json", self.table(arch)]  # fmt: skip
             if pending:
-                argv += ["--depfile", self.path(self.stem + ".d"), "--depfile-target", self.image(arch)]
+                argv += [
+                    "--depfile",
+                    self.path(self.stem + ".d"),
+                    *DEPFILE,
+                    "--depfile-target",
+                    self.image(arch),
+                ]
                 pending = False
             if "ptx" in formats and arch.kind != "virtual" and values.get("compiler") != "nvidia":
                 argv += ["--ptx", self.path(f"{self.stem}.{arch}.ptx")]
@@ -365,7 +366,7 @@ class Unit:
         words += ["--host-arch", self.host[0], *(f"--depends={path}" for path in self.depends)]
         words += [source, "--kernels-json", self.cpu_table]
         if with_depfile:
-            words += ["--depfile", self.path(self.stem + ".d"), "--depfile-target", self.cpu_table]
+            words += ["--depfile", self.path(self.stem + ".d"), *DEPFILE, "--depfile-target", self.cpu_table]
         return words
 
     def outputs(self) -> list[str]:

@@ -357,6 +357,7 @@ def compile_file(path: str, given: dict[str, Any], options: Any) -> int:
     watch: Any = None
     try:
         data = driver.read_file(path, sink)
+        depfile = _depfile(given, path)
         if _may_begin(data, options):
             outputs.unlink_old(path)
         if "report" in given:
@@ -387,13 +388,7 @@ def compile_file(path: str, given: dict[str, Any], options: Any) -> int:
 
             outputs.write(given["kernels_json"], (json.dumps(program.table(), indent=1) + "\n").encode())
         if "depfile" in given:
-            from tileiras.tools.build.depfile import UnwritableDepfile, write_depfile
-
-            try:
-                text = write_depfile(given.get("depfile_target") or output, [path])
-            except (UnwritableDepfile, OSError) as error:
-                raise OutputError(f"unable to write output file '{given['depfile']}': {error}") from None
-            outputs.write(given["depfile"], text.encode("utf-8", "surrogateescape"))
+            outputs.write(given["depfile"], depfile)
         if yaml is not None:
             from tileiras.remarks import to_yaml, wanted
 
@@ -434,6 +429,20 @@ def compile_file(path: str, given: dict[str, Any], options: Any) -> int:
         for name, seconds in program.times:
             say(f"{seconds * 1000:9.2f} ms  {name}\n")
     return 0
+
+
+def _depfile(given: dict[str, Any], path: str) -> bytes:
+    """The depfile that the line asks for. Errors: OutputError for a name that none can say, before anything was done."""
+    if "depfile" not in given:
+        return b""
+    from tileiras.outputs import OutputError
+    from tileiras.tools.build.depfile import UnwritableDepfile, write_depfile
+
+    try:
+        text = write_depfile(given.get("depfile_target") or given["output"], [path])
+    except (UnwritableDepfile, OSError) as error:
+        raise OutputError(f"unable to write output file '{given['depfile']}': {error}") from None
+    return text.encode("utf-8", "surrogateescape")
 
 
 def _may_begin(data: bytes, options: Any) -> bool:

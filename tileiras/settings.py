@@ -172,8 +172,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("depfile", ONE, "write what the output was made from, in Make's form", _both("depfile"), metavar="FILE"),
     Setting("depfile-target", ONE, "target named in the depfile, exactly as the build system spells it; default the output",
         _both("depfile-target"), metavar="NAME"),
-    Setting("depfile-for", ONE, "who reads the depfile; make: names with = or %, which no text says to both Make and Ninja",
-        _only(BUILD, "depfile-for"), ("both", "make")),
+    Setting("depfile-for", ONE, "who reads the depfile: an error where that one cannot read a name; both: where no text says "
+        "a name to both Make and Ninja, what one of them reads", _only(BUILD, "depfile-for"), ("both", "make", "ninja")),
     Setting("depends", MANY, "one more file the output depends on, for the depfile and the record", _only(BUILD, "depends"),
         metavar="FILE"),
     Setting("file-prefix-map", MANY, "name source files under OLD as NEW in debug information and remarks (repeatable)",

@@ -731,8 +731,8 @@ class TestDepfile:
         assert "no work to do" not in again.stdout
 
     @pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
-    @pytest.mark.parametrize("name", ["a=b", "x=", "=x", "a:=b", "a%b", "a:b", "a\\b", "a#b", "a$b", "a b", "a|b", "a*b", "a?b",
-                                      "a[b]", "~a", "a\\=b", "a\\ b", "a,b", "a'b", "define", "a =%|*b"])  # fmt: skip
+    @pytest.mark.parametrize("name", ["a=b", "x=", "=x", "a:=b", "a:b", "a\\b", "a#b", "a$b", "a b", "a|b", "a*b", "a?b",
+                                      "a[b]", "~a", "a\\=b", "a\\ b", "a,b", "a'b", "define", "a =|*b", "a;b"])  # fmt: skip
     def test_make_reads_targets_that_are_written_for_it(self, tmp_path: Path, name: str) -> None:
         source = tmp_path / f"in{name}"
         source.write_text("")
@@ -781,8 +781,8 @@ class TestDepfile:
     def test_escapes(self) -> None:
         assert escape("a b#c$d") == "a\\ b\\#c$$d"
         assert escape("a\\ b") == "a\\\\\\ b"
-        assert escape("a:b\\|c") == "a\\:b\\\\\\|c"
-        for bad in ("a\nb", "a;b", "a\\", "\\", "a\0b"):
+        assert escape("a:b") == "a\\:b" and escape("a\\|c") == "a\\\\\\|c"
+        for bad in ("a\nb", "a(b;)", "a\0b"):
             with pytest.raises(ValueError):
                 escape(bad)
         with pytest.raises(ValueError):

@@ -174,12 +174,13 @@ def test_archs_come_from_the_option_then_the_environment_and_never_from_nowhere(
 
 
 @pytest.mark.parametrize(
-    "name", ["plain", "a b", "a#b", "a$b", "a\\b", "a\\ b", "é", "a\\\\#b", "a:b", "a=b"]
-)
+    "name", ["plain", "a b", "a#b", "a$b", "a\\b", "a\\ b", "é", "a\\\\#b", "a:b", "a=b", "a;b", "a\\;b", "a\\\\;b", "a\\",
+             "a\\\\", "a ", "a\nb", "a\tb", "a\rb", "a\r", "a\\$b", "a\\=b", "a|*?[%'\"&<>^`~b", "$(or =)x", "(b"]
+)  # fmt: skip
 def test_depfiles_are_read_as_they_are_written(name: str, tmp_path: Path) -> None:
     from tileiras.tools.build.depfile import write_depfile
 
-    (tmp_path / "d").write_text(write_depfile("t x", ["/" + name, "/other"]))
+    (tmp_path / "d").write_text(write_depfile("t x", ["/" + name, "/other"], "make"), newline="")
     assert sorted(build.read_depfile(str(tmp_path / "d"))) == sorted(["/" + name, "/other"])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tileiras.tools.build.arguments import ONE, Arguments, Flag, UsageError
 from tileiras.tools.build.command import read_input
+from tileiras.tools.build.depfile import READERS, text_of
 from tileiras.tools.build.outputs import Outputs
 
 SYNOPSIS = "[--bytecode-version V] IN -o OUT.tilebc"
@@ -12,7 +13,7 @@ FLAGS = (
     Flag("--bytecode-version", ONE, "version to write; default that of the input", "V"),
     Flag("--depfile", ONE, "what the output was made from, in Make's form", "FILE"),
     Flag("--depfile-target", ONE, "the target in the depfile", "NAME"),
-    Flag("--depfile-for", ONE, "who reads it; make: names with = or %, which no text says to both", choices=("both", "make")),
+    Flag("--depfile-for", ONE, "who reads it: an error where that one cannot read a name", choices=READERS),
 )
 MAGIC = b"\x7fTileIR\0"
 
@@ -29,6 +30,7 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
     data = read_input(source)
     if arguments.bytecode_version:
         check_version(arguments.bytecode_version)
+    depfile = text_of(arguments, arguments.o, [source])
     outputs.declare(arguments.o)
     outputs.declare(arguments.depfile)
     try:
@@ -37,10 +39,7 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
         history.failed()
         raise
     if arguments.depfile:
-        from tileiras.tools.build.depfile import write_depfile
-
-        text = write_depfile(arguments.depfile_target or arguments.o, [source], arguments.depfile_for)
-        outputs.put(arguments.depfile, text.encode("utf-8", "surrogateescape"))
+        outputs.put(arguments.depfile, depfile)
     outputs.commit()
     if history.path:
         from tileiras.toolchain.cache import source_digest

@@ -20,6 +20,7 @@ from tileiras.toolchain.arch import REAL, VIRTUAL, Arch, parse_archs
 from tileiras.toolchain.locate import SCRIPT
 from tileiras.tools.build.arguments import MANY, ONE, SWITCH, Arguments, Flag, UsageError
 from tileiras.tools.build.command import Failed, read_input, say
+from tileiras.tools.build.depfile import text_of
 from tileiras.tools.build.job import Job, Result
 from tileiras.tools.build.outputs import Outputs
 
@@ -71,6 +72,7 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
     refuse(job)
     tools = tools_of(job)
 
+    depfile = text_of(arguments, arguments.o, [source, *arguments.depends])
     from tileiras.tools.build import record
 
     history = record.open_record(arguments)
@@ -83,7 +85,7 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
     except (CompileError, Failed):
         history.failed()
         raise
-    write(job, result, outputs)
+    write(job, result, outputs, depfile)
     outputs.commit()
     history.succeeded(job, result)
 
@@ -287,7 +289,7 @@ def _key(job: Job, tools: dict[str, str]) -> str:
     return cache.key_of(job.data, *words)
 
 
-def write(job: Job, result: Result, outputs: Outputs) -> None:
+def write(job: Job, result: Result, outputs: Outputs, depfile: bytes = b"") -> None:
     """Stages what the line asks for."""
     arguments = job.arguments
     parts = result.parts
@@ -302,12 +304,8 @@ def write(job: Job, result: Result, outputs: Outputs) -> None:
             outputs.put(path, parts[part])
     if arguments.kernels_json:
         outputs.put(arguments.kernels_json, parts["table"])
-    if arguments.depfile:
-        from tileiras.tools.build.depfile import write_depfile
-
-        target = arguments.depfile_target or arguments.o
-        text = write_depfile(target, [job.source, *arguments.depends], arguments.depfile_for)
-        outputs.put(arguments.depfile, text.encode("utf-8", "surrogateescape"))
+    if depfile:
+        outputs.put(arguments.depfile, depfile)
 
 
 def check_budgets(job: Job, result: Result) -> None:

@@ -10,6 +10,7 @@ import json
 
 from tileiras.tools.build.arguments import Arguments, UsageError
 from tileiras.tools.build.command import Failed
+from tileiras.tools.build.depfile import text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,18 +60,12 @@ def run(arguments: Arguments, outputs: Outputs, source: str, data: bytes, compil
     if not arguments.kernels_json:
         raise UsageError("--arch cpu makes a kernel table: --kernels-json is needed")
     check_processor(arguments)
+    depfile = text_of(arguments, arguments.kernels_json, [source, *arguments.depends])
     history = open_record(arguments)
     declare(arguments, outputs)
     outputs.put(arguments.kernels_json, table_of(arguments, source, data))
     if arguments.depfile:
-        from tileiras.tools.build.depfile import write_depfile
-
-        text = write_depfile(
-            arguments.depfile_target or arguments.kernels_json,
-            [source, *arguments.depends],
-            arguments.depfile_for,
-        )
-        outputs.put(arguments.depfile, text.encode("utf-8", "surrogateescape"))
+        outputs.put(arguments.depfile, depfile)
     outputs.commit()
     history.wrote([source, *arguments.depends], [arguments.kernels_json], ["--arch=cpu"], {})
 

@@ -17,6 +17,7 @@ import os
 
 from tileiras.tools.build.arguments import MANY, ONE, SWITCH, Arguments, Flag, UsageError
 from tileiras.tools.build.command import Failed, read_input, say
+from tileiras.tools.build.depfile import READERS, text_of
 from tileiras.tools.build.outputs import Outputs
 
 TYPE_CHECKING = False
@@ -39,7 +40,7 @@ FLAGS = (
     Flag("--python", ONE, "the interpreter that has cuda-tile; default this one", "EXE"),
     Flag("--depfile", ONE, "what the output was made from, in Make's form", "FILE"),
     Flag("--depfile-target", ONE, "the target in the depfile", "NAME"),
-    Flag("--depfile-for", ONE, "who reads it; make: names with = or %, which no text says to both", choices=("both", "make")),
+    Flag("--depfile-for", ONE, "who reads it: an error where that one cannot read a name", choices=READERS),
     Flag("--verbose", SWITCH, "say which kernels are exported"),
 )
 
@@ -73,6 +74,7 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
 
         check_version(arguments.bytecode_version)
     _prefix_map(arguments, os.path.abspath(arguments.inputs[0]))
+    text_of(arguments, arguments.o, [arguments.inputs[0]])  # what it imports is not known yet
     outputs.declare(arguments.o)
     outputs.declare(arguments.depfile)
     if arguments.python:
@@ -91,10 +93,7 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
     outputs.put(arguments.o, data)
     prerequisites = [source, *modules, *([arguments.matrix] if arguments.matrix else [])]
     if arguments.depfile:
-        from tileiras.tools.build.depfile import write_depfile
-
-        text = write_depfile(arguments.depfile_target or arguments.o, prerequisites, arguments.depfile_for)
-        outputs.put(arguments.depfile, text.encode("utf-8", "surrogateescape"))
+        outputs.put(arguments.depfile, text_of(arguments, arguments.o, prerequisites))
     outputs.commit()
     history.wrote(prerequisites, [arguments.o], record.options_of(arguments, FLAGS), _tools())
 
