@@ -169,6 +169,13 @@ def check(argv: list[str]) -> int:
     return 0
 
 
+def refused_by_ptxas(argv: list[str]) -> list[str]:
+    """What ptxas has against its options on this line (`driver.refused_by_ptxas`)."""
+    from tileiras import driver
+
+    return driver.refused_by_ptxas(_options(parse(argv)[0])[0])
+
+
 def _output_files(given: dict[str, Any]) -> list[str]:
     """The outputs that the line names."""
     fields = ("output", "ptx_output", "kernels_json", "depfile", "remarks_output", "report")
@@ -355,11 +362,13 @@ def compile_file(path: str, given: dict[str, Any], options: Any) -> int:
     outputs = Outputs(_output_files(given))
     report: Any = None
     watch: Any = None
+    held: list[str] = []  # what ptxas has against its options, which then cost no earlier output
     try:
         data = driver.read_file(path, sink)
         depfile = _depfile(given, path)
         if _may_begin(data, options):
-            outputs.unlink_old(path)
+            held = driver.refused_by_ptxas(options)
+            outputs.unlink_old(path, keep=bool(held))
         if "report" in given:
             from tileiras.report import write
             from tileiras.report.watch import Watch
@@ -403,6 +412,8 @@ def compile_file(path: str, given: dict[str, Any], options: Any) -> int:
             say(program.ptxas_log + "\n")
     except CompileError as error:
         outputs.discard()
+        if held and not _says(error, held):
+            outputs.unlink_old(path)
         _report_failure(given, watch, sink, error.exit_code)
         from tileiras.terminal import advise
 
@@ -429,6 +440,13 @@ def compile_file(path: str, given: dict[str, Any], options: Any) -> int:
         for name, seconds in program.times:
             say(f"{seconds * 1000:9.2f} ms  {name}\n")
     return 0
+
+
+def _says(error: Any, words: list[str]) -> bool:
+    """Whether ptxas said no more about the kernel than about its options alone."""
+    from tileiras.toolchain.ptxas import words_of
+
+    return words_of(error.diagnostics) == words
 
 
 def _depfile(given: dict[str, Any], path: str) -> bytes:

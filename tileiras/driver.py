@@ -821,6 +821,33 @@ def _assembler(options: Options) -> tuple[Any, bool]:
     return tool, options.launch_abi == "tile"
 
 
+def refused_by_ptxas(options: Options) -> list[str]:
+    """What ptxas says to its options on this line where it does not take them, tried on a module without kernels.
+
+    [] where it does, or is not asked, or cannot be; then the compile says what is wrong. An option may also
+    name what only the kernel has: so this alone is no error, but the same words about the kernel are the option's.
+    """
+    if not options.ptxas_options or options.emit != "cubin":
+        return []
+    from tileiras.archs import ROWS
+    from tileiras.toolchain import locate, ptxas
+
+    row = next((row for row in ROWS if f"sm_{row[0]}" == (options.gpu_name or "").rstrip("af")), ROWS[1])
+    target = options.gpu_name or f"sm_{row[0]}"
+    major, minor = next(
+        (since for suffix, since, _ in row[4] if target == f"sm_{row[0]}{suffix}"), row[4][0][1]
+    )
+    try:
+        tool = ptxas.as_tool(options.ptxas or locate.find_ptxas(options.toolkit_root))
+        ptxas.assemble(
+            f".version {major}.{minor}\n.target {target}\n.address_size 64\n",
+            target=target, ptxas=tool, options=options.ptxas_options, opt_level=options.opt_level,
+        )  # fmt: skip
+    except CompileError as error:
+        return ptxas.words_of(error.diagnostics)
+    return []
+
+
 def _assemble(program: Program, stages: Any, tool: Any, sink: Sink, watch: Any = None) -> None:
     from tileiras.compiler.ptx.text import spell_target
     from tileiras.toolchain import ptxas

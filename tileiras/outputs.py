@@ -51,8 +51,10 @@ class Outputs:
         self._staged: list[tuple[str, str, str]] = []  # (temporary, final, as the user spelled it)
         self._streams: list[tuple[str, bytes]] = []
 
-    def unlink_old(self, *sources: str) -> None:
+    def unlink_old(self, *sources: str, keep: bool = False) -> None:
         """Remove earlier outputs, so that a failure leaves no stale one. Streams stay, and the inputs do.
+
+        `keep`: the names are looked at, and the files stay.
 
         Errors: OutputError for the first name that cannot be an output's, when nothing has been touched, or for a file that
         cannot be removed, when the others have been.
@@ -82,7 +84,7 @@ class Outputs:
             seen.add(real)
         if problem:
             raise OutputError(problem)
-        for path, real in old_ones:
+        for path, real in () if keep else old_ones:
             try:
                 os.unlink(real)
             except OSError as error:

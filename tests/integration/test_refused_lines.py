@@ -27,10 +27,10 @@ from tileiras.tools.build.arguments import SWITCH
 DIGITS = "9" * 5000
 ENV = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
 
-# Options that take any text: names of files, words for other tools, which judge them, and the kernels of the source.
+# Options that take any text: names of files, and kernels of a Python file.
 FREE = {
-    "o", "output-file", "ptx-output", "depfile", "depfile-target", "remarks-output-file", "ptxas-options",
-    "explain", "--depends", "--entry", "--ptxas-option", "--fatbinary-option", "--folder", "--code-folder", "--stamp",
+    "o", "output-file", "ptx-output", "depfile", "depfile-target", "remarks-output-file",
+    "explain", "--depends", "--entry", "--folder", "--code-folder", "--stamp",
     "--depfile",
     "--depfile-target", "--kernels-json", "--ptx", "--tilebc", "-o", "--header-out", "--source-out", "--include-as", "--path",
     "--symbol", "--python",
@@ -44,6 +44,7 @@ COMMAND = {
     "remarks-missed": ["some"], "remarks-analysis": ["some"], "remark-format": ["html"],
     "remarks-failed": ["some"], "preview": ["x"], "l": ["x"],
     "tensor-maps": ["most"], "plugin": ["no_such_package_at_all"],
+    "ptxas-options": ["--nothing", "--maxrregcount=x", "--entry=two", "--fmad=perhaps", "a\nb", DIGITS],
 }  # fmt: skip
 COMPILE = {
     "--arch": ["foo", f"sm_{DIGITS}", "80;90"], "--compiler": ["cc"], "--opt-level": ["9", DIGITS], "--disable": ["most"],
@@ -53,14 +54,16 @@ COMPILE = {
     "--remarks-output": ["x"], "--report": ["r.txt"],
     "--max-registers": ["x", DIGITS, "\u00b2"], "--max-shared": ["-1", f"{DIGITS}K"],
     "--toolkit-root": ["/nonexistent"], "--depfile-for": ["sun"], "--tensor-maps": ["most"],
+    "--entry": ["two"], "--ptxas-option": ["--nothing", "--maxrregcount=x", "--entry=two", "no.ptx"],
 }  # fmt: skip
 _ALONE = ("--remarks", "--remarks-output", "--report", "--arch", "--depfile-for")  # of one image
 KERNELS = {
     **{name: values for name, values in COMPILE.items() if name not in _ALONE},
     "--arch": ["foo", "sm_90"], "--compress": ["much"], "--language": ["D"], "--embed": ["well"], "--namespace": ["int", "1"],
+    "--fatbinary-option": ["--nothing"],
 }  # fmt: skip
 FATBIN = {"--elf": [f"sm_{DIGITS}=one.cubin", "foo=one.cubin", "sm_90=nothing"], "--ptx": ["x"], "--tileir": ["x"],
-          "--compress": ["much"], "--toolkit-root": ["/nonexistent"], "--option": []}  # fmt: skip
+          "--compress": ["much"], "--toolkit-root": ["/nonexistent"], "--option": ["--nothing", "--compress-mode=x"]}  # fmt: skip
 HEADER = {"--prefix": ["9"], "--namespace": ["int"], "--language": ["D"], "--embed": ["well"], "--image": ["nothing"],
           "--json": ["nothing"]}  # fmt: skip
 OBJECT = {"--prefix": ["9"], "--image": ["nothing"], "--host-arch": ["vax"]}
@@ -150,3 +153,41 @@ def test_the_build_verbs(work: Path, verb: str, option: str, value: str) -> None
     if verb == "kernels":
         words += ["--", "one.tileir", "old", "p"]
     assert_untouched(work, "build", [verb, *words])
+
+
+@pytest.mark.parametrize("tool", ["tileiras", "build"])
+def test_a_kernel_that_ptxas_refuses_costs_the_outputs_whatever_options_it_got(work: Path, tool: str) -> None:
+    """An option that a module without kernels would not know is no mistake of the line where the kernel has one."""
+    (work / "wrong.tileir").write_text(kernel("one").replace("{", "{ wrong ", 1))
+    cases = [("wrong.tileir", "--entry=one"), ("one.tileir", "--maxrregcount=24")]
+    for source, option in cases:
+        for name in ("old.1", "old.2"):
+            (work / name).write_text("of an earlier build")
+        if tool == "tileiras":
+            words = [
+                source,
+                "--gpu-name=sm_90",
+                "-o",
+                "old.1",
+                "--ptx-output=old.2",
+                f"--ptxas-options={option}",
+            ]
+            line = [sys.executable, "-m", "tileiras", *words]
+        else:
+            words = [
+                "compile",
+                source,
+                "--arch=sm_90",
+                "-o",
+                "old.1",
+                "--kernels-json=old.2",
+                f"--ptxas-option={option}",
+            ]
+            line = command(*words, tool=tool)
+        done = subprocess.run(line, cwd=work, env=ENV, capture_output=True, text=True)
+        for name in ("old.1", "old.2"):
+            path = work / name
+            if done.returncode:
+                assert not path.exists(), (source, option, done.stderr)
+            else:
+                assert source == "one.tileir" and path.read_bytes() != b"of an earlier build"

@@ -18,7 +18,7 @@ from tileiras.toolchain.run import MISSING_TOOL, Finished, anonymous_file, read_
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from tileiras.diag import Emitted
 
@@ -263,6 +263,11 @@ def spoken(said: list[str], ptx: str) -> list[Emitted]:
     """Lines of ptxas as diagnostics, with the lines of the PTX that they are about."""
     lines = ptx.splitlines() if said else []
     return [_emitted(line, lines) for line in said]
+
+
+def words_of(emitted: Iterable[Emitted]) -> list[str]:
+    """What ptxas itself said, among diagnostics."""
+    return [str(one.text) for one in emitted if one.code in (diags.PTXAS_SAID.code, diags.PTXAS_WARNED.code)]
 
 
 def _emitted(line: str, lines: list[str]) -> Emitted:

@@ -101,7 +101,8 @@ def compile(job: Job, outputs: Outputs) -> Result:
     status, log = _call(cli.main, argv)
     if status != 0:
         sys.stderr.write(outputs.in_users_words(log))
-        raise Failed(status)
+        refused = cli.refused_by_ptxas(argv)
+        raise Failed(status, of_line=bool(refused) and all(words in log for words in refused))
     parts = {"ptx" if virtual else "cubin": _read(image)}
     for name, path in extra.items():
         parts[name] = _read(path) if os.path.exists(path) else b""

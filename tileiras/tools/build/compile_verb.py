@@ -82,8 +82,9 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
         if result.log:
             say(result.log.rstrip("\n"))
         check_budgets(job, result)
-    except (CompileError, Failed):
-        history.failed()
+    except (CompileError, Failed) as error:
+        if not (isinstance(error, Failed) and error.of_line):
+            history.failed()
         raise
     write(job, result, outputs, depfile)
     outputs.commit()
@@ -326,7 +327,7 @@ def check_budgets(job: Job, result: Result) -> None:
         missing = [entry for entry in arguments.entry if entry not in known]
         if missing:
             there = ", ".join(sorted(kernel["symbol"] for kernel in kernels)) or "none"
-            raise Failed(1, f"no kernel '{missing[0]}' in '{job.source}'; its kernels: {there}")
+            raise Failed(1, f"no kernel '{missing[0]}' in '{job.source}'; its kernels: {there}", of_line=True)
         chosen = {known[entry]["symbol"] for entry in arguments.entry}
         table["kernels"] = kernels = [kernel for kernel in kernels if kernel["symbol"] in chosen]
         result.parts["table"] = as_text(table)

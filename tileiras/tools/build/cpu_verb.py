@@ -99,7 +99,7 @@ def table_of(arguments: Arguments, source: str, data: bytes) -> bytes:
     for name in arguments.entry:
         if name not in entries:
             there = ", ".join(sorted(entries)) or "none"
-            raise Failed(1, f"no kernel '{name}' in '{source}'; its kernels: {there}")
+            raise Failed(1, f"no kernel '{name}' in '{source}'; its kernels: {there}", of_line=True)
     pairs = [word.rpartition("=") for word in arguments.file_prefix_map]
     maps = [(old, new) for old, _, new in pairs]
     assembly, rows = ahead.compile_ahead(module, arch, list(arguments.entry), lambda path: renamed(path, maps))

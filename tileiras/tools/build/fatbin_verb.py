@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import os
 
+from tileiras.diag import CompileError
 from tileiras.toolchain.fatbin import COMPRESS_MODES
 from tileiras.tools.build.arguments import MANY, ONE, SWITCH, Arguments, Flag, UsageError
-from tileiras.tools.build.command import Failed, read_input, say
+from tileiras.tools.build.command import Failed, read_input, say, show_all
 from tileiras.tools.build.outputs import Outputs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tileiras.toolchain.fatbin import Image
+    from tileiras.toolchain.locate import Tool
 
 SYNOPSIS = "-o OUT.fatbin [--elf sm_90=FILE]... [--tileir compute_120=FILE]... [--ptx compute_90=FILE]..."
 
@@ -32,7 +40,7 @@ _PREFIX = {"elf": "sm_", "tileir": "compute_", "ptx": "compute_"}
 
 def run(arguments: Arguments, outputs: Outputs) -> None:
     """The verb."""
-    from tileiras.toolchain.fatbin import Image, make_fatbin
+    from tileiras.toolchain.fatbin import Image
     from tileiras.toolchain.locate import find_tool
 
     if not arguments.o:
@@ -59,8 +67,25 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
     fatbinary = None if plain else find_tool("fatbinary", arguments.toolkit_root)
     if arguments.verbose:
         say(f"fatbinary: {fatbinary.path if fatbinary else 'not used'}; images: {images}")
-    outputs.put(arguments.o, make_fatbin(images, arguments.compress, fatbinary, arguments.option))
+    outputs.put(arguments.o, container(images, arguments.compress, fatbinary, arguments.option))
     outputs.commit()
+
+
+def container(images: Sequence[Image], compress: str, tool: Tool | None, options: Sequence[str]) -> bytes:
+    """The container. Errors: CompileError; Failed where it is fatbinary's options that it does not take."""
+    from tileiras.toolchain.fatbin import make_fatbin
+
+    try:
+        return make_fatbin(images, compress, tool, options)
+    except CompileError as error:
+        if not options or tool is None:
+            raise
+        try:
+            make_fatbin(images, compress, tool)
+        except CompileError:
+            raise error from None
+        show_all(error)
+        raise Failed(error.exit_code, of_line=True) from None
 
 
 def _split(kind: str, entry: str) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from tileiras.diag import CompileError
 from tileiras.progress import Line
 from tileiras.toolchain.arch import VIRTUAL, Arch
 from tileiras.toolchain.fatbin import COMPRESS_MODES, Image, make_fatbin
-from tileiras.tools.build import compile_verb, cpu_verb, header_verb, record
+from tileiras.tools.build import compile_verb, cpu_verb, fatbin_verb, header_verb, record
 from tileiras.tools.build.arguments import MANY, ONE, SWITCH, Arguments, Flag, UsageError, parse
 from tileiras.tools.build.command import Failed, read_input, say, show_all
 from tileiras.tools.build.job import Job, Result
@@ -105,7 +105,7 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
             for history, job, result in made:
                 history.succeeded(job, result)
         except (Failed, UsageError, CompileError, OSError) as error:
-            outputs.discard()
+            outputs.discard(promised=not (isinstance(error, Failed) and error.of_line))
             line.clear()
             code = _report(error)  # of every kernel
             worst = worst or code
@@ -237,8 +237,9 @@ class _Unit:
             history = histories.record(job.arguments.o)
             try:
                 result = self._compile(job, outputs, tools.of_compiler[virtual])
-            except (CompileError, Failed):
-                history.failed()
+            except (CompileError, Failed) as error:
+                if not (isinstance(error, Failed) and error.of_line):
+                    history.failed()
                 raise
             made.append((history, job, result))
             compile_verb.write(job, result, outputs)
@@ -328,7 +329,7 @@ class _Unit:
         found = store.get(key) if store is not None else None
         if found is not None and "fatbin" in found:
             return found["fatbin"]
-        made = make_fatbin(images, arguments.compress, tool, arguments.fatbinary_option)
+        made = fatbin_verb.container(images, arguments.compress, tool, arguments.fatbinary_option)
         if store is not None:
             store.put(key, {"fatbin": made})
         return made

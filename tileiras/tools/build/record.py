@@ -102,7 +102,9 @@ class Batch:
             for name, row in self._before.items()
             if name not in self._rows and os.path.exists(os.path.join(self.folder, name))
         }
-        _save(self.path, {"version": 1, "batch": {**kept, **self._rows}})
+        batch = {**kept, **self._rows}
+        if batch != self._before:
+            _save(self.path, {"version": 1, "batch": batch})
 
 
 class _Row(Record):
