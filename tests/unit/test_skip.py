@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,8 +34,16 @@ ACTS = {
     "TileASSliceProducts": ("staged_f16_nt", "sm_80"),
     "TileASWarpgroupProducts": ("staged_f16_nt", "sm_90"),
     "TileASTensorMemoryProducts": ("staged_bf16_nn_128", "sm_100"),
+    "TileASAssignRoles": ("staged_f16_nt", "sm_90"),
 }
-VERIFIERS = {"TileAAAgentVerifier", "TileIROperationAnalysis", "ModuleVerifier", "NVVMIRVerifier"}
+MAPPED = {"TileASAssignRoles"}  # works where the launcher makes tensor maps
+VERIFIERS = {
+    "TileAAAgentVerifier",
+    "TileASAgentVerifier",
+    "TileIROperationAnalysis",
+    "ModuleVerifier",
+    "NVVMIRVerifier",
+}
 # moves ops out of regions that are flattened behind it: the code of the corpus is the same, the dump between them is not
 DUMP_ONLY = {"TileASOptimizePipelineRegion"}
 PIPELINED = "nv_tileas.async.pipeline.create"
@@ -80,8 +88,14 @@ def test_code_without_an_optional_pass_is_other_code_and_right(
 ) -> None:
     case, gpu_name = CASES[ACTS[name][0]], ACTS[name][1]
     source = str(bytecode_path(case))
-    assert ptx(source, gpu_name, capfd, "--skip", name) != ptx(source, gpu_name, capfd)
-    without = functools.partial(pipeline.compile_module, skip=(name,))
+    maps = ["--tensor-maps", "launcher"] if name in MAPPED else []
+    assert ptx(source, gpu_name, capfd, "--skip", name, *maps) != ptx(source, gpu_name, capfd, *maps)
+    given = {"skip": (name,), **({"tensor_maps": "launcher"} if maps else {})}
+    compile_module = pipeline.compile_module
+
+    def without(*args: Any, **options: Any) -> Any:
+        return compile_module(*args, **{**options, **given})
+
     monkeypatch.setattr(pipeline, "compile_module", without)
     outcome = launch_case(case, "emulator", gpu_name)
     assert outcome.word == PASS, outcome.reason

@@ -47,6 +47,9 @@ class CostModel:
     buffered_registers = 16  # of an operand: below, conversions are cheaper than a buffer (S)
     chosen_registers = 16  # of a tile that an index at run time may choose from (S)
     chunk_registers = 64  # that a part of an accumulator in tensor memory takes while it is scaled (S)
+    copying_warps = 4  # of a block that only copy: a warpgroup, which gives its registers back as one (F)
+    copying_registers = 24  # of a thread that only copies: addresses, coordinates, the loop (S)
+    most_granted = 240  # of a thread that setmaxnreg is asked for: 65536 less what copying warps keep (F)
     # ---- warps
     least_warps = 4  # of a block: a warpgroup (F)
     most_warps = 16  # of a block: registers of a thread halve once more beyond (G)
@@ -69,6 +72,10 @@ class CostModel:
     usual_latency = 5  # of the hint's 1 to 10 (F)
     hinted_stages = (2, 8)  # least and most that the hint asks for (S)
     row_stage_bytes = 32  # of K that a step which was cut still has in a row: a sector (G)
+    # ---- an SM from sm_90 on
+    shared_of_sm = 228 << 10  # bytes of shared memory (G)
+    shared_of_block = 1 << 10  # of them that each block takes besides its own (G)
+    threads_of_sm = 2048  # that it holds at once (G)
     # ---- shared memory
     small_load_part = 8  # of an operand's elements: what is loaded for more of them each is not staged (S)
     packed_neighbours = 2  # log2 of bytes that a thread has side by side of what it unpacks: a word (G)

@@ -140,6 +140,7 @@ TENSOR_FIELDS: dict[str, str] = {
     "fresh": "1: begins at zero",
     "handle": "the local memory",
     "id": "number of the agent",
+    "issuing_warps": "the first warps of the agent, which alone run its code",
     "log2_slices": "of their number",
     "m": "rows",
     "memory": "in tensor memory",

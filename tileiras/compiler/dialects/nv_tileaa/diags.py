@@ -212,3 +212,87 @@ see: AA-0201
     }
   }
 """
+
+AGENT_GROUPS = Diag(
+    "AA-0205",
+    ERROR,
+    "agent {id} has registers of its own, but its warps {first} to {last} are no whole warpgroups",
+    "TileAS agent verifier",
+    WORD_ERROR,
+)
+"""
+see: AA-0201
+
+  $ tileiras-opt k.tileir --pass TileASAgentVerifier
+  nv_tileaa.module {sym_name = "m"} {
+    nv_tileaa.func {sym_name = "k", function_type = () -> (), nv_tileaa.kernel_spec = {num_warps = 2}} {
+-   nv_tileaa.agent {id = 0 : i32, num_warps = 2 : i32, registers = 24 : i32} {
++   nv_tileaa.agent {id = 0 : i32, num_warps = 2 : i32} {
+      }
+      nv_tileaa.return
+    }
+  }
+"""
+
+AGENT_SUM = Diag(
+    "AA-0206",
+    ERROR,
+    "agents of function '{function}' take {got} registers together, and a block starts with {want}",
+    "TileAS agent verifier",
+    WORD_ERROR,
+)
+"""
+see: AA-0201
+
+  $ tileiras-opt k.tileir --pass TileASAgentVerifier
+  nv_tileaa.module {sym_name = "m"} {
+    nv_tileaa.func {sym_name = "k", function_type = () -> (), nv_tileaa.kernel_spec = {num_warps = 4}, nvvm.maxnreg = 168 : i32} {
+-   nv_tileaa.agent {id = 0 : i32, num_warps = 4 : i32, registers = 232 : i32} {
++   nv_tileaa.agent {id = 0 : i32, num_warps = 4 : i32, registers = 168 : i32} {
+      }
+      nv_tileaa.return
+    }
+  }
+"""
+
+AGENT_ISSUING = Diag(
+    "AA-0207",
+    ERROR,
+    "issuing_warps of agent {id} must be from 1 to {want}, got {got}",
+    "TileAS agent verifier",
+    WORD_ERROR,
+)
+"""
+see: AA-0201
+
+  $ tileiras-opt k.tileir --pass TileASAgentVerifier
+  nv_tileaa.module {sym_name = "m"} {
+    nv_tileaa.func {sym_name = "k", function_type = () -> (), nv_tileaa.kernel_spec = {num_warps = 4}} {
+-   nv_tileaa.agent {id = 0 : i32, num_warps = 4 : i32, issuing_warps = 5 : i32} {
++   nv_tileaa.agent {id = 0 : i32, num_warps = 4 : i32, issuing_warps = 1 : i32} {
+      }
+      nv_tileaa.return
+    }
+  }
+"""
+
+AGENT_ID = Diag(
+    "AA-0208",
+    ERROR,
+    "the id of an agent must be from 0 to {last}, got {id}: its warps wait at the barrier with the number behind it",
+    "TileAS agent verifier",
+    WORD_ERROR,
+)
+"""
+see: AA-0201
+
+  $ tileiras-opt k.tileir --pass TileASAgentVerifier
+  nv_tileaa.module {sym_name = "m"} {
+    nv_tileaa.func {sym_name = "k", function_type = () -> (), nv_tileaa.kernel_spec = {num_warps = 4}} {
+-   nv_tileaa.agent {id = 15 : i32, num_warps = 4 : i32} {
++   nv_tileaa.agent {id = 0 : i32, num_warps = 4 : i32} {
+      }
+      nv_tileaa.return
+    }
+  }
+"""

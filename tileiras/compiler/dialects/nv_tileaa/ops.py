@@ -66,7 +66,8 @@ def tables(dialect: str) -> dict[str, OpSpec]:
     found["agent"] = OpSpec(
     "agent", dialect=dialect,
     doc="Warps that run code of their own, beside those of the function's other agents.",
-    attrs=(Attr("id", "i32"), Attr("num_warps", "i32"), Attr("registers", "i32", optional=True)),
+    attrs=(Attr("id", "i32"), Attr("num_warps", "i32"), Attr("registers", "i32", optional=True),
+           Attr("issuing_warps", "i32", optional=True)),  # the first ones, which alone run the code
         regions=1, traits=SINGLE_BLOCK,
     )  # fmt: skip
     # mmaf_scaled for instructions that take fragments. Operands of four bits come as bytes, two neighbours along K in each:

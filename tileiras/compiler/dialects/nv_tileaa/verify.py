@@ -135,8 +135,14 @@ def check_func(op: Op) -> None:
         raise broken("region #0 failed to verify constraint: region with 1 blocks")
     spec = op.attrs.get(KEY)
     problem = spec_problem(spec) if spec is not None else None
-    if problem is not None:
+    if problem is not None and not (problem[0] == "num_warps" and sums_up(op, problem[1])):
         raise Invalid(D.SPEC, name=problem[0], got=problem[1])
+
+
+def sums_up(func: Op, warps: object) -> bool:
+    """Whether a number of warps is that of several agents, each of which has a number that layouts can have."""
+    agents = [op.attrs.get("num_warps") for op in func.regions[0].block.ops if op.spec.name == "agent"]
+    return all(n in (1, 2, 4, 8, 16) for n in agents) and sum(agents) == warps != 0  # type: ignore[arg-type]
 
 
 RULES = Rules()

@@ -549,6 +549,89 @@ remedy: Nothing is wrong. Where the remark says that the depth was cut, smaller 
   }
 """  # noqa: E501
 
+ROLES = Diag(
+    "AS-0314", REMARK,
+    "{copying} warps of the kernel only copy, beside {warps} that do all else{registers}", _ASYNC, WORD_REMARK,
+    kind="passed", category="memory",
+)  # fmt: skip
+"""
+cause: A remark: a warpgroup of the block does nothing but issue the bulk tensor copies of pipelined loops, so that the
+others multiply without a barrier, and the copies of what comes next start while results are stored. Its registers
+go to the others. Where warps cannot be told apart so, the remark names the operation and the reason.
+remedy: Nothing is wrong. To gain it, compute what loads of the loop are indexed by from parameters, the block's number
+and constants: not from what other warps compute, exchange or wait for.
+
+- $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all --launch-abi=simt --tensor-maps=launcher
++ $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all --launch-abi=simt --tensor-maps=launcher --disable=roles
+  cuda_tile.module @kernels {
+    entry @matmul(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %k: tile<i32>) {
+      %depth = assume bounded<0, ?>, %k : tile<i32>
+      %width = assume div_by<16>, %depth : tile<i32>
+      %pa = assume div_by<16>, %a : tile<ptr<f16>>
+      %pb = assume div_by<16>, %b : tile<ptr<f16>>
+      %av = make_tensor_view %pa, shape = [128, %width], strides = [%width, 1] : tile<i32> -> tensor_view<128x?xf16, strides=[?,1]>
+      %bv = make_tensor_view %pb, shape = [%width, 64], strides = [64, 1] : tile<i32> -> tensor_view<?x64xf16, strides=[64,1]>
+      %cv = make_tensor_view %c, shape = [128, 64], strides = [64, 1] : tensor_view<128x64xf32, strides=[64,1]>
+      %at = make_partition_view %av : partition_view<tile=(64x32), tensor_view<128x?xf16, strides=[?,1]>>
+      %bt = make_partition_view %bv : partition_view<tile=(32x64), tensor_view<?x64xf16, strides=[64,1]>>
+      %ct = make_partition_view %cv : partition_view<tile=(64x64), tensor_view<128x64xf32, strides=[64,1]>>
+      %i, %by, %bz = get_tile_block_id : tile<i32>
+      %rows, %steps = get_index_space_shape %at : partition_view<tile=(64x32), tensor_view<128x?xf16, strides=[?,1]>> -> tile<i32>
+      %zero = constant <i32: 0> : tile<i32>
+      %one = constant <i32: 1> : tile<i32>
+      %none = constant <f32: 0.0> : tile<64x64xf32>
+      %t = make_token : token
+      %sum = for %j in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none) -> (tile<64x64xf32>) {
+        %x, %t1 = load_view_tko weak %at[%i, %j] token = %t : partition_view<tile=(64x32), tensor_view<128x?xf16, strides=[?,1]>>, tile<i32> -> tile<64x32xf16>, token
+        %y, %t2 = load_view_tko weak %bt[%j, %zero] token = %t : partition_view<tile=(32x64), tensor_view<?x64xf16, strides=[64,1]>>, tile<i32> -> tile<32x64xf16>, token
+        %next = mmaf %x, %y, %acc : tile<64x32xf16>, tile<32x64xf16>, tile<64x64xf32>
+        continue %next : tile<64x64xf32>
+      }
+      %t3 = store_view_tko weak %sum, %ct[%i, %zero] token = %t : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<128x64xf32, strides=[64,1]>>, tile<i32> -> token
+      return
+    }
+  }
+"""  # noqa: E501
+
+NO_ROLES = Diag(
+    "AS-0315", REMARK, "no warps of the kernel only copy: {name}: {reason}", _ASYNC, WORD_REMARK,
+    kind="missed", category="memory",
+)  # fmt: skip
+"""
+see: AS-0314
+
+  $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all --launch-abi=simt --tensor-maps=launcher
+  cuda_tile.module @kernels {
+    entry @matmul(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %k: tile<i32>, %n: tile<ptr<i32>>) {
+      %depth = assume bounded<0, ?>, %k : tile<i32>
+      %width = assume div_by<16>, %depth : tile<i32>
+      %pa = assume div_by<16>, %a : tile<ptr<f16>>
+      %pb = assume div_by<16>, %b : tile<ptr<f16>>
+      %av = make_tensor_view %pa, shape = [128, %width], strides = [%width, 1] : tile<i32> -> tensor_view<128x?xf16, strides=[?,1]>
+      %bv = make_tensor_view %pb, shape = [%width, 64], strides = [64, 1] : tile<i32> -> tensor_view<?x64xf16, strides=[64,1]>
+      %cv = make_tensor_view %c, shape = [128, 64], strides = [64, 1] : tensor_view<128x64xf32, strides=[64,1]>
+      %at = make_partition_view %av : partition_view<tile=(64x32), tensor_view<128x?xf16, strides=[?,1]>>
+      %bt = make_partition_view %bv : partition_view<tile=(32x64), tensor_view<?x64xf16, strides=[64,1]>>
+      %ct = make_partition_view %cv : partition_view<tile=(64x64), tensor_view<128x64xf32, strides=[64,1]>>
+      %rows, %steps = get_index_space_shape %at : partition_view<tile=(64x32), tensor_view<128x?xf16, strides=[?,1]>> -> tile<i32>
+      %zero = constant <i32: 0> : tile<i32>
+      %one = constant <i32: 1> : tile<i32>
+-     %i, %t0 = atomic_rmw_tko relaxed device %n, add, %one : tile<ptr<i32>>, tile<i32> -> tile<i32>, token
++     %i, %by, %bz = get_tile_block_id : tile<i32>
+      %none = constant <f32: 0.0> : tile<64x64xf32>
+      %t = make_token : token
+      %sum = for %j in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none) -> (tile<64x64xf32>) {
+        %x, %t1 = load_view_tko weak %at[%i, %j] token = %t : partition_view<tile=(64x32), tensor_view<128x?xf16, strides=[?,1]>>, tile<i32> -> tile<64x32xf16>, token
+        %y, %t2 = load_view_tko weak %bt[%j, %zero] token = %t : partition_view<tile=(32x64), tensor_view<?x64xf16, strides=[64,1]>>, tile<i32> -> tile<32x64xf16>, token
+        %next = mmaf %x, %y, %acc : tile<64x32xf16>, tile<32x64xf16>, tile<64x64xf32>
+        continue %next : tile<64x64xf32>
+      }
+      %t3 = store_view_tko weak %sum, %ct[%i, %zero] token = %t : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<128x64xf32, strides=[64,1]>>, tile<i32> -> token
+      return
+    }
+  }
+"""  # noqa: E501
+
 QUEUE = Diag(
     "AS-0312", REMARK,
     "loads of the loop queue in shared memory for its {products} products{parts}: {slots} slots of {bytes} bytes, {ahead} on "

@@ -106,6 +106,7 @@ for _family, _names in {
     "staging": ("alloc_shared", "free_shared", "clear_shared", "load_shared", "store_shared", "async.copy_view",
                 "async.commit_group", "async.wait_group", "barrier"),
     "bulk": ("bulk.begin", "bulk.load", "bulk.wait", "bulk.release", "bulk.end"),
+    "roles": ("agent",),
     "tensor_memory": ("tensor_memory.alloc", "tensor_memory.free", "tensor_memory.store", "tensor_memory.load",
                       "tensor_memory.wait", "tensor_memory.product", "tensor_memory.begin", "tensor_memory.end",
                       "tensor_memory.scale", "tensor_memory.store_rows", "tensor_memory.product_rows",

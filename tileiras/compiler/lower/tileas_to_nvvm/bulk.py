@@ -13,6 +13,7 @@ from tileiras.compiler.layout.linear import log2
 from tileiras.compiler.nvvm.build import _sym
 from tileiras.compiler.nvvm.code import TensorAddr
 
+from .roles import warp_number
 from .staging import slot_address
 from .state import Lowering
 from .tensor_memory import by_warp, wait_for_phase
@@ -112,9 +113,12 @@ def lower_load(lowering: Lowering, op: Op) -> None:
         copies.append((_descriptor(lowering, number), start, corner, parts(tile, map.box), size))
         at = end
     skip = b.label()
-    warp = b.entry("shfl.sync.idx.b32", b.entry("shr.u32", b.tid, 5), 0, 31, 0xFFFFFFFF)
-    mine = b.entry("setp.eq.b32", warp, 0)
-    b.bra(skip, (mine if isinstance(runs, int) else b.pand(mine, runs), True))
+    alone = issues_alone(op)
+    mine = None if alone else b.entry("setp.eq.b32", warp_number(lowering), 0)
+    if not isinstance(runs, int):
+        mine = runs if mine is None else b.pand(mine, runs)
+    if mine is not None:
+        b.bra(skip, (mine, True))
     b.push()
     phase = op.operand("phase")
     if phase is not None:  # the whole warp waits, which leaves it in step for ptxas
@@ -132,6 +136,14 @@ def lower_load(lowering: Lowering, op: Op) -> None:
             b.emit_to(None, opcode, b.address(address, start + n * size), source, place)
     b.pop()
     b.place(skip)
+
+
+def issues_alone(op: Op) -> bool:
+    """Whether only one warp comes to an op."""
+    parent = op.parent
+    while parent is not None and parent.spec.name != "agent":
+        parent = parent.parent
+    return parent is not None and parent.attr("issuing_warps") == 1
 
 
 def _coordinate(lowering: Lowering, index: Value, extent: int, inside: bool) -> Any:

@@ -73,6 +73,7 @@ class Lowering:
         self.env: dict[Value, Any] = {}
         self.facts = facts
         self.globals = globals_
+        self.agent: int | None = None  # whose code this is; see roles.py
         self.loops: list[Any] = []  # innermost last; see control.py
         self.exchanging: Any = None  # the op that used its place in shared memory last
         self.failed = False
@@ -107,6 +108,8 @@ class Lowering:
     def barrier(self) -> None:
         if self.num_warps == 1:
             self.b.emit_to(None, "bar.warp.sync", 0xFFFFFFFF)
+        elif self.agent is not None:
+            self.b.emit_to(None, "bar.sync", self.agent + 1, 32 * self.num_warps)
         else:
             self.b.emit_to(None, "bar.sync", 0)
 

@@ -12,6 +12,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+WARPGROUP = 4  # warps
+LAST_BARRIER = 15  # of a block
+
 
 class AgentVerifier(Pass):
     NAME = "TileAAAgentVerifier"
@@ -43,4 +46,35 @@ class AgentVerifier(Pass):
         want = getattr(func.attrs.get("nv_tileaa.kernel_spec"), "num_warps", None)
         if agents and want is not None and warps != want:
             emit(D.AGENT_WARPS, loc=func.loc, function=context.function, got=warps, want=want)
+        return context.sink.errors == errors
+
+
+class RolesVerifier(AgentVerifier):
+    """The same where warps have registers and barriers of their own: before threads are told apart."""
+
+    NAME = "TileASAgentVerifier"
+    SUMMARY = "Agents as before; those with registers of their own are warpgroups, and the block's registers suffice"
+    __slots__ = ()
+
+    def run(self, func: Any, context: Context) -> bool:
+        emit = context.sink.emit
+        errors = context.sink.errors
+        super().run(func, context)
+        agents = [op for op in func.walk() if op.spec.name == "agent"]
+        first = held = 0
+        start = func.attrs.get("nvvm.maxnreg")
+        for op in agents:
+            warps, registers = op.attrs["num_warps"], op.attrs.get("registers")
+            issuing = op.attrs.get("issuing_warps")
+            last = first + warps - 1
+            if registers is not None and (first % WARPGROUP or warps % WARPGROUP):
+                emit(D.AGENT_GROUPS, loc=op.loc, id=op.attrs["id"], first=first, last=last)
+            if issuing is not None and not 1 <= issuing <= warps:
+                emit(D.AGENT_ISSUING, loc=op.loc, id=op.attrs["id"], want=warps, got=issuing)
+            if not 0 <= op.attrs["id"] <= LAST_BARRIER - 1:
+                emit(D.AGENT_ID, loc=op.loc, id=op.attrs["id"], last=LAST_BARRIER - 1)
+            held += 32 * warps * (registers if registers is not None else start or 0)
+            first = last + 1
+        if start is not None and held > 32 * first * -(-start // 8) * 8:
+            emit(D.AGENT_SUM, loc=func.loc, function=context.function, got=held, want=32 * first * start)
         return context.sink.errors == errors

@@ -1,0 +1,460 @@
+"""TileASAssignRoles: a warpgroup of its own issues the copies of the rings, all others do the rest.
+
+    bulk.begin %ring                            bulk.begin %ring
+    barrier                                     barrier
+    bulk.load %ring, ..                         agent {id = 0, num_warps = 8, registers = 232} {
+    for .. {                                      for .. {
+      bulk.wait %ring, %take, %phase                bulk.wait %ring, %take, %phase
+      bulk.release %ring, %put                      bulk.release %ring, %put
+      wgmma ..                                      wgmma ..
+      bulk.load %ring, %put, .., %phase           }
+    }                                             ..
+    ..                                          }
+                                                agent {id = 1, num_warps = 4, registers = 40, issuing_warps = 1} {
+                                                  for .. {
+                                                    bulk.load %ring, %slot, .., %phase
+                                                  }
+                                                }
+
+The first agent has the threads that the function had, so that layouts stay; barriers inside it are for its warps alone. The
+other one has the loops, branches and exits around the copies, and what they are computed from (`schedule/roles.py`). Its loop
+runs an iteration for every stage and waits only for a free one. The first `ahead` stages are free from the start: until then it
+waits for the phase before the first, which counts as complete; from then on a stage has been released once more than filled.
+
+In loops that are entered again, both sides carry on with the stage behind the last: the copies of the next tile start while
+this one's results are stored. Such a ring keeps its bytes and its mbarriers to the end of the kernel.
+"""
+
+from __future__ import annotations
+
+from tileiras.compiler.dialects.nv_tileaa.kernel_spec import KEY, KernelSpec
+from tileiras.compiler.dialects.nv_tileas import diags as D
+from tileiras.compiler.dialects.nv_tileas import ops as tileas
+from tileiras.compiler.ir.build import create
+from tileiras.compiler.ir.clone import clone_op
+from tileiras.compiler.ir.core import Block, Op, Region, Value
+from tileiras.compiler.ir.passes import Context, Pass
+from tileiras.compiler.ir.spec import NO_MEMORY_EFFECT
+from tileiras.compiler.ir.types import I1, TOKEN, Dense, TensorType, TileType
+from tileiras.compiler.schedule import roles
+from tileiras.compiler.target.cost import CostModel
+
+from .place_shared import ALIGN, SHARED_BYTES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+AGENT = tileas.BY_NAME["agent"]
+REGISTERS = "nvvm.maxnreg"
+
+
+class AssignRoles(Pass):
+    NAME = "TileASAssignRoles"
+    SUMMARY = "Let a warpgroup of its own issue the copies of pipelined loops"
+    __slots__ = ()
+
+    def run(self, func: Any, context: Context) -> bool:
+        from tileiras.compiler.target import sm
+
+        if context.target is None or not context.target.has(sm.SETMAXNREG):
+            return True
+        found = roles.rings(func)
+        if not found:
+            return True
+        try:
+            plan = Plan(func, found, context.target)
+        except roles.NoRoles as refused:
+            say(context, D.NO_ROLES, refused.op, name=refused.op.spec.full_name, reason=refused.reason)
+            return True
+        plan.carry_out()
+        say(
+            context, D.ROLES, found[0].loop, warps=plan.warps, copying=CostModel.copying_warps,
+            registers=f", {plan.more} and {plan.less} registers a thread" if plan.more else "",
+        )  # fmt: skip
+        return True
+
+
+def say(context: Context, diag: Any, op: Op, **fields: Any) -> None:
+    if (context.remarks or {}).get(diag.kind, "none") in ("all", diag.category):
+        context.sink.emit(diag, loc=op.loc, function=context.function, **fields)
+
+
+class Plan:
+    """What is decided for a function; nothing is changed yet."""
+
+    def __init__(self, func: Any, found: list[roles.Ring], target: Any) -> None:
+        from tileiras.compiler.schedule.kernel_spec import max_registers
+        from tileiras.compiler.schedule.loops import least_registers
+
+        self.func = func
+        self.rings = found
+        spec: KernelSpec = func.attrs[KEY]
+        self.warps = spec.num_warps
+        first = found[0].loop
+        if self.warps % CostModel.copying_warps or self.warps + CostModel.copying_warps > 32:
+            raise roles.NoRoles(
+                first, f"{self.warps} warps are no warpgroups, or leave no room for another one"
+            )
+        self.needs = roles.Needs(func, found)
+        self.places = roles.make_room(func, found, CostModel(target).shared_bytes)
+        ends = [start + size for start, size in self.places.values()]
+        self.shared = max([func.attrs.get(SHARED_BYTES, 0), *ends]) + ALIGN - 1 & -ALIGN
+        limit = max_registers(spec) if spec.occupancy is not None else None
+        chosen = roles.registers(self.warps, least_registers(func), self.shared, limit)
+        if chosen is None:
+            raise roles.NoRoles(first, "its registers do not suffice for warps that only copy as well")
+        self.start, self.more, self.less = chosen
+
+    def carry_out(self) -> None:
+        func = self.func
+        for op, place in self.places.items():
+            op.attrs = {**op.attrs, roles.EXCHANGE: place}
+        func.attrs[SHARED_BYTES] = self.shared
+        body = func.regions[0].block
+        works = Working(self)
+        copies = Copying(self, works)
+        inner = [works.agent(body), copies.agent(body)]
+        ends = body.ops[-1]
+        for op in reversed(body.ops[:-1]):
+            op.erase()
+        for ring in self.rings:
+            body.insert_before(ends, works.allocs[ring])
+        for ring in self.rings:
+            buffer, old = works.allocs[ring].result, ring.begin
+            body.insert_before(ends, create(old.spec, [buffer], (), dict(old.attrs), (), old.loc))
+        body.insert_before(ends, create(tileas.BARRIER, loc=ends.loc))
+        spec: KernelSpec = func.attrs[KEY]
+        fields = {**spec.entries(), "num_warps": self.warps + CostModel.copying_warps}
+        func.attrs[KEY] = KernelSpec(**fields)
+        if self.more:
+            func.attrs[REGISTERS] = min(self.start, CostModel.max_registers)
+        counts = ((self.warps, self.more), (CostModel.copying_warps, self.less))
+        for number, (block, (warps, registers)) in enumerate(zip(inner, counts)):
+            attrs: dict[str, Any] = {"id": number, "num_warps": warps}
+            if registers:
+                attrs["registers"] = registers
+            if number:
+                attrs["issuing_warps"] = 1
+            body.insert_before(ends, create(AGENT, (), (), attrs, [Region([block])], func.loc))
+
+
+class Agent:
+    """Copies a function's block for one agent. `state`: of each ring the values that stand for how far its agent is with it,
+    carried through every loop and branch around the ring's own loop."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.values: dict[Value, Value] = {}
+        self.rings = {ring.loop: ring for ring in plan.rings}
+        self.state: dict[roles.Ring, list[Value]] = {}
+        self.around: dict[Op, list[roles.Ring]] = {}  # rings inside a loop or branch
+        for ring in plan.rings:
+            op: Op | None = ring.loop.parent
+            while op is not None and op is not plan.func:
+                self.around.setdefault(op, []).append(ring)
+                op = op.parent
+        self.loops: list[Op] = []
+        layout = plan.rings[0].wait.operands[1].type.layout  # type: ignore[attr-defined]
+        self.flag = TensorType(I1, (), layout)
+
+    # ---- what an agent decides for itself
+    def runs(self, op: Op) -> bool:
+        raise NotImplementedError
+
+    def kept(self, op: Op) -> list[int]:
+        """Which of the values that a loop carries the agent has."""
+        raise NotImplementedError
+
+    def given(self, op: Op) -> list[int]:
+        """Which results of a loop or branch the agent has."""
+        raise NotImplementedError
+
+    def begin(self, block: Block, ring: roles.Ring) -> list[Value]:
+        raise NotImplementedError
+
+    def ring_loop(self, op: Op, ring: roles.Ring, block: Block) -> None:
+        raise NotImplementedError
+
+    def single(self, op: Op, block: Block) -> None:
+        block.append(clone_op(op, self.values))
+
+    # ---- the copy
+    def agent(self, body: Block) -> Block:
+        block = Block()
+        for ring in self.plan.rings:
+            self.state[ring] = self.begin(block, ring)
+        self.ops(body.ops[:-1], block)
+        return block
+
+    def ops(self, ops: list[Op], block: Block) -> None:
+        for op in ops:
+            if not self.runs(op):
+                continue
+            name = op.spec.name
+            if op in self.rings:
+                self.ring_loop(op, self.rings[op], block)
+            elif name in ("for", "loop"):
+                self.loop(op, block)
+            elif name == "if":
+                self.branch(op, block)
+            elif name in ("continue", "break"):
+                self.leave(op, block)
+            elif name == "yield" and op.parent is not None and op.parent.spec.name == "if":
+                self.give(op, block)
+            else:
+                self.single(op, block)
+
+    def value(self, value: Value) -> Value:
+        return self.values.get(value, value)
+
+    def loop(self, op: Op, block: Block, extra: list[Value] | None = None) -> None:
+        """A loop with the values that the agent keeps, and the state of the rings inside (`extra` for a ring's own)."""
+        first = 3 if op.spec.name == "for" else 0
+        inside = self.around.get(op, [])
+        states = [v for ring in inside for v in self.state[ring]] if extra is None else extra
+        kept = self.kept(op)
+        operands = [self.value(v) for v in op.operands[:first]]
+        operands += [*(self.value(op.operands[first + k]) for k in kept), *states]
+        old, new = op.regions[0].block, Block()
+        lead = 1 if first else 0
+        for arg in [*old.args[:lead], *(old.args[lead + k] for k in kept)]:
+            self.values[arg] = new.add_arg(arg.type, arg.name)
+        args = [new.add_arg(v.type) for v in states]
+        self.spread(inside, args)
+        self.loops.append(op)
+        self.ops(old.ops, new) if extra is None else self.ring_body(op, new, args)
+        self.loops.pop()
+        given = self.given(op)
+        types = [op.results[k].type for k in given] + [v.type for v in states]
+        count = resized(op, len(kept) + len(states))
+        made = create(op.spec, operands, types, dict(op.attrs), [Region([new])], op.loc, count)
+        block.append(made)
+        for k, result in zip(given, made.results):
+            self.values[op.results[k]] = result
+        after = made.results[len(given) :]
+        if extra is None:
+            self.spread(inside, after)
+        else:
+            self.state[self.rings[op]] = after
+
+    def ring_body(self, op: Op, block: Block, args: list[Value]) -> None:
+        raise NotImplementedError
+
+    def spread(self, inside: list[roles.Ring], values: list[Value]) -> None:
+        at = 0
+        for ring in inside:
+            count = len(self.state[ring])
+            self.state[ring] = values[at : at + count]
+            at += count
+
+    def leave(self, op: Op, block: Block) -> None:
+        """`continue` or `break` of the innermost loop."""
+        loop = self.loops[-1]
+        inside = self.around.get(loop, [])
+        kept = self.kept(loop) if op.spec.name == "continue" else self.given(loop)
+        operands = [self.value(op.operands[k]) for k in kept]
+        operands += [v for ring in inside for v in self.state[ring]]
+        block.append(create(op.spec, operands, (), dict(op.attrs), (), op.loc, resized(op, len(operands))))
+
+    def branch(self, op: Op, block: Block) -> None:
+        inside = self.around.get(op, [])
+        kept = self.given(op)
+        before = {ring: self.state[ring] for ring in inside}
+        regions = []
+        for region in op.regions:
+            self.state.update(before)
+            if not region.blocks:
+                if not inside:
+                    regions.append(Region())
+                    continue
+                new = Block()
+                spec = tileas.BY_NAME["yield"]
+                given = [v for ring in inside for v in self.state[ring]]
+                new.append(create(spec, given, loc=op.loc, segments=(len(given),)))
+            else:
+                new = Block()
+                self.ops(region.block.ops, new)
+            regions.append(Region([new]))
+        types = [op.results[k].type for k in kept] + [v.type for ring in inside for v in before[ring]]
+        made = create(
+            op.spec, [self.value(op.operands[0])], types, dict(op.attrs), regions, op.loc, op.segments
+        )
+        block.append(made)
+        for k, result in zip(kept, made.results):
+            self.values[op.results[k]] = result
+        self.state.update(before)
+        self.spread(inside, made.results[len(kept) :])
+
+    def give(self, op: Op, block: Block) -> None:
+        """`yield` of a branch."""
+        parent = op.parent
+        assert parent is not None
+        operands = [self.value(op.operands[k]) for k in self.given(parent)]
+        operands += [v for ring in self.around.get(parent, []) for v in self.state[ring]]
+        block.append(create(op.spec, operands, (), dict(op.attrs), (), op.loc, resized(op, len(operands))))
+
+    # ---- numbers
+    def number(self, block: Block, type: Any, value: int) -> Value:
+        data = Dense(TileType(type.elem, ()), value.to_bytes(max(1, type.elem.bits // 8), "little"))
+        return block.append(create(tileas.BY_NAME["constant"], (), (type,), {"value": data})).result
+
+    def make(self, block: Block, name: str, operands: Any, type: Any, attrs: Any = None) -> Value:
+        spec = tileas.BY_NAME[name]
+        return block.append(create(spec, operands, (type,), attrs or {})).result
+
+
+def first_of_all(func: Op, op: Op) -> bool:
+    """Whether nothing in front of an op has effects."""
+    for other in func.walk():
+        if other is op:
+            return True
+        spec = other.spec
+        harmless = spec.is_pure or spec.name in roles.HARMLESS or spec is tileas.ALLOC_SHARED
+        if other is not func and (
+            roles.EXCHANGE in other.attrs or not harmless and not spec.traits & NO_MEMORY_EFFECT
+        ):
+            return False
+    return False
+
+
+def resized(op: Op, count: int) -> tuple[int, ...] | None:
+    """Operands of each field where the last one has another number of them."""
+    return None if op.segments is None else (*op.segments[:-1], count)
+
+
+class Working(Agent):
+    """The warps that do everything but copy."""
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__(plan)
+        self.allocs: dict[roles.Ring, Op] = {}
+        self.left_out: set[Op] = set()
+        for ring in plan.rings:
+            self.allocs[ring] = clone_op(ring.alloc, self.values)
+            users = [user for user, _ in ring.alloc.result.uses]
+            self.left_out |= {ring.alloc, ring.begin}
+            self.left_out |= {op for op in users if op.spec is tileas.BULK_LOAD}
+            if ring.nested:
+                self.left_out.add(ring.end)
+            around = ring.begin.block
+            assert around is not None
+            following = around.ops[around.ops.index(ring.begin) + 1]
+            if following.spec is tileas.BARRIER and first_of_all(plan.func, ring.begin):
+                self.left_out.add(following)  # the whole block has waited already
+        # what only copies were computed from
+        for op in reversed(list(plan.func.walk())):
+            if op.spec.is_pure and not op.regions and op.results and not op.spec.is_terminator:
+                uses = [user for r in op.results for user, _ in r.uses]
+                if uses and all(user in self.left_out for user in uses):
+                    self.left_out.add(op)
+
+    def runs(self, op: Op) -> bool:
+        return op not in self.left_out
+
+    def kept(self, op: Op) -> list[int]:
+        return list(range(len(op.operands) - (3 if op.spec.name == "for" else 0)))
+
+    def given(self, op: Op) -> list[int]:
+        return list(range(len(op.results)))
+
+    def begin(self, block: Block, ring: roles.Ring) -> list[Value]:
+        """Offsets of the stages to read and to release, the phase to wait for."""
+        first = 3
+        out = []
+        for place in ring.places:
+            made = clone_op(ring.loop.operands[first + place].op, {})  # type: ignore[arg-type]
+            block.append(made)
+            out.append(made.result)
+        return out
+
+    def ring_loop(self, op: Op, ring: roles.Ring, block: Block) -> None:
+        for place, value in zip(ring.places, self.state[ring]):
+            self.values[op.operands[3 + place]] = value
+        inits = [self.value(v) for v in op.operands[3:]]
+        for place, value in zip(ring.places, self.state[ring]):
+            inits[place] = value
+        old, new = op.regions[0].block, Block()
+        for arg in old.args:
+            self.values[arg] = new.add_arg(arg.type, arg.name)
+        self.loops.append(op)
+        self.ops(old.ops, new)
+        self.loops.pop()
+        operands = [*(self.value(v) for v in op.operands[:3]), *inits]
+        types = [r.type for r in op.results]
+        made = create(op.spec, operands, types, dict(op.attrs), [Region([new])], op.loc, op.segments)
+        block.append(made)
+        for result, fresh in zip(op.results, made.results):
+            self.values[result] = fresh
+        self.state[ring] = [made.results[place] for place in ring.places]
+
+
+class Copying(Agent):
+    """The warps that copy."""
+
+    def __init__(self, plan: Plan, works: Working) -> None:
+        super().__init__(plan)
+        self.needs = plan.needs
+        self.buffers = {ring: made.result for ring, made in works.allocs.items()}
+
+    def runs(self, op: Op) -> bool:
+        if op.spec.is_terminator and op.parent in self.needs.ops:
+            return True
+        return op in self.needs.ops
+
+    def kept(self, op: Op) -> list[int]:
+        return sorted(self.needs.carried.get(op, ()))
+
+    def given(self, op: Op) -> list[int]:
+        known = self.needs.carried if op.spec.name == "for" else self.needs.given
+        return sorted(known.get(op, ()))
+
+    def begin(self, block: Block, ring: roles.Ring) -> list[Value]:
+        """Offset of the stage to fill, and the phase in which it is free: at first the one before the first."""
+        type = ring.wait.operands[1].type
+        return [self.number(block, type, 0), self.number(block, type, 1)]
+
+    def single(self, op: Op, block: Block) -> None:
+        token = op.operand("token") if op.spec.name in roles.LOADS else None
+        if token is not None and token not in self.values:
+            self.values[token] = self.make(block, "make_token", (), TOKEN)
+        super().single(op, block)
+
+    def ring_loop(self, op: Op, ring: roles.Ring, block: Block) -> None:
+        self.loop(op, block, self.state[ring])
+
+    def ring_body(self, op: Op, block: Block, args: list[Value]) -> None:
+        ring = self.rings[op]
+        slot, phase = args
+        body = op.regions[0].block
+        for inner in body.ops[:-1]:
+            if inner is ring.load:
+                load = inner
+                buffer = self.buffers[ring]
+                runs = self.number(block, self.flag, 1)
+                index = [self.value(v) for v in load.group("index")]
+                operands = [buffer, slot, runs, *index, phase]
+                segments = (1, 1, 1, len(index), 1)
+                block.append(create(load.spec, operands, (), dict(load.attrs), (), load.loc, segments))
+            elif any(v in self.needs.shifted for v in inner.results):
+                self.values[inner.result] = self.value(body.args[0])
+            elif self.runs(inner):
+                self.single(inner, block)
+        type = slot.type
+        more = self.make(
+            block, "addi", (slot, self.number(block, type, ring.stage)), type, {"overflow": "none"}
+        )
+        equal = {"comparison_predicate": "equal", "signedness": "unsigned"}
+        total = self.number(block, type, ring.stages * ring.stage)
+        wraps = self.make(block, "cmpi", (more, total), self.flag, equal)
+        more = self.make(block, "select", (wraps, self.number(block, type, 0), more), type)
+        turn = self.number(block, type, ring.ahead * ring.stage)
+        turns = self.make(block, "cmpi", (more, turn), self.flag, equal)
+        other = self.make(block, "xori", (phase, self.number(block, type, 1)), type)
+        phase = self.make(block, "select", (turns, other, phase), type)
+        kept = [self.value(body.ops[-1].operands[k]) for k in self.kept(op)]
+        ends = body.ops[-1]
+        operands = [*kept, more, phase]
+        block.append(
+            create(ends.spec, operands, (), dict(ends.attrs), (), ends.loc, resized(ends, len(operands)))
+        )

@@ -1,0 +1,337 @@
+"""Who copies and who multiplies: warps of a kernel that only issue the copies of its rings, beside those that do all else.
+
+A ring whose stages bulk copies fill and whose readers release them (`passes/tileas/release_stages.py`) can be filled by anyone:
+its mbarriers are all that both sides share. The warps that fill it run what the copies need and nothing else, and so as far
+ahead as there are free stages, past the ends of loops as well. What they run is found here by marking: the copies, the loops
+and branches around them, exits, and what all of those are computed from. It must be numbers that every thread can compute
+for itself.
+"""
+
+from __future__ import annotations
+
+from tileiras.compiler.dialects.nv_tileas import ops as tileas
+from tileiras.compiler.ir.dense import num_elements
+from tileiras.compiler.ir.spec import NO_MEMORY_EFFECT, PURE
+from tileiras.compiler.ir.types import TOKEN, TensorType
+from tileiras.compiler.target.cost import CostModel
+
+from .bulk import fresh
+from .candidates import constant_int
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tileiras.compiler.ir.core import Op, Value
+
+CONTROL = frozenset(("for", "loop", "if"))
+EXITS = frozenset(("break", "continue", "return"))
+LOADS = frozenset(("load_view_tko", "load_ptr_tko"))
+HARMLESS = frozenset(("assume", "make_token", "join_tokens"))  # though not pure
+EXCHANGE = "scratch"  # attribute of an op that exchanges values between warps
+
+
+class NoRoles(Exception):
+    """Why all warps of a kernel do everything; `op` is what is in the way."""
+
+    def __init__(self, op: Op, reason: str) -> None:
+        super().__init__(reason)
+        self.op = op
+        self.reason = reason
+
+
+class Ring:
+    """A ring that bulk copies fill and its readers release. `ahead`: stages that are free at first; `places`: what of the
+    loop's carried values the offsets of the stages read and released, and the phase, are."""
+
+    __slots__ = (
+        "ahead",
+        "alloc",
+        "begin",
+        "end",
+        "load",
+        "loop",
+        "places",
+        "release",
+        "stage",
+        "stages",
+        "wait",
+    )
+
+    def __init__(self, begin: Op) -> None:
+        users = [user for user, _ in begin.operands[0].uses]
+        self.begin = begin
+        self.alloc: Any = begin.operands[0].op
+        self.wait = next(op for op in users if op.spec is tileas.BULK_WAIT)
+        self.release = next(op for op in users if op.spec is tileas.BULK_RELEASE)
+        self.end = next(op for op in users if op.spec is tileas.BULK_END)
+        loop = self.wait.parent
+        assert loop is not None
+        self.loop = loop
+        body = loop.regions[0].block
+        self.load = next(op for op in users if op.spec is tileas.BULK_LOAD and op.block is body)
+        self.stage: int = begin.attr("stage_bytes")
+        self.stages: int = begin.attr("stages")
+        self.places = [
+            v.index - 1 for v in (self.wait.operands[1], self.release.operands[1], self.wait.operands[2])
+        ]
+        first = constant_int(loop.operands[3 + self.places[1]])
+        assert first is not None
+        self.ahead = first // self.stage
+
+    @property
+    def start(self) -> int:
+        return self.alloc.attr("offset")  # type: ignore[no-any-return]
+
+    @property
+    def nested(self) -> bool:
+        """Whether the ring's loop may be entered more than once."""
+        return outermost_loop(self.loop) is not None
+
+
+def outermost_loop(op: Op) -> Op | None:
+    """The outermost loop around an op."""
+    found = None
+    parent = op.parent
+    while parent is not None:
+        if parent.spec.name in ("for", "loop"):
+            found = parent
+        parent = parent.parent
+    return found
+
+
+def rings(func: Op) -> list[Ring]:
+    """The rings of a function that other warps could fill, in program order."""
+    return [
+        Ring(op) for op in func.walk() if op.spec is tileas.BULK_BEGIN and op.attr("released") is not None
+    ]
+
+
+class Needs:
+    """What the warps that fill rings run: `ops`; `carried`: of each loop the numbers of the values that they carry; `given`: of
+    each branch, and each loop that ends by `break`, those of its results. `shifted`: values of a ring's loop that belong
+    to an iteration ahead."""
+
+    __slots__ = ("carried", "func", "given", "ops", "rings", "seen", "shifted", "work")
+
+    def __init__(self, func: Op, found: list[Ring]) -> None:
+        self.func = func
+        self.rings = {ring.loop: ring for ring in found}
+        self.ops: set[Op] = set()
+        self.carried: dict[Op, set[int]] = {}
+        self.given: dict[Op, set[int]] = {}
+        self.shifted: set[Value] = set()
+        self.seen: set[Value] = set()
+        self.work: list[Value] = []
+        for ring in found:
+            self.add(ring.load)
+            self.work += ring.load.group("index")
+        last = func.regions[0].block.ops[-1]
+        for op in func.walk():
+            if op.spec.name == "return" and op is not last:
+                self.add(op)
+        while self.work:
+            self.value(self.work.pop())
+
+    def add(self, op: Op) -> None:
+        """An op that runs, with what is around it; its operands are up to the caller."""
+        while op is not self.func and op not in self.ops:
+            self.ops.add(op)
+            name = op.spec.name
+            if name == "for":
+                self.work += op.operands[:3]
+            elif name == "if":
+                self.work.append(op.operands[0])
+            if name in ("for", "loop"):
+                for leave in exits_of(op):
+                    if leave is not op.regions[0].block.ops[-1]:
+                        self.add(leave)
+            parent = op.parent
+            assert parent is not None
+            op = parent
+
+    def value(self, value: Value) -> None:
+        if value in self.seen or value.type is TOKEN:
+            return
+        self.seen.add(value)
+        op = value.op
+        if op is None:
+            owner = value.owner.region.op  # type: ignore[union-attr]
+            assert owner is not None
+            if owner is self.func:
+                return
+            if owner in self.rings:
+                raise NoRoles(owner, "a copy needs what the iteration that waits for it carries")
+            if owner.spec.name == "loop":
+                return self.carry(owner, value.index)
+            if owner.spec.name != "for":
+                raise NoRoles(owner, "a copy needs what only this op's region knows")
+            self.add(owner)
+            if value.index:
+                self.carry(owner, value.index - 1)
+            return
+        name = op.spec.name
+        if name == "for":
+            return self.carry(op, op.results.index(value))
+        if name in CONTROL:
+            return self.give(op, op.results.index(value))
+        if self.is_shifted(value, op):
+            self.shifted.add(value)
+            self.add(op)
+            return
+        why = self.refused(op)
+        if why is not None:
+            raise NoRoles(op, why)
+        self.add(op)
+        self.work += op.operands
+
+    def carry(self, op: Op, number: int) -> None:
+        """A value that a loop carries."""
+        self.add(op)
+        known = self.carried.setdefault(op, set())
+        if number in known:
+            return
+        known.add(number)
+        self.work.append(op.operands[number + (3 if op.spec.name == "for" else 0)])
+        self.work += [leave.operands[number] for leave in exits_of(op) if leave.spec.name == "continue"]
+
+    def give(self, op: Op, number: int) -> None:
+        """A result of a branch, or of a loop that ends by `break`."""
+        self.add(op)
+        known = self.given.setdefault(op, set())
+        if number in known:
+            return
+        known.add(number)
+        if op.spec.name == "loop":
+            self.work += [leave.operands[number] for leave in exits_of(op) if leave.spec.name == "break"]
+        else:
+            ends = [region.block.ops[-1] for region in op.regions if region.blocks]
+            self.work += [end.operands[number] for end in ends if end.spec.name == "yield"]
+
+    def is_shifted(self, value: Value, op: Op) -> bool:
+        """Whether a value is the induction variable of a ring's loop as many iterations ahead as its copies are."""
+        parent = op.parent
+        ring = self.rings.get(parent) if parent is not None else None  # type: ignore[arg-type]
+        if ring is None or op.spec.name != "addi" or op.operands[0] is not ring.loop.regions[0].block.args[0]:
+            return False
+        step, by = constant_int(ring.loop.operands[2]), constant_int(op.operands[1])
+        return step is not None and by == ring.ahead * step
+
+    def refused(self, op: Op) -> str | None:
+        """Why warps that only copy cannot run an op themselves."""
+        name = op.spec.name
+        for result in op.results:
+            type: Any = result.type
+            if isinstance(type, TensorType) and num_elements(type.shape) > 1:
+                return "a copy needs what all warps compute together"
+        if name in LOADS:
+            if op.attr("memory_ordering_semantics") != "weak" or not fresh(op.operand("token")):
+                return "a copy needs what is loaded behind other accesses"
+        elif op.regions or not (op.spec.traits & (PURE | NO_MEMORY_EFFECT) or name in HARMLESS):
+            return "a copy needs the result of an op with effects"
+        return "a copy needs what warps exchange" if EXCHANGE in op.attrs else None
+
+
+def exits_of(loop: Op) -> list[Op]:
+    """What ends an iteration of a loop or the loop itself: its `continue` and `break` ops."""
+    found: list[Op] = []
+    work = [loop.regions[0].block]
+    while work:
+        for op in work.pop().ops:
+            if op.spec.name in ("continue", "break"):
+                found.append(op)
+            elif op.spec.name == "if":
+                work += [region.block for region in op.regions if region.blocks]
+    return found
+
+
+# ---- shared memory: nobody may use a ring's bytes while others fill it
+
+
+def make_room(func: Op, found: list[Ring], limit: int) -> dict[Op, tuple[int, int]]:
+    """New places, of exchanges that would meet copies which run ahead. Errors: NoRoles where there is no room for them."""
+    order = {op: number for number, op in enumerate(func.walk())}
+    clashes: list[Op] = []
+    for op in order:
+        place = op.attrs.get(EXCHANGE)
+        if place is not None and any(meets(op, place[0], sum(place), ring, order) for ring in found):
+            clashes.append(op)
+        elif op.spec is tileas.ALLOC_SHARED:
+            start = op.attr("offset")
+            for ring in found:
+                if op is not ring.alloc and meets(op, start, start + op.attr("bytes"), ring, order):
+                    raise NoRoles(op, "its bytes are those of a ring that is filled ahead")
+    if not clashes:
+        return {}
+    allocs = [op for op in order if op.spec is tileas.ALLOC_SHARED]
+    base = max(op.attr("offset") + op.attr("bytes") for op in allocs)
+    base = base + 127 & ~127
+    for op in clashes:
+        if base + op.attrs[EXCHANGE][1] > limit:
+            raise NoRoles(
+                op, "shared memory has no room for its exchange beside stages that are filled ahead"
+            )
+    return {op: (base, op.attrs[EXCHANGE][1]) for op in clashes}
+
+
+def meets(op: Op, start: int, end: int, ring: Ring, order: dict[Op, int]) -> bool:
+    """Whether the bytes that an op uses may hold what is copied ahead, or the mbarriers of a ring that has not ended."""
+    stages = ring.start + ring.stages * ring.stage
+    around = outermost_loop(ring.loop)
+    if around is not None:
+        last = max(order[inner] for inner in around.walk())
+        if start < stages and end > ring.start and order[op] <= last:
+            return True
+        return start < ring.start + ring.alloc.attr("bytes") and end > stages
+    if start >= ring.start + ring.alloc.attr("bytes") or end <= ring.start:
+        return False
+    if order[op] < order[ring.loop]:
+        return True
+    return not behind(op, ring.end) and end > stages
+
+
+def behind(op: Op, other: Op) -> bool:
+    """Whether an op runs after another one wherever both run: it, or what is around it, follows in a block around the other."""
+    chain = {}
+    place: Op | None = other
+    while place is not None:
+        chain[place.block] = place
+        place = place.parent
+    place = op
+    while place is not None:
+        if place.block in chain:
+            mate, block = chain[place.block], place.block
+            return mate is not place and block is not None and block.ops.index(mate) < block.ops.index(place)
+        place = place.parent
+    return False
+
+
+# ---- registers
+
+
+def registers(
+    warps: int, needed: int, shared_bytes: int, limit: int | None
+) -> tuple[int, int | None, int | None] | None:
+    """(registers a thread starts with, those of warps that do all else, those of warps that copy) for a block whose other
+    warps need `needed` of them; both None where nobody needs more than all have. None where they do not fit.
+
+    As many blocks as shared memory takes, and `limit` of .maxnreg allows, are to fit an SM, as long as registers suffice.
+    """
+    cost = CostModel
+    threads = 32 * (warps + cost.copying_warps)
+    blocks = max(
+        1, min(cost.shared_of_sm // (shared_bytes + cost.shared_of_block), cost.threads_of_sm // threads)
+    )
+    for count in range(blocks, 0, -1):
+        start = min(256, cost.register_file // (threads * count) // cost.register_unit * cost.register_unit)
+        if limit is not None:
+            start = min(start, limit // cost.register_unit * cost.register_unit)
+        if start > cost.max_registers - cost.register_unit:  # the most that instructions can name
+            return start, None, None
+        if start < cost.copying_registers:
+            continue
+        more = start + (start - cost.copying_registers) * cost.copying_warps // warps
+        more = min(cost.most_granted, more // cost.register_unit * cost.register_unit)
+        if more >= needed or count == 1 and more >= min(needed, cost.most_granted):
+            return start, more, cost.copying_registers
+    return None
