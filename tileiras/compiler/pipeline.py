@@ -42,6 +42,7 @@ remedy: Leave the pass in. docs/passes.md says which passes are optional: those 
 
 STATIC_SHARED_BYTES = 48 * 1024  # what a block may have without opting in
 PASSES = "tileiras.compiler.passes."
+_SCALARS = frozenset(("cmpi", "exti", "select"))  # what chains of known scalars begin with
 _FUNCTIONS = frozenset(("exp", "exp2", "tanh", "divf"))
 _LOOPS = frozenset(("for", "loop"))
 _PIPELINES = frozenset(("async.pipeline.create", "async.pipeline.produce_one", "async.pipeline.consume_one"))
@@ -95,6 +96,7 @@ class Row:
 PIPELINE: tuple[Row, ...] = (
     # cuda_tile -> nv_tileaa: tensors and kernel specs
     Row("tileaa", "ConvertCudaTileToTileAA", "conversions", "ConvertCudaTileToTileAA"),
+    Row("tileaa", "TileAAFoldScalars", "tileaa.fold_scalars", "FoldScalars", _SCALARS, 1, OPTIONAL),
     Row("tileaa", "TileAALoopsToFor", "loops.loops_to_for", "LoopsToFor", frozenset(("loop",)), 1, OPTIONAL),
     Row("tileaa", "TileAADropUnitBatch", "loops.drop_unit_batch", "DropUnitBatch", _PRODUCTS, 1, OPTIONAL),
     Row("tileaa", "TileAATransposeScores", "tileaa.transpose_scores", "TransposeScores", _PRODUCTS, 1, OPTIONAL),

@@ -8,8 +8,10 @@ Tile C++ writes `for (i = lo; i < n; ++i)` as a loop that knows whether it is th
       break %acc                                               }
     }
 
-Only where nothing else leaves the loop, the bound does not change in it, and the index has no use behind it. What the body
-computes from values outside of it alone moves in front.
+`while`, `do .. while`, a `break` in front of the work, counting down and comparisons of every kind come in other shapes. Each is
+brought to the same one first: an index that goes up by a constant step, held against a bound that the loop does not change,
+before anything is done. Only where nothing else leaves the loop and the index has no use behind it. What the body computes
+from values outside of it alone moves in front.
 """
 
 from __future__ import annotations
