@@ -19,14 +19,27 @@ from __future__ import annotations
 from tileiras.compiler.dialects.nv_tileaa import ops as tileaa
 from tileiras.compiler.ir.build import create
 from tileiras.compiler.ir.core import Block, Op, Region, Value
+from tileiras.compiler.ir.dense import constant_bytes
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.spec import NO_MEMORY_EFFECT, PURE
+from tileiras.compiler.ir.types import I1, Dense, TensorType, TileType
 
 from .runtime_versions import is_outside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
+
+SWAPPED = {
+    "less_than": "greater_than", "less_than_or_equal": "greater_than_or_equal", "greater_than": "less_than",
+    "greater_than_or_equal": "less_than_or_equal", "equal": "equal", "not_equal": "not_equal",
+}  # fmt: skip
+NEGATED = {
+    "less_than": "greater_than_or_equal", "less_than_or_equal": "greater_than", "greater_than": "less_than_or_equal",
+    "greater_than_or_equal": "less_than", "equal": "not_equal", "not_equal": "equal",
+}  # fmt: skip
+NO_SIGNED_WRAP = frozenset(("no_signed_wrap", "no_wrap"))
 
 
 class LoopsToFor(Pass):
@@ -35,68 +48,177 @@ class LoopsToFor(Pass):
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:
-        for loop in [op for op in func.walk() if op.spec.name == "loop"]:
+        loops = [op for op in func.walk() if op.spec.name == "loop"]
+        for loop in reversed(loops):  # inner ones first: their jumps are gone then
             found = counted(loop)
             if found is not None:
                 found.rewrite()
         return True
 
 
-class Counted:
-    """A loop that counts: its index and flag among what it carries, the branch that goes on, bounds and step."""
+class Body:
+    """The parts of a loop's body around the one place where it is left.
+
+    before: ops in front of the test, which run once more than the rest. work: those behind it, up to the jump.
+    leave: the break. taken: the region of the branch that jumps. negated: whether the loop ends where the condition holds.
+    """
 
     def __init__(
-        self, loop: Op, index: int, first: int, chosen: Op, branch: Op, upper: Value, step: Value
+        self, before: list[Op], branch: Op, work: list[Op], jump: Op, leave: Op, taken: int, negated: bool
+    ) -> None:
+        self.before = before
+        self.branch = branch
+        self.work = work
+        self.jump = jump
+        self.leave = leave
+        self.taken = taken
+        self.negated = negated
+
+    def passed(self, value: Value) -> Value:
+        """A result of the branch as the region that does not jump has it; any other value as it is."""
+        if value.op is not self.branch:
+            return value
+        return self.branch.regions[1 - self.taken].block.ops[-1].operands[value.index]
+
+
+class Counted:
+    """A loop that counts: the value that is its index in one iteration, and how that goes on."""
+
+    def __init__(
+        self, loop: Op, body: Body, index: int, flag: int | None, chosen: Op | None, test: Test
     ) -> None:
         self.loop = loop
+        self.body = body
         self.index = index
-        self.first = first
+        self.flag = flag  # tells whether the loop goes round for the first time
         self.chosen = chosen
-        self.branch = branch
-        self.upper = upper
-        self.step = step
+        self.test = test
+
+    @property
+    def current(self) -> Value:
+        """The index of an iteration."""
+        if self.chosen is not None and not self.test.once:
+            return self.chosen.result
+        return self.loop.regions[0].block.args[self.index]
 
     def rewrite(self) -> None:
-        loop = self.loop
+        loop, parts = self.loop, self.body
         block, body = loop.block, loop.regions[0].block
         assert block is not None
         hoist(loop, body)
-        kept = [k for k in range(len(loop.operands)) if k not in (self.index, self.first)]
+        kept = [k for k in range(len(loop.operands)) if k not in (self.index, self.flag)]
+        leaving = [parts.passed(v) for v in parts.leave.operands]
         inner = Block()
-        induction = inner.add_arg(self.chosen.result.type)
-        self.chosen.result.replace_all_uses_with(induction)
-        for k in kept:
-            body.args[k].replace_all_uses_with(inner.add_arg(body.args[k].type, body.args[k].name))
-        going = self.branch.regions[0].block
-        jump = going.ops[-1]
-        gone = {body.args[self.index], body.args[self.first]}
-        stay = [op for op in body.ops[:-2] if op is self.chosen or not gone.isdisjoint(op.operands)]
-        for op in body.ops[:-2]:
-            if op not in stay:
-                inner.append(op)
-        for op in going.ops[:-1]:
+        counter = inner.add_arg(body.args[self.index].type)
+        lower, upper, step, unsigned = self.test.bounds(self)
+        current = self.test.index(self, counter, inner)
+        args = [inner.add_arg(body.args[k].type, body.args[k].name) for k in kept]
+        gone = {self.chosen} | {
+            op for op in parts.before if self.flag is not None and body.args[self.flag] in op.operands
+        }
+        moved = [op for op in (*parts.before, *parts.work) if op not in gone and op.block is not block]
+        self.current.replace_all_uses_with(current)
+        for k, arg in zip(kept, args):
+            body.args[k].replace_all_uses_with(arg)
+        for op in moved:
+            op.block.ops.remove(op)  # type: ignore[union-attr]
             inner.append(op)
-        body.ops = [*stay, *body.ops[-2:]]
-        following = [jump.operands[k] for k in kept]
-        inner.append(create(tileaa.BY_NAME["continue"], following, (), {}, (), jump.loc, (len(kept),)))
+        for result in parts.branch.results:
+            result.replace_all_uses_with(parts.passed(result))
+        following = [parts.jump.operands[k] for k in kept]
+        inner.append(create(tileaa.BY_NAME["continue"], following, (), {}, (), parts.jump.loc, (len(kept),)))
         carried = [loop.operands[k] for k in kept]
-        operands = [loop.operands[self.index], self.upper, self.step, *carried]
         types = [body.args[k].type for k in kept]
+        attrs = {"unsignedCmp": True} if unsigned else {}
+        operands = [lower, upper, step, *carried]
         new = create(
-            tileaa.BY_NAME["for"], operands, types, {}, (Region([inner]),), loop.loc, (1, 1, 1, len(kept))
+            tileaa.BY_NAME["for"], operands, types, attrs, (Region([inner]),), loop.loc, (1, 1, 1, len(kept))
         )
         block.insert_before(loop, new)
         hoist(new, inner)
-        # what the loop leaves with: a carried value, what the branch not taken yields of them, or something from outside
-        at = {inner.args[1 + i]: new.results[i] for i in range(len(kept))}
-        left = body.ops[-1]
-        other = self.branch.regions[1].block.ops[-1].operands if self.branch.results else []
-        for old, value in zip(loop.results, left.operands):
-            if value.op is self.branch:
-                value = other[value.index]
-            old.replace_all_uses_with(at.get(value, value))
-        going.ops = [jump]
+        at = {id(body.args[k]): new.results[i] for i, k in enumerate(kept)}
+        for old, value in zip(loop.results, leaving):
+            old.replace_all_uses_with(at.get(id(value), value))
         loop.erase()
+        test = self.test.compare
+        if test.block is not None and not test.result.uses:
+            test.erase()
+
+
+class Test:
+    """The comparison that keeps a loop going, as index PREDICATE bound, and the step of the index."""
+
+    def __init__(
+        self, compare: Op, predicate: str, unsigned: bool, bound: Value, step: Value, by: int, once: bool
+    ) -> None:
+        self.compare = compare
+        self.unsigned = unsigned
+        self.predicate = predicate
+        self.bound = bound
+        self.step = step
+        self.by = by
+        self.once = once  # the first iteration is not tested
+
+    def bounds(self, loop: Counted) -> tuple[Value, Value, Value, bool]:
+        """(lower, upper, step, whether bounds are unsigned) of the `for`."""
+        put = Before(loop.loop)
+        start, bound = loop.loop.operands[loop.index], self.bound
+        if self.by < 0:  # counts the iterations up
+            attrs = {"comparison_predicate": self.predicate, "signedness": "signed"}
+            holds = put("cmpi", (start, bound), TensorType(I1, (), None), attrs)
+            far = put("subi", (start, bound), start.type)
+            if self.predicate == "greater_than_or_equal":
+                far = put("addi", (far, put.number(start, 1)), start.type)
+            trips = put("addi", (far, put.number(start, -self.by - 1)), start.type) if self.by < -1 else far
+            if self.by < -1:
+                attrs = {"signedness": "unsigned", "rounding": "zero"}
+                trips = put("divi", (trips, put.number(start, -self.by)), start.type, attrs)
+            zero = put.number(start, 0)
+            return zero, put("select", (holds, trips, zero), start.type), put.number(start, 1), True
+        if self.predicate == "less_than_or_equal":
+            bound = put("addi", (bound, put.number(start, 1)), start.type)
+        if self.once:
+            least = put("addi", (start, put.number(start, 1)), start.type)
+            sign = {"signedness": "unsigned" if self.unsigned else "signed"}
+            bound = put("maxi", (bound, least), start.type, sign)
+        return start, bound, self.step, self.unsigned
+
+    def index(self, loop: Counted, counter: Value, inner: Block) -> Value:
+        """The index where the iterations are counted."""
+        if self.by > 0:
+            return counter
+        start = loop.loop.operands[loop.index]
+        put = Before(loop.loop)
+        back = counter
+        if self.by < -1:
+            times = put.number(start, -self.by)
+            back = inner.append(
+                create(tileaa.BY_NAME["muli"], (counter, times), (start.type,), {}, (), loop.loop.loc)
+            ).result
+        return inner.append(
+            create(tileaa.BY_NAME["subi"], (start, back), (start.type,), {}, (), loop.loop.loc)
+        ).result
+
+
+class Before:
+    """Makes scalars in front of an op."""
+
+    def __init__(self, anchor: Op) -> None:
+        self.anchor = anchor
+
+    def __call__(
+        self, name: str, operands: Iterable[Value], type: Any, attrs: dict[str, Any] | None = None
+    ) -> Value:
+        block = self.anchor.block
+        assert block is not None
+        made = create(tileaa.BY_NAME[name], operands, (type,), attrs or {}, (), self.anchor.loc)
+        return block.insert_before(self.anchor, made).result
+
+    def number(self, like: Value, value: int) -> Value:
+        """A constant of the type of another scalar."""
+        elem: Any = like.type.elem  # type: ignore[attr-defined]
+        data = value.to_bytes(constant_bytes(elem), "little")
+        return self("constant", (), like.type, {"value": Dense(TileType(elem, ()), data)})
 
 
 def hoist(loop: Op, body: Block) -> None:
@@ -112,77 +234,207 @@ def hoist(loop: Op, body: Block) -> None:
 
 def counted(loop: Op) -> Counted | None:
     """What a loop counts; None where it is no counting loop."""
+    parts = body_of(loop)
+    if parts is None:
+        return None
+    body = loop.regions[0].block
+    choices = [op for op in parts.before if op.regions]
+    if any(not movable(op) for op in parts.before if op not in choices) or len(choices) > 1:
+        return None
+    flag, chosen = None, None
+    if choices:
+        chosen = choices[0]
+        flag = flag_of(loop, parts, chosen)
+        if flag is None:
+            return None
+    found = _chosen_index(loop, parts, chosen) if chosen is not None else None
+    if found is None:
+        found = _plain_index(loop, parts, chosen)
+    if found is None:
+        return None
+    index, test = found
+    result = Counted(loop, parts, index, flag, chosen, test)
+    return result if _leaves_cleanly(result, body) else None
+
+
+def body_of(loop: Op) -> Body | None:
+    """The parts of a loop that is left in one place, by a branch in front of its work."""
+    ops = loop.regions[0].block.ops
+    last = ops[-1].spec.name
+    if last == "break" and len(ops) > 1 and ops[-2].spec.name == "if":
+        branch = ops[-2]
+        sides = [_ops(branch, 0), _ops(branch, 1)]
+        for going in (0, 1):
+            inside, other = sides[going], sides[1 - going]
+            if inside and inside[-1].spec.name == "continue" and _only_yields(other):
+                if jumps(inside[:-1], loop):
+                    return None
+                return Body(ops[:-2], branch, inside[:-1], inside[-1], ops[-1], going, going == 1)
+        return None
+    if last != "continue":
+        return None
+    for k, branch in enumerate(ops):
+        if branch.spec.name == "if" and jumps([branch], loop):
+            sides = [_ops(branch, 0), _ops(branch, 1)]
+            for leaving in (0, 1):
+                inside = sides[leaving]
+                if [op.spec.name for op in inside] == ["break"] and _only_yields(sides[1 - leaving]):
+                    if jumps(ops[k + 1 : -1], loop):
+                        return None
+                    return Body(ops[:k], branch, ops[k + 1 : -1], ops[-1], inside[0], leaving, leaving == 0)
+            return None
+    return None
+
+
+def _ops(branch: Op, k: int) -> list[Op]:
+    return branch.regions[k].block.ops if branch.regions[k].blocks else []
+
+
+def _only_yields(ops: list[Op]) -> bool:
+    return not ops or [op.spec.name for op in ops] == ["yield"]
+
+
+def jumps(ops: list[Op], loop: Op) -> bool:
+    """Whether one of the ops leaves the loop, or an iteration of it."""
+    for op in ops:
+        for inner in op.walk():
+            name = inner.spec.name
+            if name == "return":
+                return True
+            if name in ("break", "continue"):
+                owner = inner.parent
+                while owner is not None and owner.spec.name == "if":
+                    owner = owner.parent
+                if owner is loop:
+                    return True
+    return False
+
+
+def flag_of(loop: Op, parts: Body, chosen: Op) -> int | None:
+    """Which argument tells `chosen` that the loop goes round for the first time."""
     from tileiras.compiler.schedule.candidates import constant_int
 
     body = loop.regions[0].block
-    if len(body.ops) < 3 or body.ops[-1].spec.name != "break" or body.ops[-2].spec.name != "if":
+    if len(chosen.results) != 1 or any(len(_ops(chosen, k)) == 0 for k in (0, 1)):
         return None
-    branch, left = body.ops[-2], body.ops[-1]
-    if len(branch.regions[0].blocks) != 1:
+    value = truth_of(chosen.operands[0])
+    first = position(body, value)
+    if first is None or value is None or constant_int(loop.operands[first]) in (None, 0):
         return None
-    going = branch.regions[0].block
-    if going.ops[-1].spec.name != "continue":
+    if constant_int(parts.jump.operands[first]) != 0:
         return None
-    if any(op.spec.name in ("break", "return", "continue") for op in walk(going.ops[:-1])):
+    used = {op for op, _ in value.uses}
+    return first if used <= {chosen.operands[0].op, parts.jump, parts.leave} else None
+
+
+def _chosen_index(loop: Op, parts: Body, chosen: Op) -> tuple[int, Test] | None:
+    """`if first { yield %i } else { yield %i + step }`: the index of this iteration, which is tested behind it."""
+    body = loop.regions[0].block
+    start, again = _ops(chosen, 0), _ops(chosen, 1)
+    if [op.spec.name for op in start] != ["yield"] or [op.spec.name for op in again] != ["addi", "yield"]:
         return None
-    if branch.regions[1].blocks and [op.spec.name for op in branch.regions[1].block.ops] != ["yield"]:
-        return None
-    choices = [op for op in body.ops[:-2] if op.regions]
-    if len(choices) != 1 or choices[0].spec.name != "if" or len(choices[0].results) != 1:
-        return None
-    chosen = choices[0]
-    if any(not movable(op) for op in body.ops[:-2] if op is not chosen):
-        return None
-    jump = going.ops[-1]
-    flag = truth_of(chosen.operands[0])
-    first = position(body, flag)
-    if first is None or flag is None or constant_int(loop.operands[first]) in (None, 0):
-        return None
-    if constant_int(jump.operands[first]) != 0:
-        return None
-    start, again = chosen.regions[0].block, chosen.regions[1].block
-    if [op.spec.name for op in start.ops] != ["yield"] or [op.spec.name for op in again.ops] != [
-        "addi",
-        "yield",
-    ]:
-        return None
-    index = position(body, start.ops[0].operands[0])
-    bump = again.ops[0]
+    index = position(body, start[0].operands[0])
+    bump = again[0]
     if (
         index is None
-        or bump.operands[0] is not body.args[index]
-        or again.ops[1].operands[0] is not bump.result
+        or again[1].operands[0] is not bump.result
+        or parts.jump.operands[index] is not chosen.result
     ):
         return None
-    step = bump.operands[1]
-    if (
-        jump.operands[index] is not chosen.result
-        or not is_outside(step, loop)
-        or (constant_int(step) or 0) <= 0
-    ):
+    if {op for op, _ in body.args[index].uses} != {bump, start[0]}:
         return None
-    test = comparison_of(branch.operands[0])
-    if test is None or test.operands[0] is not chosen.result:
+    test = _test(
+        loop, parts, parts.branch.operands[0].op, parts.negated, chosen.result, body.args[index], bump
+    )
+    return None if test is None else (index, test)
+
+
+def _plain_index(loop: Op, parts: Body, chosen: Op | None) -> tuple[int, Test] | None:
+    """An argument that is held against a bound, at once or (`chosen`) from the second time on, and goes on by a step."""
+    body = loop.regions[0].block
+    compare, negated = parts.branch.operands[0].op, parts.negated
+    if chosen is not None:  # `if first { yield true } else { yield %i < %n }`
+        from tileiras.compiler.schedule.candidates import constant_int
+
+        start, again = _ops(chosen, 0), _ops(chosen, 1)
+        if compare is not chosen or negated or [op.spec.name for op in start] != ["yield"]:
+            return None
+        if [op.spec.name for op in again] != ["cmpi", "yield"] or again[1].operands[0] is not again[0].result:
+            return None
+        if not constant_int(start[0].operands[0]):
+            return None
+        compare = again[0]
+    if compare is None or compare.spec.name != "cmpi":
         return None
-    if test.attr("comparison_predicate") != "less_than" or test.attr("signedness") != "signed":
+    for value in compare.operands:
+        index = position(body, value)
+        if index is None:
+            continue
+        bump = parts.jump.operands[index].op
+        if bump is not None and bump.spec.name == "addi" and not is_outside(bump.result, loop):
+            test = _test(loop, parts, compare, negated, value, value, bump, chosen is not None)
+            if test is not None:
+                return index, test
+    return None
+
+
+def _test(
+    loop: Op,
+    parts: Body,
+    compare: Op | None,
+    negated: bool,
+    current: Value,
+    carried: Value,
+    bump: Op,
+    once: bool = False,
+) -> Test | None:
+    """How the index is tested; None where a `for` would not go round as often."""
+    from tileiras.compiler.schedule.candidates import constant_int
+
+    if compare is None or compare.spec.name != "cmpi" or current not in compare.operands:
         return None
-    # neither the index nor the flag is looked at elsewhere
-    used = {id(op) for value in (body.args[index], body.args[first]) for op, _ in value.uses}
-    allowed = {id(bump), id(start.ops[0])} | {id(op) for op in body.ops[:-2]}
-    if not used <= allowed:
+    side = compare.operands.index(current)
+    predicate, bound = compare.attr("comparison_predicate"), compare.operands[1 - side]
+    if side == 1:
+        predicate = SWAPPED[predicate]
+    if negated:
+        predicate = NEGATED[predicate]
+    if carried not in bump.operands or not invariant(bound, loop):
         return None
-    for result, value in zip(loop.results, left.operands):
-        if value.op is branch:
-            value = branch.regions[1].block.ops[-1].operands[value.index]
+    step = bump.operands[1 - bump.operands.index(carried)]
+    by = constant_int(step)
+    if not by or not is_outside(step, loop):
+        return None
+    signed = compare.attr("signedness") == "signed"
+    safe = signed and bump.attr("overflow") in NO_SIGNED_WRAP
+    start = constant_int(loop.operands[position(loop.regions[0].block, carried) or 0])
+    if by > 0:
+        unsigned = not signed
+        if predicate == "not_equal" and by == 1 and (safe or start == 0 and not once):
+            predicate, unsigned = "less_than", not safe  # it gets there, or the index overflows
+        if predicate == "less_than" or predicate == "less_than_or_equal" and safe:
+            return Test(compare, predicate, unsigned, bound, step, by, once)
+        return None
+    if not safe or once:
+        return None
+    if predicate == "not_equal" and by == -1:
+        predicate = "greater_than"
+    if predicate in ("greater_than", "greater_than_or_equal"):
+        return Test(compare, predicate, True, bound, step, by, once)
+    return None
+
+
+def _leaves_cleanly(found: Counted, body: Block) -> bool:
+    """Whether what the loop leaves with is there behind a `for`: carried values and those from outside."""
+    for result, value in zip(found.loop.results, found.body.leave.operands):
+        value = found.body.passed(value)
         if (
             result.uses
-            and not is_outside(value, loop)
-            and (value.op is not None or position(body, value) in (index, first))
+            and not is_outside(value, found.loop)
+            and (value.op is not None or position(body, value) in (found.index, found.flag))
         ):
-            return None  # computed in the loop: not there behind a `for`
-    if not invariant(test.operands[1], loop):
-        return None
-    return Counted(loop, index, first, chosen, branch, test.operands[1], step)
+            return False
+    return True
 
 
 def movable(op: Op) -> bool:
@@ -192,11 +444,6 @@ def movable(op: Op) -> bool:
     if op.spec.is_terminator or op.regions or not op.spec.traits & (PURE | NO_MEMORY_EFFECT):
         return False
     return op.spec.name not in ("divi", "remi") or (constant_int(op.operands[1]) or 0) > 0
-
-
-def walk(ops: list[Op]) -> Any:
-    for op in ops:
-        yield from op.walk()
 
 
 def position(body: Block, value: Value | None) -> int | None:
@@ -212,18 +459,6 @@ def truth_of(value: Value) -> Value | None:
     if op is None or op.spec.name != "cmpi" or op.attr("comparison_predicate") != "not_equal":
         return None
     return op.operands[0] if constant_int(op.operands[1]) == 0 else None
-
-
-def comparison_of(value: Value) -> Op | None:
-    """The comparison behind a condition that was widened and tested against zero."""
-    op = value.op
-    while op is not None and op.spec.name == "cmpi":
-        inner = truth_of(value)
-        if inner is None or inner.op is None or inner.op.spec.name != "exti":
-            return op
-        value = inner.op.operands[0]
-        op = value.op
-    return None
 
 
 def invariant(value: Value, loop: Op) -> bool:

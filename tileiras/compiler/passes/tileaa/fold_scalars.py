@@ -52,8 +52,11 @@ class FoldScalars(Pass):
                         self._block(inner, folded)
                 if name == "if" and op.operands[0] in self.known:
                     condition = op.operands[0]
-                    if _take(op, self.known[condition]) and condition.op is not None:
+                    jumped = _take(op, self.known[condition])
+                    if condition.op is not None:
                         folded.append(condition.op)
+                    if jumped:
+                        return
 
     def _remember(self, op: Op) -> None:
         value = op.results[0]
@@ -87,22 +90,29 @@ def _is_scalar(value: Value) -> bool:
 
 
 def _take(op: Op, condition: int) -> bool:
-    """Puts the ops of the region that is taken in the place of an `if`. False where they jump."""
+    """Puts the ops of the region that is taken in the place of an `if`. Whether they jump: what follows is gone then."""
     region = op.regions[0 if condition else 1]
     block = op.block
     assert block is not None
     body = region.block.ops if region.blocks else []
-    if body and body[-1].spec.name != "yield" or op.results and not body:
-        return False
-    values = list(body[-1].operands) if body else []
-    for inner in body[:-1]:
-        block.insert_before(op, inner)
-    if body:
-        region.block.ops = [body[-1]]
-    for old, new in zip(op.results, values):
-        old.replace_all_uses_with(new)
+    jumps = bool(body) and body[-1].spec.name != "yield"
+    if jumps:
+        for after in reversed(block.ops[block.ops.index(op) + 1 :]):
+            after.erase()
+        region.block.ops = []
+        position = len(block.ops) - 1
+        block.ops[position:position] = body
+        for inner in body:
+            inner.block = block
+    else:
+        for inner in body[:-1]:
+            block.insert_before(op, inner)
+        if body:
+            region.block.ops = [body[-1]]
+        for old, new in zip(op.results, list(body[-1].operands) if body else ()):
+            old.replace_all_uses_with(new)
     op.erase()
-    return True
+    return jumps
 
 
 def _erase(folded: list[Op]) -> None:

@@ -1,0 +1,178 @@
+"""TileAALoopsToFor: loops that count, in every shape that C++ leaves, go round as often as the reference says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+np = pytest.importorskip("numpy")
+pytest.importorskip("ml_dtypes")
+
+import tileiras
+from tests.corpus.case import place
+from tileiras.tools import opt
+
+NSW = "overflow<no_signed_wrap> "
+FIRST = "%is = cmpi not_equal %first, %zero, signed : tile<i32> -> tile<i1>\n"
+PLAIN = "(%sum = %zero, %i = %lo)"
+TYPES = "tile<i32>, tile<i32>"
+
+
+def work(index: str = "%i") -> str:
+    return f"%s1 = muli %sum, %three : tile<i32>\n%next = addi %s1, {index} : tile<i32>\n"
+
+
+def counts(compare: str, step: str, index: str = "%i", flags: str = NSW) -> str:
+    """`while (i PREDICATE bound) { work; i += step; }`."""
+    return f"""%r:2 = loop iter_values{PLAIN} : {TYPES} -> {TYPES} {{
+      %go = cmpi {compare} : tile<i32> -> tile<i1>
+      if %go {{
+        {work(index)}
+        %up = addi %i, {step} {flags}: tile<i32>
+        continue %next, %up : {TYPES}
+      }}
+      break %sum, %i : {TYPES}
+    }}"""
+
+
+def flagged(compare: str, step: str = "%one", flags: str = NSW) -> str:
+    """`for (i = lo; i PREDICATE bound; i += step) work;`."""
+    return f"""%r:3 = loop iter_values(%sum = %zero, %i = %lo, %first = %one) : {TYPES}, tile<i32> -> {TYPES}, tile<i32> {{
+      {FIRST}
+      %j = if %is -> (tile<i32>) {{
+        yield %i : tile<i32>
+      }} else {{
+        %up = addi %i, {step} {flags}: tile<i32>
+        yield %up : tile<i32>
+      }}
+      %go = cmpi {compare} : tile<i32> -> tile<i1>
+      if %go {{
+        {work("%j")}
+        continue %next, %j, %zero : {TYPES}, tile<i32>
+      }}
+      break %sum, %j, %zero : {TYPES}, tile<i32>
+    }}"""
+
+
+DO = f"""%r:3 = loop iter_values(%sum = %zero, %i = %lo, %first = %one) : {TYPES}, tile<i32> -> {TYPES}, tile<i32> {{
+      {FIRST}
+      %go = if %is -> (tile<i1>) {{
+        yield %yes : tile<i1>
+      }} else {{
+        %c = cmpi less_than %i, %n, signed : tile<i32> -> tile<i1>
+        yield %c : tile<i1>
+      }}
+      if %go {{
+        {work()}
+        %up = addi %i, %STEP {NSW}: tile<i32>
+        continue %next, %up, %zero : {TYPES}, tile<i32>
+      }}
+      break %sum, %i, %zero : {TYPES}, tile<i32>
+    }}"""
+BREAK = f"""%r:2 = loop iter_values{PLAIN} : {TYPES} -> {TYPES} {{
+      %stop = cmpi greater_than_or_equal %i, %n, signed : tile<i32> -> tile<i1>
+      if %stop {{
+        break %sum, %i : {TYPES}
+      }}
+      {work()}
+      %up = addi %i, %one {NSW}: tile<i32>
+      continue %next, %up : {TYPES}
+    }}"""
+FOREVER = f"""%r:2 = loop iter_values{PLAIN} : {TYPES} -> {TYPES} {{
+      %always = cmpi equal %one, %one, signed : tile<i32> -> tile<i1>
+      if %always {{
+        %stop = cmpi greater_than_or_equal %i, %n, signed : tile<i32> -> tile<i1>
+        %kept = if %stop -> (tile<i32>) {{
+          break %sum, %i : {TYPES}
+        }} else {{
+          yield %three : tile<i32>
+        }}
+        {work("%kept")}
+        %up = addi %i, %one {NSW}: tile<i32>
+        continue %next, %up : {TYPES}
+      }}
+      break %sum, %i : {TYPES}
+    }}"""
+COUNTING = {
+    "while": counts("less_than %i, %n, signed", "%one"),
+    "bound_first": counts("greater_than %n, %i, signed", "%one"),
+    "at_most": counts("less_than_or_equal %i, %n, signed", "%one"),
+    "steps_of_three": counts("less_than %i, %n, signed", "%three"),
+    "unsigned": counts("less_than %i, %n, unsigned", "%one", flags=""),
+    "unlike": counts("not_equal %i, %far, signed", "%one"),
+    "down": counts("greater_than_or_equal %i, %low, signed", "%minus"),
+    "down_by_three": counts("greater_than %i, %low, signed", "%minus3"),
+    "down_at_least_by_three": counts("greater_than_or_equal %i, %low, signed", "%minus3"),
+    "index_behind_the_step": counts("less_than %i, %n, signed", "%one", index="%up").replace(
+        work("%up"), f"%up = addi %i, %one {NSW}: tile<i32>\n{work('%up')}", 1
+    ).replace(f"%up = addi %i, %one {NSW}: tile<i32>\n        continue", "continue"),
+    "first": flagged("less_than %j, %n, signed"),
+    "first_unlike": flagged("not_equal %j, %far, signed"),
+    "first_down": flagged("greater_than_or_equal %j, %low, signed", "%minus"),
+    "first_at_most": flagged("less_than_or_equal %j, %n, signed", "%three"),
+    "do": DO.replace("%STEP", "%one"),
+    "do_by_three": DO.replace("%STEP", "%three"),
+    "break": BREAK,
+    "forever": FOREVER,
+}  # fmt: skip
+# shapes that look like counting, where a `for` would not go round as often, or some value is not there behind it
+OTHERS = {
+    "wraps": counts("not_equal %i, %far, signed", "%three", flags=""),
+    "at_most_unsigned": counts("less_than_or_equal %i, %n, unsigned", "%one", flags=""),
+    "step_of_an_argument": counts("less_than %i, %n, signed", "%p"),
+    "bound_moves": counts("less_than %i, %sum, signed", "%one"),
+    "wraps_down": counts("greater_than %i, %low, signed", "%minus", flags=""),
+}
+
+
+def module(loop: str, result: str = "%r#0") -> str:
+    numbers = {"zero": 0, "one": 1, "three": 3, "minus": -1, "minus3": -3}
+    constants = "\n".join(f"%{k} = constant <i32: {v}> : tile<i32>" for k, v in numbers.items())
+    return f"""cuda_tile.module @m {{
+  entry @k(%o: tile<ptr<i32>>, %lo: tile<i32>, %n: tile<i32>, %p: tile<i32>) {{
+    {constants}
+    %yes = constant <i1: true> : tile<i1>
+    %far = maxi %lo, %n signed : tile<i32>
+    %low = mini %lo, %n signed : tile<i32>
+    {loop}
+    %t = store_ptr_tko weak %o, {result} : tile<ptr<i32>>, tile<i32> -> token
+    return
+  }}
+}}"""
+
+
+def sums(text: str, target: str, lo: int, n: int) -> int:
+    out = place(np.full(1, -7, np.int32))
+    args = [out, np.int32(lo), np.int32(n), np.int32(1)]
+    tileiras.launch(text, "k", grid=(1, 1, 1), args=args, target=target, gpu_name="sm_80")
+    return int(np.array(out)[0])
+
+
+def dumped(text: str, capsys: pytest.CaptureFixture[str], tmp_path: Any) -> str:
+    source = tmp_path / "k.tileir"
+    source.write_text(text)
+    passes = "ConvertCudaTileToTileAA,TileAAFoldScalars,TileAALoopsToFor"
+    assert opt.main(["--pass", passes, str(source)]) == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", COUNTING)
+def test_loops_that_count(name: str, capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
+    text = module(COUNTING[name])
+    found = dumped(text, capsys, tmp_path)
+    assert "nv_tileaa.for " in found and "nv_tileaa.loop " not in found
+    for lo, n in ((0, 0), (0, 1), (0, 5), (2, 9), (3, 3), (7, 4)):
+        assert sums(text, "emulator", lo, n) == sums(text, "reference", lo, n), (lo, n)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_loops_that_do_not(name: str, capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
+    assert "nv_tileaa.loop " in dumped(module(OTHERS[name]), capsys, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["while", "first", "break", "do"])
+def test_an_index_that_is_used_behind(name: str, capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
+    text = module(COUNTING[name], "%r#1")
+    assert "nv_tileaa.loop " in dumped(text, capsys, tmp_path)
+    assert sums(text, "emulator", 2, 6) == sums(text, "reference", 2, 6) == 6
