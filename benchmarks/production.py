@@ -138,6 +138,10 @@ def _special_products() -> list[Production]:
         one("mm_bf16_gathered", "gathered", (bf, bf, Array("i32", 1, **PROVEN), bf, *tile)),  # type: ignore[arg-type]
         one("mm_cpp", "cpp_product", (), "products.cu"),
         one("mm_cpp_aligned", "cpp_product_aligned", (), "products.cu"),
+        one("mm_cpp_linear_gelu", "cpp_linear_gelu", (), "products.cu"),
+        Production(
+            "mm_cpp_e4m3_scaled", "products.cu", "cpp_e4m3_scaled", (), _step("e4m3", (128, 128, 128)), 90
+        ),
     ]
 
 
@@ -226,6 +230,13 @@ def _attention() -> list[Production]:
             "linear",
             (q, q, q, q, 64, 128),
             Product("bf16", 2 * 64 * 128 * (64 + 64 + 128 + 128), 3 * 64 * 128 * 2, 64, 64, 128),
+        ),
+        Production(
+            "attn_cpp_128x128_d64_causal",
+            "products.cu",
+            "cpp_attention_causal",
+            (),
+            Product("f16", 4 * 128 * 128 * 64, 2 * 128 * 64 * 2, 128, 128, 64),
         ),
     ]
 

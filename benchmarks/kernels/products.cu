@@ -1,5 +1,7 @@
 // Matrix products of production size in Tile C++.
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_fp8.h>
 #include <cuda_tile.h>
 
 namespace ct = cuda::tiles;
@@ -35,4 +37,63 @@ extern "C" __tile_global__ void cpp_product_aligned(const __nv_bfloat16 *a, cons
                                                     int n, int k) {
   product<128, 128, 64>(ct::assume_aligned(a, 16_ic), ct::assume_aligned(b, 16_ic), ct::assume_aligned(c, 16_ic),
                         ct::assume_divisible(m, 16_ic), ct::assume_divisible(n, 16_ic), ct::assume_divisible(k, 16_ic));
+}
+
+// act(x w^T + bias), weights as PyTorch keeps them.
+extern "C" __tile_global__ void cpp_linear_gelu(const __nv_bfloat16 *x, const __nv_bfloat16 *w, const __nv_bfloat16 *bias,
+                                                __nv_bfloat16 *y, int m, int n, int k) {
+  x = ct::assume_aligned(x, 16_ic), w = ct::assume_aligned(w, 16_ic), bias = ct::assume_aligned(bias, 16_ic);
+  y = ct::assume_aligned(y, 16_ic), m = ct::assume_divisible(m, 16_ic), n = ct::assume_divisible(n, 16_ic);
+  k = ct::assume_divisible(k, 16_ic);
+  int i = ct::bid().x, j = ct::bid().y, s = 0;
+  auto acc = ct::zeros<tile<float, 128, 128>>();
+  auto xv = blocks<128, 64>(x, m, k), wv = blocks<128, 64>(w, n, k);
+  while (s * 64 < k) {
+    acc = ct::mma(xv.load_masked(i, s), ct::transpose(wv.load_masked(j, s)), acc);
+    ++s;
+  }
+  auto v = acc + ct::element_cast<float>(blocks<1, 128>(bias, 1, n).load_masked(0, j));
+  auto out = v * 0.5f * (ct::tanh((v + v * v * v * 0.044715f) * 0.79788456f) + 1.0f);
+  blocks<128, 128>(y, m, n).store_masked(ct::element_cast<__nv_bfloat16>(out), i, j);
+}
+
+// 8-bit operands, a scale for each row of a and each column of b.
+extern "C" __tile_global__ void cpp_e4m3_scaled(const __nv_fp8_e4m3 *a, const __nv_fp8_e4m3 *b, const float *rows,
+                                                const float *cols, __nv_bfloat16 *c, int m, int n, int k) {
+  a = ct::assume_aligned(a, 16_ic), b = ct::assume_aligned(b, 16_ic), c = ct::assume_aligned(c, 16_ic);
+  m = ct::assume_divisible(m, 16_ic), n = ct::assume_divisible(n, 16_ic), k = ct::assume_divisible(k, 16_ic);
+  int i = ct::bid().x, j = ct::bid().y;
+  auto acc = ct::zeros<tile<float, 128, 128>>();
+  auto av = blocks<128, 128>(a, m, k), bv = blocks<128, 128>(b, n, k);
+  for (int s : ct::irange(0, (k + 127) / 128)) acc = ct::mma(av.load_masked(i, s), ct::transpose(bv.load_masked(j, s)), acc);
+  auto r = ct::transpose(blocks<1, 128>(rows, 1, m).load_masked(0, i));
+  auto q = blocks<1, 128>(cols, 1, n).load_masked(0, j);
+  blocks<128, 128>(c, m, n).store_masked(ct::element_cast<__nv_bfloat16>(acc * r * q), i, j);
+}
+
+// Attention of one head and 128 queries, keys in steps of 128 up to the diagonal.
+extern "C" __tile_global__ void cpp_attention_causal(const __half *q, const __half *k, const __half *v, __half *o, int len,
+                                                     float scale) {
+  constexpr int M = 128, N = 128, D = 64;
+  q = ct::assume_aligned(q, 16_ic), k = ct::assume_aligned(k, 16_ic), v = ct::assume_aligned(v, 16_ic);
+  o = ct::assume_aligned(o, 16_ic), len = ct::assume_divisible(len, 16_ic);
+  int i = ct::bid().x;
+  long long head = (long long)ct::bid().y * len * D;
+  auto qv = blocks<M, D>(q + head, len, D).load_masked(i, 0);
+  auto kv = blocks<N, D>(k + head, len, D), vv = blocks<N, D>(v + head, len, D);
+  auto acc = ct::zeros<tile<float, M, D>>();
+  auto high = ct::full<tile<float, M, 1>>(-INFINITY), sum = ct::zeros<tile<float, M, 1>>();
+  auto rows = ct::reshape<ct::shape<M, 1>>(ct::iota<tile<int, M>>() + i * M);
+  for (int j : ct::irange(0, ((i + 1) * M + N - 1) / N)) {
+    auto s = ct::mma(qv, ct::transpose(kv.load_masked(j, 0)), ct::zeros<tile<float, M, N>>()) * (scale * 1.44269504f);
+    auto cols = ct::reshape<ct::shape<1, N>>(ct::iota<tile<int, N>>() + j * N);
+    s = ct::select((rows >= cols) & (cols < len), s, ct::full<tile<float, M, N>>(-INFINITY));
+    auto now = ct::max(high, ct::reduce_max(s, 1_ic));
+    auto p = ct::exp2(s - now);
+    auto old = ct::exp2(high - now);
+    sum = sum * old + ct::sum(p, 1_ic);
+    acc = ct::mma(ct::element_cast<__half>(p), vv.load_masked(j, 0), acc * old);
+    high = now;
+  }
+  blocks<M, D>(o + head, len, D).store_masked(ct::element_cast<__half>(acc / sum), i, 0);
 }

@@ -7,15 +7,24 @@ from typing import Any
 
 import pytest
 
-np = pytest.importorskip("numpy")
+pytest.importorskip("numpy")
 pytest.importorskip("ml_dtypes")
+
+import numpy as np
 
 import tileiras
 from tests.corpus.case import place
 from tileiras.tools import opt
 
 WIDTHS = ("i8", "i16", "i32", "i64")
-COMPARISONS = ("equal", "not_equal", "less_than", "less_than_or_equal", "greater_than", "greater_than_or_equal")
+COMPARISONS = (
+    "equal",
+    "not_equal",
+    "less_than",
+    "less_than_or_equal",
+    "greater_than",
+    "greater_than_or_equal",
+)
 ODD = (0, 1, -1, 2, 3, 7, 16, 63, -2, -8, 127, -128)
 
 
@@ -63,7 +72,9 @@ def program(seed: int, count: int = 60) -> tuple[str, int]:
                 put(f"exti {x} {sign} : tile<{other}> -> {t}", w)
             elif at > to:
                 put(f"trunci {x} : tile<{other}> -> {t}", w)
-    results = [put(f"exti {v} signed : tile<{w}> -> tile<i64>", "i64") for w in WIDTHS[:3] for v in live[w][4:]]
+    results = [
+        put(f"exti {v} signed : tile<{w}> -> tile<i64>", "i64") for w in WIDTHS[:3] for v in live[w][4:]
+    ]
     results += live["i64"][4 : -len(results)]
     for k, value in enumerate(results):
         put(f"constant <i64: {k}> : tile<i64>", "i64")
@@ -95,7 +106,9 @@ def folded(text: str, capsys: pytest.CaptureFixture[str], tmp_path: Any) -> str:
 def test_every_rule_folds(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
     """Without the argument nothing is left to compute."""
     text, _ = program(3)
-    text = text.replace("%n: tile<i32>", "%unused: tile<i32>").replace("\n", "\n%n = constant <i32: 5> : tile<i32>\n", 1)
+    text = text.replace("%n: tile<i32>", "%unused: tile<i32>").replace(
+        "\n", "\n%n = constant <i32: 5> : tile<i32>\n", 1
+    )
     from tileiras.compiler.passes.tileaa.fold_scalars import RULES
 
     out = folded(text, capsys, tmp_path)

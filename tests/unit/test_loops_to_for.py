@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-np = pytest.importorskip("numpy")
+pytest.importorskip("numpy")
 pytest.importorskip("ml_dtypes")
+
+import numpy as np
 
 import tileiras
 from tests.corpus.case import place
@@ -23,9 +25,10 @@ def work(index: str = "%i") -> str:
     return f"%s1 = muli %sum, %three : tile<i32>\n%next = addi %s1, {index} : tile<i32>\n"
 
 
-def counts(compare: str, step: str, index: str = "%i", flags: str = NSW) -> str:
+def counts(compare: str, step: str, index: str = "%i", flags: str = NSW, before: str = "") -> str:
     """`while (i PREDICATE bound) { work; i += step; }`."""
     return f"""%r:2 = loop iter_values{PLAIN} : {TYPES} -> {TYPES} {{
+      {before}
       %go = cmpi {compare} : tile<i32> -> tile<i1>
       if %go {{
         {work(index)}
@@ -107,6 +110,9 @@ COUNTING = {
     "index_behind_the_step": counts("less_than %i, %n, signed", "%one", index="%up").replace(
         work("%up"), f"%up = addi %i, %one {NSW}: tile<i32>\n{work('%up')}", 1
     ).replace(f"%up = addi %i, %one {NSW}: tile<i32>\n        continue", "continue"),
+    "times_four": counts("less_than %w, %n, signed", "%one", before=f"%w = muli %i, %four {NSW}: tile<i32>"),
+    "times_four_at_most": counts("greater_than_or_equal %n, %w, signed", "%one", before=f"%w = muli %four, %i {NSW}: tile<i32>"),
+    "whole_steps": counts("less_than_or_equal %w, %n, signed", "%three", before=f"%w = addi %i, %three {NSW}: tile<i32>"),
     "first": flagged("less_than %j, %n, signed"),
     "first_unlike": flagged("not_equal %j, %far, signed"),
     "first_down": flagged("greater_than_or_equal %j, %low, signed", "%minus"),
@@ -118,6 +124,7 @@ COUNTING = {
 }  # fmt: skip
 # shapes that look like counting, where a `for` would not go round as often, or some value is not there behind it
 OTHERS = {
+    "times_that_wrap": counts("less_than %w, %n, signed", "%one", before="%w = muli %i, %four : tile<i32>"),
     "wraps": counts("not_equal %i, %far, signed", "%three", flags=""),
     "at_most_unsigned": counts("less_than_or_equal %i, %n, unsigned", "%one", flags=""),
     "step_of_an_argument": counts("less_than %i, %n, signed", "%p"),
@@ -127,7 +134,7 @@ OTHERS = {
 
 
 def module(loop: str, result: str = "%r#0") -> str:
-    numbers = {"zero": 0, "one": 1, "three": 3, "minus": -1, "minus3": -3}
+    numbers = {"zero": 0, "one": 1, "three": 3, "four": 4, "minus": -1, "minus3": -3}
     constants = "\n".join(f"%{k} = constant <i32: {v}> : tile<i32>" for k, v in numbers.items())
     return f"""cuda_tile.module @m {{
   entry @k(%o: tile<ptr<i32>>, %lo: tile<i32>, %n: tile<i32>, %p: tile<i32>) {{
@@ -162,7 +169,7 @@ def test_loops_that_count(name: str, capsys: pytest.CaptureFixture[str], tmp_pat
     text = module(COUNTING[name])
     found = dumped(text, capsys, tmp_path)
     assert "nv_tileaa.for " in found and "nv_tileaa.loop " not in found
-    for lo, n in ((0, 0), (0, 1), (0, 5), (2, 9), (3, 3), (7, 4)):
+    for lo, n in ((0, 0), (0, 1), (0, 5), (2, 9), (3, 3), (7, 4), (-5, -2), (-9, 8)):
         assert sums(text, "emulator", lo, n) == sums(text, "reference", lo, n), (lo, n)
 
 

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
+    Steps = tuple[tuple[str, int], ...]
+
 SWAPPED = {
     "less_than": "greater_than", "less_than_or_equal": "greater_than_or_equal", "greater_than": "less_than",
     "greater_than_or_equal": "less_than_or_equal", "equal": "equal", "not_equal": "not_equal",
@@ -149,7 +151,15 @@ class Test:
     """The comparison that keeps a loop going, as index PREDICATE bound, and the step of the index."""
 
     def __init__(
-        self, compare: Op, predicate: str, unsigned: bool, bound: Value, step: Value, by: int, once: bool
+        self,
+        compare: Op,
+        predicate: str,
+        unsigned: bool,
+        bound: Value,
+        step: Value,
+        by: int,
+        once: bool,
+        steps: Steps,
     ) -> None:
         self.compare = compare
         self.unsigned = unsigned
@@ -158,6 +168,7 @@ class Test:
         self.step = step
         self.by = by
         self.once = once  # the first iteration is not tested
+        self.steps = steps  # from the index to what is held against the bound, the last one first
 
     def bounds(self, loop: Counted) -> tuple[Value, Value, Value, bool]:
         """(lower, upper, step, whether bounds are unsigned) of the `for`."""
@@ -175,6 +186,15 @@ class Test:
                 trips = put("divi", (trips, put.number(start, -self.by)), start.type, attrs)
             zero = put.number(start, 0)
             return zero, put("select", (holds, trips, zero), start.type), put.number(start, 1), True
+        for name, by in self.steps:
+            if name == "muli":
+                towards = "positive_inf" if self.predicate == "less_than" else "negative_inf"
+                attrs = {"signedness": "signed", "rounding": towards}
+                bound = put("divi", (bound, put.number(start, by)), start.type, attrs)
+            else:
+                least = by - (1 << (start.type.elem.bits - 1))  # type: ignore[attr-defined]
+                bound = put("maxi", (bound, put.number(start, least)), start.type, {"signedness": "signed"})
+                bound = put("subi", (bound, put.number(start, by)), start.type)
         if self.predicate == "less_than_or_equal":
             bound = put("addi", (bound, put.number(start, 1)), start.type)
         if self.once:
@@ -217,7 +237,7 @@ class Before:
     def number(self, like: Value, value: int) -> Value:
         """A constant of the type of another scalar."""
         elem: Any = like.type.elem  # type: ignore[attr-defined]
-        data = value.to_bytes(constant_bytes(elem), "little")
+        data = (value % (1 << elem.bits)).to_bytes(constant_bytes(elem), "little")
         return self("constant", (), like.type, {"value": Dense(TileType(elem, ()), data)})
 
 
@@ -366,7 +386,8 @@ def _plain_index(loop: Op, parts: Body, chosen: Op | None) -> tuple[int, Test] |
         compare = again[0]
     if compare is None or compare.spec.name != "cmpi":
         return None
-    for value in compare.operands:
+    for side in compare.operands:
+        value = unwound(side)[0]
         index = position(body, value)
         if index is None:
             continue
@@ -391,9 +412,13 @@ def _test(
     """How the index is tested; None where a `for` would not go round as often."""
     from tileiras.compiler.schedule.candidates import constant_int
 
-    if compare is None or compare.spec.name != "cmpi" or current not in compare.operands:
+    if compare is None or compare.spec.name != "cmpi":
         return None
-    side = compare.operands.index(current)
+    tested = [unwound(v) for v in compare.operands]
+    side = next((k for k in (0, 1) if tested[k][0] is current), None)
+    if side is None:
+        return None
+    steps = tested[side][1]
     predicate, bound = compare.attr("comparison_predicate"), compare.operands[1 - side]
     if side == 1:
         predicate = SWAPPED[predicate]
@@ -410,18 +435,38 @@ def _test(
     start = constant_int(loop.operands[position(loop.regions[0].block, carried) or 0])
     if by > 0:
         unsigned = not signed
+        if steps and not (safe and predicate != "not_equal"):
+            return None
         if predicate == "not_equal" and by == 1 and (safe or start == 0 and not once):
             predicate, unsigned = "less_than", not safe  # it gets there, or the index overflows
         if predicate == "less_than" or predicate == "less_than_or_equal" and safe:
-            return Test(compare, predicate, unsigned, bound, step, by, once)
+            return Test(compare, predicate, unsigned, bound, step, by, once, steps)
         return None
-    if not safe or once:
+    if not safe or once or steps:
         return None
     if predicate == "not_equal" and by == -1:
         predicate = "greater_than"
     if predicate in ("greater_than", "greater_than_or_equal"):
-        return Test(compare, predicate, True, bound, step, by, once)
+        return Test(compare, predicate, True, bound, step, by, once, steps)
     return None
+
+
+def unwound(value: Value) -> tuple[Value, Steps]:
+    """(%i, what became of it) for %i * 64 or %i + 64 of signed numbers that do not overflow; the last step first."""
+    from tileiras.compiler.schedule.candidates import constant_int
+
+    steps: list[tuple[str, int]] = []
+    op = value.op
+    while op is not None and op.spec.name in ("muli", "addi") and op.attr("overflow") in NO_SIGNED_WRAP:
+        known = [constant_int(v) for v in op.operands]
+        side = 1 if known[1] is not None else 0
+        by = known[side]
+        if by is None or by <= 0:
+            break
+        steps.append((op.spec.name, by))
+        value = op.operands[1 - side]
+        op = value.op
+    return value, tuple(steps)
 
 
 def _leaves_cleanly(found: Counted, body: Block) -> bool:
