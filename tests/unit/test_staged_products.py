@@ -88,7 +88,8 @@ def test_attention_moves_neither_scores_nor_probabilities_through_shared_memory(
     "name",
     [
         "staged_attention_causal_bf16", "staged_flash_bwd_bf16_128", "staged_tf32_nn_128", "staged_dequantized",
-        "staged_attention_rows_e4m3", "staged_attention_e5m2", "staged_quantized_attention_128",
+        "staged_attention_rows_e4m3", "staged_attention_e5m2", "staged_quantized_attention_128", "staged_converted_w4a16",
+        "staged_linear_attention_d128", "staged_complex_product_f16", "staged_running_states_11",
     ],
 )  # fmt: skip
 def test_products_of_computed_operands_add_up_in_tensor_memory(name: str) -> None:
@@ -108,6 +109,22 @@ def test_probabilities_are_packed_into_the_columns_of_a_left_operand(name: str, 
     assert f"tcgen05.st.sync.aligned.32x32b.x{columns}.b32" in loop and "st.shared" not in loop
     left = [line.split(", ")[1] for line in text.splitlines() if "tcgen05.mma" in line]
     assert any(operand.startswith("[") for operand in left) and any(operand[0] == "%" for operand in left)
+
+
+def test_products_that_go_on_with_a_sum_share_its_accumulator_and_its_barrier() -> None:
+    text = ptx("staged_complex_product_f16", "sm_100")
+    products = [line.split("[")[1].split("]")[0] for line in text.splitlines() if "tcgen05.mma" in line]
+    assert len(products) == 8 and len(set(products)) == 2  # two steps of K, two products, two sums
+    assert text.count("tcgen05.commit") == 2
+
+
+@pytest.mark.parametrize(("name", "loads"), [("10", 1), ("01", 1), ("11", 2)])
+def test_a_sum_is_loaded_where_an_iteration_looks_at_it(name: str, loads: int) -> None:
+    text = ptx(f"staged_running_states_{name}", "sm_100")
+    assert len({line for line in text.splitlines() if "tcgen05.ld" in line}) == loads
+    loop = text[text.index("cp.async.wait_group") : text.rindex("tcgen05.commit")]
+    between = loop[loop.index("tcgen05.ld") :] if name[0] == "1" else "bar.sync"
+    assert "bar.sync" in between  # who looks has looked before the product changes it
 
 
 @pytest.mark.parametrize("gpu_name", ["sm_90", "sm_100", "sm_120"])

@@ -177,6 +177,58 @@ for m, d in ((64, 64), (64, 128)):
         rtol=1e-2,
         atol=1e-2,
     )
+
+
+def complex_values(ar, ai, br, bi, cr, ci):
+    a, b = wide(ar)[0] + 1j * wide(ai)[0], wide(br)[0] + 1j * wide(bi)[0]
+    return {4: (a @ b).real.astype("f4"), 5: (a @ b).imag.astype("f4")}
+
+
+for name, d, tile, (m, n, k) in (
+    ("f16", "f16", (128, 64, 32), (144, 80, 304)),
+    ("bf16_64", "bf16", (64, 64, 64), (80, 64, 48)),
+):
+    attention(
+        f"staged_complex_product_{name}",
+        "complex_product",
+        [A(d, 2)] * 4 + [A("f32", 2)] * 2 + list(tile),
+        (2, 2),
+        lambda rng, d=d, m=m, n=n, k=k: (
+            *(uniform(rng, (m, k), d, -1, 1) for _ in range(2)), *(uniform(rng, (k, n), d, -1, 1) for _ in range(2)),
+            like((m, n)), like((m, n)),
+        ),
+        complex_values,
+        **F32,
+    )  # fmt: skip
+
+
+def states(before, after):
+    def f(k, v, s, scale):
+        out, total = s.copy(), 0.0
+        for i in range(0, k.shape[1], 64):
+            if before:
+                out[:, i // 32] = total * np.float32(0.5)
+            total = total + wide(k)[0][:, i : i + 64].transpose(0, 2, 1) @ wide(v)[0][:, i : i + 64]
+            if after:
+                out[:, i // 32 + 1] = total * scale
+        return {2: out}
+
+    return f
+
+
+for before, after, d in ((1, 0, 64), (0, 1, 64), (1, 1, 128)):
+    attention(
+        f"staged_running_states_{before}{after}",
+        "running_states",
+        [A("f16", 3), A("f16", 3), A("f32", 4), Scalar("f32"), 64, d, before, after],
+        (2,),
+        lambda rng, d=d: (
+            uniform(rng, (2, 336, d), "f16", -1, 1), uniform(rng, (2, 336, d), "f16", -1, 1),
+            like((2, 12, d, d)), np.float32(0.25),
+        ),
+        states(before, after),
+        **F32,
+    )  # fmt: skip
 case(
     "staged_split_k",
     "split_k",

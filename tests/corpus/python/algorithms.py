@@ -357,3 +357,35 @@ def quantized_attention(q, k, sq, sk, v, o, M: Const, N: Const, D: Const):
         acc = ct.mma(p.astype(v.dtype), vt, acc * fix)
         top = new
     ct.store(o, (h, i, 0), (acc / total).astype(o.dtype).reshape((1, M, D)))
+
+
+@ct.kernel
+def complex_product(ar, ai, br, bi, cr, ci, TM: Const, TN: Const, TK: Const):
+    """Complex numbers in two planes each: every sum is of two products a step, one of them negated."""
+    m, n = ct.bid(0), ct.bid(1)
+    real = ct.zeros((TM, TN), ct.float32)
+    imag = ct.zeros((TM, TN), ct.float32)
+    for k in range(ct.cdiv(ar.shape[1], TK)):
+        xr = ct.load(ar, (m, k), (TM, TK), padding_mode=ZERO)
+        xi = ct.load(ai, (m, k), (TM, TK), padding_mode=ZERO)
+        yr = ct.load(br, (k, n), (TK, TN), padding_mode=ZERO)
+        yi = ct.load(bi, (k, n), (TK, TN), padding_mode=ZERO)
+        real = ct.mma(-xi, yi, ct.mma(xr, yr, real))
+        imag = ct.mma(xi, yr, ct.mma(xr, yi, imag))
+    ct.store(cr, (m, n), real)
+    ct.store(ci, (m, n), imag)
+
+
+@ct.kernel
+def running_states(k, v, s, scale, M: Const, D: Const, BEFORE: Const, AFTER: Const):
+    """A matrix of state that every chunk adds to, written before it does (halves), and after."""
+    h = ct.bid(0)
+    state = ct.zeros((D, D), ct.float32)
+    for i in range(ct.cdiv(k.shape[1], M)):
+        kt = ct.load(k, (h, i, 0), (1, M, D), padding_mode=ZERO).reshape((M, D))
+        vt = ct.load(v, (h, i, 0), (1, M, D), padding_mode=ZERO).reshape((M, D))
+        if BEFORE:
+            ct.store(s, (h, 2 * i, 0, 0), (state * 0.5).reshape((1, 1, D, D)))
+        state = ct.mma(ct.transpose(kt), vt, state)
+        if AFTER:
+            ct.store(s, (h, 2 * i + 1, 0, 0), (state * scale).reshape((1, 1, D, D)))

@@ -3,6 +3,9 @@
     sum     the loop carries the accumulator and nobody looks at it before the end
     scaled  the same, but every iteration multiplies it by a factor first: attention with a running maximum
     fresh   it begins at zero, and its result is read in the same iteration: scores
+    watched the loop carries the accumulator, and every iteration looks at it: the state of linear attention
+
+A product that goes on where another one ended, which nobody else looks at, shares its accumulator: they are links of a chain.
 
 Operands lie in shared memory: as they were loaded (in the ring of the loop), or stored there by the threads: once in front of
 the loop, or in every iteration what was computed. A left operand made of scores, as probabilities are, lies in tensor memory
@@ -20,7 +23,7 @@ from tileiras.compiler.target.products import PRODUCTS
 from tileiras.compiler.target.products import SCALED as SCALED_PRODUCT
 
 from .instructions import scaled_form
-from .products import adds_up, carried_beside, operand_matrix
+from .products import carried_beside, operand_matrix
 from .restage import source_load
 from .staging import Staged, unit_dimension
 
@@ -31,19 +34,62 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.analyses import Analyses
     from tileiras.compiler.ir.core import Op, Value
 
-SUM, SCALED, FRESH = "sum", "scaled", "fresh"
+SUM, SCALED, FRESH, WATCHED = "sum", "scaled", "fresh", "watched"
 LOADED, OUTSIDE, COMPUTED = "loaded", "outside", "computed"
 RENAMES = frozenset(("reshape", "permute", "convert_layout"))
 _MOVES = frozenset(("permute", "reshape", "broadcast", "extract", "insert", "cat"))
 
 
 def role(op: Op) -> str | None:
-    """What a product's accumulator is; None when it is nothing that tensor memory serves."""
-    if is_zero(op.operands[2]):
+    """What the accumulator of a product's chain is; None when it is nothing that tensor memory serves."""
+    first, last = head(op), tail(op)
+    acc = first.operands[2]
+    if is_zero(acc):
         return FRESH
-    if adds_up(op) is not None:
+    if factor(first, last) is not None:
+        return SCALED
+    index = sum_number(last)
+    if index is None or acc.owner is not op.block or acc.index != index + 1:
+        return None
+    if len(acc.uses) == len(last.result.uses) == 1:
         return SUM
-    return SCALED if factor(op) is not None else None
+    return WATCHED if op.spec.name != SCALED_PRODUCT else None
+
+
+def head(op: Op) -> Op:
+    """The first link of a product's chain."""
+    while op.spec.name != SCALED_PRODUCT and (before := op.operands[2].op) is not None:
+        if before.block is not op.block or next_link(before) is not op:
+            break
+        op = before
+    return op
+
+
+def tail(op: Op) -> Op:
+    """The last link of a product's chain."""
+    while (after := next_link(op)) is not None:
+        op = after
+    return op
+
+
+def next_link(op: Op) -> Op | None:
+    """The product that goes on where this one ends."""
+    if op.spec.name not in PRODUCTS or op.spec.name == SCALED_PRODUCT or len(op.result.uses) != 1:
+        return None
+    user, index = op.result.uses[0]
+    if index != 2 or user.block is not op.block or user.spec is not op.spec:
+        return None
+    one, other = (o.operands[0].type.elem for o in (op, user))  # type: ignore[attr-defined]
+    return user if one is other else None  # tensor memory orders products of one shape and kind
+
+
+def sum_number(last: Op) -> int | None:
+    """The number of the value that a loop carries a product's result in; None when it carries it in none, or in several."""
+    loop = last.parent
+    if loop is None or loop.spec.name != "for" or last.block is None:
+        return None
+    ends = [index for user, index in last.result.uses if user is last.block.ops[-1]]
+    return ends[0] if len(ends) == 1 and last.block.ops[-1].spec.name == "continue" else None
 
 
 def is_zero(value: Value) -> bool:
@@ -51,9 +97,9 @@ def is_zero(value: Value) -> bool:
     return op is not None and op.spec.name == "constant" and not any(dense_bits(op.attr("value")))
 
 
-def factor(op: Op) -> Value | None:
-    """What a product's accumulator is multiplied by before every iteration; None when it is something else."""
-    times, body, result = op.operands[2].op, op.block, op.result
+def factor(first: Op, last: Op) -> Value | None:
+    """What the accumulator of a chain is multiplied by before every iteration; None when it is something else."""
+    times, body, result = first.operands[2].op, first.block, last.result
     if times is None or times.spec.name != "mulf" or times.block is not body or body is None:
         return None
     if times.attrs.get("flush_to_zero") or len(times.result.uses) != 1 or len(result.uses) != 1:
@@ -64,7 +110,7 @@ def factor(op: Op) -> Value | None:
     ):
         return None
     user, index = result.uses[0]
-    loop = op.parent
+    loop = first.parent
     if user is not body.ops[-1] or user.spec.name != "continue" or loop is None or loop.spec.name != "for":
         return None
     for mine, other in ((0, 1), (1, 0)):
@@ -229,7 +275,8 @@ def _fits(products: list[Op], staged: Any, target: Any, log2_warps: int) -> bool
         for which in operands_of(op):
             if where(op, which, staged[op]) != LOADED and not (which == 0 and in_rows(op, log2_warps)):
                 extra += stored_bytes(op, which)
-    back = [num_elements(op.result.type.shape) for op in products if role(op) != FRESH]  # type: ignore[attr-defined]
+    ends = [op for op in products if next_link(op) is None]
+    back = [num_elements(op.result.type.shape) for op in ends if role(op) != FRESH]  # type: ignore[attr-defined]
     if len(back) > 1 and sum(back) >> log2_warps + 5 > CostModel.results_registers:
         return False
     room = CostModel(target).shared_bytes - extra
@@ -255,6 +302,9 @@ def columns(products: list[Op], log2_warps: int) -> Columns | None:
     """How the products of a loop share tensor memory; None where it does not hold them."""
     out = Columns()
     for op in products:
+        if head(op) is not op:
+            out.accumulators[op] = out.accumulators[head(op)]
+            continue
         out.accumulators[op] = out.total
         out.total += tcgen05.columns_of(op.result.type.shape)  # type: ignore[attr-defined]
         if op.spec.name == SCALED_PRODUCT:
@@ -271,7 +321,9 @@ def columns(products: list[Op], log2_warps: int) -> Columns | None:
     else:  # scores that were read make room for what was made of them
         out.shared = True
         for op, shape in rows.items():
-            scores = [o for o in products if role(o) == FRESH and o.result.type.shape == shape]  # type: ignore[attr-defined]
+            scores = [
+                o for o in products if role(o) == FRESH and head(o) is o and o.result.type.shape == shape
+            ]  # type: ignore[attr-defined]
             taken = {at for at, _ in out.operands.values()}
             free = [o for o in scores if out.accumulators[o] not in taken]
             if not free:
@@ -331,14 +383,15 @@ def operand_bytes(value: Value) -> int:
 def through_registers(op: Op) -> bool:
     """Whether threads hold a product's accumulator while the loop runs, in the layout of tensor memory."""
     assert op.block is not None
-    return role(op) != SUM or sum(other.spec.name in PRODUCTS for other in op.block.ops) > 1
+    others = [other for other in op.block.ops if other.spec.name in PRODUCTS]
+    return role(op) != SUM or sum(next_link(other) is None for other in others) > 1
 
 
 def bytes_back(products: list[Op]) -> int:
     """Shared memory through which sums change their layout behind the loop, where its ring still lies."""
     most = 0
     for op in products:
-        if op.attrs.get("atom") == "tcgen05" and not through_registers(op):
+        if next_link(op) is None and op.attrs.get("atom") == "tcgen05" and not through_registers(op):
             size = 4 * num_elements(op.result.type.shape)  # type: ignore[attr-defined]
             while size > CostModel.conversion_bytes:
                 size //= 2

@@ -360,7 +360,10 @@ def _issue(lowering: Lowering, op: Op, left: Any, a_k_major: bool, right_place: 
                         None, f"tcgen05.mma.{_GROUP}.kind::{kind}", target, left(k, m),
                         b.materialize(right.at(k, n), "d"), b.materialize(form, "r"), first if k == 0 else yes,
                     )  # fmt: skip
-        b.emit_to(None, f"tcgen05.commit.{_GROUP}.mbarrier::arrive::one.shared::cluster.b64", b.address(bar))
+        if op.attrs.get("commit", 1):  # what goes on with the sum commits for both
+            b.emit_to(
+                None, f"tcgen05.commit.{_GROUP}.mbarrier::arrive::one.shared::cluster.b64", b.address(bar)
+            )
 
     by_warp(lowering, False, issue)
 

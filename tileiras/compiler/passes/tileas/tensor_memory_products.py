@@ -6,7 +6,7 @@ After:  `%m = tensor_memory.begin %all`, `tensor_memory.store %m, %zero`, `%n = 
 
 Two products may be on their way: the stage that the next copies overwrite was read by the one before the last. What the
 threads computed they store to shared memory in front of the product; a product that begins at zero is read back at once; an
-accumulator that every iteration scales is scaled where it lies.
+accumulator that every iteration scales is scaled where it lies, one that every iteration looks at is loaded for that.
 
 The function allocates tensor memory once, around all loops that use it, and frees it on every way out.
 """
@@ -177,6 +177,11 @@ class Accumulation:
         self.spare = bool(loop.attrs.get("spare_stages"))
         self.roles = [tensor_memory.role(op) for op in products]
         self.warps = len(products[0].result.type.layout.warp)  # type: ignore[attr-defined]
+        self.tails = {op: tensor_memory.tail(op) for op in products}
+        self.heads = {op: tensor_memory.head(op) for op in products}
+        self.looks: dict[
+            Op, tuple[Any, list[Any], list[Any]]
+        ] = {}  # who sees a sum before a product, and after
         self.places = tensor_memory.columns(products, self.warps)
         self.columns: int = self.places.total if self.places is not None else 0
         self.starts: dict[Op, Value] = {}  # what a sum begins with
@@ -231,25 +236,28 @@ class Accumulation:
         self.scalar = TensorType(I32, (), splat(0, self.warps))
         self.rename_outside()
         self.store_outside()
-        accumulators = []
-        for n, op in enumerate(self.products):
+        accumulators: dict[Op, Value] = {}
+        for n, op in enumerate(dict.fromkeys(self.tails.values())):
             attrs = {"column": self.places.accumulators[op], "number": n}
-            accumulators.append(
-                self.make(loop, tileas.TENSOR_BEGIN, (memory,), (TENSOR_MEMORY,), attrs).result
-            )
+            begun = self.make(loop, tileas.TENSOR_BEGIN, (memory,), (TENSOR_MEMORY,), attrs)
+            accumulators[op] = begun.result
         self.make(loop, tileas.BARRIER)
         count, total = self.count()
         terminator = body.ops[-1]
         top = next(inner for inner in body.ops if inner.spec is tileas.BARRIER)
         assert loop.block is not None
         following = loop.block.ops[loop.block.ops.index(loop) + 1]
-        for op, what, accumulator in zip(self.products, self.roles, accumulators):
+        for op, what in zip(self.products, self.roles):
+            if self.tails[op] is not op:
+                continue  # with the last link of its chain, or moved there
+            links = [other for other in self.products if self.tails[other] is op]
+            self.gather(links)
             if what == tensor_memory.FRESH:
-                self.fresh(op, accumulator, count)
+                self.fresh(links, accumulators[op], count)
             else:
-                self.carried(op, what, accumulator, count, total, top, following)
+                self.carried(links, what, accumulators[op], count, total, top, following)
         self.make(following, tileas.BARRIER)
-        for accumulator in accumulators:
+        for accumulator in accumulators.values():
             self.make(following, tileas.TENSOR_END, (accumulator,))
         for buffer in self.buffers.values():
             self.make(following, tileas.FREE_SHARED, (buffer.buffer,))
@@ -305,13 +313,18 @@ class Accumulation:
         terminator = body.ops[-1]
         found = None
         for op, what in zip(self.products, self.roles):
-            if what == tensor_memory.FRESH:
+            if what == tensor_memory.FRESH or self.tails[op] is not op:
                 continue
-            index = op.result.uses[0][1]
+            index = tensor_memory.sum_number(op)
+            assert index is not None
             self.starts[op] = loop.operands[3 + index]
             loop.set_operand(3 + index, self.number(loop, 0))
             arg, result = body.args[1 + index], loop.results[index]
             self.carries[op] = index, arg, list(result.uses)
+            if what == tensor_memory.WATCHED:
+                before = [use for use in arg.uses if use != (self.heads[op], 2)]
+                after = [use for use in op.result.uses if use != (terminator, index)]
+                self.looks[op] = arg.type, before, after
             arg.type = result.type = self.scalar
             if found is None:
                 found = arg, result, index
@@ -329,13 +342,20 @@ class Accumulation:
         return arg, result
 
     # ---- products
-    def fresh(self, op: Op, accumulator: Value, count: Value) -> None:
-        self.product(op, accumulator, count, True)
+    def gather(self, links: list[Op]) -> None:
+        """The links of a chain stand next to each other, so that one barrier serves them."""
+        for op in links[:-1]:
+            self.body.ops.remove(op)
+            self.body.insert_before(links[-1], op)
+
+    def fresh(self, links: list[Op], accumulator: Value, count: Value) -> None:
+        op = links[-1]
+        self.issue(links, accumulator, count, True)
         type: Any = op.result.type
         lying = TensorType(type.elem, type.shape, tcgen05.layout_of(type.shape, self.warps))
         result = self.make(op, tileas.TENSOR_LOAD, (accumulator, count), (lying,), {"before": 0}).result
         op.result.replace_all_uses_with(self.converted(op, result, type))
-        self.erase(op)
+        self.erase(links)
         if not self.carries:
             index, more = self.more
             self.body.ops[-1].set_operand(index, more)
@@ -348,9 +368,17 @@ class Accumulation:
         ).result  # type: ignore[no-any-return]
 
     def carried(
-        self, op: Op, what: Any, accumulator: Value, count: Value, total: Value, top: Op, following: Op
+        self,
+        links: list[Op],
+        what: Any,
+        accumulator: Value,
+        count: Value,
+        total: Value,
+        top: Op,
+        following: Op,
     ) -> None:
-        """A product whose sum the loop carried."""
+        """A chain whose sum the loop carried."""
+        first, op = links[0], links[-1]
         loop, terminator = self.loop, self.body.ops[-1]
         type: Any = op.result.type
         lying = TensorType(type.elem, type.shape, tcgen05.layout_of(type.shape, self.warps))
@@ -358,24 +386,35 @@ class Accumulation:
         start = self.converted(loop, self.starts[op], lying)
         self.make(loop, tileas.TENSOR_STORE, (accumulator, start))
         assert self.places is not None
-        in_rows = op in self.places.operands
-        computed = in_rows or any(key[0] is op and buffer.computed for key, buffer in self.buffers.items())
+        in_rows = any(link in self.places.operands for link in links)
+        computed = in_rows or any(key[0] in links and buffer.computed for key, buffer in self.buffers.items())
         early = not self.spare or in_rows and self.places.shared  # what comes next overwrites what it reads
         waits = 2 if not early and (not computed or self.doubled) else 1
-        times = op.operands[2].op if what == tensor_memory.SCALED else None
+        times = first.operands[2].op if what == tensor_memory.SCALED else None
+        watched, before, after = self.looks.get(op, (None, [], []))
+        written = times is not None
+        if before:
+            written = self.look(first, accumulator, count, watched, before)
         if times is not None:
             if early:
                 self.make(top, tileas.TENSOR_WAIT, (accumulator, count), (), {"before": 1})
             factor = next(v for v in times.operands if v is not arg)
-            self.make(op, tileas.TENSOR_SCALE, (accumulator, count, factor))
+            self.make(first, tileas.TENSOR_SCALE, (accumulator, count, factor))
+        elif before and not early:
+            pass  # who looks has waited
         elif waits == 2 or early:
             self.make(top, tileas.TENSOR_WAIT, (accumulator, count), (), {"before": waits})
         else:
-            self.make(op, tileas.TENSOR_WAIT, (accumulator, count), (), {"before": 1})
-        self.product(op, accumulator, count, False, times is not None)
+            self.make(first, tileas.TENSOR_WAIT, (accumulator, count), (), {"before": 1})
+        self.issue(links, accumulator, count, False, written)
+        if after:
+            seen = self.make(op, tileas.TENSOR_LOAD, (accumulator, count), (lying,), {"before": 0}).result
+            seen = self.converted(op, seen, type)
+            for user, at in after:
+                user.set_operand(at, seen)
         mine, more = self.more
         terminator.set_operand(index, more if index == mine else arg)
-        self.erase(op)
+        self.erase(links)
         if times is not None:
             times.erase()
         if users:
@@ -388,8 +427,44 @@ class Accumulation:
         else:
             self.make(following, tileas.TENSOR_WAIT, (accumulator, total), (), {"before": 1})
 
-    def product(self, op: Op, accumulator: Value, count: Value, fresh: bool, written: bool = False) -> None:
-        """Issues a product. `written`: threads have just changed its sums."""
+    def look(
+        self, first: Op, accumulator: Value, count: Value, type: Any, users: list[tuple[Op, int]]
+    ) -> bool:
+        """Loads a sum for those who see it before its product; whether a barrier must still part the two."""
+        places = {self.outermost(user): None for user, _ in users}
+        anchor = next(op for op in self.body.ops if op in places or op is first)
+        lying = TensorType(type.elem, type.shape, tcgen05.layout_of(type.shape, self.warps))
+        load = self.make(anchor, tileas.TENSOR_LOAD, (accumulator, count), (lying,), {"before": 1})
+        seen = self.converted(anchor, load.result, type)
+        for user, at in users:
+            user.set_operand(at, seen)
+        ops = self.body.ops
+        between = ops[ops.index(load) : ops.index(first)]
+        return not any(op.spec is tileas.BARRIER for op in between)
+
+    def outermost(self, op: Op) -> Op:
+        """The op of the body that holds an op."""
+        while op.block is not self.body:
+            assert op.parent is not None
+            op = op.parent
+        return op
+
+    def issue(
+        self, links: list[Op], accumulator: Value, count: Value, fresh: bool, written: bool = False
+    ) -> None:
+        """Issues the products of a chain. `written`: threads have just changed its sums, or looked at them."""
+        made = [self.product(op, accumulator, count, fresh and op is links[0]) for op in links]
+        if written or any(stored for _, _, _, stored in made):
+            self.make(links[-1], tileas.BARRIER)
+        for spec, groups, attrs, _ in made[:-1]:
+            self.make(links[-1], spec, groups, (), {**attrs, "commit": 0})
+        spec, groups, attrs, _ = made[-1]
+        self.make(links[-1], spec, groups, (), attrs)
+
+    def product(
+        self, op: Op, accumulator: Value, count: Value, fresh: bool
+    ) -> tuple[Any, list[Any], dict[str, Any], bool]:
+        """(op, operands, attributes) of a product in tensor memory, and whether threads store an operand."""
         type: Any = op.result.type
         left: Any = op.operands[0].type
         attrs: dict[str, Any] = {
@@ -401,7 +476,7 @@ class Accumulation:
         groups: list[Any] = [accumulator, count]
         assert self.places is not None
         in_rows = self.places.operands.get(op)
-        stored = written or in_rows is not None
+        stored = in_rows is not None
         spec = tileas.TENSOR_PRODUCT
         if op.spec.name == SCALED:
             spec = tileas.TENSOR_PRODUCT_SCALED
@@ -444,14 +519,13 @@ class Accumulation:
                 stored = True
             groups += [buffer.buffer, buffer.slot]
             attrs[f"{name}_start"], attrs[f"{name}_arrangement"] = 0, buffer.arrangement
-        if stored:
-            self.make(op, tileas.BARRIER)
-        self.make(op, spec, groups, (), attrs)
+        return spec, groups, attrs, stored
 
-    def erase(self, op: Op) -> None:
-        """The product goes, and the loads that nobody else uses."""
-        loads = [loaded(op.operands[which]) for which in tensor_memory.operands_of(op)]
-        op.erase()
+    def erase(self, links: list[Op]) -> None:
+        """The products go, and the loads that nobody else uses."""
+        loads = [loaded(op.operands[which]) for op in links for which in tensor_memory.operands_of(op)]
+        for op in reversed(links):
+            op.erase()
         for load in dict.fromkeys(loads):
             if load is not None and not load.result.uses:
                 load.erase()
