@@ -1,53 +1,82 @@
-"""What verification of ops when they are made costs (layer 1): share of the time from Tile IR to PTX, in one run.
+"""What verification of ops when they are made costs (layer 1): share of the time from Tile IR to PTX.
 
-    python benchmarks/verification_cost.py [--gpu-name sm_90] [--every N] [--repeats 5] [-k SUBSTR]
+    python benchmarks/verification_cost.py [--gpu-name sm_90] [--every N] [--repeats 7] [-k SUBSTR]
 
-Each kernel is compiled in forked processes that have loaded nothing of the compiler, as the command has not, in turn with
-the checks and without them; the shortest CPU time of each counts, from reading the bytecode to PTX. Prints the share of
-the sum over all kernels, and quartiles of the kernels' own shares.
+Each kernel is compiled several times in forked processes that have loaded nothing of the compiler and load it as the command
+does. The processor's clock is read in front of every check and behind it, which cuts a compile into the same intervals each
+time, and of each interval the shortest counts, less what a reading costs: other work on the machine makes some repeats of an
+interval longer, and hardly all. Prints the share of the checks, the first ones of a process with what they load, in the sum over
+all kernels, and quartiles of the kernels' own shares.
 """
 
 from __future__ import annotations
 
 import argparse
+import array
 import os
 import statistics
-import struct
 import sys
 import time
 from pathlib import Path
 
+READINGS = 50  # one behind the other, for what one costs
 REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(REPOSITORY)]
 
 
-def seconds(data: bytes, gpu_name: str, checked: bool) -> float:
-    """CPU time of a compile in a child that begins with nothing."""
+def moments(data: bytes, gpu_name: str) -> array.array[float]:
+    """CPU seconds of a child that begins with nothing: before a compile (READINGS times), around each check, behind."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
         try:
+            from tileiras import modules
+
+            modules.install()
             from tileiras.compiler import pipeline
             from tileiras.compiler.ir import build, verify
             from tileiras.compiler.source import load
             from tileiras.compiler.target import sm
             from tileiras.diag import Sink
 
-            if not checked:
-                build.check_op = lambda op: None
-            start = time.process_time()
+            check, now, found = verify.check_op, time.process_time, array.array("d")
+
+            def timed(op: object) -> None:
+                found.append(now())
+                check(op)  # type: ignore[arg-type]
+                found.append(now())
+
+            build.check_op = timed
+            for _ in range(READINGS):
+                found.append(now())
             sink = Sink()
             module = load(data, sink)
             verify.verify(module, sink)
             pipeline.compile_module(module, sm.find(gpu_name), sink)
-            os.write(write, struct.pack("d", time.process_time() - start))
+            found.append(now())
+            with os.fdopen(write, "wb") as result:
+                result.write(found.tobytes())
         finally:
             os._exit(0)
     os.close(write)
-    with os.fdopen(read, "rb") as result:
-        got = result.read()
+    found = array.array("d")
+    with os.fdopen(read, "rb") as pipe:
+        found.frombytes(pipe.read())
     os.waitpid(child, 0)
-    return struct.unpack("d", got)[0] if got else 0.0
+    return found
+
+
+def measure(file: Path, gpu_name: str, repeats: int) -> tuple[float, float, int]:
+    """Seconds of checks and of a whole compile, and how many checks there are."""
+    data = file.read_bytes()
+    moments(data, gpu_name)
+    runs = [moments(data, gpu_name) for _ in range(repeats)]
+    if len({len(run) for run in runs}) != 1 or not runs[0]:
+        return 0.0, 0.0, 0
+    every = [min(run[i + 1] - run[i] for run in runs) for i in range(len(runs[0]) - 1)]
+    reading = statistics.median(every[: READINGS - 1])
+    intervals = [max(seconds - reading, 0.0) for seconds in every[READINGS - 1 :]]
+    return sum(intervals[1::2]), sum(intervals), len(intervals) // 2
 
 
 def main() -> int:
@@ -56,27 +85,18 @@ def main() -> int:
     )
     parser.add_argument("--gpu-name", default="sm_90")
     parser.add_argument("--every", type=int, default=25)
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("-k", default="")
     options = parser.parse_args()
     files = sorted((REPOSITORY / "tests" / "data" / "bytecode").glob("*.tilebc"))
     files = [file for file in files if options.k in file.name][:: options.every]
-    on_sum = off_sum = 0.0
-    shares = []
-    for file in files:
-        data = file.read_bytes()
-        best = {True: 1e9, False: 1e9}
-        for _ in range(options.repeats):
-            for checked in (True, False):
-                best[checked] = min(best[checked], seconds(data, options.gpu_name, checked) or 1e9)
-        if best[True] > 1e8 or best[False] > 1e8:
-            continue
-        on_sum, off_sum = on_sum + best[True], off_sum + best[False]
-        shares.append(1 - best[False] / best[True])
-    quartiles = statistics.quantiles(shares, n=4)
+    sys.dont_write_bytecode = False
+    rows = [row for file in files if (row := measure(file, options.gpu_name, options.repeats))[2]]
+    checks, whole, count = (sum(column) for column in zip(*rows))
+    quartiles = statistics.quantiles([row[0] / row[1] for row in rows], n=4)
     print(
-        f"{len(shares)} kernels on {options.gpu_name}: {1 - off_sum / on_sum:.2%} of {on_sum * 1e3 / len(shares):.1f} ms; "
-        f"quartiles {', '.join(f'{q:.2%}' for q in quartiles)}"
+        f"{len(rows)} kernels on {options.gpu_name}: {checks / whole:.2%} of {whole * 1e3 / len(rows):.1f} ms, "
+        f"{checks * 1e6 / count:.1f} us a check; quartiles {', '.join(f'{q:.2%}' for q in quartiles)}"
     )
     return 0
 

@@ -27,8 +27,8 @@ with `*` is a list; `since` names the bytecode version where it is not 13.1. Of 
 """
 CHAPTERS = (
     ("cuda_tile", "What frontends write. Tiles have extents that are powers of two, up to 2^24 elements.", cuda_tile.SPECS, ()),
-    ("nv_tileaa", "Every op of cuda_tile but module and entry, over tensors, and:", nv_tileaa.SPECS, cuda_tile.BY_NAME),
-    ("nv_tileas", "Every op of nv_tileaa, over tensors with layouts, and:", nv_tileas.SPECS, nv_tileaa.BY_NAME),
+    ("nv_tileaa", "Every op of cuda_tile but module and entry, over tensors, and:", nv_tileaa.BY_NAME.all(), cuda_tile.BY_NAME),
+    ("nv_tileas", "Every op of nv_tileaa, over tensors with layouts, and:", nv_tileas.BY_NAME.all(), nv_tileaa.BY_NAME),
 )  # fmt: skip
 
 

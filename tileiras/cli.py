@@ -26,6 +26,9 @@ def main(argv: list[str]) -> int:
         from tileiras.serve import serve
 
         return serve()
+    from tileiras import modules
+
+    modules.install()
     from tileiras import signals
 
     caught = signals.catch()
@@ -40,6 +43,7 @@ def main(argv: list[str]) -> int:
     finally:
         gc.set_threshold(*usual)
         signals.restore(caught)
+        modules.remove()
 
 
 def tell(text: str) -> int:

@@ -12,7 +12,7 @@ from tileiras.compiler.dialects.nv_tileaa import ops as nv_tileaa
 from tileiras.compiler.dialects.nv_tileas import ops as nv_tileas
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-SPECS = (*cuda_tile.SPECS, *nv_tileaa.SPECS, *nv_tileas.SPECS)
+SPECS = (*cuda_tile.SPECS, *nv_tileaa.BY_NAME.all(), *nv_tileas.BY_NAME.all())
 
 
 def test_every_op_has_a_sentence() -> None:

@@ -12,6 +12,8 @@ from tileiras.compiler.dialects.nv_tileaa import verify as tileaa
 from tileiras.compiler.dialects.nv_tileaa.kernel_spec import read
 from tileiras.compiler.dialects.nv_tileaa.types import TileAttr
 from tileiras.compiler.dialects.nv_tileas import verify as tileas
+from tileiras.compiler.dialects.nv_tileas import verify_copies as copies
+from tileiras.compiler.dialects.nv_tileas import verify_pipelines as pipelines
 from tileiras.compiler.dialects.nv_tileas.types import TmaDescriptor
 from tileiras.compiler.ir import types as T
 from tileiras.compiler.ir.verify import Invalid, verify
@@ -56,7 +58,7 @@ def verified(text: str) -> list[str]:
 
 def tma(*box: int, space: str = "shared") -> str:
     return refusal(
-        tileas.check_tma_load, op([TmaDescriptor(T.F32, box, space)], coordinates=[None] * len(box))
+        copies.check_tma_load, op([TmaDescriptor(T.F32, box, space)], coordinates=[None] * len(box))
     )
 
 
@@ -88,17 +90,17 @@ def test_a_box_ends_in_shared_memory() -> None:
 @pytest.mark.parametrize("got", [0, -1, 17, None, 2.0])
 def test_depths_that_cannot_be(got: object) -> None:
     want = f"attribute 'depth' must be from 1 to 16, but got {got}"
-    assert refusal(tileas.check_create, op(attrs={"depth": got})) == want
+    assert refusal(pipelines.check_create, op(attrs={"depth": got})) == want
 
 
 @pytest.mark.parametrize("depth", [1, 2, 16])
 def test_depths_that_can(depth: int) -> None:
-    assert refusal(tileas.check_create, op(attrs={"depth": depth})) == ""
+    assert refusal(pipelines.check_create, op(attrs={"depth": depth})) == ""
 
 
 def test_a_depth_is_not_left_out() -> None:
     want = "attribute 'depth' must be from 1 to 16, but got None"
-    assert refusal(tileas.check_create, op()) == want
+    assert refusal(pipelines.check_create, op()) == want
 
 
 def region(*yielded: Any, args: Any = ()) -> list[Any]:
@@ -106,7 +108,9 @@ def region(*yielded: Any, args: Any = ()) -> list[Any]:
     return [SimpleNamespace(block=block, blocks=[block])]
 
 
-@pytest.mark.parametrize("check", [tileas.check_yield, tileas.check_transfer, tileas.check_consume_one])
+@pytest.mark.parametrize(
+    "check", [pipelines.check_yield, pipelines.check_transfer, pipelines.check_consume_one]
+)
 def test_a_region_yields_the_results(check: Any) -> None:
     assert refusal(check, op(results=[T.F32, T.I32], regions=region(T.F32, T.I32))) == ""
     assert refusal(check, op(results=[], regions=region())) == ""
@@ -116,7 +120,7 @@ def test_a_region_yields_the_results(check: Any) -> None:
     assert got == "expects the region to yield [f32], but got: []"
 
 
-@pytest.mark.parametrize("check", [tileas.check_transfer, tileas.check_produce_one])
+@pytest.mark.parametrize("check", [pipelines.check_transfer, pipelines.check_produce_one])
 def test_a_producer_takes_no_arguments(check: Any) -> None:
     assert refusal(check, op(regions=region())) == ""
     got = refusal(check, op(regions=region(args=[T.F32, T.I32])))

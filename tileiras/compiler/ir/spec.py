@@ -47,7 +47,7 @@ class Arg:
 class Attr:
     """An attribute field. `kind` names a codec ("enum", "unit", "i64", "dense", ...); `enum` its enum table."""
 
-    __slots__ = ("default", "enum", "kind", "name", "optional", "since")
+    __slots__ = ("default", "enum", "kind", "name", "optional", "required", "since")
 
     def __init__(
         self,
@@ -64,6 +64,7 @@ class Attr:
         self.optional = optional
         self.default = default
         self.since = since
+        self.required = not optional and default is None and since == 1  # of an op of any version
 
 
 class OpSpec:
@@ -115,20 +116,38 @@ class OpSpec:
         self.since = since
         self.check = check
         self.doc = doc
-        self.operand_index = {arg.name: i for i, arg in enumerate(operands)}
-        self.attr_by_name = {attr.name: attr for attr in attrs}
-        self.defaults = {attr.name: attr.default for attr in attrs if attr.default is not None}
         self.varies = any(arg.mode != REQUIRED for arg in operands)  # operands need segments
         self.is_pure = bool(traits & PURE)
         self.is_terminator = bool(traits & TERMINATOR)
-        # Bits of the flags field: by since-version, then attributes before operands, then table order.
-        bits = [(a.since, 0, i, a.name) for i, a in enumerate(attrs) if a.optional]
-        if traits & OPERAND_SEGMENTS:
-            bits += [(o.since, 1, i, o.name) for i, o in enumerate(operands) if o.mode == OPTIONAL]
-        self.flag_bits = tuple((name, since) for since, _, _, name in sorted(bits))
+
+    def __getattr__(self, name: str) -> Any:
+        """Tables over the fields, made when first asked for: most ops of a dialect are in no kernel."""
+        make = _TABLES.get(name)
+        if make is None:
+            raise AttributeError(name)
+        made = make(self)
+        setattr(self, name, made)
+        return made
 
     def __repr__(self) -> str:
         return self.full_name
+
+
+def _flag_bits(spec: OpSpec) -> tuple[tuple[str, int], ...]:
+    """Bits of the flags field: by since-version, then attributes before operands, then table order."""
+    bits = [(a.since, 0, i, a.name) for i, a in enumerate(spec.attrs) if a.optional]
+    if spec.traits & OPERAND_SEGMENTS:
+        bits += [(o.since, 1, i, o.name) for i, o in enumerate(spec.operands) if o.mode == OPTIONAL]
+    return tuple((name, since) for since, _, _, name in sorted(bits))
+
+
+_TABLES: dict[str, Callable[[OpSpec], Any]] = {
+    "operand_index": lambda spec: {arg.name: i for i, arg in enumerate(spec.operands)},
+    "attr_by_name": lambda spec: {attr.name: attr for attr in spec.attrs},
+    "defaults": lambda spec: {attr.name: attr.default for attr in spec.attrs if attr.default is not None},
+    "flag_bits": _flag_bits,
+}
+_COPIED = tuple(slot for slot in OpSpec.__slots__ if slot not in _TABLES)
 
 
 def derive(spec: OpSpec, dialect: str) -> OpSpec:
@@ -143,7 +162,39 @@ def derive(spec: OpSpec, dialect: str) -> OpSpec:
 def spelled(spec: OpSpec, name: str) -> OpSpec:
     """The same op under another full name; `name` of the spec stays what everything else knows it by."""
     out = OpSpec.__new__(OpSpec)
-    for slot in OpSpec.__slots__:
+    for slot in _COPIED:
         setattr(out, slot, getattr(spec, slot))
     out.full_name = out.source_name = f"{spec.dialect}.{name}"
     return out
+
+
+class Derived(dict):  # type: ignore[type-arg]
+    """Specs of a dialect by name: its own, and those of another's ops, each derived when first asked for."""
+
+    def __init__(
+        self, base: dict[str, OpSpec], without: tuple[str, ...], make: Callable[[OpSpec], OpSpec]
+    ) -> None:
+        super().__init__()
+        self.base = base
+        self.without = without
+        self.make = make
+
+    def __missing__(self, name: str) -> OpSpec:
+        if name in self.without:
+            raise KeyError(name)
+        made: OpSpec = self.setdefault(name, self.make(self.base[name]))
+        return made
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or name in self.base and name not in self.without
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self[name] if name in self else default
+
+    def all(self) -> tuple[OpSpec, ...]:
+        """Every spec, in the order of the other dialect's table, own ones last."""
+        names = [name for name in self.base if name not in self.without]
+        return (
+            *(self[name] for name in names),
+            *(self[name] for name in self if name not in self.base or name in self.without),
+        )

@@ -120,7 +120,6 @@ def rules_of(dialect: str) -> Rules:
 
 PASSED: dict[OpSpec, _Passed] = {}  # signatures that passed every check of types alone
 CHECKED_TYPES: set[Any] = set()
-CONSTRAINTS: dict[str, dict[str, tuple[Any, str] | None]] = {}  # by dialect and name
 
 
 def verify(root: Op, sink: Sink) -> bool:
@@ -234,66 +233,107 @@ def _walk(op: Op, sink: Sink, visible: set[Value]) -> bool:
 class _Passed:
     """What of a spec its ops are checked by, looked up once, and the signatures that were good."""
 
-    __slots__ = ("check", "quick", "required", "rules", "signatures", "structure", "tests")
+    __slots__ = ("check", "fields", "fixed", "names", "quick", "required", "rules", "signatures", "structure")
 
     def __init__(self, spec: OpSpec) -> None:
         self.rules = rules = rules_of(spec.dialect)
-        self.tests = CONSTRAINTS.setdefault(spec.dialect, {})
         self.signatures: set[Any] = set()
         self.check = spec.check or rules.checks.get(spec.name)
         self.structure = bool(spec.traits & _STRUCTURE or spec.regions or spec.parents)
-        self.required = [
-            attr.name
-            for attr in spec.attrs
-            if not attr.optional
-            and attr.default is None
-            and attr.since == 1
-            and (spec.name, attr.name) not in rules.own_attrs
-        ]
+        self.required = [attr.name for attr in spec.attrs if attr.required]
+        if rules.own_attrs:
+            self.required = [name for name in self.required if (spec.name, name) not in rules.own_attrs]
         self.quick = not spec.traits & I1_OF_LHS and spec.name not in rules.own_types
+        self.fixed = not spec.varies  # whether each field has one value
+        known = ACCEPTED.setdefault(spec.dialect, _NO_FIELDS.copy())
+        names: list[str] = []
+        fields: list[_Accepted] = []
+        for arg in spec.operands:
+            names.append(arg.name)
+            fields.append(known.get(arg.constraint) or _accepted(arg, rules, known))
+        for arg in spec.results:
+            names.append(arg.name)
+            fields.append(known.get(arg.constraint) or _accepted(arg, rules, known))
+            if arg.mode == VARIADIC:
+                self.fixed = False
+        self.names = names
+        self.fields = fields
 
 
-def _accepts(op: Op, types: list[Any], passed: _Passed) -> bool:
-    """Whether types of operands and results break none of the rules; False: the slow way looks again, and has words.
+class _Accepted:
+    """A constraint: its test, its words, and the types that passed the test."""
 
-    Few ops of a kernel share a signature, so this prepares nothing: one walk over the fields.
-    """
-    spec, tests = op.spec, passed.tests
+    __slots__ = ("test", "types", "words")
+
+    def __init__(self, test: Callable[[Any], bool], words: str) -> None:
+        self.test = test
+        self.words = words
+        self.types: set[Any] = set()
+
+
+_ANY = _Accepted(lambda type: True, "")
+_NO_FIELDS = {"any": _ANY}
+ACCEPTED: dict[str, dict[str, _Accepted]] = {}  # by dialect and name
+_TESTS: dict[Callable[[Any], bool], _Accepted] = {}  # a dialect may have tests of another
+
+
+def _accepted(arg: Arg, rules: Rules, known: dict[str, _Accepted]) -> _Accepted:
+    found = rules.constraint(arg.constraint)
+    if found is None:
+        return known.setdefault(arg.constraint, _ANY)
+    shared = _TESTS.get(found[0])
+    if shared is None:
+        shared = _TESTS.setdefault(found[0], _Accepted(*found))
+    return known.setdefault(arg.constraint, shared)
+
+
+def _fields(op: Op, passed: _Passed) -> list[_Accepted] | None:
+    """The constraint of each operand and result of an op; None: the counts are wrong."""
+    spec, fields = op.spec, passed.fields
     sizes = op.segments
+    if passed.fixed:
+        if len(op.operands) != len(spec.operands) or len(op.results) != len(spec.results):
+            return None
+        if sizes is None:
+            return fields
     if sizes is None:
         if spec.varies or len(op.operands) != len(spec.operands):
-            return False
-        sizes = (1,) * len(spec.operands)
-    elif len(sizes) != len(spec.operands) or sum(sizes) != len(op.operands):
-        return False
-    at = 0
-    for arg, size in zip(spec.operands, sizes):
-        if size != 1 and (arg.mode == REQUIRED or arg.mode == OPTIONAL and size):
-            return False
-        if size and arg.constraint != "any":
-            found = tests[arg.constraint] if arg.constraint in tests else constraint_of(passed, arg)
-            if found is not None:
-                for type in types[at : at + size]:
-                    if not found[0](type):
-                        return False
-        at += size
-    spare = len(types) - at - len(spec.results)
-    for arg in spec.results:
+            return None
+        found = fields[: len(spec.operands)]
+    else:
+        if len(sizes) != len(spec.operands) or sum(sizes) != len(op.operands):
+            return None
+        found = []
+        for arg, field, size in zip(spec.operands, fields, sizes):
+            if size == 1:
+                found.append(field)
+            elif size and arg.mode != VARIADIC or not size and arg.mode == REQUIRED:
+                return None
+            else:
+                found += [field] * size
+    spare = len(op.results) - len(spec.results)
+    for arg, field in zip(spec.results, fields[len(spec.operands) :]):
         if arg.mode == VARIADIC:
             size, spare = spare + 1, 0
             if size < 0:
-                return False
+                return None
+            found += [field] * size
         else:
-            size = 1
-        if size and arg.constraint != "any":
-            found = tests[arg.constraint] if arg.constraint in tests else constraint_of(passed, arg)
-            if found is not None:
-                for type in types[at : at + size]:
-                    if not found[0](type):
-                        return False
-        at += size
-    if at != len(types):
+            found.append(field)
+    return None if spare else found
+
+
+def _accepts(op: Op, types: list[Any], passed: _Passed) -> bool:
+    """Whether types of operands and results break none of the rules; False: the slow way looks again, and has words."""
+    fields = _fields(op, passed)
+    if fields is None:
         return False
+    for type, field in zip(types, fields):
+        if type not in field.types:
+            if not field.test(type):
+                return False
+            field.types.add(type)
+    spec = op.spec
     traits = spec.traits
     if traits & _RELATED:
         alike = types[: len(op.operands)] if traits & OPERANDS_SAME_SHAPE else types
@@ -301,19 +341,29 @@ def _accepts(op: Op, types: list[Any], passed: _Passed) -> bool:
             return False
         if traits & ALL_SAME_ELEMENT and not _same(alike, elem_of):
             return False
-    if spec.same_type or spec.same_shape or spec.same_rank or spec.same_elem:
-        for groups, get, _ in _relations(spec):
-            for group in groups:
-                if not any(is_variadic(op, name) for name in group) and not _same(
-                    [type for name in group for type in values_of(op, name)], get
-                ):
-                    return False
+    for groups, get, _ in _relations(spec):
+        for group in groups:
+            if passed.fixed:
+                names = passed.names
+                alike = [types[names.index(name)] for name in group if name in names]
+                if len(alike) != len(group):  # an attribute's type
+                    alike = [type for name in group for type in values_of(op, name)]
+            elif any(is_variadic(op, name) for name in group):
+                continue
+            else:
+                alike = [type for name in group for type in values_of(op, name)]
+            if not _same(alike, get):
+                return False
     return True
 
 
 def _same(types: list[Any], get: Callable[[Any], Any]) -> bool:
-    first = get(types[0]) if types else None
-    return all(get(type) == first for type in types)
+    """Whether all types agree in what `get` takes of them; types are interned, so most are one object."""
+    first = types[0] if types else None
+    for type in types:
+        if type is not first and get(type) != get(first):
+            return False
+    return True
 
 
 def check_op(op: Op) -> None:
@@ -353,8 +403,9 @@ def check_signature(op: Op, passed: _Passed) -> None:
     """Everything that depends on types and counts only."""
     spec, rules = op.spec, passed.rules
     types = [v.type for v in op.operands] + [v.type for v in op.results]
-    for type in types:
-        check_type(type, rules)
+    if not CHECKED_TYPES.issuperset(types):
+        for type in types:
+            check_type(type, rules)
     if passed.quick and _accepts(op, types, passed):
         return
     check_counts(op, rules)
@@ -416,25 +467,16 @@ def check_counts(op: Op, rules: Rules) -> None:
         raise broken(f"expected {wanted}{' or more' if variadic else ''} results, but found {count}")
 
 
-def constraint_of(passed: _Passed, arg: Arg) -> tuple[Callable[[Any], bool], str] | None:
-    """Test of a field's types and its words; None: any type will do."""
-    name = arg.constraint
-    if name == "any":
-        return None
-    try:
-        return passed.tests[name]
-    except KeyError:
-        return passed.tests.setdefault(name, passed.rules.constraint(name))
-
-
 def check_constraint(op: Op, rules: Rules, arg: Any, value: Value, what: str, index: int, own: bool) -> None:
     name = arg.constraint
-    found = constraint_of(PASSED[op.spec], arg)
-    if found is None or found[0](value.type):
+    if name == "any":
+        return
+    field = ACCEPTED[op.spec.dialect][name]
+    if field.test(value.type):
         return
     if own and isinstance(value.type, T.TileType) and name.startswith("tile:"):
         return
-    text = rules.describe.get((op.spec.name, arg.name)) or found[1]
+    text = rules.describe.get((op.spec.name, arg.name)) or field.words
     if arg.mode == VARIADIC:
         text = "variadic of " + text
     real = f"{what} #{index} must be {text}, but got '{tname(value.type)}'"
@@ -485,14 +527,18 @@ def itself(type: Any) -> Any:
     return type
 
 
-def _relations(spec: OpSpec) -> tuple[tuple[Any, Callable[[Any], Any], str], ...]:
+def _relations(spec: OpSpec) -> list[tuple[Any, Callable[[Any], Any], str]]:
     """Groups of fields that agree, in what, and its words."""
-    return (
-        (spec.same_type, itself, "same type"),
-        (spec.same_shape, shape_of, "same shape"),
-        (spec.same_rank, rank_of, "same rank"),
-        (spec.same_elem, elem_of, "the same element type"),
-    )
+    found: list[tuple[Any, Callable[[Any], Any], str]] = []
+    if spec.same_type:
+        found.append((spec.same_type, itself, "same type"))
+    if spec.same_shape:
+        found.append((spec.same_shape, shape_of, "same shape"))
+    if spec.same_rank:
+        found.append((spec.same_rank, rank_of, "same rank"))
+    if spec.same_elem:
+        found.append((spec.same_elem, elem_of, "the same element type"))
+    return found
 
 
 def check_relations(op: Op, rules: Rules) -> None:

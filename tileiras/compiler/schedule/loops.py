@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tileiras.compiler.dialects.nv_tileaa.kernel_spec import KEY
+from tileiras.compiler.dialects.nv_tileas.rings import RESERVED_BYTES
 from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.ir.types import TensorType
 from tileiras.compiler.layout.linear import log2
@@ -17,7 +18,6 @@ from .instructions import mma_sync
 from .queue import Queue, plan_queue
 from .restage import SIDES, from_product, is_invariant, origin, plan_copies, source_load
 from .staging import (
-    BARRIER_BYTES,
     RENAMES,
     Staged,
     feeding_loads,
@@ -226,7 +226,7 @@ def plan_boxes(func: Op, loop: Op, members: list[Staged], facts: Facts, context:
             member.boxes = bulk.boxes(func, loop, member, facts, context.target)
         except bulk.NoMap as reason:
             bulk.report(member.op, str(reason), context)
-    return BARRIER_BYTES if any(member.boxes is not None for member in members) else 0
+    return RESERVED_BYTES if any(member.boxes is not None for member in members) else 0
 
 
 def drop_boxes(members: dict[Op, Staged], reason: str, context: Any) -> None:

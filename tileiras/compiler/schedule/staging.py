@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from tileiras.compiler.passes.tileaa.facts import Facts
 
 
-BARRIER_BYTES = (
-    1024  # of the mbarriers of a ring that bulk copies fill: what lies behind them may be swizzled, too
-)
 RENAMES = frozenset(("reshape", "permute", "convert_layout"))
 
 

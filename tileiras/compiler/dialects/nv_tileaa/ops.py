@@ -17,27 +17,36 @@ from tileiras.compiler.ir.spec import (
     VARIADIC,
     Arg,
     Attr,
+    Derived,
     OpSpec,
     derive,
 )  # fmt: skip
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 D = "nv_tileaa"
 
 
-def tables(dialect: str) -> dict[str, OpSpec]:
-    """cuda_tile's body ops and the ops that both tensor dialects have, by name."""
-    found = {
-        spec.name: derive(spec, dialect) for spec in cuda_tile.SPECS if spec.name not in ("module", "entry")
-    }
-    for name in ("constant", "reduce", "scan"):  # their attributes keep the tile types they were written with
-        found[name].same_type = ()
-    for spec in found.values():
+KEEP_TILES = ("constant", "reduce", "scan")  # their attributes keep the tile types they were written with
+
+
+def tables(dialect: str, adapt: Callable[[OpSpec], None] | None = None) -> Derived:
+    """cuda_tile's body ops and the ops that both tensor dialects have, by name. `adapt` changes each of the former."""
+
+    def make(source: OpSpec) -> OpSpec:
+        spec = derive(source, dialect)
+        if spec.name in KEEP_TILES:
+            spec.same_type = ()
         spec.parents = ()  # the lowering of one op may open a region of its own
         spec.traits &= ~I1_OF_LHS  # a rule about tiles
+        if adapt is not None:
+            adapt(spec)
+        return spec
+
+    found = Derived(cuda_tile.BY_NAME, ("module", "entry"), make)
     found["module"] = OpSpec(
         "module", dialect=dialect, doc="Functions and globals of one file.", attrs=(Attr("sym_name", "symbol"),), regions=1,
         traits=ISOLATED | SYMBOL_TABLE | SINGLE_BLOCK,
@@ -121,7 +130,6 @@ def plain_spec(value: Any) -> Any:
     return {k: plain_spec(v) for k, v in inner.items()} if isinstance(inner, dict) else inner
 
 
-BY_NAME: dict[str, OpSpec] = tables(D)
+BY_NAME = tables(D)
 MODULE = BY_NAME["module"]
 FUNC = BY_NAME["func"]
-SPECS = tuple(BY_NAME.values())

@@ -21,10 +21,17 @@ if TYPE_CHECKING:
 
 
 D = Catalogue("tileiras.compiler.dialects.nv_tileaa.diags")
+_CONSTRAINTS: dict[str, tuple[Callable[[Any], bool], str] | None] = {}
 
 
 def constraint(name: str) -> tuple[Callable[[Any], bool], str] | None:
     """cuda_tile's constraints with tensors in the place of tiles."""
+    if name not in _CONSTRAINTS:
+        _CONSTRAINTS[name] = _constraint(name)
+    return _CONSTRAINTS[name]
+
+
+def _constraint(name: str) -> tuple[Callable[[Any], bool], str] | None:
     if name == "any":
         return None
     if name == "token":
@@ -37,12 +44,15 @@ def constraint(name: str) -> tuple[Callable[[Any], bool], str] | None:
     if found is None:
         return None
     accepts, words = found
-    known: dict[Any, bool] = {}  # by type: an answer costs a tile type
+    known: dict[Any, bool] = {}  # an answer costs a tile type, and layouts don't matter
 
     def of_tensors(type: Any) -> bool:
-        good = known.get(type)
+        if not isinstance(type, T.TensorType):
+            return False
+        key = type.elem, type.shape  # type: ignore[attr-defined]
+        good = known.get(key)
         if good is None:
-            good = known[type] = isinstance(type, T.TensorType) and accepts(T.TileType(type.elem, type.shape))  # type: ignore[attr-defined]
+            good = known[key] = accepts(T.TileType(*key))
         return good
 
     return of_tensors, words.replace("tile of", "tensor of").replace("0D tile", "0D tensor")

@@ -47,13 +47,15 @@ from tileiras.compiler.ir.spec import (
 
 D = "nv_tileas"
 
-BY_NAME: dict[str, OpSpec] = tables(D)
-for (
-    _spec
-) in BY_NAME.values():  # layouts of operands and results may differ in names only: shapes and elements count
-    _spec.same_shape += _spec.same_type
-    _spec.same_elem += _spec.same_type
-    _spec.same_type = ()
+
+def _layouts_differ(spec: OpSpec) -> None:
+    """Layouts of operands and results may differ in names only: shapes and elements count."""
+    spec.same_shape += spec.same_type
+    spec.same_elem += spec.same_type
+    spec.same_type = ()
+
+
+BY_NAME = tables(D, _layouts_differ)
 MODULE = BY_NAME["module"]
 FUNC = BY_NAME["func"]
 
@@ -332,5 +334,4 @@ _OWN = (
     TILED_TMA_LOAD, SYNC_TMA_LOAD, COPY, WAIT,
 )  # fmt: skip
 BY_NAME.update({spec.name: spec for spec in _OWN})
-SPECS = tuple(BY_NAME.values())
 PRODUCE_LIKE = (TRANSFER, PRODUCE_ONE)

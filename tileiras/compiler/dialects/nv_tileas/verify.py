@@ -1,12 +1,11 @@
-"""What the fields of nv_tileas ops cannot say: pipelines and their regions, layout conversions, schedules, TMA.
+"""What the fields of nv_tileas ops cannot say: layout conversions, schedules of loops, functions; collects the other families.
 
-Rules that look beyond the op itself (the other half of a pipeline) hold for ops that stand in a block: an op under
-construction is judged by its own fields only.
+A family of checks is loaded with the first op that it is about.
 """
 
 from __future__ import annotations
 
-from math import prod
+import sys
 
 from tileiras.compiler.dialects.nv_tileaa import verify as tensors
 from tileiras.compiler.ir import types as T
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from tileiras.compiler.ir.core import Op, Value
+    from tileiras.compiler.ir.core import Op
 
 D = Catalogue("tileiras.compiler.dialects.nv_tileas.diags")
 # constraint -> (class in types.py, words)
@@ -28,9 +27,6 @@ OWN_TYPES = {
     "shared": ("SharedType", "shared buffer"),
     "tma_descriptor": ("TmaDescriptor", "tensor-map descriptor"),
 }
-MAX_DEPTH = 16
-STAGE_UNIT = 1024  # bytes after which the swizzle of 128-byte lines repeats
-MAX_BOX = 256  # elements of one box dimension; PTX ISA, cuTensorMapEncodeTiled
 
 
 def constraint(name: str) -> tuple[Callable[[Any], bool], str] | None:
@@ -44,64 +40,6 @@ def constraint(name: str) -> tuple[Callable[[Any], bool], str] | None:
 
 def listed(values: Any) -> str:
     return ", ".join(str(getattr(v, "type", v)) for v in values)
-
-
-def types_of(values: Any) -> list[Any]:
-    return [v.type for v in values]
-
-
-def partners(pipeline: Value, *names: str) -> list[Op]:
-    """Ops on a pipeline by short name, in order of use."""
-    return [op for op, index in pipeline.uses if index == 0 and op.spec.name.rpartition(".")[2] in names]
-
-
-def yielded(op: Op) -> list[Value]:
-    return op.regions[0].block.ops[-1].operands
-
-
-def check_create(op: Op) -> None:
-    depth = op.attrs.get("depth")
-    if not isinstance(depth, int) or not 1 <= depth <= MAX_DEPTH:
-        raise Invalid(D.DEPTH, got=depth)
-
-
-def check_no_args(op: Op) -> None:
-    args = op.regions[0].blocks[0].args if op.regions[0].blocks else []
-    if args:
-        raise Invalid(D.PRODUCER_ARGS, got=f"[{listed(args)}]")
-
-
-def check_produce_one(op: Op) -> None:
-    check_no_args(op)
-    if op.block is not None and not partners(op.operands[0], "consume_one"):
-        raise Invalid(D.NO_CONSUMER)
-
-
-def check_transfer(op: Op) -> None:
-    check_no_args(op)
-    check_yield(op)
-    if op.block is not None:
-        other = partners(op.operands[0], "produce_one", "consume_one")
-        if other:
-            raise Invalid(D.LEFT_OVER, other=other[0].spec.full_name)
-
-
-def check_yield(op: Op) -> None:
-    if types_of(op.results) != types_of(yielded(op)):
-        raise Invalid(D.YIELD_TYPES, want=listed(op.results), got=listed(yielded(op)))
-
-
-def check_consume_one(op: Op) -> None:
-    check_yield(op)
-    if op.block is None:
-        return
-    args = op.regions[0].block.args
-    makers = partners(op.operands[0], "produce_one")
-    for maker in makers:
-        if types_of(yielded(maker)) != types_of(args):
-            raise Invalid(D.CONSUMER_TYPES, want=listed(yielded(maker)), got=listed(args))
-    if not makers:
-        raise Invalid(D.CONSUMER_TYPES, want="", got=listed(args))
 
 
 def check_convert_layout(op: Op) -> None:
@@ -137,18 +75,22 @@ def plan_problem(op: Op, plan: str, source: Any, target: Any) -> str | None:
     return None if rank(live) == len(live) else "two elements have one place"
 
 
-def check_tma_load(op: Op) -> None:
-    descriptor: Any = op.operands[0].type
-    rank = len(descriptor.box)
-    coordinates = len(op.group("coordinates"))
-    if coordinates != rank:
-        raise Invalid(D.COORD_COUNT, want=rank, got=coordinates)
-    if not 1 <= rank <= 5:
-        raise Invalid(D.BOX, what=f"rank {rank}, expected 1 to 5")
-    if any(not 1 <= d <= MAX_BOX for d in descriptor.box):
-        raise Invalid(D.BOX, what=f"extents [{listed(descriptor.box)}], each must be from 1 to {MAX_BOX}")
-    if descriptor.space != "shared":
-        raise Invalid(D.SPACE, got=descriptor.space)
+def check_func(op: Op) -> None:
+    known = tensors.RULES.checks.get("func")
+    if known is not None:
+        known(op)
+    if "nv_tileas.tensor_maps" in op.attrs:
+        from .tensor_maps import maps_of
+
+        try:
+            maps = maps_of(op)
+        except ValueError as error:
+            raise Invalid(D.MAPS, why=str(error)) from None
+        count = len(op.regions[0].block.args) if op.regions and op.regions[0].blocks else 0
+        for map in maps:
+            used = [map.base, *(s.value for s in (*map.extents, *map.strides) if s.kind == "param")]
+            if max(used) >= count:
+                raise Invalid(D.MAPS, why=f"parameter {max(used)} of {count}")
 
 
 def check_schedule(op: Op) -> None:
@@ -172,92 +114,15 @@ def check_schedule(op: Op) -> None:
             raise Invalid(D.SCHEDULE_ORDER, name=inner.spec.full_name, index=index, got=stage, need=need)
 
 
-def check_stages(op: Op) -> None:
-    """The mbarriers of a ring, 8 bytes each: behind the stages in the buffer, or in front of it."""
-    stage, stages = op.attr("stage_bytes"), op.attrs.get("stages", 1)
-    if stage < STAGE_UNIT or stage % STAGE_UNIT:
-        raise Invalid(D.STAGES, what=f"stages of {stage} bytes, expected a multiple of {STAGE_UNIT}")
-    if not 1 <= stages <= MAX_DEPTH:
-        raise Invalid(D.STAGES, what=f"{stages} stages, expected 1 to {MAX_DEPTH}")
-    if op.spec.name == "bulk.begin" and (op.attr("released") is None) != (op.attr("readers") is None):
-        raise Invalid(
-            D.STAGES, what="mbarriers that are released, and no number of readers, or the other way round"
-        )
-    alloc = op.operands[0].op
-    for which in ("barriers", "released"):
-        start = op.attr(which)
-        if start is None:
-            continue
-        end = start + span_of(stage, stages)
-        fits = start % 8 == 0 and (start >= stages * stage or end <= 0)
-        if alloc is not None and alloc.spec.name == "alloc_shared":
-            fits = fits and start + alloc.attr("offset") >= 0 and end <= alloc.attr("bytes")
-        if not fits:
-            what = f"mbarriers from byte {start} to {end}, expected multiples of 8 around {stages} stages of {stage}"
-            raise Invalid(D.STAGES, what=what)
+def later(module: str, name: str) -> Callable[[Op], None]:
+    """A check that is loaded when an op needs it."""
 
+    def check(op: Op) -> None:
+        path = f"tileiras.compiler.dialects.nv_tileas.{module}"
+        __import__(path)
+        getattr(sys.modules[path], name)(op)
 
-def span_of(stage_bytes: int, stages: int) -> int:
-    """Bytes from the first mbarrier of a ring to behind its last: the offset of a stage is shifted to that of its mbarrier."""
-    return 8 * ((stages - 1) * stage_bytes // (stage_bytes & -stage_bytes) + 1)
-
-
-def check_bulk_load(op: Op) -> None:
-    check_stages(op)
-    maps, starts, sizes, tile = op.attr("maps"), op.attr("starts"), op.attr("bytes"), op.attr("tile")
-    index = op.group("index")
-    if not len(maps) == len(starts) == len(sizes) > 0:
-        raise Invalid(D.STAGES, what=f"{len(maps)} maps, {len(starts)} starts and {len(sizes)} sizes")
-    if len(index) != len(tile):
-        raise Invalid(D.COORD_COUNT, want=len(tile), got=len(index))
-    func = op.parent
-    while func is not None and func.spec.name != "func":
-        func = func.parent
-    if func is None:
-        return
-    from .tensor_maps import maps_of
-
-    try:
-        known = maps_of(func)
-    except ValueError:
-        return  # the function's own rule says so
-    at = 0
-    for number, start, size in zip(maps, starts, sizes):
-        if not 0 <= number < len(known):
-            raise Invalid(D.NO_MAP, map=number, count=len(known))
-        box = known[number].box
-        part = tile[at : at + len(box)]
-        at += len(box)
-        if len(part) != len(box):
-            raise Invalid(D.COORD_COUNT, want=at, got=len(index))
-        if any(extent < 1 or extent % side for extent, side in zip(part, box)):
-            raise Invalid(D.BOXES, tile=listed(part), box=listed(box))
-        if size != prod(part) * known[number].element_bytes:
-            raise Invalid(D.STAGES, what=f"{size} bytes for a tile of [{listed(part)}] elements")
-        if start % STAGE_UNIT or not 0 <= start <= op.attr("stage_bytes") - size:
-            raise Invalid(
-                D.STAGES, what=f"{size} bytes at byte {start} of a stage of {op.attr('stage_bytes')}"
-            )
-    if at != len(index):
-        raise Invalid(D.COORD_COUNT, want=at, got=len(index))
-
-
-def check_func(op: Op) -> None:
-    known = tensors.RULES.checks.get("func")
-    if known is not None:
-        known(op)
-    if "nv_tileas.tensor_maps" in op.attrs:
-        from .tensor_maps import maps_of
-
-        try:
-            maps = maps_of(op)
-        except ValueError as error:
-            raise Invalid(D.MAPS, why=str(error)) from None
-        count = len(op.regions[0].block.args) if op.regions and op.regions[0].blocks else 0
-        for map in maps:
-            used = [map.base, *(s.value for s in (*map.extents, *map.strides) if s.kind == "param")]
-            if max(used) >= count:
-                raise Invalid(D.MAPS, why=f"parameter {max(used)} of {count}")
+    return check
 
 
 RULES = Rules()
@@ -266,16 +131,16 @@ RULES.type_problem = tensors.type_problem
 RULES.checks = {
     **tensors.RULES.checks,
     "convert_layout": check_convert_layout,
-    "async.pipeline.create": check_create,
-    "async.pipeline.transfer": check_transfer,
-    "async.pipeline.produce_one": check_produce_one,
-    "async.pipeline.consume_one": check_consume_one,
-    "async.tiled_tma_load": check_tma_load,
-    "tiled_tma_load": check_tma_load,
-    "bulk.begin": check_stages,
-    "bulk.load": check_bulk_load,
-    "bulk.wait": check_stages,
-    "bulk.end": check_stages,
     "func": check_func,
+    "async.pipeline.create": later("verify_pipelines", "check_create"),
+    "async.pipeline.transfer": later("verify_pipelines", "check_transfer"),
+    "async.pipeline.produce_one": later("verify_pipelines", "check_produce_one"),
+    "async.pipeline.consume_one": later("verify_pipelines", "check_consume_one"),
     "for": check_schedule,
+    "async.tiled_tma_load": later("verify_copies", "check_tma_load"),
+    "tiled_tma_load": later("verify_copies", "check_tma_load"),
+    "bulk.begin": later("verify_copies", "check_stages"),
+    "bulk.load": later("verify_copies", "check_bulk_load"),
+    "bulk.wait": later("verify_copies", "check_stages"),
+    "bulk.end": later("verify_copies", "check_stages"),
 }

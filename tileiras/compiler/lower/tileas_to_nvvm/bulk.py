@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from math import prod
 
+from tileiras.compiler.dialects.nv_tileas.rings import shift_of
 from tileiras.compiler.dialects.nv_tileas.tensor_maps import parts
 from tileiras.compiler.layout.linear import log2
 from tileiras.compiler.nvvm.build import _sym
@@ -24,15 +25,13 @@ if TYPE_CHECKING:
 
     from tileiras.compiler.ir.core import Op, Value
 
-_BARRIER_BYTES = 8
 _COPY = "shared::cluster.global.tile.mbarrier::complete_tx::bytes"
 _BEYOND = 1 << 31  # a coordinate in front of every tensor, as a signed number
 
 
 def _shift(op: Op) -> int:
     """By how much the offset of a stage is shifted to that of its mbarrier."""
-    stage = op.attr("stage_bytes")
-    return log2(stage & -stage) - log2(_BARRIER_BYTES)
+    return shift_of(op.attr("stage_bytes"))
 
 
 def _first(lowering: Lowering, op: Op, which: str = "barriers") -> Any:

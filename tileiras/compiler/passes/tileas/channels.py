@@ -30,6 +30,7 @@ not run are not issued and not waited for; every one that was issued is waited f
 from __future__ import annotations
 
 from tileiras.compiler.dialects.nv_tileas import ops as tileas
+from tileiras.compiler.dialects.nv_tileas.rings import RESERVED_BYTES
 from tileiras.compiler.dialects.nv_tileas.types import SHARED
 from tileiras.compiler.ir.core import Op, Value
 from tileiras.compiler.ir.rewrite import Rewriter
@@ -37,7 +38,6 @@ from tileiras.compiler.ir.types import I1, I32, Dense, TensorType, TileType
 from tileiras.compiler.layout.linear import splat
 from tileiras.compiler.layout.shared import permuted
 from tileiras.compiler.schedule.candidates import constant_int
-from tileiras.compiler.schedule.staging import BARRIER_BYTES
 
 from .hoist_conversions import end_of_buffers
 
@@ -130,7 +130,7 @@ class Channel:
         offset = end_of_buffers(loop)
         if self.bulk:
             self.barriers = {"barriers": size, "stage_bytes": self.stage_bytes}
-            size += BARRIER_BYTES
+            size += RESERVED_BYTES
             offset = offset + 1023 & ~1023
         first = next(op for op in loop.block.ops if any(op in group for group in ahead) or op is loop)
         self.buffer = self.make(

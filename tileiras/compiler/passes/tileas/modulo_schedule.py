@@ -13,8 +13,8 @@ from __future__ import annotations
 from tileiras.compiler.dialects.nv_tileaa.kernel_spec import KEY
 from tileiras.compiler.dialects.nv_tileas import diags as D
 from tileiras.compiler.dialects.nv_tileas import ops as tileas
+from tileiras.compiler.dialects.nv_tileas.rings import MAX_DEPTH
 from tileiras.compiler.dialects.nv_tileas.types import PIPELINE
-from tileiras.compiler.dialects.nv_tileas.verify import MAX_DEPTH
 from tileiras.compiler.ir.build import create
 from tileiras.compiler.ir.core import Block, Op, Region
 from tileiras.compiler.ir.passes import Context, Pass

@@ -18,11 +18,10 @@ The barrier behind the loop lets nobody wait for mbarriers that are none any mor
 from __future__ import annotations
 
 from tileiras.compiler.dialects.nv_tileas import ops as tileas
-from tileiras.compiler.dialects.nv_tileas.verify import span_of
+from tileiras.compiler.dialects.nv_tileas.rings import RESERVED_BYTES, span_of
 from tileiras.compiler.ir.core import Op
 from tileiras.compiler.ir.passes import Context
 from tileiras.compiler.ir.rewrite import Rewriter
-from tileiras.compiler.schedule.staging import BARRIER_BYTES
 
 # what reads or writes shared memory in the generic way needs the barrier; exchanges have places and barriers of their own
 GENERIC = frozenset((tileas.LOAD_SHARED, tileas.STORE_SHARED, tileas.COPY_VIEW))
@@ -47,7 +46,7 @@ def release(begin: Op, context: Context) -> bool:
     barrier = next((op for op in body.ops if op.spec is tileas.BARRIER), None)
     products = [op for op in body.ops if op.spec is tileas.WGMMA_COMMIT]
     stage, stages = begin.attr("stage_bytes"), begin.attr("stages")
-    room = 2 * span_of(stage, stages) <= BARRIER_BYTES
+    room = 2 * span_of(stage, stages) <= RESERVED_BYTES
     if barrier is None or not products or len(loads) != 1 or len(ends) != 1 or not room:
         return True
     if any(op.spec in GENERIC for op in loop.walk()) or not any(op.spec in READS for op in users):

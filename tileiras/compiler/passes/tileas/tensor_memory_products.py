@@ -14,8 +14,8 @@ The function allocates tensor memory once, around all loops that use it, and fre
 from __future__ import annotations
 
 from tileiras.compiler.dialects.nv_tileas import ops as tileas
+from tileiras.compiler.dialects.nv_tileas.rings import RESERVED_BYTES, span_of
 from tileiras.compiler.dialects.nv_tileas.types import SHARED, TENSOR_MEMORY
-from tileiras.compiler.dialects.nv_tileas.verify import span_of
 from tileiras.compiler.ir.core import Value
 from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.ir.passes import Context, Pass
@@ -26,7 +26,6 @@ from tileiras.compiler.layout.shared import arrange
 from tileiras.compiler.schedule import tensor_memory
 from tileiras.compiler.schedule.exchange import conversion
 from tileiras.compiler.schedule.instructions import scaled_form
-from tileiras.compiler.schedule.staging import BARRIER_BYTES
 from tileiras.compiler.target import tcgen05
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import SCALED
@@ -117,7 +116,7 @@ def keep_barriers(func: Op) -> None:
         size = span_of(begin.attr("stage_bytes"), begin.attr("stages"))
         if alloc is None or alloc.spec is not tileas.ALLOC_SHARED or at + size > tcgen05.STATE_BYTES:
             continue
-        alloc.attrs = {**alloc.attrs, "bytes": alloc.attr("bytes") - BARRIER_BYTES}
+        alloc.attrs = {**alloc.attrs, "bytes": alloc.attr("bytes") - RESERVED_BYTES}
         for op, _ in alloc.result.uses:
             if "barriers" in op.attrs:
                 op.attrs = {**op.attrs, "barriers": at - alloc.attr("offset")}
