@@ -30,6 +30,7 @@ def op(
         attrs=attrs or {},
         regions=regions,
         block=None,
+        spec=SimpleNamespace(name=""),
         group=lambda name: groups[name],
     )
 
