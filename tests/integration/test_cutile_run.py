@@ -118,6 +118,68 @@ tileiras.Module.verify = real
 ct.launch(None, (1,), outside, (x, 1 << 20))          # last line
 """
 
+ONES = """
+import numpy as np
+import cuda.tile as ct
+
+@ct.kernel
+def rows(a, b, TM: ct.Constant[int], TN: ct.Constant[int]):
+    i = ct.bid(0)
+    ct.store(b, (i, 0), ct.load(a, (i, 0), (TM, TN)) + 1)
+
+@ct.kernel
+def outer(a, b, c, T: ct.Constant[int]):
+    i, j = ct.bid(0), ct.bid(1)
+    ct.store(c, (i, j), ct.load(a, (i, 0), (T, 1)) * ct.load(b, (0, j), (1, T)))
+
+@ct.kernel
+def column(a, o, TM: ct.Constant[int], TN: ct.Constant[int]):
+    ct.store(o, (0, 0), ct.sum(ct.load(a, (0, 0), (TM, TN)), axis=0, keepdims=True))
+
+@ct.kernel
+def through(a, o, T: ct.Constant[int]):
+    index = ct.arange(T, dtype=ct.int32)
+    ct.scatter(o, (index, 0), ct.gather(a, (index, 0)))
+
+@ct.kernel
+def twice(a, o):
+    ct.store(o, (0, 0, 0), ct.load(a, (0, 0, 0), (1, 1, 1)) * 2)
+
+def made(*shape):
+    return np.arange(1, 1 + np.prod(shape), dtype=np.float32).reshape(shape)
+
+base = made(8, 6)
+views = [np.asarray(made(*shape), order=order)
+         for shape in ((1, 8), (8, 1), (1, 1), (5, 1), (1, 13), (16, 1), (1, 16)) for order in "CF"]
+views += [base[:, 2:3], base[3:4], base[::2, 1:2], base[7:8, 5:6], base.T[1:2], base[:, ::-1][:, 2:3]]
+for view in views:
+    for tm, tn in ((1, 8), (8, 1), (4, 4), (16, 16)):
+        out = np.zeros(view.shape, np.float32)
+        ct.launch(None, (-(-view.shape[0] // tm), 1, 1), rows, (view, out, tm, tn))
+        assert (out[:, :tn] == view[:, :tn] + 1).all() and not out[:, tn:].any(), (view.shape, view.strides, tm, tn)
+x, y, z = made(32, 1), made(1, 32), np.zeros((32, 32), np.float32)
+ct.launch(None, (2, 2, 1), outer, (x, y, z, 16))
+assert (z == x * y).all()
+a, o = made(16, 4), np.zeros((1, 4), np.float32)
+ct.launch(None, (1, 1, 1), column, (a, o, 16, 4))
+assert (o == a.sum(0)).all()
+for n in (16, 9):
+    a, o = made(n, 1), np.zeros((n, 1), np.float32)
+    ct.launch(None, (1, 1, 1), through, (a, o, 16))
+    assert (o == a).all()
+a, o = made(1, 1, 1), np.zeros((1, 1, 1), np.float32)
+ct.launch(None, (1, 1, 1), twice, (a, o))
+assert o == 2 * a
+
+class OfAGpu:                     # as CuPy's: this interface alone
+    __cuda_array_interface__ = {**a.__array_interface__, "version": 3}
+try:
+    ct.launch(None, (1, 1, 1), twice, (OfAGpu(), o))
+except TypeError as error:
+    print(error)
+print("all of it")
+"""
+
 TUNED = """
 import numpy as np, sys
 import cuda.tile as ct
@@ -157,6 +219,16 @@ def run(*words: str | Path, cwd: Path, code: int = 0, **variables: str) -> subpr
     )
     assert done.returncode == code, done.stdout + done.stderr
     return done
+
+
+@pytest.mark.parametrize("target", ["cpu", "reference", "emulator"])
+def test_extents_of_one_and_memory_of_a_gpu(target: str, tmp_path: Path) -> None:
+    (tmp_path / "ones.py").write_text(ONES)
+    done = run("-m", "tileiras.tools.cutile", "--check", f"--target={target}", "ones.py", cwd=tmp_path)
+    assert done.stdout == (
+        "an argument of the launch cannot be used: a OfAGpu lies in the memory of a GPU: copy it to the host, "
+        "or run the script with --target gpu\nall of it\n"
+    )
 
 
 def test_help_and_wrong_use(tmp_path: Path) -> None:

@@ -27,6 +27,9 @@ NAMED = {
 }  # fmt: skip
 
 
+PACKED_F4 = (17, 4, 2)  # kDLFloat4_e2m1fn, two a byte
+
+
 class NotImportable(Exception):
     """An object that offers memory which a launch cannot use; the text says why."""
 
@@ -87,6 +90,7 @@ def import_array(value: Any) -> np.ndarray | DeviceArray | None:
     if isinstance(value, np.generic) or isinstance(value, type):
         return None
     try:
+        check_bits(value)
         if hasattr(value, "__array_interface__"):
             return _from_interface(value)
         if hasattr(value, "__dlpack__"):
@@ -99,6 +103,14 @@ def import_array(value: Any) -> np.ndarray | DeviceArray | None:
         first = str(error).strip().splitlines()[:1]
         raise NotImportable(f"it cannot be imported: {first[0] if first else type(error).__name__}") from None
     return None
+
+
+def check_bits(value: Any) -> None:
+    """Errors: NotImportable for a PyTorch tensor whose memory holds other values than the tensor: negated or conjugated ones."""
+    for bit, remedy in (("is_neg", "resolve_neg"), ("is_conj", "resolve_conj")):
+        asked = getattr(value, bit, None)
+        if callable(asked) and hasattr(value, remedy) and asked():
+            raise NotImportable(f"its memory holds other values than it has ({bit}): pass .{remedy}()")
 
 
 def _from_interface(value: Any) -> np.ndarray:
@@ -167,6 +179,8 @@ def _from_dlpack(value: Any) -> np.ndarray | DeviceArray:
 
 def _dtype_of(tensor: DLTensor) -> np.dtype[Any]:
     name = NAMED.get((tensor.code, tensor.bits)) or f"{CODES.get(tensor.code, '?')}{tensor.bits}"
+    if (tensor.code, tensor.bits, tensor.lanes) == PACKED_F4:
+        return np.dtype(np.uint8)  # as memory that is packed already is passed
     try:
         if tensor.lanes != 1:
             raise TypeError

@@ -14,7 +14,16 @@ import sys
 import ml_dtypes
 import numpy as np
 
-from tileiras.run.imports import CODES, NAMED, DeviceArray, DLTensor, NotImportable, borrow, import_array
+from tileiras.run.imports import (
+    CODES,
+    NAMED,
+    DeviceArray,
+    DLTensor,
+    NotImportable,
+    borrow,
+    check_bits,
+    import_array,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,6 +39,7 @@ _new_capsule.restype, _new_capsule.argtypes = (
 
 _KINDS = {name[0]: code for code, name in CODES.items() if name in ("int", "uint", "float", "complex")}
 _CODE_OF = {name: code for (code, _), name in NAMED.items()}
+ELSEWHERE = "the memory of a GPU: copy it to the host, or run the script with --target gpu"
 _loans: dict[type, type[Lent]] = {}
 _lent: dict[int, Any] = {}  # structures that a consumer may still look at, by address
 
@@ -120,9 +130,9 @@ def lend_fields(value: Any, arrays: list[np.ndarray]) -> Any:
 
 
 def array_of(value: Any) -> np.ndarray | None:
-    """The host memory behind an argument; None for what is no array, or memory of a real GPU.
+    """The host memory behind an argument; None for what is no array.
 
-    Errors: NotImportable.
+    Errors: NotImportable, for memory of a GPU, too: nothing here could follow its addresses.
     """
     if isinstance(value, np.generic):
         return None
@@ -131,13 +141,20 @@ def array_of(value: Any) -> np.ndarray | None:
         with torch._C.DisableTorchFunction():  # --map-cuda answers for a GPU
             return array_of_tensor(value.detach())  # a launch records no gradient
     array = import_array(value)
-    return None if isinstance(array, DeviceArray) else array
+    if isinstance(array, DeviceArray):
+        raise NotImportable(f"a {type(value).__name__} lies in {ELSEWHERE}")
+    return array
 
 
-def array_of_tensor(tensor: Any) -> np.ndarray | None:
-    """The memory of a PyTorch tensor on the CPU; None on a GPU. Errors: NotImportable."""
+def array_of_tensor(tensor: Any) -> np.ndarray:
+    """The memory of a PyTorch tensor on the CPU. Errors: NotImportable."""
+    if tensor.device.type == "cuda":
+        raise NotImportable(f"a tensor lies in {ELSEWHERE}")
     if tensor.device.type != "cpu":
-        return None
+        raise NotImportable(f"a tensor on the device '{tensor.device}' has no memory that a kernel can reach")
+    check_bits(tensor)
+    if str(tensor.layout) != "torch.strided":
+        raise NotImportable(f"a tensor of layout {tensor.layout} is no array")
     name = str(tensor.dtype).removeprefix("torch.")
     try:
         dtype = np.dtype(name) if hasattr(np, name) else np.dtype(getattr(ml_dtypes, name))

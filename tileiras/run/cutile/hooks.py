@@ -154,7 +154,11 @@ class Session:
 
         @functools.wraps(original)
         def read(kernel: Any, kernel_args: Any, *rest: Any, **options: Any) -> Any:
-            return original(kernel, lend(kernel_args, []), *rest, **options)
+            try:
+                kernel_args = lend(kernel_args, [])
+            except NotImportable as why:
+                raise TypeError(f"an argument of the kernel cannot be used: {why}") from None
+            return original(kernel, kernel_args, *rest, **options)
 
         return read
 
