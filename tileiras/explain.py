@@ -50,7 +50,9 @@ def _told(module: ast.Module) -> Iterator[tuple[str, str]]:
                     prefixes[statement.name] = made.value.args[0].values[0].value  # type: ignore[assignment]
         elif isinstance(statement, ast.Assign) and isinstance(value, ast.Call) and value.args:
             name, first = getattr(value.func, "id", ""), getattr(value.args[0], "value", None)
-            code = f"{prefixes[name]}{first:04d}" if name in prefixes else str(first) if name == "Diag" else ""
+            code = (
+                f"{prefixes[name]}{first:04d}" if name in prefixes else str(first) if name == "Diag" else ""
+            )
         elif isinstance(statement, ast.Expr) and isinstance(value, ast.Constant) and code:
             yield code, str(value.value).strip("\n")
             code = ""

@@ -99,6 +99,17 @@ class Rules:
         self.reword: Callable[[Op, str, str], Invalid | None] = lambda op, kind, real: None
 
 
+def later(module: str, name: str) -> Callable[[Op], None]:
+    """A check that is loaded with the first op that it is about. `module`: below the dialects."""
+
+    def check(op: Op) -> None:
+        path = f"tileiras.compiler.dialects.{module}"
+        __import__(path)
+        getattr(sys.modules[path], name)(op)
+
+    return check
+
+
 RULES: dict[str, Rules] = {}
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tileiras.compiler.ir import types as T
 from tileiras.compiler.ir.dense import num_elements
-from tileiras.compiler.ir.verify import Invalid, Rules, broken
+from tileiras.compiler.ir.verify import Invalid, Rules, broken, later
 from tileiras.diag import Catalogue
 
 from .kernel_spec import KEY, KernelSpec
@@ -155,11 +155,16 @@ def sums_up(func: Op, warps: object) -> bool:
     return all(n in (1, 2, 4, 8, 16) for n in agents) and sum(agents) == warps != 0  # type: ignore[arg-type]
 
 
+check_loop = later("nv_tileaa.verify_control", "check_loop")
 RULES = Rules()
 RULES.constraint = constraint
 RULES.type_problem = type_problem
 RULES.checks = {
     "constant": check_constant,
     "func": check_func,
+    "for": check_loop,
+    "loop": check_loop,
+    "if": later("nv_tileaa.verify_control", "check_if"),
+    **dict.fromkeys(("break", "continue"), later("nv_tileaa.verify_control", "check_early_exit")),
     **dict.fromkeys(("load_view_tko", "load_ptr_tko", "store_view_tko", "store_ptr_tko"), check_memory),
 }

@@ -5,11 +5,9 @@ A family of checks is loaded with the first op that it is about.
 
 from __future__ import annotations
 
-import sys
-
 from tileiras.compiler.dialects.nv_tileaa import verify as tensors
 from tileiras.compiler.ir import types as T
-from tileiras.compiler.ir.verify import Invalid, Rules
+from tileiras.compiler.ir.verify import Invalid, Rules, later
 from tileiras.diag import Catalogue
 
 TYPE_CHECKING = False
@@ -93,6 +91,11 @@ def check_func(op: Op) -> None:
                 raise Invalid(D.MAPS, why=f"parameter {max(used)} of {count}")
 
 
+def check_for(op: Op) -> None:
+    tensors.check_loop(op)
+    check_schedule(op)
+
+
 def check_schedule(op: Op) -> None:
     """A loop with a schedule: every op of its body has a stage, and none runs before a stage it depends on."""
     schedule = op.attrs.get("schedule")
@@ -114,17 +117,6 @@ def check_schedule(op: Op) -> None:
             raise Invalid(D.SCHEDULE_ORDER, name=inner.spec.full_name, index=index, got=stage, need=need)
 
 
-def later(module: str, name: str) -> Callable[[Op], None]:
-    """A check that is loaded when an op needs it."""
-
-    def check(op: Op) -> None:
-        path = f"tileiras.compiler.dialects.nv_tileas.{module}"
-        __import__(path)
-        getattr(sys.modules[path], name)(op)
-
-    return check
-
-
 RULES = Rules()
 RULES.constraint = constraint
 RULES.type_problem = tensors.type_problem
@@ -132,15 +124,15 @@ RULES.checks = {
     **tensors.RULES.checks,
     "convert_layout": check_convert_layout,
     "func": check_func,
-    "async.pipeline.create": later("verify_pipelines", "check_create"),
-    "async.pipeline.transfer": later("verify_pipelines", "check_transfer"),
-    "async.pipeline.produce_one": later("verify_pipelines", "check_produce_one"),
-    "async.pipeline.consume_one": later("verify_pipelines", "check_consume_one"),
-    "for": check_schedule,
-    "async.tiled_tma_load": later("verify_copies", "check_tma_load"),
-    "tiled_tma_load": later("verify_copies", "check_tma_load"),
-    "bulk.begin": later("verify_copies", "check_stages"),
-    "bulk.load": later("verify_copies", "check_bulk_load"),
-    "bulk.wait": later("verify_copies", "check_stages"),
-    "bulk.end": later("verify_copies", "check_stages"),
+    "async.pipeline.create": later("nv_tileas.verify_pipelines", "check_create"),
+    "async.pipeline.transfer": later("nv_tileas.verify_pipelines", "check_transfer"),
+    "async.pipeline.produce_one": later("nv_tileas.verify_pipelines", "check_produce_one"),
+    "async.pipeline.consume_one": later("nv_tileas.verify_pipelines", "check_consume_one"),
+    "for": check_for,
+    "async.tiled_tma_load": later("nv_tileas.verify_copies", "check_tma_load"),
+    "tiled_tma_load": later("nv_tileas.verify_copies", "check_tma_load"),
+    "bulk.begin": later("nv_tileas.verify_copies", "check_stages"),
+    "bulk.load": later("nv_tileas.verify_copies", "check_bulk_load"),
+    "bulk.wait": later("nv_tileas.verify_copies", "check_stages"),
+    "bulk.end": later("nv_tileas.verify_copies", "check_stages"),
 }
