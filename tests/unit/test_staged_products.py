@@ -6,6 +6,7 @@ lets copies and products land at any moment, and each target is held to its own 
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -125,6 +126,13 @@ def test_a_sum_is_loaded_where_an_iteration_looks_at_it(name: str, loads: int) -
     loop = text[text.index("cp.async.wait_group") : text.rindex("tcgen05.commit")]
     between = loop[loop.index("tcgen05.ld") :] if name[0] == "1" else "bar.sync"
     assert "bar.sync" in between  # who looks has looked before the product changes it
+
+
+def test_each_operand_from_outside_of_the_loop_is_loaded_when_the_one_before_it_is_stored() -> None:
+    text = ptx("staged_flash_bwd_bf16_128", "sm_100")
+    moves = re.findall(r"\b(ld\.global|st\.shared)[\w.]*\.v4", text[: text.index("tcgen05.mma")])
+    runs = [move for i, move in enumerate(moves) if move != moves[i - 1] or i == 0]
+    assert runs == ["ld.global", "st.shared"] * 2
 
 
 @pytest.mark.parametrize("gpu_name", ["sm_90", "sm_100", "sm_120"])

@@ -35,8 +35,11 @@ def loaded_again(value: Value, anchor: Op) -> Value:
         or not 0 < end - start < MOST_OPS
     ):
         return value
-    if any(writes(inner) for op in block.ops[start:end] for inner in op.walk()):
-        return value
+    for inner in (inner for op in block.ops[start:end] for inner in op.walk()):
+        if (
+            writes(inner) and inner.spec.name != "store_shared"
+        ):  # what is staged changes nothing that was loaded
+            return value
     fresh = Block()
     values: dict[Value, Value] = {}
     clone_into(fresh, list(reversed(chain)), values)
