@@ -26,7 +26,7 @@ class Ring:
         self.memory, self.grid = memory, grid
 
 
-def parts(flaw, stages, stage_bytes, count, consumers):
+def parts(flaw, stages, stage_bytes, bytes_, consumers):
     """(initialisation, start of a step, wait for empty, expectation, wait for full) of a ring, with a flaw in one of them.
 
     A step's number is in %i; then %at is its stage, %par the parity of its phase, %full and %empty its mbarriers.
@@ -40,9 +40,7 @@ def parts(flaw, stages, stage_bytes, count, consumers):
         mad.lo.u32 %full, %x, 8, %bar; add.u32 %empty, %full, {8 * stages}; mov.u32 %at, tile;
         mad.lo.u32 %at, %x, {stage_bytes}, %at; """
     wait_empty = "" if flaw == "missing empty wait" else WAIT.format("EMPTY", "%empty", "%not")
-    size = {"expects too little": stage_bytes // 2, "expects too much": stage_bytes + 64}.get(
-        flaw, stage_bytes
-    )
+    size = {"expects too little": bytes_ // 2, "expects too much": bytes_ + 64}.get(flaw, bytes_)
     expect = f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [%full], {size}; "
     if flaw == "expects nothing":
         expect = "mbarrier.arrive.shared::cta.b64 _, [%full]; "
@@ -54,10 +52,10 @@ def parts(flaw, stages, stage_bytes, count, consumers):
 def plain_ring(flaw, n=232, stages=3):
     """Tiles of 64 words by plain bulk copies, a warp reads each backwards; the last tile is shorter."""
     count = -(-n // 64)
-    init, step, wait_empty, expect, wait_full = parts(flaw, stages, 256, count, 32)
+    init, step, wait_empty, expect, wait_full = parts(flaw, stages, 256, 256, 32)
     last = (n - 1) % 64 + 1
     # a shorter last tile expects its own bytes
-    expect = expect.replace(", 256;", ", %z;").replace(", 128;", ", 128;")
+    expect = expect.replace(", 256;", ", %z;")
     store = "st.global.u32 [%d], 0; " if flaw == "store to the source" else ""
     arrive = "mbarrier.arrive.shared::cta.b64 _, [%empty]; "
     body = f"""setp.eq.u32 %p, %t, 0; {init} @%p fence.mbarrier_init.release.cluster; bar.sync 0; mov.u32 %i, 0;
@@ -97,8 +95,7 @@ def wgmma_ring(flaw, m=60, n=8, k=72, stages=3):
     kp = -(-k // 8) * 8  # rows are multiples of 16 bytes
     count = -(-k // 16)
     stage = 64 * 32 + 8 * 32 + 768  # operands, padded to 1024 bytes
-    init, step, wait_empty, expect, wait_full = parts(flaw, stages, stage, count, 128)
-    expect = expect.replace(str(stage), str(64 * 32 + 8 * 32))
+    init, step, wait_empty, expect, wait_full = parts(flaw, stages, stage, 64 * 32 + 8 * 32, 128)
     fence = "" if flaw == "missing fence" else "wgmma.fence.sync.aligned; "
     drain = "" if flaw == "operand overwritten" else "wgmma.wait_group.sync.aligned 0; "
     late = "wgmma.wait_group.sync.aligned 0; " if flaw == "operand overwritten" else ""
@@ -143,8 +140,7 @@ def tensor_ring(flaw, m=100, n=16, k=72, stages=3):
     kp = -(-k // 8) * 8
     count = -(-k // 16)
     stage = 128 * 32 + 16 * 32 + 512
-    init, step, wait_empty, expect, wait_full = parts(flaw, stages, stage, count, 1)
-    expect = expect.replace(str(stage), str(128 * 32 + 16 * 32))
+    init, step, wait_empty, expect, wait_full = parts(flaw, stages, stage, 128 * 32 + 16 * 32, 1)
     init += f"@%p mbarrier.init.shared::cta.b64 [%bar+{16 * stages}], 1; "
     release = COMMIT.format("%empty")
     if flaw == "operand overwritten":
@@ -200,3 +196,29 @@ def tensor_ring(flaw, m=100, n=16, k=72, stages=3):
 
 
 RINGS = (plain_ring, wgmma_ring, tensor_ring)
+_EVERYWHERE = ("missing wait", "wrong phase", "uninitialised", "missing empty wait", "expects too little", "expects too much",
+               "expects nothing", "store to the source")  # fmt: skip
+RING_FLAWS = [
+    *((ring, flaw) for ring in RINGS for flaw in _EVERYWHERE),
+    *((wgmma_ring, flaw) for flaw in ("operand overwritten", "missing fence")),
+    *((tensor_ring, flaw) for flaw in ("operand overwritten", "missing commit", "missing wait for the end",
+                                       "missing tcgen05.wait", "missing dealloc")),
+]  # fmt: skip
+_DEADLOCK = r"deadlock: .* waits for shared offset \d+, whose phase \d+ lacks \d+ arrivals"
+_RACE = r"while the (cp\.async\.bulk|tcgen05|wgmma) of PTX line \d+ may still be (reading|writing) it"
+RING_NAMED = {  # what a finding says of each
+    "missing wait": rf"{_RACE} \(the copy engine tells of it with phase \d+ of the mbarrier at|before anything wrote it",
+    "wrong phase": rf"{_RACE}|{_DEADLOCK}",
+    "uninitialised": r"the mbarrier at shared offset \d+ was never initialised",
+    "missing empty wait": rf"{_RACE}|not ordered after the read|more arrivals than the \d+ expected .* phase \d+|{_DEADLOCK}",
+    "expects too little": r"phase 0 lacks 0 arrivals and has \d+ bytes more than were expected",
+    "expects too much": r"phase 0 lacks 0 arrivals and 64 bytes that no copy brings",
+    "expects nothing": _RACE,
+    "store to the source": r"may still be reading it \(nobody has seen a phase of the mbarrier at shared offset \d+ complete",
+    "operand overwritten": rf"{_RACE}|not ordered after the read at PTX line \d+.*its last wait .* phase \d+",
+    "missing fence": r"was written by .* after its last wgmma\.fence",
+    "missing commit": r"tensor memory.*may still be writing it \(the thread has seen no tcgen05\.commit behind it complete\)",
+    "missing wait for the end": r"tensor memory.*may still be writing it \(the thread has seen no tcgen05\.commit behind it",
+    "missing tcgen05.wait": r"loaded at PTX line \d+, is used by .* before tcgen05\.wait::ld",
+    "missing dealloc": r"ended with 32 columns of tensor memory allocated",
+}

@@ -1,12 +1,14 @@
 """Bulk copies on the emulator: boxes of tensors, swizzles, fills, reductions, clusters, and what goes wrong with them."""
 
 import itertools
+import re
 
 import ml_dtypes
 import numpy as np
 import pytest
 
 from tileiras.run.emulator import EmulatorError, launch, tensor_map
+from tileiras.run.emulator.tensor_map import encode
 
 HEAD = ".version 8.6\n.target sm_100a\n.address_size 64\n"
 SHARED = ".shared .align 1024 .b8 tile[32768]; .shared .align 8 .b64 bar;"
@@ -329,3 +331,107 @@ def test_arrivals_of_one_instruction():
     assert (
         out[1] == 1
     ).all()  # phase 0 of the first is over; the second is in its phase 3, so that of parity 1 is not
+
+
+def test_copies_that_nobody_waits_for_are_found_at_the_end():
+    """Shared memory may belong to another CTA by the time they land, or read it: found whatever the order was."""
+    y = np.zeros((32, 64), np.float16)
+    text = STORE.format(size=4096, fence=FENCE, store=TILE_STORE.format("", "", 0, 0), after="")
+    cases = [
+        (load_kernel((0, 0), 4096, "bra END;"), [tensor_map(X, (32, 64)), np.zeros(4096, np.uint8)], X,
+         r"nobody|before anybody saw a phase of the mbarrier at shared offset \d+ complete.*cp\.async\.bulk\.tensor"),
+        (text, [tensor_map(y, (32, 64)), X], y, r"ended while group 0 of its copies out of shared memory may still read"),
+    ]  # fmt: skip
+    for text, params, memory, named in cases:
+        for seed in (None, 0, 1, 2, 3):
+            (finding,) = launch(text, "k", 1, 128, params, memory=[memory], check=True, seed=seed).findings
+            assert finding.kind == "copy not waited for" and re.search(named, finding.text)
+            assert finding.line and finding.instruction
+
+
+def test_a_result_is_not_read_before_its_store_was_waited_for():
+    """wait_group.read says only that the source may be changed; another thread reads the result behind wait_group."""
+    for wait, right in (("cp.async.bulk.wait_group 0;", True), ("cp.async.bulk.wait_group.read 0;", False)):
+        y = np.zeros((32, 64), np.float16)
+        after = f"@%p {wait} bar.sync 0; ld.param.u64 %g, [map]; ld.global.b32 %r0, [%g]; st.shared.b32 [%s], %r0;"
+        text = STORE.format(size=4096, fence=FENCE, store=TILE_STORE.format("", "", 0, 0), after=after)
+        for seed in range(4):
+            params = [tensor_map(y, (32, 64)), X]
+            findings = launch(text, "k", 1, 128, params, memory=[y], check=True, seed=seed).findings
+            races = [f for f in findings if f.kind == "global-memory race"]
+            assert right or races
+
+
+CANCEL = f"""{HEAD}.shared .align 16 .b8 answer[16]; .shared .align 8 .b64 bar;
+.visible .entry k(.param .u64 out) {{{{ {REGS} .reg .b128 %w; .reg .pred %more;
+mov.u32 %t, %tid.x; mov.u32 %b, bar; mov.u32 %s, answer; setp.eq.u32 %p, %t, 0; ld.param.u64 %o, [out];
+mov.u32 %x, %ctaid.x; mov.u32 %r1, %cluster_ctarank; setp.eq.u32 %q, %r1, 0; mov.u32 %z, 0; mov.u32 %r7, 0;
+@%p mbarrier.init.shared::cta.b64 [%b], 1; @%p fence.mbarrier_init.release.cluster;
+barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+WORK: mad.wide.u32 %h, %x, 4, %o; @%p red.global.add.u32 [%h], 1;
+@%p mbarrier.arrive.expect_tx.shared::cta.b64 _, [%b], 16;
+barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned; selp.u32 %y, 1, 0, %p; setp.eq.u32 %q, %r1, 0;
+and.pred %q, %q, %p;
+@%q clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes{{}}.b128 [%s], [%b];
+WAIT: mbarrier.try_wait.parity.shared::cta.b64 %q, [%b], %z; @!%q bra WAIT; xor.b32 %z, %z, 1;
+ld.shared.b128 %w, [%s]; clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 %more, %w;
+@%more clusterlaunchcontrol.query_cancel.get_first_ctaid::x.b32.b128 %x, %w;
+@%more clusterlaunchcontrol.query_cancel.get_first_ctaid.v4.b32.b128 {{{{%r2, %r3, %r4, _}}}}, %w;
+add.u32 %x, %x, %r1; add.u32 %r7, %r7, 1;
+barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned; @%more bra WORK;
+mov.u32 %x, %ctaid.x; add.u32 %x, %x, 32; mad.wide.u32 %h, %x, 4, %o; @%p st.global.u32 [%h], %r7; ret; }}}}"""
+
+
+@pytest.mark.parametrize("cluster", [1, 2])
+def test_clusters_take_over_the_work_of_others(cluster):
+    """Each CTA's number is worked on once, by whoever: some clusters are never launched."""
+    text = CANCEL.format(".multicast::cluster::all" if cluster == 2 else "")
+    taken = set()
+    for seed in (None, *range(12)):
+        out = np.zeros(64, np.uint32)
+        report = launch(text, "k", 12, 64, [out], cluster=cluster, check=seed is not None, seed=seed)
+        assert (out[:12] == 1).all() and (out[12:32] == 0).all() and report.findings == []
+        launched = np.count_nonzero(out[32:])
+        assert out[32:].sum() == 12  # rounds
+        taken.add(12 - launched)
+    assert len(taken) > 2 and max(taken) > 0
+
+
+@pytest.mark.parametrize("kind, per, group, room", [(13, 2, 1, 1), (14, 16, 8, 16), (15, 16, 12, 16)])
+def test_elements_below_one_byte(kind, per, group, room):
+    """b4x16 lies in shared memory as in memory; 16 elements of b4x16_p64 and b6x16_p32 take 16 bytes, of 8 and 12."""
+    elements, rows = 128, 12
+    rng = np.random.default_rng(kind)
+    x = rng.integers(1, 256, (rows, 2 * elements // per * group), np.uint8)  # twice as wide as a box
+    for origin in ((0, 0), (elements, 4), (elements, 8), (0, -3)):
+        table = encode(x.ctypes.data, kind, (rows, 2 * elements), (x.strides[0],), (8, elements), "128B")
+        size = 8 * elements // per * room
+        out = np.zeros(size, np.uint8)
+        report = launch(load_kernel(origin, size), "k", 1, 128, [table, out], memory=[x], check=True, seed=1)
+        raw = np.zeros((8, elements // per, room), np.uint8)
+        groups = x.reshape(rows, -1, group)[:, origin[0] // per :][:, : elements // per]
+        for row in range(8):
+            if 0 <= row + origin[1] < rows:
+                raw[row, :, :group] = groups[row + origin[1]]
+        assert (out == image(raw, "128B")).all() and report.findings == []
+        want = x.copy()
+        x2 = np.zeros_like(x)
+        table = encode(x2.ctypes.data, kind, (rows, 2 * elements), (x.strides[0],), (8, elements), "128B")
+        store = TILE_STORE.format("", "", origin[0], origin[1])
+        launch(
+            STORE.format(size=size, fence=FENCE, store=store, after=DONE),
+            "k",
+            1,
+            128,
+            [table, out],
+            memory=[x2],
+        )
+        low, high = max(origin[1], 0), min(origin[1] + 8, rows)
+        first = origin[0] // per * group
+        want[:] = 0
+        want[low:high, first : first + elements // per * group] = x[
+            low:high, first : first + elements // per * group
+        ]
+        assert (x2 == want).all()
+    with pytest.raises(EmulatorError, match="groups of"):
+        launch(load_kernel((1, 0), size), "k", 1, 128, [table, np.zeros(size, np.uint8)], memory=[x2])

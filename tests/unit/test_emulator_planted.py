@@ -4,7 +4,7 @@ import re
 
 import pytest
 from emulator_kernels import FLAWS, KERNELS, NAMED
-from emulator_rings import RINGS
+from emulator_rings import RING_FLAWS, RING_NAMED, RINGS
 
 from tileiras.run.emulator import launch
 
@@ -31,11 +31,12 @@ def clean(build, seeds):
 
 def found(build, flaw, seeds):
     """Seeds whose findings name the flaw, with instruction and line."""
+    named = (RING_NAMED if build in RINGS else NAMED)[flaw]
     case = build(flaw)
     hits = 0
     for seed in seeds:
         texts = [f.text for f in run(case, seed)[0]]
-        hits += any(re.search(NAMED[flaw], t, re.S) and re.search(r"; PTX line \d+, `", t) for t in texts)
+        hits += any(re.search(named, t, re.S) and re.search(r"; PTX line \d+, `", t) for t in texts)
     return hits
 
 
@@ -44,7 +45,7 @@ def test_correct_kernels_are_clean_and_right(build):
     clean(build, [None, 0, 1])
 
 
-@pytest.mark.parametrize("build, flaw", FLAWS)
+@pytest.mark.parametrize("build, flaw", [*FLAWS, *RING_FLAWS])
 def test_planted_bugs_are_named(build, flaw):
     assert found(build, flaw, range(2)) == 2
 
@@ -56,6 +57,6 @@ def test_correct_kernels_are_clean_under_many_seeds(build):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("build, flaw", FLAWS)
+@pytest.mark.parametrize("build, flaw", [*FLAWS, *RING_FLAWS])
 def test_planted_bugs_are_found_by_at_least_18_of_20_seeds(build, flaw):
     assert found(build, flaw, range(20)) >= 18

@@ -140,29 +140,33 @@ class Launch:
         per = max(self.cluster_size, per // self.cluster_size * self.cluster_size)
         if self.order is not None:
             ctas = self.order.shuffle(ctas)
-        starts = list(range(0, len(ctas), per))
+        self.ctas, self.next, self.end = ctas, 0, len(ctas)
+        if self.unit.cancels:  # some clusters must still be waiting when others ask for their work
+            clusters = len(ctas) // self.cluster_size
+            some = -(-clusters // 2) if self.order is None else int(self.order.rng.integers(1, clusters + 1))
+            per = min(per, some * self.cluster_size)
         resident: list[Batch] = []
         room = -(-RESIDENT_CTAS // per)
         tell, ended = watcher.get(), 0
         try:
-            while starts or resident:
+            while self.next < self.end or resident:
                 progressed = False
-                if starts and len(resident) < room:
-                    at = starts.pop(0)
-                    resident.append(Batch(self, ctas[at : at + per], at))
+                if self.next < self.end and len(resident) < room:
+                    at, self.next = self.next, min(self.next + per, self.end)
+                    resident.append(Batch(self, ctas[at : self.next], at))
                 for batch in list(resident):
-                    alone = not starts and len(resident) == 1
+                    alone = self.next >= self.end and len(resident) == 1
                     outcome = self.turn(batch, alone)
                     if outcome == "done":
                         resident.remove(batch)
                         self.collect(batch)
                         ended += batch.cta_count
                         if tell is not None:
-                            tell(ended, len(ctas))
+                            tell(ended, self.end)
                         progressed = True
                         break  # start a fresh batch rather than spin on
-                if not progressed and (not starts or len(resident) >= room):
-                    self.find_deadlock(resident, len(ctas) - starts[0] if starts else 0)
+                if not progressed and (self.next >= self.end or len(resident) >= room):
+                    self.find_deadlock(resident, self.end - self.next)
         except _Abort:
             for batch in resident:
                 self.collect(batch)
@@ -173,6 +177,14 @@ class Launch:
         if self.meter is not None:
             self.report.profile = self.meter.lines()
         return self.report
+
+    def cancel(self, size: int):
+        """The coordinates of the first CTA of a cluster (of `size`) that has not begun and now never will, or None."""
+        if self.end - self.next < size:
+            return None
+        self.end -= size
+        self.progress.changed(self.steps)
+        return self.ctas[self.end]
 
     def turn(self, batch: Batch, alone: bool) -> str:
         try:

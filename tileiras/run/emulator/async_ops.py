@@ -278,6 +278,23 @@ class AsyncOps:
         lane = None if lanes is None else int(lanes[bad])
         raise Fault("mbarrier", f"the mbarrier at {self.spell_place(int(at[bad]))} {why}", lane)
 
+    def owed(self, address: int) -> tuple[str, int]:
+        """What an mbarrier's phase still waits for, as a deadlock tells it, and its count of bytes; ("", 0) elsewhere."""
+        inside = self.shared_start <= address < self.shared_start + self.shared_stride * self.cta_count
+        if not inside or self.barrier_states is None or address % 8 or address not in self.phases:
+            return "", 0
+        if self.barrier_states[(address - self.shared_start) >> 3] != READY:
+            return "", 0
+        word = int(gather(np.array([address]), 8)[0])
+        arrivals, count = word >> 1 & 0xFFFFF, word >> 41
+        count = count - (1 << 23) if count >> 22 else count
+        text = f", whose phase {self.phases[address]} lacks {arrivals} arrivals"
+        if count > 0:
+            text += f" and {count} bytes that no copy brings"
+        elif count < 0:
+            text += f" and has {-count} bytes more than were expected"
+        return text, count
+
     def mbar_init(self, where, space: str, count, mask, idx, n: int) -> None:
         at, sel = self.barrier_words(where, space, mask, idx, n, fresh=True)
         if at is None:

@@ -23,19 +23,25 @@ class Transfer:
     """One copy under way.
 
     lane: who issued it. signals: (mbarrier address, bytes) per destination CTA. read(): takes the source; write(data)
-    puts it down. source, target: chunk addresses in shared memory, for the checks.
+    puts it down. source, targets: chunk addresses in shared memory, for the checks; far: (chunk addresses, width) in
+    global memory, of the source where signals tell of the end, else of the target. phase: the phases that its mbarrier
+    had behind it when it landed. batch: whose, where that is asked from outside.
     """
 
-    __slots__ = ("data", "group", "inst", "lane", "read", "signals", "source", "taken", "targets", "width",
-                 "write")  # fmt: skip
+    __slots__ = (
+        "batch", "data", "far", "group", "inst", "lane", "phase", "read", "signals", "source", "taken", "targets", "width",
+        "write",
+    )  # fmt: skip
 
     def __init__(
-        self, inst, lane: int, read, write, signals, group: int, source, targets, width: int
+        self, inst, lane: int, read, write, signals, group: int, source, targets, width: int, far=None
     ) -> None:
         self.inst, self.lane, self.read, self.write, self.signals = inst, lane, read, write, signals
-        self.group, self.source, self.targets, self.width = group, source, targets, width
+        self.group, self.source, self.targets, self.width, self.far = group, source, targets, width, far
         self.data = None
+        self.batch: BulkOps | None = None
         self.taken = False
+        self.phase = -1
 
 
 def window(address: int, shape: tuple, strides: tuple) -> np.ndarray:
@@ -130,12 +136,12 @@ class BulkOps:
             bar = values[3] if barrier is not None else None
             if count % 16:
                 raise Fault("misaligned", f"a bulk copy of {count} bytes is not a multiple of 16", lane)
-            reads = writes = None
+            reads = writes = far = None
             if from_space == "global":
                 if src % 16:
                     raise Fault("misaligned", f"source {src:#x} of a bulk copy is not a multiple of 16", lane)
                 source_at = self.global_span(lane, src, count, False)
-                self.global_access(lane, "r", source_at, count, inst)
+                far = self.global_access(lane, "r", source_at, count)
             else:
                 cta, offset = self.shared_place(lane, src)
                 source_at = self.shared_span(lane, cta, offset, count, 16)
@@ -147,7 +153,7 @@ class BulkOps:
                         "misaligned", f"destination {dst:#x} of a bulk copy is not a multiple of 16", lane
                     )
                 target = [self.global_span(lane, dst, count, True)]
-                self.global_access(lane, "w" if not op else "a", dst, count, inst)
+                far = self.global_access(lane, "w" if not op else "a", dst, count)
             else:
                 cta, offset = self.shared_place(lane, dst)
                 places = self.destinations(lane, cta, values[-1] if multicast else None, bar, False)
@@ -173,7 +179,8 @@ class BulkOps:
                     else:
                         self.write(np.arange(t, t + data.size * 16, 16), 16, data)
 
-            self.launch_transfer(inst, lane, read, write, signals, reads, writes)
+            self.launch_transfer(inst, lane, read, write, signals, reads, writes, far=far)
+        self.issued_far(inst)
 
     def store_async(self, inst, to, values: tuple, op: str, type_: str, barrier, mask, idx, n: int) -> None:
         """st.async and red.async."""
@@ -197,13 +204,45 @@ class BulkOps:
 
             self.launch_transfer(inst, lane, lambda data=data: data, write, signals, None, [where], width)
 
-    def global_access(self, lane: int, kind: str, address: int, size: int, inst) -> None:
-        if self.checker is not None and size:
-            width = min(16, (address | size) & -(address | size))
-            at = np.arange(address, address + size, width)
-            self.checker.record(
-                self, kind, at, width, np.full(at.size, lane), "relaxed" if kind == "a" else "", None, inst
-            )
+    def try_cancel(self, inst, to, barrier, everyone: bool, mask, idx, n: int) -> None:
+        """clusterlaunchcontrol.try_cancel: 16 bytes of shared memory receive (x, y, z, whether) of a cluster that will not
+        be launched, and complete on an mbarrier, in all CTAs of the cluster if asked for. NVIDIA's encoding is not public."""
+        for lane, (address, bar) in self.each(mask, idx, n, to, barrier):
+            cta, offset = self.shared_place(lane, address)
+            ranks = (1 << self.cluster_size) - 1 if everyone else None
+            places = self.destinations(lane, cta, ranks, bar, False)
+            targets = [self.shared_span(lane, p[0], offset, 16, 16) for p in places]
+            first = self.launch.cancel(self.cluster_size)
+            words = np.array([*(first if first is not None else (0, 0, 0)), first is not None], np.uint32)
+            answer = words.view("V16")
+
+            def write(data, targets=targets):
+                for t in targets:
+                    self.write(np.array([t]), 16, data)
+
+            self.launch_transfer(
+                inst, lane, lambda data=answer: data, write, self.signal_of(lane, places, 16), None,
+                [np.array([t]) for t in targets],
+            )  # fmt: skip
+
+    def global_access(self, lane: int, kind: str, address: int, size: int):
+        """Notes what a lane's copy touches in global memory: (chunk addresses, width)."""
+        if self.checker is None or not size:
+            return None
+        width = min(16, (address | size) & -(address | size))
+        at = np.arange(address, address + size, width)
+        self.far.setdefault((kind, width), []).append((at, lane))
+        return at, width
+
+    def issued_far(self, inst) -> None:
+        """Records what the lanes of one instruction touch in global memory: at once, for lanes of one instruction that write
+        the same place do not race. A copy out of shared memory may write until its thread has waited for its group."""
+        for (kind, width), parts in self.far.items():
+            at = np.concatenate([p[0] for p in parts])
+            lanes = np.repeat([p[1] for p in parts], [p[0].size for p in parts])
+            clock = None if kind == "r" else self.checker.PENDING
+            self.checker.record(self, kind, at, width, lanes, "relaxed" if kind == "a" else "", clock, inst)
+        self.far.clear()
 
     def tensor_load(
         self, inst, multicast: bool, pair: bool, to, table, coords, barrier, ranks, mask, idx, n: int
@@ -217,7 +256,8 @@ class BulkOps:
             places = self.destinations(lane, cta, values[-1] if multicast else None, values[2], pair)
             targets = [self.shared_span(lane, p[0], offset, size, 128) for p in places]
             signals = self.signal_of(lane, places, size)
-            self.tensor_clip(tm, origin, lane, False, inst)
+            inside = self.tensor_clip(tm, origin, lane, False)
+            far = self.tensor_record(inside, lane, "r")
             chunks = tm.where(np.arange(offset, offset + size, 16)) - offset
 
             def read(tm=tm, origin=origin, lane=lane):
@@ -228,8 +268,9 @@ class BulkOps:
                     self.write(t + chunks, 16, data)
 
             self.launch_transfer(
-                inst, lane, read, write, signals, None, [t + np.sort(chunks) for t in targets]
+                inst, lane, read, write, signals, None, [t + np.sort(chunks) for t in targets], far=far
             )
+        self.issued_far(inst)
 
     def tensor_store(self, inst, op: str, table, coords, source, mask, idx, n: int) -> None:
         for lane, values in self.each(mask, idx, n, table, source, *coords):
@@ -242,7 +283,7 @@ class BulkOps:
                 + tm.where(np.arange(offset, offset + size, 16))
                 - offset
             )
-            self.tensor_clip(tm, origin, lane, True, inst)
+            far = self.tensor_record(self.tensor_clip(tm, origin, lane, True), lane, "a" if op else "w")
 
             def read(at=at):
                 return gather(at, 16)
@@ -250,15 +291,22 @@ class BulkOps:
             def write(data, tm=tm, origin=origin, lane=lane):
                 self.tensor_write(tm, origin, lane, data, op)
 
-            self.launch_transfer(inst, lane, read, write, [], np.sort(at), None)
+            self.launch_transfer(inst, lane, read, write, [], np.sort(at), None, far=far)
+        self.issued_far(inst)
 
-    def launch_transfer(self, inst, lane: int, read, write, signals, reads, writes, width: int = 16) -> None:
-        t = Transfer(inst, lane, read, write, signals, int(self.bulk_committed[lane]), reads, writes, width)
+    def launch_transfer(
+        self, inst, lane: int, read, write, signals, reads, writes, width: int = 16, far=None
+    ) -> None:
+        group = int(self.bulk_committed[lane])
+        t = Transfer(inst, lane, read, write, signals, group, reads, writes, width, far)
         if self.checker is not None:
             if reads is not None:
                 self.checker.async_read(self, inst, reads, 16, np.full(reads.size, lane))
             for at in writes or ():
                 self.checker.async_write(self, inst, at, width, np.full(at.size, lane))
+            if signals and far is not None:
+                t.batch = self
+                self.checker.sources.append(t)
         if self.meter is not None:
             bytes_ = sum(size for _, size, _ in signals) or (0 if reads is None else reads.size * 16)
             self.meter.copy(inst, bytes_)
@@ -278,11 +326,13 @@ class BulkOps:
         self.transfers.remove(t)
         self.progress.changed(self.launch.steps)
         if self.checker is not None:
+            if t.signals:
+                t.phase = self.checker.phases_of(self, t.signals[0][0])
             for i, at in enumerate(t.targets or ()):
                 self.checker.async_written(self, at, t.width, t.signals[i][0])
         for address, size, _ in t.signals:
             self.mbar_change(address, 0, -size, False)
-        if t.source is not None and not t.signals:
+        if not t.signals and (t.source is not None or t.far is not None):
             self.transfers_done.append(t)
 
     def engine_step(self) -> None:
@@ -303,6 +353,28 @@ class BulkOps:
         while self.tasks:
             self.tensor_step()
 
+    def bulk_kept(self) -> None:
+        """At the end: what was copied into shared memory has been waited for, and what is copied out of it has been read."""
+        if self.checker is None:
+            return
+        mine = [t for t in self.checker.sources if t.batch is self]
+        self.checker.sources = [t for t in self.checker.sources if t.batch is not self]
+        for t in mine:
+            self.checker.report(
+                "copy not waited for",
+                f"{self.thread_name(t.lane)} ended before anybody saw a phase of the mbarrier at "
+                f"{self.spell_place(t.signals[0][0])} complete that tells of its copy",
+                t.inst,
+            )
+        for t in (*self.transfers, *self.transfers_done):
+            if t.source is not None and not t.signals:
+                self.checker.report(
+                    "copy not waited for",
+                    f"{self.thread_name(t.lane)} ended while group {t.group} of its copies out of shared memory may still "
+                    "read: no cp.async.bulk.wait_group.read came behind it",
+                    t.inst,
+                )
+
     def bulk_commit(self, mask, idx, n: int) -> None:
         self.bulk_committed[self.lanes(idx, n, self.select(mask, n))] += 1
 
@@ -319,14 +391,25 @@ class BulkOps:
                     self.reads_over(t)
                 else:
                     self.finish_transfer(t)
-        for t in list(self.transfers_done):
+        left = []
+        for t in self.transfers_done:
             if t.group < limit[t.lane]:
                 self.reads_over(t)
-                self.transfers_done.remove(t)
+                if not read_only or t.far is None:
+                    self.writes_over(t)
+                    continue
+            left.append(t)
+        self.transfers_done = left
 
     def reads_over(self, t: Transfer) -> None:
         if self.checker is not None and t.source is not None:
             self.checker.async_read_done(self, t.source, 16, np.full(t.source.size, t.lane))
+            t.source = None
+
+    def writes_over(self, t: Transfer) -> None:
+        if self.checker is not None and t.far is not None:
+            at, width = t.far
+            self.checker.settle_global(self, ("write",), at, width, np.full(at.size, t.lane))
 
     # tensors in memory
     def tensor_map_at(self, lane: int, address: int, rank: int) -> TensorMap:
@@ -338,25 +421,27 @@ class BulkOps:
             raise Fault("out of bounds", f"{rank} coordinates for a tensor map of {tm.rank} dimensions", lane)
         return tm
 
-    def tensor_clip(self, tm: TensorMap, origin: list[int], lane: int, write: bool, inst=None):
+    def tensor_clip(self, tm: TensorMap, origin: list[int], lane: int, write: bool):
         """The part of a box inside the tensor: (address, shape, byte strides, first index and count per dimension).
 
         Outermost dimension first, elements as the innermost axis of bytes. None where nothing is inside.
         """
-        width = ELEMENTS[tm.element][1]
-        if width < 8:
-            raise Fault(
-                "out of bounds",
-                "tensor maps of elements below one byte are not supported by the emulator",
-                lane,
-            )
-        size = width // 8
+        per, size, _ = tm.group
         first, count = [], []
         for d in range(tm.rank):
             start = origin[d] - (1 << 32) if origin[d] >> 31 & 1 else origin[d]
-            step = tm.steps[d]
+            step, extent, counts = tm.steps[d], tm.extents[d], tm.counts[d]
+            if d == 0 and per > 1:
+                if start % per or extent % per or counts % per or step > 1:
+                    raise Fault(
+                        "misaligned",
+                        f"elements {start} to {start + counts - 1} of {extent} of a tensor map whose elements lie in groups "
+                        f"of {per}",
+                        lane,
+                    )
+                start, extent, counts = start // per, extent // per, counts // per
             low = max(0, -(start // step)) if start < 0 else 0
-            high = min(tm.counts[d], -(-(tm.extents[d] - start) // step)) if tm.extents[d] > start else 0
+            high = min(counts, -(-(extent - start) // step)) if extent > start else 0
             if high <= low:
                 return None
             first.append((low, start + low * step))
@@ -373,11 +458,13 @@ class BulkOps:
                 lane,
             )
         shape = (*count[::-1], size)
-        if self.checker is not None and inst is not None:
-            self.tensor_record(address, shape, (*steps[::-1], 1), lane, "w" if write else "r", inst)
         return address, shape, (*steps[::-1], 1), [f[0] for f in first][::-1]
 
-    def tensor_record(self, address: int, shape: tuple, strides: tuple, lane: int, kind: str, inst) -> None:
+    def tensor_record(self, inside, lane: int, kind: str):
+        """Notes what a lane's copy touches of a tensor (inside: as `tensor_clip` gives it): (chunk addresses, width)."""
+        if self.checker is None or inside is None:
+            return None
+        address, shape, strides, _ = inside
         if strides[-2] == shape[-1]:  # contiguous rows
             row = shape[-2] * shape[-1]
             shape, strides = (*shape[:-2], row), (*strides[:-2], 1)
@@ -387,29 +474,33 @@ class BulkOps:
         at = np.array([address])
         for c, s in zip((*shape[:-1], shape[-1] // width), (*strides[:-1], width)):
             at = (at[:, None] + np.arange(c) * s).reshape(-1)
-        self.checker.record(self, kind, at, width, np.full(at.size, lane), "", None, inst)
+        self.far.setdefault((kind, width), []).append((at, lane))
+        return at, width
 
     def tensor_read(self, tm: TensorMap, origin: list[int], lane: int) -> np.ndarray:
         """The box as 16-byte chunks, before swizzling."""
-        name, bits, _ = ELEMENTS[tm.element]
-        size = bits // 8
+        name = ELEMENTS[tm.element][0]
+        per, size, room = tm.group
         counts = tm.counts[::-1]
-        out = np.zeros((*counts, size), np.uint8)
+        out = np.zeros((*counts[:-1], counts[-1] // per, room), np.uint8)
         if tm.fill and name in NANS:
             out[...] = np.frombuffer(NANS[name].to_bytes(size, "little"), np.uint8)
         inside = self.tensor_clip(tm, origin, lane, False)
         if inside is not None:
             address, shape, strides, first = inside
-            out[tuple(slice(f, f + c) for f, c in zip(first, shape))] = window(address, shape, strides)
+            part = tuple(slice(f, f + c) for f, c in zip(first, shape))
+            out[..., :size][part] = window(address, shape, strides)
         return out.reshape(-1).view("V16")
 
     def tensor_write(self, tm: TensorMap, origin: list[int], lane: int, data: np.ndarray, op: str) -> None:
         inside = self.tensor_clip(tm, origin, lane, True)
         if inside is None:
             return
-        name, bits, _ = ELEMENTS[tm.element]
+        name = ELEMENTS[tm.element][0]
+        per, size, room = tm.group
         address, shape, strides, first = inside
-        box = data.view(np.uint8).reshape(*tm.counts[::-1], bits // 8)
+        counts = tm.counts[::-1]
+        box = data.view(np.uint8).reshape(*counts[:-1], counts[-1] // per, room)[..., :size]
         part = np.ascontiguousarray(box[tuple(slice(f, f + c) for f, c in zip(first, shape))])
         to = window(address, shape, strides)
         if not op:

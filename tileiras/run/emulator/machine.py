@@ -82,6 +82,7 @@ class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, BulkOps, TensorOps, 
         self.transfers_done: list = []  # stores that nobody waited for yet
         self.tasks: list = []  # tcgen05 under way, in order
         self.tensor_touch: list = []
+        self.far: dict[tuple[str, int], list] = {}  # what the lanes of a bulk copy touch in global memory
         self.bulk_committed = np.zeros(self.L, np.int64)
         self.products: list = []  # wgmma in flight
         self.wgmma_committed = np.zeros(self.L // 32, np.int64)
@@ -406,6 +407,7 @@ class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, BulkOps, TensorOps, 
                 return "yield"
         if (self.bar_at >= 0).any() or self.live.any():
             raise Stuck
+        self.bulk_kept()
         self.drain()
         self.tensor_kept()
         return "done"

@@ -81,6 +81,29 @@ def st_async(g: BlockGen, inst: Inst) -> None:
     )
 
 
+@handles("clusterlaunchcontrol")
+def cluster_launch_control(g: BlockGen, inst: Inst) -> None:
+    """try_cancel asks for the work of a cluster that has not begun; query_cancel reads the answer."""
+    if inst.mods[0] == "try_cancel":
+        everyone = "multicast::cluster::all" in inst.mods
+        g.emit(
+            f"B.try_cancel({g.instruction(inst)}, {_where(g, inst.ops[0])}, {_where(g, inst.ops[1])}, {everyone}, "
+            f"{mask_of(g)}, idx, n)"
+        )
+        return
+    answer = g.tmp(f"{g.use(inst.ops[1], 'v16')}.view(np.uint32).reshape(-1, 4)")
+    if inst.mods[1] == "is_canceled":
+        g.set(inst.ops[0], "pred", f"{answer}[:, 3] != 0")
+        return
+    if inst.ops[0][0] == "vec":
+        for k, item in enumerate(inst.ops[0][1][:3]):
+            if item[0] != "sink":
+                g.set(item, "u32", f"{answer}[:, {k}].copy()")
+        return
+    k = "xyz".index(inst.mods[1][-1])
+    g.set(inst.ops[0], "u32", f"{answer}[:, {k}].copy()")
+
+
 @handles("tensormap")
 def tensormap(g: BlockGen, inst: Inst) -> None:
     mods = inst.mods

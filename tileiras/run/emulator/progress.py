@@ -81,7 +81,7 @@ class Progress:
         self.times_left: dict[tuple[int, int], np.ndarray] = {}  # batch, loop -> how often each lane has
         self.shared: dict[int, dict[int, int]] = {}
         self.contents: dict[tuple[int, int], set[int]] = {}  # batch, cluster -> what shared memory was like
-        self.polls: dict[int, tuple] = {}
+        self.polls: dict[int, tuple] = {}  # PTX line -> strong, instruction, address, thread, batch
 
     def look(self, steps: int) -> None:
         """Opens a window, or closes one in which nothing repeats itself."""
@@ -122,7 +122,7 @@ class Progress:
     def polled(self, batch, inst, address: int, lanes: np.ndarray, strong: bool) -> None:
         """A load, a failed swap or a failed test: what a loop may be waiting with."""
         if inst is not None and (strong or inst.line not in self.polls):
-            self.polls[inst.line] = (strong, inst, address, batch.thread_name(int(lanes[0])))
+            self.polls[inst.line] = (strong, inst, address, batch.thread_name(int(lanes[0])), batch)
 
     def visit(self, batch, piece, idx: np.ndarray | None) -> None:
         lanes = np.arange(batch.L) if idx is None else idx
@@ -310,9 +310,12 @@ class Progress:
             text += f" ({waiting} more CTAs start only when one of these ends)"
         if not self.polls:
             return text, None
-        _, inst, address, who = max(self.polls.values(), key=lambda poll: poll[0])
+        # a barrier whose copies do not add up is the cause, others wait for who waits there
+        owed = {line: poll[4].owed(poll[2]) for line, poll in self.polls.items()}
+        line = max(self.polls, key=lambda at: (bool(owed[at][1]), self.polls[at][0]))
+        _, inst, address, who, batch = self.polls[line]
         return (
-            f"{text}; {who} waits for {batches[0].spell_place(address)}; PTX line {inst.line}, `{inst.text}`",
+            f"{text}; {who} waits for {batch.spell_place(address)}{owed[line][0]}; PTX line {inst.line}, `{inst.text}`",
             inst,
         )
 

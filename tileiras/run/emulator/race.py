@@ -99,6 +99,7 @@ class Checker(Clocks, AsyncChecks, TensorChecks):
         self.seen_pairs: set = set()
         self.opcodes: dict[int, str] = {}
         self.batches: dict = {}
+        self.sources: list = []  # bulk copies out of global memory whose end nobody has seen
         self.synchronisation(launch)
         if self.total > MOST_WARPS:
             raise EmulatorError(f"check: at most {MOST_WARPS} warps in a launch, got {self.total}")
@@ -152,6 +153,8 @@ class Checker(Clocks, AsyncChecks, TensorChecks):
             a.inst = inst or batch.current_inst()
             if kind != "r" and clock is None and batch.copies:
                 self.sources_in_flight(a)
+            if kind != "r" and self.sources:
+                self.bulk_sources(a)
             for some in self.by_region(a):
                 self.examine(some, clock)
 
@@ -335,9 +338,36 @@ class Checker(Clocks, AsyncChecks, TensorChecks):
     def settle_sources(self, batch, s, copy) -> None:
         """Its reads of global memory are over."""
         for at, width, lanes in copy.reads():
-            for a in self.by_region(Access(batch, s, "r", at, width, lanes, WEAK, None)):
-                for i in a.shadow.slots(a.at, a.width):
-                    a.shadow.settle(("read", "read2"), i, a.global_warps, a.clocks)
+            self.settle_global(batch, ("read", "read2"), at, width, lanes)
+
+    def settle_global(self, batch, fields: tuple[str, ...], at, width: int, lanes) -> None:
+        """What these lanes have pending in global memory gets their warps' present clocks."""
+        for a in self.by_region(Access(batch, self.state(batch), "r", at, width, lanes, WEAK, None)):
+            for i in a.shadow.slots(a.at, a.width):
+                a.shadow.settle(fields, i, a.global_warps, a.clocks)
+
+    def bulk_sources(self, a: Access) -> None:
+        """Reports a store to what a bulk copy may still read: one whose end nobody has seen."""
+        low, high = int(a.at.min()), int(a.at.max()) + a.width
+        for t in self.sources:
+            at, width = t.far
+            if high <= int(at[0]) or low >= int(at[-1]) + width:
+                continue
+            first = np.searchsorted(at, a.at + a.width, "left") - 1  # the last that begins before its end
+            hit = (first >= 0) & (at[np.maximum(first, 0)] + width > a.at)
+            if hit.any():
+                j = int(np.flatnonzero(hit)[0])
+                self.report_race(
+                    a,
+                    f"{VERBS[a.kind]} of {a.place(j)} by {a.batch.thread_name(int(a.lanes[j]))} while the cp.async.bulk of "
+                    f"PTX line {t.inst.line} may still be reading it (nobody has seen a phase of the mbarrier at "
+                    f"{t.batch.spell_place(t.signals[0][0])} complete that tells of it)",
+                    t.inst.line,
+                )
+                return
+
+    def phases_of(self, batch, barrier: int) -> int:
+        return self.state(batch).signals.get(("phases", barrier), 0)
 
     def sources_in_flight(self, a: Access) -> None:
         """Reports a plain store to what a cp.async of the batch may still read: exact where records are forgotten."""

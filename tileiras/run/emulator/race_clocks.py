@@ -93,6 +93,7 @@ class BatchState:
         self.generic: np.ndarray | None = None  # last write of each word of shared memory, if generic
         self.generic_line: np.ndarray | None = None
         self.tensor = None  # the records of tensor memory
+        self.unwaited: dict[tuple[str, int], list] = {}  # ("r" or "w", warp) -> granules of tcgen05.ld and st
         self.loading: dict[int, dict] = {}  # register -> warp -> tcgen05.ld not waited for
         self.dirty: dict[int, np.ndarray] = {}  # registers of wgmma written since the warp's last fence
 
@@ -395,6 +396,9 @@ class Clocks:
         """Waits at mbarriers that have ended."""
         s = self.state(batch)
         pairs = np.unique(np.stack([at, lanes >> 5], 1), axis=0)
+        if self.sources:
+            over = {a: s.signals.get(("phases", a), 0) for a in np.unique(at).tolist()}
+            self.sources = [t for t in self.sources if t.phase < 0 or t.phase >= over.get(t.signals[0][0], 0)]
         for address, w in pairs.tolist():
             self.join(s, w, self.seen((address, "done"), s, w), scope)
             s.waits[w] = address, batch.phases.get(address, 1) - 1, batch.current_inst()

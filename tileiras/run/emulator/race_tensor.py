@@ -24,7 +24,7 @@ class TensorChecks:
         return s.tensor
 
     def tensor_access(self, batch, inst, kind: str, granules: np.ndarray, lane: int, mark: int = -1) -> None:
-        """An access by a warp, or (mark: its record) by an instruction that runs later."""
+        """An access by a warp, pending until its tcgen05.wait, or (mark: its record) by an instruction that runs later."""
         from .race import Access
 
         s = self.state(batch)
@@ -32,7 +32,11 @@ class TensorChecks:
         lanes = np.full(granules.size, lane)
         a = Access(batch, s, kind, PLACE + granules * 4, 4, lanes, WEAK, inst, mark)
         a.shadow = sh
-        self.examine(a, None)
+        if mark >= 0:
+            self.examine(a, None)
+            return
+        self.examine(a, self.PENDING)
+        s.unwaited.setdefault((kind, lane >> 5), []).append(granules)
 
     def tensor_issued(self, batch, inst, lane: int, reads: np.ndarray, holds: list) -> None:
         """A product or copy: until a commit of its thread behind it is seen complete, it may read and write all this."""
@@ -59,6 +63,16 @@ class TensorChecks:
         s = self.state(batch)
         owner = (barrier - s.shared[0]) // batch.shared_stride
         self.publish((barrier, "pending"), s, owner * self.warps, known, CLUSTER_SCOPE)
+
+    def tensor_waited(self, batch, kind: str, warps: np.ndarray) -> None:
+        """tcgen05.wait::ld ("r") and ::st ("w"): what these warps did before is over."""
+        s = self.state(batch)
+        for warp in warps.tolist():
+            for granules in s.unwaited.pop((kind, warp), ()):
+                number = np.full(granules.size, warp)
+                fields = ("read", "read2") if kind == "r" else ("write",)
+                clocks = s.clock(number)
+                s.tensor.settle(fields, granules, number + s.base * batch.warps_per_cta, clocks)
 
     # registers of tcgen05.ld
     def tensor_loading(self, inst, regs: tuple, warps: np.ndarray, batch) -> None:

@@ -275,8 +275,12 @@ class TensorOps:
 
     def tensor_wait(self, inst, idx, n: int) -> None:
         """tcgen05.wait::ld and ::st: the registers and tensor memory are up to date already."""
-        if self.checker is not None and "wait::ld" in inst.mods:
-            self.checker.tensor_loads_over(self, np.unique(self.lanes(idx, n, None) >> 5))
+        if self.checker is None:
+            return
+        warps, load = np.unique(self.lanes(idx, n, None) >> 5), "wait::ld" in inst.mods
+        self.checker.tensor_waited(self, "r" if load else "w", warps)
+        if load:
+            self.checker.tensor_loads_over(self, warps)
 
     # the queue
     def enqueue(self, lane: int, run) -> None:

@@ -27,6 +27,8 @@ ELEMENTS = {
     6: ("f16", 16, 16), 7: ("f32", 32, 32), 8: ("f32", 32, 32), 9: ("f64", 64, 64), 10: ("bf16", 16, 16),
     11: ("tf32", 32, 32), 12: ("tf32", 32, 32), 13: ("b4", 4, 4), 14: ("b4", 4, 8), 15: ("b6", 6, 8),
 }  # fmt: skip
+# elements below one byte travel in groups: (elements, bytes in memory, bytes in shared memory)
+GROUPS = {13: (2, 1, 1), 14: (16, 8, 16), 15: (16, 12, 16)}
 _OF_DTYPE = {
     "uint8": 0, "int8": 0, "bool": 0, "uint16": 1, "int16": 1, "uint32": 2, "int32": 3, "uint64": 4, "int64": 5,
     "float16": 6, "float32": 7, "float64": 9, "bfloat16": 10,
@@ -66,6 +68,12 @@ class TensorMap:
     def counts(self) -> list[int]:
         """Elements of the box that shared memory holds, per dimension."""
         return [-(-b // s) for b, s in zip(self.box[: self.rank], self.steps)]
+
+    @property
+    def group(self) -> tuple[int, int, int]:
+        """What is moved as one: elements of the innermost dimension, their bytes in memory and in shared memory."""
+        size = ELEMENTS[self.element][1] // 8
+        return GROUPS.get(self.element, (1, size, size))
 
     def box_bytes(self) -> int:
         total = ELEMENTS[self.element][2]

@@ -49,6 +49,7 @@ class Unit:
         self.dynamic_shared_bytes = dynamic_shared_bytes
         self.namespace = dict(RUNTIME, SHARED_WINDOW=memory.SHARED_WINDOW, LOCAL_WINDOW=memory.LOCAL_WINDOW)
         self.ordered = False  # the launch perturbs the order: asynchronous instructions stay in flight
+        self.cancels = "clusterlaunchcontrol" in source  # clusters may take the work of others
         self.loaded: dict[str, set[int]] = {}  # function -> registers that tcgen05.ld writes
         self.error_end = 0  # -1, 1: approximate instructions at the ends of their error
         self.cluster_size = 1
