@@ -9,6 +9,7 @@ architecture, not as given, and so do we.
 from __future__ import annotations
 
 from tileiras.archs import FIRST_WITH_SUFFIX, MAJOR_NUMBERS, NUMBERS
+from tileiras.diag import Catalogue
 
 from .argv import Usage, split_list
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from .argv import Line
+
+diags = Catalogue(f"{__package__}.diags")
 
 DEFAULT_ARCH = 75  # nvcc's own default when no option names one
 
@@ -66,7 +69,7 @@ def parse_name(name: str) -> tuple[str, int, str]:
         and int(digits) >= FIRST_WITH_SUFFIX.get(suffix, 0)
     ):
         return space, int(digits), suffix
-    raise Usage(f"Unsupported gpu architecture '{name}'")
+    raise Usage(diags.GPU, name=name)
 
 
 def _check_pair(virtual: str, code: str) -> tuple[str, int, str]:
@@ -84,13 +87,13 @@ def _check_pair(virtual: str, code: str) -> tuple[str, int, str]:
     else:
         fits = (real, real_suffix) == (number, suffix)
     if not fits:
-        raise Usage(f"Incompatible code generation requested: arch='{virtual}', code='{code}'")
+        raise Usage(diags.INCOMPATIBLE, arch=virtual, code=code)
     return kind, real, real_suffix
 
 
 def _entries_of(virtual: str, codes: Sequence[str]) -> list[Entry]:
     if parse_name(virtual)[0] == "sm":
-        raise Usage(f"Value of -arch option ('{virtual}') must be a virtual code architecture")
+        raise Usage(diags.VIRTUAL, arch=virtual)
     entries = []
     for code in codes:
         kind, number, suffix = _check_pair(virtual, code)
@@ -102,19 +105,19 @@ def _parse_gencode(text: str) -> list[Entry]:
     """Returns the entries of one -gencode value: `arch=compute_90,code=[sm_90,compute_90]` in its spellings."""
     found: dict[str, str] = {}
     if text.count("[") != text.count("]"):
-        raise Usage(f"Stray '{'[' if text.count('[') > text.count(']') else ']'}' character")
+        raise Usage(diags.STRAY, char="[" if text.count("[") > text.count("]") else "]")
     for part in split_list(text):
         key, equals, value = part.partition("=")
         if not equals:
-            raise Usage(f"'{part}' is not in 'keyword=value' format")
+            raise Usage(diags.KEYWORD_VALUE, part=part)
         if key not in ("arch", "code"):
-            raise Usage(f"Keyword '{key}' is not defined for option 'generate-code'")
+            raise Usage(diags.KEYWORD, key=key)
         if key in found:
-            raise Usage(f"redefinition of keyword '{key}'")
+            raise Usage(diags.KEYWORD_TWICE, key=key)
         found[key] = value
     for key, word in (("arch", "architecture"), ("code", "code")):
         if key not in found:
-            raise Usage(f"Option '--generate-code {text}', missing {word}")
+            raise Usage(diags.KEYWORD_MISSING, text=text, word=word)
     codes = found["code"]
     if codes.startswith("[") and codes.endswith("]"):
         codes = codes[1:-1]
@@ -128,9 +131,9 @@ def list_entries(line: Line, tile_archs: Sequence[int], native: Callable[[], lis
     arch, codes = line.one("--gpu-architecture"), line.all("--gpu-code")
     gencodes = line.all("--generate-code")
     if codes and arch is None:
-        raise Usage("-arch option not specified")
+        raise Usage(diags.NO_ARCH)
     if arch in ("all", "all-major", "native") and codes:
-        raise Usage(f"Cannot use '-arch={arch}' with '--gpu-code (-code)'")
+        raise Usage(diags.ARCH_AND_CODE, arch=arch)
     if arch == "native":
         numbers = native()
         if not numbers:
@@ -170,8 +173,7 @@ def select_entries(line: Line, tile_archs: Sequence[int], native: Callable[[], l
         asked = ", ".join(f"sm_{number}" for number in dropped)
         reason = asked if named else f"none is named and the default is {asked}"
         supported = " ".join(f"sm_{number}" for number in tile_archs)
-        raise Usage(f"Tile IR input requires at least one architecture supporting Tile output ({reason}); "
-                    f"supported: {supported}")  # fmt: skip
+        raise Usage(diags.NO_TILE_ARCH, reason=reason, supported=supported)  # fmt: skip
     if dropped:
         names = ", ".join(f"sm_{number}" for number in dropped)
         warnings.append(f"architectures without Tile support are left out for Tile IR inputs: {names}")

@@ -7,6 +7,9 @@ a mixed line can be handed to nvcc with exactly those words, minus ours and with
 from __future__ import annotations
 
 import os
+import sys
+
+from tileiras.diag import Catalogue, Refusal
 
 from .flags import LIST, NO, ONE, index_flags
 
@@ -16,12 +19,27 @@ if TYPE_CHECKING:
 
     from .flags import Flag
 
+diags = Catalogue(f"{__package__}.diags")
+
 TILE_SUFFIXES = (".tileir", ".tilebc", ".tileirbc")
 MAGIC = b"\x7fTileIR\x00"
 
 
-class Usage(Exception):
+OURS = "tileiras-nvcc error   : "  # what nvcc itself would not say
+
+
+class Usage(Refusal):
     """The line is wrong: `nvcc fatal   : <text>`, exit code 1."""
+
+
+def refuse(refusal: Refusal, head: str = "nvcc fatal   : ", more: str = "") -> None:
+    """Says what stopped the line, in the form of nvcc."""
+    from tileiras.terminal import name_code
+
+    sys.stdout.flush()
+    sys.stderr.write(f"{head}{refusal}{more}\n")
+    sys.stderr.flush()
+    name_code(refusal)
 
 
 class Item:
@@ -120,7 +138,7 @@ def split_file(text: str) -> list[str]:
             word, started = word + char, True
         index += 1
     if quote:
-        raise Usage("Stray '\"' character")
+        raise Usage(diags.STRAY, char='"')
     if started:
         words.append(word)
     return words
@@ -134,7 +152,7 @@ def match_option(word: str, index: Mapping[str, Flag]) -> tuple[Flag, str | None
     if equals and name in index:
         flag = index[name]
         if flag.value == NO:
-            raise Usage(f"no argument expected after '{name}'")
+            raise Usage(diags.NO_ARGUMENT, option=name)
         return flag, value
     if word[:2] in index and not word.startswith("--"):
         from .flags import JOINED
@@ -144,7 +162,7 @@ def match_option(word: str, index: Mapping[str, Flag]) -> tuple[Flag, str | None
         if flag.short in JOINED and (not digits or word[2:].isdigit()):
             return flag, word[2:]
         if flag.short == "-O" and not word.startswith("-Ofc"):
-            raise Usage(f"'{word[2:]}': expected a number")  # nvcc forwards it to nobody
+            raise Usage(diags.NUMBER, text=word[2:])  # nvcc forwards it to nobody
     return None
 
 
@@ -171,16 +189,16 @@ def _expand(words: Sequence[str], index: Mapping[str, Flag], read: Callable[[str
             continue
         if value is None:
             if position == len(words):
-                raise Usage(f"argument expected after '{word}'")
+                raise Usage(diags.ARGUMENT, option=word)
             value = words[position]
             position += 1
         for name in split_list(value):
             if name in seen or len(seen) > 32:
-                raise Usage(f"Options file '{name}' includes itself")
+                raise Usage(diags.OPTIONS_LOOP, name=name)
             try:
                 text = read(name)
             except OSError:
-                raise Usage(f"Could not open options file '{name}'") from None
+                raise Usage(diags.OPTIONS_FILE, name=name) from None
             yield from _expand(split_file(text), index, read, (*seen, name))
 
 
@@ -223,7 +241,7 @@ def parse_line(
         used = [word]
         if flag.value != NO and value is None:
             if position == len(flat):
-                raise Usage(f"argument expected after '{word}'")
+                raise Usage(diags.ARGUMENT, option=word)
             value = flat[position]
             used.append(value)
             position += 1
@@ -237,8 +255,8 @@ def parse_line(
             for one in values:
                 if one not in flag.choices:
                     if flag.choices == ("true", "false"):
-                        raise Usage(f"'{one}': expected true or false")
-                    raise Usage(f"Value '{one}' is not defined for option '{flag.long.lstrip('-')}'")
+                        raise Usage(diags.TRUE_OR_FALSE, value=one)
+                    raise Usage(diags.VALUE, value=one, option=flag.long.lstrip("-"))
         if flag.value == ONE:
             if last.get(flag.long, value) != value:
                 text = (f"incompatible redefinition for option '{flag.long.lstrip('-')}', "

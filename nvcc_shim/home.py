@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import sys
 
+from tileiras.diag import Catalogue, Refusal
 from tileiras.files import is_own, make_own_folder, read_own, write_atomically
 from tileiras.toolchain import locate
 from tileiras.toolchain.cache import cache_directory, own_root
@@ -21,12 +22,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+diags = Catalogue(f"{__package__}.diags")
+
 TILE_SINCE = (13, 3)  # 13.1 and 13.2 have no tile option at all
 ROUTES_MAX = 16
 MARK = b"tileiras.nvcc_shim"  # stands in every form of our own script, which must never be taken for the real nvcc
 
 
-class Missing(Exception):
+class Missing(Refusal):
     """No nvcc: exit code 127."""
 
 
@@ -88,9 +91,9 @@ def find_nvcc(environ: Mapping[str, str], explicit: str | None = None) -> RealNv
                 else path + "/bin/nvcc"
             )
         if not path or not os.path.isfile(path) or not os.access(path, os.X_OK):
-            raise Missing(f"{how} names '{value}', which is no program")
+            raise Missing(diags.NO_PROGRAM, how=how, value=value)
         if is_shim(path):
-            raise Missing(f"{how} names '{value}', which is this shim itself")
+            raise Missing(diags.NO_PROGRAM_BUT_US, how=how, value=value)
         return RealNvcc(os.path.abspath(path), _root_of(path), how, _version(path), [], [])
     absent: list[str] = []
     passed: list[str] = []
@@ -131,7 +134,7 @@ def find_nvcc(environ: Mapping[str, str], explicit: str | None = None) -> RealNv
         notes.append(f"{place.root} ({place.how}): not there")
     if bare is not None:
         return bare
-    raise Missing("no nvcc found; searched " + "; ".join(notes) if notes else "no nvcc found")
+    raise Missing(diags.NO_NVCC, where=f"; searched {'; '.join(notes)}" if notes else "")
 
 
 def _which(name: str, environ: Mapping[str, str]) -> str | None:
@@ -203,9 +206,7 @@ def make_home(nvcc: RealNvcc, assembler: list[str], base: str) -> str:
     """
     found = find_profile(nvcc)
     if found is None:
-        raise Missing(
-            f"{nvcc.path} has no nvcc.profile beside it, so it cannot be told to use this assembler"
-        )
+        raise Missing(diags.NO_PROFILE, path=nvcc.path)
     real_bin, profile = found
     wrapper = (f"#!/bin/sh\n# Started by nvcc in the place of its own assembler; written by tileiras-nvcc.\n"
                f"TILEIRAS_TOOLKIT_ROOT={quote(nvcc.root)}\nexport TILEIRAS_TOOLKIT_ROOT\n"

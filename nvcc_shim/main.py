@@ -11,8 +11,10 @@ from __future__ import annotations
 import os
 import sys
 
+from tileiras.diag import Catalogue, Refusal
+
 from . import home
-from .argv import Line, Usage, is_tile_input, parse_line
+from .argv import OURS, Line, Usage, is_tile_input, parse_line, refuse
 from .flags import TILE_OPTIONS, index_flags, parse_help
 
 TYPE_CHECKING = False
@@ -21,15 +23,12 @@ if TYPE_CHECKING:
 
     from .plan import Plan
 
+diags = Catalogue(f"{__package__}.diags")
+
 DEPTH = "TILEIRAS_NVCC_DEPTH"  # grows by one letter per start of this shim inside itself
 DEPTH_MAX = 8
 USAGE_CODE = 1
 MISSING_CODE = 127
-
-
-def fatal(text: str) -> int:
-    sys.stderr.write(f"nvcc fatal   : {text}\n")
-    return USAGE_CODE
 
 
 def main(argv: Sequence[str]) -> int:
@@ -39,16 +38,18 @@ def main(argv: Sequence[str]) -> int:
     if "TILEIRAS_NVCC_SELF" not in os.environ:  # started without delegate.sh, which counts
         environ[DEPTH] = "x" + environ.get(DEPTH, "")
     if len(environ[DEPTH]) > DEPTH_MAX:
-        sys.stderr.write("tileiras-nvcc error   : this shim starts itself again and again; name the real nvcc by "
-                         "TILEIRAS_NVCC=/path/to/nvcc or --tileiras-nvcc=/path/to/nvcc\n")  # fmt: skip
+        refuse(Usage(diags.LOOP), OURS)
         return USAGE_CODE
     try:
         return _main(_take_colour(argv, environ), environ, script)
     except Usage as error:
-        return fatal(str(error))
+        refuse(error)
+        return USAGE_CODE
     except home.Missing as error:
-        sys.stderr.write(f"tileiras-nvcc error   : {error}; install one (python -m pip install nvidia-cuda-nvcc) or "
-                         "name it by TILEIRAS_NVCC=/path/to/nvcc\n")  # fmt: skip
+        way = (
+            "; install one (python -m pip install nvidia-cuda-nvcc) or name it by TILEIRAS_NVCC=/path/to/nvcc"
+        )
+        refuse(error, OURS, way)
         return MISSING_CODE
 
 
@@ -61,7 +62,7 @@ def _take_colour(argv: Sequence[str], environ: MutableMapping[str, str]) -> list
     words, modes = terminal.split_colour(argv)
     for mode in modes:
         if not terminal.set_colour(mode):
-            raise Usage(f"Value '{mode}' is not defined for option 'color'")
+            raise Usage(diags.VALUE, value=mode, option="color")
     if not terminal.is_coloured(sys.stderr):
         environ["NO_COLOR"] = "1"  # what nvcc starts
     elif not terminal.is_terminal(sys.stderr) and _has_tile_option(words):
@@ -122,7 +123,7 @@ def delegate(words: Sequence[str], environ: Mapping[str, str], script: str, expl
     if tile and not nvcc.has_tile and nvcc.version:
         flag = index_flags().get(tile.partition("=")[0])
         spelled = f"{flag.long} ({flag.short})" if flag is not None else tile
-        return fatal(f"Option '{spelled}' needs nvcc 13.3 or newer; '{nvcc.path}' is {nvcc.version}")
+        raise Usage(diags.TILE_NVCC, option=spelled, path=nvcc.path, version=nvcc.version)
     target = nvcc.path
     base = None
     if nvcc.has_tile:
@@ -154,7 +155,7 @@ def delegate(words: Sequence[str], environ: Mapping[str, str], script: str, expl
     try:
         os.execve(target, [target, *words], dict(environ))
     except OSError as error:
-        raise home.Missing(f"cannot start '{target}': {error.strerror}") from None
+        raise home.Missing(diags.CANNOT_START, path=target, why=error.strerror) from None
 
 
 def _warn_dropped(line: Line) -> None:
@@ -202,7 +203,7 @@ def _tilecubin_output(line: Line) -> str | None:
 def _delegate_and_check(target: str, words: Sequence[str], environ: Mapping[str, str], output: str) -> int:
     """Runs nvcc and looks for its output: with `code=[compute_100,sm_100]` it succeeds and writes nothing."""
     from .plan import Plan
-    from .steps import execute, remove, say
+    from .steps import execute, remove
 
     if output not in ("-", "/dev/stdout"):
         remove(output)
@@ -210,8 +211,7 @@ def _delegate_and_check(target: str, words: Sequence[str], environ: Mapping[str,
     plan.rest = list(words)
     code = execute(plan, target, environ, os.getcwd())
     if code == 0 and output not in ("-", "/dev/stdout") and not os.path.exists(output):
-        say(f"tileiras-nvcc error   : nvcc reported success and wrote no '{output}': -tilecubin takes one real architecture, "
-            "named first (-arch=sm_100, or code=[sm_100,compute_100])")  # fmt: skip
+        refuse(Refusal(diags.NO_TILECUBIN, output=output), OURS)
         return USAGE_CODE
     return code
 
@@ -228,7 +228,7 @@ def _delegate_without_cache(
 
 
 def _execute_without_cache(
-    plan: Plan, nvcc: home.RealNvcc, environ: Mapping[str, str], script: str, missing: str = ""
+    plan: Plan, nvcc: home.RealNvcc, environ: Mapping[str, str], script: str, missing: Refusal | None = None
 ) -> int:
     """Runs a plan whose nvcc must find our assembler where no cache can hold its home."""
     import shutil
@@ -243,8 +243,9 @@ def _execute_without_cache(
             entry = home.make_home(nvcc, home.own_command("tileiras", "tileiras.cli", script), folder)
         except OSError as error:
             raise Usage(
-                f"no folder for what makes nvcc use this assembler: {error.strerror or error}"
-                + (f": '{error.filename}'" if error.filename else "")
+                diags.NO_FOLDER,
+                why=error.strerror or error,
+                place=f": '{error.filename}'" if error.filename else "",
             ) from None
         return execute(plan, entry, environ, os.getcwd(), missing)
     finally:
@@ -261,16 +262,16 @@ def run_native(line: Line, words: Sequence[str], environ: MutableMapping[str, st
     from .steps import execute, say
 
     nvcc: home.RealNvcc | None = None
-    missing = ""
+    missing: Refusal | None = None
     try:
         nvcc = home.find_nvcc(environ, explicit)
     except home.Missing as error:
-        missing = str(error)
+        missing = error
     if line.unknown() and nvcc is not None:
         line = _learn(line, words, nvcc, environ)
     compiler = line.one("--tileiras-compiler") or environ.get("TILEIRAS_COMPILER") or "builtin"
     if compiler not in ("builtin", "nvidia"):
-        raise Usage(f"TILEIRAS_COMPILER is '{compiler}', not 'builtin' or 'nvidia'")
+        raise Usage(diags.COMPILER, compiler=compiler)
     build = [*home.own_command("tileiras-build", "tileiras.tools.build", script), *_colour_words()]
     # Where nvcc was named, the other tools come from its toolkit: two releases never mix.
     root = nvcc.root if nvcc is not None and (explicit or environ.get("TILEIRAS_NVCC")) else None
@@ -281,13 +282,13 @@ def run_native(line: Line, words: Sequence[str], environ: MutableMapping[str, st
     )
     for item in line.inputs():
         if item.is_tile and not os.path.exists(item.values[0]):
-            raise Usage(f"cannot open Tile IR input '{item.values[0]}': No such file or directory")
+            raise Usage(diags.NO_INPUT_FILE, path=item.values[0], why="No such file or directory")
         if item.is_tile and is_device(item.values[0]):  # several steps read it, and a pipe can be read once
-            raise Usage(f"cannot open Tile IR input '{item.values[0]}': not a regular file")
+            raise Usage(diags.NO_INPUT_FILE, path=item.values[0], why="not a regular file")
     plan = plan_line(line, tools, directory, os.getcwd(), environ, is_text, is_device)
     for job in plan.jobs:
         if job.output and os.path.exists(job.output) and os.path.samefile(job.output, job.source):
-            raise Usage(f"The output file '{job.output}' is also an input file")
+            raise Usage(diags.OUTPUT_IS_INPUT, path=job.output)
     for name in ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"):
         value = environ.pop(name, "")  # expanded once, above
         if value and plan.verbose:
@@ -301,7 +302,7 @@ def run_native(line: Line, words: Sequence[str], environ: MutableMapping[str, st
         if tile and not nvcc.has_tile:
             others = [item for item in line.inputs() if not item.is_tile and item.values[0].endswith(".cu")]
             if others:
-                raise Usage(f"Option '{tile}' needs nvcc 13.3 or newer; '{nvcc.path}' is {nvcc.version}")
+                raise Usage(diags.TILE_NVCC, option=tile, path=nvcc.path, version=nvcc.version)
             plan.rest = _without_tile_options(plan.rest)
         elif tile and compiler == "builtin":
             from tileiras.toolchain.cache import cache_directory

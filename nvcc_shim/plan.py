@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 
+from tileiras.diag import Catalogue
 from tileiras.tools.build.depfile import escape as escape_make
 
 from .arch import select_entries
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
     from .arch import Entry
     from .argv import Item, Line
+
+diags = Catalogue(f"{__package__}.diags")
 
 # Phases in the order in which nvcc lets the earlier one win, however they are ordered on the line.
 PHASES = ("--generate-dependencies", "--generate-nonsystem-dependencies", "--preprocess", "--cuda", "--ptx",
@@ -151,10 +154,10 @@ def plan_line(
         # Tile code is whole-program: nothing for nvlink, and the host object goes to the final link only.
         plan.rest = _rest_words(line, {id(item): None for item in tiles})
         if not others:
-            raise Usage("No input files specified; use option --help for more information")
+            raise Usage(diags.NO_INPUTS)
         return plan
     if output is not None and len(inputs) > 1 and not to_link:
-        raise Usage("A single input file is required for a non-link phase when an outputfile is specified")
+        raise Usage(diags.ONE_OUTPUT)
     form = OBJECT if to_link or phase in ("--device-c", "--device-w") else phase
     entries: list[Entry] = []
     if phase not in DEPENDENCIES_ONLY and form != "--tilebc":
@@ -179,9 +182,9 @@ def plan_line(
                 if target.startswith("-") and target != "-":
                     target = os.path.join(".", target)  # the tools would take it for an option
                 if os.path.normpath(os.path.join(cwd, target)) == os.path.normpath(os.path.join(cwd, source)):
-                    raise Usage(f"The output file '{target}' is also an input file")
+                    raise Usage(diags.OUTPUT_IS_INPUT, path=target)
                 if os.path.normpath(target) in taken:
-                    raise Usage(f"Two input files would be compiled to '{target}'")
+                    raise Usage(diags.TWO_TO_ONE, path=target)
                 taken.add(os.path.normpath(target))
             job = Job(source, target)
             if target == "-" or is_device(target):
@@ -210,23 +213,22 @@ def _check_line(line: Line, phase: str, tiles: list[Item], inputs: list[Item]) -
                                               "--forward-unknown-to-host-linker"))  # fmt: skip
     unknown = line.unknown()
     if unknown and not forward:
-        raise Usage(f"Unknown option '{unknown[0]}'")
+        raise Usage(diags.UNKNOWN, option=unknown[0])
     first = tiles[0].values[0]
     if phase in NO_TILE_FORM:
-        raise Usage(f"Option '{_spell(phase, line)}' is not allowed when compiling Tile IR input '{first}'")
+        raise Usage(diags.NOT_WITH_TILE, option=_spell(phase, line), input=first)
     for item in line.items:
         if item.flag is not None and item.flag.action == REFUSE:
-            raise Usage(f"Option '{item.flag.long} ({item.flag.short})' is not allowed when compiling Tile IR input "
-                        f"'{first}'")  # fmt: skip
+            raise Usage(diags.NOT_WITH_TILE, option=f"{item.flag.long} ({item.flag.short})", input=first)
     with_compile = line.has("--generate-dependencies-with-compile") or line.has(
         "--generate-nonsystem-dependencies-with-compile")  # fmt: skip
     if line.one("--dependency-output") is not None and not with_compile and phase not in DEPENDENCIES_ONLY:
-        raise Usage("Option '--dependency-file' requires one of '-M', '-MM', '-MD' or '-MMD' to be specified")
+        raise Usage(diags.DEPENDENCY_FILE)
     if line.one("--fdevice-sanitize") not in (None, "memcheck"):
-        raise Usage("Argument for --fdevice-sanitize (-fdevice-sanitize) can only be 'memcheck'")
+        raise Usage(diags.SANITIZE)
     wanted = line.one("--machine")
     if wanted not in (None, "64"):
-        raise Usage(f"Value '{wanted}' is not defined for option 'machine'")
+        raise Usage(diags.VALUE, value=wanted, option="machine")
 
 
 def _threads(line: Line) -> int:
@@ -234,7 +236,7 @@ def _threads(line: Line) -> int:
     if text is None:
         return 1
     if not (text.isascii() and text.isdecimal() and len(text) <= 9):
-        raise Usage(f"'{text}': expected a number")
+        raise Usage(diags.NUMBER, text=text)
     return int(text) or (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     )
@@ -248,14 +250,12 @@ def _check_single(line: Line, form: str, entries: list[Entry]) -> None:
     elif form in ("--cubin", "--tilecubin"):
         real = [entry for entry in entries if entry.kind == "elf"]
         if not real:
-            raise Usage(
-                f"Option '{spelled}' is not allowed when compiling for a virtual compute architecture"
-            )
+            raise Usage(diags.VIRTUAL_ONLY, option=spelled)
         many = len(real) > 1
     else:
         return
     if many:
-        raise Usage(f"Option '{spelled}' is not allowed when compiling for multiple GPU architectures")
+        raise Usage(diags.SEVERAL_ARCHS, option=spelled)
 
 
 def _warn_unhonoured(line: Line, tools: Tools, plan: Plan) -> None:
@@ -338,7 +338,7 @@ def _add_steps(job: Job, form: str, stem: str, entries: list[Entry], line: Line,
         return
     single = form in ("--cubin", "--tilecubin", "--ptx")
     if form == "--ptx" and tools.compiler == "nvidia":
-        raise Usage(f"Option '{_spell('--ptx', line)}' needs the compiler 'builtin': NVIDIA's writes no PTX")
+        raise Usage(diags.NVIDIA_PTX, option=_spell("--ptx", line))
     bytecode = job.source
     if tile_abi and text and not single and any(entry.kind == "virtual" for entry in entries):
         bytecode = names.of(stem + ".tilebc")
@@ -478,9 +478,7 @@ def _rest_words(line: Line, replaced: Mapping[int, str | None]) -> list[str]:
     drop_x = has_objects and plain and line.one("--x") in (None, "cu")
     through_linker = has_objects and line.one("--x") is not None and not drop_x
     if through_linker and line.has("--lib"):
-        raise Usage(
-            "Option '-x' cannot be combined with Tile IR inputs and '-lib' here: nvcc would compile the objects"
-        )
+        raise Usage(diags.X_AND_LIB)
     words: list[str] = []
     for item in line.items:
         if id(item) in replaced:

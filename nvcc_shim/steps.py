@@ -13,8 +13,10 @@ import sys
 import time
 from contextlib import contextmanager
 
+from tileiras.diag import Catalogue, Refusal
 from tileiras.tools.build.depfile import escape as escape_make
 
+from .argv import OURS, refuse
 from .home import quote
 
 TYPE_CHECKING = False
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from .plan import Depfile, Job, Plan, Step
+
+common = Catalogue("tileiras.tools.diags")
+diags = Catalogue(f"{__package__}.diags")
 
 NOT_STARTED = 127
 UNWRITABLE = {"tileiras-build compile": 2}  # the code of the assembler for an output that it cannot write
@@ -93,7 +98,7 @@ class Runner:
 
     @staticmethod
     def missing(name: str, error: OSError) -> Failed:
-        say(f"tileiras-nvcc error   : cannot start '{name}': {error.strerror}")
+        refuse(Refusal(diags.CANNOT_START, path=name, why=error.strerror), OURS)
         return Failed(NOT_STARTED)
 
     def wait(self) -> tuple[int, int]:
@@ -206,7 +211,7 @@ class Runner:
         """Returns when the step succeeded and its output is there. Errors: Failed, after a word about signals."""
         report(step.name, status)
         if step.output and not os.path.lexists(step.output):
-            say(f"tileiras-nvcc error   : '{step.name}' reported success, but there is no '{step.output}'")
+            refuse(Refusal(diags.NO_STEP_OUTPUT, name=step.name, output=step.output), OURS)
             raise Failed(1)
 
 
@@ -214,7 +219,7 @@ def report(name: str, status: int) -> None:
     """Returns for status 0. Errors: Failed with the process's own code, or 128+n after naming the signal."""
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
-        say(f"tileiras-nvcc error   : '{name}' died due to signal {number} ({signal.strsignal(number)})")
+        refuse(Refusal(diags.SIGNAL, name=name, number=number, what=signal.strsignal(number)), OURS)
         raise Failed(128 + number)
     code = os.WEXITSTATUS(status)
     if code:
@@ -330,18 +335,20 @@ def _check_folders(plan: Plan) -> None:
         folder = os.path.dirname(path)
         if folder and folder != plan.directory and not os.path.isdir(folder):
             what = "Not a directory" if os.path.exists(folder) else "No such file or directory"
-            say(f"tileiras-nvcc error   : cannot write '{path}': {what}")
+            refuse(Refusal(common.CANNOT_WRITE, path=path, why=what), OURS)
             raise Failed(UNWRITABLE.get(last.get(path, ""), 1))
 
 
-def execute(plan: Plan, nvcc: str | None, environ: Mapping[str, str], cwd: str, missing: str = "") -> int:
+def execute(
+    plan: Plan, nvcc: str | None, environ: Mapping[str, str], cwd: str, missing: Refusal | None = None
+) -> int:
     """Returns the exit code of the plan after running it; `missing` says why `nvcc` is None."""
     runner = Runner(environ, plan.verbose)
     handlers = {number: signal.signal(number, _on_signal) for number in ENDING}
     try:
         try:
             if plan.rest is not None and nvcc is None and not plan.dryrun:
-                say(f"tileiras-nvcc error   : {missing}")
+                refuse(missing or Refusal(diags.NO_NVCC, where=""), OURS)
                 return NOT_STARTED
             if plan.clean:
                 return _clean(plan, nvcc, runner)
@@ -375,7 +382,7 @@ def execute(plan: Plan, nvcc: str | None, environ: Mapping[str, str], cwd: str, 
             if isinstance(error, Failed):
                 return error.code
             if isinstance(error, OSError):
-                say(f"tileiras-nvcc error   : {error.filename or ''}: {error.strerror}")
+                refuse(Refusal(diags.OS_ERROR, path=error.filename or "", why=error.strerror), OURS)
                 return 1
             raise
         finally:
@@ -396,7 +403,7 @@ def execute(plan: Plan, nvcc: str | None, environ: Mapping[str, str], cwd: str, 
 
 def _run_job(job: Job, plan: Plan, runner: Runner, cwd: str) -> None:
     if job.output and os.path.isdir(job.output):
-        say(f"tileiras-nvcc error   : the output '{job.output}' is a directory")
+        refuse(Refusal(diags.IS_DIRECTORY, output=job.output), OURS)
         raise Failed(1)
     for wave in sorted({step.wave for step in job.steps}):
         steps = [step for step in job.steps if step.wave == wave]
@@ -485,7 +492,7 @@ def _run_nvcc(plan: Plan, nvcc: str, runner: Runner, cwd: str) -> None:
         write_file(path, text)
 
 
-def _show(plan: Plan, nvcc: str | None, runner: Runner, missing: str) -> int:
+def _show(plan: Plan, nvcc: str | None, runner: Runner, missing: Refusal | None) -> int:
     """--dryrun: the lines of a real run, each one a command for sh."""
     started = any(job.steps for job in plan.jobs)
     if started:
@@ -497,7 +504,7 @@ def _show(plan: Plan, nvcc: str | None, runner: Runner, missing: str) -> int:
             say(_delivery(job))
     if plan.rest is not None:
         if nvcc is None:
-            say(f"tileiras-nvcc error   : {missing}")
+            refuse(missing or Refusal(diags.NO_NVCC, where=""), OURS)
             return NOT_STARTED
         _show_lines_of_nvcc([nvcc, *plan.rest], runner)
     if started:

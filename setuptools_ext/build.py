@@ -21,10 +21,14 @@ from typing import Any
 
 from setuptools.errors import CompileError
 
+from tileiras.diag import Catalogue
 from tileiras.files import write_atomically
+from tileiras.terminal import told
 
 from .jobs import Jobserver
 from .options import compile_words
+
+diags = Catalogue(f"{__package__}.diags")
 
 STATE_VERSION = 1
 BUDGETS = ("--max-registers=", "--no-spills", "--max-shared=")
@@ -65,7 +69,7 @@ def read_fingerprint() -> str:
     command = [*tool_command("tileiras.tools.config"), "--fingerprint"]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        raise CompileError(f"tileiras-config failed with exit code {done.returncode}: {done.stderr.strip()}")
+        raise CompileError(told(diags.CONFIG_FAILED, code=done.returncode, text=done.stderr.strip()))
     return done.stdout.strip()
 
 
@@ -87,15 +91,16 @@ def find_archs(option: Sequence[str] | None, environ: Mapping[str, str], compile
         if not text and environ.get(name):
             text, origin = environ[name], name
     if not text:
-        raise CompileError("no GPU architecture is named: give archs=['sm_90', ...] or [tool.tileiras] archs, or set "
-                           + ", ".join(ARCH_VARIABLES))  # fmt: skip
+        raise CompileError(told(diags.NO_ARCH, known=', '.join(ARCH_VARIABLES)))  # fmt: skip
     text, for_cpu = split_cpu(text)
     if for_cpu and not text:
         return [], True
     try:
         archs, warnings = parse_archs(text, NVIDIA_NUMBERS if compiler == "nvidia" else NUMBERS)
     except ToolError as error:
-        raise CompileError(f"{origin}: " + "; ".join(one.message for one in error.diagnostics)) from None
+        raise CompileError(
+            told(diags.OF_ARCHS, origin=origin, why="; ".join(one.message for one in error.diagnostics))
+        ) from None
     for emitted in warnings:
         warn(f"{origin}: {emitted.message}")
     if "native" in text:
@@ -107,12 +112,12 @@ def find_archs(option: Sequence[str] | None, environ: Mapping[str, str], compile
 def refuse_for_cpu(values: Mapping[str, Any], archs: Sequence[Any]) -> None:
     """What makes no sense with the CPU among the architectures. Errors: CompileError."""
     if values.get("compiler") == "nvidia":
-        raise CompileError("archs: 'cpu' needs the compiler 'builtin': NVIDIA's makes no code for the CPU")
+        raise CompileError(told(diags.CPU_COMPILER))
     for name in ("max_registers", "no_spills", "max_shared"):
         if values.get(name):
-            raise CompileError(f"{name}: budgets are for images of a GPU, not with 'cpu' among the archs")
+            raise CompileError(told(diags.CPU_BUDGET, name=name))
     if values.get("embed") == "incbin" and not archs:
-        raise CompileError("embed: there is no image to embed where 'cpu' is the only architecture")
+        raise CompileError(told(diags.CPU_EMBED))
 
 
 def find_host(platform: str) -> tuple[str, str]:
@@ -298,9 +303,7 @@ class Unit:
                 f"--file-prefix-map={os.getcwd()}=.",
             ]
             if len(values.get("entries") or []) != 1:
-                raise CompileError(
-                    f"{self.source}: a cuTile Python source needs exactly one name in `entries`"
-                )
+                raise CompileError(told(diags.ONE_ENTRY, source=self.source))
             export += ["--entry", values["entries"][0]]
             for keyword in ("signature", "matrix", "bytecode_version"):
                 if values.get(keyword):
@@ -521,7 +524,7 @@ class Builder:
                                            stderr=subprocess.STDOUT, env=self.environ)  # fmt: skip
             except OSError as error:
                 raise CompileError(
-                    f"{unit.source}: cannot start {command.argv[0]}: {error.strerror}"
+                    told(diags.CANNOT_START, source=unit.source, program=command.argv[0], why=error.strerror)
                 ) from None
             with self.lock:
                 self.processes.add(process)

@@ -15,6 +15,9 @@ from typing import Any
 
 from setuptools.errors import CompileError, OptionError
 
+from tileiras.diag import Catalogue
+from tileiras.terminal import told
+
 from . import options
 from .build import (
     Builder,
@@ -30,6 +33,8 @@ from .extension import TileExtension, TileKernels, tile_sources
 from .installed import Installed, digest_of, read_bytes, remove, write_if_new
 from .jobs import count_jobs
 from .module import merge_tables, write_loader, write_module
+
+diags = Catalogue(f"{__package__}.diags")
 
 
 def has_tile_sources(distribution: Any) -> bool:
@@ -108,7 +113,7 @@ class TileBuildExt:
         for ext in self.extensions:
             sources = tile_sources(ext)
             if not sources and isinstance(ext, TileKernels):
-                raise OptionError(f"TileKernels of '{ext.tile_package}' has no sources")
+                raise OptionError(told(diags.NO_SOURCES, package=ext.tile_package))
             if isinstance(ext, TileKernels):
                 self._check_package(ext.tile_package)
             what = f"TileKernels of '{ext.tile_package}'" if isinstance(ext, TileKernels) else ext.name
@@ -119,13 +124,15 @@ class TileBuildExt:
                     [stem] if isinstance(ext, TileKernels) else [stem, find_prefix(stem)]
                 ):
                     if names.setdefault(name, one) != one or sources.count(one) > 1:
-                        raise OptionError(f"{what}: the sources '{names[name]}' and '{one}' are both named '{name}', "
-                                          "and so would be what is made of them; rename one")  # fmt: skip
+                        first = names[name]
+                        raise OptionError(
+                            told(diags.SOURCE_NAMES, what=what, first=first, second=one, name=name)
+                        )
             for name in ("prefix", "header"):
                 value = getattr(ext, "tile_options", {}).get(name)
                 if value and len(sources) > 1:
                     raise OptionError(
-                        f"{what}: {name} '{value}' is for one source, and there are {len(sources)}"
+                        told(diags.ONE_SOURCE, what=what, name=name, value=value, count=len(sources))
                     )
 
     def _check_package(self, package: str) -> None:
@@ -138,7 +145,7 @@ class TileBuildExt:
 
         near = difflib.get_close_matches(package, known, 1)
         hint = f"; did you mean '{near[0]}'?" if near else ""
-        raise OptionError(f"TileKernels: this project has no package '{package}'{hint}")
+        raise OptionError(told(diags.NO_PACKAGE, package=package, hint=hint))
 
     def run(self) -> None:
         self.tile_in_place = bool(self.inplace)  # build_ext clears it while it builds
@@ -256,7 +263,7 @@ class TileBuildExt:
         """Copies by content: another build may have put its own, newer or older, in the same place."""
         data = read_bytes(source)
         if data is None:
-            raise CompileError(f"'{source}' is not there to be copied to '{target}'")
+            raise CompileError(told(diags.NOT_COPIED, source=source, target=target))
         if write_if_new(target, data):
             self._say(f"copying {source} -> {target}")
         copied[target] = digest_of(target) or ""
@@ -301,7 +308,7 @@ class TileBuildExt:
         if for_cpu:
             refuse_for_cpu(values, archs)
         if "ptx" in (values.get("formats") or []) and values["compiler"] == "nvidia":
-            raise CompileError("formats: 'ptx' needs the compiler 'builtin', NVIDIA's writes none")
+            raise CompileError(told(diags.PTX_COMPILER))
         extra = getattr(ext, "tile_compile_args", {}).get("tileiras", [])
         with_object = not isinstance(ext, TileKernels)
         for source in tile_sources(ext):
@@ -336,7 +343,9 @@ class TileBuildExt:
                 try:
                     every += self._units(ext)
                 except CompileError as error:
-                    self.tile_failures[id(ext)] = CompileError(f"{ext.name}: {error}")
+                    self.tile_failures[id(ext)] = CompileError(
+                        told(diags.OF_ARCHS, origin=ext.name, why=error)
+                    )
         if every:
             fingerprint = read_fingerprint()
             stale = [unit for unit in every if self._is_forced() or not unit.is_current(fingerprint)]
@@ -387,8 +396,7 @@ class TileBuildExt:
             target = os.path.join(self.build_lib, target)
             owner = self.tile_owners.setdefault(target, f"{ext.name}: '{path}'")
             if target in self.tile_copied and self.tile_copied[target] != digest_of(path):
-                raise CompileError(f"'{target}' would be two files that differ, of {owner} and of {ext.name}: '{path}'; "
-                                   "rename a source")  # fmt: skip
+                raise CompileError(told(diags.TWO_FILES, target=target, owner=owner, name=ext.name, path=path))  # fmt: skip
             self._copy(path, target, self.tile_copied)
 
     def _loader_peers(self, ext: TileKernels) -> list[Any]:
@@ -408,8 +416,7 @@ class TileBuildExt:
         in_place = self._inplace_path(os.path.join(*ext.tile_package.split("."), ext.tile_loader + ".py"))
         theirs = read_bytes(in_place)
         if theirs is not None and MADE_BY not in theirs:
-            raise CompileError(f"'{in_place}' is a module of yours, and the loader module of '{ext.tile_package}' would be "
-                               "the same: name another by loader=")  # fmt: skip
+            raise CompileError(told(diags.MODULE_OF_YOURS, path=in_place, package=ext.tile_package))  # fmt: skip
         _write_text(
             os.path.join(self._directory(ext), ext.tile_loader + ".py"),
             write_loader(module, files, libraries),

@@ -13,12 +13,17 @@ import os
 
 from setuptools import Extension
 
+from tileiras.diag import Catalogue
+from tileiras.terminal import told
+
 from .options import BY_NAME, OptionError, check_value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
+
+diags = Catalogue(f"{__package__}.diags")
 
 TILE_SUFFIXES = (".tileir", ".tilebc", ".tileirbc", ".mlir")
 COMPILERS = ("cxx", "nvcc", "tileiras")
@@ -79,7 +84,7 @@ class TileExtension(Extension):
             for key, values in extra_compile_args.items():  # type: ignore[union-attr]
                 if key not in COMPILERS:
                     raise OptionError(
-                        f"{where}: extra_compile_args has the keys {', '.join(COMPILERS)}, not {key!r}"
+                        told(diags.COMPILE_ARGS, where=where, known=", ".join(COMPILERS), key=key)
                     )
                 by_compiler[key] = list(values)
         else:
@@ -108,7 +113,7 @@ class TileKernels(Extension):
             or keyword.iskeyword(self.tile_loader)
             or self.tile_loader == "__init__"
         ):
-            raise OptionError(f"{where}: loader '{self.tile_loader}' is no name for a module of its own")
+            raise OptionError(told(diags.LOADER_NAME, where=where, name=self.tile_loader))
         self.tile_compile_args: dict[str, list[str]] = {"cxx": [], "nvcc": [], "tileiras": []}
         self.tile_package_data = True
         name = (

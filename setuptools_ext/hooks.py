@@ -9,9 +9,14 @@ from __future__ import annotations
 
 import os
 
+from tileiras.diag import Catalogue
+from tileiras.terminal import told
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+diags = Catalogue(f"{__package__}.diags")
 
 EXTENDED = ("build_ext", "bdist_wheel", "sdist")
 
@@ -93,7 +98,7 @@ def check_tile_kernels(distribution: Any, keyword: str, value: Any) -> None:
     from .extension import TileKernels
 
     if not isinstance(value, (list, tuple)) or not all(isinstance(one, TileKernels) for one in value):
-        raise OptionError(f"setup(): {keyword} is a list of TileKernels")
+        raise OptionError(told(diags.KERNELS_LIST, keyword=keyword))
     known = distribution.ext_modules or []
     distribution.ext_modules = [*known, *(one for one in value if one not in known)]
 

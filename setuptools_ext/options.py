@@ -7,7 +7,9 @@ command lines, so that none of them can have an option that another lacks.
 from __future__ import annotations
 
 from tileiras import settings
+from tileiras.diag import Catalogue
 from tileiras.settings import BUILD, MANY, SETUPTOOLS, SWITCH
+from tileiras.terminal import told
 from tileiras.tools.config import BYTECODE_VERSIONS
 
 TYPE_CHECKING = False
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tileiras.settings import Setting
+
+diags = Catalogue(f"{__package__}.diags")
 
 TEXT, NUMBER, FLAG, WORDS, SIZE = "string", "integer", "boolean", "array", "size"
 
@@ -65,22 +69,22 @@ def check_value(option: Option, value: Any, where: str) -> Any:
         if isinstance(value, str):
             value = [value]
         if not isinstance(value, (list, tuple)) or not all(isinstance(one, str) for one in value):
-            raise OptionError(f"{what} is a list of strings, not {value!r}")
+            raise OptionError(told(diags.LIST_OF_STRINGS, what=what, value=value))
         value = list(value)
     elif option.kind == FLAG:
         if not isinstance(value, bool):
-            raise OptionError(f"{what} is true or false, not {value!r}")
+            raise OptionError(told(diags.TRUE_OR_FALSE, what=what, value=value))
     elif option.kind == NUMBER:
         if isinstance(value, bool) or not isinstance(value, int):
-            raise OptionError(f"{what} is a whole number, not {value!r}")
+            raise OptionError(told(diags.WHOLE_NUMBER, what=what, value=value))
     elif option.kind == SIZE:
         if isinstance(value, bool) or not isinstance(value, (int, str)):
-            raise OptionError(f"{what} is a size such as 49152 or '48K', not {value!r}")
+            raise OptionError(told(diags.SIZE, what=what, value=value))
     elif not isinstance(value, str):
-        raise OptionError(f"{what} is a string, not {value!r}")
+        raise OptionError(told(diags.STRING, what=what, value=value))
     for one in value if option.kind == WORDS else [value]:
         if option.choices and str(one) not in option.choices:
-            raise OptionError(f"{what}: '{one}' is not one of {', '.join(option.choices)}")
+            raise OptionError(told(diags.CHOICE, what=what, value=one, known=", ".join(option.choices)))
     return value
 
 

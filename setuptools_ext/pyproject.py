@@ -13,8 +13,13 @@ from typing import Any
 
 from setuptools.errors import OptionError
 
+from tileiras.diag import Catalogue
+from tileiras.terminal import told
+
 from . import options
 from .extension import TileExtension, TileKernels
+
+diags = Catalogue(f"{__package__}.diags")
 
 TEXT, FLAG, WORDS = options.TEXT, options.FLAG, options.WORDS
 # Keys beside the Tile options: name -> JSON schema.
@@ -96,7 +101,7 @@ def load_table(path: str) -> dict[str, Any] | None:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError):
         return None  # setuptools itself says what is wrong with the file
     if table is not None and not isinstance(table, dict):
-        raise OptionError("pyproject.toml: tool.tileiras is a table")
+        raise OptionError(told(diags.TABLE))
     return table
 
 
@@ -106,7 +111,7 @@ def _check_keys(table: dict[str, Any], allowed: list[str], where: str) -> None:
             continue
         near = difflib.get_close_matches(key.replace("_", "-"), allowed, n=1)
         hint = f"; did you mean '{near[0]}'?" if near else f"; known: {', '.join(sorted(allowed))}"
-        raise OptionError(f"pyproject.toml: {where} has no key '{key}'{hint}")
+        raise OptionError(told(diags.KEY, where=where, key=key, hint=hint))
 
 
 PYTHON_TYPES: dict[str, type] = {
@@ -127,12 +132,12 @@ def _check_type(value: Any, rule: dict[str, Any], what: str) -> None:
                 return
             except OptionError:
                 continue
-        raise OptionError(f"pyproject.toml: {what} has an unexpected value: {value!r}")
+        raise OptionError(told(diags.UNEXPECTED, what=what, value=value))
     kinds: list[str] = rule["type"] if isinstance(rule["type"], list) else [rule["type"]]
     allowed = tuple(PYTHON_TYPES[one] for one in kinds)
     if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
         names = " or ".join(("an " if one[0] in "aio" else "a ") + one for one in kinds)
-        raise OptionError(f"pyproject.toml: {what} is {names}, not {value!r}")
+        raise OptionError(told(diags.OF_TYPE, what=what, names=names, value=value))
     if isinstance(value, list):
         for one in value:
             _check_type(one, rule["items"], what)
@@ -141,7 +146,7 @@ def _check_type(value: Any, rule: dict[str, Any], what: str) -> None:
         for key, one in value.items():
             _check_type(one, rule["properties"][key], f"{what}.{key}")
     if kinds == ["integer"] and value < rule.get("minimum", value):
-        raise OptionError(f"pyproject.toml: {what} is at least {rule['minimum']}, not {value}")
+        raise OptionError(told(diags.AT_LEAST, what=what, least=rule["minimum"], value=value))
 
 
 def _tile_values(table: dict[str, Any], names: list[str], where: str) -> dict[str, Any]:
@@ -159,7 +164,7 @@ def _expand(patterns: list[str], root: str, where: str) -> list[str]:
         if glob.has_magic(pattern):
             names = sorted(glob.glob(pattern, root_dir=root, recursive=True))
             if not names:
-                raise OptionError(f"pyproject.toml: {where}: no file matches '{pattern}'")
+                raise OptionError(told(diags.NO_MATCH, where=where, pattern=pattern))
         else:
             names = [pattern]
         found.update(dict.fromkeys(name.replace(os.sep, "/") for name in names))
@@ -184,15 +189,13 @@ def read_project(table: dict[str, Any], root: str) -> tuple[dict[str, Any], int 
                                   ("extensions", EXTENSION_KEYS, ("name", "sources"))):  # fmt: skip
         entries = table.get(group, [])
         if not isinstance(entries, list) or not all(isinstance(one, dict) for one in entries):
-            raise OptionError(
-                f"pyproject.toml: tool.tileiras.{group} is an array of tables: [[tool.tileiras.{group}]]"
-            )
+            raise OptionError(told(diags.ARRAY_OF_TABLES, group=group))
         for entry in entries:
             where = f"[[tool.tileiras.{group}]]"
             _check_keys(entry, [*keys, *tile_keys], where)
             for key in required:
                 if not entry.get(key):
-                    raise OptionError(f"pyproject.toml: {where} needs '{key}'")
+                    raise OptionError(told(diags.MISSING_KEY, where=where, key=key))
             for key, rule in keys.items():
                 if key in entry:
                     _check_type(entry[key], rule, f"tool.tileiras.{group}.{key}")

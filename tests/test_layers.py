@@ -18,7 +18,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "settings": {"archs"},
     "options": {"settings"},
     "files": set(),
-    "outputs": {"files"},
+    "outputs": {"diag", "files"},
     "cmake_dir": set(),
     "compiler": set(),
     "ir": {"diag"},

@@ -425,7 +425,7 @@ def compile_file(path: str, given: dict[str, Any], options: Any) -> int:
         return error.exit_code
     except OutputError as error:
         outputs.discard()
-        sink.emit(driver.UNWRITABLE, text=str(error))
+        sink.deliver(error.emitted)
         return EXIT_CONFIGURATION
     except FatalError as fatal:
         _report_failure(given, watch, sink, driver.EXIT_COMPILE)
@@ -457,13 +457,13 @@ def _depfile(given: dict[str, Any], path: str) -> bytes:
     """The depfile that the line asks for. Errors: OutputError for a name that none can say, before anything was done."""
     if "depfile" not in given:
         return b""
-    from tileiras.outputs import OutputError
+    from tileiras.outputs import UNWRITABLE, OutputError
     from tileiras.tools.build.depfile import UnwritableDepfile, write_depfile
 
     try:
         text = write_depfile(given.get("depfile_target") or given["output"], [path])
     except (UnwritableDepfile, OSError) as error:
-        raise OutputError(f"unable to write output file '{given['depfile']}': {error}") from None
+        raise OutputError(UNWRITABLE, path=given["depfile"], why=error) from None
     return text.encode("utf-8", "surrogateescape")
 
 

@@ -50,14 +50,15 @@ EXIT_SUCCESS, EXIT_USAGE, EXIT_CONFIGURATION, EXIT_BYTECODE, EXIT_HANDLE_STATE, 
 class Diag:
     """One row of a catalogue. `text` is a contract, letter for letter; `{name}` marks a fact.
 
-    A remark also has a kind (passed, missed, failed, analysis) and a category (memory, tensorcore, or empty).
+    A remark also has a kind (passed, missed, failed, analysis) and a category (memory, tensorcore, or empty). What stops a
+    command has the exit code.
     """
 
-    __slots__ = ("category", "code", "kind", "severity", "src", "text", "word")
+    __slots__ = ("category", "code", "exit_code", "kind", "severity", "src", "text", "word")
 
     def __init__(
         self, code: str, severity: int, text: str, src: str = "", word: int | None = None, kind: str = "missed",
-        category: str = "",
+        category: str = "", exit_code: int = EXIT_USAGE,
     ) -> None:  # fmt: skip
         self.code = code
         self.severity = severity
@@ -66,9 +67,62 @@ class Diag:
         self.word = severity if word is None else word  # the packed severity word
         self.kind = kind
         self.category = category
+        self.exit_code = exit_code
 
     def __repr__(self) -> str:
         return f"Diag({self.code!r}, {self.text!r})"
+
+
+# What several rooms say.
+UNREADABLE = Diag("DRV-0101", ERROR, "unable to read input file '{path}': {why}", "own", WORD_ERROR)
+"""
+cause: The input cannot be opened or read, for the reason named.
+remedy: Check the name, the folder that the command runs in, and the permissions.
+
+  $ python k.py
+  from tileiras.compiler.source import load
+  from tileiras.diag import Sink
+
+- load("no-such-file.tileir", Sink())
++ load("cuda_tile.module @m { entry @k() { return } }", Sink())
+"""
+
+OUT_OF_MEMORY = Diag("DRV-0102", ERROR, "out of memory", "exit-1-allocation", WORD_ERROR)
+"""
+cause: The machine, or a limit set for this process, had no memory left for the compilation.
+remedy: Compile fewer kernels at once, raise the limit, or use smaller tiles in the kernel.
+
+! The machine, or a limit set for the process, has no memory left in the middle of a compile: no input decides that
+alone.
+"""
+
+
+NO_CAPABILITY = Diag(
+    "DRV-0501", ERROR, "Failed to get ComputeCapability", "pass-func-to-llvm-capability", WORD_ERROR
+)
+"""
+cause: No GPU was named, or one that this release has no code for.
+remedy: Name one: --gpu-name=sm_90. The note behind the message lists the targets.
+
+- $ tileiras k.tileir --emit=ptx
++ $ tileiras k.tileir --emit=ptx --gpu-name=sm_90
+  cuda_tile.module @m { entry @k() { return } }
+"""
+
+NO_CAPABILITY_O2 = Diag(
+    "DRV-0502",
+    ERROR,
+    "failed to get compute capability.",
+    "pass-missing-capability-other-spelling",
+    WORD_ERROR,
+)
+"""
+see: DRV-0501
+
+- $ tileiras k.tileir -O2 --emit=ptx
++ $ tileiras k.tileir -O2 --emit=ptx --gpu-name=sm_90
+  cuda_tile.module @m { entry @k() { return } }
+"""
 
 
 class Catalogue:
@@ -357,6 +411,14 @@ class InFlight:
         self.report()
 
 
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """What a mistyped word may have been, as the end of a sentence."""
+    import difflib
+
+    close = difflib.get_close_matches(word, list(known), 1)
+    return f"; did you mean '{close[0]}'?" if close else ""
+
+
 def say(text: str) -> None:
     """Writes to standard error. That it is closed, full or a broken pipe changes no exit code."""
     stream = sys.stderr
@@ -385,6 +447,20 @@ class CompileError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return CompileError, (self.exit_code, self.diagnostics)
+
+
+class Refusal(Exception):
+    """A command goes no further: what it says is one row, and its exit code is that of the row, or the one that is given."""
+
+    def __init__(self, diag: Diag | None, exit_code: int | None = None, **facts: object) -> None:
+        """`diag`: None where all has been said."""
+        self.emitted = Emitted(diag or Diag("", ERROR, ""), facts=facts.items())
+        self.exit_code = self.emitted.diag.exit_code if exit_code is None else exit_code
+        super().__init__(self.emitted.text)
+
+
+class UsageError(Refusal):
+    """A command line that means nothing: exit code 1."""
 
 
 class FatalError(Exception):

@@ -14,7 +14,11 @@ from tileiras.diag import (
     EXIT_COMPILE,
     EXIT_CONFIGURATION,
     EXIT_USAGE,
+    NO_CAPABILITY,
+    NO_CAPABILITY_O2,
+    OUT_OF_MEMORY,
     REMARK,
+    UNREADABLE,
     WARNING,
     WORD_CONFIG,
     WORD_ERROR,
@@ -23,6 +27,7 @@ from tileiras.diag import (
     Emitted,
     FatalError,
     Sink,
+    suggestion,
 )  # fmt: skip
 from tileiras.options import (
     DISABLE,
@@ -48,7 +53,7 @@ NO_TARGET = Diag(
     "supports this architecture (bytecode in file is version {version}).", "own", WORD_CONFIG,
 )  # fmt: skip
 """
-see: FN-0001
+see: DRV-0501
 
   $ python k.py
   import tileiras
@@ -62,7 +67,7 @@ UNSUPPORTED_TARGET = Diag(
     "DRV-0202", ERROR, "unsupported GPU target '{name}'", "driver-unsupported-gpu", WORD_CONFIG
 )
 """
-see: FN-0001
+see: DRV-0501
 
 - $ tileiras k.tileir --emit=ptx --gpu-name=sm_91
 + $ tileiras k.tileir --emit=ptx --gpu-name=sm_90
@@ -189,32 +194,6 @@ remedy: Write a cubin (--emit=cubin), or leave --sanitize out.
   cuda_tile.module @m { entry @k() { return } }
 """
 
-NO_CAPABILITY = Diag(
-    "DRV-0501", ERROR, "Failed to get ComputeCapability", "pass-func-to-llvm-capability", WORD_ERROR
-)
-"""
-see: FN-0001
-
-- $ tileiras k.tileir --emit=ptx
-+ $ tileiras k.tileir --emit=ptx --gpu-name=sm_90
-  cuda_tile.module @m { entry @k() { return } }
-"""
-
-NO_CAPABILITY_O2 = Diag(
-    "DRV-0502",
-    ERROR,
-    "failed to get compute capability.",
-    "pass-missing-capability-other-spelling",
-    WORD_ERROR,
-)
-"""
-see: FN-0001
-
-- $ tileiras k.tileir -O2 --emit=ptx
-+ $ tileiras k.tileir -O2 --emit=ptx --gpu-name=sm_90
-  cuda_tile.module @m { entry @k() { return } }
-"""
-
 NEEDS_SHARED = Diag(
     "DRV-0503", ERROR,
     "kernel '{kernel}' needs {need} bytes of shared memory, {target} has at most {have} bytes for one block", "driver",
@@ -281,25 +260,6 @@ remedy: Read the first error above. When there is none, set TILEIRAS_TRACEBACK=1
   }
 """
 
-OUT_OF_MEMORY = Diag("DRV-0102", ERROR, "out of memory", "exit-1-allocation", WORD_ERROR)
-"""
-cause: The machine, or a limit set for this process, had no memory left for the compilation.
-remedy: Compile fewer kernels at once, raise the limit, or use smaller tiles in the kernel.
-
-! The machine, or a limit set for the process, has no memory left in the middle of a compile: no input decides that
-alone.
-"""
-
-UNWRITABLE = Diag("DRV-0209", ERROR, "{text}", "own", WORD_CONFIG)
-"""
-cause: An output file cannot be written, for the reason named.
-remedy: Check that its folder exists, is writable, and has space left.
-
-- $ tileiras k.tileir --emit=ptx --gpu-name=sm_90 -o no/such/folder/k.ptx
-+ $ tileiras k.tileir --emit=ptx --gpu-name=sm_90 -o k.ptx
-  cuda_tile.module @m { entry @k() { return } }
-"""
-
 WARNINGS = Diag("DRV-0506", ERROR, "warnings are treated as errors (--Werror)", "driver", WORD_ERROR)
 """
 cause: There were warnings, and --Werror makes them errors.
@@ -327,15 +287,6 @@ FATAL = Diag("DRV-0504", ERROR, "{text}", "exit-fm-codegen-abort", WORD_ERROR)
 see: DRV-0505
 
 ! An invariant of the compiler does not hold: a defect. Whoever knows an input for it knows a bug, which is mended.
-"""
-
-UNREADABLE = Diag("DRV-0101", ERROR, "unable to read input file '{name}': {why}", "own", WORD_ERROR)
-"""
-see: SRC-0001
-
-- $ tileiras other.tileir --emit=ptx --gpu-name=sm_90
-+ $ tileiras k.tileir --emit=ptx --gpu-name=sm_90
-  cuda_tile.module @m { entry @k() { return } }
 """
 
 SPILLED = Diag(
@@ -511,7 +462,7 @@ def read_file(path: str, sink: Sink) -> bytes:
         with open(path, "rb") as handle:
             return handle.read()
     except (OSError, ValueError) as error:
-        sink.emit(UNREADABLE, name=str(path), why=getattr(error, "strerror", None) or str(error))
+        sink.emit(UNREADABLE, path=str(path), why=getattr(error, "strerror", None) or str(error))
         raise sink.fail(EXIT_USAGE) from None
 
 
@@ -549,14 +500,6 @@ def check_options(options: Options, sink: Sink) -> None:
     else:
         return
     raise sink.fail(EXIT_CONFIGURATION)
-
-
-def suggestion(word: str, known: tuple[str, ...]) -> str:
-    """What a mistyped word may have been, as the end of a sentence."""
-    import difflib
-
-    close = difflib.get_close_matches(word, known, 1)
-    return f"; did you mean '{close[0]}'?" if close else ""
 
 
 def find_target(options: Options, sink: Sink, version: str, module: Any) -> Any:

@@ -84,14 +84,14 @@ def examples() -> dict[str, str]:
     return {code: example for code, (_, example) in catalogue().items()}
 
 
-def sides(example: str) -> tuple[tuple[str, str], tuple[str, str]]:
-    """(command, kernel) that is refused, and the same with the remedy."""
+def sides(example: str) -> tuple[tuple[list[str], str], tuple[list[str], str]]:
+    """(commands, kernel) that are refused, and the same with the remedy; the last command is meant, those before prepare it."""
     found = []
     for mark in "-+":
         lines = [line[2:] for line in example.split("\n") if line[:1] in (mark, " ", "")]
         commands = [line[2:] for line in lines if line.startswith("$ ")]
         kernel = "\n".join(line for line in lines if not line.startswith("$ ")) + "\n"
-        found.append((commands[0] if commands else COMMAND, kernel))
+        found.append((commands or [COMMAND], kernel))
     return found[0], found[1]
 
 

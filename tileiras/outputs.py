@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from tileiras.diag import ERROR, EXIT_CONFIGURATION, WORD_CONFIG, Diag, Refusal
 from tileiras.files import is_planted, remove_quietly, temporary_sibling, write_new
 
 TYPE_CHECKING = False
@@ -17,8 +18,33 @@ if TYPE_CHECKING:
 _PLANTED = "it is another user's link in a folder for everybody"
 
 
-class OutputError(Exception):
-    """An output cannot be written: the text names the file and the reason (exit code 2)."""
+UNWRITABLE = Diag(
+    "DRV-0209", ERROR, "unable to write output file '{path}': {why}", "own", WORD_CONFIG, exit_code=EXIT_CONFIGURATION
+)  # fmt: skip
+"""
+cause: An output file cannot be written, for the reason named.
+remedy: Check that its folder exists, is writable, and has space left.
+
+- $ tileiras k.tileir --emit=ptx --gpu-name=sm_90 -o no/such/folder/k.ptx
++ $ tileiras k.tileir --emit=ptx --gpu-name=sm_90 -o k.ptx
+  cuda_tile.module @m { entry @k() { return } }
+"""
+
+NAMED_TWICE = Diag(
+    "DRV-0213", ERROR, "output file '{path}' is named twice", "own", WORD_CONFIG, exit_code=EXIT_CONFIGURATION
+)
+"""
+cause: Two options name one file, and the later output would replace the earlier.
+remedy: Give each output a name of its own.
+
+- $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx -o k.out --report=k.html --depfile=k.out
++ $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx -o k.out --report=k.html --depfile=k.d
+  cuda_tile.module @m { entry @k() { return } }
+"""
+
+
+class OutputError(Refusal):
+    """An output cannot be written: it names the file and the reason (exit code 2)."""
 
 
 def is_stream(path: str) -> bool:
@@ -60,7 +86,7 @@ class Outputs:
         cannot be removed, when the others have been.
         """
         seen = set()
-        problem = ""
+        problem: OutputError | None = None
         old_ones: list[tuple[str, str]] = []
         inputs = [found for found in map(_stat, sources) if found is not None]
         for path in self.paths:
@@ -78,19 +104,19 @@ class Outputs:
             elif old is not None:
                 old_ones.append((path, real))
             if why:
-                problem = problem or f"unable to write output file '{path}': {why}"
+                problem = problem or OutputError(UNWRITABLE, path=path, why=why)
             elif real in seen:
-                problem = problem or f"output file '{path}' is named twice"
+                problem = problem or OutputError(NAMED_TWICE, path=path)
             seen.add(real)
-        if problem:
-            raise OutputError(problem)
+        if problem is not None:
+            raise problem
         for path, real in () if keep else old_ones:
             try:
                 os.unlink(real)
             except OSError as error:
-                problem = problem or f"unable to write output file '{path}': {error.strerror or error}"
-        if problem:
-            raise OutputError(problem)
+                problem = problem or OutputError(UNWRITABLE, path=path, why=error.strerror or error)
+        if problem is not None:
+            raise problem
 
     def write(self, path: str, data: bytes) -> None:
         """Stage one output."""
@@ -98,7 +124,7 @@ class Outputs:
             self._streams.append((path, data))
             return
         if is_planted(path):
-            raise OutputError(f"unable to write output file '{path}': {_PLANTED}")
+            raise OutputError(UNWRITABLE, path=path, why=_PLANTED)
         real = _real(path)
         temporary = temporary_sibling(real)
         self._staged.append((temporary, real, path))
@@ -107,7 +133,7 @@ class Outputs:
         except (OSError, ValueError) as error:
             self._staged.pop()
             why = getattr(error, "strerror", None) or str(error)
-            raise OutputError(f"unable to write output file '{path}': {why}") from None
+            raise OutputError(UNWRITABLE, path=path, why=why) from None
 
     def commit(self) -> None:
         """Rename everything staged; when one rename fails, none of the outputs remains."""
@@ -128,7 +154,7 @@ class Outputs:
             for finished in done:
                 remove_quietly(finished)
             if isinstance(error, OSError):
-                raise OutputError(f"unable to write output file '{place}': {error.strerror}") from None
+                raise OutputError(UNWRITABLE, path=place, why=error.strerror) from None
             raise
         self._staged = []
 

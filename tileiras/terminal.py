@@ -10,14 +10,26 @@ from __future__ import annotations
 import os
 import sys
 
-from tileiras.diag import ERROR, NOTE, PREFIX, REMARK, WARNING, say
+from tileiras.diag import (
+    ERROR,
+    NOTE,
+    OUT_OF_MEMORY,
+    PREFIX,
+    REMARK,
+    WARNING,
+    CompileError,
+    Emitted,
+    Refusal,
+    UsageError,
+    say,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Any
 
-    from tileiras.diag import Emitted, Loc
+    from tileiras.diag import Diag, Loc
 
 COLOUR_MODES = ("auto", "always", "never")
 COLOUR_HELP = "colour in messages: auto (on a terminal, unless NO_COLOR is set), always or never"
@@ -25,6 +37,7 @@ MAX_WIDTH = 160  # of a source line that is shown
 _BOLD, _PLAIN, _GREEN = "\x1b[1m", "\x1b[0m", "\x1b[1;32m"
 _OF_SEVERITY = {ERROR: "\x1b[1;31m", WARNING: "\x1b[1;35m", NOTE: "\x1b[1;36m", REMARK: "\x1b[1;34m"}
 
+CODES = "TILEIRAS_DIAGNOSTIC_CODES"  # set: the last note of a failure names the codes, as on a terminal
 _mode = "auto"
 _inputs: dict[str, bytes] = {}  # what was read, by the name that locations use
 
@@ -39,12 +52,19 @@ def set_colour(mode: str) -> bool:
     return True
 
 
-def take_colour(words: Sequence[str], command: str) -> list[str]:
-    """`words` without --color[=WHEN], which is obeyed. Errors: SystemExit(1) for a value that is none."""
+def take_words(words: Sequence[str], command: str) -> list[str]:
+    """`words` without --color[=WHEN] and --diagnostic-codes, which are obeyed. Errors: SystemExit(1) for a value that is none."""
     rest, modes = split_colour(words)
+    end = rest.index("--") if "--" in rest else len(rest)
+    if "--diagnostic-codes" in rest[:end]:
+        os.environ[CODES] = "1"  # also for what this command starts
+        rest[:end] = [word for word in rest[:end] if word != "--diagnostic-codes"]
     for mode in modes:
         if not set_colour(mode):
-            say(f"{command}: error: option '--color': '{mode}' is not one of {', '.join(COLOUR_MODES)}\n")
+            from tileiras.tools import diags
+
+            known = ", ".join(COLOUR_MODES)
+            refuse(UsageError(diags.CHOICE, option="--color", value=mode, known=known), command)
             raise SystemExit(1)
     return rest
 
@@ -117,8 +137,7 @@ def until_broken_pipe(main: Any, words: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
         return int(code)
     except MemoryError:
-        complain("error: out of memory")
-        return 1
+        return refuse(UsageError(OUT_OF_MEMORY))
     except BrokenPipeError:
         try:  # the interpreter would flush what is left, and complain
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -127,9 +146,40 @@ def until_broken_pipe(main: Any, words: Sequence[str] | None = None) -> int:
         return 141
 
 
-def fail(command: str, text: str) -> None:
-    """Prints an error that is no diagnostic: `command: error: text`."""
-    complain(f"{command}: error: {text}")
+def show_all(error: CompileError) -> int:
+    """Prints the diagnostics of a failure, and what helps; the exit code."""
+    for emitted in error.diagnostics:
+        show(emitted)
+    advise(error.diagnostics)
+    return error.exit_code
+
+
+def refuse(refusal: Refusal, command: str = "", more: str = "") -> int:
+    """Prints what stopped a command, as `command: error: text`, `more`, and the note with its code; the exit code."""
+    if refusal.emitted.text:
+        complain(f"{command}: error: {refusal}{more}" if command else f"error: {refusal}{more}")
+        name_code(refusal)
+    return refusal.exit_code
+
+
+def name_code(refusal: Refusal) -> None:
+    """Prints the note with the code, where it is wanted."""
+    if wants_codes():
+        from tileiras.advice import code_lines
+
+        say("".join(line + "\n" for line in code_lines([refusal.emitted])))
+
+
+def told(diag: Diag, **facts: object) -> str:
+    """The text of a row, and the note with its code where it is wanted: for exceptions that others print."""
+    from tileiras.advice import code_lines
+
+    emitted = Emitted(diag, facts=facts.items())
+    return "\n".join([emitted.text, *(code_lines([emitted]) if wants_codes() else ())])
+
+
+def wants_codes() -> bool:
+    return is_terminal(sys.stderr) or os.environ.get(CODES, "0") not in ("", "0")
 
 
 def complain(text: str) -> None:
@@ -153,7 +203,7 @@ def advise(diagnostics: Iterable[Emitted], codes: bool = False) -> None:
     found = list(diagnostics)
     for line in lines(found, _inputs):
         say(line + "\n")
-    if codes or is_terminal(sys.stderr):
+    if codes or wants_codes():
         for line in code_lines(found):
             say(line + "\n")
 

@@ -282,7 +282,7 @@ def test_changed_tool_files_are_not_answered_for_by_old_code(tmp_path: Path) -> 
         assert before.exit_code == 1 and "--no-such-option" in before.output
         entry = package / "tools" / "build" / "__init__.py"
         text = entry.read_text()
-        line = "    words = take_colour("
+        line = "    words = take_words("
         assert line in text
         entry.write_text(text.replace(line, f"    sys.stderr.write('NEW PACKAGE\\n')\n{line}", 1))
         for _ in range(2):

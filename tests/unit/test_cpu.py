@@ -129,7 +129,7 @@ def test_check_names_the_access_that_leaves_memory_before_it_happens() -> None:
     with pytest.raises(LaunchError) as caught:
         launch(ADD, "k", 2, [a, 128, b, 64, c, 128], target="cpu", check=True)
     (found,) = caught.value.diagnostics[:1]
-    assert found.code == "RUN-0511" and found.op == "cuda_tile.load_view_tko"
+    assert found.code == "RUN-0001" and found.op == "cuda_tile.load_view_tko"
     assert "reads 4 bytes" in str(caught.value) and "(1, 0, 0), element [0]" in str(caught.value)
     assert "nearest memory: argument 0" in str(caught.value)
     frozen = numbers(64)
@@ -172,7 +172,7 @@ def test_failed_assertions_and_divisions_name_block_and_element() -> None:
     data = np.array([1, 2, 3, 0, 5, 6, 7, 8], np.int32)
     with pytest.raises(LaunchError) as caught:
         launch(text, "k", 1, [data, 0], target="cpu", check=True)
-    assert [d.code for d in caught.value.diagnostics] == ["RUN-0505", "RUN-0515"]
+    assert [d.code for d in caught.value.diagnostics] == ["RUN-0005", "RUN-0515"]
 
 
 BARRIER = """cuda_tile.module @m { entry @k(%p: tile<ptr<i32>>, %n: tile<i32>) {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from tileiras.diag import ERROR, EXIT_COMPILE, EXIT_USAGE, Diag, Loc
+from tileiras.diag import ERROR, EXIT_COMPILE, EXIT_USAGE, UNREADABLE, Diag, Loc
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,19 +12,6 @@ if TYPE_CHECKING:
 
     from tileiras.compiler.ir.core import Op
     from tileiras.diag import Sink
-
-UNREADABLE = Diag("SRC-0001", ERROR, "unable to read input file '{path}': {why}", src="real driver")
-"""
-cause: The input cannot be opened or read, for the reason named.
-remedy: Check the name, the folder that the command runs in, and the permissions.
-
-  $ python k.py
-  from tileiras.compiler.source import load
-  from tileiras.diag import Sink
-
-- load("no-such-file.tileir", Sink())
-+ load("cuda_tile.module @m { entry @k() { return } }", Sink())
-"""
 
 NOT_TEXT = Diag("SRC-0002", ERROR, "input is not valid UTF-8: byte 0x{byte:02X}", src="own")
 r"""

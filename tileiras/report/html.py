@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import os
 
+from tileiras.diag import ERROR, Diag, Refusal
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -19,7 +21,36 @@ OPEN = '<script type="application/json" id="data">'
 CLOSE = "</script>"
 
 
-class NoReport(ValueError):
+NO_REPORT = Diag("REP-0005", ERROR, "'{name}' is no report of tileiras", exit_code=2)
+"""
+cause: The file is none that `--report` wrote, or was cut off.
+remedy: Write it again with `tileiras --report=FILE.json` of this release; docs/report.md describes the schema.
+
+  $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --report=a.json
+- $ tileiras-report diff a.json k.tileir
++ $ tileiras-report diff a.json a.json
+  cuda_tile.module @m { entry @k() { return } }
+"""
+
+OTHER_SCHEMA = Diag(
+    "REP-0006",
+    ERROR,
+    "'{name}' has schema {found} of tileiras {release}, this version reads schema {schema}: make the report anew",
+    exit_code=2,
+)
+"""
+cause: The report was written by another release, whose data have another form.
+remedy: Compile again with --report, or read the report with the release that wrote it.
+
+  $ printf '{"format": "tileiras-report", "schema": 0, "tileiras": "0.1"}' > old.json
+  $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --report=a.json
+- $ tileiras-report diff a.json old.json
++ $ tileiras-report diff a.json a.json
+  cuda_tile.module @m { entry @k() { return } }
+"""
+
+
+class NoReport(Refusal):
     """A file is no report, or of another schema; the text says which."""
 
 
@@ -76,14 +107,12 @@ def read(data: bytes, name: str, schema: int) -> dict[str, Any]:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):
-        raise NoReport(f"'{name}' is no report of tileiras") from None
+        raise NoReport(NO_REPORT, name=name) from None
     if not isinstance(document, dict) or document.get("format") != "tileiras-report":
-        raise NoReport(f"'{name}' is no report of tileiras")
+        raise NoReport(NO_REPORT, name=name)
     if document.get("schema") != schema:
-        raise NoReport(
-            f"'{name}' has schema {document.get('schema')} of tileiras {document.get('tileiras')}, this version reads "
-            f"schema {schema}: make the report anew"
-        )
+        found, release = document.get("schema"), document.get("tileiras")
+        raise NoReport(OTHER_SCHEMA, name=name, found=found, release=release, schema=schema)
     return document
 
 

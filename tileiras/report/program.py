@@ -73,7 +73,6 @@ def report_of(program: Any, path: str | os.PathLike[str]) -> None:
 
 def save(name: str, programs: list[Any]) -> None:
     """One file about all programs. Errors: CompileError(2) where it cannot be written."""
-    from tileiras import driver
     from tileiras.diag import EXIT_CONFIGURATION, Sink
     from tileiras.outputs import OutputError
 
@@ -84,5 +83,5 @@ def save(name: str, programs: list[Any]) -> None:
         write.write(name, [module_of_program(program) for program in programs])
     except OutputError as error:
         sink = Sink()
-        sink.emit(driver.UNWRITABLE, text=str(error))
+        sink.deliver(error.emitted)
         raise sink.fail(EXIT_CONFIGURATION) from None

@@ -26,10 +26,10 @@ def check(path: str) -> None:
     import os
 
     from tileiras.files import remove_quietly, temporary_sibling, write_new
-    from tileiras.outputs import OutputError, is_stream
+    from tileiras.outputs import UNWRITABLE, OutputError, is_stream
 
     if os.path.isdir(path):
-        raise OutputError(f"unable to write output file '{path}': Is a directory")
+        raise OutputError(UNWRITABLE, path=path, why="Is a directory")
     if is_stream(path):
         return
     probe = temporary_sibling(os.path.realpath(path))
@@ -37,7 +37,7 @@ def check(path: str) -> None:
         write_new(probe, b"")
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
-        raise OutputError(f"unable to write output file '{path}': {why}") from None
+        raise OutputError(UNWRITABLE, path=path, why=why) from None
     finally:
         remove_quietly(probe)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from tileiras.diag import ERROR, EXIT_COMPILE, NOTE, Diag, Emitted, Loc
+from tileiras.diag import ERROR, EXIT_COMPILE, Diag, Emitted, Loc
 
 from .errors import LaunchError
 
@@ -114,28 +114,6 @@ see: RUN-0302
   """
 - tileiras.launch(kernel, "k", 1, [0], target="emulator")
 + tileiras.launch(kernel, "k", 1, [1], target="emulator")
-'''
-
-INSTRUCTION = Diag("RUN-0304", NOTE, "PTX line {line}: {instruction}", "PTX emulator")
-'''
-see: RUN-0302
-
-  $ python k.py
-  import numpy as np
-  import tileiras
-
-  kernel = """
-  cuda_tile.module {
-    entry @k(%p: tile<ptr<f32>>) {
-      %c = constant <f32: 1.0> : tile<f32>
-      %t = store_ptr_tko weak %p, %c : tile<ptr<f32>>, tile<f32> -> token
-      return
-    }
-  }
-  """
-  a = np.zeros(8, np.float32)
-- tileiras.launch(kernel, "k", 2, [a], target="emulator", check=True)
-+ tileiras.launch(kernel, "k", 1, [a], target="emulator", check=True)
 '''
 
 
@@ -257,10 +235,12 @@ def plain_name(written: str) -> str:
 
 def told(finding: Any, ptx: str) -> Emitted:
     """A finding of the emulator as a diagnostic."""
+    from tileiras.toolchain.diags import PTXAS_LINE
+
     notes = []
     if finding.instruction:
-        facts = [("line", finding.line), ("instruction", finding.instruction)]
-        notes.append(Emitted(INSTRUCTION, None, None, facts))
+        facts = [("number", finding.line), ("text", finding.instruction)]
+        notes.append(Emitted(PTXAS_LINE, None, None, facts))
     diag = ASSERTED if finding.kind == "assert" else FOUND
     return Emitted(diag, source_of(ptx, finding.line), None, [("text", finding.text)], notes)
 

@@ -32,14 +32,47 @@ if TYPE_CHECKING:
 NO_MAP = Diag(
     "RUN-0111", ERROR, "argument {index} of '{entry}' makes no tensor map: {why}", "launch arguments"
 )
-"""
+'''
 cause: The kernel was compiled with --tensor-maps=launcher and copies boxes of this array in bulk, which the
 hardware does only from addresses and with strides that are multiples of 16 bytes.
 remedy: Pass an array that starts and whose rows start at multiples of 16 bytes, or compile without --tensor-maps.
 
-! Needs a kernel that was compiled with --tensor-maps=launcher and whose loads the compiler gives to the copy
-engine; tests make one by hand.
-"""
+  $ python k.py
+  import numpy as np
+  import tileiras
+
+  kernel = """
+  cuda_tile.module @m {
+    entry @k(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>) {
+      %pa = assume div_by<16>, %a : tile<ptr<f16>>
+      %pb = assume div_by<16>, %b : tile<ptr<f16>>
+      %va = make_tensor_view %pa, shape = [64, 512], strides = [512, 1] : tensor_view<64x512xf16, strides=[512,1]>
+      %vb = make_tensor_view %pb, shape = [512, 64], strides = [64, 1] : tensor_view<512x64xf16, strides=[64,1]>
+      %vc = make_tensor_view %c, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf32, strides=[64,1]>
+      %ta = make_partition_view %va : partition_view<tile=(64x64), tensor_view<64x512xf16, strides=[512,1]>>
+      %tb = make_partition_view %vb : partition_view<tile=(64x64), tensor_view<512x64xf16, strides=[64,1]>>
+      %tc = make_partition_view %vc : partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>
+      %i0 = constant <i32: 0> : tile<i32>
+      %i1 = constant <i32: 1> : tile<i32>
+      %i8 = constant <i32: 8> : tile<i32>
+      %zero = constant <f32: 0.0> : tile<64x64xf32>
+      %sum = for %k in (%i0 to %i8, step %i1) : tile<i32> iter_values(%acc = %zero) -> (tile<64x64xf32>) {
+        %x, %t0 = load_view_tko weak %ta[%i0, %k] : partition_view<tile=(64x64), tensor_view<64x512xf16, strides=[512,1]>>, tile<i32> -> tile<64x64xf16>, token
+        %y, %t1 = load_view_tko weak %tb[%k, %i0] : partition_view<tile=(64x64), tensor_view<512x64xf16, strides=[64,1]>>, tile<i32> -> tile<64x64xf16>, token
+        %next = mmaf %x, %y, %acc : tile<64x64xf16>, tile<64x64xf16>, tile<64x64xf32>
+        continue %next : tile<64x64xf32>
+      }
+      %t2 = store_view_tko weak %sum, %tc[%i0, %i0] : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>, tile<i32> -> token
+      return
+    }
+  }
+  """
+- a = np.zeros(64 * 512 + 8, np.float16)[1:]
++ a = np.zeros(64 * 512, np.float16)
+  b = np.zeros(512 * 64, np.float16)
+  c = np.zeros((64, 64), np.float32)
+  tileiras.launch(kernel, "k", 1, [a, b, c], target="emulator", tensor_maps="launcher")
+'''  # noqa: E501
 
 NOTHING_BYTES = 128  # of zeros, and as many of ones, which are NaN in every float type
 L2_128B = 2  # CU_TENSOR_MAP_L2_PROMOTION_L2_128B

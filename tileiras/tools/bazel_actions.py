@@ -19,13 +19,14 @@ import os
 import re
 import sys
 
+from tileiras import terminal
+from tileiras.diag import Catalogue, Refusal, UsageError
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-
-class UsageError(Exception):
-    """The command line cannot be used: exit code 1."""
+diags = Catalogue("tileiras.tools.diags")
 
 
 def expand_parameter_files(argv: list[str]) -> list[str]:
@@ -39,30 +40,37 @@ def expand_parameter_files(argv: list[str]) -> list[str]:
                 with open(word[1:], encoding="utf-8", errors="surrogateescape", newline="\n") as file:
                     text = file.read()
             except (OSError, ValueError) as error:
-                raise UsageError(f"{word[1:]}: {getattr(error, 'strerror', None) or error}") from None
+                raise UsageError(
+                    diags.BZL_PARAMETER_FILE, path=word[1:], why=getattr(error, "strerror", None) or error
+                ) from None
             lines = text.split("\n")
             words += lines[:-1] if lines[-1] == "" else lines
         else:
             words.append(word)
     for word in words:
         if "\0" in word:
-            raise UsageError(f"an argument has a NUL byte in it: {word[:80]!r}")
+            raise UsageError(diags.NUL_IN_ARGUMENT, word=word[:80])
     return words
+
+
+def refuse(refusal: Refusal, command: str) -> int:
+    """Says what stopped a command, in the form of Bazel's tools; the exit code."""
+    sys.stderr.write(f"{command}: {refusal}\n")
+    terminal.name_code(refusal)
+    return refusal.exit_code
 
 
 def run_action(words: list[str]) -> int:
     """Returns the exit code of one build command, with TMPDIR beside its output."""
     if not words:
-        sys.stderr.write("tile-build: a verb is needed\n")
-        return 1
+        return refuse(UsageError(diags.BZL_NO_VERB), "tile-build")
     verb, *rest = words
     own = _VERBS.get(verb)
     if own is not None:
         try:
             return own(rest)
         except UsageError as error:
-            sys.stderr.write(f"tile-build {verb}: {error}\n")
-            return 1
+            return refuse(error, f"tile-build {verb}")
     on_cpu = verb == "compile" and _option(rest, "--arch") == "cpu"
     if (verb in ("export", "test") or on_cpu) and sys.flags.no_site:
         import site
@@ -166,9 +174,7 @@ def _run_checked(verb: str, words: list[str], folder: str | None) -> int:
         undeclared = undeclared_inputs(_read_depfile(depfile), declared, imports)
         if undeclared:
             for path in undeclared:
-                sys.stderr.write(
-                    f"error: {declared[0]} reads {path}, which the rule does not declare: add it to `hdrs`\n"
-                )
+                terminal.refuse(Refusal(diags.BZL_UNDECLARED, source=declared[0], path=path))
             _remove_outputs(words)
             return 1
     return 0
@@ -301,7 +307,7 @@ def _below(path: str, folder: str) -> bool:
 def _output(words: list[str]) -> tuple[str, list[str]]:
     """Returns (value of -o, the other words)."""
     if "-o" not in words or words.index("-o") + 1 >= len(words):
-        raise UsageError("-o FILE is needed")
+        raise UsageError(diags.BZL_NO_OUTPUT)
     at = words.index("-o")
     return words[at + 1], words[:at] + words[at + 2 :]
 
@@ -313,7 +319,7 @@ def write_text(path: str, text: str) -> None:
     try:
         write_atomically(path, text.encode("utf-8", "surrogateescape"))
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from None
+        raise UsageError(diags.BZL_PARAMETER_FILE, path=path, why=error.strerror) from None
 
 
 def read_table(path: str) -> dict:
@@ -324,11 +330,11 @@ def read_table(path: str) -> dict:
         with open(path, encoding="utf-8") as file:
             table = json.load(file)
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from None
+        raise UsageError(diags.BZL_PARAMETER_FILE, path=path, why=error.strerror) from None
     except ValueError as error:
-        raise UsageError(f"{path}: not JSON: {error}") from None
+        raise UsageError(diags.BZL_NOT_JSON, path=path, why=error) from None
     if not isinstance(table, dict) or not isinstance(table.get("kernels"), list):
-        raise UsageError(f"{path}: no kernel table")
+        raise UsageError(diags.BZL_NO_TABLE, path=path)
     return table
 
 
@@ -379,7 +385,7 @@ def _bazel_validate(words: list[str]) -> int:
             if before[0] != found:
                 problems.append(f"{key[1]}: parameters differ between {before[1]} and {path}")
     for problem in problems:
-        sys.stderr.write(f"error: {label}: {problem}\n")
+        terminal.refuse(Refusal(diags.BZL_PARAMETERS_DIFFER, label=label, problem=problem))
     if problems:
         return 5
     write_text(output, "")
@@ -421,7 +427,7 @@ def _bazel_toolchain(words: list[str]) -> int:
     tools, problems = locate.find_set(root)
     anchor = tools.get("ptxas") or tools.get("tileiras")
     if root and anchor is None:
-        raise UsageError(f"{root} holds no ptxas")
+        raise UsageError(diags.BZL_NO_PTXAS, root=root)
     warnings = [_render(problem) for problem in problems]
     if anchor is None:
         warnings.append(

@@ -10,26 +10,23 @@ Exit codes: 0 equal, 1 usage, 2 a tool is missing, 6 different.
 from __future__ import annotations
 
 import os
-import sys
+
+from tileiras.diag import Catalogue, Refusal, suggestion
+
+diags = Catalogue("tileiras.tools.diags")
 
 DIFFERENT = 6
-
-
-class GoldenError(Exception):
-    """Cannot compare; carries the exit code."""
-
-    def __init__(self, text: str, exit_code: int = 1) -> None:
-        super().__init__(text)
-        self.exit_code = exit_code
+OPTIONS = ("--kind", "--golden", "--golden-source", "--nvdisasm")
 
 
 def main(argv: list[str]) -> int:
     """Returns the exit code of the comparison."""
     try:
         return _compare(argv)
-    except GoldenError as error:
-        sys.stderr.write(f"tile_golden_test: {error}\n")
-        return error.exit_code
+    except Refusal as error:
+        from tileiras.tools.bazel_actions import refuse
+
+        return refuse(error, "tile_golden_test")
 
 
 def _compare(argv: list[str]) -> int:
@@ -40,19 +37,19 @@ def _compare(argv: list[str]) -> int:
     for word in words:
         if word == "--bless":
             bless = True
-        elif word in ("--kind", "--golden", "--golden-source", "--nvdisasm"):
+        elif word in OPTIONS:
             options[word] = next(words, "")
         elif word.startswith("--"):
-            raise GoldenError(f"unknown option '{word}'")
+            raise Refusal(diags.UNKNOWN_OPTION, option=word, hint=suggestion(word, OPTIONS))
         else:
             image = word
     if not image or "--golden" not in options:
-        raise GoldenError("an image and --golden are needed")
+        raise Refusal(diags.BZL_GOLDEN_WORDS)
     got = disassemble(options.get("--kind", "ptx"), image, options.get("--nvdisasm", ""))
     if bless:
         workspace = os.environ.get("BUILD_WORKSPACE_DIRECTORY")
         if not workspace:
-            raise GoldenError("--bless works with `bazel run`, which names the workspace")
+            raise Refusal(diags.BZL_BLESS_WITH_RUN)
         path = os.path.join(workspace, options["--golden-source"])
         from tileiras.tools.bazel_actions import write_text
 
@@ -91,15 +88,15 @@ def disassemble(kind: str, image: str, nvdisasm: str) -> str:
 
         return normalise(str(tileiras.load(Path(image))), "//")
     if kind != "sass":
-        raise GoldenError(f"kind '{kind}' is not one of ptx, sass, tileir")
+        raise Refusal(diags.BZL_GOLDEN_KIND, kind=kind)
     import subprocess
 
     try:
         done = subprocess.run([nvdisasm, "-c", image], capture_output=True)
     except OSError as error:
-        raise GoldenError(f"nvdisasm '{nvdisasm}': {error.strerror}", 2) from None
+        raise Refusal(diags.BZL_NVDISASM, path=nvdisasm, why=error.strerror) from None
     if done.returncode:
-        raise GoldenError(done.stderr.decode("utf-8", "replace").strip(), 2)
+        raise Refusal(diags.BZL_NVDISASM_SAID, text=done.stderr.decode("utf-8", "replace").strip())
     return normalise(done.stdout.decode("utf-8"), "//")
 
 

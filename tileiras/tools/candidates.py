@@ -9,15 +9,15 @@ import subprocess
 import tempfile
 import time
 
+from tileiras.diag import Catalogue, Refusal
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+diags = Catalogue("tileiras.tools.diags")
+
 FILE = "candidate.tilebc"
-
-
-class Unrunnable(Exception):
-    """The command cannot be started."""
 
 
 class Judge:
@@ -75,7 +75,7 @@ class Judge:
             )
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or error
-            raise Unrunnable(f"cannot run '{words[0]}': {why}") from None
+            raise Refusal(diags.RED_CANNOT_RUN, program=words[0], why=why) from None
         self.runs += 1
         self._live.append(process)
         return process

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import sys
 
+from tileiras.diag import Catalogue, Refusal, UsageError
 from tileiras.toolchain.locate import Tool
 
 TYPE_CHECKING = False
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tileiras.diag import Emitted
+
+diags = Catalogue("tileiras.tools.diags")
 
 BYTECODE_VERSIONS = ("13.1", "13.2", "13.3", "13.4", "13.5")
 
@@ -37,6 +40,7 @@ usage: tileiras-config [--toolkit-root DIR] [ACTION]
   --cache-stats        what the cache holds, and how often it had the answer
   --cache-clear        remove what the cache holds
   --color[=WHEN]       colour in messages: auto, always, never
+  --diagnostic-codes   name the code of an error in a last note; a terminal always has it
   --version            version of tileiras
   --toolkit-root DIR   the toolkit to look in, instead of searching"""
 
@@ -50,25 +54,21 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _main(argv: Sequence[str] | None = None) -> int:
     from tileiras.diag import CompileError
-    from tileiras.terminal import complain, show, take_colour
+    from tileiras.terminal import refuse, show_all, take_words
 
-    words = take_colour(sys.argv[1:] if argv is None else argv, "tileiras-config")
+    words = take_words(sys.argv[1:] if argv is None else argv, "tileiras-config")
     try:
         root, action, operand = _parse(words)
-    except ValueError as error:
-        complain(f"tileiras-config: error: {error}\n{USAGE}")
-        return 1
+    except UsageError as error:
+        return refuse(error, "tileiras-config", f"\n{USAGE}")
     try:
         return _act(root, action, operand)
     except CompileError as error:
-        for emitted in error.diagnostics:
-            show(emitted)
-        return error.exit_code
+        return show_all(error)
     except BrokenPipeError:
         raise
     except OSError as error:
-        complain(f"error: {error.strerror or error}: '{error.filename}'")
-        return 2
+        return refuse(Refusal(diags.OS_ERROR, why=error.strerror or error, place=f": '{error.filename}'"))
 
 
 def _parse(words: list[str]) -> tuple[str | None, str, str]:
@@ -94,16 +94,16 @@ def _parse(words: list[str]) -> tuple[str | None, str, str]:
         if name in with_operand:
             if not equals:
                 if at == len(words):
-                    raise ValueError(f"option '{name}' needs a value")
+                    raise UsageError(diags.NEEDS_VALUE, option=name)
                 value = words[at]
                 at += 1
             if name == "--toolkit-root":
                 root = value
                 continue
         elif name not in plain or equals:
-            raise ValueError(f"unknown option '{words[at - 1]}'")
+            raise diags.unknown_option(words[at - 1], USAGE)
         if action:
-            raise ValueError(f"'{action}' and '{name}' are two actions")
+            raise UsageError(diags.CFG_TWO_ACTIONS, first=action, second=name)
         action, operand = name, value
     return root, action, operand
 

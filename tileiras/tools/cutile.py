@@ -10,9 +10,14 @@ import os
 import sys
 import types
 
+from tileiras.diag import Catalogue, Refusal
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
+
+common = Catalogue("tileiras.tools.diags")
+diags = Catalogue("tileiras.run.cutile.diags")
 
 EXIT_USAGE, EXIT_CONFIGURATION = 1, 2
 
@@ -49,6 +54,7 @@ def build_parser() -> argparse.ArgumentParser:
 
     add("--version", action="version", version=f"tileiras-cutile {__version__}")
     add("--color", metavar="=WHEN", help="colour in messages: auto, always, never")
+    add("--diagnostic-codes", action="store_true", help="name the code of an error in a last note")
     add("--target", choices=(*TARGETS, "gpu"), default="", help="where kernels run")
     add("--gpu-name", "--arch", dest="gpu_name", default="", metavar="sm_NN",
         help="the GPU that the script sees (default: sm_90 for the emulator, else sm_100)")  # fmt: skip
@@ -68,15 +74,19 @@ def main(argv: list[str] | None = None) -> int:
 
     parser = build_parser()
 
-    def fail(message: str, code: int = EXIT_USAGE) -> NoReturn:
-        terminal.fail("tileiras-cutile", message)
-        raise SystemExit(code)
+    def fail(refusal: Refusal) -> NoReturn:
+        raise SystemExit(terminal.refuse(refusal, "tileiras-cutile"))
 
-    parser.error = fail  # type: ignore[method-assign]
+    def unreadable(text: str) -> NoReturn:
+        fail(Refusal(diags.COMMAND_LINE, text=text))
+
+    parser.error = unreadable  # type: ignore[method-assign,assignment]
     words = list(sys.argv[1:] if argv is None else argv)
     for at, word in enumerate(words):  # ours stand before the script's, and a value behind "="
         if word == "--color":
             words[at] = "--color=always"
+        elif word == "--diagnostic-codes":
+            os.environ[terminal.CODES] = "1"
         elif not word.startswith("-") and (
             at == 0 or words[at - 1] not in ("--target", "--gpu-name", "--arch")
         ):
@@ -85,15 +95,16 @@ def main(argv: list[str] | None = None) -> int:
             break
     options = parser.parse_args(words)
     if options.color is not None and not terminal.set_colour(options.color):
-        fail(f"option '--color': '{options.color}' is not one of {', '.join(terminal.COLOUR_MODES)}")
+        known = ", ".join(terminal.COLOUR_MODES)
+        fail(Refusal(common.CHOICE, option="--color", value=options.color, known=known))
     if not options.script and not options.module:
-        fail("a script is needed")
+        fail(Refusal(diags.NO_SCRIPT))
     try:
         prepare(options)
     except ImportError as missing:
-        fail(f"running kernels needs NumPy and ml_dtypes: pip install 'tileiras[run]' ({missing})", 2)
-    except ValueError as wrong:
-        fail(str(wrong), EXIT_CONFIGURATION)
+        fail(Refusal(diags.NEEDS_NUMPY, why=missing))
+    except Refusal as wrong:
+        fail(wrong)
     if options.report:
         check_report(options.report, fail)
     try:
@@ -109,11 +120,11 @@ def check_report(path: str, fail: Any) -> None:
     from tileiras.report import write
 
     if problem := write.wrong_name(path):
-        fail(f"--report: {problem}")
+        fail(Refusal(diags.REPORT_NAME, problem=problem))
     try:
         write.check(path)
     except OutputError as error:
-        fail(str(error), EXIT_CONFIGURATION)
+        fail(error)
 
 
 def write_report(path: str) -> None:
@@ -124,7 +135,9 @@ def write_report(path: str) -> None:
     try:
         write.write(path, [program.module_of_image(image) for image in _images])
     except OutputError as error:
-        print(f"tileiras-cutile: error: {error}", file=sys.stderr)
+        from tileiras.terminal import refuse
+
+        refuse(error, "tileiras-cutile")
 
 
 _images: list[Any] = []
@@ -138,9 +151,9 @@ def run(options: argparse.Namespace, fail: Any) -> int:
         with open(options.script, "rb") as file:
             code = compile(file.read(), options.script, "exec", dont_inherit=True)
     except OSError as error:
-        fail(f"cannot read '{options.script}': {error.strerror}")
+        fail(Refusal(common.CANNOT_READ, path=options.script, why=error.strerror))
     except MemoryError:
-        fail(f"cannot read '{options.script}': out of memory")
+        fail(Refusal(common.CANNOT_READ, path=options.script, why="out of memory"))
     except (SyntaxError, ValueError) as error:
         sys.excepthook(type(error), error.with_traceback(None), None)
         return EXIT_USAGE
@@ -148,12 +161,12 @@ def run(options: argparse.Namespace, fail: Any) -> int:
 
 
 def prepare(options: argparse.Namespace) -> None:
-    """Choose the target. Errors: ImportError, ValueError."""
+    """Choose the target. Errors: ImportError, Refusal."""
     from tileiras.run.cutile import Settings, activate, deactivate
 
     if options.target == "gpu":
         if options.check or options.map_cuda or options.gpu_name or options.report:
-            raise ValueError("--check, --map-cuda, --gpu-name and --report have no meaning for --target gpu")
+            raise Refusal(diags.ONLY_GPU, options="--check, --map-cuda, --gpu-name and --report")
         deactivate()
         return
     import ml_dtypes  # noqa: F401

@@ -22,6 +22,7 @@ OPTIONS:
 """
 OPTIONS = """\
   --color[=WHEN]     - Colour in messages: auto, always, never
+  --diagnostic-codes - Name the code of an error in a last note; a terminal always has it
   -g                 - Alias for --print-debug-info
   --help             - Display available options
   --print-debug-info - Annotate disassembly with debugging information, if present.
@@ -51,9 +52,9 @@ def _main(argv: Sequence[str] | None = None) -> int:
     files: list[str] = []
     debug = False
     only_files = False
-    from tileiras.terminal import take_colour
+    from tileiras.terminal import take_words
 
-    for arg in take_colour(sys.argv[1:] if argv is None else argv, NAME):
+    for arg in take_words(sys.argv[1:] if argv is None else argv, NAME):
         if only_files or not arg.startswith("-") or arg == "-":
             files.append(arg)
             continue
@@ -94,16 +95,14 @@ def disassemble(path: str, debug: bool) -> int:
     from tileiras import terminal
     from tileiras.compiler.bytecode.reader import read
     from tileiras.compiler.ir.printer import print_body
-    from tileiras.diag import CompileError, Sink
+    from tileiras.diag import UNREADABLE, CompileError, Refusal, Sink
 
     try:
         with open(path, "rb") as stream:
             data = stream.read()
     except (OSError, ValueError) as error:
-        terminal.complain(
-            f"error: unable to read input file '{path}': {getattr(error, 'strerror', None) or error}"
-        )
-        return NO_INPUT
+        why = getattr(error, "strerror", None) or error
+        return terminal.refuse(Refusal(UNREADABLE, NO_INPUT, path=path, why=why))
     sink = Sink()
     sink.handlers.append(terminal.show)
     try:

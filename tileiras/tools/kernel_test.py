@@ -25,11 +25,16 @@ from __future__ import annotations
 import os
 import sys
 
+from tileiras.diag import Catalogue, Refusal
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     import numpy as np
+
+common = Catalogue("tileiras.tools.diags")
+diags = Catalogue("tileiras.tools.build.diags")
 
 DIFFERENT = 6
 SKIPPED = 77
@@ -46,7 +51,7 @@ _NARROW = (0.25, 0.25)  # eight bits and less
 _SHOWN = 5
 
 
-class TestError(Exception):
+class TestError(Refusal):
     """The test cannot be run as it is written; exit code 1."""
 
 
@@ -68,9 +73,7 @@ def _typed(key: str, array: np.ndarray) -> tuple[str, np.ndarray]:
     name, colon, dtype = key.partition(":")
     if not colon:
         if array.dtype.kind == "V":
-            raise TestError(
-                f"{key}: .npz keeps no name for its type: store it as integers under '{name}:<type>'"
-            )
+            raise TestError(diags.TST_NO_NAME_OF_TYPE, key=key, name=name)
         return name, array
     try:
         wanted = numpy.dtype(dtype)
@@ -80,9 +83,9 @@ def _typed(key: str, array: np.ndarray) -> tuple[str, np.ndarray]:
 
             wanted = numpy.dtype(getattr(ml_dtypes, dtype))
         except (ImportError, AttributeError, TypeError):
-            raise TestError(f"{key}: unknown type '{dtype}' (NumPy and ml_dtypes were asked)") from None
+            raise TestError(diags.TST_UNKNOWN_TYPE, key=key, dtype=dtype) from None
     if array.dtype.itemsize != wanted.itemsize:
-        raise TestError(f"{key}: elements of {array.dtype.itemsize} bytes cannot be viewed as {dtype}")
+        raise TestError(diags.TST_VIEW_SIZE, key=key, size=array.dtype.itemsize, dtype=dtype)
     return name, array.view(wanted)
 
 
@@ -94,11 +97,11 @@ def load_case(path: str) -> Case:
         with numpy.load(path, allow_pickle=False) as file:
             entries = dict(_typed(key, file[key]) for key in file.files)
     except (OSError, ValueError, EOFError) as error:
-        raise TestError(f"{path}: {error}") from None
+        raise TestError(diags.TST_CASE_FILE, path=path, why=error) from None
     except Exception as error:
         if type(error).__name__ != "BadZipFile":
             raise
-        raise TestError(f"{path}: {error}") from None
+        raise TestError(diags.TST_CASE_FILE, path=path, why=error) from None
     grid = entries.pop("grid", None)
     args: dict[int, np.ndarray] = {}
     expected: dict[int, np.ndarray] = {}
@@ -108,14 +111,14 @@ def load_case(path: str) -> Case:
                 table[int(name[len(prefix) :])] = array
                 break
         else:
-            raise TestError(f"{path}: '{name}' is neither arg<i>, expected<i> nor grid")
+            raise TestError(diags.TST_CASE_KEY, path=path, name=name)
     if sorted(args) != list(range(len(args))):
-        raise TestError(f"{path}: arg0 to arg{max(args)} are not all there")
+        raise TestError(diags.TST_MISSING_ARGUMENT, path=path, last=max(args))
     if not expected:
-        raise TestError(f"{path}: no expected<i>: the test could not fail")
+        raise TestError(diags.TST_NOTHING_EXPECTED, path=path)
     for index, array in expected.items():
         if index not in args or args[index].shape != array.shape or args[index].dtype != array.dtype:
-            raise TestError(f"{path}: expected{index} has not the type and shape of arg{index}")
+            raise TestError(diags.TST_EXPECTED_SHAPE, path=path, index=index)
     ordered = [args[i][()] if args[i].ndim == 0 else args[i].copy(order="K") for i in range(len(args))]
     shape = None if grid is None else tuple(int(n) for n in numpy.atleast_1d(grid))
     return Case(ordered, expected, shape)
@@ -179,25 +182,25 @@ def _parse(argv: list[str], built: list[tuple[str, str]]) -> dict[str, str]:
             found[word] = "yes"
         elif word == "--built":
             if at + 2 > len(argv):
-                raise TestError("option '--built' needs a kernel table and a source")
+                raise TestError(diags.TST_BUILT)
             built.append((argv[at], argv[at + 1]))
             at += 2
         elif name in _VALUES:
             if not equals:
                 if at == len(argv):
-                    raise TestError(f"option '{name}' needs a value")
+                    raise TestError(common.NEEDS_VALUE, option=name)
                 value = argv[at]
                 at += 1
             found[name] = value
         elif word.startswith("-"):
-            raise TestError(f"unknown option '{word}'; known: {', '.join(_VALUES)}")
+            raise TestError(diags.TST_UNKNOWN_OPTION, option=word, known=", ".join(_VALUES))
         elif "kernel" in found:
-            raise TestError(f"one kernel at a time, not '{found['kernel']}' and '{word}'")
+            raise TestError(diags.TST_ONE_KERNEL, first=found["kernel"], second=word)
         else:
             found["kernel"] = word
     for name in ("kernel", "--entry", "--data"):
         if name not in found:
-            raise TestError(f"{'a kernel' if name == 'kernel' else name} is needed")
+            raise TestError(diags.IS_NEEDED, option="a kernel" if name == "kernel" else name)
     return found
 
 
@@ -209,7 +212,7 @@ def _number(options: dict[str, str], name: str) -> float | None:
     except ValueError:
         number = -1.0
     if not 0 <= number < float("inf"):  # an infinite tolerance would let everything pass
-        raise TestError(f"option '{name}': '{options[name][:60]}' is no number from 0 on")
+        raise TestError(diags.TST_TOLERANCE, option=name, text=options[name][:60])
     return number
 
 
@@ -219,10 +222,10 @@ def _grid(options: dict[str, str], case: Case) -> tuple[int, int, int]:
         try:
             shape = tuple(int(n) for n in options["--grid"].replace("x", ",").split(","))
         except ValueError:
-            raise TestError(f"option '--grid': '{options['--grid']}' is not of the form X,Y,Z") from None
+            raise TestError(diags.TST_GRID_FORM, text=options["--grid"]) from None
     shape = shape or (1,)
     if len(shape) > 3 or any(n < 0 for n in shape):
-        raise TestError(f"a grid of {shape} blocks")
+        raise TestError(diags.TST_GRID_SIZE, shape=shape)
     filled = (*shape, 1, 1)
     return filled[0], filled[1], filled[2]
 
@@ -264,7 +267,7 @@ def load_built(entry: str, built: list[tuple[str, str]], target: str) -> Any:
             if entry in (row["name"], row["symbol"]):
                 symbol = row["symbol"]
         return program, symbol
-    raise TestError(f"nothing that was built has a kernel '{entry}'; there are: {', '.join(there) or 'none'}")
+    raise TestError(diags.TST_NOT_BUILT, entry=entry, known=", ".join(there) or "none")
 
 
 def _read(path: str) -> bytes:
@@ -272,7 +275,7 @@ def _read(path: str) -> bytes:
         with open(path, "rb") as file:
             return file.read()
     except OSError as error:
-        raise TestError(f"{path}: {error.strerror}; build its target first") from None
+        raise TestError(diags.TST_NOT_THERE, path=path, why=error.strerror) from None
 
 
 def run_case(options: dict[str, str], built: list[tuple[str, str]]) -> int:
@@ -280,12 +283,12 @@ def run_case(options: dict[str, str], built: list[tuple[str, str]]) -> int:
     try:
         import numpy
     except ImportError:
-        raise TestError(f"this Python ({sys.executable}) has no NumPy: pip install 'tileiras[run]'") from None
+        raise TestError(diags.TST_NEEDS_NUMPY, python=sys.executable) from None
     import tileiras
 
     target = options.get("--target", "emulator")
     if target not in ("emulator", "reference", "cpu", "gpu"):
-        raise TestError(f"option '--target': '{target}' is not one of emulator, reference, cpu, gpu")
+        raise TestError(diags.TST_TARGET, target=target)
     case = load_case(options["--data"])
     before = [a.copy() if isinstance(a, numpy.ndarray) else a for a in case.args]
     rtol, atol = _number(options, "--rtol"), _number(options, "--atol")
@@ -301,7 +304,7 @@ def run_case(options: dict[str, str], built: list[tuple[str, str]]) -> int:
         program, entry = load_built(entry, built, target)
         source = program.module
     elif not os.path.isfile(options["kernel"]):
-        raise TestError(f"{options['kernel']}: no such file")
+        raise TestError(diags.TST_NO_KERNEL_FILE, path=options["kernel"])
     else:
         source = _path(options["kernel"])  # a path, not a name: a str may also be Tile IR text
     tileiras.launch(
@@ -347,7 +350,10 @@ def main(argv: list[str]) -> int:
         options = _parse(argv, built)
         return run_case(options, built)
     except TestError as error:
+        from tileiras.terminal import name_code
+
         sys.stderr.write(f"tileiras-build test: {error}\n")
+        name_code(error)
         return 1
     except Exception as error:
         from tileiras.diag import CompileError

@@ -17,9 +17,18 @@ from __future__ import annotations
 
 import sys
 
-from tileiras.diag import ERROR, EXIT_COMPILE, CompileError, Diag
+from tileiras.diag import (
+    ERROR,
+    EXIT_COMPILE,
+    UNREADABLE,
+    Catalogue,
+    CompileError,
+    Diag,
+    UsageError,
+    suggestion,
+)
 from tileiras.options import TENSOR_MAPS
-from tileiras.terminal import complain, fail, take_colour, until_broken_pipe
+from tileiras.terminal import refuse, show_all, take_words, until_broken_pipe
 from tileiras.tools.pieces import SEPARATOR, read_input, run_pieces, separator, write_output
 
 TYPE_CHECKING = False
@@ -30,6 +39,9 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.passes import Pass
     from tileiras.compiler.pipeline import Row
     from tileiras.diag import Sink
+
+diags = Catalogue("tileiras.tools.diags")
+driver = Catalogue("tileiras.driver")
 
 NAME = "tileiras-opt"
 WRONG_LEVEL = Diag("OPT-0001", ERROR, "pass '{name}' works on {want}, but there is {got}", src="own")
@@ -73,6 +85,7 @@ usage: tileiras-opt [INPUT] [-o OUTPUT] [options]
   --time-passes                print where the time went
   --list-passes                print the passes
   --color[=WHEN]               colour in messages: auto, always, never
+  --diagnostic-codes           name the code of an error in a last note; a terminal always has it
   --version                    print the version of this program
   --help                       print this text"""
 
@@ -92,10 +105,6 @@ FLAGS: dict[str, tuple[str, bool]] = {
 }  # fmt: skip
 REPEATED = frozenset(("skip", "disable", "plugins"))  # what is said again is added
 STAGES = ("tileaa", "tileas", "nvvm", "ptx")
-
-
-class UsageError(Exception):
-    """An option that means nothing: exit code 1."""
 
 
 class Arguments:
@@ -136,7 +145,7 @@ def parse_arguments(argv: Sequence[str]) -> Arguments | None:
     for arg in items:
         if arg == "-" or not arg.startswith("-"):
             if given:
-                raise UsageError(f"more than one input: '{found.input}' and '{arg}'")
+                raise UsageError(diags.MORE_INPUTS, first=found.input, second=arg)
             found.input, given = arg, True
             continue
         name, equals, value = arg.partition("=")
@@ -148,7 +157,7 @@ def parse_arguments(argv: Sequence[str]) -> Arguments | None:
             if not equals:
                 value = next(items, "")
             if not value:
-                raise UsageError(f"option '{name}' needs a value")
+                raise UsageError(diags.NEEDS_VALUE, option=name)
             field = VALUES[name]
             before = getattr(found, field)
             setattr(found, field, f"{before},{value}" if before and field in REPEATED else value)
@@ -169,21 +178,21 @@ def parse_arguments(argv: Sequence[str]) -> Arguments | None:
             sys.stdout.write(list_passes())
             return None
         else:
-            raise UsageError(f"unknown option '{arg}'")
+            raise diags.unknown_option(arg, USAGE)
     if found.until and found.until not in STAGES:
-        raise UsageError(f"'--pipeline-to' takes {', '.join(STAGES)}, not '{found.until}'")
+        raise UsageError(diags.OPT_PIPELINE_TO, known=", ".join(STAGES), value=found.until)
     if found.opt_level not in ("0", "1", "2", "3"):
-        raise UsageError(f"invalid optimization level: {found.opt_level}")
+        raise UsageError(driver.BAD_OPT_LEVEL, level=found.opt_level)
     if found.tensor_maps not in TENSOR_MAPS:
-        raise UsageError(f"unknown tensor maps '{found.tensor_maps}', expected {' or '.join(TENSOR_MAPS)}")
+        raise UsageError(diags.OPT_TENSOR_MAPS, value=found.tensor_maps, known=" or ".join(TENSOR_MAPS))
     if found.pass_pipeline:
         found.passes = ",".join(filter(None, (found.passes, *leaves(found.pass_pipeline))))
     if found.until and found.passes:
-        raise UsageError("--pass and --pipeline-to exclude each other")
+        raise UsageError(diags.OPT_PASS_OR_PIPELINE)
     if found.plugins and not found.until:
-        raise UsageError("--plugin needs --pipeline-to: it adds passes to the pipeline")
+        raise UsageError(diags.OPT_PLUGIN_PIPELINE)
     if found.skip and not found.until:
-        raise UsageError("--skip needs --pipeline-to: it leaves passes of the pipeline out")
+        raise UsageError(diags.OPT_SKIP_PIPELINE)
     return found
 
 
@@ -220,7 +229,7 @@ def row_of(name: str) -> Row:
         from tileiras.diag import Sink
 
         if not plugins.offered(name):
-            raise UsageError(f"unknown pass '{name}' (--list-passes prints them)")
+            raise UsageError(diags.OPT_UNKNOWN_PASS, name=name)
         (found,) = plugins.rows([name], Sink())
     return found
 
@@ -232,12 +241,13 @@ def words_of(text: str) -> list[str]:
 
 def check_parts(words: Iterable[str]) -> None:
     """Errors: UsageError for a part that the code generator does not have."""
-    from tileiras.driver import suggestion
     from tileiras.options import PARTS
 
     for word in words:
         if word not in PARTS:
-            raise UsageError(f"unknown part '{word}', expected {', '.join(PARTS)}{suggestion(word, PARTS)}")
+            raise UsageError(
+                diags.OPT_UNKNOWN_PART, part=word, known=", ".join(PARTS), hint=suggestion(word, PARTS)
+            )
 
 
 def find_passes(text: str) -> list[Pass]:
@@ -253,7 +263,7 @@ def find_passes(text: str) -> list[Pass]:
         try:
             found.append(row.load(**options))
         except KeyError as error:
-            raise UsageError(f"pass '{row.name}' has no option {error}") from None
+            raise UsageError(diags.OPT_PASS_OPTION, name=row.name, option=error) from None
     return found
 
 
@@ -276,7 +286,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _main(argv: Sequence[str] | None = None) -> int:
     try:
-        arguments = parse_arguments(take_colour(sys.argv[1:] if argv is None else argv, NAME))
+        arguments = parse_arguments(take_words(sys.argv[1:] if argv is None else argv, NAME))
         if arguments is None:
             return 0
         find_passes(arguments.passes)
@@ -288,11 +298,9 @@ def _main(argv: Sequence[str] | None = None) -> int:
         if arguments.gpu_name:
             find_target(arguments.gpu_name)
     except UsageError as error:
-        fail(NAME, str(error))
-        return 1
+        return refuse(error, NAME)
     except CompileError as error:
-        complain(str(error))
-        return error.exit_code
+        return show_all(error)
     return run(arguments)
 
 
@@ -301,7 +309,7 @@ def find_target(name: str) -> Any:
 
     found = sm.find(name)
     if found is None:
-        raise UsageError(f"unsupported GPU target '{name}'")
+        raise UsageError(driver.UNSUPPORTED_TARGET, name=name)
     return found
 
 
@@ -310,8 +318,7 @@ def run(arguments: Arguments) -> int:
         data = read_input(arguments.input)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
-        complain(f"error: unable to read input file '{arguments.input}': {why}")
-        return 1
+        return refuse(UsageError(UNREADABLE, path=arguments.input, why=why))
     file = "<stdin>" if arguments.input == "-" else arguments.input
 
     def one(text: Any, start: int, sink: Sink) -> str:

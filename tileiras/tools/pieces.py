@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
-from tileiras.terminal import complain
+from tileiras.terminal import complain, refuse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,8 +45,7 @@ def write_output(path: str, data: bytes) -> int:
         outputs.commit()
     except OutputError as error:
         outputs.discard()
-        complain(f"error: {error}")
-        return 2
+        return refuse(error)
     return 0
 
 

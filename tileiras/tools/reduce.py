@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import sys
 
+from tileiras.diag import OUT_OF_MEMORY, Catalogue, Refusal, UsageError
 from tileiras.tools import shrink
 
 TYPE_CHECKING = False
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tileiras.compiler.ir.core import Op
+
+diags = Catalogue("tileiras.tools.diags")
 
 NAME = "tileiras-reduce"
 USAGE = """\
@@ -32,6 +35,7 @@ usage: tileiras-reduce INPUT [options] -- COMMAND... {}
   --timeout SECONDS   a run that takes longer is not interesting, and is ended (default: 60)
   --quiet             do not tell of progress
   --color[=WHEN]      colour in messages: auto, always, never
+  --diagnostic-codes  name the code of an error in a last note; a terminal always has it
   --version           print the version of this program
   --help              print this text
 
@@ -40,10 +44,6 @@ smallest candidate so far. Exit codes: 0 reduced, 1 usage or an input that is no
 
 
 _written: list[str] = []  # what an interrupt leaves behind
-
-
-class UsageError(Exception):
-    """A command line that means nothing: exit code 1."""
 
 
 class Arguments:
@@ -83,20 +83,20 @@ def parse_arguments(argv: Sequence[str]) -> Arguments | None:
         elif name in ("-o", "--output", "-j", "--jobs", "--timeout"):
             value = value if equals else next(items, "")
             if not value:
-                raise UsageError(f"option '{name}' needs a value")
+                raise UsageError(diags.NEEDS_VALUE, option=name)
             _take(found, name.lstrip("-")[0], name, value)
         elif word.startswith("-"):
-            raise UsageError(f"unknown option '{word}'")
+            raise diags.unknown_option(word, USAGE)
         elif found.input:
-            raise UsageError(f"more than one input: '{found.input}' and '{word}'")
+            raise UsageError(diags.MORE_INPUTS, first=found.input, second=word)
         else:
             found.input = word
     if not found.input:
-        raise UsageError("no input file")
+        raise UsageError(diags.RED_NO_INPUT)
     if not command:
-        raise UsageError("no command: write it behind --, with {} for the file of a candidate")
+        raise UsageError(diags.RED_NO_COMMAND)
     if not any("{}" in word for word in command):
-        raise UsageError("the command does not have {}, which stands for the file of a candidate")
+        raise UsageError(diags.RED_NO_PLACE)
     found.command = command
     base = os.path.splitext(found.input)[0]
     found.output = found.output or base + ".reduced.tilebc"
@@ -112,7 +112,7 @@ def _take(found: Arguments, letter: str, name: str, value: str) -> None:
     except ValueError:
         number = 0
     if not 0 < number < 1e6:
-        raise UsageError(f"option '{name}' takes a positive number, not '{value}'")
+        raise UsageError(diags.RED_POSITIVE, option=name, value=value)
     if letter == "t":
         found.timeout = float(number)
     else:
@@ -123,22 +123,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Exit code: 0, 1 (usage, input, not interesting), 2 (output), 3 (bytecode), 5 (text, verifier)."""
     from tileiras import signals
     from tileiras.diag import say
-    from tileiras.outputs import OutputError
-    from tileiras.terminal import fail, take_colour
+    from tileiras.terminal import refuse, take_words
 
     caught = signals.catch()
     try:
-        arguments = parse_arguments(take_colour(sys.argv[1:] if argv is None else argv, NAME))
+        arguments = parse_arguments(take_words(sys.argv[1:] if argv is None else argv, NAME))
         return 0 if arguments is None else run(arguments)
     except UsageError as error:
-        fail(NAME, f"{error}\n{USAGE}")
-        return 1
-    except OutputError as error:
-        fail(NAME, str(error))
-        return 2
+        return refuse(error, NAME, f"\n{USAGE}")
+    except Refusal as error:
+        return refuse(error, NAME)
     except MemoryError:
-        fail(NAME, "out of memory")
-        return 1
+        return refuse(UsageError(OUT_OF_MEMORY), NAME)
     except signals.Interrupted as stop:  # the smallest so far was written when it was found
         signals.restore(caught)
         caught = {}
@@ -154,7 +150,7 @@ def run(arguments: Arguments) -> int:
     from tileiras.compiler.ir.verify import verify_or_fail
     from tileiras.compiler.source import load, to_bytecode
     from tileiras.diag import CompileError, Sink, say
-    from tileiras.tools.candidates import Judge, Unrunnable
+    from tileiras.tools.candidates import Judge
 
     sink = Sink(terminal.show)
     try:
@@ -171,19 +167,13 @@ def run(arguments: Arguments) -> int:
         return error.exit_code
     outputs = [arguments.output, os.path.splitext(arguments.output)[0] + ".tileir"]
     if os.path.realpath(arguments.input) in map(os.path.realpath, outputs):
-        terminal.fail(NAME, f"'{arguments.input}' would be overwritten: name another output with -o")
-        return 1
+        raise UsageError(diags.RED_OVERWRITTEN, path=arguments.input)
     with Judge(arguments.command, arguments.timeout, arguments.jobs) as judge:
-        try:
-            if judge.first([start]) is None:
-                terminal.fail(NAME, f"'{arguments.input}' is not interesting: the command {judge.said}")
-                return 1
-            reducer = Reducer(start, judge, outputs, arguments.quiet)
-            reducer.write()
-            reducer.reduce()
-        except Unrunnable as error:
-            terminal.fail(NAME, str(error))
-            return 1
+        if judge.first([start]) is None:
+            raise Refusal(diags.RED_NOT_INTERESTING, path=arguments.input, what=judge.said)
+        reducer = Reducer(start, judge, outputs, arguments.quiet)
+        reducer.write()
+        reducer.reduce()
     before, after = shrink.measure(module), shrink.measure(_read(reducer.best))
     say(f"{NAME}: {before[1]} ops to {after[1]}, {judge.runs} runs: {arguments.output}\n")
     return 0

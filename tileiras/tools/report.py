@@ -10,10 +10,14 @@ from __future__ import annotations
 
 import sys
 
+from tileiras.diag import Catalogue, UsageError
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
+
+diags = Catalogue("tileiras.tools.diags")
 
 NAME = "tileiras-report"
 USAGE = """\
@@ -25,6 +29,7 @@ usage: tileiras-report diff A B [--json]
   -o, --output FILE   what to write
   --json              differences as JSON
   --color[=WHEN]      colour in messages: auto, always, never
+  --diagnostic-codes  name the code of an error in a last note; a terminal always has it
   --version           print the version of this program
   --help              print this text
 
@@ -33,24 +38,18 @@ unreadable file, 2 a report of another schema, or an output that cannot be writt
 EXIT_USAGE, EXIT_CONFIGURATION = 1, 2
 
 
-class UsageError(Exception):
-    """A command line that means nothing: exit code 1."""
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit status."""
     from tileiras.outputs import OutputError
     from tileiras.report.html import NoReport
-    from tileiras.terminal import fail, take_colour
+    from tileiras.terminal import refuse, take_words
 
     try:
-        return run(take_colour(sys.argv[1:] if argv is None else argv, NAME))
+        return run(take_words(sys.argv[1:] if argv is None else argv, NAME))
     except UsageError as error:
-        fail(NAME, f"{error}\n{USAGE}")
-        return EXIT_USAGE
+        return refuse(error, NAME, f"\n{USAGE}")
     except (NoReport, OutputError) as error:
-        fail(NAME, str(error))
-        return EXIT_CONFIGURATION
+        return refuse(error, NAME)
     except BrokenPipeError:
         sys.stdout = None  # type: ignore[assignment]
         return EXIT_CONFIGURATION
@@ -68,7 +67,7 @@ def run(words: list[str]) -> int:
     verb, files, output, as_json = _parse(words)
     if verb == "diff":
         if len(files) != 2 or output:
-            raise UsageError("diff takes two reports")
+            raise UsageError(diags.REP_DIFF_TWO)
         from tileiras.report import diff
 
         changes = diff.compare(_read(files[0]), _read(files[1]))
@@ -82,13 +81,13 @@ def run(words: list[str]) -> int:
         return 0
     if verb == "html":
         if len(files) != 1 or not output or as_json:
-            raise UsageError("html takes one report, and -o with the page to write")
+            raise UsageError(diags.REP_HTML_ONE)
         from tileiras.report import html
         from tileiras.report.write import put
 
         put(output, html.to_html(_read(files[0])))
         return 0
-    raise UsageError(f"unknown verb '{verb}'" if verb else "no verb: diff or html")
+    raise UsageError(diags.REP_UNKNOWN_VERB, verb=verb) if verb else UsageError(diags.REP_NO_VERB)
 
 
 def _parse(words: list[str]) -> tuple[str, list[str], str, bool]:
@@ -100,13 +99,13 @@ def _parse(words: list[str]) -> tuple[str, list[str], str, bool]:
         if name in ("-o", "--output"):
             output = value if equals else next(items, "")
             if not output:
-                raise UsageError(f"option '{name}' needs a value")
+                raise UsageError(diags.NEEDS_VALUE, option=name)
         elif word == "--json":
             as_json = True
         elif word == "--":
             files += items
         elif word.startswith("-") and word != "-":
-            raise UsageError(f"unknown option '{word}'")
+            raise diags.unknown_option(word, USAGE)
         else:
             files.append(word)
     return (files[0] if files else ""), files[1:], output, as_json
@@ -120,7 +119,9 @@ def _read(path: str) -> dict[str, Any]:
         with open(path, "rb") as stream:
             data = stream.read()
     except (OSError, ValueError) as error:
-        raise UsageError(f"cannot read '{path}': {getattr(error, 'strerror', None) or error}") from None
+        raise UsageError(
+            diags.CANNOT_READ, path=path, why=getattr(error, "strerror", None) or error
+        ) from None
     return html.read(data, path, SCHEMA)
 
 

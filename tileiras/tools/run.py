@@ -13,12 +13,16 @@ import math
 import sys
 import time
 
+from tileiras.diag import Catalogue, Refusal
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any, NoReturn
 
     import numpy as np
+
+diags = Catalogue("tileiras.tools.diags")
 
 EXIT_MISMATCH = 6
 
@@ -64,7 +68,7 @@ ML_TYPES = {
 }
 
 
-class Usage(Exception):
+class Usage(Refusal):
     """Something on the command line is wrong; the text says what."""
 
 
@@ -76,12 +80,12 @@ def dtype_of(name: str) -> np.dtype[Any]:
         try:
             import ml_dtypes
         except ImportError:
-            raise Usage(f"type {name} needs ml_dtypes: pip install 'tileiras[run]'") from None
+            raise Usage(diags.RUN_NEEDS_ML_DTYPES, name=name) from None
         return np.dtype(getattr(ml_dtypes, ML_TYPES.get(name, name)))
     try:
         return np.dtype(NUMPY_TYPES.get(name, name))
     except TypeError:
-        raise Usage(f"unknown element type '{name}'") from None
+        raise Usage(diags.RUN_ELEMENT_TYPE, name=name) from None
 
 
 def is_type(name: str) -> bool:
@@ -96,9 +100,9 @@ def shape_of(text: str) -> tuple[int, ...]:
     try:
         shape = tuple(int(n) for n in text.split("x")) if text else ()
     except ValueError:
-        raise Usage(f"shape '{short(text)}': expected extents joined by x, such as 4x8") from None
+        raise Usage(diags.RUN_SHAPE, text=short(text)) from None
     if any(n < 0 for n in shape):
-        raise Usage(f"shape '{text}': negative extent")
+        raise Usage(diags.RUN_NEGATIVE_EXTENT, text=text)
     return shape
 
 
@@ -108,7 +112,7 @@ def make_array(kind: str, rest: list[str]) -> np.ndarray:
         return filled_array(kind, rest)
     except (MemoryError, OverflowError, ValueError) as error:  # ValueError: more elements than NumPy counts
         why = error if isinstance(error, ValueError) else "there is not so much memory"
-        raise Usage(f"'{short(kind + ':' + ':'.join(rest))}': {why}") from None
+        raise Usage(diags.RUN_NO_ARRAY_MADE, text=short(kind + ":" + ":".join(rest)), why=why) from None
 
 
 def filled_array(kind: str, rest: list[str]) -> np.ndarray:
@@ -116,9 +120,8 @@ def filled_array(kind: str, rest: list[str]) -> np.ndarray:
 
     want = 3 if kind == "full" else 2
     if len(rest) < want or len(rest) > 3 or (len(rest) == 3 and kind not in ("full", "random", "normal")):
-        raise Usage(
-            f"'{kind}:{':'.join(rest)}': expected {kind}:TYPE:SHAPE{':VALUE' if kind == 'full' else ''}"
-        )
+        form = f"{kind}:TYPE:SHAPE{':VALUE' if kind == 'full' else ''}"
+        raise Usage(diags.RUN_ARRAY_FORM, text=f"{kind}:{':'.join(rest)}", form=form)
     dtype, shape = dtype_of(rest[0]), shape_of(rest[1])
     if kind in ("zeros", "empty"):
         return np.zeros(shape, dtype)
@@ -135,7 +138,7 @@ def filled_array(kind: str, rest: list[str]) -> np.ndarray:
     try:
         rng = np.random.default_rng(int(rest[2]) if len(rest) == 3 else 0)
     except ValueError:
-        raise Usage(f"seed '{short(rest[2])}' is no number from 0 on") from None
+        raise Usage(diags.RUN_SEED, text=short(rest[2])) from None
     if kind == "normal":
         return rng.standard_normal(shape).astype(dtype)
     if dtype.kind == "b":
@@ -161,7 +164,7 @@ def scalar_value(text: str) -> Any:
                 return convert(text)
             except (ValueError, OverflowError):
                 continue
-    raise Usage(f"'{short(text)}' is neither a number nor a file nor one of the forms of --help")
+    raise Usage(diags.RUN_NO_VALUE, text=short(text))
 
 
 def short(text: str) -> str:
@@ -174,11 +177,11 @@ def whole_number(text: str, name: str, value: Any) -> int:
     import numpy as np
 
     if isinstance(value, float) and not value.is_integer():
-        raise Usage(f"'{text}': {value} is not an integer")
+        raise Usage(diags.RUN_NO_INTEGER, text=text, value=value)
     number, info = int(value), np.iinfo(dtype_of(name))
     high = (1 << info.bits) - 1 if name.startswith("i") and name in NUMPY_TYPES else int(info.max)
     if not info.min <= number <= high:
-        raise Usage(f"'{text}': {number} does not fit {name}")
+        raise Usage(diags.RUN_DOES_NOT_FIT, text=text, number=number, name=name)
     return number
 
 
@@ -189,15 +192,13 @@ def load_array(path: str, key: str | None, reinterpret: str | None) -> np.ndarra
         found = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise Usage(f"cannot read '{path}': {reason}") from None
+        raise Usage(diags.CANNOT_READ, path=path, why=reason) from None
     if not isinstance(found, np.ndarray):
         with found:
             if key is None:
-                raise Usage(
-                    f"'{path}' is an archive: name one array as {path}:KEY ({', '.join(found.files)})"
-                )
+                raise Usage(diags.RUN_ARCHIVE, path=path, known=", ".join(found.files))
             if key not in found.files:
-                raise Usage(f"'{path}' has no array '{key}' ({', '.join(found.files)})")
+                raise Usage(diags.RUN_ARCHIVE_KEY, path=path, key=key, known=", ".join(found.files))
             array = found[key]
     else:
         array = found
@@ -205,7 +206,11 @@ def load_array(path: str, key: str | None, reinterpret: str | None) -> np.ndarra
         dtype = dtype_of(reinterpret)
         if dtype.itemsize != array.dtype.itemsize:
             raise Usage(
-                f"'{path}' has elements of {array.dtype.itemsize} bytes, {reinterpret} has {dtype.itemsize}"
+                diags.RUN_REINTERPRET,
+                path=path,
+                size=array.dtype.itemsize,
+                name=reinterpret,
+                wanted=dtype.itemsize,
             )
         array = array.view(dtype)
     return array
@@ -215,7 +220,7 @@ def parse_value(text: str, known: dict[str, Any]) -> Any:
     """An array or scalar from its form on the command line."""
     if text.startswith("@"):
         if text[1:] not in known:
-            raise Usage(f"'{text}': no earlier argument of that name")
+            raise Usage(diags.RUN_NO_EARLIER, text=text)
         return known[text[1:]]
     if text == "null":
         return None
@@ -272,6 +277,7 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="=WHEN",
         help="colour in messages: auto (on a terminal, unless NO_COLOR is set), always, never",
     )
+    add("--diagnostic-codes", action="store_true", help="name the code of an error in a last note")
     add("input", metavar="INPUT", help="Tile IR bytecode or text, or a Python file with cuTile kernels")
     add("--entry", metavar="NAME", help="the entry to launch (may be left out when there is one)")
     add("--grid", metavar="X[,Y[,Z]]", default="1", help="tile blocks in each dimension (default: 1)")
@@ -362,7 +368,7 @@ def parse_grid(text: str) -> tuple[int, ...]:
     except ValueError:
         grid = ()
     if not 1 <= len(grid) <= 3 or min(grid) < 1:
-        raise Usage(f"--grid '{short(text)}': expected one to three positive numbers, such as 8,1,1")
+        raise Usage(diags.RUN_GRID, text=short(text))
     return grid
 
 
@@ -388,7 +394,7 @@ class Plan:
                     self.named[key] = value
             if tensor:
                 if not hasattr(value, "strides"):
-                    raise Usage(f"--tensor {text}: not an array")
+                    raise Usage(diags.RUN_TENSOR, text=text)
             if tensor and not whole:
                 self.flat += [*value.shape, *(s // value.itemsize for s in value.strides)]
         self.memory = []
@@ -406,18 +412,18 @@ class Plan:
     @staticmethod
     def array_of(value: Any, text: str) -> np.ndarray:
         if not hasattr(value, "strides"):
-            raise Usage(f"'{text}' is not an array")
+            raise Usage(diags.RUN_NO_ARRAY, text=text)
         return value
 
     def find(self, name: str) -> np.ndarray:
         if name not in self.named:
-            raise Usage(f"no argument '{name}'; there are {', '.join(self.named) or 'none'}")
+            raise Usage(diags.RUN_NO_ARGUMENT, name=name, known=", ".join(self.named) or "none")
         return self.array_of(self.named[name], name)
 
     def pair(self, text: str, option: str) -> tuple[str, str]:
         name, equals, value = text.partition("=")
         if not equals or not value:
-            raise Usage(f"{option} '{text}': expected ARG=...")
+            raise Usage(diags.RUN_PAIR, option=option, text=text)
         self.find(name)
         return name, value
 
@@ -465,7 +471,7 @@ def save_array(path: str, array: np.ndarray) -> None:
     try:
         write_atomically(path, out.getvalue())
     except OSError as error:
-        raise Usage(f"cannot write '{path}': {error.strerror}") from None
+        raise Usage(diags.CANNOT_WRITE, path=path, why=error.strerror) from None
 
 
 def list_entries(module: Any) -> None:
@@ -500,7 +506,7 @@ def check_types(plan: Plan, module: Any, entry: str) -> None:
             elem = getattr(parameters[number].type, "elem", parameters[number].type)
             wanted = "ptr" if str(elem).startswith("ptr") else str(elem)
             if wanted not in tile_types(name):
-                raise Usage(f"argument {number} of '{entry}' is {wanted}, not {name}")
+                raise Usage(diags.RUN_ARGUMENT_TYPE, number=number, entry=entry, wanted=wanted, name=name)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -514,25 +520,23 @@ def _main(argv: list[str] | None = None) -> int:
     from tileiras import terminal
 
     parser = build_parser()
-    argv = terminal.take_colour(sys.argv[1:] if argv is None else argv, "tileiras-run")
+    argv = terminal.take_words(sys.argv[1:] if argv is None else argv, "tileiras-run")
 
     def fail(message: str) -> NoReturn:
-        terminal.fail("tileiras-run", message)
-        raise SystemExit(1)
+        raise SystemExit(terminal.refuse(Usage(diags.RUN_COMMAND_LINE, text=message), "tileiras-run"))
 
     parser.error = fail  # type: ignore[method-assign]
     options = parser.parse_args(argv)
     try:
         import numpy  # noqa: F401
     except ImportError:
-        fail("launching needs NumPy: pip install 'tileiras[run]'")
+        return terminal.refuse(Usage(diags.RUN_NEEDS_NUMPY), "tileiras-run")
     from tileiras.diag import CompileError
 
     try:
         return run(options)
-    except Usage as wrong:
-        terminal.fail("tileiras-run", str(wrong))
-        return 1
+    except Refusal as wrong:
+        return terminal.refuse(wrong, "tileiras-run")
     except CompileError as error:
         import os
 
@@ -561,7 +565,7 @@ def run(options: argparse.Namespace) -> int:
     entry = options.entry
     if entry is None:
         if len(names) != 1:
-            raise Usage(f"--entry is needed: '{options.input}' has {', '.join(names) or 'no entry'}")
+            raise Usage(diags.RUN_WHICH_ENTRY, path=options.input, known=", ".join(names) or "no entry")
         (entry,) = names
     plan = Plan(options)
     check_types(plan, module, entry)
@@ -571,7 +575,7 @@ def run(options: argparse.Namespace) -> int:
     profile = None
     if options.profile:
         if options.target != "emulator":
-            raise Usage(f"--profile needs --target emulator, not {options.target}")
+            raise Usage(diags.RUN_PROFILE_TARGET, target=options.target)
         from tileiras.run.profile import Profile
 
         profile = Profile()
@@ -609,29 +613,23 @@ def run_python(options: argparse.Namespace) -> int:
     from tileiras.tools import run_cutile
 
     if options.memory:
-        raise Usage("--memory is for Tile IR: a cuTile kernel takes lists of arrays")
+        raise Usage(diags.RUN_MEMORY_OF_PYTHON)
     if options.tensor_maps != "none":
-        raise Usage("--tensor-maps is for Tile IR: export the kernel to bytecode first")
+        raise Usage(diags.RUN_TENSOR_MAPS_OF_PYTHON)
     if options.profile:
-        raise Usage("--profile is for Tile IR: export the kernel to bytecode first")
-    try:
-        kernels = run_cutile.load_kernels(
-            options.input, options.target, options.gpu_name, options.check, options.seed
-        )
-        if options.list:
-            for name, kernel in kernels.items():
-                print(run_cutile.describe(name, kernel))
-            return 0
-        name, kernel = run_cutile.choose(kernels, options.entry, options.input)
-        plan = Plan(options, whole=True)
-        start = time.perf_counter()
-        with launching(name, options.target, math.prod(plan.grid)):
-            run_cutile.launch(name, kernel, plan.grid, plan.flat)
-    except run_cutile.Unusable as wrong:
-        from tileiras.terminal import fail
-
-        fail("tileiras-run", str(wrong))
-        return wrong.code
+        raise Usage(diags.RUN_PROFILE_OF_PYTHON)
+    kernels = run_cutile.load_kernels(
+        options.input, options.target, options.gpu_name, options.check, options.seed
+    )
+    if options.list:
+        for name, kernel in kernels.items():
+            print(run_cutile.describe(name, kernel))
+        return 0
+    name, kernel = run_cutile.choose(kernels, options.entry, options.input)
+    plan = Plan(options, whole=True)
+    start = time.perf_counter()
+    with launching(name, options.target, math.prod(plan.grid)):
+        run_cutile.launch(name, kernel, plan.grid, plan.flat)
     return report(options, plan, name, time.perf_counter() - start)
 
 

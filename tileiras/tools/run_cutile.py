@@ -6,62 +6,50 @@ passed whole, and what the kernel annotates as a constant takes the value given.
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import inspect
 import os
 import sys
 
+from tileiras.diag import Catalogue, Refusal
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-EXIT_USAGE, EXIT_CONFIGURATION, EXIT_COMPILE = 1, 2, 5
-
-
-class Unusable(Exception):
-    """The file, or cuTile, cannot be used; the text says why, `code` is the exit code."""
-
-    def __init__(self, text: str, code: int = EXIT_USAGE) -> None:
-        super().__init__(text)
-        self.code = code
+common = Catalogue("tileiras.tools.diags")
+diags = Catalogue("tileiras.run.cutile.diags")
 
 
 def load_kernels(path: str, target: str, gpu_name: str, check: bool, seed: int | None) -> dict[str, Any]:
-    """The kernels of a file by name, for a target. Errors: Unusable."""
-    from tileiras.run.cutile import BadSettings, Settings, activate
+    """The kernels of a file by name, for a target. Errors: Refusal."""
+    from tileiras.run.cutile import Settings, activate
 
     if target == "gpu":
-        raise Unusable(
-            "a kernel of a Python file is launched on a GPU by its own script: see tileiras-cutile --help"
-        )
+        raise Refusal(diags.GPU_BY_SCRIPT)
     if not os.path.isfile(path):
-        raise Unusable(f"cannot read '{path}': No such file or directory")
-    try:
-        settings = Settings(target, gpu_name, check)
-        settings.seed = seed
-        activate(settings)
-    except BadSettings as wrong:
-        raise Unusable(str(wrong), EXIT_CONFIGURATION) from None
+        raise Refusal(common.CANNOT_READ, path=path, why=os.strerror(errno.ENOENT))
+    settings = Settings(target, gpu_name, check)
+    settings.seed = seed
+    activate(settings)
     try:
         import cuda.tile as ct
     except ImportError as error:
-        raise Unusable(
-            f"cuda-tile cannot be imported in {sys.executable}: {error}", EXIT_CONFIGURATION
-        ) from None
+        raise Refusal(diags.NEEDS_CUTILE, python=sys.executable, why=error) from None
     sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
     name = os.path.splitext(os.path.basename(path))[0]
     name += (
         ".kernel" if name in sys.modules else ""
     )  # whoever imports that name means the module that is there
     spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise Unusable(f"'{path}' is no Python file")
+    assert spec is not None and spec.loader is not None  # the name ends in .py
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
-        raise Unusable(f"'{path}' cannot be imported: {type(error).__name__}: {error}") from error
+        raise Refusal(common.PYTHON_FAILED, path=path, why=f"{type(error).__name__}: {error}") from error
     return {key: value for key, value in vars(module).items() if isinstance(value, ct.kernel)}
 
 
@@ -75,30 +63,30 @@ def describe(name: str, kernel: Any) -> str:
 
 
 def choose(kernels: dict[str, Any], entry: str | None, path: str) -> tuple[str, Any]:
-    """(name, kernel) that the command line means. Errors: Unusable."""
+    """(name, kernel) that the command line means. Errors: Refusal."""
     if entry is None and len(kernels) == 1:
         return next(iter(kernels.items()))
     listed = ", ".join(kernels) or "no kernel"
     if entry is None:
-        raise Unusable(f"--entry is needed: '{path}' has {listed}")
+        raise Refusal(common.RUN_WHICH_ENTRY, path=path, known=listed)
     if entry not in kernels:
-        raise Unusable(f"no kernel named '{entry}' in '{path}': it has {listed}")
+        raise Refusal(diags.NO_KERNEL, entry=entry, path=path, listed=listed)
     return entry, kernels[entry]
 
 
 def launch(name: str, kernel: Any, grid: tuple[int, ...], args: list[Any]) -> None:
-    """Launch it. Errors: Unusable, with what cuTile says."""
+    """Launch it. Errors: Refusal, with what cuTile says."""
     import cuda.tile as ct
 
     wanted = list(inspect.signature(kernel._pyfunc).parameters)
     if len(args) != len(wanted):
-        raise Unusable(
-            f"kernel '{name}' takes {len(wanted)} arguments ({', '.join(wanted)}), got {len(args)}"
+        raise Refusal(
+            diags.ARGUMENT_COUNT, name=name, count=len(wanted), wanted=", ".join(wanted), got=len(args)
         )
     values = [value.item() if hasattr(value, "item") and not value.ndim else value for value in args]
     try:
         ct.launch(None, tuple(grid), kernel, tuple(values))
     except ct.TileError as error:
-        raise Unusable(f"{type(error).__name__}: {str(error).rstrip()}", EXIT_COMPILE) from error
+        raise Refusal(diags.CUTILE_REFUSES, kind=type(error).__name__, what=str(error).rstrip()) from error
     except (TypeError, ValueError) as error:
-        raise Unusable(f"kernel '{name}': {error}") from error
+        raise Refusal(diags.CUTILE_ARGUMENT, name=name, why=error) from error

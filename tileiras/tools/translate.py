@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import sys
 
-from tileiras.terminal import complain, fail, take_colour, until_broken_pipe
+from tileiras.diag import UNREADABLE, Catalogue, UsageError
+from tileiras.terminal import refuse, take_words, until_broken_pipe
 from tileiras.tools.pieces import SEPARATOR, read_input, run_pieces, separator, write_output
 
 TYPE_CHECKING = False
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tileiras.diag import Sink
+
+diags = Catalogue("tileiras.tools.diags")
 
 NAME = "tileiras-translate"
 VERSIONS = ("13.1", "13.2", "13.3", "13.4", "13.5")
@@ -41,6 +44,7 @@ usage: tileiras-translate [INPUT] [-o OUTPUT] [options]
   --verify-diagnostics         compare diagnostics with expected-error, -warning, -remark and -note comments
   --allow-unregistered-dialect take ops of unknown dialects in generic form
   --color[=WHEN]      colour in messages: auto, always, never
+  --diagnostic-codes  name the code of an error in a last note; a terminal always has it
   --version           alone on the line: print the version of this program
   --list-versions     print the bytecode versions
   --help              print this text"""
@@ -79,10 +83,6 @@ class Arguments:
         self.plain = False  # output never has a module around the cuda_tile.module
 
 
-class UsageError(Exception):
-    """An option that means nothing: exit code 1."""
-
-
 def parse_arguments(argv: Sequence[str]) -> Arguments | None:
     """The arguments, or None when the command only prints something. One dash does as well as two."""
     found = Arguments()
@@ -91,7 +91,7 @@ def parse_arguments(argv: Sequence[str]) -> Arguments | None:
     for arg in items:
         if arg == "-" or not arg.startswith("-"):
             if given_input:
-                raise UsageError(f"more than one input: '{found.input}' and '{arg}'")
+                raise UsageError(diags.MORE_INPUTS, first=found.input, second=arg)
             found.input, given_input = arg, True
             continue
         name, equals, value = arg.partition("=")
@@ -106,9 +106,9 @@ def parse_arguments(argv: Sequence[str]) -> Arguments | None:
             if not equals:
                 value = next(items, "")
             if not value:
-                raise UsageError(f"option '{name}' needs a value")
+                raise UsageError(diags.NEEDS_VALUE, option=name)
             if name == "--to" and value not in ("text", "bytecode"):
-                raise UsageError(f"'--to' takes text or bytecode, not '{value}'")
+                raise UsageError(diags.TRN_TO_FORM, value=value)
             setattr(found, VALUES[name], value)
         elif name == "--split-input-file":
             found.split = separator(value, bool(equals))
@@ -123,7 +123,7 @@ def parse_arguments(argv: Sequence[str]) -> Arguments | None:
             sys.stdout.write(USAGE + "\n")
             return None
         else:
-            raise UsageError(f"unknown option '{arg}'")
+            raise diags.unknown_option(arg, USAGE)
     return found
 
 
@@ -134,10 +134,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _main(argv: Sequence[str] | None = None) -> int:
     try:
-        arguments = parse_arguments(take_colour(sys.argv[1:] if argv is None else argv, NAME))
+        arguments = parse_arguments(take_words(sys.argv[1:] if argv is None else argv, NAME))
     except UsageError as error:
-        fail(NAME, f"{error}\n{USAGE}")
-        return 1
+        return refuse(error, NAME, f"\n{USAGE}")
     return 0 if arguments is None else run(arguments)
 
 
@@ -146,8 +145,7 @@ def run(arguments: Arguments) -> int:
         data = read_input(arguments.input)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
-        complain(f"error: unable to read input file '{arguments.input}': {why}")
-        return 1
+        return refuse(UsageError(UNREADABLE, path=arguments.input, why=why))
     file = "<stdin>" if arguments.input == "-" else arguments.input
 
     def work(text: Any, start: int, sink: Sink) -> bytes:

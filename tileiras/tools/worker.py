@@ -20,13 +20,22 @@ from __future__ import annotations
 import os
 import sys
 
+from tileiras.diag import Catalogue, Refusal, UsageError
 from tileiras.tools import worker_wire as wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+diags = Catalogue("tileiras.tools.diags")
+
 FLAG = "--persistent_worker"
+
+
+def refuse(refusal: Refusal, command: str) -> int:
+    from tileiras.tools import bazel_actions
+
+    return bazel_actions.refuse(refusal, command)
 
 
 def main(argv: list[str]) -> int:
@@ -34,13 +43,12 @@ def main(argv: list[str]) -> int:
     if FLAG in argv:
         startup = [word for word in argv if word != FLAG]
         return serve(run_request, startup)
-    from tileiras.tools.bazel_actions import UsageError, expand_parameter_files
+    from tileiras.tools.bazel_actions import expand_parameter_files
 
     try:
         words = expand_parameter_files(argv)
     except UsageError as error:
-        sys.stderr.write(f"tile-build: {error}\n")
-        return 1
+        return refuse(error, "tile-build")
     return run_request(words)
 
 
@@ -149,7 +157,7 @@ def serve(
                 try:
                     requests = reader.feed(data)
                 except wire.WireError as error:
-                    sys.stderr.write(f"tile-build worker: {error}\n")
+                    refuse(UsageError(diags.BZL_BAD_REQUEST, what=error), "tile-build worker")
                     open_input = False
                     status = 1
                     continue
@@ -217,8 +225,7 @@ def _start(
         words = [*startup, *request.arguments]
         problem = _enter(request)
         if problem:
-            sys.stderr.write(f"tile-build: {problem}\n")
-            raise SystemExit(1)
+            raise SystemExit(refuse(UsageError(diags.BZL_BAD_REQUEST, what=problem), "tile-build"))
         if fresh:
             escaped = ["@" + word if word.startswith("@") else word for word in words]
             os.execv(sys.executable, [sys.executable, "-I", "-S", "-B", "-u", fresh, *escaped])

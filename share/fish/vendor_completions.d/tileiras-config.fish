@@ -10,5 +10,6 @@ complete -c tileiras-config -l cache-stats -d 'what the cache holds, and how oft
 complete -c tileiras-config -l cache-clear -d 'remove what the cache holds'
 complete -c tileiras-config -l color -d 'colour in messages: auto, always, never'
 complete -c tileiras-config -n 'string match -q -- --color\'*\' (commandline -ct)' -f -a '--color=auto --color=always --color=never'
+complete -c tileiras-config -l diagnostic-codes -d 'name the code of an error in a last note; a terminal always has it'
 complete -c tileiras-config -l version -d 'version of tileiras'
 complete -c tileiras-config -l toolkit-root -r -d 'the toolkit to look in, instead of searching'

@@ -5,5 +5,6 @@ complete -c tileiras-reduce -l timeout -r -d 'a run that takes longer is not int
 complete -c tileiras-reduce -l quiet -d 'do not tell of progress'
 complete -c tileiras-reduce -l color -d 'colour in messages: auto, always, never'
 complete -c tileiras-reduce -n 'string match -q -- --color\'*\' (commandline -ct)' -f -a '--color=auto --color=always --color=never'
+complete -c tileiras-reduce -l diagnostic-codes -d 'name the code of an error in a last note; a terminal always has it'
 complete -c tileiras-reduce -l version -d 'print the version of this program'
 complete -c tileiras-reduce -l help -d 'print this text'

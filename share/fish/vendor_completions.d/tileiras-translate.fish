@@ -11,6 +11,7 @@ complete -c tileiras-translate -l verify-diagnostics -d 'compare diagnostics wit
 complete -c tileiras-translate -l allow-unregistered-dialect -d 'take ops of unknown dialects in generic form'
 complete -c tileiras-translate -l color -d 'colour in messages: auto, always, never'
 complete -c tileiras-translate -n 'string match -q -- --color\'*\' (commandline -ct)' -f -a '--color=auto --color=always --color=never'
+complete -c tileiras-translate -l diagnostic-codes -d 'name the code of an error in a last note; a terminal always has it'
 complete -c tileiras-translate -l version -d 'alone on the line: print the version of this program'
 complete -c tileiras-translate -l list-versions -d 'print the bytecode versions'
 complete -c tileiras-translate -l help -d 'print this text'

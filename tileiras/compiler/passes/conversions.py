@@ -5,7 +5,7 @@ from __future__ import annotations
 from tileiras.compiler.ir.analyses import Analyses
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.types import TensorType
-from tileiras.diag import ERROR, WORD_ERROR, Diag
+from tileiras.diag import ERROR, NO_CAPABILITY, NO_CAPABILITY_O2, WORD_ERROR, Diag
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,41 +44,6 @@ see: AA-0106
 
 ! A type of another dialect on an operation of cuda_tile: the reader and the parser give none, so only a pass of
 one's own leads there.
-"""
-
-NO_CAPABILITY = Diag(
-    "FN-0001", ERROR, "Failed to get ComputeCapability", "pass-func-to-llvm-capability", WORD_ERROR
-)
-"""
-cause: No GPU was named, or one that this release has no code for.
-remedy: Name one: --gpu-name=sm_90. The note behind the message lists the targets.
-
-  $ tileiras-opt k.tileir --pass ConvertTileFuncToLLVM
-- nv_tileas.module {sym_name = "m"} {
-+ nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
-    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
-      nv_tileas.return
-    }
-  }
-"""
-
-NO_CAPABILITY_O2 = Diag(
-    "FN-0002",
-    ERROR,
-    "failed to get compute capability.",
-    "pass-missing-capability-other-spelling",
-    WORD_ERROR,
-)
-"""
-see: FN-0001
-
-  $ tileiras-opt k.tileir --pass ConvertTileFuncToLLVM -O2
-- nv_tileas.module {sym_name = "m"} {
-+ nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
-    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
-      nv_tileas.return
-    }
-  }
 """
 
 

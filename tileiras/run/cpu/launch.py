@@ -10,8 +10,10 @@ import time
 
 from tileiras.compiler.ir.dense import dense_bits, num_elements
 from tileiras.compiler.ir.types import TensorType
-from tileiras.diag import ERROR, EXIT_CONFIGURATION, NOTE, Diag, Emitted
-from tileiras.run.errors import LaunchError
+from tileiras.diag import ERROR, EXIT_CONFIGURATION, Diag, Emitted
+from tileiras.run.errors import ASSERT_FAILED, MORE, NEAREST, OUT_OF_BOUNDS, LaunchError
+from tileiras.run.errors import MISALIGNED as MISALIGNED_ACCESS
+from tileiras.run.errors import READ_ONLY as READ_ONLY_MEMORY
 
 from .code import bytes_of, name_of
 from .kernel import Kernel
@@ -26,28 +28,6 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.core import Op
 
     Region = tuple[int, int, bool, str]
-
-ASSERT_FAILED = Diag("RUN-0505", ERROR, "assertion failed: {message} (tile block {block}, {where})", "cpu")
-'''
-cause: An assertion of the kernel does not hold for this launch.
-remedy: The message names the block and place: check the arguments it is about.
-
-  $ python k.py
-  import tileiras
-
-  kernel = """
-  cuda_tile.module {
-    entry @k(%n: tile<i32>) {
-      %z = constant <i32: 0> : tile<i32>
-      %c = cmpi less_than %z, %n, signed : tile<i32> -> tile<i1>
-      assert %c, "n must be positive" : tile<i1>
-      return
-    }
-  }
-  """
-- tileiras.launch(kernel, "k", 1, [0], target="cpu")
-+ tileiras.launch(kernel, "k", 1, [1], target="cpu")
-'''
 
 BAD_STEP = Diag("RUN-0506", ERROR, "the step of a loop is not positive (tile block {block})", "cpu")
 '''
@@ -123,28 +103,6 @@ see: RUN-0520
 it depends on the machine.
 """
 
-MORE = Diag("RUN-0509", NOTE, "{count} more of these", "cpu")
-'''
-cause: There are more findings of the kind above than are printed.
-remedy: Correct the first ones; the others often have the same cause.
-
-  $ python k.py
-  import tileiras
-
-  kernel = """
-  cuda_tile.module {
-    entry @k(%n: tile<i32>) {
-      %b, %y, %z = get_tile_block_id : tile<i32>
-      %d = cmpi equal %b, %n, signed : tile<i32> -> tile<i1>
-      assert %d, "one tile block only" : tile<i1>
-      return
-    }
-  }
-  """
-- tileiras.launch(kernel, "k", 99, [-1], target="cpu")
-+ tileiras.launch(kernel, "k", 1, [0], target="cpu")
-'''
-
 BAD_SETTING = Diag("RUN-0510", ERROR, "{name}={value}: expected {want}", "cpu")
 '''
 see: RUN-0520
@@ -163,112 +121,6 @@ see: RUN-0520
 - os.environ["TILEIRAS_CPU_THREADS"] = "many"
 + os.environ["TILEIRAS_CPU_THREADS"] = "2"
   tileiras.launch(kernel, "k", 1, [], target="cpu")
-'''
-
-OUT_OF_BOUNDS = Diag(
-    "RUN-0511", ERROR,
-    "{verb} {size} bytes at {address} outside of all memory passed to the launch "
-    "(tile block {block}, element {element})",
-    "cpu",
-)  # fmt: skip
-'''
-cause: The kernel reads or writes outside of all arrays of the launch: a missing mask, wrong strides, or a grid
-larger than the data.
-remedy: Mask the last tile or use a view with padding, and compare extents and grid. The note names the nearest
-array and the distance.
-
-  $ python k.py
-  import numpy as np
-  import tileiras
-
-  kernel = """
-  cuda_tile.module {
-    entry @k(%p: tile<ptr<f32>>, %n: tile<i32>) {
-      %q = offset %p, %n : tile<ptr<f32>>, tile<i32> -> tile<ptr<f32>>
-      %x, %t = load_ptr_tko weak %q : tile<ptr<f32>> -> tile<f32>, token
-      %s = store_ptr_tko weak %q, %x token=%t : tile<ptr<f32>>, tile<f32> -> token
-      return
-    }
-  }
-  """
-  a = np.zeros(8, np.float32)
-- tileiras.launch(kernel, "k", 1, [a, 8], check=True, target="cpu")
-+ tileiras.launch(kernel, "k", 1, [a, 7], check=True, target="cpu")
-'''
-
-NEAREST = Diag("RUN-0512", NOTE, "nearest memory: {label}, {distance}", "cpu")
-'''
-see: RUN-0511
-
-  $ python k.py
-  import numpy as np
-  import tileiras
-
-  kernel = """
-  cuda_tile.module {
-    entry @k(%p: tile<ptr<f32>>, %n: tile<i32>) {
-      %q = offset %p, %n : tile<ptr<f32>>, tile<i32> -> tile<ptr<f32>>
-      %x, %t = load_ptr_tko weak %q : tile<ptr<f32>> -> tile<f32>, token
-      %s = store_ptr_tko weak %q, %x token=%t : tile<ptr<f32>>, tile<f32> -> token
-      return
-    }
-  }
-  """
-  a = np.zeros(8, np.float32)
-- tileiras.launch(kernel, "k", 1, [a, 8], check=True, target="cpu")
-+ tileiras.launch(kernel, "k", 1, [a, 7], check=True, target="cpu")
-'''
-
-CROOKED = Diag(
-    "RUN-0513", ERROR,
-    "{verb} {size} bytes at misaligned address {address} (tile block {block}, element {element})", "cpu",
-)  # fmt: skip
-'''
-see: RUN-0108
-
-  $ python k.py
-  import numpy as np
-  import tileiras
-
-  kernel = """
-  cuda_tile.module {
-    entry @k(%p: tile<ptr<f32>>) {
-      %i = ptr_to_int %p : tile<ptr<f32>> -> tile<i64>
--     %c = constant <i64: 2> : tile<i64>
-+     %c = constant <i64: 4> : tile<i64>
-      %j = addi %i, %c : tile<i64>
-      %q = int_to_ptr %j : tile<i64> -> tile<ptr<f32>>
-      %x, %t = load_ptr_tko weak %q : tile<ptr<f32>> -> tile<f32>, token
-      %s = store_ptr_tko weak %q, %x token=%t : tile<ptr<f32>>, tile<f32> -> token
-      return
-    }
-  }
-  """
-  a = np.zeros(8, np.float32)
-  tileiras.launch(kernel, "k", 1, [a], check=True, target="cpu")
-'''
-
-FIXED_MEMORY = Diag("RUN-0514", ERROR, "writes to read-only memory: {label} (tile block {block})", "cpu")
-'''
-cause: The kernel writes to an array that was passed as read-only.
-remedy: Pass a writable array (or a copy), or correct the order of the arguments.
-
-  $ python k.py
-  import numpy as np
-  import tileiras
-
-  kernel = """
-  cuda_tile.module {
-    entry @k(%p: tile<ptr<f32>>) {
-      %c = constant <f32: 1.0> : tile<f32>
-      %t = store_ptr_tko weak %p, %c : tile<ptr<f32>>, tile<f32> -> token
-      return
-    }
-  }
-  """
-  a = np.zeros(8, np.float32)
-- a.flags.writeable = False
-  tileiras.launch(kernel, "k", 1, [a], check=True, target="cpu")
 '''
 
 BY_ZERO = Diag("RUN-0515", ERROR, "division by zero (tile block {block}, element {element})", "cpu")
@@ -579,14 +431,14 @@ def told(kernel: Kernel, words: list[int], regions: list[Region]) -> Emitted:
         near = nearest(value, regions)
         if kind == READ_ONLY:
             label = near[0] if near else ""
-            return Emitted(FIXED_MEMORY, loc, name, [("label", label), ("block", block)])
+            return Emitted(READ_ONLY_MEMORY, loc, name, [("label", label), ("block", block)])
         facts = [
             ("verb", verb),
             ("size", bytes_of(name_of(elem))),
             ("address", f"{value & (1 << 64) - 1:#x}"),
         ]
         facts += [("block", block), ("element", place_text(element, shape))]
-        out = Emitted(OUT_OF_BOUNDS if kind == OUTSIDE else CROOKED, loc, name, facts)
+        out = Emitted(OUT_OF_BOUNDS if kind == OUTSIDE else MISALIGNED_ACCESS, loc, name, facts)
         if near and kind == OUTSIDE:
             out.notes.append(Emitted(NEAREST, loc, None, [("label", near[0]), ("distance", near[1])]))
         return out

@@ -13,12 +13,16 @@ import os
 import sys
 import types
 
+from tileiras.diag import Catalogue
+
 from .settings import VARIABLE, BadSettings, Settings, parse_variable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
+
+diags = Catalogue("tileiras.run.cutile.diags")
 
 __all__ = ["BadSettings", "Settings", "activate", "activate_from_environment", "parse_variable"]
 
@@ -68,7 +72,7 @@ def activate(settings: Settings) -> None:
     """
     global _active
     if LOADER in sys.modules:
-        raise BadSettings("cuda.tile was imported before its target was chosen")
+        raise BadSettings(diags.IMPORTED_EARLY)
     if _active is None:
         when_imported("cuda.tile", _install, _put_driver)
         when_imported("torch", _map_cuda)
@@ -80,7 +84,7 @@ def deactivate() -> None:
     """Leave cuTile to the machine's own driver, whatever the environment asked for."""
     global _active
     if _active is not None and LOADER in sys.modules:
-        raise BadSettings("cuda.tile was imported before its target was chosen")
+        raise BadSettings(diags.IMPORTED_EARLY)
     _active = None
     os.environ.pop(VARIABLE, None)
 

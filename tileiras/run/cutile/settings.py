@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 
+from tileiras.diag import Catalogue, Refusal
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+diags = Catalogue("tileiras.run.cutile.diags")
 
 TARGETS = ("cpu", "reference", "emulator")
 DEFAULT_TARGET = "cpu"
@@ -16,7 +20,7 @@ DEFAULT_GPU = {"emulator": "sm_90"}
 PERMISSIVE_GPU = "sm_100"
 
 
-class BadSettings(ValueError):
+class BadSettings(Refusal, ValueError):
     """A setting is wrong; the text says which, and what is possible."""
 
 
@@ -30,13 +34,9 @@ class Settings:
     ) -> None:
         target = target or DEFAULT_TARGET
         if target not in TARGETS:
-            raise BadSettings(
-                f"unknown target '{target}': expected {', '.join(TARGETS[:-1])} or {TARGETS[-1]}"
-            )
+            raise BadSettings(diags.TARGET, target=target, known=", ".join(TARGETS[:-1]), last=TARGETS[-1])
         if target == "cpu" and importlib.util.find_spec("llvmlite") is None:
-            raise BadSettings(
-                "the target cpu needs llvmlite: pip install 'tileiras[cpu]', or choose reference"
-            )
+            raise BadSettings(diags.CPU_NEEDS_LLVMLITE)
         self.target, self.check, self.map_cuda = target, check, map_cuda
         self.seed: int | None = None
         self.images: list[Any] | None = None  # all that are made, where a report of them is wanted
@@ -44,7 +44,7 @@ class Settings:
         from tileiras.compiler.target import sm
 
         if not self.gpu_name[3:].isdecimal() or sm.find(self.gpu_name) is None:
-            raise BadSettings(f"unknown GPU '{self.gpu_name}': expected sm_NN, such as sm_90")
+            raise BadSettings(diags.GPU_NAME, gpu=self.gpu_name)
 
     @property
     def capability(self) -> tuple[int, int]:
@@ -65,5 +65,5 @@ def parse_variable(text: str) -> Settings:
         if word.startswith("sm_") and not gpu_name:
             gpu_name = word
         elif word not in ("check", "map-cuda"):
-            raise BadSettings(f"unknown word '{word}': expected TARGET[:sm_NN][:check][:map-cuda]")
+            raise BadSettings(diags.SETTING, word=word)
     return Settings(target, gpu_name, "check" in words, "map-cuda" in words)

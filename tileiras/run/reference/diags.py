@@ -2,129 +2,12 @@
 
 from __future__ import annotations
 
-from tileiras.diag import ERROR, NOTE, Diag
+from tileiras.diag import ERROR, Diag
+from tileiras.run.errors import ASSERT_FAILED, MISALIGNED, MORE, NEAREST, OUT_OF_BOUNDS, READ_ONLY
+
+__all__ = ["ASSERT_FAILED", "MISALIGNED", "MORE", "NEAREST", "OUT_OF_BOUNDS", "READ_ONLY"]
 
 SRC = "reference interpreter"
-
-OUT_OF_BOUNDS = Diag(
-    "RUN-0001", ERROR,
-    "{verb} {size} bytes at {address} outside of all memory passed to the launch "
-    "(tile block {block}, element {element})",
-    SRC,
-)  # fmt: skip
-'''
-see: RUN-0511
-
-  $ python k.py
-  import numpy as np
-  import tileiras
-
-  kernel = """
-  cuda_tile.module {
-    entry @k(%p: tile<ptr<f32>>, %n: tile<i32>) {
-      %q = offset %p, %n : tile<ptr<f32>>, tile<i32> -> tile<ptr<f32>>
-      %x, %t = load_ptr_tko weak %q : tile<ptr<f32>> -> tile<f32>, token
-      return
-    }
-  }
-  """
-  a = np.zeros(8, np.float32)
-- tileiras.launch(kernel, "k", 1, [a, 8])
-+ tileiras.launch(kernel, "k", 1, [a, 7])
-'''
-
-NEAREST = Diag("RUN-0002", NOTE, "nearest memory: {label}, {distance}", SRC)
-'''
-see: RUN-0511
-
-  $ python k.py
-  import numpy as np
-  import tileiras
-
-  kernel = """
-  cuda_tile.module {
-    entry @k(%p: tile<ptr<f32>>, %n: tile<i32>) {
-      %q = offset %p, %n : tile<ptr<f32>>, tile<i32> -> tile<ptr<f32>>
-      %x, %t = load_ptr_tko weak %q : tile<ptr<f32>> -> tile<f32>, token
-      return
-    }
-  }
-  """
-  a = np.zeros(8, np.float32)
-- tileiras.launch(kernel, "k", 1, [a, 8])
-+ tileiras.launch(kernel, "k", 1, [a, 7])
-'''
-
-MISALIGNED = Diag(
-    "RUN-0003", ERROR,
-    "{verb} {size} bytes at misaligned address {address} (tile block {block}, element {element})", SRC,
-)  # fmt: skip
-'''
-see: RUN-0108
-
-  $ python k.py
-  import numpy as np
-  import tileiras
-
-  kernel = """
-  cuda_tile.module {
-    entry @k(%p: tile<ptr<f32>>) {
-      %i = ptr_to_int %p : tile<ptr<f32>> -> tile<i64>
--     %c = constant <i64: 2> : tile<i64>
-+     %c = constant <i64: 4> : tile<i64>
-      %j = addi %i, %c : tile<i64>
-      %q = int_to_ptr %j : tile<i64> -> tile<ptr<f32>>
-      %x, %t = load_ptr_tko weak %q : tile<ptr<f32>> -> tile<f32>, token
-      return
-    }
-  }
-  """
-  a = np.zeros(8, np.float32)
-  tileiras.launch(kernel, "k", 1, [a])
-'''
-
-READ_ONLY = Diag("RUN-0004", ERROR, "writes to read-only memory: {label} (tile block {block})", SRC)
-'''
-see: RUN-0514
-
-  $ python k.py
-  import numpy as np
-  import tileiras
-
-  kernel = """
-  cuda_tile.module {
-    entry @k(%p: tile<ptr<f32>>) {
-      %c = constant <f32: 1.0> : tile<f32>
-      %t = store_ptr_tko weak %p, %c : tile<ptr<f32>>, tile<f32> -> token
-      return
-    }
-  }
-  """
-  a = np.zeros(8, np.float32)
-- a.flags.writeable = False
-  tileiras.launch(kernel, "k", 1, [a])
-'''
-
-ASSERT_FAILED = Diag("RUN-0005", ERROR, "assertion failed: {message} (tile block {block}, {where})", SRC)
-'''
-see: RUN-0505
-
-  $ python k.py
-  import tileiras
-
-  kernel = """
-  cuda_tile.module {
-    entry @k(%n: tile<i32>) {
-      %z = constant <i32: 0> : tile<i32>
-      %c = cmpi less_than %z, %n, signed : tile<i32> -> tile<i1>
-      assert %c, "n must be positive" : tile<i1>
-      return
-    }
-  }
-  """
-- tileiras.launch(kernel, "k", 1, [0])
-+ tileiras.launch(kernel, "k", 1, [1])
-'''
 
 ASSUME_FALSE = Diag(
     "RUN-0006",
@@ -321,28 +204,6 @@ see: RUN-0506
   """
   a = np.zeros(8, np.float32)
   tileiras.launch(kernel, "k", 1, [a], check=True)
-'''
-
-MORE = Diag("RUN-0011", NOTE, "{count} more of these", SRC)
-'''
-see: RUN-0509
-
-  $ python k.py
-  import tileiras
-
-  kernel = """
-  cuda_tile.module {
-    entry @k(%n: tile<i32>) {
-      %b, %y, %z = get_tile_block_id : tile<i32>
-      %c = constant <i32: 0> : tile<i32>
-      %d = cmpi equal %b, %n, signed : tile<i32> -> tile<i1>
-      assert %d, "one tile block only" : tile<i1>
-      return
-    }
-  }
-  """
-- tileiras.launch(kernel, "k", 99, [-1])
-+ tileiras.launch(kernel, "k", 1, [0])
 '''
 
 UNSUPPORTED = Diag("RUN-0012", ERROR, "has no meaning in the reference interpreter: {why}", SRC)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import sys
 
+from tileiras.diag import Catalogue
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,6 +27,8 @@ VERBS = {
     "test": "launch a kernel and compare with expected arrays",
 }
 
+diags = Catalogue("tileiras.tools.build.diags")
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one verb; returns the exit code."""
@@ -34,9 +38,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _main(argv: Sequence[str] | None = None) -> int:
-    from tileiras.terminal import fail, take_colour
+    from tileiras.diag import UsageError
+    from tileiras.terminal import refuse, take_words
 
-    words = take_colour(sys.argv[1:] if argv is None else argv, "tileiras-build")
+    words = take_words(sys.argv[1:] if argv is None else argv, "tileiras-build")
     if not words or words[0] in ("-h", "--help"):
         print(usage())
         return 0 if words else 1
@@ -47,8 +52,7 @@ def _main(argv: Sequence[str] | None = None) -> int:
         return 0
     verb, *rest = words
     if verb not in VERBS:
-        fail("tileiras-build", f"unknown verb '{verb}'; one of: {', '.join(VERBS)}")
-        return 1
+        return refuse(UsageError(diags.UNKNOWN_VERB, verb=verb, known=", ".join(VERBS)), "tileiras-build")
     if verb == "test":
         from tileiras.tools import kernel_test
 
@@ -58,8 +62,11 @@ def _main(argv: Sequence[str] | None = None) -> int:
     return command.run_verb(verb, rest)
 
 
+_ALL = "Each verb has its own --help. All take --color[=auto|always|never] and --diagnostic-codes."
+
+
 def usage() -> str:
     """The list of verbs."""
     width = max(map(len, VERBS))
     rows = "\n".join(f"  {verb.ljust(width)}  {text}" for verb, text in VERBS.items())
-    return f"usage: tileiras-build VERB [options]\n\n{rows}\n\nEach verb has its own --help. All take --color[=auto|always|never]."
+    return f"usage: tileiras-build VERB [options]\n\n{rows}\n\n{_ALL}"

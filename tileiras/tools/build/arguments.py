@@ -7,9 +7,14 @@ a line.
 
 from __future__ import annotations
 
+from tileiras.diag import Catalogue, UsageError, suggestion
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+common = Catalogue("tileiras.tools.diags")
+diags = Catalogue("tileiras.tools.build.diags")
 
 SWITCH, ONE, MANY = "switch", "one", "many"
 
@@ -35,10 +40,6 @@ class Flag:
         self.metavar = metavar
         self.choices = choices
         self.default = default
-
-class UsageError(Exception):
-    """A command line that makes no sense; exit code 1."""
-
 
 class Arguments:
     """The values by key: bool for a switch, str or None for one, list for many; `inputs` are the other
@@ -73,20 +74,20 @@ def parse(flags: Sequence[Flag], words: Sequence[str]) -> Arguments:
             break
         name, equals, value = word.partition("=")
         if name not in by_name:
-            raise UsageError(f"unknown option '{name}'{_suggestion(name, by_name)}")
+            raise UsageError(common.UNKNOWN_OPTION, option=name, hint=suggestion(name, by_name))
         flag = by_name[name]
         if flag.kind == SWITCH:
             if equals:
-                raise UsageError(f"option '{name}' takes no value")
+                raise UsageError(diags.NO_VALUE, option=name)
             setattr(found, flag.key, True)
             continue
         if not equals:
             if at == len(queue) or (queue[at].startswith("-") and queue[at] != "-"):
-                raise UsageError(f"option '{name}' needs a value (one that begins with '-' as {name}=VALUE)")
+                raise UsageError(diags.NEEDS_VALUE, option=name)
             value = queue[at]
             at += 1
         if flag.choices and value not in flag.choices:
-            raise UsageError(f"option '{name}': '{value}' is not one of {', '.join(flag.choices)}")
+            raise UsageError(common.CHOICE, option=name, value=value, known=', '.join(flag.choices))
         if flag.kind == ONE:
             setattr(found, flag.key, value)
         else:
@@ -103,20 +104,13 @@ def _expand(words: Sequence[str]) -> list[str]:
                     queue += [line for line in file.read().splitlines() if line]
             except (OSError, ValueError) as error:
                 why = getattr(error, "strerror", None) or str(error)
-                raise UsageError(f"cannot read '{word[1:]}': {why}") from error
+                raise UsageError(common.CANNOT_READ, path=word[1:], why=why) from error
         else:
             queue.append(word)
     for word in queue:
         if "\0" in word:
-            raise UsageError(f"an argument has a NUL byte in it: {word[:80]!r}")
+            raise UsageError(common.NUL_IN_ARGUMENT, word=word[:80])
     return queue
-
-
-def _suggestion(name: str, known: dict[str, Flag]) -> str:
-    import difflib
-
-    close = difflib.get_close_matches(name, known, 1)
-    return f"; did you mean '{close[0]}'?" if close else ""
 
 
 def help_text(verb: str, synopsis: str, flags: Sequence[Flag]) -> str:

@@ -44,7 +44,7 @@ def check_options(words: list[str]) -> None:
     status, log = _call(cli.check, words)
     if status != 0:
         sys.stderr.write(log)
-        raise Failed(status)
+        raise Failed(None, status)
 
 
 def compile(job: Job, outputs: Outputs) -> Result:
@@ -102,7 +102,7 @@ def compile(job: Job, outputs: Outputs) -> Result:
     if status != 0:
         sys.stderr.write(outputs.in_users_words(log))
         refused = cli.refused_by_ptxas(argv)
-        raise Failed(status, of_line=bool(refused) and all(words in log for words in refused))
+        raise Failed(None, status, of_line=bool(refused) and all(words in log for words in refused))
     parts = {"ptx" if virtual else "cubin": _read(image)}
     for name, path in extra.items():
         parts[name] = _read(path) if os.path.exists(path) else b""

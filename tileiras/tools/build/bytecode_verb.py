@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from tileiras.diag import Catalogue
 from tileiras.tools.build.arguments import ONE, Arguments, Flag, UsageError
 from tileiras.tools.build.command import read_input
 from tileiras.tools.build.depfile import READERS, text_of
 from tileiras.tools.build.outputs import Outputs
+
+diags = Catalogue("tileiras.tools.build.diags")
 
 SYNOPSIS = "[--bytecode-version V] IN -o OUT.tilebc"
 FLAGS = (
@@ -21,7 +24,7 @@ MAGIC = b"\x7fTileIR\0"
 def run(arguments: Arguments, outputs: Outputs) -> None:
     """The verb."""
     if len(arguments.inputs) != 1 or not arguments.o:
-        raise UsageError("one input and -o are needed")
+        raise UsageError(diags.ONE_INPUT_AND_O)
     from tileiras.diag import CompileError
     from tileiras.tools.build import record
 

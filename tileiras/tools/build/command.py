@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 
 from tileiras import signals
-from tileiras.diag import CompileError
+from tileiras.diag import OUT_OF_MEMORY, UNREADABLE, Catalogue, CompileError, Diag, Refusal
+from tileiras.outputs import OutputError
+from tileiras.terminal import refuse, show_all
 from tileiras.tools.build.arguments import UsageError, help_text, parse
 from tileiras.tools.build.depfile import UnwritableDepfile
 from tileiras.tools.build.outputs import Outputs, is_special
@@ -14,6 +15,9 @@ from tileiras.tools.build.outputs import Outputs, is_special
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+common = Catalogue("tileiras.tools.diags")
+diags = Catalogue("tileiras.tools.build.diags")
 
 _OUTPUT_FLAGS = (
     "-o",
@@ -27,17 +31,14 @@ _OUTPUT_FLAGS = (
 )
 
 
-class Failed(Exception):
-    """A verb stops with this exit code; what there is to say has been said or is `text`.
+class Failed(Refusal):
+    """A verb stops. `of_line`: the command line alone is wrong, which costs no earlier output."""
 
-    `of_line`: the command line alone is wrong, which costs no earlier output.
-    """
-
-    def __init__(self, exit_code: int, text: str = "", of_line: bool = False) -> None:
-        super().__init__(text)
+    def __init__(
+        self, diag: Diag | None, exit_code: int | None = None, of_line: bool = False, **facts: object
+    ) -> None:
+        super().__init__(diag, exit_code, **facts)
         self.of_line = of_line
-        self.exit_code = exit_code
-        self.text = text
 
 
 def run_verb(verb: str, words: Sequence[str]) -> int:
@@ -49,7 +50,7 @@ def run_verb(verb: str, words: Sequence[str]) -> int:
     outputs = Outputs()
     caught = signals.catch()
     try:
-        _check_outputs(words)
+        _check_outputs(verb, words)
         arguments = parse(module.FLAGS, words)
         module.run(arguments, outputs)
         return 0
@@ -65,39 +66,30 @@ def run_verb(verb: str, words: Sequence[str]) -> int:
         return signals.die_of(2)
     except UsageError as error:
         outputs.discard(promised=False)
-        say(f"tileiras-build {verb}: error: {error}")
-        return 1
+        return refuse(error, f"tileiras-build {verb}")
     except Failed as error:
         outputs.discard(promised=not error.of_line)
-        if error.text:
-            say(f"error: {error.text}")
-        return error.exit_code
+        return refuse(error)
     except CompileError as error:
         outputs.discard()
-        show_all(error)
-        return error.exit_code
-    except UnwritableDepfile as error:
+        return show_all(error)
+    except (OutputError, UnwritableDepfile) as error:
         outputs.discard()
-        say(f"error: {error}")
-        return 2
+        return refuse(error)
     except OSError as error:
         filename = outputs.in_users_words(error.filename) if isinstance(error.filename, str) else ""
         outputs.discard()
-        name = f": '{filename}'" if filename else ""
-        say(f"error: {error.strerror or error}{name}")
-        return 1 if isinstance(error, FileNotFoundError) else 2
+        return refuse(of_system(error, filename))
     except MemoryError:
         outputs.discard()
-        say("error: out of memory")
-        return 1
+        return refuse(UsageError(OUT_OF_MEMORY))
     except Exception:
         # A bug of ours: everything that helps to report it, no outputs, and the code of a failed compilation.
         outputs.discard()
         import traceback
 
         traceback.print_exc()
-        say(f"error: internal error in tileiras-build {verb}; please report it with the lines above")
-        return 5
+        return refuse(Failed(diags.INTERNAL, verb=verb))
     except BaseException:
         outputs.discard()
         raise
@@ -105,7 +97,7 @@ def run_verb(verb: str, words: Sequence[str]) -> int:
         signals.restore(caught)
 
 
-def _check_outputs(words: Sequence[str]) -> None:
+def _check_outputs(verb: str, words: Sequence[str]) -> None:
     """Errors: UsageError where an output is also an input or another output: the clean-up after a failure would remove the
     user's source.
 
@@ -117,7 +109,7 @@ def _check_outputs(words: Sequence[str]) -> None:
     rest = iter(words)
     for word in rest:
         name, equals, value = word.partition("=")
-        if name in _OUTPUT_FLAGS:
+        if name in _OUTPUT_FLAGS and (verb, name) != ("fatbin", "--ptx"):  # PTX goes into a container
             named.append(value if equals else next(rest, ""))
         elif name == "--depfile-target":  # spells an output for the build system; no file of its own
             _ = value if equals else next(rest, "")
@@ -127,9 +119,9 @@ def _check_outputs(words: Sequence[str]) -> None:
     files = [path for path in named if path and path != "-" and not is_special(path)]
     for index, path in enumerate(files):
         if any(_is_same_file(path, other) for other in files[:index]):
-            raise UsageError(f"'{path}' is named as two outputs")
+            raise UsageError(diags.TWO_OUTPUTS, path=path)
         if any(_is_same_file(path, other) for other in others):
-            raise UsageError(f"'{path}' is both input and output")
+            raise UsageError(diags.INPUT_IS_OUTPUT, path=path)
 
 
 def _is_same_file(path: str, other: str) -> bool:
@@ -148,13 +140,11 @@ def say(text: str) -> None:
     complain(text)
 
 
-def show_all(error: CompileError) -> None:
-    """The diagnostics of a failure, and what helps."""
-    from tileiras import terminal
-
-    for emitted in error.diagnostics:
-        terminal.show(emitted)
-    terminal.advise(error.diagnostics)
+def of_system(error: OSError, filename: object) -> Refusal:
+    """What the operating system refused, and for which file."""
+    place = f": '{filename}'" if filename else ""
+    code = 1 if isinstance(error, FileNotFoundError) else None
+    return Refusal(common.OS_ERROR, code, why=error.strerror or error, place=place)
 
 
 def read_input(path: str) -> bytes:
@@ -163,7 +153,7 @@ def read_input(path: str) -> bytes:
         with open(path, "rb") as file:
             data = file.read()
     except OSError as error:
-        raise Failed(1, f"unable to read input file '{path}': {error.strerror}") from error
+        raise Failed(UNREADABLE, path=path, why=error.strerror) from error
     from tileiras.terminal import remember
 
     remember(path, data)  # messages show its lines

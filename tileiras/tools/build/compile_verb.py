@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 
 from tileiras.archs import NUMBERS, NVIDIA_NUMBERS
-from tileiras.diag import CompileError
+from tileiras.diag import EXIT_COMPILE, Catalogue, CompileError, Emitted, Loc, suggestion
 from tileiras.options import DISABLE, PARTS, disabled_parts, is_number
 from tileiras.settings import BUILD, COMPILERS, LIST, Setting, of
 from tileiras.settings import MANY as SETTING_MANY
@@ -23,6 +23,10 @@ from tileiras.tools.build.command import Failed, read_input, say
 from tileiras.tools.build.depfile import text_of
 from tileiras.tools.build.job import Job, Result
 from tileiras.tools.build.outputs import Outputs
+
+diags = Catalogue("tileiras.tools.build.diags")
+driver = Catalogue("tileiras.driver")
+toolchain = Catalogue("tileiras.toolchain.diags")
 
 SYNOPSIS = "[options] INPUT -o OUT.cubin --arch sm_90"
 _KINDS = {SETTING_SWITCH: SWITCH, LIST: MANY, SETTING_MANY: MANY}
@@ -43,31 +47,31 @@ FLAGS = tuple(map(_flag, of(BUILD)))
 def run(arguments: Arguments, outputs: Outputs) -> None:
     """The verb."""
     if len(arguments.inputs) != 1:
-        raise UsageError(f"one input is needed, {len(arguments.inputs)} were given")
+        raise UsageError(diags.ONE_INPUT, count=len(arguments.inputs))
     source = arguments.inputs[0]
     data = read_input(source)
     if not arguments.arch:
-        raise Failed(2, "no GPU architecture given (--arch sm_90)")
+        raise Failed(diags.NO_ARCH)
     compiler = the_compiler(arguments)
     if arguments.arch == "cpu":
         if arguments.report:
-            raise Failed(2, "--report explains code for GPUs, not for --arch cpu")
+            raise Failed(diags.REPORT_OF_CPU)
         from tileiras.tools.build import cpu_verb
 
         cpu_verb.run(arguments, outputs, source, data, compiler)
         return
     arch = the_arch(arguments.arch, compiler)
     if arch.kind == VIRTUAL and arguments.o and arguments.ptx:
-        raise UsageError("for a virtual architecture -o receives the PTX: --ptx is one name too many")
+        raise UsageError(diags.PTX_TWICE)
     wanted = (arguments.o, arguments.ptx, arguments.tilebc, arguments.kernels_json)
     if not any(wanted):
-        raise UsageError("no output asked for (-o, --ptx, --tilebc or --kernels-json)")
+        raise UsageError(diags.NO_OUTPUT)
     if arguments.depfile and not (arguments.depfile_target or arguments.o):
-        raise UsageError("--depfile needs --depfile-target where there is no -o")
+        raise UsageError(diags.DEPFILE_TARGET)
     if arguments.report:
         _check_report(arguments.report)
     if bool(arguments.remarks_output) > bool(arguments.remarks):
-        raise UsageError("--remarks-output needs --remarks")
+        raise UsageError(diags.REMARKS_OUTPUT)
     job = Job(arguments, arch, source, data)
     refuse(job)
     tools = tools_of(job)
@@ -92,23 +96,19 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
 
 
 def _check_report(path: str) -> None:
-    """Errors: UsageError for a name that says no form, Failed(2) for a file that cannot be written."""
-    from tileiras.outputs import OutputError
+    """Errors: UsageError for a name that says no form, OutputError for a file that cannot be written."""
     from tileiras.report import write
 
     if problem := write.wrong_name(path):
-        raise UsageError(f"option '--report': {problem}")
-    try:
-        write.check(path)
-    except OutputError as error:
-        raise Failed(2, str(error)) from None
+        raise UsageError(diags.REPORT_NAME, problem=problem)
+    write.check(path)
 
 
 def the_compiler(arguments: Arguments) -> str:
     """ "builtin" or "nvidia"."""
     compiler = arguments.compiler or os.environ.get("TILEIRAS_COMPILER") or "builtin"
     if compiler not in COMPILERS:
-        raise Failed(2, f"TILEIRAS_COMPILER: '{compiler}' is not one of {', '.join(COMPILERS)}")
+        raise Failed(diags.COMPILER, compiler=compiler, known=', '.join(COMPILERS))
     return compiler
 
 
@@ -134,7 +134,7 @@ def the_arch(text: str, compiler: str) -> Arch:
         return archs[0]
     if len(reals) == 1:  # "90" names one GPU here; only in a list does it stand for two entries
         return reals[0]
-    raise Failed(2, f"'{text}' does not name one architecture")
+    raise Failed(toolchain.ARCH_NOT_ONE, 2, text=text)
 
 
 def refuse(job: Job) -> None:
@@ -145,28 +145,24 @@ def refuse(job: Job) -> None:
     for word in arguments.file_prefix_map:
         old, equals, _ = word.rpartition("=")
         if not old or not equals:
-            raise UsageError(f"option '--file-prefix-map': '{word}' is not of the form OLD=NEW")
+            raise UsageError(diags.PREFIX_MAP, option="option '--file-prefix-map'", word=word)
     if arguments.bytecode_version:
         from tileiras.tools.build.bytecode_verb import check_version
 
         check_version(arguments.bytecode_version)
     if job.host_arch not in ("x86_64", "aarch64"):
-        raise Failed(2, f"unsupported host architecture '{job.host_arch}'")
+        raise Failed(driver.BAD_HOST_ARCH, 2, name=job.host_arch)
     for part in job.disable:
         if part not in PARTS:
-            from tileiras.driver import suggestion
-
             place = "--disable" if part in disabled_parts(arguments.disable, "") else DISABLE
             known = f"{', '.join(PARTS[:-1])} or {PARTS[-1]}"
-            raise Failed(2, f"{place}: unknown part '{part}', expected {known}{suggestion(part, PARTS)}")
+            raise Failed(driver.BAD_PART, 2, place=place, name=part, known=known, near=suggestion(part, PARTS))
     if arguments.debug and arguments.opt_level not in (None, "0"):
-        raise Failed(2, "--debug needs --opt-level 0: optimised debugging is not supported")
+        raise Failed(diags.DEBUG_LEVEL)
     if job.arch.kind == VIRTUAL and (arguments.max_registers or arguments.no_spills):
-        raise Failed(
-            2, f"{job.arch}: registers are the driver's choice; budgets need an image (sm_{job.arch.label})"
-        )
+        raise Failed(diags.VIRTUAL_BUDGET, arch=job.arch, label=job.arch.label)
     if job.tensor_maps == "launcher" and job.compiler == "builtin" and job.launch_abi != "simt":
-        raise Failed(2, "--tensor-maps launcher needs --launch-abi simt: others know the source's parameters only")
+        raise Failed(diags.TENSOR_MAPS_ABI)
     if job.compiler != "nvidia":
         if arguments.option:
             from tileiras.tools.build import builtin
@@ -175,19 +171,17 @@ def refuse(job: Job) -> None:
         return
     if job.wants_ptx:
         what = f"PTX for {job.arch}" if job.arch.kind == VIRTUAL else "--ptx"
-        raise Failed(2, f"NVIDIA's compiler gives no PTX ({what}); use --compiler builtin")
+        raise Failed(diags.NVIDIA_PTX, what=what)
     if job.launch_abi == "simt":
-        raise Failed(
-            2, "NVIDIA's compiler makes images of launch ABI tile only; use --compiler builtin for simt"
-        )
+        raise Failed(diags.NVIDIA_SIMT)
     if arguments.report:
-        raise Failed(2, "NVIDIA's compiler does not tell what a report shows; use --compiler builtin")
+        raise Failed(diags.NVIDIA_REPORT)
     if arguments.disable:
-        raise Failed(2, "NVIDIA's compiler has no parts to disable; use --compiler builtin")
+        raise Failed(diags.NVIDIA_DISABLE)
     if job.tensor_maps == "launcher":
-        raise Failed(2, "NVIDIA's compiler takes no tensor maps from a launcher; use --compiler builtin")
+        raise Failed(diags.NVIDIA_TENSOR_MAPS)
     if arguments.ptxas_option:
-        raise Failed(2, "NVIDIA's compiler takes no ptxas options; use --compiler builtin")
+        raise Failed(diags.NVIDIA_PTXAS)
 
 
 def tools_of(job: Job) -> dict[str, str]:
@@ -327,46 +321,42 @@ def check_budgets(job: Job, result: Result) -> None:
         missing = [entry for entry in arguments.entry if entry not in known]
         if missing:
             there = ", ".join(sorted(kernel["symbol"] for kernel in kernels)) or "none"
-            raise Failed(1, f"no kernel '{missing[0]}' in '{job.source}'; its kernels: {there}", of_line=True)
+            raise Failed(diags.NO_KERNEL, of_line=True, name=missing[0], source=job.source, there=there)
         chosen = {known[entry]["symbol"] for entry in arguments.entry}
         table["kernels"] = kernels = [kernel for kernel in kernels if kernel["symbol"] in chosen]
         result.parts["table"] = as_text(table)
-    complaints: list[str] = []
+    complaints: list[Emitted] = []
     for kernel in kernels:
-        name = f"kernel '{kernel['name']}' ({table['arch']})"
-        before = len(complaints)
-        if registers is not None and (kernel["registers"] or 0) > registers:
-            complaints.append(
-                f"{name} uses {kernel['registers']} registers, more than the {registers} allowed"
-            )
-        if arguments.no_spills and (kernel["spill_bytes"] or 0) > 0:
-            complaints.append(f"{name} spills {kernel['spill_bytes']} bytes of registers to local memory")
         used = kernel["static_shared"] + kernel["dynamic_shared"]
-        if shared is not None and used > shared:
-            complaints.append(f"{name} uses {used} bytes of shared memory, more than the {shared} allowed")
-        source = _source_of(job, kernel["symbol"]) if len(complaints) > before else ""
-        complaints[before:] = [f"{source}error: {complaint}" for complaint in complaints[before:]]
+        beyond = (
+            (diags.REGISTERS, kernel["registers"] or 0, registers),
+            (diags.SPILLS, kernel["spill_bytes"] or 0, 0 if arguments.no_spills else None),
+            (diags.SHARED, used, shared),
+        )
+        for row, count, most in beyond:
+            if most is not None and count > most:
+                facts = {"name": kernel["name"], "arch": table["arch"], "count": count, "most": most}
+                complaints.append(Emitted(row, Loc(_source_of(job, kernel["symbol"])), facts=facts.items()))
     if complaints:
-        say("\n".join(complaints))
-        raise Failed(5)
+        raise CompileError(EXIT_COMPILE, complaints)
 
 
 def _source_of(job: Job, symbol: str) -> str:
-    """ "kernel.py:12: " for the entry, or "" where the source does not say."""
+    """ "kernel.py:12" for the entry, or "" where the source does not say."""
     from tileiras.tools.build.bytecode_verb import entry_facts
 
     try:
         facts = entry_facts(job.data, job.source).get(symbol)
     except CompileError:
         return ""
-    return f"{facts.source}: " if facts is not None and facts.source else ""
+    return (facts.source or "") if facts is not None else ""
 
 
 def _number(text: str | None, flag: str) -> int | None:
     if text is None:
         return None
     if not is_number(text):
-        raise UsageError(f"option '{flag}': '{text[:40]}' is no number")
+        raise UsageError(diags.NO_NUMBER, option=flag, text=text[:40])
     return int(text)
 
 
@@ -378,5 +368,5 @@ def parse_size(text: str | None, flag: str) -> int | None:
     unit = {"K": 1 << 10, "M": 1 << 20}.get(body[-1:], 1)
     digits = body[:-1] if unit > 1 else body
     if not is_number(digits):
-        raise UsageError(f"option '{flag}': '{text[:40]}' is no size")
+        raise UsageError(diags.NO_SIZE, option=flag, text=text[:40])
     return int(digits) * unit

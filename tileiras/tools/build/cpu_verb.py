@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 
+from tileiras.diag import Catalogue
 from tileiras.tools.build.arguments import Arguments, UsageError
 from tileiras.tools.build.command import Failed
 from tileiras.tools.build.depfile import text_of
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tileiras.tools.build.outputs import Outputs
+
+diags = Catalogue("tileiras.tools.build.diags")
 
 CPU = "cpu"
 _NO_MEANING = {
@@ -34,13 +37,13 @@ _BUDGETS = {"max_registers": "--max-registers", "no_spills": "--no-spills", "max
 def refuse(arguments: Arguments, compiler: str, alone: bool = True) -> None:
     """What makes no sense for a processor; `alone`: beside GPUs neither. Errors: Failed(2), UsageError."""
     if compiler == "nvidia":
-        raise Failed(2, "NVIDIA's compiler makes no code for the CPU; use --compiler builtin")
+        raise Failed(diags.NVIDIA_CPU)
     for key, flag in _BUDGETS.items():
         if getattr(arguments, key, None):
-            raise Failed(2, f"{flag}: budgets are for images of a GPU, not for the CPU")
+            raise Failed(diags.CPU_BUDGET, flag=flag)
     for key, flag in _NO_MEANING.items() if alone else ():
         if getattr(arguments, key, None):
-            raise UsageError(f"{flag} has no meaning for --arch cpu")
+            raise UsageError(diags.CPU_OPTION, flag=flag)
 
 
 def check_processor(arguments: Arguments) -> None:
@@ -58,7 +61,7 @@ def run(arguments: Arguments, outputs: Outputs, source: str, data: bytes, compil
 
     refuse(arguments, compiler)
     if not arguments.kernels_json:
-        raise UsageError("--arch cpu makes a kernel table: --kernels-json is needed")
+        raise UsageError(diags.CPU_TABLE)
     check_processor(arguments)
     depfile = text_of(arguments, arguments.kernels_json, [source, *arguments.depends])
     history = open_record(arguments)
@@ -99,7 +102,7 @@ def table_of(arguments: Arguments, source: str, data: bytes) -> bytes:
     for name in arguments.entry:
         if name not in entries:
             there = ", ".join(sorted(entries)) or "none"
-            raise Failed(1, f"no kernel '{name}' in '{source}'; its kernels: {there}", of_line=True)
+            raise Failed(diags.NO_KERNEL, of_line=True, name=name, source=source, there=there)
     pairs = [word.rpartition("=") for word in arguments.file_prefix_map]
     maps = [(old, new) for old, _, new in pairs]
     assembly, rows = ahead.compile_ahead(module, arch, list(arguments.entry), lambda path: renamed(path, maps))

@@ -18,11 +18,15 @@ from __future__ import annotations
 
 import os
 
+from tileiras.diag import Catalogue, Refusal
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from tileiras.tools.build.arguments import Arguments
+
+diags = Catalogue("tileiras.tools.build.diags")
 
 READERS = ("both", "make", "ninja")
 _COMPILER = os.path.abspath(__file__)
@@ -31,7 +35,7 @@ _NO_END = ("\\", " ", "\t", "\r", "\n")
 _NINJA_STOPS_AT = "*;<>^`|\x7f" + "".join(map(chr, range(1, 32)))
 
 
-class UnwritableDepfile(ValueError):
+class UnwritableDepfile(Refusal, ValueError):
     """Something that a depfile cannot say."""
 
 
@@ -97,10 +101,10 @@ def _escaped(
 
 def _refuse(path: str, reader: str, found: Iterable[tuple[str, bool]]) -> None:
     if "\0" in path:
-        raise UnwritableDepfile(f"a path with a NUL cannot stand in a depfile: {path!r}")
+        raise UnwritableDepfile(diags.DEPFILE_PATH, path=path)
     for what, is_there in found:
         if is_there:
-            raise UnwritableDepfile(f"{reader} cannot read a path with {what} in a depfile: {path!r}")
+            raise UnwritableDepfile(diags.DEPFILE_READER, reader=reader, what=what, path=path)
 
 
 def _name(char: str) -> str:
@@ -124,7 +128,7 @@ def write_depfile(target: str, prerequisites: Iterable[str], reader: str | None 
     """
     paths = list(dict.fromkeys(os.path.abspath(path) for path in prerequisites))
     if not paths:
-        raise UnwritableDepfile("a depfile needs a prerequisite: Ninja would rebuild for ever")
+        raise UnwritableDepfile(diags.DEPFILE_EMPTY)
     if reader == "make":
         return _for_make(target, paths)
     try:
@@ -135,7 +139,9 @@ def write_depfile(target: str, prerequisites: Iterable[str], reader: str | None 
         try:
             return _for_make(target, paths)
         except UnwritableDepfile as other:
-            raise UnwritableDepfile(str(problem) if str(problem) == str(other) else f"{problem}; {other}") from None
+            if str(problem) == str(other):
+                raise
+            raise UnwritableDepfile(diags.DEPFILE_BOTH, ninja=problem, make=other) from None
 
 
 def _for_ninja(target: str, paths: list[str]) -> str:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 
+from tileiras.diag import Catalogue
 from tileiras.tools.build.arguments import MANY, ONE, SWITCH, Arguments, Flag, UsageError
 from tileiras.tools.build.command import Failed, read_input, say
 from tileiras.tools.build.depfile import READERS, text_of
@@ -23,6 +24,9 @@ from tileiras.tools.build.outputs import Outputs
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+common = Catalogue("tileiras.tools.diags")
+diags = Catalogue("tileiras.tools.build.diags")
 
 SYNOPSIS = "KERNEL.py --entry F --signature S -o OUT.tilebc"
 FLAGS = (
@@ -56,13 +60,13 @@ _DTYPES = {
 def run(arguments: Arguments, outputs: Outputs) -> None:
     """The verb."""
     if len(arguments.inputs) != 1 or not arguments.o or not arguments.entry:
-        raise UsageError("one Python file, --entry and -o are needed")
+        raise UsageError(diags.EXPORT_WORDS)
     if not arguments.signature and not arguments.matrix:
-        raise UsageError("--signature or --matrix is needed")
+        raise UsageError(diags.EXPORT_SIGNATURE)
     if arguments.matrix and len(arguments.signature) > 1:
-        raise UsageError("with --matrix there is one --signature, in which @name@ stands for a value")
+        raise UsageError(diags.EXPORT_MATRIX)
     if arguments.symbol and len(arguments.symbol) != len(arguments.signature):
-        raise UsageError("as many --symbol as --signature are needed")
+        raise UsageError(diags.EXPORT_SYMBOLS)
     read_input(arguments.inputs[0])
     requests = _matrix(arguments) if arguments.matrix else _given(arguments)
     if arguments.arch:
@@ -126,11 +130,11 @@ def _run_elsewhere(arguments: Arguments) -> None:
     sys.stdout.write(done.stdout.decode("utf-8", "replace"))
     sys.stderr.write(done.stderr.decode("utf-8", "replace"))
     if done.error or done.signal:
-        raise Failed(done.status, f"{arguments.python}: {done.how()}")
+        raise Failed(diags.PYTHON_DIED, done.status, python=arguments.python, how=done.how())
     if done.status != 0:
-        raise Failed(done.status)
+        raise Failed(None, done.status)
     if not os.path.exists(arguments.o):
-        raise Failed(1, f"{arguments.python} ended without an error and without '{arguments.o}'")
+        raise Failed(diags.PYTHON_SILENT, python=arguments.python, path=arguments.o)
 
 
 class _Request:
@@ -161,7 +165,7 @@ def _matrix(arguments: Arguments) -> list[_Request]:
             for symbol, row in matrix.units(arguments.entry).items()
         ]
     except ValueError as error:
-        raise Failed(1, f"'{path}' is no matrix: {error}") from error
+        raise Failed(diags.NO_MATRIX, path=path, why=error) from error
 
 
 def _export(arguments: Arguments, source: str, requests: list[_Request]) -> tuple[bytes, list[str]]:
@@ -174,10 +178,7 @@ def _export(arguments: Arguments, source: str, requests: list[_Request]) -> tupl
         import cuda.tile as ct
         from cuda.tile import compilation
     except ImportError as error:
-        raise Failed(
-            2,
-            f"cuda-tile is not importable in {sys.executable} ({error}); install it or use --python",
-        ) from error
+        raise Failed(diags.NEEDS_CUTILE, python=sys.executable, why=error) from error
     sys.path[:0] = [*map(os.path.abspath, arguments.path), os.path.dirname(source)]
     before = set(sys.modules)
     name = os.path.splitext(os.path.basename(source))[0]
@@ -187,7 +188,7 @@ def _export(arguments: Arguments, source: str, requests: list[_Request]) -> tupl
         name += ".kernel"
     spec = importlib.util.spec_from_file_location(name, source)
     if spec is None or spec.loader is None:
-        raise Failed(1, f"'{source}' is no Python file")
+        raise Failed(diags.NO_PYTHON_FILE, path=source)
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     from tileiras.tools.build.codenames import CodeNames
@@ -199,13 +200,13 @@ def _export(arguments: Arguments, source: str, requests: list[_Request]) -> tupl
         Exception,
         SystemExit,
     ) as error:  # a script that ends itself would end this build step with its code
-        raise Failed(1, f"'{source}' cannot be imported: {_in_short(error)}{_line_of(error)}") from error
+        raise Failed(common.PYTHON_FAILED, path=source, why=f"{_in_short(error)}{_line_of(error)}") from error
     kernel = getattr(module, arguments.entry, None)
     if kernel is None:
-        raise Failed(1, f"'{source}' has no '{arguments.entry}'")
+        raise Failed(diags.NO_ENTRY, path=source, entry=arguments.entry)
     convention = getattr(compilation.CallingConvention, arguments.calling_convention, None)
     if convention is None:
-        raise Failed(2, f"this cuda-tile has no calling convention '{arguments.calling_convention}'")
+        raise Failed(diags.CALLING_CONVENTION, name=arguments.calling_convention)
     signatures = []
     for request in requests:
         parameters = _parameters(request.signature, ct, compilation, arguments.index_type)
@@ -229,7 +230,7 @@ def _export(arguments: Arguments, source: str, requests: list[_Request]) -> tupl
             bytecode_version=arguments.bytecode_version,
         )
     except Exception as error:
-        raise Failed(5, f"cuda-tile could not export '{arguments.entry}': {_in_short(error)}") from error
+        raise Failed(diags.EXPORT_REFUSED, entry=arguments.entry, why=_in_short(error)) from error
     return out.getvalue(), [*_imported(set(sys.modules) - before), *_frontend(ct)]
 
 
@@ -242,8 +243,7 @@ def _check_count(kernel: Any, parameters: list[Any], signature: str, entry: str)
         return
     declared = list(inspect.signature(function).parameters)
     if len(declared) != len(parameters):
-        raise Failed(5, f"cuda-tile could not export '{entry}': signature '{signature}' has {len(parameters)} parameters, "
-                        f"and the kernel {len(declared)}: {entry}({', '.join(declared)})")  # fmt: skip
+        raise Failed(diags.SIGNATURE_COUNT, entry=entry, signature=signature, count=len(parameters), wanted=len(declared), names=', '.join(declared))  # fmt: skip
 
 
 def _prefix_map(arguments: Arguments, source: str) -> list[tuple[str, str]]:
@@ -251,7 +251,7 @@ def _prefix_map(arguments: Arguments, source: str) -> list[tuple[str, str]]:
     for word in arguments.file_prefix_map:
         old, equals, new = word.rpartition("=")
         if not equals or not old:
-            raise UsageError(f"--file-prefix-map: '{word}' is not of the form OLD=NEW")
+            raise UsageError(diags.PREFIX_MAP, option="--file-prefix-map", word=word)
         pairs.append((os.path.abspath(old), new))
     folders = [os.path.dirname(source), *map(os.path.abspath, arguments.path)]
     return [*pairs, *((folder, "") for folder in folders)]
@@ -325,7 +325,7 @@ def _parameters(signature: str, ct: Any, compilation: Any, index_type: str) -> l
         try:
             return list(eval(text, {"__builtins__": {}}, names))
         except Exception as error:
-            raise Failed(1, f"signature '{signature}': {_in_short(error)}", of_line=True) from error
+            raise Failed(diags.SIGNATURE, signature=signature, why=_in_short(error), of_line=True) from error
     return [
         _parameter(word.strip(), signature, ct, compilation, index_type) for word in text.split(",") if word
     ]
@@ -338,7 +338,7 @@ def _parameter(word: str, signature: str, ct: Any, compilation: Any, index_type:
         try:
             return ast.literal_eval(word[1:])
         except (ValueError, SyntaxError) as error:
-            raise Failed(1, f"signature '{signature}': '{word}' is no constant", of_line=True) from error
+            raise Failed(diags.SIGNATURE_CONSTANT, signature=signature, word=word, of_line=True) from error
     rest, _, group = word.partition("@")
     body, colon, divisor = rest.partition(":")
     kind, bracket, rank = body.partition("[")
@@ -346,9 +346,9 @@ def _parameter(word: str, signature: str, ct: Any, compilation: Any, index_type:
         return compilation.ScalarConstraint(_dtype(kind, signature, ct))
     digits = rank.rstrip("]")
     if not rank.endswith("]") or not digits.isdecimal() or (colon and not divisor.isdecimal()):
-        raise Failed(1, f"signature '{signature}': '{word}' is not of the form f32[2] or f32[2]:16", of_line=True)
+        raise Failed(diags.SIGNATURE_ARRAY, signature=signature, word=word, of_line=True)
     if len(digits) > 2 or len(divisor) > 9:
-        raise Failed(1, f"signature '{signature}': no array has the rank or the divisor of '{word}'", of_line=True)
+        raise Failed(diags.SIGNATURE_RANK, signature=signature, word=word, of_line=True)
     ndim = int(digits)
     facts: dict[str, Any] = {}
     if colon:
@@ -376,5 +376,5 @@ def _dtype(short: str, signature: str, ct: Any) -> Any:
         long = {"i": "int", "u": "uint", "f": "float"}[short[0]] + short[1:]
     found = getattr(ct, long or short, None)
     if found is None:
-        raise Failed(1, f"signature '{signature}': cuda-tile has no type '{short}'", of_line=True)
+        raise Failed(diags.SIGNATURE_TYPE, signature=signature, name=short, of_line=True)
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from tileiras.diag import CompileError
+from tileiras.diag import Catalogue, CompileError
 from tileiras.toolchain.fatbin import COMPRESS_MODES
 from tileiras.tools.build.arguments import MANY, ONE, SWITCH, Arguments, Flag, UsageError
 from tileiras.tools.build.command import Failed, read_input, say, show_all
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from tileiras.toolchain.fatbin import Image
     from tileiras.toolchain.locate import Tool
+
+diags = Catalogue("tileiras.tools.build.diags")
 
 SYNOPSIS = "-o OUT.fatbin [--elf sm_90=FILE]... [--tileir compute_120=FILE]... [--ptx compute_90=FILE]..."
 
@@ -44,24 +46,24 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
     from tileiras.toolchain.locate import find_tool
 
     if not arguments.o:
-        raise UsageError("no output given (-o)")
+        raise UsageError(diags.NO_CONTAINER)
     if arguments.inputs:
-        raise UsageError(f"'{arguments.inputs[0]}': images are given as --elf, --tileir or --ptx ARCH=FILE")
+        raise UsageError(diags.IMAGE_FORM, word=arguments.inputs[0])
     images = []
     for kind in ("elf", "tileir", "ptx"):
         for entry in getattr(arguments, kind):
             label, path = _split(kind, entry)
             images.append(Image(kind, label, read_input(path)))
     if not images:
-        raise UsageError("no image given (--elf, --tileir or --ptx)")
+        raise UsageError(diags.NO_IMAGES)
     seen = set()
     for image in images:
         if (image.kind, image.arch) in seen:
-            raise UsageError(f"two {image.kind} images for {_PREFIX[image.kind]}{image.arch}")
+            raise UsageError(diags.TWO_IMAGES, kind=image.kind, arch=f"{_PREFIX[image.kind]}{image.arch}")
         seen.add((image.kind, image.arch))
     root = arguments.toolkit_root
     if root and not os.path.isdir(root):
-        raise Failed(2, f"{root} (option --toolkit-root) is no CUDA toolkit: there is no such folder")
+        raise Failed(diags.NO_TOOLKIT, root=root)
     outputs.declare(arguments.o)
     plain = arguments.compress == "none" and not arguments.option
     fatbinary = None if plain else find_tool("fatbinary", arguments.toolkit_root)
@@ -85,18 +87,18 @@ def container(images: Sequence[Image], compress: str, tool: Tool | None, options
         except CompileError:
             raise error from None
         show_all(error)
-        raise Failed(error.exit_code, of_line=True) from None
+        raise Failed(None, error.exit_code, of_line=True) from None
 
 
 def _split(kind: str, entry: str) -> tuple[str, str]:
-    from tileiras.toolchain.arch import REAL, parse_archs
     from tileiras.archs import NUMBERS
+    from tileiras.toolchain.arch import REAL, parse_archs
 
     name, equals, path = entry.partition("=")
     if not equals or not path:
-        raise UsageError(f"--{kind}: '{entry}' is not of the form ARCH=FILE")
+        raise UsageError(diags.ARCH_IS_FILE, kind=kind, entry=entry)
     archs, _ = parse_archs(name, NUMBERS)
     wanted = [arch for arch in archs if (arch.kind == REAL) == (kind == "elf")]
     if len(wanted) != 1:
-        raise UsageError(f"--{kind}: '{name}' does not name one {_PREFIX[kind]}NN architecture")
+        raise UsageError(diags.ARCH_OF_IMAGE, kind=kind, name=name, prefix=_PREFIX[kind])
     return wanted[0].label, path

@@ -8,6 +8,7 @@ changed.
 
 from __future__ import annotations
 
+from tileiras.diag import Catalogue
 from tileiras.tools.build.arguments import MANY, ONE, Arguments, Flag, UsageError
 from tileiras.tools.build.command import Failed, read_input
 from tileiras.tools.build.outputs import Outputs
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tileiras.compiler.target.tensor_maps import TensorMap
+
+diags = Catalogue("tileiras.tools.build.diags")
 
 SYNOPSIS = "--prefix P --image FATBIN --json FILE... --header-out H --source-out C"
 FLAGS = (
@@ -114,20 +117,23 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
 
     for name in ("prefix", "header_out", "source_out"):
         if not getattr(arguments, name):
-            raise UsageError(f"--{name.replace('_', '-')} is needed")
+            raise UsageError(diags.IS_NEEDED, option=f"--{name.replace('_', '-')}")
     if arguments.inputs:
-        raise UsageError(f"unexpected '{arguments.inputs[0]}'")
+        raise UsageError(diags.UNEXPECTED, word=arguments.inputs[0])
     prefix = arguments.prefix
     namespace = the_namespace(arguments.namespace, prefix)
     image = read_input(arguments.image) if arguments.image else b""
     read = [read_input(path) for path in arguments.json]
     outputs.declare(arguments.header_out, keep_if_same=True)
     outputs.declare(arguments.source_out, keep_if_same=True)
-    unit = gather(prefix, namespace, list(zip(arguments.json, read)))
+    try:
+        unit = gather(prefix, namespace, list(zip(arguments.json, read)))
+    except (AttributeError, KeyError, TypeError) as error:  # JSON of another kind
+        raise Failed(diags.NO_TABLE, path="', '".join(arguments.json), why=f"{type(error).__name__}: {error}") from error
     if not arguments.image and (unit.cpu is None or any(entry.variants for entry in unit.entries)):
-        raise UsageError("--image is needed")
+        raise UsageError(diags.IS_NEEDED, option="--image")
     if not arguments.image and arguments.embed == "incbin":
-        raise UsageError("--embed incbin: there is no image to embed (--image)")
+        raise UsageError(diags.NOTHING_EMBEDDED, rest=" (--image)")
     include = arguments.include_as or os.path.basename(arguments.header_out)
     header, source = texts(unit, image, arguments.image or "", include, arguments.embed)
     outputs.put(arguments.header_out, header)
@@ -139,9 +145,9 @@ def the_namespace(given: str | None, prefix: str) -> str:
     """The namespace of the typed launchers. Errors: UsageError where it, or the prefix, is no name."""
     namespace = given or (prefix + "_" if prefix in _NO_CXX_NAMES else prefix)
     if not _is_identifier(prefix):
-        raise UsageError(f"--prefix: '{prefix}' is no C identifier")
+        raise UsageError(diags.PREFIX, prefix=prefix)
     if not all(_is_identifier(part) and part not in _NO_CXX_NAMES for part in namespace.split("::")):
-        raise UsageError(f"--namespace: '{namespace}' is no C++ namespace")
+        raise UsageError(diags.NAMESPACE, namespace=namespace)
     return namespace
 
 
@@ -168,24 +174,24 @@ def gather(prefix: str, namespace: str, files: list[tuple[str, bytes]]) -> Unit:
         try:
             table = json.loads(content)
         except ValueError as error:
-            raise Failed(1, f"'{path}' is no kernel table: {error}") from error
+            raise Failed(diags.NO_TABLE, path=path, why=error) from error
+        if not isinstance(table, dict):
+            raise Failed(diags.NO_TABLE, path=path, why="an object is expected")
         tables += table.get("images", [table])
     if not tables:
-        raise UsageError("no kernel table given (--json)")
+        raise UsageError(diags.NO_TABLES)
     processors = [table for table in tables if table.get("arch") == "cpu"]
     if len(processors) > 1:
-        raise Failed(1, "two tables hold code for the CPU")
+        raise Failed(diags.TWO_CPU_TABLES)
     for table in tables:
         if table.get("version") != 1 or "kernels" not in table:
-            raise Failed(
-                1, "a kernel table is of an unknown version; write it again with this tileiras-build"
-            )
+            raise Failed(diags.TABLE_VERSION)
         hosts[table.get("host_arch") or ""] = None
         abis[table["launch_abi"]] = None
         for row in table["kernels"]:
             entry = by_symbol.setdefault(row["symbol"], Entry(row))
             if _layout(entry.params) != _layout(row["params"]):
-                raise Failed(1, f"kernel '{row['symbol']}' has other parameters for {table['arch']}")
+                raise Failed(diags.OTHER_PARAMETERS, symbol=row['symbol'], arch=table['arch'])
             if any(_types(entry.params)[i] != kind for i, kind in enumerate(_types(row["params"]))):
                 # One compiler knew the types, the other the sizes: keep the better knowledge.
                 entry.params = max(entry.params, row["params"], key=_knowledge)
@@ -193,10 +199,10 @@ def gather(prefix: str, namespace: str, files: list[tuple[str, bytes]]) -> Unit:
                 continue
             variant = Variant(table["arch"], table.get("image_arch") or table["arch"], row)
             if any((v.virtual, v.label) == (variant.virtual, variant.label) for v in entry.variants):
-                raise Failed(1, f"two tables describe kernel '{row['symbol']}' for {table['arch']}")
+                raise Failed(diags.TABLE_TWICE, symbol=row['symbol'], arch=table['arch'])
             entry.variants.append(variant)
     if len(abis) > 1:
-        raise Failed(1, "images of different launch ABIs (tile, simt) cannot share one loader")
+        raise Failed(diags.TWO_ABIS)
     entries = [by_symbol[symbol] for symbol in sorted(by_symbol)]
     names = [entry.name for entry in entries]
     for entry in entries:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import os
 
-from tileiras.diag import CompileError
+from tileiras.diag import Catalogue, CompileError, Refusal
 from tileiras.progress import Line
 from tileiras.toolchain.arch import VIRTUAL, Arch
 from tileiras.toolchain.fatbin import COMPRESS_MODES, Image, make_fatbin
 from tileiras.tools.build import compile_verb, cpu_verb, fatbin_verb, header_verb, record
 from tileiras.tools.build.arguments import MANY, ONE, SWITCH, Arguments, Flag, UsageError, parse
-from tileiras.tools.build.command import Failed, read_input, say, show_all
+from tileiras.tools.build.command import Failed, of_system, read_input, say
 from tileiras.tools.build.job import Job, Result
 from tileiras.tools.build.outputs import Outputs
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from tileiras.toolchain.locate import Tool
 
     _Made = tuple[record.Record, Job, Result]
+
+diags = Catalogue("tileiras.tools.build.diags")
 
 SYNOPSIS = "--folder DIR --arch sm_90... [options] -- SOURCE STEM PREFIX [SOURCE STEM PREFIX]..."
 
@@ -70,16 +72,16 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
     """The verb. Errors: Failed with the code of the first kernel that failed, after all others were made."""
     words = arguments.inputs
     if not words or len(words) % 3:
-        raise UsageError("three words for each kernel are needed: SOURCE STEM PREFIX")
+        raise UsageError(diags.THREE_WORDS)
     if not arguments.folder or not arguments.arch:
-        raise UsageError("--folder and --arch are needed")
+        raise UsageError(diags.FOLDER_AND_ARCH)
     compiler = compile_verb.the_compiler(arguments)
     archs = [compile_verb.the_arch(text, compiler) for text in arguments.arch if text != cpu_verb.CPU]
     for_cpu = cpu_verb.CPU in arguments.arch
     if for_cpu:
         cpu_verb.refuse(arguments, compiler, alone=not archs)
     if arguments.embed == "incbin" and not archs:
-        raise UsageError("--embed incbin: there is no image to embed for --arch cpu alone")
+        raise UsageError(diags.NOTHING_EMBEDDED, rest=" for --arch cpu alone")
     units = [_Unit(arguments, *words[at : at + 3]) for at in range(0, len(words), 3)]
     _check(units, archs, for_cpu, arguments)
     tools = _Tools()
@@ -114,7 +116,7 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
     histories.save()
     if worst:
         outputs.commit()  # nothing but the sweeping is left
-        raise Failed(worst)
+        raise Failed(None, worst)
     if arguments.stamp:
         outputs.put(arguments.stamp, b"")
     outputs.commit()
@@ -125,7 +127,7 @@ def _check(units: list[_Unit], archs: list[Arch], for_cpu: bool, arguments: Argu
     names = [str(arch) for arch in archs]
     for name in names:
         if names.count(name) > 1:
-            raise UsageError(f"option '--arch': {name} is given twice")
+            raise UsageError(diags.ARCH_TWICE, name=name)
     made: dict[str, str] = {}  # path -> what makes it
     if arguments.stamp:
         made[os.path.abspath(arguments.stamp)] = "--stamp"
@@ -133,17 +135,17 @@ def _check(units: list[_Unit], archs: list[Arch], for_cpu: bool, arguments: Argu
     prefixes: dict[str, str] = {}
     for unit in units:
         if not unit.stem:
-            raise UsageError(f"the STEM of '{unit.source}' is empty")
+            raise UsageError(diags.EMPTY_STEM, source=unit.source)
         if arguments.header:
             header_verb.the_namespace(arguments.namespace, unit.prefix)
         for path in unit.paths(archs, for_cpu):
             other = made.get(os.path.abspath(path))
             if other is not None:
-                raise UsageError(f"'{path}' would be made of both '{other}' and '{unit.source}'")
+                raise UsageError(diags.MADE_TWICE, path=path, other=other, source=unit.source)
             made[os.path.abspath(path)] = unit.source
         if arguments.header and unit.prefix in prefixes:
             other = prefixes[unit.prefix]
-            raise UsageError(f"the C names of both '{other}' and '{unit.source}' would begin with '{unit.prefix}_'")
+            raise UsageError(diags.PREFIX_TWICE, other=other, source=unit.source, prefix=unit.prefix)
         prefixes[unit.prefix] = unit.source
     folders: dict[str, str] = {}  # as spelled -> without links: most outputs share one
     for path in made:
@@ -152,23 +154,18 @@ def _check(units: list[_Unit], archs: list[Arch], for_cpu: bool, arguments: Argu
             folders[folder] = os.path.realpath(folder)
         real = os.path.realpath(path) if os.path.islink(path) else os.path.join(folders[folder], name)
         if real in sources:
-            raise UsageError(f"'{path}' is both input and output")
+            raise UsageError(diags.INPUT_IS_OUTPUT, path=path)
 
 
-def _report(error: Exception) -> int:
+def _report(error: Refusal | CompileError | OSError) -> int:
     """Says what stopped one kernel; its exit code."""
+    from tileiras.terminal import refuse, show_all
+
     if isinstance(error, CompileError):
-        show_all(error)
-        return error.exit_code
-    if isinstance(error, Failed):
-        if error.text:
-            say(f"error: {error.text}")
-        return error.exit_code
+        return show_all(error)
     if isinstance(error, OSError):
-        say(f"error: {error.strerror or error}: '{error.filename}'")
-        return 1 if isinstance(error, FileNotFoundError) else 2
-    say(f"tileiras-build kernels: error: {error}")
-    return 1
+        return refuse(of_system(error, error.filename))
+    return refuse(error, "" if isinstance(error, Failed) else "tileiras-build kernels")
 
 
 class _Tools:

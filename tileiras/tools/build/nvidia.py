@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+from tileiras.diag import Catalogue
 from tileiras.files import write_new
 from tileiras.toolchain import diags
 from tileiras.toolchain.locate import Tool, check_releases, find_tool, find_tool_beside, require
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from tileiras.toolchain.run import Finished
     from tileiras.tools.build.job import Job, Result
     from tileiras.tools.build.outputs import Outputs
+
+texts = Catalogue("tileiras.tools.build.diags")
 
 
 def find_pair(toolkit_root: str | None) -> tuple[Tool, Tool]:
@@ -130,10 +133,11 @@ def compile(job: Job, outputs: Outputs) -> Result:
     if done.status != 0 or not os.path.exists(image):
         sys.stderr.write(outputs.in_users_words(log + said))
         if done.signal or done.error:
-            raise Failed(done.status, f"{assembler.path}: {done.how()}")
+            raise Failed(texts.TOOL_FAILED, done.status, path=assembler.path, how=done.how())
         if done.status == 0:
-            raise Failed(5, f"{assembler.path} reported success but wrote no image")
-        raise Failed(done.status, "" if said.strip() else f"{assembler.path}: {done.how()}")
+            raise Failed(texts.TOOL_SILENT, path=assembler.path)
+        row = None if said.strip() else texts.TOOL_FAILED
+        raise Failed(row, done.status, path=assembler.path, how=done.how())
     with open(image, "rb") as file:
         cubin = file.read()
     parts = {"cubin": cubin, "tilebc": bytecode}

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import struct
 
+from tileiras.diag import Catalogue
 from tileiras.tools.build.arguments import ONE, Arguments, Flag, UsageError
 from tileiras.tools.build.command import Failed, read_input
 from tileiras.tools.build.outputs import Outputs
+
+diags = Catalogue("tileiras.tools.build.diags")
 
 SYNOPSIS = "--prefix P --image FATBIN -o OUT.o"
 FLAGS = (
@@ -29,12 +32,12 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
     from tileiras.toolchain.locate import host, normalize_host_arch
 
     if not (arguments.o and arguments.prefix and arguments.image) or arguments.inputs:
-        raise UsageError("-o, --prefix and --image are needed, and nothing else")
+        raise UsageError(diags.OBJECT_WORDS)
     if not (arguments.prefix.isascii() and arguments.prefix.isidentifier()):
-        raise UsageError(f"--prefix: '{arguments.prefix}' is no C identifier")
+        raise UsageError(diags.PREFIX, prefix=arguments.prefix)
     arch = normalize_host_arch(arguments.host_arch or host()[0])
     if arch not in _MACHINES:
-        raise Failed(2, f"unsupported host architecture '{arch}'; use 'header --embed array'")
+        raise Failed(diags.OBJECT_ARCH, arch=arch)
     image = read_input(arguments.image)
     outputs.declare(arguments.o, keep_if_same=True)
     outputs.put(arguments.o, write_object(arguments.prefix, image, _MACHINES[arch]))
