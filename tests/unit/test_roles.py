@@ -31,8 +31,8 @@ TAKEN = (
     "staged_bf16_nn_128", "staged_bf16_nn", "staged_bf16_one_step", "staged_f16_nt", "staged_f16_tn", "staged_f16_wide",
     "staged_e4m3_nt", "staged_e5m2_nt", "staged_batched_wide", "staged_persistent", "staged_persistent_128",
     "staged_split_k", "staged_scaled_sums_e4m3", "staged_scaled_sums_f16", "staged_attention_causal_bf16",
-    "staged_attention_d256_bf16", "staged_attention_f16", "staged_attention_full_f16", "staged_attention_of_batches",
-    "staged_attention_wide_bf16", "staged_flash_bwd_bf16_128", "staged_flash_bwd_f16_64", "staged_flash_gqa_128",
+    "staged_attention_d256_bf16", "staged_attention_f16", "staged_attention_of_batches",
+    "staged_attention_wide_bf16", "staged_flash_bwd_f16_64", "staged_flash_gqa_128",
     "staged_flash_window_64",
 )  # fmt: skip
 QUICK = ("staged_bf16_nn_128", "staged_persistent", "staged_attention_causal_bf16", "staged_flash_bwd_f16_64")
@@ -296,10 +296,10 @@ def test_branches(n: int, m: int) -> None:
 
 
 @pytest.mark.parametrize("n, m", [(5, 3), (1, 1), (0, 4), (4, 0), (7, 11), (11, 7)])
-def test_two_loops_that_share_shared_memory_stay_as_they_are(n: int, m: int) -> None:
+def test_two_loops_of_one_form_share_a_ring(n: int, m: int) -> None:
     body = sum_over("d", "zero", "n", "%zero") + store("%d", "%zero")
     body += sum_over("g", "one", "m", "%zero") + store("%g", "%one", "y")
-    out, a, b = run(kernel(body), n, m, tiles=2, roles=False)
+    out, a, b = run(kernel(body), n, m, tiles=2)
     assert (out[0] == product(a, b, 0, n)).all() and (out[1] == product(a, b, 1, max(1, m))).all()
 
 
@@ -317,9 +317,19 @@ def test_what_is_in_the_way_is_named() -> None:
     text = kernel(ticket + sum_over("d", "zero", "n", "%j") + store("%d", "%zero"))
     text = text.replace("%tiles: tile<i32>,", "%tiles: tile<i32>, %count: tile<ptr<i32>>,")
     assert reasons(text) == ["nv_tileas.atomic_rmw_tko: a copy needs the result of an op with effects"]
-    twice = sum_over("d", "zero", "n", "%zero") + store("%d", "%zero") + sum_over("g", "one", "m", "%zero")
+    wide = sum_over("g", "one", "m", "%zero").replace("%ta", "%tc").replace("%tb", "%te")
+    wide = wide.replace("64x32", "64x64").replace("32x64", "64x64")
+    views = "%tc = make_partition_view %va : " + TA.replace("64x32", "64x64") + "\n"
+    views += "%te = make_partition_view %vb : " + TB.replace("32x64", "64x64") + "\n"
+    twice = sum_over("d", "zero", "n", "%zero") + store("%d", "%zero") + views + wide
     (said,) = reasons(kernel(twice + store("%g", "%one", "y")))
     assert said == "nv_tileas.alloc_shared: its bytes are those of a ring that is filled ahead"
+    program = compiled(bytecode_path(CASES["staged_attention_full_f16"]), remarks={"missed": "memory"})
+    said = [d.message for d in program.diagnostics if d.diag.code == "AS-0315"]
+    assert len(said) == 1 and said[0].endswith(
+        "its registers do not suffice for warps that only copy as well"
+    )
+    assert not has_roles(program.ptx)
 
 
 # ---- the witness

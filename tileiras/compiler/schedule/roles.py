@@ -13,10 +13,12 @@ from tileiras.compiler.dialects.nv_tileas import ops as tileas
 from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.ir.spec import NO_MEMORY_EFFECT, PURE
 from tileiras.compiler.ir.types import TOKEN, TensorType
+from tileiras.compiler.target import wgmma
 from tileiras.compiler.target.cost import CostModel
 
 from .bulk import fresh
 from .candidates import constant_int
+from .loops import is_product
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,6 +54,7 @@ class Ring:
         "load",
         "loop",
         "places",
+        "pool",
         "release",
         "stage",
         "stages",
@@ -78,6 +81,7 @@ class Ring:
         first = constant_int(loop.operands[3 + self.places[1]])
         assert first is not None
         self.ahead = first // self.stage
+        self.pool = self
 
     @property
     def start(self) -> int:
@@ -87,6 +91,11 @@ class Ring:
     def nested(self) -> bool:
         """Whether the ring's loop may be entered more than once."""
         return outermost_loop(self.loop) is not None
+
+    @property
+    def form(self) -> tuple[Any, ...]:
+        """What loops must agree on to go on with the stages where another one has stopped."""
+        return (self.start, self.ahead, *sorted(self.begin.attrs.items()))
 
 
 def outermost_loop(op: Op) -> Op | None:
@@ -101,10 +110,16 @@ def outermost_loop(op: Op) -> Op | None:
 
 
 def rings(func: Op) -> list[Ring]:
-    """The rings of a function that other warps could fill, in program order."""
-    return [
-        Ring(op) for op in func.walk() if op.spec is tileas.BULK_BEGIN and op.attr("released") is not None
-    ]
+    """The rings of a function that other warps could fill, in program order. Loops one behind the other whose rings have the
+    same form share a `pool`, the first of them: its stages and mbarriers serve all."""
+    first: dict[Any, Ring] = {}
+    found = []
+    for op in func.walk():
+        if op.spec is tileas.BULK_BEGIN and op.attr("released") is not None:
+            ring = Ring(op)
+            ring.pool = first.setdefault(ring.form, ring)
+            found.append(ring)
+    return found
 
 
 class Needs:
@@ -248,21 +263,29 @@ def exits_of(loop: Op) -> list[Op]:
 # ---- shared memory: nobody may use a ring's bytes while others fill it
 
 
-def make_room(func: Op, found: list[Ring], limit: int) -> dict[Op, tuple[int, int]]:
-    """New places, of exchanges that would meet copies which run ahead. Errors: NoRoles where there is no room for them."""
+def make_room(func: Op, found: list[Ring], limit: int) -> tuple[dict[Op, tuple[int, int]], dict[Op, Op]]:
+    """(new places, of exchanges that would meet copies which run ahead; exchanges that repeat an earlier one instead).
+    Errors: NoRoles where there is no room for them."""
     order = {op: number for number, op in enumerate(func.walk())}
+    pools = [[ring for ring in found if ring.pool is pool] for pool in dict.fromkeys(r.pool for r in found)]
     clashes: list[Op] = []
+    twins: dict[Op, Op] = {}
     for op in order:
         place = op.attrs.get(EXCHANGE)
-        if place is not None and any(meets(op, place[0], sum(place), ring, order) for ring in found):
-            clashes.append(op)
+        if place is not None and any(meets(op, place[0], sum(place), pool, order) for pool in pools):
+            twin = earlier(op)
+            if twin is not None:
+                twins[op] = twins.get(twin, twin)
+            else:
+                clashes.append(op)
         elif op.spec is tileas.ALLOC_SHARED:
             start = op.attr("offset")
-            for ring in found:
-                if op is not ring.alloc and meets(op, start, start + op.attr("bytes"), ring, order):
+            for pool in pools:
+                own = any(op is ring.alloc for ring in pool)
+                if not own and meets(op, start, start + op.attr("bytes"), pool, order):
                     raise NoRoles(op, "its bytes are those of a ring that is filled ahead")
     if not clashes:
-        return {}
+        return {}, twins
     allocs = [op for op in order if op.spec is tileas.ALLOC_SHARED]
     base = max(op.attr("offset") + op.attr("bytes") for op in allocs)
     base = base + 127 & ~127
@@ -271,23 +294,39 @@ def make_room(func: Op, found: list[Ring], limit: int) -> dict[Op, tuple[int, in
             raise NoRoles(
                 op, "shared memory has no room for its exchange beside stages that are filled ahead"
             )
-    return {op: (base, op.attrs[EXCHANGE][1]) for op in clashes}
+    return {op: (base, op.attrs[EXCHANGE][1]) for op in clashes}, twins
 
 
-def meets(op: Op, start: int, end: int, ring: Ring, order: dict[Op, int]) -> bool:
-    """Whether the bytes that an op uses may hold what is copied ahead, or the mbarriers of a ring that has not ended."""
-    stages = ring.start + ring.stages * ring.stage
-    around = outermost_loop(ring.loop)
-    if around is not None:
-        last = max(order[inner] for inner in around.walk())
-        if start < stages and end > ring.start and order[op] <= last:
-            return True
-        return start < ring.start + ring.alloc.attr("bytes") and end > stages
-    if start >= ring.start + ring.alloc.attr("bytes") or end <= ring.start:
+def earlier(op: Op) -> Op | None:
+    """A conversion of the same value to the same layout in front of one in its block."""
+    if op.spec is not tileas.CONVERT_LAYOUT or op.block is None:
+        return None
+    for user, _ in op.operands[0].uses:
+        if user is op or user.block is not op.block or user.spec is not op.spec:
+            continue
+        if user.result.type is op.result.type and op.block.ops.index(user) < op.block.ops.index(op):
+            return user
+    return None
+
+
+def meets(op: Op, start: int, end: int, pool: list[Ring], order: dict[Op, int]) -> bool:
+    """Whether the bytes that an op uses may hold what is copied ahead, or mbarriers that are still in use."""
+    ring = pool[0]
+    stages, all = ring.start + ring.stages * ring.stage, ring.start + ring.alloc.attr("bytes")
+    if start >= all or end <= ring.start:
         return False
-    if order[op] < order[ring.loop]:
+    last = 0
+    for ring in pool:
+        around = outermost_loop(ring.loop)
+        last = max(last, order[ring.loop] if around is None else max(order[inner] for inner in around.walk()))
+    if start < stages and order[op] < last:
         return True
-    return not behind(op, ring.end) and end > stages
+    return end > stages and not (ends_in_time(pool) and behind(op, ring.end))
+
+
+def ends_in_time(pool: list[Ring]) -> bool:
+    """Whether the mbarriers of a ring are none any more behind its loop: it is alone, and entered once."""
+    return len(pool) == 1 and not pool[0].nested
 
 
 def behind(op: Op, other: Op) -> bool:
@@ -309,29 +348,62 @@ def behind(op: Op, other: Op) -> bool:
 # ---- registers
 
 
-def registers(
-    warps: int, needed: int, shared_bytes: int, limit: int | None
-) -> tuple[int, int | None, int | None] | None:
-    """(registers a thread starts with, those of warps that do all else, those of warps that copy) for a block whose other
-    warps need `needed` of them; both None where nobody needs more than all have. None where they do not fit.
+def needed_registers(func: Op) -> tuple[int, int]:
+    """Registers of a thread that multiplies: what a loop carries, and what its products take and give besides. And those
+    that one instruction needs, below which a kernel cannot start: ptxas refuses it, whatever its warps take later."""
+    cost = CostModel
+    most = least = 0
+    groups: dict[Any, list[Op]] = {}
+    for op in func.walk():
+        if is_product(op) and op.results:
+            groups.setdefault(op.block, []).append(op)
+    for block, products in groups.items():
+        held = cost.multiplying_registers
+        if any(op.spec is not tileas.WGMMA for op in products):
+            held += cost.fragment_registers
+        carried = block.ops[-1].operands
+        values = [v for v in block.args if isinstance(v.type, TensorType)]
+        values += [v for op in products for v in op.results if v not in carried]
+        for value in values:
+            type: Any = value.type
+            held += type.layout.num_regs * max(1, getattr(type.elem, "bits", 64) // 32)
+        most = max(most, held)
+    for products in groups.values():
+        columns = max(op.results[0].type.shape[-1] for op in products)  # type: ignore[attr-defined]
+        least = max(least, min(columns, wgmma.MAX_N) // 2 + cost.instruction_registers)
+    return min(cost.max_registers, most + cost.register_unit - 1 & -cost.register_unit), least
 
-    As many blocks as shared memory takes, and `limit` of .maxnreg allows, are to fit an SM, as long as registers suffice.
+
+def registers(
+    warps: int, needed: tuple[int, int], shared_bytes: int, occupancy: int | None
+) -> tuple[int, int | None, int | None] | str:
+    """(registers a thread starts with, those of warps that do all else, those of warps that copy) for a block whose other
+    warps need `needed` of them (`needed_registers`); both None where nobody needs more than all have. The reason where there
+    are none.
+
+    As many blocks as shared memory takes, and a hint's `occupancy` at least, are to fit an SM, as long as registers suffice. One
+    block alone where two were before would leave the tensor cores idle while it stores its results.
     """
     cost = CostModel
+    most, least = needed
     threads = 32 * (warps + cost.copying_warps)
-    blocks = max(
-        1, min(cost.shared_of_sm // (shared_bytes + cost.shared_of_block), cost.threads_of_sm // threads)
+    room = cost.shared_of_sm // (shared_bytes + cost.shared_of_block)
+    before = min(
+        room, cost.register_file // (32 * warps * min(cost.max_registers, most + cost.register_unit))
     )
-    for count in range(blocks, 0, -1):
+    for count in range(max(1, min(room, cost.threads_of_sm // threads)), 0, -1):
+        if count == 1 and before > 1:
+            return "one block alone would fit an SM"
         start = min(256, cost.register_file // (threads * count) // cost.register_unit * cost.register_unit)
-        if limit is not None:
-            start = min(start, limit // cost.register_unit * cost.register_unit)
+        if occupancy is not None:
+            fair = cost.register_file // (threads * occupancy)
+            start = min(start, fair // cost.register_unit * cost.register_unit)
         if start > cost.max_registers - cost.register_unit:  # the most that instructions can name
             return start, None, None
-        if start < cost.copying_registers:
+        if start < max(least, cost.copying_registers):
             continue
         more = start + (start - cost.copying_registers) * cost.copying_warps // warps
         more = min(cost.most_granted, more // cost.register_unit * cost.register_unit)
-        if more >= needed or count == 1 and more >= min(needed, cost.most_granted):
+        if more >= most:
             return start, more, cost.copying_registers
-    return None
+    return "its registers do not suffice for warps that only copy as well"

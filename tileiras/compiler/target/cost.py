@@ -47,6 +47,8 @@ class CostModel:
     buffered_registers = 16  # of an operand: below, conversions are cheaper than a buffer (S)
     chosen_registers = 16  # of a tile that an index at run time may choose from (S)
     chunk_registers = 64  # that a part of an accumulator in tensor memory takes while it is scaled (S)
+    multiplying_registers = 32  # of a loop with products whose copies others issue (S)
+    instruction_registers = 32  # that ptxas wants beside the accumulators of a wgmma, at most (S)
     copying_warps = 4  # of a block that only copy: a warpgroup, which gives its registers back as one (F)
     copying_registers = 24  # of a thread that only copies: addresses, coordinates, the loop (S)
     most_granted = 240  # of a thread that setmaxnreg is asked for: 65536 less what copying warps keep (F)

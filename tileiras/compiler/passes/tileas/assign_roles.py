@@ -22,7 +22,8 @@ runs an iteration for every stage and waits only for a free one. The first `ahea
 waits for the phase before the first, which counts as complete; from then on a stage has been released once more than filled.
 
 In loops that are entered again, both sides carry on with the stage behind the last: the copies of the next tile start while
-this one's results are stored. Such a ring keeps its bytes and its mbarriers to the end of the kernel.
+this one's results are stored. Loops one behind the other share a ring where its form is the same. Such a ring keeps its bytes
+and its mbarriers to the end of the kernel.
 """
 
 from __future__ import annotations
@@ -84,8 +85,6 @@ class Plan:
     """What is decided for a function; nothing is changed yet."""
 
     def __init__(self, func: Any, found: list[roles.Ring], target: Any) -> None:
-        from tileiras.compiler.schedule.kernel_spec import max_registers
-        from tileiras.compiler.schedule.loops import least_registers
 
         self.func = func
         self.rings = found
@@ -97,13 +96,13 @@ class Plan:
                 first, f"{self.warps} warps are no warpgroups, or leave no room for another one"
             )
         self.needs = roles.Needs(func, found)
-        self.places = roles.make_room(func, found, CostModel(target).shared_bytes)
+        self.pools = list(dict.fromkeys(ring.pool for ring in found))
+        self.places, self.twins = roles.make_room(func, found, CostModel(target).shared_bytes)
         ends = [start + size for start, size in self.places.values()]
         self.shared = max([func.attrs.get(SHARED_BYTES, 0), *ends]) + ALIGN - 1 & -ALIGN
-        limit = max_registers(spec) if spec.occupancy is not None else None
-        chosen = roles.registers(self.warps, least_registers(func), self.shared, limit)
-        if chosen is None:
-            raise roles.NoRoles(first, "its registers do not suffice for warps that only copy as well")
+        chosen = roles.registers(self.warps, roles.needed_registers(func), self.shared, spec.occupancy)
+        if isinstance(chosen, str):
+            raise roles.NoRoles(first, chosen)
         self.start, self.more, self.less = chosen
 
     def carry_out(self) -> None:
@@ -118,9 +117,9 @@ class Plan:
         ends = body.ops[-1]
         for op in reversed(body.ops[:-1]):
             op.erase()
-        for ring in self.rings:
+        for ring in self.pools:
             body.insert_before(ends, works.allocs[ring])
-        for ring in self.rings:
+        for ring in self.pools:
             buffer, old = works.allocs[ring].result, ring.begin
             body.insert_before(ends, create(old.spec, [buffer], (), dict(old.attrs), (), old.loc))
         body.insert_before(ends, create(tileas.BARRIER, loc=ends.loc))
@@ -152,7 +151,9 @@ class Agent:
         for ring in plan.rings:
             op: Op | None = ring.loop.parent
             while op is not None and op is not plan.func:
-                self.around.setdefault(op, []).append(ring)
+                inside = self.around.setdefault(op, [])
+                if ring.pool not in inside:
+                    inside.append(ring.pool)
                 op = op.parent
         self.loops: list[Op] = []
         layout = plan.rings[0].wait.operands[1].type.layout  # type: ignore[attr-defined]
@@ -182,7 +183,7 @@ class Agent:
     # ---- the copy
     def agent(self, body: Block) -> Block:
         block = Block()
-        for ring in self.plan.rings:
+        for ring in self.plan.pools:
             self.state[ring] = self.begin(block, ring)
         self.ops(body.ops[:-1], block)
         return block
@@ -236,7 +237,7 @@ class Agent:
         if extra is None:
             self.spread(inside, after)
         else:
-            self.state[self.rings[op]] = after
+            self.state[self.rings[op].pool] = after
 
     def ring_body(self, op: Op, block: Block, args: list[Value]) -> None:
         raise NotImplementedError
@@ -331,11 +332,14 @@ class Working(Agent):
         self.allocs: dict[roles.Ring, Op] = {}
         self.left_out: set[Op] = set()
         for ring in plan.rings:
-            self.allocs[ring] = clone_op(ring.alloc, self.values)
+            if ring.pool is ring:
+                self.allocs[ring] = clone_op(ring.alloc, self.values)
+            else:
+                self.values[ring.alloc.result] = self.allocs[ring.pool].result
             users = [user for user, _ in ring.alloc.result.uses]
             self.left_out |= {ring.alloc, ring.begin}
             self.left_out |= {op for op in users if op.spec is tileas.BULK_LOAD}
-            if ring.nested:
+            if not roles.ends_in_time([other for other in plan.rings if other.pool is ring.pool]):
                 self.left_out.add(ring.end)
             around = ring.begin.block
             assert around is not None
@@ -351,6 +355,13 @@ class Working(Agent):
 
     def runs(self, op: Op) -> bool:
         return op not in self.left_out
+
+    def single(self, op: Op, block: Block) -> None:
+        twin = self.plan.twins.get(op)
+        if twin is not None:
+            self.values[op.result] = self.value(twin.result)
+        else:
+            super().single(op, block)
 
     def kept(self, op: Op) -> list[int]:
         return list(range(len(op.operands) - (3 if op.spec.name == "for" else 0)))
@@ -369,10 +380,8 @@ class Working(Agent):
         return out
 
     def ring_loop(self, op: Op, ring: roles.Ring, block: Block) -> None:
-        for place, value in zip(ring.places, self.state[ring]):
-            self.values[op.operands[3 + place]] = value
         inits = [self.value(v) for v in op.operands[3:]]
-        for place, value in zip(ring.places, self.state[ring]):
+        for place, value in zip(ring.places, self.state[ring.pool]):
             inits[place] = value
         old, new = op.regions[0].block, Block()
         for arg in old.args:
@@ -386,7 +395,7 @@ class Working(Agent):
         block.append(made)
         for result, fresh in zip(op.results, made.results):
             self.values[result] = fresh
-        self.state[ring] = [made.results[place] for place in ring.places]
+        self.state[ring.pool] = [made.results[place] for place in ring.places]
 
 
 class Copying(Agent):
@@ -421,7 +430,7 @@ class Copying(Agent):
         super().single(op, block)
 
     def ring_loop(self, op: Op, ring: roles.Ring, block: Block) -> None:
-        self.loop(op, block, self.state[ring])
+        self.loop(op, block, self.state[ring.pool])
 
     def ring_body(self, op: Op, block: Block, args: list[Value]) -> None:
         ring = self.rings[op]
@@ -430,7 +439,7 @@ class Copying(Agent):
         for inner in body.ops[:-1]:
             if inner is ring.load:
                 load = inner
-                buffer = self.buffers[ring]
+                buffer = self.buffers[ring.pool]
                 runs = self.number(block, self.flag, 1)
                 index = [self.value(v) for v in load.group("index")]
                 operands = [buffer, slot, runs, *index, phase]
