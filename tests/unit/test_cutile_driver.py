@@ -14,6 +14,7 @@ import pytest
 from tileiras.run.cutile.arrays import Lent, lend
 from tileiras.run.cutile.driver import INVALID_HANDLE, INVALID_VALUE, LAUNCH_FAILED, NOT_SUPPORTED, Driver
 from tileiras.run.cutile.settings import BadSettings, Settings, parse_variable
+from tileiras.run.cutile.torch_cuda import RESOLUTION_MS, Event, Stream
 from tileiras.run.imports import NotImportable, import_array
 
 
@@ -169,3 +170,16 @@ def test_settings_and_the_variable_say_the_same() -> None:
     for text in ("nope", "emulator:sm_91", "emulator:sm_90a", "reference:fast", "emulator:sm_"):
         with pytest.raises(BadSettings):
             parse_variable(text)
+
+
+def test_events_of_pytorch_are_as_far_apart_as_they_were_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A benchmark that repeats until 100 ms have passed ends, whatever a launch takes here."""
+    times = iter([1.0, 1.25, 1.25])
+    monkeypatch.setattr("tileiras.run.cutile.torch_cuda.time.perf_counter", lambda: next(times))
+    start, end = Event(enable_timing=True), Event(enable_timing=True)
+    with pytest.raises(RuntimeError, match="must be recorded"):
+        start.elapsed_time(end)
+    start.record()
+    end.record(Stream())
+    assert start.elapsed_time(end) == 250.0
+    assert end.elapsed_time(Stream().record_event()) == RESOLUTION_MS, "never zero: scripts divide by it"
