@@ -52,7 +52,8 @@ RULES: tuple[tuple[str, str, str], ...] = (
         "tests and cuda-tile differ",
         r"has no attribute|cannot import name|unexpected keyword|Expected compile\(\) to return"
         r"|benchmark_with_timeout\(\) missing|fake_benchmark\(\) takes|CompilerExecutionError.__init__\(\) missing"
-        r"|DebugAttrTable.__init__\(\) missing|AttributeError: F8|TypeCheckingError",
+        r"|DebugAttrTable.__init__\(\) missing|AttributeError: F8|TypeCheckingError"
+        r"|Actual message: '(num_worker_warps should|Returning from a for loop)",
     ),
     (
         "no launch",

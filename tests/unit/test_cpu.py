@@ -209,7 +209,12 @@ def test_a_barrier_that_nobody_completes_is_a_deadlock(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("TILEIRAS_CPU_THREADS", "0"), ("TILEIRAS_CPU_THREADS", "two"), ("TILEIRAS_CPU_TIMEOUT", "-1")],
+    [
+        ("TILEIRAS_CPU_THREADS", "0"),
+        ("TILEIRAS_CPU_THREADS", "two"),
+        ("TILEIRAS_CPU_THREADS", "inf"),
+        ("TILEIRAS_CPU_TIMEOUT", "-1"),
+    ],
 )
 def test_settings_that_make_no_sense_are_refused(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
@@ -218,6 +223,39 @@ def test_settings_that_make_no_sense_are_refused(
     with pytest.raises(LaunchError, match=f"{name}={value}") as caught:
         launch(BARRIER, "k", 1, [np.zeros(1, np.int32), 1], target="cpu")
     assert caught.value.exit_code == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_process_forked_while_others_compile_launches_too() -> None:
+    """Nothing that another thread held at that moment stays held in the child, which has no such thread."""
+    code = """if True:
+        import os, signal, threading
+        import numpy as np
+        from tests.unit.test_cpu import add, numbers
+        a, b, c = numbers(1000), numbers(1000, 2), np.zeros(1000, np.float32)
+        add(1000, a, b, c)  # also the pool of threads is there
+        done = threading.Event()
+
+        def busy():
+            mine = np.zeros(1000, np.float32)
+            while not done.is_set():
+                add(1000, a, b, mine)  # from its text: compiled and loaded anew each time
+
+        thread = threading.Thread(target=busy)
+        thread.start()
+        for _ in range(12):
+            child = os.fork()
+            if child == 0:
+                signal.alarm(60)
+                c[:] = 0
+                add(1000, a, b, c)
+                os._exit(0 if (c == a + b).all() else 1)
+            print(os.waitpid(child, 0)[1])
+        done.set()
+        thread.join()"""
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True)
+    assert done.stdout.split() == ["0"] * 12, done.stderr
 
 
 def test_threads_do_not_change_bits(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -153,6 +153,8 @@ HEAD = 2  # words before a launch's record
 
 _kernels: dict[tuple[int, str, bool], tuple[Any, Kernel]] = {}
 _lock = threading.Lock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 _pools: dict[tuple[int, int], concurrent.futures.ThreadPoolExecutor] = {}
 
 
@@ -178,7 +180,7 @@ def setting(name: str, default: float, want: str, least: float) -> float:
         return default
     try:
         value = float(text)
-        if value >= least and (want != "a whole number from 1" or value == int(value)):
+        if least <= value < float("inf") and (want != "a whole number from 1" or value == int(value)):
             return value
     except ValueError:
         pass

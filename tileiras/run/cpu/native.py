@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
 
 from tileiras.diag import ERROR, EXIT_CONFIGURATION, Diag, Emitted
@@ -35,6 +36,8 @@ see: DRV-0505
 """
 
 LOCK = threading.RLock()  # LLVM's parser and optimiser share one context
+if hasattr(os, "register_at_fork"):  # a child has no other threads: what they hold would never be released
+    os.register_at_fork(before=LOCK.acquire, after_in_parent=LOCK.release, after_in_child=LOCK.release)
 
 
 class Host:
