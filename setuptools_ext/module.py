@@ -149,23 +149,39 @@ def table(name):
 class DriverError(RuntimeError):
     """A launch or the driver failed; `code` is the CUresult."""
 
-    def __init__(self, what, code):
-        super().__init__("%s failed with CUresult %d" % (what, code))
+    def __init__(self, what, code, name=""):
+        super().__init__("%s failed with CUresult %d%s" % (what, code, name and " (%s)" % name))
         self.code = code
 
 
 def _driver():
     name = "nvcuda.dll" if os.name == "nt" else "libcuda.so.1"
+
+    def unusable(error):
+        return OSError("launching these kernels needs an NVIDIA GPU and its driver, and this machine has no usable "
+                       "%s (%s); names(), image() and table() work without one" % (name, error))
+
     try:
         library = ctypes.CDLL(name)
     except OSError as error:
-        raise OSError("launching these kernels needs an NVIDIA GPU and its driver, and this machine has no usable "
-                      "%s (%s); names(), image() and table() work without one" % (name, error)) from None
+        raise unusable(error) from None
 
-    def call(name, *arguments):
-        code = getattr(library, name)(*arguments)
+    def named(code):
+        text = ctypes.c_char_p()
+        try:
+            library.cuGetErrorName(code, ctypes.byref(text))
+        except AttributeError:
+            pass
+        return (text.value or b"").decode("ascii", "replace")
+
+    def call(function, *arguments):
+        try:
+            function_of_driver = getattr(library, function)
+        except AttributeError as error:  # something else of this name, or a driver that is too old
+            raise unusable(error) from None
+        code = function_of_driver(*arguments)
         if code:
-            raise DriverError(name, code)
+            raise DriverError(function, code, named(code))
 
     call("cuInit", 0)
     return call

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import peers
 import pytest
+import stub_drivers
 from build_tools import KERNEL, call, compile_images
 
 
@@ -208,6 +209,22 @@ class TestHeader:
         subprocess.run([*words, "-o", tmp_path / "program", "-ldl"], check=True)
         if not os.path.exists("/dev/nvidiactl"):
             assert subprocess.run([tmp_path / "program"]).returncode == 0
+
+    @pytest.mark.parametrize("kind", stub_drivers.KINDS)
+    def test_drivers_that_are_no_use(self, kind: str, images: Path, tmp_path: Path) -> None:
+        generate(images, tmp_path)
+        (tmp_path / "user.c").write_text(
+            '#include "k_tile.h"\n#include <stdio.h>\n'
+            'int main(void) { int first = k_load(0); printf("%d %d\\n", first, (int)k_load(0)); return 0; }\n'
+        )
+        words = ["gcc", *self.STRICT, "-DTILEIRAS_NO_CUDA_H", tmp_path / "user.c", tmp_path / "k_tile.c"]
+        subprocess.run([*words, "-o", tmp_path / "program", "-ldl"], check=True)
+        env = stub_drivers.environment(tmp_path, kind)
+        status = {"missing": 303, "no library": 303, "not the driver": 302, "no device": 100, "too old": 302}[
+            kind
+        ]
+        done = subprocess.run([tmp_path / "program"], env=env, check=True, capture_output=True, text=True)
+        assert done.stdout == f"{status} {status}\n"
 
     def test_threads_load_once(self, images: Path, tmp_path: Path) -> None:
         generate(images, tmp_path)

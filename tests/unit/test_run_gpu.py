@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import subprocess
 import sys
 import types
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import stub_drivers
 from unit.reference_kit import pointer, tile
 
 from tileiras.run import LaunchError, gpu
@@ -163,3 +166,25 @@ def test_a_machine_without_a_gpu_says_so(
     with pytest.raises(LaunchError, match=text) as error:
         gpu.Device()
     assert error.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        ("missing", "the driver's library cannot be loaded (libcuda.so.1: cannot open shared object file"),
+        ("no library", "the driver's library cannot be loaded ({folder}/libcuda.so.1: file too short)"),
+        ("not the driver", "the driver's library is none of NVIDIA's ("),
+        ("no device", "CUDA_ERROR_NO_DEVICE"),
+        ("too old", "the driver reports no device"),
+    ],
+)
+def test_drivers_that_are_no_use(kind: str, why: str, tmp_path: Path) -> None:
+    pytest.importorskip("cuda.bindings.driver")
+    code = (
+        "import tileiras\n"
+        "try: tileiras.launch('cuda_tile.module { entry @k() { return } }', 'k', 1, [], target='gpu')\n"
+        "except tileiras.LaunchError as error: print(error.exit_code, error)"
+    )
+    env = stub_drivers.environment(tmp_path, kind)
+    done = subprocess.run([sys.executable, "-c", code], env=env, check=True, capture_output=True, text=True)
+    assert done.stdout.startswith(f"2 error: no usable GPU: {why.format(folder=tmp_path)}"), done.stdout

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import stub_drivers
 from build_support import REPOSITORY, map_checkout
 
 pytest.importorskip("setuptools")
@@ -214,23 +215,41 @@ assert row(103, "sm_100", "compute_90") == "sm_100"
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
 
 
-def test_the_loader_says_what_a_machine_without_a_driver_lacks(tmp_path: Path) -> None:
-    (tmp_path / "loader.py").write_text(module.write_loader("p.loader", {"k": "k.fatbin"}))
+@pytest.mark.parametrize("kind", stub_drivers.KINDS)
+def test_the_loader_says_what_a_machine_without_a_driver_lacks(kind: str, tmp_path: Path) -> None:
+    """And takes the code for the CPU where there is some."""
+    (tmp_path / "p.so").write_bytes(b"")
+    (tmp_path / "k.fatbin").write_bytes(b"image")
+    (tmp_path / "k.kernels.json").write_text('{"images": []}')
+    loader = module.write_loader("p.loader", {"k": "k.fatbin"}, {"k": ("p.so", "p")})
+    (tmp_path / "loader.py").write_text(loader)
     code = """
-import ctypes, loader
-def missing(name):
-    raise OSError(name + ": cannot open shared object file")
-ctypes.CDLL = missing
+import os, loader
+os.environ["TILEIRAS_DEVICE"] = "gpu"
 try:
     loader.load("k")
-except OSError as error:
-    print(error)
+except (OSError, loader.DriverError) as error:
+    print(type(error).__name__, error)
+os.environ["TILEIRAS_DEVICE"] = "auto"
+loader._on_cpu = lambda name: {"one": "on the CPU"}
+print(loader.load("k"))
 """
+    env = stub_drivers.environment(tmp_path, kind)
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True, text=True
+        [sys.executable, "-c", code], cwd=tmp_path, env=env, check=True, capture_output=True, text=True
     )
-    assert (
-        "needs an NVIDIA GPU and its driver" in done.stdout and "names(), image() and table()" in done.stdout
+    said, fallen_back = done.stdout.splitlines()
+    assert fallen_back == "{'one': 'on the CPU'}"
+    if kind == "no device":
+        assert said == "DriverError cuInit failed with CUresult 100 (CUDA_ERROR_NO_DEVICE)"
+        return
+    why = {"missing": "libcuda.so.1: cannot open shared object file: No such file or directory",
+           "no library": f"{tmp_path}/libcuda.so.1: file too short",
+           "not the driver": f"{tmp_path}/libcuda.so.1: undefined symbol: cuInit",
+           "too old": f"{tmp_path}/libcuda.so.1: undefined symbol: cuLibraryLoadData"}[kind]  # fmt: skip
+    assert said == (
+        "OSError launching these kernels needs an NVIDIA GPU and its driver, and this machine has no usable "
+        f"libcuda.so.1 ({why}); names(), image() and table() work without one"
     )
 
 

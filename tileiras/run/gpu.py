@@ -79,8 +79,13 @@ class Device:
         self.driver: Any = driver
         try:
             (error,) = driver.cuInit(0)
-        except RuntimeError as missing:  # cuda-python could not load libcuda
-            raise refuse(NO_GPU, why=missing) from None
+        except RuntimeError as missing:  # cuda-python could not load libcuda, and does not say why
+            try:
+                libcuda()
+            except OSError as unloadable:
+                why = f"the driver's library cannot be loaded ({unloadable})"
+                raise refuse(NO_GPU, why=why) from None
+            raise refuse(NO_GPU, why=f"the driver's library is none of NVIDIA's ({missing})") from None
         if int(error) != 0:
             raise refuse(NO_GPU, why=self.text(error))
         if self.call("cuDeviceGetCount") == 0:
