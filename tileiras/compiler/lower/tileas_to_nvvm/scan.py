@@ -7,7 +7,7 @@ lanes, with warps (if at all) on its top bits: the totals of warps meet in share
 
 from __future__ import annotations
 
-from tileiras.compiler.layout.linear import dim_bits
+from tileiras.compiler.layout.linear import LANE_BITS, dim_bits
 from tileiras.compiler.target.registers import CLASS_BYTES, reg_class
 
 from .arith import select
@@ -132,12 +132,16 @@ def _across_warps(
         starts.append(total)
         total += CLASS_BYTES[c] * groups * parts
     base = lowering.scratch(op, total)
-    # only threads at the edge of the dimension within their warp hold totals
+    # only threads at the edge of the dimension within their warp hold totals, and of copies one stores
     edge_lanes = sum(1 << k for k, c in enumerate(layout.lane) if c & mask)
     copies = sum(1 << k for k, c in enumerate(layout.lane) if not c)
+    copied_warps = sum(1 << k for k, c in enumerate(layout.warp) if not c)
     want = 0 if reverse else edge_lanes
     guard = None
-    if edge_lanes | copies:
+    if copied_warps:
+        held = edge_lanes | copies | copied_warps << LANE_BITS
+        guard = b.entry("setp.eq.b32", b.entry("and.b32", b.tid, held), want)
+    elif edge_lanes | copies:
         guard = b.entry("setp.eq.b32", b.entry("and.b32", b.lane, edge_lanes | copies), want)
     edge_regs = sum(c for c in layout.reg if c & mask)
     addresses: dict[tuple[int, int], Any] = {}
