@@ -482,6 +482,34 @@ for name, d, (tm, tn, tk), (m, n, k), least in (
         min_arch=least,
         **WIDE,
     )
+
+
+def group_scaled(k, d):
+    def f(a, w, scale, c):
+        y = (wide(w)[0] * np.repeat(wide(scale)[0], k, 1)[:, : a.shape[1]]).astype(DTYPES[d])
+        return {3: (wide(a)[0] @ (0.5 * y.T.astype("f8"))).astype("f4").astype(c.dtype)}
+
+    return f
+
+
+for name, d, (tm, tn, tk), (m, n, k) in (
+    ("f16", "f16", (64, 64, 256), (80, 96, 624)),
+    ("bf16", "bf16", (128, 128, 128), (144, 128, 272)),
+):
+    converted(
+        f"staged_group_scales_{name}",
+        "group_scales",
+        [A(d, 2), A("i8", 2), Array(d, 2), A("f32", 2), tm, tn, tk],
+        (-(-m // tm), -(-n // tn)),
+        lambda rng, d=d, m=m, n=n, k=k, tk=tk: (
+            uniform(rng, (m, k), d, -1, 1),
+            integers(rng, (n, k), "i8"),
+            uniform(rng, (n, -(-k // tk)), d, 0.01, 0.1),
+            like((m, n)),
+        ),
+        group_scaled(tk, d),
+        **WIDE,
+    )
 for name, d, (tm, tn, tk), (m, n, k) in (
     ("f16", "f16", (64, 64, 64), (80, 96, 224)),
     ("bf16", "bf16", (64, 64, 64), (80, 96, 224)),

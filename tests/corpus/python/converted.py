@@ -97,3 +97,16 @@ def packed_weights(a, q, scale, c, M: Const, N: Const, K: Const):
         y = ct.cat((low, high), 2).reshape((N, K)).astype(a.dtype) * s
         acc = ct.mma(x, ct.transpose(y), acc)
     ct.store(c, (i, j), acc.astype(c.dtype))
+
+
+@ct.kernel
+def group_scales(a, w, scale, c, M: Const, N: Const, K: Const):
+    """Weights of eight bits with a scale a row of N and step, halved on their way."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((M, N), ct.float32)
+    for k in range(ct.num_tiles(a, 1, (M, K))):
+        x = ct.load(a, (i, k), (M, K), padding_mode=ZERO)
+        s = ct.load(scale, (j, k), (N, 1), padding_mode=ZERO)
+        y = ct.load(w, (j, k), (N, K), padding_mode=ZERO).astype(a.dtype) * s * 0.5
+        acc = ct.mma(x, ct.transpose(y), acc)
+    ct.store(c, (i, j), acc.astype(c.dtype))

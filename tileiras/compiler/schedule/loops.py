@@ -261,6 +261,14 @@ def hinted_stages(members: dict[Op, Staged], target: Any, usual: int) -> int | N
     return max(least, min(most, -(-usual * max(hints) // CostModel.usual_latency))) if hints else None
 
 
+def is_written_back(operand: Value) -> bool:
+    """Whether products alone use a value, from buffers of its own in shared memory."""
+    return all(
+        user.spec.name in PRODUCTS and which < 2 and f"restage_{SIDES[which]}" in user.attrs
+        for user, which in operand.uses
+    )
+
+
 def scratch_bytes(loop: Op, members: dict[Op, Staged], target: Any) -> int:
     """Shared memory that the rest of the loop's body takes at once: conversions and reductions across warps."""
     from .exchange import EXCHANGES, conversion
@@ -272,7 +280,7 @@ def scratch_bytes(loop: Op, members: dict[Op, Staged], target: Any) -> int:
             maker = source.op
             while maker is not None and maker.spec.name in ("reshape", "permute"):
                 maker = maker.operands[0].op
-            if maker not in members:
+            if maker not in members and not is_written_back(op.results[0]):
                 most = max(most, conversion(source.type, op.results[0].type, target).get("bytes", 0))
         elif op.spec.name in ("reduce", "scan") and "layout" in op.attrs:
             most = max(most, EXCHANGES[op.spec.name](op)[0])

@@ -3,8 +3,9 @@
 Before: `for %k = %lo to %hi { %a = load %va[%i, %k] : 128x64, %b = load %vb[%k, %j] : 64x256, mmaf }`.
 After:  `for %k = 2 %lo to 2 %hi { %a = load %va'[%i, %k] : 128x32, %b = load %vb'[%k, %j] : 32x256, mmaf }`.
 
-Only where the induction variable, counted by one, numbers the tiles of both operands along K and nothing else. The new one
-has 64 bits: no bound overflows. Additions happen in the same order.
+Only where the induction variable, counted by one, numbers the tiles of both operands along K. What else it is used for, scales
+of a whole step, gets the step's number by a division. The new variable has 64 bits: no bound overflows. Additions happen in
+the same order.
 """
 
 from __future__ import annotations
@@ -42,10 +43,19 @@ class ShortenSteps(Pass):
         return True
 
 
-def operand_chains(loop: Op) -> list[tuple[Op, list[tuple[Op, int]], int]] | None:
-    """(product, ops from load to product with the dimension of K in each result, index of the load's K operand) of both
-    operands of the one product of a loop; None where the loop is not of that kind."""
-    from tileiras.compiler.schedule.candidates import constant_int
+class Chain:
+    """One operand of a product: ops whose results get shorter with the dimension of K in each, those that read memory with
+    the place of the loop's number among their operands, and constants that are made anew."""
+
+    def __init__(self) -> None:
+        self.ops: list[tuple[Op, int]] = []
+        self.loads: list[tuple[Op, int]] = []
+        self.constants: list[tuple[Op, int, int]] = []  # user, operand, dimension of K
+
+
+def operand_chains(loop: Op) -> list[Chain] | None:
+    """Both operands of the one product of a loop; None where the loop is not of that kind."""
+    from tileiras.compiler.schedule.candidates import constant_int, writes
     from tileiras.compiler.schedule.products import adds_up
 
     body = loop.regions[0].block
@@ -53,44 +63,63 @@ def operand_chains(loop: Op) -> list[tuple[Op, list[tuple[Op, int]], int]] | Non
     if len(products) != 1 or constant_int(loop.operands[2]) != 1 or adds_up(products[0]) is not loop:
         return None
     product = products[0]
-    induction = body.args[0]
     out = []
     for which in (0, 1):
+        chain = Chain()
         value = product.operands[which]
         dim = len(value.type.shape) - (1 if which == 0 else 2)  # type: ignore[attr-defined]
-        chain: list[tuple[Op, int]] = []
-        while True:
-            op = value.op
-            if op is None or op.block is not body or len(value.uses) != 1:
-                return None
-            chain.append((op, dim))
-            if op.spec.name == "load_view_tko":
-                break
-            found = before(op, dim)
-            if found is None:
-                return None
-            value, dim = found
-        load = chain[-1][0]
-        view: Any = load.operand("view")
+        if not follow(value, dim, body, chain) or len(chain.loads) != 1:
+            return None
+        out.append(chain)
+    if (
+        len(body.args[0].uses) > 2
+    ):  # what else is done with the number is done several times: it must not add up
+        carried = [arg for arg in body.args[1:] if isinstance(arg.type, TensorType)]
+        if len(carried) != 1 or any(op.regions or writes(op) for op in body.ops):
+            return None
+    return out
+
+
+def follow(value: Value, dim: int, body: Any, chain: Chain) -> bool:
+    """Adds to a chain what a value is made of, back to its load. `dim`: the dimension of K."""
+    from tileiras.compiler.schedule.staging import is_elementwise
+
+    op = value.op
+    if op is None or op.block is not body or len(value.uses) != 1:
+        return False
+    chain.ops.append((op, dim))
+    if op.spec.name == "load_view_tko":
+        view: Any = op.operand("view")
+        induction = body.args[0]
         if (
             view.op is None
             or view.op.spec.name != "make_partition_view"
             or not isinstance(view.type, PartitionView)
         ):
-            return None
-        indices = load.group("index")
+            return False
+        indices = op.group("index")
         if indices[dim] is not induction or induction in indices[:dim] + indices[dim + 1 :]:
-            return None
-        out.append((product, chain[::-1], load.operands.index(induction)))
-    if len(induction.uses) != 2:
-        return None
-    return out
+            return False
+        chain.loads.append((op, op.operands.index(induction)))
+        return True
+    if op.spec.name == "broadcast":  # of one scale for all of the step
+        return op.operands[0].type.shape[dim] == 1 and op.result.type.shape[dim] > 1  # type: ignore[attr-defined]
+    found = before(op, dim)
+    if found is not None:
+        return follow(*found, body, chain)
+    if not is_elementwise(op):
+        return False
+    for k, operand in enumerate(op.operands):
+        maker = operand.op
+        if maker is not None and maker.spec.name == "constant":
+            chain.constants.append((op, k, dim))
+        elif not follow(operand, dim, body, chain):
+            return False
+    return True
 
 
 def before(op: Op, dim: int) -> tuple[Value, int] | None:
-    """The operand that an op renames or converts element by element, and the dimension of K in it."""
-    from tileiras.compiler.schedule.staging import is_elementwise
-
+    """The operand that an op renames, and the dimension of K in it."""
     if op.spec.name == "permute":
         return op.operands[0], op.attr("permutation")[dim]
     if op.spec.name == "reshape":
@@ -99,45 +128,59 @@ def before(op: Op, dim: int) -> tuple[Value, int] | None:
         if [source[d] for d in kept] != [e for e in result if e != 1] or result[dim] == 1:
             return None
         return op.operands[0], kept[sum(e != 1 for e in result[:dim])]
-    if is_elementwise(op) and len(op.operands) == 1:
-        return op.operands[0], dim
     return None
 
 
-def shorten(loop: Op, chains: list[tuple[Op, list[tuple[Op, int]], int]], parts: int) -> None:
+def shorten(loop: Op, chains: list[Chain], parts: int) -> None:
     body = loop.regions[0].block
-    assert loop.block is not None
     block = loop.block
+    assert block is not None
+    number = body.args[0]
+    kept: Any = number.type
 
-    def put(name: str, operands: Any, type: Any, attrs: dict[str, Any]) -> Value:
-        return block.insert_before(
-            loop, create(tileaa.BY_NAME[name], operands, (type,), attrs, (), loop.loc)
-        ).result
+    def put(anchor: Op, name: str, operands: Any, type: Any, attrs: dict[str, Any]) -> Value:
+        assert anchor.block is not None
+        made = create(tileaa.BY_NAME[name], operands, (type,), attrs, (), loop.loc)
+        return anchor.block.insert_before(anchor, made).result
 
     scalar = TensorType(I64, (), None)
-
-    def number(value: int) -> Value:
-        data = value.to_bytes(constant_bytes(I64), "little")
-        return put("constant", (), scalar, {"value": Dense(TileType(I64, ()), data)})
-
+    data = parts.to_bytes(constant_bytes(I64), "little")
+    factor = put(loop, "constant", (), scalar, {"value": Dense(TileType(I64, ()), data)})
     signedness = "unsigned" if loop.attr("unsignedCmp") else "signed"
-    factor = number(parts)
     for i in (0, 1):
         bound = loop.operands[i]
         if bound.type.elem.bits < 64:  # type: ignore[attr-defined]
-            bound = put("exti", (bound,), scalar, {"signedness": signedness})
-        loop.set_operand(i, put("muli", (bound, factor), scalar, {"overflow": "none"}))
-    loop.set_operand(2, number(1))
-    body.args[0].type = scalar
-    for _product, chain, _ in chains:
-        for op, dim in chain:
-            type: Any = op.results[0].type
-            shape = tuple(e // parts if d == dim else e for d, e in enumerate(type.shape))
-            op.results[0].type = TensorType(type.elem, shape, type.layout)
+            bound = put(loop, "exti", (bound,), scalar, {"signedness": signedness})
+        loop.set_operand(i, put(loop, "muli", (bound, factor), scalar, {"overflow": "none"}))
+    one = (1).to_bytes(constant_bytes(I64), "little")
+    loop.set_operand(2, put(loop, "constant", (), scalar, {"value": Dense(TileType(I64, ()), one)}))
+    number.type = scalar
+    tiles = [load for chain in chains for load in chain.loads]
+    others = [use for use in number.uses if use not in tiles]
+    if others:  # the number of the whole step, for scales that serve all of it
+        rounding = {"signedness": signedness, "rounding": "negative_inf"}
+        whole = put(body.ops[0], "divi", (number, factor), scalar, rounding)
+        if kept.elem.bits < 64:
+            whole = put(body.ops[1], "trunci", (whole,), kept, {"overflow": "none"})
+        for user, index in others:
+            user.set_operand(index, whole)
+    for chain in chains:
+        for user, index, dim in chain.constants:
+            value = user.operands[index]
+            type = shorter(value.type, dim, parts)
+            attrs = {"value": Dense(TileType(type.elem, type.shape), value.op.attr("value").data)}  # type: ignore[union-attr]
+            user.set_operand(index, put(user, "constant", (), type, attrs))
+        for op, dim in chain.ops:
+            op.results[0].type = shorter(op.results[0].type, dim, parts)
             if op.spec.name == "load_view_tko":
                 old: Any = op.operand("view")
                 view: Any = old.type
-                small = PartitionView(shape, view.view, view.dim_map, view.padding)
+                small = PartitionView(op.results[0].type.shape, view.view, view.dim_map, view.padding)
                 maker = create(old.op.spec, old.op.operands, (small,), dict(old.op.attrs), (), old.op.loc)
                 body.insert_before(op, maker)
                 op.set_operand(op.operands.index(old), maker.result)
+
+
+def shorter(type: Any, dim: int, parts: int) -> TensorType:
+    shape = tuple(e // parts if d == dim else e for d, e in enumerate(type.shape))
+    return TensorType(type.elem, shape, type.layout)
