@@ -10,7 +10,7 @@ It is looked up when somebody asks for it by name, never otherwise: a compile th
 from __future__ import annotations
 
 from tileiras.compiler.ir.passes import Pass
-from tileiras.compiler.pipeline import BY_NAME, OPTIONAL, Row
+from tileiras.compiler.pipeline import BY_NAME, OPTIONAL, PIPELINE, Row
 from tileiras.diag import ERROR, EXIT_CONFIGURATION, Diag
 
 TYPE_CHECKING = False
@@ -146,7 +146,6 @@ def identity(name: str) -> str:
 def placed(ours: Iterable[Row], theirs: Iterable[OutsideRow]) -> list[Row]:
     """Our rows with theirs, each behind the row that it names, in the order in which they were asked for. Where that row is
     left out at the level, behind the one before it."""
-    from tileiras.compiler.pipeline import PIPELINE
 
     order = {row.name: i for i, row in enumerate(PIPELINE)}
     out = list(ours)

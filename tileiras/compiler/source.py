@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import os
 
-from tileiras.diag import ERROR, EXIT_COMPILE, EXIT_USAGE, UNREADABLE, Diag, Loc
+from tileiras.diag import (
+    ERROR,
+    EXIT_BYTECODE,
+    EXIT_COMPILE,
+    EXIT_USAGE,
+    UNREADABLE,
+    CompileError,
+    Diag,
+    Loc,
+    Sink,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -132,7 +142,6 @@ def to_text(module: Op, *, generic: bool = False, debug: bool = False) -> str:
 def to_bytecode(module: Op, version: str | None = None, sink: Sink | None = None) -> bytes:
     """Bytecode of `version` ("13.1"); without one, of the version it was read from, else of the oldest that can
     hold it. Errors: CompileError, exit code 3."""
-    from tileiras.diag import CompileError, Sink
 
     from .bytecode.wire import NEWEST
     from .bytecode.writer import write
@@ -153,7 +162,6 @@ def to_bytecode(module: Op, version: str | None = None, sink: Sink | None = None
 
 def version_of(text: str, sink: Sink) -> tuple[int, int]:
     """The numbers of "13.4". Errors: CompileError, exit code 3, for a version that cannot be written."""
-    from tileiras.diag import EXIT_BYTECODE
 
     from .bytecode import diags
     from .bytecode.wire import NEWEST

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tileiras.compiler.ir.analyses import Analyses
-from tileiras.compiler.ir.passes import Context, Pass
+from tileiras.compiler.ir.passes import Context, Pass, mark_soft_failure
 from tileiras.compiler.ir.types import TensorType
 from tileiras.diag import ERROR, NO_CAPABILITY, NO_CAPABILITY_O2, WORD_ERROR, Diag
 
@@ -197,7 +197,6 @@ class ConvertTileASToLLVM(Pass):
     __slots__ = ("incomplete",)
 
     def run(self, module: Any, context: Context) -> bool:
-        from tileiras.compiler.ir.passes import mark_soft_failure
         from tileiras.compiler.lower import tileas_to_nvvm
 
         errors = context.sink.errors

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from tileiras.compiler.target.products import PRODUCTS
 from tileiras.diag import REMARK, Diag, Emitted
 
 from .kernel_spec import WARPS, entry_hint
@@ -51,7 +52,6 @@ def unused(func: Op, target: Any) -> Iterator[tuple[Op, str, object, str]]:
 def decided_later(func: Op, target: Any) -> bool:
     """Whether TileASModuloSchedule says which loads are bulk tensor copies."""
     from tileiras.compiler.target import sm
-    from tileiras.compiler.target.products import PRODUCTS
 
     if target is None or target.tensor_maps == "none" or not target.has(sm.TMA):
         return False

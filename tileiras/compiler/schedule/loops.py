@@ -9,6 +9,7 @@ from tileiras.compiler.ir.types import TensorType
 from tileiras.compiler.layout.linear import log2
 from tileiras.compiler.layout.shared import CHUNK_BYTES, arrange
 from tileiras.compiler.passes.tileaa.facts import Facts, facts_of
+from tileiras.compiler.target import sm
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS, SCALED
 
@@ -44,7 +45,6 @@ def _instructions(product: Op, atom: Any) -> int:
 def staged_products(func: Op, analyses: Analyses) -> dict[Op, list[Staged]]:
     """Products (before or after layouts are chosen) all of whose operands that are loaded in their loop can be staged,
     with those loads. Their fragments need not live in registers as a whole."""
-    from tileiras.compiler.target import sm
 
     out: dict[Op, list[Staged]] = {}
     target = analyses.target
@@ -81,7 +81,6 @@ def staged_products(func: Op, analyses: Analyses) -> dict[Op, list[Staged]]:
 def missing_facts(loop: Op, target: Any) -> dict[Value, int] | None:
     """What must be a multiple of what so that all loads of a loop's products can be staged in chunks of 16 bytes; None
     where more than that is in the way, or the loop has no products."""
-    from tileiras.compiler.target import sm
 
     body = loop.regions[0].block
     products = [op for op in body.ops if op.spec.name in PRODUCTS]

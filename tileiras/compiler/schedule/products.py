@@ -8,7 +8,8 @@ to each warp: reductions then stay inside a warp and scores become the next left
 from __future__ import annotations
 
 from tileiras.compiler.ir.dense import num_elements
-from tileiras.compiler.target import mma
+from tileiras.compiler.layout.linear import dim_bits
+from tileiras.compiler.target import mma, sm
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.mma import HALVES
 from tileiras.compiler.target.products import PRODUCTS, SCALED
@@ -127,7 +128,7 @@ def reaches(value: Value) -> tuple[set[Op], bool]:
 def warpgroup_products(func: Op, analyses: Analyses) -> dict[Op, dict[int, Restaged]]:
     """Products for wgmma, and which of their operands are written back to shared memory in another form. The others lie
     there as they were loaded, or the left one waits in registers."""
-    from tileiras.compiler.target import sm, wgmma
+    from tileiras.compiler.target import wgmma
 
     from .loops import staged_products
     from .restage import restaged, waits_in_registers
@@ -181,7 +182,6 @@ def operand_matrix(value: Value, plans: Any, which: int, size: int) -> Any:
 
 def _described(value: Value, columns: tuple[int, ...], which: int, size: int) -> Any:
     """The matrix operand that a tile arranged so is; None where it is none."""
-    from tileiras.compiler.layout.linear import dim_bits
     from tileiras.compiler.layout.shared import matrix_operand
 
     dims = dim_bits(value.type.shape)  # type: ignore[attr-defined]

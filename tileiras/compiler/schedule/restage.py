@@ -13,7 +13,7 @@ from tileiras.compiler.layout.shared import arrange, permuted
 from tileiras.compiler.layout.turn import exchange
 from tileiras.compiler.target.products import PRODUCTS
 
-from .staging import RENAMES, is_elementwise
+from .staging import RENAMES, is_elementwise, unit_dimension
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,7 +67,6 @@ def origin(value: Value, plans: Any) -> tuple[tuple[int, ...], int, int] | None:
         if plan.op is op:
             size = op.results[0].type.elem.bytes  # type: ignore[attr-defined]
             shape = value.type.shape  # type: ignore[attr-defined]
-            from .staging import unit_dimension
 
             return plan.arrangement, size, unit_dimension(op) if len(shape) > 1 else 0
     if op.spec.name in RENAMES:

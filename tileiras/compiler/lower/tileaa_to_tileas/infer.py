@@ -8,6 +8,7 @@ never decide a layout.
 
 from __future__ import annotations
 
+from tileiras.compiler.ir.dense import dense_bits
 from tileiras.compiler.ir.types import TensorType
 from tileiras.compiler.layout.linear import (
     LinearLayout,
@@ -395,7 +396,6 @@ def _atomic_red(inf: Inference, op: Op) -> Any:
 def _constant(inf: Inference, op: Op) -> Any:
     type: Any = op.results[0].type
     data = op.attr("value")
-    from tileiras.compiler.ir.dense import dense_bits
 
     values = dense_bits(data)
     if len(values) == 1 or len(set(values)) == 1:

@@ -9,16 +9,20 @@ from __future__ import annotations
 import sys
 
 from tileiras.compiler.dialects.nv_tileaa.kernel_spec import KEY, KernelSpec
+from tileiras.compiler.ir.dense import dense_bits, num_elements
 from tileiras.compiler.ir.passes import report_fatal_error
-from tileiras.compiler.nvvm.code import Function, Module, Var
+from tileiras.compiler.ir.types import Ptr
+from tileiras.compiler.nvvm.build import _sym
+from tileiras.compiler.nvvm.code import Addr, Function, Module, Var
 from tileiras.compiler.nvvm.inst import NoInstruction
 from tileiras.compiler.passes.tileaa.facts import Facts
+from tileiras.compiler.target.registers import reg_class
 from tileiras.diag import ERROR, Diag, FatalError
 
 from . import arith, control, mma, reduce, shape
 from . import convert as convert_layout
 from . import memory as memory_ops
-from .state import Lowering, Tile, elem_bytes
+from .state import Lowering, LoweringError, Tile, elem_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -118,14 +122,6 @@ for _family, _names in {
     LAZY.update(dict.fromkeys(_names, _family))
 
 
-class LoweringError(Exception):
-    """An op that cannot be lowered for this target; `reason` says what it needs."""
-
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
-        super().__init__(reason)
-
-
 def lower_op(lowering: Lowering, op: Op) -> None:
     """Append the code of one op. One that fails is reported; what depends on it is left out without a word."""
     if lowering.failed and not lowering.lost.isdisjoint(op.operands):
@@ -195,7 +191,6 @@ def lower_module(
 
 
 def _global(op: Op) -> Var:
-    from tileiras.compiler.ir.dense import dense_bits, num_elements
 
     dense = op.attr("value")
     elem = dense.type.elem
@@ -241,7 +236,7 @@ def lower_function(
         from tileiras.compiler.dialects.nv_tileas.tensor_maps import maps_of
 
         fn.tensor_maps = maps_of(op)
-    lowering = Lowering(fn, target, sink, spec.num_warps, Facts(), globals_)
+    lowering = Lowering(fn, target, sink, spec.num_warps, Facts(), globals_, lower_op)
     if debug is not None:
         from .debug import Positions
 
@@ -280,10 +275,6 @@ def lower_function(
 
 
 def _parameter(lowering: Lowering, index: int, ptx_type: str, elem: Any) -> Any:
-    from tileiras.compiler.ir.types import Ptr
-    from tileiras.compiler.nvvm.build import _sym
-    from tileiras.compiler.nvvm.code import Addr
-    from tileiras.compiler.target.registers import reg_class
 
     b = lowering.b
     cls = reg_class(elem)

@@ -7,6 +7,7 @@ shift, comparison, minimum, conversion) extends first. Signs belong to ops, not 
 from __future__ import annotations
 
 from tileiras.compiler.nvvm.code import Float, Reg
+from tileiras.compiler.target import sm
 from tileiras.compiler.target.registers import reg_class
 
 from .state import Lowering, elementwise, paired
@@ -367,7 +368,6 @@ def downcast(lowering: Lowering, x: Any, name: str, rounding: str = "rn") -> Any
     b = lowering.b
     if name == "f16":
         return b.emit(f"cvt.{rounding}.f16.f32", x)
-    from tileiras.compiler.target import sm
 
     if lowering.target.has(sm.BF16_CVT):
         return b.emit(f"cvt.{rounding}.bf16.f32", x)
@@ -419,7 +419,6 @@ def lower_float_binary(name: str) -> Any:
 def narrow_float(lowering: Lowering, op: Op, name: str, rounding: str) -> None:
     """add, sub, mul on f16 and bf16. One f32 operation is exact enough that the second rounding is harmless
     (f32 has more than 2p+2 bits of either type); other modes than nearest round toward the mode twice."""
-    from tileiras.compiler.target import sm
 
     b = lowering.b
     elem = op.results[0].type.elem.name  # type: ignore[attr-defined]
@@ -462,7 +461,6 @@ def lower_fma(lowering: Lowering, op: Op) -> None:
         return
     if elem in ("f32", "f64"):
         return elementwise(lowering, op, lambda x, y, z: b.emit(f"fma.{rounding}{ftz}.{elem}", x, y, z))
-    from tileiras.compiler.target import sm
 
     if rounding == "rn" and (elem == "f16" or lowering.target.has(sm.BF16_ARITH)):
         return elementwise(lowering, op, lambda x, y, z: b.emit(f"fma.rn.{elem}", x, y, z))
@@ -531,7 +529,6 @@ def _sign_bit(lowering: Lowering, op: Op, how: str) -> None:
 
 def _float_minmax(name: str) -> Any:
     def lower(lowering: Lowering, op: Op) -> None:
-        from tileiras.compiler.target import sm
 
         b = lowering.b
         elem = op.results[0].type.elem.name  # type: ignore[attr-defined]

@@ -157,10 +157,8 @@ def _branch(lowering: Lowering, region: Region, results: Any) -> bool:
 
 def lower_block(lowering: Lowering, block: Block) -> None:
     """All ops of a block, terminator included."""
-    from . import lower_op
-
     for op in block.ops:
-        lower_op(lowering, op)
+        lowering.lower_op(lowering, op)
 
 
 def lower_yield(lowering: Lowering, op: Op) -> None:
@@ -187,13 +185,11 @@ def lower_return(lowering: Lowering, op: Op) -> None:
 
 def inline_body(lowering: Lowering, block: Block, args: Sequence[Any]) -> list[Any]:
     """A reduce or scan body over scalars: binds the block arguments to operands, returns the yielded operands."""
-    from . import lower_op
-
     for arg, operand in zip(block.args, args):
         type: Any = arg.type
         lowering.env[arg] = Tile(type.elem, (), type.layout, [operand])
     for op in block.ops[:-1]:
-        lower_op(lowering, op)
+        lowering.lower_op(lowering, op)
     return [lowering.scalar(v) for v in block.ops[-1].operands]
 
 

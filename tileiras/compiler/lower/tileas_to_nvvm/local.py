@@ -5,7 +5,7 @@ from __future__ import annotations
 from tileiras.compiler.nvvm.build import _sym
 from tileiras.compiler.target.registers import CLASS_BYTES, reg_class
 
-from .state import Lowering
+from .state import Lowering, LoweringError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,8 +33,6 @@ class Slots:
             self.start = (lowering.fn.local_bytes + 15) & ~15
             total = self.start + (self.slice_bytes << self.log2_slices)
             if total > LOCAL_BYTES:
-                from . import LoweringError
-
                 raise LoweringError(
                     f"huge tiles wait in {total} bytes of local memory a thread, of at most {LOCAL_BYTES}"
                 )

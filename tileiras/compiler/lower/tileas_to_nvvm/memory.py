@@ -15,7 +15,7 @@ from tileiras.compiler.target.cost import CostModel
 
 from .shape import constant_operand, coordinates
 from .shared import broadcast_owned, owner_guard
-from .state import Lowering, Tile, View, elem_bytes
+from .state import Lowering, Tile, View, elem_bytes, elementwise
 from .transfer import load_vector, store_vector
 
 TYPE_CHECKING = False
@@ -613,7 +613,6 @@ def lower_store_ptr(lowering: Lowering, op: Op) -> None:
 def lower_offset(lowering: Lowering, op: Op) -> None:
     """ptr + offset * size of the pointee; the offset is signed."""
     from .arith import sext
-    from .state import elementwise
 
     b = lowering.b
     size = elem_bytes(op.results[0].type.elem.pointee)  # type: ignore[attr-defined]

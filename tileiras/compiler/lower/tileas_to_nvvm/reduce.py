@@ -7,8 +7,9 @@ the highest wherever each lies, and the value of the lower index is always the l
 
 from __future__ import annotations
 
-from tileiras.compiler.layout.linear import LANE_BITS, dim_bits, reduced
+from tileiras.compiler.layout.linear import LANE_BITS, LinearLayout, dim_bits, reduced
 from tileiras.compiler.passes.tileaa.commute import is_one_op
+from tileiras.compiler.target import sm
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.registers import CLASS_BYTES, reg_class
 
@@ -56,7 +57,6 @@ def lower_reduce(lowering: Lowering, op: Op) -> None:
 def _tree(lowering: Lowering, block: Any, combine: Any) -> Any:
     """How the values of one thread are combined, any order being as good: two sums an instruction where the target adds
     pairs of f32; three numbers a maximum, which its assembler makes one instruction."""
-    from tileiras.compiler.target import sm
 
     def by_twos(level: list[tuple[Any, ...]]) -> tuple[Any, ...]:
         while len(level) > 1:
@@ -243,7 +243,6 @@ def _across_warps(
     start_of = dict(starts)
     base = lowering.scratch(op, total)
     # lanes and warps that hold copies of the same partial do not store
-    from tileiras.compiler.layout.linear import LinearLayout
 
     owner = LinearLayout(
         layout.bits + len(warp_bits),

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from tileiras.compiler.ir.types import Ptr
 from tileiras.compiler.layout import convert
-from tileiras.compiler.nvvm.build import Builder
+from tileiras.compiler.nvvm.build import Builder, _sym
 from tileiras.compiler.nvvm.code import Function, Reg
+from tileiras.compiler.target import sm
 from tileiras.compiler.target.cost import CostModel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from tileiras.compiler.ir.core import Op, Value
@@ -58,12 +59,28 @@ class View:
         self.strides = strides
 
 
+class LoweringError(Exception):
+    """An op that cannot be lowered for this target; `reason` says what it needs."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+
 class Lowering:
     """State of one function."""
 
     def __init__(
-        self, fn: Function, target: Sm, sink: Sink, num_warps: int, facts: Any, globals_: dict[str, Any]
+        self,
+        fn: Function,
+        target: Sm,
+        sink: Sink,
+        num_warps: int,
+        facts: Any,
+        globals_: dict[str, Any],
+        lower_op: Callable[[Lowering, Op], None],
     ) -> None:
+        self.lower_op = lower_op  # for ops in regions
         self.fn = fn
         self.target = target
         self.sink = sink
@@ -128,13 +145,10 @@ class Lowering:
         return self.b.entry("add.s32", self.smem_base, start) if start else self.smem_base
 
     def undecided(self, op: Op, attr: str, name: str) -> Exception:
-        from . import LoweringError
-
         return LoweringError(f"attribute '{attr}' is missing; {name} writes it")
 
     @property
     def smem_base(self) -> Reg:
-        from tileiras.compiler.nvvm.build import _sym
 
         return self.b.entry("mov.u32", _sym("$smem"))
 
@@ -150,7 +164,6 @@ def elementwise(lowering: Lowering, op: Op, one: Any) -> None:
 def paired(lowering: Lowering, op: Op, opcode: str) -> bool:
     """Lowers an elementwise op on f32 with two values an instruction (`opcode` without type), where the target has that
     and the tile holds enough; whether it did."""
-    from tileiras.compiler.target import sm
 
     result = op.results[0]
     layout = result.type.layout  # type: ignore[attr-defined]

@@ -12,7 +12,7 @@ from tileiras.compiler.target.registers import reg_class, shared_bytes
 from .arith import extended
 from .casts import float_to_f32
 from .shared import load_shared, owner_guard, store_shared
-from .state import Lowering
+from .state import Lowering, elem_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -278,7 +278,6 @@ def lower_get_global(lowering: Lowering, op: Op) -> None:
 def lower_alloca(lowering: Lowering, op: Op) -> None:
     """Block-private memory: shared memory reached through generic addresses (the function's other accesses
     are generic too, see `Lowering.space`)."""
-    from .state import elem_bytes
 
     b = lowering.b
     size = op.attr("num_elem") * elem_bytes(op.results[0].type.elem.pointee)  # type: ignore[attr-defined]

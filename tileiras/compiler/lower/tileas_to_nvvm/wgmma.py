@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tileiras.compiler.ir.dense import dense_bits
 from tileiras.compiler.layout.gf2 import apply
 from tileiras.compiler.layout.linear import dim_bits
 from tileiras.compiler.layout.shared import matrix_operand
@@ -151,7 +152,6 @@ def _issue(lowering: Lowering, op: Op, left: Any, a_k_major: bool, others: Any) 
 
 def is_zero(acc: Any) -> bool:
     """Whether an accumulator begins as zeros, which the first instruction need not read."""
-    from tileiras.compiler.ir.dense import dense_bits
 
     op = acc.op
     return op is not None and op.spec.name == "constant" and not any(dense_bits(op.attr("value")))

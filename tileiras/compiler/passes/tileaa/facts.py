@@ -7,7 +7,7 @@ same code answers on nv_tileaa and, through `convert_layout`, on nv_tileas.
 from __future__ import annotations
 
 from tileiras.compiler.ir.dense import dense_bits
-from tileiras.compiler.ir.types import DivBy, Ptr
+from tileiras.compiler.ir.types import DivBy, GatherScatterView, Ptr, StridedView
 
 from .axis import MAX_DIVISOR, AxisFacts, low_bit
 
@@ -117,7 +117,6 @@ class Facts:
 
     def view_vector(self, op: Op) -> tuple[int, int]:
         """(view dimension with unit stride or -1, neighbours one access may move along it) of a view load or store."""
-        from tileiras.compiler.ir.types import GatherScatterView, StridedView
 
         view = op.operand("view")
         assert view is not None

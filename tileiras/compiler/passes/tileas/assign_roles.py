@@ -38,6 +38,7 @@ from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.spec import NO_MEMORY_EFFECT
 from tileiras.compiler.ir.types import I1, TOKEN, Dense, TensorType, TileType
 from tileiras.compiler.schedule import roles
+from tileiras.compiler.target import sm
 from tileiras.compiler.target.cost import CostModel
 
 from .place_shared import ALIGN, SHARED_BYTES
@@ -56,7 +57,6 @@ class AssignRoles(Pass):
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:
-        from tileiras.compiler.target import sm
 
         if context.target is None or not context.target.has(sm.SETMAXNREG):
             return True

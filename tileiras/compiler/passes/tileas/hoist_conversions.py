@@ -17,7 +17,8 @@ from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.rewrite import Rewriter
 from tileiras.compiler.ir.types import I32, Dense, TensorType, TileType
-from tileiras.compiler.layout.linear import splat
+from tileiras.compiler.layout.linear import log2, splat
+from tileiras.compiler.layout.shared import arrange
 from tileiras.compiler.schedule.restage import SIDES
 from tileiras.compiler.schedule.staging import is_elementwise
 from tileiras.compiler.target.cost import CostModel
@@ -140,8 +141,6 @@ class HoistConversions(Pass):
 
     def stage(self, convert: Op, loop: Op, context: Context) -> None:
         """The value waits in shared memory; what was a conversion reads it from there."""
-        from tileiras.compiler.layout.linear import log2
-        from tileiras.compiler.layout.shared import arrange
         from tileiras.compiler.schedule.loops import fits_shared
 
         type: Any = convert.result.type

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.schedule.exchange import conversion
+from tileiras.diag import Emitted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +39,6 @@ class MaterializeConvertLayout(Pass):
             why = problem(source, target)
             if why is not None:
                 from tileiras.compiler.dialects.nv_tileas import diags as D
-                from tileiras.diag import Emitted
 
                 self.miss(
                     context, D.NOT_DECOMPOSED, op, notes=[Emitted(D.WHY, op.loc, facts=(("why", why),))]

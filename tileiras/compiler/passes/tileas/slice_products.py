@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from tileiras.compiler.dialects.nv_tileas import ops as tileas
 from tileiras.compiler.ir.core import Op, Value
+from tileiras.compiler.ir.dense import dense_bits
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.rewrite import Rewriter
 from tileiras.compiler.ir.types import I32, Dense, TensorType, TileType
@@ -136,7 +137,6 @@ class Slicer:
 
 
 def dense_of(op: Op) -> Any:
-    from tileiras.compiler.ir.dense import dense_bits
 
     return dense_bits(op.attr("value"))
 

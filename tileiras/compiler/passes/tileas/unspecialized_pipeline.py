@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.schedule.candidates import LOOPS, refusal
+from tileiras.diag import Emitted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,7 +57,6 @@ class UnspecializedPipeline(Pass):
 
     def refuse(self, loop: Op, why: str, context: Context) -> None:
         from tileiras.compiler.dialects.nv_tileas import diags as D
-        from tileiras.diag import Emitted
 
         notes = [Emitted(D.WHY, loop.loc, facts=(("why", why),))]
         self.miss(context, D.NOT_PIPELINED, loop, notes=notes, function=context.function)

@@ -23,8 +23,9 @@ from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.rewrite import Rewriter
 from tileiras.compiler.ir.types import I32, Dense, TensorType, TileType
 from tileiras.compiler.layout.linear import splat
-from tileiras.compiler.schedule.products import adds_up
+from tileiras.compiler.schedule.products import adds_up, no_warpgroups
 from tileiras.compiler.schedule.restage import SIDES, buffer_bytes, is_invariant, source_load
+from tileiras.compiler.target import sm
 from tileiras.compiler.target.products import PRODUCTS
 
 from .again import erase_load, loaded_again
@@ -46,8 +47,6 @@ class WarpgroupProducts(Pass):
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:
-        from tileiras.compiler.schedule.products import no_warpgroups
-        from tileiras.compiler.target import sm
 
         made = False
         for op in [op for op in func.walk() if op.spec.name in ("mmaf", "mmai")]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..arith import downcast, extended, upcast
+from ..state import elementwise
 from .exponential import _split, exp_scaled
 from .floats import Floats
 from .tables import CONSTANTS, POLY
@@ -131,7 +132,6 @@ def _pow_integer(f: Floats, x: Any, n: Any) -> Any:
 
 
 def lower_fpowi(lowering: Lowering, op: Op) -> None:
-    from ..state import elementwise
 
     b = lowering.b
     elem = op.results[0].type.elem.name  # type: ignore[attr-defined]

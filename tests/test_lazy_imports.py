@@ -1,0 +1,135 @@
+"""An import inside a function of the compiler puts off a load, and says so by being necessary.
+
+A kernel pays for the modules that it uses, so imports in functions are many. Two kinds are none of that: of a module that the
+file's own imports load anyway, and of one that imports the file back, which hides a circle. The latter must be in EXCEPTIONS.
+"""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+COMPILER = ROOT / "tileiras" / "compiler"
+
+# (file, what it loads late) -> why it is not at the top although what it loads imports the file
+EXCEPTIONS = {
+    ("pipeline", "plugins"): "most compiles have none; a plugin's place is told by rows of the pipeline",
+    ("layout.convert", "layout.stmatrix"): "only 16-bit exchanges; it prices its plan beside convert's",
+    (
+        "lower.tileas_to_nvvm.block_scaled",
+        "lower.tileas_to_nvvm.scaled_halves",
+    ): "one of two ways; the other's base class",
+    ("schedule.products", "schedule.tensor_memory"): "only some targets; it starts from the products",
+    ("passes.tileas.channels", "passes.tileas.queue"): "few loops; a kind of channel",
+}
+
+
+@cache
+def files() -> dict[str, Path]:
+    """Module name -> file, of the whole package."""
+    found = {}
+    for path in sorted((ROOT / "tileiras").rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def loaded_by(module: str, node: ast.Import | ast.ImportFrom) -> set[str]:
+    """Modules of the package that an import statement of a module names."""
+    if isinstance(node, ast.Import):
+        names = [alias.name for alias in node.names]
+    else:
+        base = node.module or ""
+        if node.level:
+            parts = module.split(".")
+            keep = len(parts) - node.level + (files()[module].name == "__init__.py")
+            base = ".".join([*parts[:keep], *filter(None, [node.module])])
+        names = [f"{base}.{a.name}" if f"{base}.{a.name}" in files() else base for a in node.names]
+    return {name for name in names if name in files()}
+
+
+def statements(node: ast.AST, late: bool = False):
+    """(import statement, whether it is in a function), without those for type checkers."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (ast.Import, ast.ImportFrom)):
+            yield child, late
+        elif not (isinstance(child, ast.If) and getattr(child.test, "id", "") == "TYPE_CHECKING"):
+            inside = isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+            yield from statements(child, late or inside)
+
+
+@cache
+def imports(module: str) -> tuple[frozenset[str], tuple[tuple[str, int], ...]]:
+    """What a module imports when it is loaded, and what its functions import, with lines."""
+    top: set[str] = set()
+    late: list[tuple[str, int]] = []
+    for node, inside in statements(ast.parse(files()[module].read_text())):
+        if inside:
+            late += [(name, node.lineno) for name in sorted(loaded_by(module, node))]
+        else:
+            top |= loaded_by(module, node)
+    return frozenset(top), tuple(late)
+
+
+@cache
+def reached(module: str) -> frozenset[str]:
+    """All that is loaded with a module."""
+    found: set[str] = set()
+    rest = [module]
+    while rest:
+        for name in imports(rest.pop())[0] - found:
+            found.add(name)
+            rest.append(name)
+    return frozenset(found)
+
+
+MODULES = [name for name, path in files().items() if path.is_relative_to(COMPILER)]
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if imports(name)[1]])
+def test_an_import_in_a_function_puts_off_a_load(module: str) -> None:
+    needless = [
+        f"{name}, line {line}"
+        for name, line in imports(module)[1]
+        if name in reached(module) and name != module
+    ]
+    assert not needless, "loaded with the file anyway: belongs at its top"
+
+
+def circles() -> set[tuple[str, str]]:
+    short = "tileiras.compiler."
+    return {
+        (module.removeprefix(short), name.removeprefix(short))
+        for module in MODULES
+        for name, _ in imports(module)[1]
+        if module in reached(name)
+    }
+
+
+def test_circles_that_a_function_hides_are_those_with_a_reason() -> None:
+    assert circles() == set(EXCEPTIONS)
+
+
+def test_both_kinds_would_be_seen(tmp_path, monkeypatch) -> None:
+    for name, text in {
+        "a": "import tileiras.b\ndef f():\n    import tileiras.c\n",
+        "b": "import tileiras.c\n",
+        "c": "def g():\n    from tileiras import a\n",
+        "__init__": "",
+    }.items():
+        path = tmp_path / "tileiras" / f"{name}.py"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    for known in (files, imports, reached):
+        known.cache_clear()
+    monkeypatch.setitem(globals(), "ROOT", tmp_path)
+    try:
+        assert "tileiras.c" in reached("tileiras.a") and imports("tileiras.a")[1] == (("tileiras.c", 3),)
+        assert imports("tileiras.c")[1] == (("tileiras.a", 2),) and "tileiras.c" in reached("tileiras.a")
+    finally:
+        for known in (files, imports, reached):
+            known.cache_clear()
