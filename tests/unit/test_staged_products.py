@@ -220,6 +220,31 @@ def test_operands_of_the_whole_loop_stay_in_registers_that_scores_leave(gpu_name
     assert not kernel.spill_bytes
 
 
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_120"])
+def test_a_loop_that_cannot_be_pipelined_reads_each_operand_behind_its_own_copies(
+    gpu_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tileiras.compiler.passes.tileas import pipeline_loop
+
+    monkeypatch.setenv("TILEIRAS_CACHE", "0")
+    monkeypatch.setattr(pipeline_loop, "expand", lambda loop: "the test says so")
+    check(CASES["staged_attention_causal_bf16"], gpu_name, 1, monkeypatch)
+
+
+@pytest.mark.parametrize("gpu_name", TENSOR)
+def test_pages_are_named_an_iteration_before_they_are_copied(
+    gpu_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = CASES["staged_paged_attention"]
+    text = ptx(case.name, gpu_name)
+    loop = text[text.index("cp.async.wait_group") :]
+    assert (
+        "cp.async.cg" in loop and "cp.async.wait_group 0" not in loop[: loop.index("cp.async.commit_group")]
+    )
+    for seed in (1, 2):
+        check(case, gpu_name, seed, monkeypatch)
+
+
 def loads_stored_in_front_of_loops(name: str, gpu_name: str) -> list[list[str]]:
     """For each tile that is loaded and waits in shared memory, the names of the ops from its load to its store."""
     from tileiras.compiler import pipeline

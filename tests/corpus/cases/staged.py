@@ -17,7 +17,7 @@ case = Family("staged", "python/matmul.py")
 converted = Family("staged_converted", "python/converted.py")
 attention = Family("staged_attention", "python/algorithms.py")
 flash = Family("staged_attention", "python/training.py")
-gradients = Family("staged_attention", "python/gradients.py")
+pages = Family("staged_attention", "python/attention.py")
 
 
 def A(dtype: str, ndim: int) -> Array:
@@ -429,7 +429,7 @@ for name, d, n, (tm, tn, td), tol in (
     ("f16_64", "f16", 144, (64, 32, 64), {"rtol": 4e-3, "atol": 4e-3}),
     ("bf16_128", "bf16", 208, (128, 64, 128), {"rtol": 2e-2, "atol": 3e-2}),
 ):
-    gradients(
+    pages(
         f"staged_flash_bwd_dq_{name}",
         "flash_bwd_dq",
         [A(d, 3)] * 4 + [A("f32", 2)] * 2 + [A("f32", 3), Scalar("f32"), tm, tn, td],
@@ -438,6 +438,32 @@ for name, d, n, (tm, tn, td), tol in (
         queries_bwd,
         **tol,
     )
+
+
+def paged(q, kc, vc, table, lengths, o, sc):
+    out = np.zeros(o.shape)
+    for b, n in enumerate(lengths):
+        keys, values = (np.concatenate(list(wide(x)[0][table[b]]))[:n] for x in (kc, vc))
+        s = wide(q)[0][b] @ keys.T * float(sc)
+        e = np.exp(s - s.max(1, keepdims=True))
+        out[b] = e / e.sum(1, keepdims=True) @ values
+    return {5: out.astype("f4")}
+
+
+pages(
+    "staged_paged_attention",
+    "paged_attention",
+    [A("bf16", 3)] * 3 + [A("i32", 2), A("i32", 1), A("f32", 3), Scalar("f32"), 16, 32, 64],
+    (3,),
+    lambda rng: (
+        uniform(rng, (3, 16, 64), "bf16"), uniform(rng, (12, 32, 64), "bf16"), uniform(rng, (12, 32, 64), "bf16"),
+        rng.permutation(12)[:12].astype("i4").reshape(3, 4), np.array([128, 70, 9], "i4"), like((3, 16, 64)),
+        np.float32(0.125),
+    ),
+    paged,
+    rtol=1.6e-2,
+    atol=1.6e-2,
+)  # fmt: skip
 
 
 # ---- scales beside the operands

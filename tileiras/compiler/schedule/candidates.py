@@ -1,15 +1,19 @@
 """Which loops can be pipelined: the questions that the schedule room, D11 and the modulo scheduler ask.
 
 A loop can when it counts by a static positive step, loads something, leaves only at its end, holds no other loop, and
-no load needs what a load of the same or of an earlier iteration produced. Rings of shared memory take steps of 32 bits
-that are known at run time only, too.
+no load needs what a load of the same or of an earlier iteration produced. Numbers of one element may be needed, as the
+page that a table of pages names (`is_index`): they are loaded an iteration earlier still. Rings of shared memory take
+steps of 32 bits that are known at run time only, too.
 """
 
 from __future__ import annotations
 
+from tileiras.compiler.ir.spec import NO_MEMORY_EFFECT, PURE
+from tileiras.compiler.ir.types import Ptr
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
     from typing import Any
 
     from tileiras.compiler.ir.core import Op, Value
@@ -64,8 +68,9 @@ def captured(op: Op) -> Iterable[Value]:
                 yield from (v for v in inner.operands if v not in inside)
 
 
-def backward(values: Iterable[Value], body: Any) -> tuple[list[Op], set[int]]:
-    """(ops of the body that the values need, in body order; indices of body arguments that they need)."""
+def backward(values: Iterable[Value], body: Any, given: Collection[Op] = ()) -> tuple[list[Op], set[int]]:
+    """(ops of the body that the values need, in body order; indices of body arguments that they need). `given`: ops whose
+    results are there already."""
     from tileiras.compiler.ir.types import TOKEN
 
     work = list(values)
@@ -82,7 +87,7 @@ def backward(values: Iterable[Value], body: Any) -> tuple[list[Op], set[int]]:
             continue
         while op is not None and op.block is not body:
             op = op.parent
-        if op is not None and op not in ops:
+        if op is not None and op not in ops and op not in given:
             ops.add(op)
             work += captured(op)
     return [op for op in body.ops if op in ops], args
@@ -97,6 +102,29 @@ def can_run_ahead(op: Op, loop: Op) -> bool:
     if not only_leaves(op.results[1], loop):
         return False
     return not any(v.type is TOKEN and ordered_in(v, loop) for v in op.operands)
+
+
+def is_index(op: Op, loop: Op) -> bool:
+    """Whether a load brings one number, from a place that nothing but the loop's counter decides: loads of later iterations may
+    need it."""
+    body = loop.regions[0].block
+    type: Any = op.results[0].type if op.results else None
+    if op.block is not body or not can_run_ahead(op, loop):
+        return False
+    if not all(e == 1 for e in type.shape) or isinstance(type.elem, Ptr):
+        return False
+    needs, args = backward(op.operands, body)
+    return not args - {0} and all(computes(o) and not o.regions for o in needs)
+
+
+def computes(op: Op) -> bool:
+    """Whether an op may run for an iteration that does not: it only makes values, or promises something about one."""
+    return bool(op.spec.traits & (PURE | NO_MEMORY_EFFECT)) or op.spec.name == "assume"
+
+
+def indices_of(loop: Op) -> frozenset[Op]:
+    """The loads of a loop that bring such numbers."""
+    return frozenset(op for op in loop.regions[0].block.ops if is_index(op, loop))
 
 
 def only_leaves(token: Value, loop: Op) -> bool:
@@ -156,9 +184,10 @@ def dependence(loop: Op, producers: list[Op]) -> str | None:
     body = loop.regions[0].block
     made = set(producers)
     consumers = {op for op in body.ops if op.spec.name == "async.pipeline.consume_one"}
+    given = indices_of(loop)
     following = body.ops[-1].operands
     for producer in producers:
-        needs, args = backward(captured(producer), body)
+        needs, args = backward(captured(producer), body, given)
         if (made | consumers) & (set(needs) - {producer}):
             return f"{producer.spec.full_name} depends on a value that the same iteration loads"
         seen: set[int] = set()

@@ -160,8 +160,15 @@ class Channel:
             take, put, phase = self.carry(0, (self.depth - 1) * self.stage_bytes)
             self.wait(top, take, phase, self.depth - 2)
             self.make(top, tileas.BARRIER, attrs=self.fence())
-        self.fill([group[0] for group in inside], put, last)
-        if self.depth == 1:
+        if self.depth == 1 and not self.bulk:  # each is read before the next one's address may be known
+            for create, group in zip(self.creates, inside):
+                self.copy(create, group[0], put, group[0])
+                self.make(group[0], tileas.COMMIT_GROUP)
+                self.wait(group[0], take, phase, 0)
+                self.make(group[0], tileas.BARRIER)
+        else:
+            self.fill([group[0] for group in inside], put, last)
+        if self.depth == 1 and self.bulk:
             self.wait(last, take, phase, 0)
             if self.copied:
                 self.make(last, tileas.BARRIER)

@@ -20,7 +20,7 @@ from tileiras.compiler.ir.core import Block, Op, Region
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.rewrite import Rewriter
 from tileiras.compiler.ir.types import TOKEN, Ptr
-from tileiras.compiler.schedule.candidates import can_run_ahead, refusal
+from tileiras.compiler.schedule.candidates import backward, can_run_ahead, captured, indices_of, refusal
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS
 
@@ -38,6 +38,12 @@ def registers_of(type: Any) -> int:
     return type.layout.num_regs * max(1, bits // 32)  # type: ignore[no-any-return]
 
 
+def needed_ahead(loads: list[Op], loop: Op) -> set[Op]:
+    """Ops of a loop that the addresses of its loads need."""
+    body = loop.regions[0].block
+    return {need for op in loads for need in backward(captured(op), body)[0]}
+
+
 class ModuloSchedule(Pass):
     NAME = "TileASModuloSchedule"
     SUMMARY = "Let the loads of loops run ahead through pipelines"
@@ -51,12 +57,13 @@ class ModuloSchedule(Pass):
             if refusal(loop, dynamic_step=True) is not None:
                 continue
             loads = [op for op in loop.regions[0].block.ops if can_run_ahead(op, loop)]
+            indices = indices_of(loop) & needed_ahead(loads, loop)  # come an iteration before what needs them
             shared = self.through_shared(func, loop, loads, wish, context)
             bulk |= {op for op, attrs in shared.items() if attrs["transport"] == "bulk"}
             for op, attrs in shared.items():
                 if not self.transfer(op, loop, attrs, context):
                     return False
-            loads = [op for op in loads if op not in shared]
+            loads = [op for op in loads if op not in shared and op not in indices]
             held = sum(registers_of(op.results[0].type) for op in loads)
             usual = 2 if shared and held <= CostModel.waiting_registers else 1
             depth = min(wish or usual, MAX_DEPTH, 1 + CostModel.slot_registers // max(held, 1))

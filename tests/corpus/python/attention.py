@@ -1,4 +1,4 @@
-"""Gradients that stand beside those of training.py."""
+"""Attention beside what algorithms.py and training.py have: the gradient of Q, pages of keys."""
 
 import cuda.tile as ct
 
@@ -26,3 +26,28 @@ def flash_bwd_dq(q, k, v, do, lse, delta, dq, scale, TM: Const, TN: Const, D: Co
         dp = ct.mma(gt, ct.transpose(vt), ct.zeros((TM, TN), ct.float32))
         acc = ct.mma((p * (dp - dl) * scale).astype(q.dtype), kt, acc)
     ct.store(dq, (h, i, 0), acc.reshape((1, TM, D)))
+
+
+@ct.kernel
+def paged_attention(q, kc, vc, table, lengths, o, scale, M: Const, N: Const, D: Const):
+    """One token of M heads that share keys; pages of N keys lie where the table says."""
+    b = ct.bid(0)
+    qt = ct.load(q, (b, 0, 0), (1, M, D)).reshape((M, D))
+    top = ct.full((M, 1), -1.0e30, ct.float32)
+    total = ct.zeros((M, 1), ct.float32)
+    acc = ct.zeros((M, D), ct.float32)
+    n = ct.gather(lengths, b)
+    columns = ct.arange(N, dtype=ct.int32).reshape((1, N))
+    for j in range(ct.cdiv(n, N)):
+        page = ct.gather(table, (b, j))
+        kt = ct.load(kc, (page, 0, 0), (1, N, D), padding_mode=ZERO).reshape((N, D))
+        s = ct.mma(qt, ct.transpose(kt), ct.zeros((M, N), ct.float32)) * scale
+        s = ct.where(j * N + columns < n, s, -1.0e30)
+        new = ct.maximum(top, ct.max(s, 1, keepdims=True))
+        p = ct.exp(s - new)
+        fix = ct.exp(top - new)
+        total = total * fix + ct.sum(p, 1, keepdims=True)
+        vt = ct.load(vc, (page, 0, 0), (1, N, D), padding_mode=ZERO).reshape((N, D))
+        acc = ct.mma(p.astype(vc.dtype), vt, acc * fix)
+        top = new
+    ct.store(o, (b, 0, 0), (acc / total).reshape((1, M, D)))
