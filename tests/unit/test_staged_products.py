@@ -245,6 +245,14 @@ def test_pages_are_named_an_iteration_before_they_are_copied(
         check(case, gpu_name, seed, monkeypatch)
 
 
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_120"])
+def test_masks_are_computed_in_fragments(gpu_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = ptx("staged_masked_triangle_bf16", gpu_name)
+    loop = text[text.index("cp.async.wait_group") :]
+    assert "st.shared" not in loop and loop.count("bar.sync") == 1 and "ldmatrix" in loop
+    check(CASES["staged_masked_triangle_bf16"], gpu_name, 1, monkeypatch)
+
+
 def loads_stored_in_front_of_loops(name: str, gpu_name: str) -> list[list[str]]:
     """For each tile that is loaded and waits in shared memory, the names of the ops from its load to its store."""
     from tileiras.compiler import pipeline

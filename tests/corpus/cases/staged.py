@@ -239,6 +239,22 @@ case(
     **F32,
 )
 
+masked = Family("staged_masked", "python/masked.py")
+for d in ("bf16", "f16"):
+    masked(
+        f"staged_masked_triangle_{d}",
+        "lower_triangle",
+        [A(d, 2), A(d, 2), A("f32", 2), 64, 64, 32],
+        (3, 2),
+        lambda rng, d=d: (
+            uniform(rng, (160, 160), d, -1, 1),
+            uniform(rng, (160, 80), d, -1, 1),
+            like((160, 80)),
+        ),
+        lambda a, b, c: {2: (np.tril(wide(a)[0]) @ wide(b)[0]).astype("f4")},
+        **F32,
+    )
+
 # ---- operands that are transposed or converted between load and product
 for name, d, tile, (m, n, k), least in (
     ("tf32_nt", "tf32", (64, 64, 64), (80, 112, 144), 75),

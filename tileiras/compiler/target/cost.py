@@ -45,6 +45,7 @@ class CostModel:
     slot_registers = 64  # for values that wait in pipelines: more of them would spill (S)
     waiting_registers = 8  # for what is loaded an iteration ahead beside a ring: scales, indices (S)
     buffered_registers = 16  # of an operand: below, conversions are cheaper than a buffer (S)
+    mask_operations = 8  # that tell an operand's elements apart, computed again for its fragments (S)
     chosen_registers = 16  # of a tile that an index at run time may choose from (S)
     chunk_registers = 64  # that a part of an accumulator in tensor memory takes while it is scaled (S)
     multiplying_registers = 32  # of a loop with products whose copies others issue (S)

@@ -3,6 +3,9 @@
 Before: `%w = load : 128x32xi8`, `%l = andi %w, 15`, `%h = shri %w, 4`, `%p = cat %l, %h`, .., `%z = convert_layout %p`.
 After:  `%w = load`, `%v = convert_layout %w`, `%l = andi %v, 15`, `%h = shri %v, 4`, `%z = cat %l, %h`: what travels are the
 packed bytes, and they may travel by an asynchronous copy. Small loads, a scale a row, are loaded where they are used.
+
+Operands of mma.sync that are masked, `%m = select %below, %w, 0`, are masked in their fragments: what a mask is computed from,
+numbers of rows and columns, is computed again there.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from tileiras.compiler.ir.types import TensorType
 from tileiras.compiler.layout.linear import dim_bits, halved, unbroadcasted, unpermuted, with_inv
 from tileiras.compiler.schedule.staging import is_elementwise, is_small
 from tileiras.compiler.target.cost import CostModel
+from tileiras.compiler.target.products import PRODUCTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,13 +39,25 @@ class Recompute:
         self.visited: set[Op] = {convert}
         self.loads: dict[Op, list[LinearLayout]] = {}
         self.packed = False  # some load brings fewer bits than it makes
+        self.masks = 0  # ops on as many elements that need no load
         self.made: dict[tuple[Value, LinearLayout], Value] = {}
 
     def worth(self) -> bool:
         """Whether all of it comes from loads of the same block, bytes that were packed together among them, and nobody
         else looks at what is between."""
         type: Any = self.convert.result.type
-        if not self.reaches(self.convert.operands[0], self.layout) or not self.packed:
+        if not self.reaches(self.convert.operands[0], self.layout):
+            return False
+        fragments = all(
+            u.spec.name in PRODUCTS and "atom" not in u.attrs for u, _ in self.convert.result.uses
+        )
+        path = self.on_path()
+        self.masks = sum(
+            is_elementwise(op) and op not in path and op.results[0].type.shape == type.shape  # type: ignore[attr-defined]
+            for op in self.visited
+        )
+        masked = fragments and 0 < self.masks <= CostModel.mask_operations
+        if not self.packed and not masked:
             return False
         total = num_elements(type.shape) * type.elem.bits
         moved = 0
@@ -51,8 +67,19 @@ class Recompute:
                     return False
                 loaded: Any = op.results[0].type
                 moved += num_elements(loaded.shape) * loaded.elem.bits
-        inside = all(u in self.visited for op in self.visited - {self.convert} for u, _ in op.results[0].uses)
-        return inside and 0 < moved < total
+        inside = all(u in self.visited for op in path for u, _ in op.results[0].uses)
+        return inside and 0 < moved and (moved < total or masked and moved == total)
+
+    def on_path(self) -> set[Op]:
+        """The ops between the loads and the conversion, with the loads."""
+        found = set(self.loads)
+        work = list(self.loads)
+        while work:
+            for user, _ in work.pop().results[0].uses:
+                if user in self.visited and user not in found and user is not self.convert:
+                    found.add(user)
+                    work.append(user)
+        return found
 
     def fits(self, op: Op) -> bool:
         """Whether a load is small beside the operand."""
@@ -60,11 +87,11 @@ class Recompute:
 
     def reaches(self, value: Value, layout: LinearLayout) -> bool:
         op = value.op
-        if op is None or (op.block is not self.body and op.spec.name != "constant"):
+        if self.anywhere(value):
+            return True
+        if op is None or op.block is not self.body or op.spec.name == "constant":
             return False
         name = op.spec.name
-        if name == "constant":
-            return value.type.layout.is_splat  # type: ignore[attr-defined, no-any-return]
         self.visited.add(op)
         if name == LOAD:
             self.loads.setdefault(op, []).append(layout)
@@ -72,11 +99,18 @@ class Recompute:
         wants = self.wanted(op, layout)
         return wants is not None and all(self.reaches(v, want) for v, want in zip(op.operands, wants))
 
+    @staticmethod
+    def anywhere(value: Value) -> bool:
+        """Whether every thread has all of a value: a constant, a number."""
+        return value.type.layout.is_splat  # type: ignore[attr-defined, no-any-return]
+
     def wanted(self, op: Op, layout: LinearLayout) -> list[LinearLayout] | None:
         """The layouts of the operands from which an op makes its result in `layout`; None where it is no such op."""
         name = op.spec.name
         if op.segments is not None and name != "convert_layout":
             return None
+        if name == "iota":
+            return []
         source: Any = op.operands[0].type if op.operands else None
         if name in ("reshape", "convert_layout"):
             return [layout]
@@ -109,7 +143,7 @@ class Recompute:
         assert op is not None
         name = op.spec.name
         old: Any = value.type
-        if name == "constant":
+        if self.anywhere(value):
             return value
         found = self.made.get((value, layout))
         if found is not None:
