@@ -323,6 +323,14 @@ def test_waiting_for_what_nobody_does_is_a_deadlock(waits, seed):
         assert error.value.line > 0
 
 
+@pytest.mark.parametrize("seed", [None, 1])
+def test_kernels_that_end_while_their_loop_is_looked_at(seed):
+    for rounds in range(280, 820, 60):
+        count = f"mov.u32 %n, 0; L: add.u32 %n, %n, 1; setp.lt.u32 %p, %n, {rounds}; @%p bra L; "
+        report = run(f".reg .b32 %n; .reg .pred %p; {count} ret;", [], threads=1, seed=seed)
+        assert report.executed["bra"] == rounds
+
+
 def test_loops_that_end_by_themselves_are_no_deadlock():
     """Counted polls, a wait in registers only, a counter in local memory, and a clock."""
     out = np.zeros(4, np.uint32)

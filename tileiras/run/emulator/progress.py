@@ -228,7 +228,7 @@ class Progress:
     def repeats(self, batch) -> bool:
         """Whether every lane of the batch that has not ended repeats itself or waits for one that does."""
         stuck = self.stuck.get(batch.first_cta)
-        if stuck is None:
+        if stuck is None or not batch.live.any():
             return False
         return bool(((stuck >= 0) | waiting_lanes(batch) | ~batch.live).all())
 
