@@ -585,3 +585,22 @@ def test_diff_refuses_what_is_no_report_of_this_schema(
 
 def test_names_in_a_diff_do_not_steer_the_terminal() -> None:
     assert diff.plain("a\x1b[31m\nb") == "a?[31m?b"
+
+
+def test_loops_of_warps_that_only_copy_and_of_the_others() -> None:
+    """One warp copies, eight multiply: both loops know their ring and how far it runs ahead, and neither waits for memory."""
+    from tests.corpus.export import bytecode_path
+    from tests.corpus.registry import CASES
+
+    data = Path(bytecode_path(CASES["staged_bf16_nn_128"])).read_bytes()
+    sink, watch = Sink(), Watch(data, "k.tilebc")
+    options = Options(gpu_name="sm_90", emit="ptx", launch_abi="simt", tensor_maps="launcher")
+    driver.compile_source(data, options, sink, file="k.tilebc", watch=watch)
+    module = collect.module(watch, sink.emitted, 0)
+    multiplying, copying = module["loops"]
+    assert multiplying["warps"] == 8 and copying["warps"] == 1
+    for loop in module["loops"]:
+        assert loop["fed"] and loop["ring"]["stages"] == 5 and loop["ring"]["ahead"] == 3
+        assert loop["bound"] != "latency"
+    assert multiplying["flops"] == 2 * 128 * 128 * 64 and copying["bytes"] == 2 * 128 * 64 * 2
+    assert not any("waits for memory" in finding["title"] for finding in module["findings"])

@@ -144,8 +144,20 @@ def step(op: Op, line: int, issued: int, warps: int, gpu: Any, barriers: int = 0
     }  # fmt: skip
 
 
+def agent_of(op: Op) -> Op | None:
+    """The agent whose warps run an op; None where all warps do."""
+    parent = op.parent
+    while parent is not None and parent.spec.name != "agent":
+        parent = parent.parent
+    return parent
+
+
 def ahead_of(copy: Op, block: Any) -> int:
-    """Iterations whose copies are on their way beside the one that is read."""
+    """Iterations whose copies are on their way beside the one that is read. `copy`: one, or the wait for it."""
+    if agent_of(copy) is not None:  # as many as stages are free
+        begin = next((user for user, _ in copy.operands[0].uses if user.spec.name == "bulk.begin"), None)
+        spare = block.region.op.attrs.get("spare_stages", 0)
+        return begin.attr("stages") - 1 - spare if begin is not None else 0  # type: ignore[no-any-return]
     if copy.spec.name == "bulk.load":  # those that were issued before the loop
         return sum(
             user.spec.name == "bulk.load" and user.block is not block for user, _ in copy.operands[0].uses
@@ -166,6 +178,9 @@ def loop_data(
     """The schedule of a loop. `issued`: op -> instructions of a thread that it became; `barriers`: the line of each."""
     gpu = GPUS[modelled_gpu(number)]
     block = loop.regions[0].blocks[0]
+    agent = agent_of(loop)
+    if agent is not None:
+        warps = agent.attr("issuing_warps") or agent.attr("num_warps")
     steps = []
     for op in block.ops:
         count = sum(issued.get(inner, 0) for inner in op.walk())
@@ -174,7 +189,11 @@ def loop_data(
             steps.append(step(op, line, count, warps, gpu, barriers.count(line)))
     ring: dict[str, Any] | None = None
     for op in block.ops:
-        if op.spec.name in ("async.copy_view", "bulk.load"):
+        if (
+            op.spec.name in ("async.copy_view", "bulk.load")
+            or agent is not None
+            and op.spec.name == "bulk.wait"
+        ):
             alloc = op.operands[0].op
             if alloc is not None and ring is None:
                 stage, members = stage_of(alloc, printed)
