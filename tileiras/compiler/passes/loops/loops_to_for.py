@@ -259,6 +259,8 @@ def counted(loop: Op) -> Counted | None:
         return None
     body = loop.regions[0].block
     choices = [op for op in parts.before if op.regions]
+    if any(op.spec.name != "if" for op in choices):
+        return None
     if any(not movable(op) for op in parts.before if op not in choices) or len(choices) > 1:
         return None
     flag, chosen = None, None
