@@ -11,6 +11,7 @@ from tileiras.diag import ERROR, EXIT_COMPILE, NOTE, CompileError, Diag, Emitted
 
 # What both the reference interpreter and native code say.
 SRC = "launch"
+BAD_STEP = "the step of a loop is not positive"
 
 OUT_OF_BOUNDS = Diag(
     "RUN-0001", ERROR,
@@ -158,6 +159,101 @@ remedy: Correct the first ones; the others often have the same cause.
   """
 - tileiras.launch(kernel, "k", 99, [-1])
 + tileiras.launch(kernel, "k", 1, [0])
+'''
+
+UNDEFINED = Diag(
+    "RUN-0007", ERROR, "undefined behaviour: {what} (tile block {block}, element {element})", SRC
+)
+'''
+cause: The kernel computes something without a defined result: a division by zero, a step that is not positive, a
+value that was never given.
+remedy: Guard the operation with a select or a mask, and give masked loads a padding value.
+
+  $ python k.py
+  import tileiras
+
+  kernel = """
+  cuda_tile.module {
+    entry @k(%n: tile<i32>) {
+      %c = constant <i32: 1> : tile<i32>
+      %d = divi %c, %n signed : tile<i32>
+      return
+    }
+  }
+  """
+- tileiras.launch(kernel, "k", 1, [0], check=True)
++ tileiras.launch(kernel, "k", 1, [1], check=True)
+'''
+
+DEADLOCK = Diag(
+    "RUN-0008",
+    ERROR,
+    "no tile block of kernel '{kernel}' makes progress: {count} of {total} tile blocks wait here or elsewhere for a change",
+    SRC,
+)
+'''
+cause: Blocks wait for each other and none can go on: a flag that nobody sets, or a lock that is never given back.
+remedy: Check that the store that others wait for comes before the wait, with release there and acquire here.
+
+  $ python k.py
+  import numpy as np
+  import tileiras
+
+  kernel = """
+  cuda_tile.module {
+    entry @k(%p: tile<ptr<i32>>) {
+      %one = constant <i32: 1> : tile<i32>
+      loop {
+      %v, %t = load_ptr_tko acquire device %p : tile<ptr<i32>> -> tile<i32>, token
+      %go = cmpi equal %v, %one, signed : tile<i32> -> tile<i1>
+      if %go {
+      break
+      }
+      continue
+      }
+      return
+    }
+  }
+  """
+- flag = np.zeros(1, np.int32)
++ flag = np.ones(1, np.int32)
+  tileiras.launch(kernel, "k", 1, [flag])
+'''
+
+WAITS = Diag(
+    "RUN-0017",
+    NOTE,
+    "tile block {block} waits for a change at address {address}; none came in {seconds:g} s",
+    SRC,
+)
+'''
+see: RUN-0008
+
+  $ python k.py
+  import numpy as np
+  import tileiras
+
+  kernel = """
+  cuda_tile.module {
+    entry @k(%p: tile<ptr<i32>>) {
+      %one = constant <i32: 1> : tile<i32>
+      loop {
+      %v, %t = load_ptr_tko acquire device %p : tile<ptr<i32>> -> tile<i32>, token
+      %go = cmpi equal %v, %one, signed : tile<i32> -> tile<i1>
+      if %go {
+      break
+      }
+      continue
+      }
+      return
+    }
+  }
+  """
+  import os
+  os.environ["TILEIRAS_CPU_TIMEOUT"] = "1"
+- flag = np.zeros(1, np.int32)
++ flag = np.ones(1, np.int32)
+  tileiras.launch(kernel, "k", 1, [flag], target="cpu")
 '''
 
 

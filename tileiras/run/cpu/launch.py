@@ -11,7 +11,17 @@ import time
 from tileiras.compiler.ir.dense import dense_bits, num_elements
 from tileiras.compiler.ir.types import TensorType
 from tileiras.diag import ERROR, EXIT_CONFIGURATION, Diag, Emitted
-from tileiras.run.errors import ASSERT_FAILED, MORE, NEAREST, OUT_OF_BOUNDS, LaunchError
+from tileiras.run.errors import (
+    ASSERT_FAILED,
+    BAD_STEP,
+    DEADLOCK,
+    MORE,
+    NEAREST,
+    OUT_OF_BOUNDS,
+    UNDEFINED,
+    WAITS,
+    LaunchError,
+)
 from tileiras.run.errors import MISALIGNED as MISALIGNED_ACCESS
 from tileiras.run.errors import READ_ONLY as READ_ONLY_MEMORY
 
@@ -28,67 +38,6 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.core import Op
 
     Region = tuple[int, int, bool, str]
-
-BAD_STEP = Diag("RUN-0506", ERROR, "the step of a loop is not positive (tile block {block})", "cpu")
-'''
-cause: The kernel computes something without a defined result: a division by zero, a step that is not positive, a
-value that was never given.
-remedy: Guard the operation with a select or a mask, and give masked loads a padding value.
-
-  $ python k.py
-  import tileiras
-
-  kernel = """
-  cuda_tile.module {
-    entry @k(%n: tile<i32>) {
-      %z = constant <i32: 0> : tile<i32>
-      for %i in (%z to %z, step %n) : tile<i32> {
-      continue
-      }
-      return
-    }
-  }
-  """
-- tileiras.launch(kernel, "k", 1, [0], target="cpu")
-+ tileiras.launch(kernel, "k", 1, [1], target="cpu")
-'''
-
-DEADLOCK = Diag(
-    "RUN-0507", ERROR,
-    "kernel '{kernel}': no tile block makes progress for {seconds:g} s; {count} of {total} tile blocks wait here or "
-    "elsewhere, tile block {block} for a change at address {address}",
-    "cpu",
-)  # fmt: skip
-'''
-cause: Blocks wait for each other and none can go on: a flag that nobody sets, or a lock that is never given back.
-remedy: Check that the store that others wait for comes before the wait, with release there and acquire here.
-
-  $ python k.py
-  import numpy as np
-  import tileiras
-
-  kernel = """
-  cuda_tile.module {
-    entry @k(%p: tile<ptr<i32>>) {
-      %one = constant <i32: 1> : tile<i32>
-      loop {
-      %v, %t = load_ptr_tko acquire device %p : tile<ptr<i32>> -> tile<i32>, token
-      %go = cmpi equal %v, %one, signed : tile<i32> -> tile<i1>
-      if %go {
-      break
-      }
-      continue
-      }
-      return
-    }
-  }
-  """
-  import os
-  os.environ["TILEIRAS_CPU_TIMEOUT"] = "1"
-- flag = np.zeros(1, np.int32)
-+ flag = np.ones(1, np.int32)
-  tileiras.launch(kernel, "k", 1, [flag], target="cpu")
-'''
 
 TOO_LARGE = Diag(
     "RUN-0508", ERROR,
@@ -121,29 +70,6 @@ see: RUN-0520
 - os.environ["TILEIRAS_CPU_THREADS"] = "many"
 + os.environ["TILEIRAS_CPU_THREADS"] = "2"
   tileiras.launch(kernel, "k", 1, [], target="cpu")
-'''
-
-BY_ZERO = Diag("RUN-0515", ERROR, "division by zero (tile block {block}, element {element})", "cpu")
-'''
-see: RUN-0506
-
-  $ python k.py
-  import numpy as np
-  import tileiras
-
-  kernel = """
-  cuda_tile.module {
-    entry @k(%p: tile<ptr<i32>>, %n: tile<i32>) {
-      %c = constant <i32: 1> : tile<i32>
-      %d = divi %c, %n signed : tile<i32>
-      %s = store_ptr_tko weak %p, %d : tile<ptr<i32>>, tile<i32> -> token
-      return
-    }
-  }
-  """
-  a = np.zeros(1, np.int32)
-- tileiras.launch(kernel, "k", 1, [a, 0], check=True, target="cpu")
-+ tileiras.launch(kernel, "k", 1, [a, 1], check=True, target="cpu")
 '''
 
 RESIDENT = 1056  # tile blocks that are under way at once where blocks wait for each other
@@ -391,10 +317,12 @@ def together(
         state, count = stuck
         op, place = kernel.sites[state[0]], f"{state[4]:#x}" if state[4] else "of a tile"
         facts = [
-            ("kernel", kernel.name), ("seconds", patience), ("count", count), ("total", total),
-            ("block", block_text(state[5], words[HEAD], words[HEAD + 1])), ("address", place),
+            ("block", block_text(state[5], words[HEAD], words[HEAD + 1])), ("address", place), ("seconds", patience),
         ]  # fmt: skip
-        raise LaunchError([Emitted(DEADLOCK, op.loc, op.spec.source_name, facts)])
+        told = [("kernel", kernel.name), ("count", count), ("total", total)]
+        found = Emitted(DEADLOCK, op.loc, op.spec.source_name, told)
+        found.notes.append(Emitted(WAITS, op.loc, None, facts))
+        raise LaunchError([found])
 
 
 def block_text(number: int, x: int, y: int) -> str:
@@ -445,13 +373,16 @@ def told(kernel: Kernel, words: list[int], regions: list[Region]) -> Emitted:
             out.notes.append(Emitted(NEAREST, loc, None, [("label", near[0]), ("distance", near[1])]))
         return out
     if kind == DIVISION:
-        return Emitted(BY_ZERO, loc, name, [("block", block), ("element", place_text(element, shape))])
+        where = place_text(element, shape)
+        return Emitted(
+            UNDEFINED, loc, name, [("what", "division by zero"), ("block", block), ("element", where)]
+        )
     if op.spec.name == "assert":
         where = f"element {place_text(element, shape)}" if shape else "scalar condition"
         return Emitted(
             ASSERT_FAILED, loc, name, [("message", op.attr("message")), ("block", block), ("where", where)]
         )
-    return Emitted(BAD_STEP, loc, name, [("block", block)])
+    return Emitted(UNDEFINED, loc, name, [("what", BAD_STEP), ("block", block), ("element", "[]")])
 
 
 def nearest(address: int, regions: list[Region]) -> tuple[str, str] | None:

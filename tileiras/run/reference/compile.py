@@ -11,7 +11,7 @@ import numpy as np
 
 from tileiras.compiler.ir.spec import PURE as PURE_TRAIT
 from tileiras.diag import Emitted
-from tileiras.run.errors import LaunchError
+from tileiras.run.errors import BAD_STEP, LaunchError
 
 from . import diags
 from .floats import storage_dtype
@@ -303,7 +303,7 @@ def compile_for(c: Compiler, op: Op) -> Step:
         low, high, stride = map(int, bounds)
         if stride <= 0:
             finding = [
-                ("what", f"the step of a loop is {stride}"),
+                ("what", BAD_STEP),
                 ("block", s[0].id_text),
                 ("element", "[]"),
             ]

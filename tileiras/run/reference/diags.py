@@ -3,9 +3,27 @@
 from __future__ import annotations
 
 from tileiras.diag import ERROR, Diag
-from tileiras.run.errors import ASSERT_FAILED, MISALIGNED, MORE, NEAREST, OUT_OF_BOUNDS, READ_ONLY
+from tileiras.run.errors import (
+    ASSERT_FAILED,
+    DEADLOCK,
+    MISALIGNED,
+    MORE,
+    NEAREST,
+    OUT_OF_BOUNDS,
+    READ_ONLY,
+    UNDEFINED,
+)
 
-__all__ = ["ASSERT_FAILED", "MISALIGNED", "MORE", "NEAREST", "OUT_OF_BOUNDS", "READ_ONLY"]
+__all__ = [
+    "ASSERT_FAILED",
+    "DEADLOCK",
+    "MISALIGNED",
+    "MORE",
+    "NEAREST",
+    "OUT_OF_BOUNDS",
+    "READ_ONLY",
+    "UNDEFINED",
+]
 
 SRC = "reference interpreter"
 
@@ -33,62 +51,6 @@ remedy: Pass arguments for which it holds, or weaken the assumption (divisibilit
   """
 - tileiras.launch(kernel, "k", 1, [6], check=True)
 + tileiras.launch(kernel, "k", 1, [8], check=True)
-'''
-
-UNDEFINED = Diag(
-    "RUN-0007", ERROR, "undefined behaviour: {what} (tile block {block}, element {element})", SRC
-)
-'''
-see: RUN-0506
-
-  $ python k.py
-  import tileiras
-
-  kernel = """
-  cuda_tile.module {
-    entry @k(%n: tile<i32>) {
-      %c = constant <i32: 1> : tile<i32>
-      %d = divi %c, %n signed : tile<i32>
-      return
-    }
-  }
-  """
-- tileiras.launch(kernel, "k", 1, [0], check=True)
-+ tileiras.launch(kernel, "k", 1, [1], check=True)
-'''
-
-DEADLOCK = Diag(
-    "RUN-0008",
-    ERROR,
-    "no tile block of kernel '{kernel}' makes progress: {count} of {total} tile blocks wait here or elsewhere for a change",
-    SRC,
-)
-'''
-see: RUN-0507
-
-  $ python k.py
-  import numpy as np
-  import tileiras
-
-  kernel = """
-  cuda_tile.module {
-    entry @k(%p: tile<ptr<i32>>) {
-      %one = constant <i32: 1> : tile<i32>
-      loop {
-      %v, %t = load_ptr_tko acquire device %p : tile<ptr<i32>> -> tile<i32>, token
-      %go = cmpi equal %v, %one, signed : tile<i32> -> tile<i1>
-      if %go {
-      break
-      }
-      continue
-      }
-      return
-    }
-  }
-  """
-- flag = np.zeros(1, np.int32)
-+ flag = np.ones(1, np.int32)
-  tileiras.launch(kernel, "k", 1, [flag])
 '''
 
 RACE_TOKENS = Diag(
@@ -183,7 +145,7 @@ UNSPECIFIED = Diag(
     "RUN-0015", ERROR, "{what} a value that was never specified (tile block {block}, element {element})", SRC
 )
 '''
-see: RUN-0506
+see: RUN-0007
 
   $ python k.py
   import numpy as np
