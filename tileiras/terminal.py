@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from tileiras.diag import Diag, Loc
 
 COLOUR_MODES = ("auto", "always", "never")
-COLOUR_HELP = "colour in messages: auto (on a terminal, unless NO_COLOR is set), always or never"
 MAX_WIDTH = 160  # of a source line that is shown
 _BOLD, _PLAIN, _GREEN = "\x1b[1m", "\x1b[0m", "\x1b[1;32m"
 _OF_SEVERITY = {ERROR: "\x1b[1;31m", WARNING: "\x1b[1;35m", NOTE: "\x1b[1;36m", REMARK: "\x1b[1;34m"}

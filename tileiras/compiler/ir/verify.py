@@ -159,16 +159,6 @@ def verify_or_fail(root: Op, sink: Sink) -> None:
         raise sink.fail(EXIT_COMPILE)
 
 
-def verify_op(op: Op, sink: Sink) -> bool:
-    """One op alone, for checks at construction."""
-    try:
-        check_op(op)
-    except Invalid as problem:
-        report(problem, op, sink)
-        return False
-    return True
-
-
 def report(problem: Invalid, op: Op, sink: Sink) -> None:
     name = op.spec.full_name if problem.prefix else None
     if problem.invalid is not None:

@@ -404,10 +404,6 @@ def vector_items(op) -> list:
     return op[1] if op[0] == "vec" else [op]
 
 
-def type_bits(type_: str) -> int:
-    return WIDTH_BITS[type_]
-
-
 def is_type(mod: str) -> bool:
     return mod in WIDTH_BITS
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-TENSOR, SHARED, GLOBAL, LOCAL, COPY, BARRIER, FLOAT, INTEGER, CONTROL = CLASSES = (
+TENSOR, SHARED, GLOBAL, LOCAL, COPY, BARRIER, FLOAT, INTEGER, CONTROL = (
     "tensor", "shared", "global", "local", "copy", "barrier", "float", "integer", "control",
 )  # fmt: skip
 _FLOATS = {"f16", "f16x2", "bf16", "bf16x2", "f32", "f32x2", "f64", "tf32"}

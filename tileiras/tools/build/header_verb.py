@@ -85,11 +85,6 @@ class Entry:
         """ "sm_80 sm_90 compute_90"."""
         return " ".join(f"{'compute' if v.virtual else 'sm'}_{v.label}" for v in self.variants)
 
-    @property
-    def is_uniform(self) -> bool:
-        """Whether every architecture is launched alike."""
-        return len({variant.launch() for variant in self.variants}) == 1
-
 
 class Unit:
     """All that the generated pair is made from."""
