@@ -655,3 +655,120 @@ exhibit(
     rtol=1e-5,
     atol=1e-6,
 )
+
+
+def chained(q, k, v, y):
+    s = (wide(q)[0] @ wide(k)[0]).astype(DTYPES["bf16"]).astype("f8")
+    return {3: (s @ wide(v)[0]).astype("f4")}
+
+
+exhibit(
+    "chained_products",
+    "chained_products",
+    [A("bf16", 2)] * 3 + [A(F, 2), 64, 128, 64],
+    (1,),
+    lambda rng: (
+        whole(rng, (64, 128), "bf16", -1, 2),
+        whole(rng, (128, 64), "bf16", -1, 2),
+        whole(rng, (64, 128), "bf16", -1, 2),
+        like((64, 128)),
+    ),
+    chained,
+)
+exhibit(
+    "scaled_by_scanned_column",
+    "scaled_by_scanned_column",
+    [A(F, 2)] * 3 + [16],
+    (1,),
+    lambda rng: (whole(rng, (16, 16)), whole(rng, (16, 1)), like((16, 16))),
+    lambda x, scale, y: {2: x * scale.cumsum(0)},
+)
+exhibit(
+    "largest_of_block",
+    "largest_of_block",
+    [A(I, 2)] * 2 + [64],
+    (3, 2),
+    lambda rng: (whole(rng, (2, 192), I, -1000, 1000), like((2, 3), I)),
+    lambda x, y: {1: x.reshape(2, 3, 64).max(2)},
+)
+exhibit(
+    "halves_apart",
+    "halves_apart",
+    [A(F, 2), A("f16", 2), 128, 64],
+    (1,),
+    lambda rng: (whole(rng, (128, 128)), like((128, 128), "f16")),
+    lambda x, y: {1: x.astype("f2")},
+)
+exhibit(
+    "scan_of_long_rows",
+    "scan_of_long_rows",
+    [A(F, 2)] * 2 + [1024],
+    (1,),
+    lambda rng: (whole(rng, (2, 1024)), like((2, 1024))),
+    lambda x, y: {1: x.cumsum(1)},
+)
+
+
+def stored(x, y, n):
+    y = y.copy()
+    y[:96] = np.tile(x[:32] + n, 3)
+    y[128:] = 1234
+    return {1: y}
+
+
+exhibit(
+    "stores_in_short_loops",
+    "stores_in_short_loops",
+    [A(F, 1)] * 2 + [Scalar(I), 32],
+    (1,),
+    lambda rng: (whole(rng, 32), like(256), 3),
+    stored,
+)
+exhibit(
+    "batch_turned",
+    "batch_turned",
+    [A("f16", 3)] * 3 + [2, 32],
+    (1,),
+    lambda rng: (whole(rng, (2, 32, 32), "f16"), whole(rng, (2, 32, 32), "f16"), like((32, 2, 32), "f16")),
+    lambda a, b, y: {2: (wide(a)[0] @ wide(b)[0]).transpose(2, 0, 1).astype("f2")},
+)
+
+
+def exchanged(x, y, at):
+    v, i = x.copy(), np.arange(64, dtype="i4")
+    for s in (1, 2, 4, 8):
+        a, b = v.reshape(-1, 2, s).copy(), i.reshape(-1, 2, s).copy()
+        swap = a[:, 0] > a[:, 1]
+        v = np.stack([np.where(swap, a[:, 1], a[:, 0]), np.where(swap, a[:, 0], a[:, 1])], 1).reshape(-1)
+        i = np.stack([np.where(swap, b[:, 1], b[:, 0]), np.where(swap, b[:, 0], b[:, 1])], 1).reshape(-1)
+    return {1: v, 2: i}
+
+
+exhibit(
+    "exchanged_pairs",
+    "exchanged_pairs",
+    [A(F, 1), A(F, 1), A(I, 1), 64],
+    (1,),
+    lambda rng: (whole(rng, 64, F, -99, 99), like(64), like(64, I)),
+    exchanged,
+)
+exhibit(
+    "scan_in_cluster",
+    "scan_in_cluster",
+    [A(F, 2)] * 2 + [32, 64],
+    (1,),
+    lambda rng: (whole(rng, (32, 64)), like((32, 64))),
+    lambda x, y: {1: x.cumsum(1)},
+)
+exhibit(
+    "wide_product",
+    "wide_product",
+    [A("bf16", 2)] * 3 + [16, 128, 512],
+    (2,),
+    lambda rng: (
+        whole(rng, (21, 128), "bf16", -1, 2),
+        whole(rng, (128, 512), "bf16", -1, 2),
+        like((21, 512), "bf16"),
+    ),
+    lambda a, b, y: {2: (wide(a)[0] @ wide(b)[0]).astype(y.dtype)},
+)

@@ -505,3 +505,85 @@ def product_softmax(a, b, y, M: Const, N: Const, K: Const):
         acc = ct.mma(ct.load(a, (i, k), (M, K)), ct.load(b, (k, 0), (K, N)), acc)
     e = ct.exp(acc - ct.max(acc, axis=1, keepdims=True))
     ct.store(y, (i, 0), e / ct.sum(e, axis=1, keepdims=True))
+
+
+@ct.kernel
+def chained_products(q, k, v, y, M: Const, D: Const, N: Const):
+    """The result of one product, narrowed, is the left operand of the next: no loop around them."""
+    s = ct.matmul(ct.load(q, (0, 0), (M, D)), ct.load(k, (0, 0), (D, N)))
+    ct.store(y, (0, 0), ct.matmul(ct.astype(s, ct.bfloat16), ct.load(v, (0, 0), (N, D))))
+
+
+@ct.kernel
+def scaled_by_scanned_column(x, scale, y, N: Const):
+    """The prefix sums of one column are spread over all columns of a square."""
+    c = ct.cumsum(ct.load(scale, (0, 0), (N, 1)), 0)
+    ct.store(y, (0, 0), c * ct.load(x, (0, 0), (N, N)))
+
+
+@ct.kernel
+def largest_of_block(x, y, T: Const):
+    i, j = ct.bid(0), ct.bid(1)
+    ct.store(y, (j, i), ct.reshape(ct.max(ct.load(x, (j, i), (1, T)), axis=1), (1, 1)))
+
+
+@ct.kernel
+def halves_apart(x, y, M: Const, N: Const):
+    """Two interleaved halves of a tile go to two places, through a tile of rank three."""
+    t = ct.permute(ct.reshape(ct.load(x, (0, 0), (M, 2 * N)), (M, 2, N)), (0, 2, 1))
+    ct.store(y, (0, 0), ct.astype(ct.reshape(ct.extract(t, (0, 0, 0), (M, N, 1)), (M, N)), ct.float16))
+    ct.store(y, (0, 1), ct.astype(ct.reshape(ct.extract(t, (0, 0, 1), (M, N, 1)), (M, N)), ct.float16))
+
+
+@ct.kernel
+def scan_of_long_rows(x, y, N: Const):
+    r = ct.bid(0)
+    ct.store(y, (r, 0), ct.cumsum(ct.load(x, (r, 0), (2, N)), 1))
+
+
+@ct.kernel
+def stores_in_short_loops(x, y, n, T: Const):
+    """Loops of two rounds with a load that does not depend on them and two stores, the second a constant."""
+    for i in range(2):
+        for j in range(2):
+            k = (i * 2 + j) * T + ct.arange(T, dtype=ct.int32)
+            ct.scatter(y, k, ct.gather(x, ct.arange(T, dtype=ct.int32)) + n, mask=k < 3 * T)
+            ct.scatter(y, k + 4 * T, ct.full((T,), 1234.0, ct.float32))
+
+
+@ct.kernel
+def batch_turned(a, b, y, B: Const, N: Const):
+    """A batch of products is stored with its dimensions in another order."""
+    p = ct.matmul(ct.load(a, (0, 0, 0), (B, N, N)), ct.load(b, (0, 0, 0), (B, N, N)))
+    ct.store(y, (0, 0, 0), ct.astype(ct.permute(p, (2, 0, 1)), ct.float16))
+
+
+@ct.kernel
+def exchanged_pairs(x, y, at, N: Const):
+    """One step of a bitonic sorter: values and their numbers change places in pairs."""
+    v, i = ct.load(x, (0,), (N,)), ct.arange(N, dtype=ct.int32)
+    for s in ct.static_iter((1, 2, 4, 8)):
+        a, b = ct.reshape(v, (N // 2 // s, 2, s)), ct.reshape(i, (N // 2 // s, 2, s))
+        low, high = (
+            ct.extract(a, (0, 0, 0), (N // 2 // s, 1, s)),
+            ct.extract(a, (0, 1, 0), (N // 2 // s, 1, s)),
+        )
+        p, q = ct.extract(b, (0, 0, 0), (N // 2 // s, 1, s)), ct.extract(b, (0, 1, 0), (N // 2 // s, 1, s))
+        swap = low > high
+        v = ct.reshape(ct.cat((ct.where(swap, high, low), ct.where(swap, low, high)), 1), (N,))
+        i = ct.reshape(ct.cat((ct.where(swap, q, p), ct.where(swap, p, q)), 1), (N,))
+    ct.store(y, (0,), v)
+    ct.store(at, (0,), i)
+
+
+@ct.kernel(num_ctas=2)
+def scan_in_cluster(x, y, M: Const, N: Const):
+    ct.store(y, (0, 0), ct.cumsum(ct.load(x, (0, 0), (M, N)), 1))
+
+
+@ct.kernel
+def wide_product(a, b, y, M: Const, K: Const, N: Const):
+    """A product whose result is wider than an instruction is, from rows that end inside of the tile."""
+    i = ct.bid(0)
+    p = ct.matmul(ct.load(a, (i, 0), (M, K), padding_mode=ZERO), ct.load(b, (0, 0), (K, N)))
+    ct.store(y, (i, 0), ct.astype(p, ct.bfloat16))
