@@ -21,7 +21,7 @@ _PRODUCTS = {
 }  # fmt: skip
 _NO_TARGET = ("DRV-0201", "DRV-0501", "DRV-0502")
 _GENERIC = ("DRV-0005", "TC-0199")
-_BAD_TARGET = "DRV-0202"
+_BAD_TARGET = {"DRV-0202": "name", "TC-0301": "text"}  # code -> the fact that has the name
 
 
 def lines(diagnostics: Sequence[Emitted], inputs: Mapping[str, bytes]) -> list[str]:
@@ -29,10 +29,11 @@ def lines(diagnostics: Sequence[Emitted], inputs: Mapping[str, bytes]) -> list[s
     found = []
     codes = {emitted.code for emitted in diagnostics}
     for emitted in diagnostics:
-        if emitted.code == _BAD_TARGET:
-            name = str(dict(emitted.facts).get("name", ""))
+        if emitted.code in _BAD_TARGET:
+            name = str(dict(emitted.facts).get(_BAD_TARGET[emitted.code], ""))
             near = nearest_target(name)
-            found.append(_targets(f"; did you mean --gpu-name={near}?" if near else ""))
+            option = "--gpu-name=" if emitted.code == "DRV-0202" else ""
+            found.append(_targets(f"; did you mean {option}{near}?" if near else ""))
             break
     if codes.intersection(_NO_TARGET):
         found.append(_targets("; name one: --gpu-name=sm_90"))

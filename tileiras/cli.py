@@ -312,7 +312,10 @@ def _options(given: dict[str, Any]) -> tuple[Any, str]:
         if not given["color"] or not set_colour(given["color"]):
             return options, f"for the --color option: Cannot find option named '{given['color']}'!"
     if options.emit not in EMITS:
-        return options, f"for the --emit option: Cannot find option named '{options.emit}'!"
+        return (
+            options,
+            f"for the --emit option: Cannot find option named '{options.emit}'!\ntileiras: it takes {', '.join(EMITS)}",
+        )
     if "report" in given:
         from tileiras.report.write import wrong_name
 

@@ -78,7 +78,7 @@ def main(argv: list[str] | None = None) -> int:
         raise SystemExit(terminal.refuse(refusal, "tileiras-cutile"))
 
     def unreadable(text: str) -> NoReturn:
-        fail(Refusal(diags.COMMAND_LINE, text=text))
+        fail(Refusal(diags.COMMAND_LINE, text=common.unread(text, parser.format_help())))
 
     parser.error = unreadable  # type: ignore[method-assign,assignment]
     words = list(sys.argv[1:] if argv is None else argv)

@@ -152,7 +152,7 @@ remedy: Add --pipeline-to STAGE.
   cuda_tile.module @m { entry @k() { return } }
 """
 
-OPT_UNKNOWN_PASS = Diag("OPT-0008", ERROR, "unknown pass '{name}' (--list-passes prints them)")
+OPT_UNKNOWN_PASS = Diag("OPT-0008", ERROR, "unknown pass '{name}' (--list-passes prints them){hint}")
 """
 cause: The pipeline has no pass of that name, and no installed package offers one.
 remedy: Take a name from `tileiras-opt --list-passes` or docs/passes.md; letters of either case count.
@@ -764,3 +764,12 @@ def unknown_option(word: str, usage: str) -> UsageError:
 
     known = re.findall(r"--[a-z][a-z-]+", usage)
     return UsageError(UNKNOWN_OPTION, option=word, hint=suggestion(word.partition("=")[0], known))
+
+
+def unread(text: str, usage: str) -> str:
+    """What argparse says of words that it cannot read, with the option that was probably meant."""
+    import re
+
+    word = re.search(r"^unrecognized arguments: (--[\w-]+)", text)
+    known = re.findall(r"--[a-z][a-z-]+", usage)
+    return text + suggestion(word[1], known) if word else text

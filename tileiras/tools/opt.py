@@ -229,7 +229,7 @@ def row_of(name: str) -> Row:
         from tileiras.diag import Sink
 
         if not plugins.offered(name):
-            raise UsageError(diags.OPT_UNKNOWN_PASS, name=name)
+            raise UsageError(diags.OPT_UNKNOWN_PASS, name=name, hint=suggestion(name, list(BY_NAME)))
         (found,) = plugins.rows([name], Sink())
     return found
 

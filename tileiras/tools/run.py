@@ -523,7 +523,12 @@ def _main(argv: list[str] | None = None) -> int:
     argv = terminal.take_words(sys.argv[1:] if argv is None else argv, "tileiras-run")
 
     def fail(message: str) -> NoReturn:
-        raise SystemExit(terminal.refuse(Usage(diags.RUN_COMMAND_LINE, text=message), "tileiras-run"))
+        raise SystemExit(
+            terminal.refuse(
+                Usage(diags.RUN_COMMAND_LINE, text=diags.unread(message, parser.format_help())),
+                "tileiras-run",
+            )
+        )
 
     parser.error = fail  # type: ignore[method-assign]
     options = parser.parse_args(argv)
