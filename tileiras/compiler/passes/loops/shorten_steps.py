@@ -85,12 +85,12 @@ def follow(value: Value, dim: int, body: Any, chain: Chain) -> bool:
     from tileiras.compiler.schedule.staging import is_elementwise
 
     op = value.op
+    induction = body.args[0]
     if op is None or op.block is not body or len(value.uses) != 1:
         return False
     chain.ops.append((op, dim))
     if op.spec.name == "load_view_tko":
         view: Any = op.operand("view")
-        induction = body.args[0]
         if (
             view.op is None
             or view.op.spec.name != "make_partition_view"

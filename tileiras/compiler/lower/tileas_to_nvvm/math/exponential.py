@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 LOWERED = 64  # 2^(n + 64) is a normal number for every n from -150 to 0
+TANH_IS_ONE = 10.0  # the next number below 1 is that of 9.01
 ROUNDER = 1.5 * 2**23  # added to an f32 below 2^22: the sum's last bits are the nearest integer
 
 
@@ -200,8 +201,31 @@ def tanh(f: Floats, op: Op, x: Any) -> Any:
         return f.b.emit("tanh.approx.f32", x)
     if short.suffices(f, op):
         return short.tanh(f, x)
+    if f.w == 32:
+        return _tanh32(f, x)
     a = f.abs(x)
     e = exp_scaled(f, f.add(a, a))
     large = f.sub(f.c(1.0), f.div(f.c(2.0), f.add(e, f.c(1.0))))
     small = _small_odd(f, a, "tanh")
     return f.copysign(f.select(f.cmp("lt", a, f.c(0.6)), small, large), x)
+
+
+def _tanh32(f: Floats, x: Any) -> Any:
+    """m / (m + 2) with m = e^2x - 1 for positive x: accurate from zero up, so that one formula does.
+
+    2x = n ln 2 + r with n from 0 to 29: m = 2^n (e^r - 1) + (2^n - 1), without scaling. The quotient is corrected once.
+    """
+    b = f.b
+    twice = f.at_most(f.abs(x), TANH_IS_ONE)
+    twice = f.add(twice, twice)
+    rounder = f.c(ROUNDER + f.bias)
+    total = f.fma(twice, f.c(CONSTANTS["log2e", 32]), rounder)
+    n = f.sub(total, rounder)
+    big, small = CONSTANTS["ln2", 32]
+    tail = _exp_tail(f, f.fma(n, f.c(-small), f.fma(n, f.c(-big), twice)))
+    power = b.emit("shl.b32", f.word(total), 23)
+    m = f.fma(tail, power, f.add(power, f.c(-1.0)))
+    divisor = f.add(m, f.c(2.0))
+    inverse = b.emit("rcp.approx.ftz.f32", divisor)
+    quotient = f.mul(m, inverse)
+    return f.copysign(f.fma(f.fma(f.neg(divisor), quotient, m), inverse, quotient), x)
