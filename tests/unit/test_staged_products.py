@@ -128,6 +128,20 @@ def test_a_sum_is_loaded_where_an_iteration_looks_at_it(name: str, loads: int) -
     assert "bar.sync" in between  # who looks has looked before the product changes it
 
 
+@pytest.mark.parametrize("name", ["staged_distance_attention_128", "staged_distance_attention_d256"])
+def test_a_bias_that_is_computed_from_places_is_computed_where_scores_lie(name: str) -> None:
+    text = ptx(name, "sm_100")
+    assert "tcgen05.mma" in text and "mma.sync" not in text
+    loop = text[text.index("cp.async.wait_group") : text.rindex("tcgen05.commit")]
+    assert loop.count("bar.sync") == (2 if name.endswith("128") else 5)  # two warpgroups reduce rows together
+
+
+def test_results_beside_sums_that_a_loop_carries_come_in_parts() -> None:
+    text = ptx("staged_scaled_sums_e4m3", "sm_100")
+    parts = [line for line in text.splitlines() if "tcgen05.ld" in line]
+    assert len(parts) == text.count("tcgen05.wait::ld") == 4 and all(".x32." in line for line in parts)
+
+
 def test_each_operand_from_outside_of_the_loop_is_loaded_when_the_one_before_it_is_stored() -> None:
     text = ptx("staged_flash_bwd_bf16_128", "sm_100")
     moves = re.findall(r"\b(ld\.global|st\.shared)\.", text[: text.index("tcgen05.mma")])

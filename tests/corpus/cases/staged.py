@@ -372,6 +372,33 @@ for name, d, out, (h, n, m), (tm, tn, td), causal, tol in (
     )  # fmt: skip
 
 
+def by_distance(q, k, v, o, slopes, scale):
+    """The bias of a row differs from that of columns alone by what cancels in the quotient."""
+    s = wide(q)[0] @ wide(k)[0].transpose(0, 2, 1) * scale + slopes[:, None, None] * np.arange(k.shape[1])
+    s = np.where(np.tri(q.shape[1], k.shape[1], dtype=bool), s, -np.inf)
+    p = np.exp(s - s.max(-1, keepdims=True))
+    return {3: (p @ wide(v)[0] / p.sum(-1, keepdims=True)).astype("f4").astype(o.dtype)}
+
+
+for name, d, (tm, tn, td) in (
+    ("128", "f16", (128, 128, 64)),
+    ("64", "f16", (64, 32, 64)),
+    ("d256", "bf16", (128, 64, 256)),
+):
+    attention(
+        f"staged_distance_attention_{name}",
+        "distance_attention",
+        [A(d, 3)] * 3 + [A("f32", 3), A("f32", 1), Scalar("f32"), tm, tn, td],
+        (-(-(tm + 80) // tm), 2),
+        lambda rng, d=d, tm=tm, td=td: (
+            *(uniform(rng, (2, tm + 80, td), d) for _ in range(3)),
+            like((2, tm + 80, td)), np.array([0.0625, 0.5], "f4"), np.float32(td**-0.5),
+        ),
+        by_distance,
+        **(P16 if d == "f16" else {"rtol": 1.6e-2, "atol": 1.6e-2}),
+    )  # fmt: skip
+
+
 def quantized(q, k, sq, sk, v, o):
     s = (q.astype("f8") * sq[:, :, None]) @ (k.astype("f8") * sk[:, :, None]).transpose(0, 2, 1)
     p = np.exp(s - s.max(-1, keepdims=True))

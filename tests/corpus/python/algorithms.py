@@ -389,3 +389,29 @@ def running_states(k, v, s, scale, M: Const, D: Const, BEFORE: Const, AFTER: Con
         state = ct.mma(ct.transpose(kt), vt, state)
         if AFTER:
             ct.store(s, (h, 2 * i + 1, 0, 0), (state * scale).reshape((1, 1, D, D)))
+
+
+@ct.kernel
+def distance_attention(q, k, v, o, slopes, scale, M: Const, N: Const, D: Const):
+    """Causal attention with a bias that falls with distance, a slope for every head."""
+    i, h = ct.bid(0), ct.bid(1)
+    length = k.shape[1]
+    qt = ct.load(q, (h, i, 0), (1, M, D), padding_mode=ZERO).reshape((M, D))
+    top = ct.full((M, 1), -1.0e30, ct.float32)
+    total = ct.zeros((M, 1), ct.float32)
+    acc = ct.zeros((M, D), ct.float32)
+    rows = i * M + ct.arange(M, dtype=ct.int32).reshape((M, 1))
+    slope = ct.load(slopes, (h,), (1,)).reshape((1, 1))
+    for j in range(ct.minimum(ct.cdiv(length, N), ct.cdiv((i + 1) * M, N))):
+        kt = ct.load(k, (h, 0, j), (1, D, N), order=(0, 2, 1), padding_mode=ZERO).reshape((D, N))
+        columns = j * N + ct.arange(N, dtype=ct.int32).reshape((1, N))
+        s = ct.mma(qt, kt, ct.zeros((M, N), ct.float32)) * scale + slope * (columns - rows).astype(ct.float32)
+        s = ct.where((columns < length) & (columns <= rows), s * 1.4426950408889634, -1.0e30)
+        new = ct.maximum(top, ct.max(s, 1, keepdims=True))
+        p = ct.exp2(s - new)
+        fix = ct.exp2(top - new)
+        total = total * fix + ct.sum(p, 1, keepdims=True)
+        vt = ct.load(v, (h, j, 0), (1, N, D), padding_mode=ZERO).reshape((N, D))
+        acc = ct.mma(p.astype(v.dtype), vt, acc * fix)
+        top = new
+    ct.store(o, (h, i, 0), (acc / total).astype(o.dtype).reshape((1, M, D)))

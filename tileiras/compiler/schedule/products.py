@@ -41,7 +41,7 @@ def choose_warps(func: Op, analyses: Analyses, least: int, most: int) -> int | N
     for log2_warps in (2, 3):  # whole rows to a warp: a warpgroup has 128
         found = chosen(func, analyses, log2_warps)
         rows = [op.result.type.shape[0] for op in found if through_registers(op)]  # type: ignore[attr-defined]
-        if rows and max(4, max(rows) // 32) == 1 << log2_warps:
+        if rows and max(rows) >> 5 <= 1 << log2_warps:
             return max(least, 1 << log2_warps)
     found = chosen(func, analyses, 3)
     sums = [num_elements(op.result.type.shape) for op in found if not through_registers(op)]  # type: ignore[attr-defined]

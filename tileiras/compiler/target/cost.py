@@ -47,6 +47,7 @@ class CostModel:
     buffered_registers = 16  # of an operand: below, conversions are cheaper than a buffer (S)
     mask_operations = 8  # that tell an operand's elements apart, computed again for its fragments (S)
     chosen_registers = 16  # of a tile that an index at run time may choose from (S)
+    part_registers = 32  # of a result from tensor memory that come at once beside a loop's sums (S)
     chunk_registers = 64  # that a part of an accumulator in tensor memory takes while it is scaled (S)
     multiplying_registers = 32  # of a loop with products whose copies others issue (S)
     instruction_registers = 32  # that ptxas wants beside the accumulators of a wgmma, at most (S)

@@ -40,8 +40,11 @@ if TYPE_CHECKING:
 
 CHEAP = frozenset(
     {"addi", "subi", "muli", "andi", "ori", "xori", "shli", "shri", "cmpi", "exti", "trunci", "broadcast", "reshape",
-     "permute", "offset", "maxi", "mini", "assume", "select"}
+     "permute", "offset", "maxi", "mini", "assume", "select", "itof"}
 )  # fmt: skip
+CHEAP_FLOATS = frozenset(
+    {"mulf", "addf", "subf", "negf"}
+)  # of what is known here: sums that a loop carries begin as one number
 CHEAP_DEPTH = 10
 
 
@@ -116,6 +119,9 @@ class Inference:
             result = True
         elif name in CHEAP:
             result = all(self.is_cheap(v, depth + 1) or self._is_uniform(v) for v in op.operands)
+        elif name in CHEAP_FLOATS:
+            made = [v for v in op.operands if not self.is_cheap(v, depth + 1)]
+            result = all(v.op is not None and self._is_uniform(v) for v in made)
         else:
             result = False
         self._cheap[value] = result

@@ -180,10 +180,14 @@ def lower_load(lowering: Lowering, op: Op) -> None:
     type: Any = op.results[0].type
     base = _thread_address(lowering, memory, type.layout, type.shape)
     out: list[Any] = [None] * type.layout.num_regs
-    for column, form, places in _pieces(type.layout, type.shape):
+    most = op.attrs.get("most")  # registers that come at once
+    for column, form, places in _pieces(type.layout, type.shape, *(() if most is None else (most,))):
         for p, word in zip(places, _read(lowering, base, column, form, len(places))):
             out[p] = word
-    b.emit_to(None, "tcgen05.wait::ld.sync.aligned")
+        if most is not None:
+            b.emit_to(None, "tcgen05.wait::ld.sync.aligned")
+    if most is None:
+        b.emit_to(None, "tcgen05.wait::ld.sync.aligned")
     b.emit_to(None, "tcgen05.fence::before_thread_sync")
     lowering.define(op.results[0], out)
 

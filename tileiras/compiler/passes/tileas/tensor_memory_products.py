@@ -26,6 +26,7 @@ from tileiras.compiler.layout.shared import arrange
 from tileiras.compiler.schedule import tensor_memory
 from tileiras.compiler.schedule.exchange import conversion
 from tileiras.compiler.schedule.instructions import scaled_form
+from tileiras.compiler.schedule.products import carried_beside
 from tileiras.compiler.target import tcgen05
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import SCALED
@@ -352,7 +353,13 @@ class Accumulation:
         self.issue(links, accumulator, count, True)
         type: Any = op.result.type
         lying = TensorType(type.elem, type.shape, tcgen05.layout_of(type.shape, self.warps))
-        result = self.make(op, tileas.TENSOR_LOAD, (accumulator, count), (lying,), {"before": 0}).result
+        attrs = {"before": 0}
+        if (
+            carried_beside(self.body) + num_elements(type.shape)
+            > CostModel.results_registers << self.warps + 5
+        ):
+            attrs["most"] = CostModel.part_registers  # who adds them up makes room for the next ones
+        result = self.make(op, tileas.TENSOR_LOAD, (accumulator, count), (lying,), attrs).result
         op.result.replace_all_uses_with(self.converted(op, result, type))
         self.erase(links)
         if not self.carries:
