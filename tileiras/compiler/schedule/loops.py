@@ -318,7 +318,7 @@ def spare_registers(func: Op, loop: Op, target: Any) -> int:
 def registers_of_tile(type: Any) -> int:
     """32-bit registers of a thread that a tile takes; predicates are no registers."""
     bits = getattr(type.elem, "bits", 64)
-    return type.layout.num_regs * (0 if bits == 1 else 32 if bits < 16 else bits) // 32  # type: ignore[no-any-return]
+    return type.layout.num_regs * (0 if bits == 1 else bits) // 32  # type: ignore[no-any-return]
 
 
 def stays_in_registers(value: Value, body: Any) -> bool:

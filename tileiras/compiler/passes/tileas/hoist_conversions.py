@@ -18,7 +18,7 @@ from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.rewrite import Rewriter
 from tileiras.compiler.ir.types import I32, Dense, TensorType, TileType
 from tileiras.compiler.layout.linear import log2, splat
-from tileiras.compiler.layout.shared import arrange
+from tileiras.compiler.layout.shared import arrange, matrix_load
 from tileiras.compiler.schedule.restage import SIDES
 from tileiras.compiler.schedule.staging import is_elementwise
 from tileiras.compiler.target.cost import CostModel
@@ -136,7 +136,7 @@ class HoistConversions(Pass):
                 spare -= need
                 body.ops.remove(op)
                 loop.block.insert_before(loop, op)
-            elif need > CostModel.buffered_registers:
+            elif need > CostModel.buffered_registers - (type.elem.bits == 8):
                 self.stage(op, loop, context)
 
     def stage(self, convert: Op, loop: Op, context: Context) -> None:
@@ -144,12 +144,14 @@ class HoistConversions(Pass):
         from tileiras.compiler.schedule.loops import fits_shared
 
         type: Any = convert.result.type
-        size = max(16, type.elem.bits) // 8
+        size = max(8, type.elem.bits) // 8
         total = num_elements(type.shape) * size
-        if type.elem.bits < 16 or not fits_shared(loop, total, context.target) or loop.block is None:
+        if type.elem.bits < 8 or not fits_shared(loop, total, context.target) or loop.block is None:
             return
         source = convert.operands[0]
         columns = arrange(type.shape, len(type.shape) - 1, size)
+        if size == 1 and matrix_load(columns, type.layout, size) is None:
+            return  # bytes would be read one by one
         before = Rewriter(context, loop)
         scalar = TensorType(I32, (), splat(0, log2(type.layout.num_warps)))
         zero = before.create(
