@@ -128,8 +128,11 @@ def show(emitted: Emitted) -> bool:
 def until_broken_pipe(main: Any, words: Sequence[str] | None = None) -> int:
     """The exit code of `main(words)`; 141, as a shell has it, where who reads standard output went away: `command | head`.
 
-    Where memory does not suffice (an input without end) it is 1, after an error like any other.
+    Where memory does not suffice (an input without end) it is 1, after an error like any other, and where standard output
+    cannot be written, being closed or full, 2.
     """
+    if sys.stdout is None:
+        sys.stdout = _Closed()  # type: ignore[assignment]
     try:
         code = main(words)
         if sys.stdout is not None:
@@ -137,12 +140,41 @@ def until_broken_pipe(main: Any, words: Sequence[str] | None = None) -> int:
         return int(code)
     except MemoryError:
         return refuse(UsageError(OUT_OF_MEMORY))
-    except BrokenPipeError:
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        if not isinstance(error, BrokenPipeError):
+            return _unwritable(error)
         try:  # the interpreter would flush what is left, and complain
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         except OSError:
             pass
         return 141
+
+
+class _Closed:
+    """Standard output that was closed: to write to it is an error, and not to is none."""
+
+    @property
+    def buffer(self) -> _Closed:
+        return self
+
+    def write(self, _text: object) -> int:
+        raise OSError(9, "it is closed")
+
+    def flush(self) -> None:
+        pass
+
+    def isatty(self) -> bool:
+        return False
+
+
+def _unwritable(error: OSError) -> int:
+    """Says why standard output cannot be written; the exit code."""
+    from tileiras.outputs import UNWRITABLE, OutputError
+
+    sys.stdout = None  # type: ignore[assignment]  # the interpreter would flush it again, and exit with 120
+    return refuse(OutputError(UNWRITABLE, path="-", why=error.strerror or error))
 
 
 def show_all(error: CompileError) -> int:

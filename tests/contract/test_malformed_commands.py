@@ -137,6 +137,20 @@ def test_standard_output_that_takes_nothing(words: str, tmp_path: Path) -> None:
     assert shell(tmp_path, f"tileiras {words}").status == 0
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.parametrize("words", ["build --help", "build compile --help", "config --json", "translate --help", "opt --help",
+                                   "reduce --help", "report --help", "disasm --help"])  # fmt: skip
+def test_standard_output_of_the_other_commands_that_takes_nothing(words: str, tmp_path: Path) -> None:
+    tool, _, rest = words.partition(" ")
+    line = f"{shlex.quote(sys.executable)} -m tileiras.tools.{tool} {rest}"
+    for stream, why in ((">/dev/full", "No space left on device"), (">&-", "it is closed")):
+        done = shell(tmp_path, f"{line} {stream}")
+        assert done.status == 2 and done.err.startswith(f"error: unable to write output file '-': {why}\n"), (
+            done.err
+        )
+    assert shell(tmp_path, f"{line} | true").status == 0 and shell(tmp_path, line).status == 0
+
+
 def test_no_room(tmp_path: Path) -> None:
     """A limit on files is a full disk: PTX cannot be handed on, or the output not written."""
     ptxas = stub_ptxas(tmp_path, IMAGE)

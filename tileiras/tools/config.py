@@ -65,9 +65,9 @@ def _main(argv: Sequence[str] | None = None) -> int:
         return _act(root, action, operand)
     except CompileError as error:
         return show_all(error)
-    except BrokenPipeError:
-        raise
     except OSError as error:
+        if error.filename is None:  # standard output
+            raise
         return refuse(Refusal(diags.OS_ERROR, why=error.strerror or error, place=f": '{error.filename}'"))
 
 

@@ -121,6 +121,12 @@ def _take(found: Arguments, letter: str, name: str, value: str) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit code: 0, 1 (usage, input, not interesting), 2 (output), 3 (bytecode), 5 (text, verifier)."""
+    from tileiras.terminal import until_broken_pipe
+
+    return until_broken_pipe(_main, argv)
+
+
+def _main(argv: Sequence[str] | None) -> int:
     from tileiras import signals
     from tileiras.diag import say
     from tileiras.terminal import refuse, take_words

@@ -35,11 +35,17 @@ usage: tileiras-report diff A B [--json]
 
 Reports are written by --report=FILE.html or FILE.json. Exit codes: 0 done, with or without differences, 1 usage or an
 unreadable file, 2 a report of another schema, or an output that cannot be written."""
-EXIT_USAGE, EXIT_CONFIGURATION = 1, 2
+EXIT_USAGE = 1
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit status."""
+    from tileiras.terminal import until_broken_pipe
+
+    return until_broken_pipe(_main, argv)
+
+
+def _main(argv: Sequence[str] | None) -> int:
     from tileiras.outputs import OutputError
     from tileiras.report.html import NoReport
     from tileiras.terminal import refuse, take_words
@@ -50,9 +56,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return refuse(error, NAME, f"\n{USAGE}")
     except (NoReport, OutputError) as error:
         return refuse(error, NAME)
-    except BrokenPipeError:
-        sys.stdout = None  # type: ignore[assignment]
-        return EXIT_CONFIGURATION
 
 
 def run(words: list[str]) -> int:
