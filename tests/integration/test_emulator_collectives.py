@@ -53,10 +53,33 @@ CASES = {
         "SCHEDULE": "KernelTmaWarpSpecialized2SmSm100", "EPILOGUE": "epi::TmaWarpSpecialized2Sm"}),
     "geforce, four bits with scales": ("sm_120a", PRODUCT | SCALED | FOURS | {
         "TARGET": "Sm120", "TILE": "_128, _128, _128", "ELEMENT_C": "bfloat16_t", "ELEMENT_D": "bfloat16_t"}),
+    "blackwell, four bits with scales": ("sm_100a", BLACKWELL | SCALED | FOURS | {
+        "TILE": "_128, _128, _256", "ELEMENT_C": "float", "ELEMENT_D": "float"}),
+    "hopper eight bits, cluster 2x1": ("sm_90a", HOPPER | {
+        "ELEMENT_A": "float_e4m3_t", "ELEMENT_B": "float_e5m2_t", "ELEMENT_C": "bfloat16_t", "ELEMENT_D": "bfloat16_t",
+        "TILE": "_64, _128, _128", "CLUSTER": "_2, _1, _1", "LAYOUT_C": COLUMNS,
+        "SCHEDULE": "KernelTmaWarpSpecializedPingpongFP8FastAccum", "EPILOGUE": "epi::TmaWarpSpecialized"}),
+    "hopper stream-K": ("sm_90a", HOPPER | COOPERATIVE | {
+        "LAYOUT_C": COLUMNS, "SCHEDULER": "StreamKScheduler", "STREAM_K": "1"}),
+    "hopper fed by cp.async": ("sm_90a", HOPPER | {
+        "LAYOUT_C": COLUMNS, "SCHEDULE": "KernelCpAsyncWarpSpecialized", "EPILOGUE": "epi::NoSmemWarpSpecialized",
+        "ALIGN_A": "4", "ALIGN_B": "4"}),
+    "ampere multistage": ("sm_80", {
+        "SOURCE": "gemm80.cu", "ELEMENT_A": "tfloat32_t", "ELEMENT_B": "tfloat32_t", "ELEMENT_D": "float",
+        "TILE": "128, 128, 16", "WARP_TILE": "64, 64, 16", "INSTRUCTION": "16, 8, 8",
+        "SWIZZLE": "GemmIdentityThreadblockSwizzle<>", "STAGES": "4", "SPLITS": "1", "SMS": "4"}),
 }  # fmt: skip
-DTYPES = {"half_t": np.float16, "bfloat16_t": ml_dtypes.bfloat16, "float": np.float32}
-# Registers of tcgen05.ld are used without tcgen05.wait::ld in CUTLASS's epilogues, which their GPUs forgave.
-KNOWN = {"tcgen05.ld in flight"}
+DTYPES = {
+    "half_t": np.float16, "bfloat16_t": ml_dtypes.bfloat16, "float": np.float32, "tfloat32_t": np.float32,
+    "float_e4m3_t": ml_dtypes.float8_e4m3fn, "float_e5m2_t": ml_dtypes.float8_e5m2,
+}  # fmt: skip
+# What CUTLASS leaves out and its GPUs forgave: epilogues of sm_100 use registers of tcgen05.ld before its wait; where rows of a
+# tile lie beyond the matrix, plain stores put zeros there for wgmma without a proxy fence, and cp.async leaves what was there.
+KNOWN = {
+    "sm_100a": {"tcgen05.ld in flight"},
+    "hopper fed by cp.async": {"missing proxy fence"},
+    "ampere multistage": {"uninitialised shared memory"},
+}
 
 
 def built(name: str) -> tuple[str, Path]:
@@ -115,7 +138,7 @@ def run(name, shape, a, b, c, want, scales=(), **launching):
         cluster=n[6:9] if max(n[6:9]) > 1 else None, **launching,
     )  # fmt: skip
     assert (d == want).all()
-    assert {f.kind for f in report.findings} <= KNOWN
+    assert {f.kind for f in report.findings} <= KNOWN.get(name, KNOWN.get(CASES[name][0], set()))
 
 
 E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6])
@@ -147,11 +170,10 @@ def block_scales(rows: int, k: int, rng) -> tuple[np.ndarray, np.ndarray]:
 def test_collectives(name, seed):
     _, macros = CASES[name]
     scaled = "SCALED" in macros
-    for m, n, k in (
-        ((256, 128, 128), (200, 136, 288 if scaled else 72))
-        if seed is None
-        else ((200, 136, 288 if scaled else 72),)
-    ):
+    ragged = (200, 136, 288 if scaled else 144)
+    if "STREAM_K" in macros:  # six tiles, whose sums are shared out to four CTAs
+        ragged = (328, 200, 712)
+    for m, n, k in ((256, 128, 128), ragged) if seed is None else (ragged,):
         rng = np.random.default_rng(m + n + k)
         (a, av), (b, bv) = (
             operand(macros[e], rows, k, rng) for e, rows in (("ELEMENT_A", m), ("ELEMENT_B", n))

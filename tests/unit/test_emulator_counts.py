@@ -213,3 +213,58 @@ entry @k(%x: tile<ptr<f32>>) {
         with pytest.raises(tileiras.LaunchError) as error:
             tileiras.launch(path, "k", grid=1, args=[x], **more)
         assert error.value.exit_code == 1
+
+
+def test_stmatrix_and_ldmatrix_of_bytes():
+    """Rows of 16 bytes, eight to a cycle where they lie in different banks."""
+    rows = "and.b32 %x0, %t, 15; mul.lo.u32 %x0, %x0, {}; mov.u32 %x1, s; add.u32 %x0, %x0, %x1; "
+    store = "stmatrix.sync.aligned.m8n8.x2.shared.b16 [%x0], {%x2, %x3}; ret;"
+    load = "ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8 {%x2, %x3}, [%x0]; ret;"
+    for code in (store, load):
+        for pitch, cycles in ((16, 2), (128, 16), (144, 2)):
+            c = only(profile(rows.format(pitch) + code), code.split(".")[0])
+            assert (c.wavefronts, c.least_wavefronts) == (cycles, 2)
+
+
+BULK = """.reg .pred %q; .reg .b32 %f<8>; .reg .f32 %g<4>; .shared .align 8 .b64 bars[3]; mov.u32 %x0, bars; mov.u32 %x1, s;
+    setp.eq.u32 %p, %t, 0; @%p mbarrier.init.shared.b64 [%x0], 1; @%p mbarrier.init.shared.b64 [%x0+8], 1;
+    @%p mbarrier.init.shared.b64 [%x0+16], 1; bar.sync 0; {copies} {waits} ret;"""
+
+
+def test_bulk_copies_in_flight_and_their_sectors():
+    """Three copies, each waited for before one product: bytes count until their mbarrier was seen, landed or not."""
+    sizes = (256, 512, 1024)
+    copies = "".join(
+        f"@%p mbarrier.arrive.expect_tx.shared.b64 _, [%x0+{8 * i}], {size}; add.s64 %b, %a, {4096 * i + 16}; "
+        f"@%p cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%x1], [%b], {size}, [%x0+{8 * i}]; "
+        f"add.u32 %x1, %x1, {size}; "
+        for i, size in enumerate(sizes)
+    )  # fmt: skip
+    fragment = "{%g0, %g1, %g2, %g3}"
+    waits = "".join(
+        f"W{i}: mbarrier.try_wait.parity.shared.b64 %q, [%x0+{8 * i}], 0; @!%q bra W{i}; "
+        f"mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {fragment}, {{%f0, %f1}}, {{%f2}}, {fragment}; "
+        for i in range(3)
+    )
+    found = profile(BULK.format(copies=copies, waits=waits), threads=64)
+    at = [c.in_flight for text, c in found.values() if text.startswith("mma")]
+    assert at == [(1536, 1536, 1536), (1024, 1024, 1024), (0, 0, 0)]
+    bulk = [c for text, c in found.values() if "cp.async.bulk" in text]
+    assert [(c.copied, c.sectors, c.least_sectors) for c in bulk] == [
+        (size, size // 32 + 1, size // 32)
+        for size in sizes  # 16 bytes behind a boundary
+    ]
+
+
+def test_products_in_tensor_memory():
+    """Every tcgen05.mma of a ring is a product, with what is under way for it: at most the stages ahead."""
+    from emulator_rings import tensor_ring
+
+    case = tensor_ring("", k=72, stages=3)
+    report = launch(case.text, "k", 1, case.threads, case.params, memory=case.memory, profile=True)
+    (mma,) = [c for text, c in report.profile.values() if "tcgen05.mma" in text]
+    loads = [c for text, c in report.profile.values() if "shared::cluster.global.tile" in text]
+    assert mma.products == 5 and mma.in_flight[2] <= 2 * (128 + 16) * 32
+    assert [c.copied for c in loads] == [5 * 128 * 32, 5 * 16 * 32]
+    # rows of 144 bytes, every other one begins within a sector; the last step has 16 bytes of each
+    assert loads[1].sectors == 4 * (8 + 16) + 16

@@ -611,3 +611,34 @@ def test_device_malloc_and_free():
     assert out.tolist() == list(range(32))
     with pytest.raises(EmulatorError, match="out of bounds"):
         run(code.replace("MORE", "st.u32 [%b], %t;"), [out], before=before)
+
+
+@pytest.mark.parametrize("trans", [False, True])
+@pytest.mark.parametrize("bits", [4, 6, 8])
+def test_ldmatrix_of_bytes(bits, trans):
+    """Element by element: the row that a lane points at, unpacked, and who gets which of its bytes."""
+    if bits == 8 and not trans:
+        return  # m8n8 with 16 bits
+    rng = np.random.default_rng(bits)
+    x = rng.integers(0, 256, (32, 16)).astype(np.uint8)
+    stream = np.unpackbits(x[:, : 2 * bits], axis=1, bitorder="little").reshape(32, 16, bits)
+    values = (stream.astype(int) << np.arange(bits)).sum(-1) if bits < 8 else x.astype(int)
+    for count in (1, 2) if trans else (1, 2, 4):
+        registers = count * (2 if trans else 1)
+        kind = "b8" if bits == 8 else {4: "b8x16.b4x16_p64", 6: "b8x16.b6x16_p32"}[bits]
+        shape = f"m16n16.x{count}.trans" if trans else f"m8n16.x{count}"
+        regs = ", ".join(f"%x{i}" for i in range(registers))
+        stores = " ".join(f"st.global.b32 [%o+{128 * i}], %x{i};" for i in range(registers))
+        body = f""".reg .b32 %t, %x<8>, %s; .reg .b64 %a, %o; .shared .align 16 .b8 s[512]; mov.u32 %t, %tid.x; mov.u32 %s, s;
+            ld.param.u64 %a, [p0]; ld.param.u64 %o, [p1]; mad.wide.u32 %a, %t, 16, %a; mad.lo.u32 %s, %t, 16, %s;
+            mad.wide.u32 %o, %t, 4, %o; ld.global.v4.b32 {{%x0, %x1, %x2, %x3}}, [%a];
+            st.shared.v4.b32 [%s], {{%x0, %x1, %x2, %x3}}; bar.warp.sync 0xffffffff;
+            ldmatrix.sync.aligned.{shape}.shared.{kind} {{{regs}}}, [%s]; {stores} ret;"""
+        out = np.zeros((registers, 32), np.uint32)
+        launch(entry(body, ".param .u64 p0, .param .u64 p1"), "k", 1, 32, [x, out])
+        for r, t, j in np.ndindex(registers, 32, 4):
+            if trans:
+                want = values[r // 2 * 16 + 4 * (t % 4) + j, t // 4 + 8 * (r % 2)]
+            else:
+                want = values[r * 8 + t // 4, 4 * (t % 4) + j]
+            assert int(out[r, t]) >> 8 * j & 255 == want

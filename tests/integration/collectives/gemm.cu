@@ -112,8 +112,9 @@ int main(int, char** words) {
   arguments.epilogue.thread.beta = std::stof(words[11]);
   arguments.hw_info.sm_count = SMS;
   arguments.hw_info.max_active_clusters = SMS / int(size(Cluster{}));
-#ifdef SPLITS
-  arguments.scheduler.splits = SPLITS;
+#ifdef STREAM_K  // what its heuristics would choose at these sizes is no stream-K
+  arguments.scheduler.decomposition_mode =
+      kernel::detail::PersistentTileSchedulerSm90StreamKParams::DecompositionMode::StreamK;
 #endif
   return describe<Kernel>(arguments, workspace);
 }

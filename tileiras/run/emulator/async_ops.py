@@ -421,6 +421,9 @@ class AsyncOps:
                 lanes = self.lanes(idx, n, sel)[~done]
                 self.progress.polled(self, self.current_inst(), int(at[~done][0]), lanes, True)
                 self.progress.read(self, at, [now], "shared", lanes, True)
+        if self.flights and done.any():
+            seen = {a: self.phases.get(a, 0) for a in np.unique(at[done]).tolist()}
+            self.flights = [f for f in self.flights if f.phase < 0 or f.phase >= seen.get(f.barrier, 0)]
         if self.checker is not None and done.any():
             self.checker.acquire(self, at[done], self.lanes(idx, n, sel)[done])
         if sel is None:

@@ -29,8 +29,8 @@ class Transfer:
     """
 
     __slots__ = (
-        "batch", "data", "far", "group", "inst", "lane", "phase", "read", "signals", "source", "taken", "targets", "width",
-        "write",
+        "batch", "data", "far", "flights", "group", "inst", "lane", "phase", "read", "signals", "source", "taken", "targets",
+        "width", "write",
     )  # fmt: skip
 
     def __init__(
@@ -42,6 +42,7 @@ class Transfer:
         self.batch: BulkOps | None = None
         self.taken = False
         self.phase = -1
+        self.flights: list[Flight] = []
 
 
 def window(address: int, shape: tuple, strides: tuple) -> np.ndarray:
@@ -49,6 +50,16 @@ def window(address: int, shape: tuple, strides: tuple) -> np.ndarray:
     span = 1 + sum((n - 1) * s for n, s in zip(shape, strides))
     raw = (ctypes.c_ubyte * span).from_address(address)
     return np.ndarray(shape, np.uint8, buffer=memoryview(raw), strides=strides)
+
+
+class Flight:
+    """A bulk copy into a CTA as the meter follows it: until somebody has seen its mbarrier's phase complete."""
+
+    __slots__ = ("barrier", "cta", "phase", "size")
+
+    def __init__(self, barrier: int, size: int, cta: int) -> None:
+        self.barrier, self.size, self.cta = barrier, size, cta
+        self.phase = -1  # phases that the mbarrier had behind it when the copy landed
 
 
 class BulkOps:
@@ -227,7 +238,7 @@ class BulkOps:
 
     def global_access(self, lane: int, kind: str, address: int, size: int):
         """Notes what a lane's copy touches in global memory: (chunk addresses, width)."""
-        if self.checker is None or not size:
+        if (self.checker is None and self.meter is None) or not size:
             return None
         width = min(16, (address | size) & -(address | size))
         at = np.arange(address, address + size, width)
@@ -240,6 +251,10 @@ class BulkOps:
         for (kind, width), parts in self.far.items():
             at = np.concatenate([p[0] for p in parts])
             lanes = np.repeat([p[1] for p in parts], [p[0].size for p in parts])
+            if self.meter is not None:
+                self.meter.far(self, inst, at, width, lanes)
+            if self.checker is None:
+                continue
             clock = None if kind == "r" else self.checker.PENDING
             self.checker.record(self, kind, at, width, lanes, "relaxed" if kind == "a" else "", clock, inst)
         self.far.clear()
@@ -310,6 +325,8 @@ class BulkOps:
         if self.meter is not None:
             bytes_ = sum(size for _, size, _ in signals) or (0 if reads is None else reads.size * 16)
             self.meter.copy(inst, bytes_)
+            t.flights = [Flight(*signal) for signal in signals]
+            self.flights += t.flights
         self.transfers.append(t)
         if self.order is not None and self.order.rng.random() < 0.3:
             self.finish_transfer(t)
@@ -330,6 +347,8 @@ class BulkOps:
                 t.phase = self.checker.phases_of(self, t.signals[0][0])
             for i, at in enumerate(t.targets or ()):
                 self.checker.async_written(self, at, t.width, t.signals[i][0])
+        for flight in t.flights:
+            flight.phase = self.phases.get(flight.barrier, 0)
         for address, size, _ in t.signals:
             self.mbar_change(address, 0, -size, False)
         if not t.signals and (t.source is not None or t.far is not None):
@@ -462,7 +481,7 @@ class BulkOps:
 
     def tensor_record(self, inside, lane: int, kind: str):
         """Notes what a lane's copy touches of a tensor (inside: as `tensor_clip` gives it): (chunk addresses, width)."""
-        if self.checker is None or inside is None:
+        if (self.checker is None and self.meter is None) or inside is None:
             return None
         address, shape, strides, _ = inside
         if strides[-2] == shape[-1]:  # contiguous rows

@@ -81,6 +81,7 @@ class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, BulkOps, TensorOps, 
         self.transfers: list = []  # bulk copies under way
         self.transfers_done: list = []  # stores that nobody waited for yet
         self.tasks: list = []  # tcgen05 under way, in order
+        self.flights: list = []  # bulk copies whose end nobody has seen, for the meter
         self.tensor_touch: list = []
         self.far: dict[tuple[str, int], list] = {}  # what the lanes of a bulk copy touch in global memory
         self.bulk_committed = np.zeros(self.L, np.int64)

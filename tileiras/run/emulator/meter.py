@@ -161,9 +161,8 @@ class Meter:
         for copy in batch.copies:
             size = copy.size if copy.count is None else copy.count
             np.add.at(bytes_, batch.cta_of[copy.lanes], size)
-        for transfer in batch.transfers:
-            for _, size, cta in transfer.signals:
-                bytes_[cta] += size
+        for flight in batch.flights:
+            bytes_[flight.cta] += flight.size
         c = self.counts(inst)
         flight = bytes_[np.unique(batch.cta_of[lanes])]
         c.products += flight.size

@@ -284,14 +284,21 @@ def ldmatrix(g: BlockGen, inst: Inst) -> None:
     count = next(int(m[1:]) for m in inst.mods if m in ("x1", "x2", "x4"))
     trans = "trans" in inst.mods
     shape = next(m for m in inst.mods if m.startswith("m"))
-    if shape != "m8n8":
-        g.fail("this matrix shape is not supported by the emulator")
     load = inst.op == "ldmatrix"
+    bits = next(
+        (int(m[1]) for m in inst.mods if m in ("b4x16_p64", "b6x16_p32")), 8 if "b8" in inst.mods else 16
+    )
+    known = {"m8n8": (16,), "m8n16": (4, 6), "m16n16": (4, 6, 8)} if load else {"m8n8": (16,)}
+    if bits not in known.get(shape, ()) or shape == "m16n16" and not trans:
+        g.fail("this matrix shape is not supported by the emulator")
     mem = inst.ops[1] if load else inst.ops[0]
     space = "shared" if any(m.startswith("shared") for m in inst.mods) else "generic"
     where = address(g, mem, space)
     if load:
-        out = g.tmp(f"B.ldmatrix({where}, '{space}', {count}, {trans}, idx, n)")
+        if shape == "m8n8":
+            out = g.tmp(f"B.ldmatrix({where}, '{space}', {count}, {trans}, idx, n)")
+        else:
+            out = g.tmp(f"B.ldmatrix_bytes({where}, '{space}', {count}, {bits}, {trans}, idx, n)")
         for i, item in enumerate(vector_items(inst.ops[0])):
             g.set(item, "u32", f"{out}[{i}]")
     else:

@@ -106,6 +106,15 @@ def small_elements(raw: np.ndarray, type_: str, packed: bool) -> np.ndarray:
     return _TABLES[type_][codes].reshape(*raw.shape[:-1], -1)
 
 
+def products(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """a times b transposed, in parts that a threaded BLAS leaves to this thread: waking its others takes longer."""
+    rows, k = a.shape
+    part = rows
+    while part > 16 and part * k * len(b) > 1 << 18:
+        part //= 2
+    return (a.reshape(-1, part, k) @ b.T).reshape(rows, -1)
+
+
 class TensorOps:
     """Mixed into Batch."""
 
@@ -451,7 +460,7 @@ class TensorOps:
                     if blocks:
                         am = am * self.scales(lane, cta, places[0], rows, d.a_id, blocks, d.scale_type, d.k)
                         bs = bm * self.scales(lane, cta, places[1], d.n, d.b_id, blocks, d.scale_type, d.k)
-                    product = am @ bs.T
+                    product = products(am, bs)
                     if d.negative:
                         product = -product
                     keep = off[i * 4 : i * 4 + 4]
@@ -461,6 +470,8 @@ class TensorOps:
 
             if self.checker is not None:
                 self.checker.tensor_issued(self, inst, lane, np.concatenate(reads), holds)
+            if self.meter is not None:
+                self.meter.product(self, np.array(ctas) * self.warps_per_cta * 32, inst)
             self.enqueue(lane, run)
 
     def tensor_accumulate(self, cta: int, lane0: int, column: int, product, d: Descriptor, add: bool, scale_d: int,
@@ -526,4 +537,6 @@ class TensorOps:
 
             if self.checker is not None:
                 self.checker.tensor_issued(self, inst, lane, np.concatenate(reads), holds)
+            if self.meter is not None:
+                self.meter.copy(inst, sum(at.size for at in reads) * 16)
             self.enqueue(lane, run)

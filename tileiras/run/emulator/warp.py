@@ -196,6 +196,28 @@ class WarpOps:
         words = mats.view(np.uint32).reshape(-1, count, 32)
         return [f.collect(words[:, i]) for i in range(count)]
 
+    def ldmatrix_bytes(self, where, space: str, count: int, bits: int, trans: bool, idx, n: int):
+        """Rows of 16 bytes, or of 16 elements of four or six bits, packed before padding, that become the low bits of bytes.
+
+        Without trans (m8n16), four lanes hold a row, as of 16-bit elements. With it (m16n16), lane t holds rows 4 (t % 4)
+        to 4 (t % 4) + 3 of column t / 4, and in the next register of column t / 4 + 8.
+        """
+        f = self.form(idx, n)
+        lanes = f.spread(np.broadcast_to(where, (n,)), n)
+        total = (16 if trans else 8) * count
+        rows = np.ascontiguousarray(lanes[:, :total]).reshape(-1)
+        row_lane = self.lane_ids(idx, n, f)[:, :total].reshape(-1)
+        raw = self.load_lanes(rows, space, 16, row_lane, "ldmatrix").view(np.uint8).reshape(-1, 16)
+        if bits < 8:
+            stream = np.unpackbits(raw[:, : 2 * bits], axis=-1, bitorder="little").reshape(-1, 16, bits)
+            raw = (stream << np.arange(bits, dtype=np.uint8)).sum(-1, dtype=np.uint8)
+        if not trans:
+            words = np.ascontiguousarray(raw).view(np.uint32).reshape(-1, count, 32)
+            return [f.collect(words[:, i]) for i in range(count)]
+        columns = np.ascontiguousarray(raw.reshape(-1, count, 16, 16).transpose(0, 1, 3, 2))
+        pairs = columns.view(np.uint32).reshape(-1, count, 2, 32)
+        return [f.collect(pairs[:, i, half]) for i in range(count) for half in range(2)]
+
     def stmatrix(self, where, space: str, values: tuple, trans: bool, idx, n: int) -> None:
         f = self.form(idx, n)
         count = len(values)
