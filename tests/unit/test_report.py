@@ -604,3 +604,27 @@ def test_loops_of_warps_that_only_copy_and_of_the_others() -> None:
         assert loop["bound"] != "latency"
     assert multiplying["flops"] == 2 * 128 * 128 * 64 and copying["bytes"] == 2 * 128 * 64 * 2
     assert not any("waits for memory" in finding["title"] for finding in module["findings"])
+
+
+def test_mbarriers_lie_behind_the_ring_that_bulk_copies_fill(tmp_path: Path) -> None:
+    from tests.corpus.export import bytecode_path
+    from tests.corpus.registry import CASES
+
+    out = tmp_path / "r.json"
+    words = [
+        str(bytecode_path(CASES["staged_bf16_nn_128"])),
+        "--gpu-name=sm_90",
+        "--emit=ptx",
+        "-o",
+        str(tmp_path / "k.ptx"),
+    ]
+    assert cli.main([*words, "--launch-abi=simt", "--tensor-maps=launcher", f"--report={out}"]) == 0
+    (module,) = json.loads(out.read_text())["modules"]
+    (kernel,) = module["shared"]
+    ring, mbarriers = (
+        next(b for b in kernel["buffers"] if b["what"] == what)
+        for what in ("ring of stages", "mbarriers of the ring")
+    )
+    assert ring["stage_bytes"] * ring["stages"] == ring["bytes"]
+    assert ring["stage_bytes"] == sum(member["bytes"] for member in ring["members"])
+    assert mbarriers["offset"] == ring["offset"] + ring["bytes"] and mbarriers["bytes"] >= 8 * ring["stages"]

@@ -145,13 +145,22 @@ def buffers(printed: Printed, function: Op) -> list[dict[str, Any]]:
             free = next((user for user, _ in op.result.uses if user.spec.name == "free_shared"), None)
             stage, members = stage_of(op, printed)
             size = op.attr("bytes")
-            stages = stages_of(op, stage)
-            out.append({
+            begin = next((user for user, _ in op.result.uses if user.spec.name == "bulk.begin"), None)
+            stages = stages_of(begin, size, stage)
+            held = {
                 "name": printed.names.get(op.result, ""), "line": line,
-                "end": printed.line_of.get(free, last) if free is not None else last, "offset": op.attr("offset"),
-                "bytes": size, "stages": stages, "stage_bytes": size // stages, "members": members,
-                "what": "ring of stages" if stages > 1 else "buffer",
+                "end": printed.line_of.get(free, last) if free is not None else last,
+            }  # fmt: skip
+            ring = size if begin is None else int(begin.attr("barriers"))
+            out.append({
+                **held, "offset": op.attr("offset"), "bytes": ring, "stages": stages, "stage_bytes": ring // stages,
+                "members": members, "what": "ring of stages" if stages > 1 else "buffer",
             })  # fmt: skip
+            if begin is not None:
+                out.append({
+                    **held, "offset": op.attr("offset") + ring, "bytes": size - ring, "stages": 1,
+                    "stage_bytes": size - ring, "members": [], "what": "mbarriers of the ring",
+                })  # fmt: skip
         elif "scratch" in op.attrs:
             offset, size = op.attrs["scratch"]
             out.append({
@@ -162,12 +171,10 @@ def buffers(printed: Printed, function: Op) -> list[dict[str, Any]]:
     return out
 
 
-def stages_of(alloc: Op, stage: int) -> int:
-    """Stages of a ring; behind them may lie its mbarriers."""
-    begin = next((user for user, _ in alloc.result.uses if user.spec.name == "bulk.begin"), None)
+def stages_of(begin: Op | None, size: int, stage: int) -> int:
+    """Stages of a ring, behind which the mbarriers lie that `begin` makes."""
     if begin is not None:
         return int(begin.attr("stages"))
-    size: int = alloc.attr("bytes")
     return size // stage if stage and size % stage == 0 else 1
 
 
