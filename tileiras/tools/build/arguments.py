@@ -41,6 +41,7 @@ class Flag:
         self.choices = choices
         self.default = default
 
+
 class Arguments:
     """The values by key: bool for a switch, str or None for one, list for many; `inputs` are the other
     words."""
@@ -87,7 +88,7 @@ def parse(flags: Sequence[Flag], words: Sequence[str]) -> Arguments:
             value = queue[at]
             at += 1
         if flag.choices and value not in flag.choices:
-            raise UsageError(common.CHOICE, option=name, value=value, known=', '.join(flag.choices))
+            raise UsageError(common.CHOICE, option=name, value=value, known=", ".join(flag.choices))
         if flag.kind == ONE:
             setattr(found, flag.key, value)
         else:

@@ -108,7 +108,7 @@ def the_compiler(arguments: Arguments) -> str:
     """ "builtin" or "nvidia"."""
     compiler = arguments.compiler or os.environ.get("TILEIRAS_COMPILER") or "builtin"
     if compiler not in COMPILERS:
-        raise Failed(diags.COMPILER, compiler=compiler, known=', '.join(COMPILERS))
+        raise Failed(diags.COMPILER, compiler=compiler, known=", ".join(COMPILERS))
     return compiler
 
 
@@ -156,7 +156,9 @@ def refuse(job: Job) -> None:
         if part not in PARTS:
             place = "--disable" if part in disabled_parts(arguments.disable, "") else DISABLE
             known = f"{', '.join(PARTS[:-1])} or {PARTS[-1]}"
-            raise Failed(driver.BAD_PART, 2, place=place, name=part, known=known, near=suggestion(part, PARTS))
+            raise Failed(
+                driver.BAD_PART, 2, place=place, name=part, known=known, near=suggestion(part, PARTS)
+            )
     if arguments.debug and arguments.opt_level not in (None, "0"):
         raise Failed(diags.DEBUG_LEVEL)
     if job.arch.kind == VIRTUAL and (arguments.max_registers or arguments.no_spills):
@@ -199,7 +201,9 @@ def compile_or_recall(job: Job, outputs: Outputs, tools: dict[str, str]) -> Resu
     compiler = nvidia if job.compiler == "nvidia" else builtin
     # What a report shows is seen by compiling; the image is the one that the cache has.
     store = None if job.arguments.no_cache or job.arguments.report else cache.open_cache()
-    if any(identity.endswith(SCRIPT) for identity in tools.values()) or any(map(_names_a_tool, job.arguments.option)):
+    if any(identity.endswith(SCRIPT) for identity in tools.values()) or any(
+        map(_names_a_tool, job.arguments.option)
+    ):
         store = None  # what such a tool does depends on more than is known here
     key = ""
     if store is not None:

@@ -105,7 +105,9 @@ def table_of(arguments: Arguments, source: str, data: bytes) -> bytes:
             raise Failed(diags.NO_KERNEL, of_line=True, name=name, source=source, there=there)
     pairs = [word.rpartition("=") for word in arguments.file_prefix_map]
     maps = [(old, new) for old, _, new in pairs]
-    assembly, rows = ahead.compile_ahead(module, arch, list(arguments.entry), lambda path: renamed(path, maps))
+    assembly, rows = ahead.compile_ahead(
+        module, arch, list(arguments.entry), lambda path: renamed(path, maps)
+    )
     table: dict[str, Any] = {
         "version": 1,
         "arch": CPU,

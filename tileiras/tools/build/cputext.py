@@ -342,7 +342,7 @@ def kernels(prefix: str, private: str, table: dict[str, Any]) -> str:
         "__asm__(",
         '  ".pushsection .text\\n"',
     ]
-    lines += [f"  {quote(line)[:-1]}\\n\"" for line in assembly.splitlines()]
+    lines += [f'  {quote(line)[:-1]}\\n"' for line in assembly.splitlines()]
     lines += ['  ".popsection\\n");', ""]
     names: list[str] = []
     lines += memory(private, table["globals"])

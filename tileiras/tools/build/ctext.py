@@ -175,7 +175,9 @@ def source(unit: Unit, image: bytes, include: str, embed: str, image_path: str) 
     lines += _rows(unit)
     lines += ["#ifdef __cplusplus", '}  /* extern "C" */', "#endif", ""]
     text = "\n".join(lines)
-    functions = FUNCTIONS.replace("@N@", str(max(1, len(unit.entries)))).replace("@C@", str(len(unit.entries)))
+    functions = FUNCTIONS.replace("@N@", str(max(1, len(unit.entries)))).replace(
+        "@C@", str(len(unit.entries))
+    )
     kernels = ""
     loader = LOADER
     if unit.cpu is not None:
@@ -183,9 +185,16 @@ def source(unit: Unit, image: bytes, include: str, embed: str, image_path: str) 
         functions = functions[:start] + cputext.LAUNCH.lstrip() + functions[end:]
         kernels = cputext.kernels(prefix, _private(prefix), unit.cpu)
         loader += cputext.POOL
-        text = "#ifndef _GNU_SOURCE\n#define _GNU_SOURCE 1 /* what ISO C leaves out of the headers */\n#endif\n" + text
+        text = (
+            "#ifndef _GNU_SOURCE\n#define _GNU_SOURCE 1 /* what ISO C leaves out of the headers */\n#endif\n"
+            + text
+        )
     loader, functions = (part.replace("tile_", "tileiras_loader_") for part in (loader, functions))
-    code = loader.replace("@P@", prefix) + kernels + functions.replace("@U@", _private(prefix)).replace("@P@", prefix)
+    code = (
+        loader.replace("@P@", prefix)
+        + kernels
+        + functions.replace("@U@", _private(prefix)).replace("@P@", prefix)
+    )
     return text + code + _QUIET_END
 
 
@@ -254,7 +263,9 @@ def _rows(unit: Unit) -> list[str]:
                 lines.append("};")
         lines.append(f"static const tileirasVariant {private}variants_{index}[] = {{")
         if not entry.variants:
-            lines.append("  {0, 0, {1, 1, 1}, {1, 1, 1}, 0, 0, NULL},")  # C has no empty arrays; nothing reads it
+            lines.append(
+                "  {0, 0, {1, 1, 1}, {1, 1, 1}, 0, 0, NULL},"
+            )  # C has no empty arrays; nothing reads it
         for number, variant in enumerate(entry.variants):
             shapes = f"{_triple(variant.block)}, {_triple(variant.cluster)}"
             kind = 2 if variant.virtual else int(variant.exact)
@@ -293,7 +304,11 @@ def _map_row(map: TensorMap) -> str:
 def _table_row(index: int, entry: Entry, unit: Unit, private: str) -> list[str]:
     first = entry.variants[0] if entry.variants else None
     archs = f"{entry.archs} cpu".strip() if unit.cpu is not None else entry.archs
-    launch = f"{_triple(first.block)}, {_triple(first.cluster)}, {first.dynamic_shared}" if first else "{1, 1, 1}, {1, 1, 1}, 0"
+    launch = (
+        f"{_triple(first.block)}, {_triple(first.cluster)}, {first.dynamic_shared}"
+        if first
+        else "{1, 1, 1}, {1, 1, 1}, 0"
+    )
     arrays = ", ".join(
         f"{private}{what}_{index}" if entry.params else "NULL" for what in ("sizes", "offsets", "types")
     )

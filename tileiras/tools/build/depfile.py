@@ -3,8 +3,8 @@
 Both: backslash before blank and ``#``, with a run of backslashes before a blank doubled; ``$`` doubled; any other backslash
 as it is. For most names that is one text. Where it is not:
 
-- Ninja takes one backslash more before ``#`` and ``:``, Make the run doubled, and ``\\$`` as it is; a name that ends in a backslash is
-  as it is to Ninja (an odd number only in a target), to Make doubled.
+- Ninja takes one backslash more before ``#`` and ``:``, Make the run doubled, and ``\\$`` as it is; a name that
+  ends in a backslash is as it is to Ninja (an odd number only in a target), to Make doubled.
 - Make alone reads ``;``, line breaks, other control characters, ``|``, ``*``, ``<``, ``>``, ``^`` and a backquote; Ninja before
   1.12 neither ``&``, ``?`` and quotes. What Make would take for something of its own (``;`` ``=`` ``&``) stands in ``$(or ...)``,
   as Make looks for such outside of references only, and a line break is a variable.

@@ -557,7 +557,8 @@ remedy: Correct that line; cuTile's documentation has the rules of its language.
 SIGNATURE_COUNT = Diag(
     "BLD-0048",
     ERROR,
-    "cuda-tile could not export '{entry}': signature '{signature}' has {count} parameters, and the kernel {wanted}: {entry}({names})",
+    "cuda-tile could not export '{entry}': signature '{signature}' has {count} parameters, "
+    "and the kernel {wanted}: {entry}({names})",
     exit_code=5,
 )
 """

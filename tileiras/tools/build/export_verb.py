@@ -159,7 +159,7 @@ def _matrix(arguments: Arguments) -> list[_Request]:
         matrix = kernel_matrix.read(read_input(path).decode("utf-8-sig"), kernel_matrix.PYTHON)
         template = matrix.signature or (arguments.signature or [""])[0]
         if not template:
-            raise ValueError("it has no \"signature\", and --signature gives none")
+            raise ValueError('it has no "signature", and --signature gives none')
         return [
             _Request(kernel_matrix.fill(template, row), symbol)
             for symbol, row in matrix.units(arguments.entry).items()
@@ -243,7 +243,14 @@ def _check_count(kernel: Any, parameters: list[Any], signature: str, entry: str)
         return
     declared = list(inspect.signature(function).parameters)
     if len(declared) != len(parameters):
-        raise Failed(diags.SIGNATURE_COUNT, entry=entry, signature=signature, count=len(parameters), wanted=len(declared), names=', '.join(declared))  # fmt: skip
+        raise Failed(
+            diags.SIGNATURE_COUNT,
+            entry=entry,
+            signature=signature,
+            count=len(parameters),
+            wanted=len(declared),
+            names=", ".join(declared),
+        )
 
 
 def _prefix_map(arguments: Arguments, source: str) -> list[tuple[str, str]]:

@@ -124,7 +124,9 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
     try:
         unit = gather(prefix, namespace, list(zip(arguments.json, read)))
     except (AttributeError, KeyError, TypeError) as error:  # JSON of another kind
-        raise Failed(diags.NO_TABLE, path="', '".join(arguments.json), why=f"{type(error).__name__}: {error}") from error
+        raise Failed(
+            diags.NO_TABLE, path="', '".join(arguments.json), why=f"{type(error).__name__}: {error}"
+        ) from error
     if not arguments.image and (unit.cpu is None or any(entry.variants for entry in unit.entries)):
         raise UsageError(diags.IS_NEEDED, option="--image")
     if not arguments.image and arguments.embed == "incbin":
@@ -186,7 +188,7 @@ def gather(prefix: str, namespace: str, files: list[tuple[str, bytes]]) -> Unit:
         for row in table["kernels"]:
             entry = by_symbol.setdefault(row["symbol"], Entry(row))
             if _layout(entry.params) != _layout(row["params"]):
-                raise Failed(diags.OTHER_PARAMETERS, symbol=row['symbol'], arch=table['arch'])
+                raise Failed(diags.OTHER_PARAMETERS, symbol=row["symbol"], arch=table["arch"])
             if any(_types(entry.params)[i] != kind for i, kind in enumerate(_types(row["params"]))):
                 # One compiler knew the types, the other the sizes: keep the better knowledge.
                 entry.params = max(entry.params, row["params"], key=_knowledge)
@@ -194,7 +196,7 @@ def gather(prefix: str, namespace: str, files: list[tuple[str, bytes]]) -> Unit:
                 continue
             variant = Variant(table["arch"], table.get("image_arch") or table["arch"], row)
             if any((v.virtual, v.label) == (variant.virtual, variant.label) for v in entry.variants):
-                raise Failed(diags.TABLE_TWICE, symbol=row['symbol'], arch=table['arch'])
+                raise Failed(diags.TABLE_TWICE, symbol=row["symbol"], arch=table["arch"])
             entry.variants.append(variant)
     if len(abis) > 1:
         raise Failed(diags.TWO_ABIS)
@@ -204,7 +206,14 @@ def gather(prefix: str, namespace: str, files: list[tuple[str, bytes]]) -> Unit:
         entry.variants.sort(key=lambda variant: (variant.virtual, variant.number, variant.label))
         if names.count(entry.name) > 1:
             entry.name = entry.symbol
-    return Unit(prefix, namespace, entries, " ".join(filter(None, hosts)), next(iter(abis)), next(iter(processors), None))
+    return Unit(
+        prefix,
+        namespace,
+        entries,
+        " ".join(filter(None, hosts)),
+        next(iter(abis)),
+        next(iter(processors), None),
+    )
 
 
 def _layout(params: list[dict[str, Any]]) -> list[tuple[int, int]]:

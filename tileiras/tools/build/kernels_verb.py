@@ -54,9 +54,16 @@ _OF_COMPILE = (
 )
 _BUDGETS = ("max_registers", "no_spills", "max_shared")
 FLAGS = (
-    Flag("--folder", ONE, "where the artefacts go: STEM.sm_90.cubin, STEM.fatbin, STEM_tile.h and so on", "DIR"),
+    Flag(
+        "--folder", ONE, "where the artefacts go: STEM.sm_90.cubin, STEM.fatbin, STEM_tile.h and so on", "DIR"
+    ),
     Flag("--code-folder", ONE, "where header and source go, if elsewhere", "DIR"),
-    Flag("--arch", MANY, "sm_90 for an image; compute_90 for the entry that a driver compiles; cpu for code for the host", "ARCH"),
+    Flag(
+        "--arch",
+        MANY,
+        "sm_90 for an image; compute_90 for the entry that a driver compiles; cpu for code for the host",
+        "ARCH",
+    ),
     Flag("--stamp", ONE, "a file that is written anew when all is done", "FILE"),
     Flag("--fatbin", SWITCH, "a container of each kernel's images"),
     Flag("--header", SWITCH, "and header and source that embed it"),
@@ -94,7 +101,9 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
         from tileiras.tools.build.bytecode_verb import check_version
 
         check_version(arguments.bytecode_version)
-    name = os.path.basename(arguments.stamp) if arguments.stamp else f"{os.path.basename(units[0].stem)}.kernels"
+    name = (
+        os.path.basename(arguments.stamp) if arguments.stamp else f"{os.path.basename(units[0].stem)}.kernels"
+    )
     histories = record.Batch(arguments.folder, name.removesuffix(".batch"))
     worst = 0
     line = Line()
@@ -172,7 +181,9 @@ class _Tools:
     """The tools that are used: found for the first kernel, the same for all."""
 
     def __init__(self) -> None:
-        self.of_compiler: dict[bool, dict[str, str]] = {}  # for virtual architectures or not -> name -> identity
+        self.of_compiler: dict[
+            bool, dict[str, str]
+        ] = {}  # for virtual architectures or not -> name -> identity
         self._fatbinary: tuple[Tool | None, str] | None = None
 
     def fatbinary(self, root: str | None) -> tuple[Tool | None, str]:
@@ -240,7 +251,9 @@ class _Unit:
                 raise
             made.append((history, job, result))
             compile_verb.write(job, result, outputs)
-            images.append(Image("ptx" if virtual else "elf", arch.label, result.parts["ptx" if virtual else "cubin"]))
+            images.append(
+                Image("ptx" if virtual else "elf", arch.label, result.parts["ptx" if virtual else "cubin"])
+            )
             tables.append((str(job.arguments.kernels_json), result.parts["table"]))
         if for_cpu:
             table = cpu_verb.table_of(arguments, self.source, data)
@@ -305,7 +318,9 @@ class _Unit:
             outputs.put(path, container)
         if arguments.header:
             header, source = self._generated()
-            unit = header_verb.gather(self.prefix, header_verb.the_namespace(arguments.namespace, self.prefix), tables)
+            unit = header_verb.gather(
+                self.prefix, header_verb.the_namespace(arguments.namespace, self.prefix), tables
+            )
             texts = header_verb.texts(unit, container, path, os.path.basename(header), arguments.embed)
             outputs.put(header, texts[0])
             outputs.put(source, texts[1])

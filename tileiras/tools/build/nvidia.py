@@ -129,7 +129,9 @@ def compile(job: Job, outputs: Outputs) -> Result:
             say(f"{job.arch}: NVIDIA's assembler takes no suffix, so it is given {job.arch.plain_name}")
         say(f"CUDA_ROOT={ptxas.root} " + " ".join(argv))
     done = _run(argv, assembler, ptxas)
-    said = respell((done.stdout + done.stderr).decode("utf-8", "replace"), os.path.abspath(source), job.source)
+    said = respell(
+        (done.stdout + done.stderr).decode("utf-8", "replace"), os.path.abspath(source), job.source
+    )
     if done.status != 0 or not os.path.exists(image):
         sys.stderr.write(outputs.in_users_words(log + said))
         if done.signal or done.error:

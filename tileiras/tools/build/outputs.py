@@ -2,8 +2,8 @@
 
 A build system judges by what lies on disk.  So: nothing partial ever has an output's name; after a failure
 the old outputs and the depfile are gone as well, because a stale cubin beside a failed build is used by the
-next one, unless only the command line was wrong, when nothing was tried; and outputs that may keep their time stamp (headers) are left untouched when their content did not
-change.
+next one, unless only the command line was wrong, when nothing was tried; and outputs that may keep their time
+stamp (headers) are left untouched when their content did not change.
 
 A device named as an output (/dev/stdout, /dev/null) is written to, never renamed over and never removed. A symbolic link
 stays, and the file behind it is the output, unless another user may have put the link there: that one is replaced.
