@@ -19,6 +19,7 @@ from tileiras.tools import opt
 # optional pass: kernel and target on which it acts
 ACTS = {
     "TileAAFoldScalars": ("cpp_matmul_f16", "sm_80"),
+    "TileAANarrowConditions": ("cpp_add_2d", "sm_80"),
     "TileAALoopsToFor": ("cpp_moving_pointer", "sm_80"),
     "TileAADropUnitBatch": ("staged_batched_wide", "sm_90"),
     "TileAATransposeScores": ("staged_flash_bwd_f16_64", "sm_90"),

@@ -97,6 +97,8 @@ PIPELINE: tuple[Row, ...] = (
     # cuda_tile -> nv_tileaa: tensors and kernel specs
     Row("tileaa", "ConvertCudaTileToTileAA", "conversions", "ConvertCudaTileToTileAA"),
     Row("tileaa", "TileAAFoldScalars", "tileaa.fold_scalars", "FoldScalars", _SCALARS, 1, OPTIONAL),
+    Row("tileaa", "TileAANarrowConditions", "tileaa.narrow_conditions", "NarrowConditions", frozenset(("exti",)), 1,
+        OPTIONAL),
     Row("tileaa", "TileAALoopsToFor", "loops.loops_to_for", "LoopsToFor", frozenset(("loop",)), 1, OPTIONAL),
     Row("tileaa", "TileAADropUnitBatch", "loops.drop_unit_batch", "DropUnitBatch", _PRODUCTS, 1, OPTIONAL),
     Row("tileaa", "TileAATransposeScores", "tileaa.transpose_scores", "TransposeScores", _PRODUCTS, 1, OPTIONAL),
