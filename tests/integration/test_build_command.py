@@ -161,7 +161,7 @@ class TestCompileWithNvidia:
         done = self.compile(real, out, "--entry", "nothere", "--kernels-json", table)
         assert done.returncode == 1
         assert "no kernel 'nothere'" in done.stderr and "add_2d_f32" in done.stderr
-        assert not out.exists() and not table.exists()
+        assert out.exists() and table.exists()  # only the name was wrong: nothing was tried
 
     @pytest.mark.parametrize(
         ("more", "status", "words"),
@@ -238,7 +238,8 @@ class TestCompileWithNvidia:
     def test_a_path_with_a_line_break(self, real: Path, tmp_path: Path) -> None:
         source = tmp_path / "k\n.tilebc"
         shutil.copy(KERNEL, source)
-        done = self.compile(real, tmp_path / "k.cubin", "--depfile", tmp_path / "k.d", source=source)
+        more = ["--depfile", tmp_path / "k.d", "--depfile-for", "ninja"]
+        done = self.compile(real, tmp_path / "k.cubin", *more, source=source)
         assert done.returncode == 2
         assert "line break" in done.stderr
         assert [path.name for path in tmp_path.iterdir() if path.is_file()] == [source.name]
@@ -360,7 +361,7 @@ class TestCompileWithBuiltin:
         ]
 
     def test_an_output_behind_a_link(self, tmp_path: Path) -> None:
-        """The link stays, as with `tileiras -o`; a failure removes what is behind it."""
+        """The link stays, as with `tileiras -o`; a failed compile removes what is behind it."""
         real, link, dangling = tmp_path / "real", tmp_path / "k.ptx", tmp_path / "new.ptx"
         real.mkdir()
         (real / "k.ptx").write_text("old")
@@ -371,6 +372,20 @@ class TestCompileWithBuiltin:
             assert out.is_symlink() and ".target sm_90" in (real / out.name).read_text()
         assert sorted(path.name for path in real.iterdir()) == ["k.ptx", "new.ptx"]
         assert self.compile("--arch", "compute_90", "-o", link, "--entry", "nothing").returncode == 1
+        assert link.is_symlink() and (real / "k.ptx").exists()  # only the name was wrong: nothing was tried
+        broken = tmp_path / "broken.tileir"
+        broken.write_text("cuda_tile.module @m { entry @k() { %x = nothing } }")
+        line = [
+            "compile",
+            "--toolkit-root",
+            peers.require_toolkit(),
+            broken,
+            "--arch",
+            "compute_90",
+            "-o",
+            link,
+        ]
+        assert call(*line).returncode not in (0, 1)
         assert link.is_symlink() and not (real / "k.ptx").exists()
 
     def test_portable_ptx(self, tmp_path: Path) -> None:

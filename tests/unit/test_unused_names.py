@@ -32,7 +32,7 @@ def test_what_is_found(tmp_path):
         "class C:\n    @property\n    def part(self): pass\n    def __len__(self): pass\n",
         "tileiras/b.py": "from tileiras.a import used, C\n",
         "tests/test_a.py": "from tileiras.a import tried\n",
-        "docs/a.md": "`X` is one.\n",
+        "docs/index.md": "`X` is one.\n",
     }
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)

@@ -9,7 +9,7 @@ steps of 32 bits that are known at run time only, too.
 from __future__ import annotations
 
 from tileiras.compiler.ir.spec import NO_MEMORY_EFFECT, PURE
-from tileiras.compiler.ir.types import Ptr
+from tileiras.compiler.ir.types import TOKEN, Ptr
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,8 +71,6 @@ def captured(op: Op) -> Iterable[Value]:
 def backward(values: Iterable[Value], body: Any, given: Collection[Op] = ()) -> tuple[list[Op], set[int]]:
     """(ops of the body that the values need, in body order; indices of body arguments that they need). `given`: ops whose
     results are there already."""
-    from tileiras.compiler.ir.types import TOKEN
-
     work = list(values)
     ops: set[Op] = set()
     args: set[int] = set()
@@ -95,8 +93,6 @@ def backward(values: Iterable[Value], body: Any, given: Collection[Op] = ()) -> 
 
 def can_run_ahead(op: Op, loop: Op) -> bool:
     """A weak load of numbers; nobody in the loop waits for its token, and it waits for none of the loop."""
-    from tileiras.compiler.ir.types import TOKEN
-
     if op.spec.name not in PLAIN_LOADS or op.attr("memory_ordering_semantics") != "weak":
         return False
     if not only_leaves(op.results[1], loop):
@@ -179,8 +175,6 @@ def refusal(loop: Op, dynamic_step: bool = False) -> str | None:
 
 def dependence(loop: Op, producers: list[Op]) -> str | None:
     """A chain from what a load produced to what a load needs."""
-    from tileiras.compiler.ir.types import TOKEN
-
     body = loop.regions[0].block
     made = set(producers)
     consumers = {op for op in body.ops if op.spec.name == "async.pipeline.consume_one"}
