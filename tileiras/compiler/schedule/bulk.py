@@ -37,8 +37,7 @@ if TYPE_CHECKING:
 
 _SWIZZLES = {16: "none", 32: "32B", 64: "64B", 128: "128B"}  # by bytes of a line
 _MOST_EXTENT = (1 << 31) - 1  # coordinates are signed 32-bit numbers
-_DEEPEST = 64  # ops between a number and the parameter that it is
-_SAME = frozenset(("assume", "convert_layout"))
+_SAME = frozenset(("assume", "convert_layout", "exti"))
 
 
 class NoMap(Exception):
@@ -200,94 +199,25 @@ class Numbers:
         """A power of two that divides a number whichever way the kernel takes: by assumptions of its outermost block."""
         return source.value & -source.value if source.kind == "const" else self.promises.get(source.value, 1)
 
-    def of(self, value: Value, depth: int = 0) -> Source | None:
-        """The parameter or constant that a scalar is, also where arithmetic with constants says so in many words: a
-        parameter that was widened, multiplied by 1, added to 0, chosen by a known condition. None for any other."""
+    def of(self, value: Value) -> Source | None:
+        """The parameter or constant that a scalar is; None for any other. What arithmetic with constants makes of a
+        parameter in many words has been folded (TileAAFoldScalars)."""
         if value not in self.known:
-            self.known[value] = self.derived(value, depth) if depth < _DEEPEST else None
+            self.known[value] = self.derived(value)
         return self.known[value]
 
-    def derived(self, value: Value, depth: int) -> Source | None:
-        op = value.op
+    def derived(self, value: Value) -> Source | None:
+        op, widened = value.op, False
+        while op is not None and op.spec.name in _SAME:
+            widened = widened or op.spec.name == "exti"
+            value = op.operands[0]
+            op = value.op
         if op is None:
             return Source("param", value.index) if value.owner is self.entry else None
-        name = op.spec.name
-        if name == "constant":
-            values = set(dense_bits(op.attr("value")))
-            return Source("const", values.pop()) if len(values) == 1 else None
-        if name in _SAME:
-            return self.of(op.operands[0], depth + 1)
-        rule = _FOLDS.get(name)
-        if rule is None:
+        if op.spec.name != "constant" or widened:
             return None
-        found = [self.of(v, depth + 1) for v in op.operands]
-        return rule(op, *found) if None not in found or name == "select" else None
-
-
-def _width(value: Value) -> int:
-    return value.type.elem.bits  # type: ignore[attr-defined, no-any-return]
-
-
-def _const(op: Op, value: int) -> Source:
-    return Source("const", value & ((1 << _width(op.results[0])) - 1))
-
-
-def _signed(op: Op, x: Source) -> int:
-    """A constant operand as a number."""
-    bits = _width(op.operands[0])
-    return x.value - (1 << bits) if op.attr("signedness") == "signed" and x.value >> (bits - 1) else x.value
-
-
-def _extend(op: Op, x: Source) -> Source | None:
-    return x if x.kind == "param" else _const(op, _signed(op, x))
-
-
-def _truncate(op: Op, x: Source) -> Source | None:
-    return None if x.kind == "param" else _const(op, x.value)
-
-
-def _folds(what: Any, neutral: int | None = None, zero: bool = False) -> Any:
-    """A rule: constants by `what`; a parameter beside the neutral number is itself, beside 0 it may vanish."""
-
-    def rule(op: Op, x: Source, y: Source) -> Source | None:
-        if x.kind == y.kind == "const":
-            return _const(op, what(x.value, y.value))
-        for a, b, first in ((x, y, True), (y, x, False)):
-            if a.kind == "param" and b.kind == "const":
-                if b.value == neutral and (first or op.spec.name != "subi"):
-                    return a
-                if zero and b.value == 0:
-                    return _const(op, 0)
-        return None
-
-    return rule
-
-
-_COMPARE = {
-    "equal": lambda x, y: x == y, "not_equal": lambda x, y: x != y, "less_than": lambda x, y: x < y,
-    "less_than_or_equal": lambda x, y: x <= y, "greater_than": lambda x, y: x > y,
-    "greater_than_or_equal": lambda x, y: x >= y,
-}  # fmt: skip
-
-
-def _compare(op: Op, x: Source, y: Source) -> Source | None:
-    if x.kind == "param" or y.kind == "param":
-        return None
-    return Source("const", int(_COMPARE[op.attr("comparison_predicate")](_signed(op, x), _signed(op, y))))
-
-
-def _select(op: Op, condition: Source | None, yes: Source | None, no: Source | None) -> Source | None:
-    if condition is None or condition.kind == "param":
-        return yes if yes is not None and yes == no else None
-    return yes if condition.value else no
-
-
-_FOLDS: dict[str, Any] = {
-    "exti": _extend, "trunci": _truncate, "cmpi": _compare, "select": _select,
-    "addi": _folds(lambda x, y: x + y, 0), "subi": _folds(lambda x, y: x - y, 0),
-    "muli": _folds(lambda x, y: x * y, 1, zero=True), "andi": _folds(lambda x, y: x & y, zero=True),
-    "ori": _folds(lambda x, y: x | y, 0), "xori": _folds(lambda x, y: x ^ y, 0),
-}  # fmt: skip
+        values = set(dense_bits(op.attr("value")))
+        return Source("const", values.pop()) if len(values) == 1 else None
 
 
 # ---- boxes
