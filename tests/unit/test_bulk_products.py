@@ -163,6 +163,11 @@ def test_edges_arrive_as_zeros(extents: tuple[int, int, int], gpu_name: str) -> 
     multiply(product("%rows", "%depth", "%columns"), extents, gpu_name=gpu_name)
 
 
+@pytest.mark.parametrize("name", ["scaled_mxfp4_by_16", "scaled_nvfp4_narrow"])
+def test_tiles_with_lines_of_four_bytes_take_no_box(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_case(name, "sm_100", monkeypatch)
+
+
 def test_steps_beyond_the_depth_add_nothing() -> None:
     for depth in (0, 100):
         multiply(product("%rows", "%depth", "%columns"), (64, depth, 32), steps=9)

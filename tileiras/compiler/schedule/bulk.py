@@ -98,6 +98,8 @@ def boxes(func: Op, loop: Op, member: Staged, facts: Facts, target: Any) -> Boxe
     tile = tuple(shape[d] for d in order)
     box = box_of(tile, size)
     line = box[-1] * size
+    if line not in _SWIZZLES:
+        raise NoMap(f"its lines have {line} bytes, a box copies multiples of {CHUNK_BYTES}")
     if line_places(shape, order, box, size) != tuple(member.arrangement):
         raise NoMap("its lines in shared memory are not those of a swizzle")
     return Boxes(TensorMap(base, element, extents, strides, box, _SWIZZLES[line]), order, tile)
