@@ -173,6 +173,20 @@ def test_multiplex_answers_as_requests_end(worker: Worker, tmp_path: Path) -> No
     assert (second.request_id, second.exit_code) == (1, 0)
 
 
+def test_a_request_whose_pipe_number_is_taken_again_is_answered(worker: Worker, tmp_path: Path) -> None:
+    """The first ends one of its two pipes; those that begin then get its number."""
+    wait = "import time\nwhile not os.path.exists({!r}): time.sleep(0.01)\n"
+    early, late = tmp_path / "early", tmp_path / "late"
+    worker.send(request("os.closerange(3, 64)\n" + wait.format(str(early)) + "os._exit(0)", 1))
+    time.sleep(0.5)  # until its end was seen; too short would hide the fault, not make one
+    worker.send(*[request(wait.format(str(late)), number) for number in (2, 3, 4, 5)])
+    time.sleep(0.2)
+    early.touch()
+    assert worker.receive().request_id == 1
+    late.touch()
+    assert sorted(worker.receive().request_id for _ in range(4)) == [2, 3, 4, 5]
+
+
 def test_no_state_passes_from_one_request_to_the_next(worker: Worker, tmp_path: Path) -> None:
     (tmp_path / "inner").mkdir()
     dirty = (

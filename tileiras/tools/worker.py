@@ -272,7 +272,10 @@ def _drain(descriptor: int, jobs: dict[int, _Job], sink: int, loaded: _Loaded) -
         return
     os.close(descriptor)
     del jobs[descriptor]
-    if job.output_fd in jobs or job.modules_fd in jobs:
+    if job in (
+        jobs.get(job.output_fd),
+        jobs.get(job.modules_fd),
+    ):  # a closed number may be a later job's by now
         return
     _, status = os.waitpid(job.pid, 0)
     text = job.output.decode("utf-8", "replace")
