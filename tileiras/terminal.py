@@ -232,7 +232,11 @@ def advise(diagnostics: Iterable[Emitted], codes: bool = False) -> None:
     from tileiras.advice import code_lines, lines
 
     found = list(diagnostics)
-    for line in lines(found, _inputs):
+    named = {emitted.loc.file for emitted in found if emitted.loc is not None and emitted.loc.file}
+    inputs = {
+        name: data for name, data in _inputs.items() if not named or name in named
+    }  # not those of earlier runs
+    for line in lines(found, inputs):
         say(line + "\n")
     if codes or wants_codes():
         for line in code_lines(found):

@@ -316,6 +316,15 @@ def test_malformed_code_is_located(run: Any, attrs: str, record: str, said: str)
     assert "internal error" not in err and len(err) < 400
 
 
+def test_advice_is_about_the_file_that_was_refused(run: Any) -> None:
+    """What another run in this process read is not spoken of."""
+    from tileiras import terminal
+
+    terminal.remember("earlier.ptx", b".version 8.0\n.target sm_90\n")
+    code, _, err = run(NVVM.format(attrs="attributes {nvvm.kernel = 1} ", record=""), "--pipeline-to", "ptx")
+    assert code == 5 and "earlier.ptx" not in err
+
+
 @pytest.mark.parametrize(
     ("record", "said"),
     [
