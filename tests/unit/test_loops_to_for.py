@@ -183,3 +183,14 @@ def test_an_index_that_is_used_behind(name: str, capsys: pytest.CaptureFixture[s
     text = module(COUNTING[name], "%r#1")
     assert "nv_tileaa.loop " in dumped(text, capsys, tmp_path)
     assert sums(text, "emulator", 2, 6) == sums(text, "reference", 2, 6) == 6
+
+
+@pytest.mark.parametrize(("count", "operand"), [(60, "%b{0}"), (3000, "%b0")])
+def test_a_bound_of_many_steps(
+    count: int, operand: str, capsys: pytest.CaptureFixture[str], tmp_path: Any
+) -> None:
+    """What the bound is made of in the loop is looked at once each."""
+    steps = "\n".join(f"%b{k + 1} = addi %b{k}, {operand.format(k)} : tile<i32>" for k in range(count))
+    before = f"%b0 = addi %n, %one : tile<i32>\n{steps}"
+    text = module(counts(f"less_than %i, %b{count}, signed", "%one", before=before))
+    assert "nv_tileaa.for " in dumped(text, capsys, tmp_path)

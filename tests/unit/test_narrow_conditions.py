@@ -111,3 +111,24 @@ return } }"""
     assert opt.main(["--pass", "ConvertCudaTileToTileAA,TileAANarrowConditions", str(source)]) == 0
     out = capsys.readouterr().out
     assert "i8" not in out and "nv_tileaa.andi" in out
+
+
+@pytest.mark.parametrize(("count", "operand"), [(60, "%a{0}"), (3000, "%a0")])
+def test_long_logic_takes_one_look_at_each_step(count: int, operand: str) -> None:
+    """Neither every path to a mask used twice is gone, nor does a chain nest calls."""
+    steps = "\n".join(f"%a{k + 1} = ori %a{k}, {operand.format(k)} : tile<64xi8>" for k in range(count))
+    text = f"""cuda_tile.module @m {{ entry @k(%o: tile<ptr<i32>>) {{
+%i = iota : tile<64xi32>
+%z = constant <i8: 0> : tile<64xi8>
+%n = constant <i32: 5> : tile<64xi32>
+%p = cmpi less_than %i, %n, signed : tile<64xi32> -> tile<64xi1>
+%a0 = exti %p unsigned : tile<64xi1> -> tile<64xi8>
+{steps}
+%m = cmpi not_equal %a{count}, %z, signed : tile<64xi8> -> tile<64xi1>
+%r = select %m, %i, %n : tile<64xi1>, tile<64xi32>
+%s = reshape %o : tile<ptr<i32>> -> tile<1xptr<i32>>
+%t = broadcast %s : tile<1xptr<i32>> -> tile<64xptr<i32>>
+%u = offset %t, %i : tile<64xptr<i32>>, tile<64xi32> -> tile<64xptr<i32>>
+%v = store_ptr_tko weak %u, %r : tile<64xptr<i32>>, tile<64xi32> -> token
+return }} }}"""
+    assert ".entry k" in tileiras.compile(text, "sm_80", emit="ptx").ptx

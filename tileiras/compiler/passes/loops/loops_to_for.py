@@ -510,7 +510,14 @@ def truth_of(value: Value) -> Value | None:
 
 def invariant(value: Value, loop: Op) -> bool:
     """Whether a value is made by pure ops from what is outside of a loop."""
-    if is_outside(value, loop):
-        return True
-    op = value.op
-    return op is not None and movable(op) and all(invariant(v, loop) for v in op.operands)
+    seen: set[Value] = set()
+    work = [value]
+    while work:
+        value = work.pop()
+        if value in seen or is_outside(value, loop):
+            continue
+        seen.add(value)
+        if value.op is None or not movable(value.op):
+            return False
+        work += value.op.operands
+    return True

@@ -27,20 +27,62 @@ WIDTHS = frozenset(("exti", "trunci"))
 class NarrowConditions(Pass):
     NAME = "TileAANarrowConditions"
     SUMMARY = "Compute conditions of tiles that were widened to integers as conditions"
-    __slots__ = ()
+    __slots__ = ("made", "truths")
 
     def run(self, func: Any, context: Context) -> bool:
-        for op in [op for op in func.walk() if op.spec.name == "cmpi"]:
-            predicate = op.attr("comparison_predicate")
-            if predicate in ("equal", "not_equal") and op.block is not None and _splat(op.operands[1]) == 0:
-                tested = op.operands[0]
-                if _bits(tested) > 1 and is_truth(tested):
-                    found = narrowed(tested, op)
-                    if predicate == "equal":
-                        found = _put(op, "xori", (found, _constant(op, found.type, 1)), found.type, {})
-                    op.results[0].replace_all_uses_with(found)
-                    _erase(op)
+        self.truths: set[Value] = set()
+        self.made: dict[Value, Value] = {}
+        tests: list[Op] = []
+        for op in func.walk():  # operands come before their users: one look at each op
+            if op.spec.name == "cmpi":
+                if (
+                    op.attr("comparison_predicate") in ("equal", "not_equal")
+                    and op.operands[0] in self.truths
+                ):
+                    if _splat(op.operands[1]) == 0:
+                        tests.append(op)
+            elif len(op.results) == 1 and self._is_truth(op):
+                self.truths.add(op.results[0])
+        for op in tests:
+            found = self._condition(op.operands[0])
+            if op.attr("comparison_predicate") == "equal":
+                found = _put(op, "xori", (found, _constant(op, found.type, 1)), found.type, {})
+            op.results[0].replace_all_uses_with(found)
+        for op in tests:
+            _erase(op)
         return True
+
+    def _is_truth(self, op: Op) -> bool:
+        """Whether all elements are 0 or 1, by conditions that were widened: a number is not 0 where its condition holds."""
+        name = op.spec.name
+        if name == "constant":
+            return _bits(op.results[0]) > 1 and _splat(op.results[0]) in (0, 1)
+        if name in WIDTHS and _bits(op.operands[0]) == 1:
+            return bool(op.attr("signedness") == "unsigned")
+        return name in LOGIC | SHAPES | WIDTHS and all(v in self.truths for v in op.operands)
+
+    def _condition(self, value: Value) -> Value:
+        """The condition behind a value of 0 and 1, computed where the value is."""
+        work = [value]
+        while work:
+            op = work[-1].op
+            assert op is not None
+            if work[-1] in self.made:
+                work.pop()
+            elif op.spec.name == "constant":
+                small = _small(work[-1])
+                self.made[work.pop()] = _constant(op, small, _splat(op.results[0]) or 0)
+            elif op.spec.name in WIDTHS and _bits(op.operands[0]) == 1:
+                self.made[work.pop()] = op.operands[0]
+            elif missing := [v for v in op.operands if v not in self.made]:
+                work += missing
+            elif op.spec.name in WIDTHS:
+                self.made[work.pop()] = self.made[op.operands[0]]
+            else:
+                operands = [self.made[v] for v in op.operands]
+                small = _small(work[-1])
+                self.made[work.pop()] = _put(op, op.spec.name, operands, small, dict(op.attrs))
+        return self.made[value]
 
 
 def _bits(value: Value) -> int:
@@ -55,35 +97,10 @@ def _splat(value: Value) -> int | None:
     return found.pop() if len(found) == 1 else None
 
 
-def is_truth(value: Value) -> bool:
-    """Whether all elements are 0 or 1, by conditions that were widened: the number is not 0 where the condition holds."""
-    op = value.op
-    if op is None:
-        return False
-    name = op.spec.name
-    if name == "constant":
-        return _splat(value) in (0, 1)
-    if name in WIDTHS:
-        source = op.operands[0]
-        if _bits(source) == 1:
-            return op.attr("signedness") == "unsigned"
-        return is_truth(source)
-    return name in LOGIC | SHAPES and all(is_truth(v) for v in op.operands)
-
-
-def narrowed(value: Value, user: Op) -> Value:
-    """The condition behind a value of 0 and 1, for `user`, which it is put in front of where it is not there yet."""
-    op = value.op
-    assert op is not None
-    name = op.spec.name
+def _small(value: Value) -> TensorType:
+    """The type of a value as a condition."""
     type: Any = value.type
-    small = TensorType(I1, type.shape, type.layout)
-    if name == "constant":
-        return _constant(user, small, _splat(value) or 0)
-    if name in WIDTHS:
-        source = op.operands[0]
-        return source if _bits(source) == 1 else narrowed(source, user)
-    return _put(user, name, [narrowed(v, user) for v in op.operands], small, dict(op.attrs))
+    return TensorType(I1, type.shape, type.layout)
 
 
 def _constant(user: Op, type: Any, truth: int) -> Value:
