@@ -23,6 +23,8 @@ READINGS = 50  # one behind the other, for what one costs
 REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(REPOSITORY)]
 
+from tests.fixtures import BYTECODE  # noqa: E402
+
 
 def moments(data: bytes, gpu_name: str) -> array.array[float]:
     """CPU seconds of a child that begins with nothing: before a compile (READINGS times), around each check, behind."""
@@ -88,7 +90,7 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("-k", default="")
     options = parser.parse_args()
-    files = sorted((REPOSITORY / "tests" / "data" / "bytecode").glob("*.tilebc"))
+    files = sorted(BYTECODE.glob("*.tilebc"))
     files = [file for file in files if options.k in file.name][:: options.every]
     sys.dont_write_bytecode = False
     rows = [row for file in files if (row := measure(file, options.gpu_name, options.repeats))[2]]

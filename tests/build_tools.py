@@ -8,8 +8,9 @@ from pathlib import Path
 
 import peers
 
+from tests.fixtures import BYTECODE
+
 REPOSITORY = Path(__file__).resolve().parents[1]
-BYTECODE = REPOSITORY / "tests" / "data" / "bytecode"
 KERNEL = BYTECODE / "add_2d_f32.tilebc"
 
 

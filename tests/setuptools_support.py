@@ -16,7 +16,8 @@ from subprocess import CompletedProcess
 import peers
 from build_support import REPOSITORY, Installed, clean_environ, ok, run
 
-BYTECODE = REPOSITORY / "tests" / "data" / "bytecode"
+from tests.fixtures import BYTECODE
+
 C_MODULE = """\
 #include <Python.h>
 {includes}

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import functools
 import zlib
+from pathlib import Path
 
 import pytest
 
 pytest.importorskip("numpy")
 pytest.importorskip("ml_dtypes")
 
+from tests import fixtures
 from tests.corpus.case import Case
 from tests.corpus.check import PASS, SKIP, arch_number, compile_case, copy_of, judge, launch_case
-from tests.corpus.export import bytecode_path, fingerprint, read_manifest
+from tests.corpus.export import archive_path, bytecode_path, is_stale, keep, made_from
 from tests.corpus.registry import CASES, one_per_module
 from tests.corpus.run import nvidia_case
 
@@ -90,11 +92,52 @@ def test_a_kernel_that_stores_nothing_fails(name: str) -> None:
     assert problem and "formula gives" not in problem
 
 
+@functools.cache
+def made() -> dict[str, tuple[str, str]]:
+    return made_from()
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_committed_bytecode_is_of_the_present_source(name: str) -> None:
     case = CASES[name]
-    assert read_manifest().get(case.module) == fingerprint(case), "run: python -m tests.corpus.export"
+    assert not is_stale(case, made()), "run: python -m tests.corpus.export"
     assert bytecode_path(case).read_bytes()[:8] == b"\x7fTileIR\0"
+
+
+def test_committed_bytecode_lies_in_archives() -> None:
+    """What lies beside them is read by nobody: a case that was added to a checkout from before the archives."""
+    assert not fixtures.loose(), (
+        "run: python -m tests.corpus.export (it makes archives and removes these files)"
+    )
+    families = {archive_path(c) for c in CASES.values()}
+    assert families == set(fixtures.ARCHIVES.glob("*.zip"))
+
+
+def test_the_same_members_make_the_same_archive(tmp_path: Path) -> None:
+    for path in fixtures.archives():
+        again = tmp_path / path.name
+        fixtures.write(again, dict(reversed(fixtures.read(path).items())))
+        assert again.read_bytes() == path.read_bytes(), path.name
+
+
+def test_export_keeps_what_it_made_and_drops_what_went(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new file goes to its family's archive with its fingerprint; one without a case and loose files go."""
+    case, other = CASES["axpy_f32"], CASES["matmul_f16_ragged"]
+    monkeypatch.setattr(fixtures, "ARCHIVES", tmp_path / "kept")
+    fixtures.write(archive_path(case), {"axpy_f32.tilebc": (b"old", "old"), "gone.tilebc": (b"old", "old")})
+    fixtures.write(archive_path(other), {"axpy_f32.tilebc": (b"moved", "old")})
+    (tmp_path / "kept" / "loose.tilebc").write_bytes(b"")
+    (tmp_path / "made").mkdir()
+    assert is_stale(case, made_from())
+    (tmp_path / "made" / "axpy_f32.tilebc").write_bytes(b"new")
+    keep([case, other], tmp_path / "made")
+    assert not is_stale(case, made_from()) and is_stale(other, made_from())
+    assert [p.name for p in fixtures.archives()] == [archive_path(case).name] and not fixtures.loose()
+    assert [(n, data) for n, (data, _) in fixtures.read(archive_path(case)).items()] == [
+        ("axpy_f32.tilebc", b"new")
+    ]
 
 
 def test_committed_bytecode_names_no_machine() -> None:

@@ -17,7 +17,9 @@ from tileiras.diag import ERROR, CompileError, Sink
 sys.path.insert(0, str(Path(__file__).parent))
 from op_zoo import SNIPPETS, module_text
 
-FILES = sorted((Path(__file__).parent / "data" / "bytecode").rglob("*.tilebc"))
+from tests.fixtures import BYTECODE
+
+FILES = sorted(BYTECODE.rglob("*.tilebc"))
 LEVELS = (("sm_80", 3), ("sm_90", 3), ("sm_100", 3), ("sm_90", 0))
 
 

@@ -13,9 +13,9 @@ pytest.importorskip("ml_dtypes")
 
 from tests.corpus import check
 from tests.corpus.case import Case
-from tests.corpus.export import DATA
 from tests.corpus.registry import CASES
 from tests.corpus.versions import CPP, CPP_VERSION, LATER, PYTHON, WRITER, path_of, versions_of
+from tests.fixtures import BYTECODE
 
 ALL = [(name, v) for name in (*PYTHON, *WRITER) for v in versions_of(CASES[name])]
 STRAIGHT = ("vadd_f32", "padding_modes_f32", "atomic_integers_i32", "exp_special_f32")
@@ -60,8 +60,8 @@ def test_every_file_is_listed() -> None:
     expected = {path_of(*pair).name for pair in ALL} | {
         path_of(f"cpp_{s}", CPP_VERSION).name for s in (*CPP, LATER)
     }
-    assert {p.name for p in (DATA / "versions").glob("*.tilebc")} == expected
-    assert {p.stem for p in DATA.glob("*.tilebc")} == {c.module for c in CASES.values()}
+    assert {p.name for p in (BYTECODE / "versions").glob("*.tilebc")} == expected
+    assert {p.stem for p in BYTECODE.glob("*.tilebc")} == {c.module for c in CASES.values()}
 
 
 @pytest.mark.parametrize("name", PYTHON)

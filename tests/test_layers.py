@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.fixtures import BYTECODE
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "tileiras"
 
@@ -225,7 +227,7 @@ def test_a_compile_imports_the_standard_library_only_and_no_slow_part_of_it(tmp_
     import subprocess
     import sys
 
-    kernel = ROOT / "tests" / "data" / "bytecode" / "axpy_f32.tilebc"
+    kernel = BYTECODE / "axpy_f32.tilebc"
     script = (
         "import sys; from tileiras.cli import main; "
         "code = main([sys.argv[1], '--gpu-name=sm_90', '--emit=ptx', '-o', sys.argv[2]]); "

@@ -7,6 +7,7 @@ import pytest
 from contract.kit import MAGIC, NOOP, bytecode, compile_, entry, messages, module
 from contract.rules import rule
 
+from tests.fixtures import BYTECODE
 from tileiras.compiler.bytecode import opcodes, reader, wire
 from tileiras.compiler.bytecode.wire import put_varint, varint
 from tileiras.compiler.source import load, to_bytecode, to_text
@@ -344,9 +345,8 @@ def test_mandatory_sections() -> None:
 @rule("bytecode-section-optional")
 def test_debug_section_is_optional() -> None:
     # The real format has no resource section; debug information may be there or not.
-    from contract.kit import REPOSITORY
 
-    data = (REPOSITORY / "tests/data/bytecode/abs_f16.tilebc").read_bytes()
+    data = (BYTECODE / "abs_f16.tilebc").read_bytes()
     with_debug = sections(data)
     assert wire.DEBUG in {number for number, _, _ in with_debug}
     names = entry_names(data)

@@ -14,7 +14,6 @@ from contract.kit import (
     GOOD_EXTI,
     MAGIC,
     NOOP,
-    REPOSITORY,
     bytecode,
     command,
     compile_,
@@ -27,6 +26,7 @@ from contract.kit import (
 from contract.rules import rule
 
 import tileiras
+from tests.fixtures import BYTECODE
 from tileiras import cli, diag, driver, program
 from tileiras.compiler import pipeline
 from tileiras.diag import CompileError, Diag, FatalError
@@ -310,7 +310,7 @@ sys.exit(status)
 @rule("exit-fm-codegen-abort", "exit-abort-unclean", "handshake-path-fatal")
 def test_an_instruction_that_cannot_be_selected_aborts(tmp_path: Path) -> None:
     """Raised by the lowering itself: one bare line, no generic line, no cleanup, no exit code, no output."""
-    source = REPOSITORY / "tests" / "data" / "bytecode" / "axpy_f32.tilebc"
+    source = BYTECODE / "axpy_f32.tilebc"
     assert compile_(source.read_bytes(), "sm_90")[0] == 0
     script = UNSELECTABLE.format(source=str(source), output=str(tmp_path / "k.cubin"))
     done = run([sys.executable, "-c", script], tmp_path)

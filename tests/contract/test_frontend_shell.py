@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 from contract.handshake_kernels import LOADS_IN_LOOP
-from contract.kit import NOOP, REPOSITORY, bytecode, compile_, entry, messages, module, ptx_of, run
+from contract.kit import NOOP, bytecode, compile_, entry, messages, module, ptx_of, run
 from contract.rules import rule
 
+from tests.fixtures import BYTECODE
 from tileiras.compiler import pipeline
 from tileiras.compiler.bytecode import reader, wire
 from tileiras.compiler.bytecode.wire import put_varint
@@ -18,7 +19,6 @@ from tileiras.compiler.target import sm
 from tileiras.diag import Sink
 
 CAPABILITY = "nv_tileaa.compute_capability = 90 : i32"
-DATA = REPOSITORY / "tests" / "data" / "bytecode"
 
 
 def directives(attrs: str = "", entry_attrs: str = "", capability: str = CAPABILITY) -> list[str]:
@@ -59,7 +59,7 @@ def spec_of(attrs: str) -> dict[str, Any]:
 @pytest.mark.parametrize("name", ["abs_f16", "axpy_f32", "cast_bf16_f32", "bisection"])
 def test_what_real_frontends_write_compiles_in_silence(name: str) -> None:
     # A frontend that writes cuda_tile directly, through the public container (here: cuTile Python's files).
-    assert compile_((DATA / f"{name}.tilebc").read_bytes(), "sm_90")[:2] == (0, [])
+    assert compile_((BYTECODE / f"{name}.tilebc").read_bytes(), "sm_90")[:2] == (0, [])
 
 
 def with_producer(data: bytes, name: bytes | None) -> bytes:

@@ -32,6 +32,7 @@ from contract.tileas import (
     run,
 )
 
+from tests.fixtures import BYTECODE
 from tileiras.compiler import pipeline, source
 from tileiras.compiler.dialects.nv_tileas import ops as tileas
 from tileiras.compiler.ir.build import create
@@ -221,14 +222,13 @@ def test_a_pattern_that_ignores_the_null_fails_the_pass() -> None:
 @rule("layer-1-on-construction", "layer-1-checks")
 @pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_100"])
 def test_layer_1_sees_every_op_that_a_real_compile_makes(gpu_name: str) -> None:
-    folder = Path(__file__).parent.parent / "data" / "bytecode"
     sizes: list[int] = []
 
     def after(_name: str, ir: Any) -> None:
         if hasattr(ir, "walk"):
             sizes.append(len(list(ir.walk())))
 
-    for path in [p for name in ("flash_bwd_bf16", "adamw_bf16") for p in folder.rglob(f"{name}.tilebc")]:
+    for path in [p for name in ("flash_bwd_bf16", "adamw_bf16") for p in BYTECODE.rglob(f"{name}.tilebc")]:
         sink, trace = Sink(), []
         sizes.clear()
         pipeline.compile_module(source.load(path, sink), sm.find(gpu_name), sink, trace=trace, after=after)
@@ -251,7 +251,7 @@ def test_a_malformed_op_outside_a_rewriter_ends_its_pass() -> None:
 
 @pytest.mark.parametrize("name", ["flash_bwd_bf16", "cpp_matmul_f16", "top_p"])
 def test_the_ir_counts_the_names_of_ops(name: str) -> None:
-    path = next((Path(__file__).parent.parent / "data" / "bytecode").rglob(f"{name}.tilebc"))
+    path = BYTECODE / f"{name}.tilebc"
     sink = Sink()
     context = Context(source.load(path, sink), sm.find("sm_90"), sink)
     seen: list[str] = []

@@ -14,18 +14,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from contract.kit import BAD_EXTI, REPOSITORY, bytecode, command, compile_
+from contract.kit import BAD_EXTI, bytecode, command, compile_
 from contract.verify_kit import CAPABILITY
 
+from tests.fixtures import BYTECODE
 from tileiras import driver
 from tileiras.compiler.source import load, to_bytecode
 from tileiras.diag import ERROR, CompileError, Sink
 from tileiras.options import Options
 
-DATA = REPOSITORY / "tests" / "data" / "bytecode"
 FILES = [
     path
-    for path in (*sorted(DATA.glob("*.tilebc")), *sorted((DATA / "versions").glob("*.tilebc")))
+    for path in (*sorted(BYTECODE.glob("*.tilebc")), *sorted((BYTECODE / "versions").glob("*.tilebc")))
     if path.stat().st_size < 4000
 ]
 HUGE = (0xFF, 0xFFFF, 1 << 20, 1 << 24, 0x7FFFFFFF, 0xFFFFFFFF, 1 << 40, (1 << 63) - 1, (1 << 64) - 1)
@@ -249,7 +249,7 @@ def test_without_debug_information_the_operation_is_counted() -> None:
 @pytest.mark.parametrize("name", [b"caf\xe9.py", b"\xff\xfe", "\u00fc.py".encode()])
 def test_strings_in_any_encoding(name: bytes, tmp_path: Path) -> None:
     """A source file in a folder of another encoding: NVIDIA's reader takes any bytes, and so does every stage here."""
-    path = DATA / "vadd_f32.tilebc"
+    path = BYTECODE / "vadd_f32.tilebc"
     found = list(sections(path.read_bytes()))
     k = next(i for i, (number, _, _) in enumerate(found) if number == 1)
     (number, alignment, content) = found[k]
@@ -275,7 +275,7 @@ def said_of(data: bytes) -> str:
 
 
 def test_lengths_that_leave_the_file() -> None:
-    data = (DATA / "vadd_f32.tilebc").read_bytes()
+    data = (BYTECODE / "vadd_f32.tilebc").read_bytes()
     found = list(sections(data))
     for k in range(len(found)):
         assert "bytes exceed the file; end section is not the last section" in said_of(
@@ -287,7 +287,7 @@ def test_lengths_that_leave_the_file() -> None:
 
 def test_globals_that_are_wrong() -> None:
     """Their type is a tile, their visibility one of the known ones, their flag a bit."""
-    data = (DATA / "versions" / "op_global_public-13.4.tilebc").read_bytes()
+    data = (BYTECODE / "versions" / "op_global_public-13.4.tilebc").read_bytes()
     found = list(sections(data))
     k = next(i for i, (number, _, _) in enumerate(found) if number == 6)
     number, alignment, content = found[k]

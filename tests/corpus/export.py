@@ -2,17 +2,18 @@
 
 cuda.tile kernels go through `cuda.tile.compilation.export_kernel` (this must run in an environment that
 has cuda-tile), Tile C++ through `nvcc -std=c++20 --tile-only -tilebc`. Results lie in
-tests/data/bytecode, with a manifest that records what each was made from, so that the quick test tier
-needs no frontend and a test can say which file is stale. Kernel sources are loaded under a neutral file
+tests/data/bytecode, an archive a family, whose members say what each was made from, so that the quick test tier
+needs no frontend and a test can say which file is stale. Where two branches changed one archive, take either side and
+export: what the other side had is missing or stale, and is made again. Kernel sources are loaded under a neutral file
 name: bytecode carries debug information, and committed files must not name the machine that made them.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import hashlib
 import inspect
-import json
 import linecache
 import os
 import subprocess
@@ -22,18 +23,27 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from tests import fixtures
 from tests.corpus.case import Array, Case, ListOf, Scalar
 from tests.corpus.neutral import neutral_strings
 from tests.corpus.registry import CASES
 
 HERE = Path(__file__).resolve().parent
-DATA = HERE.parent / "data" / "bytecode"
-MANIFEST = DATA / "manifest.json"
 
 
 def bytecode_path(case: Case) -> Path:
-    """Where the exported bytecode of a case lies."""
-    return DATA / f"{case.module}.tilebc"
+    """Where the exported bytecode of a case lies, for reading."""
+    return fixtures.BYTECODE / f"{case.module}.tilebc"
+
+
+def archive_path(case: Case) -> Path:
+    """The archive that keeps a case's bytecode: its family's, or that of the first case of a file that several share."""
+    return fixtures.ARCHIVES / f"{_first(case.module).family}.zip"
+
+
+@functools.cache
+def _first(module: str) -> Case:
+    return next(c for c in CASES.values() if c.module == module)
 
 
 def together(case: Case) -> list[Case]:
@@ -49,7 +59,7 @@ def fingerprint(case: Case) -> str:
         source += (HERE / "writer" / "builder.py").read_bytes()
     if case.frontend != "cpp":
         key = repr([(c.kernel, c.entry, c.signature, c.version) for c in together(case)])
-    return hashlib.sha256(source + key.encode()).hexdigest()
+    return hashlib.sha256(source + key.encode()).hexdigest()[:16]
 
 
 def load_kernels(relative: str) -> ModuleType:
@@ -262,9 +272,37 @@ def export(cases: list[Case], folder: Path) -> dict[str, str]:
     return errors
 
 
-def read_manifest() -> dict[str, str]:
-    """module -> fingerprint of what its committed bytecode was made from."""
-    return json.loads(MANIFEST.read_text()) if MANIFEST.exists() else {}
+def made_from() -> dict[str, tuple[str, str]]:
+    """module -> the archive that has it, and the fingerprint of what its bytecode there was made from."""
+    return {
+        Path(name).stem: (path.stem, comment)
+        for path in sorted(fixtures.ARCHIVES.glob("*.zip"))
+        for name, (_, comment) in fixtures.read(path).items()
+    }
+
+
+def is_stale(case: Case, made: dict[str, tuple[str, str]]) -> bool:
+    """Whether a case's bytecode is missing, of another source, or in another archive than its own."""
+    return made.get(case.module) != (archive_path(case).stem, fingerprint(case))
+
+
+def keep(cases: list[Case], folder: Path) -> None:
+    """Puts the files that `folder` has of `cases` into their archives; modules that no case has any more go."""
+    archive_of = {c.module: archive_path(c) for c in CASES.values()}
+    found = {path: fixtures.read(path) for path in (*fixtures.ARCHIVES.glob("*.zip"), *archive_of.values())}
+    changed = {
+        path: {n: m for n, m in of.items() if archive_of.get(Path(n).stem) == path}
+        for path, of in found.items()
+    }
+    for case in cases:
+        file = folder / f"{case.module}.tilebc"
+        if file.exists():
+            changed[archive_of[case.module]][file.name] = (file.read_bytes(), fingerprint(case))
+    for path, members in changed.items():
+        if members != found[path]:
+            fixtures.write(path, members)
+    for path in fixtures.loose():
+        path.unlink()
 
 
 def main() -> int:
@@ -274,7 +312,7 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="export to a temporary folder and compare")
     options = parser.parse_args()
     cases = [c for c in CASES.values() if options.k in c.name or options.k in c.module]
-    manifest = read_manifest()
+    made = made_from()
     if options.check:
         with tempfile.TemporaryDirectory() as folder:
             errors = export(cases, Path(folder))
@@ -288,18 +326,10 @@ def main() -> int:
             )
         print(f"{len(cases)} cases, {len(errors)} failed, differ: {differ or 'none'}")
     else:
-        stale = [
-            c
-            for c in cases
-            if options.force or manifest.get(c.module) != fingerprint(c) or not bytecode_path(c).exists()
-        ]
-        errors = export(stale, DATA)
-        manifest.update((c.module, fingerprint(c)) for c in stale if c.module not in errors)
-        known = {c.module for c in CASES.values()}
-        for gone in [m for m in manifest if m not in known]:
-            del manifest[gone]
-            (DATA / f"{gone}.tilebc").unlink(missing_ok=True)
-        MANIFEST.write_text(json.dumps(manifest, indent=0, sort_keys=True) + "\n")
+        stale = [c for c in cases if options.force or is_stale(c, made)]
+        with tempfile.TemporaryDirectory() as folder:
+            errors = export(stale, Path(folder))
+            keep(stale, Path(folder))
         differ = []
         print(f"{len(stale)} of {len(cases)} cases exported, {len(errors)} modules failed")
     for module, error in errors.items():

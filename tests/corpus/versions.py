@@ -1,7 +1,7 @@
 """Makes tests/data/bytecode/versions: the same kernels in every bytecode version, as each writer writes it.
 
-`python -m tests.corpus.versions`. Files named KERNEL-13.x.tilebc for 13.1 to 13.4 come from cuda-tile; 13.5 comes
-from nvcc of toolkit 13.5 (the environment variable TILEIRAS_PEERS or --nvcc says where). See the README there.
+`python -m tests.corpus.versions`. One archive a version, 13.x.zip; KERNEL-13.x.tilebc for 13.1 to 13.4 come from cuda-tile;
+13.5 comes from nvcc of toolkit 13.5 (the environment variable TILEIRAS_PEERS or --nvcc says where). See the README there.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import sys
+import tempfile
 from pathlib import Path
 
+from tests import fixtures
 from tests.corpus.case import VERSIONS, Case
-from tests.corpus.export import DATA, export_cpp, export_python, export_writer
+from tests.corpus.export import export_cpp, export_python, export_writer
 from tests.corpus.registry import CASES
-
-FOLDER = DATA / "versions"
 
 # What differs between versions: hints and their keys, pointer and view flags, optional attributes, padding bytes.
 PYTHON = (
@@ -39,7 +39,33 @@ def versions_of(case: Case) -> list[str]:
 
 
 def path_of(name: str, version: str) -> Path:
-    return FOLDER / f"{name}-{version}.tilebc"
+    """The file of a kernel in a version, for reading."""
+    return fixtures.BYTECODE / "versions" / f"{name}-{version}.tilebc"
+
+
+def keep(folder: Path) -> None:
+    """Puts the files in `folder` into the archives of their versions."""
+    for version in (*VERSIONS, CPP_VERSION):
+        path = fixtures.ARCHIVES / "versions" / f"{version}.zip"
+        made = {file.name: (file.read_bytes(), "") for file in folder.glob(f"*-{version}.tilebc")}
+        fixtures.write(path, {**fixtures.read(path), **made})
+
+
+def make(folder: Path, nvcc: str | None) -> None:
+    """Writes all files of all versions into `folder`; those of 13.5 with `nvcc` only."""
+    for name in (*PYTHON, *WRITER):
+        case = CASES[name]
+        for version in versions_of(case):
+            write = export_python if case.frontend == "python" else export_writer
+            at = dataclasses.replace(case, version=version)
+            write([at] if case.frontend == "python" else at, folder / path_of(name, version).name)
+    for stem in (*CPP, LATER) if nvcc else ():
+        case = next(c for c in CASES.values() if c.source == f"cpp/{stem if stem != LATER else CPP[0]}.cu")
+        export_cpp(
+            dataclasses.replace(case, source=f"cpp/{stem}.cu", module=f"cpp_{stem}"),
+            folder / path_of(f"cpp_{stem}", CPP_VERSION).name,
+            Path(nvcc),
+        )
 
 
 def main() -> int:
@@ -48,23 +74,12 @@ def main() -> int:
     )
     parser.add_argument("--nvcc", help="nvcc of toolkit 13.5")
     options = parser.parse_args()
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    for name in (*PYTHON, *WRITER):
-        case = CASES[name]
-        for version in versions_of(case):
-            write = export_python if case.frontend == "python" else export_writer
-            at = dataclasses.replace(case, version=version)
-            write([at] if case.frontend == "python" else at, path_of(name, version))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        make(folder, options.nvcc)
+        keep(folder)
     if not options.nvcc:
         print("no --nvcc: the 13.5 files are left as they are", file=sys.stderr)
-        return 0
-    for stem in (*CPP, LATER):
-        case = next(c for c in CASES.values() if c.source == f"cpp/{stem if stem != LATER else CPP[0]}.cu")
-        export_cpp(
-            dataclasses.replace(case, source=f"cpp/{stem}.cu", module=f"cpp_{stem}"),
-            path_of(f"cpp_{stem}", CPP_VERSION),
-            Path(options.nvcc),
-        )
     return 0
 
 

@@ -19,9 +19,10 @@ from pathlib import Path
 import peers
 import pytest
 
+from tests.fixtures import BYTECODE
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 RULES = REPOSITORY / "bazel"
-BYTECODE = REPOSITORY / "tests" / "data" / "bytecode"
 
 # Modules that Bazel 7's own tools name and that Debian does not ship; none of them is loaded.
 STUB_MODULES = ("apple_support", "buildozer", "protobuf", "rules_shell", "zlib")

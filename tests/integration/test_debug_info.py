@@ -10,8 +10,8 @@ import peers
 import pytest
 
 import tileiras
+from tests.fixtures import BYTECODE
 
-DATA = Path(__file__).resolve().parents[1] / "data" / "bytecode"
 QUICK = ("black_scholes", "softmax_row_f32")
 KERNELS = [
     *QUICK,
@@ -69,7 +69,7 @@ def nvidia(source: Path, folder: Path, *flags: str) -> bytes:
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_lines_are_those_of_the_bytecode_and_of_nvidia(name: str, tmp_path: Path) -> None:
-    source = DATA / f"{name}.tilebc"
+    source = BYTECODE / f"{name}.tilebc"
     places, callers = positions_of(source)
     ours = lines_of(tileiras.compile(source, "sm_90", lineinfo=True).cubin, tmp_path)
     theirs = lines_of(nvidia(source, tmp_path, "--lineinfo"), tmp_path)
@@ -85,13 +85,13 @@ def test_lines_are_those_of_the_bytecode_and_of_nvidia(name: str, tmp_path: Path
 
 
 def test_without_the_flag_there_are_none(tmp_path: Path) -> None:
-    program = tileiras.compile(DATA / "black_scholes.tilebc", "sm_90")
+    program = tileiras.compile(BYTECODE / "black_scholes.tilebc", "sm_90")
     assert ".loc" not in program.ptx and ".file" not in program.ptx
     assert not lines_of(program.cubin, tmp_path)
 
 
 def test_inlined_code_says_where_it_was_inlined(tmp_path: Path) -> None:
-    source = DATA / "black_scholes.tilebc"
+    source = BYTECODE / "black_scholes.tilebc"
     program = tileiras.compile(source, "sm_90", lineinfo=True)
     ours = lines_of(program.cubin, tmp_path, "--print-line-info-inline")
     theirs = lines_of(nvidia(source, tmp_path, "--lineinfo"), tmp_path, "--print-line-info-inline")
@@ -158,7 +158,7 @@ def test_several_kernels_share_one_file_table() -> None:
 
 
 def test_debug_build_describes_the_kernels(tmp_path: Path) -> None:
-    source = DATA / "black_scholes.tilebc"
+    source = BYTECODE / "black_scholes.tilebc"
     program = tileiras.compile(source, "sm_90", opt_level=0, device_debug=True)
     assert program.ptx.splitlines()[1] == ".target sm_90, debug" and not program.diagnostics
     image = tmp_path / "debug.cubin"
@@ -185,7 +185,7 @@ def test_every_ptxas_takes_it(release: str, flags: dict[str, object]) -> None:
     abi = "simt" if release == "13.1" else "tile"  # that one cannot mark kernels
     for gpu in ("sm_75", "sm_120"):
         assert not tileiras.compile(
-            DATA / "black_scholes.tilebc",
+            BYTECODE / "black_scholes.tilebc",
             gpu,
             ptxas=ptxas,
             launch_abi=abi,
@@ -203,7 +203,7 @@ def test_a_debug_build_without_debug_information_says_nothing() -> None:
 
 
 def test_memcheck_instruments(tmp_path: Path) -> None:
-    source = DATA / "vadd_f32.tilebc"
+    source = BYTECODE / "vadd_f32.tilebc"
     plain = tileiras.compile(source, "sm_90")
     checked = tileiras.compile(source, "sm_90", sanitize="memcheck")
     assert b"__cuda_sanitizer_memcheck" in checked.cubin and b"__cuda_sanitizer_memcheck" not in plain.cubin
@@ -219,13 +219,15 @@ def test_a_ptxas_without_the_sanitizer_is_code_2(tmp_path: Path) -> None:
     ptxas.chmod(0o755)
     with pytest.raises(tileiras.CompileError, match=r"release 13\.1 or later is needed") as caught:
         tileiras.compile(
-            DATA / "vadd_f32.tilebc", "sm_90", sanitize="memcheck", launch_abi="simt", ptxas=str(ptxas)
+            BYTECODE / "vadd_f32.tilebc", "sm_90", sanitize="memcheck", launch_abi="simt", ptxas=str(ptxas)
         )
     assert caught.value.exit_code == 2
 
 
 def test_ptx_alone_is_not_instrumented_and_says_so() -> None:
-    found = tileiras.compile(DATA / "vadd_f32.tilebc", "sm_90", sanitize="memcheck", emit="ptx").diagnostics
+    found = tileiras.compile(
+        BYTECODE / "vadd_f32.tilebc", "sm_90", sanitize="memcheck", emit="ptx"
+    ).diagnostics
     assert ["not instrumented" in emitted.text for emitted in found] == [True]
 
 

@@ -11,10 +11,10 @@ import pytest
 from build_tools import call
 
 import tileiras
+from tests.fixtures import BYTECODE
 from tileiras.toolchain.cubin import read_cubin
 
-DATA = Path(__file__).resolve().parents[1] / "data" / "bytecode"
-KERNEL = DATA / "vadd_f32.tilebc"
+KERNEL = BYTECODE / "vadd_f32.tilebc"
 TRANSPOSE = """
 cuda_tile.module @m {
   entry @tr(%p: tile<ptr<f32>>, %q: tile<ptr<f32>>) {

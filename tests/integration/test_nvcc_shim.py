@@ -21,9 +21,10 @@ from pathlib import Path
 
 import peers
 import pytest
-from build_support import REPOSITORY, Installed, clean_environ, ok, run
+from build_support import Installed, clean_environ, ok, run
 
-BYTECODE = REPOSITORY / "tests" / "data" / "bytecode" / "add_2d_f32.tilebc"
+from tests.fixtures import BYTECODE
+
 MAIN_CU = '__global__ void s(float* p) { p[0] = 1; }\n#include "k_tile.h"\n' + (
     "int main() { return (k_image_size > 0 && k_kernel_count == 1) ? 0 : 3; }\n")  # fmt: skip
 
@@ -46,7 +47,7 @@ def env(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def work(tmp_path: Path) -> Path:
     folder = tmp_path / "work"
     folder.mkdir()
-    shutil.copy(BYTECODE, folder / "k.tileir")
+    shutil.copy(BYTECODE / "add_2d_f32.tilebc", folder / "k.tileir")
     return folder
 
 
@@ -715,7 +716,7 @@ def test_build_tools_rebuild_through_the_depfile(
     idle = ok(run(build, work, env)).stdout
     assert "no work to do" in idle or "up to date" in idle
     time.sleep(0.02)
-    shutil.copy(BYTECODE.parent / "axpy_f16.tilebc", work / "k.tileir")
+    shutil.copy(BYTECODE / "axpy_f16.tilebc", work / "k.tileir")
     os.utime(work / "k.tileir")
     ok(run(build, work, env))
     assert (work / "k.cubin").stat().st_mtime_ns != first
@@ -769,7 +770,7 @@ def test_an_output_that_is_no_file_is_written_into(
     broken(work)
     assert run([*line, "-o", "pipe"], work, env).returncode == 3
     assert stat.S_ISFIFO((work / "pipe").stat().st_mode)
-    shutil.copy(BYTECODE, work / "k.tileir")
+    shutil.copy(BYTECODE / "add_2d_f32.tilebc", work / "k.tileir")
     done = subprocess.run([*line, "-o", "-"], cwd=work, env=env, capture_output=True, check=True)
     assert done.stdout == image
 

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import peers
 import pytest
-from build_support import REPOSITORY, Installed, clean_environ, ok, run
+from build_support import Installed, clean_environ, ok, run
 from cmake_project import find_cmake, find_ninja
 
-BYTECODE = REPOSITORY / "tests" / "data" / "bytecode"
+from tests.fixtures import BYTECODE
+
 LISTS = """\
 cmake_minimum_required(VERSION 3.20)
 project(Shim LANGUAGES CXX CUDA)

@@ -13,7 +13,9 @@ from pathlib import Path
 
 import peers
 import pytest
-from build_support import REPOSITORY, Installed, clean_environ, ok, run
+from build_support import Installed, clean_environ, ok, run
+
+from tests.fixtures import BYTECODE
 
 KERNEL = """\
 #include <cuda_tile.h>
@@ -165,7 +167,7 @@ def test_tile_ir_beside_tile_cpp_without_a_usable_cache(
     installed: Installed, env: dict[str, str], work: Path, cache: str
 ) -> None:
     """Our assembler makes the image of the .cu beside a Tile IR input, too, and its home goes with nvcc."""
-    shutil.copy(REPOSITORY / "tests" / "data" / "bytecode" / "add_2d_f32.tilebc", work / "other.tilebc")
+    shutil.copy(BYTECODE / "add_2d_f32.tilebc", work / "other.tilebc")
     env.update(TMPDIR=str(work.parent / "tmp"))
     os.mkdir(env["TMPDIR"])
     if cache == "off":

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.fixtures import BYTECODE
+
 ROOT = Path(__file__).resolve().parents[2]
-KERNEL = ROOT / "tests" / "data" / "bytecode" / "axpy_f32.tilebc"
+KERNEL = BYTECODE / "axpy_f32.tilebc"
 
 PROJECT = """\
 [build-system]
@@ -28,6 +30,7 @@ Nowhere = "tile_lint:Nowhere"
 """
 SOURCE = '''\
 from tileiras.compiler.ir.passes import Pass
+from tests.fixtures import BYTECODE
 
 
 class LintLoads(Pass):

@@ -11,10 +11,9 @@ import peers
 import pytest
 
 import tileiras
+from tests.fixtures import BYTECODE
 from tileiras import cli
 from tileiras.options import REMARK_KINDS
-
-DATA = Path(__file__).resolve().parents[1] / "data" / "bytecode"
 
 
 def view(extent: str, align: int, tile: int = 1024, count: str = "") -> str:
@@ -97,7 +96,7 @@ def test_a_known_multiple_brings_the_vectors_back() -> None:
 
 
 def test_scattered_accesses_are_reported() -> None:
-    found = named(remarks(DATA / "vadd_f32_strided.tilebc"), "GlobalAccessNotCoalesced")
+    found = named(remarks(BYTECODE / "vadd_f32_strided.tilebc"), "GlobalAccessNotCoalesced")
     assert found and "stride 1" in found[0]["reason"] and found[0]["bytes"] < 32
 
 
@@ -113,9 +112,9 @@ def test_conversions_through_shared_memory_count_their_conflicts() -> None:
 
 
 def test_every_other_exchange_is_counted() -> None:
-    found = named(remarks(DATA / "softmax_row_f32.tilebc"), "ExchangeThroughSharedMemory")
+    found = named(remarks(BYTECODE / "softmax_row_f32.tilebc"), "ExchangeThroughSharedMemory")
     assert found and all(facts["what"] == "reduction" and facts["barriers"] for facts in found)
-    matmul = remarks(DATA / "matmul_f16_ragged.tilebc")
+    matmul = remarks(BYTECODE / "matmul_f16_ragged.tilebc")
     moved = named(matmul, "LayoutThroughSharedMemory") + named(matmul, "ExchangeThroughSharedMemory")
     assert moved and all(facts["stores"] and facts["loads"] for facts in moved)
 
@@ -130,7 +129,7 @@ def test_every_other_exchange_is_counted() -> None:
     ],
 )
 def test_matrix_products_say_what_they_use(name: str, gpu: str, atom: str | None) -> None:
-    found = remarks(DATA / f"{name}.tilebc", gpu, passed="tensorcore", missed="tensorcore")
+    found = remarks(BYTECODE / f"{name}.tilebc", gpu, passed="tensorcore", missed="tensorcore")
     assert {emitted.diag.category for emitted in found} == {"tensorcore"}
     if atom is None:
         assert [emitted.code for emitted in found] == ["NoTensorCore"] and "f32" in found[0].text
@@ -140,10 +139,10 @@ def test_matrix_products_say_what_they_use(name: str, gpu: str, atom: str | None
 
 def test_spills_and_resources_come_from_ptxas() -> None:
     peers.require("ptxas")
-    found = remarks(DATA / "matmul_f16_ragged.tilebc", emit="cubin", analysis="memory")
+    found = remarks(BYTECODE / "matmul_f16_ragged.tilebc", emit="cubin", analysis="memory")
     (facts,) = named(found, "KernelResources")
     assert facts["registers"] > 8 and facts["threads"] >= 32
-    assert not named(remarks(DATA / "vadd_f32.tilebc", emit="cubin", missed="memory"), "RegistersSpilled")
+    assert not named(remarks(BYTECODE / "vadd_f32.tilebc", emit="cubin", missed="memory"), "RegistersSpilled")
 
 
 def test_spills_are_missed_optimisations(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,7 +158,7 @@ def test_spills_are_missed_optimisations(monkeypatch: pytest.MonkeyPatch) -> Non
         return result
 
     monkeypatch.setattr(ptxas, "assemble", spilling)
-    (facts,) = named(remarks(DATA / "vadd_f32.tilebc", emit="cubin", missed="memory"), "RegistersSpilled")
+    (facts,) = named(remarks(BYTECODE / "vadd_f32.tilebc", emit="cubin", missed="memory"), "RegistersSpilled")
     assert (facts["function"], facts["bytes"], facts["loaded"]) == ("vadd_f32", 24, 40)
 
 
@@ -167,7 +166,7 @@ def test_spills_are_missed_optimisations(monkeypatch: pytest.MonkeyPatch) -> Non
     "name", ["softmax_row_f32", "matmul_f16_ragged", "cumsum_rows_f32", "histogram", "gather_rows"]
 )
 def test_remarks_change_no_code(name: str) -> None:
-    source = DATA / f"{name}.tilebc"
+    source = BYTECODE / f"{name}.tilebc"
     plain = tileiras.compile(source, "sm_80", emit="ptx")
     assert not plain.diagnostics
     assert (
@@ -182,7 +181,7 @@ def test_nothing_of_it_is_loaded_unasked(tmp_path: Path) -> None:
 
     script = (
         "import sys, tileiras\n"
-        f"tileiras.compile({str(DATA / 'vadd_f32.tilebc')!r}, 'sm_90', emit='ptx')\n"
+        f"tileiras.compile({str(BYTECODE / 'vadd_f32.tilebc')!r}, 'sm_90', emit='ptx')\n"
         "print([m for m in sys.modules if m.endswith(('tileas_to_nvvm.remarks', 'tileas_to_nvvm.debug', 'ptx.debug'))])\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True,
@@ -192,7 +191,13 @@ def test_nothing_of_it_is_loaded_unasked(tmp_path: Path) -> None:
 
 def command(folder: Path, *flags: str) -> int:
     return cli.main(
-        [str(DATA / "matmul_f16_ragged.tilebc"), "--gpu-name=sm_90", "-o", str(folder / "k.cubin"), *flags]
+        [
+            str(BYTECODE / "matmul_f16_ragged.tilebc"),
+            "--gpu-name=sm_90",
+            "-o",
+            str(folder / "k.cubin"),
+            *flags,
+        ]
     )
 
 
@@ -233,7 +238,7 @@ def test_yaml_has_the_shape_of_nvidias(tmp_path: Path, capsys: pytest.CaptureFix
     }
     theirs_file = tmp_path / "n.yaml"
     subprocess.run(
-        [peers.require("tileiras"), DATA / "matmul_f16_ragged.tilebc", "--gpu-name=sm_90", "-o", tmp_path / "n.cubin",
+        [peers.require("tileiras"), BYTECODE / "matmul_f16_ragged.tilebc", "--gpu-name=sm_90", "-o", tmp_path / "n.cubin",
          "--remarks=all", "--remark-format=yaml", f"--remarks-output-file={theirs_file}"], check=True,
     )  # fmt: skip
     theirs = documents(theirs_file.read_text())
@@ -252,7 +257,7 @@ def test_every_remark_names_its_function(tmp_path: Path) -> None:
     """Also those of passes, as NVIDIA's do."""
     out = tmp_path / "r.yaml"
     flags = ["--remarks=all", "--remark-format=yaml", f"--remarks-output-file={out}"]
-    source = str(DATA / "spin_lock.tilebc")
+    source = str(BYTECODE / "spin_lock.tilebc")
     assert cli.main([source, "--gpu-name=sm_90", "-o", str(tmp_path / "k.cubin"), *flags]) == 0
     found = documents(out.read_text())
     assert "'AS-0304'" in {d["Name"] for d in found}

@@ -13,12 +13,13 @@ import pytest
 
 import tileiras
 from tests import peers
+from tests.fixtures import BYTECODE
 from tileiras import cli
 from tileiras.toolchain.cubin import read_cubin
 from tileiras.toolchain.locate import Tool
 
 ROOT = Path(__file__).resolve().parents[2]
-AXPY = ROOT / "tests" / "data" / "bytecode" / "axpy_f32.tilebc"
+AXPY = BYTECODE / "axpy_f32.tilebc"
 
 
 def call(module: str, *words: object) -> subprocess.CompletedProcess[str]:

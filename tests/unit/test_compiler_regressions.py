@@ -210,9 +210,9 @@ def test_remainder_by_a_subnormal(target: str, gpu_name: str) -> None:
 def test_a_product_that_is_refused_its_instruction_finds_its_fragments(gpu_name: str) -> None:
     """Layouts for wgmma or tcgen05 are chosen before copies are; without any, mma.sync reads other places."""
     import tileiras
-    from tests.corpus.export import DATA
+    from tests.fixtures import BYTECODE
 
-    text = tileiras.compile(DATA / "museum_scaled_loop.tilebc", gpu_name, emit="ptx").ptx
+    text = tileiras.compile(BYTECODE / "museum_scaled_loop.tilebc", gpu_name, emit="ptx").ptx
     assert "mma.sync" in text
 
 

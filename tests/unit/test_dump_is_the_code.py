@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 import tileiras
-from tests.corpus.export import DATA
+from tests.fixtures import BYTECODE
 from tileiras.compiler import pipeline
 from tileiras.compiler.target import sm
 from tileiras.diag import Sink
 
-KERNELS = sorted(DATA.glob("*.tilebc"))
+KERNELS = sorted(BYTECODE.glob("*.tilebc"))
 TARGETS = ("sm_75", "sm_80", "sm_90", "sm_100")
 WARP_PRODUCTS = ("wgmma", "wgmma.registers")
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fixtures import BYTECODE
 from tileiras import driver
 from tileiras.compiler.bytecode.reader import read
 from tileiras.compiler.ir.core import Op
@@ -22,7 +23,6 @@ from tileiras.options import Options
 from tileiras.tools import reduce
 
 ROOT = Path(__file__).resolve().parents[2]
-KERNELS = ROOT / "tests/data/bytecode"
 TEXT = """cuda_tile.module @kernels {
   entry @k(%p: tile<ptr<f32>>, %n: tile<i32>) {
     %two = constant <i32: 2> : tile<16xi32>
@@ -54,7 +54,7 @@ class Planted:
 
 def shrunk(kernel: str, ask: Callable[[bytes], bool], tmp_path: Path) -> Op:
     """The reduced module; it is valid, interesting, and what lies in the files."""
-    start = (KERNELS / f"{kernel}.tilebc").read_bytes() if "{" not in kernel else written(kernel)
+    start = (BYTECODE / f"{kernel}.tilebc").read_bytes() if "{" not in kernel else written(kernel)
     assert ask(start)
     out = tmp_path / "out.tilebc"
     search = reduce.Reducer(start, Planted(ask), [str(out), str(tmp_path / "out.tileir")], True)

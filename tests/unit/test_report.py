@@ -14,6 +14,7 @@ import peers
 import pytest
 
 import tileiras
+from tests.fixtures import BYTECODE
 from tileiras import cli, driver
 from tileiras.diag import CompileError, Sink
 from tileiras.options import Options
@@ -430,7 +431,7 @@ def test_a_compile_without_report_loads_nothing_of_it(tmp_path: Path) -> None:
         "code = main([sys.argv[1], '--gpu-name=sm_90', '--emit=ptx', '-o', sys.argv[2]]); "
         "print(code, [m for m in sys.modules if m.startswith('tileiras.report')])"
     )
-    kernel = ROOT / "tests" / "data" / "bytecode" / "axpy_f32.tilebc"
+    kernel = BYTECODE / "axpy_f32.tilebc"
     done = subprocess.run(
         [sys.executable, "-c", script, str(kernel), str(tmp_path / "k.ptx")], capture_output=True, text=True
     )

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.fixtures import BYTECODE
 from tileiras.diag import CompileError
 from tileiras.toolchain.cubin import read_cubin
 from tileiras.toolchain.locate import find_tool
@@ -59,7 +60,7 @@ def build(target: str, release: str = "13.4") -> bytes:
 def tile_cubin(release: str, arch: str, tmp_path: Path, repository: Path) -> bytes:
     """An image of NVIDIA's assembler, from committed bytecode."""
     root = peers.require_toolkit("13.4")
-    source = repository / "tests" / "data" / "bytecode" / "add_2d_f32.tilebc"
+    source = BYTECODE / "add_2d_f32.tilebc"
     out = tmp_path / f"{release}.{arch}.cubin"
     assembler = peers.require("tileiras", release)
     env = {"PATH": "/usr/bin:/bin", "CUDA_ROOT": str(root)}
@@ -136,7 +137,7 @@ def test_images_of_nvidia(release: str, tmp_path: Path, repository: Path) -> Non
 
 
 def test_host_architecture(tmp_path: Path, repository: Path) -> None:
-    source = repository / "tests" / "data" / "bytecode" / "add_2d_f32.tilebc"
+    source = BYTECODE / "add_2d_f32.tilebc"
     out = tmp_path / "k.cubin"
     command = [peers.require("tileiras"), "--gpu-name=sm_90", "--host-arch=aarch64", source, "-o", out]
     subprocess.run(command, check=True, env={"PATH": "/usr/bin:/bin"})

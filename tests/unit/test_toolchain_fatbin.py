@@ -8,6 +8,7 @@ from pathlib import Path
 import peers
 import pytest
 
+from tests.fixtures import BYTECODE
 from tileiras.diag import CompileError
 from tileiras.toolchain.fatbin import COMPRESS_MODES, Image, make_fatbin, read_fatbin, write_fatbin
 from tileiras.toolchain.locate import Tool, find_tool
@@ -27,7 +28,7 @@ def elf(label: str) -> bytes:
 
 
 def tileir(repository: Path, name: str = "add_2d_f32") -> bytes:
-    return (repository / "tests" / "data" / "bytecode" / f"{name}.tilebc").read_bytes()
+    return (BYTECODE / f"{name}.tilebc").read_bytes()
 
 
 def theirs(images: list[Image], tmp_path: Path, release: str, *options: str) -> bytes:

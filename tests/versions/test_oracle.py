@@ -13,6 +13,7 @@ import peers
 import pytest
 from op_zoo import SNIPPETS, module_text, names
 
+from tests.fixtures import BYTECODE
 from tileiras.compiler.bytecode.reader import read
 from tileiras.compiler.bytecode.writer import write
 from tileiras.compiler.ir.printer import print_body
@@ -20,7 +21,6 @@ from tileiras.compiler.ir.verify import verify
 from tileiras.compiler.source import load_text, to_bytecode
 from tileiras.diag import Sink
 
-BYTECODE = Path(__file__).resolve().parents[1] / "data" / "bytecode"
 FILES = sorted(BYTECODE.rglob("*.tilebc"))
 # NVIDIA's reader cuts the 65-bit pattern of a negative f64 that cuTile writes; ours keeps it.
 CUT_BY_NVIDIA = "0x7FF0000000000000 : f64"
