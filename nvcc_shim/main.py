@@ -80,10 +80,10 @@ def _main(words: list[str], environ: MutableMapping[str, str], script: str) -> i
             raise
         return delegate(words, environ, script, None, None, _has_tile_option(words))
     if line.has("--tileiras-version"):
+        from tileiras.terminal import print_page
         from tileiras.version import __version__
 
-        sys.stdout.write(f"tileiras-nvcc {__version__}\n")
-        return 0
+        return print_page(f"tileiras-nvcc {__version__}\n")
     for item in line.inputs():
         item.is_tile = is_tile_input(item.values[0])
     explicit = line.one("--tileiras-nvcc")

@@ -419,6 +419,18 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     return f"; did you mean '{close[0]}'?" if close else ""
 
 
+MAX_WORD = 400  # characters: no name of a file is so long
+
+
+def shortened(text: str) -> str:
+    """`text`, for a message, with the heads of words that nobody means."""
+    import re
+
+    return re.sub(
+        rf"[^\s/']{{{MAX_WORD + 1},}}", lambda word: f"{word[0][:60]}... ({len(word[0])} characters)", text
+    )
+
+
 def say(text: str) -> None:
     """Writes to standard error. That it is closed, full or a broken pipe changes no exit code."""
     stream = sys.stderr

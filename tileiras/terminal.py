@@ -22,6 +22,7 @@ from tileiras.diag import (
     Refusal,
     UsageError,
     say,
+    shortened,
 )
 
 TYPE_CHECKING = False
@@ -185,10 +186,21 @@ def show_all(error: CompileError) -> int:
     return error.exit_code
 
 
+def print_page(text: str) -> int:
+    """Prints what --help or --version ask for; the exit code of a command that does nothing else."""
+
+    def write(_words: Sequence[str] | None) -> int:
+        sys.stdout.write(text)
+        return 0
+
+    return until_broken_pipe(write)
+
+
 def refuse(refusal: Refusal, command: str = "", more: str = "") -> int:
     """Prints what stopped a command, as `command: error: text`, `more`, and the note with its code; the exit code."""
     if refusal.emitted.text:
-        complain(f"{command}: error: {refusal}{more}" if command else f"error: {refusal}{more}")
+        text = shortened(str(refusal)) + more
+        complain(f"{command}: error: {text}" if command else f"error: {text}")
         name_code(refusal)
     return refusal.exit_code
 

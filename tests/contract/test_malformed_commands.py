@@ -139,7 +139,8 @@ def test_standard_output_that_takes_nothing(words: str, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 @pytest.mark.parametrize("words", ["build --help", "build compile --help", "config --json", "translate --help", "opt --help",
-                                   "reduce --help", "report --help", "disasm --help"])  # fmt: skip
+                                   "reduce --help", "report --help", "disasm --help", "run --help", "run --version",
+                                   "cutile --help", "cutile --version"])  # fmt: skip
 def test_standard_output_of_the_other_commands_that_takes_nothing(words: str, tmp_path: Path) -> None:
     tool, _, rest = words.partition(" ")
     line = f"{shlex.quote(sys.executable)} -m tileiras.tools.{tool} {rest}"
@@ -149,6 +150,35 @@ def test_standard_output_of_the_other_commands_that_takes_nothing(words: str, tm
             done.err
         )
     assert shell(tmp_path, f"{line} | true").status == 0 and shell(tmp_path, line).status == 0
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_the_shims_own_version_that_nobody_can_read(tmp_path: Path) -> None:
+    line = f"{shlex.quote(sys.executable)} -m tileiras.nvcc_shim.main --tileiras-version"
+    for stream, why in ((">/dev/full", "No space left on device"), (">&-", "it is closed")):
+        done = shell(tmp_path, f"{line} {stream}")
+        assert (done.status, done.err) == (2, f"error: unable to write output file '-': {why}\n")
+    assert shell(tmp_path, line).out.startswith("tileiras-nvcc ")
+
+
+LONG = "7" * 4999
+TOOL_LINES = [
+    "run k.tileir --seed={}", "run k.tileir --seed=-{}", "run k.tileir --rtol={}", "run k.tileir --target={}",
+    "run k.tileir --entry={}", "run k.tileir --{}", "run k.tileir --show={}", "run k.tileir --arg=zeros:{}:4",
+    "run k.tileir --color={}", "cutile --target {} k.py", "cutile {}", "reduce k.tileir --jobs={} -- true", "report {}",
+    "config {}", "opt k.tileir --pass={}", "opt k.tileir -O{}", "translate k.tileir --to={}", "build {}",
+    "build compile k.tileir --{}",
+    "build compile k.tileir --arch=sm_90 --ptx=o --opt-level={}", "build compile k.tileir --arch=sm_90 -o o --max-registers={}",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", TOOL_LINES)
+def test_a_message_does_not_repeat_thousands_of_characters(words: str, tmp_path: Path) -> None:
+    """Of this package's own commands: what `tileiras` says of its words is a contract."""
+    tool, _, rest = words.partition(" ")
+    done = shell(tmp_path, f"{shlex.quote(sys.executable)} -m tileiras.tools.{tool} {rest.format(LONG)}")
+    assert done.status in (1, 2) and "Traceback" not in done.err and "7777... (" in done.err.splitlines()[0]
+    assert len(done.err.splitlines()[0]) < 500, done.err[:600]
 
 
 def test_no_room(tmp_path: Path) -> None:

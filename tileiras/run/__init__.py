@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 
-from tileiras.diag import ERROR, EXIT_CONFIGURATION, EXIT_USAGE, Diag, Emitted
+from tileiras.diag import ERROR, EXIT_CONFIGURATION, EXIT_USAGE, Diag, Emitted, shortened, spelled
 
 from .errors import LaunchError
 
@@ -264,7 +264,8 @@ def is_program(source: Any) -> bool:
 
 
 def refuse(diag: Diag, code: int = EXIT_USAGE, **facts: object) -> LaunchError:
-    return LaunchError([Emitted(diag, None, None, facts.items())], code)
+    said = [(name, shortened(str(spelled(fact)))) for name, fact in facts.items()]
+    return LaunchError([Emitted(diag, None, None, said)], code)
 
 
 def check_request(source: Any, target: str, gpu_name: str, options: dict[str, Any]) -> None:

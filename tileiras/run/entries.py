@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tileiras.diag import ERROR, EXIT_USAGE, Diag, Emitted
+from tileiras.diag import ERROR, EXIT_USAGE, Diag, Emitted, shortened
 
 from .errors import LaunchError
 
@@ -36,7 +36,9 @@ def find_entry(module: Op, name: str) -> Op:
     entries = entries_of(module)
     if name not in entries:
         names = ", ".join(entries) or "none"
-        raise LaunchError([Emitted(NO_ENTRY, None, None, [("name", name), ("names", names)])], EXIT_USAGE)
+        raise LaunchError(
+            [Emitted(NO_ENTRY, None, None, [("name", shortened(name)), ("names", names)])], EXIT_USAGE
+        )
     return entries[name]
 
 

@@ -41,20 +41,17 @@ example:
 def build_parser() -> argparse.ArgumentParser:
     from tileiras.run.cutile.settings import TARGETS
 
-    parser = argparse.ArgumentParser(
+    from .parser import Parser
+
+    parser = Parser(
+        lambda text: Refusal(diags.COMMAND_LINE, text=text),
         prog="tileiras-cutile",
         description="Run a cuTile Python script without a GPU.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         usage="%(prog)s [options] SCRIPT [ARGUMENT ...] | %(prog)s [options] -m MODULE [ARGUMENT ...]",
         allow_abbrev=False,
     )
     add = parser.add_argument
-    from tileiras.version import __version__
-
-    add("--version", action="version", version=f"tileiras-cutile {__version__}")
-    add("--color", metavar="=WHEN", help="colour in messages: auto, always, never")
-    add("--diagnostic-codes", action="store_true", help="name the code of an error in a last note")
     add("--target", choices=(*TARGETS, "gpu"), default="", help="where kernels run")
     add("--gpu-name", "--arch", dest="gpu_name", default="", metavar="sm_NN",
         help="the GPU that the script sees (default: sm_90 for the emulator, else sm_100)")  # fmt: skip
@@ -77,10 +74,6 @@ def main(argv: list[str] | None = None) -> int:
     def fail(refusal: Refusal) -> NoReturn:
         raise SystemExit(terminal.refuse(refusal, "tileiras-cutile"))
 
-    def unreadable(text: str) -> NoReturn:
-        fail(Refusal(diags.COMMAND_LINE, text=common.unread(text, parser.format_help())))
-
-    parser.error = unreadable  # type: ignore[method-assign,assignment]
     words = list(sys.argv[1:] if argv is None else argv)
     for at, word in enumerate(words):  # ours stand before the script's, and a value behind "="
         if word == "--color":

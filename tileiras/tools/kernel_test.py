@@ -212,7 +212,7 @@ def _number(options: dict[str, str], name: str) -> float | None:
     except ValueError:
         number = -1.0
     if not 0 <= number < float("inf"):  # an infinite tolerance would let everything pass
-        raise TestError(diags.TST_TOLERANCE, option=name, text=options[name][:60])
+        raise TestError(diags.TST_TOLERANCE, option=name, text=options[name])
     return number
 
 

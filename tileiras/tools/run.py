@@ -18,7 +18,7 @@ from tileiras.diag import Catalogue, Refusal
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any, NoReturn
+    from typing import Any
 
     import numpy as np
 
@@ -83,9 +83,12 @@ def dtype_of(name: str) -> np.dtype[Any]:
             raise Usage(diags.RUN_NEEDS_ML_DTYPES, name=name) from None
         return np.dtype(getattr(ml_dtypes, ML_TYPES.get(name, name)))
     try:
-        return np.dtype(NUMPY_TYPES.get(name, name))
-    except TypeError:
+        dtype = np.dtype(NUMPY_TYPES.get(name, name))
+    except (TypeError, ValueError, SyntaxError):  # NumPy reads some names as Python
         raise Usage(diags.RUN_ELEMENT_TYPE, name=name) from None
+    if dtype.kind in "OSUMm" or dtype.names or dtype.subdtype:
+        raise Usage(diags.RUN_ELEMENT_TYPE, name=name)
+    return dtype
 
 
 def is_type(name: str) -> bool:
@@ -100,7 +103,7 @@ def shape_of(text: str) -> tuple[int, ...]:
     try:
         shape = tuple(int(n) for n in text.split("x")) if text else ()
     except ValueError:
-        raise Usage(diags.RUN_SHAPE, text=short(text)) from None
+        raise Usage(diags.RUN_SHAPE, text=text) from None
     if any(n < 0 for n in shape):
         raise Usage(diags.RUN_NEGATIVE_EXTENT, text=text)
     return shape
@@ -112,7 +115,7 @@ def make_array(kind: str, rest: list[str]) -> np.ndarray:
         return filled_array(kind, rest)
     except (MemoryError, OverflowError, ValueError) as error:  # ValueError: more elements than NumPy counts
         why = error if isinstance(error, ValueError) else "there is not so much memory"
-        raise Usage(diags.RUN_NO_ARRAY_MADE, text=short(kind + ":" + ":".join(rest)), why=why) from None
+        raise Usage(diags.RUN_NO_ARRAY_MADE, text=kind + ":" + ":".join(rest), why=why) from None
 
 
 def filled_array(kind: str, rest: list[str]) -> np.ndarray:
@@ -138,7 +141,7 @@ def filled_array(kind: str, rest: list[str]) -> np.ndarray:
     try:
         rng = np.random.default_rng(int(rest[2]) if len(rest) == 3 else 0)
     except ValueError:
-        raise Usage(diags.RUN_SEED, text=short(rest[2])) from None
+        raise Usage(diags.RUN_SEED, text=rest[2]) from None
     if kind == "normal":
         return rng.standard_normal(shape).astype(dtype)
     if dtype.kind == "b":
@@ -149,7 +152,7 @@ def filled_array(kind: str, rest: list[str]) -> np.ndarray:
     return rng.random(shape).astype(dtype)
 
 
-MAX_DIGITS = 400  # of a number: more than any type has
+MAX_DIGITS = 400  # of a number: more than any type has; a message shortens what is longer
 MAKERS = ("zeros", "ones", "empty", "arange", "full", "random", "normal")
 
 
@@ -164,12 +167,7 @@ def scalar_value(text: str) -> Any:
                 return convert(text)
             except (ValueError, OverflowError):
                 continue
-    raise Usage(diags.RUN_NO_VALUE, text=short(text))
-
-
-def short(text: str) -> str:
-    """`text` fit for a message."""
-    return text if len(text) <= MAX_DIGITS else f"{text[:60]}... ({len(text)} characters)"
+    raise Usage(diags.RUN_NO_VALUE, text=text)
 
 
 def whole_number(text: str, name: str, value: Any) -> int:
@@ -261,23 +259,17 @@ def split_name(text: str) -> tuple[str | None, str]:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    from tileiras.options import TENSOR_MAPS
+
+    from .parser import Parser
+
+    parser = Parser(
+        lambda text: Usage(diags.RUN_COMMAND_LINE, text=text),
         prog="tileiras-run",
         description="Launch a Tile IR kernel on the reference interpreter, the PTX emulator or a GPU.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    from tileiras.options import TENSOR_MAPS
-    from tileiras.version import __version__
-
-    add("--version", action="version", version=f"tileiras-run {__version__}")
-    add(
-        "--color",
-        metavar="=WHEN",
-        help="colour in messages: auto (on a terminal, unless NO_COLOR is set), always, never",
-    )
-    add("--diagnostic-codes", action="store_true", help="name the code of an error in a last note")
     add("input", metavar="INPUT", help="Tile IR bytecode or text, or a Python file with cuTile kernels")
     add("--entry", metavar="NAME", help="the entry to launch (may be left out when there is one)")
     add("--grid", metavar="X[,Y[,Z]]", default="1", help="tile blocks in each dimension (default: 1)")
@@ -368,7 +360,7 @@ def parse_grid(text: str) -> tuple[int, ...]:
     except ValueError:
         grid = ()
     if not 1 <= len(grid) <= 3 or min(grid) < 1:
-        raise Usage(diags.RUN_GRID, text=short(text))
+        raise Usage(diags.RUN_GRID, text=text)
     return grid
 
 
@@ -521,16 +513,6 @@ def _main(argv: list[str] | None = None) -> int:
 
     parser = build_parser()
     argv = terminal.take_words(sys.argv[1:] if argv is None else argv, "tileiras-run")
-
-    def fail(message: str) -> NoReturn:
-        raise SystemExit(
-            terminal.refuse(
-                Usage(diags.RUN_COMMAND_LINE, text=diags.unread(message, parser.format_help())),
-                "tileiras-run",
-            )
-        )
-
-    parser.error = fail  # type: ignore[method-assign]
     options = parser.parse_args(argv)
     try:
         import numpy  # noqa: F401

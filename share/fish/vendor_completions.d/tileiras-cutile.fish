@@ -1,7 +1,7 @@
 # fish completion of tileiras-cutile; written by scripts/shell_pages.py
 complete -c tileiras-cutile -s h -l help -d 'show this help message and exit'
-complete -c tileiras-cutile -l version -d 'show program\'s version number and exit'
-complete -c tileiras-cutile -l color -d 'colour in messages: auto, always, never'
+complete -c tileiras-cutile -l version -d 'show version number and exit'
+complete -c tileiras-cutile -l color -d 'colour in messages: auto (on a terminal, unless NO_COLOR is set), always, never'
 complete -c tileiras-cutile -n 'string match -q -- --color\'*\' (commandline -ct)' -f -a '--color=auto --color=always --color=never'
 complete -c tileiras-cutile -l diagnostic-codes -d 'name the code of an error in a last note'
 complete -c tileiras-cutile -l target -x -a 'cpu reference emulator gpu' -d 'where kernels run'

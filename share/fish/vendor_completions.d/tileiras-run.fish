@@ -1,6 +1,6 @@
 # fish completion of tileiras-run; written by scripts/shell_pages.py
 complete -c tileiras-run -s h -l help -d 'show this help message and exit'
-complete -c tileiras-run -l version -d 'show program\'s version number and exit'
+complete -c tileiras-run -l version -d 'show version number and exit'
 complete -c tileiras-run -l color -d 'colour in messages: auto (on a terminal, unless NO_COLOR is set), always, never'
 complete -c tileiras-run -n 'string match -q -- --color\'*\' (commandline -ct)' -f -a '--color=auto --color=always --color=never'
 complete -c tileiras-run -l diagnostic-codes -d 'name the code of an error in a last note'

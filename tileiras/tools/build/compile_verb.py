@@ -360,7 +360,7 @@ def _number(text: str | None, flag: str) -> int | None:
     if text is None:
         return None
     if not is_number(text):
-        raise UsageError(diags.NO_NUMBER, option=flag, text=text[:40])
+        raise UsageError(diags.NO_NUMBER, option=flag, text=text)
     return int(text)
 
 
@@ -372,5 +372,5 @@ def parse_size(text: str | None, flag: str) -> int | None:
     unit = {"K": 1 << 10, "M": 1 << 20}.get(body[-1:], 1)
     digits = body[:-1] if unit > 1 else body
     if not is_number(digits):
-        raise UsageError(diags.NO_SIZE, option=flag, text=text[:40])
+        raise UsageError(diags.NO_SIZE, option=flag, text=text)
     return int(digits) * unit
