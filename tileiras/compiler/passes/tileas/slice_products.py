@@ -111,11 +111,11 @@ class Slicer:
             attrs["within"] = attrs.get("within", 0) ^ apply(columns, index * self.step << low)
             made = self.make(op.spec, list(op.operands), [small], attrs)
         elif op is not None and op.spec.name == "constant" and len(set(dense_of(op))) == 1:
-            data = op.attr("value")
-            size = len(data.data) * self.step // type.shape[dim] if len(dense_of(op)) > 1 else len(data.data)
-            dense = Dense(
-                TileType(type.elem, shape if size != len(data.data) else data.type.shape), data.data[:size]
-            )
+            data = op.attr("value")  # one element for all, or each of its own: equal ones
+            each = len(dense_of(op)) > 1
+            size = len(data.data) * self.step // type.shape[dim] if each else len(data.data)
+            whole = data.type.shape == type.shape
+            dense = Dense(TileType(type.elem, shape if whole else data.type.shape), data.data[:size])
             made = self.make(op.spec, (), [small], {**op.attrs, "value": dense})
         elif op is not None and is_elementwise(op) and source_of(value) is not None:
             operands = [self.slice(v, dim, index) for v in op.operands]
