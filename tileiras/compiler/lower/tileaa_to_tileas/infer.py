@@ -11,6 +11,7 @@ from __future__ import annotations
 from tileiras.compiler.ir.dense import dense_bits
 from tileiras.compiler.ir.types import TensorType
 from tileiras.compiler.layout.linear import (
+    LANE_BITS,
     LinearLayout,
     blocked,
     broadcasted,
@@ -472,9 +473,11 @@ def _stored(inf: Inference, op: Op, which: int) -> LinearLayout:
     ]
     along = [1 << bit for bit in range(low, low + count)]
     reg, rest = along[:2], rest + along[2:]
-    lane, rest = rest[:5], rest[5:]
-    split = len(rest) - inf.log2_warps
-    return LinearLayout(sum(c for _, c in dim_bits(type.shape)), [*reg, *rest[:split]], lane, rest[split:])
+    lane, rest = rest[:LANE_BITS], rest[LANE_BITS:]
+    split = max(0, len(rest) - inf.log2_warps)
+    warp = [*rest[split:], *[0] * (inf.log2_warps - len(rest))]  # small tiles: copies
+    lane += [0] * (LANE_BITS - len(lane))
+    return LinearLayout(sum(c for _, c in dim_bits(type.shape)), [*reg, *rest[:split]], lane, warp)
 
 
 def _fma_layout(inf: Inference, shape: tuple[int, ...]) -> LinearLayout:
