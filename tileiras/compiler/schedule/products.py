@@ -149,7 +149,7 @@ def warpgroup_products(func: Op, analyses: Analyses) -> dict[Op, dict[int, Resta
             if which == 0 and waits_in_registers(operand, product.block, size):
                 continue
             form = restaged(product, which, size, row[2], plans)
-            if _described(operand, form.arrangement, which, size) is None:
+            if described(operand, form.arrangement, which, size) is None:
                 break
             back[which] = form
         else:
@@ -177,10 +177,10 @@ def no_warpgroups(product: Op) -> str | None:
 def operand_matrix(value: Value, plans: Any, which: int, size: int) -> Any:
     """How the operand of a product will lie in shared memory; None where it is not what was loaded."""
     columns = _columns(value, plans)
-    return None if columns is None else _described(value, columns, which, size)
+    return None if columns is None else described(value, columns, which, size)
 
 
-def _described(value: Value, columns: tuple[int, ...], which: int, size: int) -> Any:
+def described(value: Value, columns: tuple[int, ...], which: int, size: int) -> Any:
     """The matrix operand that a tile arranged so is; None where it is none."""
     from tileiras.compiler.layout.shared import matrix_operand
 

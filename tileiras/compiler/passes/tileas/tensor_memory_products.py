@@ -26,7 +26,7 @@ from tileiras.compiler.layout.shared import arrange
 from tileiras.compiler.schedule import tensor_memory
 from tileiras.compiler.schedule.exchange import conversion
 from tileiras.compiler.schedule.instructions import scaled_form
-from tileiras.compiler.schedule.products import carried_beside
+from tileiras.compiler.schedule.products import carried_beside, described
 from tileiras.compiler.target import tcgen05
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import SCALED
@@ -136,7 +136,15 @@ def lies_ready(value: Value, which: int) -> bool:
     type: Any = value.type
     if load is None or type.elem.name == "tf32":
         return False
-    return which < 2 or load.attrs["arrangement"] == tcgen05.scale_arrangement(type.shape, which - 3)
+    columns = load.attrs["arrangement"]
+    if which > 2:
+        return bool(columns == tcgen05.scale_arrangement(type.shape, which - 3))
+    return described(value, columns, which, bytes_of(type)) is not None
+
+
+def bytes_of(type: Any) -> int:
+    """Bytes of an operand's element in shared memory."""
+    return 4 if type.elem.name == "tf32" else max(1, type.elem.bits // 8)
 
 
 class Buffer:
@@ -160,10 +168,12 @@ class Buffer:
         dims = dim_bits(type.shape)
         low = type.layout.reg[0] if type.layout.reg else 1
         unit = next((d for d, (at, count) in enumerate(dims) if at <= low.bit_length() - 1 < at + count), 1)
-        size = 4 if type.elem.name == "tf32" else max(1, type.elem.bits // 8)
-        k = 1 - which
-        self.unit_is_k = unit == k
+        size, k = bytes_of(type), 1 - which
         self.arrangement = arrange(type.shape, unit, size)
+        if described(value, self.arrangement, which, size) is None:  # lines along M or N are too short
+            unit = k
+            self.arrangement = arrange(type.shape, unit, size)
+        self.unit_is_k = unit == k
         self.bytes = tensor_memory.operand_bytes(value) + 1023 & ~1023  # a swizzle repeats after 1 KiB
 
 
