@@ -8,7 +8,6 @@ and whole, so every order of summing gives the same; results are compared bit fo
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -86,7 +85,9 @@ class Operand:
     whether the view has column strides or the tile is permuted. how: "view" or "pointers".
     """
 
-    def __init__(self, p: Products, dtype: str, shape: tuple[int, int], extents: tuple[int, int], reads: bool = True) -> None:
+    def __init__(
+        self, p: Products, dtype: str, shape: tuple[int, int], extents: tuple[int, int], reads: bool = True
+    ) -> None:
         self.p, self.dtype, self.shape, self.extents = p, dtype, shape, extents
         choose = p.choose
         self.stored = choose((dtype, dtype, dtype, *WIDER.get(dtype, ()))) if reads else dtype
@@ -121,7 +122,9 @@ class Operand:
         strides = ",".join("?" if s.startswith("%") else s for s in steps)
         tv = f"tensor_view<{dims}x{self.stored}, strides=[{strides}]>"
         kind = f"tile<i32> -> {tv}" if not sized or "?" in strides else tv
-        name = p.emit(f"make_tensor_view {self.base}, shape = [{', '.join(ends)}], strides = [{', '.join(steps)}] : {kind}")
+        name = p.emit(
+            f"make_tensor_view {self.base}, shape = [{', '.join(ends)}], strides = [{', '.join(steps)}] : {kind}"
+        )
         self.type = f"partition_view<tile=({shape[0]}x{shape[1]}), padding_value = zero, {tv}>"
         return p.emit(f"make_partition_view {name} : {self.type}")
 
@@ -148,7 +151,9 @@ class Operand:
         offset = p.binary("addi", line(i, rows, 0, steps[0]), line(j, cols, 1, steps[1]), "i32", self.shape)
         one = p.emit(f"reshape {self.base} : tile<{q}> -> {tile(q, (1, 1))}")
         many = p.emit(f"broadcast {one} : {tile(q, (1, 1))} -> {tile(q, self.shape)}")
-        return p.emit(f"offset {many}, {offset} : {tile(q, self.shape)}, {tile('i32', self.shape)} -> {tile(q, self.shape)}")
+        return p.emit(
+            f"offset {many}, {offset} : {tile(q, self.shape)}, {tile('i32', self.shape)} -> {tile(q, self.shape)}"
+        )
 
     def load(self, i: str, j: str) -> str:
         """The tile of row and column number i and j as a value of `dtype`."""
@@ -161,7 +166,9 @@ class Operand:
             hint = p.choose(("", "", "", " optimization_hints = <default = {latency = 3}>"))
             i, j = (j, i) if self.by == "permute" else (i, j)
             got = t if self.by != "permute" else tile(self.stored, self.shape[::-1])
-            x, _ = p.op(f"load_view_tko weak {self.view}[{i}, {j}]{hint} : {self.type}, tile<i32> -> {got}, token")
+            x, _ = p.op(
+                f"load_view_tko weak {self.view}[{i}, {j}]{hint} : {self.type}, tile<i32> -> {got}, token"
+            )
             if self.by == "permute":
                 x = p.emit(f"permute {x} [1, 0] : {got} -> {t}")
         return self.converted(x)
@@ -203,7 +210,9 @@ def arithmetic(p: Products, x: str, dtype: str, shape: tuple[int, int], k: str, 
         limit = p.emit(f"broadcast {limit} : {tile('i32', (1,))} -> {tile('i32', (shape[dim],))}")
         eight = p.const(p.choose((1, 8, 32)), "i32", (shape[dim],))
         limit = p.binary("muli", limit, eight, "i32", (shape[dim],))
-        m = p.emit(f"cmpi greater_than_or_equal {i}, {limit}, signed : {tile('i32', (shape[dim],))} -> {tile('i1', (shape[dim],))}")
+        m = p.emit(
+            f"cmpi greater_than_or_equal {i}, {limit}, signed : {tile('i32', (shape[dim],))} -> {tile('i1', (shape[dim],))}"
+        )
         m = p.spread(m, "i1", shape[dim], shape, dim)
         zero = p.const("0.0", dtype, shape)
         return p.emit(f"select {m}, {x}, {zero} : {tile('i1', shape)}, {tile(dtype, shape)}")
@@ -228,7 +237,9 @@ def vector_of(p: Products, base: str, dtype: str, n: int) -> str:
 def multiply(p: Products, x: str, y: str, z: str, dtype: str, m: int, n: int, k: int) -> str:
     acc = ACC[dtype]
     op, sign = ("mmai", " signed signed") if dtype == "i8" else ("mmaf", "")
-    return p.emit(f"{op} {x}, {y}, {z}{sign} : {tile(dtype, (m, k))}, {tile(dtype, (k, n))}, {tile(acc, (m, n))}")
+    return p.emit(
+        f"{op} {x}, {y}, {z}{sign} : {tile(dtype, (m, k))}, {tile(dtype, (k, n))}, {tile(acc, (m, n))}"
+    )
 
 
 def rows(p: Products, x: str, dtype: str, shape: tuple[int, int], dim: int, op: str) -> str:
@@ -240,7 +251,9 @@ def rows(p: Products, x: str, dtype: str, shape: tuple[int, int], dim: int, op: 
     to = (shape[1 - dim],)
     p.count += 1
     name = f"%v{p.count}"
-    p.line(f"{name} = reduce {x} dim={dim} identities=[{neutral} : {dtype}] : {tile(dtype, shape)} -> {tile(dtype, to)}")
+    p.line(
+        f"{name} = reduce {x} dim={dim} identities=[{neutral} : {dtype}] : {tile(dtype, shape)} -> {tile(dtype, to)}"
+    )
     p.line(f"(%x: tile<{dtype}>, %y: tile<{dtype}>) {{")
     p.line(f"  %z = {word} %x, %y{tail} : tile<{dtype}>")
     p.line(f"  yield %z : tile<{dtype}>")
@@ -263,7 +276,9 @@ def halves(p: Products, x: str, dtype: str, shape: tuple[int, int], vector: str)
     dim = 0 if what == "rows" else 1
     n = shape[dim]
     v = vector_of(p, vector, "f32", n)
-    c = p.emit(f"cmpf greater_than ordered {v}, {p.const('0.0', 'f32', (n,))} : {tile('f32', (n,))} -> {tile('i1', (n,))}")
+    c = p.emit(
+        f"cmpf greater_than ordered {v}, {p.const('0.0', 'f32', (n,))} : {tile('f32', (n,))} -> {tile('i1', (n,))}"
+    )
     s = p.emit(
         f"select {c}, {p.const('0.5', dtype, (n,))}, {p.const('1.0', dtype, (n,))} : {tile('i1', (n,))}, {tile(dtype, (n,))}"
     )
@@ -273,7 +288,9 @@ def halves(p: Products, x: str, dtype: str, shape: tuple[int, int], vector: str)
 class Loop:
     """A loop over steps of K, counted or left by `break`, whose body is written by `with`."""
 
-    def __init__(self, p: Products, low: str, high: str, step: str, carried: Sequence[tuple[str, str]]) -> None:
+    def __init__(
+        self, p: Products, low: str, high: str, step: str, carried: Sequence[tuple[str, str]]
+    ) -> None:
         self.p, self.low, self.high, self.step, self.carried = p, low, high, step, carried
         p.count += 1
         self.n = p.count
@@ -284,9 +301,13 @@ class Loop:
         self.types = types
         names = ", ".join(f"{c} = {v}" for c, (v, _) in zip(self.values, carried))
         result = f"%v{self.n}" + (f":{len(carried)}" if len(carried) > 1 else "")
-        self.results = [f"%v{self.n}#{k}" for k in range(len(carried))] if len(carried) > 1 else [f"%v{self.n}"]
+        self.results = (
+            [f"%v{self.n}#{k}" for k in range(len(carried))] if len(carried) > 1 else [f"%v{self.n}"]
+        )
         if self.kind == "for":
-            p.line(f"{result} = for {self.i} in ({low} to {high}, step {step}) : tile<i32> iter_values({names}) -> ({types}) {{")
+            p.line(
+                f"{result} = for {self.i} in ({low} to {high}, step {step}) : tile<i32> iter_values({names}) -> ({types}) {{"
+            )
             p.depth += 1
             return
         p.line(f"{result} = loop iter_values({self.i} = {low}, {names}) : tile<i32>, {types} -> {types} {{")
@@ -320,7 +341,17 @@ class Loop:
         return self.results
 
 
-def epilogue(p: Products, x: str, acc: str, shape: tuple[int, int], out: Operand, sums: str, i: str, j: str, vector: str) -> None:
+def epilogue(
+    p: Products,
+    x: str,
+    acc: str,
+    shape: tuple[int, int],
+    out: Operand,
+    sums: str,
+    i: str,
+    j: str,
+    vector: str,
+) -> None:
     """From the accumulator to memory."""
     if acc != "i32" and p.choose((0, 0, 1)) and vector:
         dim = p.choose((0, 1))
@@ -328,7 +359,11 @@ def epilogue(p: Products, x: str, acc: str, shape: tuple[int, int], out: Operand
         x = p.binary("addf", x, p.spread(v, acc, shape[dim], shape, dim), acc, shape)
     if p.choose((0, 0, 1)):
         zero = p.const(0 if acc == "i32" else "0.0", acc, shape)
-        x = p.emit(f"maxi {x}, {zero} signed : {tile(acc, shape)}") if acc == "i32" else p.binary("maxf", x, zero, acc, shape)
+        x = (
+            p.emit(f"maxi {x}, {zero} signed : {tile(acc, shape)}")
+            if acc == "i32"
+            else p.binary("maxf", x, zero, acc, shape)
+        )
     if sums:
         dim = p.choose((0, 1))
         s = rows(p, x, acc, shape, dim, p.choose(("max", "sum")))
@@ -347,7 +382,9 @@ def epilogue(p: Products, x: str, acc: str, shape: tuple[int, int], out: Operand
 def draw_program(choose: Choose) -> str:
     """The text of one program, its arguments in the first line (see `arguments_of`)."""
     p = Products(choose)
-    form = choose(("matmul", "matmul", "matmul", "gated", "rescaled", "attention", "attention", "outer", "chain"))
+    form = choose(
+        ("matmul", "matmul", "matmul", "gated", "rescaled", "attention", "attention", "outer", "chain")
+    )
     dtype = choose(("f16", "bf16", "bf16", "f16", "tf32", "i8", "f8E4M3FN", "f8E5M2", "f64", "f32"))
     if form == "attention" and dtype not in ("f16", "bf16", "f8E4M3FN"):
         dtype = "f16"
@@ -386,7 +423,11 @@ def draw_program(choose: Choose) -> str:
         carried = [(zero_of(p, acc, (m, n)), t)] * (2 if c else 1)
         inner = Loop(p, low, high, step, carried)
         if inner.kind == "for" and choose((0, 0, 0, 1)):
-            inner.skip(p.emit(f"cmpi equal {inner.i}, {p.const(choose((0, 1, 2)), 'i32')}, signed : tile<i32> -> tile<i1>"))
+            inner.skip(
+                p.emit(
+                    f"cmpi equal {inner.i}, {p.const(choose((0, 1, 2)), 'i32')}, signed : tile<i32> -> tile<i1>"
+                )
+            )
         x = arithmetic(p, a.load(i, inner.i), dtype, (m, k), inner.i, vector)
         y = arithmetic(p, b.load(inner.i, zero), dtype, (k, n), inner.i, vector)
         if form == "rescaled":
@@ -421,13 +462,27 @@ def draw_program(choose: Choose) -> str:
 
 
 def attention(
-    p: Products, dtype: str, m: int, n: int, k: int, steps: int, low: str, high: str, step: str, vector: str, ragged: int
+    p: Products,
+    dtype: str,
+    m: int,
+    n: int,
+    k: int,
+    steps: int,
+    low: str,
+    high: str,
+    step: str,
+    vector: str,
+    ragged: int,
 ) -> None:
     """Scores, what is done with rows, and their product with values: m queries, n of k numbers a step."""
     n = max(n, 16)
     keys = max(1, n * steps - (p.choose((1, 8)) if ragged else 0))
     acc, width = "f32", p.choose((k, max(16, k // 2)))
-    q, kt, v = Operand(p, dtype, (m, k), (m, k)), Operand(p, dtype, (k, n), (k, keys)), Operand(p, dtype, (n, width), (keys, width))
+    q, kt, v = (
+        Operand(p, dtype, (m, k), (m, k)),
+        Operand(p, dtype, (k, n), (k, keys)),
+        Operand(p, dtype, (n, width), (keys, width)),
+    )
     out = Operand(p, p.choose((acc, "f16", "bf16")), (m, width), (m, width), reads=False)
     sums = p.array(acc, 256, True) if p.choose((0, 1)) else ""
     zero = p.const(0, "i32")
@@ -442,18 +497,30 @@ def attention(
         first = p.emit(f"reshape {size} : tile<i32> -> {tile('i32', (1,))}")
         first = p.emit(f"broadcast {first} : {tile('i32', (1,))} -> {tile('i32', (n,))}")
         c = p.spread(p.binary("addi", c, first, "i32", (n,)), "i32", n, (m, n), 1)
-        mask = p.emit(f"cmpi greater_than_or_equal {r}, {c}, signed : {tile('i32', (m, n))} -> {tile('i1', (m, n))}")
-        s = p.emit(f"select {mask}, {s}, {p.const('-4.0', acc, (m, n))} : {tile('i1', (m, n))}, {tile(acc, (m, n))}")
+        mask = p.emit(
+            f"cmpi greater_than_or_equal {r}, {c}, signed : {tile('i32', (m, n))} -> {tile('i1', (m, n))}"
+        )
+        s = p.emit(
+            f"select {mask}, {s}, {p.const('-4.0', acc, (m, n))} : {tile('i1', (m, n))}, {tile(acc, (m, n))}"
+        )
     top = rows(p, s, acc, (m, n), 1, "max")
     top = p.emit(f"maxf {loop.values[1]}, {top} : {tile(acc, (m,))}")
-    grown = p.emit(f"cmpf greater_than ordered {top}, {loop.values[1]} : {tile(acc, (m,))} -> {tile('i1', (m,))}")
-    scale = p.emit(f"select {grown}, {p.const('0.5', acc, (m,))}, {p.const('1.0', acc, (m,))} : {tile('i1', (m,))}, {tile(acc, (m,))}")
-    if p.choose((1, 1, 0)):  # what exp does: numbers between nothing and one, here a half or nothing
-        over = p.emit(f"cmpf greater_than_or_equal ordered {s}, {p.spread(top, acc, m, (m, n), 0)} : {tile(acc, (m, n))} -> {tile('i1', (m, n))}")
-        s = p.emit(f"select {over}, {p.const('1.0', acc, (m, n))}, {p.const('0.5', acc, (m, n))} : {tile('i1', (m, n))}, {tile(acc, (m, n))}")
+    grown = p.emit(
+        f"cmpf greater_than ordered {top}, {loop.values[1]} : {tile(acc, (m,))} -> {tile('i1', (m,))}"
+    )
+    scale = p.emit(
+        f"select {grown}, {p.const('0.5', acc, (m,))}, {p.const('1.0', acc, (m,))} : {tile('i1', (m,))}, {tile(acc, (m,))}"
+    )
+    t, bits = tile(acc, (m, n)), tile("i1", (m, n))
+    if p.choose((1, 1, 0)):  # what exp does: numbers between nothing and one, here a half or one
+        over = p.emit(
+            f"cmpf greater_than_or_equal ordered {s}, {p.spread(top, acc, m, (m, n), 0)} : {t} -> {bits}"
+        )
+        one, half = p.const("1.0", acc, (m, n)), p.const("0.5", acc, (m, n))
+        s = p.emit(f"select {over}, {one}, {half} : {bits}, {t}")
     else:
-        s = p.emit(f"minf {s}, {p.const('8.0', acc, (m, n))} : {tile(acc, (m, n))}")
-        s = p.emit(f"maxf {s}, {p.const('-8.0', acc, (m, n))} : {tile(acc, (m, n))}")
+        s = p.emit(f"minf {s}, {p.const('8.0', acc, (m, n))} : {t}")
+        s = p.emit(f"maxf {s}, {p.const('-8.0', acc, (m, n))} : {t}")
     low_p = p.emit(f"ftof {s} : {tile(acc, (m, n))} -> {tile(dtype, (m, n))}")
     z = p.binary("mulf", loop.values[0], p.spread(scale, acc, m, (m, width), 0), acc, (m, width))
     z = multiply(p, low_p, v.load(loop.i, zero), z, dtype, m, width, n)
@@ -466,11 +533,14 @@ def text_of(p: Products) -> str:
     args += [f"%s{k}: tile<i32>" for k in range(len(p.scalars))]
     hints = p.choose(("", "", "", " optimization_hints=<default = {occupancy = 2}>"))
     head = " ".join([*(f"{d}:{n}{'!' if w else ''}" for d, n, w in p.arrays), *map(str, p.scalars)])
-    return "\n".join(
-        [f"// {head}", "cuda_tile.module @fuzz {", f"  entry @k({', '.join(args)}){hints} {{"]
-        + [f"  {line}" for line in p.lines]
-        + ["    return", "  }", "}"]
-    ) + "\n"
+    return (
+        "\n".join(
+            [f"// {head}", "cuda_tile.module @fuzz {", f"  entry @k({', '.join(args)}){hints} {{"]
+            + [f"  {line}" for line in p.lines]
+            + ["    return", "  }", "}"]
+        )
+        + "\n"
+    )
 
 
 def arguments_of(text: str) -> list[Any]:
@@ -484,7 +554,9 @@ def arguments_of(text: str) -> list[Any]:
         dtype, size = word.split(":")
         kind = DTYPES[NAMES.get(dtype, dtype)]
         n = int(size.rstrip("!"))
-        values.append(place(np.full(n, 7).astype(kind) if size.endswith("!") else rng.integers(-2, 3, n).astype(kind)))
+        values.append(
+            place(np.full(n, 7).astype(kind) if size.endswith("!") else rng.integers(-2, 3, n).astype(kind))
+        )
     return values
 
 
