@@ -425,3 +425,32 @@ def test_an_accumulator_that_is_scaled_first_is_scaled_once(dtype: str, factors:
     for _ in range(4):
         want = a @ b + want * scale
     assert (c == want).all()
+
+
+@pytest.mark.parametrize("shape", ["", "2x", "16x"])
+def test_a_sign_from_another_block_of_code_needs_no_library(shape: str) -> None:
+    """LLVM narrowed the sign of tanh, which the tangent's branch had put into another block, by a missing function."""
+    n = int(shape[:-1] or 1)
+    kernel = f"""cuda_tile.module @m {{ entry @k(%a: tile<ptr<f16>>, %c: tile<ptr<f16>>) {{
+        %i = iota : tile<{n}xi32>
+        %one = reshape %a : tile<ptr<f16>> -> tile<1xptr<f16>>
+        %all = broadcast %one : tile<1xptr<f16>> -> tile<{n}xptr<f16>>
+        %from = offset %all, %i : tile<{n}xptr<f16>>, tile<{n}xi32> -> tile<{n}xptr<f16>>
+        %oc = reshape %c : tile<ptr<f16>> -> tile<1xptr<f16>>
+        %allc = broadcast %oc : tile<1xptr<f16>> -> tile<{n}xptr<f16>>
+        %to = offset %allc, %i : tile<{n}xptr<f16>>, tile<{n}xi32> -> tile<{n}xptr<f16>>
+        %rows = constant <i32: {n}> : tile<{n}xi32>
+        %to2 = offset %to, %rows : tile<{n}xptr<f16>>, tile<{n}xi32> -> tile<{n}xptr<f16>>
+        %f = reshape %from : tile<{n}xptr<f16>> -> tile<{shape}ptr<f16>>
+        %g = reshape %to : tile<{n}xptr<f16>> -> tile<{shape}ptr<f16>>
+        %h = reshape %to2 : tile<{n}xptr<f16>> -> tile<{shape}ptr<f16>>
+        %x, %t = load_ptr_tko weak %f : tile<{shape}ptr<f16>> -> tile<{shape}f16>, token
+        %p = tan %x : tile<{shape}f16>
+        %q = tanh %x : tile<{shape}f16>
+        %u = store_ptr_tko weak %g, %p : tile<{shape}ptr<f16>>, tile<{shape}f16> -> token
+        %v = store_ptr_tko weak %h, %q : tile<{shape}ptr<f16>>, tile<{shape}f16> -> token
+        return }} }}"""
+    x, c = np.linspace(-1, 1, n + 1).astype(np.float16)[:n], np.zeros(2 * n, np.float16)
+    launch(kernel, "k", 1, [x, c], target="cpu")
+    wide = x.astype(np.float64)
+    np.testing.assert_array_equal(c, np.concatenate((np.tan(wide), np.tanh(wide))).astype(np.float16))

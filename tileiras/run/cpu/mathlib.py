@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from .code import Code, const, mangled, vec
+from .code import BITS, INT_OF, Code, const, mangled, vec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,7 +90,12 @@ class Maths:
         return self.c.intrinsic("fabs", self.type, self.n, x)
 
     def like(self, x: str, sign: str) -> str:
-        return self.c.intrinsic("copysign", self.type, self.n, x, sign)
+        """x >= 0 with a sign. Of a copysign that is narrowed LLVM narrows both sides, f64 to f16 by a call of no library."""
+        c, n, bits = self.c, self.n, INT_OF[self.type]
+        top = const(bits, n, -(1 << (BITS[bits] - 1)))
+        sign = c.bin("and", bits, n, c.cast("bitcast", self.type, bits, n, sign), top)
+        out = c.bin("xor", bits, n, c.cast("bitcast", self.type, bits, n, x), sign)
+        return c.cast("bitcast", bits, self.type, n, out)
 
     def choose(self, predicate: str, a: str, b: str, x: str, y: str) -> str:
         """x where a compares to b, else y."""
