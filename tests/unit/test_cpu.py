@@ -319,6 +319,31 @@ def test_memory_that_would_not_fit_is_refused_before_the_start() -> None:
     assert "alloca" in found.render() and f"{1 << 43}"[:-3] in found.message
 
 
+def test_a_refusal_for_memory_names_the_op_that_was_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """mmaf_scaled is taken apart into conversions, slices and products: none of them stands in the program."""
+    a, b, sa, sb = "64x64xf8E4M3FN", "64x64xf8E4M3FN", "64x2xf8E8M0FNU", "2x64xf8E8M0FNU"
+    text = f"""cuda_tile.module @m {{ entry @k(%p: tile<ptr<f32>>) {{
+        %a = constant <f8E4M3FN: 1.0> : tile<{a}>
+        %s = constant <f8E8M0FNU: 2.0> : tile<{sa}>
+        %t = constant <f8E8M0FNU: 2.0> : tile<{sb}>
+        %c = constant <f32: 1.0> : tile<64x64xf32>
+        %r = mmaf_scaled %a, %a, %c, %s, %t : tile<{a}>, tile<{b}>, tile<64x64xf32>, tile<{sa}>, tile<{sb}>
+        %v = make_tensor_view %p, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf32, strides=[64,1]>
+        %w = make_partition_view %v : partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>
+        %i = constant <i32: 0> : tile<i32>
+        %u = store_view_tko weak %r, %w[%i, %i] : tile<64x64xf32>,
+            partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>, tile<i32> -> token
+        return }} }}"""
+    out = np.zeros((64, 64), np.float32)
+    launch(text, "k", 1, [out], target="cpu")
+    assert (out == 64 * 4 + 1).all()
+    monkeypatch.setattr(sys.modules["tileiras.run.cpu.launch"], "memory_bytes", lambda: 1 << 10)
+    with pytest.raises(LaunchError, match="more than half of this machine's memory") as caught:
+        launch(text, "k", 1, [out], target="cpu")
+    (found,) = caught.value.diagnostics
+    assert found.op == "cuda_tile.mmaf_scaled" and found.loc.line == 6
+
+
 def test_a_program_says_what_a_tile_block_needs() -> None:
     """A scan of a tile of 256 KiB, which works in parts of that size; a sum that needs registers alone."""
     text = """cuda_tile.module @m { entry @k(%p: tile<ptr<f32>>) {

@@ -168,6 +168,13 @@ def spelled(spec: OpSpec, name: str) -> OpSpec:
     return out
 
 
+def part_of(spec: OpSpec, whole: str) -> OpSpec:
+    """The op as a part of what the program wrote as `whole`: messages name that."""
+    out = spelled(spec, spec.name)
+    out.full_name, out.source_name = spec.full_name, whole
+    return out
+
+
 class Derived(dict):  # type: ignore[type-arg]
     """Specs of a dialect by name: its own, and those of another's ops, each derived when first asked for."""
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from tileiras.compiler.dialects.nv_tileaa.ops import BY_NAME
 from tileiras.compiler.ir.build import create
 from tileiras.compiler.ir.core import Op
+from tileiras.compiler.ir.spec import part_of
 from tileiras.compiler.ir.types import F16, F32, I1, I8, I32, Dense, TensorType, TileType
 
 TYPE_CHECKING = False
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tileiras.compiler.ir.core import Block, Value
+    from tileiras.compiler.ir.spec import OpSpec
 
 NAN = 0x7FC00000
+PARTS: dict[str, OpSpec] = {}
 MOST_ELEMENTS = 1 << 15  # of a tile that is not taken in slices
 
 
@@ -66,8 +69,14 @@ class Maker:
         self, name: str, operands: list[Value], type: TensorType, segments: Any = None, **attrs: Any
     ) -> Value:
         return self.block.append(
-            create(BY_NAME[name], operands, [type], attrs, loc=self.loc, segments=segments)
+            create(self.spec(name), operands, [type], attrs, loc=self.loc, segments=segments)
         ).result
+
+    def spec(self, name: str) -> OpSpec:
+        """The op, called by what it is a part of."""
+        if name not in PARTS:
+            PARTS[name] = part_of(BY_NAME[name], "cuda_tile.mmaf_scaled")
+        return PARTS[name]
 
     def tile(
         self, name: str, operands: list[Value], elem: Any, like: Value | None = None, **attrs: Any
