@@ -14,6 +14,7 @@ import time
 from contextlib import contextmanager
 
 from tileiras.diag import Catalogue, Refusal
+from tileiras.files import PLANTED, is_planted
 from tileiras.tools.build.depfile import escape as escape_make
 
 from .argv import OURS, refuse
@@ -337,6 +338,10 @@ def _check_folders(plan: Plan) -> None:
             what = "Not a directory" if os.path.exists(folder) else "No such file or directory"
             refuse(Refusal(common.CANNOT_WRITE, path=path, why=what), OURS)
             raise Failed(UNWRITABLE.get(last.get(path, ""), 1))
+    for path in [*outputs_of(plan), *(job.deliver for job in plan.jobs if job.deliver)]:
+        if is_planted(path):  # nvcc and the host's compiler would follow it
+            refuse(Refusal(common.CANNOT_WRITE, path=path, why=PLANTED), OURS)
+            raise Failed(UNWRITABLE.get(last.get(path, ""), 1))
 
 
 def execute(
@@ -378,7 +383,8 @@ def execute(
             runner.stop_all()
             if not plan.dryrun:
                 for path in outputs_of(plan):
-                    remove(path)
+                    if not is_planted(path):
+                        remove(path)
             if isinstance(error, Failed):
                 return error.code
             if isinstance(error, OSError):

@@ -81,21 +81,50 @@ def remove_quietly(path: str) -> None:
         pass
 
 
-def is_planted(path: str) -> bool:
-    """Whether `path` is a link that another user may have put there: one not to follow.
+PLANTED = "it is another user's link or pipe in a folder for everybody"
+_KIND, _LINK, _PIPE = 0o170000, 0o120000, 0o010000
+_MAX_LINKS = 40  # as Linux has it
 
-    The rule of Linux's protected_symlinks, which a path that is resolved by hand escapes: in a sticky folder that anybody
-    may write to, a link counts only when it is ours or the folder's owner's.
+
+def is_planted(path: str) -> bool:
+    """Whether `path` goes by a link, or is a pipe, that another user may have put there: one not to follow.
+
+    The rule of Linux's protected_symlinks and protected_fifos, which a path that is resolved by hand escapes: in a sticky
+    folder that anybody may write to, a link counts only when it is ours or the folder's owner's. Each part of the path and
+    of what links on it name is looked at.
     """
     if not hasattr(os, "geteuid"):
         return False
+    where, parts, links = ("/" if path.startswith("/") else "."), path.split("/")[::-1], 0
     try:
-        link = os.lstat(path)
-        folder = os.stat(os.path.dirname(path) or ".")
-    except (OSError, ValueError):
-        return False
-    shared = folder.st_mode & 0o1002 == 0o1002
-    return link.st_mode & 0o170000 == 0o120000 and shared and link.st_uid not in (os.geteuid(), folder.st_uid)
+        while parts and links <= _MAX_LINKS:
+            part = parts.pop()
+            if part in ("", "."):
+                continue
+            entry = os.path.join(where, part)
+            found = os.lstat(entry)
+            kind = found.st_mode & _KIND
+            if kind in (_LINK, _PIPE):
+                folder = os.stat(where)
+                shared = folder.st_mode & 0o1002 == 0o1002
+                if shared and found.st_uid not in (os.geteuid(), folder.st_uid):
+                    return True
+            if kind != _LINK:
+                where = entry
+                continue
+            links += 1
+            target = os.readlink(entry)
+            where = "/" if target.startswith("/") else where
+            parts += target.split("/")[::-1]
+    except (OSError, ValueError):  # it ends here: what is missing is nobody's
+        pass
+    return False
+
+
+def is_of_system(path: str) -> bool:
+    """Whether the system names something by `path`: /dev/stdout may be a regular file, and is written into all the same."""
+    place = os.path.abspath(path)
+    return place.startswith(("/dev/", "/proc/")) and not place.startswith("/dev/shm/")
 
 
 def is_own(stat: os.stat_result) -> bool:

@@ -9,13 +9,11 @@ from __future__ import annotations
 import os
 
 from tileiras.diag import ERROR, EXIT_CONFIGURATION, WORD_CONFIG, Diag, Refusal
-from tileiras.files import is_planted, remove_quietly, temporary_sibling, write_new
+from tileiras.files import PLANTED, is_of_system, is_planted, remove_quietly, temporary_sibling, write_new
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-_PLANTED = "it is another user's link in a folder for everybody"
 
 
 UNWRITABLE = Diag(
@@ -49,7 +47,7 @@ class OutputError(Refusal):
 
 def is_stream(path: str) -> bool:
     """Whether an output is written into where it is: standard output, a device, a pipe."""
-    if path == "-" or path.startswith(("/dev/", "/proc/")):
+    if path == "-" or is_of_system(path):
         return True
     return os.path.exists(path) and not os.path.isfile(path)
 
@@ -90,15 +88,15 @@ class Outputs:
         old_ones: list[tuple[str, str]] = []
         inputs = [found for found in map(_stat, sources) if found is not None]
         for path in self.paths:
-            if is_stream(path):
-                continue
             why = ""
+            if is_stream(path) and not is_planted(path):
+                continue
             real = _real(path)
             old = _stat(real)
             if not path or path.endswith(os.sep):
                 why = "it has no name" if not path else "Is a directory"
             elif is_planted(path):
-                why = _PLANTED
+                why = PLANTED
             elif old is not None and any(os.path.samestat(old, source) for source in inputs):
                 why = "it is the input file"
             elif old is not None:
@@ -120,11 +118,11 @@ class Outputs:
 
     def write(self, path: str, data: bytes) -> None:
         """Stage one output."""
+        if is_planted(path):
+            raise OutputError(UNWRITABLE, path=path, why=PLANTED)
         if is_stream(path):
             self._streams.append((path, data))
             return
-        if is_planted(path):
-            raise OutputError(UNWRITABLE, path=path, why=_PLANTED)
         real = _real(path)
         temporary = temporary_sibling(real)
         self._staged.append((temporary, real, path))

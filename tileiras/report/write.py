@@ -25,11 +25,13 @@ def check(path: str) -> None:
     """Tries whether the file can be written. Errors: OutputError."""
     import os
 
-    from tileiras.files import remove_quietly, temporary_sibling, write_new
+    from tileiras.files import PLANTED, is_planted, remove_quietly, temporary_sibling, write_new
     from tileiras.outputs import UNWRITABLE, OutputError, is_stream
 
     if os.path.isdir(path):
         raise OutputError(UNWRITABLE, path=path, why="Is a directory")
+    if is_planted(path):
+        raise OutputError(UNWRITABLE, path=path, why=PLANTED)
     if is_stream(path):
         return
     probe = temporary_sibling(os.path.realpath(path))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 
+from tileiras.files import is_planted
 from tileiras.options import is_number
 from tileiras.toolchain import diags
 from tileiras.toolchain.catalog import EXTENDED_SMEM_SINCE, LAUNCH_METADATA_SINCE
@@ -327,7 +328,7 @@ def _failure(
     """Code 5 with ptxas's own words and status; TILEIRAS_KEEP_PTX names a file to keep the PTX in."""
     failed = diags.one(diags.PTXAS_FAILED, path=tool.path, target=target, how=done.how())
     keep = os.environ.get("TILEIRAS_KEEP_PTX")
-    if keep:
+    if keep and not is_planted(keep):
         try:
             with open(keep, "w", encoding="utf-8") as file:
                 file.write(ptx)

@@ -95,9 +95,9 @@ CANNOT_WRITE = Diag("CLI-0009", ERROR, "cannot write '{path}': {why}")
 cause: The file could not be written, for the reason that follows.
 remedy: Name a file in a folder that exists and can be written.
 
-- $ tileiras-run k.tileir --arg zeros:f32:16 --save 0=missing/out.npy
-+ $ tileiras-run k.tileir --arg zeros:f32:16 --save 0=out.npy
-  cuda_tile.module @m { entry @k(%p : tile<ptr<f32>>) { return } }
+- $ tileiras-nvcc -cubin -arch=sm_90 k.tileir -o missing/k.cubin
++ $ tileiras-nvcc -cubin -arch=sm_90 k.tileir -o k.cubin
+  cuda_tile.module @m { entry @k() { return } }
 """
 
 OPT_PIPELINE_TO = Diag("OPT-0002", ERROR, "'--pipeline-to' takes {known}, not '{value}'")

@@ -451,19 +451,21 @@ def compare(got: np.ndarray, want: Any, rtol: float, atol: float) -> tuple[bool,
 
 
 def save_array(path: str, array: np.ndarray) -> None:
-    """Write a .npy file through a temporary sibling, so that no partial file is ever seen."""
+    """Write a .npy file as the commands write outputs: whole or not at all, and into devices. Errors: OutputError."""
     import io
 
     import numpy as np
 
-    from tileiras.files import write_atomically
+    from tileiras.outputs import Outputs
 
     out = io.BytesIO()
     np.save(out, np.asarray(array), allow_pickle=False)
+    outputs = Outputs([path])
     try:
-        write_atomically(path, out.getvalue())
-    except OSError as error:
-        raise Usage(diags.CANNOT_WRITE, path=path, why=error.strerror) from None
+        outputs.write(path, out.getvalue())
+        outputs.commit()
+    finally:
+        outputs.discard()
 
 
 def list_entries(module: Any) -> None:

@@ -6,7 +6,7 @@ next one, unless only the command line was wrong, when nothing was tried; and ou
 stamp (headers) are left untouched when their content did not change.
 
 A device named as an output (/dev/stdout, /dev/null) is written to, never renamed over and never removed. A symbolic link
-stays, and the file behind it is the output, unless another user may have put the link there: that one is replaced.
+stays, and the file behind it is the output, unless another user may have put the link there: that is an error.
 """
 
 from __future__ import annotations
@@ -14,7 +14,16 @@ from __future__ import annotations
 import os
 import stat
 
-from tileiras.files import is_planted, remove_quietly, sweep_siblings, temporary_sibling, write_new
+from tileiras.files import (
+    PLANTED,
+    is_of_system,
+    is_planted,
+    remove_quietly,
+    sweep_siblings,
+    temporary_sibling,
+    write_new,
+)
+from tileiras.outputs import UNWRITABLE, OutputError
 
 
 class Outputs:
@@ -29,8 +38,9 @@ class Outputs:
         self._unswept: list[str] = []  # what was committed
 
     def declare(self, path: str | None, keep_if_same: bool = False) -> None:
-        """Promises `path`: from now on a failure removes it."""
+        """Promises `path`: from now on a failure removes it. Errors: OutputError for what another user has planted."""
         if path:
+            _refuse_planted(path)
             path = place_of(path)
             self._declared.append(path)
             if keep_if_same:
@@ -55,7 +65,8 @@ class Outputs:
         return text
 
     def put(self, path: str, data: bytes) -> None:
-        """Stages `data` for `path`."""
+        """Stages `data` for `path`. Errors: OutputError, OSError with the name of the output."""
+        _refuse_planted(path)
         if is_special(path):
             self._direct.append((path, data))
             return
@@ -82,7 +93,10 @@ class Outputs:
             if path in self._keep_if_same and _same(path, staged):
                 remove_quietly(staged)
                 continue
-            os.replace(staged, path)
+            try:
+                os.replace(staged, path)
+            except OSError as error:
+                raise OSError(error.errno, error.strerror, path) from error
         for path, data in self._direct:
             with open(path, "wb") as file:
                 file.write(data)
@@ -118,15 +132,20 @@ class Outputs:
 
 def place_of(path: str) -> str:
     """Where an output goes: behind a link that is the user's own."""
-    if not os.path.islink(path) or is_special(path) or is_planted(path):
+    if not os.path.islink(path) or is_special(path):
         return path
     return os.path.realpath(path)
+
+
+def _refuse_planted(path: str) -> None:
+    if is_planted(path):
+        raise OutputError(UNWRITABLE, path=path, why=PLANTED)
 
 
 def is_special(path: str) -> bool:
     """Whether `path` is no place for a file of ours: a device, a pipe, or a link of the system to one."""
     # /dev/stdout is a link to whatever standard output is: a plain file when it was redirected.
-    if os.path.abspath(path).startswith(("/dev/", "/proc/")) and not path.startswith("/dev/shm/"):
+    if is_of_system(path):
         return True
     try:
         mode = os.stat(path).st_mode
