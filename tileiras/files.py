@@ -123,7 +123,10 @@ def is_planted(path: str) -> bool:
 
 def is_of_system(path: str) -> bool:
     """Whether the system names something by `path`: /dev/stdout may be a regular file, and is written into all the same."""
-    place = os.path.abspath(path)
+    try:
+        place = os.path.abspath(path)
+    except OSError:  # the folder that relative names are looked up in was removed
+        return False
     return place.startswith(("/dev/", "/proc/")) and not place.startswith("/dev/shm/")
 
 
