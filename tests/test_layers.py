@@ -95,6 +95,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "toolchain": {"archs", "diag", "files", "options"},
     "report": {
         "diag",
+        "dialects/nv_tileas",
         "driver",
         "explain",
         "files",
@@ -106,6 +107,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "outputs",
         "ptx",
         "source",
+        "target",
         "toolchain",
     },
     "run/emulator": {"diag"},

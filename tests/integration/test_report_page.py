@@ -15,6 +15,7 @@ from browser import Browser
 
 from tileiras import cli
 from tileiras.report import collect, html
+from tileiras.tools import report as command
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -479,3 +480,92 @@ def test_pictures_of_the_docs(browser: Browser, matmul: Path, bless: bool) -> No
             (IMAGES / f"{name}.png").write_bytes(picture)
     browser.size(1500, 950)
     assert browser.console() == []
+
+
+def page_of_case(folder: Path, name: str, *options: str) -> Path:
+    """The page of a kernel of the corpus."""
+    from tests.corpus.export import bytecode_path
+    from tests.corpus.registry import CASES
+
+    return page_of(folder, name, Path(bytecode_path(CASES[name])), "--emit=ptx", *options)
+
+
+def test_agents_are_lanes_of_one_chart(browser: Browser, folder: Path) -> None:
+    page = page_of_case(folder, "staged_bf16_nn_128", "--gpu-name=sm_90", "--tensor-maps=launcher")
+    opened(browser, page)
+    reads, copies = data_of(page)["loops"]
+    chart = f".loop[data-loop='{reads['line']}'] svg[aria-label^=schedule]"
+    assert "agent 1: copies" in browser.text(chart) and "agent 0: products" in browser.text(chart)
+    assert browser.count(f".loop[data-loop='{copies['line']}'] svg") == 0, (
+        "its time is a lane of the other's chart"
+    )
+    assert "read by a product that is not done yet" in browser.text(f".loop[data-loop='{reads['line']}']")
+    rows = browser.js("return [...document.querySelectorAll('#barriers tbody tr')].map((r) => r.innerText)")
+    assert any("bytes of its stage have landed" in row and "bulk.load" in row for row in rows)
+    assert any("readers of its stage have released it" in row and "bulk.release" in row for row in rows)
+    assert any("the 8 warps of this agent" in row for row in rows)
+    cards = browser.text("#overview .cards")
+    assert "8, 240" in cards and "4, 24" in cards
+    assert browser.console() == []
+
+
+def test_tensor_memory_is_a_picture(browser: Browser, folder: Path) -> None:
+    page = page_of_case(folder, "staged_attention_full_f16", "--gpu-name=sm_100")
+    opened(browser, page)
+    (memory,) = data_of(page)["shared"][0]["tensor_memory"]
+    assert browser.count("[data-region]") == len(memory["regions"]) == 3
+    boxes = browser.js(
+        "return [...document.querySelectorAll('[data-region] rect')].map((r) => [r.y.baseVal.value, r.height.baseVal.value])"
+    )
+    (sum, left, other) = boxes
+    assert left[0] == sum[0] and other[0] >= sum[0] + sum[1], (
+        "the left operand lies over the scores, the sum behind"
+    )
+    browser.js("document.querySelectorAll('[data-region]')[1].focus()")
+    browser.press("enter")
+    assert browser.js("return [state.selected.level, state.selected.line]") == [
+        "nv_tileas",
+        memory["regions"][1]["line"],
+    ]
+    assert "One such block" in browser.text("#shared") or "one such block fits an SM" in browser.text(
+        "#shared"
+    )
+    assert browser.console() == []
+
+
+def test_a_narrow_window_scrolls_charts_alone(browser: Browser, folder: Path) -> None:
+    page = page_of_case(folder, "staged_bf16_nn_128", "--gpu-name=sm_100")
+    browser.size(560, 800)
+    try:
+        opened(browser, page)
+        wide = browser.js("return [document.documentElement.scrollWidth, innerWidth]")
+        assert wide[0] <= wide[1], "the page itself does not scroll sideways"
+        assert browser.js(
+            "return [...document.querySelectorAll('.wide > svg')].every((s) => s.getBoundingClientRect().width >= 500)"
+        )
+    finally:
+        browser.size(1500, 950)
+
+
+def test_source_lines_have_the_numbers_of_their_file(browser: Browser, folder: Path) -> None:
+    """Where the text holds parts of files, an editor's numbers count."""
+    kernel, data, page = folder / "placed.tileir", folder / "placed.json", folder / "placed.html"
+    kernel.write_text(STRIDED)
+    line = ["--gpu-name=sm_90", "--emit=ptx", f"-o{folder / 'out'}", f"--report={data}"]
+    assert cli.main([str(kernel), *line]) == 0
+    document = json.loads(data.read_text())
+    document["modules"][0]["levels"]["source"]["places"] = [[0, "", 0], [1, "scaled.py", 42]]
+    data.write_text(json.dumps(document))
+    assert command.main(["html", str(data), "-o", str(page)]) == 0
+    opened(browser, page)
+    names = browser.js(
+        "return [...document.querySelectorAll('.ref[data-level=source]')].map((r) => [r.textContent, Number(r.dataset.line)])"
+    )
+    assert names and all(name == f"scaled.py:{41 + row}" for name, row in names)
+    browser.click(".ref[data-level=source]")
+    (number,) = browser.js("return [document.querySelector('.pane[data-level=source] .ln.at i').textContent]")
+    assert number == str(41 + names[0][1])
+    head = browser.js(
+        "return document.querySelector('.pane[data-level=source] .ln[data-row=\"0\"] i').textContent"
+    )
+    assert head == "", "a line that only names a file has no number"

@@ -629,3 +629,177 @@ def test_mbarriers_lie_behind_the_ring_that_bulk_copies_fill(tmp_path: Path) -> 
     assert ring["stage_bytes"] * ring["stages"] == ring["bytes"]
     assert ring["stage_bytes"] == sum(member["bytes"] for member in ring["members"])
     assert mbarriers["offset"] == ring["offset"] + ring["bytes"] and mbarriers["bytes"] >= 8 * ring["stages"]
+
+
+def exported(name: str, gpu: str, **options: Any) -> dict[str, Any]:
+    """The report of a kernel of the corpus."""
+    from tests.corpus.export import bytecode_path
+    from tests.corpus.registry import CASES
+
+    data = Path(bytecode_path(CASES[name])).read_bytes()
+    sink, watch = Sink(), Watch(data, "k.tilebc")
+    driver.compile_source(
+        data,
+        Options(gpu_name=gpu, emit="ptx", launch_abi="simt", **options),
+        sink,
+        file="k.tilebc",
+        watch=watch,
+    )
+    return collect.module(watch, sink.emitted, 0)
+
+
+def said_of(module: dict[str, Any], lines: list[int]) -> list[str]:
+    """The ops of lines of nv_tileas."""
+    text = module["levels"]["nv_tileas"]["lines"]
+    return [found[1] for line in lines if (found := re.search(r"nv_tileas\.([\w.]+)", text[line]))]
+
+
+def test_waits_for_mbarriers_name_who_arrives_on_them() -> None:
+    module = exported("staged_bf16_nn_128", "sm_90", tensor_maps="launcher")
+    phases = {row["channel"]: row for row in module["barriers"] if row["kind"] == "phase"}
+    assert said_of(module, phases["landed"]["for"]) == ["bulk.load"]
+    assert "wgmma" in said_of(module, phases["landed"]["then"])
+    assert said_of(module, phases["released"]["for"]) == ["bulk.release"]
+    assert said_of(module, phases["released"]["then"]) == ["bulk.load"]
+    meeting = [row for row in module["barriers"] if row["kind"] == "barrier"]
+    assert {row["warps"] for row in meeting} == {None, 8}
+    assert all("bulk.load" not in said_of(module, row["then"]) for row in meeting if row["warps"] == 8), (
+        "another agent runs the copies"
+    )
+    (start,) = (row for row in meeting if row["warps"] is None)
+    assert said_of(module, start["for"]) == ["bulk.begin"]
+
+
+def test_copies_count_at_a_barrier_once_they_are_awaited() -> None:
+    module = exported("staged_bf16_nn_128", "sm_100")
+    first, *_ = (row for row in module["barriers"] if row["kind"] == "barrier")
+    assert said_of(module, first["for"]) == ["tensor_memory.alloc"], (
+        "the copies under way are none of its business"
+    )
+    inside = next(row for row in module["barriers"] if row["kind"] == "barrier" and row["loop"])
+    assert set(said_of(module, inside["for"])) == {"async.copy_view"}
+    product = next(row for row in module["barriers"] if row["channel"] == "product")
+    assert said_of(module, product["for"]) == ["tensor_memory.product"]
+
+
+def test_agents_that_share_a_ring_are_a_pair() -> None:
+    module = exported("staged_bf16_nn_128", "sm_90", tensor_maps="launcher")
+    reads, copies = module["loops"]
+    assert reads["feeder"] == copies["line"] and copies["reader"] == reads["line"]
+    assert reads["agent"] == {"id": 0, "warps": 8, "issuing": 8}
+    assert copies["agent"] == {"id": 1, "warps": 4, "issuing": 1}
+    assert [f["title"] for f in module["findings"] if f["kind"] == "loop"] and not any(
+        ["nv_tileas", copies["line"]] in finding["refs"] for finding in module["findings"]
+    ), "an agent that waits for free stages limits nothing"
+    (kernel,) = module["kernels"]
+    assert [agent["registers"] for agent in kernel["agents"]] == [240, 24] and kernel["limit"] == 240
+    assert reads["ring"]["spare"] + reads["ring"]["ahead"] + 1 == reads["ring"]["stages"]
+
+
+@pytest.mark.parametrize("maps", ["none", "launcher"])
+def test_columns_of_tensor_memory(maps: str) -> None:
+    module = exported("staged_bf16_nn_128", "sm_100", tensor_maps=maps)
+    (kernel,) = module["shared"]
+    (memory,) = kernel["tensor_memory"]
+    (sum,) = memory["regions"]
+    assert (memory["columns"], memory["of"], memory["lanes"]) == (128, 512, 128)
+    assert (sum["column"], sum["columns"], sum["what"]) == (0, 128, "sum of 128 x 128")
+    assert said_of(module, [sum["line"], sum["end"], *sum["by"]]) == [
+        "tensor_memory.begin", "tensor_memory.end", "tensor_memory.product",
+    ]  # fmt: skip
+    assert memory["first"] < sum["line"] < sum["end"] < memory["last"]
+    rings = [b for b in kernel["buffers"] if b["what"] == "ring of stages"]
+    assert rings and all(0 < b["bytes"] < kernel["bytes"] for b in kernel["buffers"])
+    if (
+        maps == "launcher"
+    ):  # tensor memory's own mbarriers lie in front of the ring, and the ring's among them
+        ours = next(b for b in kernel["buffers"] if b["what"] == "mbarriers of the ring")
+        assert (
+            8 * rings[0]["stages"] <= ours["bytes"] and ours["offset"] + ours["bytes"] <= rings[0]["offset"]
+        )
+
+
+def regions_of(name: str) -> list[tuple[int, int, str]]:
+    (memory,) = exported(name, "sm_100")["shared"][0]["tensor_memory"]
+    return [(r["column"], r["columns"], r["what"]) for r in memory["regions"]]
+
+
+def test_scales_and_left_operands_in_tensor_memory() -> None:
+    """Scales take turns behind the sum: of 128 rows and of 128 columns, 4 columns for four scales along K."""
+    assert regions_of("scaled_mxfp8_128") == [
+        (0, 128, "sum of 128 x 128"),
+        (128, 8, "block scales of every even product"),
+        (136, 8, "block scales of every odd product"),
+    ]
+    assert regions_of("staged_attention_f16") == [
+        (0, 64, "sum of 128 x 64"),
+        (64, 64, "sum of 128 x 64"),
+        (128, 32, "left operand, 128 x 64 f16"),
+    ]
+    full = regions_of("staged_attention_full_f16")
+    assert [row[2] for row in full] == ["sum of 256 x 128", "left operand, 256 x 128 f16", "sum of 256 x 128"]
+    assert full[0][0] == full[1][0] == 0 and full[0][1] == full[2][0] == 256, (
+        "probabilities overwrite their scores"
+    )
+
+
+def test_the_order_of_scales_is_no_advice() -> None:
+    module = exported("scaled_mxfp8_128", "sm_100")
+    fixed = [row for row in module["shared"][0]["accesses"] if row["fixed"]]
+    assert fixed and all(row["wavefronts"] > row["least"] for row in fixed)
+    lines = {row["line"] for row in fixed}
+    assert not any(
+        f["kind"] == "banks" and lines & {line for _, line in f["refs"]} for f in module["findings"]
+    )
+
+
+def test_part_of_a_sector_has_a_reason() -> None:
+    """A product's sum is stored as tensor memory gave it, a row a lane: half a sector a request, and the page says why."""
+    module = exported("staged_attention_f16", "sm_100")
+    wasteful = [row for row in module["accesses"] if row["sectors"] and row["sectors"] > row["least"]]
+    assert wasteful
+    for row in wasteful:
+        assert row["narrow"] or row["scattered"] or row["partial"] and row["gather"], row
+    assert any("16 of the 32 bytes" in row["partial"] for row in wasteful)
+
+
+INLINED = """
+import cuda.tile as ct
+
+@ct.kernel
+def k(x, y):
+    t = ct.load(x, (0,), (128,))
+    ct.store(y, (0,), t.astype(ct.float16))
+"""
+
+
+def test_lines_of_a_file_have_its_numbers_and_libraries_are_left_out(tmp_path: Path) -> None:
+    """An op that a library made belongs to the author's line that called it, under the number that an editor shows."""
+    pytest.importorskip("cuda.tile")
+    (tmp_path / "scale.py").write_text(INLINED)
+    script = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import scale, cuda.tile as ct\n"
+        "from cuda.tile import compilation as cc\n"
+        "a = lambda d: cc.ArrayConstraint(d, 1, index_dtype=ct.int32, stride_lower_bound_incl=0, alias_groups=[], "
+        "may_alias_internally=False, stride_constant=[1], stride_divisible_by=1, shape_divisible_by=1, "
+        "base_addr_divisible_by=4)\n"
+        "s = cc.KernelSignature([a(ct.float32), a(ct.float16)], symbol='k', "
+        "calling_convention=cc.CallingConvention.cutile_python_v1())\n"
+        "cc.export_kernel(scale.k, [s], sys.argv[2], output_format='tileir_bytecode', bytecode_version='13.3', gpu_code=None)"
+    )
+    made = tmp_path / "k.tilebc"
+    subprocess.run([sys.executable, "-c", script, str(tmp_path), str(made)], check=True)
+    out = tmp_path / "r.json"
+    assert (
+        cli.main([str(made), "--gpu-name=sm_90", "--emit=ptx", f"-o{tmp_path / 'k.ptx'}", f"--report={out}"])
+        == 0
+    )
+    (module,) = json.loads(out.read_text())["modules"]
+    source = module["levels"]["source"]
+    assert not any("def astype" in line for line in source["lines"]), "a library's text is not the kernel's"
+    (head, run) = source["places"]
+    assert head == [0, "", 0] and run[1:] == ["scale.py", 1]
+    store = line_with(module["levels"]["cuda_tile"], "ftof")
+    at = module["levels"]["cuda_tile"]["up"][store]
+    assert "t.astype" in source["lines"][at]
+    assert INLINED.split("\n")[run[2] + at - run[0] - 1] == source["lines"][at]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from . import findings, lanes, levels, loops, machine, memory, pressure, roofline, shared, sync
+from . import findings, lanes, levels, loops, machine, memory, pressure, roofline, shared, sync, tensor_memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -118,11 +118,18 @@ def _kernels(out: dict[str, Any], watch: Watch) -> None:
         fn = next((f for f in watch.code.functions if f.name == kernel.name), None) if watch.code else None
         asked = fn.attrs.get("nvvm.maxnreg") if fn is not None else None
         spec = specs.get(kernel.name)
+        agents = [
+            {"id": op.attr("id"), "warps": op.attr("num_warps"), "registers": op.attrs.get("registers")}
+            for f in functions if f.attrs.get("sym_name") == kernel.name
+            for op in f.walk() if op.spec.name == "agent"
+        ]  # fmt: skip
         out["kernels"].append({
             "name": kernel.name, "threads": x * y * z, "registers": kernel.registers,
-            "limit": min(255, asked or 255, 65536 // max(1, x * y * z) // 8 * 8),
+            # where agents take and give registers, the most that one has; not what the block starts with
+            "limit": max((a["registers"] for a in agents if a["registers"]), default=0)
+            or min(255, asked or 255, 65536 // max(1, x * y * z) // 8 * 8),
             "spill_stores": used.spill_store_bytes if used else None, "spill_loads": used.spill_load_bytes if used else None,
-            "occupancy": getattr(spec, "occupancy", None),
+            "occupancy": getattr(spec, "occupancy", None), "agents": agents,
             "stack": used.stack_bytes if used else None, "shared": kernel.static_shared + kernel.dynamic_shared,
             "shared_limit": program.target.smem_bytes_max, "cluster": list(kernel.cluster),
             "blocks": {"fit": fits.blocks, "registers": fits.by_registers, "shared": fits.by_shared, "threads": fits.by_threads,
@@ -164,10 +171,6 @@ def _details(
     kernels = {kernel["name"]: kernel for kernel in out["kernels"]}
     asked = shared.accesses(tree)
 
-    def line_of(record: Any) -> int:
-        owner = watch.owners.get(id(record))
-        return tree.line_of.get(owner[1], -1) if owner is not None else -1
-
     def owner_of(record: Any) -> tuple[Any, int]:
         owner = watch.owners.get(id(record))
         return (owner[1], tree.line_of.get(owner[1], -1)) if owner is not None else (None, -1)
@@ -187,6 +190,7 @@ def _details(
         out["shared"].append({
             "kernel": name, "first": first, "last": last, "bytes": kernel.get("shared", 0),
             "buffers": shared.buffers(tree, function), "accesses": [a for a in asked if first <= a["line"] <= last],
+            "tensor_memory": tensor_memory.allocation(tree, function),
         })  # fmt: skip
         warps = max(1, kernel.get("threads", 128) // 32)
         number = watch.program.target.number
@@ -194,7 +198,7 @@ def _details(
         mine = [row for row in records if row[0].name == name]
         code = [record for _, _, record in mine]
         demand = pressure.Demand(code)
-        waits = sync.rows(mine, line_of, demand.loops)
+        waits = sync.rows(mine, owner_of, demand.loops)
         found_loops = [
             loops.loop_data(
                 op, tree, issued, warps, number, name, [w["line"] for w in waits if w["kind"] == "barrier"]
@@ -210,6 +214,7 @@ def _details(
         if row is not None:
             out["roofline"].append(row)
         out["loops"] += found_loops
+    loops.pair(out["loops"])
     _fallbacks(out)
 
 

@@ -119,7 +119,7 @@ def _titles(module: dict[str, Any]) -> dict[str, int]:
     """How often each finding is made, wherever: lines move."""
     found: dict[str, int] = {}
     for finding in module["findings"]:
-        title = re.sub(r" at line \d+ of (the source|nv_tileas)", "", finding["title"])
+        title = re.sub(r" at (line \d+ of (the source|nv_tileas)|\S+:\d+)", "", finding["title"])
         found[title] = found.get(title, 0) + 1
     return found
 

@@ -30,7 +30,13 @@ def _place(module: dict[str, Any], line: int) -> str:
     for level in ("nv_tileas", "cuda_tile"):
         up = module["levels"].get(level, {}).get("up", [])
         at = up[at] if 0 <= at < len(up) else -1
-    return f"line {at + 1} of the source" if at >= 0 else f"line {line + 1} of nv_tileas"
+    if at < 0:
+        return f"line {line + 1} of nv_tileas"
+    runs = [run for run in module["levels"]["source"].get("places", []) if run[0] <= at]
+    if not runs or runs[-1][0] == 0:  # the text that was compiled
+        return f"line {at + 1} of the source"
+    row, file, first = runs[-1]
+    return f"{file}:{first + at - row}"
 
 
 def _finding(
@@ -129,7 +135,7 @@ def _accesses(module: dict[str, Any]) -> list[dict[str, Any]]:
             sectors = f"{row['sectors']} sectors a request where {row['least']} would do" if waste else ""
             out.append(_finding(
                 (70 if scattered else 50) + hot, "coalescing", f"{who}{where} {'are' if many else 'is'} not coalesced",
-                "; ".join(t for t in dict.fromkeys((scattered, sectors, narrow)) if t),
+                "; ".join(t for t in dict.fromkeys((scattered, sectors, narrow, row["partial"])) if t),
                 row["gather"] or row["widen"] or "give a thread wider pieces of a row, or the tile longer rows", refs,
             ))  # fmt: skip
         else:
@@ -152,7 +158,9 @@ _HINTS = {
 def _loops(module: dict[str, Any]) -> list[dict[str, Any]]:
     out = []
     for loop in module["loops"]:
-        if loop["inner"]:
+        if (
+            loop["inner"] or loop["reader"] is not None
+        ):  # copies beside the loop that waits for them are one of its terms
             continue
         made = loop.get("machine")
         bound = made["bound"] if made else loop["bound"]
@@ -164,9 +172,13 @@ def _loops(module: dict[str, Any]) -> list[dict[str, Any]]:
                 r for r in module["remarks"]
                 if r["code"] == "AS-0304" and any(n for n in r["notes"])
             ]  # fmt: skip
+            ring = loop["ring"] if loop["fed"] else None
             why = "each iteration waits for its own loads: nothing runs ahead of their use"
-            if loop["ring"] and loop["fed"]:
-                why = "copies run ahead, but their wait leaves none on its way"
+            if ring:
+                why = (
+                    "copies begin in the iteration before their use, and all of them are awaited where it begins: they overlap "
+                    f"only what stands behind them. The ring has {ring['stages']} stages of {ring['stage_bytes']} bytes"
+                )
             narrow = next(
                 (
                     a
@@ -176,7 +188,12 @@ def _loops(module: dict[str, Any]) -> list[dict[str, Any]]:
                 None,
             )
             remedy = "let loads feed a product through shared memory: "
-            if not loop["flops"]:
+            if ring:
+                remedy = (
+                    "room for one more stage: a tile of half the size along the dimension of the loop; then copies run a whole "
+                    "iteration ahead"
+                )
+            elif not loop["flops"]:
                 remedy = (
                     "the wait is hidden by other blocks: ask for more of them on an SM (the occupancy hint, smaller tiles), "
                     "or load more at once with a larger tile"
@@ -265,17 +282,26 @@ def _barriers(module: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _banks(module: dict[str, Any]) -> list[dict[str, Any]]:
-    out = []
+    """One finding for all accesses of an op of the input that conflict alike: the copies in front of a loop are those in it."""
+    up = module["levels"].get("nv_tileas", {}).get("up", [])
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for block in module["shared"]:
         for row in block["accesses"]:
-            if row["wavefronts"] > row["least"]:
-                out.append(_finding(
-                    30 + min(15, 2 * (row["wavefronts"] // max(1, row["least"]))), "banks",
-                    f"bank conflicts: {row['role']} at {_place(module, row['line'])} takes {row['wavefronts']} wavefronts for "
-                    f"{row['least']}", f"{row['what']}: lanes of one phase ask one bank for several words",
-                    "the compiler chose the arrangement: another order of the dimensions, or a permute after the product, "
-                    "changes which lanes meet", [["nv_tileas", row["line"]]],
-                ))  # fmt: skip
+            if row["wavefronts"] > row["least"] and not row["fixed"]:
+                line = row["line"]
+                origin = up[line] if line < len(up) and up[line] >= 0 else -1 - line
+                groups.setdefault(
+                    (origin, row["role"], row["what"], row["wavefronts"], row["least"]), []
+                ).append(row)
+    out = []
+    for (_, role, what, waves, least), rows in groups.items():
+        out.append(_finding(
+            30 + min(15, 2 * (waves // max(1, least))), "banks",
+            f"bank conflicts: {role} at {_place(module, rows[0]['line'])} takes {waves} wavefronts for {least}",
+            f"{what}: lanes of one phase ask one bank for several words",
+            "the compiler chose the arrangement: another order of the dimensions, or a permute after the product, "
+            "changes which lanes meet", [["nv_tileas", row["line"]] for row in rows[:4]],
+        ))  # fmt: skip
     return out
 
 

@@ -136,7 +136,7 @@ def exchanges(code: list[Any], owner: Callable[[Any], tuple[Any, int]]) -> list[
         waves, least, banks = wavefronts([addresses[n] for n in active], width)
         row = {
             "line": line, "op": op.spec.name, "role": role, "what": what, "width": width, "wavefronts": waves,
-            "least": least, "banks": banks,
+            "least": least, "banks": banks, "fixed": False,
         }  # fmt: skip
         assert len(banks) == BANKS
         best = found.get((line, role))

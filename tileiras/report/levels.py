@@ -22,12 +22,21 @@ MOST_LINES = 20_000  # of a level
 MOST_COLUMNS = 2_000  # of a line: a constant may be a megabyte
 SOURCES = (".py", ".cu", ".cuh", ".cpp", ".cc", ".hpp", ".h", ".jl", ".rs", ".tileir", ".mlir")
 MOST_SOURCE_BYTES = 1 << 20
+LIBRARY = ("site-packages", "dist-packages", "include")  # folders whose code a kernel's author did not write
 
 
 class Level:
-    """A text: `lines`, and for each line its line on the level before. `cut`: lines that were left out."""
+    """A text: `lines`, and for each line its line on the level before. `cut`: lines that were left out. `places`: runs of
+    lines of a file, [line here, file, line there]; the file is "" where lines are none of a file."""
 
-    def __init__(self, name: str, lines: list[str], up: list[int], cut: int = 0) -> None:
+    def __init__(
+        self,
+        name: str,
+        lines: list[str],
+        up: list[int],
+        cut: int = 0,
+        places: list[tuple[int, str, int]] | None = None,
+    ) -> None:
         self.name = name
         self.lines = [
             line if len(line) <= MOST_COLUMNS else line[:MOST_COLUMNS] + f" ... ({len(line)} characters)"
@@ -35,9 +44,11 @@ class Level:
         ]
         self.up = up
         self.cut = cut
+        self.places = places
 
     def data(self) -> dict[str, Any]:
-        return {"lines": self.lines, "up": self.up, "cut": self.cut}
+        out = {"lines": self.lines, "up": self.up, "cut": self.cut}
+        return out if self.places is None else {**out, "places": self.places}
 
 
 class _Full(Exception):
@@ -100,18 +111,23 @@ def source_level(watch: Watch) -> tuple[Level, dict[tuple[str, int], int]]:
         for number, line in enumerate(found[:MOST_LINES], 1):
             place[watch.file, number] = len(lines)
             lines.append(line)
-        return Level("source", lines, [-1] * len(lines), max(0, len(found) - MOST_LINES)), place
+        whole = [(0, os.path.basename(shown(watch.file, watch)), 1)]
+        return Level("source", lines, [-1] * len(lines), max(0, len(found) - MOST_LINES), whole), place
     wanted: dict[str, set[int]] = {}
     for op in watch.module.walk():
         path, at = position(op.loc)
         if path and at:
             wanted.setdefault(path, set()).add(at)
+    runs: list[tuple[int, str, int]] = []
     for path, used in wanted.items():
+        name = os.path.basename(shown(path, watch))
+        runs.append((len(lines), "", 0))
         content = read_source(path)
         if content is None:
             lines.append(f"# {shown(path, watch)}: not readable here")
             for number in sorted(used):
                 place[path, number] = len(lines)
+                runs.append((len(lines), name, number))
                 lines.append(f"# line {number}")
             continue
         lines.append(f"# {shown(path, watch)}")
@@ -119,12 +135,13 @@ def source_level(watch: Watch) -> tuple[Level, dict[tuple[str, int], int]]:
         first, last = max(1, min(used) - 30), min(len(found), max(used) + 10)
         if first > 1:
             lines.append(f"# ... from line {first}")
+        runs.append((len(lines), name, first))
         for number in range(first, last + 1):
             place[path, number] = len(lines)
             lines.append(found[number - 1])
     cut = max(0, len(lines) - MOST_LINES)
     lines = lines[:MOST_LINES]
-    return Level("source", lines, [-1] * len(lines), cut), place
+    return Level("source", lines, [-1] * len(lines), cut, runs), place
 
 
 def _is_bytecode(data: bytes | str) -> bool:
@@ -134,10 +151,15 @@ def _is_bytecode(data: bytes | str) -> bool:
 
 
 def position(loc: Any) -> tuple[str, int]:
-    """(path, line) of a location."""
+    """(path, line) of a location: where a library was inlined, the line of the kernel's author that called it."""
     from tileiras.compiler.lower.tileas_to_nvvm.debug import source_path
 
-    return source_path(loc), loc.line
+    found = ("", 0)
+    for frame in (loc, *loc.callers):
+        found = (source_path(frame), frame.line)
+        if not any(part in LIBRARY for part in found[0].split("/")):
+            break
+    return found
 
 
 def shown(path: str, watch: Watch) -> str:

@@ -200,11 +200,14 @@ def loop_data(
                 ahead = ahead_of(op, block)
                 slots = alloc.attr("bytes") // stage if stage else 1
                 ring = {
-                    "stages": slots, "ahead": ahead, "stage_bytes": stage, "members": members,
+                    "stages": slots, "ahead": ahead, "spare": loop.attrs.get("spare_stages", 0), "stage_bytes": stage,
+                    "members": members,
                     "line": printed.line_of.get(alloc, -1),
                 }  # fmt: skip
     totals = dict.fromkeys(RESOURCES, 0.0)
     for each in steps:
+        if each["op"] in LOOPS:  # has a card of its own
+            continue
         for name, clocks in each["clocks"].items():
             totals[name] += clocks
     loads = any(each["role"] in ("load", "copy") for each in steps)
@@ -221,6 +224,7 @@ def loop_data(
             else max(busy, key=busy.__getitem__)
         )
     return {
+        "agent": None if agent is None else {"id": agent.attr("id"), "warps": agent.attr("num_warps"), "issuing": warps},
         "kernel": kernel, "line": printed.line_of.get(loop, -1), "kind": loop.spec.name, "warps": warps, "steps": steps,
         "ring": ring, "fed": fed, "totals": {name: round(value, 1) for name, value in totals.items()},
         "interval": round(interval, 1), "bound": bound, "latency": LATENCY if loads else 0, "gpu": gpu.name,
@@ -231,6 +235,20 @@ def loop_data(
         "bytes": sum(moved_bytes(op) for op in block.ops),
         "inner": any(op.spec.name in LOOPS for op in loop.walk() if op is not loop),
     }  # fmt: skip
+
+
+def pair(loops: list[dict[str, Any]]) -> None:
+    """Names, for loops of agents that share a ring, the loop that copies (`feeder`) and the one that reads (`reader`)."""
+    for loop in loops:
+        loop["feeder"] = loop["reader"] = None
+    ringed = [loop for loop in loops if loop["agent"] and loop["ring"] and not loop["inner"]]
+    for copies in (loop for loop in ringed if not loop["flops"]):
+        for reads in (loop for loop in ringed if loop["flops"]):
+            if (
+                reads["ring"]["line"] == copies["ring"]["line"]
+                and reads["agent"]["id"] != copies["agent"]["id"]
+            ):
+                reads["feeder"], copies["reader"] = copies["line"], reads["line"]
 
 
 def loop_work(loop: Op) -> Product | None:

@@ -34,6 +34,26 @@ def sectors(shape: Any, layout: Any, size: int, unit: int, width: int) -> tuple[
     return len(touched), max(1, -(-len(held) * size // SECTOR))
 
 
+def partial(row: dict[str, Any], what: str) -> None:
+    """Says why a request touches more sectors than its bytes need, where nothing else does."""
+    if not row["sectors"] or row["sectors"] <= row["least"] or row["narrow"] or row["scattered"]:
+        return
+    part = row["least"] * SECTOR // row["sectors"]
+    row["partial"] = (
+        f"a request takes {part} of the {SECTOR} bytes of each sector: their neighbours lie in other registers or warps, as the "
+        f"op that {'made' if what == 'store' else 'uses'} the value spreads it over the threads"
+    )  # fmt: skip
+    row["gather"] = PARTS[what == "store"]
+
+
+PARTS = (
+    "other instructions of the same warp take the rest of these sectors, from the cache: that costs requests, not traffic of "
+    "memory. Outside of loops it is not worth a change; inside, a tile with longer rows",
+    "other instructions of the same warp fill the rest of these sectors in the cache: stored once, that costs little. An op that "
+    "wants whole rows in between, such as a reduction along them, or a wider element type makes whole sectors",
+)
+
+
 def unit_dimension(view: Any) -> int:
     """The dimension of a view's tile whose elements are neighbours in memory; -1 for none."""
     from tileiras.compiler.lower.tileas_to_nvvm.memory import view_steps
@@ -68,6 +88,7 @@ def _row(op: Op, line: int, what: str, width: int, count: int, instruction: str)
     return {
         "line": line, "op": op.spec.name, "what": what, "width": width, "count": count, "instruction": instruction,
         "possible": width, "narrow": "", "widen": "", "sectors": None, "least": None, "scattered": "", "gather": "",
+        "partial": "",
     }  # fmt: skip
 
 
@@ -89,6 +110,7 @@ def _copy(op: Op, line: int) -> dict[str, Any]:
         row["possible"] = min(16, size * layout.num_regs)
         row["narrow"] = f"rows are only known to start at multiples of {width} bytes"
         row["widen"] = remedy("base address is only known")
+    partial(row, "copy")
     return row
 
 
@@ -139,6 +161,7 @@ def _access(op: Op, line: int, facts: dict[str, Any]) -> dict[str, Any]:
     if scattered := facts.get("GlobalAccessNotCoalesced"):
         row["scattered"] = scattered["reason"]
         row["gather"] = remedy(scattered["reason"])
+    partial(row, made["what"])
     return row
 
 

@@ -6,6 +6,7 @@ phase takes n wavefronts.
 
 from __future__ import annotations
 
+from tileiras.compiler.dialects.nv_tileas.rings import span_of
 from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.layout.gf2 import apply
 from tileiras.compiler.layout.shared import matrix_load
@@ -57,7 +58,7 @@ def access(op: Op, line: int, role: str, what: str, addresses: list[int], width:
     waves, least, banks = wavefronts(addresses, width)
     return {
         "line": line, "op": op.spec.name, "role": role, "what": what, "width": width, "wavefronts": waves,
-        "least": least, "banks": banks,
+        "least": least, "banks": banks, "fixed": False,
     }  # fmt: skip
 
 
@@ -69,7 +70,10 @@ def accesses(printed: Printed) -> list[dict[str, Any]]:
         if name == "async.copy_view":
             layout, columns = op.attrs["layout"], op.attrs["arrangement"]
             lanes = _lanes(columns, layout.lane, op.attr("start"))
-            out.append(access(op, line, "write", "asynchronous copy", lanes, op.attr("width")))
+            what = "asynchronous copy"
+            if _scales(op):
+                what += " of block scales, in the order that the tensor cores take"
+            out.append({**access(op, line, "write", what, lanes, op.attr("width")), "fixed": _scales(op)})
         elif name == "load_shared":
             out += _loads(op, line)
         elif name == "store_shared" and "arrangement" in op.attrs:
@@ -80,6 +84,14 @@ def accesses(printed: Printed) -> list[dict[str, Any]]:
         elif name == "convert_layout" and "columns" in op.attrs:
             out += _conversion(op, line)
     return out
+
+
+def _scales(copy: Op) -> bool:
+    """Whether a copy brings block scales of a product, whose order is the hardware's."""
+    return any(
+        user.spec.name == "tensor_memory.product_scaled" and copy.attr("start") in (user.attr("sa_start"), user.attr("sb_start"))
+        for user, _ in copy.operands[0].uses
+    )  # fmt: skip
 
 
 def _loads(op: Op, line: int) -> list[dict[str, Any]]:
@@ -151,15 +163,16 @@ def buffers(printed: Printed, function: Op) -> list[dict[str, Any]]:
                 "name": printed.names.get(op.result, ""), "line": line,
                 "end": printed.line_of.get(free, last) if free is not None else last,
             }  # fmt: skip
-            ring = size if begin is None else int(begin.attr("barriers"))
+            ring = size if begin is None else stages * int(begin.attr("stage_bytes"))
             out.append({
                 **held, "offset": op.attr("offset"), "bytes": ring, "stages": stages, "stage_bytes": ring // stages,
                 "members": members, "what": "ring of stages" if stages > 1 else "buffer",
             })  # fmt: skip
             if begin is not None:
+                start, end = mbarriers(begin)
                 out.append({
-                    **held, "offset": op.attr("offset") + ring, "bytes": size - ring, "stages": 1,
-                    "stage_bytes": size - ring, "members": [], "what": "mbarriers of the ring",
+                    **held, "offset": op.attr("offset") + start, "bytes": end - start, "stages": 1,
+                    "stage_bytes": end - start, "members": [], "what": "mbarriers of the ring",
                 })  # fmt: skip
         elif "scratch" in op.attrs:
             offset, size = op.attrs["scratch"]
@@ -169,6 +182,12 @@ def buffers(printed: Printed, function: Op) -> list[dict[str, Any]]:
                 "what": "scratch",
             })  # fmt: skip
     return out
+
+
+def mbarriers(begin: Op) -> tuple[int, int]:
+    """Where the mbarriers of a ring begin and end, from its first byte: behind it, or in front where tensor memory's are."""
+    starts = [int(first) for first in (begin.attr("barriers"), begin.attr("released")) if first is not None]
+    return min(starts), max(starts) + span_of(begin.attr("stage_bytes"), begin.attr("stages"))
 
 
 def stages_of(begin: Op | None, size: int, stage: int) -> int:

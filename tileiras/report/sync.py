@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tileiras.compiler.nvvm.code import Label
 
+from .loops import agent_of
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -13,16 +15,15 @@ KINDS = (
     ("wgmma.wait_group", "products"), ("mbarrier.try_wait", "phase"), ("mbarrier.test_wait", "phase"),
     ("tcgen05.wait", "tensor memory"), ("cp.async.bulk.wait_group", "bulk copies"),
 )  # fmt: skip
+# What a barrier orders. Asynchronous copies and products are not among it: a wait of their own comes before the barrier.
+COPIES = ("cp.async.ca.shared", "cp.async.cg.shared")
 WRITES = (
-    "st.shared",
-    "stmatrix",
-    "cp.async.ca.shared",
-    "cp.async.cg.shared",
-    "cp.async.bulk",
-    "atom.shared",
-    "red.shared",
-)
-READS = ("ld.shared", "ldmatrix", "wgmma.mma_async", "tcgen05.mma", "atom.shared")
+    "st.shared", "stmatrix", "atom.shared", "red.shared", "st.async", "tcgen05.st", "tcgen05.alloc", "mbarrier.init",
+)  # fmt: skip
+READS = (
+    "ld.shared", "ldmatrix", "wgmma.mma_async", "tcgen05.mma", "tcgen05.ld", "tcgen05.cp", "atom.shared", "mbarrier.try_wait",
+    "mbarrier.arrive", "mbarrier.inval",
+)  # fmt: skip
 
 POLLING = 8  # records of a loop that only asks for a phase again
 
@@ -32,52 +33,82 @@ def kind_of(opcode: str) -> str:
 
 
 def rows(
-    records: list[tuple[Any, int, Any]], line_of: Any, loops: list[tuple[int, int]]
+    records: list[tuple[Any, int, Any]], owner_of: Any, loops: list[tuple[int, int]]
 ) -> list[dict[str, Any]]:
-    """One row a barrier or wait of one kernel. `records`: (function, PTX line, record); `line_of(record)`: its line of
-    nv_tileas; `loops`: (first, last) record of each loop."""
+    """One row a barrier or wait of one kernel. `records`: (function, PTX line, record); `owner_of(record)`: its op and the
+    op's line of nv_tileas; `loops`: (first, last) record of each loop."""
     code = [record for _, _, record in records]
     opcodes = ["" if record.__class__ is Label else record[0] for record in code]
+    owners = [owner_of(record) for record in code]
+    lines = [line for _, line in owners]
+    line_of = {op: line for op, line in owners if op is not None and line >= 0}
+    agents = _agents(owners)
     syncs = [at for at, opcode in enumerate(opcodes) if kind_of(opcode)]
     out: list[dict[str, Any]] = []
     for at in syncs:
-        opcode = opcodes[at]
+        opcode, op = opcodes[at], owners[at][0]
         kind = kind_of(opcode)
         inside = [loop for loop in loops if loop[0] <= at <= loop[1] and loop[1] - loop[0] > POLLING]
         around = min(inside, key=lambda loop: loop[1] - loop[0]) if inside else (0, len(code) - 1)
-        writers = _lines(code, opcodes, line_of, _back(at, around, bool(inside)), WRITES)
-        readers = _lines(code, opcodes, line_of, _on(at, around, bool(inside)), READS)
+        behind, before = _on(at, around, bool(inside)), _back(at, around, bool(inside))
+        if agents[at] is not None:  # its warps run nothing of another agent
+            behind, before = ([n for n in order if agents[n] is agents[at]] for order in (behind, before))
         # a barrier also keeps writers from what others still read
-        read = (
-            _lines(code, opcodes, line_of, _back(at, around, bool(inside)), READS)
-            if kind == "barrier"
-            else []
-        )
+        read = _lines(lines, opcodes, before, READS) if kind == "barrier" else []
         write = (
-            _lines(code, opcodes, line_of, _on(at, around, bool(inside)), WRITES) if kind == "barrier" else []
+            _lines(lines, opcodes, behind, (*WRITES, *COPIES, "cp.async.bulk")) if kind == "barrier" else []
         )
-        srcs = code[at][2]
-        pending = next((s for s in srcs if isinstance(s, int)), None)
-        if kind == "products":
-            writers = _lines(
-                code, opcodes, line_of, _back(at, around, bool(inside)), ("wgmma.mma_async",), True
-            )
-        elif kind == "copies":
-            writers = _lines(
-                code, opcodes, line_of, _back(at, around, bool(inside)), ("cp.async.ca", "cp.async.cg"), True
-            )
-        elif kind == "tensor memory":
-            made: tuple[str, ...] = ("tcgen05.ld",) if "::ld" in opcode else ("tcgen05.st",)
-            writers = _lines(code, opcodes, line_of, _back(at, around, bool(inside)), made, True)
-        elif kind == "phase":
-            made = ("tcgen05.mma", "cp.async.bulk", "cp.async.mbarrier", "tcgen05.cp")
-            writers = _lines(code, opcodes, line_of, _back(at, around, bool(inside)), made, True)
+        srcs = [s for s in code[at][2] if isinstance(s, int)]
+        then = _lines(lines, opcodes, behind, READS)
+        channel = ""
+        if kind == "phase":
+            channel, arriving = _arrivals(op)
+            writers = sorted(line_of[each] for each in arriving if each in line_of)
+            if channel in ("released", "product") and op in line_of and op.spec.name != "tensor_memory.wait":
+                then = [line_of[op]]  # it waits before it does its own work
+        elif kind == "barrier":
+            writers = _lines(lines, opcodes, before, (*WRITES, *COPIES), landed=False)
+        else:
+            made = {
+                "products": ("wgmma.mma_async",),
+                "copies": COPIES,
+                "bulk copies": ("cp.async.bulk",),
+            }.get(kind, ("tcgen05.ld",) if "::ld" in opcode else ("tcgen05.st",))
+            writers = _lines(lines, opcodes, before, made, True)
+            if kind == "tensor memory" and op in line_of:
+                writers = [line_of[op]]
         out.append({
-            "ptx": records[at][1], "line": line_of(code[at]), "kind": kind, "instruction": opcode, "loop": bool(inside),
-            "pending": pending if kind in ("copies", "products") else None, "for": writers, "then": readers,
-            "read": read, "write": write,
+            "ptx": records[at][1], "line": lines[at], "kind": kind, "instruction": opcode, "loop": bool(inside),
+            "pending": srcs[0] if srcs and kind in ("copies", "products") else None, "for": writers, "then": then,
+            "read": read, "write": write, "channel": channel,
+            "warps": srcs[1] // 32 if kind == "barrier" and len(srcs) > 1 else None,
+            "next": next((records[n][1] for n in behind if kind_of(opcodes[n]) == "barrier"), -1),
         })  # fmt: skip
     return out
+
+
+def _agents(owners: list[tuple[Any, int]]) -> list[Any]:
+    """The agent that runs each record; None where all warps do."""
+    known: dict[Any, Any] = {None: None}
+    for op, _ in owners:
+        if op not in known:
+            known[op] = agent_of(op)
+    return [known[op] for op, _ in owners]
+
+
+def _arrivals(op: Any) -> tuple[str, list[Any]]:
+    """(what completes the phase that an op waits for, the ops that arrive): copies of a stage, its readers, or a product."""
+    if op is None or not op.operands:
+        return "", []
+    users = [user for user, _ in op.operands[0].uses]
+    if op.spec.name == "bulk.wait":
+        return "landed", [user for user in users if user.spec.name == "bulk.load"]
+    if op.spec.name == "bulk.load":
+        return "released", [user for user in users if user.spec.name == "bulk.release"]
+    return "product", [
+        user for user in users
+        if user.spec.name.startswith("tensor_memory.product") and user.operands[0] is op.operands[0]
+    ]  # fmt: skip
 
 
 def _back(at: int, around: tuple[int, int], wraps: bool) -> list[int]:
@@ -92,21 +123,19 @@ def _on(at: int, around: tuple[int, int], wraps: bool) -> list[int]:
 
 
 def _lines(
-    code: list[Any],
-    opcodes: list[str],
-    line_of: Any,
-    order: list[int],
-    which: tuple[str, ...],
-    through: bool = False,
-) -> list[int]:
-    """Lines of the ops nearest to a wait whose instructions begin so, up to the next barrier on the way."""
+    lines: list[int], opcodes: list[str], order: list[int], which: tuple[str, ...], through: bool = False,
+    landed: bool = True,
+) -> list[int]:  # fmt: skip
+    """Lines of the ops nearest to a wait whose instructions begin so, up to the next barrier on the way. Where `landed` is
+    false, copies count only from the wait for them on: a barrier alone says nothing of them."""
     found: list[int] = []
     for at in order:
-        if opcodes[at].startswith(which):
-            line = line_of(code[at])
-            if line >= 0 and line not in found:
-                found.append(line)
-        elif not through and kind_of(opcodes[at]) == "barrier":
+        opcode = opcodes[at]
+        landed = landed or kind_of(opcode) == "copies"
+        if opcode.startswith(which) and (landed or not opcode.startswith(COPIES)):
+            if lines[at] >= 0 and lines[at] not in found:
+                found.append(lines[at])
+        elif not through and kind_of(opcode) == "barrier":
             break
         if len(found) >= 4:
             break

@@ -84,6 +84,18 @@ function select(level, line, show) {
   if (show) document.getElementById("code").scrollIntoView({ block: "start" });
 }
 
+// [file, line there] of a line of the source, by its runs of files; null for lines that only name a file.
+function placeOf(level, line) {
+  const m = state.module.levels[level];
+  const run = m && m.places ? m.places.filter((r) => r[0] <= line).pop() : null;
+  return run && run[1] ? [run[1], run[2] + line - run[0]] : null;
+}
+const ownText = (level) => { const p = state.module.levels[level].places; return !p || (p.length === 1 && p[0][0] === 0); };
+function nameOf(level, line) {
+  const found = ownText(level) ? null : placeOf(level, line);
+  return found ? `${found[0]}:${found[1]}` : `${TITLES[level]} ${line + 1}`;
+}
+
 // A reference to a line: hover lights it up on all levels, click goes there.
 function ref(level, line, text) {
   if (line === undefined || line === null || line < 0 || !state.module.levels[level]) return h("span", { class: "soft" }, text || "-");
@@ -91,7 +103,7 @@ function ref(level, line, text) {
     class: "ref", "data-level": level, "data-line": line, title: (state.module.levels[level].lines[line] || "").trim().slice(0, 200),
     onclick: () => select(level, line, true), onmouseenter: () => hover(level, line), onmouseleave: () => hover(null),
     onfocus: () => hover(level, line), onblur: () => hover(null),
-  }, text || `${TITLES[level]} ${line + 1}`);
+  }, text || nameOf(level, line));
 }
 // The same with the line of the source that it stems from, where one is known.
 function refs(level, line) {

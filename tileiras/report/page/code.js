@@ -2,11 +2,13 @@
 const ROW = 18;
 const TOKENS = /(\/\/.*$|#.*$|"(?:[^"\\]|\\.)*")|([%$@][\w.$#]+)|\b(-?\d[\w.]*)\b|([A-Za-z_][\w.]*)/g;
 
-function tokens(level, text) {
+const PYTHON = /(#.*$|"(?:[^"\\]|\\.)*")|([%$@][\w.$#]+)|\b(-?\d[\w.]*)\b|([A-Za-z_][\w.]*)/g; // where // divides
+
+function tokens(level, text, python) {
   const out = [];
   let last = 0;
   let first = true;
-  for (const m of text.matchAll(TOKENS)) {
+  for (const m of text.matchAll(python ? PYTHON : TOKENS)) {
     if (m.index > last) out.push(text.slice(last, m.index));
     last = m.index + m[0].length;
     if (m[1] !== undefined) out.push(h("span", { class: "tc" }, m[1]));
@@ -24,6 +26,7 @@ class Pane {
     this.level = level;
     this.lines = state.module.levels[level].lines;
     this.up = state.module.levels[level].up;
+    this.places = state.module.levels[level].places;
     this.tall = h("div", { class: "tall" });
     this.tall.style.height = `${this.lines.length * ROW + 8}px`;
     this.body = h("div", {
@@ -34,6 +37,12 @@ class Pane {
     this.node = h("div", { class: "pane", "data-level": level },
       h("div", { class: "head" }, TITLES[level], h("span", {}, `${this.lines.length} lines${cut ? ", cut" : ""}`)), this.body);
     this.draw();
+  }
+  // The number that an editor shows: of the file, where the text has lines of files.
+  number(i) {
+    if (!this.places || ownText(this.level)) return i + 1;
+    const found = placeOf(this.level, i);
+    return found ? found[1] : "";
   }
   draw() {
     const top = this.body.scrollTop;
@@ -49,7 +58,7 @@ class Pane {
         class: alone ? "ln alone" : "ln", role: "option", "data-row": i, style: { top: `${i * ROW}px` },
         onclick: () => { select(this.level, i); this.body.focus({ preventScroll: true }); },
         onmouseover: () => { if (!state.hovered || state.hovered.level !== this.level || state.hovered.line !== i) hover(this.level, i); },
-      }, h("i", {}, i + 1), tokens(this.level, this.lines[i]));
+      }, h("i", {}, this.number(i)), tokens(this.level, this.lines[i], this.places && ((placeOf(this.level, i) || [""])[0]).endsWith(".py")));
       this.tall.append(node);
     }
     this.mark();

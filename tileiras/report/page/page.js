@@ -1,11 +1,13 @@
 // The page: what to look at first, the sections in order, theme and keys.
+const agents = (kernel) => kernel.agents || [];
 function overview() {
   const m = state.module;
   const cards = m.kernels.flatMap((k) => [
-    ["registers a thread", k.registers === null ? "-" : `${k.registers} / ${k.limit}`, ""],
+    [agents(k).length ? "registers a thread where the block starts" : "registers a thread", k.registers === null ? "-" : agents(k).length ? k.registers : `${k.registers} / ${k.limit}`, ""],
     ["spilled bytes a thread", k.spill_stores === null ? "-" : k.spill_stores, k.spill_stores ? "bad" : ""],
     ["shared memory a block", bytes(k.shared), ""], ["threads a block", k.threads, ""],
     ["blocks an SM holds", k.blocks ? k.blocks.fit : "-", ""],
+    ...agents(k).map((a) => [`agent ${a.id}: warps, and registers each thread may have there`, `${a.warps}, ${a.registers || k.limit}`, ""]),
   ].map(([name, value, kind]) => h("div", { class: `card ${kind}` }, h("b", {}, value), h("span", {}, m.kernels.length > 1 ? `${k.name}: ${name}` : name))));
   for (const r of m.roofline) cards.push(h("div", { class: "card" }, h("b", {}, r.share ? `${number(r.share * 100)}%` : r.bound), h("span", {}, r.share ? `of the ${r.element === "f32" ? "f32" : "tensor"} peak, bound by ${r.bound} (a model)` : "is the bound (a model)")));
   const found = m.findings.map((f) => h("div", { class: `finding ${f.weight >= 60 ? "high" : f.weight >= 35 ? "mid" : "low"}`, "data-kind": f.kind },
