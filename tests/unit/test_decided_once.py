@@ -34,7 +34,6 @@ ELSEWHERE = {
     "lower/tileas_to_nvvm/tensor_memory.py:_LANES_AT": "limit",
     "lower/tileas_to_nvvm/scaled_halves.py:NAN": "limit", "lower/tileas_to_nvvm/scaled_halves.py:SIGNS": "limit",
     "passes/tileaa/agent_verifier.py:WARPGROUP": "limit", "passes/tileaa/agent_verifier.py:LAST_BARRIER": "limit",
-    "lower/tileas_to_nvvm/wgmma.py:_UNITS": "limit",
     "lower/tileas_to_nvvm/bulk.py:_BEYOND": "limit", "schedule/bulk.py:_MOST_EXTENT": "limit",
     "passes/tileas/tensor_memory_products.py:_RING_BARRIERS": "limit",
     "lower/tileas_to_nvvm/staging.py:(_SCALE_TILE, _SCALE_THREADS)": "limit",

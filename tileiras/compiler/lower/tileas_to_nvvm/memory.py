@@ -180,6 +180,9 @@ def view_access(lowering: Lowering, op: Op, value_type: Any, layout: Any, chunk:
     # beside accumulators, and above all those of wgmma, which ptxas cannot move: what waits through a loop is kept small
     sparing = chunk > 0
     registers: list[list[Any]] = []  # per dimension: (64-bit terms, static bytes) per register
+    turning: list[
+        Any
+    ] = []  # bytes that change with the loop; they are added last but for what differs between registers
     remaining: list[Any] | None = None
     masks: list[list[Any]] = []
     for d, m in enumerate(dims):
@@ -202,8 +205,11 @@ def view_access(lowering: Lowering, op: Op, value_type: Any, layout: Any, chunk:
                 limit = widened(lowering, extent)
                 masks.append([_below64(lowering, row, limit) for row in rows])
             continue
-        start = _tile_start(lowering, indices[d], steps[d])  # 64 bits, elements
-        uniform = b.add(64, uniform, b.mul(64, b.mul(64, start, stride64), size))
+        if sparing and _changes(lowering, op, indices[d]):
+            turning.append(_turning_bytes(lowering, indices[d], steps[d], stride64, size))
+        else:
+            start = _tile_start(lowering, indices[d], steps[d])  # 64 bits, elements
+            uniform = b.add(64, uniform, b.mul(64, b.mul(64, start, stride64), size))
         if shape[d] > 1:
             if isinstance(stride, int):
                 registers.append([_static_term(lowering, c, stride * size) for c in coords])
@@ -214,7 +220,7 @@ def view_access(lowering: Lowering, op: Op, value_type: Any, layout: Any, chunk:
         covered = aligned and isinstance(extent[0], int) and extent[0] % shape[d] == 0
         if not safe and not covered:
             if d == run_dim and lowering.facts.extent_divisor(view_value, m) % max(chunk, 1):
-                limit = _room(lowering, extent, start, indices[d], steps[d], shape[d])
+                limit = _room(lowering, extent, indices[d], steps[d], shape[d])
                 remaining = [_difference(lowering, limit, c) for c in coords]
                 continue
             if d == run_dim and run > 1:  # neighbours inside a divisor of the extent share their mask
@@ -224,12 +230,12 @@ def view_access(lowering: Lowering, op: Op, value_type: Any, layout: Any, chunk:
                 elif sparse >= 0:
                     group = min(group, lowering.facts.divisor(indices[d]))
                 coords = [coords[r - r % group] for r in range(len(coords))]
-            masks.append(
-                _limit_masks(lowering, extent, start, indices[d], steps[d], coords, shape[d], sparing)
-            )
+            masks.append(_limit_masks(lowering, extent, indices[d], steps[d], coords, shape[d], sparing))
     count = layout.num_regs
     pointers: list[Any] = []
     offsets: list[int] = []
+    if sparing:
+        uniform, registers = _threads_first(lowering, uniform, turning, registers)
     for r in range(count):
         pointer, offset = uniform, 0
         for terms in registers:
@@ -246,6 +252,50 @@ def view_access(lowering: Lowering, op: Op, value_type: Any, layout: Any, chunk:
             mask = b.pand(mask, column[r])
         combined.append(mask)
     return Access(pointers, offsets, combined, run, alignment, remaining)
+
+
+def _changes(lowering: Lowering, op: Op, index: Value) -> bool:
+    """Whether an index is computed in the loop that an op is in, or is a number, as in copies of that loop's first steps."""
+    if isinstance(lowering.scalar(index), int):
+        return True
+    loop = op.parent
+    while loop is not None and loop.spec.name not in ("for", "loop"):
+        loop = loop.parent
+    block: Any = index.op.block if index.op is not None else index.owner
+    while loop is not None and block is not None and block.region is not None:
+        if block.region.op is loop:
+            return True
+        block = block.region.op.block
+    return False
+
+
+def _turning_bytes(lowering: Lowering, index: Value, step: int, stride: Any, size: int) -> Any:
+    """Bytes from the first tile to the one of an index, as one multiplication of what changes by what does not."""
+    b = lowering.b
+    number = _narrow_index(lowering, index)
+    if isinstance(number, int) or number is None:
+        return b.mul(64, b.mul(64, _tile_start(lowering, index, step), stride), size)
+    scale = b.mul(64, stride, step * size)
+    if isinstance(scale, int) and scale < 1 << 31:
+        return b.emit("mul.wide.u32", number, scale)
+    return b.mul(64, b.wide(number, signed=False), scale)
+
+
+def _threads_first(
+    lowering: Lowering, uniform: Any, turning: list[Any], registers: list[list[Any]]
+) -> tuple[Any, list[list[Any]]]:
+    """The pointer that all registers share, and what is left for each: terms that all registers have, which is what the thread
+    adds, come in front of what changes with the loop, so that one sum waits through it and one addition follows it."""
+    b = lowering.b
+    left: list[list[Any]] = []
+    for column in registers:
+        shared = [t for t in column[0][0] if all(t in terms for terms, _ in column)]
+        for term in shared:
+            uniform = b.add(64, uniform, term)
+        left.append([(tuple(t for t in terms if t not in shared), static) for terms, static in column])
+    for term in turning:
+        uniform = b.add(64, uniform, term)
+    return uniform, left
 
 
 def _dynamic_terms(
@@ -308,7 +358,6 @@ def _tile_start(lowering: Lowering, index: Value, step: int) -> Any:
 def _limit_masks(
     lowering: Lowering,
     extent: tuple[Any, int],
-    start: Any,
     index: Value,
     step: int,
     coords: list[Any],
@@ -317,13 +366,13 @@ def _limit_masks(
 ) -> list[Any]:
     """coordinate < extent - start, per register."""
     b = lowering.b
-    if size == 1 and step == 1 and not isinstance(start, int):
+    if size == 1 and step == 1 and not isinstance(lowering.scalar(index), int):
         total, number = _narrow_extent(lowering, extent), _narrow_index(lowering, index)
         if total is not None and number is not None:
             return [_below32(lowering, number, total)] * len(coords)
-    left = _narrow_room(lowering, extent, start, index, step)
+    left = _narrow_room(lowering, extent, index, step)
     if left is None:
-        left = _room(lowering, extent, start, index, step, size)
+        left = _room(lowering, extent, index, step, size)
     elif isinstance(left, int):
         left = min(left, size)
     if left == size:
@@ -359,13 +408,13 @@ def _beyond(lowering: Lowering, left: Any, coords: list[Any]) -> dict[Any, tuple
     return out
 
 
-def _room(lowering: Lowering, extent: tuple[Any, int], start: Any, index: Value, step: int, size: int) -> Any:
+def _room(lowering: Lowering, extent: tuple[Any, int], index: Value, step: int, size: int) -> Any:
     """extent - start brought into 0..size, once: elements of a tile that are inside."""
     b = lowering.b
-    short = _narrow_room(lowering, extent, start, index, step)
+    short = _narrow_room(lowering, extent, index, step)
     if short is not None:
         return min(short, size) if isinstance(short, int) else b.emit("min.u32", short, size)
-    total = widened(lowering, extent)
+    total, start = widened(lowering, extent), _tile_start(lowering, index, step)
     if isinstance(total, int) and isinstance(start, int):
         return min(max(total - start, 0), size)
     room = b.sub(64, total, start) if not isinstance(total, int) else b.emit("sub.s64", total, start)
@@ -373,14 +422,15 @@ def _room(lowering: Lowering, extent: tuple[Any, int], start: Any, index: Value,
     return b.emit("cvt.u32.u64", room)
 
 
-def _narrow_room(lowering: Lowering, extent: tuple[Any, int], start: Any, index: Value, step: int) -> Any:
+def _narrow_room(lowering: Lowering, extent: tuple[Any, int], index: Value, step: int) -> Any:
     """extent - start, at least 0, where extent and index have 32 bits and tiles start at multiples of a power of two; else
     None. A tile that starts beyond 32 bits has its number above the extent's, so that nothing wraps."""
     b = lowering.b
     total = _narrow_extent(lowering, extent)
     if total is None:
         return None
-    if isinstance(start, int):
+    if isinstance(lowering.scalar(index), int):
+        start = _tile_start(lowering, index, step)
         if isinstance(total, int):
             return max(total - start, 0)
         if start == 0 or start > 0xFFFFFFFF:

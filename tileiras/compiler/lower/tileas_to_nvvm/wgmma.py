@@ -8,7 +8,6 @@ from tileiras.compiler.layout.linear import dim_bits
 from tileiras.compiler.layout.shared import matrix_operand
 from tileiras.compiler.target import wgmma as atoms
 
-from .staging import slot_address
 from .state import Lowering
 from .transfer import pack_words
 
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
 
     from tileiras.compiler.ir.core import Op
 
-_UNITS = 0x3FFF  # of an address in a descriptor, 16 bytes each
-
 
 def warpgroup(lowering: Lowering) -> Any:
     """The number of this warp's warpgroup, in a way that shows ptxas that all lanes agree."""
@@ -28,10 +25,22 @@ def warpgroup(lowering: Lowering) -> Any:
 
 
 class Operand:
-    """An operand of a product: where slices and rows of it begin, and the fixed bits of its descriptors."""
+    """An operand of a product: where slices and rows of it begin, and the fixed bits of its descriptors.
+
+    The place of the buffer goes into the descriptor in the prologue; a loop adds the slot, in units of 16 bytes. Both stay below
+    the 2^14 units that a descriptor has, so that nothing is carried into its other bits.
+    """
 
     def __init__(
-        self, lowering: Lowering, address: Any, columns: Any, shape: Any, which: int, size: int
+        self,
+        lowering: Lowering,
+        buffer: Any,
+        slot: Any,
+        start: Any,
+        columns: Any,
+        shape: Any,
+        which: int,
+        size: int,
     ) -> None:
         self.lowering = lowering
         self.columns = columns
@@ -40,10 +49,17 @@ class Operand:
         found = matrix_operand(columns, self.k, self.other, size)
         assert found is not None
         self.matrix = found
-        self.fixed = atoms.descriptor(found.swizzle_bytes, found.leading_bytes, found.stride_bytes)
+        fixed = atoms.descriptor(found.swizzle_bytes, found.leading_bytes, found.stride_bytes)
         b = lowering.b
-        units = b.and_(32, b.shr(32, address, 4), _UNITS)
-        self.base = b.add(64, b.wide(units, signed=False), self.fixed)
+        place = lowering.smem_base
+        if not isinstance(start, int):
+            place = b.entry("add.s32", place, start)
+            start = 0
+        if start := start + lowering.env[buffer]:
+            place = b.entry("add.s32", place, start)
+        units = b.entry("cvt.u64.u32", b.entry("shr.u32", place, 4))
+        base = b.entry("add.s64", units, fixed - (fixed >> 63 << 64))
+        self.base = b.add(64, base, b.wide(b.shr(32, lowering.scalar(slot), 4), signed=False))
 
     def at(self, k: int, other: int) -> Any:
         """The descriptor of the part that begins at depth k and row (column) `other`."""
@@ -56,12 +72,14 @@ def lower_wgmma(lowering: Lowering, op: Op) -> None:
     b = lowering.b
     rows = op.results[0].type.shape[0]  # type: ignore[attr-defined]
     depth, size = op.attr("depth"), _size(op)
-    address = b.add(32, slot_address(lowering, op.operands[0], op.operands[1]), op.attr("a_start"))
+    start: Any = op.attr("a_start")
     groups = lowering.num_warps // atoms.WARPS
     if groups > 1:  # groups take consecutive rows
         step = apply(op.attrs["a_arrangement"], rows // groups << dim_bits((rows, depth))[0][0])
-        address = b.add(32, address, b.mul(32, warpgroup(lowering), step))
-    left = Operand(lowering, address, op.attrs["a_arrangement"], (rows, depth), 0, size)
+        start = b.entry("mad.lo.s32", warpgroup(lowering), step, start)
+    left = Operand(
+        lowering, op.operands[0], op.operands[1], start, op.attrs["a_arrangement"], (rows, depth), 0, size
+    )
     _issue(lowering, op, left.at, left.matrix.k_major, op.operands[2:])
 
 
@@ -112,8 +130,9 @@ def _issue(lowering: Lowering, op: Op, left: Any, a_k_major: bool, others: Any) 
     depth, elem = op.attr("depth"), op.attr("elem")
     name, log2_k, _ = _row(op)
     buffer, slot, acc = others
-    address = b.add(32, slot_address(lowering, buffer, slot), op.attr("b_start"))
-    right = Operand(lowering, address, op.attrs["b_arrangement"], (depth, columns), 1, _size(op))
+    right = Operand(
+        lowering, buffer, slot, op.attr("b_start"), op.attrs["b_arrangement"], (depth, columns), 1, _size(op)
+    )
     n_low, m_low = dim_bits(type.shape)[1][0], dim_bits(type.shape)[0][0]
     wide = min(columns, atoms.MAX_N)
     names = (name, name)
