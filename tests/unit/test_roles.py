@@ -38,6 +38,9 @@ TAKEN = (
 QUICK = ("staged_bf16_nn_128", "staged_persistent", "staged_attention_causal_bf16", "staged_flash_bwd_f16_64")
 
 
+TARGETS = ("sm_90", "sm_100")
+
+
 def compiled(source: Any, **more: Any) -> tileiras.Program:
     return tileiras.compile(source, **{**LAUNCHER, **more})
 
@@ -46,16 +49,22 @@ def has_roles(ptx: str) -> bool:
     return "bar.sync \t1," in ptx.replace("bar.sync 1,", "bar.sync \t1,")
 
 
-def run_case(name: str, monkeypatch: pytest.MonkeyPatch, **how: Any) -> None:
+def run_case(
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+    gpu_name: str = "sm_90",
+    disable: tuple[str, ...] = (),
+    **how: Any,
+) -> None:
     launch = tileiras.launch
 
     def watched(source: Any, *args: Any, **options: Any) -> None:
-        program = compiled(source, lineinfo=True)
-        assert has_roles(program.ptx)
+        program = compiled(source, lineinfo=True, gpu_name=gpu_name, disable=disable)
+        assert has_roles(program.ptx) == (not disable)
         launch(program, *args, **{**options, **how})
 
     monkeypatch.setattr(tileiras, "launch", watched)
-    outcome = corpus.launch_case(CASES[name], "emulator", "sm_90", 300)
+    outcome = corpus.launch_case(CASES[name], "emulator", gpu_name, 300)
     assert outcome.word == corpus.PASS, outcome.reason
 
 
@@ -79,9 +88,51 @@ def test_no_order_races(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_disabled_and_low_levels_have_none() -> None:
     source = bytecode_path(CASES["staged_bf16_nn_128"])
-    for more in ({"disable": ("roles",)}, {"opt_level": 1}, {"tensor_maps": "none"}, {"gpu_name": "sm_100"}):
-        ptx = compiled(source, **more).ptx
-        assert not has_roles(ptx) and "setmaxnreg" not in ptx and ".reqntid 384" not in ptx
+    for gpu_name in TARGETS:
+        for more in ({"disable": ("roles",)}, {"opt_level": 1}, {"tensor_maps": "none"}):
+            ptx = compiled(source, gpu_name=gpu_name, **more).ptx
+            assert not has_roles(ptx) and "setmaxnreg" not in ptx and ".reqntid 384" not in ptx
+
+
+# sums in tensor memory, which one warp adds up: one loop, several blocks, persistent, batches, split K, integers, bytes
+SUMMED = (
+    "staged_bf16_nn_128", "staged_bf16_one_step", "staged_f16_nt", "staged_f16_wide", "staged_e4m3_nt", "staged_i8_nn",
+    "staged_persistent", "staged_persistent_128", "staged_batched_wide", "staged_split_k",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ("staged_bf16_one_step", "staged_e4m3_nt", "staged_persistent"))
+def test_sums_in_tensor_memory_are_right_and_no_access_races(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_case(name, monkeypatch, "sm_100", check=True, seed=4)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("disable", [(), ("roles",)])
+@pytest.mark.parametrize("name", SUMMED)
+def test_no_order_of_sums_races(name: str, disable: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(20):
+        with monkeypatch.context() as patch:
+            run_case(name, patch, "sm_100", disable, check=True, seed=seed)
+
+
+@pytest.mark.parametrize("disable", [(), ("roles",)])
+def test_loops_of_tensor_memory_have_no_barrier(disable: tuple[str, ...]) -> None:
+    ptx = compiled(bytecode_path(CASES["staged_persistent"]), gpu_name="sm_100", disable=disable).ptx
+    loop = ptx[ptx.index("tcgen05.mma") : ptx.rindex("tcgen05.commit")]
+    assert "bar.sync" not in loop and ptx.count("tcgen05.commit") == 2
+    assert (".reqntid 192" in ptx) == (not disable) and "tcgen05.alloc" in ptx
+
+
+def test_sums_have_two_buffers_where_loops_follow_each_other() -> None:
+    def columns(name: str, **more: Any) -> int:
+        ptx = compiled(bytecode_path(CASES[name]), gpu_name="sm_100", **more).ptx
+        (register,) = re.findall(r"tcgen05\.alloc\S* \[\S+\], (%r\d+);", ptx)
+        return int(re.search(rf"mov\.b32 {register}, (\d+);", ptx)[1])  # type: ignore[index]
+
+    assert columns("staged_persistent") == 2 * columns("staged_persistent", disable=("roles",))
+    assert columns("staged_bf16_nn_128") == columns("staged_bf16_nn_128", disable=("roles",))
 
 
 # ---- ptxas keeps setmaxnreg
@@ -176,9 +227,9 @@ cuda_tile.module @m {{
 
 
 def run(text: str, n: int, m: int = 0, tiles: int = 1, extents: tuple[int, int, int] = (64, 352, 64),
-        seeds: Any = (None, 1), roles: bool = True) -> Any:  # fmt: skip
+        seeds: Any = (None, 1), roles: bool = True, gpu_name: str = "sm_90") -> Any:  # fmt: skip
     """What a kernel makes of arrays with rows of 352 elements: `tiles` blocks of 64 x 64, filled with 7 before."""
-    program = compiled(text)
+    program = compiled(text, gpu_name=gpu_name)
     assert has_roles(program.ptx) == roles
     rows, depth, columns = extents
     rng = np.random.default_rng(5)
@@ -188,7 +239,7 @@ def run(text: str, n: int, m: int = 0, tiles: int = 1, extents: tuple[int, int, 
         out = np.full((tiles, 64, 64), 7, np.float32)
         how = {} if seed is None else {"seed": seed, "check": True}
         args = [a, b, out, *map(np.int32, (rows, depth, columns, 352, tiles, n, m))]
-        tileiras.launch(program, "k", 1, args, target="emulator", gpu_name="sm_90", **how)
+        tileiras.launch(program, "k", 1, args, target="emulator", gpu_name=gpu_name, **how)
         assert made is None or (made == out).all()
         made = out
     padded = np.zeros((rows + 64, 352 * 2), np.float32), np.zeros((352 * 2, columns + 64), np.float32)
@@ -203,15 +254,17 @@ def product(a: Any, b: Any, start: int, end: int, row: int = 0) -> Any:
 
 @pytest.mark.parametrize("extents", [(64, 352, 64), (50, 345, 61)])
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 4, 5, 6, 7, 11])
-def test_loops_of_any_length(n: int, extents: tuple[int, int, int]) -> None:
+@pytest.mark.parametrize("gpu_name", TARGETS)
+def test_loops_of_any_length(n: int, extents: tuple[int, int, int], gpu_name: str) -> None:
     """Six stages, of which four are filled ahead."""
     text = kernel(sum_over("d", "zero", "n", "%zero") + store("%d", "%zero"))
-    out, a, b = run(text, n, extents=extents)
+    out, a, b = run(text, n, extents=extents, gpu_name=gpu_name)
     assert (out[0] == product(a, b, 0, n)).all()
 
 
 @pytest.mark.parametrize("n, m", [(0, 3), (1, 4), (2, 5), (5, 3), (6, 2), (7, 3), (11, 2), (3, 0)])
-def test_nests_carry_on_with_the_next_stage(n: int, m: int) -> None:
+@pytest.mark.parametrize("gpu_name", TARGETS)
+def test_nests_carry_on_with_the_next_stage(n: int, m: int, gpu_name: str) -> None:
     """Each pass has one more step than the one before it would leave even."""
     body = f"""
     for %j in (%zero to %m, step %one) : tile<i32> {{
@@ -219,14 +272,15 @@ def test_nests_carry_on_with_the_next_stage(n: int, m: int) -> None:
       {sum_over("d", "zero", "more", "%j")} {store("%d", "%j")}
       continue
     }}"""
-    out, a, b = run(kernel(body), n, m, tiles=max(1, m), extents=(60 * max(1, m), 352, 64))
+    out, a, b = run(kernel(body), n, m, tiles=max(1, m), extents=(60 * max(1, m), 352, 64), gpu_name=gpu_name)
     for j in range(m):
         assert (out[j] == product(a, b, 0, n + j, j)).all()
     assert m or (out == 7).all()
 
 
 @pytest.mark.parametrize("n, m", [(2, 3), (7, 4)])
-def test_nests_of_three(n: int, m: int) -> None:
+@pytest.mark.parametrize("gpu_name", TARGETS)
+def test_nests_of_three(n: int, m: int, gpu_name: str) -> None:
     body = f"""
     for %j in (%zero to %m, step %one) : tile<i32> {{
       for %k in (%zero to %two, step %one) : tile<i32> {{
@@ -238,14 +292,15 @@ def test_nests_of_three(n: int, m: int) -> None:
       }}
       continue
     }}"""
-    out, a, b = run(kernel(body), n, m, tiles=2 * m, extents=(64 * m, 352, 64))
+    out, a, b = run(kernel(body), n, m, tiles=2 * m, extents=(64 * m, 352, 64), gpu_name=gpu_name)
     for j in range(m):
         for k in range(2):
             assert (out[2 * j + k] == product(a, b, k, n, j)).all()
 
 
 @pytest.mark.parametrize("n, m", [(5, 0), (5, 1), (7, 3)])
-def test_early_exits(n: int, m: int) -> None:
+@pytest.mark.parametrize("gpu_name", TARGETS)
+def test_early_exits(n: int, m: int, gpu_name: str) -> None:
     body = f"""
     %none = cmpi less_than %m, %one, signed : tile<i32> -> tile<i1>
     if %none {{
@@ -257,14 +312,15 @@ def test_early_exits(n: int, m: int) -> None:
       return
     }}
     {store("%d", "%one", "y")}"""
-    out, a, b = run(kernel(body), n, m, tiles=2)
+    out, a, b = run(kernel(body), n, m, tiles=2, gpu_name=gpu_name)
     want = product(a, b, 0, n)
     for at in range(2):
         assert (out[at] == (want if at < m else 7)).all()
 
 
 @pytest.mark.parametrize("n, m", [(0, 2), (3, 1), (7, 2)])
-def test_loops_that_end_by_a_break(n: int, m: int) -> None:
+@pytest.mark.parametrize("gpu_name", TARGETS)
+def test_loops_that_end_by_a_break(n: int, m: int, gpu_name: str) -> None:
     body = f"""
     loop iter_values(%j = %zero) : tile<i32> {{
       %over = cmpi greater_than_or_equal %j, %m, signed : tile<i32> -> tile<i1>
@@ -275,13 +331,14 @@ def test_loops_that_end_by_a_break(n: int, m: int) -> None:
       %following = addi %j, %one : tile<i32>
       continue %following : tile<i32>
     }}"""
-    out, a, b = run(kernel(body), n, m, tiles=m, extents=(64 * m, 352, 64))
+    out, a, b = run(kernel(body), n, m, tiles=m, extents=(64 * m, 352, 64), gpu_name=gpu_name)
     for j in range(m):
         assert (out[j] == product(a, b, 0, n, j)).all()
 
 
 @pytest.mark.parametrize("n, m", [(5, 0), (5, 3)])
-def test_branches(n: int, m: int) -> None:
+@pytest.mark.parametrize("gpu_name", TARGETS)
+def test_branches(n: int, m: int, gpu_name: str) -> None:
     body = f"""
     %some = cmpi greater_than %m, %zero, signed : tile<i32> -> tile<i1>
     %g = if %some -> (tile<64x64xf32>) {{
@@ -291,7 +348,7 @@ def test_branches(n: int, m: int) -> None:
       yield %c : tile<64x64xf32>
     }}
     {store("%g", "%zero")}"""
-    out, a, b = run(kernel(body), n, m)
+    out, a, b = run(kernel(body), n, m, gpu_name=gpu_name)
     assert (out[0] == (product(a, b, 0, n) if m else 0)).all()
 
 
@@ -332,7 +389,58 @@ def test_what_is_in_the_way_is_named() -> None:
     assert not has_roles(program.ptx)
 
 
+def test_what_sums_need_is_named() -> None:
+    def said(text: str) -> list[str]:
+        program = compiled(text, gpu_name="sm_100", remarks={"missed": "memory"})
+        assert not has_roles(program.ptx) and "tcgen05.mma" in program.ptx
+        return [d.message.partition(": ")[2] for d in program.diagnostics if d.diag.code == "AS-0315"]
+
+    plain = sum_over("d", "zero", "n", "%zero") + store("%d", "%zero")
+    started = kernel(plain).replace("f32: 0.0", "f32: 1.0")
+    assert said(started) == ["nv_tileas.tensor_memory.store: sums begin with other numbers than zero"]
+    twice = plain + sum_over("g", "one", "m", "%zero") + store("%g", "%one", "y")
+    assert said(kernel(twice)) == ["nv_tileas.for: sums of two loops lie in tensor memory"]
+
+
 # ---- the witness
+
+
+@pytest.mark.parametrize(
+    "bug",
+    [
+        (r"\ttcgen05\.commit[^;]*\[%r\d+\];\n", "", 1),  # no stage is released, or no sum arrives
+        (r"\t@%p\d+ mbarrier\.arrive\.shared::cta\.b64 _, [^;]+;\n", "", 1),  # no sum is released
+        (r"bar\.sync 1, 128;", "bar.sync 0;", 1),  # a barrier that warps which copy or multiply never come to
+        (r"(\$L\d+:\n\tmbarrier\.try_wait[^\n]*\n[^\n]*bra[^\n]*\n)(?=[^\n]*elect)", "", 1),  # no free stage
+        (r"(\$L\d+:\n\tmbarrier\.try_wait[^\n]*\n[^\n]*bra[^\n]*\n)(?=\ttcgen05\.fence::after_thread_sync;\n(\t[^\n]*\n)?\ttcgen05\.ld)",
+         "", 1),  # a sum that is not there
+        (r"(\$L\d+:\n\tmbarrier\.try_wait[^\n]*\n[^\n]*bra[^\n]*\n)(?=\ttcgen05\.fence::after_thread_sync;\n\tmov)",
+         "", 1),  # a sum that is not read yet
+    ],
+)  # fmt: skip
+@pytest.mark.full
+def test_planted_bugs_of_sums_are_found(bug: tuple[str, str, int]) -> None:
+    body = f"""
+    for %j in (%zero to %m, step %one) : tile<i32> {{
+      {sum_over("d", "zero", "n", "%j")} {store("%d", "%j")}
+      continue
+    }}"""
+    program = compiled(kernel(body), gpu_name="sm_100")
+    right = program.ptx
+    program.ptx = re.sub(*bug[:2], right, count=bug[2])
+    assert program.ptx != right
+    rng = np.random.default_rng(1)
+    found = 0
+    for seed in range(20):
+        a, b = (rng.integers(-4, 5, s).astype(np.float16) for s in ((256, 352), (352, 352)))
+        args = [a, b, np.zeros((4, 64, 64), np.float32), *map(np.int32, (256, 352, 64, 352, 4, 8, 4))]
+        try:
+            tileiras.launch(
+                program, "k", 1, args, target="emulator", gpu_name="sm_100", check=True, seed=seed
+            )
+        except tileiras.LaunchError:
+            found += 1
+    assert found >= 18
 
 
 @pytest.mark.parametrize(

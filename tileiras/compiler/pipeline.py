@@ -50,6 +50,7 @@ _PRODUCTS = frozenset(("mmaf", "mmai", "mma_block_scaled"))
 _UNSCALED = frozenset(("mmaf", "mmai"))  # scales would have to be cut with the operands
 _STAGED = frozenset(("load_shared",))
 OPTIONAL: frozenset[str] = frozenset()  # nothing needs the pass
+_RELEASES = frozenset(("bulk.release", "bulk.commit"))
 _TMA = frozenset(("tiled_tma_load", "async.tiled_tma_load"))
 
 
@@ -136,7 +137,7 @@ PIPELINE: tuple[Row, ...] = (
     Row("tileas", "TileASSelectAtoms", "tileas.select_atoms", "SelectAtoms", _PRODUCTS),
     Row("tileas", "TileASSliceProducts", "tileas.slice_products", "SliceProducts", _STAGED, 1, OPTIONAL),
     Row("tileas", "TileASPlaceShared", "tileas.place_shared", "PlaceShared"),
-    Row("tileas", "TileASAssignRoles", "tileas.assign_roles", "AssignRoles", frozenset(("bulk.release",)), 1, OPTIONAL),
+    Row("tileas", "TileASAssignRoles", "tileas.assign_roles", "AssignRoles", _RELEASES, 1, OPTIONAL),
     Row("tileas", "TileASAgentVerifier", "tileaa.agent_verifier", "RolesVerifier", frozenset(("agent",)), 0, OPTIONAL),
     Row("tileas", "TileIROperationAnalysis", "tileas.operation_analysis", "OperationAnalysis", None, 0, OPTIONAL),
     # -> nvvm: the code of one thread

@@ -63,7 +63,7 @@ class ProductLayouts:
         for which, form in self.of_warpgroups.get(op, {}).items():
             sides[which] = form.layout(self._log2_warps)
         result = mma.accumulator_layout(acc, atom, warps, turns)
-        if op in self.in_tensor_memory and tensor_memory.through_registers(op):
+        if op in self.in_tensor_memory:
             result = tcgen05.layout_of(acc, self._log2_warps)
         scales = [
             scale_layout(op, which, v.type, warps, self._target) for which, v in enumerate(op.operands[3:])

@@ -1,10 +1,13 @@
 """Who copies and who multiplies: warps of a kernel that only issue the copies of its rings, beside those that do all else.
 
-A ring whose stages bulk copies fill and whose readers release them (`passes/tileas/release_stages.py`) can be filled by anyone:
-its mbarriers are all that both sides share. The warps that fill it run what the copies need and nothing else, and so as far
-ahead as there are free stages, past the ends of loops as well. What they run is found here by marking: the copies, the loops
-and branches around them, exits, and what all of those are computed from. It must be numbers that every thread can compute
-for itself.
+A ring whose stages bulk copies fill and whose readers release them (`passes/tileas/release_stages.py`, `commit_stages.py`) can
+be filled by anyone: its mbarriers are all that both sides share. The warps that fill it run what the copies need and nothing
+else, and so as far ahead as there are free stages, past the ends of loops as well. What they run is found here by marking: the
+copies, the loops and branches around them, exits, and what all of those are computed from. It must be numbers that every thread
+can compute for itself.
+
+Where products add up in tensor memory (`Sums`), their warp is a role as well: it runs the loops, waits for stages and issues
+products, and passes each sum on to the warps that do the rest. These have no loop any more, only its sums.
 """
 
 from __future__ import annotations
@@ -15,10 +18,12 @@ from tileiras.compiler.ir.spec import NO_MEMORY_EFFECT, PURE
 from tileiras.compiler.ir.types import TOKEN, TensorType
 from tileiras.compiler.target import wgmma
 from tileiras.compiler.target.cost import CostModel
+from tileiras.compiler.target.tcgen05 import COLUMNS, STATE_BYTES
 
 from .bulk import fresh
 from .candidates import constant_int
 from .loops import is_product
+from .tensor_memory import is_zero
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,6 +34,7 @@ if TYPE_CHECKING:
 CONTROL = frozenset(("for", "loop", "if"))
 EXITS = frozenset(("break", "continue", "return"))
 LOADS = frozenset(("load_view_tko", "load_ptr_tko"))
+PRODUCTS_IN_MEMORY = frozenset((tileas.TENSOR_PRODUCT, tileas.TENSOR_PRODUCT_SCALED))
 HARMLESS = frozenset(("assume", "make_token", "join_tokens"))  # though not pure
 EXCHANGE = "scratch"  # attribute of an op that exchanges values between warps
 
@@ -43,8 +49,9 @@ class NoRoles(Exception):
 
 
 class Ring:
-    """A ring that bulk copies fill and its readers release. `ahead`: stages that are free at first; `places`: what of the
-    loop's carried values the offsets of the stages read and released, and the phase, are."""
+    """A ring that bulk copies fill and its readers release. `ahead`: stages that are free at first; `shift`: iterations that
+    the loop's copies are ahead; `places`: what of the loop's carried values the offsets of the stages read and released, and the
+    phase, are; `sums`: where tensor memory has the loop's sums."""
 
     __slots__ = (
         "ahead",
@@ -56,8 +63,10 @@ class Ring:
         "places",
         "pool",
         "release",
+        "shift",
         "stage",
         "stages",
+        "sums",
         "wait",
     )
 
@@ -66,7 +75,7 @@ class Ring:
         self.begin = begin
         self.alloc: Any = begin.operands[0].op
         self.wait = next(op for op in users if op.spec is tileas.BULK_WAIT)
-        self.release = next(op for op in users if op.spec is tileas.BULK_RELEASE)
+        self.release = next(op for op in users if op.spec in (tileas.BULK_RELEASE, tileas.BULK_COMMIT))
         self.end = next(op for op in users if op.spec is tileas.BULK_END)
         loop = self.wait.parent
         assert loop is not None
@@ -78,9 +87,12 @@ class Ring:
         self.places = [
             v.index - 1 for v in (self.wait.operands[1], self.release.operands[1], self.wait.operands[2])
         ]
-        first = constant_int(loop.operands[3 + self.places[1]])
+        first = constant_int(loop.operands[2 + self.load.operands[1].index])
         assert first is not None
-        self.ahead = first // self.stage
+        self.shift = first // self.stage
+        commits = self.release.spec is tileas.BULK_COMMIT
+        self.ahead = self.stages if commits else self.shift
+        self.sums = Sums(loop) if commits else None
         self.pool = self
 
     @property
@@ -95,7 +107,24 @@ class Ring:
     @property
     def form(self) -> tuple[Any, ...]:
         """What loops must agree on to go on with the stages where another one has stopped."""
-        return (self.start, self.ahead, *sorted(self.begin.attrs.items()))
+        return (self.start, self.ahead, self.sums is not None, *sorted(self.begin.attrs.items()))
+
+
+class Sums:
+    """The accumulators in tensor memory that a loop's products add to: `begins` with what allocated them; `stores` of what they
+    begin with; `commits` and `reads` behind the loop."""
+
+    __slots__ = ("begins", "commits", "memory", "products", "reads", "stores")
+
+    def __init__(self, loop: Op) -> None:
+        body = loop.regions[0].block
+        self.products = [op for op in body.ops if op.spec in PRODUCTS_IN_MEMORY]
+        self.begins: list[Any] = list(dict.fromkeys(op.operands[0].op for op in self.products))
+        self.memory: Any = self.begins[0].operands[0].op
+        users = [user for begin in self.begins for user, _ in begin.result.uses]
+        self.stores = [op for op in users if op.spec is tileas.TENSOR_STORE]
+        self.commits = [op for op in users if op.spec is tileas.TENSOR_COMMIT]
+        self.reads = [op for op in users if op.spec in (tileas.TENSOR_LOAD, tileas.TENSOR_WAIT)]
 
 
 def outermost_loop(op: Op) -> Op | None:
@@ -123,13 +152,14 @@ def rings(func: Op) -> list[Ring]:
 
 
 class Needs:
-    """What the warps that fill rings run: `ops`; `carried`: of each loop the numbers of the values that they carry; `given`: of
+    """What the warps that fill rings run (without `copies`: those that multiply): `ops`; `carried`: of each loop the numbers of
+    the values that they carry; `given`: of
     each branch, and each loop that ends by `break`, those of its results. `shifted`: values of a ring's loop that belong
     to an iteration ahead."""
 
     __slots__ = ("carried", "func", "given", "ops", "rings", "seen", "shifted", "work")
 
-    def __init__(self, func: Op, found: list[Ring]) -> None:
+    def __init__(self, func: Op, found: list[Ring], copies: bool = True) -> None:
         self.func = func
         self.rings = {ring.loop: ring for ring in found}
         self.ops: set[Op] = set()
@@ -139,8 +169,9 @@ class Needs:
         self.seen: set[Value] = set()
         self.work: list[Value] = []
         for ring in found:
-            self.add(ring.load)
-            self.work += ring.load.group("index")
+            self.add(ring.load if copies else ring.wait)
+            if copies:
+                self.work += ring.load.group("index")
         last = func.regions[0].block.ops[-1]
         for op in func.walk():
             if op.spec.name == "return" and op is not last:
@@ -230,7 +261,7 @@ class Needs:
         if ring is None or op.spec.name != "addi" or op.operands[0] is not ring.loop.regions[0].block.args[0]:
             return False
         step, by = constant_int(ring.loop.operands[2]), constant_int(op.operands[1])
-        return step is not None and by == ring.ahead * step
+        return step is not None and by == ring.shift * step
 
     def refused(self, op: Op) -> str | None:
         """Why warps that only copy cannot run an op themselves."""
@@ -260,6 +291,60 @@ def exits_of(loop: Op) -> list[Op]:
     return found
 
 
+# ---- sums in tensor memory
+
+
+def check_sums(func: Op, ring: Ring) -> None:
+    """Whether warps that do not run a loop have all that it leaves. Errors: NoRoles."""
+    loop, sums = ring.loop, ring.sums
+    assert sums is not None
+    own = {ring.wait, ring.load, ring.release, *sums.products}
+    for op in loop.regions[0].block.ops[:-1]:
+        if op not in own and (
+            op.regions or not (op.spec.traits & (PURE | NO_MEMORY_EFFECT) or op.spec.name in HARMLESS)
+        ):
+            raise NoRoles(op, "it stands beside products whose warp does nothing else")
+    for result in loop.results:
+        if result.uses and result.type is not TOKEN:
+            raise NoRoles(loop, "the loop leaves more than its sums")
+    for op in sums.stores:
+        value = op.operands[1]
+        while value.op is not None and value.op.spec is tileas.CONVERT_LAYOUT:
+            value = value.op.operands[0]
+        if not is_zero(value):
+            raise NoRoles(op, "sums begin with other numbers than zero")
+    for op in sums.products:
+        for value in op.operands:
+            if (
+                value.op is not None
+                and value.op.spec is tileas.ALLOC_SHARED
+                and value is not ring.alloc.result
+            ):
+                raise NoRoles(op, "an operand does not come through the ring")
+    if len(sums.reads) != len(sums.begins) or any(op.block is not loop.block for op in sums.reads):
+        raise NoRoles(loop, "sums are not read once behind the loop")
+    for op in func.walk():
+        if op is sums.memory:
+            break
+        if EXCHANGE in op.attrs and op.attrs[EXCHANGE][0] < STATE_BYTES:
+            raise NoRoles(op, "its exchange lies where tensor memory keeps its state")
+
+
+def sum_buffers(ring: Ring, shared_bytes: int) -> int:
+    """How many sums of each accumulator there are at once: two where a loop is entered again and again, so that one is read while
+    the next adds up, as long as all blocks that fit an SM find columns."""
+    assert ring.sums is not None
+    blocks = max(1, CostModel.shared_of_sm // (shared_bytes + CostModel.shared_of_block))
+    return 2 if ring.nested and 2 * ring.sums.memory.attr("columns") * blocks <= COLUMNS else 1
+
+
+def reading_registers(ring: Ring) -> int:
+    """Registers of a thread that reads sums, about."""
+    assert ring.sums is not None
+    most = max((op.result.type.layout.num_regs for op in ring.sums.reads if op.results), default=0)  # type: ignore[attr-defined]
+    return CostModel.loop_registers + most  # type: ignore[no-any-return]
+
+
 # ---- shared memory: nobody may use a ring's bytes while others fill it
 
 
@@ -269,9 +354,13 @@ def make_room(func: Op, found: list[Ring], limit: int) -> tuple[dict[Op, tuple[i
     order = {op: number for number, op in enumerate(func.walk())}
     pools = [[ring for ring in found if ring.pool is pool] for pool in dict.fromkeys(r.pool for r in found)]
     clashes: list[Op] = []
+    moved: dict[Op, tuple[int, int]] = {}
     twins: dict[Op, Op] = {}
+    state = STATE_BYTES if any(ring.sums is not None for ring in found) else 0
     for op in order:
         place = op.attrs.get(EXCHANGE)
+        if place is not None and place[0] < state:  # its mbarriers serve all agents, whoever has freed it
+            place = moved[op] = place[0] + state, place[1]
         if place is not None and any(meets(op, place[0], sum(place), pool, order) for pool in pools):
             twin = earlier(op)
             if twin is not None:
@@ -284,8 +373,11 @@ def make_room(func: Op, found: list[Ring], limit: int) -> tuple[dict[Op, tuple[i
                 own = any(op is ring.alloc for ring in pool)
                 if not own and meets(op, start, start + op.attr("bytes"), pool, order):
                     raise NoRoles(op, "its bytes are those of a ring that is filled ahead")
+    for op, (start, size) in moved.items():
+        if op not in clashes and op not in twins and start + size > limit:
+            raise NoRoles(op, "shared memory has no room for its exchange beside the state of tensor memory")
     if not clashes:
-        return {}, twins
+        return moved, twins
     allocs = [op for op in order if op.spec is tileas.ALLOC_SHARED]
     base = max(op.attr("offset") + op.attr("bytes") for op in allocs)
     base = base + 127 & ~127
@@ -294,7 +386,7 @@ def make_room(func: Op, found: list[Ring], limit: int) -> tuple[dict[Op, tuple[i
             raise NoRoles(
                 op, "shared memory has no room for its exchange beside stages that are filled ahead"
             )
-    return {op: (base, op.attrs[EXCHANGE][1]) for op in clashes}, twins
+    return {**moved, **{op: (base, op.attrs[EXCHANGE][1]) for op in clashes}}, twins
 
 
 def earlier(op: Op) -> Op | None:

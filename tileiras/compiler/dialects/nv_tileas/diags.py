@@ -551,12 +551,12 @@ remedy: Nothing is wrong. Where the remark says that the depth was cut, smaller 
 
 ROLES = Diag(
     "AS-0314", REMARK,
-    "{copying} warps of the kernel only copy, beside {warps} that do all else{registers}", _ASYNC, WORD_REMARK,
+    "{copying} warps of the kernel only {does}, beside {warps} that do all else{registers}", _ASYNC, WORD_REMARK,
     kind="passed", category="memory",
 )  # fmt: skip
 """
-cause: A remark: a warpgroup of the block does nothing but issue the bulk tensor copies of pipelined loops, so that the
-others multiply without a barrier, and the copies of what comes next start while results are stored. Its registers
+cause: A remark: warps of the block do nothing but issue the bulk tensor copies of pipelined loops (a warpgroup), or copies and
+products that add up in tensor memory (a warp for each), so that the others go without a barrier, and the copies of what comes next start while results are stored. Its registers
 go to the others. Where warps cannot be told apart so, the remark names the operation and the reason.
 remedy: Nothing is wrong. To gain it, compute what loads of the loop are indexed by from parameters, the block's number
 and constants: not from what other warps compute, exchange or wait for.

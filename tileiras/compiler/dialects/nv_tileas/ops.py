@@ -197,11 +197,17 @@ BULK_LOAD = OpSpec(
 BULK_WAIT = OpSpec(
     "bulk.wait", dialect=D,
     doc="Waits until the copies of a stage have landed; the phase is 0 and 1 in turn.",
-    operands=(Arg("buffer", "shared"), Arg("slot", "scalar:int"), Arg("phase", "scalar:int")), attrs=_BARRIERS,
+    operands=(Arg("buffer", "shared"), Arg("slot", "scalar:int"), Arg("phase", "scalar:int")),
+    attrs=(*_BARRIERS, Attr("issuing", "i64", optional=True)),  # 1: only the warp whose thread issues products waits
 )  # fmt: skip
 BULK_RELEASE = OpSpec(
     "bulk.release", dialect=D,
     doc="Each warp says that it has read the stage that the next copies overwrite.",
+    operands=(Arg("buffer", "shared"), Arg("slot", "scalar:int")), attrs=(*_BARRIERS, Attr("released", "i64")),
+)  # fmt: skip
+BULK_COMMIT = OpSpec(
+    "bulk.commit", dialect=D,
+    doc="The products issued before release their stage when they have read it.",
     operands=(Arg("buffer", "shared"), Arg("slot", "scalar:int")), attrs=(*_BARRIERS, Attr("released", "i64")),
 )  # fmt: skip
 BULK_END = OpSpec(
@@ -253,9 +259,36 @@ TENSOR_BEGIN = OpSpec(  # the `number`th accumulator of a loop; a barrier follow
     "tensor_memory.begin", dialect=D,
     doc="The accumulator of one product of a loop; a barrier follows before anyone uses it.",
     operands=(Arg("memory", "tensor_memory"),),
-    attrs=(Attr("column", "i64"), Attr("number", "i64")), results=(Arg("accumulator", "tensor_memory"),),
+    attrs=(Attr("column", "i64"), Attr("number", "i64"), Attr("readers", "i64", optional=True)),
+    results=(Arg("accumulator", "tensor_memory"),), traits=NO_MEMORY_EFFECT,
+)  # fmt: skip
+# Sums of loop after loop between warps of different roles, `buffers` (1 or 2) of them `stride` columns apart: who multiplies
+# acquires one and commits it, the `readers` warps of `tensor_memory.begin` load it and release it.
+TENSOR_TURN = OpSpec(
+    "tensor_memory.turn", dialect=D,
+    doc="The buffer of an accumulator whose turn it is, for the sum of a number.",
+    operands=(Arg("memory", "tensor_memory"), Arg("number", "scalar:int")),
+    attrs=(Attr("buffers", "i64"), Attr("stride", "i64")), results=(Arg("accumulator", "tensor_memory"),),
     traits=NO_MEMORY_EFFECT,
 )  # fmt: skip
+TENSOR_ACQUIRE = OpSpec(
+    "tensor_memory.acquire",
+    dialect=D,
+    doc="Waits until every warp has released the sum that lay here before.",
+    operands=(Arg("memory", "tensor_memory"),),
+)
+TENSOR_COMMIT = OpSpec(
+    "tensor_memory.commit",
+    dialect=D,
+    doc="An accumulator has its sum when the products issued before are done.",
+    operands=(Arg("memory", "tensor_memory"),),
+)
+TENSOR_RELEASE = OpSpec(
+    "tensor_memory.release",
+    dialect=D,
+    doc="Each warp says that it has loaded the sum.",
+    operands=(Arg("memory", "tensor_memory"),),
+)
 TENSOR_END = OpSpec(
     "tensor_memory.end",
     dialect=D,
@@ -268,7 +301,7 @@ TENSOR_STORE = OpSpec(
     doc="Puts a tile into an accumulator.",
     operands=(Arg("memory", "tensor_memory"), Arg("value", "any")),
 )
-TENSOR_PRODUCT = OpSpec(  # `fresh`: it begins at zero
+TENSOR_PRODUCT = OpSpec(  # `fresh`: 1, it begins at zero; 2, where `count` is 0
     "tensor_memory.product", dialect=D,
     doc="Issues a product whose sum stays in tensor memory.",
     operands=(*_COUNTED, Arg("a_buffer", "shared"), Arg("a_slot", "scalar:int"), Arg("b_buffer", "shared"),
@@ -327,9 +360,9 @@ TENSOR_SCALE = OpSpec(  # waits for the product before this iteration's, then mu
 )
 _OWN = (
     TENSOR_ALLOC, TENSOR_FREE, TENSOR_BEGIN, TENSOR_END, TENSOR_STORE, TENSOR_PRODUCT, TENSOR_WAIT, TENSOR_LOAD, TENSOR_SCALE,
-    TENSOR_STORE_ROWS, TENSOR_PRODUCT_ROWS, TENSOR_PRODUCT_SCALED,
+    TENSOR_STORE_ROWS, TENSOR_PRODUCT_ROWS, TENSOR_PRODUCT_SCALED, TENSOR_TURN, TENSOR_ACQUIRE, TENSOR_COMMIT, TENSOR_RELEASE,
     ALLOC_SHARED, FREE_SHARED, CLEAR_SHARED, LOAD_SHARED, STORE_SHARED, COPY_VIEW, COMMIT_GROUP, WAIT_GROUP, BULK_BEGIN,
-    BULK_LOAD, BULK_WAIT, BULK_RELEASE, BULK_END, BARRIER, WGMMA,
+    BULK_LOAD, BULK_WAIT, BULK_RELEASE, BULK_COMMIT, BULK_END, BARRIER, WGMMA,
     WGMMA_REGISTERS, WGMMA_COMMIT, WGMMA_WAIT, CONVERT_LAYOUT, CREATE, TRANSFER, PRODUCE_ONE, CONSUME_ONE, PIPELINE_YIELD,
     TILED_TMA_LOAD, SYNC_TMA_LOAD, COPY, WAIT,
 )  # fmt: skip

@@ -274,6 +274,9 @@ class Inference:
         if have.bits >= CostModel.log2_whole_rows and value.type.elem.bits == 16 and whole_rows(have, want):  # type: ignore[attr-defined]
             return want
         low, count = dim_bits(shape)[unit]
+        rows = self.products.in_tensor_memory and not any(c >> low & (1 << count) - 1 for c in have.lane)
+        if rows and have.bits >= CostModel.log2_whole_rows:
+            return want  # a row a thread, as sums come from tensor memory: every lane would write to lines of its own
         near = len(
             [
                 c

@@ -17,7 +17,7 @@ from tileiras.compiler.nvvm.code import TensorAddr
 from .roles import warp_number
 from .staging import slot_address
 from .state import Lowering
-from .tensor_memory import by_warp, wait_for_phase
+from .tensor_memory import by_warp, commit, wait_for_phase
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,7 +82,10 @@ def lower_end(lowering: Lowering, op: Op) -> None:
 
 
 def lower_wait(lowering: Lowering, op: Op) -> None:
-    wait_for_phase(lowering, _barrier(lowering, op), lowering.scalar(op.operands[2]))
+    def wait() -> None:
+        wait_for_phase(lowering, _barrier(lowering, op), lowering.scalar(op.operands[2]))
+
+    by_warp(lowering, True, wait) if op.attr("issuing") else wait()
 
 
 def lower_release(lowering: Lowering, op: Op) -> None:
@@ -90,6 +93,11 @@ def lower_release(lowering: Lowering, op: Op) -> None:
     lane = b.entry("setp.eq.b32", b.entry("and.b32", b.tid, 31), 0)
     place = b.address(_barrier(lowering, op, "released"))
     b.emit_to(_sym("_"), "mbarrier.arrive.shared::cta.b64", place, guard=lane)
+
+
+def lower_commit(lowering: Lowering, op: Op) -> None:
+    place = _barrier(lowering, op, "released")
+    by_warp(lowering, False, lambda: commit(lowering, place))
 
 
 def lower_load(lowering: Lowering, op: Op) -> None:
@@ -172,5 +180,5 @@ def _descriptor(lowering: Lowering, number: int) -> Any:
 
 LOWER = {
     "bulk.begin": lower_begin, "bulk.load": lower_load, "bulk.wait": lower_wait, "bulk.release": lower_release,
-    "bulk.end": lower_end,
+    "bulk.commit": lower_commit, "bulk.end": lower_end,
 }  # fmt: skip

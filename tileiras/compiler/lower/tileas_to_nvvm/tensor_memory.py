@@ -10,6 +10,7 @@ from __future__ import annotations
 from tileiras.compiler.layout.gf2 import apply
 from tileiras.compiler.layout.linear import dim_bits
 from tileiras.compiler.layout.shared import matrix_operand
+from tileiras.compiler.nvvm.build import _sym
 from tileiras.compiler.target import sm, tcgen05
 from tileiras.compiler.target.cost import CostModel
 
@@ -29,21 +30,31 @@ _LANES_AT = 16  # bit of a tensor memory address where the lane begins
 
 
 class Memory:
-    """Tensor memory: address of the first column, of the state in shared memory, and how many columns."""
+    """Tensor memory: address of the first column, of the state in shared memory, and how many columns. `phase`: of the one
+    mbarrier that a buffer's sum arrives on, where loop after loop adds up in it."""
 
-    __slots__ = ("address", "columns", "state")
+    __slots__ = ("address", "columns", "phase", "readers", "state")
 
-    def __init__(self, address: Any, state: Any, columns: int) -> None:
+    def __init__(self, address: Any, state: Any, columns: int, readers: int = 0, phase: Any = None) -> None:
         self.address = address
         self.state = state
         self.columns = columns
+        self.readers = readers
+        self.phase = phase
 
 
 def by_warp(lowering: Lowering, warp_only: bool, emit: Any) -> None:
-    """Code that warp 0 runs, or its first thread alone."""
+    """Code that warp 0 runs, or its first thread alone; of warps of which only one comes here, that one."""
     b = lowering.b
+    alone = lowering.agent is not None and lowering.num_warps == 1
+    if alone and warp_only:
+        return emit()  # type: ignore[no-any-return]
     skip = b.label()
-    mine = b.entry("setp.lt.u32", b.tid, 32) if warp_only else b.entry("setp.eq.u32", b.tid, 0)
+    if alone:
+        mine = b.reg("p")
+        b.emit_to((b.reg("r"), mine), "elect.sync", _WHOLE_WARP)
+    else:
+        mine = b.entry("setp.lt.u32", b.tid, 32) if warp_only else b.entry("setp.eq.u32", b.tid, 0)
     b.bra(skip, (mine, True))
     b.push()
     emit()
@@ -88,15 +99,19 @@ def lower_begin(lowering: Lowering, op: Op) -> None:
     """The mbarriers of an accumulator begin with their first phase."""
     b = lowering.b
     memory: Memory = lowering.env[op.operands[0]]
-    state = b.add(32, memory.state, 16 + 8 * _BARRIERS * op.attr("number"))
+    readers = op.attr("readers") or 0
+    counts = [1] * _BARRIERS + [readers] * (_BARRIERS if readers else 0)  # it is there; it was read
+    state = b.add(32, memory.state, 16 + 8 * len(counts) * op.attr("number"))
 
     def init() -> None:
-        for i in range(_BARRIERS):
-            b.emit_to(None, "mbarrier.init.shared::cta.b64", b.address(state, 8 * i), b.materialize(1, "r"))
+        for i, count in enumerate(counts):
+            b.emit_to(
+                None, "mbarrier.init.shared::cta.b64", b.address(state, 8 * i), b.materialize(count, "r")
+            )
         b.emit_to(None, "fence.mbarrier_init.release.cluster")
 
     by_warp(lowering, False, init)
-    lowering.env[op.results[0]] = Memory(b.add(32, memory.address, op.attr("column")), state, 0)
+    lowering.env[op.results[0]] = Memory(b.add(32, memory.address, op.attr("column")), state, 0, readers)
 
 
 def lower_end(lowering: Lowering, op: Op) -> None:
@@ -108,6 +123,52 @@ def lower_end(lowering: Lowering, op: Op) -> None:
             b.emit_to(None, "mbarrier.inval.shared::cta.b64", b.address(memory.state, 8 * i))
 
     by_warp(lowering, False, inval)
+
+
+# ---- sums that some warps add up and others read
+
+
+def lower_turn(lowering: Lowering, op: Op) -> None:
+    b = lowering.b
+    memory: Memory = lowering.env[op.operands[0]]
+    number = lowering.scalar(op.operands[1])
+    double = op.attr("buffers") == 2
+    address, state = memory.address, memory.state
+    if double:
+        which = b.and_(32, number, 1)
+        address = b.add(32, address, b.mul(32, which, op.attr("stride")))
+        state = b.add(32, state, b.shl(32, which, 3))
+    phase = b.and_(32, b.shr(32, number, 1) if double else number, 1)
+    lowering.env[op.results[0]] = Memory(address, state, 0, memory.readers, phase)
+
+
+def lower_acquire(lowering: Lowering, op: Op) -> None:
+    """The phase before the first counts as complete: buffers are free at first."""
+    b = lowering.b
+    memory: Memory = lowering.env[op.operands[0]]
+    wait_for_phase(lowering, b.add(32, memory.state, 8 * _BARRIERS), b.xor(32, memory.phase, 1))
+    b.emit_to(None, "tcgen05.fence::after_thread_sync")
+
+
+def lower_commit(lowering: Lowering, op: Op) -> None:
+    memory: Memory = lowering.env[op.operands[0]]
+    by_warp(lowering, False, lambda: commit(lowering, memory.state))
+
+
+def commit(lowering: Lowering, barrier: Any) -> None:
+    """What this thread has issued arrives on an mbarrier when it is done."""
+    b = lowering.b
+    form = f"tcgen05.commit.{_GROUP}.mbarrier::arrive::one.shared::cluster.b64"
+    b.emit_to(None, form, b.address(barrier))
+
+
+def lower_release(lowering: Lowering, op: Op) -> None:
+    b = lowering.b
+    memory: Memory = lowering.env[op.operands[0]]
+    lane = b.entry("setp.eq.b32", b.entry("and.b32", b.tid, 31), 0)
+    b.emit_to(
+        _sym("_"), "mbarrier.arrive.shared::cta.b64", b.address(memory.state, 8 * _BARRIERS), guard=lane
+    )
 
 
 # ---- accumulators between registers and tensor memory
@@ -250,6 +311,8 @@ def _wait(lowering: Lowering, memory: Memory, number: Any) -> None:
     """Until product `number` is complete. A barrier that nothing arrived on lets whoever waits for odd phases pass, so
     that negative numbers wait for nothing."""
     b = lowering.b
+    if memory.phase is not None:
+        return wait_for_phase(lowering, memory.state, memory.phase)
     bar = b.add(32, memory.state, b.shl(32, b.and_(32, number, 1), 3))
     wait_for_phase(lowering, bar, b.and_(32, b.shr(32, number, 1), 1))
 
@@ -355,7 +418,7 @@ def _issue(lowering: Lowering, op: Op, left: Any, a_k_major: bool, right_place: 
 
     def issue() -> None:
         b.emit_to(None, "tcgen05.fence::after_thread_sync")
-        yes, first = b.true(), b.true(not op.attr("fresh"))
+        yes, first = b.true(), _adds(lowering, op)
         for m in range(0, rows, tcgen05.LANES):
             for n in range(0, columns, wide):
                 target = b.address(b.add(32, memory.address, m // tcgen05.LANES * columns + n))
@@ -365,11 +428,17 @@ def _issue(lowering: Lowering, op: Op, left: Any, a_k_major: bool, right_place: 
                         b.materialize(right.at(k, n), "d"), b.materialize(form, "r"), first if k == 0 else yes,
                     )  # fmt: skip
         if op.attrs.get("commit", 1):  # what goes on with the sum commits for both
-            b.emit_to(
-                None, f"tcgen05.commit.{_GROUP}.mbarrier::arrive::one.shared::cluster.b64", b.address(bar)
-            )
+            commit(lowering, bar)
 
     by_warp(lowering, False, issue)
+
+
+def _adds(lowering: Lowering, op: Op) -> Any:
+    """Whether the first instruction of a product adds to what there is."""
+    b = lowering.b
+    if op.attr("fresh") == 2:
+        return b.emit("setp.ne.b32", lowering.scalar(op.operands[1]), 0)
+    return b.true(not op.attr("fresh"))
 
 
 def lower_product_scaled(lowering: Lowering, op: Op) -> None:
@@ -412,7 +481,7 @@ def lower_product_scaled(lowering: Lowering, op: Op) -> None:
         bases = [scales, b.add(32, scales, taken[0])]
         for which, base in enumerate(bases):
             copy(which, base)
-        yes, first = b.true(), b.true(not op.attr("fresh"))
+        yes, first = b.true(), _adds(lowering, op)
         for m in range(0, rows, tcgen05.LANES):
             for n in range(0, columns, wide):
                 target = b.address(b.add(32, memory.address, m // tcgen05.LANES * columns + n))
@@ -426,19 +495,15 @@ def lower_product_scaled(lowering: Lowering, op: Op) -> None:
                         b.materialize(right.at(k, n), "d"), b.materialize(word, "r"), scale_of(0, bases[0], m, number),
                         scale_of(1, bases[1], n, number), first if k == 0 else yes,
                     )  # fmt: skip
-        b.emit_to(None, f"tcgen05.commit.{_GROUP}.mbarrier::arrive::one.shared::cluster.b64", b.address(bar))
+        if op.attrs.get("commit", 1):
+            commit(lowering, bar)
 
     if form[1] != "f8E4M3FN":
         return by_warp(lowering, False, issue)
 
     def turn_and_issue() -> None:
         _turn_signs(lowering, [(left, places[0], rows), (right, places[1], columns)], blocks)
-        skip = b.label()
-        b.bra(skip, (b.entry("setp.eq.u32", b.tid, 0), True))
-        b.push()
-        issue()
-        b.pop()
-        b.place(skip)
+        by_warp(lowering, False, issue)
 
     by_warp(lowering, True, turn_and_issue)
 
@@ -456,7 +521,7 @@ def _turn_signs(lowering: Lowering, sides: list[tuple[Operand, Any, int]], block
     """
     b = lowering.b
     found: Any = 0
-    lane = b.entry("shl.b32", b.tid, 4)
+    lane = b.entry("shl.b32", b.entry("and.b32", b.tid, 31), 4)
     own = [b.add(32, scales, lane) for _, scales, _ in sides]
     groups = blocks // tcgen05.SCALE_DEPTH
     for (_, _, count), place in zip(sides, own):
@@ -538,5 +603,6 @@ LOWER = {
     "tensor_memory.end": lower_end, "tensor_memory.store": lower_store, "tensor_memory.load": lower_load,
     "tensor_memory.scale": lower_scale, "tensor_memory.wait": lower_wait, "tensor_memory.product": lower_product,
     "tensor_memory.store_rows": lower_store_rows, "tensor_memory.product_rows": lower_product_rows,
-    "tensor_memory.product_scaled": lower_product_scaled,
+    "tensor_memory.product_scaled": lower_product_scaled, "tensor_memory.turn": lower_turn,
+    "tensor_memory.acquire": lower_acquire, "tensor_memory.commit": lower_commit, "tensor_memory.release": lower_release,
 }  # fmt: skip

@@ -21,6 +21,29 @@ other one has the loops, branches and exits around the copies, and what they are
 runs an iteration for every stage and waits only for a free one. The first `ahead` stages are free from the start: until then it
 waits for the phase before the first, which counts as complete; from then on a stage has been released once more than filled.
 
+Sums in tensor memory (from sm_100 on): one warp copies, one multiplies, and the loop is theirs alone. The others only see sums:
+
+    tensor_memory.begin %all {readers = 8}
+    agent {id = 0, num_warps = 8} {
+      %sum = tensor_memory.turn %acc, %number
+      %r = tensor_memory.load %sum, ..
+      tensor_memory.release %sum
+      ..
+    }
+    agent {id = 1, num_warps = 1} { for .. { bulk.load %ring, %slot, .., %phase } }
+    agent {id = 2, num_warps = 1} {
+      %sum = tensor_memory.turn %acc, %number
+      tensor_memory.acquire %sum
+      for .. {
+        bulk.wait %ring, %slot, %phase
+        tensor_memory.product %sum, %step ..
+        bulk.commit %ring, %slot
+      }
+      tensor_memory.commit %sum
+    }
+
+In loops around it there are two buffers of each sum, so that one adds up while the other is read and stored.
+
 In loops that are entered again, both sides carry on with the stage behind the last: the copies of the next tile start while
 this one's results are stored. Loops one behind the other share a ring where its form is the same. Such a ring keeps its bytes
 and its mbarriers to the end of the kernel.
@@ -38,6 +61,7 @@ from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.spec import NO_MEMORY_EFFECT
 from tileiras.compiler.ir.types import I1, TOKEN, Dense, TensorType, TileType
 from tileiras.compiler.schedule import roles
+from tileiras.compiler.schedule.candidates import constant_int
 from tileiras.compiler.target import sm
 from tileiras.compiler.target.cost import CostModel
 
@@ -70,7 +94,8 @@ class AssignRoles(Pass):
             return True
         plan.carry_out()
         say(
-            context, D.ROLES, found[0].loop, warps=plan.warps, copying=CostModel.copying_warps,
+            context, D.ROLES, found[0].loop, warps=plan.warps, copying=plan.others,
+            does="copy" if plan.sums is None else "copy or multiply",
             registers=f", {plan.more} and {plan.less} registers a thread" if plan.more else "",
         )  # fmt: skip
         return True
@@ -91,19 +116,46 @@ class Plan:
         spec: KernelSpec = func.attrs[KEY]
         self.warps = spec.num_warps
         first = found[0].loop
+        self.sums = found[0].sums
+        self.others = CostModel.copying_warps if self.sums is None else 2
+        if self.sums is not None:
+            return self.decide_sums(found[0], target)
         if self.warps % CostModel.copying_warps or self.warps + CostModel.copying_warps > 32:
             raise roles.NoRoles(
                 first, f"{self.warps} warps are no warpgroups, or leave no room for another one"
             )
-        self.needs = roles.Needs(func, found)
-        self.pools = list(dict.fromkeys(ring.pool for ring in found))
-        self.places, self.twins = roles.make_room(func, found, CostModel(target).shared_bytes)
-        ends = [start + size for start, size in self.places.values()]
-        self.shared = max([func.attrs.get(SHARED_BYTES, 0), *ends]) + ALIGN - 1 & -ALIGN
+        self.share(target)
         chosen = roles.registers(self.warps, roles.needed_registers(func), self.shared, spec.occupancy)
         if isinstance(chosen, str):
             raise roles.NoRoles(first, chosen)
         self.start, self.more, self.less = chosen
+
+    def share(self, target: Any) -> None:
+        """What copying warps run, and places in shared memory that they leave alone."""
+        self.needs = roles.Needs(self.func, self.rings)
+        self.pools = list(dict.fromkeys(ring.pool for ring in self.rings))
+        self.places, self.twins = roles.make_room(self.func, self.rings, CostModel(target).shared_bytes)
+        ends = [start + size for start, size in self.places.values()]
+        self.shared = max([self.func.attrs.get(SHARED_BYTES, 0), *ends]) + ALIGN - 1 & -ALIGN
+
+    def decide_sums(self, ring: roles.Ring, target: Any) -> None:
+        """Two warps more, one that copies and one that multiplies; nobody gives registers away."""
+        if len(self.rings) > 1:
+            raise roles.NoRoles(self.rings[1].loop, "sums of two loops lie in tensor memory")
+        roles.check_sums(self.func, ring)
+        self.share(target)
+        self.multiplies = roles.Needs(self.func, self.rings, copies=False)
+        self.buffers = roles.sum_buffers(ring, self.shared)
+        cost = CostModel
+        warps = (
+            -(-(self.warps + self.others) // 4) * 4
+        )  # an SM has four parts, each with a quarter of the registers
+        left = cost.register_file // (32 * warps) // cost.register_unit * cost.register_unit
+        self.start, self.more, self.less = left, None, None
+        if roles.reading_registers(ring) > left:
+            raise roles.NoRoles(
+                ring.loop, "its registers do not suffice for warps that only copy and multiply as well"
+            )
 
     def carry_out(self) -> None:
         func = self.func
@@ -111,9 +163,11 @@ class Plan:
             op.attrs = {**op.attrs, roles.EXCHANGE: place}
         func.attrs[SHARED_BYTES] = self.shared
         body = func.regions[0].block
-        works = Working(self)
-        copies = Copying(self, works)
-        inner = [works.agent(body), copies.agent(body)]
+        works = Working(self) if self.sums is None else Reading(self)
+        agents: list[Agent] = [works, Copying(self, works)]
+        if isinstance(works, Reading):
+            agents.append(Multiplying(self, works))
+        inner = [agent.agent(body) for agent in agents]
         ends = body.ops[-1]
         for op in reversed(body.ops[:-1]):
             op.erase()
@@ -122,13 +176,17 @@ class Plan:
         for ring in self.pools:
             buffer, old = works.allocs[ring].result, ring.begin
             body.insert_before(ends, create(old.spec, [buffer], (), dict(old.attrs), (), old.loc))
+        for op in works.memory:
+            body.insert_before(ends, op)
         body.insert_before(ends, create(tileas.BARRIER, loc=ends.loc))
         spec: KernelSpec = func.attrs[KEY]
-        fields = {**spec.entries(), "num_warps": self.warps + CostModel.copying_warps}
+        fields = {**spec.entries(), "num_warps": self.warps + self.others}
         func.attrs[KEY] = KernelSpec(**fields)
         if self.more:
             func.attrs[REGISTERS] = min(self.start, CostModel.max_registers)
-        counts = ((self.warps, self.more), (CostModel.copying_warps, self.less))
+        counts: Any = ((self.warps, self.more), (CostModel.copying_warps, self.less))
+        if self.sums is not None:
+            counts = ((self.warps, None), (1, None), (1, None))
         for number, (block, (warps, registers)) in enumerate(zip(inner, counts)):
             attrs: dict[str, Any] = {"id": number, "num_warps": warps}
             if registers:
@@ -330,6 +388,7 @@ class Working(Agent):
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
         self.allocs: dict[roles.Ring, Op] = {}
+        self.memory: list[Op] = []  # tensor memory, for all agents
         self.left_out: set[Op] = set()
         for ring in plan.rings:
             if ring.pool is ring:
@@ -398,6 +457,112 @@ class Working(Agent):
         self.state[ring.pool] = [made.results[place] for place in ring.places]
 
 
+class Reading(Working):
+    """The warps that do everything but copy and multiply: of a loop they have its sums. They count the sums."""
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__(plan)
+        (ring,) = plan.rings
+        sums = ring.sums
+        assert sums is not None
+        old = sums.memory
+        columns = plan.buffers * old.attr("columns")
+        self.turning = {"buffers": plan.buffers, "stride": old.attr("columns")}
+        alloc = create(old.spec, (), (old.result.type,), {**old.attrs, "columns": columns}, (), old.loc)
+        self.values[old.result] = alloc.result
+        self.memory.append(alloc)
+        self.accumulators: dict[Value, Value] = {}
+        self.current: dict[Value, Value] = {}
+        for begin in sums.begins:
+            attrs = {**begin.attrs, "readers": plan.warps}
+            made = create(begin.spec, (alloc.result,), (begin.result.type,), attrs, (), begin.loc)
+            self.accumulators[begin.result] = made.result
+            self.memory.append(made)
+            ends = [user for user, _ in begin.result.uses if user.spec is tileas.TENSOR_END]
+            self.left_out |= {begin, *ends}
+        self.left_out |= {old, *sums.stores, *sums.commits, ring.end}
+        around = ring.loop.block
+        assert around is not None
+        for op in around.ops[around.ops.index(ring.begin) : around.ops.index(ring.loop)]:
+            if op.spec is tileas.BARRIER:  # it kept others from mbarriers and sums that are not ready yet
+                self.left_out.add(op)
+        self.reads = set(sums.reads)
+        self.allocates: Op = old
+        self.allocated = False  # in the function as it was
+        self.runs_at_all: Value | None = None
+
+    def begin(self, block: Block, ring: roles.Ring) -> list[Value]:
+        """How many sums there were."""
+        return [self.number(block, ring.wait.operands[1].type, 0)]
+
+    def ring_loop(self, op: Op, ring: roles.Ring, block: Block) -> None:
+        (number,) = self.state[ring.pool]
+        self.current = turned(self, block, number)
+        lower, upper = (self.value(v) for v in op.operands[:2])
+        known = [constant_int(v) for v in op.operands[:2]]
+        self.runs_at_all = None
+        signed = "unsigned" if op.attr("unsignedCmp") else "signed"
+        if None in known or known[0] >= known[1]:  # type: ignore[operator]
+            attrs = {"comparison_predicate": "less_than", "signedness": signed}
+            self.runs_at_all = self.make(block, "cmpi", (lower, upper), self.flag, attrs)
+        for k, result in enumerate(op.results):
+            if result.type is TOKEN:
+                self.values[result] = self.value(op.operands[3 + k])
+        one = self.number(block, number.type, 1)
+        self.state[ring.pool] = [self.make(block, "addi", (number, one), number.type, {"overflow": "none"})]
+
+    def runs(self, op: Op) -> bool:
+        self.allocated = self.allocated or op is self.allocates
+        return super().runs(op)
+
+    def single(self, op: Op, block: Block) -> None:
+        if op.spec.name == "return" and not self.allocated:  # for all agents it has been
+            block.append(create(tileas.TENSOR_FREE, (self.memory[0].result,), (), {}, (), op.loc))
+        if op not in self.reads:
+            return super().single(op, block)
+        sum = self.current[op.operands[0]]
+        number = self.number(block, op.operands[1].type, 0)
+        if not op.results:
+            block.append(create(op.spec, (sum, number), (), dict(op.attrs), (), op.loc))
+        elif self.runs_at_all is None:
+            made = create(op.spec, (sum, number), (op.result.type,), dict(op.attrs), (), op.loc)
+            self.values[op.result] = block.append(made).result
+        else:
+            self.values[op.result] = self.load_or_zero(op, sum, block)
+        block.append(create(tileas.TENSOR_RELEASE, (sum,), (), {}, (), op.loc))
+
+    def load_or_zero(self, op: Op, sum: Value, block: Block) -> Value:
+        """A sum, zeros where its loop never ran."""
+        type: Any = op.result.type
+        regions = []
+        for runs in (True, False):
+            inner = Block()
+            number = self.number(inner, op.operands[1].type, 0)
+            if runs:
+                value = inner.append(
+                    create(op.spec, (sum, number), (type,), dict(op.attrs), (), op.loc)
+                ).result
+            else:  # who multiplies has been here, or would take the release for that of the next sum
+                inner.append(create(tileas.TENSOR_WAIT, (sum, number), (), {"before": 0}, (), op.loc))
+                data = Dense(TileType(type.elem, type.shape), bytes(max(1, type.elem.bits // 8)))
+                zeros = create(tileas.BY_NAME["constant"], (), (type,), {"value": data}, (), op.loc)
+                value = inner.append(zeros).result
+            inner.append(create(tileas.BY_NAME["yield"], [value], loc=op.loc, segments=(1,)))
+            regions.append(Region([inner]))
+        assert self.runs_at_all is not None
+        made = create(tileas.BY_NAME["if"], [self.runs_at_all], (type,), {}, regions, op.loc)
+        return block.append(made).result
+
+
+def turned(agent: Any, block: Block, number: Value) -> dict[Value, Value]:
+    """The buffers of a sum's number, by the accumulators of the function as it was."""
+    made = {}
+    for old, accumulator in agent.accumulators.items():
+        op = create(tileas.TENSOR_TURN, (accumulator, number), (accumulator.type,), dict(agent.turning))
+        made[old] = block.append(op).result
+    return made
+
+
 class Copying(Agent):
     """The warps that copy."""
 
@@ -449,21 +614,86 @@ class Copying(Agent):
                 self.values[inner.result] = self.value(body.args[0])
             elif self.runs(inner):
                 self.single(inner, block)
+        self.end_of_body(op, block, self.advanced(ring, block, slot, phase))
+
+    def advanced(self, ring: roles.Ring, block: Block, slot: Value, phase: Value) -> list[Value]:
+        """The stage behind one, and its phase."""
         type = slot.type
         more = self.make(
             block, "addi", (slot, self.number(block, type, ring.stage)), type, {"overflow": "none"}
         )
         equal = {"comparison_predicate": "equal", "signedness": "unsigned"}
         total = self.number(block, type, ring.stages * ring.stage)
-        wraps = self.make(block, "cmpi", (more, total), self.flag, equal)
+        wraps = turns = self.make(block, "cmpi", (more, total), self.flag, equal)
         more = self.make(block, "select", (wraps, self.number(block, type, 0), more), type)
-        turn = self.number(block, type, ring.ahead * ring.stage)
-        turns = self.make(block, "cmpi", (more, turn), self.flag, equal)
+        if ring.ahead < ring.stages:
+            turn = self.number(block, type, ring.ahead * ring.stage)
+            turns = self.make(block, "cmpi", (more, turn), self.flag, equal)
         other = self.make(block, "xori", (phase, self.number(block, type, 1)), type)
-        phase = self.make(block, "select", (turns, other, phase), type)
-        kept = [self.value(body.ops[-1].operands[k]) for k in self.kept(op)]
-        ends = body.ops[-1]
-        operands = [*kept, more, phase]
+        return [more, self.make(block, "select", (turns, other, phase), type)]
+
+    def end_of_body(self, op: Op, block: Block, states: list[Value]) -> None:
+        ends = op.regions[0].block.ops[-1]
+        operands = [*(self.value(ends.operands[k]) for k in self.kept(op)), *states]
         block.append(
             create(ends.spec, operands, (), dict(ends.attrs), (), ends.loc, resized(ends, len(operands)))
         )
+
+
+class Multiplying(Copying):
+    """The warp that issues products. It waits for stages, for sums that were read, and for nothing else."""
+
+    def __init__(self, plan: Plan, works: Reading) -> None:
+        super().__init__(plan, works)
+        self.needs = plan.multiplies
+        self.accumulators, self.turning = works.accumulators, works.turning
+        (memory,) = [ring.sums.memory for ring in plan.rings]  # type: ignore[union-attr]
+        self.values[memory.result] = works.values[memory.result]
+        self.current: dict[Value, Value] = {}
+
+    def begin(self, block: Block, ring: roles.Ring) -> list[Value]:
+        """Offset of the stage to read, the phase in which it has landed, and how many sums there were."""
+        type = ring.wait.operands[1].type
+        return [self.number(block, type, 0) for _ in range(3)]
+
+    def ring_loop(self, op: Op, ring: roles.Ring, block: Block) -> None:
+        slot, phase, number = self.state[ring.pool]
+        self.current = turned(self, block, number)
+        for sum in self.current.values():
+            block.append(create(tileas.TENSOR_ACQUIRE, (sum,), (), {}, (), op.loc))
+        self.loop(op, block, [slot, phase, self.number(block, number.type, 0)])
+        slot, phase, _ = self.state[ring.pool]
+        for sum in self.current.values():
+            block.append(create(tileas.TENSOR_COMMIT, (sum,), (), {}, (), op.loc))
+        one = self.number(block, number.type, 1)
+        more = self.make(block, "addi", (number, one), number.type, {"overflow": "none"})
+        self.state[ring.pool] = [slot, phase, more]
+
+    def ring_body(self, op: Op, block: Block, args: list[Value]) -> None:
+        ring = self.rings[op]
+        slot, phase, step = args
+        sums = ring.sums
+        assert sums is not None
+        self.values.update(self.current)
+        self.values[ring.alloc.result] = self.buffers[ring.pool]
+        self.values[ring.wait.operands[1]] = slot
+        self.values[ring.wait.operands[2]] = phase
+        begun: set[Value] = set()
+        for inner in op.regions[0].block.ops[:-1]:
+            if inner is ring.wait or inner is ring.release:
+                attrs = {name: value for name, value in inner.attrs.items() if name != "issuing"}
+                operands = [self.value(v) for v in inner.operands]
+                block.append(create(inner.spec, operands, (), attrs, (), inner.loc))
+            elif inner in sums.products:
+                sum = inner.operands[0]
+                self.values[inner.operands[1]] = step
+                made = clone_op(inner, self.values)
+                if sum not in begun:
+                    made.attrs = {**made.attrs, "fresh": 2}
+                begun.add(sum)
+                block.append(made)
+            elif self.runs(inner):
+                self.single(inner, block)
+        one = self.number(block, step.type, 1)
+        more = self.make(block, "addi", (step, one), step.type, {"overflow": "none"})
+        self.end_of_body(op, block, [*self.advanced(ring, block, slot, phase), more])

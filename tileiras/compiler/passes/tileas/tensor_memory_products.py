@@ -73,6 +73,10 @@ class TensorMemoryProducts(Pass):
             for value in accumulation.sources:
                 erase_load(value)
         fence_barriers(func)
+        if any(op.spec is tileas.BULK_BEGIN for op in func.walk()):
+            from .commit_stages import commit_stages
+
+            return commit_stages(func, context)
         return True
 
 
@@ -114,7 +118,9 @@ def keep_barriers(func: Op) -> None:
     at = _RING_BARRIERS
     for begin in [op for op in func.walk() if op.spec is tileas.BULK_BEGIN]:
         alloc = begin.operands[0].op
-        size = span_of(begin.attr("stage_bytes"), begin.attr("stages"))
+        size = 2 * span_of(
+            begin.attr("stage_bytes"), begin.attr("stages")
+        )  # for those that are released, too
         if alloc is None or alloc.spec is not tileas.ALLOC_SHARED or at + size > tcgen05.STATE_BYTES:
             continue
         alloc.attrs = {**alloc.attrs, "bytes": alloc.attr("bytes") - RESERVED_BYTES}
