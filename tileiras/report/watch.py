@@ -50,6 +50,12 @@ class Follower(Observer):
         for record in b.prologue[before:]:
             owners.setdefault(id(record), (record, op))
 
+    def replaced(self, records: list[tuple[Any, Any]]) -> None:
+        owners = self.watch_.owners
+        for old, new in records:
+            if id(old) in owners:
+                owners[id(new)] = (new, owners[id(old)][1])
+
     def say(self, diag: Diag, op: Op, **facts: object) -> None:
         self.watch_.remarks.append(Remark(diag, op, {"function": self.lowering.fn.name, **facts}))
         super().say(diag, op, **facts)

@@ -7,6 +7,7 @@ iteration; copies of one edge are parallel.
 
 from __future__ import annotations
 
+from tileiras.compiler.target import sm
 from tileiras.compiler.target.registers import reg_class
 
 from .state import Lowering, Tile
@@ -95,9 +96,16 @@ def lower_for(lowering: Lowering, op: Op) -> None:
         b.emit_to(None, "pragma", "nounroll")
     lowering.loops.append(LoopFrame(True, next_label, done, carried, carried))
     b.push()
+    code, start = b.code, len(b.code)
     lower_block(lowering, block)
     b.pop()
     lowering.loops.pop()
+    if code is b.code and lowering.target.has(sm.WGMMA):
+        from .in_place import compute_in_place
+
+        replaced = compute_in_place(code, start, {reg for _, regs in carried for reg in regs})
+        if lowering.observer is not None:
+            lowering.observer.replaced(replaced)
     b.place(next_label)
     following = b.emit_fresh(f"add.s{w}", induction, step)
     again = b.emit_fresh(f"setp.lt.{kind}", following, upper)

@@ -180,9 +180,8 @@ def view_access(lowering: Lowering, op: Op, value_type: Any, layout: Any, chunk:
     # beside accumulators, and above all those of wgmma, which ptxas cannot move: what waits through a loop is kept small
     sparing = chunk > 0
     registers: list[list[Any]] = []  # per dimension: (64-bit terms, static bytes) per register
-    turning: list[
-        Any
-    ] = []  # bytes that change with the loop; they are added last but for what differs between registers
+    turning: list[Any] = []  # bytes that change with the loop, added behind what threads add
+    walks: list[tuple[Any, list[int]]] = []  # scales, and what each register multiplies one by
     remaining: list[Any] | None = None
     masks: list[list[Any]] = []
     for d, m in enumerate(dims):
@@ -215,7 +214,13 @@ def view_access(lowering: Lowering, op: Op, value_type: Any, layout: Any, chunk:
                 registers.append([_static_term(lowering, c, stride * size) for c in coords])
             else:
                 scale = b.mul(64, stride64, size)
-                registers.append([_dynamic_terms(lowering, c, scale, sparing) for c in coords])
+                parts = _parts(lowering, coords) if sparing else None
+                if parts is None:
+                    registers.append([_dynamic_terms(lowering, c, scale) for c in coords])
+                else:
+                    walks.append((scale, parts[1]))
+                    if parts[0] is not None:
+                        uniform = b.add(64, uniform, b.mul(64, b.wide(parts[0], signed=False), scale))
         aligned = not isinstance(type, StridedView) and sparse < 0  # tiles start at multiples of their extent
         covered = aligned and isinstance(extent[0], int) and extent[0] % shape[d] == 0
         if not safe and not covered:
@@ -235,9 +240,15 @@ def view_access(lowering: Lowering, op: Op, value_type: Any, layout: Any, chunk:
     pointers: list[Any] = []
     offsets: list[int] = []
     if sparing:
-        uniform, registers = _threads_first(lowering, uniform, turning, registers)
+        for columns in registers:
+            uniform = _shared_terms(lowering, uniform, columns)
+    for moved in turning:
+        uniform = b.add(64, uniform, moved)
+    starts = [uniform] * count
+    for scale, constants in walks:
+        starts = _stepped(lowering, starts, scale, constants)
     for r in range(count):
-        pointer, offset = uniform, 0
+        pointer, offset = starts[r], 0
         for terms in registers:
             dynamic, static = terms[r]
             for term in dynamic:
@@ -281,47 +292,48 @@ def _turning_bytes(lowering: Lowering, index: Value, step: int, stride: Any, siz
     return b.mul(64, b.wide(number, signed=False), scale)
 
 
-def _threads_first(
-    lowering: Lowering, uniform: Any, turning: list[Any], registers: list[list[Any]]
-) -> tuple[Any, list[list[Any]]]:
-    """The pointer that all registers share, and what is left for each: terms that all registers have, which is what the thread
-    adds, come in front of what changes with the loop, so that one sum waits through it and one addition follows it."""
+def _shared_terms(lowering: Lowering, uniform: Any, column: list[Any]) -> Any:
+    """The pointer with the terms of a dimension that all registers have, which are taken out of it: what a thread adds comes in
+    front of what changes with a loop, so that one sum waits through it."""
+    for term in [t for t in column[0][0] if all(t in terms for terms, _ in column)]:
+        uniform = lowering.b.add(64, uniform, term)
+        column[:] = [(tuple(t for t in terms if t is not term), static) for terms, static in column]
+    return uniform
+
+
+def _stepped(lowering: Lowering, bases: list[Any], scale: Any, constants: list[int]) -> list[Any]:
+    """For each register its base and constant * scale, each from the one before it: one multiple of the stride waits through a
+    loop where rows lie evenly."""
     b = lowering.b
-    left: list[list[Any]] = []
-    for column in registers:
-        shared = [t for t in column[0][0] if all(t in terms for terms, _ in column)]
-        for term in shared:
-            uniform = b.add(64, uniform, term)
-        left.append([(tuple(t for t in terms if t not in shared), static) for terms, static in column])
-    for term in turning:
-        uniform = b.add(64, uniform, term)
-    return uniform, left
+    wanted: dict[Any, set[int]] = {}
+    for base, constant in zip(bases, constants):
+        wanted.setdefault(base, set()).add(constant)
+    made: dict[tuple[Any, int], Any] = {}
+    for base, values in wanted.items():
+        pointer, reached = base, 0
+        for constant in sorted(values):
+            pointer = b.add(64, pointer, b.mul(64, scale, constant - reached))
+            made[base, constant], reached = pointer, constant
+    return [made[at] for at in zip(bases, constants)]
 
 
-def _dynamic_terms(
-    lowering: Lowering, coordinate: Any, scale: Any, in_bits: bool
-) -> tuple[tuple[Any, ...], int]:
+def _parts(lowering: Lowering, coords: list[Any]) -> tuple[Any, list[int]] | None:
+    """What a thread adds to all of its coordinates, None for nothing, and what each register adds."""
+    found = [(None, c) if isinstance(c, int) else lowering.b.addc.get(c, (c, 0)) for c in coords]
+    return (found[0][0], [c for _, c in found]) if len({thread for thread, _ in found}) == 1 else None
+
+
+def _dynamic_terms(lowering: Lowering, coordinate: Any, scale: Any) -> tuple[tuple[Any, ...], int]:
     """(64-bit terms, 0) of coordinate * scale: what the thread adds, then what the register adds.
 
-    The second is the same in all threads (a multiple of a stride), the first in all registers: one multiplication. With
-    `in_bits`, what registers add comes as a term for each of its bits, highest first, so that sums share their beginnings: as
-    many additions, but few multiples of a stride that wait in registers while a loop runs.
+    The second is the same in all threads (a multiple of a stride), the first in all registers: one multiplication.
     """
     b = lowering.b
-
-    def multiples(constant: int) -> tuple[Any, ...]:
-        if constant < 0 or not in_bits:
-            return (b.mul(64, scale, constant),) if constant else ()
-        bits = reversed(range(constant.bit_length()))
-        return tuple(b.mul(64, scale, 1 << k) for k in bits if constant >> k & 1)
-
     if isinstance(coordinate, int):
-        return multiples(coordinate), 0
-    root = b.addc.get(coordinate)
-    if root is None:
-        return (b.mul(64, b.wide(coordinate, signed=False), scale),), 0
-    thread, constant = root
-    return (b.mul(64, b.wide(thread, signed=False), scale), *multiples(constant)), 0
+        return (b.mul(64, scale, coordinate),) if coordinate else (), 0
+    thread, constant = b.addc.get(coordinate, (coordinate, 0))
+    term = b.mul(64, b.wide(thread, signed=False), scale)
+    return (term, b.mul(64, scale, constant)) if constant else (term,), 0
 
 
 def _static_term(lowering: Lowering, coordinate: Any, scale_bytes: int) -> tuple[tuple[Any, ...], int]:

@@ -280,6 +280,9 @@ class Observer:
                 counts[record[0]] = counts.get(record[0], 0) + 1
         report(self, op, counts)
 
+    def replaced(self, records: list[tuple[Any, Any]]) -> None:
+        """Records took the places of others."""
+
     def say(self, diag: Diag, op: Op, **facts: object) -> None:
         if self.asked.get(diag.kind, "none") in ("all", diag.category):
             facts = {"function": self.lowering.fn.name, **facts}
