@@ -8,6 +8,9 @@ except Interrupted as stop:
     return die_of(stop.number)
 finally:
     restore(caught)
+
+with held():
+    ...  # what has to be done whole: a signal is heard behind it
 """
 
 from __future__ import annotations
@@ -28,6 +31,25 @@ class Interrupted(BaseException):
         self.number = number
 
 
+_holding = 0  # how many held() are open
+_waiting = 0  # the signal that came meanwhile
+
+
+class held:
+    """Puts off Interrupted to the end of a with statement."""
+
+    def __enter__(self) -> None:
+        global _holding
+        _holding += 1
+
+    def __exit__(self, *error: object) -> None:
+        global _holding, _waiting
+        _holding -= 1
+        if _waiting and not _holding:
+            number, _waiting = _waiting, 0
+            raise Interrupted(number)
+
+
 def catch() -> dict[int, Any]:
     """Turns TERM, INT and HUP into Interrupted; what to restore. Does nothing outside the main thread."""
     import _signal
@@ -37,6 +59,10 @@ def catch() -> dict[int, Any]:
     def stop(number: int, frame: FrameType | None) -> None:
         for each in before:  # a second one must not stop the clean-up
             _signal.signal(each, _signal.SIG_IGN)
+        if _holding:
+            global _waiting
+            _waiting = number
+            return
         raise Interrupted(number)
 
     for name in ("SIGTERM", "SIGINT", "SIGHUP"):

@@ -237,3 +237,24 @@ def test_an_interrupt_keeps_the_best_so_far(kernel: Path, tmp_path: Path) -> Non
     kept = kernel.with_name("k.reduced.tilebc").read_bytes()
     assert len(kept) < len(written(TEXT)) and verify(read(kept, Sink(), file=""), Sink())
     assert not list(scratch.iterdir())
+
+
+def test_an_interrupt_while_the_best_is_written_keeps_it(
+    kernel: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A signal between the renames of the two files of a better candidate: both are there, and it is the better one."""
+    rename, renames = os.replace, []
+
+    def interrupted(source: str, target: str) -> None:
+        rename(source, target)
+        renames.append(target)
+        if len(renames) == 3:  # the input's two files, then the first of a candidate
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(os, "replace", interrupted)
+    monkeypatch.setattr("tileiras.signals.die_of", lambda number: 128 + number)
+    assert reduce.main([str(kernel), "--", "grep", "-q", "%f", "{}"]) == 128 + signal.SIGINT
+    assert len(renames) == 4
+    kept = kernel.with_name("k.reduced.tilebc").read_bytes()
+    assert len(kept) < len(written(TEXT)) and kernel.with_name("k.reduced.tileir").exists()
+    assert "interrupted; the smallest so far:" in capsys.readouterr().err

@@ -266,16 +266,19 @@ class Reducer:
         """Puts the best so far, and its text, where the user wants them. Errors: OutputError."""
         from tileiras.compiler.source import to_text
         from tileiras.outputs import Outputs
+        from tileiras.signals import held
 
+        text = to_text(_read(self.best)).encode("utf-8", "surrogateescape")
         files = Outputs(self.outputs)
-        try:
-            files.write(self.outputs[0], self.best)
-            files.write(self.outputs[1], to_text(_read(self.best)).encode("utf-8", "surrogateescape"))
-            files.commit()
-            _written[:] = [self.outputs[0]]
-        except BaseException:
-            files.discard()
-            raise
+        with held():  # an interrupted commit takes all outputs away, the best so far among them
+            try:
+                files.write(self.outputs[0], self.best)
+                files.write(self.outputs[1], text)
+                files.commit()
+                _written[:] = [self.outputs[0]]
+            except BaseException:
+                files.discard()
+                raise
 
 
 def _read(data: bytes) -> Op:
