@@ -103,7 +103,7 @@ def product(kind: str, tile: tuple[int, int, int], layout: str = "nn", facts: st
 def _special_products() -> list[Production]:
     tile = (128, 128, 64)
     bf, step = Array("bf16", 2, **PROVEN), _step("bf16", tile)  # type: ignore[arg-type]
-    wide = Array("f32", 2, **PROVEN)  # type: ignore[arg-type]
+    wide, four = Array("f32", 2, **PROVEN), Array("bf16", 4, **PROVEN)  # type: ignore[arg-type]
     e4m3, deep = Array("e4m3", 2, **PROVEN), Array("bf16", 3, **PROVEN)  # type: ignore[arg-type]
 
     def one(name: str, kernel: str, signature: tuple[Any, ...], source: str = "products.py") -> Production:
@@ -136,7 +136,11 @@ def _special_products() -> list[Production]:
         one("mm_bf16_batched", "batched", (deep, deep, deep, *tile)),
         one("mm_bf16_gated", "gated", (bf, bf, bf, bf, 128, 64, 64)),
         one("mm_bf16_gathered", "gathered", (bf, bf, Array("i32", 1, **PROVEN), bf, *tile)),  # type: ignore[arg-type]
+        one("mm_bf16_by_index", "by_index", (bf, bf, bf, *tile)),
+        one("mm_bf16_convolution", "convolution", (four, four, bf, *tile, 56, 56, 3, 3)),
         one("mm_cpp", "cpp_product", (), "products.cu"),
+        one("mm_cpp_pointers", "cpp_pointers", (), "products.cu"),
+        one("mm_cpp_pointers_whole", "cpp_pointers_whole", (), "products.cu"),
         one("mm_cpp_aligned", "cpp_product_aligned", (), "products.cu"),
         one("mm_cpp_linear_gelu", "cpp_linear_gelu", (), "products.cu"),
         Production(

@@ -97,3 +97,52 @@ extern "C" __tile_global__ void cpp_attention_causal(const __half *q, const __ha
   }
   blocks<M, D>(o + head, len, D).store_masked(ct::element_cast<__half>(acc / sum), i, 0);
 }
+
+template <size_t N>
+__tile__ auto down() {
+  return ct::reshape<ct::shape<N, 1>>(ct::iota<tile<int, N>>());
+}
+template <size_t N>
+__tile__ auto across() {
+  return ct::reshape<ct::shape<1, N>>(ct::iota<tile<int, N>>());
+}
+
+// Tiles of pointers that step along K, masked at the edge of K, as in most kernels that were written with pointers.
+extern "C" __tile_global__ void cpp_pointers(const __nv_bfloat16 *a, const __nv_bfloat16 *b, __nv_bfloat16 *c, int m, int n,
+                                             int k) {
+  constexpr int M = 128, N = 128, K = 64;
+  a = ct::assume_aligned(a, 16_ic), b = ct::assume_aligned(b, 16_ic), c = ct::assume_aligned(c, 16_ic);
+  m = ct::assume_divisible(m, 16_ic), n = ct::assume_divisible(n, 16_ic), k = ct::assume_divisible(k, 16_ic);
+  int i = ct::bid().x, j = ct::bid().y;
+  auto rows = down<M>() + i * M;
+  auto cols = across<N>() + j * N;
+  auto pa = a + (rows * k + across<K>());
+  auto pb = b + (down<K>() * n + cols);
+  auto acc = ct::zeros<tile<float, M, N>>();
+  auto zero = __nv_bfloat16(0.0f);
+  for (int s = 0; s < (k + K - 1) / K; ++s) {
+    auto x = ct::load_masked(pa, rows < m && across<K>() < k - s * K, zero);
+    auto y = ct::load_masked(pb, down<K>() < k - s * K && cols < n, zero);
+    acc = ct::mma(x, y, acc);
+    pa = pa + K, pb = pb + K * n;
+  }
+  ct::store_masked(c + (rows * n + cols), ct::element_cast<__nv_bfloat16>(acc), rows < m && cols < n);
+}
+
+// The same without masks: the sizes are multiples of the tiles.
+extern "C" __tile_global__ void cpp_pointers_whole(const __nv_bfloat16 *a, const __nv_bfloat16 *b, __nv_bfloat16 *c, int m,
+                                                   int n, int k) {
+  constexpr int M = 128, N = 128, K = 64;
+  a = ct::assume_aligned(a, 16_ic), b = ct::assume_aligned(b, 16_ic), c = ct::assume_aligned(c, 16_ic);
+  m = ct::assume_divisible(m, 16_ic), n = ct::assume_divisible(n, 16_ic), k = ct::assume_divisible(k, 16_ic);
+  int i = ct::bid().x, j = ct::bid().y;
+  auto rows = down<M>() + i * M;
+  auto cols = across<N>() + j * N;
+  auto acc = ct::zeros<tile<float, M, N>>();
+  for (int s = 0; s < k; s += K) {
+    auto x = ct::load(a + (rows * k + (across<K>() + s)));
+    auto y = ct::load(b + ((down<K>() + s) * n + cols));
+    acc = ct::mma(x, y, acc);
+  }
+  ct::store(c + (rows * n + cols), ct::element_cast<__nv_bfloat16>(acc));
+}

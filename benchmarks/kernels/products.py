@@ -235,3 +235,37 @@ def gathered(a, b, ids, c, M: Const, N: Const, K: Const):
         acc = ct.mma(x, y, acc)
     out = j * N + ct.arange(N, dtype=ct.int32)
     ct.scatter(c, (rows[:, None], out[None, :]), acc.astype(c.dtype))
+
+
+@ct.kernel
+def by_index(a, b, c, M: Const, N: Const, K: Const):
+    """Both operands by index tiles, as kernels come that were written with pointers."""
+    i, j = ct.bid(0), ct.bid(1)
+    rows = i * M + ct.arange(M, dtype=ct.int32)
+    cols = j * N + ct.arange(N, dtype=ct.int32)
+    acc = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        depth = k * K + ct.arange(K, dtype=ct.int32)
+        x = ct.gather(a, (rows[:, None], depth[None, :]))
+        y = ct.gather(b, (depth[:, None], cols[None, :]))
+        acc = ct.mma(x, y, acc)
+    ct.store(c, (i, j), acc.astype(c.dtype))
+
+
+@ct.kernel
+def convolution(x, w, y, P: Const, N: Const, K: Const, H: Const, W: Const, R: Const, S: Const):
+    """NHWC, padded, as a product of gathered pixels and weights: images of H x W, R x S taps."""
+    i, j = ct.bid(0), ct.bid(1)
+    p = i * P + ct.arange(P, dtype=ct.int32)
+    n, at = p // (H * W), p % (H * W)
+    h, v = at // W, at % W
+    acc = ct.zeros((P, N), ct.float32)
+    for r in range(R):
+        for s in range(S):
+            ih, iw = h + r - R // 2, v + s - S // 2
+            for k in range(ct.cdiv(x.shape[3], K)):
+                ch = k * K + ct.arange(K, dtype=ct.int32)
+                a = ct.gather(x, (n[:, None], ih[:, None], iw[:, None], ch[None, :]), padding_value=0)
+                b = ct.load(w, (r, s, k, j), (1, 1, K, N), padding_mode=ZERO).reshape((K, N))
+                acc = ct.mma(a, b, acc)
+    ct.store(y, (i, j), acc.astype(y.dtype))

@@ -38,6 +38,9 @@ CHECKED = (
     "staged_i8_nn",
     "staged_attention_e4m3",
     "staged_flash_bwd_dq_bf16_128",
+    "pointers_f16_narrow",
+    "pointers_gathered_rows",
+    "cpp_pointers_two_walks",
 )
 TENSOR = {"sm_80": "mma.sync", "sm_90": "wgmma.mma_async", "sm_100": "tcgen05.mma", "sm_120": "mma.sync"}
 
@@ -454,7 +457,9 @@ def test_no_access_races(name: str, gpu_name: str, monkeypatch: pytest.MonkeyPat
 @pytest.mark.full
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("gpu_name", TENSOR)
-@pytest.mark.parametrize("name", [name for name in CASES if name.startswith("staged")])
+@pytest.mark.parametrize(
+    "name", [name for name in CASES if name.startswith(("staged", "pointers", "cpp_pointers"))]
+)
 def test_no_access_races_in_any_order(
     name: str, gpu_name: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

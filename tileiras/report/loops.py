@@ -7,11 +7,10 @@ Clocks are modelled (model.py has the rates of a GPU), never measured: for one b
 from __future__ import annotations
 
 from tileiras.compiler.ir.dense import num_elements
-from tileiras.compiler.lower.tileas_to_nvvm.state import elem_bytes
 
 from .hot_loop import Product
 from .model import BARRIER, FED, GPUS, L2_BYTES, LATENCY, SCHEDULERS
-from .shared import stage_of
+from .shared import copied_bytes, stage_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 LOOPS = ("for", "loop")
 PRODUCTS = ("mmaf", "mmai", "mmaf_scaled", "wgmma", "wgmma.registers", "tensor_memory.product")
 WAITS = ("async.wait_group", "wgmma.wait_group", "tensor_memory.wait", "async.wait", "bulk.wait", "barrier")
-COPIES = ("async.copy_view", "async.copy", "async.tiled_tma_load", "bulk.load")
+COPIES = ("async.copy_view", "async.copy_pointers", "async.copy", "async.tiled_tma_load", "bulk.load")
 LOADS = ("load_view_tko", "load_ptr_tko", "tiled_tma_load")
 STORES = ("store_view_tko", "store_ptr_tko")
 MOVES = (
@@ -89,9 +88,8 @@ def product_of(op: Op) -> Product | None:
 def moved_bytes(op: Op) -> int:
     """Bytes of global memory that an op moves for one block."""
     name = op.spec.name
-    if name == "async.copy_view":
-        view: Any = op.operand("view").type  # type: ignore[union-attr]
-        return int(num_elements(view.tile) * elem_bytes(view.view.elem))
+    if name in ("async.copy_view", "async.copy_pointers"):
+        return copied_bytes(op)
     if name == "bulk.load":
         return sum(op.attr("bytes"))
     type: Any = None
@@ -190,7 +188,7 @@ def loop_data(
     ring: dict[str, Any] | None = None
     for op in block.ops:
         if (
-            op.spec.name in ("async.copy_view", "bulk.load")
+            op.spec.name in ("async.copy_view", "async.copy_pointers", "bulk.load")
             or agent is not None
             and op.spec.name == "bulk.wait"
         ):

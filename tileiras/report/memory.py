@@ -7,6 +7,8 @@ from tileiras.compiler.layout.gf2 import apply
 from tileiras.compiler.layout.linear import dim_bits
 from tileiras.compiler.lower.tileas_to_nvvm.state import elem_bytes
 
+from .shared import copied_bytes
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -77,6 +79,10 @@ def accesses(watch: Watch, printed: Printed) -> list[dict[str, Any]]:
     for op, line in sorted(printed.line_of.items(), key=lambda item: item[1]):
         if op.spec.name == "async.copy_view":
             out.append(_copy(op, line))
+        elif op.spec.name == "async.copy_pointers":
+            width, threads = op.attr("width"), 32 * op.attrs["layout"].num_warps
+            count = max(1, copied_bytes(op) // (width * threads))
+            out.append(_row(op, line, "copy", width, count, f"cp.async, {width} bytes"))
         elif op.spec.name == "bulk.load":
             out += _bulk(op, line)
         elif "GlobalAccess" in said.get(id(op), {}):

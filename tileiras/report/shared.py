@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .levels import Printed
 
 BANKS = 32
+COPIES = ("async.copy_view", "async.copy_pointers")
 STAGE_ALIGNMENT = 1024
 
 
@@ -54,6 +55,15 @@ def _lanes(columns: Sequence[int], lane: Sequence[int], start: int = 0) -> list[
     return out
 
 
+def copied_bytes(op: Op) -> int:
+    """Bytes of the tile that an asynchronous copy brings."""
+    if op.spec.name == "async.copy_view":
+        view: Any = op.operand("view").type  # type: ignore[union-attr]
+        return int(num_elements(view.tile) * elem_bytes(view.view.elem))
+    pointers: Any = op.operand("source").type  # type: ignore[union-attr]
+    return int(num_elements(pointers.shape) * elem_bytes(pointers.elem.pointee))
+
+
 def access(op: Op, line: int, role: str, what: str, addresses: list[int], width: int) -> dict[str, Any]:
     waves, least, banks = wavefronts(addresses, width)
     return {
@@ -67,7 +77,7 @@ def accesses(printed: Printed) -> list[dict[str, Any]]:
     out = []
     for op, line in sorted(printed.line_of.items(), key=lambda item: item[1]):
         name = op.spec.name
-        if name == "async.copy_view":
+        if name in COPIES:
             layout, columns = op.attrs["layout"], op.attrs["arrangement"]
             lanes = _lanes(columns, layout.lane, op.attr("start"))
             what = "asynchronous copy"
@@ -206,10 +216,9 @@ def stage_of(alloc: Op, printed: Printed) -> tuple[int, list[dict[str, Any]]]:
                 line = printed.line_of.get(user, -1)
                 members.setdefault(start, {"start": start, "bytes": size, "line": line})
             continue
-        if user.spec.name != "async.copy_view":
+        if user.spec.name not in COPIES:
             continue
-        view: Any = user.operand("view").type  # type: ignore[union-attr]
-        size = num_elements(view.tile) * elem_bytes(view.view.elem)
+        size = copied_bytes(user)
         size >>= bin(user.attrs.get("part_mask", 0)).count("1")  # of a queue, whose slots hold parts
         members.setdefault(
             user.attr("start"),

@@ -81,6 +81,8 @@ def boxes(func: Op, loop: Op, member: Staged, facts: Facts, target: Any) -> Boxe
         raise NoMap("the hint allow_tma = false")
     if member.filled:
         raise NoMap("rows of block scales leave holes between them")
+    if op.spec.name != "load_view_tko":
+        raise NoMap("a tile of pointers")
     value = op.operand("view")
     assert value is not None
     view: Any = value.type

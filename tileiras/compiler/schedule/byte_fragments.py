@@ -15,7 +15,6 @@ from tileiras.compiler.target.products import SCALED
 
 from .instructions import mma_sync
 from .restage import origin, source_load
-from .staging import unit_dimension
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,13 +81,13 @@ def apart(product: Op, members: dict[Op, Staged]) -> None:
         load = source_load(operand)
         if load is None or load not in members or load.results[0].type.elem.bytes != 1:  # type: ignore[attr-defined]
             continue
-        lines = read_at_once(product, which, load)
+        lines = read_at_once(product, which, members[load])
         if lines is not None:
-            view: Any = load.operand("view").type  # type: ignore[union-attr]
-            members[load].arrangement = arrange(view.tile, unit_dimension(load), 1, lines=lines)
+            shape = load.results[0].type.shape  # type: ignore[attr-defined]
+            members[load].arrangement = arrange(shape, members[load].unit, 1, lines=lines)
 
 
-def read_at_once(product: Op, which: int, load: Op) -> list[int] | None:
+def read_at_once(product: Op, which: int, member: Staged) -> list[int] | None:
     """Numbers of the index bits of a loaded tile whose lines a matrix of ldmatrix reads for a turned fragment; None where they
     are the lowest anyway, or its rows lie otherwise."""
     operand = product.operands[which]
@@ -100,7 +99,7 @@ def read_at_once(product: Op, which: int, load: Op) -> list[int] | None:
     number = {1 << k: k for k in range(layout.bits)}
     where = {k: k for k in range(layout.bits)}
     value = operand
-    while value.op is not load:
+    while value.op is not member.op:
         op: Any = value.op
         value = next(v for v in op.operands if v.op is None or v.op.spec.name != "constant")
         if op.spec.name == "permute":
@@ -112,7 +111,7 @@ def read_at_once(product: Op, which: int, load: Op) -> list[int] | None:
             }
             where = {bit: moved[at] for bit, at in where.items()}
     spans = dim_bits(value.type.shape)  # type: ignore[attr-defined]
-    first, n = spans[unit_dimension(load)]
+    first, n = spans[member.unit]
     along = range(first, first + n)
     for lines in ((layout.reg[0], *layout.lane[:2]), layout.lane[2:5]):
         found = [where[number[bit]] for bit in lines if bit in number]

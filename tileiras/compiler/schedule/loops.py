@@ -25,7 +25,6 @@ from .staging import (
     is_elementwise,
     missing,
     staged,
-    unit_dimension,
 )
 
 TYPE_CHECKING = False
@@ -247,8 +246,8 @@ def turn_gathered(product: Op, members: dict[Op, Staged]) -> None:
             continue
         found = origin(operand, [members[load]])
         if found is not None and found[1] == 4 and found[2] != len(operand.type.shape) - 1 - which:  # type: ignore[attr-defined]
-            view: Any = load.operand("view").type  # type: ignore[union-attr]
-            members[load].arrangement = arrange(view.tile, unit_dimension(load), 4, turn=1)
+            shape = load.results[0].type.shape  # type: ignore[attr-defined]
+            members[load].arrangement = arrange(shape, members[load].unit, 4, turn=1)
 
 
 def hinted_stages(members: dict[Op, Staged], target: Any, usual: int) -> int | None:

@@ -26,7 +26,7 @@ class ProductLayouts:
     """The products of a function: those for wgmma with the operands that are written back, those for tensor memory, and
     by default mma.sync."""
 
-    __slots__ = ("_log2_warps", "_rows", "_staged", "_target", "in_tensor_memory", "of_warpgroups")
+    __slots__ = ("_log2_warps", "_rows", "_staged", "_target", "copied", "in_tensor_memory", "of_warpgroups")
 
     def __init__(self, func: Op, analyses: Analyses, log2_warps: int) -> None:
         self._log2_warps = log2_warps
@@ -39,6 +39,9 @@ class ProductLayouts:
         }
         self.in_tensor_memory = tensor_memory.chosen(func, analyses, log2_warps)
         self._staged = analyses.get(staged_products, func)
+        self.copied = {
+            plan.op: plan for plans in self._staged.values() for plan in plans
+        }  # loads that go to shared memory
 
     def turned(self, op: Op) -> tuple[bool, bool]:
         """Whether the rows and columns of a product are turned, so that operands of bytes need no transposition."""

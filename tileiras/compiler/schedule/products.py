@@ -8,6 +8,7 @@ to each warp: reductions then stay inside a warp and scores become the next left
 from __future__ import annotations
 
 from tileiras.compiler.ir.dense import num_elements
+from tileiras.compiler.ir.types import Ptr
 from tileiras.compiler.layout.linear import dim_bits
 from tileiras.compiler.target import mma, sm
 from tileiras.compiler.target.cost import CostModel
@@ -72,13 +73,16 @@ def choose_warps(func: Op, analyses: Analyses, least: int, most: int) -> int | N
 
 
 def carried_beside(body: Any) -> int:
-    """32-bit registers of a block that a loop carries in sums which are no product's own result."""
+    """32-bit registers of a block that a loop carries in sums which are no product's own result; pointers, of which threads
+    need one a copy, are not counted."""
     if body.region.op.spec.name not in LOOPS:
         return 0
     found = 0
     for value in body.ops[-1].operands:
         type = value.type
-        if getattr(type, "shape", ()) and (value.op is None or value.op.spec.name not in PRODUCTS):
+        if not getattr(type, "shape", ()) or isinstance(type.elem, Ptr):
+            continue
+        if value.op is None or value.op.spec.name not in PRODUCTS:
             found += num_elements(type.shape) * max(1, type.elem.bits // 32)
     return found
 

@@ -13,12 +13,12 @@ under way; the slot that the step before has read is filled again.
 from __future__ import annotations
 
 from tileiras.compiler.layout.gf2 import apply
-from tileiras.compiler.layout.linear import LinearLayout, blocked, dim_bits, log2
+from tileiras.compiler.layout.linear import LinearLayout, dim_bits, log2
 from tileiras.compiler.layout.shared import CHUNK_BYTES, arrange
 from tileiras.compiler.target.cost import CostModel
 
 from .instructions import mma_sync
-from .staging import Staged, is_elementwise, unit_dimension
+from .staging import LOADS, Staged, copying_layout, is_elementwise
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def chain_load(value: Value) -> Op | None:
     while value.op is not None and len(value.uses) == 1 and value.op.block is block:
         op = value.op
         name = op.spec.name
-        if name == "load_view_tko":
+        if name in LOADS:
             return op
         if name == "convert_layout" and not converted and not renamed:
             renamed = converted = True
@@ -134,10 +134,10 @@ def part_of(
             where = {ours[i][0] + k: theirs[p][0] + k for i, p in enumerate(order) for k in range(ours[i][1])}
             bits = [where[bit] for bit in bits]
     load: Any = member.op
-    shape = load.operand("view").type.tile
+    shape = load.results[0].type.shape
     spans = dim_bits(shape)
     dim = next((d for d, (first, n) in enumerate(spans) if first + n == bits[-1] + 1 and n >= cut), None)
-    unit = unit_dimension(load)
+    unit = member.unit
     size = load.results[0].type.elem.bytes
     if dim is None or bits != list(range(bits[0], bits[0] + cut)):
         return None
@@ -145,8 +145,7 @@ def part_of(
     if small[unit] * size < CostModel.queue_row_bytes or small[unit] * size < member.width:
         return None
     chunk = log2(min(member.width, CHUNK_BYTES) // size)
-    order = [unit, *[d for d in reversed(range(len(small))) if d != unit]]
-    inner = blocked(small, order, chunk, log2_warps)
+    inner = copying_layout(small, unit, chunk, log2_warps)
     kept = [k for k in range(sum(c for _, c in spans)) if k not in bits]
     columns = [0] * (len(kept) + cut)
     for k, column in zip(kept, arrange(small, unit, size)):
@@ -160,7 +159,11 @@ def part_of(
         [apply(wide, c) for c in inner.lane],
         [apply(wide, c) for c in inner.warp],
     )
-    if any(layout.replicated) and not any(member.layout.replicated):
-        return None
     mask = sum(1 << bit for bit in bits)
-    return Staged(member.op, member.width, tuple(columns), member.bytes, layout), mask
+    if load.spec.name == "load_ptr_tko":  # the pointers lie as they lie
+        layout = member.layout
+        if any(c & mask for c in (*layout.lane, *layout.warp)):
+            return None
+    elif any(layout.replicated) and not any(member.layout.replicated):
+        return None
+    return Staged(member.op, unit, member.width, tuple(columns), member.bytes, layout), mask

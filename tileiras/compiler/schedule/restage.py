@@ -13,7 +13,7 @@ from tileiras.compiler.layout.shared import arrange, permuted
 from tileiras.compiler.layout.turn import exchange
 from tileiras.compiler.target.products import PRODUCTS
 
-from .staging import RENAMES, is_elementwise, unit_dimension
+from .staging import LOADS, RENAMES, is_elementwise
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def origin(value: Value, plans: Any) -> tuple[tuple[int, ...], int, int] | None:
             size = op.results[0].type.elem.bytes  # type: ignore[attr-defined]
             shape = value.type.shape  # type: ignore[attr-defined]
 
-            return plan.arrangement, size, unit_dimension(op) if len(shape) > 1 else 0
+            return plan.arrangement, size, plan.unit if len(shape) > 1 else 0
     if op.spec.name in RENAMES:
         found = origin(op.operands[0], plans)
         source = op.operands[0].type.shape  # type: ignore[attr-defined]
@@ -131,7 +131,7 @@ def source_load(value: Value) -> Op | None:
     """The load that alone makes a value, element by element, and nothing else; before or after it was staged."""
     while value.op is not None and len(value.uses) == 1:
         op = value.op
-        if op.spec.name in ("load_view_tko", "load_shared"):
+        if op.spec.name in LOADS or op.spec.name == "load_shared":
             return op
         tiles = list(op.operands)
         if is_elementwise(op):

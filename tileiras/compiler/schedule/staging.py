@@ -1,13 +1,14 @@
 """Which loads of a loop travel to shared memory asynchronously, in what chunks, and how they lie there.
 
 A load can when a product consumes it, through renamings, conversions of layout and elementwise ops, and when its
-view is contiguous along a dimension whose rows are aligned to at least the smallest asynchronous copy. Elements
-outside of the view arrive as zeros, so the view's padding must be zero or unspecified.
+view is contiguous along a dimension whose rows are aligned to at least the smallest asynchronous copy; a tile of
+pointers, when they count up along one in groups so aligned, under one mask each. Elements outside of the view, or
+masked off, arrive as zeros, so the padding must be zero or unspecified.
 """
 
 from __future__ import annotations
 
-from tileiras.compiler.ir.dense import num_elements
+from tileiras.compiler.ir.dense import dense_bits, num_elements
 from tileiras.compiler.ir.types import PartitionView, Ptr
 from tileiras.compiler.layout.linear import LinearLayout, blocked, log2
 from tileiras.compiler.layout.shared import CHUNK_BYTES, arrange
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 
 RENAMES = frozenset(("reshape", "permute", "convert_layout"))
+LOADS = frozenset(("load_view_tko", "load_ptr_tko"))
 
 
 def is_elementwise(op: Op) -> bool:
@@ -37,15 +39,16 @@ def is_small(load: Op, operand: Value) -> bool:
 
 
 class Staged:
-    """A load that is staged: its dimension of neighbours, bytes of one copy, arrangement, bytes, layout of the copying
+    """A load that is staged: its dimension of neighbours (`unit`), bytes of one copy, arrangement, bytes, layout of the copying
     threads; where bulk tensor copies bring it, their map and boxes (`bulk.Boxes`). `filled`: rows of block scales that leave
     holes in their tiles of 128 rows, which are cleared; else 0."""
 
-    __slots__ = ("arrangement", "boxes", "bytes", "filled", "layout", "op", "width")
+    __slots__ = ("arrangement", "boxes", "bytes", "filled", "layout", "op", "unit", "width")
 
     def __init__(
         self,
         op: Op,
+        unit: int,
         width: int,
         arrangement: tuple[int, ...],
         size: int,
@@ -54,11 +57,17 @@ class Staged:
     ) -> None:
         self.filled = filled
         self.op = op
+        self.unit = unit
         self.width = width
         self.arrangement = arrangement
         self.bytes = size
         self.layout = layout
         self.boxes: Any = None
+
+    def laid_out(self, log2_warps: int) -> LinearLayout:
+        """The layout of the copying threads for a number of warps."""
+        type: Any = self.op.results[0].type
+        return copying_layout(type.shape, self.unit, log2(self.width // type.elem.bytes), log2_warps)
 
 
 def feeding_loads(product: Op, body: Any) -> list[list[Op]]:
@@ -75,7 +84,7 @@ def feeding_loads(product: Op, body: Any) -> list[list[Op]]:
             if value in seen or op is None or op.block is not body:
                 continue
             seen.add(value)
-            if op.spec.name == "load_view_tko":
+            if op.spec.name in LOADS:
                 if not is_small(op, operand):
                     loads.append(op)
             elif op.spec.name in RENAMES or op.spec.is_pure and not op.regions:
@@ -85,7 +94,9 @@ def feeding_loads(product: Op, body: Any) -> list[list[Op]]:
 
 
 def unit_dimension(op: Op) -> int:
-    """The dimension along which the tile of a load lies contiguous in memory; -1 where a copy cannot bring it."""
+    """The dimension along which the tile of a load of a view lies contiguous in memory; -1 where a copy cannot bring it."""
+    if op.spec.name != "load_view_tko":
+        return -1
     view: Any = op.operand("view").type  # type: ignore[union-attr]
     if not isinstance(view, PartitionView) or view.padding not in (None, "zero"):
         return -1
@@ -99,6 +110,9 @@ def unit_dimension(op: Op) -> int:
 def missing(op: Op, facts: Facts, chunk: int = CHUNK_BYTES) -> dict[Value, int] | None:
     """What must be a multiple of what so that chunks of so many bytes bring the tile of a load; None where that is not
     enough."""
+    if op.spec.name == "load_ptr_tko":
+        unit, count = run_of_pointers(op, facts)
+        return {} if unit >= 0 and count * op.results[0].type.elem.bytes >= chunk else None  # type: ignore[attr-defined]
     unit = unit_dimension(op)
     value = op.operand("view")
     if unit < 0 or value is None:
@@ -119,8 +133,37 @@ def missing(op: Op, facts: Facts, chunk: int = CHUNK_BYTES) -> dict[Value, int] 
     return needs
 
 
+def run_of_pointers(op: Op, facts: Facts) -> tuple[int, int]:
+    """(dimension along which the pointers of a load count up, neighbours under one mask); -1 where copies cannot bring what they
+    point at."""
+    pointers, mask = op.operand("source"), op.operand("mask")
+    assert pointers is not None
+    elem: Any = op.results[0].type.elem  # type: ignore[attr-defined]
+    if isinstance(elem, Ptr) or elem.bits < 8 or not is_zero(op.operand("paddingValue")):
+        return -1, 1
+    unit, count = facts.pointer_vector(pointers, mask, elem.bytes)
+    layout = getattr(pointers.type, "layout", None)
+    if layout is not None:
+        count = min(count, facts.pointer_run(pointers, mask, layout, elem.bytes)[0])
+    return unit, count
+
+
+def is_zero(value: Value | None) -> bool:
+    """Whether all elements of a tile are known to have no bit set, or nobody asked for any."""
+    while (
+        value is not None and value.op is not None and value.op.spec.name in (*RENAMES, "broadcast", "ftof")
+    ):
+        value = value.op.operands[0]
+    if value is None:
+        return True
+    maker = value.op
+    return maker is not None and maker.spec.name == "constant" and not any(dense_bits(maker.attr("value")))
+
+
 def staged(op: Op, facts: Facts, cost: CostModel, log2_warps: int) -> Staged | None:
-    """How a load of a view is staged; None when it cannot be."""
+    """How a load is staged; None when it cannot be."""
+    if op.spec.name == "load_ptr_tko":
+        return staged_pointers(op, facts, cost, log2_warps)
     unit = unit_dimension(op)
     value = op.operand("view")
     if unit < 0 or value is None:
@@ -138,6 +181,23 @@ def staged(op: Op, facts: Facts, cost: CostModel, log2_warps: int) -> Staged | N
     chunk = log2(alignment // size)
     if bits < chunk:
         return None
-    order = [unit, *[d for d in reversed(range(len(shape))) if d != unit]]
-    layout = blocked(shape, order, chunk, log2_warps)
-    return Staged(op, alignment, arrange(shape, unit, size), size << bits, layout)
+    layout = copying_layout(shape, unit, chunk, log2_warps)
+    return Staged(op, unit, alignment, arrange(shape, unit, size), size << bits, layout)
+
+
+def staged_pointers(op: Op, facts: Facts, cost: CostModel, log2_warps: int) -> Staged | None:
+    """How a load of a tile of pointers is staged: by the threads that have the pointers, where layouts are chosen already."""
+    unit, count = run_of_pointers(op, facts)
+    type: Any = op.results[0].type
+    size = type.elem.bytes
+    if unit < 0 or count * size < max(cost.min_copy_bytes, size):
+        return None
+    pointers: Any = op.operand("source").type  # type: ignore[union-attr]
+    layout = pointers.layout or copying_layout(type.shape, unit, log2(count), log2_warps)
+    columns = arrange(type.shape, unit, size)
+    return Staged(op, unit, count * size, columns, size * num_elements(type.shape), layout)
+
+
+def copying_layout(shape: Any, unit: int, chunk: int, log2_warps: int) -> LinearLayout:
+    """The layout of threads that copy a tile, 2^chunk neighbours along a dimension each at a time."""
+    return blocked(shape, [unit, *[d for d in reversed(range(len(shape))) if d != unit]], chunk, log2_warps)

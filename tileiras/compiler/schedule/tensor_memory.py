@@ -25,7 +25,7 @@ from tileiras.compiler.target.products import SCALED as SCALED_PRODUCT
 from .instructions import scaled_form
 from .products import carried_beside, operand_matrix
 from .restage import source_load
-from .staging import Staged, unit_dimension
+from .staging import Staged
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ def copied_scales(op: Op, which: int, plans: Any) -> Any:
         maker = value.op
         for plan in plans:
             if plan.op is maker:
-                wide = plan.width >= tcgen05.SCALE_DEPTH and unit_dimension(maker) == dim
+                wide = plan.width >= tcgen05.SCALE_DEPTH and plan.unit == dim
                 return plan if wide else None
         if maker.spec.name == "permute":
             dim = maker.attr("permutation")[dim]
@@ -246,12 +246,12 @@ def staged_scales(op: Op, which: int, plan: Any, log2_warps: int) -> Staged:
         maker = value.op
     load: Any = plan.op
     shape = value.type.shape  # type: ignore[attr-defined]
-    unit = unit_dimension(load)
+    unit = plan.unit
     layout = blocked(shape, [unit, 1 - unit], log2(tcgen05.SCALE_DEPTH), log2_warps)
     size = tcgen05.scale_bytes(op.operands[which].type.shape, which - 3)  # type: ignore[attr-defined]
     rows = tcgen05.scale_rows(op.operands[which].type.shape, which - 3)  # type: ignore[attr-defined]
     holes = rows if rows < tcgen05.SCALE_ROWS else 0
-    return Staged(load, tcgen05.SCALE_DEPTH, columns, size, layout, holes)
+    return Staged(load, unit, tcgen05.SCALE_DEPTH, columns, size, layout, holes)
 
 
 def where(op: Op, which: int, plans: Any) -> str:

@@ -12,6 +12,7 @@ its slots in shared memory; TileASLowerPipelines turns it into
 
     %s = nv_tileas.alloc_shared {bytes = 65536, offset = 0}
     nv_tileas.async.copy_view %s, %slot, %runs, %view[..]             global to shared, nobody waits
+    nv_tileas.async.copy_pointers %s, %slot, %runs, %pointers, %mask  the same by a tile of pointers
     nv_tileas.async.commit_group                                      what was copied since the last one is a group
     nv_tileas.async.wait_group {pending = 1}                          all but the newest groups have landed
     nv_tileas.barrier                                                 and every warp knows
@@ -163,6 +164,13 @@ COPY_VIEW = OpSpec(  # cp.async of a tile of a view; elements outside of the vie
     operands=(Arg("buffer", "shared"), Arg("slot", "scalar:int"), Arg("runs", "scalar:int"), Arg("view", "any"),
               Arg("index", "scalar:int", VARIADIC), Arg("token", "token", OPTIONAL)),
     attrs=(Attr("start", "i64"), Attr("width", "i64"), Attr("inbounds", "bools", optional=True)),
+)  # fmt: skip
+COPY_POINTERS = OpSpec(  # cp.async of what a tile of pointers points at; what is masked off arrives as zeros
+    "async.copy_pointers", dialect=D,
+    doc="Copies what a tile of pointers points at to shared memory, nobody waits; elements that are masked off arrive as zeros.",
+    operands=(Arg("buffer", "shared"), Arg("slot", "scalar:int"), Arg("runs", "scalar:int"), Arg("source", "any"),
+              Arg("mask", "any", OPTIONAL), Arg("token", "token", OPTIONAL)),
+    attrs=(Attr("start", "i64"), Attr("width", "i64")),
 )  # fmt: skip
 COMMIT_GROUP = OpSpec("async.commit_group", dialect=D, doc="What was copied since the last one is a group.")
 WAIT_GROUP = OpSpec(
@@ -361,8 +369,8 @@ TENSOR_SCALE = OpSpec(  # waits for the product before this iteration's, then mu
 _OWN = (
     TENSOR_ALLOC, TENSOR_FREE, TENSOR_BEGIN, TENSOR_END, TENSOR_STORE, TENSOR_PRODUCT, TENSOR_WAIT, TENSOR_LOAD, TENSOR_SCALE,
     TENSOR_STORE_ROWS, TENSOR_PRODUCT_ROWS, TENSOR_PRODUCT_SCALED, TENSOR_TURN, TENSOR_ACQUIRE, TENSOR_COMMIT, TENSOR_RELEASE,
-    ALLOC_SHARED, FREE_SHARED, CLEAR_SHARED, LOAD_SHARED, STORE_SHARED, COPY_VIEW, COMMIT_GROUP, WAIT_GROUP, BULK_BEGIN,
-    BULK_LOAD, BULK_WAIT, BULK_RELEASE, BULK_COMMIT, BULK_END, BARRIER, WGMMA,
+    ALLOC_SHARED, FREE_SHARED, CLEAR_SHARED, LOAD_SHARED, STORE_SHARED, COPY_VIEW, COPY_POINTERS, COMMIT_GROUP, WAIT_GROUP,
+    BULK_BEGIN, BULK_LOAD, BULK_WAIT, BULK_RELEASE, BULK_COMMIT, BULK_END, BARRIER, WGMMA,
     WGMMA_REGISTERS, WGMMA_COMMIT, WGMMA_WAIT, CONVERT_LAYOUT, CREATE, TRANSFER, PRODUCE_ONE, CONSUME_ONE, PIPELINE_YIELD,
     TILED_TMA_LOAD, SYNC_TMA_LOAD, COPY, WAIT,
 )  # fmt: skip

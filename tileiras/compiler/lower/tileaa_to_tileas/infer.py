@@ -63,6 +63,7 @@ class Inference:
         ] = {}  # operand layouts behind each op's result layouts
         self._cheap: dict[Value, bool] = {}
         self.products = ProductLayouts(func, analyses, self.log2_warps)
+        self.steered = self._addresses()
         self._collect_vectors(func)
         self.reduced = reduced_bits(func)  # by shape, the index bits that are to stay in a warp
         block = func.regions[0].block
@@ -162,8 +163,33 @@ class Inference:
                         self.layouts[arg] = self.default(arg.type)
                     self.infer_block(block)
 
+    def _addresses(self) -> dict[Value, LinearLayout]:
+        """What the pointers and masks of asynchronous copies are computed from, element by element, and loops carry: the layout
+        of the copying threads."""
+        found: dict[Value, LinearLayout] = {}
+        for op, plan in self.products.copied.items():
+            if op.spec.name != "load_ptr_tko":
+                continue
+            layout = plan.laid_out(self.log2_warps)
+            work = [v for v in (op.operand("source"), op.operand("mask")) if v is not None]
+            shape = work[0].type.shape  # type: ignore[attr-defined]
+            while work:
+                value = work.pop()
+                if value in found or getattr(value.type, "shape", ()) != shape:
+                    continue
+                maker = value.op
+                if (
+                    maker is None
+                    or maker.spec.name not in _RULES
+                    and maker.spec.is_pure
+                    and not maker.regions
+                ):
+                    found[value] = layout
+                    work += maker.operands if maker is not None else ()
+        return found
+
     def _loop(self, op: Op, body: Block, args: Any, inits: Any, results: Any) -> None:
-        current = [self.layouts[v] for v in inits]
+        current = [self.steered.get(a, self.layouts[v]) for a, v in zip(args, inits)]
         for attempt in range(4):
             for arg, layout in zip(args, current):
                 self.layouts[arg] = layout
@@ -225,6 +251,8 @@ class Inference:
         best = self.best(tiles) if shape else splat(0, self.log2_warps)
         if best is None:
             best = self.default((results or tiles)[0].type)
+        if results and results[0] in self.steered and best is not None and not best.is_splat:
+            best = with_inv(self.steered[results[0]], best.inv)
         return (
             [best if isinstance(v.type, TensorType) else None for v in op.operands],
             [best if isinstance(r.type, TensorType) else None for r in op.results],
@@ -357,6 +385,10 @@ def _store_view(inf: Inference, op: Op) -> Any:
 def _load_ptr(inf: Inference, op: Op) -> Any:
     source = op.operand("source")
     assert source is not None
+    copied = inf.products.copied.get(op)
+    if copied is not None:
+        layout = copied.laid_out(inf.log2_warps)
+        return [layout if isinstance(v.type, TensorType) else None for v in op.operands], [layout, None]
     want, _ = inf.follow(op)
     shape = source.type.shape  # type: ignore[attr-defined]
     if shape and (inf.is_cheap(source) or inf.layouts[source].inv):  # type: ignore[union-attr]

@@ -108,6 +108,7 @@ for _family, _names in {
     "scan": ("scan",),
     "blocks": ("extract", "insert", "cat"),
     "staging": ("alloc_shared", "free_shared", "clear_shared", "load_shared", "store_shared", "async.copy_view",
+                "async.copy_pointers",
                 "async.commit_group", "async.wait_group", "barrier"),
     "bulk": ("bulk.begin", "bulk.load", "bulk.wait", "bulk.release", "bulk.commit",
              "bulk.end"),

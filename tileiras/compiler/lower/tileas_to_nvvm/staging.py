@@ -11,7 +11,7 @@ from tileiras.compiler.layout.shared import matrix_load
 from tileiras.compiler.target import sm
 from tileiras.compiler.target.registers import reg_class
 
-from .memory import view_access
+from .memory import pointer_access, view_access
 from .shared import accesses, load_shared, owner_guard, store_shared
 from .state import Lowering, elem_bytes
 from .transfer import store_vector, unpack_words
@@ -74,14 +74,26 @@ def lower_copy_view(lowering: Lowering, op: Op) -> None:
 
     With `part_mask`, only elements whose index has the bits `part` there are copied; all parts lie in one place.
     """
-    b = lowering.b
     layout = op.attrs["layout"]
-    columns = op.attrs["arrangement"]
-    width = op.attrs["width"]
     type = TensorType(op.operand("view").type.view.elem, op.operand("view").type.tile)  # type: ignore[union-attr]
     size = elem_bytes(type.elem)  # type: ignore[attr-defined]
-    chunk = width // size
-    access = view_access(lowering, op, type, layout, chunk)
+    chunk = op.attrs["width"] // size
+    _copy(lowering, op, view_access(lowering, op, type, layout, chunk), layout, chunk, size)
+
+
+def lower_copy_pointers(lowering: Lowering, op: Op) -> None:
+    """One cp.async a chunk, from its first pointer; what is masked off is filled with zeros by a source size of 0."""
+    pointers: Any = op.operand("source")
+    layout = op.attrs["layout"]
+    size = elem_bytes(pointers.type.elem.pointee)
+    _copy(
+        lowering, op, pointer_access(lowering, op, pointers, layout), layout, op.attrs["width"] // size, size
+    )
+
+
+def _copy(lowering: Lowering, op: Op, access: Any, layout: Any, chunk: int, size: int) -> None:
+    b = lowering.b
+    columns, width = op.attrs["arrangement"], op.attrs["width"]
     runs = lowering.scalar(op.operands[2])
     guard = b.pand(None if isinstance(runs, int) else runs, owner_guard(lowering, layout))
     opcode = f"cp.async.{'cg' if width == 16 else 'ca'}.shared.global"
@@ -307,7 +319,7 @@ def lower_store_shared(lowering: Lowering, op: Op) -> None:
 
 LOWER = {
     "alloc_shared": lower_alloc_shared, "free_shared": lower_free_shared, "clear_shared": lower_clear_shared,
-    "async.copy_view": lower_copy_view,
+    "async.copy_view": lower_copy_view, "async.copy_pointers": lower_copy_pointers,
     "async.commit_group": lower_commit_group, "async.wait_group": lower_wait_group, "barrier": lower_barrier,
     "load_shared": lower_load_shared, "store_shared": lower_store_shared,
 }  # fmt: skip

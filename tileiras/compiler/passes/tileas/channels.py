@@ -38,6 +38,7 @@ from tileiras.compiler.ir.types import I1, I32, Dense, TensorType, TileType
 from tileiras.compiler.layout.linear import splat
 from tileiras.compiler.layout.shared import permuted
 from tileiras.compiler.schedule.candidates import constant_int
+from tileiras.compiler.schedule.staging import LOADS
 
 from .hoist_conversions import end_of_buffers
 
@@ -228,7 +229,7 @@ class Channel:
             runs, source = branch.operands[0], branch.regions[0].block
             for op in [op for op in region.ops if op is not branch and not op.spec.is_terminator]:
                 self.move(op, anchor)
-        load = next(op for op in source.ops if op.spec.name == "load_view_tko")
+        load = next(op for op in source.ops if op.spec.name in LOADS)
         for op in [op for op in source.ops if op is not load and not op.spec.is_terminator]:
             self.move(op, anchor)
         if runs is None:
@@ -267,6 +268,17 @@ class Channel:
         load, runs = self.opened(produce, anchor)
         attrs = {name: create.attrs[name] for name in ("arrangement", "layout", "width")}
         attrs["start"] = self.starts[create]
+        if load.spec.name == "load_ptr_tko":
+            groups = [
+                self.buffer,
+                slot,
+                runs,
+                load.operand("source"),
+                load.operand("mask"),
+                load.operand("token"),
+            ]
+            self.make(anchor, tileas.COPY_POINTERS, groups, (), attrs).loc = load.loc
+            return
         if load.attrs.get("inbounds"):
             attrs["inbounds"] = load.attrs["inbounds"]
         groups = [self.buffer, slot, runs, load.operand("view"), load.group("index"), load.operand("token")]

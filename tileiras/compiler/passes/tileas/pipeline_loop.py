@@ -3,7 +3,8 @@ before that of the consumer.
 
 Iterations that do not run produce zeros: their condition is computed without overflow from the distance to the bound.
 A number that an address needs and that is loaded itself, as the page of a table, is loaded an iteration before the copies
-that need it, and carried to them.
+that need it, and carried to them. A value that the loop carries and an address needs, as pointers that step along K, is
+carried once more, as far ahead as the copies are.
 """
 
 from __future__ import annotations
@@ -41,8 +42,9 @@ def expand(loop: Op) -> str | None:
         given = [
             index for index in indices_in_order(loop, indices) if uses_result(captured(op), needs, index)
         ]
-        if args - {0}:
-            return "an address depends on a loop-carried value"
+        steps_of = carried_by(args, body)
+        if steps_of is None:
+            return "an address depends on a loop-carried value that is more than computed"
         if not all(map(computes, needs)):
             return "an address depends on an op with effects"
         ahead = distance(loop, op, consumers[0], create.attrs["depth"])
@@ -52,20 +54,21 @@ def expand(loop: Op) -> str | None:
             return "the steps of the stages overflow the induction variable"
         if not all(isinstance(v.type, TensorType) and isinstance(v.type.elem, Scalar) for v in yielded(op)):  # type: ignore[attr-defined]
             return "the pipeline carries pointers"
-        plans.append((op, needs, ahead, given))
-    made: list[tuple[dict[str, Any], int]] = [(op.operands[0].op.attrs, ahead) for op, _, ahead, _ in plans]  # type: ignore[union-attr]
+        plans.append((op, needs, ahead, given, steps_of))
+    made = [(pipeline_of(op).attrs, ahead) for op, _, ahead, _, _ in plans]
     rings = {ahead for attrs, ahead in made if "transport" in attrs and "parts" not in attrs}
     if len(rings) > 1:
         return "what shares a ring has different stages"
     lower, upper = loop.operands[0], loop.operands[1]
     signedness = "unsigned" if loop.attr("unsignedCmp") else "signed"
     assert loop.block is not None
-    numbers = Numbers(loop)
-    for op, needs, ahead, given in plans:
+    numbers, carried = Numbers(loop), Carried(loop)
+    for op, needs, ahead, given, steps_of in plans:
         for k in range(ahead):
             put = inserter(loop.block, loop)
             runs = reaches(put, loop, k, signedness)
             values = {index.results[0]: numbers.before(index, k, signedness) for index in given}
+            values |= carried.before(steps_of, k)
             guarded(op, needs, body, put, add(put, lower, steps(put, loop, k)), runs, values)
         queued = "parts" in op.operands[0].op.attrs  # type: ignore[union-attr]
         if ahead or queued:  # what queues is issued where the queue wants it
@@ -73,11 +76,13 @@ def expand(loop: Op) -> str | None:
             induction = body.args[0]
             runs = further(put, induction, upper, steps(put, loop, ahead))
             values = {index.results[0]: numbers.carried(index, ahead, signedness) for index in given}
+            values |= carried.inside(steps_of, ahead)
             guarded(op, needs, body, put, add(put, induction, steps(put, loop, ahead)), runs, values)
             op.erase()
     for index in indices:
         if not any(result.uses for result in index.results):
             index.erase()
+    drop_carried(loop, {index for *_, steps_of in plans for index in steps_of})
     return None
 
 
@@ -143,6 +148,130 @@ class Numbers:
         nothing = other.append(zero(types[0], index)).result
         other.append(create(tileas.BY_NAME["yield"], [nothing], loc=index.loc, segments=(1,)))
         return put("if", [runs], types, {}, [Region([inside]), Region([other])]).result  # type: ignore[no-any-return]
+
+
+def pipeline_of(producer: Op) -> Op:
+    """The op that made a producer's pipeline."""
+    made = producer.operands[0].op
+    assert made is not None
+    return made
+
+
+def carried_by(args: set[int], body: Block) -> list[int] | None:
+    """The carried values that some of a loop's body arguments are made of from one iteration to the next, these included, in
+    order; None where more than arithmetic makes them."""
+    found: set[int] = set()
+    work = [index for index in args if index > 0]
+    while work:
+        index = work.pop()
+        if index in found:
+            continue
+        found.add(index)
+        needs, more = backward([body.ops[-1].operands[index - 1]], body)
+        if not all(computes(op) and not op.regions for op in needs):
+            return None
+        work += [i for i in more if i > 0]
+    return sorted(found)
+
+
+class Carried:
+    """Values that the loop carries, as they will be iterations later: each once in front of the loop, and once in it. An entry of
+    a table is one iteration's values, by the body's arguments."""
+
+    def __init__(self, loop: Op) -> None:
+        self.loop = loop
+        self.body = loop.regions[0].block
+        self.following = list(
+            self.body.ops[-1].operands
+        )  # of every argument but the first, before any is added
+        self.early: dict[int, list[Value]] = {}
+        self.ahead: dict[tuple[int, int], Value] = {}
+
+    def before(self, indices: list[int], k: int) -> dict[Value, Value]:
+        """What iteration k has, in front of the loop."""
+        for index in indices:
+            self.early.setdefault(index, [self.loop.operands[2 + index]])
+        assert self.loop.block is not None
+        while any(len(self.early[index]) <= k for index in indices):
+            behind = [index for index in indices if len(self.early[index]) <= k]
+            n = min(len(self.early[index]) for index in behind) - 1
+            put = inserter(self.loop.block, self.loop)
+            values = {self.body.args[0]: add(put, self.loop.operands[0], steps(put, self.loop, n))}
+            known = [index for index in indices if len(self.early[index]) > n]
+            values |= {self.body.args[index]: self.early[index][n] for index in known}
+            for index in behind:
+                if len(self.early[index]) == n + 1:
+                    self.early[index].append(self.next_one(index, dict(values), self.loop.block, self.loop))
+        return {self.body.args[index]: self.early[index][k] for index in indices}
+
+    def inside(self, indices: list[int], ahead: int) -> dict[Value, Value]:
+        """What the iteration `ahead` of the current one has: carried as well."""
+        from .lower_pipelines import add_operand
+
+        if ahead == 0:
+            return {}
+        loop, body = self.loop, self.body
+        fresh = [index for index in indices if (index, ahead) not in self.ahead]
+        if fresh:
+            first = self.before(indices, ahead)
+            for index in fresh:
+                add_operand(loop, first[body.args[index]])
+                loop.results.append(Value(body.args[index].type, loop, len(loop.results)))
+                self.ahead[index, ahead] = body.add_arg(body.args[index].type)
+            jump = body.ops[-1]
+            put = inserter(body, jump)
+            values = {body.args[0]: add(put, body.args[0], steps(put, loop, ahead))}
+            values |= {body.args[index]: self.ahead[index, ahead] for index in indices}
+            for index in fresh:
+                add_operand(jump, self.next_one(index, dict(values), body, jump))
+        return {body.args[index]: self.ahead[index, ahead] for index in indices}
+
+    def next_one(self, index: int, values: dict[Value, Value], block: Block, anchor: Op) -> Value:
+        """The value of the iteration behind the one whose values are given."""
+        value = self.following[index - 1]
+        needs, _ = backward([value], self.body)
+        made = Block()
+        clone_into(made, needs, values)
+        for op in list(made.ops):
+            made.ops.remove(op)
+            block.insert_before(anchor, op)
+        return values.get(value, value)
+
+
+def drop_carried(loop: Op, indices: set[int]) -> None:
+    """Carried values that nothing reads any more, but what makes the next ones, keep what they begin with."""
+    body = loop.regions[0].block
+    jump = body.ops[-1]
+    unread = {index for index in indices if not loop.results[index - 1].uses}
+    while True:
+        kept = {index for index in unread if not only_carried(body.args[index], body, unread)}
+        if not kept:
+            break
+        unread -= kept
+    makers: set[Op] = set()
+    for index in unread:
+        makers |= set(backward([jump.operands[index - 1]], body)[0])
+        jump.set_operand(index - 1, body.args[index])
+    for op in reversed([op for op in body.ops if op in makers]):
+        if not any(result.uses for result in op.results):
+            op.erase()
+
+
+def only_carried(value: Value, body: Block, unread: set[int]) -> bool:
+    """Whether all that a value becomes in a body are values that are carried and unread."""
+    work, seen = [value], {value}
+    while work:
+        for user, index in work.pop().uses:
+            if user is body.ops[-1]:
+                if index + 1 not in unread:
+                    return False
+            elif user.block is not body or not computes(user) or user.regions:
+                return False
+            for result in user.results:
+                if result not in seen:
+                    seen.add(result)
+                    work.append(result)
+    return True
 
 
 def reaches(put: Any, loop: Op, k: int, signedness: str) -> Value:

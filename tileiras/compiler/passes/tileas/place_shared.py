@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.core import Block, Op, Value
 
 READ, WRITE = 1, 2
-LOADS = frozenset(("load_view_tko", "load_ptr_tko", "async.copy_view"))
+LOADS = frozenset(("load_view_tko", "load_ptr_tko", "async.copy_view", "async.copy_pointers"))
 STORES = frozenset(
     ("store_view_tko", "store_ptr_tko", "atomic_rmw_tko", "atomic_cas_tko", "atomic_red_view_tko")
 )

@@ -24,7 +24,7 @@ from tileiras.compiler.ir.passes import Context
 from tileiras.compiler.ir.rewrite import Rewriter
 
 # what reads or writes shared memory in the generic way needs the barrier; exchanges have places and barriers of their own
-GENERIC = frozenset((tileas.LOAD_SHARED, tileas.STORE_SHARED, tileas.COPY_VIEW))
+GENERIC = frozenset((tileas.LOAD_SHARED, tileas.STORE_SHARED, tileas.COPY_VIEW, tileas.COPY_POINTERS))
 READS = frozenset((tileas.WGMMA, tileas.WGMMA_REGISTERS))
 
 

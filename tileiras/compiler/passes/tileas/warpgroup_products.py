@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 # accesses to shared memory in the generic way; exchanges have places of their own, which no engine reads
-_GENERIC = frozenset((tileas.LOAD_SHARED, tileas.STORE_SHARED, tileas.COPY_VIEW))
+_GENERIC = frozenset((tileas.LOAD_SHARED, tileas.STORE_SHARED, tileas.COPY_VIEW, tileas.COPY_POINTERS))
 
 
 class WarpgroupProducts(Pass):

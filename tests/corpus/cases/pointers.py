@@ -1,0 +1,202 @@
+"""Products fed by tiles of pointers or indices: what arrives by copies of 16, 8 and 4 bytes, what cannot, ragged edges."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tests.corpus.case import Array, Family, Scalar, integers, like, uniform, wide
+from tests.corpus.cases.cpp_numbers import quiet
+from tests.corpus.cases.matmul import F32
+from tests.corpus.cases.staged import WIDE, expected, operands
+
+case = Family("pointers", "python/pointers.py")
+cpp = Family("cpp_pointers", "cpp/pointers.cu")
+i4 = np.int32
+
+
+def A(dtype: str, ndim: int) -> Array:
+    return Array(dtype, ndim, div=16)
+
+
+for name, d, out, layout, tile, (m, n, k), tol, least in (
+    ("bf16_nn", "bf16", "f32", "nn", (64, 64, 64), (112, 80, 272), F32, 75),
+    ("bf16_nn_128", "bf16", "f32", "nn", (128, 128, 64), (144, 272, 208), F32, 75),
+    ("f16_nt", "f16", "f32", "nt", (128, 64, 32), (160, 112, 144), F32, 75),
+    ("f16_tn", "f16", "f32", "tn", (64, 128, 64), (96, 176, 304), F32, 75),
+    ("f16_narrow", "f16", "f32", "nn", (16, 16, 16), (32, 48, 112), F32, 75),
+    ("tf32_nn", "tf32", "f32", "nn", (64, 64, 32), (80, 112, 144), F32, 75),
+    ("f64_nn", "f64", "f64", "nn", (32, 32, 16), (48, 64, 80), {"rtol": 1e-13, "atol": 1e-13}, 75),
+    ("i8_nt", "i8", "i32", "nt", (64, 64, 64), (96, 80, 208), {}, 75),
+    ("i8_nn", "i8", "i32", "nn", (64, 64, 64), (96, 80, 208), {}, 75),
+    ("e4m3_nt", "e4m3", "f32", "nt", (64, 128, 128), (80, 144, 272), WIDE, 90),
+):  # fmt: skip
+    stored = "f32" if d == "tf32" else d
+    constants = tile if d == "tf32" else (*tile, int(layout[0] == "t"), int(layout[1] == "t"))
+    case(
+        f"pointers_{name}",
+        "by_index_tf32" if d == "tf32" else "by_index",
+        [A(stored, 2), A(stored, 2), A(out, 2), *constants],
+        (-(-m // tile[0]), -(-n // tile[1])),
+        operands(m, n, k, stored, out, layout),
+        expected(layout, d),
+        min_arch=least,
+        tags=("fp8",) if d == "e4m3" else (),
+        **tol,
+    )
+
+
+def rows_of(a: Any, b: Any, ids: Any, c: Any) -> dict[int, np.ndarray]:
+    x, y = wide(a)[0], wide(b)[0]
+    x = np.where((ids >= 0)[:, None] & (ids < len(x))[:, None], x[np.clip(ids, 0, len(x) - 1)], 0)
+    return {3: (x @ y).astype("f4")}
+
+
+for name, d, least in (("", "f16", 75), ("_bytes", "i8", 75)):
+    case(
+        f"pointers_gathered_rows{name}",
+        "gathered_rows",
+        [A("f16", 2), A(d, 2), A("i32", 1), A("f32", 2), 64, 64, 32],
+        (2, 2),
+        lambda rng, d=d: (
+            uniform(rng, (48, 144), "f16", -1, 1),
+            uniform(rng, (144, 80), "f16", -1, 1) if d == "f16" else integers(rng, (144, 80), "i8"),
+            integers(rng, 96, "i32", -3, 60),
+            like((96, 80)),
+        ),
+        rows_of,
+        min_arch=least,
+        rtol=1e-5,
+        atol=1e-3,
+    )
+
+
+def padded_with_ones(a: Any, b: Any, c: Any) -> dict[int, np.ndarray]:
+    x, y = wide(a)[0], wide(b)[0]
+    x = np.pad(x, ((0, c.shape[0] - len(x)), (0, 0)), constant_values=1)
+    return {2: (x @ y).astype("f4")}
+
+
+case(
+    "pointers_other_padding",
+    "other_padding",
+    [A("f16", 2), A("f16", 2), A("f32", 2), 64, 64, 32],
+    (2, 1),
+    lambda rng: (
+        uniform(rng, (80, 144), "f16", -1, 1),
+        uniform(rng, (144, 64), "f16", -1, 1),
+        like((112, 64)),
+    ),
+    padded_with_ones,
+    **F32,
+)
+
+
+def convolved(x: Any, w: Any, y: Any) -> dict[int, np.ndarray]:
+    taps = w.shape[0]
+    a = np.pad(wide(x)[0], ((0, 0), (taps // 2,) * 2, (taps // 2,) * 2, (0, 0)))
+    n, h, v, _ = x.shape
+    out = sum(a[:, r : r + h, s : s + v] @ wide(w)[0][r, s] for r in range(taps) for s in range(taps))
+    return {2: out.reshape(n * h * v, -1).astype("f4").astype(y.dtype)}
+
+
+case(
+    "pointers_convolution",
+    "convolution",
+    [A("f16", 4), A("f16", 4), A("f32", 2), 64, 32, 32, 8, 6, 3],
+    (2, 2),
+    lambda rng: (
+        uniform(rng, (2, 8, 6, 80), "f16", -1, 1),
+        uniform(rng, (3, 3, 80, 48), "f16", -1, 1),
+        like((96, 48)),
+    ),
+    convolved,
+    rtol=1e-5,
+    atol=2e-3,
+)
+
+
+def attended(q: Any, k: Any, v: Any, o: Any, scale: Any) -> dict[int, np.ndarray]:
+    s = wide(q)[0] @ wide(k)[0].T * float(scale)
+    e = np.exp(s - s.max(1, keepdims=True))
+    return {3: (e / e.sum(1, keepdims=True) @ wide(v)[0]).astype("f4")}
+
+
+case(
+    "pointers_attention",
+    "attention_by_index",
+    [A("f16", 2), A("f16", 2), A("f16", 2), A("f32", 2), Scalar("f32"), 64, 32, 64],
+    (2,),
+    lambda rng: (
+        uniform(rng, (96, 64), "f16", -1, 1),
+        uniform(rng, (80, 64), "f16", -1, 1),
+        uniform(rng, (80, 64), "f16", -1, 1),
+        like((96, 64)),
+        np.float32(0.125),
+    ),
+    attended,
+    rtol=2e-3,
+    atol=2e-3,
+)
+
+
+def product(a: Any, b: Any, c: Any, *sizes: Any) -> dict[int, np.ndarray]:
+    return {2: (wide(a)[0] @ wide(b)[0]).astype("f4")}
+
+
+for name, d, tile, (m, n, k) in (
+    ("stepping", "bf16", (64, 64), (112, 80, 144)),
+    ("stepping_unaligned", "f16", (64, 32), (71, 45, 77)),
+    ("stepping_narrow", "f16", (64, 32), (71, 44, 78)),
+):
+    cpp(
+        f"cpp_pointers_{name}",
+        f"ptr_{name}",
+        [],
+        (-(-m // tile[0]), -(-n // tile[1])),
+        lambda rng, d=d, m=m, n=n, k=k: (
+            uniform(rng, (m, k), d, -1, 1),
+            uniform(rng, (k, n), d, -1, 1),
+            like((m, n)),
+            i4(m),
+            i4(n),
+            i4(k),
+        ),
+        quiet(product),
+        module="cpp_pointers",
+        **F32,
+    )
+for name in ("whole", "two_walks"):
+    cpp(
+        f"cpp_pointers_{name}",
+        f"ptr_{name}",
+        [],
+        (2, 2),
+        lambda rng: (
+            uniform(rng, (128, 160), "f16", -1, 1),
+            uniform(rng, (160, 128), "f16", -1, 1),
+            like((128, 128)),
+            i4(128),
+            i4(160),
+        ),
+        quiet(product),
+        module="cpp_pointers",
+        **F32,
+    )
+cpp(
+    "cpp_pointers_bytes",
+    "ptr_bytes",
+    [],
+    (2, 2),
+    lambda rng: (
+        integers(rng, (96, 144), "i8"),
+        integers(rng, (80, 144), "i8"),
+        like((96, 80), "i32"),
+        i4(96),
+        i4(80),
+        i4(144),
+    ),
+    quiet(lambda a, b, c, *sizes: {2: a.astype("i4") @ b.astype("i4").T}),
+    module="cpp_pointers",
+)
