@@ -59,7 +59,7 @@ def tcgen05(g: BlockGen, inst: Inst) -> None:
     elif what.startswith("relinquish"):
         g.emit("B.tensor_relinquish(idx, n)")
     elif what.startswith("fence"):
-        return
+        g.emit(f"B.tensor_fence({what.endswith('after_thread_sync')}, {mask}, idx, n)")
     elif what.startswith("wait"):
         g.emit(f"B.tensor_wait({name}, idx, n)")
     elif what in ("ld", "st"):
