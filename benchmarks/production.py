@@ -289,6 +289,7 @@ def kernels(which: str = "standard") -> list[Production]:
         product(kind, (128, 128, 64), way) for kind in ("bf16", "tf32", "i8", "e4m3") for way in ("nt", "tn")
     ]
     plain += [product("w8a16", (128, 128, 64), "nt"), product("e4m3", (128, 256, 64), "nt")]
+    plain += [product("bf16", (32, 64, 64)), product("bf16", (128, 128, 256))]
     plain += [product("f16", (256, 128, 64), "nt"), product("bf16", (128, 128, 64), "nn", "unproven")]
     if which == "full":
         plain = [product(kind, tile, way) for kind in KINDS for tile in TILES for way in LAYOUTS
