@@ -119,6 +119,13 @@ def _special_products() -> list[Production]:
         one("mm_bf16_split_k", "split_k", (bf, bf, wide, *tile, 4)),
         one("mm_bf16_hinted", "hinted", (bf, bf, bf, *tile)),
         Production(
+            "mm_bf16_residual_128x256",
+            "products.py",
+            "residual",
+            (bf, bf, bf, bf, 128, 256, 64),
+            _step("bf16", (128, 256, 64)),
+        ),
+        Production(
             "mm_bf16_w4a16",
             "products.py",
             "weights_4bit",

@@ -68,6 +68,15 @@ def test_packed_weights_are_unpacked_on_their_way_to_the_tensor_core(gpu_name: s
     assert "ld.shared.b8" not in text and "ld.shared.u8" not in text  # packed bytes travel by words
 
 
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_120"])
+def test_what_is_added_to_a_product_changes_its_layout_before_it_is_widened(gpu_name: str) -> None:
+    """As bf16, it reaches the accumulator's fragments by ldmatrix, in half the bytes."""
+    text = ptx("matmul_residual", gpu_name)
+    epilogue = text[text.rindex(TENSOR[gpu_name]) :]
+    assert "ldmatrix" in epilogue and "add.rn.f32" in epilogue[epilogue.index("ldmatrix") :]
+    assert epilogue.count("bar.sync") <= 4  # one exchange in, one out
+
+
 def test_operands_of_several_products_stay_where_they_were_loaded() -> None:
     text = ptx("staged_linear_attention_d128", "sm_90")
     assert "wgmma.mma_async" in text and "mma.sync" not in text
