@@ -206,6 +206,7 @@ def _attention() -> list[Production]:
         attention("f16", 128, 128, 128, 1, 1),
         attention("bf16", 128, 64, 128, 1, 4),
         attention("bf16", 64, 64, 256, 0, 1),
+        attention("f16", 128, 64, 256, 1, 1),
         attention("bf16", 256, 128, 128, 0, 1),
         attention("f16", 128, 128, 128, 0, 1),
         attention("e4m3", 128, 64, 128, 0, 1),
