@@ -50,3 +50,43 @@ def test_padding_is_there_before_the_load(elem: str, pad: str, bits: int) -> Non
     args = [x, out, np.int32(48), np.int32(1024)]
     tileiras.launch(text, "k", grid=(1, 1, 1), args=args, target="emulator", gpu_name="sm_80")
     assert (out[:48] == x[:48]).all() and (out[48:] == bits).all()
+
+
+COPY = """cuda_tile.module @m {{ entry @k(%x: tile<ptr<f32>>, %o: tile<ptr<f32>>, %i: tile<{index}>) {{
+  %z = constant <{index}: 0> : tile<{index}>
+  %in = make_tensor_view %x, shape = [{rows}, {cols}], strides = [{cols}, 1] : tensor_view<{rows}x{cols}xf32, strides=[{cols},1]>
+  %out = make_tensor_view %o, shape = [{m}, {n}], strides = [{n}, 1] : tensor_view<{m}x{n}xf32, strides=[{n},1]>
+  %a = make_partition_view %in : {view}
+  %b = make_partition_view %out : {outview}
+  %v, %r = load_view_tko weak %a[%i, %z] : {view}, tile<{index}> -> tile<{m}x{n}xf32>, token
+  %d = addf %v, %v : tile<{m}x{n}xf32>
+  %w = store_view_tko weak %d, %b[%z, %z] : tile<{m}x{n}xf32>, {outview}, tile<{index}> -> token
+  return }} }}"""
+
+
+@pytest.mark.parametrize("index", ["i32", "i64", "i16"])
+@pytest.mark.parametrize("target", ["reference", "cpu", "sm_80", "sm_90", "sm_120"])
+@pytest.mark.parametrize(
+    ("rows", "cols", "m", "n", "i"),
+    [(48, 64, 8, 64, 5), (48, 64, 8, 64, 6), (48, 64, 8, 64, -1), (32, 2048, 64, 2048, 0), (96, 1024, 64, 2048, 1)],
+    ids=["last", "beyond", "negative", "huge tile with rows outside", "huge tile with columns outside"],
+)  # fmt: skip
+def test_extents_that_are_known_bound_what_is_read(
+    rows: int, cols: int, m: int, n: int, i: int, target: str, index: str
+) -> None:
+    """A tile that lies outside as a whole, and slices of one that lies outside in part, are padding."""
+    view = f"partition_view<tile=({m}x{n}), padding_value = zero, tensor_view<{rows}x{cols}xf32, strides=[{cols},1]>>"
+    outview = f"partition_view<tile=({m}x{n}), tensor_view<{m}x{n}xf32, strides=[{n},1]>>"
+    text = COPY.format(rows=rows, cols=cols, m=m, n=n, index=index, view=view, outview=outview)
+    memory = np.arange(1, rows * cols + 4 * m * n + 1).astype("f4")  # what lies behind the array is no padding
+    x, out = memory[: rows * cols].reshape(rows, cols), np.full((m, n), 7, "f4")
+    gpu = {"gpu_name": target} if target.startswith("sm") else {}
+    number = {"i16": np.int16, "i32": np.int32, "i64": np.int64}[index](i)
+    tileiras.launch(
+        text, "k", grid=(1, 1, 1), args=[x, out, number], memory=[memory],
+        target="emulator" if gpu else target, **gpu,
+    )  # fmt: skip
+    want = np.zeros((m, n), "f4")
+    part = x[i * m : (i + 1) * m] if i >= 0 else x[:0]
+    want[: part.shape[0], :cols] = 2 * part[:, :n]
+    assert (out == want).all()

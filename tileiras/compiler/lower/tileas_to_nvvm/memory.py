@@ -222,8 +222,11 @@ def view_access(lowering: Lowering, op: Op, value_type: Any, layout: Any, chunk:
                     if parts[0] is not None:
                         uniform = b.add(64, uniform, b.mul(64, b.wide(parts[0], signed=False), scale))
         aligned = not isinstance(type, StridedView) and sparse < 0  # tiles start at multiples of their extent
-        covered = aligned and isinstance(extent[0], int) and extent[0] % shape[d] == 0
-        if not safe and not covered:
+        if not safe and aligned and isinstance(extent[0], int) and extent[0] % shape[d] == 0:
+            tiles = extent[0] // shape[d]  # each lies inside or outside as a whole
+            if not _counts_below(lowering, indices[d], tiles):
+                masks.append(_limit_masks(lowering, (tiles, 32), indices[d], 1, [0] * len(coords), 1, sparing))
+        elif not safe:
             if d == run_dim and lowering.facts.extent_divisor(view_value, m) % max(chunk, 1):
                 limit = _room(lowering, extent, indices[d], steps[d], shape[d])
                 remaining = [_difference(lowering, limit, c) for c in coords]
@@ -367,6 +370,16 @@ def _tile_start(lowering: Lowering, index: Value, step: int) -> Any:
     return b.mul(64, operand, step)
 
 
+def _counts_below(lowering: Lowering, index: Value, limit: int) -> bool:
+    """Whether an index is the number of a loop that never reaches the limit."""
+    block: Any = index.owner
+    loop = block.region.op if index.op is None and index.index == 0 else None
+    if loop is None or loop.spec.name != "for":
+        return False
+    low, high = lowering.scalar(loop.operands[0]), lowering.scalar(loop.operands[1])
+    return isinstance(low, int) and isinstance(high, int) and 0 <= low and high <= limit
+
+
 def _limit_masks(
     lowering: Lowering,
     extent: tuple[Any, int],
@@ -429,6 +442,9 @@ def _room(lowering: Lowering, extent: tuple[Any, int], index: Value, step: int, 
     total, start = widened(lowering, extent), _tile_start(lowering, index, step)
     if isinstance(total, int) and isinstance(start, int):
         return min(max(total - start, 0), size)
+    if not isinstance(start, int) and index.type.elem.bits == 64:  # type: ignore[attr-defined]
+        # the number of a tile has no sign, and its product with the step may wrap: none is above the extent
+        start = b.mul(64, b.emit("min.u64", lowering.scalar(index), total), step)
     room = b.sub(64, total, start) if not isinstance(total, int) else b.emit("sub.s64", total, start)
     room = b.emit("max.s64", b.emit("min.s64", room, size), 0)
     return b.emit("cvt.u32.u64", room)
