@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from tileiras.compiler.ir.types import GatherScatterView, StridedView
 from tileiras.compiler.layout.linear import dim_bits, log2
+from tileiras.compiler.passes.tileaa.facts import unsigned_bits
 from tileiras.compiler.target.cost import CostModel
 
 from .shape import constant_operand, coordinates
@@ -442,7 +443,7 @@ def _room(lowering: Lowering, extent: tuple[Any, int], index: Value, step: int, 
     total, start = widened(lowering, extent), _tile_start(lowering, index, step)
     if isinstance(total, int) and isinstance(start, int):
         return min(max(total - start, 0), size)
-    if not isinstance(start, int) and index.type.elem.bits == 64:  # type: ignore[attr-defined]
+    if not isinstance(start, int) and unsigned_bits(index) + step.bit_length() > 63:
         # the number of a tile has no sign, and its product with the step may wrap: none is above the extent
         start = b.mul(64, b.emit("min.u64", lowering.scalar(index), total), step)
     room = b.sub(64, total, start) if not isinstance(total, int) else b.emit("sub.s64", total, start)

@@ -233,6 +233,33 @@ _RULES: dict[str, Any] = {
 }  # fmt: skip
 
 
+def unsigned_bits(value: Value, depth: int = 6, counts: bool = False) -> int:
+    """How many bits an integer without sign takes at most, as far as a few ops tell: those of its type when nothing is known.
+    `counts`: it bounds a loop from above, which runs only where it is positive."""
+    width: int = value.type.elem.bits  # type: ignore[attr-defined]
+    op = value.op
+    if not depth:
+        return width
+    if op is None:
+        loop = value.owner.region.op if value.index == 0 else None  # type: ignore[union-attr]
+        if loop is None or loop.spec.name != "for" or unsigned_bits(loop.operands[0], depth - 1) == width:
+            return width
+        return unsigned_bits(loop.operands[1], depth - 1, counts=not loop.attrs.get("unsignedCmp"))
+    name, operands = op.spec.name, op.operands
+    if name == "constant":
+        return max(bits.bit_length() for bits in dense_bits(op.attr("value")))
+    if name == "exti":
+        bits = unsigned_bits(operands[0], depth - 1, counts)
+        signless = op.attr("signedness") == "unsigned" or bits < operands[0].type.elem.bits  # type: ignore[attr-defined]
+        return bits if counts or signless else width
+    if name == "muli" and counts and all(v.op is None or v.op.spec.name != "constant" for v in operands):
+        return width
+    if name == "muli" or name == "addi" and not counts:
+        left, right = (unsigned_bits(v, depth - 1, counts) for v in operands)
+        return min(width, max(left, right) + 1 if name == "addi" else left + right)
+    return width
+
+
 def facts_of(func: Op, analyses: Analyses) -> Facts:
     """The facts of a function, as an analysis: what was asked before is remembered until the IR changes."""
     return Facts()
