@@ -78,7 +78,8 @@ def test_extents_that_are_known_bound_what_is_read(
     view = f"partition_view<tile=({m}x{n}), padding_value = zero, tensor_view<{rows}x{cols}xf32, strides=[{cols},1]>>"
     outview = f"partition_view<tile=({m}x{n}), tensor_view<{m}x{n}xf32, strides=[{n},1]>>"
     text = COPY.format(rows=rows, cols=cols, m=m, n=n, index=index, view=view, outview=outview)
-    memory = np.arange(1, rows * cols + 4 * m * n + 1).astype("f4")  # what lies behind the array is no padding
+    # what lies behind the array is no padding
+    memory = np.arange(1, rows * cols + 4 * m * n + 1).astype("f4")
     x, out = memory[: rows * cols].reshape(rows, cols), np.full((m, n), 7, "f4")
     gpu = {"gpu_name": target} if target.startswith("sm") else {}
     number = {"i16": np.int16, "i32": np.int32, "i64": np.int64}[index](i)

@@ -226,7 +226,9 @@ def view_access(lowering: Lowering, op: Op, value_type: Any, layout: Any, chunk:
         if not safe and aligned and isinstance(extent[0], int) and extent[0] % shape[d] == 0:
             tiles = extent[0] // shape[d]  # each lies inside or outside as a whole
             if not _counts_below(lowering, indices[d], tiles):
-                masks.append(_limit_masks(lowering, (tiles, 32), indices[d], 1, [0] * len(coords), 1, sparing))
+                masks.append(
+                    _limit_masks(lowering, (tiles, 32), indices[d], 1, [0] * len(coords), 1, sparing)
+                )
         elif not safe:
             if d == run_dim and lowering.facts.extent_divisor(view_value, m) % max(chunk, 1):
                 limit = _room(lowering, extent, indices[d], steps[d], shape[d])
