@@ -18,7 +18,6 @@ COMPILER = ROOT / "tileiras" / "compiler"
 # (file, what it loads late) -> why it is not at the top although what it loads imports the file
 EXCEPTIONS = {
     ("pipeline", "plugins"): "most compiles have none; a plugin's place is told by rows of the pipeline",
-    ("layout.convert", "layout.stmatrix"): "only 16-bit exchanges; it prices its plan beside convert's",
     (
         "lower.tileas_to_nvvm.block_scaled",
         "lower.tileas_to_nvvm.scaled_halves",

@@ -114,18 +114,10 @@ def _loads(op: Op, line: int) -> list[dict[str, Any]]:
     matrix = matrix_load(columns, layout, size)
     start = op.attr("start")
     if matrix is not None:
-        rows = [start + apply(columns, _combine(matrix.rows, n)) for n in range(8)]
+        rows = [start + apply(columns, apply(matrix.rows, n)) for n in range(8)]
         return [access(op, line, "read", "ldmatrix, 8 rows of a matrix", rows, 16)]
     vec = _run(columns, layout.reg, size)
     return [access(op, line, "read", "load", _lanes(columns, layout.lane, start), vec)]
-
-
-def _combine(columns: Sequence[int], number: int) -> int:
-    at = 0
-    for bit, column in enumerate(columns):
-        if number >> bit & 1:
-            at ^= column
-    return at
 
 
 def _run(columns: Sequence[int], regs: Sequence[int], size: int) -> int:
@@ -149,7 +141,7 @@ def _conversion(op: Op, line: int) -> list[dict[str, Any]]:
     what = "layout conversion"
     out = [access(op, line, "write", what, store, size << vectors[0])]
     if op.attrs["plan"] == "ldmatrix":
-        rows = [apply(columns, _combine(op.attrs["rows"], n)) for n in range(8)]
+        rows = [apply(columns, apply(op.attrs["rows"], n)) for n in range(8)]
         out.append(access(op, line, "read", f"{what}: ldmatrix, 8 rows of a matrix", rows, 16))
     else:
         load = _lanes(columns, [c & keep for c in target.layout.lane])

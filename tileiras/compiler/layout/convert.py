@@ -1,14 +1,17 @@
 """Plans to move a tile from one layout to another: rename registers, shuffle lanes, or go through shared memory.
 
-All three fall out of one question: for a destination place, which source place holds the element? The answer
-is linear over GF(2); where its lane and warp parts are the identity nothing moves but names.
+All three fall out of one question: for a destination place, which source place holds the element? That is the target's map
+composed with the inverse of the source's; where its lane and warp parts are the identity nothing moves but names.
 
 `decide` chooses among them; TileASMaterializeConvertLayout writes what it chose onto the op, and the lowering obeys.
 """
 
 from __future__ import annotations
 
-from .gf2 import Basis, apply
+import functools
+
+from .algebra import INDEX, LANE, OFFSET, REGISTER, Map, compose, locate
+from .gf2 import Basis, table
 from .linear import LinearLayout, with_inv
 
 TYPE_CHECKING = False
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
 
 RENAME, SHUFFLE, SHARED, MATRICES = "rename", "shuffle", "shared", "ldmatrix"
 STMATRIX = "stmatrix"
+SHUFFLED_REGISTERS = 16  # at most, of a conversion by shuffles
 STMATRIX_BYTES = (
     64 * 1024
 )  # of a tile that goes by stmatrix at once: rings of products of that size have left as much
@@ -68,25 +72,24 @@ def _plan(source: LinearLayout, target: LinearLayout) -> Plan:
         # registers may reach the element together with replicated lanes only through a shuffle
     if any(warps):
         return Plan(SHARED)
-    # One shuffle a register: element = regs ^ lanes of the source, with the register the same in every lane.
-    lane_basis = Basis([c & keep for c in source.lane])
-    columns = []
-    for t in target.lane:
-        lane = lane_basis.solve(t & keep)
-        if lane is None:
-            return Plan(SHARED)
-        columns.append(lane)
-    both = Basis([*[c & keep for c in source.reg], *[c & keep for c in source.lane]])
-    regs2, xors = [], []
-    for offset in offsets:
-        place = both.solve(offset)
-        if place is None:
-            return Plan(SHARED)
-        regs2.append(place & ((1 << len(source.reg)) - 1))
-        xors.append(place >> len(source.reg))
-    if target.num_regs > 16:
+    if target.num_regs > SHUFFLED_REGISTERS:
         return Plan(SHARED)
-    return Plan(SHUFFLE, regs2, columns, xors)
+
+    def part(layout: LinearLayout, *names: str) -> Map:
+        return Map({name: [c & keep for c in layout.map.ins[name]] for name in names}, layout.map.outs)
+
+    # One shuffle a register: the source's lane depends on the lane alone, and its register on the register alone.
+    lane = locate(part(target, LANE), part(source, LANE))
+    register = locate(part(target, REGISTER), part(source, REGISTER, LANE))
+    if lane is None or register is None:
+        return Plan(SHARED)
+    found = table(register.ins[REGISTER])
+    return Plan(
+        SHUFFLE,
+        [p & source.num_regs - 1 for p in found],
+        lane.ins[LANE],
+        [p >> len(source.reg) for p in found],
+    )
 
 
 def round_bits(layout: LinearLayout, candidates: Sequence[int], size: int, limit: int) -> list[int]:
@@ -116,29 +119,27 @@ def decide(source: LinearLayout, target: LinearLayout, size: int, stmatrix: bool
         return {"plan": kind}
     rows = False
     if size == 2:
-        from .stmatrix import row_plan, whole_rows
+        from .matrices import by_ldmatrix, by_stmatrix, whole_rows
 
         rows = whole_rows(source, target)
-        found_rows = row_plan(source, target) if rows and stmatrix else None
-        if found_rows is not None and found_rows.bytes <= STMATRIX_BYTES:
+        found = by_stmatrix(source, target) if rows and stmatrix else None
+        if found is not None and found.bytes <= STMATRIX_BYTES:
             return {
-                "plan": STMATRIX, "bytes": found_rows.bytes, "columns": tuple(found_rows.columns),
-                "vectors": (found_rows.store_vec, found_rows.load_vec),
+                "plan": STMATRIX, "bytes": found.bytes, "columns": found.columns,
+                "vectors": (1, found.vector),
             }  # fmt: skip
     rounds = round_bits(source, target.reg, size, ROUND_BYTES)
     if size == 2 and not rounds and not rows:
-        from .matrices import arrangement
-
-        found = arrangement(source, target)
+        found = by_ldmatrix(source, target)
         if found is not None:
             return {
-                "plan": MATRICES, "bytes": found.bytes, "columns": tuple(found.columns), "rows": tuple(found.rows),
-                "transposed": found.transposed, "vectors": (found.store_vec, 3),
+                "plan": MATRICES, "bytes": found.bytes, "columns": found.columns, "rows": found.rows,
+                "transposed": found.transposed, "vectors": (found.vector, 3),
             }  # fmt: skip
     fixed = source.inv | sum(rounds)
     trip = shared_plan(with_inv(source, fixed), with_inv(target, fixed), size)
     out = {
-        "plan": SHARED, "bytes": trip.bytes, "columns": tuple(trip.columns),
+        "plan": SHARED, "bytes": trip.bytes, "columns": trip.columns,
         "vectors": (trip.store_vec, trip.load_vec),
     }  # fmt: skip
     if rounds:
@@ -169,7 +170,7 @@ class SharedPlan:
     __slots__ = ("bytes", "columns", "load_vec", "store_vec")
 
     def __init__(self, columns: Sequence[int], bytes: int, store_vec: int, load_vec: int) -> None:
-        self.columns = columns
+        self.columns = tuple(columns)
         self.bytes = bytes
         self.store_vec = store_vec
         self.load_vec = load_vec
@@ -195,6 +196,7 @@ def _shared_plan(source: LinearLayout, target: LinearLayout, elem_bytes: int) ->
     source_regs = [c & keep for c in source.reg]
     target_regs = [c & keep for c in target.reg]
     common = [c for c in source_regs if c in target_regs and c & (c - 1) == 0]
+    lanes = [Map({LANE: [c & keep for c in layout.lane]}, layout.map.outs) for layout in (source, target)]
     best = None
     # The low offset bits are index bits that one side keeps in registers: shared ones first, then the target's
     # (reads outnumber writes), then the source's.
@@ -204,22 +206,22 @@ def _shared_plan(source: LinearLayout, target: LinearLayout, elem_bytes: int) ->
     ):
         order = [c for c in dict.fromkeys(first) if c in live][:max_vec]
         order += [c for c in live if c not in order]
-        base = {bit: 1 << (k + log2_elem) for k, bit in enumerate(order)}
+        straight = [0] * source.bits
+        for k, bit in enumerate(order):
+            straight[bit.bit_length() - 1] = elem_bytes << k
+        places = Map({INDEX: straight}, {OFFSET: len(order) + log2_elem})
+        sides = [compose(lane, places) for lane in lanes]
         store_vec = _vector(source_regs, order, max_vec)
         load_vec = _vector(target_regs, order, max_vec)
         vector = min(max(store_vec, load_vec), max_vec)
-        for swizzle in _swizzles(source, target, order, vector, log2_elem):
-            columns = dict(base)
-            for high, low in swizzle:
-                columns[order[high]] ^= 1 << (low + log2_elem)
-            image = [columns.get(1 << k, 0) for k in range(source.bits)]
+        for swizzle in _swizzles(len(order), vector, log2_elem):
             cost = 0.0
-            for layout, vec in ((source, store_vec), (target, load_vec)):
-                lanes = [apply(image, c & keep) for c in layout.lane]
+            for layout, vec, side in ((source, store_vec, sides[0]), (target, load_vec, sides[1])):
                 accesses = max(1, layout.num_regs >> vec)
-                cost += bank_conflicts(lanes, elem_bytes << vec) * accesses * max(1, (elem_bytes << vec) / 4)
+                conflicts = bank_conflicts(compose(side, swizzle).ins[LANE], elem_bytes << vec)
+                cost += conflicts * accesses * max(1, (elem_bytes << vec) / 4)
             if best is None or cost < best[0]:
-                best = (cost, image, store_vec, load_vec)
+                best = (cost, compose(places, swizzle).ins[INDEX], store_vec, load_vec)
     assert best is not None
     return SharedPlan(best[1], elem_bytes << len(live), best[2], best[3])
 
@@ -232,17 +234,22 @@ def _vector(regs: Sequence[int], order: Sequence[int], max_vec: int) -> int:
     return vec
 
 
-def _swizzles(
-    source: LinearLayout, target: LinearLayout, order: Sequence[int], vector: int, log2_elem: int
-) -> list[list[tuple[int, int]]]:
-    """Candidate xor pairs (high offset bit, low offset bit): none, or the bits above the banks folded down."""
+@functools.cache
+def _swizzles(count: int, vector: int, log2_elem: int) -> list[Map]:
+    """Candidates, offset to offset of 2^count elements: nothing, or the bits above the banks folded down, behind `vector`."""
     bank_bits = 7 - log2_elem  # 128 bytes of banks
-    count = len(order)
     free = max(0, bank_bits - vector)
-    out: list[list[tuple[int, int]]] = [[]]
+    out: list[list[tuple[int, int]]] = [[]]  # (high offset bit, low offset bit)
     for start in range(bank_bits, count):
         pairs = [(start + k, vector + k) for k in range(min(free, count - start))]
         if pairs:
             out.append(pairs)
             out.append([(high, bank_bits - 1 - k) for k, (high, _) in enumerate(pairs)])
-    return out
+
+    def folded(pairs: list[tuple[int, int]]) -> Map:
+        columns = [1 << k for k in range(count + log2_elem)]
+        for high, low in pairs:
+            columns[high + log2_elem] ^= 1 << low + log2_elem
+        return Map({OFFSET: columns}, {OFFSET: len(columns)})
+
+    return [folded(pairs) for pairs in out]

@@ -15,6 +15,9 @@ Source: linear layouts as in arXiv 2505.23819; the quotient by `inv` is ours.
 
 from __future__ import annotations
 
+import functools
+
+from .algebra import INDEX, LANE, OFFSET, REGISTER, WARP, Map, compose
 from .gf2 import Basis, apply, table
 
 TYPE_CHECKING = False
@@ -45,6 +48,16 @@ class LinearLayout:
 
     def __call__(self, reg: int = 0, lane: int = 0, warp: int = 0) -> int:
         return apply(self.reg, reg) ^ apply(self.lane, lane) ^ apply(self.warp, warp)
+
+    @property
+    def map(self) -> Map:
+        """(register, lane, warp) -> index."""
+        found = self._cache.get("map")
+        if found is None:
+            found = self._cache["map"] = Map(
+                {REGISTER: self.reg, LANE: self.lane, WARP: self.warp}, {INDEX: self.bits}
+            )
+        return found
 
     @property
     def num_regs(self) -> int:
@@ -101,6 +114,17 @@ class LinearLayout:
         return str(self)
 
 
+def arrangement(columns: Sequence[int]) -> Map:
+    """The map from the index to the offset in shared memory that an op's columns are (shared.py)."""
+    return Map({INDEX: columns}, {OFFSET: max((c.bit_length() for c in columns), default=0)})
+
+
+@functools.lru_cache(maxsize=1024)
+def placed(layout: LinearLayout, columns: tuple[int, ...]) -> Map:
+    """(register, lane, warp) -> offset of a tile that has `layout` in registers and lies as `columns` say."""
+    return compose(layout.map, arrangement(columns))
+
+
 def splat(bits: int, log2_warps: int) -> LinearLayout:
     """Every thread holds the one value."""
     return LinearLayout(bits, (), (0,) * LANE_BITS, (0,) * log2_warps, (1 << bits) - 1)
@@ -141,21 +165,9 @@ def blocked(shape: Sequence[int], order: Sequence[int], vector_bits: int, log2_w
 
 def remap_bits(layout: LinearLayout, moved: Sequence[int], bits: int) -> LinearLayout:
     """Every index bit k goes to bit moved[k]; a negative entry drops the bit (it must be invariant or unused)."""
-
-    def move(value: int) -> int:
-        out = 0
-        k = 0
-        while value:
-            if value & 1 and moved[k] >= 0:
-                out |= 1 << moved[k]
-            value >>= 1
-            k += 1
-        return out
-
-    reg = [move(c) for c in layout.reg]
-    return LinearLayout(
-        bits, reg, [move(c) for c in layout.lane], [move(c) for c in layout.warp], move(layout.inv)
-    )
+    columns = [1 << to if to >= 0 else 0 for to in moved]
+    places = compose(layout.map, Map({INDEX: columns}, {INDEX: bits})).ins
+    return LinearLayout(bits, places[REGISTER], places[LANE], places[WARP], apply(columns, layout.inv))
 
 
 def permuted(layout: LinearLayout, shape: Sequence[int], permutation: Sequence[int]) -> LinearLayout:

@@ -1,73 +1,93 @@
-"""Fragments of 16-bit matrix operands that registers exchange through ldmatrix.
+"""Fragments of 16-bit elements that registers exchange through 8x8 matrices: read by ldmatrix, or written by stmatrix.
 
-ldmatrix reads 8x8 matrices whose rows are 16 bytes of shared memory and hands thread t two neighbours of row t / 4
-(or, transposed, of column t / 4). Both forms are one arrangement of index bits: three bits along a row (`run`),
-three bits that number the rows (`rows`). An operand layout offers two such choices; the one whose run lies in the
-source's registers is stored with wide vectors. Rows are swizzled over the banks, so neither side conflicts.
-Source: PTX ISA manual, ldmatrix.
+Both move rows of 16 bytes of shared memory: a matrix's run and its rows are index bits (`shared.matrix_tile` composed with the
+fragment's layout), and the arrangement puts the run into the low bits and spreads the rows over the banks, so that neither side
+conflicts. Of ldmatrix's two forms it is the one whose run lies in the source's registers, which is stored with wide vectors.
 """
 
 from __future__ import annotations
 
-from .linear import LinearLayout
+import functools
+
+from .algebra import compose
+from .shared import MATRIX_ROW, RUN, matrix_tile, spread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
+
+    from .linear import LinearLayout
+
+ELEM_BYTES = 2
+RUN_BITS = 3  # eight elements a row
 
 
-class Arrangement:
-    """Byte offsets of index bits, the row and run bits, whether ldmatrix transposes, log2 of the store vector."""
+class Exchange:
+    """Where each index bit lies (`columns`, bytes of one round trip), the index bits that number the rows of a matrix, whether
+    ldmatrix transposes, log2 of the elements that an access on the side without matrices moves."""
 
-    __slots__ = ("bytes", "columns", "rows", "store_vec", "transposed")
+    __slots__ = ("bytes", "columns", "rows", "transposed", "vector")
 
-    def __init__(
-        self, columns: list[int], size: int, rows: Sequence[int], transposed: bool, store_vec: int
-    ) -> None:
-        self.columns = columns
-        self.bytes = size
-        self.rows = rows
+    def __init__(self, columns: Sequence[int], rows: Sequence[int], transposed: bool, vector: int) -> None:
+        self.columns = tuple(columns)
+        self.bytes = ELEM_BYTES << len(columns)
+        self.rows = tuple(rows)
         self.transposed = transposed
-        self.store_vec = store_vec
+        self.vector = vector
 
 
-_ARRANGEMENTS: dict[tuple[LinearLayout, LinearLayout], Arrangement | None] = {}
-
-
-def arrangement(source: LinearLayout, target: LinearLayout) -> Arrangement | None:
-    """How to move 16-bit elements into a fragment layout by ldmatrix; None when `target` is no fragment."""
-    key = (source, target)
-    if key not in _ARRANGEMENTS:
-        _ARRANGEMENTS[key] = _arrange(source, target)
-    return _ARRANGEMENTS[key]
-
-
-def _arrange(source: LinearLayout, target: LinearLayout) -> Arrangement | None:
-    if source.inv or target.inv or not target.reg:
+def _fragment(layout: LinearLayout, transposed: bool) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """The index bits of a matrix's run and of its rows; None where they are not six bits of their own."""
+    if layout.inv or not layout.reg:
         return None
-    inner = (target.reg[0], target.lane[0], target.lane[1])
-    outer = tuple(target.lane[2:5])
-    bits = (*inner, *outer)
-    if any(c == 0 or c & (c - 1) for c in bits) or len(set(bits)) != 6:
+    elements = compose(matrix_tile(ELEM_BYTES, transposed), layout.map)
+    run, rows = elements.ins[RUN], elements.ins[MATRIX_ROW]
+    bits = {*run, *rows}
+    return None if len(bits) != 6 or any(c == 0 or c & (c - 1) for c in bits) else (run, rows)
+
+
+def _arranged(bits: int, order: Iterable[int], rows: Sequence[int]) -> list[int]:
+    """Columns of elements that follow each other as the index bits in `order`, then the others; rows reach all banks."""
+    columns = [0] * bits
+    for place, bit in enumerate(dict.fromkeys((*order, *(1 << k for k in range(bits))))):
+        columns[bit.bit_length() - 1] = ELEM_BYTES << place
+    return spread(columns, [r.bit_length() - 1 for r in rows])
+
+
+@functools.lru_cache(maxsize=256)
+def by_ldmatrix(source: LinearLayout, target: LinearLayout) -> Exchange | None:
+    """How to move elements into a fragment; None when `target` is none."""
+    straight, turned = _fragment(target, False), _fragment(target, True)
+    if source.inv or straight is None or turned is None:
         return None
 
     def stored(run: Sequence[int]) -> int:
         count = 0
-        while count < 3 and run[count] in source.reg:
+        while count < RUN_BITS and run[count] in source.reg:
             count += 1
         return count
 
-    transposed = stored(outer) > stored(inner)
-    run, rows = (outer, inner) if transposed else (inner, outer)
-    order = [*run, *(1 << k for k in range(target.bits) if 1 << k not in run)]
-    columns = {bit: 2 << i for i, bit in enumerate(order)}
-    # the three row bits must reach all eight 16-byte bank groups
-    own = {columns[r] for r in rows if 16 <= columns[r] <= 64}
-    free = [b for b in (16, 32, 64) if b not in own]
-    for r in rows:
-        if not 16 <= columns[r] <= 64:
-            if not free:
-                break
-            columns[r] ^= free.pop(0)
-    image = [columns[1 << k] for k in range(target.bits)]
-    return Arrangement(image, 2 << target.bits, rows, transposed, stored(run))
+    transposed = stored(turned[0]) > stored(straight[0])
+    run, rows = turned if transposed else straight
+    return Exchange(_arranged(target.bits, run, rows), rows, transposed, stored(run))
+
+
+def whole_rows(source: LinearLayout, target: LinearLayout) -> bool:
+    """Whether the eight elements of a matrix row in `source` are neighbours in each thread's registers in `target`."""
+    if source.inv or target.inv or len(target.reg) < RUN_BITS or not source.reg:
+        return False
+    elements = compose(matrix_tile(ELEM_BYTES), source.map)
+    run = elements.ins[RUN]
+    return 0 not in (*run, *elements.ins[MATRIX_ROW]) and target.reg[:RUN_BITS] == run
+
+
+def by_stmatrix(source: LinearLayout, target: LinearLayout) -> Exchange | None:
+    """How to move a fragment of whole rows (`whole_rows`) into `target`, without bank conflicts on either side where the rows
+    that one instruction stores and the chunks that neighbouring lanes load are told apart by different bits; None when a column
+    of either layout is more than one bit."""
+    if any(c & (c - 1) for layout in (source, target) for c in (*layout.reg, *layout.lane, *layout.warp)):
+        return None
+    elements = compose(matrix_tile(ELEM_BYTES), source.map)
+    run, rows = elements.ins[RUN], elements.ins[MATRIX_ROW]
+    order = (*run, *(c for c in target.lane if c))
+    return Exchange(_arranged(source.bits, order, rows), rows, False, RUN_BITS)

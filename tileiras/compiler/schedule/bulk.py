@@ -11,7 +11,7 @@ from __future__ import annotations
 from tileiras.compiler.ir.dense import dense_bits
 from tileiras.compiler.ir.types import TOKEN, DivBy
 from tileiras.compiler.layout.linear import dim_bits, log2
-from tileiras.compiler.layout.shared import CHUNK_BYTES, LINE_BYTES
+from tileiras.compiler.layout.shared import CHUNK_BYTES, LINE_BYTES, is_swizzled
 from tileiras.compiler.target import sm
 from tileiras.compiler.target.tensor_maps import (
     ELEMENTS,
@@ -102,7 +102,7 @@ def boxes(func: Op, loop: Op, member: Staged, facts: Facts, target: Any) -> Boxe
     line = box[-1] * size
     if line not in _SWIZZLES:
         raise NoMap(f"its lines have {line} bytes, a box copies multiples of {CHUNK_BYTES}")
-    if line_places(shape, order, box, size) != tuple(member.arrangement):
+    if not in_boxes(member.arrangement, shape, order, box, size):
         raise NoMap("its lines in shared memory are not those of a swizzle")
     return Boxes(TensorMap(base, element, extents, strides, box, _SWIZZLES[line]), order, tile)
 
@@ -238,18 +238,11 @@ def box_of(tile: Sequence[int], size: int) -> tuple[int, ...]:
     return tuple(box)
 
 
-def line_places(shape: Sequence[int], order: Sequence[int], box: Sequence[int], size: int) -> tuple[int, ...]:
-    """The arrangement that boxes give, panel behind panel, with the swizzle of their lines."""
+def in_boxes(
+    columns: Sequence[int], shape: Sequence[int], order: Sequence[int], box: Sequence[int], size: int
+) -> bool:
+    """Whether an arrangement is the one that boxes give, panel behind panel, with the swizzle of their lines."""
     spans = dim_bits(shape)
-    columns = [0] * sum(count for _, count in spans)
     low, count = spans[order[-1]]
-    line = log2(box[-1])
-    bits = [low + k for k in range(line)]
-    for d in reversed(order[:-1]):
-        bits += [spans[d][0] + k for k in range(spans[d][1])]
-    bits += [low + k for k in range(line, count)]
-    chunks = box[-1] * size // CHUNK_BYTES - 1
-    for k, bit in enumerate(bits):
-        place = size << k
-        columns[bit] = place ^ (place >> 7 & chunks) << 4
-    return tuple(columns)
+    rows = [spans[d][0] + k for d in reversed(order[:-1]) for k in range(spans[d][1])]
+    return is_swizzled(columns, range(low, low + count), rows, size, log2(box[-1]))

@@ -9,7 +9,7 @@ from tileiras.compiler.ir.types import TensorType
 from tileiras.compiler.layout.linear import log2
 from tileiras.compiler.layout.shared import CHUNK_BYTES, arrange
 from tileiras.compiler.passes.tileaa.facts import Facts, facts_of
-from tileiras.compiler.target import sm, tcgen05
+from tileiras.compiler.target import sm
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS, SCALED
 
@@ -106,8 +106,8 @@ def missing_facts(loop: Op, target: Any) -> dict[Value, int] | None:
 
 
 def parts_of_step(func: Op, loop: Op, analyses: Analyses) -> int:
-    """Into how many parts a step over K is cut so that three stages fit shared memory, beside one that wgmma or tcgen05 still
-    reads and operands that are written back: 1 where they do as it is."""
+    """Into how many parts a step over K is cut so that three stages fit shared memory, beside one that wgmma still reads and
+    operands that are written back: 1 where they do as it is."""
     from .products import adds_up, warpgroup_products
 
     target = analyses.target
@@ -122,9 +122,7 @@ def parts_of_step(func: Op, loop: Op, analyses: Analyses) -> int:
     atom = mma_sync(products[0], target)
     smallest = min(1 << atom.k if atom is not None else 16, left.shape[-1])
     back = analyses.get(warpgroup_products, func).get(products[0])
-    in_memory = target.has(sm.TCGEN05) and tcgen05.TYPES.get(left.elem.name) is not None
-    in_memory = in_memory and tcgen05.fits(products[0].result.type.shape, log2(CostModel.least_warps))  # type: ignore[attr-defined]
-    spare = int((back is not None or in_memory) and adds_up(products[0]) is not None)
+    spare = int(back is not None and adds_up(products[0]) is not None)
     for which, form in (back or {}).items():
         if form.before_size != form.size:  # two buffers of its own
             stage += 2 * form.size * num_elements(products[0].operands[which].type.shape) // (3 + spare)  # type: ignore[attr-defined]
@@ -336,12 +334,17 @@ def stays_in_registers(value: Value, body: Any) -> bool:
 
 def is_staged_operand(value: Value) -> bool:
     """Whether a value is used by products only, through renamings, changes of layout and elementwise ops."""
-    for user, index in value.uses:
-        if user.spec.name in PRODUCTS:
-            if index > 1:
+    work, seen = [value], {value}
+    while work:
+        for user, index in work.pop().uses:
+            if user.spec.name in PRODUCTS:
+                if index > 1:
+                    return False
+            elif not (user.spec.name in RENAMES or is_elementwise(user)):
                 return False
-        elif not (user.spec.name in RENAMES or is_elementwise(user)) or not is_staged_operand(user.result):
-            return False
+            elif user.result not in seen:
+                seen.add(user.result)
+                work.append(user.result)
     return True
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.ir.types import Ptr
 from tileiras.compiler.layout.linear import dim_bits
-from tileiras.compiler.target import mma, sm, tcgen05
+from tileiras.compiler.target import mma, sm
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.mma import HALVES
 from tileiras.compiler.target.products import PRODUCTS, SCALED
@@ -196,30 +196,18 @@ def described(value: Value, columns: tuple[int, ...], which: int, size: int) -> 
 def _columns(value: Value, plans: Any) -> tuple[int, ...] | None:
     from tileiras.compiler.layout.shared import permuted
 
-    op = value.op
-    if op is None:
-        return None
-    for plan in plans:
-        if plan.op is op:
-            return plan.arrangement  # type: ignore[no-any-return]
-    if op.spec.name not in ("reshape", "permute", "convert_layout"):
-        return None  # others may use the tile, too: each reads it for itself
-    inner = _columns(op.operands[0], plans)
-    if inner is None or op.spec.name != "permute":
-        return inner
-    return permuted(inner, op.operands[0].type.shape, op.attr("permutation"))  # type: ignore[attr-defined]
-
-
-def has_few_rows(op: Op, target: Any) -> bool:
-    """Whether warpgroups or tensor memory multiply the transpose of a product, and not itself: it has fewer rows than they do."""
-    left: Any = op.operands[0].type
-    shape: Any = op.result.type.shape  # type: ignore[attr-defined]
-    if target is None or len(shape) != 2 or shape[0] >= tcgen05.HALF or shape[1] < tcgen05.HALF:
-        return False
-    if target.has(sm.TCGEN05):
-        known = left.elem.name in tcgen05.TYPES and left.elem.bits <= 16
-        return known and tcgen05.fits(shape[::-1], CostModel.least_warps.bit_length() - 1)
-    return target.has(sm.WGMMA) and left.elem.bits == 16  # type: ignore[no-any-return]
+    by_op = {plan.op: plan for plan in plans}
+    op, permutes = value.op, []
+    while op not in by_op:
+        if op is None or op.spec.name not in ("reshape", "permute", "convert_layout"):
+            return None  # others may use the tile, too: each reads it for itself
+        if op.spec.name == "permute":
+            permutes.append(op)
+        op = op.operands[0].op
+    columns: tuple[int, ...] = by_op[op].arrangement
+    for permute in reversed(permutes):
+        columns = permuted(columns, permute.operands[0].type.shape, permute.attr("permutation"))  # type: ignore[attr-defined]
+    return columns
 
 
 def adds_up(op: Op) -> Op | None:

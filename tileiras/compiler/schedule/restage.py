@@ -9,6 +9,7 @@ waited for one iteration later.
 from __future__ import annotations
 
 from tileiras.compiler.ir.dense import num_elements
+from tileiras.compiler.ir.walk import parts_first
 from tileiras.compiler.layout.shared import arrange, permuted
 from tileiras.compiler.layout.turn import exchange
 from tileiras.compiler.target.products import PRODUCTS
@@ -59,41 +60,50 @@ def restaged(product: Op, which: int, size: int, any_major: bool, plans: Any) ->
 def origin(value: Value, plans: Any) -> tuple[tuple[int, ...], int, int] | None:
     """(arrangement, bytes of an element, dimension of neighbours) of the loaded tile that a value is computed from, element by
     element; None when there is none of its size."""
-    total = num_elements(value.type.shape)  # type: ignore[attr-defined]
-    op = value.op
-    if op is None:
-        return None
-    for plan in plans:
-        if plan.op is op:
-            size = op.results[0].type.elem.bytes  # type: ignore[attr-defined]
-            shape = value.type.shape  # type: ignore[attr-defined]
+    by_op = {plan.op: plan for plan in plans}
 
-            return plan.arrangement, size, plan.unit if len(shape) > 1 else 0
-    if op.spec.name in RENAMES:
-        found = origin(op.operands[0], plans)
-        source = op.operands[0].type.shape  # type: ignore[attr-defined]
-        if found is None or op.spec.name == "convert_layout":
-            return found
-        columns, size, unit = found
-        if op.spec.name == "permute":
-            order = op.attr("permutation")
-            return permuted(columns, source, order), size, tuple(order).index(unit)
-        shape = value.type.shape  # type: ignore[attr-defined]
-        kept = [e for e in source if e > 1] == [e for e in shape if e > 1]
-        if not kept:
-            return None
-        number = sum(e > 1 for e in source[:unit])
-        places = [d for d, e in enumerate(shape) if e > 1]
-        return columns, size, places[number] if number < len(places) else len(shape) - 1
-    if not is_elementwise(op):
+    def makers(value: Value) -> list[Value]:
+        """The operands that have an element for each of the value's."""
+        op = value.op
+        if op is None or op in by_op:
+            return []
+        if op.spec.name in RENAMES:
+            return [op.operands[0]]
+        total = num_elements(value.type.shape)  # type: ignore[attr-defined]
+        return [v for v in op.operands if _has_elements(v.type, total)] if is_elementwise(op) else []
+
+    known: dict[Value, tuple[tuple[int, ...], int, int] | None] = {}
+    for current in parts_first([value], makers):
+        op: Any = current.op
+        if op in by_op:
+            unit = by_op[op].unit if len(current.type.shape) > 1 else 0  # type: ignore[attr-defined]
+            known[current] = by_op[op].arrangement, op.results[0].type.elem.bytes, unit
+            continue
+        found = next((known[v] for v in makers(current) if known[v] is not None), None)
+        known[current] = _renamed(op, found) if found is not None else None
+    return known[value]
+
+
+def _has_elements(type: Any, total: int) -> bool:
+    shape = getattr(type, "shape", None)
+    return shape is not None and num_elements(shape) == total
+
+
+def _renamed(op: Op, found: tuple[tuple[int, ...], int, int]) -> tuple[tuple[int, ...], int, int] | None:
+    """What `origin` says of an operand, for the op's result."""
+    columns, size, unit = found
+    if op.spec.name == "permute":
+        order = op.attr("permutation")
+        return permuted(columns, op.operands[0].type.shape, order), size, tuple(order).index(unit)  # type: ignore[attr-defined]
+    if op.spec.name not in RENAMES or op.spec.name == "convert_layout":
+        return found
+    source, shape = op.operands[0].type.shape, op.result.type.shape  # type: ignore[attr-defined]
+    kept = [e for e in source if e > 1] == [e for e in shape if e > 1]
+    if not kept:
         return None
-    for operand in op.operands:
-        shape = getattr(operand.type, "shape", None)
-        if shape is not None and num_elements(shape) == total:
-            found = origin(operand, plans)
-            if found is not None:
-                return found
-    return None
+    number = sum(e > 1 for e in source[:unit])
+    places = [d for d, e in enumerate(shape) if e > 1]
+    return columns, size, places[number] if number < len(places) else len(shape) - 1
 
 
 def waits_in_registers(left: Value, body: Any, size: int) -> bool:

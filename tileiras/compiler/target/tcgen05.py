@@ -8,6 +8,7 @@ Source: PTX ISA manual, "TensorCore 5th Generation Family Instructions".
 
 from __future__ import annotations
 
+from tileiras.compiler.layout.algebra import OFFSET, Map, identity, product
 from tileiras.compiler.layout.linear import LinearLayout, dim_bits, log2
 
 TYPE_CHECKING = False
@@ -40,6 +41,8 @@ SCALED_BYTES = 32
 # Scales lie in shared memory as tcgen05.cp.32x128b.warpx4 takes them: 128 rows (columns) times 4 along K in 512 bytes, those of
 # row r at 16 (r % 32) + 4 (r / 32). It gives each 32 rows a column of tensor memory, in all four partitions of lanes.
 SCALE_ROWS, SCALE_DEPTH, SCALE_BYTES, SCALE_COLUMNS = 128, 4, 512, 4
+_ROW, _K = "row", "k"
+_SCALES = Map({_ROW: (16, 32, 64, 128, 256, 4, 8), _K: (1, 2)}, {OFFSET: log2(SCALE_BYTES)})
 SWIZZLES = {128: 2, 64: 4, 32: 6}  # bytes of a line -> layout type, bits 61 to 63 of a descriptor
 VERSION = 1 << 46  # of the descriptor's form
 SCALE_DESCRIPTOR = (
@@ -123,11 +126,11 @@ def scale_columns(shape: Sequence[int], which: int) -> int:
 def scale_arrangement(shape: Sequence[int], which: int) -> tuple[int, ...]:
     """How the scales of an operand lie in shared memory: tiles follow each other along rows first."""
     (row_low, rows), (k_low, depth) = _scale_dims(shape, which)
+    tiles = [log2(count) for count in scale_tiles(shape, which)]
+    places = product(_SCALES, identity(_ROW, tiles[0], OFFSET), identity(_K, tiles[1], OFFSET)).ins
     columns = [0] * (rows + depth)
-    for bit in range(rows):
-        columns[row_low + bit] = 16 << bit if bit < 5 else 4 << bit - 5 if bit < 7 else SCALE_BYTES << bit - 7
-    for bit in range(depth):
-        columns[k_low + bit] = 1 << bit if bit < 2 else SCALE_BYTES * scale_tiles(shape, which)[0] << bit - 2
+    columns[row_low : row_low + rows] = places[_ROW][:rows]  # fewer leave holes
+    columns[k_low : k_low + depth] = places[_K][:depth]
     return tuple(columns)
 
 

@@ -24,7 +24,7 @@ from tileiras.compiler.layout.linear import (
     splat,
     with_inv,
 )  # fmt: skip
-from tileiras.compiler.layout.stmatrix import whole_rows
+from tileiras.compiler.layout.matrices import whole_rows
 from tileiras.compiler.passes.tileaa.facts import facts_of
 from tileiras.compiler.passes.tileaa.slices import cut_bits, sliced
 from tileiras.compiler.schedule.product_layouts import ProductLayouts
@@ -305,8 +305,6 @@ class Inference:
         rows = self.products.in_tensor_memory and not any(c >> low & (1 << count) - 1 for c in have.lane)
         if rows and have.bits >= CostModel.log2_whole_rows:
             return want  # a row a thread, as sums come from tensor memory: every lane would write to lines of its own
-        if self.products.in_tensor_memory and 1 << low not in have.reg:
-            return want  # a column a thread, where few rows were turned: one element at a time
         near = len(
             [
                 c

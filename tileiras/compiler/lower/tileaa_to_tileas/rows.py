@@ -76,13 +76,19 @@ def beside(load: Op, layout_of: Callable[[Value], LinearLayout | None]) -> Linea
 def _broadcasts(value: Value) -> list[Value | None]:
     """The broadcast tiles that a value becomes by reshapes and arithmetic with constants; None among them for any other use."""
     found: list[Value | None] = []
-    for op, _ in value.uses:
-        if op.spec.name == "broadcast":
-            found.append(op.results[0])
-        elif op.spec.name in KEEPS_INDEX and all(v is value or _is_constant(v) for v in op.operands):
-            found += _broadcasts(op.results[0])
-        else:
-            found.append(None)
+    work, seen = [value], {value}
+    while work:
+        value = work.pop()
+        for op, _ in value.uses:
+            if op.spec.name == "broadcast":
+                found.append(op.results[0])
+            elif op.spec.name not in KEEPS_INDEX or any(
+                v is not value and not _is_constant(v) for v in op.operands
+            ):
+                found.append(None)
+            elif op.results[0] not in seen:
+                seen.add(op.results[0])
+                work.append(op.results[0])
     return found
 
 

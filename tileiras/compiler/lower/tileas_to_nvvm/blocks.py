@@ -58,7 +58,7 @@ def _through_shared(lowering: Lowering, op: Op, source: Tile) -> list[Any]:
         total <<= kept
     base = lowering.scratch(op, total)
     guard = owner_guard(lowering, source.layout)
-    for regs, address in accesses(lowering, source.layout, columns, 0, base):
+    for regs, address in accesses(lowering, source.layout, tuple(columns), 0, base):
         store_shared(lowering, address, [source.regs[r] for r in regs], cls, guard)
     lowering.barrier()
     inner = [0] * layout.bits
@@ -73,7 +73,7 @@ def _through_shared(lowering: Lowering, op: Op, source: Tile) -> list[Any]:
                 bit = b.and_(32, b.shr(32, index, k - icount), 1)
                 where = b.add(32, where, b.shl(32, bit, log2(columns[olow + k])))
     out: list[Any] = [None] * layout.num_regs
-    for regs, address in accesses(lowering, layout, inner, 0, where):
+    for regs, address in accesses(lowering, layout, tuple(inner), 0, where):
         value = load_shared(lowering, address, 1, cls)[0]
         for r in regs:
             out[r] = value

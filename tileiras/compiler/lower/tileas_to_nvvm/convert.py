@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from tileiras.compiler.layout import convert as plans
-from tileiras.compiler.layout.gf2 import apply
 from tileiras.compiler.layout.linear import LinearLayout, with_inv
 from tileiras.compiler.target.registers import reg_class
 
 from . import ldmatrix
-from .shared import accesses, load_shared, owner_guard, store_shared
+from .shared import accesses, load_shared, matrices, owner_guard, store_shared
 from .state import Lowering, Tile
 
 TYPE_CHECKING = False
@@ -162,29 +161,11 @@ def _through_matrices(lowering: Lowering, op: Op, source: Tile, target: LinearLa
         lowering.observer.trips.append((layout, target, trip))
     base = lowering.scratch(op, trip.bytes)
 
-    def offset(index: int) -> int:
-        return apply(trip.columns, index)
-
-    extra = layout.reg[1:3]  # register bits that number the matrices of one instruction
-    lane = [offset(c) for c in (*layout.lane[2:5], *extra)]
-    lane += [0] * (5 - len(lane))
-    warp = [offset(c) for c in layout.warp]
-    thread = b.thread_linear(lane, warp)
-    used = 0
-    for c in (*lane, *warp):
-        used |= c
-    count = 1 << len(extra)
-    low = 1 + len(extra)
-    starts: dict[int, Any] = {}
-    for high in range(layout.num_regs >> low):
-        start = offset(apply(layout.reg, high << low))
-        clash, plain = start & used, start & ~used
-        if clash not in starts:
-            starts[clash] = b.add(32, base, thread if clash == 0 else b.xor(32, thread, clash))
-        first = high << low
-        words = tuple(b.pack(*source.regs[first + 2 * j : first + 2 * j + 2]) for j in range(count))
+    halves = iter(source.regs)
+    for address, count in matrices(lowering, layout, trip.columns, layout.lane[2:5], layout.reg[1:], base):
+        words = tuple(b.pack(next(halves), next(halves)) for _ in range(count))
         opcode = f"stmatrix.sync.aligned.m8n8.x{count}.shared.b16"
-        b.emit_to(None, opcode, b.address(starts[clash], plain), words if count > 1 else words[0])
+        b.emit_to(None, opcode, address, words if count > 1 else words[0])
     lowering.barrier()
     out: list[Any] = [None] * target.num_regs
     for regs, address in accesses(lowering, target, trip.columns, trip.load_vec, base):

@@ -6,8 +6,9 @@ rows and columns as vectors. K is a loop, unrolled a little.
 
 from __future__ import annotations
 
-from tileiras.compiler.layout.gf2 import apply
-from tileiras.compiler.layout.linear import dim_bits
+from tileiras.compiler.layout.algebra import LANE, REGISTER, WARP
+from tileiras.compiler.layout.gf2 import table
+from tileiras.compiler.layout.linear import dim_bits, placed
 from tileiras.compiler.target.cost import CostModel
 
 from .arith import extended, upcast
@@ -75,7 +76,7 @@ def _round(
         staged, guard = (tile, owner_guard(lowering, tile.layout))
         if mask:
             staged, guard = fixed_part(lowering, tile, mask, start << low)
-            columns = [0 if mask >> i & 1 else c for i, c in enumerate(columns)]
+            columns = tuple(0 if mask >> i & 1 else c for i, c in enumerate(columns))
         _stage(lowering, staged, columns, where, base, cls, sign, guard, mask)
     lowering.barrier()
     # which rows and columns a thread needs
@@ -122,19 +123,19 @@ def _round(
         b.bra(head, b.emit_fresh("setp.lt.s32", counter, k))
 
 
-def _columns(shape: Any, weights: list[int], size: int) -> list[int]:
+def _columns(shape: Any, weights: list[int], size: int) -> tuple[int, ...]:
     """Byte offset of every packed index bit when dimension d has this element weight."""
     out = []
     for (low, count), weight in sorted(zip(dim_bits(shape), weights)):
         del low
         out += [weight * size << i for i in range(count)]
-    return out
+    return tuple(out)
 
 
 def _stage(
     lowering: Lowering,
     tile: Tile,
-    columns: list[int],
+    columns: tuple[int, ...],
     start: int,
     base: Any,
     cls: str,
@@ -146,17 +147,16 @@ def _stage(
     are written for both settings of it."""
     b = lowering.b
     layout = tile.layout
-    thread = b.thread_linear(
-        [apply(columns, c) for c in layout.lane], [apply(columns, c) for c in layout.warp]
-    )
+    place = placed(layout, columns).ins
+    thread = b.thread_linear(place[LANE], place[WARP])
     copies = [0]
     for k in range(layout.bits):
         if (layout.inv & ~fixed) >> k & 1:
             copies += [c ^ columns[k] for c in copies]
-    for offset, value in zip(layout.reg_table, tile.regs):
+    for offset, value in zip(table(place[REGISTER]), tile.regs):
         wide = _widen(lowering, value, tile.elem, signed)
         for copy in copies:
-            where = b.xor(32, thread, apply(columns, offset) ^ copy)
+            where = b.xor(32, thread, offset ^ copy)
             store_shared(lowering, b.address(b.add(32, base, where), start), [wide], cls, guard)
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from tileiras.compiler.layout.gf2 import apply
-from tileiras.compiler.layout.linear import LinearLayout
+from tileiras.compiler.layout.algebra import LANE, REGISTER, WARP
+from tileiras.compiler.layout.gf2 import apply, table
+from tileiras.compiler.layout.linear import LinearLayout, placed
 from tileiras.compiler.target.registers import CLASS_BYTES, reg_class
 
 from .state import Lowering, Tile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     from tileiras.compiler.ir.core import Op
@@ -45,49 +46,60 @@ def broadcast_owned(lowering: Lowering, op: Op, tile: Tile) -> Sequence[Any]:
 
 
 def accesses(
-    lowering: Lowering, layout: LinearLayout, columns: Sequence[int], vec: int, base: Any, within: int = 0
+    lowering: Lowering, layout: LinearLayout, columns: tuple[int, ...], vec: int, base: Any, within: int = 0
 ) -> list[tuple[list[int], Any]]:
     """(registers, address) of every access: 2^vec registers whose offsets are consecutive. Element 0 lies `within`
     bytes behind the base."""
-    b = lowering.b
-    keep = ~_inv_mask(layout, columns)
-    image = list(columns)
-
-    def offset(index: int) -> int:
-        return apply(image, index & keep & ((1 << len(image)) - 1))
-
-    # order the register bits so that the vector bits come first
-    reg_columns = [offset(c) for c in layout.reg]
-    thread = b.thread_linear([offset(c) for c in layout.lane], [offset(c) for c in layout.warp])
-    used = 0
-    for c in [offset(c) for c in layout.lane] + [offset(c) for c in layout.warp]:
-        used |= c
+    place = placed(layout, columns).ins
+    at = Threads(lowering, base, place[LANE], place[WARP])
     elem = min((c for c in columns if c), default=1)
     groups: dict[int, list[tuple[int, int]]] = {}
     mask = (elem << vec) - 1
-    for r in range(layout.num_regs):
-        total = within ^ apply(reg_columns, r)
+    for r, offset in enumerate(table(place[REGISTER])):
+        total = within ^ offset
         groups.setdefault(total & ~mask, []).append((total & mask, r))
-    out = []
-    xored: dict[int, Any] = {}
-    for start in groups:
-        members = sorted(groups[start])
-        conflict = start & used
-        plain = start & ~used
-        # bits that the thread part may also have are xored, the others are an immediate
-        if conflict not in xored:
-            where = thread if conflict == 0 else b.xor(32, thread, conflict)
-            xored[conflict] = b.add(32, base, where)
-        out.append(([r for _, r in members], b.address(xored[conflict], plain)))
-    return out
+    return [([r for _, r in sorted(members)], at(start)) for start, members in groups.items()]
 
 
-def _inv_mask(layout: LinearLayout, columns: Sequence[int]) -> int:
-    mask = 0
-    for k, c in enumerate(columns):
-        if c == 0:
-            mask |= 1 << k
-    return mask
+class Threads:
+    """Addresses of shared memory that are linear in the thread: `base`, what `lane` and `warp` add by xor, and an offset that
+    is xored as well where the thread may have its bits, and an immediate where not."""
+
+    def __init__(self, lowering: Lowering, base: Any, lane: Sequence[int], warp: Sequence[int]) -> None:
+        self.b = lowering.b
+        self.base = base
+        self.thread = self.b.thread_linear(lane, warp)
+        self.used = 0
+        for c in (*lane, *warp):
+            self.used |= c
+        self.xored: dict[int, Any] = {}
+
+    def __call__(self, offset: int, immediate: int = 0) -> Any:
+        clash = offset & self.used
+        if clash not in self.xored:
+            where = self.thread if clash == 0 else self.b.xor(32, self.thread, clash)
+            self.xored[clash] = self.b.add(32, self.base, where)
+        return self.b.address(self.xored[clash], immediate + (offset & ~self.used))
+
+
+def matrices(
+    lowering: Lowering,
+    layout: LinearLayout,
+    columns: tuple[int, ...],
+    rows: Sequence[int],
+    numbers: Sequence[int],
+    base: Any,
+    start: int = 0,
+    within: int = 0,
+) -> Iterator[tuple[Any, int]]:
+    """(address of this lane's row, matrices) of every instruction that moves 8x8 matrices of a tile in `layout`. `rows`: the
+    index bits that number a matrix's rows; `numbers`: those of registers that number the matrices, in order. The tile lies
+    `start` bytes behind the base; its element 0 lies at `within`, which a swizzle may have mixed."""
+    together = numbers[:2]  # matrices of one instruction: up to four
+    lane = [apply(columns, c) for c in (*rows, *together)]
+    at = Threads(lowering, base, lane + [0] * (5 - len(lane)), placed(layout, columns).ins[WARP])
+    for offset in table([apply(columns, c) for c in numbers[2:]]):
+        yield at(within ^ offset, start), 1 << len(together)
 
 
 def store_shared(lowering: Lowering, address: Any, values: Sequence[Any], cls: str, guard: Any) -> None:

@@ -6,13 +6,15 @@ The schedule room has decided everything: offsets of buffers, arrangements, widt
 from __future__ import annotations
 
 from tileiras.compiler.ir.types import TensorType
+from tileiras.compiler.layout.algebra import REGISTER
 from tileiras.compiler.layout.gf2 import apply
+from tileiras.compiler.layout.linear import placed
 from tileiras.compiler.layout.shared import matrix_load
 from tileiras.compiler.target import sm
 from tileiras.compiler.target.registers import reg_class
 
 from .memory import pointer_access, view_access
-from .shared import accesses, load_shared, owner_guard, store_shared
+from .shared import accesses, load_shared, matrices, owner_guard, store_shared
 from .state import Lowering, elem_bytes
 from .transfer import store_vector, unpack_words
 
@@ -184,7 +186,7 @@ def _load_elements(lowering: Lowering, elem: Any, address: Any, count: int, size
 
 def _vector_bits(layout: Any, columns: Sequence[int], size: int) -> int:
     """Register bits that are neighbours in shared memory, up to 16 bytes."""
-    offsets = {apply(columns, c) for c in layout.reg}
+    offsets = placed(layout, columns).ins[REGISTER]
     vec = 0
     while size << vec < 16 and size << vec in offsets:
         vec += 1
@@ -192,17 +194,13 @@ def _vector_bits(layout: Any, columns: Sequence[int], size: int) -> int:
 
 
 def load_matrices(
-    lowering: Lowering, layout: Any, columns: Sequence[int], plan: Any, base: Any, start: int, within: int
+    lowering: Lowering, layout: Any, columns: tuple[int, ...], plan: Any, base: Any, start: int, within: int
 ) -> list[Any]:
-    """32-bit words of a fragment, in the order of the layout's registers, by ldmatrix.
-
-    The tile lies `start` bytes into the slot; its element 0 lies at `within`, which a swizzle may have mixed.
-    """
+    """32-bit words of a fragment, in the order of the layout's registers, by ldmatrix. All addresses come first."""
     b = lowering.b
-
     out: list[Any] = []
     rest = layout.reg[plan.word_bits :]
-    for address, count in _matrices(lowering, layout, columns, plan, base, start, within, rest):
+    for address, count in list(matrices(lowering, layout, columns, plan.rows, rest, base, start, within)):
         words = tuple(b.reg("r") for _ in range(count))
         b.emit_to(words, f"ldmatrix{_form(plan, count)}", address)
         out += words
@@ -210,7 +208,7 @@ def load_matrices(
 
 
 def _load_pairs(
-    lowering: Lowering, type: Any, columns: Sequence[int], plan: Any, base: Any, start: int, within: int
+    lowering: Lowering, type: Any, columns: tuple[int, ...], plan: Any, base: Any, start: int, within: int
 ) -> list[Any]:
     """Bytes that were transposed in pairs, in the order of the layout's registers: each word of a matrix has two neighbours
     along the fragment's rows (`plan.pair`), in two places of its words."""
@@ -220,7 +218,7 @@ def _load_pairs(
     low, pair = layout.reg[0], plan.pair
     rest = [bit for bit in layout.reg if bit not in (low, pair)]
     words: list[Any] = []
-    for address, count in _matrices(lowering, layout, columns, plan, base, start, within, rest):
+    for address, count in list(matrices(lowering, layout, columns, plan.rows, rest, base, start, within)):
         made = tuple(b.reg("r") for _ in range(count))
         b.emit_to(made, f"ldmatrix{_form(plan, count)}", address)
         words += made
@@ -242,45 +240,7 @@ def _form(plan: Any, count: int) -> str:
     return f".sync.aligned.m8n8.x{count}{'.trans' if plan.transposed else ''}.shared.b16"
 
 
-def _matrices(
-    lowering: Lowering,
-    layout: Any,
-    columns: Sequence[int],
-    plan: Any,
-    base: Any,
-    start: int,
-    within: int,
-    numbers: Sequence[int],
-) -> list[tuple[Any, int]]:
-    """(address of this lane's row, matrices) of every instruction. `numbers`: the register bits that number the matrices, in
-    order."""
-    b = lowering.b
-
-    def offset(index: int) -> int:
-        return apply(columns, index)
-
-    extra = numbers[:2]  # those of one instruction
-    lane = [offset(r) for r in plan.rows] + [offset(c) for c in extra]
-    lane += [0] * (5 - len(lane))
-    warp = [offset(c) for c in layout.warp]
-    thread = b.thread_linear(lane, warp)
-    used = 0
-    for c in (*lane, *warp):
-        used |= c
-    rest = numbers[2:]
-    out: list[tuple[Any, int]] = []
-    starts: dict[int, Any] = {}
-    for high in range(1 << len(rest)):
-        place = within ^ offset(apply(rest, high))
-        clash, plain = place & used, place & ~used
-        if clash not in starts:
-            where = thread if clash == 0 else b.xor(32, thread, clash)
-            starts[clash] = b.add(32, base, where)
-        out.append((b.address(starts[clash], start + plain), 1 << len(extra)))
-    return out
-
-
-def _store_matrices(lowering: Lowering, tile: Any, columns: Sequence[int], base: Any, start: int) -> bool:
+def _store_matrices(lowering: Lowering, tile: Any, columns: tuple[int, ...], base: Any, start: int) -> bool:
     """Fragments of 16-bit elements by stmatrix; whether they lie so that it serves."""
     if elem_bytes(tile.elem) != 2 or not lowering.target.has(sm.STMATRIX) or any(tile.layout.replicated):
         return False
@@ -291,7 +251,7 @@ def _store_matrices(lowering: Lowering, tile: Any, columns: Sequence[int], base:
     words = [b.pack(tile.regs[r], tile.regs[r + 1]) for r in range(0, len(tile.regs), 2)]
     at = 0
     rest = tile.layout.reg[plan.word_bits :]
-    for address, count in _matrices(lowering, tile.layout, columns, plan, base, start, 0, rest):
+    for address, count in list(matrices(lowering, tile.layout, columns, plan.rows, rest, base, start)):
         b.emit_to(None, f"stmatrix{_form(plan, count)}", address, tuple(words[at : at + count]))
         at += count
     return True

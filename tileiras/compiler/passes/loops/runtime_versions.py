@@ -14,6 +14,7 @@ from tileiras.compiler.ir.core import Block, Op, Region, Value
 from tileiras.compiler.ir.dense import constant_bytes
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.types import I1, I64, Dense, DivBy, Ptr, TensorType, TileType
+from tileiras.compiler.ir.walk import parts_first
 from tileiras.compiler.target.cost import CostModel
 
 TYPE_CHECKING = False
@@ -115,22 +116,18 @@ def two_versions(loop: Op, needs: dict[Value, int]) -> None:
 
 def views_before(loop: Op, needs: dict[Value, int]) -> list[Op]:
     """Views in front of a loop that are made from the values and used in it, in the order in which they are made."""
-    found: list[Op] = []
 
-    def add(value: Value) -> bool:
-        """Whether a view depends on one of the values."""
+    def views(value: Value) -> list[Value]:
         op = value.op
         if op is None or not op.spec.name.startswith(("make_", "assume")) or not is_outside(value, loop):
-            return False
-        if op in found:
-            return True
-        reached = [v in needs or add(v) for v in op.operands]
-        if any(reached):
-            found.append(op)
-            return True
-        return False
+            return []
+        return [] if value in needs else list(op.operands)
 
-    for op in loop.walk():
-        for value in op.operands:
-            add(value)
+    depends: dict[Value, bool] = {}
+    found: list[Op] = []
+    for value in parts_first((v for op in loop.walk() for v in op.operands), views):
+        parts = views(value)
+        depends[value] = value in needs or any(depends[v] for v in parts)
+        if parts and depends[value] and value.op is not None:
+            found.append(value.op)
     return found

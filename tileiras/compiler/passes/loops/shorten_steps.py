@@ -82,40 +82,58 @@ def operand_chains(loop: Op) -> list[Chain] | None:
 
 def follow(value: Value, dim: int, body: Any, chain: Chain) -> bool:
     """Adds to a chain what a value is made of, back to its load. `dim`: the dimension of K."""
+    work = [(value, dim)]
+    while work:
+        value, dim = work.pop()
+        op: Any = value.op
+        if op is None or op.block is not body or len(value.uses) != 1:
+            return False
+        chain.ops.append((op, dim))
+        if op.spec.name == "load_view_tko":
+            if not _follow_load(op, dim, body.args[0], chain):
+                return False
+        elif op.spec.name == "broadcast":  # of one scale for all of the step
+            if op.operands[0].type.shape[dim] != 1 or op.result.type.shape[dim] == 1:  # type: ignore[attr-defined]
+                return False
+        else:
+            makers = _follow_op(op, dim, chain)
+            if makers is None:
+                return False
+            work += makers
+    return True
+
+
+def _follow_load(op: Op, dim: int, induction: Value, chain: Chain) -> bool:
+    view: Any = op.operand("view")
+    if (
+        view.op is None
+        or view.op.spec.name != "make_partition_view"
+        or not isinstance(view.type, PartitionView)
+    ):
+        return False
+    indices = op.group("index")
+    if indices[dim] is not induction or induction in indices[:dim] + indices[dim + 1 :]:
+        return False
+    chain.loads.append((op, op.operands.index(induction)))
+    return True
+
+
+def _follow_op(op: Op, dim: int, chain: Chain) -> list[tuple[Value, int]] | None:
+    """The operands that get shorter with an op, and the dimension of K in each; None where it is not elementwise."""
     from tileiras.compiler.schedule.staging import is_elementwise
 
-    op = value.op
-    induction = body.args[0]
-    if op is None or op.block is not body or len(value.uses) != 1:
-        return False
-    chain.ops.append((op, dim))
-    if op.spec.name == "load_view_tko":
-        view: Any = op.operand("view")
-        if (
-            view.op is None
-            or view.op.spec.name != "make_partition_view"
-            or not isinstance(view.type, PartitionView)
-        ):
-            return False
-        indices = op.group("index")
-        if indices[dim] is not induction or induction in indices[:dim] + indices[dim + 1 :]:
-            return False
-        chain.loads.append((op, op.operands.index(induction)))
-        return True
-    if op.spec.name == "broadcast":  # of one scale for all of the step
-        return op.operands[0].type.shape[dim] == 1 and op.result.type.shape[dim] > 1  # type: ignore[attr-defined]
     found = before(op, dim)
     if found is not None:
-        return follow(*found, body, chain)
+        return [found]
     if not is_elementwise(op):
-        return False
+        return None
+    out = []
     for k, operand in enumerate(op.operands):
-        maker = operand.op
-        if maker is not None and maker.spec.name == "constant":
+        if operand.op is not None and operand.op.spec.name == "constant":
             chain.constants.append((op, k, dim))
-        elif not follow(operand, dim, body, chain):
-            return False
-    return True
+        else:
+            out.append((operand, dim))
+    return out
 
 
 def before(op: Op, dim: int) -> tuple[Value, int] | None:

@@ -123,14 +123,19 @@ def of_score(value: Value) -> bool:
 
 def below_maximum(value: Value) -> bool:
     """Whether a maximum over rows is subtracted from a value."""
-    op = value.op
-    if op is None:
-        return False
-    if op.spec.name == "subf":
-        return of_maximum(op.operands[1], DEPTH)
-    if op.spec.name == "fma":
-        return of_maximum(op.operands[2], DEPTH)
-    return op.spec.name in ("mulf", "select") and any(below_maximum(v) for v in op.operands)
+    work, seen = [value], {value}
+    while work:
+        op = work.pop().op
+        if op is None:
+            continue
+        name = op.spec.name
+        if name in ("subf", "fma"):
+            if of_maximum(op.operands[1 if name == "subf" else 2], DEPTH):
+                return True
+        elif name in ("mulf", "select"):
+            work += [v for v in op.operands if v not in seen]
+            seen.update(op.operands)
+    return False
 
 
 def of_maximum(value: Value, depth: int) -> bool:

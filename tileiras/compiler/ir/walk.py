@@ -1,0 +1,37 @@
+"""Walks along operands and uses without a Python frame a step: generated programs have chains of thousands of ops.
+
+What a value is computed from is a graph in which values are shared; a function that asked for its operands by calling itself
+would run out of stack in a long chain, and out of time where each op uses the one before it twice.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
+
+def parts_first(roots: Iterable[T], parts: Callable[[T], Iterable[T]]) -> list[T]:
+    """All that is reached from the roots, each once, behind its parts, and otherwise in the order of a call of one's own. What
+    is reached again from its own parts comes where it was first."""
+    out: list[T] = []
+    seen: set[T] = set()
+    for root in roots:
+        if root in seen:
+            continue
+        seen.add(root)
+        work: list[tuple[T, Iterator[T]]] = [(root, iter(parts(root)))]
+        while work:
+            node, rest = work[-1]
+            for part in rest:
+                if part not in seen:
+                    seen.add(part)
+                    work.append((part, iter(parts(part))))
+                    break
+            else:
+                out.append(node)
+                work.pop()
+    return out
