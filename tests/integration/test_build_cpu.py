@@ -63,6 +63,14 @@ int main() {
   std::printf("gpu %d\n", twice(x) != 0);
   setenv("TILEIRAS_DEVICE", "nonsense", 1);
   std::printf("nonsense %d\n", twice(x));
+  setenv("TILEIRAS_DEVICE", "cpu", 1);
+  for (const char *value : {"0", "2.5", "nan", "1e30", "2 "}) {
+    setenv("TILEIRAS_CPU_THREADS", value, 1);
+    std::printf("threads %d\n", twice(x));
+  }
+  unsetenv("TILEIRAS_CPU_THREADS");
+  setenv("TILEIRAS_CPU_TIMEOUT", "-1", 1);
+  std::printf("timeout %d\n", twice(x));
 }
 """
 SAYS = """twice 0 1
@@ -73,6 +81,12 @@ assert 710
 deadlock 702
 gpu 1
 nonsense 1
+threads 1
+threads 1
+threads 1
+threads 1
+threads 1
+timeout 1
 """
 
 
@@ -99,6 +113,12 @@ target_link_tile_kernels(app PRIVATE kernels)
         "assertion failed: no negative numbers" in done.stderr
         and "no tile block makes progress" in done.stderr
     )
+    for said in (
+        "TILEIRAS_DEVICE=nonsense: expected auto, gpu or cpu",
+        "TILEIRAS_CPU_THREADS=2.5: expected a whole number from 1",
+        "TILEIRAS_CPU_TIMEOUT=-1: expected a number of seconds, 0 for never",
+    ):
+        assert said in done.stderr
     project.assert_null_build()
 
 

@@ -125,11 +125,17 @@ static double tile_cpu_seconds(void) {
   return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-static double tile_cpu_number(const char *name, double otherwise) {
+/* A setting of the environment; -1, and a line on standard error, for what is none. */
+static double tile_cpu_number(const char *name, double otherwise, int whole) {
   const char *text = getenv(name);
   char *end = NULL;
-  double value = text && *text ? strtod(text, &end) : otherwise;
-  return end && *end ? -1 : value;
+  double value;
+  if (!text || !*text) return otherwise;
+  value = strtod(text, &end);
+  if (!*end && value >= whole && value <= 1e9 && !(whole && value > (double)(uint64_t)value)) return value;
+  fprintf(stderr, "tileiras: %s=%s: expected %s\\n", name, text,
+          whole ? "a whole number from 1" : "a number of seconds, 0 for never");
+  return -1;
 }
 
 /* The processors that this process may use. */
@@ -199,8 +205,8 @@ TILE_WEAK int tile_cpu_launch(const tile_cpu_kernel *kernel, const tileirasKerne
   int level = tile_cpu_level(kernel), status = 0;
   size_t step = (kernel->bytes[level] + 127) / 64 * 64;
   uint64_t total = (uint64_t)grid.x * grid.y * grid.z, most;
-  double wanted = tile_cpu_number("TILEIRAS_CPU_THREADS", tile_cpu_processors());
-  double patience = tile_cpu_number("TILEIRAS_CPU_TIMEOUT", 2.0);
+  double wanted = tile_cpu_number("TILEIRAS_CPU_THREADS", tile_cpu_processors(), 1);
+  double patience = tile_cpu_number("TILEIRAS_CPU_TIMEOUT", 2.0, 0);
   int64_t *words, *faults;
   unsigned i, workers;
   void *arena = NULL;
@@ -273,11 +279,14 @@ TILE_WEAK int tile_cpu_launch(const tile_cpu_kernel *kernel, const tileirasKerne
   return status;
 }
 
-/* TILEIRAS_DEVICE: 0 auto, 1 gpu, 2 cpu; -1 for any other word. */
+/* TILEIRAS_DEVICE: 0 auto, 1 gpu, 2 cpu; -1, and a line on standard error, for any other word. */
 static int tile_cpu_choice(void) {
   const char *text = getenv("TILEIRAS_DEVICE");
   if (!text || !*text || !strcmp(text, "auto")) return 0;
-  return !strcmp(text, "gpu") ? 1 : !strcmp(text, "cpu") ? 2 : -1;
+  if (!strcmp(text, "gpu")) return 1;
+  if (!strcmp(text, "cpu")) return 2;
+  fprintf(stderr, "tileiras: TILEIRAS_DEVICE=%s: expected auto, gpu or cpu\\n", text);
+  return -1;
 }
 #undef TILE_WEAK
 #undef TILE_CPU_RESIDENT
