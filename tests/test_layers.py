@@ -95,6 +95,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "toolchain": {"archs", "diag", "files", "options"},
     "report": {
         "diag",
+        "dialects/cuda_tile",
         "dialects/nv_tileas",
         "driver",
         "explain",

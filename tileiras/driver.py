@@ -199,13 +199,36 @@ NEEDS_SHARED = Diag(
     "kernel '{kernel}' needs {need} bytes of shared memory, {target} has at most {have} bytes for one block", "driver",
     WORD_ERROR,
 )  # fmt: skip
-"""
-cause: The tiles that must be in shared memory at the same time do not fit one block of this GPU.
-remedy: Use smaller tiles or fewer stages, narrower element types, or a GPU with more shared memory.
+'''
+cause: The tiles that must be in shared memory at the same time do not fit one block of this GPU. Rings of copies become as
+deep as there is room, and most exchanges go in rounds; a reduction or scan of many values between warps takes room for all of
+them at once.
+remedy: Reduce fewer values at a time, use smaller tiles or narrower element types, or a GPU with more shared memory.
 
-! The compiler chooses how deep rings are and how exchanges go by what the target has, so that no input is known to
-need more; the driver checks it again.
-"""
+  $ python k.py
+  import tileiras
+
+  def kernel(n):
+      def each(text, between=", "):
+          return between.join(text.format(k=k) for k in range(n))
+
+      return f"""cuda_tile.module @m {{
+    entry @k() {{
+      %i = iota : tile<32768xi64>
+      %v = reshape %i : tile<32768xi64> -> tile<256x128xi64>
+      %r:{n} = reduce {each("%v")} dim=0 identities=[{each("0 : i64")}] : {each("tile<256x128xi64>")} -> {each("tile<128xi64>")}
+      ({each("%a{k}: tile<i64>, %b{k}: tile<i64>")}) {{
+        %s = addi %a0, %b0 : tile<i64>
+        yield {each("%s")} : {each("tile<i64>")}
+      }}
+      print_tko "%i", %r#0 : tile<128xi64> -> token
+      return
+    }}
+  }}"""
+
+- tileiras.compile(kernel(17), "sm_75", emit="ptx")
++ tileiras.compile(kernel(8), "sm_75", emit="ptx")
+'''
 
 BAD_NAME = Diag(
     "DRV-0508",
@@ -742,11 +765,22 @@ def _kernels(program: Program, stages: Any, sink: Sink) -> None:
         program.kernels[fn.name] = kernel
         if fn.shared_bytes > program.target.smem_bytes_max:
             sink.emit(
-                NEEDS_SHARED, kernel=fn.name, need=fn.shared_bytes, target=program.target.name,
-                have=program.target.smem_bytes_max,
+                NEEDS_SHARED, loc=_most_shared(stages.tileas, fn.name), kernel=fn.name, need=fn.shared_bytes,
+                target=program.target.name, have=program.target.smem_bytes_max,
             )  # fmt: skip
     if sink.errors:
         raise sink.fail(EXIT_COMPILE)
+
+
+def _most_shared(module: Any, name: str) -> Any:
+    """Where the op of a kernel stands that takes most shared memory."""
+    function = next(f for f in module.regions[0].block.ops if f.attrs.get("sym_name") == name)
+
+    def taken(op: Any) -> int:
+        size: int = op.attr("bytes") if op.spec.name == "alloc_shared" else op.attrs.get("scratch", (0, 0))[1]
+        return size
+
+    return max(function.walk(), key=taken).loc
 
 
 def _assembler(options: Options) -> tuple[Any, bool]:

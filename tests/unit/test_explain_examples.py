@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+import tileiras
 from tests import peers
 from tileiras import cli
 from tileiras.diag import ERROR, CompileError, Emitted, Refusal, Sink
@@ -149,3 +150,15 @@ def test_the_command_shows_the_example(capsys: pytest.CaptureFixture[str]) -> No
 def test_the_command_shows_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["--explain", "DRV-0505"]) == 0
     assert "\nno example: " in capsys.readouterr().out
+
+
+def test_too_much_shared_memory_names_the_line_of_the_op_that_takes_most() -> None:
+    script = EXAMPLES["DRV-0503"].partition("import tileiras\n")[2].partition("\n- ")[0]
+    names: dict[str, Callable[[int], str]] = {}
+    exec("\n".join(line[2:] for line in script.splitlines()), names)
+    text = names["kernel"](17)
+    with pytest.raises(CompileError) as failure:
+        tileiras.compile(text, "sm_75", emit="ptx")
+    (error, *_) = failure.value.diagnostics
+    assert error.code == "DRV-0503" and error.loc is not None
+    assert "reduce" in text.splitlines()[error.loc.line - 1]

@@ -803,3 +803,22 @@ def test_lines_of_a_file_have_its_numbers_and_libraries_are_left_out(tmp_path: P
     at = module["levels"]["cuda_tile"]["up"][store]
     assert "t.astype" in source["lines"][at]
     assert INLINED.split("\n")[run[2] + at - run[0] - 1] == source["lines"][at]
+
+
+@pytest.mark.parametrize(
+    "hint, said",
+    [
+        ("sm_90 = {ocupancy = 4}", "ocupancy is not known hint for current Operation"),
+        ("sm_90 = {occupancy = 99}", "integer value in the range [1, 32] is expected for sm_90.occupancy"),
+        ("sm_9 = {occupancy = 4}", "unknown hint key sm_9"),
+    ],
+)
+def test_a_hint_that_nothing_reads_is_a_finding(hint: str, said: str) -> None:
+    text = COPY.replace("{\n    %v", f"optimization_hints = <{hint}> {{\n    %v")
+    assert text != COPY
+    module, _ = watched(text, emit="ptx")
+    (found,) = (f for f in module["findings"] if f["kind"] == "hint")
+    assert found["title"].startswith("a hint is not read: ") and found["title"].endswith(said)
+    assert found["why"] and found["remedy"]
+    module, _ = watched(COPY, emit="ptx")
+    assert not any(f["kind"] == "hint" for f in module["findings"])

@@ -304,7 +304,8 @@ def _remarks(
     out: dict[str, Any], watch: Watch, diagnostics: Sequence[Emitted], above: Any, tree: Any
 ) -> None:
     """Everything that was said, and what lowering would have said had it been asked."""
-    from tileiras.diag import PREFIX, Emitted
+    from tileiras.compiler.dialects.cuda_tile.hints import check_hints
+    from tileiras.diag import PREFIX, Emitted, Sink
     from tileiras.explain import table
 
     known = table()
@@ -336,6 +337,13 @@ def _remarks(
             Emitted(remark.diag, remark.op.loc, facts=remark.facts.items()),
             tree.line_of.get(remark.op, -1) if tree is not None else -1,
         )
+    if (
+        watch.module is not None
+    ):  # a compile passes over hints that it does not know, as it must; a reader wants to know
+        unread = Sink()
+        check_hints(watch.module, unread)
+        for emitted in unread.emitted:
+            add(emitted, -1)
 
 
 def emulated(profile: Any) -> dict[str, Any] | None:

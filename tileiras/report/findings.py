@@ -20,6 +20,7 @@ def rank(module: dict[str, Any]) -> list[dict[str, Any]]:
     out += _banks(module)
     out += _products(module)
     out += _residency(module)
+    out += _hints(module)
     out.sort(key=lambda f: -f["weight"])
     return out
 
@@ -303,6 +304,17 @@ def _banks(module: dict[str, Any]) -> list[dict[str, Any]]:
             "changes which lanes meet", [["nv_tileas", row["line"]] for row in rows[:4]],
         ))  # fmt: skip
     return out
+
+
+def _hints(module: dict[str, Any]) -> list[dict[str, Any]]:
+    """Hints that nothing reads: most often a slip of the pen."""
+    return [
+        _finding(58, "hint", f"a hint is not read: {r['text']}", r["cause"], r["remedy"], [["cuda_tile", r["cuda_tile"]]])
+        for r in module["remarks"] if r["code"] in HINTS
+    ]  # fmt: skip
+
+
+HINTS = {f"CT-010{n}" for n in range(6)}
 
 
 def _products(module: dict[str, Any]) -> list[dict[str, Any]]:
