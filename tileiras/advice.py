@@ -43,7 +43,87 @@ def lines(diagnostics: Sequence[Emitted], inputs: Mapping[str, bytes]) -> list[s
         for name, data in inputs.items():
             if b"cuda_tile" not in data[:65536] and (what := describe(name, data)):
                 found.append(f"note: '{name}' {what}")
+    found += [f"note: {what}" for what in dict.fromkeys(map(way_out, diagnostics)) if what]
     return found
+
+
+def way_out(emitted: Emitted) -> str:
+    """What would take the place of what was refused, where the message alone tells; or nothing."""
+    text = emitted.text
+    if emitted.code == "IR-0001":
+        _, _, tail = text.partition("expects different type than prior uses: ")
+        wanted, _, given = tail.partition(" vs ")
+        if given:
+            return conversion(given.strip("'"), wanted.strip("'"))
+        return result_of(text)
+    if emitted.code == "IR-0006":
+        return op_for(emitted.op or "", text)
+    if emitted.code == "CT-0053":
+        return "give each tile block a part, by get_tile_block_id and a partition view, or go through the parts in a loop"
+    return ""
+
+
+# Ops of numbers that have a twin for integers, which ends in i for f.
+_TWINS = ("add", "sub", "mul", "div", "max", "min", "rem", "neg", "abs", "cmp")
+
+
+def op_for(name: str, text: str) -> str:
+    """The op for the elements at hand, where the one that was refused takes others."""
+    name = name.removeprefix("cuda_tile.")
+    _, wanted, given = text.partition(" values, but got ")
+    elem = split_tile(given.strip("'"))[1]
+    if not wanted or not elem or " must be tile of " not in text:
+        return ""
+    is_float = elem.startswith(("f", "bf", "tf"))
+    if is_float and elem.startswith(("f8", "f4")):
+        made = conversion(given.strip("'"), given.strip("'").replace(elem, "f32"))
+        return made.replace("the wanted type", f"a type that {name} takes") if name[-1] == "f" else ""
+    twin = name[:-1] + "if"[is_float]
+    return f"{twin} is {name} for {elem}" if name[:-1] in _TWINS and twin != name else ""
+
+
+def conversion(given: str, wanted: str) -> str:
+    """The op that makes a tile of another type."""
+    (shape, elem), (other, into) = split_tile(given), split_tile(wanted)
+    if not elem or not into:
+        return ""
+    if elem == into:
+        kind = "broadcast" if shape.count("x") == other.count("x") else "reshape, then broadcast,"
+        return (
+            f"{kind} makes tile<{other}{into}> of tile<{shape}{elem}> where extents are 1"
+            if shape != other
+            else ""
+        )
+    if shape != other or "ptr" in elem + into:
+        return ""
+    floats = elem.startswith(("f", "bf", "tf")), into.startswith(("f", "bf", "tf"))
+    if floats == (False, False):
+        name = "exti" if int(elem[1:] or 0) < int(into[1:] or 0) else "trunci"
+    else:
+        name = {(False, True): "itof", (True, False): "ftoi", (True, True): "ftof"}[floats]
+    sign = "" if name in ("ftof", "trunci") else " signed"
+    return f"{name} makes the wanted type: %v = {name} %u{sign} : tile<{shape}{elem}> -> tile<{other}{into}>"
+
+
+def split_tile(type: str) -> tuple[str, str]:
+    """("128x64x", "f32") of "!cuda_tile.tile<128x64xf32>"; ("", "") of what is no tile of numbers."""
+    inner = type.removeprefix("!cuda_tile.").removeprefix("tile<")
+    if inner == type.removeprefix("!cuda_tile.") or not inner.endswith(">"):
+        return "", ""
+    parts = inner[:-1].split("x")
+    shape = [part for part in parts[:-1] if part.isdigit()]
+    return ("".join(f"{n}x" for n in shape), parts[-1]) if len(shape) == len(parts) - 1 else ("", "")
+
+
+_PAIRS = ("load_ptr_tko", "load_view_tko", "atomic_rmw_tko", "atomic_cas_tko")
+
+
+def result_of(text: str) -> str:
+    """Memory ops whose second result, the token, was forgotten."""
+    for name in _PAIRS:
+        if f"'cuda_tile.{name}' expected ','" in text:
+            return f"{name} has two results, the value and a token: %x, %t = {name} ... -> tile<...>, token"
+    return ""
 
 
 def code_lines(diagnostics: Sequence[Emitted]) -> list[str]:

@@ -73,7 +73,9 @@ see: IR-0001
 
 RULE = Diag("IR-0006", ERROR, "{text}", src="MLIR verifier")
 """
-see: IR-0001
+cause: An operation breaks one of its own rules: the message names the operand, result, attribute or region, what it
+must be and what it is.
+remedy: Change what the message names; docs/reference/ops.md has the operands, types and attributes of every operation.
 
   cuda_tile.module @m {
 +   global @h <f32: [1.0, 2.0]> : tile<2xf32>
