@@ -704,10 +704,12 @@ def test_columns_of_tensor_memory(maps: str) -> None:
     (sum,) = memory["regions"]
     assert (memory["columns"], memory["of"], memory["lanes"]) == (128, 512, 128)
     assert (sum["column"], sum["columns"], sum["what"]) == (0, 128, "sum of 128 x 128")
+    # agents stand behind each other: the last line of the text that works on the sum is that of the agent that multiplies
+    ending = "tensor_memory.commit" if maps == "launcher" else "tensor_memory.end"
     assert said_of(module, [sum["line"], sum["end"], *sum["by"]]) == [
-        "tensor_memory.begin", "tensor_memory.end", "tensor_memory.product",
+        "tensor_memory.begin", ending, "tensor_memory.product",
     ]  # fmt: skip
-    assert memory["first"] < sum["line"] < sum["end"] < memory["last"]
+    assert memory["first"] < sum["line"] < sum["end"] <= memory["last"]
     rings = [b for b in kernel["buffers"] if b["what"] == "ring of stages"]
     assert rings and all(0 < b["bytes"] < kernel["bytes"] for b in kernel["buffers"])
     if (
@@ -717,6 +719,21 @@ def test_columns_of_tensor_memory(maps: str) -> None:
         assert (
             8 * rings[0]["stages"] <= ours["bytes"] and ours["offset"] + ours["bytes"] <= rings[0]["offset"]
         )
+
+
+def test_three_agents_wait_for_each_other() -> None:
+    """One warp copies, one multiplies in tensor memory, eight take the sums: who arrives on which mbarrier."""
+    module = exported("staged_bf16_nn_128", "sm_100", tensor_maps="launcher")
+    (kernel,) = module["kernels"]
+    assert [agent["warps"] for agent in kernel["agents"]] == [8, 1, 1]
+    waits: dict[str, set[str]] = {}
+    for row in module["barriers"]:
+        if row["kind"] == "phase":
+            waits.setdefault(row["channel"], set()).update(said_of(module, row["for"]))
+    assert waits["landed"] == {"bulk.load"} and waits["released"] == {"bulk.commit"}
+    assert waits["product"] == {"tensor_memory.product"}
+    copies, reads = (loop for loop in module["loops"] if not loop["inner"] and loop["ring"])
+    assert (copies["reader"], reads["feeder"]) == (reads["line"], copies["line"])
 
 
 def regions_of(name: str) -> list[tuple[int, int, str]]:

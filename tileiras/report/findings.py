@@ -158,10 +158,15 @@ _HINTS = {
 
 def _loops(module: dict[str, Any]) -> list[dict[str, Any]]:
     out = []
+    fed = any(loop["feeder"] is not None for loop in module["loops"])
     for loop in module["loops"]:
         if (
             loop["inner"] or loop["reader"] is not None
         ):  # copies beside the loop that waits for them are one of its terms
+            continue
+        if (
+            loop["agent"] and not loop["flops"] and fed
+        ):  # once a tile, beside the loop that multiplies the next one
             continue
         made = loop.get("machine")
         bound = made["bound"] if made else loop["bound"]
@@ -259,7 +264,13 @@ def _barriers(module: dict[str, Any]) -> list[dict[str, Any]]:
     """Loops whose warps meet often; the ops that make them meet."""
     out = []
     for loop in module["loops"]:
-        if loop["inner"] or loop["fed"] or loop["barriers"] < MANY_BARRIERS or loop["warps"] < 2:
+        if (
+            loop["inner"]
+            or loop["fed"]
+            or loop["agent"]
+            or loop["barriers"] < MANY_BARRIERS
+            or loop["warps"] < 2
+        ):
             continue
         own = {step["line"] for step in loop["steps"]}
         lines: dict[int, None] = {}

@@ -22,7 +22,15 @@ if TYPE_CHECKING:
 
 LOOPS = ("for", "loop")
 PRODUCTS = ("mmaf", "mmai", "mmaf_scaled", "wgmma", "wgmma.registers", "tensor_memory.product")
-WAITS = ("async.wait_group", "wgmma.wait_group", "tensor_memory.wait", "async.wait", "bulk.wait", "barrier")
+WAITS = (
+    "async.wait_group",
+    "wgmma.wait_group",
+    "tensor_memory.wait",
+    "tensor_memory.acquire",
+    "async.wait",
+    "bulk.wait",
+    "barrier",
+)
 COPIES = ("async.copy_view", "async.copy_pointers", "async.copy", "async.tiled_tma_load", "bulk.load")
 LOADS = ("load_view_tko", "load_ptr_tko", "tiled_tma_load")
 STORES = ("store_view_tko", "store_ptr_tko")

@@ -163,7 +163,8 @@ def buffers(printed: Printed, function: Op) -> list[dict[str, Any]]:
             stages = stages_of(begin, size, stage)
             held = {
                 "name": printed.names.get(op.result, ""), "line": line,
-                "end": printed.line_of.get(free, last) if free is not None else last,
+                # agents stand behind each other, and run at once
+                "end": max(printed.line_of.get(user, 0) for user, _ in op.result.uses) if free is not None else last,
             }  # fmt: skip
             ring = size if begin is None else stages * int(begin.attr("stage_bytes"))
             out.append({

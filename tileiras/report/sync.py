@@ -5,6 +5,7 @@ from __future__ import annotations
 from tileiras.compiler.nvvm.code import Label
 
 from .loops import agent_of
+from .tensor_memory import PRODUCTS, accumulator_of, users_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,7 +65,11 @@ def rows(
         if kind == "phase":
             channel, arriving = _arrivals(op)
             writers = sorted(line_of[each] for each in arriving if each in line_of)
-            if channel in ("released", "product") and op in line_of and op.spec.name != "tensor_memory.wait":
+            if (
+                channel in ("released", "product", "taken")
+                and op in line_of
+                and op.spec.name != "tensor_memory.wait"
+            ):
                 then = [line_of[op]]  # it waits before it does its own work
         elif kind == "barrier":
             writers = _lines(lines, opcodes, before, (*WRITES, *COPIES), landed=False)
@@ -97,18 +102,19 @@ def _agents(owners: list[tuple[Any, int]]) -> list[Any]:
 
 
 def _arrivals(op: Any) -> tuple[str, list[Any]]:
-    """(what completes the phase that an op waits for, the ops that arrive): copies of a stage, its readers, or a product."""
+    """(what completes the phase that an op waits for, the ops that arrive): copies of a stage, its readers, a product, or the
+    warps that took its sum."""
     if op is None or not op.operands:
         return "", []
     users = [user for user, _ in op.operands[0].uses]
     if op.spec.name == "bulk.wait":
         return "landed", [user for user in users if user.spec.name == "bulk.load"]
     if op.spec.name == "bulk.load":
-        return "released", [user for user in users if user.spec.name == "bulk.release"]
-    return "product", [
-        user for user in users
-        if user.spec.name.startswith("tensor_memory.product") and user.operands[0] is op.operands[0]
-    ]  # fmt: skip
+        return "released", [user for user in users if user.spec.name in ("bulk.release", "bulk.commit")]
+    others = users_of(accumulator_of(op))
+    if op.spec.name == "tensor_memory.acquire":
+        return "taken", [other for other in others if other.spec.name == "tensor_memory.release"]
+    return "product", [other for other in others if other.spec.name.startswith(PRODUCTS)]
 
 
 def _back(at: int, around: tuple[int, int], wraps: bool) -> list[int]:

@@ -22,17 +22,40 @@ def allocation(printed: Printed, function: Op) -> list[dict[str, Any]]:
     for op in function.walk():
         if op.spec.name == "tensor_memory.alloc":
             first, end = _span(printed, op.result, "tensor_memory.free", last)
+            regions = _regions(printed, op.result, last)
+            end = max([end, *(region["end"] for region in regions)])
             out.append({
                 "first": first, "last": end, "columns": op.attr("columns"), "of": tcgen05.COLUMNS, "lanes": tcgen05.LANES,
-                "regions": _regions(printed, op.result, last),
+                "regions": regions,
             })  # fmt: skip
     return out
 
 
+def users_of(value: Value) -> list[Op]:
+    """What works on an accumulator, also through the buffer whose turn it is."""
+    out = []
+    for user, _ in value.uses:
+        out.append(user)
+        if user.spec.name == "tensor_memory.turn":
+            out += users_of(user.result)
+    return out
+
+
+def accumulator_of(op: Op) -> Value:
+    """The accumulator that an op works on, whichever of its buffers has its turn."""
+    value = op.operands[0]
+    while value.op is not None and value.op.spec.name == "tensor_memory.turn":
+        value = value.op.operands[0]
+    return value
+
+
 def _span(printed: Printed, value: Value, ending: str, last: int) -> tuple[int, int]:
     assert value.op is not None
-    ends = [printed.line_of.get(user, last) for user, _ in value.uses if user.spec.name == ending]
-    return printed.line_of.get(value.op, -1), max(ends, default=last)
+    ends = [
+        printed.line_of.get(user, last) for user in users_of(value)
+    ]  # agents stand behind each other, and run at once
+    ended = any(user.spec.name == ending for user in users_of(value))
+    return printed.line_of.get(value.op, -1), max(ends) if ended and ends else last
 
 
 def _region(
@@ -48,15 +71,23 @@ def _regions(printed: Printed, memory: Value, last: int) -> list[dict[str, Any]]
     for user, _ in memory.uses:
         line, name = printed.line_of.get(user, -1), user.spec.name
         if name == "tensor_memory.begin":
-            products = [op for op, _ in user.result.uses if op.spec.name.startswith(PRODUCTS)]
+            working = users_of(user.result)
+            products = [op for op in working if op.spec.name.startswith(PRODUCTS)]
+            turns = [op for op in working if op.spec.name == "tensor_memory.turn"]
             if not products:
                 continue
             first, end = _span(printed, user.result, "tensor_memory.end", last)
             m, n = products[0].attr("m"), products[0].attr("n")
-            out.append(_region(
-                printed.names.get(user.result, ""), first, end, user.attr("column"), tcgen05.columns_of((m, n)),
-                min(m, tcgen05.LANES), f"sum of {m} x {n}", sorted(printed.line_of.get(op, -1) for op in products),
-            ))  # fmt: skip
+            if turns:
+                end = max(printed.line_of.get(op, end) for op in working)
+            buffers, stride = (turns[0].attr("buffers"), turns[0].attr("stride")) if turns else (1, 0)
+            for turn in range(buffers):
+                of = f", of every {('even', 'odd')[turn]} tile" if buffers == 2 else ""
+                out.append(_region(
+                    printed.names.get(user.result, ""), first, end, user.attr("column") + turn * stride,
+                    tcgen05.columns_of((m, n)), min(m, tcgen05.LANES), f"sum of {m} x {n}{of}",
+                    sorted(printed.line_of.get(op, -1) for op in products),
+                ))  # fmt: skip
         elif name == "tensor_memory.store_rows":
             type: Any = user.operands[1].type
             rows, depth = type.shape
