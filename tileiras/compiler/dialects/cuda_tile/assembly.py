@@ -1,7 +1,7 @@
 """The assembly form of cuda_tile: a template per op, and function pairs where a template cannot say it.
 
 Printed text equals what NVIDIA's disassembler prints. The parser takes more: the long `!cuda_tile.` spelling,
-MLIR's generic form, and the spellings of the specification documents (`frontend.py`).
+MLIR's generic form, and the spellings of older producers (`frontend.py`).
 """
 
 from __future__ import annotations

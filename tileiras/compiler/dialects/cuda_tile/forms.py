@@ -77,7 +77,7 @@ def parse_one_predicate(p: Parser) -> Any:
 
 
 def parse_predicate(p: Parser, state: State) -> None:
-    """One predicate, or the list of the specification documents."""
+    """One predicate, or the list that older producers write."""
     if p.accept("["):
         state.attrs["predicate"] = tuple(p.list_of(lambda: parse_one_predicate(p), "]"))
     else:

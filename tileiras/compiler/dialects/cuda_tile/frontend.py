@@ -1,4 +1,4 @@
-"""Other spellings of cuda_tile that the specification documents use, rewritten to the real op set.
+"""Other spellings of cuda_tile that older producers use, rewritten to the real op set.
 
 View loads with mask and fallback, memory attributes under other names, `axis` and an identity operand of
 reductions, lists of assumptions, launch attributes of the outer module.
@@ -91,7 +91,7 @@ def memory_form(parser: Parser, op: Op) -> Any:
     if masks > 1 or fallbacks > 1 or tokens > 1:
         op.attrs["operandSegmentSizes"] = segments or ()
         return op
-    wanted = segments is not None or masks or fallbacks  # the documents' own form: its token is not optional
+    wanted = segments is not None or masks or fallbacks  # the older form: its token is not optional
     if (tokens and operands[-1].type is not T.TOKEN) or (wanted and not tokens):
         op.attrs["operandSegmentSizes"] = segments or ()
         return op

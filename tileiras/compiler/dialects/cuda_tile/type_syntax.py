@@ -165,7 +165,7 @@ PADDING = ("zero", "neg_zero", "nan", "pos_inf", "neg_inf")
 
 def parse_partition_view(p: Parser) -> Any:
     p.expect("<")
-    if not p.at("tile"):  # the short form of the specification documents
+    if not p.at("tile"):  # the short form of older producers
         shape = p.dims()
         elem = elem_type(p)
         p.expect(">")

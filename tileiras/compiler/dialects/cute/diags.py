@@ -1,4 +1,4 @@
-"""Texts of the cute verifiers; the documents give none, ours name the attribute and its value."""
+"""Texts of the cute verifiers; the contract gives none, ours name the attribute and its value."""
 
 from __future__ import annotations
 

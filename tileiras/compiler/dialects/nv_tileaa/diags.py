@@ -1,4 +1,4 @@
-"""Texts of the nv_tileaa verifiers and of its named verifier pass. The documents give no wording; ours names the slot."""
+"""Texts of the nv_tileaa verifiers and of its named verifier pass. The contract gives no wording; ours names the slot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts of the nv_tileas verifiers and passes. Those with a source in the documents are kept letter for letter."""
+"""Texts of the nv_tileas verifiers and passes. Those of a rule in docs/reference/contract-rules.md are kept to the letter."""
 
 from __future__ import annotations
 

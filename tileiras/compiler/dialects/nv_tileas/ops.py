@@ -7,7 +7,7 @@ A pipeline hands values from producers to consumers through `depth` slots:
     nv_tileas.async.pipeline.produce_one %p { load; yield %x }        after it: the two halves
     %v = nv_tileas.async.pipeline.consume_one %p { ^bb0(%x): yield %x }
 
-`produce_one` and `transfer` are what the documents call produce-one-like. A pipeline with `transport = "cp.async"` keeps
+`produce_one` and `transfer` are what rules of the contract call produce-one-like. A pipeline with `transport = "cp.async"` keeps
 its slots in shared memory; TileASLowerPipelines turns it into
 
     %s = nv_tileas.alloc_shared {bytes = 65536, offset = 0}
