@@ -535,7 +535,7 @@ def test_tensor_memory_is_a_picture(browser: Browser, folder: Path) -> None:
 
 def test_a_narrow_window_scrolls_charts_alone(browser: Browser, folder: Path) -> None:
     page = page_of_case(folder, "staged_bf16_nn_128", "--gpu-name=sm_100")
-    browser.size(560, 800)
+    browser.size(480, 800)
     try:
         opened(browser, page)
         wide = browser.js("return [document.documentElement.scrollWidth, innerWidth]")

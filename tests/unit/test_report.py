@@ -18,7 +18,7 @@ from tests.fixtures import BYTECODE
 from tileiras import cli, driver
 from tileiras.diag import CompileError, Sink
 from tileiras.options import Options
-from tileiras.report import collect, diff, html, pressure, shared, write
+from tileiras.report import collect, diff, html, memory, pressure, shared, write
 from tileiras.report.watch import Watch
 from tileiras.tools import report as command
 
@@ -771,13 +771,26 @@ def test_the_order_of_scales_is_no_advice() -> None:
 
 
 def test_part_of_a_sector_has_a_reason() -> None:
-    """A product's sum is stored as tensor memory gave it, a row a lane: half a sector a request, and the page says why."""
-    module = exported("staged_attention_f16", "sm_100")
-    wasteful = [row for row in module["accesses"] if row["sectors"] and row["sectors"] > row["least"]]
-    assert wasteful
-    for row in wasteful:
-        assert row["narrow"] or row["scattered"] or row["partial"] and row["gather"], row
-    assert any("16 of the 32 bytes" in row["partial"] for row in wasteful)
+    """Half a sector a request, as fragments of a product are stored or loaded: the page says why, where nothing else does."""
+    for what, word in (("store", "made"), ("load", "uses")):
+        row: dict[str, Any] = {
+            "sectors": 8,
+            "least": 4,
+            "narrow": "",
+            "scattered": "",
+            "partial": "",
+            "gather": "",
+        }
+        memory.partial(row, what)
+        assert "16 of the 32 bytes" in row["partial"] and word in row["partial"] and row["gather"]
+    for known in ({"narrow": "a reason"}, {"scattered": "a reason"}, {"sectors": 4}, {"sectors": None}):
+        row = {"sectors": 8, "least": 4, "narrow": "", "scattered": "", "partial": "", "gather": "", **known}
+        memory.partial(row, "store")
+        assert not row["partial"]
+    for name, gpu in (("staged_attention_f16", "sm_100"), ("staged_bf16_nn_128", "sm_80")):
+        for row in exported(name, gpu)["accesses"]:
+            if row["sectors"] and row["sectors"] > row["least"]:
+                assert row["narrow"] or row["scattered"] or row["partial"], row
 
 
 INLINED = """

@@ -94,11 +94,11 @@ function curve(level, lines, live, limit, peak, extra) {
 function holderTable(rows) {
   const values = new Map(state.module.values.map((v) => [`${v.name}@${v.line}`, v]));
   const most = Math.max(1, ...rows.map((r) => r.registers));
-  return h("table", {}, head("value", "#registers", "", "shape", "made by"), h("tbody", {}, rows.slice(0, 12).map((r) => {
+  return h("div", { class: "wide" }, h("table", {}, head("value", "#registers", "", "shape", "made by"), h("tbody", {}, rows.slice(0, 12).map((r) => {
     const v = values.get(`${r.name}@${r.line}`);
     return lineRow("nv_tileas", r.line, h("td", { class: "mono" }, r.name), h("td", { class: "num" }, r.registers), h("td", {}, h("span", { class: "track" }, h("span", { class: "bar", style: { width: `${(100 * r.registers) / most}%` } }))),
       h("td", { class: "mono" }, v ? `${v.shape.join("x")} ${v.elem}` : "-"), h("td", {}, refs("nv_tileas", r.line)));
-  })));
+  }))));
 }
 
 function registerSection() {
