@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+import pytest
+
+pytest.importorskip("numpy")
+pytest.importorskip("ml_dtypes")
+
+import tileiras
+from tests.corpus.export import bytecode_path
+from tests.corpus.registry import CASES
+from tileiras.compiler.lower.tileas_to_nvvm import control
 from tileiras.compiler.lower.tileas_to_nvvm.in_place import compute_in_place
 from tileiras.compiler.nvvm.code import Addr, Label, Reg
 
@@ -92,5 +102,18 @@ def test_a_branch_that_leaves_or_repeats_is_one() -> None:
     assert unchanged(again, MUL, PRODUCT, ("bra", None, (Label(8),), Reg("p", 1)), COPY)
 
 
-def test_loops_without_tensor_cores_are_left_to_ptxas() -> None:
-    assert unchanged(MUL, COPY)
+def waiting(text: str) -> int:
+    """Virtual registers that are written in front of a kernel's first loop and read first behind it."""
+    front, rest = re.split(r"^\$L1:$", text, maxsplit=1, flags=re.M)
+    loop, behind = re.split(r"bra \$L1;", rest, maxsplit=1)
+    registers = [set(re.findall(r"%[phrd]\d+", part)) for part in (front, loop, behind)]
+    return len((registers[0] & registers[2]) - registers[1])
+
+
+def test_what_is_needed_behind_a_loop_with_wgmma_is_computed_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would wait beside the accumulators."""
+    monkeypatch.setenv("TILEIRAS_CACHE", "0")
+    data = bytecode_path(CASES["staged_attention_causal_bf16"])
+    text = tileiras.compile(data, gpu_name="sm_90", emit="ptx").ptx
+    monkeypatch.setattr(control, "multiplies", lambda code, start: False)
+    assert waiting(text) < waiting(tileiras.compile(data, gpu_name="sm_90", emit="ptx").ptx)

@@ -100,7 +100,8 @@ def lower_for(lowering: Lowering, op: Op) -> None:
     lower_block(lowering, block)
     b.pop()
     lowering.loops.pop()
-    if code is b.code and lowering.target.has(sm.WGMMA):
+    engine = code is b.code and lowering.target.has(sm.WGMMA) and multiplies(code, start)
+    if engine:
         from .in_place import compute_in_place
 
         replaced = compute_in_place(code, start, {reg for _, regs in carried for reg in regs})
@@ -114,8 +115,17 @@ def lower_for(lowering: Lowering, op: Op) -> None:
     b.copy(induction, following)
     b.bra(head, again)
     b.place(done)
+    if (
+        engine
+    ):  # what is needed behind the loop is computed again there: it would wait beside the accumulators
+        b.values.clear()
     for result, (type, regs) in zip(op.results, carried):
         lowering.env[result] = Tile(type.elem, type.shape, type.layout, regs) if regs else None
+
+
+def multiplies(code: list[Any], start: int) -> bool:
+    """Whether there are products of warpgroups in code from some place on."""
+    return any(r.__class__ is tuple and r[0].startswith("wgmma.mma_async") for r in code[start:])
 
 
 def lower_loop(lowering: Lowering, op: Op) -> None:

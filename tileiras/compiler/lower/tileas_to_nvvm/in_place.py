@@ -16,8 +16,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_ENGINE = "wgmma.mma_async"  # reads its operands until it is waited for
-
 
 def compute_in_place(code: list[Any], start: int, carried: set[Reg]) -> list[tuple[Any, Any]]:
     """Rewrites a loop's body, `code[start:]`, whose last records copy to the registers that it carries. The records that were
@@ -27,9 +25,7 @@ def compute_in_place(code: list[Any], start: int, carried: set[Reg]) -> list[tup
         end -= 1
     copies = code[end:]
     body = code[start:end]
-    if not copies or not any(r.__class__ is tuple and r[0].startswith(_ENGINE) for r in body):
-        return []
-    if not _goes_forward(body):
+    if not copies or not _goes_forward(body):
         return []
     places = _places(body, copies, carried)
     if not places:
@@ -83,7 +79,7 @@ def _places(body: list[Any], copies: list[Any], carried: set[Reg]) -> dict[Any, 
         ):
             if reg in carried:
                 read[reg] = at
-                if opcode.startswith("wgmma."):
+                if opcode.startswith("wgmma."):  # reads its operands until it is waited for
                     kept.add(reg)
         for reg in _registers(dst):
             written.setdefault(reg, at)
