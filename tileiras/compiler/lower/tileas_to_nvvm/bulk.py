@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from math import prod
 
-from tileiras.compiler.dialects.nv_tileas.rings import shift_of
+from tileiras.compiler.dialects.nv_tileas.rings import MBARRIER_BYTES, is_exact, place_of, shift_of
 from tileiras.compiler.dialects.nv_tileas.tensor_maps import parts
 from tileiras.compiler.layout.linear import log2
 from tileiras.compiler.nvvm.build import _sym
@@ -29,11 +29,6 @@ _COPY = "shared::cluster.global.tile.mbarrier::complete_tx::bytes"
 _BEYOND = 1 << 31  # a coordinate in front of every tensor, as a signed number
 
 
-def _shift(op: Op) -> int:
-    """By how much the offset of a stage is shifted to that of its mbarrier."""
-    return shift_of(op.attr("stage_bytes"))
-
-
 def _first(lowering: Lowering, op: Op, which: str = "barriers") -> Any:
     """Address of the first mbarrier. `which`: "released" for those that readers arrive on."""
     b = lowering.b
@@ -44,7 +39,11 @@ def _first(lowering: Lowering, op: Op, which: str = "barriers") -> Any:
 def _barrier(lowering: Lowering, op: Op, which: str = "barriers") -> Any:
     """Address of the mbarrier of the stage that an op works on."""
     b = lowering.b
-    return b.add(32, _first(lowering, op, which), b.shr(32, lowering.scalar(op.operands[1]), _shift(op)))
+    stage = op.attr("stage_bytes")
+    place = b.shr(32, lowering.scalar(op.operands[1]), shift_of(stage))
+    if not is_exact(stage):
+        place = b.and_(32, place, -MBARRIER_BYTES & 0xFFFFFFFF)
+    return b.add(32, _first(lowering, op, which), place)
 
 
 def _all(lowering: Lowering, op: Op, which: str = "barriers") -> list[Any]:
@@ -52,9 +51,7 @@ def _all(lowering: Lowering, op: Op, which: str = "barriers") -> list[Any]:
     if op.attr(which) is None:
         return []
     first = _first(lowering, op, which)
-    return [
-        lowering.b.address(first, n * op.attr("stage_bytes") >> _shift(op)) for n in range(op.attr("stages"))
-    ]
+    return [lowering.b.address(first, place_of(n, op.attr("stage_bytes"))) for n in range(op.attr("stages"))]
 
 
 def lower_begin(lowering: Lowering, op: Op) -> None:
