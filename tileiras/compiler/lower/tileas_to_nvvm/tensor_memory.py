@@ -382,7 +382,6 @@ class Operand:
     def __init__(self, lowering: Lowering, op: Op, which: int, place: Any, shape: tuple[int, int]) -> None:
         b = lowering.b
         name = "ab"[which]
-        address = b.add(32, slot_address(lowering, *place), op.attr(f"{name}_start"))
         dims = dim_bits(shape)
         self.k, self.other = (dims[1], dims[0]) if which == 0 else (dims[0], dims[1])
         self.arrangement = op.attrs[f"{name}_arrangement"]
@@ -391,9 +390,18 @@ class Operand:
         assert found is not None
         self.matrix = found
         fixed = tcgen05.operand_descriptor(found.swizzle_bytes, found.leading_bytes, found.stride_bytes)
-        self.address = address
-        self.base = b.add(64, b.wide(b.and_(32, b.shr(32, address, 4), 0x3FFF), signed=False), fixed)
+        # the place of the buffer is known in the prologue, a loop adds the slot: both stay below the 2^14 units of 16 bytes
+        start = lowering.env[place[0]] + op.attr(f"{name}_start")
+        buffer = b.entry("add.s32", lowering.smem_base, start) if start else lowering.smem_base
+        units = b.entry("cvt.u64.u32", b.entry("shr.u32", buffer, 4))
+        base = b.entry("add.s64", units, fixed - (fixed >> 63 << 64))
+        self.base = b.add(64, base, b.wide(b.shr(32, lowering.scalar(place[1]), 4), signed=False))
+        self.place = place
+        self.start = op.attr(f"{name}_start")
         self.b = b
+
+    def address(self, lowering: Lowering) -> Any:
+        return self.b.add(32, slot_address(lowering, *self.place), self.start)
 
     def at(self, k: int, other: int) -> Any:
         """The descriptor of the part that begins at depth k and row (column) `other`."""
@@ -562,7 +570,7 @@ def _turn_rows(lowering: Lowering, operand: Operand, scales: Any, tile: int, gro
             columns, group * tcgen05.SCALED_BYTES + half << operand.k[0] | tile * tcgen05.SCALE_ROWS << low
         )
         where = b.xor(32, own, offset & used) if offset & used else own
-        starts.append(b.add(32, b.add(32, operand.address, where), offset & ~used))
+        starts.append(b.add(32, b.add(32, operand.address(lowering), where), offset & ~used))
     at = [b.reg("r") for _ in range(3)]
     for register, value in zip(at, (scales, *starts)):
         b.copy(register, value)
