@@ -322,6 +322,9 @@ def test_a_stranger_reads_what_limits_the_loop_and_who_waits(browser: Browser, m
     card = browser.text(f".loop[data-loop='{loop['line']}']")
     assert f"The bound is {loop['machine']['bound']}" in card and "a model, not a measurement" in card
     assert f"Ring of {loop['ring']['stages']} stages" in card
+    assert f"Schedule of the {loop['machine']['blocks']} blocks of an SM together" in card, (
+        "the bars are of all blocks that the terms are of"
+    )
     rows = browser.js("return [...document.querySelectorAll('#barriers tbody tr')].map((r) => r.textContent)")
     assert any("cp.async.wait_group" in row and "async.copy_view" in row for row in rows)
     assert any("bar.sync" in row and "every warp" in row and "wgmma" in row for row in rows)

@@ -68,7 +68,7 @@ function slots(ring, fed) {
 function stepTable(loop) {
   const steps = loop.steps.filter((s) => s.role !== "index" && s.role !== "quiet");
   const rest = loop.steps.filter((s) => s.role === "index" || s.role === "quiet").reduce((n, s) => n + s.issued, 0);
-  return h("details", { open: steps.length <= 12 }, h("summary", {}, steps.length === 1 ? "1 step of an iteration" : `${steps.length} steps of an iteration`),
+  return h("details", { open: steps.length <= 12 }, h("summary", {}, `${steps.length} ${steps.length === 1 ? "step" : "steps"} of an iteration of one block`),
     h("div", { class: "wide" }, h("table", {}, head("role", "operation", "where", "resource", "#clocks there", "#instructions of a thread"), h("tbody", {}, steps.map((s) =>
       lineRow("nv_tileas", s.line, h("td", {}, s.role), h("td", { class: "mono" }, s.op), h("td", {}, refs("nv_tileas", s.line)), h("td", {}, h("span", { class: "dot", style: { background: paint(s.resource) } }), s.resource), h("td", { class: "num" }, number(s.clocks[s.resource])), h("td", { class: "num" }, s.issued)))))),
     rest ? h("p", { class: "soft" }, `and ${rest} instructions of index arithmetic and loop control`) : null);
@@ -99,7 +99,7 @@ function loopSection() {
         `. The bound is ${bound}`, bound === "latency" ? `: ${loop.latency} clocks from load to use, ${late}` : `, ${number(terms[bound] || 0)} clocks on ${loop.gpu}.`),
       h("div", { class: "wide" }, hbar(rows, 520, "clocks")),
       loop.ring ? [h("h3", {}, `Ring of ${loop.ring.stages} stages of ${bytes(loop.ring.stage_bytes)} in shared memory, ${loop.ring.ahead} ${loop.ring.ahead === 1 ? "iteration" : "iterations"} on their way `, refs("nv_tileas", loop.ring.line)), slots(loop.ring, loop.fed)] : null,
-      h("h3", {}, "Schedule of one block, by the model"),
+      h("h3", {}, made && made.blocks > 1 ? `Schedule of the ${made.blocks} blocks of an SM together, by the model` : "Schedule of one block, by the model"),
       h("p", { class: "soft" }, fed ? `Numbers are iterations: while iteration 0 is multiplied, iteration ${loop.ring.ahead} is copied.` : "Numbers are iterations: one begins when the one before it is done.",
         loop.feeder == null ? "" : [" The agents meet at the mbarriers of the ring only. The agent that copies: ", refs("nv_tileas", loop.feeder)]), gantt(loop, terms, interval), stepTable(loop));
   });
