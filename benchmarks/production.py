@@ -119,6 +119,13 @@ def _special_products() -> list[Production]:
         one("mm_bf16_split_k", "split_k", (bf, bf, wide, *tile, 4)),
         one("mm_bf16_hinted", "hinted", (bf, bf, bf, *tile)),
         Production(
+            "mm_bf16_residual_128x256",
+            "products.py",
+            "residual",
+            (bf, bf, bf, bf, 128, 256, 64),
+            _step("bf16", (128, 256, 64)),
+        ),
+        Production(
             "mm_bf16_w4a16",
             "products.py",
             "weights_4bit",
@@ -199,6 +206,7 @@ def _attention() -> list[Production]:
         attention("f16", 128, 128, 128, 1, 1),
         attention("bf16", 128, 64, 128, 1, 4),
         attention("bf16", 64, 64, 256, 0, 1),
+        attention("f16", 128, 64, 256, 1, 1),
         attention("bf16", 256, 128, 128, 0, 1),
         attention("f16", 128, 128, 128, 0, 1),
         attention("e4m3", 128, 64, 128, 0, 1),
@@ -289,6 +297,7 @@ def kernels(which: str = "standard") -> list[Production]:
         product(kind, (128, 128, 64), way) for kind in ("bf16", "tf32", "i8", "e4m3") for way in ("nt", "tn")
     ]
     plain += [product("w8a16", (128, 128, 64), "nt"), product("e4m3", (128, 256, 64), "nt")]
+    plain += [product("bf16", (32, 64, 64)), product("bf16", (128, 128, 256))]
     plain += [product("f16", (256, 128, 64), "nt"), product("bf16", (128, 128, 64), "nn", "unproven")]
     if which == "full":
         plain = [product(kind, tile, way) for kind in KINDS for tile in TILES for way in LAYOUTS

@@ -309,7 +309,7 @@ remedy: Rename one, or compile them apart with -o.
   cuda_tile.module @m { entry @k() { return } }
 """
 
-UNKNOWN = Diag("NVC-0032", ERROR, "Unknown option '{option}'")
+UNKNOWN = Diag("NVC-0032", ERROR, "Unknown option '{option}'{hint}")
 """
 cause: Neither nvcc nor this shim has the option, and there is Tile IR input.
 remedy: Correct it; `nvcc --help` lists nvcc's options, docs/nvcc-shim.md ours.

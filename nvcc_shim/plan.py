@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 
-from tileiras.diag import Catalogue
+from tileiras.diag import Catalogue, suggestion
 from tileiras.tools.build.depfile import escape as escape_make
 
 from .arch import select_entries
 from .argv import Usage
-from .flags import HOST, PHASE, REFUSE
+from .flags import HOST, PHASE, REFUSE, index_flags
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -208,12 +208,17 @@ def plan_line(
     return plan
 
 
+def _nearest(word: str) -> str:
+    """Which option a mistyped one may have been, of nvcc and of ours, as the end of a sentence."""
+    return suggestion(word.partition("=")[0], index_flags())
+
+
 def _check_line(line: Line, phase: str, tiles: list[Item], inputs: list[Item]) -> None:
     forward = any(line.has(name) for name in ("--forward-unknown-opts", "--forward-unknown-to-host-compiler",
                                               "--forward-unknown-to-host-linker"))  # fmt: skip
     unknown = line.unknown()
     if unknown and not forward:
-        raise Usage(diags.UNKNOWN, option=unknown[0])
+        raise Usage(diags.UNKNOWN, option=unknown[0], hint=_nearest(unknown[0]))
     first = tiles[0].values[0]
     if phase in NO_TILE_FORM:
         raise Usage(diags.NOT_WITH_TILE, option=_spell(phase, line), input=first)

@@ -67,6 +67,8 @@ BUILD_TOOLS: dict[str, tuple[str, tuple[str, ...]]] = {"cmake-3.25": ("cmake325"
 HEADERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "cutlass": ("cutlass", ("nvidia-cutlass==4.2.0.0", "nvidia-cuda-cccl==13.3.5.0.6")),
 }
+# Another compiler of kernels, which the emulator is tried on. It is a gigabyte, so it comes only where it is asked for by name.
+TRITON: dict[str, tuple[str, tuple[str, ...]]] = {"triton": ("triton", ("triton==3.9.0",))}
 # Optional: tools of other registries, brought where that can be done quietly; their tests are skipped without them.
 BUILDIFIER = ("buildifier", "@bazel/buildifier@8.2.1")  # folder, npm's name
 # The generator of the site from docs/, in an environment of its own: only the full tier builds the site.
@@ -138,6 +140,14 @@ def cutlass() -> Path:
     return path
 
 
+def triton() -> Path:
+    """Returns the tree with Triton, else skips the calling test."""
+    path = root() / TRITON["triton"][0]
+    if not (path / "triton").is_dir():
+        missing("triton")
+    return path
+
+
 def mkdocs() -> Path:
     """Returns the generator of the site, else skips the calling test."""
     path = root() / DOCS[0] / "bin" / "mkdocs"
@@ -154,7 +164,7 @@ def buildifier() -> Path | None:
 
 
 # Tools that `install` does not bring, because of their size: a test that wants one may always be skipped.
-OPTIONAL = ("torch", "mkdocs")
+OPTIONAL = ("torch", "mkdocs", "triton")
 
 
 def missing(what: str) -> None:
@@ -226,7 +236,7 @@ def _remove(site: Path, patterns: tuple[str, ...]) -> None:
 
 
 def _install_tree(home: Path, release: str, quick: bool) -> None:
-    name, requirements = (TREES | BUILD_TOOLS | HEADERS)[release]
+    name, requirements = (TREES | BUILD_TOOLS | HEADERS | TRITON)[release]
     folder = home / name
     if _complete(folder, requirements):
         return
@@ -345,7 +355,7 @@ def install(directory: Path | None = None, releases: tuple[str, ...] = (), quick
         for release in wanted:
             if release == MAIN_RELEASE:
                 _install_venv(home)
-            elif release in TREES | BUILD_TOOLS | HEADERS:
+            elif release in TREES | BUILD_TOOLS | HEADERS | TRITON:
                 _install_tree(home, release, quick)
             elif release == "docs":
                 _install_docs(home)
@@ -356,7 +366,7 @@ def install(directory: Path | None = None, releases: tuple[str, ...] = (), quick
             else:
                 raise SetupError(
                     f"unknown release {release!r}: one of "
-                    f"{', '.join((MAIN_RELEASE, *TREES, *HEADERS, *BUILD_TOOLS, 'docs', 'buildifier', *DEBIAN))}"
+                    f"{', '.join((MAIN_RELEASE, *TREES, *HEADERS, *TRITON, *BUILD_TOOLS, 'docs', 'buildifier', *DEBIAN))}"
                 )
     return home
 

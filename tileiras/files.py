@@ -12,14 +12,20 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | get
 
 
 def write_atomically(path: str, data: bytes, mode: int = 0o666) -> None:
-    """Puts `data` at `path` through a temporary sibling and a rename; no partial file under any ending."""
+    """Puts `data` at `path` through a temporary sibling and a rename; no partial file under any ending.
+
+    Errors: OSError that names `path`.
+    """
     temporary = temporary_sibling(path)
-    write_new(temporary, data, mode)
     try:
-        os.replace(temporary, path)
-    except BaseException:
-        remove_quietly(temporary)
-        raise
+        write_new(temporary, data, mode)
+        try:
+            os.replace(temporary, path)
+        except BaseException:
+            remove_quietly(temporary)
+            raise
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, path) from None
 
 
 def write_new(path: str, data: bytes, mode: int = 0o666) -> None:

@@ -269,3 +269,16 @@ def convolution(x, w, y, P: Const, N: Const, K: Const, H: Const, W: Const, R: Co
                 b = ct.load(w, (r, s, k, j), (1, 1, K, N), padding_mode=ZERO).reshape((K, N))
                 acc = ct.mma(a, b, acc)
     ct.store(y, (i, j), acc.astype(y.dtype))
+
+
+@ct.kernel
+def residual(a, b, r, c, M: Const, N: Const, K: Const):
+    """What is added behind the loop is as large as the accumulator."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        x = ct.load(a, (i, k), (M, K), padding_mode=ZERO)
+        y = ct.load(b, (k, j), (K, N), padding_mode=ZERO)
+        acc = ct.mma(x, y, acc)
+    acc = acc + ct.load(r, (i, j), (M, N), padding_mode=ZERO).astype(ct.float32)
+    ct.store(c, (i, j), acc.astype(c.dtype))

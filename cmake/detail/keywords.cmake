@@ -7,8 +7,13 @@ include_guard(GLOBAL)
 function(_tileiras_check_keywords where prefix keywords strict loose)
   foreach(keyword IN LISTS strict loose)
     foreach(value IN LISTS ${prefix}_${keyword})
-      if(value MATCHES "^[A-Z][A-Z_]+$")
-        _tileiras_nearest(near "${value}" ${keywords})
+      string(TOUPPER "${value}" capitals)
+      if(value MATCHES "^[A-Z][A-Z_]+$" OR (capitals IN_LIST keywords AND keyword IN_LIST strict))
+        set(likeness 0.75)
+        if(keyword IN_LIST strict)
+          set(likeness 0.6)
+        endif()
+        _tileiras_nearest(near "${value}" ${likeness} ${keywords})
         if(near OR keyword IN_LIST strict)
           message(FATAL_ERROR "${where}: ${keyword} has '${value}', which is neither a value nor an argument${near}")
         endif()
@@ -17,17 +22,17 @@ function(_tileiras_check_keywords where prefix keywords strict loose)
   endforeach()
   if(DEFINED ${prefix}_UNPARSED_ARGUMENTS)
     list(GET ${prefix}_UNPARSED_ARGUMENTS 0 word)
-    _tileiras_nearest(near "${word}" ${keywords})
+    _tileiras_nearest(near "${word}" 0.6 ${keywords})
     message(FATAL_ERROR "${where}: unknown arguments: ${${prefix}_UNPARSED_ARGUMENTS}${near}")
   endif()
 endfunction()
 
-# "; did you mean X?" for the keyword that is nearly <word>, else nothing.
-function(_tileiras_nearest out word)
+# "; did you mean X?" for the keyword that is <word> to that likeness (0 to 1), else nothing.
+function(_tileiras_nearest out word likeness)
   execute_process(
     COMMAND "${Tileiras_PYTHON_EXECUTABLE}" -I -S -c
-      "import difflib, sys; print(*difflib.get_close_matches(sys.argv[1].upper(), sys.argv[2:], 1, 0.75), end='')"
-      "${word}" ${ARGN}
+      "import difflib, sys; print(*difflib.get_close_matches(sys.argv[1].upper(), sys.argv[3:], 1, float(sys.argv[2])), end='')"
+      "${word}" ${likeness} ${ARGN}
     OUTPUT_VARIABLE found ERROR_QUIET)
   set(${out} "" PARENT_SCOPE)
   if(found AND NOT found STREQUAL word)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
@@ -55,6 +56,23 @@ def test_the_same_bytes_as_by_single_verbs(work: Path) -> None:
     made = {path.name: path.read_bytes() for path in (work / "all").iterdir() if path.is_file()}
     assert made.pop("stamp") == b""
     assert made == {path.name: path.read_bytes() for path in (work / "single").iterdir() if path.is_file()}
+
+
+def test_a_pipe_is_no_source_of_a_build(work: Path) -> None:
+    """Nobody writes into it again at the next build; the first one waited for a writer for ever."""
+    os.mkfifo(work / "pipe.tileir")
+    for words in (
+        ["kernels", "--folder", "all", "--arch=compute_80", *units("one", "pipe")],
+        ["compile", "--arch=compute_80", "pipe.tileir", "-o", "k.ptx", "--depfile", "k.d"],
+    ):
+        done = call(*words, cwd=work)
+        assert done.returncode == 1
+        assert (
+            done.stderr
+            == "error: unable to read input file 'pipe.tileir': it is a pipe, which nobody can read again\n"
+        )
+    with subprocess.Popen(["cp", "one.tileir", "pipe.tileir"], cwd=work):
+        assert call("compile", "--arch=compute_80", "pipe.tileir", "-o", "k.ptx", cwd=work).returncode == 0
 
 
 def test_portable_tile_code_is_the_bytecode(work: Path) -> None:

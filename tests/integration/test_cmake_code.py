@@ -340,12 +340,19 @@ message(STATUS "python is ${Tileiras_PYTHON_EXECUTABLE};")
 def test_misspelled_keywords_of_the_other_commands(tmp_path: Path) -> None:
     project = CMakeProject(tmp_path)
     project.write("k.tileir", kernel("k"))
+    project.write("folder.tileir/k.tileir", kernel("k"))
     for call, said in (
         ("install_tile_kernels(TARGETS k FORMAT fatbin)", "did you mean FORMATS?"),
         ("target_link_tile_kernels(app PRIVAT k)", "PRIVAT"),
         ("target_tile_options(k OPTION -O2)", "OPTION"),
         ("tile_kernel_artifacts(k fatbins x)", "fatbins"),
         ("add_tile_kernel(j SOURCES k.tileir OPTIMISE 3)", "OPTIMISE"),
+        (
+            "add_tile_kernel(j SOURCES k.tileir ENTRY k)",
+            "neither a value nor an argument; did you mean ENTRIES?",
+        ),
+        ("add_tile_kernel(j SOURCES k.tileir architectures 90)", "did you mean ARCHITECTURES?"),
+        ("add_tile_kernel(j SOURCES folder.tileir)", "the source 'folder.tileir' is a directory"),
         ("add_tile_kernel(j SOURCES k.tileir MAX_REGISTER 3)", "did you mean MAX_REGISTERS?"),
     ):
         project.write("CMakeLists.txt", f"""{HEAD}

@@ -501,6 +501,20 @@ def test_ldmatrix_and_stmatrix(count, trans):
     assert (b == src).all()
 
 
+def test_matrices_under_a_guard():
+    """Warps that a guard switches off neither read nor write, whatever address they have."""
+    out = np.zeros(64, np.uint32)
+    run(
+        """.shared .align 16 .b8 s[256]; .reg .b32 %s, %l, %x, %v; .reg .pred %p; .reg .b64 %o; setp.lt.u32 %p, %t, 32;
+        and.b32 %l, %t, 7; mov.u32 %s, s; mad.lo.u32 %s, %l, 16, %s; selp.b32 %s, %s, -16, %p; mov.b32 %v, %t; mov.b32 %x, 99;
+        @%p stmatrix.sync.aligned.m8n8.x1.shared.b16 [%s], {%v}; bar.sync 0;
+        @%p ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%x}, [%s];
+        ld.param.u64 %o, [p0]; mad.wide.u32 %o, %t, 4, %o; st.global.b32 [%o], %x; ret;""",
+        [out], threads=64,
+    )  # fmt: skip
+    assert (out == np.where(np.arange(64) < 32, np.arange(64), 99)).all()
+
+
 def fragments(matrix, kind, shape):
     """The registers of an mma operand by the ISA's formulas, [32, registers] as 32-bit words (or f64)."""
     rows, cols = matrix.shape

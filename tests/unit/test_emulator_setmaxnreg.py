@@ -54,11 +54,23 @@ def test_what_cannot_be(body, text):
     assert "setmaxnreg" in str(error.value) and error.value.line > 0
 
 
-def test_warps_of_a_group_that_take_other_ways_never_meet():
-    body = """setp.lt.u32 %q, %t, 32; @%q bra OTHER; setmaxnreg.dec.sync.aligned.u32 40; ret;
-    OTHER: setmaxnreg.dec.sync.aligned.u32 40; ret;"""
+OTHER_WAYS = """and.b32 %x, %t, 127; setp.lt.u32 %q, %x, 32; @%q bra OTHER; setmaxnreg.dec.sync.aligned.u32 40; bra END;
+OTHER: setmaxnreg.dec.sync.aligned.u32 {}; END: st.global.u32 [%a], %t; ret;"""
+
+
+def test_warps_of_a_group_that_ask_for_different_counts_never_meet():
     with pytest.raises(EmulatorError, match=r"deadlock.*setmaxnreg"):
-        run(body)
+        run(OTHER_WAYS.format(48))
+
+
+def test_two_instructions_for_the_warps_of_a_group():
+    """As GPUs do, which Triton relies on for sm_120; the ISA leaves it undefined, and checks say so."""
+    assert (run(OTHER_WAYS.format(40)) == np.arange(384)).all()
+    report = launch(
+        entry(HEAD + OTHER_WAYS.format(40), ".param .u64 p0", directives=".reqntid 384 .maxnreg 168"), "k", 1, 384,
+        [np.zeros(384, np.uint32)], check=True, seed=1,
+    )  # fmt: skip
+    assert {f.kind for f in report.findings} == {"setmaxnreg"} and "PTX line" in report.findings[0].text
 
 
 def test_a_warp_that_leaves_out_the_instruction():

@@ -471,3 +471,32 @@ def test_what_a_commit_covers(name):
         assert not right or findings == []
         found += any(f.kind == "shared-memory race" and "tcgen05" in f.text for f in findings)
     assert right or found == 20
+
+
+@pytest.mark.parametrize("seed", [None, 0, 1])
+def test_warps_that_a_guard_switches_off_take_no_part(seed):
+    """Triton's form: no branch around .sync.aligned instructions, but a guard that a whole warp answers alike."""
+    text = f"""{HEAD}.shared .b32 slot;
+.visible .entry k(.param .u64 out) {{ .reg .pred %w, %h; .reg .b32 %t, %x, %ta, %v; .reg .b64 %o;
+mov.u32 %t, %tid.x; setp.lt.u32 %w, %t, 32; setp.lt.u32 %h, %t, 64; mov.u32 %x, slot; ld.param.u64 %o, [out];
+mad.wide.u32 %o, %t, 4, %o;
+@%w tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%x], 512; bar.sync 0; ld.shared.b32 %ta, [slot];
+@%w tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;
+shr.u32 %x, %t, 5; shl.b32 %x, %x, 21; add.u32 %x, %ta, %x; mov.u32 %v, %t;
+tcgen05.st.sync.aligned.32x32b.x1.b32 [%x], {{%v}}; tcgen05.wait::st.sync.aligned; add.u32 %v, %v, 1000;
+@%h tcgen05.st.sync.aligned.32x32b.x1.b32 [%x], {{%v}}; @%h tcgen05.wait::st.sync.aligned; mov.u32 %v, 7;
+@!%w tcgen05.ld.sync.aligned.32x32b.x1.b32 {{%v}}, [%x]; tcgen05.wait::ld.sync.aligned;
+st.global.b32 [%o], %v; bar.sync 0; @%w tcgen05.dealloc.cta_group::1.sync.aligned.b32 %ta, 512; ret; }}"""
+    out = np.zeros(128, np.uint32)
+    report = launch(text, "k", 1, 128, [out], check=seed is not None, seed=seed)
+    t = np.arange(128)
+    assert (out == np.where(t < 32, 7, np.where(t < 64, t + 1000, t))).all() and report.findings == []
+    assert sum(n for name, n in report.executed.items() if name.startswith("tcgen05.alloc")) == 32
+
+
+def test_a_guard_that_a_warp_answers_in_two_ways_is_no_whole_warp():
+    text = f"""{HEAD}.shared .b32 slot;
+.visible .entry k() {{ .reg .pred %p; .reg .b32 %t, %x; mov.u32 %t, %tid.x; setp.lt.u32 %p, %t, 3; mov.u32 %x, slot;
+@%p tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%x], 64; bar.warp.sync -1; ret; }}"""
+    with pytest.raises(EmulatorError, match=r"no thread can go on.*PTX line \d+"):
+        launch(text, "k", 1, 32, [])

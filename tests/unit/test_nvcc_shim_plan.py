@@ -114,6 +114,11 @@ def test_nvidias_compiler_cannot_honour_ptxas_options_and_it_is_said() -> None:
     ("words", "message"),
     [
         (["-c", "-Wall"], "Unknown option '-Wall'"),
+        (["-c", "-Xptaxs", "-v"], "Unknown option '-Xptaxs'; did you mean '-Xptxas'?"),
+        (["-c", "--lineinof"], "Unknown option '--lineinof'; did you mean '-lineinfo'?"),
+        (["-c", "-maxregcount=48"], "Unknown option '-maxregcount=48'; did you mean '-maxrregcount'?"),
+        (["-c", "-gencod", "arch=compute_90,code=sm_90"], "Unknown option '-gencod'; did you mean '-gencode'?"),
+        (["-c", "--tileiras-hedaer=x.h"], "Unknown option '--tileiras-hedaer=x.h'; did you mean '--tileiras-header'?"),
         (["-E"], "Option '--preprocess (-E)' is not allowed when compiling Tile IR input 'k.tileir'"),
         (["-ltoir"], "Option '--ltoir (-ltoir)' is not allowed when compiling Tile IR input 'k.tileir'"),
         (["-optix-ir"], "Option '--optix-ir (-optix-ir)' is not allowed when compiling Tile IR input 'k.tileir'"),

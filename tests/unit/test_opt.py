@@ -114,6 +114,16 @@ def test_output_file_and_missing_input(tmp_path: Path, capfd: Any) -> None:
     assert "unable to read input file" in capfd.readouterr().err
 
 
+@pytest.mark.parametrize("data", [b"", b" \n\t\r\n"])
+def test_an_empty_file_is_no_module(data: bytes, tmp_path: Path, capfd: Any) -> None:
+    """It was printed as no text at all, code 0: what should have written the file was not noticed."""
+    source, out = tmp_path / "k.mlir", tmp_path / "out"
+    source.write_bytes(data)
+    for more in ([], ["--gpu-name=sm_90", "--pipeline-to=ptx"], ["--split-input-file"]):
+        assert opt.main([str(source), "-o", str(out), *more]) == 3 and not out.exists()
+        assert f"note: '{source}' is empty: whatever should have written it did not" in capfd.readouterr().err
+
+
 def test_list_passes_and_help(capfd: Any) -> None:
     from tileiras.compiler.pipeline import PIPELINE
 

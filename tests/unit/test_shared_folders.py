@@ -248,5 +248,8 @@ def test_a_full_disk_names_the_output(tmp_path: Path, monkeypatch: pytest.Monkey
     ):
         outputs.write(outputs.paths[0], b"image")
     outputs.discard()
+    with pytest.raises(OSError) as caught:  # without a name it would pass for standard output
+        files.write_atomically(str(tmp_path / "view.json"), b"{}")
+    assert caught.value.filename == str(tmp_path / "view.json")
     assert os.listdir(tmp_path) == []
     assert sys.exc_info() == (None, None, None)

@@ -27,6 +27,7 @@ ACTS = {
     "TileAAMarkShortResults": ("attention_causal_f16", "sm_80"),
     "TileAAMarkNonPositive": ("attention_causal_f32", "sm_80"),
     "TileAAMarkExactIntegers": ("staged_packed_weights_bf16", "sm_80"),
+    "TileAATurnFewRows": ("matmul_f16_ragged", "sm_100"),
     "TileAAShortenSteps": ("large_matmul_64x64x256", "sm_80"),
     "TileAACutHugeTiles": ("large_gelu_65536", "sm_80"),
     "TileAACutLongChains": ("large_gelu_16384", "sm_80"),

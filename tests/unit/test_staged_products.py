@@ -68,6 +68,15 @@ def test_packed_weights_are_unpacked_on_their_way_to_the_tensor_core(gpu_name: s
     assert "ld.shared.b8" not in text and "ld.shared.u8" not in text  # packed bytes travel by words
 
 
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_120"])
+def test_what_is_added_to_a_product_changes_its_layout_before_it_is_widened(gpu_name: str) -> None:
+    """As bf16, it reaches the accumulator's fragments by ldmatrix, in half the bytes."""
+    text = ptx("matmul_residual", gpu_name)
+    epilogue = text[text.rindex(TENSOR[gpu_name]) :]
+    assert "ldmatrix" in epilogue and "add.rn.f32" in epilogue[epilogue.index("ldmatrix") :]
+    assert epilogue.count("bar.sync") <= 4  # one exchange in, one out
+
+
 def test_operands_of_several_products_stay_where_they_were_loaded() -> None:
     text = ptx("staged_linear_attention_d128", "sm_90")
     assert "wgmma.mma_async" in text and "mma.sync" not in text
@@ -330,6 +339,10 @@ QUEUES = (
     ("flash_d256", "sm_80", 32, 3, 2),
     ("flash_mqa_d128", "sm_80", 40, 5, 2),
     ("flash_window", "sm_120", 10, 4, 1),
+    ("staged_attention_causal_bf16", "sm_90", 32, 4, 1),
+    ("staged_attention_causal_bf16", "sm_90", 24, 3, 1),
+    ("flash_d256", "sm_90", 96, 4, 1),
+    ("flash_mqa_d128", "sm_90", 48, 3, 1),
 )
 
 
@@ -349,19 +362,29 @@ def test_products_one_behind_the_other_queue_where_a_ring_would_leave_nothing_un
         check(CASES[name], gpu_name, seed, monkeypatch)
 
 
-def test_a_queue_that_waits_for_too_little_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("gpu_name", "written", "planted"),
+    [
+        ("sm_80", "cp.async.wait_group 1;", "cp.async.wait_group 2;"),
+        ("sm_90", "cp.async.wait_group 1;", "cp.async.wait_group 2;"),
+        ("sm_90", "wgmma.wait_group.sync.aligned 0;", ""),
+    ],
+)
+def test_a_queue_that_waits_for_too_little_is_found(
+    gpu_name: str, written: str, planted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     small_shared_memory(24, monkeypatch)
     launch = tileiras.launch
 
     def impatient(source: str, *args: object, **options: object) -> None:
-        program = tileiras.compile(source, gpu_name="sm_80", launch_abi="simt", emit="ptx")
-        assert program.ptx.count("cp.async.wait_group 1;") >= 2
-        program.ptx = program.ptx.replace("cp.async.wait_group 1;", "cp.async.wait_group 2;")
+        program = tileiras.compile(source, gpu_name=gpu_name, launch_abi="simt", emit="ptx")
+        assert program.ptx.count(written) >= 2
+        program.ptx = program.ptx.replace(written, planted)
         launch(program, *args, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(tileiras, "launch", impatient)
-    with pytest.raises(AssertionError, match="race"):
-        check(CASES["staged_attention_causal_bf16"], "sm_80", 1, monkeypatch)
+    with pytest.raises(AssertionError, match=r"race|wgmma|fence|proxy"):
+        check(CASES["staged_attention_causal_bf16"], gpu_name, 1, monkeypatch)
 
 
 def test_probabilities_are_a_left_operand_in_tensor_memory() -> None:

@@ -138,7 +138,7 @@ def tensor_row(code: Code, work: Product | None, threads: int, blocks: int, shar
         issued += (
             sum(len(code.of_loop(r)) for r in readers) * max(4, threads // 32 - 4) // max(1, len(readers))
         )
-    fed, flying = _feeding(code, inside, roles, work, threads, shared)
+    fed, flying = _feeding(code, inside, roles, work, threads, shared, steps)
     found = terms(GPUS[gpu], Pass(
         work.element, {k: float(v) for k, v in done.items()}, kinds, issued, len(tensor or scalar) * warps,
         sum(sass.wavefronts(i) for i in inside) * warps, steps * work.bytes, int(row["bar"]), fed,
@@ -180,14 +180,21 @@ def _has_copies(instructions: list[Instruction]) -> bool:
 
 
 def _feeding(
-    code: Code, inside: list[Instruction], roles: bool, work: Product, threads: int, shared: int
+    code: Code,
+    inside: list[Instruction],
+    roles: bool,
+    work: Product,
+    threads: int,
+    shared: int,
+    steps: float,
 ) -> tuple[bool, int]:
     """(whether copies of later steps are under way in each pass, their bytes for one block), as the code shows it."""
     copies = [i for i in inside if i.kind == "async_copy"]
     polled = any(i.base == "SYNCS" and "PHASECHK" in i.modifiers for i in inside)
     if polled and (roles or _has_copies(inside)):
-        stages = shared // max(1, work.bytes)
-        return stages >= 2, max(0, stages - 1) * work.bytes
+        step = int(work.bytes * min(1.0, steps)) or 1  # a pass may take a part of the source's step
+        stages = shared // step
+        return stages >= 2, max(0, stages - 1) * step
     waits = [
         int(i.operands.rpartition(",")[2], 0)
         for i in inside

@@ -53,8 +53,8 @@ def pieces(data: bytes, split: str) -> list[tuple[Any, int]]:
     """(text or bytecode, lines before it). `split`: how the lines between the pieces begin; empty: one piece."""
     from tileiras.compiler.bytecode.reader import is_bytecode
 
-    if is_bytecode(data):
-        return [(data, 0)]
+    if is_bytecode(data) or not data.strip():
+        return [(data, 0)]  # an empty file is refused as one, not taken for a module without ops
     try:
         text = data.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError:

@@ -328,3 +328,19 @@ case(
     lambda a, q, s, c: {3: (wide(a)[0] @ wide(q)[0] * wide(s)[0]).astype("f4")},
     **F32,
 )
+case(
+    "matmul_residual",
+    "residual",
+    [A("bf16", 2, div=8, align=16)] * 4 + [128, 128, 64],
+    (1, 2),
+    lambda rng: (
+        uniform(rng, (120, 96), "bf16", -1, 1),
+        uniform(rng, (96, 200), "bf16", -1, 1),
+        uniform(rng, (120, 200), "bf16", -4, 4),
+        like((120, 200), "bf16"),
+    ),
+    lambda a, b, r, c: {3: (wide(a)[0] @ wide(b)[0] + wide(r)[0]).astype("f4").astype(c.dtype)},
+    tags=("large",),
+    rtol=8e-3,
+    atol=1e-2,
+)

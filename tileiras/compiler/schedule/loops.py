@@ -9,7 +9,7 @@ from tileiras.compiler.ir.types import TensorType
 from tileiras.compiler.layout.linear import log2
 from tileiras.compiler.layout.shared import CHUNK_BYTES, arrange
 from tileiras.compiler.passes.tileaa.facts import Facts, facts_of
-from tileiras.compiler.target import sm
+from tileiras.compiler.target import sm, tcgen05
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS, SCALED
 
@@ -106,8 +106,8 @@ def missing_facts(loop: Op, target: Any) -> dict[Value, int] | None:
 
 
 def parts_of_step(func: Op, loop: Op, analyses: Analyses) -> int:
-    """Into how many parts a step over K is cut so that three stages fit shared memory, beside one that wgmma still reads and
-    operands that are written back: 1 where they do as it is."""
+    """Into how many parts a step over K is cut so that three stages fit shared memory, beside one that wgmma or tcgen05 still
+    reads and operands that are written back: 1 where they do as it is."""
     from .products import adds_up, warpgroup_products
 
     target = analyses.target
@@ -122,7 +122,9 @@ def parts_of_step(func: Op, loop: Op, analyses: Analyses) -> int:
     atom = mma_sync(products[0], target)
     smallest = min(1 << atom.k if atom is not None else 16, left.shape[-1])
     back = analyses.get(warpgroup_products, func).get(products[0])
-    spare = int(back is not None and adds_up(products[0]) is not None)
+    in_memory = target.has(sm.TCGEN05) and tcgen05.TYPES.get(left.elem.name) is not None
+    in_memory = in_memory and tcgen05.fits(products[0].result.type.shape, log2(CostModel.least_warps))  # type: ignore[attr-defined]
+    spare = int((back is not None or in_memory) and adds_up(products[0]) is not None)
     for which, form in (back or {}).items():
         if form.before_size != form.size:  # two buffers of its own
             stage += 2 * form.size * num_elements(products[0].operands[which].type.shape) // (3 + spare)  # type: ignore[attr-defined]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.ir.types import Ptr
 from tileiras.compiler.layout.linear import dim_bits
-from tileiras.compiler.target import mma, sm
+from tileiras.compiler.target import mma, sm, tcgen05
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.mma import HALVES
 from tileiras.compiler.target.products import PRODUCTS, SCALED
@@ -208,6 +208,18 @@ def _columns(value: Value, plans: Any) -> tuple[int, ...] | None:
     for permute in reversed(permutes):
         columns = permuted(columns, permute.operands[0].type.shape, permute.attr("permutation"))  # type: ignore[attr-defined]
     return columns
+
+
+def has_few_rows(op: Op, target: Any) -> bool:
+    """Whether warpgroups or tensor memory multiply the transpose of a product, and not itself: it has fewer rows than they do."""
+    left: Any = op.operands[0].type
+    shape: Any = op.result.type.shape  # type: ignore[attr-defined]
+    if target is None or len(shape) != 2 or shape[0] >= tcgen05.HALF or shape[1] < tcgen05.HALF:
+        return False
+    if target.has(sm.TCGEN05):
+        known = left.elem.name in tcgen05.TYPES and left.elem.bits <= 16
+        return known and tcgen05.fits(shape[::-1], CostModel.least_warps.bit_length() - 1)
+    return target.has(sm.WGMMA) and left.elem.bits == 16  # type: ignore[no-any-return]
 
 
 def adds_up(op: Op) -> Op | None:

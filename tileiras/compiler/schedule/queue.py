@@ -18,6 +18,7 @@ from tileiras.compiler.layout.shared import CHUNK_BYTES, arrange
 from tileiras.compiler.target.cost import CostModel
 
 from .instructions import mma_sync
+from .restage import SIDES
 from .staging import LOADS, Staged, copying_layout, is_elementwise
 
 TYPE_CHECKING = False
@@ -49,9 +50,7 @@ def plan_queue(
     under way either. `room`: bytes of shared memory."""
     groups: list[list[tuple[Op, int]]] = []
     for product in products:
-        if (
-            "atom" in product.attrs or len(product.operands) > 3
-        ):  # wgmma and tcgen05 read slots later than they are issued
+        if len(product.operands) > 3 or not reads_when_issued(product, members):
             return None
         found = [(chain_load(v), which) for which, v in enumerate(product.operands[:2])]
         group = [(load, which) for load, which in found if load in members]
@@ -62,7 +61,8 @@ def plan_queue(
     if len(groups) < 2 or len(set(loads)) != len(loads) or set(loads) != set(members):
         return None
     most = max(sum(members[load].bytes for load, _ in group) for group in groups)
-    for parts in CostModel.queue_parts:
+    whole = any("atom" in product.attrs for product in products)
+    for parts in CostModel.queue_parts[:1] if whole else CostModel.queue_parts:
         piece = (most // parts + 1023) & ~1023
         ahead = min(2 * len(groups) - 1, (room // piece - 1) // parts)
         if ahead < 1 or parts * ahead < 2:
@@ -85,6 +85,16 @@ def plan_queue(
                 return None
         return queue
     return None
+
+
+def reads_when_issued(product: Op, members: dict[Op, Staged]) -> bool:
+    """Whether a product has read its slot when the one behind it begins. So does mma.sync, and wgmma where it is waited for at
+    once: a product that adds up in the ring of a loop is not, and in a queue there is none. What wgmma does not read as it was
+    loaded lies elsewhere, and what bulk tensor copies bring comes in time with warps of its own."""
+    if "atom" not in product.attrs:
+        return True
+    moved = any(f"restage_{side}" in product.attrs for side in SIDES)
+    return product.attrs["atom"] == "wgmma" and not moved and all(m.boxes is None for m in members.values())
 
 
 def chain_load(value: Value) -> Op | None:

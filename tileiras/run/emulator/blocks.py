@@ -27,7 +27,7 @@ _WARP_SYNC = {
     "wmma",
     "wgmma",
 }
-_ENDS = {"bra", "brx", "ret", "exit", "trap", "brkpt"}
+_ENDS = {"bra", "brx", "ret", "exit", "trap", "brkpt", "$skip"}
 _NO_DEST = {
     "bra",
     "brx",
@@ -53,6 +53,14 @@ _NO_DEST = {
     "tensormap",
 }
 BUILTINS = {"vprintf", "__assertfail", "malloc", "free"}
+
+
+# .sync.aligned instructions whose guard all threads of a warp answer alike: a warp that it switches off goes round them.
+_WHOLE = {"ldmatrix", "stmatrix", "movmatrix", "mma", "wmma", "wgmma", "tcgen05", "tensormap"}
+
+
+def goes_round(inst: Inst) -> bool:
+    return inst.guard is not None and inst.op in _WHOLE and ("sync" in inst.mods or "aligned" in inst.mods)
 
 
 def wait_level(inst: Inst, cta_threads: int) -> int:
@@ -179,10 +187,17 @@ def build(func: Func, cta_threads: int, cc: Reg) -> list[Piece]:
     """The pieces of a function in priority order; `pc` is left to the caller."""
     labels: dict[str, list[tuple[tuple[int, ...], int]]] = {}
     insts: list[Inst] = []
+    skipped: list[int] = []  # what a $skip goes round
     for item in func.body:
         if isinstance(item, tuple):
             labels.setdefault(item[1], []).append((item[2], len(insts)))
         else:
+            if goes_round(item):
+                assert item.guard is not None
+                reg, negated = item.guard
+                insts.append(Inst("$skip", (), [], (reg, not negated), item.line, item.text, item.path))
+                item = Inst(item.op, item.mods, item.ops, None, item.line, item.text, item.path)
+                skipped.append(len(insts))
             insts.append(item)
             if item.op == "call" and not is_builtin(item) and call_results(item):
                 insts.append(
@@ -202,7 +217,7 @@ def build(func: Func, cta_threads: int, cc: Reg) -> list[Piece]:
             raise EmulatorError(f"PTX line {inst.line}: no label {name} for `{inst.text}`")
         return best[1]
 
-    leaders = {0} | {at for places in labels.values() for _, at in places}
+    leaders = {0} | {at for places in labels.values() for _, at in places} | {at + 1 for at in skipped}
     for i, inst in enumerate(insts):
         if inst.op in _ENDS or (inst.op == "call" and not is_builtin(inst)):
             leaders.add(i + 1)
@@ -238,6 +253,8 @@ def build(func: Func, cta_threads: int, cc: Reg) -> list[Piece]:
         out: list[int] = []
         if last.op == "bra":
             out.append(block_of[find(last.ops[0][1], last)])
+        elif last.op == "$skip":
+            out.append(b + 2)
         elif last.op == "brx":
             out += [block_of[find(n, last)] for n in func.tables[last.ops[1][1]]]
         pieces[-1].targets = [blocks[t][0] for t in out]

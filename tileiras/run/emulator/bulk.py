@@ -359,10 +359,10 @@ class BulkOps:
         if self.order is None:
             self.drain()
             return
-        rng = self.order.rng
-        if self.transfers and rng.random() < 0.3:
+        rng, soon = self.order.rng, self.order.engine
+        if self.transfers and rng.random() < soon:
             self.finish_transfer(self.transfers[int(rng.integers(len(self.transfers)))])
-        if self.tasks and rng.random() < 0.3:
+        if self.tasks and rng.random() < soon:
             self.tensor_step(int(self.cta_of[self.tasks[int(rng.integers(len(self.tasks)))].lane]))
 
     def drain(self) -> None:

@@ -409,7 +409,10 @@ class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, BulkOps, TensorOps, 
         if (self.bar_at >= 0).any() or self.live.any():
             raise Stuck
         self.bulk_kept()
-        self.drain()
+        try:
+            self.drain()
+        except Fault as fault:
+            self.explain(fault)
         self.tensor_kept()
         return "done"
 

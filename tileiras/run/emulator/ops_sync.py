@@ -21,7 +21,7 @@ def _or_next(g: BlockGen, target: str) -> str:
     return f"B.branch({g.guard}, {target}, {g.after()}, idx, n)"
 
 
-@handles("bra")
+@handles("bra", "$skip")
 def bra(g: BlockGen, inst: Inst) -> None:
     g.result = _or_next(g, str(g.piece.targets[0].pc))
 

@@ -59,7 +59,7 @@ def tcgen05(g: BlockGen, inst: Inst) -> None:
     elif what.startswith("relinquish"):
         g.emit("B.tensor_relinquish(idx, n)")
     elif what.startswith("fence"):
-        return
+        g.emit(f"B.tensor_fence({what.endswith('after_thread_sync')}, {mask}, idx, n)")
     elif what.startswith("wait"):
         g.emit(f"B.tensor_wait({name}, idx, n)")
     elif what in ("ld", "st"):
@@ -77,8 +77,6 @@ def tcgen05(g: BlockGen, inst: Inst) -> None:
 
 def registers(g: BlockGen, inst: Inst, name: str) -> None:
     load = inst.mods[0] == "ld"
-    if inst.guard is not None:
-        g.fail("tcgen05.ld and tcgen05.st with a guard are not supported by the emulator")
     shape = next((m for m in inst.mods if m in _SHAPES), None)
     if shape is None or "red" in inst.mods:
         g.fail("this form of tcgen05.ld is not supported by the emulator")

@@ -11,14 +11,24 @@ class Order:
     def __init__(self, cluster_size: int, seed: int | None) -> None:
         self.cluster_size = cluster_size
         self.rng = np.random.default_rng(seed)
+        self.left = 0  # choices until another favourite is drawn
+        self.favourite = min
+        self.engine = float(self.rng.choice((0.05, 0.3, 0.8)))  # how soon copies and products in flight go on
 
     def shuffle(self, ctas: np.ndarray) -> np.ndarray:
         groups = ctas.reshape(-1, self.cluster_size, 3)
         return groups[self.rng.permutation(len(groups))].reshape(-1, 3)
 
     def choose(self, ready: list[int]) -> int:
-        if len(ready) == 1 or self.rng.random() < 0.7:
-            return min(ready)
+        """Mostly the piece that comes first, or for a while the last: roles lie behind each other, and each must get ahead."""
+        if len(ready) == 1:
+            return ready[0]
+        if not self.left:
+            self.left = int(self.rng.integers(50, 400))
+            self.favourite = max if self.rng.random() < 0.4 else min
+        self.left -= 1
+        if self.rng.random() < 0.7:
+            return self.favourite(ready)
         return ready[int(self.rng.integers(len(ready)))]
 
     def subset(self, batch, pc: int, lanes: np.ndarray) -> np.ndarray:

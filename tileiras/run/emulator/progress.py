@@ -308,6 +308,9 @@ class Progress:
             text += f"in {QUIET} steps none has read what it had not read before"
         if waiting:
             text += f" ({waiting} more CTAs start only when one of these ends)"
+        for batch in batches:
+            for who in batch.registers.stuck_report() if batch.registers is not None else ():
+                text += f"; {who}"
         if not self.polls:
             return text, None
         # a barrier whose copies do not add up is the cause, others wait for who waits there

@@ -35,6 +35,7 @@ from .race_tensor import PLACE, TensorChecks
 from .syntax import EmulatorError
 
 TOO_SMALL = ": both are strong, but the scope of one is too small for the other"
+UNFENCED = ": threads are ordered, but without a tcgen05.fence on the way"
 VERBS = {"r": "read", "w": "write", "a": "atomic"}
 
 
@@ -240,8 +241,8 @@ class Checker(Clocks, AsyncChecks, TensorChecks):
             a.line,
         )
 
-    def ordered(self, a: Access, r: Records) -> np.ndarray:
-        """Which records are of accesses that come before this one."""
+    def ordered(self, a: Access, r: Records, fences: bool = True) -> np.ndarray:
+        """Which records are of accesses that come before this one (fences: with those of tcgen05 on the way)."""
         wpc = a.batch.warps_per_cta
         r_cta = r.warp // wpc
         engine = r.lane == ENGINE
@@ -263,6 +264,8 @@ class Checker(Clocks, AsyncChecks, TensorChecks):
                 if row is not None:
                     mine = far & (a.warps == w)
                     good[mine] = r.clock[mine] <= row[r.warp[mine]]
+        if fences and int(a.at[0]) >= PLACE and any(self.tensor_fences(a.batch)):
+            good = self.fenced(a, r, good, same_cta, engine)
         return good
 
     def together(self, a: Access, r: Records) -> np.ndarray:
@@ -285,6 +288,7 @@ class Checker(Clocks, AsyncChecks, TensorChecks):
             return
         batch, wpc = a.batch, a.batch.warps_per_cta
         j = int(np.flatnonzero(bad)[0])
+        unfenced = int(a.at[0]) >= PLACE and bool(self.ordered(a, r, fences=False)[j])
         verb, line = VERBS[a.kind], int(lines[j])
         who = batch.thread_name(int(a.lanes[j]))
         if int(r.clock[j]) == PENDING or int(r.lane[j]) == ENGINE:
@@ -294,7 +298,7 @@ class Checker(Clocks, AsyncChecks, TensorChecks):
                 f"{verb} of {a.place(j)} by {who} while the {op} of PTX line {line} may still be {doing} it"
             )
             if int(r.lane[j]) == ENGINE:
-                text += self.unseen(a, int(r.warp[j]) - CHANNEL, int(r.clock[j]))
+                text += UNFENCED if unfenced else self.unseen(a, int(r.warp[j]) - CHANNEL, int(r.clock[j]))
             else:
                 text += self.flight(a, line, int(r.warp[j]), int(r.lane[j]))
         else:
@@ -307,7 +311,7 @@ class Checker(Clocks, AsyncChecks, TensorChecks):
             text = f"{verb} of {a.place(j)} by {who} is not ordered after the {what} at PTX line {line} by {author}"
             if a.scope and r.scope[j]:
                 text += TOO_SMALL
-            text += a.state.last_wait(int(a.warps[j]))
+            text += UNFENCED if unfenced else a.state.last_wait(int(a.warps[j]))
         self.report_race(a, text, line)
 
     def report_race(self, a: Access, text: str, line: int) -> None:

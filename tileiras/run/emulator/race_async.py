@@ -102,6 +102,7 @@ class AsyncChecks:
 
     # registers of wgmma
     def wgmma_fence(self, batch, warps: np.ndarray) -> None:
+        self.state(batch).wgmma_fenced[warps] = True
         dirty = self.state(batch).dirty
         for marked in dirty.values():
             marked[warps] = False
@@ -115,10 +116,8 @@ class AsyncChecks:
             marked[lanes >> 5] = True
 
     def wgmma_registers(self, batch, inst, regs: tuple, sources: tuple, warps: np.ndarray) -> None:
-        """Registers written since the last wgmma.fence may not be used."""
+        """Before the first wgmma there is a wgmma.fence, and registers written since the last one may not be used."""
         dirty = self.state(batch).dirty
-        if not dirty:
-            return
         for k in (*regs, *sources):
             marked = dirty.get(k)
             if marked is not None and marked[warps].any():
@@ -130,6 +129,10 @@ class AsyncChecks:
                     inst,
                 )
                 return
+        late = warps[~self.state(batch).wgmma_fenced[warps]]
+        if late.size:
+            who = batch.thread_name(int(late[0]) * 32)
+            self.report("missing wgmma.fence", f"{who} has executed none before its first wgmma", inst)
 
     def wgmma_touched(self, batch, inst, product, warp: int, write: bool, regs: list) -> None:
         names = ", ".join(batch.unit.register_name(k) for k in regs[:3])

@@ -95,6 +95,11 @@ class BatchState:
         self.tensor = None  # the records of tensor memory
         self.unwaited: dict[tuple[str, int], list] = {}  # ("r" or "w", warp) -> granules of tcgen05.ld and st
         self.loading: dict[int, dict] = {}  # register -> warp -> tcgen05.ld not waited for
+        self.after: np.ndarray | None = (
+            None  # vc as each warp knew it at its last tcgen05.fence::after_thread_sync
+        )
+        self.before: dict[int, list[int]] = {}  # warp of the batch -> its clocks at each ::before_thread_sync
+        self.wgmma_fenced = np.zeros(batch.L // 32, bool)  # warps that have executed a wgmma.fence
         self.dirty: dict[int, np.ndarray] = {}  # registers of wgmma written since the warp's last fence
 
     def last_wait(self, warp: int) -> str:

@@ -2,6 +2,10 @@
 
 Tensor memory is watched in granules of 32 lanes of one column. Instructions that one thread issues follow each other; all
 others need a commit of that thread whose mbarrier they saw complete, or an ordinary order between threads.
+
+By the ISA tcgen05.fence stands on both sides of such an order: ::before_thread_sync in the thread that is done (a commit has one
+of its own), ::after_thread_sync in the one that goes on. CUTLASS and Triton have neither, so each is asked for only in kernels
+that have one.
 """
 
 from __future__ import annotations
@@ -9,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from .race_clocks import Known
-from .race_records import CLUSTER_SCOPE, WEAK, Shadow, signal
+from .race_records import CHANNEL, CLUSTER_SCOPE, WEAK, Shadow, signal
 
 PLACE = 1 << 59  # addresses of granules: above any real one
 GRANULES = 4 * 512  # of one CTA
@@ -17,6 +21,8 @@ GRANULES = 4 * 512  # of one CTA
 
 class TensorChecks:
     """Mixed into Checker."""
+
+    fences: tuple[bool, bool] | None = None
 
     def tensor_shadow(self, batch, s) -> Shadow:
         if s.tensor is None:
@@ -73,6 +79,60 @@ class TensorChecks:
                 fields = ("read", "read2") if kind == "r" else ("write",)
                 clocks = s.clock(number)
                 s.tensor.settle(fields, granules, number + s.base * batch.warps_per_cta, clocks)
+
+    # tcgen05.fence
+    def tensor_fences(self, batch) -> tuple[bool, bool]:
+        """Whether the kernel has a fence ::before_thread_sync, and one ::after_thread_sync."""
+        if self.fences is None:
+            found = {
+                inst.mods[0]
+                for p in batch.unit.pieces
+                for inst in p.insts
+                if inst.op == "tcgen05" and inst.mods
+            }
+            self.fences = "fence::before_thread_sync" in found, "fence::after_thread_sync" in found
+        return self.fences
+
+    def tensor_fenced(self, batch, after: bool, warps: np.ndarray) -> None:
+        s, w = self.state(batch), batch.warps_per_cta
+        if after:
+            view = self.seen_after(s)
+            view[warps // w, warps % w] = s.vc[warps // w, warps % w]
+            return
+        for warp, clock in zip(warps.tolist(), s.clock(warps).tolist()):
+            s.before.setdefault(warp, []).append(clock)
+        s.tick(warps)
+
+    def seen_after(self, s) -> np.ndarray:
+        """What each warp knew at its last fence ::after_thread_sync, in the columns of vc."""
+        if s.after is None:
+            s.after = np.zeros_like(s.vc)
+        elif s.after.shape[2] < s.vc.shape[2]:
+            more = np.zeros((*s.vc.shape[:2], s.vc.shape[2] - s.after.shape[2]), np.int64)
+            s.after = np.concatenate([s.after, more], axis=2)
+        return s.after
+
+    def fenced(self, a, r, good: np.ndarray, near: np.ndarray, engine: np.ndarray) -> np.ndarray:
+        """Of the records that an order between threads puts before an access of tensor memory, those with their fences too.
+        near: records of other warps of the CTA; engine: of products and copies."""
+        before, after = self.tensor_fences(a.batch)
+        wpc, s = a.batch.warps_per_cta, a.state
+        cta, warp = a.warps // wpc, a.warps % wpc
+        if after:
+            view = self.seen_after(s)
+            column = np.where(near, r.warp % wpc, np.where(engine, 2 * wpc + r.warp - CHANNEL, 0))
+            issuers = np.array([at >> 5 if kind == "commits" else -1 for kind, at in s.channels] or [-1])
+            channel = np.where(engine, r.warp - CHANNEL, 0)
+            own = engine & (issuers[channel] == a.warps % (wpc * a.batch.cluster_size))  # its own products
+            own |= engine & (a.mark >= 0)
+            good &= ~(near | engine) | own | (r.clock <= view[cta, warp, column])
+        if before:
+            for other in np.unique(r.warp[near & good]).tolist():
+                clocks = np.array([*s.before.get(other - s.base * wpc, ()), np.iinfo(np.int64).max])
+                mine = near & good & (r.warp == other)
+                fence = clocks[np.searchsorted(clocks, r.clock[mine])]
+                good[mine] = fence <= s.vc[cta[mine], warp[mine], other % wpc]
+        return good
 
     # registers of tcgen05.ld
     def tensor_loading(self, inst, regs: tuple, warps: np.ndarray, batch) -> None:

@@ -3,6 +3,9 @@
 A CTA starts with as many registers a thread as .maxnreg says, else as the register file has for the threads that .reqntid or
 .maxntid allow; without either ptxas ignores the instruction, and so does this. What a warpgroup gives back waits for one
 that asks for more; an .inc that finds too few waits. Registers of warps that have exited come back to nobody.
+
+By the ISA all threads of a warpgroup execute the same instruction. GPUs look at each warp by itself, and Triton gives warps of
+one group two instructions with the same count: that goes on here too, and is a finding where there are checks.
 """
 
 from __future__ import annotations
@@ -69,16 +72,29 @@ class Registers:
     def serve(self) -> None:
         """Lets all warpgroups go on that can: those that give first."""
         batch = self.batch
+        pieces = batch.unit.pieces
         waiting = self.at.reshape(-1, GROUP)
-        whole = np.flatnonzero((waiting[:, 0] >= 0) & (waiting == waiting[:, :1]).all(1))
+        whole = np.flatnonzero((waiting >= 0).all(1))
         for action in ("dec", "inc"):
             for group in whole.tolist():
-                pc = int(waiting[group, 0])
-                inst = batch.unit.pieces[pc].insts[0]
-                if action not in inst.mods or not self.change(group, action, self.count(inst)):
+                pcs = np.unique(waiting[group]).tolist()
+                insts = [pieces[pc].insts[0] for pc in pcs if pc >= 0]
+                asked = {(action in inst.mods, self.count(inst)) for inst in insts}
+                if not insts or asked != {(True, self.count(insts[0]))}:
                     continue
+                if not self.change(group, action, self.count(insts[0])):
+                    continue
+                if len(pcs) > 1 and batch.checker is not None:
+                    batch.checker.report(
+                        "setmaxnreg",
+                        f"threads of one warpgroup, of {batch.thread_name(group * GROUP)}, execute this and PTX line "
+                        f"{insts[1].line}, `{insts[1].text}`: undefined by the ISA",
+                        insts[0],
+                    )
+                for pc in pcs:
+                    lanes = group * GROUP + np.flatnonzero(waiting[group] == pc)
+                    batch.push(pieces[pc].next.pc, lanes)
                 waiting[group] = -1
-                batch.push(batch.unit.pieces[pc].next.pc, np.arange(group * GROUP, (group + 1) * GROUP))
 
     def change(self, group: int, action: str, count: int) -> bool:
         if self.start is None:

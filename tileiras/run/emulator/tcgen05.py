@@ -291,6 +291,12 @@ class TensorOps:
         if load:
             self.checker.tensor_loads_over(self, warps)
 
+    def tensor_fence(self, after: bool, mask, idx, n: int) -> None:
+        """tcgen05.fence::after_thread_sync or ::before_thread_sync."""
+        if self.checker is not None:
+            lanes = self.lanes(idx, n, self.select(mask, n))
+            self.checker.tensor_fenced(self, after, np.unique(lanes >> 5))
+
     # the queue
     def enqueue(self, lane: int, run) -> None:
         self.tasks.append(Task(lane, run))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 
 from tileiras import signals
 from tileiras.diag import OUT_OF_MEMORY, UNREADABLE, Catalogue, CompileError, Diag, Refusal
+from tileiras.files import is_of_system
 from tileiras.outputs import OutputError
 from tileiras.terminal import refuse, show_all
 from tileiras.tools.build.arguments import UsageError, help_text, parse
@@ -147,9 +150,11 @@ def of_system(error: OSError, filename: object) -> Refusal:
     return Refusal(common.OS_ERROR, code, why=error.strerror or error, place=place)
 
 
-def read_input(path: str) -> bytes:
-    """The bytes of `path`. Errors: Failed(1) in the assembler's words."""
+def read_input(path: str, again: bool = False) -> bytes:
+    """The bytes of `path`; `again`: of a source that a later build reads, too. Errors: Failed(1) in the assembler's words."""
     try:
+        if again and not is_of_system(path) and stat.S_ISFIFO(os.stat(path).st_mode):
+            raise OSError(errno.EINVAL, "it is a pipe, which nobody can read again")
         with open(path, "rb") as file:
             data = file.read()
     except OSError as error:

@@ -49,7 +49,7 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
     if len(arguments.inputs) != 1:
         raise UsageError(diags.ONE_INPUT, count=len(arguments.inputs))
     source = arguments.inputs[0]
-    data = read_input(source)
+    data = read_input(source, again=bool(arguments.depfile))
     if not arguments.arch:
         raise Failed(diags.NO_ARCH)
     compiler = the_compiler(arguments)

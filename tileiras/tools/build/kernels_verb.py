@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 
 from tileiras.diag import Catalogue, CompileError, Refusal
+from tileiras.outputs import OutputError
 from tileiras.progress import Line
 from tileiras.toolchain.arch import VIRTUAL, Arch
 from tileiras.toolchain.fatbin import COMPRESS_MODES, Image, make_fatbin
@@ -115,7 +116,7 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
             outputs.commit(is_last=False)
             for history, job, result in made:
                 history.succeeded(job, result)
-        except (Failed, UsageError, CompileError, OSError) as error:
+        except (Failed, UsageError, OutputError, CompileError, OSError) as error:
             outputs.discard(promised=not (isinstance(error, Failed) and error.of_line))
             line.clear()
             code = _report(error)  # of every kernel
@@ -221,7 +222,7 @@ class _Unit:
     ) -> list[_Made]:
         """Stages every artefact; what to note of each compilation once they are in place."""
         arguments = self.arguments
-        data = read_input(self.source)
+        data = read_input(self.source, again=True)
         for path in self.paths(archs, for_cpu):
             outputs.declare(path, keep_if_same=True)
         made: list[_Made] = []

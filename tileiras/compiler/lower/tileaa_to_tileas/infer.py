@@ -305,6 +305,8 @@ class Inference:
         rows = self.products.in_tensor_memory and not any(c >> low & (1 << count) - 1 for c in have.lane)
         if rows and have.bits >= CostModel.log2_whole_rows:
             return want  # a row a thread, as sums come from tensor memory: every lane would write to lines of its own
+        if self.products.in_tensor_memory and 1 << low not in have.reg:
+            return want  # a column a thread, where few rows were turned: one element at a time
         near = len(
             [
                 c

@@ -2,7 +2,7 @@
 
 Before: `%x = load`, `%y = ftof %x`, `%z = convert_layout %y`, `mmaf %z ..`.
 After:  `%x = load`, `%y = convert_layout %x`, `%z = ftof %y`, `mmaf %z ..`: what travels is the loaded type, and it may
-travel by an asynchronous copy.
+travel by an asynchronous copy. What is added to their results does so too where it becomes wider on the way.
 
 A conversion in a loop of a value from outside of it moves in front of the loop when the fragments fit the registers
 beside the accumulators; else the value waits in shared memory, stored once, and every iteration reads it from there.
@@ -40,9 +40,29 @@ class HoistConversions(Pass):
         for product in [op for op in func.walk() if op.spec.name in PRODUCTS]:
             for operand in product.operands[:2]:
                 self.to_load(operand, context)
+        for convert in [op for op in func.walk() if op.spec is tileas.CONVERT_LAYOUT]:
+            if self.widens(convert):
+                self.to_load(convert.result, context)
         for loop in [op for op in func.walk() if op.spec.name == "for"]:
             self.out_of(loop, func, context)
         return True
+
+    def widens(self, convert: Op) -> bool:
+        """Whether what changes its layout is wider than what was loaded, and no thread has elements twice: what an epilogue adds
+        to an accumulator takes half the registers and half the shared memory before it becomes f32."""
+        if convert.block is None:  # erased with a chain that was computed again
+            return False
+        maker = convert.operands[0].op
+        if maker is None or maker.block is not convert.block or not self.movable(maker):
+            return False
+        load = maker
+        while load.spec.name != "load_view_tko":
+            load = next(v.op for v in load.operands if v.op is not None and v.op.spec.name != "constant")
+        layouts = [v.type.layout for v in (load.results[0], maker.result, convert.result)]  # type: ignore[attr-defined]
+        if any(layout.inv or any(layout.replicated) for layout in layouts):
+            return False
+        narrow, wide = load.results[0].type.elem.bits, maker.result.type.elem.bits  # type: ignore[attr-defined]
+        return bool(8 <= narrow < wide)
 
     def to_load(self, value: Value, context: Context) -> None:
         """Moves a conversion above the elementwise ops between it and a load."""

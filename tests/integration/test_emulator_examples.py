@@ -1,0 +1,92 @@
+"""The PTX emulator on CUTLASS's own example programs, unchanged: host code, device kernels and their check of the result.
+
+nvcc makes of an example its PTX and a shared library, once, beside the peers' sources. The library is loaded into a process
+(cutlass_examples/play.py) whose CUDA runtime is runtime.cpp there: memory of the device is the host's own, and kernels run on the
+emulator. The program compares its results with its own reference, so its exit code is the verdict.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import peers
+import pytest
+
+HERE = Path(__file__).parent
+RUNTIME = HERE / "cutlass_examples" / "runtime.cpp"
+
+CASES = {
+    # name: (architecture, source below examples/, words of the command line)
+    "47 stream-K": ("sm_80", "47_ampere_gemm_universal_streamk/ampere_gemm_universal_streamk.cu",
+                    "--m=256 --n=128 --k=96 --iterations=0"),
+}  # fmt: skip
+
+
+def built(arch: str, name: str) -> tuple[str, Path]:
+    """(PTX, folder with program.so and its runtime) of an example."""
+    nvcc, tree = peers.require("nvcc"), peers.cutlass()
+    home = Path(nvcc).parents[1]
+    source = tree / "cutlass_library" / "source"
+    example, include = source / "examples" / name, tree / "nvidia" / "cu13" / "include"
+    number = arch.removeprefix("sm_")
+    folders = (
+        source / "include", source / "tools" / "util" / "include", source / "examples" / "common", example.parent,
+        include / "cccl", include,
+    )  # fmt: skip
+    words = [
+        "-std=c++17", "-w", "--expt-relaxed-constexpr", f"-gencode=arch=compute_{number},code=compute_{number}",
+        "-DCUTLASS_ENABLE_DIRECT_CUDA_DRIVER_CALL=1", "-DCUTLASS_ARCH_MMA_SM100_SUPPORTED", "-Dmain=example_main",
+        "-Xcompiler=-fPIC,-O1", "-shared", "-cudart=none", *(f"-I{folder}" for folder in folders),
+    ]  # fmt: skip
+    extra = os.environ.get("EMULATOR_EXAMPLES_INCLUDE")
+    if extra:
+        words.append(f"-I{extra}")
+    made = [RUNTIME, HERE / "collectives" / "driver.hpp"]
+    digest = hashlib.sha256("\0".join([*words, name, *(p.read_text() for p in made)]).encode()).hexdigest()[
+        :12
+    ]
+    folder = tree / f"example.{digest}"
+    if not folder.exists():
+        partial = tree / f"example.{digest}.partial"
+        shutil.rmtree(partial, ignore_errors=True)
+        (partial / "kept").mkdir(parents=True)
+        shared = ["-std=c++17", "-O1", "-shared", "-fPIC", f"-I{home / 'include'}", f"-I{made[1].parent}"]
+        subprocess.run(
+            ["g++", *shared, RUNTIME, "-o", partial / "runtime.so"], check=True, capture_output=True
+        )
+        command = [
+            nvcc,
+            *words,
+            "-keep",
+            f"-keep-dir={partial / 'kept'}",
+            example,
+            "-o",
+            partial / "program.so",
+        ]
+        subprocess.run(command, check=True, capture_output=True)
+        (ptx,) = (partial / "kept").glob("*.ptx")
+        ptx.rename(partial / "program.ptx")
+        shutil.rmtree(partial / "kept")
+        partial.rename(folder)
+    return (folder / "program.ptx").read_text(), folder
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", [None, 1])
+@pytest.mark.parametrize("name", CASES)
+def test_examples_check_themselves(name, seed):
+    arch, source, words = CASES[name]
+    _, folder = built(arch, source)
+    line = [
+        sys.executable,
+        HERE / "cutlass_examples" / "play.py",
+        folder,
+        arch,
+        "none" if seed is None else str(seed),
+        *words.split(),
+    ]
+    done = subprocess.run(line, capture_output=True, text=True)
+    assert done.returncode == 0 and "emulator: ran" in done.stderr, done.stdout + done.stderr

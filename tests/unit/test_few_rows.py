@@ -1,0 +1,124 @@
+"""Sums of few rows, which add up transposed (TileAATurnFewRows): right in every layout, ragged, by the target's own products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("numpy")
+pytest.importorskip("ml_dtypes")
+
+import ml_dtypes
+import numpy as np
+
+import tileiras
+
+TYPES = {"f16": np.float16, "i8": np.int8, "f8E4M3FN": ml_dtypes.float8_e4m3fn}
+STEPS = 5
+
+
+def kernel(m: int, n: int, k: int, elem: str, at: bool, bt: bool) -> str:
+    """C = 2 + A B, of which A lies with M contiguous (`at`), or B with K (`bt`)."""
+    acc = "i32" if elem == "i8" else "f32"
+    matrix, out = f"tensor_view<?x?x{elem}, strides=[?,1]>", f"tensor_view<?x?x{acc}, strides=[?,1]>"
+
+    def side(name: str, rows: int, columns: int, turned: bool, row: str, column: str) -> tuple[str, str]:
+        if turned:
+            rows, columns, row, column = columns, rows, column, row
+        view = f"partition_view<tile=({rows}x{columns}), padding_value = zero, {matrix}>"
+        made = f"%t{name} = make_partition_view %v{name} : {view}"
+        load = f"%l{name}, %k{name} = load_view_tko weak %t{name}[{row}, {column}] token = %t : {view}, tile<i32>"
+        load += f" -> tile<{rows}x{columns}x{elem}>, token\n"
+        kinds = f"tile<{rows}x{columns}x{elem}> -> tile<{columns}x{rows}x{elem}>"
+        load += f"%{name} = permute %l{name} [1, 0] : {kinds}" if turned else f"%{name} = reshape %l{name} : "
+        return (
+            made,
+            load if turned else load + f"tile<{rows}x{columns}x{elem}> -> tile<{rows}x{columns}x{elem}>",
+        )
+
+    make_a, load_a = side("a", m, k, at, "%x", "%i")
+    make_b, load_b = side("b", k, n, bt, "%i", "%y")
+    product = "mmai %a, %b, %acc signed unsigned" if elem == "i8" else "mmaf %a, %b, %acc"
+    kinds = f"tile<{m}x{k}x{elem}>, tile<{k}x{n}x{elem}>, tile<{m}x{n}x{acc}>"
+    ways = ["%depth, %rows" if at else "%rows, %depth", "%columns, %depth" if bt else "%depth, %columns"]
+    stored = f"partition_view<tile=({m}x{n}), {out}>"
+    two = "i32: 2" if elem == "i8" else "f32: 2.0"
+    return f"""
+cuda_tile.module @m {{
+  entry @k(%p: tile<ptr<{elem}>>, %q: tile<ptr<{elem}>>, %o: tile<ptr<{acc}>>, %rows: tile<i32>, %depth: tile<i32>,
+           %columns: tile<i32>, %sa: tile<i32>, %sb: tile<i32>, %steps: tile<i32>) {{
+    %pa = assume div_by<16>, %p : tile<ptr<{elem}>>
+    %qa = assume div_by<16>, %q : tile<ptr<{elem}>>
+    %s1 = assume div_by<16>, %sa : tile<i32>
+    %s2 = assume div_by<16>, %sb : tile<i32>
+    %t = make_token : token
+    %x, %y, %z = get_tile_block_id : tile<i32>
+    %zero = constant <i32: 0> : tile<i32>
+    %one = constant <i32: 1> : tile<i32>
+    %c = constant <{two}> : tile<{m}x{n}x{acc}>
+    %va = make_tensor_view %pa, shape = [{ways[0]}], strides = [%s1, 1] : tile<i32> -> {matrix}
+    %vb = make_tensor_view %qa, shape = [{ways[1]}], strides = [%s2, 1] : tile<i32> -> {matrix}
+    %vo = make_tensor_view %o, shape = [%rows, %columns], strides = [%columns, 1] : tile<i32> -> {out}
+    {make_a}
+    {make_b}
+    %to = make_partition_view %vo : {stored}
+    %d = for %i in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %c) -> (tile<{m}x{n}x{acc}>) {{
+      {load_a}
+      {load_b}
+      %e = {product} : {kinds}
+      continue %e : tile<{m}x{n}x{acc}>
+    }}
+    %w = store_view_tko weak %d, %to[%x, %y] token = %t : tile<{m}x{n}x{acc}>, {stored}, tile<i32> -> token
+    return
+  }}
+}}
+"""  # fmt: skip
+
+
+def run(tile: tuple[int, int, int], elem: str, at: bool, bt: bool, gpu_name: str, **more: Any) -> str:
+    """PTX of a kernel that multiplied ragged matrices by two blocks along each side."""
+    m, n, k = tile
+    program = tileiras.compile(
+        kernel(m, n, k, elem, at, bt), gpu_name=gpu_name, emit="ptx", launch_abi="simt", **more
+    )
+    rows, columns, depth = m + 5, n + 16, STEPS * k - 16
+    rng = np.random.default_rng(0)
+    a = rng.integers(-4, 5, (rows, depth))
+    b = rng.integers(0 if elem == "i8" else -4, 5, (depth, columns))
+    given = []
+    for value in (a.T if at else a, b.T if bt else b):
+        padded = np.pad(value, ((0, 0), (0, -value.shape[1] % 16)))
+        given.append(np.ascontiguousarray(padded.astype(TYPES[elem])))
+    out = np.zeros((rows, columns), np.int32 if elem == "i8" else np.float32)
+    numbers = (rows, depth, columns, given[0].shape[1], given[1].shape[1], STEPS)
+    tileiras.launch(
+        program, "k", (2, 2), [*given, out, *map(np.int32, numbers)], target="emulator", gpu_name=gpu_name,
+        check=True, seed=1,
+    )  # fmt: skip
+    assert (out == a @ b + 2).all()
+    return program.ptx
+
+
+@pytest.mark.parametrize("at, bt", [(0, 0), (0, 1), (1, 0), (1, 1)])
+@pytest.mark.parametrize("gpu_name", ["sm_90", "sm_100"])
+def test_halves_in_every_layout(gpu_name: str, at: int, bt: int) -> None:
+    ptx = run((32, 64, 64), "f16", bool(at), bool(bt), gpu_name)
+    assert ("wgmma.mma_async" if gpu_name == "sm_90" else "tcgen05.mma") in ptx
+
+
+@pytest.mark.parametrize("elem", ["i8", "f8E4M3FN"])
+@pytest.mark.parametrize("tile", [(16, 128, 64), (32, 256, 32)])
+def test_bytes_in_tensor_memory(tile: tuple[int, int, int], elem: str) -> None:
+    assert "tcgen05.mma" in run(tile, elem, False, True, "sm_100")
+
+
+@pytest.mark.parametrize("gpu_name", ["sm_90", "sm_100"])
+def test_boxes_bring_them_too(gpu_name: str) -> None:
+    assert "cp.async.bulk.tensor" in run((32, 128, 64), "f16", False, False, gpu_name, tensor_maps="launcher")
+
+
+def test_where_neither_side_has_rows_enough_nothing_turns() -> None:
+    for gpu_name, tile in (("sm_100", (32, 32, 64)), ("sm_80", (32, 64, 64))):
+        ptx = run(tile, "f16", False, False, gpu_name)
+        assert "tcgen05.mma" not in ptx and "mma.sync" in ptx

@@ -1,0 +1,89 @@
+"""TileAATurnFewRows: sums of few rows and many columns add up transposed: C^T = B^T A^T.
+
+Before: `for .. iter(%s : 32x128) { %t = mmaf %a, %b, %s : 32x64, 64x128, 32x128 }`.
+After:  `for .. iter(%s : 128x32) { %t = mmaf %b', %a', %s : 128x64, 64x32, 128x32 }`, with `permute` around both and behind.
+
+Warpgroups and tensor memory multiply at least 64 rows, and any few columns. Operands are read in either order where they lie, so
+that only the result is turned, once. The products of an element and their order are the same.
+"""
+
+from __future__ import annotations
+
+from tileiras.compiler.dialects.nv_tileaa import ops as tileaa
+from tileiras.compiler.ir.build import create
+from tileiras.compiler.ir.core import Op, Value
+from tileiras.compiler.ir.dense import dense_bits
+from tileiras.compiler.ir.passes import Context, Pass
+from tileiras.compiler.ir.types import Dense, TensorType, TileType
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+PERMUTE = tileaa.BY_NAME["permute"]
+SWAPPED = {"signedness_lhs": "signedness_rhs", "signedness_rhs": "signedness_lhs"}
+
+
+class TurnFewRows(Pass):
+    NAME = "TileAATurnFewRows"
+    SUMMARY = "Add up transposed what has too few rows for warpgroups and tensor memory"
+    KEEPS_ANALYSES = True
+    __slots__ = ()
+
+    def run(self, func: Any, context: Context) -> bool:
+        from tileiras.compiler.schedule.loops import staged_products
+        from tileiras.compiler.schedule.products import adds_up, has_few_rows
+
+        target = context.target
+        few = [op for op in func.walk() if op.spec.name in ("mmaf", "mmai") and has_few_rows(op, target)]
+        few = [op for op in few if adds_up(op) is not None]
+        if few:
+            staged = context.analyses.get(staged_products, func)
+            few = [op for op in few if op in staged]
+        for op in few:
+            turn(op)
+        if few:
+            context.analyses.drop()
+        return True
+
+
+def turned(type: Any) -> TensorType:
+    return TensorType(type.elem, type.shape[::-1])
+
+
+def transposed(value: Value, user: Op) -> Value:
+    """The transpose of a tile, for `user`; what it was made of where it is one, or the same splat."""
+    op, block = value.op, user.block
+    assert block is not None
+    type = turned(value.type)
+    if op is not None and op.spec is PERMUTE and tuple(op.attr("permutation")) == (1, 0):
+        return op.operands[0]
+    if op is not None and op.spec.name == "constant" and len(set(dense_bits(op.attr("value")))) == 1:
+        old: Any = op.attr("value")
+        data = Dense(TileType(old.type.elem, type.shape), old.data)
+        return block.insert_before(user, create(op.spec, (), (type,), {"value": data}, (), op.loc)).result
+    attrs = {"permutation": (1, 0)}
+    return block.insert_before(user, create(PERMUTE, (value,), (type,), attrs, (), user.loc)).result
+
+
+def turn(product: Op) -> None:
+    """A product that a loop only adds up, and the sum that the loop carries."""
+    a, b, sum = product.operands
+    loop, body = product.parent, product.block
+    assert loop is not None and body is not None and loop.block is not None
+    number = sum.index - 1
+    result, type = loop.results[number], turned(sum.type)
+    attrs = {SWAPPED.get(name, name): value for name, value in product.attrs.items()}
+    start = transposed(loop.operands[3 + number], loop)
+    sides = transposed(b, product), transposed(a, product)
+    sum.type = result.type = type
+    made = create(product.spec, (*sides, sum), (type,), attrs, (), product.loc, product.segments)
+    body.insert_before(product, made)
+    body.ops[-1].set_operand(number, made.result)
+    product.erase()
+    loop.set_operand(3 + number, start)
+    following = loop.block.ops[loop.block.ops.index(loop) + 1]
+    back = create(PERMUTE, (result,), (turned(type),), {"permutation": (1, 0)}, (), product.loc)
+    result.replace_all_uses_with(back.result)
+    back.set_operand(0, result)
+    loop.block.insert_before(following, back)
