@@ -89,7 +89,7 @@ class Runner:
         try:
             spawn = os.posix_spawn if os.sep in argv[0] else os.posix_spawnp
             pid = spawn(argv[0], list(argv), environ, file_actions=actions, setsigmask=[],
-                        setsigdef=ENDING)  # fmt: skip
+                        setsigdef=heard())  # fmt: skip
             self.alive[pid] = argv[0]
         except OSError as error:
             raise self.missing(argv[0], error) from None
@@ -344,12 +344,17 @@ def _check_folders(plan: Plan) -> None:
             raise Failed(UNWRITABLE.get(last.get(path, ""), 1))
 
 
+def heard() -> list[int]:
+    """The signals that end us: nohup and background jobs of a plain shell ignore some on purpose."""
+    return [number for number in ENDING if signal.getsignal(number) != signal.SIG_IGN]
+
+
 def execute(
     plan: Plan, nvcc: str | None, environ: Mapping[str, str], cwd: str, missing: Refusal | None = None
 ) -> int:
     """Returns the exit code of the plan after running it; `missing` says why `nvcc` is None."""
     runner = Runner(environ, plan.verbose)
-    handlers = {number: signal.signal(number, _on_signal) for number in ENDING}
+    handlers = {number: signal.signal(number, _on_signal) for number in heard()}
     try:
         try:
             if plan.rest is not None and nvcc is None and not plan.dryrun:

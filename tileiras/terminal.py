@@ -141,6 +141,10 @@ def until_broken_pipe(main: Any, words: Sequence[str] | None = None) -> int:
         return int(code)
     except MemoryError:
         return refuse(UsageError(OUT_OF_MEMORY))
+    except KeyboardInterrupt:
+        from tileiras.signals import die_of
+
+        return die_of(2)
     except OSError as error:
         if error.filename is not None:
             raise

@@ -258,6 +258,44 @@ def test_a_signal_while_ptxas_works(name: str, tmp_path: Path) -> None:
         time.sleep(0.02)
 
 
+INTERRUPTED = """
+import sys, time
+from tileiras.terminal import until_broken_pipe
+def main(words):
+    open({mark!r}, "w").write("1\\n")
+    time.sleep(60)
+sys.exit(until_broken_pipe(main))
+"""
+SHIM = """
+import os, sys
+from tileiras.nvcc_shim import plan, steps
+done = plan.Plan()
+done.rest = ["-c", "echo $$ > bin; sleep 1; exit 7"]  # in the place of nvcc
+sys.exit(steps.execute(done, "/bin/sh", dict(os.environ), os.getcwd()))
+"""
+
+
+def test_an_interrupt_of_the_other_commands_has_no_traceback(tmp_path: Path) -> None:
+    mark = tmp_path / "bin"
+    process = start(tmp_path, script=INTERRUPTED.format(mark=str(mark)))
+    wait_for(mark)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (-signal.SIGINT, "")
+
+
+@pytest.mark.parametrize("ignored", [True, False])
+def test_an_interrupt_that_was_ignored_at_the_start_stays_so_in_the_shim(
+    ignored: bool, tmp_path: Path
+) -> None:
+    """`tileiras-nvcc ... &` in a script, and Ctrl-C for what runs before it: shim and nvcc went away, too."""
+    process = start(tmp_path, script=SHIM, ignored=ignored)
+    wait_for(tmp_path / "bin")
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (7 if ignored else -signal.SIGINT, "")
+
+
 PHASES = [
     "tileiras.compiler.source",
     "tileiras.compiler.ir.verify",
@@ -319,15 +357,16 @@ def test_a_signal_between_the_outputs(tmp_path: Path, monkeypatch: pytest.Monkey
     assert left(tmp_path) == []
 
 
-def start(folder: Path, *flags: str, script: str = "") -> subprocess.Popen[str]:
-    """The command under way, its stale output in place."""
+def start(folder: Path, *flags: str, script: str = "", ignored: bool = False) -> subprocess.Popen[str]:
+    """The command under way, in a group of its own, its stale output in place; `ignored`: it was started with `&`."""
     (folder / "k.tileir").write_text(NOOP)
     (folder / "k.cubin").write_bytes(b"old")
     words = ["-c", script] if script else ["-m", "tileiras", "k.tileir", "-o", "k.cubin", *flags]
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     return subprocess.Popen(
-        [sys.executable, *words], cwd=folder, env=environment, stderr=subprocess.PIPE, text=True
-    )
+        [sys.executable, *words], cwd=folder, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN if ignored else signal.default_int_handler),
+    )  # fmt: skip
 
 
 def wait_for(mark: Path) -> int:
