@@ -344,7 +344,7 @@ def _check_folders(plan: Plan) -> None:
             raise Failed(UNWRITABLE.get(last.get(path, ""), 1))
 
 
-def heard() -> list[int]:
+def heard() -> list[signal.Signals]:
     """The signals that end us: nohup and background jobs of a plain shell ignore some on purpose."""
     return [number for number in ENDING if signal.getsignal(number) != signal.SIG_IGN]
 
