@@ -35,6 +35,7 @@ CHECKED = (
     "staged_scaled_sums_e4m3",
     "staged_packed_weights_f16",
     "staged_linear_attention_d64",
+    "staged_linear_attention_d128",
     "staged_i8_nn",
     "staged_attention_e4m3",
     "staged_flash_bwd_dq_bf16_128",
@@ -80,6 +81,15 @@ def test_what_is_added_to_a_product_changes_its_layout_before_it_is_widened(gpu_
 def test_operands_of_several_products_stay_where_they_were_loaded() -> None:
     text = ptx("staged_linear_attention_d128", "sm_90")
     assert "wgmma.mma_async" in text and "mma.sync" not in text
+
+
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_86", "sm_120"])
+def test_operands_that_products_share_are_loaded_for_each_where_two_stages_leave_nothing_under_way(
+    gpu_name: str,
+) -> None:
+    text = ptx("staged_linear_attention_d128", gpu_name)
+    loop = text[text.index("cp.async.wait_group") :]
+    assert "cp.async.cg" in loop and "cp.async.wait_group 0" not in loop and "ld.global" not in text
 
 
 @pytest.mark.parametrize("gpu_name", ["sm_90", "sm_120"])

@@ -16,7 +16,7 @@ from tileiras.compiler.target.products import PRODUCTS, SCALED
 from .byte_fragments import apart
 from .candidates import can_run_ahead, captured, refusal
 from .instructions import mma_sync
-from .queue import Queue, plan_queue
+from .queue import OwnLoads, Queue, plan_queue
 from .restage import SIDES, from_product, is_invariant, origin, plan_copies, source_load
 from .staging import (
     RENAMES,
@@ -204,7 +204,10 @@ def plan_ring(
         drop_boxes(members, "no room for mbarriers beside two stages", context)
         slots = cost.stages(clocks, stage, other, wish, spare)
     if slots - spare < 3 and (wish is None or wish > 2):  # the wait of a ring would leave nothing under way
-        queue = plan_queue(products, members, cost.shared_bytes - other, log2_warps, context.target)
+        room = cost.shared_bytes - other
+        queue = plan_queue(products, members, room, log2_warps, context.target)
+        if queue is None:
+            queue = queue_of_own_loads(products, members, room, clocks, log2_warps, context.target)
         if queue is not None:
             drop_boxes(members, "the loop's operands queue product by product", context)
             return queue
@@ -213,6 +216,22 @@ def plan_ring(
     depth = max(2, slots - spare)
     cut = slots < cost.wanted(clocks, wish) + spare
     return Ring(depth, slots, list(members.values()), cut)
+
+
+def queue_of_own_loads(
+    products: list[Op], members: dict[Op, Staged], room: int, clocks: int, log2_warps: int, target: Any
+) -> Queue | None:
+    """A queue of products that share loads: each gets its own, where the products take longer than what they load."""
+    if any("atom" in p.attrs or len(p.operands) > 3 for p in products):
+        return None
+    own = OwnLoads(products, members)
+    loaded = own.bytes + sum(member.bytes for member in members.values())
+    if own.bytes and loaded <= clocks * CostModel.cache_bytes:
+        queue = plan_queue(products, own.members, room, log2_warps, target)
+        if queue is not None:
+            return queue
+    own.take_back()
+    return None
 
 
 def plan_boxes(func: Op, loop: Op, members: list[Staged], facts: Facts, context: Any) -> int:

@@ -95,7 +95,9 @@ def scale_layout(op: Op, which: int, type: Any, warps: Any, target: Any) -> Any:
 
 
 def row_products(func: Op) -> frozenset[Op]:
-    """Products whose warps share out rows only."""
+    """Products whose warps share out rows only, and those that add to the same sums: they do not move between them."""
+    from .byte_fragments import chained
+
     products = [op for op in func.walk() if op.spec.name in PRODUCTS]
     found: set[Op] = set()
     if len(products) > 1:
@@ -104,6 +106,8 @@ def row_products(func: Op) -> frozenset[Op]:
             if fed or reduced:
                 found.add(product)
                 found |= fed
+    for product in [op for op in products if op in found]:
+        found.update(chained(product))
     return frozenset(found)
 
 

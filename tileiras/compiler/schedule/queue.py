@@ -8,10 +8,15 @@ under way; the slot that the step before has read is filled again.
     ring    2 stages of K and V:     2 (K + V)         nothing under way at the wait
     queue   3 slots, K or V each:    1.5 (K + V)       one slot under way
     queue   3 slots, half of one:    0.75 (K + V)      the same, two barriers a product
+
+A tile that several products take, as the keys of linear attention for scores and for the state, is loaded for each of them
+then (`OwnLoads`): it comes from the second-level cache again, and its slot is free as soon as one product has read it.
 """
 
 from __future__ import annotations
 
+from tileiras.compiler.ir.clone import clone_into
+from tileiras.compiler.ir.core import Block
 from tileiras.compiler.layout.algebra import INDEX, LANE, REGISTER, WARP, Map, compose
 from tileiras.compiler.layout.linear import LinearLayout, dim_bits, log2
 from tileiras.compiler.layout.shared import CHUNK_BYTES, arrange
@@ -19,7 +24,7 @@ from tileiras.compiler.target.cost import CostModel
 
 from .instructions import mma_sync
 from .restage import SIDES
-from .staging import LOADS, Staged, copying_layout, is_elementwise
+from .staging import LOADS, RENAMES, Staged, copying_layout, is_elementwise
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -95,6 +100,61 @@ def reads_when_issued(product: Op, members: dict[Op, Staged]) -> bool:
         return True
     moved = any(f"restage_{side}" in product.attrs for side in SIDES)
     return product.attrs["atom"] == "wgmma" and not moved and all(m.boxes is None for m in members.values())
+
+
+class OwnLoads:
+    """Every product of a loop gets its own loads, by copies of those that several products share. `members`: with the copies."""
+
+    def __init__(self, products: Sequence[Op], members: dict[Op, Staged]) -> None:
+        self.members = dict(members)
+        self.bytes = 0  # that are loaded again
+        self._changed: list[tuple[Op, int, Value, list[Op]]] = []
+        for product in products:
+            for which in (0, 1):
+                self._own(product, which)
+
+    def _own(self, product: Op, which: int) -> None:
+        user, index = product, which
+        path: list[Op] = []  # from what is shared back to the load
+        value = product.operands[which]
+        while value.op is not None and value.op.block is product.block:
+            op = value.op
+            if path or len(value.uses) > 1:
+                path.append(op)
+            else:
+                user, index = op, 0
+            if op in self.members:
+                break
+            tiles = [v for v in op.operands if v.op is None or v.op.spec.name != "constant"]
+            if len(tiles) != 1 or not (op.spec.name in RENAMES or is_elementwise(op)):
+                return
+            if user is op:
+                index = op.operands.index(tiles[0])
+            value = tiles[0]
+        else:
+            return
+        if not path:
+            return
+        plan = self.members[path[-1]]
+        made = Block()
+        values: dict[Value, Value] = {}
+        clone_into(made, reversed(path), values)
+        clones = list(made.ops)
+        for op in clones:
+            made.ops.remove(op)
+            product.block.insert_before(path[0], op)  # type: ignore[union-attr]
+        self._changed.append((user, index, user.operands[index], clones))
+        user.set_operand(index, clones[-1].results[0])
+        load = clones[0]
+        self.members[load] = Staged(load, plan.unit, plan.width, plan.arrangement, plan.bytes, plan.layout)
+        self.bytes += plan.bytes
+
+    def take_back(self) -> None:
+        """Everything as it was."""
+        for user, index, value, clones in reversed(self._changed):
+            user.set_operand(index, value)
+            for op in reversed(clones):
+                op.erase()
 
 
 def chain_load(value: Value) -> Op | None:

@@ -84,6 +84,7 @@ class CostModel:
     small_load_part = 8  # of an operand's elements: what is loaded for more of them each is not staged (S)
     packed_neighbours = 2  # log2 of bytes that a thread has side by side of what it unpacks: a word (G)
     queue_parts = (1, 2)  # of a product's K that are queued one behind the other (S)
+    cache_bytes = 64  # that an SM takes from the second-level cache in a clock (G)
     queue_row_bytes = 64  # of a part, where it is contiguous: whole sectors, few bank conflicts (G)
     conversion_bytes = 48 << 10  # that a conversion may take at once: what a block has without opting in (G)
     reduction_bytes = 32 << 10  # of partial results that warps leave at once (S)
