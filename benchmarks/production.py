@@ -144,6 +144,13 @@ def _special_products() -> list[Production]:
         one("mm_bf16_gated", "gated", (bf, bf, bf, bf, 128, 64, 64)),
         one("mm_bf16_gathered", "gathered", (bf, bf, Array("i32", 1, **PROVEN), bf, *tile)),  # type: ignore[arg-type]
         one("mm_bf16_by_index", "by_index", (bf, bf, bf, *tile)),
+        Production(
+            "mm_tf32_by_index",
+            "products.py",
+            "by_index_tf32",
+            (wide, wide, wide, 128, 128, 32),
+            _step("tf32", (128, 128, 32)),
+        ),
         one("mm_bf16_convolution", "convolution", (four, four, bf, *tile, 56, 56, 3, 3)),
         one("mm_cpp", "cpp_product", (), "products.cu"),
         one("mm_cpp_pointers", "cpp_pointers", (), "products.cu"),

@@ -282,3 +282,18 @@ def residual(a, b, r, c, M: Const, N: Const, K: Const):
         acc = ct.mma(x, y, acc)
     acc = acc + ct.load(r, (i, j), (M, N), padding_mode=ZERO).astype(ct.float32)
     ct.store(c, (i, j), acc.astype(c.dtype))
+
+
+@ct.kernel
+def by_index_tf32(a, b, c, M: Const, N: Const, K: Const):
+    """The same, rounded between load and product."""
+    i, j = ct.bid(0), ct.bid(1)
+    rows = (i * M + ct.arange(M, dtype=ct.int32))[:, None]
+    cols = (j * N + ct.arange(N, dtype=ct.int32))[None, :]
+    acc = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        depth = k * K + ct.arange(K, dtype=ct.int32)
+        x = ct.gather(a, (rows, depth[None, :])).astype(ct.tfloat32)
+        y = ct.gather(b, (depth[:, None], cols)).astype(ct.tfloat32)
+        acc = ct.mma(x, y, acc)
+    ct.store(c, (i, j), acc)

@@ -39,6 +39,13 @@ def test_both_operands_travel_by_copies_of_16_bytes(name: str, gpu_name: str) ->
     assert loop.count("bar.sync") == 1 and "st.shared" not in loop
 
 
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_120"])
+def test_elements_that_are_converted_lie_in_shared_memory_as_they_were_loaded(gpu_name: str) -> None:
+    text = kernel("pointers_tf32_nn", gpu_name)
+    loop = text[text.index("cp.async.wait_group") : text.rindex("mma.sync")]
+    assert "cp.async.cg.shared.global" in loop and "st.shared" not in loop and loop.count("bar.sync") == 1
+
+
 @pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90"])
 def test_pointers_that_step_are_carried_as_far_ahead_as_their_copies(gpu_name: str) -> None:
     loop = loop_of(kernel("cpp_pointers_stepping", gpu_name))

@@ -20,7 +20,7 @@ from tileiras.compiler.ir.types import I32, Dense, TensorType, TileType
 from tileiras.compiler.layout.linear import log2, splat
 from tileiras.compiler.layout.shared import arrange, matrix_load
 from tileiras.compiler.schedule.restage import SIDES
-from tileiras.compiler.schedule.staging import is_elementwise
+from tileiras.compiler.schedule.staging import LOADS, is_elementwise
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS
 
@@ -128,7 +128,7 @@ class HoistConversions(Pass):
             op = tiles[0].op
             while op.spec.name in ("reshape", "permute") and op.operands[0].op is not None:
                 op = op.operands[0].op
-            if op.spec.name == "load_view_tko":
+            if op.spec.name in LOADS:
                 return True
 
     def out_of(self, loop: Op, func: Op, context: Context) -> None:
