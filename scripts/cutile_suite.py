@@ -4,8 +4,9 @@
     python scripts/cutile_suite.py CHECKOUT [--target cpu] [--jobs 2] [-o report.txt] [test/test_mma.py ...]
 
 CHECKOUT is a checkout of the public repository; nothing of it is stored here. The interpreter (--python) needs cuda-tile,
-PyTorch (a build without CUDA will do), pytest and `tileiras[cpu]`. One process a test file, so that a crash costs one file;
-a time limit for each test. The rules that name whose fault it is read the message of the failure: what no rule knows is ours.
+PyTorch (a build without CUDA will do), pytest, pytest-benchmark, pytest-env and `tileiras[cpu]`; where the first ptxas on PATH
+is older than 13.2, tests of newer bytecode are skipped. One process a test file, so that a crash costs one file; a time limit for
+each test. The rules that name whose fault it is read the message of the failure: what no rule knows is ours.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ RULES: tuple[tuple[str, str, str], ...] = (
         "a package that the tests want is missing",
         r"ModuleNotFoundError|fixture '.*' not found",
     ),
+    ("test environment", "ptxas is older than 13.2", r"cannot mark the kernels of --launch-abi=tile"),
     ("test environment", "NVIDIA's assembler is missing", r"'tileiras' compiler not found|tileirdisasm"),
     (
         "other release",
