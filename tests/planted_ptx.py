@@ -192,10 +192,16 @@ ONE_BLOCK = (
     "staged_persistent",
     *WRITTEN,
 )  # bugs inside of blocks need no more
+STORING = (
+    "staged_bf16_nn_128:sm_100",
+    "staged_f16_tn:sm_100",
+    "staged_f16_tn:sm_100:maps",
+)  # zeros, before their products
 BLACKWELL = ("staged_bf16_nn_128:sm_100", "staged_f16_tn:sm_100:maps", "staged_attention_causal_bf16:sm_100")
 
 ASKED = rf"^(.*)({TRY}\S* %p\d+, \[[^]]+\], )(%r\d+|\d+);"
 OTHER = r"\1{ .reg .b32 %odd; xor.b32 %odd, \3, 1; \2%odd; }"
+
 INIT = r"(mbarrier\.init\.shared::cta\.b64 \[[^]]+\]), (%r\d+);"
 COUNT = r"(wgmma\.wait_group\.sync\.aligned) \d+"
 RACE = "race"
@@ -228,9 +234,8 @@ BUGS: dict[str, tuple[Edit, tuple[str, ...], str]] = {
     "roles: a stage given back too early": (
         changed(rf"{COUNT};", r"", 0), ROLES, "race|in flight"),
     "roles: nobody waits for a free stage": (unwaited(-1), ROLES, RACE),
-    "roles: a free stage counted short": (
-        changed(INIT, r"{ .reg .b32 %less; sub.u32 %less, \2, 1; \1, %less; }", -1),
-        ROLES, "race|deadlock|divergence|count|arriv"),
+    "roles: free stages counted short": (
+        lambda t: _counted_short(t), ROLES, "race|deadlock|divergence|count|arriv"),
     "roles: more registers than there are": (
         changed(r"setmaxnreg\.dec(\S+) 24", r"setmaxnreg.dec\1 160"), ROLES, "setmaxnreg"),
     "tcgen05: no wait for the commit": (unwaited(-1), BLACKWELL, RACE),
@@ -239,7 +244,7 @@ BUGS: dict[str, tuple[Edit, tuple[str, ...], str]] = {
     "tcgen05: no wait for a load": (without(r"tcgen05\.wait::ld"), BLACKWELL, r"tcgen05\.ld in flight|race"),
     "tcgen05: no wait for a store": (without(r"tcgen05\.wait::st"), BLACKWELL, RACE),
     "tcgen05: no fence after": (without(r"tcgen05\.fence::after_thread_sync", -2), BLACKWELL, r"race.*tcgen05\.fence"),
-    "tcgen05: no fence before": (without(r"tcgen05\.fence::before_thread_sync", 1), BLACKWELL, r"race.*tcgen05\.fence"),
+    "tcgen05: no fence before": (without(r"tcgen05\.fence::before_thread_sync", 1), STORING, r"race.*tcgen05\.fence"),
     "tcgen05: never freed": (without(r"tcgen05\.dealloc"), BLACKWELL, "tensor memory not freed"),
     "tcgen05: freed too early": (
         lambda t: _freed_early(t), BLACKWELL, "not allocated|tensor memory"),
@@ -249,6 +254,13 @@ BUGS: dict[str, tuple[Edit, tuple[str, ...], str]] = {
     "blocks: no acquire": (
         changed(r"^(.*(?:ld|atom)\.)(?:global\.)?(?:acquire|acq_rel)\b", r"\1relaxed"), BLOCKS, RACE),
 }  # fmt: skip
+
+
+def _counted_short(text: str) -> str:
+    """The mbarriers of free stages, which are initialised last, expect one arrival too few."""
+    count = re.findall(INIT, text)[-1][1]
+    pattern = rf"(mbarrier\.init\.shared::cta\.b64 \[[^]]+\]), {count};"
+    return changed(pattern, rf"{{ .reg .b32 %less; sub.u32 %less, {count}, 1; \1, %less; }}")(text)
 
 
 def _freed_early(text: str) -> str:

@@ -37,7 +37,7 @@ COOPERATIVE = {
     "SCHEDULE": "KernelTmaWarpSpecializedCooperative",
     "EPILOGUE": "epi::TmaWarpSpecializedCooperative",
 }
-F4 = "nv_float4_t<float_e2m1_t>"
+F4, F8 = "nv_float4_t<float_e2m1_t>", "mx_float8_t<float_e4m3_t>"
 SCALED = {"OPCLASS": "arch::OpClassBlockScaledTensorOp", "SCALED": "1"}
 FOURS = {"ELEMENT_A": F4, "ELEMENT_B": F4, "ALIGN_A": "32", "ALIGN_B": "32"}
 CASES = {
@@ -64,6 +64,11 @@ CASES = {
     "hopper fed by cp.async": ("sm_90a", HOPPER | {
         "LAYOUT_C": COLUMNS, "SCHEDULE": "KernelCpAsyncWarpSpecialized", "EPILOGUE": "epi::NoSmemWarpSpecialized",
         "ALIGN_A": "4", "ALIGN_B": "4"}),
+    "hopper tf32, pingpong": ("sm_90a", HOPPER | {
+        "ELEMENT_A": "tfloat32_t", "ELEMENT_B": "tfloat32_t", "ELEMENT_C": "float", "ELEMENT_D": "float",
+        "TILE": "_64, _128, _32", "SCHEDULE": "KernelTmaWarpSpecializedPingpong", "EPILOGUE": "epi::TmaWarpSpecialized"}),
+    "blackwell, eight bits with scales": ("sm_100a", BLACKWELL | SCALED | {
+        "ELEMENT_A": F8, "ELEMENT_B": F8, "TILE": "_128, _128, _128", "ELEMENT_C": "float", "ELEMENT_D": "float"}),
     "ampere multistage": ("sm_80", {
         "SOURCE": "gemm80.cu", "ELEMENT_A": "tfloat32_t", "ELEMENT_B": "tfloat32_t", "ELEMENT_D": "float",
         "TILE": "128, 128, 16", "WARP_TILE": "64, 64, 16", "INSTRUCTION": "16, 8, 8",
@@ -71,7 +76,7 @@ CASES = {
 }  # fmt: skip
 DTYPES = {
     "half_t": np.float16, "bfloat16_t": ml_dtypes.bfloat16, "float": np.float32, "tfloat32_t": np.float32,
-    "float_e4m3_t": ml_dtypes.float8_e4m3fn, "float_e5m2_t": ml_dtypes.float8_e5m2,
+    F8: ml_dtypes.float8_e4m3fn, "float_e4m3_t": ml_dtypes.float8_e4m3fn, "float_e5m2_t": ml_dtypes.float8_e5m2,
 }  # fmt: skip
 # What CUTLASS leaves out and its GPUs forgave: epilogues of sm_100 use registers of tcgen05.ld before its wait; where rows of a
 # tile lie beyond the matrix, plain stores put zeros there for wgmma without a proxy fence, and cp.async leaves what was there.
@@ -153,16 +158,22 @@ def operand(element: str, rows: int, k: int, rng) -> tuple[np.ndarray, np.ndarra
     return x, x.astype(np.float64)
 
 
-def block_scales(rows: int, k: int, rng) -> tuple[np.ndarray, np.ndarray]:
-    """(bytes, values for each element) of e4m3 scales of 16 elements: 128 rows by 4 scales are 512 bytes, in order of K."""
-    blocks = -(-k // 16)
-    values = rng.choice([0.5, 1, 1.5, 2], (rows, blocks))
+def block_scales(element: str, rows: int, k: int, rng) -> tuple[np.ndarray, np.ndarray]:
+    """(bytes, values for each element) of scales of 16 or 32 elements: 128 rows by 4 scales are 512 bytes, in order of K."""
+    vector = 16 if element == F4 else 32
+    blocks = -(-k // vector)
+    if element == F4:
+        values = rng.choice([0.5, 1, 1.5, 2], (rows, blocks))
+        codes = values.astype(ml_dtypes.float8_e4m3fn).view(np.uint8)
+    else:
+        codes = rng.integers(125, 130, (rows, blocks)).astype(np.uint8)
+        values = 2.0 ** (codes.astype(np.int64) - 127)
     across = -(-blocks // 4)
     out = np.zeros(-(-rows // 128) * across * 512, np.uint8)
     r, c = np.ix_(np.arange(rows), np.arange(blocks))
     at = (r // 128 * across + c // 4) * 512 + r % 32 * 16 + r % 128 // 32 * 4 + c % 4
-    out[at] = values.astype(ml_dtypes.float8_e4m3fn).view(np.uint8)
-    return out, np.repeat(values, 16, 1)[:, :k]
+    out[at] = codes
+    return out, np.repeat(values, vector, 1)[:, :k]
 
 
 @pytest.mark.parametrize("seed", [None, 1])
@@ -180,7 +191,9 @@ def test_collectives(name, seed):
         )
         scales = []
         if scaled:
-            (sa, sv), (sb, tv) = (block_scales(rows, k, rng) for rows in (m, n))
+            (sa, sv), (sb, tv) = (
+                block_scales(macros[e], rows, k, rng) for e, rows in (("ELEMENT_A", m), ("ELEMENT_B", n))
+            )
             av, bv, scales = av * sv, bv * tv, [sa, sb]
         c = rng.integers(-2, 3, (m, n)).astype(DTYPES[macros["ELEMENT_D"]])
         want = (2 * (av @ bv.T) + 3 * c.astype(np.float64)).astype(np.float32).astype(c.dtype)

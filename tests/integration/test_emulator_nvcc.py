@@ -25,7 +25,7 @@ def ptx(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ptx")
 
     def build(name: str, arch: str, *flags: str) -> str:
-        out = folder / f"{name}.{arch}{''.join(flags)}.ptx"
+        out = folder / f"{name}.{arch}{len(flags)}.ptx"
         if not out.exists():
             subprocess.run(
                 [nvcc, f"-arch={arch}", "-ptx", *flags, str(DATA / f"{name}.cu"), "-o", str(out)], check=True
@@ -560,3 +560,93 @@ def test_mbarrier_pipeline(ptx, check):
     report = launch(ptx("cluster", "sm_90"), "pipeline", 1, 64, [x, out, 10], check=check, seed=3)
     assert report.findings == []
     assert (out == (x[:, ::-1] * np.arange(1, 11)[:, None]).sum(0)).all()
+
+
+# fragments, cooperative groups, bytes: their headers include those of CCCL
+def with_headers():
+    return "-std=c++17", f"-I{peers.cutlass() / 'nvidia' / 'cu13' / 'include' / 'cccl'}"
+
+
+@pytest.mark.full
+def test_fragments_of_halves(ptx, arch):
+    m, n, k = 64, 48, 80
+    rng = np.random.default_rng(3)
+    a, b = (rng.integers(-3, 4, shape).astype(np.float16) for shape in ((m, k), (n, k)))
+    c, d = rng.integers(-3, 4, (m, n)).astype(np.float32), np.zeros((m, n), np.float32)
+    for launching in ({}, {"check": True, "seed": 1}):
+        d[...] = 0
+        report = launch(
+            ptx("fragments", arch, *with_headers()), "half_tiles", 6, 64, [a, b, c, d, n, k], **launching
+        )
+        assert (d == np.maximum(a.astype(np.float32) @ b.astype(np.float32).T, 0) + c).all()
+        assert report.findings == []
+
+
+@pytest.mark.full
+def test_fragments_of_bytes_and_doubles(ptx, arch):
+    rng = np.random.default_rng(4)
+    a, b = rng.integers(-128, 128, (8, 16)).astype(np.int8), rng.integers(-128, 128, (32, 16)).astype(np.int8)
+    d = np.zeros((8, 32), np.int32)
+    launch(ptx("fragments", arch, *with_headers()), "byte_tile", 1, 32, [a, b, d])
+    assert (d == a.astype(np.int32) @ b.astype(np.int32).T + 1).all()
+    x, y, z = rng.integers(-9, 9, (8, 4)) / 4, rng.integers(-9, 9, (4, 8)) / 4, np.zeros((8, 8))
+    launch(ptx("fragments", arch, *with_headers()), "double_tile", 1, 32, [x, y, z])
+    assert (z.T == x @ y + 0.5).all()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", [None, 1])
+def test_cooperative_groups(ptx, arch, seed):
+    n = 256
+    x, y = np.random.default_rng(5).integers(-50, 50, n).astype(np.int32), np.zeros((5, n), np.int32)
+    report = launch(
+        ptx("groups", arch, *with_headers()),
+        "groups",
+        2,
+        128,
+        [x, y, n],
+        **({} if seed is None else {"check": True, "seed": seed}),
+    )
+    assert report.findings == []
+    assert (y[0] == np.repeat(x.reshape(-1, 8).sum(1), 8)).all()
+    assert (y[1] == np.repeat(x.reshape(-1, 32).max(1), 32)).all()
+    odd = (x & 1).reshape(-1, 32)
+    rank = odd.cumsum(1) - 1 + 100 * odd.sum(1, keepdims=True)
+    assert (y[2] == np.where(odd == 1, rank, -1).ravel()).all()
+    kinds = (x & 3).reshape(-1, 32)
+    assert (y[3] == (kinds[:, :, None] == kinds[:, None, :]).sum(2).ravel()).all()
+    assert (y[4] == np.repeat(x.reshape(-1, 128).sum(1), 128)).all()
+
+
+@pytest.mark.full
+def test_intrinsics_on_bytes(ptx, arch):
+    n = 1000
+    x, y = np.random.default_rng(6).integers(0, 1 << 32, (2, n)).astype(np.uint32)
+    out = np.zeros((18, n), np.uint32)
+    launch(ptx("fragments", arch, *with_headers()), "bytes", -(-n // 128), 128, [x, y, out, n])
+
+    def parts(dtype):
+        return (v.view(dtype).reshape(n, -1).astype(np.int64) for v in (x, y))
+
+    def joined(v, dtype):
+        return np.ascontiguousarray(v.astype(dtype)).view(np.uint32).ravel()
+
+    a, b = parts(np.uint8)
+    sa, sb = parts(np.int8)
+    ha, hb = parts(np.int16)
+    u, v = (w.astype(np.uint64) for w in (x, y))
+    wide = parts(np.uint16)
+    ua, _ = wide
+    want = [
+        joined(a + b, np.uint8), joined(a - b, np.uint8), joined(abs(a - b), np.uint8), joined(np.maximum(a, b), np.uint8),
+        joined(np.minimum(sa, sb), np.int8), joined((a + b + 1) >> 1, np.uint8), joined(np.where(a > b, 255, 0), np.uint8),
+        abs(a - b).sum(1), joined(np.clip(sa + sb, -128, 127), np.int8), joined(abs(ha - hb), np.uint16),
+        joined(ha + hb, np.int16),
+        joined(np.maximum(ha, hb), np.int16), ((a * b).sum(1) + 7) & 0xFFFFFFFF, (ua[:, 0] * b[:, 0] + ua[:, 1] * b[:, 1] + 7),
+        joined(np.stack([a[:, 0], b[:, 0], a[:, 1], b[:, 1]], 1), np.uint8),
+        (v << np.uint64(13) | u >> np.uint64(19)) & np.uint64(0xFFFFFFFF),
+        [int(f"{int(w):032b}"[::-1], 2) for w in x],
+        abs(x.view(np.int32).astype(np.int64) - y.view(np.int32)) + 3 & 0xFFFFFFFF,
+    ]  # fmt: skip
+    for k, w in enumerate(want):
+        assert (out[k] == np.asarray(w).astype(np.uint32)).all(), k

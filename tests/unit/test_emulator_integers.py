@@ -374,3 +374,30 @@ def test_simd_minmax():
     assert (s(got[0]) == np.minimum(s(a), s(b))).all()
     assert (u(got[1]) == np.maximum(u(a), u(b))).all()
     assert (u(got[2]) == u(a) + u(b)).all()
+
+
+def test_bytes_and_halves_of_words():
+    """vadd4 and its like, with saturation and as sums; averages of whole numbers round away from zero."""
+    rng = np.random.default_rng(9)
+    x, y, z = rng.integers(0, 1 << 32, (3, 500)).astype(np.uint32)
+    for parts in (2, 4):
+        for sign in "us":
+            kind = np.dtype(f"{'u' if sign == 'u' else ''}int{32 // parts}")
+            a, b = (v.view(kind).reshape(-1, parts).astype(np.int64) for v in (x, y))
+            t = f"{sign}32.{sign}32.{sign}32"
+            half = np.where(a + b >= 0, (a + b + 1) // 2, -((-(a + b) + 1) // 2))
+            for op, want in (
+                ("vadd", a + b), ("vsub", a - b), ("vavrg", half), ("vmin", np.minimum(a, b)), ("vmax", np.maximum(a, b)),
+                ("vabsdiff", abs(a - b)),
+            ):  # fmt: skip
+                plain, clamped, total = apply(
+                    f"{op}{parts}.{t} %d0, %a0, %a1, %a2; {op}{parts}.{t}.sat %d1, %a0, %a1, %a2;"
+                    f"{op}{parts}.{t}.add %d2, %a0, %a1, %a2;",
+                    [x, y, z], [np.uint32] * 3,
+                )  # fmt: skip
+                limits = np.iinfo(kind)
+                assert (plain.view(kind).reshape(-1, parts) == want.astype(kind)).all(), (op, parts, sign)
+                assert (clamped.view(kind).reshape(-1, parts) == np.clip(want, limits.min, limits.max)).all()
+                assert (total == (z + want.sum(1)).astype(np.uint32)).all()
+            got = apply(f"vset{parts}.{sign}32.{sign}32.lt %d0, %a0, %a1, %a2;", [x, y, z], [np.uint32])
+            assert (got.view(f"u{4 // parts}").reshape(-1, parts) == (a < b)).all()

@@ -587,6 +587,48 @@ def test_mma(shape, acc, at, bt, dtype):
             assert values[lane, i] == want[g + 8 * (i // 2), t * 2 + i % 2], (lane, i)
 
 
+@pytest.mark.parametrize(
+    "shape, type_", [("m8n8k32", "s4"), ("m16n8k32", "u4"), ("m16n8k64", "s4"), ("m8n8k128", "b1"), ("m16n8k256", "b1")]
+)  # fmt: skip
+def test_mma_of_elements_below_a_byte(shape, type_):
+    """Words of 8 or 32 elements lie as 32-bit elements do."""
+    m, n, k = (int(x) for x in shape[1:].replace("n", " ").replace("k", " ").split())
+    low, high, bits = {"s4": (-8, 8, 4), "u4": (0, 16, 4), "b1": (0, 2, 1)}[type_]
+    rng = np.random.default_rng(k)
+    a, b = rng.integers(low, high, (m, k)), rng.integers(low, high, (n, k))
+    words = []
+    for x in (a, b):
+        cut = (x.reshape(len(x), -1, 32 // bits) & ((1 << bits) - 1)) << (np.arange(32 // bits) * bits)
+        words.append(cut.sum(-1).astype(np.uint32))
+    fa, fb = fragments(words[0], "a", shape), fragments(np.ascontiguousarray(words[1].T), "b", shape)
+    out = np.zeros((32, m * n // 32), np.int32)
+    names = [
+        ", ".join(f"%{r}{i}" for i in range(count))
+        for r, count in (("a", fa.shape[1]), ("b", fb.shape[1]), ("c", out.shape[1]))
+    ]
+    loads = "".join(
+        f"ld.param.u64 %o, [p{p}]; mad.wide.u32 %o, %t, {4 * f.shape[1]}, %o;"
+        + "".join(f"ld.global.b32 %{r}{i}, [%o+{4 * i}];" for i in range(f.shape[1]))
+        for p, (r, f) in enumerate((("a", fa), ("b", fb)))
+    )
+    run(
+        f""".reg .b32 %a<4>, %b<4>, %c<4>; .reg .b64 %o; {loads}
+        {"".join(f"mov.b32 %c{i}, 1;" for i in range(out.shape[1]))}
+        mma.sync.aligned.{shape}.row.col.s32.{type_}.{type_}.s32{".and.popc" if bits == 1 else ""}
+          {{{names[2]}}}, {{{names[0]}}}, {{{names[1]}}}, {{{names[2]}}};
+        ld.param.u64 %o, [p2]; mad.wide.u32 %o, %t, {4 * out.shape[1]}, %o;
+        {"".join(f"st.global.b32 [%o+{4 * i}], %c{i};" for i in range(out.shape[1]))} ret;""".replace(
+            ".reg .b64 %o;", ""
+        ),
+        [fa, fb, out],
+    )
+    want = a @ b.T + 1
+    for lane in range(32):
+        g, t = lane >> 2, lane & 3
+        for i in range(m * n // 32):
+            assert out[lane, i] == want[g + 8 * (i // 2), t * 2 + i % 2], (lane, i)
+
+
 def test_movmatrix():
     src = np.arange(64, dtype=np.uint16).reshape(8, 8)
     got = apply(

@@ -253,6 +253,16 @@ def test_block_scales(form):
             assert (got == want).all() and findings == [], (types, n)
 
 
+@pytest.mark.parametrize("ident", [1, 2, 3])
+def test_the_two_highest_bits_of_an_address_of_scales_are_no_place(ident):
+    """CUTLASS keeps there the byte that it also puts into the instruction descriptor."""
+    bits = f"or.b32 %y, %y, {ident << 30}; or.b32 %x, %x, {ident << 30};"
+    got, want, findings = scaled(
+        "mxf8f6f4", "e4m3 e4m3", "1X", "ue8m0", ident, cp="", st=STORED.format("") + bits
+    )
+    assert (got == want).all() and findings == []
+
+
 def test_block_scales_from_registers():
     """tcgen05.st brings scales as well, where all four warps store them; else partitions differ."""
     for form in ("mxf8f6f4 1X ue8m0 0", "mxf4nvf4 4X ue4m3 0"):

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 __all__ = [
     "bfe",
     "bfi",
@@ -25,6 +29,7 @@ __all__ = [
     "sad",
     "shl",
     "shr",
+    "simd",
     "szext",
     "wide_add",
     "wide_sub",
@@ -307,6 +312,39 @@ def mad_carry(product: np.ndarray, c: np.ndarray, carry) -> tuple[np.ndarray, np
 def sad(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     diff = np.where(a > b, a - b, b - a)
     return c + diff.astype(c.dtype)
+
+
+_SIMD: dict[str, Callable[..., np.ndarray]] = {
+    "vadd": lambda a, b: a + b,
+    "vsub": lambda a, b: a - b,
+    "vavrg": lambda a, b: a + b + (a + b >= 0) >> 1,  # halves go away from zero
+    "vabsdiff": lambda a, b: abs(a - b),
+    "vmin": np.minimum,
+    "vmax": np.maximum,
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+}
+
+
+def simd(op: str, kinds: tuple[str, str, str], a: np.ndarray, b: np.ndarray, sat: bool, total) -> np.ndarray:
+    """vadd4, vset2 and their like: `op` on the bytes or halves of words (kinds: of the result, of a, of b), or with `total` that
+    plus their sum."""
+    parts = 32 // np.dtype(kinds[0]).itemsize // 8
+    x, y = (
+        np.ascontiguousarray(v).view(kind).reshape(-1, parts).astype(np.int64)
+        for v, kind in ((a, kinds[1]), (b, kinds[2]))
+    )
+    out = _SIMD[op](x, y).astype(np.int64)
+    if total is not None:
+        return (total.astype(np.int64) + out.sum(1)).astype(np.uint32)
+    if sat:
+        limits = np.iinfo(kinds[0])
+        out = np.clip(out, limits.min, limits.max)
+    return np.ascontiguousarray(out.astype(kinds[0])).view(np.uint32).reshape(-1)
 
 
 def dot(

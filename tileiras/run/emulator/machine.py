@@ -26,6 +26,7 @@ from .syntax import EmulatorError
 from .tcgen05 import TensorOps
 from .warp import Form, WarpOps
 from .wgmma import WgmmaOps
+from .wmma import WmmaOps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Stuck(Exception):
     """No group can go on."""
 
 
-class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, BulkOps, TensorOps, PrintOps):
+class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, BulkOps, TensorOps, WmmaOps, PrintOps):
     def __init__(self, launch, ctas: np.ndarray, first_cta: int) -> None:
         """ctas: [n, 3] CTA coordinates, those of a cluster adjacent and in rank order; first_cta numbers them."""
         unit = launch.unit

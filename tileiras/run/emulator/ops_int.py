@@ -356,6 +356,23 @@ def dp(g: BlockGen, inst: Inst) -> None:
     g.set(inst.ops[0], out, expr)
 
 
+_SIMD = ("vadd", "vsub", "vavrg", "vabsdiff", "vmin", "vmax", "vset")
+
+
+@handles(*(f"{name}{parts}" for name in _SIMD for parts in (2, 4)))
+def simd(g: BlockGen, inst: Inst) -> None:
+    """Words as two or four parts, without masks and selectors: c is what masked parts would keep."""
+    types = [m for m in inst.mods if m in ("u32", "s32")]
+    bits = 32 // int(inst.op[-1])
+    kinds = tuple(f"{'u' if t == 'u32' else ''}int{bits}" for t in types)
+    name = next(m for m in inst.mods if m in _CMP) if inst.op.startswith("vset") else inst.op[:-1]
+    if len(kinds) == 2:  # vset has no type of its own for the result
+        kinds = (f"uint{bits}", *kinds)
+    a, b = g.use(inst.ops[1], "u32"), g.use(inst.ops[2], "u32")
+    total = g.use(inst.ops[3], "u32") if "add" in inst.mods else "None"
+    g.set(inst.ops[0], "u32", f"simd({name!r}, {kinds!r}, {a}, {b}, {'sat' in inst.mods}, {total})")
+
+
 # comparison and selection
 def comparison(g: BlockGen, a: str, b: str, cmp: str, floating: bool) -> str:
     if cmp == "num":

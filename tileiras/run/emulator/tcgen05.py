@@ -379,11 +379,14 @@ class TensorOps:
     def scale_place(
         self, lane: int, cta: int, address: int, rows: int, ident: int, blocks: int, kind: str
     ) -> tuple[int, int]:
-        """(first column, columns) of the scales of an operand."""
+        """(first column, columns) of the scales of an operand. Bits 30 and 31 of the address are not part of it: CUTLASS keeps
+        there the byte that the instruction descriptor asks for."""
         column, count = address & 0xFFFF, -(-rows // 32)
-        if address >> 16:
+        if address >> 16 & 0x3FFF:
             raise Fault(
-                "tensor memory", f"scales of tcgen05.mma begin in lane {address >> 16}, not in 0", lane
+                "tensor memory",
+                f"scales of tcgen05.mma begin in lane {address >> 16 & 0x3FFF}, not in 0",
+                lane,
             )
         if ident % blocks:
             raise Fault(

@@ -17,12 +17,23 @@ from . import (
     ops_sync,
     ops_tcgen05,
     ops_wgmma,
+    ops_wmma,
 )
 from .gen import RUNTIME, BlockGen, zero_of
 from .parse import parse
 from .syntax import EmulatorError, Func, Inst, Reg, Var
 
-_HANDLER_MODULES = (ops_int, ops_float, ops_cvt, ops_memory, ops_bulk, ops_sync, ops_tcgen05, ops_wgmma)
+_HANDLER_MODULES = (
+    ops_int,
+    ops_float,
+    ops_cvt,
+    ops_memory,
+    ops_bulk,
+    ops_sync,
+    ops_tcgen05,
+    ops_wgmma,
+    ops_wmma,
+)
 _FUNC_TAG = 1 << 62
 _NO_FUNC = 1 << 40
 
