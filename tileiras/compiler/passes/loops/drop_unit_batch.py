@@ -15,6 +15,7 @@ from tileiras.compiler.ir.build import create
 from tileiras.compiler.ir.core import Op, Value
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.types import Dense, TensorType, TileType
+from tileiras.compiler.ir.walk import parts_first
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -84,6 +85,26 @@ def _without_batch(type: Any) -> TensorType:
 def _matrix(value: Value, user: Op) -> Value:
     """The value without its batch dimension, for `user`: what it was reshaped from, or computed so where that is all
     it is for."""
+    made: dict[tuple[Value, Op], Value] = {}
+    for part in parts_first([(value, user)], lambda part: _batched_parts(part, user.block)):
+        made[part] = _one_matrix(*part, made)
+    return made[value, user]
+
+
+def _batched_parts(part: tuple[Value, Op], block: Any) -> list[tuple[Value, Op]]:
+    """The operands of a value that is computed without the batch, for it."""
+    op = part[0].op
+    if (
+        op is None
+        or op.block is not block
+        or len(part[0].uses) > 1
+        or op.spec.name in ("reshape", "constant")
+    ):
+        return []
+    return [(v, op) for v in op.operands] if _is_pointwise(op) else []
+
+
+def _one_matrix(value: Value, user: Op, made: dict[tuple[Value, Op], Value]) -> Value:
     op = value.op
     type = _without_batch(value.type)
     block = user.block
@@ -98,8 +119,9 @@ def _matrix(value: Value, user: Op) -> Value:
             return block.insert_before(
                 user, create(op.spec, (), (type,), {"value": dense}, (), op.loc)
             ).result
-        if op.block is block and len(value.uses) <= 1 and _is_pointwise(op):
-            operands = [_matrix(v, op) for v in op.operands]
+        parts = _batched_parts((value, user), block)
+        if parts:
+            operands = [made[part] for part in parts]
             attrs = dict(op.attrs)
             return block.insert_before(
                 op, create(op.spec, operands, (type,), attrs, (), op.loc, op.segments)

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 from tileiras.compiler.ir.dense import dense_bits
 from tileiras.compiler.ir.types import DivBy, Ptr, SameElements
+from tileiras.compiler.ir.walk import parts_first
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from tileiras.compiler.ir.core import Op, Value
@@ -56,19 +58,38 @@ def nothing(rank: int) -> Axis:
     return Axis((1,) * rank, (1,) * rank, (1,) * rank)
 
 
+DEEP = 64  # calls within one another that facts take
+
+
+def makers(value: Value, rules: Mapping[str, Any]) -> Sequence[Value]:
+    """The tiles and scalars from which a rule derives a fact of a value."""
+    op = value.op
+    return (
+        ()
+        if op is None or op.spec.name not in rules
+        else [v for v in op.operands if hasattr(v.type, "shape")]
+    )
+
+
 class AxisFacts:
     """Answers for one function; rides on its scalar `Facts`."""
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
         self.known: dict[Value, Axis] = {}
+        self._depth = 0
 
     def of(self, value: Value) -> Axis:
         found = self.known.get(value)
         if found is None:
             shape: Any = value.type.shape  # type: ignore[attr-defined]
             self.known[value] = nothing(len(shape))
+            self._depth += 1
+            if self._depth == DEEP:  # of a long chain the far end first, so that no call goes deeper
+                for part in parts_first([value], lambda v: makers(v, _RULES))[:-1]:
+                    self.of(part)
             found = self.known[value] = self._derive(value, shape)
+            self._depth -= 1
         return found
 
     def _uniform(self, value: Value, shape: tuple[int, ...]) -> Axis:

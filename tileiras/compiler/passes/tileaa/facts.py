@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from tileiras.compiler.ir.dense import dense_bits
 from tileiras.compiler.ir.types import DivBy, GatherScatterView, Ptr, StridedView
+from tileiras.compiler.ir.walk import parts_first
 
-from .axis import MAX_DIVISOR, AxisFacts, low_bit
+from .axis import DEEP, MAX_DIVISOR, AxisFacts, low_bit, makers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ class Facts:
     def __init__(self) -> None:
         self._divisor: dict[Value, int] = {}
         self._axis: Any = None
+        self._depth = 0
 
     # ---- divisibility
     def divisor(self, value: Value) -> int:
@@ -34,7 +36,12 @@ class Facts:
         found = self._divisor.get(value)
         if found is None:
             self._divisor[value] = self._start(value)  # a cycle through a loop sees this
+            self._depth += 1
+            if self._depth == DEEP:  # of a long chain the far end first, so that no call goes deeper
+                for part in parts_first([value], lambda v: makers(v, _RULES))[:-1]:
+                    self.divisor(part)
             found = self._divisor[value] = max(self._start(value), min(self._derive(value), MAX_DIVISOR))
+            self._depth -= 1
         return found
 
     @staticmethod

@@ -25,27 +25,33 @@ QUIET = frozenset({"print_tko"})  # named like memory ops, and touch none
 
 def demand(value: Value, cut: Cut, inside: Container[Op], plans: dict[Op, Plan]) -> bool:
     """Whether a slice of the value can be made from ops `inside`; adds how to `plans`."""
-    if not cut or is_splat(value.op):
-        return True
-    op = value.op
-    if op is None or op not in inside:
-        return False
-    space = _index_cut(op, cut)
-    shape = _shape(op)
-    if space is None or shape is None or not cut_fits(shape, space):
-        return False
-    if op in plans:
-        return plans[op].cut == space
-    plan = plan_of(op, space)
-    if plan is None:
-        return False
-    plan.results = [cut if isinstance(r.type, TensorType) else None for r in op.results]
-    plans[op] = plan
-    for i, (want, places) in plan.wants.items():
-        if want and len(places) != len(space):
+    work = [(value, cut, True)]
+    while work:
+        value, cut, fits = work.pop()
+        if not fits:
             return False
-        if not demand(op.operands[i], want, inside, plans):
+        if not cut or is_splat(value.op):
+            continue
+        op = value.op
+        if op is None or op not in inside:
             return False
+        space = _index_cut(op, cut)
+        shape = _shape(op)
+        if space is None or shape is None or not cut_fits(shape, space):
+            return False
+        if op in plans:
+            if plans[op].cut != space:
+                return False
+            continue
+        plan = plan_of(op, space)
+        if plan is None:
+            return False
+        plan.results = [cut if isinstance(r.type, TensorType) else None for r in op.results]
+        plans[op] = plan
+        work += [
+            (op.operands[i], want, not want or len(places) == len(space))
+            for i, (want, places) in reversed(plan.wants.items())
+        ]
     return True
 
 

@@ -350,25 +350,30 @@ class Channel:
 
     def read(self, value: Value, columns: tuple[int, ...], start: int, slot: Value, anchor: Op) -> None:
         """Every use of a slot's value reads it from shared memory in the layout that it wants."""
-        rest: list[tuple[Op, int]] = []
-        for user, index in list(value.uses):
-            name = user.spec.name
-            if name == "reshape":
-                self.read(user.result, columns, start, slot, user)
-                user.erase()
-            elif name == "permute":
-                shape = user.operands[0].type.shape  # type: ignore[attr-defined]
-                self.read(user.result, permuted(columns, shape, user.attr("permutation")), start, slot, user)
-                user.erase()
-            elif name == "convert_layout":
-                user.result.replace_all_uses_with(self.load(user, user.result.type, columns, start, slot))
-                user.erase()
-            else:
-                rest.append((user, index))
-        if rest:
-            found = self.load(anchor, value.type, columns, start, slot)
-            for user, index in rest:
-                user.set_operand(index, found)
+        work, renamed = [(value, columns, anchor)], []
+        while work:
+            value, columns, anchor = work.pop()
+            rest: list[tuple[Op, int]] = []
+            for user, index in list(value.uses):
+                name = user.spec.name
+                if name in ("reshape", "permute"):
+                    lie = columns
+                    if name == "permute":
+                        shape = user.operands[0].type.shape  # type: ignore[attr-defined]
+                        lie = permuted(columns, shape, user.attr("permutation"))
+                    work.append((user.result, lie, user))
+                    renamed.append(user)
+                elif name == "convert_layout":
+                    user.result.replace_all_uses_with(self.load(user, user.result.type, columns, start, slot))
+                    user.erase()
+                else:
+                    rest.append((user, index))
+            if rest:
+                found = self.load(anchor, value.type, columns, start, slot)
+                for user, index in rest:
+                    user.set_operand(index, found)
+        for user in reversed(renamed):
+            user.erase()
 
     def load(self, anchor: Op, type: Any, columns: tuple[int, ...], start: int, slot: Value) -> Value:
         attrs = {"arrangement": columns, "start": start}

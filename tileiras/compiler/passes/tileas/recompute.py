@@ -14,6 +14,7 @@ from tileiras.compiler.dialects.nv_tileas import ops as tileas
 from tileiras.compiler.ir.core import Op, Value
 from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.ir.types import TensorType
+from tileiras.compiler.ir.walk import parts_first
 from tileiras.compiler.layout.linear import dim_bits, halved, unbroadcasted, unpermuted, with_inv
 from tileiras.compiler.schedule.staging import is_elementwise, is_small
 from tileiras.compiler.target.cost import CostModel
@@ -86,18 +87,27 @@ class Recompute:
         return is_small(op, self.convert.result)
 
     def reaches(self, value: Value, layout: LinearLayout) -> bool:
-        op = value.op
-        if self.anywhere(value):
-            return True
-        if op is None or op.block is not self.body or op.spec.name == "constant":
-            return False
-        name = op.spec.name
-        self.visited.add(op)
-        if name == LOAD:
-            self.loads.setdefault(op, []).append(layout)
-            return not op.results[0].type.layout.inv  # type: ignore[attr-defined, no-any-return]
-        wants = self.wanted(op, layout)
-        return wants is not None and all(self.reaches(v, want) for v, want in zip(op.operands, wants))
+        work, seen = [(value, layout)], {(value, layout)}
+        while work:
+            value, layout = work.pop()
+            op = value.op
+            if self.anywhere(value):
+                continue
+            if op is None or op.block is not self.body or op.spec.name == "constant":
+                return False
+            self.visited.add(op)
+            if op.spec.name == LOAD:
+                self.loads.setdefault(op, []).append(layout)
+                if op.results[0].type.layout.inv:  # type: ignore[attr-defined]
+                    return False
+                continue
+            wants = self.wanted(op, layout)
+            if wants is None:
+                return False
+            parts = [part for part in zip(op.operands, wants) if part not in seen]
+            seen.update(parts)
+            work += reversed(parts)
+        return True
 
     @staticmethod
     def anywhere(value: Value) -> bool:
@@ -139,6 +149,22 @@ class Recompute:
         return self.compute(self.convert.operands[0], self.layout, rewriter)
 
     def compute(self, value: Value, layout: LinearLayout, rewriter: Rewriter) -> Value | None:
+        for part in parts_first([(value, layout)], self.parts):
+            found = self.one(*part, rewriter)
+            if found is None:
+                return None
+            self.made[part] = found
+        return self.made[value, layout]
+
+    def parts(self, place: tuple[Value, LinearLayout]) -> list[tuple[Value, LinearLayout]]:
+        """What has to be computed before a value in a layout."""
+        value, layout = place
+        op = value.op
+        if place in self.made or self.anywhere(value) or op is None or op.spec.name == LOAD:
+            return []
+        return list(zip(op.operands, self.wanted(op, layout) or ()))
+
+    def one(self, value: Value, layout: LinearLayout, rewriter: Rewriter) -> Value | None:
         op = value.op
         assert op is not None
         name = op.spec.name
@@ -149,7 +175,7 @@ class Recompute:
         if found is not None:
             return found
         if name == "convert_layout":
-            return self.compute(op.operands[0], layout, rewriter)
+            return self.made[op.operands[0], layout]
         type = TensorType(old.elem, old.shape, with_inv(layout, old.layout.inv))
         if name == LOAD:
             if self.fits(op) and len(set(self.loads[op])) == 1:
@@ -159,14 +185,11 @@ class Recompute:
         else:
             wants = self.wanted(op, layout)
             assert wants is not None
-            operands = [self.compute(v, want, rewriter) for v, want in zip(op.operands, wants)]
-            if any(v is None for v in operands):
-                return None
+            operands = [self.made[part] for part in zip(op.operands, wants)]
             made = rewriter.create(op.spec, operands, (type,), dict(op.attrs))
         if made is None:
             return None
         made.loc = op.loc
-        self.made[value, layout] = made.result
         return made.result
 
     def erase(self) -> None:

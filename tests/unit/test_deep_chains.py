@@ -1,0 +1,250 @@
+"""Chains of thousands of ops, as generators of programs write them, compile on every target.
+
+Each is put into a product's loop: between a load and the product, into indices, extents, bounds and what the loop carries. A
+function that follows operands by calling itself ends in a RecursionError here, one that follows shared operands twice never.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+import tileiras
+from tests.fixtures import BYTECODE
+
+N = 3000
+BASE = str(tileiras.load(BYTECODE / "staged_f16_nt.tilebc"))
+T, S, B = "tile<64x32xf16>", "tile<i32>", "tile<i1>"
+
+
+def chain(start: str, step: Callable[[str, str, int], str]) -> tuple[str, str]:
+    """N steps, each made of the name it defines, the one before and its number; the lines, and the last name."""
+    out, previous = [], start
+    for i in range(N):
+        out.append(step(f"%c{i}", previous, i))
+        previous = f"%c{i}"
+    return "\n".join(out), previous
+
+
+def after(text: str, mark: str, lines: str, old: str, new: str) -> str:
+    """The text with lines behind the first one that has a mark, and the first `old` behind them replaced."""
+    head, tail = text.split(mark, 1)
+    line, rest = tail.split("\n", 1)
+    return head + mark + line + "\n" + lines + "\n" + rest.replace(old, new, 1)
+
+
+K: dict[str, Callable[[], str]] = {}
+
+
+def case(function: Callable[[], str]) -> Callable[[], str]:
+    K[function.__name__] = function
+    return function
+
+
+@case
+def elementwise() -> str:
+    lines, end = chain("%tile", lambda c, p, i: f"{c} = negf {p} : {T}")
+    return after(BASE, "%tile, %result_token = load", lines, "permute %tile ", f"permute {end} ")
+
+
+@case
+def elementwise_shared() -> str:
+    lines, end = chain("%tile", lambda c, p, i: f"{c} = maxf {p}, {p} : {T}")
+    return after(BASE, "%tile, %result_token = load", lines, "permute %tile ", f"permute {end} ")
+
+
+@case
+def conditions() -> str:
+    lines, end = chain(
+        "%tile",
+        lambda c, p, i: (
+            f"{c}p = cmpf less_than ordered {p}, %tile : {T} -> tile<64x32xi1>\n"
+            f"{c} = select {c}p, {p}, %tile : tile<64x32xi1>, {T}"
+        ),
+    )
+    return after(BASE, "%tile, %result_token = load", lines, "permute %tile ", f"permute {end} ")
+
+
+@case
+def casts() -> str:
+    lines, end = chain(
+        "%tile",
+        lambda c, p, i: f"{c}w = ftof {p} : {T} -> tile<64x32xf32>\n{c} = ftof {c}w : tile<64x32xf32> -> {T}",
+    )
+    return after(BASE, "%tile, %result_token = load", lines, "permute %tile ", f"permute {end} ")
+
+
+@case
+def permutes() -> str:
+    lines, end = chain(
+        "%tile",
+        lambda c, p, i: (
+            f"{c}w = permute {p} [1, 0] : {T} -> tile<32x64xf16>\n{c} = permute {c}w [1, 0] : tile<32x64xf16> -> {T}"
+        ),
+    )
+    return after(BASE, "%tile, %result_token = load", lines, "permute %tile ", f"permute {end} ")
+
+
+@case
+def reshapes() -> str:
+    lines, end = chain(
+        "%tile",
+        lambda c, p, i: (
+            f"{c}w = reshape {p} : {T} -> tile<2048xf16>\n{c} = reshape {c}w : tile<2048xf16> -> {T}"
+        ),
+    )
+    return after(BASE, "%tile, %result_token = load", lines, "permute %tile ", f"permute {end} ")
+
+
+@case
+def row_index() -> str:
+    lines, end = chain("%blockId_y_32", lambda c, p, i: f"{c} = addi {p}, %blockId_x : tile<i32>")
+    return after(BASE, "%blockId_x_31, ", lines, "%pview_35[%blockId_y_32,", f"%pview_35[{end},")
+
+
+@case
+def row_index_shared_in_loop() -> str:
+    lines, end = chain(
+        "%blockId_y_32",
+        lambda c, p, i: (
+            f"{c} = xori {p}, {p} : tile<i32>" if i % 7 == 6 else f"{c} = addi {p}, {p} : tile<i32>"
+        ),
+    )
+    return after(BASE, "iter_values(%iterArg0", lines, "%pview_35[%blockId_y_32,", f"%pview_35[{end},")
+
+
+@case
+def depth_index() -> str:
+    lines, end = chain("%loopIdx", lambda c, p, i: f"{c} = addi {p}, %blockId_x : tile<i32>")
+    return after(
+        BASE,
+        "iter_values(%iterArg0",
+        lines,
+        "%pview_35[%blockId_y_32, %loopIdx]",
+        f"%pview_35[%blockId_y_32, {end}]",
+    )
+
+
+@case
+def depth_index_selects() -> str:
+    lines, end = chain(
+        "%loopIdx",
+        lambda c, p, i: (
+            f"{c}p = cmpi less_than {p}, %blockId_x, signed : {S} -> {B}\n{c} = select {c}p, {p}, %loopIdx : {B}, {S}"
+        ),
+    )
+    return after(
+        BASE,
+        "iter_values(%iterArg0",
+        lines,
+        "%pview_35[%blockId_y_32, %loopIdx]",
+        f"%pview_35[%blockId_y_32, {end}]",
+    )
+
+
+@case
+def extents() -> str:
+    lines, end = chain("%arg1", lambda c, p, i: f"{c} = addi {p}, %arg4 : tile<i32>")
+    t = BASE.replace("shape = [%assume_assume_assume,", "shape = [%cN,")
+    return after(t, "%assume_10 = assume", lines, "%cN", end)
+
+
+@case
+def extents_assumed() -> str:
+    lines, end = chain("%arg1", lambda c, p, i: f"{c} = assume bounded<0, ?>, {p} : tile<i32>")
+    t = BASE.replace("shape = [%assume_assume_assume,", "shape = [%cN,")
+    return after(t, "%assume_10 = assume", lines, "%cN", end)
+
+
+@case
+def base_pointer() -> str:
+    lines, end = chain(
+        "%arg0", lambda c, p, i: f"{c} = offset {p}, %arg4 : tile<ptr<f16>>, tile<i32> -> tile<ptr<f16>>"
+    )
+    return after(BASE, "%assume_10 = assume", lines, "make_tensor_view %assume,", f"make_tensor_view {end},")
+
+
+@case
+def bound() -> str:
+    lines, end = chain("%1#1", lambda c, p, i: f"{c} = mini {p}, %arg4 signed : tile<i32>")
+    return after(BASE, "%1:2 = get_index", lines, "to %1#1,", f"to {end},")
+
+
+@case
+def sums() -> str:
+    A = "tile<128x64xf32>"
+    lines, end = chain("%5", lambda c, p, i: f"{c} = mulf {p}, {p} : {A}")
+    return after(BASE, "%5 = mmaf", lines, "continue %5", f"continue {end}")
+
+
+@case
+def epilogue() -> str:
+    A = "tile<128x64xf16>"
+    lines, end = chain("%2", lambda c, p, i: f"{c} = mulf {p}, {p} : {A}")
+    return after(BASE, "%2 = ftof", lines, "weak %2", f"weak {end}")
+
+
+@case
+def tokens() -> str:
+    lines, end = chain("%0", lambda c, p, i: f"{c} = join_tokens {p}, %0 : token")
+    return after(
+        BASE,
+        "%assume_10 = assume",
+        lines,
+        "%pview_35[%blockId_y_32, %loopIdx] token = %0",
+        f"%pview_35[%blockId_y_32, %loopIdx] token = {end}",
+    )
+
+
+@case
+def ifs() -> str:
+    lines, end = chain(
+        "%loopIdx",
+        lambda c, p, i: (
+            f"{c}p = cmpi less_than {p}, %blockId_x, signed : {S} -> {B}\n"
+            f"{c} = if {c}p -> ({S}) {{ yield {p} : {S} }} else {{ yield %loopIdx : {S} }}"
+        ),
+    )
+    return after(
+        BASE,
+        "iter_values(%iterArg0",
+        lines,
+        "%pview_35[%blockId_y_32, %loopIdx]",
+        f"%pview_35[%blockId_y_32, {end}]",
+    )
+
+
+@case
+def loops() -> str:
+    lines, end = chain(
+        "%blockId_y_32",
+        lambda c, p, i: (
+            f"{c} = for %i{i} in (%cst_0_i32 to %1#1, step %cst_1_i32_34) : {S} iter_values(%v{i} = {p}) -> ({S}) {{\n"
+            f"%w{i} = addi %v{i}, %i{i} : {S}\n continue %w{i} : {S} }}"
+        ),
+    )
+    return after(BASE, "%pview_36 = make", lines, "%pview_35[%blockId_y_32,", f"%pview_35[{end},")
+
+
+TARGETS = ("sm_80", "sm_90", "sm_90 maps", "sm_100", "sm_120")
+
+
+@pytest.mark.parametrize("name", K)
+def test_a_long_chain_compiles(name: str) -> None:
+    """On one target in the quick tier, by turns."""
+    compiled(name, TARGETS[list(K).index(name) % len(TARGETS)])
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", K)
+def test_a_long_chain_compiles_on_every_target(name: str, target: str) -> None:
+    compiled(name, target)
+
+
+def compiled(name: str, target: str) -> None:
+    gpu_name, _, maps = target.partition(" ")
+    more = {"launch_abi": "simt", "tensor_maps": "launcher"} if maps else {}
+    text = "cuda_tile.module" + K[name]().split("cuda_tile.module", 1)[1]
+    assert ".entry" in tileiras.compile(text.encode(), gpu_name, emit="ptx", **more).ptx
