@@ -6,10 +6,16 @@ would run out of stack in a long chain, and out of time where each op uses the o
 
 from __future__ import annotations
 
+DEEP = (
+    64  # calls within one another before what recurs takes to `parts_first`: small beside Python's thousand
+)
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import TypeVar
+
+    from .core import Op
 
     T = TypeVar("T")
 
@@ -35,3 +41,15 @@ def parts_first(roots: Iterable[T], parts: Callable[[T], Iterable[T]]) -> list[T
                 out.append(node)
                 work.pop()
     return out
+
+
+def erase_unused(op: Op | None, may_go: Callable[[Op], bool]) -> None:
+    """Takes an op out that nothing uses, and then what only it used, as far as ops may go."""
+    work = [op]
+    while work:
+        op = work.pop()
+        if op is None or op.block is None or op.regions or any(r.uses for r in op.results) or not may_go(op):
+            continue
+        makers = [v.op for v in op.operands]
+        op.erase()
+        work += reversed(makers)

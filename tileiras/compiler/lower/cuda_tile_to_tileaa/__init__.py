@@ -49,9 +49,11 @@ def _lower_entry(entry: Op, native: Any) -> Op:
     region = _lower_region(entry.regions[0], values, native)
     scaled = [op for op in entry.walk() if op.spec.name == "mmaf_scaled"] if native is not None else []
     for operand in dict.fromkeys(values[v] for op in scaled for v in op.operands[:2]):
-        from .scaled import erase_unused
+        from tileiras.compiler.ir.walk import erase_unused
 
-        erase_unused(operand.op)  # elements of four bits that go as the bytes they came from
+        erase_unused(
+            operand.op, lambda op: op.spec.is_pure
+        )  # elements of four bits that go as the bytes they came from
     attrs = {name: value for name, value in entry.attrs.items() if name not in ("arg_attrs", "res_attrs")}
     attrs["function_type"] = FunctionType(tuple(lift_type(a.type) for a in source.args), ())
     return create(aa.FUNC, attrs=attrs, regions=[region], loc=entry.loc)

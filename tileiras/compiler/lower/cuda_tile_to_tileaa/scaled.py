@@ -183,13 +183,3 @@ def _behind(value: Value) -> Value:
     while value.op is not None and value.op.spec.name == "reshape":
         value = value.op.operands[0]
     return value
-
-
-def erase_unused(op: Op | None) -> None:
-    """Takes out a chain of ops without effects that nothing uses."""
-    if op is None or op.regions or not op.spec.is_pure or any(r.uses for r in op.results):
-        return
-    makers = [v.op for v in op.operands]
-    op.erase()
-    for maker in makers:
-        erase_unused(maker)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from tileiras.compiler.ir.dense import dense_bits
 from tileiras.compiler.ir.types import DivBy, Ptr, SameElements
-from tileiras.compiler.ir.walk import parts_first
+from tileiras.compiler.ir.walk import DEEP, parts_first
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,9 +56,6 @@ class Axis:
 
 def nothing(rank: int) -> Axis:
     return Axis((1,) * rank, (1,) * rank, (1,) * rank)
-
-
-DEEP = 64  # calls within one another that facts take
 
 
 def makers(value: Value, rules: Mapping[str, Any]) -> Sequence[Value]:

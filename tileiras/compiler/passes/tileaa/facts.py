@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from tileiras.compiler.ir.dense import dense_bits
 from tileiras.compiler.ir.types import DivBy, GatherScatterView, Ptr, StridedView
-from tileiras.compiler.ir.walk import parts_first
+from tileiras.compiler.ir.walk import DEEP, parts_first
 
-from .axis import DEEP, MAX_DIVISOR, AxisFacts, low_bit, makers
+from .axis import MAX_DIVISOR, AxisFacts, low_bit, makers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

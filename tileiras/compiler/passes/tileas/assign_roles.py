@@ -51,6 +51,8 @@ and its mbarriers to the end of the kernel.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 from tileiras.compiler.dialects.nv_tileaa.kernel_spec import KEY, KernelSpec
 from tileiras.compiler.dialects.nv_tileas import diags as D
 from tileiras.compiler.dialects.nv_tileas import ops as tileas
@@ -69,6 +71,7 @@ from .place_shared import ALIGN, SHARED_BYTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 AGENT = tileas.BY_NAME["agent"]
@@ -196,7 +199,7 @@ class Plan:
             body.insert_before(ends, create(AGENT, (), (), attrs, [Region([block])], func.loc))
 
 
-class Agent:
+class Agent(ABC):
     """Copies a function's block for one agent. `state`: of each ring the values that stand for how far its agent is with it,
     carried through every loop and branch around the ring's own loop."""
 
@@ -218,22 +221,25 @@ class Agent:
         self.flag = TensorType(I1, (), layout)
 
     # ---- what an agent decides for itself
+    @abstractmethod
     def runs(self, op: Op) -> bool:
-        raise NotImplementedError
+        """Whether the agent runs an op."""
 
+    @abstractmethod
     def kept(self, op: Op) -> list[int]:
         """Which of the values that a loop carries the agent has."""
-        raise NotImplementedError
 
+    @abstractmethod
     def given(self, op: Op) -> list[int]:
         """Which results of a loop or branch the agent has."""
-        raise NotImplementedError
 
+    @abstractmethod
     def begin(self, block: Block, ring: roles.Ring) -> list[Value]:
-        raise NotImplementedError
+        """What the agent makes in front of the outermost loop around a ring: the state that it starts with."""
 
+    @abstractmethod
     def ring_loop(self, op: Op, ring: roles.Ring, block: Block) -> None:
-        raise NotImplementedError
+        """The ring's own loop."""
 
     def single(self, op: Op, block: Block) -> None:
         block.append(clone_op(op, self.values))
@@ -267,8 +273,15 @@ class Agent:
     def value(self, value: Value) -> Value:
         return self.values.get(value, value)
 
-    def loop(self, op: Op, block: Block, extra: list[Value] | None = None) -> None:
-        """A loop with the values that the agent keeps, and the state of the rings inside (`extra` for a ring's own)."""
+    def loop(
+        self,
+        op: Op,
+        block: Block,
+        extra: list[Value] | None = None,
+        body: Callable[[Op, Block, list[Value]], None] | None = None,
+    ) -> None:
+        """A loop with the values that the agent keeps, and the state of the rings inside (`extra` for a ring's own, whose
+        `body` is another)."""
         first = 3 if op.spec.name == "for" else 0
         inside = self.around.get(op, [])
         states = [v for ring in inside for v in self.state[ring]] if extra is None else extra
@@ -282,7 +295,7 @@ class Agent:
         args = [new.add_arg(v.type) for v in states]
         self.spread(inside, args)
         self.loops.append(op)
-        self.ops(old.ops, new) if extra is None else self.ring_body(op, new, args)
+        self.ops(old.ops, new) if body is None else body(op, new, args)
         self.loops.pop()
         given = self.given(op)
         types = [op.results[k].type for k in given] + [v.type for v in states]
@@ -296,9 +309,6 @@ class Agent:
             self.spread(inside, after)
         else:
             self.state[self.rings[op].pool] = after
-
-    def ring_body(self, op: Op, block: Block, args: list[Value]) -> None:
-        raise NotImplementedError
 
     def spread(self, inside: list[roles.Ring], values: list[Value]) -> None:
         at = 0
@@ -595,7 +605,7 @@ class Copying(Agent):
         super().single(op, block)
 
     def ring_loop(self, op: Op, ring: roles.Ring, block: Block) -> None:
-        self.loop(op, block, self.state[ring.pool])
+        self.loop(op, block, self.state[ring.pool], self.ring_body)
 
     def ring_body(self, op: Op, block: Block, args: list[Value]) -> None:
         ring = self.rings[op]
@@ -661,7 +671,7 @@ class Multiplying(Copying):
         self.current = turned(self, block, number)
         for sum in self.current.values():
             block.append(create(tileas.TENSOR_ACQUIRE, (sum,), (), {}, (), op.loc))
-        self.loop(op, block, [slot, phase, self.number(block, number.type, 0)])
+        self.loop(op, block, [slot, phase, self.number(block, number.type, 0)], self.ring_body)
         slot, phase, _ = self.state[ring.pool]
         for sum in self.current.values():
             block.append(create(tileas.TENSOR_COMMIT, (sum,), (), {}, (), op.loc))

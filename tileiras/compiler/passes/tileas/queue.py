@@ -20,13 +20,14 @@ from tileiras.compiler.dialects.nv_tileas import ops as tileas
 from tileiras.compiler.dialects.nv_tileas.types import SHARED
 from tileiras.compiler.ir.core import Op, Value
 from tileiras.compiler.ir.types import I1
+from tileiras.compiler.ir.walk import erase_unused
 from tileiras.compiler.schedule.candidates import constant_int
 from tileiras.compiler.schedule.staging import is_elementwise
 from tileiras.compiler.target.products import PRODUCTS
 
 from .channels import CONSUME, Channel, NotVerified
 from .hoist_conversions import end_of_buffers
-from .slice_products import Slicer, erase_unused
+from .slice_products import Slicer, may_go
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class QueueChannel(Channel):
                 product.result.replace_all_uses_with(acc)
                 product.erase()
                 for value in sides:
-                    erase_unused(value.op)
+                    erase_unused(value.op, may_go)
         self.carry_on(take, put)
         for op in (*made, *inside.values()):
             op.erase()

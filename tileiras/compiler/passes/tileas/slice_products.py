@@ -16,6 +16,7 @@ from tileiras.compiler.ir.dense import dense_bits
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.rewrite import Rewriter
 from tileiras.compiler.ir.types import I32, Dense, TensorType, TileType
+from tileiras.compiler.ir.walk import erase_unused
 from tileiras.compiler.layout.gf2 import apply
 from tileiras.compiler.layout.linear import LinearLayout, dim_bits, log2, remap_bits, splat
 from tileiras.compiler.schedule.staging import is_elementwise
@@ -87,7 +88,7 @@ class Slicer:
         dead = [v.op for v in (a, b)]
         self.rewriter.replace(op, [acc])
         for maker in dead:
-            erase_unused(maker)
+            erase_unused(maker, may_go)
         return not self.failed
 
     def make(self, spec: Any, groups: Any, types: Any, attrs: dict[str, Any] | None = None) -> Op | None:
@@ -159,16 +160,6 @@ def part(layout: LinearLayout, shape: Any, dim: int, step: int) -> LinearLayout:
     return LinearLayout(out.bits, [c for c in out.reg if c], out.lane, out.warp, out.inv)
 
 
-def erase_unused(op: Op | None) -> None:
-    """Takes a chain of ops out that nothing uses any more."""
-    if (
-        op is None
-        or op.regions
-        or any(r.uses for r in op.results)
-        or not (op.spec.is_pure or op.spec is tileas.LOAD_SHARED)
-    ):
-        return
-    makers = [v.op for v in op.operands]
-    op.erase()
-    for maker in makers:
-        erase_unused(maker)
+def may_go(op: Op) -> bool:
+    """Whether an op that nothing uses leaves nothing behind: what computes, or reads a stage."""
+    return op.spec.is_pure or op.spec is tileas.LOAD_SHARED

@@ -22,6 +22,7 @@ from tileiras.compiler.ir.core import Op, Value
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.rewrite import Rewriter
 from tileiras.compiler.ir.types import I32, Dense, TensorType, TileType
+from tileiras.compiler.ir.walk import erase_unused
 from tileiras.compiler.layout.linear import splat
 from tileiras.compiler.schedule.products import adds_up, no_warpgroups
 from tileiras.compiler.schedule.restage import SIDES, buffer_bytes, is_invariant, source_load
@@ -30,7 +31,7 @@ from tileiras.compiler.target.products import PRODUCTS
 
 from .again import erase_load, loaded_again
 from .hoist_conversions import end_of_buffers
-from .slice_products import erase_unused
+from .slice_products import may_go
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ class Issue:
         for place, value in zip(places, sides):
             if place is not None:
                 erase_load(value)
-                erase_unused(value.op)
+                erase_unused(value.op, may_go)
         return not self.failed
 
     def wait_for_registers(self) -> bool:
