@@ -69,6 +69,11 @@ def test_packed_weights_are_unpacked_on_their_way_to_the_tensor_core(gpu_name: s
     assert "ld.shared.b8" not in text and "ld.shared.u8" not in text  # packed bytes travel by words
 
 
+def test_operands_that_are_not_loaded_do_not_end_the_search_for_a_load() -> None:
+    """An internal error: scales that were made of numbers alone."""
+    assert ".entry" in ptx("op_mmaf_scaled_f4_e4m3_16", "sm_80")
+
+
 @pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_120"])
 def test_what_is_added_to_a_product_changes_its_layout_before_it_is_widened(gpu_name: str) -> None:
     """As bf16, it reaches the accumulator's fragments by ldmatrix, in half the bytes."""

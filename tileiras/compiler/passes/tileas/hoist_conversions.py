@@ -57,7 +57,11 @@ class HoistConversions(Pass):
             return False
         load = maker
         while load.spec.name != "load_view_tko":
-            load = next(v.op for v in load.operands if v.op is not None and v.op.spec.name != "constant")
+            makers = (v.op for v in load.operands if v.op is not None and v.op.spec.name != "constant")
+            found = next(makers, None)
+            if found is None:  # of numbers alone
+                return False
+            load = found
         layouts = [v.type.layout for v in (load.results[0], maker.result, convert.result)]  # type: ignore[attr-defined]
         if any(layout.inv or any(layout.replicated) for layout in layouts):
             return False
