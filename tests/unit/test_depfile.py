@@ -51,6 +51,11 @@ def make_remakes(folder: Path, text: str, target: str, depends: str) -> list[boo
     return out
 
 
+def ninja_is_old() -> bool:
+    said = subprocess.run(["ninja", "--version"], check=True, capture_output=True, text=True).stdout
+    return tuple(map(int, said.split(".")[:2])) < (1, 12)
+
+
 def ninja_remakes(folder: Path, text: str, target: str, depends: str) -> list[bool]:
     root = os.fsencode(folder)
     spelled = target.replace("$", "$$").replace(" ", "$ ").replace(":", "$:")
@@ -78,8 +83,9 @@ def test_what_is_written_for_a_reader_is_what_it_reads(reader: str, role: str, t
     if shutil.which(reader) is None:
         pytest.skip(f"there is no {reader}")
     wrong, refused = [], []
+    newer = NEWER_NINJA if reader == "ninja" and ninja_is_old() else set()
     for number, name in enumerate(NAMES):
-        if reader == "ninja" and (NEWER_NINJA & set(name) or (role == "target" and name.startswith("-"))):
+        if reader == "ninja" and (newer & set(name) or (role == "target" and name.startswith("-"))):
             continue
         folder = tmp_path / str(number)
         folder.mkdir()
