@@ -510,3 +510,45 @@ def test_a_guard_that_a_warp_answers_in_two_ways_is_no_whole_warp():
 @%p tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%x], 64; bar.warp.sync -1; ret; }}"""
     with pytest.raises(EmulatorError, match=r"no thread can go on.*PTX line \d+"):
         launch(text, "k", 1, 32, [])
+
+
+LD, WAIT_LD = "tcgen05.ld.sync.aligned.32x32b.x2.b32 {%a, %b}, [%x];", "tcgen05.wait::ld.sync.aligned;"
+STORE = "st.global.b32 [%o], %c;"
+# what stands between a load of %a and %b and the end, and what the finding says of a register ("": it is right)
+MOVED = {
+    "a copy is stored": (f"{LD} mov.b32 %c, %a; {STORE} {WAIT_LD}", "%c, a copy of %a"),
+    "a copy of a copy": (f"{LD} mov.b32 %d, %b; mov.b32 %c, %d; {STORE} {WAIT_LD}", "%c, a copy of %b"),
+    "a copy in another type": (f"{LD} mov.b32 %f, %a; add.f32 %f, %f, %f; {WAIT_LD}", "%f, a copy of %a"),
+    "a pair": (f"{LD} mov.b64 %w, {{%c, %b}}; st.global.b64 [%o], %w; {WAIT_LD}", "%w, a copy of %b"),
+    "a pair taken apart": (
+        f"{LD} mov.b64 %w, {{%a, %b}}; mov.b64 {{%c, %d}}, %w; {STORE} {WAIT_LD}",
+        "%c, a copy of",
+    ),
+    "a copy in some lanes": (
+        f"{LD} mov.b32 %c, 0; @%h mov.b32 %c, %a; {STORE} {WAIT_LD}",
+        "%c, a copy of %a",
+    ),
+    "no wait at all": (f"{LD} mov.b32 %c, %a; {STORE}", "%c, a copy of %a"),
+    "overwritten before it is there": (f"{LD} mov.b32 %a, 0; {WAIT_LD} {STORE}", "%a, loaded at"),
+    "copied, used behind the wait": (f"{LD} mov.b32 %c, %a; {WAIT_LD} {STORE}", ""),
+    "the copy overwritten": (f"{LD} mov.b32 %c, %a; mov.b32 %c, 1; {STORE} {WAIT_LD}", ""),
+    "the copy computed anew": (f"{LD} mov.b32 %c, %a; add.u32 %c, %x, 1; {STORE} {WAIT_LD}", ""),
+    "copied behind the wait": (f"{LD} {WAIT_LD} mov.b32 %c, %a; {STORE}", ""),
+}
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_a_copy_of_a_register_in_flight_is_in_flight(name):
+    """PTX ISA on tcgen05.ld: its registers are there behind tcgen05.wait::ld. A mov alone may be a renaming; a use of what
+    it wrote is a use of the register."""
+    body, says = MOVED[name]
+    text = f"""{HEAD}.shared .b32 slot;
+.visible .entry k(.param .u64 out) {{ .reg .pred %h; .reg .b32 %t, %x, %ta, %a, %b, %c, %d; .reg .b64 %o, %w; .reg .f32 %f;
+mov.u32 %t, %tid.x; setp.lt.u32 %h, %t, 7; mov.u32 %x, slot; ld.param.u64 %o, [out]; mad.wide.u32 %o, %t, 8, %o;
+tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%x], 32; bar.sync 0; ld.shared.b32 %ta, [slot]; mov.u32 %x, %ta;
+mov.b32 %c, 5; tcgen05.st.sync.aligned.32x32b.x2.b32 [%x], {{%t, %t}}; tcgen05.wait::st.sync.aligned;
+{body}
+{WAIT_LD} bar.warp.sync -1; tcgen05.dealloc.cta_group::1.sync.aligned.b32 %ta, 32; ret; }}"""
+    report = launch(text, "k", 1, 32, [np.zeros(64, np.uint32)], check=True, seed=0)
+    assert [f.kind for f in report.findings] == ["tcgen05.ld in flight"] * bool(says)
+    assert not says or says in report.findings[0].text

@@ -14,29 +14,41 @@ _NO_CC = Reg(-1, "", "pred")
 
 
 def loaded_registers(g: BlockGen) -> set[int]:
-    """Registers of a function that a tcgen05.ld writes."""
+    """Registers of a function that a tcgen05.ld writes, and those that a chain of mov copies them to."""
     got = g.unit.loaded.get(g.func.name)
     if got is None:
-        got = g.unit.loaded[g.func.name] = {
-            op[1].id
-            for item in g.func.body
-            if isinstance(item, Inst) and item.op == "tcgen05" and item.mods[0] == "ld"
-            for op in vector_items(item.ops[0])
-            if op[0] == "reg"
-        }
+        got = set[int]()
+        g.unit.loaded[g.func.name] = got
+        copies: dict[int, list[int]] = {}
+        new: list[int] = []
+        for item in g.func.body:
+            if not isinstance(item, Inst):
+                continue
+            if item.op == "tcgen05" and item.mods[0] == "ld":
+                new += (op[1].id for op in vector_items(item.ops[0]) if op[0] == "reg")
+            elif item.op == "mov":
+                defs, uses = defs_uses(item, _NO_CC)
+                for r in uses:
+                    copies.setdefault(r.id, []).extend(d.id for d in defs)
+        while new:
+            k = new.pop()
+            if k not in got:
+                got.add(k)
+                new += copies.get(k, ())
     return got
 
 
 def use(g: BlockGen, inst: Inst) -> None:
     """Before an instruction that uses such registers: whether they are there is looked at when it runs."""
     loaded = loaded_registers(g)
-    if not loaded or inst.op == "mov":
+    if not loaded:
         return
     defs, uses = defs_uses(inst, _NO_CC)
-    regs = {r.id for r in uses} | ({r.id for r in defs} if inst.op != "tcgen05" else set())
-    if regs & loaded:
-        names = tuple(sorted(k + g.base for k in regs & loaded))
-        g.emit(f"B.tensor_use({g.instruction(inst)}, {names}, {mask_of(g)}, idx, n)")
+    read = {r.id for r in uses} & loaded
+    written = {r.id for r in defs} & loaded if inst.op != "tcgen05" else set()
+    if read or written:
+        regs, writes = (tuple(sorted(k + g.base for k in some)) for some in (read, written))
+        g.emit(f"B.tensor_use({g.instruction(inst)}, {regs}, {writes}, {mask_of(g)}, idx, n)")
 
 
 BEFORE.append(use)

@@ -94,7 +94,7 @@ class BatchState:
         self.generic_line: np.ndarray | None = None
         self.tensor = None  # the records of tensor memory
         self.unwaited: dict[tuple[str, int], list] = {}  # ("r" or "w", warp) -> granules of tcgen05.ld and st
-        self.loading: dict[int, dict] = {}  # register -> warp -> tcgen05.ld not waited for
+        self.loading: dict[int, dict] = {}  # register -> warp -> (tcgen05.ld not waited for, its register)
         self.after: np.ndarray | None = (
             None  # vc as each warp knew it at its last tcgen05.fence::after_thread_sync
         )

@@ -138,33 +138,45 @@ class TensorChecks:
     def tensor_loading(self, inst, regs: tuple, warps: np.ndarray, batch) -> None:
         loading = self.state(batch).loading
         for k in regs:
-            loading.setdefault(k, {}).update(dict.fromkeys(warps.tolist(), inst))
+            loading.setdefault(k, {}).update(dict.fromkeys(warps.tolist(), (inst, k)))
 
     def tensor_loads_over(self, batch, warps: np.ndarray) -> None:
         loading = self.state(batch).loading
         over = set(warps.tolist())
         for k in list(loading):
-            left = {w: inst for w, inst in loading[k].items() if w not in over}
+            left = {w: load for w, load in loading[k].items() if w not in over}
             if left:
                 loading[k] = left
             else:
                 del loading[k]
 
-    def tensor_register(self, batch, inst, regs: tuple, lanes: np.ndarray) -> None:
+    def tensor_register(self, batch, inst, regs: tuple, writes: tuple, lanes: np.ndarray) -> None:
+        """An ordinary instruction reads or writes registers that a tcgen05.ld may not have loaded yet. A mov of one is a
+        renaming: what it writes is in flight too, until it is written anew."""
         loading = self.state(batch).loading
         if not loading:
             return
-        for k in regs:
-            waiting = loading.get(k)
-            if waiting is None:
-                continue
-            for w in np.unique(lanes >> 5).tolist():
-                if w in waiting:
-                    self.report(
-                        "tcgen05.ld in flight",
-                        f"{batch.unit.register_name(k)}, loaded at PTX line {waiting[w].line}, is used by "
-                        f"{batch.thread_name(w * 32)} before tcgen05.wait::ld",
-                        inst,
-                        waiting[w].line,
-                    )
-                    return
+        renames = inst.op == "mov"
+        for w in np.unique(lanes >> 5).tolist():
+            flying = [k for k in regs if w in loading.get(k, ())]
+            lost = [k for k in writes if k not in regs and loading.get(k, {}).get(w, (None, -1))[1] == k]
+            if lost or flying and not renames:
+                self.tensor_register_used(batch, inst, (lost or flying)[0], w)
+                return
+            for k in writes:
+                if flying:
+                    loading.setdefault(k, {})[w] = loading[flying[0]][w]
+                elif k in loading:
+                    loading[k].pop(w, None)
+
+    def tensor_register_used(self, batch, inst, k: int, warp: int) -> None:
+        load, loaded = self.state(batch).loading[k][warp]
+        name = batch.unit.register_name
+        copy = "" if k == loaded else f"a copy of {name(loaded)}, "
+        self.report(
+            "tcgen05.ld in flight",
+            f"{name(k)}, {copy}loaded at PTX line {load.line}, is used by {batch.thread_name(warp * 32)} before "
+            "tcgen05.wait::ld",
+            inst,
+            load.line,
+        )

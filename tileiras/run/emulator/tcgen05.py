@@ -276,11 +276,11 @@ class TensorOps:
         if self.checker is not None:
             self.checker.tensor_loading(inst, regs, np.unique(self.lanes(idx, n, None) >> 5), self)
 
-    def tensor_use(self, inst, regs: tuple, mask, idx, n: int) -> None:
+    def tensor_use(self, inst, regs: tuple, writes: tuple, mask, idx, n: int) -> None:
         if self.checker is not None:
             lanes = self.lanes(idx, n, self.select(mask, n))
             if lanes.size:
-                self.checker.tensor_register(self, inst, regs, lanes)
+                self.checker.tensor_register(self, inst, regs, writes, lanes)
 
     def tensor_wait(self, inst, idx, n: int) -> None:
         """tcgen05.wait::ld and ::st: the registers and tensor memory are up to date already."""

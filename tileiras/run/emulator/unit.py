@@ -61,7 +61,7 @@ class Unit:
         self.namespace = dict(RUNTIME, SHARED_WINDOW=memory.SHARED_WINDOW, LOCAL_WINDOW=memory.LOCAL_WINDOW)
         self.ordered = False  # the launch perturbs the order: asynchronous instructions stay in flight
         self.cancels = "clusterlaunchcontrol" in source  # clusters may take the work of others
-        self.loaded: dict[str, set[int]] = {}  # function -> registers that tcgen05.ld writes
+        self.loaded: dict[str, set[int]] = {}  # function -> registers of tcgen05.ld and copies
         self.error_end = 0  # -1, 1: approximate instructions at the ends of their error
         self.cluster_size = 1
         self.held: dict[str, tuple[set[int], set[int]]] = {}  # function -> registers that wgmma may hold
