@@ -221,6 +221,38 @@ def test_planted_bugs_are_found_and_named(name):
     assert found >= 18
 
 
+WAIT = "wgmma.wait_group.sync.aligned 0;"
+# what stands between a product and the end, and what the finding says of a register ("": it is right)
+COPIED = {
+    "a copy is used": (f"mov.b32 %y, %d3; add.u32 %x, %y, 1; {WAIT}", "%y (copy of the accumulator %d3 of"),
+    "a copy of a copy": (
+        f"mov.b32 %x, %d3; mov.b32 %y, %x; add.u32 %i, %y, 1; {WAIT}",
+        "%y (copy of the accumulator %d3 of",
+    ),
+    "a copy in some lanes": (
+        f"mov.b32 %y, 0; setp.lt.u32 %p, %t, 9; @%p mov.b32 %y, %d3; add.u32 %x, %y, 1; {WAIT}",
+        "%y (copy of the accumulator %d3 of",
+    ),
+    "a copy behind the wait for another group": (
+        f"wgmma.wait_group.sync.aligned 1; mov.b32 %y, %d3; add.u32 %x, %y, 1; {WAIT}",
+        "%y (copy of the accumulator %d3 of",
+    ),
+    "an accumulator itself, behind a copy": (f"mov.b32 %y, %d3; add.f32 %d4, %d4, 0f00000000; {WAIT}", "%d4 (accumulator of"),
+    "a copy used behind the wait": (f"mov.b32 %y, %d3; {WAIT} add.u32 %x, %y, 1;", ""),
+    "the copy overwritten": (f"mov.b32 %y, %d3; mov.b32 %y, 1; add.u32 %x, %y, 1; {WAIT}", ""),
+    "the copy computed anew": (f"mov.b32 %y, %d3; add.u32 %y, %t, 1; add.u32 %x, %y, 1; {WAIT}", ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COPIED)
+def test_a_copy_of_an_accumulator_in_flight_is_in_flight(name):
+    after, says = COPIED[name]
+    for seed in range(3):
+        _, _, report = run("f16", "f16", "f32", 64, check=True, seed=seed, after=after)
+        assert [f.kind for f in report.findings][:1] == ["wgmma in flight"] * bool(says)
+        assert not says or says in report.findings[0].text
+
+
 def test_operands_are_read_as_late_as_the_wait():
     """Without checks a seed may show the wrong numbers of an operand that was overwritten."""
     pieces = PLANTED["operand overwritten"][0]

@@ -130,6 +130,24 @@ class Piece:
         self.runs: dict[int, tuple[list[Piece], Piece]] = {}
 
 
+def copies(body: list, of: set[int], cc: Reg) -> set[int]:
+    """The registers that chains of mov copy those `of` a function's body to, maybe some of them among these."""
+    edges: dict[int, list[int]] = {}
+    for item in body:
+        if isinstance(item, Inst) and item.op == "mov":
+            defs, uses = defs_uses(item, cc)
+            for r in uses:
+                edges.setdefault(r.id, []).extend(d.id for d in defs)
+    found: set[int] = set()
+    new = list(of)
+    while new:
+        for k in edges.get(new.pop(), ()):
+            if k not in found:
+                found.add(k)
+                new.append(k)
+    return found
+
+
 def defs_uses(inst: Inst, cc: Reg) -> tuple[list[Reg], list[Reg]]:
     """Registers that an instruction writes and reads (a guarded write also reads)."""
     defs: list[Reg] = []

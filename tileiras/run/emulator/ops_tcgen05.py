@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .blocks import defs_uses
+from .blocks import copies, defs_uses
 from .gen import BEFORE, BlockGen, handles, vector_items
 from .ops_memory import address, mask_of
 from .syntax import Inst, Reg
@@ -17,24 +17,14 @@ def loaded_registers(g: BlockGen) -> set[int]:
     """Registers of a function that a tcgen05.ld writes, and those that a chain of mov copies them to."""
     got = g.unit.loaded.get(g.func.name)
     if got is None:
-        got = set[int]()
-        g.unit.loaded[g.func.name] = got
-        copies: dict[int, list[int]] = {}
-        new: list[int] = []
-        for item in g.func.body:
-            if not isinstance(item, Inst):
-                continue
-            if item.op == "tcgen05" and item.mods[0] == "ld":
-                new += (op[1].id for op in vector_items(item.ops[0]) if op[0] == "reg")
-            elif item.op == "mov":
-                defs, uses = defs_uses(item, _NO_CC)
-                for r in uses:
-                    copies.setdefault(r.id, []).extend(d.id for d in defs)
-        while new:
-            k = new.pop()
-            if k not in got:
-                got.add(k)
-                new += copies.get(k, ())
+        written = {
+            op[1].id
+            for item in g.func.body
+            if isinstance(item, Inst) and item.op == "tcgen05" and item.mods[0] == "ld"
+            for op in vector_items(item.ops[0])
+            if op[0] == "reg"
+        }
+        got = g.unit.loaded[g.func.name] = written | copies(g.func.body, written, _NO_CC)
     return got
 
 

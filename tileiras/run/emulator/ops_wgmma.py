@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .blocks import defs_uses
+from .blocks import copies, defs_uses
 from .gen import BEFORE, BlockGen, handles, is_type, vector_items
 from .ops_memory import mask_of
 from .syntax import Inst, Reg
@@ -11,8 +11,8 @@ from .wgmma import BITS, Shape
 _NO_CC = Reg(-1, "", "pred")
 
 
-def held_registers(g: BlockGen) -> tuple[set[int], set[int]]:
-    """Registers of a function that wgmma may have in flight: accumulators, and fragments of A."""
+def held_registers(g: BlockGen) -> tuple[set[int], set[int], set[int]]:
+    """Registers of a function that wgmma may have in flight: accumulators, fragments of A, and copies of accumulators."""
     got = g.unit.held.get(g.func.name)
     if got is None:
         accumulators: set[int] = set()
@@ -22,23 +22,26 @@ def held_registers(g: BlockGen) -> tuple[set[int], set[int]]:
                 accumulators |= {op[1].id for op in vector_items(item.ops[0]) if op[0] == "reg"}
                 if item.ops[1][0] == "vec":
                     fragments |= {op[1].id for op in item.ops[1][1] if op[0] == "reg"}
-        got = g.unit.held[g.func.name] = (accumulators, fragments)
+        got = g.unit.held[g.func.name] = (
+            accumulators, fragments, copies(g.func.body, accumulators, _NO_CC)
+        )  # fmt: skip
     return got
 
 
 def touch(g: BlockGen, inst: Inst) -> None:
     """Before an instruction that uses such registers: the runtime looks whether they are in flight."""
-    accumulators, fragments = held_registers(g)
+    accumulators, fragments, copied = held_registers(g)
     if not accumulators or inst.op == "wgmma":
         return
     defs, uses = defs_uses(inst, _NO_CC)
-    read = {r.id for r in uses} & accumulators
+    read = {r.id for r in uses} & (accumulators | copied)
     written = {r.id for r in defs} & (accumulators | fragments)
-    if not read and not written:
+    renewed = {r.id for r in defs} & copied
+    if not read and not written and not renewed:
         return
-    regs, writes = (tuple(sorted(k + g.base for k in some)) for some in (read, written))
-    g.emit(f"B.wgmma_touch({g.instruction(inst)}, {regs}, {writes}, {mask_of(g)}, idx, n)")
-    for k in read:  # the registers may have been renewed
+    regs, writes, to = (tuple(sorted(k + g.base for k in some)) for some in (read, written, renewed))
+    g.emit(f"B.wgmma_touch({g.instruction(inst)}, {regs}, {writes}, {to}, {mask_of(g)}, idx, n)")
+    for k in read & accumulators:  # the registers may have been renewed
         if k not in g.written:
             g.views.pop(k, None)
 

@@ -138,6 +138,9 @@ class AsyncChecks:
         names = ", ".join(batch.unit.register_name(k) for k in regs[:3])
         what = "written" if write else "read"
         part = "accumulator" if regs[0] in product.regs else "fragment of A"
+        copy = product.copies.get(regs[0], {})
+        if copy and part != "accumulator" and not write:
+            part = f"copy of the accumulator {batch.unit.register_name(next(iter(copy.values())))}"
         group = int(product.group[product.warps == warp][0])
         state = "is committed" if batch.wgmma_committed[warp] > group else "is not committed"
         self.report(

@@ -64,7 +64,9 @@ class Unit:
         self.loaded: dict[str, set[int]] = {}  # function -> registers of tcgen05.ld and copies
         self.error_end = 0  # -1, 1: approximate instructions at the ends of their error
         self.cluster_size = 1
-        self.held: dict[str, tuple[set[int], set[int]]] = {}  # function -> registers that wgmma may hold
+        self.held: dict[
+            str, tuple[set[int], set[int], set[int]]
+        ] = {}  # function -> registers that wgmma may hold
         self.constants: dict = {}
         self.objects: dict[int, str] = {}
         self.sources: dict[str, tuple[str, list]] = {}

@@ -2,8 +2,9 @@
 
 Each warp computes its own 16 rows of the 64. Where the order is perturbed (a seed, or checks), a product reads its
 operands and writes its accumulators at some moment between issue and wait, and until the wait its registers belong to
-it: touching them is a finding. A plain `mov` of an accumulator in flight is a renaming, which the assembler resolves;
-it completes the product early instead. Without a seed a product completes when it is issued.
+it: touching them is a finding. A plain `mov` of an accumulator in flight is a renaming, which the assembler resolves,
+so that what it writes is in flight likewise; it completes the product early instead. Without a seed a product completes
+when it is issued.
 
 Products and sums are exact in f64 (int64 for integers) and rounded once to the accumulator's type, as for mma.sync.
 """
@@ -34,12 +35,26 @@ class Shape:
 class Product:
     """One instruction in flight, for some warps. Arrays go by warp; a is registers [W, 32] each, or descriptors."""
 
-    __slots__ = ("a", "b", "done", "group", "inst", "read", "regs", "scale", "shape", "sources", "warps")
+    __slots__ = (
+        "a",
+        "b",
+        "copies",
+        "done",
+        "group",
+        "inst",
+        "read",
+        "regs",
+        "scale",
+        "shape",
+        "sources",
+        "warps",
+    )
 
     def __init__(self, inst, shape, regs, sources, warps, a, b, scale, group, read) -> None:
         self.inst, self.shape, self.regs, self.sources, self.warps = inst, shape, regs, sources, warps
         self.a, self.b, self.scale, self.group, self.read = a, b, scale, group, read
         self.done = np.zeros(warps.size, bool)
+        self.copies: dict[int, dict[int, int]] = {}  # register that a mov wrote -> warp -> accumulator
 
     def part(self, keep: np.ndarray) -> Product:
         a = self.a[keep] if isinstance(self.a, np.ndarray) else [v[keep] for v in self.a]
@@ -52,7 +67,7 @@ class Product:
             at, warp = self.read
             inside = keep[warp]
             new.read = at[inside], (np.cumsum(keep) - 1)[warp[inside]]
-        new.done = self.done[keep]
+        new.done, new.copies = self.done[keep], self.copies
         return new
 
 
@@ -331,9 +346,10 @@ class WgmmaOps:
                 left.append(p.part(~due))
         self.products = left
 
-    def wgmma_touch(self, inst, regs: tuple, writes: tuple, mask, idx, n: int) -> None:
-        """An ordinary instruction reads (regs) or writes registers that may be in flight."""
-        if not self.products and self.checker is None:
+    def wgmma_touch(self, inst, regs: tuple, writes: tuple, to: tuple, mask, idx, n: int) -> None:
+        """An ordinary instruction reads (regs) or writes registers that may be in flight; it writes `to`, which a mov may make
+        copies of such."""
+        if not self.products and (self.checker is None or not writes):
             return
         lanes = self.lanes(idx, n, self.select(mask, n))
         if not lanes.size:
@@ -348,7 +364,10 @@ class WgmmaOps:
                 continue
             read = [k for k in regs if k in p.regs]
             written = [k for k in writes if k in p.regs or k in p.sources]
+            copied = self.wgmma_copied(inst, p, regs, to, p.warps[hit].tolist()) if p.copies or read else []
             if not read and not written:
+                if copied and inst.op != "mov" and self.checker is not None:
+                    self.checker.wgmma_touched(self, inst, p, int(p.warps[hit][0]), False, copied)
                 continue
             if inst.op == "mov" and not written:
                 self.wgmma_perform(p.warps[hit])
@@ -356,6 +375,20 @@ class WgmmaOps:
                 self.checker.wgmma_touched(
                     self, inst, p, int(p.warps[hit][0]), bool(written), written or read
                 )
+
+    def wgmma_copied(self, inst, p: Product, regs: tuple, to: tuple, warps: list[int]) -> list[int]:
+        """Those of regs that hold copies of accumulators in flight; `to` are copies behind a mov of them, else no more."""
+        found = [k for k in regs if any(w in p.copies.get(k, ()) for w in warps)]
+        for w in warps:
+            source = next(
+                (p.copies.get(k, {}).get(w, k) for k in regs if k in p.regs or w in p.copies.get(k, ())), None
+            )
+            for k in to:
+                if inst.op == "mov" and source is not None:
+                    p.copies.setdefault(k, {})[w] = source
+                elif k in p.copies:
+                    p.copies[k].pop(w, None)
+        return found
 
 
 class _Last:
