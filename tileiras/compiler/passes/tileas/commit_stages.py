@@ -19,14 +19,13 @@ and wait for the sum, which has one phase.
 from __future__ import annotations
 
 from tileiras.compiler.dialects.nv_tileas import ops as tileas
-from tileiras.compiler.dialects.nv_tileas.rings import RESERVED_BYTES, span_of
 from tileiras.compiler.ir.core import Op, Value
 from tileiras.compiler.ir.passes import Context
 from tileiras.compiler.ir.rewrite import Rewriter
 from tileiras.compiler.ir.types import I32, Dense, TileType
 
 from .lower_pipelines import add_operand
-from .release_stages import GENERIC
+from .ring_loops import RingLoop, ring_loops
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,44 +40,20 @@ TOUCHES = frozenset(
 
 def commit_stages(func: Op, context: Context) -> bool:
     """Does so for every loop that can be. False when an op could not be made."""
-    return all(commit(op, context) for op in [op for op in func.walk() if op.spec is tileas.BULK_BEGIN])
+    return all(commit(ring, context) for ring in list(ring_loops(func)))
 
 
-def commit(begin: Op, context: Context) -> bool:
-    ring = begin.operands[0]
-    users = [user for user, _ in ring.uses]
-    waits = [op for op in users if op.spec is tileas.BULK_WAIT]
-    loop = waits[0].parent if len(waits) == 1 else None
-    if loop is None or loop.spec.name != "for":
-        return True
-    wait, body = waits[0], loop.regions[0].block
-    loads = [op for op in users if op.spec is tileas.BULK_LOAD and op.block is body]
-    ends = [op for op in users if op.spec is tileas.BULK_END]
+def commit(ring: RingLoop, context: Context) -> bool:
+    loop, body, load, put, wait = ring.loop, ring.body, ring.load, ring.put, ring.wait
     barriers = [op for op in loop.walk() if op.spec is tileas.BARRIER]
     products = [op for op in body.ops if op.spec in PRODUCTS]
-    if (
-        len(loads) != 1
-        or len(ends) != 1
-        or len(barriers) != 1
-        or barriers[0].block is not body
-        or not products
-    ):
+    if len(barriers) != 1 or barriers[0].block is not body or not products or not ring.has_room:
         return True
-    if any(op.spec in GENERIC or op.spec in TOUCHES for op in loop.walk()):
-        return True
-    load = loads[0]
-    put = load.operands[1]
-    if put.op is not None or put.owner is not body or (wraps := turns(body, put)) is None:
-        return True  # one stage only
-    stage, stages = begin.attr("stage_bytes"), begin.attr("stages")
-    span = span_of(stage, stages)
-    if begin.attr("barriers") >= 0 and 2 * span > RESERVED_BYTES:
+    wraps = turns(body, put)
+    if wraps is None or any(op.spec in TOUCHES for op in loop.walk()):
         return True
     change = Change(context)
-    released = begin.attr("barriers") + span
-    where = {name: begin.attr(name) for name in ("barriers", "stage_bytes")}
-    begin.attrs = {**begin.attrs, "released": released, "readers": 1}
-    ends[0].attrs = {**ends[0].attrs, "released": released}
+    attrs = ring.release_by(1)
     wait.attrs = {**wait.attrs, "issuing": 1}
     barriers[0].erase()
     for op in [op for op in body.ops if op.spec is tileas.TENSOR_WAIT]:
@@ -87,7 +62,7 @@ def commit(begin: Op, context: Context) -> bool:
         op.attrs = {**op.attrs, "commit": 0}
     terminator = body.ops[-1]
     behind = body.ops[max(body.ops.index(products[-1]), body.ops.index(load)) + 1]
-    change.make(behind, tileas.BULK_COMMIT, (ring, wait.operands[1]), (), {**where, "released": released})
+    change.make(behind, tileas.BULK_COMMIT, (load.operands[0], wait.operands[1]), (), attrs)
     # the phase in which the stage is free that is filled next
     add_operand(loop, change.number(loop, put.type, 1))
     loop.results.append(Value(put.type, loop, len(loop.results)))
@@ -98,7 +73,9 @@ def commit(begin: Op, context: Context) -> bool:
     following = change.make(terminator, tileas.BY_NAME["select"], (wraps, other, free), (put.type,))
     add_operand(terminator, following)
     sources = [*load.operands[:3], load.group("index"), free]
-    change.make(behind, tileas.BULK_LOAD, sources, (), {**load.attrs, "released": released}, loc=load.loc)
+    change.make(
+        behind, tileas.BULK_LOAD, sources, (), {**load.attrs, "released": ring.released}, loc=load.loc
+    )
     load.erase()
     sums_behind(loop, products, change)
     return not change.failed
