@@ -79,7 +79,7 @@ def test_an_undeclared_input_fails_the_action(root: Path, monkeypatch: pytest.Mo
 
 def test_a_missing_module_names_hdrs(root: Path, monkeypatch: pytest.MonkeyPatch, capfd) -> None:  # type: ignore[no-untyped-def]
     def export(words: list[str]) -> int:
-        os.write(2, b"ModuleNotFoundError: No module named 'shared.blocks'\n")
+        os.write(2, b"ModuleNotFoundError: No module named 'shared.blocks' (py/k.py, line 2)\n")
         return 1
 
     fake_build(monkeypatch, export)

@@ -211,10 +211,12 @@ def _missing_module_hint(text: str, declared: list[str]) -> str:
     at = text.rfind("No module named ")
     if at < 0 or not declared:
         return ""
-    name = text[at + len("No module named ") :].split("\n")[0].strip(" '\";.")
+    name = re.match(
+        r"['\"]?([\w.]*\w)", text[at + len("No module named ") :]
+    )  # the place in the source may follow
     if not name:
         return ""
-    path = name.replace(".", "/") + ".py"
+    path = name[1].replace(".", "/") + ".py"
     return f"note: if {path} belongs to your workspace, add it to `hdrs` of the rule; a library goes to `py_deps`\n"
 
 

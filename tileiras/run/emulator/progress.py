@@ -44,7 +44,7 @@ class Visits:
         self.repeats = np.zeros(lanes, np.int64)
 
     def add(self, lanes: np.ndarray, state: np.ndarray) -> np.ndarray:
-        """Records one visit of each lane; those that have repeated themselves."""
+        """Records one visit of each lane; those that repeat themselves with it."""
         same = (self.kept[lanes] == state) & (self.count[lanes] > 0)
         self.count[lanes] += 1
         self.repeats[lanes] += same
@@ -52,7 +52,7 @@ class Visits:
         renew = ~same & (count & (count - 1) == 0)  # Brent: also states that come back only after a while
         self.kept[lanes[renew]] = state[renew]
         self.repeats[lanes[renew]] = 0
-        return lanes[self.repeats[lanes] >= REPEATS]
+        return lanes[same & (self.repeats[lanes] >= REPEATS)]
 
 
 class Progress:

@@ -95,6 +95,8 @@ FIELDS: dict[str, str] = {
 
 # Of the ops that the tensor dialects add.
 TENSOR_FIELDS: dict[str, str] = {
+    "buffers": "of an accumulator, which take turns",
+    "issuing": "1: only the warp that issues products waits",
     "barriers": "place of the mbarriers in shared memory",
     "maps": "numbers of tensor maps",
     "phase": "0 and 1 in turn",

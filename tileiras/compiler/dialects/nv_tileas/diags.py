@@ -765,28 +765,30 @@ see: AS-0308
       %cv = make_tensor_view %c, shape = [128, 64], strides = [64, 1] : tensor_view<128x64xf32, strides=[64,1]>
 -     %at = make_partition_view %av : partition_view<tile=(32x32), tensor_view<128x?xf16, strides=[?,1]>>
 +     %at = make_partition_view %av : partition_view<tile=(64x32), tensor_view<128x?xf16, strides=[?,1]>>
-      %bt = make_partition_view %bv : partition_view<tile=(32x64), tensor_view<?x64xf16, strides=[64,1]>>
--     %ct = make_partition_view %cv : partition_view<tile=(32x64), tensor_view<128x64xf32, strides=[64,1]>>
+-     %bt = make_partition_view %bv : partition_view<tile=(32x32), tensor_view<?x64xf16, strides=[64,1]>>
++     %bt = make_partition_view %bv : partition_view<tile=(32x64), tensor_view<?x64xf16, strides=[64,1]>>
+-     %ct = make_partition_view %cv : partition_view<tile=(32x32), tensor_view<128x64xf32, strides=[64,1]>>
 +     %ct = make_partition_view %cv : partition_view<tile=(64x64), tensor_view<128x64xf32, strides=[64,1]>>
       %i, %by, %bz = get_tile_block_id : tile<i32>
 -     %rows, %steps = get_index_space_shape %at : partition_view<tile=(32x32), tensor_view<128x?xf16, strides=[?,1]>> -> tile<i32>
 +     %rows, %steps = get_index_space_shape %at : partition_view<tile=(64x32), tensor_view<128x?xf16, strides=[?,1]>> -> tile<i32>
       %zero = constant <i32: 0> : tile<i32>
       %one = constant <i32: 1> : tile<i32>
--     %none = constant <f32: 0.0> : tile<32x64xf32>
+-     %none = constant <f32: 0.0> : tile<32x32xf32>
 +     %none = constant <f32: 0.0> : tile<64x64xf32>
       %t = make_token : token
--     %sum = for %j in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none) -> (tile<32x64xf32>) {
+-     %sum = for %j in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none) -> (tile<32x32xf32>) {
 -       %x, %t1 = load_view_tko weak %at[%i, %j] token = %t : partition_view<tile=(32x32), tensor_view<128x?xf16, strides=[?,1]>>, tile<i32> -> tile<32x32xf16>, token
 +     %sum = for %j in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none) -> (tile<64x64xf32>) {
 +       %x, %t1 = load_view_tko weak %at[%i, %j] token = %t : partition_view<tile=(64x32), tensor_view<128x?xf16, strides=[?,1]>>, tile<i32> -> tile<64x32xf16>, token
-        %y, %t2 = load_view_tko weak %bt[%j, %zero] token = %t : partition_view<tile=(32x64), tensor_view<?x64xf16, strides=[64,1]>>, tile<i32> -> tile<32x64xf16>, token
--       %next = mmaf %x, %y, %acc : tile<32x32xf16>, tile<32x64xf16>, tile<32x64xf32>
--       continue %next : tile<32x64xf32>
+-       %y, %t2 = load_view_tko weak %bt[%j, %zero] token = %t : partition_view<tile=(32x32), tensor_view<?x64xf16, strides=[64,1]>>, tile<i32> -> tile<32x32xf16>, token
++       %y, %t2 = load_view_tko weak %bt[%j, %zero] token = %t : partition_view<tile=(32x64), tensor_view<?x64xf16, strides=[64,1]>>, tile<i32> -> tile<32x64xf16>, token
+-       %next = mmaf %x, %y, %acc : tile<32x32xf16>, tile<32x32xf16>, tile<32x32xf32>
+-       continue %next : tile<32x32xf32>
 +       %next = mmaf %x, %y, %acc : tile<64x32xf16>, tile<32x64xf16>, tile<64x64xf32>
 +       continue %next : tile<64x64xf32>
       }
--     %t3 = store_view_tko weak %sum, %ct[%i, %zero] token = %t : tile<32x64xf32>, partition_view<tile=(32x64), tensor_view<128x64xf32, strides=[64,1]>>, tile<i32> -> token
+-     %t3 = store_view_tko weak %sum, %ct[%i, %zero] token = %t : tile<32x32xf32>, partition_view<tile=(32x32), tensor_view<128x64xf32, strides=[64,1]>>, tile<i32> -> token
 +     %t3 = store_view_tko weak %sum, %ct[%i, %zero] token = %t : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<128x64xf32, strides=[64,1]>>, tile<i32> -> token
       return
     }
