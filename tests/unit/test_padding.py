@@ -91,3 +91,32 @@ def test_extents_that_are_known_bound_what_is_read(
     part = x[i * m : (i + 1) * m] if i >= 0 else x[:0]
     want[: part.shape[0], :cols] = 2 * part[:, :n]
     assert (out == want).all()
+
+
+@pytest.mark.parametrize("target", ["reference", "cpu", "sm_80", "sm_90"])
+def test_loops_that_begin_below_zero_read_padding_first(target: str) -> None:
+    view = "partition_view<tile=(8x64), padding_value = zero, tensor_view<48x64xf32, strides=[64,1]>>"
+    text = f"""cuda_tile.module @m {{ entry @k(%x: tile<ptr<f32>>, %o: tile<ptr<f32>>) {{
+      %z = constant <i32: 0> : tile<i32>
+      %one = constant <i32: 1> : tile<i32>
+      %low = constant <i32: -1> : tile<i32>
+      %end = constant <i32: 3> : tile<i32>
+      %none = constant <f32: 0.0> : tile<8x64xf32>
+      %in = make_tensor_view %x, shape = [48, 64], strides = [64, 1] : tensor_view<48x64xf32, strides=[64,1]>
+      %out = make_tensor_view %o, shape = [48, 64], strides = [64, 1] : tensor_view<48x64xf32, strides=[64,1]>
+      %a = make_partition_view %in : {view}
+      %b = make_partition_view %out : {view}
+      %s = for %i in (%low to %end, step %one) : tile<i32> iter_values(%c = %none) -> (tile<8x64xf32>) {{
+        %v, %r = load_view_tko weak %a[%i, %z] : {view}, tile<i32> -> tile<8x64xf32>, token
+        %n = addf %c, %v : tile<8x64xf32>
+        continue %n : tile<8x64xf32>
+      }}
+      %w = store_view_tko weak %s, %b[%z, %z] : tile<8x64xf32>, {view}, tile<i32> -> token
+      return }} }}"""
+    memory = np.arange(1, 64 * 64 + 1).astype("f4")
+    x, out = memory[8 * 64 : 56 * 64].reshape(48, 64), np.full((48, 64), 7, "f4")
+    gpu = {"gpu_name": target} if target.startswith("sm") else {}
+    tileiras.launch(
+        text, "k", grid=(1, 1, 1), args=[x, out], memory=[memory], target="emulator" if gpu else target, **gpu
+    )
+    assert (out[:8] == x[:24].reshape(3, 8, 64).sum(0)).all()

@@ -293,7 +293,7 @@ def _turning_bytes(lowering: Lowering, index: Value, step: int, stride: Any, siz
     if isinstance(number, int) or number is None:
         return b.mul(64, b.mul(64, _tile_start(lowering, index, step), stride), size)
     scale = b.mul(64, stride, step * size)
-    if isinstance(scale, int) and scale < 1 << 31:
+    if isinstance(scale, int) and 0 <= scale < 1 << 31:
         return b.emit("mul.wide.u32", number, scale)
     return b.mul(64, b.wide(number, signed=False), scale)
 
@@ -380,7 +380,9 @@ def _counts_below(lowering: Lowering, index: Value, limit: int) -> bool:
     if loop is None or loop.spec.name != "for":
         return False
     low, high = lowering.scalar(loop.operands[0]), lowering.scalar(loop.operands[1])
-    return isinstance(low, int) and isinstance(high, int) and 0 <= low and high <= limit
+    return (
+        isinstance(low, int) and isinstance(high, int) and 0 <= low <= high <= limit
+    )  # as bits: -1 is the largest
 
 
 def _limit_masks(
