@@ -18,6 +18,7 @@ from .memory import Memory
 from .meter import Counts, Meter
 from .order import Order
 from .progress import Progress
+from .shape import launch_shape, triple
 from .syntax import EmulatorError
 from .tensor_map import tensor_map
 from .unit import Unit
@@ -44,10 +45,10 @@ BATCH_LANES = 1 << 14  # lanes that run together: large enough to amortise NumPy
 CHECK_LANES = 1 << 13  # the same where the order is perturbed
 DEFAULT_STEPS = 50_000_000
 ENDS = {"exact": 0, "low": -1, "high": 1}
-GRID_LIMITS = (0x7FFFFFFF, 65535, 65535)  # PTX ISA, %nctaid; the same for every target since sm_30
 
 
-# Called with (CTAs that have ended, CTAs of the grid) as a launch goes on; who shows progress sets it.
+# Called with (CTAs that have ended, CTAs of the grid) as a launch goes on, in clusters where the launch counts these; who
+# shows progress sets it.
 watcher: ContextVar[Callable[[int, int], None] | None] = ContextVar("watcher", default=None)
 
 
@@ -87,11 +88,11 @@ class Launch:
     """State shared by the batches of one launch."""
 
     def __init__(
-        self, unit: Unit, grid, cluster, memory: Memory, check: bool, seed, max_steps, out, profile: bool
+        self, unit: Unit, shape, memory: Memory, check: bool, seed, max_steps, out, profile: bool
     ) -> None:
         self.unit, self.memory = unit, memory
         self.out: TextIO = out or sys.stdout
-        self.grid = grid
+        self.grid, cluster, self.counted = shape
         self.explicit_cluster = cluster is not None
         self.cluster = cluster or (1, 1, 1)
         self.cluster_size = int(np.prod(self.cluster))
@@ -162,7 +163,7 @@ class Launch:
                         self.collect(batch)
                         ended += batch.cta_count
                         if tell is not None:
-                            tell(ended, self.end)
+                            tell(ended // self.counted, self.end // self.counted)
                         progressed = True
                         break  # start a fresh batch rather than spin on
                 if not progressed and (self.next >= self.end or len(resident) >= room):
@@ -223,14 +224,6 @@ class Launch:
                     report.thread_instructions += lanes
 
 
-def _triple(value, name: str) -> tuple[int, int, int]:
-    values = (value,) if isinstance(value, (int, np.integer)) else tuple(value)
-    values = tuple(int(v) for v in values) + (1, 1, 1)
-    if min(values[:3]) < 1:
-        raise EmulatorError(f"{name} must be positive, got {values[:3]}")
-    return values[0], values[1], values[2]
-
-
 class Kernel:
     """One kernel, translated once: launched any number of times, by several threads at once if need be.
 
@@ -239,7 +232,7 @@ class Kernel:
 
     def __init__(self, ptx: str, entry: str, block=None, dynamic_shared_bytes: int = 0, cluster=None) -> None:
         self.ptx, self.name, self.cluster = ptx, entry, cluster
-        self.block = None if block is None else _triple(block, "block")
+        self.block = None if block is None else triple(block, "block")
         self.dynamic_shared_bytes = dynamic_shared_bytes
         # Addresses of parameters and globals are part of the translated code, so a launch has a unit to itself.
         self.idle = [self.translate()]
@@ -276,27 +269,20 @@ class Kernel:
             mem = Memory()
             for i, array in enumerate(memory):
                 mem.add(array, f"memory[{i}]")
-        grid = _triple(grid, "grid")
-        if any(n > most for n, most in zip(grid, GRID_LIMITS)):
-            raise EmulatorError(f"grid {grid} is larger than a GPU takes: at most {GRID_LIMITS}")
         try:
             unit = self.idle.pop()
         except IndexError:
             unit = self.translate()
         try:
+            entry = unit.entry
+            shape = launch_shape(entry.name, entry.directives, grid, self.cluster)
             unit.fill_globals()
             for region in unit.memory.regions:
                 mem.insert(region)
-            cluster = self.cluster
-            if cluster is None and unit.entry.directives.get(".reqnctapercluster"):
-                cluster = unit.entry.directives[".reqnctapercluster"]
-            cluster = None if cluster is None else _triple(cluster, "cluster")
-            if cluster is not None and any(g % c for g, c in zip(grid, cluster)):
-                raise EmulatorError(f"grid {grid} is not a multiple of cluster {cluster}")
             unit.encode_params(params, mem)
             with np.errstate(all="ignore"):
                 unit.error_end = ENDS[approximate]
-                return Launch(unit, grid, cluster, mem, check, seed, max_steps, out, profile).run()
+                return Launch(unit, shape, mem, check, seed, max_steps, out, profile).run()
         finally:
             self.idle.append(unit)
 
@@ -321,9 +307,10 @@ def launch(
 
     params: one item per .param, a number (encoded by the declared type), bytes, or a NumPy array (its address; its bytes
     become accessible). memory: arrays reached only through pointers stored elsewhere, or a prepared `Memory`. block None
-    takes .reqntid; cluster None takes .reqnctapercluster. A seed perturbs the order of warps and CTAs; check does so
-    too, and looks for races and other silent errors, listed in `Report.findings`. profile counts work by PTX line, in
-    `Report.profile`. approximate "low" and "high" give approximate instructions the ends of their documented error.
+    takes .reqntid; cluster None takes .reqnctapercluster. The grid counts CTAs, with .blocksareclusters clusters. A seed
+    perturbs the order of warps and CTAs; check does so too, and looks for races and other silent errors, listed in
+    `Report.findings`. profile counts work by PTX line, in `Report.profile`. approximate "low" and "high" give approximate
+    instructions the ends of their documented error.
 
     Errors: EmulatorError for accesses out of bounds, misaligned accesses, traps, deadlock and unsupported instructions;
     with check, all of these but the first and last are findings and end the launch.
