@@ -5,7 +5,7 @@ The words of the diagnostics are a contract; these lines come after all of them,
 
 from __future__ import annotations
 
-from tileiras.archs import NUMBERS
+from tileiras.archs import FIRST_WITH_SUFFIX, NUMBERS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def nearest_target(name: str) -> str:
     if wanted < 20:  # `sm_9`, `sm_12`: a generation
         wanted *= 10
     older = [number for number in NUMBERS if number <= wanted]
-    suffix = low[-1] if low[-1:] in ("a", "f") and wanted in NUMBERS and wanted >= 90 else ""
+    suffix = low[-1:] if wanted in NUMBERS and wanted >= FIRST_WITH_SUFFIX.get(low[-1:], wanted + 1) else ""
     return f"sm_{older[-1] if older else NUMBERS[0]}{suffix}"
 
 

@@ -40,14 +40,13 @@ MOVES = (
 QUIET = (
     "continue", "yield", "async.commit_group", "wgmma.commit_group", "break", "assume", "make_token", "join_tokens",
 )  # fmt: skip
-MODELLED = {75: 80, 86: 80, 87: 80, 88: 80, 89: 80, 103: 100, 107: 100, 110: 100, 121: 120}
 ISSUE, TENSOR, SHARED, GLOBAL, WAIT = "CUDA cores", "tensor cores", "shared memory", "global memory", "waits"
 RESOURCES = (GLOBAL, SHARED, TENSOR, ISSUE, WAIT)
 
 
 def modelled_gpu(number: int) -> int:
     """The GPU whose numbers stand for an architecture."""
-    return number if number in GPUS else MODELLED.get(number, 80)
+    return max((modelled for modelled in GPUS if modelled <= number), default=min(GPUS))
 
 
 def role_of(op: Op) -> str:
@@ -68,10 +67,6 @@ def role_of(op: Op) -> str:
 
 
 FLOATS = ("f16", "bf16", "f32", "f64")
-ARITHMETIC = (
-    "addf", "subf", "mulf", "divf", "fma", "maxf", "minf", "negf", "absf", "sqrt", "rsqrt", "exp", "exp2", "log", "log2",
-    "sin", "cos", "tan", "sinh", "cosh", "tanh", "pow", "ceil", "floor", "remf", "atan2",
-)  # fmt: skip
 ELEMENTS = {"i8": "i8", "tf32": "tf32", "f64": "f64", "f16": "f16", "bf16": "f16", "f32": "f32"}
 
 
@@ -110,14 +105,19 @@ def moved_bytes(op: Op) -> int:
     return int(num_elements(type.shape) * max(1, type.elem.bits) // 8)
 
 
+def _is_arithmetic(op: Op) -> bool:
+    """Whether an op computes floats of floats, element by element; conversions and choices among values do not count."""
+    return bool(op.spec.elementwise) and op.spec.results[0].constraint == "tile:base_float"
+
+
 def elementwise_flops(op: Op) -> int:
     """Floating-point operations of an elementwise op, a reduction or a scan on a tile; what is inside counts once an element."""
     if op.spec.name in ("reduce", "scan"):
         type: Any = op.operands[0].type
-        inner = [each for each in op.regions[0].blocks[0].ops if each.spec.name in ARITHMETIC]
+        inner = [each for each in op.regions[0].blocks[0].ops if _is_arithmetic(each)]
         return int(num_elements(type.shape)) * len(inner) if type.elem.name in FLOATS else 0
     type = op.results[0].type if op.results else None
-    if op.spec.name not in ARITHMETIC or getattr(getattr(type, "elem", None), "name", "") not in FLOATS:
+    if not _is_arithmetic(op) or getattr(getattr(type, "elem", None), "name", "") not in FLOATS:
         return 0
     return int(num_elements(type.shape)) * (2 if op.spec.name == "fma" else 1)
 

@@ -140,7 +140,7 @@ def _expand(word: str, supported: Sequence[int]) -> list[Arch]:
         numbers = sorted(supported)
         latest = min(number for number in numbers if number // 10 == numbers[-1] // 10)
         if lowered == "all-major":
-            majors = sorted({number // 10 for number in numbers if number >= 80})
+            majors = sorted({number // 10 for number in numbers if number not in WITHOUT_TILE})
             numbers = [min(n for n in numbers if n // 10 == major) for major in majors]
         return [Arch(REAL, number) for number in numbers] + [Arch(VIRTUAL, latest)]
     archs = _one(word)

@@ -68,11 +68,12 @@ class Attr:
 
 
 class OpSpec:
-    """One op. `text` is its assembly template, `check` what the fields cannot say, `doc` what it does."""
+    """One op. `text` is its assembly template, `number` its opcode in bytecode, `check` what the fields cannot say,
+    `doc` what it does."""
 
     __slots__ = (
-        "attr_by_name", "attrs", "check", "defaults", "dialect", "doc", "flag_bits", "full_name", "is_pure",
-        "is_terminator", "name", "operand_index", "operands", "parents", "regions", "results", "same_elem",
+        "attr_by_name", "attrs", "check", "defaults", "dialect", "doc", "elementwise", "flag_bits", "full_name", "is_pure",
+        "is_terminator", "name", "number", "operand_index", "operands", "parents", "regions", "results", "same_elem",
         "same_rank", "same_shape", "same_type", "since", "source_name", "terminator", "text", "traits", "varies",
     )  # fmt: skip
 
@@ -93,6 +94,7 @@ class OpSpec:
         parents: tuple[str, ...] = (),
         terminator: str = "",
         text: str = "",
+        number: int = -1,
         since: int = 1,
         check: Callable[..., None] | None = None,
         doc: str = "",
@@ -113,6 +115,7 @@ class OpSpec:
         self.parents = parents
         self.terminator = terminator
         self.text = text
+        self.number = number
         self.since = since
         self.check = check
         self.doc = doc
@@ -141,10 +144,29 @@ def _flag_bits(spec: OpSpec) -> tuple[tuple[str, int], ...]:
     return tuple((name, since) for since, _, _, name in sorted(bits))
 
 
+def _elementwise(spec: OpSpec) -> bool:
+    """Whether each element of the only result is made of the same element of every operand, and of nothing else.
+
+    `addf` is, by the types that are equal; so are `cmpf` and `select`, by the shapes; `reshape` and `mmaf` are not.
+    """
+    if len(spec.results) != 1 or not spec.operands or spec.varies or spec.regions:
+        return False
+    if spec.traits & ALL_SAME_SHAPE:
+        return True
+    groups = [set(group) for group in (*spec.same_type, *spec.same_shape)]
+    joined = {spec.results[0].name}
+    if spec.traits & I1_OF_LHS:
+        joined.add(spec.operands[0].name)
+    for _ in groups:
+        joined.update(*(group for group in groups if group & joined))
+    return all(operand.name in joined for operand in spec.operands)
+
+
 _TABLES: dict[str, Callable[[OpSpec], Any]] = {
     "operand_index": lambda spec: {arg.name: i for i, arg in enumerate(spec.operands)},
     "attr_by_name": lambda spec: {attr.name: attr for attr in spec.attrs},
     "defaults": lambda spec: {attr.name: attr.default for attr in spec.attrs if attr.default is not None},
+    "elementwise": _elementwise,
     "flag_bits": _flag_bits,
 }
 _COPIED = tuple(slot for slot in OpSpec.__slots__ if slot not in _TABLES)
@@ -156,6 +178,7 @@ def derive(spec: OpSpec, dialect: str) -> OpSpec:
     out.dialect = dialect
     out.full_name, out.source_name = f"{dialect}.{spec.name}", spec.source_name
     out.check = None
+    out.text = ""
     return out
 
 

@@ -6,6 +6,7 @@ instructions that the target has. Runs once over all functions.
 
 from __future__ import annotations
 
+from tileiras.compiler.target.sm import LARGE_PARAMETERS
 from tileiras.compiler.target.tensor_maps import BYTES
 
 from .code import Label, Reg, Sym
@@ -30,7 +31,7 @@ LOCAL = {"$stack": "local", "$smem": "shared", "$smem_dynamic": "shared"}  # "$"
 
 def param_limit(target: Any) -> tuple[int, int]:
     """(largest accepted size, size that the message names) in bytes."""
-    return LIMIT_OLD if target.number < 80 else LIMIT_NEW
+    return LIMIT_NEW if target.knows(LARGE_PARAMETERS) else LIMIT_OLD
 
 
 def verify_module(module: Module, sink: Sink, operands: bool = True) -> bool:

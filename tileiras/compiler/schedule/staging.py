@@ -12,7 +12,6 @@ from tileiras.compiler.ir.dense import dense_bits, num_elements
 from tileiras.compiler.ir.types import PartitionView, Ptr
 from tileiras.compiler.layout.linear import LinearLayout, blocked, log2
 from tileiras.compiler.layout.shared import CHUNK_BYTES, arrange
-from tileiras.compiler.passes.tileaa.slice_plan import ELEMENTWISE
 from tileiras.compiler.target.cost import CostModel
 
 TYPE_CHECKING = False
@@ -29,7 +28,7 @@ LOADS = frozenset(("load_view_tko", "load_ptr_tko"))
 
 def is_elementwise(op: Op) -> bool:
     """Whether an op computes one tile, element by element."""
-    return op.spec.name in ELEMENTWISE and len(op.results) == 1
+    return bool(op.spec.elementwise)
 
 
 def is_small(load: Op, operand: Value) -> bool:

@@ -21,6 +21,7 @@ KIB = 1024
 # features (names of what an instruction or modifier needs)
 MMA_F16_M16N8K8 = "mma.m16n8k8.f16"
 MMA_I8 = "mma.m8n8k16.s8"
+LARGE_PARAMETERS = "parameters.32k"
 MMA_SM80 = "mma.sm80"  # m16n8k16 f16/bf16, tf32, s8 m16n8k32, f64 m8n8k4
 MMA_FP8 = "mma.fp8"  # m16n8k32 e4m3/e5m2 into f32
 MMA_FP8_K16 = "mma.fp8.k16"  # m16n8k16, and f16 accumulators
@@ -80,6 +81,7 @@ FEATURES: dict[str, tuple[tuple[int, int], int, tuple[int, ...], tuple[int, ...]
     TANH_APPROX: ((7, 0), 75, (), ()),
     LD_EVICT: ((7, 4), 75, (), ()),
     L2_HINT: ((7, 4), 80, (), ()),
+    LARGE_PARAMETERS: ((7, 0), 80, (), ()),
     MMA_SM80: ((7, 0), 80, (), ()),
     CP_ASYNC: ((7, 0), 80, (), ()),
     MBARRIER: ((7, 0), 80, (), ()),

@@ -12,7 +12,7 @@ from tileiras.compiler.ir.floats import decode
 
 from . import forms, frontend, syntax, type_syntax
 from .dense import signed, unique_value
-from .ops import BY_NAME, ENUMS, OLD_NAMES
+from .ops import BASIC, BY_NAME, ENUMS, MODES, OLD_NAMES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,115 +20,6 @@ if TYPE_CHECKING:
 
     from tileiras.compiler.ir.core import Op, Region
     from tileiras.compiler.ir.spec import OpSpec
-
-UNARY = " {%source} : {T result}"
-BINARY = " {%lhs}, {%rhs} : {T result}"
-ROUNDED = " {=rounding_mode rounding nearest_even}{?flush_to_zero| flush_to_zero} : {T result}"
-OVERFLOW = " {%lhs}, {%rhs}{!overflow} : {T result}"
-SIGNED = " {%lhs}, {%rhs} {@signedness} : {T result}"
-CAST = " {%source} : {T source} -> {T result}"
-EXIT = "{?operands| {%operands} : {T operands}}"
-ORDER = " {@memory_ordering_semantics}{?memory_scope| {@memory_scope}}"
-HINTS = "{?optimization_hints| optimization_hints = {!hints}}"
-MULTIMEM = "{?token| token = {%token}} {!multimem} : "
-MINMAX = " {%lhs}, {%rhs}{!minmax_flags} : {T result}"
-
-TEMPLATES: dict[str, str] = {
-    **dict.fromkeys(
-        ("absf", "absi", "ceil", "cos", "cosh", "floor", "log", "log2", "negf", "sin", "sinh", "tan"), UNARY
-    ),
-    **dict.fromkeys(("andi", "ori", "xori", "remf"), BINARY),
-    **dict.fromkeys(("addf", "subf", "mulf", "divf"), " {%lhs}, {%rhs}" + ROUNDED),
-    **dict.fromkeys(("addi", "subi", "muli", "shli"), OVERFLOW),
-    **dict.fromkeys(("maxi", "mini", "remi", "shri"), SIGNED),
-    **dict.fromkeys(
-        ("bitcast", "broadcast", "int_to_ptr", "ptr_to_int", "ptr_to_ptr", "reshape", "pack", "unpack"), CAST
-    ),
-    **dict.fromkeys(("return", "yield", "break", "continue"), EXIT),
-    **dict.fromkeys(
-        ("make_partition_view", "make_strided_view", "make_gather_scatter_view"),
-        " {%tensor_view} : {T result}{!view_type}",
-    ),
-    **dict.fromkeys(("exp2", "rsqrt"), " {%source}{?flush_to_zero| flush_to_zero} : {T result}"),
-    **dict.fromkeys(("maxf", "minf"), MINMAX),
-    **dict.fromkeys(("gdc_launch_dependents_tko", "gdc_wait_tko"), "{?token| token = {%token}} -> {T result_token}"),
-    **dict.fromkeys(("get_index_space_shape", "get_tensor_shape"), " {%src} : {T src} -> {!one_type}"),
-    "get_num_tile_blocks": " : {T gridSize_x}",
-    "get_tile_block_id": " : {T blockId_x}",
-    "assert": " {%condition}, {@message} : {T condition}",
-    "assume": " {!predicate}, {%value} : {T value}",
-    "atomic_cas_tko": ORDER + " {%pointers}, {%cmp}, {%val}{?mask|, {%mask}}{?token| token={%token}}"
-    " : {T pointers}, {T val}{?mask|, {T mask}} -> {T result}, {T result_token}",
-    "atomic_rmw_tko": ORDER + " {%pointers}, {@mode}, {%arg}{?mask|, {%mask}}{?token| token={%token}}"
-    " : {T pointers}, {T arg}{?mask|, {T mask}} -> {T result}, {T result_token}",
-    "atomic_red_view_tko": ORDER + " {%view}[{%index}], {@mode}, {%value}{?token| token = {%token}}{!inbounds}"
-    " : {T value}, {T view}{!index_types} -> {T result_token}",
-    "cat": " {%lhs}, {%rhs} dim = {@dim} : {T lhs}, {T rhs} -> {T result}",
-    "cmpf": " {@comparison_predicate} {@comparison_ordering} {%lhs}, {%rhs} : {T lhs} -> {T result}",
-    "cmpi": " {@comparison_predicate} {%lhs}, {%rhs}, {@signedness} : {T lhs} -> {T result}",
-    "constant": " {!value} : {T result}",
-    "divi": " {%lhs}, {%rhs} {@signedness}{!divi_rounding} : {T result}",
-    "exp": " {%source} {=rounding_mode rounding full} : {T result}",
-    "tanh": " {%source} {=rounding_mode rounding full} : {T result}",
-    "exti": " {%from} {@signedness} : {T from} -> {T to}",
-    "extract": " {%source}[{%indices}] : {T source} -> {T result}",
-    "fma": " {%lhs}, {%rhs}, {%acc}" + ROUNDED,
-    "ftof": " {%from} {=rounding_mode rounding nearest_even} : {T from} -> {T to}",
-    "ftoi": " {%from} {@signedness} {=rounding_mode rounding nearest_int_to_zero}{?saturating| saturating} : {T from} -> {T to}",
-    "itof": " {%from} {@signedness} {=rounding_mode rounding nearest_even} : {T from} -> {T to}",
-    "get_global": " {@name} : {T result}",
-    "insert": " {%source}, {%destination}[{%indices}] : {T source}, {T destination}",
-    "iota": " : {T result}",
-    "join_tokens": " {%tokens} : {T result}",
-    "load_ptr_tko": ORDER + " {%source}{!load_extras}{?token| token={%token}}" + HINTS
-    + " : {T source}{?mask|, {T mask}}{?paddingValue|, {T paddingValue}} -> {T result}, {T result_token}",
-    "load_view_tko": ORDER + " {%view}[{%index}]{?token| token = {%token}}" + HINTS + "{!inbounds}"
-    " : {T view}{!index_types} -> {T tile}, {T result_token}",
-    "store_ptr_tko": ORDER + " {%destination}, {%value}{?mask|, {%mask}}{?token| token={%token}}" + HINTS
-    + " : {T destination}, {T value}{?mask|, {T mask}} -> {T result_token}",
-    "store_view_tko": ORDER + " {%tile}, {%view}[{%index}]{?token| token = {%token}}" + HINTS + "{!inbounds}"
-    " : {T tile}, {T view}{!index_types} -> {T result_token}",
-    "multimem_load_reduce_view_tko": ORDER + " {%view}[{%index}]" + MULTIMEM
-    + "{T view}{!index_token_types} -> {T reduced_values}, {T result_token}",
-    "multimem_reduce_view_tko": ORDER + " {%view}, {%tile}[{%index}]" + MULTIMEM
-    + "{T view}, {T tile}{!index_token_types} -> {T result_token}",
-    "multimem_store_view_tko": ORDER + " {%view}, {%tile}[{%index}]" + MULTIMEM
-    + "{T view}, {T tile}{!index_token_types} -> {T result_token}",
-    "make_tensor_view": "{!tensor_view}",
-    "make_token": " : {T result}",
-    "memory_fence_alias_tko": " {%token}",
-    "mmaf": " {%lhs}, {%rhs}, {%acc}{?fast_acc| fast_acc} : {T lhs}, {T rhs}, {T acc}",
-    "mmai": " {%lhs}, {%rhs}, {%acc} {@signedness_lhs} {@signedness_rhs} : {T lhs}, {T rhs}, {T acc}",
-    "mmaf_scaled": " {%lhs}, {%rhs}, {%acc}, {%lhs_scale}, {%rhs_scale}"
-    " : {T lhs}, {T rhs}, {T acc}, {T lhs_scale}, {T rhs_scale}",
-    "mulhii": " {%x}, {%y} : {T result}",
-    "negi": " {%source}{!overflow} : {T result}",
-    "offset": " {%ptr}, {%offset} : {T ptr}, {T offset} -> {T result}",
-    "permute": " {%source} {@permutation} : {T source} -> {T result}",
-    "fpowf": " {%source}, {%exponent} : {T result}",
-    "fpowi": " {%source}, {%exponent} : {T source}, {T exponent}",
-    "atan2": " {%x}, {%y} : {T result}",
-    "print_tko": " {@str}{?args|, {%args}}{?token| token={%token}}{!print_types} -> {T result_token}",
-    "select": " {%cond}, {%val_if_true}, {%val_if_false} : {T cond}, {T result}",
-    "sqrt": " {%source}" + ROUNDED,
-    "trunci": " {%from}{!overflow} : {T from} -> {T to}",
-    "alloca": " num_elem = {@num_elem}, alignment = {@alignment}{?global| global} : {T result}",
-    "module": "{!module}",
-    "entry": "{!entry}",
-    "global": "{!global}",
-    "if": "{!if}",
-    "for": "{!for}",
-    "loop": "{!loop}",
-    "reduce": "{!reduce}",
-    "scan": "{!scan}",
-}  # fmt: skip
-
-BASIC = ("nearest_even", "zero", "negative_inf", "positive_inf")
-MODES = {
-    "divf": (*BASIC, "approx", "full"), "sqrt": (*BASIC, "approx"), "exp": ("approx", "full"),
-    "tanh": ("approx", "full"), "ftoi": ("nearest_int_to_zero",), "divi": ("zero", "negative_inf", "positive_inf"),
-    "ftof": (*BASIC, "nearest_away"),
-}  # fmt: skip
 
 NAMED = {
     "assume": None, "constant": None, "broadcast": "bcast", "reshape": "reshape", "for": "for", "reduce": "reduce",
@@ -291,7 +182,6 @@ DIALECT.loose_ops = frozenset(
 DIALECT.strict_ops = frozenset(("make_partition_view", "make_strided_view", "make_gather_scatter_view"))
 DIALECT.keyword_ops = frozenset(VIEW_ACCESS)
 DIALECT.older_names = {"fpowf": ("pow", 4)}
-DIALECT.templates = TEMPLATES
 DIALECT.custom = {**forms.FORMS, **syntax.FORMS}  # type: ignore[dict-item]
 DIALECT.types = type_syntax.TYPES
 DIALECT.attrs = forms.ATTRS

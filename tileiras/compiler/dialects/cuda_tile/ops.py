@@ -1,7 +1,8 @@
 """The cuda_tile dialect as a table: one OpSpec per op, fields in wire order.
 
-Facts from the public format (bytecode 13.1 to 13.5). Numbers of opcodes live in `bytecode/opcodes.py`,
-assembly templates in `assembly.py`, checks beyond the fields in `verify.py`.
+Facts from the public format (bytecode 13.1 to 13.5). `number`, the opcode, is frozen: new ops come behind. `text` is the
+assembly form as NVIDIA's disassembler prints it (`ir/asm.py` has the language of templates); what a template cannot say is
+a pair of functions, `{!name}`, in `forms.py`. Checks beyond the fields are in `verify.py`.
 """
 
 from __future__ import annotations
@@ -137,6 +138,14 @@ CONSTRAINTS: dict[str, tuple[str, ...]] = {
     "tile:mmaf_scale": ("f8E4M3FN", "f8E8M0FNU"),
 }
 
+BASIC = ("nearest_even", "zero", "negative_inf", "positive_inf")
+# Rounding modes that an op takes, where they are others.
+MODES = {
+    "divf": (*BASIC, "approx", "full"), "sqrt": (*BASIC, "approx"), "exp": ("approx", "full"),
+    "tanh": ("approx", "full"), "ftoi": ("nearest_int_to_zero",), "divi": ("zero", "negative_inf", "positive_inf"),
+    "ftof": (*BASIC, "nearest_away"),
+}  # fmt: skip
+
 FLOAT, INT = "tile:base_float", "tile:int"
 ROUNDING = Attr("rounding_mode", "enum", enum="RoundingMode")
 FLUSH = Attr("flush_to_zero", "unit", optional=True)
@@ -144,10 +153,27 @@ PROPAGATE = Attr("propagate_nan", "unit", optional=True)
 SIGN = Attr("signedness", "enum", enum="Signedness")
 OVERFLOW = Attr("overflow", "enum", enum="IntegerOverflow", default="none")
 
+# Templates of several ops.
+UNARY = " {%source} : {T result}"
+BINARY = " {%lhs}, {%rhs} : {T result}"
+ROUNDED = " {=rounding_mode rounding nearest_even}{?flush_to_zero| flush_to_zero} : {T result}"
+WRAPPED = " {%lhs}, {%rhs}{!overflow} : {T result}"
+SIGNED = " {%lhs}, {%rhs} {@signedness} : {T result}"
+CAST = " {%source} : {T source} -> {T result}"
+EXIT = "{?operands| {%operands} : {T operands}}"
+ORDER = " {@memory_ordering_semantics}{?memory_scope| {@memory_scope}}"
+HINTS = "{?optimization_hints| optimization_hints = {!hints}}"
+MULTIMEM = "{?token| token = {%token}} {!multimem} : "
+MINMAX = " {%lhs}, {%rhs}{!minmax_flags} : {T result}"
 
-def _pure(name: str, operands: tuple[str, ...], kind: str, doc: str, attrs: tuple[Attr, ...]) -> OpSpec:
+
+def _pure(
+    number: int, name: str, operands: tuple[str, ...], kind: str, doc: str, attrs: tuple[Attr, ...], text: str
+) -> OpSpec:
     return OpSpec(
         name,
+        number=number,
+        text=text,
         doc=doc,
         operands=tuple(Arg(operand, kind) for operand in operands),
         attrs=attrs,
@@ -158,19 +184,21 @@ def _pure(name: str, operands: tuple[str, ...], kind: str, doc: str, attrs: tupl
     )
 
 
-def _unary(name: str, kind: str, doc: str, *attrs: Attr) -> OpSpec:
+def _unary(number: int, name: str, kind: str, doc: str, *attrs: Attr, text: str = UNARY) -> OpSpec:
     """`source` to `result`, both of one type."""
-    return _pure(name, ("source",), kind, doc, attrs)
+    return _pure(number, name, ("source",), kind, doc, attrs, text)
 
 
-def _binary(name: str, kind: str, doc: str, *attrs: Attr) -> OpSpec:
+def _binary(number: int, name: str, kind: str, doc: str, *attrs: Attr, text: str = BINARY) -> OpSpec:
     """`lhs` and `rhs` to `result`, all of one type."""
-    return _pure(name, ("lhs", "rhs"), kind, doc, attrs)
+    return _pure(number, name, ("lhs", "rhs"), kind, doc, attrs, text)
 
 
 SPECS: tuple[OpSpec, ...] = (
     OpSpec(
         "absf",
+        number=0,
+        text=UNARY,
         doc="Absolute value: the sign bit cleared.",
         operands=(Arg("source", "tile:base_float"),),
         results=(Arg("result", "tile:base_float"),),
@@ -180,6 +208,8 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "absi",
+        number=1,
+        text=UNARY,
         doc="Absolute value of signed integers, read as unsigned: the least value keeps its bits.",
         operands=(Arg("source", "tile:int"),),
         results=(Arg("result", "tile:int"),),
@@ -187,11 +217,20 @@ SPECS: tuple[OpSpec, ...] = (
         same_type=(("source", "result"),),
         dialect=D,
     ),
-    _binary("addf", FLOAT, "Sum, rounded once.", ROUNDING, FLUSH),
-    _binary("addi", INT, "Sum; wraps around unless `overflow` promises that it does not.", OVERFLOW),
-    _binary("andi", INT, "Bitwise and."),
+    _binary(2, "addf", FLOAT, "Sum, rounded once.", ROUNDING, FLUSH, text=" {%lhs}, {%rhs}" + ROUNDED),
+    _binary(
+        3,
+        "addi",
+        INT,
+        "Sum; wraps around unless `overflow` promises that it does not.",
+        OVERFLOW,
+        text=WRAPPED,
+    ),
+    _binary(4, "andi", INT, "Bitwise and."),
     OpSpec(
         "assert",
+        number=5,
+        text=" {%condition}, {@message} : {T condition}",
         doc="Ends the kernel with an error where an element of the condition is false; the message is printed.",
         operands=(Arg("condition", "tile:i1"),),
         attrs=(Attr("message", "string"),),
@@ -199,6 +238,8 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "assume",
+        number=6,
+        text=" {!predicate}, {%value} : {T value}",
         doc="The value itself, with a promise about it. A promise that does not hold is undefined behaviour.",
         operands=(Arg("value", "any"),),
         attrs=(Attr("predicate", "predicate"),),
@@ -208,6 +249,9 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "atomic_cas_tko",
+        number=7,
+        text=ORDER + " {%pointers}, {%cmp}, {%val}{?mask|, {%mask}}{?token| token={%token}}"
+        " : {T pointers}, {T val}{?mask|, {T mask}} -> {T result}, {T result_token}",
         doc=(
             "Compares memory with `cmp` bit by bit and, where equal, writes `val`: one atomic step an element. "
             "The result is what memory held; `cmp` where masked off."
@@ -231,6 +275,9 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "atomic_rmw_tko",
+        number=8,
+        text=ORDER + " {%pointers}, {@mode}, {%arg}{?mask|, {%mask}}{?token| token={%token}}"
+        " : {T pointers}, {T arg}{?mask|, {T mask}} -> {T result}, {T result_token}",
         doc=(
             "Combines memory with `arg` by `mode`: one atomic step an element. The result is what memory held "
             "before; unspecified where masked off."
@@ -254,6 +301,8 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "bitcast",
+        number=9,
+        text=CAST,
         doc="The same bits as another element type of the same width.",
         operands=(Arg("source", "tile:number"),),
         results=(Arg("result", "tile:number"),),
@@ -263,6 +312,8 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "break",
+        number=10,
+        text=EXIT,
         doc="Leaves the innermost loop with these results.",
         operands=(Arg("operands", "any", VARIADIC),),
         traits=TERMINATOR,
@@ -271,6 +322,8 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "broadcast",
+        number=11,
+        text=CAST,
         doc="Repeats dimensions of extent 1 to the result's extents.",
         operands=(Arg("source", "tile:any"),),
         results=(Arg("result", "tile:any"),),
@@ -280,6 +333,8 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "cat",
+        number=12,
+        text=" {%lhs}, {%rhs} dim = {@dim} : {T lhs}, {T rhs} -> {T result}",
         doc="Two tiles one behind the other along a dimension.",
         operands=(Arg("lhs", "tile:any"), Arg("rhs", "tile:any")),
         attrs=(Attr("dim", "i64"),),
@@ -289,9 +344,11 @@ SPECS: tuple[OpSpec, ...] = (
         same_elem=(("lhs", "rhs", "result"),),
         dialect=D,
     ),
-    _unary("ceil", FLOAT, "The least integer that is not below the value."),
+    _unary(13, "ceil", FLOAT, "The least integer that is not below the value."),
     OpSpec(
         "cmpf",
+        number=14,
+        text=" {@comparison_predicate} {@comparison_ordering} {%lhs}, {%rhs} : {T lhs} -> {T result}",
         doc="Comparison of floats. With NaN among them an ordered comparison is false, an unordered one true.",
         operands=(Arg("lhs", "tile:base_float"), Arg("rhs", "tile:base_float")),
         attrs=(
@@ -305,6 +362,8 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "cmpi",
+        number=15,
+        text=" {@comparison_predicate} {%lhs}, {%rhs}, {@signedness} : {T lhs} -> {T result}",
         doc="Comparison of integers, with or without sign.",
         operands=(Arg("lhs", "tile:int"), Arg("rhs", "tile:int")),
         attrs=(
@@ -318,6 +377,8 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "constant",
+        number=16,
+        text=" {!value} : {T result}",
         doc="The elements of a literal; one element stands for all.",
         attrs=(Attr("value", "dense"),),
         results=(Arg("result", "tile:number"),),
@@ -327,23 +388,29 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "continue",
+        number=17,
+        text=EXIT,
         doc="The next iteration of the innermost loop, with these carried values.",
         operands=(Arg("operands", "any", VARIADIC),),
         traits=TERMINATOR,
         parents=("for", "if", "loop"),
         dialect=D,
     ),
-    _unary("cos", FLOAT, "Cosine of an angle in radians."),
-    _unary("cosh", FLOAT, "Hyperbolic cosine."),
+    _unary(18, "cos", FLOAT, "Cosine of an angle in radians."),
+    _unary(19, "cosh", FLOAT, "Hyperbolic cosine."),
     _binary(
+        20,
         "divf",
         FLOAT,
         "Quotient. `approx` and `full`, of f32 only, allow an error of some units in the last place.",
         ROUNDING,
         FLUSH,
+        text=" {%lhs}, {%rhs}" + ROUNDED,
     ),
     OpSpec(
         "divi",
+        number=21,
+        text=" {%lhs}, {%rhs} {@signedness}{!divi_rounding} : {T result}",
         doc="Quotient of integers, rounded towards `rounding`. By zero, and the least value by -1, are undefined.",
         operands=(Arg("lhs", "tile:int"), Arg("rhs", "tile:int")),
         attrs=(
@@ -357,6 +424,8 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "entry",
+        number=22,
+        text="{!entry}",
         doc="A kernel: its parameters are rank-0 tiles, its body ends with return.",
         attrs=(
             Attr("sym_name", "symbol"),
@@ -371,14 +440,25 @@ SPECS: tuple[OpSpec, ...] = (
         dialect=D,
     ),
     _unary(
+        23,
         "exp",
         FLOAT,
         "e to the power of the value.",
         Attr("rounding_mode", "enum", enum="RoundingMode", default="full", since=3),
+        text=" {%source} {=rounding_mode rounding full} : {T result}",
     ),
-    _unary("exp2", FLOAT, "2 to the power of the value.", FLUSH),
+    _unary(
+        24,
+        "exp2",
+        FLOAT,
+        "2 to the power of the value.",
+        FLUSH,
+        text=" {%source}{?flush_to_zero| flush_to_zero} : {T result}",
+    ),
     OpSpec(
         "exti",
+        number=37,
+        text=" {%from} {@signedness} : {T from} -> {T to}",
         doc="Wider integers, by sign or by zeros.",
         operands=(Arg("from", "tile:int_or_i4"),),
         attrs=(Attr("signedness", "enum", enum="Signedness"),),
@@ -389,6 +469,8 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "extract",
+        number=38,
+        text=" {%source}[{%indices}] : {T source} -> {T result}",
         doc="The block number `indices` of a tile that is cut into blocks of the result's shape.",
         operands=(Arg("source", "tile:any"), Arg("indices", "scalar:i32", VARIADIC)),
         results=(Arg("result", "tile:any"),),
@@ -396,9 +478,11 @@ SPECS: tuple[OpSpec, ...] = (
         same_rank=(("source", "result"),),
         dialect=D,
     ),
-    _unary("floor", FLOAT, "The greatest integer that is not above the value."),
+    _unary(39, "floor", FLOAT, "The greatest integer that is not above the value."),
     OpSpec(
         "fma",
+        number=40,
+        text=" {%lhs}, {%rhs}, {%acc}" + ROUNDED,
         doc="lhs * rhs + acc, rounded once.",
         operands=(
             Arg("lhs", "tile:base_float"),
@@ -416,6 +500,8 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "for",
+        number=41,
+        text="{!for}",
         doc=(
             "Runs its body for lowerBound, lowerBound + step, ... below upperBound; the step is positive. The "
             "body gets the induction variable and the carried values."
@@ -436,6 +522,8 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "ftof",
+        number=42,
+        text=" {%from} {=rounding_mode rounding nearest_even} : {T from} -> {T to}",
         doc="Conversion between float types.",
         operands=(Arg("from", "tile:any_float"),),
         attrs=(Attr("rounding_mode", "enum", enum="RoundingMode", default="nearest_even"),),
@@ -446,6 +534,8 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "ftoi",
+        number=43,
+        text=" {%from} {@signedness} {=rounding_mode rounding nearest_int_to_zero}{?saturating| saturating} : {T from} -> {T to}",
         doc="Conversion to integers, towards zero. Out of range is undefined unless `saturating`.",
         operands=(Arg("from", "tile:any_float"),),
         attrs=(
@@ -460,6 +550,8 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "get_global",
+        number=44,
+        text=" {@name} : {T result}",
         doc="Pointer to the first element of a global.",
         attrs=(Attr("name", "symbol"),),
         results=(Arg("result", "scalar:ptr"),),
@@ -468,6 +560,8 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "get_index_space_shape",
+        number=45,
+        text=" {%src} : {T src} -> {!one_type}",
         doc="Number of tiles of a view in each of its dimensions.",
         operands=(Arg("src", "tile_view"),),
         results=(Arg("result", "scalar:int", VARIADIC),),
@@ -476,6 +570,8 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "get_num_tile_blocks",
+        number=46,
+        text=" : {T gridSize_x}",
         doc="Extents of the grid of tile blocks.",
         results=(
             Arg("gridSize_x", "scalar:i32"),
@@ -487,6 +583,8 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "get_tensor_shape",
+        number=47,
+        text=" {%src} : {T src} -> {!one_type}",
         doc="Extents of a tensor view.",
         operands=(Arg("src", "tensor_view"),),
         results=(Arg("result", "scalar:int", VARIADIC),),
@@ -495,6 +593,8 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "get_tile_block_id",
+        number=48,
+        text=" : {T blockId_x}",
         doc="Place of this tile block in the grid.",
         results=(
             Arg("blockId_x", "scalar:i32"),
@@ -506,6 +606,8 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "global",
+        number=49,
+        text="{!global}",
         doc="Data of the module in device memory, one dimension.",
         attrs=(
             Attr("sym_name", "symbol"),
@@ -519,6 +621,8 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "if",
+        number=50,
+        text="{!if}",
         doc="Runs the first region where the condition holds, else the second; `yield` gives the results.",
         operands=(Arg("condition", "scalar:i1"),),
         results=(Arg("results", "any", VARIADIC),),
@@ -529,6 +633,8 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "int_to_ptr",
+        number=51,
+        text=CAST,
         doc="An address as a pointer.",
         operands=(Arg("source", "tile:i64"),),
         results=(Arg("result", "tile:ptr"),),
@@ -538,6 +644,8 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "iota",
+        number=58,
+        text=" : {T result}",
         doc="0, 1, 2, ... along the only dimension.",
         results=(Arg("result", "tile:int"),),
         traits=PURE,
@@ -545,6 +653,8 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "itof",
+        number=59,
+        text=" {%from} {@signedness} {=rounding_mode rounding nearest_even} : {T from} -> {T to}",
         doc="Conversion of integers to floats, to the nearest.",
         operands=(Arg("from", "tile:int"),),
         attrs=(
@@ -558,6 +668,8 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "join_tokens",
+        number=60,
+        text=" {%tokens} : {T result}",
         doc="A token that is complete when all of these are.",
         operands=(Arg("tokens", "token", VARIADIC),),
         results=(Arg("result", "token"),),
@@ -566,6 +678,11 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "load_ptr_tko",
+        number=61,
+        text=ORDER
+        + " {%source}{!load_extras}{?token| token={%token}}"
+        + HINTS
+        + " : {T source}{?mask|, {T mask}}{?paddingValue|, {T paddingValue}} -> {T result}, {T result_token}",
         doc=(
             "Loads through a tile of pointers. Where masked off no memory is read, and the result is "
             "`paddingValue` or unspecified."
@@ -587,6 +704,9 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "load_view_tko",
+        number=62,
+        text=ORDER + " {%view}[{%index}]{?token| token = {%token}}" + HINTS + "{!inbounds}"
+        " : {T view}{!index_types} -> {T tile}, {T result_token}",
         doc="Loads one tile of a view. Elements outside of the tensor are the view's padding value or unspecified.",
         operands=(
             Arg("view", "tile_view"),
@@ -603,10 +723,12 @@ SPECS: tuple[OpSpec, ...] = (
         traits=OPERAND_SEGMENTS,
         dialect=D,
     ),
-    _unary("log", FLOAT, "Natural logarithm."),
-    _unary("log2", FLOAT, "Logarithm to base 2."),
+    _unary(63, "log", FLOAT, "Natural logarithm."),
+    _unary(64, "log2", FLOAT, "Logarithm to base 2."),
     OpSpec(
         "loop",
+        number=65,
+        text="{!loop}",
         doc="Runs its body until a `break`, which gives the results; `continue` gives the next carried values.",
         operands=(Arg("initValues", "any", VARIADIC),),
         results=(Arg("resultValues", "any", VARIADIC),),
@@ -617,6 +739,8 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "make_partition_view",
+        number=66,
+        text=" {%tensor_view} : {T result}{!view_type}",
         doc="A tensor view cut into tiles side by side.",
         operands=(Arg("tensor_view", "tensor_view"),),
         results=(Arg("result", "partition_view"),),
@@ -625,6 +749,8 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "make_tensor_view",
+        number=67,
+        text="{!tensor_view}",
         doc="A pointer with extents and strides, counted in elements. Those that the type leaves open are operands.",
         operands=(
             Arg("base", "scalar:ptr"),
@@ -637,29 +763,37 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "make_token",
+        number=68,
+        text=" : {T result}",
         doc="A token that depends on nothing.",
         results=(Arg("result", "token"),),
         traits=PURE,
         dialect=D,
     ),
     _binary(
+        69,
         "maxf",
         FLOAT,
         "The greater of two floats; +0 is greater than -0. Of NaN and a number the number, unless `propagate_nan`.",
         PROPAGATE,
         FLUSH,
+        text=MINMAX,
     ),
-    _binary("maxi", INT, "The greater of two integers.", SIGN),
+    _binary(70, "maxi", INT, "The greater of two integers.", SIGN, text=SIGNED),
     _binary(
+        71,
         "minf",
         FLOAT,
         "The lesser of two floats; -0 is less than +0. Of NaN and a number the number, unless `propagate_nan`.",
         PROPAGATE,
         FLUSH,
+        text=MINMAX,
     ),
-    _binary("mini", INT, "The lesser of two integers.", SIGN),
+    _binary(72, "mini", INT, "The lesser of two integers.", SIGN, text=SIGNED),
     OpSpec(
         "mmaf",
+        number=73,
+        text=" {%lhs}, {%rhs}, {%acc}{?fast_acc| fast_acc} : {T lhs}, {T rhs}, {T acc}",
         doc="Matrix product and sum, lhs * rhs + acc: [B,]MxK by [B,]KxN to [B,]MxN.",
         operands=(
             Arg("lhs", "tile:mmaf_operand"),
@@ -676,6 +810,8 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "mmai",
+        number=74,
+        text=" {%lhs}, {%rhs}, {%acc} {@signedness_lhs} {@signedness_rhs} : {T lhs}, {T rhs}, {T acc}",
         doc="Matrix product and sum of 8-bit integers in i32: [B,]MxK by [B,]KxN to [B,]MxN.",
         operands=(Arg("lhs", "tile:i8"), Arg("rhs", "tile:i8"), Arg("acc", "tile:i32")),
         attrs=(
@@ -691,15 +827,19 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "module",
+        number=75,
+        text="{!module}",
         doc="Kernels and globals of one file.",
         attrs=(Attr("sym_name", "symbol"), Attr("producer", "string", optional=True, since=3)),
         regions=1,
         traits=ISOLATED | SYMBOL_TABLE | SINGLE_BLOCK,
         dialect=D,
     ),
-    _binary("mulf", FLOAT, "Product, rounded once.", ROUNDING, FLUSH),
+    _binary(76, "mulf", FLOAT, "Product, rounded once.", ROUNDING, FLUSH, text=" {%lhs}, {%rhs}" + ROUNDED),
     OpSpec(
         "mulhii",
+        number=77,
+        text=" {%x}, {%y} : {T result}",
         doc="The upper half of the product of unsigned integers.",
         operands=(Arg("x", "tile:int"), Arg("y", "tile:int")),
         results=(Arg("result", "tile:int"),),
@@ -707,16 +847,27 @@ SPECS: tuple[OpSpec, ...] = (
         same_type=(("x", "y", "result"),),
         dialect=D,
     ),
-    _binary("muli", INT, "Product; wraps around unless `overflow` promises that it does not.", OVERFLOW),
-    _unary("negf", FLOAT, "The value with its sign bit turned."),
+    _binary(
+        78,
+        "muli",
+        INT,
+        "Product; wraps around unless `overflow` promises that it does not.",
+        OVERFLOW,
+        text=WRAPPED,
+    ),
+    _unary(79, "negf", FLOAT, "The value with its sign bit turned."),
     _unary(
+        80,
         "negi",
         INT,
         "0 minus the value; wraps around.",
         Attr("overflow", "enum", enum="IntegerOverflow", default="none", since=2),
+        text=" {%source}{!overflow} : {T result}",
     ),
     OpSpec(
         "offset",
+        number=81,
+        text=" {%ptr}, {%offset} : {T ptr}, {T offset} -> {T result}",
         doc="Pointers moved by a signed number of elements.",
         operands=(Arg("ptr", "tile:ptr"), Arg("offset", "tile:int")),
         results=(Arg("result", "tile:ptr"),),
@@ -724,9 +875,11 @@ SPECS: tuple[OpSpec, ...] = (
         same_type=(("result", "ptr"),),
         dialect=D,
     ),
-    _binary("ori", INT, "Bitwise or."),
+    _binary(82, "ori", INT, "Bitwise or."),
     OpSpec(
         "permute",
+        number=83,
+        text=" {%source} {@permutation} : {T source} -> {T result}",
         doc="Dimensions in another order: dimension i of the result is dimension permutation[i] of the source.",
         operands=(Arg("source", "tile:any"),),
         attrs=(Attr("permutation", "i32s"),),
@@ -738,6 +891,8 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "fpowf",
+        number=84,
+        text=" {%source}, {%exponent} : {T result}",
         doc="source to the power of exponent.",
         operands=(Arg("source", "tile:base_float"), Arg("exponent", "tile:base_float")),
         results=(Arg("result", "tile:base_float"),),
@@ -748,6 +903,8 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "print_tko",
+        number=85,
+        text=" {@str}{?args|, {%args}}{?token| token={%token}}{!print_types} -> {T result_token}",
         doc="Prints values by a format as of printf.",
         operands=(Arg("args", "tile:any", VARIADIC), Arg("token", "token", OPTIONAL, since=2)),
         attrs=(Attr("str", "string"),),
@@ -757,6 +914,8 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "ptr_to_int",
+        number=86,
+        text=CAST,
         doc="The address of a pointer.",
         operands=(Arg("source", "tile:ptr"),),
         results=(Arg("result", "tile:i64"),),
@@ -766,6 +925,8 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "ptr_to_ptr",
+        number=87,
+        text=CAST,
         doc="A pointer to another type.",
         operands=(Arg("source", "tile:ptr"),),
         results=(Arg("result", "tile:ptr"),),
@@ -775,6 +936,8 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "reduce",
+        number=88,
+        text="{!reduce}",
         doc=(
             "Combines all elements along a dimension by the region, which gets pairs of element and "
             "accumulator. The order is free, and the same every time."
@@ -787,9 +950,11 @@ SPECS: tuple[OpSpec, ...] = (
         terminator="yield",
         dialect=D,
     ),
-    _binary("remf", FLOAT, "Remainder of the division that rounds towards zero; has the sign of lhs."),
+    _binary(89, "remf", FLOAT, "Remainder of the division that rounds towards zero; has the sign of lhs."),
     OpSpec(
         "remi",
+        number=90,
+        text=SIGNED,
         doc="Remainder of integers; has the sign of lhs. By zero is undefined.",
         operands=(Arg("lhs", "tile:int"), Arg("rhs", "tile:int")),
         attrs=(Attr("signedness", "enum", enum="Signedness"),),
@@ -801,6 +966,8 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "reshape",
+        number=91,
+        text=CAST,
         doc="The same elements in row-major order with other extents.",
         operands=(Arg("source", "tile:any"),),
         results=(Arg("result", "tile:any"),),
@@ -809,15 +976,26 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "return",
+        number=92,
+        text=EXIT,
         doc="Ends the kernel.",
         operands=(Arg("operands", "any", VARIADIC),),
         traits=TERMINATOR,
         parents=("entry", "if"),
         dialect=D,
     ),
-    _unary("rsqrt", FLOAT, "1 over the square root.", FLUSH),
+    _unary(
+        93,
+        "rsqrt",
+        FLOAT,
+        "1 over the square root.",
+        FLUSH,
+        text=" {%source}{?flush_to_zero| flush_to_zero} : {T result}",
+    ),
     OpSpec(
         "scan",
+        number=94,
+        text="{!scan}",
         doc="Inclusive prefixes along a dimension by the region, which gets pairs of element and accumulator.",
         operands=(Arg("operands", "tile:any", VARIADIC),),
         attrs=(Attr("dim", "i32"), Attr("reverse", "bool"), Attr("identities", "array")),
@@ -829,6 +1007,8 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "select",
+        number=95,
+        text=" {%cond}, {%val_if_true}, {%val_if_false} : {T cond}, {T result}",
         doc="val_if_true where the condition holds, else val_if_false.",
         operands=(Arg("cond", "tile:i1"), Arg("val_if_true", "tile:any"), Arg("val_if_false", "tile:any")),
         results=(Arg("result", "tile:any"),),
@@ -837,15 +1017,33 @@ SPECS: tuple[OpSpec, ...] = (
         same_shape=(("cond", "val_if_true", "val_if_false", "result"),),
         dialect=D,
     ),
-    _binary("shli", INT, "Shift to the left by an unsigned amount.", OVERFLOW),
+    _binary(96, "shli", INT, "Shift to the left by an unsigned amount.", OVERFLOW, text=WRAPPED),
     _binary(
-        "shri", INT, "Shift to the right by an unsigned amount: copies of the sign or zeros come in.", SIGN
+        97,
+        "shri",
+        INT,
+        "Shift to the right by an unsigned amount: copies of the sign or zeros come in.",
+        SIGN,
+        text=SIGNED,
     ),
-    _unary("sin", FLOAT, "Sine of an angle in radians."),
-    _unary("sinh", FLOAT, "Hyperbolic sine."),
-    _unary("sqrt", FLOAT, "Square root. `approx` is of f32 only.", ROUNDING, FLUSH),
+    _unary(98, "sin", FLOAT, "Sine of an angle in radians."),
+    _unary(99, "sinh", FLOAT, "Hyperbolic sine."),
+    _unary(
+        100,
+        "sqrt",
+        FLOAT,
+        "Square root. `approx` is of f32 only.",
+        ROUNDING,
+        FLUSH,
+        text=" {%source}" + ROUNDED,
+    ),
     OpSpec(
         "store_ptr_tko",
+        number=101,
+        text=ORDER
+        + " {%destination}, {%value}{?mask|, {%mask}}{?token| token={%token}}"
+        + HINTS
+        + " : {T destination}, {T value}{?mask|, {T mask}} -> {T result_token}",
         doc="Stores through a tile of pointers; nothing where masked off.",
         operands=(
             Arg("destination", "tile:ptr"),
@@ -864,6 +1062,9 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "store_view_tko",
+        number=102,
+        text=ORDER + " {%tile}, {%view}[{%index}]{?token| token = {%token}}" + HINTS + "{!inbounds}"
+        " : {T tile}, {T view}{!index_types} -> {T result_token}",
         doc="Stores one tile of a view; elements outside of the tensor are left out.",
         operands=(
             Arg("tile", "tile:any"),
@@ -881,17 +1082,30 @@ SPECS: tuple[OpSpec, ...] = (
         traits=OPERAND_SEGMENTS,
         dialect=D,
     ),
-    _binary("subf", FLOAT, "Difference, rounded once.", ROUNDING, FLUSH),
-    _binary("subi", INT, "Difference; wraps around unless `overflow` promises that it does not.", OVERFLOW),
-    _unary("tan", FLOAT, "Tangent of an angle in radians."),
+    _binary(
+        103, "subf", FLOAT, "Difference, rounded once.", ROUNDING, FLUSH, text=" {%lhs}, {%rhs}" + ROUNDED
+    ),
+    _binary(
+        104,
+        "subi",
+        INT,
+        "Difference; wraps around unless `overflow` promises that it does not.",
+        OVERFLOW,
+        text=WRAPPED,
+    ),
+    _unary(105, "tan", FLOAT, "Tangent of an angle in radians."),
     _unary(
+        106,
         "tanh",
         FLOAT,
         "Hyperbolic tangent.",
         Attr("rounding_mode", "enum", enum="RoundingMode", default="full", since=2),
+        text=" {%source} {=rounding_mode rounding full} : {T result}",
     ),
     OpSpec(
         "trunci",
+        number=107,
+        text=" {%from}{!overflow} : {T from} -> {T to}",
         doc="The low bits as a narrower integer.",
         operands=(Arg("from", "tile:int_or_i4"),),
         attrs=(Attr("overflow", "enum", enum="IntegerOverflow", default="none"),),
@@ -900,9 +1114,11 @@ SPECS: tuple[OpSpec, ...] = (
         same_shape=(("from", "to"),),
         dialect=D,
     ),
-    _binary("xori", INT, "Bitwise exclusive or."),
+    _binary(108, "xori", INT, "Bitwise exclusive or."),
     OpSpec(
         "yield",
+        number=109,
+        text=EXIT,
         doc="Results of a region.",
         operands=(Arg("operands", "any", VARIADIC),),
         traits=PURE | TERMINATOR,
@@ -911,6 +1127,8 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "atan2",
+        number=110,
+        text=" {%x}, {%y} : {T result}",
         doc="Angle of the point with ordinate x and abscissa y, from -pi to pi.",
         operands=(Arg("x", "tile:base_float", since=2), Arg("y", "tile:base_float", since=2)),
         results=(Arg("result", "tile:base_float", since=2),),
@@ -921,6 +1139,8 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "pack",
+        number=111,
+        text=CAST,
         doc="The bytes of a tile of one dimension; elements below a byte are packed, the first one lowest.",
         operands=(Arg("source", "tile:number_or_i4", since=3),),
         results=(Arg("result", "tile:i8", since=3),),
@@ -931,6 +1151,8 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "unpack",
+        number=112,
+        text=CAST,
         doc="Elements from their bytes, the other way of pack.",
         operands=(Arg("source", "tile:i8", since=3),),
         results=(Arg("result", "tile:number_or_i4", since=3),),
@@ -941,6 +1163,8 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "alloca",
+        number=113,
+        text=" num_elem = {@num_elem}, alignment = {@alignment}{?global| global} : {T result}",
         doc="Memory of the tile block, uninitialised, for as long as the op's region runs.",
         attrs=(
             Attr("num_elem", "i64", since=3),
@@ -953,6 +1177,9 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "mmaf_scaled",
+        number=114,
+        text=" {%lhs}, {%rhs}, {%acc}, {%lhs_scale}, {%rhs_scale}"
+        " : {T lhs}, {T rhs}, {T acc}, {T lhs_scale}, {T rhs_scale}",
         doc="Matrix product and sum, where each block of elements along K has a scale factor on either side.",
         operands=(
             Arg("lhs", "tile:mmaf_scaled_operand", since=3),
@@ -971,6 +1198,8 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "make_gather_scatter_view",
+        number=115,
+        text=" {%tensor_view} : {T result}{!view_type}",
         doc="A tensor view whose tiles take rows of any numbers in one dimension.",
         operands=(Arg("tensor_view", "tensor_view"),),
         results=(Arg("result", "gather_scatter_view", since=3),),
@@ -980,6 +1209,8 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "make_strided_view",
+        number=116,
+        text=" {%tensor_view} : {T result}{!view_type}",
         doc="A tensor view with tiles at any distance, which may overlap.",
         operands=(Arg("tensor_view", "tensor_view", since=3),),
         results=(Arg("result", "strided_view", since=3),),
@@ -989,6 +1220,9 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "atomic_red_view_tko",
+        number=117,
+        text=ORDER + " {%view}[{%index}], {@mode}, {%value}{?token| token = {%token}}{!inbounds}"
+        " : {T value}, {T view}{!index_types} -> {T result_token}",
         doc="Combines one tile of a view in memory by `mode`: one atomic step an element, nothing comes back.",
         operands=(
             Arg("view", "tile_view", since=3),
@@ -1009,6 +1243,8 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "insert",
+        number=118,
+        text=" {%source}, {%destination}[{%indices}] : {T source}, {T destination}",
         doc="The destination with its block number `indices`, of the source's shape, replaced by the source.",
         operands=(
             Arg("source", "tile:any", since=4),
@@ -1024,6 +1260,8 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "gdc_launch_dependents_tko",
+        number=119,
+        text="{?token| token = {%token}} -> {T result_token}",
         doc="Allows grids that depend on this one to start.",
         operands=(Arg("token", "token", OPTIONAL, since=4),),
         results=(Arg("result_token", "token", since=4),),
@@ -1032,6 +1270,8 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "gdc_wait_tko",
+        number=120,
+        text="{?token| token = {%token}} -> {T result_token}",
         doc="Waits for the grids that this one depends on; their writes are visible afterwards.",
         operands=(Arg("token", "token", OPTIONAL, since=4),),
         results=(Arg("result_token", "token", since=4),),
@@ -1040,6 +1280,8 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "fpowi",
+        number=121,
+        text=" {%source}, {%exponent} : {T source}, {T exponent}",
         doc="source to the power of a signed integer.",
         operands=(Arg("source", "tile:base_float", since=4), Arg("exponent", "tile:int_up_to_32", since=4)),
         results=(Arg("result", "tile:base_float", since=4),),
@@ -1051,6 +1293,8 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "memory_fence_alias_tko",
+        number=122,
+        text=" {%token}",
         doc="Orders accesses to the same memory through different virtual addresses.",
         operands=(Arg("token", "token", since=4),),
         results=(Arg("result_token", "token", since=4),),
@@ -1059,6 +1303,11 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "multimem_load_reduce_view_tko",
+        number=123,
+        text=ORDER
+        + " {%view}[{%index}]"
+        + MULTIMEM
+        + "{T view}{!index_token_types} -> {T reduced_values}, {T result_token}",
         doc="Loads one tile from every device of a multicast object, combined by `reduction`.",
         operands=(
             Arg("view", "tile_view", since=5),
@@ -1078,6 +1327,11 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "multimem_reduce_view_tko",
+        number=124,
+        text=ORDER
+        + " {%view}, {%tile}[{%index}]"
+        + MULTIMEM
+        + "{T view}, {T tile}{!index_token_types} -> {T result_token}",
         doc="Combines one tile into the memory of every device of a multicast object.",
         operands=(
             Arg("view", "tile_view", since=5),
@@ -1098,6 +1352,11 @@ SPECS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         "multimem_store_view_tko",
+        number=125,
+        text=ORDER
+        + " {%view}, {%tile}[{%index}]"
+        + MULTIMEM
+        + "{T view}, {T tile}{!index_token_types} -> {T result_token}",
         doc="Stores one tile to the memory of every device of a multicast object.",
         operands=(
             Arg("view", "tile_view", since=5),

@@ -12,7 +12,7 @@ from tileiras.diag import Catalogue
 
 from . import verify_control, verify_memory, verify_mma
 from .dense import check_dense
-from .ops import CONSTRAINTS
+from .ops import BASIC, CONSTRAINTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 D = Catalogue("tileiras.compiler.dialects.cuda_tile.diags")
 MAX_ELEMENTS = 1 << 24
 I32_MAX = (1 << 31) - 1
-BASIC = ("nearest_even", "zero", "negative_inf", "positive_inf")
 BASIC_OPS = frozenset(("addf", "subf", "mulf", "fma"))
 
 # ---- constraints of operands and results

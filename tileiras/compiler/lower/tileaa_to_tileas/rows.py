@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from tileiras.compiler.ir.types import TensorType
 from tileiras.compiler.layout.linear import LinearLayout, dim_bits, remap_bits
-from tileiras.compiler.passes.tileaa.slice_plan import ELEMENTWISE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +18,11 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.core import Op, Value
 
 LOADS = frozenset(("load_view_tko", "load_ptr_tko"))
-KEEPS_INDEX = ELEMENTWISE | {"reshape"}
+
+
+def _keeps_index(op: Op) -> bool:
+    """Whether elements stay where they are in the packed index."""
+    return op.spec.elementwise or op.spec.name == "reshape"
 
 
 def reduced_bits(func: Op) -> dict[tuple[int, ...], int]:
@@ -49,7 +52,7 @@ def _loads_behind(values: list[Value]) -> list[Op]:
             found.append(op)
         elif op.spec.name == "for":
             values.append(op.regions[0].block.ops[-1].operands[value.index])
-        elif op.spec.name in KEEPS_INDEX:
+        elif _keeps_index(op):
             values += [v for v in op.operands if isinstance(v.type, TensorType) and v.type.shape]  # type: ignore[attr-defined]
     return found
 
@@ -82,9 +85,7 @@ def _broadcasts(value: Value) -> list[Value | None]:
         for op, _ in value.uses:
             if op.spec.name == "broadcast":
                 found.append(op.results[0])
-            elif op.spec.name not in KEEPS_INDEX or any(
-                v is not value and not _is_constant(v) for v in op.operands
-            ):
+            elif not _keeps_index(op) or any(v is not value and not _is_constant(v) for v in op.operands):
                 found.append(None)
             elif op.results[0] not in seen:
                 seen.add(op.results[0])
@@ -108,14 +109,10 @@ def _restricted(
     inner: Any = large.op.operands[0].type
     outer: Any = large.type
     tile = large
-    while (
-        len(tile.uses) == 1
-        and len(tile.uses[0][0].operands) == 1
-        and tile.uses[0][0].spec.name in ELEMENTWISE
-    ):
+    while len(tile.uses) == 1 and len(tile.uses[0][0].operands) == 1 and tile.uses[0][0].spec.elementwise:
         tile = tile.uses[0][0].result
     for user, index in tile.uses:
-        if user.spec.name not in ELEMENTWISE:
+        if not user.spec.elementwise:
             return None
         for other in user.operands[:index] + user.operands[index + 1 :]:
             layout = layout_of(other) if getattr(other.type, "shape", None) == outer.shape else None

@@ -98,11 +98,10 @@ LOWER: dict[str, Callable[[Lowering, Op], None]] = {
     "convert_layout": convert_layout.lower_convert_layout,
 }
 
-# Families whose files are only loaded when a kernel uses them.
+# Families whose files are only loaded when a kernel uses them; what no list has is a function of floats.
+MATH = "math"
 LAZY = {}
 for _family, _names in {
-    "math": ("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "fpowf", "fpowi",
-             "atan2", "ceil", "floor", "remf", "divf"),
     "casts": ("ftof", "ftoi", "itof", "exti", "trunci", "bitcast", "pack", "unpack"),
     "atomics": ("atomic_rmw_tko", "atomic_cas_tko", "atomic_red_view_tko", "memory_fence_alias_tko"),
     "scan": ("scan",),
@@ -133,13 +132,12 @@ def lower_op(lowering: Lowering, op: Op) -> None:
     name = op.spec.name
     rule = LOWER.get(name)
     if rule is None:
-        family = LAZY.get(name)
-        if family is None:
-            return lose(lowering, op, f"unknown op '{op.spec.full_name}'")
-        module = f"{__name__}.{family}"
+        module = f"{__name__}.{LAZY.get(name, MATH)}"
         __import__(module)
         LOWER.update(sys.modules[module].LOWER)
-        rule = LOWER[name]
+        rule = LOWER.get(name)
+        if rule is None:
+            return lose(lowering, op, f"unknown op '{op.spec.full_name}'")
     if lowering.positions is not None:
         lowering.positions.mark(op.loc, lowering.b.code)
     try:

@@ -13,7 +13,7 @@ from tileiras.compiler.ir.dense import dense_bits, num_elements
 from tileiras.compiler.ir.types import TensorType
 from tileiras.compiler.target.cost import CostModel
 
-from .slice_plan import ELEMENTWISE, MEMORY
+from .slice_plan import MEMORY
 from .slices import HUGE, Limits
 
 FREE = frozenset({"iota", "broadcast", "reshape", "constant", "offset", "assume", "bitcast", "select"})
@@ -47,7 +47,7 @@ def _instructions(func: Op, threads: int) -> tuple[int, int]:
         if name == "constant":
             if len(set(dense_bits(op.attr("value")))) > 1:
                 return 0, 0
-        elif name not in ELEMENTWISE and name not in MEMORY and name not in FREE:
+        elif not op.spec.elementwise and name not in MEMORY and name not in FREE:
             return 0, 0
         elif name not in FREE:
             per_element += CostModel.sequences.get(name, 1)

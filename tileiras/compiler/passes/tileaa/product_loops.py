@@ -14,7 +14,7 @@ from tileiras.compiler.ir.types import TensorType, TokenType
 from tileiras.compiler.target.cost import CostModel
 
 from .slice_demand import LOADS, demand, writes_memory
-from .slice_plan import ELEMENTWISE, PRODUCTS, Plan
+from .slice_plan import PRODUCTS, Plan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from .slices import Cut
 
 REPEATABLE = (
-    ELEMENTWISE
-    | PRODUCTS
+    PRODUCTS
     | LOADS
     | {"constant", "iota", "broadcast", "reshape", "permute", "make_partition_view", "make_tensor_view", "make_token",
        "join_tokens", "get_tile_block_id", "get_num_tile_blocks", "get_index_space_shape", "continue"}
@@ -65,7 +64,9 @@ def plan_product_loop(op: Op, budget: Budget) -> LoopPlan | None:
     acc = args[at]
     if product.operands[2] is not acc or len(acc.uses) != 1 or len(product.result.uses) != 1:
         return None
-    if any(o.spec.name not in REPEATABLE or o.regions for o in body.ops) or writes_memory(body.ops):
+    if any(not (o.spec.elementwise or o.spec.name in REPEATABLE) for o in body.ops) or writes_memory(
+        body.ops
+    ):
         return None
     shape = acc.type.shape  # type: ignore[attr-defined]
     rank = len(shape)

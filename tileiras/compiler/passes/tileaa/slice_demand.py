@@ -10,7 +10,7 @@ from tileiras.compiler.ir.core import Op, Value
 from tileiras.compiler.ir.types import TensorType
 
 from .slice_loop import is_splat
-from .slice_plan import ELEMENTWISE, MEMORY, PRODUCTS, Plan, index_space, plan_of
+from .slice_plan import MEMORY, PRODUCTS, Plan, index_space, plan_of
 from .slices import cut_fits, reshaped_cut
 
 TYPE_CHECKING = False
@@ -71,7 +71,7 @@ def _index_cut(op: Op, cut: Cut) -> Cut | None:
         return reshaped_cut(op.result.type.shape, cut, op.operands[0].type.shape)  # type: ignore[attr-defined]
     if name in LOADS:
         return cut if op.attr("memory_ordering_semantics") == "weak" else None
-    return cut if name in ELEMENTWISE or name in PRODUCTS or name in ("iota", "broadcast") else None
+    return cut if op.spec.elementwise or name in PRODUCTS or name in ("iota", "broadcast") else None
 
 
 def writes_memory(ops: Iterable[Op]) -> bool:

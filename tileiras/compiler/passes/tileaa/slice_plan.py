@@ -20,15 +20,6 @@ if TYPE_CHECKING:
 
     Want = tuple[Cut, tuple[int, ...]]
 
-ELEMENTWISE = frozenset(
-    {
-        "absf", "absi", "addf", "addi", "andi", "bitcast", "ceil", "cmpf", "cmpi", "cos", "cosh", "divf", "divi", "exp",
-        "exp2", "exti", "floor", "fma", "fpowf", "fpowi", "ftof", "ftoi", "int_to_ptr", "itof", "log", "log2", "maxf",
-        "maxi", "minf", "mini", "mulf", "mulhii", "muli", "negf", "negi", "offset", "ori", "ptr_to_int", "ptr_to_ptr",
-        "remf", "remi", "rsqrt", "select", "shli", "shri", "sin", "sinh", "sqrt", "subf", "subi", "tan", "tanh",
-        "trunci", "xori", "atan2", "assume",
-    }
-)  # fmt: skip
 POINTER_OPS = frozenset({"load_ptr_tko", "store_ptr_tko", "atomic_rmw_tko", "atomic_cas_tko"})
 VIEW_OPS = frozenset({"load_view_tko", "store_view_tko", "atomic_red_view_tko"})
 MEMORY = POINTER_OPS | VIEW_OPS
@@ -56,7 +47,7 @@ class Plan:
 def index_space(op: Op, limits: Limits = HUGE) -> tuple[int, ...] | None:
     """The shape that an op is cut in; None for an op without a sliced form."""
     name = op.spec.name
-    if name in ELEMENTWISE or name in POINTER_OPS:
+    if op.spec.elementwise or name in POINTER_OPS:
         shapes = {v.type.shape for v in (*op.operands, *op.results) if isinstance(v.type, TensorType)}  # type: ignore[attr-defined]
         return shapes.pop() if len(shapes) == 1 else None
     if name in VIEW_OPS:

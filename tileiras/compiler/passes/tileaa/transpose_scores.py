@@ -14,7 +14,6 @@ from tileiras.compiler.ir.dense import dense_bits
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.rewrite import Rewriter
 from tileiras.compiler.ir.types import Dense, TensorType, TileType
-from tileiras.compiler.passes.tileaa.slice_plan import ELEMENTWISE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ def slice_of(ends: list[Op]) -> set[Op] | None:
             if op.block is not block or acc is None or not is_splat(acc):
                 return None
             work.append(op.operands[2])
-        elif name in ELEMENTWISE and len(op.results) == 1 and op.segments is None:
+        elif op.spec.elementwise and len(op.results) == 1 and op.segments is None:
             shape = op.result.type.shape  # type: ignore[attr-defined]
             if any(getattr(v.type, "shape", None) != shape for v in op.operands):
                 return None

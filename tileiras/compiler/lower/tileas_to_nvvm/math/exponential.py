@@ -10,6 +10,7 @@ from __future__ import annotations
 from tileiras.compiler.passes.tileaa.nonpositive import NONPOSITIVE
 
 from . import short
+from .floats import function
 from .tables import CONSTANTS, POLY
 
 TYPE_CHECKING = False
@@ -229,3 +230,14 @@ def _tanh32(f: Floats, x: Any) -> Any:
     inverse = b.emit("rcp.approx.ftz.f32", divisor)
     quotient = f.mul(m, inverse)
     return f.copysign(f.fma(f.fma(f.neg(divisor), quotient, m), inverse, quotient), x)
+
+
+LOWER = {
+    "exp": function(exp),
+    "exp2": function(exp2),
+    "log": function(log),
+    "log2": function(log2),
+    "sinh": function(sinh),
+    "cosh": function(cosh),
+    "tanh": function(tanh),
+}

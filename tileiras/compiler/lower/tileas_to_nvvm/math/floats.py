@@ -6,14 +6,31 @@ import struct
 
 from tileiras.compiler.target import sm
 
-from ..arith import word_of
+from ..arith import in_f32, word_of
+from ..state import elementwise
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
+    from tileiras.compiler.ir.core import Op
+
     from ..state import Lowering
+
+
+def function(compute: Callable[..., Any]) -> Callable[[Lowering, Op], None]:
+    """Lowering of an elementwise function written once for both widths: compute(Floats, op, *operands)."""
+
+    def lower(lowering: Lowering, op: Op) -> None:
+        elem = op.results[0].type.elem.name  # type: ignore[attr-defined]
+        if elem in ("f32", "f64"):
+            floats = Floats(lowering, elem)
+            return elementwise(lowering, op, lambda *args: compute(floats, op, *args))
+        floats = Floats(lowering, "f32")
+        in_f32(lowering, op, lambda *args: compute(floats, op, *args))
+
+    return lower
 
 
 class Floats:

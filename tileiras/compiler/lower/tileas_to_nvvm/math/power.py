@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..arith import downcast, extended, upcast
 from ..state import elementwise
 from .exponential import _split, exp_scaled
-from .floats import Floats
+from .floats import Floats, function
 from .tables import CONSTANTS, POLY
 
 TYPE_CHECKING = False
@@ -148,3 +148,6 @@ def lower_fpowi(lowering: Lowering, op: Op) -> None:
         return downcast(lowering, _pow_integer(f, upcast(lowering, x, elem), n), elem)
 
     elementwise(lowering, op, one)
+
+
+LOWER = {"fpowf": function(pow), "fpowi": lower_fpowi}

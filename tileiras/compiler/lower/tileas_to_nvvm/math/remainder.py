@@ -6,7 +6,7 @@ step leaves an exact remainder; f32 is computed in f64, where most arguments nee
 
 from __future__ import annotations
 
-from .floats import Floats
+from .floats import Floats, function
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,3 +75,6 @@ def _true_exponent(d: Floats, x: Any) -> Any:
 def _power(d: Floats, n: Any) -> Any:
     b = d.b
     return b.emit_fresh("shl.b64", b.emit_fresh("cvt.s64.s32", b.emit_fresh("add.s32", n, 1023)), 52)
+
+
+LOWER = {"remf": function(rem)}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from tileiras.compiler.nvvm.build import _sym
 from tileiras.compiler.nvvm.code import Addr, Var
 
+from .floats import function
 from .tables import CONSTANTS, POLY, TWO_OVER_PI
 
 TYPE_CHECKING = False
@@ -240,3 +241,6 @@ def atan2(f: Floats, op: Op, y: Any, x: Any) -> Any:
     value = f.copysign(angle, y)
     unordered = b.emit(f"setp.nan.{f.t}", x, y)
     return f.select(unordered, f.nan, value)
+
+
+LOWER = {"sin": function(sin), "cos": function(cos), "tan": function(tan), "atan2": function(atan2)}
