@@ -174,6 +174,19 @@ def test_a_row_is_a_target_of_every_front() -> None:
     invented(SHIM)
 
 
+# ---- a pass: a row of the pipeline, and one of its page
+
+
+def test_every_pass_is_on_the_page() -> None:
+    from tileiras.compiler.pipeline import PIPELINE
+
+    page = (ROOT / "docs" / "passes.md").read_text(encoding="utf-8")
+    cells = [line.split("|")[1].split() for line in page.splitlines() if line.startswith("| ")]
+    named = [cell[0] for cell in cells if cell]
+    rows = [row.name for row in PIPELINE]
+    assert [name for name in named if name in rows] == rows, "all of them, in their order"
+
+
 # ---- files that are made from tables
 
 
