@@ -29,6 +29,7 @@ ACTS = {
     "TileAAMarkExactIntegers": ("staged_packed_weights_bf16", "sm_80"),
     "TileAATurnFewRows": ("matmul_f16_ragged", "sm_100"),
     "TileAAShortenSteps": ("large_matmul_64x64x256", "sm_80"),
+    "TileAAHalveRows": ("staged_attention_full_f16", "sm_90"),
     "TileAACutHugeTiles": ("large_gelu_65536", "sm_80"),
     "TileAACutLongChains": ("large_gelu_16384", "sm_80"),
     "TileAAStreamProducts": ("large_matmul_64x64x256", "sm_80"),

@@ -111,6 +111,7 @@ PIPELINE: tuple[Row, ...] = (
     Row("tileaa", "TileAAAgentVerifier", "tileaa.agent_verifier", "AgentVerifier", frozenset(("agent",)), 0, OPTIONAL),
     Row("tileaa", "TileAATurnFewRows", "loops.turn_few_rows", "TurnFewRows", _UNSCALED, 1, OPTIONAL),
     Row("tileaa", "TileAAShortenSteps", "loops.shorten_steps", "ShortenSteps", _UNSCALED, 1, OPTIONAL),
+    Row("tileaa", "TileAAHalveRows", "loops.halve_rows", "HalveRows", _UNSCALED, 1, OPTIONAL),
     Row("tileaa", "TileAACutHugeTiles", "loops.cut_huge_tiles", "CutHugeTiles", None, 0, OPTIONAL),
     Row("tileaa", "TileAACutLongChains", "loops.cut_long_chains", "CutLongChains", None, 0, OPTIONAL),
     Row("tileaa", "TileAAStreamProducts", "loops.stream_products", "StreamProducts", _PRODUCTS, 0, OPTIONAL),

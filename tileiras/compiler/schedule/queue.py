@@ -10,7 +10,10 @@ under way; the slot that the step before has read is filled again.
     queue   3 slots, half of one:    0.75 (K + V)      the same, two barriers a product
 
 A tile that several products take, as the keys of linear attention for scores and for the state, is loaded for each of them
-then (`OwnLoads`): it comes from the second-level cache again, and its slot is free as soon as one product has read it.
+then (`OwnLoads`): it comes from the second-level cache again, and its slot is free as soon as one product has read it. What
+warpgroups multiply stays in its slot for all products of the iteration (as keys and values do for both halves of the rows,
+`passes/loops/halve_rows.py`): the copies behind fill what the iteration before has read, so that a slot more is needed for each
+tile of an iteration but one.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from tileiras.compiler.layout.algebra import INDEX, LANE, REGISTER, WARP, Map, c
 from tileiras.compiler.layout.linear import LinearLayout, dim_bits, log2
 from tileiras.compiler.layout.shared import CHUNK_BYTES, arrange
 from tileiras.compiler.target.cost import CostModel
+from tileiras.compiler.target.products import PRODUCTS
 
 from .instructions import mma_sync
 from .restage import SIDES
@@ -35,16 +39,18 @@ if TYPE_CHECKING:
 
 
 class Queue:
-    """Slots of `piece` bytes; each holds one of `parts` parts of what a product takes. Copies run `ahead` products ahead."""
+    """Slots of `piece` bytes; each holds one of `parts` parts of what a product takes. Copies run `ahead` products ahead. A slot
+    is `held` until that many others behind it have been waited for: one, or where products share slots, all of an iteration."""
 
-    __slots__ = ("ahead", "members", "parts", "piece", "products", "slots")
+    __slots__ = ("ahead", "held", "members", "parts", "piece", "products", "slots")
 
-    def __init__(self, products: int, parts: int, ahead: int, piece: int) -> None:
+    def __init__(self, products: int, parts: int, ahead: int, piece: int, held: int = 1) -> None:
         self.products = products
         self.parts = parts
         self.ahead = ahead
+        self.held = held
         self.piece = piece
-        self.slots = parts * ahead + 1
+        self.slots = parts * ahead + held
         self.members: list[tuple[Staged, dict[str, Any]]] = []
 
 
@@ -57,22 +63,31 @@ def plan_queue(
     for product in products:
         if len(product.operands) > 3 or not reads_when_issued(product, members):
             return None
-        found = [(chain_load(v), which) for which, v in enumerate(product.operands[:2])]
+        shared = "atom" in product.attrs
+        found = [(chain_load(v, shared), which) for which, v in enumerate(product.operands[:2])]
         group = [(load, which) for load, which in found if load in members]
         if not group:
             return None
         groups.append(group)  # type: ignore[arg-type]
     loads = [load for group in groups for load, _ in group]
+    whole = any("atom" in product.attrs for product in products)
+    users = [[n for n, other in enumerate(groups) if other == group] for group in groups]
+    shared = len(set(loads)) != len(loads)
+    if shared and whole:  # each tile once, for all products of the iteration that take it
+        steps = [n for n, same in enumerate(users) if same[0] == n]
+        groups, products = [groups[n] for n in steps], [products[n] for n in steps]
+        users = [users[n] for n in steps]
+        loads = [load for group in groups for load, _ in group]
     if len(groups) < 2 or len(set(loads)) != len(loads) or set(loads) != set(members):
         return None
     most = max(sum(members[load].bytes for load, _ in group) for group in groups)
-    whole = any("atom" in product.attrs for product in products)
+    held = len(groups) if shared else 1
     for parts in CostModel.queue_parts[:1] if whole else CostModel.queue_parts:
         piece = (most // parts + 1023) & ~1023
-        ahead = min(2 * len(groups) - 1, (room // piece - 1) // parts)
+        ahead = min(2 * len(groups) - held, (room // piece - held) // parts)
         if ahead < 1 or parts * ahead < 2:
             continue
-        queue = Queue(len(groups), parts, ahead, piece)
+        queue = Queue(len(groups), parts, ahead, piece, held)
         for number, (product, group) in enumerate(zip(products, groups)):
             start = 0
             for load, which in group:
@@ -80,10 +95,12 @@ def plan_queue(
                 if member is None:
                     return None
                 staged, mask = member
-                attrs = {
+                attrs: dict[str, Any] = {
                     "product": number, "products": len(groups), "ahead": ahead, "parts": parts, "part_mask": mask,
                     "piece": piece, "start": start, "depth": -(-max(0, ahead - number) // len(groups)) + 1,
                 }  # fmt: skip
+                if shared:
+                    attrs["users"] = tuple(users[number])
                 queue.members.append((staged, attrs))
                 start += (staged.bytes // parts + 1023) & ~1023
             if start > piece:
@@ -157,13 +174,17 @@ class OwnLoads:
                 op.erase()
 
 
-def chain_load(value: Value) -> Op | None:
+def chain_load(value: Value, shared: bool = False) -> Op | None:
     """The load of the same block behind a product's operand: elementwise ops, one conversion of layout, reshapes and permutes
-    between them, each used once. None where it is anything else."""
+    between them, each used once; `shared`: or by several products, as it was loaded. None where it is anything else."""
     renamed = converted = False
     block = value.uses[0][0].block
-    while value.op is not None and len(value.uses) == 1 and value.op.block is block:
+    while value.op is not None and value.op.block is block:
         op = value.op
+        if len(value.uses) > 1 and not (
+            shared and all(is_product_or_renames(user) for user, _ in value.uses)
+        ):
+            return None
         name = op.spec.name
         if name in LOADS:
             return op
@@ -178,6 +199,10 @@ def chain_load(value: Value) -> Op | None:
             return None
         value = tiles[0]
     return None
+
+
+def is_product_or_renames(op: Op) -> bool:
+    return op.spec.name in PRODUCTS or op.spec.name in RENAMES
 
 
 def part_of(

@@ -11,7 +11,8 @@
     }                                                    }
 
 The barrier of a step says that its own slot has landed for every warp, and that every warp has read the slot of the step
-before, which the copies behind it fill. A product in parts is a chain of products over parts of K, a step each.
+before, which the copies behind it fill. A product in parts is a chain of products over parts of K, a step each. Where several
+products read one slot (`users`), the first of them has the wait, and the copies fill what the iteration before has read.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ class QueueChannel(Channel):
         self.parts: int = attrs["parts"]
         self.piece: int = attrs["piece"]
         self.groups = [[c for c in creates if c.attrs["product"] == n] for n in range(self.products)]
+        self.held = self.products if "users" in attrs else 1
 
     def lower(self) -> None:
         loop, body = self.loop, self.body
@@ -56,7 +58,7 @@ class QueueChannel(Channel):
         if any(len(before[c]) != c.attrs["depth"] - 1 for c in self.creates):
             return super().lower()  # D11 left the loop as it was
         self.starts = {c: c.attrs["start"] for c in self.creates}
-        self.slots = self.parts * self.ahead + 1
+        self.slots = self.parts * self.ahead + self.held
         size = self.slots * self.piece
         offset = end_of_buffers(loop)
         made = [op for ops in before.values() for op in ops]
@@ -71,6 +73,8 @@ class QueueChannel(Channel):
                     self.copy_part(create, before[create][n // self.products], slot, loop, part)
                 self.make(loop, tileas.COMMIT_GROUP)
         users = self.read_at_products()
+        if self.held > 1:
+            return self.share(users, inside, made)
         take, put = self.carried()
         for n, product in enumerate(users):
             following = self.groups[(n + self.ahead) % self.products]
@@ -90,8 +94,31 @@ class QueueChannel(Channel):
                 product.erase()
                 for value in sides:
                     erase_unused(value.op, may_go)
+        self.end(take, put, [*made, *inside.values()])
+
+    def share(self, users: list[Op], inside: dict[Op, Op], made: list[Op]) -> None:
+        """Products that read one slot: its wait stands in front of the first of them."""
+        take, put = self.carried()
+        slots: dict[int, Value] = {}
+        for n, product in enumerate(users):
+            step = next(k for k, group in enumerate(self.groups) if n in group[0].attrs["users"])
+            if step not in slots:
+                self.make(product, tileas.WAIT_GROUP, attrs={"pending": self.ahead - 1})
+                self.make(product, tileas.BARRIER)
+                for create in self.groups[(step + self.ahead) % self.products]:
+                    self.copy_part(create, inside[create], put, product, 0)
+                self.make(product, tileas.COMMIT_GROUP)
+                slots[step] = take
+                take, put = self.next_slot(product, take), self.next_slot(product, put)
+            self.multiply(product, None, product.operands[2], 0, slots[step])
+        self.end(take, put, [*made, *inside.values()])
+
+    def end(self, take: Value, put: Value, erased: list[Op]) -> None:
+        """What the loop carries on, and what follows it."""
+        loop = self.loop
+        assert loop.block is not None
         self.carry_on(take, put)
-        for op in (*made, *inside.values()):
+        for op in erased:
             op.erase()
         for create in self.creates:
             create.erase()
@@ -138,10 +165,10 @@ class QueueChannel(Channel):
             chain = self.chain(value)
             if not chain:
                 continue
-            if slices is None:
+            load = chain[-1]
+            if slices is None and load.operands[1] is not take:  # one that products share is there already
                 for op in reversed(chain):
                     self.move(op, product)
-            load = chain[-1]
             load.set_operand(1, take)
             load.attrs = {
                 name: v for name, v in load.attrs.items() if name != "within"
@@ -174,7 +201,7 @@ class QueueChannel(Channel):
         from .lower_pipelines import add_operand
 
         loop, type, out = self.loop, self.scalar_type(), []
-        for start in (0, (self.slots - 1) * self.piece):
+        for start in (0, self.parts * self.ahead * self.piece):
             add_operand(loop, self.number(loop, start))
             out.append(self.body.add_arg(type))
             loop.results.append(Value(type, loop, len(loop.results)))
