@@ -24,7 +24,7 @@ from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.types import I32, I64, Dense, PartitionView, TensorType, TileType
 from tileiras.compiler.ir.walk import erase_unused
 from tileiras.compiler.passes.tileaa.slice_loop import is_splat
-from tileiras.compiler.passes.tileaa.slice_plan import ELEMENTWISE, PRODUCTS
+from tileiras.compiler.passes.tileaa.slice_plan import PRODUCTS
 from tileiras.compiler.passes.tileaa.slices import reshaped_cut
 
 TYPE_CHECKING = False
@@ -153,7 +153,7 @@ def operands_of(op: Op, dim: int) -> list[tuple[Value, int]] | None:
     shape: Any = op.results[0].type.shape  # type: ignore[attr-defined]
     if is_splat(op) or name == "iota":
         return []
-    if name in ELEMENTWISE:
+    if op.spec.elementwise:
         same = all(getattr(v.type, "shape", None) == shape for v in op.operands)
         return [(v, dim) for v in op.operands] if same else None
     if name == "broadcast":
@@ -443,7 +443,7 @@ def is_made_anew(op: Op) -> bool:
 def dim_behind(op: Op, source: Value, dim: int) -> int | None:
     """The dimension of an elementwise op's result along which it has halves where an operand has."""
     name = op.spec.name
-    if name in ELEMENTWISE or name == "broadcast":
+    if op.spec.elementwise or name == "broadcast":
         return dim
     if name != "reshape":
         return None
