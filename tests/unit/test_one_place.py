@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -54,6 +55,16 @@ def test_elementwise_follows_from_the_fields() -> None:
         "reduce",
     )
     assert [BY_NAME[name].elementwise for name in (*yes, *no)] == [True] * len(yes) + [False] * len(no)
+
+
+@pytest.mark.parametrize("dialect", ["nv_tileaa", "nv_tileas"])
+def test_an_op_is_elementwise_in_every_dialect_that_has_it(dialect: str) -> None:
+    later = importlib.import_module(f"tileiras.compiler.dialects.{dialect}.ops").BY_NAME
+    assert {
+        name
+        for name, spec in BY_NAME.items()
+        if name in later and later[name].elementwise != spec.elementwise
+    } == set()
 
 
 def test_every_op_is_run_by_the_interpreter_and_has_code() -> None:

@@ -41,7 +41,8 @@ def tables(dialect: str, adapt: Callable[[OpSpec], None] | None = None) -> Deriv
         if spec.name in KEEP_TILES:
             spec.same_type = ()
         spec.parents = ()  # the lowering of one op may open a region of its own
-        spec.traits &= ~I1_OF_LHS  # a rule about tiles
+        spec.elementwise = source.elementwise  # comparisons as well, whose rule is one about tiles
+        spec.traits &= ~I1_OF_LHS
         if adapt is not None:
             adapt(spec)
         return spec
