@@ -17,6 +17,7 @@ class Case:
     """One kernel ready to launch: text, threads, grid, parameters, and the expected second array."""
 
     memory = ()
+    cluster = None
 
     def __init__(self, body, threads, params, want, grid=1):
         self.text = entry(REGS + body.replace("; ", ";\n"), PARAMS)

@@ -21,6 +21,8 @@ TENSOR_COPY = (
 class Ring:
     """One kernel ready to launch, and the expected second array."""
 
+    cluster: tuple[int, ...] | int | None = None
+
     def __init__(self, text, threads, params, want, memory=(), grid=1):
         self.text, self.threads, self.params, self.want = text.replace("; ", ";\n"), threads, params, want
         self.memory, self.grid = memory, grid

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from emulator_clusters import CLUSTER_FLAWS, CLUSTER_NAMED, CLUSTERS
 from emulator_kernels import FLAWS, KERNELS, NAMED
 from emulator_rings import RING_FLAWS, RING_NAMED, RINGS
 
@@ -14,8 +15,8 @@ def run(case, seed, check=True):
     source, result = case.params[0].copy(), case.params[1].copy()
     params = [case.params[0], result, *case.params[2:]]
     report = launch(
-        case.text, "k", case.grid, case.threads, params, memory=case.memory, check=check, seed=seed
-    )
+        case.text, "k", case.grid, case.threads, params, memory=case.memory, cluster=case.cluster, check=check, seed=seed
+    )  # fmt: skip
     case.params[0][...] = source
     return report.findings, result
 
@@ -31,7 +32,7 @@ def clean(build, seeds):
 
 def found(build, flaw, seeds):
     """Seeds whose findings name the flaw, with instruction and line."""
-    named = (RING_NAMED if build in RINGS else NAMED)[flaw]
+    named = (CLUSTER_NAMED if build in CLUSTERS else RING_NAMED if build in RINGS else NAMED)[flaw]
     case = build(flaw)
     hits = 0
     for seed in seeds:
@@ -40,23 +41,23 @@ def found(build, flaw, seeds):
     return hits
 
 
-@pytest.mark.parametrize("build", (*KERNELS, *RINGS))
+@pytest.mark.parametrize("build", (*KERNELS, *RINGS, *CLUSTERS))
 def test_correct_kernels_are_clean_and_right(build):
     clean(build, [None, 0, 1])
 
 
-@pytest.mark.parametrize("build, flaw", [*FLAWS, *RING_FLAWS])
+@pytest.mark.parametrize("build, flaw", [*FLAWS, *RING_FLAWS, *CLUSTER_FLAWS])
 def test_planted_bugs_are_named(build, flaw):
     assert found(build, flaw, range(2)) == 2
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("build", (*KERNELS, *RINGS))
+@pytest.mark.parametrize("build", (*KERNELS, *RINGS, *CLUSTERS))
 def test_correct_kernels_are_clean_under_many_seeds(build):
     clean(build, range(200))
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("build, flaw", [*FLAWS, *RING_FLAWS])
+@pytest.mark.parametrize("build, flaw", [*FLAWS, *RING_FLAWS, *CLUSTER_FLAWS])
 def test_planted_bugs_are_found_by_at_least_18_of_20_seeds(build, flaw):
     assert found(build, flaw, range(20)) >= 18

@@ -128,6 +128,11 @@ class AccessOps:
                 where,
                 at,
             )
+        gone = self.ended[target] & (target != own)
+        if gone.any():
+            at = int(np.flatnonzero(gone)[0])
+            cta = tuple(self.ctas[np.broadcast_to(target, gone.shape)[at]].tolist())
+            self.fault("ended CTA", f"CTA {cta} has ended before this access", idx, n, sel, where, at)
         return self.shared_start + target * self.shared_stride + offset
 
     def generic_host(self, where: np.ndarray, width: int, idx, n: int, sel, write: bool) -> np.ndarray:

@@ -75,7 +75,16 @@ class BulkOps:
             if rank >= self.cluster_size:
                 raise Fault("out of bounds", f"CTA {rank} of a cluster of {self.cluster_size}", lane)
             cta = cta // self.cluster_size * self.cluster_size + rank
+            self.check_there(lane, cta)
         return cta, address & _OFFSET
+
+    def check_there(self, lane: int, cta: int, inst=None) -> None:
+        """Errors: Fault where what a lane does (or has done, by an instruction that is under way) meets a CTA that has ended."""
+        if self.ended[cta] and cta != int(self.cta_of[lane]):
+            late = f" by the instruction at PTX line {inst.line}" if inst is not None else ""
+            raise Fault(
+                "ended CTA", f"CTA {tuple(self.ctas[cta].tolist())} has ended before this access{late}", lane
+            )
 
     def shared_span(self, lane: int, cta: int, offset: int, size: int, align: int) -> int:
         """The checked real address of bytes of shared memory."""
@@ -121,6 +130,7 @@ class BulkOps:
             if mask >> rank & 1:
                 to = first + rank
                 owner = to if not pair else first + (rank & ~1 | (at - first) & 1)
+                self.check_there(lane, to)
                 out.append((to, owner, offset))
         return out
 
@@ -319,6 +329,9 @@ class BulkOps:
                 self.checker.async_read(self, inst, reads, 16, np.full(reads.size, lane))
             for at in writes or ():
                 self.checker.async_write(self, inst, at, width, np.full(at.size, lane))
+            if signals:
+                barriers = np.array([signal[0] for signal in signals])
+                self.checker.barrier_used(self, barriers, np.full(barriers.size, lane), False)
             if signals and far is not None:
                 t.batch = self
                 self.checker.sources.append(t)
@@ -337,6 +350,8 @@ class BulkOps:
             t.data, t.taken = t.read(), True
 
     def finish_transfer(self, t: Transfer) -> None:
+        for _, _, to in t.signals:
+            self.check_there(t.lane, to, t.inst)
         self.take_source(t)
         t.write(t.data)
         t.data = None
@@ -347,6 +362,8 @@ class BulkOps:
                 t.phase = self.checker.phases_of(self, t.signals[0][0])
             for i, at in enumerate(t.targets or ()):
                 self.checker.async_written(self, at, t.width, t.signals[i][0])
+            if t.signals and self.cluster_size > 1:
+                self.checker.copy_landed(self, t)
         for flight in t.flights:
             flight.phase = self.phases.get(flight.barrier, 0)
         for address, size, _ in t.signals:

@@ -61,6 +61,7 @@ class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, BulkOps, TensorOps, 
         self.live = thread < self.threads
         self.warp_live = self.live.reshape(-1, 32).sum(1)
         self.cta_live = self.live.reshape(self.cta_count, -1).sum(1)
+        self.ended = np.zeros(self.cta_count, np.bool_)
         self.R = list(unit.zeros)
         self.owned: set[int] = set()
         self.specials: dict[str, np.ndarray] = {}
@@ -250,9 +251,11 @@ class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, BulkOps, TensorOps, 
         self.progress.learned(self.launch.steps)
         if idx is None:
             self.live[:] = False
+            self.end_ctas()
             self.flush_prints()
             return
         self.live[idx] = False
+        self.end_ctas()
         if self.lines:
             self.flush_prints(
                 [c for c in self.lines if not self.live[c * self.span : (c + 1) * self.span].any()]
@@ -263,6 +266,16 @@ class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, BulkOps, TensorOps, 
             self.stalled.clear()
             self.cluster_check()
             self.release_barriers()
+
+    def end_ctas(self) -> None:
+        """Shared memory of CTAs without threads is gone."""
+        if self.cluster_size == 1:
+            return
+        over = ~self.live.reshape(self.cta_count, -1).any(1) & ~self.ended
+        if over.any():
+            self.ended |= over
+            if self.checker is not None:
+                self.checker.ended(self, np.flatnonzero(over))
 
     def completeness(self, idx: np.ndarray | None) -> int:
         """CTA when the lanes are all live lanes of their CTAs, WARP when of their warps, else 0."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from .race_async import AsyncChecks
 from .race_clocks import BatchState, Clocks
+from .race_clusters import ClusterChecks
 from .race_records import (
     CHANNEL,
     CLUSTER_SCOPE,
@@ -89,7 +90,7 @@ class Access:
         return self.batch.spell_place(int(self.at[j]))
 
 
-class Checker(Clocks, AsyncChecks, TensorChecks):
+class Checker(Clocks, AsyncChecks, TensorChecks, ClusterChecks):
     """One per launch with check=True."""
 
     PENDING = PENDING
@@ -137,6 +138,9 @@ class Checker(Clocks, AsyncChecks, TensorChecks):
         if inside.any():
             a = whole.part(inside)
             a.shared, a.inst = True, inst or batch.current_inst()
+            if self.cluster_size > 1 and (clock is None or mark >= 0):
+                channel = channel_of(mark) if mark >= 0 else -1
+                self.remote_access(batch, s, a.at, a.lanes, a.inst, channel, mark & PENDING)
             if kind != "w":
                 self.uninitialised(a)
             if kind != "r":
@@ -449,10 +453,41 @@ class Checker(Clocks, AsyncChecks, TensorChecks):
     def barrier_init(self, batch, at, lanes) -> None:
         """An mbarrier is made or invalidated: a plain write, which all who use it must be ordered with."""
         self.record(batch, "w", at, 8, lanes, "", None)
+        s, inst = self.state(batch), batch.current_inst()
+        clocks = s.clock(lanes >> 5).tolist()
+        for address, lane, clock in zip(at.tolist(), lanes.tolist(), clocks):
+            s.inits[address] = clock, lane, inst
+        s.told_inits.clear()
 
-    def barrier_used(self, batch, at, lanes) -> None:
+    def behind_init(self, batch, s, at: np.ndarray, lanes: np.ndarray, inst) -> None:
+        """Who uses an mbarrier comes behind its initialisation, however many others have used it since."""
+        used = {(a, x >> 5): x for a, x in zip(at.tolist(), lanes.tolist())}
+        for address, w in used.keys() - s.told_inits:
+            s.told_inits.add((address, w))
+            clock, maker, made = s.inits[address]
+            cta, by = w // self.warps, maker >> 5
+            if by // self.warps == cta:
+                good = by == w or s.vc[cta, w % self.warps, by % self.warps] >= clock
+            else:
+                row = s.rows.get(w)
+                good = row is not None and row[s.base * self.warps + by] >= clock
+            if not good:
+                line = made.line if made is not None else 0
+                self.report(
+                    "shared-memory race",
+                    f"the mbarrier at {batch.spell_place(address)} is used by {batch.thread_name(used[address, w])}, which "
+                    f"nothing orders behind its initialisation at PTX line {line} by {batch.thread_name(maker)}",
+                    inst,
+                    line,
+                )
+
+    def barrier_used(self, batch, at, lanes, by_thread: bool = True) -> None:
+        """Threads arrive or wait, or (not by_thread) what they issue will arrive."""
         s = self.state(batch)
         a = Access(batch, s, "a", at, 8, lanes, CLUSTER_SCOPE, batch.current_inst())
+        self.behind_init(batch, s, at, lanes, a.inst)
+        if by_thread and self.cluster_size > 1:
+            self.remote_access(batch, s, at, lanes, a.inst, -1, 0)
         a.shared, a.shadow = True, self.shadow(batch, s, 0, True, 8)
         self.examine(a, None)
 

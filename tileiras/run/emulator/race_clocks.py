@@ -99,6 +99,11 @@ class BatchState:
             None  # vc as each warp knew it at its last tcgen05.fence::after_thread_sync
         )
         self.before: dict[int, list[int]] = {}  # warp of the batch -> its clocks at each ::before_thread_sync
+        self.inits: dict[int, tuple] = {}  # mbarrier -> clock, lane and instruction of its initialisation
+        self.told_inits: set[tuple[int, int]] = set()  # (mbarrier, warp) of warps behind that
+        self.remote: dict[
+            int, dict
+        ] = {}  # CTA -> who of other CTAs touches its shared memory: (clock, lane, instruction)
         self.wgmma_fenced = np.zeros(batch.L // 32, bool)  # warps that have executed a wgmma.fence
         self.dirty: dict[int, np.ndarray] = {}  # registers of wgmma written since the warp's last fence
 

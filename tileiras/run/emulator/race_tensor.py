@@ -52,9 +52,9 @@ class TensorChecks:
         for kind, granules in holds:
             self.tensor_access(batch, inst, kind, granules, lane, mark)
 
-    def tensor_commit(self, batch, lane: int) -> Known:
-        """What a commit hands on when it arrives: it covers all that its thread issued before, so that who sees it is also
-        behind what that thread knew of others. The thread's own ordinary accesses it does not release."""
+    def tensor_commit(self, batch, lane: int) -> tuple[Known, int]:
+        """What a commit hands on when it arrives, and its number: it covers all that its thread issued before, so that who
+        sees it is also behind what that thread knew of others. The thread's own ordinary accesses it does not release."""
         s = self.state(batch)
         number = s.signals["commits", lane] = s.signals.get(("commits", lane), 0) + 1
         column = 2 * self.warps + s.channel("commits", lane)
@@ -63,11 +63,13 @@ class TensorChecks:
         own = (lane >> 5) % self.warps
         block[own] = block[self.warps + own] = 0
         block[column] = number
-        return known
+        return known, number
 
-    def tensor_arrives(self, batch, barrier: int, known: Known) -> None:
+    def tensor_arrives(self, batch, barrier: int, known: Known, number: int, lane: int, inst) -> None:
         s = self.state(batch)
         owner = (barrier - s.shared[0]) // batch.shared_stride
+        if owner != int(batch.cta_of[lane]):
+            self.remote_signal(s, owner, s.channel("commits", lane), number, lane, inst)
         self.publish((barrier, "pending"), s, owner * self.warps, known, CLUSTER_SCOPE)
 
     def tensor_waited(self, batch, kind: str, warps: np.ndarray) -> None:

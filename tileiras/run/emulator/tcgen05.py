@@ -322,12 +322,16 @@ class TensorOps:
                 places = [first + r for r in range(self.cluster_size) if values[1] >> r & 1]
             signals = [self.shared_span(lane, c, offset, 8, 8) for c in places]
 
-            known = self.checker.tensor_commit(self, lane) if self.checker is not None else None
+            known = None
+            if self.checker is not None:
+                self.checker.barrier_used(self, np.array(signals), np.full(len(signals), lane), False)
+                known = self.checker.tensor_commit(self, lane)
 
-            def run(signals=signals, known=known):
+            def run(lane=lane, signals=signals, known=known):
                 for address in signals:
+                    self.check_there(lane, (address - self.shared_start) // self.shared_stride, inst)
                     if known is not None:
-                        self.checker.tensor_arrives(self, address, known)
+                        self.checker.tensor_arrives(self, address, *known, lane, inst)
                     self.mbar_change(address, 1, 0, False)
 
             self.enqueue(lane, run)
@@ -441,6 +445,7 @@ class TensorOps:
             width = d.n // 2 if halves else d.n
             fetch_a, fetch_b, reads, holds = [], [], [], []
             for cta in ctas:
+                self.check_there(lane, cta, inst)
                 self.tensor_span(lane, cta, column, width)
                 if a_in_tensor:
                     fetch, (quarters, first, count) = self.tensor_a(cta, v[1], rows, d, kind)
