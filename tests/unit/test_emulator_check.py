@@ -336,7 +336,10 @@ def test_copies_that_arrive_on_an_mbarrier(more):
 
 FLAWS = {
     "never initialised": ({"init": ""}, "never initialised"),
-    "initialised late": ({"sync": ""}, "never initialised|not ordered after the write|nothing orders behind its init"),
+    "initialised late": (
+        {"sync": ""},
+        "never initialised|not ordered after the write|nothing orders behind its init",
+    ),
     "wrong phase": ({"parity": 1}, "may still be writing it|copy engine|deadlock.*try_wait"),
     "too many arrivals": (
         {"arrive": "mbarrier.arrive.shared.b64 %st, [%y], 65;"},
