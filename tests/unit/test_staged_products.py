@@ -54,6 +54,8 @@ def ptx(name: str, gpu_name: str) -> str:
 def test_each_target_uses_its_own_tensor_instruction_fed_by_asynchronous_copies(gpu_name: str) -> None:
     text = ptx("staged_bf16_nn_128", gpu_name)
     assert text.count(TENSOR[gpu_name]) >= 4 and text.count("cp.async.cg") >= 8
+    if gpu_name == "sm_100":  # test_arrivals.py
+        return
     loop = text[text.index("cp.async.wait_group") :]
     assert "cp.async.wait_group 0" not in loop  # something stays in flight
     if gpu_name in ("sm_80", "sm_120"):

@@ -144,7 +144,7 @@ def rings(func: Op) -> list[Ring]:
     first: dict[Any, Ring] = {}
     found = []
     for op in func.walk():
-        if op.spec is tileas.BULK_BEGIN and op.attr("released") is not None:
+        if op.spec is tileas.BULK_BEGIN and op.attr("released") is not None and op.attr("arrivals") is None:
             ring = Ring(op)
             ring.pool = first.setdefault(ring.form, ring)
             found.append(ring)

@@ -28,6 +28,13 @@ their stage; a phase of it is one use of the stage:
     nv_tileas.bulk.release %s, %slot                                  this warp has read what the next copies overwrite
     nv_tileas.bulk.end %s                                             its bytes may be something else
 
+Copies of threads may arrive on such mbarriers as well, instead of making groups: `bulk.begin` says how many `arrivals` a stage
+has.
+
+    nv_tileas.bulk.acquire %s, %slot, %phase                          who read the stage has released it
+    nv_tileas.async.copy_view %s, %slot, %runs, %view[..]
+    nv_tileas.async.arrive %s, %slot, %runs                           one arrival a thread, when its copies have landed
+
 An arrangement gives, for every bit of a tile's packed index, the bytes that it adds by xor to the place of an element.
 """
 
@@ -183,6 +190,11 @@ _BARRIERS = (
     Attr("barriers", "i64"),
     Attr("stage_bytes", "i64"),
 )  # where they begin in the buffer; bytes of a stage
+ASYNC_ARRIVE = OpSpec(
+    "async.arrive", dialect=D,
+    doc="Each thread arrives on a stage's mbarrier when all that it has copied so far has landed.",
+    operands=(Arg("buffer", "shared"), Arg("slot", "scalar:int"), Arg("runs", "scalar:int")), attrs=_BARRIERS,
+)  # fmt: skip
 _RELEASED = Attr(
     "released", "i64", optional=True
 )  # where mbarriers begin on which the warps that have read a stage arrive
@@ -190,7 +202,8 @@ BULK_BEGIN = OpSpec(
     "bulk.begin", dialect=D,
     doc="The mbarriers of a ring's stages begin with their first phase; a barrier follows before anyone uses them.",
     operands=(Arg("buffer", "shared"),),
-    attrs=(*_BARRIERS, Attr("stages", "i64"), _RELEASED, Attr("readers", "i64", optional=True)),
+    attrs=(*_BARRIERS, Attr("stages", "i64"), _RELEASED, Attr("readers", "i64", optional=True),
+           Attr("arrivals", "i64", optional=True)),  # of threads whose copies fill a stage; else one thread's
 )  # fmt: skip
 # `maps`, `bytes` and `starts` have an entry a tile; `index` and `tile` follow the maps' dimensions, outermost first.
 BULK_LOAD = OpSpec(
@@ -206,7 +219,14 @@ BULK_WAIT = OpSpec(
     "bulk.wait", dialect=D,
     doc="Waits until the copies of a stage have landed; the phase is 0 and 1 in turn.",
     operands=(Arg("buffer", "shared"), Arg("slot", "scalar:int"), Arg("phase", "scalar:int")),
-    attrs=(*_BARRIERS, Attr("issuing", "i64", optional=True)),  # 1: only the warp whose thread issues products waits
+    attrs=(*_BARRIERS, Attr("issuing", "i64", optional=True),  # 1: only the warp whose thread issues products waits
+           Attr("proxy_fence", "unit", optional=True)),  # what threads copied is read in the asynchronous way
+)  # fmt: skip
+BULK_ACQUIRE = OpSpec(
+    "bulk.acquire", dialect=D,
+    doc="Waits until a stage has been released; the phase before the first counts as complete.",
+    operands=(Arg("buffer", "shared"), Arg("slot", "scalar:int"), Arg("phase", "scalar:int")),
+    attrs=(*_BARRIERS, Attr("released", "i64")),
 )  # fmt: skip
 BULK_RELEASE = OpSpec(
     "bulk.release", dialect=D,
@@ -370,7 +390,7 @@ _OWN = (
     TENSOR_ALLOC, TENSOR_FREE, TENSOR_BEGIN, TENSOR_END, TENSOR_STORE, TENSOR_PRODUCT, TENSOR_WAIT, TENSOR_LOAD, TENSOR_SCALE,
     TENSOR_STORE_ROWS, TENSOR_PRODUCT_ROWS, TENSOR_PRODUCT_SCALED, TENSOR_TURN, TENSOR_ACQUIRE, TENSOR_COMMIT, TENSOR_RELEASE,
     ALLOC_SHARED, FREE_SHARED, CLEAR_SHARED, LOAD_SHARED, STORE_SHARED, COPY_VIEW, COPY_POINTERS, COMMIT_GROUP, WAIT_GROUP,
-    BULK_BEGIN, BULK_LOAD, BULK_WAIT, BULK_RELEASE, BULK_COMMIT, BULK_END, BARRIER, WGMMA,
+    ASYNC_ARRIVE, BULK_BEGIN, BULK_LOAD, BULK_WAIT, BULK_ACQUIRE, BULK_RELEASE, BULK_COMMIT, BULK_END, BARRIER, WGMMA,
     WGMMA_REGISTERS, WGMMA_COMMIT, WGMMA_WAIT, CONVERT_LAYOUT, CREATE, TRANSFER, PRODUCE_ONE, CONSUME_ONE, PIPELINE_YIELD,
     TILED_TMA_LOAD, SYNC_TMA_LOAD, COPY, WAIT,
 )  # fmt: skip

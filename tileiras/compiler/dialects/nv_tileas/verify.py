@@ -134,5 +134,7 @@ RULES.checks = {
     "bulk.begin": later("nv_tileas.verify_copies", "check_stages"),
     "bulk.load": later("nv_tileas.verify_copies", "check_bulk_load"),
     "bulk.wait": later("nv_tileas.verify_copies", "check_stages"),
+    "bulk.acquire": later("nv_tileas.verify_copies", "check_stages"),
+    "async.arrive": later("nv_tileas.verify_copies", "check_stages"),
     "bulk.end": later("nv_tileas.verify_copies", "check_stages"),
 }

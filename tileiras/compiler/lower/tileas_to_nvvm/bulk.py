@@ -55,12 +55,12 @@ def _all(lowering: Lowering, op: Op, which: str = "barriers") -> list[Any]:
 
 
 def lower_begin(lowering: Lowering, op: Op) -> None:
-    """The one arrival of a phase is that of the thread that issues, with the bytes that it expects; where warps release
-    stages, one of each warp."""
+    """The one arrival of a phase is that of the thread that issues, with the bytes that it expects, or one of each thread
+    that copies; where warps release stages, one of each warp."""
     b = lowering.b
 
     def init() -> None:
-        for which, count in (("barriers", 1), ("released", op.attr("readers"))):
+        for which, count in (("barriers", op.attr("arrivals") or 1), ("released", op.attr("readers"))):
             for address in _all(lowering, op, which):
                 b.emit_to(None, "mbarrier.init.shared::cta.b64", address, b.materialize(count, "r"))
         b.emit_to(None, "fence.mbarrier_init.release.cluster")
@@ -81,8 +81,22 @@ def lower_end(lowering: Lowering, op: Op) -> None:
 def lower_wait(lowering: Lowering, op: Op) -> None:
     def wait() -> None:
         wait_for_phase(lowering, _barrier(lowering, op), lowering.scalar(op.operands[2]))
+        if op.attr("proxy_fence"):
+            lowering.b.emit_to(None, "fence.proxy.async.shared::cta")
 
     by_warp(lowering, True, wait) if op.attr("issuing") else wait()
+
+
+def lower_acquire(lowering: Lowering, op: Op) -> None:
+    wait_for_phase(lowering, _barrier(lowering, op, "released"), lowering.scalar(op.operands[2]))
+
+
+def lower_arrive(lowering: Lowering, op: Op) -> None:
+    """The arrival is one of those that the mbarrier counts on, so that it must not add another one (`noinc`)."""
+    runs = lowering.scalar(op.operands[2])
+    guard = None if isinstance(runs, int) else runs
+    place = lowering.b.address(_barrier(lowering, op))
+    lowering.b.emit_to(None, "cp.async.mbarrier.arrive.noinc.shared::cta.b64", place, guard=guard)
 
 
 def lower_release(lowering: Lowering, op: Op) -> None:
@@ -93,8 +107,7 @@ def lower_release(lowering: Lowering, op: Op) -> None:
 
 
 def lower_commit(lowering: Lowering, op: Op) -> None:
-    place = _barrier(lowering, op, "released")
-    by_warp(lowering, False, lambda: commit(lowering, place))
+    by_warp(lowering, False, lambda: commit(lowering, _barrier(lowering, op, "released")))
 
 
 def lower_load(lowering: Lowering, op: Op) -> None:
@@ -176,6 +189,6 @@ def _descriptor(lowering: Lowering, number: int) -> Any:
 
 
 LOWER = {
-    "bulk.begin": lower_begin, "bulk.load": lower_load, "bulk.wait": lower_wait, "bulk.release": lower_release,
-    "bulk.commit": lower_commit, "bulk.end": lower_end,
+    "bulk.begin": lower_begin, "bulk.load": lower_load, "bulk.wait": lower_wait, "bulk.acquire": lower_acquire,
+    "bulk.release": lower_release, "bulk.commit": lower_commit, "bulk.end": lower_end, "async.arrive": lower_arrive,
 }  # fmt: skip

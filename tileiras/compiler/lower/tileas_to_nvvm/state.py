@@ -88,6 +88,9 @@ class Lowering:
         self.log2_warps = num_warps.bit_length() - 1
         self.b = Builder(fn, target)
         self.env: dict[Value, Any] = {}
+        self.passed_over: tuple[Any, bool] | None = (
+            None  # label behind what one warp, or thread, has just run
+        )
         self.facts = facts
         self.globals = globals_
         self.agent: int | None = None  # whose code this is; see roles.py

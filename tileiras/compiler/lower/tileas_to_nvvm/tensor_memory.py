@@ -44,22 +44,31 @@ class Memory:
 
 
 def by_warp(lowering: Lowering, warp_only: bool, emit: Any) -> None:
-    """Code that warp 0 runs, or its first thread alone; of warps of which only one comes here, that one."""
+    """Code that warp 0 runs, or its first thread alone; of warps of which only one comes here, that one. What follows
+    without anything between is in the same branch."""
     b = lowering.b
     alone = lowering.agent is not None and lowering.num_warps == 1
     if alone and warp_only:
         return emit()  # type: ignore[no-any-return]
-    skip = b.label()
-    if alone:
-        mine = b.reg("p")
-        b.emit_to((b.reg("r"), mine), "elect.sync", _WHOLE_WARP)
+    skip, of_thread = lowering.passed_over or (None, False)
+    if skip is None or b.code[-1] is not skip or of_thread and warp_only:
+        skip, of_thread = b.label(), False
+        if warp_only:
+            b.bra(skip, (b.entry("setp.lt.u32", b.tid, 32), True))
     else:
-        mine = b.entry("setp.lt.u32", b.tid, 32) if warp_only else b.entry("setp.eq.u32", b.tid, 0)
-    b.bra(skip, (mine, True))
+        b.code.pop()
+    if not warp_only and not of_thread:
+        if alone:
+            mine = b.reg("p")
+            b.emit_to((b.reg("r"), mine), "elect.sync", _WHOLE_WARP)
+        else:
+            mine = b.entry("setp.eq.u32", b.tid, 0)
+        b.bra(skip, (mine, True))
     b.push()
     emit()
     b.pop()
     b.place(skip)
+    lowering.passed_over = skip, not warp_only
 
 
 def lower_alloc(lowering: Lowering, op: Op) -> None:
@@ -328,15 +337,13 @@ def wait_for_phase(lowering: Lowering, bar: Any, parity: Any) -> None:
 
 def lower_product(lowering: Lowering, op: Op) -> None:
     """Both operands in shared memory."""
-    shape = (op.attr("m"), op.attr("depth"))
-    left = Operand(lowering, op, 0, op.operands[2:4], shape)
-    _issue(
-        lowering,
-        op,
-        lambda k, m: lowering.b.materialize(left.at(k, m), "d"),
-        left.matrix.k_major,
-        op.operands[4:],
-    )
+
+    def issue() -> None:
+        left = Operand(lowering, op, 0, op.operands[2:4], (op.attr("m"), op.attr("depth")))
+        at = lambda k, m: lowering.b.materialize(left.at(k, m), "d")  # noqa: E731
+        _issue(lowering, op, at, left.matrix.k_major, op.operands[4:])
+
+    by_warp(lowering, False, issue)
 
 
 def lower_product_rows(lowering: Lowering, op: Op) -> None:
@@ -349,7 +356,7 @@ def lower_product_rows(lowering: Lowering, op: Op) -> None:
         column = op.attr("column") + m // tcgen05.LANES * op.attr("stride") + k // packed
         return b.address(b.add(32, memory.address, column))
 
-    _issue(lowering, op, left, True, op.operands[3:])
+    by_warp(lowering, False, lambda: _issue(lowering, op, left, True, op.operands[3:]))
 
 
 def lower_store_rows(lowering: Lowering, op: Op) -> None:
@@ -422,23 +429,18 @@ def _issue(lowering: Lowering, op: Op, left: Any, a_k_major: bool, right_place: 
     form = tcgen05.instruction_descriptor(
         elem, wide, a_k_major, right.matrix.k_major, (signs[0], signs[1]), min(rows, tcgen05.LANES)
     )
-    bar = b.add(32, memory.state, b.shl(32, b.and_(32, count, 1), 3))
-
-    def issue() -> None:
-        b.emit_to(None, "tcgen05.fence::after_thread_sync")
-        yes, first = b.true(), _adds(lowering, op)
-        for m in range(0, rows, tcgen05.LANES):
-            for n in range(0, columns, wide):
-                target = b.address(b.add(32, memory.address, m // tcgen05.LANES * columns + n))
-                for k in range(0, depth, 1 << log2_k):
-                    b.emit_to(
-                        None, f"tcgen05.mma.{_GROUP}.kind::{kind}", target, left(k, m),
-                        b.materialize(right.at(k, n), "d"), b.materialize(form, "r"), first if k == 0 else yes,
-                    )  # fmt: skip
-        if op.attrs.get("commit", 1):  # what goes on with the sum commits for both
-            commit(lowering, bar)
-
-    by_warp(lowering, False, issue)
+    b.emit_to(None, "tcgen05.fence::after_thread_sync")
+    yes, first = b.true(), _adds(lowering, op)
+    for m in range(0, rows, tcgen05.LANES):
+        for n in range(0, columns, wide):
+            target = b.address(b.add(32, memory.address, m // tcgen05.LANES * columns + n))
+            for k in range(0, depth, 1 << log2_k):
+                b.emit_to(
+                    None, f"tcgen05.mma.{_GROUP}.kind::{kind}", target, left(k, m),
+                    b.materialize(right.at(k, n), "d"), b.materialize(form, "r"), first if k == 0 else yes,
+                )  # fmt: skip
+    if op.attrs.get("commit", 1):  # what goes on with the sum commits for both
+        commit(lowering, b.add(32, memory.state, b.shl(32, b.and_(32, count, 1), 3)))
 
 
 def _adds(lowering: Lowering, op: Op) -> Any:

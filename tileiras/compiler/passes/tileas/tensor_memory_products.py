@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.core import Op
 
 
+COPIES = frozenset((tileas.COPY_VIEW, tileas.COPY_POINTERS))
 _RING_BARRIERS = 512  # bytes into the state, behind what accumulators need
 
 
@@ -76,7 +77,12 @@ class TensorMemoryProducts(Pass):
         if any(op.spec is tileas.BULK_BEGIN for op in func.walk()):
             from .commit_stages import commit_stages
 
-            return commit_stages(func, context)
+            if not commit_stages(func, context):
+                return False
+        if any(op.spec in COPIES for op in func.walk()):
+            from .arrive_stages import arrive_stages
+
+            return arrive_stages(func, context, barriers_end(func))
         return True
 
 
@@ -111,6 +117,14 @@ def allocate(func: Op, loops: list[Op], columns: int, context: Context) -> Value
         if Rewriter(context, op).create(tileas.TENSOR_FREE, (made.result,)) is None:
             return None
     return made.result
+
+
+def barriers_end(func: Op) -> int:
+    """Where the state has room behind the mbarriers of rings."""
+    at = _RING_BARRIERS
+    for begin in [op for op in func.walk() if op.spec is tileas.BULK_BEGIN]:
+        at += 2 * span_of(begin.attr("stage_bytes"), begin.attr("stages"))
+    return at
 
 
 def keep_barriers(func: Op) -> None:
