@@ -72,7 +72,7 @@ def draw_program(choose: Choose) -> str:
         b = source(p, dtype, (k, n), (depth, n))
         c = Operand(p, dtype, (k, n), (depth, n)) if form == "gated" else None
         out = Operand(p, result, (m, n), (height, n), reads=False)
-        sums = p.array(acc, 256, True) if choose((0, 0, 1)) else ""
+        sums = p.array(acc, 256, True) if form != "outer" and choose((0, 0, 1)) else ""
         outer: Loop | None = None
         i = zero if tiles == 1 else p.const(choose(range(tiles)), "i32")
         if form == "outer":

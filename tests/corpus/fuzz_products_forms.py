@@ -53,7 +53,7 @@ class Sizes:
 
     def cut(self, p: Products, whole: int) -> int:
         """An extent a little short of whole tiles."""
-        return whole - (p.choose((1, 5, 8)) if self.ragged and whole > 8 else 0)
+        return whole - (p.choose((1, 5, 7)) if self.ragged else 0)
 
     def result(self, p: Products) -> str:
         if self.acc in ("i32", "f64") or p.choose((0, 1)):

@@ -103,11 +103,18 @@ class Operand:
     """An array of logical (rows, columns), read in tiles of `shape`; `at` gives the tile at two tile numbers.
 
     stored: the type in memory, converted where it is read. turned: memory holds its transpose row by row; `by` says
-    whether the view has column strides or the tile is permuted. how: "view" or "pointers".
+    whether the view has column strides or the tile is permuted. how: "view" or "pointers". inside: no tile is read that
+    lies outside of the array.
     """
 
     def __init__(
-        self, p: Products, dtype: str, shape: tuple[int, int], extents: tuple[int, int], reads: bool = True
+        self,
+        p: Products,
+        dtype: str,
+        shape: tuple[int, int],
+        extents: tuple[int, int],
+        reads: bool = True,
+        inside: bool = True,
     ) -> None:
         self.p, self.dtype, self.shape, self.extents = p, dtype, shape, extents
         choose = p.choose
@@ -116,7 +123,7 @@ class Operand:
             self.stored = "f32"
         self.turned = choose((False, True))
         self.by = choose(("strides", "permute")) if self.turned else ""
-        whole = all(e % s == 0 for e, s in zip(extents, shape))
+        whole = inside and all(e % s == 0 for e, s in zip(extents, shape))
         self.how = choose(("view", "view", "view", "pointers")) if whole else "view"
         wide = choose((0, 0, 16))
         outer, inner = extents[::-1] if self.turned else extents

@@ -11,6 +11,11 @@ Shape = tuple[int, int]
 NIBBLES = ("f16", "bf16", "f8E4M3FN", "i8")
 
 
+def fits(shape: Shape, extents: Shape) -> bool:
+    """Whether an array is made of whole tiles."""
+    return all(e % s == 0 for e, s in zip(extents, shape))
+
+
 class Halves:
     """Two tiles side by side, joined."""
 
@@ -19,7 +24,7 @@ class Halves:
         self.dim = p.choose((0, 1))
         half = (shape[0] // 2, shape[1]) if self.dim == 0 else (shape[0], shape[1] // 2)
         self.half = half
-        self.part = Operand(p, dtype, half, extents)
+        self.part = Operand(p, dtype, half, extents, inside=fits(shape, extents))
 
     def load(self, i: str, j: str) -> str:
         p = self.p
@@ -183,21 +188,21 @@ class Scaled:
         self.dim = choose((0, 1))  # groups run along it
         group = choose((1, 2, 4))
         self.groups = max(1, shape[self.dim] // choose((8, 16, 32, 64))) if group > 1 else 1
-        inner = shape
+        inner, inside = shape, fits(shape, extents)
         if self.narrow == "nibbles":
             inner = (shape[0] // 2, shape[1]) if self.dim == 0 else (shape[0], shape[1] // 2)
             extents = (extents[0] // 2, extents[1]) if self.dim == 0 else (extents[0], extents[1] // 2)
             extents = (max(1, extents[0]), max(1, extents[1]))
         stored = "i8" if self.narrow == "nibbles" else self.narrow
         self.inner = inner
-        self.weights = Operand(p, stored, inner, extents)
+        self.weights = Operand(p, stored, inner, extents, inside=inside)
         self.weights.stored = stored
         if self.narrow == "nibbles":
             p.any_bytes()
         tiles = [-(-e // s) for e, s in zip(extents, inner)]
         part = (self.groups, shape[1]) if self.dim == 0 else (shape[0], self.groups)
         self.part = part
-        self.scales = Operand(p, dtype, part, (part[0] * tiles[0], part[1] * tiles[1]))
+        self.scales = Operand(p, dtype, part, (part[0] * tiles[0], part[1] * tiles[1]), inside=inside)
         self.zero = choose((0, 0, 1))
 
     def load(self, i: str, j: str) -> str:
@@ -268,7 +273,7 @@ def source(p: Products, dtype: str, shape: Shape, extents: Shape) -> Any:
         kinds += [Halves]
     if max(shape) <= 128 and BYTES[dtype] <= 2:
         kinds += [Slice]
-    if all(e % s == 0 for e, s in zip(extents, shape)):
+    if fits(shape, extents):
         kinds += [Blocked]
     if dtype in ("f16", "bf16"):
         kinds += [Sum]

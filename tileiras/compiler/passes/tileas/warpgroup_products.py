@@ -259,9 +259,22 @@ class Issue:
         self.make(following, tileas.FREE_SHARED, (alloc.result,))
         place = Place(alloc.result, slot, 0, columns, None)
         if invariant:
+            self.in_front(value, around)
             self.store(around, loaded_again(value, around), place)
             self.make(around, tileas.BARRIER)
         return place, invariant
+
+    def in_front(self, value: Value, loop: Op) -> None:
+        """Renamings that the loop makes of a value from outside of it are made in front of it."""
+        chain: list[Op] = []
+        op = value.op
+        while op is not None and op.block is self.block:
+            chain.append(op)
+            op = op.operands[0].op
+        assert loop.block is not None
+        for op in reversed(chain):
+            self.block.ops.remove(op)
+            loop.block.insert_before(loop, op)
 
     def alternate(self, start: Value, type: Any, size: int, number: Any) -> Value:
         """A value that the loop carries: 0 and `size` in turns."""
