@@ -297,3 +297,15 @@ def by_index_tf32(a, b, c, M: Const, N: Const, K: Const):
         y = ct.gather(b, (depth[:, None], cols)).astype(ct.tfloat32)
         acc = ct.mma(x, y, acc)
     ct.store(c, (i, j), acc)
+
+
+@ct.kernel(num_ctas=2)
+def two_ctas(a, b, c, M: Const, N: Const, K: Const):
+    """A tile block that two CTAs of a cluster share."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        x = ct.load(a, (i, k), (M, K), padding_mode=ZERO)
+        y = ct.load(b, (k, j), (K, N), padding_mode=ZERO)
+        acc = ct.mma(x, y, acc)
+    ct.store(c, (i, j), acc.astype(c.dtype))

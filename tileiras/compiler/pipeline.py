@@ -105,6 +105,8 @@ PIPELINE: tuple[Row, ...] = (
     Row("tileaa", "TileAATransposeScores", "tileaa.transpose_scores", "TransposeScores", _PRODUCTS, 1, OPTIONAL),
     Row("tileaa", "TileAARuntimeVersions", "loops.runtime_versions", "RuntimeVersions", _PRODUCTS, 1, OPTIONAL),
     Row("tileaa", "attachKernelSpecAttributes", "conversions", "AttachKernelSpecAttributes"),
+    Row("tileaa", "TileAASplitBlocks", "loops.split_blocks", "SplitBlocks", frozenset(), 1, OPTIONAL,
+        wish="num_cta_in_cga"),
     Row("tileaa", "TileAAMarkShortResults", "tileaa.short_results", "MarkShortResults", _FUNCTIONS, 1, OPTIONAL),
     Row("tileaa", "TileAAMarkNonPositive", "tileaa.nonpositive", "MarkNonPositive", frozenset(("exp",)), 1, OPTIONAL),
     Row("tileaa", "TileAAMarkExactIntegers", "tileaa.exact_integers", "MarkExactIntegers", frozenset(("itof",)), 1, OPTIONAL),

@@ -3,6 +3,7 @@
     nvvm.reqntid [x, y, z]     .reqntid            nvvm.maxnreg N            .maxnreg N
     nvvm.cluster_dim [x, y, z] .reqnctapercluster  nvvm.minctasm N           .minnctapersm N
     nvvm.maxclusterrank N      .maxclusterrank N   nvvm.blocksareclusters    .blocksareclusters
+    nvvm.tile_ctas N           .blocksareclusters  (CTAs of a cluster, which share a tile block: a launch counts clusters)
 
 Cluster directives exist from sm_90 on; below, a kernel runs without clusters and none is written. A cluster of
 [1, 1, 1] needs no directive, except that ptxas accepts .blocksareclusters only next to one.
@@ -26,13 +27,18 @@ def cluster_dim(fn: Function) -> tuple[int, int, int]:
     return tuple(fn.attrs.get("nvvm.cluster_dim") or (1, 1, 1))  # type: ignore[return-value]
 
 
+def tile_ctas(fn: Function) -> int:
+    """The CTAs that share a tile block."""
+    return int(fn.attrs.get("nvvm.tile_ctas") or 1)  # type: ignore[call-overload]
+
+
 def directives(fn: Function, target: Any) -> list[str]:
     """The directive lines behind .reqntid."""
     attrs = fn.attrs
     out = []
     if target.has(sm.CLUSTER):
         dims = cluster_dim(fn)
-        alone = attrs.get("nvvm.blocksareclusters") not in (None, False)
+        alone = attrs.get("nvvm.blocksareclusters") not in (None, False) or tile_ctas(fn) > 1
         if dims != (1, 1, 1) or alone:
             out.append(".reqnctapercluster {}, {}, {}".format(*dims))
         if alone:

@@ -33,7 +33,7 @@ MAX_DIGITS = 20
 MAX_DEPTH = 8  # of operands: a vector of addresses is two
 TRIPLES = frozenset(("nvvm.cluster_dim", "nvvm.reqntid"))
 FLAGS = frozenset(("nvvm.kernel", "nvvm.blocksareclusters"))
-COUNTS = frozenset(("nvvm.maxnreg", "nvvm.minctasm", "nvvm.maxclusterrank"))
+COUNTS = frozenset(("nvvm.maxnreg", "nvvm.minctasm", "nvvm.maxclusterrank", "nvvm.tile_ctas"))
 BLANKS = re.compile(r"\s*")
 TOKEN = re.compile(
     r"""\s*(?:(?P<string>"(?:[^"\\]|\\.)*")|(?P<reg>%[phrd][0-9]+(?![\w.]))|(?P<float>0f[0-9A-Fa-f]{8}|0d[0-9A-Fa-f]{16})

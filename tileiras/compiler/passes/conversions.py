@@ -176,6 +176,7 @@ class ConvertTileFuncToLLVM(Pass):
             "nvvm.reqntid": spec.block,
             "nvvm.cluster_dim": tuple(spec.cluster_dim or (1, 1, 1)),
             "nvvm.maxnreg": registers,
+            "nvvm.tile_ctas": spec.tile_ctas,
             "cute.kernel": True,
         }
         for name, value in derived.items():

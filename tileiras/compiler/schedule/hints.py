@@ -1,6 +1,7 @@
 """Remarks on hints of the bytecode that change nothing here: each is answered with its value and the reason.
 
-`occupancy`, `latency` and `num_worker_warps_per_cta` are followed (kernel_spec.py, loops.py).
+`occupancy`, `latency` and `num_worker_warps_per_cta` are followed (kernel_spec.py, loops.py). So is `num_cta_in_cga`
+where TileAASplitBlocks can: it gives the other reasons.
 """
 
 from __future__ import annotations
@@ -33,20 +34,27 @@ remedy: Nothing is wrong. Leave the hint out where another compiler does not nee
   }
 """
 
-ONE_CTA = "a tile block is one CTA, so that a grid of any size is valid"
+NO_CLUSTERS = "a tile block is one CTA: clusters need sm_90 or later, and are not left out"
 NO_TENSOR_MAP = "the kernel's parameters are pointers, and no tensor map is made of them"
 
 
 def unused(func: Op, target: Any) -> Iterator[tuple[Op, str, object, str]]:
     """(op, hint, value, reason) of every hint for `target` that nothing follows."""
     ctas = entry_hint(func, target, "num_cta_in_cga")
-    if ctas is not None and ctas > 1:
-        yield func, "num_cta_in_cga", ctas, ONE_CTA
+    if ctas is not None and ctas > 1 and not clusters(target):
+        yield func, "num_cta_in_cga", ctas, NO_CLUSTERS
     warps = entry_hint(func, target, "num_worker_warps_per_cta")
     if warps is not None and warps not in WARPS:
         yield func, "num_worker_warps_per_cta", warps, f"a block has one of {WARPS} warps"
     if not decided_later(func, target):
         yield from without_maps(func, target)
+
+
+def clusters(target: Any) -> bool:
+    """Whether CTAs of a cluster may share a tile block."""
+    from tileiras.compiler.target import sm
+
+    return target is not None and bool(target.has(sm.BLOCKS_ARE_CLUSTERS))
 
 
 def decided_later(func: Op, target: Any) -> bool:

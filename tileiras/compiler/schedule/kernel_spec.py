@@ -8,9 +8,8 @@
     occupancy      nv_tileaa.occupancy, or the hint of that name; num_stages and is_persistent as they are
 
 An attribute on the function wins over one on the module, and a hint of the bytecode is used as is. The hint
-num_cta_in_cga asks for several CTAs that share one tile block: a launch then counts clusters (NVIDIA's cubins carry
-BLOCKS_ARE_CLUSTERS for it). Our tile block is one CTA, so the hint is kept in the record and no cluster is formed: a
-grid of any size stays valid.
+num_cta_in_cga asks for several CTAs that share one tile block: a launch then counts clusters, so that a grid of any size
+stays valid (BLOCKS_ARE_CLUSTERS in the cubin, as in NVIDIA's). TileAASplitBlocks follows it where it can.
 """
 
 from __future__ import annotations

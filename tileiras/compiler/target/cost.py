@@ -54,6 +54,8 @@ class CostModel:
     copying_warps = 4  # of a block that only copy: a warpgroup, which gives its registers back as one (F)
     copying_registers = 24  # of a thread that only copies: addresses, coordinates, the loop (S)
     most_granted = 240  # of a thread that setmaxnreg is asked for: 65536 less what copying warps keep (F)
+    # ---- clusters
+    portable_cluster = 8  # CTAs that a cluster may have on every GPU (G)
     # ---- warps
     least_warps = 4  # of a block: a warpgroup (F)
     most_warps = 16  # of a block: registers of a thread halve once more beyond (G)

@@ -135,10 +135,11 @@ _PARTS: dict[str, tuple[str, ...]] = {
     "tcgen05": (TCGEN05, TCGEN05_BLOCK, TCGEN05_I8, TCGEN05_SHIFT),
     "bulk": (TMA, BULK_CTA),
     "roles": (SETMAXNREG,),
+    "clusters": (BLOCKS_ARE_CLUSTERS,),
     "cp.async": (CP_ASYNC,),
 }
 # what a level leaves out: -O1 multiplies by mma.sync, -O0 also loads through registers
-_LEAST_LEVELS = {"wgmma": 2, "tcgen05": 2, "bulk": 2, "roles": 2, "cp.async": 1}
+_LEAST_LEVELS = {"wgmma": 2, "tcgen05": 2, "bulk": 2, "roles": 2, "clusters": 2, "cp.async": 1}
 PORTABLE = "portable"  # how far a target may reach: nothing beyond its base
 
 

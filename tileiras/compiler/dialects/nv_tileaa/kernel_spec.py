@@ -15,11 +15,13 @@ KEY = "nv_tileaa.kernel_spec"
 class KernelSpec:
     """Warps of a block, CTAs of a cluster and its extents, blocks an SM should hold, stages a loop should run ahead.
 
-    An entry that is None was neither given nor chosen. `num_cta_in_cga` is a hint that is kept and not followed.
+    An entry that is None was neither given nor chosen. `num_cta_in_cga` is a hint; where it is followed, `tile_ctas` CTAs
+    share a tile block, and a launch counts clusters.
     """
 
     __slots__ = (
         "cluster_dim", "is_persistent", "num_cta_in_cga", "num_ctas", "num_stages", "num_warps", "occupancy", "scheduler",
+        "tile_ctas",
     )  # fmt: skip
 
     def __init__(
@@ -32,6 +34,7 @@ class KernelSpec:
         num_cta_in_cga: int | None = None,
         is_persistent: bool | None = None,
         scheduler: str | None = None,
+        tile_ctas: int | None = None,
     ) -> None:
         self.num_warps = num_warps
         self.num_ctas = num_ctas
@@ -41,6 +44,7 @@ class KernelSpec:
         self.num_cta_in_cga = num_cta_in_cga
         self.is_persistent = is_persistent
         self.scheduler = scheduler
+        self.tile_ctas = tile_ctas
 
     def entries(self) -> dict[str, Any]:
         """The entries that say something, by name."""

@@ -91,6 +91,14 @@ def tables(dialect: str, adapt: Callable[[OpSpec], None] | None = None) -> Deriv
         attrs=(Attr("element", "type"), Attr("block", "i64"), Attr("first", "i64", optional=True)),
         results=(Arg("result", "any"),), traits=PURE,
     )  # fmt: skip
+    # Of the CTAs of a cluster that share a tile block (passes/tileaa/split_block.py).
+    found["get_cta_rank"] = OpSpec(
+        "get_cta_rank",
+        dialect=dialect,
+        doc="Number of this CTA among those that share the tile block.",
+        results=(Arg("rank", "any"),),
+        traits=PURE,
+    )
     # Slices of huge tiles in per-thread local memory (passes/tileaa/strip_mine.py). A handle is a token-typed value.
     handle, index = Arg("handle", "any"), Arg("slice", "any")
     slots = Attr("log2_slices", "i64")

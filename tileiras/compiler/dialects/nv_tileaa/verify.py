@@ -122,6 +122,7 @@ SPEC_RULES = {
     "cluster_dim": lambda v: (
         isinstance(v, tuple) and len(v) == 3 and all(isinstance(d, int) and d >= 1 for d in v)
     ),
+    "tile_ctas": lambda v: v in (2, 4, 8, 16),
     "num_stages": lambda v: isinstance(v, int) and v >= 1,
     "occupancy": lambda v: isinstance(v, int) and 1 <= v <= 32,
 }

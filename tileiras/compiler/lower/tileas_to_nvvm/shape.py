@@ -9,6 +9,7 @@ from tileiras.compiler.ir.dense import dense_bits
 from tileiras.compiler.layout.linear import dim_bits
 from tileiras.compiler.nvvm.build import _sym
 from tileiras.compiler.nvvm.code import Var
+from tileiras.compiler.nvvm.directives import tile_ctas
 from tileiras.compiler.target.registers import reg_class
 
 from .convert import join64, split64
@@ -191,15 +192,26 @@ def from_bytes(lowering: Lowering, parts: list[Any], elem: Any) -> Any:
 
 
 def lower_tile_block_id(lowering: Lowering, op: Op) -> None:
-    b = lowering.b
-    for result, axis in zip(op.results, "xyz"):
-        lowering.define(result, [b.entry("mov.u32", _sym(f"%ctaid.{axis}"))])
+    lower_grid(lowering, op, "ctaid")
 
 
 def lower_num_tile_blocks(lowering: Lowering, op: Op) -> None:
+    lower_grid(lowering, op, "nctaid")
+
+
+def lower_grid(lowering: Lowering, op: Op, name: str) -> None:
+    """Numbers of tile blocks from those of CTAs; the CTAs that share one lie side by side along x."""
     b = lowering.b
+    shared = tile_ctas(lowering.fn)
     for result, axis in zip(op.results, "xyz"):
-        lowering.define(result, [b.entry("mov.u32", _sym(f"%nctaid.{axis}"))])
+        number = b.entry("mov.u32", _sym(f"%{name}.{axis}"))
+        if axis == "x" and shared > 1:
+            number = b.entry("shr.u32", number, shared.bit_length() - 1)
+        lowering.define(result, [number])
+
+
+def lower_cta_rank(lowering: Lowering, op: Op) -> None:
+    lowering.define(op.result, [lowering.b.entry("mov.u32", _sym("%cluster_ctarank"))])
 
 
 def lower_assume(lowering: Lowering, op: Op) -> None:
@@ -215,5 +227,6 @@ LOWER = {
     "constant": lower_constant, "iota": lower_iota, "reshape": lower_reshape, "permute": lower_permute,
     "broadcast": lower_broadcast,
     "get_tile_block_id": lower_tile_block_id, "get_num_tile_blocks": lower_num_tile_blocks,
+    "get_cta_rank": lower_cta_rank,
     "assume": lower_assume, "make_token": lower_token, "join_tokens": lower_token,
 }  # fmt: skip

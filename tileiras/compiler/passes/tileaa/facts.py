@@ -253,6 +253,8 @@ def unsigned_bits(value: Value, depth: int = 6, counts: bool = False) -> int:
             return width
         return unsigned_bits(loop.operands[1], depth - 1, counts=not loop.attrs.get("unsignedCmp"))
     name, operands = op.spec.name, op.operands
+    if name == "get_cta_rank":
+        return 4
     if name == "constant":
         return max(bits.bit_length() for bits in dense_bits(op.attr("value")))
     if name == "exti":

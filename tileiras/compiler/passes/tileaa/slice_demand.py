@@ -9,7 +9,7 @@ from __future__ import annotations
 from tileiras.compiler.ir.core import Op, Value
 from tileiras.compiler.ir.types import TensorType
 
-from .slice_loop import is_splat
+from .slice_ops import is_splat
 from .slice_plan import MEMORY, PRODUCTS, Plan, index_space, plan_of
 from .slices import cut_fits, reshaped_cut
 
@@ -35,7 +35,7 @@ def demand(value: Value, cut: Cut, inside: Container[Op], plans: dict[Op, Plan])
         op = value.op
         if op is None or op not in inside:
             return False
-        space = _index_cut(op, cut)
+        space = index_cut(op, cut)
         shape = _shape(op)
         if space is None or shape is None or not cut_fits(shape, space):
             return False
@@ -61,7 +61,7 @@ def _shape(op: Op) -> tuple[int, ...] | None:
     return index_space(op)
 
 
-def _index_cut(op: Op, cut: Cut) -> Cut | None:
+def index_cut(op: Op, cut: Cut) -> Cut | None:
     """The cut of an op's index space behind a cut of its result."""
     name = op.spec.name
     if name == "permute":

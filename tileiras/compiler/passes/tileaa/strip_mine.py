@@ -20,7 +20,8 @@ from tileiras.compiler.ir.build import create
 from tileiras.compiler.ir.core import Block, Op, Region, Value
 from tileiras.compiler.ir.types import TOKEN, TokenType
 
-from .slice_loop import SliceLoop, home_for, is_splat, recut
+from .slice_loop import SliceLoop, home_for, recut
+from .slice_ops import is_splat
 from .slice_plan import MEMORY, POINTER_OPS, VIEW_OPS, Plan, index_space, is_whole, plan_of
 from .slices import HUGE, cut_fits, extended_cut, is_prefix, leading_cut
 
