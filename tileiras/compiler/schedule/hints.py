@@ -34,7 +34,7 @@ remedy: Nothing is wrong. Leave the hint out where another compiler does not nee
   }
 """
 
-NO_CLUSTERS = "a tile block is one CTA: clusters need sm_90 or later, and are not left out"
+NO_CLUSTERS = "a tile block is one CTA: the target has no clusters, or they are left out"
 NO_TENSOR_MAP = "the kernel's parameters are pointers, and no tensor map is made of them"
 
 

@@ -10,6 +10,7 @@ from tileiras.compiler.layout.algebra import REGISTER
 from tileiras.compiler.layout.gf2 import apply
 from tileiras.compiler.layout.linear import placed
 from tileiras.compiler.layout.shared import matrix_load
+from tileiras.compiler.nvvm.directives import cluster_dim
 from tileiras.compiler.target import sm
 from tileiras.compiler.target.registers import reg_class
 
@@ -69,6 +70,18 @@ def slot_address(lowering: Lowering, buffer: Any, slot: Any) -> Any:
     offset = lowering.env[buffer]
     base = b.entry("add.s32", lowering.smem_base, offset) if offset else lowering.smem_base
     return b.add(32, base, lowering.scalar(slot))
+
+
+def units_of(lowering: Lowering, place: Any) -> Any:
+    """A place in shared memory as a descriptor of an operand has it: 64 bits, in units of 16 bytes.
+
+    In a cluster an address says in its upper bits which CTA it belongs to; a descriptor has no room for these.
+    """
+    b = lowering.b
+    units = b.entry("shr.u32", place, 4)
+    if max(cluster_dim(lowering.fn)) > 1:
+        units = b.entry("and.b32", units, 0x3FFF)
+    return b.entry("cvt.u64.u32", units)
 
 
 def lower_copy_view(lowering: Lowering, op: Op) -> None:

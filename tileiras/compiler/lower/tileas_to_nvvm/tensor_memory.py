@@ -14,7 +14,7 @@ from tileiras.compiler.nvvm.build import _sym
 from tileiras.compiler.target import sm, tcgen05
 from tileiras.compiler.target.cost import CostModel
 
-from .staging import slot_address
+from .staging import slot_address, units_of
 from .state import Lowering
 from .transfer import pack_words
 
@@ -400,7 +400,7 @@ class Operand:
         # the place of the buffer is known in the prologue, a loop adds the slot: both stay below the 2^14 units of 16 bytes
         start = lowering.env[place[0]] + op.attr(f"{name}_start")
         buffer = b.entry("add.s32", lowering.smem_base, start) if start else lowering.smem_base
-        units = b.entry("cvt.u64.u32", b.entry("shr.u32", buffer, 4))
+        units = units_of(lowering, buffer)
         base = b.entry("add.s64", units, fixed - (fixed >> 63 << 64))
         self.base = b.add(64, base, b.wide(b.shr(32, lowering.scalar(place[1]), 4), signed=False))
         self.place = place

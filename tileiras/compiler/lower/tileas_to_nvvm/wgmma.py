@@ -8,6 +8,7 @@ from tileiras.compiler.layout.linear import dim_bits
 from tileiras.compiler.layout.shared import matrix_operand
 from tileiras.compiler.target import wgmma as atoms
 
+from .staging import units_of
 from .state import Lowering
 from .transfer import pack_words
 
@@ -57,7 +58,7 @@ class Operand:
             start = 0
         if start := start + lowering.env[buffer]:
             place = b.entry("add.s32", place, start)
-        units = b.entry("cvt.u64.u32", b.entry("shr.u32", place, 4))
+        units = units_of(lowering, place)
         base = b.entry("add.s64", units, fixed - (fixed >> 63 << 64))
         self.base = b.add(64, base, b.wide(b.shr(32, lowering.scalar(slot), 4), signed=False))
 

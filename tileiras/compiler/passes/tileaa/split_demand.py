@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 STORES = frozenset({"store_view_tko", "store_ptr_tko"})
 CONTROL = frozenset({"for", "loop", "if"})
 JUMPS = frozenset({"continue", "break", "yield", "return"})
-QUIET = frozenset({"assume", "make_token", "join_tokens"})  # no effect, though their traits do not say so
+QUIET = frozenset(
+    {"assume", "make_token", "join_tokens", "reduce", "scan"}
+)  # traits do not say that they have no effect
 COMBINES = frozenset({"reduce", "scan", "mmaf", "mmai", "mmaf_scaled", "mma_block_scaled"})
 
 
@@ -48,7 +50,7 @@ def division_of(func: Op, s: int) -> Division:
     if not stores:
         raise Refused("the kernel stores nothing")
     first: Refused | None = None
-    for dim in range(len(_stored(stores[0]).type.shape)):  # type: ignore[attr-defined]
+    for dim in _dims(stores[0], s):
         division = Division(func, s)
         try:
             division.divide(stores[0], dim)
@@ -59,7 +61,7 @@ def division_of(func: Op, s: int) -> Division:
             first = first or why
         else:
             return division
-    raise first or Refused("the kernel stores single elements")
+    raise first or _no_parts(stores[0], s)
 
 
 def _stores(func: Op) -> Iterator[Op]:
@@ -79,6 +81,17 @@ def _stores(func: Op) -> Iterator[Op]:
 
 def _stored(store: Op) -> Value:
     return store.operands[_place(store)]
+
+
+def _dims(store: Op, s: int) -> list[int]:
+    """The dimensions of the stored tile that have 2^s parts."""
+    shape = _stored(store).type.shape  # type: ignore[attr-defined]
+    return [d for d in range(len(shape)) if index_space(store) == shape and cut_fits(shape, (d,) * s)]
+
+
+def _no_parts(store: Op, s: int) -> Refused:
+    shape = "x".join(map(str, _stored(store).type.shape)) or "one element"  # type: ignore[attr-defined]
+    return Refused(f"no dimension of a stored tile of {shape} has {1 << s} parts")
 
 
 def _place(store: Op) -> int:
@@ -114,9 +127,6 @@ class Division:
     def divide(self, store: Op, dim: int) -> None:
         """Cuts the tile that is stored. Errors: Refused."""
         cut = (dim,) * self.s
-        shape = _stored(store).type.shape  # type: ignore[attr-defined]
-        if index_space(store) != shape or not cut_fits(shape, cut):
-            raise Refused(f"dimension {dim} of a stored tile of {_spelled(shape)} has no {1 << self.s} parts")
         plan = plan_of(store, cut)
         assert plan is not None
         self.note(self.plans.setdefault(store, {}), cut, plan)
@@ -127,7 +137,7 @@ class Division:
     def divide_somehow(self, store: Op) -> None:
         """Cuts a stored tile in the first dimension that suits what is needed already. Errors: Refused."""
         first: Refused | None = None
-        for dim in range(len(_stored(store).type.shape)):  # type: ignore[attr-defined]
+        for dim in _dims(store, self.s):
             mark = len(self.journal)
             try:
                 return self.divide(store, dim)
@@ -137,7 +147,7 @@ class Division:
                 for place, key in reversed(self.journal[mark:]):
                     del place[key]
                 del self.journal[mark:]
-        raise first or Refused("a single element is stored, which every CTA would do")
+        raise first or _no_parts(store, self.s)
 
     # ---- what is needed
     def note(self, place: dict[Any, Any], key: Any, value: Any = None) -> None:
@@ -334,9 +344,10 @@ def _places(op: Op, division: Division) -> list[Any]:
         else:
             view = op.operand("view")
             assert view is not None and view.op is not None
-            place, kind = view.op.operands[0], view.type
-        same = (kind is None or isinstance(kind, PartitionView)) and not _changes(place)
-        found.append((place, kind, plan.cut) if same else None)
+            type: Any = view.type
+            place = view.op.operands[0]
+            kind = (type.tile, type.dim_map) if isinstance(type, PartitionView) else "overlapping"
+        found.append((place, kind, plan.cut) if kind != "overlapping" and not _changes(place) else None)
     return found
 
 
@@ -393,7 +404,3 @@ def _accesses_before(func: Op, division: Division) -> Callable[[Value], Iterable
                 there.update({k: op for k, op in have.items() if k not in there})
                 todo.append(waiting)
     return lambda token: reach.get(token, {}).values()
-
-
-def _spelled(shape: tuple[int, ...]) -> str:
-    return "x".join(map(str, shape)) or "one element"

@@ -1,0 +1,183 @@
+"""The hint num_cta_in_cga (cuTile's num_ctas): tile blocks that the CTAs of a cluster share, and those that stay one CTA."""
+
+from __future__ import annotations
+
+import random
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("numpy")
+pytest.importorskip("ml_dtypes")
+
+import tileiras
+from tests import peers
+from tests.corpus.check import PASS, launch_case
+from tests.corpus.export import bytecode_path
+from tests.corpus.fuzz_products import differences, draw_program
+from tests.corpus.registry import CASES
+from tileiras.toolchain.cubin import read_cubin
+
+FAMILY = [name for name in CASES if name.startswith("cluster_")]
+ALONE = [name for name in FAMILY if name.endswith("_refused")]
+SHARED = [name for name in FAMILY if name not in ALONE]
+QUICK = (
+    "cluster_product_2_128x64x32",
+    "cluster_persistent_2_128x64x32_ragged",
+    "cluster_gather_rows",
+    "cluster_branches",
+)
+TARGETS = ("sm_90", "sm_100", "sm_120")
+
+
+def compiled(source: Any, gpu_name: str = "sm_90", **more: Any) -> tileiras.Program:
+    return tileiras.compile(source, **{"gpu_name": gpu_name, "launch_abi": "simt", "emit": "ptx", **more})
+
+
+def kernel_of(name: str, gpu_name: str = "sm_90", **more: Any) -> Any:
+    case = CASES[name]
+    return compiled(bytecode_path(case), gpu_name, **more).kernels[case.entry]
+
+
+def reasons(source: Any, gpu_name: str = "sm_90", **more: Any) -> list[str]:
+    """Why the hint is not used."""
+    found = compiled(source, gpu_name, remarks={"missed": "all"}, **more).diagnostics
+    return [e.text.partition("not used: ")[2] for e in found if "num_cta_in_cga" in e.text]
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_ctas_share_the_tile_block(name: str) -> None:
+    case = CASES[name]
+    program = compiled(bytecode_path(case))
+    ctas = program.kernels[case.entry].cluster[0]
+    assert program.kernels[case.entry].cluster == (ctas, 1, 1) and ctas in (2, 4)
+    assert f".reqnctapercluster {ctas}, 1, 1\n.blocksareclusters" in program.ptx
+    assert re.search(r"mov\.u32 %r\d+, %cluster_ctarank;", program.ptx)
+    assert not reasons(bytecode_path(case))
+
+
+@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("gpu_name", TARGETS)
+@pytest.mark.parametrize("maps", ["none", "launcher"])
+def test_right_in_any_order(name: str, gpu_name: str, maps: str) -> None:
+    for seed in (None, 1, 2):
+        how: dict[str, Any] = {} if seed is None else {"check": True, "seed": seed}
+        outcome = launch_case(CASES[name], "emulator", gpu_name, tensor_maps=maps, **how)
+        assert outcome.word == PASS, (seed, outcome.reason)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", SHARED)
+@pytest.mark.parametrize("gpu_name", TARGETS)
+@pytest.mark.parametrize("maps", ["none", "launcher"])
+def test_right_in_twenty_orders(name: str, gpu_name: str, maps: str) -> None:
+    for seed in range(20):
+        outcome = launch_case(
+            CASES[name], "emulator", gpu_name, tensor_maps=maps, check=True, seed=seed, limit=120
+        )
+        assert outcome.word == PASS, (seed, outcome.reason)
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("cluster_softmax_row_refused", "every CTA would need the whole 'reduce' of tensor<1x256xf32>"),
+        ("cluster_order_refused", "'load_ptr_tko' waits for a 'store_view_tko' that another CTA may perform"),
+        ("cluster_atomics_refused", "'atomic_rmw_tko' would run once for each CTA"),
+    ],
+)
+def test_what_cannot_be_shared_says_why(name: str, why: str) -> None:
+    assert kernel_of(name).cluster == (1, 1, 1)
+    assert reasons(bytecode_path(CASES[name])) == [
+        f"the CTAs of a cluster cannot share the tile block: {why}"
+    ]
+
+
+def test_it_can_be_left_out() -> None:
+    name = "cluster_add_2_1024"
+    path = bytecode_path(CASES[name])
+    why = ["a tile block is one CTA: the target has no clusters, or they are left out"]
+    for gpu_name, more in (
+        ("sm_80", {}),
+        ("sm_90", {"disable": "clusters"}),
+        ("sm_90", {"opt_level": 1}),
+    ):
+        assert kernel_of(name, gpu_name, **more).cluster == (1, 1, 1)
+        assert reasons(path, gpu_name, **more) == why
+        assert "blocksareclusters" not in compiled(path, gpu_name, **more).ptx
+
+
+KERNEL = """cuda_tile.module @m attributes {MODULE} {
+  entry @k(%p: tile<ptr<f32>>) optimization_hints = <default = {num_cta_in_cga = CTAS}> {
+    %z = constant <i32: 0> : tile<i32>
+    %v = make_tensor_view %p, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf32, strides=[64,1]>
+    %t = make_partition_view %v : partition_view<tile=(16x16), tensor_view<64x64xf32, strides=[64,1]>>
+    BODY
+    return
+  }
+}
+"""
+VIEW = "partition_view<tile=(16x16), tensor_view<64x64xf32, strides=[64,1]>>, tile<i32>"
+LOAD = f"%x, %a = load_view_tko weak %t[%z, %z] : {VIEW} -> tile<16x16xf32>, token"
+STORE = "%b = store_view_tko weak %x, %t[%z, %z] TOKEN: tile<16x16xf32>, " + VIEW + " -> token"
+
+
+def kernel(body: str, ctas: int = 2, module: str = "") -> str:
+    return KERNEL.replace("BODY", body).replace("CTAS", str(ctas)).replace("{MODULE}", f"{{{module}}}")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (kernel(""), "the kernel stores nothing"),
+        (kernel(LOAD), "the kernel stores nothing"),
+        (kernel(f"{LOAD}\n{STORE.replace('weak', 'relaxed device').replace('TOKEN', '')}"), "'store_view_tko' that is not weak"),
+        (kernel(f"{LOAD}\n{STORE.replace('TOKEN', '')}", 16), "a cluster of more than 8 CTAs needs a launch attribute"),
+        (kernel(f"{LOAD}\n{STORE.replace('TOKEN', '')}", 2, "tt.num_ctas = 2 : i32"), "clusters of its own"),
+    ],
+)  # fmt: skip
+def test_reasons(text: str, why: str) -> None:
+    (found,) = reasons(text)
+    assert why in found
+
+
+def test_an_order_within_a_part_is_kept() -> None:
+    """A CTA loads and stores its own part in an order that tokens give: the other one has no part in it."""
+    text = kernel(f"{LOAD}\n{STORE.replace('TOKEN', 'token = %a ')}")
+    program = compiled(text)
+    assert program.kernels["k"].cluster == (2, 1, 1) and not reasons(text)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_products_with_the_hint(seed: int) -> None:
+    text = hinted(draw_program(random.Random(seed).choice), 2 + 2 * (seed % 2))
+    gpu_name = TARGETS[seed % 3]
+    maps = {"launch_abi": "simt", "tensor_maps": "launcher"} if seed % 2 else {}
+    found = differences(text, gpu_name, check=seed % 4 == 0, seed=seed, **maps)
+    assert not found, "\n".join([*found, text])
+
+
+def hinted(text: str, ctas: int) -> str:
+    """A program with the hint, beside those that its entry has."""
+    hint = f"num_cta_in_cga = {ctas}"
+    given = re.search(r"\) optimization_hints = <\w+ = {", text)
+    if given is not None:
+        return text[: given.end()] + hint + ", " + text[given.end() :]
+    return re.sub(r"(entry @\w+\([^)]*\))", rf"\1 optimization_hints = <default = {{{hint}}}>", text, count=1)
+
+
+def test_the_cubin_says_that_a_launch_counts_clusters(tmp_path: Path) -> None:
+    peers.require("ptxas")
+    dump = peers.require("cuobjdump")
+    path = tmp_path / "k.cubin"
+    for abi in ("tile", "simt"):
+        program = compiled(bytecode_path(CASES["cluster_add_4_256"]), emit="cubin", launch_abi=abi)
+        path.write_bytes(program.cubin)
+        assert next(iter(read_cubin(program.cubin).kernels.values())).cluster == (4, 1, 1)
+        said = subprocess.run(
+            [str(dump), "-elf", str(path)], capture_output=True, text=True, check=True
+        ).stdout
+        assert "EIATTR_BLOCKS_ARE_CLUSTERS" in said
