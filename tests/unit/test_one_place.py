@@ -13,8 +13,6 @@ import pytest
 from tileiras import archs
 from tileiras.compiler.bytecode.opcodes import OPCODES
 from tileiras.compiler.dialects.cuda_tile.ops import BY_NAME, SPECS
-from tileiras.compiler.dialects.nv_tileaa import ops as nv_tileaa
-from tileiras.compiler.dialects.nv_tileas import ops as nv_tileas
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -57,8 +55,6 @@ def test_elementwise_follows_from_the_fields() -> None:
         "reduce",
     )
     assert [BY_NAME[name].elementwise for name in (*yes, *no)] == [True] * len(yes) + [False] * len(no)
-    for later in (nv_tileaa.BY_NAME, nv_tileas.BY_NAME):
-        assert [later[name].elementwise for name in (*yes, *no)] == [True] * len(yes) + [False] * len(no)
 
 
 @pytest.mark.parametrize("dialect", ["nv_tileaa", "nv_tileas"])

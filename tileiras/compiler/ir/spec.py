@@ -179,7 +179,6 @@ def derive(spec: OpSpec, dialect: str) -> OpSpec:
     out.full_name, out.source_name = f"{dialect}.{spec.name}", spec.source_name
     out.check = None
     out.text = ""
-    out.elementwise = spec.elementwise  # what it means stays; rules about its types may go
     return out
 
 
