@@ -187,6 +187,7 @@ def spelled(spec: OpSpec, name: str) -> OpSpec:
     out = OpSpec.__new__(OpSpec)
     for slot in _COPIED:
         setattr(out, slot, getattr(spec, slot))
+    out.elementwise = spec.elementwise  # whatever fields a later dialect checks in other words
     out.full_name = out.source_name = f"{spec.dialect}.{name}"
     return out
 
