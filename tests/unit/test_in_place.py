@@ -102,6 +102,16 @@ def test_a_branch_that_leaves_or_repeats_is_one() -> None:
     assert unchanged(again, MUL, PRODUCT, ("bra", None, (Label(8),), Reg("p", 1)), COPY)
 
 
+def test_a_wait_that_repeats_is_none() -> None:
+    wait = [Label(8), ("add.s32", OTHER, (FACTOR, KEPT), None), ("bra", None, (Label(8),), Reg("p", 1))]
+    body = [*wait, MUL, PRODUCT, COPY]
+    code = list(body)
+    compute_in_place(code, 0, {ACC})
+    assert code == [*wait, *IN_PLACE]
+    reads = [wait[0], ("add.s32", OTHER, (ACC, KEPT), None), wait[2]]
+    assert unchanged(*reads, MUL, PRODUCT, COPY)
+
+
 def waiting(text: str) -> int:
     """Virtual registers that are written in front of a kernel's first loop and read first behind it."""
     front, rest = re.split(r"^\$L1:$", text, maxsplit=1, flags=re.M)

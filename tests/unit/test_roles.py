@@ -33,7 +33,7 @@ TAKEN = (
     "staged_split_k", "staged_scaled_sums_e4m3", "staged_scaled_sums_f16", "staged_attention_causal_bf16",
     "staged_attention_d256_bf16", "staged_attention_f16", "staged_attention_of_batches",
     "staged_attention_wide_bf16", "staged_flash_bwd_f16_64", "staged_flash_gqa_128",
-    "staged_flash_window_64",
+    "staged_flash_window_64", "staged_attention_full_f16", "staged_attention_full_causal_bf16",
 )  # fmt: skip
 QUICK = ("staged_bf16_nn_128", "staged_persistent", "staged_attention_causal_bf16", "staged_flash_bwd_f16_64")
 
@@ -162,6 +162,15 @@ def test_ptxas_keeps_what_warps_give_and_take(name: str, tmp_path: Path) -> None
     threads = int(re.search(r"\.reqntid (\d+)", ptx)[1])  # type: ignore[index]
     inc, dec = (int(re.search(rf"setmaxnreg\.{w}\S* (\d+)", ptx)[1]) for w in ("inc", "dec"))  # type: ignore[index]
     assert (threads - 128) * inc + 128 * dec <= threads * start <= 65536
+
+
+@pytest.mark.parametrize("maps", ["none", "launcher"])
+def test_scores_in_halves_of_the_rows_do_not_spill(maps: str, tmp_path: Path) -> None:
+    """256x128 with 128 columns: together, scores and sums are all registers of a thread, and ptxas serialises the products."""
+    ptx = compiled(bytecode_path(CASES["staged_attention_full_f16"]), tensor_maps=maps).ptx
+    said = assembled(ptx, tmp_path)
+    assert "C7512" not in said
+    assert int(re.findall(r"(\d+) bytes spill stores", said)[0]) <= 64
 
 
 def test_ptxas_says_so_where_it_drops_them(tmp_path: Path) -> None:

@@ -451,19 +451,64 @@ def needed_registers(func: Op) -> tuple[int, int]:
             groups.setdefault(op.block, []).append(op)
     for block, products in groups.items():
         held = cost.multiplying_registers
-        if any(op.spec is not tileas.WGMMA for op in products):
+        if any(op.spec is not tileas.WGMMA and not takes_scores(op) for op in products):
             held += cost.fragment_registers
         carried = block.ops[-1].operands
-        values = [v for v in block.args if isinstance(v.type, TensorType)]
-        values += [v for op in products for v in op.results if v not in carried]
-        for value in values:
-            type: Any = value.type
-            held += type.layout.num_regs * max(1, getattr(type.elem, "bits", 64) // 32)
+        place = {op: n for n, op in enumerate(block.ops)}
+        held += sum(registers_of_value(v) for v in block.args if isinstance(v.type, TensorType))
+        made = [(place[op], v) for op in products for v in op.results if v not in carried]
+        spans = [(start, last_place(v, place), registers_of_value(v)) for start, v in made]
+        held += max(
+            (sum(n for first, last, n in spans if first <= start <= last) for start, _, _ in spans), default=0
+        )
         most = max(most, held)
     for products in groups.values():
         columns = max(op.results[0].type.shape[-1] for op in products)  # type: ignore[attr-defined]
         least = max(least, min(columns, wgmma.MAX_N) // 2 + cost.instruction_registers)
     return min(cost.max_registers, most + cost.register_unit - 1 & -cost.register_unit), least
+
+
+def takes_scores(op: Op) -> bool:
+    """Whether a product's left operand stays in registers where the result of another one was that it is computed from."""
+    if op.spec is not tileas.WGMMA_REGISTERS:
+        return False
+    work, seen = [op.operands[0]], {op.operands[0]}
+    while work:
+        maker = work.pop().op
+        if maker is None or maker.block is not op.block:
+            continue
+        if is_product(maker):
+            return True
+        fresh = [v for v in maker.operands if v not in seen]
+        seen.update(fresh)
+        work += fresh
+    return False
+
+
+def registers_of_value(value: Value) -> int:
+    type: Any = value.type
+    return type.layout.num_regs * max(1, getattr(type.elem, "bits", 64) // 32)  # type: ignore[no-any-return]
+
+
+def last_place(value: Value, place: dict[Op, int]) -> int:
+    """Where what elementwise ops compute from a product's result is used last: one half of the rows is done with its scores
+    before the other one begins."""
+    shape = value.type.shape  # type: ignore[attr-defined]
+    last, work, seen = 0, [value], {value}
+    while work:
+        for user, _ in work.pop().uses:
+            if user not in place:
+                return len(place)
+            last = max(last, place[user])
+            for result in user.results:
+                if (
+                    not is_product(user)
+                    and getattr(result.type, "shape", None) == shape
+                    and result not in seen
+                ):
+                    seen.add(result)
+                    work.append(result)
+    return last
 
 
 def registers(

@@ -5,7 +5,8 @@
        mov %acc, %new
 
 ptxas shares registers of such copies by itself, but not those of wgmma's accumulators, which lie side by side: it moves all of
-them in every iteration, or spills them. So this is for loops with wgmma, and for bodies whose branches only go forward inside.
+them in every iteration, or spills them. So this is for loops with wgmma, and for bodies whose branches stay inside; what runs
+again within an iteration, as a wait for an mbarrier does, keeps its registers.
 """
 
 from __future__ import annotations
@@ -25,9 +26,14 @@ def compute_in_place(code: list[Any], start: int, carried: set[Reg]) -> list[tup
         end -= 1
     copies = code[end:]
     body = code[start:end]
-    if not copies or not _goes_forward(body):
+    again = _again(body)
+    if not copies or again is None:
         return []
-    places = _places(body, copies, carried)
+    places = {
+        source: dst
+        for source, dst in _places(body, copies, carried).items()
+        if source not in again and dst not in again
+    }
     if not places:
         return []
     replaced = []
@@ -55,14 +61,21 @@ def _copies_to(record: Any, carried: set[Reg]) -> bool:
     )
 
 
-def _goes_forward(body: list[Any]) -> bool:
-    """Whether all branches of a body go to places further on in it."""
+def _again(body: list[Any]) -> set[Reg] | None:
+    """The registers of what branches go back over; None where a branch leaves the body."""
     here = {record.id: at for at, record in enumerate(body) if record.__class__ is Label}
+    found: set[Reg] = set()
     for at, record in enumerate(body):
         if record.__class__ is tuple and record[0].startswith("bra"):
-            if any(here.get(label.id, -1) <= at for label in record[2] if label.__class__ is Label):
-                return False
-    return True
+            for label in record[2]:
+                if label.__class__ is not Label:
+                    continue
+                if label.id not in here:
+                    return None
+                for inner in body[here[label.id] : at + 1]:
+                    if inner.__class__ is tuple and inner[0] != "loc":
+                        found.update(_registers(inner[1:]))
+    return found
 
 
 def _places(body: list[Any], copies: list[Any], carried: set[Reg]) -> dict[Any, Reg]:
