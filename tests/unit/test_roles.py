@@ -19,6 +19,7 @@ from tests import peers
 from tests.corpus import check as corpus
 from tests.corpus.export import bytecode_path
 from tests.corpus.registry import CASES
+from tileiras.compiler.schedule.roles import registers
 
 LAUNCHER: dict[str, Any] = {
     "launch_abi": "simt",
@@ -390,12 +391,14 @@ def test_what_is_in_the_way_is_named() -> None:
     twice = sum_over("d", "zero", "n", "%zero") + store("%d", "%zero") + views + wide
     (said,) = reasons(kernel(twice + store("%g", "%one", "y")))
     assert said == "nv_tileas.alloc_shared: its bytes are those of a ring that is filled ahead"
-    program = compiled(bytecode_path(CASES["staged_attention_full_f16"]), remarks={"missed": "memory"})
+    program = compiled(bytecode_path(CASES["staged_flash_bwd_bf16_128"]), remarks={"missed": "memory"})
     said = [d.message for d in program.diagnostics if d.diag.code == "AS-0315"]
-    assert len(said) == 1 and said[0].endswith(
-        "its registers do not suffice for warps that only copy as well"
-    )
+    assert len(said) == 1 and said[0].endswith("one block alone would fit an SM")
     assert not has_roles(program.ptx)
+    assert (
+        registers(8, (255, 96), 150 << 10, None)
+        == "its registers do not suffice for warps that only copy as well"
+    )
 
 
 def test_what_sums_need_is_named() -> None:
