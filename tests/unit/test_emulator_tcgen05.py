@@ -447,6 +447,22 @@ COMMITS = {
 }
 
 
+@pytest.mark.parametrize("wait", [None, ""])
+def test_both_operands_may_be_one_tile(wait):
+    """Who waits for the commit may write where the product read, though it read there twice; who does not may not."""
+    a, _ = operands(128, 128, 16, "f16", "f16")
+    image, lbo, sbo = place(packed(a, "f16"), 32)
+    at = descriptor(0, lbo, sbo, 32)
+    text = kernel("f16", 128, after=OVERWRITE, wait=wait)
+    found = 0
+    for seed in range(20):
+        params = [image, image.size, at, at, 1 << 4 | 16 << 17 | 8 << 24, 0, 0, np.zeros((128, 128), np.uint32)]
+        findings = launch(text, "k", 1, 128, params, check=True, seed=seed).findings
+        assert wait == "" or findings == []
+        found += any(f.kind == "shared-memory race" and "tcgen05" in f.text for f in findings)
+    assert found == (20 if wait == "" else 0)
+
+
 @pytest.mark.parametrize("name", COMMITS)
 def test_what_a_commit_covers(name):
     """PTX ISA on tcgen05.commit: all prior asynchronous tcgen05 operations of the executing thread, not those since the last."""

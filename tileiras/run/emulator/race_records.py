@@ -89,8 +89,9 @@ class Shadow:
         self.read[i] = np.where(same, with_many_lanes(records), records)
         if i.size > 1 and not (i[1:] > i[:-1]).all():
             order = np.argsort(i, kind="stable")
-            ranked, warps = i[order], now.warp[order]
-            again = ranked[1:][ranked[1:] == ranked[:-1]]
+            ranked, warps, lanes = i[order], now.warp[order], now.lane[order]
+            # one lane may read a place twice; asynchronous work does where both operands of a product are one tile
+            again = ranked[1:][(ranked[1:] == ranked[:-1]) & (lanes[1:] != lanes[:-1])]
             self.read[again] = with_many_lanes(self.read[again])
             first = np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1]))
             last = np.append(first[1:], ranked.size) - 1
