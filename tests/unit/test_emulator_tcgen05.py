@@ -456,7 +456,16 @@ def test_both_operands_may_be_one_tile(wait):
     text = kernel("f16", 128, after=OVERWRITE, wait=wait)
     found = 0
     for seed in range(20):
-        params = [image, image.size, at, at, 1 << 4 | 16 << 17 | 8 << 24, 0, 0, np.zeros((128, 128), np.uint32)]
+        params = [
+            image,
+            image.size,
+            at,
+            at,
+            1 << 4 | 16 << 17 | 8 << 24,
+            0,
+            0,
+            np.zeros((128, 128), np.uint32),
+        ]
         findings = launch(text, "k", 1, 128, params, check=True, seed=seed).findings
         assert wait == "" or findings == []
         found += any(f.kind == "shared-memory race" and "tcgen05" in f.text for f in findings)

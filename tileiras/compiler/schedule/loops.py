@@ -289,7 +289,7 @@ def is_written_back(operand: Value) -> bool:
 
 
 def scratch_bytes(loop: Op, members: dict[Op, Staged], target: Any) -> int:
-    """Shared memory that the rest of the loop's body takes at once: conversions and reductions across warps."""
+    """Shared memory that the rest of the loop's body takes at once: conversions, reductions across warps, blocks of tiles."""
     from .exchange import EXCHANGES, conversion
 
     most = 0
@@ -301,7 +301,7 @@ def scratch_bytes(loop: Op, members: dict[Op, Staged], target: Any) -> int:
                 maker = maker.operands[0].op
             if maker not in members and not is_written_back(op.results[0]):
                 most = max(most, conversion(source.type, op.results[0].type, target).get("bytes", 0))
-        elif op.spec.name in ("reduce", "scan") and "layout" in op.attrs:
+        elif op.spec.name in EXCHANGES and (op.spec.name != "reduce" or "layout" in op.attrs):
             most = max(most, EXCHANGES[op.spec.name](op)[0])
     return most
 
