@@ -1,6 +1,6 @@
 """The machine code of production-size kernels, ours beside NVIDIA's from the same bytecode, without a GPU.
 
-    python benchmarks/code_quality.py [--target 80 90 100 120] [-k SUBSTR ...] [--set standard|full] [--ours-only]
+    python benchmarks/code_quality.py [--target 80 90 100 120] [-k SUBSTR ...] [--set standard|full|unproven] [--ours-only]
                                       [--terms] [--json FILE] [--corpus] [--compare BASE.json] [--jobs N]
                                       [--option NAME=VALUE ...]
 
@@ -305,7 +305,7 @@ def parser() -> argparse.ArgumentParser:
     out.add_argument(
         "-k", nargs="+", default=[], metavar="SUBSTR", help="only kernels with one of these in the name"
     )
-    out.add_argument("--set", choices=("standard", "full"), default="standard")
+    out.add_argument("--set", choices=("standard", "full", "unproven"), default="standard")
     out.add_argument("--ours-only", action="store_true")
     out.add_argument("--corpus", action="store_true", help="the corpus kernels too, ours only")
     out.add_argument(

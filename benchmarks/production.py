@@ -1,7 +1,8 @@
 """The kernels of production size that benchmarks and GPU tests compile: what each is, how large, and its bytecode.
 
 `kernels("standard")` is the list that benchmarks/code_quality.py prints by default; `kernels("full")` has every matrix
-product of KINDS x TILES x LAYOUTS besides. Sources lie in benchmarks/kernels. cuTile Python kernels need cuda-tile,
+product of KINDS x TILES x LAYOUTS besides, `kernels("unproven")` those by index tiles and pointers of which nothing is promised.
+Sources lie in benchmarks/kernels. cuTile Python kernels need cuda-tile,
 Tile C++ ones NVIDIA's nvcc, to be exported; the results are cached by content.
 """
 
@@ -295,8 +296,59 @@ def _streams() -> list[Production]:
     ]  # fmt: skip
 
 
+# ---- by index tiles and pointers, nothing promised
+def _unproven() -> list[Production]:
+    def array(element: str, rank: int = 2) -> Array:
+        return Array(element, rank, **UNPROVEN)  # type: ignore[arg-type]
+
+    tile, deep = (128, 128, 64), (128, 128, 128)
+    bf, f32 = array("bf16"), array("f32")
+    found = []
+    for kind, ways in (("bf16", ("nn", "nt", "tn")), ("f16", ("nt",)), ("e4m3", ("nn", "nt"))):
+        operand, _, result = KINDS[kind]
+        for way in ways:
+            a, c, size = array(operand), array(result), deep if kind == "e4m3" else tile
+            signature = (a, a, c, *size, *LAYOUTS[way])
+            least = 90 if kind == "e4m3" else 80
+            name = f"un_{kind}_{way}"
+            found.append(Production(name, "unproven.py", "by_index", signature, _step(kind, size), least))
+
+    def one(name: str, source: str, kernel: str, signature: tuple[Any, ...], work: Product | Stream) -> None:
+        least = 90 if isinstance(work, Product) and work.element == "e4m3" else 80
+        found.append(Production(f"un_{name}", source, kernel, signature, work, least))
+
+    python, step = "unproven.py", _step("bf16", tile)
+    low = (128, 128, 32)
+    pages = Product("bf16", 4 * 128 * 64 * 128, 2 * 64 * 128 * 2, 128, 64, 128)
+    one("tf32", "products.py", "by_index_tf32", (f32, f32, f32, *low), _step("tf32", low))
+    one("i8_nt", python, "by_index_int32", (array("i8"), array("i8"), array("i32"), *deep), _step("i8", deep))
+    one("gathered", "products.py", "gathered", (bf, bf, array("i32", 1), bf, *tile), step)
+    four = array("bf16", 4)
+    one("convolution", "products.py", "convolution", (four, four, bf, *tile, 56, 56, 3, 3), step)
+    one(
+        "experts",
+        python,
+        "experts",
+        (bf, array("bf16", 3), array("i32", 1), array("i32", 1), bf, *tile),
+        step,
+    )
+    one("paged", python, "paged", (bf, bf, bf, bf, array("i32"), Scalar("f32"), 128, 64, 128), pages)
+    for name, element, size in (
+        ("stepping", "bf16", tile),
+        ("whole", "bf16", tile),
+        ("half_nt", "f16", tile),
+        ("e4m3", "e4m3", deep),
+    ):
+        one(f"cpp_{name}", "unproven.cu", f"cpp_{name}", (), _step(element, size))
+    row = (bf, bf, bf, array("bf16", 1), bf, bf, Scalar("f32"), 1024)
+    one("gated_norm", python, "gated_norm", row, Stream(4096, 8, 4, 1024))
+    return found
+
+
 def kernels(which: str = "standard") -> list[Production]:
-    """The kernels of a set, "standard" or "full"."""
+    """The kernels of a set, "standard", "full" or "unproven"."""
+    if which == "unproven":
+        return _unproven()
     plain = [product(kind, (128, 128, 64)) for kind in KINDS if kind not in ("f64", "f32")]
     plain += [product("f64", (64, 64, 64)), product("f32", (64, 64, 64)), product("f32", (128, 128, 64))]
     plain += [product("bf16", tile) for tile in TILES[1:]]

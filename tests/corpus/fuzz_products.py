@@ -1,6 +1,6 @@
 """Random kernels around tensor products: what matmul, attention and their relatives are made of, put together at random.
 
-A program loads operands in a loop from views or pointers in any arrangement, converts, scales, masks or permutes them,
+A program loads operands in a loop from views or pointers in any arrangement, aligned or not, converts, scales or permutes them,
 multiplies, rescales what it adds up, feeds products with products, goes over tiles in an outer loop, and ends in an
 epilogue. Tiles are as large as the asynchronous instructions want them, arrays a few of them. All numbers are small
 and whole, so every order of summing gives the same; results are compared bit for bit with the interpreter's.
@@ -81,7 +81,14 @@ def draw_program(choose: Choose) -> str:
             i = outer.i
         t = tile(acc, (m, n))
         carried = [(zero_of(p, acc, (m, n)), t)] * (2 if c else 1)
-        inner = Loop(p, low, high, step, carried)
+        pointers = ((o, dim) for o, dim in ((a, 1), (b, 0)) if getattr(o, "how", "") == "pointers")
+        walking = [(o, dim) for o, dim in pointers if choose((1, 0, 0))]
+        for o, dim in walking:
+            begin = o.pointers(*((i, low) if dim else (low, zero)))
+            carried.append((begin, o.type_of_pointers()))
+        inner = Loop(p, low, high, step, carried, choose(("for", "for", "break", "while")) if walking else "")
+        for (o, _), value in zip(walking, inner.values[-len(walking) :]):
+            o.at = value
         if choose((0, 0, 0, 1)):
             inner.skip(
                 p.emit(
@@ -107,7 +114,7 @@ def draw_program(choose: Choose) -> str:
             if c:
                 w = arithmetic(p, c.load(inner.i, zero), dtype, (k, n), inner.i, vector)
                 values.append(multiply(p, x, w, inner.values[1], dtype, m, n, k))
-        done = inner.end(values)
+        done = inner.end([*values, *(o.stepped(dim, step) for o, dim in walking)])
         x = done[0]
         if c:
             x = p.binary("addi" if acc == "i32" else choose(("mulf", "addf")), x, done[1], acc, (m, n))
@@ -216,7 +223,8 @@ def text_of(p: Products) -> str:
 
 
 def arguments_of(text: str) -> list[Any]:
-    """Fresh arguments for a program: small whole numbers, and what is written (!) starts as sevens; ~: bytes of all values."""
+    """Fresh arguments for a program: small whole numbers, and what is written (!) starts as sevens; ~: bytes of all values;
+    @n: it begins n elements behind an aligned address."""
     rng = np.random.default_rng(len(text))
     values: list[Any] = []
     for word in text.splitlines()[0][3:].split():
@@ -225,7 +233,8 @@ def arguments_of(text: str) -> list[Any]:
                 values.append(int(word))
             continue
         dtype, size = word.split(":")
-        kind, n = DTYPES[NAMES.get(dtype, dtype)], int(size.rstrip("!~"))
+        n, skew = map(int, f"{size.rstrip('!~')}@0".split("@")[:2])
+        kind, n = DTYPES[NAMES.get(dtype, dtype)], n + skew
         if size.endswith("!"):
             value = np.full(n, 7).astype(kind)
         elif size.endswith("~"):
@@ -234,7 +243,7 @@ def arguments_of(text: str) -> list[Any]:
             value = (2.0 ** rng.integers(-2, 3, n)).astype(kind)
         else:
             value = rng.integers(-2, 3, n).astype(kind)
-        values.append(place(value))
+        values.append(place(value)[skew:])
     return values
 
 

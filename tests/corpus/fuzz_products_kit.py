@@ -80,13 +80,16 @@ class Products:
     # arguments
 
     def array(self, dtype: str, n: int, written: bool = False) -> str:
-        self.arrays.append((dtype, n, "!" if written else ""))
+        promised = self.choose((1, 1, 1, 0))
+        skew = "" if promised else self.choose(("", "", "", "@1", "@2", "@8"))
+        self.arrays.append((dtype, n, skew + ("!" if written else "")))
         p, q = f"%a{len(self.arrays) - 1}", f"tile<ptr<{dtype}>>"
-        return self.emit(f"assume div_by<16>, {p} : {q}") if self.choose((1, 1, 1, 0)) else p
+        return self.emit(f"assume div_by<16>, {p} : {q}") if promised else p
 
     def any_bytes(self) -> None:
         """The last array holds bytes of all values."""
-        self.arrays[-1] = (*self.arrays[-1][:2], "~")
+        dtype, n, mark = self.arrays[-1]
+        self.arrays[-1] = (dtype, n, mark + "~")
 
     def scalar(self, value: int, divides: int = 1) -> str:
         self.scalars.append(value)
@@ -103,8 +106,8 @@ class Operand:
     """An array of logical (rows, columns), read in tiles of `shape`; `at` gives the tile at two tile numbers.
 
     stored: the type in memory, converted where it is read. turned: memory holds its transpose row by row; `by` says
-    whether the view has column strides or the tile is permuted. how: "view" or "pointers". inside: no tile is read that
-    lies outside of the array.
+    whether the view has column strides or the tile is permuted. how: "view" or "pointers", which a loop may carry (`at`).
+    inside: no tile is read that lies outside of the array.
     """
 
     def __init__(
@@ -123,9 +126,10 @@ class Operand:
             self.stored = "f32"
         self.turned = choose((False, True))
         self.by = choose(("strides", "permute")) if self.turned else ""
-        whole = inside and all(e % s == 0 for e, s in zip(extents, shape))
-        self.how = choose(("view", "view", "view", "pointers")) if whole else "view"
-        wide = choose((0, 0, 16))
+        whole = all(e % s == 0 for e, s in zip(extents, shape))
+        self.how = choose(("view", "view", "pointers") if inside and (reads or whole) else ("view",))
+        self.masked = self.how == "pointers" and (not whole or choose((0, 1)))
+        wide = choose((0, 0, 16, 16, 8, 3))
         outer, inner = extents[::-1] if self.turned else extents
         self.pitch = inner + wide
         self.base = p.array(self.stored, outer * self.pitch, not reads)
@@ -135,6 +139,10 @@ class Operand:
         self.number = p.scalar(self.pitch) if self.how == "pointers" and known else self.pitch_text
         if self.how == "view":
             self.view = self.make_view(p.choose((True, False)))
+        elif self.masked:
+            known = choose((True, False))
+            self.ends = [p.const(n, "i32") if known else p.scalar(n, 8) for n in extents]
+        self.at = ""
 
     def make_view(self, sized: bool) -> str:
         p = self.p
@@ -183,13 +191,53 @@ class Operand:
             f"offset {many}, {offset} : {tile(q, self.shape)}, {tile('i32', self.shape)} -> {tile(q, self.shape)}"
         )
 
+    def inside(self, i: str, j: str) -> str:
+        """Which elements of the tile of row and column number i and j there are."""
+        p = self.p
+        both = ""
+        for dim, (number, n, end) in enumerate(zip((i, j), self.shape, self.ends)):
+            k = p.emit(f"iota : {tile('i32', (n,))}")
+            first = p.binary("muli", number, p.const(n, "i32"), "i32")
+            left = p.choose((True, False))  # held against what is left, or against the end
+            limit = p.binary("subi", end, first, "i32") if left else end
+            spread = []
+            for s in (first, limit):
+                s = p.emit(f"reshape {s} : tile<i32> -> {tile('i32', (1,))}")
+                spread.append(p.emit(f"broadcast {s} : {tile('i32', (1,))} -> {tile('i32', (n,))}"))
+            if not left:
+                k = p.binary("addi", k, spread[0], "i32", (n,))
+            m = p.emit(f"cmpi less_than {k}, {spread[1]}, signed : {tile('i32', (n,))} -> {tile('i1', (n,))}")
+            m = p.spread(m, "i1", n, self.shape, dim)
+            both = p.binary("andi", both, m, "i1", self.shape) if both else m
+        return both
+
+    def type_of_pointers(self) -> str:
+        return tile(f"ptr<{self.stored}>", self.shape)
+
+    def stepped(self, dim: int, by: str) -> str:
+        """The carried pointers `by` tiles further along a dimension."""
+        p, q, t = self.p, self.type_of_pointers(), tile("i32", self.shape)
+        count = p.binary("muli", by, p.const(self.shape[dim], "i32"), "i32")
+        if dim != (0 if self.turned else 1):
+            pitch = self.number if self.number.startswith("%") else p.const(self.pitch, "i32")
+            count = p.binary("muli", count, pitch, "i32")
+        count = p.emit(f"reshape {count} : tile<i32> -> {tile('i32', (1, 1))}")
+        count = p.emit(f"broadcast {count} : {tile('i32', (1, 1))} -> {t}")
+        return p.emit(f"offset {self.at}, {count} : {q}, {t} -> {q}")
+
     def load(self, i: str, j: str) -> str:
         """The tile of row and column number i and j as a value of `dtype`."""
         p = self.p
         t = tile(self.stored, self.shape)
         if self.how == "pointers":
-            at = self.pointers(i, j)
-            x, _ = p.op(f"load_ptr_tko weak {at} : {tile(f'ptr<{self.stored}>', self.shape)} -> {t}, token")
+            at, q = self.at or self.pointers(i, j), self.type_of_pointers()
+            if self.masked:
+                m = self.inside(i, j)
+                zero = p.const("0" if self.stored == "i8" else "0.0", self.stored, self.shape)
+                bits = tile("i1", self.shape)
+                x, _ = p.op(f"load_ptr_tko weak {at}, {m}, {zero} : {q}, {bits}, {t} -> {t}, token")
+            else:
+                x, _ = p.op(f"load_ptr_tko weak {at} : {q} -> {t}, token")
         else:
             hint = p.choose(HINTS)
             i, j = (j, i) if self.by == "permute" else (i, j)

@@ -347,6 +347,6 @@ def test_one_call_measures_and_compares(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_every_production_kernel_has_its_own_name() -> None:
-    for which in ("standard", "full"):
+    for which in ("standard", "full", "unproven"):
         names = [k.name for k in production.kernels(which)]
         assert len(names) == len(set(names))

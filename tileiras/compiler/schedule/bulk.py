@@ -22,6 +22,7 @@ from tileiras.compiler.target.tensor_maps import (
     TensorMap,
 )
 
+from .candidates import constant_int
 from .hints import flag
 from .staging import unit_dimension
 
@@ -71,7 +72,6 @@ def report(op: Op, reason: str, context: Any) -> None:
 
 def boxes(func: Op, loop: Op, member: Staged, facts: Facts, target: Any) -> Boxes:
     """How bulk tensor copies bring a load of a ring. Errors: NoMap, with the reason."""
-    from .candidates import constant_int
 
     op = member.op
     step = constant_int(loop.operands[2])

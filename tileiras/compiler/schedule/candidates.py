@@ -51,6 +51,17 @@ def constant_int(value: Value) -> int | None:
     return bits[0] - (1 << width) if bits[0] >> (width - 1) else bits[0]
 
 
+def is_outside(value: Value, loop: Op) -> bool:
+    """Whether a value is there before a loop begins."""
+    block = value.op.block if value.op is not None else value.owner
+    while block is not None:
+        parent = block.region.op if block.region is not None else None  # type: ignore[union-attr]
+        if parent is loop:
+            return False
+        block = parent.block if parent is not None else None
+    return True
+
+
 def captured(op: Op) -> Iterable[Value]:
     """Operands of an op, and what the ops in its regions use from outside of it."""
     yield from op.operands

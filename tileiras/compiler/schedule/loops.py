@@ -14,7 +14,7 @@ from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS, SCALED
 
 from .byte_fragments import apart
-from .candidates import can_run_ahead, captured, refusal
+from .candidates import can_run_ahead, captured, is_outside, refusal
 from .instructions import mma_sync
 from .queue import OwnLoads, Queue, plan_queue
 from .restage import SIDES, from_product, is_invariant, origin, plan_copies, source_load
@@ -94,7 +94,7 @@ def missing_facts(loop: Op, target: Any) -> dict[Value, int] | None:
         for which, group in enumerate(feeding_loads(product, body)):
             for op in group:
                 chunk = CHUNK_BYTES if which < 2 else cost.min_copy_bytes  # of scales, words of four
-                found = missing(op, facts, chunk) if can_run_ahead(op, loop) else None
+                found = missing(op, loop, facts, chunk) if can_run_ahead(op, loop) else None
                 if found is None and which > 1:
                     continue  # scales come through registers
                 if found is None:
@@ -102,7 +102,7 @@ def missing_facts(loop: Op, target: Any) -> dict[Value, int] | None:
                 loads += 1
                 for value, divisor in found.items():
                     needs[value] = max(divisor, needs.get(value, 1))
-    return needs if loads else None
+    return needs if loads and all(is_outside(value, loop) for value in needs) else None
 
 
 def parts_of_step(func: Op, loop: Op, analyses: Analyses) -> int:

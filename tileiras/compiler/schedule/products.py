@@ -31,8 +31,10 @@ REACH = 64  # ops that a search from one product visits
 
 
 def choose_warps(func: Op, analyses: Analyses, least: int, most: int) -> int | None:
-    """Warps for a kernel whose products are staged; None when it has none."""
+    """Warps for a kernel whose products are staged; None when it has none, or when others hold tiles of pointers with their
+    operands, the slow versions of loops: then threads are as many as if nothing were staged."""
     from .loops import staged_products
+    from .staging import feeding_loads
 
     products = analyses.get(staged_products, func)
     if not products:
@@ -69,6 +71,11 @@ def choose_warps(func: Op, analyses: Analyses, least: int, most: int) -> int | N
     warps = least
     while warps < most and max(held.values()) > warps * 32 * limit:
         warps *= 2
+    for product in func.walk():
+        if product.spec.name in PRODUCTS and product not in products:
+            loads = feeding_loads(product, product.block)
+            if any(op.spec.name == "load_ptr_tko" for group in loads for op in group):
+                return None
     return warps
 
 

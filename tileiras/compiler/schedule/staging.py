@@ -14,6 +14,8 @@ from tileiras.compiler.layout.linear import LinearLayout, blocked, log2
 from tileiras.compiler.layout.shared import CHUNK_BYTES, arrange
 from tileiras.compiler.target.cost import CostModel
 
+from .pointer_needs import pointer_needs
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -106,12 +108,11 @@ def unit_dimension(op: Op) -> int:
     return next((d for d, m in enumerate(dims) if tensor.strides[m] == 1 and view.tile[d] > 1), -1)
 
 
-def missing(op: Op, facts: Facts, chunk: int = CHUNK_BYTES) -> dict[Value, int] | None:
-    """What must be a multiple of what so that chunks of so many bytes bring the tile of a load; None where that is not
+def missing(op: Op, loop: Op, facts: Facts, chunk: int) -> dict[Value, int] | None:
+    """What must be a multiple of what so that chunks of so many bytes bring the tile of a load in a loop; None where that is not
     enough."""
     if op.spec.name == "load_ptr_tko":
-        unit, count = run_of_pointers(op, facts)
-        return {} if unit >= 0 and count * op.results[0].type.elem.bytes >= chunk else None  # type: ignore[attr-defined]
+        return pointer_needs(op, loop, chunk, run_of_pointers)
     unit = unit_dimension(op)
     value = op.operand("view")
     if unit < 0 or value is None:

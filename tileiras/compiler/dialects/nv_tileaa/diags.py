@@ -366,3 +366,43 @@ remedy: Nothing is wrong. Tiles of half as many rows, in twice as many blocks, d
     }
   }
 """  # noqa: E501
+
+
+# TileAARuntimeVersions
+VERSIONS = Diag(
+    "AA-0401", REMARK,
+    "the loop has two versions: the one with copies of 16 bytes runs where {facts}", "TileAA run-time versions", WORD_REMARK,
+    kind="analysis", category="memory",
+)  # fmt: skip
+"""
+cause: A remark: alignment that asynchronous copies need is not proven, so it is tested once a block, and the loop is there
+twice: as it is with aligned data, and as it is without.
+remedy: Nothing is wrong. Where the data are always aligned, say so (`assume div_by`), and the kernel is half as long.
+
+  $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
+  cuda_tile.module @kernels {
+    entry @matmul(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %k: tile<i32>) {
+-     %pa = assume div_by<2>, %a : tile<ptr<f16>>
++     %pa = assume div_by<16>, %a : tile<ptr<f16>>
+      %pb = assume div_by<16>, %b : tile<ptr<f16>>
+      %av = make_tensor_view %pa, shape = [64, 1024], strides = [1024, 1] : tensor_view<64x1024xf16, strides=[1024,1]>
+      %bv = make_tensor_view %pb, shape = [1024, 64], strides = [64, 1] : tensor_view<1024x64xf16, strides=[64,1]>
+      %cv = make_tensor_view %c, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf32, strides=[64,1]>
+      %at = make_partition_view %av : partition_view<tile=(64x32), tensor_view<64x1024xf16, strides=[1024,1]>>
+      %bt = make_partition_view %bv : partition_view<tile=(32x64), tensor_view<1024x64xf16, strides=[64,1]>>
+      %ct = make_partition_view %cv : partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>
+      %zero = constant <i32: 0> : tile<i32>
+      %one = constant <i32: 1> : tile<i32>
+      %none = constant <f32: 0.0> : tile<64x64xf32>
+      %t = make_token : token
+      %sum = for %j in (%zero to %k, step %one) : tile<i32> iter_values(%acc = %none) -> (tile<64x64xf32>) {
+        %x, %t1 = load_view_tko weak %at[%zero, %j] token = %t : partition_view<tile=(64x32), tensor_view<64x1024xf16, strides=[1024,1]>>, tile<i32> -> tile<64x32xf16>, token
+        %y, %t2 = load_view_tko weak %bt[%j, %zero] token = %t : partition_view<tile=(32x64), tensor_view<1024x64xf16, strides=[64,1]>>, tile<i32> -> tile<32x64xf16>, token
+        %next = mmaf %x, %y, %acc : tile<64x32xf16>, tile<32x64xf16>, tile<64x64xf32>
+        continue %next : tile<64x64xf32>
+      }
+      %t3 = store_view_tko weak %sum, %ct[%zero, %zero] token = %t : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>, tile<i32> -> token
+      return
+    }
+  }
+"""  # noqa: E501

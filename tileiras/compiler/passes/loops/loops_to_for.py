@@ -23,8 +23,7 @@ from tileiras.compiler.ir.dense import constant_bytes
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.spec import NO_MEMORY_EFFECT, PURE
 from tileiras.compiler.ir.types import I1, Dense, TensorType, TileType
-
-from .runtime_versions import is_outside
+from tileiras.compiler.schedule.candidates import constant_int, is_outside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -334,8 +333,6 @@ def jumps(ops: list[Op], loop: Op) -> bool:
 
 def flag_of(loop: Op, parts: Body, chosen: Op) -> int | None:
     """Which argument tells `chosen` that the loop goes round for the first time."""
-    from tileiras.compiler.schedule.candidates import constant_int
-
     body = loop.regions[0].block
     if len(chosen.results) != 1 or any(len(_ops(chosen, k)) == 0 for k in (0, 1)):
         return None
@@ -376,8 +373,6 @@ def _plain_index(loop: Op, parts: Body, chosen: Op | None) -> tuple[int, Test] |
     body = loop.regions[0].block
     compare, negated = parts.branch.operands[0].op, parts.negated
     if chosen is not None:  # `if first { yield true } else { yield %i < %n }`
-        from tileiras.compiler.schedule.candidates import constant_int
-
         start, again = _ops(chosen, 0), _ops(chosen, 1)
         if compare is not chosen or negated or [op.spec.name for op in start] != ["yield"]:
             return None
@@ -412,8 +407,6 @@ def _test(
     once: bool = False,
 ) -> Test | None:
     """How the index is tested; None where a `for` would not go round as often."""
-    from tileiras.compiler.schedule.candidates import constant_int
-
     if compare is None or compare.spec.name != "cmpi":
         return None
     tested = [unwound(v) for v in compare.operands]
@@ -455,8 +448,6 @@ def _test(
 
 def unwound(value: Value) -> tuple[Value, Steps]:
     """(%i, what became of it) for %i * 64 or %i + 64 of signed numbers that do not overflow; the last step first."""
-    from tileiras.compiler.schedule.candidates import constant_int
-
     steps: list[tuple[str, int]] = []
     op = value.op
     while op is not None and op.spec.name in ("muli", "addi") and op.attr("overflow") in NO_SIGNED_WRAP:
@@ -486,8 +477,6 @@ def _leaves_cleanly(found: Counted, body: Block) -> bool:
 
 def movable(op: Op) -> bool:
     """Whether an op may be computed where nobody asked for it: no effects, and no division that could fail."""
-    from tileiras.compiler.schedule.candidates import constant_int
-
     if op.spec.is_terminator or op.regions or not op.spec.traits & (PURE | NO_MEMORY_EFFECT):
         return False
     return op.spec.name not in ("divi", "remi") or (constant_int(op.operands[1]) or 0) > 0
@@ -500,8 +489,6 @@ def position(body: Block, value: Value | None) -> int | None:
 
 def truth_of(value: Value) -> Value | None:
     """The value that a comparison holds against zero."""
-    from tileiras.compiler.schedule.candidates import constant_int
-
     op = value.op
     if op is None or op.spec.name != "cmpi" or op.attr("comparison_predicate") != "not_equal":
         return None

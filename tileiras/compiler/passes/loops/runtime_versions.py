@@ -3,10 +3,13 @@
 Before: `%r = for .. { load %va[..] .. mmaf }`, nothing known of the pointer or the strides of %va.
 After:  `%ok = (pointer | strides) has no low bits`, `%r = if %ok { for .. {..} } else { for .. {..} }`; in the first the
 facts are assumed, so that it is the loop of a kernel that promises them. One test a block, the same for all threads.
+Of tiles of pointers what is tested are the scalars of addresses and masks: bases, strides, edges. What the loop uses that is
+computed from them in front of it, each version computes for itself.
 """
 
 from __future__ import annotations
 
+from tileiras.compiler.dialects.nv_tileaa import diags as D
 from tileiras.compiler.dialects.nv_tileaa import ops as tileaa
 from tileiras.compiler.ir.build import create
 from tileiras.compiler.ir.clone import clone_op
@@ -15,6 +18,7 @@ from tileiras.compiler.ir.dense import constant_bytes
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.types import I1, I64, Dense, DivBy, Ptr, TensorType, TileType
 from tileiras.compiler.ir.walk import parts_first
+from tileiras.compiler.schedule.candidates import computes, is_outside
 from tileiras.compiler.target.cost import CostModel
 
 TYPE_CHECKING = False
@@ -35,21 +39,19 @@ class RuntimeVersions(Pass):
         made = 0
         for loop in [op for op in func.walk() if op.spec.name == "for"]:
             needs = missing_facts(loop, context.target) if made < CostModel.versions else None
-            if needs and all(is_outside(value, loop) for value in needs):
+            if needs:
+                facts = " and ".join(f"{named(v)} is a multiple of {d}" for v, d in needs.items())
+                context.sink.emit(D.VERSIONS, loc=loop.loc, facts=facts)
                 two_versions(loop, needs)
                 made += 1
         return True
 
 
-def is_outside(value: Value, loop: Op) -> bool:
-    """Whether a value is there before a loop begins."""
-    block = value.op.block if value.op is not None else value.owner
-    while block is not None:
-        parent = block.region.op if block.region is not None else None  # type: ignore[union-attr]
-        if parent is loop:
-            return False
-        block = parent.block if parent is not None else None
-    return True
+def named(value: Value) -> str:
+    """A scalar in words: its name in the source, its place among the arguments, or what makes it."""
+    if value.name:
+        return f"%{value.name}"
+    return f"argument {value.index}" if value.op is None else f"a result of {value.op.spec.full_name}"
 
 
 def two_versions(loop: Op, needs: dict[Value, int]) -> None:
@@ -92,8 +94,9 @@ def two_versions(loop: Op, needs: dict[Value, int]) -> None:
             loop.loc,
         )
         values[value] = then.append(assume).result
-    for view in views_before(loop, needs):
-        then.append(clone_op(view, values))
+    remade = made_from(needs, loop)
+    for op in remade:
+        then.append(clone_op(op, values))
     fast = then.append(clone_op(loop, values))
     types = [r.type for r in loop.results]
     jumps = [
@@ -112,22 +115,36 @@ def two_versions(loop: Op, needs: dict[Value, int]) -> None:
         new.name = old.name
         old.replace_all_uses_with(new)
         jumps[1].set_operand(i, old)
+    for op in reversed(remade):  # what nothing but the slow loop uses is computed for it alone
+        if op.block is block and all(is_within(user, otherwise) for r in op.results for user, _ in r.uses):
+            block.ops.remove(op)
+            otherwise.ops.insert(0, op)
+            op.block = otherwise
 
 
-def views_before(loop: Op, needs: dict[Value, int]) -> list[Op]:
-    """Views in front of a loop that are made from the values and used in it, in the order in which they are made."""
+def made_from(needs: dict[Value, int], loop: Op) -> list[Op]:
+    """Ops in front of a loop that compute what it uses from the values: views, tiles of pointers, masks; in the order in which
+    they are computed."""
 
-    def views(value: Value) -> list[Value]:
+    def parts(value: Value) -> list[Value]:
         op = value.op
-        if op is None or not op.spec.name.startswith(("make_", "assume")) or not is_outside(value, loop):
+        if op is None or value in needs or op.regions or not computes(op) or not is_outside(value, loop):
             return []
-        return [] if value in needs else list(op.operands)
+        return list(op.operands)
 
     depends: dict[Value, bool] = {}
-    found: list[Op] = []
-    for value in parts_first((v for op in loop.walk() for v in op.operands), views):
-        parts = views(value)
-        depends[value] = value in needs or any(depends[v] for v in parts)
-        if parts and depends[value] and value.op is not None:
-            found.append(value.op)
-    return found
+    found: dict[Op, None] = {}
+    for value in parts_first((v for op in loop.walk() for v in op.operands), parts):
+        below = parts(value)
+        depends[value] = value in needs or any(depends[v] for v in below)
+        if below and depends[value] and value.op is not None:
+            found[value.op] = None
+    return list(found)
+
+
+def is_within(op: Op, block: Block) -> bool:
+    """Whether an op lies in a block or in a region of one of its ops."""
+    at = op.block
+    while at is not None and at is not block:
+        at = at.region.op.block if at.region is not None and at.region.op is not None else None
+    return at is block

@@ -23,10 +23,10 @@ VECTOR_BYTES = 16
 
 
 class Facts:
-    """Answers for one function."""
+    """Answers for one function; `assumed`: divisors of values that are taken for true."""
 
-    def __init__(self) -> None:
-        self._divisor: dict[Value, int] = {}
+    def __init__(self, assumed: dict[Value, int] | None = None) -> None:
+        self._divisor: dict[Value, int] = dict(assumed or {})
         self._axis: Any = None
         self._depth = 0
 
