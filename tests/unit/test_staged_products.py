@@ -448,6 +448,21 @@ def test_an_occupancy_hint_is_a_wish_that_does_not_spill() -> None:
     assert int(text.split(".maxnreg ")[1].split()[0]) >= 64
 
 
+def test_an_occupancy_hint_leaves_the_registers_of_one_move_to_tensor_memory() -> None:
+    """Two blocks of eight warps leave 128 registers a thread, and a sum of 128x256 moves 128 at once beside its address."""
+    text = PRODUCT.read_text().replace("%n: tile<i32>)", "%n: tile<i32>) optimization_hints=<sm_100 = {occupancy = 2}>")
+    for small, large in (
+        ("64x32xf32", "128x256xf32"), ("64x64xf16", "128x64xf16"), ("64x32xf16", "64x256xf16"), ("1024x32x", "1024x256x"),
+        ("64x1024", "128x1024"), ("[64, 1024]", "[128, 1024]"), ("[1024, 32]", "[1024, 256]"), ("[64, 32]", "[128, 256]"),
+        ("[32, 1]", "[256, 1]"), ("[32,1]", "[256,1]"), ("(64x64)", "(128x64)"),
+        ("(64x32), tensor_view<1024", "(64x256), tensor_view<1024"), ("(64x32)", "(128x256)"),
+    ):  # fmt: skip
+        text = text.replace(small, large)
+    program = tileiras.compile(text, gpu_name="sm_100")
+    assert "tcgen05.st.sync.aligned.32x32b.x128" in program.ptx
+    assert program.cubin
+
+
 def test_a_product_outside_of_loops_gets_the_registers_that_it_needs() -> None:
     case = """cuda_tile.module @m { entry @k(%p: tile<ptr<f16>>, %q: tile<ptr<f32>>)
       optimization_hints=<sm_80 = {occupancy = 32}> {

@@ -63,8 +63,8 @@ def staged_products(func: Op, analyses: Analyses) -> dict[Op, list[Staged]]:
             for which, group in enumerate(feeding_loads(product, body)):
                 for op in group:
                     plan = staged(op, facts, cost, 0) if can_run_ahead(op, loop) else None
-                    if plan is None and which > 1:
-                        continue  # scales come through registers
+                    if plan is None and comes_in_registers(product, which, body):
+                        continue
                     if plan is None:
                         break
                     plans.append(plan)
@@ -75,6 +75,12 @@ def staged_products(func: Op, analyses: Analyses) -> dict[Op, list[Staged]]:
                 if plans:
                     out[product] = plans
     return out
+
+
+def comes_in_registers(product: Op, which: int, body: Any) -> bool:
+    """Whether an operand of `feeding_loads` may be made from loads that are not staged: scales, and what registers hold anyway
+    because it is computed from another product, as weights of attention are from scores and a bias."""
+    return which > 1 or from_product(product.operands[which], body)
 
 
 def missing_facts(loop: Op, target: Any) -> dict[Value, int] | None:
@@ -95,8 +101,8 @@ def missing_facts(loop: Op, target: Any) -> dict[Value, int] | None:
             for op in group:
                 chunk = CHUNK_BYTES if which < 2 else cost.min_copy_bytes  # of scales, words of four
                 found = missing(op, loop, facts, chunk) if can_run_ahead(op, loop) else None
-                if found is None and which > 1:
-                    continue  # scales come through registers
+                if found is None and comes_in_registers(product, which, body):
+                    continue
                 if found is None:
                     return None
                 loads += 1
@@ -384,11 +390,18 @@ def slices_of(product: Op, body: Any, target: Any) -> int:
     return 2 * both
 
 
+# Between registers and tensor memory, all at once: one instruction names up to 128 registers.
+MOVED = frozenset(("tensor_memory.load", "tensor_memory.store", "tensor_memory.store_rows"))
+
+
 def least_registers(func: Op) -> int:
-    """Registers of a thread below which the products of a kernel, and the loops that hold them, would spill; 0 for kernels
-    without."""
+    """Registers of a thread below which the products of a kernel, and the loops that hold them, would spill, or below which
+    a sum cannot come from tensor memory; 0 for kernels without."""
     most = 0
     for product in func.walk():
+        if product.spec.name in MOVED:
+            moved = product.results[0] if product.results else product.operands[1]
+            most = max(most, CostModel.loop_registers + registers_of_tile(moved.type))
         if not is_product(product):
             continue
         loop = product.parent
