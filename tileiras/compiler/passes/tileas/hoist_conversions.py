@@ -31,6 +31,11 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+def one_value(value: Value) -> bool:
+    """Whether every thread has all of a tile: a constant, a number for all elements."""
+    return value.type.layout.is_splat  # type: ignore[attr-defined, no-any-return]
+
+
 class HoistConversions(Pass):
     NAME = "TileASHoistConversions"
     SUMMARY = "Convert layouts of operands next to their loads, and loop-invariant ones once"
@@ -57,7 +62,7 @@ class HoistConversions(Pass):
             return False
         load = maker
         while load.spec.name != "load_view_tko":
-            makers = (v.op for v in load.operands if v.op is not None and v.op.spec.name != "constant")
+            makers = (v.op for v in load.operands if v.op is not None and not one_value(v))
             found = next(makers, None)
             if found is None:  # of numbers alone
                 return False
@@ -83,8 +88,8 @@ class HoistConversions(Pass):
             for v in maker.operands:
                 type: Any = v.type
                 want = TensorType(type.elem, type.shape, layout)
-                if v.op is not None and v.op.spec.name == "constant":
-                    operands.append(v)  # one value for all elements: any layout holds it
+                if one_value(v):
+                    operands.append(v)  # any layout holds it
                     continue
                 made = rewriter.create(tileas.CONVERT_LAYOUT, (v,), (want,))
                 if made is None:
@@ -124,9 +129,8 @@ class HoistConversions(Pass):
                 return False
             tiles = []
             for v in op.operands:
-                if v.op is not None and v.op.spec.name == "constant" and v.type.layout.is_splat:  # type: ignore[attr-defined]
-                    continue
-                tiles.append(v)
+                if not one_value(v):
+                    tiles.append(v)
             if len(tiles) != 1 or tiles[0].op is None or tiles[0].type.layout.inv:  # type: ignore[attr-defined]
                 return False
             op = tiles[0].op
