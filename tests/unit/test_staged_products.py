@@ -14,6 +14,8 @@ import pytest
 pytest.importorskip("numpy")
 pytest.importorskip("ml_dtypes")
 
+import numpy as np
+
 import tileiras
 from tests.corpus.case import Case
 from tests.corpus.check import arch_number
@@ -448,19 +450,52 @@ def test_an_occupancy_hint_is_a_wish_that_does_not_spill() -> None:
     assert int(text.split(".maxnreg ")[1].split()[0]) >= 64
 
 
-def test_an_occupancy_hint_leaves_the_registers_of_one_move_to_tensor_memory() -> None:
-    """Two blocks of eight warps leave 128 registers a thread, and a sum of 128x256 moves 128 at once beside its address."""
-    text = PRODUCT.read_text().replace("%n: tile<i32>)", "%n: tile<i32>) optimization_hints=<sm_100 = {occupancy = 2}>")
+def sized(rows: int, columns: int, target: str, hint: str) -> str:
+    """The product with another tile, and a hint on its entry."""
+    text = PRODUCT.read_text().replace(
+        "%n: tile<i32>)", f"%n: tile<i32>) optimization_hints=<{target} = {{{hint}}}>"
+    )
     for small, large in (
-        ("64x32xf32", "128x256xf32"), ("64x64xf16", "128x64xf16"), ("64x32xf16", "64x256xf16"), ("1024x32x", "1024x256x"),
-        ("64x1024", "128x1024"), ("[64, 1024]", "[128, 1024]"), ("[1024, 32]", "[1024, 256]"), ("[64, 32]", "[128, 256]"),
-        ("[32, 1]", "[256, 1]"), ("[32,1]", "[256,1]"), ("(64x64)", "(128x64)"),
-        ("(64x32), tensor_view<1024", "(64x256), tensor_view<1024"), ("(64x32)", "(128x256)"),
+        ("64x32xf32", f"{rows}x{columns}xf32"), ("64x64xf16", f"{rows}x64xf16"), ("64x32xf16", f"64x{columns}xf16"),
+        ("1024x32x", f"1024x{columns}x"), ("64x1024", f"{rows}x1024"), ("[64, 1024]", f"[{rows}, 1024]"),
+        ("[1024, 32]", f"[1024, {columns}]"), ("[64, 32]", f"[{rows}, {columns}]"), ("[32, 1]", f"[{columns}, 1]"),
+        ("[32,1]", f"[{columns},1]"), ("(64x64)", f"({rows}x64)"),
+        ("(64x32), tensor_view<1024", f"(64x{columns}), tensor_view<1024"), ("(64x32)", f"({rows}x{columns})"),
     ):  # fmt: skip
         text = text.replace(small, large)
-    program = tileiras.compile(text, gpu_name="sm_100")
+    return text
+
+
+def test_an_occupancy_hint_leaves_the_registers_of_one_move_to_tensor_memory() -> None:
+    """Two blocks of eight warps leave 128 registers a thread, and a sum of 128x256 moves 128 at once beside its address."""
+    program = tileiras.compile(sized(128, 256, "sm_100", "occupancy = 2"), gpu_name="sm_100")
     assert "tcgen05.st.sync.aligned.32x32b.x128" in program.ptx
     assert program.cubin
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "warps", "width"), [(256, 128, 16, 128), (128, 256, 16, 128), (64, 512, 8, 256)]
+)
+def test_warpgroups_share_out_rows_then_columns(rows: int, columns: int, warps: int, width: int) -> None:
+    """Four groups took their rows in another order than their sums had; 64 rows had one group at most."""
+    text = sized(rows, columns, "sm_90", f"num_worker_warps_per_cta = {warps}")
+    assert (
+        f"wgmma.mma_async.sync.aligned.m64n{width}k16"
+        in tileiras.compile(text, gpu_name="sm_90", emit="ptx").ptx
+    )
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-4, 5, shape).astype("f2") for shape in ((rows, 1024), (1024, columns)))
+    out = np.zeros((rows, columns), "f4")
+    tileiras.launch(
+        text,
+        "k",
+        grid=(1, 1, 1),
+        args=[a, b, out, np.int32(3)],
+        target="emulator",
+        gpu_name="sm_90",
+        check=True,
+    )
+    assert (out == a[:, :192].astype("f4") @ b[:192].astype("f4")).all()
 
 
 def test_a_product_outside_of_loops_gets_the_registers_that_it_needs() -> None:

@@ -32,17 +32,28 @@ def row_of(elem: str) -> tuple[str, int, bool] | None:
     return _I8 if elem == "i8" else TYPES.get(elem)
 
 
-def split_warps(shape: Sequence[int], log2_warps: int) -> list[tuple[int, int]] | None:
-    """For every warp bit (dimension, bit of that dimension); None where warpgroups do not divide M.
-
-    Warps of a group take rows 16 to 63; groups take the tops of M.
-    """
-    rows = log2(shape[-2])
-    d = len(shape) - 2
+def split_groups(shape: Sequence[int], log2_warps: int) -> tuple[int, int] | None:
+    """Bits of the number of a warpgroup that choose rows, and those that choose columns: 64 rows to a group are the least, then
+    they share out columns. None where there is no whole one, or nothing left for it."""
     groups = log2_warps - 2
-    if groups < 0 or rows - groups < 6 or len(shape) != 2:
+    if groups < 0 or len(shape) != 2:
         return None
-    return [(d, 4), (d, 5), *[(d, rows - 1 - k) for k in range(groups)]]
+    rows = min(groups, log2(shape[-2]) - log2(M))
+    columns = groups - rows
+    return (rows, columns) if rows >= 0 and shape[-1] >> columns >= MIN_N else None
+
+
+def split_warps(shape: Sequence[int], log2_warps: int) -> list[tuple[int, int]] | None:
+    """For every warp bit (dimension, bit of that dimension); None where warpgroups do not divide a product.
+
+    Warps of a group take rows 16 to 63; groups take the tops of M, then of N.
+    """
+    groups = split_groups(shape, log2_warps)
+    if groups is None:
+        return None
+    d = len(shape) - 2
+    tops = [log2(e) - 1 for e in shape[-2:]]
+    return [(d, 4), (d, 5), *[(d + i, tops[i] - k) for i in (0, 1) for k in range(groups[i])]]
 
 
 def descriptor(swizzle_bytes: int, leading_bytes: int, stride_bytes: int) -> int:

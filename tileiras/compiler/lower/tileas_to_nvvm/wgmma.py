@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tileiras.compiler.ir.dense import dense_bits
 from tileiras.compiler.layout.gf2 import apply
-from tileiras.compiler.layout.linear import dim_bits
+from tileiras.compiler.layout.linear import dim_bits, log2
 from tileiras.compiler.layout.shared import matrix_operand
 from tileiras.compiler.target import wgmma as atoms
 
@@ -23,6 +23,26 @@ def warpgroup(lowering: Lowering) -> Any:
     """The number of this warp's warpgroup, in a way that shows ptxas that all lanes agree."""
     b = lowering.b
     return b.entry("shfl.sync.idx.b32", b.entry("shr.u32", b.tid, 7), 0, 31, 0xFFFFFFFF)
+
+
+def part_of_group(lowering: Lowering, op: Op, which: int, shape: Any, columns: Any, start: Any) -> Any:
+    """Where this warpgroup's rows of the left operand (0), or columns of the right one (1), begin in shared memory. Bits of its
+    number stand for the tops of rows, then of columns."""
+    b = lowering.b
+    groups = split(lowering, op)
+    low, count = dim_bits(shape)[which]
+    for k in range(groups[which]):
+        step = apply(columns, 1 << low + count - 1 - k)
+        bit = b.entry("and.b32", b.entry("shr.u32", warpgroup(lowering), groups[0] * which + k), 1)
+        start = b.entry("mad.lo.s32", bit, step, start)
+    return start
+
+
+def split(lowering: Lowering, op: Op) -> tuple[int, int]:
+    """Bits of a warpgroup's number that choose rows and columns of a product."""
+    found = atoms.split_groups(op.results[0].type.shape, log2(lowering.num_warps))  # type: ignore[attr-defined]
+    assert found is not None
+    return found
 
 
 class Operand:
@@ -70,14 +90,9 @@ class Operand:
 
 def lower_wgmma(lowering: Lowering, op: Op) -> None:
     """Both operands in shared memory."""
-    b = lowering.b
     rows = op.results[0].type.shape[0]  # type: ignore[attr-defined]
     depth, size = op.attr("depth"), _size(op)
-    start: Any = op.attr("a_start")
-    groups = lowering.num_warps // atoms.WARPS
-    if groups > 1:  # groups take consecutive rows
-        step = apply(op.attrs["a_arrangement"], rows // groups << dim_bits((rows, depth))[0][0])
-        start = b.entry("mad.lo.s32", warpgroup(lowering), step, start)
+    start = part_of_group(lowering, op, 0, (rows, depth), op.attrs["a_arrangement"], op.attr("a_start"))
     left = Operand(
         lowering, op.operands[0], op.operands[1], start, op.attrs["a_arrangement"], (rows, depth), 0, size
     )
@@ -122,20 +137,21 @@ def _row(op: Op) -> tuple[str, int, bool]:
 
 
 def _issue(lowering: Lowering, op: Op, left: Any, a_k_major: bool, others: Any) -> None:
-    """One instruction for 64 rows of each warpgroup, 256 columns and one slice of K. `left(k, m)`: what stands for A."""
+    """One instruction for 64 rows of each warpgroup, up to 256 columns and one slice of K. `left(k, m)`: what stands for A."""
     b = lowering.b
     result = op.results[0]
     type: Any = result.type
     layout = type.layout
-    rows, columns = type.shape
+    columns = type.shape[1]
     depth, elem = op.attr("depth"), op.attr("elem")
     name, log2_k, _ = _row(op)
     buffer, slot, acc = others
-    right = Operand(
-        lowering, buffer, slot, op.attr("b_start"), op.attrs["b_arrangement"], (depth, columns), 1, _size(op)
-    )
+    arrangement = op.attrs["b_arrangement"]
+    start = part_of_group(lowering, op, 1, (depth, columns), arrangement, op.attr("b_start"))
+    right = Operand(lowering, buffer, slot, start, arrangement, (depth, columns), 1, _size(op))
+    own_rows, own_columns = (e >> k for e, k in zip(type.shape, split(lowering, op)))
     n_low, m_low = dim_bits(type.shape)[1][0], dim_bits(type.shape)[0][0]
-    wide = min(columns, atoms.MAX_N)
+    wide = min(own_columns, atoms.MAX_N)
     names = (name, name)
     if elem == "i8":
         signs = [op.attrs.get(f"signedness_{side}", "signed") for side in ("lhs", "rhs")]
@@ -152,8 +168,8 @@ def _issue(lowering: Lowering, op: Op, left: Any, a_k_major: bool, others: Any) 
     regs = [b.reg("r") for _ in range(layout.num_regs)] if zero else accumulators(lowering, acc, layout)
     sides = [
         (m, n, k, left(k, m), right.at(k, n))
-        for m in range(0, rows // (lowering.num_warps // atoms.WARPS), atoms.M)
-        for n in range(0, columns, wide)
+        for m in range(0, own_rows, atoms.M)
+        for n in range(0, own_columns, wide)
         for k in range(0, depth, 1 << log2_k)
     ]
     yes = b.true()
