@@ -41,6 +41,8 @@ CHECKED = (
     "staged_i8_nn",
     "staged_attention_e4m3",
     "staged_flash_bwd_dq_bf16_128",
+    "staged_biased_attention",
+    "staged_converted_positive_part",
     "pointers_f16_narrow",
     "pointers_gathered_rows",
     "cpp_pointers_two_walks",
@@ -71,6 +73,27 @@ def test_packed_weights_are_unpacked_on_their_way_to_the_tensor_core(gpu_name: s
     assert TENSOR[gpu_name] in loop and "mma.sync" not in text
     assert loop.count("bar.sync") == 2  # the stage has landed; the unpacked operand lies there
     assert "ld.shared.b8" not in text and "ld.shared.u8" not in text  # packed bytes travel by words
+
+
+@pytest.mark.parametrize("gpu_name", ["sm_90", "sm_100"])
+def test_what_is_added_to_scores_keeps_no_product_from_its_instruction(gpu_name: str) -> None:
+    """A bias that no copy can bring (its padding is not zero) joins the scores in registers."""
+    text = ptx("staged_biased_attention_128", gpu_name)
+    assert TENSOR[gpu_name] in text and "mma.sync" not in text
+
+
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_120"])
+def test_operands_meet_one_number_in_their_fragments(gpu_name: str) -> None:
+    """A constant and a parameter: no buffer for what comes of it, which would leave room for two stages only."""
+    text = ptx("staged_converted_positive_part", gpu_name)
+    loop = text[text.index("cp.async.wait_group") : text.rindex("mma.sync")]
+    assert "st.shared" not in loop and loop.count("bar.sync") == 1 and "cp.async.wait_group 0" not in loop
+
+
+def test_warpgroups_share_out_the_columns_of_a_latent() -> None:
+    """64 heads of 512 columns: sums of 64x256 a warpgroup."""
+    text = ptx("staged_latent_attention_64", "sm_90")
+    assert "wgmma.mma_async.sync.aligned.m64n256k16" in text and "mma.sync" not in text
 
 
 def test_operands_that_are_not_loaded_do_not_end_the_search_for_a_load() -> None:

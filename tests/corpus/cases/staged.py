@@ -600,3 +600,59 @@ for name, d, (tm, tn, tk), (m, n, k) in (
         unpacked(tk, d),
         **WIDE,
     )
+
+
+def weighted(q, k, v, s):
+    e = np.exp(s - s.max(-1, keepdims=True))
+    return (e / e.sum(-1, keepdims=True)) @ v
+
+
+def biased(q, k, v, bias, o, sc):
+    x, y, z, w = wide(q, k, v, bias)
+    return {4: weighted(x, y, z, x @ y.T * float(sc) + w).astype(o.dtype)}
+
+
+def latent(q, qr, c, cr, o, sc):
+    x, xr, y, yr = wide(q, qr, c, cr)
+    s = (x @ y.transpose(0, 2, 1) + xr @ yr.transpose(0, 2, 1)) * float(sc)
+    return {4: weighted(x, y, y, s).astype("f4")}
+
+
+for name, tile in (("", (32, 32, 32)), ("_128", (128, 64, 64))):
+    pages(
+        f"staged_biased_attention{name}",
+        "biased_attention",
+        [A("f16", 2)] * 5 + [Scalar("f32"), *tile],
+        (-(-144 // tile[0]),),
+        lambda rng, d=tile[2]: (
+            uniform(rng, (144, d), "f16"), uniform(rng, (208, d), "f16"), uniform(rng, (208, d), "f16"),
+            uniform(rng, (144, 208), "f16"), like((144, d), "f16"), np.float32(0.125),
+        ),
+        biased,
+        **P16,
+    )  # fmt: skip
+for name, tile in (("", (16, 32, 128, 32)), ("_64", (64, 32, 512, 64))):
+    pages(
+        f"staged_latent_attention{name}",
+        "latent_attention",
+        [A("bf16", 3)] * 4 + [A("f32", 3), Scalar("f32"), *tile],
+        (2,),
+        lambda rng, m=tile[0], d=tile[2], r=tile[3]: (
+            uniform(rng, (2, m, d), "bf16"), uniform(rng, (2, m, r), "bf16"), uniform(rng, (2, 80, d), "bf16"),
+            uniform(rng, (2, 80, r), "bf16"), like((2, m, d)), np.float32(0.0625),
+        ),
+        latent,
+        rtol=1.6e-2,
+        atol=1.6e-2,
+    )  # fmt: skip
+converted(
+    "staged_converted_positive_part",
+    "positive_part",
+    [A("bf16", 2), A("bf16", 2), A("f32", 2), Scalar("f32"), 128, 128, 64],
+    (2, 2),
+    lambda rng: (
+        uniform(rng, (144, 208), "bf16"), uniform(rng, (208, 144), "bf16"), like((144, 144)), np.float32(2.0),
+    ),
+    lambda a, b, c, f: {2: (np.maximum(wide(a)[0], 0) @ (wide(b)[0] * float(f))).astype("f4")},
+    **F32,
+)  # fmt: skip

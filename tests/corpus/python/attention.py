@@ -1,4 +1,4 @@
-"""Attention beside what algorithms.py and training.py have: the gradient of Q, pages of keys."""
+"""Attention beside what algorithms.py and training.py have: the gradient of Q, pages of keys, a bias, a latent."""
 
 import cuda.tile as ct
 
@@ -49,5 +49,52 @@ def paged_attention(q, kc, vc, table, lengths, o, scale, M: Const, N: Const, D: 
         total = total * fix + ct.sum(p, 1, keepdims=True)
         vt = ct.load(vc, (page, 0, 0), (1, N, D), padding_mode=ZERO).reshape((N, D))
         acc = ct.mma(p.astype(vc.dtype), vt, acc * fix)
+        top = new
+    ct.store(o, (b, 0, 0), (acc / total).reshape((1, M, D)))
+
+
+@ct.kernel
+def biased_attention(q, k, v, bias, o, scale, M: Const, N: Const, D: Const):
+    """What is added to the scores comes by a load whose padding is not zero."""
+    i = ct.bid(0)
+    qt = ct.load(q, (i, 0), (M, D), padding_mode=ZERO)
+    top = ct.full((M, 1), -1.0e30, ct.float32)
+    total = ct.zeros((M, 1), ct.float32)
+    acc = ct.zeros((M, D), ct.float32)
+    for j in range(ct.cdiv(k.shape[0], N)):
+        kt = ct.load(k, (j, 0), (N, D), padding_mode=ZERO)
+        s = ct.mma(qt, ct.transpose(kt), ct.zeros((M, N), ct.float32)) * scale
+        s = s + ct.load(bias, (i, j), (M, N), padding_mode=ct.PaddingMode.NEG_INF).astype(ct.float32)
+        new = ct.maximum(top, ct.max(s, 1, keepdims=True))
+        p = ct.exp(s - new)
+        fix = ct.exp(top - new)
+        total = total * fix + ct.sum(p, 1, keepdims=True)
+        vt = ct.load(v, (j, 0), (N, D), padding_mode=ZERO)
+        acc = ct.mma(p.astype(v.dtype), vt, acc * fix)
+        top = new
+    ct.store(o, (i, 0), (acc / total).astype(o.dtype))
+
+
+@ct.kernel
+def latent_attention(q, qr, c, cr, o, scale, M: Const, N: Const, D: Const, R: Const):
+    """M heads of a token over a latent of width D that is keys and values, with R columns of positions besides."""
+    b = ct.bid(0)
+    qt = ct.load(q, (b, 0, 0), (1, M, D)).reshape((M, D))
+    qp = ct.load(qr, (b, 0, 0), (1, M, R)).reshape((M, R))
+    top = ct.full((M, 1), -1.0e30, ct.float32)
+    total = ct.zeros((M, 1), ct.float32)
+    acc = ct.zeros((M, D), ct.float32)
+    columns = ct.arange(N, dtype=ct.int32).reshape((1, N))
+    for j in range(ct.cdiv(c.shape[1], N)):
+        ck = ct.load(c, (b, j, 0), (1, N, D), padding_mode=ZERO).reshape((N, D))
+        cp = ct.load(cr, (b, j, 0), (1, N, R), padding_mode=ZERO).reshape((N, R))
+        s = ct.mma(qt, ct.transpose(ck), ct.zeros((M, N), ct.float32))
+        s = ct.mma(qp, ct.transpose(cp), s) * scale
+        s = ct.where(j * N + columns < c.shape[1], s, -1.0e30)
+        new = ct.maximum(top, ct.max(s, 1, keepdims=True))
+        p = ct.exp(s - new)
+        fix = ct.exp(top - new)
+        total = total * fix + ct.sum(p, 1, keepdims=True)
+        acc = ct.mma(p.astype(c.dtype), ck, acc * fix)
         top = new
     ct.store(o, (b, 0, 0), (acc / total).reshape((1, M, D)))

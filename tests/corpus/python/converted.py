@@ -110,3 +110,15 @@ def group_scales(a, w, scale, c, M: Const, N: Const, K: Const):
         y = ct.load(w, (j, k), (N, K), padding_mode=ZERO).astype(a.dtype) * s * 0.5
         acc = ct.mma(x, ct.transpose(y), acc)
     ct.store(c, (i, j), acc.astype(c.dtype))
+
+
+@ct.kernel
+def positive_part(a, b, c, factor, M: Const, N: Const, K: Const):
+    """Operands meet numbers for all of their elements on the way: a constant, and a parameter."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        x = ct.maximum(ct.load(a, (i, k), (M, K), padding_mode=ZERO), 0)
+        y = ct.load(b, (k, j), (K, N), padding_mode=ZERO) * factor.astype(b.dtype)
+        acc = ct.mma(x, y, acc)
+    ct.store(c, (i, j), acc)
