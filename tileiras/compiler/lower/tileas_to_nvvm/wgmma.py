@@ -33,7 +33,9 @@ def part_of_group(lowering: Lowering, op: Op, which: int, shape: Any, columns: A
     low, count = dim_bits(shape)[which]
     for k in range(groups[which]):
         step = apply(columns, 1 << low + count - 1 - k)
-        bit = b.entry("and.b32", b.entry("shr.u32", warpgroup(lowering), groups[0] * which + k), 1)
+        bit = warpgroup(lowering)
+        if sum(groups) > 1:
+            bit = b.entry("and.b32", b.entry("shr.u32", bit, groups[0] * which + k), 1)
         start = b.entry("mad.lo.s32", bit, step, start)
     return start
 
