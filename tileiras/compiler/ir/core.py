@@ -22,19 +22,17 @@ if TYPE_CHECKING:
 class Value:
     """Result of an op or argument of a block."""
 
-    __slots__ = ("index", "name", "owner", "type", "uses")
+    __slots__ = ("index", "name", "op", "owner", "type", "uses")
 
     def __init__(self, type: Type, owner: Op | Block, index: int, name: str = "") -> None:
         self.type = type
         self.owner = owner
+        self.op: Op | None = (
+            owner if isinstance(owner, Op) else None
+        )  # the defining op, None for a block argument
         self.index = index
         self.name = name  # a hint for printers; never an identity
         self.uses: list[tuple[Op, int]] = []
-
-    @property
-    def op(self) -> Op | None:
-        """The defining op, None for a block argument."""
-        return self.owner if isinstance(self.owner, Op) else None
 
     def replace_all_uses_with(self, other: Value) -> None:
         for op, index in self.uses:
@@ -43,7 +41,7 @@ class Value:
         self.uses = []
 
     def __repr__(self) -> str:
-        return f"<{'result' if isinstance(self.owner, Op) else 'arg'} {self.index} : {self.type}>"
+        return f"<{'arg' if self.op is None else 'result'} {self.index} : {self.type}>"
 
 
 class Op:
@@ -132,22 +130,24 @@ class Op:
         # One generator for all levels: nested ones would pass each op up through every level above it.
         levels = [_inner(self)] if self.regions else []
         while levels:
-            op = next(levels[-1], None)
-            if op is None:
+            for op in levels[-1]:
+                yield op
+                if op.regions:
+                    levels.append(_inner(op))
+                    break
+            else:
                 levels.pop()
-                continue
-            yield op
-            if op.regions:
-                levels.append(_inner(op))
 
     def __repr__(self) -> str:
         return f"<{self.spec.full_name}>"
 
 
 def _inner(op: Op) -> Iterator[Op]:
-    for region in op.regions:
-        for block in region.blocks:
-            yield from block.ops
+    """The ops of all blocks; those of an only block by its own iterator, which costs less."""
+    regions = op.regions
+    if len(regions) == 1 and len(regions[0].blocks) == 1:
+        return iter(regions[0].blocks[0].ops)
+    return (each for region in regions for block in region.blocks for each in block.ops)
 
 
 class Block:

@@ -6,6 +6,8 @@ traits as bits. Versions are minor numbers of 13.x: 1 is 13.1.
 
 from __future__ import annotations
 
+from itertools import repeat
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -185,8 +187,7 @@ def derive(spec: OpSpec, dialect: str) -> OpSpec:
 def spelled(spec: OpSpec, name: str) -> OpSpec:
     """The same op under another full name; `name` of the spec stays what everything else knows it by."""
     out = OpSpec.__new__(OpSpec)
-    for slot in _COPIED:
-        setattr(out, slot, getattr(spec, slot))
+    any(map(setattr, repeat(out), _COPIED, map(getattr, repeat(spec), _COPIED)))  # setattr returns None
     out.elementwise = spec.elementwise  # whatever fields a later dialect checks in other words
     out.full_name = out.source_name = f"{spec.dialect}.{name}"
     return out

@@ -61,12 +61,10 @@ class Basis:
 def apply(columns: Sequence[int], place: int) -> int:
     """Xor of the columns at the set bits of `place`."""
     out = 0
-    i = 0
     while place:
-        if place & 1:
-            out ^= columns[i]
-        place >>= 1
-        i += 1
+        low = place & -place
+        out ^= columns[low.bit_length() - 1]
+        place ^= low
     return out
 
 

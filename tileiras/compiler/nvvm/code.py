@@ -19,14 +19,15 @@ if TYPE_CHECKING:
 class Reg:
     """A virtual register. `cls` is p, h, r or d; `id` counts within the class."""
 
-    __slots__ = ("cls", "id")
+    __slots__ = ("cls", "id", "text")
 
     def __init__(self, cls: str, id: int) -> None:
         self.cls = cls
         self.id = id
+        self.text = f"%{cls}{id}"  # as PTX spells it
 
     def __repr__(self) -> str:
-        return f"%{self.cls}{self.id}"
+        return self.text
 
 
 class Float:

@@ -59,7 +59,7 @@ class Resolved:
         return self._places
 
 
-_CACHE: dict[str, Resolved] = {}
+RESOLVED: dict[str, Resolved] = {}
 
 
 class NoInstruction(ValueError):
@@ -72,9 +72,9 @@ class NoInstruction(ValueError):
 
 def resolve(opcode: str) -> Resolved:
     """The row of an opcode. Errors: NoInstruction."""
-    found = _CACHE.get(opcode)
+    found = RESOLVED.get(opcode)
     if found is None:
-        found = _CACHE.setdefault(opcode, _resolve(opcode))
+        found = RESOLVED.setdefault(opcode, _resolve(opcode))
     return found
 
 

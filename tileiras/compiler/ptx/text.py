@@ -133,12 +133,10 @@ def _from_launch(record: Any) -> Any:
 
 def _operand(x: Any) -> str:
     kind = x.__class__
-    if kind is Reg:
-        return f"%{x.cls}{x.id}"
+    if kind is Reg or kind is Float:
+        return x.text
     if kind is int:
         return str(x)
-    if kind is Float:
-        return x.text
     if kind is Sym:
         return x.name
     if kind is Addr:
@@ -159,7 +157,7 @@ def _line(record: Any) -> str:
     opcode, dst, srcs, guard = record
     if opcode in PSEUDO:
         return _PRINTERS[opcode](dst, srcs)
-    operands = [_operand(s) for s in srcs]
+    operands = [s.text if s.__class__ is Reg else _operand(s) for s in srcs]
     if dst is not None:
         operands.insert(0, _results(opcode, dst) if dst.__class__ is tuple else _operand(dst))
     head = ""
