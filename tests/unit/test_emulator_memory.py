@@ -698,3 +698,18 @@ def test_ldmatrix_of_bytes(bits, trans):
             else:
                 want = values[r * 8 + t // 4, 4 * (t % 4) + j]
             assert int(out[r, t]) >> 8 * j & 255 == want
+
+
+OTHERS = f"""{HEAD}.extern .shared .align 16 .b8 dynamic[]; .shared .align 4 .b8 often[24]; .shared .b32 once;
+.func helper() {{ .shared .align 4 .b8 mine[40]; .reg .b32 %x; mov.u32 %x, mine; st.shared.u32 [%x], 1; ret; }}
+.visible .entry other() {{ .shared .align 4 .b8 big[4096]; .reg .b32 %x; mov.u32 %x, big; mov.u32 %x, often; call helper; ret; }}
+.visible .entry k(.param .u64 p0) {{ .reg .b32 %x; .reg .b64 %o; ld.param.u64 %o, [p0]; mov.u32 %x, dynamic; USE
+st.global.u32 [%o], %x; mov.u32 %x, %total_smem_size; st.global.u32 [%o+4], %x; ret; }}"""
+
+
+@pytest.mark.parametrize("use, offset", [("", 0), ("mov.u32 %x, once; add.u32 %x, %x, 0; mov.u32 %x, dynamic;", 16),
+                                         ("call helper;", 48)])  # fmt: skip
+def test_shared_memory_is_that_of_the_entry_and_of_what_it_calls(use, offset):
+    out = np.zeros(2, np.uint32)
+    launch(OTHERS.replace("USE", use), "k", 1, 1, [out], dynamic_shared_bytes=256)
+    assert out.tolist() == [offset, offset + 256]

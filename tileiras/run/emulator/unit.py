@@ -137,10 +137,12 @@ class Unit:
             memory.VIEW[1][base + offset - 1 : base + offset - 1 + width] = data
 
     def place_shared(self) -> None:
+        """Variables of this entry and of what it calls: other entries of the module have shared memory of their own."""
         at = 0
         dynamic = []
-        shared = [v for v in self.module.vars.values() if v.space == "shared"]
-        for func in self.module.funcs.values():
+        funcs, names = self.reached()
+        shared = [v for v in self.module.vars.values() if v.space == "shared" and v.name in names]
+        for func in funcs:
             shared += [v for v in func.vars if v.space == "shared"]
         for var in shared:
             if var.size == 0:
@@ -157,6 +159,19 @@ class Unit:
         if self.dynamic_shared_bytes and not dynamic:
             top += self.dynamic_shared_bytes
         self.shared_bytes = top
+
+    def reached(self) -> tuple[list[Func], set[str]]:
+        """The entry, the functions that it may call, and all names that they use."""
+        funcs, names, left = {self.entry.name: self.entry}, set(), [self.entry]
+        while left:
+            used = symbols(left.pop())
+            names |= used
+            if INDIRECT in used:  # whose address is taken, or lies in memory
+                used = used | {f.name for f in self.module.funcs.values() if not f.is_entry}
+            for name in used & self.module.funcs.keys() - funcs.keys():
+                funcs[name] = self.module.funcs[name]
+                left.append(funcs[name])
+        return list(funcs.values()), names
 
     def symbol_address(self, g: BlockGen, op) -> int:
         """The value of a symbol as an operand: an offset in a window, or a real address."""
@@ -378,6 +393,28 @@ class Unit:
             g.emit(f"return {write(g, piece.insts[0])}")
             fn = self.code[key] = g.compile(f"{what}_{pc}_{'p' if partial else 'f'}")
         return fn
+
+
+INDIRECT = ""  # among the names that a function uses: it calls through a register
+
+
+def symbols(func: Func) -> set[str]:
+    """The names that a function's instructions use."""
+    found = set()
+    insts = [item for item in func.body if not isinstance(item, tuple)]
+    left = [op for inst in insts for op in inst.ops]
+    while left:
+        op = left.pop()
+        if op[0] == "sym":
+            found.add(op[1])
+        for part in op[1:]:
+            if isinstance(part, list):
+                left += part
+            elif isinstance(part, tuple) and part:
+                left += [part] if isinstance(part[0], str) else part
+    if any(inst.op == "call" and blocks.call_target(inst)[0] == "reg" for inst in insts):
+        found.add(INDIRECT)
+    return found
 
 
 def triple(values) -> tuple[int, int, int]:
