@@ -237,6 +237,7 @@ BUGS: dict[str, tuple[Edit, tuple[str, ...], str]] = {
     "wgmma: no fence": (without(r"wgmma\.fence"), HOPPER, "wgmma"),
     "wgmma: no proxy fence": (
         without(r"fence\.proxy\.async"), tuple(f"{name}:sm_90" for name in WRITTEN), "missing proxy fence"),
+    "wgmma: no proxy fence behind cp.async": (without(r"fence\.proxy\.async"), HOPPER, "missing proxy fence"),
     "boxes: no wait": (unwaited(0), BOXES, "race|uninitialised"),
     "boxes: the other phase": (changed(ASKED, OTHER), BOXES, "race|deadlock|divergence|uninitialised"),
     "boxes: an mbarrier never initialised": (without(r"mbarrier\.init", 1), BOXES, "mbarrier.*initialised|initialised"),
@@ -270,6 +271,7 @@ BUGS: dict[str, tuple[Edit, tuple[str, ...], str]] = {
         lambda t: _freed_early(t), BLACKWELL, "not allocated|tensor memory"),
     "tcgen05: no proxy fence": (
         without(r"fence\.proxy\.async"), tuple(f"{name}:sm_100" for name in WRITTEN), "missing proxy fence"),
+    "tcgen05: no proxy fence behind cp.async": (without(r"fence\.proxy\.async"), STORING, "missing proxy fence"),
     "blocks: a scope too small": (changed(r"\.gpu\b", ".cta"), BLOCKS, RACE),
     "blocks: no acquire": (
         changed(r"^(.*(?:ld|atom)\.)(?:global\.)?(?:acquire|acq_rel)\b", r"\1relaxed"), BLOCKS, RACE),

@@ -38,7 +38,8 @@ WAIT = "WAIT: mbarrier.try_wait.parity.shared::cta.b64 %q, [%b], {}; @!%q bra WA
 
 def kernel(kind, n, *, scaled="", scales="", cp="", wait=None, fence="fence.proxy.async.shared::cta;",
            after="", commit="tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%b];",
-           load_wait="tcgen05.wait::ld.sync.aligned;", a="%ad", st=""):  # fmt: skip
+           load_wait="tcgen05.wait::ld.sync.aligned;", a="%ad", st="",
+           bring="ld.global.b32 %y, [%o]; st.shared.b32 [%tm], %y;"):  # fmt: skip
     wait = WAIT.format(0) if wait is None else wait
     d = [f"%d{i}" for i in range(n)]
     load = f"tcgen05.ld.sync.aligned.32x32b.x{n}.b32 {{{', '.join(d)}}}, [%ta];"
@@ -56,8 +57,8 @@ setp.lt.u32 %w, %t, 32; mad.wide.u32 %pd, %t, {4 * n}, %pd; mov.u32 %z, 0;
 mov.u32 %x, slot; @!%w bra NOALLOC;
 tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%x], 512; tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;
 NOALLOC: shl.b32 %x, %t, 2;
-COPY: setp.ge.u32 %q, %x, %n; @%q bra COPIED; cvt.u64.u32 %o, %x; add.u64 %o, %o, %pi; ld.global.b32 %y, [%o];
-mov.u32 %tm, tile; add.u32 %tm, %tm, %x; st.shared.b32 [%tm], %y; add.u32 %x, %x, 512; bra COPY;
+COPY: setp.ge.u32 %q, %x, %n; @%q bra COPIED; cvt.u64.u32 %o, %x; add.u64 %o, %o, %pi;
+mov.u32 %tm, tile; add.u32 %tm, %tm, %x; {bring} add.u32 %x, %x, 512; bra COPY;
 COPIED: {fence}
 bar.sync 0; ld.shared.b32 %tm, [slot]; shr.u32 %ta, %t, 5; shl.b32 %ta, %ta, 21; add.u32 %ta, %ta, %tm;
 {st}
@@ -577,3 +578,15 @@ mov.b32 %c, 5; tcgen05.st.sync.aligned.32x32b.x2.b32 [%x], {{%t, %t}}; tcgen05.w
     report = launch(text, "k", 1, 32, [np.zeros(64, np.uint32)], check=True, seed=0)
     assert [f.kind for f in report.findings] == ["tcgen05.ld in flight"] * bool(says)
     assert not says or says in report.findings[0].text
+
+
+@pytest.mark.parametrize("fence, missing", [("cp.async.wait_all; fence.proxy.async.shared::cta;", False),
+                                            ("cp.async.wait_all;", True),
+                                            ("fence.proxy.async.shared::cta; cp.async.wait_all;", True)])  # fmt: skip
+def test_copies_of_threads_need_a_proxy_fence(fence, missing):
+    for seed in range(5):
+        more = {"bring": "cp.async.ca.shared.global [%tm], [%o], 4;", "fence": fence}
+        findings = run("f16", "f16", "f16", "f32", 128, 16, launching={"check": True, "seed": seed}, **more)[
+            -1
+        ].findings
+        assert {f.kind for f in findings} == ({"missing proxy fence"} if missing else set())

@@ -50,7 +50,13 @@ def descriptor(at, lbo, sbo, swizzle):
     return at >> 4 | lbo >> 4 << 16 | sbo >> 4 << 32 | MODES[swizzle] << 62
 
 
-def kernel(op, count, immediates, *, a_registers=0, d_type="f32", before="", after="", twice=""):
+STORED = "ld.global.b32 %y, [%o]; mov.u32 %x, tile; add.u32 %x, %x, %i; st.shared.b32 [%x], %y;"
+COPIED_IN = "mov.u32 %x, tile; add.u32 %x, %x, %i; cp.async.ca.shared.global [%x], [%o], 4;"
+
+
+def kernel(
+    op, count, immediates, *, a_registers=0, d_type="f32", before="", after="", twice="", bring=STORED
+):
     """One warpgroup: copies an image into shared memory, multiplies, stores its accumulators by thread."""
     d = ", ".join(f"%d{i}" for i in range(count))
     a = "{" + ", ".join(f"%a{i}" for i in range(a_registers)) + "}" if a_registers else "%ad"
@@ -71,8 +77,7 @@ setp.ne.u32 %scale, %x, 0;
 mad.wide.u32 %pa, %t, 16, %pa; mad.wide.u32 %pd, %t, {count * 4}, %pd;
 shl.b32 %i, %t, 2;
 COPY: setp.ge.u32 %p, %i, %n; @%p bra DONE;
-cvt.u64.u32 %o, %i; add.u64 %o, %o, %pi; ld.global.b32 %y, [%o]; mov.u32 %x, tile; add.u32 %x, %x, %i;
-st.shared.b32 [%x], %y; add.u32 %i, %i, 512; bra COPY;
+cvt.u64.u32 %o, %i; add.u64 %o, %o, %pi; {bring} add.u32 %i, %i, 512; bra COPY;
 DONE:
 {loads}
 {zero}
@@ -130,7 +135,7 @@ def run(a_type, b_type, d_type, n, a_swizzle=128, b_swizzle=128, trans=(0, 0), s
     else:
         immediates = f", {signs[0]}, {signs[1]}"
     op = f"m64n{n}k{a.shape[1]}.{d_type}.{a_type}.{b_type}"
-    pieces = {k: launching.pop(k) for k in ("before", "after", "twice") if k in launching}
+    pieces = {k: launching.pop(k) for k in ("before", "after", "twice", "bring") if k in launching}
     text = kernel(op, count, immediates, a_registers=4 if in_registers else 0, d_type=d_type, **pieces)
     report = launch(
         text, "k", 1, 128,
@@ -219,6 +224,43 @@ def test_planted_bugs_are_found_and_named(name):
         found += bool(hits)
         assert all(f.line and f.instruction for f in hits)
     assert found >= 18
+
+
+BARRIER = """.shared .align 8 .b64 bar; mov.u32 %x, bar; setp.eq.u32 %p, %t, 0; @%p mbarrier.init.shared.b64 [%x], 128;
+bar.sync 0;
+{} cp.async.mbarrier.arrive.noinc.shared.b64 [%x]; W: mbarrier.try_wait.parity.shared.b64 %p, [%x], 0; @!%p bra W; {}"""
+# cp.async writes through the generic proxy: what stands between copies and product, and whether a fence is missing
+FED = {
+    "the writer fences behind its wait": ("cp.async.wait_all; fence.proxy.async; bar.sync 0;", False),
+    "the writer fences behind its group": (
+        "cp.async.commit_group; cp.async.wait_group 0; fence.proxy.async.shared::cta; bar.sync 0;", False),
+    "the reader fences": ("cp.async.wait_all; bar.sync 0; fence.proxy.async.shared::cta;", False),
+    "nobody fences": ("cp.async.wait_all; bar.sync 0;", True),
+    "a fence before the wait": ("fence.proxy.async; cp.async.wait_all; bar.sync 0;", True),
+    "another fence": ("cp.async.wait_all; fence.acq_rel.cta; bar.sync 0;", True),
+    "an mbarrier, then the reader fences": (BARRIER.format("", "fence.proxy.async;"), False),
+    "an mbarrier, and nobody fences": (BARRIER.format("", ""), True),
+    "an mbarrier, and a fence before the copies' end": (BARRIER.format("fence.proxy.async;", ""), True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FED)
+def test_copies_of_threads_need_a_proxy_fence(name):
+    before, missing = FED[name]
+    for seed in range(10):
+        got, want, report = run(
+            "f16", "f16", "f32", 64, check=True, seed=seed, bring=COPIED_IN, before=before
+        )
+        assert (got == want).all()
+        kinds = {f.kind for f in report.findings}
+        assert kinds == ({"missing proxy fence"} if missing else set()), report.findings
+        assert not missing or "cp.async.ca.shared.global" in text_at(report.findings[0], before)
+
+
+def text_at(finding, before):
+    """The instruction that a finding blames for the write."""
+    text = kernel("m64n64k16.f32.f16.f16", 32, ", 1, 1, 0, 0", bring=COPIED_IN, before=before)
+    return text.split("\n")[int(finding.text.split("written by PTX line ")[1].split()[0]) - 1]
 
 
 WAIT = "wgmma.wait_group.sync.aligned 0;"

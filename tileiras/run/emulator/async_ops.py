@@ -201,6 +201,7 @@ class AsyncOps:
             return
         lanes = self.lanes(idx, n, sel)
         if self.checker is not None:
+            self.checker.copies_handed(self, lanes)
             self.checker.release(self, at, lanes)
         if not noinc:
             for address in at.tolist():

@@ -333,8 +333,19 @@ class Checker(Clocks, AsyncChecks, TensorChecks, ClusterChecks):
         """Its own lanes have waited for it."""
         s = self.state(batch)
         s.mark(copy.to, copy.size)
+        self.generic_write(batch, s, copy.to, copy.size, copy.lanes, True, copy.line)
         self.settle(batch, s, ("write",), copy.to, copy.size, copy.lanes)
         self.settle_sources(batch, s, copy)
+
+    def copies_handed(self, batch, lanes: np.ndarray) -> None:
+        """Lanes let an mbarrier tell of the copies that they have issued."""
+        s = self.state(batch)
+        mine = np.zeros(batch.L, np.bool_)
+        mine[lanes] = True
+        for c in batch.copies:
+            some = mine[c.lanes]
+            if some.any():
+                self.generic_write(batch, s, c.to[some], c.size, c.lanes[some], True, c.line)
 
     def copy_signals(self, batch, copy, barrier: int) -> None:
         """It has landed, and an mbarrier has been told: whoever sees that phase complete is ordered after it."""

@@ -6,7 +6,8 @@ carries the channel and its count instead (`race_clocks.py`): copies once they h
 
 Generic writes become visible to the asynchronous proxy by `fence.proxy.async` somewhere on the way from the writer to
 the instruction. Each warp's clock vector has a second half for that: what it knows to have been fenced. A fence copies
-the first half to the second, and whatever joins vectors joins both. `cp.async` (not bulk) needs no such fence.
+the first half to the second, and whatever joins vectors joins both. `cp.async` (not bulk) is a generic write, too, made
+when it is waited for or handed to an mbarrier: a fence before that does not see it.
 """
 
 from __future__ import annotations
@@ -27,8 +28,10 @@ class AsyncChecks:
         s.vc[warps // w, warps % w] = rows
         s.tick(warps)
 
-    def generic_write(self, batch, s, at: np.ndarray, width: int, lanes: np.ndarray, proxy: bool) -> None:
-        """Remembers who wrote through the generic proxy last; other writes (proxy False) clear that."""
+    def generic_write(
+        self, batch, s, at: np.ndarray, width: int, lanes: np.ndarray, proxy: bool, line: int = 0
+    ) -> None:
+        """Remembers who wrote through the generic proxy last (line: of a copy); other writes (proxy False) clear that."""
         if s.generic is None:
             if not proxy:
                 return
@@ -41,7 +44,7 @@ class AsyncChecks:
             warp = lanes >> 5
             value = (warp << 32) | s.vc[warp // w, warp % w, warp % w]
             inst = batch.current_inst()
-            line = inst.line if inst is not None else 0
+            line = line or (inst.line if inst is not None else 0)
         for k in range(max(1, width // 4)):
             s.generic[slot + k] = value
             if proxy:
