@@ -134,6 +134,7 @@ def wgmma_ring(flaw, m=60, n=8, k=72, stages=3):
     return Ring(text, 160, params, want, [b])
 
 
+RELINQUISH = "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned; "
 COMMIT = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [{}]; "
 
 
@@ -156,11 +157,23 @@ def tensor_ring(flaw, m=100, n=16, k=72, stages=3):
     free = "" if flaw == "missing dealloc" else "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %tm, 32; "
     store = "st.global.u16 [%a], %h; " if flaw == "store to the source" else ""
     d = [f"%d{i}" for i in range(16)]
+    alloc = ("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%x], 32; ", RELINQUISH)
+    if flaw == "allocated behind the permit":
+        alloc = alloc[::-1]
+    elif flaw == "permit given up by another warp":
+        alloc = (alloc[0], "")
+    other = "" if all(alloc) else f"setp.eq.u32 %q, %w, 2; @!%q bra KEPT; {RELINQUISH} KEPT: "
+    meet = "tcgen05.fence::before_thread_sync; bar.sync 0; tcgen05.fence::after_thread_sync; "
+    if flaw == "freed under loads":
+        meet = ""
+    early = ""
+    if flaw == "freed under products":  # the warp that frees has no part in the result: it frees at once
+        early = f"setp.eq.u32 %q, %w, 1; @!%q bra LATER; {free} bra DONE; LATER: "
+        meet = free = ""
     body = f"""setp.eq.u32 %p, %t, 0; {init} @%p fence.mbarrier_init.release.cluster; shr.u32 %w, %t, 5;
         setp.eq.u32 %q, %w, 1; mov.u32 %x, slot; @!%q bra ALLOCATED;
-        tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%x], 32;
-        tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;
-        ALLOCATED: tcgen05.fence::before_thread_sync; bar.sync 0; tcgen05.fence::after_thread_sync;
+        {"".join(alloc)}
+        ALLOCATED: {other} tcgen05.fence::before_thread_sync; bar.sync 0; tcgen05.fence::after_thread_sync;
         ld.shared.u32 %tm, [slot]; mov.u32 %i, 0;
         setp.eq.u32 %q, %t, 64; @%q bra PRODUCE; setp.eq.u32 %q, %t, 96; @%q bra MULTIPLY; bra EPILOGUE;
         PRODUCE: {step} {wait_empty} {expect} shl.b32 %k, %i, 4;
@@ -171,12 +184,11 @@ def tensor_ring(flaw, m=100, n=16, k=72, stages=3):
         mov.u32 %id, {1 << 4 | 16 >> 3 << 17 | 128 >> 4 << 24};
         tcgen05.mma.cta_group::1.kind::f16 [%tm], %d, %e, %id, %en; {release}
         add.u32 %i, %i, 1; setp.lt.u32 %q, %i, {count}; @%q bra MULTIPLY; add.u32 %z, %bar, {16 * stages}; {done}
-        EPILOGUE: bar.warp.sync 0xffffffff; add.u32 %z, %bar, {16 * stages}; {wait_done} {after}
+        EPILOGUE: bar.warp.sync 0xffffffff; {early} add.u32 %z, %bar, {16 * stages}; {wait_done} {after}
         shl.b32 %x, %w, 21; add.u32 %ta, %tm, %x; bar.warp.sync 0xffffffff;
         tcgen05.ld.sync.aligned.32x32b.x16.b32 {{{", ".join(d)}}}, [%ta]; {wait_load}
         mad.wide.u32 %d, %t, 64, %o; {" ".join(f"st.global.b32 [%d+{4 * i}], {r};" for i, r in enumerate(d))}
-        tcgen05.fence::before_thread_sync; bar.sync 0; tcgen05.fence::after_thread_sync;
-        setp.eq.u32 %q, %w, 1; @!%q bra DONE; {free} DONE: ret; """
+        {meet} setp.eq.u32 %q, %w, 1; @!%q bra DONE; {free} DONE: ret; """
     text = f""".version 8.7
         .target sm_100a
         .address_size 64
@@ -204,7 +216,9 @@ RING_FLAWS = [
     *((ring, flaw) for ring in RINGS for flaw in _EVERYWHERE),
     *((wgmma_ring, flaw) for flaw in ("operand overwritten", "missing fence")),
     *((tensor_ring, flaw) for flaw in ("operand overwritten", "missing commit", "missing wait for the end",
-                                       "missing tcgen05.wait", "missing dealloc")),
+                                       "missing tcgen05.wait", "missing dealloc", "freed under loads",
+                                       "freed under products", "allocated behind the permit",
+                                       "permit given up by another warp")),
 ]  # fmt: skip
 _DEADLOCK = r"deadlock: .* waits for shared offset \d+, whose phase \d+ lacks \d+ arrivals"
 _RACE = r"while the (cp\.async\.bulk|tcgen05|wgmma) of PTX line \d+ may still be (reading|writing) it"
@@ -222,5 +236,9 @@ RING_NAMED = {  # what a finding says of each
     "missing commit": r"tensor memory.*may still be writing it \(the thread has seen no tcgen05\.commit behind it complete\)",
     "missing wait for the end": r"tensor memory.*may still be writing it \(the thread has seen no tcgen05\.commit behind it",
     "missing tcgen05.wait": r"loaded at PTX line \d+, is used by .* before tcgen05\.wait::ld",
+    "freed under loads": r"freeing of tensor memory.* is not ordered after the read at PTX line \d+ by warp|not allocated",
+    "freed under products": r"freeing of tensor memory.* while the tcgen05 of PTX line \d+ may still be writing it|not allocated",
+    "allocated behind the permit": r"allocates nothing behind tcgen05\.relinquish_alloc_permit",
+    "permit given up by another warp": r"gives up its CTA's right to allocate, and nothing orders that|allocates nothing behind",
     "missing dealloc": r"ended with 32 columns of tensor memory allocated",
 }

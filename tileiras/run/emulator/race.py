@@ -37,7 +37,7 @@ from .syntax import EmulatorError
 
 TOO_SMALL = ": both are strong, but the scope of one is too small for the other"
 UNFENCED = ": threads are ordered, but without a tcgen05.fence on the way"
-VERBS = {"r": "read", "w": "write", "a": "atomic"}
+VERBS = {"r": "read", "w": "write", "a": "atomic", "f": "freeing"}
 
 
 def granule_of(width: int) -> int:
@@ -285,14 +285,15 @@ class Checker(Clocks, AsyncChecks, TensorChecks, ClusterChecks):
         if not (packed >= 0).any():
             return
         r = Records(packed)
-        bad = r.there & ~self.ordered(a, r)
+        fences = a.kind != "f"
+        bad = r.there & ~self.ordered(a, r, fences)
         if a.scope and bad.any():
             bad &= ~self.together(a, r)
         if not bad.any():
             return
         batch, wpc = a.batch, a.batch.warps_per_cta
         j = int(np.flatnonzero(bad)[0])
-        unfenced = int(a.at[0]) >= PLACE and bool(self.ordered(a, r, fences=False)[j])
+        unfenced = fences and int(a.at[0]) >= PLACE and bool(self.ordered(a, r, fences=False)[j])
         verb, line = VERBS[a.kind], int(lines[j])
         who = batch.thread_name(int(a.lanes[j]))
         if int(r.clock[j]) == PENDING or int(r.lane[j]) == ENGINE:

@@ -93,6 +93,9 @@ class BatchState:
         self.generic: np.ndarray | None = None  # last write of each word of shared memory, if generic
         self.generic_line: np.ndarray | None = None
         self.tensor = None  # the records of tensor memory
+        self.allocations: dict[
+            int, list[tuple[int, int, object]]
+        ] = {}  # CTA -> warp, its clock, instruction of each
         self.unwaited: dict[tuple[str, int], list] = {}  # ("r" or "w", warp) -> granules of tcgen05.ld and st
         self.loading: dict[int, dict] = {}  # register -> warp -> (tcgen05.ld not waited for, its register)
         self.after: np.ndarray | None = (

@@ -82,6 +82,51 @@ class TensorChecks:
                 clocks = s.clock(number)
                 s.tensor.settle(fields, granules, number + s.base * batch.warps_per_cta, clocks)
 
+    # allocation
+    def tensor_freed(self, batch, inst, granules: np.ndarray, lane: int) -> None:
+        """Columns go back: whoever used them is done, and the thread that frees them knows. No tcgen05.fence is asked for."""
+        from .race import Access
+
+        s = self.state(batch)
+        sh = self.tensor_shadow(batch, s)
+        for (kind, warp), parts in s.unwaited.items():
+            flying = (
+                np.intersect1d(np.concatenate(parts), granules) if kind == "r" and parts else granules[:0]
+            )
+            if flying.size:
+                self.report(
+                    "tcgen05.ld in flight",
+                    f"{batch.spell_place(PLACE + int(flying[0]) * 4)}, is freed by {batch.thread_name(lane)} before a "
+                    f"tcgen05.wait::ld of {batch.thread_name(warp * 32)} behind its tcgen05.ld",
+                    inst,
+                )
+                for records in (sh.read, sh.read2):
+                    records[flying] = -1
+        a = Access(batch, s, "f", PLACE + granules * 4, 4, np.full(granules.size, lane), WEAK, inst)
+        for records, lines, what in (
+            (sh.write, sh.write_line, "write"), (sh.read, sh.read_line, "read"), (sh.read2, sh.read2_line, "read"),
+        ):  # fmt: skip
+            self.conflict(a, records[granules], lines[granules], what)
+            records[granules] = -1
+
+    def tensor_allocated(self, batch, inst, cta: int, lane: int) -> None:
+        s = self.state(batch)
+        clock = int(s.clock(np.array([lane >> 5]))[0])
+        s.allocations.setdefault(cta, []).append((lane >> 5, clock, inst))
+
+    def tensor_closed(self, batch, inst, cta: int, lane: int) -> None:
+        """A CTA gives up its right to allocate: what it has allocated came before that."""
+        s, w = self.state(batch), lane >> 5
+        for maker, clock, made in s.allocations.get(cta, ()):
+            if maker != w and s.vc[cta, w % self.warps, maker % self.warps] < clock:
+                self.report(
+                    "tensor memory",
+                    f"{batch.thread_name(lane)} gives up its CTA's right to allocate, and nothing orders that behind the "
+                    f"allocation at PTX line {made.line} by {batch.thread_name(maker * 32)}",
+                    inst,
+                    made.line,
+                )
+
     # tcgen05.fence
     def tensor_fences(self, batch) -> tuple[bool, bool]:
         """Whether the kernel has a fence ::before_thread_sync, and one ::after_thread_sync."""

@@ -136,7 +136,7 @@ class TensorOps:
         _ = self.tensor_memory
         if column + count > COLUMNS or not self.tensor_used[cta, column : column + count].all():
             raise Fault(
-                "out of bounds",
+                "tensor memory",
                 f"columns {column} to {column + count - 1} of tensor memory are not allocated",
                 lane,
             )
@@ -162,6 +162,8 @@ class TensorOps:
             if not free:
                 raise Fault("tensor memory", f"no {want} columns of tensor memory are free in CTA", lane)
             self.tensor_used[cta, free[0] : free[0] + want] = True
+            if self.checker is not None:
+                self.checker.tensor_allocated(self, self.current_inst(), cta, lane)
             value = np.array([free[0]], np.uint32)
             here = np.array([lane])
             self.store(np.array([address]), 0, space, 4, (value,), None, here, 1, "")
@@ -170,7 +172,10 @@ class TensorOps:
         """From here on the CTA may not allocate (PTX ISA: doing so is illegal)."""
         _ = self.tensor_memory
         for lane, _ in self.each(None, idx, n):
-            self.tensor_closed[int(self.cta_of[lane])] = True
+            cta = int(self.cta_of[lane])
+            self.tensor_closed[cta] = True
+            if self.checker is not None and lane % 32 == 0:
+                self.checker.tensor_closed(self, self.current_inst(), cta, lane)
 
     def tensor_dealloc(self, address, count, idx, n: int) -> None:
         last = None
@@ -180,6 +185,10 @@ class TensorOps:
                 cta, column = int(self.cta_of[lane]), where & 0xFFFF
                 self.tensor_span(lane, cta, column, want)
                 self.tensor_used[cta, column : column + want] = False
+                if self.checker is not None:
+                    quarters = cta * 4 + np.arange(4)[:, None]
+                    freed = (quarters * COLUMNS + np.arange(column, column + want)).reshape(-1)
+                    self.checker.tensor_freed(self, self.current_inst(), freed, lane)
 
     def tensor_kept(self) -> None:
         """At the end: tensor memory must have been freed."""
