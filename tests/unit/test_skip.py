@@ -40,8 +40,9 @@ ACTS = {
     "TileASWarpgroupProducts": ("staged_f16_nt", "sm_90"),
     "TileASTensorMemoryProducts": ("staged_bf16_nn_128", "sm_100"),
     "TileASAssignRoles": ("staged_f16_nt", "sm_90"),
+    "TileASTakeTurns": ("staged_attention_f16", "sm_90"),
 }
-MAPPED = {"TileASAssignRoles"}  # works where the launcher makes tensor maps
+MAPPED = {"TileASAssignRoles", "TileASTakeTurns"}  # works where the launcher makes tensor maps
 VERIFIERS = {
     "TileAAAgentVerifier",
     "TileASAgentVerifier",

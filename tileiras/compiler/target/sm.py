@@ -59,6 +59,7 @@ MBARRIER = "mbarrier"
 MBARRIER_TRY = "mbarrier.try_wait"
 ELECT = "elect.sync"
 SETMAXNREG = "setmaxnreg"
+TURNS = "turns of warpgroups"
 GDC = "griddepcontrol"
 CLUSTER_CONTROL = "clusterlaunchcontrol"
 CLUSTER_CONTROL_MULTICAST = "clusterlaunchcontrol.multicast"
@@ -119,6 +120,7 @@ FEATURES: dict[str, tuple[tuple[int, int], int, tuple[int, ...], tuple[int, ...]
     REDUX_F32: ((8, 6), 0, (100,), ()),
     CLUSTER_CONTROL_MULTICAST: ((8, 6), 0, (100, 110, 120), ()),
     SETMAXNREG: ((8, 0), 0, (100, 110, 120), (90,)),
+    TURNS: ((8, 0), 0, (), (90,)),
     TENSORMAP: ((8, 3), 0, (100, 110, 120), (90,)),
     MMA_KIND_F8: ((8, 7), 0, (100, 110, 120), ()),
     MMA_F8F6F4: ((8, 7), 0, (120,), ()),
@@ -135,11 +137,12 @@ _PARTS: dict[str, tuple[str, ...]] = {
     "tcgen05": (TCGEN05, TCGEN05_BLOCK, TCGEN05_I8, TCGEN05_SHIFT),
     "bulk": (TMA, BULK_CTA),
     "roles": (SETMAXNREG,),
+    "turns": (TURNS,),
     "clusters": (BLOCKS_ARE_CLUSTERS,),
     "cp.async": (CP_ASYNC,),
 }
 # what a level leaves out: -O1 multiplies by mma.sync, -O0 also loads through registers
-_LEAST_LEVELS = {"wgmma": 2, "tcgen05": 2, "bulk": 2, "roles": 2, "clusters": 2, "cp.async": 1}
+_LEAST_LEVELS = {"wgmma": 2, "tcgen05": 2, "bulk": 2, "roles": 2, "turns": 2, "clusters": 2, "cp.async": 1}
 PORTABLE = "portable"  # how far a target may reach: nothing beyond its base
 
 

@@ -297,6 +297,27 @@ see: AA-0201
   }
 """
 
+AGENT_TURNS = Diag("AA-0209", ERROR, "'{name}' is out of turn: {reason}", "TileAS agent verifier", WORD_ERROR)
+"""
+cause: Two warpgroups of a function in nv_tileas form take turns at the tensor cores in a way that ends in a wait for nobody, or
+at a barrier that other warps use. Code that comes from Tile IR never does.
+remedy: Around a loop `turns.begin`, `turns.take` and `turns.end`, in it `turns.give` and `turns.take` one after the other, in an
+agent of eight warps that comes first, with barriers behind those of agents: 14 is always right.
+
+  $ tileiras-opt k.tileir --pass TileASAgentVerifier
+  nv_tileas.module {sym_name = "m"} {
+    nv_tileas.func {sym_name = "k", function_type = () -> (), nv_tileaa.kernel_spec = {num_warps = 8}} {
+    nv_tileas.agent {id = 0 : i32, num_warps = 8 : i32} {
+        nv_tileas.turns.begin {barrier = 14 : i64}
+        nv_tileas.turns.take {barrier = 14 : i64}
+-       nv_tileas.turns.give {barrier = 14 : i64}
++       nv_tileas.turns.end {barrier = 14 : i64}
+      }
+      nv_tileas.return
+    }
+  }
+"""
+
 HALVED = Diag(
     "AA-0310", REMARK, "the loop takes one half of its {rows} rows after the other: its scores and sums do not fit the registers "
     "together", "TileAAHalveRows", WORD_REMARK, kind="passed", category="vectorization",

@@ -270,6 +270,21 @@ WGMMA_WAIT = OpSpec(
     doc="Waits until all but the newest groups of products are done.",
     attrs=(Attr("pending", "i64"),),
 )
+# Two warpgroups of an agent take turns at the tensor cores. Each waits at a named barrier of its own, `barrier` and the one
+# behind it, where the other one arrives: `begin` and `end` stand in front of a loop and behind it, a `take` behind `begin`.
+_TURN = (Attr("barrier", "i64"),)
+TURNS_BEGIN = OpSpec(
+    "turns.begin", dialect=D, doc="The second warpgroup lets the first one begin.", attrs=_TURN
+)
+TURNS_TAKE = OpSpec(
+    "turns.take", dialect=D,
+    doc="Waits until the other warpgroup has given its turn away; not before the elements of `after` are known.",
+    operands=(Arg("after", "any", OPTIONAL),), attrs=_TURN,
+)  # fmt: skip
+TURNS_GIVE = OpSpec("turns.give", dialect=D, doc="It is the other warpgroup's turn.", attrs=_TURN)
+TURNS_END = OpSpec(
+    "turns.end", dialect=D, doc="The first warpgroup lets the second one take its last turn.", attrs=_TURN
+)
 # Products whose accumulator lies in tensor memory. A block allocates once; every product of a loop has an accumulator in
 # what was allocated. `count` numbers the products issued there, two may be on their way; `before` says which one to wait
 # for: 0 this iteration's, 1 the one before it, 2 the one before that.
@@ -391,7 +406,8 @@ _OWN = (
     TENSOR_STORE_ROWS, TENSOR_PRODUCT_ROWS, TENSOR_PRODUCT_SCALED, TENSOR_TURN, TENSOR_ACQUIRE, TENSOR_COMMIT, TENSOR_RELEASE,
     ALLOC_SHARED, FREE_SHARED, CLEAR_SHARED, LOAD_SHARED, STORE_SHARED, COPY_VIEW, COPY_POINTERS, COMMIT_GROUP, WAIT_GROUP,
     ASYNC_ARRIVE, BULK_BEGIN, BULK_LOAD, BULK_WAIT, BULK_ACQUIRE, BULK_RELEASE, BULK_COMMIT, BULK_END, BARRIER, WGMMA,
-    WGMMA_REGISTERS, WGMMA_COMMIT, WGMMA_WAIT, CONVERT_LAYOUT, CREATE, TRANSFER, PRODUCE_ONE, CONSUME_ONE, PIPELINE_YIELD,
+    WGMMA_REGISTERS, WGMMA_COMMIT, WGMMA_WAIT, TURNS_BEGIN, TURNS_TAKE, TURNS_GIVE, TURNS_END, CONVERT_LAYOUT, CREATE,
+    TRANSFER, PRODUCE_ONE, CONSUME_ONE, PIPELINE_YIELD,
     TILED_TMA_LOAD, SYNC_TMA_LOAD, COPY, WAIT,
 )  # fmt: skip
 BY_NAME.update({spec.name: spec for spec in _OWN})

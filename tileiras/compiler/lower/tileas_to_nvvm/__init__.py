@@ -117,7 +117,8 @@ for _family, _names in {
                       "tensor_memory.scale", "tensor_memory.store_rows", "tensor_memory.product_rows",
                       "tensor_memory.product_scaled", "tensor_memory.turn", "tensor_memory.acquire",
                       "tensor_memory.commit", "tensor_memory.release"),
-    "wgmma": ("wgmma", "wgmma.registers", "wgmma.commit_group", "wgmma.wait_group"),
+    "wgmma": ("wgmma", "wgmma.registers", "wgmma.commit_group", "wgmma.wait_group", "turns.begin", "turns.take", "turns.give",
+              "turns.end"),
     "local": ("local_alloc", "local_write", "local_read", "local_read_all"),
     "system": ("print_tko", "assert", "get_global", "alloca", "gdc_launch_dependents_tko", "gdc_wait_tko"),
 }.items():  # fmt: skip

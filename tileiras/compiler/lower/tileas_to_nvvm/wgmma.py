@@ -220,7 +220,33 @@ def lower_wait(lowering: Lowering, op: Op) -> None:
     lowering.b.emit_to(None, "wgmma.wait_group.sync.aligned", op.attr("pending"))
 
 
+def lower_turn(lowering: Lowering, op: Op) -> None:
+    """A named barrier of both warpgroups' threads: one of them waits there and the other arrives.
+
+    ptxas would wait first and compute then. So the barrier's number depends on what is to be computed before: by bits of which
+    none is kept, since the warpgroup's number is 0 or 1, which ptxas does not know.
+    """
+    b, first, threads = lowering.b, op.attr("barrier"), 2 * 32 * atoms.WARPS
+    number = warpgroup(lowering)
+    name = op.spec.name
+    if name == "turns.take":
+        own = b.entry("add.s32", number, first)
+        for value in op.operands:
+            some, *more = lowering.tile(value).regs
+            for reg in more:
+                some = b.emit("or.b32", some, reg)
+            own = b.emit("add.s32", own, b.emit("and.b32", some, b.entry("shr.u32", number, 1)))
+        b.emit_to(None, "bar.sync", own, threads)
+    elif name == "turns.give":
+        b.emit_to(None, "bar.arrive", b.entry("sub.s32", first + 1, number), threads)
+    else:
+        only = 1 if name == "turns.begin" else 0
+        guard = b.entry("setp.eq.u32", number, only)
+        b.emit_to(None, "bar.arrive", first + 1 - only, threads, guard=guard)
+
+
 LOWER = {
+    **dict.fromkeys(("turns.begin", "turns.take", "turns.give", "turns.end"), lower_turn),
     "wgmma": lower_wgmma, "wgmma.registers": lower_wgmma_registers, "wgmma.commit_group": lower_commit,
     "wgmma.wait_group": lower_wait,
 }  # fmt: skip

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 WARPGROUP = 4  # warps
 LAST_BARRIER = 15  # of a block
+BEGIN_AND_END = ("turns.begin", "turns.take", "turns.end")
 
 
 class AgentVerifier(Pass):
@@ -75,6 +76,31 @@ class RolesVerifier(AgentVerifier):
                 emit(D.AGENT_ID, loc=op.loc, id=op.attrs["id"], last=LAST_BARRIER - 1)
             held += 32 * warps * (registers if registers is not None else start or 0)
             first = last + 1
+        for op in func.walk():
+            if op.spec.name.startswith("turns."):
+                why = out_of_turn(op, agents)
+                if why is not None:
+                    emit(D.AGENT_TURNS, loc=op.loc, name=op.spec.name, reason=why)
         if start is not None and held > 32 * first * -(-start // 8) * 8:
             emit(D.AGENT_SUM, loc=func.loc, function=context.function, got=held, want=32 * first * start)
         return context.sink.errors == errors
+
+
+def out_of_turn(op: Any, agents: list[Any]) -> str | None:
+    """What is wrong with where two warpgroups take turns; None when nothing is."""
+    around = op.parent
+    while around is not None and around.spec.name != "agent":
+        around = around.parent
+    if around is None or around is not agents[0] or around.attrs["num_warps"] != 2 * WARPGROUP:
+        return "only the two warpgroups of a kernel's first agent take turns"
+    first = op.attrs["barrier"]
+    if not max(agent.attrs["id"] for agent in agents) + 1 < first < LAST_BARRIER:
+        return f"barriers {first} and {first + 1} are none that agents leave"
+    name = op.spec.name
+    order = [other.spec.name for other in op.block.ops if other.spec.name.startswith("turns.")]
+    if name in ("turns.begin", "turns.end") or "turns.begin" in order:
+        if order[: len(BEGIN_AND_END)] * (len(order) // 3) != order or tuple(order[:3]) != BEGIN_AND_END:
+            return "around a loop it is begin, take and end"
+    elif order != ["turns.give", "turns.take"] * (len(order) // 2):
+        return "in a loop each turn that is given away is taken again"
+    return None
