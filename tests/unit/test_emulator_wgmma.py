@@ -239,6 +239,13 @@ FED = {
     "a fence before the wait": ("fence.proxy.async; cp.async.wait_all; bar.sync 0;", True),
     "another fence": ("cp.async.wait_all; fence.acq_rel.cta; bar.sync 0;", True),
     "an mbarrier, then the reader fences": (BARRIER.format("", "fence.proxy.async;"), False),
+    "an mbarrier, while later copies are handed to another": (
+        BARRIER.format("", "").replace(
+            " W:",
+            " .shared .align 16 .b8 more[4096]; .shared .align 8 .b64 next; mov.u32 %y, next;"
+            "@%p mbarrier.init.shared.b64 [%y], 128; bar.sync 0; mov.u32 %i, more; mad.lo.u32 %i, %t, 16, %i;"
+            "cp.async.ca.shared.global [%i], [%pi], 4; cp.async.mbarrier.arrive.noinc.shared.b64 [%y]; W:",
+        ) + "fence.proxy.async;", False),
     "an mbarrier, and nobody fences": (BARRIER.format("", ""), True),
     "an mbarrier, and a fence before the copies' end": (BARRIER.format("fence.proxy.async;", ""), True),
 }  # fmt: skip

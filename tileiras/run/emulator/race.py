@@ -334,7 +334,7 @@ class Checker(Clocks, AsyncChecks, TensorChecks, ClusterChecks):
         """Its own lanes have waited for it."""
         s = self.state(batch)
         s.mark(copy.to, copy.size)
-        self.generic_write(batch, s, copy.to, copy.size, copy.lanes, True, copy.line)
+        self.copies_written(batch, s, copy, copy.number > s.handed[copy.lanes])
         self.settle(batch, s, ("write",), copy.to, copy.size, copy.lanes)
         self.settle_sources(batch, s, copy)
 
@@ -344,9 +344,13 @@ class Checker(Clocks, AsyncChecks, TensorChecks, ClusterChecks):
         mine = np.zeros(batch.L, np.bool_)
         mine[lanes] = True
         for c in batch.copies:
-            some = mine[c.lanes]
-            if some.any():
-                self.generic_write(batch, s, c.to[some], c.size, c.lanes[some], True, c.line)
+            self.copies_written(batch, s, c, mine[c.lanes] & (c.number > s.handed[c.lanes]))
+        s.handed[lanes] = batch.issued
+
+    def copies_written(self, batch, s, copy, which: np.ndarray) -> None:
+        """Copies of some lanes count as written, through the generic proxy, at their present clocks."""
+        if which.any():
+            self.generic_write(batch, s, copy.to[which], copy.size, copy.lanes[which], True, copy.line)
 
     def copy_signals(self, batch, copy, barrier: int) -> None:
         """It has landed, and an mbarrier has been told: whoever sees that phase complete is ordered after it."""

@@ -91,6 +91,7 @@ class BatchState:
         self.initialised = np.zeros(size, bool)
         self.shadow = None
         self.generic: np.ndarray | None = None  # last write of each word of shared memory, if generic
+        self.handed = np.zeros(batch.L, np.int64)  # the last copy of each lane that an mbarrier tells of
         self.generic_line: np.ndarray | None = None
         self.tensor = None  # the records of tensor memory
         self.allocations: dict[
