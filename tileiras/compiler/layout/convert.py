@@ -103,8 +103,10 @@ def round_bits(layout: LinearLayout, candidates: Sequence[int], size: int, limit
     return out
 
 
-def decide(source: LinearLayout, target: LinearLayout, size: int, stmatrix: bool = False) -> dict[str, Any]:
-    """How a conversion moves elements of `size` bytes, as attributes of the op.
+def decide(
+    source: LinearLayout, target: LinearLayout, size: int, stmatrix: bool = False, room: int = ROUND_BYTES
+) -> dict[str, Any]:
+    """How a conversion moves elements of `size` bytes, as attributes of the op; in rounds where `room` is not enough for one.
 
     `plan` is "rename", "shuffle", "shared", "ldmatrix" or, where the target has it, "stmatrix". With the last three:
     `columns`, the bytes that each index bit adds by xor to the place of an element; `bytes`, what one round takes;
@@ -128,7 +130,7 @@ def decide(source: LinearLayout, target: LinearLayout, size: int, stmatrix: bool
                 "plan": STMATRIX, "bytes": found.bytes, "columns": found.columns,
                 "vectors": (1, found.vector),
             }  # fmt: skip
-    rounds = round_bits(source, target.reg, size, ROUND_BYTES)
+    rounds = round_bits(source, target.reg, size, min(room, ROUND_BYTES))
     if size == 2 and not rounds and not rows:
         found = by_ldmatrix(source, target)
         if found is not None:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.core import Op, Value
     from tileiras.compiler.ir.rewrite import Rewriter
 
+PLANNED = frozenset(
+    ("plan", "bytes", "columns", "vectors", "rounds", "rows", "transposed")
+)  # what `convert.decide` says
 NOTHING: tuple[int, dict[str, Any]] = (0, {})
 
 
@@ -29,6 +32,16 @@ def conversion(source: Any, target: Any, gpu: Any = None) -> dict[str, Any]:
     """The attributes of a convert_layout from one tensor type to another (`convert.decide`), by what `gpu` has."""
     stmatrix = gpu is not None and gpu.has(STMATRIX) and str(source.elem) in ("f16", "bf16")
     return convert.decide(source.layout, target.layout, shared_bytes(source.elem), stmatrix)
+
+
+def in_rounds(op: Op, room: int) -> int:
+    """Lets a convert_layout move its tile in as many rounds as `room` bytes need; what a round takes."""
+    source: Any = op.operands[0].type
+    target: Any = op.results[0].type
+    found = convert.decide(source.layout, target.layout, shared_bytes(source.elem), room=room)
+    kept = {name: value for name, value in op.attrs.items() if name not in PLANNED}
+    op.attrs = {**kept, **found}
+    return int(found["bytes"])
 
 
 def make_conversion(rewriter: Rewriter, value: Value, type: Any) -> Op | None:

@@ -11,10 +11,12 @@ stores and loads belongs to the op.
 
 from __future__ import annotations
 
+import sys
+
 from tileiras.compiler.dialects.nv_tileas import ops as tileas
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.rewrite import Rewriter
-from tileiras.compiler.schedule.exchange import EXCHANGES
+from tileiras.compiler.schedule.exchange import EXCHANGES, in_rounds
 from tileiras.compiler.target.tcgen05 import STATE_BYTES
 
 TYPE_CHECKING = False
@@ -61,11 +63,12 @@ class _Placer:
     """What is known where the walk stands: global accesses since the last barrier, whether slower warps may still read
     exchanged values, and the end of every buffer that lives."""
 
-    __slots__ = ("busy", "bytes", "context", "ends", "failed", "most", "pending")
+    __slots__ = ("busy", "bytes", "context", "ends", "failed", "most", "pending", "room")
 
     def __init__(self, context: Context) -> None:
         self.context = context
         self.bytes: dict[Op, int] = {}
+        self.room: int = context.target.smem_bytes_max if context.target is not None else sys.maxsize
         self.pending = 0
         self.busy = False
         self.ends: dict[Value, int] = {}
@@ -91,6 +94,8 @@ class _Placer:
         self.pending |= accesses(op)
         if size:
             start = max(self.ends.values(), default=0)
+            if op.spec is tileas.CONVERT_LAYOUT and start + size > self.room:
+                size = in_rounds(op, self.room - start)  # beside a ring that left less than one round takes
             op.attrs = {**op.attrs, "scratch": (start, size)}
             self.most = max(self.most, start + size)
             self.pending, self.busy = 0, True
