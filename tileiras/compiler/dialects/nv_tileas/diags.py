@@ -359,6 +359,27 @@ see: AS-0117
   }
 """  # noqa: E501
 
+BUFFER = _rule(121, "has {what}")
+"""
+cause: A buffer in shared memory, columns of tensor memory or a wait does not exist on any GPU as it is written: too large,
+not aligned, or in the place of another buffer that lives.
+remedy: In a text written by hand, give the buffer a place of its own. In a normal compile this is a defect: report the kernel,
+made small with `tileiras-reduce`.
+
+  $ tileiras-opt k.tileir
+  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
+    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
+    ^bb0():
+      %one = nv_tileas.alloc_shared {bytes = 4096 : i64, offset = 0 : i64} : () -> !nv_tileas.shared
+-     %two = nv_tileas.alloc_shared {bytes = 4096 : i64, offset = 2048 : i64} : () -> !nv_tileas.shared
++     %two = nv_tileas.alloc_shared {bytes = 4096 : i64, offset = 4096 : i64} : () -> !nv_tileas.shared
+      nv_tileas.free_shared %two : !nv_tileas.shared
+      nv_tileas.free_shared %one : !nv_tileas.shared
+      nv_tileas.return
+    }
+  }
+"""
+
 MAPS = _rule(120, "attribute 'nv_tileas.tensor_maps': {why}")
 """
 see: AS-0117

@@ -137,4 +137,9 @@ RULES.checks = {
     "bulk.acquire": later("nv_tileas.verify_copies", "check_stages"),
     "async.arrive": later("nv_tileas.verify_copies", "check_stages"),
     "bulk.end": later("nv_tileas.verify_copies", "check_stages"),
+    "alloc_shared": later("nv_tileas.verify_buffers", "check_alloc_shared"),
+    "tensor_memory.alloc": later("nv_tileas.verify_buffers", "check_tensor_alloc"),
+    "tensor_memory.begin": later("nv_tileas.verify_buffers", "check_tensor_begin"),
+    "async.wait_group": later("nv_tileas.verify_buffers", "check_wait_group"),
+    "wgmma.wait_group": later("nv_tileas.verify_buffers", "check_wait_group"),
 }

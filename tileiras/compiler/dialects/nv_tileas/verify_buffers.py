@@ -1,0 +1,66 @@
+"""Buffers in shared memory and columns of tensor memory: how large, where, apart from each other; waits for groups."""
+
+from __future__ import annotations
+
+from tileiras.compiler.ir.verify import Invalid
+from tileiras.diag import Catalogue
+
+from .rings import BUFFER_BYTES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tileiras.compiler.ir.core import Op
+
+D = Catalogue("tileiras.compiler.dialects.nv_tileas.diags")
+ALIGNMENT = 16  # bytes of the widest access
+COLUMNS = (32, 64, 128, 256, 512)  # that tcgen05.alloc gives; PTX ISA
+
+
+def check_alloc_shared(op: Op) -> None:
+    start, size = op.attr("offset"), op.attr("bytes")
+    if start < 0 or start % ALIGNMENT or size < 1 or start + size > BUFFER_BYTES:
+        what = f"{size} bytes from byte {start}, expected a multiple of {ALIGNMENT}, and {BUFFER_BYTES} bytes at most"
+        raise Invalid(D.BUFFER, what=what)
+    for other in beside(op):
+        there, length = other.attr("offset"), other.attr("bytes")
+        if start < there + length and there < start + size:
+            what = f"bytes {start} to {start + size}, and another that lives has {there} to {there + length}"
+            raise Invalid(D.BUFFER, what=what)
+
+
+def beside(op: Op) -> Iterator[Op]:
+    """The buffers that are allocated while this one lives: in its block, up to where it is freed, and in the regions there."""
+    block = op.block
+    if block is None:
+        return
+    buffer = op.results[0]
+    for later in block.ops[block.ops.index(op) + 1 :]:
+        if later.spec.name == "free_shared" and later.operands[0] is buffer:
+            return
+        for inner in later.walk() if later.regions else (later,):
+            if inner.spec.name == "alloc_shared":
+                yield inner
+
+
+def check_tensor_alloc(op: Op) -> None:
+    columns, start = op.attr("columns"), op.attr("offset")
+    if columns not in COLUMNS or start < 0:
+        raise Invalid(D.BUFFER, what=f"{columns} columns, expected one of {', '.join(map(str, COLUMNS))}")
+
+
+def check_tensor_begin(op: Op) -> None:
+    column, alloc = op.attr("column"), op.operands[0].op
+    most = (
+        alloc.attr("columns")
+        if alloc is not None and alloc.spec.name == "tensor_memory.alloc"
+        else COLUMNS[-1]
+    )
+    if not 0 <= column < most:
+        raise Invalid(D.BUFFER, what=f"column {column} of {most}")
+
+
+def check_wait_group(op: Op) -> None:
+    if op.attr("pending") < 0:
+        raise Invalid(D.BUFFER, what=f"{op.attr('pending')} groups that may be pending")
