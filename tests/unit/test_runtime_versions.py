@@ -94,7 +94,15 @@ cuda_tile.module @m {
 
 
 def launched(
-    gpu_name: str, m: int, n: int, k: int, lda: int, ldb: int, skew: tuple[int, int], **more: object
+    gpu_name: str,
+    m: int,
+    n: int,
+    k: int,
+    lda: int,
+    ldb: int,
+    skew: tuple[int, int],
+    text: str = KERNEL,
+    **more: object,
 ) -> int:
     """Runs the kernel against NumPy; how many asynchronous copies of 16 bytes it issued."""
     rng = np.random.default_rng(m + n + k + lda + ldb)
@@ -103,14 +111,14 @@ def launched(
     c, profile = place(np.full((M, N), 7, np.float32)), Profile()
     args = [a, b, c, *map(np.int32, (m, n, k, lda, ldb))]
     tileiras.launch(
-        KERNEL, "k", grid=1, args=args, target="emulator", gpu_name=gpu_name, profile=profile, **more
+        text, "k", grid=1, args=args, target="emulator", gpu_name=gpu_name, profile=profile, **more
     )
     rows = np.arange(M) % m
     left = a[rows[:, None] * lda + np.arange(k)].astype(np.float32)
     right = np.zeros((k, N), np.float32)
     right[:, :n] = b[np.arange(k)[:, None] * ldb + np.arange(n)]
     np.testing.assert_array_equal(c, left @ right)
-    return sum("cp.async.cg" in text for text, _ in profile.ptx.values())
+    return sum("cp.async.cg" in line for line, _ in profile.ptx.values())
 
 
 @pytest.mark.parametrize("gpu_name", TARGETS)

@@ -98,9 +98,10 @@ def two_versions(loop: Op, needs: dict[Value, int]) -> None:
     for op in remade:
         then.append(clone_op(op, values))
     fast = then.append(clone_op(loop, values))
-    types = [r.type for r in loop.results]
+    used = [k for k, r in enumerate(loop.results) if r.uses]
+    types = [loop.results[k].type for k in used]
     jumps = [
-        create(tileaa.BY_NAME["yield"], source.results, (), {}, (), loop.loc, (len(types),))
+        create(tileaa.BY_NAME["yield"], [source.results[k] for k in used], (), {}, (), loop.loc, (len(used),))
         for source in (fast, loop)
     ]
     then.append(jumps[0])
@@ -111,7 +112,8 @@ def two_versions(loop: Op, needs: dict[Value, int]) -> None:
         tileaa.BY_NAME["if"], (aligned,), types, {}, (Region([then]), Region([otherwise])), loop.loc
     )
     made.block, block.ops[position] = block, made
-    for i, (old, new) in enumerate(zip(loop.results, made.results)):
+    for i, (k, new) in enumerate(zip(used, made.results)):
+        old = loop.results[k]
         new.name = old.name
         old.replace_all_uses_with(new)
         jumps[1].set_operand(i, old)

@@ -3,9 +3,9 @@
 Before: `for %k = %lo to %hi { %a = load %va[%i, %k] : 128x64, %b = load %vb[%k, %j] : 64x256, mmaf }`.
 After:  `for %k = 2 %lo to 2 %hi { %a = load %va'[%i, %k] : 128x32, %b = load %vb'[%k, %j] : 32x256, mmaf }`.
 
-Only where the induction variable, counted by one, numbers the tiles of both operands along K. What else it is used for, scales
-of a whole step, gets the step's number by a division. The new variable has 64 bits: no bound overflows. Additions happen in
-the same order.
+Only where the induction variable, counted by one, numbers the tiles of both operands along K, or operands come through tiles of
+pointers (address_parts.py), by steps of any size then. What else it is used for, scales of a whole step, gets the step's number
+by a division. The new variable has 64 bits: no bound overflows. Additions happen in the same order.
 """
 
 from __future__ import annotations
@@ -16,6 +16,10 @@ from tileiras.compiler.ir.core import Op, Value
 from tileiras.compiler.ir.dense import constant_bytes
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.types import I64, Dense, PartitionView, TensorType, TileType
+from tileiras.compiler.ir.walk import erase_unused
+from tileiras.compiler.schedule.candidates import computes, constant_int, writes
+
+from .address_parts import Cutter, Place, before, carried_in, cut_with, only_feeds, shorter, without
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,22 +49,23 @@ class ShortenSteps(Pass):
 
 class Chain:
     """One operand of a product: ops whose results get shorter with the dimension of K in each, those that read memory with
-    the place of the loop's number among their operands, and constants that are made anew."""
+    the place of the loop's number among their operands, or through pointers, and constants that are made anew."""
 
     def __init__(self) -> None:
         self.ops: list[tuple[Op, int]] = []
         self.loads: list[tuple[Op, int]] = []
+        self.pointers: list[tuple[Op, int]] = []
         self.constants: list[tuple[Op, int, int]] = []  # user, operand, dimension of K
 
 
 def operand_chains(loop: Op) -> list[Chain] | None:
     """Both operands of the one product of a loop; None where the loop is not of that kind."""
-    from tileiras.compiler.schedule.candidates import constant_int, writes
     from tileiras.compiler.schedule.products import adds_up
 
     body = loop.regions[0].block
     products = [op for op in body.ops if op.spec.name in ("mmaf", "mmai")]
-    if len(products) != 1 or constant_int(loop.operands[2]) != 1 or adds_up(products[0]) is not loop:
+    step = constant_int(loop.operands[2])
+    if len(products) != 1 or step is None or adds_up(products[0]) is not loop:
         return None
     product = products[0]
     out = []
@@ -68,16 +73,32 @@ def operand_chains(loop: Op) -> list[Chain] | None:
         chain = Chain()
         value = product.operands[which]
         dim = len(value.type.shape) - (1 if which == 0 else 2)  # type: ignore[attr-defined]
-        if not follow(value, dim, body, chain) or len(chain.loads) != 1:
+        if not follow(value, dim, body, chain) or len(chain.loads) + len(chain.pointers) != 1:
             return None
         out.append(chain)
-    if (
-        len(body.args[0].uses) > 2
-    ):  # what else is done with the number is done several times: it must not add up
-        carried = [arg for arg in body.args[1:] if isinstance(arg.type, TensorType)]
-        if len(carried) != 1 or any(op.regions or writes(op) for op in body.ops):
-            return None
+    if step != 1 and any(chain.loads for chain in out):
+        return None
+    places = cut_with(addresses(out), loop)
+    if places is None:
+        return None
+    pointers = carried_in(places, loop)
+    loads = {op for chain in out for op, _ in chain.pointers}
+    if not all(only_feeds(p, loads, places) for p in pointers):
+        return None
+    # what else is done in a step is done several times: it must not add up
+    carried = [arg for arg in body.args[1:] if isinstance(arg.type, TensorType) and arg not in pointers]
+    if len(carried) != 1 or any(op.regions or writes(op) for op in body.ops):
+        return None
     return out
+
+
+def addresses(chains: list[Chain]) -> list[Place]:
+    """What the loads through pointers read of each element of their tiles: pointers, masks and paddings."""
+    found = []
+    for op, dim in (load for chain in chains for load in chain.pointers):
+        tiles = [op.operand(name) for name in ("source", "mask", "paddingValue")]
+        found += [(tile, dim) for tile in tiles if tile is not None]
+    return found
 
 
 def follow(value: Value, dim: int, body: Any, chain: Chain) -> bool:
@@ -92,6 +113,8 @@ def follow(value: Value, dim: int, body: Any, chain: Chain) -> bool:
         if op.spec.name == "load_view_tko":
             if not _follow_load(op, dim, body.args[0], chain):
                 return False
+        elif op.spec.name == "load_ptr_tko":
+            chain.pointers.append((op, dim))
         elif op.spec.name == "broadcast":  # of one scale for all of the step
             if op.operands[0].type.shape[dim] != 1 or op.result.type.shape[dim] == 1:  # type: ignore[attr-defined]
                 return False
@@ -136,20 +159,8 @@ def _follow_op(op: Op, dim: int, chain: Chain) -> list[tuple[Value, int]] | None
     return out
 
 
-def before(op: Op, dim: int) -> tuple[Value, int] | None:
-    """The operand that an op renames, and the dimension of K in it."""
-    if op.spec.name == "permute":
-        return op.operands[0], op.attr("permutation")[dim]
-    if op.spec.name == "reshape":
-        source, result = op.operands[0].type.shape, op.result.type.shape  # type: ignore[attr-defined]
-        kept = [d for d, e in enumerate(source) if e != 1]
-        if [source[d] for d in kept] != [e for e in result if e != 1] or result[dim] == 1:
-            return None
-        return op.operands[0], kept[sum(e != 1 for e in result[:dim])]
-    return None
-
-
 def shorten(loop: Op, chains: list[Chain], parts: int) -> None:
+    walking = {p.index for p in carried_in(cut_with(addresses(chains), loop) or set(), loop)}
     body = loop.regions[0].block
     block = loop.block
     assert block is not None
@@ -162,26 +173,55 @@ def shorten(loop: Op, chains: list[Chain], parts: int) -> None:
         return anchor.block.insert_before(anchor, made).result
 
     scalar = TensorType(I64, (), None)
-    data = parts.to_bytes(constant_bytes(I64), "little")
-    factor = put(loop, "constant", (), scalar, {"value": Dense(TileType(I64, ()), data)})
+
+    def number_of(anchor: Op, value: int) -> Value:
+        data = value.to_bytes(constant_bytes(I64), "little")
+        return put(anchor, "constant", (), scalar, {"value": Dense(TileType(I64, ()), data)})
+
+    factor = number_of(loop, parts)
     signedness = "unsigned" if loop.attr("unsignedCmp") else "signed"
-    for i in (0, 1):
-        bound = loop.operands[i]
-        if bound.type.elem.bits < 64:  # type: ignore[attr-defined]
-            bound = put(loop, "exti", (bound,), scalar, {"signedness": signedness})
+    low, high = (
+        put(loop, "exti", (v,), scalar, {"signedness": signedness}) if v.type.elem.bits < 64 else v  # type: ignore[attr-defined]
+        for v in loop.operands[:2]
+    )
+    stride = constant_int(loop.operands[2])
+    assert stride is not None
+    first = low
+    if stride != 1:  # counted from zero then
+        length = put(loop, "subi", (high, low), scalar, {"overflow": "none"})
+        length = put(loop, "addi", (length, number_of(loop, stride - 1)), scalar, {"overflow": "none"})
+        rounding = {"signedness": "signed", "rounding": "negative_inf"}
+        low, high = number_of(loop, 0), put(loop, "divi", (length, number_of(loop, stride)), scalar, rounding)
+    for i, bound in enumerate((low, high)):
         loop.set_operand(i, put(loop, "muli", (bound, factor), scalar, {"overflow": "none"}))
-    one = (1).to_bytes(constant_bytes(I64), "little")
-    loop.set_operand(2, put(loop, "constant", (), scalar, {"value": Dense(TileType(I64, ()), one)}))
+    loop.set_operand(2, number_of(loop, 1))
     number.type = scalar
     tiles = [load for chain in chains for load in chain.loads]
     others = [use for use in number.uses if use not in tiles]
-    if others:  # the number of the whole step, for scales that serve all of it
+    pointers = sorted(
+        (load for chain in chains for load in chain.pointers), key=lambda p: body.ops.index(p[0])
+    )
+    begin = body.ops[0]
+    if others or pointers:  # the number of the whole step, for what is the same in all of it
         rounding = {"signedness": signedness, "rounding": "negative_inf"}
-        whole = put(body.ops[0], "divi", (number, factor), scalar, rounding)
+        step = whole = put(begin, "divi", (number, factor), scalar, rounding)
+        if stride != 1:
+            whole = put(begin, "muli", (whole, number_of(begin, stride)), scalar, {"overflow": "none"})
+            whole = put(begin, "addi", (whole, first), scalar, {"overflow": "none"})
         if kept.elem.bits < 64:
-            whole = put(body.ops[1], "trunci", (whole,), kept, {"overflow": "none"})
+            whole = put(begin, "trunci", (whole,), kept, {"overflow": "none"})
         for user, index in others:
             user.set_operand(index, whole)
+    if pointers:
+        part = put(begin, "andi", (number, number_of(begin, parts - 1)), scalar, {})
+        step = put(begin, "subi", (step, low), scalar, {"overflow": "none"})
+        cutter = Cutter(loop, parts, part, step)
+        for load, dim in pointers:
+            for name in ("source", "mask", "paddingValue"):
+                tile = load.operand(name)
+                if tile is not None:
+                    load.set_operand(load.operands.index(tile), cutter.cut((tile, dim), load))
+                    erase_unused(tile.op, computes)
     for chain in chains:
         for user, index, dim in chain.constants:
             value = user.operands[index]
@@ -197,8 +237,5 @@ def shorten(loop: Op, chains: list[Chain], parts: int) -> None:
                 maker = create(old.op.spec, old.op.operands, (small,), dict(old.op.attrs), (), old.op.loc)
                 body.insert_before(op, maker)
                 op.set_operand(op.operands.index(old), maker.result)
-
-
-def shorter(type: Any, dim: int, parts: int) -> TensorType:
-    shape = tuple(e // parts if d == dim else e for d, e in enumerate(type.shape))
-    return TensorType(type.elem, shape, type.layout)
+    if walking:
+        without(loop, walking)
