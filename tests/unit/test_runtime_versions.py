@@ -146,6 +146,44 @@ def test_one_fact_that_fails_takes_the_slow_version(
     assert launched(gpu_name, *sizes, skew) == 0
 
 
+AROUND = KERNEL.replace("%ldb: tile<i32>)", "%ldb: tile<i32>, %start: tile<i32>)").replace(
+    "%w = reshape %long :",
+    """%sr = reshape %start : tile<i32> -> tile<1xi32>
+    %sb = broadcast %sr : tile<1xi32> -> tile<64xi32>
+    %from = addi %sb, %long : tile<64xi32>
+    %n1 = reshape %n : tile<i32> -> tile<1xi32>
+    %n64 = broadcast %n1 : tile<1xi32> -> tile<64xi32>
+    %back = remi %from, %n64 signed : tile<64xi32>
+    %w = reshape %back :""",
+).replace(
+    "%inn = cmpi",
+    """%lowest = constant <i32: 0> : tile<32x64xi32>
+    %behind = cmpi greater_than_or_equal %across, %lowest, signed : tile<32x64xi32> -> tile<32x64xi1>
+    %before = cmpi""",
+).replace(
+    "%br = reshape", "%inn = andi %behind, %before : tile<32x64xi1>\n    %br = reshape"
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("gpu_name", TARGETS)
+@pytest.mark.parametrize(
+    ("start", "n", "fast"), [(64, 48, True), (0, 8, True), (-24, 16, False), (8, 48, True), (4, 48, False)]
+)
+def test_columns_that_begin_again_count_up_in_chunks_where_they_are_not_negative(
+    gpu_name: str, start: int, n: int, fast: bool
+) -> None:
+    rng = np.random.default_rng(7)
+    m, k, lda, ldb = 64, 64, 64, 64
+    a, b = (place(rng.integers(-3, 4, size).astype(np.float16)) for size in (m * lda, k * ldb))
+    c, profile = place(np.full((M, N), 7, np.float32)), Profile()
+    args = [a, b, c, *map(np.int32, (m, n, k, lda, ldb, start))]
+    tileiras.launch(AROUND, "k", grid=1, args=args, target="emulator", gpu_name=gpu_name, profile=profile)
+    cols = np.fmod(start + np.arange(N), n)
+    right = np.where(cols < 0, 0, b[np.arange(k)[:, None] * ldb + cols.clip(0)]).astype(np.float32)
+    np.testing.assert_array_equal(c, a.reshape(m, lda).astype(np.float32) @ right)
+    assert any("cp.async.cg" in line for line, _ in profile.ptx.values()) == fast
+
+
 def test_a_remark_names_what_is_tested() -> None:
     program = tileiras.compile(KERNEL, gpu_name="sm_80", remarks={"analysis": "memory"})
     (said,) = [r.message for r in program.diagnostics if r.diag is VERSIONS]

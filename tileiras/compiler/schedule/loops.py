@@ -84,7 +84,7 @@ def comes_in_registers(product: Op, which: int, body: Any) -> bool:
 
 
 def missing_facts(loop: Op, target: Any) -> dict[Value, int] | None:
-    """What must be a multiple of what so that all loads of a loop's products can be staged in chunks of 16 bytes; None
+    """Which bits of which scalars must be zero so that all loads of a loop's products can be staged in chunks of 16 bytes; None
     where more than that is in the way, or the loop has no products."""
 
     body = loop.regions[0].block
@@ -106,8 +106,8 @@ def missing_facts(loop: Op, target: Any) -> dict[Value, int] | None:
                 if found is None:
                     return None
                 loads += 1
-                for value, divisor in found.items():
-                    needs[value] = max(divisor, needs.get(value, 1))
+                for value, bits in found.items():
+                    needs[value] = bits | needs.get(value, 0)
     return needs if loads and all(is_outside(value, loop) for value in needs) else None
 
 

@@ -1,8 +1,8 @@
 """What must hold at run time for the tile of a load through pointers to come in wide chunks: scalars in front of its loop.
 
-Addresses and masks are followed back to the scalars that they are made of. With all of these taken for multiples of a chunk the
-axis facts say whether the pointers would count up in chunks, under one mask each; then each scalar that this does not depend
-on is dropped again.
+Addresses and masks are followed back to the scalars that they are made of. With all of these taken for multiples of a chunk,
+not negative and far from overflow, the axis facts say whether the pointers would count up in chunks, under one mask each; then
+each scalar, or what is not needed of it, that this does not depend on is dropped again.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ MOST_SCALARS = 16  # that are looked at: an address has a base, a stride and an 
 def pointer_needs(
     op: Op, loop: Op, chunk: int, run: Callable[[Op, Facts], tuple[int, int]]
 ) -> dict[Value, int] | None:
-    """The divisors that chunks of so many bytes want; None where alignment is not all that is missing. `run`: along which
-    dimension pointers count up, and how far, under given facts."""
+    """Which bits of which scalars must be zero for chunks of so many bytes: the lowest ones, the highest; None where alignment is
+    not all that is missing. `run`: along which dimension pointers count up, and how far, under given facts."""
     size: int = op.results[0].type.elem.bytes  # type: ignore[attr-defined]
 
     def suffices(assumed: dict[Value, int]) -> bool:
@@ -35,15 +35,20 @@ def pointer_needs(
 
     if suffices({}):
         return {}
-    known = Facts()
-    needs = {v: chunk for v in scalars_behind(op, loop) if known.divisor(v) < chunk}
-    if not needs or len(needs) > MOST_SCALARS or not suffices(needs):
+    found = scalars_behind(op, loop)
+    if not found or len(found) > MOST_SCALARS:
         return None
-    for value in list(needs):
-        enough = [] if isinstance(value.type.elem, Ptr) else [max(1, chunk // size)]  # type: ignore[attr-defined]
-        for less in (1, *enough):
-            fewer = {**needs, value: less} if less > 1 else {v: d for v, d in needs.items() if v is not value}
-            if suffices(fewer):
+    needs = {}
+    for value in found:
+        elem: Any = value.type.elem  # type: ignore[attr-defined]
+        needs[value] = chunk - 1 if isinstance(elem, Ptr) else chunk - 1 | 3 << elem.bits - 2
+    if not suffices(needs):
+        return None
+    for value, bits in list(needs.items()):
+        high = bits & ~(chunk - 1)
+        for less in sorted({0, high, chunk // size - 1, chunk // size - 1 | high, chunk - 1}):
+            fewer = {v: b for v, b in {**needs, value: less}.items() if b}
+            if less < bits and suffices(fewer):
                 needs = fewer
                 break
     return needs
@@ -61,7 +66,8 @@ def scalars_behind(op: Op, loop: Op) -> list[Value]:
         if not hasattr(value.type, "shape"):
             continue
         if value.type.shape == () and is_outside(value, loop):
-            found.append(value)
+            if value.op is None or value.op.spec.name != "constant":
+                found.append(value)
         elif value.op is not None:
             parts = value.op.operands if computes(value.op) and not value.op.regions else []
         elif (

@@ -109,8 +109,8 @@ def unit_dimension(op: Op) -> int:
 
 
 def missing(op: Op, loop: Op, facts: Facts, chunk: int) -> dict[Value, int] | None:
-    """What must be a multiple of what so that chunks of so many bytes bring the tile of a load in a loop; None where that is not
-    enough."""
+    """Which bits of which scalars must be zero so that chunks of so many bytes bring the tile of a load in a loop; None where
+    that is not enough."""
     if op.spec.name == "load_ptr_tko":
         return pointer_needs(op, loop, chunk, run_of_pointers)
     unit = unit_dimension(op)
@@ -123,13 +123,13 @@ def missing(op: Op, loop: Op, facts: Facts, chunk: int) -> dict[Value, int] | No
         return None
     needs: dict[Value, int] = {}
     if facts.pointer_alignment(value) < chunk:
-        needs[facts.tensor_view_op(value).operands[0]] = chunk
+        needs[facts.tensor_view_op(value).operands[0]] = chunk - 1
     for d, m in enumerate(view.dim_map or tuple(range(len(view.tile)))):
         if d != unit and facts.stride_alignment(value, m, size) < chunk:
             stride = facts.dynamic_stride(value, m)
             if stride is None:
                 return None
-            needs[stride] = max(needs.get(stride, 1), chunk // size)
+            needs[stride] = needs.get(stride, 0) | chunk // size - 1
     return needs
 
 

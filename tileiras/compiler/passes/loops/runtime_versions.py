@@ -16,8 +16,9 @@ from tileiras.compiler.ir.clone import clone_op
 from tileiras.compiler.ir.core import Block, Op, Region, Value
 from tileiras.compiler.ir.dense import constant_bytes
 from tileiras.compiler.ir.passes import Context, Pass
-from tileiras.compiler.ir.types import I1, I64, Dense, DivBy, Ptr, TensorType, TileType
+from tileiras.compiler.ir.types import I1, I64, Bounded, Dense, DivBy, Ptr, TensorType, TileType
 from tileiras.compiler.ir.walk import parts_first
+from tileiras.compiler.passes.tileaa.axis import low_bit
 from tileiras.compiler.schedule.candidates import computes, is_outside
 from tileiras.compiler.target.cost import CostModel
 
@@ -40,7 +41,7 @@ class RuntimeVersions(Pass):
         for loop in [op for op in func.walk() if op.spec.name == "for"]:
             needs = missing_facts(loop, context.target) if made < CostModel.versions else None
             if needs:
-                facts = " and ".join(f"{named(v)} is a multiple of {d}" for v, d in needs.items())
+                facts = " and ".join(f"{named(v)} is {said(bits)}" for v, bits in needs.items())
                 context.sink.emit(D.VERSIONS, loc=loop.loc, facts=facts)
                 two_versions(loop, needs)
                 made += 1
@@ -52,6 +53,23 @@ def named(value: Value) -> str:
     if value.name:
         return f"%{value.name}"
     return f"argument {value.index}" if value.op is None else f"a result of {value.op.spec.full_name}"
+
+
+def said(bits: int) -> str:
+    """In words that bits of a number are zero."""
+    divisor = low_bit(~bits)
+    words = [f"a multiple of {divisor}"] if divisor > 1 else []
+    if bits >= divisor:
+        words.append(f"from 0 to {most(bits)}")
+    return ", ".join(words)
+
+
+def most(zeros: int) -> int:
+    """The largest number whose highest bits are zero, as many as are set at the top."""
+    top = zeros.bit_length()
+    while zeros >> top - 1 & 1:
+        top -= 1
+    return (1 << top) - 1
 
 
 def two_versions(loop: Op, needs: dict[Value, int]) -> None:
@@ -70,7 +88,7 @@ def two_versions(loop: Op, needs: dict[Value, int]) -> None:
         return put("constant", (), scalar, {"value": Dense(TileType(I64, ()), data)})
 
     bits: Value | None = None
-    for value, divisor in needs.items():
+    for value, zeros in needs.items():
         elem = value.type.elem  # type: ignore[attr-defined]
         if isinstance(elem, Ptr):
             word = put("ptr_to_int", (value,), scalar)
@@ -78,22 +96,23 @@ def two_versions(loop: Op, needs: dict[Value, int]) -> None:
             word = put("exti", (value,), scalar, {"signedness": "unsigned"})
         else:
             word = value
-        low = put("andi", (word, number(divisor - 1)), scalar)
+        low = put("andi", (word, number(zeros)), scalar)
         bits = low if bits is None else put("ori", (bits, low), scalar)
     attrs = {"comparison_predicate": "equal", "signedness": "unsigned"}
     aligned = put("cmpi", (bits, number(0)), TensorType(I1, (), None), attrs)
     then, otherwise = Block(), Block()
     values: dict[Value, Value] = {}
-    for value, divisor in needs.items():
-        assume = create(
-            tileaa.BY_NAME["assume"],
-            (value,),
-            (value.type,),
-            {"predicate": DivBy(divisor, None, None)},
-            (),
-            loop.loc,
-        )
-        values[value] = then.append(assume).result
+    for value, zeros in needs.items():
+        divisor = low_bit(~zeros)
+        predicates = [DivBy(divisor, None, None)] if divisor > 1 else []
+        if zeros >= divisor:
+            predicates.append(Bounded(0, most(zeros)))
+        known = value
+        for predicate in predicates:
+            attrs = {"predicate": predicate}
+            assume = create(tileaa.BY_NAME["assume"], (known,), (value.type,), attrs, (), loop.loc)
+            known = then.append(assume).result
+        values[value] = known
     remade = made_from(needs, loop)
     for op in remade:
         then.append(clone_op(op, values))

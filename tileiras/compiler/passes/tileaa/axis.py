@@ -220,6 +220,23 @@ def _product(f: AxisFacts, op: Op, shape: tuple[int, ...]) -> Axis:
     )
 
 
+def _remainder(f: AxisFacts, op: Op, shape: tuple[int, ...]) -> Axis:
+    """x % n for counting x and equal n goes back to zero only at a multiple of what divides both."""
+    a, b = f.of(op.operands[0]), f.of(op.operands[1])
+    const = tuple(min(x, y) for x, y in zip(a.const, b.const))
+    width: int = op.results[0].type.elem.bits  # type: ignore[attr-defined]
+    if op.attr("signedness") != "unsigned" and f.facts.bits(op.operands[0]) == width:  # may be negative
+        return Axis((1,) * len(shape), const, (1,) * len(shape))
+    contig, div = [], []
+    for d in range(len(shape)):
+        group = min(a.contig[d], b.const[d], b.elementwise(d))
+        while group > 1 and a.start(d, group) < group:
+            group //= 2
+        contig.append(group)
+        div.append(min(a.start(d, group), b.elementwise(d)))
+    return Axis(tuple(contig), const, tuple(div))
+
+
 def _offset(f: AxisFacts, op: Op, shape: tuple[int, ...]) -> Axis:
     pointee: Any = op.results[0].type.elem.pointee  # type: ignore[attr-defined]
     size = 8 if isinstance(pointee, Ptr) else max(1, pointee.bits // 8)
@@ -271,6 +288,7 @@ def _smallest(f: AxisFacts, op: Op, shape: tuple[int, ...]) -> Axis:
 
 _RULES: dict[str, Any] = {
     "constant": _constant, "iota": _iota, "broadcast": _broadcast, "reshape": _reshape, "permute": _permute,
-    "addi": _sum, "subi": _difference, "muli": _product, "offset": _offset, "assume": _assume, "cmpi": _compare,
+    "addi": _sum, "subi": _difference, "muli": _product, "remi": _remainder,
+    "offset": _offset, "assume": _assume, "cmpi": _compare,
     "andi": _smallest, "ori": _smallest, "xori": _smallest, "select": _smallest, "exti": _same, "convert_layout": _same,
 }  # fmt: skip

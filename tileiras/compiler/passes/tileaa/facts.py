@@ -7,7 +7,7 @@ same code answers on nv_tileaa and, through `convert_layout`, on nv_tileas.
 from __future__ import annotations
 
 from tileiras.compiler.ir.dense import dense_bits
-from tileiras.compiler.ir.types import DivBy, GatherScatterView, Ptr, StridedView
+from tileiras.compiler.ir.types import Bounded, DivBy, GatherScatterView, Ptr, StridedView
 from tileiras.compiler.ir.walk import DEEP, parts_first
 
 from .axis import MAX_DIVISOR, AxisFacts, low_bit, makers
@@ -23,10 +23,11 @@ VECTOR_BYTES = 16
 
 
 class Facts:
-    """Answers for one function; `assumed`: divisors of values that are taken for true."""
+    """Answers for one function; `assumed`: bits of scalars that are taken to be zero, the lowest ones and the sign."""
 
     def __init__(self, assumed: dict[Value, int] | None = None) -> None:
-        self._divisor: dict[Value, int] = dict(assumed or {})
+        self._assumed = assumed or {}
+        self._divisor: dict[Value, int] = {}
         self._axis: Any = None
         self._depth = 0
 
@@ -40,7 +41,8 @@ class Facts:
             if self._depth == DEEP:  # of a long chain the far end first, so that no call goes deeper
                 for part in parts_first([value], lambda v: makers(v, _RULES))[:-1]:
                     self.divisor(part)
-            found = self._divisor[value] = max(self._start(value), min(self._derive(value), MAX_DIVISOR))
+            derived = max(self._start(value), min(self._derive(value), MAX_DIVISOR))
+            found = self._divisor[value] = max(derived, low_bit(~self._assumed.get(value, 0)))
             self._depth -= 1
         return found
 
@@ -65,6 +67,19 @@ class Facts:
         if value.index == 0:  # lower + k * step
             return min(self.divisor(owner.operands[0]), self.divisor(owner.operands[2]))
         return 1
+
+    def bits(self, value: Value) -> int:
+        """So many low bits hold every element of an integer tile or scalar, the others are zero; one less than there are: it is
+        not negative."""
+        found: dict[Value, int] = {}
+        for at in parts_first([value], _widths_of):
+            width: int = at.type.elem.bits  # type: ignore[attr-defined]
+            wide = _bits(self, at.op, found) if at.op is not None else width
+            zeros = self._assumed.get(at, 0)
+            while zeros >> width - 1 & 1:
+                zeros, width = zeros & ~(1 << width - 1), width - 1
+            found[at] = min(wide, width)
+        return found[value]
 
     # ---- views
     @staticmethod
@@ -187,6 +202,41 @@ class Facts:
         ):
             run += 1
         return 1 << run, size << run
+
+
+def _widths_of(value: Value) -> list[Value]:
+    """The operands that `_bits` asks about."""
+    return list(value.op.operands) if value.op is not None and value.op.spec.name in _WIDTHS else []
+
+
+_WIDTHS = frozenset(("assume", "broadcast", "reshape", "permute", "convert_layout", "exti", "addi"))
+
+
+def _bits(facts: Facts, op: Op, known: dict[Value, int]) -> int:
+    """`Facts.bits` of a result, given those of its operands."""
+    name = op.spec.name
+    width: int = op.results[0].type.elem.bits  # type: ignore[attr-defined]
+    if name == "constant":
+        return max(v.bit_length() for v in dense_bits(op.attr("value")))
+    if name == "iota":
+        return (op.results[0].type.shape[0] - 1).bit_length()  # type: ignore[attr-defined]
+    if name == "get_tile_block_id":
+        return width - 1
+    if name not in _WIDTHS:
+        return width
+    bits = [known[v] for v in op.operands]
+    if name == "assume":
+        predicate: Any = op.attr("predicate")
+        if isinstance(predicate, Bounded) and predicate.lower is not None and predicate.lower >= 0:
+            return min(bits[0], width - 1 if predicate.upper is None else predicate.upper.bit_length())
+    if name == "exti" and op.attr("signedness") != "unsigned":
+        return bits[0] if bits[0] < op.operands[0].type.elem.bits else width  # type: ignore[attr-defined]
+    if name == "addi":
+        for x, y in ((0, 1), (1, 0)):
+            if 1 << bits[y] <= facts.divisor(op.operands[x]):  # nothing is carried
+                return max(bits)
+        return min(width, max(bits) + 1)
+    return bits[0]
 
 
 def _constant(facts: Facts, op: Op) -> int:
