@@ -69,9 +69,8 @@ def test_without_the_parts_there_is_none(disable: str) -> None:
     assert ARRIVE not in ptx
 
 
-@pytest.mark.parametrize("name", ("staged_dequantized", "staged_attention_f16"))
-def test_what_threads_read_or_write_keeps_its_barrier(name: str) -> None:
-    ptx = tileiras.compile(bytecode_path(CASES[name]), **OPTIONS).ptx
+def test_what_threads_look_at_keeps_its_barrier() -> None:
+    ptx = tileiras.compile(bytecode_path(CASES["staged_attention_f16"]), **OPTIONS).ptx
     assert ARRIVE not in ptx and "cp.async.wait_group" in ptx
 
 
@@ -142,6 +141,61 @@ def test_planted_bugs_are_found(bug: str) -> None:
         try:
             out, a, b = run(program, 11, 2, (128, 352, 64), seed)
             found += not all((out[j] == product(a, b, 0, 11, j)).all() for j in range(2))
+        except tileiras.LaunchError:
+            found += 1
+    assert found >= 18
+
+
+# ---- operands that threads store
+@pytest.mark.parametrize(
+    "name, barriers", [("staged_dequantized", 0), ("staged_converted_tf32_nt", 0), ("staged_tf32_nn", 1)]
+)
+def test_stored_operands_are_waited_for_by_one_warp(name: str, barriers: int) -> None:
+    """What is transposed on its way is read by others than have copied it."""
+    ptx = tileiras.compile(bytecode_path(CASES[name]), **OPTIONS).ptx
+    loop = ptx[ptx.index("tcgen05.st") : ptx.rindex("tcgen05.mma")]
+    loop = loop[loop.index("cp.async.wait_group") :]
+    assert loop.count("bar.sync") == barriers and "mbarrier.arrive.shared" in loop
+
+
+COMPUTED = kernel(NEST).replace(
+    "%e = mmaf %x, %y, %acc",
+    "%yy = addf %y, %y : tile<32x64xf16>\n      %e = mmaf %x, %yy, %acc",
+)
+
+
+@pytest.mark.parametrize("n, m", [(0, 2), (1, 4), (5, 3), (7, 3), (10, 2)])
+def test_nests_of_computed_operands(n: int, m: int) -> None:
+    program = tileiras.compile(COMPUTED, **OPTIONS)
+    assert "mbarrier.arrive.shared" in program.ptx
+    for seed in range(3):
+        out, a, b = run(program, n, m, (60 * m, 352, 64), seed)
+        for j in range(m):
+            assert (out[j] == 2 * product(a, b, 0, n + j, j)).all()
+
+
+STORED_BUGS = {
+    "what was stored is not fenced": (r"\tfence\.proxy\.async\.shared::cta;\n(?=\tbar\.warp\.sync)", ""),
+    "a product does not wait for operands": (WAIT + r"(?=(?:(?!try_wait|bar\.sync)[^\n]*\n)*?\ttcgen05\.mma)", ""),
+    "nobody arrives": (r"\t@%p\d+ mbarrier\.arrive\.shared::cta\.b64 _, [^;]+;\n", ""),
+    "an operand is stored again before the product has read it": (
+        WAIT + r"(?=(?:(?!try_wait|bar\.sync)[^\n]*\n)*?\tst\.shared[^\n]*\n(?:[^\n]*\n)*?\tbar\.warp\.sync)", "",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("bug", STORED_BUGS)
+def test_planted_bugs_of_stored_operands_are_found(bug: str) -> None:
+    program = tileiras.compile(COMPUTED, **OPTIONS)
+    right = program.ptx
+    program.ptx = re.sub(*STORED_BUGS[bug], right, count=1)
+    assert program.ptx != right
+    found = 0
+    for seed in range(20):
+        try:
+            out, a, b = run(program, 11, 2, (128, 352, 64), seed)
+            found += not all((out[j] == 2 * product(a, b, 0, 11, j)).all() for j in range(2))
         except tileiras.LaunchError:
             found += 1
     assert found >= 18

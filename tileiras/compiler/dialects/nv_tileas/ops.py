@@ -302,7 +302,8 @@ TENSOR_BEGIN = OpSpec(  # the `number`th accumulator of a loop; a barrier follow
     "tensor_memory.begin", dialect=D,
     doc="The accumulator of one product of a loop; a barrier follows before anyone uses it.",
     operands=(Arg("memory", "tensor_memory"),),
-    attrs=(Attr("column", "i64"), Attr("number", "i64"), Attr("readers", "i64", optional=True)),
+    attrs=(Attr("column", "i64"), Attr("number", "i64"), Attr("readers", "i64", optional=True),
+           Attr("writers", "i64", optional=True)),  # warps that store operands of its products
     results=(Arg("accumulator", "tensor_memory"),), traits=NO_MEMORY_EFFECT,
 )  # fmt: skip
 # Sums of loop after loop between warps of different roles, `buffers` (1 or 2) of them `stride` columns apart: who multiplies
@@ -337,6 +338,7 @@ TENSOR_END = OpSpec(
     dialect=D,
     doc="The end of a loop's accumulator.",
     operands=(Arg("memory", "tensor_memory"),),
+    attrs=(Attr("writers", "i64", optional=True),),
 )
 TENSOR_STORE = OpSpec(
     "tensor_memory.store",
@@ -387,6 +389,18 @@ TENSOR_WAIT = OpSpec(
     operands=_COUNTED,
     attrs=(Attr("before", "i64"),),
 )
+TENSOR_STORED = OpSpec(
+    "tensor_memory.stored",
+    dialect=D,
+    doc="Each warp says that its part of what a product reads lies in shared memory.",
+    operands=_COUNTED,
+)
+TENSOR_WAIT_STORED = OpSpec(
+    "tensor_memory.wait_stored",
+    dialect=D,
+    doc="The warp whose thread issues products waits until every warp has stored its part.",
+    operands=_COUNTED,
+)
 TENSOR_LOAD = OpSpec(  # waits for the product, then brings the sum
     "tensor_memory.load",
     dialect=D,
@@ -404,6 +418,7 @@ TENSOR_SCALE = OpSpec(  # waits for the product before this iteration's, then mu
 _OWN = (
     TENSOR_ALLOC, TENSOR_FREE, TENSOR_BEGIN, TENSOR_END, TENSOR_STORE, TENSOR_PRODUCT, TENSOR_WAIT, TENSOR_LOAD, TENSOR_SCALE,
     TENSOR_STORE_ROWS, TENSOR_PRODUCT_ROWS, TENSOR_PRODUCT_SCALED, TENSOR_TURN, TENSOR_ACQUIRE, TENSOR_COMMIT, TENSOR_RELEASE,
+    TENSOR_STORED, TENSOR_WAIT_STORED,
     ALLOC_SHARED, FREE_SHARED, CLEAR_SHARED, LOAD_SHARED, STORE_SHARED, COPY_VIEW, COPY_POINTERS, COMMIT_GROUP, WAIT_GROUP,
     ASYNC_ARRIVE, BULK_BEGIN, BULK_LOAD, BULK_WAIT, BULK_ACQUIRE, BULK_RELEASE, BULK_COMMIT, BULK_END, BARRIER, WGMMA,
     WGMMA_REGISTERS, WGMMA_COMMIT, WGMMA_WAIT, TURNS_BEGIN, TURNS_TAKE, TURNS_GIVE, TURNS_END, CONVERT_LAYOUT, CREATE,

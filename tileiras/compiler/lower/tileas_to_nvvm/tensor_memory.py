@@ -109,7 +109,9 @@ def lower_begin(lowering: Lowering, op: Op) -> None:
     b = lowering.b
     memory: Memory = lowering.env[op.operands[0]]
     readers = op.attr("readers") or 0
-    counts = [1] * _BARRIERS + [readers] * (_BARRIERS if readers else 0)  # it is there; it was read
+    writers = op.attr("writers") or 0
+    # it is there; it was read; what it is made of was stored
+    counts = [1] * _BARRIERS + [n for n in (readers, writers) if n for _ in range(_BARRIERS)]
     state = b.add(32, memory.state, 16 + 8 * len(counts) * op.attr("number"))
 
     def init() -> None:
@@ -128,10 +130,34 @@ def lower_end(lowering: Lowering, op: Op) -> None:
     memory: Memory = lowering.env[op.operands[0]]
 
     def inval() -> None:
-        for i in range(_BARRIERS):
+        for i in range(2 * _BARRIERS if op.attr("writers") else _BARRIERS):
             b.emit_to(None, "mbarrier.inval.shared::cta.b64", b.address(memory.state, 8 * i))
 
     by_warp(lowering, False, inval)
+
+
+# ---- operands that warps store
+def _stored(lowering: Lowering, op: Op) -> tuple[Any, Any]:
+    """The mbarrier on which warps arrive for a product of a number, and its phase: two take turns, as those of products do."""
+    b = lowering.b
+    memory: Memory = lowering.env[op.operands[0]]
+    count = lowering.scalar(op.operands[1])
+    place = b.add(32, memory.state, b.shl(32, b.and_(32, count, 1), 3))
+    return b.add(32, place, 8 * _BARRIERS), b.and_(32, b.shr(32, count, 1), 1)
+
+
+def lower_stored(lowering: Lowering, op: Op) -> None:
+    """Each thread fences what it has written, one arrives for its warp."""
+    b = lowering.b
+    b.emit_to(None, "fence.proxy.async.shared::cta")
+    b.emit_to(None, "bar.warp.sync", _WHOLE_WARP)
+    lane = b.entry("setp.eq.b32", b.entry("and.b32", b.tid, 31), 0)
+    place, _ = _stored(lowering, op)
+    b.emit_to(_sym("_"), "mbarrier.arrive.shared::cta.b64", b.address(place), guard=lane)
+
+
+def lower_wait_stored(lowering: Lowering, op: Op) -> None:
+    by_warp(lowering, True, lambda: wait_for_phase(lowering, *_stored(lowering, op)))
 
 
 # ---- sums that some warps add up and others read
@@ -615,4 +641,5 @@ LOWER = {
     "tensor_memory.store_rows": lower_store_rows, "tensor_memory.product_rows": lower_product_rows,
     "tensor_memory.product_scaled": lower_product_scaled, "tensor_memory.turn": lower_turn,
     "tensor_memory.acquire": lower_acquire, "tensor_memory.commit": lower_commit, "tensor_memory.release": lower_release,
+    "tensor_memory.stored": lower_stored, "tensor_memory.wait_stored": lower_wait_stored,
 }  # fmt: skip

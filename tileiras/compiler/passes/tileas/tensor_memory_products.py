@@ -82,7 +82,12 @@ class TensorMemoryProducts(Pass):
         if any(op.spec in COPIES for op in func.walk()):
             from .arrive_stages import arrive_stages
 
-            return arrive_stages(func, context, barriers_end(func))
+            if not arrive_stages(func, context, barriers_end(func)):
+                return False
+        if any(op.spec is tileas.STORE_SHARED for op in func.walk()):
+            from .arrive_operands import arrive_operands
+
+            return arrive_operands(func, context)
         return True
 
 
