@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ import numpy as np
 
 import tileiras
 from tests.corpus import check as corpus
+from tests.corpus.case import Case
+from tests.corpus.cases.staged import operands, weights
 from tests.corpus.export import bytecode_path
 from tests.corpus.registry import CASES
 from tests.unit.test_roles import kernel, product, store, sum_over
@@ -28,22 +31,22 @@ TAKEN = (
 WAIT = r"\$L\d+:\n\tmbarrier\.try_wait[^\n]*\n[^\n]*bra[^\n]*\n"
 
 
-def run_case(name: str, monkeypatch: pytest.MonkeyPatch, seed: int) -> str:
+def run_case(case: Case, monkeypatch: pytest.MonkeyPatch, seed: int) -> str:
     """What the formula of a corpus case says about a run under the race check."""
     launch = tileiras.launch
 
     def watched(source: Any, *args: Any, **options: Any) -> None:
         program = tileiras.compile(source, **OPTIONS)
-        assert ARRIVE in program.ptx
+        assert "mbarrier.arrive" in program.ptx
         launch(program, *args, **{**options, "check": True, "seed": seed})
 
     monkeypatch.setattr(tileiras, "launch", watched)
-    return corpus.launch_case(CASES[name], "emulator", "sm_100", 300).word
+    return corpus.launch_case(case, "emulator", "sm_100", 300).word
 
 
 @pytest.mark.parametrize("name", ("staged_bf16_one_step", "staged_e4m3_nt", "staged_persistent"))
 def test_sums_are_right_and_no_access_races(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run_case(name, monkeypatch, 4) == corpus.PASS
+    assert run_case(CASES[name], monkeypatch, 4) == corpus.PASS
 
 
 @pytest.mark.full
@@ -51,7 +54,7 @@ def test_sums_are_right_and_no_access_races(name: str, monkeypatch: pytest.Monke
 def test_no_order_races(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in range(20):
         with monkeypatch.context() as patch:
-            assert run_case(name, patch, seed) == corpus.PASS
+            assert run_case(CASES[name], patch, seed) == corpus.PASS
 
 
 @pytest.mark.parametrize("name", ("staged_bf16_nn_128", "staged_persistent", "staged_e4m3_nt"))
@@ -158,20 +161,32 @@ def test_stored_operands_are_waited_for_by_one_warp(name: str, barriers: int) ->
     assert loop.count("bar.sync") == barriers and "mbarrier.arrive.shared" in loop
 
 
-COMPUTED = kernel(NEST).replace(
-    "%e = mmaf %x, %y, %acc",
-    "%yy = addf %y, %y : tile<32x64xf16>\n      %e = mmaf %x, %yy, %acc",
+TRANSPOSED = kernel(NEST).replace(
+    "%e = mmaf %x, %y, %acc", "%v = addf %y, %y : tile<32x64xf16>\n      %e = mmaf %x, %v, %acc"
+)
+# steps enough to come round the ring several times; every thread reads what it has copied
+OWN = (
+    replace(CASES["staged_converted_tf32_nt"], inputs=operands(80, 112, 1040, "f32", "f32", "nt")),
+    replace(CASES["staged_converted_w8a16_nn"], inputs=weights(80, 144, 1040, "nn")),
 )
 
 
 @pytest.mark.parametrize("n, m", [(0, 2), (1, 4), (5, 3), (7, 3), (10, 2)])
-def test_nests_of_computed_operands(n: int, m: int) -> None:
-    program = tileiras.compile(COMPUTED, **OPTIONS)
-    assert "mbarrier.arrive.shared" in program.ptx
-    for seed in range(3):
+def test_nests_of_operands_that_are_transposed(n: int, m: int) -> None:
+    program = tileiras.compile(TRANSPOSED, **OPTIONS)
+    loop = program.ptx[program.ptx.index("cp.async.wait_group") : program.ptx.rindex("tcgen05.mma")]
+    assert "mbarrier.arrive.shared" in loop and loop.count("bar.sync") == 1
+    for seed in range(2):
         out, a, b = run(program, n, m, (60 * m, 352, 64), seed)
         for j in range(m):
             assert (out[j] == 2 * product(a, b, 0, n + j, j)).all()
+
+
+@pytest.mark.parametrize("case", OWN, ids=lambda case: case.name)
+def test_long_loops_of_operands_that_are_converted(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(3):
+        with monkeypatch.context() as patch:
+            assert run_case(case, patch, seed) == corpus.PASS
 
 
 STORED_BUGS = {
@@ -187,7 +202,7 @@ STORED_BUGS = {
 @pytest.mark.full
 @pytest.mark.parametrize("bug", STORED_BUGS)
 def test_planted_bugs_of_stored_operands_are_found(bug: str) -> None:
-    program = tileiras.compile(COMPUTED, **OPTIONS)
+    program = tileiras.compile(TRANSPOSED, **OPTIONS)
     right = program.ptx
     program.ptx = re.sub(*STORED_BUGS[bug], right, count=1)
     assert program.ptx != right
