@@ -78,6 +78,7 @@ def test_what_threads_look_at_keeps_its_barrier() -> None:
 
 
 BUGS = {
+    "copies are not fenced": (r"(bra[^\n]*\n)\tfence\.proxy\.async\.shared::cta;\n", r"\1"),
     "a stage is read before its copies have landed": (WAIT + r"(?=\tfence\.proxy)", ""),
     "a stage is overwritten before products have read it": (
         r"(tcgen05\.commit(?:[^\n]*\n)+?)" + WAIT + r"(?=(?:(?!try_wait|bar\.sync)[^\n]*\n)*?[^\n]*cp\.async\.c)", r"\1",

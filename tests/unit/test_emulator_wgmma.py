@@ -229,6 +229,10 @@ def test_planted_bugs_are_found_and_named(name):
 BARRIER = """.shared .align 8 .b64 bar; mov.u32 %x, bar; setp.eq.u32 %p, %t, 0; @%p mbarrier.init.shared.b64 [%x], 128;
 bar.sync 0;
 {} cp.async.mbarrier.arrive.noinc.shared.b64 [%x]; W: mbarrier.try_wait.parity.shared.b64 %p, [%x], 0; @!%p bra W; {}"""
+TWO_BARRIERS = """.shared .align 8 .b64 bar[2]; mov.u32 %x, bar; setp.eq.u32 %p, %t, 0;
+@%p mbarrier.init.shared.b64 [%x], 128; @%p mbarrier.init.shared.b64 [%x+8], 128; bar.sync 0;
+cp.async.mbarrier.arrive.noinc.shared.b64 [%x]; cp.async.mbarrier.arrive.noinc.shared.b64 [%x+8];
+W: mbarrier.try_wait.parity.shared.b64 %p, [%x], 0; @!%p bra W; {}"""
 # cp.async writes through the generic proxy: what stands between copies and product, and whether a fence is missing
 FED = {
     "the writer fences behind its wait": ("cp.async.wait_all; fence.proxy.async; bar.sync 0;", False),
@@ -247,6 +251,9 @@ FED = {
             "cp.async.ca.shared.global [%i], [%pi], 4; cp.async.mbarrier.arrive.noinc.shared.b64 [%y]; W:",
         ) + "fence.proxy.async;", False),
     "an mbarrier, and nobody fences": (BARRIER.format("", ""), True),
+    "a second mbarrier that nobody waits for, then the reader fences": (
+        TWO_BARRIERS.format("fence.proxy.async;"), False),
+    "a second mbarrier that nobody waits for, and nobody fences": (TWO_BARRIERS.format(""), True),
     "an mbarrier, and a fence before the copies' end": (BARRIER.format("fence.proxy.async;", ""), True),
 }  # fmt: skip
 
