@@ -34,6 +34,22 @@ def after(text: str, mark: str, lines: str, old: str, new: str) -> str:
     return head + mark + line + "\n" + lines + "\n" + rest.replace(old, new, 1)
 
 
+Step = Callable[[str, str, int], str]
+
+
+def on_tile(step: Step) -> str:
+    """A chain on the tile that is the product's right operand, once it is turned."""
+    lines, end = chain("%tile", step)
+    return after(BASE, "%tile, %result_token = load", lines, "permute %tile ", f"permute {end} ")
+
+
+def at_depth(step: Step) -> str:
+    """A chain on the loop's number, which is where the right operand's load reads."""
+    lines, end = chain("%loopIdx", step)
+    old, new = "%pview_35[%blockId_y_32, %loopIdx]", f"%pview_35[%blockId_y_32, {end}]"
+    return after(BASE, "iter_values(%iterArg0", lines, old, new)
+
+
 K: dict[str, Callable[[], str]] = {}
 
 
@@ -44,57 +60,80 @@ def case(function: Callable[[], str]) -> Callable[[], str]:
 
 @case
 def elementwise() -> str:
-    lines, end = chain("%tile", lambda c, p, i: f"{c} = negf {p} : {T}")
-    return after(BASE, "%tile, %result_token = load", lines, "permute %tile ", f"permute {end} ")
+    return on_tile(lambda c, p, i: f"{c} = negf {p} : {T}")
 
 
 @case
 def elementwise_shared() -> str:
-    lines, end = chain("%tile", lambda c, p, i: f"{c} = maxf {p}, {p} : {T}")
-    return after(BASE, "%tile, %result_token = load", lines, "permute %tile ", f"permute {end} ")
+    return on_tile(lambda c, p, i: f"{c} = maxf {p}, {p} : {T}")
 
 
 @case
 def conditions() -> str:
-    lines, end = chain(
-        "%tile",
+    return on_tile(
         lambda c, p, i: (
             f"{c}p = cmpf less_than ordered {p}, %tile : {T} -> tile<64x32xi1>\n"
             f"{c} = select {c}p, {p}, %tile : tile<64x32xi1>, {T}"
         ),
     )
-    return after(BASE, "%tile, %result_token = load", lines, "permute %tile ", f"permute {end} ")
 
 
 @case
 def casts() -> str:
-    lines, end = chain(
-        "%tile",
+    return on_tile(
         lambda c, p, i: f"{c}w = ftof {p} : {T} -> tile<64x32xf32>\n{c} = ftof {c}w : tile<64x32xf32> -> {T}",
     )
-    return after(BASE, "%tile, %result_token = load", lines, "permute %tile ", f"permute {end} ")
+
+
+@case
+def left_operand() -> str:
+    """What is computed on an operand from a ring is computed in slices of K."""
+    type = "tile<128x32xf16>"
+    lines, end = chain("%tile_38", lambda c, p, i: f"{c} = negf {p} : {type}")
+    return after(BASE, "%tile_38, %result_token_39 = load", lines, "mmaf %tile_38,", f"mmaf {end},")
+
+
+def masked(step: Step) -> str:
+    """The tile where a chain on the numbers of its rows is small: cheap to compute again in another layout."""
+    rows = """%rows = iota : tile<64xi32>
+%column = reshape %rows : tile<64xi32> -> tile<64x1xi32>
+%start = broadcast %column : tile<64x1xi32> -> tile<64x32xi32>
+%one = constant <i32: 1> : tile<64x32xi32>
+%few = constant <i32: 7> : tile<64x32xi32>
+%zero = constant <f16: 0.0> : tile<64x32xf16>"""
+    lines, end = chain("%start", step)
+    mask = f"%mask = cmpi less_than {end}, %few, signed : tile<64x32xi32> -> tile<64x32xi1>"
+    chosen = f"%chosen = select %mask, %tile, %zero : tile<64x32xi1>, {T}"
+    lines = "\n".join((rows, lines, mask, chosen))
+    return after(BASE, "%tile, %result_token = load", lines, "permute %tile ", "permute %chosen ")
+
+
+@case
+def row_numbers() -> str:
+    return masked(lambda c, p, i: f"{c} = addi {p}, %one : tile<64x32xi32>")
+
+
+@case
+def row_numbers_shared() -> str:
+    return masked(lambda c, p, i: f"{c} = muli {p}, {p} : tile<64x32xi32>")
 
 
 @case
 def permutes() -> str:
-    lines, end = chain(
-        "%tile",
+    return on_tile(
         lambda c, p, i: (
             f"{c}w = permute {p} [1, 0] : {T} -> tile<32x64xf16>\n{c} = permute {c}w [1, 0] : tile<32x64xf16> -> {T}"
         ),
     )
-    return after(BASE, "%tile, %result_token = load", lines, "permute %tile ", f"permute {end} ")
 
 
 @case
 def reshapes() -> str:
-    lines, end = chain(
-        "%tile",
+    return on_tile(
         lambda c, p, i: (
             f"{c}w = reshape {p} : {T} -> tile<2048xf16>\n{c} = reshape {c}w : tile<2048xf16> -> {T}"
         ),
     )
-    return after(BASE, "%tile, %result_token = load", lines, "permute %tile ", f"permute {end} ")
 
 
 @case
@@ -116,30 +155,15 @@ def row_index_shared_in_loop() -> str:
 
 @case
 def depth_index() -> str:
-    lines, end = chain("%loopIdx", lambda c, p, i: f"{c} = addi {p}, %blockId_x : tile<i32>")
-    return after(
-        BASE,
-        "iter_values(%iterArg0",
-        lines,
-        "%pview_35[%blockId_y_32, %loopIdx]",
-        f"%pview_35[%blockId_y_32, {end}]",
-    )
+    return at_depth(lambda c, p, i: f"{c} = addi {p}, %blockId_x : tile<i32>")
 
 
 @case
 def depth_index_selects() -> str:
-    lines, end = chain(
-        "%loopIdx",
+    return at_depth(
         lambda c, p, i: (
             f"{c}p = cmpi less_than {p}, %blockId_x, signed : {S} -> {B}\n{c} = select {c}p, {p}, %loopIdx : {B}, {S}"
         ),
-    )
-    return after(
-        BASE,
-        "iter_values(%iterArg0",
-        lines,
-        "%pview_35[%blockId_y_32, %loopIdx]",
-        f"%pview_35[%blockId_y_32, {end}]",
     )
 
 
@@ -199,19 +223,11 @@ def tokens() -> str:
 
 @case
 def ifs() -> str:
-    lines, end = chain(
-        "%loopIdx",
+    return at_depth(
         lambda c, p, i: (
             f"{c}p = cmpi less_than {p}, %blockId_x, signed : {S} -> {B}\n"
             f"{c} = if {c}p -> ({S}) {{ yield {p} : {S} }} else {{ yield %loopIdx : {S} }}"
         ),
-    )
-    return after(
-        BASE,
-        "iter_values(%iterArg0",
-        lines,
-        "%pview_35[%blockId_y_32, %loopIdx]",
-        f"%pview_35[%blockId_y_32, {end}]",
     )
 
 

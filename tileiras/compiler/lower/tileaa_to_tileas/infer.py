@@ -47,6 +47,7 @@ CHEAP_FLOATS = frozenset(
     {"mulf", "addf", "subf", "negf"}
 )  # of what is known here: sums that a loop carries begin as one number
 CHEAP_DEPTH = 10
+CHEAP_HEIGHT = 64  # ops in a row, beyond which a value is converted
 
 
 class Inference:
@@ -61,7 +62,7 @@ class Inference:
         self.wanted: dict[
             Op, list[LinearLayout | None]
         ] = {}  # operand layouts behind each op's result layouts
-        self._cheap: dict[Value, bool] = {}
+        self._cheap: dict[Value, int] = {}
         self.products = ProductLayouts(func, analyses, self.log2_warps)
         self.steered = self._addresses()
         self._collect_vectors(func)
@@ -109,25 +110,25 @@ class Inference:
         return blocked(shape, order, self.vector_of(shape, self.vectors.get(shape)), self.log2_warps)
 
     # ---- cheap values
-    def is_cheap(self, value: Value, depth: int = 0) -> bool:
+    def is_cheap(self, value: Value, depth: int = 0) -> int:
+        """How many ops in a row compute a value again where it is wanted; 0: it is kept."""
         found = self._cheap.get(value)
         if found is not None:
             return found
         op = value.op
         if op is None or depth > CHEAP_DEPTH:
-            return False
+            return 0
         name = op.spec.name
+        height = 0
         if name in ("iota", "constant"):
-            result = True
-        elif name in CHEAP:
-            result = all(self.is_cheap(v, depth + 1) or self._is_uniform(v) for v in op.operands)
-        elif name in CHEAP_FLOATS:
-            made = [v for v in op.operands if not self.is_cheap(v, depth + 1)]
-            result = all(v.op is not None and self._is_uniform(v) for v in made)
-        else:
-            result = False
-        self._cheap[value] = result
-        return result
+            height = 1
+        elif name in CHEAP or name in CHEAP_FLOATS:
+            heights = [self.is_cheap(v, depth + 1) for v in op.operands]
+            kept = [v for v, made in zip(op.operands, heights) if not made]
+            if all(self._is_uniform(v) and (v.op is not None or name in CHEAP) for v in kept):
+                height = 1 + max(heights, default=0)
+        self._cheap[value] = height = height if height <= CHEAP_HEIGHT else 0
+        return height
 
     def _is_uniform(self, value: Value) -> bool:
         layout = self.layouts.get(value)
@@ -269,7 +270,7 @@ class Inference:
         for i, (value, layout) in enumerate(zip(tiles, layouts)):
             assert layout is not None
             if layout.inv == inv:
-                ranked.append((layout not in self.anchored, self.is_cheap(value), i, layout))
+                ranked.append((layout not in self.anchored, self.is_cheap(value) > 0, i, layout))
         if ranked:
             return min(ranked, key=lambda r: r[:3])[3]
         plain = self.default(tiles[0].type)

@@ -138,7 +138,7 @@ class _Rebuild:
             if found is not None:
                 return found
         if self.inf.is_cheap(value):
-            converted = self.clone(block, value, want)
+            converted = self.clone(block, value, want, {})
         else:
             type = TensorType(new.type.elem, new.type.shape, target)  # type: ignore[attr-defined]
             made = create(
@@ -148,8 +148,11 @@ class _Rebuild:
         self.scopes[-1][value, target] = converted
         return converted
 
-    def clone(self, block: Block, value: Value, want: LinearLayout) -> Value:
-        """A cheap value computed again in `want` (or in a layout that renames to it)."""
+    def clone(
+        self, block: Block, value: Value, want: LinearLayout, made: dict[tuple[Value, LinearLayout], Value]
+    ) -> Value:
+        """A cheap value computed again in `want` (or in a layout that renames to it); `made`: what already is, for this use.
+        Calls itself as often as a value is high (`Inference.is_cheap`)."""
         new = self.values[value]
         have: LinearLayout = new.type.layout  # type: ignore[attr-defined]
         if have is want or plans.plan(have, want).kind == plans.RENAME:
@@ -158,21 +161,22 @@ class _Rebuild:
         assert op is not None
         name = op.spec.name
         target = with_inv(want, have.inv)
-        type = TensorType(value.type.elem, value.type.shape, target)  # type: ignore[attr-defined]
-        if name in ("iota", "constant"):
-            return self.append(block, op, [], [type], [], define=False).result
+        if (value, target) in made:
+            return made[value, target]
         operands = []
         for v in op.operands:
             shape = v.type.shape  # type: ignore[attr-defined]
             if name == "broadcast":
-                operands.append(self.clone_or_use(block, v, unbroadcasted(target, shape, value.type.shape)))  # type: ignore[attr-defined]
+                wanted = unbroadcasted(target, shape, value.type.shape)  # type: ignore[attr-defined]
             elif name == "permute":
-                operands.append(
-                    self.clone_or_use(block, v, unpermuted(target, shape, op.attr("permutation")))
-                )
+                wanted = unpermuted(target, shape, op.attr("permutation"))
             else:
-                operands.append(self.clone_or_use(block, v, target))
-        return self.append(block, op, operands, [type], [], define=False).result
-
-    def clone_or_use(self, block: Block, value: Value, want: LinearLayout) -> Value:
-        return self.clone(block, value, want) if self.inf.is_cheap(value) else self.use(block, value, want)
+                wanted = target
+            if self.inf.is_cheap(v):
+                operands.append(self.clone(block, v, wanted, made))
+            else:
+                operands.append(self.use(block, v, wanted))
+        type = TensorType(value.type.elem, value.type.shape, target)  # type: ignore[attr-defined]
+        again = self.append(block, op, operands, [type], [], define=False).result
+        made[value, target] = again
+        return again

@@ -97,11 +97,33 @@ class Slicer:
         return made
 
     def slice(self, value: Value, dim: int, index: int) -> Any:
-        """Elements index * step .. of a value along a dimension, in the same registers."""
+        """Elements index * step .. of a value along a dimension, in the same registers: of what is computed from a load by single
+        elements, the slice of the load, and the same computed once more."""
+        chain = []
+        if source_of(value) is not None:
+            while value.op is not None and is_elementwise(value.op):
+                chain.append(value.op)
+                value = next(
+                    v for v in value.op.operands if v.op is not None and v.op.spec.name != "constant"
+                )
+        made = self.one(value, dim, index)
+        for op in reversed(chain):
+            operands = [made if v is value else self.one(v, dim, index) for v in op.operands]
+            value = op.result
+            again = self.make(op.spec, operands, [self.small(value, dim)], dict(op.attrs))
+            made = again.result if again is not None else None
+        return made
+
+    def small(self, value: Value, dim: int) -> TensorType:
+        """The type of a slice."""
         type: Any = value.type
         shape = tuple(self.step if d == dim else e for d, e in enumerate(type.shape))
-        layout = part(type.layout, type.shape, dim, self.step)
-        small = TensorType(type.elem, shape, layout)
+        return TensorType(type.elem, shape, part(type.layout, type.shape, dim, self.step))
+
+    def one(self, value: Value, dim: int, index: int) -> Any:
+        """A slice of a load, of a constant, or of what lies in registers."""
+        type: Any = value.type
+        small: Any = self.small(value, dim)
         op = value.op
         if op is not None and op.spec is tileas.LOAD_SHARED:
             low, _ = dim_bits(type.shape)[dim]
@@ -116,11 +138,8 @@ class Slicer:
             each = len(dense_of(op)) > 1
             size = len(data.data) * self.step // type.shape[dim] if each else len(data.data)
             whole = data.type.shape == type.shape
-            dense = Dense(TileType(type.elem, shape if whole else data.type.shape), data.data[:size])
+            dense = Dense(TileType(type.elem, small.shape if whole else data.type.shape), data.data[:size])
             made = self.make(op.spec, (), [small], {**op.attrs, "value": dense})
-        elif op is not None and is_elementwise(op) and source_of(value) is not None:
-            operands = [self.slice(v, dim, index) for v in op.operands]
-            made = self.make(op.spec, operands, [small], dict(op.attrs))
         else:
             made = self.extract(value, small, dim, index)
         return made.result if made is not None else None
