@@ -96,6 +96,22 @@ def test_warpgroups_share_out_the_columns_of_a_latent() -> None:
     assert "wgmma.mma_async.sync.aligned.m64n256k16" in text and "mma.sync" not in text
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_two_stages_leave_one_under_way(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The copies of the next iteration are issued before the wait, behind a barrier of their own."""
+    text = ptx("staged_latent_attention_64", "sm_90")
+    steps = re.findall(r"cp\.async\.wait_group \d|cp\.async\.commit_group|bar\.sync", text)
+    at = steps.index("cp.async.wait_group 1")
+    assert steps[at - 2 : at + 2] == [
+        "bar.sync",
+        "cp.async.commit_group",
+        "cp.async.wait_group 1",
+        "bar.sync",
+    ]
+    assert "cp.async.wait_group 0" not in text
+    check(CASES["staged_latent_attention_64"], "sm_90", seed, monkeypatch)
+
+
 def test_operands_that_are_not_loaded_do_not_end_the_search_for_a_load() -> None:
     """An internal error: scales that were made of numbers alone."""
     assert ".entry" in ptx("op_mmaf_scaled_f4_e4m3_16", "sm_80")

@@ -631,7 +631,7 @@ for name, tile in (("", (32, 32, 32)), ("_128", (128, 64, 64))):
         biased,
         **P16,
     )  # fmt: skip
-for name, tile in (("", (16, 32, 128, 32)), ("_64", (64, 32, 512, 64))):
+for name, tile in (("", (16, 32, 128, 32)), ("_64", (64, 64, 512, 64))):
     pages(
         f"staged_latent_attention{name}",
         "latent_attention",

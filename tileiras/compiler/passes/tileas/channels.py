@@ -13,6 +13,8 @@ next copies overwrite.
     }                                                      ..   %take and %put go on by a stage
                                                          }
 
+With two stages the copies go first: barrier, copies, a wait that leaves them under way, and a second barrier.
+
 Loads with the transport "bulk" are one `bulk.load` a stage instead, and who reads the stage waits for its mbarrier:
 
     bulk.begin %ring                                     for .. iter(%take = 0, %put = (n - 1) * stage, %phase = 0) {
@@ -37,8 +39,9 @@ from tileiras.compiler.ir.rewrite import Rewriter
 from tileiras.compiler.ir.types import I1, I32, Dense, TensorType, TileType
 from tileiras.compiler.layout.linear import splat
 from tileiras.compiler.layout.shared import permuted
-from tileiras.compiler.schedule.candidates import constant_int
+from tileiras.compiler.schedule.candidates import backward, captured, computes, constant_int
 from tileiras.compiler.schedule.staging import LOADS
+from tileiras.compiler.target import sm
 
 from .hoist_conversions import end_of_buffers
 
@@ -150,6 +153,7 @@ class Channel:
         for k in range(self.depth - 1):
             slot = self.number(loop, k * self.stage_bytes)
             self.fill([group[k] for group in ahead], slot, loop)
+        early = self.copies_first([group[0] for group in inside])
         last = max((group[0] for group in inside), key=body.ops.index)
         top = body.ops[0]
         phase = None
@@ -159,7 +163,8 @@ class Channel:
             phase = self.alternate() if self.bulk else None
         else:
             take, put, phase = self.carry(0, (self.depth - 1) * self.stage_bytes)
-            self.wait(top, take, phase, self.depth - 2)
+            if not early:
+                self.wait(top, take, phase, self.depth - 2)
             self.make(top, tileas.BARRIER, attrs=self.fence())
         if self.depth == 1 and not self.bulk:  # each is read before the next one's address may be known
             for create, group in zip(self.creates, inside):
@@ -169,6 +174,9 @@ class Channel:
                 self.make(group[0], tileas.BARRIER)
         else:
             self.fill([group[0] for group in inside], put, last)
+        if early:
+            self.wait(last, take, phase, 1)
+            self.make(last, tileas.BARRIER)
         if self.depth == 1 and self.bulk:
             self.wait(last, take, phase, 0)
             if self.copied:
@@ -193,6 +201,24 @@ class Channel:
         if self.bulk:  # steps are constant: every copy was waited for
             self.make(following, tileas.BULK_END, (self.buffer,), (), {**self.barriers, "stages": self.slots})
         self.make(following, tileas.FREE_SHARED, (self.buffer,))
+
+    def copies_first(self, producers: list[Op]) -> bool:
+        """Whether an iteration issues its copies before it waits for its own stage: of two stages, one would be on its way to a
+        wait that leaves nothing under way. That costs a barrier. All `producers` stand in front of all consumers then."""
+        target = self.context.target
+        if self.bulk or not self.depth == self.slots == 2 or target is None or target.has(sm.TCGEN05):
+            return False
+        body = self.body
+        first = next(op for op in body.ops if op.spec is CONSUME and op.operands[0].op in self.creates)
+        late = [op for op in producers if body.ops.index(op) > body.ops.index(first)]
+        needed, _ = backward([value for op in late for value in captured(op)], body)
+        place = {op: k for k, op in enumerate(body.ops)}
+        moved = sorted({op for op in (*needed, *late) if place[op] > place[first]}, key=place.__getitem__)
+        if not all(computes(op) and not op.regions for op in moved if op not in late):
+            return False
+        for op in moved:
+            self.move(op, first)
+        return True
 
     def fence(self) -> dict[str, Any]:
         """Attributes of a barrier behind which bulk copies overwrite what was accessed in the generic way."""
