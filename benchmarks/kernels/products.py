@@ -309,3 +309,30 @@ def two_ctas(a, b, c, M: Const, N: Const, K: Const):
         y = ct.load(b, (k, j), (K, N), padding_mode=ZERO)
         acc = ct.mma(x, y, acc)
     ct.store(c, (i, j), acc.astype(c.dtype))
+
+
+@ct.kernel
+def positive_part(a, b, c, M: Const, N: Const, K: Const):
+    """An activation between load and product."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        x = ct.maximum(ct.load(a, (i, k), (M, K), padding_mode=ZERO), 0)
+        y = ct.load(b, (k, j), (K, N), padding_mode=ZERO)
+        acc = ct.mma(x, y, acc)
+    ct.store(c, (i, j), acc.astype(c.dtype))
+
+
+@ct.kernel
+def f32_in_parts(a, b, c, M: Const, N: Const, K: Const):
+    """f32 by three products of high and low halves in bf16."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        x = ct.load(a, (i, k), (M, K), padding_mode=ZERO)
+        y = ct.load(b, (k, j), (K, N), padding_mode=ZERO)
+        xh, yh = x.astype(ct.bfloat16), y.astype(ct.bfloat16)
+        xl = (x - xh.astype(ct.float32)).astype(ct.bfloat16)
+        yl = (y - yh.astype(ct.float32)).astype(ct.bfloat16)
+        acc = ct.mma(xh, yh, ct.mma(xh, yl, ct.mma(xl, yh, acc)))
+    ct.store(c, (i, j), acc)

@@ -180,3 +180,13 @@ def argmax(x, y, M: Const, N: Const):
     i = ct.bid(0)
     v = ct.load(x, (i, 0), (M, N))
     ct.store(y, (i,), ct.argmax(v, 1))
+
+
+@ct.kernel
+def gelu_backward(x, dy, dx, T: Const):
+    b = ct.bid(0)
+    v = ct.load(x, (b,), (T,)).astype(ct.float32)
+    g = ct.load(dy, (b,), (T,)).astype(ct.float32)
+    t = ct.tanh(0.7978845608028654 * (v + 0.044715 * v * v * v))
+    d = 0.5 * (1.0 + t) + 0.5 * v * (1.0 - t * t) * 0.7978845608028654 * (1.0 + 0.134145 * v * v)
+    ct.store(dx, (b,), (g * d).astype(dx.dtype))

@@ -295,7 +295,9 @@ def test_long_chain_is_a_loop(shape: tuple[int, ...], target: str, gpu_name: str
         want_x, want_y = np.maximum(q, want_y), np.exp2(q)
     got = run(source, [x, y], shape, target, gpu_name)
     assert np.allclose(got, want_x + want_y, rtol=1e-3)
-    assert tileiras.compile(source, gpu_name=gpu_name).ptx.count("ex2.approx") <= 32
+    code = tileiras.compile(source, gpu_name=gpu_name).ptx
+    assert code.count("ex2.approx") <= 32
+    assert code.count("ld.global.v4") == 4  # eight elements of both, for one turn of the loop
 
 
 @everywhere

@@ -71,7 +71,7 @@ class CostModel:
         "cos": 40, "sin": 40, "tan": 50, "sinh": 30, "cosh": 30, "tanh": 20, "exp": 12, "exp2": 10, "log": 20, "log2": 20,
         "fpowf": 60, "fpowi": 30, "atan2": 40, "divf": 8, "sqrt": 4, "rsqrt": 4, "remf": 30, "divi": 20, "remi": 20,
     }  # fmt: skip
-    heavy_instructions = 40  # an element, from which half of them are enough (T)
+    heavy_instructions = 64  # an element, from which half of them are enough (T)
     step_instructions = 2048  # mma of all warps in one step of a loop: more would be too much code (T)
     part_depth = 16  # of K that a part of a product has at least (F)
     part_rows = 16  # of an accumulator that a slice has at least (F)
