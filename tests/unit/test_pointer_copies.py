@@ -12,7 +12,10 @@ import pytest
 pytest.importorskip("numpy")
 pytest.importorskip("ml_dtypes")
 
+import numpy as np
+
 import tileiras
+from tests.corpus.case import place
 from tests.corpus.export import bytecode_path
 from tests.corpus.registry import CASES
 
@@ -79,3 +82,58 @@ def test_copies_are_as_wide_as_the_facts_allow_or_a_test_finds(name: str, widths
 def test_only_zeros_can_be_filled_in_by_a_copy() -> None:
     text = kernel("pointers_other_padding", "sm_80")
     assert "cp.async.cg.shared.global" in text and "ld.global" in text
+
+
+# Two loads a step, the second one 64 bytes behind the first; a step moves by 72 bytes.
+STAGGERED = """
+cuda_tile.module @m {
+  entry @k(%a0: tile<ptr<f16>>, %b0: tile<ptr<f16>>, %c: tile<ptr<f32>>, %steps: tile<i32>) {
+    %a = assume div_by<16>, %a0 : tile<ptr<f16>>
+    %b = assume div_by<16>, %b0 : tile<ptr<f16>>
+    %zero = constant <i32: 0> : tile<i32>
+    %one = constant <i32: 1> : tile<i32>
+    %none = constant <f32: 0.0> : tile<64x64xf32>
+    %i64 = iota : tile<64xi32>
+    %i32 = iota : tile<32xi32>
+    %r = reshape %i64 : tile<64xi32> -> tile<64x1xi32>
+    %rows = broadcast %r : tile<64x1xi32> -> tile<64x32xi32>
+    %s = reshape %i32 : tile<32xi32> -> tile<1x32xi32>
+    %cols = broadcast %s : tile<1x32xi32> -> tile<64x32xi32>
+    %pitch = constant <i32: 320> : tile<64x32xi32>
+    %ra = muli %rows, %pitch : tile<64x32xi32>
+    %oa = addi %ra, %cols : tile<64x32xi32>
+    %ar = reshape %a : tile<ptr<f16>> -> tile<1x1xptr<f16>>
+    %ab = broadcast %ar : tile<1x1xptr<f16>> -> tile<64x32xptr<f16>>
+    %pa = offset %ab, %oa : tile<64x32xptr<f16>>, tile<64x32xi32> -> tile<64x32xptr<f16>>
+    %far = constant <i32: 32> : tile<64x32xi32>
+    %near = constant <i32: 4> : tile<64x32xi32>
+    %bv = make_tensor_view %b, shape = [128, 64], strides = [64, 1] : tensor_view<128x64xf16, strides=[64,1]>
+    %bt = make_partition_view %bv : partition_view<tile=(32x64), tensor_view<128x64xf16, strides=[64,1]>>
+    %sum:2 = for %i in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none, %at = %pa)
+        -> (tile<64x64xf32>, tile<64x32xptr<f16>>) {
+      %behind = offset %at, %far : tile<64x32xptr<f16>>, tile<64x32xi32> -> tile<64x32xptr<f16>>
+      %x1, %t1 = load_ptr_tko weak %at : tile<64x32xptr<f16>> -> tile<64x32xf16>, token
+      %x2, %t2 = load_ptr_tko weak %behind : tile<64x32xptr<f16>> -> tile<64x32xf16>, token
+      %x = addf %x2, %x1 : tile<64x32xf16>
+      %y, %t3 = load_view_tko weak %bt[%i, %zero] : partition_view<tile=(32x64), tensor_view<128x64xf16, strides=[64,1]>>, tile<i32> -> tile<32x64xf16>, token
+      %next = mmaf %x, %y, %acc : tile<64x32xf16>, tile<32x64xf16>, tile<64x64xf32>
+      %on = offset %behind, %near : tile<64x32xptr<f16>>, tile<64x32xi32> -> tile<64x32xptr<f16>>
+      continue %next, %on : tile<64x64xf32>, tile<64x32xptr<f16>>
+    }
+    %cv = make_tensor_view %c, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf32, strides=[64,1]>
+    %ct = make_partition_view %cv : partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>
+    %done = store_view_tko weak %sum#0, %ct[%zero, %zero] : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>, tile<i32> -> token
+    return
+  }
+}
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize("gpu_name", TENSOR)
+def test_what_is_computed_from_carried_pointers_is_aligned_as_they_are_in_every_step(gpu_name: str) -> None:
+    rng = np.random.default_rng(2)
+    a, b = (place(rng.integers(-3, 4, s).astype(np.float16)) for s in ((64, 320), (128, 64)))
+    c = place(np.zeros((64, 64), np.float32))
+    tileiras.launch(STAGGERED, "k", grid=1, args=[a, b, c, np.int32(4)], target="emulator", gpu_name=gpu_name)
+    left = np.concatenate([a[:, 36 * i : 36 * i + 32] + a[:, 36 * i + 32 : 36 * i + 64] for i in range(4)], 1)
+    np.testing.assert_array_equal(c, left.astype(np.float32) @ b.astype(np.float32))

@@ -113,10 +113,16 @@ class AxisFacts:
         if last.spec.name != "continue" or _has_early_exit(owner):
             return nothing(len(shape))
         before = dict(self.known)
-        self.known[value] = start
-        following = self.of(last.operands[value.index - 1])
-        if following.at_least(start):
-            return Axis(start.contig, start.const, tuple(min(a, b) for a, b in zip(start.div, following.div)))
+        holds = start
+        for _ in range(2):  # what it begins with; else that with the divisors that a step leaves
+            self.known = {**before, value: holds}
+            following = self.of(last.operands[value.index - 1])
+            if not following.at_least(holds):
+                break
+            least = tuple(min(a, b) for a, b in zip(following.div, holds.div))
+            if least == holds.div:
+                return holds
+            holds = Axis(start.contig, start.const, least)  # and nothing that was found with more
         self.known = before
         return nothing(len(shape))
 
