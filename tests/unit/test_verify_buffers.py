@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tileiras.compiler.ir.text import parse
 from tileiras.compiler.ir.verify import verify
 from tileiras.diag import Sink
+from tileiras.tools import opt
 
 TEXT = """nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 100 : i32} {
   nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
@@ -56,3 +59,58 @@ def test_what_is_right_passes() -> None:
 def test_what_no_gpu_has(name: str) -> None:
     old, new, words = BAD[name]
     assert old in TEXT and words in said(TEXT.replace(old, new, 1))
+
+
+LOWERED = """#s = #linear<0, reg = [], lane = [0, 0, 0, 0, 0], warp = [0, 0]>
+#b = #linear<7, reg = [], lane = [1, 2, 4, 8, 16], warp = [32, 64]>
+#c = #linear<7, reg = [], lane = [64, 2, 4, 8, 16], warp = [32, 1]>
+nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
+  nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
+  ^bb0():
+    %x = nv_tileas.iota : () -> tensor<128xi32, #b>
+    %c = nv_tileas.cmpi %x, %x {comparison_predicate = equal, signedness = signed} : tensor<128xi32, #b>, tensor<128xi32, #b> -> tensor<128xi1, #c>
+    nv_tileas.return
+  }
+}
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (LOWERED, "a convert_layout is missing"),
+        (LOWERED.replace("capability = 90", "capability = 64"), "unsupported GPU target 'sm_64'"),
+    ],
+    ids=["an operand in another layout", "a GPU that there is not"],
+)
+def test_text_that_cannot_be_lowered(
+    text: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "k.mlir").write_text(text)
+    status = opt.main([str(tmp_path / "k.mlir"), "--pipeline-to", "ptx", "-o", str(tmp_path / "k.ptx")])
+    said = capsys.readouterr().err
+    assert status == 5 and words in said and "internal error" not in said
+
+
+PRODUCER = """#b = #linear<7, reg = [], lane = [1, 2, 4, 8, 16], warp = [32, 64]>
+nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
+  nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
+  ^bb0():
+    %q = nv_tileas.async.pipeline.create {depth = 2, transport = "cp.async"} : () -> !nv_tileas.async.pipeline
+    nv_tileas.async.pipeline.produce_one %q : !nv_tileas.async.pipeline {
+      %x = nv_tileas.iota : () -> tensor<128xi32, #b>
+      nv_tileas.async.pipeline.yield %x : tensor<128xi32, #b>
+    }
+    %v = nv_tileas.async.pipeline.consume_one %q : !nv_tileas.async.pipeline -> tensor<128xi32, #b> {
+    ^bb0(%a: tensor<128xi32, #b>):
+      nv_tileas.async.pipeline.yield %a : tensor<128xi32, #b>
+    }
+    nv_tileas.return
+  }
+}
+"""
+
+
+def test_what_travels_by_copies_is_loaded() -> None:
+    assert "has no load, and its pipeline says how loads travel" in said(PRODUCER)
+    assert said(PRODUCER.replace(', transport = "cp.async"', "")) == ""

@@ -404,6 +404,10 @@ def transform(module: Any, arguments: Arguments, sink: Sink) -> str:
     from tileiras.options import disabled_parts
 
     target, level = module_target(module, arguments.gpu_name), int(arguments.opt_level)
+    capability = getattr(module, "attrs", {}).get("nv_tileaa.compute_capability")
+    if target is None and capability is not None:
+        sink.emit(driver.UNSUPPORTED_TARGET, name=f"sm_{getattr(capability, 'value', capability)}")
+        raise sink.fail(EXIT_COMPILE)
     if target is not None:
         target = restricted(target, level, disabled_parts(arguments.disable), arguments.tensor_maps)
     context = Context(module, target, sink, level)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.core import Op, Value
 
 D = Catalogue("tileiras.compiler.dialects.nv_tileas.diags")
+LOADS = frozenset(("load_view_tko", "load_ptr_tko"))
 
 
 def types_of(values: Any) -> list[Any]:
@@ -50,6 +51,16 @@ def check_produce_one(op: Op) -> None:
     check_no_args(op)
     if op.block is not None and not partners(op.operands[0], "consume_one"):
         raise Invalid(D.NO_CONSUMER)
+    create = op.operands[0].op
+    if create is not None and "transport" in create.attrs and not has_load(op):
+        raise Invalid(D.BUFFER, what="no load, and its pipeline says how loads travel")
+
+
+def has_load(producer: Op) -> bool:
+    """Whether a producer loads its tile: in its region, or where its condition holds."""
+    ops = producer.regions[0].block.ops
+    branch = next((op for op in ops if op.spec.name == "if"), None)
+    return any(op.spec.name in LOADS for op in (branch.regions[0].block.ops if branch is not None else ops))
 
 
 def check_transfer(op: Op) -> None:

@@ -13,7 +13,7 @@ from tileiras.compiler.nvvm.directives import tile_ctas
 from tileiras.compiler.target.registers import reg_class
 
 from .convert import join64, split64
-from .state import Lowering, elem_bytes
+from .state import Lowering, LoweringError, elem_bytes
 from .transfer import load_elements
 
 TYPE_CHECKING = False
@@ -120,7 +120,13 @@ def _rename(lowering: Lowering, op: Op, move: Any) -> None:
     layout = result.type.layout  # type: ignore[attr-defined]
     reg_of = source.layout.reg_of
     keep = ~source.layout.inv
-    lowering.define(result, [source.regs[reg_of[move(offset) & keep]] for offset in layout.reg_table])
+    try:
+        regs = [source.regs[reg_of[move(offset) & keep]] for offset in layout.reg_table]
+    except KeyError as error:  # a text written by hand
+        raise LoweringError(
+            f"no thread has what {layout} wants of {source.layout}: a convert_layout is missing"
+        ) from error
+    lowering.define(result, regs)
 
 
 def lower_reshape(lowering: Lowering, op: Op) -> None:

@@ -120,7 +120,9 @@ class Lowering:
             return tile.regs
         plan = convert.plan(tile.layout, layout)
         if plan.kind != convert.RENAME:
-            raise AssertionError(f"operand needs a convert_layout: {tile.layout} -> {layout}")
+            raise LoweringError(
+                f"an operand lies in {tile.layout} where {layout} is wanted: a convert_layout is missing"
+            )
         regs = tile.regs
         return [regs[i] for i in plan.regs]
 
