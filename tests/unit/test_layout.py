@@ -288,3 +288,14 @@ def test_every_tile_is_held_once(rows: int, columns: int, unit: int, size: int, 
     ]
     assert set(places) == set(range(shape[0] * shape[1]))
     assert rank([*layout.reg]) == len(layout.reg) and layout.num_warps == 1 << warps
+
+
+def test_rows_of_tensor_memory_are_stored_for_ldmatrix_without_bank_conflicts() -> None:
+    """A row a thread, 64 columns of it: what sums look like in front of an epilogue that stores whole lines."""
+    rows = LinearLayout(14, [1, 2, 4, 8, 16, 32], [128, 256, 512, 1024, 2048], [4096, 8192, 64])
+    lines = LinearLayout(14, [1, 2, 4, 2048, 4096, 8192], [8, 16, 32, 64, 128], [256, 512, 1024])
+    plan = convert.decide(rows, lines, 2)
+    columns = plan["columns"]
+    assert plan["plan"] == convert.MATRICES and Basis(columns).rank == 14
+    assert convert.bank_conflicts([columns[c.bit_length() - 1] for c in rows.lane], 16) == 1
+    assert Basis(columns[r.bit_length() - 1] & 127 for r in plan["rows"]).rank == 3

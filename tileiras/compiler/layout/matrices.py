@@ -10,7 +10,8 @@ from __future__ import annotations
 import functools
 
 from .algebra import compose
-from .shared import MATRIX_ROW, RUN, matrix_tile, spread
+from .gf2 import Basis
+from .shared import BANK_GROUPS, MATRIX_ROW, RUN, matrix_tile, spread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 ELEM_BYTES = 2
 RUN_BITS = 3  # eight elements a row
+PHASE_LANES = 3  # log2 of the lanes whose accesses of 16 bytes are served at once
+LINE_BYTES = 128  # of all banks
 
 
 class Exchange:
@@ -69,7 +72,27 @@ def by_ldmatrix(source: LinearLayout, target: LinearLayout) -> Exchange | None:
 
     transposed = stored(turned[0]) > stored(straight[0])
     run, rows = turned if transposed else straight
-    return Exchange(_arranged(target.bits, run, rows), rows, transposed, stored(run))
+    columns = _arranged(target.bits, run, rows)
+    if stored(run) == RUN_BITS:
+        columns = _apart(columns, source.lane[:PHASE_LANES], rows)
+    return Exchange(columns, rows, transposed, stored(run))
+
+
+def _apart(columns: list[int], lanes: Sequence[int], rows: Sequence[int]) -> list[int]:
+    """Columns in which the eight lanes that store at once reach all groups of banks, as far as bits may lie elsewhere: those of
+    a matrix's rows, and of what lies within 128 bytes, may not."""
+    out = list(columns)
+    places = [c.bit_length() - 1 for c in lanes if c and not c & (c - 1)]
+    fixed = [k for k in places if out[k] < LINE_BYTES or 1 << k in rows]
+    groups = Basis(out[k] & (LINE_BYTES - 1) for k in fixed)
+    for k in places:
+        if k in fixed:
+            continue
+        chunk = next((c for c in BANK_GROUPS if groups.reduce((out[k] ^ c) & (LINE_BYTES - 1))[0]), 0)
+        if not groups.reduce(out[k] & (LINE_BYTES - 1))[0]:
+            out[k] ^= chunk
+        groups.insert(out[k] & (LINE_BYTES - 1))
+    return out
 
 
 def whole_rows(source: LinearLayout, target: LinearLayout) -> bool:
