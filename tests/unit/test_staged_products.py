@@ -71,7 +71,7 @@ def test_packed_weights_are_unpacked_on_their_way_to_the_tensor_core(gpu_name: s
     text = ptx("staged_packed_weights_f16_wide", gpu_name)
     loop = text[text.index("cp.async.wait_group") : text.rindex(TENSOR[gpu_name])]
     assert TENSOR[gpu_name] in loop and "mma.sync" not in text
-    # the stage has landed; the unpacked operand lies there. Of tensor memory one warp waits, and each thread unpacks its own copies
+    # the stage has landed; the unpacked operand lies there. For tensor memory one warp waits, and threads unpack their copies
     assert loop.count("bar.sync") == (2 if gpu_name == "sm_90" else 0)
     assert "ld.shared.b8" not in text and "ld.shared.u8" not in text  # packed bytes travel by words
 
