@@ -385,8 +385,8 @@ def compile_file(path: str, given: dict[str, Any], options: Any) -> int:
             watch = Watch(data, path)
         program = driver.compile_source(data, options, sink, file=path, watch=watch)
         if options.warnings_as_errors and any(d.severity == 2 for d in sink.emitted):
-            sink.emit(driver.WARNINGS)
-            sink.emit(driver.FAILED)
+            sink.emit(driver.D.WARNINGS)
+            sink.emit(driver.D.FAILED)
             _report_failure(given, watch, sink, driver.EXIT_COMPILE)
             return driver.EXIT_COMPILE
         if options.emit == "cubin":

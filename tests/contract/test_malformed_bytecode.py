@@ -164,7 +164,9 @@ def judge(data: bytes, chance: random.Random) -> int:
     assert len(said) > 1 or "unsupported Tile version" in said[0], said
     assert PLACE.search(said[0]), said
     assert (
-        said[-1].endswith(driver.FAILED.text if code == 5 else ("Tile IR bytecode", "versions [13.1 - 13.5]"))
+        said[-1].endswith(
+            driver.D.FAILED.text if code == 5 else ("Tile IR bytecode", "versions [13.1 - 13.5]")
+        )
         or code == 3
     )
     return code

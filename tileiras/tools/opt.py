@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from tileiras.diag import Sink
 
 diags = Catalogue("tileiras.tools.diags")
-driver = Catalogue("tileiras.driver")
+driver = Catalogue("tileiras.diags")
 
 NAME = "tileiras-opt"
 WRONG_LEVEL = Diag("OPT-0001", ERROR, "pass '{name}' works on {want}, but there is {got}", src="own")

@@ -25,7 +25,7 @@ from tileiras.tools.build.job import Job, Result
 from tileiras.tools.build.outputs import Outputs
 
 diags = Catalogue("tileiras.tools.build.diags")
-driver = Catalogue("tileiras.driver")
+driver = Catalogue("tileiras.diags")
 toolchain = Catalogue("tileiras.toolchain.diags")
 
 SYNOPSIS = "[options] INPUT -o OUT.cubin --arch sm_90"
