@@ -6,6 +6,7 @@ memory-bound work every loop counts, an element at a time.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import subprocess
 import sys
@@ -69,9 +70,22 @@ def measure(image: bytes, work: Product | Stream | None, gpu: int, dynamic: int 
         "instructions": len(code.straight()) + sum(len(i) for i in _separate(code)),
         "global": widths(code.instructions),
     }  # fmt: skip
+    work = of_one_cta(work, kernel.cluster[0] if kernel.cluster else 1, code)
     if isinstance(work, Stream):
         return {**row, **_stream(code, work, threads, fits.blocks)}
     return {**row, **tensor_row(code, work, threads, fits.blocks, shared, gpu)}
+
+
+def of_one_cta(work: Product | Stream | None, ctas: int, code: Code) -> Product | Stream | None:
+    """What one of the CTAs does that share a tile block: its rows. The other operand all of them read, or each a part for all."""
+    if work is None or ctas == 1:
+        return work
+    if isinstance(work, Stream):
+        return dataclasses.replace(work, elements=work.elements // ctas)
+    together = any("MULTICAST" in i.modifiers or "2CTA" in i.modifiers for i in code.instructions)
+    other = work.bytes * work.n // (work.m + work.n)
+    read = (work.bytes - other) // ctas + (other // ctas if together else other)
+    return dataclasses.replace(work, flops=work.flops // ctas, m=work.m // ctas, bytes=read)
 
 
 def _spilled(instructions: list[Instruction]) -> int:

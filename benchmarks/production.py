@@ -119,6 +119,17 @@ def _special_products() -> list[Production]:
         one("mm_bf16_grouped", "grouped", (*lists, *tile)),
         one("mm_bf16_split_k", "split_k", (bf, bf, wide, *tile, 4)),
         one("mm_bf16_hinted", "hinted", (bf, bf, bf, *tile)),
+        *(
+            Production(
+                f"mm_bf16_two_ctas_{'x'.join(map(str, t))}",
+                "products.py",
+                "two_ctas",
+                (bf, bf, bf, *t),
+                _step("bf16", t),
+                90,
+            )
+            for t in ((128, 128, 64), (256, 128, 64), (256, 256, 64))
+        ),
         Production(
             "mm_bf16_residual_128x256",
             "products.py",

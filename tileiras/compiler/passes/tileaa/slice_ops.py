@@ -149,6 +149,10 @@ class Slicer(Body):
         """Some bits of the current slice number."""
         return self.bits(self.index, self.s, places)
 
+    def index_type(self, op: Op, cut: Cut) -> Any:
+        """The type that the indices of an access have when they count slices."""
+        return I64
+
     def twin(self, plan: Plan) -> None:
         """The op on slices."""
         special: dict[str, Callable[[Plan], None]] = {
@@ -219,13 +223,15 @@ class Slicer(Body):
         small, scales, steps = _smaller_view(type, cut)
         base = self.use(view.op.operands[0])
         made = self.block.append(create(view.op.spec, [base], [small], {}, loc=op.loc)).result
-        wide = TensorType(I64, ())
+        elem = self.index_type(op, cut)
+        wide = TensorType(elem, ())
 
         def long(value: Value) -> Value:
-            return self.op("exti", [value], wide, signedness="unsigned")
+            same = value.type.elem is elem  # type: ignore[attr-defined]
+            return value if same else self.op("exti", [value], wide, signedness="unsigned")
 
         def number(value: int) -> Value:
-            return self.op("constant", [], wide, value=splat_constant(I64, (), value))
+            return self.op("constant", [], wide, value=splat_constant(elem, (), value))
 
         first = number_of(op, "index")
         operands = []
@@ -236,10 +242,13 @@ class Slicer(Body):
             elif not 0 <= d < len(type.tile) or v.type.shape:  # type: ignore[attr-defined]
                 operands.append(self.operand(plan, i))
             else:
-                value = self.use(v)
-                if v.type.elem is not I64:  # type: ignore[attr-defined]
-                    value = long(value)
+                value = long(self.use(v))
                 if d in cut:
+                    if (
+                        elem is I32
+                    ):  # a number that would wrap is that of a tile outside, as is the last one that does not
+                        last = number((1 << 32) // scales[d] - 1)
+                        value = self.op("mini", [value, last], wide, signedness="unsigned")
                     step = long(self.number_at(positions_of(cut, (d,))))
                     if steps[d] != 1:
                         step = self.op("muli", [step, number(steps[d])], wide)

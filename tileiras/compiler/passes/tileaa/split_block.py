@@ -9,7 +9,7 @@ from __future__ import annotations
 from tileiras.compiler.ir.build import create
 from tileiras.compiler.ir.core import Block, Op, Region, Value
 from tileiras.compiler.ir.dense import dense_bits
-from tileiras.compiler.ir.types import I32, TOKEN, TensorType, TokenType
+from tileiras.compiler.ir.types import I32, I64, TOKEN, PartitionView, TensorType, TokenType
 
 from .slice_ops import Slicer, copy_region, is_splat, splat_constant
 from .slices import sliced
@@ -46,6 +46,16 @@ class CtaCode(Slicer):
 
     def operand(self, plan: Plan, i: int) -> Value:
         return self.made[plan.op.operands[i], plan.wants[i][0] if i in plan.wants else ()]
+
+    def index_type(self, op: Op, cut: Cut) -> Any:
+        """32 bits, as loops count, where no number of 32 bits is that of a tile inside and wraps."""
+        view = op.operand("view")
+        assert view is not None and view.op is not None
+        type: Any = view.type
+        narrow = isinstance(type, PartitionView) and all(
+            _is_short(view.op.operands[0], type.dim_map[d]) for d in set(cut)
+        )
+        return I32 if narrow and all(v.type.elem.bits <= 32 for v in op.group("index")) else I64  # type: ignore[attr-defined]
 
     def keep(self, plan: Plan, i: int, value: Value) -> None:
         old = plan.op.results[i]
@@ -162,3 +172,14 @@ class CtaCode(Slicer):
 def _form(value: Value, cut: Cut) -> Any:
     type: Any = value.type
     return TensorType(type.elem, sliced(type.shape, cut)) if cut else type
+
+
+def _is_short(view: Value, dim: int) -> bool:
+    """Whether a dimension of a tensor view has less than 2^31 elements, for certain."""
+    type: Any = view.type
+    extent = type.shape[dim]
+    if extent is not None:
+        return bool(extent < 1 << 31)
+    assert view.op is not None
+    dynamic = view.op.group("dynamicShape")
+    return bool(dynamic[0].type.elem.bits <= 32)  # type: ignore[attr-defined]
