@@ -40,9 +40,14 @@ ACTS = {
     "TileASWarpgroupProducts": ("staged_f16_nt", "sm_90"),
     "TileASTensorMemoryProducts": ("staged_bf16_nn_128", "sm_100"),
     "TileASAssignRoles": ("staged_f16_nt", "sm_90"),
+    "TileASMulticast": ("cluster_product_2_128x64x32", "sm_90"),
     "TileASTakeTurns": ("staged_attention_f16", "sm_90"),
 }
-MAPPED = {"TileASAssignRoles", "TileASTakeTurns"}  # works where the launcher makes tensor maps
+MAPPED = {
+    "TileASAssignRoles",
+    "TileASMulticast",
+    "TileASTakeTurns",
+}  # works where the launcher makes tensor maps
 VERIFIERS = {
     "TileAAAgentVerifier",
     "TileASAgentVerifier",

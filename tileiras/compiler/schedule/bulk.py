@@ -8,6 +8,7 @@ applies to addresses must give the arrangement that products read.
 
 from __future__ import annotations
 
+from tileiras.compiler.dialects.nv_tileaa.kernel_spec import KEY
 from tileiras.compiler.ir.dense import dense_bits
 from tileiras.compiler.ir.types import TOKEN, DivBy
 from tileiras.compiler.layout.linear import dim_bits, log2
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from .staging import Staged
 
+SWIZZLED_ROWS = 8  # after which a swizzle repeats
 _SWIZZLES = {16: "none", 32: "32B", 64: "64B", 128: "128B"}  # by bytes of a line
 _MOST_EXTENT = (1 << 31) - 1  # coordinates are signed 32-bit numbers
 _SAME = frozenset(("assume", "convert_layout", "exti"))
@@ -99,6 +101,9 @@ def boxes(func: Op, loop: Op, member: Staged, facts: Facts, target: Any) -> Boxe
     base, extents, strides = traced(func, facts, value, [dims[d] for d in order], size)
     tile = tuple(shape[d] for d in order)
     box = box_of(tile, size)
+    ctas = func.attrs[KEY].tile_ctas or 1
+    if ctas > 1 and not any(map(depends_on_rank, op.group("index"))):
+        box = divided(tile, box, ctas)
     line = box[-1] * size
     if line not in _SWIZZLES:
         raise NoMap(f"its lines have {line} bytes, a box copies multiples of {CHUNK_BYTES}")
@@ -227,6 +232,35 @@ class Numbers:
 # ---- boxes
 
 
+def depends_on_rank(value: Value) -> bool:
+    """Whether a number may differ between the CTAs of a cluster."""
+    work, seen = [value], {value}
+    while work:
+        value = work.pop()
+        op = value.op
+        if op is None:
+            loop = value.owner.region.op  # type: ignore[union-attr]
+            if loop is None or loop.spec.name == "func":
+                continue
+            if loop.spec.name != "for":
+                return True
+            more = list(loop.operands[:3])
+            if value.index:
+                more = [
+                    loop.operands[2 + value.index],
+                    loop.regions[0].block.ops[-1].operands[value.index - 1],
+                ]
+        elif op.spec.name == "get_cta_rank" or op.regions:
+            return True
+        else:
+            more = op.operands
+        for other in more:
+            if other not in seen:
+                seen.add(other)
+                work.append(other)
+    return False
+
+
 def box_of(tile: Sequence[int], size: int) -> tuple[int, ...]:
     """Elements of a box: a line's width of the tile's rows, as many rows as a box may have. Errors: NoMap."""
     box = [*tile[:-1], min(tile[-1], LINE_BYTES // size)]
@@ -236,6 +270,15 @@ def box_of(tile: Sequence[int], size: int) -> tuple[int, ...]:
                 raise NoMap(f"{extent} rows, a box has at most {MAX_BOX}")
             box[d] = MAX_BOX
     return tuple(box)
+
+
+def divided(tile: Sequence[int], box: tuple[int, ...], count: int) -> tuple[int, ...]:
+    """The boxes of a tile that `count` CTAs load together: panels where there are enough of them, else as many boxes of a
+    panel's rows, but none with less rows than a swizzle has."""
+    rows = tile[-2] // count if len(tile) > 1 else 0
+    if tile[-1] // box[-1] % count == 0 or rows < SWIZZLED_ROWS or rows > box[-2]:
+        return box
+    return (*box[:-2], rows, box[-1])
 
 
 def in_boxes(

@@ -195,6 +195,7 @@ ASYNC_ARRIVE = OpSpec(
     doc="Each thread arrives on a stage's mbarrier when all that it has copied so far has landed.",
     operands=(Arg("buffer", "shared"), Arg("slot", "scalar:int"), Arg("runs", "scalar:int")), attrs=_BARRIERS,
 )  # fmt: skip
+_CTAS = Attr("ctas", "i64", optional=True)  # of the cluster, where they share copies
 _RELEASED = Attr(
     "released", "i64", optional=True
 )  # where mbarriers begin on which the warps that have read a stage arrive
@@ -203,7 +204,8 @@ BULK_BEGIN = OpSpec(
     doc="The mbarriers of a ring's stages begin with their first phase; a barrier follows before anyone uses them.",
     operands=(Arg("buffer", "shared"),),
     attrs=(*_BARRIERS, Attr("stages", "i64"), _RELEASED, Attr("readers", "i64", optional=True),
-           Attr("arrivals", "i64", optional=True)),  # of threads whose copies fill a stage; else one thread's
+           Attr("arrivals", "i64", optional=True),  # of threads whose copies fill a stage; else one thread's
+           _CTAS),
 )  # fmt: skip
 # `maps`, `bytes` and `starts` have an entry a tile; `index` and `tile` follow the maps' dimensions, outermost first.
 BULK_LOAD = OpSpec(
@@ -213,7 +215,8 @@ BULK_LOAD = OpSpec(
     operands=(Arg("buffer", "shared"), Arg("slot", "scalar:int"), Arg("runs", "scalar:int"),
               Arg("index", "scalar:int", VARIADIC), Arg("phase", "scalar:int", OPTIONAL)),
     attrs=(*_BARRIERS, Attr("bytes", "i32s"), Attr("maps", "i32s"), Attr("tile", "i32s"), Attr("starts", "i32s"),
-           Attr("inbounds", "bools", optional=True), _RELEASED),
+           Attr("inbounds", "bools", optional=True), _RELEASED, _CTAS,
+           Attr("shared", "i32s", optional=True)),  # 1 for each tile that the CTAs load together
 )  # fmt: skip
 BULK_WAIT = OpSpec(
     "bulk.wait", dialect=D,
@@ -231,7 +234,7 @@ BULK_ACQUIRE = OpSpec(
 BULK_RELEASE = OpSpec(
     "bulk.release", dialect=D,
     doc="Each warp says that it has read the stage that the next copies overwrite.",
-    operands=(Arg("buffer", "shared"), Arg("slot", "scalar:int")), attrs=(*_BARRIERS, Attr("released", "i64")),
+    operands=(Arg("buffer", "shared"), Arg("slot", "scalar:int")), attrs=(*_BARRIERS, Attr("released", "i64"), _CTAS),
 )  # fmt: skip
 BULK_COMMIT = OpSpec(
     "bulk.commit", dialect=D,
@@ -243,7 +246,10 @@ BULK_END = OpSpec(
     doc="The mbarriers of a ring are none any more; everybody has passed the last wait.",
     operands=(Arg("buffer", "shared"),), attrs=(*_BARRIERS, Attr("stages", "i64"), _RELEASED),
 )  # fmt: skip
-BARRIER = OpSpec("barrier", dialect=D, doc="Waits for every warp of the block.")
+BARRIER = OpSpec(
+    "barrier", dialect=D, doc="Waits for every warp of the block, or of the cluster.",
+    attrs=(Attr("cluster", "unit", optional=True),),
+)  # fmt: skip
 # A product of warpgroups whose operands lie in shared memory, `a_start` and `b_start` bytes into their slots, arranged as
 # `a_arrangement` and `b_arrangement` say. The accumulator may be read when its group has been waited for.
 WGMMA = OpSpec(

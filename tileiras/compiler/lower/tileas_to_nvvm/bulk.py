@@ -61,6 +61,8 @@ def lower_begin(lowering: Lowering, op: Op) -> None:
 
     def init() -> None:
         for which, count in (("barriers", op.attr("arrivals") or 1), ("released", op.attr("readers"))):
+            if which == "released" and op.attr("ctas"):
+                count *= op.attr("ctas")
             for address in _all(lowering, op, which):
                 b.emit_to(None, "mbarrier.init.shared::cta.b64", address, b.materialize(count, "r"))
         b.emit_to(None, "fence.mbarrier_init.release.cluster")
@@ -100,7 +102,19 @@ def lower_arrive(lowering: Lowering, op: Op) -> None:
 
 
 def lower_release(lowering: Lowering, op: Op) -> None:
+    """One lane of a warp arrives; where CTAs share copies, one for each of them."""
     b = lowering.b
+    ctas = op.attr("ctas")
+    if ctas:
+        number = b.entry("and.b32", b.tid, 31)
+        mine = b.entry("setp.lt.u32", number, ctas)
+        rank = b.entry("and.b32", number, ctas - 1)
+        there = b.emit(
+            "mapa.shared::cluster.u32", b.materialize(_barrier(lowering, op, "released"), "r"), rank
+        )
+        form = "mbarrier.arrive.release.cluster.shared::cluster.b64"
+        b.emit_to(_sym("_"), form, b.address(there), guard=mine)
+        return
     lane = b.entry("setp.eq.b32", b.entry("and.b32", b.tid, 31), 0)
     place = b.address(_barrier(lowering, op, "released"))
     b.emit_to(_sym("_"), "mbarrier.arrive.shared::cta.b64", place, guard=lane)
@@ -139,13 +153,19 @@ def lower_load(lowering: Lowering, op: Op) -> None:
     b.push()
     phase = op.operand("phase")
     if phase is not None:  # the whole warp waits, which leaves it in step for ptxas
-        wait_for_phase(lowering, _barrier(lowering, op, "released"), lowering.scalar(phase))
+        wait_for_phase(
+            lowering, _barrier(lowering, op, "released"), lowering.scalar(phase), op.attr("ctas") or 1
+        )
     elected = b.reg("p")
     b.emit_to((b.reg("r"), elected), "elect.sync", 0xFFFFFFFF)
     b.bra(skip, (elected, True))
     place = b.address(barrier)
     b.emit_to(_sym("_"), "mbarrier.arrive.expect_tx.shared::cta.b64", place, sum(op.attr("bytes")))
-    for descriptor, start, corner, boxes, size in copies:
+    shared = op.attr("shared") or (0,) * len(copies)
+    for (descriptor, start, corner, boxes, size), together in zip(copies, shared):
+        if together:
+            share_boxes(lowering, op, descriptor, b.add(32, address, start), corner, boxes, size, place)
+            continue
         for n, box in enumerate(boxes):
             first = [b.materialize(b.add(32, c, at), "r") for c, at in zip(corner, box)]
             source = TensorAddr(descriptor, tuple(reversed(first)))
@@ -153,6 +173,27 @@ def lower_load(lowering: Lowering, op: Op) -> None:
             b.emit_to(None, opcode, b.address(address, start + n * size), source, place)
     b.pop()
     b.place(skip)
+
+
+def share_boxes(
+    lowering: Lowering, op: Op, descriptor: Any, address: Any, corner: list[Any], boxes: Any, size: int, place: Any
+) -> None:  # fmt: skip
+    """The boxes of a tile that this CTA copies into all of the cluster."""
+    b = lowering.b
+    ctas = op.attr("ctas")
+    rank = b.entry("mov.u32", _sym("%cluster_ctarank"))
+    everybody = b.materialize((1 << ctas) - 1, "h")
+    for n in range(0, len(boxes), ctas):
+        first = []
+        for start, following, c in zip(boxes[n], boxes[n + 1], corner):
+            c = b.add(32, c, start)
+            if following != start:
+                c = b.add(32, c, b.mul(32, rank, following - start))
+            first.append(b.materialize(c, "r"))
+        source = TensorAddr(descriptor, tuple(reversed(first)))
+        into = b.address(b.add(32, address, b.mul(32, rank, size)), n * size)
+        opcode = f"cp.async.bulk.tensor.{len(boxes[n])}d.{_COPY}.multicast::cluster"
+        b.emit_to(None, opcode, into, source, place, everybody)
 
 
 def issues_alone(op: Op) -> bool:

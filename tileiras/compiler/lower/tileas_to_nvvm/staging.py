@@ -147,7 +147,11 @@ def lower_wait_group(lowering: Lowering, op: Op) -> None:
 def lower_barrier(lowering: Lowering, op: Op) -> None:
     if op.attrs.get("proxy_fence"):
         lowering.b.emit_to(None, "fence.proxy.async.shared::cta")
-    lowering.barrier()
+    if op.attr("cluster"):
+        lowering.b.emit_to(None, "barrier.cluster.arrive.release")
+        lowering.b.emit_to(None, "barrier.cluster.wait.acquire")
+    else:
+        lowering.barrier()
 
 
 def lower_load_shared(lowering: Lowering, op: Op) -> None:

@@ -352,12 +352,14 @@ def _wait(lowering: Lowering, memory: Memory, number: Any) -> None:
     wait_for_phase(lowering, bar, b.and_(32, b.shr(32, number, 1), 1))
 
 
-def wait_for_phase(lowering: Lowering, bar: Any, parity: Any) -> None:
-    """Until the phase of an mbarrier that has this parity is complete."""
+def wait_for_phase(lowering: Lowering, bar: Any, parity: Any, ctas: int = 1) -> None:
+    """Until the phase of an mbarrier that has this parity is complete. `ctas`: of how many threads arrive on it."""
     b = lowering.b
     again, done = b.label(), b.reg("p")
     b.place(again)
-    b.emit_to(done, "mbarrier.try_wait.parity.shared::cta.b64", b.address(bar), b.materialize(parity, "r"))
+    order = ".acquire.cluster" if ctas > 1 else ""
+    form = f"mbarrier.try_wait.parity{order}.shared::cta.b64"
+    b.emit_to(done, form, b.address(bar), b.materialize(parity, "r"))
     b.bra(again, (done, True))
 
 
