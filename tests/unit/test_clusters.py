@@ -81,6 +81,38 @@ def test_right_in_twenty_orders(name: str, gpu_name: str, maps: str) -> None:
         assert outcome.word == PASS, (seed, outcome.reason)
 
 
+MAPS: dict[str, Any] = {"tensor_maps": "launcher"}
+COPIED = "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+
+
+@pytest.mark.parametrize(
+    ("name", "own", "together"),
+    [
+        ("cluster_product_2_128x64x32", 1, 1),  # one box, cut into two
+        ("cluster_product_2_128x128x64_ragged", 1, 1),  # two panels, one each
+        ("cluster_product_4_256x128x64_ragged", 1, 2),  # two panels, a fourth of the rows each
+        ("cluster_persistent_2_128x64x32_ragged", 1, 1),
+        ("cluster_attention", 0, 2),  # keys and values
+    ],
+)
+def test_what_all_ctas_load_alike_is_copied_once(name: str, own: int, together: int) -> None:
+    case = CASES[name]
+    ptx = compiled(bytecode_path(case), **MAPS).ptx
+    copies = [line for line in ptx.splitlines() if "cp.async.bulk.tensor" in line]
+    shared = [line for line in copies if ".multicast::cluster" in line]
+    ctas = int(re.search(r"reqnctapercluster (\d)", ptx)[1])  # type: ignore[index]
+    assert len(shared) == together and ptx.count("mapa.shared::cluster") == 1
+    alone = [line for line in copies if line not in shared and COPIED in line]
+    assert name == "cluster_attention" or len(alone) == own
+    assert ptx.count("barrier.cluster.arrive.release;") == ptx.count("barrier.cluster.wait.acquire;") == 3
+    readers = int(re.search(r"reqntid (\d+)", ptx)[1]) // 32 - 4  # type: ignore[index]
+    assert (
+        f"{ctas * readers};" in "".join(re.findall(r"mbarrier\.init.*", ptx)) or f", {ctas * readers};" in ptx
+    )
+    for more in ({"disable": "clusters"}, {"disable": "roles"}, {"tensor_maps": "none"}):
+        assert "multicast" not in compiled(bytecode_path(case), **{**MAPS, **more}).ptx
+
+
 @pytest.mark.parametrize(
     ("name", "why"),
     [
