@@ -259,7 +259,7 @@ _LACKS = r"deadlock: .* waits for shared offset \d+, whose phase \d+ lacks \d+ a
 _FLYING = r"while the cp\.async\.bulk of PTX line \d+ may still be writing it|before anything wrote it"
 CLUSTER_NAMED = {  # what a finding says of each
     "no cluster barrier behind init": r"the mbarrier at shared offset \d+ is used by .*, which nothing orders behind its init",
-    "no cluster barrier before exit": r"CTA \(\d, \d, 0\) may end before .* is done with its shared memory",
+    "no cluster barrier before exit": r"CTA \(\d, \d, 0\) (may end before .* is done with its|has ended before this)",
     "wrong mask": rf"{_LACKS}|{_FLYING}",
     "expects own bytes": rf"{_LACKS} and has \d+ bytes more than were expected|{_FLYING}",
     "counts own consumers": r"write of .* is not ordered after the read at PTX line \d+ by warp \d+.* of another CTA|while the "
