@@ -97,6 +97,14 @@ def test_warpgroups_share_out_the_columns_of_a_latent() -> None:
     assert "wgmma.mma_async.sync.aligned.m64n256k16" in text and "mma.sync" not in text
 
 
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_120"])
+def test_masks_are_made_of_rows_and_columns_where_they_are_wanted(gpu_name: str) -> None:
+    """What changes its layout is the number of a row, not a predicate an element."""
+    text = ptx("staged_documents_attention", gpu_name)
+    loop = text[text.index("cp.async.wait_group") : text.rindex(TENSOR[gpu_name])]
+    assert loop.count("st.shared") <= 2
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_two_stages_leave_one_under_way(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The copies of the next iteration are issued before the wait, behind a barrier of their own."""

@@ -656,3 +656,22 @@ converted(
     lambda a, b, c, f: {2: (np.maximum(wide(a)[0], 0) @ (wide(b)[0] * float(f))).astype("f4")},
     **F32,
 )  # fmt: skip
+
+
+def documents(q, k, v, doc, o, sc):
+    x, y, z = wide(q, k, v)
+    return {4: weighted(x, y, z, np.where(doc[:, None] == doc, x @ y.T * float(sc), -1e30)).astype(o.dtype)}
+
+
+pages(
+    "staged_documents_attention",
+    "documents_attention",
+    [A("f16", 2)] * 3 + [A("i32", 1), A("f16", 2), Scalar("f32"), 64, 64, 64],
+    (3,),
+    lambda rng: (
+        uniform(rng, (160, 64), "f16"), uniform(rng, (160, 64), "f16"), uniform(rng, (160, 64), "f16"),
+        np.sort(rng.integers(1, 5, 160)).astype("i4"), like((160, 64), "f16"), np.float32(0.125),
+    ),
+    documents,
+    **P16,
+)  # fmt: skip

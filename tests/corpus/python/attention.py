@@ -98,3 +98,26 @@ def latent_attention(q, qr, c, cr, o, scale, M: Const, N: Const, D: Const, R: Co
         acc = ct.mma(p.astype(c.dtype), ck, acc * fix)
         top = new
     ct.store(o, (b, 0, 0), (acc / total).reshape((1, M, D)))
+
+
+@ct.kernel
+def documents_attention(q, k, v, doc, o, scale, M: Const, N: Const, D: Const):
+    """Tokens see tokens of their own document."""
+    i = ct.bid(0)
+    qt = ct.load(q, (i, 0), (M, D), padding_mode=ZERO)
+    mine = ct.load(doc, (i,), (M,), padding_mode=ZERO).reshape((M, 1))
+    top = ct.full((M, 1), -1.0e30, ct.float32)
+    total = ct.zeros((M, 1), ct.float32)
+    acc = ct.zeros((M, D), ct.float32)
+    for j in range(ct.cdiv(k.shape[0], N)):
+        kt = ct.load(k, (j, 0), (N, D), padding_mode=ZERO)
+        s = ct.mma(qt, ct.transpose(kt), ct.zeros((M, N), ct.float32)) * scale
+        s = ct.where(ct.load(doc, (j,), (N,), padding_mode=ZERO).reshape((1, N)) == mine, s, -1.0e30)
+        new = ct.maximum(top, ct.max(s, 1, keepdims=True))
+        p = ct.exp(s - new)
+        fix = ct.exp(top - new)
+        total = total * fix + ct.sum(p, 1, keepdims=True)
+        vt = ct.load(v, (j, 0), (N, D), padding_mode=ZERO)
+        acc = ct.mma(p.astype(v.dtype), vt, acc * fix)
+        top = new
+    ct.store(o, (i, 0), (acc / total).astype(o.dtype))

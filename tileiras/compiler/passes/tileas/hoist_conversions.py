@@ -25,6 +25,7 @@ from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS
 
 from .again import erase_load, loaded_again
+from .masks import move_to_parts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,6 +49,9 @@ class HoistConversions(Pass):
         for convert in [op for op in func.walk() if op.spec is tileas.CONVERT_LAYOUT]:
             if self.widens(convert):
                 self.to_load(convert.result, context)
+        for convert in [op for op in func.walk() if op.spec is tileas.CONVERT_LAYOUT]:
+            if convert.result.type.elem.bits == 1:  # type: ignore[attr-defined]
+                move_to_parts(convert, context)
         for loop in [op for op in func.walk() if op.spec.name == "for"]:
             self.out_of(loop, func, context)
         return True
