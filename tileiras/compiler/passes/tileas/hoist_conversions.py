@@ -16,7 +16,7 @@ from tileiras.compiler.ir.core import Op, Value
 from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.rewrite import Rewriter
-from tileiras.compiler.ir.types import I32, Dense, TensorType, TileType
+from tileiras.compiler.ir.types import I1, I32, Dense, TensorType, TileType
 from tileiras.compiler.layout.linear import log2, splat
 from tileiras.compiler.layout.shared import arrange, matrix_load
 from tileiras.compiler.schedule.restage import SIDES
@@ -50,7 +50,7 @@ class HoistConversions(Pass):
             if self.widens(convert):
                 self.to_load(convert.result, context)
         for convert in [op for op in func.walk() if op.spec is tileas.CONVERT_LAYOUT]:
-            if convert.result.type.elem.bits == 1:  # type: ignore[attr-defined]
+            if convert.block is not None and convert.result.type.elem == I1:  # type: ignore[attr-defined]
                 move_to_parts(convert, context)
         for loop in [op for op in func.walk() if op.spec.name == "for"]:
             self.out_of(loop, func, context)
