@@ -190,3 +190,9 @@ def test_a_remark_names_what_is_tested() -> None:
     for name in ("%a is a multiple of 16", "%b is a multiple of 16", "%lda is a multiple of 8", "%n is"):
         assert name in said
     assert "%m is" not in said
+
+
+@pytest.mark.parametrize("remarks", ["none", "tensorcore"])
+def test_who_does_not_ask_is_told_nothing(remarks: str) -> None:
+    program = tileiras.compile(KERNEL, gpu_name="sm_80", emit="ptx", remarks=remarks)
+    assert not any(r.diag is VERSIONS for r in program.diagnostics)
