@@ -93,7 +93,7 @@ def compile(
 ) -> Program:
     """Compile a module for a GPU. The program has `.cubin`, `.ptx`, `.kernels` and `.diagnostics`.
 
-    Further options are the fields of `tileiras.options.Options`. `emit="ptx"` leaves out ptxas.
+    Further options are the fields of `tileiras.options.Options`: `emit="ptx"` leaves out ptxas, `remarks="all"` asks for remarks.
     Errors: CompileError with the exit code the command would end with.
     """
     from . import driver

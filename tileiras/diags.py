@@ -109,6 +109,22 @@ remedy: Use one of the names that the message lists.
   cuda_tile.module @m { entry @k() { return } }
 """
 
+BAD_REMARKS = Diag(
+    "DRV-0214", ERROR,
+    "unknown remarks {name}, expected none, all, memory or tensorcore, or one of these for each of passed, missed, failed and "
+    "analysis", "driver", WORD_CONFIG,
+)  # fmt: skip
+"""
+see: DRV-0203
+
+  $ python k.py
+  import tileiras
+
+  code = tileiras.load("cuda_tile.module @m { entry @k() { return } }").to_bytecode()
+- tileiras.compile(code, "sm_90", emit="ptx", remarks="everything")
++ tileiras.compile(code, "sm_90", emit="ptx", remarks="all")
+"""
+
 BAD_TENSOR_MAPS = Diag(
     "DRV-0211", ERROR, "unknown tensor maps '{name}', expected none or launcher", "driver", WORD_CONFIG
 )

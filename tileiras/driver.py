@@ -31,6 +31,8 @@ from tileiras.options import (
     LAUNCH_ABIS,
     OPT_LEVELS,
     PARTS,
+    REMARK_CATEGORIES,
+    REMARK_KINDS,
     TENSOR_MAPS,
     Options,
     disabled_parts,
@@ -199,6 +201,8 @@ def check_options(options: Options, sink: Sink) -> None:
         sink.emit(D.MAPS_NEED_SIMT, abi=options.launch_abi)
     elif options.sanitize not in (None, "memcheck"):
         sink.emit(D.BAD_SANITIZER, name=options.sanitize)
+    elif (wrong := wrong_remarks(options.remarks)) is not None:
+        sink.emit(D.BAD_REMARKS, name=wrong)
     elif unknown := [part for part in disabled_parts(options.disable) if part not in PARTS]:
         place = "--disable" if unknown[0] in disabled_parts(options.disable, "") else DISABLE
         sink.emit(
@@ -211,6 +215,15 @@ def check_options(options: Options, sink: Sink) -> None:
     else:
         return
     raise sink.fail(EXIT_CONFIGURATION)
+
+
+def wrong_remarks(asked: Any) -> str | None:
+    """What in the remarks asked for is neither a kind nor a category; None where everything is one."""
+    if not isinstance(asked, dict):
+        return repr(asked)
+    wrong = [kind for kind in asked if kind not in REMARK_KINDS]
+    wrong += [category for category in asked.values() if category not in REMARK_CATEGORIES]
+    return repr(wrong[0]) if wrong else None
 
 
 def find_target(options: Options, sink: Sink, version: str, module: Any) -> Any:

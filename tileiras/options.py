@@ -72,6 +72,8 @@ class Options:
             if name not in Options.__slots__:
                 raise TypeError(f"unknown option {name!r}")
             setattr(self, name, value)
+        if isinstance(self.remarks, str):  # one category of every kind, as --remarks has it
+            self.remarks = dict.fromkeys(REMARK_KINDS, self.remarks)
 
 
 def renamed(path: str, pairs: tuple[tuple[str, str], ...] | list[tuple[str, str]]) -> str:

@@ -175,6 +175,30 @@ def test_remarks_change_no_code(name: str) -> None:
     )
 
 
+@pytest.mark.parametrize("word", ["none", "all", "memory", "tensorcore"])
+def test_a_word_asks_for_every_kind_as_the_command_does(word: str) -> None:
+    source = BYTECODE / "gather_rows.tilebc"
+    each = tileiras.compile(source, "sm_80", emit="ptx", remarks=dict.fromkeys(REMARK_KINDS, word))
+    one = tileiras.compile(source, "sm_80", emit="ptx", remarks=word)
+    assert [d.render() for d in one.diagnostics] == [d.render() for d in each.diagnostics]
+    assert bool(one.diagnostics) == (word in ("all", "memory"))
+
+
+@pytest.mark.parametrize(
+    ("asked", "named"),
+    [
+        ("everything", "'everything'"), (["all"], "['all']"), (None, "None"), (3, "3"), ({"bogus": "all"}, "'bogus'"),
+        ({"passed": "bogus"}, "'bogus'"), ({"passed": None}, "None"),
+    ],
+)  # fmt: skip
+def test_remarks_that_there_are_not(asked: Any, named: str) -> None:
+    with pytest.raises(
+        tileiras.CompileError, match=re.escape(f"unknown remarks {named}, expected none, all")
+    ) as error:
+        tileiras.compile(BYTECODE / "vadd_f32.tilebc", "sm_80", emit="ptx", remarks=asked)
+    assert error.value.exit_code == 2
+
+
 def test_nothing_of_it_is_loaded_unasked(tmp_path: Path) -> None:
     """The price when remarks are off: the module is not even imported."""
     import sys
