@@ -39,7 +39,13 @@ def said(module: Any) -> dict[str, tuple[int, set[str], int]]:
 def barriers_of(op: Any) -> int:
     """An exchange waits once a round between stores and loads, and once between rounds; what stands in front of it is an
     op of its own."""
-    if op.spec.name in ("barrier", "tensor_memory.alloc", "tensor_memory.free", "tensor_memory.stored", "turns.take"):
+    if op.spec.name in (
+        "barrier",
+        "tensor_memory.alloc",
+        "tensor_memory.free",
+        "tensor_memory.stored",
+        "turns.take",
+    ):
         return 1
     if op.spec.name == "tensor_memory.product_scaled":  # a warp that turns signs
         return int(op.attr("scale") == "f8E4M3FN")
