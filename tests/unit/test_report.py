@@ -671,15 +671,45 @@ def test_waits_for_mbarriers_name_who_arrives_on_them() -> None:
 
 
 def test_copies_count_at_a_barrier_once_they_are_awaited() -> None:
-    module = exported("staged_bf16_nn_128", "sm_100")
-    first, *_ = (row for row in module["barriers"] if row["kind"] == "barrier")
-    assert said_of(module, first["for"]) == ["tensor_memory.alloc"], (
-        "the copies under way are none of its business"
-    )
-    inside = next(row for row in module["barriers"] if row["kind"] == "barrier" and row["loop"])
+    module = exported("staged_bf16_nn_128", "sm_90")
+    meeting = [row for row in module["barriers"] if row["kind"] == "barrier"]
+    inside = next(row for row in meeting if row["loop"])
     assert set(said_of(module, inside["for"])) == {"async.copy_view"}
-    product = next(row for row in module["barriers"] if row["channel"] == "product")
-    assert said_of(module, product["for"]) == ["tensor_memory.product"]
+    assert all("async.copy_view" not in said_of(module, row["for"]) for row in meeting if not row["loop"])
+
+
+def test_copies_that_arrive_on_mbarriers_count_there_and_at_no_barrier() -> None:
+    module = exported("staged_bf16_nn_128", "sm_100")
+    meeting = [row for row in module["barriers"] if row["kind"] == "barrier"]
+    assert not any(row["loop"] for row in meeting)
+    begun, allocated, *_ = (said_of(module, row["for"]) for row in meeting)
+    assert begun == ["bulk.begin"]
+    assert allocated == ["tensor_memory.alloc"], "the copies under way are none of its business"
+    assert not any("async.copy_view" in said_of(module, row["for"]) for row in meeting)
+    landed, released, product = (row for row in module["barriers"] if row["kind"] == "phase")
+    assert [row["channel"] for row in (landed, released, product)] == ["landed", "released", "product"]
+    copies = [step["line"] for step in module["loops"][0]["steps"] if step["role"] == "copy"]
+    assert set(said_of(module, landed["for"])) == {"async.copy_view"} and set(copies) < set(landed["for"])
+    assert "tensor_memory.product" in said_of(module, landed["then"])
+    assert said_of(module, released["for"]) == ["bulk.commit"] and released["then"] == copies
+    assert said_of(module, product["for"]) == ["tensor_memory.product"] and not product["loop"]
+
+
+def test_operands_that_warps_store_are_awaited_at_an_mbarrier() -> None:
+    module = exported("staged_tf32_nn", "sm_100")
+    (stored,) = (row for row in module["barriers"] if row["channel"] == "stored")
+    assert said_of(module, stored["for"]) == ["tensor_memory.stored"]
+    assert "tensor_memory.product" in said_of(module, stored["then"])
+
+
+def test_copies_that_arrive_on_mbarriers_run_ahead() -> None:
+    """As many as there are in front of the loop: nothing of it waits for memory."""
+    module = exported("staged_bf16_nn_128", "sm_100")
+    (loop,) = module["loops"]
+    assert loop["fed"] and loop["bound"] != "latency" and not loop["barriers"]
+    assert loop["ring"]["ahead"] == 2 == loop["ring"]["stages"] - 1 - loop["ring"]["spare"]
+    assert [step["op"] for step in loop["steps"] if step["role"] == "wait"] == ["bulk.wait", "bulk.acquire"]
+    assert not any("waits for memory" in finding["title"] for finding in module["findings"])
 
 
 def test_agents_that_share_a_ring_are_a_pair() -> None:

@@ -29,6 +29,7 @@ WAITS = (
     "tensor_memory.acquire",
     "async.wait",
     "bulk.wait",
+    "bulk.acquire",
     "barrier",
 )
 COPIES = ("async.copy_view", "async.copy_pointers", "async.copy", "async.tiled_tma_load", "bulk.load")
@@ -38,7 +39,8 @@ MOVES = (
     "convert_layout", "load_shared", "store_shared", "tensor_memory.load", "tensor_memory.store", "reduce", "scan",
 )  # fmt: skip
 QUIET = (
-    "continue", "yield", "async.commit_group", "wgmma.commit_group", "break", "assume", "make_token", "join_tokens",
+    "continue", "yield", "async.commit_group", "async.arrive", "wgmma.commit_group", "break", "assume", "make_token",
+    "join_tokens",
 )  # fmt: skip
 ISSUE, TENSOR, SHARED, GLOBAL, WAIT = "CUDA cores", "tensor cores", "shared memory", "global memory", "waits"
 RESOURCES = (GLOBAL, SHARED, TENSOR, ISSUE, WAIT)
@@ -168,6 +170,9 @@ def ahead_of(copy: Op, block: Any) -> int:
         return sum(
             user.spec.name == "bulk.load" and user.block is not block for user, _ in copy.operands[0].uses
         )
+    arrivals = [user for user, _ in copy.operands[0].uses if user.spec.name == "async.arrive"]
+    if arrivals:  # of threads, one for the copies of a stage: those in front of the loop
+        return sum(user.block is not block for user in arrivals)
     pending = [o.attr("pending") for o in block.ops if o.spec.name == "async.wait_group"]
     return min(pending) + 1 if pending else 0
 

@@ -25,6 +25,11 @@ READS = (
     "ld.shared", "ldmatrix", "wgmma.mma_async", "tcgen05.mma", "tcgen05.ld", "tcgen05.cp", "atom.shared", "mbarrier.try_wait",
     "mbarrier.arrive", "mbarrier.inval",
 )  # fmt: skip
+FILLS = (
+    "bulk.load",
+    "async.copy_view",
+    "async.copy_pointers",
+)  # ops that fill a stage whose mbarrier says so
 
 POLLING = 8  # records of a loop that only asks for a phase again
 
@@ -70,7 +75,7 @@ def rows(
                 and op in line_of
                 and op.spec.name != "tensor_memory.wait"
             ):
-                then = [line_of[op]]  # it waits before it does its own work
+                then = _held_up(op, line_of)
         elif kind == "barrier":
             writers = _lines(lines, opcodes, before, (*WRITES, *COPIES), landed=False)
         else:
@@ -102,19 +107,35 @@ def _agents(owners: list[tuple[Any, int]]) -> list[Any]:
 
 
 def _arrivals(op: Any) -> tuple[str, list[Any]]:
-    """(what completes the phase that an op waits for, the ops that arrive): copies of a stage, its readers, a product, or the
-    warps that took its sum."""
+    """(what completes the phase that an op waits for, the ops that do): copies of a stage, its readers, what warps store, a
+    product, or the warps that took its sum."""
     if op is None or not op.operands:
         return "", []
+    name = op.spec.name
     users = [user for user, _ in op.operands[0].uses]
-    if op.spec.name == "bulk.wait":
-        return "landed", [user for user in users if user.spec.name == "bulk.load"]
-    if op.spec.name == "bulk.load":
+    if name == "bulk.wait":
+        return "landed", [user for user in users if user.spec.name in FILLS]
+    if name in ("bulk.load", "bulk.acquire"):
         return "released", [user for user in users if user.spec.name in ("bulk.release", "bulk.commit")]
     others = users_of(accumulator_of(op))
-    if op.spec.name == "tensor_memory.acquire":
+    if name == "tensor_memory.acquire":
         return "taken", [other for other in others if other.spec.name == "tensor_memory.release"]
+    if name == "tensor_memory.wait_stored":
+        return "stored", [other for other in others if other.spec.name == "tensor_memory.stored"]
     return "product", [other for other in others if other.spec.name.startswith(PRODUCTS)]
+
+
+def _held_up(op: Any, line_of: dict[Any, int]) -> list[int]:
+    """Lines that go on when a phase is complete, of an op that is in front of others' work or waits before its own: the copies
+    into the stage that was released, else the op's own."""
+    if op.spec.name == "bulk.acquire":
+        behind = op.block.ops[op.block.ops.index(op) + 1 :]
+        return [
+            line_of[each]
+            for each in behind
+            if each.spec.name in FILLS and each in line_of and each.operands[0] is op.operands[0]
+        ]
+    return [line_of[op]]
 
 
 def _back(at: int, around: tuple[int, int], wraps: bool) -> list[int]:

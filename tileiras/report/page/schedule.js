@@ -114,6 +114,7 @@ const WAITS = {
   phase: (b) => ({
     landed: "until the bytes of its stage have landed (the stage's full mbarrier)",
     released: "until all readers of its stage have released it (the stage's empty mbarrier)",
+    stored: "until every warp has stored its part of what a product reads",
     taken: "until every warp has taken the sum that lay there before",
     product: "until the product is done: its commit arrives on the mbarrier",
   }[b.channel] || "until the phase of an mbarrier is complete: what arrives on it is done"),
