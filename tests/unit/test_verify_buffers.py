@@ -75,19 +75,70 @@ nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
 """  # noqa: E501
 
 
+PRODUCT = """#a = #linear<8, reg = [1, 128, 8], lane = [2, 4, 16, 32, 64], warp = []>
+#b = #linear<7, reg = [8, 64], lane = [16, 32, 1, 2, 4], warp = []>
+#c = #linear<7, reg = [1, 64], lane = [2, 4, 8, 16, 32], warp = []>
+#x = #linear<8, reg = [1, 2, 4], lane = [8, 16, 32, 64, 128], warp = []>
+#y = #linear<7, reg = [1, 2], lane = [4, 8, 16, 32, 64], warp = []>
+#z = #linear<8, reg = [1, 128, 8], lane = [2, 4, 32, 16, 64], warp = []>
+nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 80 : i32} {
+  nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 1}, function_type = () -> ()} {
+  ^bb0():
+    %i = nv_tileas.iota : () -> tensor<256xi32, #a>
+    %j = nv_tileas.iota : () -> tensor<128xi32, #b>
+    %f = nv_tileas.itof %i {signedness = signed, rounding_mode = nearest_even} : tensor<256xi32, #a> -> tensor<256xf16, #a>
+    %g = nv_tileas.itof %j {signedness = signed, rounding_mode = nearest_even} : tensor<128xi32, #b> -> tensor<128xf16, #b>
+    %l = nv_tileas.reshape %f : tensor<256xf16, #a> -> tensor<16x16xf16, #a>
+    %r = nv_tileas.reshape %g : tensor<128xf16, #b> -> tensor<16x8xf16, #b>
+    %n = nv_tileas.iota : () -> tensor<128xi32, #c>
+    %h = nv_tileas.itof %n {signedness = signed, rounding_mode = nearest_even} : tensor<128xi32, #c> -> tensor<128xf32, #c>
+    %s = nv_tileas.reshape %h : tensor<128xf32, #c> -> tensor<16x8xf32, #c>
+    %d = nv_tileas.mmaf %l, %r, %s : tensor<16x16xf16, #a>, tensor<16x8xf16, #b>, tensor<16x8xf32, #c> -> tensor<16x8xf32, #c>
+    nv_tileas.return
+  }
+}
+"""
+
+
+def to_ptx(text: str, tmp_path: Path) -> int:
+    (tmp_path / "k.mlir").write_text(text)
+    return opt.main([str(tmp_path / "k.mlir"), "--pipeline-to", "ptx", "-o", str(tmp_path / "k.ptx")])
+
+
+def test_a_product_of_fragments_is_lowered(tmp_path: Path) -> None:
+    assert to_ptx(PRODUCT, tmp_path) == 0
+    assert "mma.sync.aligned.m16n8k16" in (tmp_path / "k.ptx").read_text()
+
+
+def body(old: str, new: str) -> str:
+    """The product with a layout exchanged for another one wherever it stands but in its definition."""
+    head, _, rest = PRODUCT.partition("nv_tileas.module")
+    return head + "nv_tileas.module" + rest.replace(f", {old}>", f", {new}>")
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
+        (body("#a", "#x"), "the left operand lies in"),
+        (body("#a", "#z"), "the left operand lies in"),  # every register is there, of other rows
+        (body("#b", "#y"), "the right operand lies in"),
+        (body("#c", "#y"), "the result lies in"),
         (LOWERED, "a convert_layout is missing"),
         (LOWERED.replace("capability = 90", "capability = 64"), "unsupported GPU target 'sm_64'"),
     ],
-    ids=["an operand in another layout", "a GPU that there is not"],
+    ids=[
+        "a left operand that is no fragment",
+        "a left operand with other rows",
+        "a right operand that is no fragment",
+        "a sum that is no fragment",
+        "an operand in another layout",
+        "a GPU that there is not",
+    ],
 )
 def test_text_that_cannot_be_lowered(
     text: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "k.mlir").write_text(text)
-    status = opt.main([str(tmp_path / "k.mlir"), "--pipeline-to", "ptx", "-o", str(tmp_path / "k.ptx")])
+    status = to_ptx(text, tmp_path)
     said = capsys.readouterr().err
     assert status == 5 and words in said and "internal error" not in said
 

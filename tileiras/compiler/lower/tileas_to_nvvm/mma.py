@@ -7,10 +7,11 @@ is zero in one operand.
 
 from __future__ import annotations
 
+from tileiras.compiler.layout import convert
 from tileiras.compiler.layout.linear import dim_bits
 from tileiras.compiler.target import mma as atoms
 
-from .state import Lowering, Tile
+from .state import Lowering, LoweringError, Tile
 from .transfer import pack_words
 
 TYPE_CHECKING = False
@@ -29,6 +30,7 @@ def lower_mma(lowering: Lowering, op: Op) -> None:
     atom = atoms.fragments_of(op.spec.name, name)
     if atom is None:
         raise lowering.undecided(op, "atom", "TileASSelectAtoms")
+    check_fragments(op, atom)
     b = lowering.b
     lhs, rhs = lowering.tile(op.operands[0]), lowering.tile(op.operands[1])
     result = op.results[0]
@@ -85,6 +87,32 @@ def lower_mma(lowering: Lowering, op: Op) -> None:
     if narrow:
         acc = [b.emit("cvt.rn.f16.f32", x) for x in acc]
     lowering.define(result, acc)
+
+
+def check_fragments(op: Op, atom: Any) -> None:
+    """What a product takes and makes lies in the atom's fragments: else a text was written by hand."""
+    type: Any = op.result.type
+    shape, layout = type.shape, type.layout
+    turned = atoms.turned(layout, shape)
+    place_of = {
+        1 << low + bit: (d, bit) for d, (low, count) in enumerate(dim_bits(shape)) for bit in range(count)
+    }
+    warps = [place_of.get(column, (-1, 0)) for column in layout.warp]
+    want = atoms.accumulator_layout(shape, atom, warps, turned)
+    found = [(layout, want, "the result lies")]
+    for which, words in ((0, "the left operand lies"), (1, "the right operand lies")):
+        side: Any = op.operands[which].type
+        found.append((side.layout, atoms.operand_layout(side.shape, atom, which, warps, turned), words))
+    if op.spec.name == "mma_block_scaled":
+        halves = op.attr("atom") == atoms.HALVES
+        for which, words in ((0, "the left operand's scales lie"), (1, "the right operand's scales lie")):
+            scales: Any = op.operands[3 + which].type
+            signed = scales.elem.name == "f8E4M3FN"
+            want = atoms.scale_layout(scales.shape, which, warps, signed or halves, halves and not signed)
+            found.append((scales.layout, want, words))
+    for have, want, words in found:
+        if have is not want and convert.plan(have, want).kind != convert.RENAME:
+            raise LoweringError(f"{words} in {have} where {want} is wanted: a convert_layout is missing")
 
 
 def _fragment(
