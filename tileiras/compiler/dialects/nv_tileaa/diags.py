@@ -389,6 +389,29 @@ remedy: Nothing is wrong. Tiles of half as many rows, in twice as many blocks, d
 """  # noqa: E501
 
 
+CLUSTER = Diag(
+    "AA-0311", REMARK, "{ctas} CTAs of a cluster share the tile block", "TileAASplitBlocks", WORD_REMARK,
+    kind="passed", category="memory",
+)  # fmt: skip
+"""
+cause: A remark: the hint `num_cta_in_cga` (cuTile's `num_ctas`) is followed. A launch counts clusters.
+remedy: Nothing is wrong. Without the hint, a tile block is one CTA.
+
+  $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
+  cuda_tile.module @m {
+-   entry @k(%p: tile<ptr<f32>>) optimization_hints = <sm_90 = {num_cta_in_cga = 2}> {
++   entry @k(%p: tile<ptr<f32>>) {
+      %z = constant <i32: 0> : tile<i32>
+      %x = constant <f32: 1.0> : tile<16x16xf32>
+      %v = make_tensor_view %p, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf32, strides=[64,1]>
+      %t = make_partition_view %v : partition_view<tile=(16x16), tensor_view<64x64xf32, strides=[64,1]>>
+      %s = store_view_tko weak %x, %t[%z, %z] : tile<16x16xf32>, partition_view<tile=(16x16), tensor_view<64x64xf32, strides=[64,1]>>, tile<i32> -> token
+      return
+    }
+  }
+"""  # noqa: E501
+
+
 # TileAARuntimeVersions
 VERSIONS = Diag(
     "AA-0401", REMARK,

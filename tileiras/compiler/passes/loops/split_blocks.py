@@ -2,11 +2,13 @@
 
 Before: `func @k {kernel_spec = {num_cta_in_cga = 2, ..}}` with tiles of 256x128. After: `{cluster_dim = [2, 1, 1], tile_ctas
 = 2, ..}` and the code of one CTA, with tiles of 128x128 (passes/tileaa/split_block.py). A launch counts clusters, so that a
-grid of any size stays valid. Where CTAs cannot share the block, a remark says why, and it stays one CTA.
+grid of any size stays valid. Where CTAs cannot share the block, or one is faster (cluster_worth.py), a remark says why, and it
+stays one CTA.
 """
 
 from __future__ import annotations
 
+from tileiras.compiler.dialects.nv_tileaa import diags as D
 from tileiras.compiler.dialects.nv_tileaa.kernel_spec import KEY
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.schedule import hints
@@ -30,7 +32,9 @@ class SplitBlocks(Pass):
 
     def run(self, func: Any, context: Context) -> bool:
         from tileiras.compiler.passes.tileaa.split_block import split_block
-        from tileiras.compiler.passes.tileaa.split_demand import Refused
+        from tileiras.compiler.passes.tileaa.split_demand import Refused, division_of
+
+        from . import cluster_worth
 
         spec, target = func.attrs[KEY], context.target
         ctas = spec.num_cta_in_cga
@@ -39,14 +43,17 @@ class SplitBlocks(Pass):
         reason = self.outside(func, spec, ctas)
         if reason is None:
             try:
-                new = split_block(func, ctas)
+                division = division_of(func, ctas.bit_length() - 1)
+                reason = cluster_worth.slower(division, target)
             except Refused as why:
                 reason = f"the CTAs of a cluster cannot share the tile block: {why}"
-            else:
-                become(func, new, context)
+            if reason is None:
+                become(func, split_block(division), context)
                 made = kernel_spec(func, context.analyses, context.module.attrs, context.sink)
                 made.cluster_dim, made.num_ctas, made.tile_ctas = (ctas, 1, 1), ctas, ctas
                 func.attrs[KEY] = made
+                if (context.remarks or {}).get(D.CLUSTER.kind, "none") in ("all", D.CLUSTER.category):
+                    context.sink.emit(D.CLUSTER, loc=func.loc, function=context.function, ctas=ctas)
                 return True
         if context.remarks:
             found = [(func, "num_cta_in_cga", ctas, reason)]

@@ -13,7 +13,7 @@ from tileiras.compiler.ir.types import I32, I64, TOKEN, PartitionView, TensorTyp
 
 from .slice_ops import Slicer, copy_region, is_splat, splat_constant
 from .slices import sliced
-from .split_demand import CONTROL, JUMPS, Division, division_of
+from .split_demand import CONTROL, JUMPS, Division
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from .slices import Cut
 
 
-def split_block(func: Op, ctas: int) -> Op:
-    """The function of one of `ctas` CTAs, a power of two. Errors: Refused."""
-    worker = CtaCode(division_of(func, ctas.bit_length() - 1))
+def split_block(division: Division) -> Op:
+    """The function of one of the CTAs."""
+    func, worker = division.func, CtaCode(division)
     region = worker.region(func.regions[0])
     return create(func.spec, attrs=dict(func.attrs), regions=[region], loc=func.loc)
 
