@@ -19,6 +19,7 @@ from tests.corpus.check import PASS, launch_case
 from tests.corpus.export import bytecode_path
 from tests.corpus.fuzz_products import differences, draw_program
 from tests.corpus.registry import CASES
+from tileiras.compiler.passes.loops import cluster_worth
 from tileiras.toolchain.cubin import read_cubin
 
 FAMILY = [name for name in CASES if name.startswith("cluster_")]
@@ -31,6 +32,13 @@ QUICK = (
     "cluster_branches",
 )
 TARGETS = ("sm_90", "sm_100", "sm_120")
+
+
+@pytest.fixture
+def always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clusters wherever CTAs can share a tile block, whether it pays or not."""
+    monkeypatch.setenv("TILEIRAS_CACHE", "0")
+    monkeypatch.setattr(cluster_worth, "slower", lambda division, target: None)
 
 
 def compiled(source: Any, gpu_name: str = "sm_90", **more: Any) -> tileiras.Program:
@@ -48,6 +56,7 @@ def reasons(source: Any, gpu_name: str = "sm_90", **more: Any) -> list[str]:
     return [e.text.partition("not used: ")[2] for e in found if "num_cta_in_cga" in e.text]
 
 
+@pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("name", SHARED)
 def test_ctas_share_the_tile_block(name: str) -> None:
     case = CASES[name]
@@ -59,6 +68,7 @@ def test_ctas_share_the_tile_block(name: str) -> None:
     assert not reasons(bytecode_path(case))
 
 
+@pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("name", QUICK)
 @pytest.mark.parametrize("gpu_name", TARGETS)
 @pytest.mark.parametrize("maps", ["none", "launcher"])
@@ -70,6 +80,7 @@ def test_right_in_any_order(name: str, gpu_name: str, maps: str) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("name", SHARED)
 @pytest.mark.parametrize("gpu_name", TARGETS)
 @pytest.mark.parametrize("maps", ["none", "launcher"])
@@ -111,6 +122,80 @@ def test_what_all_ctas_load_alike_is_copied_once(name: str, own: int, together: 
     )
     for more in ({"disable": "clusters"}, {"disable": "roles"}, {"tensor_maps": "none"}):
         assert "multicast" not in compiled(bytecode_path(case), **{**MAPS, **more}).ptx
+
+
+def product(m: int, n: int, steps: str = "", rows: str = "%i", elem: str = "bf16", hints: str = "") -> str:
+    """A product of blocks of m x n x 64 that asks for two CTAs. `steps`: what is done to the left operand of a step."""
+    kind = {
+        name: f"partition_view<tile=({tile}), padding_value = zero, tensor_view<?x?x{elem}, strides=[?,1]>>"
+        for name, tile in (("a", f"{m}x64"), ("b", f"64x{n}"))
+    }
+    kind["c"] = f"partition_view<tile=({m}x{n}), tensor_view<?x?xf32, strides=[?,1]>>"
+    types = {"a": f"{m}x64x{elem}", "b": f"64x{n}x{elem}", "c": f"{m}x{n}xf32"}
+    views = "".join(
+        f"""    %p{v} = assume div_by<16>, %{v} : tile<ptr<{e}>>
+    %v{v} = make_tensor_view %p{v}, shape = [%s, %s], strides = [%s, 1] : tile<i32> -> tensor_view<?x?x{e}, strides=[?,1]>
+    %t{v} = make_partition_view %v{v} : {kind[v]}
+"""
+        for v, e in (("a", elem), ("b", elem), ("c", "f32"))
+    )
+    return f"""cuda_tile.module @m {{
+  entry @k(%a: tile<ptr<{elem}>>, %b: tile<ptr<{elem}>>, %c: tile<ptr<f32>>, %n: tile<i32>)
+      optimization_hints = <default = {{num_cta_in_cga = 2}}> {{
+    %s = assume div_by<64>, %n : tile<i32>
+{views}    %i, %j, %z = get_tile_block_id : tile<i32>
+    %0 = constant <i32: 0> : tile<i32>
+    %1 = constant <i32: 1> : tile<i32>
+    %none = constant <f32: 0.0> : tile<{types["c"]}>
+    %sum = for %k in (%0 to %n, step %1) : tile<i32> iter_values(%acc = %none) -> (tile<{types["c"]}>) {{
+      %x, %x1 = load_view_tko weak %ta[{rows}, %k]{hints} : {kind["a"]}, tile<i32> -> tile<{types["a"]}>, token
+      %y, %y1 = load_view_tko weak %tb[%k, %j] : {kind["b"]}, tile<i32> -> tile<{types["b"]}>, token
+      {steps or f"%w = reshape %x : tile<{types['a']}> -> tile<{types['a']}>"}
+      %next = mmaf %w, %y, %acc : tile<{types["a"]}>, tile<{types["b"]}>, tile<{types["c"]}>
+      continue %next : tile<{types["c"]}>
+    }}
+    %r = store_view_tko weak %sum, %tc[%i, %j] : tile<{types["c"]}>, {kind["c"]}, tile<i32> -> token
+    return
+  }}
+}}
+"""
+
+
+NO_MAP = " optimization_hints = <default = {allow_tma = false}>"
+RELU = "%w = maxf %x, %x : tile<128x64xbf16>"
+
+
+@pytest.mark.parametrize(
+    ("gpu_name", "maps", "text", "followed"),
+    [
+        ("sm_90", "none", product(128, 128), False),
+        ("sm_90", "none", product(256, 256), True),  # one CTA would take it in parts
+        ("sm_90", "launcher", product(128, 128), True),  # copied once
+        ("sm_100", "none", product(128, 128), False),
+        ("sm_100", "none", product(256, 128), False),
+        ("sm_100", "none", product(256, 256), False),  # tensor memory holds it
+        ("sm_100", "launcher", product(128, 128), False),
+        ("sm_120", "launcher", product(256, 128), False),
+        ("sm_120", "launcher", product(256, 256), True),
+        # not copied once: computed on its way, no map, rows that do not suffice, a right operand that is turned
+        ("sm_90", "launcher", product(128, 128, RELU), False),
+        ("sm_90", "launcher", product(128, 128, hints=NO_MAP), False),
+        ("sm_90", "launcher", product(64, 128), False),
+        ("sm_90", "launcher", product(128, 128, elem="f8E4M3FN"), False),
+    ],
+)
+def test_clusters_where_they_pay(gpu_name: str, maps: str, text: str, followed: bool) -> None:
+    program = compiled(text, gpu_name, tensor_maps=maps, remarks="all")
+    said = [
+        e.text for e in program.diagnostics if "CTAs of a cluster" in e.text or "num_cta_in_cga" in e.text
+    ]
+    assert program.kernels["k"].cluster == ((2, 1, 1) if followed else (1, 1, 1))
+    assert (".reqnctapercluster 2, 1, 1" in program.ptx) == followed
+    assert ("multicast::cluster" in program.ptx) == (followed and (gpu_name, maps) == ("sm_90", "launcher"))
+    if followed:
+        assert len(said) == 1 and "2 CTAs of a cluster share the tile block" in said[0]
+    else:
+        assert len(said) == 1 and said[0].endswith(cluster_worth.SLOWER)
 
 
 @pytest.mark.parametrize(
@@ -183,6 +268,7 @@ def test_an_order_within_a_part_is_kept() -> None:
     assert program.kernels["k"].cluster == (2, 1, 1) and not reasons(text)
 
 
+@pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("seed", (0, 1, 2, 4, 5, 8, 9, 10))
 def test_random_products_with_the_hint(seed: int) -> None:
     text = hinted(draw_program(random.Random(seed).choice), 2 + 2 * (seed % 2))

@@ -24,7 +24,7 @@ ACTS = {
     "TileAADropUnitBatch": ("staged_batched_wide", "sm_90"),
     "TileAATransposeScores": ("staged_flash_bwd_f16_64", "sm_90"),
     "TileAARuntimeVersions": ("matmul_f16_128", "sm_80"),
-    "TileAASplitBlocks": ("cluster_product_2_128x64x32", "sm_90"),
+    "TileAASplitBlocks": ("cluster_add_2_1024", "sm_90"),
     "TileAAMarkShortResults": ("attention_causal_f16", "sm_80"),
     "TileAAMarkNonPositive": ("attention_causal_f32", "sm_80"),
     "TileAAMarkExactIntegers": ("staged_packed_weights_bf16", "sm_80"),
