@@ -57,9 +57,7 @@ class CostModel:
     most_granted = 240  # of a thread that setmaxnreg is asked for: 65536 less what copying warps keep (F)
     # ---- clusters
     portable_cluster = 8  # CTAs that a cluster may have on every GPU (G)
-    sums_of_block = (
-        1 << 15
-    )  # words of sums that one CTA holds in registers: half of the file, as huge tiles (G)
+    sums_of_block = 1 << 15  # words of sums that one CTA holds: half the registers, as huge tiles (G)
     # ---- warps
     least_warps = 4  # of a block: a warpgroup (F)
     most_warps = 16  # of a block: registers of a thread halve once more beyond (G)
