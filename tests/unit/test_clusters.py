@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
 import subprocess
@@ -19,6 +20,7 @@ from tests.corpus.check import PASS, launch_case
 from tests.corpus.export import bytecode_path
 from tests.corpus.fuzz_products import differences, draw_program
 from tests.corpus.registry import CASES
+from tileiras.compiler.dialects.nv_tileas.tensor_maps import BOX, parts, shares
 from tileiras.compiler.passes.loops import cluster_worth
 from tileiras.toolchain.cubin import read_cubin
 
@@ -301,3 +303,20 @@ def test_the_cubin_says_that_a_launch_counts_clusters(tmp_path: Path) -> None:
             [str(dump), "-elf", str(path)], capture_output=True, text=True, check=True
         ).stdout
         assert "EIATTR_BLOCKS_ARE_CLUSTERS" in said
+
+
+@pytest.mark.parametrize("ctas", [2, 4, 8])
+@pytest.mark.parametrize(
+    "tile, box", [((64, 256), (64, 64)), ((128, 128), (64, 64)), ((4, 64, 128), (2, 32, 64)), ((16,), (2,))]
+)
+def test_ranks_share_out_all_boxes_once(tile: tuple[int, ...], box: tuple[int, ...], ctas: int) -> None:
+    """Box n of CTA r is box n * ctas + r of the tile, also where boxes lie in several lines."""
+    every = list(itertools.product(*(range(0, extent, size) for extent, size in zip(tile, box))))
+    assert sorted(parts(tile, box)) == every
+    share = shares(tile, box, ctas)
+    if share is None:
+        assert len(every) < ctas
+        return
+    own = 1 << len(share.ins[BOX])
+    got = [share.split(share(box=n, block=r)) for n in range(own) for r in range(ctas)]
+    assert got == parts(tile, box)

@@ -2,8 +2,8 @@
 
 Everything that says where data lies is such a map, and what is asked about it is one of four operations:
 
-- a layout takes (register, lane, warp) to the index of a tile's element (linear.py); tiles that several blocks hold have a
-  coordinate `block` besides;
+- a layout takes (register, lane, warp) to the index of a tile's element (linear.py); tiles that the CTAs of a cluster copy
+  for each other have a coordinate `block` besides, the CTA's rank (dialects/nv_tileas/tensor_maps.py);
 - an arrangement takes the index to the byte of shared memory, `offset` (shared.py); layout and arrangement composed take each
   thread's registers to their bytes;
 - what an instruction moves is a map, too: of ldmatrix, the bytes of a row and the number of the row to the register and the
@@ -54,6 +54,14 @@ class Map:
         for name, value in place.items():
             out ^= apply(self.ins[name], value)
         return out
+
+    def split(self, packed: int) -> tuple[int, ...]:
+        """The results that a packed one holds, in their order."""
+        out = []
+        for bits in self.outs.values():
+            out.append(packed & ((1 << bits) - 1))
+            packed >>= bits
+        return tuple(out)
 
     def __repr__(self) -> str:
         return f"Map({self.ins}, {self.outs})"

@@ -354,7 +354,10 @@ class Builder:
 
     def thread_linear(self, lane: Sequence[int], warp: Sequence[int]) -> Any:
         """Xor over the set bits of the thread index of the columns (lane bits, then warp bits), in the prologue."""
-        columns = [*lane, *warp]
+        return self.linear(self.tid, (*lane, *warp))
+
+    def linear(self, number: Reg, columns: Sequence[int]) -> Any:
+        """Xor over the set bits of a number that is known on entry of the columns, in the prologue."""
         result: Operand | None = None
         i = 0
         while i < len(columns):
@@ -367,13 +370,13 @@ class Builder:
                 j += 1
             if one_bit:
                 shift = columns[i].bit_length() - 1 - i
-                part: Operand = self.entry("and.b32", self.tid, ((1 << (j - i)) - 1) << i)
+                part: Operand = self.entry("and.b32", number, ((1 << (j - i)) - 1) << i)
                 if shift > 0:
                     part = self.entry("shl.b32", part, shift)
                 elif shift < 0:
                     part = self.entry("shr.u32", part, -shift)
             else:
-                bit = self.entry("bfe.u32", self.tid, i, 1)
+                bit = self.entry("bfe.u32", number, i, 1)
                 part = self.entry("mul.lo.s32", bit, columns[i])
             result = part if result is None else self.entry("xor.b32", result, part)
             i = j

@@ -8,6 +8,7 @@ A map is a row of the kernel table (compiler/target/tensor_maps.py) without its 
 
 from __future__ import annotations
 
+from tileiras.compiler.layout.algebra import BLOCK, Map
 from tileiras.compiler.target.tensor_maps import TensorMap, from_dict
 
 TYPE_CHECKING = False
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.core import Op
 
 KEY = "nv_tileas.tensor_maps"
+BOX = "box"
 
 
 def number_of(func: Op, map: TensorMap) -> int:
@@ -46,10 +48,27 @@ def _plain(value: Any) -> Any:
     return getattr(value, "value", value)
 
 
+def boxes(tile: Sequence[int], box: Sequence[int]) -> Map:
+    """The number of a box of a tile to its first element, a result for each dimension, outermost first. Boxes are numbered as
+    they follow each other in shared memory: those of one line's width first."""
+    bits = [extent.bit_length() - 1 for extent in tile]
+    columns = []
+    for d in (*reversed(range(len(tile) - 1)), len(tile) - 1):
+        low = sum(bits[:d])
+        columns += [1 << low + k for k in range(box[d].bit_length() - 1, bits[d])]
+    return Map({BOX: columns}, {str(d): count for d, count in enumerate(bits)})
+
+
 def parts(tile: Sequence[int], box: Sequence[int]) -> list[tuple[int, ...]]:
-    """First elements of the boxes of a tile, in the order in which they follow each other in shared memory: those of one
-    line's width first. Dimensions outermost first."""
-    starts: list[tuple[int, ...]] = [()]
-    for extent, size in zip(tile[:-1], box[:-1]):
-        starts = [(*s, at) for s in starts for at in range(0, extent, size)]
-    return [(*s, at) for at in range(0, tile[-1], box[-1]) for s in starts]
+    """First elements of the boxes of a tile, in the order of their numbers."""
+    places = boxes(tile, box)
+    return [places.split(places(box=n)) for n in range(1 << len(places.ins[BOX]))]
+
+
+def shares(tile: Sequence[int], box: Sequence[int], ctas: int) -> Map | None:
+    """The boxes of a tile, shared out among the CTAs of a cluster: the CTA's rank, `block`, and the number of a box among its
+    own to the first element. CTA r copies each box whose number is r modulo `ctas`. None where there are fewer boxes."""
+    places = boxes(tile, box)
+    own = ctas.bit_length() - 1
+    columns = places.ins[BOX]
+    return Map({BLOCK: columns[:own], BOX: columns[own:]}, places.outs) if len(columns) >= own else None

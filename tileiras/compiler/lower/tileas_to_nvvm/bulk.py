@@ -9,7 +9,8 @@ from __future__ import annotations
 from math import prod
 
 from tileiras.compiler.dialects.nv_tileas.rings import MBARRIER_BYTES, is_exact, place_of, shift_of
-from tileiras.compiler.dialects.nv_tileas.tensor_maps import parts
+from tileiras.compiler.dialects.nv_tileas.tensor_maps import BOX, parts, shares
+from tileiras.compiler.layout.algebra import BLOCK, Map
 from tileiras.compiler.layout.linear import log2
 from tileiras.compiler.nvvm.build import _sym
 from tileiras.compiler.nvvm.code import TensorAddr
@@ -141,7 +142,7 @@ def lower_load(lowering: Lowering, op: Op) -> None:
             for d, (value, extent) in enumerate(zip(op.group("index")[at:end], tile))
         ]
         size = prod(map.box) * map.element_bytes
-        copies.append((_descriptor(lowering, number), start, corner, parts(tile, map.box), size))
+        copies.append((_descriptor(lowering, number), start, corner, tile, map.box, size))
         at = end
     skip = b.label()
     alone = issues_alone(op)
@@ -162,12 +163,13 @@ def lower_load(lowering: Lowering, op: Op) -> None:
     place = b.address(barrier)
     b.emit_to(_sym("_"), "mbarrier.arrive.expect_tx.shared::cta.b64", place, sum(op.attr("bytes")))
     shared = op.attr("shared") or (0,) * len(copies)
-    for (descriptor, start, corner, boxes, size), together in zip(copies, shared):
-        if together:
-            share_boxes(lowering, op, descriptor, b.add(32, address, start), corner, boxes, size, place)
+    for (descriptor, start, corner, tile, box, size), together in zip(copies, shared):
+        share = shares(tile, box, op.attr("ctas")) if together else None
+        if share is not None:
+            share_boxes(lowering, op, descriptor, b.add(32, address, start), corner, share, size, place)
             continue
-        for n, box in enumerate(boxes):
-            first = [b.materialize(b.add(32, c, at), "r") for c, at in zip(corner, box)]
+        for n, begin in enumerate(parts(tile, box)):
+            first = [b.materialize(b.add(32, c, at), "r") for c, at in zip(corner, begin)]
             source = TensorAddr(descriptor, tuple(reversed(first)))
             opcode = f"cp.async.bulk.tensor.{len(box)}d.{_COPY}"
             b.emit_to(None, opcode, b.address(address, start + n * size), source, place)
@@ -176,24 +178,21 @@ def lower_load(lowering: Lowering, op: Op) -> None:
 
 
 def share_boxes(
-    lowering: Lowering, op: Op, descriptor: Any, address: Any, corner: list[Any], boxes: Any, size: int, place: Any
+    lowering: Lowering, op: Op, descriptor: Any, address: Any, corner: list[Any], share: Map, size: int, place: Any
 ) -> None:  # fmt: skip
     """The boxes of a tile that this CTA copies into all of the cluster."""
     b = lowering.b
     ctas = op.attr("ctas")
     rank = b.entry("mov.u32", _sym("%cluster_ctarank"))
     everybody = b.materialize((1 << ctas) - 1, "h")
-    for n in range(0, len(boxes), ctas):
-        first = []
-        for start, following, c in zip(boxes[n], boxes[n + 1], corner):
-            c = b.add(32, c, start)
-            if following != start:
-                c = b.add(32, c, b.mul(32, rank, following - start))
-            first.append(b.materialize(c, "r"))
+    by_rank = [share.split(column) for column in share.ins[BLOCK]]
+    own = [b.add(32, c, b.linear(rank, [column[d] for column in by_rank])) for d, c in enumerate(corner)]
+    address = b.add(32, address, b.linear(rank, [size << k for k in range(len(by_rank))]))
+    for n in range(1 << len(share.ins[BOX])):
+        first = [b.materialize(b.add(32, c, at), "r") for c, at in zip(own, share.split(share(box=n)))]
         source = TensorAddr(descriptor, tuple(reversed(first)))
-        into = b.address(b.add(32, address, b.mul(32, rank, size)), n * size)
-        opcode = f"cp.async.bulk.tensor.{len(boxes[n])}d.{_COPY}.multicast::cluster"
-        b.emit_to(None, opcode, into, source, place, everybody)
+        opcode = f"cp.async.bulk.tensor.{len(corner)}d.{_COPY}.multicast::cluster"
+        b.emit_to(None, opcode, b.address(address, n * ctas * size), source, place, everybody)
 
 
 def issues_alone(op: Op) -> bool:

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from tileiras.compiler.dialects.nv_tileaa.kernel_spec import KEY
 from tileiras.compiler.dialects.nv_tileas import ops as tileas
-from tileiras.compiler.dialects.nv_tileas.tensor_maps import maps_of, parts
+from tileiras.compiler.dialects.nv_tileas.tensor_maps import maps_of, shares
 from tileiras.compiler.ir.build import create
 from tileiras.compiler.ir.core import Op
 from tileiras.compiler.ir.passes import Context, Pass
@@ -33,7 +33,6 @@ from tileiras.compiler.schedule.bulk import depends_on_rank
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from typing import Any
 
 
@@ -134,18 +133,6 @@ def shared_tiles(func: Any, load: Op, ctas: int) -> tuple[int, ...]:
         box = maps[number].box
         end = at + len(box)
         alike = not any(map(depends_on_rank, load.group("index")[at:end]))
-        out.append(int(alike and strides_of(parts(load.attr("tile")[at:end], box), ctas) is not None))
+        out.append(int(alike and shares(load.attr("tile")[at:end], box, ctas) is not None))
         at = end
     return tuple(out)
-
-
-def strides_of(boxes: Sequence[tuple[int, ...]], ctas: int) -> tuple[int, ...] | None:
-    """What a rank adds to the first elements of the first of `ctas` boxes; None where they are not in one line."""
-    if len(boxes) % ctas:
-        return None
-    step = tuple(b - a for a, b in zip(boxes[0], boxes[1]))
-    for first in range(0, len(boxes), ctas):
-        for rank in range(ctas):
-            if boxes[first + rank] != tuple(a + rank * s for a, s in zip(boxes[first], step)):
-                return None
-    return step
