@@ -394,7 +394,8 @@ class TestCompileWithBuiltin:
         assert ".target sm_90" in out.read_text()
         facts = json.loads(table.read_text())
         assert facts["arch"] == "compute_90"
-        assert facts["kernels"][0]["registers"] is None
+        kernel = facts["kernels"][0]
+        assert kernel["registers"] is None and kernel["spill_bytes"] is None
         done = self.compile("--arch", "compute_90", "-o", out, "--no-spills")
         assert done.returncode == 2
         done = call("fatbin", "-o", tmp_path / "k.fatbin", "--ptx", f"compute_90={out}", "--compress", "none")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -208,3 +210,42 @@ def test_one_script_writes_what_tables_say() -> None:
     from scripts import generate
 
     assert (ROOT / "README.md").read_text(encoding="utf-8") == generate.readme()
+
+
+# ---- what nobody uses goes
+
+BY_OTHERS = {
+    "pytest_addoption": "pytest", "pytest_load_initial_conftests": "pytest", "pytest_report_header": "pytest",
+    "elapsed_time": "torch.cuda.Event",
+}  # fmt: skip
+
+
+def test_every_function_is_named_where_it_is_not_defined() -> None:
+    """A function or class whose name stands once in all that is not a test is used by tests only, or by nobody. Decorated ones
+    are rows of a table."""
+    words: Counter[str] = Counter()
+    for folder in (
+        "tileiras",
+        "benchmarks",
+        "scripts",
+        "setuptools_ext",
+        "nvcc_shim",
+        "bazel",
+        "cmake",
+        "examples",
+        "docs",
+    ):
+        for path in (ROOT / folder).rglob("*"):
+            if path.suffix in (".py", ".bzl", ".bazel", ".cmake", ".in", ".toml", ".md"):
+                words.update(re.findall(r"\w+", path.read_text(encoding="utf-8", errors="replace")))
+    alone = [
+        f"{path.relative_to(ROOT)}:{node.lineno} {node.name}"
+        for path in sorted((ROOT / "tileiras").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef))
+        and words[node.name] == 1
+        and not node.decorator_list
+        and not node.name.startswith("__")
+        and node.name not in BY_OTHERS
+    ]
+    assert alone == []

@@ -127,18 +127,14 @@ def _row(
         "dynamic_shared": known.get("dynamic_shared", 0),
         # null where no image was made: PTX uses as many registers as the driver will give it
         "registers": kernel.registers if kernel is not None else known.get("registers"),
-        # An image says how much local memory a thread has, not what for: without the compiler's word, all of
-        # it counts as spilled.
-        "spill_bytes": known["spill_bytes"]
-        if "spill_bytes" in known
-        else kernel.stack_bytes
-        if kernel
-        else 0,
+        "spill_bytes": _spill_bytes(kernel, known),
     }
     return row
 
 
 def _spill_bytes(kernel: Kernel | None, known: dict[str, Any]) -> int | None:
+    """An image says how much local memory a thread has, not what for: without the compiler's word, all of it counts as
+    spilled. None where no image was made."""
     if known.get("spill_bytes") is not None:
         return known["spill_bytes"]
     return kernel.stack_bytes if kernel is not None else None
