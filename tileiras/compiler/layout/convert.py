@@ -104,7 +104,7 @@ def round_bits(layout: LinearLayout, candidates: Sequence[int], size: int, limit
 
 
 def decide(
-    source: LinearLayout, target: LinearLayout, size: int, stmatrix: bool = False, room: int = ROUND_BYTES
+    source: LinearLayout, target: LinearLayout, size: int, stmatrix: bool = False, room: int | None = None
 ) -> dict[str, Any]:
     """How a conversion moves elements of `size` bytes, as attributes of the op; in rounds where `room` is not enough for one.
 
@@ -130,7 +130,7 @@ def decide(
                 "plan": STMATRIX, "bytes": found.bytes, "columns": found.columns,
                 "vectors": (1, found.vector),
             }  # fmt: skip
-    rounds = round_bits(source, target.reg, size, min(room, ROUND_BYTES))
+    rounds = round_bits(source, target.reg, size, ROUND_BYTES if room is None else min(room, ROUND_BYTES))
     if size == 2 and not rounds and not rows:
         found = by_ldmatrix(source, target)
         if found is not None:

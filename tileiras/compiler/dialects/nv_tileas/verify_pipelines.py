@@ -49,7 +49,9 @@ def check_no_args(op: Op) -> None:
 
 def check_produce_one(op: Op) -> None:
     check_no_args(op)
-    if op.block is not None and not partners(op.operands[0], "consume_one"):
+    if op.block is None:  # not in its place yet
+        return
+    if not partners(op.operands[0], "consume_one"):
         raise Invalid(D.NO_CONSUMER)
     create = op.operands[0].op
     if create is not None and "transport" in create.attrs and not has_load(op):
