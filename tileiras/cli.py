@@ -32,18 +32,25 @@ def main(argv: list[str]) -> int:
     from tileiras import signals
 
     caught = signals.catch()
-    usual = gc.get_threshold()
-    gc.set_threshold(COLLECT_AFTER)  # what a compile makes stays in use for most of its time
     try:
-        return run(argv)
+        return within(argv)
     except signals.Interrupted as stop:
         signals.restore(caught)
         caught = {}
         return signals.die_of(stop.number)
     finally:
-        gc.set_threshold(*usual)
         signals.restore(caught)
         modules.remove()
+
+
+def within(argv: list[str]) -> int:
+    """`main` in a process that cleans up after signals by itself: Interrupted is the caller's, who has files of its own."""
+    usual = gc.get_threshold()
+    gc.set_threshold(COLLECT_AFTER)  # what a compile makes stays in use for most of its time
+    try:
+        return run(argv)
+    finally:
+        gc.set_threshold(*usual)
 
 
 def tell(text: str) -> int:

@@ -98,7 +98,7 @@ def compile(job: Job, outputs: Outputs) -> Result:
 
     if terminal.is_terminal(sys.stderr):  # which the assembler does not see
         argv.append("--diagnostic-codes")
-    status, log = _call(cli.main, argv)
+    status, log = _call(cli.within, argv)
     if status != 0:
         sys.stderr.write(outputs.in_users_words(log))
         refused = cli.refused_by_ptxas(argv)
