@@ -58,7 +58,7 @@ PARTS = (
 
 def unit_dimension(view: Any) -> int:
     """The dimension of a view's tile whose elements are neighbours in memory; -1 for none."""
-    from tileiras.compiler.lower.tileas_to_nvvm.memory import view_steps
+    from tileiras.compiler.lower.tileas_to_nvvm.views import view_steps
 
     try:
         _, dims = view_steps(view)

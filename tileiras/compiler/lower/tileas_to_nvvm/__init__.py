@@ -19,9 +19,8 @@ from tileiras.compiler.passes.tileaa.facts import Facts
 from tileiras.compiler.target.registers import reg_class
 from tileiras.diag import ERROR, Diag, FatalError
 
-from . import arith, control, mma, reduce, shape
+from . import arith, control, memory, mma, reduce, shape, views
 from . import convert as convert_layout
-from . import memory as memory_ops
 from .state import Lowering, LoweringError, Tile, elem_bytes
 
 TYPE_CHECKING = False
@@ -91,7 +90,8 @@ see: NVVM-0001
 LOWER: dict[str, Callable[[Lowering, Op], None]] = {
     **arith.LOWER,
     **shape.LOWER,
-    **memory_ops.LOWER,
+    **views.LOWER,
+    **memory.LOWER,
     **control.LOWER,
     **reduce.LOWER,
     **mma.LOWER,

@@ -10,7 +10,8 @@ from __future__ import annotations
 from tileiras.compiler.target import sm
 from tileiras.compiler.target.registers import reg_class
 
-from .memory import _SCOPE, pointer_access, view_access
+from .addresses import pointer_access, view_access
+from .memory import SCOPE
 from .shared import broadcast_owned, owner_guard
 from .state import Lowering, Tile
 
@@ -91,7 +92,7 @@ def _shared_result(lowering: Lowering, op: Op, tile: Tile) -> Sequence[Any]:
 
 def _suffix(op: Op) -> str:
     """.order.scope of an atomic."""
-    return f".{op.attr('memory_ordering_semantics')}.{_SCOPE[op.attr('memory_scope')]}"
+    return f".{op.attr('memory_ordering_semantics')}.{SCOPE[op.attr('memory_scope')]}"
 
 
 def _update_all(

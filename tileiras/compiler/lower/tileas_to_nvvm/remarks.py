@@ -361,7 +361,7 @@ def _narrow(facts: Any, op: Op, value: Any, access: Any, size: int, possible: in
 
 def _no_row(op: Op) -> str:
     """Why no dimension of a view's tile has neighbours in memory."""
-    from .memory import view_steps
+    from .views import view_steps
 
     type: Any = op.operand("view").type  # type: ignore[union-attr]
     for d, m in enumerate(view_steps(type)[1]):
@@ -372,7 +372,7 @@ def _no_row(op: Op) -> str:
 
 def _row(op: Op, shape: Any) -> tuple[int, int]:
     """(tile dimension whose elements are neighbours in memory, its tensor dimension); (-1, -1) for none."""
-    from .memory import view_steps
+    from .views import view_steps
 
     type: Any = op.operand("view").type  # type: ignore[union-attr]
     _, dims = view_steps(type)

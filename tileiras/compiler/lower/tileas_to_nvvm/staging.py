@@ -14,7 +14,7 @@ from tileiras.compiler.nvvm.directives import cluster_dim
 from tileiras.compiler.target import sm
 from tileiras.compiler.target.registers import reg_class
 
-from .memory import pointer_access, view_access
+from .addresses import pointer_access, view_access
 from .shared import accesses, load_shared, matrices, owner_guard, store_shared
 from .state import Lowering, elem_bytes
 from .transfer import store_vector, unpack_words
