@@ -105,7 +105,7 @@ def test_nested_regions_have_a_limit() -> None:
     body = b"".join(inner + b"\x01\x00\x01" for _ in range(600))
     data = bytearray(write(load_text("cuda_tile.module { entry @k(%c: tile<i1>) {} }", Sink(), ""), (13, 1)))
     assert data
-    from tileiras.compiler.bytecode.body import Body
+    from tileiras.compiler.bytecode.read_body import Body
     from tileiras.compiler.bytecode.reader import _Reader
     from tileiras.compiler.bytecode.wire import Damage
     from tileiras.compiler.ir.core import Block

@@ -15,9 +15,9 @@ from tileiras.compiler.ir.core import Block, Op, Region
 from tileiras.diag import EXIT_BYTECODE, UNKNOWN, Emitted, Loc
 
 from . import diags, launch_hints
-from .body import Body
 from .plan import cases_of
-from .tables import Hints, Tables
+from .read_body import Body
+from .read_tables import Hints, Tables
 from .wire import (
     CONSTANT,
     END,

@@ -13,12 +13,12 @@ from tileiras.diag import ERROR, EXIT_COMPILE, EXIT_CONFIGURATION, Diag, Emitted
 from tileiras.run.errors import LaunchError
 from tileiras.run.printing import items_of
 
-from . import atomics, effects, memory, product, reduce  # noqa: F401 - ops register
 from .code import Module
 from .kernel import UNSUPPORTED
 from .launch import global_bytes
-from .lower import Lower, Unsupported
+from .lower import Lower
 from .native import LOCK, library, optimise
+from .registry import Unsupported
 from .runtime import runtime
 
 TYPE_CHECKING = False

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from .code import MEMORY, REGISTER, bytes_of
 from .formats import narrow, narrow64, round_odd, two_sum, widen, widen64
-from .lower import Lower, lowers
 from .memory import ORDER, changed, waits, watch
+from .registry import lowers
 from .space import Chunk, identity
 from .tiles import Node, Stored, Uniform, load_elements, store_elements
 from .views import Window
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tileiras.compiler.ir.core import Op
+
+    from .lower import Lower
 
 INTEGER = {"and": "and", "or": "or", "xor": "xor", "add": "add", "max": "max", "min": "min", "umax": "umax",
            "umin": "umin", "xchg": "xchg"}  # fmt: skip

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from .code import MEMORY, bytes_of, name_of
-from .lower import FIXED, Lower, Unsupported, lowers
+from .registry import Unsupported, lowers
+from .runtime import FIXED
 from .space import ONE, ZERO, Chunk, Map, identity
 from .tiles import Node, Remapped, Stored, Survey, Uniform
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tileiras.compiler.ir.core import Op
+
+    from .lower import Lower
 
 
 @lowers("assert")

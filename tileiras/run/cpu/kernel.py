@@ -6,10 +6,10 @@ from tileiras.compiler.lower.cuda_tile_to_tileaa import lower_module
 from tileiras.diag import ERROR, EXIT_COMPILE, Diag, Emitted
 from tileiras.run.errors import LaunchError
 
-from . import atomics, effects, memory, product, reduce  # noqa: F401 - ops register
 from .code import Module
-from .lower import Lower, Unsupported
+from .lower import Lower
 from .native import Loaded, host, to_object
+from .registry import Unsupported
 from .runtime import runtime
 
 TYPE_CHECKING = False

@@ -27,8 +27,7 @@ from tileiras.run.errors import READ_ONLY as READ_ONLY_MEMORY
 
 from .code import bytes_of, name_of
 from .kernel import Kernel
-from .lower import FIXED
-from .runtime import DIVISION, FAULT_WORDS, FAULTS, MISALIGNED, OUTSIDE, READ_ONLY, STATE_WORDS
+from .runtime import DIVISION, FAULT_WORDS, FAULTS, FIXED, MISALIGNED, OUTSIDE, READ_ONLY, STATE_WORDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from .access import load_lanes, load_one, store_lanes
 from .code import MEMORY, REGISTER, bytes_of, const, const_vector, name_of, vec
-from .lower import Lower, Unsupported, lowers
+from .registry import Unsupported, lowers
 from .space import Chunk, Map, identity
 from .tiles import Node, Stored, Survey, load_elements, store_elements
 from .views import ViewLoad, Window, can_mask, fence, masked_load, masked_store
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tileiras.compiler.ir.core import Op
+
+    from .lower import Lower
 
 ORDER = {
     "weak": "monotonic",

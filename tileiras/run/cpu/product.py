@@ -11,7 +11,8 @@ import re
 
 from .code import BITS, Code, const, vec
 from .formats import narrow, widen
-from .lower import Lower, lowers, reads_buffer
+from .registry import lowers
+from .shapes import reads_buffer
 from .space import Chunk, Map, identity, log2
 from .tiles import Elementwise, Node, Remapped, Stored, Survey, Uniform
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tileiras.compiler.ir.core import Op
+
+    from .lower import Lower
 
 
 LETTERS = re.compile(r"\W")

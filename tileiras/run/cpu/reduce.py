@@ -8,8 +8,8 @@ extent alone, never on the vectors or threads of a machine.
 from __future__ import annotations
 
 from .code import MEMORY, REGISTER, bytes_of, const, const_vector, name_of
-from .lower import Lower, Target, lowers
-from .registry import ELEMENTWISE
+from .regions import Target
+from .registry import ELEMENTWISE, lowers
 from .space import FLIP, ONE, ZERO, Chunk, Map, dim_ranges, identity, log2
 from .tiles import Node, Remapped, Stored, Uniform, load_elements, store_elements, store_mapped
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tileiras.compiler.ir.core import Block, Op, Value
+
+    from .lower import Lower
 
     Combine = Callable[[int, list[str], list[str]], list[str]]
 

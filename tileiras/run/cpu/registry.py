@@ -1,4 +1,4 @@
-"""The table of elementwise ops: how each computes one vector of its result from vectors of its operands."""
+"""The tables of ops: elementwise ones say how to compute one vector of the result, the others are lowered as a whole."""
 
 from __future__ import annotations
 
@@ -19,3 +19,21 @@ def elementwise(*names: str) -> Callable[[Any], Any]:
         return function
 
     return register
+
+
+OPS: dict[str, Callable[[Any, Any], None]] = {}
+
+
+def lowers(*names: str) -> Callable[[Any], Any]:
+    """Registers f(lower, op) for ops of these names."""
+
+    def register(function: Any) -> Any:
+        for name in names:
+            OPS[name] = function
+        return function
+
+    return register
+
+
+class Unsupported(Exception):
+    """An op that the CPU target does not take: (op, why)."""

@@ -12,6 +12,7 @@ Each thread has a state: 0 site, 1 what it read there, 2 equal reads in a row, 3
 
 from __future__ import annotations
 
+FIXED = 8  # words of a launch's record in front of the arguments
 PATIENCE = 64  # equal reads in a row before a block is thought to wait
 TOGETHER = 64  # tile blocks that a thread takes at once, at most
 FAULTS = 64  # faults that are kept

@@ -1,4 +1,4 @@
-"""Tensor views at run time, and the windows through which ops see one tile of them."""
+"""Tensor views at run time, the ops that make them, and the windows through which ops see one tile of them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,17 @@ from .access import lane_addresses, load_lanes, store_lanes
 from .code import BITS, MEMORY, REGISTER, bytes_of, const, const_vector, name_of, vec
 from .formats import FORMATS
 from .integers import read
+from .registry import lowers
 from .space import Chunk, Map, breaks_of, dim_ranges
-from .tiles import Node, Survey, load_elements, store_elements
+from .tiles import Node, Survey, Uniform, load_elements, store_elements
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from tileiras.compiler.ir.core import Op, Value
+
+    from .lower import Lower
 
 NIBBLES = ("f4E2M1FN", "i4")
 FAR = 1 << 40  # no index leads further
@@ -401,3 +406,51 @@ class ViewLoad(Node):
         into.loads.append((self, map))
         if self.window.rows_are_dense:
             into.reads.append((self, map))
+
+
+# ---- ops that make views, and ask for their extents
+
+
+@lowers("make_tensor_view")
+def lower_tensor_view(lower: Lower, op: Op) -> None:
+    vt: Any = op.result.type
+    extents, steps = iter(op.group("dynamicShape")), iter(op.group("dynamicStrides"))
+    shape = [wide_scalar(lower, next(extents), False) if e is None else str(e) for e in vt.shape]
+    strides = [wide_scalar(lower, next(steps), True) if s is None else str(s) for s in vt.strides]
+    lower.values[op.result] = View(lower.scalar(op.group("base")[0]), shape, strides)
+
+
+def wide_scalar(lower: Lower, value: Value, sign: bool) -> str:
+    text, name = lower.scalar(value), name_of(value.type.elem)  # type: ignore[attr-defined]
+    if text.isdigit() or name == "i64":
+        return text
+    return lower.c.op(f"{'sext' if sign else 'zext'} {REGISTER[name]} {text} to i64")
+
+
+@lowers("make_partition_view", "make_strided_view", "make_gather_scatter_view")
+def lower_tile_view(lower: Lower, op: Op) -> None:
+    lower.values[op.result] = lower.values[op.operands[0]]
+
+
+def from_wide(lower: Lower, value: Value, text: str) -> None:
+    name = name_of(value.type.elem)  # type: ignore[attr-defined]
+    type = REGISTER[name]
+    if type != "i64":
+        text = lower.c.op(f"trunc i64 {text} to {type}")
+    lower.values[value] = Uniform(name, (), text)
+
+
+@lowers("get_index_space_shape")
+def lower_index_space(lower: Lower, op: Op) -> None:
+    view: View = lower.values[op.operands[0]]
+    dims, by = space_of(op.operands[0].type)
+    for result, m, step in zip(op.results, dims, by):
+        up = lower.c.add(view.shape[m], str(step - 1))
+        from_wide(lower, result, lower.c.op(f"udiv i64 {up}, {step}"))
+
+
+@lowers("get_tensor_shape")
+def lower_tensor_shape(lower: Lower, op: Op) -> None:
+    view: View = lower.values[op.operands[0]]
+    for result, extent in zip(op.results, view.shape):
+        from_wide(lower, result, lower.c.op(f"add i64 {extent}, 0"))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from tileiras.compiler.ir.types import Type
 
-    from .tables import Tables
+    from .read_tables import Tables
 
 
 class Body:
