@@ -26,7 +26,7 @@ LONG = "9" * 5000
 def test_values_that_nothing_holds(value: str) -> None:
     pytest.importorskip("numpy")
     from tileiras.diag import shortened
-    from tileiras.tools.run import Usage, parse_value
+    from tileiras.tools.run_values import Usage, parse_value
 
     with pytest.raises(Usage) as caught:
         parse_value(value, {})
@@ -35,7 +35,7 @@ def test_values_that_nothing_holds(value: str) -> None:
 
 def test_values_that_fit() -> None:
     np = pytest.importorskip("numpy")
-    from tileiras.tools.run import parse_value
+    from tileiras.tools.run_values import parse_value
 
     assert parse_value("i32:4294967295", {}).value == 2**32 - 1 and parse_value("i32:2.0", {}).value == 2
     assert parse_value("full:i32:2:4294967295", {}).tolist() == [-1, -1]

@@ -16,6 +16,7 @@ from tileiras.diag import CompileError
 from tileiras.run import LaunchError, launch, normalise_grid
 from tileiras.run.args import encode_arguments
 from tileiras.tools import run as tool
+from tileiras.tools.run_values import parse_value
 
 
 def encode(kind, value) -> bytes:
@@ -269,18 +270,18 @@ def test_a_fault_is_exit_code_5_and_saves_nothing(double: Path, capsys: pytest.C
 
 def test_bf16_files_are_read_by_type(double: Path) -> None:
     np.save("b.npy", np.array([1.5, 2], ml_dtypes.bfloat16))
-    value = tool.parse_value("b.npy:bf16", {})
+    value = parse_value("b.npy:bf16", {})
     assert value.dtype == ml_dtypes.bfloat16 and value.astype(float).tolist() == [1.5, 2.0]
 
 
 def test_made_arrays_are_repeatable() -> None:
     for text in ("random:f32:4x8", "random:i8:16:7", "normal:f16:8", "random:i1:8"):
-        first, second = tool.parse_value(text, {}), tool.parse_value(text, {})
+        first, second = parse_value(text, {}), parse_value(text, {})
         np.testing.assert_array_equal(first, second)
         assert np.unique(first).size > 1
-    assert tool.parse_value("full:i64:2x2:-3", {}).tolist() == [[-3, -3], [-3, -3]]
-    assert tool.parse_value("full:bf16:2:0.5", {}).astype(float).tolist() == [0.5, 0.5]
-    assert tool.parse_value("ones:f8E5M2:2", {}).astype(float).tolist() == [1.0, 1.0]
+    assert parse_value("full:i64:2x2:-3", {}).tolist() == [[-3, -3], [-3, -3]]
+    assert parse_value("full:bf16:2:0.5", {}).astype(float).tolist() == [0.5, 0.5]
+    assert parse_value("ones:f8E5M2:2", {}).astype(float).tolist() == [1.0, 1.0]
 
 
 def test_the_help_names_every_exit_code(capsys: pytest.CaptureFixture[str]) -> None:

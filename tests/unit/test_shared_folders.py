@@ -171,7 +171,7 @@ def test_no_command_follows_what_was_planted(words: list[str], trap: Path) -> No
 def test_an_array_is_saved_into_a_device_and_behind_a_link(tmp_path: Path) -> None:
     """`tileiras-run --save 0=/dev/null` by root put a file in the place of the device."""
     numpy = pytest.importorskip("numpy")
-    from tileiras.tools.run import save_array
+    from tileiras.tools.run_results import save_array
 
     pipe, got = tmp_path / "pipe", []
     os.mkfifo(pipe)
@@ -212,7 +212,7 @@ def test_every_writer_of_a_sibling_survives_planted_names(tmp_path: Path) -> Non
 
     from tileiras.capi.build import _install
     from tileiras.tools.bazel_actions import write_text
-    from tileiras.tools.run import save_array
+    from tileiras.tools.run_results import save_array
 
     pid, secret = os.getpid(), tmp_path / "secret"
     source = tmp_path / "source.so"
