@@ -12,9 +12,9 @@ the tensor peak (tileiras/report/model.py). Memory-bound kernels: instructions a
 ours over NVIDIA's. `--terms` prints every term of the model; `--corpus` measures the corpus kernels too.
 
 `--compare BASE.json` prints what got worse against an earlier `--json`: issued instructions, barriers, spills, resident
-blocks, and the modelled share; exit code 1 where anything did. `--option` goes to our compile (launch_abi=simt
-tensor_maps=launcher). NVIDIA's images and exported bytecode are cached by
-content in $TILEIRAS_QUALITY_CACHE, else .cache/quality; our compile is never cached.
+blocks, and the modelled share, and behind "for" what was gained by it; exit code 1 where anything got worse. `--option`
+goes to our compile (launch_abi=simt tensor_maps=launcher). NVIDIA's images and exported bytecode are cached by content in
+$TILEIRAS_QUALITY_CACHE, else .cache/quality; our compile is never cached.
 
 "Fed" is read from the code here: asynchronous copies in the loop with a wait that leaves a group unfinished, or behind an
 mbarrier with at least two steps' shared memory.
@@ -265,10 +265,20 @@ def worse(now: Row, before: Row) -> list[str]:
     return found
 
 
+def gained(now: Row, before: Row) -> str:
+    """What a kernel got for it, where it is faster by the model: "modelled share 0.5 -> 0.9", or nothing."""
+    for key, label, sign in (("share", "modelled share", 1), ("per_element", "instructions an element", -1)):
+        if key in now and key in before:
+            old, new = float(before[key]), float(now[key])
+            if (new - old) * sign > (SLOWER - 1) * old:
+                return f"{label} {old:.3g} -> {new:.3g}"
+    return ""
+
+
 def compare(rows: list[Row], base: list[Row]) -> int:
-    """Prints the table of what got worse, and counts; returns the number of kernels that did."""
+    """Prints the table of what got worse and what was gained by it, and counts; returns the number of kernels that did."""
     before = {(r["kernel"], r["target"]): r for r in base if r["who"] == "ours"}
-    bad, better, same, gone = 0, 0, 0, []
+    bad, paid, better, same, gone = 0, 0, 0, 0, []
     for row in rows:
         old = before.get((row["kernel"], row["target"]))
         if row["who"] != "ours" or old is None:
@@ -281,13 +291,18 @@ def compare(rows: list[Row], base: list[Row]) -> int:
         found = worse(row, old)
         if found:
             bad += 1
-            print(f"worse  {name}: {'; '.join(found)}")
+            gain = gained(row, old)
+            paid += bool(gain)
+            print(f"worse  {name}: {'; '.join(found)}" + (f"   for {gain}" if gain else ""))
         elif worse(old, row):
             better += 1
         else:
             same += 1
     print("\n".join(gone), end="\n" if gone else "")
-    print(f"{bad + len(gone)} worse, {better} better, {same} the same, of {bad + len(gone) + better + same}")
+    whole = bad + len(gone) + better + same
+    print(
+        f"{bad + len(gone)} worse ({paid} faster all the same), {better} better, {same} the same, of {whole}"
+    )
     return bad + len(gone)
 
 

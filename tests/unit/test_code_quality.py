@@ -331,6 +331,16 @@ def test_compare_fails_on_worse_and_on_kernels_that_no_longer_compile(
     assert "no longer compiles: refused" in capsys.readouterr().out
 
 
+def test_compare_says_what_a_worse_kernel_gained(capsys: pytest.CaptureFixture[str]) -> None:
+    assert code_quality.compare([row(blocks=1, share=0.9)], [row()]) == 1
+    said = capsys.readouterr().out
+    assert "resident blocks 2 -> 1   for modelled share 0.5 -> 0.9" in said
+    assert "1 worse (1 faster all the same)" in said
+    streams = [{**row(blocks=b, per_element=p), "share": 0} for b, p in ((1, 5.0), (2, 5.05))]
+    assert code_quality.compare(streams[:1], streams[1:]) == 1
+    assert "1 worse (0 faster all the same)" in capsys.readouterr().out
+
+
 def test_one_call_measures_and_compares(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     peers.require("nvdisasm")
     pytest.importorskip("cuda.tile")
