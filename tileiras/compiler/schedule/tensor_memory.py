@@ -1,7 +1,7 @@
 """Which products of a loop use tensor memory (tcgen05), and in what role.
 
     sum     the loop carries the accumulator and nobody looks at it before the end
-    scaled  the same, but every iteration multiplies it by a factor first: attention with a running maximum
+    scaled  every iteration multiplies it by a factor first, and may look at it: attention with a running maximum, a state that fades
     fresh   it begins at zero, and its result is read in the same iteration: scores
     watched the loop carries the accumulator, and every iteration looks at it: the state of linear attention
 
@@ -99,24 +99,23 @@ def is_zero(value: Value) -> bool:
 
 def factor(first: Op, last: Op) -> Value | None:
     """What the accumulator of a chain is multiplied by before every iteration; None when it is something else."""
-    times, body, result = first.operands[2].op, first.block, last.result
+    times, body = first.operands[2].op, first.block
     if times is None or times.spec.name != "mulf" or times.block is not body or body is None:
         return None
-    if times.attrs.get("flush_to_zero") or len(times.result.uses) != 1 or len(result.uses) != 1:
+    if times.attrs.get("flush_to_zero") or len(times.result.uses) != 1:
         return None
     if getattr(times.attr("rounding_mode"), "name", times.attr("rounding_mode")) not in (
         None,
         "nearest_even",
     ):
         return None
-    user, index = result.uses[0]
-    loop = first.parent
-    if user is not body.ops[-1] or user.spec.name != "continue" or loop is None or loop.spec.name != "for":
+    index = sum_number(last)
+    if index is None:
         return None
     for mine, other in ((0, 1), (1, 0)):
-        carried = times.operands[mine]
-        if carried.owner is body and carried.index == index + 1 and len(carried.uses) == 1:
-            return times.operands[other]
+        carried, by = times.operands[mine], times.operands[other]
+        if carried.owner is body and carried.index == index + 1 and by is not carried:
+            return by
     return None
 
 

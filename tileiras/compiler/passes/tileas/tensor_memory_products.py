@@ -356,8 +356,10 @@ class Accumulation:
             loop.set_operand(3 + index, self.number(loop, 0))
             arg, result = body.args[1 + index], loop.results[index]
             self.carries[op] = index, arg, list(result.uses)
-            if what == tensor_memory.WATCHED:
-                before = [use for use in arg.uses if use != (self.heads[op], 2)]
+            if what in (tensor_memory.WATCHED, tensor_memory.SCALED):
+                first = self.heads[op]
+                times = first.operands[2].op if what == tensor_memory.SCALED else None
+                before = [use for use in arg.uses if use != (first, 2) and use[0] is not times]
                 after = [use for use in op.result.uses if use != (terminator, index)]
                 self.looks[op] = arg.type, before, after
             arg.type = result.type = self.scalar
