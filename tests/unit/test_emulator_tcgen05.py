@@ -366,6 +366,49 @@ def test_a_in_tensor_memory():
     assert (out == 2 * (a.astype(np.float32) @ b.T.astype(np.float32))).all() and report.findings == []
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_two_sums_of_64_rows_share_columns(seed):
+    """Layout F: 64 rows take sixteen lanes of each warp's, from 0 or from 16. A product into the one half is in flight while the
+    other half is loaded."""
+    a, b = operands(64, 64, 16, "f16", "f16")
+    (ai, alo, aso), (bi, blo, bso) = place(packed(a, "f16"), 32), place(packed(b, "f16"), 32)
+    upper = f"""@!%p bra SKIP; add.u32 %y, %tm, {16 << 16}; setp.ne.u32 %en, %z, 0;
+tcgen05.mma.cta_group::1.kind::f16 [%y], %ad, %bd, %id, %en;
+tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%b]; SKIP:"""
+    lower = "tcgen05.ld.sync.aligned.16x256b.x8.b32 {" + ", ".join(f"%d{i}" for i in range(32)) + "}, [%ta];"
+    text = kernel("f16", 64, after=WAIT.format(1).replace("WAIT", "AGAIN"))
+    (load,) = (line for line in text.splitlines() if "tcgen05.ld" in line)
+    text = text.replace(load, f"{upper} {lower}")
+    idesc = 1 << 4 | 64 >> 3 << 17 | 64 >> 4 << 24
+    image, out = np.concatenate([ai, bi]), np.zeros((128, 64), np.float32)
+    args = [
+        image,
+        image.size,
+        descriptor(0, alo, aso, 32),
+        descriptor(ai.size, blo, bso, 32),
+        idesc,
+        0,
+        0,
+        out,
+    ]
+    report = launch(text, "k", 1, 128, args, check=True, seed=seed)
+    t, j = np.arange(128)[:, None], np.arange(32)[None, :]
+    row, column = t // 32 * 16 + t % 32 // 4 + j // 2 % 2 * 8, j // 4 * 8 + t % 4 * 2 + j % 2
+    assert (out[:, :32] == 2 * (a.astype(np.float32) @ b.T.astype(np.float32))[row, column]).all()
+    assert report.findings == []
+    report = launch(text.replace(f"%tm, {16 << 16}", "%tm, 0"), "k", 1, 128, args, check=True, seed=seed)
+    assert {f.kind for f in report.findings} == {"tensor-memory race"}
+
+
+@pytest.mark.parametrize(("m", "lane"), [(64, 8), (64, 32), (128, 16)])
+def test_accumulators_begin_in_few_lanes(m, lane):
+    text = kernel("f16", 32, cp=f"add.u32 %tm, %tm, {lane << 16};")
+    args = [np.zeros(16384, np.uint8), 16384, descriptor(0, 16, 256, 32), descriptor(8192, 16, 256, 32)]
+    args += [1 << 4 | 32 >> 3 << 17 | m >> 4 << 24, 0, 0, np.zeros((128, 32), np.float32)]
+    with pytest.raises(EmulatorError, match=rf"begins in lane {lane}, not in 0{' or 16' * (m == 64)}"):
+        launch(text, "k", 1, 128, args)
+
+
 def test_tensor_memory_must_be_freed():
     text = f"""{HEAD}.shared .b32 slot;
 .visible .entry k() {{ .reg .b32 %x; mov.u32 %x, slot;

@@ -38,6 +38,8 @@ CHECKED = (
     "staged_packed_weights_f16",
     "staged_linear_attention_d64",
     "staged_linear_attention_d128",
+    "staged_faded_state_64",
+    "staged_latent_512",
     "staged_i8_nn",
     "staged_attention_e4m3",
     "staged_flash_bwd_dq_bf16_128",
@@ -169,7 +171,8 @@ def test_attention_moves_neither_scores_nor_probabilities_through_shared_memory(
     [
         "staged_attention_causal_bf16", "staged_flash_bwd_bf16_128", "staged_tf32_nn_128", "staged_dequantized",
         "staged_attention_rows_e4m3", "staged_attention_e5m2", "staged_quantized_attention_128", "staged_converted_w4a16",
-        "staged_linear_attention_d128", "staged_complex_product_f16", "staged_running_states_11",
+        "staged_linear_attention_d128", "staged_complex_product_f16", "staged_running_states_11", "staged_faded_state_64",
+        "staged_latent_512",
     ],
 )  # fmt: skip
 def test_products_of_computed_operands_add_up_in_tensor_memory(name: str) -> None:
@@ -189,6 +192,17 @@ def test_probabilities_are_packed_into_the_columns_of_a_left_operand(name: str, 
     assert f"tcgen05.st.sync.aligned.32x32b.x{columns}.b32" in loop and "st.shared" not in loop
     left = [line.split(", ")[1] for line in text.splitlines() if "tcgen05.mma" in line]
     assert any(operand.startswith("[") for operand in left) and any(operand[0] == "%" for operand in left)
+
+
+def test_two_accumulators_of_64_rows_share_columns_where_they_do_not_fit_side_by_side() -> None:
+    text = ptx("staged_latent_512", "sm_100")
+    places = re.findall(r"tcgen05\.mma\S+ \[%r\d+(\+\d+)?\]", text)
+    steps = {
+        "": 4,
+        "+256": 4,
+        f"+{16 << 16}": (512 + 64) // 16,
+    }  # scores in the upper half of each warp's lanes
+    assert {place: places.count(place) for place in places} == steps
 
 
 def test_products_that_go_on_with_a_sum_share_its_accumulator_and_its_barrier() -> None:

@@ -40,6 +40,7 @@ BAD = {
     "more columns than there are": ("columns = 128", "columns = 1024", "1024 columns"),
     "a column of nobody": ("column = 64", "column = 128", "column 128 of 128"),
     "a column below zero": ("column = 64", "column = -1", "column -1 of 128"),
+    "a lane between halves": ("column = 64", "column = 64, lane = 8", "lane 8, expected one of 0, 16"),
     "fewer groups than none": ("pending = 3", "pending = -1", "-1 groups that may be pending"),
 }  # fmt: skip
 

@@ -18,6 +18,7 @@ converted = Family("staged_converted", "python/converted.py")
 attention = Family("staged_attention", "python/algorithms.py")
 flash = Family("staged_attention", "python/training.py")
 pages = Family("staged_attention", "python/attention.py")
+chain = Family("staged_chains", "python/chains.py")
 
 
 def A(dtype: str, ndim: int) -> Array:
@@ -176,6 +177,74 @@ for m, d in ((64, 64), (64, 128)):
         linear,
         rtol=1e-2,
         atol=1e-2,
+    )
+
+
+def faded(m):
+    def f(c, b, x, decay, y):
+        within, begun = wide(decay)[0], np.arange(decay.shape[1]) // m * m
+        total = [
+            sum(row[min(start + m, len(row)) - 1] for start in range(0, end, m))
+            for row in within
+            for end in begun
+        ]
+        sums = within + np.reshape(total, within.shape)
+        fade = np.exp(np.minimum(sums[:, :, None] - sums[:, None, :], 0.0))
+        s = np.tril(wide(c)[0] @ wide(b)[0].transpose(0, 2, 1) * fade)
+        return {4: (s @ wide(x)[0]).astype("f4").astype(y.dtype)}
+
+    return f
+
+
+def decays(rng, shape, m):
+    steps = rng.uniform(-0.08, -0.01, shape)
+    for start in range(0, shape[1], m):
+        steps[:, start : start + m] = steps[:, start : start + m].cumsum(1)
+    return steps.astype(DTYPES["f32"])
+
+
+for m, s, d, length in ((64, 128, 64, 208), (128, 128, 64, 272)):
+    chain(
+        f"staged_faded_state_{m}",
+        "faded_state",
+        [A("f16", 3), A("f16", 3), A("f16", 3), A("f32", 2), A("f32", 3), m, s, d],
+        (2,),
+        lambda rng, m=m, s=s, d=d, length=length: (
+            *(uniform(rng, (2, length, s), "f16", -0.25, 0.25) for _ in range(2)),
+            uniform(rng, (2, length, d), "f16", -1, 1),
+            decays(rng, (2, length), m),
+            like((2, length, d)),
+        ),
+        faded(m),
+        rtol=1e-2,
+        atol=1e-2,
+    )
+
+
+def over_latent(q, qr, c, cr, o, scale):
+    q, qr, c, cr = (wide(v)[0] for v in (q, qr, c, cr))
+    s = (q @ c.transpose(0, 2, 1) + qr @ cr.transpose(0, 2, 1)) * float(scale)
+    e = np.exp(s - s.max(2, keepdims=True))
+    return {4: (e / e.sum(2, keepdims=True) @ c).astype("f4")}
+
+
+for d, n, width, places in (("bf16", 64, 512, 64), ("f16", 32, 256, 32)):
+    chain(
+        f"staged_latent_{width}",
+        "latent",
+        [A(d, 3)] * 4 + [A("f32", 3), Scalar("f32"), 64, n, width, places],
+        (1,),
+        lambda rng, d=d, width=width, places=places: (
+            uniform(rng, (1, 64, width), d, -1, 1),
+            uniform(rng, (1, 64, places), d, -1, 1),
+            uniform(rng, (1, 208, width), d, -1, 1),
+            uniform(rng, (1, 208, places), d, -1, 1),
+            like((1, 64, width)),
+            np.float32(width**-0.5),
+        ),
+        over_latent,
+        rtol=1.6e-2,
+        atol=8e-3,
     )
 
 

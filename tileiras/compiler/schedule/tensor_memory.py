@@ -1,7 +1,7 @@
 """Which products of a loop use tensor memory (tcgen05), and in what role.
 
     sum     the loop carries the accumulator and nobody looks at it before the end
-    scaled  every iteration multiplies it by a factor first, and may look at it: attention with a running maximum, a state that fades
+    scaled  every iteration multiplies it by a factor first, and may look at it: a running maximum, a state that fades
     fresh   it begins at zero, and its result is read in the same iteration: scores
     watched the loop carries the accumulator, and every iteration looks at it: the state of linear attention
 
@@ -285,12 +285,13 @@ def _fits(products: list[Op], staged: Any, target: Any, log2_warps: int) -> bool
 class Columns:
     """Columns of tensor memory that the products of a loop take: where each accumulator begins, and each left operand that
     lies there, with the columns from one block of 128 rows to the next. `shared`: operands in the place of scores. `scales`:
-    where block scales begin, those of two products."""
+    where block scales begin, those of two products. `upper`: accumulators of 64 rows in the upper half of each warp's lanes."""
 
-    __slots__ = ("accumulators", "operands", "scales", "shared", "total")
+    __slots__ = ("accumulators", "operands", "scales", "shared", "total", "upper")
 
     def __init__(self) -> None:
         self.accumulators: dict[Op, int] = {}
+        self.upper: set[Op] = set()
         self.operands: dict[Op, tuple[int, int]] = {}
         self.scales: dict[Op, int] = {}
         self.shared = False
@@ -299,6 +300,11 @@ class Columns:
 
 def columns(products: list[Op], log2_warps: int) -> Columns | None:
     """How the products of a loop share tensor memory; None where it does not hold them."""
+    halves = [op for op in products if head(op) is op and op.result.type.shape[0] == tcgen05.HALF]  # type: ignore[attr-defined]
+    if len(halves) == len([op for op in products if head(op) is op]):
+        widths = {op: tcgen05.columns_of(op.result.type.shape) for op in halves}  # type: ignore[attr-defined]
+        if sum(widths.values()) > tcgen05.COLUMNS:
+            return _both_halves(products, widths)
     out = Columns()
     for op in products:
         if head(op) is not op:
@@ -328,6 +334,22 @@ def columns(products: list[Op], log2_warps: int) -> Columns | None:
             if not free:
                 return None
             out.operands[op] = out.accumulators[free[0]], shape[1]
+    return out if out.total <= tcgen05.COLUMNS else None
+
+
+def _both_halves(products: list[Op], widths: dict[Op, int]) -> Columns | None:
+    """Accumulators of 64 rows take half of each warp's lanes: two lie in the same columns, the widest first."""
+    out = Columns()
+    ends = [0, 0]
+    for op in sorted(widths, key=lambda op: -widths[op]):
+        upper = ends[0] > ends[1]
+        if upper:
+            out.upper.add(op)
+        out.accumulators[op] = ends[upper]
+        ends[upper] += widths[op]
+    for op in products:
+        out.accumulators[op] = out.accumulators[head(op)]
+    out.total = max(ends)
     return out if out.total <= tcgen05.COLUMNS else None
 
 

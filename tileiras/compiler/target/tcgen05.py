@@ -2,7 +2,7 @@
 
 Tensor memory has 128 lanes of 512 columns of 32 bits. One thread issues the product of A [128, K] and B [K, N], both in
 shared memory; row m of the accumulator is lane m, column n is column n. Warp w of a warpgroup reads lanes 32 w to 32 w + 31.
-With 64 rows, row m is lane m % 16 + 32 (m / 16): each warp has sixteen of them, in the lower half of its lanes.
+With 64 rows, row m is lane m % 16 + 32 (m / 16): each warp has sixteen of them, in the lower half of its lanes, or in the upper.
 Source: PTX ISA manual, "TensorCore 5th Generation Family Instructions".
 """
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 LANES, COLUMNS = 128, 512
 HALF = 64  # rows of the smaller form
+UPPER_LANE = 16  # where its rows begin in the other half of each warp's lanes: two accumulators share columns
 MAX_N = 256
 STATE_BYTES = 1024  # of shared memory in front of buffers, whose swizzles repeat after as many
 # operand type -> (kind, format in the instruction descriptor, log2 of the depth of one instruction)

@@ -672,7 +672,7 @@ class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, BulkOps, TensorOps, 
         """A real address, by the shared memory or the array that it lies in."""
         if address >= PLACE:
             granule = (address - PLACE) // 4 % GRANULES
-            return f"tensor memory, lanes {granule // 512 * 32} to {granule // 512 * 32 + 31}, column {granule % 512}"
+            return f"tensor memory, lanes {granule // 512 * 16} to {granule // 512 * 16 + 15}, column {granule % 512}"
         offset = address - self.shared_start
         if 0 <= offset < self.shared_stride * self.cta_count:
             return f"shared offset {offset % self.shared_stride}"

@@ -1,6 +1,6 @@
 """Checks of tensor memory: who may touch a column while products are in flight, and registers not loaded yet.
 
-Tensor memory is watched in granules of 32 lanes of one column. Instructions that one thread issues follow each other; all
+Tensor memory is watched in granules of 16 lanes of one column. Instructions that one thread issues follow each other; all
 others need a commit of that thread whose mbarrier they saw complete, or an ordinary order between threads.
 
 By the ISA tcgen05.fence stands on both sides of such an order: ::before_thread_sync in the thread that is done (a commit has one
@@ -16,7 +16,7 @@ from .race_clocks import Known
 from .race_records import CHANNEL, CLUSTER_SCOPE, WEAK, Shadow, signal
 
 PLACE = 1 << 59  # addresses of granules: above any real one
-GRANULES = 4 * 512  # of one CTA
+GRANULES = 8 * 512  # of one CTA
 
 
 class TensorChecks:

@@ -24,6 +24,7 @@ from .mma import decode
 from .ops_cvt import decode_small
 
 LANES, COLUMNS = 128, 512
+_PARTS = 8  # of a CTA's lanes, sixteen each: what a product of 64 rows, or a load of sixteen, touches of a warp's lanes
 FORMATS = {
     "f16": {0: "f16", 1: "bf16"},
     "tf32": {2: "tf32"},
@@ -41,6 +42,14 @@ _CONTAINER = {
 _TABLES = {
     t: decode_small(np.arange(256), t).astype(np.float64) for t in ("e4m3", "e5m2", "e2m3", "e3m2", "e2m1")
 }
+
+
+def granules(
+    cta: int, column: int, count: int, part: int = 0, parts: int = _PARTS, warps: int = 1
+) -> np.ndarray:
+    """Numbers of what the checks watch, sixteen lanes of one column each: `parts` from `part` on, once a warp of `warps`."""
+    rows = (np.arange(parts) + part + 2 * np.arange(warps)[:, None]).reshape(-1, 1)
+    return ((cta * _PARTS + rows) * COLUMNS + np.arange(column, column + count)).reshape(-1)
 
 
 class Task:
@@ -186,8 +195,7 @@ class TensorOps:
                 self.tensor_span(lane, cta, column, want)
                 self.tensor_used[cta, column : column + want] = False
                 if self.checker is not None:
-                    quarters = cta * 4 + np.arange(4)[:, None]
-                    freed = (quarters * COLUMNS + np.arange(column, column + want)).reshape(-1)
+                    freed = granules(cta, column, want)
                     self.checker.tensor_freed(self, self.current_inst(), freed, lane)
 
     def tensor_kept(self) -> None:
@@ -251,8 +259,8 @@ class TensorOps:
         )
         if self.checker is not None:
             self.tensor_touch = [
-                (int(c) * 4 + int(q), int(b), span, int(x))
-                for c, q, b, x in zip(ctas, quarter, column, lanes)
+                (granules(int(c), int(b), span, int(first) // 16, rows // 16), int(x))
+                for c, first, b, x in zip(ctas, lane0, column, lanes)
             ]
         return f, where
 
@@ -261,8 +269,8 @@ class TensorOps:
     ):
         f, where = self.tensor_places(shape, address, count, pack, split, idx, n)
         if self.checker is not None:
-            for q, b, w, lane in self.tensor_touch:
-                self.checker.tensor_access(self, inst, "r", q * COLUMNS + np.arange(b, b + w), lane)
+            for touched, lane in self.tensor_touch:
+                self.checker.tensor_access(self, inst, "r", touched, lane)
         data = self.tensor_memory[where]
         if pack:
             data = (data[..., 0] & np.uint32(0xFFFF)) | (data[..., 1] << np.uint32(16))
@@ -273,8 +281,8 @@ class TensorOps:
     ) -> None:
         f, where = self.tensor_places(shape, address, len(values), pack, split, idx, n)
         if self.checker is not None:
-            for q, b, w, lane in self.tensor_touch:
-                self.checker.tensor_access(self, inst, "w", q * COLUMNS + np.arange(b, b + w), lane)
+            for touched, lane in self.tensor_touch:
+                self.checker.tensor_access(self, inst, "w", touched, lane)
         data = np.stack([f.spread(v, n) for v in values])
         if pack:
             data = np.stack([data & np.uint32(0xFFFF), data >> np.uint32(16)], -1)
@@ -387,7 +395,7 @@ class TensorOps:
                 return _TABLES[d.a_type][raw & mask]
             return decode(words, d.a_type).reshape(rows, d.k)
 
-        return fetch, (np.arange(4)[:, None] + cta * 4, column, columns)
+        return fetch, (column, columns)
 
     def scale_place(
         self, lane: int, cta: int, address: int, rows: int, ident: int, blocks: int, kind: str
@@ -450,16 +458,25 @@ class TensorOps:
                     f"tcgen05.mma has no shape M = {d.m}, N = {d.n} for cta_group::{group}",
                     lane,
                 )
-            column, halves = v[0] & 0xFFFF, group == 2 and rows == 64
+            column, lane0, halves = v[0] & 0xFFFF, v[0] >> 16, group == 2 and rows == 64
+            half = (
+                group == 1 and rows == 64
+            )  # sixteen lanes of each warp's, the lower or the upper ones (layout F)
+            if lane0 and not (half and lane0 == 16):
+                raise Fault(
+                    "tensor memory",
+                    f"an accumulator of tcgen05.mma with M = {d.m} begins in lane {lane0}, not in 0{' or 16' * half}",
+                    lane,
+                )
             width = d.n // 2 if halves else d.n
             fetch_a, fetch_b, reads, holds = [], [], [], []
             for cta in ctas:
                 self.check_there(lane, cta, inst)
                 self.tensor_span(lane, cta, column, width)
                 if a_in_tensor:
-                    fetch, (quarters, first, count) = self.tensor_a(cta, v[1], rows, d, kind)
+                    fetch, (first, count) = self.tensor_a(cta, v[1], rows, d, kind)
                     self.tensor_span(lane, cta, first, count)
-                    holds.append(("r", (quarters * COLUMNS + np.arange(first, first + count)).reshape(-1)))
+                    holds.append(("r", granules(cta, first, count)))
                 else:
                     fetch, at = self.operand_elements(cta, v[1], rows, d, True, kind, lane)
                     reads.append(at)
@@ -467,11 +484,17 @@ class TensorOps:
                 fetch, at = self.operand_elements(cta, v[2], d.n // group, d, False, kind, lane)
                 fetch_b.append(fetch)
                 reads.append(at)
-                quarters = cta * 4 + np.arange(4)[:, None]
-                holds.append(("w", (quarters * COLUMNS + np.arange(column, column + width)).reshape(-1)))
+                holds.append(
+                    (
+                        "w",
+                        granules(cta, column, width, lane0 // 16, 1, 4)
+                        if half
+                        else granules(cta, column, width),
+                    )
+                )
                 for address, count, ident in zip(v[5 + len(lanes_off) :], (rows, d.n), (d.a_id, d.b_id)):
                     first, span = self.scale_place(lane, cta, address, count, ident, blocks, kind)
-                    holds.append(("r", (quarters * COLUMNS + np.arange(first, first + span)).reshape(-1)))
+                    holds.append(("r", granules(cta, first, span)))
             off = v[5 : 5 + len(lanes_off)]
             places = v[5 + len(lanes_off) :]
 
@@ -541,8 +564,7 @@ class TensorOps:
                 words = np.array([word], np.uint64)
                 at, _ = self.matrix_chunks(words, np.array([cta]), rows, size, 8, True, True)
                 reads.append(at.reshape(-1))
-                quarters = cta * 4 + np.arange(4)[:, None]
-                holds.append(("w", (quarters * COLUMNS + np.arange(column, column + size // 4)).reshape(-1)))
+                holds.append(("w", granules(cta, column, size // 4)))
                 parts.append((cta, at))
 
             def run(parts=parts, column=column) -> None:

@@ -172,4 +172,5 @@ TENSOR_FIELDS: dict[str, str] = {
     "type": "of the whole tile",
     "width": "bytes a copy of one thread",
     "writers": "warps that store operands of the products",
+    "lane": "where its 64 rows begin in each warp's lanes: 0, or 16 beside another accumulator",
 }

@@ -309,7 +309,8 @@ TENSOR_BEGIN = OpSpec(  # the `number`th accumulator of a loop; a barrier follow
     doc="The accumulator of one product of a loop; a barrier follows before anyone uses it.",
     operands=(Arg("memory", "tensor_memory"),),
     attrs=(Attr("column", "i64"), Attr("number", "i64"), Attr("readers", "i64", optional=True),
-           Attr("writers", "i64", optional=True)),  # warps that store operands of its products
+           Attr("writers", "i64", optional=True),  # warps that store operands of its products
+           Attr("lane", "i64", optional=True)),  # of 64 rows: where they begin in each warp's lanes
     results=(Arg("accumulator", "tensor_memory"),), traits=NO_MEMORY_EFFECT,
 )  # fmt: skip
 # Sums of loop after loop between warps of different roles, `buffers` (1 or 2) of them `stride` columns apart: who multiplies

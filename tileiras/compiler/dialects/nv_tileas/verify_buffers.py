@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 D = Catalogue("tileiras.compiler.dialects.nv_tileas.diags")
 ALIGNMENT = 16  # bytes of the widest access
 COLUMNS = (32, 64, 128, 256, 512)  # that tcgen05.alloc gives; PTX ISA
+LANES = (
+    0,
+    16,
+)  # where accumulators begin in those of a warp: of 64 rows two lie in the same columns; PTX ISA, layout F
 
 
 def check_alloc_shared(op: Op) -> None:
@@ -59,6 +63,9 @@ def check_tensor_begin(op: Op) -> None:
     )
     if not 0 <= column < most:
         raise Invalid(D.BUFFER, what=f"column {column} of {most}")
+    lane = op.attr("lane") or 0
+    if lane not in LANES:
+        raise Invalid(D.BUFFER, what=f"lane {lane}, expected one of {', '.join(map(str, LANES))}")
 
 
 def check_wait_group(op: Op) -> None:

@@ -122,7 +122,8 @@ def lower_begin(lowering: Lowering, op: Op) -> None:
         b.emit_to(None, "fence.mbarrier_init.release.cluster")
 
     by_warp(lowering, False, init)
-    lowering.env[op.results[0]] = Memory(b.add(32, memory.address, op.attr("column")), state, 0, readers)
+    place = op.attr("column") + ((op.attr("lane") or 0) << _LANES_AT)
+    lowering.env[op.results[0]] = Memory(b.add(32, memory.address, place), state, 0, readers)
 
 
 def lower_end(lowering: Lowering, op: Op) -> None:

@@ -274,6 +274,8 @@ class Accumulation:
         accumulators: dict[Op, Value] = {}
         for n, op in enumerate(dict.fromkeys(self.tails.values())):
             attrs = {"column": self.places.accumulators[op], "number": n}
+            if self.heads[op] in self.places.upper:
+                attrs["lane"] = tcgen05.UPPER_LANE
             begun = self.make(loop, tileas.TENSOR_BEGIN, (memory,), (TENSOR_MEMORY,), attrs)
             accumulators[op] = begun.result
         self.make(loop, tileas.BARRIER)

@@ -1,0 +1,55 @@
+"""Products that feed each other in one loop, with more sums than columns of tensor memory, or sums that fade and are read."""
+
+import cuda.tile as ct
+
+Const = ct.Constant[int]
+ZERO = ct.PaddingMode.ZERO
+LOG2E = 1.4426950408889634
+
+
+@ct.kernel
+def faded_state(c, b, x, decay, y, M: Const, S: Const, D: Const):
+    """Chunks of M tokens; a state of S x D is read, faded and added to. decay: sums of logarithms within each chunk."""
+    h = ct.bid(0)
+    state = ct.zeros((S, D), ct.float32)
+    rows = ct.arange(M, dtype=ct.int32)[:, None]
+    columns = ct.arange(M, dtype=ct.int32)[None, :]
+    for i in range(ct.cdiv(x.shape[1], M)):
+        cc = ct.load(c, (h, i, 0), (1, M, S), padding_mode=ZERO).reshape((M, S))
+        bb = ct.load(b, (h, i, 0), (1, M, S), padding_mode=ZERO).reshape((M, S))
+        xx = ct.load(x, (h, i, 0), (1, M, D), padding_mode=ZERO).reshape((M, D))
+        a = ct.load(decay, (h, i), (1, M), padding_mode=ZERO)
+        down = a.reshape((M, 1))
+        last = ct.min(a)
+        s = ct.mma(cc, ct.transpose(bb), ct.zeros((M, M), ct.float32))
+        s = ct.where(rows >= columns, s * ct.exp(ct.where(rows >= columns, down - a, 0.0)), 0.0)
+        out = ct.mma(s.astype(x.dtype), xx, ct.zeros((M, D), ct.float32))
+        out += ct.mma(cc, state.astype(x.dtype), ct.zeros((M, D), ct.float32)) * ct.exp(down)
+        ct.store(y, (h, i, 0), out.astype(y.dtype).reshape((1, M, D)))
+        w = (bb.astype(ct.float32) * ct.exp(last - down)).astype(x.dtype)
+        state = ct.mma(ct.transpose(w), xx, state * ct.exp(last))
+
+
+@ct.kernel
+def latent(q, qr, c, cr, o, scale, M: Const, N: Const, D: Const, R: Const):
+    """Attention over a latent of width D that is keys and values, with R columns of positions."""
+    b = ct.bid(0)
+    qt = ct.load(q, (b, 0, 0), (1, M, D)).reshape((M, D))
+    qp = ct.load(qr, (b, 0, 0), (1, M, R)).reshape((M, R))
+    top = ct.full((M, 1), -1.0e30, ct.float32)
+    total = ct.zeros((M, 1), ct.float32)
+    acc = ct.zeros((M, D), ct.float32)
+    columns = ct.arange(N, dtype=ct.int32).reshape((1, N))
+    for j in range(ct.cdiv(c.shape[1], N)):
+        ck = ct.load(c, (b, j, 0), (1, N, D), padding_mode=ZERO).reshape((N, D))
+        cp = ct.load(cr, (b, j, 0), (1, N, R), padding_mode=ZERO).reshape((N, R))
+        s = ct.mma(qt, ct.transpose(ck), ct.zeros((M, N), ct.float32))
+        s = ct.mma(qp, ct.transpose(cp), s) * (scale * LOG2E)
+        s = ct.where(j * N + columns < c.shape[1], s, -1.0e30)
+        new = ct.maximum(top, ct.max(s, 1, keepdims=True))
+        p = ct.exp2(s - new)
+        fix = ct.exp2(top - new)
+        total = total * fix + ct.sum(p, 1, keepdims=True)
+        acc = ct.mma(p.astype(c.dtype), ck, acc * fix)
+        top = new
+    ct.store(o, (b, 0, 0), (acc / total).reshape((1, M, D)))
