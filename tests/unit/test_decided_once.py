@@ -105,3 +105,31 @@ def test_a_model_for_each_target(number: int) -> None:
     assert 2 <= cost.wanted(10) <= cost.max_stages and cost.wanted(10**6) == 3
     assert cost.wanted(10, 7) == 7, "a hint wins"
     assert cost.stages(10, cost.shared_bytes, 0) == 1, "what does not fit is not there"
+
+
+EDITS = {"set_operand", "erase", "insert_before", "insert_after", "replace_all_uses_with", "move_before"}
+EDITORS = ("tileiras.compiler.ir.clone", "tileiras.compiler.ir.build", "tileiras.compiler.ir.rewrite")
+
+
+def test_plans_do_not_edit() -> None:
+    """What the schedule room decides, a pass carries out: a plan that is refused leaves the IR as it was."""
+    found = []
+    for path in sorted((ROOT / "schedule").glob("*.py")):
+        tree = ast.parse(path.read_text())
+        checked = [
+            n for n in tree.body if not (isinstance(n, ast.If) and "TYPE_CHECKING" in ast.unparse(n.test))
+        ]
+        for node in (n for top in checked for n in ast.walk(top)):
+            imported = isinstance(node, ast.ImportFrom) and node.module in EDITORS
+            called = (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and node.func.attr in EDITS
+            )
+            stored = isinstance(node, (ast.Assign, ast.AugAssign)) and any(
+                isinstance(t, ast.Subscript) and ast.unparse(t.value).endswith(".attrs")
+                for t in (node.targets if isinstance(node, ast.Assign) else [node.target])
+            )
+            if imported or called or stored:
+                found.append(f"{path.name}:{node.lineno}: {ast.unparse(node)}")
+    assert found == []

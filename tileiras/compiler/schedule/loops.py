@@ -231,13 +231,11 @@ def queue_of_own_loads(
     if any("atom" in p.attrs or len(p.operands) > 3 for p in products):
         return None
     own = OwnLoads(products, members)
-    loaded = own.bytes + sum(member.bytes for member in members.values())
-    if own.bytes and loaded <= clocks * CostModel.cache_bytes:
-        queue = plan_queue(products, own.members, room, log2_warps, target)
-        if queue is not None:
-            return queue
-    own.take_back()
-    return None
+    again = sum(members[copy.path[-1]].bytes for copy in own.of.values())
+    loaded = again + sum(member.bytes for member in members.values())
+    if not again or loaded > clocks * CostModel.cache_bytes:
+        return None
+    return plan_queue(products, members, room, log2_warps, target, own)
 
 
 def plan_boxes(func: Op, loop: Op, members: list[Staged], facts: Facts, context: Any) -> int:

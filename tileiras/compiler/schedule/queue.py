@@ -18,8 +18,6 @@ tile of an iteration but one.
 
 from __future__ import annotations
 
-from tileiras.compiler.ir.clone import clone_into
-from tileiras.compiler.ir.core import Block
 from tileiras.compiler.layout.algebra import INDEX, LANE, REGISTER, WARP, Map, compose
 from tileiras.compiler.layout.linear import LinearLayout, dim_bits, log2
 from tileiras.compiler.layout.shared import CHUNK_BYTES, arrange
@@ -51,24 +49,32 @@ class Queue:
         self.held = held
         self.piece = piece
         self.slots = parts * ahead + held
-        self.members: list[tuple[Staged, dict[str, Any]]] = []
+        self.members: list[tuple[Op | OwnLoad, Staged, dict[str, Any]]] = []
 
 
 def plan_queue(
-    products: Sequence[Op], members: dict[Op, Staged], room: int, log2_warps: int, target: Any
+    products: Sequence[Op],
+    members: dict[Op, Staged],
+    room: int,
+    log2_warps: int,
+    target: Any,
+    own: OwnLoads | None = None,
 ) -> Queue | None:
     """How the members of a loop's ring queue for its products instead; None where they cannot, or a wait would leave nothing
-    under way either. `room`: bytes of shared memory."""
-    groups: list[list[tuple[Op, int]]] = []
+    under way either. `room`: bytes of shared memory; `own`: copies of loads that products get for themselves."""
+    groups: list[list[tuple[Op | OwnLoad, int]]] = []
+    staged_of: dict[Op | OwnLoad, Staged] = dict(members.items())
+    for copy in own.of.values() if own is not None else ():
+        staged_of[copy] = members[copy.path[-1]]
     for product in products:
         if len(product.operands) > 3 or not reads_when_issued(product, members):
             return None
         shared = "atom" in product.attrs
-        found = [(chain_load(v, shared), which) for which, v in enumerate(product.operands[:2])]
-        group = [(load, which) for load, which in found if load in members]
+        found = [(load_of(product, which, shared, own), which) for which in (0, 1)]
+        group = [(load, which) for load, which in found if load is not None and load in staged_of]
         if not group:
             return None
-        groups.append(group)  # type: ignore[arg-type]
+        groups.append(group)
     loads = [load for group in groups for load, _ in group]
     whole = any("atom" in product.attrs for product in products)
     users = [[n for n, other in enumerate(groups) if other == group] for group in groups]
@@ -78,9 +84,9 @@ def plan_queue(
         groups, products = [groups[n] for n in steps], [products[n] for n in steps]
         users = [users[n] for n in steps]
         loads = [load for group in groups for load, _ in group]
-    if len(groups) < 2 or len(set(loads)) != len(loads) or set(loads) != set(members):
+    if len(groups) < 2 or len(set(loads)) != len(loads) or set(loads) != set(staged_of):
         return None
-    most = max(sum(members[load].bytes for load, _ in group) for group in groups)
+    most = max(sum(staged_of[load].bytes for load, _ in group) for group in groups)
     held = len(groups) if shared else 1
     for parts in CostModel.queue_parts[:1] if whole else CostModel.queue_parts:
         piece = (most // parts + 1023) & ~1023
@@ -91,7 +97,7 @@ def plan_queue(
         for number, (product, group) in enumerate(zip(products, groups)):
             start = 0
             for load, which in group:
-                member = part_of(product, which, members[load], parts, log2_warps, target)
+                member = part_of(product, which, staged_of[load], parts, log2_warps, target)
                 if member is None:
                     return None
                 staged, mask = member
@@ -101,7 +107,7 @@ def plan_queue(
                 }  # fmt: skip
                 if shared:
                     attrs["users"] = tuple(users[number])
-                queue.members.append((staged, attrs))
+                queue.members.append((load, staged, attrs))
                 start += (staged.bytes // parts + 1023) & ~1023
             if start > piece:
                 return None
@@ -119,28 +125,47 @@ def reads_when_issued(product: Op, members: dict[Op, Staged]) -> bool:
     return product.attrs["atom"] == "wgmma" and not moved and all(m.boxes is None for m in members.values())
 
 
+class OwnLoad:
+    """A copy of a load that several products share, for one of them: `path`, the ops from where the products part back to the
+    load, is copied, and operand `index` of `user` comes from the copies."""
+
+    __slots__ = ("index", "path", "user")
+
+    def __init__(self, path: list[Op], user: Op, index: int) -> None:
+        self.path = path
+        self.user = user
+        self.index = index
+
+
 class OwnLoads:
-    """Every product of a loop gets its own loads, by copies of those that several products share. `members`: with the copies."""
+    """The copies that give every product of a loop loads of its own, and where each operand comes from then."""
+
+    __slots__ = ("_parted", "of")
 
     def __init__(self, products: Sequence[Op], members: dict[Op, Staged]) -> None:
-        self.members = dict(members)
-        self.bytes = 0  # that are loaded again
-        self._changed: list[tuple[Op, int, Value, list[Op]]] = []
+        self.of: dict[
+            tuple[Op, int], OwnLoad
+        ] = {}  # by product and operand, in the order in which they are made
+        self._parted: dict[Value, int] = {}  # uses that copies take over
         for product in products:
             for which in (0, 1):
-                self._own(product, which)
+                self._own(product, which, members)
 
-    def _own(self, product: Op, which: int) -> None:
+    def uses(self, value: Value) -> int:
+        """Uses that a value has left."""
+        return len(value.uses) - self._parted.get(value, 0)
+
+    def _own(self, product: Op, which: int, members: dict[Op, Staged]) -> None:
         user, index = product, which
-        path: list[Op] = []  # from what is shared back to the load
+        path: list[Op] = []
         value = product.operands[which]
         while value.op is not None and value.op.block is product.block:
             op = value.op
-            if path or len(value.uses) > 1:
+            if path or self.uses(value) > 1:
                 path.append(op)
             else:
                 user, index = op, 0
-            if op in self.members:
+            if op in members:
                 break
             tiles = [v for v in op.operands if v.op is None or v.op.spec.name != "constant"]
             if len(tiles) != 1 or not (op.spec.name in RENAMES or is_elementwise(op)):
@@ -150,44 +175,31 @@ class OwnLoads:
             value = tiles[0]
         else:
             return
-        if not path:
-            return
-        plan = self.members[path[-1]]
-        made = Block()
-        values: dict[Value, Value] = {}
-        clone_into(made, reversed(path), values)
-        clones = list(made.ops)
-        for op in clones:
-            made.ops.remove(op)
-            product.block.insert_before(path[0], op)  # type: ignore[union-attr]
-        self._changed.append((user, index, user.operands[index], clones))
-        user.set_operand(index, clones[-1].results[0])
-        load = clones[0]
-        self.members[load] = Staged(load, plan.unit, plan.width, plan.arrangement, plan.bytes, plan.layout)
-        self.bytes += plan.bytes
-
-    def take_back(self) -> None:
-        """Everything as it was."""
-        for user, index, value, clones in reversed(self._changed):
-            user.set_operand(index, value)
-            for op in reversed(clones):
-                op.erase()
+        if path:
+            self.of[product, which] = OwnLoad(path, user, index)
+            shared = user.operands[index]
+            self._parted[shared] = self._parted.get(shared, 0) + 1
 
 
-def chain_load(value: Value, shared: bool = False) -> Op | None:
+def load_of(product: Op, which: int, shared: bool, own: OwnLoads | None) -> Op | OwnLoad | None:
     """The load of the same block behind a product's operand: elementwise ops, one conversion of layout, reshapes and permutes
     between them, each used once; `shared`: or by several products, as it was loaded. None where it is anything else."""
     renamed = converted = False
-    block = value.uses[0][0].block
-    while value.op is not None and value.op.block is block:
+    copy = None if own is None else own.of.get((product, which))
+    value = product.operands[which]
+    while value.op is not None and value.op.block is product.block:
         op = value.op
-        if len(value.uses) > 1 and not (
-            shared and all(is_product_or_renames(user) for user, _ in value.uses)
+        copied = copy is not None and op in copy.path
+        uses = len(value.uses) if own is None else own.uses(value)
+        if (
+            uses > 1
+            and not copied
+            and not (shared and all(is_product_or_renames(user) for user, _ in value.uses))
         ):
             return None
         name = op.spec.name
         if name in LOADS:
-            return op
+            return copy or op
         if name == "convert_layout" and not converted and not renamed:
             renamed = converted = True
         elif name in ("reshape", "permute"):

@@ -28,7 +28,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from tileiras.compiler.ir.core import Value
     from tileiras.compiler.schedule.loops import Ring
+    from tileiras.compiler.schedule.queue import OwnLoad, Queue
     from tileiras.compiler.schedule.staging import Staged
 
 
@@ -42,6 +44,22 @@ def needed_ahead(loads: list[Op], loop: Op) -> set[Op]:
     """Ops of a loop that the addresses of its loads need."""
     body = loop.regions[0].block
     return {need for op in loads for need in backward(captured(op), body)[0]}
+
+
+def own_loads(queue: Queue) -> dict[Op | OwnLoad, Op]:
+    """The copies that a queue asks for, made: the load of each."""
+    from tileiras.compiler.ir.clone import clone_op
+    from tileiras.compiler.schedule.queue import OwnLoad
+
+    made: dict[Op | OwnLoad, Op] = {}
+    for own in [load for load, _, _ in queue.members if isinstance(load, OwnLoad)]:
+        values: dict[Value, Value] = {}
+        copies = [clone_op(op, values) for op in reversed(own.path)]
+        for copy in copies:
+            own.path[0].block.insert_before(own.path[0], copy)  # type: ignore[union-attr]
+        own.user.set_operand(own.index, copies[-1].results[0])
+        made[own] = copies[0]
+    return made
 
 
 class ModuloSchedule(Pass):
@@ -113,12 +131,13 @@ class ModuloSchedule(Pass):
                     D.QUEUE, loc=loop.loc, slots=ring.slots, bytes=ring.piece, products=ring.products, ahead=ring.slots - 1,
                     parts=f", in {ring.parts} parts of K each" if ring.parts > 1 else "", function=context.function,
                 )  # fmt: skip
+            made = own_loads(ring)
             return {
-                member.op: {
+                made.get(load, member.op): {
                     "transport": "cp.async", "width": member.width, "bytes": member.bytes,
                     "arrangement": member.arrangement, "layout": member.layout, **attrs,
                 }
-                for member, attrs in ring.members
+                for load, member, attrs in ring.members
             }  # fmt: skip
         if asked:
             context.sink.emit(
