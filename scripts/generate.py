@@ -5,6 +5,7 @@
   tileiras/settings.py    CMake's keywords, Bazel's attributes, docs/reference/options.md, setuptools' schema
   every command's options share/: completions and manual pages
   dialects/*/ops.py       docs/reference/ops.md
+  passes/*/*.py           the table of docs/passes.md
 
 Tests compare each of them with its table.
 """
@@ -19,7 +20,7 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY))
 
-from scripts import ops_page, option_pages, shell_pages  # noqa: E402
+from scripts import ops_page, option_pages, passes_page, shell_pages  # noqa: E402
 from tileiras import archs  # noqa: E402
 
 
@@ -34,6 +35,7 @@ def main() -> int:
     option_pages.main()
     shell_pages.main()
     ops_page.PAGE.write_text(ops_page.page(), encoding="utf-8")
+    passes_page.PAGE.write_text(passes_page.page(), encoding="utf-8")
     (REPOSITORY / "bazel" / "private" / "arch_table.bzl").write_text(archs.bzl(), encoding="utf-8")
     (REPOSITORY / "README.md").write_text(readme(), encoding="utf-8")
     command = [sys.executable, "-m", "tileiras.setuptools_ext.pyproject"]

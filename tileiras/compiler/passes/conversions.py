@@ -52,6 +52,10 @@ class ConvertCudaTileToTileAA(Pass):
 
     NAME = "ConvertCudaTileToTileAA"
     SUMMARY = "Lift tiles to tensors and entries to functions"
+    """
+    does: lifts tiles to tensors, entries to functions; `tt.*` attributes stay as they are
+    needed: cuda_tile.module
+    """
     ANCHOR = "module"
     __slots__ = ()
 
@@ -86,6 +90,10 @@ class AttachKernelSpecAttributes(Pass):
 
     NAME = "attachKernelSpecAttributes"
     SUMMARY = "Fold launch attributes and hints into the kernel spec of every function"
+    """
+    does: folds `tt.*` attributes and hints into `nv_tileaa.kernel_spec` on every function
+    needed: nv_tileaa.module
+    """
     KEEPS_ANALYSES = True
     __slots__ = ()
 
@@ -107,6 +115,10 @@ class ConvertTileAAToTileAS(Pass):
 
     NAME = "ConvertTileAAToTileAS"
     SUMMARY = "Give every tensor a layout"
+    """
+    does: gives every tensor a layout, inserts `convert_layout`
+    needed: nv_tileaa.module
+    """
     ANCHOR = "module"
     __slots__ = ()
 
@@ -156,6 +168,10 @@ class ConvertTileFuncToLLVM(Pass):
 
     NAME = "ConvertTileFuncToLLVM"
     SUMMARY = "Project the kernel spec onto nvvm attributes of the function"
+    """
+    does: the kernel spec becomes `nvvm.*` attributes; needs a compute capability
+    needed: nv_tileas.module
+    """
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:
@@ -194,6 +210,10 @@ class ConvertTileASToLLVM(Pass):
 
     NAME = "ConvertTileASToLLVM"
     SUMMARY = "Lower tensors to the code of one thread"
+    """
+    does: the code of one thread
+    needed: nv_tileas.module
+    """
     ANCHOR = "module"
     __slots__ = ("incomplete",)
 

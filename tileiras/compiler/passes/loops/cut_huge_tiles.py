@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 class CutHugeTiles(Pass):
     NAME = "TileAACutHugeTiles"
     SUMMARY = "Loops over slices of tiles that registers cannot hold"
+    """
+    does: tiles of more than 2^15 elements run as loops over slices
+    without: held whole: local memory, long compiles
+    acts: large_gelu_65536 on sm_80
+    """
     KEEPS_ANALYSES = True
     __slots__ = ()
 

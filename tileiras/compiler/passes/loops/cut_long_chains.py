@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 class CutLongChains(Pass):
     NAME = "TileAACutLongChains"
     SUMMARY = "Loops over slices for long chains of elementwise ops"
+    """
+    does: long elementwise chains run as loops over slices
+    without: unrolled
+    acts: large_gelu_16384 on sm_80
+    """
     KEEPS_ANALYSES = True
     __slots__ = ()
 

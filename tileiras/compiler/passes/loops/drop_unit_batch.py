@@ -28,6 +28,11 @@ RESHAPE = tileaa.BY_NAME["reshape"]
 class DropUnitBatch(Pass):
     NAME = "TileAADropUnitBatch"
     SUMMARY = "Multiply matrices where a product has a batch of one"
+    """
+    does: products of one batch become products of matrices, and loops carry their sums as matrices
+    without: `mma.sync`
+    acts: staged_batched_wide on sm_90
+    """
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:

@@ -40,6 +40,12 @@ DIFFERENT = frozenset(("iota", "load_view_tko"))  # ops whose halves differ thou
 class HalveRows(Pass):
     NAME = "TileAAHalveRows"
     SUMMARY = "Take half of the rows at a time where scores and sums do not fit the registers together"
+    """
+    does: loops of warpgroups whose scores and sums do not fit the registers together take one half of the rows after
+      the other
+    without: spills
+    acts: staged_attention_full_f16 on sm_90
+    """
     KEEPS_ANALYSES = True
     __slots__ = ()
 

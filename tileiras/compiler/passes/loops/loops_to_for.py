@@ -46,6 +46,11 @@ NO_SIGNED_WRAP = frozenset(("no_signed_wrap", "no_wrap"))
 class LoopsToFor(Pass):
     NAME = "TileAALoopsToFor"
     SUMMARY = "Write loops that count as for"
+    """
+    does: a `loop` that counts, up or down, tested in front or behind, by a comparison of any kind, becomes a `for`
+    without: stays a `loop`: not pipelined
+    acts: cpp_moving_pointer on sm_80
+    """
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:

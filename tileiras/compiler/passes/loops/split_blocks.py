@@ -27,6 +27,12 @@ OWN_BOUNDS = ("nvvm.cluster_dim", "nvvm.blocksareclusters", "nvvm.maxclusterrank
 class SplitBlocks(Pass):
     NAME = "TileAASplitBlocks"
     SUMMARY = "Divide tile blocks among the CTAs of a cluster, where the hint asks"
+    """
+    does: divides tile blocks among the CTAs of a cluster where the hint `num_cta_in_cga` asks, and one CTA would not
+      be faster
+    without: a tile block is one CTA
+    acts: cluster_add_2_1024 on sm_90
+    """
     KEEPS_ANALYSES = True
     __slots__ = ()
 

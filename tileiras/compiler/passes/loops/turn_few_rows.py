@@ -27,6 +27,11 @@ SWAPPED = {"signedness_lhs": "signedness_rhs", "signedness_rhs": "signedness_lhs
 class TurnFewRows(Pass):
     NAME = "TileAATurnFewRows"
     SUMMARY = "Add up transposed what has too few rows for warpgroups and tensor memory"
+    """
+    does: sums of fewer than 64 rows and more columns add up transposed, for warpgroups and tensor memory
+    without: `mma.sync`
+    acts: matmul_f16_ragged on sm_100
+    """
     KEEPS_ANALYSES = True
     __slots__ = ()
 

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 class NVVMIRVerifier(Pass):
     NAME = "NVVMIRVerifier"
     SUMMARY = "Parameter space, launches and intrinsics against the target"
+    """
+    does: layer 4: parameter space, launches, instructions against the target
+    without: not checked
+    """
     ANCHOR = "module"
     LAYER = 4
     __slots__ = ()

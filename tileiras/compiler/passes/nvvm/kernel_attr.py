@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 class KernelAttrPass(Pass):
     NAME = "KernelAttrPass"
     SUMMARY = "Mark kernels and spell their launch bounds"
+    """
+    does: marks kernels, spells launch bounds
+    needed: nvvm.module
+    """
     __slots__ = ()
 
     def run(self, fn: Any, context: Context) -> bool:

@@ -17,6 +17,10 @@ MAX_CLUSTER = 16  # CTAs; more than 8 need a launch attribute
 class ModuleVerifier(Pass):
     NAME = "ModuleVerifier"
     SUMMARY = "Every kernel has nvvm.kernel and launch bounds that agree"
+    """
+    does: layer 3: kernels are marked, launch bounds agree
+    without: not checked
+    """
     ANCHOR = "module"
     LAYER = 3
     __slots__ = ()

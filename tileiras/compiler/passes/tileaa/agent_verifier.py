@@ -20,6 +20,10 @@ BEGIN_AND_END = ("turns.begin", "turns.take", "turns.end")
 class AgentVerifier(Pass):
     NAME = "TileAAAgentVerifier"
     SUMMARY = "Agents: distinct, side by side, as many warps as the kernel has, registers in steps of 8"
+    """
+    does: layer 3, warp-specialised functions only: agents add up to the warps of the kernel
+    without: not checked
+    """
     LAYER = 3
     KEEPS_ANALYSES = True
     __slots__ = ()
@@ -55,6 +59,10 @@ class RolesVerifier(AgentVerifier):
 
     NAME = "TileASAgentVerifier"
     SUMMARY = "Agents as before; those with registers of their own are warpgroups, and the block's registers suffice"
+    """
+    does: layer 3: agents with registers of their own are warpgroups, and the block's registers suffice
+    without: not checked
+    """
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:

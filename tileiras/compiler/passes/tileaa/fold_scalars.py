@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 class FoldScalars(Pass):
     NAME = "TileAAFoldScalars"
     SUMMARY = "Compute integer scalars that are known"
+    """
+    does: computes integer scalars that are known, drops chains that say a scalar in many words, takes the one region
+      of an `if` that is decided
+    without: promises about extents and strides are lost in Tile C++
+    acts: cpp_matmul_f16 on sm_80
+    """
     __slots__ = ("constants", "entry", "known")
 
     def run(self, func: Any, context: Context) -> bool:

@@ -28,6 +28,11 @@ SWAPPED = {"signedness_lhs": "signedness_rhs", "signedness_rhs": "signedness_lhs
 class TransposeScores(Pass):
     NAME = "TileAATransposeScores"
     SUMMARY = "Compute transposed what is transposed to be a left operand"
+    """
+    does: scores that are transposed to be left operands are computed transposed (not with tcgen05)
+    without: they cross shared memory
+    acts: staged_flash_bwd_f16_64 on sm_90
+    """
     SUBJECT = frozenset(("mmaf", "mmai"))
     __slots__ = ()
 

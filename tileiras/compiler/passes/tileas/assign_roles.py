@@ -81,6 +81,12 @@ REGISTERS = "nvvm.maxnreg"
 class AssignRoles(Pass):
     NAME = "TileASAssignRoles"
     SUMMARY = "Let a warpgroup of its own issue the copies of pipelined loops"
+    """
+    does: warps of their own issue the bulk tensor copies of pipelined loops, and the products that add up in tensor
+      memory
+    without: all warps do everything
+    acts: staged_f16_nt on sm_90 with tensor maps
+    """
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:

@@ -22,6 +22,10 @@ PRODUCE, CONSUME = tileas.PRODUCE_ONE.name, tileas.CONSUME_ONE.name
 class LowerPipelines(Pass):
     NAME = "TileASLowerPipelines"
     SUMMARY = "Turn materialized pipelines into loop-carried values"
+    """
+    does: pipelines become rings or queues of shared memory, or values that loops carry
+    needed: nv_tileas.async.pipeline.create
+    """
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 class LowerTMALoadStoreToAsync(Pass):
     NAME = "LowerTMALoadStoreToAsync"
     SUMMARY = "Make bulk tensor loads asynchronous"
+    """
+    does: bulk tensor loads become asynchronous ones and a wait
+    needed: nv_tileas.tiled_tma_load of text
+    """
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:

@@ -51,6 +51,11 @@ def producers_on(func: Op, pipeline: Value) -> list[Op]:
 class MaterializeAsync(Pass):
     NAME = "TileASMaterializeAsync"
     SUMMARY = "Split every transfer through a pipeline into produce_one and consume_one (D08)"
+    """
+    does: a transfer becomes `produce_one` and `consume_one`
+    needed: nv_tileas.async.pipeline.create
+    called: D08
+    """
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:

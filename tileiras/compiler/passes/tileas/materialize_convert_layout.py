@@ -31,6 +31,11 @@ def problem(source: Any, target: Any) -> str | None:
 class MaterializeConvertLayout(Pass):
     NAME = "TileASMaterializeConvertLayout"
     SUMMARY = "Choose registers, shuffles or shared memory for every convert_layout (D09)"
+    """
+    does: registers, shuffles, ldmatrix or shared memory for every `convert_layout`, with swizzle, widths and rounds
+    needed: nv_tileas.convert_layout
+    called: D09
+    """
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:

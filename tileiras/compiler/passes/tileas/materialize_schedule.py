@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 class MaterializeSchedule(Pass):
     NAME = "TileASMaterializeSchedule"
     SUMMARY = "Write stages onto the loops that were scheduled (D10)"
+    """
+    does: writes the stages onto loop and ops
+    needed: nv_tileas.async.pipeline.create
+    called: D10
+    """
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:

@@ -65,6 +65,11 @@ def own_loads(queue: Queue) -> dict[Op | OwnLoad, Op]:
 class ModuloSchedule(Pass):
     NAME = "TileASModuloSchedule"
     SUMMARY = "Let the loads of loops run ahead through pipelines"
+    """
+    does: loads of loops go through pipelines: how deep, and how they travel
+    without: loads wait
+    acts: staged_f16_nt on sm_90
+    """
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:

@@ -22,6 +22,10 @@ TYPES = "tileiras.compiler.dialects.nv_tileas.types"
 class OperationAnalysis(Pass):
     NAME = "TileIROperationAnalysis"
     SUMMARY = "Kernel specs, called symbols and types of attributes of the whole module"
+    """
+    does: layer 3: kernel specs, called symbols, types of attributes
+    without: not checked
+    """
     ANCHOR = "module"
     LAYER = 3
     KEEPS_ANALYSES = True

@@ -23,6 +23,12 @@ D11 = "TileASUnspecializedPipeline"
 class OptimizePipelineRegion(Pass):
     NAME = "TileASOptimizePipelineRegion"
     SUMMARY = "Shrink the regions of produce_one and consume_one (D13)"
+    """
+    does: moves out of pipeline regions what need not be inside
+    without: stays inside; the same PTX
+    acts: in the dump alone
+    called: D13
+    """
     OPTIONS = (("ignore-predecessor", False, "Walk functions that D11 left synchronous, too"),)
     __slots__ = ()
 

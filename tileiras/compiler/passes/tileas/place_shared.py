@@ -41,6 +41,10 @@ ALIGN = 128
 class PlaceShared(Pass):
     NAME = "TileASPlaceShared"
     SUMMARY = "Give exchanges their places in shared memory and put barriers where threads must wait"
+    """
+    does: places of exchanges in shared memory, barriers in front of what must wait
+    needed: nv_tileas.module
+    """
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:

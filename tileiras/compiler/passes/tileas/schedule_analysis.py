@@ -53,6 +53,10 @@ def schedules(func: Op, analyses: Analyses) -> list[Schedule]:
 class ScheduleAnalysis(Pass):
     NAME = "TileASScheduleAnalysis"
     SUMMARY = "Compute the stages of loops with pipelines"
+    """
+    does: finds the stages of loops with pipelines
+    needed: nv_tileas.async.pipeline.create
+    """
     KEEPS_ANALYSES = True
     __slots__ = ()
 

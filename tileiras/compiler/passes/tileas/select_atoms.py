@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 class SelectAtoms(Pass):
     NAME = "TileASSelectAtoms"
     SUMMARY = "Name the instruction of every product that no other pass has lowered"
+    """
+    does: names the instruction of every product that is left, or `fma`
+    needed: nv_tileas.mmaf on sm_80
+    """
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:

@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 class UnspecializedPipeline(Pass):
     NAME = "TileASUnspecializedPipeline"
     SUMMARY = "Software-pipeline the loops that can be (D11)"
+    """
+    does: software-pipelines loops as far ahead as the stages say, with what addresses carry; names those it cannot
+    needed: nv_tileas.async.pipeline.create
+    called: D11
+    """
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:

@@ -45,6 +45,11 @@ _GENERIC = frozenset((tileas.LOAD_SHARED, tileas.STORE_SHARED, tileas.COPY_VIEW,
 class WarpgroupProducts(Pass):
     NAME = "TileASWarpgroupProducts"
     SUMMARY = "Issue products of warpgroups on operands in shared memory"
+    """
+    does: products of warpgroups (`wgmma`) on operands in shared memory
+    without: `mma.sync`
+    acts: staged_f16_nt on sm_90
+    """
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:
