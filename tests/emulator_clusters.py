@@ -196,6 +196,12 @@ def pair_product(flaw, m=200, n=32, k=72, stages=3, rows=128):
     copy = "cp.async.bulk.tensor.2d.cta_group::2.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
     d = [f"%d{i}" for i in range(width)]
     idesc = 1 << 4 | n >> 3 << 17 | 2 * rows >> 4 << 24
+    over = "bar.sync 0; " if flaw == "freed before the peer is done" else SYNC
+    issues = (
+        "mov.pred %en, 1; bra MULTIPLY;"
+        if flaw == "products issued by both"
+        else "@%en bra MULTIPLY; bra EPILOGUE;"
+    )
     place = f"mad.lo.u32 %x, %rank, {rows}, %t; mul.lo.u32 %x, %x, {n}; "
     if rows == 64:  # lanes from 64 on have the second half of the columns
         place = f"""and.b32 %x, %t, 63; mad.lo.u32 %x, %rank, 64, %x; mul.lo.u32 %x, %x, {n}; shr.u32 %y, %t, 6;
@@ -206,7 +212,7 @@ def pair_product(flaw, m=200, n=32, k=72, stages=3, rows=128):
         tcgen05.relinquish_alloc_permit.cta_group::2.sync.aligned;
         ALLOCATED: tcgen05.fence::before_thread_sync; {SYNC} tcgen05.fence::after_thread_sync;
         ld.shared.u32 %tm, [slot]; mov.u32 %i, 0; add.u32 %z, %bar, {16 * stages}; setp.eq.u32 %en, %rank, 0;
-        setp.eq.u32 %q, %t, 64; @%q bra PRODUCE; setp.ne.u32 %q, %t, 96; @%q bra EPILOGUE; @%en bra MULTIPLY; bra EPILOGUE;
+        setp.eq.u32 %q, %t, 64; @%q bra PRODUCE; setp.ne.u32 %q, %t, 96; @%q bra EPILOGUE; {issues}
         PRODUCE: mov.pred %p, 1; mul.lo.u32 %y, %rank, {rows}; mov.u32 %ta, %y; mul.lo.u32 %tm, %rank, {n // 2};
         FILL: {step} {WAIT.format("EMPTY", "%empty", "%not")}
         @{here} mbarrier.arrive.expect_tx.shared::cta.b64 _, [%full], {bytes_}; shl.b32 %k, %i, 4; {leader}
@@ -221,7 +227,7 @@ def pair_product(flaw, m=200, n=32, k=72, stages=3, rows=128):
         tcgen05.fence::after_thread_sync; shl.b32 %x, %w, 21; add.u32 %ta, %tm, %x; bar.warp.sync 0xffffffff;
         tcgen05.ld.sync.aligned.32x32b.x{width}.b32 {{{", ".join(d)}}}, [%ta]; tcgen05.wait::ld.sync.aligned;
         {place} mad.wide.u32 %d, %x, 4, %o; {" ".join(f"st.global.b32 [%d+{4 * i}], {r};" for i, r in enumerate(d))}
-        tcgen05.fence::before_thread_sync; {SYNC} tcgen05.fence::after_thread_sync; setp.eq.u32 %q, %w, 1; @!%q bra DONE;
+        tcgen05.fence::before_thread_sync; {over} tcgen05.fence::after_thread_sync; setp.eq.u32 %q, %w, 1; @!%q bra DONE;
         tcgen05.dealloc.cta_group::2.sync.aligned.b32 %tm, {max(width, 32)}; DONE: ret; """
     params = (
         ".param .u64 p0, .param .u64 p1, .param .align 128 .b8 map_a[128], .param .align 128 .b8 map_b[128]"
@@ -253,7 +259,8 @@ CLUSTER_FLAWS = [
       for flaw in ("no cluster barrier behind init", "no cluster barrier before exit", "wrong mask", "expects own bytes",
                    "counts own consumers")),
     *((ring, flaw) for ring in PAIRS
-      for flaw in ("commit of sums to one", "commit of stages to one", "peer's operand not waited for", "expects own bytes")),
+      for flaw in ("commit of sums to one", "commit of stages to one", "peer's operand not waited for", "expects own bytes",
+                   "freed before the peer is done", "products issued by both")),
 ]  # fmt: skip
 _LACKS = r"deadlock: .* waits for shared offset \d+, whose phase \d+ lacks \d+ arrivals"
 _FLYING = r"while the cp\.async\.bulk of PTX line \d+ may still be writing it|before anything wrote it"
@@ -267,4 +274,6 @@ CLUSTER_NAMED = {  # what a finding says of each
     "commit of sums to one": _LACKS,
     "commit of stages to one": _LACKS,
     "peer's operand not waited for": _FLYING,
+    "freed before the peer is done": r"freeing of tensor memory, .* is not ordered after the read",
+    "products issued by both": rf"{_LACKS}|more arrivals than the|while the tcgen05 of PTX line \d+ may still be",
 }

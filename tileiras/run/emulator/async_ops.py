@@ -296,6 +296,24 @@ class AsyncOps:
             text += f" and has {-count} bytes more than were expected"
         return text, count
 
+    def bytes_kept(self) -> None:
+        """At the end: mbarriers have got the bytes that they expected, and no others."""
+        if self.checker is None or self.barrier_states is None:
+            return
+        for address in (np.flatnonzero(self.barrier_states == READY) * 8 + self.shared_start).tolist():
+            count = self.owed(address)[1]
+            if not count:
+                continue
+            inst = self.checker.state(self).inits[address][2]
+            cta = tuple(self.ctas[(address - self.shared_start) // self.shared_stride].tolist())
+            what = (
+                f"expects {count} bytes that no copy brings"
+                if count > 0
+                else f"got {-count} bytes that nobody expected"
+            )
+            where = f"phase {self.phases[address]} of the mbarrier at {self.spell_place(address)}"
+            self.checker.report("mbarrier", f"CTA {cta} ended while {where} {what}", inst)
+
     def mbar_init(self, where, space: str, count, mask, idx, n: int) -> None:
         at, sel = self.barrier_words(where, space, mask, idx, n, fresh=True)
         if at is None:
@@ -349,14 +367,16 @@ class AsyncOps:
         )
         return state
 
-    def mbar_arrive(self, where, space: str, count, tx, drop: bool, mask, idx, n: int) -> np.ndarray:
+    def mbar_arrive(
+        self, where, space: str, count, tx, drop: bool, relaxed: bool, mask, idx, n: int
+    ) -> np.ndarray:
         at, sel = self.barrier_words(where, space, mask, idx, n)
         out = np.zeros(n, np.uint64)
         if at is None:
             return out
         lanes = self.lanes(idx, n, sel)
         if self.checker is not None:
-            self.checker.release(self, at, lanes)
+            self.checker.release(self, at, lanes, relaxed)
         place = np.arange(n) if sel is None else sel
 
         def of(v, i: int, default: int) -> int:
@@ -401,7 +421,7 @@ class AsyncOps:
             value = int(tx[0] if tx.size == 1 else tx[int(place[k])])
             self.mbar_change(address, 0, -value if complete else value, False)
 
-    def mbar_test(self, where, space: str, what, parity: bool, mask, idx, n: int) -> np.ndarray:
+    def mbar_test(self, where, space: str, what, relaxed: bool, mask, idx, n: int) -> np.ndarray:
         """Whether the phase named by a state or a parity has completed."""
         if self.transfers or self.tasks:
             self.engine_step()
@@ -426,7 +446,7 @@ class AsyncOps:
             seen = {a: self.phases.get(a, 0) for a in np.unique(at[done]).tolist()}
             self.flights = [f for f in self.flights if f.phase < 0 or f.phase >= seen.get(f.barrier, 0)]
         if self.checker is not None and done.any():
-            self.checker.acquire(self, at[done], self.lanes(idx, n, sel)[done])
+            self.checker.acquire(self, at[done], self.lanes(idx, n, sel)[done], relaxed)
         if sel is None:
             return done
         out[sel] = done

@@ -77,7 +77,7 @@ def wait_level(inst: Inst, cta_threads: int) -> int:
         if count is not None and not (count[0] == "imm" and count[1] == cta_threads):
             return NEVER
         return CTA
-    if op == "setmaxnreg":
+    if op == "setmaxnreg" or collective(inst):
         return NEVER
     if (
         op in _WARP_SYNC
@@ -87,6 +87,11 @@ def wait_level(inst: Inst, cta_threads: int) -> int:
     ):
         return WARP
     return 0
+
+
+def collective(inst: Inst) -> bool:
+    """Whether a warp of each CTA of a pair executes it, together."""
+    return inst.op == "tcgen05" and inst.mods[0] in ("alloc", "dealloc") and "cta_group::2" in inst.mods
 
 
 def barrier_count(inst: Inst):

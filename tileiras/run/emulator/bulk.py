@@ -123,7 +123,12 @@ class BulkOps:
         """(CTA, CTA of its mbarrier, offset of that) for a copy without or with multicast."""
         at, offset = (None, None) if barrier is None else self.shared_place(lane, barrier)
         if mask is None:
+            if at is not None and not (pair and cta // 2 == at // 2):
+                self.same_cta(lane, cta, at)
             return [(cta, at, offset)]
+        self.ranks_exist(lane, mask)
+        if at is not None and not (pair and cta // 2 == at // 2):
+            self.same_cta(lane, cta, at)
         first = cta // self.cluster_size * self.cluster_size
         out = []
         for rank in range(self.cluster_size):
@@ -133,6 +138,21 @@ class BulkOps:
                 self.check_there(lane, to)
                 out.append((to, owner, offset))
         return out
+
+    def same_cta(self, lane: int, cta: int, owner: int) -> None:
+        """Errors: Fault where data goes to one CTA and its mbarrier lies in another."""
+        if cta != owner:
+            one, two = (c % self.cluster_size for c in (cta, owner))
+            text = f"the destination lies in CTA {one} of the cluster, and the mbarrier that tells of it in CTA {two}"
+            raise Fault("mbarrier", text, lane)
+
+    def ranks_exist(self, lane: int, mask: int) -> None:
+        """Errors: Fault for a mask of CTAs that names more than the cluster has."""
+        if mask >> self.cluster_size:
+            rank = mask.bit_length() - 1
+            raise Fault(
+                "cluster", f"mask {mask:#x} names CTA {rank} of a cluster of {self.cluster_size}", lane
+            )
 
     def signal_of(self, lane: int, places, size: int) -> list:
         return [
@@ -207,10 +227,13 @@ class BulkOps:
         """st.async and red.async."""
         width = values[0].dtype.itemsize
         for lane, row in self.each(mask, idx, n, to, barrier, *values):
+            if self.cluster_size == 1:
+                raise Fault("cluster", f"{inst.op}.async needs a cluster of more than one CTA", lane)
             cta, offset = self.shared_place(lane, row[0])
             size = width * (len(row) - 2)
             at = self.shared_span(lane, cta, offset, size, size)
             owner, place = self.shared_place(lane, row[1])
+            self.same_cta(lane, cta, owner)
             signals = [(self.shared_span(lane, owner, place, 8, 8), size, cta)]
             where = np.arange(at, at + size, width)
             data = np.array(row[2:], values[0].dtype)
@@ -362,6 +385,8 @@ class BulkOps:
                 t.phase = self.checker.phases_of(self, t.signals[0][0])
             for i, at in enumerate(t.targets or ()):
                 self.checker.async_written(self, at, t.width, t.signals[i][0])
+                if t.inst.op in ("st", "red"):
+                    self.checker.stored_late(self, t.inst, at, t.width, t.signals[i][0])
             if t.signals and self.cluster_size > 1:
                 self.checker.copy_landed(self, t)
         for flight in t.flights:

@@ -14,7 +14,7 @@ import numpy as np
 
 from .access import AccessOps, Fault
 from .async_ops import AsyncOps
-from .blocks import CTA, NEVER, WARP
+from .blocks import CTA, NEVER, WARP, collective
 from .bulk import BulkOps
 from .memory import SHARED_WINDOW, WINDOW_SHIFT
 from .mma import MmaOps
@@ -85,6 +85,7 @@ class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, BulkOps, TensorOps, 
         self.tasks: list = []  # tcgen05 under way, in order
         self.flights: list = []  # bulk copies whose end nobody has seen, for the meter
         self.tensor_touch: list = []
+        self.pair_tickets, self.pair_asked, self.pair_log = {}, {}, {}
         self.far: dict[tuple[str, int], list] = {}  # what the lanes of a bulk copy touch in global memory
         self.bulk_committed = np.zeros(self.L, np.int64)
         self.products: list = []  # wgmma in flight
@@ -366,6 +367,10 @@ class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, BulkOps, TensorOps, 
         if self.checker is not None:
             self.checker.fence(self, idx, n, mask, SCOPES[scope])
 
+    def fence_inits(self, mask, idx, n: int) -> None:
+        if self.checker is not None:
+            self.checker.fence_inits(self, idx, n, mask)
+
     def proxy_fence(self, mask, idx, n: int) -> None:
         if self.checker is not None:
             self.checker.proxy_fence(self, idx, n, mask)
@@ -427,6 +432,7 @@ class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, BulkOps, TensorOps, 
             self.drain()
         except Fault as fault:
             self.explain(fault)
+        self.bytes_kept()
         self.tensor_kept()
         return "done"
 
@@ -470,6 +476,8 @@ class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, BulkOps, TensorOps, 
                     self.set_registers(pc, idx)
                     return
                 idx = self.ready(pc, idx)
+                if idx is not None and piece.wait == NEVER and collective(head):
+                    idx = self.meet_peer(pc, idx)
                 if idx is None:
                     return
                 level = 0
@@ -643,7 +651,7 @@ class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, BulkOps, TensorOps, 
             self.lane_phase[lanes] = self.cluster_phase[cluster]
             np.add.at(self.cluster_arrived, cluster, 1)
             if self.checker is not None:
-                self.checker.cluster_arrive(self, lanes)
+                self.checker.cluster_arrive(self, lanes, "relaxed" in inst.mods)
             self.cluster_check()
             self.push(after, lanes)
             return
@@ -722,7 +730,7 @@ class Batch(AccessOps, WarpOps, MmaOps, WgmmaOps, AsyncOps, BulkOps, TensorOps, 
             lanes = np.arange(self.L) if idx is None else idx
             lines.append(
                 f"{lanes.size} threads (first: {self.thread_name(int(lanes[0]))}) wait at PTX line "
-                f"{inst.line}, `{inst.text}`"
+                f"{inst.line}, `{inst.text}`" + (", for a warp of the peer CTA" if collective(inst) else "")
             )
         waiting = np.flatnonzero(self.bar_at >= 0)
         for pc in np.unique(self.bar_pc[waiting]).tolist():

@@ -88,7 +88,7 @@ def scope_of(inst: Inst) -> str:
 
 @handles("st")
 def st(g: BlockGen, inst: Inst) -> None:
-    if "async" in inst.mods:
+    if "async" in inst.mods and any(m.startswith("mbarrier") for m in inst.mods):
         HANDLERS["st.async"](g, inst)
         return
     if "bulk" in inst.mods:
@@ -193,6 +193,9 @@ def fence(g: BlockGen, inst: Inst) -> None:
     if inst.mods[0] == "proxy" and inst.mods[1].partition("::")[0] == "async":
         g.emit(f"B.proxy_fence({mask_of(g)}, idx, n)")
         return
+    if inst.mods[0] == "mbarrier_init":
+        g.emit(f"B.fence_inits({mask_of(g)}, idx, n)")
+        return
     g.emit(f"B.fence('{scope_of(inst)}', {mask_of(g)}, idx, n)")
 
 
@@ -244,7 +247,7 @@ def mbarrier(g: BlockGen, inst: Inst) -> None:
     space = {"shared::cluster": "cluster", "generic": "generic"}.get(space, "shared")
     where = address(g, at, space)
     rest = inst.ops[inst.ops.index(at) + 1 :]
-    mask = mask_of(g)
+    mask, relaxed = mask_of(g), "relaxed" in inst.mods
     if what == "init":
         g.emit(f"B.mbar_init({where}, '{space}', {g.use(rest[0], 'u32')}, {mask}, idx, n)")
     elif what == "inval":
@@ -258,7 +261,7 @@ def mbarrier(g: BlockGen, inst: Inst) -> None:
                 count = g.use(rest[1], "u32")
         elif rest:
             count = g.use(rest[0], "u32")
-        expr = f"B.mbar_arrive({where}, '{space}', {count}, {tx}, {what == 'arrive_drop'}, {mask}, idx, n)"
+        expr = f"B.mbar_arrive({where}, '{space}', {count}, {tx}, {what == 'arrive_drop'}, {relaxed}, {mask}, idx, n)"
         if inst.ops[0][0] in ("reg",):
             g.set(inst.ops[0], "u64", expr)
         else:
@@ -269,9 +272,9 @@ def mbarrier(g: BlockGen, inst: Inst) -> None:
         )
     elif what in ("test_wait", "try_wait"):
         if "parity" in inst.mods:
-            expr = f"B.mbar_test({where}, '{space}', {g.use(rest[0], 'u32')}, True, {mask}, idx, n)"
+            expr = f"B.mbar_test({where}, '{space}', {g.use(rest[0], 'u32')}, {relaxed}, {mask}, idx, n)"
         else:
-            expr = f"B.mbar_test({where}, '{space}', {g.use(rest[0], 'u64')}, False, {mask}, idx, n)"
+            expr = f"B.mbar_test({where}, '{space}', {g.use(rest[0], 'u64')}, {relaxed}, {mask}, idx, n)"
         dst = inst.ops[0] if inst.ops[0][0] != "pair" else inst.ops[0][1]
         g.set(dst, "pred", expr)
     else:

@@ -51,13 +51,27 @@ def tcgen05(g: BlockGen, inst: Inst) -> None:
     mask, name = mask_of(g), g.instruction(inst)
     if group == 2 and g.unit.cluster_size % 2:
         g.fail("cta_group::2 needs a cluster of an even number of CTAs")
+    other = next(
+        (
+            i
+            for p in g.unit.pieces
+            for i in p.insts
+            if i.op == "tcgen05" and f"cta_group::{3 - group}" in i.mods
+        ),
+        None,
+    )
+    if f"cta_group::{group}" in inst.mods and other is not None:
+        g.fail(
+            f"a kernel's tcgen05 instructions have one .cta_group: that at PTX line {other.line} has another"
+        )
     if what == "alloc":
         space = "shared" if any(m.startswith("shared") for m in inst.mods) else "generic"
-        g.emit(
-            f"B.tensor_alloc({address(g, inst.ops[0], space)}, {space!r}, {g.use(inst.ops[1], 'u32')}, idx, n)"
-        )
+        where, count = address(g, inst.ops[0], space), g.use(inst.ops[1], "u32")
+        g.emit(f"B.tensor_alloc({name}, {group == 2}, {where}, {space!r}, {count}, idx, n)")
     elif what == "dealloc":
-        g.emit(f"B.tensor_dealloc({g.use(inst.ops[0], 'u32')}, {g.use(inst.ops[1], 'u32')}, idx, n)")
+        g.emit(
+            f"B.tensor_dealloc({name}, {group == 2}, {g.use(inst.ops[0], 'u32')}, {g.use(inst.ops[1], 'u32')}, idx, n)"
+        )
     elif what.startswith("relinquish"):
         g.emit("B.tensor_relinquish(idx, n)")
     elif what.startswith("fence"):

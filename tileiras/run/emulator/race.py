@@ -419,6 +419,8 @@ class Checker(Clocks, AsyncChecks, TensorChecks, ClusterChecks):
     def unseen(self, a: Access, channel: int, clock: int) -> str:
         """What a warp has not seen that would tell it of the end of asynchronous work."""
         kind, at = next(key for key, number in a.state.channels.items() if number == channel)
+        if kind == "inits":
+            return " (nothing orders this behind the fence.mbarrier_init that tells of it)"
         if kind == "commits":
             return " (the thread has seen no tcgen05.commit behind it complete)" + a.state.last_wait(
                 int(a.warps[0])
@@ -460,9 +462,10 @@ class Checker(Clocks, AsyncChecks, TensorChecks, ClusterChecks):
         if not self.opcodes:
             for piece in batch.unit.pieces:
                 for inst in piece.insts:
-                    if inst.op in ("cp", "wgmma", "tcgen05"):
+                    if inst.op in ("cp", "mbarrier", "st", "wgmma", "tcgen05"):
                         short = "cp.async.bulk" if "bulk" in inst.mods else "cp.async"
-                        self.opcodes[inst.line] = short if inst.op == "cp" else inst.op
+                        names = {"cp": short, "mbarrier": "mbarrier.init", "st": "st.async"}
+                        self.opcodes[inst.line] = names.get(inst.op, inst.op)
         return self.opcodes.get(line, "asynchronous instruction")
 
     # mbarriers
@@ -473,7 +476,15 @@ class Checker(Clocks, AsyncChecks, TensorChecks, ClusterChecks):
         clocks = s.clock(lanes >> 5).tolist()
         for address, lane, clock in zip(at.tolist(), lanes.tolist(), clocks):
             s.inits[address] = clock, lane, inst
+            s.inits_told.pop(address, None)
+            s.inits_open.setdefault(lane >> 5, []).append(address)
         s.told_inits.clear()
+
+    def initialised_by(self, batch, s, at: np.ndarray, number: int, count: int) -> None:
+        """From here on a channel tells of the writes that initialised mbarriers."""
+        sh = self.shadow(batch, s, 0, True, 8)
+        for i in sh.slots(at, 8):
+            sh.write[i] = signal(number, count)
 
     def behind_init(self, batch, s, at: np.ndarray, lanes: np.ndarray, inst) -> None:
         """Who uses an mbarrier comes behind its initialisation, however many others have used it since."""
@@ -487,6 +498,9 @@ class Checker(Clocks, AsyncChecks, TensorChecks, ClusterChecks):
             else:
                 row = s.rows.get(w)
                 good = row is not None and row[s.base * self.warps + by] >= clock
+            if not good and address in s.inits_told:
+                number, count = s.inits_told[address]
+                good = s.vc[cta, w % self.warps, 2 * self.warps + number] >= count
             if not good:
                 line = made.line if made is not None else 0
                 self.report(

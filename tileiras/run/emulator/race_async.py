@@ -14,6 +14,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from .race_clocks import larger
+
+LATE = 1 << 24  # "writers" from here on are channels that tell of an st.async
+
 
 class AsyncChecks:
     """Mixed into Checker."""
@@ -26,6 +30,11 @@ class AsyncChecks:
         rows = s.vc[warps // w, warps % w]
         rows[:, w : 2 * w] = np.maximum(rows[:, w : 2 * w], rows[:, :w])
         s.vc[warps // w, warps % w] = rows
+        if batch.cluster_size > 1:
+            for warp, row in zip(warps.tolist(), rows):
+                known = s.fenced_far.setdefault(warp // w, {})
+                known["row"] = larger(known.get("row"), s.rows.get(warp))
+                known["channels"] = larger(row[2 * w :], known.get("channels"))
         s.tick(warps)
 
     def generic_write(
@@ -66,6 +75,8 @@ class AsyncChecks:
             same = there & (writer // w == reader // w)
             known = s.vc[reader // w, reader % w, w + np.where(same, writer % w, 0)]
             bad = same & (clock > known)
+            if batch.cluster_size > 1 and not same[there].all():
+                bad |= self.unfenced_far(batch, s, there & ~same, writer, clock, reader // w)
             if bad.any():
                 j = int(np.flatnonzero(bad)[0])
                 offset = (int(at[j]) - s.shared[0]) % batch.shared_stride + 4 * k
@@ -79,6 +90,35 @@ class AsyncChecks:
                     line,
                 )
                 return
+
+    def unfenced_far(
+        self, batch, s, far: np.ndarray, writer: np.ndarray, clock: np.ndarray, reader: np.ndarray
+    ) -> np.ndarray:
+        """Which places of other CTAs' stores, or of st.async, no thread of the writer's or of the reader's CTA has fenced since.
+        Whether that fence lies on the way from one to the other is not followed."""
+        bad = np.zeros(far.shape, np.bool_)
+        w = batch.warps_per_cta
+        for j in np.flatnonzero(far).tolist():
+            by, when, here = int(writer[j]), int(clock[j]), int(reader[j])
+            near = s.fenced_far.get(here, {})
+            if by >= LATE:
+                channels = near.get("channels")
+                told = by - LATE
+                bad[j] = channels is None or told >= channels.size or channels[told] < when
+                continue
+            row = near.get("row")
+            known = row is not None and row[s.base * w + by] >= when
+            bad[j] = not known and int(s.vc[by // w, :, w + by % w].max()) < when
+        return bad
+
+    def stored_late(self, batch, inst, at: np.ndarray, width: int, barrier: int) -> None:
+        """An st.async has landed: a write through the generic proxy that a phase of its mbarrier tells of."""
+        s = self.state(batch)
+        self.generic_write(batch, s, at, width, np.zeros(at.size, np.int64), True, inst.line)
+        clock = s.signals.get(("phases", barrier), 0) + 1
+        slot = (at - s.shared[0]) >> 2
+        for k in range(max(1, width // 4)):
+            s.generic[slot + k] = (LATE + s.channel("phases", barrier)) << 32 | clock
 
     # places in flight
     def async_read(self, batch, inst, at: np.ndarray, width: int, lanes: np.ndarray, mark: int = -1) -> None:

@@ -63,6 +63,8 @@ def larger(a: np.ndarray | None, b: np.ndarray | None) -> np.ndarray | None:
     """Element-wise maximum of two rows; one of them itself where it has all."""
     if a is None or b is None or a is b:
         return b if a is None else a
+    if a.size != b.size:
+        return wider(a, b)
     if (a >= b).all():
         return a
     return np.maximum(a, b)
@@ -93,10 +95,12 @@ class BatchState:
         self.generic: np.ndarray | None = None  # last write of each word of shared memory, if generic
         self.handed = np.zeros(batch.L, np.int64)  # the last copy of each lane that an mbarrier tells of
         self.generic_line: np.ndarray | None = None
+        self.fenced_far: dict[int, dict] = {}  # CTA -> what its fences for other proxies knew of other CTAs
         self.tensor = None  # the records of tensor memory
         self.allocations: dict[
             int, list[tuple[int, int, object]]
         ] = {}  # CTA -> warp, its clock, instruction of each
+        self.most_allocated: dict[int, int] = {}  # CTA -> columns of its last allocation
         self.unwaited: dict[tuple[str, int], list] = {}  # ("r" or "w", warp) -> granules of tcgen05.ld and st
         self.loading: dict[int, dict] = {}  # register -> warp -> (tcgen05.ld not waited for, its register)
         self.after: np.ndarray | None = (
@@ -105,6 +109,13 @@ class BatchState:
         self.before: dict[int, list[int]] = {}  # warp of the batch -> its clocks at each ::before_thread_sync
         self.inits: dict[int, tuple] = {}  # mbarrier -> clock, lane and instruction of its initialisation
         self.told_inits: set[tuple[int, int]] = set()  # (mbarrier, warp) of warps behind that
+        self.inits_open: dict[
+            int, list[int]
+        ] = {}  # warp -> mbarriers that it has initialised since its last fence for that
+        self.inits_told: dict[
+            int, tuple[int, int]
+        ] = {}  # mbarrier -> the signal that tells of its initialisation
+        self.inits_fenced: dict[int, Known] = {}  # warp -> those of its signals
         self.remote: dict[
             int, dict
         ] = {}  # CTA -> who of other CTAs touches its shared memory: (clock, lane, instruction)
@@ -121,7 +132,7 @@ class BatchState:
         return f"; its last wait{line} was for phase {phase} of the mbarrier at {place}"
 
     def channel(self, kind: str, at: int) -> int:
-        """The number of a channel: "phases" of the mbarrier at a real address, "commits" of a lane of the batch."""
+        """The number of a channel: "phases" of the mbarrier at a real address, "commits" or "inits" of a lane of the batch."""
         batch = self.batch
         if kind == "phases":
             at = (at - self.shared[0]) % (batch.shared_stride * batch.cluster_size)
@@ -256,15 +267,19 @@ class Clocks:
         where = tuple(int(v) for v in batch.ctas[cta])
         self.report("barrier divergence", f"CTA {where}: {why}", inst)
 
-    def cluster_arrive(self, batch, lanes: np.ndarray) -> None:
-        """Before the phase of a cluster's barrier may end."""
+    def cluster_arrive(self, batch, lanes: np.ndarray, relaxed: bool) -> None:
+        """Before the phase of a cluster's barrier may end. A relaxed arrival hands on what fences before it did."""
         s = self.state(batch)
         warps = np.unique(lanes >> 5)
         for w in warps.tolist():
             number = (s.base + w // self.warps) // self.cluster_size
             phase = int(batch.cluster_phase[w // self.warps // self.cluster_size])
             self.objects.pop(("cluster", number, phase - 2), None)
-            self.publish(("cluster", number, phase), s, w, self.snapshot(s, w), CLUSTER_SCOPE)
+            key = ("cluster", number, phase)
+            if relaxed:
+                self.publish_fenced(key, s, w, CLUSTER_SCOPE)
+            else:
+                self.publish(key, s, w, self.snapshot(s, w), CLUSTER_SCOPE)
         s.tick(warps)
 
     def cluster_wait(self, batch, lanes: np.ndarray) -> None:
@@ -293,6 +308,13 @@ class Clocks:
         for who in seers:
             old = messages.get(who)
             messages[who] = known if old is None else old.join(known, *self.sizes)
+
+    def publish_fenced(self, key, s, w: int, scope: int) -> None:
+        """Leaves what a warp knew at its fences, as a relaxed operation behind them does."""
+        for reach, known in s.fenced.get(w, {}).items():
+            self.publish(key, s, w, known, min(reach, scope))
+        if w in s.inits_fenced:
+            self.publish(key, s, w, s.inits_fenced[w], scope)
 
     def seen(self, key, s, w: int) -> tuple:
         """The messages at an address that a warp may see: of its CTA, its cluster, of all."""
@@ -341,6 +363,29 @@ class Clocks:
             s.fenced[w] = {**s.fenced.get(w, {}), scope: self.snapshot(s, w)}
         s.tick(warps)
 
+    def fence_inits(self, batch, idx, n: int, mask) -> None:
+        """fence.mbarrier_init: of all that a warp has done it orders the initialisations of mbarriers alone, so that these are
+        told of by a channel of their own."""
+        s = self.state(batch)
+        warps = np.unique(batch.lanes(idx, n, batch.select(mask, n)) >> 5)
+        for w in warps.tolist():
+            made = s.inits_open.pop(w, ())
+            if not made:
+                continue
+            c, k = divmod(w, self.warps)
+            number = s.channel("inits", w * 32)
+            count = s.signals["inits", w] = s.signals.get(("inits", w), 0) + 1
+            column = 2 * self.warps + number
+            s.vc[c, k, column] = count
+            block = np.zeros(s.vc.shape[2], np.int64)
+            block[column] = count
+            s.inits_fenced[w] = Known({s.base + c: block}, None)
+            at = np.array(made)
+            for address in made:
+                s.inits_told[address] = number, count
+            self.initialised_by(batch, s, at, number, count)
+        s.tick(warps)
+
     def absorb(self, s, warps: np.ndarray, scope: int) -> None:
         """Relaxed reads seen earlier take effect at a fence or barrier, as far as that reaches."""
         if not s.pending:
@@ -361,7 +406,7 @@ class Clocks:
         warps = lanes >> 5
         reads, writes = kind in ("r", "a"), kind in ("w", "a")
         acquires, releases = order in ("acquire", "acq_rel"), order in ("release", "acq_rel")
-        publishes = writes and (releases or bool(s.fenced))
+        publishes = writes and (releases or bool(s.fenced) or bool(s.inits_fenced))
         if not publishes and not (reads and self.objects):
             return
         # in the order of lanes, which is the order in which atomics of one instruction happen
@@ -376,18 +421,20 @@ class Clocks:
                 continue
             if releases:
                 self.publish(address, s, w, self.snapshot(s, w), scope)
-            for reach, known in s.fenced.get(w, {}).items():
-                self.publish(address, s, w, known, min(reach, scope))
+            self.publish_fenced(address, s, w, scope)
         if writes and releases:
             s.tick(np.unique(warps))
 
     # mbarriers
-    def release(self, batch, at: np.ndarray, lanes: np.ndarray, scope: int = CLUSTER_SCOPE) -> None:
+    def release(self, batch, at: np.ndarray, lanes: np.ndarray, relaxed: bool = False) -> None:
         """Arrivals at mbarriers."""
         s = self.state(batch)
         pairs = np.unique(np.stack([at, lanes >> 5], 1), axis=0)
         for address, w in pairs.tolist():
-            self.publish((address, "pending"), s, w, self.snapshot(s, w), scope)
+            if relaxed:
+                self.publish_fenced((address, "pending"), s, w, CLUSTER_SCOPE)
+            else:
+                self.publish((address, "pending"), s, w, self.snapshot(s, w), CLUSTER_SCOPE)
         s.tick(np.unique(lanes >> 5))
 
     def phase_flip(self, batch, address: int) -> None:
@@ -406,7 +453,7 @@ class Clocks:
         for who, known in self.objects.pop((address, "pending"), {}).items():
             done[who] = known if who not in done else done[who].join(known, *self.sizes)
 
-    def acquire(self, batch, at: np.ndarray, lanes: np.ndarray, scope: int = CLUSTER_SCOPE) -> None:
+    def acquire(self, batch, at: np.ndarray, lanes: np.ndarray, relaxed: bool = False) -> None:
         """Waits at mbarriers that have ended."""
         s = self.state(batch)
         pairs = np.unique(np.stack([at, lanes >> 5], 1), axis=0)
@@ -414,5 +461,9 @@ class Clocks:
             over = {a: s.signals.get(("phases", a), 0) for a in np.unique(at).tolist()}
             self.sources = [t for t in self.sources if t.phase < 0 or t.phase >= over.get(t.signals[0][0], 0)]
         for address, w in pairs.tolist():
-            self.join(s, w, self.seen((address, "done"), s, w), scope)
+            messages = self.seen((address, "done"), s, w)
+            if not relaxed:
+                self.join(s, w, messages, CLUSTER_SCOPE)
+            elif messages:  # a fence will
+                s.pending.setdefault(w, {})[address, "done"] = CLUSTER_SCOPE, messages
             s.waits[w] = address, batch.phases.get(address, 1) - 1, batch.current_inst()

@@ -83,8 +83,9 @@ class TensorChecks:
                 s.tensor.settle(fields, granules, number + s.base * batch.warps_per_cta, clocks)
 
     # allocation
-    def tensor_freed(self, batch, inst, granules: np.ndarray, lane: int) -> None:
-        """Columns go back: whoever used them is done, and the thread that frees them knows. No tcgen05.fence is asked for."""
+    def tensor_freed(self, batch, inst, granules: np.ndarray, lane: int, own: bool) -> None:
+        """Columns go back: whoever used them is done, and the thread that frees them knows. No tcgen05.fence is asked for.
+        own: not those of the peer, which itself frees them."""
         from .race import Access
 
         s = self.state(batch)
@@ -100,17 +101,27 @@ class TensorChecks:
                     f"tcgen05.wait::ld of {batch.thread_name(warp * 32)} behind its tcgen05.ld",
                     inst,
                 )
-                for records in (sh.read, sh.read2):
+                for records in (sh.read, sh.read2) if own else ():
                     records[flying] = -1
         a = Access(batch, s, "f", PLACE + granules * 4, 4, np.full(granules.size, lane), WEAK, inst)
         for records, lines, what in (
             (sh.write, sh.write_line, "write"), (sh.read, sh.read_line, "read"), (sh.read2, sh.read2_line, "read"),
         ):  # fmt: skip
             self.conflict(a, records[granules], lines[granules], what)
-            records[granules] = -1
+            if own:
+                records[granules] = -1
 
-    def tensor_allocated(self, batch, inst, cta: int, lane: int) -> None:
+    def tensor_allocated(self, batch, inst, cta: int, lane: int, count: int) -> None:
         s = self.state(batch)
+        before = s.most_allocated.setdefault(cta, count)
+        if count > before:
+            self.report(
+                "tensor memory",
+                f"{batch.thread_name(lane)} allocates {count} columns behind an allocation of {before}: by the ISA a CTA's "
+                "allocations do not grow",
+                inst,
+            )
+        s.most_allocated[cta] = min(count, before)
         clock = int(s.clock(np.array([lane >> 5]))[0])
         s.allocations.setdefault(cta, []).append((lane >> 5, clock, inst))
 

@@ -130,6 +130,9 @@ class TensorOps:
     _tensor: np.ndarray | None = None  # [CTA, lane, column], made on first use
     tensor_used: np.ndarray  # [CTA, column]: allocated
     tensor_closed: np.ndarray  # [CTA]: gave up the right to allocate
+    pair_tickets: dict[int, int]  # warp -> at which of its CTA's collective instructions it waits
+    pair_asked: dict[int, int]  # CTA -> how many of these its warps have come to
+    pair_log: dict[int, list]  # CTA -> what it has allocated and freed with its peer
 
     @property
     def tensor_memory(self) -> np.ndarray:
@@ -151,7 +154,35 @@ class TensorOps:
             )
 
     # allocation: one warp of each CTA
-    def tensor_alloc(self, where, space: str, count, idx, n: int) -> None:
+    def meet_peer(self, pc: int, lanes: np.ndarray) -> np.ndarray | None:
+        """tcgen05.alloc and dealloc of a pair: warps go on when as many of the peer have come to one. The others wait."""
+        warps = np.unique(lanes >> 5).tolist()
+        for warp in warps:
+            if warp not in self.pair_tickets:
+                cta = warp // self.warps_per_cta
+                self.pair_tickets[warp] = self.pair_asked[cta] = self.pair_asked.get(cta, 0) + 1
+                self.stalled.clear()
+        go = [w for w in warps if self.pair_asked.get(w // self.warps_per_cta ^ 1, 0) >= self.pair_tickets[w]]
+        for warp in go:
+            del self.pair_tickets[warp]
+        some = np.isin(lanes >> 5, go)
+        if not some.all():
+            others = pc in self.groups  # as in `ready`
+            self.push(pc, lanes[~some])
+            if not others:
+                self.stalled.add(pc)
+        return lanes[some] if go else None
+
+    def pair_agrees(self, lane: int, cta: int, *what) -> None:
+        """Errors: Fault where the CTAs of a pair allocate or free different columns together."""
+        mine, other = (self.pair_log.setdefault(c, []) for c in (cta, cta ^ 1))
+        mine.append(what)
+        k = len(mine) - 1
+        if k < len(other) and other[k] != what:
+            texts = [f"{verb} {count} columns from {column} on" for verb, column, count in (what, other[k])]
+            raise Fault("tensor memory", f"a CTA {texts[0]}, while its peer {texts[1]}", lane)
+
+    def tensor_alloc(self, inst, pair: bool, where, space: str, count, idx, n: int) -> None:
         last = None
         for lane, (address, want) in self.each(None, idx, n, where, count):
             if last == lane >> 5:
@@ -171,8 +202,10 @@ class TensorOps:
             if not free:
                 raise Fault("tensor memory", f"no {want} columns of tensor memory are free in CTA", lane)
             self.tensor_used[cta, free[0] : free[0] + want] = True
+            if pair:
+                self.pair_agrees(lane, cta, "allocates", free[0], want)
             if self.checker is not None:
-                self.checker.tensor_allocated(self, self.current_inst(), cta, lane)
+                self.checker.tensor_allocated(self, inst, cta, lane, want)
             value = np.array([free[0]], np.uint32)
             here = np.array([lane])
             self.store(np.array([address]), 0, space, 4, (value,), None, here, 1, "")
@@ -186,7 +219,7 @@ class TensorOps:
             if self.checker is not None and lane % 32 == 0:
                 self.checker.tensor_closed(self, self.current_inst(), cta, lane)
 
-    def tensor_dealloc(self, address, count, idx, n: int) -> None:
+    def tensor_dealloc(self, inst, pair: bool, address, count, idx, n: int) -> None:
         last = None
         for lane, (where, want) in self.each(None, idx, n, address, count):
             if last != lane >> 5:
@@ -194,9 +227,12 @@ class TensorOps:
                 cta, column = int(self.cta_of[lane]), where & 0xFFFF
                 self.tensor_span(lane, cta, column, want)
                 self.tensor_used[cta, column : column + want] = False
+                if pair:
+                    self.pair_agrees(lane, cta, "frees", column, want)
                 if self.checker is not None:
-                    freed = granules(cta, column, want)
-                    self.checker.tensor_freed(self, self.current_inst(), freed, lane)
+                    self.checker.tensor_freed(self, inst, granules(cta, column, want), lane, True)
+                    if pair:  # by the ISA both warps come behind the accesses to the tensor memory of both
+                        self.checker.tensor_freed(self, inst, granules(cta ^ 1, column, want), lane, False)
 
     def tensor_kept(self) -> None:
         """At the end: tensor memory must have been freed."""
@@ -335,6 +371,7 @@ class TensorOps:
             cta, offset = self.shared_place(lane, values[0])
             places = [cta]
             if ranks is not None:
+                self.ranks_exist(lane, values[1])
                 first = cta // self.cluster_size * self.cluster_size
                 places = [first + r for r in range(self.cluster_size) if values[1] >> r & 1]
             signals = [self.shared_span(lane, c, offset, 8, 8) for c in places]
