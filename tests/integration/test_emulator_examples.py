@@ -36,7 +36,7 @@ CASES = {
 
 
 def built(arch: str, name: str) -> tuple[str, Path]:
-    """(PTX, folder with program.so and its runtime) of an example."""
+    """(PTX, folder with program.so) of an example."""
     nvcc, tree = peers.require("nvcc"), peers.cutlass()
     home = Path(nvcc).parents[1]
     source = tree / "cutlass_library" / "source"
@@ -54,34 +54,33 @@ def built(arch: str, name: str) -> tuple[str, Path]:
     extra = os.environ.get("EMULATOR_EXAMPLES_INCLUDE")
     if extra:
         words.append(f"-I{extra}")
-    made = [RUNTIME, HERE / "collectives" / "driver.hpp"]
-    digest = hashlib.sha256("\0".join([*words, name, *(p.read_text() for p in made)]).encode()).hexdigest()[
-        :12
-    ]
+    digest = hashlib.sha256("\0".join([*words, name]).encode()).hexdigest()[:12]
     folder = tree / f"example.{digest}"
     if not folder.exists():
         partial = tree / f"example.{digest}.partial"
         shutil.rmtree(partial, ignore_errors=True)
         (partial / "kept").mkdir(parents=True)
-        shared = ["-std=c++17", "-O1", "-shared", "-fPIC", f"-I{home / 'include'}", f"-I{made[1].parent}"]
-        subprocess.run(
-            ["g++", *shared, RUNTIME, "-o", partial / "runtime.so"], check=True, capture_output=True
-        )
-        command = [
-            nvcc,
-            *words,
-            "-keep",
-            f"-keep-dir={partial / 'kept'}",
-            example,
-            "-o",
-            partial / "program.so",
-        ]
-        subprocess.run(command, check=True, capture_output=True)
+        kept = ["-keep", f"-keep-dir={partial / 'kept'}"]
+        subprocess.run([nvcc, *words, *kept, example, "-o", partial / "program.so"], check=True, capture_output=True)
         (ptx,) = (partial / "kept").glob("*.ptx")
         ptx.rename(partial / "program.ptx")
         shutil.rmtree(partial / "kept")
         partial.rename(folder)
     return (folder / "program.ptx").read_text(), folder
+
+
+def runtime() -> Path:
+    """The CUDA runtime of examples, as a shared library."""
+    home, tree = Path(peers.require("nvcc")).parents[1], peers.cutlass()
+    made = [RUNTIME, HERE / "collectives" / "driver.hpp"]
+    digest = hashlib.sha256("\0".join(p.read_text() for p in made).encode()).hexdigest()[:12]
+    out = tree / f"runtime.{digest}.so"
+    if not out.exists():
+        partial = out.with_suffix(".partial")
+        words = ["-std=c++17", "-O1", "-shared", "-fPIC", f"-I{home / 'include'}", f"-I{made[1].parent}"]
+        subprocess.run(["g++", *words, RUNTIME, "-o", partial], check=True, capture_output=True)
+        partial.rename(out)
+    return out
 
 
 @pytest.mark.full
@@ -93,6 +92,7 @@ def test_examples_check_themselves(name, seed):
         sys.executable,
         HERE / "cutlass_examples" / "play.py",
         folder,
+        runtime(),
         arch,
         "none" if seed is None else str(seed),
         *words.split(),

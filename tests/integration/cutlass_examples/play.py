@@ -1,6 +1,6 @@
-"""Runs an example program of CUTLASS on the emulator: `python play.py FOLDER ARCH SEED WORD...`; its exit code is the program's.
+"""Runs an example program of CUTLASS on the emulator: `python play.py FOLDER RUNTIME ARCH SEED WORD...`; its exit code is the program's.
 
-FOLDER has the program as a shared library, its PTX and the runtime. SEED is "none", or a number for a run with checks, which say
+FOLDER has the program as a shared library and its PTX; RUNTIME is the shared library of the CUDA runtime. SEED is "none", or a number for a run with checks, which say
 what they find on the error stream.
 """
 
@@ -17,7 +17,7 @@ from tileiras.run.emulator import EmulatorError, launch
 from tileiras.run.emulator.parse import parse
 
 
-def play(folder: str, arch: str, seed: str, *words: str) -> int:
+def play(folder: str, library_of_runtime: str, arch: str, seed: str, *words: str) -> int:
     """The exit code of an example that runs in this process."""
     text = (Path(folder) / "program.ptx").read_text()
     funcs = parse(text).funcs
@@ -60,7 +60,7 @@ def play(folder: str, arch: str, seed: str, *words: str) -> int:
         ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_ulong),
     )
     callbacks = [kind(function) for kind, function in zip(kinds, (run, allocate))]
-    runtime = ctypes.CDLL(str(Path(folder) / "runtime.so"), ctypes.RTLD_GLOBAL)
+    runtime = ctypes.CDLL(library_of_runtime, ctypes.RTLD_GLOBAL)
     number = int(re.findall(r"\d+", arch)[0])
     runtime.emulator_device(*callbacks, number // 10, number % 10, 4)
     library = ctypes.CDLL(str(Path(folder) / "program.so"), os.RTLD_LAZY)

@@ -2,6 +2,7 @@
 // device is the host's own; kernels go to a function that Python sets.
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -85,6 +86,17 @@ cudaError_t cudaMemcpyAsync(void* to, void const* from, size_t n, cudaMemcpyKind
 }
 cudaError_t cudaMemset(void* to, int value, size_t n) { return std::memset(to, value, n), cudaSuccess; }
 cudaError_t cudaMemsetAsync(void* to, int value, size_t n, cudaStream_t) { return std::memset(to, value, n), cudaSuccess; }
+
+CUresult cuMemsetD8Async(CUdeviceptr at, unsigned char value, size_t n, CUstream) {
+  return std::memset(reinterpret_cast<void*>(at), value, n), CUDA_SUCCESS;
+}
+CUresult cuMemsetD16Async(CUdeviceptr at, unsigned short value, size_t n, CUstream) {
+  return std::fill_n(reinterpret_cast<unsigned short*>(at), n, value), CUDA_SUCCESS;
+}
+CUresult cuMemsetD32Async(CUdeviceptr at, unsigned value, size_t n, CUstream) {
+  return std::fill_n(reinterpret_cast<unsigned*>(at), n, value), CUDA_SUCCESS;
+}
+CUresult cuGetErrorString(CUresult, char const** text) { return *text = "an error of the emulator", CUDA_SUCCESS; }
 
 cudaError_t cudaGetLastError() { return cudaSuccess; }
 cudaError_t cudaPeekAtLastError() { return cudaSuccess; }
