@@ -61,7 +61,9 @@ def built(arch: str, name: str) -> tuple[str, Path]:
         shutil.rmtree(partial, ignore_errors=True)
         (partial / "kept").mkdir(parents=True)
         kept = ["-keep", f"-keep-dir={partial / 'kept'}"]
-        subprocess.run([nvcc, *words, *kept, example, "-o", partial / "program.so"], check=True, capture_output=True)
+        subprocess.run(
+            [nvcc, *words, *kept, example, "-o", partial / "program.so"], check=True, capture_output=True
+        )
         (ptx,) = (partial / "kept").glob("*.ptx")
         ptx.rename(partial / "program.ptx")
         shutil.rmtree(partial / "kept")
