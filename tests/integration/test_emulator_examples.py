@@ -49,7 +49,8 @@ def built(arch: str, name: str) -> tuple[str, Path]:
     words = [
         "-std=c++17", "-w", "--expt-relaxed-constexpr", f"-gencode=arch=compute_{number},code=compute_{number}",
         "-DCUTLASS_ENABLE_DIRECT_CUDA_DRIVER_CALL=1", "-DCUTLASS_ARCH_MMA_SM100_SUPPORTED", "-Dmain=example_main",
-        "-Xcompiler=-fPIC,-O1", "-shared", "-cudart=none", *(f"-I{folder}" for folder in folders),
+        "-Xcompiler=-fPIC,-O1", "-static-global-template-stub=false", "-shared",
+        "-cudart=none", *(f"-I{folder}" for folder in folders),
     ]  # fmt: skip
     extra = os.environ.get("EMULATOR_EXAMPLES_INCLUDE")
     if extra:

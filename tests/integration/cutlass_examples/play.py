@@ -1,7 +1,7 @@
-"""Runs an example program of CUTLASS on the emulator: `python play.py FOLDER RUNTIME ARCH SEED WORD...`; its exit code is the program's.
+"""Runs an example program of CUTLASS on the emulator; its exit code is the program's.
 
-FOLDER has the program as a shared library and its PTX; RUNTIME is the shared library of the CUDA runtime. SEED is "none", or a number for a run with checks, which say
-what they find on the error stream.
+python play.py FOLDER RUNTIME ARCH SEED WORD...: FOLDER has the program as a shared library and its PTX, RUNTIME is the shared
+library of the CUDA runtime. SEED is "none", or a number for a run with checks, which say what they find on the error stream.
 """
 
 import ctypes
