@@ -38,7 +38,6 @@ CASES = {
 def built(arch: str, name: str) -> tuple[str, Path]:
     """(PTX, folder with program.so) of an example."""
     nvcc, tree = peers.require("nvcc"), peers.cutlass()
-    home = Path(nvcc).parents[1]
     source = tree / "cutlass_library" / "source"
     example, include = source / "examples" / name, tree / "nvidia" / "cu13" / "include"
     number = arch.removeprefix("sm_")
