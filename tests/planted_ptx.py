@@ -91,8 +91,9 @@ def behind(pattern: str, more: str | Callable[[re.Match[str]], str], which: int 
     return edit
 
 
-def deep_product(m: int, n: int, k: int) -> str:
-    """One block that multiplies halves through a loop of 16 steps, more than any ring has stages."""
+def deep_product(m: int, n: int, k: int, ctas: int) -> str:
+    """One block, of a cluster of CTAs, that multiplies halves through a loop of 16 steps, more than any ring has stages."""
+    hint = f"optimization_hints = <default = {{num_cta_in_cga = {ctas}}}>"
     a, b = (
         f"tensor_view<{m}x{16 * k}xf16, strides=[{16 * k},1]>",
         f"tensor_view<{16 * k}x{n}xf16, strides=[{n},1]>",
@@ -101,7 +102,7 @@ def deep_product(m: int, n: int, k: int) -> str:
     ta, tb, to = (f"partition_view<tile=({x}x{y}), {v}>" for x, y, v in ((m, k, a), (k, n, b), (m, n, o)))
     return f"""
 cuda_tile.module @m {{
-  entry @k(%p: tile<ptr<f16>>, %q: tile<ptr<f16>>, %o: tile<ptr<f32>>) {{
+  entry @k(%p: tile<ptr<f16>>, %q: tile<ptr<f16>>, %o: tile<ptr<f32>>) {hint} {{
     %pa = assume div_by<16>, %p : tile<ptr<f16>>
     %qa = assume div_by<16>, %q : tile<ptr<f16>>
     %t = make_token : token
@@ -129,12 +130,13 @@ cuda_tile.module @m {{
 
 
 def taken(name: str) -> tuple[Any, str, tuple[int, int, int], list[Any], list[Any]]:
-    """Source, entry, grid, arguments and further memory of a kernel: a case of the corpus, or `deep MxNxK`."""
+    """Source, entry, grid, arguments and further memory of a kernel: a case of the corpus, `deep MxNxK`, or `deep MxNxK/CTAS`."""
     if name.startswith("deep "):
-        m, n, k = map(int, name[5:].split("x"))
+        shape, _, ctas = name[5:].partition("/")
+        m, n, k = map(int, shape.split("x"))
         rng = np.random.default_rng(m + n + k)
         a, b = (rng.integers(-2, 3, shape).astype(np.float16) for shape in ((m, 16 * k), (16 * k, n)))
-        return deep_product(m, n, k), "k", (1, 1, 1), [a, b, np.zeros((m, n), np.float32)], []
+        return deep_product(m, n, k, int(ctas or 1)), "k", (1, 1, 1), [a, b, np.zeros((m, n), np.float32)], []
     case = CASES[name]
     flat, memory = case.flat(case.make_values())
     return bytecode_path(case), case.entry, case.grid, flat, memory
@@ -189,6 +191,7 @@ BOXES = (
     "staged_attention_causal_bf16:sm_90:maps",
 )
 ROLES = ("deep 128x128x64:sm_90:maps", "staged_persistent:sm_90:maps", "deep 64x64x64:sm_90:maps")
+CLUSTERS = ("deep 256x128x64/2:sm_90:maps", "deep 128x256x64/2:sm_90:maps", "deep 256x256x64/4:sm_90:maps")
 WRITTEN = (
     "staged_converted_tf32_tn",
     "staged_dequantized",
@@ -221,6 +224,9 @@ OTHER = r"\1{ .reg .b32 %odd; xor.b32 %odd, \3, 1; \2%odd; }"
 
 INIT = r"(mbarrier\.init\.shared::cta\.b64 \[[^]]+\]), (%r\d+);"
 COUNT = r"(wgmma\.wait_group\.sync\.aligned) \d+"
+CLUSTER_SYNC = r"barrier\.cluster\.arrive\.release;\s*barrier\.cluster\.wait\.acquire;"
+RELEASED = r"fence\.mbarrier_init\S+;|(?<=cluster\.arrive)\.release"
+MULTICAST = r"cp\.async\.bulk\.tensor\.\S*multicast::cluster"
 RACE = "race"
 # class of bug: (edit, kernels, what a finding says)
 BUGS: dict[str, tuple[Edit, tuple[str, ...], str]] = {
@@ -256,6 +262,28 @@ BUGS: dict[str, tuple[Edit, tuple[str, ...], str]] = {
         lambda t: _counted_short(t), ROLES, "race|deadlock|divergence|count|arriv"),
     "roles: more registers than there are": (
         changed(r"setmaxnreg\.dec(\S+) 24", r"setmaxnreg.dec\1 160"), ROLES, "setmaxnreg"),
+    "clusters: no barrier of theirs behind the initialisation": (
+        lambda t: re.sub(CLUSTER_SYNC, "bar.sync 0;", t, count=1), CLUSTERS, "race|never initialised"),
+    "clusters: a relaxed barrier behind the initialisation": (
+        lambda t: re.sub(RELEASED, _relaxed, t, count=2), CLUSTERS, "initialisation"),
+    "clusters: no barrier of theirs before the end": (
+        lambda t: _all_but_first(CLUSTER_SYNC, t), CLUSTERS, "ended CTA|was invalidated"),
+    "clusters: copies to one alone": (
+        changed(rf"({MULTICAST}.*), %h\d+;", r"{ .reg .b16 %one; mov.b16 %one, 1; \1, %one; }"), CLUSTERS,
+        "race|deadlock|uninitialised|no copy brings|divergence"),
+    "clusters: copies to a CTA that is not there": (
+        changed(rf"({MULTICAST}.*), %h\d+;", r"{ .reg .b16 %odd; mov.b16 %odd, 33; \1, %odd; }"), CLUSTERS, "names CTA 5"),
+    "clusters: own bytes expected": (
+        changed(r"(expect_tx\S+ _, \[[^]]+\]), (\d+);", lambda m: f"{m[1]}, {int(m[2]) // 2};"), CLUSTERS,
+        "race|deadlock|divergence|uninitialised|nobody expected"),
+    "clusters: no bytes expected": (
+        changed(r"(mbarrier\.arrive)\.expect_tx(\.\S+ _, \[[^]]+\]), \d+;", r"\1\2;"), CLUSTERS,
+        "race|deadlock|divergence|uninitialised|nobody expected"),
+    "clusters: free stages told to themselves alone": (
+        changed(r"mapa\.shared::cluster\.u32 (%r\d+), (%r\d+), %r\d+;", r"mov.u32 \1, \2;"), CLUSTERS,
+        "race|deadlock|divergence|arrivals|in flight"),
+    "clusters: nobody waits for a free stage": (unwaited(-1), CLUSTERS, "race|more arrivals|expected"),
+    "clusters: no wait for a full stage": (unwaited(0), CLUSTERS, "race|uninitialised|in flight"),
     "tcgen05: no wait for the commit": (
         ahead_of_loads(unwaited(-1)), BLACKWELL, "race|deadlock|not allocated"),
     "tcgen05: the other phase": (
@@ -276,6 +304,18 @@ BUGS: dict[str, tuple[Edit, tuple[str, ...], str]] = {
     "blocks: no acquire": (
         changed(r"^(.*(?:ld|atom)\.)(?:global\.)?(?:acquire|acq_rel)\b", r"\1relaxed"), BLOCKS, RACE),
 }  # fmt: skip
+
+
+def _relaxed(match: re.Match[str]) -> str:
+    return ".relaxed" if match[0] == ".release" else ""
+
+
+def _all_but_first(pattern: str, text: str) -> str:
+    """All that matches goes, but for the first."""
+    first = re.search(pattern, text)
+    if first is None:
+        raise NoPlace(pattern)
+    return text[: first.end()] + re.sub(pattern, "", text[first.end() :])
 
 
 def _counted_short(text: str) -> str:
