@@ -120,10 +120,13 @@ def waiting(text: str) -> int:
     return len((registers[0] & registers[2]) - registers[1])
 
 
-def test_what_is_needed_behind_a_loop_with_wgmma_is_computed_there(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("gpu", ["sm_80", "sm_90"])
+def test_what_is_needed_behind_a_loop_with_products_is_computed_there(
+    gpu: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It would wait beside the accumulators."""
     monkeypatch.setenv("TILEIRAS_CACHE", "0")
     data = bytecode_path(CASES["staged_attention_causal_bf16"])
-    text = tileiras.compile(data, gpu_name="sm_90", emit="ptx").ptx
-    monkeypatch.setattr(control, "multiplies", lambda code, start: False)
-    assert waiting(text) < waiting(tileiras.compile(data, gpu_name="sm_90", emit="ptx").ptx)
+    text = tileiras.compile(data, gpu_name=gpu, emit="ptx").ptx
+    monkeypatch.setattr(control, "multiplies", lambda code, start, opcodes="": False)
+    assert waiting(text) < waiting(tileiras.compile(data, gpu_name=gpu, emit="ptx").ptx)

@@ -7,6 +7,8 @@ once per kernel.
 
 from __future__ import annotations
 
+import functools
+
 from .code import Addr, Float, Function, Label, Reg, Sym
 from .inst import RESOLVED, resolve
 
@@ -359,27 +361,23 @@ class Builder:
     def linear(self, number: Reg, columns: Sequence[int]) -> Any:
         """Xor over the set bits of a number that is known on entry of the columns, in the prologue."""
         result: Operand | None = None
-        i = 0
-        while i < len(columns):
-            if columns[i] == 0:
-                i += 1
+        reached = 0
+        for mask, shifts, places in fields(tuple(columns)):
+            low = min(0, *shifts)
+            part: Operand = self.entry("and.b32", number, mask)
+            if low < 0:
+                part = self.entry("shr.u32", part, -low)
+            factor = sum(1 << s - low for s in shifts)
+            apart = not reached & places  # an addition is part of a multiplication
+            reached |= places
+            if len(shifts) > 1 and apart and result is not None:
+                result = self.entry("mad.lo.s32", part, factor, result)
                 continue
-            j = i + 1
-            one_bit = columns[i] & (columns[i] - 1) == 0
-            while j < len(columns) and one_bit and columns[j] == columns[j - 1] << 1:
-                j += 1
-            if one_bit:
-                shift = columns[i].bit_length() - 1 - i
-                part: Operand = self.entry("and.b32", number, ((1 << (j - i)) - 1) << i)
-                if shift > 0:
-                    part = self.entry("shl.b32", part, shift)
-                elif shift < 0:
-                    part = self.entry("shr.u32", part, -shift)
-            else:
-                bit = self.entry("bfe.u32", number, i, 1)
-                part = self.entry("mul.lo.s32", bit, columns[i])
+            if len(shifts) > 1:
+                part = self.entry("mul.lo.s32", part, factor)
+            elif factor > 1:
+                part = self.entry("shl.b32", part, factor.bit_length() - 1)
             result = part if result is None else self.entry("xor.b32", result, part)
-            i = j
         return 0 if result is None else result
 
     def address(self, base: Reg | Sym, offset_bytes: int = 0) -> Addr:
@@ -390,6 +388,36 @@ class Builder:
             if -(1 << 23) <= total < 1 << 23:
                 return Addr(root[0], total)
         return Addr(base, offset_bytes)
+
+
+@functools.lru_cache(maxsize=1024)
+def fields(columns: tuple[int, ...]) -> tuple[tuple[int, tuple[int, ...], int], ...]:
+    """A linear map of a number's bits as few masked parts of it, each xored in at one or more shifts: (mask, shifts, bits reached).
+
+    Copies of a part lie beside each other, so that one multiplication makes them all. The part that covers most comes first;
+    a shift to the right beside others costs one instruction more."""
+    left = [
+        {p - i for p in range(column.bit_length()) if column >> p & 1} for i, column in enumerate(columns)
+    ]
+    out = []
+    while any(left):
+        choices = {(s,) for shifts in left for s in shifts}
+        choices |= {tuple(sorted(shifts)) for shifts in left if len(shifts) > 1}
+        found: list[tuple[tuple[int, int], tuple[int, tuple[int, ...], int]]] = []
+        for shifts in choices:
+            mask = sum(1 << i for i, own in enumerate(left) if own.issuperset(shifts))
+            copies = [mask << s if s >= 0 else mask >> -s for s in shifts]
+            places = sum(copies)
+            if any(m & n for k, m in enumerate(copies) for n in copies[:k]):
+                continue
+            covered = mask.bit_count() * len(shifts)
+            found.append(((2 * covered - (len(shifts) > 1 and shifts[0] < 0), -mask), (mask, shifts, places)))
+        best = max(found)[1]
+        out.append(best)
+        for i in range(len(columns)):
+            if best[0] >> i & 1:
+                left[i] = left[i].difference(best[1])
+    return tuple(out)
 
 
 _SYMS: dict[str, Sym] = {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from tileiras.compiler.ir.types import GatherScatterView, StridedView
 from tileiras.compiler.layout.linear import dim_bits, log2
+from tileiras.compiler.target.cost import CostModel
 
 from .bounds import below64, counts_below, difference, limit_masks, narrow_index, room, tile_start
 from .shape import coordinates
@@ -100,7 +101,8 @@ def view_access(lowering: Lowering, op: Op, value_type: Any, layout: Any, chunk:
                 registers.append([_static_term(lowering, c, stride * size) for c in coords])
             else:
                 scale = b.mul(64, stride64, size)
-                parts = _parts(lowering, coords) if sparing else None
+                walked = sparing or len(set(coords)) >= CostModel.many_rows
+                parts = _parts(lowering, coords) if walked else None
                 if parts is None:
                     registers.append([_dynamic_terms(lowering, c, scale) for c in coords])
                 else:

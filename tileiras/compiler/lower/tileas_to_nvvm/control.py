@@ -115,17 +115,15 @@ def lower_for(lowering: Lowering, op: Op) -> None:
     b.copy(induction, following)
     b.bra(head, again)
     b.place(done)
-    if (
-        engine
-    ):  # what is needed behind the loop is computed again there: it would wait beside the accumulators
-        b.values.clear()
+    if code is b.code and multiplies(code, start, ("mma.", "wgmma.mma_async")):
+        b.values.clear()  # what is needed behind is computed again there: it would wait beside the accumulators
     for result, (type, regs) in zip(op.results, carried):
         lowering.env[result] = Tile(type.elem, type.shape, type.layout, regs) if regs else None
 
 
-def multiplies(code: list[Any], start: int) -> bool:
-    """Whether there are products of warpgroups in code from some place on."""
-    return any(r.__class__ is tuple and r[0].startswith("wgmma.mma_async") for r in code[start:])
+def multiplies(code: list[Any], start: int, opcodes: str | tuple[str, ...] = "wgmma.mma_async") -> bool:
+    """Whether there are products, of warpgroups if nothing else is said, in code from some place on."""
+    return any(r.__class__ is tuple and r[0].startswith(opcodes) for r in code[start:])
 
 
 def lower_loop(lowering: Lowering, op: Op) -> None:
