@@ -392,7 +392,8 @@ class Builder:
 
 @functools.lru_cache(maxsize=1024)
 def fields(columns: tuple[int, ...]) -> tuple[tuple[int, tuple[int, ...], int], ...]:
-    """A linear map of a number's bits as few masked parts of it, each xored in at one or more shifts: (mask, shifts, bits reached).
+    """A linear map of a number's bits as few masked parts of it, each xored in at one or more shifts: (mask, shifts, bits
+    reached).
 
     Copies of a part lie beside each other, so that one multiplication makes them all. The part that covers most comes first;
     a shift to the right beside others costs one instruction more."""
