@@ -110,8 +110,8 @@ def decide(
 
     `plan` is "rename", "shuffle", "shared", "ldmatrix" or, where the target has it, "stmatrix". With the last three:
     `columns`, the bytes that each index bit adds by xor to the place of an element; `bytes`, what one round takes;
-    `vectors`, log2 of the elements that a store and a load move; `rounds`, the index bits that are fixed in each round
-    (shared); `rows`, the index bits that number the rows of an 8x8 matrix, and `transposed` (ldmatrix).
+    `vectors`, log2 of the elements that a store and a load move; `rounds`, the index bits that are fixed in each round (all but
+    stmatrix); `rows`, the index bits that number the rows of an 8x8 matrix, and `transposed` (ldmatrix).
     """
     if plan(source, target).kind == RENAME:
         return {"plan": RENAME}
@@ -130,14 +130,16 @@ def decide(
                 "plan": STMATRIX, "bytes": found.bytes, "columns": found.columns,
                 "vectors": (1, found.vector),
             }  # fmt: skip
-    rounds = round_bits(source, target.reg, size, ROUND_BYTES if room is None else min(room, ROUND_BYTES))
-    if size == 2 and not rounds and not rows:
-        found = by_ldmatrix(source, target)
+    limit = ROUND_BYTES if room is None else min(room, ROUND_BYTES)
+    if size == 2 and not rows:
+        found = by_ldmatrix(source, target, limit)
         if found is not None:
-            return {
+            moved = {
                 "plan": MATRICES, "bytes": found.bytes, "columns": found.columns, "rows": found.rows,
                 "transposed": found.transposed, "vectors": (found.vector, 3),
             }  # fmt: skip
+            return {**moved, "rounds": found.rounds} if found.rounds else moved
+    rounds = round_bits(source, target.reg, size, limit)
     fixed = source.inv | sum(rounds)
     trip = shared_plan(with_inv(source, fixed), with_inv(target, fixed), size)
     out = {

@@ -27,13 +27,22 @@ LINE_BYTES = 128  # of all banks
 
 class Exchange:
     """Where each index bit lies (`columns`, bytes of one round trip), the index bits that number the rows of a matrix, whether
-    ldmatrix transposes, log2 of the elements that an access on the side without matrices moves."""
+    ldmatrix transposes, log2 of the elements that an access on the side without matrices moves, and the index bits that are
+    fixed in each of several rounds."""
 
-    __slots__ = ("bytes", "columns", "rows", "transposed", "vector")
+    __slots__ = ("bytes", "columns", "rounds", "rows", "transposed", "vector")
 
-    def __init__(self, columns: Sequence[int], rows: Sequence[int], transposed: bool, vector: int) -> None:
+    def __init__(
+        self,
+        columns: Sequence[int],
+        rows: Sequence[int],
+        transposed: bool,
+        vector: int,
+        rounds: Sequence[int] = (),
+    ) -> None:
         self.columns = tuple(columns)
-        self.bytes = ELEM_BYTES << len(columns)
+        self.bytes = ELEM_BYTES << len(columns) - len(rounds)
+        self.rounds = tuple(rounds)
         self.rows = tuple(rows)
         self.transposed = transposed
         self.vector = vector
@@ -49,17 +58,19 @@ def _fragment(layout: LinearLayout, transposed: bool) -> tuple[tuple[int, ...], 
     return None if len(bits) != 6 or any(c == 0 or c & (c - 1) for c in bits) else (run, rows)
 
 
-def _arranged(bits: int, order: Iterable[int], rows: Sequence[int]) -> list[int]:
-    """Columns of elements that follow each other as the index bits in `order`, then the others; rows reach all banks."""
+def _arranged(bits: int, order: Iterable[int], rows: Sequence[int], fixed: Sequence[int] = ()) -> list[int]:
+    """Columns of elements that follow each other as the index bits in `order`, then the others but the fixed ones; rows reach
+    all banks."""
     columns = [0] * bits
-    for place, bit in enumerate(dict.fromkeys((*order, *(1 << k for k in range(bits))))):
+    free = [bit for bit in dict.fromkeys((*order, *(1 << k for k in range(bits)))) if bit not in fixed]
+    for place, bit in enumerate(free):
         columns[bit.bit_length() - 1] = ELEM_BYTES << place
     return spread(columns, [r.bit_length() - 1 for r in rows])
 
 
 @functools.lru_cache(maxsize=256)
-def by_ldmatrix(source: LinearLayout, target: LinearLayout) -> Exchange | None:
-    """How to move elements into a fragment; None when `target` is none."""
+def by_ldmatrix(source: LinearLayout, target: LinearLayout, room: int) -> Exchange | None:
+    """How to move elements into a fragment, with `room` bytes at once; None when `target` is none, or a matrix is more."""
     straight, turned = _fragment(target, False), _fragment(target, True)
     if source.inv or straight is None or turned is None:
         return None
@@ -72,10 +83,24 @@ def by_ldmatrix(source: LinearLayout, target: LinearLayout) -> Exchange | None:
 
     transposed = stored(turned[0]) > stored(straight[0])
     run, rows = turned if transposed else straight
-    columns = _arranged(target.bits, run, rows)
+    fixed = _rounds(source, target, (*run, *rows), room)
+    if ELEM_BYTES << target.bits - len(fixed) > room:
+        return None
+    columns = _arranged(target.bits, run, rows, fixed)
     if stored(run) == RUN_BITS:
         columns = _apart(columns, source.lane[:PHASE_LANES], rows)
-    return Exchange(columns, rows, transposed, stored(run))
+    return Exchange(columns, rows, transposed, stored(run), fixed)
+
+
+def _rounds(source: LinearLayout, target: LinearLayout, inner: Sequence[int], room: int) -> list[int]:
+    """Index bits to fix in rounds, of those that number matrices in a thread's registers: first where the source has them in
+    registers, too, so that all threads store in every round."""
+    bits = sorted((c for c in target.reg if c not in inner and c & (c - 1) == 0), reverse=True)
+    bits.sort(key=lambda c: c not in source.reg)
+    size, count = ELEM_BYTES << target.bits, 0
+    while size >> count > room and count < len(bits):
+        count += 1
+    return bits[:count]
 
 
 def _apart(columns: list[int], lanes: Sequence[int], rows: Sequence[int]) -> list[int]:

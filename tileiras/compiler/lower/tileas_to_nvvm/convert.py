@@ -32,11 +32,11 @@ def lower_convert_layout(lowering: Lowering, op: Op) -> None:
     if kind == plans.SHUFFLE:
         regs = _shuffle(lowering, source, plans.plan(source.layout, narrow))
     elif kind == plans.MATRICES:
-        regs = ldmatrix.move(lowering, op, source, narrow)
+        regs = _in_rounds(lowering, op, source, narrow, ldmatrix.move)
     elif kind == plans.STMATRIX:
         regs = _through_matrices(lowering, op, source, narrow)
     else:
-        regs = _through_shared(lowering, op, source, narrow)
+        regs = _in_rounds(lowering, op, source, narrow, _through_shared)
     if narrow is not target:  # what differs moved once, copies are names
         regs = [regs[r] for r in plans.plan(narrow, target).regs]
     lowering.define(op.results[0], regs)
@@ -91,19 +91,19 @@ def join64(lowering: Lowering, low: Any, high: Any) -> Any:
     return lowering.b.emit("mov.b64", (low, high))
 
 
-def _through_shared(lowering: Lowering, op: Op, source: Tile, target: LinearLayout) -> list[Any]:
+def _in_rounds(lowering: Lowering, op: Op, source: Tile, target: LinearLayout, move: Any) -> list[Any]:
+    """The registers of `source` in `target`'s layout. The index bits of `rounds` are fixed in each round: registers are chosen by
+    them, threads guarded. `move(lowering, op, part, layout, guard)` moves what there is of a round."""
     rounds = op.attrs.get("rounds", ())
-    trip = plans.SharedPlan(op.attr("columns"), op.attr("bytes"), *op.attr("vectors"))
     if not rounds:
-        return _one_round(lowering, op, source, target, trip, None)
-    # the index bits of `rounds` are fixed in each round: registers are chosen by them, threads guarded
+        return move(lowering, op, source, target, None)  # type: ignore[no-any-return]
     mask = sum(rounds)
     narrow = with_inv(target, source.layout.inv | mask)
     out: list[Any] = [None] * target.num_regs
     for i in range(1 << len(rounds)):
         value = sum(bit for k, bit in enumerate(rounds) if i >> k & 1)
         part, guard = fixed_part(lowering, source, mask, value)
-        moved = _one_round(lowering, op, part, narrow, trip, guard)
+        moved = move(lowering, op, part, narrow, guard)
         reg_of = narrow.reg_of
         for r, offset in enumerate(target.reg_table):
             if offset & mask == value:
@@ -132,9 +132,8 @@ def fixed_part(lowering: Lowering, tile: Tile, mask: int, value: int) -> tuple[T
     return Tile(tile.elem, tile.shape, narrow, regs), guard
 
 
-def _one_round(
-    lowering: Lowering, op: Op, source: Tile, target: LinearLayout, trip: plans.SharedPlan, guard: Any
-) -> list[Any]:
+def _through_shared(lowering: Lowering, op: Op, source: Tile, target: LinearLayout, guard: Any) -> list[Any]:
+    trip = plans.SharedPlan(op.attr("columns"), op.attr("bytes"), *op.attr("vectors"))
     cls = reg_class(source.elem)
     layout = source.layout
     if lowering.observer is not None:

@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from .state import Lowering, Tile
 
 
-def move(lowering: Lowering, op: Op, source: Tile, target: LinearLayout) -> list[Any]:
-    """The registers of `source` in `target`'s layout: one round trip."""
+def move(lowering: Lowering, op: Op, source: Tile, target: LinearLayout, guard: Any) -> list[Any]:
+    """The registers of `source` in `target`'s layout: one round trip, of the threads that `guard` names, if it does."""
     b = lowering.b
     columns = op.attr("columns")
     base = lowering.scratch(op, op.attr("bytes"))
-    guard = owner_guard(lowering, source.layout)
+    if guard is None:
+        guard = owner_guard(lowering, source.layout)
     for regs, address in accesses(lowering, source.layout, columns, op.attr("vectors")[0], base):
         store_shared(lowering, address, [source.regs[r] for r in regs], "h", guard)
     lowering.barrier()
