@@ -15,18 +15,23 @@ from tileiras.compiler.layout import convert
 
 def product(m: int, n: int, k: int, turned: bool) -> str:
     rows, columns = (n, k) if turned else (k, n)
-    a = f"partition_view<tile=({m}x{k}), tensor_view<{m}x{k}xf16, strides=[{k},1]>>"
-    b = f"partition_view<tile=({rows}x{columns}), tensor_view<{rows}x{columns}xf16, strides=[{columns},1]>>"
-    c = f"partition_view<tile=({m}x{n}), tensor_view<{m}x{n}xf32, strides=[{n},1]>>"
+    va, vb, vc = (
+        f"tensor_view<{h}x{w}x{elem}, strides=[{w},1]>"
+        for h, w, elem in ((m, k, "f16"), (rows, columns, "f16"), (m, n, "f32"))
+    )
+    a, b, c = (
+        f"partition_view<tile=({h}x{w}), {view}>"
+        for h, w, view in ((m, k, va), (rows, columns, vb), (m, n, vc))
+    )
     turn = f"%r = permute %y [1, 0] : tile<{n}x{k}xf16> -> tile<{k}x{n}xf16>" if turned else ""
     return f"""
 cuda_tile.module @m {{
   entry @k(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>) {{
     %z = constant <i32: 0> : tile<i32>
     %nil = constant <f32: 0.0> : tile<{m}x{n}xf32>
-    %va = make_tensor_view %a, shape = [{m}, {k}], strides = [{k}, 1] : tensor_view<{m}x{k}xf16, strides=[{k},1]>
-    %vb = make_tensor_view %b, shape = [{rows}, {columns}], strides = [{columns}, 1] : tensor_view<{rows}x{columns}xf16, strides=[{columns},1]>
-    %vc = make_tensor_view %c, shape = [{m}, {n}], strides = [{n}, 1] : tensor_view<{m}x{n}xf32, strides=[{n},1]>
+    %va = make_tensor_view %a, shape = [{m}, {k}], strides = [{k}, 1] : {va}
+    %vb = make_tensor_view %b, shape = [{rows}, {columns}], strides = [{columns}, 1] : {vb}
+    %vc = make_tensor_view %c, shape = [{m}, {n}], strides = [{n}, 1] : {vc}
     %pa = make_partition_view %va : {a}
     %pb = make_partition_view %vb : {b}
     %pc = make_partition_view %vc : {c}
