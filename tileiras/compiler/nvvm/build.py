@@ -402,7 +402,7 @@ def fields(columns: tuple[int, ...]) -> tuple[tuple[int, tuple[int, ...], int], 
     ]
     out = []
     while any(left):
-        choices = {(s,) for shifts in left for s in shifts}
+        choices: set[tuple[int, ...]] = {(s,) for shifts in left for s in shifts}
         choices |= {tuple(sorted(shifts)) for shifts in left if len(shifts) > 1}
         found: list[tuple[tuple[int, int], tuple[int, tuple[int, ...], int]]] = []
         for shifts in choices:
