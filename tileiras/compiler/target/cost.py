@@ -102,9 +102,7 @@ class CostModel:
     # ---- instructions
     paired_registers = 8  # of a tile, from which on two f32 values share an instruction (S)
     many_coordinates = 4  # of a thread: they would wait through a loop for its comparisons (S)
-    many_rows = (
-        8  # of a thread: it steps from one to the next, as each one's distance would wait through a loop (S)
-    )
+    many_rows = 8  # of a thread that steps through them: their distances would wait through a loop (S)
     fma_unroll = 4  # steps of K of a product without tensor cores (S)
     tested_factors = 4  # of a thread that are compared with 1 before an accumulator is scaled (S)
     print_unrolled = 16  # elements of a tile that is printed without a loop (T)
