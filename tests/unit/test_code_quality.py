@@ -20,6 +20,7 @@ import hot_loop
 import production
 
 from tileiras.report import model, sass
+from tileiras.report.hot_loop import tensor_row
 
 HEAD = ".version 8.5\n.target {target}\n.address_size 64\n"
 
@@ -254,6 +255,30 @@ def test_spilled_bytes_are_those_that_ptxas_counts() -> None:
 ])  # fmt: skip
 def test_flops_of_an_instruction(opcode: str, operands: str, expected: int) -> None:
     assert sass.flops(sass.Instruction(0, "", opcode, operands)) == expected
+
+
+LOOP = [("", "LDTM.x64", "R4, tmem[UR8]"), ("", "LDGSTS.E.BYPASS.128", "[R2], desc[UR4][R68.64]"),
+        ("", "UTCHMMA", "gdesc[UR4], gdesc[UR6], tmem[UR8], tmem[UR9], idesc[UR10]"),
+        ("", "UTCHMMA", "gdesc[UR4], gdesc[UR6], tmem[UR8], tmem[UR9], idesc[UR10]")]  # fmt: skip
+
+
+@pytest.mark.parametrize("threads, warps", [(128, 4), (256, 8)])
+def test_a_loop_that_multiplies_and_reads_its_sums_is_run_by_all_warps(threads: int, warps: int) -> None:
+    lines = [*LOOP, ("@P0", "BRA", "`(.L_0)"), ("", "EXIT", "")]
+    found = sass.Code("k", [sass.Instruction(16 * n, *line) for n, line in enumerate(lines)], {".L_0": 0})
+    row = tensor_row(
+        found, production.Product("bf16", 2 * 128 * 128 * 32, 32768, 128, 128, 32), threads, 1, 0, 100
+    )
+    assert row["issued"] == 5 * warps and not row["roles"]
+
+
+def test_f64_reaches_its_peak_by_mma_sync() -> None:
+    """Neither wgmma nor tcgen05 has f64: the share of their peak that other types reach by mma.sync says nothing of it."""
+    lines = [("", "DMMA.16x8x16", "R4, R8, R12, R4"), ("@P0", "BRA", "`(.L_0)"), ("", "EXIT", "")]
+    found = sass.Code("k", [sass.Instruction(16 * n, *line) for n, line in enumerate(lines)], {".L_0": 0})
+    for gpu in (80, 90, 100):
+        row = tensor_row(found, production.Product("f64", 4 * 4096, 0, 16, 8, 64), 128, 1, 0, gpu)
+        assert row["terms"]["T"] == row["terms"]["P"] > 0
 
 
 # ---- the model, against terms worked out by hand for bf16 128x128x64: 2 MFlop and 32 KB a step

@@ -125,6 +125,8 @@ def tensor_row(code: Code, work: Product | None, threads: int, blocks: int, shar
     kinds: dict[str, str] = {}
     for i in tensor or scalar:
         which = "group" if "GMMA" in i.base else "mma" if tensor else "fma" if "FMA" in i.base else "unfused"
+        if i.base == "DMMA":
+            which = "only"  # f64 has no faster instruction on any target: its peak is that of mma.sync
         done[which] += flops(i) * (warps // 4 if which == "group" else warps)
         kinds[which] = element_of(i, element)
     steps = sum(done.values()) / work.flops
@@ -132,16 +134,18 @@ def tensor_row(code: Code, work: Product | None, threads: int, blocks: int, shar
         steps = _tcgen05_steps(work, len(tensor))
         done, kinds = Counter(group=int(steps * work.flops)), {"group": element_of(tensor[0], element)}
     issued = len(inside) * warps
-    if single:  # the warps that read tensor memory work beside the one that issues
+    if single:
         readers = [
             other for other in code.loops if any(i.base in ("LDTM", "STTM") for i in code.of_loop(other))
         ]
         readers = [r for r in readers if not any(o.blocks < r.blocks for o in readers)]
         if loop:  # a loop around the hot one reads once a tile, not once a pass
             readers = [r for r in readers if not loop.blocks < r.blocks]
-        issued += (
-            sum(len(code.of_loop(r)) for r in readers) * max(4, threads // 32 - 4) // max(1, len(readers))
-        )
+        read = sum(len(code.of_loop(r)) for r in readers) / max(1, len(readers))
+        if loop in readers:  # all warps do everything
+            issued = int(read * threads // 32)
+        else:  # the warps that read tensor memory work beside the one that issues
+            issued += int(read * max(4, threads // 32 - 4))
     fed, flying = _feeding(code, inside, roles, work, threads, shared, steps)
     found = terms(GPUS[gpu], Pass(
         work.element, {k: float(v) for k, v in done.items()}, kinds, issued, len(tensor or scalar) * warps,

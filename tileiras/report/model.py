@@ -97,7 +97,8 @@ def residency(gpu: Gpu, registers: int, shared_bytes: int, threads: int) -> Resi
 
 @dataclasses.dataclass(frozen=True)
 class Pass:
-    """What one pass of a block's hot loop does. `flops` by class: mma (a warp's), group (wgmma, tcgen05), fma, unfused."""
+    """What one pass of a block's hot loop does. `flops` by class: mma (a warp's), group (wgmma, tcgen05), only (of a type that
+    has one instruction), fma, unfused."""
 
     element: str
     flops: dict[str, float]
