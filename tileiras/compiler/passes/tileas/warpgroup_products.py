@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 # accesses to shared memory in the generic way; exchanges have places of their own, which no engine reads
 _GENERIC = frozenset((tileas.LOAD_SHARED, tileas.STORE_SHARED, tileas.COPY_VIEW, tileas.COPY_POINTERS))
+_ISSUED = frozenset((tileas.TENSOR_PRODUCT, tileas.TENSOR_PRODUCT_ROWS, tileas.TENSOR_PRODUCT_SCALED))
 # copies of threads count where they are there
 _ACCESSES = frozenset((tileas.LOAD_SHARED, tileas.STORE_SHARED, tileas.CLEAR_SHARED, tileas.WAIT_GROUP))
 
@@ -323,15 +324,22 @@ def keeps_place(load: Op, value: Value, columns: Any) -> bool:
 
 def fence_barriers(func: Any) -> None:
     """What threads wrote to shared memory in the generic way is read by the tensor cores behind a barrier. A loop whose
-    stages bulk copies write and tensor cores read has nothing to fence, nor has a barrier with no access since the last one."""
-    for block in [region.block for op in (func, *func.walk()) for region in op.regions if region.blocks]:
-        accessed = True  # in front of the block
-        for op in block.ops:
+    stages bulk copies write and tensor cores read has nothing to fence, nor has a barrier beside products with no access since
+    the last one: exchanges there lie apart from all that engines touch."""
+    for op in func.walk():
+        if op.spec is tileas.BARRIER:
+            op.attrs = {**op.attrs, "proxy_fence": True}
+    for loop in dict.fromkeys(op.parent for op in func.walk() if op.spec in _ISSUED):
+        if loop is None or loop.spec.name != "for":
+            continue
+        accessed = True  # in front of the body
+        for op in loop.regions[0].block.ops:
             if op.spec is not tileas.BARRIER:
                 accessed = accessed or any(inner.spec in _ACCESSES for inner in op.walk())
             elif accessed:
-                op.attrs = {**op.attrs, "proxy_fence": True}
                 accessed = False
+            else:
+                op.attrs = {name: value for name, value in op.attrs.items() if name != "proxy_fence"}
     for loop in dict.fromkeys(op.parent for op in func.walk() if op.spec is tileas.BULK_WAIT):
         body = loop.regions[0].block
         if not any(op.spec in _GENERIC for op in loop.walk()):
