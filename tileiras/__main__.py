@@ -1,5 +1,6 @@
 """`python -m tileiras`: the assembler, and `--cmake-dir` for CMake projects."""
 
+import gc
 import sys
 
 if sys.argv[1:] == ["--cmake-dir"]:
@@ -9,4 +10,6 @@ if sys.argv[1:] == ["--cmake-dir"]:
 else:
     from tileiras.cli import main
 
-    sys.exit(main(sys.argv[1:]))
+    status = main(sys.argv[1:])
+    gc.freeze()  # the process ends: looking for circles among all that it made would take longer than leaving it
+    sys.exit(status)

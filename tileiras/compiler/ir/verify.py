@@ -101,11 +101,15 @@ class Rules:
 
 def later(module: str, name: str) -> Callable[[Op], None]:
     """A check that is loaded with the first op that it is about. `module`: below the dialects."""
+    loaded: Callable[[Op], None] | None = None
 
     def check(op: Op) -> None:
-        path = f"tileiras.compiler.dialects.{module}"
-        __import__(path)
-        getattr(sys.modules[path], name)(op)
+        nonlocal loaded
+        if loaded is None:
+            path = f"tileiras.compiler.dialects.{module}"
+            __import__(path)
+            loaded = getattr(sys.modules[path], name)
+        loaded(op)
 
     return check
 

@@ -8,11 +8,10 @@ composed with the inverse of the source's; where its lane and warp parts are the
 
 from __future__ import annotations
 
-import functools
-
 from .algebra import INDEX, LANE, OFFSET, REGISTER, Map, compose, locate
 from .gf2 import Basis, table
 from .linear import LinearLayout, with_inv
+from .memo import remembered
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -238,7 +237,7 @@ def _vector(regs: Sequence[int], order: Sequence[int], max_vec: int) -> int:
     return vec
 
 
-@functools.cache
+@remembered(1024)
 def _swizzles(count: int, vector: int, log2_elem: int) -> list[Map]:
     """Candidates, offset to offset of 2^count elements: nothing, or the bits above the banks folded down, behind `vector`."""
     bank_bits = 7 - log2_elem  # 128 bytes of banks

@@ -15,10 +15,9 @@ Source: linear layouts as in arXiv 2505.23819; the quotient by `inv` is ours.
 
 from __future__ import annotations
 
-import functools
-
 from .algebra import INDEX, LANE, OFFSET, REGISTER, WARP, Map, compose
 from .gf2 import Basis, apply, table
+from .memo import remembered
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -119,7 +118,7 @@ def arrangement(columns: Sequence[int]) -> Map:
     return Map({INDEX: columns}, {OFFSET: max((c.bit_length() for c in columns), default=0)})
 
 
-@functools.lru_cache(maxsize=1024)
+@remembered(1024)
 def placed(layout: LinearLayout, columns: tuple[int, ...]) -> Map:
     """(register, lane, warp) -> offset of a tile that has `layout` in registers and lies as `columns` say."""
     return compose(layout.map, arrangement(columns))

@@ -7,10 +7,9 @@ conflicts. Of ldmatrix's two forms it is the one whose run lies in the source's 
 
 from __future__ import annotations
 
-import functools
-
 from .algebra import compose
 from .gf2 import Basis
+from .memo import remembered
 from .shared import BANK_GROUPS, MATRIX_ROW, RUN, matrix_tile, spread
 
 TYPE_CHECKING = False
@@ -68,7 +67,7 @@ def _arranged(bits: int, order: Iterable[int], rows: Sequence[int], fixed: Seque
     return spread(columns, [r.bit_length() - 1 for r in rows])
 
 
-@functools.lru_cache(maxsize=256)
+@remembered(256)
 def by_ldmatrix(source: LinearLayout, target: LinearLayout, room: int) -> Exchange | None:
     """How to move elements into a fragment, with `room` bytes at once; None when `target` is none, or a matrix is more."""
     straight, turned = _fragment(target, False), _fragment(target, True)

@@ -14,10 +14,9 @@ Worked value: a tile [64, 64] of 2-byte elements, contiguous along dimension 1: 
 
 from __future__ import annotations
 
-import functools
-
 from .algebra import LANE, OFFSET, REGISTER, Map, compose, divide, identity, invert, product
 from .linear import arrangement, dim_bits, log2, placed
+from .memo import remembered
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ _LINE, _ROW, _PANEL = (
 # ---- arrangements
 
 
-@functools.cache
+@remembered(1024)
 def swizzle(width: int, bits: int, turn: int = 0) -> Map:
     """How the hardware permutes the 16-byte chunks of lines of `width` bytes, by the number of the line: an offset of `bits`
     bits to an offset. `turn` is not the hardware's: bits by which the number is rotated first."""
@@ -109,7 +108,7 @@ def permuted(columns: Sequence[int], shape: Sequence[int], permutation: Sequence
 RUN, MATRIX_ROW = "run", "row"  # elements along a row of 16 bytes, the eight rows
 
 
-@functools.cache
+@remembered(1024)
 def matrix_tile(elem_bytes: int, transposed: bool = False, pair: int = 0) -> Map:
     """(run, row) of a matrix to the register and the lane that get the element.
 
@@ -141,7 +140,7 @@ class MatrixLoad:
         self.pair = pair
 
 
-@functools.lru_cache(maxsize=1024)
+@remembered(1024)
 def matrix_load(columns: tuple[int, ...], layout: LinearLayout, elem_bytes: int) -> MatrixLoad | None:
     """How ldmatrix brings a tile that lies as `columns` say into `layout`; None when it cannot.
 

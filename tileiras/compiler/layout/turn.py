@@ -10,10 +10,9 @@ steps 4 columns (the next chunk before, four lines on behind), bit 1 steps 4 row
 
 from __future__ import annotations
 
-import functools
-
 from .gf2 import Basis, apply
 from .linear import LANE_BITS, LinearLayout, log2
+from .memo import remembered
 from .shared import CHUNK_BYTES, LINE_BYTES
 
 TYPE_CHECKING = False
@@ -31,7 +30,7 @@ def vector(columns: Sequence[int], size: int, limit: int) -> list[int]:
     return out
 
 
-@functools.lru_cache(maxsize=64)
+@remembered(64)
 def exchange(
     before: tuple[int, ...], before_size: int, after: tuple[int, ...], after_size: int, log2_warps: int
 ) -> LinearLayout:

@@ -11,13 +11,13 @@ from tileiras.compiler.layout.shared import CHUNK_BYTES, arrange
 from tileiras.compiler.passes.tileaa.facts import Facts, facts_of
 from tileiras.compiler.target import sm, tcgen05
 from tileiras.compiler.target.cost import CostModel
-from tileiras.compiler.target.products import PRODUCTS, SCALED
+from tileiras.compiler.target.products import PRODUCTS, SCALED, SIDES
 
 from .byte_fragments import apart
 from .candidates import can_run_ahead, captured, is_outside, refusal
 from .instructions import mma_sync
 from .queue import OwnLoads, Queue, plan_queue
-from .restage import SIDES, from_product, is_invariant, origin, plan_copies, source_load
+from .restage import from_product, is_invariant, origin, plan_copies, source_load
 from .staging import (
     RENAMES,
     Staged,

@@ -22,10 +22,9 @@ from tileiras.compiler.layout.algebra import INDEX, LANE, REGISTER, WARP, Map, c
 from tileiras.compiler.layout.linear import LinearLayout, dim_bits, log2
 from tileiras.compiler.layout.shared import CHUNK_BYTES, arrange
 from tileiras.compiler.target.cost import CostModel
-from tileiras.compiler.target.products import PRODUCTS
+from tileiras.compiler.target.products import PRODUCTS, SIDES
 
 from .instructions import mma_sync
-from .restage import SIDES
 from .staging import LOADS, RENAMES, Staged, copying_layout, is_elementwise
 
 TYPE_CHECKING = False

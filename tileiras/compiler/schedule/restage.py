@@ -12,7 +12,7 @@ from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.ir.walk import parts_first
 from tileiras.compiler.layout.shared import arrange, permuted
 from tileiras.compiler.layout.turn import exchange
-from tileiras.compiler.target.products import PRODUCTS
+from tileiras.compiler.target.products import PRODUCTS, SIDES
 
 from .staging import LOADS, RENAMES, is_elementwise
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.core import Op, Value
     from tileiras.compiler.layout.linear import LinearLayout
 
-SIDES = ("lhs", "rhs")
 SEARCH = 256  # ops that are visited for the origin of an operand
 
 

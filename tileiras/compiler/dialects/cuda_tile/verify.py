@@ -7,10 +7,10 @@ its note (`Invalid(diag, real)`); `broken` is for rules that only the real verif
 from __future__ import annotations
 
 from tileiras.compiler.ir import types as T
-from tileiras.compiler.ir.verify import Invalid, Rules, broken, tname
+from tileiras.compiler.ir.verify import Invalid, Rules, broken, later, tname
 from tileiras.diag import Catalogue
 
-from . import verify_control, verify_memory, verify_mma
+from . import verify_control, verify_memory
 from .dense import check_dense
 from .ops import BASIC, CONSTRAINTS
 
@@ -700,7 +700,8 @@ RULES.checks = {
     "reshape": check_reshape, "broadcast": check_broadcast, "extract": check_extract, "insert": check_insert,
     "cat": check_cat, "permute": check_permute, "iota": check_iota, "select": check_select, "constant": check_constant,
     "assume": check_assume, "alloca": check_alloca, "print_tko": check_print, "join_tokens": check_join_tokens,
-    **verify_memory.CHECKS, **verify_control.CHECKS, **verify_mma.CHECKS,
+    **verify_memory.CHECKS, **verify_control.CHECKS,
+    **{name: later("cuda_tile.verify_mma", f"check_{name}") for name in ("mmai", "mmaf", "mmaf_scaled")},
 }  # fmt: skip
 
 __all__ = ["RULES", "tname"]

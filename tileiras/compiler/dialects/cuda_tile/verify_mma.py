@@ -159,6 +159,3 @@ def check_block_factor(elem: Any, scale: Any, k: int, s: int) -> None:
         raise broken(
             f" shape error: f4E2M1FN element type with {scale} scales requires {who} 16 or 32, but got {factor}"
         )
-
-
-CHECKS = {"mmai": check_mmai, "mmaf": check_mmaf, "mmaf_scaled": check_mmaf_scaled}

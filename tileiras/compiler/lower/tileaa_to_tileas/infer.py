@@ -19,8 +19,8 @@ from tileiras.compiler.layout.linear import (
 )  # fmt: skip
 from tileiras.compiler.layout.matrices import whole_rows
 from tileiras.compiler.passes.tileaa.facts import facts_of
-from tileiras.compiler.schedule.product_layouts import ProductLayouts
 from tileiras.compiler.target.cost import CostModel
+from tileiras.compiler.target.products import PRODUCTS
 
 from .rows import reduced_bits, within_warps
 from .rules import RULES
@@ -43,6 +43,23 @@ CHEAP_DEPTH = 10
 CHEAP_HEIGHT = 64  # ops in a row, beyond which a value is converted
 
 
+class NoProducts:
+    """What `ProductLayouts` says of a function without products."""
+
+    of_warpgroups: dict[Op, Any] = {}
+    in_tensor_memory: Any = {}
+    copied: dict[Op, Any] = {}
+
+
+def _products(func: Op, analyses: Analyses, log2_warps: int) -> Any:
+    """How the products of a function lie; what chooses that is loaded for functions that have some."""
+    if all(op.spec.name not in PRODUCTS for op in func.walk()):
+        return NoProducts
+    from tileiras.compiler.schedule.product_layouts import ProductLayouts
+
+    return ProductLayouts(func, analyses, log2_warps)
+
+
 class Inference:
     """Layouts of one function's values."""
 
@@ -56,7 +73,7 @@ class Inference:
             Op, list[LinearLayout | None]
         ] = {}  # operand layouts behind each op's result layouts
         self._cheap: dict[Value, int] = {}
-        self.products = ProductLayouts(func, analyses, self.log2_warps)
+        self.products = _products(func, analyses, self.log2_warps)
         self.steered = self._addresses()
         self._collect_vectors(func)
         self.reduced = reduced_bits(func)  # by shape, the index bits that are to stay in a warp

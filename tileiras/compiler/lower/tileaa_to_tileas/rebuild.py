@@ -12,7 +12,7 @@ from tileiras.compiler.ir.core import Block, Op, Region, Value
 from tileiras.compiler.ir.types import FunctionType, TensorType
 from tileiras.compiler.layout import convert as plans
 from tileiras.compiler.layout.linear import LinearLayout, splat, unbroadcasted, unpermuted, with_inv
-from tileiras.compiler.schedule.restage import SIDES
+from tileiras.compiler.target.products import SIDES
 
 from .infer import Inference
 

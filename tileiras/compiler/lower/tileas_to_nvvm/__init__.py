@@ -19,7 +19,7 @@ from tileiras.compiler.passes.tileaa.facts import Facts
 from tileiras.compiler.target.registers import reg_class
 from tileiras.diag import ERROR, Diag, FatalError
 
-from . import arith, control, memory, mma, reduce, shape, views
+from . import arith, control, memory, shape, views
 from . import convert as convert_layout
 from .state import Lowering, LoweringError, Tile, elem_bytes
 
@@ -93,22 +93,26 @@ LOWER: dict[str, Callable[[Lowering, Op], None]] = {
     **views.LOWER,
     **memory.LOWER,
     **control.LOWER,
-    **reduce.LOWER,
-    **mma.LOWER,
     "convert_layout": convert_layout.lower_convert_layout,
 }
 
-# Families whose files are only loaded when a kernel uses them; what no list has is a function of floats.
-MATH = "math"
+# Families whose files are only loaded when a kernel uses them.
 LAZY = {}
 for _family, _names in {
+    "mma": ("mmaf", "mmai", "mma_block_scaled"),
+    "reduce": ("reduce",),
+    "math.basic": ("divf", "sqrt", "rsqrt", "ceil", "floor"),
+    "math.exponential": ("exp", "exp2", "log", "log2", "sinh", "cosh", "tanh"),
+    "math.trigonometric": ("sin", "cos", "tan", "atan2"),
+    "math.power": ("fpowf", "fpowi"),
+    "math.remainder": ("remf",),
     "casts": ("ftof", "ftoi", "itof", "exti", "trunci", "bitcast", "pack", "unpack"),
     "atomics": ("atomic_rmw_tko", "atomic_cas_tko", "atomic_red_view_tko", "memory_fence_alias_tko"),
     "scan": ("scan",),
     "blocks": ("extract", "insert", "cat"),
     "staging": ("alloc_shared", "free_shared", "clear_shared", "load_shared", "store_shared", "async.copy_view",
                 "async.copy_pointers",
-                "async.commit_group", "async.wait_group", "barrier"),
+                "async.commit_group", "async.wait_group"),
     "bulk": ("bulk.begin", "bulk.load", "bulk.wait", "bulk.acquire", "bulk.release", "bulk.commit",
              "bulk.end", "async.arrive"),
     "roles": ("agent",),
@@ -134,12 +138,12 @@ def lower_op(lowering: Lowering, op: Op) -> None:
     name = op.spec.name
     rule = LOWER.get(name)
     if rule is None:
-        module = f"{__name__}.{LAZY.get(name, MATH)}"
+        if name not in LAZY:
+            return lose(lowering, op, f"unknown op '{op.spec.full_name}'")
+        module = f"{__name__}.{LAZY[name]}"
         __import__(module)
         LOWER.update(sys.modules[module].LOWER)
-        rule = LOWER.get(name)
-        if rule is None:
-            return lose(lowering, op, f"unknown op '{op.spec.full_name}'")
+        rule = LOWER[name]
     if lowering.positions is not None:
         lowering.positions.mark(op.loc, lowering.b.code)
     try:

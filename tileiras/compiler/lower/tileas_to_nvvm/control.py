@@ -209,7 +209,18 @@ def inline_body(lowering: Lowering, block: Block, args: Sequence[Any]) -> list[A
     return [lowering.scalar(v) for v in block.ops[-1].operands]
 
 
+def lower_barrier(lowering: Lowering, op: Op) -> None:
+    if op.attrs.get("proxy_fence"):
+        lowering.b.emit_to(None, "fence.proxy.async.shared::cta")
+    if op.attr("cluster"):
+        lowering.b.emit_to(None, "barrier.cluster.arrive.release")
+        lowering.b.emit_to(None, "barrier.cluster.wait.acquire")
+    else:
+        lowering.barrier()
+
+
 LOWER = {
+    "barrier": lower_barrier,
     "for": lower_for, "loop": lower_loop, "if": lower_if, "yield": lower_yield, "continue": lower_continue,
     "break": lower_break, "return": lower_return,
 }  # fmt: skip

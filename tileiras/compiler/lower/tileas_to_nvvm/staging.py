@@ -144,16 +144,6 @@ def lower_wait_group(lowering: Lowering, op: Op) -> None:
     lowering.b.emit_to(None, "cp.async.wait_group", op.attr("pending"))
 
 
-def lower_barrier(lowering: Lowering, op: Op) -> None:
-    if op.attrs.get("proxy_fence"):
-        lowering.b.emit_to(None, "fence.proxy.async.shared::cta")
-    if op.attr("cluster"):
-        lowering.b.emit_to(None, "barrier.cluster.arrive.release")
-        lowering.b.emit_to(None, "barrier.cluster.wait.acquire")
-    else:
-        lowering.barrier()
-
-
 def lower_load_shared(lowering: Lowering, op: Op) -> None:
     result = op.results[0]
     type: Any = result.type
@@ -297,6 +287,6 @@ def lower_store_shared(lowering: Lowering, op: Op) -> None:
 LOWER = {
     "alloc_shared": lower_alloc_shared, "free_shared": lower_free_shared, "clear_shared": lower_clear_shared,
     "async.copy_view": lower_copy_view, "async.copy_pointers": lower_copy_pointers,
-    "async.commit_group": lower_commit_group, "async.wait_group": lower_wait_group, "barrier": lower_barrier,
+    "async.commit_group": lower_commit_group, "async.wait_group": lower_wait_group,
     "load_shared": lower_load_shared, "store_shared": lower_store_shared,
 }  # fmt: skip

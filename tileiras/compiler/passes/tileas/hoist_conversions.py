@@ -19,10 +19,9 @@ from tileiras.compiler.ir.rewrite import Rewriter
 from tileiras.compiler.ir.types import I1, I32, Dense, TensorType, TileType
 from tileiras.compiler.layout.linear import log2, splat
 from tileiras.compiler.layout.shared import arrange, matrix_load
-from tileiras.compiler.schedule.restage import SIDES
 from tileiras.compiler.schedule.staging import LOADS, is_elementwise
 from tileiras.compiler.target.cost import CostModel
-from tileiras.compiler.target.products import PRODUCTS
+from tileiras.compiler.target.products import PRODUCTS, SIDES
 
 from .again import erase_load, loaded_again
 from .masks import move_to_parts

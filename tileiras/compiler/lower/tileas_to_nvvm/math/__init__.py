@@ -3,9 +3,3 @@
 There is no libdevice: every function is its own argument reduction and polynomial (`tables.py`, fitted by
 scripts/fit_polynomials.py). Maximum errors in units of the last place: docs/accuracy.md.
 """
-
-from __future__ import annotations
-
-from . import basic, exponential, power, remainder, trigonometric
-
-LOWER = {**basic.LOWER, **exponential.LOWER, **trigonometric.LOWER, **power.LOWER, **remainder.LOWER}
