@@ -46,8 +46,8 @@ def find_nvidia() -> str | None:
 
 def our_command() -> list[str]:
     """The checkout's command, started as the installed script starts it (no site, isolated)."""
-    start = f"import sys; sys.path.insert(0, {str(REPOSITORY)!r}); from tileiras.cli import main; "
-    start += "status = main(sys.argv[1:]); import gc; gc.freeze(); sys.exit(status)"
+    start = f"import gc, sys; gc.set_threshold(100_000); sys.path.insert(0, {str(REPOSITORY)!r}); from tileiras.cli import main; "
+    start += "status = main(sys.argv[1:]); gc.freeze(); sys.exit(status)"
     return [sys.executable, "-I", "-S", "-c", start]
 
 

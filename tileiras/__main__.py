@@ -3,6 +3,7 @@
 import gc
 import sys
 
+gc.set_threshold(100_000)  # what a command makes stays in use for most of its time
 if sys.argv[1:] == ["--cmake-dir"]:
     from tileiras.cmake_dir import cmake_dir
 
