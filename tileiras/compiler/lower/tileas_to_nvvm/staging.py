@@ -191,7 +191,7 @@ def _load_elements(lowering: Lowering, elem: Any, address: Any, count: int, size
     return load_shared(lowering, address, count, reg_class(elem))
 
 
-def _vector_bits(layout: Any, columns: Sequence[int], size: int) -> int:
+def _vector_bits(layout: Any, columns: tuple[int, ...], size: int) -> int:
     """Register bits that are neighbours in shared memory, up to 16 bytes."""
     offsets = placed(layout, columns).ins[REGISTER]
     vec = 0
