@@ -701,7 +701,8 @@ RULES.checks = {
     "cat": check_cat, "permute": check_permute, "iota": check_iota, "select": check_select, "constant": check_constant,
     "assume": check_assume, "alloca": check_alloca, "print_tko": check_print, "join_tokens": check_join_tokens,
     **verify_memory.CHECKS, **verify_control.CHECKS,
-    **{name: later("cuda_tile.verify_mma", f"check_{name}") for name in ("mmai", "mmaf", "mmaf_scaled")},
+    "mmai": later("cuda_tile.verify_mma", "check_mmai"), "mmaf": later("cuda_tile.verify_mma", "check_mmaf"),
+    "mmaf_scaled": later("cuda_tile.verify_mma", "check_mmaf_scaled"),
 }  # fmt: skip
 
 __all__ = ["RULES", "tname"]
