@@ -176,7 +176,13 @@ RELU = "%w = maxf %x, %x : tile<128x64xbf16>"
         ("sm_100", "none", product(128, 128), False),
         ("sm_100", "none", product(256, 128), False),
         ("sm_100", "none", product(256, 256), False),  # tensor memory holds it
-        ("sm_100", "launcher", product(128, 128), False),
+        ("sm_100", "launcher", product(128, 128), False),  # 64 rows each
+        ("sm_100", "launcher", product(256, 128), True),  # pairs multiply as one
+        ("sm_100", "launcher", product(256, 256), True),
+        ("sm_103", "launcher", product(256, 128, elem="f8E4M3FN"), True),
+        ("sm_100", "launcher", product(256, 16), False),  # too few columns
+        ("sm_100", "launcher", product(256, 128, RELU.replace("128x", "256x")), False),
+        ("sm_100", "launcher", product(256, 128, hints=NO_MAP), False),
         ("sm_120", "launcher", product(256, 128), False),
         ("sm_120", "launcher", product(256, 256), True),
         # not copied once: computed on its way, no map, rows that do not suffice, a right operand that is turned
@@ -193,7 +199,9 @@ def test_clusters_where_they_pay(gpu_name: str, maps: str, text: str, followed: 
     ]
     assert program.kernels["k"].cluster == ((2, 1, 1) if followed else (1, 1, 1))
     assert (".reqnctapercluster 2, 1, 1" in program.ptx) == followed
-    assert ("multicast::cluster" in program.ptx) == (followed and (gpu_name, maps) == ("sm_90", "launcher"))
+    assert ("bytes.multicast::cluster" in program.ptx) == (
+        followed and (gpu_name, maps) == ("sm_90", "launcher")
+    )
     if followed:
         assert len(said) == 1 and "2 CTAs of a cluster share the tile block" in said[0]
     else:

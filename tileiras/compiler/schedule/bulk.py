@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from .staging import Staged
 
 SWIZZLED_ROWS = 8  # after which a swizzle repeats
-_SWIZZLES = {16: "none", 32: "32B", 64: "64B", 128: "128B"}  # by bytes of a line
+SWIZZLES = {16: "none", 32: "32B", 64: "64B", 128: "128B"}  # by bytes of a line
 _MOST_EXTENT = (1 << 31) - 1  # coordinates are signed 32-bit numbers
 _SAME = frozenset(("assume", "convert_layout", "exti"))
 
@@ -105,11 +105,11 @@ def boxes(func: Op, loop: Op, member: Staged, facts: Facts, target: Any) -> Boxe
     if ctas > 1 and not any(map(depends_on_rank, op.group("index"))):
         box = divided(tile, box, ctas)
     line = box[-1] * size
-    if line not in _SWIZZLES:
+    if line not in SWIZZLES:
         raise NoMap(f"its lines have {line} bytes, a box copies multiples of {CHUNK_BYTES}")
     if not in_boxes(member.arrangement, shape, order, box, size):
         raise NoMap("its lines in shared memory are not those of a swizzle")
-    return Boxes(TensorMap(base, element, extents, strides, box, _SWIZZLES[line]), order, tile)
+    return Boxes(TensorMap(base, element, extents, strides, box, SWIZZLES[line]), order, tile)
 
 
 def fresh(token: Value | None) -> bool:

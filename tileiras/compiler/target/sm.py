@@ -60,6 +60,7 @@ MBARRIER_TRY = "mbarrier.try_wait"
 ELECT = "elect.sync"
 SETMAXNREG = "setmaxnreg"
 TURNS = "turns of warpgroups"
+PAIRS = "pairs of CTAs"
 GDC = "griddepcontrol"
 CLUSTER_CONTROL = "clusterlaunchcontrol"
 CLUSTER_CONTROL_MULTICAST = "clusterlaunchcontrol.multicast"
@@ -126,6 +127,7 @@ FEATURES: dict[str, tuple[tuple[int, int], int, tuple[int, ...], tuple[int, ...]
     MMA_F8F6F4: ((8, 7), 0, (120,), ()),
     TCGEN05: ((8, 6), 0, (100, 110), ()),
     TCGEN05_I8: ((8, 6), 0, (), (100, 110)),
+    PAIRS: ((8, 6), 0, (100, 110), ()),
     TCGEN05_BLOCK: ((8, 8), 0, (100, 110), ()),
     TCGEN05_SHIFT: ((8, 6), 0, (), (100, 103, 107, 110)),
     WGMMA: ((8, 0), 0, (), (90,)),
@@ -139,10 +141,12 @@ _PARTS: dict[str, tuple[str, ...]] = {
     "roles": (SETMAXNREG,),
     "turns": (TURNS,),
     "clusters": (BLOCKS_ARE_CLUSTERS,),
+    "pairs": (PAIRS,),
     "cp.async": (CP_ASYNC,),
 }
 # what a level leaves out: -O1 multiplies by mma.sync, -O0 also loads through registers
-_LEAST_LEVELS = {"wgmma": 2, "tcgen05": 2, "bulk": 2, "roles": 2, "turns": 2, "clusters": 2, "cp.async": 1}
+_LEAST_LEVELS = {"wgmma": 2, "tcgen05": 2, "bulk": 2, "roles": 2, "turns": 2, "clusters": 2, "pairs": 2,
+                 "cp.async": 1}  # fmt: skip
 PORTABLE = "portable"  # how far a target may reach: nothing beyond its base
 
 

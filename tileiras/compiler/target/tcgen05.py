@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 LANES, COLUMNS = 128, 512
 HALF = 64  # rows of the smaller form
 UPPER_LANE = 16  # where its rows begin in the other half of each warp's lanes: two accumulators share columns
+PAIRED_N = 32  # columns of a product of two CTAs, at least
 MAX_N = 256
 STATE_BYTES = 1024  # of shared memory in front of buffers, whose swizzles repeat after as many
 # operand type -> (kind, format in the instruction descriptor, log2 of the depth of one instruction)

@@ -163,6 +163,8 @@ TENSOR_FIELDS: dict[str, str] = {
     "registers": "of a thread",
     "rows": "tensor memory in which the left operand lies",
     "runs": "whether anything is copied",
+    "pair": "for both CTAs of a pair, which multiply as one",
+    "halved": "for each dimension, whether each CTA of a pair loads one half of it",
     "shared": "1 for each tile that the CTAs load together",
     "slice": "which one",
     "slot": "byte offset into the buffer",

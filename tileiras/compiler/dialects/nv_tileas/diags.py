@@ -687,6 +687,86 @@ remedy: Nothing is wrong. `--disable=turns` leaves it to the GPU who multiplies 
   }
 """  # noqa: E501
 
+PAIR = Diag(
+    "AS-0317", REMARK, "pairs of CTAs multiply as one: {stages} stages of {bytes} bytes in each", _ASYNC, WORD_REMARK,
+    kind="passed", category="tensorcore",
+)  # fmt: skip
+"""
+cause: A remark: the hint `num_cta_in_cga` (cuTile's `num_ctas`) made a cluster of a tile block, and of every two of its CTAs one
+thread issues the products (`tcgen05.mma.cta_group::2`). Each of the two loads one half of the right operand.
+remedy: Nothing is wrong. With `--disable=pairs` a CTA multiplies for itself.
+
+- $ tileiras k.tileir --gpu-name=sm_100 --emit=ptx --remarks=all --launch-abi=simt --tensor-maps=launcher
++ $ tileiras k.tileir --gpu-name=sm_100 --emit=ptx --remarks=all --launch-abi=simt --tensor-maps=launcher --disable=pairs
+  cuda_tile.module @m {
+    entry @k(%a: tile<ptr<bf16>>, %b: tile<ptr<bf16>>, %c: tile<ptr<f32>>, %n: tile<i32>)
+        optimization_hints = <default = {num_cta_in_cga = 2}> {
+      %s = assume div_by<64>, %n : tile<i32>
+      %pa = assume div_by<16>, %a : tile<ptr<bf16>>
+      %va = make_tensor_view %pa, shape = [%s, %s], strides = [%s, 1] : tile<i32> -> tensor_view<?x?xbf16, strides=[?,1]>
+      %ta = make_partition_view %va : partition_view<tile=(256x64), padding_value = zero, tensor_view<?x?xbf16, strides=[?,1]>>
+      %pb = assume div_by<16>, %b : tile<ptr<bf16>>
+      %vb = make_tensor_view %pb, shape = [%s, %s], strides = [%s, 1] : tile<i32> -> tensor_view<?x?xbf16, strides=[?,1]>
+      %tb = make_partition_view %vb : partition_view<tile=(64x128), padding_value = zero, tensor_view<?x?xbf16, strides=[?,1]>>
+      %pc = assume div_by<16>, %c : tile<ptr<f32>>
+      %vc = make_tensor_view %pc, shape = [%s, %s], strides = [%s, 1] : tile<i32> -> tensor_view<?x?xf32, strides=[?,1]>
+      %tc = make_partition_view %vc : partition_view<tile=(256x128), tensor_view<?x?xf32, strides=[?,1]>>
+      %i, %j, %z = get_tile_block_id : tile<i32>
+      %0 = constant <i32: 0> : tile<i32>
+      %1 = constant <i32: 1> : tile<i32>
+      %none = constant <f32: 0.0> : tile<256x128xf32>
+      %sum = for %k in (%0 to %n, step %1) : tile<i32> iter_values(%acc = %none) -> (tile<256x128xf32>) {
+        %x, %x1 = load_view_tko weak %ta[%i, %k] : partition_view<tile=(256x64), padding_value = zero, tensor_view<?x?xbf16, strides=[?,1]>>, tile<i32> -> tile<256x64xbf16>, token
+        %y, %y1 = load_view_tko weak %tb[%k, %j] : partition_view<tile=(64x128), padding_value = zero, tensor_view<?x?xbf16, strides=[?,1]>>, tile<i32> -> tile<64x128xbf16>, token
+        %w = reshape %x : tile<256x64xbf16> -> tile<256x64xbf16>
+        %next = mmaf %w, %y, %acc : tile<256x64xbf16>, tile<64x128xbf16>, tile<256x128xf32>
+        continue %next : tile<256x128xf32>
+      }
+      %r = store_view_tko weak %sum, %tc[%i, %j] : tile<256x128xf32>, partition_view<tile=(256x128), tensor_view<?x?xf32, strides=[?,1]>>, tile<i32> -> token
+      return
+    }
+  }
+"""  # noqa: E501
+
+NO_PAIR = Diag(
+    "AS-0318", REMARK, "each CTA of the cluster multiplies for itself: {reason}", _ASYNC, WORD_REMARK,
+    kind="missed", category="tensorcore",
+)  # fmt: skip
+"""
+see: AS-0317
+
+- $ tileiras k.tileir --gpu-name=sm_100 --emit=ptx --remarks=all --launch-abi=simt --tensor-maps=launcher --disable=pairs
++ $ tileiras k.tileir --gpu-name=sm_100 --emit=ptx --remarks=all --launch-abi=simt --tensor-maps=launcher
+  cuda_tile.module @m {
+    entry @k(%a: tile<ptr<bf16>>, %b: tile<ptr<bf16>>, %c: tile<ptr<f32>>, %n: tile<i32>)
+        optimization_hints = <default = {num_cta_in_cga = 4}> {
+      %s = assume div_by<64>, %n : tile<i32>
+      %pa = assume div_by<16>, %a : tile<ptr<bf16>>
+      %va = make_tensor_view %pa, shape = [%s, %s], strides = [%s, 1] : tile<i32> -> tensor_view<?x?xbf16, strides=[?,1]>
+      %ta = make_partition_view %va : partition_view<tile=(512x64), padding_value = zero, tensor_view<?x?xbf16, strides=[?,1]>>
+      %pb = assume div_by<16>, %b : tile<ptr<bf16>>
+      %vb = make_tensor_view %pb, shape = [%s, %s], strides = [%s, 1] : tile<i32> -> tensor_view<?x?xbf16, strides=[?,1]>
+      %tb = make_partition_view %vb : partition_view<tile=(64x256), padding_value = zero, tensor_view<?x?xbf16, strides=[?,1]>>
+      %pc = assume div_by<16>, %c : tile<ptr<f32>>
+      %vc = make_tensor_view %pc, shape = [%s, %s], strides = [%s, 1] : tile<i32> -> tensor_view<?x?xf32, strides=[?,1]>
+      %tc = make_partition_view %vc : partition_view<tile=(512x256), tensor_view<?x?xf32, strides=[?,1]>>
+      %i, %j, %z = get_tile_block_id : tile<i32>
+      %0 = constant <i32: 0> : tile<i32>
+      %1 = constant <i32: 1> : tile<i32>
+      %none = constant <f32: 0.0> : tile<512x256xf32>
+      %sum = for %k in (%0 to %n, step %1) : tile<i32> iter_values(%acc = %none) -> (tile<512x256xf32>) {
+        %x, %x1 = load_view_tko weak %ta[%i, %k] : partition_view<tile=(512x64), padding_value = zero, tensor_view<?x?xbf16, strides=[?,1]>>, tile<i32> -> tile<512x64xbf16>, token
+        %y, %y1 = load_view_tko weak %tb[%k, %j] : partition_view<tile=(64x256), padding_value = zero, tensor_view<?x?xbf16, strides=[?,1]>>, tile<i32> -> tile<64x256xbf16>, token
+        %w = reshape %x : tile<512x64xbf16> -> tile<512x64xbf16>
+        %next = mmaf %w, %y, %acc : tile<512x64xbf16>, tile<64x256xbf16>, tile<512x256xf32>
+        continue %next : tile<512x256xf32>
+      }
+      %r = store_view_tko weak %sum, %tc[%i, %j] : tile<512x256xf32>, partition_view<tile=(512x256), tensor_view<?x?xf32, strides=[?,1]>>, tile<i32> -> token
+      return
+    }
+  }
+"""  # noqa: E501
+
 NO_ROLES = Diag(
     "AS-0315", REMARK, "no warps of the kernel only copy: {name}: {reason}", _ASYNC, WORD_REMARK,
     kind="missed", category="memory",

@@ -195,6 +195,7 @@ ASYNC_ARRIVE = OpSpec(
     doc="Each thread arrives on a stage's mbarrier when all that it has copied so far has landed.",
     operands=(Arg("buffer", "shared"), Arg("slot", "scalar:int"), Arg("runs", "scalar:int")), attrs=_BARRIERS,
 )  # fmt: skip
+_PAIR = Attr("pair", "unit", optional=True)  # for both CTAs of a pair, which multiply as one
 _CTAS = Attr("ctas", "i64", optional=True)  # of the cluster, where they share copies
 _RELEASED = Attr(
     "released", "i64", optional=True
@@ -216,7 +217,8 @@ BULK_LOAD = OpSpec(
               Arg("index", "scalar:int", VARIADIC), Arg("phase", "scalar:int", OPTIONAL)),
     attrs=(*_BARRIERS, Attr("bytes", "i32s"), Attr("maps", "i32s"), Attr("tile", "i32s"), Attr("starts", "i32s"),
            Attr("inbounds", "bools", optional=True), _RELEASED, _CTAS,
-           Attr("shared", "i32s", optional=True)),  # 1 for each tile that the CTAs load together
+           Attr("shared", "i32s", optional=True),  # 1 for each tile that the CTAs load together
+           _PAIR, Attr("halved", "bools", optional=True)),  # for each dimension, whether each CTA of a pair loads one half of it
 )  # fmt: skip
 BULK_WAIT = OpSpec(
     "bulk.wait", dialect=D,
@@ -239,7 +241,7 @@ BULK_RELEASE = OpSpec(
 BULK_COMMIT = OpSpec(
     "bulk.commit", dialect=D,
     doc="The products issued before release their stage when they have read it.",
-    operands=(Arg("buffer", "shared"), Arg("slot", "scalar:int")), attrs=(*_BARRIERS, Attr("released", "i64")),
+    operands=(Arg("buffer", "shared"), Arg("slot", "scalar:int")), attrs=(*_BARRIERS, Attr("released", "i64"), _PAIR),
 )  # fmt: skip
 BULK_END = OpSpec(
     "bulk.end", dialect=D,
@@ -298,11 +300,15 @@ _COUNTED = (Arg("memory", "tensor_memory"), Arg("count", "scalar:int"))
 TENSOR_ALLOC = OpSpec(
     "tensor_memory.alloc", dialect=D,
     doc="Columns of tensor memory, taken once a block.",
-    attrs=(Attr("columns", "i64"), Attr("offset", "i64")),
+    attrs=(Attr("columns", "i64"), Attr("offset", "i64"), _PAIR),
     results=(Arg("memory", "tensor_memory"),), traits=NO_MEMORY_EFFECT,
 )  # fmt: skip
 TENSOR_FREE = OpSpec(
-    "tensor_memory.free", dialect=D, doc="Gives the columns back.", operands=(Arg("memory", "tensor_memory"),)
+    "tensor_memory.free",
+    dialect=D,
+    doc="Gives the columns back.",
+    operands=(Arg("memory", "tensor_memory"),),
+    attrs=(_PAIR,),
 )
 TENSOR_BEGIN = OpSpec(  # the `number`th accumulator of a loop; a barrier follows before anyone uses it
     "tensor_memory.begin", dialect=D,
@@ -310,7 +316,8 @@ TENSOR_BEGIN = OpSpec(  # the `number`th accumulator of a loop; a barrier follow
     operands=(Arg("memory", "tensor_memory"),),
     attrs=(Attr("column", "i64"), Attr("number", "i64"), Attr("readers", "i64", optional=True),
            Attr("writers", "i64", optional=True),  # warps that store operands of its products
-           Attr("lane", "i64", optional=True)),  # of 64 rows: where they begin in each warp's lanes
+           Attr("lane", "i64", optional=True),  # of 64 rows: where they begin in each warp's lanes
+           _PAIR),
     results=(Arg("accumulator", "tensor_memory"),), traits=NO_MEMORY_EFFECT,
 )  # fmt: skip
 # Sums of loop after loop between warps of different roles, `buffers` (1 or 2) of them `stride` columns apart: who multiplies
@@ -327,18 +334,21 @@ TENSOR_ACQUIRE = OpSpec(
     dialect=D,
     doc="Waits until every warp has released the sum that lay here before.",
     operands=(Arg("memory", "tensor_memory"),),
+    attrs=(_PAIR,),
 )
 TENSOR_COMMIT = OpSpec(
     "tensor_memory.commit",
     dialect=D,
     doc="An accumulator has its sum when the products issued before are done.",
     operands=(Arg("memory", "tensor_memory"),),
+    attrs=(_PAIR,),
 )
 TENSOR_RELEASE = OpSpec(
     "tensor_memory.release",
     dialect=D,
     doc="Each warp says that it has loaded the sum.",
     operands=(Arg("memory", "tensor_memory"),),
+    attrs=(_PAIR,),
 )
 TENSOR_END = OpSpec(
     "tensor_memory.end",
@@ -359,7 +369,7 @@ TENSOR_PRODUCT = OpSpec(  # `fresh`: 1, it begins at zero; 2, where `count` is 0
     operands=(*_COUNTED, Arg("a_buffer", "shared"), Arg("a_slot", "scalar:int"), Arg("b_buffer", "shared"),
               Arg("b_slot", "scalar:int")),
     attrs=(Attr("m", "i64"), Attr("n", "i64"), Attr("depth", "i64"), Attr("elem", "string"), Attr("a_start", "i64"),
-           Attr("b_start", "i64"), Attr("fresh", "i64")),
+           Attr("b_start", "i64"), Attr("fresh", "i64"), _PAIR),
 )  # fmt: skip
 _PLACED = (Attr("column", "i64"), Attr("stride", "i64"))  # and columns from one block of 128 rows to the next
 TENSOR_STORE_ROWS = OpSpec(  # a left operand, two or four elements a column

@@ -31,6 +31,14 @@ def number_of(func: Op, map: TensorMap) -> int:
     return list(known).index(row)
 
 
+def replace(func: Op, number: int, map: TensorMap) -> int:
+    """Puts a map in the place of one that nobody uses any more; returns its number."""
+    known = func.attrs[KEY]
+    row = {name: _tuples(v) for name, v in map.as_dict().items() if name != "kind"}
+    func.attrs[KEY] = (*known[:number], row, *known[number + 1 :])
+    return number
+
+
 def maps_of(func: Op) -> list[TensorMap]:
     """The tensor maps of a function. Errors: ValueError for an attribute that describes none."""
     return [from_dict(_plain(row)) for row in func.attrs.get(KEY, ())]

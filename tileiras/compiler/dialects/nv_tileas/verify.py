@@ -140,6 +140,11 @@ RULES.checks = {
     "alloc_shared": later("nv_tileas.verify_buffers", "check_alloc_shared"),
     "tensor_memory.alloc": later("nv_tileas.verify_buffers", "check_tensor_alloc"),
     "tensor_memory.begin": later("nv_tileas.verify_buffers", "check_tensor_begin"),
+    "tensor_memory.product": later("nv_tileas.verify_buffers", "check_tensor_product"),
+    **{
+        f"tensor_memory.{name}": later("nv_tileas.verify_buffers", "check_pairing")
+        for name in ("free", "commit", "acquire", "release")
+    },
     "async.wait_group": later("nv_tileas.verify_buffers", "check_wait_group"),
     "wgmma.wait_group": later("nv_tileas.verify_buffers", "check_wait_group"),
 }

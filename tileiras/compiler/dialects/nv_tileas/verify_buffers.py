@@ -5,6 +5,7 @@ from __future__ import annotations
 from tileiras.compiler.ir.verify import Invalid
 from tileiras.diag import Catalogue
 
+from ..nv_tileaa.kernel_spec import KEY
 from .rings import BUFFER_BYTES
 
 TYPE_CHECKING = False
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
 
 D = Catalogue("tileiras.compiler.dialects.nv_tileas.diags")
 ALIGNMENT = 16  # bytes of the widest access
+PAIRED_ROWS, PAIRED_COLUMNS = (
+    128,
+    (32, 256),
+)  # of each CTA of a pair; of a product of theirs, least and most; PTX ISA
 COLUMNS = (32, 64, 128, 256, 512)  # that tcgen05.alloc gives; PTX ISA
 LANES = (
     0,
@@ -52,9 +57,40 @@ def check_tensor_alloc(op: Op) -> None:
     columns, start = op.attr("columns"), op.attr("offset")
     if columns not in COLUMNS or start < 0:
         raise Invalid(D.BUFFER, what=f"{columns} columns, expected one of {', '.join(map(str, COLUMNS))}")
+    func = op.parent
+    while func is not None and func.spec.name != "func":
+        func = func.parent
+    if op.attr("pair") and func is not None:
+        spec = func.attrs.get(KEY)
+        if (getattr(spec, "cluster_dim", None) or (1,))[0] % 2:
+            raise Invalid(D.BUFFER, what="columns of a pair of CTAs, and an odd number of CTAs in a cluster")
+
+
+def check_pairing(op: Op) -> None:
+    """Tensor memory is one CTA's or a pair's for all that is done with it."""
+    maker = op.operands[0].op
+    while maker is not None and maker.spec.name in ("tensor_memory.begin", "tensor_memory.turn"):
+        maker = maker.operands[0].op
+    if maker is None or maker.spec.name != "tensor_memory.alloc":
+        return
+    if bool(maker.attr("pair")) != bool(op.attr("pair")):
+        whose = "a pair's" if maker.attr("pair") else "one CTA's"
+        raise Invalid(D.BUFFER, what=f"{whose} columns")
+
+
+def check_tensor_product(op: Op) -> None:
+    check_pairing(op)
+    rows, columns = op.attr("m"), op.attr("n")
+    least, most = PAIRED_COLUMNS
+    if op.attr("pair") and (rows % PAIRED_ROWS or not least <= columns <= most):
+        raise Invalid(
+            D.BUFFER,
+            what=f"{rows} rows and {columns} columns of each CTA of a pair, expected {PAIRED_ROWS}, {least} to {most} columns",
+        )
 
 
 def check_tensor_begin(op: Op) -> None:
+    check_pairing(op)
     column, alloc = op.attr("column"), op.operands[0].op
     most = (
         alloc.attr("columns")

@@ -64,6 +64,11 @@ def check_bulk_load(op: Op) -> None:
     check_stages(op)
     maps, starts, sizes, tile = op.attr("maps"), op.attr("starts"), op.attr("bytes"), op.attr("tile")
     index = op.group("index")
+    halved = op.attr("halved") or (False,) * len(tile)
+    if len(halved) != len(tile) or any(halved) and not op.attr("pair"):
+        raise Invalid(
+            D.STAGES, what=f"{len(halved)} of {len(tile)} dimensions halved, which pairs of CTAs share"
+        )
     if not len(maps) == len(starts) == len(sizes) > 0:
         raise Invalid(D.STAGES, what=f"{len(maps)} maps, {len(starts)} starts and {len(sizes)} sizes")
     if len(index) != len(tile):
@@ -84,7 +89,9 @@ def check_bulk_load(op: Op) -> None:
         if not 0 <= number < len(known):
             raise Invalid(D.NO_MAP, map=number, count=len(known))
         box = known[number].box
-        part = tile[at : at + len(box)]
+        part = tuple(
+            extent >> half for extent, half in zip(tile[at : at + len(box)], halved[at : at + len(box)])
+        )
         at += len(box)
         if len(part) != len(box):
             raise Invalid(D.COORD_COUNT, want=at, got=len(index))

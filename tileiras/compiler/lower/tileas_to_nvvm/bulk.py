@@ -18,7 +18,7 @@ from tileiras.compiler.nvvm.code import TensorAddr
 from .roles import warp_number
 from .staging import slot_address
 from .state import Lowering
-from .tensor_memory import by_warp, commit, wait_for_phase
+from .tensor_memory import at_leader, by_warp, commit, leader_of_pair, rank, wait_for_phase
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -122,7 +122,9 @@ def lower_release(lowering: Lowering, op: Op) -> None:
 
 
 def lower_commit(lowering: Lowering, op: Op) -> None:
-    by_warp(lowering, False, lambda: commit(lowering, _barrier(lowering, op, "released")))
+    by_warp(
+        lowering, False, lambda: commit(lowering, _barrier(lowering, op, "released"), bool(op.attr("pair")))
+    )
 
 
 def lower_load(lowering: Lowering, op: Op) -> None:
@@ -130,17 +132,23 @@ def lower_load(lowering: Lowering, op: Op) -> None:
     runs = lowering.scalar(op.operands[2])
     barrier = _barrier(lowering, op)
     address = slot_address(lowering, op.operands[0], op.operands[1])
+    index = op.group("index")
     copies = []
     at = 0
     for number, start in zip(op.attr("maps"), op.attr("starts")):
         map = lowering.fn.tensor_maps[number]
         end = at + len(map.box)
         tile = op.attr("tile")[at:end]
+        halved = (op.attr("halved") or (False,) * len(index))[at:end]
         inside = (op.attrs.get("inbounds") or ()) and op.attrs["inbounds"][at:end]
         corner = [
             _coordinate(lowering, value, extent, bool(inside and inside[d]))
-            for d, (value, extent) in enumerate(zip(op.group("index")[at:end], tile))
+            for d, (value, extent) in enumerate(zip(index[at:end], tile))
         ]
+        for d in [d for d, half in enumerate(halved) if half]:  # this CTA's half
+            half = tile[d] // 2
+            corner[d] = b.add(32, corner[d], b.linear(rank(lowering), [half]))
+            tile = (*tile[:d], half, *tile[d + 1 :])
         size = prod(map.box) * map.element_bytes
         copies.append((_descriptor(lowering, number), start, corner, tile, map.box, size))
         at = end
@@ -161,7 +169,13 @@ def lower_load(lowering: Lowering, op: Op) -> None:
     b.emit_to((b.reg("r"), elected), "elect.sync", 0xFFFFFFFF)
     b.bra(skip, (elected, True))
     place = b.address(barrier)
-    b.emit_to(_sym("_"), "mbarrier.arrive.expect_tx.shared::cta.b64", place, sum(op.attr("bytes")))
+    pair = bool(op.attr("pair"))
+    leads = b.entry("setp.eq.b32", rank(lowering), leader_of_pair(lowering)) if pair else None
+    expected = sum(op.attr("bytes")) << pair
+    b.emit_to(_sym("_"), "mbarrier.arrive.expect_tx.shared::cta.b64", place, expected, guard=leads)
+    group = ""
+    if pair:  # both halves complete on the leader's mbarrier
+        place, group = b.address(at_leader(lowering, barrier)), ".cta_group::2"
     shared = op.attr("shared") or (0,) * len(copies)
     for (descriptor, start, corner, tile, box, size), together in zip(copies, shared):
         share = shares(tile, box, op.attr("ctas")) if together else None
@@ -171,7 +185,7 @@ def lower_load(lowering: Lowering, op: Op) -> None:
         for n, begin in enumerate(parts(tile, box)):
             first = [b.materialize(b.add(32, c, at), "r") for c, at in zip(corner, begin)]
             source = TensorAddr(descriptor, tuple(reversed(first)))
-            opcode = f"cp.async.bulk.tensor.{len(box)}d.{_COPY}"
+            opcode = f"cp.async.bulk.tensor.{len(box)}d.{_COPY}{group}"
             b.emit_to(None, opcode, b.address(address, start + n * size), source, place)
     b.pop()
     b.place(skip)

@@ -11,6 +11,7 @@ from tileiras.compiler.layout.gf2 import apply
 from tileiras.compiler.layout.linear import dim_bits
 from tileiras.compiler.layout.shared import matrix_operand
 from tileiras.compiler.nvvm.build import _sym
+from tileiras.compiler.nvvm.directives import cluster_dim
 from tileiras.compiler.target import sm, tcgen05
 from tileiras.compiler.target.cost import CostModel
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.core import Op
 
 _BARRIERS = 2
-_GROUP = "cta_group::1"
+_GROUPS = ("cta_group::1", "cta_group::2")  # of one CTA, of a pair
 _LANES_AT = 16  # bit of a tensor memory address where the lane begins
 
 
@@ -73,13 +74,13 @@ def by_warp(lowering: Lowering, warp_only: bool, emit: Any) -> None:
 
 def lower_alloc(lowering: Lowering, op: Op) -> None:
     b = lowering.b
-    offset, columns = op.attr("offset"), op.attr("columns")
+    offset, columns, group = op.attr("offset"), op.attr("columns"), group_of(op)
     state = b.entry("add.s32", lowering.smem_base, offset) if offset else lowering.smem_base
 
     def allocate() -> None:
         count = b.materialize(columns, "r")
-        b.emit_to(None, f"tcgen05.alloc.{_GROUP}.sync.aligned.shared::cta.b32", b.address(state), count)
-        b.emit_to(None, f"tcgen05.relinquish_alloc_permit.{_GROUP}.sync.aligned")
+        b.emit_to(None, f"tcgen05.alloc.{group}.sync.aligned.shared::cta.b32", b.address(state), count)
+        b.emit_to(None, f"tcgen05.relinquish_alloc_permit.{group}.sync.aligned")
 
     by_warp(lowering, True, allocate)
     b.emit_to(None, "tcgen05.fence::before_thread_sync")
@@ -99,7 +100,7 @@ def lower_free(lowering: Lowering, op: Op) -> None:
     def release() -> None:
         b.emit_to(None, "tcgen05.fence::after_thread_sync")
         count = b.materialize(memory.columns, "r")
-        b.emit_to(None, f"tcgen05.dealloc.{_GROUP}.sync.aligned.b32", memory.address, count)
+        b.emit_to(None, f"tcgen05.dealloc.{group_of(op)}.sync.aligned.b32", memory.address, count)
 
     by_warp(lowering, True, release)
 
@@ -110,6 +111,8 @@ def lower_begin(lowering: Lowering, op: Op) -> None:
     memory: Memory = lowering.env[op.operands[0]]
     readers = op.attr("readers") or 0
     writers = op.attr("writers") or 0
+    if op.attr("pair"):
+        readers *= 2
     # it is there; it was read; what it is made of was stored
     counts = [1] * _BARRIERS + [n for n in (readers, writers) if n for _ in range(_BARRIERS)]
     state = b.add(32, memory.state, 16 + 8 * len(counts) * op.attr("number"))
@@ -182,26 +185,67 @@ def lower_acquire(lowering: Lowering, op: Op) -> None:
     """The phase before the first counts as complete: buffers are free at first."""
     b = lowering.b
     memory: Memory = lowering.env[op.operands[0]]
-    wait_for_phase(lowering, b.add(32, memory.state, 8 * _BARRIERS), b.xor(32, memory.phase, 1))
+    ctas = 2 if op.attr("pair") else 1
+    wait_for_phase(lowering, b.add(32, memory.state, 8 * _BARRIERS), b.xor(32, memory.phase, 1), ctas)
     b.emit_to(None, "tcgen05.fence::after_thread_sync")
 
 
 def lower_commit(lowering: Lowering, op: Op) -> None:
     memory: Memory = lowering.env[op.operands[0]]
-    by_warp(lowering, False, lambda: commit(lowering, memory.state))
+    by_warp(lowering, False, lambda: commit(lowering, memory.state, bool(op.attr("pair"))))
 
 
-def commit(lowering: Lowering, barrier: Any) -> None:
-    """What this thread has issued arrives on an mbarrier when it is done."""
+def commit(lowering: Lowering, barrier: Any, pair: bool = False) -> None:
+    """What this thread has issued arrives on an mbarrier when it is done; for a pair on that of both CTAs."""
     b = lowering.b
-    form = f"tcgen05.commit.{_GROUP}.mbarrier::arrive::one.shared::cluster.b64"
-    b.emit_to(None, form, b.address(barrier))
+    form = f"tcgen05.commit.{_GROUPS[pair]}.mbarrier::arrive::one.shared::cluster"
+    if not pair:
+        return b.emit_to(None, f"{form}.b64", b.address(barrier))
+    b.emit_to(None, f"{form}.multicast::cluster.b64", b.address(barrier), both_of_pair(lowering))
+    return None
+
+
+# ---- pairs of CTAs
+
+
+def group_of(op: Op) -> str:
+    return _GROUPS[bool(op.attr("pair"))]
+
+
+def leader_of_pair(lowering: Lowering) -> Any:
+    """The rank of the CTA that issues the products of this one's pair."""
+    if max(cluster_dim(lowering.fn)) == 2:
+        return 0
+    return lowering.b.entry("and.b32", rank(lowering), ~1 & 0xFFFFFFFF)
+
+
+def rank(lowering: Lowering) -> Any:
+    return lowering.b.entry("mov.u32", _sym("%cluster_ctarank"))
+
+
+def both_of_pair(lowering: Lowering) -> Any:
+    """The mask of the CTAs of a pair, as its leader has it."""
+    b = lowering.b
+    if max(cluster_dim(lowering.fn)) == 2:
+        return b.materialize(3, "h")
+    return b.entry("cvt.u16.u32", b.entry("shl.b32", b.materialize(3, "r"), leader_of_pair(lowering)))
+
+
+def at_leader(lowering: Lowering, address: Any) -> Any:
+    """What lies at an address of this CTA's shared memory, in that of the pair's leader."""
+    b = lowering.b
+    return b.emit("mapa.shared::cluster.u32", b.materialize(address, "r"), leader_of_pair(lowering))
 
 
 def lower_release(lowering: Lowering, op: Op) -> None:
     b = lowering.b
     memory: Memory = lowering.env[op.operands[0]]
     lane = b.entry("setp.eq.b32", b.entry("and.b32", b.tid, 31), 0)
+    if op.attr("pair"):
+        there = at_leader(lowering, b.add(32, memory.state, 8 * _BARRIERS))
+        form = "mbarrier.arrive.release.cluster.shared::cluster.b64"
+        b.emit_to(_sym("_"), form, b.address(there), guard=lane)
+        return
     b.emit_to(
         _sym("_"), "mbarrier.arrive.shared::cta.b64", b.address(memory.state, 8 * _BARRIERS), guard=lane
     )
@@ -446,17 +490,19 @@ class Operand:
 
 
 def _issue(lowering: Lowering, op: Op, left: Any, a_k_major: bool, right_place: Any) -> None:
-    """One instruction for 128 rows (or 64), 256 columns and one slice of K. `left(k, m)`: what stands for A."""
+    """One instruction for 128 rows (or 64), 256 columns and one slice of K; for a pair of CTAs, for 128 rows of each. `left(k,
+    m)`: what stands for A."""
     b = lowering.b
     memory: Memory = lowering.env[op.operands[0]]
     count = lowering.scalar(op.operands[1])
     rows, columns, depth, elem = op.attr("m"), op.attr("n"), op.attr("depth"), op.attr("elem")
     kind, _, log2_k = tcgen05.TYPES[elem]
     wide = min(columns, tcgen05.MAX_N)
-    right = Operand(lowering, op, 1, right_place, (depth, columns))
+    pair = bool(op.attr("pair"))
+    right = Operand(lowering, op, 1, right_place, (depth, columns >> pair))
     signs = [op.attrs.get(f"signedness_{side}", "signed") == "signed" for side in ("lhs", "rhs")]
     form = tcgen05.instruction_descriptor(
-        elem, wide, a_k_major, right.matrix.k_major, (signs[0], signs[1]), min(rows, tcgen05.LANES)
+        elem, wide, a_k_major, right.matrix.k_major, (signs[0], signs[1]), min(rows, tcgen05.LANES) << pair
     )
     b.emit_to(None, "tcgen05.fence::after_thread_sync")
     yes, first = b.true(), _adds(lowering, op)
@@ -465,7 +511,7 @@ def _issue(lowering: Lowering, op: Op, left: Any, a_k_major: bool, right_place: 
             target = b.address(b.add(32, memory.address, m // tcgen05.LANES * columns + n))
             for k in range(0, depth, 1 << log2_k):
                 b.emit_to(
-                    None, f"tcgen05.mma.{_GROUP}.kind::{kind}", target, left(k, m),
+                    None, f"tcgen05.mma.{_GROUPS[pair]}.kind::{kind}", target, left(k, m),
                     b.materialize(right.at(k, n), "d"), b.materialize(form, "r"), first if k == 0 else yes,
                 )  # fmt: skip
     if op.attrs.get("commit", 1):  # what goes on with the sum commits for both
@@ -508,7 +554,7 @@ def lower_product_scaled(lowering: Lowering, op: Op) -> None:
         for tile in range(taken[which] // tcgen05.SCALE_COLUMNS):
             target = b.address(b.add(32, base, tcgen05.SCALE_COLUMNS * tile))
             source = b.materialize(b.add(64, first, tcgen05.SCALE_BYTES * tile >> 4), "d")
-            b.emit_to(None, f"tcgen05.cp.{_GROUP}.32x128b.warpx4", target, source)
+            b.emit_to(None, f"tcgen05.cp.{_GROUPS[0]}.32x128b.warpx4", target, source)
 
     def scale_of(which: int, base: Any, other: int, number: int) -> Any:
         tiles, _ = tcgen05.scale_tiles(*sides[which][:2])
@@ -530,7 +576,7 @@ def lower_product_scaled(lowering: Lowering, op: Op) -> None:
                         form, wide, left.matrix.k_major, right.matrix.k_major, number % tcgen05.SCALE_DEPTH
                     )
                     b.emit_to(
-                        None, f"tcgen05.mma.{_GROUP}.kind::{kind}", target, b.materialize(left.at(k, m), "d"),
+                        None, f"tcgen05.mma.{_GROUPS[0]}.kind::{kind}", target, b.materialize(left.at(k, m), "d"),
                         b.materialize(right.at(k, n), "d"), b.materialize(word, "r"), scale_of(0, bases[0], m, number),
                         scale_of(1, bases[1], n, number), first if k == 0 else yes,
                     )  # fmt: skip

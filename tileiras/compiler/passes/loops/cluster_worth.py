@@ -5,9 +5,11 @@ multiply-add grow, and the second-level cache is what feeds the tensor cores. It
 
 - no operand is needed whole, as in products of batches, or there are no products;
 - the sums of the whole block do not fit one CTA: it would run in parts, which load operands again as well; or
-- the operand is copied once for all CTAs (TileASMulticast), which takes warps that copy and tensor maps.
+- the operand is copied once for all CTAs (TileASMulticast), which takes warps that copy and tensor maps; or
+- pairs of CTAs multiply as one, each with half of the operand (schedule/pairs.py): as many bytes for each multiply-add as one CTA
+  would load, of which each has half.
 
-Layouts and rings come later, so that the last is promised only of loops whose loads all have maps for certain.
+Layouts and rings come later, so that the last two are promised only of loops whose loads all have maps for certain.
 """
 
 from __future__ import annotations
@@ -17,9 +19,10 @@ from tileiras.compiler.passes.tileaa.facts import Facts
 from tileiras.compiler.passes.tileaa.slice_demand import LOADS
 from tileiras.compiler.passes.tileaa.slice_plan import PRODUCTS
 from tileiras.compiler.passes.tileaa.slices import sliced
-from tileiras.compiler.schedule import bulk
+from tileiras.compiler.schedule import bulk, pairs
 from tileiras.compiler.schedule.hints import flag
 from tileiras.compiler.schedule.staging import unit_dimension
+from tileiras.compiler.schedule.tensor_memory import SUM, head, is_zero, role
 from tileiras.compiler.target import sm, tcgen05, wgmma
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.tensor_maps import ELEMENTS
@@ -44,7 +47,9 @@ def slower(division: Division, target: Any) -> str | None:
         for i in (0, 1)
         if plan is not None and not plan.wants[i][0]
     ]
-    if not repeated or not fit(list(products), target) or copied_once(division, products, repeated, target):
+    if not repeated or not fit(list(products), target):
+        return None
+    if copied_once(division, products, repeated, target) or paired(division, products, target):
         return None
     return SLOWER
 
@@ -73,6 +78,57 @@ def copied_once(division: Division, products: dict[Op, Any], repeated: list[Valu
     """Whether TileASMulticast will find one ring, and what all CTAs load in it."""
     if not (bulk.wanted(target) and target.has(sm.WGMMA) and target.has(sm.SETMAXNREG)):
         return False
+    sources = {v: _source(v) for op in products for v in op.operands[:2]}
+    for op, plans in products.items():
+        if any(len(shape) != 2 or shape[0] < wgmma.M for shape in _shapes(op, plans)):
+            return False
+        for v, depth in zip(op.operands, (1, 0)):
+            form = wgmma.row_of(v.type.elem.name)  # type: ignore[attr-defined]
+            if form is None or not form[2] and sources[v][1] != depth:
+                return False  # another instruction's, or turned in registers
+    return _one_ring(division, products, repeated, sources, target)
+
+
+def paired(division: Division, products: dict[Op, Any], target: Any) -> bool:
+    """Whether warps will have roles, and pairs of CTAs multiply as one."""
+    if not (
+        bulk.wanted(target) and target.has(sm.PAIRS) and target.has(sm.TCGEN05) and target.has(sm.SETMAXNREG)
+    ):
+        return False
+    operands = [v for op in products for v in op.operands[:2]]
+    sources = {v: _source(v) for v in operands}
+    for op, plans in products.items():
+        left: Any = op.operands[0].type
+        shapes = _shapes(op, plans)
+        whole = [plan is None or plan.wants[1][0] == () for plan in plans.values()]  # of the right operand
+        if not _goes_to_tensor_memory(op.operands[0], target) or left.elem.name == "tf32" or not all(whole):
+            return False
+        if role(op) != SUM or not is_zero(_begin(op)):
+            return False
+        for shape in shapes:
+            along = sources[op.operands[1]][1] == 1
+            line = shape[1] * left.elem.bytes if along else None
+            if len(shape) != 2 or pairs.suits(shape[0], shape[1], line) is not None:
+                return False
+    return _one_ring(division, products, operands, sources, target)
+
+
+def _begin(product: Op) -> Value:
+    """What the sum of a product in a loop begins with."""
+    loop, first = product.parent, head(product)
+    assert loop is not None
+    return loop.operands[2 + first.operands[2].index]
+
+
+def _shapes(op: Op, plans: Any) -> list[Any]:
+    return [sliced(op.result.type.shape, cut) for cut in plans]  # type: ignore[attr-defined]
+
+
+def _one_ring(
+    division: Division, products: dict[Op, Any], wanted: list[Value], sources: Any, target: Any
+) -> bool:
+    """Whether one loop has all products, which read what it loads, and all its loads have maps. `wanted`: operands that it must
+    load itself."""
     func = division.func
     blocks = {op.block for op in products}
     loop = next(iter(products)).parent
@@ -80,20 +136,11 @@ def copied_once(division: Division, products: dict[Op, Any], repeated: list[Valu
         return False
     if any(op.spec.name == "return" and op.block is not func.regions[0].block for op in func.walk()):
         return False
-    sources = {v: _source(v) for op in products for v in op.operands[:2]}
-    for op, plans in products.items():
-        shapes = [sliced(op.result.type.shape, cut) for cut in plans]  # type: ignore[attr-defined]
-        if any(len(shape) != 2 or shape[0] < wgmma.M for shape in shapes):
-            return False
-        for v, depth in zip(op.operands, (1, 0)):
-            form = wgmma.row_of(v.type.elem.name)  # type: ignore[attr-defined]
-            if form is None or not form[2] and sources[v][1] != depth:
-                return False  # another instruction's, or turned in registers
     loads = {op for op in loop.walk() if op.spec.name in LOADS}
     read = {load for load, _ in sources.values()}
     return (
         loads <= read  # else an operand is computed on its way
-        and all(sources[v][0] in loads for v in repeated)
+        and all(sources[v][0] in loads for v in wanted)
         and all(_has_map(func, op, target) for op in loads)
     )
 

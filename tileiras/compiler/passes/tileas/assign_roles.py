@@ -62,11 +62,12 @@ from tileiras.compiler.ir.core import Block, Op, Region, Value
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.spec import NO_MEMORY_EFFECT
 from tileiras.compiler.ir.types import I1, TOKEN, Dense, TensorType, TileType
-from tileiras.compiler.schedule import roles
+from tileiras.compiler.schedule import pairs, roles
 from tileiras.compiler.schedule.candidates import constant_int
 from tileiras.compiler.target import sm
 from tileiras.compiler.target.cost import CostModel
 
+from .pair_ctas import by_leader, close, narrow
 from .place_shared import ALIGN, SHARED_BYTES
 
 TYPE_CHECKING = False
@@ -102,6 +103,10 @@ class AssignRoles(Pass):
             say(context, D.NO_ROLES, refused.op, name=refused.op.spec.full_name, reason=refused.reason)
             return True
         plan.carry_out()
+        if plan.alone is not None:
+            say(context, D.NO_PAIR, found[0].loop, reason=plan.alone)
+        if plan.pair is not None:
+            say(context, D.PAIR, found[0].loop, stages=plan.pair.stages, bytes=plan.pair.stage)
         say(
             context, D.ROLES, found[0].loop, warps=plan.warps, copying=plan.others,
             does="copy" if plan.sums is None else "copy or multiply",
@@ -126,6 +131,8 @@ class Plan:
         self.warps = spec.num_warps
         first = found[0].loop
         self.sums = found[0].sums
+        self.pair: pairs.Pair | None = None
+        self.alone: str | None = None  # why the CTAs of a cluster are no pairs
         self.others = CostModel.copying_warps if self.sums is None else 2
         if self.sums is not None:
             return self.decide_sums(found[0], target)
@@ -165,18 +172,29 @@ class Plan:
             raise roles.NoRoles(
                 ring.loop, "its registers do not suffice for warps that only copy and multiply as well"
             )
+        if (self.func.attrs[KEY].tile_ctas or 1) > 1:
+            try:
+                self.pair = pairs.Pair(self.func, ring, target)
+            except pairs.NoPair as reason:
+                self.alone = str(reason)
 
     def carry_out(self) -> None:
         func = self.func
         for op, place in self.places.items():
             op.attrs = {**op.attrs, roles.EXCHANGE: place}
         func.attrs[SHARED_BYTES] = self.shared
+        if self.pair is not None:
+            narrow(self.pair)
         body = func.regions[0].block
         works = Working(self) if self.sums is None else Reading(self)
         agents: list[Agent] = [works, Copying(self, works)]
         if isinstance(works, Reading):
             agents.append(Multiplying(self, works))
         inner = [agent.agent(body) for agent in agents]
+        if self.pair is not None:
+            self.drain(agents[1], inner[1])
+            inner[-1] = by_leader(inner[-1], agents[-1].flag.layout)
+            close(inner)
         ends = body.ops[-1]
         for op in reversed(body.ops[:-1]):
             op.erase()
@@ -187,7 +205,8 @@ class Plan:
             body.insert_before(ends, create(old.spec, [buffer], (), dict(old.attrs), (), old.loc))
         for op in works.memory:
             body.insert_before(ends, op)
-        body.insert_before(ends, create(tileas.BARRIER, loc=ends.loc))
+        together = {"cluster": True} if self.pair is not None else {}
+        body.insert_before(ends, create(tileas.BARRIER, (), (), together, (), ends.loc))
         spec: KernelSpec = func.attrs[KEY]
         fields = {**spec.entries(), "num_warps": self.warps + self.others}
         func.attrs[KEY] = KernelSpec(**fields)
@@ -203,6 +222,18 @@ class Plan:
             if number:
                 attrs["issuing_warps"] = 1
             body.insert_before(ends, create(AGENT, (), (), attrs, [Region([block])], func.loc))
+
+    def drain(self, copying: Any, block: Block) -> None:
+        """Waits behind the copies of a pair until every stage is released: the leader's products reach this CTA's mbarriers."""
+        (ring,) = self.rings
+        names = ("barriers", "stage_bytes", "released")
+        attrs = {name: ring.begin.attr(name) for name in names}
+        slot, phase = copying.state[ring]
+        for stage in range(ring.stages):
+            if stage:
+                slot, phase = copying.advanced(ring, block, slot, phase)
+            operands = (copying.buffers[ring], slot, phase)
+            block.append(create(tileas.BULK_ACQUIRE, operands, (), dict(attrs), (), ring.loop.loc))
 
 
 class Agent(ABC):
@@ -222,6 +253,7 @@ class Agent(ABC):
                 if ring.pool not in inside:
                     inside.append(ring.pool)
                 op = op.parent
+        self.pairing = {"pair": True} if plan.pair is not None else {}
         self.loops: list[Op] = []
         layout = plan.rings[0].wait.operands[1].type.layout  # type: ignore[attr-defined]
         self.flag = TensorType(I1, (), layout)
@@ -545,7 +577,7 @@ class Reading(Working):
             self.values[op.result] = block.append(made).result
         else:
             self.values[op.result] = self.load_or_zero(op, sum, block)
-        block.append(create(tileas.TENSOR_RELEASE, (sum,), (), {}, (), op.loc))
+        block.append(create(tileas.TENSOR_RELEASE, (sum,), (), dict(self.pairing), (), op.loc))
 
     def load_or_zero(self, op: Op, sum: Value, block: Block) -> Value:
         """A sum, zeros where its loop never ran."""
@@ -676,11 +708,11 @@ class Multiplying(Copying):
         slot, phase, number = self.state[ring.pool]
         self.current = turned(self, block, number)
         for sum in self.current.values():
-            block.append(create(tileas.TENSOR_ACQUIRE, (sum,), (), {}, (), op.loc))
+            block.append(create(tileas.TENSOR_ACQUIRE, (sum,), (), dict(self.pairing), (), op.loc))
         self.loop(op, block, [slot, phase, self.number(block, number.type, 0)], self.ring_body)
         slot, phase, _ = self.state[ring.pool]
         for sum in self.current.values():
-            block.append(create(tileas.TENSOR_COMMIT, (sum,), (), {}, (), op.loc))
+            block.append(create(tileas.TENSOR_COMMIT, (sum,), (), dict(self.pairing), (), op.loc))
         one = self.number(block, number.type, 1)
         more = self.make(block, "addi", (number, one), number.type, {"overflow": "none"})
         self.state[ring.pool] = [slot, phase, more]
