@@ -15,7 +15,7 @@ from math import prod
 
 from tileiras.compiler.dialects.nv_tileaa.kernel_spec import KEY
 from tileiras.compiler.dialects.nv_tileas import ops as tileas
-from tileiras.compiler.dialects.nv_tileas.rings import MAX_DEPTH, RESERVED_BYTES, span_of
+from tileiras.compiler.dialects.nv_tileas.rings import MAX_DEPTH, RESERVED_BYTES, STAGE_UNIT, span_of
 from tileiras.compiler.dialects.nv_tileas.tensor_maps import maps_of
 from tileiras.compiler.layout.linear import dim_bits
 from tileiras.compiler.layout.shared import MIN_SWIZZLED, arrange, matrix_operand
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.core import Op
 
     from .roles import Ring
-
-STAGE_UNIT = 1024  # after which a swizzle repeats
 
 
 class NoPair(Exception):
