@@ -57,9 +57,7 @@ class CostModel:
     most_granted = 240  # of a thread that setmaxnreg is asked for: 65536 less what copying warps keep (F)
     # ---- clusters
     portable_cluster = 8  # CTAs that a cluster may have on every GPU (G)
-    pair_stages = (
-        6  # of the ring of a pair of CTAs, at most: as of one CTA, with the one that products read (S)
-    )
+    pair_stages = 6  # of the ring of a pair of CTAs, with the one that products still read (S)
     sums_of_block = 1 << 15  # words of sums that one CTA holds: half the registers, as huge tiles (G)
     # ---- warps
     least_warps = 4  # of a block: a warpgroup (F)
