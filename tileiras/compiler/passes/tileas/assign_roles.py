@@ -84,7 +84,7 @@ class AssignRoles(Pass):
     SUMMARY = "Let a warpgroup of its own issue the copies of pipelined loops"
     """
     does: warps of their own issue the bulk tensor copies of pipelined loops, and the products that add up in tensor
-      memory
+      memory; there, pairs of CTAs of a cluster multiply as one
     without: all warps do everything
     acts: staged_f16_nt on sm_90 with tensor maps
     """
