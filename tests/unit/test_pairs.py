@@ -253,7 +253,7 @@ PLANTED: dict[str, tuple[Edit, tuple[int, ...], str]] = {
     "no cluster barrier before exit": (
         without_cluster_barrier(-1, -1, -1), ANY,
         r"CTA \(\d+, \d+, 0\) (may end before .* is done with its|has ended before this)"),
-    "one CTA frees tensor memory": (changed(r"tcgen05\.dealloc", "@%even tcgen05.dealloc"), ANY, "tensor memory not freed"),
+    "one CTA frees tensor memory": (changed(r"tcgen05\.dealloc", "@%even tcgen05.dealloc"), ANY, "for a warp of the peer CTA"),
     "the next sum does not wait": (unwaited(-2), AGAIN, r"race: .*tensor memory"),
     "sums are released to the own CTA": (
         changed(r"mapa\.shared::cluster\.u32 (%r\d+), (%r\d+), \S+;", r"mov.u32 \1, \2;", 0), AGAIN, STUCK),
