@@ -247,13 +247,9 @@ FAILED = Diag("DRV-0005", ERROR, "failed to compile Tile IR program", "driver", 
 cause: This line ends every failed compilation; the reason stands in the messages before it.
 remedy: Read the first error above. When there is none, set TILEIRAS_TRACEBACK=1 and report what it shows.
 
+in: kernel
   $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx
-  cuda_tile.module @m {
-    entry @k() {
 -   nonsense
-      return
-    }
-  }
 """
 
 WARNINGS = Diag("DRV-0506", ERROR, "warnings are treated as errors (--Werror)", "driver", WORD_ERROR)

@@ -2,13 +2,15 @@
 
 The text stands below the diagnostic's row in the source, as a string that Python drops: cause and remedy, or the code that
 shares them (`see: AA-0101`); then an example, a kernel or a script with the lines that are refused and those that take their
-place, or after `! ` the reason why no input brings the diagnostic about.
+place, or after `! ` the reason why no input brings the diagnostic about. `in: NAME` puts it into a kernel of `example_frames.py`.
 """
 
 from __future__ import annotations
 
 import ast
 import os
+
+from .example_frames import framed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,7 +64,7 @@ def _parts(text: str) -> tuple[str, str]:
     """(cause and remedy, example), their paragraphs on one line each."""
     above, _, example = text.partition("\n\n")
     said = above.replace("\n", " ").replace(" remedy: ", "\nremedy: ")
-    return said, example.replace("\n", " ") if example.startswith(UNREACHED) else example
+    return said, example.replace("\n", " ") if example.startswith(UNREACHED) else framed(example)
 
 
 def catalogue() -> dict[str, tuple[str, str]]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
 
 from tileiras import cli
+from tileiras import explain as explain_module
+from tileiras.example_frames import FRAMES, USUAL, framed
 from tileiras.explain import explain, table
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -70,3 +73,24 @@ def test_the_code_stands_in_the_last_note(tmp_path: Path, capsys: pytest.Capture
     assert coded.startswith(plain) and coded[len(plain) :].startswith("note: code IR-000")
     assert cli.main([*words[1:], "/no/file", "--diagnostic-codes"]) == 1
     assert "note: code DRV-0101; tileiras --explain DRV-0101" in capsys.readouterr().err
+
+
+def test_a_frame_stands_around_what_an_example_is_about() -> None:
+    changed = ["-     %y = negi %x : tile<f32>", "+     %y = negf %x : tile<f32>"]
+    lines = framed("\n".join(["in: kernel(%x: tile<f32>)", "  $ tileiras k.tileir", *changed])).split("\n")
+    above = ["  $ tileiras k.tileir", "  cuda_tile.module @m {", "    entry @k(%x: tile<f32>) {"]
+    assert lines == [*above, *changed, "      return", "    }", "  }"]
+    sides = framed("in: matmul width=2|16").split("\n")
+    assert [line[0] for line in sides if "div_by<2>" in line or "%width = assume div_by<16>" in line] == [
+        "-",
+        "+",
+    ]
+    script = framed(
+        "in: script\n-     %i = iota : tile<3xi32>\n+     %i = iota : tile<4xi32>\n  tileiras.load(kernel)"
+    )
+    assert script.endswith("  '''\n  tileiras.load(kernel)") and "      return" in script
+
+
+def test_every_frame_has_an_example() -> None:
+    used = {name for text in explain_module._sources() for name in re.findall(r"^in: (\w+)", text, re.M)}
+    assert used == FRAMES.keys() == USUAL.keys()

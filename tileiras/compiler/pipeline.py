@@ -28,16 +28,12 @@ cause: `tileiras-opt --skip` names a pass that turns the operation in the messag
 understand.
 remedy: Leave the pass in. docs/passes.md says which passes are optional: those that only make code better.
 
+in: kernel
   $ tileiras-opt k.tileir --gpu-name=sm_90 --pipeline-to=tileas --skip=TileASSelectAtoms
-  cuda_tile.module @m {
-    entry @k() {
       %a = constant <f16: 1.0> : tile<16x16xf16>
       %c = constant <f32: 0.0> : tile<16x16xf32>
 -     %d = mmaf %a, %a, %c : tile<16x16xf16>, tile<16x16xf16>, tile<16x16xf32>
 +     %d = addf %c, %c : tile<16x16xf32>
-      return
-    }
-  }
 """
 
 STATIC_SHARED_BYTES = 48 * 1024  # what a block may have without opting in

@@ -34,13 +34,9 @@ or whose class is no pass with a place in the pipeline.
 remedy: Install the package into the environment of `tileiras`; give the entry point of the group `tileiras.passes`
 a name of its own, the class that NAME, and AFTER the name of a row of docs/passes.md.
 
+in: kernel
 - $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --plugin=NoSuchPass
 + $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx
-  cuda_tile.module @m {
-    entry @k() {
-      return
-    }
-  }
 """
 
 CLASH = Diag("PM-0102", ERROR, "the name of the pass '{name}' of {package} is taken by {other}", "plugins")

@@ -22,82 +22,46 @@ TARGETS = ("reference", "emulator", "cpu", "gpu")
 NO_TARGET = Diag(
     "RUN-0201", ERROR, "unknown launch target '{target}': expected reference, emulator, cpu or gpu", "launch"
 )
-'''
+"""
 cause: The launch was called with an option, grid, seed or memory that it does not take, or lacks a package.
 remedy: Use a value that the message names; `pip install 'tileiras[run]'` brings the packages.
 
-  $ python k.py
-  import tileiras
-
-  kernel = """
-  cuda_tile.module {
-    entry @k() {
-      return
-    }
-  }
-  """
+in: script
 - tileiras.launch(kernel, "k", 1, [], target="gpu0")
 + tileiras.launch(kernel, "k", 1, [], target="emulator")
-'''
+"""
 
 BAD_SEED = Diag("RUN-0208", ERROR, "seed {seed}: expected an integer from 0 on, or none", "launch")
-'''
+"""
 see: RUN-0201
 
-  $ python k.py
-  import tileiras
-
-  kernel = """
-  cuda_tile.module {
-    entry @k() {
-      return
-    }
-  }
-  """
+in: script
 - tileiras.launch(kernel, "k", 1, [], seed=-1)
 + tileiras.launch(kernel, "k", 1, [], seed=1)
-'''
+"""
 
 TOO_WIDE = Diag(
     "RUN-0209", ERROR, "grid {grid}: a GPU takes at most 65535 tile blocks in the second and third dimension",
     "launch",
 )  # fmt: skip
-'''
+"""
 see: RUN-0201
 
-  $ python k.py
-  import tileiras
-
-  kernel = """
-  cuda_tile.module {
-    entry @k() {
-      return
-    }
-  }
-  """
+in: script
 - tileiras.launch(kernel, "k", (1, 65536, 1), [], target="gpu")
 + tileiras.launch(kernel, "k", (1, 2, 1), [], target="emulator")
-'''
+"""
 
 BAD_GRID = Diag(
     "RUN-0202", ERROR, "grid {grid}: expected one to three positive integers below 2^24", "launch"
 )
-'''
+"""
 see: RUN-0201
 
-  $ python k.py
-  import tileiras
-
-  kernel = """
-  cuda_tile.module {
-    entry @k() {
-      return
-    }
-  }
-  """
+in: script
 - tileiras.launch(kernel, "k", (0, 1, 1), [])
 + tileiras.launch(kernel, "k", (1, 1, 1), [])
-'''
+"""
 
 
 NO_NUMPY = Diag(
@@ -112,23 +76,14 @@ see: RUN-0201
 OTHER_TARGET = Diag(
     "RUN-0205", ERROR, "the program was compiled for {have}, not for {want}: compile it again", "launch"
 )
-'''
+"""
 see: RUN-0201
 
-  $ python k.py
-  import tileiras
-
-  kernel = """
-  cuda_tile.module {
-    entry @k() {
-      return
-    }
-  }
-  """
+in: script
   program = tileiras.compile(kernel, "sm_90", emit="ptx")
 - tileiras.launch(program, "k", 1, [], "emulator", gpu_name="sm_80")
 + tileiras.launch(program, "k", 1, [], "emulator", gpu_name="sm_90")
-'''
+"""
 
 COMPILED = Diag(
     "RUN-0206",
@@ -136,78 +91,42 @@ COMPILED = Diag(
     "option '{name}' belongs to tileiras.compile: the program is compiled already",
     "launch",
 )
-'''
+"""
 see: RUN-0201
 
-  $ python k.py
-  import tileiras
-
-  kernel = """
-  cuda_tile.module {
-    entry @k() {
-      return
-    }
-  }
-  """
+in: script
   program = tileiras.compile(kernel, "sm_90", emit="ptx")
 - tileiras.launch(program, "k", 1, [], opt_level=2)
 + tileiras.launch(program, "k", 1, [])
-'''
+"""
 
 ONLY_EMULATOR = Diag("RUN-0211", ERROR, "{name} needs the target emulator, not {target}", "launch")
-'''
+"""
 see: RUN-0201
 
-  $ python k.py
-  import tileiras
-
-  kernel = """
-  cuda_tile.module {
-    entry @k() {
-      return
-    }
-  }
-  """
+in: script
   from tileiras.run.profile import Profile
 - tileiras.launch(kernel, "k", 1, [], profile=Profile())
 + tileiras.launch(kernel, "k", 1, [], "emulator", profile=Profile())
-'''
+"""
 
 BAD_END = Diag("RUN-0212", ERROR, "approximate {got}: expected exact, low or high", "launch")
-'''
+"""
 see: RUN-0201
 
-  $ python k.py
-  import tileiras
-
-  kernel = """
-  cuda_tile.module {
-    entry @k() {
-      return
-    }
-  }
-  """
+in: script
 - tileiras.launch(kernel, "k", 1, [], target="emulator", approximate="near")
 + tileiras.launch(kernel, "k", 1, [], target="emulator", approximate="low")
-'''
+"""
 
 NOT_ITERABLE = Diag("RUN-0207", ERROR, "args: expected a list of arguments, got {got}", "launch")
-'''
+"""
 see: RUN-0201
 
-  $ python k.py
-  import tileiras
-
-  kernel = """
-  cuda_tile.module {
-    entry @k(%n: tile<i32>) {
-      return
-    }
-  }
-  """
+in: script(%n: tile<i32>)
 - tileiras.launch(kernel, "k", 1, 8)
 + tileiras.launch(kernel, "k", 1, [8])
-'''
+"""
 
 DEFAULT_GPU = "sm_90"
 

@@ -27,24 +27,15 @@ if TYPE_CHECKING:
 
 SRC = "launch arguments"
 COUNT = Diag("RUN-0101", ERROR, "entry '{entry}' takes {want} arguments, got {got}{hint}", SRC)
-'''
+"""
 cause: An argument of the launch does not fit the parameter of the kernel: in number, kind, type, range or place.
 remedy: Pass one argument for each parameter: arrays for pointers, with the element type that the message names,
 numbers for scalars.
 
-  $ python k.py
-  import tileiras
-
-  kernel = """
-  cuda_tile.module {
-    entry @k(%a: tile<i32>, %b: tile<i32>) {
-      return
-    }
-  }
-  """
+in: script(%a: tile<i32>, %b: tile<i32>)
 - tileiras.launch(kernel, "k", 1, [1])
 + tileiras.launch(kernel, "k", 1, [1, 2])
-'''
+"""
 
 NEEDS_ARRAY = Diag(
     "RUN-0102",
@@ -52,46 +43,26 @@ NEEDS_ARRAY = Diag(
     "argument {index} of '{entry}' is a {type}: expected a NumPy array or one with DLPack, got {got}",
     SRC,
 )
-'''
+"""
 see: RUN-0101
 
-  $ python k.py
-  import numpy as np
-  import tileiras
-
-  kernel = """
-  cuda_tile.module {
-    entry @k(%p: tile<ptr<f32>>) {
-      return
-    }
-  }
-  """
+in: script(%p: tile<ptr<f32>>)
   a = np.zeros(8, np.float32)
 - tileiras.launch(kernel, "k", 1, [1.5])
 + tileiras.launch(kernel, "k", 1, [a])
-'''
+"""
 
 NEEDS_SCALAR = Diag(
     "RUN-0103", ERROR, "argument {index} of '{entry}' is a {type}: expected a scalar, got {got}", SRC
 )
-'''
+"""
 see: RUN-0101
 
-  $ python k.py
-  import numpy as np
-  import tileiras
-
-  kernel = """
-  cuda_tile.module {
-    entry @k(%n: tile<i32>) {
-      return
-    }
-  }
-  """
+in: script(%n: tile<i32>)
   a = np.zeros(8, np.float32)
 - tileiras.launch(kernel, "k", 1, [a])
 + tileiras.launch(kernel, "k", 1, [8])
-'''
+"""
 
 WIDTH = Diag(
     "RUN-0104", ERROR,
@@ -99,63 +70,35 @@ WIDTH = Diag(
     "but the array has dtype {dtype} ({got} bytes){hint}",
     SRC,
 )  # fmt: skip
-'''
+"""
 see: RUN-0101
 
-  $ python k.py
-  import numpy as np
-  import tileiras
-
-  kernel = """
-  cuda_tile.module {
-    entry @k(%p: tile<ptr<f32>>) {
-      return
-    }
-  }
-  """
+in: script(%p: tile<ptr<f32>>)
 - tileiras.launch(kernel, "k", 1, [np.zeros(8)])
 + tileiras.launch(kernel, "k", 1, [np.zeros(8, np.float32)])
-'''
+"""
 
 RANGE = Diag(
     "RUN-0105", ERROR, "argument {index} of '{entry}': {value} does not fit {type} ({low} .. {high})", SRC
 )
-'''
+"""
 see: RUN-0101
 
-  $ python k.py
-  import tileiras
-
-  kernel = """
-  cuda_tile.module {
-    entry @k(%n: tile<i32>) {
-      return
-    }
-  }
-  """
+in: script(%n: tile<i32>)
 - tileiras.launch(kernel, "k", 1, [2**32])
 + tileiras.launch(kernel, "k", 1, [2**32 - 1])
-'''
+"""
 
 NOT_INTEGER = Diag(
     "RUN-0106", ERROR, "argument {index} of '{entry}': {value} is not an integer, as {type} needs", SRC
 )
-'''
+"""
 see: RUN-0101
 
-  $ python k.py
-  import tileiras
-
-  kernel = """
-  cuda_tile.module {
-    entry @k(%n: tile<i32>) {
-      return
-    }
-  }
-  """
+in: script(%n: tile<i32>)
 - tileiras.launch(kernel, "k", 1, [0.5])
 + tileiras.launch(kernel, "k", 1, [1])
-'''
+"""
 
 UNSUPPORTED = Diag(
     "RUN-0107", ERROR, "argument {index} of '{entry}': a parameter of type {type} cannot be passed", SRC
@@ -172,25 +115,15 @@ ALIGNMENT = Diag(
     "RUN-0108", ERROR,
     "argument {index} of '{entry}': the array starts at {address}, which is not aligned to {want} bytes", SRC,
 )  # fmt: skip
-'''
+"""
 cause: An address is not a multiple of what its access, or the kernel's promise of alignment, needs.
 remedy: Pass arrays that begin at such an address, not slices of others; or promise less in the kernel.
 
-  $ python k.py
-  import numpy as np
-  import tileiras
-
-  kernel = """
-  cuda_tile.module {
-    entry @k(%p: tile<ptr<f32>>) {
-      return
-    }
-  }
-  """
+in: script(%p: tile<ptr<f32>>)
   raw = np.zeros(64, np.uint8)
 - tileiras.launch(kernel, "k", 1, [raw[1:33].view(np.float32)])
 + tileiras.launch(kernel, "k", 1, [raw[4:36].view(np.float32)])
-'''
+"""
 
 NOT_IMPORTED = Diag("RUN-0109", ERROR, "argument {index} of '{entry}' ({got}): {why}", SRC)
 '''
@@ -241,24 +174,14 @@ see: RUN-0101
 '''
 
 NOT_MEMORY = Diag("RUN-0203", ERROR, "memory: expected a sequence of NumPy arrays, got {got}", "launch")
-'''
+"""
 see: RUN-0201
 
-  $ python k.py
-  import numpy as np
-  import tileiras
-
-  kernel = """
-  cuda_tile.module {
-    entry @k() {
-      return
-    }
-  }
-  """
+in: script
   a = np.zeros(8, np.float32)
 - tileiras.launch(kernel, "k", 1, [], memory=a.tolist())
 + tileiras.launch(kernel, "k", 1, [], memory=[a])
-'''
+"""
 
 
 LONGEST_VALUE = 60  # characters of a value that a message repeats

@@ -30,91 +30,53 @@ changed leads there.
 NO_IMAGE = Diag(
     "RUN-0305", ERROR, "the program was compiled with emit='{emit}', which makes no {what}", "launch"
 )
-'''
+"""
 cause: The program was compiled to a form that cannot be launched so.
 remedy: Compile it again with the form that the message names (emit='cubin' for a GPU, PTX for the emulator).
 
-  $ python k.py
-  import tileiras
-
-  kernel = """
-  cuda_tile.module {
-    entry @k() {
-      return
-    }
-  }
-  """
+in: script
 - program = tileiras.compile(kernel, "sm_90", emit="tilebc")
 + program = tileiras.compile(kernel, "sm_90", emit="ptx")
   program.launch("k", 1, [], "emulator")
-'''
+"""
 
 STOPPED = Diag("RUN-0302", ERROR, "{text}", "PTX emulator")
-'''
+"""
 cause: The emulator stopped at an instruction of the PTX, or found a fault there; the note names the line.
 remedy: Run the same launch on the target `reference`: when that finds the fault too, it is one of the kernel; else
 report both.
 
-  $ python k.py
-  import numpy as np
-  import tileiras
-
-  kernel = """
-  cuda_tile.module {
-    entry @k(%p: tile<ptr<f32>>, %n: tile<i32>) {
+in: script(%p: tile<ptr<f32>>, %n: tile<i32>)
       %q = offset %p, %n : tile<ptr<f32>>, tile<i32> -> tile<ptr<f32>>
       %x, %t = load_ptr_tko weak %q : tile<ptr<f32>> -> tile<f32>, token
-      return
-    }
-  }
-  """
   a = np.zeros(8, np.float32)
 - tileiras.launch(kernel, "k", 1, [a, 8], target="emulator")
 + tileiras.launch(kernel, "k", 1, [a, 7], target="emulator")
-'''
+"""
 
 FOUND = Diag("RUN-0303", ERROR, "{text}", "PTX emulator")
-'''
+"""
 see: RUN-0302
 
-  $ python k.py
-  import numpy as np
-  import tileiras
-
-  kernel = """
-  cuda_tile.module {
-    entry @k(%p: tile<ptr<f32>>) {
+in: script(%p: tile<ptr<f32>>)
       %c = constant <f32: 1.0> : tile<f32>
       %t = store_ptr_tko weak %p, %c : tile<ptr<f32>>, tile<f32> -> token
-      return
-    }
-  }
-  """
   a = np.zeros(8, np.float32)
 - tileiras.launch(kernel, "k", 2, [a], target="emulator", check=True)
 + tileiras.launch(kernel, "k", 1, [a], target="emulator", check=True)
-'''
+"""
 
 ASSERTED = Diag("RUN-0306", ERROR, "{text}", "PTX emulator")
-'''
+"""
 see: RUN-0302
 
-  $ python k.py
-  import tileiras
-
-  kernel = """
-  cuda_tile.module {
-    entry @k(%n: tile<i32>) {
+in: script(%n: tile<i32>)
       %z = constant <i32: 0> : tile<i32>
       %c = cmpi less_than %z, %n, signed : tile<i32> -> tile<i1>
       assert %c, "n must be positive" : tile<i1>
-      return
-    }
-  }
-  """
 - tileiras.launch(kernel, "k", 1, [0], target="emulator")
 + tileiras.launch(kernel, "k", 1, [1], target="emulator")
-'''
+"""
 
 
 def compile_for_launch(

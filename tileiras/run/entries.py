@@ -13,22 +13,13 @@ if TYPE_CHECKING:
 NO_ENTRY = Diag(
     "RUN-0009", ERROR, "no entry named '{name}'; the module has: {names}", "reference interpreter"
 )
-'''
+"""
 see: RUN-0301
 
-  $ python k.py
-  import tileiras
-
-  kernel = """
-  cuda_tile.module {
-    entry @k() {
-      return
-    }
-  }
-  """
+in: script
 - tileiras.launch(kernel, "add", 1, [])
 + tileiras.launch(kernel, "k", 1, [])
-'''
+"""
 
 
 def find_entry(module: Op, name: str) -> Op:

@@ -102,16 +102,12 @@ PTXAS_WARNED = Diag("TC-0103", WARNING, "{text}")
 cause: ptxas warns of something in the PTX, in its own words.
 remedy: Mostly about registers and spills: smaller tiles or more warps help. -w hides it.
 
+in: kernel(%p: tile<ptr<f64>>)
 - $ tileiras k.tileir --gpu-name=sm_90 --emit=cubin --ptxas-options=--warn-on-double-precision-use
 + $ tileiras k.tileir --gpu-name=sm_90 --emit=cubin
-  cuda_tile.module @m {
-    entry @k(%p: tile<ptr<f64>>) {
       %x, %t = load_ptr_tko weak %p : tile<ptr<f64>> -> tile<f64>, token
       %y = addf %x, %x : tile<f64>
       %s = store_ptr_tko weak %p, %y token = %t : tile<ptr<f64>>, tile<f64> -> token
-      return
-    }
-  }
 """
 
 PTXAS_LINE = Diag("TC-0106", NOTE, "PTX line {number}: {text}")

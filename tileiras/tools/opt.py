@@ -49,13 +49,9 @@ WRONG_LEVEL = Diag("OPT-0001", ERROR, "pass '{name}' works on {want}, but there 
 cause: A pass was given a module of another stage than the one it works on.
 remedy: Run the passes before it first; `tileiras-opt --help` lists them in order.
 
+in: kernel
 - $ tileiras-opt k.tileir --pass KernelAttrPass
 + $ tileiras-opt k.tileir --pass ConvertCudaTileToTileAA
-  cuda_tile.module @m {
-    entry @k() {
-      return
-    }
-  }
 """
 
 USAGE = """\

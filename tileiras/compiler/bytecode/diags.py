@@ -164,15 +164,11 @@ NOT_EXPRESSIBLE = Diag(
 cause: The module has something that the bytecode version asked for cannot hold; it came with a later version.
 remedy: Ask for the version that the message names, or for none: the oldest that holds everything is taken then.
 
+in: kernel
 - $ tileiras-translate k.tileir --version 13.1 -o k.tilebc
 + $ tileiras-translate k.tileir --version 13.3 -o k.tilebc
-  cuda_tile.module @m {
-    entry @k() {
       %a = constant <f32: 1.0> : tile<8xf32>
       %b = tanh %a rounding<approx> : tile<8xf32>
-      return
-    }
-  }
 """
 
 OP_TOO_NEW = Diag(
@@ -181,15 +177,11 @@ OP_TOO_NEW = Diag(
 """
 see: BC-0011
 
+in: kernel
 - $ tileiras-translate k.tileir --version 13.1 -o k.tilebc
 + $ tileiras-translate k.tileir --version 13.2 -o k.tilebc
-  cuda_tile.module @m {
-    entry @k() {
       %a = constant <f32: 1.0> : tile<8xf32>
       %b = atan2 %a, %a : tile<8xf32>
-      return
-    }
-  }
 """
 
 OPTIONAL_TOO_NEW = Diag(
@@ -201,17 +193,13 @@ OPTIONAL_TOO_NEW = Diag(
 """
 see: BC-0011
 
+in: kernel
 - $ tileiras-translate k.tileir --version 13.1 -o k.tilebc
 + $ tileiras-translate k.tileir --version 13.2 -o k.tilebc
-  cuda_tile.module @m {
-    entry @k() {
       %a = constant <i32: 0> : tile<i32>
       for unsigned %i in (%a to %a, step %a) : tile<i32> {
         continue
       }
-      return
-    }
-  }
 """
 
 RESULT_TOO_NEW = Diag(
@@ -223,16 +211,12 @@ RESULT_TOO_NEW = Diag(
 """
 see: BC-0011
 
+in: kernel
 - $ tileiras-translate k.tileir --version 13.1 -o k.tilebc
 + $ tileiras-translate k.tileir --version 13.2 -o k.tilebc
-  cuda_tile.module @m {
-    entry @k() {
       %a = constant <f32: 1.0> : tile<8xf32>
       %t = print_tko "%f", %a : tile<8xf32> -> token
       %j = join_tokens %t, %t : token
-      return
-    }
-  }
 """
 
 TYPE_TOO_NEW = Diag(
@@ -244,14 +228,10 @@ TYPE_TOO_NEW = Diag(
 """
 see: BC-0011
 
+in: kernel
 - $ tileiras-translate k.tileir --version 13.1 -o k.tilebc
 + $ tileiras-translate k.tileir --version 13.2 -o k.tilebc
-  cuda_tile.module @m {
-    entry @k() {
       %a = constant <f8E8M0FNU: 1.0> : tile<8xf8E8M0FNU>
-      return
-    }
-  }
 """
 
 CONSTANT_GLOBAL = Diag(
@@ -301,13 +281,9 @@ FOREIGN_OP = Diag("BC-0021", ERROR, "only ops from the 'cuda_tile' dialect are a
 cause: The module has an operation, type or location that Tile IR bytecode has no form for.
 remedy: Keep to the cuda_tile dialect in what is written as bytecode; print anything else as text.
 
+in: kernel
   $ tileiras-translate k.tileir --allow-unregistered-dialect -o k.tilebc
-  cuda_tile.module @m {
-    entry @k() {
 -     "test.other"() : () -> ()
-      return
-    }
-  }
 """
 
 INVALID_OP = Diag("BC-0024", REMARK, "invalid op: {name}", src="real writer", kind="analysis")
@@ -315,13 +291,9 @@ INVALID_OP = Diag("BC-0024", REMARK, "invalid op: {name}", src="real writer", ki
 cause: An operation stands where only some are allowed: bodies of reduce and scan take pure arithmetic only.
 remedy: Move loads, stores and prints out of the body.
 
+in: kernel
   $ tileiras-translate k.tileir --allow-unregistered-dialect -o k.tilebc
-  cuda_tile.module @m {
-    entry @k() {
 -     "test.other"() : () -> ()
-      return
-    }
-  }
 """
 
 UNSUPPORTED_LOCATION = Diag(
@@ -330,14 +302,10 @@ UNSUPPORTED_LOCATION = Diag(
 """
 see: BC-0021
 
+in: kernel
   $ tileiras-translate k.tileir -o k.tilebc
-  cuda_tile.module @m {
-    entry @k() {
 -     %a = constant <i32: 1> : tile<i32> loc("name")
 +     %a = constant <i32: 1> : tile<i32> loc("k.py":1:2)
-      return
-    }
-  }
 """
 
 UNSUPPORTED_TYPE = Diag("BC-0022", ERROR, "unsupported type in bytecode writer: '{type}'", src="real writer")
@@ -362,28 +330,20 @@ BAD_TARGET = Diag(
 """
 see: BC-0003
 
+in: kernel
 - $ tileiras-translate k.tileir --version 13.9 -o k.tilebc
 + $ tileiras-translate k.tileir --version 13.5 -o k.tilebc
-  cuda_tile.module @m {
-    entry @k() {
 
-      return
-    }
-  }
 """
 
 NOT_WRITABLE = Diag("BC-0012", ERROR, "cannot be written as Tile IR bytecode: {what}", src="own")
 """
 see: BC-0021
 
+in: kernel
   $ tileiras-translate k.tileir --no-verify -o k.tilebc
-  cuda_tile.module @m {
-    entry @k() {
 -     %c = "cuda_tile.constant"() : () -> tile<f32>
 +     %c = constant <f32: 5.0> : tile<f32>
-      return
-    }
-  }
 """
 
 TOO_DEEP = Diag(

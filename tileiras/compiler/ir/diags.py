@@ -11,13 +11,9 @@ share.
 remedy: Look at the place that the caret marks and at the form of the operation; `tileiras-translate` prints correct
 text of any bytecode.
 
-  cuda_tile.module @m {
-    entry @k() {
+in: kernel
 -     %x = constant <f32: 1.0> : tensor<8xf32>
 +     %x = constant <f32: 1.0> : tile<8xf32>
-      return
-    }
-  }
 """
 
 UNREGISTERED = Diag("IR-0002", ERROR, "unregistered dialect: {name}", src="frontend contract, dialect list")
@@ -32,14 +28,10 @@ UNKNOWN_OP = Diag("IR-0003", ERROR, "unknown operation '{name}'", src="own")
 """
 see: IR-0001
 
-  cuda_tile.module @m {
-    entry @k() {
+in: kernel
 -     %x = cuda_tile.sinus
 +     %y = constant <f32: 1.0> : tile<8xf32>
 +     %x = cuda_tile.sin %y : tile<8xf32>
-      return
-    }
-  }
 """
 
 UNKNOWN_CUSTOM_OP = Diag(
@@ -48,27 +40,19 @@ UNKNOWN_CUSTOM_OP = Diag(
 """
 see: IR-0001
 
-  cuda_tile.module @m {
-    entry @k() {
+in: kernel
 -     %x = sinus
 +     %y = constant <f32: 1.0> : tile<8xf32>
 +     %x = sin %y : tile<8xf32>
-      return
-    }
-  }
 """
 
 NOTE_TEXT = Diag("IR-0005", NOTE, "{text}", src="real verifier")
 """
 see: IR-0001
 
-  cuda_tile.module @m {
-    entry @k() {
+in: kernel
 -     %i = iota : tile<100xi32>
 +     %i = iota : tile<128xi32>
-      return
-    }
-  }
 """
 
 RULE = Diag("IR-0006", ERROR, "{text}", src="MLIR verifier")
@@ -119,15 +103,11 @@ PRIOR_USE = Diag("IR-0009", NOTE, "prior use here", src="MLIR parser")
 """
 see: IR-0001
 
+in: kernel
   $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx
-  cuda_tile.module @m {
-    entry @k() {
       %a = constant <i32: 1> : tile<i32>
 -   %b = addf %a, %a : tile<f32>
 +   %b = addi %a, %a : tile<i32>
-      return
-    }
-  }
 """
 
 IN_FILE = Diag("IR-0010", NOTE, "this is {place}", src="own")
@@ -159,11 +139,7 @@ have a `?`.
 remedy: Write a power of two that is at least as large as the data, and mask what lies outside; or take tiles of a
 fixed size in a loop.
 
-  cuda_tile.module @m {
-    entry @k() {
+in: kernel
 -     %i = iota : tile<?xi32>
 +     %i = iota : tile<128xi32>
-      return
-    }
-  }
 """

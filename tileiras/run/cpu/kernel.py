@@ -17,15 +17,10 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.core import Op
 
 UNSUPPORTED = Diag("RUN-0504", ERROR, "cannot run on the CPU target: {why}", "cpu")
-'''
+"""
 see: RUN-0107
 
-  $ python k.py
-  import tileiras
-
-  kernel = """
-  cuda_tile.module {
-    entry @k() {
+in: script
       %z = constant <i32: 0> : tile<i32>
       %u = constant <i64: 0> : tile<i64>
       %v = int_to_ptr %u : tile<i64> -> tile<ptr<i32, <multicast>>>
@@ -33,12 +28,8 @@ see: RUN-0107
       %y = make_partition_view %w : partition_view<tile=(4x8), tensor_view<64x64xi32, strides=[64,1], #cuda_tile.ptr_attr<multicast>>>
       %o = constant <i32: 1> : tile<4x8xi32>
 -     %r, %s = multimem_load_reduce_view_tko weak %y[%z, %z] : partition_view<tile=(4x8), tensor_view<64x64xi32, strides=[64,1], #cuda_tile.ptr_attr<multicast>>>, tile<i32> -> tile<4x8xi32>, token
-      return
-    }
-  }
-  """
   tileiras.launch(kernel, "k", 1, [], target="cpu")
-'''  # noqa: E501
+"""  # noqa: E501
 
 
 class Kernel:

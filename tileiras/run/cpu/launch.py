@@ -52,24 +52,15 @@ it depends on the machine.
 """
 
 BAD_SETTING = Diag("RUN-0510", ERROR, "{name}={value}: expected {want}", "cpu")
-'''
+"""
 see: RUN-0520
 
-  $ python k.py
-  import tileiras
-
-  kernel = """
-  cuda_tile.module {
-    entry @k() {
-      return
-    }
-  }
-  """
+in: script
   import os
 - os.environ["TILEIRAS_CPU_THREADS"] = "many"
 + os.environ["TILEIRAS_CPU_THREADS"] = "2"
   tileiras.launch(kernel, "k", 1, [], target="cpu")
-'''
+"""
 
 RESIDENT = 1056  # tile blocks that are under way at once where blocks wait for each other
 PRINT = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.POINTER(ctypes.c_void_p))

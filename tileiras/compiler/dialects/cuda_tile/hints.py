@@ -60,17 +60,13 @@ NOT_BOOL = Diag("CT-0103", WARNING, "bool value expected for {arch}.{name}", src
 """
 see: CT-0100
 
+in: kernel(%p: tile<ptr<f32>>)
   $ tileiras-opt k.tileir --Wunsupported-hints
-  cuda_tile.module @m {
-    entry @k(%p: tile<ptr<f32>>) {
       %v = make_tensor_view %p, shape = [64], strides = [1] : tensor_view<64xf32, strides=[1]>
       %w = make_partition_view %v : partition_view<tile=(8), tensor_view<64xf32, strides=[1]>>
       %i = constant <i32: 0> : tile<i32>
 -   %x, %t = load_view_tko weak %w[%i] optimization_hints = <sm_100 = {allow_tma = 1}> : partition_view<tile=(8), tensor_view<64xf32, strides=[1]>>, tile<i32> -> tile<8xf32>, token
 +   %x, %t = load_view_tko weak %w[%i] optimization_hints = <sm_100 = {allow_tma = true}> : partition_view<tile=(8), tensor_view<64xf32, strides=[1]>>, tile<i32> -> tile<8xf32>, token
-      return
-    }
-  }
 """  # noqa: E501
 
 NOT_POWER = Diag("CT-0104", WARNING, "expected power-of-two ≤ {high} for {arch}.{name}", src="real verifier")

@@ -19,16 +19,10 @@ beside it. Code that comes from Tile IR never has that.
 remedy: In a text written or edited by hand, correct the attribute that the message names. If no pass input was
 edited, report the kernel: `tileiras-reduce` makes it small.
 
+in: function(%p: tensor<128xptr<f32>, #b>)
   $ tileiras-opt k.tileir
-  #b = #linear<7, lane = [1, 2, 4, 8, 16], warp = [32, 64]>
-  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
-    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
-    ^bb0(%p: tensor<128xptr<f32>, #b>):
 -     %x, %t = nv_tileas.load_ptr_tko %p {memory_ordering_semantics = weak, operandSegmentSizes = array<i32: 1, 0, 0, 0>} : tensor<128xptr<f32>, #b> -> tensor<64xf32, #b>, !cuda_tile.token
 +     %x, %t = nv_tileas.load_ptr_tko %p {memory_ordering_semantics = weak, operandSegmentSizes = array<i32: 1, 0, 0, 0>} : tensor<128xptr<f32>, #b> -> tensor<128xf32, #b>, !cuda_tile.token
-      nv_tileas.return
-    }
-  }
 """  # noqa: E501
 
 TENSOR_SHAPE = Diag(
@@ -57,16 +51,10 @@ TILE_ALIGNMENT = Diag(
 """
 see: AA-0101
 
+in: function(%p: tensor<128xptr<f32>, #b>)
   $ tileiras-opt k.tileir
-  #b = #linear<7, lane = [1, 2, 4, 8, 16], warp = [32, 64]>
-  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
-    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
-    ^bb0(%p: tensor<128xptr<f32>, #b>):
 -     %x, %t = nv_tileas.load_ptr_tko %p {memory_ordering_semantics = weak, operandSegmentSizes = array<i32: 1, 0, 0, 0>, tile = #nv_tileaa.tile<[128], align = 2>} : tensor<128xptr<f32>, #b> -> tensor<128xf32, #b>, !cuda_tile.token
 +     %x, %t = nv_tileas.load_ptr_tko %p {memory_ordering_semantics = weak, operandSegmentSizes = array<i32: 1, 0, 0, 0>, tile = #nv_tileaa.tile<[128], align = 16>} : tensor<128xptr<f32>, #b> -> tensor<128xf32, #b>, !cuda_tile.token
-      nv_tileas.return
-    }
-  }
 """  # noqa: E501
 
 TILE_RANK = Diag(
@@ -75,16 +63,10 @@ TILE_RANK = Diag(
 """
 see: AA-0101
 
+in: function(%p: tensor<128xptr<f32>, #b>)
   $ tileiras-opt k.tileir
-  #b = #linear<7, lane = [1, 2, 4, 8, 16], warp = [32, 64]>
-  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
-    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
-    ^bb0(%p: tensor<128xptr<f32>, #b>):
 -     %x, %t = nv_tileas.load_ptr_tko %p {memory_ordering_semantics = weak, operandSegmentSizes = array<i32: 1, 0, 0, 0>, tile = #nv_tileaa.tile<[128, 1], align = 16>} : tensor<128xptr<f32>, #b> -> tensor<128xf32, #b>, !cuda_tile.token
 +     %x, %t = nv_tileas.load_ptr_tko %p {memory_ordering_semantics = weak, operandSegmentSizes = array<i32: 1, 0, 0, 0>, tile = #nv_tileaa.tile<[128], align = 16>} : tensor<128xptr<f32>, #b> -> tensor<128xf32, #b>, !cuda_tile.token
-      nv_tileas.return
-    }
-  }
 """  # noqa: E501
 
 CONSTANT = Diag(
@@ -93,16 +75,10 @@ CONSTANT = Diag(
 """
 see: AA-0101
 
+in: function(%lo: tensor<i32, #s>)
   $ tileiras-opt k.tileir
-  #s = #linear<0, lane = [0, 0, 0, 0, 0], warp = [0, 0]>
-  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
-    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
-    ^bb0(%lo: tensor<i32, #s>):
 -     %c = nv_tileas.constant {value = dense<1> : !cuda_tile.tile<4xi32>} : () -> tensor<i32, #s>
 +     %c = nv_tileas.constant {value = dense<1> : !cuda_tile.tile<i32>} : () -> tensor<i32, #s>
-      nv_tileas.return
-    }
-  }
 """
 
 SPEC = Diag("AA-0106", ERROR, "kernel_spec entry '{name}' is invalid: {got}", _SRC, WORD_ERROR)
@@ -327,66 +303,10 @@ cause: A remark of targets with wgmma: sums that a loop carries, and scores that
 thread has. Rows know nothing of each other, so that each half has its scores in the same registers.
 remedy: Nothing is wrong. Tiles of half as many rows, in twice as many blocks, do the same with less shared memory.
 
+in: attend rows=256
 - $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
 + $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all --disable=cp.async
-  cuda_tile.module @kernels {
-    entry @attend(%q: tile<ptr<f16>>, %k: tile<ptr<f16>>, %v: tile<ptr<f16>>, %o: tile<ptr<f32>>, %n: tile<i32>) {
-      %size = assume bounded<0, ?>, %n : tile<i32>
-      %qv = make_tensor_view %q, shape = [%size, 128], strides = [128, 1] : tile<i32> -> tensor_view<?x128xf16, strides=[128,1]>
-      %kv = make_tensor_view %k, shape = [%size, 128], strides = [128, 1] : tile<i32> -> tensor_view<?x128xf16, strides=[128,1]>
-      %vv = make_tensor_view %v, shape = [%size, 128], strides = [128, 1] : tile<i32> -> tensor_view<?x128xf16, strides=[128,1]>
-      %ov = make_tensor_view %o, shape = [%size, 128], strides = [128, 1] : tile<i32> -> tensor_view<?x128xf32, strides=[128,1]>
-      %qt = make_partition_view %qv : partition_view<tile=(256x128), tensor_view<?x128xf16, strides=[128,1]>>
-      %kt = make_partition_view %kv : partition_view<tile=(128x128), tensor_view<?x128xf16, strides=[128,1]>>
-      %vt = make_partition_view %vv : partition_view<tile=(128x128), tensor_view<?x128xf16, strides=[128,1]>>
-      %ot = make_partition_view %ov : partition_view<tile=(256x128), tensor_view<?x128xf32, strides=[128,1]>>
-      %b, %by, %bz = get_tile_block_id : tile<i32>
-      %zero = constant <i32: 0> : tile<i32>
-      %one = constant <i32: 1> : tile<i32>
-      %t = make_token : token
-      %x, %t0 = load_view_tko weak %qt[%b, %zero] token = %t : partition_view<tile=(256x128), tensor_view<?x128xf16, strides=[128,1]>>, tile<i32> -> tile<256x128xf16>, token
-      %steps, %width = get_index_space_shape %kt : partition_view<tile=(128x128), tensor_view<?x128xf16, strides=[128,1]>> -> tile<i32>
-      %none = constant <f32: 0.0> : tile<256x128xf32>
-      %low = constant <f32: 0xff800000> : tile<256xf32>
-      %empty = constant <f32: 0.0> : tile<256xf32>
-      %sum, %top, %norm = for %i in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none, %m = %low, %l = %empty) -> (tile<256x128xf32>, tile<256xf32>, tile<256xf32>) {
-        %y, %t1 = load_view_tko weak %kt[%i, %zero] token = %t : partition_view<tile=(128x128), tensor_view<?x128xf16, strides=[128,1]>>, tile<i32> -> tile<128x128xf16>, token
-        %z, %t2 = load_view_tko weak %vt[%i, %zero] token = %t : partition_view<tile=(128x128), tensor_view<?x128xf16, strides=[128,1]>>, tile<i32> -> tile<128x128xf16>, token
-        %yt = permute %y [1, 0] : tile<128x128xf16> -> tile<128x128xf16>
-        %s = mmaf %x, %yt, %none : tile<256x128xf16>, tile<128x128xf16>, tile<256x128xf32>
-        %r = reduce %s dim=1 identities=[0xff800000 : f32] : tile<256x128xf32> -> tile<256xf32>
-          (%e: tile<f32>, %f: tile<f32>) {
-            %g = maxf %e, %f : tile<f32>
-            yield %g : tile<f32>
-          }
-        %m1 = maxf %m, %r : tile<256xf32>
-        %m2 = reshape %m1 : tile<256xf32> -> tile<256x1xf32>
-        %m3 = broadcast %m2 : tile<256x1xf32> -> tile<256x128xf32>
-        %d = subf %s, %m3 : tile<256x128xf32>
-        %p = exp %d : tile<256x128xf32>
-        %dm = subf %m, %m1 : tile<256xf32>
-        %shrink = exp %dm : tile<256xf32>
-        %row = reduce %p dim=1 identities=[0.0 : f32] : tile<256x128xf32> -> tile<256xf32>
-          (%e: tile<f32>, %f: tile<f32>) {
-            %g = addf %e, %f : tile<f32>
-            yield %g : tile<f32>
-          }
-        %l1 = fma %l, %shrink, %row : tile<256xf32>
-        %s1 = reshape %shrink : tile<256xf32> -> tile<256x1xf32>
-        %s2 = broadcast %s1 : tile<256x1xf32> -> tile<256x128xf32>
-        %a1 = mulf %acc, %s2 : tile<256x128xf32>
-        %ph = ftof %p : tile<256x128xf32> -> tile<256x128xf16>
-        %a2 = mmaf %ph, %z, %a1 : tile<256x128xf16>, tile<128x128xf16>, tile<256x128xf32>
-        continue %a2, %m1, %l1 : tile<256x128xf32>, tile<256xf32>, tile<256xf32>
-      }
-      %n1 = reshape %norm : tile<256xf32> -> tile<256x1xf32>
-      %n2 = broadcast %n1 : tile<256x1xf32> -> tile<256x128xf32>
-      %out = divf %sum, %n2 : tile<256x128xf32>
-      %t3 = store_view_tko weak %out, %ot[%b, %zero] token = %t : tile<256x128xf32>, partition_view<tile=(256x128), tensor_view<?x128xf32, strides=[128,1]>>, tile<i32> -> token
-      return
-    }
-  }
-"""  # noqa: E501
+"""
 
 
 CLUSTER = Diag(

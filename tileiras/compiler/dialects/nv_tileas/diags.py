@@ -20,18 +20,11 @@ of what is produced and consumed, depth, boxes, or memory spaces.
 remedy: In a text written by hand, make the types on both sides of the pipeline equal. In a normal compile this is a
 defect: report the kernel, made small with `tileiras-reduce`.
 
+in: function(%lo: tensor<i32, #s>, %d: !nv_tileas.tma_descriptor<128xf32>)
   $ tileiras-opt k.tileir
-  #s = #linear<0, lane = [0, 0, 0, 0, 0], warp = [0, 0]>
-  #b = #linear<7, lane = [1, 2, 4, 8, 16], warp = [32, 64]>
-  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
-    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
-    ^bb0(%lo: tensor<i32, #s>, %d: !nv_tileas.tma_descriptor<128xf32>):
       %k = nv_tileas.make_token : () -> !cuda_tile.token
 -     %x, %t = nv_tileas.async.tiled_tma_load %d, %k, %lo, %lo : !nv_tileas.tma_descriptor<128xf32>, !cuda_tile.token, tensor<i32, #s>, tensor<i32, #s> -> tensor<128xf32, #b>, !cuda_tile.token
 +     %x, %t = nv_tileas.async.tiled_tma_load %d, %k, %lo : !nv_tileas.tma_descriptor<128xf32>, !cuda_tile.token, tensor<i32, #s> -> tensor<128xf32, #b>, !cuda_tile.token
-      nv_tileas.return
-    }
-  }
 """  # noqa: E501
 
 CONSUMER_TYPES = _rule(
@@ -40,11 +33,8 @@ CONSUMER_TYPES = _rule(
 """
 see: AS-0104
 
+in: function(%p: tensor<128xptr<f32>, #b>, %f: tensor<128xf32, #b>)
   $ tileiras-opt k.tileir
-  #b = #linear<7, lane = [1, 2, 4, 8, 16], warp = [32, 64]>
-  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
-    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
-    ^bb0(%p: tensor<128xptr<f32>, #b>, %f: tensor<128xf32, #b>):
       %q = nv_tileas.async.pipeline.create {depth = 2} : () -> !nv_tileas.async.pipeline
       nv_tileas.async.pipeline.produce_one %q : !nv_tileas.async.pipeline {
         %x, %t = nv_tileas.load_ptr_tko %p {memory_ordering_semantics = weak, operandSegmentSizes = array<i32: 1, 0, 0, 0>} : tensor<128xptr<f32>, #b> -> tensor<128xf32, #b>, !cuda_tile.token
@@ -55,20 +45,14 @@ see: AS-0104
 +     ^bb0(%a: tensor<128xf32, #b>):
         nv_tileas.async.pipeline.yield %f : tensor<128xf32, #b>
       }
-      nv_tileas.return
-    }
-  }
 """  # noqa: E501
 
 PRODUCER_ARGS = _rule(106, "expects a region without arguments, but got {got}")
 """
 see: AS-0104
 
+in: function(%p: tensor<128xptr<f32>, #b>)
   $ tileiras-opt k.tileir
-  #b = #linear<7, lane = [1, 2, 4, 8, 16], warp = [32, 64]>
-  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
-    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
-    ^bb0(%p: tensor<128xptr<f32>, #b>):
       %q = nv_tileas.async.pipeline.create {depth = 2} : () -> !nv_tileas.async.pipeline
       nv_tileas.async.pipeline.produce_one %q : !nv_tileas.async.pipeline {
 -     ^bb0(%a: tensor<128xf32, #b>):
@@ -79,20 +63,14 @@ see: AS-0104
       ^bb0(%b: tensor<128xf32, #b>):
         nv_tileas.async.pipeline.yield %b : tensor<128xf32, #b>
       }
-      nv_tileas.return
-    }
-  }
 """  # noqa: E501
 
 YIELD_TYPES = _rule(107, "expects the region to yield [{want}], but got: [{got}]")
 """
 see: AS-0104
 
+in: function(%p: tensor<128xptr<f32>, #b>)
   $ tileiras-opt k.tileir
-  #b = #linear<7, lane = [1, 2, 4, 8, 16], warp = [32, 64]>
-  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
-    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
-    ^bb0(%p: tensor<128xptr<f32>, #b>):
       %q = nv_tileas.async.pipeline.create {depth = 2} : () -> !nv_tileas.async.pipeline
       nv_tileas.async.pipeline.produce_one %q : !nv_tileas.async.pipeline {
         %x, %t = nv_tileas.load_ptr_tko %p {memory_ordering_semantics = weak, operandSegmentSizes = array<i32: 1, 0, 0, 0>} : tensor<128xptr<f32>, #b> -> tensor<128xf32, #b>, !cuda_tile.token
@@ -103,36 +81,24 @@ see: AS-0104
 -     nv_tileas.async.pipeline.yield
 +     nv_tileas.async.pipeline.yield %a : tensor<128xf32, #b>
       }
-      nv_tileas.return
-    }
-  }
 """  # noqa: E501
 
 DEPTH = _rule(108, "attribute 'depth' must be from 1 to 16, but got {got}")
 """
 see: AS-0104
 
+in: function(%lo: tensor<i32, #s>)
   $ tileiras-opt k.tileir
-  #s = #linear<0, lane = [0, 0, 0, 0, 0], warp = [0, 0]>
-  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
-    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
-    ^bb0(%lo: tensor<i32, #s>):
 -     %q = nv_tileas.async.pipeline.create {depth = 99} : () -> !nv_tileas.async.pipeline
 +     %q = nv_tileas.async.pipeline.create {depth = 2} : () -> !nv_tileas.async.pipeline
-      nv_tileas.return
-    }
-  }
 """
 
 NO_CONSUMER = _rule(109, "has no consume_one on its pipeline")
 """
 see: AS-0104
 
+in: function(%p: tensor<128xptr<f32>, #b>)
   $ tileiras-opt k.tileir
-  #b = #linear<7, lane = [1, 2, 4, 8, 16], warp = [32, 64]>
-  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
-    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
-    ^bb0(%p: tensor<128xptr<f32>, #b>):
       %q = nv_tileas.async.pipeline.create {depth = 2} : () -> !nv_tileas.async.pipeline
       nv_tileas.async.pipeline.produce_one %q : !nv_tileas.async.pipeline {
         %x, %t = nv_tileas.load_ptr_tko %p {memory_ordering_semantics = weak, operandSegmentSizes = array<i32: 1, 0, 0, 0>} : tensor<128xptr<f32>, #b> -> tensor<128xf32, #b>, !cuda_tile.token
@@ -142,20 +108,14 @@ see: AS-0104
 +     ^bb0(%a: tensor<128xf32, #b>):
 +       nv_tileas.async.pipeline.yield %a : tensor<128xf32, #b>
 +     }
-      nv_tileas.return
-    }
-  }
 """  # noqa: E501
 
 LEFT_OVER = _rule(110, "is left over: its pipeline was materialized by {other}")
 """
 see: AS-0104
 
+in: function(%p: tensor<128xptr<f32>, #b>)
   $ tileiras-opt k.tileir
-  #b = #linear<7, lane = [1, 2, 4, 8, 16], warp = [32, 64]>
-  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
-    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
-    ^bb0(%p: tensor<128xptr<f32>, #b>):
       %q = nv_tileas.async.pipeline.create {depth = 2} : () -> !nv_tileas.async.pipeline
 -     %w = nv_tileas.async.pipeline.transfer %q : !nv_tileas.async.pipeline -> tensor<128xf32, #b> {
 -       %c, %u = nv_tileas.load_ptr_tko %p {memory_ordering_semantics = weak, operandSegmentSizes = array<i32: 1, 0, 0, 0>} : tensor<128xptr<f32>, #b> -> tensor<128xf32, #b>, !cuda_tile.token
@@ -169,9 +129,6 @@ see: AS-0104
       ^bb0(%a: tensor<128xf32, #b>):
         nv_tileas.async.pipeline.yield %a : tensor<128xf32, #b>
       }
-      nv_tileas.return
-    }
-  }
 """  # noqa: E501
 
 CONVERT_TYPES = _rule(111, "converts {got} to {want}: only the layout may change")
@@ -239,20 +196,14 @@ cause: The stages of a schedule region are not in order: a stage is out of range
 uses.
 remedy: Number the stages from 0 without gaps, and give no operation an earlier stage than what it uses.
 
+in: function(%lo: tensor<i32, #s>)
   $ tileiras-opt k.tileir
-  #s = #linear<0, lane = [0, 0, 0, 0, 0], warp = [0, 0]>
-  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
-    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
-    ^bb0(%lo: tensor<i32, #s>):
       nv_tileas.for %lo, %lo, %lo {schedule = {stages = 2 : i32}} : tensor<i32, #s>, tensor<i32, #s>, tensor<i32, #s> {
       ^bb0(%i: tensor<i32, #s>):
 -     %m = nv_tileas.addi %i, %lo {overflow = none, stage = 5 : i32} : tensor<i32, #s>, tensor<i32, #s> -> tensor<i32, #s>
 +     %m = nv_tileas.addi %i, %lo {overflow = none, stage = 1 : i32} : tensor<i32, #s>, tensor<i32, #s> -> tensor<i32, #s>
       nv_tileas.continue
       }
-      nv_tileas.return
-    }
-  }
 """
 
 SCHEDULE_ORDER = _rule(
@@ -262,11 +213,8 @@ SCHEDULE_ORDER = _rule(
 """
 see: AS-0114
 
+in: function(%lo: tensor<i32, #s>)
   $ tileiras-opt k.tileir
-  #s = #linear<0, lane = [0, 0, 0, 0, 0], warp = [0, 0]>
-  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
-    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
-    ^bb0(%lo: tensor<i32, #s>):
       nv_tileas.for %lo, %lo, %lo {schedule = {stages = 2 : i32}} : tensor<i32, #s>, tensor<i32, #s>, tensor<i32, #s> {
       ^bb0(%i: tensor<i32, #s>):
       %m = nv_tileas.addi %i, %lo {overflow = none, stage = 1 : i32} : tensor<i32, #s>, tensor<i32, #s> -> tensor<i32, #s>
@@ -274,9 +222,6 @@ see: AS-0114
 +     %n = nv_tileas.addi %m, %lo {overflow = none, stage = 1 : i32} : tensor<i32, #s>, tensor<i32, #s> -> tensor<i32, #s>
       nv_tileas.continue
       }
-      nv_tileas.return
-    }
-  }
 """
 
 PLAN = _rule(116, "plan '{plan}' cannot move the tile: {why}")
@@ -366,18 +311,13 @@ not aligned, or in the place of another buffer that lives.
 remedy: In a text written by hand, give the buffer a place of its own. In a normal compile this is a defect: report the kernel,
 made small with `tileiras-reduce`.
 
+in: function
   $ tileiras-opt k.tileir
-  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
-    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
-    ^bb0():
       %one = nv_tileas.alloc_shared {bytes = 4096 : i64, offset = 0 : i64} : () -> !nv_tileas.shared
 -     %two = nv_tileas.alloc_shared {bytes = 4096 : i64, offset = 2048 : i64} : () -> !nv_tileas.shared
 +     %two = nv_tileas.alloc_shared {bytes = 4096 : i64, offset = 4096 : i64} : () -> !nv_tileas.shared
       nv_tileas.free_shared %two : !nv_tileas.shared
       nv_tileas.free_shared %one : !nv_tileas.shared
-      nv_tileas.return
-    }
-  }
 """
 
 MAPS = _rule(120, "attribute 'nv_tileas.tensor_maps': {why}")
@@ -411,12 +351,8 @@ cause: A pass of the asynchronous pipeline reached a state that it does not expe
 remedy: Compile with -O0 or without the hint that asks for the pipeline, and report the kernel, made small with
 `tileiras-reduce`.
 
+in: function(%lo: tensor<i32, #s>, %p: tensor<128xptr<f32>, #b>, %d: !nv_tileas.tma_descriptor<128xf32>)
   $ tileiras-opt k.tileir --pass TileASMaterializeAsync
-  #s = #linear<0, lane = [0, 0, 0, 0, 0], warp = [0, 0]>
-  #b = #linear<7, lane = [1, 2, 4, 8, 16], warp = [32, 64]>
-  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
-    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
-    ^bb0(%lo: tensor<i32, #s>, %p: tensor<128xptr<f32>, #b>, %d: !nv_tileas.tma_descriptor<128xf32>):
       %q = nv_tileas.async.pipeline.create {depth = 2} : () -> !nv_tileas.async.pipeline
       %k = nv_tileas.make_token : () -> !cuda_tile.token
       nv_tileas.for %lo, %lo, %lo : tensor<i32, #s>, tensor<i32, #s>, tensor<i32, #s> {
@@ -432,9 +368,6 @@ remedy: Compile with -O0 or without the hint that asks for the pipeline, and rep
       }
       nv_tileas.continue
       }
-      nv_tileas.return
-    }
-  }
 """  # noqa: E501
 
 NOT_DECOMPOSED = Diag("AS-0302", ERROR, "failed to decompose the convert_layout", _ASYNC, WORD_ERROR)
@@ -459,13 +392,9 @@ ALIAS = Diag("AS-0303", ERROR, "Alias is not expected here.", _ASYNC, WORD_ERROR
 """
 see: AS-0301
 
+in: function(%lo: tensor<i32, #s>, %p: tensor<128xptr<f32>, #b>)
 - $ tileiras-opt k.tileir --pass TileASMaterializeSchedule
 + $ tileiras-opt k.tileir --pass TileASScheduleAnalysis,TileASMaterializeSchedule
-  #s = #linear<0, lane = [0, 0, 0, 0, 0], warp = [0, 0]>
-  #b = #linear<7, lane = [1, 2, 4, 8, 16], warp = [32, 64]>
-  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
-    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
-    ^bb0(%lo: tensor<i32, #s>, %p: tensor<128xptr<f32>, #b>):
       %q = nv_tileas.async.pipeline.create {depth = 2} : () -> !nv_tileas.async.pipeline
       nv_tileas.for %lo, %lo, %lo : tensor<i32, #s>, tensor<i32, #s>, tensor<i32, #s> {
       ^bb0(%i: tensor<i32, #s>):
@@ -475,9 +404,6 @@ see: AS-0301
       }
       nv_tileas.continue
       }
-      nv_tileas.return
-    }
-  }
 """  # noqa: E501
 
 NOT_PIPELINED = Diag("AS-0304", REMARK, "Failed to pipeline loop", _ASYNC, WORD_REMARK, category="memory")
@@ -486,12 +412,8 @@ cause: A loop was asked to be pipelined and stays as it is; the note behind it n
 remedy: Remove what the note names: loads whose addresses depend on earlier iterations, stores between the loads, or
 too little shared memory for the stages.
 
+in: function(%lo: tensor<i32, #s>, %p: tensor<128xptr<f32>, #b>)
   $ tileiras-opt k.tileir --pass TileASUnspecializedPipeline
-  #s = #linear<0, lane = [0, 0, 0, 0, 0], warp = [0, 0]>
-  #b = #linear<7, lane = [1, 2, 4, 8, 16], warp = [32, 64]>
-  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
-    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
-    ^bb0(%lo: tensor<i32, #s>, %p: tensor<128xptr<f32>, #b>):
       %one = nv_tileas.constant {value = dense<1> : !cuda_tile.tile<i32>} : () -> tensor<i32, #s>
       %q = nv_tileas.async.pipeline.create {depth = 2} : () -> !nv_tileas.async.pipeline
 -     nv_tileas.for %lo, %lo, %lo : tensor<i32, #s>, tensor<i32, #s>, tensor<i32, #s> {
@@ -503,9 +425,6 @@ too little shared memory for the stages.
       }
       nv_tileas.continue
       }
-      nv_tileas.return
-    }
-  }
 """  # noqa: E501
 
 KERNEL_SPEC = Diag(
@@ -538,37 +457,10 @@ RING = Diag(
 cause: A remark: loads of a loop run ahead of their use, so many stages deep.
 remedy: Nothing is wrong. Where the remark says that the depth was cut, smaller tiles leave room for more stages.
 
+in: matmul
 - $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
 + $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all --disable=cp.async
-  cuda_tile.module @kernels {
-    entry @matmul(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %k: tile<i32>) {
-      %depth = assume bounded<0, ?>, %k : tile<i32>
-      %width = assume div_by<16>, %depth : tile<i32>
-      %pa = assume div_by<16>, %a : tile<ptr<f16>>
-      %pb = assume div_by<16>, %b : tile<ptr<f16>>
-      %av = make_tensor_view %pa, shape = [128, %width], strides = [%width, 1] : tile<i32> -> tensor_view<128x?xf16, strides=[?,1]>
-      %bv = make_tensor_view %pb, shape = [%width, 64], strides = [64, 1] : tile<i32> -> tensor_view<?x64xf16, strides=[64,1]>
-      %cv = make_tensor_view %c, shape = [128, 64], strides = [64, 1] : tensor_view<128x64xf32, strides=[64,1]>
-      %at = make_partition_view %av : partition_view<tile=(64x32), tensor_view<128x?xf16, strides=[?,1]>>
-      %bt = make_partition_view %bv : partition_view<tile=(32x64), tensor_view<?x64xf16, strides=[64,1]>>
-      %ct = make_partition_view %cv : partition_view<tile=(64x64), tensor_view<128x64xf32, strides=[64,1]>>
-      %i, %by, %bz = get_tile_block_id : tile<i32>
-      %rows, %steps = get_index_space_shape %at : partition_view<tile=(64x32), tensor_view<128x?xf16, strides=[?,1]>> -> tile<i32>
-      %zero = constant <i32: 0> : tile<i32>
-      %one = constant <i32: 1> : tile<i32>
-      %none = constant <f32: 0.0> : tile<64x64xf32>
-      %t = make_token : token
-      %sum = for %j in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none) -> (tile<64x64xf32>) {
-        %x, %t1 = load_view_tko weak %at[%i, %j] token = %t : partition_view<tile=(64x32), tensor_view<128x?xf16, strides=[?,1]>>, tile<i32> -> tile<64x32xf16>, token
-        %y, %t2 = load_view_tko weak %bt[%j, %zero] token = %t : partition_view<tile=(32x64), tensor_view<?x64xf16, strides=[64,1]>>, tile<i32> -> tile<32x64xf16>, token
-        %next = mmaf %x, %y, %acc : tile<64x32xf16>, tile<32x64xf16>, tile<64x64xf32>
-        continue %next : tile<64x64xf32>
-      }
-      %t3 = store_view_tko weak %sum, %ct[%i, %zero] token = %t : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<128x64xf32, strides=[64,1]>>, tile<i32> -> token
-      return
-    }
-  }
-"""  # noqa: E501
+"""
 
 ROLES = Diag(
     "AS-0314", REMARK,
@@ -582,36 +474,9 @@ go to the others. Where warps cannot be told apart so, the remark names the oper
 remedy: Nothing is wrong. To gain it, compute what loads of the loop are indexed by from parameters, the block's number
 and constants: not from what other warps compute, exchange or wait for.
 
+in: matmul
 - $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all --launch-abi=simt --tensor-maps=launcher
 + $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all --launch-abi=simt --tensor-maps=launcher --disable=roles
-  cuda_tile.module @kernels {
-    entry @matmul(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %k: tile<i32>) {
-      %depth = assume bounded<0, ?>, %k : tile<i32>
-      %width = assume div_by<16>, %depth : tile<i32>
-      %pa = assume div_by<16>, %a : tile<ptr<f16>>
-      %pb = assume div_by<16>, %b : tile<ptr<f16>>
-      %av = make_tensor_view %pa, shape = [128, %width], strides = [%width, 1] : tile<i32> -> tensor_view<128x?xf16, strides=[?,1]>
-      %bv = make_tensor_view %pb, shape = [%width, 64], strides = [64, 1] : tile<i32> -> tensor_view<?x64xf16, strides=[64,1]>
-      %cv = make_tensor_view %c, shape = [128, 64], strides = [64, 1] : tensor_view<128x64xf32, strides=[64,1]>
-      %at = make_partition_view %av : partition_view<tile=(64x32), tensor_view<128x?xf16, strides=[?,1]>>
-      %bt = make_partition_view %bv : partition_view<tile=(32x64), tensor_view<?x64xf16, strides=[64,1]>>
-      %ct = make_partition_view %cv : partition_view<tile=(64x64), tensor_view<128x64xf32, strides=[64,1]>>
-      %i, %by, %bz = get_tile_block_id : tile<i32>
-      %rows, %steps = get_index_space_shape %at : partition_view<tile=(64x32), tensor_view<128x?xf16, strides=[?,1]>> -> tile<i32>
-      %zero = constant <i32: 0> : tile<i32>
-      %one = constant <i32: 1> : tile<i32>
-      %none = constant <f32: 0.0> : tile<64x64xf32>
-      %t = make_token : token
-      %sum = for %j in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none) -> (tile<64x64xf32>) {
-        %x, %t1 = load_view_tko weak %at[%i, %j] token = %t : partition_view<tile=(64x32), tensor_view<128x?xf16, strides=[?,1]>>, tile<i32> -> tile<64x32xf16>, token
-        %y, %t2 = load_view_tko weak %bt[%j, %zero] token = %t : partition_view<tile=(32x64), tensor_view<?x64xf16, strides=[64,1]>>, tile<i32> -> tile<32x64xf16>, token
-        %next = mmaf %x, %y, %acc : tile<64x32xf16>, tile<32x64xf16>, tile<64x64xf32>
-        continue %next : tile<64x64xf32>
-      }
-      %t3 = store_view_tko weak %sum, %ct[%i, %zero] token = %t : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<128x64xf32, strides=[64,1]>>, tile<i32> -> token
-      return
-    }
-  }
 """  # noqa: E501
 
 TURNS = Diag(
@@ -623,69 +488,10 @@ cause: A remark: what is between the products of the loop, exponentials for exam
 cores would wait. Each of the two warpgroups multiplies while the other one computes.
 remedy: Nothing is wrong. `--disable=turns` leaves it to the GPU who multiplies when.
 
+in: attend
 - $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all --launch-abi=simt --tensor-maps=launcher
 + $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all --launch-abi=simt --tensor-maps=launcher --disable=turns
-  cuda_tile.module @kernels {
-    entry @attend(%q: tile<ptr<f16>>, %k: tile<ptr<f16>>, %v: tile<ptr<f16>>, %o: tile<ptr<f32>>, %n: tile<i32>) {
-      %size = assume bounded<0, ?>, %n : tile<i32>
-      %qa = assume div_by<16>, %q : tile<ptr<f16>>
-      %ka = assume div_by<16>, %k : tile<ptr<f16>>
-      %va = assume div_by<16>, %v : tile<ptr<f16>>
-      %qv = make_tensor_view %qa, shape = [%size, 128], strides = [128, 1] : tile<i32> -> tensor_view<?x128xf16, strides=[128,1]>
-      %kv = make_tensor_view %ka, shape = [%size, 128], strides = [128, 1] : tile<i32> -> tensor_view<?x128xf16, strides=[128,1]>
-      %vv = make_tensor_view %va, shape = [%size, 128], strides = [128, 1] : tile<i32> -> tensor_view<?x128xf16, strides=[128,1]>
-      %ov = make_tensor_view %o, shape = [%size, 128], strides = [128, 1] : tile<i32> -> tensor_view<?x128xf32, strides=[128,1]>
-      %qt = make_partition_view %qv : partition_view<tile=(128x128), tensor_view<?x128xf16, strides=[128,1]>>
-      %kt = make_partition_view %kv : partition_view<tile=(128x128), tensor_view<?x128xf16, strides=[128,1]>>
-      %vt = make_partition_view %vv : partition_view<tile=(128x128), tensor_view<?x128xf16, strides=[128,1]>>
-      %ot = make_partition_view %ov : partition_view<tile=(128x128), tensor_view<?x128xf32, strides=[128,1]>>
-      %b, %by, %bz = get_tile_block_id : tile<i32>
-      %zero = constant <i32: 0> : tile<i32>
-      %one = constant <i32: 1> : tile<i32>
-      %t = make_token : token
-      %x, %t0 = load_view_tko weak %qt[%b, %zero] token = %t : partition_view<tile=(128x128), tensor_view<?x128xf16, strides=[128,1]>>, tile<i32> -> tile<128x128xf16>, token
-      %steps, %width = get_index_space_shape %kt : partition_view<tile=(128x128), tensor_view<?x128xf16, strides=[128,1]>> -> tile<i32>
-      %none = constant <f32: 0.0> : tile<128x128xf32>
-      %low = constant <f32: 0xff800000> : tile<128xf32>
-      %empty = constant <f32: 0.0> : tile<128xf32>
-      %sum, %top, %norm = for %i in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none, %m = %low, %l = %empty) -> (tile<128x128xf32>, tile<128xf32>, tile<128xf32>) {
-        %y, %t1 = load_view_tko weak %kt[%i, %zero] token = %t : partition_view<tile=(128x128), tensor_view<?x128xf16, strides=[128,1]>>, tile<i32> -> tile<128x128xf16>, token
-        %z, %t2 = load_view_tko weak %vt[%i, %zero] token = %t : partition_view<tile=(128x128), tensor_view<?x128xf16, strides=[128,1]>>, tile<i32> -> tile<128x128xf16>, token
-        %yt = permute %y [1, 0] : tile<128x128xf16> -> tile<128x128xf16>
-        %s = mmaf %x, %yt, %none : tile<128x128xf16>, tile<128x128xf16>, tile<128x128xf32>
-        %r = reduce %s dim=1 identities=[0xff800000 : f32] : tile<128x128xf32> -> tile<128xf32>
-          (%e: tile<f32>, %f: tile<f32>) {
-            %g = maxf %e, %f : tile<f32>
-            yield %g : tile<f32>
-          }
-        %m1 = maxf %m, %r : tile<128xf32>
-        %m2 = reshape %m1 : tile<128xf32> -> tile<128x1xf32>
-        %m3 = broadcast %m2 : tile<128x1xf32> -> tile<128x128xf32>
-        %d = subf %s, %m3 : tile<128x128xf32>
-        %p = exp %d : tile<128x128xf32>
-        %dm = subf %m, %m1 : tile<128xf32>
-        %shrink = exp %dm : tile<128xf32>
-        %row = reduce %p dim=1 identities=[0.0 : f32] : tile<128x128xf32> -> tile<128xf32>
-          (%e: tile<f32>, %f: tile<f32>) {
-            %g = addf %e, %f : tile<f32>
-            yield %g : tile<f32>
-          }
-        %l1 = fma %l, %shrink, %row : tile<128xf32>
-        %s1 = reshape %shrink : tile<128xf32> -> tile<128x1xf32>
-        %s2 = broadcast %s1 : tile<128x1xf32> -> tile<128x128xf32>
-        %a1 = mulf %acc, %s2 : tile<128x128xf32>
-        %ph = ftof %p : tile<128x128xf32> -> tile<128x128xf16>
-        %a2 = mmaf %ph, %z, %a1 : tile<128x128xf16>, tile<128x128xf16>, tile<128x128xf32>
-        continue %a2, %m1, %l1 : tile<128x128xf32>, tile<128xf32>, tile<128xf32>
-      }
-      %n1 = reshape %norm : tile<128xf32> -> tile<128x1xf32>
-      %n2 = broadcast %n1 : tile<128x1xf32> -> tile<128x128xf32>
-      %out = divf %sum, %n2 : tile<128x128xf32>
-      %t3 = store_view_tko weak %out, %ot[%b, %zero] token = %t : tile<128x128xf32>, partition_view<tile=(128x128), tensor_view<?x128xf32, strides=[128,1]>>, tile<i32> -> token
-      return
-    }
-  }
-"""  # noqa: E501
+"""
 
 PAIR = Diag(
     "AS-0317", REMARK, "pairs of CTAs multiply as one: {stages} stages of {bytes} bytes in each", _ASYNC, WORD_REMARK,
@@ -774,37 +580,11 @@ NO_ROLES = Diag(
 """
 see: AS-0314
 
+in: matmul
   $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all --launch-abi=simt --tensor-maps=launcher
-  cuda_tile.module @kernels {
-    entry @matmul(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %k: tile<i32>, %n: tile<ptr<i32>>) {
-      %depth = assume bounded<0, ?>, %k : tile<i32>
-      %width = assume div_by<16>, %depth : tile<i32>
-      %pa = assume div_by<16>, %a : tile<ptr<f16>>
-      %pb = assume div_by<16>, %b : tile<ptr<f16>>
-      %av = make_tensor_view %pa, shape = [128, %width], strides = [%width, 1] : tile<i32> -> tensor_view<128x?xf16, strides=[?,1]>
-      %bv = make_tensor_view %pb, shape = [%width, 64], strides = [64, 1] : tile<i32> -> tensor_view<?x64xf16, strides=[64,1]>
-      %cv = make_tensor_view %c, shape = [128, 64], strides = [64, 1] : tensor_view<128x64xf32, strides=[64,1]>
-      %at = make_partition_view %av : partition_view<tile=(64x32), tensor_view<128x?xf16, strides=[?,1]>>
-      %bt = make_partition_view %bv : partition_view<tile=(32x64), tensor_view<?x64xf16, strides=[64,1]>>
-      %ct = make_partition_view %cv : partition_view<tile=(64x64), tensor_view<128x64xf32, strides=[64,1]>>
-      %rows, %steps = get_index_space_shape %at : partition_view<tile=(64x32), tensor_view<128x?xf16, strides=[?,1]>> -> tile<i32>
-      %zero = constant <i32: 0> : tile<i32>
-      %one = constant <i32: 1> : tile<i32>
 -     %i, %t0 = atomic_rmw_tko relaxed device %n, add, %one : tile<ptr<i32>>, tile<i32> -> tile<i32>, token
 +     %i, %by, %bz = get_tile_block_id : tile<i32>
-      %none = constant <f32: 0.0> : tile<64x64xf32>
-      %t = make_token : token
-      %sum = for %j in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none) -> (tile<64x64xf32>) {
-        %x, %t1 = load_view_tko weak %at[%i, %j] token = %t : partition_view<tile=(64x32), tensor_view<128x?xf16, strides=[?,1]>>, tile<i32> -> tile<64x32xf16>, token
-        %y, %t2 = load_view_tko weak %bt[%j, %zero] token = %t : partition_view<tile=(32x64), tensor_view<?x64xf16, strides=[64,1]>>, tile<i32> -> tile<32x64xf16>, token
-        %next = mmaf %x, %y, %acc : tile<64x32xf16>, tile<32x64xf16>, tile<64x64xf32>
-        continue %next : tile<64x64xf32>
-      }
-      %t3 = store_view_tko weak %sum, %ct[%i, %zero] token = %t : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<128x64xf32, strides=[64,1]>>, tile<i32> -> token
-      return
-    }
-  }
-"""  # noqa: E501
+"""
 
 QUEUE = Diag(
     "AS-0312", REMARK,
@@ -817,66 +597,10 @@ cause: A remark: shared memory has no room for three stages of a whole iteration
 take queues in slots, in the order in which they take it.
 remedy: Nothing is wrong. Smaller tiles leave room for a ring of stages, with one barrier an iteration.
 
+in: attend
 - $ tileiras k.tileir --gpu-name=sm_86 --emit=ptx --remarks=all
 + $ tileiras k.tileir --gpu-name=sm_86 --emit=ptx --remarks=all --disable=cp.async
-  cuda_tile.module @kernels {
-    entry @attend(%q: tile<ptr<f16>>, %k: tile<ptr<f16>>, %v: tile<ptr<f16>>, %o: tile<ptr<f32>>, %n: tile<i32>) {
-      %size = assume bounded<0, ?>, %n : tile<i32>
-      %qv = make_tensor_view %q, shape = [%size, 128], strides = [128, 1] : tile<i32> -> tensor_view<?x128xf16, strides=[128,1]>
-      %kv = make_tensor_view %k, shape = [%size, 128], strides = [128, 1] : tile<i32> -> tensor_view<?x128xf16, strides=[128,1]>
-      %vv = make_tensor_view %v, shape = [%size, 128], strides = [128, 1] : tile<i32> -> tensor_view<?x128xf16, strides=[128,1]>
-      %ov = make_tensor_view %o, shape = [%size, 128], strides = [128, 1] : tile<i32> -> tensor_view<?x128xf32, strides=[128,1]>
-      %qt = make_partition_view %qv : partition_view<tile=(128x128), tensor_view<?x128xf16, strides=[128,1]>>
-      %kt = make_partition_view %kv : partition_view<tile=(128x128), tensor_view<?x128xf16, strides=[128,1]>>
-      %vt = make_partition_view %vv : partition_view<tile=(128x128), tensor_view<?x128xf16, strides=[128,1]>>
-      %ot = make_partition_view %ov : partition_view<tile=(128x128), tensor_view<?x128xf32, strides=[128,1]>>
-      %b, %by, %bz = get_tile_block_id : tile<i32>
-      %zero = constant <i32: 0> : tile<i32>
-      %one = constant <i32: 1> : tile<i32>
-      %t = make_token : token
-      %x, %t0 = load_view_tko weak %qt[%b, %zero] token = %t : partition_view<tile=(128x128), tensor_view<?x128xf16, strides=[128,1]>>, tile<i32> -> tile<128x128xf16>, token
-      %steps, %width = get_index_space_shape %kt : partition_view<tile=(128x128), tensor_view<?x128xf16, strides=[128,1]>> -> tile<i32>
-      %none = constant <f32: 0.0> : tile<128x128xf32>
-      %low = constant <f32: 0xff800000> : tile<128xf32>
-      %empty = constant <f32: 0.0> : tile<128xf32>
-      %sum, %top, %norm = for %i in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none, %m = %low, %l = %empty) -> (tile<128x128xf32>, tile<128xf32>, tile<128xf32>) {
-        %y, %t1 = load_view_tko weak %kt[%i, %zero] token = %t : partition_view<tile=(128x128), tensor_view<?x128xf16, strides=[128,1]>>, tile<i32> -> tile<128x128xf16>, token
-        %z, %t2 = load_view_tko weak %vt[%i, %zero] token = %t : partition_view<tile=(128x128), tensor_view<?x128xf16, strides=[128,1]>>, tile<i32> -> tile<128x128xf16>, token
-        %yt = permute %y [1, 0] : tile<128x128xf16> -> tile<128x128xf16>
-        %s = mmaf %x, %yt, %none : tile<128x128xf16>, tile<128x128xf16>, tile<128x128xf32>
-        %r = reduce %s dim=1 identities=[0xff800000 : f32] : tile<128x128xf32> -> tile<128xf32>
-          (%e: tile<f32>, %f: tile<f32>) {
-            %g = maxf %e, %f : tile<f32>
-            yield %g : tile<f32>
-          }
-        %m1 = maxf %m, %r : tile<128xf32>
-        %m2 = reshape %m1 : tile<128xf32> -> tile<128x1xf32>
-        %m3 = broadcast %m2 : tile<128x1xf32> -> tile<128x128xf32>
-        %d = subf %s, %m3 : tile<128x128xf32>
-        %p = exp %d : tile<128x128xf32>
-        %dm = subf %m, %m1 : tile<128xf32>
-        %shrink = exp %dm : tile<128xf32>
-        %row = reduce %p dim=1 identities=[0.0 : f32] : tile<128x128xf32> -> tile<128xf32>
-          (%e: tile<f32>, %f: tile<f32>) {
-            %g = addf %e, %f : tile<f32>
-            yield %g : tile<f32>
-          }
-        %l1 = fma %l, %shrink, %row : tile<128xf32>
-        %s1 = reshape %shrink : tile<128xf32> -> tile<128x1xf32>
-        %s2 = broadcast %s1 : tile<128x1xf32> -> tile<128x128xf32>
-        %a1 = mulf %acc, %s2 : tile<128x128xf32>
-        %ph = ftof %p : tile<128x128xf32> -> tile<128x128xf16>
-        %a2 = mmaf %ph, %z, %a1 : tile<128x128xf16>, tile<128x128xf16>, tile<128x128xf32>
-        continue %a2, %m1, %l1 : tile<128x128xf32>, tile<128xf32>, tile<128xf32>
-      }
-      %n1 = reshape %norm : tile<128xf32> -> tile<128x1xf32>
-      %n2 = broadcast %n1 : tile<128x1xf32> -> tile<128x128xf32>
-      %out = divf %sum, %n2 : tile<128x128xf32>
-      %t3 = store_view_tko weak %out, %ot[%b, %zero] token = %t : tile<128x128xf32>, partition_view<tile=(128x128), tensor_view<?x128xf32, strides=[128,1]>>, tile<i32> -> token
-      return
-    }
-  }
-"""  # noqa: E501
+"""
 
 WARPGROUPS = Diag(
     "AS-0308", REMARK, "the product is issued by warpgroups (wgmma): {left}, {right}", _ASYNC, WORD_REMARK,
@@ -888,37 +612,10 @@ What is converted or transposed between load and product is written back to shar
 remedy: Nothing is wrong. Where wgmma is missed: two-dimensional tiles with at least 64 rows, and loads whose rows
 are aligned to 16 bytes.
 
+in: matmul
 - $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
 + $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all --disable=wgmma
-  cuda_tile.module @kernels {
-    entry @matmul(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %k: tile<i32>) {
-      %depth = assume bounded<0, ?>, %k : tile<i32>
-      %width = assume div_by<16>, %depth : tile<i32>
-      %pa = assume div_by<16>, %a : tile<ptr<f16>>
-      %pb = assume div_by<16>, %b : tile<ptr<f16>>
-      %av = make_tensor_view %pa, shape = [128, %width], strides = [%width, 1] : tile<i32> -> tensor_view<128x?xf16, strides=[?,1]>
-      %bv = make_tensor_view %pb, shape = [%width, 64], strides = [64, 1] : tile<i32> -> tensor_view<?x64xf16, strides=[64,1]>
-      %cv = make_tensor_view %c, shape = [128, 64], strides = [64, 1] : tensor_view<128x64xf32, strides=[64,1]>
-      %at = make_partition_view %av : partition_view<tile=(64x32), tensor_view<128x?xf16, strides=[?,1]>>
-      %bt = make_partition_view %bv : partition_view<tile=(32x64), tensor_view<?x64xf16, strides=[64,1]>>
-      %ct = make_partition_view %cv : partition_view<tile=(64x64), tensor_view<128x64xf32, strides=[64,1]>>
-      %i, %by, %bz = get_tile_block_id : tile<i32>
-      %rows, %steps = get_index_space_shape %at : partition_view<tile=(64x32), tensor_view<128x?xf16, strides=[?,1]>> -> tile<i32>
-      %zero = constant <i32: 0> : tile<i32>
-      %one = constant <i32: 1> : tile<i32>
-      %none = constant <f32: 0.0> : tile<64x64xf32>
-      %t = make_token : token
-      %sum = for %j in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none) -> (tile<64x64xf32>) {
-        %x, %t1 = load_view_tko weak %at[%i, %j] token = %t : partition_view<tile=(64x32), tensor_view<128x?xf16, strides=[?,1]>>, tile<i32> -> tile<64x32xf16>, token
-        %y, %t2 = load_view_tko weak %bt[%j, %zero] token = %t : partition_view<tile=(32x64), tensor_view<?x64xf16, strides=[64,1]>>, tile<i32> -> tile<32x64xf16>, token
-        %next = mmaf %x, %y, %acc : tile<64x32xf16>, tile<32x64xf16>, tile<64x64xf32>
-        continue %next : tile<64x64xf32>
-      }
-      %t3 = store_view_tko weak %sum, %ct[%i, %zero] token = %t : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<128x64xf32, strides=[64,1]>>, tile<i32> -> token
-      return
-    }
-  }
-"""  # noqa: E501
+"""
 
 NO_WARPGROUPS = Diag(
     "AS-0309", REMARK, "the product is not issued by warpgroups (wgmma): {reason}", _ASYNC, WORD_REMARK,
@@ -927,47 +624,9 @@ NO_WARPGROUPS = Diag(
 """
 see: AS-0308
 
+in: matmul rows=32|64
   $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
-  cuda_tile.module @kernels {
-    entry @matmul(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %k: tile<i32>) {
-      %depth = assume bounded<0, ?>, %k : tile<i32>
-      %width = assume div_by<16>, %depth : tile<i32>
-      %pa = assume div_by<16>, %a : tile<ptr<f16>>
-      %pb = assume div_by<16>, %b : tile<ptr<f16>>
-      %av = make_tensor_view %pa, shape = [128, %width], strides = [%width, 1] : tile<i32> -> tensor_view<128x?xf16, strides=[?,1]>
-      %bv = make_tensor_view %pb, shape = [%width, 64], strides = [64, 1] : tile<i32> -> tensor_view<?x64xf16, strides=[64,1]>
-      %cv = make_tensor_view %c, shape = [128, 64], strides = [64, 1] : tensor_view<128x64xf32, strides=[64,1]>
--     %at = make_partition_view %av : partition_view<tile=(32x32), tensor_view<128x?xf16, strides=[?,1]>>
-+     %at = make_partition_view %av : partition_view<tile=(64x32), tensor_view<128x?xf16, strides=[?,1]>>
--     %bt = make_partition_view %bv : partition_view<tile=(32x32), tensor_view<?x64xf16, strides=[64,1]>>
-+     %bt = make_partition_view %bv : partition_view<tile=(32x64), tensor_view<?x64xf16, strides=[64,1]>>
--     %ct = make_partition_view %cv : partition_view<tile=(32x32), tensor_view<128x64xf32, strides=[64,1]>>
-+     %ct = make_partition_view %cv : partition_view<tile=(64x64), tensor_view<128x64xf32, strides=[64,1]>>
-      %i, %by, %bz = get_tile_block_id : tile<i32>
--     %rows, %steps = get_index_space_shape %at : partition_view<tile=(32x32), tensor_view<128x?xf16, strides=[?,1]>> -> tile<i32>
-+     %rows, %steps = get_index_space_shape %at : partition_view<tile=(64x32), tensor_view<128x?xf16, strides=[?,1]>> -> tile<i32>
-      %zero = constant <i32: 0> : tile<i32>
-      %one = constant <i32: 1> : tile<i32>
--     %none = constant <f32: 0.0> : tile<32x32xf32>
-+     %none = constant <f32: 0.0> : tile<64x64xf32>
-      %t = make_token : token
--     %sum = for %j in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none) -> (tile<32x32xf32>) {
--       %x, %t1 = load_view_tko weak %at[%i, %j] token = %t : partition_view<tile=(32x32), tensor_view<128x?xf16, strides=[?,1]>>, tile<i32> -> tile<32x32xf16>, token
-+     %sum = for %j in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none) -> (tile<64x64xf32>) {
-+       %x, %t1 = load_view_tko weak %at[%i, %j] token = %t : partition_view<tile=(64x32), tensor_view<128x?xf16, strides=[?,1]>>, tile<i32> -> tile<64x32xf16>, token
--       %y, %t2 = load_view_tko weak %bt[%j, %zero] token = %t : partition_view<tile=(32x32), tensor_view<?x64xf16, strides=[64,1]>>, tile<i32> -> tile<32x32xf16>, token
-+       %y, %t2 = load_view_tko weak %bt[%j, %zero] token = %t : partition_view<tile=(32x64), tensor_view<?x64xf16, strides=[64,1]>>, tile<i32> -> tile<32x64xf16>, token
--       %next = mmaf %x, %y, %acc : tile<32x32xf16>, tile<32x32xf16>, tile<32x32xf32>
--       continue %next : tile<32x32xf32>
-+       %next = mmaf %x, %y, %acc : tile<64x32xf16>, tile<32x64xf16>, tile<64x64xf32>
-+       continue %next : tile<64x64xf32>
-      }
--     %t3 = store_view_tko weak %sum, %ct[%i, %zero] token = %t : tile<32x32xf32>, partition_view<tile=(32x32), tensor_view<128x64xf32, strides=[64,1]>>, tile<i32> -> token
-+     %t3 = store_view_tko weak %sum, %ct[%i, %zero] token = %t : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<128x64xf32, strides=[64,1]>>, tile<i32> -> token
-      return
-    }
-  }
-"""  # noqa: E501
+"""
 
 BULK = Diag(
     "AS-0310", REMARK, "bulk tensor copies bring the tile of the load: {boxes} of {box} elements, swizzle {swizzle}",
@@ -980,37 +639,10 @@ parameters or constants, and multiples of 16 bytes by assumptions that hold for 
 remedy: Nothing is wrong: other loads travel by cp.async. To gain a bulk copy, build the view from parameters of the
 kernel, and state `assume div_by<16>` of pointer and strides outside of branches and loops.
 
+in: matmul
 - $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all --launch-abi=simt --tensor-maps=launcher
 + $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all --launch-abi=simt
-  cuda_tile.module @kernels {
-    entry @matmul(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %k: tile<i32>) {
-      %depth = assume bounded<0, ?>, %k : tile<i32>
-      %width = assume div_by<16>, %depth : tile<i32>
-      %pa = assume div_by<16>, %a : tile<ptr<f16>>
-      %pb = assume div_by<16>, %b : tile<ptr<f16>>
-      %av = make_tensor_view %pa, shape = [128, %width], strides = [%width, 1] : tile<i32> -> tensor_view<128x?xf16, strides=[?,1]>
-      %bv = make_tensor_view %pb, shape = [%width, 64], strides = [64, 1] : tile<i32> -> tensor_view<?x64xf16, strides=[64,1]>
-      %cv = make_tensor_view %c, shape = [128, 64], strides = [64, 1] : tensor_view<128x64xf32, strides=[64,1]>
-      %at = make_partition_view %av : partition_view<tile=(64x32), tensor_view<128x?xf16, strides=[?,1]>>
-      %bt = make_partition_view %bv : partition_view<tile=(32x64), tensor_view<?x64xf16, strides=[64,1]>>
-      %ct = make_partition_view %cv : partition_view<tile=(64x64), tensor_view<128x64xf32, strides=[64,1]>>
-      %i, %by, %bz = get_tile_block_id : tile<i32>
-      %rows, %steps = get_index_space_shape %at : partition_view<tile=(64x32), tensor_view<128x?xf16, strides=[?,1]>> -> tile<i32>
-      %zero = constant <i32: 0> : tile<i32>
-      %one = constant <i32: 1> : tile<i32>
-      %none = constant <f32: 0.0> : tile<64x64xf32>
-      %t = make_token : token
-      %sum = for %j in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none) -> (tile<64x64xf32>) {
-        %x, %t1 = load_view_tko weak %at[%i, %j] token = %t : partition_view<tile=(64x32), tensor_view<128x?xf16, strides=[?,1]>>, tile<i32> -> tile<64x32xf16>, token
-        %y, %t2 = load_view_tko weak %bt[%j, %zero] token = %t : partition_view<tile=(32x64), tensor_view<?x64xf16, strides=[64,1]>>, tile<i32> -> tile<32x64xf16>, token
-        %next = mmaf %x, %y, %acc : tile<64x32xf16>, tile<32x64xf16>, tile<64x64xf32>
-        continue %next : tile<64x64xf32>
-      }
-      %t3 = store_view_tko weak %sum, %ct[%i, %zero] token = %t : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<128x64xf32, strides=[64,1]>>, tile<i32> -> token
-      return
-    }
-  }
-"""  # noqa: E501
+"""
 
 NO_TENSOR_MAP = Diag(
     "AS-0311", REMARK, "the load is no bulk tensor copy: {reason}", _ASYNC, WORD_REMARK, kind="missed",
@@ -1019,37 +651,9 @@ NO_TENSOR_MAP = Diag(
 """
 see: AS-0310
 
+in: matmul width=2|16
   $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all --launch-abi=simt --tensor-maps=launcher
-  cuda_tile.module @kernels {
-    entry @matmul(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %k: tile<i32>) {
-      %depth = assume bounded<0, ?>, %k : tile<i32>
--     %width = assume div_by<2>, %depth : tile<i32>
-+     %width = assume div_by<16>, %depth : tile<i32>
-      %pa = assume div_by<16>, %a : tile<ptr<f16>>
-      %pb = assume div_by<16>, %b : tile<ptr<f16>>
-      %av = make_tensor_view %pa, shape = [128, %width], strides = [%width, 1] : tile<i32> -> tensor_view<128x?xf16, strides=[?,1]>
-      %bv = make_tensor_view %pb, shape = [%width, 64], strides = [64, 1] : tile<i32> -> tensor_view<?x64xf16, strides=[64,1]>
-      %cv = make_tensor_view %c, shape = [128, 64], strides = [64, 1] : tensor_view<128x64xf32, strides=[64,1]>
-      %at = make_partition_view %av : partition_view<tile=(64x32), tensor_view<128x?xf16, strides=[?,1]>>
-      %bt = make_partition_view %bv : partition_view<tile=(32x64), tensor_view<?x64xf16, strides=[64,1]>>
-      %ct = make_partition_view %cv : partition_view<tile=(64x64), tensor_view<128x64xf32, strides=[64,1]>>
-      %i, %by, %bz = get_tile_block_id : tile<i32>
-      %rows, %steps = get_index_space_shape %at : partition_view<tile=(64x32), tensor_view<128x?xf16, strides=[?,1]>> -> tile<i32>
-      %zero = constant <i32: 0> : tile<i32>
-      %one = constant <i32: 1> : tile<i32>
-      %none = constant <f32: 0.0> : tile<64x64xf32>
-      %t = make_token : token
-      %sum = for %j in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none) -> (tile<64x64xf32>) {
-        %x, %t1 = load_view_tko weak %at[%i, %j] token = %t : partition_view<tile=(64x32), tensor_view<128x?xf16, strides=[?,1]>>, tile<i32> -> tile<64x32xf16>, token
-        %y, %t2 = load_view_tko weak %bt[%j, %zero] token = %t : partition_view<tile=(32x64), tensor_view<?x64xf16, strides=[64,1]>>, tile<i32> -> tile<32x64xf16>, token
-        %next = mmaf %x, %y, %acc : tile<64x32xf16>, tile<32x64xf16>, tile<64x64xf32>
-        continue %next : tile<64x64xf32>
-      }
-      %t3 = store_view_tko weak %sum, %ct[%i, %zero] token = %t : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<128x64xf32, strides=[64,1]>>, tile<i32> -> token
-      return
-    }
-  }
-"""  # noqa: E501
+"""
 
 NO_TENSOR_MEMORY = Diag(
     "AS-0313", REMARK, "the product with block scales is not issued by one thread (tcgen05): {reason}", _ASYNC, WORD_REMARK,
@@ -1088,12 +692,8 @@ WHY = Diag("AS-0306", NOTE, "{why}", _ASYNC)
 """
 see: AS-0304
 
+in: function(%lo: tensor<i32, #s>, %p: tensor<128xptr<f32>, #b>)
   $ tileiras-opt k.tileir --pass TileASUnspecializedPipeline
-  #s = #linear<0, lane = [0, 0, 0, 0, 0], warp = [0, 0]>
-  #b = #linear<7, lane = [1, 2, 4, 8, 16], warp = [32, 64]>
-  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
-    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
-    ^bb0(%lo: tensor<i32, #s>, %p: tensor<128xptr<f32>, #b>):
       %one = nv_tileas.constant {value = dense<1> : !cuda_tile.tile<i32>} : () -> tensor<i32, #s>
       %q = nv_tileas.async.pipeline.create {depth = 2} : () -> !nv_tileas.async.pipeline
 -     nv_tileas.for %lo, %lo, %lo : tensor<i32, #s>, tensor<i32, #s>, tensor<i32, #s> {
@@ -1105,9 +705,6 @@ see: AS-0304
       }
       nv_tileas.continue
       }
-      nv_tileas.return
-    }
-  }
 """  # noqa: E501
 
 
@@ -1144,16 +741,10 @@ CALL_TYPES = Diag(
 """
 see: AS-0401
 
+in: function(%lo: tensor<i32, #s>)
   $ tileiras-opt k.tileir --pass TileIROperationAnalysis
-  #s = #linear<0, lane = [0, 0, 0, 0, 0], warp = [0, 0]>
-  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
-    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
-    ^bb0(%lo: tensor<i32, #s>):
 -     "nv_tileas.call"() <{callee = @k}> : () -> ()
 +     "nv_tileas.call"(%lo) <{callee = @k}> : (tensor<i32, #s>) -> ()
-      nv_tileas.return
-    }
-  }
 """
 
 FOREIGN_TYPE = Diag(
@@ -1166,16 +757,10 @@ FOREIGN_TYPE = Diag(
 """
 see: AS-0401
 
+in: function(%lo: tensor<i32, #s>)
   $ tileiras-opt k.tileir --pass TileIROperationAnalysis
-  #s = #linear<0, lane = [0, 0, 0, 0, 0], warp = [0, 0]>
-  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
-    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
-    ^bb0(%lo: tensor<i32, #s>):
 -     %z = nv_tileas.addi %lo, %lo {overflow = none, my.type = !nv_tileas.type_ref<2>} : tensor<i32, #s>, tensor<i32, #s> -> tensor<i32, #s>
 +     %z = nv_tileas.addi %lo, %lo {overflow = none} : tensor<i32, #s>, tensor<i32, #s> -> tensor<i32, #s>
-      nv_tileas.return
-    }
-  }
 """  # noqa: E501
 
 NO_SPEC = Diag("AS-0404", ERROR, "kernel '{function}' has no nv_tileaa.kernel_spec", _ANALYSIS, WORD_ERROR)

@@ -37,40 +37,16 @@ cause: An operation or parameter has no form on this GPU, or a rule of the code 
 remedy: Read the reason in the message: another target may have the feature, or another type of operand. If neither
 applies, report the kernel, made small with `tileiras-reduce`.
 
-  cuda_tile.module @kernels {
-  global @table <f32: [1.0, 2.0]> : tile<2xf32>
-  entry @k(%p: tile<ptr<f32>>, %q: tile<ptr<i32>>, %n: tile<i32>, %m: tile<i64>, %x: tile<f32>, %c: tile<i1>) {
-  %f0 = constant <f32: 1.5> : tile<4xf32>
-  %f1 = constant <f32: [1.0, 2.0, -3.0, 0.1]> : tile<4xf32>
-  %h0 = constant <f16: 1.0> : tile<4xf16>
-  %d0 = constant <f64: 3.0> : tile<4xf64>
-  %i0 = constant <i32: 3> : tile<4xi32>
-  %i1 = constant <i32: [1, -2, 3, 4]> : tile<4xi32>
-  %l0 = constant <i64: 7> : tile<4xi64>
-  %b0 = constant <i8: -5> : tile<16xi8>
-  %t = constant <i1: true> : tile<4xi1>
-  %m2 = constant <f32: 0.0> : tile<4x8xf32>
-  %a16 = constant <f16: 1.0> : tile<16x16xf16>
-  %c32 = constant <f32: 0.0> : tile<16x16xf32>
-  %a8 = constant <i8: 1> : tile<16x16xi8>
-  %ci = constant <i32: 0> : tile<16x16xi32>
-  %z = constant <i32: 0> : tile<i32>
-  %pp = reshape %p : tile<ptr<f32>> -> tile<1xptr<f32>>
-  %ps = broadcast %pp : tile<1xptr<f32>> -> tile<4xptr<f32>>
-  %qp = reshape %q : tile<ptr<i32>> -> tile<1xptr<i32>>
-  %qs = broadcast %qp : tile<1xptr<i32>> -> tile<4xptr<i32>>
-  %tok = make_token : token
-  %tv = make_tensor_view %p, shape = [%n, 64], strides = [64, 1] : tile<i32> -> tensor_view<?x64xf32, strides=[64,1]>
-  %pv = make_partition_view %tv : partition_view<tile=(4x8), tensor_view<?x64xf32, strides=[64,1]>>
-- %u = constant <i64: 0> : tile<i64>
-- %v = int_to_ptr %u : tile<i64> -> tile<ptr<i32, <multicast>>>
-- %w = make_tensor_view %v, shape = [64, 64], strides = [64, 1] : tile<ptr<i32, <multicast>>> -> tensor_view<64x64xi32, strides=[64,1], #cuda_tile.ptr_attr<multicast>>
-- %y = make_partition_view %w : partition_view<tile=(4x8), tensor_view<64x64xi32, strides=[64,1], #cuda_tile.ptr_attr<multicast>>>
-- %o = constant <i32: 1> : tile<4x8xi32>
-- %r, %s = multimem_load_reduce_view_tko weak %y[%n, %z] : partition_view<tile=(4x8), tensor_view<64x64xi32, strides=[64,1], #cuda_tile.ptr_attr<multicast>>>, tile<i32> -> tile<4x8xi32>, token
-+ %r, %s = load_view_tko weak %pv[%n, %z] : partition_view<tile=(4x8), tensor_view<?x64xf32, strides=[64,1]>>, tile<i32> -> tile<4x8xf32>, token
-  }
-  }
+in: kernel(%p: tile<ptr<f32>>, %n: tile<i32>)
+      %z = constant <i32: 0> : tile<i32>
+      %tv = make_tensor_view %p, shape = [%n, 64], strides = [64, 1] : tile<i32> -> tensor_view<?x64xf32, strides=[64,1]>
+      %pv = make_partition_view %tv : partition_view<tile=(4x8), tensor_view<?x64xf32, strides=[64,1]>>
+-     %u = constant <i64: 0> : tile<i64>
+-     %v = int_to_ptr %u : tile<i64> -> tile<ptr<i32, <multicast>>>
+-     %w = make_tensor_view %v, shape = [64, 64], strides = [64, 1] : tile<ptr<i32, <multicast>>> -> tensor_view<64x64xi32, strides=[64,1], #cuda_tile.ptr_attr<multicast>>
+-     %y = make_partition_view %w : partition_view<tile=(4x8), tensor_view<64x64xi32, strides=[64,1], #cuda_tile.ptr_attr<multicast>>>
+-     %r, %s = multimem_load_reduce_view_tko weak %y[%n, %z] : partition_view<tile=(4x8), tensor_view<64x64xi32, strides=[64,1], #cuda_tile.ptr_attr<multicast>>>, tile<i32> -> tile<4x8xi32>, token
++     %r, %s = load_view_tko weak %pv[%n, %z] : partition_view<tile=(4x8), tensor_view<?x64xf32, strides=[64,1]>>, tile<i32> -> tile<4x8xf32>, token
 """  # noqa: E501
 
 PARAM_TYPE = Diag("NVVM-0002", ERROR, "entry argument {index} of type '{type}' cannot be a kernel parameter")

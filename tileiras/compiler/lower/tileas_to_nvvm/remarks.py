@@ -32,19 +32,15 @@ ACCESS = Diag(
 cause: A remark: it tells what the compiler made of an access, a product or the kernel.
 remedy: Nothing is wrong. Compare the numbers between two versions of a kernel.
 
+in: kernel(%p: tile<ptr<f32>>)
 - $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
 + $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=none
-  cuda_tile.module @m {
-    entry @k(%p: tile<ptr<f32>>) {
       %pa = assume div_by<16>, %p : tile<ptr<f32>>
       %v = make_tensor_view %pa, shape = [512], strides = [1] : tensor_view<512xf32, strides=[1]>
       %w = make_partition_view %v : partition_view<tile=(512), tensor_view<512xf32, strides=[1]>>
       %i = constant <i32: 0> : tile<i32>
       %x, %t = load_view_tko weak %w[%i] : partition_view<tile=(512), tensor_view<512xf32, strides=[1]>>, tile<i32> -> tile<512xf32>, token
       %s = store_view_tko weak %x, %w[%i] token = %t : tile<512xf32>, partition_view<tile=(512), tensor_view<512xf32, strides=[1]>>, tile<i32> -> token
-      return
-    }
-  }
 """  # noqa: E501
 
 NARROW = Diag(
@@ -58,9 +54,8 @@ tile is small.
 remedy: Promise alignment and divisibility of strides and extents (assume), or use a wider tile in the contiguous
 dimension.
 
+in: kernel(%p: tile<ptr<f32>>)
   $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
-  cuda_tile.module @m {
-    entry @k(%p: tile<ptr<f32>>) {
 -     %pa = assume div_by<4>, %p : tile<ptr<f32>>
 +     %pa = assume div_by<16>, %p : tile<ptr<f32>>
       %v = make_tensor_view %pa, shape = [512], strides = [1] : tensor_view<512xf32, strides=[1]>
@@ -68,9 +63,6 @@ dimension.
       %i = constant <i32: 0> : tile<i32>
       %x, %t = load_view_tko weak %w[%i] : partition_view<tile=(512), tensor_view<512xf32, strides=[1]>>, tile<i32> -> tile<512xf32>, token
       %s = store_view_tko weak %x, %w[%i] token = %t : tile<512xf32>, partition_view<tile=(512), tensor_view<512xf32, strides=[1]>>, tile<i32> -> token
-      return
-    }
-  }
 """  # noqa: E501
 
 SCATTERED = Diag(
@@ -82,9 +74,8 @@ SCATTERED = Diag(
 cause: Neighbouring threads touch addresses far apart, so that most of each sector of 32 bytes is moved for nothing.
 remedy: Let the last dimension of the tile be the contiguous one in memory; transpose after loading, not by strides.
 
+in: kernel(%p: tile<ptr<f32>>)
   $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
-  cuda_tile.module @m {
-    entry @k(%p: tile<ptr<f32>>) {
       %pa = assume div_by<16>, %p : tile<ptr<f32>>
 -     %v = make_tensor_view %pa, shape = [512], strides = [2] : tensor_view<512xf32, strides=[2]>
 -     %w = make_partition_view %v : partition_view<tile=(512), tensor_view<512xf32, strides=[2]>>
@@ -95,9 +86,6 @@ remedy: Let the last dimension of the tile be the contiguous one in memory; tran
 -     %s = store_view_tko weak %x, %w[%i] token = %t : tile<512xf32>, partition_view<tile=(512), tensor_view<512xf32, strides=[2]>>, tile<i32> -> token
 +     %x, %t = load_view_tko weak %w[%i] : partition_view<tile=(512), tensor_view<512xf32, strides=[1]>>, tile<i32> -> tile<512xf32>, token
 +     %s = store_view_tko weak %x, %w[%i] token = %t : tile<512xf32>, partition_view<tile=(512), tensor_view<512xf32, strides=[1]>>, tile<i32> -> token
-      return
-    }
-  }
 """  # noqa: E501
 
 SHUFFLED = Diag(
@@ -109,9 +97,8 @@ cause: Two operations want a value spread over the threads in different ways, so
 remedy: Cheaper when rarer: avoid permutes and reductions over other dimensions inside loops, and change shapes
 before loading.
 
+in: kernel(%p: tile<ptr<f32>>, %q: tile<ptr<f32>>)
   $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
-  cuda_tile.module @m {
-    entry @k(%p: tile<ptr<f32>>, %q: tile<ptr<f32>>) {
       %i = iota : tile<4xi32>
       %pp = reshape %p : tile<ptr<f32>> -> tile<1xptr<f32>>
       %pb = broadcast %pp : tile<1xptr<f32>> -> tile<4xptr<f32>>
@@ -127,9 +114,6 @@ before loading.
       %qi = offset %qb, %j : tile<32xptr<f32>>, tile<32xi32> -> tile<32xptr<f32>>
       %qr = reshape %qi : tile<32xptr<f32>> -> tile<4x8xptr<f32>>
       %s = store_ptr_tko weak %qr, %y : tile<4x8xptr<f32>>, tile<4x8xf32> -> token
-      return
-    }
-  }
 """
 
 ROUND_TRIP = Diag(
@@ -141,9 +125,8 @@ ROUND_TRIP = Diag(
 """
 see: LayoutThroughShuffles
 
+in: kernel(%p: tile<ptr<f32>>)
   $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
-  cuda_tile.module @m {
-    entry @k(%p: tile<ptr<f32>>) {
       %v = make_tensor_view %p, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf32, strides=[64,1]>
       %w = make_partition_view %v : partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>
       %i = constant <i32: 0> : tile<i32>
@@ -152,9 +135,6 @@ see: LayoutThroughShuffles
 +     %y = absf %x : tile<64x64xf32>
       %z = addf %x, %y : tile<64x64xf32>
       %s = store_view_tko weak %z, %w[%i, %i] token = %t : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>, tile<i32> -> token
-      return
-    }
-  }
 """  # noqa: E501
 
 SHARED = Diag(
@@ -165,9 +145,8 @@ SHARED = Diag(
 """
 see: LayoutThroughShuffles
 
+in: kernel(%p: tile<ptr<f32>>)
   $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
-  cuda_tile.module @m {
-    entry @k(%p: tile<ptr<f32>>) {
 -     %v = make_tensor_view %p, shape = [1024], strides = [1] : tensor_view<1024xf32, strides=[1]>
 -     %w = make_partition_view %v : partition_view<tile=(1024), tensor_view<1024xf32, strides=[1]>>
 +     %v = make_tensor_view %p, shape = [32], strides = [1] : tensor_view<32xf32, strides=[1]>
@@ -182,9 +161,6 @@ see: LayoutThroughShuffles
         yield %c : tile<f32>
       }
       %s = store_ptr_tko weak %p, %y token = %t : tile<ptr<f32>>, tile<f32> -> token
-      return
-    }
-  }
 """  # noqa: E501
 
 MMA = Diag(
@@ -194,10 +170,9 @@ MMA = Diag(
 """
 see: GlobalAccess
 
+in: kernel(%p: tile<ptr<f16>>, %q: tile<ptr<f32>>)
 - $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
 + $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=none
-  cuda_tile.module @m {
-    entry @k(%p: tile<ptr<f16>>, %q: tile<ptr<f32>>) {
       %v = make_tensor_view %p, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf16, strides=[64,1]>
       %w = make_partition_view %v : partition_view<tile=(64x64), tensor_view<64x64xf16, strides=[64,1]>>
       %u = make_tensor_view %q, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf32, strides=[64,1]>
@@ -207,9 +182,6 @@ see: GlobalAccess
       %c = constant <f32: 0.0> : tile<64x64xf32>
       %y = mmaf %x, %x, %c : tile<64x64xf16>, tile<64x64xf16>, tile<64x64xf32>
       %s = store_view_tko weak %y, %o[%i, %i] token = %t : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>, tile<i32> -> token
-      return
-    }
-  }
 """  # noqa: E501
 
 NO_MMA = Diag(
