@@ -14,6 +14,7 @@ import numpy as np
 
 from . import numerics as num
 from .ops_cvt import decode_small, decode_ue8m0
+from .sparse import expand
 from .syntax import EmulatorError
 
 _INT = {"s8": (8, True), "u8": (8, False), "s4": (4, True), "u4": (4, False), "b1": (1, False)}
@@ -109,6 +110,7 @@ class MmaOps:
         bit_op: str,
         satfinite: bool,
         a_order: str,
+        sparse: tuple | None,
         idx,
         n: int,
     ):
@@ -121,7 +123,9 @@ class MmaOps:
         m, nn, k = dims(shape)
         if shape == "m8n8k4" and at == "f16":
             raise EmulatorError("mma.m8n8k4 with f16 (Volta layout) is not supported by the emulator")
-        am = self.fragment(f, "a", a, at, m, k, n)
+        am = self.fragment(f, "a", a, at, m, k // 2 if sparse else k, n)
+        if sparse:
+            am = expand(am, np.ascontiguousarray(f.spread(sparse[0], n)), at, sparse[1])
         bm = self.fragment(f, "b", b, bt, nn, k, n)
         cm = self.fragment(f, "c", c, ct, m, nn, n)
         if bit_op:
@@ -160,7 +164,7 @@ class MmaOps:
 
     def mma_scaled(
         self, shape: str, at: str, bt: str, packed: bool, a: tuple, b: tuple, c: tuple, scales: tuple, selectors: tuple,
-        blocks: int, scale_type: str, idx, n: int,
+        blocks: int, scale_type: str, sparse: tuple | None, idx, n: int,
     ):  # fmt: skip
         """Block-scaled mma.sync: each of `blocks` parts of K has a scale for every row of A and column of B.
 
@@ -172,14 +176,19 @@ class MmaOps:
             self.mma_cache.clear()
             self.mma_form = f
         m, nn, k = dims(shape)
+        stored = k // 2 if sparse else k
         if packed:  # two four-bit elements to a byte
             table = decode_small(np.arange(256), "e2m1").astype(np.float64)
             am, bm = (
-                table[matrix([f.spread(x, n) for x in regs], "u4", rows, k).astype(np.int64)]
-                for matrix, regs, rows in ((a_matrix, a, m), (b_matrix, b, nn))
+                table[matrix([f.spread(x, n) for x in regs], "u4", rows, depth).astype(np.int64)]
+                for matrix, regs, rows, depth in ((a_matrix, a, m, stored), (b_matrix, b, nn, k))
             )
         else:
-            am, bm = self.fragment(f, "a", a, at, m, k, n), self.fragment(f, "b", b, bt, nn, k, n)
+            am, bm = self.fragment(f, "a", a, at, m, stored, n), self.fragment(f, "b", b, bt, nn, k, n)
+        if sparse:
+            am = expand(
+                am, np.ascontiguousarray(f.spread(sparse[0], n)), "packed" if packed else at, sparse[1]
+            )
         cm = self.fragment(f, "c", c, "f32", m, nn, n)
         row = np.arange(m)
         lanes = (row % 8 * 4 + row // 8 + 2 * selectors[1], np.arange(nn) * 4 + selectors[3])

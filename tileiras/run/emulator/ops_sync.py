@@ -233,10 +233,15 @@ def mma(g: BlockGen, inst: Inst) -> None:
     """mma.sync: fragments in registers, by shape and types; see `mma.py` for the layouts."""
     shape = next(m for m in inst.mods if m[0] == "m" and m[1].isdigit())
     types = [m for m in inst.mods if m in WIDTH_BITS]
-    if len(types) < 4 or "sp" in inst.mods or any(m.startswith("sp::") for m in inst.mods):
+    if len(types) < 4:
         g.fail("this form of mma is not supported by the emulator")
+    sparse, ops = "None", list(inst.ops)
+    if any(m.partition("::")[0] == "sp" for m in inst.mods):
+        words, selector = ops[4:6]
+        sparse = f"({g.use(words, 'u32')}, {int(selector[1])})"
+        del ops[4:6]
     if "block_scale" in inst.mods:
-        scaled_mma(g, inst, shape, types)
+        scaled_mma(g, inst, shape, types, ops, sparse)
         return
     dt, at, bt, ct = types[:4]
     bit_op = next((m for m in inst.mods if m in ("xor", "and")), "")
@@ -256,19 +261,19 @@ def mma(g: BlockGen, inst: Inst) -> None:
     out = g.tmp(
         f"B.mma('{shape}', '{dt}', '{at}', '{bt}', '{ct}', {fragment(inst.ops[1], at)}, "
         f"{fragment(inst.ops[2], bt)}, {fragment(inst.ops[3], ct)}, '{bit_op}', {'satfinite' in inst.mods}, "
-        f"{('row' if 'row' in inst.mods[:6] else 'col')!r}, idx, n)"
+        f"{('row' if 'row' in inst.mods[:6] else 'col')!r}, {sparse}, idx, n)"
     )
     flavour = dt if dt in ("f32", "f64", "s32") else "u32"
     for i, item in enumerate(vector_items(inst.ops[0])):
         g.set(item, flavour, f"{out}[{i}]")
 
 
-def scaled_mma(g: BlockGen, inst: Inst, shape: str, types: list[str]) -> None:
+def scaled_mma(g: BlockGen, inst: Inst, shape: str, types: list[str], ops: list, sparse: str) -> None:
     """mma.sync with block scales: after d, a, b and c, for A and for B a register of scales and {byte, thread}."""
     kind = next(m[6:] for m in inst.mods if m.startswith("kind::"))
     vector = next((m[11:] for m in inst.mods if m.startswith("scale_vec::")), "")
     blocks = int(vector[0]) if vector else {"mxf8f6f4": 1, "mxf4": 2}[kind]
-    d, a, b, c, scale_a, select_a, scale_b, select_b = inst.ops
+    d, a, b, c, scale_a, select_a, scale_b, select_b = ops
 
     def registers(op, flavour: str) -> str:
         return "(" + "".join(g.use(item, flavour) + ", " for item in vector_items(op)) + ")"
@@ -278,7 +283,7 @@ def scaled_mma(g: BlockGen, inst: Inst, shape: str, types: list[str]) -> None:
     out = g.tmp(
         f"B.mma_scaled({shape!r}, {types[1]!r}, {types[2]!r}, {kind != 'mxf8f6f4'}, {registers(a, 'u32')}, "
         f"{registers(b, 'u32')}, {registers(c, 'f32')}, {scales}, ({selectors}), {blocks}, "
-        f"{'ue8m0' if 'ue8m0' in inst.mods else 'ue4m3'!r}, idx, n)"
+        f"{'ue8m0' if 'ue8m0' in inst.mods else 'ue4m3'!r}, {sparse}, idx, n)"
     )
     for i, item in enumerate(vector_items(d)):
         g.set(item, "f32", f"{out}[{i}]")

@@ -82,14 +82,18 @@ def mma_async(g: BlockGen, inst: Inst) -> None:
     mods = inst.mods
     types = [m for m in mods if is_type(m)]
     shape = next((m for m in mods if m.startswith("m64n")), None)
-    if shape is None or len(types) != 3 or "sp" in mods or types[1] not in BITS:
+    if shape is None or len(types) != 3 or types[1] not in BITS:
         g.fail("this form of wgmma is not supported by the emulator")
     n, k = (int(v) for v in shape[4:].split("k"))
     d_type, a_type, b_type = types
     bits = BITS[a_type]
-    if k * bits != 256 or n % 8 or not 8 <= n <= 256:
+    if k * bits != (512 if "sp" in mods else 256) or n % 8 or not 8 <= n <= 256:
         g.fail("no such shape of wgmma")
-    items, ops = vector_items(inst.ops[0]), inst.ops
+    items, ops = vector_items(inst.ops[0]), list(inst.ops)
+    places, selector = "None", None
+    if "sp" in mods:
+        places, selector = g.use(ops[3], "u32"), int(ops[4][1])
+        del ops[3:5]
     if len(items) != (n // 4 if d_type == "f16" else n // 2):
         g.fail(f"{len(items)} accumulator registers for {shape} in {d_type}")
     in_registers = ops[1][0] == "vec"
@@ -98,7 +102,7 @@ def mma_async(g: BlockGen, inst: Inst) -> None:
     trans = [bool(v) for v in rest[2:]]
     a_trans, b_trans = (False, *trans) if in_registers and trans else trans if trans else (False, False)
     negative = sign_a * sign_b < 0
-    record = Shape(n, k, d_type, a_type, b_type, negative, a_trans, b_trans, "satfinite" in mods)
+    record = Shape(n, k, d_type, a_type, b_type, negative, a_trans, b_trans, "satfinite" in mods, selector)
     name = g.unit.object(record)
     flavour = {"f32": "f32", "s32": "s32", "f16": "u32"}[d_type]
     if in_registers:
@@ -110,7 +114,7 @@ def mma_async(g: BlockGen, inst: Inst) -> None:
     scale = g.use(ops[3], "pred")
     if not g.unit.ordered:
         c = "(" + "".join(g.use(op, flavour) + ", " for op in items) + ")"
-        out = g.tmp(f"B.wgmma({name}, {fragments}, {b}, {c}, {scale}, {mask_of(g)}, idx, n)")
+        out = g.tmp(f"B.wgmma({name}, {fragments}, {b}, {places}, {c}, {scale}, {mask_of(g)}, idx, n)")
         mask, g.guard = g.guard, None
         for i, item in enumerate(items):
             g.set(item, flavour, f"{out}[{i}]")
@@ -124,6 +128,6 @@ def mma_async(g: BlockGen, inst: Inst) -> None:
         g.regs[op[1].id] = op[1]
     regs = tuple(op[1].id + g.base for op in items)
     g.emit(
-        f"B.wgmma_issue({g.instruction(inst)}, {name}, {regs}, {sources}, {fragments}, {b}, {scale}, "
+        f"B.wgmma_issue({g.instruction(inst)}, {name}, {regs}, {sources}, {fragments}, {b}, {places}, {scale}, "
         f"{mask_of(g)}, idx, n)"
     )

@@ -491,6 +491,14 @@ class Checker(Clocks, AsyncChecks, TensorChecks, ClusterChecks):
         used = {(a, x >> 5): x for a, x in zip(at.tolist(), lanes.tolist())}
         for address, w in used.keys() - s.told_inits:
             s.told_inits.add((address, w))
+            if address not in s.inits:
+                self.report(
+                    "mbarrier",
+                    f"the mbarrier at {batch.spell_place(address)} is used by {batch.thread_name(used[address, w])}, which "
+                    "nothing orders behind its initialisation: nobody has begun that yet",
+                    inst,
+                )
+                continue
             clock, maker, made = s.inits[address]
             cta, by = w // self.warps, maker >> 5
             if by // self.warps == cta:

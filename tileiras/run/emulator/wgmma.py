@@ -17,6 +17,7 @@ from . import matrix_desc as md
 from . import numerics as num
 from .access import Fault
 from .mma import a_matrix, decode
+from .sparse import expand
 
 BITS = {"f16": 16, "bf16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8}
 _UNSIGNED = {8: np.uint8, 16: np.uint16, 32: np.uint32}
@@ -25,10 +26,26 @@ _UNSIGNED = {8: np.uint8, 16: np.uint16, 32: np.uint32}
 class Shape:
     """Everything about an instruction that is the same for all warps."""
 
-    __slots__ = ("a_trans", "a_type", "b_trans", "b_type", "d_type", "k", "n", "negative", "satfinite")
+    __slots__ = (
+        "a_trans",
+        "a_type",
+        "b_trans",
+        "b_type",
+        "d_type",
+        "k",
+        "n",
+        "negative",
+        "satfinite",
+        "selector",
+        "stored",
+    )
 
-    def __init__(self, n, k, d_type, a_type, b_type, negative, a_trans, b_trans, satfinite) -> None:
+    def __init__(
+        self, n, k, d_type, a_type, b_type, negative, a_trans, b_trans, satfinite, selector=None
+    ) -> None:
         self.n, self.k, self.d_type, self.a_type, self.b_type = n, k, d_type, a_type, b_type
+        self.selector = selector  # of a sparse A's codes; None for a dense one
+        self.stored = k if selector is None else k // 2  # elements of a row of A
         self.negative, self.a_trans, self.b_trans, self.satfinite = negative, a_trans, b_trans, satfinite
 
 
@@ -42,6 +59,7 @@ class Product:
         "done",
         "group",
         "inst",
+        "places",
         "read",
         "regs",
         "scale",
@@ -50,7 +68,8 @@ class Product:
         "warps",
     )
 
-    def __init__(self, inst, shape, regs, sources, warps, a, b, scale, group, read) -> None:
+    def __init__(self, inst, shape, regs, sources, warps, a, b, places, scale, group, read) -> None:
+        self.places = places  # codes of a sparse A: [W, 32], else None
         self.inst, self.shape, self.regs, self.sources, self.warps = inst, shape, regs, sources, warps
         self.a, self.b, self.scale, self.group, self.read = a, b, scale, group, read
         self.done = np.zeros(warps.size, bool)
@@ -61,7 +80,7 @@ class Product:
         read = None if self.read is None else (self.read[0][keep[self.read[1]]], None)
         new = Product(
             self.inst, self.shape, self.regs, self.sources, self.warps[keep], a, self.b[keep],
-            self.scale[keep], self.group[keep], None,
+            None if self.places is None else self.places[keep], self.scale[keep], self.group[keep], None,
         )  # fmt: skip
         if read is not None:
             at, warp = self.read
@@ -97,7 +116,8 @@ class WgmmaOps:
         """(chunk addresses of each different operand, which one each warp has): for A (first) or B."""
         kind = shape.a_type if first else shape.b_type
         k_major = not (shape.a_trans if first else shape.b_trans)
-        return self.matrix_chunks(words, self.cta_of[warps * 32], rows, shape.k, BITS[kind], k_major, False)
+        depth = shape.stored if first else shape.k
+        return self.matrix_chunks(words, self.cta_of[warps * 32], rows, depth, BITS[kind], k_major, False)
 
     def matrix_chunks(self, words, ctas, rows: int, depth: int, bits: int, k_major: bool, tcgen05: bool):
         """(addresses [different operands, ...], which one each descriptor names); all inside shared memory."""
@@ -127,7 +147,7 @@ class WgmmaOps:
             )
         return at + (self.shared_start + (keys >> 18) * self.shared_stride)[:, None, None], which.reshape(-1)
 
-    def warp_product(self, shape: Shape, a, b, warps: np.ndarray) -> np.ndarray:
+    def warp_product(self, shape: Shape, a, b, places, warps: np.ndarray) -> np.ndarray:
         """A times B of each warp: [W, 16, n] in f64."""
         b_at, which = self.operand(b, warps, shape.n, shape, False)
         bits = BITS[shape.b_type]
@@ -136,10 +156,12 @@ class WgmmaOps:
             a_at, a_which = self.operand(a, warps, 64, shape, True)
             bits = BITS[shape.a_type]
             am = decode_elements(md.elements(a_at, _UNSIGNED[bits], not shape.a_trans), shape.a_type)
-            rows = am.reshape(-1, 4, 16, shape.k)
+            rows = am.reshape(-1, 4, 16, shape.stored)
             am = rows[a_which, (warps % self.warps_per_cta) & 3]
         else:
-            am = a_matrix(a, shape.a_type, 16, shape.k)
+            am = a_matrix(a, shape.a_type, 16, shape.stored)
+        if shape.selector is not None:
+            am = expand(am, places, shape.a_type, shape.selector)
         if shape.negative:
             am = -am
         groups = which.reshape(-1, 4) if which.size % 4 == 0 else None
@@ -178,7 +200,7 @@ class WgmmaOps:
             return np.ascontiguousarray(f.spread(a, n)[:, 0]), np.ascontiguousarray(b), scale
         return [np.ascontiguousarray(f.spread(v, n)) for v in a], np.ascontiguousarray(b), scale
 
-    def wgmma(self, shape: Shape, a, b, c: tuple, scale, mask, idx, n: int):
+    def wgmma(self, shape: Shape, a, b, places, c: tuple, scale, mask, idx, n: int):
         """Accumulators after the product, at once."""
         sel = self.select(mask, n)
         if sel is not None:
@@ -190,8 +212,8 @@ class WgmmaOps:
                 return v if v.size == 1 else v[sel]
 
             some = self.wgmma(
-                shape, cut(a) if isinstance(a, np.ndarray) else tuple(map(cut, a)), cut(b), tuple(map(cut, c)),
-                cut(scale), None, lanes, lanes.size,
+                shape, cut(a) if isinstance(a, np.ndarray) else tuple(map(cut, a)), cut(b),
+                None if places is None else cut(places), tuple(map(cut, c)), cut(scale), None, lanes, lanes.size,
             )  # fmt: skip
             out = [np.broadcast_to(v, (n,)).copy() for v in c]
             for v, w in zip(out, some):
@@ -201,8 +223,10 @@ class WgmmaOps:
         if self.meter is not None:
             self.meter.product(self, self.lanes(idx, n, None))
         a, b, scale = self.wgmma_parts(a, b, scale, f, n)
+        if places is not None:
+            places = np.ascontiguousarray(f.spread(places, n))
         warps = self.lanes(idx, n, None)[::32] >> 5
-        product = self.warp_product(shape, a, b, warps)
+        product = self.warp_product(shape, a, b, places, warps)
         if not scale.any():
             cm = np.zeros((1, 1, 1), np.int32 if shape.d_type == "s32" else np.float32)
         else:
@@ -222,7 +246,7 @@ class WgmmaOps:
 
     # in flight: only where the order is perturbed
     def wgmma_issue(
-        self, inst, shape: Shape, regs: tuple, sources: tuple, a, b, scale, mask, idx, n: int
+        self, inst, shape: Shape, regs: tuple, sources: tuple, a, b, places, scale, mask, idx, n: int
     ) -> None:
         """Puts a product in flight; regs and sources number the registers of the accumulators and of A."""
         sel = self.select(mask, n)
@@ -230,15 +254,17 @@ class WgmmaOps:
         if not lanes.size:
             return
         if sel is not None:
-            a, b, scale = (
-                v if isinstance(v, np.ndarray) and v.size == 1 else v[sel] if isinstance(v, np.ndarray)
+            a, b, places, scale = (
+                v if v is None or isinstance(v, np.ndarray) and v.size == 1 else v[sel] if isinstance(v, np.ndarray)
                 else tuple(x if x.size == 1 else x[sel] for x in v)
-                for v in (a, b, scale)
+                for v in (a, b, places, scale)
             )  # fmt: skip
         f = self.whole_warps(lanes, lanes.size)
         if self.meter is not None:
             self.meter.product(self, lanes, inst)
         a, b, scale = self.wgmma_parts(a, b, scale, f, lanes.size)
+        if places is not None:
+            places = np.ascontiguousarray(f.spread(places, lanes.size))
         warps = lanes[::32] >> 5
         read = None
         if self.checker is not None:
@@ -246,7 +272,7 @@ class WgmmaOps:
             read = self.wgmma_reads(shape, a, b, warps)
             self.checker.async_read(self, inst, read[0], 16, warps[read[1]] * 32)
         group = self.wgmma_committed[warps]
-        self.products.append(Product(inst, shape, regs, sources, warps, a, b, scale, group, read))
+        self.products.append(Product(inst, shape, regs, sources, warps, a, b, places, scale, group, read))
         if self.order.rng.random() < 0.3:
             self.wgmma_perform(warps)
 
@@ -310,7 +336,7 @@ class WgmmaOps:
                 regs = [np.ascontiguousarray(v).view(raw).reshape(-1, 32) for v in regs]
                 total = accumulator_matrix(regs, p.shape.d_type, p.shape.n)
                 held = key
-            product = self.warp_product(now.shape, now.a, now.b, now.warps)
+            product = self.warp_product(now.shape, now.a, now.b, now.places, now.warps)
             assert total is not None
             total = self.accumulate(now.shape, product, total, now.scale)
             last = _Last(now.shape, now.warps)
