@@ -9,7 +9,9 @@ import pytest
 from contract.verify_kit import accepted, refused
 
 from tileiras.compiler.dialects.cuda_tile import diags as D
-from tileiras.compiler.dialects.cuda_tile.verify import check_div_by, check_ftof, reword, type_problem
+from tileiras.compiler.dialects.cuda_tile.verify import check_div_by, reword
+from tileiras.compiler.dialects.cuda_tile.verify_arith import check_ftof
+from tileiras.compiler.dialects.cuda_tile.verify_types import type_problem
 from tileiras.compiler.ir import types as T
 from tileiras.compiler.ir.verify import Invalid
 

@@ -38,7 +38,7 @@ def _constraint(name: str) -> tuple[Callable[[Any], bool], str] | None:
         return (lambda t: t is T.TOKEN), "token type"
     if name in ("tile_view", "tensor_view", "partition_view", "strided_view", "gather_scatter_view"):
         return (lambda t: isinstance(t, T.VIEWS)), f"{name} type"
-    from tileiras.compiler.dialects.cuda_tile.verify import constraint as of_tiles
+    from tileiras.compiler.dialects.cuda_tile.verify_types import constraint as of_tiles
 
     found = of_tiles(name)
     if found is None:
