@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 common = Catalogue("tileiras.tools.diags")
-diags = Catalogue("tileiras.tools.build.diags")
+diags = Catalogue("tileiras.tools.kernel_test_diags")
 
 DIFFERENT = 6
 SKIPPED = 77
@@ -73,7 +73,7 @@ def _typed(key: str, array: np.ndarray) -> tuple[str, np.ndarray]:
     name, colon, dtype = key.partition(":")
     if not colon:
         if array.dtype.kind == "V":
-            raise TestError(diags.TST_NO_NAME_OF_TYPE, key=key, name=name)
+            raise TestError(diags.NO_NAME_OF_TYPE, key=key, name=name)
         return name, array
     try:
         wanted = numpy.dtype(dtype)
@@ -83,9 +83,9 @@ def _typed(key: str, array: np.ndarray) -> tuple[str, np.ndarray]:
 
             wanted = numpy.dtype(getattr(ml_dtypes, dtype))
         except (ImportError, AttributeError, TypeError):
-            raise TestError(diags.TST_UNKNOWN_TYPE, key=key, dtype=dtype) from None
+            raise TestError(diags.UNKNOWN_TYPE, key=key, dtype=dtype) from None
     if array.dtype.itemsize != wanted.itemsize:
-        raise TestError(diags.TST_VIEW_SIZE, key=key, size=array.dtype.itemsize, dtype=dtype)
+        raise TestError(diags.VIEW_SIZE, key=key, size=array.dtype.itemsize, dtype=dtype)
     return name, array.view(wanted)
 
 
@@ -97,11 +97,11 @@ def load_case(path: str) -> Case:
         with numpy.load(path, allow_pickle=False) as file:
             entries = dict(_typed(key, file[key]) for key in file.files)
     except (OSError, ValueError, EOFError) as error:
-        raise TestError(diags.TST_CASE_FILE, path=path, why=error) from None
+        raise TestError(diags.CASE_FILE, path=path, why=error) from None
     except Exception as error:
         if type(error).__name__ != "BadZipFile":
             raise
-        raise TestError(diags.TST_CASE_FILE, path=path, why=error) from None
+        raise TestError(diags.CASE_FILE, path=path, why=error) from None
     grid = entries.pop("grid", None)
     args: dict[int, np.ndarray] = {}
     expected: dict[int, np.ndarray] = {}
@@ -111,14 +111,14 @@ def load_case(path: str) -> Case:
                 table[int(name[len(prefix) :])] = array
                 break
         else:
-            raise TestError(diags.TST_CASE_KEY, path=path, name=name)
+            raise TestError(diags.CASE_KEY, path=path, name=name)
     if sorted(args) != list(range(len(args))):
-        raise TestError(diags.TST_MISSING_ARGUMENT, path=path, last=max(args))
+        raise TestError(diags.MISSING_ARGUMENT, path=path, last=max(args))
     if not expected:
-        raise TestError(diags.TST_NOTHING_EXPECTED, path=path)
+        raise TestError(diags.NOTHING_EXPECTED, path=path)
     for index, array in expected.items():
         if index not in args or args[index].shape != array.shape or args[index].dtype != array.dtype:
-            raise TestError(diags.TST_EXPECTED_SHAPE, path=path, index=index)
+            raise TestError(diags.EXPECTED_SHAPE, path=path, index=index)
     ordered = [args[i][()] if args[i].ndim == 0 else args[i].copy(order="K") for i in range(len(args))]
     shape = None if grid is None else tuple(int(n) for n in numpy.atleast_1d(grid))
     return Case(ordered, expected, shape)
@@ -182,7 +182,7 @@ def _parse(argv: list[str], built: list[tuple[str, str]]) -> dict[str, str]:
             found[word] = "yes"
         elif word == "--built":
             if at + 2 > len(argv):
-                raise TestError(diags.TST_BUILT)
+                raise TestError(diags.BUILT)
             built.append((argv[at], argv[at + 1]))
             at += 2
         elif name in _VALUES:
@@ -193,9 +193,9 @@ def _parse(argv: list[str], built: list[tuple[str, str]]) -> dict[str, str]:
                 at += 1
             found[name] = value
         elif word.startswith("-"):
-            raise TestError(diags.TST_UNKNOWN_OPTION, option=word, known=", ".join(_VALUES))
+            raise TestError(diags.UNKNOWN_OPTION, option=word, known=", ".join(_VALUES))
         elif "kernel" in found:
-            raise TestError(diags.TST_ONE_KERNEL, first=found["kernel"], second=word)
+            raise TestError(diags.ONE_KERNEL, first=found["kernel"], second=word)
         else:
             found["kernel"] = word
     for name in ("kernel", "--entry", "--data"):
@@ -212,7 +212,7 @@ def _number(options: dict[str, str], name: str) -> float | None:
     except ValueError:
         number = -1.0
     if not 0 <= number < float("inf"):  # an infinite tolerance would let everything pass
-        raise TestError(diags.TST_TOLERANCE, option=name, text=options[name])
+        raise TestError(diags.TOLERANCE, option=name, text=options[name])
     return number
 
 
@@ -222,10 +222,10 @@ def _grid(options: dict[str, str], case: Case) -> tuple[int, int, int]:
         try:
             shape = tuple(int(n) for n in options["--grid"].replace("x", ",").split(","))
         except ValueError:
-            raise TestError(diags.TST_GRID_FORM, text=options["--grid"]) from None
+            raise TestError(diags.GRID_FORM, text=options["--grid"]) from None
     shape = shape or (1,)
     if len(shape) > 3 or any(n < 0 for n in shape):
-        raise TestError(diags.TST_GRID_SIZE, shape=shape)
+        raise TestError(diags.GRID_SIZE, shape=shape)
     filled = (*shape, 1, 1)
     return filled[0], filled[1], filled[2]
 
@@ -267,7 +267,7 @@ def load_built(entry: str, built: list[tuple[str, str]], target: str) -> Any:
             if entry in (row["name"], row["symbol"]):
                 symbol = row["symbol"]
         return program, symbol
-    raise TestError(diags.TST_NOT_BUILT, entry=entry, known=", ".join(there) or "none")
+    raise TestError(diags.NOT_BUILT, entry=entry, known=", ".join(there) or "none")
 
 
 def _read(path: str) -> bytes:
@@ -275,7 +275,7 @@ def _read(path: str) -> bytes:
         with open(path, "rb") as file:
             return file.read()
     except OSError as error:
-        raise TestError(diags.TST_NOT_THERE, path=path, why=error.strerror) from None
+        raise TestError(diags.NOT_THERE, path=path, why=error.strerror) from None
 
 
 def run_case(options: dict[str, str], built: list[tuple[str, str]]) -> int:
@@ -283,12 +283,12 @@ def run_case(options: dict[str, str], built: list[tuple[str, str]]) -> int:
     try:
         import numpy
     except ImportError:
-        raise TestError(diags.TST_NEEDS_NUMPY, python=sys.executable) from None
+        raise TestError(diags.NEEDS_NUMPY, python=sys.executable) from None
     import tileiras
 
     target = options.get("--target", "emulator")
     if target not in ("emulator", "reference", "cpu", "gpu"):
-        raise TestError(diags.TST_TARGET, target=target)
+        raise TestError(diags.TARGET, target=target)
     case = load_case(options["--data"])
     before = [a.copy() if isinstance(a, numpy.ndarray) else a for a in case.args]
     rtol, atol = _number(options, "--rtol"), _number(options, "--atol")
@@ -304,7 +304,7 @@ def run_case(options: dict[str, str], built: list[tuple[str, str]]) -> int:
         program, entry = load_built(entry, built, target)
         source = program.module
     elif not os.path.isfile(options["kernel"]):
-        raise TestError(diags.TST_NO_KERNEL_FILE, path=options["kernel"])
+        raise TestError(diags.NO_KERNEL_FILE, path=options["kernel"])
     else:
         source = _path(options["kernel"])  # a path, not a name: a str may also be Tile IR text
     tileiras.launch(
