@@ -422,6 +422,7 @@ QUEUES = (
     ("flash_window", "sm_120", 10, 4, 1),
     ("staged_attention_causal_bf16", "sm_90", 32, 4, 1),
     ("staged_attention_causal_bf16", "sm_90", 24, 3, 1),
+    ("staged_latent_attention_64", "sm_80", 163, 5, 4),
     ("flash_d256", "sm_90", 96, 4, 1),
     ("flash_mqa_d128", "sm_90", 48, 3, 1),
 )
@@ -466,6 +467,21 @@ def test_a_queue_that_waits_for_too_little_is_found(
     monkeypatch.setattr(tileiras, "launch", impatient)
     with pytest.raises(AssertionError, match=r"race|wgmma|fence|proxy"):
         check(CASES["staged_attention_causal_bf16"], gpu_name, 1, monkeypatch)
+
+
+def test_an_operand_waits_in_shared_memory_that_the_loop_cannot_use_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Queries of 64 KB beside keys of 72: neither ring nor queue fits 98 KB. They are stored in front of the loop, once."""
+    case = CASES["staged_latent_attention_64"]
+    loop = re.split(r"^\$L\d+:$", ptx(case.name, "sm_120"), flags=re.M)[1]
+    monkeypatch.setattr("tileiras.compiler.schedule.loops.fits_shared", lambda *given: False)
+    without = re.split(r"^\$L\d+:$", ptx(case.name, "sm_120"), flags=re.M)[1]
+    assert loop.count("st.shared") < without.count("st.shared")
+    assert loop.count("bar.sync") < without.count("bar.sync")
+    monkeypatch.undo()
+    for seed in (1, 2):
+        check(case, "sm_120", seed, monkeypatch)
 
 
 def test_probabilities_are_a_left_operand_in_tensor_memory() -> None:

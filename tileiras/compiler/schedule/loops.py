@@ -12,6 +12,7 @@ from tileiras.compiler.passes.tileaa.facts import Facts, facts_of
 from tileiras.compiler.target import sm, tcgen05
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS, SCALED, SIDES
+from tileiras.compiler.target.registers import shared_bytes
 
 from .byte_fragments import apart
 from .candidates import can_run_ahead, captured, is_outside, refusal
@@ -211,9 +212,10 @@ def plan_ring(
         slots = cost.stages(clocks, stage, other, wish, spare)
     if slots - spare < 3 and (wish is None or wish > 2):  # the wait of a ring would leave nothing under way
         room = cost.shared_bytes - other
-        queue = plan_queue(products, members, room, log2_warps, context.target)
+        alone = slots < 2
+        queue = plan_queue(products, members, room, log2_warps, context.target, alone=alone)
         if queue is None:
-            queue = queue_of_own_loads(products, members, room, clocks, log2_warps, context.target)
+            queue = queue_of_own_loads(products, members, room, clocks, log2_warps, context.target, alone)
         if queue is not None:
             drop_boxes(members, "the loop's operands queue product by product", context)
             return queue
@@ -225,9 +227,10 @@ def plan_ring(
 
 
 def queue_of_own_loads(
-    products: list[Op], members: dict[Op, Staged], room: int, clocks: int, log2_warps: int, target: Any
+    products: list[Op], members: dict[Op, Staged], room: int, clocks: int, log2_warps: int, target: Any, alone: bool
 ) -> Queue | None:
-    """A queue of products that share loads: each gets its own, where the products take longer than what they load."""
+    """A queue of products that share loads: each gets its own, where the products take longer than what they load. `alone`: as
+    `plan_queue` has it."""
     if any("atom" in p.attrs or len(p.operands) > 3 for p in products):
         return None
     own = OwnLoads(products, members)
@@ -235,7 +238,7 @@ def queue_of_own_loads(
     loaded = again + sum(member.bytes for member in members.values())
     if not again or loaded > clocks * CostModel.cache_bytes:
         return None
-    return plan_queue(products, members, room, log2_warps, target, own)
+    return plan_queue(products, members, room, log2_warps, target, own, alone)
 
 
 def plan_boxes(func: Op, loop: Op, members: list[Staged], facts: Facts, context: Any) -> int:
@@ -419,9 +422,18 @@ def is_product(op: Op) -> bool:
     return op.spec.name in PRODUCTS or op.spec.name.startswith("wgmma")
 
 
-def fits_shared(loop: Op, size: int, target: Any) -> bool:
-    """Whether a buffer of `size` bytes leaves at least half of a block's shared memory to the loop's ring."""
-    return size <= CostModel(target).shared_bytes // 2
+def fits_shared(loop: Op, size: int, otherwise: int, target: Any) -> bool:
+    """Whether a buffer of `size` bytes leaves at least half of a block's shared memory to the loop's ring; or the loop's loads have
+    neither ring nor queue beside `otherwise` bytes of scratch that it saves, which the loop's other exchanges may take then."""
+    have = CostModel(target).shared_bytes
+    if size <= have // 2:
+        return True
+    body = loop.regions[0].block
+    products = [op for op in body.ops if op.spec.name in PRODUCTS]
+    loads = {op for product in products for group in feeding_loads(product, body) for op in group}
+    stage = sum(shared_bytes(op.results[0].type.elem) * num_elements(op.results[0].type.shape) for op in loads)  # type: ignore[attr-defined]
+    parts = CostModel.queue_parts_alone[-1]
+    return stage * (parts + 1) // parts + otherwise > have >= size + otherwise
 
 
 def held_around(loop: Op) -> int:

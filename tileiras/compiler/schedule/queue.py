@@ -58,9 +58,11 @@ def plan_queue(
     log2_warps: int,
     target: Any,
     own: OwnLoads | None = None,
+    alone: bool = False,
 ) -> Queue | None:
     """How the members of a loop's ring queue for its products instead; None where they cannot, or a wait would leave nothing
-    under way either. `room`: bytes of shared memory; `own`: copies of loads that products get for themselves."""
+    under way either. `room`: bytes of shared memory; `own`: copies of loads that products get for themselves; `alone`: not even
+    two stages fit, so that smaller parts, rows of a sector and copies by some of the threads are better than none."""
     groups: list[list[tuple[Op | OwnLoad, int]]] = []
     staged_of: dict[Op | OwnLoad, Staged] = dict(members.items())
     for copy in own.of.values() if own is not None else ():
@@ -87,7 +89,8 @@ def plan_queue(
         return None
     most = max(sum(staged_of[load].bytes for load, _ in group) for group in groups)
     held = len(groups) if shared else 1
-    for parts in CostModel.queue_parts[:1] if whole else CostModel.queue_parts:
+    ways = CostModel.queue_parts_alone if alone else CostModel.queue_parts
+    for parts in ways[:1] if whole else ways:
         piece = (most // parts + 1023) & ~1023
         ahead = min(2 * len(groups) - held, (room // piece - held) // parts)
         if ahead < 1 or parts * ahead < 2:
@@ -96,7 +99,7 @@ def plan_queue(
         for number, (product, group) in enumerate(zip(products, groups)):
             start = 0
             for load, which in group:
-                member = part_of(product, which, staged_of[load], parts, log2_warps, target)
+                member = part_of(product, which, staged_of[load], parts, log2_warps, target, alone)
                 if member is None:
                     return None
                 staged, mask = member
@@ -217,10 +220,10 @@ def is_product_or_renames(op: Op) -> bool:
 
 
 def part_of(
-    product: Op, which: int, member: Staged, parts: int, log2_warps: int, target: Any
+    product: Op, which: int, member: Staged, parts: int, log2_warps: int, target: Any, alone: bool = False
 ) -> tuple[Staged, int] | None:
     """A load whose parts along the product's K lie one behind the other, with the index bits (of the loaded tile) that number
-    the parts; None where K cannot be cut so."""
+    the parts; None where K cannot be cut so. `alone`: as `plan_queue` has it."""
     if parts == 1:
         return member, 0
     value = product.operands[which]
@@ -248,7 +251,8 @@ def part_of(
     if dim is None or bits != list(range(bits[0], bits[0] + cut)):
         return None
     small = [e // parts if d == dim else e for d, e in enumerate(shape)]
-    if small[unit] * size < CostModel.queue_row_bytes or small[unit] * size < member.width:
+    row = CostModel.row_stage_bytes if alone else CostModel.queue_row_bytes
+    if small[unit] * size < row or small[unit] * size < member.width:
         return None
     chunk = log2(min(member.width, CHUNK_BYTES) // size)
     inner = copying_layout(small, unit, chunk, log2_warps)
@@ -270,6 +274,6 @@ def part_of(
         layout = member.layout
         if any(c & mask for c in (*layout.lane, *layout.warp)):
             return None
-    elif any(layout.replicated) and not any(member.layout.replicated):
+    elif any(layout.replicated) and not any(member.layout.replicated) and not alone:
         return None
     return Staged(member.op, unit, member.width, tuple(columns), member.bytes, layout), mask

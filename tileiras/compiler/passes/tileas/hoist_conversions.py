@@ -178,14 +178,16 @@ class HoistConversions(Pass):
 
     def stage(self, convert: Op, loop: Op, context: Context) -> None:
         """The value waits in shared memory; what was a conversion reads it from there."""
+        from tileiras.compiler.schedule.exchange import conversion
         from tileiras.compiler.schedule.loops import fits_shared
 
         type: Any = convert.result.type
         size = max(8, type.elem.bits) // 8
         total = num_elements(type.shape) * size
-        if type.elem.bits < 8 or not fits_shared(loop, total, context.target) or loop.block is None:
-            return
         source = convert.operands[0]
+        moved = conversion(source.type, type, context.target).get("bytes", 0)
+        if type.elem.bits < 8 or not fits_shared(loop, total, moved, context.target) or loop.block is None:
+            return
         columns = arrange(type.shape, len(type.shape) - 1, size)
         if size == 1 and matrix_load(columns, type.layout, size) is None:
             return  # bytes would be read one by one
