@@ -82,7 +82,7 @@ def by_ldmatrix(source: LinearLayout, target: LinearLayout, room: int) -> Exchan
 
     transposed = stored(turned[0]) > stored(straight[0])
     run, rows = turned if transposed else straight
-    fixed = _rounds(source, target, (*run, *rows), room)
+    fixed = _rounds(source, target, run, rows, room)
     if ELEM_BYTES << target.bits - len(fixed) > room:
         return None
     columns = _arranged(target.bits, run, rows, fixed)
@@ -91,11 +91,15 @@ def by_ldmatrix(source: LinearLayout, target: LinearLayout, room: int) -> Exchan
     return Exchange(columns, rows, transposed, stored(run), fixed)
 
 
-def _rounds(source: LinearLayout, target: LinearLayout, inner: Sequence[int], room: int) -> list[int]:
-    """Index bits to fix in rounds, of those that number matrices in a thread's registers: first where the source has them in
-    registers, too, so that all threads store in every round."""
-    bits = sorted((c for c in target.reg if c not in inner and c & (c - 1) == 0), reverse=True)
-    bits.sort(key=lambda c: c not in source.reg)
+def _rounds(
+    source: LinearLayout, target: LinearLayout, run: Sequence[int], rows: Sequence[int], room: int
+) -> list[int]:
+    """Index bits to fix in rounds, of those that number matrices in a thread's registers: first what leaves an operand's words in
+    one ldmatrix, then those that the source has in registers, too, so that all threads store in every round."""
+    bits = [c for c in target.reg if c not in run and c not in rows and c & (c - 1) == 0]
+    left = max(rows) << 1 in target.reg[1:2]  # four words, of two rows of matrices; a right operand has two
+    together = target.reg[1 : 3 if left else 2]
+    bits.sort(key=lambda c: (c in together, c not in source.reg, -c))
     size, count = ELEM_BYTES << target.bits, 0
     while size >> count > room and count < len(bits):
         count += 1

@@ -11,7 +11,7 @@ from tileiras.compiler.layout import convert
 from tileiras.compiler.layout.linear import dim_bits, embedded
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.mma import FMA
-from tileiras.compiler.target.registers import shared_bytes
+from tileiras.compiler.target.registers import moved_bytes, shared_bytes
 from tileiras.compiler.target.sm import STMATRIX
 
 TYPE_CHECKING = False
@@ -31,14 +31,14 @@ NOTHING: tuple[int, dict[str, Any]] = (0, {})
 def conversion(source: Any, target: Any, gpu: Any = None) -> dict[str, Any]:
     """The attributes of a convert_layout from one tensor type to another (`convert.decide`), by what `gpu` has."""
     stmatrix = gpu is not None and gpu.has(STMATRIX) and str(source.elem) in ("f16", "bf16")
-    return convert.decide(source.layout, target.layout, shared_bytes(source.elem), stmatrix)
+    return convert.decide(source.layout, target.layout, moved_bytes(source.elem), stmatrix)
 
 
 def in_rounds(op: Op, room: int) -> int:
     """Lets a convert_layout move its tile in as many rounds as `room` bytes need; what a round takes."""
     source: Any = op.operands[0].type
     target: Any = op.results[0].type
-    found = convert.decide(source.layout, target.layout, shared_bytes(source.elem), room=room)
+    found = convert.decide(source.layout, target.layout, moved_bytes(source.elem), room=room)
     kept = {name: value for name, value in op.attrs.items() if name not in PLANNED}
     op.attrs = {**kept, **found}
     return int(found["bytes"])

@@ -227,7 +227,13 @@ def plan_ring(
 
 
 def queue_of_own_loads(
-    products: list[Op], members: dict[Op, Staged], room: int, clocks: int, log2_warps: int, target: Any, alone: bool
+    products: list[Op],
+    members: dict[Op, Staged],
+    room: int,
+    clocks: int,
+    log2_warps: int,
+    target: Any,
+    alone: bool,
 ) -> Queue | None:
     """A queue of products that share loads: each gets its own, where the products take longer than what they load. `alone`: as
     `plan_queue` has it."""
@@ -423,17 +429,20 @@ def is_product(op: Op) -> bool:
 
 
 def fits_shared(loop: Op, size: int, otherwise: int, target: Any) -> bool:
-    """Whether a buffer of `size` bytes leaves at least half of a block's shared memory to the loop's ring; or the loop's loads have
-    neither ring nor queue beside `otherwise` bytes of scratch that it saves, which the loop's other exchanges may take then."""
+    """Whether a buffer of `size` bytes leaves at least half of a block's shared memory to the loop's ring; or the loop's loads
+    have neither ring nor queue beside `otherwise` bytes of scratch that it saves, which other exchanges may take then."""
     have = CostModel(target).shared_bytes
     if size <= have // 2:
         return True
     body = loop.regions[0].block
-    products = [op for op in body.ops if op.spec.name in PRODUCTS]
-    loads = {op for product in products for group in feeding_loads(product, body) for op in group}
-    stage = sum(shared_bytes(op.results[0].type.elem) * num_elements(op.results[0].type.shape) for op in loads)  # type: ignore[attr-defined]
+    most = 0  # that one product takes
+    for product in [op for op in body.ops if op.spec.name in PRODUCTS]:
+        groups = zip(product.operands[:2], feeding_loads(product, body))
+        loads = [op for operand, group in groups if not from_product(operand, body) for op in group]
+        types: list[Any] = [op.results[0].type for op in loads]
+        most = max(most, sum(shared_bytes(type.elem) * num_elements(type.shape) for type in types))
     parts = CostModel.queue_parts_alone[-1]
-    return stage * (parts + 1) // parts + otherwise > have >= size + otherwise
+    return most * (parts + 1) // parts + otherwise > have >= size + otherwise
 
 
 def held_around(loop: Op) -> int:

@@ -20,3 +20,8 @@ def reg_class(elem: Any) -> str:
 def shared_bytes(elem: Any) -> int:
     """Bytes that an element takes while threads exchange it through shared memory."""
     return CLASS_BYTES[reg_class(elem)]
+
+
+def moved_bytes(elem: Any) -> int:
+    """Bytes that an element takes while a tile changes its layout through shared memory: bytes are packed into words."""
+    return 1 if getattr(elem, "bits", 0) == 8 else shared_bytes(elem)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from tileiras.compiler.layout import convert as plans
 from tileiras.compiler.layout.linear import LinearLayout, with_inv
-from tileiras.compiler.target.registers import reg_class
+from tileiras.compiler.target.registers import CLASS_BYTES, moved_bytes, reg_class
 
 from . import ldmatrix
 from .shared import accesses, load_shared, matrices, owner_guard, store_shared
 from .state import Lowering, Tile
+from .transfer import load_vector, store_vector
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -141,12 +142,21 @@ def _through_shared(lowering: Lowering, op: Op, source: Tile, target: LinearLayo
     base = lowering.scratch(op, trip.bytes)
     if guard is None:  # every element once: copies in replicated lanes and warps would write the same value
         guard = owner_guard(lowering, layout)
+    packed = moved_bytes(source.elem) < CLASS_BYTES[cls]
     for regs, address in accesses(lowering, layout, trip.columns, trip.store_vec, base):
-        store_shared(lowering, address, [source.regs[r] for r in regs], cls, guard)
+        values = [source.regs[r] for r in regs]
+        if packed:
+            store_vector(lowering, source.elem, address, values, "st.shared", guard)
+        else:
+            store_shared(lowering, address, values, cls, guard)
     lowering.barrier()
     out: list[Any] = [None] * target.num_regs
     for regs, address in accesses(lowering, target, trip.columns, trip.load_vec, base):
-        for r, value in zip(regs, load_shared(lowering, address, len(regs), cls)):
+        if packed:
+            values = load_vector(lowering, source.elem, address, len(regs), "ld.shared", None, ())
+        else:
+            values = load_shared(lowering, address, len(regs), cls)
+        for r, value in zip(regs, values):
             out[r] = value
     return out
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from tileiras.compiler.layout import convert as plans
 from tileiras.compiler.layout.gf2 import apply
 from tileiras.compiler.nvvm.inst import PSEUDO
-from tileiras.compiler.target.registers import shared_bytes
+from tileiras.compiler.target.registers import moved_bytes
 from tileiras.diag import REMARK, Diag, Emitted
 
 from .state import Lowering, elem_bytes
@@ -415,7 +415,7 @@ def _convert(observer: Observer, op: Op, counts: dict[str, int]) -> None:
             observer.say(SHUFFLED, op, shuffles=shuffles)
         return _exchange(observer, op, counts)  # by other means than a planned round trip: ldmatrix
     source, target, plan = observer.trips[0]  # the others differ in what they leave out only
-    size = shared_bytes(op.operands[0].type.elem)  # type: ignore[attr-defined]
+    size = moved_bytes(op.operands[0].type.elem)  # type: ignore[attr-defined]
     keep = (1 << len(plan.columns)) - 1
 
     def waves(layout: Any, vec: int) -> tuple[int, int]:
