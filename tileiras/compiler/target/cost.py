@@ -88,11 +88,7 @@ class CostModel:
     # ---- shared memory
     small_load_part = 8  # of an operand's elements: what is loaded for more of them each is not staged (S)
     packed_neighbours = 2  # log2 of bytes that a thread has side by side of what it unpacks: a word (G)
-    queue_parts_alone = (
-        1,
-        2,
-        4,
-    )  # where no two stages fit: otherwise the loop would wait for all it loads (S)
+    queue_parts_alone = (1, 2, 4)  # where no two stages fit, and the loop would wait for all (S)
     queue_parts = (1, 2)  # of a product's K that are queued one behind the other (S)
     cache_bytes = 64  # that an SM takes from the second-level cache in a clock (G)
     queue_row_bytes = 64  # of a part, where it is contiguous: whole sectors, few bank conflicts (G)
