@@ -125,6 +125,8 @@ KERNELS = {
     "i8": Product((256, 128, 64), (256, 128, 192), "i8"),
     "four": Product((512, 128, 64), (528, 144, 208), ctas=4),
     "four tall": Product((1024, 64, 32), (1040, 64, 96), ctas=4),
+    "eight": Product((1024, 64, 64), (1040, 80, 336), ctas=8),
+    "odd stages": Product((1024, 32, 256), (1040, 48, 1296), "f8E4M3FN", 8, b_by_k=True),
     "persistent": Product((256, 128, 64), (528, 272, 208), blocks=2),
     "persistent four": Product((512, 64, 64), (1040, 144, 144), ctas=4, blocks=2),
     "one step": Product((256, 128, 64), (256, 128, 16)),
@@ -231,8 +233,18 @@ def without_cluster_barrier(*which: int, instead: str = "") -> Edit:
     return edit
 
 
+def counted_once(text: str) -> str:
+    """The mbarriers of free stages, which are initialised behind those of full ones, expect as many arrivals as these."""
+    counts = re.findall(r"mbarrier\.init\S+ \[[^]]+\], (%r\d+);", text)
+    return re.sub(
+        rf"(mbarrier\.init\S+ \[[^]]+\]), {next(c for c in counts if c != counts[0])};",
+        rf"\1, {counts[0]};",
+        text,
+    )
+
+
 # class of bug: (edit, kernels, what a finding says)
-ANY, AGAIN = (0, 1, 2), (2, 3)
+ANY, AGAIN, PAIRS = (0, 1, 2), (2, 3), (4, 5)
 PLANTED: dict[str, tuple[Edit, tuple[int, ...], str]] = {
     "sums and stages are committed to one CTA": (changed(ALONE, r"\1\2;"), ANY, STUCK),
     "stages are committed to one CTA": (changed(ALONE, r"\1\2;", 0), ANY, STUCK),
@@ -257,6 +269,11 @@ PLANTED: dict[str, tuple[Edit, tuple[int, ...], str]] = {
     "the next sum does not wait": (unwaited(-2), AGAIN, r"race: .*tensor memory"),
     "sums are released to the own CTA": (
         changed(r"mapa\.shared::cluster\.u32 (%r\d+), (%r\d+), \S+;", r"mov.u32 \1, \2;", 0), AGAIN, STUCK),
+    "stages are committed to one pair": (
+        changed(r"mov\.b16 (%h\d+), 15;", r"mov.b16 \1, 3;"), PAIRS, STUCK),
+    "copies for several pairs go to one": (
+        changed(r"\.multicast::cluster(\.cta_group::2 .*), %h\d+;", r"\1;"), PAIRS, STUCK),
+    "free stages count one pair": (counted_once, PAIRS, rf"{EARLY}|{STUCK}"),
 }  # fmt: skip
 
 
@@ -278,6 +295,8 @@ def planted(kernel: Product, edit: Edit, seed: int) -> str:
 LONG = (
     Product((256, 128, 64), (256, 128, 1024)), Product((256, 64, 128), (272, 80, 1552), "f8E4M3FN", b_by_k=True),
     Product((256, 128, 64), (784, 272, 720), blocks=1), Product((256, 256, 64), (784, 272, 592), "f16", blocks=1),
+    Product((512, 128, 64), (512, 128, 1040), ctas=4),
+    Product((512, 128, 64), (528, 144, 720), "f16", 4, b_by_k=True, blocks=1),
 )  # fmt: skip
 
 

@@ -5,6 +5,9 @@ the sum in its tensor memory. The right operand both need whole, and each loads 
 nothing crosses the second-level cache twice. One thread of the even CTA, the leader, issues the products of both. Copies of
 both complete on the leader's mbarriers; what products release, and their sums, arrive on the mbarriers of both.
 
+In a cluster of several pairs, CTAs of the same parity load the same half: each copies a part of it into all of them. A stage is
+free when the products of all pairs have read it.
+
 It is decided where warps are given roles (assign_roles.py): sums in tensor memory, one ring that bulk copies fill, and a warp
 of its own for either side. `suits` says early, of shapes alone, whether that can become of a product.
 """
@@ -16,14 +19,14 @@ from math import prod
 from tileiras.compiler.dialects.nv_tileaa.kernel_spec import KEY
 from tileiras.compiler.dialects.nv_tileas import ops as tileas
 from tileiras.compiler.dialects.nv_tileas.rings import MAX_DEPTH, RESERVED_BYTES, STAGE_UNIT, span_of
-from tileiras.compiler.dialects.nv_tileas.tensor_maps import maps_of
+from tileiras.compiler.dialects.nv_tileas.tensor_maps import maps_of, shares
 from tileiras.compiler.layout.linear import dim_bits
 from tileiras.compiler.layout.shared import MIN_SWIZZLED, arrange, matrix_operand
 from tileiras.compiler.target import sm, tcgen05
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.tensor_maps import TensorMap
 
-from .bulk import SWIZZLES, NoMap, box_of
+from .bulk import SWIZZLES, NoMap, box_of, divided
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,6 +60,7 @@ class Tile:
         self.map, self.number, self.tile, self.start, self.size = map, number, tile, start, size
         self.first = start  # where it lay
         self.halved = [False] * len(tile)
+        self.shared = False  # by CTAs of the same parity
         self.arrangement: tuple[int, ...] | None = None  # as a right operand, where it is halved
 
 
@@ -73,6 +77,7 @@ class Pair:
             raise NoPair("one CTA of a pair might leave the kernel alone")
         assert ring.sums is not None
         self.func, self.ring = func, ring
+        self.ctas: int = spec.tile_ctas
         self.products = ring.sums.products
         self.tiles = self.loaded()
         for op in self.products:
@@ -85,7 +90,7 @@ class Pair:
             tile.start = at
             at += tile.size + STAGE_UNIT - 1 & -STAGE_UNIT
         self.stage = at
-        self.stages = self.depth()
+        self.stages, self.barriers = self.depth()
 
     def loaded(self) -> list[Tile]:
         """The tiles of a stage."""
@@ -126,24 +131,31 @@ class Pair:
         tile.size = depth * columns * size // 2
         part = tuple(extent >> half for extent, half in zip(tile.tile, tile.halved))
         try:
-            box = box_of(part, size)
+            box = divided(part, box_of(part, size), self.ctas // 2)
         except NoMap as reason:
             raise NoPair(str(reason)) from None
+        tile.shared = self.ctas > 2 and shares(part, box, self.ctas // 2) is not None
         old = tile.map
         swizzle = SWIZZLES[box[-1] * size]
         tile.map = TensorMap(old.base, old.element, old.extents, old.strides, box, swizzle, old.fill)
 
-    def depth(self) -> int:
-        """As many stages as the ring's bytes hold, and its mbarriers have room for."""
-        ring, cost = self.ring, CostModel
-        barriers = ring.begin.attr("barriers")
+    def depth(self) -> tuple[int, int]:
+        """(as many stages as the ring's bytes hold, where its mbarriers begin: behind them where they have no room else)."""
+        ring = self.ring
+        size, barriers = ring.stages * ring.stage, ring.begin.attr("barriers")
+        stages = min(MAX_DEPTH, CostModel.pair_stages, size // self.stage)
         room = tcgen05.STATE_BYTES - (barriers + ring.start) if barriers < 0 else RESERVED_BYTES
-        stages = min(MAX_DEPTH, cost.pair_stages, ring.stages * ring.stage // self.stage)
-        while stages > 1 and 2 * span_of(self.stage, stages) > room:
-            stages -= 1
-        if stages < ring.stages:
-            raise NoPair("its mbarriers have no room")
-        return stages
+        if 2 * span_of(self.stage, stages) > room:
+            stages = min(stages, (size - RESERVED_BYTES) // self.stage)
+            barriers = stages * self.stage
+        if stages < 2:
+            raise NoPair("its bytes hold no two stages")
+        return stages, barriers
+
+    @property
+    def together(self) -> bool:
+        """Whether several pairs share copies."""
+        return any(tile.shared for tile in self.tiles)
 
     def product(self, op: Op) -> dict[str, Any]:
         """The attributes of a product of the ring."""

@@ -241,7 +241,7 @@ BULK_RELEASE = OpSpec(
 BULK_COMMIT = OpSpec(
     "bulk.commit", dialect=D,
     doc="The products issued before release their stage when they have read it.",
-    operands=(Arg("buffer", "shared"), Arg("slot", "scalar:int")), attrs=(*_BARRIERS, Attr("released", "i64"), _PAIR),
+    operands=(Arg("buffer", "shared"), Arg("slot", "scalar:int")), attrs=(*_BARRIERS, Attr("released", "i64"), _PAIR, _CTAS),
 )  # fmt: skip
 BULK_END = OpSpec(
     "bulk.end", dialect=D,

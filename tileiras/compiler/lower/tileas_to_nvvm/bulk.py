@@ -122,9 +122,8 @@ def lower_release(lowering: Lowering, op: Op) -> None:
 
 
 def lower_commit(lowering: Lowering, op: Op) -> None:
-    by_warp(
-        lowering, False, lambda: commit(lowering, _barrier(lowering, op, "released"), bool(op.attr("pair")))
-    )
+    pair, ctas = bool(op.attr("pair")), op.attr("ctas") or 0
+    by_warp(lowering, False, lambda: commit(lowering, _barrier(lowering, op, "released"), pair, ctas))
 
 
 def lower_load(lowering: Lowering, op: Op) -> None:
@@ -178,7 +177,7 @@ def lower_load(lowering: Lowering, op: Op) -> None:
         place, group = b.address(at_leader(lowering, barrier)), ".cta_group::2"
     shared = op.attr("shared") or (0,) * len(copies)
     for (descriptor, start, corner, tile, box, size), together in zip(copies, shared):
-        share = shares(tile, box, op.attr("ctas")) if together else None
+        share = shares(tile, box, op.attr("ctas") >> pair) if together else None
         if share is not None:
             share_boxes(lowering, op, descriptor, b.add(32, address, start), corner, share, size, place)
             continue
@@ -194,18 +193,27 @@ def lower_load(lowering: Lowering, op: Op) -> None:
 def share_boxes(
     lowering: Lowering, op: Op, descriptor: Any, address: Any, corner: list[Any], share: Map, size: int, place: Any
 ) -> None:  # fmt: skip
-    """The boxes of a tile that this CTA copies into all of the cluster."""
+    """The boxes of a tile that this CTA copies into all of the cluster, or with pairs into those of its parity."""
     b = lowering.b
-    ctas = op.attr("ctas")
-    rank = b.entry("mov.u32", _sym("%cluster_ctarank"))
-    everybody = b.materialize((1 << ctas) - 1, "h")
+    pair = bool(op.attr("pair"))
+    ctas = op.attr("ctas") >> pair
+    number = rank(lowering)
+    if pair:
+        even = b.materialize(sum(1 << 2 * k for k in range(ctas)), "r")
+        everybody = b.entry("cvt.u16.u32", b.entry("shl.b32", even, b.entry("and.b32", number, 1)))
+    else:
+        everybody = b.materialize((1 << ctas) - 1, "h")
+    group, parity = (".cta_group::2", [0]) if pair else ("", [])  # bit 0 tells both halves of a pair apart
     by_rank = [share.split(column) for column in share.ins[BLOCK]]
-    own = [b.add(32, c, b.linear(rank, [column[d] for column in by_rank])) for d, c in enumerate(corner)]
-    address = b.add(32, address, b.linear(rank, [size << k for k in range(len(by_rank))]))
+    own = [
+        b.add(32, c, b.linear(number, [*parity, *(column[d] for column in by_rank)]))
+        for d, c in enumerate(corner)
+    ]
+    address = b.add(32, address, b.linear(number, [*parity, *(size << k for k in range(len(by_rank)))]))
     for n in range(1 << len(share.ins[BOX])):
         first = [b.materialize(b.add(32, c, at), "r") for c, at in zip(own, share.split(share(box=n)))]
         source = TensorAddr(descriptor, tuple(reversed(first)))
-        opcode = f"cp.async.bulk.tensor.{len(corner)}d.{_COPY}.multicast::cluster"
+        opcode = f"cp.async.bulk.tensor.{len(corner)}d.{_COPY}.multicast::cluster{group}"
         b.emit_to(None, opcode, b.address(address, n * ctas * size), source, place, everybody)
 
 

@@ -195,13 +195,18 @@ def lower_commit(lowering: Lowering, op: Op) -> None:
     by_warp(lowering, False, lambda: commit(lowering, memory.state, bool(op.attr("pair"))))
 
 
-def commit(lowering: Lowering, barrier: Any, pair: bool = False) -> None:
-    """What this thread has issued arrives on an mbarrier when it is done; for a pair on that of both CTAs."""
+def commit(lowering: Lowering, barrier: Any, pair: bool = False, ctas: int = 0) -> None:
+    """What this thread has issued arrives on an mbarrier when it is done; for a pair on that of both CTAs, or of so many."""
     b = lowering.b
     form = f"tcgen05.commit.{_GROUPS[pair]}.mbarrier::arrive::one.shared::cluster"
     if not pair:
         return b.emit_to(None, f"{form}.b64", b.address(barrier))
-    b.emit_to(None, f"{form}.multicast::cluster.b64", b.address(barrier), both_of_pair(lowering))
+    b.emit_to(
+        None,
+        f"{form}.multicast::cluster.b64",
+        b.address(barrier),
+        b.materialize((1 << ctas) - 1, "h") if ctas else both_of_pair(lowering),
+    )
     return None
 
 

@@ -110,6 +110,9 @@ def paired(division: Division, products: dict[Op, Any], target: Any) -> bool:
             line = shape[1] * left.elem.bytes if along else None
             if len(shape) != 2 or pairs.suits(shape[0], shape[1], line) is not None:
                 return False
+            stage = sum(shape) * left.shape[-1] * left.elem.bytes
+            if CostModel.uncut_stages * stage > CostModel(target).shared_bytes:
+                return False  # its steps will be cut (TileAAShortenSteps), and sums go on from part to part
     return _one_ring(division, products, operands, sources, target)
 
 

@@ -22,7 +22,7 @@
                                                   barrier {cluster} }
 
 Nobody touches another CTA's mbarriers and tensor memory before they are there, or after they are none any more: the cluster waits
-for itself in front of the agents and behind them.
+for itself in front of the agents and behind them. Of several pairs, `bulk.load` and `bulk.commit` have the `ctas` of all.
 """
 
 from __future__ import annotations
@@ -51,11 +51,12 @@ def narrow(pair: Pair) -> None:
         if any(tile.halved):
             alone = numbers.count(tile.number) == 1
             tile.number = replace(func, tile.number, tile.map) if alone else number_of(func, tile.map)
-    released = ring.begin.attr("barriers") + span_of(pair.stage, pair.stages)
-    common = {"stage_bytes": pair.stage, "released": released}
+    released = pair.barriers + span_of(pair.stage, pair.stages)
+    common = {"barriers": pair.barriers, "stage_bytes": pair.stage, "released": released}
     ring.stage, ring.stages, ring.ahead = pair.stage, pair.stages, pair.stages
-    ring.begin.attrs = {**ring.begin.attrs, **common, "stages": pair.stages}
-    ring.wait.attrs = {**ring.wait.attrs, "stage_bytes": pair.stage}
+    readers = pair.ctas // 2 if pair.together else 1  # one thread of each pair commits for it
+    ring.begin.attrs = {**ring.begin.attrs, **common, "stages": pair.stages, "readers": readers}
+    ring.wait.attrs = {**ring.wait.attrs, "barriers": pair.barriers, "stage_bytes": pair.stage}
     ring.release.attrs = {**ring.release.attrs, **common, "pair": True}
     ring.load.attrs = {
         **ring.load.attrs, **common, "pair": True,
@@ -64,6 +65,10 @@ def narrow(pair: Pair) -> None:
         "bytes": tuple(tile.size for tile in pair.tiles),
         "halved": tuple(half for tile in pair.tiles for half in tile.halved),
     }  # fmt: skip
+    if pair.together:
+        shared = tuple(int(tile.shared) for tile in pair.tiles)
+        ring.load.attrs = {**ring.load.attrs, "ctas": pair.ctas, "shared": shared}
+        ring.release.attrs = {**ring.release.attrs, "ctas": pair.ctas}
     for op in pair.products:
         op.attrs = pair.product(op)
     assert ring.sums is not None
