@@ -58,9 +58,7 @@ class CostModel:
     # ---- clusters
     portable_cluster = 8  # CTAs that a cluster may have on every GPU (G)
     pair_stages = 6  # of the ring of a pair of CTAs, with the one that products still read (S)
-    uncut_stages = (
-        4  # of a loop of tensor memory that fit, or its steps are cut: three and one that is read (S)
-    )
+    uncut_stages = 4  # of a loop of tensor memory that fit, or its steps are cut (S)
     sums_of_block = 1 << 15  # words of sums that one CTA holds: half the registers, as huge tiles (G)
     # ---- warps
     least_warps = 4  # of a block: a warpgroup (F)
