@@ -282,3 +282,16 @@ def test_no_file_imports_itself_through_others() -> None:
     }
     assert sum(map(len, graph.values())) > 500
     TopologicalSorter(graph).prepare()  # names the circle
+
+
+def test_the_map_names_every_module_that_a_stranger_meets_first() -> None:
+    page = (ROOT / "ARCHITECTURE.md").read_text()
+    rooms = page[page.index("## The rooms") : page.index("## Who may import whom")]
+    folders = (PACKAGE, PACKAGE / "compiler", PACKAGE / "run")
+    there = [path for folder in folders for path in sorted(folder.iterdir()) if path.name[:2] != "__"]
+    names = [
+        p.name if p.suffix == ".py" else f"{p.name}/"
+        for p in there
+        if p.suffix == ".py" or (p / "__init__.py").is_file()
+    ]
+    assert [name for name in names if name not in rooms] == []
