@@ -220,7 +220,7 @@ def candidates(
             yield os.path.join(place.root, folder, name + _EXE), place.how
 
 
-def find_tool_beside(name: str, other: Tool, environ: Mapping[str, str] | None = None) -> Tool | None:
+def find_tool_beside(name: str, other: Tool) -> Tool | None:
     """`name` from the root that `other` came from, or None: a set of tools comes from one root."""
     place = Place(other.root, other.how)
     path = _tool_in(place, name, TOOLS[name].folders)
@@ -415,19 +415,17 @@ def digest_file(path: str) -> str:
 # -----------------------------------------------------------------------------------------------------
 
 
-def find_set(
-    explicit_root: str | None = None, environ: Mapping[str, str] | None = None
-) -> tuple[dict[str, Tool], list[Emitted]]:
+def find_set(explicit_root: str | None = None) -> tuple[dict[str, Tool], list[Emitted]]:
     """Every tool of the catalogue that can be found, from the root of ptxas where it is there, and what
     disagrees."""
     tools: dict[str, Tool] = {}
-    anchor = find_tool("ptxas", explicit_root, environ)
+    anchor = find_tool("ptxas", explicit_root)
     if anchor is None:
-        anchor = find_tool("tileiras", explicit_root, environ)
+        anchor = find_tool("tileiras", explicit_root)
     for name in TOOLS:
-        tool = find_tool_beside(name, anchor, environ) if anchor is not None else None
+        tool = find_tool_beside(name, anchor) if anchor is not None else None
         if tool is None:
-            tool = find_tool(name, explicit_root, environ)
+            tool = find_tool(name, explicit_root)
         if tool is not None:
             tools[name] = tool
     return tools, check_releases(tools)

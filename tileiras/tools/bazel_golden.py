@@ -80,13 +80,13 @@ def disassemble(kind: str, image: str, nvdisasm: str) -> str:
     """Returns the normalised text of an image."""
     if kind == "ptx":
         with open(image, encoding="utf-8") as file:
-            return normalise(file.read(), "//")
+            return normalise(file.read())
     if kind == "tileir":
         from pathlib import Path
 
         import tileiras
 
-        return normalise(str(tileiras.load(Path(image))), "//")
+        return normalise(str(tileiras.load(Path(image))))
     if kind != "sass":
         raise Refusal(diags.BZL_GOLDEN_KIND, kind=kind)
     import subprocess
@@ -97,15 +97,15 @@ def disassemble(kind: str, image: str, nvdisasm: str) -> str:
         raise Refusal(diags.BZL_NVDISASM, path=nvdisasm, why=error.strerror) from None
     if done.returncode:
         raise Refusal(diags.BZL_NVDISASM_SAID, text=done.stderr.decode("utf-8", "replace").strip())
-    return normalise(done.stdout.decode("utf-8"), "//")
+    return normalise(done.stdout.decode("utf-8"))
 
 
-def normalise(text: str, comment: str) -> str:
+def normalise(text: str) -> str:
     """Returns `text` without comment lines, debug file names, trailing blanks and leading or repeated empty lines."""
     lines: list[str] = []
     for line in text.splitlines():
         line = line.rstrip()
-        if line.lstrip().startswith(comment) or line.lstrip().startswith(".file"):
+        if line.lstrip().startswith("//") or line.lstrip().startswith(".file"):
             continue
         if not line and (not lines or not lines[-1]):
             continue

@@ -120,7 +120,7 @@ def _act(root: str | None, action: str, operand: str) -> int:
 
         print(cmake_dir())
     elif action == "--bazel-dir":
-        print(_package_folder("bazel", "defs.bzl"))
+        print(_bazel_folder())
     elif action == "--include-dir":
         print(include_dir())
     elif action == "--why-rebuilt":
@@ -313,13 +313,13 @@ def _package() -> str:
     return os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
-def _package_folder(name: str, witness: str) -> str:
-    """`name` inside the package (a wheel) or beside it (a checkout)."""
+def _bazel_folder() -> str:
+    """Bazel's rules: inside the package (a wheel) or beside it (a checkout)."""
     package = _package()
-    for folder in (os.path.join(package, name), os.path.join(os.path.dirname(package), name)):
-        if os.path.exists(os.path.join(folder, witness)):
+    for folder in (os.path.join(package, "bazel"), os.path.join(os.path.dirname(package), "bazel")):
+        if os.path.exists(os.path.join(folder, "defs.bzl")):
             return folder
-    raise FileNotFoundError(2, "no such part of this installation", os.path.join(package, name))
+    raise FileNotFoundError(2, "no such part of this installation", os.path.join(package, "bazel"))
 
 
 def include_dir() -> str:

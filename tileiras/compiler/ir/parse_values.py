@@ -431,7 +431,7 @@ class ValueParser(Lexer):
             self.step()
             dialect = self.dialect(name, pos)
             mnemonic = self.word("an attribute name")
-            found = self.dialect_attr(dialect, mnemonic, ">")
+            found = self.dialect_attr(dialect, mnemonic)
             self.expect(">")
             return found
         if dot:
@@ -440,7 +440,7 @@ class ValueParser(Lexer):
             if parse is not None:
                 return parse(self)
             self.expect("<")
-            found = self.dialect_attr(dialect, "", ">")
+            found = self.dialect_attr(dialect, "")
             self.expect(">")
             return found
         if name not in self.aliases:
@@ -448,7 +448,7 @@ class ValueParser(Lexer):
         self.weigh(self.weights.get("#" + name, 1))
         return self.aliases[name]
 
-    def dialect_attr(self, dialect: Dialect, mnemonic: str, close: str) -> Any:
+    def dialect_attr(self, dialect: Dialect, mnemonic: str) -> Any:
         """`<mnemonic case>`, or one with its own parser: an enum case is its name."""
         parse = dialect.attrs.get(mnemonic)
         if parse is not None:
@@ -458,7 +458,7 @@ class ValueParser(Lexer):
             found = self.attribute()
             self.expect(">")
             return found
-        return self.attribute() if not self.at(close) else mnemonic
+        return self.attribute() if not self.at(">") else mnemonic
 
     def field_attr(self, state: State, attr: Attr) -> Any:
         """A bare attribute of the op's own form."""

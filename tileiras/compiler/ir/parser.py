@@ -375,7 +375,7 @@ class Parser(ValueParser):
                 if not self.at(first):
                     return False
                 if first == "," and name in state.spec.operand_index:
-                    return kind_after(self, 1) == "value"
+                    return kind_after(self) == "value"
                 return True
             if step[0] == OPERAND:
                 return self.kind == "value"
@@ -707,7 +707,7 @@ class Parser(ValueParser):
         return list(block.ops)
 
 
-def kind_after(parser: Parser, count: int) -> str:
+def kind_after(parser: Parser) -> str:
     """Kind of the token behind the next one."""
     match = TOKEN.match(parser.text, skip(parser.text, parser.end))
     return match.lastgroup or "" if match is not None else ""

@@ -78,14 +78,14 @@ def _atomic(modifiers: str, operands: str, feature: str | None = None) -> tuple[
     )
 
 
-def _float_arithmetic(operands: str) -> tuple[Row, ...]:
+def _float_arithmetic() -> tuple[Row, ...]:
     """add, sub, mul."""
     return (
-        (f"{_ROUND}?.ftz?.sat?.f32", operands, True, None),
-        (f"{_ROUND}?.f64", operands, True, None),
-        ("rn?.ftz?.sat?.f16|f16x2", operands, True, None),
-        ("rn?.bf16|bf16x2", operands, True, sm.BF16_ADD),
-        (f"{_ROUND}?.ftz?.f32x2", operands, True, sm.F32X2),
+        (f"{_ROUND}?.ftz?.sat?.f32", "T = T T", True, None),
+        (f"{_ROUND}?.f64", "T = T T", True, None),
+        ("rn?.ftz?.sat?.f16|f16x2", "T = T T", True, None),
+        ("rn?.bf16|bf16x2", "T = T T", True, sm.BF16_ADD),
+        (f"{_ROUND}?.ftz?.f32x2", "T = T T", True, sm.F32X2),
     )
 
 
@@ -146,17 +146,17 @@ ROWS: dict[str, tuple[Row, ...]] = {
     "add": (
         (_INT, "T = T T", True, None), ("u16x2|s16x2", "T = T T", True, sm.U16X2),
         ("cc.u32|s32|u64|s64", "T = T T", False, None),
-        *_float_arithmetic("T = T T"),
+        *_float_arithmetic(),
     ),
     "sub": (
         (_INT, "T = T T", True, None),
         ("cc.u32|s32|u64|s64", "T = T T", False, None),
-        *_float_arithmetic("T = T T"),
+        *_float_arithmetic(),
     ),
     "mul": (
         (f"lo|hi.{_INT}", "T = T T", True, None),
         ("wide.u16|s16|u32|s32", "W = T T", True, None),
-        *_float_arithmetic("T = T T"),
+        *_float_arithmetic(),
     ),
     "fma": (
         (f"{_ROUND}.ftz?.sat?.f32", "T = T T T", True, None),

@@ -142,9 +142,10 @@ def move_bits(c: Code, n: int, type: str, x: str, up: str, step: str) -> str:
     return c.cast("bitcast", it, type, n, moved)
 
 
-def is_finite(c: Code, n: int, type: str, x: str) -> str:
-    size = c.intrinsic("fabs", type, n, x)
-    return c.cmp("olt", type, n, size, const(type, n, float("inf")))
+def is_finite(c: Code, n: int, x: str) -> str:
+    """Whether doubles are."""
+    size = c.intrinsic("fabs", "double", n, x)
+    return c.cmp("olt", "double", n, size, const("double", n, float("inf")))
 
 
 def f64_to_f32_odd(c: Code, n: int, x: str) -> str:
@@ -177,7 +178,7 @@ def round_odd(c: Code, n: int, s: str, e: str) -> str:
     zero = const("double", n, 0.0)
     even = c.cmp("eq", "i64", n, c.bin("and", "i64", n, bits, const("i64", n, 1)), const("i64", n, 0))
     move = c.bin("and", "i1", n, even, c.cmp("one", "double", n, e, zero))
-    move = c.bin("and", "i1", n, move, is_finite(c, n, "double", s))
+    move = c.bin("and", "i1", n, move, is_finite(c, n, s))
     same = c.bin("xor", "i1", n, c.cmp("ogt", "double", n, e, zero), c.cmp("ogt", "double", n, s, zero))
     step = c.select("i64", n, same, const("i64", n, -1), const("i64", n, 1))
     return move_bits(c, n, "double", s, move, step)

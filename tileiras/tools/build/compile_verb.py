@@ -141,7 +141,7 @@ def refuse(job: Job) -> None:
     """What an option cannot be, or the chosen compiler cannot do, is said, never ignored."""
     arguments = job.arguments
     _number(arguments.max_registers, "--max-registers")
-    parse_size(arguments.max_shared, "--max-shared")
+    parse_size(arguments.max_shared)
     for word in arguments.file_prefix_map:
         old, equals, _ = word.rpartition("=")
         if not old or not equals:
@@ -315,7 +315,7 @@ def check_budgets(job: Job, result: Result) -> None:
 
     arguments = job.arguments
     registers = _number(arguments.max_registers, "--max-registers")
-    shared = parse_size(arguments.max_shared, "--max-shared")
+    shared = parse_size(arguments.max_shared)
     if not arguments.entry and not arguments.no_spills and registers is None and shared is None:
         return
     table = json.loads(result.parts["table"])
@@ -364,13 +364,13 @@ def _number(text: str | None, flag: str) -> int | None:
     return int(text)
 
 
-def parse_size(text: str | None, flag: str) -> int | None:
-    """102400 for "100K"; the units are 1024."""
+def parse_size(text: str | None) -> int | None:
+    """The value of --max-shared in bytes: 102400 for "100K"; the units are 1024."""
     if text is None:
         return None
     body = text.strip().upper().removesuffix("B").removesuffix("I")
     unit = {"K": 1 << 10, "M": 1 << 20}.get(body[-1:], 1)
     digits = body[:-1] if unit > 1 else body
     if not is_number(digits):
-        raise UsageError(diags.NO_SIZE, option=flag, text=text)
+        raise UsageError(diags.NO_SIZE, option="--max-shared", text=text)
     return int(digits) * unit

@@ -383,13 +383,9 @@ def parse_tensor_view_op(p: Parser, state: State) -> None:
     state.types["result"] = [type]
 
 
-def parse_wrapped_hints(p: Parser) -> Any:
-    return parse_hint_list(p)
-
-
 ATTRS = {
     **PREDICATES,
-    "optimization_hints": parse_wrapped_hints,
+    "optimization_hints": parse_hint_list,
     "di_file": parse_di_file,
     "di_compile_unit": parse_di_compile_unit,
     "di_lexical_block": parse_di_lexical_block,

@@ -26,9 +26,9 @@ def view_word(type: Any) -> str:
     return "tensor_view" if isinstance(type, T.TensorView) else "tile view"
 
 
-def require_block(op: Op, index: int = 0) -> Block:
-    """The block of a region, which must have an op."""
-    region = op.regions[index]
+def require_block(op: Op) -> Block:
+    """The block of the first region, which must have an op."""
+    region = op.regions[0]
     if not region.blocks or not region.blocks[0].ops:
         raise Invalid(D.EMPTY_BLOCK, "failed to verify constraint: region with 1 blocks")
     return region.blocks[0]

@@ -187,11 +187,11 @@ def _same(f: AxisFacts, op: Op, shape: tuple[int, ...]) -> Axis:
 
 
 def _sum(f: AxisFacts, op: Op, shape: tuple[int, ...]) -> Axis:
-    return _added(f.of(op.operands[0]), f.of(op.operands[1]), 1, 1)
+    return _added(f.of(op.operands[0]), f.of(op.operands[1]))
 
 
-def _added(a: Axis, b: Axis, a_unit: int, b_unit: int) -> Axis:
-    """a + b in units (bytes) of each."""
+def _added(a: Axis, b: Axis, unit: int = 1) -> Axis:
+    """a + b, of which b counts units (bytes)."""
     contig, const, div = [], [], []
     for d in range(len(a.contig)):
         left = min(a.contig[d], b.const[d])
@@ -199,7 +199,7 @@ def _added(a: Axis, b: Axis, a_unit: int, b_unit: int) -> Axis:
         group = max(left, right, 1)
         contig.append(group)
         const.append(min(a.const[d], b.const[d]))
-        div.append(min(a.start(d, group) * a_unit, b.start(d, group) * b_unit))
+        div.append(min(a.start(d, group), b.start(d, group) * unit))
     return Axis(tuple(contig), tuple(const), tuple(div))
 
 
@@ -246,7 +246,7 @@ def _remainder(f: AxisFacts, op: Op, shape: tuple[int, ...]) -> Axis:
 def _offset(f: AxisFacts, op: Op, shape: tuple[int, ...]) -> Axis:
     pointee: Any = op.results[0].type.elem.pointee  # type: ignore[attr-defined]
     size = 8 if isinstance(pointee, Ptr) else max(1, pointee.bits // 8)
-    return _added(f.of(op.operands[0]), f.of(op.operands[1]), 1, size)
+    return _added(f.of(op.operands[0]), f.of(op.operands[1]), size)
 
 
 def _assume(f: AxisFacts, op: Op, shape: tuple[int, ...]) -> Axis:
