@@ -269,11 +269,7 @@ def where(op: Op, which: int, plans: Any) -> str:
 
 def _fits(products: list[Op], staged: Any, target: Any, log2_warps: int) -> bool:
     stage = {plan.op: plan.bytes for op in products for plan in staged[op]}
-    extra = 0
-    for op in products:
-        for which in operands_of(op):
-            if where(op, which, staged[op]) != LOADED and not (which == 0 and in_rows(op, log2_warps)):
-                extra += stored_bytes(op, which)
+    extra = kept_bytes(products, lambda op: staged[op], log2_warps)
     ends = [op for op in products if next_link(op) is None]
     back = [num_elements(op.result.type.shape) for op in ends if role(op) != FRESH]  # type: ignore[attr-defined]
     if len(back) > 1 and sum(back) >> log2_warps + 5 > CostModel.results_registers:
@@ -420,14 +416,84 @@ def bytes_back(products: list[Op]) -> int:
     return most
 
 
+def kept_bytes(products: list[Op], plans_of: Any, log2_warps: int) -> int:
+    """Shared memory that operands of a loop's products take which do not lie there as they were loaded."""
+    stored: dict[tuple[Op, int], int] = {}
+    computed = set()
+    for op in products:
+        for which in operands_of(op):
+            found = where(op, which, plans_of(op))
+            if found != LOADED and not (which == 0 and in_rows(op, log2_warps)):
+                stored[op, which] = stored_bytes(op, which)
+                if found == COMPUTED and which < 2:
+                    computed.add((op, which))
+    sharing = Sharing(products, stored, computed)
+    return sum(sharing.sizes)
+
+
+class Sharing:
+    """Operands that threads store, and the places that they share: `first` has each operand's twin whose value it is, `place`
+    the number of its place, `sizes` the bytes of the places.
+
+    What an iteration computes lies in its place from its store to the end of its product. A product that is read back in its
+    iteration has ended there, and with it all that were issued before: one that the loop carries lasts to the next of these,
+    which may be one of the next iteration."""
+
+    __slots__ = ("first", "place", "sizes")
+
+    def __init__(
+        self, products: list[Op], stored: dict[tuple[Op, int], int], computed: set[tuple[Op, int]]
+    ) -> None:
+        self.first: dict[tuple[Op, int], tuple[Op, int]] = {}
+        self.place: dict[tuple[Op, int], int] = {}
+        self.sizes: list[int] = []
+        chains = [op for op in products if next_link(op) is None]
+        fresh = [role(op) == FRESH for op in chains]
+        alive: dict[tuple[Op, int], set[int]] = {}
+        twins: dict[Any, tuple[Op, int]] = {}
+        for key in stored:
+            op, which = key
+            twin = twins.setdefault((_unmoved(op.operands[which]), which, key in computed), key)
+            self.first[key] = twin
+            number = chains.index(tail(op))
+            if twin is not key and key in computed:
+                alive[twin] |= set(range(chains.index(tail(twin[0])), number + 1))
+            alive.setdefault(twin, set()).update(_lasting(number, fresh))
+        taken: list[set[int]] = []
+        for key in sorted(alive, key=lambda key: -stored[key]):
+            lasts = alive[key] if key in computed else set(range(len(chains)))
+            place = next((n for n, others in enumerate(taken) if not lasts & others), len(taken))
+            if place == len(taken):
+                taken.append(set())
+                self.sizes.append(stored[key])
+            taken[place] |= lasts
+            self.place[key] = place
+        for key, twin in self.first.items():
+            self.place[key] = self.place[twin]
+
+
+def _lasting(number: int, fresh: list[bool]) -> set[int]:
+    """Chains of products, by number, during which the operands of one are read."""
+    lasts = {number}
+    while not fresh[number]:
+        number = (number + 1) % len(fresh)
+        if number in lasts:
+            return set(range(len(fresh)))
+        lasts.add(number)
+    return lasts
+
+
+def _unmoved(value: Value) -> Value:
+    """A value without what only changes its layout."""
+    while value.op is not None and value.op.spec.name == "convert_layout":
+        value = value.op.operands[0]
+    return value
+
+
 def buffered_bytes(products: list[Op], members: Any) -> int:
     """Shared memory that operands take which are not members of a loop's ring."""
-    total = 0
     plans = list(members.values())
-    for op in products:
-        if op.attrs.get("atom") == "tcgen05":
-            log2_warps = len(op.result.type.layout.warp)  # type: ignore[attr-defined]
-            for which in operands_of(op):
-                if where(op, which, plans) != LOADED and not (which == 0 and in_rows(op, log2_warps)):
-                    total += stored_bytes(op, which)
-    return total
+    own = [op for op in products if op.attrs.get("atom") == "tcgen05"]
+    if not own:
+        return 0
+    return kept_bytes(own, lambda op: plans, len(own[0].result.type.layout.warp))  # type: ignore[attr-defined]

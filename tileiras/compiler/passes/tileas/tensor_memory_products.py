@@ -239,9 +239,12 @@ class Accumulation:
                 if not lies_ready(value, which):
                     computed = tensor_memory.place(value, self.body) == tensor_memory.COMPUTED
                     self.buffers[op, which] = Buffer(value, which, computed)
+        sizes = {key: buffer.bytes for key, buffer in self.buffers.items()}
+        computed_ones = {key for key, buffer in self.buffers.items() if buffer.computed and key[1] < 2}
+        self.sharing = tensor_memory.Sharing(products, sizes, computed_ones)
         # a lone product may still read one buffer while the next is written
         room = CostModel(context.target).shared_bytes - end_of_buffers(loop)
-        taken = sum(buffer.bytes for buffer in self.buffers.values())
+        taken = sum(self.sharing.sizes)
         again = sum(buffer.bytes for buffer in self.buffers.values() if buffer.computed)
         # sums may change their layout through shared memory before the buffers are free
         back = max(min(CostModel.conversion_bytes, 4 * num_elements(op.result.type.shape)) for op in products)  # type: ignore[attr-defined]
@@ -302,8 +305,8 @@ class Accumulation:
         self.make(following, tileas.BARRIER)
         for accumulator in accumulators.values():
             self.make(following, tileas.TENSOR_END, (accumulator,))
-        for buffer in self.buffers.values():
-            self.make(following, tileas.FREE_SHARED, (buffer.buffer,))
+        for place in dict.fromkeys(self.buffers[key].buffer for key in self.sharing.first.values()):
+            self.make(following, tileas.FREE_SHARED, (place,))
         return not self.failed and terminator is body.ops[-1]
 
     # ---- in front of the loop
@@ -328,11 +331,17 @@ class Accumulation:
     def store_outside(self) -> None:
         """Buffers of operands; what does not change lies there from the start."""
         zero = self.number(self.loop, 0)
-        for buffer in self.buffers.values():
+        places: dict[int, Value] = {}
+        for key, buffer in self.buffers.items():
+            if self.sharing.first[key] != key:
+                continue
             size = buffer.bytes * (2 if self.doubled and buffer.computed else 1)
-            attrs = {"bytes": size, "offset": max(tcgen05.STATE_BYTES, end_of_buffers(self.loop))}
-            buffer.buffer = self.make(self.loop, tileas.ALLOC_SHARED, (), (SHARED,), attrs).result
-            buffer.slot = zero
+            place = self.sharing.place[key]
+            if place not in places:
+                most = max(size, self.sharing.sizes[place])
+                attrs = {"bytes": most, "offset": max(tcgen05.STATE_BYTES, end_of_buffers(self.loop))}
+                places[place] = self.make(self.loop, tileas.ALLOC_SHARED, (), (SHARED,), attrs).result
+            buffer.buffer, buffer.slot = places[place], zero
             if buffer.filled is not None:
                 attrs = {
                     "start": 0, "bytes": buffer.size, "filled": buffer.filled, "slots": size // buffer.bytes,
@@ -556,7 +565,10 @@ class Accumulation:
                     load.attrs["arrangement"],
                 )
                 continue
-            if buffer.computed:
+            first = self.sharing.first[op, which]
+            if first != (op, which):
+                buffer = self.buffers[first]
+            elif buffer.computed:
                 buffer.value = value
                 if self.doubled:
                     parity = self.make(
