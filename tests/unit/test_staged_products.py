@@ -39,6 +39,8 @@ CHECKED = (
     "staged_linear_attention_d64",
     "staged_linear_attention_d128",
     "staged_faded_state_64",
+    "staged_faded_state_128",
+    "staged_gated_state",
     "staged_latent_512",
     "staged_i8_nn",
     "staged_attention_e4m3",
@@ -172,7 +174,7 @@ def test_attention_moves_neither_scores_nor_probabilities_through_shared_memory(
         "staged_attention_causal_bf16", "staged_flash_bwd_bf16_128", "staged_tf32_nn_128", "staged_dequantized",
         "staged_attention_rows_e4m3", "staged_attention_e5m2", "staged_quantized_attention_128", "staged_converted_w4a16",
         "staged_linear_attention_d128", "staged_complex_product_f16", "staged_running_states_11", "staged_faded_state_64",
-        "staged_latent_512",
+        "staged_latent_512", "staged_faded_state_128", "staged_gated_state",
     ],
 )  # fmt: skip
 def test_products_of_computed_operands_add_up_in_tensor_memory(name: str) -> None:
@@ -192,6 +194,14 @@ def test_probabilities_are_packed_into_the_columns_of_a_left_operand(name: str, 
     assert f"tcgen05.st.sync.aligned.32x32b.x{columns}.b32" in loop and "st.shared" not in loop
     left = [line.split(", ")[1] for line in text.splitlines() if "tcgen05.mma" in line]
     assert any(operand.startswith("[") for operand in left) and any(operand[0] == "%" for operand in left)
+
+
+def test_operands_that_are_stored_share_places_and_one_that_two_products_read_is_stored_once() -> None:
+    text = ptx("staged_gated_state", "sm_100")
+    (size,) = re.findall(r"\.b8 \$smem\[(\d+)\]", text)
+    stages = 2 * (3 * 64 * 128 * 2 + 64 * 128 * 4)
+    places = 2 * (64 * 128 + 64 * 128 + 128 * 128)  # queries, keys or scores, the state; apart, 40 KB more
+    assert int(size) < stages + places + 4096
 
 
 def test_two_accumulators_of_64_rows_share_columns_where_they_do_not_fit_side_by_side() -> None:

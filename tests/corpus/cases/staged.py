@@ -221,6 +221,33 @@ for m, s, d, length in ((64, 128, 64, 208), (128, 128, 64, 272)):
     )
 
 
+def gated(q, k, v, g, o):
+    begun = np.arange(g.shape[1]) // 64 * 64
+    sums = wide(g)[0].copy()
+    for start in begun[begun > 0]:  # of all tokens, from those of each chunk
+        if start % 64 == 0:
+            sums[:, start : start + 64] = wide(g)[0][:, start : start + 64] + sums[:, start - 1 : start]
+    s = np.tril((wide(q)[0] * np.exp(sums)) @ (wide(k)[0] * np.exp(-sums)).transpose(0, 2, 1))
+    return {4: (s @ wide(v)[0]).astype("f4").astype(o.dtype)}
+
+
+chain(
+    "staged_gated_state",
+    "gated_state",
+    [A("f16", 3), A("f16", 3), A("f16", 3), A("f32", 3), A("f32", 3), 64, 128],
+    (1,),
+    lambda rng: (
+        *(uniform(rng, (1, 176, 128), "f16", -0.25, 0.25) for _ in range(2)),
+        uniform(rng, (1, 176, 128), "f16", -1, 1),
+        np.stack([decays(rng, (128, 176), 64).T]).copy(),
+        like((1, 176, 128)),
+    ),
+    gated,
+    rtol=2e-2,
+    atol=2e-2,
+)
+
+
 def over_latent(q, qr, c, cr, o, scale):
     q, qr, c, cr = (wide(v)[0] for v in (q, qr, c, cr))
     s = (q @ c.transpose(0, 2, 1) + qr @ cr.transpose(0, 2, 1)) * float(scale)

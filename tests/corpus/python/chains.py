@@ -53,3 +53,26 @@ def latent(q, qr, c, cr, o, scale, M: Const, N: Const, D: Const, R: Const):
         acc = ct.mma(p.astype(c.dtype), ck, acc * fix)
         top = new
     ct.store(o, (b, 0, 0), (acc / total).reshape((1, M, D)))
+
+
+@ct.kernel
+def gated_state(q, k, v, g, o, M: Const, D: Const):
+    """Chunks of gated linear attention: a gate a column of keys, g has sums of logarithms within each chunk."""
+    h = ct.bid(0)
+    state = ct.zeros((D, D), ct.float32)
+    rows = ct.arange(M, dtype=ct.int32)[:, None]
+    columns = ct.arange(M, dtype=ct.int32)[None, :]
+    for i in range(ct.cdiv(q.shape[1], M)):
+        qt = ct.load(q, (h, i, 0), (1, M, D), padding_mode=ZERO).reshape((M, D))
+        kt = ct.load(k, (h, i, 0), (1, M, D), padding_mode=ZERO).reshape((M, D))
+        vt = ct.load(v, (h, i, 0), (1, M, D), padding_mode=ZERO).reshape((M, D))
+        gt = ct.load(g, (h, i, 0), (1, M, D), padding_mode=ZERO).reshape((M, D))
+        last = ct.min(gt, 0, keepdims=True)
+        qg = (qt.astype(ct.float32) * ct.exp(gt)).astype(q.dtype)
+        kg = (kt.astype(ct.float32) * ct.exp(-gt)).astype(q.dtype)
+        s = ct.mma(qg, ct.transpose(kg), ct.zeros((M, M), ct.float32))
+        s = ct.where(rows >= columns, s, 0.0).astype(v.dtype)
+        out = ct.mma(s, vt, ct.mma(qg, state.astype(q.dtype), ct.zeros((M, D), ct.float32)))
+        ct.store(o, (h, i, 0), out.astype(o.dtype).reshape((1, M, D)))
+        kd = (kt.astype(ct.float32) * ct.exp(last - gt)).astype(q.dtype)
+        state = ct.mma(ct.transpose(kd), vt, state * ct.exp(ct.transpose(last)))
