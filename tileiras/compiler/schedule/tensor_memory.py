@@ -451,13 +451,17 @@ class Sharing:
         fresh = [role(op) == FRESH for op in chains]
         alive: dict[tuple[Op, int], set[int]] = {}
         twins: dict[Any, tuple[Op, int]] = {}
-        for key in stored:
+        numbers = {key: chains.index(tail(key[0])) for key in stored}
+        for key, number in sorted(numbers.items(), key=lambda item: item[1]):  # as they are issued
             op, which = key
-            twin = twins.setdefault((_unmoved(op.operands[which]), which, key in computed), key)
+            known = _unmoved(op.operands[which]), which, key in computed
+            twin = twins.setdefault(known, key)
+            begun = numbers[twin]
+            if which > 1 or key in computed and begun != number and begun in _lasting(number, fresh):
+                twin = key  # it may still be read where the next iteration stores its twin
             self.first[key] = twin
-            number = chains.index(tail(op))
             if twin is not key and key in computed:
-                alive[twin] |= set(range(chains.index(tail(twin[0])), number + 1))
+                alive[twin] |= set(range(begun, number + 1))
             alive.setdefault(twin, set()).update(_lasting(number, fresh))
         taken: list[set[int]] = []
         for key in sorted(alive, key=lambda key: -stored[key]):
