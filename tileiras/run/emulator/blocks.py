@@ -94,6 +94,28 @@ def collective(inst: Inst) -> bool:
     return inst.op == "tcgen05" and inst.mods[0] in ("alloc", "dealloc") and "cta_group::2" in inst.mods
 
 
+def readable(inst: Inst, func: Func) -> bool:
+    """Whether an instruction that decides where lanes go or wait has what that is read from."""
+    ops, mods = inst.ops, inst.mods
+    if inst.op == "bra":
+        return bool(ops) and ops[0][0] == "sym"
+    if inst.op == "brx":
+        return len(ops) == 2 and ops[1][0] == "sym" and ops[1][1] in func.tables
+    if inst.op == "call":
+        return bool(ops) and (ops[0][0] != "list" or len(ops) > 1) and call_target(inst)[0] in ("sym", "reg")
+    if inst.op in ("bar", "barrier"):
+        return (
+            bool(mods)
+            and (mods[0] != "cta" or len(mods) > 1)
+            and (mods[0] == "cluster" or len(ops) > ("red" in mods) and ("red" not in mods or len(ops) > 2))
+        )
+    if inst.op in ("tcgen05", "wgmma", "tensormap"):
+        return bool(mods)
+    if inst.op == "setmaxnreg":
+        return len(ops) == 1 and ops[0][0] == "imm"
+    return True
+
+
 def barrier_count(inst: Inst):
     """The thread-count operand of a bar instruction, or None."""
     ops = inst.ops
@@ -153,28 +175,29 @@ def copies(body: list, of: set[int], cc: Reg) -> set[int]:
     return found
 
 
+def _walk(op, into: list[Reg], uses: list[Reg]) -> None:
+    """Adds the registers of an operand; those of an address are read."""
+    kind = op[0]
+    if kind == "reg":
+        into.append(op[1])
+    elif kind in ("vec", "list"):
+        for item in op[1]:
+            _walk(item, into, uses)
+    elif kind == "pair":
+        _walk(op[1], into, uses)
+        _walk(op[2], into, uses)
+    elif kind in ("not", "neg"):
+        _walk(op[1], into, uses)
+    elif kind == "mem":
+        _walk(op[1], uses, uses)
+        for item in op[3]:
+            _walk(item, uses, uses)
+
+
 def defs_uses(inst: Inst, cc: Reg) -> tuple[list[Reg], list[Reg]]:
     """Registers that an instruction writes and reads (a guarded write also reads)."""
     defs: list[Reg] = []
     uses: list[Reg] = []
-
-    def walk(op, into: list[Reg]) -> None:
-        kind = op[0]
-        if kind == "reg":
-            into.append(op[1])
-        elif kind in ("vec", "list"):
-            for item in op[1]:
-                walk(item, into)
-        elif kind == "pair":
-            walk(op[1], into)
-            walk(op[2], into)
-        elif kind in ("not", "neg"):
-            walk(op[1], into)
-        elif kind == "mem":
-            walk(op[1], uses)
-            for item in op[3]:
-                walk(item, uses)
-
     ops = inst.ops
     has_dest = inst.op not in _NO_DEST and ops and ops[0][0] in ("reg", "vec", "pair", "sink")
     if inst.op in ("bar", "barrier") and "red" not in inst.mods:
@@ -183,19 +206,23 @@ def defs_uses(inst: Inst, cc: Reg) -> tuple[list[Reg], list[Reg]]:
         has_dest = False
     if inst.op == "call":
         for op in ops:
-            walk(op, uses)
+            _walk(op, uses, uses)
         if len(ops) > 1 and ops[0][0] == "list":  # registers in the return list are written afterwards
             uses.clear()
             for op in ops[1:]:
-                walk(op, uses)
+                _walk(op, uses, uses)
     elif inst.op == "$results":
         for op in ops:
-            walk(op, defs)
+            _walk(op, defs, uses)
     else:
         for i, op in enumerate(ops):
-            walk(op, defs if i == 0 and has_dest else uses)
+            into = defs if i == 0 and has_dest else uses
+            if op[0] == "reg":
+                into.append(op[1])
+            elif op[0] != "imm":
+                _walk(op, into, uses)
         if inst.op == "wgmma" and has_dest:  # accumulates
-            walk(ops[0], uses)
+            _walk(ops[0], uses, uses)
     if "cc" in inst.mods:
         defs.append(cc)
     if inst.op in ("addc", "subc", "madc"):
@@ -204,6 +231,17 @@ def defs_uses(inst: Inst, cc: Reg) -> tuple[list[Reg], list[Reg]]:
         uses.append(inst.guard[0])
         uses.extend(defs)
     return defs, uses
+
+
+def bit_sets(inst: Inst, cc: Reg) -> tuple[int, int]:
+    """The same as bit sets of register ids."""
+    defs, uses = defs_uses(inst, cc)
+    written = read = 0
+    for r in defs:
+        written |= 1 << r.id
+    for r in uses:
+        read |= 1 << r.id
+    return written, read
 
 
 def build(func: Func, cta_threads: int, cc: Reg) -> list[Piece]:
@@ -285,8 +323,9 @@ def build(func: Func, cta_threads: int, cc: Reg) -> list[Piece]:
             out.append(b + 1)
             pieces[-1].next = blocks[b + 1][0]
         succ.append(out)
-    _liveness(blocks, succ, cc)
-    _needs(blocks, succ, cc)
+    sets = {id(inst): bit_sets(inst, cc) for inst in insts}
+    _liveness(blocks, succ, sets)
+    _needs(blocks, succ, sets)
     return [piece for b in _order(succ) for piece in blocks[b]]
 
 
@@ -307,7 +346,7 @@ def call_results(inst: Inst):
     return inst.ops[0] if inst.ops[0][0] == "list" and inst.ops[0][1] else None
 
 
-def _liveness(blocks: list[list[Piece]], succ: list[list[int]], cc: Reg) -> None:
+def _liveness(blocks: list[list[Piece]], succ: list[list[int]], sets: dict[int, tuple[int, int]]) -> None:
     """live_in and live_out of every piece, as bit sets of register ids."""
     summary = []
     for pieces in blocks:
@@ -315,12 +354,9 @@ def _liveness(blocks: list[list[Piece]], succ: list[list[int]], cc: Reg) -> None
         for piece in pieces:
             gen = kill = 0
             for inst in reversed(piece.insts):
-                defs, uses = defs_uses(inst, cc)
-                for r in defs:
-                    gen &= ~(1 << r.id)
-                    kill |= 1 << r.id
-                for r in uses:
-                    gen |= 1 << r.id
+                written, read = sets[id(inst)]
+                gen = gen & ~written | read
+                kill |= written
             per.append((gen, kill))
         summary.append(per)
     live_in = [0] * len(blocks)
@@ -352,7 +388,7 @@ _COMPUTES = frozenset(
 _numbers = itertools.count()
 
 
-def _needs(blocks: list[list[Piece]], succ: list[list[int]], cc: Reg) -> None:
+def _needs(blocks: list[list[Piece]], succ: list[list[int]], sets: dict[int, tuple[int, int]]) -> None:
     """`loops` of every piece: per loop around it the live registers that decide its jumps and accesses.
 
     A register that only counts, say, and is read behind a loop or by the next one around it, decides nothing of that loop.
@@ -370,12 +406,9 @@ def _needs(blocks: list[list[Piece]], succ: list[list[int]], cc: Reg) -> None:
                     needed |= at_start.get(s, 0)
                 for piece in reversed(blocks[b]):
                     for inst in reversed(piece.insts):
-                        defs, uses = defs_uses(inst, cc)
-                        written = sum({1 << r.id for r in defs})
+                        written, read = sets[id(inst)]
                         if inst.op not in _COMPUTES or needed & written:
-                            needed &= ~written
-                            for r in uses:
-                                needed |= 1 << r.id
+                            needed = needed & ~written | read
                     needed_at[piece] = needed
                 if needed != at_start[b]:
                     at_start[b] = needed

@@ -18,7 +18,7 @@ import numpy as np
 
 from . import approximate, integers, numerics
 from .blocks import Piece
-from .syntax import WIDTH_BITS, EmulatorError, Func, Inst, Reg
+from .syntax import WIDTH_BITS, EmulatorError, Func, Inst, Reg, misunderstood
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -104,6 +104,10 @@ def zero_of(reg: Reg) -> np.ndarray:
 
 
 _NOWHERE = Inst("", (), [], None, 0, "")
+
+
+# what handlers meet in operands and modifiers that are not those of their instruction
+MISREAD = (ArithmeticError, AttributeError, LookupError, StopIteration, TypeError, ValueError)
 
 
 class BlockGen:
@@ -358,20 +362,17 @@ class BlockGen:
         if handler is None:
             self.fail("this instruction is not supported by the emulator")
         self.guard = None
-        if inst.guard is not None:
-            reg, negated = inst.guard
-            name = self.use_reg(reg, "pred")
-            self.guard = self.tmp(f"~{name}") if negated else name
-        if self.unit.ordered:
-            for look in BEFORE:
-                look(self, inst)
         try:
+            if inst.guard is not None:
+                reg, negated = inst.guard
+                name = self.use_reg(reg, "pred")
+                self.guard = self.tmp(f"~{name}") if negated else name
+            if self.unit.ordered:
+                for look in BEFORE:
+                    look(self, inst)
             handler(self, inst)
-        except (IndexError, KeyError, StopIteration, TypeError, ValueError, AttributeError) as error:
-            raise EmulatorError(
-                f"PTX line {inst.line}: operands or modifiers that the emulator does not understand: "
-                f"`{inst.text}`"
-            ) from error
+        except MISREAD as error:
+            raise misunderstood(inst) from error
 
     def write_back(self, live: int) -> None:
         """Stores the written registers that live on."""

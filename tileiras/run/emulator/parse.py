@@ -57,6 +57,7 @@ _SREG = re.compile(
 _FAST = re.compile(r"\s*(?:@(!?)([%\w$]+)\s+)?([a-z]\w*(?:(?:\.|::)\w+)*)(?:\s+([^;/()\"]*))?;")
 _SPLIT = re.compile(r"\{[^{}]*\}|\[[^\[\]]*\]|[^,{}\[\]]+")
 _SIMPLE_ADDRESS = re.compile(r"\[\s*([%\w$]+)\s*(?:\+\s*(-?[1-9]\d*|0))?\s*\]$")
+_MOST_NAMES = 1 << 20  # that one declaration makes
 _SIMPLE_INT = re.compile(r"-?(?:[1-9]\d*|0)$")
 
 
@@ -120,8 +121,25 @@ class Parser:
 
     def next(self) -> _Token:
         tok = self.tokens[self.at]
+        if tok.kind == "end":
+            self.fail("the text ends where more is wanted", tok)
         self.at += 1
         return tok
+
+    def whole(self, value, least: int = 0, most: int = 1 << 40) -> int:
+        """A constant as a number in bounds; the token behind it tells the line."""
+        if not isinstance(value, int) or not least <= value <= most:
+            self.fail(f"a whole number from {least} to {most} is wanted here")
+        return value
+
+    def integer(self, most: int = 1 << 40) -> int:
+        """The next token as a whole number."""
+        return self.whole(self.unary(), 0, most)
+
+    def line(self) -> int:
+        """Where reading has come to."""
+        ready = self.tokens.ready
+        return ready[min(self.at, len(ready) - 1)].line if ready else self.tokens.line
 
     def accept(self, text: str) -> bool:
         if self.tokens[self.at].text == text and self.tokens[self.at].kind != "string":
@@ -146,14 +164,17 @@ class Parser:
             tok = self.next()
             word = tok.text
             if word == ".version":
-                major, _, minor = self.next().text.partition(".")
+                tok = self.next()
+                major, _, minor = tok.text.partition(".")
+                if not major.isdecimal() or not (minor or "0").isdecimal():
+                    self.fail(f"{tok.text!r} is no version", tok)
                 mod.version = (int(major), int(minor or 0))
             elif word == ".target":
                 mod.target = self.next().text
                 while self.accept(","):
                     self.next()
             elif word == ".address_size":
-                mod.address_size = int(self.next().text)
+                mod.address_size = self.integer()
             elif word in (".visible", ".weak", ".common", ".noreturn"):
                 continue
             elif word == ".extern":
@@ -252,7 +273,7 @@ class Parser:
         while self.tokens[self.at].text.startswith("."):
             word = self.next().text[1:]
             if word == "align":
-                value = int(self.next().text)
+                value = self.integer(1 << 20)
                 align = align if pointee else value
             elif word in ("v2", "v4", "v8"):
                 vector = int(word[1:])
@@ -288,12 +309,12 @@ class Parser:
         name = tok.text
         names = [name]
         if self.accept("<"):
-            names = [f"{name}{i}" for i in range(int(self.next().text))]
+            names = [f"{name}{i}" for i in range(self.integer(_MOST_NAMES))]
             self.expect(">")
         elem = max(1, WIDTH_BITS[type_] // 8) * vector
         dims: list[int] = []
         while self.accept("["):
-            dims.append(0 if self.peek() == "]" else int(self.const_expr()))
+            dims.append(0 if self.peek() == "]" else self.whole(self.const_expr()))
             self.expect("]")
         if space == "reg":
             regs: list[Reg] = []
@@ -391,10 +412,12 @@ class Parser:
         total = 0
         while self.peek() in ("+", "-"):
             sign = 1 if self.next().text == "+" else -1
-            total += sign * int(self.unary())
+            total += sign * self.whole(self.unary(), -(1 << 63), 1 << 64)
         return total
 
     def new_reg(self, name: str, type_: str) -> Reg:
+        if not self.scopes:
+            self.fail("a register is declared outside of a function")
         reg = Reg(len(self.func.regs), name, type_)
         self.func.regs.append(reg)
         self.scopes[-1][name] = reg
@@ -529,7 +552,7 @@ class Parser:
             self.fail(f"{tok.text} needs a label", tok)
         else:
             self.func.directives.setdefault(tok.text, [])
-            while self.tokens[self.at].line == tok.line and self.peek() not in ("}", "{"):
+            while self.tokens[self.at].line == tok.line and self.peek() not in ("}", "{", ""):
                 self.at += 1
 
     def fast_instruction(self) -> bool:
@@ -757,4 +780,8 @@ def _fold(op: str, a, b):
 
 def parse(source: str) -> Module:
     """The module that a PTX text describes."""
-    return Parser(source).module()
+    parser = Parser(source)
+    try:
+        return parser.module()
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise EmulatorError(f"PTX line {parser.line()}: this cannot be read") from error

@@ -153,3 +153,10 @@ class Module:
         self.funcs: dict[str, Func] = {}
         self.vars: dict[str, Var] = {}
         self.source = source
+
+
+def misunderstood(inst: Inst) -> EmulatorError:
+    """What is said of an instruction whose operands or modifiers make no sense."""
+    return EmulatorError(
+        f"PTX line {inst.line}: operands or modifiers that the emulator does not understand: `{inst.text}`"
+    )

@@ -19,9 +19,9 @@ from . import (
     ops_wgmma,
     ops_wmma,
 )
-from .gen import RUNTIME, BlockGen, zero_of
+from .gen import MISREAD, RUNTIME, BlockGen, zero_of
 from .parse import parse
-from .syntax import EmulatorError, Func, Inst, Reg, Var
+from .syntax import EmulatorError, Func, Inst, Reg, Var, misunderstood
 
 _HANDLER_MODULES = (
     ops_int,
@@ -36,6 +36,7 @@ _HANDLER_MODULES = (
 )
 _FUNC_TAG = 1 << 62
 _NO_FUNC = 1 << 40
+MOST_SHARED, MOST_GLOBAL = 1 << 20, 1 << 34  # bytes of a CTA, and of one variable
 
 
 class Unit:
@@ -106,6 +107,10 @@ class Unit:
             if var.space in ("global", "const"):
                 if var.extern and var.init is None and var.size == 0:
                     continue
+                if var.size > MOST_GLOBAL:
+                    raise EmulatorError(
+                        f"{var.name} has {var.size} bytes; the emulator has room for {MOST_GLOBAL}"
+                    )
                 at = self.memory.allocate(max(var.size, 1), var.name, max(var.align, 16))
                 self.address[var.name] = at
                 pending.append(var)
@@ -158,13 +163,21 @@ class Unit:
             top = max(top, var.offset + self.dynamic_shared_bytes)
         if self.dynamic_shared_bytes and not dynamic:
             top += self.dynamic_shared_bytes
+        if top > MOST_SHARED:
+            raise EmulatorError(
+                f"{self.entry.name} takes {top} bytes of shared memory; the emulator has at most {MOST_SHARED}"
+            )
         self.shared_bytes = top
 
     def reached(self) -> tuple[list[Func], set[str]]:
         """The entry, the functions that it may call, and all names that they use."""
         funcs, names, left = {self.entry.name: self.entry}, set(), [self.entry]
         while left:
-            used = symbols(left.pop())
+            func = left.pop()
+            for item in func.body:
+                if isinstance(item, Inst) and not blocks.readable(item, func):
+                    raise misunderstood(item)
+            used = symbols(func)
             names |= used
             if INDIRECT in used:  # whose address is taken, or lies in memory
                 used = used | {f.name for f in self.module.funcs.values() if not f.is_entry}
@@ -390,7 +403,10 @@ class Unit:
             piece = self.pieces[pc]
             g = self.generator(piece, partial)
             write = ops_sync.barrier_call if what == "barrier" else ops_sync.member_mask
-            g.emit(f"return {write(g, piece.insts[0])}")
+            try:
+                g.emit(f"return {write(g, piece.insts[0])}")
+            except MISREAD as error:
+                raise misunderstood(piece.insts[0]) from error
             fn = self.code[key] = g.compile(f"{what}_{pc}_{'p' if partial else 'f'}")
         return fn
 
@@ -402,7 +418,7 @@ def symbols(func: Func) -> set[str]:
     """The names that a function's instructions use."""
     found = set()
     insts = [item for item in func.body if not isinstance(item, tuple)]
-    left = [op for inst in insts for op in inst.ops]
+    left = [op for inst in insts for op in inst.ops if op[0] not in ("reg", "imm")]
     while left:
         op = left.pop()
         if op[0] == "sym":
