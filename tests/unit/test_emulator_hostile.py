@@ -98,7 +98,8 @@ def test_much_mutated_ptx():
 
 BODIES = [
     "bra;", "bra 5;", "bar;", "bar.sync;", "barrier.cta;", "bar.red.popc.u32 %x, 0;", "brx.idx %x;", "call;", "call (%x);",
-    "tcgen05;", "wgmma;", "setmaxnreg.inc.sync.aligned.u32 %x;", "@%x ret;", "mov.u32 %x;", "mov.u32;", "add.u32 %x, %x;", "mma.sync;",
+    "tcgen05;", "wgmma;", "setmaxnreg.inc.sync.aligned.u32 %x;", "@%x ret;", "mov.u32 %x;", "mov.u32;", "add.u32 %x, %x;",
+    "mma.sync;",
     "ld.u32 %x, [%x", "mov.u32 %x, %tid.q;", "mov.u32 %x, (1;", "mov.u32 %x, 1 / 0;", ".reg .b32 %y<9999999>;",
     ".reg .b32 %y<-1>;", ".reg .b32 %y<0f00000000>;", ".shared .b8 s[9999999]; mov.u32 %x, s;", ".local .b8 s[1.5];",
     ".shared .align .b8 s[4];", "mov.u32 %x, s[1e9];", "nosuch.u32 %x;", "shfl.sync.idx.b32 %x, %x, 0;", "vote.sync %x;",
