@@ -98,6 +98,7 @@ PIPELINE: tuple[Row, ...] = (
         OPTIONAL),
     Row("tileaa", "TileAALoopsToFor", "loops.loops_to_for", "LoopsToFor", frozenset(("loop",)), 1, OPTIONAL),
     Row("tileaa", "TileAADropUnitBatch", "loops.drop_unit_batch", "DropUnitBatch", _PRODUCTS, 1, OPTIONAL),
+    Row("tileaa", "TileAAWidenSums", "loops.widen_sums", "WidenSums", frozenset(("mmaf",)), 1, OPTIONAL),
     Row("tileaa", "TileAATransposeScores", "tileaa.transpose_scores", "TransposeScores", _PRODUCTS, 1, OPTIONAL),
     Row("tileaa", "TileAARuntimeVersions", "loops.runtime_versions", "RuntimeVersions", _PRODUCTS, 1, OPTIONAL),
     Row("tileaa", "attachKernelSpecAttributes", "conversions", "AttachKernelSpecAttributes"),

@@ -1,0 +1,113 @@
+"""TileAAWidenSums: loops whose products add up in f16 carry their sums in f32, and round them once, behind.
+
+Before: `%r = for … iter_args(%s : 128x128xf16) { %t = mmaf %a, %b, %s continue %t }`.
+After:  `%w = for … iter_args(%s : 128x128xf32) { %t = mmaf %a, %b, %s continue %t }`, `%r = ftof %w`.
+
+Tensor instructions add in f32 as fast as in f16. Rounding after each product takes longer than the product, unless
+the instruction rounds within its own sum, further from what was meant. Only sums that nothing but products looks at are
+widened, through loops in the loop as well.
+"""
+
+from __future__ import annotations
+
+from tileiras.compiler.dialects.nv_tileaa import ops as tileaa
+from tileiras.compiler.ir.build import create
+from tileiras.compiler.ir.core import Op, Value
+from tileiras.compiler.ir.dense import dense_bits
+from tileiras.compiler.ir.passes import Context, Pass
+from tileiras.compiler.ir.types import F32, Dense, TensorType, TileType
+from tileiras.compiler.schedule.candidates import EXITS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+BOUNDS = 3  # operands of a `for` in front of what it carries
+
+
+class WidenSums(Pass):
+    NAME = "TileAAWidenSums"
+    SUMMARY = "Carry sums of f16 in f32 through loops of products"
+    __slots__ = ()
+
+    def run(self, func: Any, context: Context) -> bool:
+        for loop in [op for op in func.walk() if op.spec.name == "for"]:  # outer ones come first
+            for index in range(len(loop.results)):
+                values = _sums(loop, index)
+                if values:
+                    _widen(loop, index, values)
+        return True
+
+
+def _sums(loop: Op, index: int) -> list[Value]:
+    """What a carried sum of f16 passes through in a loop, until it is carried on; empty where anything else takes part."""
+    if getattr(loop.results[index].type, "elem", None) is None or loop.results[index].type.elem.name != "f16":  # type: ignore[attr-defined]
+        return []
+    found: list[Value] = []
+    around = [(loop, index)]
+    products = 0
+    if _exits(loop):
+        return []
+    value = loop.regions[0].block.args[1 + index]
+    while True:
+        found.append(value)
+        if len(value.uses) != 1:
+            return []
+        user, place = value.uses[0]
+        if user.spec.name == "mmaf" and place == 2:
+            products += 1
+            value = user.result
+        elif user.spec.name == "for" and place >= BOUNDS and not _exits(user):
+            around.append((user, place - BOUNDS))
+            value = user.regions[0].block.args[1 + place - BOUNDS]
+        elif user.spec.name == "continue" and user.parent is around[-1][0] and place == around[-1][1]:
+            inner, number = around.pop()
+            if not around:
+                return found if products else []
+            value = inner.results[number]
+        else:
+            return []
+
+
+def _exits(loop: Op) -> bool:
+    """Whether an iteration may end before its last op."""
+    end = loop.regions[0].block.ops[-1]
+    return any(
+        op.spec.name in EXITS
+        or op.spec.name == "continue"
+        and op is not end
+        and op.parent is not None
+        and op.parent.spec.name == "if"
+        for op in loop.walk()
+    )
+
+
+def _widen(loop: Op, index: int, values: list[Value]) -> None:
+    block, result = loop.block, loop.results[index]
+    assert block is not None
+    narrow: Any = result.type
+    wide = TensorType(F32, narrow.shape, None)
+    for value in values:
+        value.type = wide
+    loop.set_operand(BOUNDS + index, _as_f32(loop.operands[BOUNDS + index], wide, loop))
+    result.type = wide
+    back = _cast(result, narrow, loop)
+    result.replace_all_uses_with(back.result)
+    back.set_operand(0, result)
+    block.insert_before(block.ops[block.ops.index(loop) + 1], back)
+
+
+def _as_f32(value: Value, wide: TensorType, user: Op) -> Value:
+    block = user.block
+    assert block is not None
+    if value.op is not None and value.op.spec.name == "constant":
+        dense: Any = value.op.attr("value")
+        if not any(dense_bits(dense)):
+            zero = {"value": Dense(TileType(F32, wide.shape), bytes(4))}
+            return block.insert_before(user, create(value.op.spec, (), (wide,), zero, (), value.op.loc)).result
+    return block.insert_before(user, _cast(value, wide, user)).result
+
+
+def _cast(value: Value, type: TensorType, user: Op) -> Op:
+    rounding = {"rounding_mode": "nearest_even"}
+    return create(tileaa.BY_NAME["ftof"], (value,), (type,), rounding, (), user.loc)
