@@ -13,6 +13,8 @@ import numpy as np
 
 import tileiras
 from tests.corpus.case import place
+from tests.corpus.export import bytecode_path
+from tests.corpus.registry import CASES
 from tests.unit.test_runtime_versions import KERNEL, TARGETS, launched
 from tileiras.compiler.dialects.nv_tileas.diags import RING
 
@@ -93,3 +95,13 @@ def test_what_counts_steps_counts_whole_ones(gpu_name: str) -> None:
     tileiras.launch(COUNTING, "k", grid=1, args=args, target="emulator", gpu_name=gpu_name)
     np.testing.assert_array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
     assert n[0] == 4
+
+
+@pytest.mark.parametrize(("gpu_name", "stage"), [("sm_100", 32768 + 1024), ("sm_120", 16384)])
+def test_block_scales_are_cut_with_their_operands(gpu_name: str, stage: int) -> None:
+    """As far as three steps need it: words of four scales stay where tensor memory takes them."""
+    program = tileiras.compile(
+        bytecode_path(CASES["scaled_mxfp8_deep"]), gpu_name=gpu_name, remarks={"passed": "memory"}
+    )
+    (ring,) = [d.message for d in program.diagnostics if d.diag is RING]
+    assert f"stages of {stage} bytes" in ring and "1 on their way" not in ring

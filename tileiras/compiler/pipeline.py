@@ -43,7 +43,7 @@ _FUNCTIONS = frozenset(("exp", "exp2", "tanh", "divf"))
 _LOOPS = frozenset(("for", "loop"))
 _PIPELINES = frozenset(("async.pipeline.create", "async.pipeline.produce_one", "async.pipeline.consume_one"))
 _PRODUCTS = frozenset(("mmaf", "mmai", "mma_block_scaled"))
-_UNSCALED = frozenset(("mmaf", "mmai"))  # scales would have to be cut with the operands
+_UNSCALED = frozenset(("mmaf", "mmai"))  # scales would have to be turned and cut with the operands
 _STAGED = frozenset(("load_shared",))
 OPTIONAL: frozenset[str] = frozenset()  # nothing needs the pass
 _RELEASES = frozenset(("bulk.release", "bulk.commit"))
@@ -109,7 +109,7 @@ PIPELINE: tuple[Row, ...] = (
     Row("tileaa", "TileAAMarkExactIntegers", "tileaa.exact_integers", "MarkExactIntegers", frozenset(("itof",)), 1, OPTIONAL),
     Row("tileaa", "TileAAAgentVerifier", "tileaa.agent_verifier", "AgentVerifier", frozenset(("agent",)), 0, OPTIONAL),
     Row("tileaa", "TileAATurnFewRows", "loops.turn_few_rows", "TurnFewRows", _UNSCALED, 1, OPTIONAL),
-    Row("tileaa", "TileAAShortenSteps", "loops.shorten_steps", "ShortenSteps", _UNSCALED, 1, OPTIONAL),
+    Row("tileaa", "TileAAShortenSteps", "loops.shorten_steps", "ShortenSteps", _PRODUCTS, 1, OPTIONAL),
     Row("tileaa", "TileAAHalveRows", "loops.halve_rows", "HalveRows", _UNSCALED, 1, OPTIONAL),
     Row("tileaa", "TileAACutHugeTiles", "loops.cut_huge_tiles", "CutHugeTiles", None, 0, OPTIONAL),
     Row("tileaa", "TileAACutLongChains", "loops.cut_long_chains", "CutLongChains", None, 0, OPTIONAL),

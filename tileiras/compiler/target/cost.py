@@ -80,7 +80,7 @@ class CostModel:
     part_rows = 16  # of an accumulator that a slice has at least (F)
     versions = 2  # loops of a kernel that get two versions (T)
     usual_latency = 5  # of the hint's 1 to 10 (F)
-    hinted_stages = (3, 8)  # least and most that the hint asks for: of two, nothing would be under way at a wait (S)
+    hinted_stages = (3, 8)  # least and most that the hint asks for: at a wait, copies stay under way (S)
     row_stage_bytes = 32  # of K that a step which was cut still has in a row: a sector (G)
     # ---- an SM from sm_90 on
     shared_of_sm = 228 << 10  # bytes of shared memory (G)

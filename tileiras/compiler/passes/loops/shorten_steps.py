@@ -18,6 +18,7 @@ from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.types import I64, Dense, PartitionView, TensorType, TileType
 from tileiras.compiler.ir.walk import erase_unused
 from tileiras.compiler.schedule.candidates import computes, constant_int, writes
+from tileiras.compiler.target.products import PRODUCTS, SCALED
 
 from .address_parts import Cutter, Place, before, carried_in, cut_with, only_feeds, shorter, without
 
@@ -54,8 +55,8 @@ class ShortenSteps(Pass):
 
 
 class Chain:
-    """One operand of a product: ops whose results get shorter with the dimension of K in each, those that read memory with
-    the place of the loop's number among their operands, or through pointers, and constants that are made anew."""
+    """One operand of a product, or its scales: ops whose results get shorter with the dimension of K in each, those that read
+    memory with the place of the loop's number among their operands, or through pointers, and constants that are made anew."""
 
     def __init__(self) -> None:
         self.ops: list[tuple[Op, int]] = []
@@ -65,20 +66,20 @@ class Chain:
 
 
 def operand_chains(loop: Op) -> list[Chain] | None:
-    """Both operands of the one product of a loop; None where the loop is not of that kind."""
+    """Both operands of the one product of a loop, and their scales; None where the loop is not of that kind."""
     from tileiras.compiler.schedule.products import adds_up
 
     body = loop.regions[0].block
-    products = [op for op in body.ops if op.spec.name in ("mmaf", "mmai")]
+    products = [op for op in body.ops if op.spec.name in PRODUCTS]
     step = constant_int(loop.operands[2])
     if len(products) != 1 or step is None or adds_up(products[0]) is not loop:
         return None
     product = products[0]
     out = []
-    for which in (0, 1):
+    for which in (0, 1) if product.spec.name != SCALED else (0, 1, 3, 4):
         chain = Chain()
         value = product.operands[which]
-        dim = len(value.type.shape) - (1 if which == 0 else 2)  # type: ignore[attr-defined]
+        dim = len(value.type.shape) - (1 if which in (0, 3) else 2)  # type: ignore[attr-defined]
         if not follow(value, dim, body, chain) or len(chain.loads) + len(chain.pointers) != 1:
             return None
         out.append(chain)

@@ -104,7 +104,9 @@ def _as_f32(value: Value, wide: TensorType, user: Op) -> Value:
         dense: Any = value.op.attr("value")
         if not any(dense_bits(dense)):
             zero = {"value": Dense(TileType(F32, wide.shape), bytes(4))}
-            return block.insert_before(user, create(value.op.spec, (), (wide,), zero, (), value.op.loc)).result
+            return block.insert_before(
+                user, create(value.op.spec, (), (wide,), zero, (), value.op.loc)
+            ).result
     return block.insert_before(user, _cast(value, wide, user)).result
 
 
