@@ -22,8 +22,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-BOUNDS = 3  # operands of a `for` in front of what it carries
-
 
 class WidenSums(Pass):
     NAME = "TileAAWidenSums"
@@ -57,9 +55,9 @@ def _sums(loop: Op, index: int) -> list[Value]:
         if user.spec.name == "mmaf" and place == 2:
             products += 1
             value = user.result
-        elif user.spec.name == "for" and place >= BOUNDS and not _exits(user):
-            around.append((user, place - BOUNDS))
-            value = user.regions[0].block.args[1 + place - BOUNDS]
+        elif user.spec.name == "for" and place >= _bounds(user) and not _exits(user):
+            around.append((user, place - _bounds(user)))
+            value = user.regions[0].block.args[1 + around[-1][1]]
         elif user.spec.name == "continue" and user.parent is around[-1][0] and place == around[-1][1]:
             inner, number = around.pop()
             if not around:
@@ -67,6 +65,11 @@ def _sums(loop: Op, index: int) -> list[Value]:
             value = inner.results[number]
         else:
             return []
+
+
+def _bounds(loop: Op) -> int:
+    """Operands of a loop in front of what it carries."""
+    return len(loop.operands) - len(loop.results)
 
 
 def _exits(loop: Op) -> bool:
@@ -89,7 +92,8 @@ def _widen(loop: Op, index: int, values: list[Value]) -> None:
     wide = TensorType(F32, narrow.shape, None)
     for value in values:
         value.type = wide
-    loop.set_operand(BOUNDS + index, _as_f32(loop.operands[BOUNDS + index], wide, loop))
+    place = _bounds(loop) + index
+    loop.set_operand(place, _as_f32(loop.operands[place], wide, loop))
     result.type = wide
     back = _cast(result, narrow, loop)
     result.replace_all_uses_with(back.result)
