@@ -352,6 +352,44 @@ def _streams() -> list[Production]:
     ]  # fmt: skip
 
 
+# ---- forms that the others do not have
+def _unusual() -> list[Production]:
+    known: dict[str, Any] = PROVEN
+
+    def array(element: str, rank: int = 2) -> Array:
+        return Array(element, rank, **known)
+
+    def one(
+        name: str, kernel: str, signature: tuple[Any, ...], work: Product | Stream, least: int = 80
+    ) -> Production:
+        return Production(name, "unusual.py", kernel, signature, work, least)
+
+    h, bf, f8, f32 = array("f16"), array("bf16"), array("e4m3"), array("f32")
+    q, places = array("bf16", 3), array("f32", 1)
+    tile, wide, deep = (128, 128, 64), (128, 256, 64), (128, 128, 256)
+    scaled, scales = array("e5m2"), array("e8m0")
+    return [
+        one("mm_f16_sums_of_16_bits", "sums_of_16_bits", (h, h, h, *wide), _step("f16", wide)),
+        one("mm_bf16_short_latency", "short_latency", (bf, bf, bf, *wide), _step("bf16", wide), 90),
+        one("mm_e4m3_promoted", "promoted", (f8, f8, bf, 128, 128, 128, 4), _step("e4m3", (128, 128, 128)), 90),
+        one("mm_bf16_stream_k", "stream_k", (bf, bf, f32, Scalar("i32"), *tile), _step("bf16", tile)),
+        one("mm_bf16_low_rank", "low_rank", (bf, bf, bf, bf, bf, Scalar("f32"), *tile, 16),
+            Product("bf16", 2 * 128 * 144 * 64, (128 + 144) * 64 * 2, 128, 144, 64)),
+        one("mm_f16_nearest", "nearest", (h, h, places, array("i32", 1), 128, 64, 64),
+            Product("f16", 2 * 128 * 64 * 64, 64 * 64 * 2, 128, 64, 64)),
+        Production("mm_mxfp8_128x128x256_nt", "scaled.py", "product_scaled",
+            (scaled, scales, scaled, scales, bf, *deep, 32),
+            Product("e4m3", 2 * 128 * 128 * 256, 256 * (256 + 8), *deep), 100),
+        one("attn_bf16_windowed", "windowed", (q, q, q, q, Scalar("f32"), Scalar("f32"), Scalar("i32"), 64, 64, 128),
+            Product("bf16", 4 * 64 * 64 * 128, 2 * 64 * 128 * 2, 64, 64, 128)),
+        one("bilinear_f16", "bilinear", (h, places, places, h, 32, 64), Stream(2048, 8, 2)),
+        one("dropout_f16", "dropout", (array("f16", 1), array("f16", 1), Scalar("u32"), Scalar("f32"), 2048),
+            Stream(2048, 2, 2)),
+        Production("transpose_i8", "streams.py", "transpose", (array("i8"), array("i8"), 128, 128),
+            Stream(16384, 1, 1)),
+    ]  # fmt: skip
+
+
 # ---- by index tiles and pointers, nothing promised
 def _unproven() -> list[Production]:
     def array(element: str, rank: int = 2) -> Array:
@@ -418,7 +456,7 @@ def kernels(which: str = "standard") -> list[Production]:
         plain = [product(kind, tile, way) for kind in KINDS for tile in TILES for way in LAYOUTS
                  if not (kind == "w8a16" and way == "tn")]  # fmt: skip
         plain.append(product("bf16", (128, 128, 64), "nn", "unproven"))
-    return plain + _special_products() + _scaled_products() + _attention() + _streams()
+    return plain + _special_products() + _scaled_products() + _attention() + _streams() + _unusual()
 
 
 # ---- bytecode

@@ -15,7 +15,7 @@ from tileiras.compiler.ir.build import create
 from tileiras.compiler.ir.core import Op, Value
 from tileiras.compiler.ir.dense import dense_bits
 from tileiras.compiler.ir.passes import Context, Pass
-from tileiras.compiler.ir.types import F32, Dense, TensorType, TileType
+from tileiras.compiler.ir.types import F16, F32, Dense, TensorType, TileType
 from tileiras.compiler.schedule.candidates import EXITS
 
 TYPE_CHECKING = False
@@ -39,7 +39,7 @@ class WidenSums(Pass):
 
 def _sums(loop: Op, index: int) -> list[Value]:
     """What a carried sum of f16 passes through in a loop, until it is carried on; empty where anything else takes part."""
-    if getattr(loop.results[index].type, "elem", None) is None or loop.results[index].type.elem.name != "f16":  # type: ignore[attr-defined]
+    if getattr(loop.results[index].type, "elem", None) is not F16:
         return []
     found: list[Value] = []
     around = [(loop, index)]

@@ -182,6 +182,14 @@ def _permute(f: AxisFacts, op: Op, shape: tuple[int, ...]) -> Axis:
     return Axis(*(tuple(field[i] for i in p) for field in (axis.contig, axis.const, axis.div)))
 
 
+def _extract(f: AxisFacts, op: Op, shape: tuple[int, ...]) -> Axis:
+    """Slices begin at multiples of their extents: groups stay aligned."""
+    axis = f.of(op.operands[0])
+    contig = tuple(min(c, e) for c, e in zip(axis.contig, shape))
+    const = tuple(min(c, e) for c, e in zip(axis.const, shape))
+    return Axis(contig, const, tuple(axis.start(d, g) for d, g in enumerate(contig)))
+
+
 def _same(f: AxisFacts, op: Op, shape: tuple[int, ...]) -> Axis:
     return f.of(op.operands[0])
 
@@ -294,6 +302,7 @@ def _smallest(f: AxisFacts, op: Op, shape: tuple[int, ...]) -> Axis:
 
 _RULES: dict[str, Any] = {
     "constant": _constant, "iota": _iota, "broadcast": _broadcast, "reshape": _reshape, "permute": _permute,
+    "extract": _extract,
     "addi": _sum, "subi": _difference, "muli": _product, "remi": _remainder,
     "offset": _offset, "assume": _assume, "cmpi": _compare,
     "andi": _smallest, "ori": _smallest, "xori": _smallest, "select": _smallest, "exti": _same, "convert_layout": _same,

@@ -10,12 +10,18 @@ from __future__ import annotations
 
 from tileiras.compiler.ir.core import Op
 from tileiras.compiler.ir.dense import dense_bits, num_elements
-from tileiras.compiler.ir.types import TensorType
+from tileiras.compiler.ir.types import Ptr, TensorType
 from tileiras.compiler.target.cost import CostModel
 
+from .facts import Facts
 from .slice_plan import MEMORY
 from .slices import HUGE, Limits
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+POINTED = frozenset({"load_ptr_tko", "store_ptr_tko"})  # pointers come first
 FREE = frozenset({"iota", "broadcast", "reshape", "constant", "offset", "assume", "bitcast", "select"})
 
 
@@ -36,8 +42,10 @@ def cut_long_chains(func: Op, num_warps: int) -> Op:
 
 
 def _instructions(func: Op, threads: int) -> tuple[int, int]:
-    """Instructions of a thread, and of one element, about; nothing where not all of it is elementwise."""
+    """Instructions of a thread, and of one element, about; nothing where not all of it is elementwise. What makes addresses and
+    masks counts once for the neighbours that one access moves."""
     total = per_element = 0
+    neighbours = _neighbours(func)
     for op in func.walk():
         name = op.spec.name
         tiles = [v.type for v in (*op.operands, *op.results) if isinstance(v.type, TensorType)]
@@ -50,6 +58,30 @@ def _instructions(func: Op, threads: int) -> tuple[int, int]:
         elif not op.spec.elementwise and name not in MEMORY and name not in FREE:
             return 0, 0
         elif name not in FREE:
-            per_element += CostModel.sequences.get(name, 1)
-            total += CostModel.sequences.get(name, 1) * elements // threads
+            each = CostModel.sequences.get(name, 1)
+            per_element += each // neighbours.get(op, 1)
+            total += each * elements // threads // neighbours.get(op, 1)
     return total, per_element
+
+
+def _neighbours(func: Op) -> dict[Op, int]:
+    """Ops that accesses through pointers need for their pointers and masks alone -> elements that an access moves at least."""
+    facts = Facts()
+    runs: dict[Op, int] = {}
+    found: dict[Op, int] = {}
+    for op in reversed(list(func.walk())):
+        if op.spec.name in POINTED:
+            pointers = op.operands[0]
+            pointee: Any = pointers.type.elem.pointee  # type: ignore[attr-defined]
+            size = 8 if isinstance(pointee, Ptr) else max(1, pointee.bits // 8)
+            runs[op] = facts.pointer_vector(pointers, op.operand("mask"), size)[1]
+        served = [
+            runs[user]
+            if user in runs and (index == 0 or user.operands[index] is user.operand("mask"))
+            else found.get(user, 1)
+            for result in op.results
+            for user, index in result.uses
+        ]
+        if served and min(served) > 1:
+            found[op] = min(served)
+    return found

@@ -1,0 +1,107 @@
+"""Forms that strangers wrote. Operands are small and whole: sums are exact in any order, in f16 below 2048."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tests.corpus.case import DTYPES, Array, Family, Scalar, like, uniform, wide
+
+case = Family("unusual", "python/unusual.py")
+
+
+def A(dtype, ndim=2, div=16):
+    return Array(dtype, ndim, div=div)
+
+
+def whole(rng, shape, dtype="f16", most=2):
+    return rng.integers(-most, most + 1, shape).astype(np.float32).astype(DTYPES[dtype])
+
+
+def nested_sums(a, b, c):
+    x, y = wide(a, b)
+    seen = np.zeros((64, 64))
+    for k in range(0, x.shape[1], 32):
+        seen = np.maximum(seen + x[:, k : k + 32] @ y[:, k : k + 32].T, 0)
+    return {2: (x @ y.T - seen).astype("f2")}
+
+
+case(
+    "nested_sums_of_16_bits",
+    "nested_sums_of_16_bits",
+    [A("f16")] * 3 + [64, 64, 32, 2],
+    (1,),
+    lambda rng: (whole(rng, (64, 208)), whole(rng, (64, 208)), like((64, 64), "f16")),
+    nested_sums,
+)
+for steps in (3, 4):
+    case(
+        f"stream_k_{steps}",
+        "stream_k",
+        [A("bf16"), A("bf16"), A("f32"), Scalar("i32"), 64, 64, 32],
+        (-(-2 * 2 * 4 // steps),),
+        lambda rng, s=steps: (
+            whole(rng, (112, 112), "bf16"),
+            whole(rng, (112, 128), "bf16"),
+            like((112, 128)),
+            s,
+        ),
+        lambda a, b, c, s: {2: (wide(a)[0] @ wide(b)[0]).astype("f4")},
+    )
+case(
+    "nearest_centre",
+    "nearest",
+    [A("f16"), A("f16"), A("f32", 1), A("i32", 1), 64, 32, 64],
+    (2,),
+    lambda rng: (
+        whole(rng, (128, 64)),
+        whole(rng, (128, 64)),
+        rng.integers(90, 150, 128).astype("f4"),
+        like((128,), "i32"),
+    ),
+    lambda x, c, n, best: {3: np.argmin(n - 2 * (wide(x)[0] @ wide(c)[0].T), 1).astype("i4")},
+)
+
+
+def sampled(x, fy, fx, y):
+    pixels = wide(x)[0].reshape(16, 16, 64)
+    r, c = np.floor(fy).astype(int), np.floor(fx).astype(int)
+    b, a = (fy - r)[:, None], (fx - c)[:, None]
+    top = pixels[r, c] + a * (pixels[r, c + 1] - pixels[r, c])
+    low = pixels[r + 1, c] + a * (pixels[r + 1, c + 1] - pixels[r + 1, c])
+    return {3: (top + b * (low - top)).astype("f2")}
+
+
+case(
+    "bilinear_samples",
+    "bilinear",
+    [A("f16"), A("f32", 1), A("f32", 1), A("f16"), 32, 64],
+    (2,),
+    lambda rng: (
+        uniform(rng, (16, 16 * 64), "f16"),
+        uniform(rng, (64,), "f32", 0, 14.9),
+        uniform(rng, (64,), "f32", 0, 14.9),
+        like((64, 64), "f16"),
+    ),
+    sampled,
+    rtol=2e-3,
+    atol=2e-3,
+)
+case(
+    "cast_both_ways",
+    "cast_both_ways",
+    [A("bf16"), A("e4m3"), A("e4m3"), A("i32", 1), 32, 64],
+    (2, 2),
+    lambda rng: (
+        uniform(rng, (64, 112), "bf16"),
+        like((64, 112), "e4m3"),
+        like((112, 64), "e4m3"),
+        like((16,), "i32"),
+    ),
+    lambda x, y, yt, amax: {
+        1: (2 * wide(x)[0]).astype(y.dtype),
+        2: (2 * wide(x)[0]).astype(y.dtype).T,
+        3: np.r_[np.abs(x.astype("f4")).max(keepdims=True).reshape(1).view("i4"), np.zeros(15, "i4")],
+    },
+    min_arch=89,
+    tags=("fp8",),
+)

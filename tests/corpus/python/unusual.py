@@ -1,0 +1,87 @@
+"""Products and gathers in forms that the other files do not have."""
+
+import cuda.tile as ct
+
+Const = ct.Constant[int]
+ZERO = ct.PaddingMode.ZERO
+
+
+@ct.kernel
+def nested_sums_of_16_bits(a, b, c, M: Const, N: Const, K: Const, EACH: Const):
+    """Two loops carry one sum in f16; another one is looked at in every step."""
+    acc = ct.zeros((M, N), ct.float16)
+    seen = ct.zeros((M, N), ct.float16)
+    for o in range(ct.cdiv(a.shape[1], K * EACH)):
+        for k in range(EACH):
+            x = ct.load(a, (0, o * EACH + k), (M, K), padding_mode=ZERO)
+            y = ct.load(b, (0, o * EACH + k), (N, K), padding_mode=ZERO)
+            acc = ct.mma(x, y.transpose(), acc)
+            seen = ct.maximum(ct.mma(x, y.transpose(), seen), 0.0)
+    ct.store(c, (0, 0), acc - seen)
+
+
+@ct.kernel
+def stream_k(a, b, c, steps, M: Const, N: Const, K: Const):
+    """A block takes so many steps of all tiles in a row; what it has of a tile is added."""
+    n = ct.num_tiles(a, 1, (M, K))
+    across = ct.num_tiles(b, 1, (K, N))
+    at = ct.bid(0) * steps
+    end = ct.minimum(at + steps, ct.num_tiles(a, 0, (M, K)) * across * n)
+    while at < end:
+        tile = at // n
+        first = at - tile * n
+        last = ct.minimum(n, first + (end - at))
+        i, j = tile // across, tile % across
+        acc = ct.zeros((M, N), ct.float32)
+        for k in range(first, last):
+            x = ct.load(a, (i, k), (M, K), padding_mode=ZERO)
+            acc = ct.mma(x, ct.load(b, (k, j), (K, N), padding_mode=ZERO), acc)
+        rows = (i * M + ct.arange(M, dtype=ct.int32))[:, None]
+        cols = (j * N + ct.arange(N, dtype=ct.int32))[None, :]
+        ct.atomic_add(c, (rows, cols), acc, memory_order=ct.MemoryOrder.RELAXED)
+        at = at + (last - first)
+
+
+@ct.kernel
+def nearest(x, c, norms, best, M: Const, N: Const, D: Const):
+    """The centre with the least |c|^2 - 2 x c."""
+    i = ct.bid(0)
+    t = ct.load(x, (i, 0), (M, D), padding_mode=ZERO)
+    low = ct.full((M,), 3.0e38, ct.float32)
+    arg = ct.zeros((M,), ct.int32)
+    for j in range(ct.num_tiles(c, 0, (N, D))):
+        u = ct.load(c, (j, 0), (N, D), padding_mode=ZERO)
+        near = ct.mma(t, u.transpose(), ct.zeros((M, N), ct.float32))
+        d = ct.load(norms, (j,), (N,)).reshape((1, N)) - 2.0 * near
+        least = ct.min(d, 1)
+        arg = ct.where(least < low, ct.argmin(d, 1) + j * N, arg)
+        low = ct.minimum(low, least)
+    ct.store(best, (i,), arg)
+
+
+@ct.kernel
+def bilinear(x, fy, fx, y, P: Const, C: Const):
+    """Samples at P places between pixels; C channels lie together."""
+    i = ct.bid(0)
+    v, u = ct.load(fy, (i,), (P,)), ct.load(fx, (i,), (P,))
+    r, c = ct.floor(v), ct.floor(u)
+    b, a = (v - r)[:, None], (u - c)[:, None]
+    r, c = r.astype(ct.int32)[:, None], c.astype(ct.int32)[:, None]
+    ch = ct.arange(C, dtype=ct.int32)[None, :]
+    p00 = ct.gather(x, (r, c * C + ch), padding_value=0.0).astype(ct.float32)
+    p01 = ct.gather(x, (r, (c + 1) * C + ch), padding_value=0.0).astype(ct.float32)
+    p10 = ct.gather(x, (r + 1, c * C + ch), padding_value=0.0).astype(ct.float32)
+    p11 = ct.gather(x, (r + 1, (c + 1) * C + ch), padding_value=0.0).astype(ct.float32)
+    top, low = p00 + a * (p01 - p00), p10 + a * (p11 - p10)
+    ct.store(y, (i, 0), (top + b * (low - top)).astype(y.dtype))
+
+
+@ct.kernel
+def cast_both_ways(x, y, yt, amax, M: Const, N: Const):
+    """8-bit floats of a tile, its transpose and the largest magnitude."""
+    i, j = ct.bid(0), ct.bid(1)
+    v = ct.load(x, (i, j), (M, N), padding_mode=ZERO).astype(ct.float32)
+    q = ct.minimum(ct.maximum(v * 2.0, -448.0), 448.0).astype(y.dtype)
+    ct.store(y, (i, j), q)
+    ct.store(yt, (j, i), q.transpose())
+    ct.atomic_max(amax, 0, ct.bitcast(ct.max(ct.abs(v)), ct.int32))

@@ -1,0 +1,67 @@
+"""What becomes of the forms in tests/corpus/python/unusual.py."""
+
+from __future__ import annotations
+
+import pytest
+
+np = pytest.importorskip("numpy")
+pytest.importorskip("ml_dtypes")
+
+import tileiras  # noqa: E402
+from tests.corpus.case import place  # noqa: E402
+from tests.corpus.export import bytecode_path  # noqa: E402
+from tests.corpus.registry import CASES  # noqa: E402
+
+
+def ptx(name: str, gpu_name: str) -> str:
+    return tileiras.compile(bytecode_path(CASES[name]), gpu_name=gpu_name).ptx
+
+
+def test_sums_that_only_products_look_at_are_carried_in_32_bits() -> None:
+    """One of the two products: the other one's sum is compared in every step."""
+    text = ptx("nested_sums_of_16_bits", "sm_90")
+    assert "wgmma.mma_async" in text and "f32.f16.f16" in text
+    assert (
+        "wgmma.mma_async"
+        not in tileiras.compile(
+            bytecode_path(CASES["nested_sums_of_16_bits"]), gpu_name="sm_90", opt_level=0
+        ).ptx
+    )
+
+
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90"])
+def test_addresses_of_neighbours_make_no_chain_long(gpu_name: str) -> None:
+    """Four gathers and ten operations an element: all of it at once, in accesses of 16 bytes."""
+    text = ptx("bilinear_samples", gpu_name)
+    assert text.count("ld.global.v4.b32") == 8 and text.count("st.global.v4.b32") == 2
+    assert not any(line.lstrip().startswith("bra") for line in text.splitlines())
+
+
+SLICED = """
+cuda_tile.module @m {
+  entry @k(%p: tile<ptr<f32>>, %q: tile<ptr<f32>>, %n: tile<i32>) {
+    %pa = assume div_by<16>, %p : tile<ptr<f32>>
+    %qa = assume div_by<16>, %q : tile<ptr<f32>>
+    %all = iota : tile<1024xi32>
+    %some = extract %all[%n] : tile<1024xi32> -> tile<512xi32>
+    %places = iota : tile<512xi32>
+    %p1 = reshape %pa : tile<ptr<f32>> -> tile<1xptr<f32>>
+    %p2 = broadcast %p1 : tile<1xptr<f32>> -> tile<512xptr<f32>>
+    %p3 = offset %p2, %some : tile<512xptr<f32>>, tile<512xi32> -> tile<512xptr<f32>>
+    %x, %t = load_ptr_tko weak %p3 : tile<512xptr<f32>> -> tile<512xf32>, token
+    %q1 = reshape %qa : tile<ptr<f32>> -> tile<1xptr<f32>>
+    %q2 = broadcast %q1 : tile<1xptr<f32>> -> tile<512xptr<f32>>
+    %q3 = offset %q2, %places : tile<512xptr<f32>>, tile<512xi32> -> tile<512xptr<f32>>
+    %u = store_ptr_tko weak %q3, %x : tile<512xptr<f32>>, tile<512xf32> -> token
+    return
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_slice_of_neighbours_has_neighbours(number: int) -> None:
+    assert "ld.global.v4.b32" in tileiras.compile(SLICED, gpu_name="sm_80").ptx
+    x, y = place(np.arange(1024, dtype=np.float32)), place(np.zeros(512, np.float32))
+    tileiras.launch(SLICED, "k", 1, [x, y, np.int32(number)], target="emulator", gpu_name="sm_80")
+    np.testing.assert_array_equal(y, x[512 * number :][:512])
