@@ -32,7 +32,7 @@ class ShortenSteps(Pass):
     SUMMARY = "Take less of K an iteration where three stages of it do not fit shared memory"
     """
     does: splits steps over K where three stages of them do not fit into shared memory, also of tiles of pointers and
-      where operands take scales of a whole step; not with block scales
+      where operands take scales of a whole step; block scales are cut with the operands
     without: fewer stages
     acts: large_matmul_64x64x256 on sm_80
     """

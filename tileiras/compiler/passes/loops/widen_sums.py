@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 class WidenSums(Pass):
     NAME = "TileAAWidenSums"
     SUMMARY = "Carry sums of f16 in f32 through loops of products"
+    """
+    does: loops whose products add up in f16 carry their sums in f32, and round them once, behind
+    without: a sum is rounded after each product, by `mma.sync`
+    acts: matmul_f16_acc on sm_90
+    """
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:
