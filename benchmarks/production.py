@@ -382,6 +382,8 @@ def _unusual() -> list[Production]:
             Product("e4m3", 2 * 128 * 128 * 256, 256 * (256 + 8), *deep), 100),
         one("attn_bf16_windowed", "windowed", (q, q, q, q, Scalar("f32"), Scalar("f32"), Scalar("i32"), 64, 64, 128),
             Product("bf16", 4 * 64 * 64 * 128, 2 * 64 * 128 * 2, 64, 64, 128)),
+        one("attn_f16_masked", "masked", (array("f16", 3),) * 3 + (array("i8"), array("f16", 3), Scalar("f32"), 128, 64, 128),
+            Product("f16", 4 * 128 * 64 * 128, 2 * 64 * 128 * 2, 128, 64, 128)),
         one("bilinear_f16", "bilinear", (h, places, places, h, 32, 64), Stream(2048, 8, 2)),
         one("dropout_f16", "dropout", (array("f16", 1), array("f16", 1), Scalar("u32"), Scalar("f32"), 2048),
             Stream(2048, 2, 2)),

@@ -163,3 +163,26 @@ def dropout(x, y, seed, p, T: Const):
     u = (c0 >> 8).astype(ct.float32) * 5.9604645e-08
     v = ct.load(x, (b,), (T,)).astype(ct.float32)
     ct.store(y, (b,), ct.where(u > p, v / (1.0 - p), 0.0).astype(y.dtype))
+
+
+@ct.kernel
+def masked(q, k, v, mask, o, scale, M: Const, N: Const, D: Const):
+    """Attention where a byte says which scores count."""
+    i, h = ct.bid(0), ct.bid(1)
+    qt = ct.load(q, (h, i, 0), (1, M, D), padding_mode=ZERO).reshape((M, D))
+    m_i = ct.full((M, 1), -1.0e30, ct.float32)
+    l_i = ct.zeros((M, 1), ct.float32)
+    acc = ct.zeros((M, D), ct.float32)
+    for j in range(ct.cdiv(k.shape[1], N)):
+        kt = ct.load(k, (h, 0, j), (1, D, N), order=(0, 2, 1), padding_mode=ZERO).reshape((D, N))
+        keep = ct.load(mask, (i, j), (M, N), padding_mode=ZERO) != 0
+        s = ct.mma(qt, kt, ct.zeros((M, N), ct.float32)) * (scale * LOG2E)
+        s = ct.where(keep, s, -1.0e30)
+        new = ct.maximum(m_i, ct.max(s, 1, keepdims=True))
+        p = ct.exp2(s - new)
+        al = ct.exp2(m_i - new)
+        l_i = l_i * al + ct.sum(p, 1, keepdims=True)
+        vt = ct.load(v, (h, j, 0), (1, N, D), padding_mode=ZERO).reshape((N, D))
+        acc = ct.mma(p.astype(v.dtype), vt, acc * al)
+        m_i = new
+    ct.store(o, (h, i, 0), (acc / l_i).astype(o.dtype).reshape((1, M, D)))

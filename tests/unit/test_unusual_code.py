@@ -37,6 +37,12 @@ def test_addresses_of_neighbours_make_no_chain_long(gpu_name: str) -> None:
     assert not any(line.lstrip().startswith("bra") for line in text.splitlines())
 
 
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_100"])
+def test_a_mask_that_waits_in_shared_memory_is_read_as_scores_lie(gpu_name: str) -> None:
+    assert "st.shared.u8" not in ptx("masked_attention", gpu_name)
+    assert "st.shared.v4.u8" not in ptx("masked_attention", gpu_name)
+
+
 SLICED = """
 cuda_tile.module @m {
   entry @k(%p: tile<ptr<f32>>, %q: tile<ptr<f32>>, %n: tile<i32>) {

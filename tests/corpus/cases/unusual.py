@@ -105,3 +105,29 @@ case(
     min_arch=89,
     tags=("fp8",),
 )
+
+
+def attended(q, k, v, mask, o, scale):
+    x, y, z = wide(q, k, v)
+    s = np.where(mask != 0, scale * x[0] @ y[0].T, -np.inf)
+    p = np.exp(s - s.max(1, keepdims=True))
+    return {4: (p / p.sum(1, keepdims=True) @ z[0]).astype("f2")[None]}
+
+
+case(
+    "masked_attention",
+    "masked",
+    [A("f16", 3)] * 3 + [A("i8"), A("f16", 3), Scalar("f32"), 128, 64, 64],
+    (1, 1),
+    lambda rng: (
+        uniform(rng, (1, 128, 64), "f16", -1, 1),
+        uniform(rng, (1, 176, 64), "f16", -1, 1),
+        uniform(rng, (1, 176, 64), "f16"),
+        (rng.integers(0, 3, (128, 176)) > 0).astype("i1"),
+        like((1, 128, 64), "f16"),
+        0.3,
+    ),
+    attended,
+    rtol=4e-3,
+    atol=4e-3,
+)

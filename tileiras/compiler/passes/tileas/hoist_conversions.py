@@ -19,6 +19,7 @@ from tileiras.compiler.ir.rewrite import Rewriter
 from tileiras.compiler.ir.types import I1, I32, Dense, TensorType, TileType
 from tileiras.compiler.layout.linear import log2, splat
 from tileiras.compiler.layout.shared import arrange, matrix_load
+from tileiras.compiler.schedule.loops import staged_products
 from tileiras.compiler.schedule.staging import LOADS, is_elementwise
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS, SIDES
@@ -55,8 +56,10 @@ class HoistConversions(Pass):
             if self.widens(convert):
                 self.to_load(convert.result, context)
         for convert in [op for op in func.walk() if op.spec is tileas.CONVERT_LAYOUT]:
-            if convert.block is not None and convert.result.type.elem == I1:  # type: ignore[attr-defined]
-                move_to_parts(convert, context)
+            if convert.block is None or convert.result.type.elem != I1:  # type: ignore[attr-defined]
+                continue
+            if not move_to_parts(convert, context) and self.is_staged(convert, func, context):
+                self.to_load(convert.result, context)
         for loop in [op for op in func.walk() if op.spec.name == "for"]:
             self.out_of(loop, func, context)
         return True
@@ -81,6 +84,17 @@ class HoistConversions(Pass):
             return False
         narrow, wide = load.results[0].type.elem.bits, maker.result.type.elem.bits  # type: ignore[attr-defined]
         return bool(8 <= narrow < wide)
+
+    def is_staged(self, convert: Op, func: Op, context: Context) -> bool:
+        """Whether a mask is made of one tile that waits in shared memory: threads may read it from there as they want it."""
+        maker = convert.operands[0].op
+        if maker is None or maker.block is not convert.block or not self.movable(maker):
+            return False
+        value: Value | None = maker.result
+        while value is not None and value.op is not None and value.op.spec.name not in LOADS:
+            value = next((v for v in value.op.operands if not one_value(v)), None)
+        plans = context.analyses.get(staged_products, func).values()
+        return value is not None and any(value.op is plan.op for found in plans for plan in found)
 
     def to_load(self, value: Value, context: Context) -> None:
         """Moves a conversion above the elementwise ops between it and a load."""
