@@ -19,7 +19,6 @@ from tileiras.compiler.ir.rewrite import Rewriter
 from tileiras.compiler.ir.types import I1, I32, Dense, TensorType, TileType
 from tileiras.compiler.layout.linear import log2, splat
 from tileiras.compiler.layout.shared import arrange, matrix_load
-from tileiras.compiler.schedule.loops import staged_products
 from tileiras.compiler.schedule.staging import LOADS, is_elementwise
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS, SIDES
@@ -87,6 +86,8 @@ class HoistConversions(Pass):
 
     def is_staged(self, convert: Op, func: Op, context: Context) -> bool:
         """Whether a mask is made of one tile that waits in shared memory: threads may read it from there as they want it."""
+        from tileiras.compiler.schedule.loops import staged_products
+
         maker = convert.operands[0].op
         if maker is None or maker.block is not convert.block or not self.movable(maker):
             return False
