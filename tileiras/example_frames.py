@@ -45,6 +45,34 @@ nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
   }
 }
 """,
+    "bulk": """\
+#s = #linear<0, lane = [0, 0, 0, 0, 0], warp = [0, 0]>
+nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
+  nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> (), nv_tileas.tensor_maps = [{array = 0, box = [64, 64], element = "f16", extents = [{param = 1}, {const = 64}], fill = "zeros", strides = [{const = 64}, {const = 1}], swizzle = "128B"}]} {
+  ^bb0(%a: tensor<ptr<f16>, #s>, %rows: tensor<i32, #s>, %runs: tensor<i1, #s>):
+    %ring = nv_tileas.alloc_shared {bytes = 17408 : i64, offset = 0 : i64} : () -> !nv_tileas.shared
+...
+    nv_tileas.free_shared %ring : !nv_tileas.shared
+    nv_tileas.return
+  }
+}
+""",  # noqa: E501
+    "agents": """\
+nv_tileaa.module {sym_name = "m"} {
+  nv_tileaa.func {sym_name = "k", function_type = () -> (), nv_tileaa.kernel_spec = {num_warps = $warps}} {
+...
+    nv_tileaa.return
+  }
+}
+""",
+    "tensors": """\
+nv_tileaa.module {sym_name = "m"} {
+  nv_tileaa.func {sym_name = "k", function_type = () -> ()} {
+...
+    nv_tileaa.return
+  }
+}
+""",
     "matmul": """\
 cuda_tile.module @kernels {
   entry @matmul(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %k: tile<i32>, %n: tile<ptr<i32>>) {
@@ -143,6 +171,9 @@ USUAL = {
     "kernel": {},
     "script": {},
     "function": {},
+    "bulk": {},
+    "agents": {"warps": "4"},
+    "tensors": {},
     "matmul": {"rows": "64", "width": "16", "lines": "    %i, %by, %bz = get_tile_block_id : tile<i32>"},
     "attend": {"rows": "128"},
 }

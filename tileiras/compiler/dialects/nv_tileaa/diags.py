@@ -31,14 +31,10 @@ TENSOR_SHAPE = Diag(
 """
 see: AA-0101
 
+in: tensors
   $ tileiras-opt k.tileir
-  nv_tileaa.module {sym_name = "m"} {
-    nv_tileaa.func {sym_name = "k", function_type = () -> ()} {
 -   %i = nv_tileaa.iota : () -> tensor<6xi32>
 +   %i = nv_tileaa.iota : () -> tensor<8xi32>
-      nv_tileaa.return
-    }
-  }
 """
 
 TILE_ALIGNMENT = Diag(
@@ -110,18 +106,14 @@ the block.
 remedy: Give every agent its own id, keep agents beside each other, and let warps and registers add up to those of
 kernel_spec.
 
+in: agents
   $ tileiras-opt k.tileir --pass TileAAAgentVerifier
-  nv_tileaa.module {sym_name = "m"} {
-    nv_tileaa.func {sym_name = "k", function_type = () -> (), nv_tileaa.kernel_spec = {num_warps = 4}} {
       nv_tileaa.agent {id = 0 : i32, num_warps = 3 : i32} {
 -   nv_tileaa.agent {id = 1 : i32, num_warps = 1 : i32} {
 -   }
       }
 +   nv_tileaa.agent {id = 1 : i32, num_warps = 1 : i32} {
 +   }
-      nv_tileaa.return
-    }
-  }
 """
 
 AGENT_TWICE = Diag(
@@ -134,17 +126,13 @@ AGENT_TWICE = Diag(
 """
 see: AA-0201
 
+in: agents
   $ tileiras-opt k.tileir --pass TileAAAgentVerifier
-  nv_tileaa.module {sym_name = "m"} {
-    nv_tileaa.func {sym_name = "k", function_type = () -> (), nv_tileaa.kernel_spec = {num_warps = 4}} {
       nv_tileaa.agent {id = 0 : i32, num_warps = 3 : i32} {
       }
 -   nv_tileaa.agent {id = 0 : i32, num_warps = 1 : i32} {
 +   nv_tileaa.agent {id = 1 : i32, num_warps = 1 : i32} {
       }
-      nv_tileaa.return
-    }
-  }
 """
 
 AGENT_WARPS = Diag(
@@ -157,15 +145,11 @@ AGENT_WARPS = Diag(
 """
 see: AA-0201
 
+in: agents
   $ tileiras-opt k.tileir --pass TileAAAgentVerifier
-  nv_tileaa.module {sym_name = "m"} {
-    nv_tileaa.func {sym_name = "k", function_type = () -> (), nv_tileaa.kernel_spec = {num_warps = 4}} {
 -   nv_tileaa.agent {id = 0 : i32, num_warps = 2 : i32} {
 +   nv_tileaa.agent {id = 0 : i32, num_warps = 4 : i32} {
       }
-      nv_tileaa.return
-    }
-  }
 """
 
 AGENT_REGISTERS = Diag(
@@ -178,15 +162,11 @@ AGENT_REGISTERS = Diag(
 """
 see: AA-0201
 
+in: agents
   $ tileiras-opt k.tileir --pass TileAAAgentVerifier
-  nv_tileaa.module {sym_name = "m"} {
-    nv_tileaa.func {sym_name = "k", function_type = () -> (), nv_tileaa.kernel_spec = {num_warps = 4}} {
 -   nv_tileaa.agent {id = 0 : i32, num_warps = 4 : i32, registers = 30 : i32} {
 +   nv_tileaa.agent {id = 0 : i32, num_warps = 4 : i32, registers = 32 : i32} {
       }
-      nv_tileaa.return
-    }
-  }
 """
 
 AGENT_GROUPS = Diag(
@@ -199,15 +179,11 @@ AGENT_GROUPS = Diag(
 """
 see: AA-0201
 
+in: agents warps=2
   $ tileiras-opt k.tileir --pass TileASAgentVerifier
-  nv_tileaa.module {sym_name = "m"} {
-    nv_tileaa.func {sym_name = "k", function_type = () -> (), nv_tileaa.kernel_spec = {num_warps = 2}} {
 -   nv_tileaa.agent {id = 0 : i32, num_warps = 2 : i32, registers = 24 : i32} {
 +   nv_tileaa.agent {id = 0 : i32, num_warps = 2 : i32} {
       }
-      nv_tileaa.return
-    }
-  }
 """
 
 AGENT_SUM = Diag(
@@ -241,15 +217,11 @@ AGENT_ISSUING = Diag(
 """
 see: AA-0201
 
+in: agents
   $ tileiras-opt k.tileir --pass TileASAgentVerifier
-  nv_tileaa.module {sym_name = "m"} {
-    nv_tileaa.func {sym_name = "k", function_type = () -> (), nv_tileaa.kernel_spec = {num_warps = 4}} {
 -   nv_tileaa.agent {id = 0 : i32, num_warps = 4 : i32, issuing_warps = 5 : i32} {
 +   nv_tileaa.agent {id = 0 : i32, num_warps = 4 : i32, issuing_warps = 1 : i32} {
       }
-      nv_tileaa.return
-    }
-  }
 """
 
 AGENT_ID = Diag(
@@ -262,15 +234,11 @@ AGENT_ID = Diag(
 """
 see: AA-0201
 
+in: agents
   $ tileiras-opt k.tileir --pass TileASAgentVerifier
-  nv_tileaa.module {sym_name = "m"} {
-    nv_tileaa.func {sym_name = "k", function_type = () -> (), nv_tileaa.kernel_spec = {num_warps = 4}} {
 -   nv_tileaa.agent {id = 15 : i32, num_warps = 4 : i32} {
 +   nv_tileaa.agent {id = 0 : i32, num_warps = 4 : i32} {
       }
-      nv_tileaa.return
-    }
-  }
 """
 
 AGENT_TURNS = Diag("AA-0209", ERROR, "'{name}' is out of turn: {reason}", "TileAS agent verifier", WORD_ERROR)

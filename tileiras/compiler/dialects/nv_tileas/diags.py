@@ -251,57 +251,33 @@ is not there, stages that overlap, or mbarriers outside of the buffer.
 remedy: Number maps from 0 in the order of `nv_tileas.tensor_maps`, give tiles whole boxes, and put the mbarriers
 behind the stages. In a normal compile this is a defect: report the kernel, made small with `tileiras-reduce`.
 
+in: bulk
   $ tileiras-opt k.tileir
-  #s = #linear<0, lane = [0, 0, 0, 0, 0], warp = [0, 0]>
-  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
-    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> (), nv_tileas.tensor_maps = [{array = 0, box = [64, 64], element = "f16", extents = [{param = 1}, {const = 64}], fill = "zeros", strides = [{const = 64}, {const = 1}], swizzle = "128B"}]} {
-    ^bb0(%a: tensor<ptr<f16>, #s>, %rows: tensor<i32, #s>, %runs: tensor<i1, #s>):
-      %ring = nv_tileas.alloc_shared {bytes = 17408 : i64, offset = 0 : i64} : () -> !nv_tileas.shared
       nv_tileas.bulk.begin %ring {barriers = 16384 : i64, stage_bytes = 8192 : i64, stages = 2 : i64} : !nv_tileas.shared
 -     nv_tileas.bulk.load %ring, %rows, %runs, %rows, %rows {barriers = 16384 : i64, stage_bytes = 8192 : i64, bytes = array<i32: 8192>, maps = array<i32: 1>, tile = array<i32: 64, 64>, starts = array<i32: 0>, operandSegmentSizes = array<i32: 1, 1, 1, 2, 0>} : !nv_tileas.shared, tensor<i32, #s>, tensor<i1, #s>, tensor<i32, #s>, tensor<i32, #s>
 +     nv_tileas.bulk.load %ring, %rows, %runs, %rows, %rows {barriers = 16384 : i64, stage_bytes = 8192 : i64, bytes = array<i32: 8192>, maps = array<i32: 0>, tile = array<i32: 64, 64>, starts = array<i32: 0>, operandSegmentSizes = array<i32: 1, 1, 1, 2, 0>} : !nv_tileas.shared, tensor<i32, #s>, tensor<i1, #s>, tensor<i32, #s>, tensor<i32, #s>
-      nv_tileas.free_shared %ring : !nv_tileas.shared
-      nv_tileas.return
-    }
-  }
 """  # noqa: E501
 
 BOXES = _rule(118, "a tile of [{tile}] is no whole number of boxes of [{box}]")
 """
 see: AS-0117
 
+in: bulk
   $ tileiras-opt k.tileir
-  #s = #linear<0, lane = [0, 0, 0, 0, 0], warp = [0, 0]>
-  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
-    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> (), nv_tileas.tensor_maps = [{array = 0, box = [64, 64], element = "f16", extents = [{param = 1}, {const = 64}], fill = "zeros", strides = [{const = 64}, {const = 1}], swizzle = "128B"}]} {
-    ^bb0(%a: tensor<ptr<f16>, #s>, %rows: tensor<i32, #s>, %runs: tensor<i1, #s>):
-      %ring = nv_tileas.alloc_shared {bytes = 17408 : i64, offset = 0 : i64} : () -> !nv_tileas.shared
       nv_tileas.bulk.begin %ring {barriers = 16384 : i64, stage_bytes = 8192 : i64, stages = 2 : i64} : !nv_tileas.shared
 -     nv_tileas.bulk.load %ring, %rows, %runs, %rows, %rows {barriers = 16384 : i64, stage_bytes = 8192 : i64, bytes = array<i32: 8192>, maps = array<i32: 0>, tile = array<i32: 32, 128>, starts = array<i32: 0>, operandSegmentSizes = array<i32: 1, 1, 1, 2, 0>} : !nv_tileas.shared, tensor<i32, #s>, tensor<i1, #s>, tensor<i32, #s>, tensor<i32, #s>
 +     nv_tileas.bulk.load %ring, %rows, %runs, %rows, %rows {barriers = 16384 : i64, stage_bytes = 8192 : i64, bytes = array<i32: 8192>, maps = array<i32: 0>, tile = array<i32: 64, 64>, starts = array<i32: 0>, operandSegmentSizes = array<i32: 1, 1, 1, 2, 0>} : !nv_tileas.shared, tensor<i32, #s>, tensor<i1, #s>, tensor<i32, #s>, tensor<i32, #s>
-      nv_tileas.free_shared %ring : !nv_tileas.shared
-      nv_tileas.return
-    }
-  }
 """  # noqa: E501
 
 STAGES = _rule(119, "has {what}")
 """
 see: AS-0117
 
+in: bulk
   $ tileiras-opt k.tileir
-  #s = #linear<0, lane = [0, 0, 0, 0, 0], warp = [0, 0]>
-  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
-    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> (), nv_tileas.tensor_maps = [{array = 0, box = [64, 64], element = "f16", extents = [{param = 1}, {const = 64}], fill = "zeros", strides = [{const = 64}, {const = 1}], swizzle = "128B"}]} {
-    ^bb0(%a: tensor<ptr<f16>, #s>, %rows: tensor<i32, #s>, %runs: tensor<i1, #s>):
-      %ring = nv_tileas.alloc_shared {bytes = 17408 : i64, offset = 0 : i64} : () -> !nv_tileas.shared
 -     nv_tileas.bulk.begin %ring {barriers = 8192 : i64, stage_bytes = 8192 : i64, stages = 2 : i64} : !nv_tileas.shared
 +     nv_tileas.bulk.begin %ring {barriers = 16384 : i64, stage_bytes = 8192 : i64, stages = 2 : i64} : !nv_tileas.shared
       nv_tileas.bulk.load %ring, %rows, %runs, %rows, %rows {barriers = 16384 : i64, stage_bytes = 8192 : i64, bytes = array<i32: 8192>, maps = array<i32: 0>, tile = array<i32: 64, 64>, starts = array<i32: 0>, operandSegmentSizes = array<i32: 1, 1, 1, 2, 0>} : !nv_tileas.shared, tensor<i32, #s>, tensor<i1, #s>, tensor<i32, #s>, tensor<i32, #s>
-      nv_tileas.free_shared %ring : !nv_tileas.shared
-      nv_tileas.return
-    }
-  }
 """  # noqa: E501
 
 BUFFER = _rule(121, "has {what}")
