@@ -23,7 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tileiras.diag import Emitted
+    from tileiras.diag import CompileError, Emitted
 
 SCRIPT = ", a script"  # ends the identity of a tool whose results must not be kept
 _EXE = ".exe" if sys.platform == "win32" else ""
@@ -467,19 +467,20 @@ def check_ptxas(ptxas: Tool, target: str, ptx_isa: tuple[int, int] | None = None
         return
     needed = ptxas_needed(target, ptx_isa)
     if release < needed:
-        from tileiras.toolchain import diags
-
         need = f"assemble for {target}"
         if ptx_isa is not None and release >= ptxas_needed(target):
             need = f"read PTX ISA {ptx_isa[0]}.{ptx_isa[1]}"
-        raise diags.fail(
-            2,
-            diags.one(
-                diags.TOOL_TOO_OLD,
-                tool="ptxas",
-                version=ptxas.version,
-                path=ptxas.path,
-                need=need,
-                needed=f"{needed[0]}.{needed[1]}",
-            ),
-        )
+        raise too_old("ptxas", ptxas, need, needed)
+
+
+def too_old(name: str, tool: Tool, need: str, needed: tuple[int, int]) -> CompileError:
+    """The error, code 2, for a tool whose release is below the one `needed` to do what is needed."""
+    from tileiras.toolchain import diags
+
+    least = f"{needed[0]}.{needed[1]}"
+    return diags.fail(
+        2,
+        diags.one(
+            diags.TOOL_TOO_OLD, tool=name, version=tool.version, path=tool.path, need=need, needed=least
+        ),
+    )

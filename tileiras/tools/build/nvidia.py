@@ -7,8 +7,7 @@ import sys
 
 from tileiras.diag import Catalogue
 from tileiras.files import write_new
-from tileiras.toolchain import diags
-from tileiras.toolchain.locate import Tool, check_releases, find_tool, find_tool_beside, require
+from tileiras.toolchain.locate import Tool, check_releases, find_tool, find_tool_beside, require, too_old
 from tileiras.toolchain.run import run, scrubbed_environment
 
 _FINDS_LIBNVVM_SINCE = (13, 2)
@@ -34,17 +33,8 @@ def find_pair(toolkit_root: str | None) -> tuple[Tool, Tool]:
     if ptxas is None:
         ptxas = require("ptxas", toolkit_root)
     if assembler.release and ptxas.release and ptxas.release < assembler.release:
-        raise diags.fail(
-            2,
-            diags.one(
-                diags.TOOL_TOO_OLD,
-                tool="ptxas",
-                version=ptxas.version,
-                path=ptxas.path,
-                need=f"serve tileiras {assembler.version} ({assembler.path})",
-                needed=f"{assembler.release[0]}.{assembler.release[1]}",
-            ),
-        )
+        needs = f"serve tileiras {assembler.version} ({assembler.path})"
+        raise too_old("ptxas", ptxas, needs, assembler.release)
     return assembler, ptxas
 
 
@@ -77,17 +67,7 @@ def _check(job: Job, assembler: Tool) -> None:
             needs.append((version, f"read bytecode {version[0]}.{version[1]} (see --bytecode-version)"))
     for needed, need in needs:
         if release < needed:
-            raise diags.fail(
-                2,
-                diags.one(
-                    diags.TOOL_TOO_OLD,
-                    tool="NVIDIA's tileiras",
-                    version=assembler.version,
-                    path=assembler.path,
-                    need=need,
-                    needed=f"{needed[0]}.{needed[1]}",
-                ),
-            )
+            raise too_old("NVIDIA's tileiras", assembler, need, needed)
 
 
 def compile(job: Job, outputs: Outputs) -> Result:
