@@ -106,3 +106,22 @@ def test_a_command_loads_its_modules_this_way_and_leaves_no_finder_behind(tmp_pa
     (_, count, first, _), (status, again, second, left) = said
     assert status == "0" and int(count) == int(again) == int(second) > 50 and left.strip() == "[]"
     assert int(first) == 0, "there was no bytecode yet"
+
+
+# modules of the standard library that cost a compile more than what they would be used for
+HEAVY = {"collections", "dataclasses", "enum", "functools", "inspect", "json", "pathlib", "re", "subprocess", "typing"}
+
+
+@pytest.mark.parametrize("gpu", ["sm_80", "sm_100"])
+def test_a_compile_loads_no_heavy_module(gpu, tmp_path):
+    from tests.fixtures import BYTECODE
+
+    source = sorted(BYTECODE.glob("*matmul*.tilebc"))[0]
+    code = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); from tileiras.cli import main; "
+        f"assert main([{str(source)!r}, '--gpu-name={gpu}', '--emit=ptx', '-o', {str(tmp_path / 'k.ptx')!r}]) == 0; "
+        "print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert "tileiras.compiler.layout.linear" in loaded and loaded & HEAVY == set()

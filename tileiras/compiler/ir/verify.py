@@ -238,7 +238,7 @@ def _walk(op: Op, sink: Sink, visible: set[Value]) -> bool:
 class _Passed:
     """What of a spec its ops are checked by, looked up once, and the signatures that were good."""
 
-    __slots__ = ("check", "fields", "fixed", "names", "quick", "required", "rules", "signatures", "structure")
+    __slots__ = ("check", "fields", "fixed", "quick", "relations", "required", "rules", "signatures", "structure")
 
     def __init__(self, spec: OpSpec) -> None:
         self.rules = rules = rules_of(spec.dialect)
@@ -249,20 +249,21 @@ class _Passed:
         if rules.own_attrs:
             self.required = [name for name in self.required if (spec.name, name) not in rules.own_attrs]
         self.quick = not spec.traits & I1_OF_LHS and spec.name not in rules.own_types
-        self.fixed = not spec.varies  # whether each field has one value
         known = ACCEPTED.setdefault(spec.dialect, _NO_FIELDS.copy())
-        names: list[str] = []
-        fields: list[_Accepted] = []
-        for arg in spec.operands:
-            names.append(arg.name)
-            fields.append(known.get(arg.constraint) or _accepted(arg, rules, known))
+        self.fields: list[_Accepted] = []  # of operands, then of results
+        for arg in (*spec.operands, *spec.results):
+            self.fields.append(known.get(arg.constraint) or _accepted(arg, rules, known))
+        self.fixed = not spec.varies  # whether each field has one value
         for arg in spec.results:
-            names.append(arg.name)
-            fields.append(known.get(arg.constraint) or _accepted(arg, rules, known))
             if arg.mode == VARIADIC:
                 self.fixed = False
-        self.names = names
-        self.fields = fields
+        # Groups of fields that agree, in what, and their positions among the types; none: they vary, or one is an attribute.
+        self.relations: list[tuple[tuple[str, ...], Callable[[Any], Any], list[int]]] = []
+        for groups, get, _ in _relations(spec):
+            names = [arg.name for arg in (*spec.operands, *spec.results)] if self.fixed else []
+            for group in groups:
+                found = [names.index(name) for name in group if name in names]
+                self.relations.append((group, get, found if len(found) == len(group) else []))
 
 
 class _Accepted:
@@ -346,19 +347,15 @@ def _accepts(op: Op, types: list[Any], passed: _Passed) -> bool:
             return False
         if traits & ALL_SAME_ELEMENT and not _same(alike, elem_of):
             return False
-    for groups, get, _ in _relations(spec):
-        for group in groups:
-            if passed.fixed:
-                names = passed.names
-                alike = [types[names.index(name)] for name in group if name in names]
-                if len(alike) != len(group):  # an attribute's type
-                    alike = [type for name in group for type in values_of(op, name)]
-            elif any(is_variadic(op, name) for name in group):
-                continue
-            else:
-                alike = [type for name in group for type in values_of(op, name)]
-            if not _same(alike, get):
-                return False
+    for group, get, positions in passed.relations:
+        if positions:
+            alike = [types[i] for i in positions]
+        elif not passed.fixed and any(is_variadic(op, name) for name in group):
+            continue
+        else:
+            alike = [type for name in group for type in values_of(op, name)]
+        if not _same(alike, get):
+            return False
     return True
 
 
@@ -597,8 +594,8 @@ def check_structure(op: Op, rules: Rules) -> None:
         if spec.traits & SINGLE_BLOCK and len(region.blocks) > 1:
             raise broken(f"expects region #{i} to have 0 or 1 blocks")
         for block in region.blocks:
-            for position, inner in enumerate(block.ops):
-                if inner.spec.is_terminator and position != len(block.ops) - 1:
+            for inner in block.ops[:-1]:
+                if inner.spec.is_terminator:
                     raise Invalid(diags.NOT_LAST, prefix=False, name=inner.spec.full_name).at(inner)
             if spec.terminator and not block.ops:
                 refuse(

@@ -8,10 +8,11 @@ composed with the inverse of the source's; where its lane and warp parts are the
 
 from __future__ import annotations
 
+from tileiras.memo import remembered
+
 from .algebra import INDEX, LANE, OFFSET, REGISTER, Map, compose, locate
 from .gf2 import Basis, table
 from .linear import LinearLayout, with_inv
-from .memo import remembered
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -15,9 +15,10 @@ Source: linear layouts as in arXiv 2505.23819; the quotient by `inv` is ours.
 
 from __future__ import annotations
 
+from tileiras.memo import remembered
+
 from .algebra import INDEX, LANE, OFFSET, REGISTER, WARP, Map, compose
 from .gf2 import Basis, apply, table
-from .memo import remembered
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

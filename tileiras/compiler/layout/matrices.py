@@ -7,9 +7,10 @@ conflicts. Of ldmatrix's two forms it is the one whose run lies in the source's 
 
 from __future__ import annotations
 
+from tileiras.memo import remembered
+
 from .algebra import compose
 from .gf2 import Basis
-from .memo import remembered
 from .shared import BANK_GROUPS, MATRIX_ROW, RUN, matrix_tile, spread
 
 TYPE_CHECKING = False

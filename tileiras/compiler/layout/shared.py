@@ -14,9 +14,10 @@ Worked value: a tile [64, 64] of 2-byte elements, contiguous along dimension 1: 
 
 from __future__ import annotations
 
+from tileiras.memo import remembered
+
 from .algebra import LANE, OFFSET, REGISTER, Map, compose, divide, identity, invert, product
 from .linear import arrangement, dim_bits, log2, placed
-from .memo import remembered
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,9 +10,10 @@ steps 4 columns (the next chunk before, four lines on behind), bit 1 steps 4 row
 
 from __future__ import annotations
 
+from tileiras.memo import remembered
+
 from .gf2 import Basis, apply
 from .linear import LANE_BITS, LinearLayout, log2
-from .memo import remembered
 from .shared import CHUNK_BYTES, LINE_BYTES
 
 TYPE_CHECKING = False

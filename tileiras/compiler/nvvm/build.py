@@ -7,7 +7,7 @@ once per kernel.
 
 from __future__ import annotations
 
-import functools
+from tileiras.memo import remembered
 
 from .code import Addr, Float, Function, Label, Reg, Sym
 from .inst import RESOLVED, resolve
@@ -390,7 +390,7 @@ class Builder:
         return Addr(base, offset_bytes)
 
 
-@functools.lru_cache(maxsize=1024)
+@remembered(1024)
 def fields(columns: tuple[int, ...]) -> tuple[tuple[int, tuple[int, ...], int], ...]:
     """A linear map of a number's bits as few masked parts of it, each xored in at one or more shifts: (mask, shifts, bits
     reached).

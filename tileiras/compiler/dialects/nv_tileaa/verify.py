@@ -62,10 +62,12 @@ def type_problem(type: Any) -> Invalid | None:
     if not isinstance(type, T.TensorType):
         return None
     shape = type.shape  # type: ignore[attr-defined]
-    if any(d <= 0 or d & (d - 1) for d in shape):
-        return Invalid(D.TENSOR_SHAPE, prefix=False, shape=", ".join(map(str, shape)))
+    want = 0
+    for extent in shape:
+        if extent <= 0 or extent & (extent - 1):
+            return Invalid(D.TENSOR_SHAPE, prefix=False, shape=", ".join(map(str, shape)))
+        want += extent.bit_length() - 1
     bits = getattr(type.layout, "bits", None)  # type: ignore[attr-defined]
-    want = sum(d.bit_length() - 1 for d in shape)
     if bits is not None and bits != want:
         return Invalid(D.LAYOUT_SHAPE, prefix=False, bits=bits, shape=", ".join(map(str, shape)), want=want)
     return None

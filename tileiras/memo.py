@@ -1,4 +1,4 @@
-"""Answers that are kept: of functions of layouts, which are pure, and asked the same few questions all through a compile.
+"""Answers that are kept: of pure functions, above all of layouts, which a compile asks the same few questions again and again.
 
 `functools.lru_cache` does the same; loading functools, with collections behind it, costs more than all layouts of a small kernel.
 """
