@@ -238,7 +238,17 @@ def _walk(op: Op, sink: Sink, visible: set[Value]) -> bool:
 class _Passed:
     """What of a spec its ops are checked by, looked up once, and the signatures that were good."""
 
-    __slots__ = ("check", "fields", "fixed", "quick", "relations", "required", "rules", "signatures", "structure")
+    __slots__ = (
+        "check",
+        "fields",
+        "fixed",
+        "quick",
+        "relations",
+        "required",
+        "rules",
+        "signatures",
+        "structure",
+    )
 
     def __init__(self, spec: OpSpec) -> None:
         self.rules = rules = rules_of(spec.dialect)
@@ -249,7 +259,9 @@ class _Passed:
         if rules.own_attrs:
             self.required = [name for name in self.required if (spec.name, name) not in rules.own_attrs]
         self.quick = not spec.traits & I1_OF_LHS and spec.name not in rules.own_types
-        known = ACCEPTED.setdefault(spec.dialect, _NO_FIELDS.copy())
+        known = ACCEPTED.get(spec.dialect)
+        if known is None:
+            known = ACCEPTED.setdefault(spec.dialect, {"any": _ANY})
         self.fields: list[_Accepted] = []  # of operands, then of results
         for arg in (*spec.operands, *spec.results):
             self.fields.append(known.get(arg.constraint) or _accepted(arg, rules, known))
@@ -259,8 +271,9 @@ class _Passed:
                 self.fixed = False
         # Groups of fields that agree, in what, and their positions among the types; none: they vary, or one is an attribute.
         self.relations: list[tuple[tuple[str, ...], Callable[[Any], Any], list[int]]] = []
-        for groups, get, _ in _relations(spec):
-            names = [arg.name for arg in (*spec.operands, *spec.results)] if self.fixed else []
+        related = _relations(spec)
+        names = [arg.name for arg in (*spec.operands, *spec.results)] if related and self.fixed else []
+        for groups, get, _ in related:
             for group in groups:
                 found = [names.index(name) for name in group if name in names]
                 self.relations.append((group, get, found if len(found) == len(group) else []))
@@ -278,7 +291,6 @@ class _Accepted:
 
 
 _ANY = _Accepted(lambda type: True, "")
-_NO_FIELDS = {"any": _ANY}
 ACCEPTED: dict[str, dict[str, _Accepted]] = {}  # by dialect and name
 _TESTS: dict[Callable[[Any], bool], _Accepted] = {}  # a dialect may have tests of another
 
@@ -297,11 +309,6 @@ def _fields(op: Op, passed: _Passed) -> list[_Accepted] | None:
     """The constraint of each operand and result of an op; None: the counts are wrong."""
     spec, fields = op.spec, passed.fields
     sizes = op.segments
-    if passed.fixed:
-        if len(op.operands) != len(spec.operands) or len(op.results) != len(spec.results):
-            return None
-        if sizes is None:
-            return fields
     if sizes is None:
         if spec.varies or len(op.operands) != len(spec.operands):
             return None
@@ -331,15 +338,21 @@ def _fields(op: Op, passed: _Passed) -> list[_Accepted] | None:
 
 def _accepts(op: Op, types: list[Any], passed: _Passed) -> bool:
     """Whether types of operands and results break none of the rules; False: the slow way looks again, and has words."""
-    fields = _fields(op, passed)
-    if fields is None:
-        return False
+    spec = op.spec
+    if passed.fixed and op.segments is None:
+        if len(op.operands) != len(spec.operands) or len(op.results) != len(spec.results):
+            return False
+        fields = passed.fields
+    else:
+        found = _fields(op, passed)
+        if found is None:
+            return False
+        fields = found
     for type, field in zip(types, fields):
         if type not in field.types:
             if not field.test(type):
                 return False
             field.types.add(type)
-    spec = op.spec
     traits = spec.traits
     if traits & _RELATED:
         alike = types[: len(op.operands)] if traits & OPERANDS_SAME_SHAPE else types
@@ -362,9 +375,13 @@ def _accepts(op: Op, types: list[Any], passed: _Passed) -> bool:
 def _same(types: list[Any], get: Callable[[Any], Any]) -> bool:
     """Whether all types agree in what `get` takes of them; types are interned, so most are one object."""
     first = types[0] if types else None
+    want = None
     for type in types:
-        if type is not first and get(type) != get(first):
-            return False
+        if type is not first:
+            if want is None:
+                want = get(first)
+            if get(type) != want:
+                return False
     return True
 
 
@@ -404,7 +421,7 @@ _RELATED = ALL_SAME_SHAPE | ALL_SAME_ELEMENT | OPERANDS_SAME_SHAPE
 def check_signature(op: Op, passed: _Passed) -> None:
     """Everything that depends on types and counts only."""
     spec, rules = op.spec, passed.rules
-    types = [v.type for v in op.operands] + [v.type for v in op.results]
+    types = [*map(_TYPE, op.operands), *map(_TYPE, op.results)]
     if not CHECKED_TYPES.issuperset(types):
         for type in types:
             check_type(type, rules)

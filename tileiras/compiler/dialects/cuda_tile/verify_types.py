@@ -41,6 +41,12 @@ def elem_name(type: Any) -> str:
     return "ptr" if isinstance(type.elem, T.Ptr) else type.elem.name
 
 
+VIEWS = {
+    "tensor_view": T.TensorView, "partition_view": T.PartitionView, "strided_view": T.StridedView,
+    "gather_scatter_view": T.GatherScatterView,
+}  # fmt: skip
+
+
 def constraint(name: str) -> tuple[Callable[[Any], bool], str] | None:
     """Predicate over a type and the words that describe it."""
     if name == "any":
@@ -49,25 +55,26 @@ def constraint(name: str) -> tuple[Callable[[Any], bool], str] | None:
         return (lambda t: t is T.TOKEN), "cuda tile token type"
     if name == "tile_view":
         return (lambda t: isinstance(t, T.TILE_VIEWS)), "TileView instance"
-    views = {
-        "tensor_view": T.TensorView, "partition_view": T.PartitionView, "strided_view": T.StridedView,
-        "gather_scatter_view": T.GatherScatterView,
-    }  # fmt: skip
-    if name in views:
-        kind = views[name]
+    if name in VIEWS:
+        kind = VIEWS[name]
         return (lambda t: isinstance(t, kind)), f"{name} type"
+    return of_elements(name, T.TileType)
+
+
+def of_elements(name: str, cls: Any) -> tuple[Callable[[Any], bool], str]:
+    """`constraint` of a tile, or of what a later dialect has in its place: a class with element type and shape."""
     kind, _, what = name.partition(":")
     if what == "any":
-        return (lambda t: isinstance(t, T.TileType)), "tile of any element type values"
+        return (lambda t: isinstance(t, cls)), "tile of any element type values"
     names = CONSTRAINTS.get(f"tile:{what}", (what,))
     accepted = frozenset((*names, "fnv8E5M3FNU") if what == "mmaf_scale" else names)
     words = " or ".join("Pointer type" if n == "ptr" else n for n in names)
     if kind == "scalar":
         return (
-            lambda t: isinstance(t, T.TileType) and t.shape == () and elem_name(t) in accepted
+            lambda t: isinstance(t, cls) and t.shape == () and elem_name(t) in accepted
         ), f"0D tile of {words} values"
     head = PREFIXES.get(name, "tile of ")
-    return (lambda t: isinstance(t, T.TileType) and elem_name(t) in accepted), f"{head}{words} values"
+    return (lambda t: isinstance(t, cls) and elem_name(t) in accepted), f"{head}{words} values"
 
 
 def listed(values: Any) -> str:

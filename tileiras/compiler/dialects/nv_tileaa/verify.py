@@ -38,24 +38,10 @@ def _constraint(name: str) -> tuple[Callable[[Any], bool], str] | None:
         return (lambda t: t is T.TOKEN), "token type"
     if name in ("tile_view", "tensor_view", "partition_view", "strided_view", "gather_scatter_view"):
         return (lambda t: isinstance(t, T.VIEWS)), f"{name} type"
-    from tileiras.compiler.dialects.cuda_tile.verify_types import constraint as of_tiles
+    from tileiras.compiler.dialects.cuda_tile.verify_types import of_elements
 
-    found = of_tiles(name)
-    if found is None:
-        return None
-    accepts, words = found
-    known: dict[Any, bool] = {}  # an answer costs a tile type, and layouts don't matter
-
-    def of_tensors(type: Any) -> bool:
-        if not isinstance(type, T.TensorType):
-            return False
-        key = type.elem, type.shape  # type: ignore[attr-defined]
-        good = known.get(key)
-        if good is None:
-            good = known[key] = accepts(T.TileType(*key))
-        return good
-
-    return of_tensors, words.replace("tile of", "tensor of").replace("0D tile", "0D tensor")
+    accepts, words = of_elements(name, T.TensorType)
+    return accepts, words.replace("tile of", "tensor of").replace("0D tile", "0D tensor")
 
 
 def type_problem(type: Any) -> Invalid | None:
