@@ -109,7 +109,18 @@ def test_a_command_loads_its_modules_this_way_and_leaves_no_finder_behind(tmp_pa
 
 
 # modules of the standard library that cost a compile more than what they would be used for
-HEAVY = {"collections", "dataclasses", "enum", "functools", "inspect", "json", "pathlib", "re", "subprocess", "typing"}
+HEAVY = {
+    "collections",
+    "dataclasses",
+    "enum",
+    "functools",
+    "inspect",
+    "json",
+    "pathlib",
+    "re",
+    "subprocess",
+    "typing",
+}
 
 
 @pytest.mark.parametrize("gpu", ["sm_80", "sm_100"])
@@ -122,6 +133,8 @@ def test_a_compile_loads_no_heavy_module(gpu, tmp_path):
         f"assert main([{str(source)!r}, '--gpu-name={gpu}', '--emit=ptx', '-o', {str(tmp_path / 'k.ptx')!r}]) == 0; "
         "print(*sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True
+    )
     loaded = set(done.stdout.split())
     assert "tileiras.compiler.layout.linear" in loaded and loaded & HEAVY == set()
