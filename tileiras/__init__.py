@@ -49,7 +49,10 @@ class Module:
         return to_text(self.op)
 
     def to_bytecode(self, version: str | None = None) -> bytes:
-        """Bytecode of a 13.x version (default: the oldest that can hold the module, or the file's own)."""
+        """Bytecode of a 13.x version (default: the oldest that can hold the module, or the file's own).
+
+        Errors: CompileError(3) where the version cannot say what the module has.
+        """
         from .compiler.source import to_bytecode
 
         return to_bytecode(self.op, version)
@@ -91,8 +94,9 @@ def compile(
     opt_level: int = 3,
     **options: Any,
 ) -> Program:
-    """Compile a module for a GPU. The program has `.cubin`, `.ptx`, `.kernels` and `.diagnostics`.
+    """Compile a module for a GPU. The program has `.cubin` (bytes), `.ptx` (str), `.kernels` (by name) and `.diagnostics`.
 
+    gpu_name: `sm_90`, `sm_100a`, ...; without one, the target that the module's text names. opt_level: 0 to 3.
     Further options are the fields of `tileiras.options.Options`: `emit="ptx"` leaves out ptxas, `remarks="all"` asks for remarks.
     Errors: CompileError with the exit code the command would end with.
     """
@@ -123,9 +127,13 @@ def launch(
     gpu_name: str = "sm_90",
     **options: Any,
 ) -> None:
-    """Run an entry over a grid of tile blocks. Arrays in `args` are read and written in place; see `tileiras.run`.
+    """Run an entry over a grid of tile blocks; arrays in `args` are read and written in place.
 
-    A source is compiled with launch ABI simt (emulator, gpu), whereas `compile` makes tile ABI unless told otherwise.
+    grid: one to three counts of tile blocks. args: flat, in the order of the entry's parameters: an array for a pointer (to
+    its first element), a number for a scalar. target: `reference`, `emulator`, `cpu` or `gpu`. Options: those of
+    `tileiras.run.launch` (`check`, `seed`, `memory`, `out`, ...), the others go to the compiler (emulator, gpu). A source is
+    compiled with launch ABI simt, whereas `compile` makes tile ABI unless told otherwise.
+    Errors: LaunchError for arguments, faults and findings, CompileError where the module does not compile.
     """
     from .run import launch as run_launch
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from tileiras.compiler.ir.core import Op
+    from tileiras.compiler.ir.core import Block, Op
 
     from .lower import Lower
 
@@ -77,6 +77,15 @@ def may_wait(func: Op) -> bool:
     return visit(func, ())
 
 
+def lower_inside(lower: Lower, block: Block, target: Target) -> None:
+    """The ops of a region, whose terminators go to `target`. What is loaded in it is not there behind it."""
+    around = list(lower.loads)
+    lower.targets.append(target)
+    lower.block(block)
+    lower.targets.pop()
+    lower.loads = around
+
+
 @lowers("if")
 def lower_if(lower: Lower, op: Op) -> None:
     c = lower.c
@@ -86,16 +95,12 @@ def lower_if(lower: Lower, op: Op) -> None:
     then, other, done = c.new_label("if"), c.new_label("else"), c.new_label("endif")
     has_else = len(op.regions) > 1 and bool(op.regions[1].blocks)
     c.branch(condition, then, other if has_else else done)
-    lower.targets.append(Target("if", yield_=(slots, done)))
     for label, region in zip((then, other), op.regions):
         if not region.blocks:
             continue
         c.begin(label)
-        start = list(lower.loads)
-        lower.block(region.block)
-        lower.loads = start
+        lower_inside(lower, region.block, Target("if", yield_=(slots, done)))
         lower.end(done) if region.block.terminator is None else None
-    lower.targets.pop()
     c.jump(done)
     c.begin(done)
     lower.bind(op.results, slots)
@@ -141,11 +146,7 @@ def lower_for(lower: Lower, op: Op) -> None:
     if by.isdigit():
         lower.counters[block.args[0]] = int(by)
     lower.bind(block.args[1:], slots)
-    lower.targets.append(Target("for", continue_=(slots, latch), break_=(slots, done)))
-    before = list(lower.loads)
-    lower.block(block)
-    lower.loads = before
-    lower.targets.pop()
+    lower_inside(lower, block, Target("for", continue_=(slots, latch), break_=(slots, done)))
     c.jump(latch)
     c.begin(latch)
     lower.stop_here()
@@ -173,11 +174,7 @@ def lower_loop(lower: Lower, op: Op) -> None:
     c.begin(head)
     lower.stop_here()
     lower.bind(block.args, slots)
-    lower.targets.append(Target("loop", continue_=(slots, head), break_=(results, done)))
-    before = list(lower.loads)
-    lower.block(block)
-    lower.loads = before
-    lower.targets.pop()
+    lower_inside(lower, block, Target("loop", continue_=(slots, head), break_=(results, done)))
     c.jump(head)
     c.begin(done)
     lower.arena.now += 1
