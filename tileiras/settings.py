@@ -22,7 +22,7 @@ HOST_OSES = ("linux", "windows")
 SANITIZERS = ("memcheck",)
 COMPILERS = ("builtin", "nvidia")
 # of the code generator, that a compile may leave out
-PARTS = ("wgmma", "tcgen05", "bulk", "roles", "turns", "clusters", "pairs", "cp.async")
+PARTS = ("wgmma", "tcgen05", "bulk", "arrivals", "roles", "turns", "clusters", "pairs", "cp.async")
 EMITS = ("cubin", "ptx", "tilebc")
 REMARK_CATEGORIES = ("none", "all", "memory", "tensorcore")
 REMARK_FORMATS = ("command-line", "yaml")

@@ -143,7 +143,8 @@ def test_an_unknown_part_is_a_configuration_error(
 ) -> None:
     source = tmp_path / "k.mlir"
     source.write_text(NOOP)
-    said = "unknown part 'wgma', expected wgmma, tcgen05, bulk, roles, turns, clusters, pairs or cp.async; did you mean 'wgmma'?"
+    known = "wgmma, tcgen05, bulk, arrivals, roles, turns, clusters, pairs or cp.async"
+    said = f"unknown part 'wgma', expected {known}; did you mean 'wgmma'?"
     line = [str(source), "--gpu-name=sm_90", "-o", str(tmp_path / "k.cubin")]
     assert cli.main([*line, "--disable=bulk,wgma"]) == 2
     assert f"--disable: {said}" in capfd.readouterr().err

@@ -320,9 +320,11 @@ PARTS = {
     "arrive": "", "parity": 0, "again": "",
 }  # fmt: skip
 COUNTED = {"noinc": "", "arrive": "mbarrier.arrive.shared.b64 %st, [%y];"}
+# a thread may wait for its own copies before their arrival is made
+WAITED = {"arrive": "cp.async.wait_all;"}
 
 
-@pytest.mark.parametrize("more", [{}, COUNTED])
+@pytest.mark.parametrize("more", [{}, COUNTED, WAITED])
 def test_copies_that_arrive_on_an_mbarrier(more):
     for seed in range(10):
         out = np.arange(512, dtype=np.uint32)

@@ -90,7 +90,11 @@ def test_no_order_races(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_disabled_and_low_levels_have_none() -> None:
     source = bytecode_path(CASES["staged_bf16_nn_128"])
     for gpu_name in TARGETS:
-        for more in ({"disable": ("roles",)}, {"opt_level": 1}, {"tensor_maps": "none"}):
+        for more in (
+            {"disable": ("roles",)},
+            {"opt_level": 1},
+            {"tensor_maps": "none", "disable": ("arrivals",)},
+        ):
             ptx = compiled(source, gpu_name=gpu_name, **more).ptx
             assert not has_roles(ptx) and "setmaxnreg" not in ptx and ".reqntid 384" not in ptx
 
@@ -396,7 +400,7 @@ def test_what_is_in_the_way_is_named() -> None:
     assert len(said) == 1 and said[0].endswith("one block alone would fit an SM")
     assert not has_roles(program.ptx)
     assert (
-        registers(8, (255, 96), 150 << 10, None)
+        registers(8, (255, 96), 150 << 10, None, 24)
         == "its registers do not suffice for warps that only copy as well"
     )
 

@@ -66,7 +66,8 @@ usage: tileiras-opt [INPUT] [-o OUTPUT] [options]
   -O N, --opt-level N          optimisation level 0 to 3 of the pipeline (default: 3)
   --skip A,B                   leave out these passes of the pipeline (repeatable); one that is needed is an error
   --plugin A,B                 run these passes of other installed packages as well (repeatable)
-  --disable A,B                leave out parts of the generator: wgmma, tcgen05, bulk, roles, turns, clusters, pairs, cp.async
+  --disable A,B                leave out parts of the generator: wgmma, tcgen05, bulk, arrivals, roles, turns, clusters, pairs,
+                               cp.async
   --tensor-maps none|launcher  who encodes descriptors for bulk tensor copies (launcher: hidden parameters)
   --print-ir-after-all         print the IR behind every pass
   --print-ir-after A,B         print the IR behind these passes

@@ -7,7 +7,7 @@ complete -c tileiras-opt -l gpu-name -r -d 'target (default: what the module say
 complete -c tileiras-opt -s O -l opt-level -r -d 'optimisation level 0 to 3 of the pipeline (default: 3)'
 complete -c tileiras-opt -l skip -r -d 'leave out these passes of the pipeline (repeatable); one that is needed is an error'
 complete -c tileiras-opt -l plugin -r -d 'run these passes of other installed packages as well (repeatable)'
-complete -c tileiras-opt -l disable -r -d 'leave out parts of the generator: wgmma, tcgen05, bulk, roles, turns, clusters, pairs, cp.async'
+complete -c tileiras-opt -l disable -r -d 'leave out parts of the generator: wgmma, tcgen05, bulk, arrivals, roles, turns, clusters, pairs,'
 complete -c tileiras-opt -l tensor-maps -x -a 'none launcher' -d 'who encodes descriptors for bulk tensor copies (launcher: hidden parameters)'
 complete -c tileiras-opt -l print-ir-after-all -d 'print the IR behind every pass'
 complete -c tileiras-opt -l print-ir-after -r -d 'print the IR behind these passes'

@@ -2,7 +2,7 @@
 complete -c tileiras -l gpu-name -x -a 'sm_75 sm_80 sm_86 sm_87 sm_88 sm_89 sm_90 sm_100 sm_103 sm_107 sm_110 sm_120 sm_121' -d 'Specify name of NVIDIA GPU to generate code for (sm_75 .. sm_121)'
 complete -c tileiras -l arch -x -a 'sm_75 sm_80 sm_86 sm_87 sm_88 sm_89 sm_90 sm_100 sm_103 sm_107 sm_110 sm_120 sm_121' -d 'Alias for --gpu-name'
 complete -c tileiras -l portable -d 'Use no instruction that later GPUs lack (for PTX that is assembled for one of them)'
-complete -c tileiras -l disable -r -d 'Leave out parts of the code generator (comma list, repeatable): wgmma, tcgen05, bulk, roles, turns, clusters, pairs, cp.async'
+complete -c tileiras -l disable -r -d 'Leave out parts of the code generator (comma list, repeatable): wgmma, tcgen05, bulk, arrivals, roles, turns, clusters, pairs, cp.async'
 complete -c tileiras -l plugin -r -d 'Run passes that other installed packages offer (comma list, repeatable)'
 complete -c tileiras -l opt-level -x -a '0 1 2 3' -d 'Specify optimization level, 0 to 3. Default: 3'
 complete -c tileiras -o O -d 'Alias for --opt-level'

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.core import Op, Value
 
 CONTROL = frozenset(("for", "loop", "if"))
+COPIES = frozenset((tileas.COPY_VIEW, tileas.COPY_POINTERS))
 EXITS = frozenset(("break", "continue", "return"))
 LOADS = frozenset(("load_view_tko", "load_ptr_tko"))
 PRODUCTS_IN_MEMORY = frozenset((tileas.TENSOR_PRODUCT, tileas.TENSOR_PRODUCT_SCALED))
@@ -49,14 +50,16 @@ class NoRoles(Exception):
 
 
 class Ring:
-    """A ring that bulk copies fill and its readers release. `ahead`: stages that are free at first; `shift`: iterations that
-    the loop's copies are ahead; `places`: what of the loop's carried values the offsets of the stages read and released, and the
-    phase, are; `sums`: where tensor memory has the loop's sums."""
+    """A ring that copies fill and its readers release. `load`: the bulk copies of the loop; `copies`: those of threads, where
+    there are no bulk copies; `ahead`: stages that are free at first; `shift`: iterations that the loop's copies are ahead;
+    `places`: what of the loop's carried values the offsets of the stages read and released, and the phase, are; `sums`: where
+    tensor memory has the loop's sums."""
 
     __slots__ = (
         "ahead",
         "alloc",
         "begin",
+        "copies",
         "end",
         "load",
         "loop",
@@ -81,19 +84,25 @@ class Ring:
         assert loop is not None
         self.loop = loop
         body = loop.regions[0].block
-        self.load = next(op for op in users if op.spec is tileas.BULK_LOAD and op.block is body)
+        self.load = next((op for op in users if op.spec is tileas.BULK_LOAD and op.block is body), None)
+        self.copies = [op for op in body.ops if op.spec in COPIES and op.operands[0] is begin.operands[0]]
         self.stage: int = begin.attr("stage_bytes")
         self.stages: int = begin.attr("stages")
         self.places = [
             v.index - 1 for v in (self.wait.operands[1], self.release.operands[1], self.wait.operands[2])
         ]
-        first = constant_int(loop.operands[2 + self.load.operands[1].index])
+        first = constant_int(loop.operands[2 + self.fills[0].operands[1].index])
         assert first is not None
         self.shift = first // self.stage
         commits = self.release.spec is tileas.BULK_COMMIT
         self.ahead = self.stages if commits else self.shift
         self.sums = Sums(loop) if commits else None
         self.pool = self
+
+    @property
+    def fills(self) -> list[Op]:
+        """What fills a stage in the loop."""
+        return self.copies if self.load is None else [self.load]
 
     @property
     def start(self) -> int:
@@ -144,11 +153,14 @@ def rings(func: Op) -> list[Ring]:
     first: dict[Any, Ring] = {}
     found = []
     for op in func.walk():
-        if op.spec is tileas.BULK_BEGIN and op.attr("released") is not None and op.attr("arrivals") is None:
+        if op.spec is tileas.BULK_BEGIN and op.attr("released") is not None:
             ring = Ring(op)
             ring.pool = first.setdefault(ring.form, ring)
             found.append(ring)
-    return found
+    bulk = [ring for ring in found if ring.load is not None]
+    return bulk or [
+        ring for ring in found if ring.sums is None
+    ]  # one thread issues bulk copies, all of a warp the others
 
 
 class Needs:
@@ -169,9 +181,11 @@ class Needs:
         self.seen: set[Value] = set()
         self.work: list[Value] = []
         for ring in found:
-            self.add(ring.load if copies else ring.wait)
+            for op in ring.fills if copies else [ring.wait]:
+                self.add(op)
             if copies:
-                self.work += ring.load.group("index")
+                for op in ring.fills:
+                    self.work += sources(op)
         last = func.regions[0].block.ops[-1]
         for op in func.walk():
             if op.spec.name == "return" and op is not last:
@@ -278,6 +292,15 @@ class Needs:
         return "a copy needs what warps exchange" if EXCHANGE in op.attrs else None
 
 
+def sources(op: Op) -> list[Value]:
+    """What says where a copy takes its bytes from. Errors: NoRoles where other accesses come first."""
+    if op.spec is tileas.BULK_LOAD:
+        return op.group("index")  # type: ignore[no-any-return]
+    if not fresh(op.operand("token")):
+        raise NoRoles(op, "it copies what was stored before")
+    return [v for v in op.operands[3:] if v.type is not TOKEN]
+
+
 def exits_of(loop: Op) -> list[Op]:
     """What ends an iteration of a loop or the loop itself: its `continue` and `break` ops."""
     found: list[Op] = []
@@ -298,7 +321,7 @@ def check_sums(func: Op, ring: Ring) -> None:
     """Whether warps that do not run a loop have all that it leaves. Errors: NoRoles."""
     loop, sums = ring.loop, ring.sums
     assert sums is not None
-    own = {ring.wait, ring.load, ring.release, *sums.products}
+    own = {ring.wait, *ring.fills, ring.release, *sums.products}
     for op in loop.regions[0].block.ops[:-1]:
         if op not in own and (
             op.regions or not (op.spec.traits & (PURE | NO_MEMORY_EFFECT) or op.spec.name in HARMLESS)
@@ -512,11 +535,11 @@ def last_place(value: Value, place: dict[Op, int]) -> int:
 
 
 def registers(
-    warps: int, needed: tuple[int, int], shared_bytes: int, occupancy: int | None
+    warps: int, needed: tuple[int, int], shared_bytes: int, occupancy: int | None, copying: int
 ) -> tuple[int, int | None, int | None] | str:
     """(registers a thread starts with, those of warps that do all else, those of warps that copy) for a block whose other
-    warps need `needed` of them (`needed_registers`); both None where nobody needs more than all have. The reason where there
-    are none.
+    warps need `needed` of them (`needed_registers`) and warps that copy `copying`; both None where nobody needs more than all
+    have. The reason where there are none.
 
     As many blocks as shared memory takes, and a hint's `occupancy` at least, are to fit an SM, as long as registers suffice. One
     block alone where two were before would leave the tensor cores idle while it stores its results.
@@ -537,10 +560,10 @@ def registers(
             start = min(start, fair // cost.register_unit * cost.register_unit)
         if start > cost.max_registers - cost.register_unit:  # the most that instructions can name
             return start, None, None
-        if start < max(least, cost.copying_registers):
+        if start < max(least, copying):
             continue
-        more = start + (start - cost.copying_registers) * cost.copying_warps // warps
+        more = start + (start - copying) * cost.copying_warps // warps
         more = min(cost.most_granted, more // cost.register_unit * cost.register_unit)
         if more >= most:
-            return start, more, cost.copying_registers
+            return start, more, copying
     return "its registers do not suffice for warps that only copy as well"

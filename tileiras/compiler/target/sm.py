@@ -61,6 +61,7 @@ ELECT = "elect.sync"
 SETMAXNREG = "setmaxnreg"
 TURNS = "turns of warpgroups"
 PAIRS = "pairs of CTAs"
+ARRIVALS = "copies that arrive on mbarriers"
 GDC = "griddepcontrol"
 CLUSTER_CONTROL = "clusterlaunchcontrol"
 CLUSTER_CONTROL_MULTICAST = "clusterlaunchcontrol.multicast"
@@ -122,6 +123,7 @@ FEATURES: dict[str, tuple[tuple[int, int], int, tuple[int, ...], tuple[int, ...]
     CLUSTER_CONTROL_MULTICAST: ((8, 6), 0, (100, 110, 120), ()),
     SETMAXNREG: ((8, 0), 0, (100, 110, 120), (90,)),
     TURNS: ((8, 0), 0, (), (90,)),
+    ARRIVALS: ((8, 0), 90, (), ()),
     TENSORMAP: ((8, 3), 0, (100, 110, 120), (90,)),
     MMA_KIND_F8: ((8, 7), 0, (100, 110, 120), ()),
     MMA_F8F6F4: ((8, 7), 0, (120,), ()),
@@ -138,6 +140,7 @@ _PARTS: dict[str, tuple[str, ...]] = {
     "wgmma": (WGMMA,),
     "tcgen05": (TCGEN05, TCGEN05_BLOCK, TCGEN05_I8, TCGEN05_SHIFT),
     "bulk": (TMA, BULK_CTA),
+    "arrivals": (ARRIVALS,),
     "roles": (SETMAXNREG,),
     "turns": (TURNS,),
     "clusters": (BLOCKS_ARE_CLUSTERS,),
@@ -145,8 +148,9 @@ _PARTS: dict[str, tuple[str, ...]] = {
     "cp.async": (CP_ASYNC,),
 }
 # what a level leaves out: -O1 multiplies by mma.sync, -O0 also loads through registers
-_LEAST_LEVELS = {"wgmma": 2, "tcgen05": 2, "bulk": 2, "roles": 2, "turns": 2, "clusters": 2, "pairs": 2,
-                 "cp.async": 1}  # fmt: skip
+_LEAST_LEVELS = {
+    "wgmma": 2, "tcgen05": 2, "bulk": 2, "arrivals": 2, "roles": 2, "turns": 2, "clusters": 2, "pairs": 2, "cp.async": 1,
+}  # fmt: skip
 PORTABLE = "portable"  # how far a target may reach: nothing beyond its base
 
 

@@ -182,8 +182,10 @@ class AsyncOps:
         limit = np.full(self.L, -1, np.int64)
         limit[lanes] = self.committed[lanes] - keep if keep >= 0 else 1 << 60
         left = []
+        waited = np.zeros(self.L, np.bool_)
         for c in self.copies:
             due = c.group < limit[c.lanes]
+            waited[c.lanes[due]] = True
             if not due.any():
                 left.append(c)
                 continue
@@ -193,6 +195,13 @@ class AsyncOps:
             if not due.all():
                 left.append(c.part(~due))
         self.copies = left
+        if (
+            self.checker is not None
+        ):  # an arrival that is still to be made tells of what has landed before it, too
+            for a in self.arrivals:
+                mine = waited[a.lanes]
+                if mine.any():
+                    self.checker.release(self, a.at[mine], a.lanes[mine])
 
     def cp_mbarrier(self, where, space: str, noinc: bool, mask, idx, n: int) -> None:
         """The lane arrives on a barrier when its copies so far have landed; without noinc that adds itself to the count."""

@@ -444,7 +444,7 @@ ROLES = Diag(
     kind="passed", category="memory",
 )  # fmt: skip
 """
-cause: A remark: warps of the block do nothing but issue the bulk tensor copies of pipelined loops (a warpgroup), or copies and
+cause: A remark: warps of the block do nothing but issue the copies of pipelined loops (a warpgroup), or copies and
 products that add up in tensor memory (a warp for each), so that the others go without a barrier, and the copies of what comes next start while results are stored. Its registers
 go to the others. Where warps cannot be told apart so, the remark names the operation and the reason.
 remedy: Nothing is wrong. To gain it, compute what loads of the loop are indexed by from parameters, the block's number

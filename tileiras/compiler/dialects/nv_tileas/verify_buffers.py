@@ -40,7 +40,8 @@ def check_alloc_shared(op: Op) -> None:
 
 
 def beside(op: Op) -> Iterator[Op]:
-    """The buffers that are allocated while this one lives: in its block, up to where it is freed, and in the regions there."""
+    """The buffers that are allocated while this one lives: in its block, up to where it is freed, and in the regions there.
+    Warps that read a ring free it: others no longer fill it then."""
     block = op.block
     if block is None:
         return
@@ -48,7 +49,10 @@ def beside(op: Op) -> Iterator[Op]:
     for later in block.ops[block.ops.index(op) + 1 :]:
         if later.spec.name == "free_shared" and later.operands[0] is buffer:
             return
+        agent = later.spec.name == "agent"
         for inner in later.walk() if later.regions else (later,):
+            if agent and inner.spec.name == "free_shared" and inner.operands[0] is buffer:
+                return
             if inner.spec.name == "alloc_shared":
                 yield inner
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 COPIES = frozenset((tileas.COPY_VIEW, tileas.COPY_POINTERS))
-_READS = frozenset((*COPIES, *PRODUCTS, tileas.FREE_SHARED, tileas.CLEAR_SHARED))
+_OTHERS = frozenset((*COPIES, tileas.FREE_SHARED, tileas.CLEAR_SHARED))
 
 
 class CopiedRing:
@@ -51,12 +51,17 @@ class CopiedRing:
         "ahead", "alloc", "barrier", "begins", "body", "commit", "loop", "products", "put", "stage", "stages", "take", "wait"
     )  # fmt: skip
 
-    def __init__(self, alloc: Op) -> None:
+    def __init__(
+        self, alloc: Op, readers: frozenset[Any] = PRODUCTS, touches: frozenset[Any] = TOUCHES
+    ) -> None:
+        """`readers`: what alone may read the stages; `touches`: what the loop must not have."""
         self.alloc = alloc
         users = [user for user, _ in alloc.result.uses]
-        self.products = [op for op in dict.fromkeys(users) if op.spec in PRODUCTS]
+        self.products = [op for op in dict.fromkeys(users) if op.spec in readers]
         self.loop: Any = self.products[0].parent if self.products else None
-        if self.loop is None or self.loop.spec.name != "for" or any(op.spec not in _READS for op in users):
+        if self.loop is None or self.loop.spec.name != "for":
+            raise NotAlone
+        if any(op.spec not in readers and op.spec not in _OTHERS for op in users):
             raise NotAlone
         loop = self.loop
         self.body = loop.regions[0].block
@@ -65,7 +70,7 @@ class CopiedRing:
         copies = [op for op in dict.fromkeys(users) if op.spec in COPIES]
         self.begins = [op for op in copies if op.block is self.body]
         inside = list(loop.walk())
-        if any(op.spec in TOUCHES or op.spec in GENERIC and op not in self.begins for op in inside):
+        if any(op.spec in touches or op.spec in GENERIC and op not in self.begins for op in inside):
             raise NotAlone
         self.wait = self.only(inside, tileas.WAIT_GROUP)
         self.commit = self.only(inside, tileas.COMMIT_GROUP)
@@ -92,7 +97,7 @@ class CopiedRing:
                 open.append(op)
             elif op.spec in COPIES:
                 foreign = True
-            elif op.spec is tileas.COMMIT_GROUP:
+            elif op.spec in (tileas.COMMIT_GROUP, tileas.ASYNC_ARRIVE):
                 if open:
                     if foreign:
                         raise NotAlone

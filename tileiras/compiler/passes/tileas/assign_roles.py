@@ -62,6 +62,7 @@ from tileiras.compiler.ir.core import Block, Op, Region, Value
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.spec import NO_MEMORY_EFFECT
 from tileiras.compiler.ir.types import I1, TOKEN, Dense, TensorType, TileType
+from tileiras.compiler.layout.linear import LinearLayout
 from tileiras.compiler.schedule import pairs, roles
 from tileiras.compiler.schedule.candidates import constant_int
 from tileiras.compiler.target import sm
@@ -75,6 +76,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+# of a ring: what working warps leave to others
+FILLS = frozenset((tileas.BULK_LOAD, tileas.BULK_ACQUIRE, tileas.ASYNC_ARRIVE, *roles.COPIES))
 AGENT = tileas.BY_NAME["agent"]
 REGISTERS = "nvvm.maxnreg"
 
@@ -83,8 +86,8 @@ class AssignRoles(Pass):
     NAME = "TileASAssignRoles"
     SUMMARY = "Let a warpgroup of its own issue the copies of pipelined loops"
     """
-    does: warps of their own issue the bulk tensor copies of pipelined loops, and the products that add up in tensor
-      memory; there, pairs of CTAs of a cluster multiply as one
+    does: warps of their own issue the copies of pipelined loops, and the products that add up in tensor memory; there,
+      pairs of CTAs of a cluster multiply as one
     without: all warps do everything
     acts: staged_f16_nt on sm_90 with tensor maps
     """
@@ -141,7 +144,9 @@ class Plan:
                 first, f"{self.warps} warps are no warpgroups, or leave no room for another one"
             )
         self.share(target)
-        chosen = roles.registers(self.warps, roles.needed_registers(func), self.shared, spec.occupancy)
+        copying = CostModel.copying_registers if found[0].load is not None else CostModel.addressing_registers
+        needed = roles.needed_registers(func)
+        chosen = roles.registers(self.warps, needed, self.shared, spec.occupancy, copying)
         if isinstance(chosen, str):
             raise roles.NoRoles(first, chosen)
         self.start, self.more, self.less = chosen
@@ -202,7 +207,8 @@ class Plan:
             body.insert_before(ends, works.allocs[ring])
         for ring in self.pools:
             buffer, old = works.allocs[ring].result, ring.begin
-            body.insert_before(ends, create(old.spec, [buffer], (), dict(old.attrs), (), old.loc))
+            arrivals = {"arrivals": 32 * self.others} if ring.copies else {}
+            body.insert_before(ends, create(old.spec, [buffer], (), {**old.attrs, **arrivals}, (), old.loc))
         for op in works.memory:
             body.insert_before(ends, op)
         together = {"cluster": True} if self.pair is not None else {}
@@ -219,7 +225,7 @@ class Plan:
             attrs: dict[str, Any] = {"id": number, "num_warps": warps}
             if registers:
                 attrs["registers"] = registers
-            if number:
+            if number and not self.rings[0].copies:
                 attrs["issuing_warps"] = 1
             body.insert_before(ends, create(AGENT, (), (), attrs, [Region([block])], func.loc))
 
@@ -425,6 +431,13 @@ def first_of_all(func: Op, op: Op) -> bool:
     return False
 
 
+def by_warps(layout: Any, warps: int) -> Any:
+    """A layout of copies for fewer warps: each has what the others had, too."""
+    kept = warps.bit_length() - 1
+    more = tuple(column for column in layout.warp[kept:] if column)
+    return LinearLayout(layout.bits, (*layout.reg, *more), layout.lane, layout.warp[:kept], layout.inv)
+
+
 def resized(op: Op, count: int) -> tuple[int, ...] | None:
     """Operands of each field where the last one has another number of them."""
     return None if op.segments is None else (*op.segments[:-1], count)
@@ -445,7 +458,7 @@ class Working(Agent):
                 self.values[ring.alloc.result] = self.allocs[ring.pool].result
             users = [user for user, _ in ring.alloc.result.uses]
             self.left_out |= {ring.alloc, ring.begin}
-            self.left_out |= {op for op in users if op.spec is tileas.BULK_LOAD}
+            self.left_out |= {op for op in users if op.spec in FILLS}
             if not roles.ends_in_time([other for other in plan.rings if other.pool is ring.pool]):
                 self.left_out.add(ring.end)
             around = ring.begin.block
@@ -636,28 +649,57 @@ class Copying(Agent):
         type = ring.wait.operands[1].type
         return [self.number(block, type, 0), self.number(block, type, 1)]
 
+    def agent(self, body: Block) -> Block:
+        block = super().agent(body)
+        self.land(block)
+        return block
+
+    def land(self, block: Block) -> None:
+        """Threads end when all that they have copied has landed."""
+        if self.plan.rings[0].copies:
+            block.append(create(tileas.COMMIT_GROUP))
+            block.append(create(tileas.WAIT_GROUP, (), (), {"pending": 0}))
+
     def single(self, op: Op, block: Block) -> None:
         token = op.operand("token") if op.spec.name in roles.LOADS else None
         if token is not None and token not in self.values:
             self.values[token] = self.make(block, "make_token", (), TOKEN)
+        if op.spec.name == "return":
+            self.land(block)
         super().single(op, block)
 
     def ring_loop(self, op: Op, ring: roles.Ring, block: Block) -> None:
         self.loop(op, block, self.state[ring.pool], self.ring_body)
+
+    def fill(self, ring: roles.Ring, op: Op, block: Block, slot: Value, phase: Value) -> None:
+        """The copies of an op into a stage, behind a wait for it."""
+        buffer = self.buffers[ring.pool]
+        runs = self.number(block, self.flag, 1)
+        if op is ring.load:
+            index = [self.value(v) for v in op.group("index")]
+            operands = [buffer, slot, runs, *index, phase]
+            parts = (1, 1, 1, len(index), 1)
+            block.append(create(op.spec, operands, (), dict(op.attrs), (), op.loc, parts))
+            return
+        attrs = {name: ring.begin.attr(name) for name in ("barriers", "stage_bytes")}
+        released = {**attrs, "released": ring.begin.attr("released")}
+        if op is ring.copies[0]:
+            block.append(create(tileas.BULK_ACQUIRE, (buffer, slot, phase), (), released, (), op.loc))
+        values = [self.value(v) for v in op.operands[3:] if v.type is not TOKEN]
+        segments = (1, 1, 1, 1, len(values) - 1, 0)
+        layout = by_warps(op.attrs["layout"], CostModel.copying_warps)
+        more = {**op.attrs, "layout": layout}
+        block.append(create(op.spec, [buffer, slot, runs, *values], (), more, (), op.loc, segments))
+        if op is ring.copies[-1]:
+            block.append(create(tileas.ASYNC_ARRIVE, (buffer, slot, runs), (), attrs, (), op.loc))
 
     def ring_body(self, op: Op, block: Block, args: list[Value]) -> None:
         ring = self.rings[op]
         slot, phase = args
         body = op.regions[0].block
         for inner in body.ops[:-1]:
-            if inner is ring.load:
-                load = inner
-                buffer = self.buffers[ring.pool]
-                runs = self.number(block, self.flag, 1)
-                index = [self.value(v) for v in load.group("index")]
-                operands = [buffer, slot, runs, *index, phase]
-                segments = (1, 1, 1, len(index), 1)
-                block.append(create(load.spec, operands, (), dict(load.attrs), (), load.loc, segments))
+            if inner in ring.fills:
+                self.fill(ring, inner, block, slot, phase)
             elif any(v in self.needs.shifted for v in inner.results):
                 self.values[inner.result] = self.value(body.args[0])
             elif self.runs(inner):

@@ -27,7 +27,7 @@ from tileiras.compiler.schedule import tensor_memory
 from tileiras.compiler.schedule.exchange import conversion
 from tileiras.compiler.schedule.instructions import scaled_form
 from tileiras.compiler.schedule.products import carried_beside, described
-from tileiras.compiler.target import tcgen05
+from tileiras.compiler.target import sm, tcgen05
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import SCALED
 
@@ -85,7 +85,8 @@ class TensorMemoryProducts(Pass):
 
             if not commit_stages(func, context):
                 return False
-        if any(op.spec in COPIES for op in func.walk()):
+        arrivals = context.target is not None and context.target.has(sm.ARRIVALS)
+        if arrivals and any(op.spec in COPIES for op in func.walk()):
             from .arrive_stages import arrive_stages
 
             if not arrive_stages(func, context, barriers_end(func)):

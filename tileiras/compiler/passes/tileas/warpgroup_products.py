@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 
 
 # accesses to shared memory in the generic way; exchanges have places of their own, which no engine reads
-_GENERIC = frozenset((tileas.LOAD_SHARED, tileas.STORE_SHARED, tileas.COPY_VIEW, tileas.COPY_POINTERS))
+COPIES = frozenset((tileas.COPY_VIEW, tileas.COPY_POINTERS))
+_GENERIC = frozenset((tileas.LOAD_SHARED, tileas.STORE_SHARED, *COPIES))
 _ISSUED = frozenset((tileas.TENSOR_PRODUCT, tileas.TENSOR_PRODUCT_ROWS, tileas.TENSOR_PRODUCT_SCALED))
 # copies of threads count where they are there
 _ACCESSES = frozenset((tileas.LOAD_SHARED, tileas.STORE_SHARED, tileas.CLEAR_SHARED, tileas.WAIT_GROUP))
@@ -49,7 +50,8 @@ class WarpgroupProducts(Pass):
     NAME = "TileASWarpgroupProducts"
     SUMMARY = "Issue products of warpgroups on operands in shared memory"
     """
-    does: products of warpgroups (`wgmma`) on operands in shared memory
+    does: products of warpgroups (`wgmma`) on operands in shared memory; what only they read arrives on mbarriers, whether
+      bulk copies or threads (`cp.async`) bring it, and its loop has no barrier
     without: `mma.sync`
     acts: staged_f16_nt on sm_90
     """
@@ -73,7 +75,13 @@ class WarpgroupProducts(Pass):
             if any(op.spec is tileas.BULK_BEGIN for op in func.walk()):
                 from .release_stages import release_stages
 
-                return release_stages(func, context)
+                if not release_stages(func, context):
+                    return False
+            arrivals = context.target is not None and context.target.has(sm.ARRIVALS)
+            if arrivals and any(op.spec in COPIES for op in func.walk()):
+                from .arrive_warpgroups import arrive_warpgroups
+
+                return arrive_warpgroups(func, context)
         return True
 
 

@@ -1,0 +1,113 @@
+"""Rings that threads fill by cp.async and warpgroups read: copies arrive on mbarriers, and no barrier holds up the loop.
+
+    async.copy_view %ring, 0, ..                bulk.begin %ring {arrivals = 256, readers = 8}
+    async.commit_group                          barrier
+    ..                                          async.copy_view %ring, 0, ..
+    for .. {                                    async.arrive %ring, 0, %any
+      async.wait_group {pending = 2}            ..
+      wgmma.wait_group {pending = 1}            for .. {
+      barrier {proxy_fence}                       bulk.wait %ring, %take, %phase {proxy_fence}
+      async.copy_view %ring, %put, %more, ..      wgmma.wait_group {pending = 1}
+      async.commit_group                          bulk.release %ring, %put
+      wgmma ..                                    wgmma ..
+    }                                             bulk.acquire %ring, %put, %phase
+                                                  async.copy_view %ring, %put, %more, ..
+                                                  async.arrive %ring, %put, %more
+                                                }
+                                                barrier
+                                                bulk.end %ring
+
+Every thread arrives on a stage's mbarrier when its own copies have landed. Who multiplies waits for all of them. What cp.async
+wrote, it wrote in the generic way: the fence towards what tensor cores read stands behind that wait, in every warp whose
+products read, for a thread that copies would have to wait for its own copies first. The stage that is overwritten was filled in
+the loop as often as the one that is read was read, so that their phases are the same. All threads copy, or warps of their own
+(TileASAssignRoles).
+"""
+
+from __future__ import annotations
+
+from tileiras.compiler.dialects.nv_tileas import ops as tileas
+from tileiras.compiler.dialects.nv_tileas.rings import span_of
+from tileiras.compiler.ir.core import Op
+from tileiras.compiler.ir.passes import Context
+from tileiras.compiler.target.cost import CostModel
+
+from .arrive_stages import CopiedRing, NotAlone, carried
+from .commit_stages import Change, turns
+from .place_shared import ALIGN
+from .release_stages import READS
+
+
+def arrive_warpgroups(func: Op, context: Context) -> bool:
+    """Does so for every loop that can be. False when an op could not be made."""
+    for alloc in [op for op in func.walk() if op.spec is tileas.ALLOC_SHARED]:
+        try:
+            ring = CopiedRing(alloc, READS, frozenset())
+        except NotAlone:
+            continue
+        if has_room(func, ring, context) and not arrive(ring, Change(context)):
+            return False
+    return True
+
+
+def barrier_bytes(ring: CopiedRing) -> int:
+    """Of shared memory, for both rows of mbarriers."""
+    return 2 * span_of(ring.stage, ring.stages) + ALIGN - 1 & -ALIGN
+
+
+def has_room(func: Op, ring: CopiedRing, context: Context) -> bool:
+    """Whether mbarriers fit behind the stages: no other buffer lives there meanwhile, and no block fewer fits an SM."""
+    if context.target is None or not any(op.spec is tileas.WGMMA_COMMIT for op in ring.body.ops):
+        return False
+    alloc = ring.alloc
+    start = alloc.attr("offset") + alloc.attr("bytes")
+    more = barrier_bytes(ring)
+    order = {op: number for number, op in enumerate(func.walk())}
+
+    def span(op: Op) -> tuple[int, int]:
+        return order[op], max((order[user] for user, _ in op.result.uses), default=order[op])
+
+    begins, ends = span(alloc)
+    most = 0
+    for other in [op for op in order if op.spec is tileas.ALLOC_SHARED]:
+        first, behind = other.attr("offset"), other.attr("offset") + other.attr("bytes")
+        most = max(most, behind)
+        since, until = span(other)
+        if other is not alloc and first < start + more and behind > start and since < ends and until > begins:
+            return False
+    after = max(most, start + more)
+    blocks = [CostModel.shared_of_sm // (size + CostModel.shared_of_block) for size in (most, after)]
+    return after <= CostModel(context.target).shared_bytes and blocks[0] == blocks[1]
+
+
+def arrive(ring: CopiedRing, change: Change) -> bool:
+    loop, body, alloc = ring.loop, ring.body, ring.alloc
+    buffer = alloc.result
+    bars = {"barriers": alloc.attr("bytes"), "stage_bytes": ring.stage}
+    released = {**bars, "released": bars["barriers"] + span_of(ring.stage, ring.stages)}
+    alloc.attrs = {**alloc.attrs, "bytes": alloc.attr("bytes") + barrier_bytes(ring)}
+    warps = 1 << len(body.args[0].type.layout.warp)
+    start = ring.ahead[0][0][0]
+    counts = {"stages": ring.stages, "readers": warps, "arrivals": 32 * warps}
+    change.make(start, tileas.BULK_BEGIN, (buffer,), (), {**released, **counts})
+    change.make(start, tileas.BARRIER, attrs={"proxy_fence": True})
+    for group, closes in ring.ahead:
+        change.make(closes, tileas.ASYNC_ARRIVE, (buffer, *group[0].operands[1:3]), (), bars)
+        closes.erase()
+    phase = carried(loop, change, 0, ring.take.type, turns(body, ring.take))
+    top = ring.wait
+    change.make(top, tileas.BULK_WAIT, (buffer, ring.take, phase), (), {**bars, "proxy_fence": True})
+    change.make(ring.barrier, tileas.BULK_RELEASE, (buffer, ring.put), (), released)
+    first = next(op for op in body.ops if op.spec is tileas.WGMMA_COMMIT)
+    behind = body.ops[max(body.ops.index(op) for op in (first, *ring.begins, ring.commit)) + 1]
+    change.make(behind, tileas.BULK_ACQUIRE, (buffer, ring.put, phase), (), released)
+    for op in ring.begins:
+        body.ops.remove(op)
+        body.insert_before(behind, op)
+    change.make(behind, tileas.ASYNC_ARRIVE, (buffer, *ring.begins[0].operands[1:3]), (), bars)
+    for op in (ring.wait, ring.barrier, ring.commit):
+        op.erase()
+    frees = next(op for op, _ in buffer.uses if op.spec is tileas.FREE_SHARED)
+    change.make(frees, tileas.BARRIER)
+    change.make(frees, tileas.BULK_END, (buffer,), (), {**released, "stages": ring.stages})
+    return not change.failed
