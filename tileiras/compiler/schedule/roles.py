@@ -84,7 +84,7 @@ class Ring:
         assert loop is not None
         self.loop = loop
         body = loop.regions[0].block
-        self.load = next((op for op in users if op.spec is tileas.BULK_LOAD and op.block is body), None)
+        self.load: Any = next((op for op in users if op.spec is tileas.BULK_LOAD and op.block is body), None)
         self.copies = [op for op in body.ops if op.spec in COPIES and op.operands[0] is begin.operands[0]]
         self.stage: int = begin.attr("stage_bytes")
         self.stages: int = begin.attr("stages")
