@@ -196,6 +196,13 @@ def test_probabilities_are_packed_into_the_columns_of_a_left_operand(name: str, 
     assert any(operand.startswith("[") for operand in left) and any(operand[0] == "%" for operand in left)
 
 
+def test_what_is_computed_from_rows_and_columns_to_meet_scores_lies_as_they_do() -> None:
+    """Factors that fade, an exponential an element, do not cross shared memory: 128 x 128 in f32 would take 64 stores."""
+    text = ptx("staged_faded_state_128", "sm_100")
+    loop = text[text.index("cp.async.wait_group") : text.rindex("tcgen05.commit")]
+    assert loop.count("st.shared") < 64 and loop.count("bar.sync") == 10
+
+
 def test_operands_that_are_stored_share_places_and_one_that_two_products_read_is_stored_once() -> None:
     text = ptx("staged_gated_state", "sm_100")
     (size,) = re.findall(r"\.b8 \$smem\[(\d+)\]", text)

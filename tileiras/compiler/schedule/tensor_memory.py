@@ -274,8 +274,23 @@ def _fits(products: list[Op], staged: Any, target: Any, log2_warps: int) -> bool
     back = [num_elements(op.result.type.shape) for op in ends if role(op) != FRESH]  # type: ignore[attr-defined]
     if len(back) > 1 and sum(back) >> log2_warps + 5 > CostModel.results_registers:
         return False
-    room = CostModel(target).shared_bytes - extra
+    room = CostModel(target).shared_bytes - extra - _turned_bytes(products[0].block)
     return columns(products, log2_warps) is not None and 2 * sum(stage.values()) <= room
+
+
+def _turned_bytes(body: Any) -> int:
+    """Shared memory through which tiles of whole rows a thread cross to be stored in lines, while a loop's ring lies there."""
+    most = 0
+    for op in body.ops:
+        type: Any = op.operand("tile").type if op.spec.name == "store_view_tko" else None  # type: ignore[union-attr]
+        if type is None or not type.shape or type.shape[-2:][0] < tcgen05.LANES:
+            continue
+        size = num_elements(type.shape) * max(1, type.elem.bits // 8)
+        if num_elements(type.shape) >= 1 << CostModel.log2_whole_rows:
+            while size > CostModel.conversion_bytes:
+                size //= 2
+            most = max(most, size)
+    return most
 
 
 class Columns:

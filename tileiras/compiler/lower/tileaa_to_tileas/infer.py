@@ -75,6 +75,8 @@ class Inference:
         self._cheap: dict[Value, int] = {}
         self.products = _products(func, analyses, self.log2_warps)
         self.steered = self._addresses()
+        for op in self.products.in_tensor_memory:
+            self._beside(op)
         self._collect_vectors(func)
         self.reduced = reduced_bits(func)  # by shape, the index bits that are to stay in a warp
         block = func.regions[0].block
@@ -193,6 +195,26 @@ class Inference:
                     found[value] = layout
                     work += maker.operands if maker is not None else ()
         return found
+
+    def _beside(self, product: Op) -> None:
+        """What is computed from rows and columns to meet a product's result, as factors that fade: it lies as the result does."""
+        form = self.products.of(product)
+        if form is None:
+            return
+        shape = product.result.type.shape  # type: ignore[attr-defined]
+        work, met = [product.result], {product.result}
+        while work:
+            for user, _ in work.pop().uses:
+                if user.block is not product.block or not _is_elementwise(user):
+                    continue
+                others = [v for v in user.operands if v not in met and getattr(v.type, "shape", ()) == shape]
+                for other in others:
+                    for value in _from_rows_and_columns(other, product.block):
+                        self.steered.setdefault(value, form[1])
+                for result in user.results:
+                    if result not in met and getattr(result.type, "shape", ()) == shape:
+                        met.add(result)
+                        work.append(result)
 
     def _loop(self, op: Op, body: Block, args: Any, inits: Any, results: Any) -> None:
         current = [self.steered.get(a, self.layouts[v]) for a, v in zip(args, inits)]
@@ -322,6 +344,31 @@ class Inference:
         )
         enough = min(CostModel.enough_near, count)
         return have if near >= enough else want
+
+
+def _is_elementwise(op: Op) -> bool:
+    return op.spec.name not in RULES and op.spec.is_pure and not op.regions
+
+
+def _from_rows_and_columns(value: Value, block: Any) -> list[Value]:
+    """The values of its shape that one is computed from element by element, in a block; none where one of them is loaded, or
+    comes from elsewhere."""
+    shape = value.type.shape  # type: ignore[attr-defined]
+    found: dict[Value, None] = {}
+    work = [value]
+    while work:
+        value = work.pop()
+        op = value.op
+        if value in found or getattr(value.type, "shape", ()) != shape:
+            continue
+        if op is None or not _is_elementwise(op):
+            if op is not None and op.spec.name in ("broadcast", "constant", "iota"):
+                continue
+            return []
+        if op.block is block:
+            found[value] = None
+        work += op.operands
+    return list(found)
 
 
 def _jumps(op: Op, name: str) -> list[Op]:
