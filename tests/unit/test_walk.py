@@ -1,4 +1,4 @@
-"""ARCHITECTURE.md, "One product, from file to file": a compile meets these functions, in this order."""
+"""What ARCHITECTURE.md says of files is so: a product meets its functions in their order, and files that are named exist."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from tests.corpus.registry import CASES
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+ROOTS = ("tileiras", "tests", "scripts", "benchmarks", "examples", "nvcc_shim", "setuptools_ext")
 STEPS = re.findall(r"^\| `([\w/]+\.py)` \| `(\w+)` \|", PAGE, re.MULTILINE)
 
 
@@ -36,3 +37,14 @@ def test_a_product_goes_from_file_to_file_as_the_map_says(monkeypatch: pytest.Mo
     at = [met.get((str(ROOT / "tileiras" / file), name), -1) for file, name in STEPS]
     assert len(STEPS) > 20 and [step for step, order in zip(STEPS, at) if order < 0] == []
     assert [step for step, order, following in zip(STEPS, at, at[1:]) if order > following] == []
+
+
+def test_files_that_the_documents_name_are_there() -> None:
+    pages = [ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+    there = [f"/{path.relative_to(ROOT).as_posix()}" for top in ROOTS for path in (ROOT / top).rglob("*.py")]
+    gone = []
+    for page in pages:
+        for name in re.findall(r"`((?:[a-z_]+/)*[a-z_]+\.py)`", page.read_text(encoding="utf-8")):
+            if not any(path.endswith(f"/{name}") for path in there):
+                gone.append(f"{page.name}: {name}")
+    assert gone == []
