@@ -8,6 +8,7 @@ iteration; copies of one edge are parallel.
 from __future__ import annotations
 
 from tileiras.compiler.target import sm
+from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.registers import reg_class
 
 from .state import Lowering, Tile
@@ -107,6 +108,11 @@ def lower_for(lowering: Lowering, op: Op) -> None:
         replaced = compute_in_place(code, start, {reg for _, regs in carried for reg in regs})
         if lowering.observer is not None:
             lowering.observer.replaced(replaced)
+    if lowering.agent and code is b.code and multiplies(code, start, "cp.async.c"):
+        from .invariants import hoist_invariants
+
+        changing = {induction, *(reg for _, regs in carried for reg in regs)}
+        hoist_invariants(code, head, start, changing, CostModel.invariant_registers)
     b.place(next_label)
     following = b.emit_fresh(f"add.s{w}", induction, step)
     again = b.emit_fresh(f"setp.lt.{kind}", following, upper)
@@ -122,7 +128,7 @@ def lower_for(lowering: Lowering, op: Op) -> None:
 
 
 def multiplies(code: list[Any], start: int, opcodes: str | tuple[str, ...] = "wgmma.mma_async") -> bool:
-    """Whether there are products, of warpgroups if nothing else is said, in code from some place on."""
+    """Whether there are products, of warpgroups if nothing else is said, in code from some place on, or other instructions."""
     return any(r.__class__ is tuple and r[0].startswith(opcodes) for r in code[start:])
 
 

@@ -1,0 +1,48 @@
+"""What a loop of copies does not change is computed in front of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tileiras.compiler.lower.tileas_to_nvvm.invariants import hoist_invariants
+from tileiras.compiler.nvvm.code import Addr, Label, Reg
+
+
+def loop() -> tuple[list[object], Label, int, dict[str, Reg]]:
+    r = {
+        name: Reg(name[0], n) for n, name in enumerate(("d0", "d1", "d2", "d3", "d4", "r0", "r1", "r2", "p0"))
+    }
+    head = Label(1)
+    code: list[object] = [
+        ("setp.ge.s32", r["p0"], (r["r0"], r["r1"]), None),
+        head,
+        ("mul.lo.s64", r["d1"], (r["d0"], 6), None),  # from outside alone
+        ("cvt.u64.u32", r["d2"], (r["r0"],), None),  # from the loop's counter
+        ("add.s64", r["d3"], (r["d1"], 8), None),  # from what is moved
+        ("add.s64", r["d4"], (r["d3"], r["d2"]), None),
+        ("setp.gt.u32", r["p0"], (r["r1"], 3), None),  # conditions stay
+        ("ld.global.u32", r["r2"], (Addr(r["d3"], 0),), None),  # so does what reads memory
+        ("cp.async.cg.shared.global", None, (Addr(r["r2"], 0), Addr(r["d4"], 0), 16), None),
+    ]
+    return code, head, 2, r
+
+
+@pytest.mark.parametrize("room, moved", [(8, 2), (2, 2), (1, 0)])
+def test_what_does_not_change_goes_in_front(room: int, moved: int) -> None:
+    code, head, start, r = loop()
+    before = list(code)
+    hoist_invariants(code, head, start, {r["r0"]}, room)
+    assert code.index(head) == 1 + moved
+    assert code[1 : 1 + moved] == [before[2], before[4]][:moved]
+    left = [record for record in before[2:] if record not in code[1 : 1 + moved]]
+    rest = code[2 + moved :]
+    assert sorted(map(str, rest)) == sorted(map(str, left))
+    assert rest[-3:] == before[-3:]  # what comes back stands in front of what reads it
+
+
+def test_what_is_written_twice_stays() -> None:
+    code, head, start, r = loop()
+    code.append(("add.s64", r["d1"], (r["d0"], 1), None))
+    before = list(code)
+    hoist_invariants(code, head, start, {r["r0"]}, 8)
+    assert code == before
