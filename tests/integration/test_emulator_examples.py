@@ -36,8 +36,6 @@ CASES = {
     "54 eight bits": ("sm_90a", "54_hopper_fp8_warp_specialized_gemm/54_hopper_fp8_warp_specialized_gemm.cu",
                       "--m=128 --n=128 --k=128 --iterations=0", (None,)),
     "58 eight bits": ("sm_89", "58_ada_fp8_gemm/ada_fp8_gemm.cu", "--m=128 --n=128 --k=128 --iterations=0", (None,)),
-    "62 sparse": ("sm_90a", "62_hopper_sparse_gemm/62_hopper_sparse_gemm.cu",
-                  "--m=128 --n=128 --k=128 --iterations=0", (None,)),
     "70 eight bits by two SMs": ("sm_100a", "70_blackwell_gemm/70_blackwell_fp8_gemm.cu",
                                  "--m=256 --n=256 --k=128 --iterations=0", (None, 1)),
     "72 four bits into four bits": (
