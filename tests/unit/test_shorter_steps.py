@@ -105,3 +105,95 @@ def test_block_scales_are_cut_with_their_operands(gpu_name: str, stage: int) -> 
     )
     (ring,) = [d.message for d in program.diagnostics if d.diag is RING]
     assert f"stages of {stage} bytes" in ring and "1 on their way" not in ring
+
+
+def unpacked(steps: int) -> str:
+    """Four-bit weights, two to a byte along N, with a zero point and a scale for each column and step of 256."""
+    k = 256 * steps
+    views = {
+        "a": f"tensor_view<64x{k}xf16, strides=[{k},1]>", "q": f"tensor_view<{k}x32xi8, strides=[32,1]>",
+        "z": f"tensor_view<{steps}x32xi8, strides=[32,1]>", "s": f"tensor_view<{steps}x64xf16, strides=[64,1]>",
+        "c": "tensor_view<64x64xf32, strides=[64,1]>",
+    }  # fmt: skip
+    sizes = {"a": "64x256", "q": "256x32", "z": "1x32", "s": "1x64", "c": "64x64"}
+    tiles = {name: f"partition_view<tile=({sizes[name]}), {view}>" for name, view in views.items()}
+    types = {name: f"tile<{sizes[name]}x{'f16' if name in 'as' else 'i8'}>" for name in "aqzs"}
+
+    def made(name: str) -> str:
+        elem, shape = views[name][12:].split(",")[0].rsplit("x", 1)[1], views[name][12:].split("x")
+        width = shape[1]
+        return f"""
+    %{name}p = assume div_by<16>, %{name} : tile<ptr<{elem}>>
+    %{name}v = make_tensor_view %{name}p, shape = [{shape[0]}, {width}], strides = [{width}, 1] : {views[name]}
+    %{name}t = make_partition_view %{name}v : {tiles[name]}"""
+
+    def nibbles(value: str, rows: int) -> str:
+        flat, three = f"tile<{rows}x32xi8>", f"tile<{rows}x32x1xi8>"
+        return f"""
+      %{value}m = constant <i8: 15> : {flat}
+      %{value}h = constant <i8: 4> : {flat}
+      %{value}0 = andi %{value}, %{value}m : {flat}
+      %{value}1 = shri %{value}, %{value}h unsigned : {flat}
+      %{value}2 = reshape %{value}0 : {flat} -> {three}
+      %{value}3 = reshape %{value}1 : {flat} -> {three}
+      %{value}4 = cat %{value}2, %{value}3 dim = 2 : {three}, {three} -> tile<{rows}x32x2xi8>
+      %{value}5 = reshape %{value}4 : tile<{rows}x32x2xi8> -> tile<{rows}x64xi8>
+      %{value}6 = itof %{value}5 signed : tile<{rows}x64xi8> -> tile<{rows}x64xf16>"""
+
+    def loaded(name: str, value: str, at: str, token: str) -> str:
+        return f"""
+      %{value}, %{token} = load_view_tko weak %{name}t[{at}] : {tiles[name]}, tile<i32> -> {types[name]}, token"""
+
+    return f"""
+cuda_tile.module @m {{
+  entry @k(%a: tile<ptr<f16>>, %q: tile<ptr<i8>>, %z: tile<ptr<i8>>, %s: tile<ptr<f16>>, %c: tile<ptr<f32>>, %n: tile<i32>) {{
+    %zero = constant <i32: 0> : tile<i32>
+    %one = constant <i32: 1> : tile<i32>
+    %none = constant <f32: 0.0> : tile<64x64xf32>{"".join(made(name) for name in "aqzsc")}
+    %sum = for %i in (%zero to %n, step %one) : tile<i32> iter_values(%acc = %none) -> (tile<64x64xf32>) {{\
+{loaded("a", "x", "%zero, %i", "t1")}{loaded("q", "w", "%i, %zero", "t2")}{loaded("z", "o", "%i, %zero", "t3")}\
+{loaded("s", "f", "%i, %zero", "t4")}{nibbles("w", 256)}{nibbles("o", 1)}
+      %o7 = broadcast %o6 : tile<1x64xf16> -> tile<256x64xf16>
+      %f7 = broadcast %f : tile<1x64xf16> -> tile<256x64xf16>
+      %y = subf %w6, %o7 : tile<256x64xf16>
+      %y1 = mulf %y, %f7 : tile<256x64xf16>
+      %next = mmaf %x, %y1, %acc : tile<64x256xf16>, tile<256x64xf16>, tile<64x64xf32>
+      continue %next : tile<64x64xf32>
+    }}
+    %done = store_view_tko weak %sum, %ct[%zero, %zero] : tile<64x64xf32>, {tiles["c"]}, tile<i32> -> token
+    return
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_89", "sm_90", "sm_120"])
+def test_steps_of_weights_whose_bytes_hold_two_columns_are_cut(
+    gpu_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tileiras.compiler.target.cost import CostModel
+
+    first = CostModel.__init__
+
+    def less(self: CostModel, target: object) -> None:
+        first(self, target)
+        self.shared_bytes = 72 << 10
+
+    monkeypatch.setenv("TILEIRAS_CACHE", "0")
+    monkeypatch.setattr(CostModel, "__init__", less)
+    text = unpacked(3)
+    (ring,) = rings(text, gpu_name)
+    assert "stages of 20480 bytes" in ring or "stages of 10240 bytes" in ring, ring
+    rng = np.random.default_rng(1)
+    a, s = (place(rng.integers(-2, 3, shape).astype(np.float16)) for shape in ((64, 768), (3, 64)))
+    q, z = (place(rng.integers(-128, 128, shape).astype(np.int8)) for shape in ((768, 32), (3, 32)))
+    c = place(np.zeros((64, 64), np.float32))
+
+    def columns(packed: np.ndarray) -> np.ndarray:
+        bits = packed.view(np.uint8)
+        return np.stack((bits & 15, bits >> 4), -1).reshape(len(bits), 64).astype(np.float32)
+
+    args = [a, q, z, s, c, np.int32(3)]
+    tileiras.launch(text, "k", grid=1, args=args, target="emulator", gpu_name=gpu_name, check=True)
+    weights = (columns(q) - np.repeat(columns(z), 256, 0)) * np.repeat(s.astype(np.float32), 256, 0)
+    np.testing.assert_array_equal(c, a.astype(np.float32) @ weights)

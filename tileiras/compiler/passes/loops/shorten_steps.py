@@ -10,6 +10,8 @@ by a division. The new variable has 64 bits: no bound overflows. Additions happe
 
 from __future__ import annotations
 
+from math import prod
+
 from tileiras.compiler.dialects.nv_tileaa import ops as tileaa
 from tileiras.compiler.ir.build import create
 from tileiras.compiler.ir.core import Op, Value
@@ -110,12 +112,18 @@ def addresses(chains: list[Chain]) -> list[Place]:
 
 def follow(value: Value, dim: int, body: Any, chain: Chain) -> bool:
     """Adds to a chain what a value is made of, back to its load. `dim`: the dimension of K."""
-    work = [(value, dim)]
+    work, last = [(value, dim)], value.op
+    seen: dict[Op, int] = {}
     while work:
         value, dim = work.pop()
         op: Any = value.op
-        if op is None or op.block is not body or len(value.uses) != 1:
+        if op is None or op.block is not body:
             return False
+        if op in seen:  # both halves of a byte come from one load
+            if seen[op] != dim:
+                return False
+            continue
+        seen[op] = dim
         chain.ops.append((op, dim))
         if op.spec.name == "load_view_tko":
             if not _follow_load(op, dim, body.args[0], chain):
@@ -130,7 +138,8 @@ def follow(value: Value, dim: int, body: Any, chain: Chain) -> bool:
             if makers is None:
                 return False
             work += makers
-    return True
+    users = [user for op in seen if op is not last for user, _ in op.results[0].uses]
+    return len(last.results[0].uses) == 1 and all(user in seen for user in users)
 
 
 def _follow_load(op: Op, dim: int, induction: Value, chain: Chain) -> bool:
@@ -155,6 +164,10 @@ def _follow_op(op: Op, dim: int, chain: Chain) -> list[tuple[Value, int]] | None
     found = before(op, dim)
     if found is not None:
         return [found]
+    if op.spec.name == "cat" and op.attr("dim") != dim:
+        return [(operand, dim) for operand in op.operands]
+    if op.spec.name == "reshape":
+        return apart(op, dim)
     if not is_elementwise(op):
         return None
     out = []
@@ -164,6 +177,16 @@ def _follow_op(op: Op, dim: int, chain: Chain) -> list[tuple[Value, int]] | None
         else:
             out.append((operand, dim))
     return out
+
+
+def apart(op: Op, dim: int) -> list[tuple[Value, int]] | None:
+    """The operand of a reshape that leaves the dimension of K as it is, as where bytes become rows of two; None where it does
+    not."""
+    source, result = op.operands[0].type.shape, op.result.type.shape  # type: ignore[attr-defined]
+    for d, extent in enumerate(source):
+        if extent == result[dim] > 1 and prod(source[:d]) == prod(result[:dim]):
+            return [(op.operands[0], d)]
+    return None
 
 
 def shorten(loop: Op, chains: list[Chain], parts: int) -> None:
