@@ -112,7 +112,8 @@ def addresses(chains: list[Chain]) -> list[Place]:
 
 def follow(value: Value, dim: int, body: Any, chain: Chain) -> bool:
     """Adds to a chain what a value is made of, back to its load. `dim`: the dimension of K."""
-    work, last = [(value, dim)], value.op
+    operand, last = value, value.op
+    work = [(value, dim)]
     seen: dict[Op, int] = {}
     while work:
         value, dim = work.pop()
@@ -139,7 +140,7 @@ def follow(value: Value, dim: int, body: Any, chain: Chain) -> bool:
                 return False
             work += makers
     users = [user for op in seen if op is not last for user, _ in op.results[0].uses]
-    return len(last.results[0].uses) == 1 and all(user in seen for user in users)
+    return len(operand.uses) == 1 and all(user in seen for user in users)
 
 
 def _follow_load(op: Op, dim: int, induction: Value, chain: Chain) -> bool:
