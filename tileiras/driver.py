@@ -203,6 +203,9 @@ def check_options(options: Options, sink: Sink) -> None:
         sink.emit(D.BAD_SANITIZER, name=options.sanitize)
     elif (wrong := wrong_remarks(options.remarks)) is not None:
         sink.emit(D.BAD_REMARKS, name=wrong)
+    elif (wrong := wrong_disabled(options.disable)) is not None:
+        known = f"{', '.join(PARTS[:-1])} or {PARTS[-1]}"
+        sink.emit(D.BAD_PART, place="--disable", name=wrong, known=known, near="")
     elif unknown := [part for part in disabled_parts(options.disable) if part not in PARTS]:
         place = "--disable" if unknown[0] in disabled_parts(options.disable, "") else DISABLE
         sink.emit(
@@ -215,6 +218,15 @@ def check_options(options: Options, sink: Sink) -> None:
     else:
         return
     raise sink.fail(EXIT_CONFIGURATION)
+
+
+def wrong_disabled(asked: Any) -> str | None:
+    """What in the parts to leave out is no text; None where all are."""
+    if isinstance(asked, str):
+        return None
+    if not isinstance(asked, (list, tuple, set, frozenset)):
+        return repr(asked)
+    return next((repr(part) for part in asked if not isinstance(part, str)), None)
 
 
 def wrong_remarks(asked: Any) -> str | None:

@@ -80,3 +80,24 @@ def test_plain_programs_leave_pythons_limit_alone() -> None:
         assert sys.getrecursionlimit() == 1500
     finally:
         sys.setrecursionlimit(before)
+
+
+def test_jumps_of_a_loop_are_found_below_any_number_of_ifs() -> None:
+    """Layout inference asks for them with no more room on the stack than Python gives."""
+    from tileiras.compiler.dialects.nv_tileaa.ops import BY_NAME
+    from tileiras.compiler.ir.core import Block, Op, Region
+    from tileiras.compiler.lower.tileaa_to_tileas.infer import _jumps
+
+    def around(name: str, *inner: Op) -> Op:
+        block = Block()
+        for op in inner:
+            block.append(op)
+        return Op(BY_NAME[name], regions=[Region([block])])
+
+    deep = Op(BY_NAME["continue"])
+    inside = deep
+    for _ in range(3000):
+        inside = around("if", inside)
+    other, last = around("loop", Op(BY_NAME["continue"])), Op(BY_NAME["continue"])
+    loop = around("loop", inside, other, last)
+    assert _jumps(loop, "continue") == [deep, last], "not those of a loop inside"

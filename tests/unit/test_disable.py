@@ -159,3 +159,11 @@ def test_an_unknown_part_is_a_configuration_error(
     with pytest.raises(CompileError) as stop:
         tileiras.compile(NOOP, gpu_name="sm_90", emit="ptx", disable=("tcgen5",))
     assert stop.value.exit_code == 2 and "did you mean 'tcgen05'?" in str(stop.value)
+
+
+@pytest.mark.parametrize("wrong", [3, None, True, [3], {"wgmma": 1}, b"wgmma"], ids=repr)
+def test_parts_that_are_no_text_are_an_error_of_the_caller(wrong: object) -> None:
+    with pytest.raises(CompileError) as caught:
+        tileiras.compile(tileiras.load(NOOP), "sm_90", disable=wrong)  # type: ignore[arg-type]
+    assert caught.value.exit_code == 2 and "--disable: unknown part" in str(caught.value)
+    assert "internal error" not in str(caught.value)

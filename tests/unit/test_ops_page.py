@@ -33,3 +33,12 @@ def test_the_page_is_up_to_date() -> None:
     page = (REPOSITORY / "docs" / "reference" / "ops.md").read_text(encoding="utf-8")
     assert page == done.stdout, "run scripts/ops_page.py"
     assert all(f"### {s.full_name}\n" in page for s in cuda_tile.SPECS)
+
+
+def test_who_reads_is_said_of_both_that_are_read() -> None:
+    """One line serves every op with the field: `bulk.begin` has stages, `tensor_memory.begin` a sum."""
+    assert {s.name for s in nv_tileas.BY_NAME.all() if any(a.name == "readers" for a in s.attrs)} == {
+        "bulk.begin",
+        "tensor_memory.begin",
+    }
+    assert "stage" in TENSOR_FIELDS["readers"] and "sum in tensor memory" in TENSOR_FIELDS["readers"]

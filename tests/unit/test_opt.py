@@ -397,3 +397,30 @@ def test_the_pipeline_starts_in_the_middle(tmp_path: Path, capfd: pytest.Capture
     for skip in ((), ("--skip", "TileAAStreamProducts")):
         assert opt.main([str(source), "--pipeline-to", "ptx", "--gpu-name", "sm_80", *skip]) == 0
         assert "mma.sync" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "gpu", "maps"),
+    [("staged_bf16_nn_128", "sm_80", "none"), ("staged_bf16_nn_128", "sm_90", "launcher"), ("staged_bf16_nn_128", "sm_100", "launcher")],
+)  # fmt: skip
+def test_a_schedule_that_stands_in_the_text_is_not_made_again(
+    name: str, gpu: str, maps: str, tmp_path: Path, capfd: Any
+) -> None:
+    """What --pipeline-to=tileas wrote is at the end of that stage: again nothing changes, and on it goes to the same PTX."""
+    pytest.importorskip("numpy")
+    from tests.corpus.export import bytecode_path
+    from tests.corpus.registry import CASES
+
+    flags = [f"--gpu-name={gpu}", f"--tensor-maps={maps}"]
+    written, again = tmp_path / "k.mlir", tmp_path / "again.mlir"
+    kernel = str(bytecode_path(CASES[name]))
+    assert opt.main([kernel, "--pipeline-to=tileas", "-o", str(written), *flags]) == 0
+    assert opt.main([str(written), "--pipeline-to=tileas", "-o", str(again), *flags]) == 0
+    assert again.read_text() == written.read_text()
+    ptx = []
+    for source in (kernel, str(written)):
+        assert opt.main([source, "--pipeline-to=ptx", *flags]) == 0
+        out, err = capfd.readouterr()
+        ptx.append(out)
+        assert "Failed to pipeline" not in err
+    assert ptx[0] == ptx[1] and ".entry" in ptx[0]

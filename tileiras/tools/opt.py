@@ -384,12 +384,22 @@ def module_target(module: Any, gpu_name: str) -> Any:
 
 
 def first_row(module: Any) -> int:
-    """Where the pipeline goes on from the dialect of a module."""
+    """Where the pipeline goes on from a module: behind the pass that made its dialect, or that wrote what its functions carry.
+    A schedule that stands in the text is not made again."""
+    from tileiras.compiler.ir.passes import functions_of
     from tileiras.compiler.pipeline import PIPELINE
 
     last = {
         "nv_tileaa": "ConvertCudaTileToTileAA", "nv_tileas": "ConvertTileAAToTileAS", "nvvm": "ConvertTileASToLLVM",
     }.get(module.spec.dialect)  # fmt: skip
+    functions = functions_of(module) if module.spec.dialect == "nv_tileas" else []
+    for attribute, writer in (
+        ("nv_tileas.shared_bytes", "TileASPlaceShared"), ("nvvm.reqntid", "ConvertTileFuncToLLVM")
+    ):  # fmt: skip
+        if functions and all(attribute in function.attrs for function in functions):
+            last = writer
+        else:
+            break
     return next((i + 1 for i, row in enumerate(PIPELINE) if row.name == last), 0)
 
 

@@ -100,7 +100,7 @@ TENSOR_FIELDS: dict[str, str] = {
     "barriers": "place of the mbarriers in shared memory",
     "maps": "numbers of tensor maps",
     "phase": "0 and 1 in turn",
-    "readers": "warps that read a stage",
+    "readers": "warps that read a stage, or a sum in tensor memory, and release it",
     "released": "place of the mbarriers on which readers arrive",
     "stage_bytes": "bytes of a stage",
     "stages": "how many",

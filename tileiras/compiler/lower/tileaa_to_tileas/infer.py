@@ -374,17 +374,14 @@ def _from_rows_and_columns(value: Value, block: Any) -> list[Value]:
 def _jumps(op: Op, name: str) -> list[Op]:
     """The terminators of this op with a name: through nested `if` regions for early exits, never into inner loops."""
     found = []
-
-    def visit(block: Block) -> None:
-        for inner in block.ops:
+    rest = [iter([op])]  # of each level, the ops that are still to be looked at
+    while rest:
+        for inner in rest[-1]:
             if inner.spec.name == name:
                 found.append(inner)
-            elif inner.spec.name == "if" and op.spec.name != "if":
-                for region in inner.regions:
-                    for b in region.blocks:
-                        visit(b)
-
-    for region in op.regions:
-        for block in region.blocks:
-            visit(block)
+            elif inner is op or inner.spec.name == "if" and op.spec.name != "if":
+                rest.append(each for region in inner.regions for block in region.blocks for each in block.ops)
+                break
+        else:
+            rest.pop()
     return found
