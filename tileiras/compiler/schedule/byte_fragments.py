@@ -26,20 +26,36 @@ if TYPE_CHECKING:
     from .staging import Staged
 
 
-def turned(product: Op, target: Any, plans: Callable[[Op], list[Staged]]) -> tuple[bool, bool]:
-    """Whether the rows and the columns of a product for mma.sync are turned. `plans`: the staged loads of a product."""
-    found = [False, False]
-    chain = chained(product)
-    for op in chain:
-        if not _may_turn(op, target):
+def turned(
+    product: Op,
+    target: Any,
+    plans: Callable[[Op], list[Staged]],
+    known: dict[Op, tuple[bool, bool] | None],
+) -> tuple[bool, bool]:
+    """Whether the rows and the columns of a product for mma.sync are turned. `plans`: the staged loads of a product. `known`:
+    what each product asks for by itself, as far as it was found: hundreds in a row share their sums."""
+    rows = columns = False
+    for op in chained(product):
+        if op not in known:
+            known[op] = _asks(op, target, plans(op))
+        asks = known[op]
+        if asks is None:
             return False, False
-        for which, operand in enumerate(op.operands[:2]):
-            lies = origin(operand, plans(op))
-            rank = len(operand.type.shape)  # type: ignore[attr-defined]
-            if lies is not None and lies[1] == 1 and lies[2] == rank - 2 + which:
-                found[which] = True
-    found[1] = found[1] or any(_becomes_bytes(op, target) for op in chain)
-    return found[0], found[1]
+        rows, columns = rows or asks[0], columns or asks[1]
+    return rows, columns
+
+
+def _asks(product: Op, target: Any, plans: list[Staged]) -> tuple[bool, bool] | None:
+    """Whether a product by itself has its rows and its columns turned; None where it cannot."""
+    if not _may_turn(product, target):
+        return None
+    found = [False, False]
+    for which, operand in enumerate(product.operands[:2]):
+        lies = origin(operand, plans)
+        rank = len(operand.type.shape)  # type: ignore[attr-defined]
+        if lies is not None and lies[1] == 1 and lies[2] == rank - 2 + which:
+            found[which] = True
+    return found[0], found[1] or _becomes_bytes(product, target)
 
 
 def _may_turn(product: Op, target: Any) -> bool:
@@ -52,10 +68,11 @@ def _may_turn(product: Op, target: Any) -> bool:
 def chained(product: Op) -> list[Op]:
     """The products of a block that add to one another, this one included: they share the layout of their sums."""
     found = [product]
-    while (before := found[0].operands[2].op) is not None and before.spec is product.spec:
+    while (before := found[-1].operands[2].op) is not None and before.spec is product.spec:
         if before.block is not product.block:
             break
-        found.insert(0, before)
+        found.append(before)
+    found.reverse()
     while len(uses := found[-1].result.uses) == 1:
         user, index = uses[0]
         if user.spec is not product.spec or index != 2 or user.block is not product.block:

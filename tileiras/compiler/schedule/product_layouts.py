@@ -26,10 +26,20 @@ class ProductLayouts:
     """The products of a function: those for wgmma with the operands that are written back, those for tensor memory, and
     by default mma.sync."""
 
-    __slots__ = ("_log2_warps", "_rows", "_staged", "_target", "copied", "in_tensor_memory", "of_warpgroups")
+    __slots__ = (
+        "_asks",
+        "_log2_warps",
+        "_rows",
+        "_staged",
+        "_target",
+        "copied",
+        "in_tensor_memory",
+        "of_warpgroups",
+    )
 
     def __init__(self, func: Op, analyses: Analyses, log2_warps: int) -> None:
         self._log2_warps = log2_warps
+        self._asks: dict[Op, tuple[bool, bool] | None] = {}  # of the products whose turning was asked for
         self._target = analyses.target
         self._rows = row_products(func)
         self.of_warpgroups: dict[Op, dict[int, Restaged]] = {
@@ -47,7 +57,7 @@ class ProductLayouts:
         """Whether the rows and columns of a product are turned, so that operands of bytes need no transposition."""
         if any(other in self.of_warpgroups or other in self.in_tensor_memory for other in chained(op)):
             return mma.STRAIGHT
-        return turned(op, self._target, lambda other: self._staged.get(other, []))
+        return turned(op, self._target, lambda other: self._staged.get(other, []), self._asks)
 
     def of(self, op: Op) -> tuple[list[LinearLayout], LinearLayout] | None:
         """Layouts of the operands, scales included, and of the result; None where the target has no instruction."""

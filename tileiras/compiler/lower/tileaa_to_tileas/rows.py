@@ -28,13 +28,15 @@ def _keeps_index(op: Op) -> bool:
 def reduced_bits(func: Op) -> dict[tuple[int, ...], int]:
     """By shape of loaded tiles, the index bits over which all reductions of them go; shapes that are reduced in
     different ways are left out."""
-    found: dict[tuple[int, ...], set[int]] = {}
+    reduced: dict[int, list[Value]] = {}  # by bits: one walk for all that are reduced alike
     for op in func.walk():
         if op.spec.name == "reduce":
             low, count = dim_bits(op.operands[0].type.shape)[op.attr("dim")]  # type: ignore[attr-defined]
-            mask = ((1 << count) - 1) << low
-            for load in _loads_behind(list(op.operands)):
-                found.setdefault(load.results[0].type.shape, set()).add(mask)  # type: ignore[attr-defined]
+            reduced.setdefault(((1 << count) - 1) << low, []).extend(op.operands)
+    found: dict[tuple[int, ...], set[int]] = {}
+    for mask, values in reduced.items():
+        for load in _loads_behind(values):
+            found.setdefault(load.results[0].type.shape, set()).add(mask)  # type: ignore[attr-defined]
     return {shape: masks.pop() for shape, masks in found.items() if len(masks) == 1}
 
 
