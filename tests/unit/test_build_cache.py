@@ -148,4 +148,4 @@ def test_statistics_and_clear_of_the_command(
     monkeypatch.setenv("TILEIRAS_CACHE", "0")
     assert config(["--cache-stats"]) == config(["--cache-clear"]) == 0
     assert capsys.readouterr().out == "cache        off\nthe cache is off\n"
-    assert cache_module.open_cache() is None and compile_verb.parse_size("100K", "--max-shared") == 102400
+    assert cache_module.open_cache() is None and compile_verb.parse_size("100K") == 102400

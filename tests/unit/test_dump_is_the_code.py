@@ -113,7 +113,7 @@ def compare(kernels: list[Path], target: str) -> None:
         found: dict[str, Any] = {}
 
         def look(name: str, module: Any, found: dict[str, Any] = found) -> None:
-            if name == "TileASPlaceShared":
+            if name == "TileIROperationAnalysis":  # the last dump of nv_tileas
                 found.update(said(module))
 
         gpu = sm.find(target)
