@@ -13,6 +13,7 @@ pytest.importorskip("ml_dtypes")
 import tileiras
 from tests.corpus.export import bytecode_path
 from tests.corpus.registry import CASES
+from tests.ptx_loops import loops_of
 from tileiras.compiler.lower.tileas_to_nvvm import control
 from tileiras.compiler.lower.tileas_to_nvvm.in_place import compute_in_place
 from tileiras.compiler.nvvm.code import Addr, Label, Reg
@@ -113,9 +114,10 @@ def test_a_wait_that_repeats_is_none() -> None:
 
 
 def waiting(text: str) -> int:
-    """Virtual registers that are written in front of a kernel's first loop and read first behind it."""
-    front, rest = re.split(r"^\$L1:$", text, maxsplit=1, flags=re.M)
-    loop, behind = re.split(r"bra \$L1;", rest, maxsplit=1)
+    """Virtual registers written in front of a kernel's loop with products and read first behind it, by warps that multiply."""
+    (loop,) = [loop for loop in loops_of(text) if "mma" in loop]
+    front, behind = text.split(loop)
+    behind = behind.split("setmaxnreg.dec")[0]  # warps that copy begin there
     registers = [set(re.findall(r"%[phrd]\d+", part)) for part in (front, loop, behind)]
     return len((registers[0] & registers[2]) - registers[1])
 
