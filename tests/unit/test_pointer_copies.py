@@ -62,6 +62,13 @@ def test_pointers_that_step_are_carried_as_far_ahead_as_their_copies(gpu_name: s
     text = kernel("cpp_pointers_stepping", gpu_name)
     loop = loops_that_arrive(text)[0] if gpu_name == "sm_90" else loop_of(text)
     assert "cp.async.cg.shared.global" in loop and "ld.global" not in loop and "st.shared" not in loop
+    front, behind = text.split(loop)
+    pointers = re.findall(r"cp\.async\.cg\.shared\.global \[[^]]*\], \[(%d\d+)\]", loop)
+    assert pointers and all(re.search(rf"add\.s64 %d\d+, {p}, ", loop + behind) for p in pointers)
+    # the loop begins where the copies in front of it end, steps of 64 bytes
+    (start,) = re.findall(rf"mov\.b64 {pointers[0]}, (%d\d+);", front)
+    ((base, distance),) = re.findall(rf"add\.s64 {start}, (%d\d+), (\d+);", front)
+    assert int(distance) == 64 * len(re.findall(rf"\[{base}(?:\+\d+)?\], 16", front)) > 64
 
 
 @pytest.mark.parametrize("name", ["pointers_gathered_rows", "pointers_convolution"])
