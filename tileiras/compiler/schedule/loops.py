@@ -137,10 +137,14 @@ def parts_of_step(func: Op, loop: Op, analyses: Analyses) -> int:
             stage += 2 * form.size * num_elements(products[0].operands[which].type.shape) // (3 + spare)  # type: ignore[attr-defined]
     width = min(8 * plan.op.results[0].type.elem.bytes for plan in plans)  # type: ignore[attr-defined]
     least = max(smallest, cost.row_stage_bytes * 8 // width)
-    if products[0].spec.name == SCALED:  # tensor memory takes words of scales
+    if products[0].spec.name == SCALED:
         columns = products[0].operands[3].type.shape[-1]  # type: ignore[attr-defined]
-        kept = cost.min_copy_bytes if target.has(sm.TCGEN05) else 1
-        least = max(least, left.shape[-1] * kept // columns)
+        words = max(least, left.shape[-1] * cost.min_copy_bytes // columns)
+        # tensor memory takes words of scales; elsewhere less than a copy's bytes would go through registers, with barriers
+        if target.has(sm.TCGEN05) or 2 * stage * words // left.shape[-1] < cost.shared_bytes:
+            least = words
+        else:
+            least = max(least, left.shape[-1] // columns)
     parts = 1
     while (3 + spare) * stage // parts > cost.shared_bytes and left.shape[-1] // (2 * parts) >= least:
         parts *= 2
