@@ -325,9 +325,33 @@ def test_a_stranger_reads_what_limits_the_loop_and_who_waits(browser: Browser, m
     assert f"Schedule of the {loop['machine']['blocks']} blocks of an SM together" in card, (
         "the bars are of all blocks that the terms are of"
     )
-    rows = browser.js("return [...document.querySelectorAll('#barriers tbody tr')].map((r) => r.textContent)")
-    assert any("cp.async.wait_group" in row and "async.copy_view" in row for row in rows)
+    assert f"{loop['bytes']:,} bytes".replace(",", "") in browser.text("#roofline").replace(",", "")
+    rows = barrier_rows(browser)
+    assert any(
+        "bytes of its stage have landed" in row and "async.copy_view" in row and "wgmma" in row
+        for row in rows
+    )
+    assert any(
+        "have released it" in row and "bulk.release" in row and "async.copy_view" in row for row in rows
+    )
+    assert any("bar.sync" in row and "the 4 warps of this agent" in row for row in rows)
+
+
+def test_a_stranger_reads_where_all_warps_wait(browser: Browser, folder: Path) -> None:
+    options = ("--gpu-name=sm_90", "--emit=ptx", "--disable=arrivals")
+    opened(browser, page_of(folder, "all_copy", MATMUL, *options))
+    rows = barrier_rows(browser)
+    assert any(
+        "cp.async.wait_group" in row and "async.copy_view" in row and "in a loop" in row for row in rows
+    )
     assert any("bar.sync" in row and "every warp" in row and "wgmma" in row for row in rows)
+
+
+def barrier_rows(browser: Browser) -> list[str]:
+    rows: list[str] = browser.js(
+        "return [...document.querySelectorAll('#barriers tbody tr')].map((r) => r.textContent)"
+    )
+    return rows
 
 
 def test_a_stranger_reads_what_is_not_coalesced(browser: Browser, folder: Path) -> None:

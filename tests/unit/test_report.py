@@ -64,14 +64,13 @@ CROWDED = "\n".join((
 ))  # fmt: skip
 
 
-def watched(text: str, gpu: str = "sm_90", **options: Any) -> tuple[dict[str, Any], Watch]:
+def watched(text: str | bytes, gpu: str = "sm_90", **options: Any) -> tuple[dict[str, Any], Watch]:
     """(the data of a compile, its watch); failed compiles too."""
-    sink, watch = Sink(), Watch(text.encode(), "k.tileir")
+    data = text.encode() if isinstance(text, str) else text
+    sink, watch = Sink(), Watch(data, "k.tileir")
     code = 0
     try:
-        driver.compile_source(
-            text.encode(), Options(gpu_name=gpu, **options), sink, file="k.tileir", watch=watch
-        )
+        driver.compile_source(data, Options(gpu_name=gpu, **options), sink, file="k.tileir", watch=watch)
     except CompileError as error:
         code = error.exit_code
     return collect.module(watch, sink.emitted, code), watch
@@ -142,12 +141,61 @@ def test_a_loop_that_is_fed_and_its_ring() -> None:
     fed = next(loop for loop in module["loops"] if loop["fed"])
     assert fed["ring"]["stages"] * fed["ring"]["stage_bytes"] <= 227 << 10 and fed["ring"]["ahead"] >= 1
     assert fed["flops"] == 2 * 64 * 64 * 32 and fed["bytes"] == 2 * 64 * 32 * 2
-    assert {"copy", "wait", "product"} <= {step["role"] for step in fed["steps"]}
+    assert {"wait", "product"} <= {step["role"] for step in fed["steps"]} and not fed["barriers"]
     other = next(loop for loop in module["loops"] if not loop["fed"])
     assert other["fallback"] and other["bound"] == "latency" and other["interval"] > fed["interval"]
+    feeder = next(loop for loop in module["loops"] if loop["line"] == fed["feeder"])
+    copies = {step["line"] for step in feeder["steps"] if step["role"] == "copy"}
+    (landed,) = (b for b in module["barriers"] if b["channel"] == "landed")
+    assert (
+        landed["loop"]
+        and set(landed["for"]) == copies
+        and set(landed["then"]) >= {step["line"] for step in fed["steps"] if step["role"] == "product"}
+    )
+
+
+def test_a_loop_that_is_fed_by_its_own_copies() -> None:
+    module, _ = watched(MATMUL, "sm_90", emit="ptx", disable=("arrivals",))
+    fed = next(loop for loop in module["loops"] if loop["fed"])
+    assert fed["flops"] == 2 * 64 * 64 * 32 and fed["bytes"] == 2 * 64 * 32 * 2 and fed["feeder"] is None
+    assert {"copy", "wait", "product"} <= {step["role"] for step in fed["steps"]}
     waits = [b for b in module["barriers"] if b["kind"] == "copies" and b["loop"]]
     copies = {step["line"] for step in fed["steps"] if step["role"] == "copy"}
     assert waits and set(waits[0]["for"]) <= copies and waits[0]["pending"] == fed["ring"]["ahead"] - 1
+
+
+@pytest.mark.parametrize("maps", ["none", "launcher"])
+def test_a_loop_that_is_fed_by_another_agent_is_bound_by_both(maps: str) -> None:
+    """Whoever copies: an iteration moves the operands of its products, which is what the roof of memory is about."""
+    module = exported("staged_bf16_nn_128", "sm_90", tensor_maps=maps)
+    reads, copies = module["loops"]
+    assert reads["feeder"] == copies["line"] and reads["bytes"] == copies["bytes"] == 2 * 128 * 64 * 2
+    for unit in ("global memory", "shared memory"):
+        assert reads["totals"][unit] == copies["totals"][unit] > 0
+    issued = sum(step["clocks"].get("CUDA cores", 0.0) for loop in (reads, copies) for step in loop["steps"])
+    assert reads["totals"]["CUDA cores"] == pytest.approx(issued)
+    (row,) = module["roofline"]
+    assert row["bytes"] == reads["bytes"] and row["intensity"] == 64 and row["terms"]["global memory"] == 512
+    small, _ = watched(MATMUL, "sm_90", emit="ptx")
+    (row,) = small["roofline"]
+    assert row["intensity"] == 32 and row["share"] <= 0.45, "half of what the ridge of 64 flops a byte has"
+
+
+def test_terms_of_machine_code_count_what_another_agent_copies() -> None:
+    peers.require("nvdisasm")
+    terms = []
+    for disable in ((), ("arrivals",)):
+        module, _ = watched(exported_bytes("staged_bf16_nn_128"), "sm_90", launch_abi="simt", disable=disable)
+        assert module["roofline"][0]["from"] == "machine code"
+        terms.append(module["roofline"][0]["terms"])
+    for unit in ("global memory", "shared memory"):
+        assert terms[0][unit] == terms[1][unit] > 0, "the same copies, whoever issues them"
+    own, _ = watched(
+        exported_bytes("staged_attention_full_f16"), "sm_90", launch_abi="simt", tensor_maps="launcher"
+    )
+    assert own["roofline"][0]["fed"] and own["roofline"][0]["terms"]["global memory"] == 1024, (
+        "its keys and values of 128 x 128"
+    )
 
 
 def test_what_is_not_coalesced_and_why() -> None:
@@ -299,7 +347,9 @@ def test_machine_code_is_linked_where_nvdisasm_is() -> None:
     module, _ = watched(MATMUL, "sm_90", launch_abi="simt")
     sass, ptx = module["levels"]["sass"], module["levels"]["ptx"]
     at = line_with(sass, "HGMMA")
-    assert "wgmma" in ptx["lines"][sass["up"][at]]
+    links = [ptx["lines"][up] for line, up in zip(sass["lines"], sass["up"]) if "HGMMA" in line]
+    assert "HGMMA" in sass["lines"][at] and all("wgmma.mma_async" in line for line in links)
+    assert links == [line for line in ptx["lines"] if "wgmma.mma_async" in line]
     live = module["pressure"][0]["sass"]
     assert (
         live["peak"] <= module["kernels"][0]["registers"]
@@ -631,12 +681,17 @@ def test_mbarriers_lie_behind_the_ring_that_bulk_copies_fill(tmp_path: Path) -> 
     assert mbarriers["offset"] == ring["offset"] + ring["bytes"] and mbarriers["bytes"] >= 8 * ring["stages"]
 
 
-def exported(name: str, gpu: str, **options: Any) -> dict[str, Any]:
-    """The report of a kernel of the corpus."""
+def exported_bytes(name: str) -> bytes:
+    """The bytecode of a kernel of the corpus."""
     from tests.corpus.export import bytecode_path
     from tests.corpus.registry import CASES
 
-    data = Path(bytecode_path(CASES[name])).read_bytes()
+    return Path(bytecode_path(CASES[name])).read_bytes()
+
+
+def exported(name: str, gpu: str, **options: Any) -> dict[str, Any]:
+    """The report of a kernel of the corpus."""
+    data = exported_bytes(name)
     sink, watch = Sink(), Watch(data, "k.tilebc")
     driver.compile_source(
         data,
@@ -670,8 +725,26 @@ def test_waits_for_mbarriers_name_who_arrives_on_them() -> None:
     assert said_of(module, start["for"]) == ["bulk.begin"]
 
 
-def test_copies_count_at_a_barrier_once_they_are_awaited() -> None:
+def test_copies_of_another_agent_count_at_its_mbarriers_and_at_no_barrier() -> None:
+    """Four warps copy by cp.async, eight multiply: nobody meets in the loops."""
     module = exported("staged_bf16_nn_128", "sm_90")
+    reads, copies = module["loops"]
+    assert reads["agent"]["warps"] == 8 and copies["agent"] == {"id": 1, "warps": 4, "issuing": 4}
+    meeting = [row for row in module["barriers"] if row["kind"] == "barrier"]
+    assert meeting and not any(row["loop"] for row in meeting)
+    assert not any("async.copy_view" in said_of(module, row["for"]) for row in meeting)
+    landed, released = (
+        next(row for row in module["barriers"] if row["channel"] == channel)
+        for channel in ("landed", "released")
+    )
+    assert set(said_of(module, landed["for"])) == {"async.copy_view"}
+    assert "wgmma" in said_of(module, landed["then"])
+    assert said_of(module, released["for"]) == ["bulk.release"]
+    assert set(said_of(module, released["then"])) == {"async.copy_view"}
+
+
+def test_copies_count_at_a_barrier_once_they_are_awaited() -> None:
+    module = exported("staged_bf16_nn_128", "sm_90", disable=("arrivals",))
     meeting = [row for row in module["barriers"] if row["kind"] == "barrier"]
     inside = next(row for row in meeting if row["loop"])
     assert set(said_of(module, inside["for"])) == {"async.copy_view"}

@@ -210,11 +210,11 @@ def _details(
         out["barriers"] += [{"kernel": name, **row} for row in waits]
         if mine:
             out["pressure"].append(_pressure(name, mine, demand, watch, tree, found, where, kernel))
+        loops.pair(found_loops)
         row = roofline.point(name, kernel, own, found_loops, found, number, where, out["levels"])
         if row is not None:
             out["roofline"].append(row)
         out["loops"] += found_loops
-    loops.pair(out["loops"])
     _fallbacks(out)
 
 

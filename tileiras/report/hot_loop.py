@@ -101,9 +101,8 @@ def tensor_row(code: Code, work: Product | None, threads: int, blocks: int, shar
     inside = code.of_loop(loop) if loop else code.straight()
     if loop and work:
         inside = _whole_step(code, loop, work, threads)
-    roles = loop is not None and not _has_copies(inside) and any(
-        _has_copies(code.of_loop(other)) for other in code.loops if not other.blocks & loop.blocks
-    )  # fmt: skip
+    beside = [code.of_loop(other) for other in code.loops if loop and not other.blocks & loop.blocks]
+    roles = not _has_copies(inside) and any(_has_copies(other) for other in beside)
     tensor = [i for i in inside if is_tensor(i.base)]
     scalar = [] if tensor else [i for i in inside if i.base in sass.SCALAR]
     single = any(i.base in sass.TENSOR_MEMORY for i in tensor)
@@ -146,10 +145,14 @@ def tensor_row(code: Code, work: Product | None, threads: int, blocks: int, shar
             issued = int(read * threads // 32)
         else:  # the warps that read tensor memory work beside the one that issues
             issued += int(read * max(4, threads // 32 - 4))
+    waves = float(sum(sass.wavefronts(i) for i in inside) * warps)
+    if roles and not single:
+        more, written = _copied_beside(beside, threads // 32 - warps, steps * work.bytes)
+        issued, waves = issued + round(more), waves + written
     fed, flying = _feeding(code, inside, roles, work, threads, shared, steps)
     found = terms(GPUS[gpu], Pass(
         work.element, {k: float(v) for k, v in done.items()}, kinds, issued, len(tensor or scalar) * warps,
-        sum(sass.wavefronts(i) for i in inside) * warps, steps * work.bytes, int(row["bar"]), fed,
+        waves, steps * work.bytes, int(row["bar"]), fed,
     ), blocks) if done else None  # fmt: skip
     row |= {"issued": issued, "unit": steps or 1, "steps": round(steps, 3), "fed": fed, "in_flight": flying}
     if found:
@@ -185,6 +188,17 @@ def _whole_step(code: Code, loop: Loop, work: Product, threads: int) -> list[Ins
 
 def _has_copies(instructions: list[Instruction]) -> bool:
     return any(i.kind in COPIES for i in instructions)
+
+
+def _copied_beside(loops: list[list[Instruction]], warps: int, bytes: float) -> tuple[float, float]:
+    """(instructions x warps, wavefronts) of warps that copy so many bytes by threads, in a loop of their own. One thread that
+    asks for bulk copies is not counted."""
+    best = max(loops, key=lambda loop: sum(i.kind == "async_copy" for i in loop))
+    once = sum(i.bits // 8 * 32 * warps for i in best if i.kind == "async_copy")
+    if not once:
+        return 0.0, 0.0
+    passes = bytes / once
+    return passes * len(best) * warps, passes * sum(sass.wavefronts(i) for i in best) * warps
 
 
 def _feeding(

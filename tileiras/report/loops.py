@@ -249,7 +249,11 @@ def loop_data(
 
 
 def pair(loops: list[dict[str, Any]]) -> None:
-    """Names, for loops of agents that share a ring, the loop that copies (`feeder`) and the one that reads (`reader`)."""
+    """Names, for a kernel's loops of agents that share a ring, the loop that copies (`feeder`) and the one that reads (`reader`).
+
+    An iteration of both is one step of the block: they share the SM's resources, so the reader's bytes and clocks are those of
+    both, but for waits: each agent has its own.
+    """
     for loop in loops:
         loop["feeder"] = loop["reader"] = None
     ringed = [loop for loop in loops if loop["agent"] and loop["ring"] and not loop["inner"]]
@@ -260,6 +264,13 @@ def pair(loops: list[dict[str, Any]]) -> None:
                 and reads["agent"]["id"] != copies["agent"]["id"]
             ):
                 reads["feeder"], copies["reader"] = copies["line"], reads["line"]
+                reads["bytes"] += copies["bytes"]
+                busy = [name for name in RESOURCES if name != WAIT]
+                for name in busy:
+                    reads["totals"][name] = round(reads["totals"][name] + copies["totals"][name], 1)
+                if reads["fed"]:
+                    reads["bound"] = max(busy, key=reads["totals"].__getitem__)
+                    reads["interval"] = round(reads["totals"][reads["bound"]] / FED, 1)
 
 
 def loop_work(loop: Op) -> Product | None:

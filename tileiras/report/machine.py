@@ -24,6 +24,7 @@ MOST_LIVE_BYTES = (
 )
 _FROM = re.compile(r'//## File "\.nv_debug_ptx_txt", line (\d+)')
 _AT = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+\S")
+_WGMMA = re.compile(r"\twgmma\.mma_async\S*\.m(\d+)n(\d+)k(\d+)\.")
 _SECTION = re.compile(r"^\s*\.section\s+\.text\.([^,\s]+)")
 
 
@@ -87,6 +88,17 @@ class Reading:
             self.same = lined is program.cubin
             self.lined = _disassemble(tool.path, lined, "-c", "-gp") or ""
 
+    def _text_of(self, name: str) -> list[str]:
+        """The lines of PTX; those of other functions are empty."""
+        rows: list[str] = self.watch.ptx.split("\n")
+        own = False
+        for at, row in enumerate(rows):
+            if row.startswith(".visible .entry "):
+                own = row.startswith(f".visible .entry {name}(")
+            if not own:
+                rows[at] = ""
+        return rows
+
     def machine(self) -> Machine:
         """What the image of a compile says; empty, with a reason, where there is none or no nvdisasm."""
         self.thread.join()
@@ -109,7 +121,7 @@ class Reading:
                     continue
                 if self.same or again[name].instructions[: len(code.instructions)] == code.instructions:
                     found.codes[name] = again[name]
-                    found.ptx[name] = lines.get(name, {})
+                    found.ptx[name] = _of_products(lines.get(name, {}), code, self._text_of(name))
         return found
 
 
@@ -171,6 +183,28 @@ def _lines(text: str) -> dict[str, dict[int, int]]:
         elif (at := _AT.match(row)) and line >= 0:
             now[int(at.group(1), 16)] = line
     return out
+
+
+def _of_products(lines: dict[int, int], code: Code, ptx: list[str]) -> dict[int, int]:
+    """The table, with warpgroups' products where they belong: ptxas gives them lines of a fence, or of moves and sums, near the
+    product. It keeps their order; where it made copies of some, the nearest of the same shape is taken."""
+    shapes: dict[str, list[int]] = {}
+    for at, row in enumerate(ptx):
+        if shape := _WGMMA.search(row):
+            shapes.setdefault("x".join(shape.groups()), []).append(at)
+    made: dict[str, list[int]] = {}  # addresses
+    for i in code.instructions:
+        if i.base.endswith("GMMA") and i.modifiers and i.address in lines:
+            made.setdefault(i.modifiers[0], []).append(i.address)
+    for size, addresses in made.items():
+        places = shapes.get(size, [])
+        if len(places) == len(addresses):
+            lines.update(zip(addresses, places))
+        elif places:
+            for address in addresses:
+                line = lines[address]
+                lines[address] = min(places, key=lambda at: abs(at - line))
+    return lines
 
 
 def _lives(text: str) -> dict[str, Live]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from . import hot_loop, loops
 from .model import GPUS, L2_BYTES
 
@@ -40,6 +42,8 @@ def point(
     work = loops.loop_work(own[hot])
     chosen = data[hot]
     assert work is not None
+    if chosen["feeder"] is not None:  # the copies stand in another agent's loop
+        work = dataclasses.replace(work, bytes=chosen["bytes"])
     element = "f16" if work.element == "bf16" else work.element
     ideal = work.flops / gpu.peak[element]
     share = min(0.9, ideal / max(chosen["interval"], ideal))
