@@ -20,7 +20,8 @@ import hot_loop
 import production
 
 from tileiras.report import model, sass
-from tileiras.report.hot_loop import tensor_row
+from tileiras.report.hot_loop import _copied_beside, tensor_row
+from tileiras.report.sass import Instruction
 
 HEAD = ".version 8.5\n.target {target}\n.address_size 64\n"
 
@@ -323,6 +324,17 @@ def test_residency(
     found = model.residency(model.GPUS[gpu], registers, shared, threads)
     assert (found.by_registers, found.by_shared, found.by_threads) == expected
     assert found.blocks == min(expected)
+
+
+def test_copies_beside_the_hot_loop_count_unless_a_thread_asks_for_bulk_copies() -> None:
+    threads = [
+        Instruction(16 * n, "", word, "") for n, word in enumerate(("LDGSTS.E.BYPASS.128", "IADD3", "BRA"))
+    ]
+    assert _copied_beside([threads], 4, 2 * 16 * 32 * 4)[0] == 2 * len(threads) * 4, (
+        "two passes of four warps"
+    )
+    bulk = [Instruction(0, "", "UTMALDG.2D", ""), threads[2]]
+    assert _copied_beside([threads, bulk], 4, 2 * 16 * 32 * 4) == (0, 0)
 
 
 # ---- comparison and the command

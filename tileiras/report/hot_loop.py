@@ -192,7 +192,9 @@ def _has_copies(instructions: list[Instruction]) -> bool:
 
 def _copied_beside(loops: list[list[Instruction]], warps: int, bytes: float) -> tuple[float, float]:
     """(instructions x warps, wavefronts) of warps that copy so many bytes by threads, in a loop of their own. One thread that
-    asks for bulk copies is not counted."""
+    asks for bulk copies is not counted, nor what threads copy beside it: how many bytes those are cannot be read."""
+    if any(i.kind == "bulk_copy" for loop in loops for i in loop):
+        return 0.0, 0.0
     best = max(loops, key=lambda loop: sum(i.kind == "async_copy" for i in loop))
     once = sum(i.bits // 8 * 32 * warps for i in best if i.kind == "async_copy")
     if not once:
