@@ -78,11 +78,13 @@ DTYPES = {
     "half_t": np.float16, "bfloat16_t": ml_dtypes.bfloat16, "float": np.float32, "tfloat32_t": np.float32,
     F8: ml_dtypes.float8_e4m3fn, "float_e4m3_t": ml_dtypes.float8_e4m3fn, "float_e5m2_t": ml_dtypes.float8_e5m2,
 }  # fmt: skip
-# What CUTLASS leaves out and its GPUs forgave: epilogues of sm_100 use registers of tcgen05.ld before its wait; no fence hands
-# what cp.async wrote to wgmma, nor the zeros stored where rows of a tile lie beyond the matrix, where multistage leaves what
-# was there.
+# What CUTLASS leaves out and its GPUs forgave: epilogues of sm_100 use registers of tcgen05.ld before its wait; the mbarrier that
+# tells of freed tensor memory is initialised behind the last fence.mbarrier_init, and arrivals at the cluster's barrier are relaxed;
+# no fence hands what cp.async wrote to wgmma, nor the zeros stored where rows of a tile lie beyond the matrix, where multistage
+# leaves what was there.
 KNOWN = {
     "sm_100a": {"tcgen05.ld in flight"},
+    "blackwell, two SMs": {"tcgen05.ld in flight", "shared-memory race"},
     "hopper fed by cp.async": {"missing proxy fence"},
     "ampere multistage": {"uninitialised shared memory"},
 }
