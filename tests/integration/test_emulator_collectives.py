@@ -79,7 +79,7 @@ DTYPES = {
     F8: ml_dtypes.float8_e4m3fn, "float_e4m3_t": ml_dtypes.float8_e4m3fn, "float_e5m2_t": ml_dtypes.float8_e5m2,
 }  # fmt: skip
 # What CUTLASS leaves out and its GPUs forgave: epilogues of sm_100 use registers of tcgen05.ld before its wait; the mbarrier that
-# tells of freed tensor memory is initialised behind the last fence.mbarrier_init, and arrivals at the cluster's barrier are relaxed;
+# tells of freed tensor memory is initialised behind the last fence.mbarrier_init, and the cluster arrives relaxed;
 # no fence hands what cp.async wrote to wgmma, nor the zeros stored where rows of a tile lie beyond the matrix, where multistage
 # leaves what was there.
 KNOWN = {
