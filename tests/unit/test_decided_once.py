@@ -32,16 +32,16 @@ ELSEWHERE = {
     "lower/tileas_to_nvvm/block_scaled.py:SIGNS": "limit", "lower/tileas_to_nvvm/local.py:LOCAL_BYTES": "limit",
     "lower/tileas_to_nvvm/remarks.py:SECTOR_BYTES": "limit", "lower/tileas_to_nvvm/remarks.py:WIDEST_BYTES": "limit",
     "lower/tileas_to_nvvm/system.py:_CALL_ARGS": "limit", "lower/tileas_to_nvvm/tensor_memory.py:_BARRIERS": "limit",
-    "lower/tileas_to_nvvm/tensor_memory.py:_LANES_AT": "limit",
+    "lower/tileas_to_nvvm/tensor_memory.py:LANES_AT": "limit",
     "lower/tileas_to_nvvm/scaled_halves.py:NAN": "limit", "lower/tileas_to_nvvm/scaled_halves.py:SIGNS": "limit",
     "passes/tileaa/agent_verifier.py:WARPGROUP": "limit", "passes/tileaa/agent_verifier.py:LAST_BARRIER": "limit",
     "lower/tileas_to_nvvm/bulk.py:_BEYOND": "limit", "schedule/bulk.py:_MOST_EXTENT": "limit",
     "schedule/bulk.py:SWIZZLED_ROWS": "limit",
     "passes/tileas/tensor_memory_products.py:_RING_BARRIERS": "limit",
     "lower/tileas_to_nvvm/staging.py:(_SCALE_TILE, _SCALE_THREADS)": "limit",
-    "lower/tileas_to_nvvm/tensor_memory.py:_ELEMENT_SIGNS": "limit",
-    "lower/tileas_to_nvvm/tensor_memory.py:_SCALE_SIGNS": "limit",
-    "lower/tileas_to_nvvm/tensor_memory.py:_WHOLE_WARP": "limit", "passes/tileaa/exact_integers.py:LARGEST": "limit",
+    "lower/tileas_to_nvvm/tensor_memory_scaled.py:_ELEMENT_SIGNS": "limit",
+    "lower/tileas_to_nvvm/tensor_memory_scaled.py:_SCALE_SIGNS": "limit",
+    "lower/tileas_to_nvvm/mbarriers.py:WHOLE_WARP": "limit", "passes/tileaa/exact_integers.py:LARGEST": "limit",
 }  # fmt: skip
 
 

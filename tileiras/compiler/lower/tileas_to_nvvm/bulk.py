@@ -15,10 +15,11 @@ from tileiras.compiler.layout.linear import log2
 from tileiras.compiler.nvvm.build import _sym
 from tileiras.compiler.nvvm.code import TensorAddr
 
+from .cta_pairs import at_leader, leader_of_pair, rank
+from .mbarriers import by_warp, commit, wait_for_phase
 from .roles import warp_number
 from .staging import slot_address
 from .state import Lowering
-from .tensor_memory import at_leader, by_warp, commit, leader_of_pair, rank, wait_for_phase
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

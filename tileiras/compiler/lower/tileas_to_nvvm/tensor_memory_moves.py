@@ -1,0 +1,166 @@
+"""What moves between registers and tensor memory: accumulators in, out and scaled in place, and rows of left operands."""
+
+from __future__ import annotations
+
+from tileiras.compiler.layout.linear import dim_bits
+from tileiras.compiler.target import sm, tcgen05
+from tileiras.compiler.target.cost import CostModel
+
+from .state import Lowering
+from .tensor_memory import LANES_AT, Memory, wait_for_product
+from .transfer import pack_words
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tileiras.compiler.ir.core import Op
+
+
+def _pieces(layout: Any, shape: Any, most: int = 128) -> list[tuple[int, str, list[int]]]:
+    """(column, form, registers) of what one instruction moves: at most `most` registers, columns of one block of rows."""
+    (m_low, _), (n_low, n_bits) = dim_bits(shape)
+    mask = (1 << n_bits) - 1
+    half = shape[0] == tcgen05.HALF
+    found: dict[int, dict[int, int]] = {}
+    for r, offset in enumerate(layout.reg_table):
+        row, column = offset >> m_low, offset >> n_low & mask
+        if half:  # four registers for eight columns of sixteen rows
+            found.setdefault(0, {})[(column >> 3) * 4 + (row >> 3) * 2 + (column & 1)] = r
+        else:
+            found.setdefault(row, {})[column] = r
+    out = []
+    for row, columns in found.items():
+        order = sorted(columns)
+        for i in range(0, len(order), most):
+            part = order[i : i + most]
+            places = [columns[c] for c in part]
+            if half:
+                out.append((2 * part[0], f"16x256b.x{len(part) // 4}", places))
+            else:
+                out.append((shape[1] * (row >> 7) + part[0], f"32x32b.x{len(part)}", places))
+    return out
+
+
+def _thread_address(lowering: Lowering, memory: Memory, layout: Any, shape: Any) -> Any:
+    """Where a warp's part begins: its lanes, and the columns or rows beyond 128 that its warpgroup takes."""
+    b = lowering.b
+    (m_low, _), (n_low, n_bits) = dim_bits(shape)
+    columns = []
+    for c in layout.warp[2:]:
+        columns.append(shape[1] * (c >> m_low >> 7) if c >> m_low else c >> n_low & ((1 << n_bits) - 1))
+    part = b.thread_linear([0] * 5, [32 << LANES_AT, 64 << LANES_AT, *columns])
+    return b.add(32, memory.address, part)
+
+
+def _read(lowering: Lowering, base: Any, column: int, form: str, count: int) -> tuple[Any, ...]:
+    b = lowering.b
+    words = tuple(b.reg("r") for _ in range(count))
+    b.emit_to(words, f"tcgen05.ld.sync.aligned.{form}.b32", b.address(b.add(32, base, column)))
+    return words
+
+
+def lower_store(lowering: Lowering, op: Op) -> None:
+    b = lowering.b
+    memory: Memory = lowering.env[op.operands[0]]
+    tile = lowering.tile(op.operands[1])
+    shape = tile.shape
+    layout = tcgen05.layout_of(shape, lowering.log2_warps)
+    regs = lowering.regs_as(op.operands[1], layout)
+    base = _thread_address(lowering, memory, layout, shape)
+    for column, form, places in _pieces(layout, shape):
+        words = tuple(b.materialize(regs[p], "r") for p in places)
+        b.emit_to(None, f"tcgen05.st.sync.aligned.{form}.b32", b.address(b.add(32, base, column)), words)
+    b.emit_to(None, "tcgen05.wait::st.sync.aligned")
+    b.emit_to(None, "tcgen05.fence::before_thread_sync")
+
+
+def lower_load(lowering: Lowering, op: Op) -> None:
+    """Waits for a product, then brings the accumulator."""
+    b = lowering.b
+    memory: Memory = lowering.env[op.operands[0]]
+    wait_for_product(lowering, memory, b.add(32, lowering.scalar(op.operands[1]), -op.attr("before")))
+    b.emit_to(None, "tcgen05.fence::after_thread_sync")
+    type: Any = op.results[0].type
+    base = _thread_address(lowering, memory, type.layout, type.shape)
+    out: list[Any] = [None] * type.layout.num_regs
+    most = op.attrs.get("most")  # registers that come at once
+    for column, form, places in _pieces(type.layout, type.shape, *(() if most is None else (most,))):
+        for p, word in zip(places, _read(lowering, base, column, form, len(places))):
+            out[p] = word
+        if most is not None:
+            b.emit_to(None, "tcgen05.wait::ld.sync.aligned")
+    if most is None:
+        b.emit_to(None, "tcgen05.wait::ld.sync.aligned")
+    b.emit_to(None, "tcgen05.fence::before_thread_sync")
+    lowering.define(op.results[0], out)
+
+
+def lower_scale(lowering: Lowering, op: Op) -> None:
+    """The sum of the product before this iteration's, times a factor. A warp all of whose factors are 1 leaves its part as
+    it is: multiplying by 1 changes no number."""
+    b = lowering.b
+    memory: Memory = lowering.env[op.operands[0]]
+    shape = lowering.tile(op.operands[2]).shape
+    layout = tcgen05.layout_of(shape, lowering.log2_warps)
+    factors = lowering.regs_as(op.operands[2], layout)
+    base = _thread_address(lowering, memory, layout, shape)
+    wait_for_product(lowering, memory, b.add(32, lowering.scalar(op.operands[1]), -1))
+    b.emit_to(None, "tcgen05.fence::after_thread_sync")
+    skip = b.label()
+    distinct = list(dict.fromkeys(factors))
+    if len(distinct) <= CostModel.tested_factors:
+        tests = [b.setp("neu", "f32", factor, b.float("r", 0x3F800000)) for factor in distinct]
+        differs = tests[0]
+        for test in tests[1:]:
+            differs = b.emit("or.pred", differs, test)
+        any_lane = b.reg("p")
+        b.emit_to(any_lane, "vote.sync.any.pred", differs, 0xFFFFFFFF)
+        b.bra(skip, (any_lane, True))
+    b.push()
+    for column, form, places in _pieces(layout, shape, CostModel.chunk_registers):
+        words = _read(lowering, base, column, form, len(places))
+        b.emit_to(None, "tcgen05.wait::ld.sync.aligned")
+        scaled = _multiply(lowering, words, [factors[p] for p in places])
+        b.emit_to(None, f"tcgen05.st.sync.aligned.{form}.b32", b.address(b.add(32, base, column)), scaled)
+    b.emit_to(None, "tcgen05.wait::st.sync.aligned")
+    b.pop()
+    b.place(skip)
+    b.emit_to(None, "tcgen05.fence::before_thread_sync")
+
+
+def _multiply(lowering: Lowering, words: Any, factors: Any) -> tuple[Any, ...]:
+    """Products of f32 values, two an instruction where the target has that."""
+    b = lowering.b
+    if not lowering.target.has(sm.F32X2):
+        return tuple(b.emit("mul.rn.f32", word, factor) for word, factor in zip(words, factors))
+    out: list[Any] = []
+    for i in range(0, len(words), 2):
+        both = b.emit("mul.rn.f32x2", b.pair(words[i], words[i + 1]), b.pair(factors[i], factors[i + 1]))
+        out += b.halves_of(both)
+    return tuple(out)
+
+
+def lower_store_rows(lowering: Lowering, op: Op) -> None:
+    b = lowering.b
+    memory: Memory = lowering.env[op.operands[0]]
+    tile = lowering.tile(op.operands[1])
+    shape = tile.shape
+    layout = tcgen05.layout_of(shape, lowering.log2_warps)
+    regs = lowering.regs_as(op.operands[1], layout)
+    lanes = [32 << LANES_AT, 64 << LANES_AT]
+    part = b.thread_linear(
+        [0] * 5, [*lanes, *(op.attr("stride") << k for k in range(lowering.log2_warps - 2))]
+    )
+    base = b.add(32, memory.address, b.add(32, part, op.attr("column")))
+    (_, _, places) = _pieces(layout, shape, 2 * tcgen05.LANES)[0]
+    words = tuple(pack_words(lowering, [regs[p] for p in places], tile.elem))
+    b.emit_to(None, f"tcgen05.st.sync.aligned.32x32b.x{len(words)}.b32", b.address(base), words)
+    b.emit_to(None, "tcgen05.wait::st.sync.aligned")
+    b.emit_to(None, "tcgen05.fence::before_thread_sync")
+
+
+LOWER = {
+    "tensor_memory.store": lower_store, "tensor_memory.load": lower_load, "tensor_memory.scale": lower_scale,
+    "tensor_memory.store_rows": lower_store_rows,
+}  # fmt: skip
