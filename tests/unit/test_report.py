@@ -144,14 +144,13 @@ def test_a_loop_that_is_fed_and_its_ring() -> None:
     assert {"wait", "product"} <= {step["role"] for step in fed["steps"]} and not fed["barriers"]
     other = next(loop for loop in module["loops"] if not loop["fed"])
     assert other["fallback"] and other["bound"] == "latency" and other["interval"] > fed["interval"]
-    feeder = next(loop for loop in module["loops"] if loop["line"] == fed["feeder"])
-    copies = {step["line"] for step in feeder["steps"] if step["role"] == "copy"}
-    (landed,) = (b for b in module["barriers"] if b["channel"] == "landed")
-    assert (
-        landed["loop"]
-        and set(landed["for"]) == copies
-        and set(landed["then"]) >= {step["line"] for step in fed["steps"] if step["role"] == "product"}
-    )
+    copies = {step["line"] for step in fed["steps"] if step["role"] == "copy"}
+    (landed,) = (b for b in module["barriers"] if b["channel"] == "landed" and b["loop"])
+    assert copies and set(landed["for"]) >= copies and fed["feeder"] is None
+    assert set(landed["then"]) >= {step["line"] for step in fed["steps"] if step["role"] == "product"}
+    (row,) = module["roofline"]
+    assert row["intensity"] == 32, "half of what the ridge of 64 flops a byte has"
+    assert row["share"] == pytest.approx(0.45, abs=1e-3)
 
 
 def test_a_loop_that_is_fed_by_its_own_copies() -> None:
@@ -176,9 +175,11 @@ def test_a_loop_that_is_fed_by_another_agent_is_bound_by_both(maps: str) -> None
     assert reads["totals"]["CUDA cores"] == pytest.approx(issued)
     (row,) = module["roofline"]
     assert row["bytes"] == reads["bytes"] and row["intensity"] == 64 and row["terms"]["global memory"] == 512
-    small, _ = watched(MATMUL, "sm_90", emit="ptx")
-    (row,) = small["roofline"]
-    assert row["intensity"] == 32 and row["share"] <= 0.45, "half of what the ridge of 64 flops a byte has"
+    (landed,) = (b for b in module["barriers"] if b["channel"] == "landed")
+    assert landed["loop"] and set(landed["for"]) <= {
+        s["line"] for s in copies["steps"] if s["role"] == "copy"
+    }
+    assert set(landed["then"]) >= {s["line"] for s in reads["steps"] if s["role"] == "product"}
 
 
 def test_terms_of_machine_code_count_what_another_agent_copies() -> None:

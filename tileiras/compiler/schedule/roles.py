@@ -542,7 +542,8 @@ def registers(
     have. The reason where there are none.
 
     As many blocks as shared memory takes, and a hint's `occupancy` at least, are to fit an SM, as long as registers suffice. One
-    block alone where two were before would leave the tensor cores idle while it stores its results.
+    block alone where two were before would leave the tensor cores idle while it stores its results. Warps that copy by cp.async
+    issue a third more than all warps together would (64x64x32: 372 instructions a step, not 284): they are not worth any block.
     """
     cost = CostModel
     most, least = needed
@@ -551,9 +552,10 @@ def registers(
     before = min(
         room, cost.register_file // (32 * warps * min(cost.max_registers, most + cost.register_unit))
     )
+    fewest = before if copying > cost.copying_registers else min(before, 2)
     for count in range(max(1, min(room, cost.threads_of_sm // threads)), 0, -1):
-        if count == 1 and before > 1:
-            return "one block alone would fit an SM"
+        if count < fewest:
+            return "fewer blocks would fit an SM"
         start = min(256, cost.register_file // (threads * count) // cost.register_unit * cost.register_unit)
         if occupancy is not None:
             fair = cost.register_file // (threads * occupancy)
