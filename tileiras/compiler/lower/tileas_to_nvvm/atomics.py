@@ -1,8 +1,12 @@
 """Atomics on pointer tiles and views. Each element once: copies wait and get the owner's result.
 
 A type or operation the target has no instruction for goes through a compare-and-swap loop on the containing
-32- or 64-bit word. Ordering stronger than PTX's relaxed default is spelled on the instruction; a vector result
-of replicated elements travels through shared memory.
+32- or 64-bit word. A vector result of replicated elements travels through shared memory.
+
+Ordering is that of the whole tile: its elements come in no order, so all that its token orders comes before or behind all of
+them. Where a thread has one element, the order is spelled on the instruction. Where it has more, the elements are relaxed
+between two fences: `fence.acq_rel` and a strong write behind it release, a strong read and `fence.acq_rel` behind it acquire
+(PTX ISA, "Release and Acquire Patterns"). Spelled on every instruction, each element would wait for the one before it.
 """
 
 from __future__ import annotations
@@ -32,7 +36,7 @@ def lower_atomic_rmw(lowering: Lowering, op: Op) -> None:
     values = lowering.regs_as(op.operand("arg"), layout)  # type: ignore[arg-type]
     access = pointer_access(lowering, op, op.operand("pointers"), layout)  # type: ignore[arg-type]
     used = bool(result.uses)
-    old = _update_all(lowering, op, op.attr("mode"), result.type.elem, layout, access, values, used)  # type: ignore[attr-defined]
+    old = _update_all(lowering, op, op.attr("mode"), result.type.elem, layout, access, values)  # type: ignore[attr-defined]
     tile = Tile(result.type.elem, result.type.shape, layout, old)  # type: ignore[attr-defined]
     lowering.define(result, _shared_result(lowering, op, tile) if used else old)
     lowering.env[op.results[1]] = None
@@ -49,12 +53,14 @@ def lower_atomic_cas(lowering: Lowering, op: Op) -> None:
     cls = reg_class(result.type.elem)  # type: ignore[attr-defined]
     bits = 64 if cls == "d" else 32
     owner = owner_guard(lowering, layout)
+    order = _Order(op, layout.num_regs)
+    order.before(lowering)
     old = []
     for r in range(layout.num_regs):
         guard = b.pand(access.masks[r], owner)
         want = b.materialize(compare[r], cls)
         dst = b.fresh(want, cls) if guard is not None else b.reg(cls)
-        opcode = f"atom{_suffix(op)}{lowering.space}.cas.b{bits}"
+        opcode = f"atom{order.suffix}{lowering.space}.cas.b{bits}"
         b.emit_to(
             dst,
             opcode,
@@ -64,6 +70,7 @@ def lower_atomic_cas(lowering: Lowering, op: Op) -> None:
             guard=guard,
         )
         old.append(dst)
+    order.behind(lowering)
     tile = Tile(result.type.elem, result.type.shape, layout, old)  # type: ignore[attr-defined]
     lowering.define(result, _shared_result(lowering, op, tile))
     lowering.env[op.results[1]] = None
@@ -74,7 +81,7 @@ def lower_atomic_red_view(lowering: Lowering, op: Op) -> None:
     layout = op.attrs["layout"]
     access = view_access(lowering, op, value.type, layout)  # type: ignore[union-attr]
     values = lowering.regs_as(value, layout)  # type: ignore[arg-type]
-    _update_all(lowering, op, op.attr("mode"), value.type.elem, layout, access, values, used=False)  # type: ignore[union-attr]
+    _update_all(lowering, op, op.attr("mode"), value.type.elem, layout, access, values)  # type: ignore[union-attr]
     lowering.env[op.results[0]] = None
 
 
@@ -90,9 +97,24 @@ def _shared_result(lowering: Lowering, op: Op, tile: Tile) -> Sequence[Any]:
     return broadcast_owned(lowering, op, tile)
 
 
-def _suffix(op: Op) -> str:
-    """.order.scope of an atomic."""
-    return f".{op.attr('memory_ordering_semantics')}.{SCOPE[op.attr('memory_scope')]}"
+class _Order:
+    """How the order of an atomic is spelled where each thread has so many elements: on the instructions, as `.order.scope`, or in
+    front of them and behind them."""
+
+    __slots__ = ("fence", "order", "suffix")
+
+    def __init__(self, op: Op, elements: int) -> None:
+        order, scope = op.attr("memory_ordering_semantics"), SCOPE[op.attr("memory_scope")]
+        self.order, self.fence = order, f"fence.acq_rel.{scope}" if elements > 1 else None
+        self.suffix = f".relaxed.{scope}" if self.fence else f".{order}.{scope}"
+
+    def before(self, lowering: Lowering) -> None:
+        if self.fence and self.order in ("release", "acq_rel"):
+            lowering.b.emit_to(None, self.fence)
+
+    def behind(self, lowering: Lowering) -> None:
+        if self.fence and self.order in ("acquire", "acq_rel"):
+            lowering.b.emit_to(None, self.fence)
 
 
 def _update_all(
@@ -103,25 +125,26 @@ def _update_all(
     layout: Any,
     access: Any,
     values: Sequence[Any],
-    used: bool,
 ) -> list[Any]:
     b = lowering.b
     owner = owner_guard(lowering, layout)
+    order = _Order(op, layout.num_regs)
+    order.before(lowering)
     old = []
     for r in range(layout.num_regs):
         guard = b.pand(access.masks[r], owner)
         address = b.address(access.pointers[r], access.offsets[r])
-        old.append(_update(lowering, op, mode, elem, address, values[r], guard, used))
+        old.append(_update(lowering, order.suffix, mode, elem, address, values[r], guard))
+    order.behind(lowering)
     return old
 
 
 def _update(
-    lowering: Lowering, op: Op, mode: str, elem: Any, address: Any, value: Any, guard: Any, used: bool
+    lowering: Lowering, suffix: str, mode: str, elem: Any, address: Any, value: Any, guard: Any
 ) -> Any:
     """One atomic update; the old value (undefined where the guard is false)."""
     b = lowering.b
     cls = reg_class(elem)
-    suffix = _suffix(op)
     value = b.materialize(value, cls)
     name = getattr(elem, "name", "i64")
     if mode == "addf":
