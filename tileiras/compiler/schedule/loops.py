@@ -17,6 +17,7 @@ from tileiras.compiler.target.registers import shared_bytes
 from .byte_fragments import apart
 from .candidates import can_run_ahead, captured, is_outside, refusal
 from .instructions import mma_sync
+from .interval import TENSOR, Interval, interval
 from .queue import OwnLoads, Queue, plan_queue
 from .restage import from_product, is_invariant, origin, plan_copies, source_load
 from .staging import (
@@ -154,12 +155,15 @@ def parts_of_step(func: Op, loop: Op, analyses: Analyses) -> int:
 class Ring:
     """Stages of a loop: its members lie one behind the other in each stage."""
 
-    __slots__ = ("cut", "depth", "members", "slots")
+    __slots__ = ("depth", "interval", "members", "slots", "wanted")
 
-    def __init__(self, depth: int, slots: int, members: list[Staged], cut: bool) -> None:
-        self.cut = cut  # whether shared memory holds fewer stages than were wanted
+    def __init__(
+        self, depth: int, slots: int, members: list[Staged], wanted: int, interval: Interval
+    ) -> None:
         self.depth = depth  # iterations that run ahead, and one
+        self.interval = interval
         self.slots = slots
+        self.wanted = wanted  # slots, of which shared memory may hold fewer
         self.members = members
 
 
@@ -175,13 +179,9 @@ def plan_ring(
     cost = CostModel(context.target)
     log2_warps = log2(func.attrs[KEY].num_warps)
     members: dict[Op, Staged] = {}
-    clocks = 0
     for product in products:
-        elem = product.operands[0].type.elem  # type: ignore[attr-defined]
         if mma_sync(product, context.target) is None:
             continue
-        k = product.operands[0].type.shape[-1]  # type: ignore[attr-defined]
-        clocks += cost.product_clocks(num_elements(product.result.type.shape) * k, elem.bits)  # type: ignore[attr-defined]
         for group in feeding_loads(product, body):
             for op in group:
                 if op in loads and op not in members:
@@ -200,6 +200,8 @@ def plan_ring(
     if not members:
         return None
     stage = sum(member.bytes for member in members.values())
+    step = interval(loop, products, members.values(), context.target)
+    clocks = step.clocks
     if wish is None:
         wish = hinted_stages(members, context.target, cost.wanted(clocks))
     scratch = max(scratch_bytes(loop, members, context.target), bytes_back(products))
@@ -222,15 +224,16 @@ def plan_ring(
         alone = slots < 2
         queue = plan_queue(products, members, room, log2_warps, context.target, alone=alone)
         if queue is None:
-            queue = queue_of_own_loads(products, members, room, clocks, log2_warps, context.target, alone)
+            queue = queue_of_own_loads(
+                products, members, room, step.by[TENSOR], log2_warps, context.target, alone
+            )
         if queue is not None:
             drop_boxes(members, "the loop's operands queue product by product", context)
             return queue
     if slots < 2:
         return None
     depth = max(2, slots - spare)
-    cut = slots < cost.wanted(clocks, wish) + spare
-    return Ring(depth, slots, list(members.values()), cut)
+    return Ring(depth, slots, list(members.values()), cost.wanted(clocks, wish) + spare, step)
 
 
 def queue_of_own_loads(

@@ -88,6 +88,11 @@ class CostModel:
     shared_of_sm = 228 << 10  # bytes of shared memory (G)
     shared_of_block = 1 << 10  # of them that each block takes besides its own (G)
     threads_of_sm = 2048  # that it holds at once (G)
+    # ---- an SM in a clock: what the initiation interval of a loop is computed by (cache_bytes as well)
+    issued_threads = 128  # whose instructions its four schedulers issue (G)
+    functions_a_clock = 16  # of the unit for exponentials and roots (G)
+    bank_bytes = 128  # that its shared memory reads or writes: 32 banks (G)
+    warp_tile = 64  # rows and columns of a product that a warp takes: others read the operands again (S)
     # ---- shared memory
     small_load_part = 8  # of an operand's elements: what is loaded for more of them each is not staged (S)
     packed_neighbours = 2  # log2 of bytes that a thread has side by side of what it unpacks: a word (G)

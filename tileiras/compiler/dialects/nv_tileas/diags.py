@@ -426,11 +426,13 @@ see: AA-0106
 
 RING = Diag(
     "AS-0307", REMARK,
-    "loads of the loop run ahead through shared memory: {stages} stages of {bytes} bytes, {ahead} on their way{cut}",
+    "loads of the loop run ahead through shared memory: {stages} stages of {bytes} bytes, {ahead} on their way; an iteration "
+    "takes {clocks} clocks ({bound}){cut}",
     _ASYNC, WORD_REMARK, kind="passed", category="memory",
 )  # fmt: skip
 """
-cause: A remark: loads of a loop run ahead of their use, so many stages deep.
+cause: A remark: loads of a loop run ahead of their use, so many stages deep. The depth is the latency of a copy over the clocks
+that an iteration takes of the busiest resource, which is named; stages are also cut by what shared memory holds.
 remedy: Nothing is wrong. Where the remark says that the depth was cut, smaller tiles leave room for more stages.
 
 in: matmul

@@ -1,0 +1,78 @@
+"""The initiation interval of a loop over the resources of an SM, the depth of its ring, and the remark that tells both."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+import tileiras
+from tests.fixtures import BYTECODE
+from tileiras.compiler import pipeline
+from tileiras.compiler.schedule import interval, loops
+from tileiras.compiler.schedule.interval import CORES, FUNCTIONS, L2, MUFU, SHARED, TENSOR, Interval
+from tileiras.compiler.target import sm
+from tileiras.compiler.target.cost import CostModel
+from tileiras.diag import Sink
+
+
+def compiled(
+    kernel: str, gpu_name: str, monkeypatch: pytest.MonkeyPatch, attrs: Mapping[str, int] = {}
+) -> tuple[list[Interval], list[str], str]:
+    """The intervals that were computed, the remarks on rings, and the PTX."""
+    found: list[Interval] = []
+
+    def look(*given: object) -> Interval:
+        found.append(interval.interval(*given))  # type: ignore[arg-type]
+        return found[-1]
+
+    monkeypatch.setattr(loops, "interval", look)
+    sink = Sink()
+    gpu = sm.find(gpu_name)
+    module = tileiras.load(Path(BYTECODE / f"{kernel}.tilebc")).op
+    module.attrs.update(attrs)
+    stages = pipeline.compile_module(module, gpu, sink, remarks={"passed": "all"})
+    return found, [e.text for e in sink.emitted if "run ahead through" in e.text], stages.ptx
+
+
+def test_a_product_of_large_tiles_is_bound_by_tensor_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    (found,), (said,), _ = compiled("staged_bf16_nn_128", "sm_80", monkeypatch)
+    # 128x128x64: 2^20 multiply-adds at 1024 a clock; 32 KiB at 64 bytes; those in, and each operand for two warp tiles, at 128
+    assert found.by == {TENSOR: 1024, L2: 512, SHARED: (1 + 2) * 32768 // 128, CORES: 0, MUFU: 0}
+    assert "an iteration takes 1024 clocks (tensor cores)" in said
+
+
+def test_warpgroups_read_their_operands_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    (found,), _, _ = compiled("staged_bf16_nn_128", "sm_90", monkeypatch)
+    assert found.by[SHARED] == 32768 // 128
+
+
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_100", "sm_120"])
+def test_softmax_is_bound_by_what_threads_compute(gpu_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found, said, ptx = compiled("staged_quantized_attention_128", gpu_name, monkeypatch)
+    step = found[0]
+    assert step.bound == CORES and step.by[TENSOR] < 900 < step.clocks
+    # 128x64 weights and as many scales of rows as there are
+    assert 128 * 64 // 16 <= step.by[MUFU] < 128 * 64 // 16 + 16
+    cost = CostModel(sm.find(gpu_name))
+    assert cost.wanted(step.by[TENSOR]) == 4, "what tensor cores alone would ask for"
+    stages = int(re.search(r"(\d+) stages", said[0])[1])  # type: ignore[index]
+    assert stages - cost.wanted(step.clocks) in (0, 1), "one that a product of tensor memory still reads"
+    assert f"an iteration takes {step.clocks} clocks (CUDA cores)" in said[0] and ptx
+
+
+def test_each_resource_may_be_the_bound() -> None:
+    for name in (TENSOR, L2, SHARED, CORES, MUFU):
+        step = Interval({**dict.fromkeys((TENSOR, L2, SHARED, CORES, MUFU), 7), name: 9})
+        assert (step.bound, step.clocks) == (name, 9)
+    assert Interval({TENSOR: 0}).clocks == 1
+    assert CostModel.sequences.keys() >= FUNCTIONS
+
+
+def test_a_depth_that_is_cut_says_what_was_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, said, _ = compiled("staged_bf16_nn_128", "sm_80", monkeypatch)
+    assert said[0].endswith("(tensor cores)"), "what was wanted fits"
+    _, said, _ = compiled("staged_bf16_nn_128", "sm_80", monkeypatch, {"tt.num_stages": 8})
+    assert ": 5 stages of" in said[0] and said[0].endswith("; 8 were wanted, shared memory holds no more")
