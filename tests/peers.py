@@ -56,7 +56,10 @@ QUICK: dict[str, tuple[str, ...]] = {
 # Files that are removed after an installation. NVIDIA's assembler does not load the JIT linker, and no unmarked test
 # compiles CUDA C++ with another release than the main one, or Tile IR with NVIDIA's assembler of another one.
 UNUSED = ("nvidia/cu13/lib/libnvJitLink.so.*", "cmake/data/bin/cpack")
-UNUSED_OF = {"cmake-3.25": ("cmake/data/bin/ctest", "cmake/data/doc", "cmake/data/man")}
+UNUSED_OF = {
+    "cmake-3.25": ("cmake/data/bin/ctest", "cmake/data/doc", "cmake/data/man"),
+    "cutlass": ("nvidia/cu13/lib/libcurand.so.*",),
+}
 UNUSED_QUICK = {
     "13.1": ("nvidia/cu13/bin/nvlink", "nvidia/cu13/bin/cudafe++"),
     "13.5": tuple(f"nvidia/cu13/bin/{name}" for name in ("nvlink", "cudafe++", "nvcc", "tileiras")),
@@ -65,7 +68,11 @@ UNUSED_QUICK = {
 BUILD_TOOLS: dict[str, tuple[str, tuple[str, ...]]] = {"cmake-3.25": ("cmake325", ("cmake==3.25.2",))}
 # Sources of experts' kernels, with the headers that they need: what the full tier compiles for the emulator.
 HEADERS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "cutlass": ("cutlass", ("nvidia-cutlass==4.2.0.0", "nvidia-cuda-cccl==13.3.5.0.6")),
+    # of cuRAND the headers: examples of CUTLASS fill their matrices by it
+    "cutlass": (
+        "cutlass",
+        ("nvidia-cutlass==4.2.0.0", "nvidia-cuda-cccl==13.3.5.0.6", "nvidia-curand==10.4.5.25"),
+    ),
 }
 # Another compiler of kernels, which the emulator is tried on. It is a gigabyte, so it comes only where it is asked for by name.
 TRITON: dict[str, tuple[str, tuple[str, ...]]] = {"triton": ("triton", ("triton==3.9.0",))}

@@ -6,7 +6,6 @@ emulator. The program compares its results with its own reference, so its exit c
 """
 
 import hashlib
-import os
 import shutil
 import subprocess
 import sys
@@ -19,11 +18,16 @@ HERE = Path(__file__).parent
 RUNTIME = HERE / "cutlass_examples" / "runtime.cpp"
 
 CASES = {
-    # name: (architecture, source below examples/, words of the command line, seeds)
+    # name: (architecture, a colon and multiprocessors if not four; source below examples/; words of the command line; seeds)
     "47 stream-K": ("sm_80", "47_ampere_gemm_universal_streamk/ampere_gemm_universal_streamk.cu",
                     "--m=256 --n=128 --k=96 --iterations=0", (None, 1)),
     "16 convolution": ("sm_80", "16_ampere_tensorop_conv2dfprop/ampere_tensorop_conv2dfprop.cu",
                        "--n=1 --h=7 --w=9 --c=32 --k=40 --r=3 --s=3 --ref-check --iterations=1", (None, 1)),
+    "48 tf32, clusters of eight": (
+        "sm_90a:8", "48_hopper_warp_specialized_gemm/48_hopper_warp_specialized_gemm.cu",
+        "--m=200 --n=136 --k=200 --iterations=0", (None, 1)),
+    "62 sparse f16": ("sm_90a", "62_hopper_sparse_gemm/62_hopper_sparse_gemm.cu", "--m=128 --n=128 --k=256 --iterations=0",
+                      (None,)),
     "55 four bits by bf16": ("sm_90a", "55_hopper_mixed_dtype_gemm/55_hopper_int4_bf16_gemm.cu",
                              "--m=128 --n=128 --k=256 --l=1 --g=128 --mode=1 --iterations=0 --warmup=0", (None,)),
     "57 grouped": ("sm_90a", "57_hopper_grouped_gemm/57_hopper_grouped_gemm.cu",
@@ -49,7 +53,7 @@ def built(arch: str, name: str) -> tuple[str, Path]:
     nvcc, tree = peers.require("nvcc"), peers.cutlass()
     source = tree / "cutlass_library" / "source"
     example, include = source / "examples" / name, tree / "nvidia" / "cu13" / "include"
-    number = arch.removeprefix("sm_")
+    number = arch.removeprefix("sm_").partition(":")[0]
     folders = (
         source / "include", source / "tools" / "util" / "include", source / "examples" / "common", example.parent,
         include / "cccl", include,
@@ -60,9 +64,6 @@ def built(arch: str, name: str) -> tuple[str, Path]:
         "-Xcompiler=-fPIC,-O1", "-static-global-template-stub=false", "-shared",
         "-cudart=none", *(f"-I{folder}" for folder in folders),
     ]  # fmt: skip
-    extra = os.environ.get("EMULATOR_EXAMPLES_INCLUDE")
-    if extra:
-        words.append(f"-I{extra}")
     digest = hashlib.sha256("\0".join([*words, name]).encode()).hexdigest()[:12]
     folder = tree / f"example.{digest}"
     if not folder.exists():

@@ -435,3 +435,127 @@ def test_elements_below_one_byte(kind, per, group, room):
         assert (x2 == want).all()
     with pytest.raises(EmulatorError, match="groups of"):
         launch(load_kernel((1, 0), size), "k", 1, 128, [table, np.zeros(size, np.uint8)], memory=[x2])
+
+
+def pixels(x, at, offsets, box, low, high, steps):
+    """What an im2col copy reads of images [N, ..., C], one pixel after another as the ISA walks through them; outermost first."""
+    count, channels = box
+    spatial = x.shape[1:-1]
+    n, *place, c = at
+    out = np.zeros((count, channels), x.dtype)
+    for row in range(count):
+        spot = [p + o for p, o in zip(place, offsets)]
+        if n < x.shape[0] and all(0 <= s < e for s, e in zip(spot, spatial)):
+            for k in range(channels):
+                if 0 <= c + k < x.shape[-1]:
+                    out[row, k] = x[(n, *spot, c + k)]
+        d = len(place) - 1
+        while d >= 0:
+            place[d] += steps[d + 1]
+            if place[d] <= spatial[d] - 1 + high[d]:
+                break
+            place[d] = low[d]
+            d -= 1
+        else:
+            n += 1
+    return out
+
+
+def pixel_kernel(mode, coords, offsets, size):
+    text = load_kernel(coords, size).replace("global.tile.", f"global.{mode}.")
+    text = text.replace(f"tensor.{len(coords)}d", "tensor.2d") if mode == "tile::gather4" else text
+    extra = f", {{{', '.join(map(str, offsets))}}}" if offsets else ""
+    return text.replace("}], [%b];", f"}}], [%b]{extra};")
+
+
+@pytest.mark.parametrize(
+    "shape, box, low, high, steps, places",
+    [
+        # the examples of the ISA, which count innermost first
+        ((8, 14, 9, 64), (64, 8), (-1, -1), (-1, -1), 1, [((0, 4, 7, 7), (0, 0)), ((7, 12, 7, 60), (1, 1))]),
+        ((8, 14, 9, 64), (64, 8), (0, 0), (-2, -2), 1, [((0, 4, 6, 7), (2, 2))]),
+        ((8, 14, 8, 64), (32, 16), (-1, -1), (-1, -1), 2, [((0, 5, 5, 7), (1, 1)), ((7, 11, 5, 0), (0, 2))]),
+        ((3, 20, 40), (50, 32), (-2,), (1,), 1, [((0, -2, 0), (3,)), ((1, 20, 32), (0,)), ((2, 3, -8), (1,))]),
+        ((2, 5, 6, 4, 16), (96, 16), (-1, 0, -1), (-1, -2, 0), 1, [((0, -1, 0, -1, 0), (1, 2, 0)), ((1, 2, 3, 2, 0), (0, 1, 1))]),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("swizzle", ["none", "32B", "64B", "128B"])
+def test_im2col(shape, box, low, high, steps, places, swizzle):
+    x = np.arange(1, 1 + np.prod(shape), dtype=np.float32 if shape[-1] < 64 else np.uint16).reshape(shape)
+    if box[1] * x.itemsize > {"none": 1 << 20, "32B": 32, "64B": 64, "128B": 128}[swizzle]:
+        return
+    step = [1, *[steps] * (len(shape) - 2), 1]
+    table = tensor_map(x, box, swizzle, step, corners=(low, high))
+    for seed, (at, offsets) in enumerate(places):
+        want = pixels(x, at, offsets, box, low, high, step)
+        assert want.any()
+        out = np.zeros(want.nbytes, np.uint8)
+        text = pixel_kernel("im2col", at[::-1], offsets[::-1], want.nbytes)
+        report = launch(text, "k", 1, 128, [table, out], memory=[x], check=True, seed=seed)
+        assert (out == image(want, swizzle)).all() and report.findings == []
+
+
+def test_im2col_stores():
+    x = np.zeros((2, 6, 5, 16), np.float32)
+    low, high, box = (0, 0), (-1, -2), (24, 8)
+    table = tensor_map(x, box, "32B", corners=(low, high))
+    rows = np.arange(1, 1 + 24 * 8, dtype=np.float32).reshape(box)
+    store = "cp.async.bulk.tensor.4d.global.shared::cta.im2col_no_offs.bulk_group [%m, {8, 1, 3, 0}], [%s];"
+    text = STORE.format(size=rows.nbytes, fence=FENCE, store=store, after=DONE)
+    report = launch(text, "k", 1, 128, [table, image(rows, "32B")], memory=[x], check=True, seed=1)
+    number = np.arange(1, 1 + x.size, dtype=np.float32).reshape(x.shape)  # where each element came from
+    want = np.zeros_like(x)
+    for value, row in zip(pixels(number, (0, 3, 1, 8), (0, 0), box, low, high, [1] * 4), rows):
+        if value[0]:
+            want.reshape(-1)[value.astype(int) - 1] = row
+    assert (x == want).all() and want.any() and report.findings == []
+
+
+@pytest.mark.parametrize("swizzle", ["none", "128B"])
+def test_four_rows_are_gathered_and_scattered(swizzle):
+    x = np.arange(1, 1 + 20 * 72, dtype=np.float16).reshape(20, 72)
+    table = tensor_map(x, (1, 64), swizzle)
+    for column, rows in ((0, (3, 0, 19, 3)), (16, (7, -1, 20, 2)), (-8, (1, 2, 3, 4))):
+        want = np.concatenate([box_of(x, (r, column), (1, 64), (1, 1), 0) for r in rows])
+        out = np.zeros(want.nbytes, np.uint8)
+        text = pixel_kernel("tile::gather4", (column, *rows), (), want.nbytes)
+        report = launch(text, "k", 1, 128, [table, out], memory=[x], check=True, seed=0)
+        assert (out == image(want, swizzle)).all() and report.findings == []
+        y = np.zeros_like(x)
+        if column < 0 or rows[0] == rows[3]:
+            continue
+        places = ", ".join(map(str, (column, *rows)))
+        store = (
+            f"cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group [%m, {{{places}}}], [%s];"
+        )
+        text = STORE.format(size=want.nbytes, fence=FENCE, store=store, after=DONE)
+        launch(text, "k", 1, 128, [tensor_map(y, (1, 64), swizzle), out], memory=[y], check=True, seed=0)
+        kept = [r for r in rows if 0 <= r < 20]
+        assert (y[kept, column:] == x[kept, column : column + 64]).all() and np.count_nonzero(y) == 56 * len(
+            kept
+        )
+
+
+def test_pixels_that_cannot_be_are_refused():
+    x = np.zeros((2, 6, 5, 16), np.float32)
+    for arguments, why in (
+        ({"box": (8, 8), "corners": ((0, 0), (0,))}, "two corners"),
+        ({"box": (8, 8), "corners": ((0, -129), (0, 0))}, "8 bits"),
+        ({"box": (1025, 8), "corners": ((0, 0), (0, 0))}, "1,024 pixels"),
+        ({"box": (1, 1, 8, 8), "corners": ((0, 0), (0, 0))}, "a box of pixels"),
+    ):
+        with pytest.raises(EmulatorError, match=why):
+            tensor_map(x, swizzle="none", **arguments)
+    images, tiles = (
+        tensor_map(x, (8, 8), "none", corners=((0, 0), (0, 0))),
+        tensor_map(x, (1, 1, 8, 8), "none"),
+    )
+    out = np.zeros(256, np.uint8)
+    for table, coords, offsets, mode, why in (
+        (tiles, (0, 0, 0, 0), (0, 0), "im2col", "of its own kind"),
+        (images, (0, 0, 0, 0), (), "tile", "of its own kind"),
+        (images, (0, 5, 0, 0), (0, 0), "im2col", "outside of the bounding box"),
+        (tensor_map(x[0, 0], (2, 8), "none"), (0, 0, 0, 0, 0), (), "tile::gather4", "boxes of one row"),
+    ):
+        with pytest.raises(EmulatorError, match=why):
+            launch(pixel_kernel(mode, coords, offsets, 256), "k", 1, 128, [table, out], memory=[x])

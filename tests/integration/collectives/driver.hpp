@@ -34,3 +34,22 @@ extern "C" CUresult cuTensorMapEncodeTiled(
   }
   return CUDA_SUCCESS;
 }
+
+extern "C" CUresult cuTensorMapEncodeIm2col(
+    CUtensorMap* map, CUtensorMapDataType element, cuuint32_t rank, void* address, cuuint64_t const* extents,
+    cuuint64_t const* strides, int const* low, int const* high, cuuint32_t channels, cuuint32_t pixels,
+    cuuint32_t const* steps, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+    CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill) {
+  if (rank < 3) return CUDA_ERROR_INVALID_VALUE;
+  cuuint32_t box[5] = {channels, pixels};
+  CUresult result = cuTensorMapEncodeTiled(map, element, rank, address, extents, strides, box, steps, interleave,
+                                           swizzle, promotion, fill);
+  auto* to = reinterpret_cast<std::uint8_t*>(map);
+  to[18] = 1;
+  for (cuuint32_t i = 0; i < rank - 2; ++i) {
+    std::int16_t corners[] = {std::int16_t(low[i]), std::int16_t(high[i])};
+    std::memcpy(to + 92 + 2 * i, corners, 2);
+    std::memcpy(to + 98 + 2 * i, corners + 1, 2);
+  }
+  return result;
+}

@@ -1,7 +1,8 @@
 """Runs an example program of CUTLASS on the emulator; its exit code is the program's.
 
 python play.py FOLDER RUNTIME ARCH SEED WORD...: FOLDER has the program as a shared library and its PTX, RUNTIME is the shared
-library of the CUDA runtime. SEED is "none", or a number for a run with checks, which say what they find on the error stream.
+library of the CUDA runtime. ARCH is sm_90a, or sm_90a:8 for a device of eight multiprocessors in the place of four. SEED is
+"none", or a number for a run with checks, which say what they find on the error stream.
 """
 
 import ctypes
@@ -61,8 +62,8 @@ def play(folder: str, library_of_runtime: str, arch: str, seed: str, *words: str
     )
     callbacks = [kind(function) for kind, function in zip(kinds, (run, allocate))]
     runtime = ctypes.CDLL(library_of_runtime, ctypes.RTLD_GLOBAL)
-    number = int(re.findall(r"\d+", arch)[0])
-    runtime.emulator_device(*callbacks, number // 10, number % 10, 4)
+    number, count = (int(word) for word in re.findall(r"\d+", f"{arch}:4")[:2])
+    runtime.emulator_device(*callbacks, number // 10, number % 10, count)
     library = ctypes.CDLL(str(Path(folder) / "program.so"), os.RTLD_LAZY)
     listing = subprocess.run(
         ["nm", "-D", Path(folder) / "program.so"], check=True, capture_output=True, text=True

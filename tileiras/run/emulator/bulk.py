@@ -14,7 +14,8 @@ import numpy as np
 
 from .access import Fault, combine
 from .memory import CLUSTER_SHIFT, VIEW, gather
-from .tensor_map import ELEMENTS, NANS, TensorMap, replace
+from .pixels import PixelOps
+from .tensor_map import NANS, TensorMap, replace
 
 _OFFSET = (1 << CLUSTER_SHIFT) - 1
 
@@ -62,7 +63,7 @@ class Flight:
         self.phase = -1  # phases that the mbarrier had behind it when the copy landed
 
 
-class BulkOps:
+class BulkOps(PixelOps):
     """Mixed into Batch."""
 
     # addresses
@@ -292,24 +293,20 @@ class BulkOps:
             self.checker.record(self, kind, at, width, lanes, "relaxed" if kind == "a" else "", clock, inst)
         self.far.clear()
 
-    def tensor_load(
-        self, inst, multicast: bool, pair: bool, to, table, coords, barrier, ranks, mask, idx, n: int
-    ) -> None:
-        arrays = [to, table, barrier, *coords, *((ranks,) if multicast else ())]
+    def tensor_load(self, inst, mode: str, multicast: bool, pair: bool, to, table, coords, offsets, barrier, ranks, mask, idx,
+                    n: int) -> None:  # fmt: skip
+        arrays = [to, table, barrier, *coords, *offsets, *((ranks,) if multicast else ())]
         for lane, values in self.each(mask, idx, n, *arrays):
-            tm = self.tensor_map_at(lane, values[1], len(coords))
             origin = values[3 : 3 + len(coords)]
-            size = tm.box_bytes()
+            tm = self.tensor_map_at(lane, values[1], 2 if mode == "rows" else len(coords), mode)
+            size = tm.box_bytes(mode)
             cta, offset = self.shared_place(lane, values[0])
             places = self.destinations(lane, cta, values[-1] if multicast else None, values[2], pair)
             targets = [self.shared_span(lane, p[0], offset, size, 128) for p in places]
             signals = self.signal_of(lane, places, size)
-            inside = self.tensor_clip(tm, origin, lane, False)
-            far = self.tensor_record(inside, lane, "r")
             chunks = tm.where(np.arange(offset, offset + size, 16)) - offset
-
-            def read(tm=tm, origin=origin, lane=lane):
-                return self.tensor_read(tm, origin, lane)
+            away = values[3 + len(coords) : 3 + len(coords) + len(offsets)]
+            read, far = self.box_source(tm, mode, origin, away, lane)
 
             def write(data, targets=targets, chunks=chunks):
                 for t in targets:
@@ -320,24 +317,37 @@ class BulkOps:
             )
         self.issued_far(inst)
 
-    def tensor_store(self, inst, op: str, table, coords, source, mask, idx, n: int) -> None:
+    def box_source(self, tm: TensorMap, mode: str, origin: list[int], offsets: list[int], lane: int):
+        """(what reads a box of a tensor, what it touches there, as `launch_transfer` wants both)."""
+        if mode == "tile":
+            far = self.tensor_record(self.tensor_clip(tm, origin, lane, False), lane, "r")
+            return lambda: self.tensor_read(tm, origin, lane), far
+        found = self.pixel_rows(tm, mode, origin, offsets, lane, False)
+        return lambda: self.pixel_read(tm, mode, found), self.pixel_record(found, lane, "r")
+
+    def box_target(self, tm: TensorMap, mode: str, origin: list[int], op: str, lane: int):
+        """(what writes a box of a tensor, what it touches there)."""
+        if mode == "tile":
+            far = self.tensor_record(self.tensor_clip(tm, origin, lane, True), lane, "a" if op else "w")
+            return lambda data: self.tensor_write(tm, origin, lane, data, op), far
+        found = self.pixel_rows(tm, mode, origin, [0] * (tm.rank - 2), lane, True)
+        return lambda data: self.pixel_write(tm, mode, found, data), self.pixel_record(found, lane, "w")
+
+    def tensor_store(self, inst, mode: str, op: str, table, coords, source, mask, idx, n: int) -> None:
         for lane, values in self.each(mask, idx, n, table, source, *coords):
-            tm = self.tensor_map_at(lane, values[0], len(coords))
+            tm = self.tensor_map_at(lane, values[0], 2 if mode == "rows" else len(coords), mode)
             origin = values[2:]
-            size = tm.box_bytes()
+            size = tm.box_bytes(mode)
             cta, offset = self.shared_place(lane, values[1])
             at = (
                 self.shared_span(lane, cta, offset, size, 128)
                 + tm.where(np.arange(offset, offset + size, 16))
                 - offset
             )
-            far = self.tensor_record(self.tensor_clip(tm, origin, lane, True), lane, "a" if op else "w")
+            write, far = self.box_target(tm, mode, origin, op, lane)
 
             def read(at=at):
                 return gather(at, 16)
-
-            def write(data, tm=tm, origin=origin, lane=lane):
-                self.tensor_write(tm, origin, lane, data, op)
 
             self.launch_transfer(inst, lane, read, write, [], np.sort(at), None, far=far)
         self.issued_far(inst)
@@ -473,13 +483,16 @@ class BulkOps:
             self.checker.settle_global(self, ("write",), at, width, np.full(at.size, t.lane))
 
     # tensors in memory
-    def tensor_map_at(self, lane: int, address: int, rank: int) -> TensorMap:
+    def tensor_map_at(self, lane: int, address: int, rank: int, mode: str) -> TensorMap:
         if address % 64:
             raise Fault("misaligned", f"tensor map at {address:#x} is not aligned to 64 bytes", lane)
         at = self.global_span(lane, address, 128, False)
         tm = TensorMap(ctypes.string_at(at, 128))
         if tm.rank != rank:
             raise Fault("out of bounds", f"{rank} coordinates for a tensor map of {tm.rank} dimensions", lane)
+        if (tm.corners is not None) != (mode == "im2col"):
+            kind = "an im2col" if mode == "im2col" else "a tiled"
+            raise Fault("out of bounds", f"{kind} copy wants a tensor map of its own kind", lane)
         return tm
 
     def tensor_clip(self, tm: TensorMap, origin: list[int], lane: int, write: bool):
@@ -540,7 +553,7 @@ class BulkOps:
 
     def tensor_read(self, tm: TensorMap, origin: list[int], lane: int) -> np.ndarray:
         """The box as 16-byte chunks, before swizzling."""
-        name = ELEMENTS[tm.element][0]
+        name = tm.name
         per, size, room = tm.group
         counts = tm.counts[::-1]
         out = np.zeros((*counts[:-1], counts[-1] // per, room), np.uint8)
@@ -557,7 +570,7 @@ class BulkOps:
         inside = self.tensor_clip(tm, origin, lane, True)
         if inside is None:
             return
-        name = ELEMENTS[tm.element][0]
+        name = tm.name
         per, size, room = tm.group
         address, shape, strides, first = inside
         counts = tm.counts[::-1]

@@ -6,6 +6,9 @@ from .gen import BlockGen, handles, is_type
 from .ops_memory import address, mask_of
 from .syntax import WIDTH_BITS, Inst
 
+_MODES = {
+    "im2col": "im2col", "im2col_no_offs": "im2col", "tile::gather4": "rows", "tile::scatter4": "rows",
+}  # fmt: skip
 _REDUCTIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
 
 
@@ -26,7 +29,9 @@ def bulk(g: BlockGen, inst: Inst) -> None:
     if "wait_group" in mods:
         g.emit(f"B.bulk_wait({int(inst.ops[0][1])}, {'read' in mods}, {mask}, idx, n)")
         return
-    if any(m.startswith(("im2col", "tile::")) for m in mods) or "multimem" in mods or "cp_mask" in mods:
+    unknown = any(m.startswith("im2col::w") for m in mods) or "multimem" in mods or "cp_mask" in mods
+    mode = next((_MODES[m] for m in mods if m in _MODES), "tile")
+    if unknown or (mode != "tile" and "reduce" in mods):
         g.fail("this form of bulk copy is not supported by the emulator")
     op = next((m for m in mods if m in _REDUCTIONS), "") if "reduce" in mods else ""
     multicast = "multicast::cluster" in mods
@@ -38,14 +43,18 @@ def bulk(g: BlockGen, inst: Inst) -> None:
             table, source = rest[0], rest[1]
             coords = _coordinates(g, table)
             g.emit(
-                f"B.tensor_store({name}, {op!r}, {_where(g, table)}, {coords}, {_where(g, source)}, {mask}, idx, n)"
+                f"B.tensor_store({name}, {mode!r}, {op!r}, {_where(g, table)}, {coords}, {_where(g, source)}, {mask}, idx, n)"
             )
             return
         to, table, barrier = rest[:3]
-        ranks = g.use(rest[3], "u16") if multicast else "None"
+        rest = rest[3:]
+        offsets = "()"
+        if mode == "im2col":
+            offsets = "(" + "".join(g.use(item, "u16") + ", " for item in rest.pop(0)[1]) + ")"
+        ranks = g.use(rest[0], "u16") if multicast else "None"
         g.emit(
-            f"B.tensor_load({name}, {multicast}, {'cta_group::2' in mods}, {_where(g, to)}, {_where(g, table)}, "
-            f"{_coordinates(g, table)}, {_where(g, barrier)}, {ranks}, {mask}, idx, n)"
+            f"B.tensor_load({name}, {mode!r}, {multicast}, {'cta_group::2' in mods}, {_where(g, to)}, {_where(g, table)}, "
+            f"{_coordinates(g, table)}, {offsets}, {_where(g, barrier)}, {ranks}, {mask}, idx, n)"
         )
         return
     type_ = next((m for m in mods if is_type(m)), "")

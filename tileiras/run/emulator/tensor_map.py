@@ -4,11 +4,12 @@ The 128 bytes of NVIDIA's descriptors are opaque, so these are our own (little-e
 
     0   u64      global address
     8   u32      0x50414D54, "TMAP"
-    12  u8 x 8   rank, element type, swizzle, swizzle atomicity, interleave, fill, 0, 0 (numbers of `tensormap.replace`)
+    12  u8 x 8   rank, element type, swizzle, swizzle atomicity, interleave, fill (numbers of `tensormap.replace`), im2col, 0
     20  u32 x 5  extents, innermost first (0: 2^32)
     40  u64 x 4  strides in bytes of dimensions 1 to 4
-    72  u16 x 5  box
+    72  u16 x 5  box; im2col: channels per pixel, pixels per column
     82  u16 x 5  element strides
+    92  s16 x 6  im2col: lower corner of the bounding box in W, H, D, then the upper one
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy as np
 from .syntax import EmulatorError
 
 MAGIC = 0x50414D54
-_FORM = "<QI8B5I4Q5H5H36x"
+_FORM = "<QI8B5I4Q5H5H6h24x"
 # element type of `tensormap.replace` -> (name, bits in memory, bits in shared memory)
 ELEMENTS = {
     0: ("u8", 8, 8), 1: ("u16", 16, 16), 2: ("u32", 32, 32), 3: ("s32", 32, 32), 4: ("u64", 64, 64), 5: ("s64", 64, 64),
@@ -45,8 +46,8 @@ NANS = {"f16": 0x7E00, "bf16": 0x7FC0, "f32": 0x7FC00000, "tf32": 0x7FC00000, "f
 class TensorMap:
     """A descriptor's fields; dimensions innermost first."""
 
-    __slots__ = ("address", "atomicity", "box", "element", "extents", "fill", "interleave", "rank", "steps", "strides",
-                 "swizzle")  # fmt: skip
+    __slots__ = ("address", "atomicity", "box", "corners", "element", "extents", "fill", "interleave", "rank", "steps",
+                 "strides", "swizzle")  # fmt: skip
 
     def __init__(self, raw: bytes) -> None:
         v = struct.unpack(_FORM, raw)
@@ -59,6 +60,8 @@ class TensorMap:
         self.extents = [x or 1 << 32 for x in v[10:15]]
         self.strides = [0, *v[15:19]]
         self.box, self.steps = list(v[19:24]), list(v[24:29])
+        # of an im2col map: lower and upper, innermost first
+        self.corners = (list(v[29:32]), list(v[32:35])) if v[8] else None
         if not 1 <= self.rank <= 5 or self.element not in ELEMENTS:
             raise EmulatorError("a tensor map with a rank or element type that does not exist")
         if self.interleave:
@@ -70,14 +73,19 @@ class TensorMap:
         return [-(-b // s) for b, s in zip(self.box[: self.rank], self.steps)]
 
     @property
+    def name(self) -> str:
+        return ELEMENTS[self.element][0]
+
+    @property
     def group(self) -> tuple[int, int, int]:
         """What is moved as one: elements of the innermost dimension, their bytes in memory and in shared memory."""
         size = ELEMENTS[self.element][1] // 8
         return GROUPS.get(self.element, (1, size, size))
 
-    def box_bytes(self) -> int:
+    def box_bytes(self, mode: str = "tile") -> int:
+        """Bytes of shared memory that a copy fills; mode: "tile", "im2col", or "rows" of tile::gather4."""
         total = ELEMENTS[self.element][2]
-        for c in self.counts:
+        for c in {"tile": self.counts, "im2col": self.box[:2], "rows": [self.box[0], 4]}[mode]:
             total *= c
         return total // 8
 
@@ -116,11 +124,13 @@ def tensor_map(
     interleave: str = "none",
     fill: str = "zeros",
     element: int | None = None,
+    corners=None,
 ) -> bytes:
     """The 128 bytes that a kernel takes as descriptor of `array`: pass them as parameter, and the array in `memory`.
 
     box and element_strides follow the array's dimensions, outermost first; the array's last dimension is contiguous.
-    element overrides the element type, by its number in `tensormap.replace`.
+    element overrides the element type, by its number in `tensormap.replace`. corners makes a map for im2col, and is the lower
+    and the upper corner of the bounding box, outermost first; box is then (pixels per column, channels per pixel).
     """
     size = array.dtype.itemsize
     if array.size and array.shape[-1] > 1 and array.strides[-1] != size:
@@ -144,6 +154,7 @@ def tensor_map(
         element_strides,
         interleave,
         fill,
+        corners,
     )
 
 
@@ -157,11 +168,13 @@ def encode(
     element_strides=None,
     interleave: str = "none",
     fill: str = "zeros",
+    corners=None,
 ) -> bytes:
     """The 128 bytes of a tensor at an address. Lists stand outermost dimension first.
 
     element: a name or number of ELEMENTS. extents: elements in each dimension. strides: bytes from one element to the
-    next in each dimension but the last. What the driver's cuTensorMapEncodeTiled refuses is an EmulatorError.
+    next in each dimension but the last. What the driver's cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col refuse is an
+    EmulatorError.
     """
     extents, strides, box = ([int(n) for n in numbers] for numbers in (extents, strides, box))
     rank = len(extents)
@@ -169,7 +182,14 @@ def encode(
     kind = _BY_NAME.get(element, -1) if isinstance(element, str) else element
     if kind not in ELEMENTS:
         raise EmulatorError(f"tensor maps have no elements of type {element}")
-    if not 1 <= rank <= 5 or len(box) != rank or len(steps) != rank or len(strides) != rank - 1:
+    if corners is not None:
+        check_corners(rank, box, corners)
+    if (
+        not 1 <= rank <= 5
+        or len(steps) != rank
+        or len(strides) != rank - 1
+        or (corners is None and len(box) != rank)
+    ):
         raise EmulatorError(
             "a tensor map has 1 to 5 dimensions, and box and element_strides one number for each"
         )
@@ -179,9 +199,11 @@ def encode(
         raise EmulatorError(f"swizzle is one of {', '.join(_SWIZZLES)}; fill one of {', '.join(_FILLS)}")
     if min(extents) < 1 or max(extents) > 1 << 32:
         raise EmulatorError(f"a tensor map has 1 to 2^32 elements in each dimension, not {extents}")
-    if min(box) < 1 or max(box) > 256 or min(steps) < 1 or max(steps) > 8:
+    most = [256] * rank if corners is None else [1024, 256]
+    if min(box) < 1 or any(b > m for b, m in zip(box, most)) or min(steps) < 1 or max(steps) > 8:
         raise EmulatorError(
-            f"a box has 1 to 256 elements a dimension and element strides of 1 to 8, not {box}, {steps}"
+            f"a box has 1 to 256 elements a dimension (a column up to 1,024 pixels) and element strides of 1 to 8, not {box}, "
+            f"{steps}"
         )
     mode, atomicity = _SWIZZLES[swizzle]
     inner = -(-box[-1] // steps[-1]) * ELEMENTS[kind][2] // 8
@@ -197,8 +219,20 @@ def encode(
     if any(s >= 1 << 40 for s in strides):
         raise EmulatorError(f"strides of a tensor map are below 2^40 bytes, not {strides}")
     pad = [0] * (5 - rank)
+    low, high = ([*map(int, c)][::-1] for c in corners or ((), ()))
     return struct.pack(
-        _FORM, address, MAGIC, rank, kind, mode, atomicity, 0, _FILLS[fill], 0, 0,
-        *[x & 0xFFFFFFFF for x in extents[::-1]], *pad, *strides, *([0] * (5 - rank)),
-        *box[::-1], *pad, *steps[::-1], *pad,
+        _FORM, address, MAGIC, rank, kind, mode, atomicity, 0, _FILLS[fill], corners is not None, 0,
+        *[x & 0xFFFFFFFF for x in extents[::-1]], *pad, *strides, *pad, *box[::-1], *([0] * (5 - len(box))), *steps[::-1], *pad,
+        *low, *([0] * (3 - len(low))), *high, *([0] * (3 - len(high))),
     )  # fmt: skip
+
+
+def check_corners(rank: int, box: list[int], corners) -> None:
+    """Errors: EmulatorError for a bounding box that im2col does not have."""
+    if not 3 <= rank <= 5 or len(box) != 2 or len(corners) != 2 or any(len(c) != rank - 2 for c in corners):
+        raise EmulatorError(
+            "a tensor map for im2col has 3 to 5 dimensions, a box of pixels and channels, and two corners of two dimensions less"
+        )
+    bits = {3: 15, 4: 7, 5: 4}[rank]
+    if any(not -(1 << bits) <= c < 1 << bits for corner in corners for c in corner):
+        raise EmulatorError(f"corners of an im2col map of rank {rank} have {bits + 1} bits: {corners}")
