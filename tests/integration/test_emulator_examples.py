@@ -42,6 +42,12 @@ CASES = {
     "58 eight bits": ("sm_89", "58_ada_fp8_gemm/ada_fp8_gemm.cu", "--m=128 --n=128 --k=128 --iterations=0", (None,)),
     "70 eight bits by two SMs": ("sm_100a", "70_blackwell_gemm/70_blackwell_fp8_gemm.cu",
                                  "--m=256 --n=256 --k=128 --iterations=0", (None, 1)),
+    "74 stream-K": ("sm_100a", "74_blackwell_gemm_streamk/blackwell_gemm_streamk.cu",
+                    "--m=256 --n=256 --k=256 --iterations=0", (None,)),
+    "76 convolution by im2col": (
+        "sm_100a", "76_blackwell_conv/76_blackwell_conv_fprop.cu",
+        "--n=2 --d=3 --h=7 --w=9 --c=64 --k=72 --t=2 --r=3 --s=2 --pad_d=1 --pad_h=1 --pad_w=0 --stride_h=2 --dilation_w=2 "
+        "--iterations=0", (None, 1)),
     "72 four bits into four bits": (
         "sm_100a", "72_blackwell_narrow_precision_gemm/72b_blackwell_nvfp4_nvfp4_gemm.cu",
         "--m=256 --n=256 --k=256 --iterations=0", (None, 1)),
