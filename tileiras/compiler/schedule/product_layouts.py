@@ -83,6 +83,12 @@ class ProductLayouts:
         ]
         return [*sides, result, *scales], result
 
+    def leaves_in_rows(self, op: Op) -> bool:
+        """Whether a store in a loop of tensor memory has no room to turn its tile."""
+        return tensor_memory.leaves_in_rows(
+            op.block, self.in_tensor_memory, self._staged, self._target, self._log2_warps
+        )
+
     def is_stored(self, op: Op, which: int) -> bool:
         """Whether threads write an operand to shared memory for tcgen05: it does not lie there as it was loaded."""
         return (

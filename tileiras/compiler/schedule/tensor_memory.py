@@ -23,7 +23,7 @@ from tileiras.compiler.target.products import PRODUCTS
 from tileiras.compiler.target.products import SCALED as SCALED_PRODUCT
 
 from .instructions import scaled_form
-from .products import carried_beside, operand_matrix
+from .products import carried_beside, operand_matrix, waiting_beside
 from .restage import source_load
 from .staging import Staged
 
@@ -274,8 +274,22 @@ def _fits(products: list[Op], staged: Any, target: Any, log2_warps: int) -> bool
     back = [num_elements(op.result.type.shape) for op in ends if role(op) != FRESH]  # type: ignore[attr-defined]
     if len(back) > 1 and sum(back) >> log2_warps + 5 > CostModel.results_registers:
         return False
-    room = CostModel(target).shared_bytes - extra - _turned_bytes(products[0].block)
+    most = max(num_elements(op.result.type.shape) for op in ends)  # type: ignore[attr-defined]
+    if waiting_beside(products[0].block) + most >> log2_warps + 5 > CostModel.results_registers:
+        return False
+    room = CostModel(target).shared_bytes - extra
     return columns(products, log2_warps) is not None and 2 * sum(stage.values()) <= room
+
+
+def leaves_in_rows(body: Any, products: frozenset[Op], staged: Any, target: Any, log2_warps: int) -> bool:
+    """Whether tiles of whole rows a thread are stored as they lie: two stages leave no room for them to cross shared memory."""
+    own = [op for op in body.ops if op in products]
+    if not own:
+        return False
+    stage = {plan.op: plan.bytes for op in own for plan in staged[op]}
+    extra = kept_bytes(own, lambda op: staged[op], log2_warps)
+    room = CostModel(target).shared_bytes - extra - 2 * sum(stage.values())
+    return _turned_bytes(body) > room
 
 
 def _turned_bytes(body: Any) -> int:

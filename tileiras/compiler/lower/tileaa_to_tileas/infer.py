@@ -331,6 +331,8 @@ class Inference:
             return want
         low, count = dim_bits(shape)[unit]
         rows = self.products.in_tensor_memory and not any(c >> low & (1 << count) - 1 for c in have.lane)
+        if rows and self.products.leaves_in_rows(op):
+            return have
         if rows and have.bits >= CostModel.log2_whole_rows:
             return want  # a row a thread, as sums come from tensor memory: every lane would write to lines of its own
         if self.products.in_tensor_memory and 1 << low not in have.reg:

@@ -5,7 +5,8 @@ After:  `%x = load`, `%y = convert_layout %x`, `%z = ftof %y`, `mmaf %z ..`: wha
 travel by an asynchronous copy. What is added to their results does so too where it becomes wider on the way.
 
 A conversion in a loop of a value from outside of it moves in front of the loop when the fragments fit the registers
-beside the accumulators; else the value waits in shared memory, stored once, and every iteration reads it from there.
+beside the accumulators; else the value waits in shared memory, stored once, and every iteration reads it from there. What
+no product takes moves where it takes no more registers than what would wait to be converted.
 """
 
 from __future__ import annotations
@@ -170,13 +171,16 @@ class HoistConversions(Pass):
         body = loop.regions[0].block
         spare: int | None = None
         for op in list(body.ops):
-            if op.spec is not tileas.CONVERT_LAYOUT or not all(
-                u.spec.name in PRODUCTS for u, _ in op.result.uses
-            ):
+            if op.spec is not tileas.CONVERT_LAYOUT:
                 continue
             source = op.operands[0]
             inside = source.op.block if source.op is not None else source.owner
             if inside is body or loop.block is None:
+                continue
+            if not all(u.spec.name in PRODUCTS for u, _ in op.result.uses):
+                if waits_alone(op):
+                    body.ops.remove(op)
+                    loop.block.insert_before(loop, op)
                 continue
             if any(f"restage_{SIDES[i]}" in u.attrs for u, i in op.result.uses if i < len(SIDES)):
                 continue  # it will be stored in front of the loop from the layout that it has
@@ -229,6 +233,14 @@ class HoistConversions(Pass):
         erase_load(source)
         following = loop.block.ops[loop.block.ops.index(loop) + 1]
         Rewriter(context, following).create(tileas.FREE_SHARED, (buffer.result,))
+
+
+def waits_alone(convert: Op) -> bool:
+    """Whether a value from outside of a loop waits through it for one conversion alone, which takes no more registers: it may as
+    well wait as it is wanted."""
+    source = convert.operands[0]
+    have, want = (value.type.layout.num_regs for value in (source, convert.result))  # type: ignore[attr-defined]
+    return len(source.uses) == 1 and bool(want <= have)
 
 
 def end_of_buffers(loop: Op) -> int:
