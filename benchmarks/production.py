@@ -307,6 +307,13 @@ def _attention() -> list[Production]:
             ),
         ),
         Production(
+            "attn_bf16_retention",
+            "attention.py",
+            "retention",
+            (q, q, q, q, Array("f32", 1, **known), 128, 128),
+            Product("bf16", 8 * 128 * 128 * 128, 3 * 128 * 128 * 2, 128, 128, 128),
+        ),
+        Production(
             "attn_cpp_128x128_d64_causal",
             "products.cu",
             "cpp_attention_causal",

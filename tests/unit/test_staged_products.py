@@ -195,7 +195,7 @@ def test_attention_moves_neither_scores_nor_probabilities_through_shared_memory(
         "staged_attention_causal_bf16", "staged_flash_bwd_bf16_128", "staged_tf32_nn_128", "staged_dequantized",
         "staged_attention_rows_e4m3", "staged_attention_e5m2", "staged_quantized_attention_128", "staged_converted_w4a16",
         "staged_linear_attention_d128", "staged_complex_product_f16", "staged_running_states_11", "staged_faded_state_64",
-        "staged_latent_512", "staged_faded_state_128", "staged_gated_state",
+        "staged_latent_512", "staged_faded_state_128", "staged_gated_state", "staged_retained_128",
     ],
 )  # fmt: skip
 def test_products_of_computed_operands_add_up_in_tensor_memory(name: str) -> None:
@@ -222,6 +222,20 @@ def test_what_is_computed_from_rows_and_columns_to_meet_scores_lies_as_they_do()
     text = ptx("staged_faded_state_128", "sm_100")
     loop = text[text.index("cp.async.wait_group") : text.rindex("tcgen05.commit")]
     assert loop.count("st.shared") < 64 and loop.count("bar.sync") == 10
+
+
+def test_a_mask_that_waits_through_a_loop_asks_for_warps_and_two_stages_leave_stores_no_room_to_turn() -> (
+    None
+):
+    """128 x 128 numbers of the mask and of the scores are 64 registers each of 256 threads; the mask is converted once."""
+    text = ptx("staged_retained_128", "sm_100")
+    assert ".reqntid 256" in text and text.count("tcgen05.mma") == 4 * 128 // 16
+    loop = text[text.index("cp.async.wait_group") : text.rindex("tcgen05.commit")]
+    assert (
+        loop.count("ld.shared.v4") <= 16 and loop.count("st.global.v4") == 8
+    )  # the keys, to fade; rows as they lie
+    (size,) = re.findall(r"\.b8 \$smem\[(\d+)\]", text)
+    assert 7 * 128 * 128 * 2 < int(size) < 7 * 128 * 128 * 2 + 4096
 
 
 def test_operands_that_are_stored_share_places_and_one_that_two_products_read_is_stored_once() -> None:

@@ -248,6 +248,31 @@ chain(
 )
 
 
+def retained(q, k, v, o, gamma):
+    q, k, v = (wide(x)[0] for x in (q, k, v))
+    rows = np.arange(q.shape[1])
+    far = rows[:, None] - rows[None, :]
+    fade = np.where(far >= 0, wide(gamma)[0][: len(q), None, None] ** np.maximum(far, 0), 0.0)
+    return {3: ((q @ k.transpose(0, 2, 1)) * fade @ v).astype(DTYPES["f16"])}
+
+
+chain(
+    "staged_retained_128",
+    "retained",
+    [A("f16", 3)] * 4 + [A("f32", 1), 128, 128],
+    (2,),
+    lambda rng: (
+        *(uniform(rng, (2, 272, 128), "f16", -0.25, 0.25) for _ in range(2)),
+        uniform(rng, (2, 272, 128), "f16", -1, 1),
+        like((2, 272, 128), "f16"),
+        uniform(rng, (16,), "f32", 0.9, 0.99),
+    ),
+    retained,
+    rtol=1.6e-2,
+    atol=1.6e-2,
+)
+
+
 def over_latent(q, qr, c, cr, o, scale):
     q, qr, c, cr = (wide(v)[0] for v in (q, qr, c, cr))
     s = (q @ c.transpose(0, 2, 1) + qr @ cr.transpose(0, 2, 1)) * float(scale)

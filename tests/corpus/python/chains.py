@@ -76,3 +76,27 @@ def gated_state(q, k, v, g, o, M: Const, D: Const):
         ct.store(o, (h, i, 0), out.astype(o.dtype).reshape((1, M, D)))
         kd = (kt.astype(ct.float32) * ct.exp(last - gt)).astype(q.dtype)
         state = ct.mma(ct.transpose(kd), vt, state * ct.exp(ct.transpose(last)))
+
+
+@ct.kernel
+def retained(q, k, v, o, gamma, M: Const, D: Const):
+    """Chunks of retention, one decay a head: the mask and the decays wait in registers while the loop runs."""
+    h = ct.bid(0)
+    state = ct.zeros((D, D), ct.float32)
+    rows = ct.arange(M, dtype=ct.int32)[:, None]
+    columns = ct.arange(M, dtype=ct.int32)[None, :]
+    fade = ct.log(ct.gather(gamma, h))
+    mask = ct.where(rows >= columns, ct.exp((rows - columns).astype(ct.float32) * fade), 0.0)
+    into = ct.exp((rows + 1).astype(ct.float32) * fade)
+    down = ct.exp((M - 1 - rows).astype(ct.float32) * fade)
+    whole = ct.exp(fade * M)
+    for i in range(ct.cdiv(q.shape[1], M)):
+        qt = ct.load(q, (h, i, 0), (1, M, D), padding_mode=ZERO).reshape((M, D))
+        kt = ct.load(k, (h, i, 0), (1, M, D), padding_mode=ZERO).reshape((M, D))
+        vt = ct.load(v, (h, i, 0), (1, M, D), padding_mode=ZERO).reshape((M, D))
+        s = ct.mma(qt, ct.transpose(kt), ct.zeros((M, M), ct.float32)) * mask
+        out = ct.mma(s.astype(v.dtype), vt, ct.zeros((M, D), ct.float32))
+        out = out + ct.mma(qt, state.astype(q.dtype), ct.zeros((M, D), ct.float32)) * into
+        ct.store(o, (h, i, 0), out.astype(o.dtype).reshape((1, M, D)))
+        kd = (kt.astype(ct.float32) * down).astype(q.dtype)
+        state = ct.mma(ct.transpose(kd), vt, state * whole)

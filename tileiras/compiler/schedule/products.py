@@ -8,16 +8,15 @@ to each warp: reductions then stay inside a warp and scores become the next left
 from __future__ import annotations
 
 from tileiras.compiler.ir.dense import num_elements
-from tileiras.compiler.ir.types import Ptr, TensorType
+from tileiras.compiler.ir.types import Ptr
 from tileiras.compiler.layout.linear import dim_bits
 from tileiras.compiler.target import mma, sm, tcgen05
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.mma import HALVES
 from tileiras.compiler.target.products import PRODUCTS, SCALED
 
-from .candidates import LOOPS, captured, is_outside
+from .candidates import LOOPS
 from .instructions import block_scaled
-from .staging import RENAMES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -93,39 +92,6 @@ def carried_beside(body: Any) -> int:
         if value.op is None or value.op.spec.name not in PRODUCTS:
             found += num_elements(type.shape) * max(1, type.elem.bits // 32)
     return found
-
-
-def waiting_beside(body: Any) -> int:
-    """32-bit registers of a block in which tiles wait through a loop that it does not change, for others than products: a mask,
-    decay. Constants do not."""
-    loop = body.region.op
-    found = 0
-    for value in {value: None for op in body.ops for value in captured(op)}:
-        type: Any = value.type
-        maker = value.op
-        if maker is None or not isinstance(type, TensorType) or not getattr(type.elem, "is_float", False):
-            continue
-        if maker.spec.name == "constant" or not is_outside(value, loop) or _is_operand(value):
-            continue
-        shape = maker.operands[0].type.shape if maker.spec.name == "broadcast" else type.shape
-        found += num_elements(shape) * max(1, type.elem.bits // 32)
-    return found
-
-
-def _is_operand(value: Value) -> bool:
-    """Whether products alone take a value, perhaps renamed."""
-    work, seen = [value], {value}
-    while work:
-        for user, index in work.pop().uses:
-            if user.spec.name in PRODUCTS:
-                if index == 2:
-                    return False
-            elif user.spec.name not in RENAMES:
-                return False
-            elif user.results[0] not in seen:
-                seen.add(user.results[0])
-                work.append(user.results[0])
-    return True
 
 
 def scale_layout(op: Op, which: int, type: Any, warps: Any, target: Any) -> Any:

@@ -23,9 +23,10 @@ from tileiras.compiler.target.products import PRODUCTS
 from tileiras.compiler.target.products import SCALED as SCALED_PRODUCT
 
 from .instructions import scaled_form
-from .products import carried_beside, operand_matrix, waiting_beside
+from .products import carried_beside, operand_matrix
 from .restage import source_load
 from .staging import Staged
+from .waiting import waiting_beside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
