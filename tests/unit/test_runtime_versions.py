@@ -196,3 +196,50 @@ def test_a_remark_names_what_is_tested() -> None:
 def test_who_does_not_ask_is_told_nothing(remarks: str) -> None:
     program = tileiras.compile(KERNEL, gpu_name="sm_80", emit="ptx", remarks=remarks)
     assert not any(r.diag is VERSIONS for r in program.diagnostics)
+
+
+VIEWS = """cuda_tile.module @kernels {
+  entry @k(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %k: tile<i32>, %lda: tile<i32>, %ldb: tile<i32>) {
+    %size = assume bounded<0, ?>, %k : tile<i32>
+    %av = make_tensor_view %a, shape = [64, %size], strides = [%lda, 1] : tile<i32> -> tensor_view<64x?xf16, strides=[?,1]>
+    %bv = make_tensor_view %b, shape = [%size, 64], strides = [%ldb, 1] : tile<i32> -> tensor_view<?x64xf16, strides=[?,1]>
+    %cv = make_tensor_view %c, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf32, strides=[64,1]>
+    %at = make_partition_view %av : partition_view<tile=(64x32), padding_value = zero, tensor_view<64x?xf16, strides=[?,1]>>
+    %bt = make_partition_view %bv : partition_view<tile=(32x64), padding_value = zero, tensor_view<?x64xf16, strides=[?,1]>>
+    %ct = make_partition_view %cv : partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>
+    %zero = constant <i32: 0> : tile<i32>
+    %one = constant <i32: 1> : tile<i32>
+    %less = constant <i32: 31> : tile<i32>
+    %depth = constant <i32: 32> : tile<i32>
+    %none = constant <f32: 0.0> : tile<64x64xf32>
+    %up = addi %k, %less : tile<i32>
+    %steps = divi %up, %depth signed : tile<i32>
+    %sum = for %i in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none) -> (tile<64x64xf32>) {
+      %x, %t1 = load_view_tko weak %at[%zero, %i] : partition_view<tile=(64x32), padding_value = zero, tensor_view<64x?xf16, strides=[?,1]>>, tile<i32> -> tile<64x32xf16>, token
+      %y, %t2 = load_view_tko weak %bt[%i, %zero] : partition_view<tile=(32x64), padding_value = zero, tensor_view<?x64xf16, strides=[?,1]>>, tile<i32> -> tile<32x64xf16>, token
+      %next = mmaf %x, %y, %acc : tile<64x32xf16>, tile<32x64xf16>, tile<64x64xf32>
+      continue %next : tile<64x64xf32>
+    }
+    %done = store_view_tko weak %sum, %ct[%zero, %zero] : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>, tile<i32> -> token
+    return
+  }
+}
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize(
+    ("lda", "ldb", "skew", "fast"),
+    [(96, 64, (0, 0), True), (104, 72, (8, 16), True),
+     (96, 64, (4, 0), False), (96, 64, (0, 4), False), (100, 64, (0, 0), False), (96, 68, (0, 0), False)],
+)  # fmt: skip
+def test_views_are_tested_for_all_16_bytes(lda: int, ldb: int, skew: tuple[int, int], fast: bool) -> None:
+    """Eight bytes are not enough, of a pointer as of a stride."""
+    rng = np.random.default_rng(lda + ldb)
+    flat = [rng.integers(-3, 4, size + 32).astype(np.float16) for size in (64 * lda, 90 * ldb)]
+    a, b = (place(x)[s:] for x, s in zip(flat, skew))
+    c, profile = place(np.full((M, N), 7, np.float32)), Profile()
+    args = [a, b, c, *map(np.int32, (90, lda, ldb))]
+    tileiras.launch(VIEWS, "k", grid=1, args=args, target="emulator", gpu_name="sm_80", profile=profile)
+    left, right = a[: 64 * lda].reshape(64, lda)[:, :90], b[: 90 * ldb].reshape(90, ldb)[:, :64]
+    np.testing.assert_array_equal(c, left.astype(np.float32) @ right.astype(np.float32))
+    assert any("cp.async.cg" in line for line, _ in profile.ptx.values()) == fast

@@ -33,3 +33,16 @@ def dense_bits(dense: Any) -> list[int]:
         mask = (1 << elem.bits) - 1
         return [byte & mask for byte in data]
     return [int.from_bytes(data[i : i + size], "little") for i in range(0, len(data), size)]
+
+
+def splat_bits(dense: Any) -> int | None:
+    """The bit pattern of all elements, where one literal in their place would be read as the same data; else None."""
+    elem, data = dense.type.elem, dense.data
+    if elem.name == "i1":
+        n = num_elements(dense.type.shape)
+        ones = bytes([(1 << n) - 1 if n < 8 else 0xFF])
+        return {ones: 1, b"\0": 0}.get(data) if n else None
+    if len(data) != constant_bytes(elem):
+        return None
+    bits = int.from_bytes(data, "little")
+    return bits if bits >> elem.bits == 0 else None

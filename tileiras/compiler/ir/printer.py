@@ -12,6 +12,7 @@ from . import debug as D
 from . import types as T
 from .asm import ATTR, CLAUSE, CUSTOM, GROUP, LIT, OPERAND, REGISTRY, TYPES
 from .core import Op
+from .dense import splat_bits
 from .floats import spell
 from .spec import IMPLICIT_TERMINATOR, ISOLATED, SYMBOL_TABLE
 
@@ -395,10 +396,21 @@ class Printer:
             text = spell(value.bits, value.type)
             return text if value.type is T.F64 and not text.startswith("0x") else f"{text} : {value.type}"
         if kind is T.Dense:
-            return f'dense<"0x{value.data.hex().upper()}"> : {self.type(value.type)}'
+            return f"dense<{_elements(value)}> : {self.type(value.type)}"
         if kind in (T.DivBy, T.SameElements, T.Bounded):
             return f"#cuda_tile.{value}" if typed else str(value)
         return self.type(value) if typed or kind is T.TensorType else str(value)
+
+
+def _elements(dense: Any) -> str:
+    """`1`, `-0.5` or `true` where all elements are equal, else their bytes."""
+    elem = dense.type.elem
+    bits = splat_bits(dense) if isinstance(elem, T.Scalar) else None
+    if bits is None:
+        return f'"0x{dense.data.hex().upper()}"'
+    if elem is T.I1:
+        return "true" if bits else "false"
+    return spell(bits, elem) if elem.is_float else str(signed(bits, elem.bits))
 
 
 class _Scope:
