@@ -579,6 +579,18 @@ def test_latency_hints_scale_how_far_loads_run_ahead() -> None:
     assert 3 == stages(1) < stages(5) == hinted().ptx.count("cp.async.commit_group") < stages(10)
 
 
+def test_the_largest_latency_hint_of_a_loop_counts() -> None:
+    def hint(latency: int) -> str:
+        return f" optimization_hints = <sm_80 = {{latency = {latency}}}>"
+
+    for left, right in ((2, 10), (10, 2)):
+        text = PRODUCT.read_text().replace("[%zero, %i] token = %t", f"[%zero, %i] token = %t{hint(left)}")
+        text = text.replace("[%i, %zero] token = %t", f"[%i, %zero] token = %t{hint(right)}")
+        assert text.count("latency") == 2
+        counted = tileiras.compile(text, gpu_name="sm_80").ptx.count("cp.async.commit_group")
+        assert counted == hinted(load=hint(10)).ptx.count("cp.async.commit_group")
+
+
 def test_an_occupancy_hint_is_a_wish_that_does_not_spill() -> None:
     text = hinted(entry=" optimization_hints=<sm_80 = {occupancy = 16}>").ptx
     assert int(text.split(".maxnreg ")[1].split()[0]) >= 64
