@@ -110,6 +110,10 @@ class CostModel:
     enough_near = 3  # bits of register and lane numbers that lead to near elements (G)
     log2_vector = 2  # of elements that a thread has side by side where nothing is known (S)
     # ---- instructions
+    warpgroup_results = 128  # of wgmma a clock and SM, for as much of K as one instruction takes (W)
+    copy_instructions = 6  # of a cp.async, with its addresses and what it compares with extents (S)
+    arrival_instructions = 14  # of a warp and step that an mbarrier takes more than a group and a barrier (S)
+    unflushed_exponential = 4  # of ex2.approx with subnormal results (S)
     paired_registers = 8  # of a tile, from which on two f32 values share an instruction (S)
     many_coordinates = 4  # of a thread: they would wait through a loop for its comparisons (S)
     many_rows = 8  # of a thread that steps through them: their distances would wait through a loop (S)

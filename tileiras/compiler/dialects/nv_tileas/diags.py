@@ -564,6 +564,22 @@ in: matmul
 +     %i, %by, %bz = get_tile_block_id : tile<i32>
 """
 
+NO_ARRIVALS = Diag(
+    "AS-0319", REMARK, "threads of the loop wait for copies in groups, with a barrier: {reason}", _ASYNC, WORD_REMARK,
+    kind="missed", category="memory",
+)  # fmt: skip
+"""
+cause: A remark: copies of threads (`cp.async`) that feed products of warpgroups arrive on mbarriers where that is possible and
+costs nothing: then the loop has no barrier, and four warps may copy for the others. Here threads wait for their groups of copies,
+and for each other at a barrier.
+remedy: Nothing is wrong. A loop has mbarriers whose operands go to products as they were loaded, and whose products take longer
+than what is computed between them.
+
+in: attend
+- $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
++ $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all --disable=arrivals
+"""
+
 QUEUE = Diag(
     "AS-0312", REMARK,
     "loads of the loop queue in shared memory for its {products} products{parts}: {slots} slots of {bytes} bytes, {ahead} on "

@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 
 COPIES = frozenset((tileas.COPY_VIEW, tileas.COPY_POINTERS))
 _OTHERS = frozenset((*COPIES, tileas.FREE_SHARED, tileas.CLEAR_SHARED))
+MIXED = "copies in front of the loop share groups with others"
+SEVERAL = "a step waits for copies, or at barriers, more than once"
+UNLIKE = "stages are not filled and read one after the other"
 
 
 class CopiedRing:
@@ -59,19 +62,19 @@ class CopiedRing:
         users = [user for user, _ in alloc.result.uses]
         self.products = [op for op in dict.fromkeys(users) if op.spec in readers]
         self.loop: Any = self.products[0].parent if self.products else None
-        if self.loop is None or self.loop.spec.name != "for":
-            raise NotAlone
         if any(op.spec not in readers and op.spec not in _OTHERS for op in users):
-            raise NotAlone
+            raise NotAlone("threads read the stages, too")
+        if self.loop is None or self.loop.spec.name != "for":
+            raise NotAlone("no product of a `for` reads the stages")
         loop = self.loop
         self.body = loop.regions[0].block
         if any(op.block is not self.body for op in self.products) or constant_int(loop.operands[2]) is None:
-            raise NotAlone
+            raise NotAlone("products of several loops or branches read the stages")
         copies = [op for op in dict.fromkeys(users) if op.spec in COPIES]
         self.begins = [op for op in copies if op.block is self.body]
         inside = list(loop.walk())
         if any(op.spec in touches or op.spec in GENERIC and op not in self.begins for op in inside):
-            raise NotAlone
+            raise NotAlone("threads use other buffers of shared memory in the loop")
         self.wait = self.only(inside, tileas.WAIT_GROUP)
         self.commit = self.only(inside, tileas.COMMIT_GROUP)
         self.barrier = self.only(inside, tileas.BARRIER)
@@ -82,7 +85,7 @@ class CopiedRing:
         """The one op of a kind in the loop, which stands in its body."""
         found = [op for op in inside if op.spec is spec]
         if len(found) != 1 or found[0].block is not self.body:
-            raise NotAlone
+            raise NotAlone(SEVERAL)
         return found[0]
 
     def groups(self, copies: list[Op]) -> list[tuple[list[Op], Op]]:
@@ -100,11 +103,11 @@ class CopiedRing:
             elif op.spec in (tileas.COMMIT_GROUP, tileas.ASYNC_ARRIVE):
                 if open:
                     if foreign:
-                        raise NotAlone
+                        raise NotAlone(MIXED)
                     out.append((open, op))
                 open, foreign = [], False
         if open or sum(len(group) for group, _ in out) != len(copies) or not out:
-            raise NotAlone
+            raise NotAlone(MIXED)
         return out
 
     def find_stages(self) -> None:
@@ -117,22 +120,22 @@ class CopiedRing:
             if value is self.alloc.result
         )
         if len(puts) != 1 or len(takes) != 1:
-            raise NotAlone
+            raise NotAlone(UNLIKE)
         (self.put,), (self.take,) = puts, takes
         if any(v.op is not None or v.owner is not self.body for v in (self.put, self.take)):
-            raise NotAlone
+            raise NotAlone(UNLIKE)
         if turns(self.body, self.put) is None or turns(self.body, self.take) is None:
-            raise NotAlone
+            raise NotAlone(UNLIKE)
         first = constant_int(self.loop.operands[2 + self.put.index])
         assert first is not None
         self.stage = first // len(self.ahead)
         self.stages = self.alloc.attr("bytes") // self.stage
         if self.stage % STAGE_UNIT or not len(self.ahead) < self.stages <= MAX_DEPTH:
-            raise NotAlone
+            raise NotAlone("no stage is to spare")
 
 
 class NotAlone(Exception):
-    """A buffer is none that only copies fill and only products of one loop read."""
+    """Why a buffer is none that only copies fill and only products of one loop read."""
 
 
 def arrive_stages(func: Op, context: Context, at: int) -> bool:

@@ -22,17 +22,22 @@ wrote, it wrote in the generic way: the fence towards what tensor cores read sta
 products read, for a thread that copies would have to wait for its own copies first. The stage that is overwritten was filled in
 the loop as often as the one that is read was read, so that their phases are the same. All threads copy, or warps of their own
 (TileASAssignRoles).
+
+A warp and step issue a few instructions more than with a group and a barrier: where schedulers, not tensor cores or copies, are
+what a loop waits for (attention with short rows), it stays as it is.
 """
 
 from __future__ import annotations
 
+from tileiras.compiler.dialects.nv_tileas import diags as D
 from tileiras.compiler.dialects.nv_tileas import ops as tileas
 from tileiras.compiler.dialects.nv_tileas.rings import span_of
 from tileiras.compiler.ir.core import Op
 from tileiras.compiler.ir.passes import Context
+from tileiras.compiler.schedule.issue import busy_clocks, issue_clocks
 from tileiras.compiler.target.cost import CostModel
 
-from .arrive_stages import CopiedRing, NotAlone, carried
+from .arrive_stages import COPIES, CopiedRing, NotAlone, carried
 from .commit_stages import Change, turns
 from .place_shared import ALIGN
 from .release_stages import READS
@@ -40,14 +45,51 @@ from .release_stages import READS
 
 def arrive_warpgroups(func: Op, context: Context) -> bool:
     """Does so for every loop that can be. False when an op could not be made."""
+    found, waiting = [], []
     for alloc in [op for op in func.walk() if op.spec is tileas.ALLOC_SHARED]:
+        loop = next(
+            (user.parent for user, _ in alloc.result.uses if user.spec in COPIES and multiplies(user)), None
+        )
+        if loop is None:
+            continue
         try:
             ring = CopiedRing(alloc, READS, frozenset())
-        except NotAlone:
+            check_room(func, ring, context)
+            found.append(ring)
+        except NotAlone as reason:
+            say(context, loop, str(reason))
             continue
-        if has_room(func, ring, context) and not arrive(ring, Change(context)):
-            return False
-    return True
+        clocks = (
+            issue_clocks(ring.body, warps_of(ring), CostModel.arrival_instructions),
+            busy_clocks(ring.body, warps_of(ring)),
+        )
+        if clocks[0] > clocks[1]:
+            waiting.append((loop, clocks))
+    if found and len(waiting) == len(found):  # what a mask adds to a loop's last steps does not count
+        for loop, (issue, busy) in waiting:
+            say(context, loop, f"its instructions take {issue} clocks, its products and copies {busy}")
+        return True
+    return all(arrive(ring, Change(context)) for ring in found)
+
+
+def multiplies(op: Op) -> bool:
+    """Whether an op stands beside products of warpgroups in a loop."""
+    loop = op.parent
+    return (
+        loop is not None
+        and loop.spec.name == "for"
+        and any(o.spec is tileas.WGMMA_COMMIT for o in loop.walk())
+    )
+
+
+def say(context: Context, loop: Op, reason: str) -> None:
+    diag = D.NO_ARRIVALS
+    if (context.remarks or {}).get(diag.kind, "none") in ("all", diag.category):
+        context.sink.emit(diag, loc=loop.loc, function=context.function, reason=reason)
+
+
+def warps_of(ring: CopiedRing) -> int:
+    return 1 << len(ring.body.args[0].type.layout.warp)
 
 
 def barrier_bytes(ring: CopiedRing) -> int:
@@ -55,10 +97,9 @@ def barrier_bytes(ring: CopiedRing) -> int:
     return 2 * span_of(ring.stage, ring.stages) + ALIGN - 1 & -ALIGN
 
 
-def has_room(func: Op, ring: CopiedRing, context: Context) -> bool:
-    """Whether mbarriers fit behind the stages: no other buffer lives there meanwhile, and no block fewer fits an SM."""
-    if context.target is None or not any(op.spec is tileas.WGMMA_COMMIT for op in ring.body.ops):
-        return False
+def check_room(func: Op, ring: CopiedRing, context: Context) -> None:
+    """Whether mbarriers fit behind the stages: no other buffer lives there meanwhile, and no block fewer fits an SM. Errors:
+    NotAlone."""
     alloc = ring.alloc
     start = alloc.attr("offset") + alloc.attr("bytes")
     more = barrier_bytes(ring)
@@ -74,10 +115,11 @@ def has_room(func: Op, ring: CopiedRing, context: Context) -> bool:
         most = max(most, behind)
         since, until = span(other)
         if other is not alloc and first < start + more and behind > start and since < ends and until > begins:
-            return False
+            raise NotAlone("another buffer lies behind the stages, where mbarriers would")
     after = max(most, start + more)
     blocks = [CostModel.shared_of_sm // (size + CostModel.shared_of_block) for size in (most, after)]
-    return after <= CostModel(context.target).shared_bytes and blocks[0] == blocks[1]
+    if after > CostModel(context.target).shared_bytes or blocks[0] != blocks[1]:
+        raise NotAlone("shared memory has no room for mbarriers, or holds a block fewer with them")
 
 
 def arrive(ring: CopiedRing, change: Change) -> bool:
@@ -86,7 +128,7 @@ def arrive(ring: CopiedRing, change: Change) -> bool:
     bars = {"barriers": alloc.attr("bytes"), "stage_bytes": ring.stage}
     released = {**bars, "released": bars["barriers"] + span_of(ring.stage, ring.stages)}
     alloc.attrs = {**alloc.attrs, "bytes": alloc.attr("bytes") + barrier_bytes(ring)}
-    warps = 1 << len(body.args[0].type.layout.warp)
+    warps = warps_of(ring)
     start = ring.ahead[0][0][0]
     counts = {"stages": ring.stages, "readers": warps, "arrivals": 32 * warps}
     change.make(start, tileas.BULK_BEGIN, (buffer,), (), {**released, **counts})

@@ -50,8 +50,8 @@ class WarpgroupProducts(Pass):
     NAME = "TileASWarpgroupProducts"
     SUMMARY = "Issue products of warpgroups on operands in shared memory"
     """
-    does: products of warpgroups (`wgmma`) on operands in shared memory; what only they read arrives on mbarriers, whether
-      bulk copies or threads (`cp.async`) bring it, and its loop has no barrier
+    does: products of warpgroups (`wgmma`) on operands in shared memory; what only they read arrives on mbarriers, and its
+      loop has no barrier, where bulk copies bring it, or threads (`cp.async`) beside products that take longer than all else
     without: `mma.sync`
     acts: staged_f16_nt on sm_90
     """
