@@ -13,6 +13,7 @@ from tileiras.compiler.target import sm
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.registers import CLASS_BYTES, reg_class
 
+from .choose import chooser
 from .control import inline_body
 from .convert import shuffle
 from .shared import load_shared, store_shared
@@ -41,12 +42,13 @@ def lower_reduce(lowering: Lowering, op: Op) -> None:
             args += [earlier, later]
         return tuple(inline_body(lowering, block, args))
 
+    in_thread = chooser(lowering, op) or combine
     state: dict[int, tuple[Any, ...]] = dict(zip(layout.reg_table, zip(*columns)))
     if op.attr("order") == "any":
-        tree = _tree(lowering, block, combine)
+        tree = _tree(lowering, block, in_thread)
         state = _any_order(lowering, op, layout, mask, classes, state, combine, not is_one_op(block), tree)
     else:
-        state = _index_order(lowering, op, layout, mask, classes, state, combine)
+        state = _index_order(lowering, op, layout, mask, classes, state, combine, in_thread)
     target = reduced(layout, source_type.shape, op.attr("dim"))
     kept_of = {_squeeze(kept, low, count): kept for kept in state}
     for i, result in enumerate(op.results):
@@ -129,7 +131,14 @@ def _any_order(
 
 
 def _index_order(
-    lowering: Lowering, op: Op, layout: Any, mask: int, classes: list[str], state: Any, combine: Any
+    lowering: Lowering,
+    op: Op,
+    layout: Any,
+    mask: int,
+    classes: list[str],
+    state: Any,
+    combine: Any,
+    in_thread: Any,
 ) -> Any:
     """Index bits from the lowest up, so that every step joins neighbouring spans."""
     b = lowering.b
@@ -159,7 +168,7 @@ def _index_order(
             state = _in_rounds(lowering, op, layout, done, group, classes, state, combine, fixed)
         else:
             state = {
-                offset: combine(values, state[offset | bit])
+                offset: in_thread(values, state[offset | bit])
                 for offset, values in state.items()
                 if not offset & bit
             }

@@ -21,6 +21,7 @@ _ORDER = {"less_than": ("lt",), "less_than_or_equal": ("lt", "eq"), "greater_tha
           "greater_than_or_equal": ("gt", "eq"), "not_equal": ("lt", "gt")}  # fmt: skip
 _SWAPPED = {"lt": "gt", "gt": "lt", "x_nan": "y_nan", "y_nan": "x_nan"}
 _SAME = ("eq", "nan")
+WAYS = ("lt", "eq", "gt", "x_nan", "y_nan", "nan")
 MAX_PAIRS = 4  # 6^4 ways
 
 
@@ -46,7 +47,7 @@ def commutes(block: Any) -> bool:
     ways = []
     for i in range(pairs):
         nan = asks and not str(block.args[2 * i].type.elem).startswith("i")
-        ways.append(("lt", "eq", "gt", *(("x_nan", "y_nan", "nan") if nan else ())))
+        ways.append(WAYS if nan else WAYS[:3])
     try:
         for way in product(*ways):
             back = [_SWAPPED.get(w, w) for w in way]
@@ -59,6 +60,25 @@ def commutes(block: Any) -> bool:
     except _Unknown:
         return False
     return True
+
+
+def earlier_is_chosen(block: Any) -> frozenset[str] | None:
+    """How two elements relate of which a body chooses the earlier one and its number, where numbers increase: argmax, argmin.
+    None where a body of an element and a number does anything else."""
+    if len(block.args) != 4:
+        return None
+    place = {arg: k for k, arg in enumerate(block.args)}
+    found = set()
+    try:
+        for way in WAYS:
+            value, number = _choices(block, place, (way, "lt"))
+            if value is None or value != number:
+                return None
+            if not value:
+                found.add(way)
+    except _Unknown:
+        return None
+    return frozenset(found)
 
 
 class _Unknown(Exception):
