@@ -231,6 +231,24 @@ def gated(q, k, v, g, o):
     return {4: (s @ wide(v)[0]).astype("f4").astype(o.dtype)}
 
 
+def stepped(a, w):
+    out, m = a.copy(), 64
+    for at in range(m, out.shape[1], m):
+        out[:, at : at + m] = (wide(out[:, at - m : at])[0] @ wide(w)[0]).astype("f4").astype(a.dtype)
+    return {0: out}
+
+
+chain(
+    "staged_in_place",
+    "steps_in_place",
+    [A("bf16", 3), A("bf16", 2), 64, 64],
+    (2,),
+    lambda rng: (
+        uniform(rng, (2, 320, 128), "bf16", -1, 1),
+        np.eye(128)[rng.permutation(128)].astype("f4").astype(DTYPES["bf16"]),  # exact: rows change places
+    ),
+    stepped,
+)
 chain(
     "staged_gated_state",
     "gated_state",
@@ -602,6 +620,35 @@ for name, d, n, (tm, tn, td), tol in (
         (-(-n // tm), 1),
         queries_in(d, 1, n, td),
         queries_bwd,
+        **tol,
+    )
+
+
+def fused_bwd(q, k, v, do, lse, delta, dq, dk, dv, sc):
+    found = flash_bwd_dkdv_bwd(q, k, v, do, lse, delta, dk, dv, sc)
+    return {**queries_bwd(q, k, v, do, lse, delta, dq, sc), 7: found[6], 8: found[7]}
+
+
+def fused_in(d, h, n, width):
+    def g(rng):
+        *given, dk, dv, sc = bwd_in(d, h, n, width)(rng)
+        return (*given, like((h, n, width)), dk, dv, sc)
+
+    return g
+
+
+for name, d, n, (tm, tn, td), relaxed, tol in (
+    ("bf16_64", "bf16", 208, (64, 64, 64), 0, {"rtol": 2e-2, "atol": 3e-2}),
+    ("f16_128", "f16", 144, (32, 64, 128), 0, {"rtol": 4e-3, "atol": 4e-3}),
+    ("relaxed", "bf16", 208, (64, 128, 64), 1, {"rtol": 2e-2, "atol": 3e-2}),
+):
+    pages(
+        f"staged_flash_bwd_fused_{name}",
+        "flash_bwd_fused",
+        [A(d, 3)] * 4 + [A("f32", 2)] * 2 + [A("f32", 3)] * 3 + [Scalar("f32"), tm, tn, td, relaxed],
+        (-(-n // tn), 1),
+        fused_in(d, 1, n, td),
+        fused_bwd,
         **tol,
     )
 

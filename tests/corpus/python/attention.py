@@ -121,3 +121,38 @@ def documents_attention(q, k, v, doc, o, scale, M: Const, N: Const, D: Const):
         acc = ct.mma(p.astype(v.dtype), vt, acc * fix)
         top = new
     ct.store(o, (i, 0), (acc / total).astype(o.dtype))
+
+
+@ct.kernel
+def flash_bwd_fused(
+    q, k, v, do, lse, delta, dq, dk, dv, scale, TM: Const, TN: Const, D: Const, RELAXED: Const
+):
+    """All gradients of causal attention in one pass, one tile of keys per block; dQ by atomics, acq_rel by default: every step's
+    loads stand behind the atomics of the step before."""
+    j, h = ct.bid(0), ct.bid(1)
+    n = q.shape[1]
+    kt = ct.load(k, (h, j, 0), (1, TN, D), padding_mode=ZERO).reshape((TN, D))
+    vt = ct.load(v, (h, j, 0), (1, TN, D), padding_mode=ZERO).reshape((TN, D))
+    gk = ct.zeros((TN, D), ct.float32)
+    gv = ct.zeros((TN, D), ct.float32)
+    cols = j * TN + ct.arange(TN, dtype=ct.int32)[None, :]
+    dims = ct.arange(D, dtype=ct.int32)[None, :]
+    for i in range((j * TN) // TM, ct.cdiv(n, TM)):
+        qt = ct.load(q, (h, i, 0), (1, TM, D), padding_mode=ZERO).reshape((TM, D))
+        gt = ct.load(do, (h, i, 0), (1, TM, D), padding_mode=ZERO).reshape((TM, D))
+        l = ct.load(lse, (h, i), (1, TM), padding_mode=ZERO).reshape((TM, 1))
+        dl = ct.load(delta, (h, i), (1, TM), padding_mode=ZERO).reshape((TM, 1))
+        rows = i * TM + ct.arange(TM, dtype=ct.int32)[:, None]
+        s = ct.mma(qt, ct.transpose(kt), ct.zeros((TM, TN), ct.float32)) * scale
+        p = ct.where((cols <= rows) & (cols < n), ct.exp(s - l), 0.0)
+        gv = ct.mma(ct.transpose(p.astype(do.dtype)), gt, gv)
+        dp = ct.mma(gt, ct.transpose(vt), ct.zeros((TM, TN), ct.float32))
+        ds = (p * (dp - dl) * scale).astype(q.dtype)
+        gk = ct.mma(ct.transpose(ds), qt, gk)
+        g = ct.mma(ds, kt, ct.zeros((TM, D), ct.float32))
+        if RELAXED:
+            ct.atomic_add(dq, (h, rows, dims), g, memory_order=ct.MemoryOrder.RELAXED)
+        else:
+            ct.atomic_add(dq, (h, rows, dims), g)
+    ct.store(dk, (h, j, 0), gk.reshape((1, TN, D)))
+    ct.store(dv, (h, j, 0), gv.reshape((1, TN, D)))

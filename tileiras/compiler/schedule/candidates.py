@@ -4,12 +4,19 @@ A loop can when it counts by a static positive step, loads something, leaves onl
 no load needs what a load of the same or of an earlier iteration produced. Numbers of one element may be needed, as the
 page that a table of pages names (`is_index`): they are loaded an iteration earlier still. Rings of shared memory take
 steps of 32 bits that are known at run time only, too.
+
+Tokens alone order accesses of a tile block (memory model of Tile IR: neither program order nor dependences do). A load that
+waits for no token of its loop runs ahead as far as there are stages (`can_run_ahead`). One that a token puts behind accesses of
+the iteration before, as those of attention's backward pass behind the atomics that add dQ (acq_rel is cuTile's default, and what
+stands behind an acquire may read what another block has released), may not pass these, but need not wait for its own iteration
+to begin either: its copy is issued as soon as they are through (`can_follow`).
 """
 
 from __future__ import annotations
 
 from tileiras.compiler.ir.spec import NO_MEMORY_EFFECT, PURE
 from tileiras.compiler.ir.types import TOKEN, Ptr
+from tileiras.compiler.target.products import PRODUCTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -111,6 +118,49 @@ def can_run_ahead(op: Op, loop: Op) -> bool:
     return not any(v.type is TOKEN and ordered_in(v, loop) for v in op.operands)
 
 
+def can_follow(op: Op, loop: Op) -> bool:
+    """A weak load of numbers that may be copied when the iteration before its own ends: no op of its own iteration orders it. Who
+    waits for its token waits for the copies at the iteration's begin."""
+    if op.spec.name not in PLAIN_LOADS or op.attr("memory_ordering_semantics") != "weak":
+        return False
+    return op.block is loop.regions[0].block and all(
+        joined(v, loop) is not None for v in op.operands if v.type is TOKEN
+    )
+
+
+def can_be_copied(op: Op, loop: Op) -> bool:
+    """Whether a load's copies may be under way when its iteration begins."""
+    return can_run_ahead(op, loop) or can_follow(op, loop)
+
+
+def joined(token: Value, loop: Op) -> tuple[list[Value], list[int]] | None:
+    """(tokens from outside of a loop, body arguments by index) that a token of its body consists of; None where an op of the
+    body has made one of them. Weak loads hand on what they wait for: two of them have no order that anybody could see."""
+    body = loop.regions[0].block
+    outside: dict[Value, None] = {}
+    carried: dict[int, None] = {}
+    work, seen = [token], {token}
+    while work:
+        value = work.pop()
+        if not ordered_in(value, loop):
+            outside[value] = None
+        elif value.op is None and value.owner is body:
+            carried[value.index] = None
+        elif value.op is not None and hands_on(value.op):
+            fresh = [v for v in value.op.operands if v.type is TOKEN and v not in seen]
+            seen.update(fresh)
+            work += fresh
+        else:
+            return None
+    return list(outside), list(carried)
+
+
+def hands_on(op: Op) -> bool:
+    """Whether what waits for an op's token waits for the op's own tokens only."""
+    weak = op.attr("memory_ordering_semantics") == "weak" if op.spec.name in PLAIN_LOADS else False
+    return weak or op.spec.name == "join_tokens"
+
+
 def is_index(op: Op, loop: Op) -> bool:
     """Whether a load brings one number, from a place that nothing but the loop's counter decides: loads of later iterations may
     need it."""
@@ -207,11 +257,20 @@ def dependence(loop: Op, producers: list[Op]) -> str | None:
                 return f"{producer.spec.full_name} depends on a value that the iteration before loads"
             work += [i for i in more if i > 0]
     if any(writes(op) for op in loop.walk()):  # then tokens order loads behind writes
+        rings = any(
+            op.spec.name in PRODUCTS for op in body.ops
+        )  # whose copies may follow what carries a token
         for producer in producers:
-            for value in captured(producer):
-                if value.type is TOKEN and ordered_in(value, loop):
+            for value in ordering(producer, loop):
+                if not rings or joined(value, loop) is None:
                     return f"{producer.spec.full_name} is ordered behind an access of the loop"
     return None
+
+
+def ordering(op: Op, loop: Op) -> list[Value]:
+    """The tokens of a loop that an op, or what its regions hold, waits for."""
+    found = [v for v in captured(op) if v.type is TOKEN and ordered_in(v, loop)]
+    return list(dict.fromkeys(found))
 
 
 def ordered_in(value: Value, loop: Op) -> bool:

@@ -15,7 +15,7 @@ from tileiras.compiler.target.products import PRODUCTS, SCALED, SIDES
 from tileiras.compiler.target.registers import shared_bytes
 
 from .byte_fragments import apart
-from .candidates import can_run_ahead, captured, is_outside, refusal
+from .candidates import can_be_copied, captured, is_outside, refusal
 from .instructions import mma_sync
 from .interval import TENSOR, Interval, interval
 from .queue import OwnLoads, Queue, plan_queue
@@ -64,7 +64,7 @@ def staged_products(func: Op, analyses: Analyses) -> dict[Op, list[Staged]]:
             plans: list[Staged] = []
             for which, group in enumerate(feeding_loads(product, body)):
                 for op in group:
-                    plan = staged(op, facts, cost, 0) if can_run_ahead(op, loop) else None
+                    plan = staged(op, facts, cost, 0) if can_be_copied(op, loop) else None
                     if plan is None and comes_in_registers(product, which, body):
                         continue
                     if plan is None:
@@ -102,7 +102,7 @@ def missing_facts(loop: Op, target: Any) -> dict[Value, int] | None:
         for which, group in enumerate(feeding_loads(product, body)):
             for op in group:
                 chunk = CHUNK_BYTES if which < 2 else cost.min_copy_bytes  # of scales, words of four
-                found = missing(op, loop, facts, chunk) if can_run_ahead(op, loop) else None
+                found = missing(op, loop, facts, chunk) if can_be_copied(op, loop) else None
                 if found is None and comes_in_registers(product, which, body):
                     continue
                 if found is None:

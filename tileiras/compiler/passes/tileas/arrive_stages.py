@@ -28,7 +28,7 @@ from tileiras.compiler.dialects.nv_tileas import ops as tileas
 from tileiras.compiler.dialects.nv_tileas.rings import MAX_DEPTH, STAGE_UNIT, span_of
 from tileiras.compiler.ir.core import Op, Value
 from tileiras.compiler.ir.passes import Context
-from tileiras.compiler.schedule.candidates import constant_int
+from tileiras.compiler.schedule.candidates import constant_int, ordering
 from tileiras.compiler.target import tcgen05
 
 from .commit_stages import PRODUCTS, TOUCHES, Change, sums_behind, turns
@@ -72,6 +72,8 @@ class CopiedRing:
             raise NotAlone("products of several loops or branches read the stages")
         copies = [op for op in dict.fromkeys(users) if op.spec in COPIES]
         self.begins = [op for op in copies if op.block is self.body]
+        if any(ordering(op, loop) for op in self.begins):  # a barrier stands before them
+            raise NotAlone
         inside = list(loop.walk())
         if any(op.spec in touches or op.spec in GENERIC and op not in self.begins for op in inside):
             raise NotAlone("threads use other buffers of shared memory in the loop")

@@ -39,7 +39,7 @@ from tileiras.compiler.ir.rewrite import Rewriter
 from tileiras.compiler.ir.types import I1, I32, Dense, TensorType, TileType
 from tileiras.compiler.layout.linear import splat
 from tileiras.compiler.layout.shared import permuted
-from tileiras.compiler.schedule.candidates import backward, captured, computes, constant_int
+from tileiras.compiler.schedule.candidates import backward, captured, computes, constant_int, ordering
 from tileiras.compiler.schedule.staging import LOADS
 from tileiras.compiler.target import sm
 
@@ -207,6 +207,8 @@ class Channel:
         wait that leaves nothing under way. That costs a barrier. All `producers` stand in front of all consumers then."""
         target = self.context.target
         if self.bulk or not self.depth == self.slots == 2 or target is None or target.has(sm.TCGEN05):
+            return False
+        if any(ordering(op, self.loop) for op in producers):  # they stand behind what they must not pass
             return False
         body = self.body
         first = next(op for op in body.ops if op.spec is CONSUME and op.operands[0].op in self.creates)

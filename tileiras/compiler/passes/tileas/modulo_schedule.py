@@ -20,7 +20,14 @@ from tileiras.compiler.ir.core import Block, Op, Region
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.rewrite import Rewriter
 from tileiras.compiler.ir.types import TOKEN, Ptr
-from tileiras.compiler.schedule.candidates import backward, can_run_ahead, captured, indices_of, refusal
+from tileiras.compiler.schedule.candidates import (
+    backward,
+    can_follow,
+    can_run_ahead,
+    captured,
+    indices_of,
+    refusal,
+)
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS
 
@@ -44,6 +51,15 @@ def needed_ahead(loads: list[Op], loop: Op) -> set[Op]:
     """Ops of a loop that the addresses of its loads need."""
     body = loop.regions[0].block
     return {need for op in loads for need in backward(captured(op), body)[0]}
+
+
+def feeds(loads: list[Op], loop: Op) -> bool:
+    """Whether some loads bring operands of a loop's products."""
+    from tileiras.compiler.schedule.staging import feeding_loads
+
+    body = loop.regions[0].block
+    products = [op for op in body.ops if op.spec.name in PRODUCTS]
+    return any(op in loads for product in products for group in feeding_loads(product, body) for op in group)
 
 
 def own_loads(queue: Queue) -> dict[Op | OwnLoad, Op]:
@@ -81,7 +97,14 @@ class ModuloSchedule(Pass):
                 continue
             loads = [op for op in loop.regions[0].block.ops if can_run_ahead(op, loop)]
             indices = indices_of(loop) & needed_ahead(loads, loop)  # come an iteration before what needs them
-            shared = self.through_shared(func, loop, loads, wish, context)
+            most = wish
+            late = [op for op in loop.regions[0].block.ops if op not in loads and can_follow(op, loop)]
+            if late and wish != 1 and feeds(late, loop):  # an iteration ahead, behind what orders them
+                most = 2
+                loads = [op for op in loop.regions[0].block.ops if op in loads or op in late]
+            shared = self.through_shared(func, loop, loads, most, context)
+            if not shared:
+                loads = [op for op in loads if op not in late]
             bulk |= {op for op, attrs in shared.items() if attrs["transport"] == "bulk"}
             for op, attrs in shared.items():
                 if not self.transfer(op, loop, attrs, context):
@@ -89,7 +112,7 @@ class ModuloSchedule(Pass):
             loads = [op for op in loads if op not in shared and op not in indices]
             held = sum(registers_of(op.results[0].type) for op in loads)
             usual = 2 if shared and held <= CostModel.waiting_registers else 1
-            depth = min(wish or usual, MAX_DEPTH, 1 + CostModel.slot_registers // max(held, 1))
+            depth = min(most or usual, MAX_DEPTH, 1 + CostModel.slot_registers // max(held, 1))
             if depth < 2 or refusal(loop) is not None:
                 loads = []
             for op in loads:

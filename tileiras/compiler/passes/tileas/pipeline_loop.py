@@ -5,6 +5,9 @@ Iterations that do not run produce zeros: their condition is computed without ov
 A number that an address needs and that is loaded itself, as the page of a table, is loaded an iteration before the copies
 that need it, and carried to them. A value that the loop carries and an address needs, as pointers that step along K, is
 carried once more, as far ahead as the copies are.
+
+A producer that a token of the loop orders is issued where its iteration would begin, at the end of the one before, behind
+what the token stands for: it gets the token that this iteration hands on.
 """
 
 from __future__ import annotations
@@ -14,8 +17,16 @@ from tileiras.compiler.ir.build import create
 from tileiras.compiler.ir.clone import clone_into
 from tileiras.compiler.ir.core import Block, Op, Region, Value
 from tileiras.compiler.ir.dense import constant_bytes
-from tileiras.compiler.ir.types import I1, I64, Dense, Scalar, TensorType, TileType
-from tileiras.compiler.schedule.candidates import backward, captured, computes, constant_int, indices_of
+from tileiras.compiler.ir.types import I1, I64, TOKEN, Dense, Scalar, TensorType, TileType
+from tileiras.compiler.schedule.candidates import (
+    backward,
+    captured,
+    computes,
+    constant_int,
+    indices_of,
+    joined,
+    ordering,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,6 +61,8 @@ def expand(loop: Op) -> str | None:
         ahead = distance(loop, op, consumers[0], create.attrs["depth"])
         if not 0 <= ahead < create.attrs["depth"]:
             return f"stages {ahead} apart need more than the {create.attrs['depth']} slots of the pipeline"
+        if ahead > 1 and ordering(op, loop):
+            return f"what the iteration before orders runs {ahead} iterations ahead"
         if step is not None and (ahead + bool(given)) * step >= 1 << (width - 1):
             return "the steps of the stages overflow the induction variable"
         if not all(isinstance(v.type, TensorType) and isinstance(v.type.elem, Scalar) for v in yielded(op)):  # type: ignore[attr-defined]
@@ -69,14 +82,19 @@ def expand(loop: Op) -> str | None:
             runs = reaches(put, loop, k, signedness)
             values = {index.results[0]: numbers.before(index, k, signedness) for index in given}
             values |= carried.before(steps_of, k)
+            values |= tokens_of(op, loop, loop.operands[3:], put, {})
             guarded(op, needs, body, put, add(put, lower, steps(put, loop, k)), runs, values)
         queued = "parts" in op.operands[0].op.attrs  # type: ignore[union-attr]
         if ahead or queued:  # what queues is issued where the queue wants it
-            put = inserter(body, body.ops[0] if queued else op)
+            late = bool(ahead and ordering(op, loop))
+            put = inserter(body, body.ops[-1] if late else body.ops[0] if queued else op)
             induction = body.args[0]
             runs = further(put, induction, upper, steps(put, loop, ahead))
             values = {index.results[0]: numbers.carried(index, ahead, signedness) for index in given}
             values |= carried.inside(steps_of, ahead)
+            if late:
+                last = {"stage": loop.attrs["schedule"]["stages"] - 1} if "schedule" in loop.attrs else {}
+                values |= tokens_of(op, loop, body.ops[-1].operands, put, last)
             guarded(op, needs, body, put, add(put, induction, steps(put, loop, ahead)), runs, values)
             op.erase()
     for index in indices:
@@ -84,6 +102,17 @@ def expand(loop: Op) -> str | None:
             index.erase()
     drop_carried(loop, {index for *_, steps_of in plans for index in steps_of})
     return None
+
+
+def tokens_of(op: Op, loop: Op, carried: list[Value], put: Any, attrs: dict[str, Any]) -> dict[Value, Value]:
+    """The tokens of a loop that a producer waits for, as another iteration has them. `carried`: what that one gets."""
+    out: dict[Value, Value] = {}
+    for token in ordering(op, loop):
+        found = joined(token, loop)
+        assert found is not None  # or the loop had been refused
+        parts = list(dict.fromkeys([*found[0], *(carried[index - 1] for index in found[1])]))
+        out[token] = parts[0] if len(parts) == 1 else put("join_tokens", parts, [TOKEN], attrs).result
+    return out
 
 
 def indices_in_order(loop: Op, indices: frozenset[Op]) -> list[Op]:
