@@ -119,6 +119,20 @@ def test_state_spaces_and_generic_addresses():
     assert (out[:, 4] == np.where(t > 40, 63 - t, t)).all() and (out[:, 5] == 1).all()
 
 
+def test_generic_addresses_of_shared_memory_are_truncated_to_shared_ones():
+    """ISA, "Addresses as operands": an address is truncated if its register is wider than the state space's addresses."""
+    out = np.zeros(64, np.uint32)
+    text = """ld.param.u64 %o, [p0]; mad.wide.u32 %o, %t, 4, %o; .reg .b32 %x, %y;
+        mov.u64 %a, s; cvta.shared.u64 %a, %a; mad.wide.u32 %a, %t, 4, %a; st.shared.u32 [%a+4], %t; bar.sync 0;
+        ld.shared::cta.u32 %x, [%a+4]; mov.u32 %y, s; mad.lo.u32 %y, %t, 4, %y; ld.shared.u32 %y, [%y+4];
+        mad.lo.u32 %x, %y, 100, %x; st.global.u32 [%o], %x; ret;"""
+    before = ".shared .align 4 .u32 s[65];\n"
+    run(text, [out], threads=64, before=before)
+    assert (out == 101 * np.arange(64)).all()
+    with pytest.raises(EmulatorError, match="out of bounds"):
+        run(text.replace("cvta.shared.u64 %a, %a;", "mov.u64 %a, %o;"), [out], threads=64, before=before)
+
+
 def test_strided_and_overlapping_arrays():
     base = np.arange(64, dtype=np.float32)
     view, out = base[::-2], np.zeros(32, np.float32)

@@ -94,6 +94,10 @@ class AccessOps:
     def shared_host(self, where: np.ndarray, width: int, idx, n: int, sel) -> np.ndarray:
         low, high = int(where.min()), int(where.max())
         if low < 0 or high + width > self.shared_bytes:
+            if low >> WINDOW_SHIFT == high >> WINDOW_SHIFT == 1:
+                # PTX truncates addresses to the width of the state space. Of a generic address of shared memory that leaves the
+                # shared one, as on GPUs, and experts rely on it; other addresses of 64 bits are mistakes.
+                return self.shared_host(where & 0xFFFFFFFF, width, idx, n, sel)
             if high >> CLUSTER_SHIFT and low >= 0:
                 return self.cluster_host(where, width, idx, n, sel)
             at = int(np.flatnonzero((where < 0) | (where + width > self.shared_bytes))[0])
