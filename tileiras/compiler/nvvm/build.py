@@ -34,13 +34,16 @@ class MissingFeature(Exception):
         super().__init__(f"{target} has no {opcode} (needs {feature})")
 
 
+Part = tuple[Reg, int, int]  # a register, shifted right by so much, and a mask
+
+
 class Builder:
     """Appends records to a function. Integer results of folds are Python ints, wrapped to 32 or 64 bits
     (unsigned form)."""
 
     __slots__ = (
-        "_floats", "_labels", "_pairs", "_undo", "addc", "code", "counts", "fn", "halves", "prologue", "prologue_values",
-        "target", "values", "widened", "words",
+        "_floats", "_labels", "_pairs", "_undo", "addc", "code", "counts", "fn", "halves", "parts", "prologue",
+        "prologue_values", "target", "values", "widened", "words",
     )  # fmt: skip
 
     def __init__(self, fn: Function, target: Sm) -> None:
@@ -51,6 +54,7 @@ class Builder:
         self.prologue_values: dict[Any, Reg] = {}
         self.values: dict[Any, Reg] = {}
         self.addc: dict[Reg, tuple[Reg, int]] = {}  # register -> (register, constant) of an integer add
+        self.parts: dict[Reg, Part] = {}  # registers that are bits of others
         self.widened: dict[
             Reg, tuple[Reg, bool]
         ] = {}  # 64 bits -> the 32 that they are, and whether sign-extended
@@ -133,6 +137,8 @@ class Builder:
         gone = set(regs)
         for key in [key for key, value in self.values.items() if value in gone]:
             del self.values[key]
+        for reg in [reg for reg, part in self.parts.items() if reg in gone or part[0] in gone]:
+            del self.parts[reg]
 
     # ---- scopes and labels
     def push(self) -> None:
@@ -273,6 +279,8 @@ class Builder:
                 return 0
             if y == (MASK32 if w == 32 else MASK64):
                 return x
+            if w == 32:
+                return self.bits_of(x, 0, y)
         return self.emit(f"and.b{w}", x, y)
 
     def or_(self, w: int, x: Operand, y: Operand) -> Any:
@@ -307,7 +315,19 @@ class Builder:
             return x
         if isinstance(x, int):
             return x >> n
-        return self.emit(f"shr.u{w}", x, n)
+        return self.bits_of(x, n, MASK32) if w == 32 else self.emit("shr.u64", x, n)
+
+    def bits_of(self, x: Any, shift: int, mask: int) -> Any:
+        """x >> shift & mask, noted as bits of the register that x is itself bits of."""
+        source, first, known = self.parts.get(x, (x, 0, MASK32))
+        mask &= known >> shift
+        if not mask:
+            return 0
+        if not shift and mask == known:
+            return x
+        made = self.emit("shr.u32", x, shift) if shift else self.emit("and.b32", x, mask)
+        self.parts[made] = source, first + shift, mask
+        return made
 
     def wide(self, x: Operand, signed: bool = True) -> Any:
         """32 -> 64 bits."""

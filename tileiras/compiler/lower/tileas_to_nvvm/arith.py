@@ -256,8 +256,8 @@ def lower_shri(lowering: Lowering, op: Op) -> None:
             y = min(y & ((1 << bits) - 1), w)
             if y == 0:
                 return x
-            if isinstance(x, int) and not signed:
-                return x >> y
+            if not signed and w == 32 or isinstance(x, int) and not signed:
+                return b.shr(w, x, y)
         else:
             y = _amount(lowering, y, bits)
         return b.emit(f"shr.{'s' if signed else 'u'}{w}", signed_imm(x, w) if signed else x, y)

@@ -119,9 +119,9 @@ def unpack_words(lowering: Lowering, words: Sequence[Any], elem: Type) -> list[A
         else:
             bytes_ = [
                 word,
-                b.emit("shr.u32", word, 8),
-                b.emit("shr.u32", word, 16),
-                b.emit("shr.u32", word, 24),
+                b.shr(32, word, 8),
+                b.shr(32, word, 16),
+                b.shr(32, word, 24),
             ]
             if cls == "p":
                 bytes_ = [b.emit("setp.ne.b32", b.and_(32, v, 0xFF), 0) for v in bytes_]
