@@ -197,3 +197,77 @@ def test_steps_of_weights_whose_bytes_hold_two_columns_are_cut(
     tileiras.launch(text, "k", grid=1, args=args, target="emulator", gpu_name=gpu_name, check=True)
     weights = (columns(q) - np.repeat(columns(z), 256, 0)) * np.repeat(s.astype(np.float32), 256, 0)
     np.testing.assert_array_equal(c, a.astype(np.float32) @ weights)
+
+
+def neighbours(steps: int) -> str:
+    """Four-bit weights, two to a byte along K."""
+    k = 256 * steps
+    a, q, c = f"64x{k}xf16, strides=[{k},1]", f"64x{k // 2}xi8, strides=[{k // 2},1]", "64x64xf32, strides=[64,1]"
+    at, qt, ct = (
+        f"partition_view<tile=({tile}), tensor_view<{view}>>"
+        for tile, view in (("64x256", a), ("64x128", q), ("64x64", c))
+    )
+    return f"""
+cuda_tile.module @m {{
+  entry @k(%a: tile<ptr<f16>>, %q: tile<ptr<i8>>, %c: tile<ptr<f32>>, %n: tile<i32>) {{
+    %zero = constant <i32: 0> : tile<i32>
+    %one = constant <i32: 1> : tile<i32>
+    %none = constant <f32: 0.0> : tile<64x64xf32>
+    %m = constant <i8: 15> : tile<64x128xi8>
+    %h = constant <i8: 4> : tile<64x128xi8>
+    %ap = assume div_by<16>, %a : tile<ptr<f16>>
+    %qp = assume div_by<16>, %q : tile<ptr<i8>>
+    %cp = assume div_by<16>, %c : tile<ptr<f32>>
+    %av = make_tensor_view %ap, shape = [64, {k}], strides = [{k}, 1] : tensor_view<{a}>
+    %qv = make_tensor_view %qp, shape = [64, {k // 2}], strides = [{k // 2}, 1] : tensor_view<{q}>
+    %cv = make_tensor_view %cp, shape = [64, 64], strides = [64, 1] : tensor_view<{c}>
+    %at = make_partition_view %av : {at}
+    %qt = make_partition_view %qv : {qt}
+    %ct = make_partition_view %cv : {ct}
+    %sum = for %i in (%zero to %n, step %one) : tile<i32> iter_values(%acc = %none) -> (tile<64x64xf32>) {{
+      %x, %t1 = load_view_tko weak %at[%zero, %i] : {at}, tile<i32> -> tile<64x256xf16>, token
+      %w, %t2 = load_view_tko weak %qt[%zero, %i] : {qt}, tile<i32> -> tile<64x128xi8>, token
+      %w0 = andi %w, %m : tile<64x128xi8>
+      %w1 = shri %w, %h unsigned : tile<64x128xi8>
+      %w2 = reshape %w0 : tile<64x128xi8> -> tile<64x128x1xi8>
+      %w3 = reshape %w1 : tile<64x128xi8> -> tile<64x128x1xi8>
+      %w4 = cat %w2, %w3 dim = 2 : tile<64x128x1xi8>, tile<64x128x1xi8> -> tile<64x128x2xi8>
+      %w5 = reshape %w4 : tile<64x128x2xi8> -> tile<64x256xi8>
+      %w6 = itof %w5 signed : tile<64x256xi8> -> tile<64x256xf16>
+      %y = permute %w6 [1, 0] : tile<64x256xf16> -> tile<256x64xf16>
+      %next = mmaf %x, %y, %acc : tile<64x256xf16>, tile<256x64xf16>, tile<64x64xf32>
+      continue %next : tile<64x64xf32>
+    }}
+    %done = store_view_tko weak %sum, %ct[%zero, %zero] : tile<64x64xf32>, {ct}, tile<i32> -> token
+    return
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_89", "sm_90", "sm_120"])
+def test_steps_of_weights_whose_bytes_hold_two_neighbours_along_k_are_cut(
+    gpu_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tileiras.compiler.target.cost import CostModel
+
+    first = CostModel.__init__
+
+    def less(self: CostModel, target: object) -> None:
+        first(self, target)
+        self.shared_bytes = 72 << 10
+
+    monkeypatch.setenv("TILEIRAS_CACHE", "0")
+    monkeypatch.setattr(CostModel, "__init__", less)
+    text = neighbours(3)
+    (ring,) = rings(text, gpu_name)
+    assert "stages of 20480 bytes" in ring or "stages of 10240 bytes" in ring, ring
+    rng = np.random.default_rng(1)
+    a = place(rng.integers(-2, 3, (64, 768)).astype(np.float16))
+    q = place(rng.integers(-128, 128, (64, 384)).astype(np.int8))
+    c = place(np.zeros((64, 64), np.float32))
+    args = [a, q, c, np.int32(3)]
+    tileiras.launch(text, "k", grid=1, args=args, target="emulator", gpu_name=gpu_name, check=True)
+    bits = q.view(np.uint8)
+    weights = np.stack((bits & 15, bits >> 4), -1).reshape(64, 768).astype(np.float32)
+    np.testing.assert_array_equal(c, a.astype(np.float32) @ weights.T)

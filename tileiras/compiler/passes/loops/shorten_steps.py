@@ -50,7 +50,7 @@ class ShortenSteps(Pass):
             parts = parts_of_step(func, loop, context.analyses)
             if parts > 1:
                 chains = operand_chains(loop)
-                if chains is not None:
+                if chains is not None and (parts := min(parts, *(chain.most for chain in chains))) > 1:
                     shorten(loop, chains, parts)
                     context.analyses.drop()
         return True
@@ -65,6 +65,7 @@ class Chain:
         self.loads: list[tuple[Op, int]] = []
         self.pointers: list[tuple[Op, int]] = []
         self.constants: list[tuple[Op, int, int]] = []  # user, operand, dimension of K
+        self.most = 1 << 30  # parts that a step may be cut into: what several elements are made of is not cut
 
 
 def operand_chains(loop: Op) -> list[Chain] | None:
@@ -168,7 +169,7 @@ def _follow_op(op: Op, dim: int, chain: Chain) -> list[tuple[Value, int]] | None
     if op.spec.name == "cat" and op.attr("dim") != dim:
         return [(operand, dim) for operand in op.operands]
     if op.spec.name == "reshape":
-        return apart(op, dim)
+        return apart(op, dim, chain)
     if not is_elementwise(op):
         return None
     out = []
@@ -180,13 +181,16 @@ def _follow_op(op: Op, dim: int, chain: Chain) -> list[tuple[Value, int]] | None
     return out
 
 
-def apart(op: Op, dim: int) -> list[tuple[Value, int]] | None:
-    """The operand of a reshape that leaves the dimension of K as it is, as where bytes become rows of two; None where it does
-    not."""
+def apart(op: Op, dim: int, chain: Chain) -> list[tuple[Value, int]] | None:
+    """The operand of a reshape that leaves the dimension of K as it is, as where bytes become rows of two, or makes it of several,
+    as where both halves of a byte are neighbours: then the outermost of them is cut. None where it does neither."""
     source, result = op.operands[0].type.shape, op.result.type.shape  # type: ignore[attr-defined]
     for d, extent in enumerate(source):
-        if extent == result[dim] > 1 and prod(source[:d]) == prod(result[:dim]):
-            return [(op.operands[0], d)]
+        if extent > 1 and prod(source[:d]) == prod(result[:dim]):
+            if any(prod(source[d:e]) == result[dim] for e in range(d + 1, len(source) + 1)):
+                chain.most = min(chain.most, extent)
+                return [(op.operands[0], d)]
+            return None
     return None
 
 

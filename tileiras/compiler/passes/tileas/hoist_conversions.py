@@ -56,9 +56,9 @@ class HoistConversions(Pass):
             if self.widens(convert):
                 self.to_load(convert.result, context)
         for convert in [op for op in func.walk() if op.spec is tileas.CONVERT_LAYOUT]:
-            if convert.block is None or convert.result.type.elem != I1:  # type: ignore[attr-defined]
+            if convert.block is None or move_to_parts(convert, context):
                 continue
-            if not move_to_parts(convert, context) and self.is_staged(convert, func, context):
+            if convert.result.type.elem == I1 and self.is_staged(convert, func, context):  # type: ignore[attr-defined]
                 self.to_load(convert.result, context)
         for loop in [op for op in func.walk() if op.spec.name == "for"]:
             self.out_of(loop, func, context)
@@ -165,7 +165,7 @@ class HoistConversions(Pass):
                 return True
 
     def out_of(self, loop: Op, func: Op, context: Context) -> None:
-        """Conversions of values from outside of the loop that feed its products."""
+        """Conversions of values from outside of the loop: what its products read, and rows and columns of its addresses."""
         from tileiras.compiler.schedule.loops import spare_registers
 
         body = loop.regions[0].block
@@ -177,11 +177,14 @@ class HoistConversions(Pass):
             inside = source.op.block if source.op is not None else source.owner
             if inside is body or loop.block is None:
                 continue
-            if not all(u.spec.name in PRODUCTS for u, _ in op.result.uses):
+            products = [u.spec.name in PRODUCTS for u, _ in op.result.uses]
+            if not all(products):
                 if waits_alone(op):
                     body.ops.remove(op)
                     loop.block.insert_before(loop, op)
-                continue
+                    continue
+                if any(products) or not op.result.type.layout.inv:  # type: ignore[attr-defined]
+                    continue
             if any(f"restage_{SIDES[i]}" in u.attrs for u, i in op.result.uses if i < len(SIDES)):
                 continue  # it will be stored in front of the loop from the layout that it has
             if spare is None:
@@ -192,7 +195,7 @@ class HoistConversions(Pass):
                 spare -= need
                 body.ops.remove(op)
                 loop.block.insert_before(loop, op)
-            elif need > CostModel.buffered_registers - (type.elem.bits == 8):
+            elif all(products) and need > CostModel.buffered_registers - (type.elem.bits == 8):
                 self.stage(op, loop, context)
 
     def stage(self, convert: Op, loop: Op, context: Context) -> None:

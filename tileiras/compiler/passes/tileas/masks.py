@@ -1,8 +1,8 @@
-"""Masks made of rows and columns, `%m = cmpi (broadcast %row), (broadcast %column)`, in the layout that is wanted.
+"""Tiles made of rows and columns, as the mask `%m = cmpi (broadcast %row), (broadcast %column)`, in the layout that is wanted.
 
 Before: `%r = broadcast %row`, `%m = cmpi %r, %c`, `%z = convert_layout %m : 128x64xi1`.
 After:  `%s = convert_layout %row : 128x1`, `%r = broadcast %s`, .., `%z = cmpi %r, %c`: what moves are a few numbers a thread.
-What stands in front of a loop changes its layout there.
+What stands in front of a loop changes its layout there. Products of scales, of rows and of columns, and pointers go so, too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def move_to_parts(convert: Op, context: Context) -> bool:
-    """Makes the mask behind a conversion anew from its rows and columns; False, and nothing done, where it is not made so."""
+    """Makes the tile behind a conversion anew from its rows and columns; False, and nothing done, where it is not made so."""
     result: Any = convert.result.type
     ops: list[Op] = []
     spread: list[Op] = []
@@ -95,6 +95,8 @@ def behind(value: Value) -> Op:
 
 def part(value: Value, layout: Any, convert: Op, context: Context) -> Value | None:
     """A row or a column in a layout, changed where it is made: in front of the loops that it does not depend on."""
+    while value.op is not None and value.op.spec is tileas.CONVERT_LAYOUT:
+        value = value.op.operands[0]
     type: Any = value.type
     want = TensorType(type.elem, type.shape, with_inv(layout, type.layout.inv))
     if type.layout.is_splat or want.layout is type.layout:
