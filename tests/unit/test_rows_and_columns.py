@@ -1,4 +1,4 @@
-"""What is made of rows and columns moves as rows and columns: scales of an epilogue, and what a loop's addresses do not change."""
+"""What is made of rows and columns moves as rows and columns: scales of an epilogue, and what loops do not change."""
 
 from __future__ import annotations
 

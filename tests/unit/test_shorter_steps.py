@@ -202,7 +202,11 @@ def test_steps_of_weights_whose_bytes_hold_two_columns_are_cut(
 def neighbours(steps: int) -> str:
     """Four-bit weights, two to a byte along K."""
     k = 256 * steps
-    a, q, c = f"64x{k}xf16, strides=[{k},1]", f"64x{k // 2}xi8, strides=[{k // 2},1]", "64x64xf32, strides=[64,1]"
+    a, q, c = (
+        f"64x{k}xf16, strides=[{k},1]",
+        f"64x{k // 2}xi8, strides=[{k // 2},1]",
+        "64x64xf32, strides=[64,1]",
+    )
     at, qt, ct = (
         f"partition_view<tile=({tile}), tensor_view<{view}>>"
         for tile, view in (("64x256", a), ("64x128", q), ("64x64", c))

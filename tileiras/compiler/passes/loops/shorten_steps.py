@@ -182,8 +182,8 @@ def _follow_op(op: Op, dim: int, chain: Chain) -> list[tuple[Value, int]] | None
 
 
 def apart(op: Op, dim: int, chain: Chain) -> list[tuple[Value, int]] | None:
-    """The operand of a reshape that leaves the dimension of K as it is, as where bytes become rows of two, or makes it of several,
-    as where both halves of a byte are neighbours: then the outermost of them is cut. None where it does neither."""
+    """The operand of a reshape that leaves the dimension of K as it is, as where bytes become rows of two, or makes it of
+    several, as where both halves of a byte are neighbours: then the outermost of them is cut. None where it does neither."""
     source, result = op.operands[0].type.shape, op.result.type.shape  # type: ignore[attr-defined]
     for d, extent in enumerate(source):
         if extent > 1 and prod(source[:d]) == prod(result[:dim]):
