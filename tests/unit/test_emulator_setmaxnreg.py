@@ -58,19 +58,26 @@ OTHER_WAYS = """and.b32 %x, %t, 127; setp.lt.u32 %q, %x, 32; @%q bra OTHER; setm
 OTHER: setmaxnreg.dec.sync.aligned.u32 {}; END: st.global.u32 [%a], %t; ret;"""
 
 
-def test_warps_of_a_group_that_ask_for_different_counts_never_meet():
-    with pytest.raises(EmulatorError, match=r"deadlock.*setmaxnreg"):
-        run(OTHER_WAYS.format(48))
-
-
-def test_two_instructions_for_the_warps_of_a_group():
-    """As GPUs do, which Triton relies on for sm_120; the ISA leaves it undefined, and checks say so."""
-    assert (run(OTHER_WAYS.format(40)) == np.arange(384)).all()
+@pytest.mark.parametrize("count", [40, 48])
+def test_two_instructions_for_the_warps_of_a_group(count):
+    """As GPUs do, which Triton relies on for sm_120, CUTLASS with other counts; the ISA leaves it undefined, checks say so."""
+    assert (run(OTHER_WAYS.format(count)) == np.arange(384)).all()
     report = launch(
-        entry(HEAD + OTHER_WAYS.format(40), ".param .u64 p0", directives=".reqntid 384 .maxnreg 168"), "k", 1, 384,
+        entry(HEAD + OTHER_WAYS.format(count), ".param .u64 p0", directives=".reqntid 384 .maxnreg 168"), "k", 1, 384,
         [np.zeros(384, np.uint32)], check=True, seed=1,
     )  # fmt: skip
     assert {f.kind for f in report.findings} == {"setmaxnreg"} and "PTX line" in report.findings[0].text
+
+
+def test_each_warp_gives_what_it_asks_for():
+    """Three warps go down to 40 and one to 48: 128 * 96 + 120 * 32 registers, 63 more for each thread of two groups, so 56."""
+    ways = "@!%p bra TAKE;" + OTHER_WAYS.format(48).replace(
+        "END: ", "bra END; TAKE: setmaxnreg.inc.sync.aligned.u32 {}; END: "
+    )
+    for seed in (None, 1):
+        assert (run(ways.format(224), seed=seed) == np.arange(384)).all()
+        with pytest.raises(EmulatorError, match=r"deadlock.*`setmaxnreg\.inc"):
+            run(ways.format(232), seed=seed)
 
 
 def test_a_warp_that_leaves_out_the_instruction():

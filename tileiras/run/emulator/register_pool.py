@@ -4,8 +4,9 @@ A CTA starts with as many registers a thread as .maxnreg says, else as the regis
 .maxntid allow; without either ptxas ignores the instruction, and so does this. What a warpgroup gives back waits for one
 that asks for more; an .inc that finds too few waits. Registers of warps that have exited come back to nobody.
 
-By the ISA all threads of a warpgroup execute the same instruction. GPUs look at each warp by itself, and Triton gives warps of
-one group two instructions with the same count: that goes on here too, and is a finding where there are checks.
+By the ISA registers belong to a warp, .sync waits for a warp, and all threads of a warpgroup execute the same instruction. Triton
+gives warps of one group two instructions with the same count, CUTLASS (example 77) such with other counts, and GPUs go on: that
+goes on here too once all warps of the group have come, and is a finding where there are checks.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ class Registers:
         entry = batch.unit.entry
         self.start = launched_with(entry.directives, batch.threads)
         self.at = np.full(batch.L, -1, np.int64)  # piece at which a lane waits
-        self.held = np.full(batch.L // GROUP if batch.span % GROUP == 0 else 0, self.start or 0, np.int64)
+        groups = batch.L // GROUP if batch.span % GROUP == 0 else 0
+        self.held = np.full((groups, GROUP // 32), self.start or 0, np.int64)  # of each warp's threads
         self.pool = np.zeros(batch.cta_count, np.int64)
 
     def ask(self, pc: int, lanes: np.ndarray) -> None:
@@ -79,10 +81,10 @@ class Registers:
             for group in whole.tolist():
                 pcs = np.unique(waiting[group]).tolist()
                 insts = [pieces[pc].insts[0] for pc in pcs if pc >= 0]
-                asked = {(action in inst.mods, self.count(inst)) for inst in insts}
-                if not insts or asked != {(True, self.count(insts[0]))}:
+                if not insts or not all(action in inst.mods for inst in insts):
                     continue
-                if not self.change(group, action, self.count(insts[0])):
+                counts = np.array([self.count(pieces[pc].insts[0]) for pc in waiting[group, ::32].tolist()])
+                if not self.change(group, action, counts):
                     continue
                 if len(pcs) > 1 and batch.checker is not None:
                     batch.checker.report(
@@ -96,18 +98,19 @@ class Registers:
                     batch.push(pieces[pc].next.pc, lanes)
                 waiting[group] = -1
 
-    def change(self, group: int, action: str, count: int) -> bool:
+    def change(self, group: int, action: str, counts: np.ndarray) -> bool:
+        """Whether the warps of a group now have these counts."""
         if self.start is None:
             return True
-        held = int(self.held[group])
-        if count > held if action == "dec" else count < held:
-            raise Fault("setmaxnreg", f".{action} to {count} of a warpgroup that has {held}", group * GROUP)
-        cta = int(self.batch.cta_of[group * GROUP])
-        more = (count - held) * GROUP
-        if more > self.pool[cta]:
+        more = counts - self.held[group]
+        for warp in np.flatnonzero(more > 0 if action == "dec" else more < 0).tolist():
+            lane, held = group * GROUP + warp * 32, int(self.held[group, warp])
+            raise Fault("setmaxnreg", f".{action} to {counts[warp]} of a warpgroup that has {held}", lane)
+        cta, total = int(self.batch.cta_of[group * GROUP]), int(more.sum()) * 32
+        if total > self.pool[cta]:
             return False
-        self.pool[cta] -= more
-        self.held[group] = count
+        self.pool[cta] -= total
+        self.held[group] = counts
         return True
 
     def stuck_report(self) -> list[str]:
