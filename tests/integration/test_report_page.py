@@ -334,7 +334,16 @@ def test_a_stranger_reads_what_limits_the_loop_and_who_waits(browser: Browser, m
     assert any(
         "have released it" in row and "bulk.release" in row and "async.copy_view" in row for row in rows
     )
-    assert any("bar.sync" in row and "the 4 warps of this agent" in row for row in rows)
+    assert any("bar.sync" in row and "every warp" in row for row in rows)
+
+
+def test_a_stranger_reads_which_warps_wait(browser: Browser, folder: Path) -> None:
+    opened(browser, page_of_case(folder, "staged_bf16_nn_128", "--gpu-name=sm_90"))
+    rows = barrier_rows(browser)
+    assert any("bar.sync" in row and "warps of this agent" in row for row in rows)
+    assert any(
+        "have released it" in row and "bulk.release" in row and "async.copy_view" in row for row in rows
+    )
 
 
 def test_a_stranger_reads_where_all_warps_wait(browser: Browser, folder: Path) -> None:
