@@ -578,6 +578,14 @@ def test_latency_hints_scale_how_far_loads_run_ahead() -> None:
     assert 3 == stages(1) < stages(5) == hinted().ptx.count("cp.async.commit_group") < stages(10)
 
 
+def test_a_strong_load_stays_where_it_is() -> None:
+    """Relaxed, it has to see what others store meanwhile; the weak one beside it travels."""
+    text = PRODUCT.read_text().replace("load_view_tko weak %tb", "load_view_tko relaxed device %tb")
+    loop = re.split(r"^\$L\d+:$", tileiras.compile(text, gpu_name="sm_80").ptx, flags=re.M)[1]
+    weak = re.split(r"^\$L\d+:$", tileiras.compile(PRODUCT.read_text(), gpu_name="sm_80").ptx, flags=re.M)[1]
+    assert "ld.relaxed" in loop and 0 < loop.count("cp.async.cg") < weak.count("cp.async.cg")
+
+
 def test_the_largest_latency_hint_of_a_loop_counts() -> None:
     def hint(latency: int) -> str:
         return f" optimization_hints = <sm_80 = {{latency = {latency}}}>"
