@@ -52,3 +52,19 @@ def test_a_wish_for_tensor_maps_is_answered_at_the_access(hint: str, count: int)
     ptx, found = compiled(text, {"missed": "all"})
     assert sum("allow_tma = true is not used" in f for f in found) == count
     assert compiled(text, None) == (ptx, [])
+
+
+@pytest.mark.parametrize("gpu_name", ["sm_90", "sm_90a"])
+def test_hints_of_a_gpu_are_those_of_its_spellings(gpu_name: str) -> None:
+    """The hint of the plain name holds for `sm_90a`, and one of that name goes before it."""
+
+    def threads(hints: str) -> str:
+        sink = Sink()
+        text = module_text("", hints=f" optimization_hints = <{hints}>")
+        ptx = pipeline.compile_module(load_text(text, sink, "k.mlir"), sm.find(gpu_name), sink).ptx
+        return ptx.split(".reqntid ")[1].split(",")[0]
+
+    eight, two = (f"{{num_worker_warps_per_cta = {warps}}}" for warps in (8, 2))
+    assert threads(f"sm_90 = {eight}, default = {two}") == "256"
+    assert threads(f"default = {eight}") == "256"
+    assert threads(f"sm_100 = {eight}, default = {two}") == "64"

@@ -1,9 +1,15 @@
-"""Where the mbarriers of a ring of stages lie."""
+"""Where the mbarriers of a ring of stages lie, and what room queues take."""
 
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
+import pytest
+
+import tileiras
+from tests.fixtures import BYTECODE
+from tileiras.compiler import pipeline
 from tileiras.compiler.dialects.nv_tileas.rings import (
     BUFFER_BYTES,
     MAX_DEPTH,
@@ -13,6 +19,9 @@ from tileiras.compiler.dialects.nv_tileas.rings import (
     place_of,
     span_of,
 )
+from tileiras.compiler.schedule import loops, queue
+from tileiras.compiler.target import sm
+from tileiras.diag import Sink
 
 
 def test_mbarriers_of_stages_of_any_size_lie_apart_in_the_room_that_is_kept_for_them() -> None:
@@ -25,3 +34,28 @@ def test_mbarriers_of_stages_of_any_size_lie_apart_in_the_room_that_is_kept_for_
         assert (
             2 * span_of(stage, stages) <= RESERVED_BYTES
         )  # where readers release stages, there are two rows
+
+
+@pytest.mark.parametrize(
+    ("kernel", "gpu_name"),
+    [("staged_attention_full_f16", "sm_120"), ("staged_flash_bwd_bf16_128", "sm_86"),
+     ("staged_linear_attention_d128", "sm_86")],
+)  # fmt: skip
+def test_a_queue_keeps_to_the_room_that_scratch_leaves(
+    kernel: str, gpu_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[tuple[queue.Queue, int]] = []
+
+    def plan(products: Any, members: Any, room: int, *more: Any, **named: Any) -> queue.Queue | None:
+        planned = queue.plan_queue(products, members, room, *more, **named)
+        if planned is not None:
+            found.append((planned, room))
+        return planned
+
+    monkeypatch.setattr(loops, "plan_queue", plan)
+    module = tileiras.load(BYTECODE / f"{kernel}.tilebc").op
+    pipeline.compile_module(module, sm.find(gpu_name), Sink())
+    assert found
+    for planned, room in found:
+        assert planned.slots == planned.parts * planned.ahead + planned.held
+        assert planned.slots * planned.piece <= room < (planned.slots + planned.parts) * planned.piece
