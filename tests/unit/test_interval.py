@@ -76,3 +76,39 @@ def test_a_depth_that_is_cut_says_what_was_wanted(monkeypatch: pytest.MonkeyPatc
     assert said[0].endswith("(tensor cores)"), "what was wanted fits"
     _, said, _ = compiled("staged_bf16_nn_128", "sm_80", monkeypatch, {"tt.num_stages": 8})
     assert ": 5 stages of" in said[0] and said[0].endswith("; 8 were wanted, shared memory holds no more")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "gpu_name", "why"),
+    [
+        (
+            "staged_retained_128",
+            "sm_80",
+            r"two stages of 98304 bytes do not fit 165888 bytes beside \d+ of other buffers",
+        ),
+        ("staged_bf16_nn_128", "sm_75", "the target has no asynchronous copies, or they are left out"),
+        ("staged_bf16_nn_128", "sm_80", None),
+        ("matmul_f16_128", "sm_80", None),  # of two versions, one is fed
+        ("matmul_f16_128", "sm_90", None),
+        ("softmax_row_bf16", "sm_80", None),  # no product
+    ],
+)
+def test_loads_of_products_that_wait_say_why(kernel: str, gpu_name: str, why: str | None) -> None:
+    gpu = sm.find(gpu_name)
+    assert gpu is not None
+    for category, asked in (("all", True), ("memory", True), ("tensorcore", False)):
+        sink = Sink()
+        module = tileiras.load(BYTECODE / f"{kernel}.tilebc").op
+        pipeline.compile_module(module, gpu, sink, remarks={"missed": category})
+        said = [e.text for e in sink.emitted if "do not run ahead" in e.text]
+        assert len(said) == (asked and why is not None), said
+        assert not said or re.search(f"products do not run ahead: {why}", said[0]), said
+
+
+def test_strong_loads_have_no_way_ahead() -> None:
+    text = (Path(__file__).resolve().parents[1] / "data" / "text" / "product_loop.tileir").read_text()
+    sink = Sink()
+    module = tileiras.load(text.replace("load_view_tko weak", "load_view_tko relaxed device")).op
+    pipeline.compile_module(module, sm.find("sm_80"), sink, remarks={"missed": "all"})
+    said = [e.text for e in sink.emitted if "do not run ahead" in e.text]
+    assert len(said) == 1 and "none has rows aligned to 4 bytes" in said[0], said

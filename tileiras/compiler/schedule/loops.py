@@ -169,8 +169,8 @@ class Ring:
 
 def plan_ring(
     func: Op, loop: Op, products: list[Op], loads: list[Op], context: Any, wish: int | None
-) -> Ring | Queue | None:
-    """How the loads that feed a loop's products are staged; None when none can be, or two stages do not fit."""
+) -> Ring | Queue | str:
+    """How the loads that feed a loop's products are staged; the reason when none can be, or two stages do not fit."""
     from .products import adds_up
     from .tensor_memory import buffered_bytes, bytes_back, copied_scales, staged_scales
 
@@ -198,7 +198,7 @@ def plan_ring(
                 if plan is not None:
                     members[plan.op] = staged_scales(product, which, plan, log2_warps)
     if not members:
-        return None
+        return f"none has rows aligned to {cost.min_copy_bytes} bytes, zeros outside of its view and no access to wait for"
     stage = sum(member.bytes for member in members.values())
     step = interval(loop, products, members.values(), context.target)
     clocks = step.clocks
@@ -231,7 +231,7 @@ def plan_ring(
             drop_boxes(members, "the loop's operands queue product by product", context)
             return queue
     if slots < 2:
-        return None
+        return f"two stages of {stage} bytes do not fit {cost.shared_bytes} bytes beside {other} of other buffers"
     depth = max(2, slots - spare)
     return Ring(depth, slots, list(members.values()), cost.wanted(clocks, wish) + spare, step)
 

@@ -596,6 +596,21 @@ in: attend
 + $ tileiras k.tileir --gpu-name=sm_86 --emit=ptx --remarks=all --disable=cp.async
 """
 
+NOT_AHEAD = Diag(
+    "AS-0320", REMARK, "loads of the loop's products do not run ahead: {reason}", _ASYNC, WORD_REMARK, kind="missed",
+    category="memory",
+)  # fmt: skip
+"""
+cause: A remark: the loop has products whose operands are loaded in it, and no load runs ahead through shared memory, for the
+reason in the message; they wait in registers, behind barriers.
+remedy: Rows aligned to 4 bytes (better 16), weak loads that no other access of the loop orders, and tiles of which
+shared memory holds two stages.
+
+in: matmul
+- $ tileiras k.tileir --gpu-name=sm_80 --emit=ptx --remarks=all
++ $ tileiras k.tileir --gpu-name=sm_75 --emit=ptx --remarks=all
+"""
+
 WARPGROUPS = Diag(
     "AS-0308", REMARK, "the product is issued by warpgroups (wgmma): {left}, {right}", _ASYNC, WORD_REMARK,
     kind="passed", category="tensorcore",

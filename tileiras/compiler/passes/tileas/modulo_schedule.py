@@ -21,6 +21,7 @@ from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.rewrite import Rewriter
 from tileiras.compiler.ir.types import TOKEN, Ptr
 from tileiras.compiler.schedule.candidates import (
+    LOOPS,
     backward,
     can_follow,
     can_run_ahead,
@@ -86,14 +87,20 @@ class ModuloSchedule(Pass):
     without: loads wait
     acts: staged_f16_nt on sm_90
     """
-    __slots__ = ()
+    __slots__ = ("fed", "waits")
 
     def run(self, func: Any, context: Context) -> bool:
+        self.fed: set[Any] = (
+            set()
+        )  # places of loops whose loads run ahead; of two versions nothing is said of the slow one
+        self.waits: dict[Op, str] = {}  # loops where that was tried, with the reason why they do not
         wish = getattr(func.attrs.get(KEY), "num_stages", None)
         wished = self.wished(func, context)
         bulk: set[Op] = set()
-        for loop in [op for op in func.walk() if op.spec.name == "for"]:
-            if refusal(loop, dynamic_step=True) is not None:
+        for loop in [op for op in func.walk() if op.spec.name in LOOPS]:
+            why = refusal(loop, dynamic_step=True)
+            if why is not None:
+                self.waits[loop] = why
                 continue
             loads = [op for op in loop.regions[0].block.ops if can_run_ahead(op, loop)]
             indices = indices_of(loop) & needed_ahead(loads, loop)  # come an iteration before what needs them
@@ -118,12 +125,31 @@ class ModuloSchedule(Pass):
             for op in loads:
                 if not self.transfer(op, loop, {"depth": depth}, context):
                     return False
+        self.explain(context)
         if wished:
             from tileiras.compiler.schedule import hints
 
             missed = [each for each in wished if each[0] not in bulk]
             hints.say(func, missed, context.remarks or {}, context.sink.deliver)
         return True
+
+    def explain(self, context: Context) -> None:
+        """Says why loads of products do not run ahead, where that was asked for."""
+        from tileiras.compiler.schedule.staging import feeding_loads
+
+        if (context.remarks or {}).get(D.NOT_AHEAD.kind, "none") not in ("all", D.NOT_AHEAD.category):
+            return
+        for loop, why in self.waits.items():
+            body = loop.regions[0].block
+            products = [op for op in body.ops if op.spec.name in PRODUCTS]
+            if not any(group for op in products for group in feeding_loads(op, body)):
+                continue
+            around: Op | None = loop
+            while around is not None and around.loc not in self.fed:
+                around = around.parent
+            if around is not None:
+                continue
+            context.sink.emit(D.NOT_AHEAD, loc=loop.loc, reason=why, function=context.function)
 
     def wished(self, func: Op, context: Context) -> list[tuple[Op, str, object, str]]:
         """Hints for bulk tensor copies on the ops of a function where this pass decides about them."""
@@ -144,14 +170,19 @@ class ModuloSchedule(Pass):
         from tileiras.compiler.target import sm
 
         products = [op for op in loop.regions[0].block.ops if op.spec.name in PRODUCTS]
-        if not products or context.target is None or not context.target.has(sm.CP_ASYNC) or wish == 1:
+        if not products or wish == 1:
+            return {}
+        if context.target is None or not context.target.has(sm.CP_ASYNC):
+            self.waits[loop] = "the target has no asynchronous copies, or they are left out"
             return {}
         from tileiras.compiler.schedule.loops import plan_ring
         from tileiras.compiler.schedule.queue import Queue
 
         ring = plan_ring(func, loop, products, loads, context, wish)
-        if ring is None:
+        if isinstance(ring, str):
+            self.waits[loop] = ring
             return {}
+        self.fed.add(loop.loc)
         asked = (context.remarks or {}).get(D.RING.kind, "none") in ("all", D.RING.category)
         if isinstance(ring, Queue):
             if asked:
