@@ -68,3 +68,13 @@ def test_hints_of_a_gpu_are_those_of_its_spellings(gpu_name: str) -> None:
     assert threads(f"sm_90 = {eight}, default = {two}") == "256"
     assert threads(f"default = {eight}") == "256"
     assert threads(f"sm_100 = {eight}, default = {two}") == "64"
+
+
+@pytest.mark.parametrize(("warps", "answered"), [(4, False), (8, False), (3, True), (12, True)])
+def test_a_number_of_warps_that_no_block_has_is_answered(warps: int, answered: bool) -> None:
+    text = module_text("", hints=f" optimization_hints = <sm_90 = {{num_worker_warps_per_cta = {warps}}}>")
+    ptx, found = compiled(text, {"missed": "all"})
+    assert found == [
+        f"hint num_worker_warps_per_cta = {warps} is not used: a block has one of (1, 2, 4, 8, 16, 32) warps"
+    ] * int(answered)
+    assert compiled(text, None) == (ptx, [])

@@ -49,6 +49,11 @@ def test_warpgroups_read_their_operands_by_themselves(monkeypatch: pytest.Monkey
     assert found.by[SHARED] == 32768 // 128
 
 
+def test_addresses_are_computed_for_copies_and_not_for_elements(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, _, _ = compiled("pointers_e4m3_nt", "sm_90", monkeypatch)
+    assert all(step.by[CORES] < 10 for step in found), [step.by for step in found]
+
+
 @pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_100", "sm_120"])
 def test_softmax_is_bound_by_what_threads_compute(gpu_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found, said, ptx = compiled("staged_quantized_attention_128", gpu_name, monkeypatch)

@@ -607,8 +607,8 @@ remedy: Rows aligned to 4 bytes (better 16), weak loads that no other access of 
 shared memory holds two stages.
 
 in: matmul
-- $ tileiras k.tileir --gpu-name=sm_80 --emit=ptx --remarks=all
-+ $ tileiras k.tileir --gpu-name=sm_75 --emit=ptx --remarks=all
+- $ tileiras k.tileir --gpu-name=sm_75 --emit=ptx --remarks=all
++ $ tileiras k.tileir --gpu-name=sm_80 --emit=ptx --remarks=all
 """
 
 WARPGROUPS = Diag(
