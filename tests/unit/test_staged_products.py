@@ -195,6 +195,7 @@ def test_attention_moves_neither_scores_nor_probabilities_through_shared_memory(
         "staged_attention_rows_e4m3", "staged_attention_e5m2", "staged_quantized_attention_128", "staged_converted_w4a16",
         "staged_linear_attention_d128", "staged_complex_product_f16", "staged_running_states_11", "staged_faded_state_64",
         "staged_latent_512", "staged_faded_state_128", "staged_gated_state", "staged_retained_128",
+        "staged_wide_heads_512",
     ],
 )  # fmt: skip
 def test_products_of_computed_operands_add_up_in_tensor_memory(name: str) -> None:
@@ -235,6 +236,20 @@ def test_a_mask_that_waits_through_a_loop_asks_for_warps_and_two_stages_leave_st
     )  # the keys, to fade; rows as they lie
     (size,) = re.findall(r"\.b8 \$smem\[(\d+)\]", text)
     assert 7 * 128 * 128 * 2 < int(size) < 7 * 128 * 128 * 2 + 4096
+
+
+def test_operands_of_tensor_memory_queue_where_no_two_stages_fit() -> None:
+    """Keys and values have a slot each; what comes next into one is copied as soon as its product has ended, before the wait for
+    the other."""
+    text = ptx("staged_wide_heads_512", "sm_100")
+    (size,) = re.findall(r"\.b8 \$smem\[(\d+)\]", text)
+    assert 2 * 64 * 512 * 2 < int(size) - 64 * 512 * 2 < 3 * 64 * 512 * 2  # a slot each beside the queries
+    found = re.findall(r"cp\.async\.(?:commit|wait)_group(?: \d)?|tcgen05\.(?:mma|ld)\b", text)
+    order = [name for name, before in zip(found[1:], found) if name != before]
+    assert order[:7] == [
+        "cp.async.wait_group 1", "tcgen05.mma", "tcgen05.ld",
+        "cp.async.commit_group", "cp.async.wait_group 1", "tcgen05.ld", "tcgen05.mma",
+    ]  # fmt: skip
 
 
 def test_operands_that_are_stored_share_places_and_one_that_two_products_read_is_stored_once() -> None:

@@ -215,10 +215,12 @@ def _feeding(
     """(whether copies of later steps are under way in each pass, their bytes for one block), as the code shows it."""
     copies = [i for i in inside if i.kind == "async_copy"]
     polled = any(i.base == "SYNCS" and "PHASECHK" in i.modifiers for i in inside)
-    if polled and (roles or _has_copies(inside)):
+    arrives = polled and (roles or _has_copies(inside))
+    if arrives:
         step = int(work.bytes * min(1.0, steps)) or 1  # a pass may take a part of the source's step
         stages = shared // step
-        return stages >= 2, max(0, stages - 1) * step
+        if stages >= 2:
+            return True, (stages - 1) * step
     waits = [
         int(i.operands.rpartition(",")[2], 0)
         for i in inside
@@ -227,4 +229,4 @@ def _feeding(
     if copies and waits:
         groups = max(1, sum(i.base == "LDGDEPBAR" for i in inside))
         return min(waits) >= 1, min(waits) * sum(i.bits // 8 for i in copies) * threads // groups
-    return False, loads_in_flight(inside) * threads
+    return False, 0 if arrives else loads_in_flight(inside) * threads

@@ -318,6 +318,31 @@ for d, n, width, places in (("bf16", 64, 512, 64), ("f16", 32, 256, 32)):
     )
 
 
+def over_keys(q, k, v, o, scale):
+    q, k, v = (wide(x)[0] for x in (q, k, v))
+    s = q @ k.transpose(0, 2, 1) * float(scale)
+    e = np.exp(s - s.max(2, keepdims=True))
+    return {3: (e / e.sum(2, keepdims=True) @ v).astype("f4")}
+
+
+chain(
+    "staged_wide_heads_512",
+    "wide_heads",
+    [A("bf16", 3)] * 3 + [A("f32", 3), Scalar("f32"), 64, 64, 512],
+    (1,),
+    lambda rng: (
+        uniform(rng, (1, 64, 512), "bf16", -1, 1),
+        uniform(rng, (1, 208, 512), "bf16", -1, 1),
+        uniform(rng, (1, 208, 512), "bf16", -1, 1),
+        like((1, 64, 512)),
+        np.float32(512**-0.5),
+    ),
+    over_keys,
+    rtol=1.6e-2,
+    atol=8e-3,
+)
+
+
 def complex_values(ar, ai, br, bi, cr, ci):
     a, b = wide(ar)[0] + 1j * wide(ai)[0], wide(br)[0] + 1j * wide(bi)[0]
     return {4: (a @ b).real.astype("f4"), 5: (a @ b).imag.astype("f4")}

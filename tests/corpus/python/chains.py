@@ -113,3 +113,26 @@ def steps_in_place(a, w, M: Const, D: Const):
         z = ct.mma(x, right, ct.zeros((M, D), ct.float32))
         ct.store(a, (j, i + 1, 0), y.astype(a.dtype).reshape((1, M, D)))
         ct.store(a, (j, i + 1, 1), z.astype(a.dtype).reshape((1, M, D)))
+
+
+@ct.kernel
+def wide_heads(q, k, v, o, scale, M: Const, N: Const, D: Const):
+    """Attention whose heads are so wide that shared memory holds a tile of keys and one of values, once."""
+    h = ct.bid(0)
+    qt = ct.load(q, (h, 0, 0), (1, M, D), padding_mode=ZERO).reshape((M, D))
+    top = ct.full((M, 1), -1.0e30, ct.float32)
+    total = ct.zeros((M, 1), ct.float32)
+    acc = ct.zeros((M, D), ct.float32)
+    columns = ct.arange(N, dtype=ct.int32).reshape((1, N))
+    for j in range(ct.cdiv(k.shape[1], N)):
+        kt = ct.load(k, (h, j, 0), (1, N, D), padding_mode=ZERO).reshape((N, D))
+        s = ct.mma(qt, ct.transpose(kt), ct.zeros((M, N), ct.float32)) * (scale * LOG2E)
+        s = ct.where(j * N + columns < k.shape[1], s, -1.0e30)
+        new = ct.maximum(top, ct.max(s, 1, keepdims=True))
+        p = ct.exp2(s - new)
+        fix = ct.exp2(top - new)
+        total = total * fix + ct.sum(p, 1, keepdims=True)
+        vt = ct.load(v, (h, j, 0), (1, N, D), padding_mode=ZERO).reshape((N, D))
+        acc = ct.mma(p.astype(v.dtype), vt, acc * fix)
+        top = new
+    ct.store(o, (h, 0, 0), (acc / total).reshape((1, M, D)))

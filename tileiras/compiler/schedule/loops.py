@@ -219,10 +219,12 @@ def plan_ring(
     if barriers and slots < 2:
         drop_boxes(members, "no room for mbarriers beside two stages", context)
         slots = cost.stages(clocks, stage, other, wish, spare)
-    if slots - spare < 3 and (wish is None or wish > 2):  # the wait of a ring would leave nothing under way
+    alone = slots < 2
+    memory = alone and all(p.attrs.get("atom") == "tcgen05" for p in products)
+    # the wait of a ring would leave nothing under way
+    if slots - spare < 3 and (wish is None or wish > 2 or memory):
         room = cost.shared_bytes - other
-        alone = slots < 2
-        queue = plan_queue(products, members, room, log2_warps, context.target, alone=alone)
+        queue = plan_queue(products, members, room, log2_warps, context.target, alone=alone, memory=memory)
         if queue is None:
             queue = queue_of_own_loads(
                 products, members, room, step.by[TENSOR], log2_warps, context.target, alone

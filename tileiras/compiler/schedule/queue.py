@@ -24,6 +24,7 @@ from tileiras.compiler.layout.shared import CHUNK_BYTES, arrange
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS, SIDES
 
+from .candidates import can_run_ahead
 from .instructions import mma_sync
 from .staging import LOADS, RENAMES, Staged, copying_layout, is_elementwise
 
@@ -39,10 +40,13 @@ class Queue:
     """Slots of `piece` bytes; each holds one of `parts` parts of what a product takes. Copies run `ahead` products ahead. A slot
     is `held` until that many others behind it have been waited for: one, or where products share slots, all of an iteration."""
 
-    __slots__ = ("ahead", "held", "members", "parts", "piece", "products", "slots")
+    __slots__ = ("ahead", "early", "held", "members", "parts", "piece", "products", "slots")
 
-    def __init__(self, products: int, parts: int, ahead: int, piece: int, held: int = 1) -> None:
+    def __init__(
+        self, products: int, parts: int, ahead: int, piece: int, held: int = 1, early: bool = False
+    ) -> None:
         self.products = products
+        self.early = early
         self.parts = parts
         self.ahead = ahead
         self.held = held
@@ -59,25 +63,29 @@ def plan_queue(
     target: Any,
     own: OwnLoads | None = None,
     alone: bool = False,
+    memory: bool = False,
 ) -> Queue | None:
     """How the members of a loop's ring queue for its products instead; None where they cannot, or a wait would leave nothing
     under way either. `room`: bytes of shared memory; `own`: copies of loads that products get for themselves; `alone`: not even
-    two stages fit, so that smaller parts, rows of a sector and copies by some of the threads are better than none."""
+    two stages fit, so that smaller parts, rows of a sector and copies by some of the threads are better than none; `memory`: the
+    products are for tensor memory."""
     groups: list[list[tuple[Op | OwnLoad, int]]] = []
     staged_of: dict[Op | OwnLoad, Staged] = dict(members.items())
     for copy in own.of.values() if own is not None else ():
         staged_of[copy] = members[copy.path[-1]]
+    if memory and not all(can_run_ahead(op, products[0].parent) for op in members):  # type: ignore[arg-type]
+        return None  # what the step before orders cannot be copied amid it
     for product in products:
-        if len(product.operands) > 3 or not reads_when_issued(product, members):
+        if len(product.operands) > 3 or not (memory or reads_when_issued(product, members)):
             return None
-        shared = "atom" in product.attrs
+        shared = "atom" in product.attrs and not memory
         found = [(load_of(product, which, shared, own), which) for which in (0, 1)]
         group = [(load, which) for load, which in found if load is not None and load in staged_of]
         if not group:
             return None
         groups.append(group)
     loads = [load for group in groups for load, _ in group]
-    whole = any("atom" in product.attrs for product in products)
+    whole = memory or any("atom" in product.attrs for product in products)
     users = [[n for n, other in enumerate(groups) if other == group] for group in groups]
     shared = len(set(loads)) != len(loads)
     if shared and whole:  # each tile once, for all products of the iteration that take it
@@ -93,9 +101,9 @@ def plan_queue(
     for parts in ways[:1] if whole else ways:
         piece = (most // parts + 1023) & ~1023
         ahead = min(2 * len(groups) - held, (room // piece - held) // parts)
-        if ahead < 1 or parts * ahead < 2:
+        if ahead < 1 or parts * ahead < 2 - memory:
             continue
-        queue = Queue(len(groups), parts, ahead, piece, held)
+        queue = Queue(len(groups), parts, ahead, piece, held, memory)
         for number, (product, group) in enumerate(zip(products, groups)):
             start = 0
             for load, which in group:
@@ -109,6 +117,8 @@ def plan_queue(
                 }  # fmt: skip
                 if shared:
                     attrs["users"] = tuple(users[number])
+                if memory:
+                    attrs["early"] = 1
                 queue.members.append((load, staged, attrs))
                 start += (staged.bytes // parts + 1023) & ~1023
             if start > piece:

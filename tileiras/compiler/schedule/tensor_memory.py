@@ -24,6 +24,7 @@ from tileiras.compiler.target.products import SCALED as SCALED_PRODUCT
 
 from .instructions import scaled_form
 from .products import carried_beside, operand_matrix
+from .queue import plan_queue
 from .restage import source_load
 from .staging import Staged
 from .waiting import waiting_beside
@@ -279,7 +280,18 @@ def _fits(products: list[Op], staged: Any, target: Any, log2_warps: int) -> bool
     if waiting_beside(products[0].block) + most >> log2_warps + 5 > CostModel.results_registers:
         return False
     room = CostModel(target).shared_bytes - extra
-    return columns(products, log2_warps) is not None and 2 * sum(stage.values()) <= room
+    if columns(products, log2_warps) is None:
+        return False
+    return 2 * sum(stage.values()) <= room or _queues(products, staged, room, target, log2_warps)
+
+
+def _queues(products: list[Op], staged: Any, room: int, target: Any, log2_warps: int) -> bool:
+    """Whether the operands of products queue for them where no two stages fit."""
+    members = {plan.op: plan for op in products for plan in staged[op]}
+    if any(next_link(op) is not None for op in products):
+        return False
+    room -= _turned_bytes(products[0].block)
+    return plan_queue(products, members, room, log2_warps, target, alone=True, memory=True) is not None
 
 
 def leaves_in_rows(body: Any, products: frozenset[Op], staged: Any, target: Any, log2_warps: int) -> bool:

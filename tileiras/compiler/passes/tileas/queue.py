@@ -49,6 +49,9 @@ class QueueChannel(Channel):
         self.piece: int = attrs["piece"]
         self.groups = [[c for c in creates if c.attrs["product"] == n] for n in range(self.products)]
         self.held = self.products if "users" in attrs else 1
+        self.early = (
+            "early" in attrs
+        )  # copies stand behind the product that has read their slot, not behind the next wait
 
     def lower(self) -> None:
         loop, body = self.loop, self.body
@@ -76,16 +79,24 @@ class QueueChannel(Channel):
         if self.held > 1:
             return self.share(users, inside, made)
         take, put = self.carried()
+        last = max(self.body.ops.index(op) for op in inside.values())
+        behind = self.body.ops[last + 1]  # where products have read the slot that is filled next
         for n, product in enumerate(users):
             following = self.groups[(n + self.ahead) % self.products]
             slices = None if self.parts == 1 else Slicer(product, self.depth_of(product), self.context)
             acc = product.operands[2]
             for part in range(self.parts):
-                self.make(product, tileas.WAIT_GROUP, attrs={"pending": self.slots - 2})
-                self.make(product, tileas.BARRIER)
+                if not self.early:
+                    self.make(product, tileas.WAIT_GROUP, attrs={"pending": self.slots - 2})
+                    self.make(product, tileas.BARRIER)
+                    behind = product
                 for create in following:
-                    self.copy_part(create, inside[create], put, product, part)
-                self.make(product, tileas.COMMIT_GROUP)
+                    self.copy_part(create, inside[create], put, behind, part)
+                self.make(behind, tileas.COMMIT_GROUP)
+                if self.early:
+                    self.make(product, tileas.WAIT_GROUP, attrs={"pending": self.slots - 1})
+                    self.make(product, tileas.BARRIER)
+                    behind = self.body.ops[self.body.ops.index(product) + 1]
                 acc = self.multiply(product, slices, acc, part, take)
                 put, take = take, self.next_slot(product, take)
             if slices is not None:

@@ -291,7 +291,7 @@ class Accumulation:
         self.make(loop, tileas.BARRIER)
         count, total = self.count()
         terminator = body.ops[-1]
-        top = next(inner for inner in body.ops if inner.spec is tileas.BARRIER)
+        top = next(inner for inner in body.ops if inner.spec is tileas.BARRIER or inner.spec in COPIES)
         assert loop.block is not None
         following = loop.block.ops[loop.block.ops.index(loop) + 1]
         for op, what in zip(self.products, self.roles):
