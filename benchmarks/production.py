@@ -402,6 +402,38 @@ def _unusual() -> list[Production]:
     ]  # fmt: skip
 
 
+def _asked() -> list[Production]:
+    known: dict[str, Any] = PROVEN
+
+    def array(element: str, rank: int = 2) -> Array:
+        return Array(element, rank, **known)
+
+    def one(name: str, kernel: str, signature: tuple[Any, ...], work: Product) -> Production:
+        return Production(name, "asked.py", kernel, signature, work)
+
+    h, bf, i8, f32 = array("f16"), array("bf16"), array("i8"), array("f32")
+    row, number, factor = array("bf16", 1), array("i32", 1), array("f32", 1)
+    tile, wide, deep, low, few = (
+        (128, 128, 64),
+        (128, 256, 128),
+        (128, 128, 128),
+        (128, 128, 32),
+        (16, 128, 128),
+    )
+    experts, width = (64, 128, 64), 4096
+    return [
+        one("mm_i8_scaled_rows_128x256", "scaled_rows", (i8, i8, factor, factor, row, bf, *wide), _step("i8", wide)),
+        one("mm_bf16_experts_by_token", "experts_by_token",
+            (row, array("bf16", 3), bf, factor, number, number, width, *experts, 2), _step("bf16", experts)),
+        one("mm_tf32_one_after_the_other", "one_after_the_other", (f32, f32, f32, number, number, *low, 2), _step("tf32", low)),
+        one("mm_bf16_weights_of_rows", "weights_of_rows", (bf, i8, row, bf, *few), _step("bf16", few, (16, 8))),
+        one("mm_f16_weights_of_four_bits", "weights_of_four_bits", (h, array("u8"), h, h, *deep), _step("f16", deep, (16, 4))),
+        one("mm_bf16_gradient_of_weights", "gradient_of_weights", (bf, bf, f32, factor, *tile), _step("bf16", tile)),
+        one("mm_f16_blocks_left_out", "blocks_left_out", (h, h, array("i32"), h, *tile), _step("f16", tile)),
+        one("mm_f16_rows_of_a_list", "rows_of_a_list", (h, h, number, h, *tile), _step("f16", tile)),
+    ]  # fmt: skip
+
+
 # ---- by index tiles and pointers, nothing promised
 def _unproven() -> list[Production]:
     def array(element: str, rank: int = 2) -> Array:
@@ -468,7 +500,9 @@ def kernels(which: str = "standard") -> list[Production]:
         plain = [product(kind, tile, way) for kind in KINDS for tile in TILES for way in LAYOUTS
                  if not (kind == "w8a16" and way == "tn")]  # fmt: skip
         plain.append(product("bf16", (128, 128, 64), "nn", "unproven"))
-    return plain + _special_products() + _scaled_products() + _attention() + _streams() + _unusual()
+    return (
+        plain + _special_products() + _scaled_products() + _attention() + _streams() + _unusual() + _asked()
+    )
 
 
 # ---- bytecode

@@ -1,4 +1,5 @@
-"""What is made of rows and columns moves as rows and columns: scales of an epilogue, and what loops do not change."""
+"""What moves between layouts is as little as may be: rows and columns instead of what is made of them, bytes instead of what they
+become, and nothing of what can be loaded as it is wanted."""
 
 from __future__ import annotations
 
@@ -102,3 +103,60 @@ def test_what_rows_say_is_moved_in_front_of_the_loop(gpu_name: str, tmp_path: An
         if inside and "nv_tileas.continue" in line:
             break
     assert inside and not moved
+
+
+def few_rows() -> str:
+    """Sixteen rows times weights of bytes, (N, K)."""
+    a, b, c = "16x384xf16, strides=[384,1]", "128x384xi8, strides=[384,1]", "16x128xf32, strides=[128,1]"
+    at, bt, ct = (
+        f"partition_view<tile=({tile}), tensor_view<{view}>>"
+        for tile, view in (("16x128", a), ("128x128", b), ("16x128", c))
+    )
+    return f"""
+cuda_tile.module @m {{
+  entry @k(%a: tile<ptr<f16>>, %b: tile<ptr<i8>>, %c: tile<ptr<f32>>, %n: tile<i32>) {{
+    %zero = constant <i32: 0> : tile<i32>
+    %one = constant <i32: 1> : tile<i32>
+    %none = constant <f32: 0.0> : tile<16x128xf32>
+    %ap = assume div_by<16>, %a : tile<ptr<f16>>
+    %bp = assume div_by<16>, %b : tile<ptr<i8>>
+    %cp = assume div_by<16>, %c : tile<ptr<f32>>
+    %av = make_tensor_view %ap, shape = [16, 384], strides = [384, 1] : tensor_view<{a}>
+    %bv = make_tensor_view %bp, shape = [128, 384], strides = [384, 1] : tensor_view<{b}>
+    %cv = make_tensor_view %cp, shape = [16, 128], strides = [128, 1] : tensor_view<{c}>
+    %at = make_partition_view %av : {at}
+    %bt = make_partition_view %bv : {bt}
+    %ct = make_partition_view %cv : {ct}
+    %sum = for %i in (%zero to %n, step %one) : tile<i32> iter_values(%acc = %none) -> (tile<16x128xf32>) {{
+      %x, %t1 = load_view_tko weak %at[%zero, %i] : {at}, tile<i32> -> tile<16x128xf16>, token
+      %w, %t2 = load_view_tko weak %bt[%zero, %i] : {bt}, tile<i32> -> tile<128x128xi8>, token
+      %v = itof %w signed : tile<128x128xi8> -> tile<128x128xf16>
+      %y = permute %v [1, 0] : tile<128x128xf16> -> tile<128x128xf16>
+      %next = mmaf %x, %y, %acc : tile<16x128xf16>, tile<128x128xf16>, tile<16x128xf32>
+      continue %next : tile<16x128xf32>
+    }}
+    %old, %t3 = load_view_tko weak %ct[%zero, %zero] : {ct}, tile<i32> -> tile<16x128xf32>, token
+    %new = addf %sum, %old : tile<16x128xf32>
+    %done = store_view_tko weak %new, %ct[%zero, %zero] token = %t3 : tile<16x128xf32>, {ct}, tile<i32> -> token
+    return
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize("gpu_name", TARGETS)
+def test_weights_of_few_rows_are_read_as_bytes_and_what_is_added_as_fragments(
+    gpu_name: str, tmp_path: Any
+) -> None:
+    text = tileas(few_rows(), gpu_name, tmp_path)
+    moved = [line for line in text.splitlines() if "nv_tileas.convert_layout" in line and "scratch" in line]
+    if gpu_name in ("sm_80", "sm_120"):  # the others multiply transposed, from shared memory
+        assert not moved
+    rng = np.random.default_rng(5)
+    a = place(rng.integers(-3, 4, (16, 384)).astype(np.float16))
+    b = place(rng.integers(-9, 10, (128, 384)).astype(np.int8))
+    c = place(rng.integers(-9, 10, (16, 128)).astype(np.float32))
+    want = a.astype(np.float32) @ b.T.astype(np.float32) + c
+    args = [a, b, c, np.int32(3)]
+    tileiras.launch(few_rows(), "k", grid=1, args=args, target="emulator", gpu_name=gpu_name, check=True)
+    np.testing.assert_array_equal(c, want)

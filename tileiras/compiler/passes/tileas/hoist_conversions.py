@@ -18,7 +18,7 @@ from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.rewrite import Rewriter
 from tileiras.compiler.ir.types import I1, I32, Dense, TensorType, TileType
-from tileiras.compiler.layout.linear import log2, splat
+from tileiras.compiler.layout.linear import log2, permuted, splat
 from tileiras.compiler.layout.shared import arrange, matrix_load
 from tileiras.compiler.schedule.staging import LOADS, is_elementwise
 from tileiras.compiler.target.cost import CostModel
@@ -62,6 +62,35 @@ class HoistConversions(Pass):
                 self.to_load(convert.result, context)
         for loop in [op for op in func.walk() if op.spec.name == "for"]:
             self.out_of(loop, func, context)
+        for convert in [op for op in func.walk() if op.spec is tileas.CONVERT_LAYOUT]:
+            if self.is_read_by_sectors(convert):
+                load = convert.operands[0].op
+                assert load is not None
+                load.results[0].type = convert.result.type
+                convert.result.replace_all_uses_with(load.results[0])
+                convert.erase()
+        return True
+
+    @staticmethod
+    def is_read_by_sectors(convert: Op) -> bool:
+        """Whether a tile that is loaded once, beside no products, is wanted in pieces of whole sectors: what an epilogue adds to
+        fragments of 32 bits is loaded as fragments."""
+        load = convert.operands[0].op
+        layout: Any = convert.result.type.layout  # type: ignore[attr-defined]
+        if load is None or load.spec.name != "load_view_tko" or len(load.results[0].uses) != 1:
+            return False
+        type: Any = load.results[0].type
+        pair, lanes = list(layout.reg[:1]), list(layout.lane[:2])
+        if type.elem.bits != 32 or type.shape[-1] < 8 or pair != [1] or lanes != [2, 4]:
+            return False
+        if type.layout.reg[:1] != layout.reg[:1] or layout.inv or any(layout.replicated):
+            return False
+        block = load.block
+        while block is not None and block.region is not None:
+            parent = block.region.op
+            if parent is None or parent.spec.name in ("for", "loop"):
+                return False
+            block = parent.block
         return True
 
     def widens(self, convert: Op) -> bool:
@@ -103,6 +132,9 @@ class HoistConversions(Pass):
         convert = value.op
         while convert is not None and convert.spec is tileas.CONVERT_LAYOUT:
             maker = convert.operands[0].op
+            if maker is not None and maker.spec.name == "permute" and self.brings_bytes(convert, maker):
+                convert = self.in_front_of(maker, convert, context)
+                continue
             if maker is None or not self.movable(maker) or maker.block is not convert.block:
                 self.recompute(convert, context)
                 return
@@ -129,6 +161,39 @@ class HoistConversions(Pass):
             if not maker.result.uses:
                 maker.erase()
             convert = following
+
+    def brings_bytes(self, convert: Op, permute: Op) -> bool:
+        """Whether what is permuted are bytes that became wider, and no element is wanted by two warps: fragments are then
+        read as bytes, from where they were copied to."""
+        layout = convert.result.type.layout  # type: ignore[attr-defined]
+        made = permute.operands[0].op
+        if permute.block is not convert.block or len(permute.result.uses) != 1 or any(layout.replicated):
+            return False
+        if made is None or made.block is not convert.block or not self.movable(made):
+            return False
+        while made.spec.name not in LOADS:
+            made = next(v.op for v in made.operands if v.op is not None and not one_value(v))
+        return bool(made.results[0].type.elem.bits == 8 < convert.result.type.elem.bits)  # type: ignore[attr-defined]
+
+    @staticmethod
+    def in_front_of(permute: Op, convert: Op, context: Context) -> Op | None:
+        """A conversion behind a permutation in front of it instead."""
+        order = permute.attr("permutation")
+        type: Any = convert.result.type
+        layout = permuted(type.layout, type.shape, [order.index(k) for k in range(len(order))])
+        source: Any = permute.operands[0].type
+        rewriter = Rewriter(context, convert)
+        want = TensorType(source.elem, source.shape, layout)
+        made = rewriter.create(tileas.CONVERT_LAYOUT, (permute.operands[0],), (want,))
+        if made is None:
+            return None
+        new = rewriter.create(permute.spec, (made.result,), (type,), dict(permute.attrs))
+        if new is None:
+            return None
+        new.loc = permute.loc
+        rewriter.replace(convert, [new.result])
+        permute.erase()
+        return made
 
     @staticmethod
     def recompute(convert: Op, context: Context) -> None:
