@@ -1,7 +1,8 @@
 """What the last nv_tileas dump says is what the PTX does: barriers, conversions, instructions of products, shared memory.
 
-The lowering spells and decides nothing, so each can be counted on both sides. Quick tier: every seventh kernel of the
-corpus; full tier: all of them.
+The lowering spells and decides nothing, so each can be counted on both sides. Of a conversion of layout, that is how it moves
+what it moves: not at all, by shuffles, or through shared memory by plain accesses or by matrices. Quick tier: every seventh
+kernel of the corpus; full tier: all of them.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import pytest
 import tileiras
 from tests.fixtures import BYTECODE
 from tileiras.compiler import pipeline
+from tileiras.compiler.lower.tileas_to_nvvm.remarks import Observer
 from tileiras.compiler.target import sm
 from tileiras.diag import Sink
 
@@ -73,6 +75,42 @@ def groups(op: Any, layout: Any) -> int:
     return sum(1 for i, c in enumerate(crossing) if c and not (i and crossing[i - 1]))
 
 
+# plan of a conversion -> instructions that move its elements
+MOVES: dict[str, set[str]] = {
+    "rename": set(), "shuffle": {"shfl"}, "shared": {"st.shared", "ld.shared"}, "ldmatrix": {"st.shared", "ldmatrix"},
+    "stmatrix": {"stmatrix", "ld.shared"},
+}  # fmt: skip
+
+
+class Conversions(Observer):
+    """Notes the instructions that move elements for each conversion of layout."""
+
+    __slots__ = ("found",)
+
+    def __init__(self, lowering: Any, found: list[tuple[str, set[str]]]) -> None:
+        super().__init__(lowering, {})
+        self.found = found
+
+    def watch(self, op: Any, rule: Any) -> None:
+        code = self.lowering.b.code
+        start = len(code)
+        super().watch(op, rule)
+        if op.spec.name == "convert_layout":
+            text = [record[0] for record in code[start:]]
+            every = set().union(*MOVES.values())
+            self.found.append((op.attr("plan"), {w for w in every if any(t.startswith(w) for t in text)}))
+
+
+class Watch:
+    """What the pipeline asks for an observer."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[str, set[str]]] = []
+
+    def observer(self, lowering: Any, _remarks: Any) -> Conversions:
+        return Conversions(lowering, self.found)
+
+
 def words_of(op: Any) -> set[str]:
     name = op.spec.name
     if name in ("mmaf", "mmai", "mma_block_scaled"):
@@ -109,6 +147,7 @@ def test_dump_and_code_agree_everywhere(target: str) -> None:
 
 def compare(kernels: list[Path], target: str) -> None:
     compared = 0
+    plans: set[str] = set()
     for kernel in kernels:
         found: dict[str, Any] = {}
 
@@ -119,12 +158,17 @@ def compare(kernels: list[Path], target: str) -> None:
         gpu = sm.find(target)
         assert gpu is not None
         try:
-            stages = pipeline.compile_module(tileiras.load(kernel).op, gpu, Sink(), after=look)
+            watch = Watch()
+            stages = pipeline.compile_module(tileiras.load(kernel).op, gpu, Sink(), after=look, watch=watch)
         except tileiras.CompileError:
             continue  # needs a newer target
+        for plan, moves in watch.found:
+            assert moves == MOVES[plan], f"{kernel.stem}: {plan}"
+            plans.add(plan)
         for name, (barriers, words, size) in done(stages.ptx).items():
             want = found[name]
             assert (barriers, size) == (want[0], want[2]), f"{kernel.stem}: {name}"
             assert words == want[1], f"{kernel.stem}: {name}"
             compared += 1
     assert compared > len(kernels) // 2
+    assert plans >= {"shared", "ldmatrix"}
