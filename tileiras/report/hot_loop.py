@@ -171,7 +171,7 @@ def _whole_step(code: Code, loop: Loop, work: Product, threads: int) -> list[Ins
     """
     inside = code.of_loop(loop)
     around = [o for o in code.loops if loop.blocks < o.blocks]
-    if not around or any(i.kind in (*COPIES, "global_load") for i in inside):
+    if not around or _polls(inside) or any(i.kind in (*COPIES, "global_load") for i in inside):
         return inside
     outer = around[0]
     own = [n for n in sorted(outer.work) if n not in loop.blocks]
@@ -184,6 +184,11 @@ def _whole_step(code: Code, loop: Loop, work: Product, threads: int) -> list[Ins
     before = [i for n in own if n < loop.header for i in code.of_block(n)]
     after = [i for n in own if n > loop.header for i in code.of_block(n)]
     return before + inside * passes + after
+
+
+def _polls(instructions: list[Instruction]) -> bool:
+    """Whether stages are waited for: somebody fills them."""
+    return any(i.base == "SYNCS" and "PHASECHK" in i.modifiers for i in instructions)
 
 
 def _has_copies(instructions: list[Instruction]) -> bool:
@@ -214,7 +219,7 @@ def _feeding(
 ) -> tuple[bool, int]:
     """(whether copies of later steps are under way in each pass, their bytes for one block), as the code shows it."""
     copies = [i for i in inside if i.kind == "async_copy"]
-    polled = any(i.base == "SYNCS" and "PHASECHK" in i.modifiers for i in inside)
+    polled = _polls(inside)
     arrives = polled and (roles or _has_copies(inside))
     if arrives:
         step = int(work.bytes * min(1.0, steps)) or 1  # a pass may take a part of the source's step

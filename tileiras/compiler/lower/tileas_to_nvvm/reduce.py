@@ -16,6 +16,7 @@ from tileiras.compiler.target.registers import CLASS_BYTES, reg_class
 from .choose import chooser
 from .control import inline_body
 from .convert import shuffle
+from .remarks import WIDEST_BYTES
 from .shared import load_shared, store_shared
 from .state import Lowering
 
@@ -265,26 +266,33 @@ def _across_warps(
     guard = b.entry("setp.eq.u32", b.entry("and.b32", b.tid, copies), 0) if copies else None
     out: dict[int, tuple[Any, ...]] = {}
     addresses: dict[tuple[int, int], Any] = {}
+    # Partials of one result lie side by side where those of a warp's lanes reach no bank twice: a load then takes several. Else
+    # the results of one part do.
+    lanes_apart = sum(1 for c in layout.lane if compact(c & ~mask))
+    beside = max(sizes) * parts << lanes_apart <= CostModel.bank_bytes
+    stride, step = (parts, 1) if beside else (1, count)  # in elements: from result to result, from part to part
     for i, size in enumerate(sizes):
-        lane_cols = [compact(c & ~mask) * size for c in layout.lane]
-        warp_cols = [compact(c & ~mask) * size for c in layout.warp]
-        store_warp = [c ^ (p * count * size) for c, p in zip(warp_cols, part_warp)]
+        lane_cols = [compact(c & ~mask) * size * stride for c in layout.lane]
+        warp_cols = [compact(c & ~mask) * size * stride for c in layout.warp]
+        store_warp = [c ^ (p * step * size) for c, p in zip(warp_cols, part_warp)]
         thread_store = b.thread_linear(lane_cols, store_warp)
         thread_load = b.thread_linear(lane_cols, warp_cols)
         for kept, values in state.items():
-            offset = compact(kept) * size
+            offset = compact(kept) * size * stride
             address = b.address(b.add(32, base, b.xor(32, thread_store, offset)), start_of[i])
             store_shared(lowering, address, [values[i]], classes[i], guard)
             addresses[i, kept] = b.add(32, base, b.xor(32, thread_load, offset))
     lowering.barrier()
     for kept in state:
-        level = []
-        for part in range(parts):
+        columns = []
+        for i, size in enumerate(sizes):
+            width = min(parts, WIDEST_BYTES // size) if beside else 1
             values = []
-            for i, size in enumerate(sizes):
-                address = b.address(addresses[i, kept], start_of[i] + part * count * size)
-                values.append(load_shared(lowering, address, 1, classes[i])[0])
-            level.append(tuple(values))
+            for part in range(0, parts, width):
+                address = b.address(addresses[i, kept], start_of[i] + part * step * size)
+                values += load_shared(lowering, address, width, classes[i])
+            columns.append(values)
+        level = list(zip(*columns))
         while len(level) > 1:
             level = [combine(level[j], level[j + 1]) for j in range(0, len(level), 2)]
         out[kept] = level[0]

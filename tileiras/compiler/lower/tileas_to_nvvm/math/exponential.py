@@ -7,6 +7,7 @@ rounded to 16 bits, `short.py` has shorter ones.
 
 from __future__ import annotations
 
+from tileiras.compiler.ir.dense import dense_bits
 from tileiras.compiler.passes.tileaa.nonpositive import NONPOSITIVE
 
 from . import short
@@ -17,13 +18,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from tileiras.compiler.ir.core import Op
+    from tileiras.compiler.ir.core import Op, Value
 
     from .floats import Floats
 
 
+SMALLEST_NORMAL, INFINITY = 0x00800000, 0x7F800000  # bits of f32
+LN2, LOG2E = 0.6931471805599453, 1.4426950408889634
 LOWERED = 64  # 2^(n + 64) is a normal number for every n from -150 to 0
-TANH_IS_ONE = 10.0  # the next number below 1 is that of 9.01
 ROUNDER = 1.5 * 2**23  # added to an f32 below 2^22: the sum's last bits are the nearest integer
 
 
@@ -150,7 +152,44 @@ def log1p_parts(f: Floats, d: Any) -> tuple[Any, Any]:
     return f.add(s, s), f.add(tail, f.add(rest, rest))
 
 
+def _log32(f: Floats, x: Any, low: int) -> Any:
+    """log of an f32 whose bits, where they are those of a number, are at least `low`: e ln(2) + log(m), where x = 2^e m."""
+    b = f.b
+    scaled, extra = x, f.c(0.0)
+    if low < SMALLEST_NORMAL:
+        tiny = f.cmp("lt", x, f.bits(SMALLEST_NORMAL))
+        scaled, extra = f.select(tiny, f.mul(x, f.c(2.0**23)), x), f.select(tiny, f.c(-23.0), extra)
+    word = f.word(scaled)
+    exponent_bits = b.emit("and.b32", b.emit("sub.s32", word, 0x3F2AAAAB), -(1 << 23))
+    e = f.fma(f.from_int(exponent_bits), f.c(2.0**-23), extra)
+    d = f.sub(b.emit("sub.s32", word, exponent_bits), f.c(1.0))
+    value = f.fma(e, f.c(LN2), f.fma(f.mul(d, d), f.poly(d, POLY["log", 32]), d))
+    special = b.emit("setp.ge.u32", word, INFINITY)  # infinity, NaN, and what has a sign
+    value = f.select(special, f.fma(scaled, f.inf, f.inf), value)
+    return value if low > 0 else f.select(f.cmp("eq", scaled, f.c(0.0)), f.neg(f.inf), value)
+
+
+def _at_least(op: Op) -> int:
+    """The bits of a positive f32 that an operand is not below, where it is not NaN: a maximum with a constant says so. Else 0."""
+    maximum = op.operands[0].op
+    if maximum is None or maximum.spec.name != "maxf" or maximum.operands[0].type.elem.name != "f32":  # type: ignore[attr-defined]
+        return 0
+    return max(_least_bits(v) for v in maximum.operands)
+
+
+def _least_bits(value: Value) -> int:
+    """The least element of a constant tile of positive numbers, in bits; 0 of any other."""
+    while value.op is not None and value.op.spec.name in ("broadcast", "reshape", "convert_layout"):
+        value = value.op.operands[0]
+    if value.op is None or value.op.spec.name != "constant":
+        return 0
+    found = dense_bits(value.op.attr("value"))
+    return min(found) if max(found) < INFINITY else 0
+
+
 def log(f: Floats, op: Op, x: Any) -> Any:
+    if f.w == 32:
+        return _log32(f, x, _at_least(op))
     e, d, _ = _split(f, x)
     head, tail = log1p_parts(f, d)
     big, small = CONSTANTS["ln2", f.w]
@@ -212,24 +251,14 @@ def tanh(f: Floats, op: Op, x: Any) -> Any:
 
 
 def _tanh32(f: Floats, x: Any) -> Any:
-    """m / (m + 2) with m = e^2x - 1 for positive x: accurate from zero up, so that one formula does.
-
-    2x = n ln 2 + r with n from 0 to 29: m = 2^n (e^r - 1) + (2^n - 1), without scaling. The quotient is corrected once.
-    """
-    b = f.b
-    twice = f.at_most(f.abs(x), TANH_IS_ONE)
-    twice = f.add(twice, twice)
-    rounder = f.c(ROUNDER + f.bias)
-    total = f.fma(twice, f.c(CONSTANTS["log2e", 32]), rounder)
-    n = f.sub(total, rounder)
-    big, small = CONSTANTS["ln2", 32]
-    tail = _exp_tail(f, f.fma(n, f.c(-small), f.fma(n, f.c(-big), twice)))
-    power = b.emit("shl.b32", f.word(total), 23)
-    m = f.fma(tail, power, f.add(power, f.c(-1.0)))
-    divisor = f.add(m, f.c(2.0))
-    inverse = b.emit("rcp.approx.ftz.f32", divisor)
-    quotient = f.mul(m, inverse)
-    return f.copysign(f.fma(f.fma(f.neg(divisor), quotient, m), inverse, quotient), x)
+    """1 - 2 / (e^2x + 1) for large positive x, by the machine's own power of two and reciprocal; x + x^3 P(x^2) for small x."""
+    a = f.abs(x)
+    e = f.b.emit("ex2.approx.ftz.f32", f.mul(a, f.c(2 * LOG2E)))
+    inverse = f.b.emit("rcp.approx.ftz.f32", f.add(e, f.c(1.0)))
+    large = f.copysign(f.fma(inverse, f.c(-2.0), f.c(1.0)), x)
+    z = f.mul(x, x)
+    small = f.fma(f.mul(f.poly(z, POLY["tanh", 32]), z), x, x)
+    return f.select(f.cmp("lt", a, f.c(0.6)), small, large)
 
 
 LOWER = {
