@@ -43,7 +43,7 @@ class Builder:
 
     __slots__ = (
         "_floats", "_labels", "_pairs", "_undo", "addc", "code", "counts", "fn", "halves", "parts", "prologue",
-        "prologue_values", "target", "values", "widened", "words",
+        "prologue_values", "sums", "target", "values", "widened", "words",
     )  # fmt: skip
 
     def __init__(self, fn: Function, target: Sm) -> None:
@@ -55,6 +55,7 @@ class Builder:
         self.values: dict[Any, Reg] = {}
         self.addc: dict[Reg, tuple[Reg, int]] = {}  # register -> (register, constant) of an integer add
         self.parts: dict[Reg, Part] = {}  # registers that are bits of others
+        self.sums: dict[Reg, tuple[Reg, Reg]] = {}  # register -> the two that it is the sum of
         self.widened: dict[
             Reg, tuple[Reg, bool]
         ] = {}  # 64 bits -> the 32 that they are, and whether sign-extended
@@ -241,7 +242,9 @@ class Builder:
             dst = self.emit(f"add.s{w}", x, _signed(y, w))
             self.addc[dst] = (x, y)  # type: ignore[assignment]
             return dst
-        return self.emit(f"add.s{w}", x, y)
+        made = self.emit(f"add.s{w}", x, y)
+        self.sums[made] = (x, y)  # type: ignore[assignment]
+        return made
 
     def sub(self, w: int, x: Operand, y: Operand) -> Any:
         if isinstance(y, int):

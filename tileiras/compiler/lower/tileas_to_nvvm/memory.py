@@ -5,7 +5,10 @@ Tokens have no code here: TileASPlaceShared put barriers where they order access
 
 from __future__ import annotations
 
+from tileiras.compiler.nvvm.code import Reg
+
 from .addresses import Access, pointer_access, vector_width, view_access
+from .guarded import indices_in_range, split
 from .shape import constant_operand
 from .shared import broadcast_owned, owner_guard
 from .state import Lowering, Tile, elem_bytes, elementwise
@@ -146,7 +149,18 @@ def lower_offset(lowering: Lowering, op: Op) -> None:
     size = elem_bytes(op.results[0].type.elem.pointee)  # type: ignore[attr-defined]
     bits = op.operands[1].type.elem.bits  # type: ignore[attr-defined]
 
+    in_range = bits == 64 and indices_in_range(op)
+
     def one(pointer: Any, offset: Any) -> Any:
+        constant = 0
+        if in_range:
+            offset, constant = split(lowering, offset)
+        known = b.widened.get(offset) if isinstance(offset, Reg) else None
+        if known is not None and known[1]:
+            pointer = b.add(64, pointer, b.emit("mul.wide.s32", known[0], size))
+            return b.add(64, pointer, constant * size)
+        if constant:
+            return b.add(64, b.add(64, pointer, b.mul(64, offset, size)), constant * size)
         if isinstance(offset, int):
             offset &= (1 << bits) - 1
             if offset >> (bits - 1):
