@@ -24,7 +24,8 @@ TEXT = """cuda_tile.module @m {{
     %p = offset %as, %w : tile<1024xptr<f32>>, tile<1024xi64> -> tile<1024xptr<f32>>
     %zero = constant <f32: -1.0> : tile<1024xf32>
     %t = make_token : token
-    %x, %t2 = load_ptr_tko weak %p, %inside, %zero token=%t : tile<1024xptr<f32>>, tile<1024xi1>, tile<1024xf32> -> tile<1024xf32>, token
+    %x, %t2 = load_ptr_tko weak %p, %inside, %zero token=%t
+      : tile<1024xptr<f32>>, tile<1024xi1>, tile<1024xf32> -> tile<1024xf32>, token
     %o1 = reshape %out : tile<ptr<f32>> -> tile<1xptr<f32>>
     %os = broadcast %o1 : tile<1xptr<f32>> -> tile<1024xptr<f32>>
     %q = offset %os, %lanes : tile<1024xptr<f32>>, tile<1024xi32> -> tile<1024xptr<f32>>
