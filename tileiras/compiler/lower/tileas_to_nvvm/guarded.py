@@ -42,7 +42,8 @@ def split(lowering: Lowering, offset: Any) -> tuple[Any, int]:
     b = lowering.b
     if not isinstance(offset, Reg):
         return offset, 0
-    parts, rest, constant = [offset], [], 0
+    rest: list[Any] = []
+    parts, constant = [offset], 0
     while parts:
         if len(parts) + len(rest) > _PARTS:
             return offset, 0
@@ -71,7 +72,8 @@ def split(lowering: Lowering, offset: Any) -> tuple[Any, int]:
 def _split_index(lowering: Lowering, index: Any) -> tuple[Any, int]:
     """(rest, constant) of a sum of 32 bits; the constant is not negative."""
     b = lowering.b
-    parts, rest, constant = [index], [], 0
+    rest: list[Any] = []
+    parts, constant = [index], 0
     while parts:
         if len(parts) + len(rest) > _PARTS:
             return index, 0
