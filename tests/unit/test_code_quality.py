@@ -20,7 +20,7 @@ import hot_loop
 import production
 
 from tileiras.report import model, sass
-from tileiras.report.hot_loop import _copied_beside, tensor_row
+from tileiras.report.hot_loop import _copied_beside, _whole_step, tensor_row
 from tileiras.report.sass import Instruction
 
 HEAD = ".version 8.5\n.target {target}\n.address_size 64\n"
@@ -208,6 +208,28 @@ def test_a_loop_that_only_multiplies_counts_with_the_one_that_loads() -> None:
     )
     assert row["steps"] == 1 and row["lds"] == 16 and row["sts"] == row["bar"] == 1
     assert row["mma_kind"] == "FFMA" and row["fed"] is False
+
+
+@pytest.mark.parametrize(("wait", "size"), [("SYNCS.PHASECHK.TRANS64", 3), ("NOP", 15)])
+def test_a_loop_that_waits_for_stages_is_a_step_though_the_one_around_it_loads(wait: str, size: int) -> None:
+    """Persistent attention: the rows of Q come between two loops over keys, which others copy."""
+    lines = [
+        ("", "LDG.E.128", "R4, [R2.64]"),
+        ("", wait, "P1, [R3+URZ], R2"),
+        ("", "HGMMA.64x128x16.F32.BF16", "R24, gdesc[UR4], R24"),
+        ("@P0", "BRA", "`(.L_1)"),
+        ("", "MOV", "R2, R3"),
+        ("@P2", "BRA", "`(.L_0)"),
+        ("", "EXIT", ""),
+    ]
+    instructions = [sass.Instruction(16 * n, *line) for n, line in enumerate(lines)]
+    found = sass.Code("k", instructions, {".L_0": 0, ".L_1": 1})
+    loop = hot_loop.hottest(found)
+    assert loop is not None
+    step = production.Product(
+        "bf16", 4 * 2 * 64 * 128 * 16, 4096, 64, 128, 64
+    )  # four products of the instruction
+    assert len(_whole_step(found, loop, step, 32)) == size
 
 
 def test_the_page_names_both_compilers_and_what_spills(tmp_path: Path) -> None:

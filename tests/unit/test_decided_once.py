@@ -19,6 +19,7 @@ ELSEWHERE = {
     "passes/tileaa/nonpositive.py:DEPTH": "search", "passes/tileaa/short_results.py:DEPTH": "search",
     "passes/tileaa/commute.py:MAX_PAIRS": "search", "passes/tileaa/axis.py:MAX_DIVISOR": "search",
     "lower/tileaa_to_tileas/infer.py:CHEAP_DEPTH": "search",
+    "lower/tileas_to_nvvm/guarded.py:_FEW": "search", "lower/tileas_to_nvvm/guarded.py:_PARTS": "search",
     "lower/tileaa_to_tileas/infer.py:CHEAP_HEIGHT": "search", "schedule/products.py:REACH": "search",
     "schedule/restage.py:SEARCH": "search", "schedule/pointer_needs.py:MOST_SCALARS": "search",
     "passes/tileaa/transpose_scores.py:MOST_OPS": "search", "passes/tileas/again.py:MOST_OPS": "search",

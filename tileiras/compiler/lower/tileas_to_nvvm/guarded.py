@@ -8,6 +8,7 @@ in a register and the rest in the immediates of its accesses.
 from __future__ import annotations
 
 from tileiras.compiler.ir.types import Bounded
+from tileiras.compiler.nvvm.build import MASK32
 from tileiras.compiler.nvvm.code import Reg
 
 TYPE_CHECKING = False
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 _SHAPE = ("broadcast", "reshape", "convert_layout")
 _ACCESSES = ("load_ptr_tko", "store_ptr_tko")
-_LARGEST = 1 << 31
 _FEW = 64  # ops of an expression of indices or conditions that are looked at
 _PARTS = 16  # parts of a sum of registers
 
@@ -86,8 +86,8 @@ def _split_index(lowering: Lowering, index: Any) -> tuple[Any, int]:
             parts += reversed(b.sums[part])
         else:
             rest.append(part)
-    constant &= 2 * _LARGEST - 1
-    if not 0 < constant < _LARGEST:
+    constant &= MASK32
+    if not 0 < constant <= MASK32 >> 1:
         return index, 0
     total: Any = rest[0]
     for part in rest[1:]:

@@ -270,7 +270,9 @@ def _across_warps(
     # the results of one part do.
     lanes_apart = sum(1 for c in layout.lane if compact(c & ~mask))
     beside = max(sizes) * parts << lanes_apart <= CostModel.bank_bytes
-    stride, step = (parts, 1) if beside else (1, count)  # in elements: from result to result, from part to part
+    stride, step = (
+        (parts, 1) if beside else (1, count)
+    )  # in elements: from result to result, from part to part
     for i, size in enumerate(sizes):
         lane_cols = [compact(c & ~mask) * size * stride for c in layout.lane]
         warp_cols = [compact(c & ~mask) * size * stride for c in layout.warp]
