@@ -120,12 +120,6 @@ class Floats:
             return self.b.emit("max.NaN.f32", x, self.c(low))
         return self.select(self.cmp("lt", x, self.c(low)), self.c(low), x)
 
-    def at_most(self, x: Any, high: float) -> Any:
-        """x or `high`, the smaller; NaN stays."""
-        if self.w == 32 and self.lowering.target.has(sm.MINMAX_NAN):
-            return self.b.emit("min.NaN.f32", x, self.c(high))
-        return self.select(self.cmp("gt", x, self.c(high)), self.c(high), x)
-
     def both(self, p: Any, q: Any) -> Any:
         return self.b.emit("and.pred", p, q)
 
