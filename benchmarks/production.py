@@ -314,6 +314,20 @@ def _attention() -> list[Production]:
             Product("bf16", 8 * 128 * 128 * 128, 3 * 128 * 128 * 2, 128, 128, 128),
         ),
         Production(
+            "attn_f16_persistent",
+            "attention.py",
+            "persistent",
+            (*[Array("f16", 3, **known)] * 4, Scalar("f32"), 128, 64, 64, 16),
+            Product("f16", 4 * 128 * 64 * 64, 2 * 64 * 64 * 2, 128, 64, 64),
+        ),
+        Production(
+            "attn_bf16_packed",
+            "attention.py",
+            "packed",
+            (q, q, q, Array("i32", 1, **known), q, Scalar("f32"), 128, 64, 128),
+            Product("bf16", 4 * 128 * 64 * 128, 2 * 64 * 128 * 2, 128, 64, 128),
+        ),
+        Production(
             "attn_cpp_128x128_d64_causal",
             "products.cu",
             "cpp_attention_causal",
@@ -355,6 +369,11 @@ def _streams() -> list[Production]:
         one("cumulative_sums_f32", "cumulative_sums", (wide, wide, 4, 1024), Stream(4096, 4, 4)),
         one("argmax_f32", "argmax", (wide, array("i32"), 4, 1024), Stream(4096, 4, 0)),
         one("quantize_groups_e4m3", "quantize_groups", (rows, array("e4m3", 2), wide, 128, 16), Stream(2048, 2, 1)),
+        one("divergence_bf16", "divergence", (rows, rows, f, 2048), Stream(16384, 4, 0, 2048)),
+        one("gelu_f32", "gelu", (f, f, 1024), Stream(1024, 4, 4)),
+        one("bias_gradient_bf16", "bias_gradient", (rows, f, 128, 128), Stream(16384, 2, 0)),
+        one("swap_heads_bf16", "swap_heads", (four, four, 16, 8, 64), Stream(8192, 2, 2)),
+        one("add_by_index_bf16", "add_by_index", (h, h, h, 2048), Stream(2048, 4, 2)),
         one("cross_entropy_bf16", "cross_entropy", (rows, array("i32"), f, 2048), Stream(32768, 2, 0, 2048)),
     ]  # fmt: skip
 
@@ -480,6 +499,8 @@ def _unproven() -> list[Production]:
         one(f"cpp_{name}", "unproven.cu", f"cpp_{name}", (), _step(element, size))
     row = (bf, bf, bf, array("bf16", 1), bf, bf, Scalar("f32"), 1024)
     one("gated_norm", python, "gated_norm", row, Stream(4096, 8, 4, 1024))
+    flat = array("f32", 1)
+    one("add_f32", "streams.py", "add_by_index", (flat, flat, flat, 1024), Stream(1024, 8, 4))
     return found
 
 

@@ -220,3 +220,55 @@ def retention(q, k, v, o, gamma, M: Const, D: Const):
         ct.store(o, (h, i, 0), out.astype(o.dtype).reshape((1, M, D)))
         w = (kt.astype(ct.float32) * down).astype(q.dtype)
         state = ct.mma(ct.transpose(w), vt, state * whole)
+
+
+@ct.kernel
+def persistent(q, k, v, o, scale, M: Const, N: Const, D: Const, HEADS: Const):
+    """As many blocks as fit take blocks of queries in turn."""
+    tall = ct.cdiv(q.shape[1], M)
+    for w in range(ct.bid(0), tall * HEADS, ct.num_blocks(0)):
+        h, i = w // tall, w % tall
+        qt = ct.load(q, (h, i, 0), (1, M, D), padding_mode=ZERO).reshape((M, D))
+        top = ct.full((M, 1), -1e30, ct.float32)
+        total = ct.zeros((M, 1), ct.float32)
+        acc = ct.zeros((M, D), ct.float32)
+        for t in range(ct.cdiv(k.shape[1], N)):
+            kt = ct.load(k, (h, t, 0), (1, N, D), padding_mode=ZERO).reshape((N, D))
+            s = ct.mma(qt, ct.transpose(kt), ct.zeros((M, N), ct.float32)) * scale
+            new = ct.maximum(top, ct.max(s, 1, keepdims=True))
+            p = ct.exp2(s - new)
+            fix = ct.exp2(top - new)
+            total = total * fix + ct.sum(p, 1, keepdims=True)
+            vt = ct.load(v, (h, t, 0), (1, N, D), padding_mode=ZERO).reshape((N, D))
+            acc = ct.mma(p.astype(v.dtype), vt, acc * fix)
+            top = new
+        ct.store(o, (h, i, 0), (acc / total).astype(o.dtype).reshape((1, M, D)))
+
+
+@ct.kernel
+def packed(q, k, v, starts, o, scale, M: Const, N: Const, D: Const):
+    """Sequences of any length one behind the other, read by rows' numbers; causal."""
+    i, h, b = ct.bid(0), ct.bid(1), ct.bid(2)
+    start = ct.gather(starts, b)
+    n = ct.gather(starts, b + 1) - start
+    lanes = ct.arange(D, dtype=ct.int32)
+    rows = i * M + ct.arange(M, dtype=ct.int32)
+    mine = (rows < n)[:, None]
+    qt = ct.gather(q, ((start + rows)[:, None], h, lanes[None, :]), mask=mine, padding_value=0)
+    top = ct.full((M, 1), -1e30, ct.float32)
+    total = ct.zeros((M, 1), ct.float32)
+    acc = ct.zeros((M, D), ct.float32)
+    for t in range(ct.cdiv(ct.minimum((i + 1) * M, n), N)):
+        keys = t * N + ct.arange(N, dtype=ct.int32)
+        there = (keys < n)[:, None]
+        kt = ct.gather(k, ((start + keys)[:, None], h, lanes[None, :]), mask=there, padding_value=0)
+        s = ct.mma(qt, ct.transpose(kt), ct.zeros((M, N), ct.float32)) * scale
+        s = ct.where((keys[None, :] <= rows[:, None]) & (keys < n)[None, :], s, -1e30)
+        new = ct.maximum(top, ct.max(s, 1, keepdims=True))
+        p = ct.exp2(s - new)
+        fix = ct.exp2(top - new)
+        total = total * fix + ct.sum(p, 1, keepdims=True)
+        vt = ct.gather(v, ((start + keys)[:, None], h, lanes[None, :]), mask=there, padding_value=0)
+        acc = ct.mma(p.astype(v.dtype), vt, acc * fix)
+        top = new
+    ct.scatter(o, ((start + rows)[:, None], h, lanes[None, :]), (acc / total).astype(o.dtype), mask=mine)

@@ -190,3 +190,37 @@ def gelu_backward(x, dy, dx, T: Const):
     t = ct.tanh(0.7978845608028654 * (v + 0.044715 * v * v * v))
     d = 0.5 * (1.0 + t) + 0.5 * v * (1.0 - t * t) * 0.7978845608028654 * (1.0 + 0.134145 * v * v)
     ct.store(dx, (b,), (g * d).astype(dx.dtype))
+
+
+@ct.kernel
+def divergence(logp, q, loss, T: Const):
+    """Kullback-Leibler divergence of each row: the sum of q (log q - log p)."""
+    row = ct.bid(0)
+    total = ct.zeros((1, T), ct.float32)
+    for j in range(ct.cdiv(q.shape[1], T)):
+        p = ct.load(logp, (row, j), (1, T), padding_mode=ZERO).astype(ct.float32)
+        t = ct.load(q, (row, j), (1, T), padding_mode=ZERO).astype(ct.float32)
+        total += t * (ct.log(ct.maximum(t, 1e-10)) - p)
+    ct.store(loss, (row,), ct.sum(total, 1))
+
+
+@ct.kernel
+def bias_gradient(x, y, M: Const, N: Const):
+    """Sums of columns, added to what other blocks add."""
+    i, j = ct.bid(0), ct.bid(1)
+    part = ct.sum(ct.load(x, (i, j), (M, N), padding_mode=ZERO).astype(ct.float32), 0)
+    ct.atomic_add(y, j * N + ct.arange(N, dtype=ct.int32), part)
+
+
+@ct.kernel
+def swap_heads(x, y, S: Const, H: Const, D: Const):
+    """[batch, place, head, lane] as [batch, head, place, lane]."""
+    b, s = ct.bid(0), ct.bid(1)
+    t = ct.load(x, (b, s, 0, 0), (1, S, H, D)).reshape((S, H, D))
+    ct.store(y, (b, 0, s, 0), ct.permute(t, (1, 0, 2)).reshape((1, H, S, D)))
+
+
+@ct.kernel
+def add_by_index(x, y, z, T: Const):
+    at = ct.bid(0) * T + ct.arange(T, dtype=ct.int32)
+    ct.scatter(z, at, ct.gather(x, at) + ct.gather(y, at))

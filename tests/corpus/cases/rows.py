@@ -282,3 +282,24 @@ norm_case(
     lambda x, y: {1: (wide(x)[0] / np.sqrt((wide(x)[0] ** 2).sum(1, keepdims=True))).astype("f4")},
     rtol=F32,
 )
+
+
+def divergence(logp, q, loss):
+    p, t = wide(logp, q)
+    return {2: (t * (np.log(np.maximum(t, 1e-10)) - p)).sum(1).astype("f4")}
+
+
+norm_case(
+    "kl_divergence",
+    "kl_divergence",
+    [A("f32", 2), A("f32", 2), A("f32", 1), 64],
+    (3,),
+    lambda rng: (
+        uniform(rng, (3, 150), low=-3, high=0),
+        np.maximum(uniform(rng, (3, 150), low=-0.1, high=1), 0),
+        like(3),
+    ),
+    divergence,
+    rtol=1e-5,
+    atol=1e-5,
+)

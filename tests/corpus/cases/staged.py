@@ -6,6 +6,8 @@ several warpgroups. Tolerances as in matmul.py; values of 8-bit floats are exact
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from tests.corpus.case import DTYPES, Array, Family, Scalar, integers, like, uniform, wide
@@ -866,5 +868,30 @@ pages(
         np.sort(rng.integers(1, 5, 160)).astype("i4"), like((160, 64), "f16"), np.float32(0.125),
     ),
     documents,
+    **P16,
+)  # fmt: skip
+
+
+def packed(q, k, v, starts, o, scale):
+    qw, kw, vw = wide(q, k, v)
+    out = np.zeros(q.shape)
+    for a, b in itertools.pairwise(starts):
+        s = qw[a:b] @ kw[a:b].T * float(scale)
+        s = np.where(np.tri(b - a, dtype=bool), s, -np.inf)
+        e = np.exp(s - s.max(1, keepdims=True))
+        out[a:b] = e / e.sum(1, keepdims=True) @ vw[a:b]
+    return {4: out.astype("f4").astype(o.dtype)}
+
+
+pages(
+    "staged_packed_attention",
+    "packed_attention",
+    [A("f16", 2)] * 3 + [A("i32", 1), A("f16", 2), Scalar("f32"), 64, 64, 64],
+    (2, 3),
+    lambda rng: (
+        uniform(rng, (160, 64), "f16"), uniform(rng, (160, 64), "f16"), uniform(rng, (160, 64), "f16"),
+        np.array([0, 33, 133, 160], "i4"), like((160, 64), "f16"), np.float32(0.125),
+    ),
+    packed,
     **P16,
 )  # fmt: skip

@@ -156,3 +156,32 @@ def flash_bwd_fused(
             ct.atomic_add(dq, (h, rows, dims), g)
     ct.store(dk, (h, j, 0), gk.reshape((1, TN, D)))
     ct.store(dv, (h, j, 0), gv.reshape((1, TN, D)))
+
+
+@ct.kernel
+def packed_attention(q, k, v, starts, o, scale, M: Const, N: Const, D: Const):
+    """Sequences one behind the other, rows by number; a token sees itself and those before it."""
+    i, b = ct.bid(0), ct.bid(1)
+    start = ct.gather(starts, b)
+    n = ct.gather(starts, b + 1) - start
+    lanes = ct.arange(D, dtype=ct.int32)
+    rows = i * M + ct.arange(M, dtype=ct.int32)
+    mine = (rows < n)[:, None]
+    qt = ct.gather(q, ((start + rows)[:, None], lanes[None, :]), mask=mine, padding_value=0)
+    top = ct.full((M, 1), -1.0e30, ct.float32)
+    total = ct.zeros((M, 1), ct.float32)
+    acc = ct.zeros((M, D), ct.float32)
+    for j in range(ct.cdiv(ct.minimum((i + 1) * M, n), N)):
+        keys = j * N + ct.arange(N, dtype=ct.int32)
+        there = (keys < n)[:, None]
+        kt = ct.gather(k, ((start + keys)[:, None], lanes[None, :]), mask=there, padding_value=0)
+        s = ct.mma(qt, ct.transpose(kt), ct.zeros((M, N), ct.float32)) * scale
+        s = ct.where((keys[None, :] <= rows[:, None]) & (keys < n)[None, :], s, -1.0e30)
+        new = ct.maximum(top, ct.max(s, 1, keepdims=True))
+        p = ct.exp(s - new)
+        fix = ct.exp(top - new)
+        total = total * fix + ct.sum(p, 1, keepdims=True)
+        vt = ct.gather(v, ((start + keys)[:, None], lanes[None, :]), mask=there, padding_value=0)
+        acc = ct.mma(p.astype(v.dtype), vt, acc * fix)
+        top = new
+    ct.scatter(o, ((start + rows)[:, None], lanes[None, :]), (acc / total).astype(o.dtype), mask=mine)

@@ -163,3 +163,15 @@ def l2_normalize(x, y, N: Const):
     r = ct.bid(0)
     v = ct.load(x, (r, 0), (1, N), padding_mode=ZERO)
     ct.store(y, (r, 0), v / ct.sqrt(ct.sum(v * v, 1, keepdims=True)))
+
+
+@ct.kernel
+def kl_divergence(logp, q, loss, T: Const):
+    """Sum of q (log q - log p) of each row; what is 0 counts as the least that its logarithm is taken of."""
+    row = ct.bid(0)
+    total = ct.zeros((1, T), ct.float32)
+    for j in range(ct.cdiv(q.shape[1], T)):
+        p = ct.load(logp, (row, j), (1, T), padding_mode=ct.PaddingMode.ZERO)
+        t = ct.load(q, (row, j), (1, T), padding_mode=ct.PaddingMode.ZERO)
+        total += t * (ct.log(ct.maximum(t, 1e-10)) - p)
+    ct.store(loss, (row,), ct.sum(total, 1))
