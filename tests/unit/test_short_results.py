@@ -184,5 +184,5 @@ def test_only_what_ends_in_16_bits_is_approximate(body: str, approximate: bool) 
     found = re.search(r"\b(ex2|rcp|tanh)\.approx", tileiras.compile(text, "sm_90", emit="ptx").ptx)
     assert (found is not None) == approximate and (found is None or found[1] != "tanh")
     exact = tileiras.compile(text, "sm_90", emit="ptx", opt_level=0).ptx
-    corrected = "rcp" if "tanh" in body else None  # the quotient in tanh is corrected behind it
-    assert {found[1] for found in re.finditer(r"\b(ex2|rcp|tanh)\.approx", exact)} <= {corrected}
+    within = {"ex2", "rcp"} if "tanh" in body else set()  # tanh of f32 is made of both: docs/accuracy.md
+    assert {found[1] for found in re.finditer(r"\b(ex2|rcp|tanh)\.approx", exact)} <= within
