@@ -42,8 +42,18 @@ CASES = {
     "58 eight bits": ("sm_89", "58_ada_fp8_gemm/ada_fp8_gemm.cu", "--m=128 --n=128 --k=128 --iterations=0", (None,)),
     "70 eight bits by two SMs": ("sm_100a", "70_blackwell_gemm/70_blackwell_fp8_gemm.cu",
                                  "--m=256 --n=256 --k=128 --iterations=0", (None, 1)),
+    "63 with operands prefetched": (
+        "sm_90a", "63_hopper_gemm_with_weight_prefetch/63_hopper_gemm_with_weight_prefetch.cu",
+        "--m=128 --n=128 --k=256 --iterations=0", (None,)),
+    "81 eight bits with scales of blocks": ("sm_100a", "81_blackwell_gemm_blockwise/81_blackwell_gemm_blockwise.cu",
+                                            "--m=256 --n=256 --k=256 --iterations=0", (None, 1)),
+    "87a eight bits with scales of blocks": (
+        "sm_120a", "87_blackwell_geforce_gemm_blockwise/87a_blackwell_geforce_fp8_bf16_gemm_blockwise.cu",
+        "--m=128 --n=128 --k=256 --iterations=0", (None,)),
     "74 stream-K": ("sm_100a", "74_blackwell_gemm_streamk/blackwell_gemm_streamk.cu",
                     "--m=256 --n=256 --k=256 --iterations=0", (None,)),
+    "77 attention": ("sm_100a", "77_blackwell_fmha/77_blackwell_fmha.cu",
+                     "--b=1 --h=1 --q=256 --k=128 --d=64 --iterations=1 --warmup_iterations=0 --verify", (None,)),
     "76 convolution by im2col": (
         "sm_100a", "76_blackwell_conv/76_blackwell_conv_fprop.cu",
         "--n=2 --d=3 --h=7 --w=9 --c=64 --k=72 --t=2 --r=3 --s=2 --pad_d=1 --pad_h=1 --pad_w=0 --stride_h=2 --dilation_w=2 "
