@@ -220,6 +220,28 @@ def attention(element: str, m: int, n: int, d: int, causal: int, group: int) -> 
     )
 
 
+def backward(name: str, element: str, tile: tuple[int, int, int], relaxed: int, group: int = 1) -> Production:
+    m, n, d = tile
+    t, rows = Array(element, 3, **PROVEN), Array("f32", 2, **PROVEN)
+    signature = (
+        t,
+        t,
+        t,
+        t,
+        rows,
+        rows,
+        Array("f32", 3, **PROVEN),
+        t,
+        t,
+        Scalar("f32"),
+        *tile,
+        relaxed,
+        group,
+    )
+    work = Product(element, 10 * m * n * d, 2 * m * d * BITS[element] // 8, *tile)
+    return Production(f"attn_{name}", "attention.py", "backward_fused", signature, work)
+
+
 def _attention() -> list[Production]:
     known: dict[str, Any] = PROVEN
     q, r, four = Array("bf16", 3, **known), Array("f32", 2, **known), Array("bf16", 4, **known)
@@ -238,6 +260,10 @@ def _attention() -> list[Production]:
         attention("f16", 128, 128, 128, 0, 1),
         attention("e4m3", 128, 64, 128, 0, 1),
         Production("attn_bf16_backward_keys", "attention.py", "backward_keys", signature, back),
+        backward("bf16_backward_ordered", "bf16", (64, 128, 64), 0),
+        backward("f16_backward_ordered_d128", "f16", (64, 64, 128), 0),
+        backward("bf16_backward_relaxed", "bf16", (64, 128, 64), 1),
+        backward("f16_backward_relaxed_gqa4", "f16", (64, 64, 64), 1, 4),
         Production(
             "attn_bf16_backward_queries",
             "attention.py",

@@ -67,6 +67,38 @@ def backward_keys(q, k, v, do, lse, delta, dk, dv, scale, M: Const, N: Const, D:
 
 
 @ct.kernel
+def backward_fused(
+    q, k, v, do, lse, delta, dq, dk, dv, scale, M: Const, N: Const, D: Const, RELAXED: Const, GROUP: Const
+):
+    """All gradients of causal attention in one pass, dQ by atomics: acq_rel, which is cuTile's default, or relaxed."""
+    j, h = ct.bid(0), ct.bid(1)
+    kt = ct.load(k, (h // GROUP, j, 0), (1, N, D), padding_mode=ZERO).reshape((N, D))
+    vt = ct.load(v, (h // GROUP, j, 0), (1, N, D), padding_mode=ZERO).reshape((N, D))
+    gk = ct.zeros((N, D), ct.float32)
+    gv = ct.zeros((N, D), ct.float32)
+    columns = j * N + ct.arange(N, dtype=ct.int32).reshape((1, N))
+    dims = ct.arange(D, dtype=ct.int32).reshape((1, D))
+    for i in range((j * N) // M, ct.cdiv(q.shape[1], M)):
+        qt = ct.load(q, (h, i, 0), (1, M, D), padding_mode=ZERO).reshape((M, D))
+        gt = ct.load(do, (h, i, 0), (1, M, D), padding_mode=ZERO).reshape((M, D))
+        rows = i * M + ct.arange(M, dtype=ct.int32).reshape((M, 1))
+        s = ct.mma(qt, ct.transpose(kt), ct.zeros((M, N), ct.float32)) * (scale * LOG2E)
+        l = ct.load(lse, (h, i), (1, M)).reshape((M, 1)) * LOG2E
+        p = ct.where(columns <= rows, ct.exp2(s - l), 0.0)
+        gv = ct.mma(ct.transpose(p.astype(do.dtype)), gt, gv)
+        dp = ct.mma(gt, ct.transpose(vt), ct.zeros((M, N), ct.float32))
+        ds = (p * (dp - ct.load(delta, (h, i), (1, M)).reshape((M, 1))) * scale).astype(q.dtype)
+        gk = ct.mma(ct.transpose(ds), qt, gk)
+        g = ct.mma(ds, kt, ct.zeros((M, D), ct.float32))
+        if RELAXED:
+            ct.atomic_add(dq, (h, rows, dims), g, memory_order=ct.MemoryOrder.RELAXED)
+        else:
+            ct.atomic_add(dq, (h, rows, dims), g)
+    ct.store(dk, (h, j, 0), gk.astype(dk.dtype).reshape((1, N, D)))
+    ct.store(dv, (h, j, 0), gv.astype(dv.dtype).reshape((1, N, D)))
+
+
+@ct.kernel
 def decoding(q, k, v, o, lse, scale, M: Const, N: Const, D: Const, S: Const):
     """One token of M heads that share keys; S tiles of keys a block."""
     g, s, b = ct.bid(0), ct.bid(1), ct.bid(2)

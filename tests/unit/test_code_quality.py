@@ -82,6 +82,37 @@ W:
  ret;
 }}
 """
+# Two agents: one multiplies what the other copies, and hands the stage back before or behind an acquire.
+AGENTS = """.visible .entry k(.param .u64 p, .param .u32 n) .reqntid 256
+{{
+ .shared .align 1024 .b8 s[65536]; .shared .align 8 .b64 m[2]; .reg .b32 %n, %i, %b, %s, %t; .reg .b64 %d, %a;  .reg .f32 %c<4>;
+ .reg .pred %q, %w; ld.param.u64 %a, [p]; ld.param.u32 %n, [n]; mov.u32 %i, 0; mov.u32 %b, m; mov.u32 %s, s; mov.b64 %d, 16384;
+ mov.u32 %t, %tid.x; setp.ge.u32 %q, %t, 128;
+ @%q bra C;
+ mov.f32 %c0, 0f00000000; mov.f32 %c1, %c0; mov.f32 %c2, %c0; mov.f32 %c3, %c0;
+L:
+W:
+ mbarrier.try_wait.parity.shared.b64 %w, [%b], 0;
+ @!%w bra W;
+ wgmma.fence.sync.aligned;
+ wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {{%c0,%c1,%c2,%c3}}, %d, %d, 1, 1, 1, 0, 0;
+ wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;
+ {before} mbarrier.arrive.shared.b64 _, [%b+8]; {behind}
+ add.s32 %i, %i, 1; setp.lt.s32 %q, %i, %n;
+ @%q bra L;
+ st.global.v4.f32 [%a], {{%c0,%c1,%c2,%c3}};
+ ret;
+C:
+V:
+ mbarrier.try_wait.parity.shared.b64 %w, [%b+8], 0;
+ @!%w bra V;
+ {copies}
+ cp.async.mbarrier.arrive.noinc.shared.b64 [%b];
+ add.s32 %i, %i, 1; setp.lt.s32 %q, %i, %n;
+ @%q bra C;
+ ret;
+}}
+"""
 
 
 @functools.cache
@@ -128,6 +159,17 @@ def test_fed_is_a_wait_that_leaves_a_group_under_way(left: int, fed: bool) -> No
     assert row["steps"] == pytest.approx(row["mma"] / 2)
     assert row["shared"] == 32768 and row["threads"] == 128 and row["blocks"] == 4
     assert row["bound"] == "latency" if not fed else row["bound"] in "TISL"
+
+
+@pytest.mark.parametrize("before, behind, fed", [("", "", True), ("", "ACQ", True), ("ACQ", "", False)])
+def test_copies_that_an_acquire_holds_up_do_not_feed(before: str, behind: str, fed: bool) -> None:
+    """An agent whose copies begin behind what the other acquires in each step has none under way while that multiplies."""
+    fence = {"ACQ": "fence.acq_rel.gpu;", "": ""}
+    work = production.Product("bf16", 2 * 64 * 8 * 16, 128 * 16, 64, 8, 16)
+    copies = " ".join(f"cp.async.cg.shared.global [%s+{16 * k}], [%a+{16 * k}], 16;" for k in range(16))
+    text = AGENTS.format(before=fence[before], behind=fence[behind], copies=copies)
+    row = hot_loop.measure(image(text, "sm_90a"), work, 90)
+    assert row["roles"] and row["fed"] is fed
 
 
 def test_loops_nest_and_traffic_is_told_by_width() -> None:

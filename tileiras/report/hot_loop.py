@@ -7,6 +7,7 @@ without either, the one with the most global traffic. Of two versions of a loop 
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections import Counter
 from typing import Any
 
@@ -208,6 +209,43 @@ def _copied_beside(loops: list[list[Instruction]], warps: int, bytes: float) -> 
     return passes * len(best) * warps, passes * sum(sass.wavefronts(i) for i in best) * warps
 
 
+def _copies_wait(code: Code, inside: list[Instruction]) -> bool:
+    """Whether copies of the next step begin only when what this one acquires is there: no product stands between an acquire
+    (which ends by invalidating the first-level cache) and the copies behind it, or who copies waits for an mbarrier on which a
+    loop with an acquire arrives behind it."""
+    if _has_copies(inside):
+        acquired = False
+        for i in inside:
+            if is_tensor(i.base):
+                acquired = False
+            acquired = acquired or _acquires(i)
+            if i.kind in COPIES and not acquired:
+                return False
+        return acquired
+    handed: set[str] = set()
+    for loop in code.loops:
+        mine = code.of_loop(loop)
+        last = max((n for n, i in enumerate(mine) if _acquires(i)), default=len(mine))
+        handed |= {_place(i) for i in mine[last:] if i.base == "SYNCS" and "ARRIVE" in i.modifiers}
+    for loop in code.loops:
+        mine = code.of_loop(loop)
+        first = next((n for n, i in enumerate(mine) if i.kind in COPIES), 0)
+        asked = {_place(i) for i in mine[:first] if i.base == "SYNCS" and "PHASECHK" in i.modifiers}
+        if asked & handed:
+            return True
+    return False
+
+
+def _acquires(i: Instruction) -> bool:
+    return i.base == "CCTL" and "IVALL" in i.modifiers
+
+
+def _place(i: Instruction) -> str:
+    """The offset of an mbarrier: code of different agents has its base in different registers."""
+    found = re.search(r"\[[^]]*?(0x[0-9a-f]+)\]", i.operands)
+    return found[1] if found else ""
+
+
 def _feeding(
     code: Code,
     inside: list[Instruction],
@@ -221,6 +259,8 @@ def _feeding(
     copies = [i for i in inside if i.kind == "async_copy"]
     polled = _polls(inside)
     arrives = polled and (roles or _has_copies(inside))
+    if arrives and _copies_wait(code, inside):
+        return False, 0
     if arrives:
         step = int(work.bytes * min(1.0, steps)) or 1  # a pass may take a part of the source's step
         stages = shared // step

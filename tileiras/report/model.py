@@ -14,7 +14,8 @@ Where warps of their own copy by cp.async, I and S count their loop with the one
 
 with P = flops / peak, what the target's best instruction would take. A loop is fed when the operands of later steps are
 under way while it multiplies: by asynchronous copies, with a wait that leaves at least one group unfinished, or behind
-mbarriers. Nothing here was fitted to a run on hardware: it ranks two kernels, it does not predict times.
+mbarriers, but for copies that begin only when what each step acquires is there. Nothing here was fitted to a run on
+hardware: it ranks two kernels, it does not predict times.
 """
 
 from __future__ import annotations
