@@ -20,6 +20,7 @@ from .instructions import block_scaled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
     from tileiras.compiler.ir.analyses import Analyses
@@ -57,6 +58,8 @@ def choose_warps(func: Op, analyses: Analyses, least: int, most: int) -> int | N
         warps = 4 * max(1, min(least_rows // 64, most // 4, 2))
         while warps < most and elems > warps * 32 * CostModel.warpgroup_accumulators:
             warps *= 2
+        if warps < min(most, 8) and held_at_once(grouped) > warps * 32 * CostModel.warpgroup_tiles:
+            warps *= 2
         return warps
     held: dict[Any, int] = {}
     for product in products:
@@ -77,6 +80,20 @@ def choose_warps(func: Op, analyses: Analyses, least: int, most: int) -> int | N
             if any(op.spec.name == "load_ptr_tko" for group in loads for op in group):
                 return None
     return warps
+
+
+def held_at_once(products: Iterable[Op]) -> int:
+    """Elements that the products of one loop hold at once, at the most: sums that only add up, and the two largest others, as
+    scores and their gradient in attention's backward pass."""
+    sums: dict[Any, int] = {}
+    others: dict[Any, list[int]] = {}
+    for op in products:
+        size = num_elements(op.result.type.shape)  # type: ignore[attr-defined]
+        if adds_up(op) is not None:
+            sums[op.block] = sums.get(op.block, 0) + size
+        else:
+            others.setdefault(op.block, []).append(size)
+    return max((sums[b] + sum(sorted(others.get(b, ()))[-2:]) for b in sums), default=0)
 
 
 def carried_beside(body: Any) -> int:

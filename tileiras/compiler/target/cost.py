@@ -35,6 +35,7 @@ class CostModel:
     accumulators = 144  # that results of mma.sync may take: warp tiles of 64x64 and more (S)
     scaled_accumulators = 72  # the same where products are scaled in registers (S)
     warpgroup_accumulators = 128  # that the result of a wgmma may take: 64x256 a warpgroup (F)
+    warpgroup_tiles = 208  # that all tiles of a loop of wgmma may take at once (S)
     tensor_memory_elements = 128  # of an accumulator from tensor memory: more would be spilled (S)
     read_back_elements = 64  # of a sum in tensor memory, in one thread behind the loop (S)
     results_registers = 192  # of sums that come from tensor memory at once; more, and ptxas gives up (S)
