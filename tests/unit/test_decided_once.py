@@ -108,6 +108,19 @@ def test_a_model_for_each_target(number: int) -> None:
     assert cost.stages(10, cost.shared_bytes, 0) == 1, "what does not fit is not there"
 
 
+def test_a_stage_that_costs_the_copies_of_a_block_is_left_out() -> None:
+    cost, stage = CostModel(sm.ROWS[120]), 16 << 10  # 99 KiB a block, 100 an SM
+    assert cost.stages(256, stage, 0) == 5, "alone, it wants four on their way"
+    assert cost.stages(256, stage, 0, most_blocks=2) == 3, "two blocks have two each"
+    assert cost.stages(256, stage, 4 << 10, most_blocks=2) == 5, "a second one does not fit"
+    assert cost.stages(256, stage, 0, wish=5, most_blocks=2) == 5, "a hint wins"
+    larger = CostModel(sm.ROWS[90])  # 227 and 228 KiB
+    assert larger.stages(256, stage, 0, most_blocks=2) == 5, "two blocks fit as it is"
+    assert larger.stages(256, stage, 0, most_blocks=4) == 4, (
+        "three blocks have nine under way, two eight, four eight"
+    )
+
+
 EDITS = {"set_operand", "erase", "insert_before", "insert_after", "replace_all_uses_with", "move_before"}
 EDITORS = ("tileiras.compiler.ir.clone", "tileiras.compiler.ir.build", "tileiras.compiler.ir.rewrite")
 

@@ -613,6 +613,20 @@ def test_the_largest_latency_hint_of_a_loop_counts() -> None:
         assert counted == hinted(load=hint(10)).ptx.count("cp.async.commit_group")
 
 
+def test_a_stage_that_costs_a_block_is_left_out() -> None:
+    """sm_120: three stages of 16 KiB in each of two blocks have as much under way as five in one."""
+    text = (
+        PRODUCT.read_text()
+        .replace("64x32", "64x64")
+        .replace("1024x32", "1024x64")
+        .replace("[1024, 32]", "[1024, 64]")
+    )
+    text = text.replace("[64, 32]", "[64, 64]").replace("[32, 1]", "[64, 1]").replace("[32,1]", "[64,1]")
+    program = tileiras.compile(text, gpu_name="sm_120", emit="ptx", remarks={"passed": "all"})
+    said = [e.message for e in program.diagnostics if "run ahead" in e.message]
+    assert said and "; 5 were wanted, which fewer blocks have room for" in said[0]
+
+
 def test_an_occupancy_hint_is_a_wish_that_does_not_spill() -> None:
     text = hinted(entry=" optimization_hints=<sm_80 = {occupancy = 16}>").ptx
     assert int(text.split(".maxnreg ")[1].split()[0]) >= 64

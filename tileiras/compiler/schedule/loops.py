@@ -155,15 +155,13 @@ def parts_of_step(func: Op, loop: Op, analyses: Analyses) -> int:
 class Ring:
     """Stages of a loop: its members lie one behind the other in each stage."""
 
-    __slots__ = ("depth", "interval", "members", "slots", "wanted")
+    __slots__ = ("cut", "depth", "interval", "members", "slots")
 
-    def __init__(
-        self, depth: int, slots: int, members: list[Staged], wanted: int, interval: Interval
-    ) -> None:
+    def __init__(self, depth: int, slots: int, members: list[Staged], cut: str, interval: Interval) -> None:
+        self.cut = cut  # how many slots were wanted and why there are fewer, if there are
         self.depth = depth  # iterations that run ahead, and one
         self.interval = interval
         self.slots = slots
-        self.wanted = wanted  # slots, of which shared memory may hold fewer
         self.members = members
 
 
@@ -172,6 +170,7 @@ def plan_ring(
 ) -> Ring | Queue | str:
     """How the loads that feed a loop's products are staged; the reason when none can be, or two stages do not fit."""
     from .products import adds_up
+    from .roles import most_blocks
     from .tensor_memory import buffered_bytes, bytes_back, copied_scales, staged_scales
 
     body = loop.regions[0].block
@@ -215,10 +214,11 @@ def plan_ring(
         all(p.attrs.get("atom") == "tcgen05" for p in products)
         or all(p.attrs.get("atom") == "wgmma" and adds_up(p) is not None for p in products)
     )
-    slots = cost.stages(clocks, stage, other + barriers, wish, spare)
+    most = most_blocks(func, products, context.target)
+    slots = cost.stages(clocks, stage, other + barriers, wish, spare, most)
     if barriers and slots < 2:
         drop_boxes(members, "no room for mbarriers beside two stages", context)
-        slots = cost.stages(clocks, stage, other, wish, spare)
+        slots = cost.stages(clocks, stage, other, wish, spare, most)
     alone = slots < 2
     memory = alone and all(p.attrs.get("atom") == "tcgen05" for p in products)
     # the wait of a ring would leave nothing under way
@@ -235,7 +235,13 @@ def plan_ring(
     if slots < 2:
         return f"two stages of {stage} bytes do not fit {cost.shared_bytes} bytes beside {other} of other buffers"
     depth = max(2, slots - spare)
-    return Ring(depth, slots, list(members.values()), cost.wanted(clocks, wish) + spare, step)
+    wanted, cut = cost.wanted(clocks, wish) + spare, ""
+    if slots < wanted:
+        fits = (slots + 1) * stage + other + barriers <= cost.shared_bytes
+        cut = f"; {wanted} were wanted, " + (
+            "which fewer blocks have room for" if fits else "shared memory holds no more"
+        )
+    return Ring(depth, slots, list(members.values()), cut, step)
 
 
 def queue_of_own_loads(

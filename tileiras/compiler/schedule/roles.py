@@ -12,11 +12,12 @@ products, and passes each sum on to the warps that do the rest. These have no lo
 
 from __future__ import annotations
 
+from tileiras.compiler.dialects.nv_tileaa.kernel_spec import KEY
 from tileiras.compiler.dialects.nv_tileas import ops as tileas
 from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.ir.spec import NO_MEMORY_EFFECT, PURE
 from tileiras.compiler.ir.types import TOKEN, TensorType
-from tileiras.compiler.target import wgmma
+from tileiras.compiler.target import sm, wgmma
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.tcgen05 import COLUMNS, STATE_BYTES
 
@@ -489,6 +490,19 @@ def needed_registers(func: Op) -> tuple[int, int]:
         columns = max(op.results[0].type.shape[-1] for op in products)  # type: ignore[attr-defined]
         least = max(least, min(columns, wgmma.MAX_N) // 2 + cost.instruction_registers)
     return min(cost.max_registers, most + cost.register_unit - 1 & -cost.register_unit), least
+
+
+def most_blocks(func: Op, products: list[Op], target: Any) -> int:
+    """Blocks of a function that registers leave room for on an SM, with warps that copy where products are of warpgroups."""
+    cost = CostModel
+    warps = func.attrs[KEY].num_warps
+    most, least = needed_registers(func)
+    blocks = cost.register_file // (32 * warps * most)
+    if target.has(sm.SETMAXNREG) and all(op.attrs.get("atom") == "wgmma" for op in products):
+        with_them = 32 * (warps * most + cost.copying_warps * cost.addressing_registers)
+        started = 32 * (warps + cost.copying_warps) * max(least, cost.addressing_registers)
+        blocks = cost.register_file // max(with_them, started)
+    return blocks
 
 
 def takes_scores(op: Op) -> bool:

@@ -144,8 +144,30 @@ class CostModel:
         return min(self.max_stages, 2 + -(-self.latency_clocks // max(step_clocks, 1)))
 
     def stages(
-        self, step_clocks: int, stage_bytes: int, other_bytes: int, wish: int | None = None, spare: int = 0
+        self,
+        step_clocks: int,
+        stage_bytes: int,
+        other_bytes: int,
+        wish: int | None = None,
+        spare: int = 0,
+        most_blocks: int = 1,
     ) -> int:
-        """Slots of a ring: what is wanted and spare ones, as far as they fit. 1: none."""
+        """Slots of a ring: what is wanted and spare ones, as far as they fit. 1: none. Fewer, but three and spare ones, where
+        more blocks then fit an SM, `most_blocks` at most, and have at least as many copies under way together."""
         fits = (self.shared_bytes - other_bytes) // max(stage_bytes, 1)
-        return max(1, min(self.wanted(step_clocks, wish) + spare, fits))
+        slots = max(1, min(self.wanted(step_clocks, wish) + spare, fits))
+        if wish is not None:
+            return slots
+
+        def under_way(slots: int, other: int) -> int:
+            of_sm = (
+                self.shared_bytes + 2 * self.shared_of_block
+            )  # one block's, the KiB left of it, and what it takes besides
+            blocks = of_sm // (slots * stage_bytes + other + self.shared_of_block)
+            return min(max(most_blocks, 1), blocks) * (slots - 1 - spare)
+
+        best, most = slots, under_way(slots, 0)  # what else a block has may turn out to lie in the ring
+        for fewer in range(slots - 1, 2 + spare, -1):
+            if under_way(fewer, other_bytes) >= most:
+                best, most = fewer, under_way(fewer, other_bytes)
+        return best

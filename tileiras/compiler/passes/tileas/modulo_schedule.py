@@ -202,7 +202,7 @@ class ModuloSchedule(Pass):
             context.sink.emit(
                 D.RING, loc=loop.loc, stages=ring.slots, bytes=sum(member.bytes for member in ring.members),
                 ahead=ring.depth - 1, clocks=ring.interval.clocks, bound=ring.interval.bound,
-                cut=f"; {ring.wanted} were wanted, shared memory holds no more" if ring.slots < ring.wanted else "",
+                cut=ring.cut,
                 function=context.function,
             )  # fmt: skip
         return {member.op: self.transport(func, ring, member, context) for member in ring.members}
