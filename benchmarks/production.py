@@ -2,8 +2,8 @@
 
 `kernels("standard")` is the list that benchmarks/code_quality.py prints by default; `kernels("full")` has every matrix
 product of KINDS x TILES x LAYOUTS besides, `kernels("unproven")` those by index tiles and pointers of which nothing is promised.
-Sources lie in benchmarks/kernels. cuTile Python kernels need cuda-tile,
-Tile C++ ones NVIDIA's nvcc, to be exported; the results are cached by content.
+Sources lie in benchmarks/kernels; what the corpus has too stands there alone (`corpus/NAME.py`). cuTile Python kernels
+need cuda-tile, Tile C++ ones NVIDIA's nvcc, to be exported; the results are cached by content.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SOURCES = Path(__file__).resolve().parent / "kernels"
+CORPUS = REPOSITORY / "tests" / "corpus" / "python"
 sys.path[:0] = [p for p in (str(REPOSITORY), str(REPOSITORY / "tests")) if p not in sys.path]
 
 import numpy as np  # noqa: E402
@@ -46,7 +47,7 @@ class Stream:
 
 @dataclasses.dataclass(frozen=True)
 class Production:
-    """One kernel: `source` below benchmarks/kernels, arguments as tests.corpus.export takes them."""
+    """One kernel: `source` as `text_of` takes it, arguments as tests.corpus.export does."""
 
     name: str
     source: str
@@ -95,10 +96,16 @@ def product(kind: str, tile: tuple[int, int, int], layout: str = "nn", facts: st
         signature: tuple[Any, ...] = (a, Array("i8", 2, **known), Array("bf16", 1, **known), c, *tile, bt)
         return Production(name, "products.py", "weights_8bit", signature, _step("bf16", tile, (16, 8)))
     if kind == "tf32":
-        return Production(name, "products.py", "product_tf32", (a, b, c, *tile, at, bt), _step("tf32", tile))
-    kernel = {"f32": "product", "i32": "product_int32", "f64": "product_float64"}[accumulator]
+        return Production(
+            name, "corpus/converted.py", "product_tf32", (a, b, c, *tile, at, bt), _step("tf32", tile)
+        )
+    source, kernel = {
+        "f32": ("products.py", "product"),
+        "i32": ("corpus/converted.py", "product_int8"),
+        "f64": ("products.py", "product_float64"),
+    }[accumulator]
     least = 90 if kind == "e4m3" else 80
-    return Production(name, "products.py", kernel, (a, b, c, *tile, at, bt), _step(kind, tile), least)
+    return Production(name, source, kernel, (a, b, c, *tile, at, bt), _step(kind, tile), least)
 
 
 def _special_products() -> list[Production]:
@@ -122,8 +129,8 @@ def _special_products() -> list[Production]:
         *(
             Production(
                 f"mm_bf16_two_ctas_{'x'.join(map(str, t))}",
-                "products.py",
-                "two_ctas",
+                "corpus/clusters.py",
+                "product_2",
                 (bf, bf, bf, *t),
                 _step("bf16", t),
                 90,
@@ -132,7 +139,7 @@ def _special_products() -> list[Production]:
         ),
         Production(
             "mm_bf16_residual_128x256",
-            "products.py",
+            "corpus/matmul.py",
             "residual",
             (bf, bf, bf, bf, 128, 256, 64),
             _step("bf16", (128, 256, 64)),
@@ -158,7 +165,7 @@ def _special_products() -> list[Production]:
         one("mm_bf16_by_index", "by_index", (bf, bf, bf, *tile)),
         Production(
             "mm_tf32_by_index",
-            "products.py",
+            "corpus/pointers.py",
             "by_index_tf32",
             (wide, wide, wide, 128, 128, 32),
             _step("tf32", (128, 128, 32)),
@@ -197,8 +204,10 @@ def _scaled_products() -> list[Production]:
         signature = (operand, scales, operand, scales, Array("bf16", 2, **known), *tile, block)
         bits = 4 if element == "e2m1" else 8
         work = Product(element, 2 * m * n * k, (m + n) * (k * bits // 8 + k // block), m, n, k)
-        kernel = "product_four_bits" if element == "e2m1" else "product_scaled"
-        found.append(Production(f"mm_{name}_{m}x{n}x{k}_nt", "scaled.py", kernel, signature, work, 100))
+        kernel = "four_bits_loop" if element == "e2m1" else "scaled_loop_nt"
+        found.append(
+            Production(f"mm_{name}_{m}x{n}x{k}_nt", "corpus/scaled.py", kernel, signature, work, 100)
+        )
     return found
 
 
@@ -325,8 +334,8 @@ def _attention() -> list[Production]:
         ),
         Production(
             "attn_bf16_state_space",
-            "attention.py",
-            "state_space",
+            "corpus/chains.py",
+            "faded_state",
             (q, q, q, r, q, 64, 128, 64),
             Product(
                 "bf16", 2 * 64 * (64 * 128 + 64 * 64 + 2 * 128 * 64), 64 * (2 * 128 + 64) * 2, 64, 64, 128
@@ -368,27 +377,29 @@ def _streams() -> list[Production]:
     def array(element: str, rank: int = 1) -> Array:
         return Array(element, rank, **PROVEN)  # type: ignore[arg-type]
 
-    def one(name: str, kernel: str, signature: tuple[Any, ...], work: Stream) -> Production:
-        return Production(name, "streams.py", kernel, signature, work)
+    def one(
+        name: str, kernel: str, signature: tuple[Any, ...], work: Stream, source: str = "streams.py"
+    ) -> Production:
+        return Production(name, source, kernel, signature, work)
 
     f, h = array("f32"), array("bf16")
     rows, wide = array("bf16", 2), array("f32", 2)
     four = array("bf16", 4)
     return [
-        one("vadd_f32", "vadd", (f, f, f, 1024), Stream(1024, 8, 4)),
+        one("vadd_f32", "vadd", (f, f, f, 1024), Stream(1024, 8, 4), "corpus/elementwise.py"),
         one("gelu_bf16", "gelu", (h, h, 2048), Stream(2048, 2, 2)),
         one("gelu_f16", "gelu", (array("f16"), array("f16"), 2048), Stream(2048, 2, 2)),
         one("gelu_backward_bf16", "gelu_backward", (h, h, h, 2048), Stream(2048, 4, 2)),
-        one("silu_mul_bf16", "silu_mul", (h, h, h, 2048), Stream(2048, 4, 2)),
+        one("silu_mul_bf16", "silu_mul", (h, h, h, 2048), Stream(2048, 4, 2), "corpus/elementwise.py"),
         one("adamw_f32", "adamw", (f, h, f, f, Scalar("f32"), 1024), Stream(1024, 14, 12)),
-        one("softmax_bf16_4096", "softmax", (rows, rows, 4096), Stream(4096, 2, 2)),
-        one("softmax_f32_1024", "softmax", (wide, wide, 1024), Stream(1024, 4, 4)),
+        one("softmax_bf16_4096", "softmax_row", (rows, rows, 4096), Stream(4096, 2, 2), "corpus/rows.py"),
+        one("softmax_f32_1024", "softmax_row", (wide, wide, 1024), Stream(1024, 4, 4), "corpus/rows.py"),
         one("layer_norm_bf16", "layer_norm", (rows, h, h, rows, Scalar("f32"), 1024), Stream(4096, 2, 2, 1024)),
         one("rms_norm_rope_bf16", "rms_norm_rope", (four, rows, wide, wide, four, Scalar("f32"), 32, 64), Stream(4096, 2, 2)),
         one("embedding_bf16", "embedding", (rows, array("i32"), rows, 2048), Stream(2048, 2, 2)),
         one("row_sum_bf16", "row_sum", (rows, f, 16, 512), Stream(16 * 4096, 2, 0, 16 * 512)),
-        one("transpose_bf16", "transpose", (rows, rows, 64, 64), Stream(4096, 2, 2)),
-        one("transpose_f32", "transpose", (wide, wide, 64, 64), Stream(4096, 4, 4)),
+        one("transpose_bf16", "transpose_tiles", (rows, rows, 64, 64), Stream(4096, 2, 2), "corpus/shapes.py"),
+        one("transpose_f32", "transpose_tiles", (wide, wide, 64, 64), Stream(4096, 4, 4), "corpus/shapes.py"),
         one("quantize_bf16", "quantize", (rows, array("i8", 2), f, 4096), Stream(4096, 2, 1)),
         one("residual_rms_norm_bf16", "residual_rms_norm", (rows, rows, h, rows, rows, Scalar("f32"), 4096), Stream(4096, 4, 4)),
         one("softmax_backward_bf16", "softmax_backward", (rows, rows, rows, 2048), Stream(2048, 4, 2)),
@@ -414,7 +425,10 @@ def _unusual() -> list[Production]:
     def one(
         name: str, kernel: str, signature: tuple[Any, ...], work: Product | Stream, least: int = 80
     ) -> Production:
-        return Production(name, "unusual.py", kernel, signature, work, least)
+        shared = kernel in ("stream_k", "nearest", "masked", "bilinear")
+        return Production(
+            name, "corpus/unusual.py" if shared else "unusual.py", kernel, signature, work, least
+        )
 
     h, bf, f8, f32 = array("f16"), array("bf16"), array("e4m3"), array("f32")
     q, places = array("bf16", 3), array("f32", 1)
@@ -429,7 +443,7 @@ def _unusual() -> list[Production]:
             Product("bf16", 2 * 128 * 144 * 64, (128 + 144) * 64 * 2, 128, 144, 64)),
         one("mm_f16_nearest", "nearest", (h, h, places, array("i32", 1), 128, 64, 64),
             Product("f16", 2 * 128 * 64 * 64, 64 * 64 * 2, 128, 64, 64)),
-        Production("mm_mxfp8_128x128x256_nt", "scaled.py", "product_scaled",
+        Production("mm_mxfp8_128x128x256_nt", "corpus/scaled.py", "scaled_loop_nt",
             (scaled, scales, scaled, scales, bf, *deep, 32),
             Product("e4m3", 2 * 128 * 128 * 256, 256 * (256 + 8), *deep), 100),
         one("attn_bf16_windowed", "windowed", (q, q, q, q, Scalar("f32"), Scalar("f32"), Scalar("i32"), 64, 64, 128),
@@ -442,7 +456,7 @@ def _unusual() -> list[Production]:
         one("bilinear_f16", "bilinear", (h, places, places, h, 32, 64), Stream(2048, 8, 2)),
         one("dropout_f16", "dropout", (array("f16", 1), array("f16", 1), Scalar("u32"), Scalar("f32"), 2048),
             Stream(2048, 2, 2)),
-        Production("transpose_i8", "streams.py", "transpose", (array("i8"), array("i8"), 128, 128),
+        Production("transpose_i8", "corpus/shapes.py", "transpose_tiles", (array("i8"), array("i8"), 128, 128),
             Stream(16384, 1, 1)),
     ]  # fmt: skip
 
@@ -503,7 +517,7 @@ def _unproven() -> list[Production]:
     python, step = "unproven.py", _step("bf16", tile)
     low = (128, 128, 32)
     pages = Product("bf16", 4 * 128 * 64 * 128, 2 * 64 * 128 * 2, 128, 64, 128)
-    one("tf32", "products.py", "by_index_tf32", (f32, f32, f32, *low), _step("tf32", low))
+    one("tf32", "corpus/pointers.py", "by_index_tf32", (f32, f32, f32, *low), _step("tf32", low))
     one("i8_nt", python, "by_index_int32", (array("i8"), array("i8"), array("i32"), *deep), _step("i8", deep))
     one("gathered", "products.py", "gathered", (bf, bf, array("i32", 1), bf, *tile), step)
     four = array("bf16", 4)
@@ -584,12 +598,18 @@ class ExportError(Exception):
 _modules: dict[str, ModuleType] = {}
 
 
+def text_of(source: str) -> bytes:
+    """A kernel source below benchmarks/kernels, or the corpus's: corpus/NAME.py."""
+    folder, _, name = source.rpartition("/")
+    return ((CORPUS if folder else SOURCES) / name).read_bytes()
+
+
 def _load(source: str) -> ModuleType:
     """A kernel source as a module that says it comes from /production/..., wherever it lies."""
     if source not in _modules:
-        text, filename = (SOURCES / source).read_text(), f"/production/{source}"
+        text, filename = text_of(source).decode(), f"/production/{source}"
         linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
-        module = ModuleType("production_" + Path(source).stem)
+        module = ModuleType("production_" + source.removesuffix(".py").replace("/", "_"))
         module.__file__ = filename
         sys.modules[module.__name__] = module
         exec(compile(text, filename, "exec"), module.__dict__)
@@ -626,7 +646,7 @@ def _export_cpp(kernel: Production) -> bytes:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary).resolve()
         source = folder / kernel.source
-        source.write_text(only_entry((SOURCES / kernel.source).read_text(), kernel.kernel))
+        source.write_text(only_entry(text_of(kernel.source).decode(), kernel.kernel))
         words = [
             "-std=c++20",
             "--tile-only",
@@ -655,7 +675,7 @@ def bytecode(kernel: Production) -> bytes:
     made_by = f"nvidia-cuda-nvcc {_version(metadata, 'nvidia-cuda-nvcc')}"
     if not kernel.source.endswith(".cu"):
         made_by = f"cuda-tile {_version(metadata, 'cuda-tile')}"
-    key = digest(made_by, (SOURCES / kernel.source).read_bytes(), kernel.name, repr(kernel.signature))
+    key = digest(made_by, text_of(kernel.source), kernel.name, repr(kernel.signature))
     path = cache_folder() / f"{kernel.name}.{key}.tilebc"
     if not path.exists():
         try:

@@ -208,29 +208,6 @@ def latent(q, qr, c, cr, o, lse, scale, M: Const, N: Const, D: Const, R: Const, 
 
 
 @ct.kernel
-def state_space(c, b, x, decay, y, M: Const, S: Const, D: Const):
-    """Chunks of M tokens, a state of S x D carried that fades; decay has sums of logarithms within each chunk."""
-    h = ct.bid(0)
-    state = ct.zeros((S, D), ct.float32)
-    rows = ct.arange(M, dtype=ct.int32)[:, None]
-    cols = ct.arange(M, dtype=ct.int32)[None, :]
-    for i in range(ct.cdiv(x.shape[1], M)):
-        cc = ct.load(c, (h, i, 0), (1, M, S), padding_mode=ZERO).reshape((M, S))
-        bb = ct.load(b, (h, i, 0), (1, M, S), padding_mode=ZERO).reshape((M, S))
-        xx = ct.load(x, (h, i, 0), (1, M, D), padding_mode=ZERO).reshape((M, D))
-        a = ct.load(decay, (h, i), (1, M), padding_mode=ZERO)
-        down = a.reshape((M, 1))
-        last = ct.min(a)
-        s = ct.mma(cc, ct.transpose(bb), ct.zeros((M, M), ct.float32))
-        s = ct.where(rows >= cols, s * ct.exp(ct.where(rows >= cols, down - a, 0.0)), 0.0)
-        out = ct.mma(s.astype(x.dtype), xx, ct.zeros((M, D), ct.float32))
-        out += ct.mma(cc, state.astype(x.dtype), ct.zeros((M, D), ct.float32)) * ct.exp(down)
-        ct.store(y, (h, i, 0), out.astype(y.dtype).reshape((1, M, D)))
-        w = (bb.astype(ct.float32) * ct.exp(last - down)).astype(x.dtype)
-        state = ct.mma(ct.transpose(w), xx, state * ct.exp(last))
-
-
-@ct.kernel
 def retention(q, k, v, o, gamma, M: Const, D: Const):
     """Retention in chunks of M tokens, one decay a head: mask and decays do not change, the state fades."""
     h = ct.bid(0)

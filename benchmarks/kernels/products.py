@@ -19,34 +19,12 @@ def product(a, b, c, M: Const, N: Const, K: Const, AT: Const, BT: Const):
 
 
 @ct.kernel
-def product_int32(a, b, c, M: Const, N: Const, K: Const, AT: Const, BT: Const):
-    i, j = ct.bid(0), ct.bid(1)
-    acc = ct.zeros((M, N), ct.int32)
-    for k in range(ct.cdiv(a.shape[0 if AT else 1], K)):
-        x = ct.load(a, (i, k), (M, K), order="F" if AT else "C", padding_mode=ZERO)
-        y = ct.load(b, (k, j), (K, N), order="F" if BT else "C", padding_mode=ZERO)
-        acc = ct.mma(x, y, acc)
-    ct.store(c, (i, j), acc)
-
-
-@ct.kernel
 def product_float64(a, b, c, M: Const, N: Const, K: Const, AT: Const, BT: Const):
     i, j = ct.bid(0), ct.bid(1)
     acc = ct.zeros((M, N), ct.float64)
     for k in range(ct.cdiv(a.shape[0 if AT else 1], K)):
         x = ct.load(a, (i, k), (M, K), order="F" if AT else "C", padding_mode=ZERO)
         y = ct.load(b, (k, j), (K, N), order="F" if BT else "C", padding_mode=ZERO)
-        acc = ct.mma(x, y, acc)
-    ct.store(c, (i, j), acc)
-
-
-@ct.kernel
-def product_tf32(a, b, c, M: Const, N: Const, K: Const, AT: Const, BT: Const):
-    i, j = ct.bid(0), ct.bid(1)
-    acc = ct.zeros((M, N), ct.float32)
-    for k in range(ct.cdiv(a.shape[0 if AT else 1], K)):
-        x = ct.load(a, (i, k), (M, K), order="F" if AT else "C", padding_mode=ZERO).astype(ct.tfloat32)
-        y = ct.load(b, (k, j), (K, N), order="F" if BT else "C", padding_mode=ZERO).astype(ct.tfloat32)
         acc = ct.mma(x, y, acc)
     ct.store(c, (i, j), acc)
 
@@ -269,46 +247,6 @@ def convolution(x, w, y, P: Const, N: Const, K: Const, H: Const, W: Const, R: Co
                 b = ct.load(w, (r, s, k, j), (1, 1, K, N), padding_mode=ZERO).reshape((K, N))
                 acc = ct.mma(a, b, acc)
     ct.store(y, (i, j), acc.astype(y.dtype))
-
-
-@ct.kernel
-def residual(a, b, r, c, M: Const, N: Const, K: Const):
-    """What is added behind the loop is as large as the accumulator."""
-    i, j = ct.bid(0), ct.bid(1)
-    acc = ct.zeros((M, N), ct.float32)
-    for k in range(ct.cdiv(a.shape[1], K)):
-        x = ct.load(a, (i, k), (M, K), padding_mode=ZERO)
-        y = ct.load(b, (k, j), (K, N), padding_mode=ZERO)
-        acc = ct.mma(x, y, acc)
-    acc = acc + ct.load(r, (i, j), (M, N), padding_mode=ZERO).astype(ct.float32)
-    ct.store(c, (i, j), acc.astype(c.dtype))
-
-
-@ct.kernel
-def by_index_tf32(a, b, c, M: Const, N: Const, K: Const):
-    """The same, rounded between load and product."""
-    i, j = ct.bid(0), ct.bid(1)
-    rows = (i * M + ct.arange(M, dtype=ct.int32))[:, None]
-    cols = (j * N + ct.arange(N, dtype=ct.int32))[None, :]
-    acc = ct.zeros((M, N), ct.float32)
-    for k in range(ct.cdiv(a.shape[1], K)):
-        depth = k * K + ct.arange(K, dtype=ct.int32)
-        x = ct.gather(a, (rows, depth[None, :])).astype(ct.tfloat32)
-        y = ct.gather(b, (depth[:, None], cols)).astype(ct.tfloat32)
-        acc = ct.mma(x, y, acc)
-    ct.store(c, (i, j), acc)
-
-
-@ct.kernel(num_ctas=2)
-def two_ctas(a, b, c, M: Const, N: Const, K: Const):
-    """A tile block that two CTAs of a cluster share."""
-    i, j = ct.bid(0), ct.bid(1)
-    acc = ct.zeros((M, N), ct.float32)
-    for k in range(ct.cdiv(a.shape[1], K)):
-        x = ct.load(a, (i, k), (M, K), padding_mode=ZERO)
-        y = ct.load(b, (k, j), (K, N), padding_mode=ZERO)
-        acc = ct.mma(x, y, acc)
-    ct.store(c, (i, j), acc.astype(c.dtype))
 
 
 @ct.kernel

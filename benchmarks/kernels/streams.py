@@ -8,25 +8,11 @@ NEG_INF = ct.PaddingMode.NEG_INF
 
 
 @ct.kernel
-def vadd(x, y, z, T: Const):
-    b = ct.bid(0)
-    ct.store(z, (b,), ct.load(x, (b,), (T,)) + ct.load(y, (b,), (T,)))
-
-
-@ct.kernel
 def gelu(x, y, T: Const):
     b = ct.bid(0)
     v = ct.load(x, (b,), (T,)).astype(ct.float32)
     v = 0.5 * v * (1.0 + ct.tanh(0.7978845608028654 * (v + 0.044715 * v * v * v)))
     ct.store(y, (b,), v.astype(y.dtype))
-
-
-@ct.kernel
-def silu_mul(gate, up, y, T: Const):
-    b = ct.bid(0)
-    g = ct.load(gate, (b,), (T,)).astype(ct.float32)
-    u = ct.load(up, (b,), (T,)).astype(ct.float32)
-    ct.store(y, (b,), (g / (1.0 + ct.exp(-g)) * u).astype(y.dtype))
 
 
 @ct.kernel
@@ -40,15 +26,6 @@ def adamw(p, g, m, v, rate, T: Const):
     ct.store(m, (b,), first)
     ct.store(v, (b,), second)
     ct.store(p, (b,), old - rate * (first / (ct.sqrt(second) + 1.0e-8) + 0.01 * old))
-
-
-@ct.kernel
-def softmax(x, y, N: Const):
-    """A row a block, the whole row in one tile."""
-    r = ct.bid(0)
-    v = ct.load(x, (r, 0), (1, N), padding_mode=NEG_INF).astype(ct.float32)
-    e = ct.exp(v - ct.max(v, 1, keepdims=True))
-    ct.store(y, (r, 0), (e / ct.sum(e, 1, keepdims=True)).astype(y.dtype))
 
 
 @ct.kernel
@@ -102,12 +79,6 @@ def row_sum(x, y, M: Const, T: Const):
     for k in range(ct.cdiv(x.shape[1], T)):
         total += ct.sum(ct.load(x, (i, k), (M, T), padding_mode=ZERO).astype(ct.float32), 1)
     ct.store(y, (i,), total)
-
-
-@ct.kernel
-def transpose(x, y, M: Const, N: Const):
-    i, j = ct.bid(0), ct.bid(1)
-    ct.store(y, (j, i), ct.transpose(ct.load(x, (i, j), (M, N))))
 
 
 @ct.kernel

@@ -47,28 +47,6 @@ def promoted(a, b, c, M: Const, N: Const, K: Const, EACH: Const):
 
 
 @ct.kernel
-def stream_k(a, b, c, steps, M: Const, N: Const, K: Const):
-    """A block takes so many steps of all tiles in a row; what it has of a tile is added."""
-    n = ct.num_tiles(a, 1, (M, K))
-    across = ct.num_tiles(b, 1, (K, N))
-    at = ct.bid(0) * steps
-    end = ct.minimum(at + steps, ct.num_tiles(a, 0, (M, K)) * across * n)
-    while at < end:
-        tile = at // n
-        first = at - tile * n
-        last = ct.minimum(n, first + (end - at))
-        i, j = tile // across, tile % across
-        acc = ct.zeros((M, N), ct.float32)
-        for k in range(first, last):
-            x = ct.load(a, (i, k), (M, K), padding_mode=ZERO)
-            acc = ct.mma(x, ct.load(b, (k, j), (K, N), padding_mode=ZERO), acc)
-        rows = (i * M + ct.arange(M, dtype=ct.int32))[:, None]
-        cols = (j * N + ct.arange(N, dtype=ct.int32))[None, :]
-        ct.atomic_add(c, (rows, cols), acc, memory_order=ct.MemoryOrder.RELAXED)
-        at = at + (last - first)
-
-
-@ct.kernel
 def low_rank(x, w, down, up, y, scale, M: Const, N: Const, K: Const, R: Const):
     """x W + scale (x A) B: two sums of different widths share their left operand."""
     i, j = ct.bid(0), ct.bid(1)
@@ -80,23 +58,6 @@ def low_rank(x, w, down, up, y, scale, M: Const, N: Const, K: Const, R: Const):
         low = ct.mma(t, ct.load(down, (k, 0), (K, R), padding_mode=ZERO), low)
     acc = ct.mma((low * scale).astype(x.dtype), ct.load(up, (0, j), (R, N), padding_mode=ZERO), acc)
     ct.store(y, (i, j), acc.astype(y.dtype))
-
-
-@ct.kernel
-def nearest(x, c, norms, best, M: Const, N: Const, D: Const):
-    """The centre with the least |c|^2 - 2 x c."""
-    i = ct.bid(0)
-    t = ct.load(x, (i, 0), (M, D), padding_mode=ZERO)
-    low = ct.full((M,), 3.0e38, ct.float32)
-    arg = ct.zeros((M,), ct.int32)
-    for j in range(ct.num_tiles(c, 0, (N, D))):
-        u = ct.load(c, (j, 0), (N, D), padding_mode=ZERO)
-        near = ct.mma(t, u.transpose(), ct.zeros((M, N), ct.float32))
-        d = ct.load(norms, (j,), (N,)).reshape((1, N)) - 2.0 * near
-        least = ct.min(d, 1)
-        arg = ct.where(least < low, ct.argmin(d, 1) + j * N, arg)
-        low = ct.minimum(low, least)
-    ct.store(best, (i,), arg)
 
 
 @ct.kernel
@@ -124,23 +85,6 @@ def windowed(q, k, v, o, scale, cap, window, M: Const, N: Const, D: Const):
     ct.store(o, (h, i, 0), (acc / l_i).astype(o.dtype).reshape((1, M, D)))
 
 
-@ct.kernel
-def bilinear(x, fy, fx, y, P: Const, C: Const):
-    """Samples at P places between pixels; C channels lie together."""
-    i = ct.bid(0)
-    v, u = ct.load(fy, (i,), (P,)), ct.load(fx, (i,), (P,))
-    r, c = ct.floor(v), ct.floor(u)
-    b, a = (v - r)[:, None], (u - c)[:, None]
-    r, c = r.astype(ct.int32)[:, None], c.astype(ct.int32)[:, None]
-    ch = ct.arange(C, dtype=ct.int32)[None, :]
-    p00 = ct.gather(x, (r, c * C + ch), padding_value=0.0).astype(ct.float32)
-    p01 = ct.gather(x, (r, (c + 1) * C + ch), padding_value=0.0).astype(ct.float32)
-    p10 = ct.gather(x, (r + 1, c * C + ch), padding_value=0.0).astype(ct.float32)
-    p11 = ct.gather(x, (r + 1, (c + 1) * C + ch), padding_value=0.0).astype(ct.float32)
-    top, low = p00 + a * (p01 - p00), p10 + a * (p11 - p10)
-    ct.store(y, (i, 0), (top + b * (low - top)).astype(y.dtype))
-
-
 @ct.function
 def high_product(a, b):
     return ((a.astype(ct.uint64) * b.astype(ct.uint64)) >> 32).astype(ct.uint32)
@@ -163,26 +107,3 @@ def dropout(x, y, seed, p, T: Const):
     u = (c0 >> 8).astype(ct.float32) * 5.9604645e-08
     v = ct.load(x, (b,), (T,)).astype(ct.float32)
     ct.store(y, (b,), ct.where(u > p, v / (1.0 - p), 0.0).astype(y.dtype))
-
-
-@ct.kernel
-def masked(q, k, v, mask, o, scale, M: Const, N: Const, D: Const):
-    """Attention where a byte says which scores count."""
-    i, h = ct.bid(0), ct.bid(1)
-    qt = ct.load(q, (h, i, 0), (1, M, D), padding_mode=ZERO).reshape((M, D))
-    m_i = ct.full((M, 1), -1.0e30, ct.float32)
-    l_i = ct.zeros((M, 1), ct.float32)
-    acc = ct.zeros((M, D), ct.float32)
-    for j in range(ct.cdiv(k.shape[1], N)):
-        kt = ct.load(k, (h, 0, j), (1, D, N), order=(0, 2, 1), padding_mode=ZERO).reshape((D, N))
-        keep = ct.load(mask, (i, j), (M, N), padding_mode=ZERO) != 0
-        s = ct.mma(qt, kt, ct.zeros((M, N), ct.float32)) * (scale * LOG2E)
-        s = ct.where(keep, s, -1.0e30)
-        new = ct.maximum(m_i, ct.max(s, 1, keepdims=True))
-        p = ct.exp2(s - new)
-        al = ct.exp2(m_i - new)
-        l_i = l_i * al + ct.sum(p, 1, keepdims=True)
-        vt = ct.load(v, (h, j, 0), (1, N, D), padding_mode=ZERO).reshape((N, D))
-        acc = ct.mma(p.astype(v.dtype), vt, acc * al)
-        m_i = new
-    ct.store(o, (h, i, 0), (acc / l_i).astype(o.dtype).reshape((1, M, D)))
