@@ -19,7 +19,7 @@ from tests import peers
 from tests.corpus import check as corpus
 from tests.corpus.export import bytecode_path
 from tests.corpus.registry import CASES
-from tileiras.compiler.schedule.roles import registers
+from tileiras.compiler.schedule.needed_registers import registers
 
 LAUNCHER: dict[str, Any] = {
     "launch_abi": "simt",

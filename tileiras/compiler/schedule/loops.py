@@ -18,6 +18,7 @@ from .byte_fragments import apart
 from .candidates import can_be_copied, captured, is_outside, refusal
 from .instructions import mma_sync
 from .interval import TENSOR, Interval, interval
+from .needed_registers import is_product, most_blocks
 from .queue import OwnLoads, Queue, plan_queue
 from .restage import from_product, is_invariant, origin, plan_copies, source_load
 from .staging import (
@@ -170,7 +171,6 @@ def plan_ring(
 ) -> Ring | Queue | str:
     """How the loads that feed a loop's products are staged; the reason when none can be, or two stages do not fit."""
     from .products import adds_up
-    from .roles import most_blocks
     from .tensor_memory import buffered_bytes, bytes_back, copied_scales, staged_scales
 
     body = loop.regions[0].block
@@ -440,10 +440,6 @@ def least_registers(func: Op) -> int:
                 held += type.layout.num_regs * max(1, getattr(type.elem, "bits", 64) // 32)  # type: ignore[attr-defined]
         most = max(most, held)
     return min(CostModel.max_registers, most + 7 & ~7)
-
-
-def is_product(op: Op) -> bool:
-    return op.spec.name in PRODUCTS or op.spec.name.startswith("wgmma")
 
 
 def fits_shared(loop: Op, size: int, otherwise: int, target: Any) -> bool:

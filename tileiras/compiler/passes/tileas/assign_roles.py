@@ -57,7 +57,7 @@ from tileiras.compiler.dialects.nv_tileas import ops as tileas
 from tileiras.compiler.ir.build import create
 from tileiras.compiler.ir.core import Block, Op, Region
 from tileiras.compiler.ir.passes import Context, Pass
-from tileiras.compiler.schedule import pairs, roles
+from tileiras.compiler.schedule import needed_registers, pairs, roles
 from tileiras.compiler.target import sm
 from tileiras.compiler.target.cost import CostModel
 
@@ -139,8 +139,8 @@ class Plan:
             )
         self.share(target)
         copying = CostModel.copying_registers if found[0].load is not None else CostModel.addressing_registers
-        needed = roles.needed_registers(func)
-        chosen = roles.registers(self.warps, needed, self.shared, spec.occupancy, copying)
+        needed = needed_registers.needed_registers(func)
+        chosen = needed_registers.registers(self.warps, needed, self.shared, spec.occupancy, copying)
         if isinstance(chosen, str):
             raise roles.NoRoles(first, chosen)
         self.start, self.more, self.less = chosen
