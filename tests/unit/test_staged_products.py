@@ -590,7 +590,9 @@ def test_latency_hints_scale_how_far_loads_run_ahead() -> None:
         text = hinted(load=f" optimization_hints = <sm_80 = {{latency = {latency}}}>").ptx
         return text.count("cp.async.commit_group")  # one for each stage ahead, and one in the loop
 
-    assert 3 == stages(1) < stages(5) == hinted().ptx.count("cp.async.commit_group") < stages(10)
+    assert 3 == stages(1) < stages(5) == 5 < stages(10)
+    # the usual five without a hint, but for the stage that costs a block
+    assert hinted().ptx.count("cp.async.commit_group") == 4
 
 
 def test_a_strong_load_stays_where_it_is() -> None:
