@@ -28,7 +28,9 @@ STAGE_ALIGNMENT = 1024
 
 def wavefronts(addresses: Sequence[int], width: int) -> tuple[int, int, list[int]]:
     """(wavefronts, least, words asked of each bank in its worst phase) of lanes at byte addresses, `width` bytes each."""
-    lanes = max(1, min(len(addresses), 128 // max(4, width)))
+    whole = {(a + k) // 4 for a in addresses for k in range(0, max(width, 1), 4)}
+    together = len({word % BANKS for word in whole}) == len(whole)  # a word of each bank: at once
+    lanes = len(addresses) if together else max(1, min(len(addresses), 128 // max(4, width)))
     total = least = 0
     worst = [0] * BANKS
     for start in range(0, len(addresses), lanes):
