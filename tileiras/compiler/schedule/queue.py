@@ -13,7 +13,8 @@ A tile that several products take, as the keys of linear attention for scores an
 then (`OwnLoads`): it comes from the second-level cache again, and its slot is free as soon as one product has read it. What
 warpgroups multiply stays in its slot for all products of the iteration (as keys and values do for both halves of the rows,
 `passes/loops/halve_rows.py`): the copies behind fill what the iteration before has read, so that a slot more is needed for each
-tile of an iteration but one.
+tile of an iteration but one. A product that takes nothing loaded in the loop, as the gradient of queries from those of scores
+and from keys that stay, has no step: it stands where it stood.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from tileiras.compiler.target.products import PRODUCTS, SIDES
 
 from .candidates import can_run_ahead
 from .instructions import mma_sync
+from .restage import from_product, is_invariant
 from .staging import LOADS, RENAMES, Staged, copying_layout, is_elementwise
 
 TYPE_CHECKING = False
@@ -70,6 +72,7 @@ def plan_queue(
     two stages fit, so that smaller parts, rows of a sector and copies by some of the threads are better than none; `memory`: the
     products are for tensor memory."""
     groups: list[list[tuple[Op | OwnLoad, int]]] = []
+    queued: list[Op] = []
     staged_of: dict[Op | OwnLoad, Staged] = dict(members.items())
     for copy in own.of.values() if own is not None else ():
         staged_of[copy] = members[copy.path[-1]]
@@ -81,9 +84,12 @@ def plan_queue(
         shared = "atom" in product.attrs and not memory
         found = [(load_of(product, which, shared, own), which) for which in (0, 1)]
         group = [(load, which) for load, which in found if load is not None and load in staged_of]
-        if not group:
+        if group:
+            groups.append(group)
+            queued.append(product)
+        elif any("atom" in p.attrs for p in products) or not takes_no_load(product):
             return None
-        groups.append(group)
+    products = queued
     loads = [load for group in groups for load, _ in group]
     whole = memory or any("atom" in product.attrs for product in products)
     users = [[n for n, other in enumerate(groups) if other == group] for group in groups]
@@ -135,6 +141,21 @@ def reads_when_issued(product: Op, members: dict[Op, Staged]) -> bool:
         return True
     moved = any(f"restage_{side}" in product.attrs for side in SIDES)
     return product.attrs["atom"] == "wgmma" and not moved and all(m.boxes is None for m in members.values())
+
+
+def takes_no_load(product: Op) -> bool:
+    """Whether a product's operands were computed from other products, or stay for the whole loop: it has no step of its own."""
+    body = product.block
+    return all(
+        from_product(v, body) or is_invariant(v, body) or is_read_again(v) for v in product.operands[:2]
+    )
+
+
+def is_read_again(value: Value) -> bool:
+    """Whether a value that stays lies in shared memory, from where each iteration reads it."""
+    while value.op is not None and value.op.spec.name in RENAMES:
+        value = value.op.operands[0]
+    return value.op is not None and value.op.spec.name == "load_shared"
 
 
 class OwnLoad:

@@ -156,14 +156,15 @@ class QueueChannel(Channel):
         copy.attrs = {**copy.attrs, "arrangement": columns, "part_mask": mask, "part": value}
 
     def read_at_products(self) -> list[Op]:
-        """Every use of a slot reads it from shared memory; the products that do, in order."""
+        """Every use of a slot reads it from shared memory; the products that do so, in order."""
         zero = self.number(self.body.ops[0], 0)
         for create in self.creates:
             consumer = next(op for op, _ in create.result.uses if op.spec is CONSUME)
             for result in consumer.results:
                 self.read(result, create.attrs["arrangement"], self.starts[create], zero, consumer)
             consumer.erase()
-        return [op for op in self.body.ops if op.spec.name in PRODUCTS]
+        products = [op for op in self.body.ops if op.spec.name in PRODUCTS]
+        return [op for op in products if any(self.chain(v) for v in op.operands[:2])]
 
     def multiply(self, product: Op, slices: Slicer | None, acc: Value, part: int, take: Value) -> Value:
         """The product of a part of K on what lies in a slot; a product that is no chain stays where it is."""
