@@ -3,6 +3,8 @@
 A row that two warps share needs shared memory and two barriers for each reduction; a warp needs shuffles. So where a tile
 that is loaded is reduced later, its warps go to the dimensions that stay. And a small tile that is loaded only to be
 broadcast over a large one is loaded by the threads that need it, instead of moved between them through shared memory.
+A tile that waits in shared memory for a product need not be read as it was copied: where the sums of its columns would cross
+warps, each warp reads columns.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.core import Op, Value
 
 LOADS = frozenset(("load_view_tko", "load_ptr_tko"))
+MATRIX_BITS = 3  # of the eight rows and columns of a matrix that ldmatrix brings
 
 
 def _keeps_index(op: Op) -> bool:
@@ -69,6 +72,26 @@ def within_warps(layout: LinearLayout, mask: int, vector_bits: int) -> LinearLay
             k = spare.pop()
             reg[k], warp[i] = warp[i], reg[k]
     return LinearLayout(layout.bits, reg, layout.lane, warp, layout.inv)
+
+
+def down_columns(shape: tuple[int, ...], mask: int, log2_warps: int) -> LinearLayout | None:
+    """The layout of a tile of 16-bit elements in which a warp has whole columns, as ldmatrix.trans brings them from lines along the
+    last dimension, where the dimension before it is reduced; None where that is not what is reduced, or warps have no eight
+    columns each.
+
+    A thread adds two neighbours of each matrix and its other matrices by itself, two shuffles add the rest, no warp
+    asks another.
+    """
+    low, count = dim_bits(shape)[-1]
+    rows = [1 << k for k in range(mask.bit_length()) if mask >> k & 1]
+    columns = [1 << k for k in range(low, low + count)]
+    if low or not rows or rows[0] != 1 << count or count < MATRIX_BITS + log2_warps or len(rows) < MATRIX_BITS:
+        return None
+    bits = sum(extent for _, extent in dim_bits(shape))
+    others = [1 << k for k in range(count, bits) if not mask >> k & 1]
+    mine = count - log2_warps
+    reg = [rows[0], *columns[MATRIX_BITS:mine], *rows[MATRIX_BITS:], *others]
+    return LinearLayout(bits, reg, [*rows[1:MATRIX_BITS], *columns[:MATRIX_BITS]], columns[mine:])
 
 
 def beside(load: Op, layout_of: Callable[[Value], LinearLayout | None]) -> LinearLayout | None:

@@ -24,7 +24,7 @@ from tileiras.compiler.layout.linear import (
 from tileiras.compiler.passes.tileaa.slices import cut_bits, sliced
 from tileiras.compiler.target.cost import CostModel
 
-from .rows import beside
+from .rows import beside, down_columns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,8 +50,19 @@ def project(layout: LinearLayout, span: tuple[int, int]) -> LinearLayout:
 def _load_view(inf: Inference, op: Op) -> Any:
     layout = beside(op, inf.layouts.get)
     if layout is None or layout in inf.anchored:
-        layout = inf.memory_layout(op, op.results[0].type.shape)  # type: ignore[attr-defined]
+        layout = _in_columns(inf, op) or inf.memory_layout(op, op.results[0].type.shape)  # type: ignore[attr-defined]
     return _view_operands(inf, op, layout), [layout, None]
+
+
+def _in_columns(inf: Inference, op: Op) -> LinearLayout | None:
+    """The layout of a load that waits in shared memory and whose columns are reduced."""
+    type: Any = op.results[0].type
+    shape = type.shape
+    if op not in inf.products.copied or shape not in inf.reduced or getattr(type.elem, "bits", 0) != 16:
+        return None
+    if inf.facts.view_vector(op)[0] != len(shape) - 1:
+        return None
+    return down_columns(shape, inf.reduced[shape], inf.log2_warps)
 
 
 def _view_operands(inf: Inference, op: Op, layout: LinearLayout) -> list[LinearLayout | None]:
