@@ -720,8 +720,48 @@ def backward(p: Products) -> None:
         second.store(zero, zero, done[1])
 
 
+def beside(p: Products) -> None:
+    """A product, and what the same loop reduces of its operands: sums or maxima of their rows or columns."""
+    s = Sizes(p, ("f16", "bf16", "f16", "bf16", "f8E4M3FN"))
+    s.k = max(s.k, 16)
+    high, wide_ = s.cut(p, s.m), s.cut(p, s.n)
+    a = source(p, s.dtype, (s.m, s.k), (high, s.depth))
+    b = source(p, s.dtype, (s.k, s.n), (s.depth, wide_))
+    out = Operand(p, s.result(p), (s.m, s.n), (high, wide_), reads=False)
+    which = p.choose(("right", "right", "left", "both"))
+    parts = []  # which operand, its shape, the dimension that goes, how, where to
+    for side, shape in ((0, (s.m, s.k)), (1, (s.k, s.n))):
+        if which in ("both", ("left", "right")[side]):
+            dim = p.choose((1, 0)) if side == 0 else p.choose((0, 0, 1))
+            parts.append((side, shape, dim, p.choose(("sum", "max")), p.array(s.acc, shape[1 - dim], True)))
+    carried = [(zero_of(p, s.acc, (s.m, s.n)), tile(s.acc, (s.m, s.n)))]
+    for _, shape, dim, way, _ in parts:
+        first = p.const("0.0" if way == "sum" else "-64.0", s.acc, (shape[1 - dim],))
+        carried.append((first, tile(s.acc, (shape[1 - dim],))))
+    loop = Loop(p, s.low, s.high, s.step, carried)
+    x = a.load(s.zero, loop.i)
+    y = b.load(loop.i, s.zero)
+    values = [multiply(p, x, y, loop.values[0], s.dtype, s.m, s.n, s.k)]
+    for (side, shape, dim, way, _), value in zip(parts, loop.values[1:]):
+        wider = p.emit(f"ftof {(x, y)[side]} : {tile(s.dtype, shape)} -> {tile(s.acc, shape)}")
+        if p.choose((0, 0, 1)):
+            wider = p.binary("mulf", wider, wider, s.acc, shape)
+        found = rows(p, wider, s.acc, shape, dim, way)
+        values.append(p.binary("addf" if way == "sum" else "maxf", value, found, s.acc, (shape[1 - dim],)))
+    done = loop.end(values)
+    epilogue(p, done[0], s.acc, (s.m, s.n), out, "", s.zero, s.zero, s.vector)
+    q = f"ptr<{s.acc}>"
+    for (_, shape, dim, _, base), value in zip(parts, done[1:]):
+        n = shape[1 - dim]
+        one = p.emit(f"reshape {base} : tile<{q}> -> {tile(q, (1,))}")
+        many = p.emit(f"broadcast {one} : {tile(q, (1,))} -> {tile(q, (n,))}")
+        each = p.emit(f"iota : {tile('i32', (n,))}")
+        at = p.emit(f"offset {many}, {each} : {tile(q, (n,))}, {tile('i32', (n,))} -> {tile(q, (n,))}")
+        p.emit(f"store_ptr_tko weak {at}, {value} : {tile(q, (n,))}, {tile(s.acc, (n,))} -> token")
+
+
 FORMS = (tiles, tiles, tiles, split, two_loops, nested, shared, guarded, carried, effects, batch, block_scaled, flash, flash,
-         backward)  # fmt: skip
+         backward, beside)  # fmt: skip
 
 
 def draw_form(p: Products) -> None:

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import tileiras
+from tests.ptx_loops import loops_of
 from tileiras.compiler.layout.linear import LinearLayout, blocked
-from tileiras.compiler.lower.tileaa_to_tileas.rows import within_warps
+from tileiras.compiler.lower.tileaa_to_tileas.rows import down_columns, within_warps
 
 VIEW = "partition_view<tile=({shape}), tensor_view<{full}xf32, strides=[{strides}]>>"
 ROW_SUM = """cuda_tile.module @m {{ entry @k(%x: tile<ptr<f32>>, %w: tile<ptr<f32>>, %o: tile<ptr<f32>>) {{
@@ -62,3 +63,91 @@ def test_warps_leave_the_reduced_dimension() -> None:
     assert within_warps(flat, 4095, 3) is flat
     column = LinearLayout(6, (32, 1), (2, 4, 8, 0, 0), (16,))
     assert within_warps(column, 16, 2) is column  # the vector's registers stay
+
+
+COLUMN_SUM = """cuda_tile.module @m {{
+  entry @k(%a: tile<ptr<{elem}>>, %b: tile<ptr<{elem}>>, %c: tile<ptr<f32>>, %o: tile<ptr<f32>>) {{
+  %aa = assume div_by<16>, %a : tile<ptr<{elem}>>
+  %ba = assume div_by<16>, %b : tile<ptr<{elem}>>
+  %av = make_tensor_view %aa, shape = [{m}, {depth}], strides = [{pitch}, 1] :
+    tensor_view<{m}x{depth}x{elem}, strides=[{pitch},1]>
+  %bv = make_tensor_view %ba, shape = [{depth}, {n}], strides = [{n}, 1] : tensor_view<{depth}x{n}x{elem}, strides=[{n},1]>
+  %cv = make_tensor_view %c, shape = [{m}, {n}], strides = [{n}, 1] : tensor_view<{m}x{n}xf32, strides=[{n},1]>
+  %ov = make_tensor_view %o, shape = [{n}], strides = [1] : tensor_view<{n}xf32, strides=[1]>
+  %ap = make_partition_view %av : {at}
+  %bp = make_partition_view %bv : {bt}
+  %cp = make_partition_view %cv : {ct}
+  %op = make_partition_view %ov : {ot}
+  %t = make_token : token
+  %i = constant <i32: 0> : tile<i32>
+  %one = constant <i32: 1> : tile<i32>
+  %steps = constant <i32: {steps}> : tile<i32>
+  %zero = constant <f32: 0.0> : tile<{m}x{n}xf32>
+  %none = constant <f32: 0.0> : tile<{n}xf32>
+  %d:2 = for %k in (%i to %steps, step %one) : tile<i32> iter_values(%acc = %zero, %had = %none)
+      -> (tile<{m}x{n}xf32>, tile<{n}xf32>) {{
+    %x, %r = load_view_tko weak %ap[%i, %k] token = %t : {at}, tile<i32> -> tile<{m}x{kk}x{elem}>, token
+    %y, %q = load_view_tko weak %bp[%k, %i] token = %t : {bt}, tile<i32> -> tile<{kk}x{n}x{elem}>, token
+    %p = mmaf %x, %y, %acc : tile<{m}x{kk}x{elem}>, tile<{kk}x{n}x{elem}>, tile<{m}x{n}xf32>
+    %f = ftof %y : tile<{kk}x{n}x{elem}> -> tile<{kk}x{n}xf32>
+    %s = reduce %f dim=0 identities=[0.0 : f32] : tile<{kk}x{n}xf32> -> tile<{n}xf32>
+    (%u: tile<f32>, %v: tile<f32>) {{
+      %sum = addf %u, %v rounding<nearest_even> : tile<f32>
+      yield %sum : tile<f32>
+    }}
+    %e = addf %had, %s rounding<nearest_even> : tile<{n}xf32>
+    continue %p, %e : tile<{m}x{n}xf32>, tile<{n}xf32>
+  }}
+  %w = store_view_tko weak %d#0, %cp[%i, %i] token = %t : tile<{m}x{n}xf32>, {ct}, tile<i32> -> token
+  %z = store_view_tko weak %d#1, %op[%i] token = %t : tile<{n}xf32>, {ot}, tile<i32> -> token
+  return }} }}"""
+
+
+def column_sum(elem: str, m: int, n: int, k: int, steps: int, short: int) -> tuple[str, int]:
+    """A product, and the sums of its right operand's columns beside; the rows that K has, `short` less than whole steps."""
+    depth, pitch = k * steps - short, k * steps
+    view = "partition_view<tile=({tile}){pad}, tensor_view<{full}x{elem}, strides=[{strides}]>>"
+    pad = ", padding_value = zero"
+    return COLUMN_SUM.format(
+        elem=elem, m=m, n=n, kk=k, depth=depth, pitch=pitch, steps=steps,
+        at=view.format(tile=f"{m}x{k}", pad=pad, full=f"{m}x{depth}", elem=elem, strides=f"{pitch},1"),
+        bt=view.format(tile=f"{k}x{n}", pad=pad, full=f"{depth}x{n}", elem=elem, strides=f"{n},1"),
+        ct=view.format(tile=f"{m}x{n}", pad="", full=f"{m}x{n}", elem="f32", strides=f"{n},1"),
+        ot=view.format(tile=n, pad="", full=n, elem="f32", strides="1"),
+    ), depth  # fmt: skip
+
+
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_100", "sm_120"])
+@pytest.mark.parametrize(
+    ("elem", "m", "n", "k", "short"),
+    [("bf16", 128, 128, 64, 0), ("f16", 128, 64, 32, 5), ("f16", 64, 256, 16, 0), ("bf16", 64, 64, 128, 17)],
+)
+def test_sums_of_columns_beside_a_product(
+    gpu_name: str, elem: str, m: int, n: int, k: int, short: int
+) -> None:
+    """Each warp reads whole columns by ldmatrix.trans, and no thread of the loop writes to shared memory."""
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    text, depth = column_sum(elem, m, n, k, 5, short)
+    rng = np.random.default_rng(3)
+    dtype = {"bf16": ml_dtypes.bfloat16, "f16": np.float16}[elem]
+    a = rng.integers(-4, 5, (m, 5 * k)).astype(dtype)
+    b = rng.integers(-4, 5, (depth, n)).astype(dtype)
+    left, right = a[:, :depth].astype(np.float32), b.astype(np.float32)
+    for target in ("reference", "emulator"):
+        c, sums = np.zeros((m, n), np.float32), np.zeros(n, np.float32)
+        more = {"gpu_name": gpu_name, "check": True} if target == "emulator" else {}
+        tileiras.launch(text, "k", grid=(1, 1, 1), args=[a, b, c, sums], target=target, **more)
+        assert (c == left @ right).all() and (sums == right.sum(0)).all(), target
+    ptx = tileiras.compile(text, gpu_name, emit="ptx").ptx
+    assert "ldmatrix.sync.aligned.m8n8.x4.trans" in ptx
+    body = ptx[ptx.index("\n$L") :]
+    assert "st.shared" not in body[: body.index("st.global")], "sums cross warps"
+
+
+def test_a_warp_has_whole_columns() -> None:
+    """[64, 128]: bits 0 to 6 are a row, of which each of four warps has 32; eight threads a matrix's columns, four its rows."""
+    layout = down_columns((64, 128), 0b1111110000000, 2)
+    assert layout == LinearLayout(13, (128, 8, 16, 1024, 2048, 4096), (256, 512, 1, 2, 4), (32, 64))
+    assert down_columns((64, 128), 127, 2) is None  # rows are reduced
+    assert down_columns((64, 16), 0b1111110000, 2) is None  # four columns a warp
+    assert down_columns((4, 128), 0b110000000, 2) is None  # no rows for a matrix

@@ -75,17 +75,21 @@ def within_warps(layout: LinearLayout, mask: int, vector_bits: int) -> LinearLay
 
 
 def down_columns(shape: tuple[int, ...], mask: int, log2_warps: int) -> LinearLayout | None:
-    """The layout of a tile of 16-bit elements in which a warp has whole columns, as ldmatrix.trans brings them from lines along the
-    last dimension, where the dimension before it is reduced; None where that is not what is reduced, or warps have no eight
-    columns each.
+    """The layout of a tile of 16-bit elements in which a warp has whole columns, as ldmatrix.trans brings them from lines along
+    the last dimension, where the dimension before it is reduced; None where something else is, or warps have no eight columns.
 
-    A thread adds two neighbours of each matrix and its other matrices by itself, two shuffles add the rest, no warp
-    asks another.
+    A thread adds two neighbours of each matrix, and its matrices, by itself; two shuffles add the rest, no warp asks another.
     """
     low, count = dim_bits(shape)[-1]
     rows = [1 << k for k in range(mask.bit_length()) if mask >> k & 1]
     columns = [1 << k for k in range(low, low + count)]
-    if low or not rows or rows[0] != 1 << count or count < MATRIX_BITS + log2_warps or len(rows) < MATRIX_BITS:
+    if (
+        low
+        or not rows
+        or rows[0] != 1 << count
+        or count < MATRIX_BITS + log2_warps
+        or len(rows) < MATRIX_BITS
+    ):
         return None
     bits = sum(extent for _, extent in dim_bits(shape))
     others = [1 << k for k in range(count, bits) if not mask >> k & 1]
