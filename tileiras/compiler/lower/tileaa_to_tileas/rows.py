@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from tileiras.compiler.ir.types import TensorType
 from tileiras.compiler.layout.linear import LinearLayout, dim_bits, remap_bits
+from tileiras.compiler.target.products import PRODUCTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -96,6 +97,27 @@ def down_columns(shape: tuple[int, ...], mask: int, log2_warps: int) -> LinearLa
     mine = count - log2_warps
     reg = [rows[0], *columns[MATRIX_BITS:mine], *rows[MATRIX_BITS:], *others]
     return LinearLayout(bits, reg, [*rows[1:MATRIX_BITS], *columns[:MATRIX_BITS]], columns[mine:])
+
+
+def is_only_reduced(load: Op) -> bool:
+    """Whether threads want a loaded tile for reductions alone, as it is or changed element by element, beside products that read
+    it from where it lies."""
+    made, work = {load.results[0]}, [load.results[0]]
+    met: set[Op] = set()
+    while work:
+        for user, _ in work.pop().uses:
+            if user in met or user.spec.name in PRODUCTS or user.spec.name == "reduce":
+                continue
+            met.add(user)
+            if user.spec.name == "permute" and user.operands[0] is load.results[0]:
+                if any(reader.spec.name not in PRODUCTS for reader, _ in user.result.uses):
+                    return False
+            elif user.spec.elementwise and all(v in made or _is_constant(v) for v in user.operands):
+                made.add(user.result)
+                work.append(user.result)
+            else:
+                return False
+    return not any(user.spec.name in PRODUCTS for value in made - {load.results[0]} for user, _ in value.uses)
 
 
 def beside(load: Op, layout_of: Callable[[Value], LinearLayout | None]) -> LinearLayout | None:

@@ -24,7 +24,7 @@ from tileiras.compiler.layout.linear import (
 from tileiras.compiler.passes.tileaa.slices import cut_bits, sliced
 from tileiras.compiler.target.cost import CostModel
 
-from .rows import beside, down_columns
+from .rows import beside, down_columns, is_only_reduced
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,12 +55,12 @@ def _load_view(inf: Inference, op: Op) -> Any:
 
 
 def _in_columns(inf: Inference, op: Op) -> LinearLayout | None:
-    """The layout of a load that waits in shared memory and whose columns are reduced."""
+    """The layout of a load that waits in shared memory, and of which threads want nothing but its columns reduced."""
     type: Any = op.results[0].type
     shape = type.shape
     if op not in inf.products.copied or shape not in inf.reduced or getattr(type.elem, "bits", 0) != 16:
         return None
-    if inf.facts.view_vector(op)[0] != len(shape) - 1:
+    if inf.facts.view_vector(op)[0] != len(shape) - 1 or not is_only_reduced(op):
         return None
     return down_columns(shape, inf.reduced[shape], inf.log2_warps)
 
