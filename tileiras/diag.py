@@ -285,11 +285,12 @@ class Sink:
     which hands everything over in `CompileError.diagnostics`. The mutex is recursive: a handler may emit.
     """
 
-    __slots__ = ("default", "emitted", "errors", "file", "handlers", "lock", "open")
+    __slots__ = ("aside", "default", "emitted", "errors", "file", "handlers", "lock", "open")
 
     def __init__(self, default: Callable[[Emitted], object] | None = None) -> None:
         self.handlers: list[Callable[[Emitted], object]] = []
         self.default = default
+        self.aside: Callable[[Emitted], bool] | None = None  # takes what a report alone shows
         self.emitted: list[Emitted] = []
         self.errors = 0
         self.lock = RLock()
@@ -338,6 +339,8 @@ class Sink:
                     mine[-1].body.notes.append(emitted)
                 return emitted
             emitted.flushed = 1
+            if self.aside is not None and self.aside(emitted):
+                return emitted
             self.emitted.append(emitted)
             if emitted.severity == ERROR:
                 self.errors += 1

@@ -387,24 +387,38 @@ def _compile(module: Any, target: Any, options: Options, sink: Sink, watch: Any 
         if watch is not None:
             watch.after(name, ir)
 
-    stages = pipeline.compile_module(
-        module,
-        target,
-        sink,
-        opt_level=options.opt_level,
-        lineinfo=options.lineinfo,
-        device_debug=options.device_debug,
-        rename=lambda path: renamed(path, options.file_prefix_map),
-        launch_abi=options.launch_abi,
-        launch_metadata=launch_metadata,
-        disable=disabled_parts(options.disable),
-        plugins=options.plugins,
-        tensor_maps=options.tensor_maps,
-        remarks=options.remarks if any(c != "none" for c in options.remarks.values()) else None,
-        after=after,
-        watch=watch,
-        verify_each=options.verify_each,
-    )
+    def aside(emitted: Emitted) -> bool:
+        from tileiras.remarks import wanted
+
+        if not emitted.diag.kind or wanted(emitted, options.remarks):
+            return False
+        watch.unheard(emitted)
+        return True
+
+    asked = options.remarks if any(c != "none" for c in options.remarks.values()) else None
+    if watch is not None:  # passes say all, and the report takes what nobody else asked for
+        asked, sink.aside = dict.fromkeys(REMARK_KINDS, "all"), aside
+    try:
+        stages = pipeline.compile_module(
+            module,
+            target,
+            sink,
+            opt_level=options.opt_level,
+            lineinfo=options.lineinfo,
+            device_debug=options.device_debug,
+            rename=lambda path: renamed(path, options.file_prefix_map),
+            launch_abi=options.launch_abi,
+            launch_metadata=launch_metadata,
+            disable=disabled_parts(options.disable),
+            plugins=options.plugins,
+            tensor_maps=options.tensor_maps,
+            remarks=asked,
+            after=after,
+            watch=watch,
+            verify_each=options.verify_each,
+        )
+    finally:
+        sink.aside = None
     program.ptx = stages.ptx
     _kernels(program, stages, sink)
     if options.emit == "cubin":

@@ -247,6 +247,24 @@ def test_a_hint_that_makes_a_kernel_spill_is_named() -> None:
     assert not [f for f in module["findings"] if f["kind"] == "spill"], "the remedy helps"
 
 
+@pytest.mark.parametrize("remarks", ["none", "memory"])
+def test_a_ring_that_shared_memory_cuts(remarks: str) -> None:
+    """Whether or not the remark is asked for; a ring that is as deep as was wanted is no finding."""
+    data = Path(BYTECODE / "staged_bf16_nn_128.tilebc").read_bytes()
+    for stages, cut in ((0, False), (8, True)):
+        module = tileiras.load(data).op
+        if stages:
+            module.attrs["tt.num_stages"] = stages
+        sink, watch = Sink(), Watch(data, "k.tilebc")
+        options = Options(gpu_name="sm_80", emit="ptx", remarks=dict.fromkeys(("passed", "missed"), remarks))
+        driver.compile_loaded(module, options, sink, watch=watch)
+        assert ("AS-0307" in {e.code for e in sink.emitted}) == (remarks == "memory")
+        found = [f for f in write.module_of(watch, sink.emitted)["findings"] if f["kind"] == "stages"]
+        assert len(found) == cut
+        if cut:
+            assert "8 were wanted" in found[0]["why"] and found[0]["refs"], "and says at which loop"
+
+
 def test_a_loop_that_meets_at_barriers() -> None:
     module, _ = watched(kernel("running"), emit="ptx")
     (loop,) = module["loops"]

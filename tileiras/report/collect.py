@@ -329,7 +329,7 @@ def _remarks(
         })  # fmt: skip
 
     lowered = {remark.diag.code for remark in watch.remarks}
-    for emitted in diagnostics:
+    for emitted in (*diagnostics, *watch.unasked):
         if not (emitted.severity == 4 and emitted.code in lowered):
             add(emitted, -1)
     for remark in watch.remarks:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tileiras.compiler.dialects.nv_tileas.diags import NO_ROOM, RING
+
 from .loops import GLOBAL, ISSUE, SHARED, TENSOR
 
 TYPE_CHECKING = False
@@ -243,12 +245,7 @@ def _loops(module: dict[str, Any]) -> list[dict[str, Any]]:
             _HINTS.get(bound, ""), ref,
         ))  # fmt: skip
     for r in module["remarks"]:
-        if (
-            r["code"] == "AS-0307"
-            and "instead of" in r["text"]
-            or r["code"] == "AS-0307"
-            and "cut" in r["text"]
-        ):
+        if r["code"] == RING.code and r["text"].endswith(NO_ROOM):
             out.append(_finding(
                 30, "stages", "shared memory holds fewer stages than the loop wants", r["text"],
                 "smaller tiles in K leave room for more stages; the num_stages hint says how many are wanted",

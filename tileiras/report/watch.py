@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tileiras.compiler.ir.core import Op
-    from tileiras.diag import Diag
+    from tileiras.diag import Diag, Emitted
 
 
 class Remark:
@@ -77,6 +77,7 @@ class Watch:
         self.owners: dict[int, tuple[Any, Op]] = {}
         self.origin: dict[int, Op] = {}
         self.remarks: list[Remark] = []
+        self.unasked: list[Emitted] = []  # remarks of passes that nobody but a report asked for
         self.resources: dict[str, Any] = {}  # of ptxas, by kernel
         self.tool: Any = None  # the ptxas that assembled
         self.finished = False
@@ -91,6 +92,10 @@ class Watch:
     def begins(self, program: Any) -> None:
         self.program = program
         self.stage = "verification"
+
+    def unheard(self, emitted: Emitted) -> None:
+        """A remark that nobody else asked for."""
+        self.unasked.append(emitted)
 
     def after(self, name: str, ir: Any) -> None:
         """Behind a pass."""

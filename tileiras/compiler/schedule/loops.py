@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tileiras.compiler.dialects.nv_tileaa.kernel_spec import KEY
+from tileiras.compiler.dialects.nv_tileas.diags import NO_ROOM
 from tileiras.compiler.dialects.nv_tileas.rings import RESERVED_BYTES
 from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.ir.types import TensorType
@@ -238,9 +239,7 @@ def plan_ring(
     wanted, cut = cost.wanted(clocks, wish) + spare, ""
     if slots < wanted:
         fits = (slots + 1) * stage + other + barriers <= cost.shared_bytes
-        cut = f"; {wanted} were wanted, " + (
-            "which fewer blocks have room for" if fits else "shared memory holds no more"
-        )
+        cut = f"; {wanted} were wanted, " + ("which fewer blocks have room for" if fits else NO_ROOM)
     return Ring(depth, slots, list(members.values()), cut, step)
 
 

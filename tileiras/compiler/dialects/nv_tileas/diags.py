@@ -424,6 +424,8 @@ see: AA-0106
   }
 """  # noqa: E501
 
+NO_ROOM = "shared memory holds no more"  # why a ring has fewer stages than were wanted; reports look for it
+
 RING = Diag(
     "AS-0307", REMARK,
     "loads of the loop run ahead through shared memory: {stages} stages of {bytes} bytes, {ahead} on their way; an iteration "
