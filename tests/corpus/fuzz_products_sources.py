@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.corpus.fuzz import tile
-from tests.corpus.fuzz_products_kit import BYTES, HINTS, Operand, Products
+from tests.corpus.fuzz_products_kit import BYTES, HINTS, WIDER, Operand, Products
 
 Shape = tuple[int, int]
 NIBBLES = ("f16", "bf16", "f8E4M3FN", "i8")
@@ -266,9 +266,85 @@ class Sum:
         return self.p.binary("addf", x, y, self.dtype, self.shape)
 
 
+class Listed(Operand):
+    """Rows that an array of numbers names, a few of them outside of the matrix; it is read by tiles or number by number."""
+
+    def __init__(self, p: Products, dtype: str, shape: Shape, extents: Shape) -> None:
+        self.p, self.dtype, self.shape = p, dtype, shape
+        self.stored = p.choose(("f32" if dtype == "tf32" else dtype, *WIDER.get(dtype, ())))
+        self.stride = p.scalar(extents[1] + p.choose((0, 16, 16, 3)), 8) if p.choose((0, 1)) else ""
+        self.row = p.scalars[-1] if self.stride else extents[1]
+        self.base = p.array(self.stored, extents[0] * self.row)
+        self.ends = [p.const(n, "i32") for n in extents]
+        count = -(-extents[0] // shape[0]) * shape[0]
+        self.count = p.const(count, "i32")
+        self.names = p.array("i32", count)
+        p.any_bytes()
+        self.by_view = p.choose((True, True, False))
+        tv = f"tensor_view<{count}xi32, strides=[1]>"
+        view = p.emit(f"make_tensor_view {self.names}, shape = [{count}], strides = [1] : {tv}")
+        self.type = f"partition_view<tile=({shape[0]}), padding_value = zero, {tv}>"
+        self.view = p.emit(f"make_partition_view {view} : {self.type}")
+        self.mask = (1 << extents[0].bit_length()) - 1  # up to twice as many as there are rows
+
+    def along(self, x: str, dtype: str, n: int) -> str:
+        """A number, n times."""
+        one, all = tile(dtype, (1,)), tile(dtype, (n,))
+        x = self.p.emit(f"reshape {x} : {tile(dtype, ())} -> {one}")
+        return self.p.emit(f"broadcast {x} : {one} -> {all}")
+
+    def rows(self, i: str) -> str:
+        """The numbers of the rows of tile i."""
+        p, n = self.p, self.shape[0]
+        t = tile("i32", (n,))
+        if self.by_view:
+            x, _ = p.op(f"load_view_tko weak {self.view}[{i}] : {self.type}, tile<i32> -> {t}, token")
+        else:
+            first = self.along(p.binary("muli", i, p.const(n, "i32"), "i32"), "i32", n)
+            at = p.binary("addi", p.emit(f"iota : {t}"), first, "i32", (n,))
+            end = self.along(self.count, "i32", n)
+            there = p.emit(f"cmpi less_than {at}, {end}, unsigned : {t} -> {tile('i1', (n,))}")
+            q = tile("ptr<i32>", (n,))
+            many = p.emit(f"offset {self.along(self.names, 'ptr<i32>', n)}, {at} : {q}, {t} -> {q}")
+            none = p.const(0, "i32", (n,))
+            x, _ = p.op(
+                f"load_ptr_tko weak {many}, {there}, {none} : {q}, {tile('i1', (n,))}, {t} -> {t}, token"
+            )
+        return p.binary("andi", x, p.const(self.mask, "i32", (n,)), "i32", (n,))
+
+    def load(self, i: str, j: str) -> str:
+        p, (m, n) = self.p, self.shape
+        rows = self.rows(i)
+        first = self.along(p.binary("muli", j, p.const(n, "i32"), "i32"), "i32", n)
+        columns = p.binary("addi", p.emit(f"iota : {tile('i32', (n,))}"), first, "i32", (n,))
+        there = ""
+        for dim, (x, size) in enumerate(((rows, m), (columns, n))):
+            end = self.along(self.ends[dim], "i32", size)
+            t = tile("i32", (size,))
+            b = p.emit(f"cmpi less_than {x}, {end}, unsigned : {t} -> {tile('i1', (size,))}")
+            b = p.spread(b, "i1", size, self.shape, dim)
+            there = p.binary("andi", there, b, "i1", self.shape) if there else b
+        pitch = self.along(self.stride or p.const(self.row, "i32"), "i32", m)
+        lines = p.spread(p.binary("muli", rows, pitch, "i32", (m,)), "i32", m, self.shape, 0)
+        offset = p.binary("addi", lines, p.spread(columns, "i32", n, self.shape, 1), "i32", self.shape)
+        q, t, bits = (
+            tile(f"ptr<{self.stored}>", self.shape),
+            tile(self.stored, self.shape),
+            tile("i1", self.shape),
+        )
+        one = p.emit(
+            f"reshape {self.base} : tile<ptr<{self.stored}>> -> {tile(f'ptr<{self.stored}>', (1, 1))}"
+        )
+        many = p.emit(f"broadcast {one} : {tile(f'ptr<{self.stored}>', (1, 1))} -> {q}")
+        at = p.emit(f"offset {many}, {offset} : {q}, {tile('i32', self.shape)} -> {q}")
+        zero = p.const("0" if self.stored == "i8" else "0.0", self.stored, self.shape)
+        x, _ = p.op(f"load_ptr_tko weak {at}, {there}, {zero} : {q}, {bits}, {t} -> {t}, token")
+        return self.converted(x)
+
+
 def source(p: Products, dtype: str, shape: Shape, extents: Shape) -> Any:
     """An operand of any kind that fits the type and the shape."""
-    kinds: list[Any] = [Operand] * 5 + [Deep, Deep]
+    kinds: list[Any] = [Operand] * 5 + [Deep, Deep, Listed]
     if min(shape) >= 16:
         kinds += [Halves]
     if max(shape) <= 128 and BYTES[dtype] <= 2:

@@ -18,7 +18,7 @@ import tileiras
 from tests.corpus.case import place
 from tests.corpus.export import bytecode_path
 from tests.corpus.registry import CASES
-from tests.ptx_loops import loops_that_arrive
+from tests.ptx_loops import loops_of, loops_that_arrive
 
 TENSOR = {"sm_80": "mma.sync", "sm_90": "wgmma.mma_async", "sm_100": "tcgen05.mma", "sm_120": "mma.sync"}
 
@@ -75,6 +75,19 @@ def test_pointers_that_step_are_carried_as_far_ahead_as_their_copies(gpu_name: s
 def test_rows_of_a_list_are_turned_to_the_copying_threads_once(name: str) -> None:
     loop = loop_of(kernel(name, "sm_80"))
     assert "cp.async.cg.shared.global" in loop and "st.shared" not in loop and loop.count("bar.sync") == 1
+
+
+@pytest.mark.parametrize("gpu_name", TENSOR)
+@pytest.mark.parametrize("name", ["pointers_listed_rows", "pointers_listed_rows_bf16_wide"])
+def test_rows_that_a_list_names_are_loaded_an_iteration_before_their_copies(name: str, gpu_name: str) -> None:
+    (loop,) = [loop for loop in loops_of(kernel(name, gpu_name)) if "cp.async.cg.shared.global" in loop]
+    assert "cp.async.wait_group 0" not in loop and "st.shared" not in loop
+    assert loop.count("bar.sync") == ("cp.async.wait_group" in loop)
+    loaded = re.findall(r"ld\.global\.b32 (%r\d+), ", loop)
+    carried = dict(re.findall(r"mov\.b32 (%r\d+), (%r\d+);", loop))
+    rows = [r for r, value in carried.items() if carried.get(value) in loaded]
+    assert loaded and len(rows) == len(loaded)  # by the threads that copy, for the next iteration
+    assert all(re.search(rf"setp\.lt\.u32 %p\d+, {r}, ", loop) for r in rows)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.corpus.case import Array, Family, Scalar, integers, like, uniform, wide
+from tests.corpus.case import DTYPES, Array, Family, Scalar, integers, like, uniform, wide
 from tests.corpus.cases.cpp_numbers import quiet
 from tests.corpus.cases.matmul import F32
 from tests.corpus.cases.staged import WIDE, expected, operands
@@ -49,8 +49,7 @@ for name, d, out, layout, tile, (m, n, k), tol, least in (
 
 def rows_of(a: Any, b: Any, ids: Any, c: Any) -> dict[int, np.ndarray]:
     x, y = wide(a)[0], wide(b)[0]
-    x = np.where((ids >= 0)[:, None] & (ids < len(x))[:, None], x[np.clip(ids, 0, len(x) - 1)], 0)
-    return {3: (x @ y).astype("f4")}
+    return {3: (taken(x, ids) @ y).astype("f4")}
 
 
 for name, d, least in (("", "f16", 75), ("_bytes", "i8", 75)):
@@ -70,6 +69,54 @@ for name, d, least in (("", "f16", 75), ("_bytes", "i8", 75)):
         rtol=1e-5,
         atol=1e-3,
     )
+
+
+def whole(rng: np.random.Generator, shape: Any, dtype: str) -> np.ndarray:
+    return rng.integers(-3, 4, shape).astype(DTYPES[dtype])
+
+
+def taken(x: np.ndarray, ids: Any) -> np.ndarray:
+    """Rows of a matrix that a list names; zeros where it has none."""
+    return np.where((ids >= 0)[:, None] & (ids < len(x))[:, None], x[np.clip(ids, 0, len(x) - 1)], 0)
+
+
+for name, d, tile, rows in (
+    ("", "f16", (128, 128, 64), 300),
+    ("_bf16_wide", "bf16", (64, 256, 32), 75),
+    ("_f32", "f32", (64, 64, 32), 75),
+):
+    case(
+        f"pointers_listed_rows{name}",
+        "listed_rows",
+        [A(d, 2), A(d, 2), A("i32", 1), A("f32", 2), *tile],
+        (2, 1),
+        lambda rng, d=d, tile=tile, rows=rows: (
+            whole(rng, (2 * tile[0] - 16, 4 * tile[2] + 16), d),
+            whole(rng, (rows, tile[1] - 16), d),
+            integers(rng, 4 * tile[2] + 16, "i32", -3, rows + 9),
+            like((2 * tile[0] - 16, tile[1] - 16)),
+        ),
+        lambda a, b, ids, c: {3: (wide(a)[0] @ taken(wide(b)[0], ids)).astype("f4")},
+    )
+
+case(
+    "pointers_listed_pages",
+    "listed_pages",
+    [A("bf16", 2), A("bf16", 2), A("i32", 1), A("f32", 2), 128, 64, 64],
+    (1, 2),
+    lambda rng: (
+        whole(rng, (208, 112), "bf16"),
+        whole(rng, (208, 80), "bf16"),
+        integers(rng, 16, "i32", -2, 15),
+        like((112, 80)),
+    ),
+    lambda a, b, pages, c: {
+        3: (
+            taken(wide(a)[0], (pages[:, None] * 16 + np.arange(16)).ravel()).T
+            @ taken(wide(b)[0], (pages[:, None] * 16 + np.arange(16)).ravel())
+        ).astype("f4")
+    },
+)
 
 
 def padded_with_ones(a: Any, b: Any, c: Any) -> dict[int, np.ndarray]:

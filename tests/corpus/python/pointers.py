@@ -105,3 +105,33 @@ def attention_by_index(q, k, v, o, scale, M: Const, N: Const, D: Const):
         acc = ct.mma(p.astype(v.dtype), vt, acc * shrink)
         top = high
     ct.store(o, (i, 0), (acc / total).astype(o.dtype))
+
+
+@ct.kernel
+def listed_rows(a, b, ids, c, M: Const, N: Const, K: Const):
+    """Rows of B by a list of indices, some outside of it: each step loads those of its own."""
+    i, j = ct.bid(0), ct.bid(1)
+    cols = j * N + ct.arange(N, dtype=ct.int32)
+    acc = ct.zeros((M, N), ct.float32)
+    for k in range(ct.num_tiles(a, 1, (M, K))):
+        rows = ct.load(ids, (k,), (K,), padding_mode=ZERO)
+        x = ct.load(a, (i, k), (M, K), padding_mode=ZERO)
+        y = ct.gather(b, (rows[:, None], cols[None, :]))
+        acc = ct.mma(x, y, acc)
+    ct.store(c, (i, j), acc)
+
+
+@ct.kernel
+def listed_pages(a, b, pages, c, M: Const, N: Const, K: Const):
+    """Rows of both operands by a table of pages of 16 rows, whose numbers are gathered themselves."""
+    i, j = ct.bid(0), ct.bid(1)
+    lines = i * M + ct.arange(M, dtype=ct.int32)
+    cols = j * N + ct.arange(N, dtype=ct.int32)
+    acc = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(pages.shape[0] * 16, K)):
+        at = k * K + ct.arange(K, dtype=ct.int32)
+        rows = ct.gather(pages, at // 16, padding_value=-1) * 16 + at % 16
+        x = ct.gather(a, (rows[:, None], lines[None, :]))
+        y = ct.gather(b, (rows[:, None], cols[None, :]))
+        acc = ct.mma(ct.transpose(x), y, acc)
+    ct.store(c, (i, j), acc)

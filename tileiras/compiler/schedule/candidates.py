@@ -1,9 +1,9 @@
 """Which loops can be pipelined: the questions that the schedule room, D11 and the modulo scheduler ask.
 
 A loop can when it counts by a static positive step, loads something, leaves only at its end, holds no other loop, and
-no load needs what a load of the same or of an earlier iteration produced. Numbers of one element may be needed, as the
-page that a table of pages names (`is_index`): they are loaded an iteration earlier still. Rings of shared memory take
-steps of 32 bits that are known at run time only, too.
+no load needs what a load of the same or of an earlier iteration produced. A few numbers may be needed, as the page that a
+table of pages names, or the rows that a list does (`is_index`): they are loaded an iteration earlier still. Rings of shared
+memory take steps of 32 bits that are known at run time only, too.
 
 Tokens alone order accesses of a tile block (memory model of Tile IR: neither program order nor dependences do). A load that
 waits for no token of its loop runs ahead as far as there are stages (`can_run_ahead`). One that a token puts behind accesses of
@@ -14,8 +14,11 @@ to begin either: its copy is issued as soon as they are through (`can_follow`).
 
 from __future__ import annotations
 
+import math
+
 from tileiras.compiler.ir.spec import NO_MEMORY_EFFECT, PURE
 from tileiras.compiler.ir.types import TOKEN, Ptr
+from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS
 
 TYPE_CHECKING = False
@@ -162,13 +165,13 @@ def hands_on(op: Op) -> bool:
 
 
 def is_index(op: Op, loop: Op) -> bool:
-    """Whether a load brings one number, from a place that nothing but the loop's counter decides: loads of later iterations may
-    need it."""
+    """Whether a load brings a number, or a few, from a place that nothing but the loop's counter decides: loads of later
+    iterations may need them."""
     body = loop.regions[0].block
     type: Any = op.results[0].type if op.results else None
     if op.block is not body or not can_run_ahead(op, loop):
         return False
-    if not all(e == 1 for e in type.shape) or isinstance(type.elem, Ptr):
+    if math.prod(type.shape) > CostModel.carried_indices or isinstance(type.elem, Ptr):
         return False
     needs, args = backward(op.operands, body)
     return not args - {0} and all(computes(o) and not o.regions for o in needs)

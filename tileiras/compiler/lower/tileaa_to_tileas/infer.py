@@ -19,10 +19,11 @@ from tileiras.compiler.layout.linear import (
 )  # fmt: skip
 from tileiras.compiler.layout.matrices import whole_rows
 from tileiras.compiler.passes.tileaa.facts import facts_of
+from tileiras.compiler.schedule.candidates import is_index
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS
 
-from .rows import reduced_bits, within_warps
+from .rows import before_broadcast, behind, reduced_bits, within_warps
 from .rules import RULES
 
 TYPE_CHECKING = False
@@ -178,7 +179,7 @@ class Inference:
 
     def _addresses(self) -> dict[Value, LinearLayout]:
         """What the pointers and masks of asynchronous copies are computed from, element by element, and loops carry: the layout
-        of the copying threads."""
+        of the copying threads. Rows that a list names, which are loaded an iteration ahead, lie where these broadcast them."""
         found: dict[Value, LinearLayout] = {}
         for op, plan in self.products.copied.items():
             if op.spec.name != "load_ptr_tko":
@@ -194,6 +195,12 @@ class Inference:
                 if maker is None or maker.spec.name not in RULES and maker.spec.is_pure and not maker.regions:
                     found[value] = layout
                     work += maker.operands if maker is not None else ()
+                elif maker.spec.name == "broadcast":
+                    rows = maker.operands[0]
+                    loads, values = behind(rows)
+                    if loads and all(each.block is op.block and is_index(each, op.parent) for each in loads):
+                        small = before_broadcast(layout, rows.type.shape, shape)  # type: ignore[attr-defined]
+                        found.update((v, small) for v in values if v not in found)
         return found
 
     def _beside(self, product: Op) -> None:

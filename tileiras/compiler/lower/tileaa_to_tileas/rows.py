@@ -9,6 +9,7 @@ warps, each warp reads columns.
 
 from __future__ import annotations
 
+from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.ir.types import TensorType
 from tileiras.compiler.layout.linear import LinearLayout, dim_bits, remap_bits
 from tileiras.compiler.target.products import PRODUCTS
@@ -169,12 +170,37 @@ def _restricted(
             layout = layout_of(other) if getattr(other.type, "shape", None) == outer.shape else None
             if layout is None or layout.inv:
                 continue
-            moved = [-1] * layout.bits
-            for (low, count), (wide, extent) in zip(dim_bits(inner.shape), dim_bits(outer.shape)):
-                if count == extent:
-                    moved[wide : wide + extent] = range(low, low + count)
-            bits = sum(count for _, count in dim_bits(inner.shape))
-            out = remap_bits(layout, moved, bits)
-            reg = list(dict.fromkeys(c for c in out.reg if c))
-            return LinearLayout(bits, reg, out.lane, out.warp)
+            return before_broadcast(layout, inner.shape, outer.shape)
     return None
+
+
+def before_broadcast(layout: LinearLayout, inner: tuple[int, ...], outer: tuple[int, ...]) -> LinearLayout:
+    """The layout of a tile whose broadcast over a larger one then lies in a given layout."""
+    moved = [-1] * layout.bits
+    for (low, count), (wide, extent) in zip(dim_bits(inner), dim_bits(outer)):
+        if count == extent:
+            moved[wide : wide + extent] = range(low, low + count)
+    bits = sum(count for _, count in dim_bits(inner))
+    out = remap_bits(layout, moved, bits)
+    reg = list(dict.fromkeys(c for c in out.reg if c))
+    return LinearLayout(bits, reg, out.lane, out.warp)
+
+
+def behind(value: Value) -> tuple[list[Op], list[Value]]:
+    """(loads, values) that a tile is computed from element by element, through the addresses of these loads, too."""
+    loads: list[Op] = []
+    found: dict[Value, None] = {}
+    size = num_elements(value.type.shape)  # type: ignore[attr-defined]
+    work = [value]
+    while work:
+        value = work.pop()
+        op = value.op
+        if value in found or op is None or num_elements(getattr(value.type, "shape", ())) != size:
+            continue
+        if op.spec.name in LOADS:
+            loads.append(op)
+        elif not _keeps_index(op):
+            continue
+        found[value] = None
+        work += op.operands
+    return loads, list(found)

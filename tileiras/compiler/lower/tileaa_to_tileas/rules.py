@@ -48,7 +48,7 @@ def project(layout: LinearLayout, span: tuple[int, int]) -> LinearLayout:
 
 
 def _load_view(inf: Inference, op: Op) -> Any:
-    layout = beside(op, inf.layouts.get)
+    layout = inf.steered.get(op.results[0]) or beside(op, inf.layouts.get)
     if layout is None or layout in inf.anchored:
         layout = _in_columns(inf, op) or inf.memory_layout(op, op.results[0].type.shape)  # type: ignore[attr-defined]
     return _view_operands(inf, op, layout), [layout, None]
@@ -102,7 +102,10 @@ def _load_ptr(inf: Inference, op: Op) -> Any:
         return [layout if isinstance(v.type, TensorType) else None for v in op.operands], [layout, None]
     want, _ = inf.follow(op)
     shape = source.type.shape  # type: ignore[attr-defined]
-    if shape and (inf.is_cheap(source) or inf.layouts[source].inv):  # type: ignore[union-attr]
+    steered = inf.steered.get(op.results[0])
+    if steered is not None:
+        layout = steered
+    elif shape and (inf.is_cheap(source) or inf.layouts[source].inv):  # type: ignore[union-attr]
         layout = inf.memory_layout(op, shape)
     else:
         layout = next(w for w in want if w is not None)

@@ -2,9 +2,9 @@
 before that of the consumer.
 
 Iterations that do not run produce zeros: their condition is computed without overflow from the distance to the bound.
-A number that an address needs and that is loaded itself, as the page of a table, is loaded an iteration before the copies
-that need it, and carried to them. A value that the loop carries and an address needs, as pointers that step along K, is
-carried once more, as far ahead as the copies are.
+What an address needs and is loaded itself, as the page of a table or the rows that a list names, is loaded an iteration
+before the copies that need it, and carried to them. A value that the loop carries and an address needs, as pointers that
+step along K, is carried once more, as far ahead as the copies are.
 
 A producer that a token of the loop orders is issued where its iteration would begin, at the end of the one before, behind
 what the token stands for: it gets the token that this iteration hands on.
@@ -97,6 +97,10 @@ def expand(loop: Op) -> str | None:
                 values |= tokens_of(op, loop, body.ops[-1].operands, put, last)
             guarded(op, needs, body, put, add(put, induction, steps(put, loop, ahead)), runs, values)
             op.erase()
+    made_for = {need for _, needs, *_ in plans for need in needs}
+    for need in reversed([op for op in body.ops if op in made_for]):  # exchanges among them would stay
+        if not any(result.uses for result in need.results):
+            need.erase()
     for index in indices:
         if not any(result.uses for result in index.results):
             index.erase()
