@@ -96,9 +96,7 @@ class CostModel:
     warp_tile = 64  # rows and columns of a product that a warp takes: others read the operands again (S)
     # ---- shared memory
     small_load_part = 8  # of an operand's elements: what is loaded for more of them each is not staged (S)
-    carried_indices = (
-        128  # numbers that addresses need and that are loaded themselves: more are waited for (S)
-    )
+    carried_indices = 128  # loaded numbers that addresses need: more are waited for (S)
     packed_neighbours = 2  # log2 of bytes that a thread has side by side of what it unpacks: a word (G)
     queue_parts_alone = (1, 2, 4)  # where no two stages fit, and the loop would wait for all (S)
     queue_parts = (1, 2)  # of a product's K that are queued one behind the other (S)
