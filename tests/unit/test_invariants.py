@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from tileiras.compiler.lower.tileas_to_nvvm.invariants import hoist_invariants
+import tileiras
+from tests.fixtures import BYTECODE
+from tileiras.compiler.lower.tileas_to_nvvm.invariants import SCALED_STRIDES, hoist_invariants
 from tileiras.compiler.nvvm.code import Addr, Label, Reg
 
 
@@ -46,3 +50,25 @@ def test_what_is_written_twice_stays() -> None:
     before = list(code)
     hoist_invariants(code, head, start, {r["r0"]}, 8)
     assert code == before
+
+
+def test_only_shifted_strides_move_where_that_is_asked_for() -> None:
+    code, head, start, r = loop()
+    shift = ("shl.b64", r["d1"], (r["d0"], 7), None)
+    code[2] = shift
+    before = list(code)
+    hoist_invariants(code, head, start, {r["r0"]}, 8, SCALED_STRIDES)
+    assert code == [before[0], shift, head, *before[3:]], "what is computed from it stays"
+
+
+@pytest.mark.parametrize("name", ["staged_biased_attention_128", "staged_attention_f16"])
+def test_strides_of_a_loop_of_wgmma_are_shifted_in_front_of_it(name: str) -> None:
+    ptx = tileiras.compile((BYTECODE / f"{name}.tilebc").read_bytes(), gpu_name="sm_90", emit="ptx").ptx
+    lines = [line.strip() for line in ptx.splitlines()]
+    first = next(n for n, line in enumerate(lines) if line.startswith("wgmma.mma_async"))
+    label = max(n for n in range(first) if lines[n].startswith("$L") and lines[n].endswith(":"))
+    end = next(n for n in range(first, len(lines)) if lines[n].endswith(f"bra {lines[label][:-1]};"))
+    body = lines[label:end]
+    made = {re.split(r"[ ,;]+", line)[1] for line in body if re.match(r"[a-z][a-z0-9.]* %", line)}
+    shifts = [line for line in body if line.startswith("shl.b64")]
+    assert not [line for line in shifts if re.split(r"[ ,;]+", line)[2] not in made]

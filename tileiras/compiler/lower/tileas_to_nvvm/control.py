@@ -108,11 +108,15 @@ def lower_for(lowering: Lowering, op: Op) -> None:
         replaced = compute_in_place(code, start, {reg for _, regs in carried for reg in regs})
         if lowering.observer is not None:
             lowering.observer.replaced(replaced)
-    if lowering.agent and code is b.code and multiplies(code, start, "cp.async.c"):
-        from .invariants import hoist_invariants
+    copies = lowering.agent and code is b.code and multiplies(code, start, "cp.async.c")
+    if copies or engine:
+        from .invariants import SCALED_STRIDES, hoist_invariants
 
         changing = {induction, *(reg for _, regs in carried for reg in regs)}
-        hoist_invariants(code, head, start, changing, CostModel.invariant_registers)
+        if copies:
+            hoist_invariants(code, head, start, changing, CostModel.invariant_registers)
+        else:
+            hoist_invariants(code, head, start, changing, CostModel.stride_registers, SCALED_STRIDES)
     b.place(next_label)
     following = b.emit_fresh(f"add.s{w}", induction, step)
     again = b.emit_fresh(f"setp.lt.{kind}", following, upper)

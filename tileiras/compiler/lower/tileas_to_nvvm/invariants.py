@@ -4,8 +4,9 @@
        add.s64 %from, %base, %row            ->     add.s64 %from, %base, %row
        cp.async [%to], [%from], 16               L: cp.async [%to], [%from], 16
 
-Warps that only copy have registers for it and little else to do; in other loops ptxas decides, beside accumulators. Conditions
-stay where they are, since there are few predicates.
+Warps that only copy have registers for it and little else to do. In loops of wgmma strides that are shifted to a step move, and
+nothing else: ptxas would repeat each shift, with moves to and from uniform registers around it. In other loops ptxas decides,
+beside accumulators. Conditions stay where they are, since there are few predicates.
 """
 
 from __future__ import annotations
@@ -20,9 +21,14 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def hoist_invariants(code: list[Any], head: Label, start: int, changing: set[Reg], room: int) -> None:
+SCALED_STRIDES = "shl.b64"
+
+
+def hoist_invariants(
+    code: list[Any], head: Label, start: int, changing: set[Reg], room: int, only: str = ""
+) -> None:
     """Moves records of a loop's body, `code[start:]`, in front of its label. `changing`: what the loop carries; `room`:
-    registers that may wait through it."""
+    registers that may wait through it; `only`: opcodes that begin so."""
     at = next(n for n in range(start - 1, -1, -1) if code[n] is head)
     body = code[start:]
     made = Counter(reg for record in body for reg in _written(record))
@@ -30,7 +36,7 @@ def hoist_invariants(code: list[Any], head: Label, start: int, changing: set[Reg
     moved: list[Any] = []
     rest: list[Any] = []
     for record in body:
-        if _stays_the_same(record, made, varying):
+        if _stays_the_same(record, made, varying) and record[0].startswith(only):
             varying.discard(record[1])
             moved.append(record)
         else:
