@@ -675,9 +675,12 @@ def backward(p: Products) -> None:
         p, choose((acc, dtype)), (n, d) if by_keys else (m, d), (n, d) if by_keys else (m, d), False
     )
     second = Operand(p, acc, (n, d), (n, d), False) if by_keys else None
+    third = Operand(p, acc, (m, d), (m, d), False) if by_keys and choose((True, False)) else None
     if by_keys:
         kk, vv = k.load(zero, zero), v.load(zero, zero)
         start = [(clear(p, acc, (n, d)), tile(acc, (n, d)))] * 2
+        if third is not None:
+            start.append((clear(p, acc, (m, d)), tile(acc, (m, d))))
     else:
         qq, dd = q.load(zero, zero), do.load(zero, zero)
         start = [(clear(p, acc, (m, d)), tile(acc, (m, d)))]
@@ -705,11 +708,14 @@ def backward(p: Products) -> None:
     ds = p.binary("mulf", weights, p.binary("subf", ds, per_query, acc, shape), acc, shape)
     lw, lds = low_of(p, weights, acc, dtype, shape), low_of(p, ds, acc, dtype, shape)
     if by_keys:
+        by_query = turned(p, lds, dtype, shape) if transposed else lds
         if not transposed:
             lw, lds = turned(p, lw, dtype, shape), turned(p, lds, dtype, shape)
-        dv = multiply(p, lw, dd, loop.values[0], dtype, n, d, m)
-        dk = multiply(p, lds, qq, loop.values[1], dtype, n, d, m)
-        done = loop.end([dv, dk])
+        sums = [multiply(p, lw, dd, loop.values[0], dtype, n, d, m)]
+        sums.append(multiply(p, lds, qq, loop.values[1], dtype, n, d, m))
+        if third is not None:  # of what no load of the loop brings: all queries' gradients together
+            sums.append(multiply(p, by_query, kk, loop.values[2], dtype, m, d, n))
+        done = loop.end(sums)
     else:
         if transposed:
             lds = turned(p, lds, dtype, shape)
@@ -718,6 +724,8 @@ def backward(p: Products) -> None:
     epilogue(p, done[0], acc, size, first, "", zero, zero, "")
     if second is not None:
         second.store(zero, zero, done[1])
+    if third is not None:
+        third.store(zero, zero, done[2])
 
 
 def beside(p: Products) -> None:

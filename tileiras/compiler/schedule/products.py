@@ -159,7 +159,8 @@ def reaches(value: Value) -> tuple[set[Op], bool]:
 
 def warpgroup_products(func: Op, analyses: Analyses) -> dict[Op, dict[int, Restaged]]:
     """Products for wgmma, and which of their operands are written back to shared memory in another form. The others lie
-    there as they were loaded, or the left one waits in registers."""
+    there as they were loaded, or the left one waits in registers. None of a loop whose products would write back more than
+    shared memory holds."""
     from tileiras.compiler.target import wgmma
 
     from .loops import staged_products
@@ -186,7 +187,20 @@ def warpgroup_products(func: Op, analyses: Analyses) -> dict[Op, dict[int, Resta
             back[which] = form
         else:
             found[product] = back
-    return found
+    written: dict[Any, list[int]] = {}
+    for product, back in found.items():
+        written.setdefault(product.block, []).append(sum(written_back(product, which) for which in back))
+    room = CostModel(analyses.target).shared_bytes
+    # the step of one product may yet become shorter
+    fits = {block for block, sizes in written.items() if len(sizes) == 1 or sum(sizes) <= room}
+    return {product: back for product, back in found.items() if product.block in fits}
+
+
+def written_back(product: Op, which: int) -> int:
+    """Bytes that an operand takes where it is written back, at the least: in its stage, or in buffers of its own."""
+    from .restage import buffer_bytes, buffers_of
+
+    return max(1, buffers_of(product, which)) * buffer_bytes(product.operands[which].type)
 
 
 def no_warpgroups(product: Op) -> str | None:

@@ -156,24 +156,27 @@ def source_load(value: Value) -> Op | None:
 def plan_copies(product: Op) -> int:
     """Decides in how many buffers of its own each operand is written back (`copies_lhs`, `copies_rhs`; 0: where it was loaded),
     and returns their bytes together."""
-    from .products import adds_up
-
     total = 0
     for which, side in enumerate(SIDES):
-        columns = product.attrs.get(f"restage_{side}")
-        if columns is None:
+        if product.attrs.get(f"restage_{side}") is None:
             continue
-        operand = product.operands[which]
-        type: Any = operand.type
-        size = bytes_of(type)
-        load = source_load(operand)
-        if load is not None and load.block is product.block and load.results[0].type.elem.bytes == size:  # type: ignore[attr-defined]
-            copies = 0
-        else:
-            copies = 1 if adds_up(product) is None or is_invariant(operand, product.block) else 2
+        copies = buffers_of(product, which)
         product.attrs = {**product.attrs, f"copies_{side}": copies}
-        total += copies * buffer_bytes(type)
+        total += copies * buffer_bytes(product.operands[which].type)
     return total
+
+
+def buffers_of(product: Op, which: int) -> int:
+    """In how many buffers of its own an operand is written back: none where it keeps the place that it was loaded to, two where
+    wgmma may still read the one of the step before."""
+    from .products import adds_up
+
+    operand = product.operands[which]
+    load = source_load(operand)
+    size = bytes_of(operand.type)
+    if load is not None and load.block is product.block and load.results[0].type.elem.bytes == size:  # type: ignore[attr-defined]
+        return 0
+    return 1 if adds_up(product) is None or is_invariant(operand, product.block) else 2
 
 
 def bytes_of(type: Any) -> int:

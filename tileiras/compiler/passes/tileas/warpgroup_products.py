@@ -64,7 +64,9 @@ class WarpgroupProducts(Pass):
             issue = Issue(op, context)
             if op.attrs.get("atom") != "wgmma" or not issue.possible():
                 if context.target is not None and context.target.has(sm.WGMMA):
-                    reason = no_warpgroups(op) or "its operands do not all come by asynchronous copies"
+                    reason = no_warpgroups(op) or (
+                        "its operands do not all come by asynchronous copies, or would be written back beyond shared memory"
+                    )
                     issue.say(D.NO_WARPGROUPS, reason=reason)
                 continue
             if not issue.run():
