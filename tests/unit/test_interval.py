@@ -83,6 +83,46 @@ def test_a_depth_that_is_cut_says_what_was_wanted(monkeypatch: pytest.MonkeyPatc
     assert ": 5 stages of" in said[0] and said[0].endswith("; 8 were wanted, shared memory holds no more")
 
 
+SUMS = """cuda_tile.module @kernels attributes {tt.num_stages = 8 : i32} {
+  entry @sums(%x: tile<ptr<f32>>, %y: tile<ptr<f32>>, %n: tile<i32>) {
+    %size = assume bounded<0, ?>, %n : tile<i32>
+    %xv = make_tensor_view %x, shape = [%size], strides = [1] : tile<i32> -> tensor_view<?xf32, strides=[1]>
+    %yv = make_tensor_view %y, shape = [TILE], strides = [1] : tensor_view<TILExf32, strides=[1]>
+    %xt = make_partition_view %xv : partition_view<tile=(TILE), tensor_view<?xf32, strides=[1]>>
+    %yt = make_partition_view %yv : partition_view<tile=(TILE), tensor_view<TILExf32, strides=[1]>>
+    %steps = get_index_space_shape %xt : partition_view<tile=(TILE), tensor_view<?xf32, strides=[1]>> -> tile<i32>
+    %zero = constant <i32: 0> : tile<i32>
+    %one = constant <i32: 1> : tile<i32>
+    %none = constant <f32: 0.0> : tile<TILExf32>
+    %t = make_token : token
+    %sum = for %i in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none) -> (tile<TILExf32>) {
+      %v, %t1 = load_view_tko weak %xt[%i] token = %t : partition_view<tile=(TILE), tensor_view<?xf32, strides=[1]>>, tile<i32> -> tile<TILExf32>, token
+      %next = addf %acc, %v : tile<TILExf32>
+      continue %next : tile<TILExf32>
+    }
+    %t2 = store_view_tko weak %sum, %yt[%zero] token = %t : tile<TILExf32>, partition_view<tile=(TILE), tensor_view<TILExf32, strides=[1]>>, tile<i32> -> token
+    return
+  }
+}
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize(("tile", "held", "stages"), [(1024, 8, 8), (4096, 32, 3), (16384, 64, 2)])
+def test_loads_that_wait_in_registers_say_in_how_few_stages(tile: int, held: int, stages: int) -> None:
+    gpu = sm.find("sm_90")
+    assert gpu is not None
+    texts = []
+    for category in ("memory", "tensorcore"):
+        sink = Sink()
+        module = tileiras.load(SUMS.replace("TILE", str(tile))).op
+        pipeline.compile_module(module, gpu, sink, remarks={"missed": category})
+        texts.append([e.text for e in sink.emitted if "wait in registers" in e.text])
+    said, unasked = texts
+    assert not unasked and len(said) == (stages < 8)
+    if said:
+        assert f": {stages} of 8 stages, for each takes {held} registers a thread" in said[0]
+
+
 @pytest.mark.parametrize(
     ("kernel", "gpu_name", "why"),
     [

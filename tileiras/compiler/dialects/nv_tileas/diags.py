@@ -613,6 +613,51 @@ in: matmul
 + $ tileiras k.tileir --gpu-name=sm_80 --emit=ptx --remarks=all
 """
 
+WAITING = Diag(
+    "AS-0321", REMARK,
+    "loads of the loop wait in registers: {stages} of {wanted} stages, for each takes {held} registers a thread, and what waits "
+    "may take {room}",
+    _ASYNC, WORD_REMARK, kind="missed", category="memory",
+)  # fmt: skip
+"""
+cause: A remark: `tt.num_stages` asks for loads that run ahead, and these reach no product through shared memory. They wait in
+registers, in fewer stages where they would take more of them than a thread can spare; one stage is a load that does not run ahead.
+remedy: Smaller tiles, or more warps, leave a thread fewer registers to hold.
+
+  $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
+  cuda_tile.module @kernels attributes {tt.num_stages = 8 : i32} {
+    entry @sums(%x: tile<ptr<f32>>, %y: tile<ptr<f32>>, %n: tile<i32>) {
+      %size = assume bounded<0, ?>, %n : tile<i32>
+      %xv = make_tensor_view %x, shape = [%size], strides = [1] : tile<i32> -> tensor_view<?xf32, strides=[1]>
+-     %yv = make_tensor_view %y, shape = [4096], strides = [1] : tensor_view<4096xf32, strides=[1]>
++     %yv = make_tensor_view %y, shape = [1024], strides = [1] : tensor_view<1024xf32, strides=[1]>
+-     %xt = make_partition_view %xv : partition_view<tile=(4096), tensor_view<?xf32, strides=[1]>>
++     %xt = make_partition_view %xv : partition_view<tile=(1024), tensor_view<?xf32, strides=[1]>>
+-     %yt = make_partition_view %yv : partition_view<tile=(4096), tensor_view<4096xf32, strides=[1]>>
++     %yt = make_partition_view %yv : partition_view<tile=(1024), tensor_view<1024xf32, strides=[1]>>
+-     %steps = get_index_space_shape %xt : partition_view<tile=(4096), tensor_view<?xf32, strides=[1]>> -> tile<i32>
++     %steps = get_index_space_shape %xt : partition_view<tile=(1024), tensor_view<?xf32, strides=[1]>> -> tile<i32>
+      %zero = constant <i32: 0> : tile<i32>
+      %one = constant <i32: 1> : tile<i32>
+-     %none = constant <f32: 0.0> : tile<4096xf32>
++     %none = constant <f32: 0.0> : tile<1024xf32>
+      %t = make_token : token
+-     %sum = for %i in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none) -> (tile<4096xf32>) {
++     %sum = for %i in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none) -> (tile<1024xf32>) {
+-       %v, %t1 = load_view_tko weak %xt[%i] token = %t : partition_view<tile=(4096), tensor_view<?xf32, strides=[1]>>, tile<i32> -> tile<4096xf32>, token
++       %v, %t1 = load_view_tko weak %xt[%i] token = %t : partition_view<tile=(1024), tensor_view<?xf32, strides=[1]>>, tile<i32> -> tile<1024xf32>, token
+-       %next = addf %acc, %v : tile<4096xf32>
++       %next = addf %acc, %v : tile<1024xf32>
+-       continue %next : tile<4096xf32>
++       continue %next : tile<1024xf32>
+      }
+-     %t2 = store_view_tko weak %sum, %yt[%zero] token = %t : tile<4096xf32>, partition_view<tile=(4096), tensor_view<4096xf32, strides=[1]>>, tile<i32> -> token
++     %t2 = store_view_tko weak %sum, %yt[%zero] token = %t : tile<1024xf32>, partition_view<tile=(1024), tensor_view<1024xf32, strides=[1]>>, tile<i32> -> token
+      return
+    }
+  }
+"""  # noqa: E501
+
 WARPGROUPS = Diag(
     "AS-0308", REMARK, "the product is issued by warpgroups (wgmma): {left}, {right}", _ASYNC, WORD_REMARK,
     kind="passed", category="tensorcore",

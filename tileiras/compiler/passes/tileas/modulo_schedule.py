@@ -120,6 +120,8 @@ class ModuloSchedule(Pass):
             held = sum(registers_of(op.results[0].type) for op in loads)
             usual = 2 if shared and held <= CostModel.waiting_registers else 1
             depth = min(most or usual, MAX_DEPTH, 1 + CostModel.slot_registers // max(held, 1))
+            if loads and depth < (most or usual):
+                self.say_cut(loop, depth, most or usual, held, context)
             if depth < 2 or refusal(loop) is not None:
                 loads = []
             for op in loads:
@@ -132,6 +134,14 @@ class ModuloSchedule(Pass):
             missed = [each for each in wished if each[0] not in bulk]
             hints.say(func, missed, context.remarks or {}, context.sink.deliver)
         return True
+
+    def say_cut(self, loop: Op, depth: int, wanted: int, held: int, context: Context) -> None:
+        """Says that loads wait in registers in fewer stages than were asked for."""
+        if (context.remarks or {}).get(D.WAITING.kind, "none") in ("all", D.WAITING.category):
+            context.sink.emit(
+                D.WAITING, loc=loop.loc, stages=depth, wanted=wanted, held=held, room=CostModel.slot_registers,
+                function=context.function,
+            )  # fmt: skip
 
     def explain(self, context: Context) -> None:
         """Says why loads of products do not run ahead, where that was asked for."""
