@@ -165,14 +165,17 @@ def hands_on(op: Op) -> bool:
 
 
 def is_index(op: Op, loop: Op) -> bool:
-    """Whether a load brings a number, or a few, from a place that nothing but the loop's counter decides: loads of later
-    iterations may need them."""
+    """Whether a load brings a number, or in a loop of products a few, from a place that nothing but the loop's counter decides:
+    loads of later iterations may need them."""
     body = loop.regions[0].block
     type: Any = op.results[0].type if op.results else None
     if op.block is not body or not can_run_ahead(op, loop):
         return False
-    if math.prod(type.shape) > CostModel.carried_indices or isinstance(type.elem, Ptr):
+    numbers = math.prod(type.shape)
+    if numbers > CostModel.carried_indices or isinstance(type.elem, Ptr):
         return False
+    if numbers > 1 and not any(o.spec.name in PRODUCTS for o in body.ops):
+        return False  # nothing is copied: loads would wait in registers for the registers of others
     needs, args = backward(op.operands, body)
     return not args - {0} and all(computes(o) and not o.regions for o in needs)
 
