@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import pytest
 
@@ -14,7 +15,7 @@ import numpy as np
 import tileiras
 from tests.unit.test_compiler_regressions import BODIES
 from tileiras.compiler.lower.tileas_to_nvvm.choose import COMPARES, TESTS, question
-from tileiras.compiler.passes.tileaa.commute import WAYS
+from tileiras.compiler.passes.tileaa.commute import WAYS, chooses_alike
 
 CHOOSE = ("argmax", "argmax that leaves out NaN", "first NaN", "first greatest")
 ROWS, COLUMNS = 16, 64
@@ -116,3 +117,47 @@ def test_questions_are_true_where_they_shall_be() -> None:
                 found += 1
                 assert {way for way, pair in numbers.items() if holds(*asked, *pair)} == chosen
     assert found >= len(COMPARES) + 20
+
+
+def wide(name: str, columns: int) -> str:
+    """The kernel over rows in which a thread has more numbers than comparisons side by side."""
+    return kernel(name, "increase").replace("64", str(columns))
+
+
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_120"])
+@pytest.mark.parametrize("name", CHOOSE)
+def test_a_thread_keeps_distances_not_numbers(name: str, gpu_name: str) -> None:
+    """The number of an element is a constant to choose by, and the first number is added once: nothing waits in registers."""
+    columns, commute = 1024, BODIES[name][1]
+    text = wide(name, columns)
+    ptx = tileiras.compile(text, gpu_name=gpu_name, emit="ptx").ptx
+    chosen = re.findall(r"selp\.b32 %r\d+, [^,]+, ([^,]+), %p", ptx)
+    constants, of_thread = sum(not c.startswith("%") for c in chosen), ROWS * columns // 256
+    assert constants >= of_thread * 3 // 4 or not commute and constants < of_thread
+    rng = np.random.default_rng(5)
+    x = rng.integers(0, 60, (ROWS, columns)).astype(np.float32)
+    x[1], x[2, ::3], x[3, :100] = 1.0, 60.0, -np.inf
+    if name != "argmax":
+        x[4], x[5, ::2], x[6, 1000] = np.nan, np.nan, np.nan
+    said = []
+    for target in ("reference", "emulator"):
+        y, n = np.zeros(ROWS, np.float32), np.zeros(ROWS, np.int32)
+        tileiras.launch(text, "k", 1, [x, y, n], target=target, gpu_name=gpu_name)
+        said.append((np.where(np.isnan(y), -9.0, y).tolist(), n.tolist()))
+    assert said[0] == said[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "alike"),
+    [
+        ("argmax that leaves out NaN", True),
+        ("argmax", False),
+        ("first NaN", False),
+        ("first greatest", False),
+    ],
+)
+def test_lanes_change_places_only_where_the_choice_depends_on_it(name: str, alike: bool) -> None:
+    """Not what depends on the order where an element, or each of them, is NaN: lanes would hold different bits."""
+    module = tileiras.load(kernel(name, "increase"))
+    body = next(op for op in module.op.walk() if op.spec.name == "reduce").regions[0].block
+    assert chooses_alike(body) is alike

@@ -120,6 +120,7 @@ class CostModel:
     paired_registers = 8  # of a tile, from which on two f32 values share an instruction (S)
     many_coordinates = 4  # of a thread: they would wait through a loop for its comparisons (S)
     many_rows = 8  # of a thread that steps through them: their distances would wait through a loop (S)
+    chooser_chains = 4  # of comparisons that choose a thread's greatest element: their latencies overlap (S)
     fma_unroll = 4  # steps of K of a product without tensor cores (S)
     tested_factors = 4  # of a thread that are compared with 1 before an accumulator is scaled (S)
     print_unrolled = 16  # elements of a tile that is printed without a loop (T)

@@ -8,7 +8,7 @@ the highest wherever each lies, and the value of the lower index is always the l
 from __future__ import annotations
 
 from tileiras.compiler.layout.linear import LANE_BITS, LinearLayout, dim_bits, reduced
-from tileiras.compiler.passes.tileaa.commute import is_one_op
+from tileiras.compiler.passes.tileaa.commute import chooses_alike, is_one_op
 from tileiras.compiler.target import sm
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.registers import CLASS_BYTES, reg_class
@@ -43,11 +43,13 @@ def lower_reduce(lowering: Lowering, op: Op) -> None:
             args += [earlier, later]
         return tuple(inline_body(lowering, block, args))
 
-    in_thread = chooser(lowering, op) or combine
+    chooses = chooser(lowering, op)
+    in_thread = chooses or combine
     state: dict[int, tuple[Any, ...]] = dict(zip(layout.reg_table, zip(*columns)))
     if op.attr("order") == "any":
-        tree = _tree(lowering, block, in_thread)
-        state = _any_order(lowering, op, layout, mask, classes, state, combine, not is_one_op(block), tree)
+        tree = chooses.of_thread if chooses is not None else _tree(lowering, block, combine)
+        by_lane = not is_one_op(block) and not (chooses is not None and chooses_alike(block))
+        state = _any_order(lowering, op, layout, mask, classes, state, combine, by_lane, tree)
     else:
         state = _index_order(lowering, op, layout, mask, classes, state, combine, in_thread)
     target = reduced(layout, source_type.shape, op.attr("dim"))

@@ -81,6 +81,22 @@ def earlier_is_chosen(block: Any) -> frozenset[str] | None:
     return frozenset(found)
 
 
+def chooses_alike(block: Any) -> bool:
+    """Whether a body of an element and a number chooses the same pair whichever of the two comes first, where numbers differ."""
+    if len(block.args) != 4:
+        return False
+    place = {arg: k for k, arg in enumerate(block.args)}
+    try:
+        for way in product(WAYS, ("lt", "gt")):
+            value, number = _choices(block, place, way)
+            there = _choices(block, place, [_SWAPPED.get(w, w) for w in way])
+            if value is None or value != number or there != [1 - value] * 2:
+                return False
+    except _Unknown:
+        return False
+    return True
+
+
 class _Unknown(Exception):
     """The body does something that comparisons do not tell."""
 
