@@ -1,4 +1,5 @@
-"""Sums of few rows, which add up transposed (TileAATurnFewRows): right in every layout, ragged, by the target's own products."""
+"""Products of few rows, which are computed transposed (TileAATurnFewRows): right in every layout, ragged, by the target's
+own products."""
 
 from __future__ import annotations
 
@@ -13,6 +14,9 @@ import ml_dtypes
 import numpy as np
 
 import tileiras
+from tests.corpus.check import PASS, launch_case
+from tests.corpus.export import bytecode_path
+from tests.corpus.registry import CASES
 
 TYPES = {"f16": np.float16, "i8": np.int8, "f8E4M3FN": ml_dtypes.float8_e4m3fn}
 STEPS = 5
@@ -122,3 +126,29 @@ def test_where_neither_side_has_rows_enough_nothing_turns() -> None:
     for gpu_name, tile in (("sm_100", (32, 32, 64)), ("sm_80", (32, 64, 64))):
         ptx = run(tile, "f16", False, False, gpu_name)
         assert "tcgen05.mma" not in ptx and "mma.sync" in ptx
+
+
+BACKWARD = ("staged_flash_bwd_f16_few", "staged_flash_bwd_dq_f16_few", "staged_flash_bwd_fused_f16_128")
+
+
+@pytest.mark.parametrize("name", BACKWARD)
+def test_scores_of_few_rows_turn_beside_their_sums(name: str) -> None:
+    ptx = tileiras.compile(bytecode_path(CASES[name]), gpu_name="sm_100", emit="ptx").ptx
+    assert "tcgen05.mma" in ptx and "mma.sync" not in ptx
+    done = launch_case(CASES[name], "emulator", "sm_100", 300, check=True, seed=3)
+    assert done.word == PASS, done.reason
+
+
+def test_scores_whose_rows_are_reduced_stay() -> None:
+    """The maximum of a row would meet across lanes and warps."""
+    ptx = tileiras.compile(bytecode_path(CASES["staged_paged_attention"]), gpu_name="sm_100", emit="ptx").ptx
+    assert "tcgen05.mma" not in ptx and "mma.sync" in ptx
+
+
+def test_accumulators_of_64_rows_share_columns_beside_those_of_128() -> None:
+    """Three scores of 64x128 and two sums of 128x128: 640 columns alone, of 512."""
+    case = CASES["staged_flash_bwd_fused_wide"]
+    ptx = tileiras.compile(bytecode_path(case), gpu_name="sm_100", emit="ptx").ptx
+    assert "tcgen05.mma" in ptx and "mma.sync" not in ptx
+    done = launch_case(case, "emulator", "sm_100", 300, check=True, seed=3)
+    assert done.word == PASS, done.reason

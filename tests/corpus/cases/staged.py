@@ -607,6 +607,7 @@ for name, group, window, (h, n, m), (tm, tn, td) in (
 for name, d, n, (tm, tn, td), tol in (
     ("f16_64", "f16", 144, (64, 64, 64), {"rtol": 4e-3, "atol": 4e-3}),
     ("bf16_128", "bf16", 144, (128, 64, 64), {"rtol": 2e-2, "atol": 3e-2}),
+    ("f16_few", "f16", 112, (32, 64, 64), {"rtol": 4e-3, "atol": 4e-3}),
 ):
     flash(
         f"staged_flash_bwd_{name}",
@@ -639,6 +640,7 @@ def queries_in(d, h, n, width):
 for name, d, n, (tm, tn, td), tol in (
     ("f16_64", "f16", 144, (64, 32, 64), {"rtol": 4e-3, "atol": 4e-3}),
     ("bf16_128", "bf16", 208, (128, 64, 128), {"rtol": 2e-2, "atol": 3e-2}),
+    ("f16_few", "f16", 208, (32, 64, 64), {"rtol": 4e-3, "atol": 4e-3}),
 ):
     pages(
         f"staged_flash_bwd_dq_{name}",
@@ -668,6 +670,7 @@ for name, d, n, (tm, tn, td), relaxed, tol in (
     ("bf16_64", "bf16", 208, (64, 64, 64), 0, {"rtol": 2e-2, "atol": 3e-2}),
     ("f16_128", "f16", 144, (32, 64, 128), 0, {"rtol": 4e-3, "atol": 4e-3}),
     ("relaxed", "bf16", 208, (64, 128, 64), 1, {"rtol": 2e-2, "atol": 3e-2}),
+    ("wide", "bf16", 144, (64, 128, 128), 1, {"rtol": 2e-2, "atol": 3e-2}),
 ):
     pages(
         f"staged_flash_bwd_fused_{name}",

@@ -338,18 +338,19 @@ class Columns:
 
 def columns(products: list[Op], log2_warps: int) -> Columns | None:
     """How the products of a loop share tensor memory; None where it does not hold them."""
-    halves = [op for op in products if head(op) is op and op.result.type.shape[0] == tcgen05.HALF]  # type: ignore[attr-defined]
-    if len(halves) == len([op for op in products if head(op) is op]):
-        widths = {op: tcgen05.columns_of(op.result.type.shape) for op in halves}  # type: ignore[attr-defined]
-        if sum(widths.values()) > tcgen05.COLUMNS:
-            return _both_halves(products, widths)
     out = Columns()
+    heads = {op: tcgen05.columns_of(op.result.type.shape) for op in products if head(op) is op}  # type: ignore[attr-defined]
+    if sum(heads.values()) > tcgen05.COLUMNS:
+        halves = [op for op in heads if op.result.type.shape[0] == tcgen05.HALF]  # type: ignore[attr-defined]
+        _share_lanes({op: heads[op] for op in halves}, out)
     for op in products:
+        if op in out.accumulators:
+            continue
         if head(op) is not op:
             out.accumulators[op] = out.accumulators[head(op)]
             continue
         out.accumulators[op] = out.total
-        out.total += tcgen05.columns_of(op.result.type.shape)  # type: ignore[attr-defined]
+        out.total += heads[op]
         if op.spec.name == SCALED_PRODUCT:
             out.scales[op] = out.total
             for which in (3, 4):
@@ -375,9 +376,8 @@ def columns(products: list[Op], log2_warps: int) -> Columns | None:
     return out if out.total <= tcgen05.COLUMNS else None
 
 
-def _both_halves(products: list[Op], widths: dict[Op, int]) -> Columns | None:
+def _share_lanes(widths: dict[Op, int], out: Columns) -> None:
     """Accumulators of 64 rows take half of each warp's lanes: two lie in the same columns, the widest first."""
-    out = Columns()
     ends = [0, 0]
     for op in sorted(widths, key=lambda op: -widths[op]):
         upper = ends[0] > ends[1]
@@ -385,10 +385,7 @@ def _both_halves(products: list[Op], widths: dict[Op, int]) -> Columns | None:
             out.upper.add(op)
         out.accumulators[op] = ends[upper]
         ends[upper] += widths[op]
-    for op in products:
-        out.accumulators[op] = out.accumulators[head(op)]
     out.total = max(ends)
-    return out if out.total <= tcgen05.COLUMNS else None
 
 
 def in_rows(op: Op, log2_warps: int) -> bool:

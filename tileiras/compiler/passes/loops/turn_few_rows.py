@@ -1,10 +1,11 @@
-"""TileAATurnFewRows: sums of few rows and many columns add up transposed: C^T = B^T A^T.
+"""TileAATurnFewRows: products of few rows and many columns are computed transposed: C^T = B^T A^T.
 
 Before: `for .. iter(%s : 32x128) { %t = mmaf %a, %b, %s : 32x64, 64x128, 32x128 }`.
 After:  `for .. iter(%s : 128x32) { %t = mmaf %b', %a', %s : 128x64, 64x32, 128x32 }`, with `permute` around both and behind.
 
 Warpgroups and tensor memory multiply at least 64 rows, and any few columns. Operands are read in either order where they lie, so
-that only the result is turned, once. The products of an element and their order are the same.
+that only the result is turned, once: sums behind their loop, scores, where tensor memory takes them, in it, which renames what
+threads hold. The products of an element and their order are the same.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from tileiras.compiler.ir.core import Op, Value
 from tileiras.compiler.ir.dense import dense_bits
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.types import Dense, TensorType, TileType
+from tileiras.compiler.target import tcgen05
+from tileiras.compiler.target.products import PRODUCTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,9 +29,10 @@ SWAPPED = {"signedness_lhs": "signedness_rhs", "signedness_rhs": "signedness_lhs
 
 class TurnFewRows(Pass):
     NAME = "TileAATurnFewRows"
-    SUMMARY = "Add up transposed what has too few rows for warpgroups and tensor memory"
+    SUMMARY = "Multiply transposed what has too few rows for warpgroups and tensor memory"
     """
-    does: sums of fewer than 64 rows and more columns add up transposed, for warpgroups and tensor memory
+    does: sums of fewer than 64 rows and more columns add up transposed, for warpgroups and tensor memory; for the latter, scores
+      beside them are computed transposed, too
     without: `mma.sync`
     acts: matmul_f16_ragged on sm_100
     """
@@ -36,20 +40,48 @@ class TurnFewRows(Pass):
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:
+        from tileiras.compiler.dialects.nv_tileaa.kernel_spec import KEY
+        from tileiras.compiler.schedule.kernel_spec import kernel_spec
         from tileiras.compiler.schedule.loops import staged_products
         from tileiras.compiler.schedule.products import adds_up, has_few_rows
+        from tileiras.compiler.target import sm
 
         target = context.target
         few = [op for op in func.walk() if op.spec.name in ("mmaf", "mmai") and has_few_rows(op, target)]
-        few = [op for op in few if adds_up(op) is not None]
         if few:
             staged = context.analyses.get(staged_products, func)
             few = [op for op in few if op in staged]
-        for op in few:
+        sums = [op for op in few if adds_up(op) is not None]
+        scores = [op for op in few if is_scores(op)] if target is not None and target.has(sm.TCGEN05) else []
+        scores = [op for op in scores if all_turn(op, {*sums, *scores})]
+        for op in sums:
             turn(op)
-        if few:
+        for op in scores:
+            turn_scores(op)
+        if sums or scores:
             context.analyses.drop()
+        if scores and KEY in func.attrs:  # now for tensor memory, whose lanes warps share out otherwise
+            spec = kernel_spec(func, context.analyses, context.module.attrs)
+            func.attrs[KEY].num_warps = spec.num_warps
         return True
+
+
+def is_scores(product: Op) -> bool:
+    """Whether a product begins at zero, and its result is read as it is, by nothing that meets along its rows."""
+    from tileiras.compiler.schedule import tensor_memory
+    from tileiras.compiler.schedule.products import reaches
+
+    if tensor_memory.role(product) != tensor_memory.FRESH or tensor_memory.next_link(product) is not None:
+        return False
+    return not reaches(product.result)[1]
+
+
+def all_turn(product: Op, turning: set[Op]) -> bool:
+    """Whether tensor memory has rows enough of all other products of a loop, if those turn that may: all of them go there, or
+    none."""
+    assert product.block is not None
+    others = [op for op in product.block.ops if op.spec.name in PRODUCTS]
+    return all(op in turning or op.result.type.shape[-2:][0] >= tcgen05.HALF for op in others)  # type: ignore[attr-defined]
 
 
 def turned(type: Any) -> TensorType:
@@ -92,3 +124,17 @@ def turn(product: Op) -> None:
     result.replace_all_uses_with(back.result)
     back.set_operand(0, result)
     loop.block.insert_before(following, back)
+
+
+def turn_scores(product: Op) -> None:
+    """A product that begins at zero, whose result is turned back at once: a renaming of what threads hold."""
+    a, b, zero = product.operands
+    assert product.block is not None
+    attrs = {SWAPPED.get(name, name): value for name, value in product.attrs.items()}
+    sides = transposed(b, product), transposed(a, product), transposed(zero, product)
+    made = create(product.spec, sides, (turned(zero.type),), attrs, (), product.loc, product.segments)
+    product.block.insert_before(product, made)
+    back = create(PERMUTE, (made.result,), (zero.type,), {"permutation": (1, 0)}, (), product.loc)
+    product.block.insert_before(product, back)
+    product.result.replace_all_uses_with(back.result)
+    product.erase()
