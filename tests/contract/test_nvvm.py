@@ -114,6 +114,10 @@ def test_aggregates() -> None:
             over = f'{before}b8 "{text}", b8 "[{rest + 1} x i8]"'
             assert verify(code(params=fits, target="sm_75"), "sm_75").texts == [], text
             assert verify(code(params=over, target="sm_75"), "sm_75").texts == [overflow(1025, 1024)], text
+    for text in ("<64 x f32>", "[256 x i8]", "{i64, [31 x i64]}", "view<31>"):  # four are full, and no scalar is as large
+        several = [", ".join([f'b8 "{text}"'] * count) for count in (4, 5)]
+        said = [verify(code(params=params, target="sm_75"), "sm_75").texts for params in several]
+        assert said == [[], [overflow(1280, 1024)]], text
     aligned = {"i128": 16, "<4 x f32>": 16, "<3 x f32>": 16, "<2 x f16>": 4, "view<2>": 8, "[3 x i16]": 2,
                "{i8, {i8, i64}, i8}": 8, "[2 x {i8, <2 x i32>}]": 8, "tf32": 4, "bf16": 2, "ptr<i8>": 8, "{}": 1}  # fmt: skip
     assert {text: align_of(describe(text)) for text in aligned} == aligned

@@ -75,10 +75,20 @@ def test_composition_is_what_one_after_the_other_gives(data: st.DataObject) -> N
     second = data.draw(maps(ins=first.outs))
     place = {n: data.draw(st.integers(0, (1 << k) - 1)) for n, k in sizes(first).items()}
     packed, middle = first(**place), {}
-    for name, bits in first.outs.items():
+    assert len(first.split(packed)) == len(first.outs)
+    for (name, bits), part in zip(first.outs.items(), first.split(packed)):
         middle[name] = packed & (1 << bits) - 1
+        assert part == middle[name]
         packed >>= bits
     assert compose(first, second)(**place) == second(**middle)
+
+
+@given(maps())
+def test_maps_are_compared_by_what_they_say(map: Map) -> None:
+    """A column packs the results in their order, so that the same columns in another order say something else."""
+    assert map == Map(dict(reversed(map.ins.items())), map.outs)
+    other = Map(map.ins, dict(reversed(map.outs.items())))
+    assert (map == other) == (len(map.outs) < 2)
 
 
 @given(st.data())

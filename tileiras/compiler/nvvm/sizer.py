@@ -131,8 +131,7 @@ def size_of(param: Param) -> int:
         size = size_of(param.members[0]) * param.count
         return 1 << (size - 1).bit_length()  # padded to a power of two
     if tag is Tag.ARRAY:
-        inner = param.members[0]
-        return align_to(size_of(inner), align_of(inner)) * param.count
+        return size_of(param.members[0]) * param.count  # whose size is a multiple of its alignment
     if tag is Tag.STRUCT:
         total = 0
         for member in param.members:
