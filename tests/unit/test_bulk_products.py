@@ -372,6 +372,21 @@ def test_loops_of_warpgroups_have_no_barrier(name: str) -> None:
     assert text.count("mbarrier.arrive.shared::cta.b64") == 1
 
 
+def test_products_queue_for_wgmma_where_threads_copy_and_not_beside_warps_of_their_own() -> None:
+    """Two stages are one too few for what threads copy; bulk copies come in time with them, and nothing waits in a queue."""
+
+    def compiled(**more: Any) -> Any:
+        case = bytecode_path(CASES["staged_distance_attention_d256"])
+        return tileiras.compile(case, gpu_name="sm_90", remarks={"passed": "all"}, **more)
+
+    bulk, threads = compiled(**LAUNCHER), compiled(emit="ptx")
+    said = [[e.message for e in program.diagnostics] for program in (bulk, threads)]
+    queues = [any("queue in shared memory for its 2 products" in m for m in found) for found in said]
+    assert queues == [False, True]
+    assert COPY in bulk.ptx and "cp.async.cg" not in bulk.ptx
+    assert "wgmma.mma_async" in bulk.ptx and "wgmma.mma_async" in threads.ptx
+
+
 def test_mbarriers_beside_tensor_memory_take_no_shared_memory() -> None:
     def shared(**more: Any) -> int:
         program = tileiras.compile(

@@ -59,3 +59,26 @@ def test_a_queue_keeps_to_the_room_that_scratch_leaves(
     for planned, room in found:
         assert planned.slots == planned.parts * planned.ahead + planned.held
         assert planned.slots * planned.piece <= room < (planned.slots + planned.parts) * planned.piece
+
+
+def test_a_ring_leaves_the_room_in_which_warps_reduce(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bytes that are kept beside the stages are those that reductions of the loop take later on: no conversion takes more."""
+    kept: list[int] = []
+    taken: list[int] = []
+    scratch_bytes = loops.scratch_bytes
+
+    def keep(*given: Any) -> int:
+        kept.append(scratch_bytes(*given))
+        return kept[-1]
+
+    def after(name: str, ir: Any) -> None:
+        if name == "TileASPlaceShared":
+            inside = [op for loop in ir.walk() if loop.spec.name == "for" for op in loop.walk()]
+            taken.extend(
+                op.attrs["scratch"][1] for op in inside if op.spec.name == "reduce" and "scratch" in op.attrs
+            )
+
+    monkeypatch.setattr(loops, "scratch_bytes", keep)
+    module = tileiras.load(BYTECODE / "staged_gated_state.tilebc").op
+    pipeline.compile_module(module, sm.find("sm_90"), Sink(), after=after)
+    assert taken == kept == [2048]
