@@ -114,7 +114,7 @@ def test_aggregates() -> None:
             over = f'{before}b8 "{text}", b8 "[{rest + 1} x i8]"'
             assert verify(code(params=fits, target="sm_75"), "sm_75").texts == [], text
             assert verify(code(params=over, target="sm_75"), "sm_75").texts == [overflow(1025, 1024)], text
-    for text in ("<64 x f32>", "[256 x i8]", "{i64, [31 x i64]}", "view<31>"):  # four are full, and no scalar is as large
+    for text in ("<64 x f32>", "[256 x i8]", "{i64, [31 x i64]}", "view<31>"):  # four are full
         several = [", ".join([f'b8 "{text}"'] * count) for count in (4, 5)]
         said = [verify(code(params=params, target="sm_75"), "sm_75").texts for params in several]
         assert said == [[], [overflow(1280, 1024)]], text
