@@ -172,7 +172,7 @@ def write(rows: list[tuple[str, str, str, float]]) -> None:
         "Maximum error in units of the last place, measured by `python scripts/measure_accuracy.py --write`: the PTX",
         "that the compiler generates runs on the emulator and is compared with mpmath at 300 bits, on ordinary,",
         "extreme and random arguments. The emulator rounds `rsqrt.approx`, `ex2.approx` and `lg2.approx` correctly;",
-        "a GPU's own error of those instructions (PTX ISA manual) comes on top for f32 `exp2`, `rsqrt` and `approx`.",
+        "a GPU's own error of those instructions (PTX ISA manual) comes on top for f32 `exp`, `exp2`, `rsqrt` and `approx`.",
         "f16 and bf16 are computed in f32 and rounded once. The columns `cpu` are of the CPU target on an x86-64 with",
         "fused multiply-add; CPUs without it, and f64 everywhere, call the C library of the machine.",
         "f32 `tanh` is made of `ex2.approx` and `rcp.approx` from 0.6 up: their own errors (2 ulp and 1 ulp) make it 3.2 at most "

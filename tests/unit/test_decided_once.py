@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2] / "tileiras" / "compiler"
 # numbers outside the cost model, and why none of them is a choice among programs
 ELSEWHERE = {
     # bounds on searches: compile time
-    "passes/tileaa/nonpositive.py:DEPTH": "search", "passes/tileaa/short_results.py:DEPTH": "search",
+    "passes/tileaa/short_results.py:DEPTH": "search",
     "passes/tileaa/commute.py:MAX_PAIRS": "search", "passes/tileaa/axis.py:MAX_DIVISOR": "search",
     "lower/tileaa_to_tileas/infer.py:CHEAP_DEPTH": "search",
     "lower/tileas_to_nvvm/guarded.py:_FEW": "search", "lower/tileas_to_nvvm/guarded.py:_PARTS": "search",

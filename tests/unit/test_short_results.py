@@ -162,6 +162,18 @@ LOOP = """%zero = constant <i32: 0> : tile<i32>
   }
   """
 
+FROM_BRANCH = """%zero = constant <i32: 0> : tile<i32>
+  %one = constant <i32: 1> : tile<i32>
+  %c = for %i in (%zero to %b, step %one) : tile<i32> iter_values(%a = %v) -> (tile<128xf32>) {
+    %e = exp %a : tile<128xf32>
+    %p = cmpi less_than %i, %one, signed : tile<i32> -> tile<i1>
+    if %p {
+      continue %e : tile<128xf32>
+    }
+    continue %a : tile<128xf32>
+  }
+  """
+
 
 @pytest.mark.parametrize(
     ("body", "approximate"),
@@ -172,6 +184,7 @@ LOOP = """%zero = constant <i32: 0> : tile<i32>
         (LOOP + DOWN.format("%c"), True),
         ("%y = exp %v : tile<128xf32>", False),
         (LOOP.replace("%c = for", "%y = for"), False),
+        (FROM_BRANCH + DOWN.format("%c"), False),  # an `if` without results that ends in the loop's `continue`
         ("%e = exp %v : tile<128xf32>\n  %s = floor %e : tile<128xf32>\n  " + DOWN.format("%s"), False),
         ("%e = divf %v, %v rounding<nearest_even> : tile<128xf32>\n  %s = subf %e, %v rounding<nearest_even> : tile<128xf32>\n  "
          + DOWN.format("%s"), False),
@@ -181,8 +194,13 @@ LOOP = """%zero = constant <i32: 0> : tile<i32>
 )  # fmt: skip
 def test_only_what_ends_in_16_bits_is_approximate(body: str, approximate: bool) -> None:
     text = KERNEL.format(body=body)
-    found = re.search(r"\b(ex2|rcp|tanh)\.approx", tileiras.compile(text, "sm_90", emit="ptx").ptx)
-    assert (found is not None) == approximate and (found is None or found[1] != "tanh")
+    code = tileiras.compile(text, "sm_90", emit="ptx").ptx
+    found = {one[1] for one in re.finditer(r"\b(ex2|rcp|tanh)\.approx", code)}
+    reduced = "fma.rn.sat.f32" in code  # exp of f32 splits its argument before ex2.approx: docs/accuracy.md
+    assert (bool(found) and not reduced) == approximate and "tanh" not in found
     exact = tileiras.compile(text, "sm_90", emit="ptx", opt_level=0).ptx
-    within = {"ex2", "rcp"} if "tanh" in body else set()  # tanh of f32 is made of both: docs/accuracy.md
-    assert {found[1] for found in re.finditer(r"\b(ex2|rcp|tanh)\.approx", exact)} <= within
+    within = (
+        {"ex2", "rcp"} if "tanh" in body else {"ex2"} if "= exp " in body else set()
+    )  # tanh of f32 is made of both
+    assert {one[1] for one in re.finditer(r"\b(ex2|rcp|tanh)\.approx", exact)} <= within
+    assert ("fma.rn.sat.f32" in exact) == ("= exp " in body)

@@ -105,7 +105,6 @@ PIPELINE: tuple[Row, ...] = (
     Row("tileaa", "TileAASplitBlocks", "loops.split_blocks", "SplitBlocks", frozenset(), 1, OPTIONAL,
         wish="num_cta_in_cga"),
     Row("tileaa", "TileAAMarkShortResults", "tileaa.short_results", "MarkShortResults", _FUNCTIONS, 1, OPTIONAL),
-    Row("tileaa", "TileAAMarkNonPositive", "tileaa.nonpositive", "MarkNonPositive", frozenset(("exp",)), 1, OPTIONAL),
     Row("tileaa", "TileAAMarkExactIntegers", "tileaa.exact_integers", "MarkExactIntegers", frozenset(("itof",)), 1, OPTIONAL),
     Row("tileaa", "TileAAAgentVerifier", "tileaa.agent_verifier", "AgentVerifier", frozenset(("agent",)), 0, OPTIONAL),
     Row("tileaa", "TileAATurnFewRows", "loops.turn_few_rows", "TurnFewRows", _UNSCALED, 1, OPTIONAL),

@@ -75,7 +75,7 @@ class CostModel:
     chain_instructions = 400  # of a thread from which a chain is a loop: ptxas takes seconds over more (T)
     chain_elements = 8  # of a thread in a slice of it: two vectors of 16 bytes for f32 (F)
     sequences: ClassVar[dict[str, int]] = {  # instructions of ops that are more than one, about (S)
-        "cos": 40, "sin": 40, "tan": 50, "sinh": 30, "cosh": 30, "tanh": 20, "exp": 12, "exp2": 10, "log": 20, "log2": 20,
+        "cos": 40, "sin": 40, "tan": 50, "sinh": 30, "cosh": 30, "tanh": 20, "exp": 8, "exp2": 10, "log": 20, "log2": 20,
         "fpowf": 60, "fpowi": 30, "atan2": 40, "divf": 8, "sqrt": 4, "rsqrt": 4, "remf": 30, "divi": 20, "remi": 20,
     }  # fmt: skip
     heavy_instructions = 64  # an element, from which half of them are enough (T)

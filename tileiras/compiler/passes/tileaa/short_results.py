@@ -94,12 +94,11 @@ def _following(op: Op, index: int, through: frozenset[str]) -> list[Value] | Non
         return list(op.results) if inner <= COMBINES and ("addf" in through or "addf" not in inner) else None
     if name == "for" and index >= 3:
         return [op.results[index - 3], op.regions[0].blocks[0].args[index - 2]]
-    if name in ("continue", "yield"):
-        parent = op.parent
-        if parent is not None and parent.spec.name == "for":
-            return [parent.results[index], parent.regions[0].blocks[0].args[index + 1]]
-        if parent is not None and parent.spec.name == "if":
-            return [parent.results[index]]
+    parent = op.parent
+    if parent is not None and (name, parent.spec.name) == ("continue", "for"):
+        return [parent.results[index], parent.regions[0].blocks[0].args[index + 1]]
+    if parent is not None and (name, parent.spec.name) == ("yield", "if"):
+        return [parent.results[index]]
     return None
 
 

@@ -1,14 +1,14 @@
 """exp, exp2, log, log2 and the hyperbolic functions.
 
-exp: x = n ln 2 + r with ln 2 in two parts, a polynomial on |r| <= 0.35, two multiplications by powers of two so
-that subnormal results are rounded once. log: x = 2^e m with m in [2/3, 4/3), a polynomial in m - 1. Where the result is
-rounded to 16 bits, `short.py` has shorter ones.
+exp of f32: x log2(e) = n + r, the machine's own power of two of r and a multiplication by 2^n, so that subnormal results
+are rounded once. exp of f64, and what sinh, cosh and fpowf are made of: x = n ln 2 + r with ln 2 in two parts, a polynomial
+on |r| <= 0.35, two multiplications by powers of two. log: x = 2^e m with m in [2/3, 4/3), a polynomial in m - 1. Where the
+result is rounded to 16 bits, `short.py` has shorter ones.
 """
 
 from __future__ import annotations
 
 from tileiras.compiler.ir.dense import dense_bits
-from tileiras.compiler.passes.tileaa.nonpositive import NONPOSITIVE
 
 from . import short
 from .floats import function
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SMALLEST_NORMAL, INFINITY = 0x00800000, 0x7F800000  # bits of f32
 LN2, LOG2E = 0.6931471805599453, 1.4426950408889634
-LOWERED = 64  # 2^(n + 64) is a normal number for every n from -150 to 0
+POWERS = 252  # from 2^-126 to 2^126: what is beyond is left to the power of r
 ROUNDER = 1.5 * 2**23  # added to an f32 below 2^22: the sum's last bits are the nearest integer
 
 
@@ -57,27 +57,39 @@ def exp_scaled(f: Floats, x: Any, extra: int = 0) -> Any:
     return f.scale(_exp_poly(f, r), n)
 
 
-def _exp_scaled32(f: Floats, x: Any, extra: int, nonpositive: bool = False) -> Any:
+def _exp_scaled32(f: Floats, x: Any, extra: int) -> Any:
     """The same without a conversion to an integer: the bits of the rounded sum become two powers of two at once.
 
     Their last nine are k = n + extra + 254, whose halves are the exponent fields of 2^(k/2 - 127): shifted up by 23, all
-    other bits fall out. Worked: n = 3, extra = 0: k = 257 = 128 + 129, 2^1 * 2^2. Of a number that is not positive n is 0 at
-    most, and one of the powers can be 2^-64.
+    other bits fall out. Worked: n = 3, extra = 0: k = 257 = 128 + 129, 2^1 * 2^2.
     """
     b = f.b
-    high, low = CONSTANTS["exp_range", 32]
-    x = f.at_least(x, low) if nonpositive else f.clamp(x, high, low)
-    rounder = f.c(ROUNDER + (f.bias + LOWERED if nonpositive else 2 * f.bias + extra))
+    x = f.clamp(x, *CONSTANTS["exp_range", 32])
+    rounder = f.c(ROUNDER + 2 * f.bias + extra)
     total = f.fma(x, f.c(CONSTANTS["log2e", 32]), rounder)
     n = f.sub(total, rounder)
     big, small = CONSTANTS["ln2", 32]
     tail = _exp_tail(f, f.fma(n, f.c(-small), f.fma(n, f.c(-big), x)))
     k = f.word(total)
     both = b.emit("shl.b32", k, 23)
-    if nonpositive:
-        return f.mul(f.fma(tail, both, both), f.c(2.0**-LOWERED))
     half = b.emit("and.b32", b.emit("shl.b32", k, 22), 0xFF800000)
     return f.mul(f.fma(tail, half, half), b.emit("sub.s32", both, half))
+
+
+def _exp32(f: Floats, x: Any) -> Any:
+    """Eight instructions, and ex2.approx of a number whose size is at most 0.51 but where the result leaves the normal ones.
+
+    A saturated product brings x log2(e) into [-126, 126], NaN to -126; multiplied up again and added to a large number it is
+    the exponent field of 2^n in the sum's last bits. r is exact but for two roundings of what n leaves over: infinity, NaN,
+    and the 23 binades of subnormal results go through it.
+    """
+    b = f.b
+    big, small = CONSTANTS["log2e_exact", 32]
+    share = b.emit("fma.rn.sat.f32", x, f.c(LOG2E / POWERS), f.c(0.5))
+    total = f.fma(share, f.c(POWERS), f.c(ROUNDER + 1))
+    n = f.sub(total, f.c(ROUNDER + f.bias))
+    r = f.fma(x, f.c(small), f.fma(x, f.c(big), f.neg(n)))
+    return f.mul(b.emit("ex2.approx.ftz.f32", r), b.emit("shl.b32", f.word(total), 23))
 
 
 def exp(f: Floats, op: Op, x: Any) -> Any:
@@ -85,7 +97,7 @@ def exp(f: Floats, op: Op, x: Any) -> Any:
         return short.exp(f, x, short.tiny_is_zero(op))
     if short.suffices(f, op):
         return short.exp(f, x, short.tiny_is_zero(op))
-    return _exp_scaled32(f, x, 0, True) if f.w == 32 and op.attrs.get(NONPOSITIVE) else exp_scaled(f, x)
+    return _exp32(f, x) if f.w == 32 else exp_scaled(f, x)
 
 
 def exp2(f: Floats, op: Op, x: Any) -> Any:

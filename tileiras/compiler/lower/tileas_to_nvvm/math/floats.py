@@ -114,12 +114,6 @@ class Floats:
         x = self.select(self.cmp("gt", x, self.c(high)), self.c(high), x)
         return self.select(self.cmp("lt", x, self.c(low)), self.c(low), x)
 
-    def at_least(self, x: Any, low: float) -> Any:
-        """x or `low`, the larger; NaN stays."""
-        if self.w == 32 and self.lowering.target.has(sm.MINMAX_NAN):
-            return self.b.emit("max.NaN.f32", x, self.c(low))
-        return self.select(self.cmp("lt", x, self.c(low)), self.c(low), x)
-
     def both(self, p: Any, q: Any) -> Any:
         return self.b.emit("and.pred", p, q)
 
