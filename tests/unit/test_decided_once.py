@@ -23,7 +23,7 @@ ELSEWHERE = {
     "lower/tileaa_to_tileas/infer.py:CHEAP_HEIGHT": "search", "schedule/products.py:REACH": "search",
     "schedule/restage.py:SEARCH": "search", "schedule/pointer_needs.py:MOST_SCALARS": "search",
     "passes/tileaa/transpose_scores.py:MOST_OPS": "search", "passes/tileas/again.py:MOST_OPS": "search",
-    "passes/tileaa/exact_integers.py:DEPTH": "search",
+    "passes/tileaa/exact_integers.py:DEPTH": "search", "lower/tileaa_to_tileas/rows.py:MOST_OPS": "search",
     # limits of formats, instructions and machines: other values would be wrong
     "passes/nvvm/module_verifier.py:MAX_THREADS": "limit", "passes/nvvm/module_verifier.py:MAX_CLUSTER": "limit",
     "lower/tileaa_to_tileas/rows.py:MATRIX_BITS": "limit",

@@ -53,6 +53,62 @@ def test_a_row_sum_needs_no_shared_memory(rows: int, cols: int) -> None:
     assert (out == x @ w).all()
 
 
+PLACES = """cuda_tile.module @m { entry @k(%x: tile<ptr<f32>>, %f: tile<ptr<f32>>, %o: tile<ptr<f32>>) {
+  %fv = make_tensor_view %f, shape = [32], strides = [1] : tensor_view<32xf32, strides=[1]>
+  %fp = make_partition_view %fv : FT
+  %oa = assume div_by<16>, %o : tile<ptr<f32>>
+  %ov = make_tensor_view %oa, shape = [32, 64], strides = [64, 1] : tensor_view<32x64xf32, strides=[64,1]>
+  %op = make_partition_view %ov : OT
+  %i = constant <i32: 0> : tile<i32>
+  %t = make_token : token
+  %v, %r = load_view_tko weak %fp[%i] token = %t : FT, tile<i32> -> tile<32xf32>, token
+  %l = floor %v : tile<32xf32>
+  %a = subf %v, %l rounding<nearest_even> : tile<32xf32>
+  %n = ftoi %l signed : tile<32xf32> -> tile<32xi32>
+  %c = constant <i32: 64> : tile<32xi32>
+  %m = muli %n, %c : tile<32xi32>
+  %m1 = reshape %m : tile<32xi32> -> tile<32x1xi32>
+  %m2 = broadcast %m1 : tile<32x1xi32> -> tile<32x64xi32>
+  %j = iota : tile<64xi32>
+  %j1 = reshape %j : tile<64xi32> -> tile<1x64xi32>
+  %j2 = broadcast %j1 : tile<1x64xi32> -> tile<32x64xi32>
+  %at = addi %m2, %j2 : tile<32x64xi32>
+  %xa = assume div_by<16>, %x : tile<ptr<f32>>
+  %x1 = reshape %xa : tile<ptr<f32>> -> tile<1x1xptr<f32>>
+  %x2 = broadcast %x1 : tile<1x1xptr<f32>> -> tile<32x64xptr<f32>>
+  %p = offset %x2, %at : tile<32x64xptr<f32>>, tile<32x64xi32> -> tile<32x64xptr<f32>>
+  %g, %s = load_ptr_tko weak %p token = %t : tile<32x64xptr<f32>> -> tile<32x64xf32>, token
+  %a1 = reshape %a : tile<32xf32> -> tile<32x1xf32>
+  %a2 = broadcast %a1 : tile<32x1xf32> -> tile<32x64xf32>
+  %y = mulf %g, %a2 rounding<nearest_even> : tile<32x64xf32>
+  %d = store_view_tko weak %y, %op[%i, %i] token = %t : tile<32x64xf32>, OT, tile<i32> -> token
+  MORE
+  return } }""".replace("FT", VIEW.format(shape="32", full="32", strides="1")).replace(
+    "OT", VIEW.format(shape="32x64", full="32x64", strides="64,1")
+)
+KEPT = """%e = store_view_tko weak %l, %fp[%i] token = %r : tile<32xf32>, FT, tile<i32> -> token""".replace(
+    "FT", VIEW.format(shape="32", full="32", strides="1")
+)
+
+
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_100", "sm_120"])
+@pytest.mark.parametrize("kept", [False, True])
+def test_what_is_computed_from_places_is_computed_where_it_is_broadcast(gpu_name: str, kept: bool) -> None:
+    """Numbers of rows and fractions: each thread computes its own, unless somebody else wants some of them."""
+    text = PLACES.replace("MORE", KEPT if kept else "")
+    ptx = tileiras.compile(text, gpu_name, emit="ptx").ptx
+    assert ("bar.sync" in ptx) == kept == (".shared" in ptx)
+    rng = np.random.default_rng(2)
+    x = rng.integers(-8, 8, (50, 64)).astype(np.float32)
+    f = (rng.integers(0, 50, 32) + rng.integers(0, 4, 32) / 4).astype(np.float32)
+    want = x[f.astype(int)] * (f % 1)[:, None]
+    for target in ("reference", "emulator"):
+        out, places = np.zeros((32, 64), np.float32), f.copy()
+        more = {"gpu_name": gpu_name, "check": True} if target == "emulator" else {}
+        tileiras.launch(text, "k", grid=(1, 1, 1), args=[x, places, out], target=target, **more)
+        assert (out == want).all() and (places == (np.floor(f) if kept else f)).all()
+
+
 def test_warps_leave_the_reduced_dimension() -> None:
     """[16, 512] of bf16, vectors of 8: bits 0 to 8 are a row."""
     layout = blocked((16, 512), (1, 0), 3, 2)

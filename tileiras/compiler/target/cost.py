@@ -109,6 +109,7 @@ class CostModel:
     # ---- layouts of what is stored
     log2_whole_rows = 12  # of elements from which fragments cross shared memory to leave in 16 bytes (S)
     log2_small_tile = 8  # of elements below which a tile is stored as it lies (S)
+    computed_again = 4  # registers of a small tile that a thread computes without asking others (S)
     near_bits = 4  # log2 of neighbours that count as near: 16 elements of 2 bytes are a sector (G)
     enough_near = 3  # bits of register and lane numbers that lead to near elements (G)
     log2_vector = 2  # of elements that a thread has side by side where nothing is known (S)

@@ -122,6 +122,12 @@ class Inference:
         order = tuple(reversed(range(len(shape))))
         return blocked(shape, order, self.vector_of(shape, self.vectors.get(shape)), self.log2_warps)
 
+    def expected(self, shape: tuple[int, ...]) -> LinearLayout | None:
+        """Where tiles of a shape will lie that memory ops move: None where products decide it."""
+        if self.products is not NoProducts or shape not in self.vectors:
+            return None
+        return self.coalesced(shape, list(reversed(range(len(shape)))))
+
     # ---- cheap values
     def is_cheap(self, value: Value, depth: int = 0) -> int:
         """How many ops in a row compute a value again where it is wanted; 0: it is kept."""
@@ -319,6 +325,10 @@ class Inference:
         if unit >= 0:
             order.remove(unit)
             order.insert(0, unit)
+        return self.coalesced(shape, order)
+
+    def coalesced(self, shape: tuple[int, ...], order: list[int]) -> LinearLayout:
+        """As wide vectors as memory ops on the shape may have, along the first dimension of an order."""
         width = self.vector_of(shape, self.vectors.get(shape))
         layout = blocked(shape, order, width, self.log2_warps)
         return within_warps(layout, self.reduced[shape], width) if shape in self.reduced else layout

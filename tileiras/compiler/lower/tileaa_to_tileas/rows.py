@@ -12,6 +12,7 @@ from __future__ import annotations
 from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.ir.types import TensorType
 from tileiras.compiler.layout.linear import LinearLayout, dim_bits, remap_bits
+from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS
 
 TYPE_CHECKING = False
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.core import Op, Value
 
 LOADS = frozenset(("load_view_tko", "load_ptr_tko"))
+MOST_OPS = 64  # that are computed from a small tile and looked at
 MATRIX_BITS = 3  # of the eight rows and columns of a matrix that ldmatrix brings
 
 
@@ -126,6 +128,44 @@ def beside(load: Op, layout_of: Callable[[Value], LinearLayout | None]) -> Linea
     known; None otherwise."""
     wanted = {_restricted(value, layout_of) for value in _broadcasts(load.results[0])}
     return wanted.pop() if len(wanted) == 1 else None
+
+
+def again(load: Op, place: Callable[[tuple[int, ...]], LinearLayout | None]) -> LinearLayout | None:
+    """The layout in which a small tile is loaded of which nothing but broadcasts is wanted, with what is computed from it element
+    by element: where the large tiles of all of them have its elements, so that each thread computes again what it needs of it.
+    None where threads would have too much to do, or something else wants it. `place`: where large tiles of a shape lie."""
+    made = _computed_from(load.results[0])
+    wanted = {
+        v
+        for value in made or ()
+        for user, _ in value.uses
+        if user.spec.name == "broadcast"
+        for v in user.results
+    }
+    shapes = {(value.op.operands[0].type.shape, value.type.shape) for value in wanted}  # type: ignore[attr-defined,union-attr]
+    layouts = {
+        None if (outer := place(large)) is None else before_broadcast(outer, small, large)
+        for small, large in shapes
+    }
+    layout = layouts.pop() if len(layouts) == 1 else None
+    return layout if layout is not None and layout.num_regs <= CostModel.computed_again else None
+
+
+def _computed_from(value: Value) -> set[Value] | None:
+    """What is computed from a tile element by element, with the tile; None where something but broadcasts wants any of it."""
+    made, work = {value}, [value]
+    users: dict[Op, None] = {}
+    while work:
+        for user, _ in work.pop().uses:
+            if user.spec.name == "broadcast" or user in users:
+                continue
+            if not _keeps_index(user) or len(user.results) != 1 or len(users) == MOST_OPS:
+                return None
+            users[user] = None
+            made.add(user.result)
+            work.append(user.result)
+    alone = all(v in made or _is_constant(v) for user in users for v in user.operands)
+    return made if alone else None
 
 
 def _broadcasts(value: Value) -> list[Value | None]:

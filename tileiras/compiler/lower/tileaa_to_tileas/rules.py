@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tileiras.compiler.ir.dense import dense_bits
 from tileiras.compiler.ir.types import TensorType
+from tileiras.compiler.layout.convert import SHARED, plan
 from tileiras.compiler.layout.linear import (
     LANE_BITS,
     LinearLayout,
@@ -24,7 +25,7 @@ from tileiras.compiler.layout.linear import (
 from tileiras.compiler.passes.tileaa.slices import cut_bits, sliced
 from tileiras.compiler.target.cost import CostModel
 
-from .rows import beside, down_columns, is_only_reduced
+from .rows import again, beside, down_columns, is_only_reduced
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,10 +49,19 @@ def project(layout: LinearLayout, span: tuple[int, int]) -> LinearLayout:
 
 
 def _load_view(inf: Inference, op: Op) -> Any:
-    layout = inf.steered.get(op.results[0]) or beside(op, inf.layouts.get)
+    layout = inf.steered.get(op.results[0]) or beside(op, inf.layouts.get) or _again(inf, op)
     if layout is None or layout in inf.anchored:
         layout = _in_columns(inf, op) or inf.memory_layout(op, op.results[0].type.shape)  # type: ignore[attr-defined]
     return _view_operands(inf, op, layout), [layout, None]
+
+
+def _again(inf: Inference, op: Op) -> LinearLayout | None:
+    """The layout of a small load of which each thread computes what it needs, where it would pass through shared memory."""
+    layout = again(op, inf.expected)
+    if layout is None:
+        return None
+    have = inf.memory_layout(op, op.results[0].type.shape)  # type: ignore[attr-defined]
+    return layout if plan(have, layout).kind == SHARED else None
 
 
 def _in_columns(inf: Inference, op: Op) -> LinearLayout | None:
