@@ -3,7 +3,8 @@ copies run far enough ahead. The busiest resource sets it; the depth of a ring i
 
     tensor cores    multiply-adds of the products
     L2              bytes that the iteration's copies bring
-    shared memory   those bytes on their way in, and the fragments that warps read; wgmma and tcgen05 read by themselves
+    shared memory   those bytes on their way in, and the fragments that warps read; wgmma and tcgen05 read by themselves what
+                    need not go through registers first
     CUDA cores      instructions of elementwise ops, reductions and scans
     MUFU            exponentials, logarithms, roots, quotients
 """
@@ -11,11 +12,14 @@ copies run far enough ahead. The busiest resource sets it; the depth of a ring i
 from __future__ import annotations
 
 from tileiras.compiler.ir.dense import num_elements
+from tileiras.compiler.target import wgmma
 from tileiras.compiler.target.cost import CostModel
+from tileiras.compiler.target.products import SIDES
 from tileiras.compiler.target.registers import moved_bytes
 
 from .candidates import backward, captured
 from .instructions import mma_sync
+from .restage import is_invariant, source_load
 from .staging import is_elementwise
 
 TYPE_CHECKING = False
@@ -66,6 +70,8 @@ def interval(loop: Op, products: Collection[Op], members: Collection[Staged], ta
         )
         if product.attrs.get("atom") not in ("wgmma", "tcgen05"):
             by[SHARED] += fragment_bytes(product)
+        elif product.attrs["atom"] == "wgmma":
+            by[SHARED] += through_registers(product, {member.op: member for member in members})
     by[SHARED] //= cost.bank_bytes
     body = loop.regions[0].block
     addresses = backward([v for member in members for v in captured(member.op)], body)[0]
@@ -84,6 +90,29 @@ def interval(loop: Op, products: Collection[Op], members: Collection[Staged], ta
     by[CORES] //= cost.issued_threads
     by[MUFU] //= cost.functions_a_clock
     return Interval(by)
+
+
+def through_registers(product: Op, members: dict[Op, Staged]) -> int:
+    """Bytes that the threads of a wgmma read of its operands' stages, or write back in the form that it reads."""
+    total = 0
+    for operand, side in zip(product.operands[:2], SIDES):
+        type: Any = operand.type
+        load = source_load(operand)
+        back = f"restage_{side}" in product.attrs
+        if load in members and (back or type.elem.bits == 32):  # those go to registers, to be rounded
+            total += members[load].bytes
+        if back and not is_invariant(operand, product.block):
+            total += num_elements(type.shape) * type.elem.bytes
+    return total
+
+
+def warpgroup_clocks(product: Op) -> int:
+    """Clocks in which an SM does a wgmma."""
+    left: Any = product.operands[0].type
+    row = wgmma.row_of(left.elem.name)
+    assert row is not None
+    results = num_elements(product.result.type.shape)  # type: ignore[attr-defined]
+    return max(1, results * max(1, left.shape[-1] >> row[1]) // CostModel.warpgroup_results)  # type: ignore[no-any-return]
 
 
 def fragment_bytes(product: Op) -> int:

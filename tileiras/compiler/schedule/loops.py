@@ -17,6 +17,7 @@ from tileiras.compiler.target.registers import shared_bytes
 
 from .byte_fragments import apart
 from .candidates import can_be_copied, captured, is_outside, refusal
+from .direct import loaded_by_threads
 from .instructions import mma_sync
 from .interval import TENSOR, Interval, interval
 from .needed_registers import is_product, most_blocks
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
     from tileiras.compiler.ir.analyses import Analyses
     from tileiras.compiler.ir.core import Op, Value
+
+    from .direct import Direct
 
 
 def _instructions(product: Op, atom: Any) -> int:
@@ -157,11 +160,20 @@ def parts_of_step(func: Op, loop: Op, analyses: Analyses) -> int:
 class Ring:
     """Stages of a loop: its members lie one behind the other in each stage."""
 
-    __slots__ = ("cut", "depth", "interval", "members", "slots")
+    __slots__ = ("cut", "depth", "direct", "interval", "members", "slots")
 
-    def __init__(self, depth: int, slots: int, members: list[Staged], cut: str, interval: Interval) -> None:
+    def __init__(
+        self,
+        depth: int,
+        slots: int,
+        members: list[Staged],
+        cut: str,
+        interval: Interval,
+        direct: dict[Op, Direct],
+    ) -> None:
         self.cut = cut  # how many slots were wanted and why there are fewer, if there are
         self.depth = depth  # iterations that run ahead, and one
+        self.direct = direct  # loads that need no stage
         self.interval = interval
         self.slots = slots
         self.members = members
@@ -199,6 +211,8 @@ def plan_ring(
                     members[plan.op] = staged_scales(product, which, plan, log2_warps)
     if not members:
         return f"none has rows aligned to {cost.min_copy_bytes} bytes, zeros outside of its view and no access to wait for"
+    direct = loaded_by_threads(func, loop, products, members, wish, context.target)
+    members = {op: member for op, member in members.items() if op not in direct}
     stage = sum(member.bytes for member in members.values())
     step = interval(loop, products, members.values(), context.target)
     clocks = step.clocks
@@ -206,7 +220,7 @@ def plan_ring(
         wish = hinted_stages(members, context.target, cost.wanted(clocks))
     scratch = max(scratch_bytes(loop, members, context.target), bytes_back(products))
     other = scratch + held_around(loop) + buffered_bytes(products, members)
-    other += sum(plan_copies(p) for p in products)
+    other += sum(plan_copies(p, direct) for p in products)
     barriers = 0
     if context.target.tensor_maps != "none":
         barriers = plan_boxes(func, loop, list(members.values()), facts, context)
@@ -240,7 +254,7 @@ def plan_ring(
     if slots < wanted:
         fits = (slots + 1) * stage + other + barriers <= cost.shared_bytes
         cut = f"; {wanted} were wanted, " + ("which fewer blocks have room for" if fits else NO_ROOM)
-    return Ring(depth, slots, list(members.values()), cut, step)
+    return Ring(depth, slots, list(members.values()), cut, step, direct)
 
 
 def queue_of_own_loads(

@@ -18,6 +18,7 @@ from .staging import LOADS, RENAMES, is_elementwise
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from typing import Any
 
     from tileiras.compiler.ir.core import Op, Value
@@ -153,20 +154,20 @@ def source_load(value: Value) -> Op | None:
     return None
 
 
-def plan_copies(product: Op) -> int:
+def plan_copies(product: Op, direct: Collection[Op] = ()) -> int:
     """Decides in how many buffers of its own each operand is written back (`copies_lhs`, `copies_rhs`; 0: where it was loaded),
-    and returns their bytes together."""
+    and returns their bytes together. `direct`: loads that have no stage to be written back to."""
     total = 0
     for which, side in enumerate(SIDES):
         if product.attrs.get(f"restage_{side}") is None:
             continue
-        copies = buffers_of(product, which)
+        copies = buffers_of(product, which, direct)
         product.attrs = {**product.attrs, f"copies_{side}": copies}
         total += copies * buffer_bytes(product.operands[which].type)
     return total
 
 
-def buffers_of(product: Op, which: int) -> int:
+def buffers_of(product: Op, which: int, direct: Collection[Op] = ()) -> int:
     """In how many buffers of its own an operand is written back: none where it keeps the place that it was loaded to, two where
     wgmma may still read the one of the step before."""
     from .products import adds_up
@@ -174,7 +175,8 @@ def buffers_of(product: Op, which: int) -> int:
     operand = product.operands[which]
     load = source_load(operand)
     size = bytes_of(operand.type)
-    if load is not None and load.block is product.block and load.results[0].type.elem.bytes == size:  # type: ignore[attr-defined]
+    staged = load is not None and load.block is product.block and load not in direct
+    if staged and load.results[0].type.elem.bytes == size:  # type: ignore[union-attr]
         return 0
     return 1 if adds_up(product) is None or is_invariant(operand, product.block) else 2
 

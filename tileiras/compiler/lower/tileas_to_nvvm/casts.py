@@ -12,6 +12,7 @@ from tileiras.compiler.target import sm
 from tileiras.compiler.target.registers import reg_class
 
 from .arith import ROUND, downcast, extended, from_f64, round_directed, upcast, word_of
+from .multiplied import only_multiplied
 from .state import Lowering, elementwise
 
 TYPE_CHECKING = False
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tileiras.compiler.ir.core import Op
+
+
+RN_TO_MULTIPLY = "rn, to multiply"  # whoever reads the result ignores the bits behind those of tf32
 
 
 class Mini:
@@ -245,6 +249,8 @@ def lower_ftof(lowering: Lowering, op: Op) -> None:
             regs = lowering.regs_as(op.operands[0], layout)
             values = [float_to_f32(lowering, x, source.name) for x in regs]
             return lowering.define(op.results[0], _to_words(lowering, values, MINI[target.name]))
+    if target.name == "tf32" and source.name != "f64" and rounding == "rn" and only_multiplied(op.results[0]):
+        rounding = RN_TO_MULTIPLY
     elementwise(lowering, op, lambda x: to_float(lowering, x, source.name, target.name, rounding))
 
 
@@ -361,11 +367,13 @@ def _odd_from_f64(lowering: Lowering, x: Any) -> Any:
 
 
 def f32_to_tf32(lowering: Lowering, x: Any, rounding: str) -> Any:
-    """Round the low 13 bits away; the result is an f32 pattern. NaN stays NaN."""
+    """Round the low 13 bits away; the result is an f32 pattern, but for these bits where tensor cores alone read it. NaN stays
+    NaN."""
     b = lowering.b
     word = word_of(lowering, x)
-    if rounding == "rn" and lowering.target.has(sm.CVT_TF32_RN):
-        return b.emit("and.b32", b.emit("cvt.rn.tf32.f32", b.materialize(x, "r")), 0xFFFFE000)
+    if rounding in ("rn", RN_TO_MULTIPLY) and lowering.target.has(sm.CVT_TF32_RN):
+        rounded = b.emit("cvt.rn.tf32.f32", b.materialize(x, "r"))
+        return rounded if rounding == RN_TO_MULTIPLY else b.emit("and.b32", rounded, 0xFFFFE000)
     if rounding == "rz":
         cut = b.emit("and.b32", word, 0xFFFFE000)
     else:

@@ -19,7 +19,7 @@ from tileiras.compiler.ir.build import create
 from tileiras.compiler.ir.core import Block, Op, Region
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.rewrite import Rewriter
-from tileiras.compiler.ir.types import TOKEN, Ptr
+from tileiras.compiler.ir.types import TOKEN, Ptr, TensorType
 from tileiras.compiler.schedule.candidates import (
     LOOPS,
     backward,
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tileiras.compiler.ir.core import Value
+    from tileiras.compiler.schedule.direct import Direct
     from tileiras.compiler.schedule.loops import Ring
     from tileiras.compiler.schedule.queue import OwnLoad, Queue
     from tileiras.compiler.schedule.staging import Staged
@@ -87,12 +88,13 @@ class ModuloSchedule(Pass):
     without: loads wait
     acts: staged_f16_nt on sm_90
     """
-    __slots__ = ("fed", "waits")
+    __slots__ = ("direct", "fed", "waits")
 
     def run(self, func: Any, context: Context) -> bool:
         self.fed: set[Any] = (
             set()
         )  # places of loops whose loads run ahead; of two versions nothing is said of the slow one
+        self.direct: dict[Op, Direct] = {}  # loads beside rings that their threads wait for
         self.waits: dict[Op, str] = {}  # loops where that was tried, with the reason why they do not
         wish = getattr(func.attrs.get(KEY), "num_stages", None)
         wished = self.wished(func, context)
@@ -117,6 +119,10 @@ class ModuloSchedule(Pass):
                 if not self.transfer(op, loop, attrs, context):
                     return False
             loads = [op for op in loads if op not in shared and op not in indices]
+            for op in [op for op in loads if op in self.direct]:
+                loads.remove(op)
+                if not self.wait_in_registers(op, loop, self.direct[op], context):
+                    return False
             held = sum(registers_of(op.results[0].type) for op in loads)
             usual = 2 if shared and held <= CostModel.waiting_registers else 1
             depth = min(most or usual, MAX_DEPTH, 1 + CostModel.slot_registers // max(held, 1))
@@ -215,7 +221,14 @@ class ModuloSchedule(Pass):
                 cut=ring.cut,
                 function=context.function,
             )  # fmt: skip
+        self.direct.update(ring.direct)
         return {member.op: self.transport(func, ring, member, context) for member in ring.members}
+
+    def wait_in_registers(self, op: Op, loop: Op, direct: Direct, context: Context) -> bool:
+        """A load whose threads write it to shared memory takes the layout in which they do."""
+        type: Any = op.results[0].type
+        op.results[0].type = TensorType(type.elem, type.shape, direct.layout)
+        return self.transfer(op, loop, {"depth": direct.depth}, context)
 
     def transport(self, func: Op, ring: Ring, member: Staged, context: Context) -> dict[str, Any]:
         """Attributes of the pipeline of a load that is staged."""

@@ -1,0 +1,80 @@
+"""Right operands of wgmma that the threads which write them to shared memory load themselves.
+
+What is converted between load and product is written to shared memory by threads, wherever it came from. Through a stage it crosses
+shared memory three times: copied in, read, written back. A thread that loads what it writes, an iteration or two ahead, saves
+two of them, for registers in which loads wait. It does where shared memory is what an iteration waits for.
+"""
+
+from __future__ import annotations
+
+from tileiras.compiler.dialects.nv_tileas.rings import MAX_DEPTH
+from tileiras.compiler.ir.dense import num_elements
+from tileiras.compiler.layout.linear import LinearLayout
+from tileiras.compiler.layout.shared import CHUNK_BYTES
+from tileiras.compiler.layout.turn import vector
+from tileiras.compiler.target.cost import CostModel
+
+from .interval import L2, SHARED, interval, warpgroup_clocks
+from .restage import buffers_of, source_load
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tileiras.compiler.ir.core import Op
+
+    from .staging import Staged
+
+
+class Direct:
+    """A load that its threads wait for in registers: in how many slots, and in which layout."""
+
+    __slots__ = ("depth", "layout")
+
+    def __init__(self, layout: LinearLayout, depth: int) -> None:
+        self.layout = layout
+        self.depth = depth
+
+
+def loaded_by_threads(
+    func: Op, loop: Op, products: list[Op], members: dict[Op, Staged], wish: int | None, target: Any
+) -> dict[Op, Direct]:
+    """Members of a ring that need no stage, because the threads that write them to shared memory can load them."""
+    from .loops import spare_registers
+
+    if len(products) != 1 or products[0].attrs.get("atom") != "wgmma" or wish is not None:
+        return {}
+    product = products[0]
+    if "restage_rhs" not in product.attrs or buffers_of(product, 1):
+        return {}
+    load = source_load(product.operands[1])
+    if load not in members or load.spec.name != "load_view_tko" or members[load].boxes is not None:
+        return {}
+    layout = layout_of(members[load])
+    if layout is None:
+        return {}
+    cost = CostModel(target)
+    busy = interval(loop, products, members.values(), target).by
+    clocks = max(warpgroup_clocks(product), busy[L2])
+    if busy[SHARED] <= clocks:
+        return {}
+    held = layout.num_regs * product.operands[1].type.elem.bits // 32  # type: ignore[attr-defined]
+    room = spare_registers(func, loop, target) // held
+    depth = min(MAX_DEPTH, 1 + -(-cost.latency_clocks // clocks), 1 + room)
+    return {load: Direct(layout, depth)} if depth > 1 else {}
+
+
+def layout_of(member: Staged) -> LinearLayout | None:
+    """The layout in which threads load a tile that they write back: that of the conversion behind it, but for the order of
+    registers, with as many bytes at once as copies bring; None where it has fewer."""
+    uses = member.op.results[0].uses
+    convert = uses[0][0] if len(uses) == 1 else None
+    if convert is None or convert.spec.name != "convert_layout" or member.width != CHUNK_BYTES:
+        return None
+    type: Any = convert.result.type
+    wide = [1 << k for k in vector(member.arrangement, type.elem.bytes, CHUNK_BYTES)]
+    have = type.layout
+    if not set(wide) <= set(have.reg):
+        return None
+    order = [*wide, *(column for column in have.reg if column not in wide)]
+    return LinearLayout(have.bits, order, have.lane, have.warp, have.inv)
