@@ -1,14 +1,13 @@
 """Right operands of wgmma that the threads which write them to shared memory load themselves.
 
-What is converted between load and product is written to shared memory by threads, wherever it came from. Through a stage it crosses
-shared memory three times: copied in, read, written back. A thread that loads what it writes, an iteration or two ahead, saves
-two of them, for registers in which loads wait. It does where shared memory is what an iteration waits for.
+What is converted between load and product is written to shared memory by threads, wherever it came from. Through a stage it
+crosses shared memory three times: copied in, read, written back. A thread that loads what it writes, some iterations ahead,
+saves two of them, for registers in which loads wait. It does where shared memory is what an iteration waits for.
 """
 
 from __future__ import annotations
 
 from tileiras.compiler.dialects.nv_tileas.rings import MAX_DEPTH
-from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.layout.linear import LinearLayout
 from tileiras.compiler.layout.shared import CHUNK_BYTES
 from tileiras.compiler.layout.turn import vector
@@ -40,15 +39,16 @@ def loaded_by_threads(
     func: Op, loop: Op, products: list[Op], members: dict[Op, Staged], wish: int | None, target: Any
 ) -> dict[Op, Direct]:
     """Members of a ring that need no stage, because the threads that write them to shared memory can load them."""
+    from .bulk import wanted
     from .loops import spare_registers
 
-    if len(products) != 1 or products[0].attrs.get("atom") != "wgmma" or wish is not None:
+    if len(products) != 1 or products[0].attrs.get("atom") != "wgmma" or wish is not None or wanted(target):
         return {}
     product = products[0]
     if "restage_rhs" not in product.attrs or buffers_of(product, 1):
         return {}
     load = source_load(product.operands[1])
-    if load not in members or load.spec.name != "load_view_tko" or members[load].boxes is not None:
+    if load is None or load not in members or load.spec.name != "load_view_tko":
         return {}
     layout = layout_of(members[load])
     if layout is None:

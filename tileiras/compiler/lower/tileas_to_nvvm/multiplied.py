@@ -30,6 +30,8 @@ def only_multiplied(value: Value) -> bool:
 def _following(user: Op, index: int) -> list[Value] | None:
     """The values that an operand goes into; None where more than tensor cores read it."""
     name = user.spec.name
+    if user.spec is tileas.LOAD_SHARED and user.results[0].type.elem.name != "tf32":  # type: ignore[attr-defined]
+        return []  # what is not rounded yet, or another tile of the buffer
     if name in RENAMES or user.spec is tileas.LOAD_SHARED:
         return list(user.results)
     if user.spec is tileas.STORE_SHARED and index == 2:
