@@ -18,6 +18,7 @@ from .restage import buffers_of, source_load
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from tileiras.compiler.ir.core import Op
@@ -36,11 +37,16 @@ class Direct:
 
 
 def loaded_by_threads(
-    func: Op, loop: Op, products: list[Op], members: dict[Op, Staged], wish: int | None, target: Any
+    loop: Op,
+    products: list[Op],
+    members: dict[Op, Staged],
+    wish: int | None,
+    spare: Callable[[], int],
+    target: Any,
 ) -> dict[Op, Direct]:
-    """Members of a ring that need no stage, because the threads that write them to shared memory can load them."""
+    """Members of a ring that need no stage, because the threads that write them to shared memory can load them. `spare`: registers
+    of a thread that the loop leaves."""
     from .bulk import wanted
-    from .loops import spare_registers
 
     if len(products) != 1 or products[0].attrs.get("atom") != "wgmma" or wish is not None or wanted(target):
         return {}
@@ -59,7 +65,7 @@ def loaded_by_threads(
     if busy[SHARED] <= clocks:
         return {}
     held = layout.num_regs * product.operands[1].type.elem.bits // 32  # type: ignore[attr-defined]
-    room = spare_registers(func, loop, target) // held
+    room = spare() // held
     depth = min(MAX_DEPTH, 1 + -(-cost.latency_clocks // clocks), 1 + room)
     return {load: Direct(layout, depth)} if depth > 1 else {}
 

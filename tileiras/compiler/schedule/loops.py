@@ -211,7 +211,9 @@ def plan_ring(
                     members[plan.op] = staged_scales(product, which, plan, log2_warps)
     if not members:
         return f"none has rows aligned to {cost.min_copy_bytes} bytes, zeros outside of its view and no access to wait for"
-    direct = loaded_by_threads(func, loop, products, members, wish, context.target)
+    direct = loaded_by_threads(
+        loop, products, members, wish, lambda: spare_registers(func, loop, context.target), context.target
+    )
     members = {op: member for op, member in members.items() if op not in direct}
     stage = sum(member.bytes for member in members.values())
     step = interval(loop, products, members.values(), context.target)
