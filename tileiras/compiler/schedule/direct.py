@@ -44,8 +44,8 @@ def loaded_by_threads(
     spare: Callable[[], int],
     target: Any,
 ) -> dict[Op, Direct]:
-    """Members of a ring that need no stage, because the threads that write them to shared memory can load them. `spare`: registers
-    of a thread that the loop leaves."""
+    """Members of a ring that need no stage, because the threads that write them to shared memory can load them. `spare`:
+    registers of a thread that the loop leaves."""
     from .bulk import wanted
 
     if len(products) != 1 or products[0].attrs.get("atom") != "wgmma" or wish is not None or wanted(target):
