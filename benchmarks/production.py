@@ -425,7 +425,7 @@ def _unusual() -> list[Production]:
     def one(
         name: str, kernel: str, signature: tuple[Any, ...], work: Product | Stream, least: int = 80
     ) -> Production:
-        shared = kernel in ("stream_k", "nearest", "masked", "bilinear")
+        shared = kernel in ("stream_k", "nearest", "masked", "bilinear", "windows")
         return Production(
             name, "corpus/unusual.py" if shared else "unusual.py", kernel, signature, work, least
         )
@@ -443,6 +443,7 @@ def _unusual() -> list[Production]:
             Product("bf16", 2 * 128 * 144 * 64, (128 + 144) * 64 * 2, 128, 144, 64)),
         one("mm_f16_nearest", "nearest", (h, h, places, array("i32", 1), 128, 64, 64),
             Product("f16", 2 * 128 * 64 * 64, 64 * 64 * 2, 128, 64, 64)),
+        one("mm_bf16_windows", "windows", (bf, q, f32, *tile, 64), _step("bf16", tile)),
         Production("mm_mxfp8_128x128x256_nt", "corpus/scaled.py", "scaled_loop_nt",
             (scaled, scales, scaled, scales, bf, *deep, 32),
             Product("e4m3", 2 * 128 * 128 * 256, 256 * (256 + 8), *deep), 100),

@@ -121,13 +121,22 @@ COUNTING = {
     "do_by_three": DO.replace("%STEP", "%three"),
     "break": BREAK,
     "forever": FOREVER,
+    "step_of_an_argument": counts("less_than %i, %n, signed", "%p"),
+    "step_of_an_argument_at_most": counts(
+        "less_than_or_equal %w, %n, signed", "%p", before=f"%w = muli %i, %four {NSW}: tile<i32>"
+    ),
+    "first_step_of_an_argument": flagged("less_than %j, %n, signed", "%p"),
+    "do_step_of_an_argument": DO.replace("%STEP", "%p"),
 }  # fmt: skip
 # shapes that look like counting, where a `for` would not go round as often, or some value is not there behind it
 OTHERS = {
     "times_that_wrap": counts("less_than %w, %n, signed", "%one", before="%w = muli %i, %four : tile<i32>"),
     "wraps": counts("not_equal %i, %far, signed", "%three", flags=""),
     "at_most_unsigned": counts("less_than_or_equal %i, %n, unsigned", "%one", flags=""),
-    "step_of_an_argument": counts("less_than %i, %n, signed", "%p"),
+    "step_of_an_argument_that_wraps": counts("less_than %i, %n, signed", "%p", flags=""),
+    "step_of_an_argument_unsigned": counts("less_than %i, %n, unsigned", "%p", flags=""),
+    "step_of_an_argument_down": counts("greater_than %i, %n, signed", "%p"),
+    "step_moves": counts("less_than %i, %n, signed", "%sum"),
     "bound_moves": counts("less_than %i, %sum, signed", "%one"),
     "wraps_down": counts("greater_than %i, %low, signed", "%minus", flags=""),
 }
@@ -149,9 +158,9 @@ def module(loop: str, result: str = "%r#0") -> str:
 }}"""
 
 
-def sums(text: str, target: str, lo: int, n: int) -> int:
+def sums(text: str, target: str, lo: int, n: int, p: int = 1) -> int:
     out = place(np.full(1, -7, np.int32))
-    args = [out, np.int32(lo), np.int32(n), np.int32(1)]
+    args = [out, np.int32(lo), np.int32(n), np.int32(p)]
     tileiras.launch(text, "k", grid=(1, 1, 1), args=args, target=target, gpu_name="sm_80")
     return int(np.array(out)[0])
 
@@ -171,6 +180,17 @@ def test_loops_that_count(name: str, capsys: pytest.CaptureFixture[str], tmp_pat
     assert "nv_tileaa.for " in found and "nv_tileaa.loop " not in found
     for lo, n in ((0, 0), (0, 1), (0, 5), (2, 9), (3, 3), (7, 4), (-5, -2), (-9, 8)):
         assert sums(text, "emulator", lo, n) == sums(text, "reference", lo, n), (lo, n)
+
+
+@pytest.mark.parametrize("name", [name for name in COUNTING if "step_of_an_argument" in name])
+def test_steps_known_at_run_time(name: str) -> None:
+    """Where the step is below 1, a loop that goes round at all does not end."""
+    text = module(COUNTING[name])
+    cases = [(lo, n, p) for p in (2, 5, 100) for lo, n in ((0, 0), (0, 1), (0, 10), (3, 9), (7, 4), (-9, 8))]
+    if not name.startswith("do"):
+        cases += [(4, 0, 0), (9, -3, -2)]
+    for lo, n, p in cases:
+        assert sums(text, "emulator", lo, n, p) == sums(text, "reference", lo, n, p), (lo, n, p)
 
 
 @pytest.mark.parametrize("name", OTHERS)

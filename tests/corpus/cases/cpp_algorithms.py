@@ -276,6 +276,31 @@ case(
     rtol=1e-13,
     atol=1e-13,
 )
+for shares in (1, 3):
+
+    def planes(a: Any, b: Any, c: Any, *_: Any, shares: int = shares) -> dict[int, np.ndarray]:
+        x, y = wide(a, b)
+        out = np.zeros(c.shape)
+        for s in range(4):
+            out[s % shares] += x[:, 32 * s : 32 * s + 32] @ y[32 * s : 32 * s + 32]
+        return {2: out.astype("f4")}
+
+    case(
+        f"cpp_every_share_{shares}",
+        (2, 1, shares),
+        lambda rng, shares=shares: (
+            uniform(rng, (80, 112), "bf16"),
+            uniform(rng, (112, 64), "bf16"),
+            like((shares, 80, 64)),
+            i4(80),
+            i4(64),
+            i4(112),
+            i4(shares),
+        ),
+        planes,
+        "alg_every_share",
+        **PRODUCT,
+    )
 case(
     "cpp_split_k",
     (2, 2, 3),

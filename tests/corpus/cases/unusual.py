@@ -131,3 +131,35 @@ case(
     rtol=4e-3,
     atol=4e-3,
 )
+
+
+def windows(step):
+    """Rows r below, and columns from step k on, of what lies beyond a zero."""
+
+    def values(x, w, y):
+        a, b = wide(x, w)
+        a = np.pad(a, ((0, 64), (0, 64)))
+        out = np.zeros(y.shape)
+        for r in range(b.shape[0]):
+            for k in range(b.shape[1] // 32):
+                out += a[r : r + y.shape[0], k * step : k * step + 32] @ b[r, 32 * k : 32 * k + 32]
+        return {2: out.astype("f4")}
+
+    return values
+
+
+for dtype, step, div in (("bf16", 32, 16), ("f16", 8, 16), ("f16", 4, 16), ("f16", 3, 1), ("e4m3", 16, 16)):
+    case(
+        f"windows_{dtype}_{step}_{div}",
+        "windows",
+        [A(dtype, 2, div), A(dtype, 3, div), A("f32", 2, div), 64, 64, 32, step],
+        (2, 1),
+        lambda rng, dtype=dtype: (
+            whole(rng, (112, 80), dtype),
+            whole(rng, (3, 96, 64), dtype),
+            like((112, 64)),
+        ),
+        windows(step),
+        since="13.3",
+        min_arch=89 if dtype == "e4m3" else 75,
+    )

@@ -301,3 +301,16 @@ extern "C" __tile_global__ void alg_mandelbrot(int *count, int width) {
   }
   ct::store(count + i, n);
 }
+
+// Shares of a long product whose number the launch decides: every so many steps, each share in its own plane.
+extern "C" __tile_global__ void alg_every_share(const __nv_bfloat16 *a, const __nv_bfloat16 *b, float *c, int m, int n, int k,
+                                                int shares) {
+  a = ct::assume_aligned(a, 16_ic), b = ct::assume_aligned(b, 16_ic);
+  m = ct::assume_divisible(m, 16_ic), n = ct::assume_divisible(n, 16_ic), k = ct::assume_divisible(k, 16_ic);
+  int i = ct::bid().x, j = ct::bid().y, z = ct::bid().z;
+  auto acc = ct::zeros<tile<float, 64, 64>>();
+  auto av = blocks<64, 32>(a, m, k);
+  auto bv = blocks<32, 64>(b, k, n);
+  for (int s = z; s < (k + 31) / 32; s += shares) acc = ct::mma(av.load_masked(i, s), bv.load_masked(s, j), acc);
+  blocks<64, 64>(c + z * m * n, m, n).store_masked(acc, i, j);
+}

@@ -109,3 +109,16 @@ def masked(q, k, v, mask, o, scale, M: Const, N: Const, D: Const):
         acc = ct.mma(p.astype(v.dtype), vt, acc * al)
         m_i = new
     ct.store(o, (h, i, 0), (acc / l_i).astype(o.dtype).reshape((1, M, D)))
+
+
+@ct.kernel
+def windows(x, w, y, P: Const, N: Const, K: Const, S: Const):
+    """Convolution along rows: views whose tiles begin at every row, and at every S-th column."""
+    i, j = ct.bid(0), ct.bid(1)
+    view = x.tiled_view((P, K), traversal_steps=(1, S), padding_mode=ZERO)
+    acc = ct.zeros((P, N), ct.float32)
+    for r in range(w.shape[0]):
+        for k in range(ct.cdiv(w.shape[1], K)):
+            u = ct.load(w, (r, k, j), (1, K, N), padding_mode=ZERO).reshape((K, N))
+            acc = ct.mma(view.load((i * P + r, k)), u, acc)
+    ct.store(y, (i, j), acc.astype(y.dtype))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from tileiras.compiler.dialects.nv_tileaa.kernel_spec import KEY
 from tileiras.compiler.ir.dense import dense_bits
-from tileiras.compiler.ir.types import TOKEN, DivBy
+from tileiras.compiler.ir.types import TOKEN, DivBy, PartitionView
 from tileiras.compiler.layout.linear import dim_bits, log2
 from tileiras.compiler.layout.shared import CHUNK_BYTES, LINE_BYTES, is_swizzled
 from tileiras.compiler.target import sm
@@ -90,6 +90,8 @@ def boxes(func: Op, loop: Op, member: Staged, facts: Facts, target: Any) -> Boxe
     view: Any = value.type
     unit, shape = unit_dimension(op), view.tile
     element, size = view.view.elem.name, view.view.elem.bytes
+    if not isinstance(view, PartitionView):
+        raise NoMap("tiles that overlap or leave gaps")
     if element not in ELEMENTS or size not in (1, 2, 4, 8):
         raise NoMap(f"elements of type {element}")
     if not 1 <= len(shape) <= MAX_RANK:

@@ -9,7 +9,7 @@ masked off, arrive as zeros, so the padding must be zero or unspecified.
 from __future__ import annotations
 
 from tileiras.compiler.ir.dense import dense_bits, num_elements
-from tileiras.compiler.ir.types import PartitionView, Ptr
+from tileiras.compiler.ir.types import PartitionView, Ptr, StridedView
 from tileiras.compiler.layout.linear import LinearLayout, blocked, log2
 from tileiras.compiler.layout.shared import CHUNK_BYTES, arrange
 from tileiras.compiler.target.cost import CostModel
@@ -99,13 +99,19 @@ def unit_dimension(op: Op) -> int:
     if op.spec.name != "load_view_tko":
         return -1
     view: Any = op.operand("view").type  # type: ignore[union-attr]
-    if not isinstance(view, PartitionView) or view.padding not in (None, "zero"):
+    if not isinstance(view, (PartitionView, StridedView)) or view.padding not in (None, "zero"):
         return -1
     tensor = view.view
     if isinstance(tensor.elem, Ptr) or tensor.elem.bits < 8:
         return -1
     dims = view.dim_map or tuple(range(len(view.tile)))
     return next((d for d, m in enumerate(dims) if tensor.strides[m] == 1 and view.tile[d] > 1), -1)
+
+
+def start_bytes(view: Any, unit: int) -> int:
+    """A power of two that divides the distance in bytes of neighbouring tiles along the contiguous dimension."""
+    steps = view.traversal if isinstance(view, StridedView) else view.tile  # type: ignore[attr-defined]
+    return int((steps[unit] & -steps[unit]) * view.view.elem.bytes)
 
 
 def missing(op: Op, loop: Op, facts: Facts, chunk: int) -> dict[Value, int] | None:
@@ -119,7 +125,7 @@ def missing(op: Op, loop: Op, facts: Facts, chunk: int) -> dict[Value, int] | No
         return None
     view: Any = value.type
     size = view.view.elem.bytes
-    if view.tile[unit] * size < chunk:
+    if min(view.tile[unit] * size, start_bytes(view, unit)) < chunk:
         return None
     needs: dict[Value, int] = {}
     if facts.pointer_alignment(value) < chunk:
@@ -171,7 +177,7 @@ def staged(op: Op, facts: Facts, cost: CostModel, log2_warps: int) -> Staged | N
     view: Any = value.type
     size: int = view.view.elem.bytes
     shape = view.tile
-    alignment = min(CHUNK_BYTES, facts.pointer_alignment(value), shape[unit] * size)
+    alignment = min(CHUNK_BYTES, facts.pointer_alignment(value), shape[unit] * size, start_bytes(view, unit))
     for d, m in enumerate(view.dim_map or tuple(range(len(shape)))):
         if d != unit:
             alignment = min(alignment, facts.stride_alignment(value, m, size))

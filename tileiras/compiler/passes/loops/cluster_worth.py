@@ -15,6 +15,7 @@ Layouts and rings come later, so that the last two are promised only of loops wh
 from __future__ import annotations
 
 from tileiras.compiler.ir.dense import num_elements
+from tileiras.compiler.ir.types import PartitionView
 from tileiras.compiler.passes.tileaa.facts import Facts
 from tileiras.compiler.passes.tileaa.slice_demand import LOADS
 from tileiras.compiler.passes.tileaa.slice_plan import PRODUCTS
@@ -179,7 +180,7 @@ def _has_map(func: Op, load: Op, target: Any) -> bool:
     view = load.operand("view")
     assert view is not None
     type: Any = view.type
-    if type.view.elem.name not in ELEMENTS:
+    if not isinstance(type, PartitionView) or type.view.elem.name not in ELEMENTS:
         return False
     dims = type.dim_map or tuple(range(len(type.tile)))
     order = [dims[d] for d in (*(d for d in range(len(dims)) if d != unit), unit)]

@@ -9,8 +9,8 @@ Tile C++ writes `for (i = lo; i < n; ++i)` as a loop that knows whether it is th
     }
 
 `while`, `do .. while`, a `break` in front of the work, counting down and comparisons of every kind come in other shapes. Each is
-brought to the same one first: an index that goes up by a constant step, held against a bound that the loop does not change,
-before anything is done. Only where nothing else leaves the loop and the index has no use behind it. What the body computes
+brought to the same one first: an index that goes up by a step, held against a bound that the loop does not change, before
+anything is done. Only where nothing else leaves the loop and the index has no use behind it. What the body computes
 from values outside of it alone moves in front.
 """
 
@@ -164,6 +164,7 @@ class Test:
         by: int,
         once: bool,
         steps: Steps,
+        unknown: bool = False,
     ) -> None:
         self.compare = compare
         self.unsigned = unsigned
@@ -173,6 +174,7 @@ class Test:
         self.by = by
         self.once = once  # the first iteration is not tested
         self.steps = steps  # from the index to what is held against the bound, the last one first
+        self.unknown = unknown  # the step is a value of the run: at least 1 where the loop ends
 
     def bounds(self, loop: Counted) -> tuple[Value, Value, Value, bool]:
         """(lower, upper, step, whether bounds are unsigned) of the `for`."""
@@ -205,7 +207,10 @@ class Test:
             least = put("addi", (start, put.number(start, 1)), start.type)
             sign = {"signedness": "unsigned" if self.unsigned else "signed"}
             bound = put("maxi", (bound, least), start.type, sign)
-        return start, bound, self.step, self.unsigned
+        step = self.step
+        if self.unknown:
+            step = put("maxi", (step, put.number(start, 1)), start.type, {"signedness": "signed"})
+        return start, bound, step, self.unsigned
 
     def index(self, loop: Counted, counter: Value, inner: Block) -> Value:
         """The index where the iterations are counted."""
@@ -428,10 +433,14 @@ def _test(
         return None
     step = bump.operands[1 - bump.operands.index(carried)]
     by = constant_int(step)
-    if not by or not is_outside(step, loop):
+    if by == 0 or not invariant(step, loop):
         return None
     signed = compare.attr("signedness") == "signed"
     safe = signed and bump.attr("overflow") in NO_SIGNED_WRAP
+    if by is None:  # below 1 the index never gets to the bound, or overflows
+        if safe and predicate in ("less_than", "less_than_or_equal"):
+            return Test(compare, predicate, False, bound, step, 1, once, steps, True)
+        return None
     start = constant_int(loop.operands[position(loop.regions[0].block, carried) or 0])
     if by > 0:
         unsigned = not signed
