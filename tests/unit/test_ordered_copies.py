@@ -45,6 +45,33 @@ def test_copies_stand_behind_an_acquire_and_its_barrier(gpu: str) -> None:
     assert got[-6:] == behind and "ld.global" not in got[:-6], got
 
 
+@pytest.mark.parametrize("gpu", ["sm_80", "sm_120"])
+def test_copies_that_follow_an_iteration_have_one_stage(gpu: str) -> None:
+    """64 keys and queries of 128 columns: keys, values, and one stage of queries and gradients, 16 KiB each."""
+    path = bytecode_path(CASES["staged_flash_bwd_fused_whole_128"])
+    program = tileiras.compile(path, gpu_name=gpu, remarks={"passed": "memory"})
+    assert any("1 stage of 32768 bytes" in str(d) for d in program.diagnostics), program.diagnostics
+    (kernel,) = program.kernels.values()
+    assert kernel.static_shared + kernel.dynamic_shared <= 72 << 10
+    got = steps(path, gpu)
+    assert got[:2] == ["cp.async.wait_group", "bar.sync"] and got[-3:-1] == ["bar.sync", "cp.async.cg"], got
+
+
+def without_the_barrier_of_the_stage(text: str) -> str:
+    """No barrier between what an iteration reads of its stage and the copies that overwrite it."""
+    loop = text[text.rindex("cp.async.wait_group") : text.rindex("cp.async.cg")]
+    start = text.rindex("cp.async.wait_group")
+    first = loop.index("cp.async.cg")
+    at = loop.rindex("bar.sync", 0, first)
+    return text[: start + at] + "//" + text[start + at :]
+
+
+@pytest.mark.parametrize("gpu", ["sm_80", "sm_120"])
+def test_copies_into_a_stage_that_is_read_are_a_race(gpu: str) -> None:
+    kernel = f"staged_in_place:{gpu}"
+    assert "race" in findings(kernel, without_the_barrier_of_the_stage, 0)
+
+
 @pytest.mark.parametrize("gpu", GPUS)
 def test_copies_pass_relaxed_atomics(gpu: str) -> None:
     got = steps(bytecode_path(CASES["staged_flash_bwd_fused_relaxed"]), gpu)

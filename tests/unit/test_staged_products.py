@@ -474,6 +474,25 @@ def test_what_waits_in_shared_memory_is_loaded_next_to_its_store(monkeypatch: py
     assert found and all("async.commit_group" in names for names in found)
 
 
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_120"])
+def test_what_products_take_in_both_orientations_waits_once(gpu_name: str) -> None:
+    """Keys of the backward pass are a right operand of two products, along their columns and along their rows."""
+    assert len(loads_stored_in_front_of_loops("staged_flash_bwd_fused_whole_128", gpu_name)) == 2
+    text = ptx("staged_flash_bwd_fused_whole_128", gpu_name)
+    (loop,) = [each for each in loops_of(text) if "mma.sync" in each]
+    assert "ld.shared" not in loop and ".trans." in loop
+    assert "st.shared.v" in text[: text.index(loop)] and "st.shared.b16" not in text  # as threads hold it
+
+
+@pytest.mark.parametrize(
+    ("name", "threads"),
+    [("staged_wide_heads_512", 256), ("staged_retained_128", 256), ("staged_attention_full_f16", 512)],
+)
+def test_sixteen_warps_only_where_eight_do_not_hold_what_is_alive(name: str, threads: int) -> None:
+    """Eight warps of 255 registers hold as much as sixteen of 128, and read operands half as often."""
+    assert f".reqntid {threads}" in ptx(name, "sm_80")
+
+
 def test_a_sum_in_tensor_memory_is_read_back_by_two_warpgroups() -> None:
     assert ".reqntid 256" in ptx("staged_bf16_nn_128", "sm_100")
 

@@ -16,7 +16,7 @@ from tileiras.compiler.target.products import PRODUCTS, SCALED, SIDES
 from tileiras.compiler.target.registers import shared_bytes
 
 from .byte_fragments import apart
-from .candidates import can_be_copied, captured, is_outside, refusal
+from .candidates import can_be_copied, captured, is_outside, ordering, refusal
 from .direct import loaded_by_threads
 from .instructions import mma_sync
 from .interval import TENSOR, Interval, interval
@@ -236,6 +236,11 @@ def plan_ring(
     if barriers and slots < 2:
         drop_boxes(members, "no room for mbarriers beside two stages", context)
         slots = cost.stages(clocks, stage, other, wish, spare, most)
+    if slots < 2 or not barriers:
+        # copies that stand behind what an iteration does come when it has read its stage
+        follows = any(ordering(op, loop) for op in members) and not any("atom" in p.attrs for p in products)
+        if follows and stage + other <= cost.shared_bytes:
+            return Ring(2, 1, list(members.values()), "", step, direct)
     alone = slots < 2
     memory = alone and all(p.attrs.get("atom") == "tcgen05" for p in products)
     # the wait of a ring would leave nothing under way

@@ -74,6 +74,11 @@ def choose_warps(func: Op, analyses: Analyses, least: int, most: int) -> int | N
     warps = least
     while warps < most and max(held.values()) > warps * 32 * limit:
         warps *= 2
+    whole = CostModel.whole_warps
+    if warps > whole and limit == CostModel.accumulators:
+        alive = alive_at_once(products)
+        if max(alive[b] + carried_beside(b) for b in alive) <= whole * 32 * CostModel.product_tiles:
+            warps = whole
     for product in func.walk():
         if product.spec.name in PRODUCTS and product not in products:
             loads = feeding_loads(product, product.block)
@@ -83,7 +88,14 @@ def choose_warps(func: Op, analyses: Analyses, least: int, most: int) -> int | N
 
 
 def held_at_once(products: Iterable[Op]) -> int:
-    """Elements that the products of one loop hold at once, at the most: sums that only add up, and the two largest others, as
+    """Elements that the products of a loop in which one adds up hold at once, at the most."""
+    products = list(products)
+    alive = alive_at_once(products)
+    return max((alive[op.block] for op in products if adds_up(op) is not None), default=0)
+
+
+def alive_at_once(products: Iterable[Op]) -> dict[Any, int]:
+    """Elements that the products of a block hold at once, at the most: sums that only add up, and the two largest others, as
     scores and their gradient in attention's backward pass."""
     sums: dict[Any, int] = {}
     others: dict[Any, list[int]] = {}
@@ -93,7 +105,7 @@ def held_at_once(products: Iterable[Op]) -> int:
             sums[op.block] = sums.get(op.block, 0) + size
         else:
             others.setdefault(op.block, []).append(size)
-    return max((sums[b] + sum(sorted(others.get(b, ()))[-2:]) for b in sums), default=0)
+    return {b: sums.get(b, 0) + sum(sorted(others.get(b, ()))[-2:]) for b in {**sums, **others}}
 
 
 def carried_beside(body: Any) -> int:

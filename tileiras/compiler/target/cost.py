@@ -35,6 +35,7 @@ class CostModel:
     accumulators = 144  # that results of mma.sync may take: warp tiles of 64x64 and more (S)
     scaled_accumulators = 72  # the same where products are scaled in registers (S)
     warpgroup_accumulators = 128  # that the result of a wgmma may take: 64x256 a warpgroup (F)
+    product_tiles = 208  # that results of mma.sync which are alive at once may take (S)
     warpgroup_tiles = 208  # that all tiles of a loop of wgmma may take at once (S)
     tensor_memory_elements = 128  # of an accumulator from tensor memory: more would be spilled (S)
     read_back_elements = 64  # of a sum in tensor memory, in one thread behind the loop (S)
@@ -67,6 +68,7 @@ class CostModel:
     # ---- warps
     least_warps = 4  # of a block: a warpgroup (F)
     most_warps = 16  # of a block: registers of a thread halve once more beyond (G)
+    whole_warps = 8  # of a block whose threads have all registers that they may: more share them (G)
     thread_elements = 64  # of the largest tile: 2 * 64 registers of 32 bits leave room for operands (S)
     # ---- tiles and loops
     huge_elements = 1 << 15  # a tile above is cut: 64 a thread of 16 warps, half the register file (G)

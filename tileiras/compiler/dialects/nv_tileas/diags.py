@@ -428,13 +428,14 @@ NO_ROOM = "shared memory holds no more"  # why a ring has fewer stages than were
 
 RING = Diag(
     "AS-0307", REMARK,
-    "loads of the loop run ahead through shared memory: {stages} stages of {bytes} bytes, {ahead} on their way; an iteration "
+    "loads of the loop run ahead through shared memory: {stages} of {bytes} bytes, {ahead}; an iteration "
     "takes {clocks} clocks ({bound}){cut}",
     _ASYNC, WORD_REMARK, kind="passed", category="memory",
 )  # fmt: skip
 """
 cause: A remark: loads of a loop run ahead of their use, so many stages deep. The depth is the latency of a copy over the clocks
-that an iteration takes of the busiest resource, which is named; stages are also cut by what shared memory holds.
+that an iteration takes of the busiest resource, which is named; stages are also cut by what shared memory holds. Loads that
+stand behind what the iteration before does have one stage, filled when that iteration has ended.
 remedy: Nothing is wrong. Where the remark says that the depth was cut, smaller tiles leave room for more stages.
 
 in: matmul

@@ -13,7 +13,8 @@ next copies overwrite.
     }                                                      ..   %take and %put go on by a stage
                                                          }
 
-With two stages the copies go first: barrier, copies, a wait that leaves them under way, and a second barrier.
+With two stages the copies go first: barrier, copies, a wait that leaves them under way, and a second barrier. Copies that stand
+behind what an iteration does, as atomics that order memory, come at its end; one stage serves them, behind a barrier.
 
 Loads with the transport "bulk" are one `bulk.load` a stage instead, and who reads the stage waits for its mbarrier:
 
@@ -162,7 +163,10 @@ class Channel:
             self.make(top, tileas.BARRIER, attrs=self.fence())
             phase = self.alternate() if self.bulk else None
         else:
-            take, put, phase = self.carry(0, (self.depth - 1) * self.stage_bytes)
+            if self.slots == 1:
+                put = take = self.number(loop, 0)
+            else:
+                take, put, phase = self.carry(0, (self.depth - 1) * self.stage_bytes)
             if not early:
                 self.wait(top, take, phase, self.depth - 2)
             self.make(top, tileas.BARRIER, attrs=self.fence())
@@ -173,6 +177,8 @@ class Channel:
                 self.wait(group[0], take, phase, 0)
                 self.make(group[0], tileas.BARRIER)
         else:
+            if self.slots < self.depth:
+                self.make(last, tileas.BARRIER)
             self.fill([group[0] for group in inside], put, last)
         if early:
             self.wait(last, take, phase, 1)

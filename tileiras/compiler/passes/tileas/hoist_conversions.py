@@ -6,7 +6,8 @@ travel by an asynchronous copy. What is added to their results does so too where
 
 A conversion in a loop of a value from outside of it moves in front of the loop when the fragments fit the registers
 beside the accumulators; else the value waits in shared memory, stored once, and every iteration reads it from there. What
-no product takes moves where it takes no more registers than what would wait to be converted.
+several products take, in both orientations, as keys in the backward pass of attention, waits once: ldmatrix turns what it reads.
+What no product takes moves where it takes no more registers than what would wait to be converted.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.rewrite import Rewriter
 from tileiras.compiler.ir.types import I1, I32, Dense, TensorType, TileType
-from tileiras.compiler.layout.linear import log2, permuted, splat
+from tileiras.compiler.layout.linear import dim_bits, log2, permuted, splat
 from tileiras.compiler.layout.shared import arrange, matrix_load
+from tileiras.compiler.layout.shared import permuted as arrangement_of
 from tileiras.compiler.schedule.staging import LOADS, is_elementwise
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS, SIDES
@@ -46,9 +48,11 @@ class HoistConversions(Pass):
     without: once a step; an element of the mask each
     acts: attention_full_f16 on sm_90
     """
-    __slots__ = ()
+    __slots__ = ("waiting",)
 
     def run(self, func: Any, context: Context) -> bool:
+        # (buffer, its beginning, arrangement) of tiles that wait for a loop's products, by loop and tile
+        self.waiting: dict[tuple[Op, Value], tuple[Value, Value, tuple[int, ...]]] = {}
         for product in [op for op in func.walk() if op.spec.name in PRODUCTS]:
             for operand in product.operands[:2]:
                 self.to_load(operand, context)
@@ -272,35 +276,85 @@ class HoistConversions(Pass):
         size = max(8, type.elem.bits) // 8
         total = num_elements(type.shape) * size
         source = convert.operands[0]
+        tile, renames = renamed(source)
+        if (loop, tile) in self.waiting:
+            buffer, zero, columns = self.waiting[loop, tile]
+            for op in reversed(renames):
+                columns = turned(columns, op)
+            if matrix_load(columns, type.layout, size) is not None:
+                self.read(convert, buffer, zero, columns, context)
+                erase_load(source)
+                return
         moved = conversion(source.type, type, context.target).get("bytes", 0)
         if type.elem.bits < 8 or not fits_shared(loop, total, moved, context.target) or loop.block is None:
             return
         columns = arrange(type.shape, len(type.shape) - 1, size)
+        along = arrange(type.shape, neighbours(source), size)
+        if matrix_load(along, type.layout, size) is not None:  # stored in whole chunks
+            columns = along
         if size == 1 and matrix_load(columns, type.layout, size) is None:
             return  # bytes would be read one by one
         before = Rewriter(context, loop)
         scalar = TensorType(I32, (), splat(0, log2(type.layout.num_warps)))
-        zero = before.create(
+        start = before.create(
             tileas.BY_NAME["constant"], (), (scalar,), {"value": Dense(TileType(I32, ()), bytes(4))}
         )
         offset = end_of_buffers(loop)
-        buffer = before.create(tileas.ALLOC_SHARED, (), (SHARED,), {"bytes": total, "offset": offset})
-        if zero is None or buffer is None:
+        place = before.create(tileas.ALLOC_SHARED, (), (SHARED,), {"bytes": total, "offset": offset})
+        if start is None or place is None:
             return
-        attrs = {"arrangement": columns, "start": 0}
         again = loaded_again(source, loop)
-        before.create(tileas.STORE_SHARED, (buffer.result, zero.result, again), (), dict(attrs))
+        attrs = {"arrangement": columns, "start": 0}
+        before.create(tileas.STORE_SHARED, (place.result, start.result, again), (), attrs)
         before.create(tileas.BARRIER)
-        made = Rewriter(context, convert).create(
-            tileas.LOAD_SHARED, (buffer.result, zero.result), (type,), dict(attrs)
-        )
-        if made is None:
+        if not self.read(convert, place.result, start.result, columns, context):
             return
-        convert.result.replace_all_uses_with(made.result)
-        convert.erase()
+        for op in renames:
+            columns = turned(columns, op, back=True)
+        self.waiting[loop, tile] = place.result, start.result, columns
         erase_load(source)
         following = loop.block.ops[loop.block.ops.index(loop) + 1]
-        Rewriter(context, following).create(tileas.FREE_SHARED, (buffer.result,))
+        Rewriter(context, following).create(tileas.FREE_SHARED, (place.result,))
+
+    @staticmethod
+    def read(convert: Op, buffer: Value, zero: Value, columns: tuple[int, ...], context: Context) -> bool:
+        """What was a conversion reads shared memory."""
+        attrs = {"arrangement": columns, "start": 0}
+        made = Rewriter(context, convert).create(
+            tileas.LOAD_SHARED, (buffer, zero), (convert.result.type,), attrs
+        )
+        if made is None:
+            return False
+        convert.result.replace_all_uses_with(made.result)
+        convert.erase()
+        return True
+
+
+def renamed(value: Value) -> tuple[Value, list[Op]]:
+    """The tile that a value is in another shape or turned, and the ops back to it."""
+    found: list[Op] = []
+    while value.op is not None and value.op.spec.name in ("reshape", "permute"):
+        found.append(value.op)
+        value = value.op.operands[0]
+    return value, found
+
+
+def turned(columns: tuple[int, ...], op: Op, back: bool = False) -> tuple[int, ...]:
+    """The arrangement of what a reshape or permute makes of an arranged tile; `back`: of what it was made from."""
+    if op.spec.name != "permute":
+        return columns
+    order = op.attr("permutation")
+    if back:
+        return arrangement_of(columns, op.result.type.shape, [order.index(k) for k in range(len(order))])  # type: ignore[attr-defined]
+    return arrangement_of(columns, op.operands[0].type.shape, order)  # type: ignore[attr-defined]
+
+
+def neighbours(value: Value) -> int:
+    """The dimension along which threads hold neighbours of a tile; the last one where they hold none."""
+    type: Any = value.type
+    first = tuple(type.layout.reg[:1])
+    spans = dim_bits(type.shape)
+    return next((d for d, (low, count) in enumerate(spans) if count and first == (1 << low,)), len(spans) - 1)
 
 
 def waits_alone(convert: Op) -> bool:
