@@ -325,10 +325,9 @@ class Unit:
             if self.is_bytecode_entry(arch):
                 fatbin += ["--tileir", f"{arch}={self.bytecode}"]
                 continue
-            target = f"{'compute' if arch.kind == 'virtual' else 'sm'}_{arch.number}"
             # Registers of portable code are the driver's choice: a budget is checked on the images.
             mine = [word for word in words if arch.kind != "virtual" or not word.startswith(BUDGETS)]
-            argv = [*build, "compile", *mine, source, "-o", self.image(arch), "--arch", target,
+            argv = [*build, "compile", *mine, source, "-o", self.image(arch), "--arch", str(arch),
                     "--kernels-json", self.table(arch)]  # fmt: skip
             if pending:
                 argv += [

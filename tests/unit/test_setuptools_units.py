@@ -151,6 +151,14 @@ def test_makes_jobserver(tmp_path: Path) -> None:
         assert jobs.Jobserver.connect({"MAKEFLAGS": flags}) is None
 
 
+def test_an_architecture_is_asked_for_as_it_is_spelled() -> None:
+    """The suffix says which instructions there may be: `.target sm_120` under the name sm_120f would lack them."""
+    archs, _ = build.find_archs(["90a-real", "sm_100", "120f"], {}, "builtin", lambda text: None)
+    unit = build.Unit("k.tileir", "out", {"compiler": "builtin"}, archs, [], [], ("x86_64", "linux"), False)
+    asked = [argv[argv.index("--arch") + 1] for argv in (c.argv for c in unit.commands()) if "--arch" in argv]
+    assert asked == [str(arch) for arch in archs] == ["sm_90a", "sm_100", "sm_120f", "compute_120f"]
+
+
 def test_archs_come_from_the_option_then_the_environment_and_never_from_nowhere() -> None:
     said: list[str] = []
 
