@@ -6,12 +6,16 @@ function that follows operands by calling itself ends in a RecursionError here, 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from types import FrameType
+from typing import Any
 
 import pytest
 
 import tileiras
 from tests.fixtures import BYTECODE
+from tileiras.compiler.schedule import candidates
 
 N = 3000
 BASE = str(tileiras.load(BYTECODE / "staged_f16_nt.tilebc"))
@@ -264,3 +268,60 @@ def compiled(name: str, target: str) -> None:
     more = {"launch_abi": "simt", "tensor_maps": "launcher"} if maps else {}
     text = "cuda_tile.module" + K[name]().split("cuda_tile.module", 1)[1]
     assert ".entry" in tileiras.compile(text.encode(), gpu_name, emit="ptx", **more).ptx
+
+
+def many_loads(count: int) -> str:
+    """A loop with one product and so many loads of four numbers, each of which may be an index of another."""
+    view = "tensor_view<1048576xi32, strides=[1]>"
+    tiles = f"partition_view<tile=(4), {view}>"
+    square = "tensor_view<16x16xf32, strides=[16, 1]>"
+    lines, total = [], "%c"
+    for i in range(count):
+        lines += [
+            f"%k{i} = constant <i32: {i}> : tile<i32>", f"%j{i} = addi %i, %k{i} : tile<i32>",
+            f"%x{i}, %t{i} = load_view_tko weak %w[%j{i}] : {tiles}, tile<i32> -> tile<4xi32>, token",
+            f"%s{i} = addi {total}, %x{i} : tile<4xi32>",
+        ]  # fmt: skip
+        total = f"%s{i}"
+    body = "\n".join(lines)
+    return f"""cuda_tile.module @m {{ entry @k(%p: tile<ptr<i32>>, %o: tile<ptr<f32>>, %n: tile<i32>) {{
+  %z = constant <i32: 0> : tile<i32>
+  %one = constant <i32: 1> : tile<i32>
+  %none = constant <i32: 0> : tile<4xi32>
+  %sum = constant <f32: 0.0> : tile<16x16xf32>
+  %a = constant <f16: 1.0> : tile<16x16xf16>
+  %v = make_tensor_view %p, shape=[1048576], strides=[1] : {view}
+  %w = make_partition_view %v : {tiles}
+  %r, %q = for %i in (%z to %n, step %one) : tile<i32> iter_values(%c = %none, %acc = %sum) -> (tile<4xi32>, tile<16x16xf32>) {{
+    {body}
+    %m = mmaf %a, %a, %acc : tile<16x16xf16>, tile<16x16xf16>, tile<16x16xf32>
+    continue {total}, %m : tile<4xi32>, tile<16x16xf32>
+  }}
+  %y = store_view_tko weak %r, %w[%z] : tile<4xi32>, {tiles}, tile<i32> -> token
+  %ov = make_tensor_view %o, shape=[16, 16], strides=[16, 1] : {square}
+  %ow = make_partition_view %ov : partition_view<tile=(16x16), {square}>
+  %u = store_view_tko weak %q, %ow[%z, %z] : tile<16x16xf32>, partition_view<tile=(16x16), {square}>, tile<i32> -> token
+  return }} }}"""
+
+
+def test_which_loads_run_ahead_is_found_in_the_time_that_the_loop_is_long() -> None:
+    def steps(count: int) -> int:
+        done = 0
+
+        def line(frame: FrameType, event: str, _: Any) -> Any:
+            nonlocal done
+            done += event == "line"
+            return line
+
+        def called(frame: FrameType, event: str, _: Any) -> Any:
+            return line if frame.f_code.co_filename == candidates.__file__ else None
+
+        before = sys.gettrace()
+        sys.settrace(called)
+        try:
+            tileiras.compile(many_loads(count), gpu_name="sm_90", emit="ptx")
+        finally:
+            sys.settrace(before)
+        return done
+
+    assert steps(100) < steps(400) < 4.4 * steps(100)

@@ -92,6 +92,12 @@ def captured(op: Op) -> Iterable[Value]:
 def backward(values: Iterable[Value], body: Any, given: Collection[Op] = ()) -> tuple[list[Op], set[int]]:
     """(ops of the body that the values need, in body order; indices of body arguments that they need). `given`: ops whose
     results are there already."""
+    ops, args = needed(values, body, given)
+    return [op for op in body.ops if op in ops], args
+
+
+def needed(values: Iterable[Value], body: Any, given: Collection[Op] = ()) -> tuple[set[Op], set[int]]:
+    """What `backward` finds, in no order: for questions that each load of a long body is asked."""
     work = list(values)
     ops: set[Op] = set()
     args: set[int] = set()
@@ -109,7 +115,7 @@ def backward(values: Iterable[Value], body: Any, given: Collection[Op] = ()) -> 
         if op is not None and op not in ops and op not in given:
             ops.add(op)
             work += captured(op)
-    return [op for op in body.ops if op in ops], args
+    return ops, args
 
 
 def can_run_ahead(op: Op, loop: Op) -> bool:
@@ -164,9 +170,14 @@ def hands_on(op: Op) -> bool:
     return weak or op.spec.name == "join_tokens"
 
 
-def is_index(op: Op, loop: Op) -> bool:
+def multiplies(body: Any) -> bool:
+    """Whether a loop has products, for which loads are copied to shared memory."""
+    return any(op.spec.name in PRODUCTS for op in body.ops)
+
+
+def is_index(op: Op, loop: Op, products: bool | None = None) -> bool:
     """Whether a load brings a number, or in a loop of products a few, from a place that nothing but the loop's counter decides:
-    loads of later iterations may need them."""
+    loads of later iterations may need them. `products`: what `multiplies` says, where it was asked already."""
     body = loop.regions[0].block
     type: Any = op.results[0].type if op.results else None
     if op.block is not body or not can_run_ahead(op, loop):
@@ -174,9 +185,9 @@ def is_index(op: Op, loop: Op) -> bool:
     numbers = math.prod(type.shape)
     if numbers > CostModel.carried_indices or isinstance(type.elem, Ptr):
         return False
-    if numbers > 1 and not any(o.spec.name in PRODUCTS for o in body.ops):
+    if numbers > 1 and not (multiplies(body) if products is None else products):
         return False  # nothing is copied: loads would wait in registers for the registers of others
-    needs, args = backward(op.operands, body)
+    needs, args = needed(op.operands, body)
     return not args - {0} and all(computes(o) and not o.regions for o in needs)
 
 
@@ -187,7 +198,9 @@ def computes(op: Op) -> bool:
 
 def indices_of(loop: Op) -> frozenset[Op]:
     """The loads of a loop that bring such numbers."""
-    return frozenset(op for op in loop.regions[0].block.ops if is_index(op, loop))
+    body = loop.regions[0].block
+    products = multiplies(body)
+    return frozenset(op for op in body.ops if is_index(op, loop, products))
 
 
 def only_leaves(token: Value, loop: Op) -> bool:
@@ -243,13 +256,12 @@ def refusal(loop: Op, dynamic_step: bool = False) -> str | None:
 def dependence(loop: Op, producers: list[Op]) -> str | None:
     """A chain from what a load produced to what a load needs."""
     body = loop.regions[0].block
-    made = set(producers)
-    consumers = {op for op in body.ops if op.spec.name == "async.pipeline.consume_one"}
+    brought = {op for op in body.ops if op.spec.name == "async.pipeline.consume_one"}.union(producers)
     given = indices_of(loop)
     following = body.ops[-1].operands
     for producer in producers:
-        needs, args = backward(captured(producer), body, given)
-        if (made | consumers) & (set(needs) - {producer}):
+        needs, args = needed(captured(producer), body, given)
+        if not (needs - {producer}).isdisjoint(brought):
             return f"{producer.spec.full_name} depends on a value that the same iteration loads"
         seen: set[int] = set()
         work = [index for index in args if index > 0]
@@ -258,14 +270,12 @@ def dependence(loop: Op, producers: list[Op]) -> str | None:
             if index in seen:
                 continue
             seen.add(index)
-            needs, more = backward([following[index - 1]], body)
-            if (made | consumers) & set(needs):
+            needs, more = needed([following[index - 1]], body)
+            if not needs.isdisjoint(brought):
                 return f"{producer.spec.full_name} depends on a value that the iteration before loads"
             work += [i for i in more if i > 0]
     if any(writes(op) for op in loop.walk()):  # then tokens order loads behind writes
-        rings = any(
-            op.spec.name in PRODUCTS for op in body.ops
-        )  # whose copies may follow what carries a token
+        rings = multiplies(body)  # whose copies may follow what carries a token
         for producer in producers:
             for value in ordering(producer, loop):
                 if not rings or joined(value, loop) is None:

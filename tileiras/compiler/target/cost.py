@@ -166,9 +166,8 @@ class CostModel:
             return slots
 
         def under_way(slots: int, other: int) -> int:
-            of_sm = (
-                self.shared_bytes + 2 * self.shared_of_block
-            )  # one block's, the KiB left of it, and what it takes besides
+            # one block's, the KiB left of it, and what it takes besides
+            of_sm = self.shared_bytes + 2 * self.shared_of_block
             blocks = of_sm // (slots * stage_bytes + other + self.shared_of_block)
             return min(max(most_blocks, 1), blocks) * (slots - 1 - spare)
 

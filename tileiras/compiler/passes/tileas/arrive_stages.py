@@ -72,8 +72,8 @@ class CopiedRing:
             raise NotAlone("products of several loops or branches read the stages")
         copies = [op for op in dict.fromkeys(users) if op.spec in COPIES]
         self.begins = [op for op in copies if op.block is self.body]
-        if any(ordering(op, loop) for op in self.begins):  # a barrier stands before them
-            raise NotAlone
+        if any(ordering(op, loop) for op in self.begins):
+            raise NotAlone("copies wait at a barrier for what orders them")
         inside = list(loop.walk())
         if any(op.spec in touches or op.spec in GENERIC and op not in self.begins for op in inside):
             raise NotAlone("threads use other buffers of shared memory in the loop")
@@ -138,6 +138,9 @@ class CopiedRing:
 
 class NotAlone(Exception):
     """Why a buffer is none that only copies fill and only products of one loop read."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
 
 
 def arrive_stages(func: Op, context: Context, at: int) -> bool:

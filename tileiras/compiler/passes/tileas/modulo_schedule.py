@@ -22,11 +22,11 @@ from tileiras.compiler.ir.rewrite import Rewriter
 from tileiras.compiler.ir.types import TOKEN, Ptr, TensorType
 from tileiras.compiler.schedule.candidates import (
     LOOPS,
-    backward,
     can_follow,
     can_run_ahead,
     captured,
     indices_of,
+    needed,
     refusal,
 )
 from tileiras.compiler.target.cost import CostModel
@@ -52,7 +52,7 @@ def registers_of(type: Any) -> int:
 def needed_ahead(loads: list[Op], loop: Op) -> set[Op]:
     """Ops of a loop that the addresses of its loads need."""
     body = loop.regions[0].block
-    return {need for op in loads for need in backward(captured(op), body)[0]}
+    return needed([value for op in loads for value in captured(op)], body)[0]
 
 
 def feeds(loads: list[Op], loop: Op) -> bool:
