@@ -443,6 +443,7 @@ def _unusual() -> list[Production]:
             Product("bf16", 2 * 128 * 144 * 64, (128 + 144) * 64 * 2, 128, 144, 64)),
         one("mm_f16_nearest", "nearest", (h, h, places, array("i32", 1), 128, 64, 64),
             Product("f16", 2 * 128 * 64 * 64, 64 * 64 * 2, 128, 64, 64)),
+        Production("mm_f16_begun_again", "corpus/pointers.py", "begun_again", (h, h, f32, *tile, 0), _step("f16", tile)),
         one("mm_bf16_windows", "windows", (bf, q, f32, *tile, 64), _step("bf16", tile)),
         Production("mm_mxfp8_128x128x256_nt", "corpus/scaled.py", "scaled_loop_nt",
             (scaled, scales, scaled, scales, bf, *deep, 32),

@@ -247,3 +247,46 @@ cpp(
     quiet(lambda a, b, c, *sizes: {2: a.astype("i4") @ b.astype("i4").T}),
     module="cpp_pointers",
 )
+
+
+def begun_again(back):
+    def values(a, b, c):
+        x, y = wide(a, b)
+        rows = np.arange(128) % x.shape[0]
+        cols = (np.arange(-64 * back, 128 - 64 * back)) % y.shape[1]
+        return {2: (x[rows] @ y[:, cols]).astype("f4")}
+
+    return values
+
+
+for dtype, back, div in (("f16", 1, 16), ("bf16", 0, 16), ("f16", 2, 1)):
+    case(
+        f"pointers_begun_again_{dtype}_{back}_{div}",
+        "begun_again",
+        [Array(dtype, 2, div=div), Array(dtype, 2, div=div), Array("f32", 2, div=16), 64, 64, 32, back],
+        (2, 2),
+        lambda rng, dtype=dtype, div=div: (
+            uniform(rng, (112, 80), dtype),
+            uniform(rng, (80, 96 if div == 16 else 100), dtype),
+            like((128, 128)),
+        ),
+        begun_again(back),
+        **F32,
+    )
+
+
+def remainders(x, y, n):
+    at = np.arange(-128, 256).reshape(3, 128)
+    parts = [x[at % 16], x[at % -16 + 15], x[at % x.shape[0]], x[at % n + 32]]
+    return {1: np.concatenate(parts, 1)}
+
+
+for n in (16, -32):
+    case(
+        f"pointers_signs_of_remainders_{abs(n)}_{'below' if n < 0 else 'above'}",
+        "signs_of_remainders",
+        [Array("f16", 1, div=16), Array("f16", 2, div=16), Scalar("i32"), 128],
+        (3,),
+        lambda rng, n=n: (uniform(rng, 80, "f16"), like((3, 512), "f16"), n),
+        remainders,
+    )

@@ -135,3 +135,28 @@ def listed_pages(a, b, pages, c, M: Const, N: Const, K: Const):
         y = ct.gather(b, (rows[:, None], cols[None, :]))
         acc = ct.mma(ct.transpose(x), y, acc)
     ct.store(c, (i, j), acc)
+
+
+@ct.kernel
+def begun_again(a, b, c, M: Const, N: Const, K: Const, BACK: Const):
+    """Rows and columns that begin again behind the last one; the first tiles of columns lie BACK tiles in front of zero."""
+    i, j = ct.bid(0), ct.bid(1)
+    rows = (i * M + ct.arange(M, dtype=ct.int32)) % a.shape[0]
+    cols = ((j - BACK) * N + ct.arange(N, dtype=ct.int32)) % b.shape[1]
+    acc = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        depth = k * K + ct.arange(K, dtype=ct.int32)
+        x = ct.gather(a, (rows[:, None], depth[None, :]), padding_value=0)
+        y = ct.gather(b, (depth[:, None], cols[None, :]), padding_value=0)
+        acc = ct.mma(x, y, acc)
+    ct.store(c, (i, j), acc)
+
+
+@ct.kernel
+def signs_of_remainders(x, y, n, T: Const):
+    """Remainders of numbers on both sides of zero, by numbers of both signs."""
+    at = ct.bid(0) * T - T + ct.arange(T, dtype=ct.int32)
+    ct.store(y, (ct.bid(0), 0), ct.gather(x, at % 16).reshape((1, T)))
+    ct.store(y, (ct.bid(0), 1), ct.gather(x, at % -16 + 15).reshape((1, T)))
+    ct.store(y, (ct.bid(0), 2), ct.gather(x, at % x.shape[0]).reshape((1, T)))
+    ct.store(y, (ct.bid(0), 3), ct.gather(x, at % n + 32).reshape((1, T)))

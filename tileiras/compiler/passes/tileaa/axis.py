@@ -241,14 +241,63 @@ def _remainder(f: AxisFacts, op: Op, shape: tuple[int, ...]) -> Axis:
     width: int = op.results[0].type.elem.bits  # type: ignore[attr-defined]
     if op.attr("signedness") != "unsigned" and f.facts.bits(op.operands[0]) == width:  # may be negative
         return Axis((1,) * len(shape), const, (1,) * len(shape))
+    return _begun_again(a, b, const)
+
+
+def _begun_again(a: Axis, b: Axis, const: tuple[int, ...]) -> Axis:
     contig, div = [], []
-    for d in range(len(shape)):
+    for d in range(len(const)):
         group = min(a.contig[d], b.const[d], b.elementwise(d))
         while group > 1 and a.start(d, group) < group:
             group //= 2
         contig.append(group)
         div.append(min(a.start(d, group), b.elementwise(d)))
     return Axis(tuple(contig), const, tuple(div))
+
+
+def _select(f: AxisFacts, op: Op, shape: tuple[int, ...]) -> Axis:
+    """x % n of Python is made of a remainder, to which n is added where their signs differ: for n above 0 it goes back to zero
+    only at a multiple of n, from below zero, too."""
+    found = _floored(op)
+    if found is None or f.facts.bits(found[1]) == found[1].type.elem.bits:  # type: ignore[attr-defined]
+        return _smallest(f, op, shape)
+    a, b = f.of(found[0]), f.of(found[1])
+    return _begun_again(a, b, tuple(min(x, y) for x, y in zip(a.const, b.const)))
+
+
+def _floored(op: Op) -> tuple[Value, Value] | None:
+    """(x, n) where a choice is `(r < 0) != (n < 0) and r != 0 ? r + n : r` of r = x % n, signed."""
+    condition, added, rest = op.operands
+    maker = rest.op
+    if maker is None or maker.spec.name != "remi" or maker.attr("signedness") == "unsigned":
+        return None
+    x, n = maker.operands
+    if added.op is None or added.op.spec.name != "addi" or set(added.op.operands) != {rest, n}:
+        return None
+    both = _operands(condition, "andi")
+    tested = [_against_zero(v) for v in both]
+    if ("not_equal", rest) not in tested:
+        return None
+    signs = _operands(both[1 - tested.index(("not_equal", rest))], "xori")
+    differ = {("less_than", rest), ("less_than", n)}
+    return (x, n) if {_against_zero(v) for v in signs} == differ else None
+
+
+def _operands(value: Value, name: str) -> Sequence[Value]:
+    """The operands of the op that makes a value; none where it has another name."""
+    op = value.op
+    return op.operands if op is not None and op.spec.name == name else ()
+
+
+def _against_zero(value: Value) -> tuple[str, Value] | None:
+    """(predicate, v) where a value compares v with zero, signed."""
+    op = value.op
+    if op is None or op.spec.name != "cmpi" or op.attr("signedness") == "unsigned":
+        return None
+    zero = op.operands[1].op
+    if zero is None or zero.spec.name != "constant" or any(dense_bits(zero.attr("value"))):
+        return None
+    return op.attr("comparison_predicate"), op.operands[0]
 
 
 def _offset(f: AxisFacts, op: Op, shape: tuple[int, ...]) -> Axis:
@@ -305,5 +354,6 @@ _RULES: dict[str, Any] = {
     "extract": _extract,
     "addi": _sum, "subi": _difference, "muli": _product, "remi": _remainder,
     "offset": _offset, "assume": _assume, "cmpi": _compare,
-    "andi": _smallest, "ori": _smallest, "xori": _smallest, "select": _smallest, "exti": _same, "convert_layout": _same,
+    "andi": _smallest, "ori": _smallest, "xori": _smallest, "select": _select, "exti": _same,
+    "convert_layout": _same,
 }  # fmt: skip
