@@ -332,6 +332,80 @@ def guarded(p: Products) -> None:
     epilogue(p, done, s.acc, shape, out, "", s.zero, s.zero, s.vector)
 
 
+def number_at(p: Products, array: str, i: str) -> str:
+    at = p.emit(f"offset {array}, {i} : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>")
+    return p.op(f"load_ptr_tko weak {at} : tile<ptr<i32>> -> tile<i32>, token")[0]
+
+
+def left_out(p: Products) -> None:
+    """Steps that a condition leaves out: by a flag, a list of places, the place itself, a number that is stepped in each round,
+    or one that only the rounds with work change. What is carried beside the sum is stored."""
+    s = Sizes(p)
+    choose, shape = p.choose, (s.m, s.n)
+    a, b = source(p, s.dtype, (s.m, s.k), (s.m, s.depth)), source(p, s.dtype, (s.k, s.n), (s.depth, s.n))
+    out = Operand(p, s.result(p), shape, shape, reads=False)
+    flags, seen = p.array("i32", 64), p.array("i32", 4, True)
+    way = choose(("flag", "flag", "flag", "listed", "place", "both", "stepped", "taken"))
+    test = choose(("not_equal", "greater_than", "greater_than_or_equal", "equal", "less_than"))
+    number, t = "tile<i32>", tile(s.acc, shape)
+    start = (zero_of(p, s.acc, shape), t)
+    limit = p.scalar(choose((0, 1, 2)))
+    three = p.const(3, "i32")
+    rounds = choose((0, 1))
+    i = p.scalar(choose((0, 5, 61)))
+    loop = Loop(
+        p, s.low, s.high, s.step, [start, (s.zero, number), (i, number)][: 2 + (rounds or way == "stepped")]
+    )
+    k, place = loop.i, loop.i
+    total, taken = loop.values[:2]
+
+    def compare(x: str, y: str, how: str) -> str:
+        return p.emit(f"cmpi {how} {x}, {y}, signed : {number} -> tile<i1>")
+
+    if way == "listed":
+        place = number_at(p, flags, k)
+        c = compare(place, s.zero, "greater_than_or_equal")
+        place = p.emit(f"mini {place}, {p.const(s.steps - 1, 'i32')} signed : {number}")
+        place = p.emit(f"maxi {place}, {s.zero} signed : {number}")
+    elif way == "place":
+        c = compare(p.emit(f"remi {k}, {three} signed : {number}"), limit, test)
+    elif way == "stepped":
+        at = p.emit(f"remi {loop.values[2]}, {p.const(64, 'i32')} signed : {number}")
+        c = compare(number_at(p, flags, at), s.zero, test)
+    elif way == "taken":
+        c = compare(taken, limit, "less_than")
+    else:
+        c = compare(number_at(p, flags, k), s.zero, test)
+        if way == "both":
+            c = p.emit(f"andi {c}, {compare(k, limit, 'greater_than_or_equal')} : tile<i1>")
+    early = a.load(s.zero, place) if choose((0, 0, 0, 1)) else ""
+    p.count += 1
+    name, types = f"%v{p.count}", f"{t}, {number}"
+    other = choose((0, 0, 1))
+    kept = f"yield {total}, {taken} : {types}"
+    p.line(f"{name}:2 = if {c} -> ({types}) {{")
+    if other:
+        p.line(f"  {kept}")
+        p.line("} else {")
+    p.depth += 1
+    x = early or a.load(s.zero, place)
+    x = arithmetic(p, x, s.dtype, (s.m, s.k), k, s.vector)
+    y = arithmetic(p, b.load(place, s.zero), s.dtype, (s.k, s.n), k, s.vector)
+    z = multiply(p, x, y, total, s.dtype, s.m, s.n, s.k)
+    p.line(f"yield {z}, {p.binary('addi', taken, k if choose((0, 1)) else s.one, 'i32')} : {types}")
+    p.depth -= 1
+    if not other:
+        p.line("} else {")
+        p.line(f"  {kept}")
+    p.line("}")
+    stepped = [p.binary("addi", v, three, "i32") for v in loop.values[2:]]
+    done = loop.end([f"{name}#0", f"{name}#1", *stepped])
+    for n, value in enumerate(done[1:]):
+        at = p.emit(f"offset {seen}, {p.const(n, 'i32')} : tile<ptr<i32>>, {number} -> tile<ptr<i32>>")
+        p.emit(f"store_ptr_tko weak {at}, {value} : tile<ptr<i32>>, {number} -> token")
+    epilogue(p, done[0], s.acc, shape, out, "", s.zero, s.zero, s.vector)
+
+
 def carried(p: Products) -> None:
     """Tile numbers that the loop carries, reckons, or reads from a table."""
     s = Sizes(p)
@@ -768,8 +842,8 @@ def beside(p: Products) -> None:
         p.emit(f"store_ptr_tko weak {at}, {value} : {tile(q, (n,))}, {tile(s.acc, (n,))} -> token")
 
 
-FORMS = (tiles, tiles, tiles, split, two_loops, nested, shared, guarded, carried, effects, batch, block_scaled, flash, flash,
-         backward, beside)  # fmt: skip
+FORMS = (tiles, tiles, tiles, split, two_loops, nested, shared, guarded, left_out, left_out, carried, effects, batch,
+         block_scaled, flash, flash, backward, beside)  # fmt: skip
 
 
 def draw_form(p: Products) -> None:

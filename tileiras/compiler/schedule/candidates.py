@@ -1,9 +1,9 @@
 """Which loops can be pipelined: the questions that the schedule room, D11 and the modulo scheduler ask.
 
-A loop can when it counts by a static positive step, loads something, leaves only at its end, holds no other loop, and
-no load needs what a load of the same or of an earlier iteration produced. A few numbers may be needed, as the page that a
-table of pages names, or the rows that a list does (`is_index`): they are loaded an iteration earlier still. Rings of shared
-memory take steps of 32 bits that are known at run time only, too.
+A loop can when it counts by a static positive step, loads something, leaves only at its end, holds no other loop but a search
+(`is_search`), and no load needs what a load of the same or of an earlier iteration produced. A few numbers may be needed, as the
+page that a table of pages names, or the rows that a list does (`is_index`): they are loaded an iteration earlier still. Rings of
+shared memory take steps of 32 bits that are known at run time only, too.
 
 Tokens alone order accesses of a tile block (memory model of Tile IR: neither program order nor dependences do). A load that
 waits for no token of its loop runs ahead as far as there are stages (`can_run_ahead`). One that a token puts behind accesses of
@@ -33,6 +33,7 @@ PLAIN_LOADS = frozenset(("load_view_tko", "load_ptr_tko"))
 LOADS = PLAIN_LOADS | frozenset(("tiled_tma_load", "async.tiled_tma_load", "async.copy"))
 PRODUCERS = LOADS | {"async.pipeline.produce_one", "async.pipeline.transfer"}
 EXITS = frozenset(("break", "return"))
+SEARCH = "search"  # attribute of a loop that looks for the next iteration of the one around it
 
 
 def writes(op: Op) -> bool:
@@ -196,6 +197,38 @@ def computes(op: Op) -> bool:
     return bool(op.spec.traits & (PURE | NO_MEMORY_EFFECT)) or op.spec.name == "assume"
 
 
+def is_search(op: Op, loop: Op) -> bool:
+    """Whether an op of a loop is a search that may run for iterations that do not: `left_out.py` promises that it ends, and it
+    asks nothing but numbers, and weak loads of them that wait for nobody in the loop."""
+    if op.spec.name != "loop" or SEARCH not in op.attrs:
+        return False
+    return all(
+        getattr(r.type, "shape", ()) == () for o in op.walk() for r in o.results if r.type is not TOKEN
+    ) and all(
+        computes(o) or o.spec.name in ("if", "yield", "break", "continue") or is_free(o, loop)
+        for o in op.walk()
+        if o is not op
+    )
+
+
+def is_free(op: Op, loop: Op) -> bool:
+    """Whether an op is a weak load that is in no order with other accesses of a loop."""
+    if (
+        op.spec.name not in PLAIN_LOADS
+        or op.attr("memory_ordering_semantics") != "weak"
+        or op.results[1].uses
+    ):
+        return False
+    return not any(v.type is TOKEN and ordered_in(v, loop) for v in op.operands)
+
+
+def inside_search(op: Op, loop: Op) -> bool:
+    """Whether an op of a loop is, or is part of, a search in it."""
+    while op is not loop and op.parent is not loop:
+        op = op.parent  # type: ignore[assignment]
+    return op is not loop and is_search(op, loop)
+
+
 def indices_of(loop: Op) -> frozenset[Op]:
     """The loads of a loop that bring such numbers."""
     body = loop.regions[0].block
@@ -237,7 +270,7 @@ def refusal(loop: Op, dynamic_step: bool = False) -> str | None:
         return "the loop has no static step: it ends by an early exit"
     body = loop.regions[0].block
     for op in loop.walk():
-        if op is loop:
+        if op is loop or (op.spec.name in LOOPS | EXITS | {"continue"} and inside_search(op, loop)):
             continue
         if op.spec.name in LOOPS:
             return "the loop holds another loop"

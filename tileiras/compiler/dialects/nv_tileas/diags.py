@@ -614,6 +614,51 @@ in: matmul
 + $ tileiras k.tileir --gpu-name=sm_80 --emit=ptx --remarks=all
 """
 
+LEFT_OUT = Diag(
+    "AS-0322", REMARK, "the loop goes from one iteration that has work to the next, which it looks for ahead", _ASYNC,
+    WORD_REMARK, kind="passed", category="memory",
+)  # fmt: skip
+"""
+cause: A remark: loads and products of the loop stand behind a condition that does not depend on them, as blocks of a sparse
+operand do. The iterations that have work are counted in front of the loop, and the next one is looked for beforehand, so that
+copies run ahead; those that are left out take no time but that of their condition.
+remedy: Nothing is wrong. The condition is computed twice for each iteration: it should be cheap.
+
+- $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
++ $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all --disable=cp.async
+  cuda_tile.module @kernels {
+    entry @sparse(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %flags: tile<ptr<i32>>, %steps: tile<i32>) {
+      %pa = assume div_by<16>, %a : tile<ptr<f16>>
+      %pb = assume div_by<16>, %b : tile<ptr<f16>>
+      %av = make_tensor_view %pa, shape = [64, 4096], strides = [4096, 1] : tensor_view<64x4096xf16, strides=[4096,1]>
+      %bv = make_tensor_view %pb, shape = [4096, 64], strides = [64, 1] : tensor_view<4096x64xf16, strides=[64,1]>
+      %cv = make_tensor_view %c, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf32, strides=[64,1]>
+      %at = make_partition_view %av : partition_view<tile=(64x32), tensor_view<64x4096xf16, strides=[4096,1]>>
+      %bt = make_partition_view %bv : partition_view<tile=(32x64), tensor_view<4096x64xf16, strides=[64,1]>>
+      %ct = make_partition_view %cv : partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>
+      %zero = constant <i32: 0> : tile<i32>
+      %one = constant <i32: 1> : tile<i32>
+      %none = constant <f32: 0.0> : tile<64x64xf32>
+      %sum = for %k in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none) -> (tile<64x64xf32>) {
+        %place = offset %flags, %k : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>
+        %flag, %t0 = load_ptr_tko weak %place : tile<ptr<i32>> -> tile<i32>, token
+        %wanted = cmpi not_equal %flag, %zero, signed : tile<i32> -> tile<i1>
+        %next = if %wanted -> (tile<64x64xf32>) {
+          %x, %t1 = load_view_tko weak %at[%zero, %k] : partition_view<tile=(64x32), tensor_view<64x4096xf16, strides=[4096,1]>>, tile<i32> -> tile<64x32xf16>, token
+          %y, %t2 = load_view_tko weak %bt[%k, %zero] : partition_view<tile=(32x64), tensor_view<4096x64xf16, strides=[64,1]>>, tile<i32> -> tile<32x64xf16>, token
+          %z = mmaf %x, %y, %acc : tile<64x32xf16>, tile<32x64xf16>, tile<64x64xf32>
+          yield %z : tile<64x64xf32>
+        } else {
+          yield %acc : tile<64x64xf32>
+        }
+        continue %next : tile<64x64xf32>
+      }
+      %t3 = store_view_tko weak %sum, %ct[%zero, %zero] : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>, tile<i32> -> token
+      return
+    }
+  }
+"""  # noqa: E501
+
 WAITING = Diag(
     "AS-0321", REMARK,
     "loads of the loop wait in registers: {stages} of {wanted} stages, for each takes {held} registers a thread, and what waits "

@@ -11,6 +11,7 @@ from __future__ import annotations
 from tileiras.compiler.dialects.nv_tileas import ops as tileas
 from tileiras.compiler.ir.core import Block, Op, Value
 from tileiras.compiler.ir.passes import Context, Pass
+from tileiras.compiler.schedule.candidates import inside_search
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,10 +82,8 @@ def balance(block: Block, pipeline: Value, held: int) -> int | None:
             if op.spec.name != "for" or balance(op.regions[0].block, pipeline, held) != held:
                 return None
             terminator = op.regions[0].block.ops[-1]
-            if (
-                sum(inner.spec.name == "continue" for inner in op.walk()) != 1
-                or terminator.spec.name != "continue"
-            ):
+            ends = [o for o in op.walk() if o.spec.name == "continue" and not inside_search(o, op)]
+            if ends != [terminator]:
                 return None
     return held
 

@@ -19,11 +19,13 @@ from tileiras.compiler.ir.core import Block, Op, Region, Value
 from tileiras.compiler.ir.dense import constant_bytes
 from tileiras.compiler.ir.types import I1, I64, TOKEN, Dense, Scalar, TensorType, TileType
 from tileiras.compiler.schedule.candidates import (
+    SEARCH,
     backward,
     captured,
     computes,
     constant_int,
     indices_of,
+    is_search,
     joined,
     ordering,
 )
@@ -105,6 +107,7 @@ def expand(loop: Op) -> str | None:
         if not any(result.uses for result in index.results):
             index.erase()
     drop_carried(loop, {index for *_, steps_of in plans for index in steps_of})
+    carried.search_once()
     return None
 
 
@@ -201,7 +204,7 @@ def carried_by(args: set[int], body: Block) -> list[int] | None:
             continue
         found.add(index)
         needs, more = backward([body.ops[-1].operands[index - 1]], body)
-        if not all(computes(op) and not op.regions for op in needs):
+        if not all(is_ahead(op, body) for op in needs):
             return None
         work += [i for i in more if i > 0]
     return sorted(found)
@@ -270,6 +273,34 @@ class Carried:
             block.insert_before(anchor, op)
         return values.get(value, value)
 
+    def search_once(self) -> None:
+        """Where an iteration reads what a search has found, too, it is handed down from the search for the one furthest ahead."""
+        from .lower_pipelines import add_operand
+
+        loop, body = self.loop, self.body
+        jump = body.ops[-1]
+        for index in dict.fromkeys(index for index, _ in self.ahead):
+            ahead = max(far for known, far in self.ahead if known == index)
+            maker = jump.operands[index - 1].op
+            if maker is None or not is_search(maker, loop) or maker.block is not body:
+                continue
+            for far in range(1, ahead):
+                if (index, far) not in self.ahead:
+                    add_operand(loop, self.early[index][far])
+                    loop.results.append(Value(body.args[index].type, loop, len(loop.results)))
+                    self.ahead[index, far] = body.add_arg(body.args[index].type)
+                    add_operand(jump, self.ahead[index, far])
+            for far in range(ahead):
+                arg = body.args[index] if not far else self.ahead[index, far]
+                jump.set_operand(arg.index - 1, self.ahead[index, far + 1])
+        erase_unused_searches(body)
+
+
+def erase_unused_searches(body: Block) -> None:
+    for op in reversed(list(body.ops)):
+        if op.attrs.get(SEARCH) and not any(result.uses for result in op.results):
+            op.erase()
+
 
 def drop_carried(loop: Op, indices: set[int]) -> None:
     """Carried values that nothing reads any more, but what makes the next ones, keep what they begin with."""
@@ -290,6 +321,12 @@ def drop_carried(loop: Op, indices: set[int]) -> None:
             op.erase()
 
 
+def is_ahead(op: Op, body: Block) -> bool:
+    """Whether an op of a loop may run for a later iteration, which perhaps there is not."""
+    loop = body.region.op if body.region is not None else None
+    return computes(op) and not op.regions or loop is not None and is_search(op, loop)
+
+
 def only_carried(value: Value, body: Block, unread: set[int]) -> bool:
     """Whether all that a value becomes in a body are values that are carried and unread."""
     work, seen = [value], {value}
@@ -298,7 +335,7 @@ def only_carried(value: Value, body: Block, unread: set[int]) -> bool:
             if user is body.ops[-1]:
                 if index + 1 not in unread:
                     return False
-            elif user.block is not body or not computes(user) or user.regions:
+            elif user.block is not body or not is_ahead(user, body):
                 return False
             for result in user.results:
                 if result not in seen:

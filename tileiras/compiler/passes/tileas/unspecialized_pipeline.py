@@ -15,7 +15,7 @@ no pipelines, because no stages were asked for, is left alone without a word.
 from __future__ import annotations
 
 from tileiras.compiler.ir.passes import Context, Pass
-from tileiras.compiler.schedule.candidates import LOOPS, refusal
+from tileiras.compiler.schedule.candidates import LOOPS, SEARCH, refusal
 from tileiras.diag import Emitted
 
 TYPE_CHECKING = False
@@ -44,7 +44,7 @@ class UnspecializedPipeline(Pass):
         for region in op.regions:
             for block in region.blocks:
                 for inner in list(block.ops):
-                    if inner.spec.name in LOOPS and not only_holds_loops(inner):
+                    if inner.spec.name in LOOPS and not (only_holds_loops(inner) or SEARCH in inner.attrs):
                         why = refusal(inner, has_ring(inner)) or self.pipeline(inner)
                         if why is not None:
                             self.refuse(inner, why, context)

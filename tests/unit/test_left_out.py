@@ -1,0 +1,225 @@
+"""TileAALeaveOutSteps: loops whose loads and products stand behind a condition go from one iteration with work to the next, or
+say why they cannot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("numpy")
+pytest.importorskip("ml_dtypes")
+
+import numpy as np
+
+import tileiras
+from tests.corpus.case import place
+from tests.ptx_loops import loops_of
+
+TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
+F32, I32, AT, BT = (
+    "tile<64x64xf32>",
+    "tile<i32>",
+    "partition_view<tile=(64x32), tensor_view<64x?xf16, strides=[256,1]>>",
+    "partition_view<tile=(32x64), tensor_view<?x64xf16, strides=[64,1]>>",
+)
+FLAG = """%place = offset %flags, %k : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>
+      %flag, %t0 = load_ptr_tko weak %place : tile<ptr<i32>> -> tile<i32>, token
+      %wanted = cmpi not_equal %flag, %zero, signed : tile<i32> -> tile<i1>"""
+BLOCKS = 8
+
+
+def kernel(
+    test: str = FLAG, other: str = "yield %acc, %n : {types}", work: str = "", count: str = "%one", step: str = "%one",
+    ends: str = "%next#0, %next#1", token: str = "", unsigned: str = "", sides: str = "work other",
+) -> str:  # fmt: skip
+    types = f"{F32}, {I32}"
+    yes = f"""%x, %t1 = load_view_tko weak %at[%zero, %k]{token} : {AT}, tile<i32> -> tile<64x32xf16>, token
+        %y, %t2 = load_view_tko weak %bt[%k, %zero]{token} : {BT}, tile<i32> -> tile<32x64xf16>, token
+        {work}
+        %z = mmaf %x, %y, %acc : tile<64x32xf16>, tile<32x64xf16>, {F32}
+        %m = addi %n, {count} : {I32}
+        yield %z, %m : {types}"""
+    first, second = [{"work": yes, "other": other.format(types=types)}[side] for side in sides.split()]
+    return f"""cuda_tile.module @m {{
+  entry @k(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %flags: tile<ptr<i32>>, %seen: tile<ptr<i32>>,
+           %lo: tile<i32>, %hi: tile<i32>) {{
+    %pa = assume div_by<16>, %a : tile<ptr<f16>>
+    %pb = assume div_by<16>, %b : tile<ptr<f16>>
+    %zero = constant <i32: 0> : tile<i32>
+    %one = constant <i32: 1> : tile<i32>
+    %two = constant <i32: 2> : tile<i32>
+    %extent = constant <i32: {32 * BLOCKS}> : tile<i32>
+    %av = make_tensor_view %pa, shape = [64, %extent], strides = [256, 1] : tile<i32> -> tensor_view<64x?xf16, strides=[256,1]>
+    %bv = make_tensor_view %pb, shape = [%extent, 64], strides = [64, 1] : tile<i32> -> tensor_view<?x64xf16, strides=[64,1]>
+    %cv = make_tensor_view %c, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf32, strides=[64,1]>
+    %at = make_partition_view %av : {AT}
+    %bt = make_partition_view %bv : {BT}
+    %ct = make_partition_view %cv : partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>
+    %none = constant <f32: 0.0> : {F32}
+    %t = make_token : token
+    %sum:2 = for {unsigned}%k in (%lo to %hi, step {step}) : tile<i32> iter_values(%acc = %none, %n = %zero) -> ({types}) {{
+      {test}
+      %next:2 = if %wanted -> ({types}) {{
+        {first}
+      }} else {{
+        {second}
+      }}
+      continue {ends} : {types}
+    }}
+    %t3 = store_view_tko weak %sum#0, %ct[%zero, %zero] : {F32}, partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>, tile<i32> -> token
+    %t4 = store_ptr_tko weak %seen, %sum#1 : tile<ptr<i32>>, tile<i32> -> token
+    return
+  }}
+}}
+"""  # noqa: E501
+
+
+def arguments(lower: int, upper: int, flags: Any) -> list[Any]:
+    rng = np.random.default_rng(7)
+    shapes = ((64, 32 * BLOCKS), (32 * BLOCKS, 64))
+    return [
+        *(place(rng.integers(-2, 3, shape).astype(np.float16)) for shape in shapes),
+        place(np.zeros((64, 64), np.float32)),
+        place(np.array(flags, np.int32)),
+        place(np.zeros(1, np.int32)),
+        lower,
+        upper,
+    ]
+
+
+def launched(text: str, values: list[Any], target: str, **more: Any) -> tuple[Any, int]:
+    tileiras.launch(text, "k", grid=(1, 1, 1), args=values, target=target, **more)
+    return values[2], int(values[4][0])
+
+
+def remarks(text: str, gpu_name: str) -> dict[str, str]:
+    """Code and message of what is said of the loop."""
+    program = tileiras.compile(text, gpu_name=gpu_name, remarks={"passed": "memory", "missed": "memory"})
+    return {found.diag.code: found.message for found in program.diagnostics}
+
+
+@pytest.mark.parametrize("gpu_name", TARGETS)
+def test_copies_run_ahead_of_products_that_stand_behind_a_condition(gpu_name: str) -> None:
+    said = remarks(kernel(), gpu_name)
+    assert (
+        "AS-0322" in said and "run ahead through shared memory" in said["AS-0307"] and "AS-0320" not in said
+    )
+    loops = loops_of(tileiras.compile(kernel(), gpu_name=gpu_name).ptx)
+    (copies,) = [loop for loop in loops if "cp.async.cg.shared.global" in loop]
+    assert "ld.global" in copies  # the search
+    assert "cp.async.wait_group 0" not in copies and "cp.async.wait_all" not in copies
+
+
+@pytest.mark.parametrize("gpu_name", TARGETS)
+@pytest.mark.parametrize(
+    ("lower", "upper", "flags"),
+    [
+        (0, 8, [0, 1, 1, 0, 0, 0, 1, 0]),
+        (0, 8, [1] * 8),
+        (0, 8, [0] * 8),
+        (2, 7, [1, 1, 0, 0, 0, 0, 1, 1]),
+        (5, 5, [1] * 8),
+        (7, 3, [1] * 8),
+        (-(2**31), -(2**31), [1] * 8),
+        (2**31 - 1, -(2**31), [1] * 8),
+    ],
+)
+def test_sums_and_counts_are_those_of_the_reference(
+    lower: int, upper: int, flags: list[int], gpu_name: str
+) -> None:
+    text = kernel(count="%k")
+    got, want = arguments(lower, upper, flags), arguments(lower, upper, flags)
+    ours = launched(text, got, "emulator", gpu_name=gpu_name, check=True, seed=3)
+    theirs = launched(text, want, "reference")
+    assert np.array_equal(ours[0], theirs[0]) and ours[1] == theirs[1]
+    taken = [k for k in range(max(lower, 0), min(upper, BLOCKS)) if flags[k]]
+    assert ours[1] == sum(taken) and ours[0].any() == bool(taken)
+
+
+LAST = """%far = addi %k, %k : tile<i32>
+      %wanted = cmpi greater_than %k, %lo, signed : tile<i32> -> tile<i1>"""
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "step"),
+    [
+        (2**31 - 6, 2**31 - 1, "%two"),
+        (2**31 - 3, 2**31 - 1, "%one"),
+        (-(2**31), -(2**31) + 7, "%two"),
+        (1, 6, "%two"),
+    ],
+)
+def test_a_search_ends_at_the_last_number_there_is(lower: int, upper: int, step: str) -> None:
+    """Blocks outside of their views are zeros; how many there were is counted."""
+    text = kernel(LAST, step=step)
+    (_, count), (_, expected) = (
+        launched(text, arguments(lower, upper, [1] * 8), where) for where in ("emulator", "reference")
+    )
+    assert "AS-0322" in remarks(text, "sm_90")
+    assert count == expected == len(range(lower, upper, 1 if step == "%one" else 2)) - 1
+
+
+def test_unsigned_bounds() -> None:
+    text = kernel(LAST.replace(", signed", ", unsigned"), unsigned="unsigned ")
+    lower, upper = 2**31 - 2, -(2**31) + 3
+    (_, count), (_, expected) = (
+        launched(text, arguments(lower, upper, [1] * 8), where) for where in ("emulator", "reference")
+    )
+    assert "AS-0322" in remarks(text, "sm_90") and count == expected == 4
+
+
+def test_work_on_the_other_side() -> None:
+    flags = [0, 1, 1, 0, 0, 0, 1, 0]
+    text = kernel(sides="other work")
+    assert "AS-0322" in remarks(text, "sm_90")
+    got, count = launched(text, arguments(0, 8, flags), "emulator")
+    want, expected = launched(text, arguments(0, 8, flags), "reference")
+    assert np.array_equal(got, want) and count == expected == 5
+
+
+def test_what_an_iteration_reads_of_its_search_is_handed_down() -> None:
+    """One search an iteration, also where sums need the iteration's number beside the copies of a later one."""
+    for count in ("%one", "%k"):
+        loops = loops_of(tileiras.compile(kernel(count=count), gpu_name="sm_90").ptx)
+        (loop,) = [loop for loop in loops if "wgmma.mma_async" in loop]
+        assert loop.count("ld.global") == 1
+
+
+COUNTED = "%wanted = cmpi less_than %n, %two, signed : tile<i32> -> tile<i1>"
+TILE = """%m0, %t0 = load_view_tko weak %at[%zero, %k] : {at}, tile<i32> -> tile<64x32xf16>, token
+      %low = constant <f16: 1.0> : tile<64x32xf16>
+      %over = cmpf greater_than ordered %m0, %low : tile<64x32xf16> -> tile<64x32xi1>
+      %first = extract %over[%zero, %zero] : tile<64x32xi1> -> tile<1x1xi1>
+      %wanted = reshape %first : tile<1x1xi1> -> tile<i1>""".replace("{at}", AT)
+WRITTEN = FLAG + "\n      %t5 = store_ptr_tko weak %seen, %k : tile<ptr<i32>>, tile<i32> -> token"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (kernel(COUNTED), "its condition depends on what the loop adds up behind it"),
+        (kernel(TILE), "its condition looks at a tile"),
+        (kernel(WRITTEN), "nv_tileaa.store_ptr_tko is in every iteration"),
+        (kernel(other="yield %acc, %k : {types}"), "the branch hands on other values where it is not taken"),
+        (kernel(FLAG.replace("weak", "relaxed device")), "loaded in an order with accesses of the loop"),
+        (kernel(ends="%next#0, %more", test=FLAG + "\n      %more = addi %n, %k : tile<i32>"), ""),
+        (kernel(FLAG + "\n      %twice = addf %acc, %acc : tile<64x64xf32>", ends="%twice, %next#1"),
+         "a tile or a token changes in every iteration"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_known_ahead_stays_as_it_is_and_says_why(text: str, reason: str) -> None:
+    said = remarks(text, "sm_90")
+    assert ("AS-0322" in said) == (not reason) and reason in said.get("AS-0320", "")
+    flags = [0, 1, 1, 0, 0, 0, 1, 0]
+    got, count = launched(text, arguments(0, 8, flags), "emulator", check=True)
+    want, expected = launched(text, arguments(0, 8, flags), "reference")
+    assert np.array_equal(got, want) and count == expected
+
+
+def test_work_behind_a_condition_in_two_branches_stays() -> None:
+    once = kernel()
+    start, end = once.index("%next:2 = if"), once.index("      continue")
+    again = once[start:end].replace("%next", "%last").replace("%acc", "%next#0").replace("%n,", "%next#1,")
+    text = once[:end] + again + once[end:].replace("%next#", "%last#", 2)
+    assert "several branches of it have products" in remarks(text, "sm_90")["AS-0320"]

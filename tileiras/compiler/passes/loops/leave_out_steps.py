@@ -1,0 +1,236 @@
+"""TileAALeaveOutSteps: loops whose loads and products stand behind a condition go from one iteration that has work to the next.
+
+Before: `for %k = %lo to %hi iter(%s) { %c = .. %mask[%k] ..; %r = if %c { load, load, mma } else { %s }; continue %r }`.
+After:  `%n = for %k = %lo to %hi iter(%n = 0) { %c = .. %mask[%k] ..; continue %n + %c }`, `%first = search(%lo)` and
+        `for %i = 0 to %n iter(%s, %k = %first) { load, load, mma; continue %r, search(%k + 1) }`, where
+        `search(%x) = loop iter(%k = %x) { if %k == %hi or .. %mask[%k] .. { break %k }; continue %k + 1 }`.
+
+The new loop has nothing in a branch, so that its copies run ahead: the search is as many iterations ahead as they are
+(`passes/tileas/pipeline_loop.py`). Which loops: `schedule/left_out.py`. Where the upper bound is reached, the search stays.
+"""
+
+from __future__ import annotations
+
+from tileiras.compiler.dialects.nv_tileaa import ops as tileaa
+from tileiras.compiler.ir.build import create
+from tileiras.compiler.ir.clone import clone_into
+from tileiras.compiler.ir.core import Block, Op, Region, Value
+from tileiras.compiler.ir.dense import constant_bytes
+from tileiras.compiler.ir.passes import Context, Pass
+from tileiras.compiler.ir.types import I1, Dense, DivBy, TensorType, TileType
+from tileiras.compiler.passes.tileaa.facts import facts_of
+from tileiras.compiler.schedule.candidates import SEARCH
+from tileiras.compiler.schedule.left_out import Work, blocks_of, left_out, say
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+FLAG = TensorType(I1, (), None)
+
+
+class LeaveOutSteps(Pass):
+    NAME = "TileAALeaveOutSteps"
+    SUMMARY = "Go from one iteration that has work to the next where a condition leaves others out"
+    """
+    does: loops whose loads and products stand behind an `if` count the iterations that have work and look for the next
+      of them beforehand
+    without: loads in the `if` do not run ahead
+    acts: left_out on sm_80
+    """
+    __slots__ = ()
+
+    def run(self, func: Any, context: Context) -> bool:
+        from tileiras.compiler.target import sm
+
+        if context.target is None or not context.target.has(sm.CP_ASYNC):
+            return True
+        for loop in [op for op in func.walk() if op.spec.name == "for"]:
+            found = left_out(loop)
+            if found is not None:
+                say(found, loop, context)
+            if isinstance(found, Work):
+                divisor = context.analyses.get(facts_of, func).divisor(loop.regions[0].block.args[0])
+                Steps(found, divisor).rewrite()
+                context.analyses.drop()
+        return True
+
+
+class Steps:
+    """The rewriting of one loop. `divisor`: what divides its counter."""
+
+    def __init__(self, work: Work, divisor: int) -> None:
+        self.work = work
+        self.loop = work.loop
+        self.body = work.loop.regions[0].block
+        self.divisor = divisor
+        self.lower, self.upper, self.step = work.loop.operands[:3]
+        self.type = self.lower.type
+        self.signedness = "unsigned" if work.loop.attr("unsignedCmp") else "signed"
+        self.seen = [op.results[0] for op in work.seen]
+
+    # ---- making ops
+    def make(self, block: Block, name: str, operands: Any, type: Any, attrs: Any = None) -> Value:
+        return block.append(
+            create(tileaa.BY_NAME[name], operands, (type,), attrs or {}, (), self.loop.loc)
+        ).result
+
+    def end(self, block: Block, name: str, values: list[Value]) -> None:
+        block.append(create(tileaa.BY_NAME[name], values, (), {}, (), self.loop.loc, (len(values),)))
+
+    def number(self, block: Block, type: Any, value: int) -> Value:
+        data = value.to_bytes(constant_bytes(type.elem), "little")
+        return self.make(block, "constant", (), type, {"value": Dense(TileType(type.elem, ()), data)})
+
+    def compare(self, block: Block, predicate: str, x: Value, y: Value, signedness: str) -> Value:
+        return self.make(
+            block, "cmpi", (x, y), FLAG, {"comparison_predicate": predicate, "signedness": signedness}
+        )
+
+    # ---- parts
+    def given(self, counter: Value, stepped: list[Value]) -> dict[Value, Value]:
+        """What stands for the loop's arguments in another one; what the branch changes, a test does not need."""
+        args = {self.body.args[n + 1]: value for n, value in zip(self.work.stepped, stepped)}
+        return {self.body.args[0]: counter, **args}
+
+    def test(self, block: Block, counter: Value, stepped: list[Value]) -> tuple[Value, list[Value]]:
+        """Whether an iteration has work, and what the work needs of what was loaded to know that."""
+        values = self.given(counter, stepped)
+        clone_into(block, self.work.test, values)
+        condition = self.work.branch.operands[0]
+        has = values.get(condition, condition)
+        if self.work.side:
+            has = self.make(block, "xori", (has, self.number(block, FLAG, 1)), FLAG)
+        return has, [values[v] for v in self.seen]
+
+    def following(self, block: Block, counter: Value, stepped: list[Value]) -> list[Value]:
+        """The values of the next iteration that change in every one."""
+        values = self.given(counter, stepped)
+        clone_into(block, self.work.steps, values)
+        ends = [self.body.ops[-1].operands[n] for n in self.work.stepped]
+        return [values.get(v, v) for v in ends]
+
+    def beyond(self, block: Block, counter: Value) -> Value:
+        """The counter of the next iteration; the upper bound where there is none."""
+        left = self.make(block, "subi", (self.upper, counter), self.type, {"overflow": "none"})
+        more = self.compare(block, "greater_than", left, self.step, "unsigned")
+        next = self.make(block, "addi", (counter, self.step), self.type, {"overflow": "none"})
+        return self.make(block, "select", (more, next, self.upper), self.type)
+
+    def loop_of(
+        self,
+        name: str,
+        bounds: list[Value],
+        first: list[Value],
+        attrs: dict[str, Any],
+        fill: Callable[[Block], None],
+    ) -> Op:
+        """A loop that carries values from `first` on."""
+        block = Block()
+        if bounds:
+            block.add_arg(bounds[0].type)
+        for value in first:
+            block.add_arg(value.type)
+        fill(block)
+        types = [value.type for value in first]
+        segments = (*(1 for _ in bounds), len(first))
+        return create(
+            tileaa.BY_NAME[name], [*bounds, *first], types, attrs, (Region([block]),), self.loop.loc, segments
+        )
+
+    def count(self, before: Block) -> Value:
+        """How many iterations have work."""
+
+        def fill(block: Block) -> None:
+            counter, number, *stepped = block.args
+            has, _ = self.test(block, counter, stepped)
+            one = self.make(block, "exti", (has,), self.type, {"signedness": "unsigned"})
+            more = self.make(block, "addi", (number, one), self.type, {"overflow": "none"})
+            self.end(block, "continue", [more, *self.following(block, counter, stepped)])
+
+        first = [self.number(before, self.type, 0), *self.begin()]
+        attrs = dict(self.loop.attrs)
+        made = self.loop_of("for", [self.lower, self.upper, self.step], first, attrs, fill)
+        return before.append(made).results[0]
+
+    def begin(self) -> list[Value]:
+        return [self.loop.operands[3 + n] for n in self.work.stepped]
+
+    def search(self, block: Block, counter: Value, stepped: list[Value], seen: list[Value]) -> list[Value]:
+        """The next iteration that has work, this one first: its counter, what is stepped, and what was loaded to know."""
+        count = len(stepped)
+
+        def fill(inner: Block) -> None:
+            counter, stepped, seen = inner.args[0], inner.args[1 : 1 + count], inner.args[1 + count :]
+            runs = self.compare(inner, "less_than", counter, self.upper, self.signedness)
+            then, other, leave = Block(), Block(), Block()
+            has, loaded = self.test(then, counter, stepped)
+            self.end(then, "yield", [has, *loaded])
+            self.end(other, "yield", [self.number(other, FLAG, 1), *seen])
+            types = [FLAG, *(v.type for v in seen)]
+            regions = (Region([then]), Region([other]))
+            ends, *seen = inner.append(
+                create(tileaa.BY_NAME["if"], (runs,), types, {}, regions, self.loop.loc)
+            ).results
+            self.end(leave, "break", [counter, *stepped, *seen])
+            regions = (Region([leave]), Region())
+            inner.append(create(tileaa.BY_NAME["if"], (ends,), (), {}, regions, self.loop.loc))
+            next = self.following(inner, counter, stepped)
+            self.end(inner, "continue", [self.beyond(inner, counter), *next, *seen])
+
+        made = self.loop_of("loop", [], [counter, *stepped, *seen], {SEARCH: True}, fill)
+        return block.append(made).results
+
+    # ---- the loop
+    def rewrite(self) -> None:
+        work, loop = self.work, self.loop
+        before = Block()
+        number = self.count(before)
+        start = self.make(
+            before, "mini", (self.lower, self.upper), self.type, {"signedness": self.signedness}
+        )
+        nothing = [self.number(before, v.type, 0) for v in self.seen]
+        counter, *first = self.search(before, start, self.begin(), nothing)
+        stepped = dict(zip(work.stepped, first))
+        carried = [stepped.get(n, value) for n, value in enumerate(loop.operands[3:])]
+        zero, one = self.number(before, self.type, 0), self.number(before, self.type, 1)
+        carried += [counter, *first[len(work.stepped) :]]
+        made = self.loop_of("for", [zero, number, one], carried, dict(loop.attrs), self.fill)
+        before.append(made)
+        block = loop.block
+        assert block is not None
+        for op in list(before.ops):
+            before.ops.remove(op)
+            block.insert_before(loop, op)
+        for old, new in zip(loop.results, made.results):
+            old.replace_all_uses_with(new)
+        loop.erase()
+
+    def fill(self, block: Block) -> None:
+        """The body: what stood in the branch, and the search for the next iteration."""
+        work, body = self.work, self.body
+        count = len(body.args)
+        counter, seen = block.args[count], block.args[count + 1 :]
+        values: dict[Value, Value] = dict(zip(body.args[1:], block.args[1:]))
+        values.update(zip(self.seen, seen))
+        known = counter
+        if self.divisor > 1:
+            known = self.make(
+                block, "assume", (counter,), self.type, {"predicate": DivBy(self.divisor, None, None)}
+            )
+        values[body.args[0]] = known
+        gone = {op for op in work.test if op not in work.shared or op in work.seen}
+        for op in body.ops[:-1]:
+            if op is work.branch:
+                inside = blocks_of(op)[work.side]
+                clone_into(block, inside[:-1], values)
+                values.update(zip(op.results, [values.get(v, v) for v in inside[-1].operands]))
+            elif op not in gone:
+                clone_into(block, [op], values)
+        now = [block.args[n + 1] for n in work.stepped]
+        found = self.search(block, self.beyond(block, counter), self.following(block, counter, now), seen)
+        ends = [values.get(v, v) for v in body.ops[-1].operands]
+        for n, value in zip(work.stepped, found[1:]):
+            ends[n] = value
+        self.end(block, "continue", [*ends, found[0], *found[1 + len(work.stepped) :]])
