@@ -337,6 +337,40 @@ def test_a_loop_that_multiplies_and_reads_its_sums_is_run_by_all_warps(threads: 
     assert row["issued"] == 5 * warps and not row["roles"]
 
 
+def agents(*multiply: int) -> sass.Code:
+    """Loops of so many mma.sync each, one behind the other, and one of bulk copies behind them."""
+    lines, labels = [], {}
+    for number, count in enumerate((*multiply, 0)):
+        labels[f".L_{number}"] = len(lines)
+        lines += [("", "HMMA.16816.F32", "R4, R8, R12, R4")] * count
+        lines += [] if count else [("", "UTMALDG.2D", "[UR4], [UR8]")]
+        lines += [("", "BAR.SYNC.DEFER_BLOCKING", "0x0"), ("@P0", "BRA", f"`(.L_{number})")]
+    lines.append(("", "EXIT", ""))
+    return sass.Code("k", [sass.Instruction(16 * n, *line) for n, line in enumerate(lines)], labels)
+
+
+@pytest.mark.parametrize(
+    ("multiply", "flops", "counted", "warps"),
+    [
+        ((3, 2), 5 * 4, (3, 2), 4),  # eight warps of the first would make 1.2 steps: four run each
+        (
+            (3, 1),
+            3 * 8,
+            (3,),
+            8,
+        ),  # a whole step: the other loop is another version, or another loop of the same warps
+        ((3, 2), 3 * 7, (3,), 8),  # no whole step together either
+    ],
+)
+def test_loops_of_different_warps_that_make_a_step_together_count_together(
+    multiply: tuple[int, ...], flops: int, counted: tuple[int, ...], warps: int
+) -> None:
+    work = production.Product("f16", flops * 4096, 4096, 64, 64, 64)
+    row = tensor_row(agents(*multiply), work, 384, 1, 65536, 120)
+    assert row["roles"] and row["warps"] == warps and row["mma"] == sum(counted)
+    assert row["issued"] == sum(count + 2 for count in counted) * warps and row["bar"] == len(counted)
+
+
 def test_f64_reaches_its_peak_by_mma_sync() -> None:
     """Neither wgmma nor tcgen05 has f64: the share of their peak that other types reach by mma.sync says nothing of it."""
     lines = [("", "DMMA.16x8x16", "R4, R8, R12, R4"), ("@P0", "BRA", "`(.L_0)"), ("", "EXIT", "")]

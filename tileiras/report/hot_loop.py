@@ -108,6 +108,12 @@ def tensor_row(code: Code, work: Product | None, threads: int, blocks: int, shar
     scalar = [] if tensor else [i for i in inside if i.base in sass.SCALAR]
     single = any(i.base in sass.TENSOR_MEMORY for i in tensor)
     warps = 1 if single else max(4, threads // 32 - 4) if roles else threads // 32
+    if loop and work and roles and not single:
+        partners = _agents_of_a_step(code, loop, inside, work, warps)
+        if partners:
+            inside = [i for part in (inside, *partners) for i in part]
+            tensor = [i for i in inside if is_tensor(i.base)]
+            warps //= 1 + len(partners)
     row: Row = {
         "hot": len(inside), "loop": loop is not None, "warps": warps, "roles": roles,
         "bar": sum(i.kind == "barrier" for i in inside),
@@ -185,6 +191,38 @@ def _whole_step(code: Code, loop: Loop, work: Product, threads: int) -> list[Ins
     before = [i for n in own if n < loop.header for i in code.of_block(n)]
     after = [i for n in own if n > loop.header for i in code.of_block(n)]
     return before + inside * passes + after
+
+
+def _agents_of_a_step(
+    code: Code, loop: Loop, inside: list[Instruction], work: Product, warps: int
+) -> list[list[Instruction]]:
+    """The loops of other warps that make a step together with the hot loop, as where some compute scores and others add up: the
+    hot loop alone would make no whole steps, and all of them do, each run by its share of the warps."""
+
+    def whole(instructions: list[Instruction], warps: int) -> bool:
+        groups = [
+            flops(i) * (warps // 4 if "GMMA" in i.base else warps) for i in instructions if is_tensor(i.base)
+        ]
+        steps = sum(groups) / work.flops
+        return steps > 0.99 and abs(steps - round(steps)) < 0.01
+
+    if whole(inside, warps):
+        return []
+    parts: list[list[Instruction]] = []
+    for other in sorted(code.loops, key=lambda o: -_tensor_work(code.of_loop(o))):
+        mine = code.of_loop(other)
+        inner = [o for o in code.loops if o.blocks < other.blocks]
+        if (
+            other.blocks & loop.blocks
+            or not _tensor_work(mine)
+            or any(_tensor_work(code.of_loop(o)) for o in inner)
+        ):
+            continue
+        parts.append(mine)
+        each = warps // (1 + len(parts))
+        if each >= 4 and whole([i for part in (inside, *parts) for i in part], each):
+            return parts
+    return []
 
 
 def _polls(instructions: list[Instruction]) -> bool:

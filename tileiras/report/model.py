@@ -7,7 +7,8 @@ One pass of the hot loop over the blocks that reside on one SM, in cycles of tha
     S  shared memory: wavefronts of loads, stores and copies into it
     L  second-level cache: bytes of operands / 64
 
-Where warps of their own copy by cp.async, I and S count their loop with the one that multiplies.
+Where warps of their own copy by cp.async, I and S count their loop with the one that multiplies. Where warps of two kinds
+multiply, each in its own loop, and only both loops together make a step, all terms count both.
 
     fed      share = 0.9 x P / max(T, I, S, L)
     not fed  share = P / (latency + 30 x barriers + L + max(S, other I) + T)
