@@ -105,6 +105,7 @@ PIPELINE: tuple[Row, ...] = (
     Row("tileaa", "attachKernelSpecAttributes", "conversions", "AttachKernelSpecAttributes"),
     Row("tileaa", "TileAASplitBlocks", "loops.split_blocks", "SplitBlocks", frozenset(), 1, OPTIONAL,
         wish="num_cta_in_cga"),
+    Row("tileaa", "TileAARunParts", "loops.run_parts", "RunParts", _PRODUCTS, 1, OPTIONAL),
     Row("tileaa", "TileAAMarkShortResults", "tileaa.short_results", "MarkShortResults", _FUNCTIONS, 1, OPTIONAL),
     Row("tileaa", "TileAAMarkExactIntegers", "tileaa.exact_integers", "MarkExactIntegers", frozenset(("itof",)), 1, OPTIONAL),
     Row("tileaa", "TileAAAgentVerifier", "tileaa.agent_verifier", "AgentVerifier", frozenset(("agent",)), 0, OPTIONAL),
