@@ -176,14 +176,19 @@ class ConvertTileFuncToLLVM(Pass):
 
     def run(self, func: Any, context: Context) -> bool:
         from tileiras.compiler.dialects.nv_tileaa.kernel_spec import KEY
+        from tileiras.compiler.passes.tileas.place_shared import SHARED_BYTES
         from tileiras.compiler.schedule.kernel_spec import kernel_spec, max_registers
+        from tileiras.compiler.target.cost import CostModel
 
         attrs = context.module.attrs
         if attrs.get("nv_tileaa.compute_capability") is None and attrs.get("nv_tileaa.target_spec") is None:
             context.sink.emit(NO_CAPABILITY if context.opt_level == 3 else NO_CAPABILITY_O2, loc=func.loc)
             return False
         spec = func.attrs.get(KEY) or kernel_spec(func, context.analyses, attrs)
-        registers = max_registers(spec)
+        blocks = None
+        if context.target is not None:
+            blocks = CostModel(context.target).shared_blocks(func.attrs.get(SHARED_BYTES, 0))
+        registers = max_registers(spec, blocks)
         if registers is not None and spec.occupancy is not None:  # a wish: spills cost more than blocks gain
             from tileiras.compiler.schedule.loops import least_registers
 

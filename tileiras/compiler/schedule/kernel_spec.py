@@ -114,14 +114,17 @@ def kernel_spec(op: Op, analyses: Analyses, module_attrs: dict[str, Any], sink: 
     return spec
 
 
-def max_registers(spec: KernelSpec) -> int | None:
-    """Registers a thread may have so that `occupancy` blocks fit one SM; None where ptxas needs no word.
+def max_registers(spec: KernelSpec, blocks: int | None = None) -> int | None:
+    """Registers a thread may have so that `occupancy` blocks fit one SM, or as many of them as shared memory has room for
+    (`blocks`); None where ptxas needs no word.
 
     Without occupancy one block counts, from 16 warps on: ptxas 13.0 and 13.4 drop to 32 registers a thread in such a
     block as soon as the 128 that fit are not enough, which spills four times as much.
     ptxas has a lower bound of 24 and warns about less.
     """
     occupancy = spec.occupancy
+    if occupancy is not None and blocks is not None:
+        occupancy = max(1, min(occupancy, blocks))
     if occupancy is None:
         if spec.num_warps < CostModel.most_warps:
             return None

@@ -128,7 +128,7 @@ def registers(
             return "fewer blocks would fit an SM"
         start = min(256, cost.register_file // (threads * count) // cost.register_unit * cost.register_unit)
         if occupancy is not None:
-            fair = cost.register_file // (threads * occupancy)
+            fair = cost.register_file // (threads * min(occupancy, max(1, room)))
             start = min(start, fair // cost.register_unit * cost.register_unit)
         if start > cost.max_registers - cost.register_unit:  # the most that instructions can name
             return start, None, None

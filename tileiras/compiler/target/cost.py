@@ -149,6 +149,12 @@ class CostModel:
             return wish
         return min(self.max_stages, 2 + -(-self.latency_clocks // max(step_clocks, 1)))
 
+    def shared_blocks(self, size: int) -> int:
+        """Blocks of so much shared memory that an SM holds."""
+        # one block's, the KiB left of it, and what it takes besides
+        of_sm = self.shared_bytes + 2 * self.shared_of_block
+        return of_sm // (size + self.shared_of_block)
+
     def stages(
         self,
         step_clocks: int,
@@ -166,10 +172,7 @@ class CostModel:
             return slots
 
         def under_way(slots: int, other: int) -> int:
-            # one block's, the KiB left of it, and what it takes besides
-            of_sm = self.shared_bytes + 2 * self.shared_of_block
-            blocks = of_sm // (slots * stage_bytes + other + self.shared_of_block)
-            return min(max(most_blocks, 1), blocks) * (slots - 1 - spare)
+            return min(max(most_blocks, 1), self.shared_blocks(slots * stage_bytes + other)) * (slots - 1 - spare)
 
         best, most = slots, under_way(slots, 0)  # what else a block has may turn out to lie in the ring
         for fewer in range(slots - 1, 2 + spare, -1):
