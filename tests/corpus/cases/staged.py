@@ -300,9 +300,9 @@ def over_latent(q, qr, c, cr, o, scale):
     return {4: (e / e.sum(2, keepdims=True) @ c).astype("f4")}
 
 
-for d, n, width, places in (("bf16", 64, 512, 64), ("f16", 32, 256, 32)):
+for d, n, width, places in (("bf16", 64, 512, 64), ("f16", 32, 256, 32), ("bf16", 16, 512, 64)):
     chain(
-        f"staged_latent_{width}",
+        f"staged_latent_{width}" + "_few" * (n == 16),
         "latent",
         [A(d, 3)] * 4 + [A("f32", 3), Scalar("f32"), 64, n, width, places],
         (1,),

@@ -23,7 +23,7 @@ CLASS_OF_TYPE = {
 }  # fmt: skip
 BITS = {"p": 1, "h": 16, "r": 32, "d": 64}
 _WIDER = {"h": "r", "r": "d"}
-_TMEM_WORDS = {"32x32b": 1, "16x64b": 1, "16x128b": 2, "16x256b": 4}
+_TMEM_WORDS = {"32x32b": 1, "16x64b": 1, "16x128b": 2, "16x256b": 4, "16x32bx2": 1}
 PSEUDO = frozenset(("call.uni", "loc", "pragma", "launch"))
 
 

@@ -455,6 +455,9 @@ ROWS: dict[str, tuple[Row, ...]] = {
         ("wait::ld|wait::st.sync.aligned", "", False, sm.TCGEN05),
         ("ld.sync.aligned.32x32b|16x64b|16x128b|16x256b.x1|x2|x4|x8|x16|x32|x64|x128.pack::16b?.b32", "Y = A", False, sm.TCGEN05),
         ("st.sync.aligned.32x32b|16x64b|16x128b|16x256b.x1|x2|x4|x8|x16|x32|x64|x128.unpack::16b?.b32", "A Y", False, sm.TCGEN05),
+        # .. rows 0 to 15 once more for the upper lanes, from so many columns on
+        ("ld.sync.aligned.16x32bx2.x1|x2|x4|x8|x16|x32|x64|x128.pack::16b?.b32", "Y = A i", False, sm.TCGEN05),
+        ("st.sync.aligned.16x32bx2.x1|x2|x4|x8|x16|x32|x64|x128.unpack::16b?.b32", "A i Y", False, sm.TCGEN05),
         (f"commit.{_GROUP}.mbarrier::arrive::one.shared::cluster?.b64", "A", False, sm.TCGEN05),
         (f"commit.{_GROUP}.mbarrier::arrive::one.shared::cluster?.multicast::cluster.b64", "A h", False, sm.TCGEN05),
         (f"cp.{_GROUP}.128x256b|4x256b|128x128b", "A d", False, sm.TCGEN05),

@@ -23,7 +23,7 @@ from tileiras.compiler.target.products import PRODUCTS
 from tileiras.compiler.target.products import SCALED as SCALED_PRODUCT
 
 from .instructions import scaled_form
-from .products import carried_beside, operand_matrix
+from .products import carried_beside, operand_matrix, reaches
 from .queue import plan_queue
 from .restage import source_load
 from .staging import Staged
@@ -416,6 +416,13 @@ def in_rows(op: Op, log2_warps: int) -> bool:
                 seen.add(value)
                 work.append(value)
     return False
+
+
+def reduces_rows(op: Op) -> bool:
+    """Whether the loop of a product reduces rows of scores: two threads then share a row of 64, and hold nothing of others."""
+    assert op.block is not None
+    others = [other for other in op.block.ops if other.spec.name in PRODUCTS]
+    return any(role(other) == FRESH and reaches(other.result)[1] for other in others)
 
 
 def operands_of(op: Op) -> tuple[int, ...]:

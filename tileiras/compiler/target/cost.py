@@ -172,7 +172,9 @@ class CostModel:
             return slots
 
         def under_way(slots: int, other: int) -> int:
-            return min(max(most_blocks, 1), self.shared_blocks(slots * stage_bytes + other)) * (slots - 1 - spare)
+            return min(max(most_blocks, 1), self.shared_blocks(slots * stage_bytes + other)) * (
+                slots - 1 - spare
+            )
 
         best, most = slots, under_way(slots, 0)  # what else a block has may turn out to lie in the ring
         for fewer in range(slots - 1, 2 + spare, -1):

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 LANES, COLUMNS = 128, 512
 HALF = 64  # rows of the smaller form
 UPPER_LANE = 16  # where its rows begin in the other half of each warp's lanes: two accumulators share columns
+SIDE_BY_SIDE = (
+    64  # columns of a row that two threads share, in each of them: what one instruction moves lies together
+)
 PAIRED_N = 32  # columns of a product of two CTAs, at least
 MAX_N = 256
 STATE_BYTES = 1024  # of shared memory in front of buffers, whose swizzles repeat after as many
@@ -63,11 +66,16 @@ def allocated(columns: int) -> int:
     return max(32, 1 << (columns - 1).bit_length())
 
 
-def layout_of(shape: Sequence[int], log2_warps: int) -> LinearLayout:
+def layout_of(shape: Sequence[int], log2_warps: int, rows_of_halves: bool = False) -> LinearLayout:
     """Who holds what after a load. 128 rows: a row a thread; warpgroups take the top of the rows beyond 128, then of the
-    columns. 64 rows: as mma.sync's accumulators lie, sixteen rows a warp."""
+    columns. 64 rows: as mma.sync's accumulators lie, sixteen rows a warp, or (`rows_of_halves`) half a row a thread."""
     (m_low, m_bits), (n_low, n_bits) = dim_bits(shape)
     rows, columns = [1 << (m_low + k) for k in range(m_bits)], [1 << (n_low + k) for k in range(n_bits)]
+    if shape[-2] == HALF and rows_of_halves:
+        rest, warp = list(columns), rows[4:6]
+        high = [rest.pop() for _ in range(log2_warps - 2)]
+        other = rest.pop(min(len(rest) - 1, log2(SIDE_BY_SIDE)))
+        return LinearLayout(m_bits + n_bits, rest, [*rows[:4], other], [*warp, *high])
     if shape[-2] == HALF:
         lane = [*columns[1:3], *rows[:3]]
         warp = rows[4:6]
@@ -86,7 +94,9 @@ def fits(shape: Sequence[int], log2_warps: int) -> bool:
         return False
     if columns_of(shape) > COLUMNS:
         return False
-    return log2(shape[0] * shape[1]) - (10 if shape[0] == HALF else 7) >= log2_warps - 2
+    return (
+        log2(shape[0] * shape[1]) - (9 if shape[0] == HALF else 7) >= log2_warps - 2
+    )  # what one instruction moves
 
 
 def operand_descriptor(swizzle_bytes: int, leading_bytes: int, stride_bytes: int) -> int:

@@ -17,28 +17,33 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.core import Op
 
 
-def _pieces(layout: Any, shape: Any, most: int = 128) -> list[tuple[int, str, list[int]]]:
-    """(column, form, registers) of what one instruction moves: at most `most` registers, columns of one block of rows."""
+def _pieces(layout: Any, shape: Any, most: int = 128) -> list[tuple[int, str, list[int], tuple[int, ...]]]:
+    """(column, form, registers, column of the upper lanes) of what one instruction moves: at most `most` registers, columns
+    of one block of rows."""
     (m_low, _), (n_low, n_bits) = dim_bits(shape)
     mask = (1 << n_bits) - 1
     half = shape[0] == tcgen05.HALF
+    split = layout.lane[4] >> n_low & mask if half else 0  # where two threads share a row
+    most = min(most, split or most)
     found: dict[int, dict[int, int]] = {}
     for r, offset in enumerate(layout.reg_table):
         row, column = offset >> m_low, offset >> n_low & mask
-        if half:  # four registers for eight columns of sixteen rows
+        if half and not split:  # four registers for eight columns of sixteen rows
             found.setdefault(0, {})[(column >> 3) * 4 + (row >> 3) * 2 + (column & 1)] = r
         else:
             found.setdefault(row, {})[column] = r
-    out = []
+    out: list[tuple[int, str, list[int], tuple[int, ...]]] = []
     for row, columns in found.items():
         order = sorted(columns)
         for i in range(0, len(order), most):
             part = order[i : i + most]
             places = [columns[c] for c in part]
-            if half:
-                out.append((2 * part[0], f"16x256b.x{len(part) // 4}", places))
+            if split:
+                out.append((part[0], f"16x32bx2.x{len(part)}", places, (split,)))
+            elif half:
+                out.append((2 * part[0], f"16x256b.x{len(part) // 4}", places, ()))
             else:
-                out.append((shape[1] * (row >> 7) + part[0], f"32x32b.x{len(part)}", places))
+                out.append((shape[1] * (row >> 7) + part[0], f"32x32b.x{len(part)}", places, ()))
     return out
 
 
@@ -53,11 +58,18 @@ def _thread_address(lowering: Lowering, memory: Memory, layout: Any, shape: Any)
     return b.add(32, memory.address, part)
 
 
-def _read(lowering: Lowering, base: Any, column: int, form: str, count: int) -> tuple[Any, ...]:
+def _read(lowering: Lowering, base: Any, piece: Any) -> tuple[Any, ...]:
     b = lowering.b
-    words = tuple(b.reg("r") for _ in range(count))
-    b.emit_to(words, f"tcgen05.ld.sync.aligned.{form}.b32", b.address(b.add(32, base, column)))
+    column, form, places, upper = piece
+    words = tuple(b.reg("r") for _ in places)
+    b.emit_to(words, f"tcgen05.ld.sync.aligned.{form}.b32", b.address(b.add(32, base, column)), *upper)
     return words
+
+
+def _write(lowering: Lowering, base: Any, piece: Any, words: Any) -> None:
+    b = lowering.b
+    column, form, _, upper = piece
+    b.emit_to(None, f"tcgen05.st.sync.aligned.{form}.b32", b.address(b.add(32, base, column)), *upper, words)
 
 
 def lower_store(lowering: Lowering, op: Op) -> None:
@@ -65,12 +77,11 @@ def lower_store(lowering: Lowering, op: Op) -> None:
     memory: Memory = lowering.env[op.operands[0]]
     tile = lowering.tile(op.operands[1])
     shape = tile.shape
-    layout = tcgen05.layout_of(shape, lowering.log2_warps)
-    regs = lowering.regs_as(op.operands[1], layout)
-    base = _thread_address(lowering, memory, layout, shape)
-    for column, form, places in _pieces(layout, shape):
-        words = tuple(b.materialize(regs[p], "r") for p in places)
-        b.emit_to(None, f"tcgen05.st.sync.aligned.{form}.b32", b.address(b.add(32, base, column)), words)
+    type: Any = op.operands[1].type
+    regs = lowering.regs_as(op.operands[1], type.layout)
+    base = _thread_address(lowering, memory, type.layout, shape)
+    for piece in _pieces(type.layout, shape):
+        _write(lowering, base, piece, tuple(b.materialize(regs[p], "r") for p in piece[2]))
     b.emit_to(None, "tcgen05.wait::st.sync.aligned")
     b.emit_to(None, "tcgen05.fence::before_thread_sync")
 
@@ -85,8 +96,8 @@ def lower_load(lowering: Lowering, op: Op) -> None:
     base = _thread_address(lowering, memory, type.layout, type.shape)
     out: list[Any] = [None] * type.layout.num_regs
     most = op.attrs.get("most")  # registers that come at once
-    for column, form, places in _pieces(type.layout, type.shape, *(() if most is None else (most,))):
-        for p, word in zip(places, _read(lowering, base, column, form, len(places))):
+    for piece in _pieces(type.layout, type.shape, *(() if most is None else (most,))):
+        for p, word in zip(piece[2], _read(lowering, base, piece)):
             out[p] = word
         if most is not None:
             b.emit_to(None, "tcgen05.wait::ld.sync.aligned")
@@ -102,7 +113,7 @@ def lower_scale(lowering: Lowering, op: Op) -> None:
     b = lowering.b
     memory: Memory = lowering.env[op.operands[0]]
     shape = lowering.tile(op.operands[2]).shape
-    layout = tcgen05.layout_of(shape, lowering.log2_warps)
+    layout = tcgen05.layout_of(shape, lowering.log2_warps, bool(op.attr("rows_of_halves")))
     factors = lowering.regs_as(op.operands[2], layout)
     base = _thread_address(lowering, memory, layout, shape)
     wait_for_product(lowering, memory, b.add(32, lowering.scalar(op.operands[1]), -1))
@@ -118,11 +129,10 @@ def lower_scale(lowering: Lowering, op: Op) -> None:
         b.emit_to(any_lane, "vote.sync.any.pred", differs, 0xFFFFFFFF)
         b.bra(skip, (any_lane, True))
     b.push()
-    for column, form, places in _pieces(layout, shape, CostModel.chunk_registers):
-        words = _read(lowering, base, column, form, len(places))
+    for piece in _pieces(layout, shape, CostModel.chunk_registers):
+        words = _read(lowering, base, piece)
         b.emit_to(None, "tcgen05.wait::ld.sync.aligned")
-        scaled = _multiply(lowering, words, [factors[p] for p in places])
-        b.emit_to(None, f"tcgen05.st.sync.aligned.{form}.b32", b.address(b.add(32, base, column)), scaled)
+        _write(lowering, base, piece, _multiply(lowering, words, [factors[p] for p in piece[2]]))
     b.emit_to(None, "tcgen05.wait::st.sync.aligned")
     b.pop()
     b.place(skip)
@@ -153,7 +163,7 @@ def lower_store_rows(lowering: Lowering, op: Op) -> None:
         [0] * 5, [*lanes, *(op.attr("stride") << k for k in range(lowering.log2_warps - 2))]
     )
     base = b.add(32, memory.address, b.add(32, part, op.attr("column")))
-    (_, _, places) = _pieces(layout, shape, 2 * tcgen05.LANES)[0]
+    _, _, places, _ = _pieces(layout, shape, 2 * tcgen05.LANES)[0]
     words = tuple(pack_words(lowering, [regs[p] for p in places], tile.elem))
     b.emit_to(None, f"tcgen05.st.sync.aligned.32x32b.x{len(words)}.b32", b.address(base), words)
     b.emit_to(None, "tcgen05.wait::st.sync.aligned")

@@ -407,7 +407,7 @@ class Accumulation:
         op = links[-1]
         self.issue(links, accumulator, count, True)
         type: Any = op.result.type
-        lying = TensorType(type.elem, type.shape, tcgen05.layout_of(type.shape, self.warps))
+        lying = self.lying(type)
         attrs = {"before": 0}
         if (
             carried_beside(self.body) + num_elements(type.shape)
@@ -420,6 +420,12 @@ class Accumulation:
         if not self.carries:
             index, more = self.more
             self.body.ops[-1].set_operand(index, more)
+
+    def lying(self, type: Any) -> TensorType:
+        """A sum as a load brings it: in the layout that it has already, if that is one of them."""
+        rows = tcgen05.layout_of(type.shape, self.warps, rows_of_halves=True)
+        layout = rows if type.layout is rows else tcgen05.layout_of(type.shape, self.warps)
+        return TensorType(type.elem, type.shape, layout)
 
     def converted(self, anchor: Op, value: Value, type: Any) -> Value:
         if value.type.layout is type.layout:  # type: ignore[attr-defined]
@@ -442,7 +448,7 @@ class Accumulation:
         first, op = links[0], links[-1]
         loop, terminator = self.loop, self.body.ops[-1]
         type: Any = op.result.type
-        lying = TensorType(type.elem, type.shape, tcgen05.layout_of(type.shape, self.warps))
+        lying = self.lying(type)
         index, arg, users = self.carries[op]
         start = self.converted(loop, self.starts[op], lying)
         self.make(loop, tileas.TENSOR_STORE, (accumulator, start))
@@ -460,7 +466,14 @@ class Accumulation:
             if early:
                 self.make(top, tileas.TENSOR_WAIT, (accumulator, count), (), {"before": 1})
             factor = next(v for v in times.operands if v is not arg)
-            self.make(first, tileas.TENSOR_SCALE, (accumulator, count, factor))
+            rows_of_halves = lying.layout is not tcgen05.layout_of(type.shape, self.warps)
+            self.make(
+                first,
+                tileas.TENSOR_SCALE,
+                (accumulator, count, factor),
+                (),
+                {"rows_of_halves": int(rows_of_halves)},
+            )
         elif before and not early:
             pass  # who looks has waited
         elif waits == 2 or early:
@@ -494,7 +507,7 @@ class Accumulation:
         """Loads a sum for those who see it before its product; whether a barrier must still part the two."""
         places = {self.outermost(user): None for user, _ in users}
         anchor = next(op for op in self.body.ops if op in places or op is first)
-        lying = TensorType(type.elem, type.shape, tcgen05.layout_of(type.shape, self.warps))
+        lying = self.lying(type)
         load = self.make(anchor, tileas.TENSOR_LOAD, (accumulator, count), (lying,), {"before": 1})
         seen = self.converted(anchor, load.result, type)
         for user, at in users:
