@@ -100,12 +100,12 @@ def view_access(lowering: Lowering, op: Op, value_type: Any, layout: Any, chunk:
             if isinstance(stride, int):
                 registers.append([_static_term(lowering, c, stride * size) for c in coords])
             else:
-                scale = b.mul(64, stride64, size)
                 walked = sparing or len(set(coords)) >= CostModel.many_rows
                 parts = _parts(lowering, coords) if walked else None
                 if parts is None:
-                    registers.append([_dynamic_terms(lowering, c, scale) for c in coords])
+                    registers.append([_dynamic_terms(lowering, c, stride64, size) for c in coords])
                 else:
+                    scale = b.mul(64, stride64, size)
                     walks.append((scale, parts[1]))
                     if parts[0] is not None:
                         uniform = b.add(64, uniform, b.mul(64, b.wide(parts[0], signed=False), scale))
@@ -130,9 +130,8 @@ def view_access(lowering: Lowering, op: Op, value_type: Any, layout: Any, chunk:
     count = layout.num_regs
     pointers: list[Any] = []
     offsets: list[int] = []
-    if sparing:
-        for columns in registers:
-            uniform = _shared_terms(lowering, uniform, columns)
+    for columns in registers:
+        uniform = _shared_terms(lowering, uniform, columns)
     for moved in turning:
         uniform = b.add(64, uniform, moved)
     starts = [uniform] * count
@@ -214,17 +213,27 @@ def _parts(lowering: Lowering, coords: list[Any]) -> tuple[Any, list[int]] | Non
     return (found[0][0], [c for _, c in found]) if len({thread for thread, _ in found}) == 1 else None
 
 
-def _dynamic_terms(lowering: Lowering, coordinate: Any, scale: Any) -> tuple[tuple[Any, ...], int]:
-    """(64-bit terms, 0) of coordinate * scale: what the thread adds, then what the register adds.
+def _dynamic_terms(
+    lowering: Lowering, coordinate: Any, stride: Any, size: int
+) -> tuple[tuple[Any, ...], int]:
+    """(64-bit terms, 0) of coordinate * stride * size: what the thread adds, then what the register adds.
 
-    The second is the same in all threads (a multiple of a stride), the first in all registers: one multiplication.
+    The second is the same in all threads (a multiple of a stride), the first in all registers: one multiplication. Where the
+    stride has 32 bits, both multiply it as it is: an instruction that adds as well, and one register that waits for it.
     """
     b = lowering.b
-    if isinstance(coordinate, int):
-        return (b.mul(64, scale, coordinate),) if coordinate else (), 0
-    thread, constant = b.addc.get(coordinate, (coordinate, 0))
-    term = b.mul(64, b.wide(thread, signed=False), scale)
-    return (term, b.mul(64, scale, constant)) if constant else (term,), 0
+    thread, constant = (
+        (0, coordinate) if isinstance(coordinate, int) else b.addc.get(coordinate, (coordinate, 0))
+    )
+    short = b.widened.get(stride)
+    if short is not None and short[1]:
+        term = b.emit("mul.wide.s32", b.mul(32, thread, size), short[0]) if thread else None
+        apart = b.emit("mul.wide.s32", short[0], constant * size) if constant else None
+    else:
+        scale = b.mul(64, stride, size)
+        term = b.mul(64, b.wide(thread, signed=False), scale) if thread else None
+        apart = b.mul(64, scale, constant) if constant else None
+    return tuple(t for t in (term, apart) if t is not None), 0
 
 
 def _static_term(lowering: Lowering, coordinate: Any, scale_bytes: int) -> tuple[tuple[Any, ...], int]:
