@@ -379,27 +379,35 @@ def left_out(p: Products) -> None:
         if way == "both":
             c = p.emit(f"andi {c}, {compare(k, limit, 'greater_than_or_equal')} : tile<i1>")
     early = a.load(s.zero, place) if choose((0, 0, 0, 1)) else ""
-    p.count += 1
-    name, types = f"%v{p.count}", f"{t}, {number}"
-    other = choose((0, 0, 1))
-    kept = f"yield {total}, {taken} : {types}"
-    p.line(f"{name}:2 = if {c} -> ({types}) {{")
-    if other:
-        p.line(f"  {kept}")
-        p.line("} else {")
-    p.depth += 1
-    x = early or a.load(s.zero, place)
-    x = arithmetic(p, x, s.dtype, (s.m, s.k), k, s.vector)
-    y = arithmetic(p, b.load(place, s.zero), s.dtype, (s.k, s.n), k, s.vector)
-    z = multiply(p, x, y, total, s.dtype, s.m, s.n, s.k)
-    p.line(f"yield {z}, {p.binary('addi', taken, k if choose((0, 1)) else s.one, 'i32')} : {types}")
-    p.depth -= 1
-    if not other:
-        p.line("} else {")
-        p.line(f"  {kept}")
-    p.line("}")
+
+    def worked() -> list[str]:
+        x = early or a.load(s.zero, place)
+        x = arithmetic(p, x, s.dtype, (s.m, s.k), k, s.vector)
+        y = arithmetic(p, b.load(place, s.zero), s.dtype, (s.k, s.n), k, s.vector)
+        z = multiply(p, x, y, total, s.dtype, s.m, s.n, s.k)
+        return [z, p.binary("addi", taken, k if choose((0, 1)) else s.one, "i32")]
+
     stepped = [p.binary("addi", v, three, "i32") for v in loop.values[2:]]
-    done = loop.end([f"{name}#0", f"{name}#1", *stepped])
+    if choose((0, 0, 0, 1)):  # the round ends there
+        loop.skip(p.emit(f"xori {c}, {p.const('true', 'i1')} : tile<i1>"))
+        done = loop.end([*worked(), *stepped])
+    else:
+        p.count += 1
+        name, types = f"%v{p.count}", f"{t}, {number}"
+        other = choose((0, 0, 1))
+        kept = f"yield {total}, {taken} : {types}"
+        p.line(f"{name}:2 = if {c} -> ({types}) {{")
+        if other:
+            p.line(f"  {kept}")
+            p.line("} else {")
+        p.depth += 1
+        p.line(f"yield {', '.join(worked())} : {types}")
+        p.depth -= 1
+        if not other:
+            p.line("} else {")
+            p.line(f"  {kept}")
+        p.line("}")
+        done = loop.end([f"{name}#0", f"{name}#1", *stepped])
     for n, value in enumerate(done[1:]):
         at = p.emit(f"offset {seen}, {p.const(n, 'i32')} : tile<ptr<i32>>, {number} -> tile<ptr<i32>>")
         p.emit(f"store_ptr_tko weak {at}, {value} : tile<ptr<i32>>, {number} -> token")

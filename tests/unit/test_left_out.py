@@ -217,6 +217,30 @@ def test_what_cannot_be_known_ahead_stays_as_it_is_and_says_why(text: str, reaso
     assert np.array_equal(got, want) and count == expected
 
 
+@pytest.mark.parametrize("side", ["then", "else"])
+def test_an_iteration_that_ends_early_is_one_without_work(side: str) -> None:
+    """`if not wanted: continue`, in front of the work."""
+    once = kernel()
+    start, other, end = once.index("%next:2 = if"), once.index("      } else {"), once.index("      continue")
+    work, last = once[start:other].split("\n", 1)[1].rstrip().rsplit("\n", 1)
+    ends = last.strip().replace("yield", "continue")
+    early = f"continue %acc, %n : {F32}, {I32}"
+    branch = {
+        "then": f"%not = xori %wanted, %yes : tile<i1>\n if %not {{ {early} }}\n",
+        "else": f"%got = if %wanted -> ({I32}) {{ yield %k : {I32} }} else {{ {early} }}\n",
+    }[side]
+    text = once[:start] + branch + work + "\n" + ends + once[once.index("\n", end) :]
+    text = text.replace("%t = make_token", "%yes = constant <i1: true> : tile<i1>\n    %t = make_token")
+    if side == "else":
+        text = text.replace("[%zero, %k]", "[%zero, %got]")
+    assert "AS-0322" in remarks(text, "sm_90"), remarks(text, "sm_90")
+    for gpu_name in TARGETS:
+        flags = [0, 1, 1, 0, 0, 0, 1, 0]
+        got, count = launched(text, arguments(0, 8, flags), "emulator", gpu_name=gpu_name, check=True)
+        want, expected = launched(text, arguments(0, 8, flags), "reference")
+        assert np.array_equal(got, want) and count == expected == 3
+
+
 def test_work_behind_a_condition_in_two_branches_stays() -> None:
     once = kernel()
     start, end = once.index("%next:2 = if"), once.index("      continue")

@@ -90,3 +90,17 @@ def by_any(a, b, mask, c, M: Const, N: Const, K: Const):
             y = ct.load(b, (k, j), (K, N), padding_mode=ZERO)
             acc = ct.mma(ct.where(m != 0, x, 0.0).astype(a.dtype), y, acc)
     ct.store(c, (i, j), acc.astype(c.dtype))
+
+
+@ct.kernel
+def by_skip(a, b, mask, c, M: Const, N: Const, K: Const):
+    """A step that a mask does not name ends at once."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((M, N), ct.float32)
+    for k in range(ct.num_tiles(a, 1, (M, K))):
+        if ct.gather(mask, (i, k)) == 0:
+            continue
+        x = ct.load(a, (i, k), (M, K), padding_mode=ZERO)
+        y = ct.load(b, (k, j), (K, N), padding_mode=ZERO)
+        acc = ct.mma(x, y, acc)
+    ct.store(c, (i, j), acc.astype(c.dtype))

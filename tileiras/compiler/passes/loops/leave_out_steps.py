@@ -6,7 +6,8 @@ After:  `%n = for %k = %lo to %hi iter(%n = 0) { %c = .. %mask[%k] ..; continue 
         `search(%x) = loop iter(%k = %x) { if %k == %hi or .. %mask[%k] .. { break %k }; continue %k + 1 }`.
 
 The new loop has nothing in a branch, so that its copies run ahead: the search is as many iterations ahead as they are
-(`passes/tileas/pipeline_loop.py`). Which loops: `schedule/left_out.py`. Where the upper bound is reached, the search stays.
+(`passes/tileas/pipeline_loop.py`). Which loops: `schedule/left_out.py`; what ends iterations early is an `if` first
+(`early_continue.py`). Where the upper bound is reached, the search stays.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from tileiras.compiler.ir.types import I1, Dense, DivBy, TensorType, TileType
 from tileiras.compiler.passes.tileaa.facts import facts_of
 from tileiras.compiler.schedule.candidates import SEARCH
 from tileiras.compiler.schedule.left_out import Work, blocks_of, left_out, say
+
+from .early_continue import join
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,6 +50,7 @@ class LeaveOutSteps(Pass):
         if context.target is None or not context.target.has(sm.CP_ASYNC):
             return True
         for loop in [op for op in func.walk() if op.spec.name == "for"]:
+            join(loop)
             found = left_out(loop)
             if found is not None:
                 say(found, loop, context)

@@ -1,0 +1,55 @@
+"""Loops whose iterations end early where there is nothing to do, in the form of an `if` around what is done.
+
+Before: `for .. { if %c { continue %s }; load, load, mma; continue %next }`.
+After:  `for .. { %r = if %c { yield %s } else { load, load, mma; yield %next }; continue %r }`.
+"""
+
+from __future__ import annotations
+
+from tileiras.compiler.dialects.nv_tileaa import ops as tileaa
+from tileiras.compiler.ir.build import create
+from tileiras.compiler.ir.core import Block, Op, Region, Value
+from tileiras.compiler.schedule.left_out import blocks_of, has_work
+
+
+def join(loop: Op) -> None:
+    """Where the rest of a body loads and multiplies, and a branch in front of it ends the iteration, it moves in there."""
+    body = loop.regions[0].block
+    for place, branch in enumerate(body.ops[:-1]):
+        if branch.spec.name != "if":
+            continue
+        ends = [bool(ops) and ops[-1].spec.name == "continue" for ops in blocks_of(branch)]
+        if ends.count(True) == 1 and has_work(body.ops[place + 1 : -1]):
+            take_in(branch, ends.index(True))
+            return
+
+
+def take_in(branch: Op, leaves: int) -> None:
+    """Moves what follows a branch into its side that does not end the iteration."""
+    body = branch.block
+    assert body is not None
+    jump = body.ops[-1]
+    rest = body.ops[body.ops.index(branch) + 1 : -1]
+    sides = []
+    for number, region in enumerate(branch.regions):
+        side = region.block if region.blocks else Block()
+        given: list[Value] = list(side.ops[-1].operands) if side.ops else []
+        if side.ops:
+            side.ops[-1].erase()
+        if number != leaves:
+            for result, value in zip(branch.results, given):
+                result.replace_all_uses_with(value)
+            given = list(jump.operands)
+            for op in rest:
+                body.ops.remove(op)
+                side.append(op)
+        side.append(create(tileaa.BY_NAME["yield"], given, (), {}, (), branch.loc, (len(given),)))
+        sides.append(side)
+    types = [value.type for value in jump.operands]
+    regions = [Region([side]) for side in sides]
+    made = create(tileaa.BY_NAME["if"], branch.operands, types, dict(branch.attrs), regions, branch.loc)
+    body.insert_before(branch, made)
+    branch.regions = []
+    branch.erase()
+    for number, result in enumerate(made.results):
+        jump.set_operand(number, result)
