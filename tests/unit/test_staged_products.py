@@ -55,8 +55,14 @@ CHECKED = (
     "pointers_begun_again_f16_1_16",
     "cpp_every_share_3",
 )
-# tiles that overlap, columns that begin again, a step that only the run knows
-CALLED_FED = ("windows_bf16_32_16", "windows_f16_8_16", "pointers_begun_again_f16_1_16", "cpp_every_share_3")
+# tiles that overlap, columns that begin again, a step that only the run knows, scalars that meet operands of long steps
+CALLED_FED = (
+    "windows_bf16_32_16",
+    "windows_f16_8_16",
+    "pointers_begun_again_f16_1_16",
+    "cpp_every_share_3",
+    "staged_converted_positive_part_deep",
+)
 TENSOR = {"sm_80": "mma.sync", "sm_90": "wgmma.mma_async", "sm_100": "tcgen05.mma", "sm_120": "mma.sync"}
 
 

@@ -855,6 +855,17 @@ converted(
     lambda a, b, c, f: {2: (np.maximum(wide(a)[0], 0) @ (wide(b)[0] * float(f))).astype("f4")},
     **F32,
 )  # fmt: skip
+converted(
+    "staged_converted_positive_part_deep",
+    "positive_part",
+    [A("bf16", 2), A("bf16", 2), A("f32", 2), Scalar("f32"), 64, 64, 256],
+    (1, 2),
+    lambda rng: (
+        uniform(rng, (48, 592), "bf16"), uniform(rng, (592, 80), "bf16"), like((48, 80)), np.float32(2.0),
+    ),
+    lambda a, b, c, f: {2: (np.maximum(wide(a)[0], 0) @ (wide(b)[0] * float(f))).astype("f4")},
+    **F32,
+)  # fmt: skip
 
 
 def documents(q, k, v, doc, o, sc):

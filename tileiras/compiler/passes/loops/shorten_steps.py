@@ -58,7 +58,8 @@ class ShortenSteps(Pass):
 
 class Chain:
     """One operand of a product, or its scales: ops whose results get shorter with the dimension of K in each, those that read
-    memory with the place of the loop's number among their operands, or through pointers, and constants that are made anew."""
+    memory with the place of the loop's number among their operands, or through pointers, and constants and scalars of a
+    whole tile, which are made anew."""
 
     def __init__(self) -> None:
         self.ops: list[tuple[Op, int]] = []
@@ -174,11 +175,22 @@ def _follow_op(op: Op, dim: int, chain: Chain) -> list[tuple[Value, int]] | None
         return None
     out = []
     for k, operand in enumerate(op.operands):
-        if operand.op is not None and operand.op.spec.name == "constant":
+        if operand.op is not None and (operand.op.spec.name == "constant" or one_number(operand, op)):
             chain.constants.append((op, k, dim))
         else:
             out.append((operand, dim))
     return out
+
+
+def one_number(value: Value, user: Op) -> bool:
+    """Whether a tile is one scalar everywhere, made outside of the loop of its user."""
+    maker = value.op
+    return (
+        maker is not None
+        and maker.spec.name == "broadcast"
+        and maker.block is not user.block
+        and prod(maker.operands[0].type.shape) == 1  # type: ignore[attr-defined]
+    )
 
 
 def apart(op: Op, dim: int, chain: Chain) -> list[tuple[Value, int]] | None:
@@ -260,9 +272,13 @@ def shorten(loop: Op, chains: list[Chain], parts: int) -> None:
     for chain in chains:
         for user, index, dim in chain.constants:
             value = user.operands[index]
-            type = shorter(value.type, dim, parts)
-            attrs = {"value": Dense(TileType(type.elem, type.shape), value.op.attr("value").data)}  # type: ignore[union-attr]
-            user.set_operand(index, put(user, "constant", (), type, attrs))
+            type, maker = shorter(value.type, dim, parts), value.op
+            assert maker is not None
+            if maker.spec.name == "constant":
+                attrs = {"value": Dense(TileType(type.elem, type.shape), maker.attr("value").data)}
+                user.set_operand(index, put(user, "constant", (), type, attrs))
+            else:
+                user.set_operand(index, put(user, "broadcast", maker.operands, type, {}))
         for op, dim in chain.ops:
             op.results[0].type = shorter(op.results[0].type, dim, parts)
             if op.spec.name == "load_view_tko":
