@@ -17,6 +17,7 @@ from tests.corpus.export import bytecode_path
 from tests.corpus.registry import CASES
 from tests.unit.test_runtime_versions import KERNEL, TARGETS, launched
 from tileiras.compiler.dialects.nv_tileas.diags import RING
+from tileiras.compiler.target.cost import CostModel
 
 K = 256  # a step of both operands takes 64 KiB
 
@@ -107,6 +108,25 @@ def test_block_scales_are_cut_with_their_operands(gpu_name: str) -> None:
     assert "stages of 33792 bytes" in ring
 
 
+@pytest.fixture
+def less_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """GPUs with 72 KiB of shared memory, for which steps of 256 are too long."""
+    first = CostModel.__init__
+
+    def less(self: CostModel, target: object) -> None:
+        first(self, target)
+        self.shared_bytes = 72 << 10
+
+    monkeypatch.setenv("TILEIRAS_CACHE", "0")
+    monkeypatch.setattr(CostModel, "__init__", less)
+
+
+def check_cut(text: str, gpu_name: str) -> None:
+    """The loop has stages of a half or a quarter of a step."""
+    (ring,) = rings(text, gpu_name)
+    assert "stages of 20480 bytes" in ring or "stages of 10240 bytes" in ring, ring
+
+
 def unpacked(steps: int) -> str:
     """Four-bit weights, two to a byte along N, with a zero point and a scale for each column and step of 256."""
     k = 256 * steps
@@ -168,22 +188,9 @@ cuda_tile.module @m {{
 
 
 @pytest.mark.parametrize("gpu_name", ["sm_80", "sm_89", "sm_90", "sm_120"])
-def test_steps_of_weights_whose_bytes_hold_two_columns_are_cut(
-    gpu_name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from tileiras.compiler.target.cost import CostModel
-
-    first = CostModel.__init__
-
-    def less(self: CostModel, target: object) -> None:
-        first(self, target)
-        self.shared_bytes = 72 << 10
-
-    monkeypatch.setenv("TILEIRAS_CACHE", "0")
-    monkeypatch.setattr(CostModel, "__init__", less)
+def test_steps_of_weights_whose_bytes_hold_two_columns_are_cut(gpu_name: str, less_shared: None) -> None:
     text = unpacked(3)
-    (ring,) = rings(text, gpu_name)
-    assert "stages of 20480 bytes" in ring or "stages of 10240 bytes" in ring, ring
+    check_cut(text, gpu_name)
     rng = np.random.default_rng(1)
     a, s = (place(rng.integers(-2, 3, shape).astype(np.float16)) for shape in ((64, 768), (3, 64)))
     q, z = (place(rng.integers(-128, 128, shape).astype(np.int8)) for shape in ((768, 32), (3, 32)))
@@ -251,21 +258,10 @@ cuda_tile.module @m {{
 
 @pytest.mark.parametrize("gpu_name", ["sm_80", "sm_89", "sm_90", "sm_120"])
 def test_steps_of_weights_whose_bytes_hold_two_neighbours_along_k_are_cut(
-    gpu_name: str, monkeypatch: pytest.MonkeyPatch
+    gpu_name: str, less_shared: None
 ) -> None:
-    from tileiras.compiler.target.cost import CostModel
-
-    first = CostModel.__init__
-
-    def less(self: CostModel, target: object) -> None:
-        first(self, target)
-        self.shared_bytes = 72 << 10
-
-    monkeypatch.setenv("TILEIRAS_CACHE", "0")
-    monkeypatch.setattr(CostModel, "__init__", less)
     text = neighbours(3)
-    (ring,) = rings(text, gpu_name)
-    assert "stages of 20480 bytes" in ring or "stages of 10240 bytes" in ring, ring
+    check_cut(text, gpu_name)
     rng = np.random.default_rng(1)
     a = place(rng.integers(-2, 3, (64, 768)).astype(np.float16))
     q = place(rng.integers(-128, 128, (64, 384)).astype(np.int8))
