@@ -343,8 +343,8 @@ def _attention() -> list[Production]:
         ),
         Production(
             "attn_bf16_retention",
-            "attention.py",
-            "retention",
+            "corpus/chains.py",
+            "retained",
             (q, q, q, q, Array("f32", 1, **known), 128, 128),
             Product("bf16", 8 * 128 * 128 * 128, 3 * 128 * 128 * 2, 128, 128, 128),
         ),

@@ -208,30 +208,6 @@ def latent(q, qr, c, cr, o, lse, scale, M: Const, N: Const, D: Const, R: Const, 
 
 
 @ct.kernel
-def retention(q, k, v, o, gamma, M: Const, D: Const):
-    """Retention in chunks of M tokens, one decay a head: mask and decays do not change, the state fades."""
-    h = ct.bid(0)
-    state = ct.zeros((D, D), ct.float32)
-    rows = ct.arange(M, dtype=ct.int32)[:, None]
-    cols = ct.arange(M, dtype=ct.int32)[None, :]
-    fade = ct.log(ct.gather(gamma, h))
-    mask = ct.where(rows >= cols, ct.exp((rows - cols).astype(ct.float32) * fade), 0.0)
-    into = ct.exp((rows + 1).astype(ct.float32) * fade)
-    down = ct.exp((M - 1 - rows).astype(ct.float32) * fade)
-    whole = ct.exp(fade * M)
-    for i in range(ct.cdiv(q.shape[1], M)):
-        qt = ct.load(q, (h, i, 0), (1, M, D), padding_mode=ZERO).reshape((M, D))
-        kt = ct.load(k, (h, i, 0), (1, M, D), padding_mode=ZERO).reshape((M, D))
-        vt = ct.load(v, (h, i, 0), (1, M, D), padding_mode=ZERO).reshape((M, D))
-        s = ct.mma(qt, ct.transpose(kt), ct.zeros((M, M), ct.float32)) * mask
-        out = ct.mma(s.astype(v.dtype), vt, ct.zeros((M, D), ct.float32))
-        out += ct.mma(qt, state.astype(q.dtype), ct.zeros((M, D), ct.float32)) * into
-        ct.store(o, (h, i, 0), out.astype(o.dtype).reshape((1, M, D)))
-        w = (kt.astype(ct.float32) * down).astype(q.dtype)
-        state = ct.mma(ct.transpose(w), vt, state * whole)
-
-
-@ct.kernel
 def persistent(q, k, v, o, scale, M: Const, N: Const, D: Const, HEADS: Const):
     """As many blocks as fit take blocks of queries in turn."""
     tall = ct.cdiv(q.shape[1], M)
