@@ -56,6 +56,14 @@ class Plan:
                 "element": element, "flops": flops, "bytes": moved}  # fmt: skip
 
 
+# Products of square matrices, a block for each tile of the result.
+SQUARE = frozenset((
+    "product", "product_tf32", "product_int8", "product_float64", "product_2", "weights_8bit", "transposed_in_registers",
+    "linear_gelu", "persistent", "grouped_order", "split_k", "hinted", "residual", "by_index", "by_index_tf32",
+    "positive_part", "f32_in_parts", "cpp_product", "cpp_pointers", "cpp_pointers_whole", "cpp_product_aligned",
+))  # fmt: skip
+
+
 def launch_of(kernel: Production) -> dict[str, Any] | None:
     """The launch of one kernel, or None."""
     if kernel.source.endswith("unusual.py"):
@@ -64,15 +72,13 @@ def launch_of(kernel: Production) -> dict[str, Any] | None:
         return _stream(kernel)
     if kernel.name.startswith("attn_"):
         return _attention(kernel)
-    return _product(kernel, kernel.work)
+    return _product(kernel, kernel.work) if kernel.kernel in SQUARE else None
 
 
-def _product(kernel: Production, work: Product) -> dict[str, Any] | None:
+def _product(kernel: Production, work: Product) -> dict[str, Any]:
     n = SIDE.get(work.element, 8192)
     plan = Plan()
     tiles: list[int | str] = [n // work.m, n // work.n, 1]
-    if kernel.kernel == "grouped":
-        return None  # lists of arrays: addresses in memory
     if kernel.source.endswith(".cu"):
         plan.pointer("bf16", n * n)
         plan.pointer("bf16", n * n)

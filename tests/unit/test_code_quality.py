@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
 import code_quality
 import hot_loop
+import launches
 import production
 
 from tileiras.report import model, sass
@@ -495,3 +496,21 @@ def test_every_production_kernel_has_its_own_name() -> None:
     for which in ("standard", "full", "unproven"):
         names = [k.name for k in production.kernels(which)]
         assert len(names) == len(set(names))
+
+
+def test_launches_that_are_described_fit_the_kernels() -> None:
+    """What a GPU is to time: as many parameters as the entry has, arrays that a GPU holds; what has no description says so."""
+    described = 0
+    for kernel in production.kernels():
+        spec = launches.launch_of(kernel)
+        if spec is None:
+            continue
+        described += 1
+        arrays, numbers = (
+            [p for p in kernel.signature if isinstance(p, kind)]
+            for kind in (production.Array, production.Scalar)
+        )
+        if kernel.signature:
+            assert len(spec["parameters"]) == sum(1 + 2 * a.ndim for a in arrays) + len(numbers), kernel.name
+        assert all(0 < array["elements"] < 1 << 31 for array in spec["arrays"]), kernel.name
+    assert described > 40
