@@ -51,3 +51,12 @@ def test_sixteen_columns_of_scores_in_eight_warps(maps: bool) -> None:
     more = {"launch_abi": "simt", "tensor_maps": "launcher"} if maps else {}
     done = launch_case(case, "emulator", "sm_100", 300, check=True, seed=5, **more)
     assert done.word == PASS, done.reason
+
+
+def test_scores_and_their_gradient_take_eight_warps_where_four_would_spill() -> None:
+    case = CASES["staged_flash_bwd_bf16_wide"]
+    ptx = ptx_of(case.name)
+    assert "tcgen05.mma" in ptx and "mma.sync" not in ptx and ".reqntid 256" in ptx
+    assert ".reqntid 128" in ptx_of("staged_flash_bwd_bf16_128")
+    done = launch_case(case, "emulator", "sm_100", 300, check=True, seed=2)
+    assert done.word == PASS, done.reason

@@ -46,6 +46,10 @@ def choose_warps(func: Op, analyses: Analyses, least: int, most: int) -> int | N
         found = chosen(func, analyses, log2_warps)
         rows = [op.result.type.shape[0] for op in found if through_registers(op)]  # type: ignore[attr-defined]
         if rows and max(rows) >> 5 <= 1 << log2_warps:
+            room = CostModel.results_registers << log2_warps + 5
+            if scores_at_once(found) > room and 2 << log2_warps <= most:
+                if found <= chosen(func, analyses, log2_warps + 1):
+                    continue
             return max(least, 1 << log2_warps)
     found = chosen(func, analyses, 3)
     sums = [num_elements(op.result.type.shape) for op in found if not through_registers(op)]  # type: ignore[attr-defined]
@@ -106,6 +110,18 @@ def alive_at_once(products: Iterable[Op]) -> dict[Any, int]:
         else:
             others.setdefault(op.block, []).append(size)
     return {b: sums.get(b, 0) + sum(sorted(others.get(b, ()))[-2:]) for b in {**sums, **others}}
+
+
+def scores_at_once(products: Iterable[Op]) -> int:
+    """Elements of results in tensor memory that threads hold at once, at the most: the two largest of a loop that begin at zero,
+    as scores and their gradient in attention's backward pass."""
+    from .tensor_memory import FRESH, role
+
+    found: dict[Any, list[int]] = {}
+    for op in products:
+        if role(op) == FRESH:
+            found.setdefault(op.block, []).append(num_elements(op.result.type.shape))  # type: ignore[attr-defined]
+    return max((sum(sorted(sizes)[-2:]) for sizes in found.values()), default=0)
 
 
 def carried_beside(body: Any) -> int:
