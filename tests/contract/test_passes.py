@@ -546,6 +546,11 @@ def test_the_pipeline_is_one_table_of_passes() -> None:
     assert len(names) == len(set(names))
     for row in pipeline.PIPELINE:
         assert row.load().NAME == row.name
+    for level in range(4):
+        rows = pipeline.rows_of(level)
+        assert rows == [row for row in pipeline.PIPELINE if row.min_level <= level], (
+            "each level in this order"
+        )
     found: list[str] = []
     for place in pkgutil.walk_packages(passes.__path__, f"{passes.__name__}."):
         made = vars(importlib.import_module(place.name)).values()
