@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 import tileiras
+from tests.corpus import check as corpus
+from tests.corpus.registry import CASES
 from tests.fixtures import BYTECODE
 from tileiras.compiler import pipeline
 from tileiras.compiler.dialects.nv_tileas.rings import (
@@ -21,6 +23,7 @@ from tileiras.compiler.dialects.nv_tileas.rings import (
 )
 from tileiras.compiler.schedule import loops, queue
 from tileiras.compiler.target import sm
+from tileiras.compiler.target.cost import CostModel
 from tileiras.diag import Sink
 
 
@@ -82,3 +85,36 @@ def test_a_ring_leaves_the_room_in_which_warps_reduce(monkeypatch: pytest.Monkey
     module = tileiras.load(BYTECODE / "staged_gated_state.tilebc").op
     pipeline.compile_module(module, sm.find("sm_90"), Sink(), after=after)
     assert taken == kept == [2048]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_of_two_slots_one_lands_while_a_product_of_warpgroups_reads_the_other(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What attention of 64 rows with 512 columns has room for, under the race check; here 16 KiB for slots of 8."""
+    found: list[queue.Queue | None] = []
+
+    def plan(*args: Any, **named: Any) -> queue.Queue | None:
+        found.append(queue.plan_queue(*args, **named))
+        return found[-1]
+
+    class Small(CostModel):
+        def __init__(self, target: Any) -> None:
+            super().__init__(target)
+            self.shared_bytes = 16 << 10
+
+    launch = tileiras.launch
+
+    def watched(source: Any, *args: Any, **options: Any) -> None:
+        program = tileiras.compile(source, gpu_name="sm_90")
+        assert "wgmma.mma_async" in program.ptx and "cp.async" in program.ptx
+        launch(source, *args, **{**options, "check": True, "seed": seed})
+
+    monkeypatch.setattr(loops, "plan_queue", plan)
+    monkeypatch.setattr(loops, "CostModel", Small)
+    monkeypatch.setattr(tileiras, "launch", watched)
+    case = CASES["staged_attention_causal_bf16"]
+    assert corpus.launch_case(case, "emulator", "sm_90", 300).word == corpus.PASS
+    assert (
+        all(planned is not None and (planned.ahead, planned.slots) == (1, 2) for planned in found) and found
+    )

@@ -69,8 +69,8 @@ def plan_queue(
 ) -> Queue | None:
     """How the members of a loop's ring queue for its products instead; None where they cannot, or a wait would leave nothing
     under way either. `room`: bytes of shared memory; `own`: copies of loads that products get for themselves; `alone`: not even
-    two stages fit, so that smaller parts, rows of a sector and copies by some of the threads are better than none; `memory`: the
-    products are for tensor memory."""
+    two stages fit, so that smaller parts, rows of a sector, copies by some of the threads, and of wgmma two slots of which one lands
+    while the other is read, are better than none; `memory`: the products are for tensor memory."""
     groups: list[list[tuple[Op | OwnLoad, int]]] = []
     queued: list[Op] = []
     staged_of: dict[Op | OwnLoad, Staged] = dict(members.items())
@@ -107,7 +107,7 @@ def plan_queue(
     for parts in ways[:1] if whole else ways:
         piece = (most // parts + 1023) & ~1023
         ahead = min(2 * len(groups) - held, (room // piece - held) // parts)
-        if ahead < 1 or parts * ahead < 2 - memory:
+        if ahead < 1 or parts * ahead < 2 - (memory or alone and whole):
             continue
         queue = Queue(len(groups), parts, ahead, piece, held, memory)
         for number, (product, group) in enumerate(zip(products, groups)):
