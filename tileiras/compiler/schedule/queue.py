@@ -69,7 +69,7 @@ def plan_queue(
 ) -> Queue | None:
     """How the members of a loop's ring queue for its products instead; None where they cannot, or a wait would leave nothing
     under way either. `room`: bytes of shared memory; `own`: copies of loads that products get for themselves; `alone`: not even
-    two stages fit, so that smaller parts, rows of a sector, copies by some of the threads, and of wgmma two slots of which one lands
+    two stages fit, so that smaller parts, rows of a sector, copies by some of the threads, and of wgmma two slots, one landing
     while the other is read, are better than none; `memory`: the products are for tensor memory."""
     groups: list[list[tuple[Op | OwnLoad, int]]] = []
     queued: list[Op] = []
