@@ -425,12 +425,22 @@ def _unusual() -> list[Production]:
     def one(
         name: str, kernel: str, signature: tuple[Any, ...], work: Product | Stream, least: int = 80
     ) -> Production:
-        shared = kernel in ("stream_k", "nearest", "masked", "bilinear", "windows")
+        shared = kernel in (
+            "stream_k",
+            "nearest",
+            "masked",
+            "bilinear",
+            "windows",
+            "operands_ahead",
+            "one_loop",
+            "beside_zero",
+        )
         return Production(
             name, "corpus/unusual.py" if shared else "unusual.py", kernel, signature, work, least
         )
 
     h, bf, f8, f32 = array("f16"), array("bf16"), array("e4m3"), array("f32")
+    i8, i32 = array("i8"), array("i32")
     q, places = array("bf16", 3), array("f32", 1)
     tile, wide, deep = (128, 128, 64), (128, 256, 64), (128, 128, 256)
     scaled, scales = array("e5m2"), array("e8m0")
@@ -444,6 +454,9 @@ def _unusual() -> list[Production]:
         one("mm_f16_nearest", "nearest", (h, h, places, array("i32", 1), 128, 64, 64),
             Product("f16", 2 * 128 * 64 * 64, 64 * 64 * 2, 128, 64, 64)),
         Production("mm_f16_begun_again", "corpus/pointers.py", "begun_again", (h, h, f32, *tile, 0), _step("f16", tile)),
+        one("mm_bf16_operands_ahead", "operands_ahead", (bf, bf, bf, *tile), _step("bf16", tile)),
+        one("mm_f16_one_loop", "one_loop", (h, h, h, *tile), _step("f16", tile)),
+        one("mm_i8_beside_zero", "beside_zero", (i8, i8, i32, Scalar("i32"), Scalar("i32"), *tile), _step("i8", tile)),
         one("mm_bf16_windows", "windows", (bf, q, f32, *tile, 64), _step("bf16", tile)),
         Production("mm_mxfp8_128x128x256_nt", "corpus/scaled.py", "scaled_loop_nt",
             (scaled, scales, scaled, scales, bf, *deep, 32),

@@ -163,3 +163,36 @@ for dtype, step, div in (("bf16", 32, 16), ("f16", 8, 16), ("f16", 4, 16), ("f16
         since="13.3",
         min_arch=89 if dtype == "e4m3" else 75,
     )
+
+
+def multiplied(a, b, c):
+    x, y = wide(a, b)
+    return {2: (x @ y).astype(c.dtype)}
+
+
+for name, kernel, grid in (
+    ("operands_ahead", "operands_ahead", (2, 1)),
+    ("one_loop_for_all_tiles", "one_loop", (2,)),
+):
+    case(
+        name,
+        kernel,
+        [A("f16")] * 3 + [64, 64, 32],
+        grid,
+        lambda rng: (whole(rng, (112, 112)), whole(rng, (112, 64)), like((112, 64), "f16")),
+        multiplied,
+    )
+case(
+    "products_beside_zero",
+    "beside_zero",
+    [A("i8"), A("i8"), A("i32"), Scalar("i32"), Scalar("i32"), 64, 64, 32],
+    (2, 1),
+    lambda rng: (
+        rng.integers(-128, 128, (112, 112), dtype="i1"),
+        rng.integers(-128, 128, (112, 64), dtype="i1"),
+        like((112, 64), "i32"),
+        3,
+        -5,
+    ),
+    lambda a, b, c, za, zb: {2: (a.astype("i4") - za) @ (b.astype("i4") - zb)},
+)

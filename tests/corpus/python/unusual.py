@@ -122,3 +122,55 @@ def windows(x, w, y, P: Const, N: Const, K: Const, S: Const):
             u = ct.load(w, (r, k, j), (1, K, N), padding_mode=ZERO).reshape((K, N))
             acc = ct.mma(view.load((i * P + r, k)), u, acc)
     ct.store(y, (i, j), acc.astype(y.dtype))
+
+
+@ct.kernel
+def operands_ahead(a, b, c, M: Const, N: Const, K: Const):
+    """The program loads the operands of the next step itself, and carries them."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((M, N), ct.float32)
+    x = ct.load(a, (i, 0), (M, K), padding_mode=ZERO)
+    y = ct.load(b, (0, j), (K, N), padding_mode=ZERO)
+    for k in range(1, ct.num_tiles(a, 1, (M, K))):
+        following = (
+            ct.load(a, (i, k), (M, K), padding_mode=ZERO),
+            ct.load(b, (k, j), (K, N), padding_mode=ZERO),
+        )
+        acc = ct.mma(x, y, acc)
+        x, y = following
+    ct.store(c, (i, j), ct.mma(x, y, acc).astype(c.dtype))
+
+
+@ct.kernel
+def one_loop(a, b, c, M: Const, N: Const, K: Const):
+    """One loop over the steps of all of a block's tiles: behind a tile's last step its sum is stored and begun anew."""
+    across, depth = ct.cdiv(c.shape[1], N), ct.num_tiles(a, 1, (M, K))
+    t, k = ct.bid(0), 0
+    mine = ct.cdiv(ct.cdiv(c.shape[0], M) * across - t, ct.num_blocks(0))
+    acc = ct.zeros((M, N), ct.float32)
+    for _ in range(mine * depth):
+        i, j = t // across, t % across
+        x = ct.load(a, (i, k), (M, K), padding_mode=ZERO)
+        acc = ct.mma(x, ct.load(b, (k, j), (K, N), padding_mode=ZERO), acc)
+        k += 1
+        if k == depth:
+            ct.store(c, (i, j), acc.astype(c.dtype))
+            acc = ct.zeros((M, N), ct.float32)
+            k = 0
+            t += ct.num_blocks(0)
+
+
+@ct.kernel
+def beside_zero(a, b, c, za, zb, M: Const, N: Const, K: Const):
+    """Numbers of 8 bits whose zeros are elsewhere: what rows and columns sum up to corrects the product."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((M, N), ct.int32)
+    rows = ct.zeros((M, 1), ct.int32)
+    cols = ct.zeros((1, N), ct.int32)
+    for k in range(ct.num_tiles(a, 1, (M, K))):
+        x = ct.load(a, (i, k), (M, K), padding_mode=ZERO)
+        y = ct.load(b, (k, j), (K, N), padding_mode=ZERO)
+        acc = ct.mma(x, y, acc)
+        rows = rows + ct.sum(x.astype(ct.int32), 1, keepdims=True)
+        cols = cols + ct.sum(y.astype(ct.int32), 0, keepdims=True)
+    ct.store(c, (i, j), acc - rows * zb - cols * za + za * zb * a.shape[1])
