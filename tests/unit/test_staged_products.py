@@ -493,6 +493,15 @@ def test_what_products_take_in_both_orientations_waits_once(gpu_name: str) -> No
     assert "st.shared.v" in text[: text.index(loop)] and "st.shared.b16" not in text  # as threads hold it
 
 
+def test_what_changes_its_layout_in_two_rounds_leaves_room_for_a_queue() -> None:
+    """Keys and values, 32 KiB each, and 16 of weights, which go in two rounds: three slots of 8 beside them, not two of 16."""
+    path = bytecode_path(CASES["staged_flash_bwd_fused_wide"])
+    program = tileiras.compile(path, gpu_name="sm_120", remarks={"passed": "memory"})
+    assert any("in 2 parts of K each: 3 slots of 8192 bytes" in str(d) for d in program.diagnostics)
+    (loop,) = [each for each in loops_of(program.ptx) if "mma.sync" in each]
+    assert "cp.async.wait_group 1;" in loop and "cp.async.wait_group 0;" not in loop
+
+
 @pytest.mark.parametrize(
     ("name", "threads"),
     [("staged_wide_heads_512", 256), ("staged_retained_128", 256), ("staged_attention_full_f16", 512)],

@@ -251,6 +251,12 @@ def plan_ring(
             queue = queue_of_own_loads(
                 products, members, room, step.by[TENSOR], log2_warps, context.target, alone
             )
+        if queue is None and alone and not any("atom" in p.attrs for p in products):
+            # what changes its layout in two rounds leaves more room
+            room += scratch - scratch_bytes(loop, members, context.target, rounds=2)
+            queue = queue_of_own_loads(
+                products, members, room, step.by[TENSOR], log2_warps, context.target, alone
+            )
         if queue is not None:
             drop_boxes(members, "the loop's operands queue product by product", context)
             return queue
@@ -339,8 +345,9 @@ def is_written_back(operand: Value) -> bool:
     )
 
 
-def scratch_bytes(loop: Op, members: dict[Op, Staged], target: Any) -> int:
-    """Shared memory that the rest of the loop's body takes at once: conversions, reductions across warps, blocks of tiles."""
+def scratch_bytes(loop: Op, members: dict[Op, Staged], target: Any, rounds: int = 1) -> int:
+    """Shared memory that the rest of the loop's body takes at once: conversions (in so many rounds), reductions across warps,
+    blocks of tiles."""
     from .exchange import EXCHANGES, conversion
 
     most = 0
@@ -351,7 +358,9 @@ def scratch_bytes(loop: Op, members: dict[Op, Staged], target: Any) -> int:
             while maker is not None and maker.spec.name in ("reshape", "permute"):
                 maker = maker.operands[0].op
             if maker not in members and not is_written_back(op.results[0]):
-                most = max(most, conversion(source.type, op.results[0].type, target).get("bytes", 0))
+                most = max(
+                    most, conversion(source.type, op.results[0].type, target).get("bytes", 0) // rounds
+                )
         elif op.spec.name in EXCHANGES and (op.spec.name != "reduce" or "layout" in op.attrs):
             most = max(most, EXCHANGES[op.spec.name](op)[0])
     return most
