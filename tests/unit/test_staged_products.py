@@ -619,6 +619,21 @@ def test_terms_beside_the_maximum_flush_and_pairs_share_instructions() -> None:
     assert "ex2.approx.f32" in ptx(softmax, "sm_80") and "ex2.approx.ftz" not in ptx(softmax, "sm_80")
 
 
+def test_scores_flush_where_their_sums_are_kept_in_f32() -> None:
+    """exp2 of attention whose sums of exponentials are stored beside the result: before, three instructions more for each."""
+    text = ptx("staged_attention_kept_sums", "sm_90")
+    assert (
+        text.count("ex2.approx.ftz.f32") >= 32 and text.count("ex2.approx.f32") <= 2
+    )  # of a score; of a row
+
+
+def test_what_all_registers_of_a_copy_share_is_compared_once() -> None:
+    """Of a tile of four dimensions only one differs between a thread's copies: a condition each, not four."""
+    text = ptx("staged_attention_kept_sums", "sm_90")
+    copies = [part for part in re.split(r"^\$L\d+:$", text, flags=re.M) if "cp.async.cg" in part]
+    assert copies and all(part.count("and.pred") < part.count("cp.async.cg") for part in copies)
+
+
 def test_what_is_not_proven_is_tested_at_run_time() -> None:
     text = ptx("matmul_f16_128", "sm_80")
     assert "cp.async.cg" in text and text.count("mma.sync") > ptx("staged_bf16_nn", "sm_80").count("mma.sync")

@@ -160,6 +160,38 @@ attention(
 )
 
 
+def kept(q, k, v, o, lse, scale):
+    """Attention of [batch, place, head, lane], and the logarithm in base two of each row's sum of powers of two."""
+    a, b, c = (x.transpose(0, 2, 1, 3) for x in wide(q, k, v))
+    s = a @ b.transpose(0, 1, 3, 2) * (float(scale) * 1.4426950408889634)
+    top = s.max(-1, keepdims=True)
+    p = np.exp2(s - top)
+    total = p.sum(-1, keepdims=True)
+    return {
+        3: (p @ c / total).transpose(0, 2, 1, 3).astype("f4").astype(o.dtype),
+        4: (top + np.log2(total))[..., 0].astype("f4"),
+    }
+
+
+pages(
+    "staged_attention_kept_sums",
+    "kept_sums",
+    [*(A("bf16", 4),) * 4, A("f32", 3), Scalar("f32"), 64, 64, 128],
+    (2, 2, 1),
+    lambda rng: (
+        uniform(rng, (1, 112, 2, 128), "bf16", -1, 1),
+        uniform(rng, (1, 176, 2, 128), "bf16", -1, 1),
+        uniform(rng, (1, 176, 2, 128), "bf16", -1, 1),
+        like((1, 112, 2, 128), "bf16"),
+        like((1, 2, 112)),
+        np.float32(128**-0.5),
+    ),
+    kept,
+    rtol=1e-2,
+    atol=1e-2,
+)
+
+
 def linear(q, k, v, o):
     """The same as one product: the mask keeps what lies at or before a row."""
     s = np.tril(wide(q)[0] @ wide(k)[0].transpose(0, 2, 1))

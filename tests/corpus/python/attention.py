@@ -185,3 +185,27 @@ def packed_attention(q, k, v, starts, o, scale, M: Const, N: Const, D: Const):
         acc = ct.mma(p.astype(v.dtype), vt, acc * fix)
         top = new
     ct.scatter(o, ((start + rows)[:, None], lanes[None, :]), (acc / total).astype(o.dtype), mask=mine)
+
+
+@ct.kernel
+def kept_sums(q, k, v, o, lse, scale, M: Const, N: Const, D: Const):
+    """[batch, place, head, D]; what the rows were divided by is kept, as a backward pass wants it."""
+    i, h, b = ct.bid(0), ct.bid(1), ct.bid(2)
+    length = k.shape[1]
+    qt = ct.load(q, (b, i, h, 0), (1, M, 1, D), padding_mode=ZERO).reshape((M, D))
+    top = ct.full((M,), -1.0e30, ct.float32)
+    total = ct.zeros((M,), ct.float32)
+    acc = ct.zeros((M, D), ct.float32)
+    for j in range(ct.cdiv(length, N)):
+        kt = ct.load(k, (b, j, h, 0), (1, N, 1, D), padding_mode=ZERO).reshape((N, D))
+        s = ct.mma(qt, ct.transpose(kt), ct.zeros((M, N), ct.float32)) * (scale * 1.4426950408889634)
+        s = ct.where((j * N + ct.arange(N, dtype=ct.int32))[None, :] < length, s, -1.0e30)
+        new = ct.maximum(top, ct.max(s, 1))
+        p = ct.exp2(s - new[:, None])
+        fix = ct.exp2(top - new)
+        total = total * fix + ct.sum(p, 1)
+        vt = ct.load(v, (b, j, h, 0), (1, N, 1, D), padding_mode=ZERO).reshape((N, D))
+        acc = ct.mma(p.astype(v.dtype), vt, acc * fix[:, None])
+        top = new
+    ct.store(o, (b, i, h, 0), (acc / total[:, None]).astype(o.dtype).reshape((1, M, 1, D)))
+    ct.store(lse, (b, h, i), (top + ct.log2(total)).reshape((1, 1, M)))

@@ -122,6 +122,7 @@ class CostModel:
     unflushed_exponential = 4  # of ex2.approx with subnormal results (S)
     paired_registers = 8  # of a tile, from which on two f32 values share an instruction (S)
     many_coordinates = 4  # of a thread: they would wait through a loop for its comparisons (S)
+    shared_conditions = 3  # of all registers of a copy: fewer are operands of its comparisons (S)
     many_rows = 8  # of a thread that steps through them: their distances would wait through a loop (S)
     chooser_chains = 4  # of comparisons that choose a thread's greatest element: their latencies overlap (S)
     fma_unroll = 4  # steps of K of a product without tensor cores (S)

@@ -71,6 +71,9 @@ def view_access(lowering: Lowering, op: Op, value_type: Any, layout: Any, chunk:
     walks: list[tuple[Any, list[int]]] = []  # scales, and what each register multiplies one by
     remaining: list[Any] | None = None
     masks: list[list[Any]] = []
+    varying: list[
+        Any
+    ] = []  # the place in `masks`, and what to compare, of a dimension in which registers differ
     for d, m in enumerate(dims):
         stride, stride_bits = view.strides[m]
         extent = view.shape[m]
@@ -126,7 +129,11 @@ def view_access(lowering: Lowering, op: Op, value_type: Any, layout: Any, chunk:
                 elif sparse >= 0:
                     group = min(group, lowering.facts.divisor(indices[d]))
                 coords = [coords[r - r % group] for r in range(len(coords))]
-            masks.append(limit_masks(lowering, extent, indices[d], steps[d], coords, shape[d], sparing))
+            if sparing and len(set(coords)) > 1:
+                varying.append((len(masks), d, coords))
+                masks.append([])
+            else:
+                masks.append(limit_masks(lowering, extent, indices[d], steps[d], coords, shape[d], sparing))
     count = layout.num_regs
     pointers: list[Any] = []
     offsets: list[int] = []
@@ -146,6 +153,17 @@ def view_access(lowering: Lowering, op: Op, value_type: Any, layout: Any, chunk:
             offset += static
         pointers.append(pointer)
         offsets.append(offset)
+    within: Any = None
+    shared = [column[0] for column in masks if len(set(map(id, column))) == 1 and column[0] is not None]
+    if len(varying) == 1 and len(shared) == len(masks) - 1 >= CostModel.shared_conditions:
+        for mask in (
+            shared
+        ):  # outside in a dimension that all registers share: no room in the one in which they differ
+            within = b.pand(within, mask)
+        masks, varying = [[]], [(0, *varying[0][1:])]
+    for place, d, coords in varying:
+        extent = view.shape[dims[d]]
+        masks[place] = limit_masks(lowering, extent, indices[d], steps[d], coords, shape[d], sparing, within)
     combined = []
     for r in range(count):
         mask = None

@@ -53,10 +53,11 @@ def limit_masks(
     coords: list[Any],
     size: int,
     sparing: bool,
+    within: Any = None,
 ) -> list[Any]:
-    """coordinate < extent - start, per register."""
+    """coordinate < extent - start, per register; `within` is a condition of all of them."""
     b = lowering.b
-    if size == 1 and step == 1 and not isinstance(lowering.scalar(index), int):
+    if size == 1 and step == 1 and within is None and not isinstance(lowering.scalar(index), int):
         total, number = _narrow_extent(lowering, extent), narrow_index(lowering, index)
         if total is not None and number is not None:
             return [_below32(lowering, number, total)] * len(coords)
@@ -66,7 +67,9 @@ def limit_masks(
     elif isinstance(left, int):
         left = min(left, size)
     if left == size:
-        return [None] * len(coords)
+        return [within] * len(coords)
+    if within is not None:
+        left = b.emit("selp.b32", left, 0, within)
     out: list[Any] = []
     beyond = _beyond(lowering, left, coords) if sparing else {}
     for c in coords:

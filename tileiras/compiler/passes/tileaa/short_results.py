@@ -5,7 +5,8 @@ take ex2.approx and rcp.approx, whose error of a few f32 ulps disappears in the 
 
 An exponential in attention may flush what is below 2^-126 besides (`nv_tileaa.tiny_is_zero`): of a number minus a maximum of
 its row, where values are only summed and multiplied as matrices, because the maximum's own term is 1 and next to it nothing
-so small changes a sum of f32; and of a score minus what was kept of its row, where values are only multiplied as matrices.
+so small changes a sum of f32, whatever becomes of the sum; and of a score minus what was kept of its row, where values are
+only multiplied as matrices. `exp2` of f32 may where its sums are kept in f32, too: it is ex2.approx in any case.
 
 A value may pass through arithmetic, selections, shapes, sums and maxima, and be carried by loops. It may not be
 compared, rounded to an integer, stored or returned in f32, where a last bit shows. A quotient passes through no sum:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 SHORT = "nv_tileaa.short_result"
 TINY_IS_ZERO = "nv_tileaa.tiny_is_zero"
-EXPONENTIALS = frozenset(("exp", "exp2"))
 PRODUCTS = frozenset(("mmaf",))
 SHAPES = frozenset(("broadcast", "reshape", "permute"))
 DEPTH = 12  # ops between an argument and the maximum that it is compared with
@@ -50,10 +50,12 @@ class MarkShortResults(Pass):
 
     def run(self, func: Any, context: Context) -> bool:
         for op in func.walk():
-            if op.spec.name in MARKED and _is_short(op):
+            name = op.spec.name
+            short = name in MARKED and _is_short(op)
+            if short:
                 op.attrs[SHORT] = True
-                if op.spec.name in EXPONENTIALS and may_flush(op):
-                    op.attrs[TINY_IS_ZERO] = True
+            if (short and name == "exp" or name == "exp2") and may_flush(op):
+                op.attrs[TINY_IS_ZERO] = True
         return True
 
 
