@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import threading
@@ -181,11 +182,10 @@ def test_disk_cache_and_a_changed_tool(tmp_path: Path) -> None:
         assert tools >= 4, "a changed ptxas went unnoticed"
         before = ws.digests("k")
         entry = package / "tools" / "build" / "__init__.py"
-        line = "    words = list("
-        assert line in entry.read_text()
-        entry.write_text(
-            entry.read_text().replace(line, f"    sys.stderr.write('NEW PACKAGE\\n')\n{line}", 1)
-        )
+        text, said = entry.read_text(), "    sys.stderr.write('NEW PACKAGE\\n')\n"
+        line = re.search(r"^def _main\(.*\n", text, re.M)
+        assert line is not None
+        entry.write_text(text[: line.end()] + said + text[line.end() :])
         done = ws.build("//k:axpy", ARCH, flag)
         assert done.ran() == tools
         # The worker that compiled before must not answer for the changed package.
