@@ -124,9 +124,14 @@ BLACKWELL = {
     "04_mma_tma_2sm_sm100": ([(512, 1024, 128)], (4, 4, 1), ((32, 64), (64, 64))),
     "05_mma_tma_epi_sm100": ([(512, 1024, 128), (456, 1000, 120)], (4, 4, 1), ((32, 64), (64, 64))),
 }
-# What the tutorials leave out and their GPUs forgave: they use registers of tcgen05.ld without its wait, and the first
-# hands stores to the asynchronous proxy without a fence.
+# What the tutorials leave out and their GPUs forgave: they use registers of tcgen05.ld without its wait, so that pairs of CTAs
+# free what these loads may still be reading, and the first hands stores to the asynchronous proxy without a fence.
 KNOWN = {"tcgen05.ld in flight", "missing proxy fence"}
+
+
+def is_known(finding) -> bool:
+    freed = finding.kind == "tensor-memory race" and "freeing of tensor memory" in str(finding)
+    return freed or finding.kind in KNOWN
 
 
 def tensor(rows: int, columns: int, x: np.ndarray | None) -> bytes:
@@ -168,4 +173,4 @@ def test_tcgen05_for_sm_100(name, seed):
             dynamic_shared_bytes=200000, cluster=cluster, check=seed is not None, seed=seed,
         )  # fmt: skip
         assert (d[:m, :n] == 2 * product(a, b) + 3 * c[:m, :n]).all()
-        assert {f.kind for f in report.findings} <= KNOWN
+        assert [f for f in report.findings if not is_known(f)] == []
