@@ -578,7 +578,7 @@ and for each other at a barrier.
 remedy: Nothing is wrong. A loop has mbarriers whose operands go to products as they were loaded, and whose products take longer
 than what is computed between them.
 
-in: attend
+in: attend rows=64
 - $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
 + $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all --disable=arrivals
 """
