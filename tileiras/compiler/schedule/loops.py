@@ -130,7 +130,7 @@ def parts_of_step(func: Op, loop: Op, analyses: Analyses) -> int:
         return 1
     cost = CostModel(target)
     plans = staged[products[0]]
-    stage = sum(plan.bytes for plan in {plan.op: plan for plan in plans}.values())
+    stage = sum(plan.room for plan in {plan.op: plan for plan in plans}.values())
     left: Any = products[0].operands[0].type
     atom = mma_sync(products[0], target)
     smallest = min(1 << atom.k if atom is not None else 16, left.shape[-1])
@@ -215,7 +215,7 @@ def plan_ring(
         loop, products, members, wish, lambda: spare_registers(func, loop, context.target), context.target
     )
     members = {op: member for op, member in members.items() if op not in direct}
-    stage = sum(member.bytes for member in members.values())
+    stage = sum(member.room for member in members.values())
     step = interval(loop, products, members.values(), context.target)
     clocks = step.clocks
     if wish is None:

@@ -19,6 +19,7 @@ and from keys that stay, has no step: it stands where it stood.
 
 from __future__ import annotations
 
+from tileiras.compiler.dialects.nv_tileas.rings import in_units
 from tileiras.compiler.layout.algebra import INDEX, LANE, REGISTER, WARP, Map, compose
 from tileiras.compiler.layout.linear import LinearLayout, dim_bits, log2
 from tileiras.compiler.layout.shared import CHUNK_BYTES, arrange
@@ -105,7 +106,7 @@ def plan_queue(
     held = len(groups) if shared else 1
     ways = CostModel.queue_parts_alone if alone else CostModel.queue_parts
     for parts in ways[:1] if whole else ways:
-        piece = (most // parts + 1023) & ~1023
+        piece = in_units(most // parts)
         ahead = min(2 * len(groups) - held, (room // piece - held) // parts)
         if ahead < 1 or parts * ahead < 2 - (memory or alone and whole):
             continue
@@ -126,7 +127,7 @@ def plan_queue(
                 if memory:
                     attrs["early"] = 1
                 queue.members.append((load, staged, attrs))
-                start += (staged.bytes // parts + 1023) & ~1023
+                start += in_units(staged.bytes // parts)
             if start > piece:
                 return None
         return queue

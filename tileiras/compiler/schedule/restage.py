@@ -8,6 +8,7 @@ waited for one iteration later.
 
 from __future__ import annotations
 
+from tileiras.compiler.dialects.nv_tileas.rings import in_units
 from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.ir.walk import parts_first
 from tileiras.compiler.layout.shared import arrange, permuted
@@ -188,4 +189,4 @@ def bytes_of(type: Any) -> int:
 
 def buffer_bytes(type: Any) -> int:
     """Bytes of a buffer for a tile; swizzles repeat after 1 KiB."""
-    return (num_elements(type.shape) * bytes_of(type) + 1023) & ~1023
+    return in_units(num_elements(type.shape) * bytes_of(type))

@@ -8,6 +8,7 @@ masked off, arrive as zeros, so the padding must be zero or unspecified.
 
 from __future__ import annotations
 
+from tileiras.compiler.dialects.nv_tileas.rings import in_units
 from tileiras.compiler.ir.dense import dense_bits, num_elements
 from tileiras.compiler.ir.types import PartitionView, Ptr, StridedView
 from tileiras.compiler.layout.linear import LinearLayout, blocked, log2
@@ -64,6 +65,11 @@ class Staged:
         self.bytes = size
         self.layout = layout
         self.boxes: Any = None
+
+    @property
+    def room(self) -> int:
+        """Bytes of shared memory that it takes in a stage."""
+        return in_units(self.bytes)
 
     def laid_out(self, log2_warps: int) -> LinearLayout:
         """The layout of the copying threads for a number of warps."""

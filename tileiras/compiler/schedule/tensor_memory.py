@@ -270,7 +270,7 @@ def where(op: Op, which: int, plans: Any) -> str:
 
 
 def _fits(products: list[Op], staged: Any, target: Any, log2_warps: int) -> bool:
-    stage = {plan.op: plan.bytes for op in products for plan in staged[op]}
+    stage = {plan.op: plan.room for op in products for plan in staged[op]}
     extra = kept_bytes(products, lambda op: staged[op], log2_warps)
     ends = [op for op in products if next_link(op) is None]
     back = [num_elements(op.result.type.shape) for op in ends if role(op) != FRESH]  # type: ignore[attr-defined]
@@ -299,7 +299,7 @@ def leaves_in_rows(body: Any, products: frozenset[Op], staged: Any, target: Any,
     own = [op for op in body.ops if op in products]
     if not own:
         return False
-    stage = {plan.op: plan.bytes for op in own for plan in staged[op]}
+    stage = {plan.op: plan.room for op in own for plan in staged[op]}
     extra = kept_bytes(own, lambda op: staged[op], log2_warps)
     room = CostModel(target).shared_bytes - extra - 2 * sum(stage.values())
     return _turned_bytes(body) > room

@@ -13,6 +13,11 @@ BUFFER_BYTES = (
 )  # all of a block's shared memory, at most; CUDA C++ Programming Guide, compute capabilities
 
 
+def in_units(size: int) -> int:
+    """Bytes of shared memory that a buffer of a stage takes: the next one begins where a swizzle begins."""
+    return (size + STAGE_UNIT - 1) & -STAGE_UNIT
+
+
 def shift_of(stage_bytes: int) -> int:
     """By how many bits the offset of a stage is shifted to that of its mbarrier; see `is_exact`."""
     exact = (stage_bytes & -stage_bytes).bit_length() - MBARRIER_BYTES.bit_length()

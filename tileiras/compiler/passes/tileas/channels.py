@@ -33,7 +33,7 @@ not run are not issued and not waited for; every one that was issued is waited f
 from __future__ import annotations
 
 from tileiras.compiler.dialects.nv_tileas import ops as tileas
-from tileiras.compiler.dialects.nv_tileas.rings import RESERVED_BYTES
+from tileiras.compiler.dialects.nv_tileas.rings import RESERVED_BYTES, in_units
 from tileiras.compiler.dialects.nv_tileas.types import SHARED
 from tileiras.compiler.ir.core import Op, Value
 from tileiras.compiler.ir.rewrite import Rewriter
@@ -97,7 +97,7 @@ class Channel:
         at = 0
         for create in creates:
             self.starts[create] = at
-            at += (create.attrs["bytes"] + 1023) & ~1023  # a swizzle repeats after 1 KiB
+            at += in_units(create.attrs["bytes"])
         self.stage_bytes = at
         self.bulk = [create for create in creates if create.attrs["transport"] == "bulk"]
         self.copied = [create for create in creates if create not in self.bulk]
@@ -136,7 +136,7 @@ class Channel:
         if self.bulk:
             self.barriers = {"barriers": size, "stage_bytes": self.stage_bytes}
             size += RESERVED_BYTES
-            offset = offset + 1023 & ~1023
+            offset = in_units(offset)
         first = next(op for op in loop.block.ops if any(op in group for group in ahead) or op is loop)
         self.buffer = self.make(
             first, tileas.ALLOC_SHARED, (), (SHARED,), {"bytes": size, "offset": offset}

@@ -218,10 +218,11 @@ class ModuloSchedule(Pass):
             one = ring.slots == 1
             context.sink.emit(
                 D.RING, loc=loop.loc, stages="1 stage" if one else f"{ring.slots} stages",
-                bytes=sum(member.bytes for member in ring.members),
+                bytes=sum(member.room for member in ring.members),
                 ahead="filled at the end of each iteration" if one else f"{ring.depth - 1} on their way",
                 clocks=ring.interval.clocks, bound=ring.interval.bound, cut=ring.cut, function=context.function,
             )  # fmt: skip
+        self.direct.update(ring.direct)
         return {member.op: self.transport(func, ring, member, context) for member in ring.members}
 
     def wait_in_registers(self, op: Op, loop: Op, direct: Direct, context: Context) -> bool:

@@ -14,7 +14,7 @@ The function allocates tensor memory once, around all loops that use it, and fre
 from __future__ import annotations
 
 from tileiras.compiler.dialects.nv_tileas import ops as tileas
-from tileiras.compiler.dialects.nv_tileas.rings import RESERVED_BYTES, span_of
+from tileiras.compiler.dialects.nv_tileas.rings import RESERVED_BYTES, in_units, span_of
 from tileiras.compiler.dialects.nv_tileas.types import SHARED, TENSOR_MEMORY
 from tileiras.compiler.ir.core import Value
 from tileiras.compiler.ir.dense import num_elements
@@ -193,7 +193,7 @@ class Buffer:
             self.unit_is_k = True
             self.arrangement = tcgen05.scale_arrangement(type.shape, which - 3)
             self.size = tcgen05.scale_bytes(type.shape, which - 3)
-            self.bytes = self.size + 1023 & ~1023
+            self.bytes = in_units(self.size)
             rows = tcgen05.scale_rows(type.shape, which - 3)
             self.filled = rows if rows < tcgen05.SCALE_ROWS else None
             return
@@ -206,7 +206,7 @@ class Buffer:
             unit = k
             self.arrangement = arrange(type.shape, unit, size)
         self.unit_is_k = unit == k
-        self.bytes = tensor_memory.operand_bytes(value) + 1023 & ~1023  # a swizzle repeats after 1 KiB
+        self.bytes = in_units(tensor_memory.operand_bytes(value))
 
 
 class Accumulation:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from tileiras.compiler.dialects.nv_tileas import diags as D
 from tileiras.compiler.dialects.nv_tileas import ops as tileas
+from tileiras.compiler.dialects.nv_tileas.rings import in_units
 from tileiras.compiler.dialects.nv_tileas.types import SHARED
 from tileiras.compiler.ir.core import Op, Value
 from tileiras.compiler.ir.passes import Context, Pass
@@ -256,7 +257,7 @@ class Issue:
             copies = 1
         size = buffer_bytes(value.type)
         around = self.loop if self.loop is not None else self.op
-        offset = end_of_buffers(around) + 1023 & ~1023
+        offset = in_units(end_of_buffers(around))
         alloc = self.make(
             around, tileas.ALLOC_SHARED, (), (SHARED,), {"bytes": size * max(1, copies), "offset": offset}
         )

@@ -39,7 +39,6 @@ def test_exp_below_a_maximum(gpu_name: str, top: float) -> None:
     x = np.linspace(-106, 0, N, dtype=np.float32) + np.float32(min(top, 3.0))
     x[-1], x[0], x[1] = top, -np.inf, np.nan
     program = tileiras.compile(TEXT, gpu_name=gpu_name)
-    assert "0f1F800000" in program.ptx  # 2^-64: the exponent has the range of numbers below one
     y = np.zeros(N, np.float32)
     program.launch("k", 1, [x, y], target="emulator")
     with np.errstate(invalid="ignore", under="ignore"):
