@@ -198,11 +198,28 @@ def test_loops_that_do_not(name: str, capsys: pytest.CaptureFixture[str], tmp_pa
     assert "nv_tileaa.loop " in dumped(module(OTHERS[name]), capsys, tmp_path)
 
 
-@pytest.mark.parametrize("name", ["while", "first", "break", "do"])
+@pytest.mark.parametrize("name", COUNTING)
 def test_an_index_that_is_used_behind(name: str, capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
+    """It is computed from the bounds; not where the step is a value of the run."""
     text = module(COUNTING[name], "%r#1")
-    assert "nv_tileaa.loop " in dumped(text, capsys, tmp_path)
-    assert sums(text, "emulator", 2, 6) == sums(text, "reference", 2, 6) == 6
+    left = "nv_tileaa.loop " in dumped(text, capsys, tmp_path)
+    assert left == ("step_of_an_argument" in name)
+    for lo, n in ((0, 0), (0, 1), (0, 5), (2, 9), (3, 3), (7, 4), (-5, -2), (-9, 8)):
+        assert sums(text, "emulator", lo, n) == sums(text, "reference", lo, n), (lo, n)
+
+
+@pytest.mark.parametrize(("bound", "loops"), [("%n", 1), ("%p", 2)])
+def test_two_loops_share_an_index(
+    bound: str, loops: int, capsys: pytest.CaptureFixture[str], tmp_path: Any
+) -> None:
+    """The second one begins where the first one ended: with the same bound it has nothing to do."""
+    first = COUNTING["while"]
+    second = first.replace("%r:2", "%q:2").replace("%sum = %zero, %i = %lo", "%sum = %r#0, %i = %r#1")
+    text = module(first + "\n" + second.replace("%i, %n", f"%i, {bound}"), "%q#0")
+    found = dumped(text, capsys, tmp_path)
+    assert found.count("nv_tileaa.for ") == loops and "nv_tileaa.loop " not in found
+    for lo, n, p in ((0, 0, 0), (0, 3, 5), (2, 9, 4), (7, 4, 8), (7, 4, 5), (-5, -2, 1)):
+        assert sums(text, "emulator", lo, n, p) == sums(text, "reference", lo, n, p), (lo, n, p)
 
 
 @pytest.mark.parametrize(("count", "operand"), [(60, "%b{0}"), (3000, "%b0")])

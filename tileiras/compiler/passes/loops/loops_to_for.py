@@ -10,8 +10,10 @@ Tile C++ writes `for (i = lo; i < n; ++i)` as a loop that knows whether it is th
 
 `while`, `do .. while`, a `break` in front of the work, counting down and comparisons of every kind come in other shapes. Each is
 brought to the same one first: an index that goes up by a step, held against a bound that the loop does not change, before
-anything is done. Only where nothing else leaves the loop and the index has no use behind it. What the body computes
-from values outside of it alone moves in front.
+anything is done. Only where nothing else leaves the loop. What the body computes from values outside of it alone moves in
+front. An index that is read behind its loop, as by the next of two loops that share it, is computed from the bounds: with a
+step of 1 it is the greater one of the lower and the upper bound, so that a loop which goes on from there to the same bound
+has nothing left to do, and goes.
 """
 
 from __future__ import annotations
@@ -59,6 +61,11 @@ class LoopsToFor(Pass):
             found = counted(loop)
             if found is not None:
                 found.rewrite()
+        for op in list(func.walk()):
+            if op.spec.name == "for" and is_done(op):
+                for result, value in zip(op.results, op.operands[3:]):
+                    result.replace_all_uses_with(value)
+                op.erase()
         return True
 
 
@@ -118,6 +125,10 @@ class Counted:
         counter = inner.add_arg(body.args[self.index].type)
         lower, upper, step, unsigned = self.test.bounds(self)
         current = self.test.index(self, counter, inner)
+        behind: dict[int, Value] = {}
+        for result, value in zip(loop.results, leaving):
+            if value is self.current and result.uses and not behind:
+                behind[id(value)] = self.test.behind(self, lower, upper)
         args = [inner.add_arg(body.args[k].type, body.args[k].name) for k in kept]
         gone = {self.chosen} | {
             op for op in parts.before if self.flag is not None and body.args[self.flag] in op.operands
@@ -142,7 +153,7 @@ class Counted:
         )
         block.insert_before(loop, new)
         hoist(new, inner)
-        at = {id(body.args[k]): new.results[i] for i, k in enumerate(kept)}
+        at = {id(body.args[k]): new.results[i] for i, k in enumerate(kept)} | behind
         for old, value in zip(loop.results, leaving):
             old.replace_all_uses_with(at.get(id(value), value))
         loop.erase()
@@ -211,6 +222,23 @@ class Test:
         if self.unknown:
             step = put("maxi", (step, put.number(start, 1)), start.type, {"signedness": "signed"})
         return start, bound, step, self.unsigned
+
+    def behind(self, loop: Counted, lower: Value, upper: Value) -> Value:
+        """The index that ends the loop, from the bounds of the `for`."""
+        put = Before(loop.loop)
+        start = loop.loop.operands[loop.index]
+        if self.by < 0:  # the upper bound is the number of iterations
+            return put(
+                "subi", (start, put("muli", (upper, put.number(start, -self.by)), start.type)), start.type
+            )
+        sign = {"signedness": "unsigned" if self.unsigned else "signed"}
+        end = put("maxi", (lower, upper), start.type, sign)
+        if self.by == 1:
+            return end
+        by = put.number(start, self.by)
+        attrs = {"signedness": "unsigned", "rounding": "positive_inf"}  # the way is up to all the bits long
+        trips = put("divi", (put("subi", (end, lower), start.type), by), start.type, attrs)
+        return put("addi", (lower, put("muli", (trips, by), start.type)), start.type)
 
     def index(self, loop: Counted, counter: Value, inner: Block) -> Value:
         """The index where the iterations are counted."""
@@ -476,10 +504,22 @@ def unwound(value: Value) -> tuple[Value, Steps]:
     return value, tuple(steps)
 
 
+def is_done(loop: Op) -> bool:
+    """Whether a `for` starts at the greater one of its upper bound and something."""
+    lower, upper = loop.operands[:2]
+    signed = "unsigned" if loop.attr("unsignedCmp") else "signed"
+    start = lower.op
+    if start is None or start.spec.name != "maxi" or start.attr("signedness") != signed:
+        return False
+    return upper in start.operands
+
+
 def _leaves_cleanly(found: Counted, body: Block) -> bool:
-    """Whether what the loop leaves with is there behind a `for`: carried values and those from outside."""
+    """Whether what the loop leaves with is there behind a `for`: carried values, those from outside, and the index."""
     for result, value in zip(found.loop.results, found.body.leave.operands):
         value = found.body.passed(value)
+        if value is found.current and not found.test.unknown:
+            continue
         if (
             result.uses
             and not is_outside(value, found.loop)
