@@ -201,6 +201,8 @@ class _Leash:
     A pipe whose reading end the child holds, unread, and whose writing end only we hold: with our death it closes, and
     the kernel signals the owner of the reading end, the group. (prctl's PDEATHSIG has to be set in the child, between
     fork and exec: a fork of Python costs more than this.)
+
+    The group has no number before the child is there: SIGKILL in the microseconds until `tie` leaves it running.
     """
 
     __slots__ = ("_ours", "_theirs")
