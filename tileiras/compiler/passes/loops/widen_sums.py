@@ -1,11 +1,13 @@
-"""TileAAWidenSums: loops whose products add up in f16 carry their sums in f32, and round them once, behind.
+"""TileAAWidenSums: products that add up in f16 do so in f32, and round once: behind a loop that carries them, or behind a
+product that begins with zeros.
 
 Before: `%r = for … iter_args(%s : 128x128xf16) { %t = mmaf %a, %b, %s continue %t }`.
 After:  `%w = for … iter_args(%s : 128x128xf32) { %t = mmaf %a, %b, %s continue %t }`, `%r = ftof %w`.
+Before: `%r = mmaf %a, %b, 0 : 128x128xf16`.  After: `%w = mmaf %a, %b, 0 : 128x128xf32`, `%r = ftof %w`.
 
 Tensor instructions add in f32 as fast as in f16. Rounding after each product takes longer than the product, unless
-the instruction rounds within its own sum, further from what was meant. Only sums that nothing but products looks at are
-widened, through loops in the loop as well.
+the instruction rounds within its own sum, further from what was meant; and warpgroups add up in f32 alone. Of carried sums
+only those that nothing but products looks at are widened, through loops in the loop as well.
 """
 
 from __future__ import annotations
@@ -25,9 +27,10 @@ if TYPE_CHECKING:
 
 class WidenSums(Pass):
     NAME = "TileAAWidenSums"
-    SUMMARY = "Carry sums of f16 in f32 through loops of products"
+    SUMMARY = "Add up in f32 what products add up in f16"
     """
-    does: loops whose products add up in f16 carry their sums in f32, and round them once, behind
+    does: loops whose products add up in f16 carry their sums in f32, and round them once, behind; a product that begins
+      with zeros adds up in f32, too
     without: a sum is rounded after each product, by `mma.sync`
     acts: matmul_f16_acc on sm_90
     """
@@ -39,6 +42,9 @@ class WidenSums(Pass):
                 values = _sums(loop, index)
                 if values:
                     _widen(loop, index, values)
+        for op in [op for op in func.walk() if op.spec.name == "mmaf"]:
+            if op.result.type.elem is F16 and _is_zero(op.operands[2]):
+                _widen_one(op)
         return True
 
 
@@ -91,8 +97,7 @@ def _exits(loop: Op) -> bool:
 
 
 def _widen(loop: Op, index: int, values: list[Value]) -> None:
-    block, result = loop.block, loop.results[index]
-    assert block is not None
+    result = loop.results[index]
     narrow: Any = result.type
     wide = TensorType(F32, narrow.shape, None)
     for value in values:
@@ -100,22 +105,42 @@ def _widen(loop: Op, index: int, values: list[Value]) -> None:
     place = _bounds(loop) + index
     loop.set_operand(place, _as_f32(loop.operands[place], wide, loop))
     result.type = wide
-    back = _cast(result, narrow, loop)
+    _round_back(loop, result, narrow)
+
+
+def _widen_one(product: Op) -> None:
+    narrow: Any = product.result.type
+    wide = TensorType(F32, narrow.shape, None)
+    product.set_operand(2, _as_f32(product.operands[2], wide, product))
+    product.result.type = wide
+    _round_back(product, product.result, narrow)
+
+
+def _round_back(op: Op, result: Value, narrow: TensorType) -> None:
+    """All that used a result of `op` takes it rounded."""
+    block = op.block
+    assert block is not None
+    back = _cast(result, narrow, op)
     result.replace_all_uses_with(back.result)
     back.set_operand(0, result)
-    block.insert_before(block.ops[block.ops.index(loop) + 1], back)
+    block.insert_before(block.ops[block.ops.index(op) + 1], back)
+
+
+def _is_zero(value: Value) -> bool:
+    return (
+        value.op is not None
+        and value.op.spec.name == "constant"
+        and not any(dense_bits(value.op.attr("value")))
+    )
 
 
 def _as_f32(value: Value, wide: TensorType, user: Op) -> Value:
     block = user.block
     assert block is not None
-    if value.op is not None and value.op.spec.name == "constant":
-        dense: Any = value.op.attr("value")
-        if not any(dense_bits(dense)):
-            zero = {"value": Dense(TileType(F32, wide.shape), bytes(4))}
-            return block.insert_before(
-                user, create(value.op.spec, (), (wide,), zero, (), value.op.loc)
-            ).result
+    if _is_zero(value):
+        op: Any = value.op
+        zero = {"value": Dense(TileType(F32, wide.shape), bytes(4))}
+        return block.insert_before(user, create(op.spec, (), (wide,), zero, (), op.loc)).result
     return block.insert_before(user, _cast(value, wide, user)).result
 
 
