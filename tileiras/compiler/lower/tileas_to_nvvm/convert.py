@@ -169,12 +169,13 @@ def _through_matrices(lowering: Lowering, op: Op, source: Tile, target: LinearLa
     if lowering.observer is not None:
         lowering.observer.trips.append((layout, target, trip))
     base = lowering.scratch(op, trip.bytes)
+    guard = owner_guard(lowering, layout)  # all lanes hold elements; of warps, those with copies stay out
 
     halves = iter(source.regs)
     for address, count in matrices(lowering, layout, trip.columns, layout.lane[2:5], layout.reg[1:], base):
         words = tuple(b.pack(next(halves), next(halves)) for _ in range(count))
         opcode = f"stmatrix.sync.aligned.m8n8.x{count}.shared.b16"
-        b.emit_to(None, opcode, address, words if count > 1 else words[0])
+        b.emit_to(None, opcode, address, words if count > 1 else words[0], guard=guard)
     lowering.barrier()
     out: list[Any] = [None] * target.num_regs
     for regs, address in accesses(lowering, target, trip.columns, trip.load_vec, base):
