@@ -110,6 +110,7 @@ PIPELINE: tuple[Row, ...] = (
     Row("tileaa", "TileAAMarkExactIntegers", "tileaa.exact_integers", "MarkExactIntegers", frozenset(("itof",)), 1, OPTIONAL),
     Row("tileaa", "TileAAAgentVerifier", "tileaa.agent_verifier", "AgentVerifier", frozenset(("agent",)), 0, OPTIONAL),
     Row("tileaa", "TileAATurnFewRows", "loops.turn_few_rows", "TurnFewRows", _UNSCALED, 1, OPTIONAL),
+    Row("tileaa", "TileAASplitDepth", "loops.split_depth", "SplitDepth", frozenset(("mmaf",)), 1, OPTIONAL),
     Row("tileaa", "TileAAShortenSteps", "loops.shorten_steps", "ShortenSteps", _PRODUCTS, 1, OPTIONAL),
     Row("tileaa", "TileAAHalveRows", "loops.halve_rows", "HalveRows", _UNSCALED, 1, OPTIONAL),
     Row("tileaa", "TileAACutHugeTiles", "loops.cut_huge_tiles", "CutHugeTiles", None, 0, OPTIONAL),

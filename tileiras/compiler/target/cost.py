@@ -58,6 +58,8 @@ class CostModel:
     addressing_registers = 56  # of one that copies by cp.async: addresses and sizes of its chunks (S)
     invariant_registers = 16  # of them that addresses take which wait through the loop (S)
     stride_registers = 8  # of them that shifted strides take which wait through a loop of wgmma (S)
+    split_sums = 64  # registers of sums that each warp keeps of its own keys: all columns (S)
+    split_sums_of_pointers = 32  # of them beside addresses of what it multiplies (S)
     turn_barrier = 14  # of two warpgroups that take turns, with the one behind it: the last of 16 (F)
     most_granted = 240  # of a thread that setmaxnreg is asked for: 65536 less what copying warps keep (F)
     # ---- clusters

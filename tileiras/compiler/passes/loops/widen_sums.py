@@ -55,7 +55,7 @@ def _sums(loop: Op, index: int) -> list[Value]:
     found: list[Value] = []
     around = [(loop, index)]
     products = 0
-    if _exits(loop):
+    if may_end_early(loop):
         return []
     value = loop.regions[0].block.args[1 + index]
     while True:
@@ -66,7 +66,7 @@ def _sums(loop: Op, index: int) -> list[Value]:
         if user.spec.name == "mmaf" and place == 2:
             products += 1
             value = user.result
-        elif user.spec.name == "for" and place >= _bounds(user) and not _exits(user):
+        elif user.spec.name == "for" and place >= _bounds(user) and not may_end_early(user):
             around.append((user, place - _bounds(user)))
             value = user.regions[0].block.args[1 + around[-1][1]]
         elif user.spec.name == "continue" and user.parent is around[-1][0] and place == around[-1][1]:
@@ -83,7 +83,7 @@ def _bounds(loop: Op) -> int:
     return len(loop.operands) - len(loop.results)
 
 
-def _exits(loop: Op) -> bool:
+def may_end_early(loop: Op) -> bool:
     """Whether an iteration may end before its last op."""
     end = loop.regions[0].block.ops[-1]
     return any(

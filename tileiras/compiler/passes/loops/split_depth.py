@@ -1,0 +1,189 @@
+"""TileAASplitDepth: products of scores that have one instruction's rows keep a sum for each warp, joined behind the loop.
+
+Before: `for .. iter(%o : 16x64) { %s = %o * %f  %n = mmaf %p, %v, %s : 16x128, 128x64, 16x64 continue %n }`.
+After:  `for .. iter(%o : 4x16x64) { %s = %o * %f'  %n = mmaf %p', %v', %s : 4x16x32, 4x32x64, 4x16x64 continue %n }`, `reduce`.
+
+Warps have no rows to share out then: each computes the scores of keys of its own. Multiplied with columns of all values, scores
+cross shared memory in each step, and each warp reads all of them. Multiplied with the values of its own keys, they stay in
+registers. What scales the sum must be finite, as in attention: a warp whose keys are all masked has a sum of zeros, and infinity
+times zero is no number where the whole sum, times infinity, is infinite.
+"""
+
+from __future__ import annotations
+
+from tileiras.compiler.dialects.nv_tileaa import ops as tileaa
+from tileiras.compiler.ir.build import create
+from tileiras.compiler.ir.core import Block, Op, Region, Value
+from tileiras.compiler.ir.dense import dense_bits
+from tileiras.compiler.ir.passes import Context, Pass
+from tileiras.compiler.ir.types import F32, Dense, FloatAttr, TensorType, TileType
+from tileiras.compiler.layout.linear import LANE_BITS
+from tileiras.compiler.passes.tileaa.short_results import SHAPES, below_maximum
+from tileiras.compiler.schedule.staging import RENAMES
+from tileiras.compiler.target.cost import CostModel
+
+from .widen_sums import may_end_early
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+ROUNDED = {"rounding_mode": "nearest_even"}
+
+
+class SplitDepth(Pass):
+    NAME = "TileAASplitDepth"
+    SUMMARY = "Keep a sum for each warp where warps share out keys, not rows"
+    """
+    does: products of scores that have one instruction's rows keep a sum for each warp, of its own keys, joined behind the loop
+    without: all scores cross shared memory in each step
+    acts: attention_full_f16 on sm_90
+    """
+    __slots__ = ()
+
+    def run(self, func: Any, context: Context) -> bool:
+        from tileiras.compiler.dialects.nv_tileaa.kernel_spec import KEY
+
+        if KEY not in func.attrs:
+            return True
+        warps = func.attrs[KEY].num_warps
+        for product in [op for op in func.walk() if op.spec.name == "mmaf"]:
+            factor = _worthwhile(product, warps, context.target)
+            if factor is not None:
+                _split(product, factor[0], warps)
+                context.analyses.drop()
+        return True
+
+
+def _worthwhile(product: Op, warps: int, target: Any) -> tuple[Op | None] | None:
+    """What scales the sum in each step, if anything does; None where the product is not to be split."""
+    from tileiras.compiler.schedule.instructions import mma_sync
+    from tileiras.compiler.schedule.restage import from_product
+
+    left, type = product.operands[0].type, product.result.type
+    atom = mma_sync(product, target) if target is not None else None
+    if (
+        atom is None
+        or len(type.shape) != 2
+        or type.elem is not F32
+        or type.shape[0] != 1 << atom.m
+        or warps < 2
+    ):
+        return None
+    if left.shape[1] < warps << atom.k or type.shape[0] * type.shape[1] >> LANE_BITS > _most_sums(
+        product.operands[1]
+    ):
+        return None
+    body, loop = product.block, product.parent
+    if body is None or loop is None or loop.spec.name != "for" or not from_product(product.operands[0], body):
+        return None
+    scale, sum = None, product.operands[2]
+    if sum.op is not None:
+        scale = sum.op
+        if scale.spec.name != "mulf" or scale.block is not body or len(sum.uses) != 1:
+            return None
+        sum, by = scale.operands
+        if by.op is None or by.op.spec.name != "broadcast" or by.op.block is not body or not _is_finite(by):
+            return None
+    if sum.owner is not body or not sum.index or len(sum.uses) != 1 or may_end_early(loop):
+        return None
+    uses = product.result.uses
+    if (
+        len(uses) != 1
+        or uses[0] != (body.ops[-1], sum.index - 1)
+        or not _is_zero(loop.operands[2 + sum.index])
+    ):
+        return None
+    return (scale,)
+
+
+def _most_sums(values: Value) -> int:
+    """Registers that the sums of a warp may take beside a tile of values: none where threads compute it, fewer where they hold
+    the addresses of its rows."""
+    op = values.op
+    while op is not None and op.spec.name in RENAMES:
+        op = op.operands[0].op
+    name = op.spec.name if op is not None else ""
+    most = {"load_view_tko": CostModel.split_sums, "load_ptr_tko": CostModel.split_sums_of_pointers}
+    return most.get(name, 0)
+
+
+def _is_finite(value: Value) -> bool:
+    """Whether a value is an exponential of what a maximum is subtracted from, spread out."""
+    op = value.op
+    while op is not None and op.spec.name in SHAPES:
+        op = op.operands[0].op
+    return op is not None and op.spec.name in ("exp", "exp2") and below_maximum(op.operands[0])
+
+
+def _is_zero(value: Value) -> bool:
+    return (
+        value.op is not None
+        and value.op.spec.name == "constant"
+        and not any(dense_bits(value.op.attr("value")))
+    )
+
+
+def _split(product: Op, scale: Op | None, parts: int) -> None:
+    loop, body = product.parent, product.block
+    assert loop is not None and body is not None and loop.block is not None
+    left, right, sum = product.operands
+    if scale is not None:
+        sum = scale.operands[0]
+    whole: Any = sum.type
+    (m, n), k = whole.shape, left.type.shape[1]  # type: ignore[attr-defined]
+    type = TensorType(F32, (parts, m, n), None)
+
+    def put(name: str, operands: Any, type: Any, attrs: Any = None, before: Op = product) -> Value:
+        assert before.block is not None
+        made = create(tileaa.BY_NAME[name], operands, (type,), attrs or {}, (), product.loc)
+        return before.block.insert_before(before, made).result
+
+    zero = {"value": Dense(TileType(F32, type.shape), bytes(4))}
+    place, number = 2 + sum.index, sum.index - 1
+    loop.set_operand(place, put("constant", (), type, zero, loop))
+    sum.type = type
+    carried: Value = sum
+    if scale is not None:
+        rows = scale.operands[1].op.operands[0]  # type: ignore[union-attr]
+        shape: Any = rows.type
+        rows = put("reshape", (rows,), TensorType(F32, (1, *shape.shape), None))
+        rows = put("broadcast", (rows,), type)
+        carried = put("mulf", (sum, rows), type, dict(scale.attrs))
+    elems = left.type.elem, right.type.elem  # type: ignore[attr-defined]
+    a = put("reshape", (left,), TensorType(elems[0], (m, parts, k // parts), None))
+    a = put("permute", (a,), TensorType(elems[0], (parts, m, k // parts), None), {"permutation": (1, 0, 2)})
+    b = put("reshape", (right,), TensorType(elems[1], (parts, k // parts, n), None))
+    made = create(
+        product.spec, (a, b, carried), (type,), dict(product.attrs), (), product.loc, product.segments
+    )
+    body.insert_before(product, made)
+    body.ops[-1].set_operand(number, made.result)
+    product.erase()
+    if scale is not None:
+        by = scale.operands[1].op
+        scale.erase()
+        if by is not None and not by.result.uses:
+            by.erase()
+    result = loop.results[number]
+    result.type = type
+    inner, one = Block(), TensorType(F32, (), None)
+    add = inner.append(
+        create(
+            tileaa.BY_NAME["addf"],
+            (inner.add_arg(one), inner.add_arg(one)),
+            (one,),
+            dict(ROUNDED),
+            (),
+            product.loc,
+        )
+    )
+    inner.append(create(tileaa.BY_NAME["yield"], (add.result,), (), {}, (), product.loc, (1,)))
+    attrs = {"dim": 0, "identities": (FloatAttr(F32, 0),)}
+    joined = create(
+        tileaa.BY_NAME["reduce"], (result,), (whole,), attrs, [Region([inner])], product.loc, (1,)
+    )
+    following = loop.block.ops[loop.block.ops.index(loop) + 1]
+    result.replace_all_uses_with(joined.result)
+    joined.set_operand(0, result)
+    loop.block.insert_before(following, joined)
