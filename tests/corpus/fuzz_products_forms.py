@@ -451,6 +451,77 @@ def carried(p: Products) -> None:
     epilogue(p, done[1], s.acc, shape, out, "", s.zero, s.zero, s.vector)
 
 
+def one_loop(p: Products) -> None:
+    """One loop over the steps of all of a block's tiles, and maybe some more: a branch ends a tile behind its last step."""
+    s = Sizes(p)
+    shape, types = (s.m, s.n), f"{tile(s.acc, (s.m, s.n))}, tile<i32>, tile<i32>"
+    count = (p.choose((1, 2, 3)), p.choose((1, 2)))
+    total, first = count[0] * count[1], p.choose((0, 0, 0, 1))
+    a = source(p, s.dtype, (s.m, s.k), (s.cut(p, s.m * count[0]), s.depth))
+    b = source(p, s.dtype, (s.k, s.n), (s.depth, s.cut(p, s.n * count[1])))
+    out = Operand(p, s.result(p), shape, (s.m * count[0], s.n * count[1]), reads=False)
+    grid = p.choose((1, 1, 2))
+    t, *_ = begin(p, (grid, 1, 1))
+    steps = s.steps - min(first, s.steps - 1)
+    low = p.const(s.steps - steps, "i32")
+    bound = p.const(s.steps, "i32") if p.choose((0, 1)) else p.scalar(s.steps)
+    last = p.binary("subi", bound, s.one, "i32")
+    left = p.emit(f"subi {p.const(total + grid - 1, 'i32')}, {t} : tile<i32>")
+    mine = p.emit(f"divi {left}, {p.const(grid, 'i32')} signed : tile<i32>")
+    trips = p.binary("muli", mine, p.const(steps, "i32"), "i32")
+    more = p.choose((0, 0, 1))
+    if more:  # a tile that never ends
+        trips = p.binary("addi", trips, p.const(p.choose((1, steps - 1)), "i32"), "i32")
+    elif total >= grid and p.choose((0, 0, 0, 1)):
+        trips = p.scalar(p.choose((0, -1, steps - 1, steps)))
+    zero = (zero_of(p, s.acc, shape), tile(s.acc, shape))
+    carried = [zero, (low, "tile<i32>"), (t, "tile<i32>")]
+    loop = Loop(p, s.zero, trips, s.one, carried, p.choose(("for", "for", "for", "first", "while")))
+    acc, k, t = loop.values
+    now = p.emit(f"mini {t}, {p.const(total - 1, 'i32')} signed : tile<i32>") if more else t
+    i, j = place_of(p, now, count)
+    x = arithmetic(p, a.load(i, k), s.dtype, (s.m, s.k), k, s.vector)
+    y = b.load(k, j)
+    z = multiply(p, x, y, acc, s.dtype, s.m, s.n, s.k)
+    following = p.binary("addi", k, s.one, "i32")
+    test, others = p.choose((
+        (f"equal {following}, {bound}", False), (f"equal {bound}, {following}", False), (f"equal {k}, {last}", False),
+        (f"not_equal {following}, {bound}", True), (f"greater_than_or_equal {following}, {bound}", False),
+        (f"less_than {following}, {bound}", True), (f"greater_than {bound}, {following}", True),
+        (f"greater_than {following}, {last}", False), (f"less_than_or_equal {last}, {k}", False),
+    ))  # fmt: skip
+    c = p.emit(f"cmpi {test}, signed : tile<i32> -> tile<i1>")
+    chosen = p.choose((0, 0, 1))
+    if chosen:
+        sides = (following, low) if others else (low, following)
+        restarted = p.emit(f"select {c}, {sides[0]}, {sides[1]} : tile<i1>, tile<i32>")
+    p.count += 1
+    name = f"%b{p.count}"
+
+    def side(ends: bool) -> None:
+        p.depth += 1
+        if ends:
+            epilogue(p, z, s.acc, shape, out, "", i, j, s.vector)
+            far = p.binary("addi", t, p.const(grid, "i32"), "i32")
+            p.line(f"yield {zero_of(p, s.acc, shape)}, {low}, {far} : {types}")
+        else:
+            p.line(f"yield {z}, {following}, {t} : {types}")
+        p.depth -= 1
+
+    p.line(f"{name}:3 = if {c} -> ({types}) {{")
+    side(not others)
+    p.line("} else {")
+    side(others)
+    p.line("}")
+    done = loop.end([f"{name}#0", restarted if chosen else f"{name}#1", f"{name}#2"])
+    asked = p.choose((0, 0, 1, 2))
+    if asked:
+        seen = p.array("i32", 4, True)
+        at = p.emit(f"offset {seen}, {s.zero} : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>")
+        if grid == 1:
+            p.emit(f"store_ptr_tko weak {at}, {done[asked]} : tile<ptr<i32>>, tile<i32> -> token")
+
+
 def effects(p: Products) -> None:
     """Between the products of a loop: prints, atomics, stores, and loads of what was stored."""
     s = Sizes(p)
@@ -851,7 +922,7 @@ def beside(p: Products) -> None:
 
 
 FORMS = (tiles, tiles, tiles, split, two_loops, nested, shared, guarded, left_out, left_out, carried, effects, batch,
-         block_scaled, flash, flash, backward, beside)  # fmt: skip
+         block_scaled, flash, flash, backward, beside, one_loop)  # fmt: skip
 
 
 def draw_form(p: Products) -> None:

@@ -331,6 +331,20 @@ case(
     rtol=1e-3,
     atol=1e-3,
 )
+case(
+    "cpp_one_loop",
+    (2,),
+    lambda rng: (
+        uniform(rng, (176, 112), "bf16"),
+        uniform(rng, (112, 128), "bf16"),
+        like((176, 128)),
+        i4(176),
+        i4(128),
+        i4(112),
+    ),
+    product(),
+    **PRODUCT,
+)
 
 
 def routed(x: Any, w: Any, expert: Any, token: Any, y: Any, tokens: Any) -> dict[int, np.ndarray]:

@@ -183,6 +183,19 @@ for name, kernel, grid in (
         multiplied,
     )
 case(
+    "one_loop_by_columns",
+    "one_loop_by_columns",
+    [A("bf16"), A("bf16"), A("f32", 1), A("f32"), 64, 64, 32],
+    (2,),
+    lambda rng: (
+        whole(rng, (176, 112), "bf16"),
+        whole(rng, (112, 128), "bf16"),
+        whole(rng, (128,), "f32"),
+        like((176, 128)),
+    ),
+    lambda a, b, bias, c: {3: np.matmul(*wide(a, b)) + bias},
+)
+case(
     "products_beside_zero",
     "beside_zero",
     [A("i8"), A("i8"), A("i32"), Scalar("i32"), Scalar("i32"), 64, 64, 32],

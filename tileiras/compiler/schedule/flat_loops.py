@@ -10,6 +10,7 @@ where it asks for one number of a value that begins at the same number each time
 
 from __future__ import annotations
 
+from tileiras.compiler.ir.types import TOKEN
 from tileiras.compiler.target.products import PRODUCTS
 
 from .candidates import EXITS, LOOPS, PLAIN_LOADS, captured, computes, constant_int, is_outside
@@ -30,9 +31,13 @@ class Flat:
     """A loop over the steps of all tiles. `branch`: what is done behind a tile's last step, in its region `side`. `counter`: the
     body argument that counts a tile's steps; `test`, `bound`: the branch turns where `counter` + `ahead` is equal to `bound`, or
     where `least`, is not below it. `carried`: numbers of the carried values that steps change, `kept`: those that the branch
-    alone does, `restarted`: those that begin again at every tile as they did at the first one."""
+    alone does, `restarted`: those that begin again at every tile as they did at the first one. `again`: ops of the body that
+    the end of a tile computes once more; `handed`: tokens of a tile's last step that it waits for."""
 
-    __slots__ = ("ahead", "bound", "branch", "carried", "counter", "kept", "least", "loop", "restarted", "side", "test")
+    __slots__ = (
+        "again", "ahead", "bound", "branch", "carried", "counter", "handed", "kept", "least", "loop", "restarted", "side",
+        "test",
+    )  # fmt: skip
 
     def __init__(self, loop: Op, branch: Op, side: int, test: Op) -> None:
         self.loop = loop
@@ -46,6 +51,8 @@ class Flat:
         self.carried: list[int] = []
         self.kept: list[int] = []
         self.restarted: list[int] = []
+        self.again: set[Op] = set()
+        self.handed: list[Value] = []
 
     def resolve(self, value: Value, last: bool) -> Value:
         """What a value is in an iteration that ends a tile, or in another one."""
@@ -213,19 +220,13 @@ def only_steps(found: Flat) -> bool:
 
 
 def can_end(found: Flat) -> bool:
-    """Whether all that the end of a tile needs is there behind its last step."""
-    return ends(found) is not None
-
-
-def ends(found: Flat) -> set[Op] | None:
-    """The ops of the body that are computed for the end of a tile once more; None where one of them cannot be."""
+    """Whether all that the end of a tile needs is there behind its last step: finds what is computed once more, and the tokens."""
     loop, body = found.loop, found.loop.regions[0].block
     given = behind(found)
     inside = found.branch.regions[found.side].block.ops
     numbers = [n for n in range(len(loop.results)) if n + 1 != found.counter.index and n not in found.restarted]
     work = [*captured_in(inside, found), *(found.following(n, True) for n in numbers)]
     seen: set[Value] = set()
-    again: set[Op] = set()
     while work:
         value = found.resolve(work.pop(), True)
         if value in seen or value in given or is_outside(value, loop):
@@ -234,15 +235,18 @@ def ends(found: Flat) -> set[Op] | None:
         op = value.op
         if op is None:
             if value.owner is body:
-                return None  # what it was before the last step
+                return False  # what it was before the last step
             continue
         if op.block is not body:
             continue  # the branch makes it
-        if op.regions or not computes(op):
-            return None
-        again.add(op)
-        work += op.operands
-    return again
+        if op.spec.name in PLAIN_LOADS and value.type is TOKEN:
+            found.handed.append(value)
+        elif op.regions or not computes(op):
+            return False
+        else:
+            found.again.add(op)
+            work += op.operands
+    return True
 
 
 def behind(found: Flat) -> dict[Value, int]:

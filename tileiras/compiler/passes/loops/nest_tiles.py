@@ -20,9 +20,9 @@ from tileiras.compiler.ir.clone import clone_into
 from tileiras.compiler.ir.core import Block, Op, Region, Value
 from tileiras.compiler.ir.dense import constant_bytes
 from tileiras.compiler.ir.passes import Context, Pass
-from tileiras.compiler.ir.types import I1, Dense, TensorType, TileType
+from tileiras.compiler.ir.types import I1, TOKEN, Dense, TensorType, TileType
 from tileiras.compiler.schedule.candidates import PLAIN_LOADS, computes, constant_int, is_outside
-from tileiras.compiler.schedule.flat_loops import Flat, behind, ends, flat
+from tileiras.compiler.schedule.flat_loops import Flat, behind, flat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,7 +61,6 @@ class Nest:
         self.loop = found.loop
         self.body = found.loop.regions[0].block
         self.type: Any = found.counter.type
-        self.again = ends(found) or set()
         self.behind = behind(found)
         self.steps: Value = found.bound  # of one tile
         self.before = Block()
@@ -153,12 +152,14 @@ class Nest:
                 clone_into(block, [value.op], again)
                 value = again[value]
             begin.append(value)
+        begin += [self.make(block, "make_token", (), type=TOKEN) for _ in found.handed]
 
         def step(inside: Block) -> None:
             values = {**known, **{body.args[n + 1]: arg for n, arg in zip(inner, inside.args[1:])}}
             values.update(self.counters(inside, block.args[0], inside.args[0], start))
             self.fill(inside, values, gone, False)
-            self.end(inside, [values.get(v, v) for v in (found.following(n, False) for n in inner)])
+            following = [*(found.following(n, False) for n in inner), *found.handed]
+            self.end(inside, [values.get(v, v) for v in following])
             drop_unused(inside)
 
         made = block.append(self.loop_of(self.steps, begin, step))
@@ -168,6 +169,7 @@ class Nest:
         for value, n in self.behind.items():
             if n in results:
                 values[value] = results[n]
+        values.update(zip(found.handed, made.results[len(inner) :]))
         self.fill(block, values, gone, True)
         self.end(block, [values.get(v, v) for v in (found.following(n, True) for n in outer)])
         drop_unused(block)
@@ -209,7 +211,7 @@ class Nest:
             chosen = [found.resolve(r, last) for r in op.results]
             if op.spec.name == "select" and chosen[0] is not op.result:
                 values[op.result] = values.get(chosen[0], chosen[0])
-            elif (op in self.again or not last) and (not op.results or op.results[0] not in values):
+            elif (op in found.again or not last) and (not op.results or op.results[0] not in values):
                 clone_into(block, [op], values)
 
 
