@@ -224,7 +224,9 @@ def can_end(found: Flat) -> bool:
     loop, body = found.loop, found.loop.regions[0].block
     given = behind(found)
     inside = found.branch.regions[found.side].block.ops
-    numbers = [n for n in range(len(loop.results)) if n + 1 != found.counter.index and n not in found.restarted]
+    numbers = [
+        n for n in range(len(loop.results)) if n + 1 != found.counter.index and n not in found.restarted
+    ]
     work = [*captured_in(inside, found), *(found.following(n, True) for n in numbers)]
     seen: set[Value] = set()
     while work:

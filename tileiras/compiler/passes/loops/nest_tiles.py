@@ -66,7 +66,9 @@ class Nest:
         self.before = Block()
 
     # ---- making ops
-    def make(self, block: Block, name: str, operands: Iterable[Value], attrs: Any = None, type: Any = None) -> Value:
+    def make(
+        self, block: Block, name: str, operands: Iterable[Value], attrs: Any = None, type: Any = None
+    ) -> Value:
         made = create(tileaa.BY_NAME[name], operands, (type or self.type,), attrs or {}, (), self.loop.loc)
         return block.append(made).result
 
