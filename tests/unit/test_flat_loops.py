@@ -48,7 +48,8 @@ def kernel(
     %two = constant <i32: 2> : tile<i32>
     %extent = constant <i32: {32 * DEPTH}> : tile<i32>
     %last = subi %n, %one : tile<i32>
-    %av = make_tensor_view %pa, shape = [192, %extent], strides = [%extent, 1] : tile<i32> -> tensor_view<192x?xf16, strides=[?,1]>
+    %av = make_tensor_view %pa, shape = [192, %extent], strides = [%extent, 1] :
+      tile<i32> -> tensor_view<192x?xf16, strides=[?,1]>
     %bv = make_tensor_view %pb, shape = [%extent, 64], strides = [64, 1] : tile<i32> -> tensor_view<?x64xf16, strides=[64,1]>
     %cv = make_tensor_view %c, shape = [192, 64], strides = [64, 1] : tensor_view<192x64xf32, strides=[64,1]>
     %at = make_partition_view %av : {AT}

@@ -220,7 +220,7 @@ def only_steps(found: Flat) -> bool:
 
 
 def can_end(found: Flat) -> bool:
-    """Whether all that the end of a tile needs is there behind its last step: finds what is computed once more, and the tokens."""
+    """Whether what the end of a tile needs is there behind its last step: finds what is computed again, and tokens."""
     loop, body = found.loop, found.loop.regions[0].block
     given = behind(found)
     inside = found.branch.regions[found.side].block.ops
