@@ -259,9 +259,10 @@ def shared(p: Products) -> None:
         loop = Loop(p, s.low, s.high, s.step, [start, (clear(p, s.acc, second), tile(s.acc, second))])
         x = a.load(s.zero, loop.i)
         v = multiply(p, x, b.load(loop.i, s.zero), loop.values[0], s.dtype, s.m, s.n, s.k)
+        changed = arithmetic(p, x, s.dtype, (s.m, s.k), loop.i, s.vector)
         w = multiply(
             p,
-            turned(p, x, s.dtype, (s.m, s.k)),
+            turned(p, changed, s.dtype, (s.m, s.k)),
             c.load(loop.i, s.zero),
             loop.values[1],
             s.dtype,

@@ -256,6 +256,16 @@ def test_a_mask_that_waits_through_a_loop_asks_for_warps_and_two_stages_leave_st
     assert 7 * 128 * 128 * 2 < int(size) < 7 * 128 * 128 * 2 + 4096
 
 
+def test_a_left_operand_computed_from_a_stage_that_others_read_goes_to_wgmma_from_registers() -> None:
+    """Keys that fade and are turned take no buffer, the sums leave as fragments do: two stages fit beside the state alone."""
+    text = ptx("staged_retained_128", "sm_90")
+    assert text.count("wgmma.mma_async") == 4 * 128 // 16 and "mma.sync" not in text
+    loop = text[text.index("cp.async.wait_group") : text.rindex("wgmma.wait_group")]
+    assert "ldmatrix.sync.aligned.m8n8.x4.trans" in loop and loop.count("st.global.b32") == 32
+    (size,) = re.findall(r"\.b8 \$smem\[(\d+)\]", text)
+    assert 7 * 128 * 128 * 2 < int(size) < 7 * 128 * 128 * 2 + 4096
+
+
 def test_operands_of_tensor_memory_queue_where_no_two_stages_fit() -> None:
     """Keys and values have a slot each; what comes next into one is copied as soon as its product has ended, before the wait for
     the other."""

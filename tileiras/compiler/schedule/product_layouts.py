@@ -6,15 +6,19 @@ Layout inference follows these; it chooses none itself.
 from __future__ import annotations
 
 from tileiras.compiler.target import mma, tcgen05, wgmma
+from tileiras.compiler.target.cost import CostModel
 
 from . import tensor_memory
 from .byte_fragments import chained, turned
 from .instructions import mma_sync
 from .loops import staged_products
 from .products import row_products, scale_layout, warpgroup_products
+from .restage import buffer_bytes, buffers_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from tileiras.compiler.ir.analyses import Analyses
     from tileiras.compiler.ir.core import Op
     from tileiras.compiler.layout.linear import LinearLayout
@@ -89,6 +93,19 @@ class ProductLayouts:
         return tensor_memory.leaves_in_rows(
             op.block, self.in_tensor_memory, self._staged, self._target, self._log2_warps
         )
+
+    def leaves_in_fragments(self, op: Op) -> bool:
+        """Whether two stages fit beside a store and products of warpgroups only where its tile crosses no shared memory."""
+        body: Any = op.block
+        own = [other for other in body.ops if other in self.of_warpgroups]
+        if not own:
+            return False
+        stage = {plan.op: plan.room for other in own for plan in self._staged[other]}
+        room = CostModel(self._target).shared_bytes - 2 * sum(stage.values())
+        for other in own:
+            for which in self.of_warpgroups[other]:
+                room -= buffers_of(other, which) * buffer_bytes(other.operands[which].type)
+        return 0 <= room < tensor_memory.turned_bytes(body)
 
     def is_stored(self, op: Op, which: int) -> bool:
         """Whether threads write an operand to shared memory for tcgen05: it does not lie there as it was loaded."""

@@ -290,7 +290,7 @@ def _queues(products: list[Op], staged: Any, room: int, target: Any, log2_warps:
     members = {plan.op: plan for op in products for plan in staged[op]}
     if any(next_link(op) is not None for op in products):
         return False
-    room -= _turned_bytes(products[0].block)
+    room -= turned_bytes(products[0].block)
     return plan_queue(products, members, room, log2_warps, target, alone=True, memory=True) is not None
 
 
@@ -302,11 +302,11 @@ def leaves_in_rows(body: Any, products: frozenset[Op], staged: Any, target: Any,
     stage = {plan.op: plan.room for op in own for plan in staged[op]}
     extra = kept_bytes(own, lambda op: staged[op], log2_warps)
     room = CostModel(target).shared_bytes - extra - 2 * sum(stage.values())
-    return _turned_bytes(body) > room
+    return turned_bytes(body) > room
 
 
-def _turned_bytes(body: Any) -> int:
-    """Shared memory through which tiles of whole rows a thread cross to be stored in lines, while a loop's ring lies there."""
+def turned_bytes(body: Any) -> int:
+    """Shared memory through which products' tiles cross to be stored in lines, while a loop's ring lies there."""
     most = 0
     for op in body.ops:
         type: Any = op.operand("tile").type if op.spec.name == "store_view_tko" else None  # type: ignore[union-attr]

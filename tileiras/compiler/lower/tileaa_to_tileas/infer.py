@@ -14,6 +14,7 @@ from tileiras.compiler.layout.linear import (
     blocked,
     dim_bits,
     log2,
+    permuted,
     splat,
     with_inv,
 )  # fmt: skip
@@ -78,6 +79,8 @@ class Inference:
         self.steered = self._addresses()
         for op in self.products.in_tensor_memory:
             self._beside(op)
+        for op in self.products.of_warpgroups:
+            self._fragment(op)
         self._collect_vectors(func)
         self.reduced = reduced_bits(func)  # by shape, the index bits that are to stay in a warp
         block = func.regions[0].block
@@ -229,6 +232,33 @@ class Inference:
                         met.add(result)
                         work.append(result)
 
+    def _fragment(self, product: Op) -> None:
+        """What a left operand that stays in registers is computed from, element by element, out of a stage that others read, too:
+        the stage is read as the fragment wants it."""
+        from tileiras.compiler.schedule.restage import shares_stage
+
+        left: Any = product.operands[0]
+        if left.type.elem.bits != 16 or not shares_stage(left, product.block):
+            return
+        form = self.products.of(product)
+        assert form is not None
+        work: list[tuple[Value, LinearLayout]] = [(left, form[0][0])]
+        while work:
+            value, layout = work.pop()
+            op = value.op
+            if op is None or op.block is not product.block:
+                continue
+            if op.spec.name == "permute":
+                order = op.attr("permutation")
+                shape = value.type.shape  # type: ignore[attr-defined]
+                layout = permuted(layout, shape, [order.index(k) for k in range(len(order))])
+                work.append((op.operands[0], layout))
+            elif op.spec.name == "reshape":
+                work.append((op.operands[0], layout))
+            elif _is_elementwise(op):
+                self.steered[value] = layout
+                work += [(v, layout) for v in op.operands if getattr(v.type, "shape", ()) == value.type.shape]  # type: ignore[attr-defined]
+
     def _loop(self, op: Op, body: Block, args: Any, inits: Any, results: Any) -> None:
         current = [self.steered.get(a, self.layouts[v]) for a, v in zip(args, inits)]
         for attempt in range(4):
@@ -345,7 +375,8 @@ class Inference:
         if unit < 0 or have.bits < CostModel.log2_small_tile or have.inv:
             return have if not have.inv else want
         if have.bits >= CostModel.log2_whole_rows and value.type.elem.bits == 16 and whole_rows(have, want):  # type: ignore[attr-defined]
-            return want
+            grouped = self.products.of_warpgroups
+            return have if grouped and self.products.leaves_in_fragments(op) else want
         low, count = dim_bits(shape)[unit]
         rows = self.products.in_tensor_memory and not any(c >> low & (1 << count) - 1 for c in have.lane)
         if rows and self.products.leaves_in_rows(op):
