@@ -15,6 +15,9 @@ import numpy as np
 import tileiras
 from tests.corpus.case import place
 from tests.ptx_loops import loops_of
+from tileiras.compiler.ir.core import Op
+from tileiras.compiler.passes.loops import early_continue
+from tileiras.compiler.schedule import left_out
 
 TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
 F32, I32, AT, BT = (
@@ -239,6 +242,20 @@ def test_an_iteration_that_ends_early_is_one_without_work(side: str) -> None:
         got, count = launched(text, arguments(0, 8, flags), "emulator", gpu_name=gpu_name, check=True)
         want, expected = launched(text, arguments(0, 8, flags), "reference")
         assert np.array_equal(got, want) and count == expected == 3
+
+
+def test_what_stands_behind_early_ends_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hundred ways out of an iteration: each looked through all that came behind it."""
+    looked: list[int] = []
+
+    def has_work(ops: list[Op]) -> bool:
+        looked.append(len(ops))
+        return left_out.has_work(ops)
+
+    monkeypatch.setattr(early_continue, "has_work", has_work)
+    out = f"if %wanted {{ continue %acc, %n : {F32}, {I32} }}\n"
+    tileiras.compile(kernel(FLAG + "\n" + 100 * out).encode(), gpu_name="sm_90", emit="ptx")
+    assert sum(looked) < 200
 
 
 def test_work_behind_a_condition_in_two_branches_stays() -> None:

@@ -14,13 +14,15 @@ from tileiras.compiler.schedule.left_out import blocks_of, has_work
 
 def join(loop: Op) -> None:
     """Where the rest of a body loads and multiplies, and a branch in front of it ends the iteration, it moves in there."""
-    body = loop.regions[0].block
-    for place, branch in enumerate(body.ops[:-1]):
+    ops = loop.regions[0].block.ops
+    for place in range(len(ops) - 2, -1, -1):
+        branch = ops[place]
         if branch.spec.name != "if":
             continue
-        ends = [bool(ops) and ops[-1].spec.name == "continue" for ops in blocks_of(branch)]
-        if ends.count(True) == 1 and has_work(body.ops[place + 1 : -1]):
-            take_in(branch, ends.index(True))
+        ends = [bool(side) and side[-1].spec.name == "continue" for side in blocks_of(branch)]
+        if any(ends):  # what stands behind an earlier one ends iterations itself
+            if ends.count(True) == 1 and has_work(ops[place + 1 : -1]):
+                take_in(branch, ends.index(True))
             return
 
 
