@@ -71,3 +71,38 @@ def test_a_slice_of_neighbours_has_neighbours(number: int) -> None:
     x, y = place(np.arange(1024, dtype=np.float32)), place(np.zeros(512, np.float32))
     tileiras.launch(SLICED, "k", 1, [x, y, np.int32(number)], target="emulator", gpu_name="sm_80")
     np.testing.assert_array_equal(y, x[512 * number :][:512])
+
+
+# A round of Philox: both halves of a product of 32 bits by a constant, the upper one by way of 64 bits.
+HALVES = """
+cuda_tile.module @m {
+  entry @k(%p: tile<ptr<i32>>) {
+    %at = iota : tile<128xi32>
+    %p1 = reshape %p : tile<ptr<i32>> -> tile<1xptr<i32>>
+    %p2 = broadcast %p1 : tile<1xptr<i32>> -> tile<128xptr<i32>>
+    %p3 = offset %p2, %at : tile<128xptr<i32>>, tile<128xi32> -> tile<128xptr<i32>>
+    %x, %t = load_ptr_tko weak %p3 : tile<128xptr<i32>> -> tile<128xi32>, token
+    %m = constant <i32: -766435501> : tile<128xi32>
+    %w = constant <i64: 3528531795> : tile<128xi64>
+    %bits = constant <i64: 32> : tile<128xi64>
+    %x64 = exti %x unsigned : tile<128xi32> -> tile<128xi64>
+    %all = muli %x64, %w : tile<128xi64>
+    %up = shri %all, %bits unsigned : tile<128xi64>
+    %high = trunci %up : tile<128xi64> -> tile<128xi32>
+    %low = muli %x, %m : tile<128xi32>
+    %y = subi %high, %low : tile<128xi32>
+    %u = store_ptr_tko weak %p3, %y token = %t : tile<128xptr<i32>>, tile<128xi32> -> token
+    return
+  }
+}"""
+
+
+def test_both_halves_of_a_product_are_one_instruction() -> None:
+    text = tileiras.compile(HALVES, gpu_name="sm_80").ptx
+    assert text.count("mul.wide.u32") == 1 and "mul.lo" not in text
+    x = np.random.default_rng(0).integers(-(2**31), 2**31, 128).astype(np.int32)
+    x[:3] = -1, 0, -(2**31)
+    whole = x.astype(np.uint32).astype(np.uint64) * 3528531795
+    want = (whole >> 32).astype(np.uint32) - whole.astype(np.uint32)
+    tileiras.launch(HALVES, "k", 1, [x], target="emulator", gpu_name="sm_80")
+    np.testing.assert_array_equal(x.view(np.uint32), want)

@@ -265,11 +265,15 @@ class Builder:
                 return x
             if y & (y - 1) == 0:
                 return self.emit(f"shl.b{w}", x, y.bit_length() - 1)
-            return self.emit(f"mul.lo.s{w}", x, _signed(y, w))
-        short = self.narrow(x, y) if w == 64 else None
-        if short is not None:
-            return self.emit("mul.wide.s32" if short[2] else "mul.wide.u32", *short[:2])
-        return self.emit(f"mul.lo.s{w}", x, y)
+        if w == 64:
+            short = self.narrow(x, y)
+            if short is not None:
+                return self.emit("mul.wide.s32" if short[2] else "mul.wide.u32", *short[:2])
+        elif (whole := self.values.get(("mul.wide.u32", (x, y)))) is not None:
+            return self.emit(
+                "cvt.u32.u64", whole
+            )  # the low half of what a generator of random numbers has whole
+        return self.emit(f"mul.lo.s{w}", x, _signed(y, w) if isinstance(y, int) else y)
 
     def and_(self, w: int, x: Operand, y: Operand) -> Any:
         if isinstance(x, int):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.core import Op, Value
 
 LOADS = frozenset(("load_view_tko", "load_ptr_tko"))
+STORES = frozenset(("store_view_tko", "store_ptr_tko", "atomic_rmw_tko", "atomic_red_view_tko"))
 MOST_OPS = 64  # that are computed from a small tile and looked at
 MATRIX_BITS = 3  # of the eight rows and columns of a matrix that ldmatrix brings
 
@@ -100,6 +101,34 @@ def down_columns(shape: tuple[int, ...], mask: int, log2_warps: int) -> LinearLa
     mine = count - log2_warps
     reg = [rows[0], *columns[MATRIX_BITS:mine], *rows[MATRIX_BITS:], *others]
     return LinearLayout(bits, reg, [*rows[1:MATRIX_BITS], *columns[:MATRIX_BITS]], columns[mine:])
+
+
+def stored_only(values: list[Value]) -> tuple[Op, Value] | None:
+    """The first of the memory ops, and what it stores, that are all that becomes of values, as they are, changed element by
+    element or carried by loops; None where something else wants any of them, a broadcast among it."""
+    found = None
+    seen: set[Value] = set(values)
+    work = list(values)
+    while work:
+        value = work.pop()
+        for user, index in value.uses:
+            name = user.spec.name
+            if name in STORES:
+                found = found or (user, value)
+                continue
+            if name == "continue" and user.parent is not None and user.parent.spec.name == "for":
+                made = [user.parent.regions[0].block.args[index + 1], user.parent.results[index]]
+            elif name == "for" and index > 2:
+                made = [user.regions[0].block.args[index - 2], user.results[index - 3]]
+            elif _keeps_index(user):
+                made = list(user.results)
+            else:
+                return None
+            if len(seen) > MOST_OPS:
+                return None
+            work += [v for v in made if v not in seen]
+            seen.update(made)
+    return found
 
 
 def is_only_reduced(load: Op) -> bool:

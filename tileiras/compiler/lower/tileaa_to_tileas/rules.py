@@ -21,11 +21,13 @@ from tileiras.compiler.layout.linear import (
     reduced,
     remap_bits,
     splat,
+    with_inv,
 )  # fmt: skip
+from tileiras.compiler.passes.tileaa.commute import commutes
 from tileiras.compiler.passes.tileaa.slices import cut_bits, sliced
 from tileiras.compiler.target.cost import CostModel
 
-from .rows import again, beside, down_columns, is_only_reduced
+from .rows import again, beside, down_columns, is_only_reduced, stored_only
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -197,7 +199,22 @@ def _reduce(inf: Inference, op: Op) -> Any:
     layout = inf.best(list(op.operands))
     assert layout is not None
     result = reduced(layout, op.operands[0].type.shape, op.attr("dim"))  # type: ignore[attr-defined]
-    return [layout] * len(op.operands), [result] * len(op.results)
+    return [layout] * len(op.operands), [_spread(inf, op, layout, result)] * len(op.results)
+
+
+def _spread(inf: Inference, op: Op, layout: LinearLayout, result: LinearLayout) -> LinearLayout:
+    """Where results lie whose partials meet in shared memory: as what stores them wants them, when that is fewer a thread than
+    the partials were. Each thread reads all partials of its results, from wherever."""
+    low, count = dim_bits(op.operands[0].type.shape)[op.attr("dim")]  # type: ignore[attr-defined]
+    mask = (1 << count) - 1 << low
+    if result.num_regs == 1 or not any(c & mask for c in layout.warp):
+        return result
+    user = stored_only(op.results)
+    if user is None or not commutes(op.regions[0].block):
+        return result
+    store, value = user
+    wanted = inf.memory_layout(store, value.type.shape)  # type: ignore[attr-defined]
+    return with_inv(wanted, result.inv) if wanted.num_regs < result.num_regs else result
 
 
 def _mma(inf: Inference, op: Op) -> Any:

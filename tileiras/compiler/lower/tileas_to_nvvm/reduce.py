@@ -7,7 +7,7 @@ the highest wherever each lies, and the value of the lower index is always the l
 
 from __future__ import annotations
 
-from tileiras.compiler.layout.linear import LANE_BITS, LinearLayout, dim_bits, reduced
+from tileiras.compiler.layout.linear import LANE_BITS, LinearLayout, dim_bits, reduced, remap_bits
 from tileiras.compiler.passes.tileaa.commute import chooses_alike, is_one_op
 from tileiras.compiler.target import sm
 from tileiras.compiler.target.cost import CostModel
@@ -52,11 +52,15 @@ def lower_reduce(lowering: Lowering, op: Op) -> None:
         state = _any_order(lowering, op, layout, mask, classes, state, combine, by_lane, tree)
     else:
         state = _index_order(lowering, op, layout, mask, classes, state, combine, in_thread)
-    target = reduced(layout, source_type.shape, op.attr("dim"))
-    kept_of = {_squeeze(kept, low, count): kept for kept in state}
+    target = _given(op)
     for i, result in enumerate(op.results):
-        regs = [state[kept_of[offset]][i] for offset in target.reg_table]
+        regs = [state[_unsqueeze(offset, low, count)][i] for offset in target.reg_table]
         lowering.define(result, regs)
+
+
+def _given(op: Op) -> Any:
+    """The layout of the results: the source's without the reduced dimension, or, of what crosses warps, any."""
+    return op.results[0].type.layout  # type: ignore[attr-defined]
 
 
 def _tree(lowering: Lowering, block: Any, combine: Any) -> Any:
@@ -204,8 +208,9 @@ def _other_lane(lowering: Lowering, values: tuple[Any, ...], k: int, classes: li
     return tuple(shuffle(lowering, "bfly", v, 1 << k, cls) for v, cls in zip(values, classes))
 
 
-def _squeeze(index: int, low: int, count: int) -> int:
-    return index & ((1 << low) - 1) | index >> (low + count) << low
+def _unsqueeze(index: int, low: int, count: int) -> int:
+    """The index in the source, at the beginning of the reduced dimension, of a result."""
+    return index & ((1 << low) - 1) | index >> low << (low + count)
 
 
 def _ordered(lowering: Lowering, classes: Any, upper: Any, mine: Any, others: Any, combine: Any) -> Any:
@@ -266,41 +271,79 @@ def _across_warps(
     lanes, warps = owner.replicated
     copies = lanes | warps << LANE_BITS
     guard = b.entry("setp.eq.u32", b.entry("and.b32", b.tid, copies), 0) if copies else None
-    out: dict[int, tuple[Any, ...]] = {}
-    addresses: dict[tuple[int, int], Any] = {}
+    # Where the results lie: as the partials do, or wherever the op's results want them.
+    read = None if fixed else _elsewhere(op, layout)
+    of_lanes, of_warps = (read.lane, read.warp) if read is not None else (layout.lane, layout.warp)
+    wanted = read.reg_table if read is not None else list(state)
     # Partials of one result lie side by side where those of a warp's lanes reach no bank twice: a load then takes several. Else
-    # the results of one part do.
+    # the results of one part do, and a thread moves neighbours together.
     lanes_apart = sum(1 for c in layout.lane if compact(c & ~mask))
-    beside = max(sizes) * parts << lanes_apart <= CostModel.bank_bytes
+    beside = read is None and max(sizes) * parts << lanes_apart <= CostModel.bank_bytes
     stride, step = (
         (parts, 1) if beside else (1, count)
     )  # in elements: from result to result, from part to part
+    addresses: dict[tuple[int, int], Any] = {}
     for i, size in enumerate(sizes):
         lane_cols = [compact(c & ~mask) * size * stride for c in layout.lane]
         warp_cols = [compact(c & ~mask) * size * stride for c in layout.warp]
         store_warp = [c ^ (p * step * size) for c, p in zip(warp_cols, part_warp)]
         thread_store = b.thread_linear(lane_cols, store_warp)
-        thread_load = b.thread_linear(lane_cols, warp_cols)
-        for kept, values in state.items():
-            offset = compact(kept) * size * stride
+        for run in _runs(state, compact, 1 if beside else WIDEST_BYTES // size, (*layout.lane, *layout.warp)):
+            offset = compact(run[0]) * size * stride
             address = b.address(b.add(32, base, b.xor(32, thread_store, offset)), start_of[i])
-            store_shared(lowering, address, [values[i]], classes[i], guard)
+            store_shared(lowering, address, [state[kept][i] for kept in run], classes[i], guard)
+        read_lanes = [compact(c & ~mask) * size * stride for c in of_lanes]
+        read_warps = [compact(c & ~mask) * size * stride for c in of_warps]
+        thread_load = b.thread_linear(read_lanes, read_warps)
+        for kept in wanted:
+            offset = compact(kept) * size * stride
             addresses[i, kept] = b.add(32, base, b.xor(32, thread_load, offset))
     lowering.barrier()
-    for kept in state:
-        columns = []
+    out: dict[int, tuple[Any, ...]] = {}
+    for run in _runs(wanted, compact, 1 if beside else WIDEST_BYTES // max(sizes), (*of_lanes, *of_warps)):
+        partials: list[list[list[Any]]] = []  # by operand, by part: of the results of the run
         for i, size in enumerate(sizes):
             width = min(parts, WIDEST_BYTES // size) if beside else 1
             values = []
             for part in range(0, parts, width):
-                address = b.address(addresses[i, kept], start_of[i] + part * step * size)
-                values += load_shared(lowering, address, width, classes[i])
-            columns.append(values)
-        level = list(zip(*columns))
-        while len(level) > 1:
-            level = [combine(level[j], level[j + 1]) for j in range(0, len(level), 2)]
-        out[kept] = level[0]
+                address = b.address(addresses[i, run[0]], start_of[i] + part * step * size)
+                found = load_shared(lowering, address, width * len(run), classes[i])
+                values += [[v] for v in found] if beside else [found]
+            partials.append(values)
+        for j, kept in enumerate(run):
+            level = [tuple(each[part][j] for each in partials) for part in range(parts)]
+            while len(level) > 1:
+                level = [combine(level[j], level[j + 1]) for j in range(0, len(level), 2)]
+            out[kept] = level[0]
     return out
+
+
+def _elsewhere(op: Op, layout: LinearLayout) -> LinearLayout | None:
+    """Where the results of an op lie, in the source's index, when that is not where its partials do."""
+    shape = op.operands[0].type.shape  # type: ignore[attr-defined]
+    target = _given(op)
+    if op.attr("order") != "any" or target is reduced(layout, shape, op.attr("dim")):
+        return None
+    low, count = dim_bits(shape)[op.attr("dim")]
+    moved = [k if k < low else k + count for k in range(target.bits)]
+    return remap_bits(target, moved, layout.bits)
+
+
+def _runs(kept: Any, compact: Any, most: int, threads: Any) -> list[list[int]]:
+    """The indices in runs of as many neighbours in shared memory as one instruction moves; `threads`: the columns of lanes and
+    warps, which must not lead between neighbours."""
+    place_of = {compact(index): index for index in kept}
+    taken = 0
+    for column in threads:
+        taken |= compact(column)
+    width = 1
+    while width < most and not taken & width and width in place_of and len(place_of) == len(kept):
+        width *= 2
+    if width == 1:
+        return [[index] for index in kept]
+    return [
+        [place_of[place + i] for i in range(width)] for place in sorted(place_of) if not place & (width - 1)
+    ]
 
 
 LOWER = {"reduce": lower_reduce}
