@@ -22,6 +22,7 @@ ELSEWHERE = {
     "lower/tileas_to_nvvm/guarded.py:_FEW": "search", "lower/tileas_to_nvvm/guarded.py:_PARTS": "search",
     "lower/tileaa_to_tileas/infer.py:CHEAP_HEIGHT": "search", "schedule/products.py:REACH": "search",
     "schedule/restage.py:SEARCH": "search", "schedule/pointer_needs.py:MOST_SCALARS": "search",
+    "passes/nvvm/limit_registers.py:MOST_RECORDS": "search",
     "passes/tileaa/transpose_scores.py:MOST_OPS": "search", "passes/tileas/again.py:MOST_OPS": "search",
     "passes/tileaa/exact_integers.py:DEPTH": "search", "lower/tileaa_to_tileas/rows.py:MOST_OPS": "search",
     # limits of formats, instructions and machines: other values would be wrong

@@ -149,6 +149,7 @@ PIPELINE: tuple[Row, ...] = (
     # -> nvvm: the code of one thread
     Row("tileas", "ConvertTileFuncToLLVM", "conversions", "ConvertTileFuncToLLVM"),
     Row("nvvm", "ConvertTileASToLLVM", "conversions", "ConvertTileASToLLVM"),
+    Row("nvvm", "LimitRegisters", "nvvm.limit_registers", "LimitRegisters", None, 2, OPTIONAL),
     Row("nvvm", "KernelAttrPass", "nvvm.kernel_attr", "KernelAttrPass"),
     Row("nvvm", "ModuleVerifier", "nvvm.module_verifier", "ModuleVerifier", None, 0, OPTIONAL),
     Row("nvvm", "NVVMIRVerifier", "nvvm.ir_verifier", "NVVMIRVerifier", None, 0, OPTIONAL),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tileiras.diag import ERROR, NOTE, WORD_ERROR, Diag
+from tileiras.diag import ERROR, NOTE, REMARK, WORD_ERROR, WORD_REMARK, Diag
 
 _SRC = "NVVM IR verifier"
 OVERFLOW = Diag(
@@ -233,3 +233,37 @@ see: NV-0201
     }
   }
 """
+
+LIMITED = Diag(
+    "NV-0301", REMARK, "a thread may have {limit} registers, with which blocks fill an SM: {alive} words are alive at once",
+    "register limits", WORD_REMARK, kind="analysis", category="memory",
+)  # fmt: skip
+"""
+cause: A remark: a loop without products needs few registers at once. ptxas is told by `.maxnreg` to take no more of them than a full
+SM has for each thread, since it may take more for loads that it issues early, and fewer blocks fit an SM then.
+remedy: Nothing is wrong. `optimization_hints` with an occupancy, or `nvvm.maxnreg` on the entry, decide otherwise.
+
+- $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
++ $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all -O1
+  cuda_tile.module @kernels {
+    entry @sums(%x: tile<ptr<f32>>, %y: tile<ptr<f32>>, %n: tile<i32>) {
+      %xv = make_tensor_view %x, shape = [%n], strides = [1] : tile<i32> -> tensor_view<?xf32, strides=[1]>
+      %yv = make_tensor_view %y, shape = [1024], strides = [1] : tensor_view<1024xf32, strides=[1]>
+      %xt = make_partition_view %xv : partition_view<tile=(1024), tensor_view<?xf32, strides=[1]>>
+      %yt = make_partition_view %yv : partition_view<tile=(1024), tensor_view<1024xf32, strides=[1]>>
+      %steps = get_index_space_shape %xt : partition_view<tile=(1024), tensor_view<?xf32, strides=[1]>> -> tile<i32>
+      %zero = constant <i32: 0> : tile<i32>
+      %one = constant <i32: 1> : tile<i32>
+      %none = constant <f32: 0.0> : tile<1024xf32>
+      %t = make_token : token
+      %sum:2 = for %i in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none, %at = %zero) -> (tile<1024xf32>, tile<i32>) {
+        %v, %u = load_view_tko weak %xt[%at] token = %t : partition_view<tile=(1024), tensor_view<?xf32, strides=[1]>>, tile<i32> -> tile<1024xf32>, token
+        %next = addf %acc, %v : tile<1024xf32>
+        %more = addi %at, %n : tile<i32>
+        continue %next, %more : tile<1024xf32>, tile<i32>
+      }
+      %s = store_view_tko weak %sum#0, %yt[%zero] token = %t : tile<1024xf32>, partition_view<tile=(1024), tensor_view<1024xf32, strides=[1]>>, tile<i32> -> token
+      return
+    }
+  }
+"""  # noqa: E501

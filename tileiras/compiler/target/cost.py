@@ -32,6 +32,7 @@ class CostModel:
     max_registers = 255  # of a thread (G)
     min_registers = 24  # what ptxas takes for .maxnreg without a warning (S)
     register_unit = 8  # by which they are allocated (G)
+    limited_registers = (20, 26)  # words alive at once: fewer need no word, with 28 some spilled (S)
     accumulators = 144  # that results of mma.sync may take: warp tiles of 64x64 and more (S)
     scaled_accumulators = 72  # the same where products are scaled in registers (S)
     warpgroup_accumulators = 128  # that the result of a wgmma may take: 64x256 a warpgroup (F)
@@ -94,6 +95,9 @@ class CostModel:
     shared_of_sm = 228 << 10  # bytes of shared memory (G)
     shared_of_block = 1 << 10  # of them that each block takes besides its own (G)
     threads_of_sm = 2048  # that it holds at once (G)
+    full_sm_threads: ClassVar[dict[int, int]] = {  # that an SM of each target holds at once (G)
+        80: 2048, 86: 1536, 89: 1536, 90: 2048, 100: 2048, 103: 2048, 120: 1536, 121: 1536,
+    }  # fmt: skip
     # ---- an SM in a clock: what the initiation interval of a loop is computed by (cache_bytes as well)
     issued_threads = 128  # whose instructions its four schedulers issue (G)
     functions_a_clock = 16  # of the unit for exponentials and roots (G)
