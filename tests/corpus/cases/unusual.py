@@ -209,3 +209,31 @@ case(
     ),
     lambda a, b, c, za, zb: {2: (a.astype("i4") - za) @ (b.astype("i4") - zb)},
 )
+
+
+def rounded(dtype, step):
+    def steps(a, b, c):
+        x, y = wide(a, b)
+        total = np.zeros(c.shape, "f4")
+        for k in range(0, a.shape[1], step):
+            product = x[:, k : k + step] @ y[:, k : k + step].T
+            total += product.astype("f2").astype(DTYPES[dtype]).astype("f4")
+        return {2: total.astype(c.dtype)}
+
+    return steps
+
+
+for dtype in ("e4m3", "e5m2", "f16"):
+    case(
+        f"rounded_steps_{dtype}",
+        "rounded_steps",
+        [A(dtype), A(dtype), A("f32"), 64, 64, 64],
+        (2, 1),
+        lambda rng, dtype=dtype: (
+            whole(rng, (112, 144), dtype),
+            whole(rng, (64, 144), dtype),
+            like((112, 64)),
+        ),
+        rounded(dtype, 64),
+        min_arch=75 if dtype == "f16" else 89,
+    )

@@ -194,3 +194,15 @@ def beside_zero(a, b, c, za, zb, M: Const, N: Const, K: Const):
         rows = rows + ct.sum(x.astype(ct.int32), 1, keepdims=True)
         cols = cols + ct.sum(y.astype(ct.int32), 0, keepdims=True)
     ct.store(c, (i, j), acc - rows * zb - cols * za + za * zb * a.shape[1])
+
+
+@ct.kernel
+def rounded_steps(a, b, c, M: Const, N: Const, K: Const):
+    """The product of a step rounded to its operands' type, before it is added up in f32."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((M, N), ct.float32)
+    for k in range(ct.num_tiles(a, 1, (M, K))):
+        x = ct.load(a, (i, k), (M, K), padding_mode=ZERO)
+        y = ct.load(b, (j, k), (N, K), padding_mode=ZERO).transpose()
+        acc += ct.matmul(x, y).astype(ct.float32)
+    ct.store(c, (i, j), acc.astype(c.dtype))

@@ -244,22 +244,77 @@ def lower_ftof(lowering: Lowering, op: Op) -> None:
     source, target = _types(op)
     rounding = ROUND.get(op.attr("rounding_mode"), "rna")
     layout = op.results[0].type.layout  # type: ignore[attr-defined]
-    if target.name in _CVT_PAIRS and lowering.target.has(sm.FP8_CVT) and source.name != "f64":
-        if layout.num_regs % 4 == 0:
-            regs = lowering.regs_as(op.operands[0], layout)
-            values = [float_to_f32(lowering, x, source.name) for x in regs]
-            return lowering.define(op.results[0], _to_words(lowering, values, MINI[target.name]))
+    if lowering.target.has(sm.FP8_CVT) and (source.name in _CVT_PAIRS or target.name in _CVT_PAIRS):
+        regs, name = lowering.regs_as(op.operands[0], layout), source.name
+        if name in _CVT_PAIRS:
+            regs, name = _f16_of_pairs(lowering, regs, MINI[name]), "f16"
+        if target.name in _CVT_PAIRS and layout.num_regs % 4 == 0 and name != "f64":
+            return lowering.define(op.results[0], _to_words(lowering, regs, name, MINI[target.name]))
+        return lowering.define(
+            op.results[0], [to_float(lowering, x, name, target.name, rounding) for x in regs]
+        )
+    if (source.name, target.name, rounding) == ("f32", "f16", "rn") and _to_be_smaller(op):
+        return lowering.define(
+            op.results[0], _f16_in_pairs(lowering, lowering.regs_as(op.operands[0], layout))
+        )
     if target.name == "tf32" and source.name != "f64" and rounding == "rn" and only_multiplied(op.results[0]):
         rounding = RN_TO_MULTIPLY
     elementwise(lowering, op, lambda x: to_float(lowering, x, source.name, target.name, rounding))
 
 
-def _to_words(lowering: Lowering, values: list[Any], mini: Mini) -> list[Any]:
-    """f32 to a small float, two an instruction and four to a word, which whoever stores neighbours takes as it is."""
+def _to_be_smaller(op: Op) -> bool:
+    """Whether f16 numbers become small floats, which happens two at a time."""
+    uses = op.results[0].uses
+    return bool(uses) and all(
+        user.spec.name == "ftof" and user.results[0].type.elem.name in _CVT_PAIRS  # type: ignore[attr-defined]
+        for user, _ in uses
+    )
+
+
+def _f16_in_pairs(lowering: Lowering, regs: list[Any]) -> list[Any]:
+    """f32 as f16, two an instruction: ptxas makes none of two that no instruction packs as a word of its own."""
     b = lowering.b
+    if len(regs) & 1 or not lowering.target.has(sm.BF16_CVT):
+        return [downcast(lowering, x, "f16") for x in regs]
+    return [
+        half
+        for low, high in zip(regs[::2], regs[1::2])
+        for half in b.unpack(b.emit("cvt.rn.f16x2.f32", high, low))
+    ]
+
+
+def _f16_of_pairs(lowering: Lowering, regs: list[Any], mini: Mini) -> list[Any]:
+    """Small floats of eight bits as f16 (exact), two an instruction where both are in one half of a word."""
+    b = lowering.b
+    found: dict[Any, Any] = {}
+    out = []
+    for x in regs:
+        word, first, mask = b.parts.get(x, (x, 0, 0xFF))
+        if first & 7 or mask & 0xFF != 0xFF:  # no byte of a word
+            word, first = x, 0
+        place = (word, first >> 4)
+        if place not in found:
+            half = b.emit("cvt.u16.u32", x) if isinstance(word, int) else b.unpack(word)[first >> 4]
+            pair = b.reg("r")
+            b.emit_to(pair, f"cvt.rn.f16x2.{mini.ptx}", half)
+            found[place] = b.unpack(pair)
+        out.append(found[place][first >> 3 & 1])
+    return out
+
+
+def _to_words(lowering: Lowering, values: list[Any], source: str, mini: Mini) -> list[Any]:
+    """Floats to a small float, two an instruction and four to a word, which whoever stores neighbours takes as it is."""
+    b = lowering.b
+    form = "f16x2" if source == "f16" else "f32"
+    halves = []
+    for low, high in zip(values[::2], values[1::2]):
+        if source == "f16":
+            pair = (b.pack(low, high),)
+        else:
+            pair = (float_to_f32(lowering, high, source), float_to_f32(lowering, low, source))
+        halves.append(b.emit(f"cvt.rn.satfinite.{mini.ptx}.{form}", *pair))
     out: list[Any] = []
-    for i in range(0, len(values), 4):
-        low, high = (b.emit(f"cvt.rn.satfinite.{mini.ptx}.f32", values[k + 1], values[k]) for k in (i, i + 2))
+    for low, high in zip(halves[::2], halves[1::2]):
         word = b.pack(low, high)
         parts = [word, *(b.shr(32, word, 8 * k) for k in (1, 2, 3))]
         b.words[tuple(parts)] = word
