@@ -245,7 +245,7 @@ def lower_ftof(lowering: Lowering, op: Op) -> None:
     rounding = ROUND.get(op.attr("rounding_mode"), "rna")
     layout = op.results[0].type.layout  # type: ignore[attr-defined]
     if lowering.target.has(sm.FP8_CVT) and (source.name in _CVT_PAIRS or target.name in _CVT_PAIRS):
-        regs, name = lowering.regs_as(op.operands[0], layout), source.name
+        regs, name = list(lowering.regs_as(op.operands[0], layout)), source.name
         if name in _CVT_PAIRS:
             regs, name = _f16_of_pairs(lowering, regs, MINI[name]), "f16"
         if target.name in _CVT_PAIRS and layout.num_regs % 4 == 0 and name != "f64":
@@ -309,9 +309,9 @@ def _to_words(lowering: Lowering, values: list[Any], source: str, mini: Mini) ->
     halves = []
     for low, high in zip(values[::2], values[1::2]):
         if source == "f16":
-            pair = (b.pack(low, high),)
+            pair = [b.pack(low, high)]
         else:
-            pair = (float_to_f32(lowering, high, source), float_to_f32(lowering, low, source))
+            pair = [float_to_f32(lowering, x, source) for x in (high, low)]
         halves.append(b.emit(f"cvt.rn.satfinite.{mini.ptx}.{form}", *pair))
     out: list[Any] = []
     for low, high in zip(halves[::2], halves[1::2]):
