@@ -254,9 +254,8 @@ def lower_ftof(lowering: Lowering, op: Op) -> None:
             op.results[0], [to_float(lowering, x, name, target.name, rounding) for x in regs]
         )
     if (source.name, target.name, rounding) == ("f32", "f16", "rn") and _to_be_smaller(op):
-        return lowering.define(
-            op.results[0], _f16_in_pairs(lowering, lowering.regs_as(op.operands[0], layout))
-        )
+        singles = list(lowering.regs_as(op.operands[0], layout))
+        return lowering.define(op.results[0], _f16_in_pairs(lowering, singles))
     if target.name == "tf32" and source.name != "f64" and rounding == "rn" and only_multiplied(op.results[0]):
         rounding = RN_TO_MULTIPLY
     elementwise(lowering, op, lambda x: to_float(lowering, x, source.name, target.name, rounding))
