@@ -97,7 +97,29 @@ FOREVER = f"""%r:2 = loop iter_values{PLAIN} : {TYPES} -> {TYPES} {{
       }}
       break %sum, %i : {TYPES}
     }}"""
+# what nvcc leaves of a loop whose body loads through a lambda: the first time round, its tokens are chosen, too
+ORDERED = f"""%t0 = make_token : token
+    %r:5 = loop iter_values(%sum = %zero, %i = %lo, %first = %one, %ta = %t0, %tb = %t0)
+      : {TYPES}, tile<i32>, token, token -> {TYPES}, tile<i32>, token, token {{
+      {FIRST}
+      %j:3 = if %is -> (token, token, tile<i32>) {{
+        yield %ta, %tb, %i : token, token, tile<i32>
+      }} else {{
+        %tj = join_tokens %tb, %ta : token
+        %up = addi %i, %one {NSW}: tile<i32>
+        yield %tj, %tj, %up : token, token, tile<i32>
+      }}
+      %tn = join_tokens %j#0, %j#1 : token
+      %go = cmpi less_than %j#2, %n, signed : tile<i32> -> tile<i1>
+      if %go {{
+        {work("%j#2")}
+        %tl = store_ptr_tko weak %o, %next token = %tn : tile<ptr<i32>>, tile<i32> -> token
+        continue %next, %j#2, %zero, %tl, %tn : {TYPES}, tile<i32>, token, token
+      }}
+      break %sum, %j#2, %zero, %tn, %j#0 : {TYPES}, tile<i32>, token, token
+    }}"""  # fmt: skip
 COUNTING = {
+    "first_with_tokens": ORDERED,
     "while": counts("less_than %i, %n, signed", "%one"),
     "bound_first": counts("greater_than %n, %i, signed", "%one"),
     "at_most": counts("less_than_or_equal %i, %n, signed", "%one"),

@@ -24,7 +24,7 @@ from tileiras.compiler.ir.core import Block, Op, Region, Value
 from tileiras.compiler.ir.dense import constant_bytes
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.spec import NO_MEMORY_EFFECT, PURE
-from tileiras.compiler.ir.types import I1, Dense, TensorType, TileType
+from tileiras.compiler.ir.types import I1, TOKEN, Dense, TensorType, TileType
 from tileiras.compiler.schedule.candidates import constant_int, is_outside
 
 TYPE_CHECKING = False
@@ -58,6 +58,7 @@ class LoopsToFor(Pass):
     def run(self, func: Any, context: Context) -> bool:
         loops = [op for op in func.walk() if op.spec.name == "loop"]
         for loop in reversed(loops):  # inner ones first: their jumps are gone then
+            order_in_front(loop)
             found = counted(loop)
             if found is not None:
                 found.rewrite()
@@ -287,6 +288,62 @@ def hoist(loop: Op, body: Block) -> None:
         if all(is_outside(v, loop) for v in op.operands):
             body.ops.remove(op)
             loop.block.insert_before(loop, op)
+
+
+def order_in_front(loop: Op) -> None:
+    """Tokens that a branch of a loop's body chooses become one that waits for both sides, where the branch only chooses: as the
+    index of the first time round comes with those of the loads of a lambda. More order than was asked for, and none that
+    anything waits longer for: all of it is there before the branch."""
+    for branch in list(loop.regions[0].block.ops):
+        if branch.spec.name != "if" or not any(r.type is TOKEN for r in branch.results):
+            continue
+        sides = [_ops(branch, k) for k in (0, 1)]
+        inside = [op for side in sides for op in side[:-1]]
+        if any(not movable(op) for op in inside) or any(s[-1].spec.name != "yield" for s in sides):
+            continue
+        block = branch.block
+        assert block is not None
+        given = [v for side in sides for v in side[-1].operands if v.type is TOKEN]
+        before = leaves(given, branch)
+        if not before:
+            continue
+        joined = create(tileaa.BY_NAME["join_tokens"], before, (TOKEN,), {}, (), branch.loc, (len(before),))
+        token = block.insert_before(branch, joined).result
+        kept = [k for k, r in enumerate(branch.results) if r.type is not TOKEN]
+        for side in sides:
+            end, values = side[-1], [side[-1].operands[k] for k in kept]
+            made = create(end.spec, values, (), {}, (), end.loc, (len(values),))
+            end.block.insert_before(end, made)  # type: ignore[union-attr]
+            end.erase()
+        for op in reversed(inside):  # a join uses those in front of it
+            if op.spec.name == "join_tokens" and not op.results[0].uses:
+                op.erase()
+        regions = list(branch.regions)
+        branch.regions = []
+        types = [branch.results[k].type for k in kept]
+        chosen = create(branch.spec, branch.operands, types, dict(branch.attrs), regions, branch.loc)
+        block.insert_before(branch, chosen)
+        for place, k in enumerate(kept):
+            branch.results[k].replace_all_uses_with(chosen.results[place])
+        for result in branch.results:
+            if result.type is TOKEN:
+                result.replace_all_uses_with(token)
+        branch.erase()
+
+
+def leaves(tokens: Iterable[Value], branch: Op) -> list[Value]:
+    """The tokens from outside of a branch that joins in it wait for, each once."""
+    found: dict[Value, None] = {}
+    work, seen = list(tokens), set(tokens)
+    while work:
+        value = work.pop()
+        if is_outside(value, branch):
+            found[value] = None
+            continue
+        fresh = [v for v in value.op.operands if v not in seen]  # type: ignore[union-attr]
+        seen.update(fresh)
+        work += fresh
+    return list(found)
 
 
 def counted(loop: Op) -> Counted | None:
