@@ -350,7 +350,7 @@ WRITTEN_BACK = {  # left and right operand, as the remark says
     "staged_converted_i8_tn": ("written back to where it was loaded",) * 2,
     "staged_e4m3_nn": ("where it was loaded", "written back to where it was loaded"),
     "staged_converted_w8a16_nt": ("where it was loaded", "written back to 2 buffers of its own"),
-    "staged_converted_a8w16": ("written back to 2 buffers of its own", "where it was loaded"),
+    "staged_converted_a8w16": ("in registers", "where it was loaded"),
     "staged_converted_w4a16": ("where it was loaded", "written back to a buffer of its own"),
 }
 

@@ -109,39 +109,40 @@ def _renamed(op: Op, found: tuple[tuple[int, ...], int, int]) -> tuple[tuple[int
 
 def waits_in_registers(left: Value, body: Any, size: int) -> bool:
     """Whether the left operand of a wgmma goes there from registers: it was computed there, it stays for the whole loop, its
-    elements of 32 bits are rounded on the way, which a fragment takes as it is, or what it is computed from must stay."""
-    return (
-        size == 4
-        or from_product(left, body)
-        or is_invariant(left, body)
-        or size == 2
-        and shares_stage(left, body)
-    )
+    elements of 32 bits are rounded on the way, which a fragment takes as it is, or its stage has no place for it."""
+    if size == 4 or from_product(left, body) or is_invariant(left, body):
+        return True
+    return size == 2 and outgrows_stage(left, body)
 
 
-def shares_stage(left: Value, body: Any) -> bool:
-    """Whether a left operand of 16 bits is computed, element by element, from a loaded tile that others read, too: it cannot be
-    written back to where that lies."""
-    work, computed, shared = [left], False, False
+def outgrows_stage(left: Value, body: Any) -> bool:
+    """Whether a left operand of 16 bits is computed, element by element, from a loaded tile that others read, too, or that has
+    fewer bits: it cannot be written back to where that lies."""
+    work, computed, no_place = [left], False, False
     while work and len(work) < SEARCH:
         value = work.pop()
         op = value.op
         if op is None or op.block is not body:
             continue
-        others = len(value.uses) != 1
+        others = _readers(value) != 1
         if op.spec.name in PRODUCTS:
             return False
         if op.spec.name in LOADS:
-            shared = shared or others
+            no_place = no_place or others or bytes_of(value.type) == 1
         elif op.spec.name in RENAMES:
-            shared = shared or others  # each user reads the stage for itself
+            no_place = no_place or others  # each user reads the stage for itself
             work.append(op.operands[0])
         elif others:
             return False
         elif is_elementwise(op):
             computed = True
             work += [v for v in op.operands if getattr(v.type, "shape", ()) == value.type.shape]  # type: ignore[attr-defined]
-    return computed and shared
+    return computed and no_place
+
+
+def _readers(value: Value) -> int:
+    """Uses of a value, those aside whose results nobody uses: operands that were turned leave such."""
+    return sum(not user.results or any(r.uses for r in user.results) for user, _ in value.uses)
 
 
 def from_product(value: Value, body: Any) -> bool:

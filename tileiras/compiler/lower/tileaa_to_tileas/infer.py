@@ -233,12 +233,12 @@ class Inference:
                         work.append(result)
 
     def _fragment(self, product: Op) -> None:
-        """What a left operand that stays in registers is computed from, element by element, out of a stage that others read, too:
-        the stage is read as the fragment wants it."""
-        from tileiras.compiler.schedule.restage import shares_stage
+        """What a left operand that stays in registers is computed from, element by element, out of a stage that has no place
+        for it: the stage is read as the fragment wants it."""
+        from tileiras.compiler.schedule.restage import outgrows_stage
 
         left: Any = product.operands[0]
-        if left.type.elem.bits != 16 or not shares_stage(left, product.block):
+        if left.type.elem.bits != 16 or not outgrows_stage(left, product.block):
             return
         form = self.products.of(product)
         assert form is not None
