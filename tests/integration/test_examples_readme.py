@@ -36,7 +36,7 @@ def test_every_example_has_its_commands() -> None:
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of what is under version control, with the environment that the first block makes."""
-    root = tmp_path_factory.mktemp("examples") / "checkout"  # PIP_FIND_LINKS takes no blanks
+    root = tmp_path_factory.mktemp("examples") / "checkout"
     names = subprocess.run(["git", "ls-files", "-z"], cwd=REPOSITORY, capture_output=True, text=True)
     if names.returncode:
         pytest.skip("needs git and a checkout")
@@ -64,7 +64,9 @@ def follow(root: Path, text: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.full
 @pytest.mark.parametrize("name", sorted(ENDS))
 def test_the_commands_do_what_they_say(name: str, checkout: Path) -> None:
-    entered = '. env/bin/activate\nexport PIP_FIND_LINKS="$PWD/dist $PIP_FIND_LINKS"\n'
+    export = re.search(r"^export .*\n", README.read_text(), re.MULTILINE)
+    assert export is not None
+    entered = f". env/bin/activate\n{export[0]}"
     done = follow(checkout, entered + SECTIONS[name])
     assert done.returncode == 0, done.stdout
     assert re.search(ENDS[name], done.stdout), done.stdout

@@ -13,11 +13,21 @@ import pytest
 import tileiras
 from tests.corpus.export import bytecode_path
 from tests.corpus.registry import CASES
+from tileiras.compiler.pipeline import PIPELINE
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
 ROOTS = ("tileiras", "tests", "scripts", "benchmarks", "examples", "nvcc_shim", "setuptools_ext")
 STEPS = re.findall(r"^\| `([\w/]+\.py)` \| `(\w+)` \|", PAGE, re.MULTILINE)
+
+
+def test_passes_stand_at_a_glance_in_the_order_in_which_they_run() -> None:
+    page = PAGE.split("## The pipeline at a glance", 1)[1].split("\n## ", 1)[0]
+    named = re.findall(r"^      \|  ((?:\w+ ?)+)", page, re.MULTILINE)
+    short = [re.sub("^TileA[AS]|Attributes$", "", row.name) for row in PIPELINE]
+    words = [word for word in " ".join(named).split() if word != "ptx" and not re.fullmatch(r"D\d\d", word)]
+    assert len(words) > 30 and set(words) <= set(short)
+    assert words == sorted(words, key=short.index)
 
 
 def test_a_product_goes_from_file_to_file_as_the_map_says(monkeypatch: pytest.MonkeyPatch) -> None:
