@@ -128,6 +128,8 @@ class CostModel:
     unflushed_exponential = 4  # of ex2.approx with subnormal results (S)
     paired_registers = 8  # of a tile, from which on two f32 values share an instruction (S)
     many_coordinates = 4  # of a thread: they would wait through a loop for its comparisons (S)
+    summed_bits = 128  # of a row that a thread joins where sums wait for a loop's end (S)
+    summing_threads = 256  # that a tile is spread over there (S)
     shared_conditions = 3  # of all registers of a copy: fewer are operands of its comparisons (S)
     many_rows = 8  # of a thread that steps through them: their distances would wait through a loop (S)
     chooser_chains = 4  # of comparisons that choose a thread's greatest element: their latencies overlap (S)

@@ -19,15 +19,13 @@ from tileiras.compiler.ir.clone import clone_region
 from tileiras.compiler.ir.core import Op, Value
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.types import I32, Dense, TensorType, TileType
+from tileiras.compiler.target.cost import CostModel
 
 from .widen_sums import may_end_early
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-VECTOR_BITS = 128  # what a thread holds of a row
-THREADS = 256  # that a tile is spread over
 
 
 class SumsBehind(Pass):
@@ -78,9 +76,9 @@ def _sum(loop: Op, index: int) -> tuple[Op, Op, int] | None:
     source = reduced.operands[0].op
     narrow: Any = source.operands[0].type if source is not None and source.spec.name == "exti" else type
     dim = reduced.attr("dim")
-    held = VECTOR_BITS // narrow.elem.bits
+    held = CostModel.summed_bits // narrow.elem.bits
     if dim == 0:
-        held = prod(type.shape) // (held * THREADS)
+        held = prod(type.shape) // (held * CostModel.summing_threads)
     return (add, reduced, held) if 1 < held < type.shape[dim] else None
 
 
