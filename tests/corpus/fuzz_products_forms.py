@@ -523,6 +523,45 @@ def one_loop(p: Products) -> None:
             p.emit(f"store_ptr_tko weak {at}, {done[asked]} : tile<ptr<i32>>, tile<i32> -> token")
 
 
+def operands_ahead(p: Products) -> None:
+    """The program carries one or both operands of the next step; what follows the loop is one more step, or nothing."""
+    s = Sizes(p)
+    shape = (s.m, s.n)
+    a, b = source(p, s.dtype, (s.m, s.k), (s.m, s.depth)), source(p, s.dtype, (s.k, s.n), (s.depth, s.n))
+    out = Operand(p, s.result(p), shape, shape, reads=False)
+    tail = p.choose((0, 1, 1))
+    which = "xy" if tail else p.choose(("x", "y", "xy"))
+    low = p.const(1, "i32") if tail else s.zero
+    first = p.const(p.choose((0, 0, 0, 1)), "i32")
+    converts = p.choose((0, 0, 1))
+
+    def left(k: str) -> str:
+        x = a.load(s.zero, k)
+        if converts and s.dtype in FLOATS16:
+            x = p.binary("addf", x, x, s.dtype, (s.m, s.k))
+        return x
+
+    zero = (zero_of(p, s.acc, shape), tile(s.acc, shape))
+    carried = [zero]
+    if "x" in which:
+        carried.append((left(first), tile(s.dtype, (s.m, s.k))))
+    if "y" in which:
+        carried.append((b.load(first, s.zero), tile(s.dtype, (s.k, s.n))))
+    high = s.high if tail else p.const(max(s.steps - 1, 0), "i32")
+    loop = Loop(p, low, high, s.one, carried, p.choose(("for", "for", "for", "first", "while")))
+    k = loop.i if tail else p.binary("addi", loop.i, s.one, "i32")
+    following = [left(k)] if "x" in which else []
+    following += [b.load(k, s.zero)] if "y" in which else []
+    x = loop.values[1] if "x" in which else left(loop.i)
+    y = loop.values[-1] if "y" in which else b.load(loop.i, s.zero)
+    z = multiply(p, x, y, loop.values[0], s.dtype, s.m, s.n, s.k)
+    done = loop.end([z, *following])
+    total = done[0]
+    if tail:
+        total = multiply(p, done[1], done[2], total, s.dtype, s.m, s.n, s.k)
+    epilogue(p, total, s.acc, shape, out, "", s.zero, s.zero, s.vector)
+
+
 def effects(p: Products) -> None:
     """Between the products of a loop: prints, atomics, stores, and loads of what was stored."""
     s = Sizes(p)
@@ -923,7 +962,7 @@ def beside(p: Products) -> None:
 
 
 FORMS = (tiles, tiles, tiles, split, two_loops, nested, shared, guarded, left_out, left_out, carried, effects, batch,
-         block_scaled, flash, flash, backward, beside, one_loop)  # fmt: skip
+         block_scaled, flash, flash, backward, beside, one_loop, operands_ahead)  # fmt: skip
 
 
 def draw_form(p: Products) -> None:

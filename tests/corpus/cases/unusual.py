@@ -172,6 +172,7 @@ def multiplied(a, b, c):
 
 for name, kernel, grid in (
     ("operands_ahead", "operands_ahead", (2, 1)),
+    ("right_operand_ahead", "right_operand_ahead", (2, 1)),
     ("one_loop_for_all_tiles", "one_loop", (2,)),
 ):
     case(

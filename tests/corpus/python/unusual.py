@@ -142,6 +142,19 @@ def operands_ahead(a, b, c, M: Const, N: Const, K: Const):
 
 
 @ct.kernel
+def right_operand_ahead(a, b, c, M: Const, N: Const, K: Const):
+    """As operands_ahead, of the right operand alone, whose last load is for nothing."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((M, N), ct.float32)
+    y = ct.load(b, (0, j), (K, N), padding_mode=ZERO)
+    for k in range(ct.num_tiles(a, 1, (M, K))):
+        following = ct.load(b, (k + 1, j), (K, N), padding_mode=ZERO)
+        acc = ct.mma(ct.load(a, (i, k), (M, K), padding_mode=ZERO), y, acc)
+        y = following
+    ct.store(c, (i, j), acc.astype(c.dtype))
+
+
+@ct.kernel
 def one_loop(a, b, c, M: Const, N: Const, K: Const):
     """One loop over the steps of all of a block's tiles: behind a tile's last step its sum is stored and begun anew."""
     across, depth = ct.cdiv(c.shape[1], N), ct.num_tiles(a, 1, (M, K))
