@@ -187,6 +187,7 @@ def _special_products() -> list[Production]:
         Production(
             "mm_cpp_e4m3_scaled", "products.cu", "cpp_e4m3_scaled", (), _step("e4m3", (128, 128, 128)), 90
         ),
+        Production("mm_cpp_lambdas_i8", "products.cu", "cpp_lambdas_i8", (), _step("i8", (128, 128, 64))),
     ]
 
 

@@ -71,6 +71,30 @@ extern "C" __tile_global__ void cpp_e4m3_scaled(const __nv_fp8_e4m3 *a, const __
   blocks<128, 128>(c, m, n).store_masked(ct::element_cast<__nv_bfloat16>(acc * r * q), i, j);
 }
 
+// One template for all layouts: lambdas load the operands, so that tokens come with the index of the first time round.
+template <size_t M, size_t N, size_t K, bool AT, bool BT, typename S, typename T, typename R>
+__tile__ void by_lambdas(const T *a, const T *b, R *c, int m, int n, int k) {
+  a = ct::assume_aligned(a, 16_ic), b = ct::assume_aligned(b, 16_ic), c = ct::assume_aligned(c, 16_ic);
+  m = ct::assume_divisible(m, 16_ic), n = ct::assume_divisible(n, 16_ic), k = ct::assume_divisible(k, 16_ic);
+  int i = ct::bid().x, j = ct::bid().y, steps = (k + int(K) - 1) / int(K);
+  auto acc = ct::zeros<tile<S, M, N>>();
+  for (int s = 0; s < steps; ++s) {
+    auto x = [&] {
+      if constexpr (AT) return ct::transpose(blocks<K, M>(a, k, m).load_masked(s, i));
+      else return blocks<M, K>(a, m, k).load_masked(i, s);
+    }();
+    auto y = [&] {
+      if constexpr (BT) return ct::transpose(blocks<N, K>(b, n, k).load_masked(j, s));
+      else return blocks<K, N>(b, k, n).load_masked(s, j);
+    }();
+    acc = ct::mma(x, y, acc);
+  }
+  blocks<M, N>(c, m, n).store_masked(ct::element_cast<R>(acc), i, j);
+}
+extern "C" __tile_global__ void cpp_lambdas_i8(const signed char *a, const signed char *b, int *c, int m, int n, int k) {
+  by_lambdas<128, 128, 64, true, false, int>(a, b, c, m, n, k);
+}
+
 // Attention of one head and 128 queries, keys in steps of 128 up to the diagonal.
 extern "C" __tile_global__ void cpp_attention_causal(const __half *q, const __half *k, const __half *v, __half *o, int len,
                                                      float scale) {
