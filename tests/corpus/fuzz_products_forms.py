@@ -532,7 +532,7 @@ def operands_ahead(p: Products) -> None:
     tail = p.choose((0, 1, 1))
     which = "xy" if tail else p.choose(("x", "y", "xy"))
     low = p.const(1, "i32") if tail else s.zero
-    first = p.const(p.choose((0, 0, 0, 1)), "i32")
+    first = p.const(min(p.choose((0, 0, 0, 1)), s.steps - 1), "i32")
     converts = p.choose((0, 0, 1))
 
     def left(k: str) -> str:
