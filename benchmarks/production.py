@@ -504,7 +504,7 @@ def _asked() -> list[Production]:
         one("mm_bf16_weights_of_rows", "weights_of_rows", (bf, i8, row, bf, *few), _step("bf16", few, (16, 8))),
         one("mm_f16_weights_of_four_bits", "weights_of_four_bits", (h, array("u8"), h, h, *deep), _step("f16", deep, (16, 4))),
         one("mm_bf16_gradient_of_weights", "gradient_of_weights", (bf, bf, f32, factor, *tile), _step("bf16", tile)),
-        one("mm_f16_blocks_left_out", "blocks_left_out", (h, h, array("i32"), h, *tile), _step("f16", tile)),
+        Production("mm_f16_blocks_left_out", "corpus/left_out.py", "by_flag", (h, h, array("i32"), h, *tile), _step("f16", tile)),
         one("mm_f16_rows_of_a_list", "rows_of_a_list", (h, h, number, h, *tile), _step("f16", tile)),
     ]  # fmt: skip
 

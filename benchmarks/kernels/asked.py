@@ -108,19 +108,6 @@ def gradient_of_weights(x, dy, dw, db, M: Const, N: Const, K: Const):
 
 
 @ct.kernel
-def blocks_left_out(a, b, mask, c, M: Const, N: Const, K: Const):
-    """Only the blocks of K that a mask names are multiplied."""
-    i, j = ct.bid(0), ct.bid(1)
-    acc = ct.zeros((M, N), ct.float32)
-    for k in range(ct.num_tiles(a, 1, (M, K))):
-        if ct.gather(mask, (i, k)) != 0:
-            x = ct.load(a, (i, k), (M, K), padding_mode=ZERO)
-            y = ct.load(b, (k, j), (K, N), padding_mode=ZERO)
-            acc = ct.mma(x, y, acc)
-    ct.store(c, (i, j), acc.astype(c.dtype))
-
-
-@ct.kernel
 def rows_of_a_list(a, b, places, c, M: Const, N: Const, K: Const):
     """A list names the rows of B."""
     i, j = ct.bid(0), ct.bid(1)
