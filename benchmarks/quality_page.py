@@ -85,9 +85,12 @@ def page(rows: list[Row]) -> str:
 
 
 def main(argv: list[str]) -> int:
-    if len(argv) != 1:
+    if argv in (["-h"], ["--help"]):
         print(__doc__)
-        return 1
+        return 0
+    if len(argv) != 1:
+        print(__doc__, file=sys.stderr)
+        return 2
     try:
         rows = json.loads(Path(argv[0]).read_text())["rows"]
     except (OSError, ValueError, KeyError) as error:

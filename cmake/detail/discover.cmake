@@ -102,6 +102,8 @@ function(_tileiras_ask_resolver problem)
   _tileiras_json(vendor "${answer}" tools tileiras path)
   _tileiras_json(fingerprint "${answer}" fingerprint)
   _tileiras_json_list(architectures "${answer}" supported_architectures)
+  _tileiras_json(first_a "${answer}" first_with_suffix a)
+  _tileiras_json(first_f "${answer}" first_with_suffix f)
   _tileiras_json_list(vendor_architectures "${answer}" nvidia_architectures)
   _tileiras_json_list(bytecode "${answer}" bytecode_versions)
   list(TRANSFORM architectures REPLACE "^sm_" "")
@@ -139,7 +141,7 @@ function(_tileiras_ask_resolver problem)
   foreach(pair IN ITEMS VERSION=version TOOLKIT_ROOT=root TOOLKIT_VERSION=toolkit_version PTXAS_EXECUTABLE=ptxas
       SUPPORTED_ARCHITECTURES=architectures BYTECODE_VERSIONS=bytecode FINGERPRINT=fingerprint FINGERPRINT_FILE=stamp
       LAUNCHER=launcher REAL_NVCC=nvcc VENDOR_EXECUTABLE=vendor VENDOR_ARCHITECTURES=vendor_architectures
-      ROOT_OPTION=root_option)
+      ROOT_OPTION=root_option FIRST_A=first_a FIRST_F=first_f)
     string(REPLACE "=" ";" pair "${pair}")
     list(GET pair 0 property)
     list(GET pair 1 variable)

@@ -397,6 +397,8 @@ REFUSED = [
     ("ARCHITECTURES native", "native"),
     ("ARCHITECTURES 52 61", "no architecture is left"),
     ("ARCHITECTURES ninety", "is no architecture"),
+    ("ARCHITECTURES 90f", "the first with 'f' is 100f"),
+    ("ARCHITECTURES 80 sm_89a", "the first with 'a' is 90a"),
 ]
 
 

@@ -28,6 +28,7 @@ class TestConfig:
         assert answer["tools"]["ptxas"]["path"] == str(root / "bin" / "ptxas")
         assert answer["tools"]["cicc"]["path"] == str(root / "nvvm" / "bin" / "cicc")
         assert answer["supported_architectures"][:3] == ["75", "80", "86"]
+        assert answer["first_with_suffix"] == {"a": 90, "f": 100}
         assert answer["bytecode_versions"][0] == "13.1"
         assert answer["ptx_isa_max"] == "9.4"
         assert answer["problems"] == []

@@ -156,7 +156,7 @@ def _complain(problems: list[str]) -> None:
 
 def describe(root: str | None = None) -> dict[str, Any]:
     """The whole answer. Errors: CompileError(2) only where the toolkit that the user named is none."""
-    from tileiras.archs import NUMBERS, PTXAS_SINCE
+    from tileiras.archs import FIRST_WITH_SUFFIX, NUMBERS, PTXAS_SINCE
     from tileiras.toolchain import cache, diags, locate
     from tileiras.toolchain.catalog import TOOLS, ptx_isa_max
     from tileiras.version import __version__
@@ -195,6 +195,7 @@ def describe(root: str | None = None) -> dict[str, Any]:
         "architectures_needing_newer_ptxas": {
             str(number): ".".join(map(str, PTXAS_SINCE[f"sm_{number}"])) for number in lacking
         },
+        "first_with_suffix": dict(FIRST_WITH_SUFFIX),
         "nvidia_architectures": _nvidia_archs(tools.get("tileiras")),
         "bytecode_versions": list(BYTECODE_VERSIONS),
         "fingerprint": fingerprint(tools),
