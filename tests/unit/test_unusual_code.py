@@ -106,3 +106,44 @@ def test_both_halves_of_a_product_are_one_instruction() -> None:
     want = (whole >> 32).astype(np.uint32) - whole.astype(np.uint32)
     tileiras.launch(HALVES, "k", 1, [x], target="emulator", gpu_name="sm_80")
     np.testing.assert_array_equal(x.view(np.uint32), want)
+
+
+INTERLEAVED = """
+cuda_tile.module @m {
+  entry @k(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f16>>) {
+    %t = make_token : token
+    %zero = constant <i32: 0> : tile<i32>
+    %aa = assume div_by<16>, %a : tile<ptr<f16>>
+    %ba = assume div_by<16>, %b : tile<ptr<f16>>
+    %ca = assume div_by<16>, %c : tile<ptr<f16>>
+    %av = make_tensor_view %aa, shape = [2048], strides = [1] : tensor_view<2048xf16, strides=[1]>
+    %bv = make_tensor_view %ba, shape = [2048], strides = [1] : tensor_view<2048xf16, strides=[1]>
+    %cv = make_tensor_view %ca, shape = [4096], strides = [1] : tensor_view<4096xf16, strides=[1]>
+    %ap = make_partition_view %av : partition_view<tile=(2048), tensor_view<2048xf16, strides=[1]>>
+    %bp = make_partition_view %bv : partition_view<tile=(2048), tensor_view<2048xf16, strides=[1]>>
+    %cp = make_partition_view %cv : partition_view<tile=(4096), tensor_view<4096xf16, strides=[1]>>
+    %x, %t1 = load_view_tko weak %ap[%zero] token=%t
+      : partition_view<tile=(2048), tensor_view<2048xf16, strides=[1]>>, tile<i32> -> tile<2048xf16>, token
+    %y, %t2 = load_view_tko weak %bp[%zero] token=%t
+      : partition_view<tile=(2048), tensor_view<2048xf16, strides=[1]>>, tile<i32> -> tile<2048xf16>, token
+    %x2 = reshape %x : tile<2048xf16> -> tile<2048x1xf16>
+    %y2 = reshape %y : tile<2048xf16> -> tile<2048x1xf16>
+    %xy = cat %x2, %y2 dim = 1 : tile<2048x1xf16>, tile<2048x1xf16> -> tile<2048x2xf16>
+    %z = reshape %xy : tile<2048x2xf16> -> tile<4096xf16>
+    %t3 = store_view_tko weak %z, %cp[%zero] token=%t1
+      : tile<4096xf16>, partition_view<tile=(4096), tensor_view<4096xf16, strides=[1]>>, tile<i32> -> token
+    return
+  }
+}"""
+
+
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_100", "sm_120"])
+def test_two_planes_are_stored_interleaved_in_whole_vectors(gpu_name: str) -> None:
+    """A thread has neighbours of both: no store of 16 bits, nothing through shared memory."""
+    text = tileiras.compile(INTERLEAVED, gpu_name=gpu_name).ptx
+    assert text.count("st.global.v4.b32") == 4 and text.count("st.global") == 4
+    assert "shared" not in text
+    x, y = np.arange(2048).astype("f2"), -np.arange(2048).astype("f2")
+    z = np.zeros(4096, "f2")
+    tileiras.launch(INTERLEAVED, "k", 1, [x, y, z], target="emulator", gpu_name=gpu_name)
+    np.testing.assert_array_equal(z, np.stack([x, y], 1).reshape(-1))

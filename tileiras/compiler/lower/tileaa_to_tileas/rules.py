@@ -326,7 +326,10 @@ def _cat(inf: Inference, op: Op) -> Any:
         first if first is second and first is not None and not first.inv else inf.default(op.operands[0].type)
     )
     assert small is not None
-    return [small, small], [embedded(small, inner, outer)]
+    large = embedded(small, inner, outer)
+    if 1 in large.reg[1:]:  # neighbours come from both sides: in the order in which a store takes them
+        large = LinearLayout(large.bits, sorted(large.reg), large.lane, large.warp, large.inv)
+    return [small, small], [large]
 
 
 def _keep(inf: Inference, op: Op) -> Any:
