@@ -124,6 +124,21 @@ def check_quotient(x: Any, y: Any, elem: str, toward: float) -> None:
     assert (np.signbit(got[zero]) == np.signbit(exact[zero])).all()
 
 
+@pytest.mark.parametrize("toward", [-1.0, 0.0, 1.0])
+@pytest.mark.parametrize(("dtype", "mantissa"), [(ml_dtypes.float8_e4m3fn, 3), (ml_dtypes.float8_e5m2, 2)])
+def test_quotients_near_the_middle_of_two_floats_of_8_bits_go_to_either(
+    dtype: Any, mantissa: int, toward: float
+) -> None:
+    """What quantising makes of -168.000008, which is nearer to -176 than to -160 by a part in ten millions."""
+    rng = np.random.default_rng(7)
+    middle = np.exp2(float(mantissa)) + np.arange(2**mantissa) + 0.5  # ulps
+    y = rng.uniform(1e-3, 1e-2, (4000, 1)).astype(np.float32)
+    x = (middle * y).astype(np.float32)
+    exact = x.astype(np.float64) / y.astype(np.float64)
+    got = short.div(NumpyFloats(toward), x, y).astype(dtype).astype(np.float64)
+    assert 0.5 < np.abs(got - exact).max() < 0.5 + 2.0**-16
+
+
 @pytest.mark.parametrize("toward", [-1.0, 1.0])
 @pytest.mark.parametrize("elem", sorted(TYPES))
 def test_gelu_is_as_good_as_in_f32(elem: str, toward: float) -> None:
