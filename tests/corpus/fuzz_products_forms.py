@@ -923,7 +923,7 @@ def backward(p: Products) -> None:
 
 def beside(p: Products) -> None:
     """A product, and what the same loop reduces of its operands: sums or maxima of their rows or columns."""
-    s = Sizes(p, ("f16", "bf16", "f16", "bf16", "f8E4M3FN"))
+    s = Sizes(p, ("f16", "bf16", "f16", "bf16", "f8E4M3FN", "i8", "i8"))
     s.k = max(s.k, 16)
     high, wide_ = s.cut(p, s.m), s.cut(p, s.n)
     a = source(p, s.dtype, (s.m, s.k), (high, s.depth))
@@ -937,18 +937,24 @@ def beside(p: Products) -> None:
             parts.append((side, shape, dim, p.choose(("sum", "max")), p.array(s.acc, shape[1 - dim], True)))
     carried = [(zero_of(p, s.acc, (s.m, s.n)), tile(s.acc, (s.m, s.n)))]
     for _, shape, dim, way, _ in parts:
-        first = p.const("0.0" if way == "sum" else "-64.0", s.acc, (shape[1 - dim],))
+        start = p.choose((0, 0, 7)) if way == "sum" else -128
+        first = p.const(start if s.acc == "i32" else f"{start}.0", s.acc, (shape[1 - dim],))
         carried.append((first, tile(s.acc, (shape[1 - dim],))))
     loop = Loop(p, s.low, s.high, s.step, carried)
     x = a.load(s.zero, loop.i)
     y = b.load(loop.i, s.zero)
     values = [multiply(p, x, y, loop.values[0], s.dtype, s.m, s.n, s.k)]
     for (side, shape, dim, way, _), value in zip(parts, loop.values[1:]):
-        wider = p.emit(f"ftof {(x, y)[side]} : {tile(s.dtype, shape)} -> {tile(s.acc, shape)}")
+        whole = s.acc == "i32"
+        word, sign = ("exti", p.choose((" signed", " signed", " unsigned"))) if whole else ("ftof", "")
+        wider = p.emit(f"{word} {(x, y)[side]}{sign} : {tile(s.dtype, shape)} -> {tile(s.acc, shape)}")
         if p.choose((0, 0, 1)):
-            wider = p.binary("mulf", wider, wider, s.acc, shape)
+            wider = p.binary("muli" if whole else "mulf", wider, wider, s.acc, shape)
         found = rows(p, wider, s.acc, shape, dim, way)
-        values.append(p.binary("addf" if way == "sum" else "maxf", value, found, s.acc, (shape[1 - dim],)))
+        word = ("add" if way == "sum" else "max") + ("i" if whole else "f")
+        pair = (found, value) if p.choose((0, 0, 1)) else (value, found)
+        tail = " signed" if word == "maxi" else ""
+        values.append(p.emit(f"{word} {', '.join(pair)}{tail} : {tile(s.acc, (shape[1 - dim],))}"))
     done = loop.end(values)
     epilogue(p, done[0], s.acc, (s.m, s.n), out, "", s.zero, s.zero, s.vector)
     q = f"ptr<{s.acc}>"
