@@ -166,6 +166,18 @@ def test_right_in_twenty_orders(name: str, gpu_name: str) -> None:
         KERNELS[name].check(program, gpu_name, check=True, seed=seed)
 
 
+@pytest.mark.parametrize("kernel", [
+    Product((128, 1024, 32), (128, 1024, 96), ctas=4), Product((64, 1024, 32), (64, 1024, 96), "f16", b_by_k=True),
+])  # fmt: skip
+def test_products_of_few_rows_for_each_cta_are_no_pair(kernel: Product) -> None:
+    """32 rows are multiplied transposed: the columns are the left operand then, and alike in all CTAs, while the right one is not."""
+    program = kernel.compiled(remarks="all")
+    assert program.kernels["k"].cluster == (kernel.ctas, 1, 1) and not is_paired(program.ptx)
+    said = [d.text for d in program.diagnostics if "multiplies for itself" in d.text]
+    assert said == ["each CTA of the cluster multiplies for itself: each CTA has a right operand of its own"]
+    kernel.check(program, check=True, seed=1)
+
+
 def test_each_cta_copies_half_of_the_right_operand() -> None:
     """A stage has 128 rows of A and 128 columns of B, and more of them fit."""
     kernel = Product((256, 256, 64), (256, 256, 256), b_by_k=True)

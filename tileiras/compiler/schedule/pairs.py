@@ -26,7 +26,7 @@ from tileiras.compiler.target import sm, tcgen05
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.tensor_maps import TensorMap
 
-from .bulk import SWIZZLES, NoMap, box_of, divided
+from .bulk import SWIZZLES, NoMap, box_of, depends_on_rank, divided
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,10 +54,14 @@ def suits(rows: int, columns: int, line_bytes: int | None) -> str | None:
 
 
 class Tile:
-    """What each CTA of a pair copies of one tile of a stage: its map, bytes, where it lies, and which dimensions are halved."""
+    """What each CTA of a pair copies of one tile of a stage: its map, bytes, where it lies, and which dimensions are halved.
+    `own`: whether it may be another one in each CTA."""
 
-    def __init__(self, map: TensorMap, number: int, tile: tuple[int, ...], start: int, size: int) -> None:
+    def __init__(
+        self, map: TensorMap, number: int, tile: tuple[int, ...], start: int, size: int, own: bool
+    ) -> None:
         self.map, self.number, self.tile, self.start, self.size = map, number, tile, start, size
+        self.own = own
         self.first = start  # where it lay
         self.halved = [False] * len(tile)
         self.shared = False  # by CTAs of the same parity
@@ -98,7 +102,8 @@ class Pair:
         found, at = [], 0
         for number, start, size in zip(load.attr("maps"), load.attr("starts"), load.attr("bytes")):
             end = at + len(maps[number].box)
-            found.append(Tile(maps[number], number, load.attr("tile")[at:end], start, size))
+            own = any(map(depends_on_rank, load.group("index")[at:end]))
+            found.append(Tile(maps[number], number, load.attr("tile")[at:end], start, size, own))
             at = end
         return found
 
@@ -117,6 +122,8 @@ class Pair:
             raise NoPair(why)
         unit = 0 if form.k_major else 1
         tile = next(tile for tile in self.tiles if tile.first == op.attr("b_start"))
+        if tile.own:  # of a product that is computed transposed (TileAATurnFewRows), it is the rows
+            raise NoPair("each CTA has a right operand of its own")
         d = len(tile.tile) - 1 if unit else next(
             (d for d in reversed(range(len(tile.tile) - 1)) if tile.tile[d] > 1), 0
         )  # fmt: skip
