@@ -170,7 +170,7 @@ def test_right_in_twenty_orders(name: str, gpu_name: str) -> None:
     Product((128, 1024, 32), (128, 1024, 96), ctas=4), Product((64, 1024, 32), (64, 1024, 96), "f16", b_by_k=True),
 ])  # fmt: skip
 def test_products_of_few_rows_for_each_cta_are_no_pair(kernel: Product) -> None:
-    """32 rows are multiplied transposed: the columns are the left operand then, and alike in all CTAs, while the right one is not."""
+    """32 rows are multiplied transposed: the columns are the left operand then, alike in all CTAs, and the right one is not."""
     program = kernel.compiled(remarks="all")
     assert program.kernels["k"].cluster == (kernel.ctas, 1, 1) and not is_paired(program.ptx)
     said = [d.text for d in program.diagnostics if "multiplies for itself" in d.text]
