@@ -22,6 +22,7 @@ from tests.corpus.fuzz_products import differences, draw_program
 from tests.corpus.registry import CASES
 from tileiras.compiler.dialects.nv_tileas.tensor_maps import BOX, parts, shares
 from tileiras.compiler.passes.loops import cluster_worth
+from tileiras.compiler.schedule import bulk
 from tileiras.toolchain.cubin import read_cubin
 
 FAMILY = [name for name in CASES if name.startswith("cluster_")]
@@ -286,6 +287,65 @@ def test_random_products_with_the_hint(seed: int) -> None:
     maps = {"launch_abi": "simt", "tensor_maps": "launcher"} if seed % 2 else {}
     found = differences(text, gpu_name, check=seed % 4 == 0, seed=seed, **maps)
     assert not found, "\n".join([*found, text])
+
+
+LEFT, RIGHT, SUMS = (
+    f"partition_view<tile=({tile}), tensor_view<2x64x64x{elem}, strides=[4096,64,1]>>"
+    for tile, elem in (("2x64x32", "f16"), ("2x64x32", "f16"), ("2x64x64", "f32"))
+)
+BATCHES = f"""// 1x1x1 f16:8192 f16:8192 f32:8192!
+cuda_tile.module @m {{
+  entry @k(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>) optimization_hints = <default = {{num_cta_in_cga = 4}}> {{
+    %pa = assume div_by<16>, %a : tile<ptr<f16>>
+    %pb = assume div_by<16>, %b : tile<ptr<f16>>
+    %va = make_tensor_view %pa, shape = [2, 64, 64], strides = [4096, 64, 1] : tensor_view<2x64x64xf16, strides=[4096,64,1]>
+    %vb = make_tensor_view %pb, shape = [2, 64, 64], strides = [4096, 64, 1] : tensor_view<2x64x64xf16, strides=[4096,64,1]>
+    %vc = make_tensor_view %c, shape = [2, 64, 64], strides = [4096, 64, 1] : tensor_view<2x64x64xf32, strides=[4096,64,1]>
+    %ta = make_partition_view %va : {LEFT}
+    %tb = make_partition_view %vb : {RIGHT}
+    %tc = make_partition_view %vc : {SUMS}
+    %0 = constant <i32: 0> : tile<i32>
+    %1 = constant <i32: 1> : tile<i32>
+    %2 = constant <i32: 2> : tile<i32>
+    %none = constant <f32: 0.0> : tile<2x64x64xf32>
+    %sum = for %i in (%0 to %2, step %1) : tile<i32> iter_values(%s = %none) -> (tile<2x64x64xf32>) {{
+      %x, %x1 = load_view_tko weak %ta[%0, %0, %i] : {LEFT}, tile<i32> -> tile<2x64x32xf16>, token
+      %y, %y1 = load_view_tko weak %tb[%0, %0, %i] : {RIGHT}, tile<i32> -> tile<2x64x32xf16>, token
+      %z = permute %y [0, 2, 1] : tile<2x64x32xf16> -> tile<2x32x64xf16>
+      %next = mmaf %x, %z, %s : tile<2x64x32xf16>, tile<2x32x64xf16>, tile<2x64x64xf32>
+      continue %next : tile<2x64x64xf32>
+    }}
+    %r = store_view_tko weak %sum, %tc[%0, %0, %0] : tile<2x64x64xf32>, {SUMS}, tile<i32> -> token
+    return
+  }}
+}}
+"""
+
+
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("ctas", [4, 8])
+@pytest.mark.parametrize("gpu_name", TARGETS)
+def test_the_right_operands_of_a_batch_are_shared(gpu_name: str, ctas: int) -> None:
+    """Two matrices of 64 rows, of which each CTA copies a fourth or an eighth: rows that follow each other where they lie."""
+    text = BATCHES.replace("cga = 4", f"cga = {ctas}")
+    program = compiled(text, gpu_name, tensor_maps="launcher")
+    assert program.kernels["k"].cluster == (ctas, 1, 1)
+    assert {map.box[0] for map in program.kernels["k"].tensor_maps} == {1, 2}
+    maps = {"launch_abi": "simt", "tensor_maps": "launcher"}
+    assert not differences(text.replace("@m", "@fuzz"), gpu_name, check=True, seed=ctas, **maps)
+
+
+@pytest.mark.parametrize("ctas", [2, 4, 8])
+@pytest.mark.parametrize(
+    "tile", [(128, 64), (2, 64, 32), (4, 2, 64, 16), (8, 1, 64), (64, 4, 32), (512, 32), (2, 2, 32)]
+)
+def test_the_rows_of_a_divided_box_follow_each_other(tile: tuple[int, ...], ctas: int) -> None:
+    box = bulk.divided(tile, bulk.box_of(tile, 2), ctas)
+    lines = list(itertools.product(*map(range, tile[:-1])))
+    for first in parts(tile, box):
+        at = lines.index(first[:-1])
+        inside = [tuple(f + k for f, k in zip(first, n)) for n in itertools.product(*map(range, box[:-1]))]
+        assert lines[at : at + len(inside)] == inside
 
 
 def hinted(text: str, ctas: int) -> str:

@@ -8,6 +8,8 @@ applies to addresses must give the arrangement that products read.
 
 from __future__ import annotations
 
+from math import prod
+
 from tileiras.compiler.dialects.nv_tileaa.kernel_spec import KEY
 from tileiras.compiler.ir.dense import dense_bits
 from tileiras.compiler.ir.types import TOKEN, DivBy, PartitionView
@@ -276,11 +278,14 @@ def box_of(tile: Sequence[int], size: int) -> tuple[int, ...]:
 
 def divided(tile: Sequence[int], box: tuple[int, ...], count: int) -> tuple[int, ...]:
     """The boxes of a tile that `count` CTAs load together: panels where there are enough of them, else as many boxes of a
-    panel's rows, but none with less rows than a swizzle has."""
-    rows = tile[-2] // count if len(tile) > 1 else 0
-    if tile[-1] // box[-1] % count == 0 or rows < SWIZZLED_ROWS or rows > box[-2]:
+    panel's rows, but none with less rows than a swizzle has. Rows of a box follow each other: outer dimensions are cut first."""
+    rows, rest = list(tile[:-1]), count
+    for d, extent in enumerate(rows):
+        cut = min(rest, extent)
+        rows[d], rest = extent // cut, rest // cut
+    if tile[-1] // box[-1] % count == 0 or rest > 1 or prod(rows) < SWIZZLED_ROWS:
         return box
-    return (*box[:-2], rows, box[-1])
+    return (*map(min, rows, box), box[-1])
 
 
 def in_boxes(
