@@ -118,6 +118,24 @@ ORDERED = f"""%t0 = make_token : token
       }}
       break %sum, %j#2, %zero, %tn, %j#0 : {TYPES}, tile<i32>, token, token
     }}"""  # fmt: skip
+
+
+def wrapping(start: str, test: str, before: str, step: str = "%one") -> str:
+    """`for (i = start; TEST of what `before` makes of it; i += step)`, where nothing says that numbers do not overflow."""
+    return counts(test, step, flags="", before=before).replace("%i = %lo", f"%i = {start}")
+
+
+ADDED = "%v = addi %i, %one : tile<i32>\n"
+TIMES = "%w = muli %i, %four : tile<i32>"
+FROM_ZERO = {
+    "times_four_from_zero": wrapping("%zero", "less_than %w, %n, signed", TIMES),
+    "times_four_from_three_at_most": wrapping(
+        "%three", "less_than_or_equal %w, %n, signed", ADDED + TIMES.replace("%i", "%v"), "%two"
+    ),
+    "whole_steps_from_zero": wrapping(
+        "%zero", "less_than_or_equal %w, %n, signed", "%w = addi %i, %four : tile<i32>", "%four"
+    ),
+}
 COUNTING = {
     "first_with_tokens": ORDERED,
     "while": counts("less_than %i, %n, signed", "%one"),
@@ -135,6 +153,7 @@ COUNTING = {
     "times_four": counts("less_than %w, %n, signed", "%one", before=f"%w = muli %i, %four {NSW}: tile<i32>"),
     "times_four_at_most": counts("greater_than_or_equal %n, %w, signed", "%one", before=f"%w = muli %four, %i {NSW}: tile<i32>"),
     "whole_steps": counts("less_than_or_equal %w, %n, signed", "%three", before=f"%w = addi %i, %three {NSW}: tile<i32>"),
+    **FROM_ZERO,
     "first": flagged("less_than %j, %n, signed"),
     "first_unlike": flagged("not_equal %j, %far, signed"),
     "first_down": flagged("greater_than_or_equal %j, %low, signed", "%minus"),
@@ -153,6 +172,8 @@ COUNTING = {
 # shapes that look like counting, where a `for` would not go round as often, or some value is not there behind it
 OTHERS = {
     "times_that_wrap": counts("less_than %w, %n, signed", "%one", before="%w = muli %i, %four : tile<i32>"),
+    "times_that_wrap_unevenly": wrapping("%zero", "less_than %w, %n, signed", TIMES, "%three"),
+    "times_from_below_zero": wrapping("%minus", "less_than %w, %n, signed", TIMES),
     "wraps": counts("not_equal %i, %far, signed", "%three", flags=""),
     "at_most_unsigned": counts("less_than_or_equal %i, %n, unsigned", "%one", flags=""),
     "step_of_an_argument_that_wraps": counts("less_than %i, %n, signed", "%p", flags=""),
@@ -165,7 +186,7 @@ OTHERS = {
 
 
 def module(loop: str, result: str = "%r#0") -> str:
-    numbers = {"zero": 0, "one": 1, "three": 3, "four": 4, "minus": -1, "minus3": -3}
+    numbers = {"zero": 0, "one": 1, "two": 2, "three": 3, "four": 4, "minus": -1, "minus3": -3}
     constants = "\n".join(f"%{k} = constant <i32: {v}> : tile<i32>" for k, v in numbers.items())
     return f"""cuda_tile.module @m {{
   entry @k(%o: tile<ptr<i32>>, %lo: tile<i32>, %n: tile<i32>, %p: tile<i32>) {{

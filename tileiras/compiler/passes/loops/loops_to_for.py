@@ -508,7 +508,7 @@ def _test(
     side = next((k for k in (0, 1) if tested[k][0] is current), None)
     if side is None:
         return None
-    steps = tested[side][1]
+    steps, flagged = tested[side][1:]
     predicate, bound = compare.attr("comparison_predicate"), compare.operands[1 - side]
     if side == 1:
         predicate = SWAPPED[predicate]
@@ -529,8 +529,11 @@ def _test(
     start = constant_int(loop.operands[position(loop.regions[0].block, carried) or 0])
     if by > 0:
         unsigned = not signed
-        if steps and not (safe and predicate != "not_equal"):
-            return None
+        if steps and not (safe and flagged and predicate != "not_equal"):
+            ends = signed and not once and ends_before_wrapping(start, by, steps, bound.type.elem.bits)  # type: ignore[attr-defined]
+            if not (ends and predicate in ("less_than", "less_than_or_equal")):
+                return None
+            return Test(compare, predicate, False, bound, step, by, once, steps)
         if predicate == "not_equal" and by == 1 and (safe or start == 0 and not once):
             predicate, unsigned = "less_than", not safe  # it gets there, or the index overflows
         if predicate == "less_than" or predicate == "less_than_or_equal" and safe:
@@ -545,20 +548,33 @@ def _test(
     return None
 
 
-def unwound(value: Value) -> tuple[Value, Steps]:
-    """(%i, what became of it) for %i * 64 or %i + 64 of signed numbers that do not overflow; the last step first."""
+def unwound(value: Value) -> tuple[Value, Steps, bool]:
+    """(%i, what became of it, whether it is said not to overflow) for %i * 64 or %i + 64; the last step first."""
     steps: list[tuple[str, int]] = []
+    flagged = True
     op = value.op
-    while op is not None and op.spec.name in ("muli", "addi") and op.attr("overflow") in NO_SIGNED_WRAP:
+    while op is not None and op.spec.name in ("muli", "addi"):
         known = [constant_int(v) for v in op.operands]
         side = 1 if known[1] is not None else 0
         by = known[side]
         if by is None or by <= 0:
             break
         steps.append((op.spec.name, by))
+        flagged = flagged and op.attr("overflow") in NO_SIGNED_WRAP
         value = op.operands[1 - side]
         op = value.op
-    return value, tuple(steps)
+    return value, tuple(steps), flagged
+
+
+def ends_before_wrapping(start: int | None, by: int, steps: Steps, bits: int) -> bool:
+    """Whether what is tested, as %i * 64 of an index from zero on, passes each bound before it wraps, or never: it goes up by a
+    power of two from a number that is not negative, so that behind the greatest come only numbers below those that were there."""
+    if start is None or start < 0:
+        return False
+    for name, amount in reversed(steps):
+        start = start * amount if name == "muli" else start + amount
+        by = by * amount if name == "muli" else by
+    return start < 1 << (bits - 1) and by & (by - 1) == 0
 
 
 def is_done(loop: Op) -> bool:
