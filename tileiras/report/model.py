@@ -24,6 +24,8 @@ from __future__ import annotations
 import dataclasses
 from typing import NamedTuple
 
+from tileiras.compiler.target.cost import MMA_SYNC_SHARE, TENSOR_FMA
+
 
 class Gpu(NamedTuple):
     """What one SM has and does in a cycle. `peak` is in flops, dense, for f32 (i32) accumulation.
@@ -41,7 +43,8 @@ class Gpu(NamedTuple):
     blocks: int
 
 
-def _peaks(f16: int, f64: int, f32: int, fp8: int, i8: int) -> dict[str, int]:
+def _peaks(number: int, f64: int, f32: int, fp8: int, i8: int) -> dict[str, int]:
+    f16 = 2 * TENSOR_FMA[number]
     return {
         "f16": f16,
         "bf16": f16,
@@ -57,10 +60,10 @@ def _peaks(f16: int, f64: int, f32: int, fp8: int, i8: int) -> dict[str, int]:
 KIB = 1024
 # fp8 on sm_80 has no instruction: its peak is that of f16, to which both compilers widen.
 GPUS = {
-    80: Gpu("A100", _peaks(2048, 128, 128, 2048, 4096), {}, 65536, 164 * KIB, 2048, 32),
-    90: Gpu("H100", _peaks(4096, 256, 256, 8192, 8192), {"mma": 0.63}, 65536, 228 * KIB, 2048, 32),
-    100: Gpu("B200", _peaks(8192, 128, 256, 16384, 16384), {"mma": 0.25}, 65536, 228 * KIB, 2048, 32),
-    120: Gpu("RTX PRO 6000", _peaks(1024, 4, 256, 2048, 2048), {}, 65536, 100 * KIB, 1536, 24),
+    80: Gpu("A100", _peaks(80, 128, 128, 2048, 4096), {}, 65536, 164 * KIB, 2048, 32),
+    90: Gpu("H100", _peaks(90, 256, 256, 8192, 8192), {"mma": MMA_SYNC_SHARE[90]}, 65536, 228 * KIB, 2048, 32),
+    100: Gpu("B200", _peaks(100, 128, 256, 16384, 16384), {"mma": MMA_SYNC_SHARE[100]}, 65536, 228 * KIB, 2048, 32),
+    120: Gpu("RTX PRO 6000", _peaks(120, 4, 256, 2048, 2048), {}, 65536, 100 * KIB, 1536, 24),
 }
 LATENCY = (
     550  # cycles of a load that misses L2: 466 to 542 measured on A100, RTX 4090, H100 (arXiv 2402.13499)

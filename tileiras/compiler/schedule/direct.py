@@ -13,7 +13,7 @@ from tileiras.compiler.layout.shared import CHUNK_BYTES
 from tileiras.compiler.layout.turn import vector
 from tileiras.compiler.target.cost import CostModel
 
-from .interval import L2, SHARED, interval, warpgroup_clocks
+from .interval import L2, SHARED, TENSOR, interval
 from .restage import buffers_of, source_load
 
 TYPE_CHECKING = False
@@ -61,7 +61,7 @@ def loaded_by_threads(
         return {}
     cost = CostModel(target)
     busy = interval(loop, products, members.values(), target).by
-    clocks = max(warpgroup_clocks(product), busy[L2])
+    clocks = max(busy[TENSOR], busy[L2])
     if busy[SHARED] <= clocks:
         return {}
     held = layout.num_regs * product.operands[1].type.elem.bits // 32  # type: ignore[attr-defined]

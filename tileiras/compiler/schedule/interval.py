@@ -12,7 +12,6 @@ copies run far enough ahead. The busiest resource sets it; the depth of a ring i
 from __future__ import annotations
 
 from tileiras.compiler.ir.dense import num_elements
-from tileiras.compiler.target import wgmma
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import SIDES
 from tileiras.compiler.target.registers import moved_bytes
@@ -61,13 +60,9 @@ def interval(loop: Op, products: Collection[Op], members: Collection[Staged], ta
     brought = sum(member.bytes for member in members)
     by = {TENSOR: 0, L2: brought // cost.cache_bytes, SHARED: brought, CORES: 0, MUFU: 0}
     for product in products:
-        left: Any = product.operands[0].type
         if mma_sync(product, target) is None:
             continue
-        by[TENSOR] += cost.product_clocks(
-            num_elements(product.result.type.shape) * left.shape[-1],  # type: ignore[attr-defined]
-            left.elem.bits,
-        )
+        by[TENSOR] += tensor_clocks(product, cost)
         if product.attrs.get("atom") not in ("wgmma", "tcgen05"):
             by[SHARED] += fragment_bytes(product)
         elif product.attrs["atom"] == "wgmma":
@@ -106,13 +101,11 @@ def through_registers(product: Op, members: dict[Op, Staged]) -> int:
     return total
 
 
-def warpgroup_clocks(product: Op) -> int:
-    """Clocks in which an SM does a wgmma."""
+def tensor_clocks(product: Op, cost: CostModel) -> int:
+    """Clocks in which an SM does a product, by the instruction that was chosen for it."""
     left: Any = product.operands[0].type
-    row = wgmma.row_of(left.elem.name)
-    assert row is not None
-    results = num_elements(product.result.type.shape)  # type: ignore[attr-defined]
-    return max(1, results * max(1, left.shape[-1] >> row[1]) // CostModel.warpgroup_results)  # type: ignore[no-any-return]
+    fma = num_elements(product.result.type.shape) * left.shape[-1]  # type: ignore[attr-defined]
+    return cost.product_clocks(fma, left.elem.bits, product.attrs.get("atom"))
 
 
 def fragment_bytes(product: Op) -> int:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from tileiras.compiler.ir.core import Block, Op
 
+STEP_HALVES = 16  # elements of 16 bits along K that one instruction takes, or as many bytes of others
 COPIES = frozenset((tileas.COPY_VIEW, tileas.COPY_POINTERS))
 PRODUCTS = frozenset((tileas.WGMMA, tileas.WGMMA_REGISTERS))
 # other names for registers, and what instructions have in themselves
@@ -43,15 +44,16 @@ def issue_clocks(block: Block, warps: int, more: int = 0) -> int:
     return total * 32 * warps // CostModel.issued_threads
 
 
-def busy_clocks(block: Block, warps: int) -> int:
+def busy_clocks(block: Block, warps: int, target: Any) -> int:
     """Clocks in which tensor cores do the products of a pass of a block, or the second-level cache gives what it copies."""
     multiply = moved = 0
     for op in block.ops:
         if op.spec in PRODUCTS:
-            multiply += num_elements(op.results[0].type.shape) * steps(op)  # type: ignore[attr-defined]
+            multiply += num_elements(op.results[0].type.shape) * steps(op) * STEP_HALVES  # type: ignore[attr-defined]
         elif op.spec in COPIES:
             moved += chunks(op) * op.attr("width") * 32 * warps
-    return max(multiply // CostModel.warpgroup_results, moved // CostModel.cache_bytes)
+    products = CostModel(target).product_clocks(multiply, 16, "wgmma")
+    return max(products, moved // CostModel.cache_bytes)
 
 
 def instructions(op: Op) -> int:

@@ -18,9 +18,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, ClassVar
 
-# 16-bit multiply-adds of mma.sync a clock and SM, by architecture number; other types relative to them.
-_MMA_FMA_PER_CLOCK = {75: 512, 80: 1024, 86: 512, 87: 1024, 88: 512, 89: 512, 90: 1290, 100: 1024, 103: 1024, 107: 1024,
-                      110: 1024, 120: 1024, 121: 1024}  # fmt: skip
+# Dense 16-bit multiply-adds a clock and SM by architecture number, and the share of them that mma.sync reaches where another
+# instruction has all; other types relative to them (W). The model of reports reads both.
+TENSOR_FMA = {75: 512, 80: 1024, 86: 512, 87: 1024, 88: 512, 89: 512, 90: 2048, 100: 4096, 103: 4096, 107: 4096, 110: 4096,
+              120: 512, 121: 512}  # fmt: skip
+MMA_SYNC_SHARE = {90: 0.63, 100: 0.25, 103: 0.25, 107: 0.25, 110: 0.25}
 _GLOBAL_LATENCY_CLOCKS = 900  # L2 miss to first byte in shared memory, loaded machine
 
 
@@ -103,6 +105,7 @@ class CostModel:
     functions_a_clock = 16  # of the unit for exponentials and roots (G)
     bank_bytes = 128  # that its shared memory reads or writes: 32 banks (G)
     warp_tile = 64  # rows and columns of a product that a warp takes: others read the operands again (S)
+    tensor_memory_share = 0.25  # of the peak: with all of it rings have a stage more, and blocks less room (S)
     # ---- shared memory
     small_load_part = 8  # of an operand's elements: what is loaded for more of them each is not staged (S)
     carried_indices = 128  # loaded numbers that addresses need: more are waited for (S)
@@ -122,7 +125,6 @@ class CostModel:
     enough_near = 3  # bits of register and lane numbers that lead to near elements (G)
     log2_vector = 2  # of elements that a thread has side by side where nothing is known (S)
     # ---- instructions
-    warpgroup_results = 128  # of wgmma a clock and SM, for as much of K as one instruction takes (W)
     copy_instructions = 6  # of a cp.async, with its addresses and what it compares with extents (S)
     arrival_instructions = 14  # of a warp and step that an mbarrier takes more than a group and a barrier (S)
     unflushed_exponential = 4  # of ex2.approx with subnormal results (S)
@@ -137,20 +139,31 @@ class CostModel:
     tested_factors = 4  # of a thread that are compared with 1 before an accumulator is scaled (S)
     print_unrolled = 16  # elements of a tile that is printed without a loop (T)
 
-    __slots__ = ("fma_per_clock", "latency_clocks", "max_stages", "min_copy_bytes", "shared_bytes")
+    __slots__ = (
+        "fma_per_clock",
+        "latency_clocks",
+        "max_stages",
+        "min_copy_bytes",
+        "mma_sync_share",
+        "shared_bytes",
+    )
 
     def __init__(self, target: Any) -> None:
         self.shared_bytes: int = (
             target.smem_bytes_max - 1024
         )  # of a block; the last KiB is left for small things
         self.latency_clocks = _GLOBAL_LATENCY_CLOCKS
-        self.fma_per_clock = _MMA_FMA_PER_CLOCK.get(target.number, 1024)
+        self.fma_per_clock = TENSOR_FMA.get(target.number, 1024)
+        self.mma_sync_share = MMA_SYNC_SHARE.get(target.number, 1.0)
         self.max_stages = 5
         self.min_copy_bytes = 4  # the smallest cp.async
 
-    def product_clocks(self, fma: int, elem_bits: int) -> int:
-        """Clocks an SM needs for that many multiply-adds of operands of a width."""
-        return max(1, fma * elem_bits // 16 // self.fma_per_clock)
+    def product_clocks(self, fma: int, elem_bits: int, instruction: str | None = None) -> int:
+        """Clocks an SM needs for that many multiply-adds of operands of a width: by wgmma, tcgen05 or, None, mma.sync."""
+        share = {"wgmma": 1.0, "tcgen05": self.tensor_memory_share}.get(
+            instruction or "", self.mma_sync_share
+        )
+        return max(1, fma * elem_bits // 16 // int(self.fma_per_clock * share))
 
     def wanted(self, step_clocks: int, wish: int | None = None) -> int:
         """Slots that a loop wants: one in use, one landing, and as many as cover the latency."""

@@ -61,7 +61,7 @@ def arrive_warpgroups(func: Op, context: Context) -> bool:
             continue
         clocks = (
             issue_clocks(ring.body, warps_of(ring), CostModel.arrival_instructions),
-            busy_clocks(ring.body, warps_of(ring)),
+            busy_clocks(ring.body, warps_of(ring), context.target),
         )
         if clocks[0] > clocks[1]:
             waiting.append((loop, clocks))
