@@ -16,6 +16,7 @@ from tileiras.compiler.schedule.interval import CORES, FUNCTIONS, L2, MUFU, SHAR
 from tileiras.compiler.target import sm
 from tileiras.compiler.target.cost import CostModel
 from tileiras.diag import Sink
+from tileiras.report import model
 
 
 def compiled(
@@ -54,18 +55,35 @@ def test_addresses_are_computed_for_copies_and_not_for_elements(monkeypatch: pyt
     assert all(step.by[CORES] < 10 for step in found), [step.by for step in found]
 
 
-@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_100", "sm_120"])
-def test_softmax_is_bound_by_what_threads_compute(gpu_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("gpu_name", "alone"), [("sm_80", 4), ("sm_90", 5), ("sm_100", 4)])
+def test_softmax_is_bound_by_what_threads_compute(
+    gpu_name: str, alone: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found, said, ptx = compiled("staged_quantized_attention_128", gpu_name, monkeypatch)
     step = found[0]
     assert step.bound == CORES and step.by[TENSOR] < 900 < step.clocks
     # 128x64 weights and as many scales of rows as there are
     assert 128 * 64 // 16 <= step.by[MUFU] < 128 * 64 // 16 + 16
     cost = CostModel(sm.find(gpu_name))
-    assert cost.wanted(step.by[TENSOR]) == 4, "what tensor cores alone would ask for"
+    assert cost.wanted(step.by[TENSOR]) == alone, "what tensor cores alone would ask for"
     stages = int(re.search(r"(\d+) stages", said[0])[1])  # type: ignore[index]
     assert stages - cost.wanted(step.clocks) in (0, 1), "one that a product of tensor memory still reads"
     assert f"an iteration takes {step.clocks} clocks (CUDA cores)" in said[0] and ptx
+
+
+def test_where_products_take_twice_as_long_they_are_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    (step, *_), _, _ = compiled("staged_quantized_attention_128", "sm_120", monkeypatch)
+    assert (step.bound, step.by[TENSOR]) == (TENSOR, 2 * 768)
+
+
+def test_the_chosen_instruction_sets_the_clocks_of_a_product() -> None:
+    """H100: 2048 multiply-adds of 16 bits a clock by wgmma, 63 per cent of them by mma.sync; reports read the same numbers."""
+    cost = CostModel(sm.find("sm_90"))
+    assert [cost.product_clocks(1 << 20, bits, "wgmma") for bits in (8, 16, 32)] == [256, 512, 1024]
+    assert cost.product_clocks(1 << 20, 16) == (1 << 20) // 1290
+    for number, gpu in model.GPUS.items():
+        cost = CostModel(sm.find(f"sm_{number}"))
+        assert cost.product_clocks(1 << 20, 16, "wgmma") == (2 << 20) // gpu.peak["f16"]
 
 
 def test_each_resource_may_be_the_bound() -> None:

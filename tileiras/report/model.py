@@ -61,8 +61,12 @@ KIB = 1024
 # fp8 on sm_80 has no instruction: its peak is that of f16, to which both compilers widen.
 GPUS = {
     80: Gpu("A100", _peaks(80, 128, 128, 2048, 4096), {}, 65536, 164 * KIB, 2048, 32),
-    90: Gpu("H100", _peaks(90, 256, 256, 8192, 8192), {"mma": MMA_SYNC_SHARE[90]}, 65536, 228 * KIB, 2048, 32),
-    100: Gpu("B200", _peaks(100, 128, 256, 16384, 16384), {"mma": MMA_SYNC_SHARE[100]}, 65536, 228 * KIB, 2048, 32),
+    90: Gpu(
+        "H100", _peaks(90, 256, 256, 8192, 8192), {"mma": MMA_SYNC_SHARE[90]}, 65536, 228 * KIB, 2048, 32
+    ),
+    100: Gpu(
+        "B200", _peaks(100, 128, 256, 16384, 16384), {"mma": MMA_SYNC_SHARE[100]}, 65536, 228 * KIB, 2048, 32
+    ),
     120: Gpu("RTX PRO 6000", _peaks(120, 4, 256, 2048, 2048), {}, 65536, 100 * KIB, 1536, 24),
 }
 LATENCY = (

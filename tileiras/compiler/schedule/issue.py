@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from tileiras.compiler.ir.core import Block, Op
 
-STEP_HALVES = 16  # elements of 16 bits along K that one instruction takes, or as many bytes of others
 COPIES = frozenset((tileas.COPY_VIEW, tileas.COPY_POINTERS))
 PRODUCTS = frozenset((tileas.WGMMA, tileas.WGMMA_REGISTERS))
 # other names for registers, and what instructions have in themselves
@@ -49,10 +48,10 @@ def busy_clocks(block: Block, warps: int, target: Any) -> int:
     multiply = moved = 0
     for op in block.ops:
         if op.spec in PRODUCTS:
-            multiply += num_elements(op.results[0].type.shape) * steps(op) * STEP_HALVES  # type: ignore[attr-defined]
+            multiply += num_elements(op.results[0].type.shape) * steps(op)  # type: ignore[attr-defined]
         elif op.spec in COPIES:
             moved += chunks(op) * op.attr("width") * 32 * warps
-    products = CostModel(target).product_clocks(multiply, 16, "wgmma")
+    products = CostModel(target).product_clocks(multiply * CostModel.warpgroup_depth, 16, "wgmma")
     return max(products, moved // CostModel.cache_bytes)
 
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 TENSOR_FMA = {75: 512, 80: 1024, 86: 512, 87: 1024, 88: 512, 89: 512, 90: 2048, 100: 4096, 103: 4096, 107: 4096, 110: 4096,
               120: 512, 121: 512}  # fmt: skip
 MMA_SYNC_SHARE = {90: 0.63, 100: 0.25, 103: 0.25, 107: 0.25, 110: 0.25}
+# Of the peak, what rings for tcgen05 are made as deep for: with all of it they have a stage more, and blocks less room (S).
+_TENSOR_MEMORY_SHARE = 0.25
 _GLOBAL_LATENCY_CLOCKS = 900  # L2 miss to first byte in shared memory, loaded machine
 
 
@@ -105,7 +107,6 @@ class CostModel:
     functions_a_clock = 16  # of the unit for exponentials and roots (G)
     bank_bytes = 128  # that its shared memory reads or writes: 32 banks (G)
     warp_tile = 64  # rows and columns of a product that a warp takes: others read the operands again (S)
-    tensor_memory_share = 0.25  # of the peak: with all of it rings have a stage more, and blocks less room (S)
     # ---- shared memory
     small_load_part = 8  # of an operand's elements: what is loaded for more of them each is not staged (S)
     carried_indices = 128  # loaded numbers that addresses need: more are waited for (S)
@@ -127,6 +128,7 @@ class CostModel:
     # ---- instructions
     copy_instructions = 6  # of a cp.async, with its addresses and what it compares with extents (S)
     arrival_instructions = 14  # of a warp and step that an mbarrier takes more than a group and a barrier (S)
+    warpgroup_depth = 16  # of 16-bit elements along K that a wgmma takes, or as many bytes of others (F)
     unflushed_exponential = 4  # of ex2.approx with subnormal results (S)
     paired_registers = 8  # of a tile, from which on two f32 values share an instruction (S)
     many_coordinates = 4  # of a thread: they would wait through a loop for its comparisons (S)
@@ -160,10 +162,9 @@ class CostModel:
 
     def product_clocks(self, fma: int, elem_bits: int, instruction: str | None = None) -> int:
         """Clocks an SM needs for that many multiply-adds of operands of a width: by wgmma, tcgen05 or, None, mma.sync."""
-        share = {"wgmma": 1.0, "tcgen05": self.tensor_memory_share}.get(
-            instruction or "", self.mma_sync_share
-        )
-        return max(1, fma * elem_bits // 16 // int(self.fma_per_clock * share))
+        shares = {"wgmma": 1.0, "tcgen05": _TENSOR_MEMORY_SHARE}
+        rate = self.fma_per_clock * shares.get(instruction or "", self.mma_sync_share)
+        return max(1, fma * elem_bits // 16 // int(rate))
 
     def wanted(self, step_clocks: int, wish: int | None = None) -> int:
         """Slots that a loop wants: one in use, one landing, and as many as cover the latency."""
