@@ -292,7 +292,10 @@ def dependence(loop: Op, producers: list[Op]) -> str | None:
     brought = {op for op in body.ops if op.spec.name == "async.pipeline.consume_one"}.union(producers)
     given = indices_of(loop)
     following = body.ops[-1].operands
-    for producer in producers:
+    from .lookups import lookups_of
+
+    lookups = lookups_of(body)  # run in their iteration
+    for producer in [op for op in producers if op not in lookups]:
         needs, args = needed(captured(producer), body, given)
         if not (needs - {producer}).isdisjoint(brought):
             return f"{producer.spec.full_name} depends on a value that the same iteration loads"

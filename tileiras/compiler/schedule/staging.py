@@ -15,6 +15,7 @@ from tileiras.compiler.layout.linear import LinearLayout, blocked, log2
 from tileiras.compiler.layout.shared import CHUNK_BYTES, arrange
 from tileiras.compiler.target.cost import CostModel
 
+from .lookups import lookups_of
 from .pointer_needs import pointer_needs
 
 TYPE_CHECKING = False
@@ -79,8 +80,9 @@ class Staged:
 
 def feeding_loads(product: Op, body: Any) -> list[list[Op]]:
     """For each operand of a product, and for its scales, the loads of the loop's body that it is made from; without small
-    ones."""
+    ones. What is looked up in a table is made from what it is looked up by."""
     found: list[list[Op]] = []
+    lookups = lookups_of(body)
     for operand in (*product.operands[:2], *product.operands[3:]):
         loads: list[Op] = []
         work = [operand]
@@ -91,7 +93,9 @@ def feeding_loads(product: Op, body: Any) -> list[list[Op]]:
             if value in seen or op is None or op.block is not body:
                 continue
             seen.add(value)
-            if op.spec.name in LOADS:
+            if op in lookups:
+                work += op.operands
+            elif op.spec.name in LOADS:
                 if not is_small(op, operand):
                     loads.append(op)
             elif op.spec.name in RENAMES or op.spec.is_pure and not op.regions:

@@ -29,6 +29,7 @@ from tileiras.compiler.schedule.candidates import (
     needed,
     refusal,
 )
+from tileiras.compiler.schedule.lookups import lookups_of
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS
 
@@ -104,13 +105,15 @@ class ModuloSchedule(Pass):
             if why is not None:
                 self.waits[loop] = why
                 continue
-            loads = [op for op in loop.regions[0].block.ops if can_run_ahead(op, loop)]
+            body = loop.regions[0].block
+            lookups = lookups_of(body)
+            loads = [op for op in body.ops if op not in lookups and can_run_ahead(op, loop)]
             indices = indices_of(loop) & needed_ahead(loads, loop)  # come an iteration before what needs them
             most = wish
-            late = [op for op in loop.regions[0].block.ops if op not in loads and can_follow(op, loop)]
+            late = [op for op in body.ops if op not in loads and op not in lookups and can_follow(op, loop)]
             if late and wish != 1 and feeds(late, loop):  # an iteration ahead, behind what orders them
                 most = 2
-                loads = [op for op in loop.regions[0].block.ops if op in loads or op in late]
+                loads = [op for op in body.ops if op in loads or op in late]
             shared = self.through_shared(func, loop, loads, most, context)
             if not shared:
                 loads = [op for op in loads if op not in late]
