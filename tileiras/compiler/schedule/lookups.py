@@ -28,22 +28,26 @@ def lookups_of(body: Any) -> frozenset[Op]:
     loop = body.region.op if body.region is not None else None
     if loop is None or loop.spec.name != "for" or not multiplies(body):
         return frozenset()
-    loads = [op for op in body.ops if op.spec.name in BROUGHT]
-    if not any(op.spec.name == "load_ptr_tko" for op in loads):
-        return frozenset()
-    found: set[Op] = set()
-    indices = indices_of(loop)
-    loaded: set[Value] = set()  # element by element from what was loaded
+    found = placed_by_loaded(body, frozenset())
+    if found:  # numbers that come an iteration earlier are there
+        found = placed_by_loaded(body, indices_of(loop))
+    return frozenset(op for op in found if can_run_ahead(op, loop))
+
+
+def placed_by_loaded(body: Any, indices: frozenset[Op]) -> list[Op]:
+    """The loads of a body by pointers that are computed, element by element, from tiles that other loads than `indices` bring."""
+    found: list[Op] = []
+    loaded: set[Value] = set()
     for op in body.ops:
         name = op.spec.name
         if name in BROUGHT:
-            if name == "load_ptr_tko" and op.operand("source") in loaded and can_run_ahead(op, loop):
-                found.add(op)
+            if name == "load_ptr_tko" and op.operand("source") in loaded:
+                found.append(op)
             if op not in indices:
                 loaded.update(value for value in op.results if is_tile(value))
         elif (op.spec.elementwise or name in KEEPS) and any(v in loaded for v in op.operands):
             loaded.update(op.results)
-    return frozenset(found)
+    return found
 
 
 def is_tile(value: Value) -> bool:

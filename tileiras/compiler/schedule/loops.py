@@ -16,12 +16,14 @@ from tileiras.compiler.target.products import PRODUCTS, SCALED, SIDES
 from tileiras.compiler.target.registers import shared_bytes
 
 from .byte_fragments import apart
-from .candidates import can_be_copied, captured, is_outside, ordering, refusal
+from .candidates import can_be_copied, captured, is_outside, ordering
 from .direct import loaded_by_threads
 from .instructions import mma_sync
 from .interval import TENSOR, Interval, interval
+from .lookups import lookups_of
 from .needed_registers import is_product, most_blocks
 from .queue import OwnLoads, Queue, plan_queue
+from .refusal import refusal
 from .restage import from_product, is_invariant, origin, plan_copies, source_load
 from .staging import (
     RENAMES,
@@ -62,12 +64,13 @@ def staged_products(func: Op, analyses: Analyses) -> dict[Op, list[Staged]]:
         products = [op for op in body.ops if op.spec.name in PRODUCTS]
         if not products or refusal(loop, dynamic_step=True) is not None:
             continue
+        lookups = lookups_of(body)
         for product in products:
             atom = mma_sync(product, target)
             if atom is None or _instructions(product, atom) > cost.step_instructions:
                 continue
             plans: list[Staged] = []
-            for which, group in enumerate(feeding_loads(product, body)):
+            for which, group in enumerate(feeding_loads(product, body, lookups)):
                 for op in group:
                     plan = staged(op, facts, cost, 0) if can_be_copied(op, loop) else None
                     if plan is None and comes_in_registers(product, which, body):
@@ -98,13 +101,13 @@ def missing_facts(loop: Op, target: Any) -> dict[Value, int] | None:
     products = [op for op in body.ops if op.spec.name in PRODUCTS]
     if not target.has(sm.CP_ASYNC) or not products or refusal(loop, dynamic_step=True) is not None:
         return None
-    facts, cost = Facts(), CostModel(target)
+    facts, cost, lookups = Facts(), CostModel(target), lookups_of(body)
     needs: dict[Value, int] = {}
     loads = 0
     for product in products:
         if mma_sync(product, target) is None:
             return None
-        for which, group in enumerate(feeding_loads(product, body)):
+        for which, group in enumerate(feeding_loads(product, body, lookups)):
             for op in group:
                 chunk = CHUNK_BYTES if which < 2 else cost.min_copy_bytes  # of scales, words of four
                 found = missing(op, loop, facts, chunk) if can_be_copied(op, loop) else None
@@ -188,13 +191,13 @@ def plan_ring(
 
     body = loop.regions[0].block
     facts = context.analyses.get(facts_of, func)
-    cost = CostModel(context.target)
+    cost, lookups = CostModel(context.target), lookups_of(body)
     log2_warps = log2(func.attrs[KEY].num_warps)
     members: dict[Op, Staged] = {}
     for product in products:
         if mma_sync(product, context.target) is None:
             continue
-        for group in feeding_loads(product, body):
+        for group in feeding_loads(product, body, lookups):
             for op in group:
                 if op in loads and op not in members:
                     plan = staged(op, facts, cost, log2_warps)
@@ -478,9 +481,10 @@ def fits_shared(loop: Op, size: int, otherwise: int, target: Any) -> bool:
     if size <= have // 2:
         return True
     body = loop.regions[0].block
+    lookups = lookups_of(body)
     most = 0  # that one product takes
     for product in [op for op in body.ops if op.spec.name in PRODUCTS]:
-        groups = zip(product.operands[:2], feeding_loads(product, body))
+        groups = zip(product.operands[:2], feeding_loads(product, body, lookups))
         loads = [op for operand, group in groups if not from_product(operand, body) for op in group]
         types: list[Any] = [op.results[0].type for op in loads]
         most = max(most, sum(shared_bytes(type.elem) * num_elements(type.shape) for type in types))

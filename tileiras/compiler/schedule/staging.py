@@ -15,11 +15,11 @@ from tileiras.compiler.layout.linear import LinearLayout, blocked, log2
 from tileiras.compiler.layout.shared import CHUNK_BYTES, arrange
 from tileiras.compiler.target.cost import CostModel
 
-from .lookups import lookups_of
 from .pointer_needs import pointer_needs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from typing import Any
 
     from tileiras.compiler.ir.core import Op, Value
@@ -78,11 +78,10 @@ class Staged:
         return copying_layout(type.shape, self.unit, log2(self.width // type.elem.bytes), log2_warps)
 
 
-def feeding_loads(product: Op, body: Any) -> list[list[Op]]:
+def feeding_loads(product: Op, body: Any, lookups: Collection[Op] = ()) -> list[list[Op]]:
     """For each operand of a product, and for its scales, the loads of the loop's body that it is made from; without small
-    ones. What is looked up in a table is made from what it is looked up by."""
+    ones. What is looked up in a table (`lookups.py`) is made from what it is looked up by."""
     found: list[list[Op]] = []
-    lookups = lookups_of(body)
     for operand in (*product.operands[:2], *product.operands[3:]):
         loads: list[Op] = []
         work = [operand]

@@ -27,9 +27,9 @@ from tileiras.compiler.schedule.candidates import (
     captured,
     indices_of,
     needed,
-    refusal,
 )
 from tileiras.compiler.schedule.lookups import lookups_of
+from tileiras.compiler.schedule.refusal import refusal
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS
 
@@ -62,7 +62,8 @@ def feeds(loads: list[Op], loop: Op) -> bool:
 
     body = loop.regions[0].block
     products = [op for op in body.ops if op.spec.name in PRODUCTS]
-    return any(op in loads for product in products for group in feeding_loads(product, body) for op in group)
+    lookups = lookups_of(body)
+    return any(op in loads for each in products for group in feeding_loads(each, body, lookups) for op in group)
 
 
 def own_loads(queue: Queue) -> dict[Op | OwnLoad, Op]:

@@ -15,7 +15,8 @@ no pipelines, because no stages were asked for, is left alone without a word.
 from __future__ import annotations
 
 from tileiras.compiler.ir.passes import Context, Pass
-from tileiras.compiler.schedule.candidates import LOOPS, SEARCH, refusal
+from tileiras.compiler.schedule.candidates import LOOPS, SEARCH
+from tileiras.compiler.schedule.refusal import refusal
 from tileiras.diag import Emitted
 
 TYPE_CHECKING = False
