@@ -15,6 +15,7 @@ from tileiras.compiler.layout.shared import arrange, permuted
 from tileiras.compiler.layout.turn import exchange
 from tileiras.compiler.target.products import PRODUCTS, SIDES
 
+from .lookups import lookups_of
 from .staging import LOADS, RENAMES, is_elementwise
 
 TYPE_CHECKING = False
@@ -171,11 +172,12 @@ def is_invariant(value: Value, body: Any) -> bool:
 
 
 def source_load(value: Value) -> Op | None:
-    """The load that alone makes a value, element by element, and nothing else; before or after it was staged."""
+    """The load that alone makes a value, element by element, and nothing else; before or after it was staged. What is looked up
+    in a table has no stage."""
     while value.op is not None and len(value.uses) == 1:
         op = value.op
         if op.spec.name in LOADS or op.spec.name == "load_shared":
-            return op
+            return None if op.spec.name == "load_ptr_tko" and op in lookups_of(op.block) else op
         tiles = list(op.operands)
         if is_elementwise(op):
             tiles = [v for v in op.operands if v.op is None or v.op.spec.name != "constant"]
