@@ -21,7 +21,7 @@ from tests.corpus.fuzz_products_kit import (
     vector_of,
     zero_of,
 )
-from tests.corpus.fuzz_products_sources import Blocked, Deep, source
+from tests.corpus.fuzz_products_sources import Blocked, Deep, LookedUp, source
 
 FLOATS16 = ("f16", "bf16")
 
@@ -967,8 +967,33 @@ def beside(p: Products) -> None:
         p.emit(f"store_ptr_tko weak {at}, {value} : {tile(q, (n,))}, {tile(s.acc, (n,))} -> token")
 
 
+def looked_up(p: Products) -> None:
+    """Codes that name the elements of one operand, or of both, in a table."""
+    s = Sizes(p, ("f16", "bf16", "f16", "bf16", "tf32", "i8", "f8E4M3FN"))
+    s.k = max(s.k, 16)
+    s.depth = s.k * s.steps - (p.choose((8, 0)) if s.ragged else 0)
+    shape, which = (s.m, s.n), p.choose(("right", "right", "left", "both"))
+    high, wide_ = max(8, s.cut(p, s.m) // 8 * 8), max(8, s.cut(p, s.n) // 8 * 8)
+    sides = (("left", (s.m, s.k), (high, s.depth), 1), ("right", (s.k, s.n), (s.depth, wide_), 0))
+    a, b = (
+        LookedUp(p, s.dtype, size, extents, along)
+        if which in (side, "both")
+        else source(p, s.dtype, size, extents)
+        for side, size, extents, along in sides
+    )
+    out = Operand(p, s.result(p), shape, (high, wide_), reads=False)
+    loop = Loop(p, s.low, s.high, s.step, [(zero_of(p, s.acc, shape), tile(s.acc, shape))])
+    x = arithmetic(p, a.load(s.zero, loop.i), s.dtype, (s.m, s.k), loop.i, s.vector)
+    y = arithmetic(p, b.load(loop.i, s.zero), s.dtype, (s.k, s.n), loop.i, s.vector)
+    z = multiply(p, x, y, loop.values[0], s.dtype, s.m, s.n, s.k)
+    if p.choose((0, 0, 0, 1)):
+        z = multiply(p, x, b.load(loop.i, s.zero), z, s.dtype, s.m, s.n, s.k)
+    done = loop.end([z])
+    epilogue(p, done[0], s.acc, shape, out, "", s.zero, s.zero, s.vector)
+
+
 FORMS = (tiles, tiles, tiles, split, two_loops, nested, shared, guarded, left_out, left_out, carried, effects, batch,
-         block_scaled, flash, flash, backward, beside, one_loop, operands_ahead)  # fmt: skip
+         block_scaled, flash, flash, backward, beside, one_loop, operands_ahead, looked_up)  # fmt: skip
 
 
 def draw_form(p: Products) -> None:

@@ -342,6 +342,96 @@ class Listed(Operand):
         return self.converted(x)
 
 
+class LookedUp:
+    """What codes name in a table: a byte a code, two codes a byte, or a code for some neighbours along one dimension; one table,
+    or one for each step along K (`along`)."""
+
+    def __init__(self, p: Products, dtype: str, shape: Shape, extents: Shape, along: int) -> None:
+        self.p, self.dtype, self.shape, self.along = p, dtype, shape, along
+        choose = p.choose
+        self.dim = choose((0, 1))
+        fields = ["one", "one", "one"]
+        if shape[self.dim] >= 16 and extents[self.dim] % 8 == 0:
+            fields += ["two", "two", "many"]
+        self.way = choose(fields)
+        self.part = {"one": 1, "two": 2, "many": choose((4, 8))}[self.way]
+        stored, wide = [list(shape), list(extents)], self.dim
+        for sizes in stored:
+            sizes[wide] //= self.part
+        self.few: Shape = (stored[0][0], stored[0][1])
+        self.codes = Operand(p, "i8", self.few, (stored[1][0], stored[1][1]))
+        p.any_bytes()
+        self.entries = 16 if self.way == "two" else choose((16, 256))
+        self.held = choose(
+            ("f32" if dtype == "tf32" else dtype, *WIDER.get(dtype, ()), "i32" if dtype == "i8" else "f32")
+        )
+        self.tables = -(-extents[along] // shape[along]) if choose((0, 0, 1)) else 1
+        self.vector = self.part if self.way == "many" else 1
+        self.base = p.array(self.held, (self.tables + 1) * self.entries * self.vector)
+        self.masked = choose((0, 0, 1))
+
+    def numbers(self, i: str, j: str) -> tuple[str, Any]:
+        """The place of every element in the table, and their shape."""
+        p, few = self.p, self.few
+        x = p.emit(f"exti {self.codes.load(i, j)} signed : {tile('i8', few)} -> {tile('i32', few)}")
+        if self.way != "two":
+            x = p.binary("andi", x, p.const(self.entries - 1, "i32", few), "i32", few)
+        if self.way == "one":
+            return x, few
+        dim = self.dim + 1
+        apart = (*few[:dim], 1, *few[dim:])
+        if self.way == "two":
+            low = p.binary("andi", x, p.const(15, "i32", few), "i32", few)
+            high = p.emit(f"shri {x}, {p.const(4, 'i32', few)} unsigned : {tile('i32', few)}")
+            high = p.binary("andi", high, p.const(15, "i32", few), "i32", few)
+            t = tile("i32", apart)
+            parts = [p.emit(f"reshape {v} : {tile('i32', few)} -> {t}") for v in (low, high)]
+            both = tuple(2 if d == dim else e for d, e in enumerate(apart))
+            x = p.emit(f"cat {parts[0]}, {parts[1]} dim = {dim} : {t}, {t} -> {tile('i32', both)}")
+            return p.emit(f"reshape {x} : {tile('i32', both)} -> {tile('i32', self.shape)}"), self.shape
+        whole = tuple(self.part if d == dim else e for d, e in enumerate(apart))
+        x = p.binary("muli", x, p.const(self.part, "i32", few), "i32", few)
+        x = p.emit(f"reshape {x} : {tile('i32', few)} -> {tile('i32', apart)}")
+        x = p.emit(f"broadcast {x} : {tile('i32', apart)} -> {tile('i32', whole)}")
+        lane = tuple(self.part if d == dim else 1 for d in range(3))
+        k = p.emit(f"iota : {tile('i32', (self.part,))}")
+        k = p.emit(f"reshape {k} : {tile('i32', (self.part,))} -> {tile('i32', lane)}")
+        k = p.emit(f"broadcast {k} : {tile('i32', lane)} -> {tile('i32', whole)}")
+        return p.binary("addi", x, k, "i32", whole), whole
+
+    def load(self, i: str, j: str) -> str:
+        p = self.p
+        at, shape = self.numbers(i, j)
+        t, q, ones = tile("i32", shape), tile(f"ptr<{self.held}>", shape), (1,) * len(shape)
+        if self.tables > 1:
+            size = p.const(self.entries * self.vector, "i32")
+            first = p.binary("muli", (i, j)[self.along], size, "i32")
+            first = p.emit(f"reshape {first} : tile<i32> -> {tile('i32', ones)}")
+            at = p.binary("addi", at, p.emit(f"broadcast {first} : {tile('i32', ones)} -> {t}"), "i32", shape)
+        one = p.emit(f"reshape {self.base} : tile<ptr<{self.held}>> -> {tile(f'ptr<{self.held}>', ones)}")
+        many = p.emit(f"broadcast {one} : {tile(f'ptr<{self.held}>', ones)} -> {q}")
+        place, got = p.emit(f"offset {many}, {at} : {q}, {t} -> {q}"), tile(self.held, shape)
+        if self.masked:
+            end = p.const(self.entries * self.vector * (self.tables + 1) - 3, "i32", shape)
+            there = p.emit(f"cmpi less_than {at}, {end}, unsigned : {t} -> {tile('i1', shape)}")
+            zero = p.const("0" if self.held in ("i8", "i32") else "0.0", self.held, shape)
+            x, _ = p.op(
+                f"load_ptr_tko weak {place}, {there}, {zero} : {q}, {tile('i1', shape)}, {got} -> {got}, token"
+            )
+        else:
+            x, _ = p.op(f"load_ptr_tko weak {place} : {q} -> {got}, token")
+        if shape != self.shape:
+            x = p.emit(f"reshape {x} : {got} -> {tile(self.held, self.shape)}")
+        if self.held == self.dtype:
+            return x
+        src, dst = tile(self.held, self.shape), tile(self.dtype, self.shape)
+        if self.held == "i32":
+            return p.emit(f"trunci {x} : {src} -> {dst}")
+        return p.emit(
+            f"itof {x} signed : {src} -> {dst}" if self.held == "i8" else f"ftof {x} : {src} -> {dst}"
+        )
+
+
 def source(p: Products, dtype: str, shape: Shape, extents: Shape) -> Any:
     """An operand of any kind that fits the type and the shape."""
     kinds: list[Any] = [Operand] * 5 + [Deep, Deep, Listed]
