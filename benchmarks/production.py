@@ -506,6 +506,10 @@ def _asked() -> list[Production]:
         one("mm_bf16_gradient_of_weights", "gradient_of_weights", (bf, bf, f32, factor, *tile), _step("bf16", tile)),
         Production("mm_f16_blocks_left_out", "corpus/left_out.py", "by_flag", (h, h, array("i32"), h, *tile), _step("f16", tile)),
         one("mm_f16_rows_of_a_list", "rows_of_a_list", (h, h, number, h, *tile), _step("f16", tile)),
+        Production("mm_bf16_values_by_code", "corpus/looked_up.py", "by_code",
+            (bf, array("u8"), factor, f32, bf, *experts), _step("bf16", experts, (16, 4))),
+        Production("mm_f16_vectors_by_code", "corpus/looked_up.py", "by_vector",
+            (h, array("u8"), h, h, *tile, 8), _step("f16", tile, (16, 1))),
     ]  # fmt: skip
 
 

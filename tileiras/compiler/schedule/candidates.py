@@ -171,20 +171,41 @@ def multiplies(body: Any) -> bool:
     return any(op.spec.name in PRODUCTS for op in body.ops)
 
 
-def is_index(op: Op, loop: Op, products: bool | None = None) -> bool:
+def is_index(op: Op, loop: Op, products: bool | None = None, codes: Collection[Op] | None = None) -> bool:
     """Whether a load brings a number, or in a loop of products a few, from a place that nothing but the loop's counter decides:
-    loads of later iterations may need them. `products`: what `multiplies` says, where it was asked already."""
+    loads of later iterations may need them. `products`, `codes`: what `multiplies` and `codes_of` say, where they were asked
+    already."""
     body = loop.regions[0].block
     type: Any = op.results[0].type if op.results else None
     if op.block is not body or not can_run_ahead(op, loop):
         return False
     numbers = math.prod(type.shape)
-    if numbers > CostModel.carried_indices or isinstance(type.elem, Ptr):
+    if numbers > CostModel.carried_rows or isinstance(type.elem, Ptr):
         return False
     if numbers > 1 and not (multiplies(body) if products is None else products):
         return False  # nothing is copied: loads would wait in registers for the registers of others
+    if numbers > CostModel.carried_indices and op in (codes_of(body) if codes is None else codes):
+        return False
     needs, args = needed(op.operands, body)
     return not args - {0} and all(computes(o) and not o.regions for o in needs)
+
+
+def codes_of(body: Any) -> set[Op]:
+    """The ops of a body that bring numbers each of which names one place of its own to a load by pointers."""
+    work = [op.operands[0] for op in body.ops if op.spec.name == "load_ptr_tko"]
+    seen = set(work)
+    while work:
+        op = work.pop().op
+        if op is not None and op.block is body and is_placewise(op):
+            fresh = [v for v in op.operands if v not in seen]
+            seen.update(fresh)
+            work += fresh
+    return {v.op for v in seen if v.op is not None}
+
+
+def is_placewise(op: Op) -> bool:
+    """Whether an op's result has its operands' elements one for one, or computes one from each."""
+    return bool(op.spec.elementwise) or op.spec.name in ("reshape", "permute", "convert_layout", "cat")
 
 
 def computes(op: Op) -> bool:
@@ -228,7 +249,8 @@ def indices_of(loop: Op) -> frozenset[Op]:
     """The loads of a loop that bring such numbers."""
     body = loop.regions[0].block
     products = multiplies(body)
-    return frozenset(op for op in body.ops if is_index(op, loop, products))
+    codes = codes_of(body) if products else ()
+    return frozenset(op for op in body.ops if is_index(op, loop, products, codes))
 
 
 def only_leaves(token: Value, loop: Op) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from tileiras.compiler.ir.dense import num_elements
 
-from .candidates import PRODUCERS, can_run_ahead, indices_of, multiplies
+from .candidates import PRODUCERS, can_run_ahead, indices_of, is_placewise, multiplies
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.core import Op, Value
 
 BROUGHT = PRODUCERS | {"async.pipeline.consume_one"}
-KEEPS = frozenset(("reshape", "permute", "convert_layout", "cat"))  # elements, though not their places
 
 
 def lookups_of(body: Any) -> frozenset[Op]:
@@ -45,7 +44,7 @@ def placed_by_loaded(body: Any, indices: frozenset[Op]) -> list[Op]:
                 found.append(op)
             if op not in indices:
                 loaded.update(value for value in op.results if is_tile(value))
-        elif (op.spec.elementwise or name in KEEPS) and any(v in loaded for v in op.operands):
+        elif is_placewise(op) and any(v in loaded for v in op.operands):
             loaded.update(op.results)
     return found
 

@@ -659,6 +659,50 @@ remedy: Nothing is wrong. The condition is computed twice for each iteration: it
   }
 """  # noqa: E501
 
+LOOKED_UP = Diag(
+    "AS-0323", REMARK, "the load is looked up in the iteration itself: the numbers that place its elements run ahead", _ASYNC,
+    WORD_REMARK, kind="passed", category="memory",
+)  # fmt: skip
+"""
+cause: A remark: each element of the load lies where a number says that the same iteration loads, as the value of a code of four bits
+does in a table of sixteen. No copy could bring it ahead, so it is read where it is used; the numbers, and the loop's other
+loads, run ahead through shared memory.
+remedy: Nothing is wrong. The table should be small, so that it stays in the first-level cache.
+
+- $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
++ $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all --disable=cp.async
+  cuda_tile.module @kernels {
+    entry @named(%a: tile<ptr<f16>>, %w: tile<ptr<i8>>, %values: tile<ptr<f16>>, %c: tile<ptr<f32>>, %steps: tile<i32>) {
+      %pa = assume div_by<16>, %a : tile<ptr<f16>>
+      %pw = assume div_by<16>, %w : tile<ptr<i8>>
+      %av = make_tensor_view %pa, shape = [64, 4096], strides = [4096, 1] : tensor_view<64x4096xf16, strides=[4096,1]>
+      %wv = make_tensor_view %pw, shape = [4096, 64], strides = [64, 1] : tensor_view<4096x64xi8, strides=[64,1]>
+      %cv = make_tensor_view %c, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf32, strides=[64,1]>
+      %at = make_partition_view %av : partition_view<tile=(64x32), tensor_view<64x4096xf16, strides=[4096,1]>>
+      %wt = make_partition_view %wv : partition_view<tile=(32x64), tensor_view<4096x64xi8, strides=[64,1]>>
+      %ct = make_partition_view %cv : partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>
+      %zero = constant <i32: 0> : tile<i32>
+      %one = constant <i32: 1> : tile<i32>
+      %low = constant <i32: 15> : tile<32x64xi32>
+      %none = constant <f32: 0.0> : tile<64x64xf32>
+      %first = reshape %values : tile<ptr<f16>> -> tile<1x1xptr<f16>>
+      %table = broadcast %first : tile<1x1xptr<f16>> -> tile<32x64xptr<f16>>
+      %sum = for %k in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none) -> (tile<64x64xf32>) {
+        %x, %t1 = load_view_tko weak %at[%zero, %k] : partition_view<tile=(64x32), tensor_view<64x4096xf16, strides=[4096,1]>>, tile<i32> -> tile<64x32xf16>, token
+        %code, %t2 = load_view_tko weak %wt[%k, %zero] : partition_view<tile=(32x64), tensor_view<4096x64xi8, strides=[64,1]>>, tile<i32> -> tile<32x64xi8>, token
+        %wide = exti %code signed : tile<32x64xi8> -> tile<32x64xi32>
+        %number = andi %wide, %low : tile<32x64xi32>
+        %place = offset %table, %number : tile<32x64xptr<f16>>, tile<32x64xi32> -> tile<32x64xptr<f16>>
+        %y, %t3 = load_ptr_tko weak %place : tile<32x64xptr<f16>> -> tile<32x64xf16>, token
+        %z = mmaf %x, %y, %acc : tile<64x32xf16>, tile<32x64xf16>, tile<64x64xf32>
+        continue %z : tile<64x64xf32>
+      }
+      %t4 = store_view_tko weak %sum, %ct[%zero, %zero] : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>, tile<i32> -> token
+      return
+    }
+  }
+"""  # noqa: E501
+
 WAITING = Diag(
     "AS-0321", REMARK,
     "loads of the loop wait in registers: {stages} of {wanted} stages, for each takes {held} registers a thread, and what waits "

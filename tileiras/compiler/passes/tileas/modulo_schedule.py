@@ -63,7 +63,9 @@ def feeds(loads: list[Op], loop: Op) -> bool:
     body = loop.regions[0].block
     products = [op for op in body.ops if op.spec.name in PRODUCTS]
     lookups = lookups_of(body)
-    return any(op in loads for each in products for group in feeding_loads(each, body, lookups) for op in group)
+    return any(
+        op in loads for each in products for group in feeding_loads(each, body, lookups) for op in group
+    )
 
 
 def own_loads(queue: Queue) -> dict[Op | OwnLoad, Op]:
@@ -118,6 +120,8 @@ class ModuloSchedule(Pass):
             shared = self.through_shared(func, loop, loads, most, context)
             if not shared:
                 loads = [op for op in loads if op not in late]
+            if shared:
+                self.say_looked_up([op for op in body.ops if op in lookups], context)
             bulk |= {op for op, attrs in shared.items() if attrs["transport"] == "bulk"}
             for op, attrs in shared.items():
                 if not self.transfer(op, loop, attrs, context):
@@ -144,6 +148,12 @@ class ModuloSchedule(Pass):
             missed = [each for each in wished if each[0] not in bulk]
             hints.say(func, missed, context.remarks or {}, context.sink.deliver)
         return True
+
+    def say_looked_up(self, lookups: list[Op], context: Context) -> None:
+        """Says which loads stay in their iteration because the others bring what places them."""
+        if (context.remarks or {}).get(D.LOOKED_UP.kind, "none") in ("all", D.LOOKED_UP.category):
+            for place in dict.fromkeys(op.loc for op in lookups):
+                context.sink.emit(D.LOOKED_UP, loc=place, function=context.function)
 
     def say_cut(self, loop: Op, depth: int, wanted: int, held: int, context: Context) -> None:
         """Says that loads wait in registers in fewer stages than were asked for."""
