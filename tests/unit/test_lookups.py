@@ -1,5 +1,5 @@
-"""Loops of products whose operands are looked up in a table by codes that the same step loads: the codes are copied ahead, the table
-is read in the step."""
+"""Loops of products whose operands are looked up in a table by codes that the same step loads: codes are copied ahead, tables
+are read in the step."""
 
 from __future__ import annotations
 
