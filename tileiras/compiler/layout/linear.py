@@ -235,6 +235,14 @@ def halved(layout: LinearLayout, shape: Sequence[int], dim: int) -> LinearLayout
     return LinearLayout(out.bits, [c for c in out.reg if c], out.lane, out.warp, out.inv)
 
 
+def kept_in_warp(layout: LinearLayout, mask: int) -> list[int]:
+    """The index bits outside `mask` that the registers and lanes of one warp tell apart."""
+    told = 0
+    for column in (*layout.reg, *layout.lane):
+        told |= column & ~mask
+    return [k for k in range(layout.bits) if told >> k & 1]
+
+
 def reduced(layout: LinearLayout, shape: Sequence[int], dim: int) -> LinearLayout:
     """Layout after all index bits of `dim` are gone: places that differed only there hold copies."""
     low, count = dim_bits(shape)[dim]

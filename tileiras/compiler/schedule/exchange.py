@@ -8,7 +8,7 @@ from __future__ import annotations
 from tileiras.compiler.dialects.nv_tileas import ops as tileas
 from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.layout import convert
-from tileiras.compiler.layout.linear import dim_bits, embedded
+from tileiras.compiler.layout.linear import dim_bits, embedded, kept_in_warp
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.mma import FMA
 from tileiras.compiler.target.registers import moved_bytes, shared_bytes
@@ -55,7 +55,8 @@ def _convert(op: Op) -> tuple[int, dict[str, Any]]:
 
 def _reduce(op: Op) -> tuple[int, dict[str, Any]]:
     """`order`: "any" takes registers, lanes, then warps; "index" joins neighbours from the lowest index bit up, because
-    the body does not commute. `rounds`: for each exchange between warps, the index bits that are fixed in a round."""
+    the body does not commute. `joined`: where a place of each warp's own begins, for results that its lanes join and all of
+    them read. `rounds`: for each exchange between warps, the index bits that are fixed in a round."""
     from tileiras.compiler.passes.tileaa.commute import commutes
 
     layout = op.attrs["layout"]
@@ -69,7 +70,12 @@ def _reduce(op: Op) -> tuple[int, dict[str, Any]]:
 
     if commutes(op.regions[0].block):
         warps = sum(1 for c in layout.warp if c & mask)
-        return (partials(mask, warps) if warps else 0), {"order": "any"}
+        size = partials(mask, warps) if warps else 0
+        results = 1 << sum(1 for c in layout.reg if c & ~mask)  # of a thread
+        if not size or len(types) > 1 or results < CostModel.joined_results:
+            return size, {"order": "any"}
+        place = element << len(kept_in_warp(layout, mask)) << len(layout.warp)
+        return size + place, {"order": "any", "joined": size}
     most, rounds, done, group = 0, [], 0, 0
     crossing = set(layout.warp)
     for k in range(low, low + count):

@@ -7,7 +7,15 @@ the highest wherever each lies, and the value of the lower index is always the l
 
 from __future__ import annotations
 
-from tileiras.compiler.layout.linear import LANE_BITS, LinearLayout, dim_bits, reduced, remap_bits
+from tileiras.compiler.layout.linear import (
+    LANE_BITS,
+    LinearLayout,
+    dim_bits,
+    kept_in_warp,
+    reduced,
+    remap_bits,
+    table,
+)
 from tileiras.compiler.passes.tileaa.commute import chooses_alike, is_one_op
 from tileiras.compiler.target import sm
 from tileiras.compiler.target.cost import CostModel
@@ -16,6 +24,7 @@ from tileiras.compiler.target.registers import CLASS_BYTES, reg_class
 from .choose import chooser
 from .control import inline_body
 from .convert import shuffle
+from .fold import fold_lanes
 from .remarks import WIDEST_BYTES
 from .shared import load_shared, store_shared
 from .state import Lowering
@@ -127,14 +136,19 @@ def _any_order(
     # index bits the value does not depend on: combining equal values, once per bit
     for _ in range(bin(layout.inv & mask).count("1")):
         out = {kept: combine(values, values) for kept, values in out.items()}
-    for _, k in sorted((c & mask, k) for k, c in enumerate(layout.lane) if c & mask):
+    warp_bits = [k for _, k in sorted((c & mask, k) for k, c in enumerate(layout.warp) if c & mask)]
+    held = layout
+    if warp_bits and not by_lane:
+        held, out = fold_lanes(lowering, layout, mask, classes, out, combine)
+    for _, k in sorted((c & mask, k) for k, c in enumerate(held.lane) if c & mask):
         upper = b.entry("setp.ne.b32", b.entry("and.b32", b.tid, 1 << k), 0) if by_lane else None
         for kept, values in out.items():
             out[kept] = _ordered(
                 lowering, classes, upper, values, _other_lane(lowering, values, k, classes), combine
             )
-    warp_bits = [k for _, k in sorted((c & mask, k) for k, c in enumerate(layout.warp) if c & mask)]
-    return _across_warps(lowering, op, layout, mask, warp_bits, classes, out, combine) if warp_bits else out
+    if not warp_bits:
+        return out
+    return _across_warps(lowering, op, layout, mask, warp_bits, classes, out, combine, held=held)
 
 
 def _index_order(
@@ -225,14 +239,15 @@ def _ordered(lowering: Lowering, classes: Any, upper: Any, mine: Any, others: An
 
 def _across_warps(
     lowering: Lowering, op: Op, layout: Any, mask: int, warp_bits: list[int], classes: list[str], state: Any, combine: Any,
-    fixed: int = 0,
+    fixed: int = 0, held: LinearLayout | None = None,
 ) -> Any:  # fmt: skip
     """Every warp leaves its partial results in shared memory; every thread combines all partials in order.
 
     `mask`: the index bits that are combined once this is done, those of `warp_bits` among them; `fixed`: index
-    bits that all of `state` agree in.
+    bits that all of `state` agree in; `held`: where the partials of a warp lie, if its lanes hold halves (fold.py).
     """
     b = lowering.b
+    held = held or layout
     parts = 1 << len(warp_bits)
     kept_bits = [k for k in range(layout.bits) if not (mask | layout.inv | fixed) >> k & 1]
     place = {1 << k: i for i, k in enumerate(kept_bits)}
@@ -263,8 +278,8 @@ def _across_warps(
 
     owner = LinearLayout(
         layout.bits + len(warp_bits),
-        [c for c in layout.reg if not c & mask],
-        [0 if c & mask else c for c in layout.lane],
+        [c for c in held.reg if not c & mask],
+        [0 if c & mask else c for c in held.lane],
         [part << layout.bits if part else 0 if c & mask else c for part, c in zip(part_warp, layout.warp)],
         0,
     )
@@ -274,21 +289,26 @@ def _across_warps(
     # Where the results lie: as the partials do, or wherever the op's results want them.
     read = None if fixed else _elsewhere(op, layout)
     of_lanes, of_warps = (read.lane, read.warp) if read is not None else (layout.lane, layout.warp)
-    wanted = read.reg_table if read is not None else list(state)
+    wanted = list(state) if held is layout else table([c for c in layout.reg if c & ~mask])
+    if read is not None:
+        wanted = read.reg_table
+    joined = op.attr("joined") if read is None and held is not layout else None
+    if joined is not None:
+        wanted, of_lanes = list(state), held.lane
     # Partials of one result lie side by side where those of a warp's lanes reach no bank twice: a load then takes several. Else
     # the results of one part do, and a thread moves neighbours together.
     lanes_apart = sum(1 for c in layout.lane if compact(c & ~mask))
-    beside = read is None and max(sizes) * parts << lanes_apart <= CostModel.bank_bytes
+    beside = read is None and joined is None and max(sizes) * parts << lanes_apart <= CostModel.bank_bytes
     stride, step = (
         (parts, 1) if beside else (1, count)
     )  # in elements: from result to result, from part to part
     addresses: dict[tuple[int, int], Any] = {}
     for i, size in enumerate(sizes):
-        lane_cols = [compact(c & ~mask) * size * stride for c in layout.lane]
+        lane_cols = [compact(c & ~mask) * size * stride for c in held.lane]
         warp_cols = [compact(c & ~mask) * size * stride for c in layout.warp]
         store_warp = [c ^ (p * step * size) for c, p in zip(warp_cols, part_warp)]
         thread_store = b.thread_linear(lane_cols, store_warp)
-        for run in _runs(state, compact, 1 if beside else WIDEST_BYTES // size, (*layout.lane, *layout.warp)):
+        for run in _runs(state, compact, 1 if beside else WIDEST_BYTES // size, (*held.lane, *held.warp)):
             offset = compact(run[0]) * size * stride
             address = b.address(b.add(32, base, b.xor(32, thread_store, offset)), start_of[i])
             store_shared(lowering, address, [state[kept][i] for kept in run], classes[i], guard)
@@ -315,6 +335,40 @@ def _across_warps(
             while len(level) > 1:
                 level = [combine(level[j], level[j + 1]) for j in range(0, len(level), 2)]
             out[kept] = level[0]
+    return out if joined is None else _spread(lowering, layout, held, mask, classes[0], base, joined, out)
+
+
+def _spread(
+    lowering: Lowering, layout: LinearLayout, held: LinearLayout, mask: int, cls: str, base: Any, start: int, state: Any
+) -> Any:  # fmt: skip
+    """Every lane leaves the results it has joined in its warp's place, which begins at `start`, and reads all of its own."""
+    b = lowering.b
+    size = CLASS_BYTES[cls]
+    place = {1 << k: 1 << i for i, k in enumerate(kept_in_warp(layout, mask))}
+
+    def number(index: int) -> int:
+        return sum(i for bit, i in place.items() if index & bit)
+
+    def at(index: int) -> int:
+        return number(index & ~mask) * size
+
+    warps = [size << len(place) + i for i in range(len(layout.warp))]
+    owner = LinearLayout(
+        layout.bits, [c for c in held.reg if not c & mask], [0 if c & mask else c for c in held.lane], ()
+    )
+    copies = owner.replicated[0]
+    guard = b.entry("setp.eq.u32", b.entry("and.b32", b.tid, copies), 0) if copies else None
+    mine = b.thread_linear([at(c) for c in held.lane], warps)
+    most = WIDEST_BYTES // size
+    for run in _runs(state, number, most, held.lane):
+        address = b.address(b.add(32, base, b.xor(32, mine, at(run[0]))), start)
+        store_shared(lowering, address, [state[kept][0] for kept in run], cls, guard)
+    b.emit_to(None, "bar.warp.sync", 0xFFFFFFFF)
+    all_mine = b.thread_linear([at(c) for c in layout.lane], warps)
+    out: dict[int, tuple[Any, ...]] = {}
+    for run in _runs(table([c for c in layout.reg if c & ~mask]), number, most, layout.lane):
+        address = b.address(b.add(32, base, b.xor(32, all_mine, at(run[0]))), start)
+        out.update(zip(run, ((value,) for value in load_shared(lowering, address, len(run), cls))))
     return out
 
 
