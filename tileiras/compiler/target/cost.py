@@ -133,7 +133,6 @@ class CostModel:
     unflushed_exponential = 4  # of ex2.approx with subnormal results (S)
     folded_results = 4  # of a reduction in a thread, from which on lanes exchange halves (S)
     joined_results = 16  # of a reduction in a thread, from which on lanes join some each (S)
-    )
     paired_registers = 8  # of a tile, from which on two f32 values share an instruction (S)
     many_coordinates = 4  # of a thread: they would wait through a loop for its comparisons (S)
     summed_bits = 128  # of a row that a thread joins where sums wait for a loop's end (S)
