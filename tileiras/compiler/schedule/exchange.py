@@ -55,8 +55,9 @@ def _convert(op: Op) -> tuple[int, dict[str, Any]]:
 
 def _reduce(op: Op) -> tuple[int, dict[str, Any]]:
     """`order`: "any" takes registers, lanes, then warps; "index" joins neighbours from the lowest index bit up, because
-    the body does not commute. `joined`: where a place of each warp's own begins, for results that its lanes join and all of
-    them read. `rounds`: for each exchange between warps, the index bits that are fixed in a round."""
+    the body does not commute. `halves`: lanes exchange them, in place of butterflies. `joined`: where a place of each
+    warp's own begins, for results that its lanes join and all of them read. `rounds`: for each exchange between warps,
+    the index bits that are fixed in a round."""
     from tileiras.compiler.passes.tileaa.commute import commutes
 
     layout = op.attrs["layout"]
@@ -72,10 +73,12 @@ def _reduce(op: Op) -> tuple[int, dict[str, Any]]:
         warps = sum(1 for c in layout.warp if c & mask)
         size = partials(mask, warps) if warps else 0
         results = 1 << sum(1 for c in layout.reg if c & ~mask)  # of a thread
-        if not size or len(types) > 1 or results < CostModel.joined_results:
+        if not size or results < CostModel.folded_results or not _repeats(op):
             return size, {"order": "any"}
+        if len(types) > 1 or results < CostModel.joined_results:
+            return size, {"order": "any", "halves": True}
         place = element << len(kept_in_warp(layout, mask)) << len(layout.warp)
-        return size + place, {"order": "any", "joined": size}
+        return size + place, {"order": "any", "halves": True, "joined": size}
     most, rounds, done, group = 0, [], 0, 0
     crossing = set(layout.warp)
     for k in range(low, low + count):
@@ -96,6 +99,14 @@ def _reduce(op: Op) -> tuple[int, dict[str, Any]]:
         most = max(most, size)
         group = 0
     return most, {"order": "index", **({"rounds": tuple(rounds)} if any(rounds) else {})}
+
+
+def _repeats(op: Op) -> bool:
+    """Whether an op stands in a loop. Behind one, what instructions it saves once is less than its addresses cost there."""
+    parent = op.parent
+    while parent is not None and parent.spec.name not in ("for", "loop"):
+        parent = parent.parent
+    return parent is not None
 
 
 def _scan(op: Op) -> tuple[int, dict[str, Any]]:

@@ -8,7 +8,6 @@ partials of the warps are then combined by the lanes that hold them, and each wa
 from __future__ import annotations
 
 from tileiras.compiler.layout.linear import LinearLayout, table
-from tileiras.compiler.target.cost import CostModel
 
 from .convert import shuffle
 
@@ -28,8 +27,6 @@ def fold_lanes(
 
     b = lowering.b
     halves = sorted(c for c in layout.reg if c & ~mask)
-    if 1 << len(halves) < CostModel.folded_results:
-        return layout, state
     lanes = list(layout.lane)
     for _, k in sorted((c & mask, k) for k, c in enumerate(lanes) if c & mask):
         if not halves:

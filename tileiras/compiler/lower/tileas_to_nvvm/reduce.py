@@ -138,7 +138,7 @@ def _any_order(
         out = {kept: combine(values, values) for kept, values in out.items()}
     warp_bits = [k for _, k in sorted((c & mask, k) for k, c in enumerate(layout.warp) if c & mask)]
     held = layout
-    if warp_bits and not by_lane:
+    if op.attr("halves") and not by_lane:
         held, out = fold_lanes(lowering, layout, mask, classes, out, combine)
     for _, k in sorted((c & mask, k) for k, c in enumerate(held.lane) if c & mask):
         upper = b.entry("setp.ne.b32", b.entry("and.b32", b.tid, 1 << k), 0) if by_lane else None
@@ -239,7 +239,7 @@ def _ordered(lowering: Lowering, classes: Any, upper: Any, mine: Any, others: An
 
 def _across_warps(
     lowering: Lowering, op: Op, layout: Any, mask: int, warp_bits: list[int], classes: list[str], state: Any, combine: Any,
-    fixed: int = 0, held: LinearLayout | None = None,
+    fixed: int = 0, held: Any = None,
 ) -> Any:  # fmt: skip
     """Every warp leaves its partial results in shared memory; every thread combines all partials in order.
 
