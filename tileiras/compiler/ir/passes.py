@@ -180,6 +180,11 @@ class Context:
         """What the pass `name` left on a function (the current one); None when it did not run there."""
         return self.results.get((self.function if function is None else function, name))
 
+    def remark(self, diag: Diag, op: Any, **facts: Any) -> None:
+        """Says a remark about an op, if its kind and category were asked for."""
+        if (self.remarks or {}).get(diag.kind, "none") in ("all", diag.category):
+            self.sink.emit(diag, loc=op.loc, function=self.function, **facts)
+
     def event(self, *event: Any) -> None:
         if self.trace is not None:
             self.trace.append(event)

@@ -80,8 +80,9 @@ class Flat:
         return self.resolve(self.loop.regions[0].block.ops[-1].operands[number], last)
 
 
-def flat(loop: Op) -> Flat | None:
-    """What a loop over the steps of all tiles is made of; None for other loops, and where more than the tiles would be lost."""
+def flat(loop: Op) -> Flat | str | None:
+    """What a loop over the steps of all tiles is made of; None for other loops, the reason where more than the tiles would be
+    lost."""
     if loop.spec.name != "for" or loop.attr("unsignedCmp") or constant_int(loop.operands[2]) != 1:
         return None
     body = loop.regions[0].block
@@ -92,10 +93,25 @@ def flat(loop: Op) -> Flat | None:
     if any(op.spec.name in EXITS or op.spec.name == "continue" and op.parent is not loop and not in_loop(op, loop)
            for op in loop.walk()):  # fmt: skip
         return None
+    reason = None
     for branch in [op for op in body.ops if op.spec.name == "if"]:
         found = turning(loop, branch)
-        if found is not None and sorts(found) and only_steps(found) and can_end(found):
+        if found is None:
+            continue
+        reason = refusal(found)
+        if reason is None:
             return found
+    return reason
+
+
+def refusal(found: Flat) -> str | None:
+    """Why the steps of a tile cannot be a loop of their own; None: they can. Sorts what the loop carries."""
+    if not sorts(found):
+        return "what steps behind the last whole tile leave is asked for behind the loop"
+    if not only_steps(found):
+        return "steps that end no tile write memory, or have a loop"
+    if not can_end(found):
+        return "what ends a tile needs values from before its last step"
     return None
 
 

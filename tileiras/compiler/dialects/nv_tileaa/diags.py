@@ -300,6 +300,193 @@ remedy: Nothing is wrong. Without the hint, a tile block is one CTA.
 """  # noqa: E501
 
 
+NESTED = Diag(
+    "AA-0312", REMARK, "the loop over the steps of all tiles is a loop over tiles around one over steps", "TileAANestTiles",
+    WORD_REMARK, kind="passed", category="memory",
+)  # fmt: skip
+"""
+cause: A remark: a branch ends a tile each time that a counter of steps gets to its bound. As two loops, the inner one's copies
+run ahead, and its products are asynchronous.
+remedy: Nothing is wrong.
+
+  $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
+  cuda_tile.module @m {
+    entry @k(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %out: tile<ptr<i32>>, %n: tile<i32>, %total: tile<i32>) {
+      %pa = assume div_by<16>, %a : tile<ptr<f16>>
+      %pb = assume div_by<16>, %b : tile<ptr<f16>>
+      %zero = constant <i32: 0> : tile<i32>
+      %one = constant <i32: 1> : tile<i32>
+      %two = constant <i32: 2> : tile<i32>
+      %extent = constant <i32: 96> : tile<i32>
+      %last = subi %n, %one : tile<i32>
+      %av = make_tensor_view %pa, shape = [192, %extent], strides = [%extent, 1] :
+        tile<i32> -> tensor_view<192x?xf16, strides=[?,1]>
+      %bv = make_tensor_view %pb, shape = [%extent, 64], strides = [64, 1] : tile<i32> -> tensor_view<?x64xf16, strides=[64,1]>
+      %cv = make_tensor_view %c, shape = [192, 64], strides = [64, 1] : tensor_view<192x64xf32, strides=[64,1]>
+      %at = make_partition_view %av : partition_view<tile=(64x32), padding_value = zero, tensor_view<192x?xf16, strides=[?,1]>>
+      %bt = make_partition_view %bv : partition_view<tile=(32x64), padding_value = zero, tensor_view<?x64xf16, strides=[64,1]>>
+      %ct = make_partition_view %cv : partition_view<tile=(64x64), tensor_view<192x64xf32, strides=[64,1]>>
+      %none = constant <f32: 0.0> : tile<64x64xf32>
+      %v = make_token : token
+      %all:4 = for %i in (%zero to %total, step %one) : tile<i32>
+          iter_values(%acc = %none, %k = %zero, %t = %zero, %u = %v) -> (tile<64x64xf32>, tile<i32>, tile<i32>, token) {
+        %x, %t1 = load_view_tko weak %at[%t, %k] token=%v : partition_view<tile=(64x32), padding_value = zero, tensor_view<192x?xf16, strides=[?,1]>>, tile<i32> -> tile<64x32xf16>, token
+        %y, %t2 = load_view_tko weak %bt[%k, %zero] token=%v : partition_view<tile=(32x64), padding_value = zero, tensor_view<?x64xf16, strides=[64,1]>>, tile<i32> -> tile<32x64xf16>, token
+        %z = mmaf %x, %y, %acc : tile<64x32xf16>, tile<32x64xf16>, tile<64x64xf32>
+        %next = addi %k, %one : tile<i32>
+-       %ends = cmpi equal %next, %n, signed : tile<i32> -> tile<i1>
++       %ends = cmpi equal %next, %i, signed : tile<i32> -> tile<i1>
+        %r:4 = if %ends -> (tile<64x64xf32>, tile<i32>, tile<i32>, token) {
+          %stored = store_view_tko weak %z, %ct[%t, %zero] token=%u : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<192x64xf32, strides=[64,1]>>, tile<i32> -> token
+          %far = addi %t, %one : tile<i32>
+          yield %none, %zero, %far, %stored : tile<64x64xf32>, tile<i32>, tile<i32>, token
+        } else {
+          yield %z, %next, %t, %u : tile<64x64xf32>, tile<i32>, tile<i32>, token
+        }
+        continue %r#0, %r#1, %r#2, %r#3 : tile<64x64xf32>, tile<i32>, tile<i32>, token
+      }
+      %t3 = store_ptr_tko weak %out, %zero : tile<ptr<i32>>, tile<i32> -> token
+      return
+    }
+  }
+"""  # noqa: E501
+
+NOT_NESTED = Diag(
+    "AA-0313", REMARK, "the loop over the steps of all tiles stays one loop: {reason}", "TileAANestTiles",
+    WORD_REMARK, kind="missed", category="memory",
+)  # fmt: skip
+"""
+cause: A remark: a branch ends a tile each time that a counter of steps gets to its bound, and more than the tiles would be lost
+or done otherwise if the steps of a tile were a loop of their own. The loop's loads wait behind the branch.
+remedy: Do what the message names in the branch that ends a tile, or write two loops.
+
+  $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
+  cuda_tile.module @m {
+    entry @k(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %out: tile<ptr<i32>>, %n: tile<i32>, %total: tile<i32>) {
+      %pa = assume div_by<16>, %a : tile<ptr<f16>>
+      %pb = assume div_by<16>, %b : tile<ptr<f16>>
+      %zero = constant <i32: 0> : tile<i32>
+      %one = constant <i32: 1> : tile<i32>
+      %two = constant <i32: 2> : tile<i32>
+      %extent = constant <i32: 96> : tile<i32>
+      %last = subi %n, %one : tile<i32>
+      %av = make_tensor_view %pa, shape = [192, %extent], strides = [%extent, 1] :
+        tile<i32> -> tensor_view<192x?xf16, strides=[?,1]>
+      %bv = make_tensor_view %pb, shape = [%extent, 64], strides = [64, 1] : tile<i32> -> tensor_view<?x64xf16, strides=[64,1]>
+      %cv = make_tensor_view %c, shape = [192, 64], strides = [64, 1] : tensor_view<192x64xf32, strides=[64,1]>
+      %at = make_partition_view %av : partition_view<tile=(64x32), padding_value = zero, tensor_view<192x?xf16, strides=[?,1]>>
+      %bt = make_partition_view %bv : partition_view<tile=(32x64), padding_value = zero, tensor_view<?x64xf16, strides=[64,1]>>
+      %ct = make_partition_view %cv : partition_view<tile=(64x64), tensor_view<192x64xf32, strides=[64,1]>>
+      %none = constant <f32: 0.0> : tile<64x64xf32>
+      %v = make_token : token
+      %all:4 = for %i in (%zero to %total, step %one) : tile<i32>
+          iter_values(%acc = %none, %k = %zero, %t = %zero, %u = %v) -> (tile<64x64xf32>, tile<i32>, tile<i32>, token) {
+        %x, %t1 = load_view_tko weak %at[%t, %k] token=%v : partition_view<tile=(64x32), padding_value = zero, tensor_view<192x?xf16, strides=[?,1]>>, tile<i32> -> tile<64x32xf16>, token
+        %y, %t2 = load_view_tko weak %bt[%k, %zero] token=%v : partition_view<tile=(32x64), padding_value = zero, tensor_view<?x64xf16, strides=[64,1]>>, tile<i32> -> tile<32x64xf16>, token
+        %z = mmaf %x, %y, %acc : tile<64x32xf16>, tile<32x64xf16>, tile<64x64xf32>
+        %next = addi %k, %one : tile<i32>
+        %ends = cmpi equal %next, %n, signed : tile<i32> -> tile<i1>
+        %r:4 = if %ends -> (tile<64x64xf32>, tile<i32>, tile<i32>, token) {
+          %stored = store_view_tko weak %z, %ct[%t, %zero] token=%u : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<192x64xf32, strides=[64,1]>>, tile<i32> -> token
+          %far = addi %t, %one : tile<i32>
+          yield %none, %zero, %far, %stored : tile<64x64xf32>, tile<i32>, tile<i32>, token
+        } else {
+          yield %z, %next, %t, %u : tile<64x64xf32>, tile<i32>, tile<i32>, token
+        }
+        continue %r#0, %r#1, %r#2, %r#3 : tile<64x64xf32>, tile<i32>, tile<i32>, token
+      }
+-     %t3 = store_ptr_tko weak %out, %all#1 : tile<ptr<i32>>, tile<i32> -> token
++     %t3 = store_ptr_tko weak %out, %one : tile<ptr<i32>>, tile<i32> -> token
+      return
+    }
+  }
+"""  # noqa: E501
+
+WHERE_USED = Diag(
+    "AA-0314", REMARK, "{count} operands that the loop carries for its next step are loaded in the step that uses them",
+    "TileAALoadWhereUsed", WORD_REMARK, kind="passed", category="memory",
+)  # fmt: skip
+"""
+cause: A remark: a loop of products loads ahead by itself, one step far, in registers. Copies to shared memory run further.
+remedy: Nothing is wrong.
+
+  $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
+  cuda_tile.module @m {
+    entry @k(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %n: tile<i32>) {
+      %pa = assume div_by<16>, %a : tile<ptr<f16>>
+      %pb = assume div_by<16>, %b : tile<ptr<f16>>
+      %zero = constant <i32: 0> : tile<i32>
+      %one = constant <i32: 1> : tile<i32>
+      %two = constant <i32: 2> : tile<i32>
+      %extent = constant <i32: 128> : tile<i32>
+      %av = make_tensor_view %pa, shape = [64, %extent], strides = [128, 1] : tile<i32> -> tensor_view<64x?xf16, strides=[128,1]>
+      %bv = make_tensor_view %pb, shape = [%extent, 64], strides = [64, 1] : tile<i32> -> tensor_view<?x64xf16, strides=[64,1]>
+      %cv = make_tensor_view %c, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf32, strides=[64,1]>
+      %at = make_partition_view %av : partition_view<tile=(64x32), padding_value = zero, tensor_view<64x?xf16, strides=[128,1]>>
+      %bt = make_partition_view %bv : partition_view<tile=(32x64), padding_value = zero, tensor_view<?x64xf16, strides=[64,1]>>
+      %ct = make_partition_view %cv : partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>
+      %none = constant <f32: 0.0> : tile<64x64xf32>
+      %v = make_token : token
+      %px, %tx = load_view_tko weak %at[%zero, %zero] token=%v : partition_view<tile=(64x32), padding_value = zero, tensor_view<64x?xf16, strides=[128,1]>>, tile<i32> -> tile<64x32xf16>, token
+        %py, %ty = load_view_tko weak %bt[%zero, %zero] token=%v : partition_view<tile=(32x64), padding_value = zero, tensor_view<?x64xf16, strides=[64,1]>>, tile<i32> -> tile<32x64xf16>, token
+-     %all:3 = for %i in (%one to %n, step %one) : tile<i32> iter_values(%acc = %none, %x = %px, %y = %py) -> (tile<64x64xf32>, tile<64x32xf16>, tile<32x64xf16>) {
++     %all:3 = for %i in (%zero to %n, step %one) : tile<i32> iter_values(%acc = %none, %x = %px, %y = %py) -> (tile<64x64xf32>, tile<64x32xf16>, tile<32x64xf16>) {
+        %k = addi %i, %zero : tile<i32>
+        %x1, %ux = load_view_tko weak %at[%zero, %k] token=%v : partition_view<tile=(64x32), padding_value = zero, tensor_view<64x?xf16, strides=[128,1]>>, tile<i32> -> tile<64x32xf16>, token
+        %y1, %uy = load_view_tko weak %bt[%k, %zero] token=%v : partition_view<tile=(32x64), padding_value = zero, tensor_view<?x64xf16, strides=[64,1]>>, tile<i32> -> tile<32x64xf16>, token
+        %z = mmaf %x, %y, %acc : tile<64x32xf16>, tile<32x64xf16>, tile<64x64xf32>
+        continue %z, %x1, %y1 : tile<64x64xf32>, tile<64x32xf16>, tile<32x64xf16>
+      }
+      %sum = mmaf %all#1, %all#2, %all#0 : tile<64x32xf16>, tile<32x64xf16>, tile<64x64xf32>
+      %done = store_view_tko weak %sum, %ct[%zero, %zero] token=%v : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>, tile<i32> -> token
+      return
+    }
+  }
+"""  # noqa: E501
+
+NOT_WHERE_USED = Diag(
+    "AA-0315", REMARK, "operands that the loop carries for its next step stay in registers: {reason}",
+    "TileAALoadWhereUsed", WORD_REMARK, kind="missed", category="memory",
+)  # fmt: skip
+"""
+cause: A remark: a loop of products loads the operands of its next step, and what follows it is no such step, or asks for more.
+remedy: Multiply behind the loop as in it, or load operands in the step that uses them.
+
+  $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
+  cuda_tile.module @m {
+    entry @k(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %n: tile<i32>) {
+      %pa = assume div_by<16>, %a : tile<ptr<f16>>
+      %pb = assume div_by<16>, %b : tile<ptr<f16>>
+      %zero = constant <i32: 0> : tile<i32>
+      %one = constant <i32: 1> : tile<i32>
+      %two = constant <i32: 2> : tile<i32>
+      %extent = constant <i32: 128> : tile<i32>
+      %av = make_tensor_view %pa, shape = [64, %extent], strides = [128, 1] : tile<i32> -> tensor_view<64x?xf16, strides=[128,1]>
+      %bv = make_tensor_view %pb, shape = [%extent, 64], strides = [64, 1] : tile<i32> -> tensor_view<?x64xf16, strides=[64,1]>
+      %cv = make_tensor_view %c, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf32, strides=[64,1]>
+      %at = make_partition_view %av : partition_view<tile=(64x32), padding_value = zero, tensor_view<64x?xf16, strides=[128,1]>>
+      %bt = make_partition_view %bv : partition_view<tile=(32x64), padding_value = zero, tensor_view<?x64xf16, strides=[64,1]>>
+      %ct = make_partition_view %cv : partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>
+      %none = constant <f32: 0.0> : tile<64x64xf32>
+      %v = make_token : token
+      %px, %tx = load_view_tko weak %at[%zero, %zero] token=%v : partition_view<tile=(64x32), padding_value = zero, tensor_view<64x?xf16, strides=[128,1]>>, tile<i32> -> tile<64x32xf16>, token
+        %py, %ty = load_view_tko weak %bt[%zero, %zero] token=%v : partition_view<tile=(32x64), padding_value = zero, tensor_view<?x64xf16, strides=[64,1]>>, tile<i32> -> tile<32x64xf16>, token
+      %all:3 = for %i in (%one to %n, step %one) : tile<i32> iter_values(%acc = %none, %x = %px, %y = %py) -> (tile<64x64xf32>, tile<64x32xf16>, tile<32x64xf16>) {
+        %k = addi %i, %zero : tile<i32>
+        %x1, %ux = load_view_tko weak %at[%zero, %k] token=%v : partition_view<tile=(64x32), padding_value = zero, tensor_view<64x?xf16, strides=[128,1]>>, tile<i32> -> tile<64x32xf16>, token
+        %y1, %uy = load_view_tko weak %bt[%k, %zero] token=%v : partition_view<tile=(32x64), padding_value = zero, tensor_view<?x64xf16, strides=[64,1]>>, tile<i32> -> tile<32x64xf16>, token
+        %z = mmaf %x, %y, %acc : tile<64x32xf16>, tile<32x64xf16>, tile<64x64xf32>
+        continue %z, %x1, %y1 : tile<64x64xf32>, tile<64x32xf16>, tile<32x64xf16>
+      }
+-     %sum = mmaf %all#1, %all#2, %none : tile<64x32xf16>, tile<32x64xf16>, tile<64x64xf32>
++     %sum = mmaf %all#1, %all#2, %all#0 : tile<64x32xf16>, tile<32x64xf16>, tile<64x64xf32>
+      %done = store_view_tko weak %sum, %ct[%zero, %zero] token=%v : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>, tile<i32> -> token
+      return
+    }
+  }
+"""  # noqa: E501
+
+
 # TileAARuntimeVersions
 VERSIONS = Diag(
     "AA-0401", REMARK,

@@ -12,6 +12,7 @@ where tokens let them: nothing in the loop writes, and nobody waits for the load
 
 from __future__ import annotations
 
+from tileiras.compiler.dialects.nv_tileaa import diags as D
 from tileiras.compiler.dialects.nv_tileaa import ops as tileaa
 from tileiras.compiler.ir.build import create
 from tileiras.compiler.ir.clone import clone_into
@@ -52,7 +53,10 @@ class LoadWhereUsed(Pass):
     def run(self, func: Any, context: Context) -> bool:
         for loop in [op for op in func.walk() if op.spec.name == "for"]:
             found = ahead(loop)
-            if found is not None:
+            if isinstance(found, str):
+                context.remark(D.NOT_WHERE_USED, loop, reason=found)
+            elif found is not None:
+                context.remark(D.WHERE_USED, loop, count=len(found.loaded))
                 found.rewrite()
                 context.analyses.drop()
         return True
@@ -125,8 +129,8 @@ class Ahead:
                 begin.erase()
 
 
-def ahead(loop: Op) -> Ahead | None:
-    """What a loop loads for its next step; None where it does not, or its loads cannot move."""
+def ahead(loop: Op) -> Ahead | str | None:
+    """What a loop loads for its next step; None where it does not, the reason where what follows it keeps its loads there."""
     body = loop.regions[0].block
     if loop.attr("unsignedCmp") or constant_int(loop.operands[2]) != 1:
         return None
@@ -159,7 +163,9 @@ def ahead(loop: Op) -> Ahead | None:
     found = Ahead(loop, loaded)
     if not any(loop.results[n].uses for n in loaded):
         return found
-    return found if absorbs(found) else None
+    return (
+        found if absorbs(found) else "what was loaded last is not used by one more step behind the loop alone"
+    )
 
 
 def is_quiet(op: Op) -> bool:

@@ -14,6 +14,7 @@ tile leave nothing and go; no tile is whole where %n is no positive number, or g
 
 from __future__ import annotations
 
+from tileiras.compiler.dialects.nv_tileaa import diags as D
 from tileiras.compiler.dialects.nv_tileaa import ops as tileaa
 from tileiras.compiler.ir.build import create
 from tileiras.compiler.ir.clone import clone_into
@@ -47,7 +48,10 @@ class NestTiles(Pass):
     def run(self, func: Any, context: Context) -> bool:
         for loop in [op for op in func.walk() if op.spec.name == "for"]:
             found = flat(loop)
-            if found is not None:
+            if isinstance(found, str):
+                context.remark(D.NOT_NESTED, loop, reason=found)
+            elif found is not None:
+                context.remark(D.NESTED, loop)
                 Nest(found).rewrite()
                 context.analyses.drop()
         return True
