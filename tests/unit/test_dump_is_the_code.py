@@ -63,7 +63,7 @@ def barriers_of(op: Any) -> int:
     elif op.attrs.get("atom") == "fma":
         depth = op.operands[0].type.shape[-1]
         rounds = depth // op.attrs.get("round_depth", depth)
-    return 2 * rounds - 1
+    return 2 * rounds - 1 + ("joined" in op.attrs)  # once more within the warps, whose lanes join results
 
 
 def groups(op: Any, layout: Any) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from tileiras.compiler.dialects.nv_tileas import ops as tileas
 from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.layout import convert
-from tileiras.compiler.layout.linear import dim_bits, embedded, kept_in_warp
+from tileiras.compiler.layout.linear import dim_bits, embedded, kept_in_warp, reduced
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.mma import FMA
 from tileiras.compiler.target.registers import moved_bytes, shared_bytes
@@ -58,7 +58,7 @@ def _reduce(op: Op) -> tuple[int, dict[str, Any]]:
     the body does not commute. `halves`: lanes exchange them, in place of butterflies. `joined`: where a place of each
     warp's own begins, for results that its lanes join and all of them read. `rounds`: for each exchange between warps,
     the index bits that are fixed in a round."""
-    from tileiras.compiler.passes.tileaa.commute import commutes
+    from tileiras.compiler.passes.tileaa.commute import commutes, is_one_op
 
     layout = op.attrs["layout"]
     low, count = dim_bits(op.operands[0].type.shape)[op.attr("dim")]  # type: ignore[attr-defined]
@@ -75,7 +75,9 @@ def _reduce(op: Op) -> tuple[int, dict[str, Any]]:
         results = 1 << sum(1 for c in layout.reg if c & ~mask)  # of a thread
         if not size or results < CostModel.folded_results or not _repeats(op):
             return size, {"order": "any"}
-        if len(types) > 1 or results < CostModel.joined_results:
+        shape, given = types[0].shape, op.results[0].type.layout  # type: ignore[attr-defined]
+        elsewhere = given is not reduced(layout, shape, op.attr("dim"))
+        if not is_one_op(op.regions[0].block) or elsewhere or results < CostModel.joined_results:
             return size, {"order": "any", "halves": True}
         place = element << len(kept_in_warp(layout, mask)) << len(layout.warp)
         return size + place, {"order": "any", "halves": True, "joined": size}
