@@ -27,6 +27,7 @@ from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS, SIDES
 
 from .again import erase_load, loaded_again
+from .epilogue import slice_epilogues
 from .masks import move_to_parts
 
 TYPE_CHECKING = False
@@ -66,6 +67,7 @@ class HoistConversions(Pass):
                 self.to_load(convert.result, context)
         for loop in [op for op in func.walk() if op.spec.name == "for"]:
             self.out_of(loop, func, context)
+        slice_epilogues(func, context)
         for convert in [op for op in func.walk() if op.spec is tileas.CONVERT_LAYOUT]:
             if self.is_read_by_sectors(convert):
                 load = convert.operands[0].op
