@@ -145,6 +145,22 @@ def _special_products() -> list[Production]:
             _step("bf16", (128, 256, 64)),
         ),
         Production(
+            "mm_f16_alpha_beta_128x256",
+            "products.py",
+            "alpha_beta",
+            (
+                Array("f16", 2, **PROVEN),
+                Array("f16", 2, **PROVEN),
+                wide,
+                Scalar("f32"),
+                Scalar("f32"),
+                128,
+                256,
+                32,
+            ),  # type: ignore[arg-type]
+            _step("f16", (128, 256, 32)),
+        ),
+        Production(
             "mm_bf16_w4a16",
             "products.py",
             "weights_4bit",

@@ -274,3 +274,16 @@ def f32_in_parts(a, b, c, M: Const, N: Const, K: Const):
         yl = (y - yh.astype(ct.float32)).astype(ct.bfloat16)
         acc = ct.mma(xh, yh, ct.mma(xh, yl, ct.mma(xl, yh, acc)))
     ct.store(c, (i, j), acc)
+
+
+@ct.kernel
+def alpha_beta(a, b, c, alpha: float, beta: float, M: Const, N: Const, K: Const):
+    """As BLAS has it: what was in the result is a part of it."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        x = ct.load(a, (i, k), (M, K), padding_mode=ZERO)
+        y = ct.load(b, (k, j), (K, N), padding_mode=ZERO)
+        acc = ct.mma(x, y, acc)
+    old = ct.load(c, (i, j), (M, N), padding_mode=ZERO).astype(ct.float32)
+    ct.store(c, (i, j), (alpha * acc + beta * old).astype(c.dtype))

@@ -992,8 +992,26 @@ def looked_up(p: Products) -> None:
     epilogue(p, done[0], s.acc, shape, out, "", s.zero, s.zero, s.vector)
 
 
+def second_tile(p: Products) -> None:
+    """A tile that is loaded behind the loop is added to the sums, or they are multiplied by it."""
+    s = Sizes(p, ("f16", "bf16", "tf32"))
+    count = (p.choose((1, 2)), p.choose((1, 2)))
+    height, width = s.cut(p, s.m * count[0]), s.cut(p, s.n * count[1])
+    a, b = source(p, s.dtype, (s.m, s.k), (height, s.depth)), source(p, s.dtype, (s.k, s.n), (s.depth, width))
+    shape = (s.m, s.n)
+    other = Operand(p, p.choose(("f32", "f32", "f16", "bf16")), shape, (height, width))
+    out = Operand(p, s.result(p), shape, (height, width), reads=False)
+    i, j, _ = begin(p, (*count, 1))
+    x = product_loop(p, s, a, b, i, j, zero_of(p, s.acc, shape))
+    y = other.load(i, j)
+    if other.dtype != s.acc:
+        y = p.emit(f"ftof {y} : {tile(other.dtype, shape)} -> {tile(s.acc, shape)}")
+    x = p.binary(p.choose(("addf", "addf", "mulf")), x, y, s.acc, shape)
+    epilogue(p, x, s.acc, shape, out, "", i, j, s.vector)
+
+
 FORMS = (tiles, tiles, tiles, split, two_loops, nested, shared, guarded, left_out, left_out, carried, effects, batch,
-         block_scaled, flash, flash, backward, beside, one_loop, operands_ahead, looked_up)  # fmt: skip
+         block_scaled, flash, flash, backward, beside, one_loop, operands_ahead, looked_up, second_tile)  # fmt: skip
 
 
 def draw_form(p: Products) -> None:

@@ -45,7 +45,7 @@ class CostModel:
     tensor_memory_elements = 128  # of an accumulator from tensor memory: more would be spilled (S)
     read_back_elements = 64  # of a sum in tensor memory, in one thread behind the loop (S)
     results_registers = 192  # of sums that come from tensor memory at once; more, and ptxas gives up (S)
-    epilogue_registers = 160  # of sums and what is loaded beside them behind the loop: more would spill (S)
+    epilogue_registers = 192  # of sums and what is loaded beside them behind the loop: more would spill (S)
     epilogue_slice = 32  # of them that one slice of what is loaded takes; two are there at once (S)
     loop_registers = 40  # of a loop with products: addresses, counters, what is on its way (S)
     fragment_registers = 48  # two slices of both operands in a warp tile of 64x64, 16 bits an element (F)

@@ -125,6 +125,10 @@ class Epilogue:
             if op.regions or not (op.spec.is_pure or op.spec.name in QUIET):
                 return False
         self.joins = [op for op in between if op.spec.name == "join_tokens"]
+        others = set(between).difference(self.joins)  # that may not wait for the loads
+        waited_for = [*(op.results[1] for op in self.loads), *(op.results[0] for op in self.joins)]
+        if any(user in others for token in waited_for for user, _ in token.uses):
+            return False
         behind = ordered_behind(store, set(self.joins))
         return all(load.results[1] not in behind or same_tile(load, store) for load in self.loads)
 
@@ -178,7 +182,9 @@ class Epilogue:
         op = value.op
         assert op is not None
         source: Any = op.operands[0].type
-        small = part(op.operands[0], unbroadcasted(self.layout, source.shape, type.shape), self.store, context)
+        small = part(
+            op.operands[0], unbroadcasted(self.layout, source.shape, type.shape), self.store, context
+        )
         if small is None:
             return None
         want = TensorType(type.elem, type.shape, with_inv(self.layout, type.layout.inv))
@@ -193,7 +199,9 @@ class Epilogue:
         bits = layout.bits - self.cut
         inside = (1 << bits) - 1
         reg = [c for c in layout.reg if c <= inside]
-        return TensorType(type.elem, shape, LinearLayout(bits, reg, layout.lane, layout.warp, layout.inv & inside))
+        return TensorType(
+            type.elem, shape, LinearLayout(bits, reg, layout.lane, layout.warp, layout.inv & inside)
+        )
 
     def compute(self, s: int, loaded: dict[Op, Op], whole: dict[Value, Value], here: Rewriter) -> Value:
         """One slice of what is stored."""
@@ -205,12 +213,20 @@ class Epilogue:
             if op.spec is tileas.CONVERT_LAYOUT:
                 parts[op.result] = parts[op.operands[0]]
                 continue
-            new = here.create(op.spec, [parts[v] for v in op.operands], (self.sliced(op.result),), dict(op.attrs), loc=op.loc)
+            new = here.create(
+                op.spec,
+                [parts[v] for v in op.operands],
+                (self.sliced(op.result),),
+                dict(op.attrs),
+                loc=op.loc,
+            )
             assert new is not None
             parts[op.result] = new.result
         return parts[self.convert.operands[0]]
 
-    def access(self, op: Op, s: int, here: Rewriter, tile: Value | None = None, token: Value | None = None) -> Op:
+    def access(
+        self, op: Op, s: int, here: Rewriter, tile: Value | None = None, token: Value | None = None
+    ) -> Op:
         """A load or store of one slice."""
         view: Any = op.operand("view")
         old: PartitionView = view.type
@@ -223,7 +239,9 @@ class Epilogue:
         # a number that would wrap is that of a tile outside, as is the last one that does not
         last = number(here, (1 << bits - self.cut) - 1, n, index.type.elem)
         index = made(here, "mini", (index, last), index.type, signedness="unsigned").result
-        index = made(here, "muli", (index, number(here, 1 << self.cut, n, index.type.elem)), index.type).result
+        index = made(
+            here, "muli", (index, number(here, 1 << self.cut, n, index.type.elem)), index.type
+        ).result
         indices[0] = made(here, "addi", (index, number(here, s, n, index.type.elem)), index.type).result
         operands = {"view": small, "index": indices}
         types: list[Any] = [r.type for r in op.results]

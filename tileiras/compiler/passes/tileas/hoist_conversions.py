@@ -7,7 +7,7 @@ travel by an asynchronous copy. What is added to their results does so too where
 A conversion in a loop of a value from outside of it moves in front of the loop when the fragments fit the registers
 beside the accumulators; else the value waits in shared memory, stored once, and every iteration reads it from there. What
 several products take, in both orientations, as keys in the backward pass of attention, waits once: ldmatrix turns what it reads.
-What no product takes moves where it takes no more registers than what would wait to be converted.
+What no product takes moves where it takes no more registers than what would wait to be converted. Tiles beside sums: epilogue.py.
 """
 
 from __future__ import annotations
