@@ -351,7 +351,7 @@ def is_written_back(operand: Value) -> bool:
 def scratch_bytes(loop: Op, members: dict[Op, Staged], target: Any, rounds: int = 1) -> int:
     """Shared memory that the rest of the loop's body takes at once: conversions (in so many rounds), reductions across warps,
     blocks of tiles."""
-    from .exchange import EXCHANGES, conversion
+    from .exchange import conversion
 
     most = 0
     for op in loop.walk():
@@ -364,8 +364,18 @@ def scratch_bytes(loop: Op, members: dict[Op, Staged], target: Any, rounds: int 
                 most = max(
                     most, conversion(source.type, op.results[0].type, target).get("bytes", 0) // rounds
                 )
-        elif op.spec.name in EXCHANGES and (op.spec.name != "reduce" or "layout" in op.attrs):
-            most = max(most, EXCHANGES[op.spec.name](op)[0])
+    return max(most, exchanged_bytes(loop))
+
+
+def exchanged_bytes(loop: Op) -> int:
+    """Shared memory that one of a loop's ops takes at most which cannot go in rounds, as conversions can."""
+    from .exchange import EXCHANGES
+
+    most = 0
+    for op in loop.walk():
+        name = op.spec.name
+        if name != "convert_layout" and name in EXCHANGES and (name != "reduce" or "layout" in op.attrs):
+            most = max(most, EXCHANGES[name](op)[0])
     return most
 
 

@@ -26,6 +26,7 @@ from tileiras.compiler.layout.shared import arrange
 from tileiras.compiler.schedule import tensor_memory
 from tileiras.compiler.schedule.exchange import conversion
 from tileiras.compiler.schedule.instructions import scaled_form
+from tileiras.compiler.schedule.loops import exchanged_bytes
 from tileiras.compiler.schedule.products import carried_beside, described
 from tileiras.compiler.target import sm, tcgen05
 from tileiras.compiler.target.cost import CostModel
@@ -247,8 +248,9 @@ class Accumulation:
         room = CostModel(context.target).shared_bytes - end_of_buffers(loop)
         taken = sum(self.sharing.sizes)
         again = sum(buffer.bytes for buffer in self.buffers.values() if buffer.computed)
-        # sums may change their layout through shared memory before the buffers are free
+        # sums may change their layout through shared memory before the buffers are free, and blocks of tiles go through it
         back = max(min(CostModel.conversion_bytes, 4 * num_elements(op.result.type.shape)) for op in products)  # type: ignore[attr-defined]
+        back = max(back, exchanged_bytes(loop))
         self.doubled = len(products) == 1 and self.spare and 0 < taken + again <= room - back
         self.fit = taken <= room
 
