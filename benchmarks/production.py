@@ -204,6 +204,10 @@ def _special_products() -> list[Production]:
             "mm_cpp_e4m3_scaled", "products.cu", "cpp_e4m3_scaled", (), _step("e4m3", (128, 128, 128)), 90
         ),
         Production("mm_cpp_lambdas_i8", "products.cu", "cpp_lambdas_i8", (), _step("i8", (128, 128, 64))),
+        Production(
+            "mm_cpp_left_by_break", "products.cu", "cpp_left_by_break", (), _step("f16", (128, 128, 64))
+        ),
+        Production("mm_cpp_left_behind", "products.cu", "cpp_left_behind", (), _step("f16", (128, 128, 64))),
     ]
 
 
@@ -521,6 +525,8 @@ def _asked() -> list[Production]:
         one("mm_f16_weights_of_four_bits", "weights_of_four_bits", (h, array("u8"), h, h, *deep), _step("f16", deep, (16, 4))),
         one("mm_bf16_gradient_of_weights", "gradient_of_weights", (bf, bf, f32, factor, *tile), _step("bf16", tile)),
         Production("mm_f16_blocks_left_out", "corpus/left_out.py", "by_flag", (h, h, array("i32"), h, *tile), _step("f16", tile)),
+        Production("mm_f16_left_by_break", "corpus/left_out.py", "left_by_break",
+            (h, h, h, Scalar("i32"), *tile), _step("f16", tile)),
         one("mm_f16_rows_of_a_list", "rows_of_a_list", (h, h, number, h, *tile), _step("f16", tile)),
         Production("mm_bf16_values_by_code", "corpus/looked_up.py", "by_code",
             (bf, array("u8"), factor, f32, bf, *experts), _step("bf16", experts, (16, 4))),

@@ -170,3 +170,32 @@ extern "C" __tile_global__ void cpp_pointers_whole(const __nv_bfloat16 *a, const
   }
   ct::store(c + (rows * n + cols), ct::element_cast<__nv_bfloat16>(acc));
 }
+
+// Columns up to a limit that the caller gives, in two forms of a loop that is left early.
+extern "C" __tile_global__ void cpp_left_by_break(const __half *a, const __half *b, __half *c, int m, int n, int k, int limit) {
+  a = ct::assume_aligned(a, 16_ic), b = ct::assume_aligned(b, 16_ic), c = ct::assume_aligned(c, 16_ic);
+  m = ct::assume_divisible(m, 16_ic), n = ct::assume_divisible(n, 16_ic), k = ct::assume_divisible(k, 16_ic);
+  int i = ct::bid().x, j = ct::bid().y;
+  auto acc = ct::zeros<tile<float, 128, 128>>();
+  auto av = blocks<128, 64>(a, m, k);
+  auto bv = blocks<64, 128>(b, k, n);
+  for (int s = 0; s < (k + 63) / 64; ++s) {
+    if (s * 64 >= limit) break;
+    acc = ct::mma(av.load_masked(i, s), bv.load_masked(s, j), acc);
+  }
+  blocks<128, 128>(c, m, n).store_masked(ct::element_cast<__half>(acc), i, j);
+}
+
+extern "C" __tile_global__ void cpp_left_behind(const __half *a, const __half *b, __half *c, int m, int n, int k) {
+  a = ct::assume_aligned(a, 16_ic), b = ct::assume_aligned(b, 16_ic), c = ct::assume_aligned(c, 16_ic);
+  m = ct::assume_divisible(m, 16_ic), n = ct::assume_divisible(n, 16_ic), k = ct::assume_divisible(k, 16_ic);
+  int i = ct::bid().x, j = ct::bid().y, s = 0;
+  auto acc = ct::zeros<tile<float, 128, 128>>();
+  auto av = blocks<128, 64>(a, m, k);
+  auto bv = blocks<64, 128>(b, k, n);
+  do {
+    acc = ct::mma(av.load_masked(i, s), bv.load_masked(s, j), acc);
+    ++s;
+  } while (s * 64 < k);
+  blocks<128, 128>(c, m, n).store_masked(ct::element_cast<__half>(acc), i, j);
+}

@@ -97,6 +97,45 @@ FOREVER = f"""%r:2 = loop iter_values{PLAIN} : {TYPES} -> {TYPES} {{
       }}
       break %sum, %i : {TYPES}
     }}"""
+# a second test in front of the work, as `for (..) { if (i * 4 >= n) break; work }` leaves it; what goes on is of either end
+EARLY = flagged("less_than %j, %bound, signed").replace(
+    work("%j"),
+    f"""%w = muli %j, %four {NSW}: tile<i32>
+        %stop = cmpi greater_than_or_equal %w, %n, signed : tile<i32> -> tile<i1>
+        %kept = if %stop -> (tile<i32>) {{
+          break %sum, %j, %zero : {TYPES}, tile<i32>
+        }} else {{
+          yield %j : tile<i32>
+        }}
+        {work("%kept")}""",
+)
+EARLY_WRAPS = counts("less_than %i, %bound, signed", "%one").replace("%i = %lo", "%i = %zero").replace(
+    work(),
+    f"""%w = muli %i, %four : tile<i32>
+        %stop = cmpi less_than %n, %w, signed : tile<i32> -> tile<i1>
+        if %stop {{
+          break %sum, %i : {TYPES}
+        }}
+        %above = cmpi greater_than %i, %lo, signed : tile<i32> -> tile<i1>
+        if %above {{
+          break %sum, %i : {TYPES}
+        }}
+        {work()}""",
+)  # fmt: skip
+EARLY_DO = DO.replace("%STEP", "%one").replace(
+    work(),
+    f"""%half = divi %p, %two signed rounding<zero> : tile<i32>
+        %stop = cmpi greater_than %i, %half, signed : tile<i32> -> tile<i1>
+        if %stop {{
+          break %sum, %i, %zero : {TYPES}, tile<i32>
+        }}
+        {work()}""",
+)
+DO_TIMES = DO.replace("%STEP", "%one").replace(
+    "%c = cmpi less_than %i, %n,",
+    "%half = divi %n, %two signed rounding<zero> : tile<i32>\n"
+    f"%w = muli %i, %four {NSW}: tile<i32>\n%c = cmpi less_than %w, %half,",
+)
 # what nvcc leaves of a loop whose body loads through a lambda: the first time round, its tokens are chosen, too
 ORDERED = f"""%t0 = make_token : token
     %r:5 = loop iter_values(%sum = %zero, %i = %lo, %first = %one, %ta = %t0, %tb = %t0)
@@ -160,6 +199,10 @@ COUNTING = {
     "first_at_most": flagged("less_than_or_equal %j, %n, signed", "%three"),
     "do": DO.replace("%STEP", "%one"),
     "do_by_three": DO.replace("%STEP", "%three"),
+    "do_half_of_a_number": DO_TIMES,
+    "early": EARLY,
+    "early_twice": EARLY_WRAPS,
+    "do_early": EARLY_DO,
     "break": BREAK,
     "forever": FOREVER,
     "step_of_an_argument": counts("less_than %i, %n, signed", "%p"),
@@ -181,6 +224,15 @@ OTHERS = {
     "step_of_an_argument_down": counts("greater_than %i, %n, signed", "%p"),
     "step_moves": counts("less_than %i, %n, signed", "%sum"),
     "bound_moves": counts("less_than %i, %sum, signed", "%one"),
+    "early_unlike": EARLY.replace("%stop = cmpi greater_than_or_equal", "%stop = cmpi equal"),
+    "early_below": EARLY.replace("%stop = cmpi greater_than_or_equal", "%stop = cmpi less_than"),
+    "early_with_other_sums": EARLY.replace("break %sum, %j, %zero : ", "break %three, %j, %zero : ", 1),
+    "early_behind_a_store": EARLY.replace(
+        "%stop =", "%told = store_ptr_tko weak %o, %j : tile<ptr<i32>>, tile<i32> -> token\n%stop =", 1
+    ),
+    "early_down": EARLY.replace("less_than %j, %bound, signed", "greater_than %j, %low, signed").replace(
+        "%i, %one", "%i, %minus"
+    ),
     "wraps_down": counts("greater_than %i, %low, signed", "%minus", flags=""),
 }
 
@@ -192,6 +244,7 @@ def module(loop: str, result: str = "%r#0") -> str:
   entry @k(%o: tile<ptr<i32>>, %lo: tile<i32>, %n: tile<i32>, %p: tile<i32>) {{
     {constants}
     %yes = constant <i1: true> : tile<i1>
+    %bound = addi %p, %four : tile<i32>
     %far = maxi %lo, %n signed : tile<i32>
     %low = mini %lo, %n signed : tile<i32>
     {loop}

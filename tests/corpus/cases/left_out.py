@@ -158,3 +158,58 @@ case(
     ),
     lambda a, b, mask, c: {3: (np.where(mask != 0, wide(a)[0], 0) @ wide(b)[0]).astype("f4")},
 )
+
+
+def first_columns(a: Any, b: Any, count: int) -> np.ndarray:
+    return wide(a)[0][:, :count] @ wide(b)[0][:count]
+
+
+for name, kernel, limits in (
+    ("by_break", "left_by_break", (0, -5, 100, 192, 1000, 2**31 - 1)),
+    ("behind", "left_behind", (-7, 64, 130, 2**31 - 1)),
+):
+    for number, limit in enumerate(limits):
+        count = (
+            max(64, min(-(-limit // 64) * 64, 512))
+            if name == "behind"
+            else max(0, min(-(-limit // 64) * 64, 512))
+        )
+        case(
+            f"left_out_{name}_{number}",
+            kernel,
+            [A("f16", 2), A("f16", 2), A("f32", 2), Scalar("i32"), 128, 128, 64],
+            (2, 1),
+            lambda rng, limit=limit: (
+                whole(rng, (240, 376), "f16"),
+                whole(rng, (376, 120), "f16"),
+                like((240, 120), "f32", 7),
+                limit,
+            ),
+            lambda a, b, c, limit, count=count: {2: first_columns(a, b, count).astype("f4")},
+        )
+for name, rows, columns in (("", [3, 6], [5, 2]), ("_none", [0, -1], [4, 9]), ("_ragged", [1, 7], [1, 3])):
+    lengths = np.array([rows, columns], "i4")
+
+    def expected(a: Any, b: Any, lengths: Any, c: Any) -> dict[int, np.ndarray]:
+        out = np.zeros(c.shape)
+        for i in (0, 1):
+            for j in (0, 1):
+                steps = max(0, min(lengths[0, i], lengths[1, j], -(-a.shape[1] // 32)))
+                place = slice(64 * i, 64 * i + 64), slice(64 * j, 64 * j + 64)
+                out[place] = wide(a)[0][place[0], : 32 * steps] @ wide(b)[0][: 32 * steps, place[1]]
+                out[place] *= -1 if steps % 2 else 1
+        return {3: out.astype("f4")}
+
+    case(
+        f"left_out_at_list{name}",
+        "left_at_list",
+        [A("bf16", 2), A("bf16", 2), A("i32", 2), A("f32", 2), 64, 64, 32],
+        (2, 2),
+        lambda rng, lengths=lengths: (
+            whole(rng, (120, 200), "bf16"),
+            whole(rng, (200, 112), "bf16"),
+            lengths,
+            like((120, 112), "f32", 7),
+        ),
+        expected,
+    )

@@ -104,3 +104,52 @@ def by_skip(a, b, mask, c, M: Const, N: Const, K: Const):
         y = ct.load(b, (k, j), (K, N), padding_mode=ZERO)
         acc = ct.mma(x, y, acc)
     ct.store(c, (i, j), acc.astype(c.dtype))
+
+
+@ct.kernel
+def left_by_break(a, b, c, limit, M: Const, N: Const, K: Const):
+    """The loop ends where a length that the caller gives does, tested in front of each step."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((M, N), ct.float32)
+    for k in range(ct.num_tiles(a, 1, (M, K))):
+        if k * K >= limit:
+            break
+        x = ct.load(a, (i, k), (M, K), padding_mode=ZERO)
+        y = ct.load(b, (k, j), (K, N), padding_mode=ZERO)
+        acc = ct.mma(x, y, acc)
+    ct.store(c, (i, j), acc.astype(c.dtype))
+
+
+@ct.kernel
+def left_behind(a, b, c, limit, M: Const, N: Const, K: Const):
+    """The same, tested behind each step, so that there is one at least; two limits."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((M, N), ct.float32)
+    for k in range(ct.num_tiles(a, 1, (M, K))):
+        x = ct.load(a, (i, k), (M, K), padding_mode=ZERO)
+        y = ct.load(b, (k, j), (K, N), padding_mode=ZERO)
+        acc = ct.mma(x, y, acc)
+        if (k + 1) * K >= limit:
+            break
+    ct.store(c, (i, j), acc.astype(c.dtype))
+
+
+@ct.kernel
+def left_at_list(a, b, lengths, c, M: Const, N: Const, K: Const):
+    """Each row of tiles has a length of its own, which a list says; and so has each column."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((M, N), ct.float32)
+    steps = 0
+    rows, columns = ct.gather(lengths, (0, i)), ct.gather(lengths, (1, j))
+    for k in range(ct.num_tiles(a, 1, (M, K))):
+        if k >= rows:
+            break
+        if columns <= k:
+            break
+        x = ct.load(a, (i, k), (M, K), padding_mode=ZERO)
+        y = ct.load(b, (k, j), (K, N), padding_mode=ZERO)
+        acc = ct.mma(x, y, acc)
+        steps = steps + 1
+    if steps % 2 == 1:
+        acc = -acc
+    ct.store(c, (i, j), acc.astype(c.dtype))

@@ -487,6 +487,100 @@ remedy: Multiply behind the loop as in it, or load operands in the step that use
 """  # noqa: E501
 
 
+# TileAABreaksToBounds
+BREAK_IS_A_BOUND = Diag(
+    "AA-0316", REMARK, "the loop ends at a bound where a test of its index left it", "TileAABreaksToBounds",
+    WORD_REMARK, kind="passed", category="memory",
+)  # fmt: skip
+"""
+cause: A remark: a loop carries whether it was left, and a comparison of its index says so. Where that will be is computed in front
+of the loop, so that its loads run ahead.
+remedy: Nothing is wrong.
+
+  $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
+  cuda_tile.module @m {
+    entry @k(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %n: tile<i32>, %limit: tile<i32>) {
+      %pa = assume div_by<16>, %a : tile<ptr<f16>>
+      %pb = assume div_by<16>, %b : tile<ptr<f16>>
+      %zero = constant <i32: 0> : tile<i32>
+      %one = constant <i32: 1> : tile<i32>
+      %no = constant <i1: false> : tile<i1>
+      %yes = constant <i1: true> : tile<i1>
+      %av = make_tensor_view %pa, shape = [64, 1024], strides = [1024, 1] : tensor_view<64x1024xf16, strides=[1024,1]>
+      %bv = make_tensor_view %pb, shape = [1024, 64], strides = [64, 1] : tensor_view<1024x64xf16, strides=[64,1]>
+      %cv = make_tensor_view %c, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf32, strides=[64,1]>
+      %at = make_partition_view %av : partition_view<tile=(64x32), tensor_view<64x1024xf16, strides=[1024,1]>>
+      %bt = make_partition_view %bv : partition_view<tile=(32x64), tensor_view<1024x64xf16, strides=[64,1]>>
+      %ct = make_partition_view %cv : partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>
+      %none = constant <f32: 0.0> : tile<64x64xf32>
+      %t = make_token : token
+      %all:2 = for %j in (%zero to %n, step %one) : tile<i32> iter_values(%acc = %none, %left = %no) -> (tile<64x64xf32>, tile<i1>) {
+        if %left {
+          continue %acc, %left : tile<64x64xf32>, tile<i1>
+        }
+-       %ends = cmpi greater_than_or_equal %j, %limit, signed : tile<i32> -> tile<i1>
++       %ends = cmpi less_than %j, %limit, signed : tile<i32> -> tile<i1>
+        if %ends {
+          continue %acc, %yes : tile<64x64xf32>, tile<i1>
+        }
+        %x, %t1 = load_view_tko weak %at[%zero, %j] token = %t : partition_view<tile=(64x32), tensor_view<64x1024xf16, strides=[1024,1]>>, tile<i32> -> tile<64x32xf16>, token
+        %y, %t2 = load_view_tko weak %bt[%j, %zero] token = %t : partition_view<tile=(32x64), tensor_view<1024x64xf16, strides=[64,1]>>, tile<i32> -> tile<32x64xf16>, token
+        %next = mmaf %x, %y, %acc : tile<64x32xf16>, tile<32x64xf16>, tile<64x64xf32>
+        continue %next, %left : tile<64x64xf32>, tile<i1>
+      }
+      %t3 = store_view_tko weak %all#0, %ct[%zero, %zero] token = %t : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>, tile<i32> -> token
+      return
+    }
+  }
+"""  # noqa: E501
+
+
+BREAK_STAYS = Diag(
+    "AA-0317", REMARK, "the loop is left by a test in each step: {reason}", "TileAABreaksToBounds",
+    WORD_REMARK, kind="missed", category="memory",
+)  # fmt: skip
+"""
+cause: A remark: a loop carries whether it was left, and no bound is there that ends it as early. Its loads wait behind branches.
+remedy: Leave the loop in front of its work, by a comparison of the index with a number that the loop does not change.
+
+  $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
+  cuda_tile.module @m {
+    entry @k(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %n: tile<i32>, %limit: tile<i32>) {
+      %pa = assume div_by<16>, %a : tile<ptr<f16>>
+      %pb = assume div_by<16>, %b : tile<ptr<f16>>
+      %zero = constant <i32: 0> : tile<i32>
+      %one = constant <i32: 1> : tile<i32>
+      %no = constant <i1: false> : tile<i1>
+      %yes = constant <i1: true> : tile<i1>
+      %av = make_tensor_view %pa, shape = [64, 1024], strides = [1024, 1] : tensor_view<64x1024xf16, strides=[1024,1]>
+      %bv = make_tensor_view %pb, shape = [1024, 64], strides = [64, 1] : tensor_view<1024x64xf16, strides=[64,1]>
+      %cv = make_tensor_view %c, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf32, strides=[64,1]>
+      %at = make_partition_view %av : partition_view<tile=(64x32), tensor_view<64x1024xf16, strides=[1024,1]>>
+      %bt = make_partition_view %bv : partition_view<tile=(32x64), tensor_view<1024x64xf16, strides=[64,1]>>
+      %ct = make_partition_view %cv : partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>
+      %none = constant <f32: 0.0> : tile<64x64xf32>
+      %t = make_token : token
+      %all:2 = for %j in (%zero to %n, step %one) : tile<i32> iter_values(%acc = %none, %left = %no) -> (tile<64x64xf32>, tile<i1>) {
+        if %left {
+          continue %acc, %left : tile<64x64xf32>, tile<i1>
+        }
+-       %ends = cmpi less_than %j, %limit, signed : tile<i32> -> tile<i1>
++       %ends = cmpi greater_than_or_equal %j, %limit, signed : tile<i32> -> tile<i1>
+        if %ends {
+          continue %acc, %yes : tile<64x64xf32>, tile<i1>
+        }
+        %x, %t1 = load_view_tko weak %at[%zero, %j] token = %t : partition_view<tile=(64x32), tensor_view<64x1024xf16, strides=[1024,1]>>, tile<i32> -> tile<64x32xf16>, token
+        %y, %t2 = load_view_tko weak %bt[%j, %zero] token = %t : partition_view<tile=(32x64), tensor_view<1024x64xf16, strides=[64,1]>>, tile<i32> -> tile<32x64xf16>, token
+        %next = mmaf %x, %y, %acc : tile<64x32xf16>, tile<32x64xf16>, tile<64x64xf32>
+        continue %next, %left : tile<64x64xf32>, tile<i1>
+      }
+      %t3 = store_view_tko weak %all#0, %ct[%zero, %zero] token = %t : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>, tile<i32> -> token
+      return
+    }
+  }
+"""  # noqa: E501
+
+
 # TileAARuntimeVersions
 VERSIONS = Diag(
     "AA-0401", REMARK,

@@ -30,7 +30,7 @@ from tileiras.compiler.schedule.candidates import (
 )
 from tileiras.compiler.target.products import PRODUCTS
 
-from .loops_to_for import Before
+from .index_bounds import Before
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

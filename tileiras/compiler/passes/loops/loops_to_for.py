@@ -10,10 +10,10 @@ Tile C++ writes `for (i = lo; i < n; ++i)` as a loop that knows whether it is th
 
 `while`, `do .. while`, a `break` in front of the work, counting down and comparisons of every kind come in other shapes. Each is
 brought to the same one first: an index that goes up by a step, held against a bound that the loop does not change, before
-anything is done. Only where nothing else leaves the loop. What the body computes from values outside of it alone moves in
-front. An index that is read behind its loop, as by the next of two loops that share it, is computed from the bounds: with a
-step of 1 it is the greater one of the lower and the upper bound, so that a loop which goes on from there to the same bound
-has nothing left to do, and goes.
+anything is done. What leaves the loop besides, in front of its work and where the index is above a number, lowers the bound.
+What the body computes from values outside of it alone moves in front. An index that is read behind its loop, as by the next of
+two loops that share it, is computed from the bounds: with a step of 1 it is the greater one of the lower and the upper bound,
+so that a loop which goes on from there to the same bound has nothing left to do, and goes.
 """
 
 from __future__ import annotations
@@ -21,11 +21,25 @@ from __future__ import annotations
 from tileiras.compiler.dialects.nv_tileaa import ops as tileaa
 from tileiras.compiler.ir.build import create
 from tileiras.compiler.ir.core import Block, Op, Region, Value
-from tileiras.compiler.ir.dense import constant_bytes
 from tileiras.compiler.ir.passes import Context, Pass
-from tileiras.compiler.ir.spec import NO_MEMORY_EFFECT, PURE
-from tileiras.compiler.ir.types import I1, TOKEN, Dense, TensorType, TileType
+from tileiras.compiler.ir.types import I1, TOKEN, TensorType
 from tileiras.compiler.schedule.candidates import constant_int, is_outside
+
+from .index_bounds import (
+    NEGATED,
+    NO_SIGNED_WRAP,
+    SWAPPED,
+    Before,
+    ends_before_wrapping,
+    first_beyond,
+    hoist,
+    in_front,
+    invariant,
+    leaves_at,
+    movable,
+    unwound,
+    without_effect,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,16 +47,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     Steps = tuple[tuple[str, int], ...]
-
-SWAPPED = {
-    "less_than": "greater_than", "less_than_or_equal": "greater_than_or_equal", "greater_than": "less_than",
-    "greater_than_or_equal": "less_than_or_equal", "equal": "equal", "not_equal": "not_equal",
-}  # fmt: skip
-NEGATED = {
-    "less_than": "greater_than_or_equal", "less_than_or_equal": "greater_than", "greater_than": "less_than_or_equal",
-    "greater_than_or_equal": "less_than", "equal": "not_equal", "not_equal": "equal",
-}  # fmt: skip
-NO_SIGNED_WRAP = frozenset(("no_signed_wrap", "no_wrap"))
 
 
 class LoopsToFor(Pass):
@@ -75,10 +79,19 @@ class Body:
 
     before: ops in front of the test, which run once more than the rest. work: those behind it, up to the jump.
     leave: the break. taken: the region of the branch that jumps. negated: whether the loop ends where the condition holds.
+    early: branches in front of the work that leave the loop, too, each with its region that does.
     """
 
     def __init__(
-        self, before: list[Op], branch: Op, work: list[Op], jump: Op, leave: Op, taken: int, negated: bool
+        self,
+        before: list[Op],
+        branch: Op,
+        work: list[Op],
+        jump: Op,
+        leave: Op,
+        taken: int,
+        negated: bool,
+        early: list[tuple[Op, int]],
     ) -> None:
         self.before = before
         self.branch = branch
@@ -87,19 +100,28 @@ class Body:
         self.leave = leave
         self.taken = taken
         self.negated = negated
+        self.early = early
 
     def passed(self, value: Value) -> Value:
         """A result of the branch as the region that does not jump has it; any other value as it is."""
-        if value.op is not self.branch:
-            return value
-        return self.branch.regions[1 - self.taken].block.ops[-1].operands[value.index]
+        for branch, side in ((self.branch, self.taken), *reversed(self.early)):
+            if value.op is branch:
+                value = branch.regions[1 - side].block.ops[-1].operands[value.index]
+        return value
 
 
 class Counted:
     """A loop that counts: the value that is its index in one iteration, and how that goes on."""
 
     def __init__(
-        self, loop: Op, body: Body, index: int, flag: int | None, chosen: Op | None, test: Test
+        self,
+        loop: Op,
+        body: Body,
+        index: int,
+        flag: int | None,
+        chosen: Op | None,
+        test: Test,
+        early: list[Test],
     ) -> None:
         self.loop = loop
         self.body = body
@@ -107,6 +129,7 @@ class Counted:
         self.flag = flag  # tells whether the loop goes round for the first time
         self.chosen = chosen
         self.test = test
+        self.early = early
 
     @property
     def current(self) -> Value:
@@ -120,18 +143,24 @@ class Counted:
         block, body = loop.block, loop.regions[0].block
         assert block is not None
         hoist(loop, body)
+        for test in (self.test, *self.early):
+            in_front(test.bound, loop)
+            in_front(test.step, loop)
         kept = [k for k in range(len(loop.operands)) if k not in (self.index, self.flag)]
         leaving = [parts.passed(v) for v in parts.leave.operands]
         inner = Block()
         counter = inner.add_arg(body.args[self.index].type)
         lower, upper, step, unsigned = self.test.bounds(self)
+        put = Before(loop)
+        for test in self.early:
+            upper = put("mini", (upper, test.ends(put, lower, upper)), upper.type, {"signedness": "signed"})
         current = self.test.index(self, counter, inner)
         behind: dict[int, Value] = {}
         for result, value in zip(loop.results, leaving):
             if value is self.current and result.uses and not behind:
                 behind[id(value)] = self.test.behind(self, lower, upper)
         args = [inner.add_arg(body.args[k].type, body.args[k].name) for k in kept]
-        gone = {self.chosen} | {
+        gone = {self.chosen, *(branch for branch, _ in parts.early)} | {
             op for op in parts.before if self.flag is not None and body.args[self.flag] in op.operands
         }
         moved = [op for op in (*parts.before, *parts.work) if op not in gone and op.block is not block]
@@ -141,8 +170,9 @@ class Counted:
         for op in moved:
             op.block.ops.remove(op)  # type: ignore[union-attr]
             inner.append(op)
-        for result in parts.branch.results:
-            result.replace_all_uses_with(parts.passed(result))
+        for branch in (parts.branch, *(branch for branch, _ in parts.early)):
+            for result in branch.results:
+                result.replace_all_uses_with(parts.passed(result))
         following = [parts.jump.operands[k] for k in kept]
         inner.append(create(tileaa.BY_NAME["continue"], following, (), {}, (), parts.jump.loc, (len(kept),)))
         carried = [loop.operands[k] for k in kept]
@@ -158,9 +188,9 @@ class Counted:
         for old, value in zip(loop.results, leaving):
             old.replace_all_uses_with(at.get(id(value), value))
         loop.erase()
-        test = self.test.compare
-        if test.block is not None and not test.result.uses:
-            test.erase()
+        for test in (self.test, *self.early):
+            if test.compare.block is not None and not test.compare.result.uses:
+                test.compare.erase()
 
 
 class Test:
@@ -177,6 +207,7 @@ class Test:
         once: bool,
         steps: Steps,
         unknown: bool = False,
+        wraps: bool = False,
     ) -> None:
         self.compare = compare
         self.unsigned = unsigned
@@ -187,6 +218,7 @@ class Test:
         self.once = once  # the first iteration is not tested
         self.steps = steps  # from the index to what is held against the bound, the last one first
         self.unknown = unknown  # the step is a value of the run: at least 1 where the loop ends
+        self.wraps = wraps  # what is tested may wrap before it gets to the bound
 
     def bounds(self, loop: Counted) -> tuple[Value, Value, Value, bool]:
         """(lower, upper, step, whether bounds are unsigned) of the `for`."""
@@ -204,17 +236,7 @@ class Test:
                 trips = put("divi", (trips, put.number(start, -self.by)), start.type, attrs)
             zero = put.number(start, 0)
             return zero, put("select", (holds, trips, zero), start.type), put.number(start, 1), True
-        for name, by in self.steps:
-            if name == "muli":
-                towards = "positive_inf" if self.predicate == "less_than" else "negative_inf"
-                attrs = {"signedness": "signed", "rounding": towards}
-                bound = put("divi", (bound, put.number(start, by)), start.type, attrs)
-            else:
-                least = by - (1 << (start.type.elem.bits - 1))  # type: ignore[attr-defined]
-                bound = put("maxi", (bound, put.number(start, least)), start.type, {"signedness": "signed"})
-                bound = put("subi", (bound, put.number(start, by)), start.type)
-        if self.predicate == "less_than_or_equal":
-            bound = put("addi", (bound, put.number(start, 1)), start.type)
+        bound = first_beyond(put, start, self.predicate, bound, self.steps)
         if self.once:
             least = put("addi", (start, put.number(start, 1)), start.type)
             sign = {"signedness": "unsigned" if self.unsigned else "signed"}
@@ -223,6 +245,10 @@ class Test:
         if self.unknown:
             step = put("maxi", (step, put.number(start, 1)), start.type, {"signedness": "signed"})
         return start, bound, step, self.unsigned
+
+    def ends(self, put: Before, like: Value, never: Value) -> Value:
+        """Where the index leaves in front of the work; `never` where it does not get there."""
+        return leaves_at(put, like, self.predicate, self.bound, self.steps, self.wraps, never)
 
     def behind(self, loop: Counted, lower: Value, upper: Value) -> Value:
         """The index that ends the loop, from the bounds of the `for`."""
@@ -256,38 +282,6 @@ class Test:
         return inner.append(
             create(tileaa.BY_NAME["subi"], (start, back), (start.type,), {}, (), loop.loop.loc)
         ).result
-
-
-class Before:
-    """Makes scalars in front of an op."""
-
-    def __init__(self, anchor: Op) -> None:
-        self.anchor = anchor
-
-    def __call__(
-        self, name: str, operands: Iterable[Value], type: Any, attrs: dict[str, Any] | None = None
-    ) -> Value:
-        block = self.anchor.block
-        assert block is not None
-        made = create(tileaa.BY_NAME[name], operands, (type,), attrs or {}, (), self.anchor.loc)
-        return block.insert_before(self.anchor, made).result
-
-    def number(self, like: Value, value: int) -> Value:
-        """A constant of the type of another scalar."""
-        elem: Any = like.type.elem  # type: ignore[attr-defined]
-        data = (value % (1 << elem.bits)).to_bytes(constant_bytes(elem), "little")
-        return self("constant", (), like.type, {"value": Dense(TileType(elem, ()), data)})
-
-
-def hoist(loop: Op, body: Block) -> None:
-    """Moves pure ops that use nothing of the loop in front of it."""
-    assert loop.block is not None
-    for op in list(body.ops):
-        if not movable(op):
-            continue
-        if all(is_outside(v, loop) for v in op.operands):
-            body.ops.remove(op)
-            loop.block.insert_before(loop, op)
 
 
 def order_in_front(loop: Op) -> None:
@@ -369,8 +363,27 @@ def counted(loop: Op) -> Counted | None:
     if found is None:
         return None
     index, test = found
-    result = Counted(loop, parts, index, flag, chosen, test)
+    result = Counted(loop, parts, index, flag, chosen, test, [])
+    if parts.early and (test.unsigned or test.by < 0):
+        return None
+    for branch, side in parts.early:
+        compare, bump = branch.operands[0].op, step_of(result)
+        if compare is None or compare.attr("comparison_predicate") in ("equal", "not_equal"):
+            return None
+        early = _test(loop, compare, side == 0, result.current, body.args[index], bump)
+        if early is None or early.unsigned or early.by < 0:
+            return None
+        result.early.append(early)
     return result if _leaves_cleanly(result, body) else None
+
+
+def step_of(found: Counted) -> Op:
+    """The op that makes the next index."""
+    if found.chosen is not None and not found.test.once:
+        return _ops(found.chosen, 1)[0]
+    bump = found.body.jump.operands[found.index].op
+    assert bump is not None
+    return bump
 
 
 def body_of(loop: Op) -> Body | None:
@@ -383,9 +396,10 @@ def body_of(loop: Op) -> Body | None:
         for going in (0, 1):
             inside, other = sides[going], sides[1 - going]
             if inside and inside[-1].spec.name == "continue" and _only_yields(other):
-                if jumps(inside[:-1], loop):
+                early = early_leaves(inside[:-1], loop)
+                if early is None:
                     return None
-                return Body(ops[:-2], branch, inside[:-1], inside[-1], ops[-1], going, going == 1)
+                return Body(ops[:-2], branch, inside[:-1], inside[-1], ops[-1], going, going == 1, early)
         return None
     if last != "continue":
         return None
@@ -395,9 +409,11 @@ def body_of(loop: Op) -> Body | None:
             for leaving in (0, 1):
                 inside = sides[leaving]
                 if [op.spec.name for op in inside] == ["break"] and _only_yields(sides[1 - leaving]):
-                    if jumps(ops[k + 1 : -1], loop):
+                    work = ops[k + 1 : -1]
+                    early = early_leaves(work, loop)
+                    if early is None:
                         return None
-                    return Body(ops[:k], branch, ops[k + 1 : -1], ops[-1], inside[0], leaving, leaving == 0)
+                    return Body(ops[:k], branch, work, ops[-1], inside[0], leaving, leaving == 0, early)
             return None
     return None
 
@@ -424,6 +440,25 @@ def jumps(ops: list[Op], loop: Op) -> bool:
                 if owner is loop:
                     return True
     return False
+
+
+def early_leaves(ops: list[Op], loop: Op) -> list[tuple[Op, int]] | None:
+    """The branches that leave a loop before anything is done, each with its region that does; None where another op leaves it."""
+    found: list[tuple[Op, int]] = []
+    quiet = True  # nothing in front of an op has an effect
+    for op in ops:
+        if jumps([op], loop):
+            sides = [_ops(op, k) for k in range(len(op.regions))]
+            names = [[inner.spec.name for inner in side] for side in sides]
+            if not quiet or op.spec.name != "if" or ["break"] not in names:
+                return None
+            leaving = names.index(["break"])
+            if not _only_yields(sides[1 - leaving]):
+                return None
+            found.append((op, leaving))
+        else:
+            quiet = quiet and without_effect(op)
+    return found
 
 
 def flag_of(loop: Op, parts: Body, chosen: Op) -> int | None:
@@ -457,9 +492,7 @@ def _chosen_index(loop: Op, parts: Body, chosen: Op) -> tuple[int, Test] | None:
         return None
     if {op for op, _ in body.args[index].uses} != {bump, start[0]}:
         return None
-    test = _test(
-        loop, parts, parts.branch.operands[0].op, parts.negated, chosen.result, body.args[index], bump
-    )
+    test = _test(loop, parts.branch.operands[0].op, parts.negated, chosen.result, body.args[index], bump)
     return None if test is None else (index, test)
 
 
@@ -471,11 +504,15 @@ def _plain_index(loop: Op, parts: Body, chosen: Op | None) -> tuple[int, Test] |
         start, again = _ops(chosen, 0), _ops(chosen, 1)
         if compare is not chosen or negated or [op.spec.name for op in start] != ["yield"]:
             return None
-        if [op.spec.name for op in again] != ["cmpi", "yield"] or again[1].operands[0] is not again[0].result:
+        if [op.spec.name for op in again[-2:]] != ["cmpi", "yield"] or not all(
+            movable(op) for op in again[:-1]
+        ):
+            return None
+        if again[-1].operands[0] is not again[-2].result:
             return None
         if not constant_int(start[0].operands[0]):
             return None
-        compare = again[0]
+        compare = again[-2]
     if compare is None or compare.spec.name != "cmpi":
         return None
     for side in compare.operands:
@@ -485,7 +522,7 @@ def _plain_index(loop: Op, parts: Body, chosen: Op | None) -> tuple[int, Test] |
             continue
         bump = parts.jump.operands[index].op
         if bump is not None and bump.spec.name == "addi" and not is_outside(bump.result, loop):
-            test = _test(loop, parts, compare, negated, value, value, bump, chosen is not None)
+            test = _test(loop, compare, negated, value, value, bump, chosen is not None)
             if test is not None:
                 return index, test
     return None
@@ -493,7 +530,6 @@ def _plain_index(loop: Op, parts: Body, chosen: Op | None) -> tuple[int, Test] |
 
 def _test(
     loop: Op,
-    parts: Body,
     compare: Op | None,
     negated: bool,
     current: Value,
@@ -533,7 +569,7 @@ def _test(
             ends = signed and not once and ends_before_wrapping(start, by, steps, bound.type.elem.bits)  # type: ignore[attr-defined]
             if not (ends and predicate in ("less_than", "less_than_or_equal")):
                 return None
-            return Test(compare, predicate, False, bound, step, by, once, steps)
+            return Test(compare, predicate, False, bound, step, by, once, steps, wraps=True)
         if predicate == "not_equal" and by == 1 and (safe or start == 0 and not once):
             predicate, unsigned = "less_than", not safe  # it gets there, or the index overflows
         if predicate == "less_than" or predicate == "less_than_or_equal" and safe:
@@ -548,35 +584,6 @@ def _test(
     return None
 
 
-def unwound(value: Value) -> tuple[Value, Steps, bool]:
-    """(%i, what became of it, whether it is said not to overflow) for %i * 64 or %i + 64; the last step first."""
-    steps: list[tuple[str, int]] = []
-    flagged = True
-    op = value.op
-    while op is not None and op.spec.name in ("muli", "addi"):
-        known = [constant_int(v) for v in op.operands]
-        side = 1 if known[1] is not None else 0
-        by = known[side]
-        if by is None or by <= 0:
-            break
-        steps.append((op.spec.name, by))
-        flagged = flagged and op.attr("overflow") in NO_SIGNED_WRAP
-        value = op.operands[1 - side]
-        op = value.op
-    return value, tuple(steps), flagged
-
-
-def ends_before_wrapping(start: int | None, by: int, steps: Steps, bits: int) -> bool:
-    """Whether what is tested, as %i * 64 of an index from zero on, passes each bound before it wraps, or never: it goes up by a
-    power of two from a number that is not negative, so that behind the greatest come only numbers below those that were there."""
-    if start is None or start < 0:
-        return False
-    for name, amount in reversed(steps):
-        start = start * amount if name == "muli" else start + amount
-        by = by * amount if name == "muli" else by
-    return start < 1 << (bits - 1) and by & (by - 1) == 0
-
-
 def is_done(loop: Op) -> bool:
     """Whether a `for` starts at the greater one of its upper bound and something."""
     lower, upper = loop.operands[:2]
@@ -589,8 +596,11 @@ def is_done(loop: Op) -> bool:
 
 def _leaves_cleanly(found: Counted, body: Block) -> bool:
     """Whether what the loop leaves with is there behind a `for`: carried values, those from outside, and the index."""
-    for result, value in zip(found.loop.results, found.body.leave.operands):
+    for number, (result, value) in enumerate(zip(found.loop.results, found.body.leave.operands)):
         value = found.body.passed(value)
+        for branch, side in found.body.early:
+            if result.uses and found.body.passed(_ops(branch, side)[0].operands[number]) is not value:
+                return False
         if value is found.current and not found.test.unknown:
             continue
         if (
@@ -600,13 +610,6 @@ def _leaves_cleanly(found: Counted, body: Block) -> bool:
         ):
             return False
     return True
-
-
-def movable(op: Op) -> bool:
-    """Whether an op may be computed where nobody asked for it: no effects, and no division that could fail."""
-    if op.spec.is_terminator or op.regions or not op.spec.traits & (PURE | NO_MEMORY_EFFECT):
-        return False
-    return op.spec.name not in ("divi", "remi") or (constant_int(op.operands[1]) or 0) > 0
 
 
 def position(body: Block, value: Value | None) -> int | None:
@@ -620,18 +623,3 @@ def truth_of(value: Value) -> Value | None:
     if op is None or op.spec.name != "cmpi" or op.attr("comparison_predicate") != "not_equal":
         return None
     return op.operands[0] if constant_int(op.operands[1]) == 0 else None
-
-
-def invariant(value: Value, loop: Op) -> bool:
-    """Whether a value is made by pure ops from what is outside of a loop."""
-    seen: set[Value] = set()
-    work = [value]
-    while work:
-        value = work.pop()
-        if value in seen or is_outside(value, loop):
-            continue
-        seen.add(value)
-        if value.op is None or not movable(value.op):
-            return False
-        work += value.op.operands
-    return True
