@@ -200,10 +200,11 @@ ENTRY_HINTS = ("occupancy = 1", "occupancy = 2", "occupancy = 4", "num_cta_in_cg
                "num_cta_in_cga = 2, occupancy = 1")  # fmt: skip
 
 
-def text_of(p: Products) -> str:
+def text_of(p: Products, hint: str = "") -> str:
+    """The program's text. `hint`: of its entry, where none is to be drawn."""
     args = [f"%a{k}: tile<ptr<{d}>>" for k, (d, _, _) in enumerate(p.arrays)]
     args += [f"%s{k}: tile<i32>" for k in range(len(p.scalars))]
-    hint = p.choose((*[""] * 10, *ENTRY_HINTS))
+    hint = hint or p.choose((*[""] * 10, *ENTRY_HINTS))
     hints = hint and f" optimization_hints=<default = {{{hint}}}>"
     spec = p.choose(
         (*[""] * 8, "tt.num_stages = 2 : i32", "tt.num_stages = 4 : i32", "tt.num_warps = 8 : i32")

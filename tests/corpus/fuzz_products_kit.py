@@ -110,6 +110,8 @@ class Operand:
     inside: no tile is read that lies outside of the array.
     """
 
+    WAYS: tuple[str, ...] = ("strides", "permute")
+
     def __init__(
         self,
         p: Products,
@@ -125,7 +127,7 @@ class Operand:
         if self.stored == "tf32":  # tf32 is a type of values only
             self.stored = "f32"
         self.turned = choose((False, True))
-        self.by = choose(("strides", "permute")) if self.turned else ""
+        self.by = choose(self.WAYS) if self.turned else ""
         whole = all(e % s == 0 for e, s in zip(extents, shape))
         self.how = choose(("view", "view", "pointers") if inside and (reads or whole) else ("view",))
         self.masked = self.how == "pointers" and (not whole or choose((0, 1)))

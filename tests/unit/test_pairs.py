@@ -20,6 +20,12 @@ import numpy as np
 import tileiras
 from tests import peers
 from tests.planted_ptx import OTHER, TRY, Edit, NoPlace, changed, unwaited, without
+from tileiras.compiler.dialects.nv_tileas import ops as tileas
+from tileiras.compiler.ir.passes import Context, PassManager
+from tileiras.compiler.ir.text import parse
+from tileiras.compiler.passes.tileas.assign_roles import AssignRoles
+from tileiras.compiler.target import sm
+from tileiras.diag import Sink
 from tileiras.run import LaunchError
 
 MAPS: dict[str, Any] = {"launch_abi": "simt", "tensor_maps": "launcher", "emit": "ptx"}
@@ -218,6 +224,29 @@ def test_a_cluster_without_pairs_says_why() -> None:
     assert program.kernels["k"].cluster == (1, 1, 1) and wide.kernels["k"].cluster == (4, 1, 1)
     said = [d.text for d in wide.diagnostics if "multiplies for itself" in d.text]
     assert said == ["each CTA of the cluster multiplies for itself: pairs of CTAs are left out"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("b_start = 16384", "b_start = 17408", "an operand is a part of a tile that copies bring"),
+        ("a_start = 0 ", "a_start = 8192 ", "an operand is a part of a tile that copies bring"),
+        ("depth = 64", "depth = 32", "its right operand lies in another order than it was loaded"),
+    ],
+)
+def test_operands_that_are_no_tile_of_a_stage_make_no_pair(old: str, new: str, why: str) -> None:
+    golden = Path(__file__).parents[1] / "golden" / "assign_roles_pairs.txt"
+    text = golden.read_text().partition("---- expected: 0\n")[0].partition("\n")[2]
+    for said, changed_text in ((None, text), (why, text.replace(old, new))):
+        sink = Sink()
+        (module,) = parse(changed_text, sink, file="k.mlir")
+        context = Context(module, sm.find("sm_100"), sink)
+        context.remarks = {"missed": "all"}
+        assert PassManager([AssignRoles()], context).run()
+        found = [d.text for d in sink.emitted if "multiplies for itself" in d.text]
+        assert found == ([] if said is None else [f"each CTA of the cluster multiplies for itself: {said}"])
+        products = [op for op in module.walk() if op.spec is tileas.TENSOR_PRODUCT]
+        assert products and all(bool(op.attr("pair")) == (said is None) for op in products)
 
 
 # ---- planted bugs

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from .roles import Ring
 
 
+ELSEWHERE = "its right operand lies in another order than it was loaded"
+
+
 class NoPair(Exception):
     """Why the CTAs of a cluster multiply each for itself."""
 
@@ -84,6 +87,7 @@ class Pair:
         self.ctas: int = spec.tile_ctas
         self.products = ring.sums.products
         self.tiles = self.loaded()
+        self.by_start = {tile.first: tile for tile in self.tiles}
         for op in self.products:
             self.halve(op)
         lefts = {op.attr("a_start") for op in self.products}
@@ -116,12 +120,15 @@ class Pair:
         k_bits, n_bits = dim_bits((depth, columns))
         whole = op.attrs["b_arrangement"]
         form = matrix_operand(whole, k_bits, n_bits, size)
-        assert form is not None  # it is an operand
+        if form is None:
+            raise NoPair(ELSEWHERE)
         why = suits(op.attr("m"), columns, None if form.k_major else columns * size)
         if why is not None:
             raise NoPair(why)
         unit = 0 if form.k_major else 1
-        tile = next(tile for tile in self.tiles if tile.first == op.attr("b_start"))
+        tile = self.by_start.get(op.attr("b_start"))
+        if tile is None or op.attr("a_start") not in self.by_start:
+            raise NoPair("an operand is a part of a tile that copies bring")
         if tile.own:  # of a product that is computed transposed (TileAATurnFewRows), it is the rows
             raise NoPair("each CTA has a right operand of its own")
         d = len(tile.tile) - 1 if unit else next(
@@ -132,7 +139,7 @@ class Pair:
             or prod(tile.tile) != depth * columns
             or whole != arrange((depth, columns), unit, size)
         ):
-            raise NoPair("its right operand lies in another order than it was loaded")
+            raise NoPair(ELSEWHERE)
         tile.halved = [at == d for at in range(len(tile.tile))]
         tile.arrangement = arrange((depth, columns // 2), unit, size)
         tile.size = depth * columns * size // 2
@@ -166,8 +173,7 @@ class Pair:
 
     def product(self, op: Op) -> dict[str, Any]:
         """The attributes of a product of the ring."""
-        tiles = {tile.first: tile for tile in self.tiles}
-        left, right = (tiles[op.attr(f"{which}_start")] for which in "ab")
+        left, right = (self.by_start[op.attr(f"{which}_start")] for which in "ab")
         return {
             **op.attrs, "pair": True, "a_start": left.start, "b_start": right.start, "b_arrangement": right.arrangement,
         }  # fmt: skip
