@@ -46,8 +46,9 @@ function(tile_kernel_matrix name)
     COMMAND ${launcher} kernel_matrix "${MATRIX}" "${stem}" ${language} "${matrix_SIGNATURE}"
     OUTPUT_VARIABLE rows ERROR_VARIABLE problem RESULT_VARIABLE status ENCODING UTF-8)
   if(NOT status EQUAL 0)
+    string(REGEX REPLACE "^error: " "" problem "${problem}")
     string(STRIP "${problem}" problem)
-    message(FATAL_ERROR "tile_kernel_matrix(${name}): ${MATRIX}: ${problem}")
+    message(FATAL_ERROR "tile_kernel_matrix(${name}): ${problem}")
   endif()
   string(REGEX REPLACE "\n$" "" rows "${rows}")
   string(ASCII 1 open)  # brackets would hold a list together

@@ -766,10 +766,15 @@ MATRICES = [
     ("[{}]", "a row without members"),
     ('"a"', "neither an object of lists nor a list of objects"),
     ('{"a": [1', "line 1 column 9"),
+    ("[" * 100_000, "nested too deeply"),
+    ('{"values": {"a": [1]}, "exclude": 5}', '"exclude" is no list of objects'),
+    ('{"values": {"a": ["\\ud800"]}, "symbol": "x"}', "surrogates not allowed"),
+    ('{"values": {"a": [1]}, "symbol": "x|y"}', "'symbol' is no text of one line"),
+    ('{"values": {"a": [1]}, "symbol": "x@b@"}', "no value for 'b'"),
 ]
 
 
-@pytest.mark.parametrize(("matrix", "answer"), MATRICES, ids=[m for m, _ in MATRICES])
+@pytest.mark.parametrize(("matrix", "answer"), MATRICES, ids=[m[:60] for m, _ in MATRICES])
 def test_what_is_a_matrix(tmp_path: Path, matrix: str, answer: str) -> None:
     (tmp_path / "m.json").write_text(matrix)
     done = subprocess.run([sys.executable, "-I", "-S", REPOSITORY / "cmake" / "detail" / "launch.py", "kernel_matrix",
@@ -778,6 +783,28 @@ def test_what_is_a_matrix(tmp_path: Path, matrix: str, answer: str) -> None:
         assert (done.returncode, done.stdout) == (0, answer)
     else:
         assert done.returncode == 1 and done.stdout == "" and answer in done.stderr
+        assert (
+            done.stderr.startswith(f"error: '{tmp_path / 'm.json'}' is no matrix: ")
+            and done.stderr.count("\n") == 1
+        )
+
+
+def test_a_matrix_for_python_needs_a_signature_and_one_that_is_given_goes_first(tmp_path: Path) -> None:
+    (tmp_path / "m.json").write_text('{"a": [1]}')
+    words = [
+        sys.executable,
+        "-I",
+        "-S",
+        REPOSITORY / "cmake" / "detail" / "launch.py",
+        "kernel_matrix",
+        tmp_path / "m.json",
+        "k",
+    ]
+    done = subprocess.run([*words, "python", ""], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, "") and "neither there nor as SIGNATURE" in done.stderr
+    (tmp_path / "m.json").write_text('{"values": {"a": [1]}, "signature": "f32[@a@]"}')
+    for given, answer in (("", "k_1|f32[1]\n"), ("i8[@a@]", "k_1|i8[1]\n")):
+        assert subprocess.run([*words, "python", given], capture_output=True, text=True).stdout == answer
 
 
 @pytest.mark.parametrize(

@@ -159,6 +159,17 @@ def good() -> bytes:
     return build("sm_90")
 
 
+def test_offsets_beyond_what_a_machine_addresses_are_damage(good: bytes) -> None:
+    for at in (
+        40,
+        int.from_bytes(good[40:48], "little") + 64 + 24,
+    ):  # the table of sections, and where the first lies
+        for number in (1 << 63, (1 << 64) - 1):
+            with pytest.raises(CompileError) as caught:
+                read_cubin(good[:at] + number.to_bytes(8, "little") + good[at + 8 :], "k.cubin")
+            assert caught.value.exit_code == 1 and "damaged" in str(caught.value)
+
+
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_damage_is_reported_never_a_crash(good: bytes, data: st.DataObject) -> None:

@@ -119,7 +119,12 @@ def test_a_wrong_label_is_refused(repository: Path) -> None:
         (Image("elf", "90", elf("80")), "TC-0404"),
         (Image("elf", "90", b"text"), "TC-0201"),
         (Image("tileir", "120", b"text"), "TC-0405"),
+        (
+            Image("tileir", "120", b"\x7fTileIR\0\r"),
+            "TC-0405",
+        ),  # an entry repeats the version behind the magic
         (Image("ptx", "90", b"text"), "TC-0406"),
+        (Image("ptx", "90", b".version 8.70000"), "TC-0406"),  # its place has 16 bits
     ):
         with pytest.raises(CompileError) as caught:
             make_fatbin([image])

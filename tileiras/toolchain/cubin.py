@@ -157,7 +157,7 @@ def read_cubin(data: bytes, name: str = "input") -> Cubin:
         raise _malformed(name, "it does not start with a 64-bit CUDA ELF header")
     try:
         return _read(data)
-    except (struct.error, IndexError, UnicodeDecodeError, ValueError) as error:
+    except (struct.error, IndexError, OverflowError, ValueError) as error:
         raise _malformed(name, f"damaged: {error}") from error
 
 

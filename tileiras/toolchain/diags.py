@@ -330,7 +330,7 @@ see: TC-0401
   make_fatbin([Image("tileir", "120", code)])
 """
 
-FATBIN_NOT_PTX = Diag("TC-0406", ERROR, "the PTX given for {label} has no .version")
+FATBIN_NOT_PTX = Diag("TC-0406", ERROR, "the PTX given for {label} has no .version that a container can name")
 r"""
 see: TC-0401
 

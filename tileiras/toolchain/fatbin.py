@@ -33,6 +33,8 @@ _FLAG_ARCH_SPECIFIC = 0x100000  # 90a
 _FLAG_FAMILY = 0x200000  # 100f
 _FLAG_COMPAT = 0x1000000  # the extension holds .nv.compat
 _COMPAT_SINCE = 100
+_TILEIR = b"\x7fTileIR\0"
+_TILEIR_HEADER = 10  # bytes: the last two are the version, which an entry repeats
 
 COMPRESS_MODES = ("default", "size", "speed", "balance", "none")
 TILEIR_SINCE = (13, 3)  # first release of fatbinary that takes kind=tileir: the first nvcc with a tile flow
@@ -117,9 +119,11 @@ def _check(images: Sequence[Image]) -> None:
                 raise diags.fail(
                     1, diags.one(diags.FATBIN_WRONG_ARCH, label=f"sm_{image.arch}", found=f"sm_{found}")
                 )
-        elif image.kind == "tileir" and not image.data.startswith(b"\x7fTileIR\0"):
+        elif image.kind == "tileir" and not (
+            image.data.startswith(_TILEIR) and len(image.data) >= _TILEIR_HEADER
+        ):
             raise diags.fail(1, diags.one(diags.FATBIN_NOT_TILEIR, label=f"compute_{image.arch}"))
-        elif image.kind == "ptx" and b".version" not in image.data:
+        elif image.kind == "ptx" and (b".version" not in image.data or max(_version(image.data)) > 0xFFFF):
             raise diags.fail(1, diags.one(diags.FATBIN_NOT_PTX, label=f"compute_{image.arch}"))
 
 
@@ -153,9 +157,7 @@ def _entry(image: Image) -> bytes:
             compat = read_cubin(data).sections.get(".nv.compat", b"")
             flags |= _FLAG_COMPAT
     elif image.kind == "ptx":
-        from tileiras.toolchain.ptxas import ptx_version
-
-        major, minor = ptx_version(data[:4096].decode("utf-8", "replace")) or (0, 0)
+        major, minor = _version(data)
         data = data.rstrip(b"\0") + b"\0"
     else:
         # bytecode version as one number, 0x0d04 for 13.4, from the two bytes after the magic
@@ -182,6 +184,12 @@ def _entry(image: Image) -> bytes:
         0,
     )
     return header + extension + data
+
+
+def _version(ptx: bytes) -> tuple[int, int]:
+    from tileiras.toolchain.ptxas import ptx_version
+
+    return ptx_version(ptx[:4096].decode("utf-8", "replace")) or (0, 0)
 
 
 def read_fatbin(data: bytes, name: str = "input") -> list[Image]:

@@ -1,4 +1,5 @@
-"""What tileiras-build and its verbs can have to say; what `test` says is in `tools/kernel_test_diags.py`."""
+"""What tileiras-build and its verbs can have to say; what `test` says is in `tools/kernel_test_diags.py`, what
+matrices of kernels are refused for, in `matrix_diags.py`."""
 
 from __future__ import annotations
 
@@ -465,21 +466,6 @@ cause: What --python names is no Python interpreter, or one that does not run wh
 remedy: Name the interpreter of the environment that has cuda-tile.
 
 - $ tileiras-build export k.py --entry k --signature "f32[1]" --python /bin/true -o k.out
-+ $ tileiras-build export k.py --entry k --signature "f32[1]" -o k.out
-  import cuda.tile as ct
-  @ct.kernel
-  def k(x):
-      pass
-"""
-
-NO_MATRIX = Diag("BLD-0042", ERROR, "'{path}' is no matrix: {why}")
-"""
-cause: The file of --matrix is not JSON, or not of the form that makes kernels: an object of lists, or a list of
-objects.
-remedy: Correct what the message names; docs/build-command.md has examples.
-
-  $ printf '[1, 2]' > m.json
-- $ tileiras-build export k.py --entry k --matrix m.json --signature "f32[1]" -o k.out
 + $ tileiras-build export k.py --entry k --signature "f32[1]" -o k.out
   import cuda.tile as ct
   @ct.kernel

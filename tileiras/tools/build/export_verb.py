@@ -156,16 +156,14 @@ def _matrix(arguments: Arguments) -> list[_Request]:
 
     path = arguments.matrix
     try:
-        matrix = kernel_matrix.read(read_input(path).decode("utf-8-sig"), kernel_matrix.PYTHON)
-        template = matrix.signature or (arguments.signature or [""])[0]
-        if not template:
-            raise ValueError('it has no "signature", and --signature gives none')
+        matrix = kernel_matrix.read(path, read_input(path), kernel_matrix.PYTHON)
+        template = matrix.signatures(matrix.signature or (arguments.signature or [""])[0], "--signature")
         return [
-            _Request(kernel_matrix.fill(template, row), symbol)
+            _Request(matrix.filled(template, row), symbol)
             for symbol, row in matrix.units(arguments.entry).items()
         ]
-    except ValueError as error:
-        raise Failed(diags.NO_MATRIX, path=path, why=error) from error
+    except kernel_matrix.NoMatrix as error:
+        raise Failed(error.emitted.diag, **dict(error.emitted.facts)) from error
 
 
 def _export(arguments: Arguments, source: str, requests: list[_Request]) -> tuple[bytes, list[str]]:
