@@ -28,6 +28,7 @@ ELSEWHERE = {
     # limits of formats, instructions and machines: other values would be wrong
     "passes/nvvm/module_verifier.py:MAX_THREADS": "limit", "passes/nvvm/module_verifier.py:MAX_CLUSTER": "limit",
     "lower/tileaa_to_tileas/rows.py:MATRIX_BITS": "limit",
+    "lower/tileas_to_nvvm/few_bits.py:BYTE": "limit", "lower/tileas_to_nvvm/few_bits.py:SIGN": "limit",
     "passes/tileaa/facts.py:VECTOR_BYTES": "limit", "passes/tileas/place_shared.py:ALIGN": "limit",
     "passes/tileaa/short_results.py:SHORT_BITS": "limit", "schedule/kernel_spec.py:WARPS": "limit",
     "lower/cuda_tile_to_tileaa/scaled.py:MOST_ELEMENTS": "limit", "lower/cuda_tile_to_tileaa/scaled.py:NAN": "limit",

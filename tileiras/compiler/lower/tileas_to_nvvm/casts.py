@@ -12,6 +12,7 @@ from tileiras.compiler.target import sm
 from tileiras.compiler.target.registers import reg_class
 
 from .arith import ROUND, downcast, extended, from_f64, round_directed, upcast, word_of
+from .few_bits import in_halves
 from .multiplied import only_multiplied
 from .state import Lowering, elementwise
 
@@ -104,9 +105,6 @@ def lower_trunci(lowering: Lowering, op: Op) -> None:
 
 # ---- integer to float
 
-# bits of the mantissa, bias, 1.0, and what computes two
-HALVES = {"f16": (10, 15, 0x3C00, "f16x2"), "bf16": (7, 127, 0x3F80, "bf16x2")}
-
 
 def lower_itof(lowering: Lowering, op: Op) -> None:
     source, target = _types(op)
@@ -114,7 +112,7 @@ def lower_itof(lowering: Lowering, op: Op) -> None:
     b = lowering.b
     kind = ("s" if signed else "u") + ("64" if source.bits == 64 else "32")
     exact = source.bits <= 16 or EXACT in op.attrs
-    if source.bits == 32 and in_halves(lowering, op):
+    if in_halves(lowering, op):
         return
 
     def one(x: Any) -> Any:
@@ -135,51 +133,6 @@ def lower_itof(lowering: Lowering, op: Op) -> None:
         return to_float(lowering, single, "f32", target.name, "rn")
 
     elementwise(lowering, op, one)
-
-
-def in_halves(lowering: Lowering, op: Op) -> bool:
-    """Lowers a conversion of a few bits of words, less a constant, to 16 bits, two at a time; whether it did.
-
-    Weights of four bits, eight in a word, become bf16 so: the bits at 4 k and 4 k + 16, with 0x43004300, are 128 + n twice, from
-    which one instruction takes 128 and the constant. A conversion would need each of them alone, in f32.
-    """
-    b = lowering.b
-    result = op.results[0]
-    layout = result.type.layout  # type: ignore[attr-defined]
-    name = result.type.elem.name  # type: ignore[attr-defined]
-    if (
-        EXACT not in op.attrs
-        or name not in HALVES
-        or not (name == "f16" or lowering.target.has(sm.BF16_ARITH))
-    ):
-        return False
-    found = []
-    for x in lowering.regs_as(op.operands[0], layout):
-        bits, constant = b.addc.get(x, (x, 0)) if not isinstance(x, int) else (x, 0)
-        if bits not in b.parts:
-            return False
-        found.append((*b.parts[bits], (constant ^ 1 << 31) - (1 << 31)))
-    size, bias, one, form = HALVES[name]
-    _, _, mask, constant = found[0]
-    away = (1 << size) - constant
-    at = {(source, first) for source, first, _, _ in found}
-    if (
-        any(part[2:] != (mask, constant) for part in found)
-        or not (0 < mask < 1 << size and 0 < away < 2 << size)
-        or any((source, first ^ 16) not in at for source, first in at)
-    ):
-        return False
-    exponent = away.bit_length() - 1
-    base = (bias + size) << size
-    less = 1 << 15 | (bias + exponent) << size | (away - (1 << exponent)) << size - exponent
-    subtract, start, ones, masks = (b.entry("mov.b32", word << 16 | word) for word in (less, base, one, mask))
-    halves: dict[Any, Any] = {}
-    for source, first in dict.fromkeys((source, first & 15) for source, first, _, _ in found):
-        bits = b.emit("and.b32", b.shr(32, source, first), masks)
-        pair = b.emit(f"fma.rn.{form}", b.emit("or.b32", bits, start), ones, subtract)
-        halves[source, first], halves[source, first + 16] = b.unpack(pair)
-    lowering.define(result, [halves[source, first] for source, first, _, _ in found])
-    return True
 
 
 def _odd_f32(lowering: Lowering, x: Any, kind: str) -> Any:
