@@ -272,9 +272,18 @@ def backward(name: str, element: str, tile: tuple[int, int, int], relaxed: int, 
     return Production(f"attn_{name}", "attention.py", "backward_fused", signature, work)
 
 
+def decoding(name: str, m: int, n: int) -> Production:
+    four, d = Array("bf16", 4, **PROVEN), 128
+    results = Array("f32", 5, **PROVEN), Array("f32", 4, **PROVEN)
+    work = Product("bf16", 4 * m * n * d, 2 * n * d * 2, m, n, d)
+    return Production(
+        name, "attention.py", "decoding", (four, four, four, *results, Scalar("f32"), m, n, d, 8), work
+    )
+
+
 def _attention() -> list[Production]:
     known: dict[str, Any] = PROVEN
-    q, r, four = Array("bf16", 3, **known), Array("f32", 2, **known), Array("bf16", 4, **known)
+    q, r = Array("bf16", 3, **known), Array("f32", 2, **known)
     m, n, d = 64, 64, 64
     back = Product("bf16", 8 * m * n * d, 2 * m * d * 2, m, n, d)
     signature = (q, q, q, q, r, r, q, q, Scalar("f32"), m, n, d)
@@ -301,24 +310,8 @@ def _attention() -> list[Production]:
             (q, q, q, q, r, r, q, Scalar("f32"), 128, 64, 128),
             Product("bf16", 6 * 128 * 64 * 128, 2 * 64 * 128 * 2, 128, 64, 128),
         ),
-        Production(
-            "attn_bf16_decoding",
-            "attention.py",
-            "decoding",
-            (
-                four,
-                four,
-                four,
-                Array("f32", 5, **known),
-                Array("f32", 4, **known),
-                Scalar("f32"),
-                16,
-                128,
-                128,
-                8,
-            ),
-            Product("bf16", 4 * 16 * 128 * 128, 2 * 128 * 128 * 2, 16, 128, 128),
-        ),
+        decoding("attn_bf16_decoding", 16, 128),
+        decoding("attn_bf16_decoding_32", 32, 64),
         Production(
             "attn_bf16_linear",
             "attention.py",

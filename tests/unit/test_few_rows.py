@@ -17,6 +17,7 @@ import tileiras
 from tests.corpus.check import PASS, launch_case
 from tests.corpus.export import bytecode_path
 from tests.corpus.registry import CASES
+from tests.ptx_loops import loops_of
 
 TYPES = {"f16": np.float16, "i8": np.int8, "f8E4M3FN": ml_dtypes.float8_e4m3fn}
 STEPS = 5
@@ -143,6 +144,18 @@ def test_scores_whose_rows_are_reduced_stay() -> None:
     """The maximum of a row would meet across lanes and warps."""
     ptx = tileiras.compile(bytecode_path(CASES["staged_paged_attention"]), gpu_name="sm_100", emit="ptx").ptx
     assert "tcgen05.mma" not in ptx and "mma.sync" in ptx
+
+
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_120"])
+def test_warps_share_out_keys_where_rows_are_too_few_for_all(gpu_name: str) -> None:
+    """32 rows of queries, four warps: each has all rows, and reads a quarter of the keys (8 times ldmatrix) and of
+    the values (8), whose scores cross shared memory (8). Two by two they would read halves (16 and 16, and 4)."""
+    case = CASES["flash_cross"]
+    ptx = tileiras.compile(bytecode_path(case), gpu_name=gpu_name, emit="ptx").ptx
+    copying = [loop for loop in loops_of(ptx) if "cp.async" in loop and "mma.sync" in loop]
+    assert copying and all(loop.count("ldmatrix") == 24 for loop in copying)
+    done = launch_case(case, "emulator", gpu_name, 300, check=True, seed=3)
+    assert done.word == PASS, done.reason
 
 
 def test_accumulators_of_64_rows_share_columns_beside_those_of_128() -> None:

@@ -211,7 +211,7 @@ def test_turned_scores_are_a_left_operand_of_bytes() -> None:
     """What a thread has of 64x32 results is what it takes of a left operand, register by register."""
     scores = mma.find_atom(sm.find("sm_120"), "f8E4M3FN")
     assert scores is not None
-    warps = mma.split_warps((64, 32), scores, 2, rows=True)
+    warps = mma.split_warps((64, 32), scores, 2, rows=2)
     results = mma.accumulator_layout((64, 32), scores, warps, (False, True))
     assert results is mma.operand_layout((64, 32), scores, 0, warps)
 

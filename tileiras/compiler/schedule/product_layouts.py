@@ -12,7 +12,7 @@ from . import tensor_memory
 from .byte_fragments import chained, turned
 from .instructions import mma_sync
 from .loops import staged_products
-from .products import row_products, scale_layout, warpgroup_products
+from .products import scale_layout, shared_rows, warpgroup_products
 from .restage import buffer_bytes, buffers_of
 
 TYPE_CHECKING = False
@@ -45,7 +45,6 @@ class ProductLayouts:
         self._log2_warps = log2_warps
         self._asks: dict[Op, tuple[bool, bool] | None] = {}  # of the products whose turning was asked for
         self._target = analyses.target
-        self._rows = row_products(func)
         self.of_warpgroups: dict[Op, dict[int, Restaged]] = {
             op: back
             for op, back in analyses.get(warpgroup_products, func).items()
@@ -53,6 +52,8 @@ class ProductLayouts:
         }
         self.in_tensor_memory = tensor_memory.chosen(func, analyses, log2_warps)
         self._staged = analyses.get(staged_products, func)
+        elsewhere = {*self.of_warpgroups, *self.in_tensor_memory}
+        self._rows = shared_rows(func, log2_warps, self._target, self._staged.keys() - elsewhere)
         self.copied = {
             plan.op: plan for plans in self._staged.values() for plan in plans
         }  # loads that go to shared memory
@@ -72,7 +73,7 @@ class ProductLayouts:
         warps = wgmma.split_warps(acc, self._log2_warps) if op in self.of_warpgroups else None
         turns = self.turned(op) if warps is None else mma.STRAIGHT
         if warps is None:
-            warps = mma.split_warps(acc, atom, self._log2_warps, op in self._rows, turns)
+            warps = mma.split_warps(acc, atom, self._log2_warps, self._rows.get(op), turns)
         sides = [
             mma.operand_layout(v.type.shape, atom, which, warps, turns)  # type: ignore[attr-defined]
             for which, v in enumerate(op.operands[:2])

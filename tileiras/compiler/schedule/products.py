@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.ir.types import Ptr
-from tileiras.compiler.layout.linear import dim_bits
+from tileiras.compiler.layout.linear import dim_bits, log2
 from tileiras.compiler.target import mma, sm, tcgen05
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.mma import HALVES
 from tileiras.compiler.target.products import PRODUCTS, SCALED
 
 from .candidates import LOOPS
-from .instructions import block_scaled
+from .instructions import block_scaled, mma_sync
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
     from typing import Any
 
     from tileiras.compiler.ir.analyses import Analyses
@@ -161,6 +161,57 @@ def row_products(func: Op) -> frozenset[Op]:
     for product in [op for op in products if op in found]:
         found.update(chained(product))
     return frozenset(found)
+
+
+def shared_rows(func: Op, log2_warps: int, target: Any, on_fragments: Container[Op]) -> dict[Op, int]:
+    """How many bits of the warp number the rows of a product take, for products whose warps share out rows before columns: all,
+    unless rows are too few for all warps of a loop's products `on_fragments`. Scores cross shared memory then anyhow, and where
+    each warp has more rows, fewer warps read the same keys and values."""
+    found = dict.fromkeys(row_products(func), log2_warps)
+    groups: dict[Any, list[Op]] = {}
+    for op in found:
+        groups.setdefault(op.block, []).append(op)
+    fed = [group for group in groups.values() if all(op in on_fragments for op in group)]
+    # one number for all loops: one may go on with the sums of another
+    bits = max((_row_bits(group, log2_warps, target) for group in fed), default=log2_warps)
+    found.update((op, bits) for group in fed for op in group)
+    return found
+
+
+def _row_bits(group: list[Op], log2_warps: int, target: Any) -> int:
+    """Bits of the warp number that the rows of products of a loop take so that least is read from shared memory."""
+    from .restage import is_invariant
+
+    shapes = {op.result.type.shape[:-1] for op in group}  # type: ignore[attr-defined]
+    atoms = [mma_sync(op, target) for op in group]
+    if len(shapes) > 1 or len(max(shapes)) > 1 or None in atoms:
+        return log2_warps
+    rows = log2(max(shapes)[0])
+    most = rows - max(atom.m for atom in atoms if atom is not None)
+    if most >= log2_warps:
+        return log2_warps
+    block: Any = group[0].block
+    meet = [op for op in block.ops if op.spec.name == "reduce" and op.attr("dim") == 1]
+    along = sum(op.operands[0].type.shape[0] == 1 << rows for op in meet)  # type: ignore[attr-defined]
+    best, bits = None, log2_warps
+    for taken in range(most, -1, -1):
+        columns = log2_warps - taken
+        # maxima and sums of words come from as many warps to each lane that has the row
+        read, held = along << rows + columns + 5 + mma.ROW_LANES + columns, 0
+        for op, atom in zip(group, atoms, strict=True):
+            left, right, result = (v.type for v in op.operands[:3])  # type: ignore[attr-defined]
+            if atom is None or log2(result.shape[-1]) - columns < atom.n + 1:
+                return bits  # ldmatrix reads two instructions' columns at once
+            read += num_elements(right.shape) * right.elem.bits << taken
+            held += num_elements(result.shape) * result.elem.bits >> log2_warps
+            size = num_elements(left.shape) * left.elem.bits
+            if is_invariant(op.operands[0], op.block):
+                held += size >> taken
+            else:
+                read += size << columns
+        if best is None or read < best and held >> 10 <= CostModel.few_rows_registers:
+            best, bits = read, taken
+    return bits
 
 
 def reaches(value: Value) -> tuple[set[Op], bool]:

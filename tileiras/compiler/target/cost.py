@@ -40,6 +40,7 @@ class CostModel:
     accumulators = 144  # that results of mma.sync may take: warp tiles of 64x64 and more (S)
     scaled_accumulators = 72  # the same where products are scaled in registers (S)
     warpgroup_accumulators = 128  # that the result of a wgmma may take: 64x256 a warpgroup (F)
+    few_rows_registers = 128  # of results and left operands of mma.sync whose columns warps share out (S)
     product_tiles = 208  # that results of mma.sync which are alive at once may take (S)
     warpgroup_tiles = 208  # that all tiles of a loop of wgmma may take at once (S)
     tensor_memory_elements = 128  # of an accumulator from tensor memory: more would be spilled (S)

@@ -49,6 +49,7 @@ class Atom:
         return sm.FEATURES[feature][1]
 
 
+ROW_LANES = 2  # bits of the lanes that hold a row of an accumulator
 FMA = "fma"  # the name of what is left without an atom
 _MMA = "mma.sync.aligned."
 _PTX = {"f8E4M3FN": "e4m3", "f8E5M2": "e5m2"}
@@ -156,13 +157,13 @@ def split_warps(
     shape: Sequence[int],
     atom: Atom,
     log2_warps: int,
-    rows: bool = False,
+    rows: int | None = None,
     turned: tuple[bool, bool] = STRAIGHT,
 ) -> list[tuple[int, int]]:
     """For every warp bit (dimension, bit of that dimension) it walks; (-1, 0) for a bit that only copies.
 
     The last two dimensions are M and N; a batch dimension comes first. Tops of M first, then N, in turns; with `rows`
-    all of M first.
+    so many bits of M first, then N.
     """
     rank = len(shape)
     free = {rank - 2: [log2(shape[-2]), atom.m], rank - 1: [log2(shape[-1]), atom.n + turned[1]]}
@@ -178,7 +179,10 @@ def split_warps(
         if room_m <= 0 and room_n <= 0:
             out.append((-1, 0))
             continue
-        d = rank - 2 if room_m > 0 and (rows or room_m >= room_n) or room_n <= 0 else rank - 1
+        first = room_m >= room_n if rows is None else rows > 0
+        d = rank - 2 if room_m > 0 and first or room_n <= 0 else rank - 1
+        if rows is not None and d == rank - 2:
+            rows -= 1
         free[d][0] -= 1
         out.append((d, free[d][0]))
     return out

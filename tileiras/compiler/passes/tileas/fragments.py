@@ -26,7 +26,7 @@ def on_fragments(op: Op, context: Context) -> bool:
     warps = len(type.layout.warp)
     assert atom is not None and op.block is not None
     groups = wgmma.split_warps(type.shape, warps)
-    split = atoms.split_warps(type.shape, atom, warps, True)
+    split = atoms.split_warps(type.shape, atom, warps, warps)
     if groups is not None and atoms.accumulator_layout(type.shape, atom, groups) is type.layout:
         split = groups  # the sums lie right for mma.sync as well
     want = atoms.accumulator_layout(type.shape, atom, split)
