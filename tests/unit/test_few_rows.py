@@ -154,6 +154,8 @@ def test_warps_share_out_keys_where_rows_are_too_few_for_all(gpu_name: str) -> N
     ptx = tileiras.compile(bytecode_path(case), gpu_name=gpu_name, emit="ptx").ptx
     copying = [loop for loop in loops_of(ptx) if "cp.async" in loop and "mma.sync" in loop]
     assert copying and all(loop.count("ldmatrix") == 24 for loop in copying)
+    once = 4 + (gpu_name == "sm_120")  # maxima and scores, and a second wait; totals meet behind the loop
+    assert all(loop.count("bar.sync") == once for loop in copying)
     done = launch_case(case, "emulator", gpu_name, 300, check=True, seed=3)
     assert done.word == PASS, done.reason
 

@@ -15,6 +15,7 @@ import numpy as np
 import tileiras
 from tests.corpus.check import PASS, launch_case
 from tests.corpus.registry import CASES
+from tests.ptx_loops import loops_of
 from tileiras.compiler.passes.loops import split_depth
 
 TARGETS = ["sm_80", "sm_90", "sm_100", "sm_120"]
@@ -147,6 +148,24 @@ def split(text: str, gpu_name: str, monkeypatch: pytest.MonkeyPatch) -> bool:
 def test_only_what_stays_finite_is_split(gpu_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert split(kernel("factor"), gpu_name, monkeypatch)
     assert not split(kernel("late"), gpu_name, monkeypatch)
+
+
+def barriers(text: str, gpu_name: str) -> int:
+    """Of the loop that multiplies."""
+    (loop,) = [
+        loop
+        for loop in loops_of(tileiras.compile(text, gpu_name=gpu_name, emit="ptx").ptx)
+        if "mma.sync" in loop
+    ]
+    return loop.count("bar.sync")
+
+
+@pytest.mark.parametrize("gpu_name", TARGETS)
+def test_totals_of_exponentials_meet_behind_the_loop(gpu_name: str) -> None:
+    """Only maxima cross shared memory in a step (TileAASumsBehind), and totals, too, where what scales them may be infinite."""
+    joined = kernel("factor")
+    assert barriers(joined, gpu_name) == 2
+    assert barriers(joined.replace("mulf %d, %factor", "mulf %d, %given"), gpu_name) == 4
 
 
 def test_infinity_times_a_warp_without_keys_is_infinite() -> None:

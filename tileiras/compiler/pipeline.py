@@ -116,7 +116,7 @@ PIPELINE: tuple[Row, ...] = (
     Row("tileaa", "TileAASplitDepth", "loops.split_depth", "SplitDepth", frozenset(("mmaf",)), 1, OPTIONAL),
     Row("tileaa", "TileAAShortenSteps", "loops.shorten_steps", "ShortenSteps", _PRODUCTS, 1, OPTIONAL),
     Row("tileaa", "TileAAHalveRows", "loops.halve_rows", "HalveRows", _UNSCALED, 1, OPTIONAL),
-    Row("tileaa", "TileAASumsBehind", "loops.sums_behind", "SumsBehind", frozenset(("mmai",)), 1, OPTIONAL),
+    Row("tileaa", "TileAASumsBehind", "loops.sums_behind", "SumsBehind", _UNSCALED, 1, OPTIONAL),
     Row("tileaa", "TileAACutHugeTiles", "loops.cut_huge_tiles", "CutHugeTiles", None, 0, OPTIONAL),
     Row("tileaa", "TileAACutLongChains", "loops.cut_long_chains", "CutLongChains", None, 0, OPTIONAL),
     Row("tileaa", "TileAAStreamProducts", "loops.stream_products", "StreamProducts", _PRODUCTS, 0, OPTIONAL),

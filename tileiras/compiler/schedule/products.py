@@ -191,8 +191,8 @@ def _row_bits(group: list[Op], log2_warps: int, target: Any) -> int:
     if most >= log2_warps:
         return log2_warps
     block: Any = group[0].block
-    meet = [op for op in block.ops if op.spec.name == "reduce" and op.attr("dim") == 1]
-    along = sum(op.operands[0].type.shape[0] == 1 << rows for op in meet)  # type: ignore[attr-defined]
+    tiles = [(op.operands[0].type.shape, op.attr("dim")) for op in block.ops if op.spec.name == "reduce"]
+    along = sum(shape[0] == 1 << rows and dim == len(shape) - 1 for shape, dim in tiles)
     best, bits = None, log2_warps
     for taken in range(most, -1, -1):
         columns = log2_warps - taken

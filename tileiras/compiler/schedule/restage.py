@@ -148,18 +148,23 @@ def _readers(value: Value) -> int:
 
 def from_product(value: Value, body: Any) -> bool:
     """Whether a value is computed from the result of a product of the same block."""
+    return product_of(value, body) is not None
+
+
+def product_of(value: Value, body: Any) -> Op | None:
+    """The product of a block from whose result a value of it is computed, the first that is found."""
     work, seen = [value], {value}
     while work and len(seen) < SEARCH:
         op = work.pop().op
         if op is None or op.block is not body:
             continue
         if op.spec.name in PRODUCTS:
-            return True
+            return op
         for operand in op.operands:
             if operand not in seen:
                 seen.add(operand)
                 work.append(operand)
-    return False
+    return None
 
 
 def is_invariant(value: Value, body: Any) -> bool:

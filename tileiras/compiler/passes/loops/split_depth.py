@@ -83,7 +83,7 @@ def _worthwhile(product: Op, warps: int, target: Any) -> tuple[Op | None] | None
         if scale.spec.name != "mulf" or scale.block is not body or len(sum.uses) != 1:
             return None
         sum, by = scale.operands
-        if by.op is None or by.op.spec.name != "broadcast" or by.op.block is not body or not _is_finite(by):
+        if by.op is None or by.op.spec.name != "broadcast" or by.op.block is not body or not is_finite(by):
             return None
     if sum.owner is not body or not sum.index or len(sum.uses) != 1 or may_end_early(loop):
         return None
@@ -91,7 +91,7 @@ def _worthwhile(product: Op, warps: int, target: Any) -> tuple[Op | None] | None
     if (
         len(uses) != 1
         or uses[0] != (body.ops[-1], sum.index - 1)
-        or not _is_zero(loop.operands[2 + sum.index])
+        or not is_zero(loop.operands[2 + sum.index])
     ):
         return None
     return (scale,)
@@ -108,7 +108,7 @@ def _most_sums(values: Value) -> int:
     return most.get(name, 0)
 
 
-def _is_finite(value: Value) -> bool:
+def is_finite(value: Value) -> bool:
     """Whether a value is an exponential of what a maximum is subtracted from, spread out."""
     op = value.op
     while op is not None and op.spec.name in SHAPES:
@@ -116,7 +116,7 @@ def _is_finite(value: Value) -> bool:
     return op is not None and op.spec.name in ("exp", "exp2") and below_maximum(op.operands[0])
 
 
-def _is_zero(value: Value) -> bool:
+def is_zero(value: Value) -> bool:
     return (
         value.op is not None
         and value.op.spec.name == "constant"
