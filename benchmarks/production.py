@@ -520,6 +520,8 @@ def _asked() -> list[Production]:
         Production("mm_f16_blocks_left_out", "corpus/left_out.py", "by_flag", (h, h, array("i32"), h, *tile), _step("f16", tile)),
         Production("mm_f16_left_by_break", "corpus/left_out.py", "left_by_break",
             (h, h, h, Scalar("i32"), *tile), _step("f16", tile)),
+        Production("mm_f16_counted_down", "corpus/left_out.py", "counted_down",
+            (h, h, h, Scalar("i32"), *tile), _step("f16", tile)),
         one("mm_f16_rows_of_a_list", "rows_of_a_list", (h, h, number, h, *tile), _step("f16", tile)),
         Production("mm_bf16_values_by_code", "corpus/looked_up.py", "by_code",
             (bf, array("u8"), factor, f32, bf, *experts), _step("bf16", experts, (16, 4))),

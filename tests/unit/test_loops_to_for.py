@@ -175,6 +175,7 @@ FROM_ZERO = {
         "%zero", "less_than_or_equal %w, %n, signed", "%w = addi %i, %four : tile<i32>", "%four"
     ),
 }
+ASSUMED = "%k = assume bounded<?, 1000>, %i : tile<i32>"
 COUNTING = {
     "first_with_tokens": ORDERED,
     "while": counts("less_than %i, %n, signed", "%one"),
@@ -186,6 +187,17 @@ COUNTING = {
     "down": counts("greater_than_or_equal %i, %low, signed", "%minus"),
     "down_by_three": counts("greater_than %i, %low, signed", "%minus3"),
     "down_at_least_by_three": counts("greater_than_or_equal %i, %low, signed", "%minus3"),
+    "down_by_subtracting": counts("greater_than %i, %low, signed", "%three").replace("%up = addi", "%up = subi"),
+    "first_down_by_subtracting": flagged("greater_than_or_equal %j, %low, signed", "%two").replace(
+        "%up = addi", "%up = subi"
+    ),
+    "down_to_a_number": counts("greater_than %i, %zero, signed", "%minus3", flags=""),
+    "down_to_a_number_by_subtracting": counts("greater_than_or_equal %i, %minus3, signed", "%two", flags="").replace(
+        "%up = addi", "%up = subi"
+    ),
+    "down_with_what_is_assumed": counts(
+        "greater_than %k, %zero, signed", "%three", index="%k", flags="", before=ASSUMED
+    ).replace("%up = addi %i", "%up = subi %k").replace("break %sum, %i", "break %sum, %k"),
     "index_behind_the_step": counts("less_than %i, %n, signed", "%one", index="%up").replace(
         work("%up"), f"%up = addi %i, %one {NSW}: tile<i32>\n{work('%up')}", 1
     ).replace(f"%up = addi %i, %one {NSW}: tile<i32>\n        continue", "continue"),
@@ -232,6 +244,18 @@ OTHERS = {
     ),
     "early_down": EARLY.replace("less_than %j, %bound, signed", "greater_than %j, %low, signed").replace(
         "%i, %one", "%i, %minus"
+    ),
+    "subtracts_from_a_number": counts("greater_than %i, %zero, signed", "%i", flags="").replace(
+        "%up = addi %i, %i", "%up = subi %three, %i"
+    ),
+    "subtracts_an_argument": counts("greater_than %i, %low, signed", "%p").replace(
+        "%up = addi", "%up = subi"
+    ),
+    "wraps_down_at_the_least": counts(
+        "greater_than_or_equal %i, %least, signed",
+        "%minus3",
+        flags="",
+        before="%least = constant <i32: -2147483646> : tile<i32>",
     ),
     "wraps_down": counts("greater_than %i, %low, signed", "%minus", flags=""),
 }

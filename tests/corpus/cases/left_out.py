@@ -166,6 +166,7 @@ def first_columns(a: Any, b: Any, count: int) -> np.ndarray:
 
 for name, kernel, limits in (
     ("by_break", "left_by_break", (0, -5, 100, 192, 1000, 2**31 - 1)),
+    ("counted_down", "counted_down", (0, -(2**31), 100, 192, 2**31 - 1)),
     ("behind", "left_behind", (-7, 64, 130, 2**31 - 1)),
 ):
     for number, limit in enumerate(limits):

@@ -121,6 +121,21 @@ def left_by_break(a, b, c, limit, M: Const, N: Const, K: Const):
 
 
 @ct.kernel
+def counted_down(a, b, c, limit, M: Const, N: Const, K: Const):
+    """What is left of the columns is counted down, their tiles are counted up."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((M, N), ct.float32)
+    left, k = min(limit, a.shape[1]), 0
+    while left > 0:
+        x = ct.load(a, (i, k), (M, K), padding_mode=ZERO)
+        y = ct.load(b, (k, j), (K, N), padding_mode=ZERO)
+        acc = ct.mma(x, y, acc)
+        left -= K
+        k += 1
+    ct.store(c, (i, j), acc.astype(c.dtype))
+
+
+@ct.kernel
 def left_behind(a, b, c, limit, M: Const, N: Const, K: Const):
     """The same, tested behind each step, so that there is one at least; two limits."""
     i, j = ct.bid(0), ct.bid(1)

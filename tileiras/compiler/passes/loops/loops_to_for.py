@@ -49,6 +49,10 @@ if TYPE_CHECKING:
     Steps = tuple[tuple[str, int], ...]
 
 
+STEPS = (["addi", "yield"], ["subi", "yield"])
+COUNTS = frozenset(("cmpi", "addi", "subi", "continue", "break"))
+
+
 class LoopsToFor(Pass):
     NAME = "TileAALoopsToFor"
     SUMMARY = "Write loops that count as for"
@@ -63,6 +67,7 @@ class LoopsToFor(Pass):
         loops = [op for op in func.walk() if op.spec.name == "loop"]
         for loop in reversed(loops):  # inner ones first: their jumps are gone then
             order_in_front(loop)
+            count_plainly(loop)
             found = counted(loop)
             if found is not None:
                 found.rewrite()
@@ -325,6 +330,23 @@ def order_in_front(loop: Op) -> None:
         branch.erase()
 
 
+def count_plainly(loop: Op) -> None:
+    """What counts and tests an argument of a loop's body has it as it is, not with what is assumed of it, as cuTile says of an
+    index that all its steps divide: neither needs to know, and the index of a `for` is another value."""
+    body = loop.regions[0].block
+    for op in list(body.ops):
+        if op.spec.name != "assume":
+            continue
+        value = op.operands[0]
+        if position(body, value) is None:
+            continue
+        for user, k in list(op.result.uses):
+            if user.spec.name in COUNTS or user.spec.name == "assume":
+                user.set_operand(k, value)
+        if not op.result.uses:
+            op.erase()
+
+
 def leaves(tokens: Iterable[Value], branch: Op) -> list[Value]:
     """The tokens from outside of a branch that joins in it wait for, each once."""
     found: dict[Value, None] = {}
@@ -349,7 +371,9 @@ def counted(loop: Op) -> Counted | None:
     choices = [op for op in parts.before if op.regions]
     if any(op.spec.name != "if" for op in choices):
         return None
-    if any(not movable(op) for op in parts.before if op not in choices) or len(choices) > 1:
+    if any(not movable(op) and op.spec.name != "assume" for op in parts.before if op not in choices):
+        return None
+    if len(choices) > 1:
         return None
     flag, chosen = None, None
     if choices:
@@ -480,7 +504,7 @@ def _chosen_index(loop: Op, parts: Body, chosen: Op) -> tuple[int, Test] | None:
     """`if first { yield %i } else { yield %i + step }`: the index of this iteration, which is tested behind it."""
     body = loop.regions[0].block
     start, again = _ops(chosen, 0), _ops(chosen, 1)
-    if [op.spec.name for op in start] != ["yield"] or [op.spec.name for op in again] != ["addi", "yield"]:
+    if [op.spec.name for op in start] != ["yield"] or [op.spec.name for op in again] not in STEPS:
         return None
     index = position(body, start[0].operands[0])
     bump = again[0]
@@ -521,7 +545,7 @@ def _plain_index(loop: Op, parts: Body, chosen: Op | None) -> tuple[int, Test] |
         if index is None:
             continue
         bump = parts.jump.operands[index].op
-        if bump is not None and bump.spec.name == "addi" and not is_outside(bump.result, loop):
+        if bump is not None and bump.spec.name in ("addi", "subi") and not is_outside(bump.result, loop):
             test = _test(loop, compare, negated, value, value, bump, chosen is not None)
             if test is not None:
                 return index, test
@@ -554,6 +578,10 @@ def _test(
         return None
     step = bump.operands[1 - bump.operands.index(carried)]
     by = constant_int(step)
+    if bump.spec.name == "subi":
+        if by is None or by < 0 or carried is not bump.operands[0]:
+            return None
+        by = -by
     if by == 0 or not invariant(step, loop):
         return None
     signed = compare.attr("signedness") == "signed"
@@ -575,10 +603,14 @@ def _test(
         if predicate == "less_than" or predicate == "less_than_or_equal" and safe:
             return Test(compare, predicate, unsigned, bound, step, by, once, steps)
         return None
-    if not safe or once or steps:
+    if not signed or once or steps:
         return None
-    if predicate == "not_equal" and by == -1:
+    if predicate == "not_equal" and by == -1 and safe:
         predicate = "greater_than"
+    if not safe:  # an index that is tested is not below its bound
+        least, bits = constant_int(bound), bound.type.elem.bits  # type: ignore[attr-defined]
+        if least is None or least + by < -1 << (bits - 1):
+            return None
     if predicate in ("greater_than", "greater_than_or_equal"):
         return Test(compare, predicate, True, bound, step, by, once, steps)
     return None
