@@ -112,6 +112,7 @@ def _special_products() -> list[Production]:
     tile = (128, 128, 64)
     bf, step = Array("bf16", 2, **PROVEN), _step("bf16", tile)  # type: ignore[arg-type]
     wide, four = Array("f32", 2, **PROVEN), Array("bf16", 4, **PROVEN)  # type: ignore[arg-type]
+    half = Array("f16", 2, **PROVEN)  # type: ignore[arg-type]
     e4m3, deep = Array("e4m3", 2, **PROVEN), Array("bf16", 3, **PROVEN)  # type: ignore[arg-type]
 
     def one(name: str, kernel: str, signature: tuple[Any, ...], source: str = "products.py") -> Production:
@@ -166,6 +167,20 @@ def _special_products() -> list[Production]:
             "weights_4bit",
             (bf, Array("u8", 2, **PROVEN), bf, bf, *tile),  # type: ignore[arg-type]
             _step("bf16", tile, (16, 4)),
+        ),
+        Production(
+            "mm_f16_w4_words",
+            "products.py",
+            "weights_in_words",
+            (half, Array("i32", 2, **PROVEN), half, Array("i32", 2, **PROVEN), half, 128, 128, 64),  # type: ignore[arg-type]
+            _step("f16", (128, 128, 64), (16, 4)),
+        ),
+        Production(
+            "mm_bf16_w4_words_of_rows",
+            "products.py",
+            "weights_in_words_of_rows",
+            (bf, Array("i32", 2, **PROVEN), bf, Array("u8", 2, **PROVEN), bf, 64, 128, 128),  # type: ignore[arg-type]
+            _step("bf16", (64, 128, 128), (16, 4)),
         ),
         Production(
             "mm_e4m3_scaled_steps",

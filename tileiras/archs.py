@@ -4,7 +4,8 @@ A new GPU is a row here (and, for instructions that came with it, a word in `com
 `bazel/private/arch_table.bzl`, which `python -m tileiras.archs --bzl` writes and a test compares; CMake asks
 `tileiras-config`.
 
-Row: number, shared memory of one block in KiB (opt-in), threads of an SM, first release of NVIDIA's tileiras that takes it
+Row: number, shared memory of one block in KiB (opt-in; ptxas gives 327 on sm_107, where no buffer is laid out for more
+than sm_100 has), threads of an SM, first release of NVIDIA's tileiras that takes it
 (`tileiras --help` of 13.1 to 13.5; None: none does), and its spellings: (suffix, first PTX ISA version, first CUDA
 release whose ptxas takes it). An image for NN runs on later GPUs of its
 generation, one for NNf on those of its family (equal major number), one for NNa on that GPU alone.
@@ -19,7 +20,7 @@ ROWS = (
     (80, 163, 2048, (13, 2), (("", (7, 0), (11, 0)),)),
     (86, 99, 1536, (13, 2), (("", (7, 1), (11, 1)),)),
     (87, 163, 1536, (13, 2), (("", (7, 4), (11, 4)),)),
-    (88, 163, 1536, (13, 2), (("", (9, 0), (13, 0)),)),
+    (88, 99, 1536, (13, 2), (("", (9, 0), (13, 0)),)),
     (89, 99, 1536, (13, 2), (("", (7, 8), (11, 8)),)),
     (90, 227, 2048, (13, 3), (("", (7, 8), (11, 8)), ("a", (8, 0), (12, 0)))),
     (100, 227, 2048, (13, 1), (("", (8, 6), (12, 7)), ("a", (8, 6), (12, 7)), ("f", (8, 8), (12, 9)))),

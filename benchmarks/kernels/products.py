@@ -162,6 +162,37 @@ def weights_4bit(a, q, scale, c, M: Const, N: Const, K: Const):
 
 
 @ct.kernel
+def weights_in_words(a, q, scale, zero, c, M: Const, N: Const, K: Const):
+    """4-bit weights, eight neighbours along N in a word, and zero points packed alike, a row of them and of scales a step."""
+    i, j = ct.bid(0), ct.bid(1)
+    nibbles = (ct.arange(8, dtype=ct.int32) * 4)[None, None, :]
+    acc = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        w = ct.load(q, (k, j), (K, N // 8), padding_mode=ZERO)
+        z = ct.load(zero, (k, j), (1, N // 8), padding_mode=ZERO)
+        s = ct.load(scale, (k, j), (1, N), padding_mode=ZERO)
+        less = ((z[:, :, None] >> nibbles) & 15).reshape((1, N))
+        y = (((w[:, :, None] >> nibbles) & 15).reshape((K, N)) - less).astype(a.dtype) * s
+        acc = ct.mma(ct.load(a, (i, k), (M, K), padding_mode=ZERO), y, acc)
+    ct.store(c, (i, j), acc.astype(c.dtype))
+
+
+@ct.kernel
+def weights_in_words_of_rows(a, q, scale, zero, c, M: Const, N: Const, K: Const):
+    """4-bit weights, eight neighbours along K in a word; zero points are bytes, a column of them and of scales a step."""
+    i, j = ct.bid(0), ct.bid(1)
+    nibbles = (ct.arange(8, dtype=ct.int32) * 4)[None, None, :]
+    acc = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        w = ct.load(q, (j, k), (N, K // 8), padding_mode=ZERO)
+        z = ct.load(zero, (j, k), (N, 1), padding_mode=ZERO).astype(ct.int32)
+        s = ct.load(scale, (j, k), (N, 1), padding_mode=ZERO)
+        y = (((w[:, :, None] >> nibbles) & 15).reshape((N, K)) - z).astype(a.dtype) * s
+        acc = ct.mma(ct.load(a, (i, k), (M, K), padding_mode=ZERO), ct.transpose(y), acc)
+    ct.store(c, (i, j), acc.astype(c.dtype))
+
+
+@ct.kernel
 def scaled_steps(a, sa, b, sb, c, M: Const, N: Const, K: Const):
     """In every step of K, a scale for each row of A and one for all of B."""
     i, j = ct.bid(0), ct.bid(1)

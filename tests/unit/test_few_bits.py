@@ -114,6 +114,14 @@ LESS: dict[str, tuple[str, Any]] = {
         "%s = addi %q, %c15 : T32\n%r = subi %p, %c8 : T32\n%x = subi %r, %s : T32",
         lambda p, q: p - 8 - (q + 15),
     ),
+    "a byte": ("%x = subi %p, %w32 : T32", lambda p, q: p - (q << 4 | p)),
+    "a byte, its upper half before": ("%x = subi %q, %w32 : T32", lambda p, q: q - (q << 4 | p)),
+    "a byte and a constant": (
+        "%r = addi %q, %c8 : T32\n%s = addi %w32, %c8 : T32\n%x = subi %r, %s : T32",
+        lambda p, q: q - (q << 4 | p),
+    ),
+    "a byte before": ("%x = subi %w32, %p : T32", lambda p, q: q << 4),
+    "shifted with its sign": ("%s = shri %w32, %c4 signed : T32\n%x = subi %s, %p : T32", lambda p, q: q - p),
     "more than fits": ("%s = addi %q, %c120 : T32\n%x = subi %p, %s : T32", lambda p, q: p - (q + 120)),
 }
 
@@ -185,6 +193,9 @@ def test_differences_become_the_right_numbers(kind: str, how: str, gpu_name: str
         ("bf16", 8, "nibbles less a constant", 1),
         ("bf16", 32, "one tile", 1),
         ("bf16", 32, "one tile and a constant", 2),
+        ("bf16", 32, "a byte", 3),
+        ("f16", 32, "a byte", 1),
+        ("bf16", 32, "shifted with its sign", 1),
         ("bf16", 32, "more than fits", 0),
         ("f16", 32, "more than fits", 2),
     ],

@@ -9,6 +9,7 @@ from pathlib import Path
 import peers
 import pytest
 
+from tileiras import archs
 from tileiras.archs import PTXAS_SINCE
 from tileiras.diag import NOTE, WARNING, CompileError
 from tileiras.toolchain.catalog import ptx_isa_max
@@ -257,3 +258,24 @@ def test_numbers_that_are_none(tmp_path: Path) -> None:
     )
     done = assemble(kernel(), target="sm_80", ptxas=tool)
     assert done.kernels["k"].registers == 0 and len(done.warnings) == 1
+
+
+@pytest.mark.parametrize("row", archs.ROWS, ids=lambda row: f"sm_{row[0]}")
+def test_shared_memory_of_a_block_is_what_ptxas_gives(row: tuple, tmp_path: Path) -> None:
+    number, kib = row[:2]
+    if number == 107:
+        kib = 327  # of which 227 are used
+    isa = max(row[4][0][1], (8, 0))
+    for size, fits in ((kib << 10, True), ((kib << 10) + 16, False)):
+        file = tmp_path / "k.ptx"
+        file.write_text(kernel(f"sm_{number}", "{}.{}".format(*isa), size))
+        argv = [
+            peers.require("ptxas"),
+            "--enable-extended-smem=true",
+            f"-arch=sm_{number}",
+            file,
+            "-o",
+            tmp_path / "k.cubin",
+        ]
+        done = subprocess.run(argv, capture_output=True, text=True)
+        assert (done.returncode == 0) == fits, done.stdout + done.stderr

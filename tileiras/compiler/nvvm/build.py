@@ -336,6 +336,11 @@ class Builder:
         self.parts[made] = source, first + shift, mask
         return made
 
+    def has_no_sign(self, x: Operand) -> bool:
+        """Whether a register is known to hold bits of another below the sign."""
+        found = self.parts.get(x) if isinstance(x, Reg) else None
+        return found is not None and found[2] <= MASK32 >> 1
+
     def wide(self, x: Operand, signed: bool = True) -> Any:
         """32 -> 64 bits."""
         if isinstance(x, int):

@@ -256,7 +256,7 @@ def lower_shri(lowering: Lowering, op: Op) -> None:
             y = min(y & ((1 << bits) - 1), w)
             if y == 0:
                 return x
-            if not signed and w == 32 or isinstance(x, int) and not signed:
+            if not signed and (w == 32 or isinstance(x, int)) or w == 32 and b.has_no_sign(x):
                 return b.shr(w, x, y)
         else:
             y = _amount(lowering, y, bits)

@@ -107,15 +107,24 @@ def _difference(lowering: Lowering, pairs: Pairs, value: Value, layout: Any) -> 
     out = []
     for low, high, less, least in zip(left[::2], left[1::2], right[::2], right[1::2]):
         constant = less.constant - low.constant
-        whole = pairs.joined(low, high), pairs.joined(less, least)
-        if None in whole or low.constant != high.constant or less.constant != least.constant:
+        if low.constant != high.constant or less.constant != least.constant:
             return None
-        taken = whole[1]
+        whole = pairs.joined(low, high)
+        if (
+            whole is not None
+            and less.form == least.form == (BYTE, low.constant, False)
+            and less.mask >= pairs.base
+        ):
+            out.append(pairs.less_bytes(whole, less, least))
+            continue
+        taken = pairs.joined(less, least)
+        if whole is None or taken is None:
+            return None
         if constant:
             if less.mask + abs(constant) >= pairs.base:
                 return None
             taken = pairs.plus(taken, constant)
-        out.append(pairs.minus(whole[0], taken))
+        out.append(pairs.minus(whole, taken))
     return out
 
 
@@ -138,6 +147,8 @@ class Pairs:
         pairs = zip(found[::2], found[1::2])
         if signed and mask >= self.base:
             return [self.of_bytes(low, high) for low, high in pairs]
+        if mask == BYTE and not constant and mask >= self.base:
+            return [self.of_unsigned(low, high) for low, high in pairs]
         away = self.base - constant + (SIGN if signed else 0)
         if not 0 < away < 2 * self.base or mask >= self.base:
             return None
@@ -148,6 +159,20 @@ class Pairs:
         halves = self.side_by_side(low, high)
         magnitude = self.with_base(halves, SIGN - 1)
         return self.minus(magnitude, self.with_base(halves, SIGN))
+
+    def of_unsigned(self, low: Bits, high: Bits) -> Any:
+        """Two unsigned bytes, in a mantissa that has one bit less: base + seven bits, plus the eighth less base. All sums are
+        eight bits and a sign."""
+        halves = self.side_by_side(low, high)
+        eighth = self.plus(self.with_base(halves, SIGN), -2 * self.base)
+        return self.sum(self.with_base(halves, SIGN - 1), eighth)
+
+    def less_bytes(self, whole: Any, low: Bits, high: Bits) -> Any:
+        """base + n of two small integers, less two unsigned bytes and base, in a mantissa that has one bit less than they: first
+        less base + seven bits, then less the eighth, so that no difference is larger than 2 * base."""
+        halves = self.side_by_side(low, high)
+        eighth = self.plus(self.with_base(halves, SIGN), -self.base)
+        return self.minus(self.minus(whole, self.with_base(halves, SIGN - 1)), eighth)
 
     def joined(self, low: Bits, high: Bits) -> Any:
         """base + n of two integers without their constants (base + 128 + n of signed bytes); None where n is too large."""
@@ -188,12 +213,16 @@ class Pairs:
         return b.entry("or.b32", zero, half << 16 | half)
 
     def plus(self, pair: Any, constant: int) -> Any:
-        """A pair plus an integer less than twice base; exact, as the sums are such, too."""
+        """A pair plus an integer of at most twice base; exact, as the sums are such, too."""
         size = abs(constant)
         exponent = size.bit_length() - 1
-        bits = (self.bias + exponent) << self.size | (size - (1 << exponent)) << self.size - exponent
+        bits = (self.bias + exponent) << self.size | (size - (1 << exponent)) << self.size >> exponent
         sign = 1 << 15 if constant < 0 else 0
         return self.b.emit(f"fma.rn.{self.form}", pair, self.twice(self.one), self.twice(sign | bits))
+
+    def sum(self, pair: Any, other: Any) -> Any:
+        """The sum of two pairs."""
+        return self.b.emit(f"fma.rn.{self.form}", other, self.twice(self.one), pair)
 
     def minus(self, pair: Any, other: Any) -> Any:
         """The difference of two pairs."""

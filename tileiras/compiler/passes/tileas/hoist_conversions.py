@@ -34,6 +34,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from .recompute import Recompute
+
 
 def one_value(value: Value) -> bool:
     """Whether every thread has all of a tile: a constant, a number for all elements."""
@@ -60,6 +62,9 @@ class HoistConversions(Pass):
         for convert in [op for op in func.walk() if op.spec is tileas.CONVERT_LAYOUT]:
             if self.widens(convert):
                 self.to_load(convert.result, context)
+        for convert in reversed([op for op in func.walk() if op.spec is tileas.CONVERT_LAYOUT]):
+            if convert.block is not None and in_loop(convert):
+                self.spread(convert, context)
         for convert in [op for op in func.walk() if op.spec is tileas.CONVERT_LAYOUT]:
             if convert.block is None or move_to_parts(convert, context):
                 continue
@@ -206,14 +211,14 @@ class HoistConversions(Pass):
         """An operand that is unpacked from bytes is unpacked in the layout that is wanted."""
         from .recompute import Recompute
 
-        chain = Recompute(convert)
-        if chain.worth():
-            rewriter = Rewriter(context, convert)
-            made = chain.build(rewriter)
-            if made is not None:
-                rewriter.replace(convert, [made])
-                chain.visited.discard(convert)
-                chain.erase()
+        carry_out(Recompute(convert), context)
+
+    @staticmethod
+    def spread(convert: Op, context: Context) -> None:
+        """What small loads are spread over is computed in the layout that is wanted."""
+        from .recompute import Spread
+
+        carry_out(Spread(convert), context)
 
     @staticmethod
     def movable(op: Op) -> bool:
@@ -330,6 +335,23 @@ class HoistConversions(Pass):
         convert.result.replace_all_uses_with(made.result)
         convert.erase()
         return True
+
+
+def carry_out(chain: Recompute, context: Context) -> None:
+    """Computes a chain in the wanted layout, where it is worth it."""
+    if chain.worth():
+        rewriter = Rewriter(context, chain.convert)
+        made = chain.build(rewriter)
+        if made is not None:
+            rewriter.replace(chain.convert, [made])
+            chain.visited.discard(chain.convert)
+            chain.erase()
+
+
+def in_loop(op: Op) -> bool:
+    """Whether an op is in a loop's body itself."""
+    region = op.block.region if op.block is not None else None
+    return region is not None and region.op is not None and region.op.spec.name in ("for", "loop")
 
 
 def renamed(value: Value) -> tuple[Value, list[Op]]:

@@ -4,6 +4,9 @@ Before: `%w = load : 128x32xi8`, `%l = andi %w, 15`, `%h = shri %w, 4`, `%p = ca
 After:  `%w = load`, `%v = convert_layout %w`, `%l = andi %v, 15`, `%h = shri %v, 4`, `%z = cat %l, %h`: what travels are the
 packed bytes, and they may travel by an asynchronous copy. Small loads, a scale a row, are loaded where they are used.
 
+What small loads are spread over, `%z = convert_layout (broadcast (andi %zeros, 15))`, is computed as it is wanted: zero points
+of columns, or what was loaded of them, in the place of all that they are spread over.
+
 Operands of mma.sync that are masked, `%m = select %below, %w, 0`, are masked in their fragments: what a mask is computed from,
 numbers of rows and columns, is computed again there.
 """
@@ -38,6 +41,7 @@ class Recompute:
         self.convert = convert
         self.layout: LinearLayout = convert.result.type.layout  # type: ignore[attr-defined]
         self.visited: set[Op] = {convert}
+        self.places: set[tuple[Value, LinearLayout]] = set()  # values on the way, as they are wanted
         self.loads: dict[Op, list[LinearLayout]] = {}
         self.packed = False  # some load brings fewer bits than it makes
         self.masks = 0  # ops on as many elements that need no load
@@ -87,13 +91,15 @@ class Recompute:
         return is_small(op, self.convert.result)
 
     def reaches(self, value: Value, layout: LinearLayout) -> bool:
-        work, seen = [(value, layout)], {(value, layout)}
+        work = [(value, layout)]
+        seen = self.places
+        seen.add((value, layout))
         while work:
             value, layout = work.pop()
             op = value.op
             if self.anywhere(value):
                 continue
-            if op is None or op.block is not self.body or op.spec.name == "constant":
+            if op is None or op.spec.name == "constant" or op.block is not self.body and not self.counted(op):
                 return False
             self.visited.add(op)
             if op.spec.name == LOAD:
@@ -108,6 +114,10 @@ class Recompute:
             seen.update(parts)
             work += reversed(parts)
         return True
+
+    def counted(self, op: Op) -> bool:
+        """Whether an op from outside of the block may be done again in it."""
+        return False
 
     @staticmethod
     def anywhere(value: Value) -> bool:
@@ -197,3 +207,60 @@ class Recompute:
         for op in reversed([op for op in self.body.ops if op in self.visited]):  # type: ignore[union-attr]
             if op.spec.name != LOAD and not any(r.uses for r in op.results):
                 op.erase()
+
+
+class Spread(Recompute):
+    """The chain in front of a conversion of what small loads are spread over, as zero points of columns that are unpacked: it is
+    computed as it is wanted, so that nothing, or what was loaded alone, goes through shared memory."""
+
+    def worth(self) -> bool:
+        """Whether some tile is broadcast between loads of the same block and the conversion, less is loaded than was exchanged,
+        nobody else looks at what is between, and threads do little more than they did."""
+        type: Any = self.convert.result.type
+        if not self.reaches(self.convert.operands[0], self.layout) or not self.loads:
+            return False
+        path = self.on_path()
+        if not any(op.spec.name == "broadcast" for op in path):
+            return False
+        if not all(u in self.visited for op in path for u, _ in op.results[0].uses):
+            return False
+        total = num_elements(type.shape) * type.elem.bits
+        moved = 0
+        for op, layouts in self.loads.items():
+            if len(set(layouts)) > 1:
+                return False
+            loaded: Any = op.results[0].type
+            moved += num_elements(loaded.shape) * loaded.elem.bits
+        return moved < total and self.more() <= CostModel.spread_operations
+
+    def more(self) -> int:
+        """How many more elements threads compute than they did."""
+        more = 0
+        for value, layout in self.places:
+            op = value.op
+            if op is not None and is_elementwise(op):
+                old: Any = value.type
+                before = old.layout.num_regs if op.block is self.body else 0
+                more += max(0, with_inv(layout, old.layout.inv).num_regs - before)
+        return more
+
+    def counted(self, op: Op) -> bool:
+        """Numbers of elements, and what is computed of them alone."""
+        work = [op]
+        while work:
+            op = work.pop()
+            if op.spec.name not in ("iota", "reshape", "broadcast", "permute") and not is_elementwise(op):
+                return False
+            for value in op.operands:
+                if not self.anywhere(value):
+                    if value.op is None:
+                        return False
+                    work.append(value.op)
+        return True
+
+    def fits(self, op: Op) -> bool:
+        """Whether threads load the little that they want of a small load."""
+        (layout,) = set(self.loads[op])
+        loaded: Any = op.results[0].type
+        words = with_inv(layout, loaded.layout.inv).num_regs
+        return super().fits(op) and words <= CostModel.spread_words
