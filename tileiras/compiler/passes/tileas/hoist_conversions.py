@@ -74,35 +74,46 @@ class HoistConversions(Pass):
             self.out_of(loop, func, context)
         slice_epilogues(func, context)
         for convert in [op for op in func.walk() if op.spec is tileas.CONVERT_LAYOUT]:
-            if self.is_read_by_sectors(convert):
-                load = convert.operands[0].op
-                assert load is not None
-                load.results[0].type = convert.result.type
-                convert.result.replace_all_uses_with(load.results[0])
+            wanted: Any = convert.result.type
+            chain = self.read_by_sectors(convert)
+            for op in chain:
+                old: Any = op.results[0].type
+                op.results[0].type = TensorType(old.elem, old.shape, wanted.layout)
+            if chain:
+                convert.result.replace_all_uses_with(chain[0].results[0])
                 convert.erase()
         return True
 
     @staticmethod
-    def is_read_by_sectors(convert: Op) -> bool:
-        """Whether a tile that is loaded once, beside no products, is wanted in pieces of whole sectors: what an epilogue adds to
-        fragments of 32 bits is loaded as fragments."""
+    def read_by_sectors(convert: Op) -> list[Op]:
+        """A tile that is loaded once, beside no products, and what is computed of it alone, where it is wanted in pieces of
+        whole sectors: what an epilogue adds to fragments of 32 bits is loaded as fragments. The load comes last."""
+        chain: list[Op] = []
         load = convert.operands[0].op
+        while load is not None and load.block is convert.block and len(load.results[0].uses) == 1:
+            chain.append(load)
+            if load.spec.name == "load_view_tko" or not is_elementwise(load) or load.segments is not None:
+                break
+            tiles = [v for v in load.operands if not one_value(v)]
+            load = tiles[0].op if len(tiles) == 1 else None
+        else:
+            return []
         layout: Any = convert.result.type.layout  # type: ignore[attr-defined]
-        if load is None or load.spec.name != "load_view_tko" or len(load.results[0].uses) != 1:
-            return False
+        if load.spec.name != "load_view_tko":
+            return []
         type: Any = load.results[0].type
         pair, lanes = list(layout.reg[:1]), list(layout.lane[:2])
         if type.elem.bits != 32 or type.shape[-1] < 8 or pair != [1] or lanes != [2, 4]:
-            return False
+            return []
         if type.layout.reg[:1] != layout.reg[:1] or layout.inv or any(layout.replicated):
-            return False
+            return []
         block = load.block
         while block is not None and block.region is not None:
             parent = block.region.op
             if parent is None or parent.spec.name in ("for", "loop"):
-                return False
+                return []
             block = parent.block
-        return True
+        return chain
 
     def widens(self, convert: Op) -> bool:
         """Whether what changes its layout is wider than what was loaded, and no thread has elements twice: what an epilogue adds
