@@ -184,10 +184,8 @@ def test_sums_carried_beside_a_product_get_warps_and_leave_room_for_stages(gpu_n
     text = ptx("staged_scaled_sums_e4m3", gpu_name)
     if gpu_name == "sm_90":  # four warps more issue the copies
         copies, works = loops_that_arrive(text)
-        assert ".reqntid 384, 1, 1" in text and "bar.sync 1, 256;" in works
-        assert (
-            works.count("bar.sync") == 2 and "bar.sync" not in copies
-        )  # the scales of columns change threads
+        assert ".reqntid 384, 1, 1" in text  # the scales of columns are loaded by the threads that want them
+        assert "bar.sync" not in works and "bar.sync" not in copies
         return
     assert ".reqntid 256, 1, 1" in text
     loop = text[text.index("cp.async.wait_group") :]

@@ -62,14 +62,14 @@ class HoistConversions(Pass):
         for convert in [op for op in func.walk() if op.spec is tileas.CONVERT_LAYOUT]:
             if self.widens(convert):
                 self.to_load(convert.result, context)
-        for convert in reversed([op for op in func.walk() if op.spec is tileas.CONVERT_LAYOUT]):
-            if convert.block is not None and in_loop(convert):
-                self.spread(convert, context)
         for convert in [op for op in func.walk() if op.spec is tileas.CONVERT_LAYOUT]:
             if convert.block is None or move_to_parts(convert, context):
                 continue
             if convert.result.type.elem == I1 and self.is_staged(convert, func, context):  # type: ignore[attr-defined]
                 self.to_load(convert.result, context)
+        for convert in reversed([op for op in func.walk() if op.spec is tileas.CONVERT_LAYOUT]):
+            if convert.block is not None and in_loop(convert):
+                self.spread(convert, context)
         for loop in [op for op in func.walk() if op.spec.name == "for"]:
             self.out_of(loop, func, context)
         slice_epilogues(func, context)
@@ -229,7 +229,7 @@ class HoistConversions(Pass):
         """What small loads are spread over is computed in the layout that is wanted."""
         from .recompute import Spread
 
-        carry_out(Spread(convert), context)
+        carry_out(Spread(convert, context.target), context)
 
     @staticmethod
     def movable(op: Op) -> bool:

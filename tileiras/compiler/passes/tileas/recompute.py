@@ -19,6 +19,7 @@ from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.ir.types import TensorType
 from tileiras.compiler.ir.walk import parts_first
 from tileiras.compiler.layout.linear import dim_bits, halved, unbroadcasted, unpermuted, with_inv
+from tileiras.compiler.schedule.exchange import conversion
 from tileiras.compiler.schedule.staging import is_elementwise, is_small
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS
@@ -213,6 +214,10 @@ class Spread(Recompute):
     """The chain in front of a conversion of what small loads are spread over, as zero points of columns that are unpacked: it is
     computed as it is wanted, so that nothing, or what was loaded alone, goes through shared memory."""
 
+    def __init__(self, convert: Op, target: Any) -> None:
+        super().__init__(convert)
+        self.target = target
+
     def worth(self) -> bool:
         """Whether some tile is broadcast between loads of the same block and the conversion, less is loaded than was exchanged,
         nobody else looks at what is between, and threads do little more than they did."""
@@ -227,11 +232,17 @@ class Spread(Recompute):
         total = num_elements(type.shape) * type.elem.bits
         moved = 0
         for op, layouts in self.loads.items():
-            if len(set(layouts)) > 1:
+            if len(set(layouts)) > 1 or not self.fits(op) and self.by_lanes(op, layouts[0]):
                 return False
             loaded: Any = op.results[0].type
             moved += num_elements(loaded.shape) * loaded.elem.bits
         return moved < total and self.more() <= CostModel.spread_operations
+
+    def by_lanes(self, load: Op, layout: LinearLayout) -> bool:
+        """Whether what was loaded would go from lane to lane, a shuffle for each element."""
+        old: Any = load.results[0].type
+        wanted = TensorType(old.elem, old.shape, with_inv(layout, old.layout.inv))
+        return conversion(old, wanted, self.target).get("plan") == "shuffle"
 
     def more(self) -> int:
         """How many more elements threads compute than they did."""
