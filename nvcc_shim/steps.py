@@ -181,8 +181,8 @@ class Runner:
         stopped = failure is not None
         said: set[bytes] = set()
         for step in steps:
-            if step not in ended:
-                continue
+            if step not in ended or (stopped and _is_our_kill(ended[step])):
+                continue  # what it was about when it was stopped is no answer
             for stream, descriptor in zip(streams[step], (1, 2)):
                 stream.seek(0)  # type: ignore[attr-defined]
                 data = stream.read()  # type: ignore[attr-defined]

@@ -31,15 +31,9 @@ def main(argv: list[str]) -> int:
     modules.install()
     from tileiras import signals
 
-    caught = signals.catch()
     try:
-        return within(argv)
-    except signals.Interrupted as stop:
-        signals.restore(caught)
-        caught = {}
-        return signals.die_of(stop.number)
+        return signals.obey(lambda: within(argv))
     finally:
-        signals.restore(caught)
         modules.remove()
 
 

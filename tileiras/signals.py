@@ -1,14 +1,6 @@
 """Signals that end a command: it cleans up first, and then dies of the signal, so that its caller sees the truth.
 
-caught = catch()
-try:
-    ...
-except Interrupted as stop:
-    ...  # remove what is unfinished; further signals are ignored meanwhile
-    return die_of(stop.number)
-finally:
-    restore(caught)
-
+status = obey(body, clean)
 with held():
     ...  # what has to be done whole: a signal is heard behind it
 """
@@ -19,6 +11,7 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import FrameType
     from typing import Any
 
@@ -50,7 +43,44 @@ class held:
             raise Interrupted(number)
 
 
-def catch() -> dict[int, Any]:
+def obey(body: Callable[[], int], clean: Callable[[], object] | None = None) -> int:
+    """body's status. A signal during `body`, its handlers of errors included, runs `clean` and ends this process by
+    that signal; further ones are ignored meanwhile. One before or behind `body` ends it as well, never with a traceback:
+    it is heard where it can be caught."""
+    global _holding
+    outer = _holding
+    _holding = outer + 1
+    before = _catch()
+    try:
+        try:
+            held().__exit__()
+            status = body()
+        finally:
+            _holding = outer + 1
+    except Interrupted as stop:
+        _holding = outer
+        if clean is not None:
+            clean()
+        _restore(before)
+        return die_of(stop.number)
+    except BaseException:
+        _leave(before)
+        raise
+    _leave(before)
+    return status
+
+
+def _leave(before: dict[int, Any]) -> None:
+    """Ends what `obey` began; a signal that came behind `body` is obeyed."""
+    global _holding, _waiting
+    _restore(before)
+    _holding -= 1
+    if _waiting and not _holding:
+        number, _waiting = _waiting, 0
+        die_of(number)
+
+
+def _catch() -> dict[int, Any]:
     """Turns TERM, INT and HUP into Interrupted; what to restore. Does nothing outside the main thread."""
     import _signal
 
@@ -78,7 +108,7 @@ def catch() -> dict[int, Any]:
     return before
 
 
-def restore(before: dict[int, Any]) -> None:
+def _restore(before: dict[int, Any]) -> None:
     import _signal
 
     for number, handler in before.items():

@@ -128,10 +128,21 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _main(argv: Sequence[str] | None) -> int:
     from tileiras import signals
-    from tileiras.diag import say
+
+    return signals.obey(lambda: _answered(argv), _tell_best)
+
+
+def _tell_best() -> None:
+    """For whoever interrupts: the smallest so far was written when it was found."""
+    if _written:
+        from tileiras.diag import say
+
+        say(f"{NAME}: interrupted; the smallest so far: {_written[-1]}\n")
+
+
+def _answered(argv: Sequence[str] | None) -> int:
     from tileiras.terminal import refuse, take_words
 
-    caught = signals.catch()
     try:
         arguments = parse_arguments(take_words(sys.argv[1:] if argv is None else argv, NAME))
         return 0 if arguments is None else run(arguments)
@@ -141,14 +152,6 @@ def _main(argv: Sequence[str] | None) -> int:
         return refuse(error, NAME)
     except MemoryError:
         return refuse(UsageError(OUT_OF_MEMORY), NAME)
-    except signals.Interrupted as stop:  # the smallest so far was written when it was found
-        signals.restore(caught)
-        caught = {}
-        if _written:
-            say(f"{NAME}: interrupted; the smallest so far: {_written[-1]}\n")
-        return signals.die_of(stop.number)
-    finally:
-        signals.restore(caught)
 
 
 def run(arguments: Arguments) -> int:

@@ -18,6 +18,7 @@ from tileiras.tools.build.outputs import Outputs, is_special
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from types import ModuleType
 
 common = Catalogue("tileiras.tools.diags")
 diags = Catalogue("tileiras.tools.build.diags")
@@ -51,21 +52,17 @@ def run_verb(verb: str, words: Sequence[str]) -> int:
         print(help_text(verb, module.SYNOPSIS, module.FLAGS))
         return 0
     outputs = Outputs()
-    caught = signals.catch()
+    return signals.obey(lambda: _answered(verb, words, module, outputs), outputs.discard)
+
+
+def _answered(verb: str, words: Sequence[str], module: ModuleType, outputs: Outputs) -> int:
     try:
         _check_outputs(verb, words)
         arguments = parse(module.FLAGS, words)
         module.run(arguments, outputs)
         return 0
-    except signals.Interrupted as stop:
-        outputs.discard()
-        signals.restore(caught)
-        caught = {}
-        return signals.die_of(stop.number)
     except KeyboardInterrupt:
         outputs.discard()
-        signals.restore(caught)
-        caught = {}
         return signals.die_of(2)
     except UsageError as error:
         outputs.discard(promised=False)
@@ -96,8 +93,6 @@ def run_verb(verb: str, words: Sequence[str]) -> int:
     except BaseException:
         outputs.discard()
         raise
-    finally:
-        signals.restore(caught)
 
 
 def _check_outputs(verb: str, words: Sequence[str]) -> None:
