@@ -81,6 +81,23 @@ def test_links_between_documents_lead_somewhere() -> None:
     assert seen > 50 and not broken
 
 
+def test_a_page_has_one_title_and_its_tables_have_as_many_cells_in_each_row() -> None:
+    """A stroke inside of code parts cells, too, unless a backslash stands before it."""
+    odd, tables = [], 0
+    for page in (path for path in tracked() if path.suffix == ".md"):
+        name, cells = page.relative_to(REPOSITORY), 0
+        lines = without_code(page.read_text(encoding="utf-8")).splitlines()
+        if sum(line.startswith("# ") for line in lines) > 1:
+            odd.append(f"{name}: several titles")
+        for line in lines:
+            found = len(re.findall(r"(?<!\\)\|", line)) if line.startswith("|") else 0
+            tables += bool(found) and not cells
+            if found and cells and found != cells:
+                odd.append(f"{name}: {line[:60]}")
+            cells = found
+    assert tables > 50 and odd == []
+
+
 def test_no_file_cites_a_document_that_is_not_here() -> None:
     names = {path.name for path in tracked() if path.suffix == ".md"}
     cited = []
