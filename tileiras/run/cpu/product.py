@@ -7,6 +7,7 @@ to f32 for one op and rounded once at its end. The operands are exact in f32; tf
 
 from __future__ import annotations
 
+import contextlib
 import re
 
 from .code import BITS, Code, const, vec
@@ -18,7 +19,7 @@ from .tiles import Elementwise, Node, Remapped, Stored, Survey, Uniform
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
     from tileiras.compiler.ir.core import Op
@@ -198,6 +199,29 @@ def call(lower: Lower, function: str, count: int, places: Sequence[tuple[str, in
         c.call(function, "void", [("ptr", c.gep(p, c.mul(batch, str(step)), type)) for p, step in places])
 
 
+@contextlib.contextmanager
+def summing(
+    c: Code, t: str, first: list[list[str]], k: int, step: int = 1
+) -> Iterator[tuple[str, list[list[str]], list[list[str]]]]:
+    """A loop over k that carries sums of type t, `first` before it: yields its index, the sums so far, and the names of the
+    next ones, which the body defines and which hold behind the loop.
+    """
+    head, done, before = c.new_label("k"), c.new_label("summed"), c.label
+    iv, following = c.fresh(), c.fresh()
+    names = [[c.fresh() for _ in row] for row in first]
+    sums = [[c.fresh() for _ in row] for row in first]
+    c.jump(head)
+    c.begin(head)
+    c.do(f"{iv} = phi i64 [ 0, %{before} ], [ {following}, %{head} ]")
+    for row, name_row, sum_row in zip(first, names, sums):
+        for start, name, total in zip(row, name_row, sum_row):
+            c.do(f"{name} = phi {t} [ {start}, %{before} ], [ {total}, %{head} ]")
+    yield iv, names, sums
+    c.do(f"{following} = add nuw nsw i64 {iv}, {step}")
+    c.branch(c.op(f"icmp ult i64 {following}, {k}"), head, done)
+    c.begin(done)
+
+
 def micro_kernel(
     lower: Lower, name: str, m: int, n: int, k: int, type: str, blocking: Blocking, start: str = "", scaled: bool = False,
 ) -> str:  # fmt: skip
@@ -222,36 +246,22 @@ def micro_kernel(
             for r, row in enumerate(first):
                 factor = c.splat(type, lanes, c.load(type, 1, c.gep(by, str(r), type), size))
                 row[:] = [c.bin("fmul", type, lanes, x, factor) for x in row]
-        head, done, before = c.new_label("k"), c.new_label("summed"), c.label
-        iv, following = c.fresh(), c.fresh()
-        names = [[c.fresh() for _ in row] for row in cells]
-        sums = [[c.fresh() for _ in row] for row in cells]
-        c.jump(head)
-        c.begin(head)
-        c.do(f"{iv} = phi i64 [ 0, %{before} ], [ {following}, %{head} ]")
-        for r in range(rows):
-            for v in range(vectors):
-                c.do(f"{names[r][v]} = phi {t} [ {first[r][v]}, %{before} ], [ {sums[r][v]}, %{head} ]")
-        line = c.gep(b, c.mul(iv, str(columns)), type)
-        right = [c.load(type, lanes, c.gep(line, str(v * lanes), type), size) for v in range(vectors)]
-        for r in range(rows):
-            one = c.load(type, 1, c.gep(c.gep(a, iv, type), str(r * k), type), size)
-            left = c.splat(type, lanes, one)
-            for v in range(vectors):
-                if fused:
-                    c.module.declare(
-                        f"llvm.fma.{mangle(type, lanes)}",
-                        f"declare {t} @llvm.fma.{mangle(type, lanes)}({t}, {t}, {t})",
-                    )
-                    c.do(
-                        f"{sums[r][v]} = call {t} @llvm.fma.{mangle(type, lanes)}({t} {left}, {t} {right[v]}, {t} {names[r][v]})"
-                    )
-                else:
-                    product = c.bin("fmul", type, lanes, left, right[v])
-                    c.do(f"{sums[r][v]} = fadd {t} {names[r][v]}, {product}")
-        c.do(f"{following} = add nuw nsw i64 {iv}, 1")
-        c.branch(c.op(f"icmp ult i64 {following}, {k}"), head, done)
-        c.begin(done)
+        with summing(c, t, first, k) as (iv, before, sums):
+            line = c.gep(b, c.mul(iv, str(columns)), type)
+            right = [c.load(type, lanes, c.gep(line, str(v * lanes), type), size) for v in range(vectors)]
+            for r in range(rows):
+                one = c.load(type, 1, c.gep(c.gep(a, iv, type), str(r * k), type), size)
+                left = c.splat(type, lanes, one)
+                for v in range(vectors):
+                    if fused:
+                        fma = f"llvm.fma.{mangle(type, lanes)}"
+                        c.module.declare(fma, f"declare {t} @{fma}({t}, {t}, {t})")
+                        c.do(
+                            f"{sums[r][v]} = call {t} @{fma}({t} {left}, {t} {right[v]}, {t} {before[r][v]})"
+                        )
+                    else:
+                        product = c.bin("fmul", type, lanes, left, right[v])
+                        c.do(f"{sums[r][v]} = fadd {t} {before[r][v]}, {product}")
         for r in range(rows):
             for v in range(vectors):
                 c.store(type, lanes, sums[r][v], cells[r][v], size)
@@ -334,38 +344,26 @@ def integer_kernel(lower: Lower, name: str, m: int, n: int, k: int, blocking: Bl
             out = c.gep("%c", c.add(c.mul(block, str(rows * n)), c.mul(panel, str(columns))), "i32")
             cells = [[c.gep(out, str(r * n + v * lanes), "i32") for v in range(vectors)] for r in range(rows)]
             first = [[c.load("i32", lanes, p, 4) for p in row] for row in cells]
-            head, done, before = c.new_label("k"), c.new_label("summed"), c.label
-            iv, following = c.fresh(), c.fresh()
-            names = [[c.fresh() for _ in row] for row in cells]
-            sums = [[c.fresh() for _ in row] for row in cells]
-            c.jump(head)
-            c.begin(head)
-            c.do(f"{iv} = phi i64 [ 0, %{before} ], [ {following}, %{head} ]")
-            for r in range(rows):
-                for v in range(vectors):
-                    c.do(f"{names[r][v]} = phi {t} [ {first[r][v]}, %{before} ], [ {sums[r][v]}, %{head} ]")
-            line = c.gep(b, c.mul(iv, str(columns)), "i16")
-            wide = pairs * lanes
-            right = [c.load("i16", wide, c.gep(line, str(v * wide), "i16"), 2) for v in range(vectors)]
-            right = [c.cast("sext", "i16", "i32", wide, x) for x in right]
-            for r in range(rows):
-                at = c.gep(c.gep(a, iv, "i16"), str(r * k), "i16")
-                if pairs == 2:
-                    one = c.splat("i32", lanes, c.load("i32", 1, at, 2))
-                    left = c.op(f"bitcast {t} {one} to {vec('i16', wide)}")
-                else:
-                    left = c.splat("i16", lanes, c.load("i16", 1, at, 2))
-                left = c.cast("sext", "i16", "i32", wide, left)
-                for v in range(vectors):
-                    product = c.bin("mul", "i32", wide, left, right[v])
+            with summing(c, t, first, k, pairs) as (iv, before, sums):
+                line = c.gep(b, c.mul(iv, str(columns)), "i16")
+                wide = pairs * lanes
+                right = [c.load("i16", wide, c.gep(line, str(v * wide), "i16"), 2) for v in range(vectors)]
+                right = [c.cast("sext", "i16", "i32", wide, x) for x in right]
+                for r in range(rows):
+                    at = c.gep(c.gep(a, iv, "i16"), str(r * k), "i16")
                     if pairs == 2:
-                        evens = c.shuffle("i32", wide, product, None, list(range(0, wide, 2)))
-                        odds = c.shuffle("i32", wide, product, None, list(range(1, wide, 2)))
-                        product = c.bin("add", "i32", lanes, evens, odds)
-                    c.do(f"{sums[r][v]} = add {t} {names[r][v]}, {product}")
-            c.do(f"{following} = add nuw nsw i64 {iv}, {pairs}")
-            c.branch(c.op(f"icmp ult i64 {following}, {k}"), head, done)
-            c.begin(done)
+                        one = c.splat("i32", lanes, c.load("i32", 1, at, 2))
+                        left = c.op(f"bitcast {t} {one} to {vec('i16', wide)}")
+                    else:
+                        left = c.splat("i16", lanes, c.load("i16", 1, at, 2))
+                    left = c.cast("sext", "i16", "i32", wide, left)
+                    for v in range(vectors):
+                        product = c.bin("mul", "i32", wide, left, right[v])
+                        if pairs == 2:
+                            evens = c.shuffle("i32", wide, product, None, list(range(0, wide, 2)))
+                            odds = c.shuffle("i32", wide, product, None, list(range(1, wide, 2)))
+                            product = c.bin("add", "i32", lanes, evens, odds)
+                        c.do(f"{sums[r][v]} = add {t} {before[r][v]}, {product}")
             for r in range(rows):
                 for v in range(vectors):
                     c.store("i32", lanes, sums[r][v], cells[r][v], 4)
