@@ -35,7 +35,7 @@ class LimitRegisters(Pass):
     SUMMARY = "Keep what needs few registers at as many as a full SM has"
     """
     does: a thread whose loop needs few registers gets no more than a full SM has for each (`nvvm.maxnreg`)
-    without: ptxas takes more for loads that it issues early, and blocks of an SM go
+    without: ptxas takes more for loads that it issues early, and an SM holds fewer blocks
     acts: fft_four_step on sm_90
     """
     __slots__ = ()

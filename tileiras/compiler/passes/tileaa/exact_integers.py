@@ -26,8 +26,8 @@ class MarkExactIntegers(Pass):
     NAME = "TileAAMarkExactIntegers"
     SUMMARY = "Find integers that are floats of 32 bits"
     """
-    does: marks integers that are f32 numbers where they become floats
-    without: rounded to odd first
+    does: marks integers of at most 2^24, which f32 holds, where they become floats
+    without: they are rounded to odd first, so that rounding twice is rounding once
     acts: staged_packed_weights_bf16 on sm_80
     """
     KEEPS_ANALYSES = True

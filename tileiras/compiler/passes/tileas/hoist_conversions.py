@@ -46,9 +46,9 @@ class HoistConversions(Pass):
     NAME = "TileASHoistConversions"
     SUMMARY = "Convert layouts of operands next to their loads, and loop-invariant ones once"
     """
-    does: moves operands that a loop does not change, and their conversions, in front of it; makes masks of rows and
-      columns in the layout of what they mask, so that rows and columns move and no mask does
-    without: once a step; an element of the mask each
+    does: operands that a loop does not change are moved and converted in front of it; a mask of rows and columns is made in
+      the layout of what it masks, so that only rows and columns move
+    without: operands are converted in each step, and masks move as a whole
     acts: attention_full_f16 on sm_90
     """
     __slots__ = ("waiting",)

@@ -53,8 +53,8 @@ class TensorMemoryProducts(Pass):
     NAME = "TileASTensorMemoryProducts"
     SUMMARY = "Let products add up in tensor memory"
     """
-    does: products that add up in tensor memory (`tcgen05`); rings are released by them, and their loops have no
-      barrier: bulk copies, those of threads (`cp.async`) and operands that threads store arrive on mbarriers
+    does: products add up in tensor memory (`tcgen05`) and release the stages of rings; copies, and operands that threads
+      store, arrive on mbarriers, and the loop has no barrier
     without: `mma.sync`
     acts: staged_bf16_nn_128 on sm_100
     """

@@ -30,7 +30,7 @@ class UnspecializedPipeline(Pass):
     NAME = "TileASUnspecializedPipeline"
     SUMMARY = "Software-pipeline the loops that can be (D11)"
     """
-    does: software-pipelines loops as far ahead as the stages say, with what addresses carry; names those it cannot
+    does: software-pipelines loops as far ahead as the stages say, with what their addresses need; names loops that it leaves
     needed: nv_tileas.async.pipeline.create
     called: D11
     """

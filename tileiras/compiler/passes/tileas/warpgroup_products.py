@@ -51,8 +51,8 @@ class WarpgroupProducts(Pass):
     NAME = "TileASWarpgroupProducts"
     SUMMARY = "Issue products of warpgroups on operands in shared memory"
     """
-    does: products of warpgroups (`wgmma`) on operands in shared memory; what only they read arrives on mbarriers, and its
-      loop has no barrier, where bulk copies bring it, or threads (`cp.async`) beside products that take longer than all else
+    does: products whose operands lie in shared memory go by `wgmma`; where nobody else reads a ring that bulk copies fill, or
+      threads (`cp.async`) beside products that take longer than all else, its stages have mbarriers and the loop no barrier
     without: `mma.sync`
     acts: staged_f16_nt on sm_90
     """
