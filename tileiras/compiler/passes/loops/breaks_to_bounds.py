@@ -40,7 +40,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .index_bounds import Steps
+    from .index_bounds import Grid, Steps
 
 SIGNED = {"signedness": "signed"}
 
@@ -82,7 +82,7 @@ class Leave:
 class Holds:
     """index `steps` PREDICATE bound, less_than or less_than_or_equal."""
 
-    def __init__(self, predicate: str, bound: Value, steps: Steps, wraps: bool) -> None:
+    def __init__(self, predicate: str, bound: Value, steps: Steps, wraps: Grid | None = None) -> None:
         self.predicate = predicate
         self.bound = bound
         self.steps = steps
@@ -206,10 +206,11 @@ def holds_of(compare: Op, loop: Op) -> Holds | str:
         return "what its index is held against changes with the steps, or is loaded in them"
     start, step = constant_int(loop.operands[0]), constant_int(loop.operands[2])
     if not steps or flagged:
-        return Holds(predicate, bound, steps, False)
-    if step is None or step <= 0 or not ends_before_wrapping(start, step, steps, index.type.elem.bits):  # type: ignore[attr-defined]
+        return Holds(predicate, bound, steps)
+    bits = index.type.elem.bits  # type: ignore[attr-defined]
+    if start is None or step is None or step <= 0 or not ends_before_wrapping(start, step, steps, bits):
         return "what is made of its index may wrap and hold again"
-    return Holds(predicate, bound, steps, True)
+    return Holds(predicate, bound, steps, (start, step))
 
 
 # ---- the loop without

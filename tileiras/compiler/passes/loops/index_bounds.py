@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     Steps = tuple[tuple[str, int], ...]
+    Grid = tuple[int, int]  # where an index begins, and by what it goes up
 
 SWAPPED = {
     "less_than": "greater_than", "less_than_or_equal": "greater_than_or_equal", "greater_than": "less_than",
@@ -65,8 +66,12 @@ def hoist(loop: Op, body: Block) -> None:
             loop.block.insert_before(loop, op)
 
 
-def first_beyond(put: Before, like: Value, predicate: str, bound: Value, steps: Steps) -> Value:
-    """The first index for which what `steps` make of it is no longer `predicate` (less_than, less_than_or_equal) the bound."""
+def first_beyond(
+    put: Before, like: Value, predicate: str, bound: Value, steps: Steps, kept: bool = False
+) -> Value:
+    """The first index for which what `steps` make of it is no longer `predicate` (less_than, less_than_or_equal) the bound.
+    `kept`: where each one holds, the greatest number, which no `for` gets to, and not the least."""
+    bits = like.type.elem.bits  # type: ignore[attr-defined]
     for name, by in steps:
         if name == "muli":
             towards = "positive_inf" if predicate == "less_than" else "negative_inf"
@@ -76,28 +81,35 @@ def first_beyond(put: Before, like: Value, predicate: str, bound: Value, steps: 
                 like.type,
                 {"signedness": "signed", "rounding": towards},
             )
-        else:
-            least = by - (1 << (like.type.elem.bits - 1))  # type: ignore[attr-defined]
+            continue
+        if predicate == "less_than_or_equal":  # %i + 64 <= %n: %i + 63 < %n
+            predicate, by = "less_than", by - 1
+        if by:
+            least = by - (1 << (bits - 1))
             bound = put("maxi", (bound, put.number(like, least)), like.type, {"signedness": "signed"})
             bound = put("subi", (bound, put.number(like, by)), like.type)
     if predicate == "less_than_or_equal":
+        greatest = (1 << (bits - 1)) - 1
+        if kept and greatest_kept(steps, bits) == greatest:  # what is multiplied has gone down
+            bound = put("mini", (bound, put.number(like, greatest - 1)), like.type, {"signedness": "signed"})
         bound = put("addi", (bound, put.number(like, 1)), like.type)
     return bound
 
 
 def leaves_at(
-    put: Before, like: Value, predicate: str, bound: Value, steps: Steps, wraps: bool, never: Value
+    put: Before, like: Value, predicate: str, bound: Value, steps: Steps, wraps: Grid | None, never: Value
 ) -> Value:
-    """`first_beyond` for a test that may hold up to the end of its loop: `never` where what is tested wraps (`wraps`) before."""
-    signed = {"signedness": "signed"}
-    bits = like.type.elem.bits  # type: ignore[attr-defined]
-    if predicate == "less_than_or_equal":  # no number is greater than the greatest one
-        bound = put("mini", (bound, put.number(like, (1 << (bits - 1)) - 2)), like.type, signed)
-    first = first_beyond(put, like, predicate, bound, steps)
-    last = greatest_kept(steps, bits)
-    if not wraps or last == (1 << (bits - 1)) - 1:
+    """`first_beyond` for a test that may hold up to the end of its loop: `never` where what is tested wraps before. `wraps`:
+    where it may, the numbers that the index begins at and goes up by."""
+    first = first_beyond(put, like, predicate, bound, steps, True)
+    if wraps is None:
         return first
-    attrs = {"comparison_predicate": "greater_than", **signed}
+    bits, (start, by) = like.type.elem.bits, wraps  # type: ignore[attr-defined]
+    last = greatest_kept(steps, bits)
+    last -= (last - start) % by
+    if last + by >= 1 << (bits - 1):  # the index is as far as it can be
+        return first
+    attrs = {"comparison_predicate": "greater_than", "signedness": "signed"}
     beyond = put("cmpi", (first, put.number(like, last)), TensorType(I1, (), None), attrs)
     return put("select", (beyond, never, first), like.type)
 

@@ -46,11 +46,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    Steps = tuple[tuple[str, int], ...]
+    from .index_bounds import Grid, Steps
 
 
 STEPS = (["addi", "yield"], ["subi", "yield"])
 COUNTS = frozenset(("cmpi", "addi", "subi", "continue", "break"))
+# an index of so many bits that steps over a bound near the greatest number, and may, goes round for so long that nobody asks
+SELDOM = 32
 
 
 class LoopsToFor(Pass):
@@ -212,7 +214,7 @@ class Test:
         once: bool,
         steps: Steps,
         unknown: bool = False,
-        wraps: bool = False,
+        wraps: Grid | None = None,
     ) -> None:
         self.compare = compare
         self.unsigned = unsigned
@@ -223,7 +225,7 @@ class Test:
         self.once = once  # the first iteration is not tested
         self.steps = steps  # from the index to what is held against the bound, the last one first
         self.unknown = unknown  # the step is a value of the run: at least 1 where the loop ends
-        self.wraps = wraps  # what is tested may wrap before it gets to the bound
+        self.wraps = wraps  # what is tested may wrap before it gets to the bound, from where, by which step
 
     def bounds(self, loop: Counted) -> tuple[Value, Value, Value, bool]:
         """(lower, upper, step, whether bounds are unsigned) of the `for`."""
@@ -235,13 +237,19 @@ class Test:
             far = put("subi", (start, bound), start.type)
             if self.predicate == "greater_than_or_equal":
                 far = put("addi", (far, put.number(start, 1)), start.type)
-            trips = put("addi", (far, put.number(start, -self.by - 1)), start.type) if self.by < -1 else far
-            if self.by < -1:
-                attrs = {"signedness": "unsigned", "rounding": "zero"}
-                trips = put("divi", (trips, put.number(start, -self.by)), start.type, attrs)
+            trips = far
+            if self.by < -1:  # the way is up to all the bits long
+                attrs = {"signedness": "unsigned", "rounding": "positive_inf"}
+                trips = put("divi", (far, put.number(start, -self.by)), start.type, attrs)
             zero = put.number(start, 0)
             return zero, put("select", (holds, trips, zero), start.type), put.number(start, 1), True
-        bound = first_beyond(put, start, self.predicate, bound, self.steps)
+        if loop.early:  # one of these may leave it where its own test never does
+            greatest = (1 << (start.type.elem.bits - 1)) - 1  # type: ignore[attr-defined]
+            bound = leaves_at(
+                put, start, self.predicate, bound, self.steps, self.wraps, put.number(start, greatest)
+            )
+        else:
+            bound = first_beyond(put, start, self.predicate, bound, self.steps)
         if self.once:
             least = put("addi", (start, put.number(start, 1)), start.type)
             sign = {"signedness": "unsigned" if self.unsigned else "signed"}
@@ -388,7 +396,8 @@ def counted(loop: Op) -> Counted | None:
         return None
     index, test = found
     result = Counted(loop, parts, index, flag, chosen, test, [])
-    if parts.early and (test.unsigned or test.by < 0):
+    unlike = test.compare.attr("comparison_predicate") in ("equal", "not_equal")
+    if parts.early and (test.unsigned or test.by < 0 or unlike):  # which may never be left by its own test
         return None
     for branch, side in parts.early:
         compare, bump = branch.operands[0].op, step_of(result)
@@ -593,11 +602,14 @@ def _test(
     start = constant_int(loop.operands[position(loop.regions[0].block, carried) or 0])
     if by > 0:
         unsigned = not signed
+        if not safe and (by > 1 or once) and bound.type.elem.bits < SELDOM:  # type: ignore[attr-defined]
+            return None
         if steps and not (safe and flagged and predicate != "not_equal"):
             ends = signed and not once and ends_before_wrapping(start, by, steps, bound.type.elem.bits)  # type: ignore[attr-defined]
             if not (ends and predicate in ("less_than", "less_than_or_equal")):
                 return None
-            return Test(compare, predicate, False, bound, step, by, once, steps, wraps=True)
+            assert start is not None
+            return Test(compare, predicate, False, bound, step, by, once, steps, wraps=(start, by))
         if predicate == "not_equal" and by == 1 and (safe or start == 0 and not once):
             predicate, unsigned = "less_than", not safe  # it gets there, or the index overflows
         if predicate == "less_than" or predicate == "less_than_or_equal" and safe:
