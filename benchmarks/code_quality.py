@@ -36,8 +36,9 @@ from typing import Any
 sys.path[:0] = [p for p in (str(Path(__file__).resolve().parent),) if p not in sys.path]
 
 import production  # noqa: E402
+from exports import ExportError, bytecode, cache_folder, digest, keep  # noqa: E402
 from hot_loop import MeasureError, Row, measure  # noqa: E402
-from production import ExportError, Production, Stream, bytecode, cache_folder, digest, keep  # noqa: E402
+from production import Production, Stream  # noqa: E402
 
 from tileiras.report.model import GPUS, geometric_mean  # noqa: E402
 

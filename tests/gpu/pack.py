@@ -183,6 +183,7 @@ def pack_corpus(pack: Packer, gpu_name: str, words: list[str], room: int) -> lis
 # ---- production-size kernels
 def pack_timing(pack: Packer, gpu_name: str, words: list[str]) -> list[str]:
     """Adds the kernels that can be launched with arrays and numbers; returns those left out."""
+    import exports
     import production
     from code_quality import nvidia_image
     from launches import launch_of
@@ -200,7 +201,7 @@ def pack_timing(pack: Packer, gpu_name: str, words: list[str]) -> list[str]:
         if spec is None:
             left.append(f"{kernel.name}: no launch is described for it (benchmarks/launches.py)")
             continue
-        data = production.bytecode(kernel)
+        data = exports.bytecode(kernel)
         images: dict[str, list[list[int]]] = {}
         try:
             program = tileiras.compile(data, gpu_name=gpu_name, launch_abi="simt")
