@@ -458,6 +458,12 @@ def compile_body(c: Compiler, op: Op) -> Callable[[Frame, list[Any], list[Any]],
     return combine_each
 
 
+def unspecified(s: Frame, slots: Sequence[int]) -> list[Any]:
+    """Which elements of tiles nobody specified, as masks of their shapes; nothing for tiles that are specified throughout."""
+    known = s[0].unspecified
+    return [np.broadcast_to(m, np.shape(s[a])) for a in slots if (m := known.get(a)) is not None]
+
+
 @effect("reduce")
 def compile_reduce(c: Compiler, op: Op) -> Step:
     """A tree: neighbours in order (the earlier one is the accumulator), halves where the op commutes."""
@@ -469,11 +475,7 @@ def compile_reduce(c: Compiler, op: Op) -> Step:
     def step(s: Frame) -> None:
         x = [np.moveaxis(s[a], dim, 0) for a in sources]
         if c.check:
-            masks = [
-                np.broadcast_to(m, np.shape(s[a]))
-                for a in sources
-                if (m := s[0].unspecified.get(a)) is not None
-            ]
+            masks = unspecified(s, sources)
             for d in results:
                 put(s, d, np.logical_or.reduce(masks).any(dim) if masks else None)
         count = x[0].shape[0]
@@ -521,11 +523,7 @@ def compile_scan(c: Compiler, op: Op) -> Step:
     def step(s: Frame) -> None:
         x = [np.moveaxis(s[a], dim, 0) for a in sources]
         if c.check:
-            masks = [
-                np.broadcast_to(m, np.shape(s[a]))
-                for a in sources
-                if (m := s[0].unspecified.get(a)) is not None
-            ]
+            masks = unspecified(s, sources)
             for d in results:
                 put(s, d, running_or(masks, dim, reverse) if masks else None)
         if reverse:
