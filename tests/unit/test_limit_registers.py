@@ -10,6 +10,7 @@ import pytest
 import tileiras
 from tests.corpus.export import bytecode_path
 from tests.corpus.registry import CASES
+from tileiras import archs
 from tileiras.compiler.ir.passes import Context
 from tileiras.compiler.nvvm.pressure import pressure
 from tileiras.compiler.nvvm.text import parse_module
@@ -78,6 +79,12 @@ def test_a_loop_with_as_many_words_as_leave_room() -> None:
     assert [limit(function(words(n))) for n in (19, 20, 26, 27)] == [None, 32, 32, None]
     assert limit(function(words(26), "sm_120"), "sm_120") == 40  # 1,536 threads an SM
     assert limit(function(words(26, again=False))) is None  # no loop
+
+
+@pytest.mark.parametrize("number, threads", [(row[0], row[2]) for row in archs.ROWS])
+def test_every_target_is_held_to_the_threads_of_its_row(number: int, threads: int) -> None:
+    name = f"sm_{number}"
+    assert limit(function(words(26), name), name) == 65536 // threads & -8
 
 
 def test_what_is_left_alone() -> None:

@@ -400,15 +400,15 @@ def test_what_is_in_the_way_is_named() -> None:
     assert len(said) == 1 and said[0].endswith("fewer blocks would fit an SM")
     assert not has_roles(program.ptx)
     assert (
-        registers(8, (255, 96), 150 << 10, None, 24)
+        registers(8, (255, 96), 150 << 10, None, 24, 2048)
         == "its registers do not suffice for warps that only copy as well"
     )
 
 
 def test_warps_that_copy_by_threads_cost_no_block() -> None:
     """Four blocks of four warps fit an SM: with four warps more, two. One thread's bulk copies are worth that."""
-    assert registers(4, (112, 64), 49280, None, 56) == "fewer blocks would fit an SM"
-    assert registers(4, (112, 64), 49280, None, 24) == (80, 136, 24)
+    assert registers(4, (112, 64), 49280, None, 56, 2048) == "fewer blocks would fit an SM"
+    assert registers(4, (112, 64), 49280, None, 24, 2048) == (80, 136, 24)
     source = (Path(__file__).parents[2] / "examples/cmake/kernels/matmul.tileir").read_text()
     program = tileiras.compile(source, gpu_name="sm_90", emit="ptx", remarks={"missed": "memory"})
     assert not has_roles(program.ptx) and "cp.async.mbarrier.arrive" in program.ptx

@@ -105,7 +105,12 @@ def last_place(value: Value, place: dict[Op, int]) -> int:
 
 
 def registers(
-    warps: int, needed: tuple[int, int], shared_bytes: int, occupancy: int | None, copying: int
+    warps: int,
+    needed: tuple[int, int],
+    shared_bytes: int,
+    occupancy: int | None,
+    copying: int,
+    sm_threads: int,
 ) -> tuple[int, int | None, int | None] | str:
     """(registers a thread starts with, those of warps that do all else, those of warps that copy) for a block whose other
     warps need `needed` of them (`needed_registers`) and warps that copy `copying`; both None where nobody needs more than all
@@ -114,6 +119,7 @@ def registers(
     As many blocks as shared memory takes, and a hint's `occupancy` at least, are to fit an SM, as long as registers suffice. One
     block alone where two were before would leave the tensor cores idle while it stores its results. Warps that copy by cp.async
     issue a third more than all warps together would (64x64x32: 372 instructions a step, not 284): they are not worth any block.
+    `sm_threads`: that an SM holds at once.
     """
     cost = CostModel
     most, least = needed
@@ -123,7 +129,7 @@ def registers(
         room, cost.register_file // (32 * warps * min(cost.max_registers, most + cost.register_unit))
     )
     fewest = before if copying > cost.copying_registers else min(before, 2)
-    for count in range(max(1, min(room, cost.threads_of_sm // threads)), 0, -1):
+    for count in range(max(1, min(room, sm_threads // threads)), 0, -1):
         if count < fewest:
             return "fewer blocks would fit an SM"
         start = min(256, cost.register_file // (threads * count) // cost.register_unit * cost.register_unit)

@@ -101,10 +101,6 @@ class CostModel:
     # ---- an SM from sm_90 on
     shared_of_sm = 228 << 10  # bytes of shared memory (G)
     shared_of_block = 1 << 10  # of them that each block takes besides its own (G)
-    threads_of_sm = 2048  # that it holds at once (G)
-    full_sm_threads: ClassVar[dict[int, int]] = {  # that an SM of each target holds at once (G)
-        80: 2048, 86: 1536, 89: 1536, 90: 2048, 100: 2048, 103: 2048, 120: 1536, 121: 1536,
-    }  # fmt: skip
     # ---- an SM in a clock: what the initiation interval of a loop is computed by (cache_bytes as well)
     issued_threads = 128  # whose instructions its four schedulers issue (G)
     functions_a_clock = 16  # of the unit for exponentials and roots (G)

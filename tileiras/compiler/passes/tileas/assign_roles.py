@@ -140,7 +140,9 @@ class Plan:
         self.share(target)
         copying = CostModel.copying_registers if found[0].load is not None else CostModel.addressing_registers
         needed = needed_registers.needed_registers(func)
-        chosen = needed_registers.registers(self.warps, needed, self.shared, spec.occupancy, copying)
+        chosen = needed_registers.registers(
+            self.warps, needed, self.shared, spec.occupancy, copying, target.threads_per_sm
+        )
         if isinstance(chosen, str):
             raise roles.NoRoles(first, chosen)
         self.start, self.more, self.less = chosen
