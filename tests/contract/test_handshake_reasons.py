@@ -179,13 +179,29 @@ def test_d11_leaves_loops_with_exits_alone() -> None:
             loop(f"{LOAD}\nnv_tileas.if %b {{\nnv_tileas.continue\n}}"),
             "the loop has an early exit: nv_tileas.continue",
         ),
-        (loop(""), "the loop has no producer: nothing is loaded in it"),
+        (
+            loop(f"nv_tileas.if %b {{\n{LOAD}\nnv_tileas.yield\n}}"),
+            "the loop has no producer: what it loads stands behind a condition",
+        ),
     ):
         flag = "%b = nv_tileas.constant {value = dense<1> : !cuda_tile.tile<i1>} : () -> tensor<i1, #s>\n"
         done = run(
             module(function(flag + text.replace("if %b", "if %b : tensor<i1, #s>"))), D11, verify_each=False
         )
         assert [note.text for note in done.emitted[0].notes] == [why]
+
+
+def test_d11_says_nothing_of_loops_that_load_nothing() -> None:
+    """Nobody tried to pipeline them; a loop within is looked at."""
+    add = f"%w = nv_tileas.addf %f, %f {{rounding_mode = nearest_even}} : {V}, {V} -> {V}"
+    exits = f"nv_tileas.loop {{\n{add}\nnv_tileas.break\n}}"
+    done = run(module(function(loop("") + "\n" + loop(exits) + "\n" + exits)), D11)
+    assert done.ok and not done.emitted and done.word(D11) == 0
+    inner = f"nv_tileas.loop {{\n{LOAD}\nnv_tileas.break\n}}"
+    done = run(module(function(loop(inner))), D11)
+    assert [note.text for note in done.emitted[0].notes] == [
+        "the loop has no static step: it ends by an early exit"
+    ]
 
 
 @pytest.mark.parametrize("step", [0, -1])

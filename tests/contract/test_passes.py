@@ -161,8 +161,9 @@ def test_missing_analysis_and_alias() -> None:
     ("body", "why"),
     [
         (loop(LOAD, step="%hi"), "step"),
-        (loop(""), "nothing is loaded"),
-        (loop(loop(LOAD).replace("%i", "%j")), "another loop"),
+        (f"%b = nv_tileas.cmpi %lo, %hi {{comparison_predicate = equal, signedness = signed}} : {S}, {S} -> tensor<i1, #s>\n"
+         + loop(f"nv_tileas.if %b : tensor<i1, #s> {{\n{LOAD}\nnv_tileas.yield\n}}"), "behind a condition"),
+        (loop(LOAD + "\n" + loop(LOAD.replace("%x, %t", "%y, %u")).replace("%i", "%j")), "another loop"),
         (loop(f"{LOAD}\n%n = nv_tileas.ftoi %x {{signedness = signed}} : {V} -> tensor<128xi32, #b>\n"
               f"%d = nv_tileas.offset %p, %n : {P}, tensor<128xi32, #b> -> {P}\n"
               + LOAD.replace("%x, %t", "%y, %u").replace("%p ", "%d ")), "the same iteration loads"),

@@ -48,8 +48,22 @@ def refusal(loop: Op, dynamic_step: bool = False) -> str | None:
         return "the step of the loop is no positive constant"
     producers = [op for op in body.ops if op.spec.name in PRODUCERS]
     if not producers:
+        if loads(loop):
+            return "the loop has no producer: what it loads stands behind a condition"
         return "the loop has no producer: nothing is loaded in it"
     return dependence(loop, producers)
+
+
+def loads(loop: Op) -> bool:
+    """Whether anything is loaded in a loop, and not in a loop within it."""
+    work = list(loop.regions[0].block.ops)
+    while work:
+        op = work.pop()
+        if op.spec.name in PRODUCERS:
+            return True
+        if op.spec.name not in LOOPS:
+            work += [inner for region in op.regions for block in region.blocks for inner in block.ops]
+    return False
 
 
 def dependence(loop: Op, producers: list[Op]) -> str | None:

@@ -8,15 +8,15 @@ Before, with a pipeline of depth 2:                After:
     }                                                    use %x
                                                        }
 
-A loop whose shape cannot be pipelined stays as it is: a remark, the bit, and its body is not visited. A loop that has
-no pipelines, because no stages were asked for, is left alone without a word.
+A loop whose shape cannot be pipelined stays as it is: a remark, the bit, and its body is not visited. A loop that loads
+nothing itself, or has no pipelines because no stages were asked for, is left alone without a word.
 """
 
 from __future__ import annotations
 
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.schedule.candidates import LOOPS, SEARCH
-from tileiras.compiler.schedule.refusal import refusal
+from tileiras.compiler.schedule.refusal import loads, refusal
 from tileiras.diag import Emitted
 
 TYPE_CHECKING = False
@@ -45,13 +45,16 @@ class UnspecializedPipeline(Pass):
         for region in op.regions:
             for block in region.blocks:
                 for inner in list(block.ops):
-                    if inner.spec.name in LOOPS and not (only_holds_loops(inner) or SEARCH in inner.attrs):
+                    if inner.spec.name in LOOPS and self.is_tried(inner):
                         why = refusal(inner, has_ring(inner)) or self.pipeline(inner)
                         if why is not None:
                             self.refuse(inner, why, context)
                             continue
                     if inner.regions:
                         self.visit(inner, context)
+
+    def is_tried(self, loop: Op) -> bool:
+        return loads(loop) and not (only_holds_loops(loop) or SEARCH in loop.attrs)
 
     def pipeline(self, loop: Op) -> str | None:
         """Rewrites a loop that has pipelines; why not, when that cannot be."""
