@@ -43,7 +43,7 @@ class Builder:
 
     __slots__ = (
         "_floats", "_labels", "_pairs", "_undo", "addc", "code", "counts", "fn", "halves", "parts", "prologue",
-        "prologue_values", "sums", "target", "values", "widened", "words",
+        "prologue_values", "sums", "target", "values", "widened", "with_signs", "words",
     )  # fmt: skip
 
     def __init__(self, fn: Function, target: Sm) -> None:
@@ -55,6 +55,9 @@ class Builder:
         self.values: dict[Any, Reg] = {}
         self.addc: dict[Reg, tuple[Reg, int]] = {}  # register -> (register, constant) of an integer add
         self.parts: dict[Reg, Part] = {}  # registers that are bits of others
+        self.with_signs: dict[
+            Reg, tuple[Reg, int]
+        ] = {}  # register -> the one that it is shifted from with its sign
         self.sums: dict[Reg, tuple[Reg, Reg]] = {}  # register -> the two that it is the sum of
         self.widened: dict[
             Reg, tuple[Reg, bool]
@@ -140,6 +143,8 @@ class Builder:
             del self.values[key]
         for reg in [reg for reg, part in self.parts.items() if reg in gone or part[0] in gone]:
             del self.parts[reg]
+        for reg in [reg for reg, found in self.with_signs.items() if reg in gone or found[0] in gone]:
+            del self.with_signs[reg]
 
     # ---- scopes and labels
     def push(self) -> None:
@@ -326,6 +331,9 @@ class Builder:
 
     def bits_of(self, x: Any, shift: int, mask: int) -> Any:
         """x >> shift & mask, noted as bits of the register that x is itself bits of."""
+        whole, by = self.with_signs.get(x, (x, 0))
+        if by and mask << shift <= MASK32 >> by:  # none of them is a copy of the sign
+            return self.bits_of(self.bits_of(whole, by, MASK32), shift, mask)
         source, first, known = self.parts.get(x, (x, 0, MASK32))
         mask &= known >> shift
         if not mask:
@@ -334,6 +342,15 @@ class Builder:
             return x
         made = self.emit("shr.u32", x, shift) if shift else self.emit("and.b32", x, mask)
         self.parts[made] = source, first + shift, mask
+        return made
+
+    def shr_signed(self, x: Operand, n: int) -> Any:
+        """x >> n of a 32-bit number that has a sign."""
+        if self.has_no_sign(x) or n == 0:
+            return self.shr(32, x, n)
+        made = self.emit("shr.s32", x, n)
+        if isinstance(x, Reg):
+            self.with_signs[made] = x, min(n, 31)
         return made
 
     def has_no_sign(self, x: Operand) -> bool:

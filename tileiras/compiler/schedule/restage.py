@@ -11,6 +11,7 @@ from __future__ import annotations
 from tileiras.compiler.dialects.nv_tileas.rings import in_units
 from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.ir.walk import parts_first
+from tileiras.compiler.layout.linear import dim_bits, log2
 from tileiras.compiler.layout.shared import arrange, permuted
 from tileiras.compiler.layout.turn import exchange
 from tileiras.compiler.target.products import PRODUCTS, SIDES
@@ -53,7 +54,8 @@ def restaged(product: Op, which: int, size: int, any_major: bool, plans: Any) ->
     found = origin(operand, plans)
     k = len(shape) - 1 - which
     if found is None:
-        columns = arrange(shape, k, size)
+        packed = unpacked_along(operand, plans) if any_major else None
+        columns = arrange(shape, k if packed is None else packed, size)
         return Restaged(columns, size, columns, size)
     before, before_size, unit = found
     return Restaged(arrange(shape, unit if any_major else k, size), size, before, before_size)
@@ -84,6 +86,69 @@ def origin(value: Value, plans: Any) -> tuple[tuple[int, ...], int, int] | None:
         found = next((known[v] for v in makers(current) if known[v] is not None), None)
         known[current] = _renamed(op, found) if found is not None else None
     return known[value]
+
+
+def unpacked_along(value: Value, plans: Any) -> int | None:
+    """The dimension of an operand whose neighbours are unpacked from one element of what is loaded, so that a thread has them
+    side by side: the one that packed words, or both halves of bytes, were spread along. None where there is none."""
+    loads = {plan.op for plan in plans}
+    work: list[tuple[Value, list[int]]] = [(value, list(range(log2(num_elements(value.type.shape)))))]  # type: ignore[attr-defined]
+    seen: set[Value] = set()
+    while work and len(seen) < SEARCH:
+        current, bits = work.pop()  # of the operand's index, by those of the value's
+        op = current.op
+        if op is None or current in seen or op in loads:
+            continue
+        seen.add(current)
+        name = op.spec.name
+        if name in ("broadcast", "cat"):
+            spread = _spread_bits(op)
+            if spread and any(made_from(v, loads) for v in op.operands):
+                for d, (low, count) in enumerate(dim_bits(value.type.shape)):  # type: ignore[attr-defined]
+                    if count and bits[spread[0]] == low:
+                        return d
+        elif name == "permute":
+            work.append((op.operands[0], _before_permute(op, bits)))
+        elif name in RENAMES or is_elementwise(op):
+            total = num_elements(current.type.shape)  # type: ignore[attr-defined]
+            work += [(v, bits) for v in op.operands if _has_elements(v.type, total)]
+    return None
+
+
+def _spread_bits(op: Op) -> list[int]:
+    """The bits of a result's index along which a broadcast, or a `cat` of single elements, makes several elements of one."""
+    shapes: list[Any] = [v.type.shape for v in (op.operands[0], op.result)]  # type: ignore[attr-defined]
+    found: list[int] = []
+    for (low, count), before, after in zip(dim_bits(shapes[1]), *shapes):
+        if before == 1 < after:
+            found += range(low, low + count)
+    return sorted(found)
+
+
+def _before_permute(op: Op, bits: list[int]) -> list[int]:
+    """`bits`, of the result of a permute, for its operand."""
+    source, result = dim_bits(op.operands[0].type.shape), dim_bits(op.result.type.shape)  # type: ignore[attr-defined]
+    out = list(bits)
+    for d, s in enumerate(op.attr("permutation")):
+        for n in range(source[s][1]):
+            out[source[s][0] + n] = bits[result[d][0] + n]
+    return out
+
+
+def made_from(value: Value, loads: Collection[Op]) -> bool:
+    """Whether a value is computed from one of some loads, element by element."""
+    work, seen = [value], {value}
+    while work and len(seen) < SEARCH:
+        op = work.pop().op
+        if op is None:
+            continue
+        if op in loads:
+            return True
+        if op.spec.name in RENAMES or is_elementwise(op):
+            fresh = [v for v in op.operands if v not in seen]
+            seen.update(fresh)
+            work += fresh
+    return False
 
 
 def _has_elements(type: Any, total: int) -> bool:

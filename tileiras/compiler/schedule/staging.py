@@ -36,9 +36,12 @@ def is_elementwise(op: Op) -> bool:
 
 
 def is_small(load: Op, operand: Value) -> bool:
-    """Whether a load is so small beside the operand that it is spread over, a scale a row, that it need not be staged."""
+    """Whether a load is so small beside the operand that it is spread over, a scale a row, that it need not be staged: words
+    that eight elements are packed in are few, but not small."""
     type: Any = load.results[0].type
-    return num_elements(type.shape) * CostModel.small_load_part <= num_elements(operand.type.shape)  # type: ignore[attr-defined]
+    whole: Any = operand.type
+    count, total = num_elements(type.shape) * CostModel.small_load_part, num_elements(whole.shape)
+    return count <= total and count * max(8, type.elem.bits) <= total * max(8, whole.elem.bits)
 
 
 class Staged:

@@ -110,7 +110,7 @@ class CostModel:
     small_load_part = 8  # of an operand's elements: what is loaded for more of them each is not staged (S)
     carried_indices = 128  # loaded numbers that addresses need: more are waited for (S)
     carried_rows = 2048  # where each names neighbours, as a table's rows do: 16 a thread of 128 (S)
-    spread_operations = 24  # a thread does more where small tiles are computed as they are wanted: an exchange takes as long (S)
+    spread_operations = 32  # a thread does more where small tiles are computed as they are wanted: an exchange takes as long (S)
     spread_words = 4  # that a thread loads of a small tile as it is wanted (S)
     packed_neighbours = 2  # log2 of bytes that a thread has side by side of what it unpacks: a word (G)
     queue_parts_alone = (1, 2, 4)  # where no two stages fit, and the loop would wait for all (S)

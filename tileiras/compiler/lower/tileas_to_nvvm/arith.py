@@ -256,8 +256,10 @@ def lower_shri(lowering: Lowering, op: Op) -> None:
             y = min(y & ((1 << bits) - 1), w)
             if y == 0:
                 return x
-            if not signed and (w == 32 or isinstance(x, int)) or w == 32 and b.has_no_sign(x):
+            if not signed and (w == 32 or isinstance(x, int)):
                 return b.shr(w, x, y)
+            if w == 32 and not isinstance(x, int):
+                return b.shr_signed(x, y)
         else:
             y = _amount(lowering, y, bits)
         return b.emit(f"shr.{'s' if signed else 'u'}{w}", signed_imm(x, w) if signed else x, y)

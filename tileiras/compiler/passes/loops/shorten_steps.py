@@ -133,9 +133,12 @@ def follow(value: Value, dim: int, body: Any, chain: Chain) -> bool:
                 return False
         elif op.spec.name == "load_ptr_tko":
             chain.pointers.append((op, dim))
-        elif op.spec.name == "broadcast":  # of one scale for all of the step
-            if op.operands[0].type.shape[dim] != 1 or op.result.type.shape[dim] == 1:  # type: ignore[attr-defined]
-                return False
+        elif op.spec.name == "broadcast":
+            source, result = (v.type.shape[dim] for v in (op.operands[0], op.result))
+            if source > 1:  # what neighbours are unpacked from
+                work.append((op.operands[0], dim))
+            elif result == 1:
+                return False  # else one scale for all of the step
         else:
             makers = _follow_op(op, dim, chain)
             if makers is None:
@@ -175,21 +178,22 @@ def _follow_op(op: Op, dim: int, chain: Chain) -> list[tuple[Value, int]] | None
         return None
     out = []
     for k, operand in enumerate(op.operands):
-        if operand.op is not None and (operand.op.spec.name == "constant" or one_number(operand, op)):
+        if operand.op is not None and (operand.op.spec.name == "constant" or one_number(operand, op, dim)):
             chain.constants.append((op, k, dim))
         else:
             out.append((operand, dim))
     return out
 
 
-def one_number(value: Value, user: Op) -> bool:
-    """Whether a tile is one scalar everywhere, made outside of the loop of its user."""
+def one_number(value: Value, user: Op, dim: int) -> bool:
+    """Whether a tile has one scalar, or one row of them, everywhere along a dimension, and is made outside of the loop of its
+    user."""
     maker = value.op
     return (
         maker is not None
         and maker.spec.name == "broadcast"
         and maker.block is not user.block
-        and prod(maker.operands[0].type.shape) == 1  # type: ignore[attr-defined]
+        and maker.operands[0].type.shape[dim] == 1  # type: ignore[attr-defined]
     )
 
 

@@ -18,7 +18,7 @@ from tileiras.compiler.ir.core import Op, Value
 from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.ir.types import TensorType
 from tileiras.compiler.ir.walk import parts_first
-from tileiras.compiler.layout.linear import dim_bits, halved, unbroadcasted, unpermuted, with_inv
+from tileiras.compiler.layout.linear import dim_bits, halved, log2, unbroadcasted, unpermuted, with_inv
 from tileiras.compiler.schedule.exchange import conversion
 from tileiras.compiler.schedule.staging import is_elementwise, is_small
 from tileiras.compiler.target.cost import CostModel
@@ -273,5 +273,8 @@ class Spread(Recompute):
         """Whether threads load the little that they want of a small load."""
         (layout,) = set(self.loads[op])
         loaded: Any = op.results[0].type
-        words = with_inv(layout, loaded.layout.inv).num_regs
+        wanted = with_inv(layout, loaded.layout.inv)
+        words = wanted.num_regs
+        if all(1 << k in wanted.reg for k in range(log2(words))):  # side by side: as many as a vector brings
+            words = words * max(8, loaded.elem.bits) // 32
         return super().fits(op) and words <= CostModel.spread_words
