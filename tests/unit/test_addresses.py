@@ -47,3 +47,52 @@ def test_rows_lie_where_the_stride_says(stride: int) -> None:
     args = [data, out, np.int32(stride)]
     tileiras.launch(COPY, "k", grid=1, args=args, target="emulator", gpu_name="sm_80", check=stride > 31)
     np.testing.assert_array_equal(out, data[rows * stride + columns])
+
+
+# of %x, a multiple of 64: the first of 32 neighbours that are read
+STARTS = {
+    "a remainder": ("%s = remi %x, %c256 signed : tile<i32>", lambda x: x % 256),
+    "a remainder of Python": (
+        "%r = remi %x, %c256 signed : tile<i32>\n%n = cmpi less_than %r, %c0, signed : tile<i32> -> tile<i1>\n"
+        "%m = addi %r, %c256 : tile<i32>\n%s = select %n, %m, %r : tile<i1>, tile<i32>",
+        lambda x: x % 256,
+    ),
+    "a quotient": ("%s = divi %x, %c8 signed rounding<negative_inf> : tile<i32>", lambda x: x // 8),
+    "a shift": ("%s = shri %x, %c3 signed : tile<i32>", lambda x: x >> 3),
+    "bits": ("%o = ori %x, %c256 : tile<i32>\n%s = xori %o, %c8 : tile<i32>", lambda x: (x | 256) ^ 8),
+}
+
+
+@pytest.mark.parametrize("start", STARTS)
+def test_neighbours_from_a_computed_multiple_are_read_at_once(start: str) -> None:
+    lines, place_of = STARTS[start]
+    constants = "\n".join(f"%c{n} = constant <i32: {n}> : tile<i32>" for n in (0, 3, 8, 64, 256))
+    kernel = f"""
+cuda_tile.module @m {{
+  entry @k(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %number: tile<i32>) {{
+    {constants}
+    %x = muli %number, %c64 : tile<i32>
+    {lines}
+    %pa = assume div_by<16>, %a : tile<ptr<f16>>
+    %from = offset %pa, %s : tile<ptr<f16>>, tile<i32> -> tile<ptr<f16>>
+    %places = iota : tile<1024xi32>
+    %p1 = reshape %from : tile<ptr<f16>> -> tile<1xptr<f16>>
+    %p = broadcast %p1 : tile<1xptr<f16>> -> tile<1024xptr<f16>>
+    %at = offset %p, %places : tile<1024xptr<f16>>, tile<1024xi32> -> tile<1024xptr<f16>>
+    %v, %t = load_ptr_tko weak %at : tile<1024xptr<f16>> -> tile<1024xf16>, token
+    %pb = assume div_by<16>, %b : tile<ptr<f16>>
+    %q1 = reshape %pb : tile<ptr<f16>> -> tile<1xptr<f16>>
+    %q = broadcast %q1 : tile<1xptr<f16>> -> tile<1024xptr<f16>>
+    %to = offset %q, %places : tile<1024xptr<f16>>, tile<1024xi32> -> tile<1024xptr<f16>>
+    %u = store_ptr_tko weak %to, %v token=%t : tile<1024xptr<f16>>, tile<1024xf16> -> token
+  }}
+}}
+"""
+    assert "ld.global.v4.b32" in tileiras.compile(kernel, gpu_name="sm_80", emit="ptx").ptx
+    data = place(np.arange(2048).astype(np.float16))
+    for number in (5, 6):
+        out = place(np.zeros(1024, np.float16))
+        args = [data, out, np.int32(number)]
+        tileiras.launch(kernel, "k", grid=1, args=args, target="emulator", gpu_name="sm_80", check=True)
+        first = place_of(64 * number)
+        np.testing.assert_array_equal(out, data[first : first + 1024])

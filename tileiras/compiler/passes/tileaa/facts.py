@@ -263,6 +263,30 @@ def _shli(facts: Facts, op: Op) -> int:
     return facts.divisor(op.operands[0])
 
 
+def _one_constant(value: Value) -> int | None:
+    """The bits that all elements of a constant have."""
+    maker = value.op
+    if maker is None or maker.spec.name != "constant":
+        return None
+    values = set(dense_bits(maker.attr("value")))
+    return values.pop() if len(values) == 1 else None
+
+
+def _divi(facts: Facts, op: Op) -> int:
+    """A multiple of a power of two by that leaves no remainder, whichever way it would be rounded."""
+    by = _one_constant(op.operands[1])
+    width: int = op.results[0].type.elem.bits  # type: ignore[attr-defined]
+    if not by or by & by - 1 or by >> width - 1:
+        return 1
+    return max(1, facts.divisor(op.operands[0]) // by)
+
+
+def _shri(facts: Facts, op: Op) -> int:
+    by = _one_constant(op.operands[1])
+    width: int = op.results[0].type.elem.bits  # type: ignore[attr-defined]
+    return max(1, facts.divisor(op.operands[0]) >> by) if by is not None and by < width else 1
+
+
 def _offset(facts: Facts, op: Op) -> int:
     pointee = op.results[0].type.elem.pointee  # type: ignore[attr-defined]
     size = 8 if isinstance(pointee, Ptr) else max(1, pointee.bits // 8)
@@ -287,6 +311,7 @@ _RULES: dict[str, Any] = {
     "reshape": _same, "permute": _same, "convert_layout": _same, "ptr_to_ptr": _same, "ptr_to_int": _same,
     "int_to_ptr": _same, "select": lambda f, op: min(f.divisor(op.operands[1]), f.divisor(op.operands[2])),
     "andi": lambda f, op: max(f.divisor(op.operands[0]), f.divisor(op.operands[1])),
+    "remi": _smallest, "divi": _divi, "shri": _shri, "ori": _smallest, "xori": _smallest,
 }  # fmt: skip
 
 
