@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -287,6 +288,37 @@ def test_the_page_names_both_compilers_and_what_spills(tmp_path: Path) -> None:
     assert f"| {name} | 50 / 25 (2.00)* |" in text and f"{name} on sm_80 100 (NVIDIA 0)" in text
     assert "| sm_80, products and attention | 1 | 2.00 | 0 |" in text
     assert quality_page.main([str(tmp_path / "absent.json")]) == 1
+
+
+def test_what_lies_below_nvidias_keeps_the_cause_that_the_page_gives() -> None:
+    import quality_page
+
+    rows = [row(kernel="slow", share=0.4), row(kernel="slow", who="nvidia", share=0.5)]
+    rows += [row(kernel="slower", share=0.3), row(kernel="slower", who="nvidia", share=0.5)]
+    line = "| slow | sm_80 | 40 / 50 (0.80) | {} |"
+    assert line.format("?") in quality_page.page(rows)
+    known = quality_page.causes(f"text\n{line.format('no two stages fit')}\n")
+    text = quality_page.page(rows, known)
+    assert text.index("| slower | sm_80 | 30 / 50 (0.60) | ? |") < text.index(
+        line.format("no two stages fit")
+    )
+
+
+def test_the_page_gives_a_cause_for_each_pair_below_nvidias_in_its_table() -> None:
+    import quality_page
+
+    text = quality_page.PAGE.read_text(encoding="utf-8")
+    lower, seen = set(), 0
+    heads = ["sm_80", "sm_90", "sm_100", "sm_120"]
+    for line in text.splitlines():
+        name, *cells = line.strip("| ").split(" | ")
+        found = [re.search(r"\((\d+\.\d\d)\)\*?$", cell) for cell in cells]
+        if len(cells) == len(heads) and any(found):
+            seen += 1
+            lower |= {
+                (name, gpu) for gpu, quotient in zip(heads, found) if quotient and float(quotient[1]) < 1
+            }
+    assert seen > 100 and lower == set(quality_page.causes(text))
 
 
 def test_spilled_bytes_are_those_that_ptxas_counts() -> None:
