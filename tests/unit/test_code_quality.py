@@ -404,6 +404,34 @@ def test_loops_of_different_warps_that_make_a_step_together_count_together(
     assert row["issued"] == sum(count + 2 for count in counted) * warps and row["bar"] == len(counted)
 
 
+def fed_by_an_agent(multiply: list[tuple[str, str, str]], copy: list[tuple[str, str, str]]) -> bool:
+    """Whether a loop that multiplies behind mbarriers is fed by another loop, which issues bulk copies."""
+    copy = [*copy, *[("", "UIADD3", "UR6, UR6, 0x8, URZ")] * 16]  # shorter ones only wait
+    lines = [*multiply, ("@P1", "BRA", "`(.L_0)"), *copy, ("@P1", "BRA", "`(.L_1)"), ("", "EXIT", "")]
+    labels = {".L_0": 0, ".L_1": len(multiply) + 1}
+    code = sass.Code("k", [sass.Instruction(16 * n, *line) for n, line in enumerate(lines)], labels)
+    work = production.Product("bf16", 2 * 64 * 256 * 16, 10240, 64, 256, 16)
+    return bool(tensor_row(code, work, 256, 1, 65536, 90)["fed"])
+
+
+def test_copies_feed_unless_they_wait_for_another_loop_that_acquires() -> None:
+    """What a warp that copies acquires from the cluster, before it announces its own bytes, hands nothing to itself."""
+    wait, product = (
+        ("", "SYNCS.PHASECHK.TRANS64.TRYWAIT", "P0, [UR20], R8"),
+        ("", "HGMMA.64x256x16.F32.BF16", "R24, gdesc[UR4], R24"),
+    )
+    acquire = ("@P0", "CCTL.IVALL", "")
+    bytes, copy = (
+        ("", "SYNCS.ARRIVE.TRANS64", "RZ, [UR9], R0"),
+        ("", "UTMALDG.2D.MULTICAST", "[UR12], [UR22], UR29"),
+    )
+    assert fed_by_an_agent([wait, product], [wait, acquire, bytes, copy])
+    handed = [wait, product, acquire, ("", "SYNCS.ARRIVE.TRANS64.RED.A1T0", "RZ, [R5+URZ+0x30], RZ")]
+    asked = ("", "SYNCS.PHASECHK.TRANS64.TRYWAIT", "P0, [UR6+0x30], R0")
+    assert not fed_by_an_agent(handed, [asked, bytes, copy])
+    assert fed_by_an_agent(handed, [wait, bytes, copy])
+
+
 def test_f64_reaches_its_peak_by_mma_sync() -> None:
     """Neither wgmma nor tcgen05 has f64: the share of their peak that other types reach by mma.sync says nothing of it."""
     lines = [("", "DMMA.16x8x16", "R4, R8, R12, R4"), ("@P0", "BRA", "`(.L_0)"), ("", "EXIT", "")]

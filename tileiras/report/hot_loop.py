@@ -249,8 +249,8 @@ def _copied_beside(loops: list[list[Instruction]], warps: int, bytes: float) -> 
 
 def _copies_wait(code: Code, inside: list[Instruction]) -> bool:
     """Whether copies of the next step begin only when what this one acquires is there: no product stands between an acquire
-    (which ends by invalidating the first-level cache) and the copies behind it, or who copies waits for an mbarrier on which a
-    loop with an acquire arrives behind it."""
+    (which ends by invalidating the first-level cache) and the copies behind it, or who copies waits for an mbarrier on which
+    another loop with an acquire arrives behind it."""
     if _has_copies(inside):
         acquired = False
         for i in inside:
@@ -260,16 +260,18 @@ def _copies_wait(code: Code, inside: list[Instruction]) -> bool:
             if i.kind in COPIES and not acquired:
                 return False
         return acquired
-    handed: set[str] = set()
+    handed: list[tuple[Loop, set[str]]] = []
     for loop in code.loops:
         mine = code.of_loop(loop)
         last = max((n for n, i in enumerate(mine) if _acquires(i)), default=len(mine))
-        handed |= {_place(i) for i in mine[last:] if i.base == "SYNCS" and "ARRIVE" in i.modifiers}
+        handed.append(
+            (loop, {_place(i) for i in mine[last:] if i.base == "SYNCS" and "ARRIVE" in i.modifiers})
+        )
     for loop in code.loops:
         mine = code.of_loop(loop)
         first = next((n for n, i in enumerate(mine) if i.kind in COPIES), 0)
         asked = {_place(i) for i in mine[:first] if i.base == "SYNCS" and "PHASECHK" in i.modifiers}
-        if asked & handed:
+        if any(asked & places for other, places in handed if not other.blocks & loop.blocks):
             return True
     return False
 
