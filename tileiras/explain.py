@@ -108,7 +108,7 @@ def explain(code: str) -> tuple[str, str]:
         if example.startswith(UNREACHED):
             shown = f"no example: {example.removeprefix(UNREACHED)}\n"
         elif example:
-            shown = f"example, said with -, not with +:\n{example}\n"
+            shown = f"example; lines with - bring it about, those with + do not:\n{example}\n"
         return f"{name}\n{said}\n{shown}", ""
     from difflib import get_close_matches
 
