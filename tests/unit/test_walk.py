@@ -14,6 +14,7 @@ import tileiras
 from tests.corpus.export import bytecode_path
 from tests.corpus.registry import CASES
 from tileiras.compiler.pipeline import PIPELINE
+from tileiras.tools import opt
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
@@ -47,6 +48,22 @@ def test_a_product_goes_from_file_to_file_as_the_map_says(monkeypatch: pytest.Mo
     at = [met.get((str(ROOT / "tileiras" / file), name), -1) for file, name in STEPS]
     assert len(STEPS) > 20 and [step for step, order in zip(STEPS, at) if order < 0] == []
     assert [step for step, order, following in zip(STEPS, at, at[1:]) if order > following] == []
+
+
+def test_the_text_that_the_map_shows_of_a_product_is_what_is_decided_for_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its layout letter for letter, its ops in their order."""
+    text = tmp_path / "k.tileir"
+    text.write_text(str(tileiras.load(bytecode_path(CASES["staged_bf16_nn"]))))
+    assert opt.main([str(text), "--pipeline-to=tileas", "--gpu-name=sm_90"]) == 0
+    dump = capsys.readouterr().out
+    layout = re.search(r"^    (#c = #linear<.*>)$", PAGE, re.MULTILINE)
+    assert layout and layout[1] in dump
+    shown = PAGE.split("### Roles and agents", 1)[1].split("\n### ", 1)[0]
+    ops = re.findall(r"^    (?:  )*(?:%sum = )?(?:nv_tileas\.)?([a-z_.]+)(?:$| (?!\.))", shown, re.MULTILINE)
+    made = iter(re.findall(r"nv_tileas\.([a-z_.]+) ", dump))
+    assert len(ops) > 10 and [op for op in ops if op not in made] == []
 
 
 def test_files_that_the_documents_name_are_there() -> None:
