@@ -293,8 +293,10 @@ def run_encoded(
         return
     from . import compiled
 
-    run = compiled.run_emulator if target == "emulator" else compiled.run_gpu
-    more: dict[str, Any] = {"memory": memory, "check": check, "seed": seed, "out": out, "options": options}
-    if target == "emulator":
-        more |= emulation or {}
-    run(source, entry, grid, arguments, gpu_name, **more)
+    if target == "gpu":
+        compiled.run_gpu(source, entry, grid, arguments, gpu_name, memory, options)
+        return
+    compiled.run_emulator(
+        source, entry, grid, arguments, gpu_name,
+        memory=memory, check=check, seed=seed, out=out, options=options, **(emulation or {}),
+    )  # fmt: skip

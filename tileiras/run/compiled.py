@@ -213,11 +213,7 @@ def run_gpu(
     grid: tuple[int, int, int],
     arguments: Arguments,
     gpu_name: str,
-    *,
     memory: list[np.ndarray],
-    check: bool,
-    seed: int | None,
-    out: TextIO | None,
     options: dict[str, Any],
 ) -> None:
     """Run the cubin on the GPU at hand, compiled for that GPU when `gpu_name` is 'native'."""
