@@ -31,6 +31,14 @@ def test_threads() -> None:
     assert problems(block=(16, 8, 9)) == ["nvvm.reqntid [16, 8, 9] is more than 1024 threads"]
 
 
+@pytest.mark.parametrize("extents", [(0, 1, 1), (4, -1, 1), (-2, -2, 1)])
+def test_extents_below_1(extents: tuple[int, int, int]) -> None:
+    listed = ", ".join(map(str, extents))
+    assert problems(block=extents) == [f"nvvm.reqntid [{listed}] has an extent below 1"]
+    assert problems(cluster_dim=extents) == [f"nvvm.cluster_dim [{listed}] has an extent below 1"]
+    assert problems("sm_80", cluster_dim=extents) == []
+
+
 @pytest.mark.parametrize(
     ("name", "low", "high"), [("maxnreg", 1, 255), ("minctasm", 1, 32), ("maxclusterrank", 1, 16)]
 )

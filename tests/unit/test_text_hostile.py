@@ -153,6 +153,50 @@ def test_blanks_and_comments_take_no_memory_of_their_own() -> None:
         assert peak < 1_000_000 + 64 * lines, filler[:4]
 
 
+THREADS = """nvvm.module sm_90 {
+  var global @t align 16 size 8
+  func @k(u64 "i64") block 32, 1, 1 shared 16 attributes {nvvm.kernel} {
+    ret
+  }
+}"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("i64", "a" * 2_000_000, "unknown parameter type 'aaa"),
+        ("i64", "[1 x " * N + "i8" + "]" * N, "deeper than"),
+        ("i64", "{" * N + "i8" + "}" * N, "deeper than"),
+        ("i64", "view<" + "9" * 5000 + ">", "malformed type 'view<999"),
+        ("i64", "view<-5>", "malformed type 'view<-5>'"),
+        ("i64", "[\u00b2 x i8]", "malformed type"),
+        ("32, 1", "0, 1", "expected a number from 1 on, but got 0"),
+        ("32, 1", "-32, 1", "expected a number from 1 on, but got -32"),
+        ("shared 16", "shared -16", "expected a number from 0 on, but got -16"),
+        ("align 16", "align 0", "expected a number from 1 on, but got 0"),
+        ("align 16", "align 3", "expected a power of two, but got 3"),
+        ("size 8", "size -8", "expected a number from 0 on, but got -8"),
+    ],
+)
+def test_code_of_one_thread(old: str, new: str, said: str) -> None:
+    sink = Sink()
+    assert parse(THREADS, sink, file="k.mlir")
+    with pytest.raises(CompileError) as caught:
+        parse(THREADS.replace(old, new), sink, file="k.mlir")
+    found = caught.value.diagnostics[0]
+    assert caught.value.exit_code == 5 and said in found.text and len(found.text) < 200
+    assert found.loc is not None and found.loc.line in (2, 3)
+
+
+def test_a_block_without_threads_is_refused(tmp_path: Path, capfd: Any) -> None:
+    source = tmp_path / "k.mlir"
+    for extent in (0, -1):
+        bounds = f"{{nvvm.kernel, nvvm.reqntid = [{extent}, 1, 1]}}"
+        source.write_text(THREADS.replace("{nvvm.kernel}", bounds))
+        assert opt.main([str(source), "--pipeline-to", "ptx", "-o", str(tmp_path / "out")]) == 5
+        assert f"nvvm.reqntid [{extent}, 1, 1] has an extent below 1" in capfd.readouterr().err
+
+
 def test_resources_have_an_end() -> None:
     assert len(parse(body("return") + "{-# dialect_resources: {} #-}\n", Sink(), file="k.mlir")) == 1
     with pytest.raises(CompileError, match=r"k\.mlir:6:1: error: expected .#-\}., but the input ends"):

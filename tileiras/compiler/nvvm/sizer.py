@@ -7,6 +7,7 @@ at alignment 8.
 
 from __future__ import annotations
 
+import re
 from enum import IntEnum
 
 TYPE_CHECKING = False
@@ -58,39 +59,56 @@ class Param:
         self.count = count
 
 
+MAX_DEPTH = 64  # of aggregates
+MAX_DIGITS = 20  # of a count
+_WORD = re.compile(r"\w*")
+
+
 def describe(text: str) -> Param:
     """The description of a written type. Errors: ValueError."""
-    found, rest = _type(text.strip())
+    found, rest = _type(text.strip(), 0)
     if rest.strip():
-        raise ValueError(f"unexpected '{rest.strip()}' behind the type")
+        raise ValueError(f"unexpected '{shown(rest.strip())}' behind the type")
     return found
 
 
-def _type(text: str) -> tuple[Param, str]:
+def shown(text: str) -> str:
+    return text if len(text) <= 80 else f"{text[:64]}..."
+
+
+def _count(text: str, whole: str) -> int:
+    digits = text.strip()
+    if not (digits.isascii() and digits.isdecimal() and len(digits) <= MAX_DIGITS):
+        raise ValueError(f"malformed type '{shown(whole)}'")
+    return int(digits)
+
+
+def _type(text: str, depth: int) -> tuple[Param, str]:
     text = text.lstrip()
+    if depth > MAX_DEPTH:
+        raise ValueError(f"nesting is deeper than {MAX_DEPTH} levels")
     if text[:1] in ("[", "<"):
         close = {"[": "]", "<": ">"}[text[0]]
         count, _, rest = text[1:].partition("x")
-        inner, rest = _type(rest)
+        number = _count(count, text)
+        inner, rest = _type(rest, depth + 1)
         rest = rest.lstrip()
-        if not count.strip().isdigit() or not rest.startswith(close):
-            raise ValueError(f"malformed aggregate '{text}'")
-        return Param(Tag.ARRAY if close == "]" else Tag.VECTOR, (inner,), int(count)), rest[1:]
+        if not rest.startswith(close):
+            raise ValueError(f"malformed aggregate '{shown(text)}'")
+        return Param(Tag.ARRAY if close == "]" else Tag.VECTOR, (inner,), number), rest[1:]
     if text.startswith("{"):
         members = []
         rest = text[1:].lstrip()
         while not rest.startswith("}"):
-            inner, rest = _type(rest)
+            inner, rest = _type(rest, depth + 1)
             members.append(inner)
             rest = rest.lstrip()
             if rest.startswith(","):
                 rest = rest[1:].lstrip()
             elif not rest.startswith("}"):
-                raise ValueError(f"malformed struct '{text}'")
+                raise ValueError(f"malformed struct '{shown(text)}'")
         return Param(Tag.STRUCT, tuple(members)), rest[1:]
-    word = ""
-    while len(word) < len(text) and (text[len(word)].isalnum() or text[len(word)] == "_"):
-        word = text[: len(word) + 1]
+    word = _WORD.match(text).group()  # type: ignore[union-attr]
     rest = text[len(word) :]
     if word in ("ptr", "view"):
         argument = ""
@@ -98,16 +116,16 @@ def _type(text: str) -> tuple[Param, str]:
             depth, at = 1, 1
             while depth:
                 if at >= len(rest):
-                    raise ValueError(f"malformed type '{text}'")
+                    raise ValueError(f"malformed type '{shown(text)}'")
                 depth += {"<": 1, ">": -1}.get(rest[at], 0)
                 at += 1
             argument, rest = rest[1 : at - 1], rest[at:]
         if word == "ptr":
             return Param(Tag.POINTER), rest
-        return Param(Tag.VIEW, count=int(argument or "0")), rest
+        return Param(Tag.VIEW, count=_count(argument or "0", text)), rest
     tag = SCALARS.get(word.lower())
     if tag is None:
-        raise ValueError(f"unknown parameter type '{text}'")
+        raise ValueError(f"unknown parameter type '{shown(text)}'")
     return Param(tag), rest
 
 

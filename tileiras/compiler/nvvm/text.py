@@ -36,7 +36,7 @@ FLAGS = frozenset(("nvvm.kernel", "nvvm.blocksareclusters"))
 COUNTS = frozenset(("nvvm.maxnreg", "nvvm.minctasm", "nvvm.maxclusterrank", "nvvm.tile_ctas"))
 BLANKS = re.compile(r"\s*")
 TOKEN = re.compile(
-    r"""\s*(?:(?P<string>"(?:[^"\\]|\\.)*")|(?P<reg>%[phrd][0-9]+(?![\w.]))|(?P<float>0f[0-9A-Fa-f]{8}|0d[0-9A-Fa-f]{16})
+    r"""\s*(?:(?P<string>"[^"\\]*(?:\\.[^"\\]*)*")|(?P<reg>%[phrd][0-9]+(?![\w.]))|(?P<float>0f[0-9A-Fa-f]{8}|0d[0-9A-Fa-f]{16})
     |(?P<int>-?[0-9]+)|(?P<label>\$L[0-9]+)|(?P<name>[@%]?[A-Za-z_$][\w.$:]*)|(?P<punct>[\[\]{}(),=+!@:-]))""",
     re.VERBOSE,
 )
@@ -187,6 +187,13 @@ class Reader:
     def number(self) -> int:
         return int(self.of("int", "a number"))
 
+    def count(self, least: int = 0) -> int:
+        """A number of bytes, threads or blocks."""
+        at, found = self.start, self.number()
+        if found < least:
+            raise TextError(at, f"expected a number from {least} on, but got {found}")
+        return found
+
     def string(self, what: str) -> str:
         at, token = self.start, self.of("string", what)
         try:
@@ -223,9 +230,11 @@ def parse_module(text: str, pos: int, find_target: Callable[[str], Any]) -> tupl
 def parse_var(r: Reader) -> Var:
     space, name = r.of("name", "a state space"), r.symbol()
     r.expect("align")
-    align = r.number()
+    at, align = r.start, r.count(1)
+    if align & (align - 1):
+        raise TextError(at, f"expected a power of two, but got {align}")
     r.expect("size")
-    size = r.number()
+    size = r.count()
     visible = r.accept("visible")
     data = parse_bytes(r) if r.accept("=") else None
     return Var(name, space, size, align, data, visible)
@@ -262,13 +271,13 @@ def parse_function(r: Reader) -> Function:
         at = r.start
         word = r.of("name", "a property of the function")
         if word in ("block", "cluster"):
-            x = r.number()
+            x = r.count(1)
             r.expect(",")
-            y = r.number()
+            y = r.count(1)
             r.expect(",")
-            setattr(fn, word, (x, y, r.number()))
+            setattr(fn, word, (x, y, r.count(1)))
         elif word in ("shared", "local", "dynamic"):
-            setattr(fn, {"dynamic": "dynamic_shared_bytes"}.get(word, word + "_bytes"), r.number())
+            setattr(fn, {"dynamic": "dynamic_shared_bytes"}.get(word, word + "_bytes"), r.count())
         elif word == "map":
             fn.tensor_maps.append(parse_map(r))
         elif word == "attributes":

@@ -60,7 +60,7 @@ def full_sm(fn: Function, target: Any) -> int | None:
     for n in fn.attrs.get("nvvm.reqntid") or fn.block:  # type: ignore[attr-defined]
         threads *= n
     most = target.threads_per_sm
-    if most % threads or cluster_dim(fn) != (1, 1, 1) or len(fn.code) > MOST_RECORDS:
+    if threads < 1 or most % threads or cluster_dim(fn) != (1, 1, 1) or len(fn.code) > MOST_RECORDS:
         return None
     if (fn.shared_bytes + cost.shared_of_block) * (
         most // threads

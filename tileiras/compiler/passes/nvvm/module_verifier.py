@@ -45,7 +45,9 @@ def launch_bound_problems(fn: Any, target: Any) -> list[str]:
     """What does not fit together in the launch bounds of a kernel."""
     attrs, found = fn.attrs, []
     x, y, z = fn.block
-    if x * y * z > MAX_THREADS:
+    if min(x, y, z) < 1:
+        found.append(f"nvvm.reqntid [{x}, {y}, {z}] has an extent below 1")
+    elif x * y * z > MAX_THREADS:
         found.append(f"nvvm.reqntid [{x}, {y}, {z}] is more than {MAX_THREADS} threads")
     dims = cluster_dim(fn)
     size = dims[0] * dims[1] * dims[2]
@@ -53,7 +55,9 @@ def launch_bound_problems(fn: Any, target: Any) -> list[str]:
     if size > 1 and attrs.get("nvvm.blocksareclusters") not in (None, False):
         found.append(f"nvvm.blocksareclusters is only legal with cluster_dim [1, 1, 1], not with {text}")
     if target is not None and target.has(sm.CLUSTER):
-        if size > MAX_CLUSTER:
+        if min(dims) < 1:
+            found.append(f"{text} has an extent below 1")
+        elif size > MAX_CLUSTER:
             found.append(f"{text} is more than {MAX_CLUSTER} CTAs")
         rank = attrs.get("nvvm.maxclusterrank")
         if rank is not None and size > 1:
